@@ -1,0 +1,97 @@
+/*
+ * env.h - what a learner may ask of an environment: a Gym-like contract in C.
+ *
+ * Call order: new (from a factory), reset, then step until terminated or truncated, then reset.
+ * Memory:     all arrays belong to the caller. After new, nothing here allocates.
+ * Threads:    one owner per environment; distinct environments may step on distinct threads.
+ *
+ * Terminated and truncated are different things. Terminated: the task ended, the value of what
+ * follows is zero. Truncated: a clock ran out, and the value of what would have followed is still
+ * the learner's business. Environments never reset themselves: the observation that `step` wrote is
+ * the final one, and it stays until the caller resets.
+ */
+#ifndef AWARE_ENV_H
+#define AWARE_ENV_H
+
+#include <aware/err.h>
+
+#define AW_ENV_DIM_MAX  4096u /* elements of one observation or action */
+#define AW_ENV_NAME_MAX 64u   /* bytes of a name, with its NUL */
+
+enum aw_space_kind {
+    AW_SPACE_BOX,      /* `dim` real numbers, each within its bounds */
+    AW_SPACE_DISCRETE, /* one whole number in [0, n), carried in one float */
+};
+
+/* One element of a box: what it is called, in which unit, and how far it goes. */
+struct aw_space_axis {
+    const char *name; /* "pole_angle" */
+    const char *unit; /* "rad"; "" for a pure number */
+    float low, high;  /* may be -INFINITY, INFINITY */
+};
+
+struct aw_space {
+    enum aw_space_kind kind;
+    uint32_t dim;                     /* floats that carry it: box: elements; discrete: 1 */
+    uint32_t n;                       /* discrete: number of choices; box: 0 */
+    const struct aw_space_axis *axes; /* box: `dim` of them; discrete: `n` named choices */
+};
+
+/* True when `value` (dim floats) is finite and lies in `space`. */
+bool aw_space_contains(const struct aw_space *space, const float *value);
+
+struct aw_env_spec {
+    const char *name;    /* "cartpole-v1": lower case, digits, dashes */
+    const char *summary; /* one sentence for a list */
+    struct aw_space observation;
+    struct aw_space action;
+    uint32_t episode_steps_max; /* truncated after so many steps; 0: never */
+    float reward_low, reward_high;
+    float solved_return;  /* mean episode return that counts as solved; NAN: none stated */
+    uint32_t state_bytes; /* size of a snapshot, see state_save */
+};
+
+struct aw_step {
+    float reward;
+    bool terminated;
+    bool truncated; /* may be set together with terminated; terminated then wins for learning */
+};
+
+struct aw_env_ops {
+    /* Begins an episode drawn from `seed` alone; writes observation.dim floats to `obs`. */
+    enum aw_err (*reset)(void *self, uint64_t seed, float *obs);
+
+    /* Advances one step. `action` is action.dim floats; a box action beyond its bounds is clipped,
+     * a discrete one out of range or any non-finite number is AW_ERR_RANGE and nothing moves.
+     * Stepping an episode that has ended is a bug (AW_ASSERT). */
+    enum aw_err (*step)(void *self, const float *action, float *obs, struct aw_step *ret);
+
+    /* A snapshot of everything that decides the future, spec.state_bytes long, and its way back.
+     * Same bytes, same future. load refuses (AW_ERR_FORMAT) what it did not write. */
+    void (*state_save)(const void *self, void *bytes);
+    enum aw_err (*state_load)(void *self, const void *bytes);
+
+    void (*free)(void *self); /* NULL is a no-op */
+};
+
+/* An environment in hand. Copy it freely; `self` is what is owned. */
+struct aw_env {
+    const struct aw_env_spec *spec; /* lives as long as `self` */
+    const struct aw_env_ops *ops;   /* no slot is ever NULL */
+    void *self;
+};
+
+/* How environments are made; the table of built-ins is a list of these. */
+struct aw_env_factory {
+    const struct aw_env_spec *spec; /* of an environment with default options */
+    enum aw_err (*make)(struct aw_env *ret_env, struct aw_diag *diag);
+};
+
+/* The built-in environments, ending with a NULL. */
+const struct aw_env_factory *const *aw_env_builtin(void);
+/* AW_ERR_NOTFOUND with a diagnostic that names what there is and the nearest name. */
+AW_NODISCARD enum aw_err aw_env_make(const char *name, struct aw_env *ret_env,
+                                     struct aw_diag *diag);
+void aw_env_free(struct aw_env *env); /* zeroes it; a zeroed one is a no-op */
+
+#endif

@@ -1,0 +1,133 @@
+/* alloc.c - heap, counting allocator, arena, and carving one block into parts. */
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static void *heap_alloc(void *ctx, size_t bytes)
+{
+    (void)ctx;
+    /* aligned_alloc wants a multiple of the alignment */
+    size_t rounded = round_up(bytes ? bytes : 1, AW_ALLOC_ALIGN);
+    void *block = aligned_alloc(AW_ALLOC_ALIGN, rounded);
+    if (block)
+        memset(block, 0, rounded);
+    return block;
+}
+
+static void heap_free(void *ctx, void *block)
+{
+    (void)ctx;
+    free(block);
+}
+
+const struct aw_alloc aw_alloc_heap = {heap_alloc, heap_free, NULL};
+
+void *aw_alloc_new(const struct aw_alloc *alloc, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > AW_ALLOC_BYTES_MAX)
+        return NULL;
+    if (!alloc)
+        alloc = &aw_alloc_heap;
+    return alloc->alloc(alloc->ctx, bytes);
+}
+
+void aw_alloc_free(const struct aw_alloc *alloc, void *block)
+{
+    if (!alloc)
+        alloc = &aw_alloc_heap;
+    if (block)
+        alloc->free(alloc->ctx, block);
+}
+
+static void *counting_alloc(void *ctx, size_t bytes)
+{
+    struct aw_alloc_counting *counting = ctx;
+    if (counting->alloc_count >= counting->fail_after)
+        return NULL;
+    void *block = heap_alloc(NULL, bytes);
+    if (block)
+        counting->alloc_count++;
+    return block;
+}
+
+static void counting_free(void *ctx, void *block)
+{
+    struct aw_alloc_counting *counting = ctx;
+    if (block)
+        counting->free_count++;
+    free(block);
+}
+
+void aw_alloc_counting_init(struct aw_alloc_counting *counting)
+{
+    *counting = (struct aw_alloc_counting){
+        .alloc = {counting_alloc, counting_free, counting},
+        .fail_after = UINT64_MAX,
+    };
+}
+
+#define ARENA_ALIGN 16
+
+enum aw_err aw_arena_init(struct aw_arena *arena, size_t size, const struct aw_alloc *alloc)
+{
+    *arena = (struct aw_arena){0};
+    unsigned char *base = aw_alloc_new(alloc, size, 1);
+    if (!base)
+        return AW_ERR_NOMEM;
+    *arena = (struct aw_arena){.base = base, .size = size, .alloc = alloc};
+    return AW_OK;
+}
+
+void aw_arena_deinit(struct aw_arena *arena)
+{
+    aw_alloc_free(arena->alloc, arena->base);
+    *arena = (struct aw_arena){0};
+}
+
+void aw_arena_reset(struct aw_arena *arena)
+{
+    arena->used = 0;
+}
+
+void *aw_arena_alloc(struct aw_arena *arena, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - ARENA_ALIGN)
+        return NULL;
+    bytes = round_up(bytes, ARENA_ALIGN);
+    if (bytes > arena->size - arena->used)
+        return NULL;
+    void *block = arena->base + arena->used;
+    arena->used += bytes;
+    if (arena->used > arena->used_max)
+        arena->used_max = arena->used;
+    memset(block, 0, bytes);
+    return block;
+}
+
+char *aw_arena_strndup(struct aw_arena *arena, const char *text, size_t len)
+{
+    char *copy = len < SIZE_MAX ? aw_arena_alloc(arena, len + 1, 1) : NULL;
+    if (copy)
+        memcpy(copy, text, len);
+    return copy;
+}
+
+void *aw_carve_take(struct aw_carve *carve, size_t count, size_t size)
+{
+    size_t bytes;
+    /* A saturated size makes the allocation that follows the sizing pass fail cleanly. */
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > AW_ALLOC_BYTES_MAX)
+        bytes = AW_ALLOC_BYTES_MAX + 1;
+    void *part = carve->base ? carve->base + carve->used : NULL;
+    size_t rounded = round_up(bytes, AW_ALLOC_ALIGN);
+    carve->used = carve->used > AW_ALLOC_BYTES_MAX ? carve->used : carve->used + rounded;
+    return part;
+}

@@ -1,0 +1,67 @@
+/*
+ * alloc.h - where memory comes from, as an argument.
+ *
+ * Three lifetimes: process and object (an allocator, one block per object at init), and tick or
+ * request (an arena that is reset). Nothing allocates after init; the counting allocator proves it
+ * and its countdown makes the n-th allocation fail, so every failure path can be walked in a test.
+ *
+ * Memory:  blocks are zeroed and aligned to AW_ALLOC_ALIGN, so SIMD loads never straddle.
+ * Threads: the heap allocator is safe everywhere; counting allocator and arena have one owner.
+ */
+#ifndef AW_BASE_ALLOC_H
+#define AW_BASE_ALLOC_H
+
+#include <aware/err.h>
+
+#define AW_ALLOC_ALIGN 64 /* bytes: a cache line, and the widest vector register */
+
+struct aw_alloc {
+    void *(*alloc)(void *ctx, size_t bytes); /* zeroed and aligned, or NULL */
+    void (*free)(void *ctx, void *block);    /* NULL is a no-op */
+    void *ctx;
+};
+
+/* The process heap. Passing NULL for an allocator anywhere means this one. */
+extern const struct aw_alloc aw_alloc_heap;
+
+/* count * size bytes; NULL when the product overflows, is beyond AW_ALLOC_BYTES_MAX, or memory is
+ * out. Zero bytes yield a valid block. `alloc` NULL is the heap. */
+#define AW_ALLOC_BYTES_MAX ((size_t)1 << 40)
+void *aw_alloc_new(const struct aw_alloc *alloc, size_t count, size_t size);
+void aw_alloc_free(const struct aw_alloc *alloc, void *block);
+
+/* Counts, and fails on request. `fail_after` n: the first n allocations succeed, all later fail. */
+struct aw_alloc_counting {
+    struct aw_alloc alloc; /* pass &counting.alloc on */
+    uint64_t alloc_count;
+    uint64_t free_count;
+    uint64_t fail_after; /* UINT64_MAX: never */
+};
+void aw_alloc_counting_init(struct aw_alloc_counting *counting);
+
+/* A bump allocator over one block of fixed size, for memory that dies together. */
+struct aw_arena {
+    unsigned char *base;
+    size_t size;
+    size_t used;
+    size_t used_max; /* high-water mark over all resets, for sizing */
+    const struct aw_alloc *alloc;
+};
+AW_NODISCARD enum aw_err aw_arena_init(struct aw_arena *arena, size_t size,
+                                       const struct aw_alloc *alloc);
+void aw_arena_deinit(struct aw_arena *arena); /* a zeroed arena is a no-op */
+void aw_arena_reset(struct aw_arena *arena);
+/* Zeroed, aligned to 16; NULL when the arena is full. */
+void *aw_arena_alloc(struct aw_arena *arena, size_t count, size_t size);
+/* A copy of `len` bytes with a terminating NUL; NULL when full. */
+char *aw_arena_strndup(struct aw_arena *arena, const char *text, size_t len);
+
+/* Cuts named parts out of one block: call with base NULL to learn the size, then again with the
+ * block. Each part is aligned to AW_ALLOC_ALIGN. */
+struct aw_carve {
+    unsigned char *base; /* NULL on the sizing pass */
+    size_t used;
+};
+void *aw_carve_take(struct aw_carve *carve, size_t count, size_t size);
+
+#endif

@@ -1,0 +1,89 @@
+#include "base/alloc.h"
+#include "base/testing.h"
+
+static void heap_blocks_are_zeroed_and_aligned(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 200; n += 33) {
+        unsigned char *block = aw_alloc_new(NULL, n, 1);
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % AW_ALLOC_ALIGN, 0);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(block[i], 0);
+        aw_alloc_free(NULL, block);
+    }
+    aw_alloc_free(NULL, NULL);
+}
+
+static void an_overflowing_size_is_refused(void **state)
+{
+    (void)state;
+    assert_null(aw_alloc_new(NULL, SIZE_MAX, 2));
+    assert_null(aw_alloc_new(NULL, AW_ALLOC_BYTES_MAX, 2));
+    struct aw_carve carve = {0};
+    aw_carve_take(&carve, SIZE_MAX, 2);
+    aw_carve_take(&carve, 1, 1);
+    assert_null(aw_alloc_new(NULL, carve.used, 1));
+}
+
+static void the_counting_allocator_counts_and_fails_on_request(void **state)
+{
+    (void)state;
+    struct aw_alloc_counting counting;
+    aw_alloc_counting_init(&counting);
+    counting.fail_after = 2;
+    void *a = aw_alloc_new(&counting.alloc, 1, 8), *b = aw_alloc_new(&counting.alloc, 1, 8);
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_null(aw_alloc_new(&counting.alloc, 1, 8));
+    aw_alloc_free(&counting.alloc, a);
+    aw_alloc_free(&counting.alloc, b);
+    assert_int_equal(counting.alloc_count, 2);
+    assert_int_equal(counting.free_count, 2);
+}
+
+static void an_arena_is_full_at_its_size_and_empty_after_reset(void **state)
+{
+    (void)state;
+    struct aw_arena arena;
+    assert_ok(aw_arena_init(&arena, 64, NULL));
+    char *text = aw_arena_strndup(&arena, "hello", 4);
+    assert_string_equal(text, "hell");
+    assert_non_null(aw_arena_alloc(&arena, 3, 16));
+    assert_null(aw_arena_alloc(&arena, 1, 1));
+    assert_null(aw_arena_alloc(&arena, SIZE_MAX, 2));
+    aw_arena_reset(&arena);
+    text = aw_arena_alloc(&arena, 64, 1);
+    assert_non_null(text);
+    assert_int_equal(text[0], 0);
+    assert_int_equal(arena.used_max, 64);
+    aw_arena_deinit(&arena);
+    aw_arena_deinit(&arena);
+}
+
+static void carving_twice_gives_disjoint_aligned_parts(void **state)
+{
+    (void)state;
+    struct aw_carve carve = {0};
+    assert_null(aw_carve_take(&carve, 3, 4));
+    assert_null(aw_carve_take(&carve, 1, 100));
+    size_t size = carve.used;
+    carve = (struct aw_carve){.base = aw_alloc_new(NULL, size, 1)};
+    unsigned char *a = aw_carve_take(&carve, 3, 4), *b = aw_carve_take(&carve, 1, 100);
+    assert_int_equal((uintptr_t)b % AW_ALLOC_ALIGN, 0);
+    assert_true(b >= a + 12);
+    assert_int_equal(carve.used, size);
+    aw_alloc_free(NULL, carve.base);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heap_blocks_are_zeroed_and_aligned),
+        cmocka_unit_test(an_overflowing_size_is_refused),
+        cmocka_unit_test(the_counting_allocator_counts_and_fails_on_request),
+        cmocka_unit_test(an_arena_is_full_at_its_size_and_empty_after_reset),
+        cmocka_unit_test(carving_twice_gives_disjoint_aligned_parts),
+    };
+    return cmocka_run_group_tests_name("alloc", tests, NULL, NULL);
+}

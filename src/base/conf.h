@@ -1,0 +1,69 @@
+/*
+ * conf.h - settings from one table: it parses, checks, sets defaults, prints help and dumps.
+ *
+ * A module keeps its settings in a plain struct and describes each member once (key, type, offset,
+ * default, bounds, help). From that table come `--set key=value`, YAML files, `--help`, the man
+ * page, the reference page and the metadata of a checkpoint.
+ *
+ * Memory:  nothing is allocated; text values live in fixed arrays inside the struct.
+ * Threads: pure functions of their arguments.
+ */
+#ifndef AW_BASE_CONF_H
+#define AW_BASE_CONF_H
+
+#include <aware/err.h>
+
+#define AW_CONF_LIST_MAX 8u   /* elements of a list value */
+#define AW_CONF_TEXT_MAX 256u /* bytes of a text value, with its NUL */
+
+enum aw_conf_type {
+    AW_CONF_BOOL,     /* bool; true/false */
+    AW_CONF_U32,      /* uint32_t; decimal, underscores allowed: 1_000_000 */
+    AW_CONF_U64,      /* uint64_t; as U32 */
+    AW_CONF_F32,      /* float; finite */
+    AW_CONF_F64,      /* double; finite */
+    AW_CONF_CHOICE,   /* uint32_t, the index into `choices` */
+    AW_CONF_U32_LIST, /* struct aw_conf_u32_list; "64,64" or a YAML sequence */
+    AW_CONF_TEXT,     /* char[AW_CONF_TEXT_MAX] */
+};
+
+struct aw_conf_u32_list {
+    uint32_t count;
+    uint32_t value[AW_CONF_LIST_MAX];
+};
+
+struct aw_conf_field {
+    const char *key; /* lower case with underscores */
+    enum aw_conf_type type;
+    size_t offset;              /* of the member in the settings struct */
+    const char *initial;        /* the default, written as a user would write it */
+    double min, max;            /* numbers and list elements, inclusive; both 0: no bounds */
+    const char *const *choices; /* CHOICE: names, ending with NULL; else NULL */
+    const char *help;           /* one sentence: what it does, and the source of the default */
+};
+
+/* A table of fields ends with a field whose key is NULL. */
+
+/* Sets every member to its default. A default that does not parse is a bug (AW_ASSERT). */
+void aw_conf_defaults(const struct aw_conf_field *table, void *settings);
+
+/* Sets one member from text. Unknown keys name the nearest known one. On failure nothing changed.
+ */
+AW_NODISCARD enum aw_err aw_conf_set(const struct aw_conf_field *table, void *settings,
+                                     const char *key, const char *value, struct aw_diag *diag);
+/* The same from "key=value". */
+AW_NODISCARD enum aw_err aw_conf_set_pair(const struct aw_conf_field *table, void *settings,
+                                          const char *pair, struct aw_diag *diag);
+
+/* Writes the member as text that aw_conf_set reads back to the same bits. Returns `buf`. */
+const char *aw_conf_get(const struct aw_conf_field *field, const void *settings, char *buf,
+                        size_t size);
+
+/* The name in a NULL-ended list of names that `word` most likely meant, or NULL when none is near.
+ */
+const char *aw_conf_nearest(const char *word, const char *const *names);
+
+/* "a whole number from 1 to 100", "true or false", "one of: a, b": what a field takes. */
+const char *aw_conf_expects(const struct aw_conf_field *field, char *buf, size_t size);
+
+#endif
