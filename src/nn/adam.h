@@ -1,0 +1,25 @@
+/*
+ * adam.h - Adam (Kingma and Ba, 2015) and AdamW, as torch.optim computes them.
+ *
+ * One loop over the flat block: moments, bias correction, update. Reads params->grad, leaves it as
+ * it is (zero it before the next backward).
+ */
+#ifndef AW_NN_ADAM_H
+#define AW_NN_ADAM_H
+
+#include "nn/params.h"
+
+struct aw_adam {
+    float lr;
+    float beta1, beta2;
+    float eps;
+    float weight_decay;
+    bool decoupled; /* true: AdamW, decay applied to the weights; false: L2 added to the gradient */
+};
+
+/* torch.optim.Adam's defaults with the given learning rate: 0.9, 0.999, 1e-8, no decay. */
+struct aw_adam aw_adam_default(float lr);
+
+void aw_adam_step(const struct aw_adam *adam, struct aw_params *params);
+
+#endif

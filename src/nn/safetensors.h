@@ -1,0 +1,82 @@
+/*
+ * safetensors.h - checkpoints that PyTorch users can open: safetensors files, checked to the byte.
+ *
+ * A file is a u64 length, a JSON header (name -> dtype, shape, offsets; `__metadata__` of strings)
+ * and the data. Writing is atomic: a crash leaves the old file or the new one. Reading trusts
+ * nothing: a truncated file, an oversized header, overlapping, missing or unindexed bytes, a wrong
+ * dtype or shape, NaN or infinity are refused with a diagnostic that names file, tensor and what
+ * was expected.
+ *
+ * Call order: writer: new, add..., write, free. reader: open, get or copy..., close.
+ * Memory:     the reader maps or reads the file once; views live until close. The writer keeps
+ *             pointers to the caller's arrays until write.
+ * Threads:    single owner.
+ */
+#ifndef AW_NN_SAFETENSORS_H
+#define AW_NN_SAFETENSORS_H
+
+#include "nn/params.h"
+
+#define AW_SAFETENSORS_HEADER_BYTES_MAX 100000000u /* the format's own limit */
+#define AW_SAFETENSORS_TENSORS_MAX      1024u
+#define AW_SAFETENSORS_RANK_MAX         8u
+
+enum aw_dtype { AW_DTYPE_F32, AW_DTYPE_F64, AW_DTYPE_I64, AW_DTYPE_U8 };
+
+struct aw_safetensors_writer;
+AW_NODISCARD enum aw_err aw_safetensors_writer_new(const struct aw_alloc *alloc,
+                                                   struct aw_safetensors_writer **ret_writer);
+void aw_safetensors_writer_free(struct aw_safetensors_writer *writer);
+/* The array is borrowed until write. A name twice is a bug. */
+AW_NODISCARD enum aw_err aw_safetensors_add(struct aw_safetensors_writer *writer, const char *name,
+                                            enum aw_dtype dtype, uint32_t rank,
+                                            const uint64_t *shape, const void *data);
+AW_NODISCARD enum aw_err aw_safetensors_add_meta(struct aw_safetensors_writer *writer,
+                                                 const char *key, const char *value);
+/* All tensors of `params`, from `values` laid out as params->value, each name with `prefix` before
+ * it. */
+AW_NODISCARD enum aw_err aw_safetensors_add_params(struct aw_safetensors_writer *writer,
+                                                   const struct aw_params *params,
+                                                   const float *values, const char *prefix);
+AW_NODISCARD enum aw_err aw_safetensors_write(struct aw_safetensors_writer *writer,
+                                              const char *path, struct aw_diag *diag);
+
+struct aw_safetensors; /* an open file */
+AW_NODISCARD enum aw_err aw_safetensors_open(const char *path, const struct aw_alloc *alloc,
+                                             struct aw_safetensors **ret_file,
+                                             struct aw_diag *diag);
+/* The same from bytes in memory, which stay the caller's until close; `name` is for diagnostics. */
+AW_NODISCARD enum aw_err aw_safetensors_parse(const void *bytes, size_t size, const char *name,
+                                              const struct aw_alloc *alloc,
+                                              struct aw_safetensors **ret_file,
+                                              struct aw_diag *diag);
+void aw_safetensors_close(struct aw_safetensors *file); /* NULL is a no-op */
+
+struct aw_tensor_view {
+    const char *name;
+    enum aw_dtype dtype;
+    uint32_t rank;
+    uint64_t shape[AW_SAFETENSORS_RANK_MAX];
+    const void *data; /* aligned to 8 at least */
+    size_t bytes;
+};
+uint32_t aw_safetensors_count(const struct aw_safetensors *file);
+void aw_safetensors_at(const struct aw_safetensors *file, uint32_t index,
+                       struct aw_tensor_view *ret_view);
+/* NULL when there is none. */
+const char *aw_safetensors_meta(const struct aw_safetensors *file, const char *key);
+
+/* Copies the tensor `name` into `data`; dtype and shape must be just these. F32 and F64 must be
+ * finite. On failure `data` is untouched. */
+AW_NODISCARD enum aw_err aw_safetensors_copy(const struct aw_safetensors *file, const char *name,
+                                             enum aw_dtype dtype, uint32_t rank,
+                                             const uint64_t *shape, void *data,
+                                             struct aw_diag *diag);
+/* Fills `values` (laid out as params->value) from the tensors of `params` under `prefix`. All are
+ * checked before the first is copied. */
+AW_NODISCARD enum aw_err aw_safetensors_copy_params(const struct aw_safetensors *file,
+                                                    const struct aw_params *params,
+                                                    const char *prefix, float *values,
+                                                    struct aw_diag *diag);
+
+#endif
