@@ -41,6 +41,7 @@ struct aw_params {
 size_t aw_params_add(struct aw_params *params, const char *name, uint32_t rank, uint32_t rows,
                      uint32_t columns);
 
+/* All four arrays zeroed. On failure the declarations are kept, and deinit is still a no-op. */
 AW_NODISCARD enum aw_err aw_params_alloc(struct aw_params *params, const struct aw_alloc *alloc);
 void aw_params_deinit(struct aw_params *params); /* zeroes it; a zeroed one is a no-op */
 
@@ -51,10 +52,12 @@ static inline size_t aw_param_size(const struct aw_param *param)
 }
 
 void aw_params_zero_grad(struct aw_params *params);
-/* target = (1 - tau) * target + tau * source, over `count` floats; tau 1 copies. */
+/* target = (1 - tau) * target + tau * source, over `count` floats that do not overlap; tau 1
+ * copies. */
 void aw_params_soft_update(float *target, const float *source, float tau, size_t count);
 /* Scales all gradients so that their global L2 norm is at most `norm_max` (PyTorch's
- * clip_grad_norm_: factor = norm_max / (norm + 1e-6), at most 1). Returns the norm before. */
+ * clip_grad_norm_: factor = norm_max / (norm + 1e-6), at most 1). Returns the norm before; when
+ * that is not finite, nothing was scaled and nothing should be learned from it. */
 double aw_params_clip_grad_norm(struct aw_params *params, double norm_max);
 /* False when any of `count` floats is NaN or infinite. */
 bool aw_params_finite(const float *value, size_t count);
