@@ -13,16 +13,11 @@
 #define AW_NN_MLP_H
 
 #include "base/rng.h"
+#include "nn/matmul.h"
 #include "nn/params.h"
 
 #define AW_MLP_LAYERS_MAX 8u
 #define AW_MLP_WIDTH_MAX  4096u /* units of one layer */
-
-enum aw_act {
-    AW_ACT_NONE,
-    AW_ACT_RELU,
-    AW_ACT_TANH,
-};
 
 struct aw_linear {
     uint32_t in, out;

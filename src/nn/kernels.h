@@ -1,0 +1,49 @@
+/*
+ * kernels.h - one small matrix product with strides, in two builds: AVX2+FMA and plain C.
+ *
+ * Internal to nn/. c [M][N] = epilogue(a b), where a(i, k) is at a[i * a_row + k * a_col] and the
+ * rows of b are contiguous. Whoever calls has already made sure that it is small.
+ */
+#ifndef AW_NN_KERNELS_H
+#define AW_NN_KERNELS_H
+
+#include "nn/matmul.h"
+
+struct aw__gemm {
+    uint32_t M, N, K;
+    const float *a;
+    size_t a_row, a_col;
+    const float *b;
+    size_t b_row;
+    bool b_padded; /* rows of b may be read up to the next multiple of 8 columns */
+    float *c;
+    size_t c_row;
+    bool accumulate;   /* c += a b; then bias and act do not apply */
+    const float *bias; /* [N], or NULL */
+    enum aw_act act;
+};
+
+void aw__gemm_generic(const struct aw__gemm *g);
+void aw__matvec_generic(const float *x, const float *w, const float *bias, float *y, uint32_t N,
+                        uint32_t K);
+void aw__transpose_generic(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row);
+void aw__tanh_generic(float *y, size_t n);
+
+#if defined(__x86_64__)
+#define AW__HAVE_AVX2 1
+void aw__gemm_avx2(const struct aw__gemm *g);
+void aw__matvec_avx2(const float *x, const float *w, const float *bias, float *y, uint32_t N,
+                     uint32_t K);
+/* out [K][out_row] = w [N][K] transposed; columns N..out_row-1 are zeroed. */
+void aw__transpose_avx2(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row);
+void aw__tanh_avx2(float *y, size_t n);
+
+static inline bool aw__cpu_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+#else
+#define AW__HAVE_AVX2 0
+#endif
+
+#endif

@@ -1,0 +1,189 @@
+/* matmul.c - chooses between our kernels and OpenBLAS, and between processors. */
+#include "nn/matmul.h"
+
+#include "nn/kernels.h"
+
+#include <cblas.h>
+#include <string.h>
+
+#undef I /* cblas.h brings complex.h */
+
+/* Multiply-adds up to which our kernels beat OpenBLAS on every shape of docs/results/matmul.md. */
+#define SMALL_MACS ((uint64_t)1 << 21)
+/* Floats of transposed weight kept on the stack: 64 KiB. */
+#define PACK_FLOATS_MAX 16384u
+
+static bool small(uint32_t M, uint32_t N, uint32_t K)
+{
+    return (uint64_t)M * N * K <= SMALL_MACS;
+}
+
+static void gemm(const struct aw__gemm *g)
+{
+#if AW__HAVE_AVX2
+    if (aw__cpu_avx2()) {
+        aw__gemm_avx2(g);
+        return;
+    }
+#endif
+    aw__gemm_generic(g);
+}
+
+static void transpose(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row)
+{
+#if AW__HAVE_AVX2
+    if (aw__cpu_avx2()) {
+        aw__transpose_avx2(w, N, K, out, out_row);
+        return;
+    }
+#endif
+    aw__transpose_generic(w, N, K, out, out_row);
+}
+
+void aw_matmul_forward(const float *x, const float *w, const float *bias, enum aw_act act, float *y,
+                       uint32_t M, uint32_t N, uint32_t K)
+{
+    if (M == 1) {
+        aw_matvec(x, w, bias, act, y, N, K);
+        return;
+    }
+    size_t out_row = (N + 7u) / 8u * 8u;
+    if (small(M, N, K) && out_row * K <= PACK_FLOATS_MAX) {
+        float packed[PACK_FLOATS_MAX] __attribute__((aligned(64)));
+        transpose(w, N, K, packed, out_row);
+        gemm(&(struct aw__gemm){.M = M,
+                                .N = N,
+                                .K = K,
+                                .a = x,
+                                .a_row = K,
+                                .a_col = 1,
+                                .b = packed,
+                                .b_row = out_row,
+                                .b_padded = true,
+                                .c = y,
+                                .c_row = N,
+                                .bias = bias,
+                                .act = act});
+        return;
+    }
+    for (uint32_t i = 0; bias && i < M; i++)
+        memcpy(y + (size_t)i * N, bias, N * sizeof *y);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)M, (int)N, (int)K, 1, x, (int)K, w,
+                (int)K, bias ? 1 : 0, y, (int)N);
+    aw_act_apply(act, y, (size_t)M * N);
+}
+
+void aw_matmul_backward_x(const float *dy, const float *w, size_t ldw, float *dx, uint32_t M,
+                          uint32_t N, uint32_t K)
+{
+    if (small(M, N, K)) {
+        gemm(&(struct aw__gemm){.M = M,
+                                .N = N,
+                                .K = K,
+                                .a = dy,
+                                .a_row = K,
+                                .a_col = 1,
+                                .b = w,
+                                .b_row = ldw,
+                                .c = dx,
+                                .c_row = N});
+        return;
+    }
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)M, (int)N, (int)K, 1, dy, (int)K, w,
+                (int)ldw, 0, dx, (int)N);
+}
+
+void aw_matmul_backward_w(const float *dy, const float *x, float *dw, uint32_t M, uint32_t N,
+                          uint32_t K)
+{
+    if (small(M, N, K)) {
+        gemm(&(struct aw__gemm){.M = M,
+                                .N = N,
+                                .K = K,
+                                .a = dy,
+                                .a_row = 1,
+                                .a_col = M,
+                                .b = x,
+                                .b_row = N,
+                                .c = dw,
+                                .c_row = N,
+                                .accumulate = true});
+        return;
+    }
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)M, (int)N, (int)K, 1, dy, (int)M, x,
+                (int)N, 1, dw, (int)N);
+}
+
+void aw_matvec(const float *x, const float *w, const float *bias, enum aw_act act, float *y,
+               uint32_t N, uint32_t K)
+{
+#if AW__HAVE_AVX2
+    if (aw__cpu_avx2())
+        aw__matvec_avx2(x, w, bias, y, N, K);
+    else
+#endif
+        aw__matvec_generic(x, w, bias, y, N, K);
+    aw_act_apply(act, y, N);
+}
+
+void aw_act_apply(enum aw_act act, float *y, size_t n)
+{
+    switch (act) {
+    case AW_ACT_NONE:
+        break;
+    case AW_ACT_RELU:
+        for (size_t i = 0; i < n; i++)
+            y[i] = y[i] > 0 ? y[i] : 0;
+        break;
+    case AW_ACT_TANH:
+#if AW__HAVE_AVX2
+        if (aw__cpu_avx2()) {
+            aw__tanh_avx2(y, n);
+            break;
+        }
+#endif
+        aw__tanh_generic(y, n);
+        break;
+    }
+}
+
+void aw_act_backward(enum aw_act act, const float *y, const float *dy, float *dx, size_t n)
+{
+    switch (act) {
+    case AW_ACT_NONE:
+        if (dx != dy)
+            memcpy(dx, dy, n * sizeof *dx);
+        break;
+    case AW_ACT_RELU:
+        for (size_t i = 0; i < n; i++)
+            dx[i] = y[i] > 0 ? dy[i] : 0;
+        break;
+    case AW_ACT_TANH:
+        for (size_t i = 0; i < n; i++)
+            dx[i] = dy[i] * (1 - y[i] * y[i]);
+        break;
+    }
+}
+
+void aw_bias_backward(const float *dy, float *restrict db, uint32_t B, uint32_t N)
+{
+    for (uint32_t b = 0; b < B; b++) {
+        const float *restrict row = dy + (size_t)b * N;
+        for (uint32_t j = 0; j < N; j++)
+            db[j] += row[j];
+    }
+}
+
+void aw_matmul_single_thread(void)
+{
+    openblas_set_num_threads(1);
+}
+
+const char *aw_matmul_kernel_name(void)
+{
+#if AW__HAVE_AVX2
+    if (aw__cpu_avx2())
+        return "avx2+fma";
+#endif
+    return "generic";
+}
