@@ -1,0 +1,87 @@
+# The front door. `make help` lists what there is.
+#
+# A thin front of Meson and Ninja: each target first installs the Debian packages that it needs and
+# that are missing (tools/deps says which and why), then makes a build folder ready (tools/configure),
+# then does its job. Whoever prefers Meson can call it directly: `meson setup build`.
+
+# Another compiler for the release build: `make CC=clang`. Other targets choose their own.
+ifneq ($(filter command line environment,$(origin CC)),)
+export AWARE_CC := $(CC)
+endif
+
+prefix  ?= /usr/local
+DESTDIR ?=
+ARGS    ?=
+
+AWARE := build/aware
+FIRST := runs/first
+
+.DEFAULT_GOAL := all
+.PHONY: all run test asan tsan tidy format fuzz bench docs install clean help
+
+all: ## build the program, build/aware
+	@tools/deps build
+	@tools/configure release
+	@ninja -C build products
+
+run: all ## train a first agent on a built-in environment and evaluate it; ARGS="..." runs anything
+ifeq ($(strip $(ARGS)),)
+	@echo "Training TD3 to swing up a pendulum, 20000 steps; then 100 episodes to see how well it does."
+	$(AWARE) train --env pendulum-v1 --agent td3 --steps 20000 --seed 1 --out $(FIRST) --force
+	$(AWARE) eval $(FIRST)
+else
+	$(AWARE) $(ARGS)
+endif
+
+test: ## everything that must pass: all tests, then the unit tests under the sanitizers
+	@tools/deps test
+	@tools/run-tests
+
+asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer (clang)
+	@tools/deps test
+	@tools/run-tests asan
+
+tsan: ## the unit tests under ThreadSanitizer (gcc)
+	@tools/deps build
+	@tools/run-tests tsan
+
+tidy: ## static analysis with clang-tidy and cppcheck; any finding fails
+	@tools/deps tidy
+	@tools/configure tidy
+	@tools/tidy
+
+format: ## lay out every C file according to .clang-format
+	@tools/deps tidy
+	@find src include tests bench -name '*.[ch]' -exec clang-format -i {} +
+
+fuzz: ## feed every parser random input, FUZZ_SECONDS=60 each
+	@tools/deps fuzz
+	@tools/configure fuzz
+	@ninja -C build-fuzz
+	@tools/fuzz
+
+bench: all ## measure: neural core against PyTorch, learners, environments; a missed goal fails
+	@tools/deps bench
+	$(AWARE) bench nn --against torch --check
+	$(AWARE) bench rl
+	$(AWARE) bench env
+
+docs: all ## write the man page and the reference from the program's own tables
+	$(AWARE) __man >build/aware.1
+	$(AWARE) __reference >build/reference.md
+	@mv build/reference.md docs/REFERENCE.md
+	@echo "wrote build/aware.1 and docs/REFERENCE.md"
+
+install: all ## install the program, the library and its headers; prefix=/usr/local DESTDIR=
+	@meson configure build -Dprefix=$(abspath $(prefix))
+	@ninja -C build products
+	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild --quiet
+
+clean: ## delete every build folder; runs/ is yours and stays
+	rm -rf build build-asan build-tsan build-fuzz build-tidy
+
+help: ## list the targets
+	@echo "usage: make [TARGET] [VARIABLE=value]"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { name = $$1 == "all" ? "(none)" : $$1; \
+	    printf "  %-8s  %s\n", name, $$2 }' Makefile

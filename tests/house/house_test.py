@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""house_test.py - a check that cannot fail is no check: each meets a tree that breaks its rule."""
+
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import house # noqa: E402 # beside this file
+
+PAGE = """# Rooms
+
+| room | may use |
+|---|---|
+| base | libc and the chosen libraries |
+| nn | base |
+| rl | base nn |
+| env | base |
+| control | base rl env |
+| cli bench | anything |
+
+| public header | room | what |
+|---|---|---|
+| `aware/err.h` | base | errors |
+| `aware/env.h` | env | environments |
+| `aware/agent.h` | rl | agents |
+"""
+
+
+class HouseTest(unittest.TestCase):
+    def setUp(self):
+        self.root = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+        self.write("docs/ARCHITECTURE.md", PAGE)
+        self.write("include/aware/err.h", "#include <stdint.h>\n")
+        self.write("src/base/rng.h", "#include <aware/err.h>\n")
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def findings(self, check):
+        return list(house.CHECKS[check](house.Tree(self.root)))
+
+    def assert_clean(self, check):
+        self.assertEqual(self.findings(check), [])
+
+    def assert_found(self, check, *expected):
+        """Exactly these findings, each beginning as given."""
+        found = self.findings(check)
+        self.assertEqual(len(found), len(expected), found)
+        for finding, start in zip(found, expected):
+            self.assertTrue(finding.startswith(start), f"{finding!r} does not start {start!r}")
+
+    # uses
+
+    def test_what_the_table_allows_passes(self):
+        self.write("include/aware/agent.h", "#include <aware/err.h>\n")
+        self.write("src/rl/td3.c", '#include <math.h>\n#include <aware/agent.h>\n'
+                                   '#include "base/rng.h"\n#include "nn/mlp.h"\n'
+                                   '#include "rl/td3.h"\n')
+        self.write("src/cli/main.c", '#include "nn/mlp.h"\n#include <aware/env.h>\n')
+        self.write("src/env/pole/pole.c", '#include "env/pole/pole.h"\n')
+        self.assert_clean("uses")
+
+    def test_a_room_may_not_reach_up_or_sideways(self):
+        cases = [
+            ("src/base/log.c", '#include "nn/mlp.h"', "base may use nothing, not nn"),
+            ("src/nn/mlp.c", '#include "rl/td3.h"', "nn may use base, not rl"),
+            ("src/rl/td3.c", "#include <aware/env.h>", "rl may use base nn, not env"),
+            ("src/env/vec.c", "#include <aware/agent.h>", "env may use base, not rl"),
+            ("src/env/vec_test.c", '#include "nn/mlp.h"', "env may use base, not nn"),
+            ("src/env/a/a.c", '  #  include "nn/mlp.h"', "env may use base, not nn"),
+        ]
+        for name, include, why in cases:
+            with self.subTest(name):
+                self.write(name, f"/* first */\n{include}\n")
+                self.assert_found("uses", f"{name}:2: {why}")
+                (self.root / name).unlink()
+
+    def test_the_inside_of_another_room_is_private(self):
+        self.write("src/control/loop.c", '#include "env/pole/pole.h"\n')
+        self.assert_found("uses", "src/control/loop.c:1: env/pole/pole.h is inside env")
+
+    def test_public_headers_keep_to_public_headers(self):
+        self.write("include/aware/env.h", '#include "base/rng.h"\n#include <aware/agent.h>\n')
+        self.assert_found("uses", "include/aware/env.h:1: a public header includes only public",
+                          "include/aware/env.h:2: env may use base, not rl")
+
+    def test_unknown_names_are_findings_not_passes(self):
+        self.write("include/aware/new.h", "\n")
+        self.write("src/attic/old.c", "\n")
+        self.write("src/nn/mlp.c", '#include "mlp.h"\n#include "../base/rng.h"\n'
+                                   '#include "nowhere/x.h"\n#include <aware/gone.h>\n'
+                                   "#include <base/rng.h>\n")
+        self.assert_found("uses", "src/attic:1:", "src/nn/mlp.c:1: write", "src/nn/mlp.c:2: write",
+                          "src/nn/mlp.c:3: no room", "src/nn/mlp.c:4: no room",
+                          "src/nn/mlp.c:5: write", "include/aware/new.h:1:")
+
+    def test_a_page_without_the_table_fails(self):
+        self.write("docs/ARCHITECTURE.md", "# Rooms\n\n| room | purpose |\n|---|---|\n| nn | x |\n")
+        self.assert_found("uses", "docs/ARCHITECTURE.md:1:")
+
+    # reach
+
+    def test_inner_names_stay_in_their_room(self):
+        self.write("src/nn/inner.h", "void aw__mlp_step(void);\n")
+        self.write("src/nn/mlp.c", "void f(void)\n{\n    aw__mlp_step();\n}\n")
+        self.write("src/rl/td3.c", '/* aw__mlp_step */\nconst char *a = "aw__mlp_step";\n')
+        self.assert_clean("reach")
+        self.write("src/cli/x.c", "void g(void)\n{\n    aw__mlp_step();\n}\n")
+        self.assert_found("reach", "src/cli/x.c:3: aw__mlp_step belongs to nn")
+
+    # headers
+
+    def test_a_header_that_leans_on_another_is_found(self):
+        self.assert_clean("headers")
+        self.write("src/nn/mlp.h", "size_t aw_mlp_size(void);\n")
+        self.assert_found("headers", "src/nn/mlp.h:1: does not compile alone")
+
+    # banned
+
+    def test_each_banned_function_is_found(self):
+        for name in house.BANNED:
+            with self.subTest(name):
+                self.write("src/base/x.c", f"\nint y = {name} (1);\n")
+                self.assert_found("banned", f"src/base/x.c:2: {name} is banned")
+
+    def test_names_that_only_look_banned_pass(self):
+        self.write("src/base/x.c", '/* rand() */ // system()\nconst char *t = "atoi(\\"1\\")";\n'
+                                   "int a = aw_rand(), b = snprintf(c);\n"
+                                   "int d = e.random(), f = g->gets(1);\n")
+        self.assert_clean("banned")
+
+    def test_flags_that_break_finite_checks_are_found(self):
+        self.write("meson.build", "x = 1\nargs = ['-O" "fast', '-ffast" "-math']\n")
+        self.write("src/nn/x.c", '#pragma GCC optimize("-ffast" "-math")\n'.replace('" "', ""))
+        self.assert_found("banned", "meson.build:2: -O", "meson.build:2: -ff", "src/nn/x.c:1: -ff")
+
+    # shape
+
+    def test_each_misshape_is_found(self):
+        cases = [
+            ("\tint x;\n", "src/nn/x.c:1: a tab"),
+            ("int x; \n", "src/nn/x.c:1: space at the end"),
+            ("int x;\r\n", "src/nn/x.c:1: space at the end"),
+            ("int x;", "src/nn/x.c:1: the last line has no end"),
+            ("\n" + "x" * 101 + "\n", "src/nn/x.c:2: 101 columns"),
+            ("\n" * 801, "src/nn/x.c:801: longer than 800 lines"),
+            ("/* TO" "DO: later */\n", "src/nn/x.c:1: TO"),
+            ("/* FIX" "ME */\n", "src/nn/x.c:1: FIX"),
+            ("/* XX" "X */\n", "src/nn/x.c:1: XX"),
+        ]
+        for text, start in cases:
+            with self.subTest(start):
+                (self.root / "src/nn").mkdir(exist_ok=True)
+                (self.root / "src/nn/x.c").write_bytes(text.encode())
+                self.assert_found("shape", start)
+        self.write("src/nn/x.c", "x" * 100 + "\n" * 800)
+        self.assert_clean("shape")
+
+    # registered
+
+    def test_what_no_meson_file_names_is_found(self):
+        self.write("src/env/meson.build", "files('vec.c', 'pole/pole.c') + files('vec_test.c')\n")
+        self.write("meson.build", "executable('aware', 'src/cli/main.c')\n")
+        for name in ("src/env/vec.c", "src/env/pole/pole.c", "src/env/vec_test.c",
+                     "src/cli/main.c"):
+            self.write(name, "\n")
+        self.assert_clean("registered")
+        self.write("src/env/lost.c", "\n")
+        self.write("src/env/pole/pole_test.c", "\n")
+        self.write("tests/golden/gru_test.c", "\n")
+        self.assert_found("registered", "src/env/lost.c:1: this source is not built",
+                          "src/env/pole/pole_test.c:1: this test never runs",
+                          "tests/golden/gru_test.c:1: this test never runs")
+
+    # format
+
+    @unittest.skipUnless(shutil.which("clang-format"), "clang-format is not installed")
+    def test_a_file_out_of_layout_is_found(self):
+        self.write(".clang-format", "BasedOnStyle: LLVM\n")
+        self.write("src/nn/x.c", "int x;\n")
+        self.assert_clean("format")
+        self.write("src/nn/x.c", "int   x;\nint   y;\n")
+        self.assert_found("format", "src/nn/x.c:1: run `make format`")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""run_tests_test.py - tools/run-tests counts what happened, not what it hoped for."""
+
+import importlib.machinery
+import importlib.util
+import sys
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+PROGRAM = Path(__file__).resolve().parents[2] / "tools" / "run-tests"
+LOADER = importlib.machinery.SourceFileLoader("run_tests", str(PROGRAM))
+run_tests = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_tests", LOADER))
+LOADER.exec_module(run_tests)
+
+CASES = [
+    # result, stdout, (passed, failed, skipped), why
+    ("OK", "", (1, 0, 0), "a program without TAP counts once"),
+    ("OK", "1..3\nok 1 - a\nok 2 - b\nok 3 - c\n", (3, 0, 0), "each cmocka test counts"),
+    ("FAIL", "1..2\nok 1 - a\nnot ok 2 - b\n", (1, 1, 0), "so does each failure, once"),
+    ("OK", "1..2\nok 1 - a\nnot ok 2 # SKIP b\n", (1, 0, 1), "cmocka's way to write a skip"),
+    ("OK", "1..2\nok 1 - a\nok 2 # SKIP b\n", (1, 0, 1), "and TAP's own way"),
+    ("FAIL", "1..3\nok 1 - a\n", (1, 1, 0), "a crash half way is a failure"),
+    ("FAIL", "1..1\nok 1 - a\n", (1, 1, 0), "a leak found at exit is a failure"),
+    ("TIMEOUT", "", (0, 1, 0), "so is a timeout"),
+    ("ERROR", "1..1\n", (0, 1, 0), "and a program that cannot start"),
+    ("SKIP", "", (0, 0, 1), "exit status 77"),
+    ("EXPECTEDFAIL", "", (1, 0, 0), "meant to fail, and did"),
+    ("UNEXPECTEDPASS", "", (0, 1, 0), "meant to fail, and did not"),
+]
+
+
+class CountTest(unittest.TestCase):
+    def test_every_result_is_counted(self):
+        for result, stdout, expected, why in CASES:
+            with self.subTest(why):
+                self.assertEqual(run_tests.count([{"result": result, "stdout": stdout}]), expected)
+
+    def test_counts_add_up_over_programs(self):
+        logs = [{"result": result, "stdout": stdout} for result, stdout, _, _ in CASES]
+        sums = tuple(sum(column) for column in zip(*(case[2] for case in CASES)))
+        self.assertEqual(run_tests.count(logs), sums)
+
+    def test_the_last_line_reads_as_promised(self):
+        self.assertEqual(run_tests.summary(3, 0, 1), "3 passed, 0 failed, 1 skipped")
+
+
+if __name__ == "__main__":
+    unittest.main()
