@@ -1,0 +1,71 @@
+#include "base/clock.h"
+#include "base/testing.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+static void the_real_clock_moves_forward_and_sleeps_as_long_as_asked(void **state)
+{
+    (void)state;
+    int64_t wall = aw_clock_now_us(NULL);
+    assert_true(wall > 1600000000000000); /* after 2020: the unit is microseconds */
+    int64_t start = aw_clock_monotonic_us(&aw_clock_real);
+    assert_ok(aw_clock_sleep_until(&aw_clock_real, start + 3000));
+    assert_true(aw_clock_monotonic_us(&aw_clock_real) >= start + 3000);
+    assert_ok(aw_clock_sleep_until(NULL, start)); /* the past is reached already */
+    assert_ok(aw_clock_sleep_until(NULL, -5));
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+static void *poke(void *arg)
+{
+    usleep(20000);
+    pthread_kill(*(pthread_t *)arg, SIGUSR1);
+    return NULL;
+}
+
+static void a_signal_ends_a_sleep(void **state)
+{
+    (void)state;
+    struct sigaction action = {.sa_handler = on_signal};
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    pthread_t self = pthread_self(), poker;
+    assert_int_equal(pthread_create(&poker, NULL, poke, &self), 0);
+    int64_t start = aw_clock_monotonic_us(NULL);
+    assert_int_equal(aw_clock_sleep_until(NULL, start + 30000000), AW_ERR_INTERRUPTED);
+    assert_true(aw_clock_monotonic_us(NULL) < start + 20000000);
+    pthread_join(poker, NULL);
+}
+
+static void a_virtual_clock_stands_still_until_it_is_moved(void **state)
+{
+    (void)state;
+    struct aw_clock_virtual virt;
+    aw_clock_virtual_init(&virt, 1000);
+    assert_int_equal(aw_clock_now_us(&virt.clock), 1000);
+    assert_int_equal(aw_clock_monotonic_us(&virt.clock), 0);
+    aw_clock_virtual_advance(&virt, 250);
+    assert_int_equal(aw_clock_now_us(&virt.clock), 1250);
+    assert_int_equal(aw_clock_monotonic_us(&virt.clock), 250);
+    assert_ok(aw_clock_sleep_until(&virt.clock, 15000000));
+    assert_int_equal(aw_clock_monotonic_us(&virt.clock), 15000000);
+    assert_int_equal(aw_clock_now_us(&virt.clock), 15001000);
+    assert_ok(aw_clock_sleep_until(&virt.clock, 10));
+    assert_int_equal(virt.sleep_count, 1);
+    assert_int_equal(virt.mono_us, 15000000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_real_clock_moves_forward_and_sleeps_as_long_as_asked),
+        cmocka_unit_test(a_signal_ends_a_sleep),
+        cmocka_unit_test(a_virtual_clock_stands_still_until_it_is_moved),
+    };
+    return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
+}
