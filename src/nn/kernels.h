@@ -23,11 +23,43 @@ struct aw__gemm {
     enum aw_act act;
 };
 
+/* The best build for this processor. */
+void aw__gemm(const struct aw__gemm *g);
 void aw__gemm_generic(const struct aw__gemm *g);
 void aw__matvec_generic(const float *x, const float *w, const float *bias, float *y, uint32_t N,
                         uint32_t K);
 void aw__transpose_generic(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row);
 void aw__tanh_generic(float *y, size_t n);
+
+/*
+ * The gates of a GRU, one time step, AW__GRU_UNITS hidden units from `unit` on, all B rows. `gh`
+ * has the products of those units' recurrent weights with h, [B][3 * AW__GRU_UNITS], r|z|n.
+ */
+#define AW__GRU_UNITS 8u
+struct aw__gru_gates {
+    uint32_t B, H, unit;
+    const float *gh;
+    const float *gx;     /* [B][3H]: W_i x + b_i, and b_h of r and z */
+    const float *bias_n; /* [H]: b_hn, which r multiplies */
+    const float *h_prev; /* [B], rows h_row apart */
+    float *h;            /* [B], rows h_row apart */
+    size_t h_row;
+    float *saved; /* [B][4][H]: r, z, n, W_hn h + b_hn for backward; NULL: not wanted */
+};
+void aw__gru_gates_generic(const struct aw__gru_gates *g);
+
+/* Backward of all gates, one time step. dh [B][H] is the gradient of h on entry and its direct part
+ * for h_prev on return; dgx [B][3H] and dhn [B][H] are written. */
+struct aw__gru_gates_backward {
+    uint32_t B, H;
+    const float *saved;  /* [B][4][H] */
+    const float *h_prev; /* [B], rows h_row apart; NULL: zero */
+    size_t h_row;
+    float *dh;
+    float *dgx;
+    float *dhn;
+};
+void aw__gru_gates_backward_generic(const struct aw__gru_gates_backward *g);
 
 #if defined(__x86_64__)
 #define AW__HAVE_AVX2 1
@@ -37,6 +69,8 @@ void aw__matvec_avx2(const float *x, const float *w, const float *bias, float *y
 /* out [K][out_row] = w [N][K] transposed; columns N..out_row-1 are zeroed. */
 void aw__transpose_avx2(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row);
 void aw__tanh_avx2(float *y, size_t n);
+void aw__gru_gates_avx2(const struct aw__gru_gates *g);
+void aw__gru_gates_backward_avx2(const struct aw__gru_gates_backward *g);
 
 static inline bool aw__cpu_avx2(void)
 {

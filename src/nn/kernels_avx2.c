@@ -16,8 +16,9 @@
 #define LANES      8u
 #define ROWS_OF(v) ((v) == 3 ? 4u : 6u) /* rows of a tile that is `v` vectors wide */
 
-/* glibc's vector tanh, at most 4 ulp (libmvec, glibc 2.35). */
+/* glibc's vector functions, at most 4 ulp (libmvec, since glibc 2.35). */
 __m256 _ZGVdN8v_tanhf(__m256 x);
+__m256 _ZGVdN8v_expf(__m256 x);
 
 ALWAYS __m256i tail_mask(uint32_t lanes)
 {
@@ -238,6 +239,72 @@ AVX2 void aw__tanh_avx2(float *y, size_t n)
     if (i < n) {
         __m256i mask = tail_mask((uint32_t)(n - i));
         _mm256_maskstore_ps(y + i, mask, _ZGVdN8v_tanhf(_mm256_maskload_ps(y + i, mask)));
+    }
+}
+
+ALWAYS __m256 sigmoid(__m256 x)
+{
+    const __m256 one = _mm256_set1_ps(1);
+    return _mm256_div_ps(one,
+                         _mm256_add_ps(one, _ZGVdN8v_expf(_mm256_sub_ps(_mm256_setzero_ps(), x))));
+}
+
+AVX2 void aw__gru_gates_avx2(const struct aw__gru_gates *g)
+{
+    const uint32_t H = g->H, unit = g->unit;
+    const __m256i mask = tail_mask(H - unit < LANES ? H - unit : LANES);
+    const __m256 one = _mm256_set1_ps(1), bias_n = _mm256_maskload_ps(g->bias_n + unit, mask);
+    for (uint32_t b = 0; b < g->B; b++) {
+        const float *gh = g->gh + (size_t)b * 3 * LANES;
+        const float *gx = g->gx + (size_t)b * 3 * H + unit;
+        __m256 r = _mm256_add_ps(_mm256_maskload_ps(gx, mask), _mm256_loadu_ps(gh));
+        __m256 z = _mm256_add_ps(_mm256_maskload_ps(gx + H, mask), _mm256_loadu_ps(gh + LANES));
+        __m256 hn = _mm256_add_ps(_mm256_loadu_ps(gh + 2 * LANES), bias_n);
+        r = sigmoid(r);
+        z = sigmoid(z);
+        __m256 n = _ZGVdN8v_tanhf(_mm256_fmadd_ps(r, hn, _mm256_maskload_ps(gx + 2 * H, mask)));
+        __m256 h_prev = _mm256_maskload_ps(g->h_prev + b * g->h_row + unit, mask);
+        __m256 h = _mm256_fmadd_ps(z, h_prev, _mm256_mul_ps(_mm256_sub_ps(one, z), n));
+        _mm256_maskstore_ps(g->h + b * g->h_row + unit, mask, h);
+        if (g->saved) {
+            float *saved = g->saved + (size_t)b * 4 * H + unit;
+            _mm256_maskstore_ps(saved, mask, r);
+            _mm256_maskstore_ps(saved + H, mask, z);
+            _mm256_maskstore_ps(saved + 2 * H, mask, n);
+            _mm256_maskstore_ps(saved + 3 * H, mask, hn);
+        }
+    }
+}
+
+AVX2 void aw__gru_gates_backward_avx2(const struct aw__gru_gates_backward *g)
+{
+    const uint32_t H = g->H;
+    const __m256 one = _mm256_set1_ps(1);
+    for (uint32_t b = 0; b < g->B; b++) {
+        const float *saved = g->saved + (size_t)b * 4 * H;
+        const float *h_row = g->h_prev ? g->h_prev + b * g->h_row : NULL;
+        float *dh_row = g->dh + (size_t)b * H, *dgx = g->dgx + (size_t)b * 3 * H;
+        float *dhn = g->dhn + (size_t)b * H;
+        for (uint32_t j = 0; j < H; j += LANES) {
+            const __m256i mask = tail_mask(H - j < LANES ? H - j : LANES);
+            __m256 r = _mm256_maskload_ps(saved + j, mask);
+            __m256 z = _mm256_maskload_ps(saved + H + j, mask);
+            __m256 n = _mm256_maskload_ps(saved + 2 * H + j, mask);
+            __m256 hn = _mm256_maskload_ps(saved + 3 * H + j, mask);
+            __m256 dh = _mm256_maskload_ps(dh_row + j, mask);
+            __m256 h_prev = h_row ? _mm256_maskload_ps(h_row + j, mask) : _mm256_setzero_ps();
+            __m256 not_z = _mm256_sub_ps(one, z);
+            __m256 dn = _mm256_mul_ps(_mm256_mul_ps(dh, not_z), _mm256_fnmadd_ps(n, n, one));
+            __m256 slope_r = _mm256_mul_ps(r, _mm256_sub_ps(one, r));
+            __m256 dr = _mm256_mul_ps(_mm256_mul_ps(dn, hn), slope_r);
+            __m256 dz =
+                _mm256_mul_ps(_mm256_mul_ps(dh, _mm256_sub_ps(h_prev, n)), _mm256_mul_ps(z, not_z));
+            _mm256_maskstore_ps(dgx + j, mask, dr);
+            _mm256_maskstore_ps(dgx + H + j, mask, dz);
+            _mm256_maskstore_ps(dgx + 2 * H + j, mask, dn);
+            _mm256_maskstore_ps(dhn + j, mask, _mm256_mul_ps(dn, r));
+            _mm256_maskstore_ps(dh_row + j, mask, _mm256_mul_ps(dh, z));
+        }
     }
 }
 

@@ -54,3 +54,52 @@ void aw__tanh_generic(float *y, size_t n)
     for (size_t i = 0; i < n; i++)
         y[i] = tanhf(y[i]);
 }
+
+static float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+void aw__gru_gates_generic(const struct aw__gru_gates *g)
+{
+    const uint32_t H = g->H, U = AW__GRU_UNITS;
+    const uint32_t units = H - g->unit < U ? H - g->unit : U;
+    for (uint32_t b = 0; b < g->B; b++) {
+        const float *gh = g->gh + (size_t)b * 3 * U;
+        const float *gx = g->gx + (size_t)b * 3 * H + g->unit;
+        for (uint32_t j = 0; j < units; j++) {
+            uint32_t unit = g->unit + j;
+            float r = sigmoid(gx[j] + gh[j]);
+            float z = sigmoid(gx[H + j] + gh[U + j]);
+            float hn = gh[2 * U + j] + g->bias_n[unit];
+            float n = tanhf(gx[2 * H + j] + r * hn);
+            g->h[b * g->h_row + unit] = (1 - z) * n + z * g->h_prev[b * g->h_row + unit];
+            if (g->saved) {
+                float *saved = g->saved + (size_t)b * 4 * H + unit;
+                saved[0] = r;
+                saved[H] = z;
+                saved[2 * H] = n;
+                saved[3 * H] = hn;
+            }
+        }
+    }
+}
+
+void aw__gru_gates_backward_generic(const struct aw__gru_gates_backward *g)
+{
+    const uint32_t H = g->H;
+    for (uint32_t b = 0; b < g->B; b++) {
+        const float *r = g->saved + (size_t)b * 4 * H, *z = r + H, *n = z + H, *hn = n + H;
+        float *dh = g->dh + (size_t)b * H, *dgx = g->dgx + (size_t)b * 3 * H;
+        float *dhn = g->dhn + (size_t)b * H;
+        for (uint32_t j = 0; j < H; j++) {
+            float h_prev = g->h_prev ? g->h_prev[b * g->h_row + j] : 0;
+            float dn = dh[j] * (1 - z[j]) * (1 - n[j] * n[j]);
+            dgx[j] = dn * hn[j] * r[j] * (1 - r[j]);
+            dgx[H + j] = dh[j] * (h_prev - n[j]) * z[j] * (1 - z[j]);
+            dgx[2 * H + j] = dn;
+            dhn[j] = dn * r[j];
+            dh[j] *= z[j];
+        }
+    }
+}

@@ -8,17 +8,16 @@
 
 #undef I /* cblas.h brings complex.h */
 
-/* Multiply-adds up to which our kernels beat OpenBLAS on every shape of docs/results/matmul.md. */
-#define SMALL_MACS ((uint64_t)1 << 21)
-/* Floats of transposed weight kept on the stack: 64 KiB. */
-#define PACK_FLOATS_MAX 16384u
+/*
+ * Where our kernels end and OpenBLAS begins (docs/results/matmul.md). Forward: as long as the
+ * transposed weight fits the second-level cache, whatever the batch. Backward: multiply-adds up to
+ * which reading the operands unpacked does not yet cost more than packing them.
+ */
+#define FORWARD_PACK_FLOATS_MAX 16384u /* 64 KiB, on the stack */
+#define BACKWARD_X_MACS_MAX     ((uint64_t)1 << 20)
+#define BACKWARD_W_MACS_MAX     ((uint64_t)1 << 19)
 
-static bool small(uint32_t M, uint32_t N, uint32_t K)
-{
-    return (uint64_t)M * N * K <= SMALL_MACS;
-}
-
-static void gemm(const struct aw__gemm *g)
+void aw__gemm(const struct aw__gemm *g)
 {
 #if AW__HAVE_AVX2
     if (aw__cpu_avx2()) {
@@ -48,22 +47,22 @@ void aw_matmul_forward(const float *x, const float *w, const float *bias, enum a
         return;
     }
     size_t out_row = (N + 7u) / 8u * 8u;
-    if (small(M, N, K) && out_row * K <= PACK_FLOATS_MAX) {
-        float packed[PACK_FLOATS_MAX] __attribute__((aligned(64)));
+    if (out_row * K <= FORWARD_PACK_FLOATS_MAX) {
+        float packed[FORWARD_PACK_FLOATS_MAX] __attribute__((aligned(64)));
         transpose(w, N, K, packed, out_row);
-        gemm(&(struct aw__gemm){.M = M,
-                                .N = N,
-                                .K = K,
-                                .a = x,
-                                .a_row = K,
-                                .a_col = 1,
-                                .b = packed,
-                                .b_row = out_row,
-                                .b_padded = true,
-                                .c = y,
-                                .c_row = N,
-                                .bias = bias,
-                                .act = act});
+        aw__gemm(&(struct aw__gemm){.M = M,
+                                    .N = N,
+                                    .K = K,
+                                    .a = x,
+                                    .a_row = K,
+                                    .a_col = 1,
+                                    .b = packed,
+                                    .b_row = out_row,
+                                    .b_padded = true,
+                                    .c = y,
+                                    .c_row = N,
+                                    .bias = bias,
+                                    .act = act});
         return;
     }
     for (uint32_t i = 0; bias && i < M; i++)
@@ -76,17 +75,17 @@ void aw_matmul_forward(const float *x, const float *w, const float *bias, enum a
 void aw_matmul_backward_x(const float *dy, const float *w, size_t ldw, float *dx, uint32_t M,
                           uint32_t N, uint32_t K)
 {
-    if (small(M, N, K)) {
-        gemm(&(struct aw__gemm){.M = M,
-                                .N = N,
-                                .K = K,
-                                .a = dy,
-                                .a_row = K,
-                                .a_col = 1,
-                                .b = w,
-                                .b_row = ldw,
-                                .c = dx,
-                                .c_row = N});
+    if ((uint64_t)M * N * K <= BACKWARD_X_MACS_MAX) {
+        aw__gemm(&(struct aw__gemm){.M = M,
+                                    .N = N,
+                                    .K = K,
+                                    .a = dy,
+                                    .a_row = K,
+                                    .a_col = 1,
+                                    .b = w,
+                                    .b_row = ldw,
+                                    .c = dx,
+                                    .c_row = N});
         return;
     }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)M, (int)N, (int)K, 1, dy, (int)K, w,
@@ -96,18 +95,18 @@ void aw_matmul_backward_x(const float *dy, const float *w, size_t ldw, float *dx
 void aw_matmul_backward_w(const float *dy, const float *x, float *dw, uint32_t M, uint32_t N,
                           uint32_t K)
 {
-    if (small(M, N, K)) {
-        gemm(&(struct aw__gemm){.M = M,
-                                .N = N,
-                                .K = K,
-                                .a = dy,
-                                .a_row = 1,
-                                .a_col = M,
-                                .b = x,
-                                .b_row = N,
-                                .c = dw,
-                                .c_row = N,
-                                .accumulate = true});
+    if ((uint64_t)M * N * K <= BACKWARD_W_MACS_MAX) {
+        aw__gemm(&(struct aw__gemm){.M = M,
+                                    .N = N,
+                                    .K = K,
+                                    .a = dy,
+                                    .a_row = 1,
+                                    .a_col = M,
+                                    .b = x,
+                                    .b_row = N,
+                                    .c = dw,
+                                    .c_row = N,
+                                    .accumulate = true});
         return;
     }
     cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)M, (int)N, (int)K, 1, dy, (int)M, x,

@@ -2,9 +2,9 @@
  * matmul.h - the three matrix products of a layer, and activations over arrays.
  *
  * The networks of this project are small (40 to 256 wide, batches of 64): there a general BLAS
- * spends more time finding out what to do than doing it. Products up to AW_MATMUL_SMALL run in our
- * own kernels, which fuse bias and activation and pack nothing but a transposed weight; larger ones
- * go to OpenBLAS. docs/results/matmul.md has the measurements behind the border.
+ * spends more time finding out what to do than doing it. Small products run in our own kernels,
+ * which fuse bias and activation and pack nothing but a transposed weight; larger ones go to
+ * OpenBLAS. docs/results/matmul.md has the measurements behind the border.
  *
  * Kernels use AVX2 and FMA where the processor has them, found at run time; plain C otherwise.
  *
