@@ -1,0 +1,11 @@
+/* crc32c.h - the Castagnoli checksum (RFC 3720 appendix B.4) of bytes in a file. Pure function. */
+#ifndef AW_TELEMETRY_CRC32C_H
+#define AW_TELEMETRY_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of `size` bytes that follow those which gave `crc`; 0 to begin. */
+uint32_t aw_crc32c(uint32_t crc, const void *bytes, size_t size);
+
+#endif
