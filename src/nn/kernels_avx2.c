@@ -26,6 +26,25 @@ ALWAYS __m256i tail_mask(uint32_t lanes)
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
+/* The first `lanes` (1..8) of a vector. Masked stores are microcoded on some processors (tens of
+ * cycles on Zen), so a part goes through memory. */
+ALWAYS __m256 load_part(const float *from, uint32_t lanes)
+{
+    return lanes == LANES ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, tail_mask(lanes));
+}
+
+ALWAYS void store_part(float *to, uint32_t lanes, __m256 value)
+{
+    if (lanes == LANES) {
+        _mm256_storeu_ps(to, value);
+        return;
+    }
+    float whole[LANES];
+    _mm256_storeu_ps(whole, value);
+    for (uint32_t i = 0; i < lanes; i++)
+        to[i] = whole[i];
+}
+
 /* MR and NV are constants at every call, so the loops unroll and `sum` lives in registers. */
 ALWAYS void tile(const uint32_t MR, const uint32_t NV, const struct aw__gemm *g, uint32_t i,
                  uint32_t j, bool tail)
@@ -34,7 +53,8 @@ ALWAYS void tile(const uint32_t MR, const uint32_t NV, const struct aw__gemm *g,
     const float *a = g->a + i * g->a_row, *b = g->b + j;
     const size_t a_row = g->a_row, a_col = g->a_col, b_row = g->b_row;
     const uint32_t K = g->K;
-    const __m256i mask = tail_mask(tail ? (g->N - 1) % LANES + 1 : LANES);
+    const uint32_t edge_lanes = tail ? (g->N - 1) % LANES + 1 : LANES;
+    const __m256i mask = tail_mask(edge_lanes);
     const bool masked_load = tail && !g->b_padded;
 
 #pragma GCC unroll 6
@@ -75,25 +95,15 @@ ALWAYS void tile(const uint32_t MR, const uint32_t NV, const struct aw__gemm *g,
     }
 #pragma GCC unroll 3
     for (uint32_t v = 0; v < NV; v++) {
-        const bool edge = tail && v + 1 == NV;
-        __m256 bias = _mm256_setzero_ps();
-        if (g->bias)
-            bias = edge ? _mm256_maskload_ps(g->bias + j + LANES * v, mask)
-                        : _mm256_loadu_ps(g->bias + j + LANES * v);
+        const uint32_t lanes = v + 1 == NV ? edge_lanes : LANES;
+        __m256 bias = g->bias ? load_part(g->bias + j + LANES * v, lanes) : _mm256_setzero_ps();
 #pragma GCC unroll 6
         for (uint32_t r = 0; r < MR; r++) {
             float *c = g->c + (i + r) * g->c_row + j + LANES * v;
-            __m256 y = sum[r][v];
-            if (g->accumulate)
-                y = _mm256_add_ps(y, edge ? _mm256_maskload_ps(c, mask) : _mm256_loadu_ps(c));
-            else
-                y = _mm256_add_ps(y, bias);
+            __m256 y = _mm256_add_ps(sum[r][v], g->accumulate ? load_part(c, lanes) : bias);
             if (g->act == AW_ACT_RELU)
                 y = _mm256_max_ps(y, _mm256_setzero_ps());
-            if (edge)
-                _mm256_maskstore_ps(c, mask, y);
-            else
-                _mm256_storeu_ps(c, y);
+            store_part(c, lanes, y);
         }
     }
 }
@@ -237,8 +247,8 @@ AVX2 void aw__tanh_avx2(float *y, size_t n)
     for (; i + LANES <= n; i += LANES)
         _mm256_storeu_ps(y + i, _ZGVdN8v_tanhf(_mm256_loadu_ps(y + i)));
     if (i < n) {
-        __m256i mask = tail_mask((uint32_t)(n - i));
-        _mm256_maskstore_ps(y + i, mask, _ZGVdN8v_tanhf(_mm256_maskload_ps(y + i, mask)));
+        uint32_t lanes = (uint32_t)(n - i);
+        store_part(y + i, lanes, _ZGVdN8v_tanhf(load_part(y + i, lanes)));
     }
 }
 
@@ -249,62 +259,72 @@ ALWAYS __m256 sigmoid(__m256 x)
                          _mm256_add_ps(one, _ZGVdN8v_expf(_mm256_sub_ps(_mm256_setzero_ps(), x))));
 }
 
-AVX2 void aw__gru_gates_avx2(const struct aw__gru_gates *g)
+/* `lanes` is 8 wherever it is not the ragged end, and then every part is a plain load or store. */
+ALWAYS void gates_of(const struct aw__gru_gates *g, const uint32_t lanes)
 {
     const uint32_t H = g->H, unit = g->unit;
-    const __m256i mask = tail_mask(H - unit < LANES ? H - unit : LANES);
-    const __m256 one = _mm256_set1_ps(1), bias_n = _mm256_maskload_ps(g->bias_n + unit, mask);
+    const __m256 one = _mm256_set1_ps(1), bias_n = load_part(g->bias_n + unit, lanes);
     for (uint32_t b = 0; b < g->B; b++) {
         const float *gh = g->gh + (size_t)b * 3 * LANES;
         const float *gx = g->gx + (size_t)b * 3 * H + unit;
-        __m256 r = _mm256_add_ps(_mm256_maskload_ps(gx, mask), _mm256_loadu_ps(gh));
-        __m256 z = _mm256_add_ps(_mm256_maskload_ps(gx + H, mask), _mm256_loadu_ps(gh + LANES));
+        __m256 r = _mm256_add_ps(load_part(gx, lanes), _mm256_loadu_ps(gh));
+        __m256 z = _mm256_add_ps(load_part(gx + H, lanes), _mm256_loadu_ps(gh + LANES));
         __m256 hn = _mm256_add_ps(_mm256_loadu_ps(gh + 2 * LANES), bias_n);
         r = sigmoid(r);
         z = sigmoid(z);
-        __m256 n = _ZGVdN8v_tanhf(_mm256_fmadd_ps(r, hn, _mm256_maskload_ps(gx + 2 * H, mask)));
-        __m256 h_prev = _mm256_maskload_ps(g->h_prev + b * g->h_row + unit, mask);
+        __m256 n = _ZGVdN8v_tanhf(_mm256_fmadd_ps(r, hn, load_part(gx + 2 * H, lanes)));
+        __m256 h_prev = load_part(g->h_prev + b * g->h_row + unit, lanes);
         __m256 h = _mm256_fmadd_ps(z, h_prev, _mm256_mul_ps(_mm256_sub_ps(one, z), n));
-        _mm256_maskstore_ps(g->h + b * g->h_row + unit, mask, h);
+        store_part(g->h + b * g->h_row + unit, lanes, h);
         if (g->saved) {
             float *saved = g->saved + (size_t)b * 4 * H + unit;
-            _mm256_maskstore_ps(saved, mask, r);
-            _mm256_maskstore_ps(saved + H, mask, z);
-            _mm256_maskstore_ps(saved + 2 * H, mask, n);
-            _mm256_maskstore_ps(saved + 3 * H, mask, hn);
+            store_part(saved, lanes, r);
+            store_part(saved + H, lanes, z);
+            store_part(saved + 2 * H, lanes, n);
+            store_part(saved + 3 * H, lanes, hn);
         }
     }
 }
 
-AVX2 void aw__gru_gates_backward_avx2(const struct aw__gru_gates_backward *g)
+AVX2 void aw__gru_gates_avx2(const struct aw__gru_gates *g)
+{
+    if (g->H - g->unit >= LANES)
+        gates_of(g, LANES);
+    else
+        gates_of(g, g->H - g->unit);
+}
+
+ALWAYS void gates_backward_of(const struct aw__gru_gates_backward *g, uint32_t b, uint32_t j,
+                              const uint32_t lanes)
 {
     const uint32_t H = g->H;
+    const float *saved = g->saved + (size_t)b * 4 * H + j;
+    float *dgx = g->dgx + (size_t)b * 3 * H + j;
     const __m256 one = _mm256_set1_ps(1);
+    __m256 r = load_part(saved, lanes), z = load_part(saved + H, lanes);
+    __m256 n = load_part(saved + 2 * H, lanes), hn = load_part(saved + 3 * H, lanes);
+    __m256 dh = load_part(g->dh + (size_t)b * H + j, lanes);
+    __m256 h_prev =
+        g->h_prev ? load_part(g->h_prev + b * g->h_row + j, lanes) : _mm256_setzero_ps();
+    __m256 not_z = _mm256_sub_ps(one, z);
+    __m256 dn = _mm256_mul_ps(_mm256_mul_ps(dh, not_z), _mm256_fnmadd_ps(n, n, one));
+    __m256 slope_r = _mm256_mul_ps(r, _mm256_sub_ps(one, r));
+    __m256 slope_z = _mm256_mul_ps(z, not_z);
+    store_part(dgx, lanes, _mm256_mul_ps(_mm256_mul_ps(dn, hn), slope_r));
+    store_part(dgx + H, lanes, _mm256_mul_ps(_mm256_mul_ps(dh, _mm256_sub_ps(h_prev, n)), slope_z));
+    store_part(dgx + 2 * H, lanes, dn);
+    store_part(g->dhn + (size_t)b * H + j, lanes, _mm256_mul_ps(dn, r));
+    store_part(g->dh + (size_t)b * H + j, lanes, _mm256_mul_ps(dh, z));
+}
+
+AVX2 void aw__gru_gates_backward_avx2(const struct aw__gru_gates_backward *g)
+{
+    const uint32_t whole = g->H - g->H % LANES;
     for (uint32_t b = 0; b < g->B; b++) {
-        const float *saved = g->saved + (size_t)b * 4 * H;
-        const float *h_row = g->h_prev ? g->h_prev + b * g->h_row : NULL;
-        float *dh_row = g->dh + (size_t)b * H, *dgx = g->dgx + (size_t)b * 3 * H;
-        float *dhn = g->dhn + (size_t)b * H;
-        for (uint32_t j = 0; j < H; j += LANES) {
-            const __m256i mask = tail_mask(H - j < LANES ? H - j : LANES);
-            __m256 r = _mm256_maskload_ps(saved + j, mask);
-            __m256 z = _mm256_maskload_ps(saved + H + j, mask);
-            __m256 n = _mm256_maskload_ps(saved + 2 * H + j, mask);
-            __m256 hn = _mm256_maskload_ps(saved + 3 * H + j, mask);
-            __m256 dh = _mm256_maskload_ps(dh_row + j, mask);
-            __m256 h_prev = h_row ? _mm256_maskload_ps(h_row + j, mask) : _mm256_setzero_ps();
-            __m256 not_z = _mm256_sub_ps(one, z);
-            __m256 dn = _mm256_mul_ps(_mm256_mul_ps(dh, not_z), _mm256_fnmadd_ps(n, n, one));
-            __m256 slope_r = _mm256_mul_ps(r, _mm256_sub_ps(one, r));
-            __m256 dr = _mm256_mul_ps(_mm256_mul_ps(dn, hn), slope_r);
-            __m256 dz =
-                _mm256_mul_ps(_mm256_mul_ps(dh, _mm256_sub_ps(h_prev, n)), _mm256_mul_ps(z, not_z));
-            _mm256_maskstore_ps(dgx + j, mask, dr);
-            _mm256_maskstore_ps(dgx + H + j, mask, dz);
-            _mm256_maskstore_ps(dgx + 2 * H + j, mask, dn);
-            _mm256_maskstore_ps(dhn + j, mask, _mm256_mul_ps(dn, r));
-            _mm256_maskstore_ps(dh_row + j, mask, _mm256_mul_ps(dh, z));
-        }
+        for (uint32_t j = 0; j < whole; j += LANES)
+            gates_backward_of(g, b, j, LANES);
+        if (whole < g->H)
+            gates_backward_of(g, b, whole, g->H - whole);
     }
 }
 
