@@ -52,7 +52,7 @@ tidy: ## static analysis with clang-tidy and cppcheck; any finding fails
 
 format: ## lay out every C file according to .clang-format
 	@tools/deps tidy
-	@find src include tests bench -name '*.[ch]' -exec clang-format -i {} +
+	@find . -path './build*' -prune -o -name '*.[ch]' -exec clang-format -i {} +
 
 fuzz: ## feed every parser random input, FUZZ_SECONDS=60 each
 	@tools/deps fuzz
@@ -66,14 +66,14 @@ bench: all ## measure: neural core against PyTorch, learners, environments; a mi
 	$(AWARE) bench rl
 	$(AWARE) bench env
 
-docs: all ## write the man page and the reference from the program's own tables
-	$(AWARE) __man >build/aware.1
+docs: all ## write the man page and docs/REFERENCE.md from the program's own tables
 	$(AWARE) __reference >build/reference.md
 	@mv build/reference.md docs/REFERENCE.md
-	@echo "wrote build/aware.1 and docs/REFERENCE.md"
+	@echo "wrote docs/REFERENCE.md; the man page is build/tools/aware.1: man -l build/tools/aware.1"
 
 install: all ## install the program, the library and its headers; prefix=/usr/local DESTDIR=
 	@meson configure build -Dprefix=$(abspath $(prefix))
+	@ninja -C build build.ninja >build/reconfigure.log || { cat build/reconfigure.log; exit 1; }
 	@ninja -C build products
 	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild --quiet
 

@@ -249,7 +249,7 @@ def check_banned(tree):
 
 def check_shape(tree):
     sources = [*tree.c_files(), *tree.files(("src", "tests", "bench", "tools"), "*.py"),
-               *tree.files(("src", "tests", "bench"), "meson.build"),
+               *tree.files(("src", "tests", "bench", "tools"), "meson.build"),
                *tree.root.glob("meson*"), *(p for p in tree.files(("tools",), "*")
                                             if p.is_file() and not p.suffix)]
     for path in sources:
