@@ -13,8 +13,11 @@
 
 #include <aware/err.h>
 
+struct aw_node;
+struct aw_tree;
+
 #define AW_CONF_LIST_MAX 8u   /* elements of a list value */
-#define AW_CONF_TEXT_MAX 256u /* bytes of a text value, with its NUL */
+#define AW_CONF_TEXT_MAX 256u /* bytes of a text value, with its NUL; aw_conf_get needs no more */
 
 enum aw_conf_type {
     AW_CONF_BOOL,     /* bool; true/false */
@@ -37,7 +40,8 @@ struct aw_conf_field {
     enum aw_conf_type type;
     size_t offset;              /* of the member in the settings struct */
     const char *initial;        /* the default, written as a user would write it */
-    double min, max;            /* numbers and list elements, inclusive; both 0: no bounds */
+    double min, max;            /* numbers and list elements, inclusive; both 0: no bounds;
+                                 * one may be infinite */
     const char *const *choices; /* CHOICE: names, ending with NULL; else NULL */
     const char *help;           /* one sentence: what it does, and the source of the default */
 };
@@ -47,15 +51,21 @@ struct aw_conf_field {
 /* Sets every member to its default. A default that does not parse is a bug (AW_ASSERT). */
 void aw_conf_defaults(const struct aw_conf_field *table, void *settings);
 
-/* Sets one member from text. Unknown keys name the nearest known one. On failure nothing changed.
- */
+/* Sets one member from text. AW_ERR_CONFIG: `unknown setting "gama" (did you mean "gamma"?)`,
+ * `gamma: expected a number from 0 to 1, found "1.5"`. On failure nothing changed. */
 AW_NODISCARD enum aw_err aw_conf_set(const struct aw_conf_field *table, void *settings,
                                      const char *key, const char *value, struct aw_diag *diag);
 /* The same from "key=value". */
 AW_NODISCARD enum aw_err aw_conf_set_pair(const struct aw_conf_field *table, void *settings,
                                           const char *pair, struct aw_diag *diag);
+/* The same from every key of a map of YAML or JSON (see tree.h); errors carry line and column. All
+ * of the map is checked before any of it is set. */
+AW_NODISCARD enum aw_err aw_conf_set_tree(const struct aw_conf_field *table, void *settings,
+                                          const struct aw_tree *tree, const struct aw_node *map,
+                                          struct aw_diag *diag);
 
-/* Writes the member as text that aw_conf_set reads back to the same bits. Returns `buf`. */
+/* Writes the member as text that aw_conf_set reads back to the same bits (a member that is not
+ * finite reads "nan" or "inf", which it refuses). Returns `buf`. */
 const char *aw_conf_get(const struct aw_conf_field *field, const void *settings, char *buf,
                         size_t size);
 

@@ -1,0 +1,312 @@
+/*
+ * file.c - reading whole files, replacing them atomically, making directories.
+ *
+ * Why each step of a replacement: without the sync of the file a crash can leave the new name with
+ * no content (rename may reach the disk before the data); without the sync of the directory the
+ * rename itself may be lost after success was reported. See fsync(2) and rename(2).
+ */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define READ_BYTES_MIN    ((size_t)4096) /* first guess for what has no size, e.g. a pipe */
+#define TEMP_ATTEMPTS_MAX 100
+
+/* AW_ERR_NOTFOUND for what will not appear by waiting; the rest is I/O. */
+static enum aw_err fail_errno(struct aw_diag *diag, const char *path, const char *verb, int error)
+{
+    enum aw_err err = error == ENOENT || error == ENOTDIR || error == EISDIR ? AW_ERR_NOTFOUND
+                      : error == ENOMEM                                      ? AW_ERR_NOMEM
+                                                                             : AW_ERR_IO;
+    char text[128];
+    return aw_fail_at(diag, err, path, 0, 0, NULL, "cannot %s: %s", verb,
+                      strerror_r(error, text, sizeof text));
+}
+
+static ssize_t read_some(int fd, void *buf, size_t size)
+{
+    ssize_t n;
+    do
+        n = read(fd, buf, size);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+enum aw_err aw_file_read_fd(int fd, const char *name, size_t bytes_max,
+                            const struct aw_alloc *alloc, char **ret_bytes, size_t *ret_len,
+                            struct aw_diag *diag)
+{
+    enum aw_err err = AW_OK;
+    struct stat st;
+    char *bytes = NULL;
+    size_t len = 0, size = READ_BYTES_MIN;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+        if ((uintmax_t)st.st_size > bytes_max)
+            goto too_large;
+        size = (size_t)st.st_size + 2; /* room for the NUL, and to see the end without growing */
+    }
+    bytes = aw_alloc_new(alloc, size, 1);
+    for (;;) {
+        if (!bytes) {
+            err = aw_fail_at(diag, AW_ERR_NOMEM, name, 0, 0, NULL, "out of memory");
+            goto out;
+        }
+        ssize_t n = read_some(fd, bytes + len, size - 1 - len);
+        if (n < 0) {
+            err = fail_errno(diag, name, "read", errno);
+            goto out;
+        }
+        len += (size_t)n;
+        if (len > bytes_max)
+            goto too_large;
+        if (n == 0)
+            break;
+        if (len < size - 1)
+            continue;
+        char *larger = aw_alloc_new(alloc, size, 2);
+        if (larger)
+            memcpy(larger, bytes, len);
+        aw_alloc_free(alloc, bytes);
+        bytes = larger;
+        size *= 2;
+    }
+    bytes[len] = 0;
+    *ret_bytes = bytes;
+    *ret_len = len;
+    return AW_OK;
+
+too_large:
+    err = aw_fail_at(diag, AW_ERR_LIMIT, name, 0, 0, NULL, "expected at most %zu bytes, found more",
+                     bytes_max);
+out:
+    aw_alloc_free(alloc, bytes);
+    return err;
+}
+
+enum aw_err aw_file_read(const char *path, size_t bytes_max, const struct aw_alloc *alloc,
+                         char **ret_bytes, size_t *ret_len, struct aw_diag *diag)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(diag, path, "open", errno);
+    enum aw_err err = aw_file_read_fd(fd, path, bytes_max, alloc, ret_bytes, ret_len, diag);
+    close(fd);
+    return err;
+}
+
+/* Counts an operation; true when it is to fail, with errno set. */
+static bool fault_hits(struct aw_file_fault *fault)
+{
+    if (!fault)
+        return false;
+    fault->op_count++;
+    bool hit = fault->fail_at && (fault->op_count == fault->fail_at ||
+                                  (fault->crash && fault->op_count > fault->fail_at));
+    if (hit)
+        errno = EIO;
+    return hit;
+}
+
+static int faulty_sync(int fd, struct aw_file_fault *fault)
+{
+    return fault_hits(fault) ? -1 : fsync(fd);
+}
+
+/* The descriptor is gone afterwards whatever close says. */
+static int faulty_close(int fd, struct aw_file_fault *fault)
+{
+    bool hit = fault_hits(fault);
+    int result = close(fd);
+    return hit ? -1 : result;
+}
+
+static int faulty_rename(const char *from, const char *to, struct aw_file_fault *fault)
+{
+    return fault_hits(fault) ? -1 : rename(from, to);
+}
+
+static int faulty_open(const char *path, int flags, mode_t mode, struct aw_file_fault *fault)
+{
+    return fault_hits(fault) ? -1 : open(path, flags | O_CLOEXEC, mode);
+}
+
+static void faulty_unlink(const char *path, struct aw_file_fault *fault)
+{
+    if (!fault_hits(fault))
+        unlink(path);
+}
+
+/* A write that fails has written half: that is how disks fill up. */
+static ssize_t faulty_write(int fd, const void *bytes, size_t len, struct aw_file_fault *fault)
+{
+    if (!fault_hits(fault))
+        return write(fd, bytes, len);
+    if (fault->op_count == fault->fail_at) {
+        ssize_t half = write(fd, bytes, len / 2);
+        (void)half;
+    }
+    errno = ENOSPC;
+    return -1;
+}
+
+static void directory_of(const char *path, char *buf, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        snprintf(buf, size, ".");
+    else
+        snprintf(buf, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+enum aw_err aw_file_writer_open(struct aw_file_writer *writer, const char *path,
+                                struct aw_file_fault *fault, struct aw_diag *diag)
+{
+    static atomic_uint counter;
+    writer->fd_plus_1 = 0;
+    writer->fault = fault;
+    if (strlen(path) + 40 > sizeof writer->path)
+        return aw_fail_at(diag, AW_ERR_LIMIT, path, 0, 0, NULL, "the path is too long");
+    memcpy(writer->path, path, strlen(path) + 1);
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    if (exists && S_ISDIR(st.st_mode))
+        return fail_errno(diag, path, "write", EISDIR);
+    int fd = -1;
+    /* Not mkstemp: its files are 0600, and what the umask allows cannot be asked for safely. */
+    for (int attempt = 0; fd < 0 && attempt < TEMP_ATTEMPTS_MAX; attempt++) {
+        snprintf(writer->temp, sizeof writer->temp, "%.*s.%ld-%u.tmp",
+                 (int)sizeof writer->path - 40, path, (long)getpid(),
+                 atomic_fetch_add(&counter, 1));
+        fd = faulty_open(writer->temp, O_WRONLY | O_CREAT | O_EXCL, 0666, fault);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (fd < 0)
+        return fail_errno(diag, path, "create a temporary file beside it", errno);
+    writer->fd_plus_1 = fd + 1;
+    if (exists && fchmod(fd, st.st_mode & 07777) != 0) {
+        enum aw_err err = fail_errno(diag, path, "keep its mode", errno);
+        aw_file_writer_abort(writer);
+        return err;
+    }
+    return AW_OK;
+}
+
+enum aw_err aw_file_writer_write(struct aw_file_writer *writer, const void *bytes, size_t len,
+                                 struct aw_diag *diag)
+{
+    AW_ASSERT(writer->fd_plus_1 > 0);
+    const char *at = bytes;
+    while (len) {
+        ssize_t n = faulty_write(writer->fd_plus_1 - 1, at, len, writer->fault);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_errno(diag, writer->path, "write", errno);
+        at += n;
+        len -= (size_t)n;
+    }
+    return AW_OK;
+}
+
+void aw_file_writer_abort(struct aw_file_writer *writer)
+{
+    if (writer->fd_plus_1 == 0)
+        return;
+    faulty_close(writer->fd_plus_1 - 1, writer->fault);
+    faulty_unlink(writer->temp, writer->fault);
+    writer->fd_plus_1 = 0;
+}
+
+static int sync_directory(const char *path, struct aw_file_fault *fault)
+{
+    char directory[AW_FILE_PATH_MAX];
+    directory_of(path, directory, sizeof directory);
+    int fd = faulty_open(directory, O_RDONLY | O_DIRECTORY, 0, fault);
+    if (fd < 0)
+        return -1;
+    int result = faulty_sync(fd, fault);
+    int error = errno;
+    close(fd);
+    errno = error;
+    /* Some file systems cannot sync a directory and say EINVAL: nothing more can be done there. */
+    return result != 0 && error != EINVAL ? -1 : 0;
+}
+
+enum aw_err aw_file_writer_commit(struct aw_file_writer *writer, struct aw_diag *diag)
+{
+    AW_ASSERT(writer->fd_plus_1 > 0);
+    const char *verb = NULL;
+    int error = 0;
+    if (faulty_sync(writer->fd_plus_1 - 1, writer->fault) != 0) {
+        enum aw_err err = fail_errno(diag, writer->path, "sync", errno);
+        aw_file_writer_abort(writer);
+        return err;
+    }
+    int closed = faulty_close(writer->fd_plus_1 - 1, writer->fault);
+    writer->fd_plus_1 = 0;
+    if (closed != 0) {
+        error = errno;
+        verb = "close";
+    } else if (faulty_rename(writer->temp, writer->path, writer->fault) != 0) {
+        error = errno;
+        verb = "replace";
+    }
+    if (verb) {
+        faulty_unlink(writer->temp, writer->fault);
+        return fail_errno(diag, writer->path, verb, error);
+    }
+    if (sync_directory(writer->path, writer->fault) != 0)
+        return fail_errno(diag, writer->path, "sync its directory (the new content is in place)",
+                          errno);
+    return AW_OK;
+}
+
+enum aw_err aw_file_replace(const char *path, const void *bytes, size_t len,
+                            struct aw_file_fault *fault, struct aw_diag *diag)
+{
+    struct aw_file_writer writer;
+    enum aw_err err = aw_file_writer_open(&writer, path, fault, diag);
+    if (err)
+        return err;
+    err = aw_file_writer_write(&writer, bytes, len, diag);
+    if (err) {
+        aw_file_writer_abort(&writer);
+        return err;
+    }
+    return aw_file_writer_commit(&writer, diag);
+}
+
+enum aw_err aw_file_mkdirs(const char *path, struct aw_diag *diag)
+{
+    char part[AW_FILE_PATH_MAX];
+    size_t len = strlen(path);
+    if (len == 0)
+        return fail_errno(diag, path, "make the directory", ENOENT);
+    if (len >= sizeof part)
+        return aw_fail_at(diag, AW_ERR_LIMIT, path, 0, 0, NULL, "the path is too long");
+    memcpy(part, path, len + 1);
+    for (size_t i = 1; i <= len; i++) {
+        if (part[i] != '/' && part[i] != 0)
+            continue;
+        part[i] = 0;
+        struct stat st;
+        /* Asking after a failure, not before: another process may be making the same path. */
+        if (mkdir(part, 0777) != 0) {
+            int error = errno;
+            if (stat(part, &st) != 0)
+                return fail_errno(diag, part, "make the directory", error);
+            if (!S_ISDIR(st.st_mode))
+                return aw_fail_at(diag, AW_ERR_EXISTS, part, 0, 0, NULL,
+                                  "expected a directory, found something else");
+        }
+        part[i] = path[i];
+    }
+    return AW_OK;
+}

@@ -1,0 +1,241 @@
+#include "base/file.h"
+
+#include "base/testing.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/aware-file-XXXXXX";
+
+static const char *in_dir(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *f = fopen(in_dir(name), "we");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The content of a file as a static string. */
+static const char *get(const char *name)
+{
+    static char text[64];
+    char *bytes = NULL;
+    size_t len = 0;
+    assert_ok(aw_file_read(in_dir(name), sizeof text - 1, NULL, &bytes, &len, NULL));
+    memcpy(text, bytes, len + 1);
+    aw_alloc_free(NULL, bytes);
+    return text;
+}
+
+static uint32_t count_files(void)
+{
+    uint32_t count = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        count += e->d_name[0] != '.';
+    closedir(d);
+    return count;
+}
+
+static void clear_dir(void)
+{
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
+        if (e->d_name[0] != '.')
+            remove(in_dir(e->d_name));
+    closedir(d);
+}
+
+static void a_file_reads_whole_up_to_its_limit(void **state)
+{
+    (void)state;
+    char *bytes = NULL;
+    size_t len = 99;
+    struct aw_diag diag;
+    put("a", "hello");
+    assert_ok(aw_file_read(in_dir("a"), 5, NULL, &bytes, &len, NULL));
+    assert_int_equal(len, 5);
+    assert_string_equal(bytes, "hello");
+    aw_alloc_free(NULL, bytes);
+    bytes = NULL;
+    assert_int_equal(aw_file_read(in_dir("a"), 4, NULL, &bytes, &len, &diag), AW_ERR_LIMIT);
+    assert_string_equal(diag.text, "expected at most 4 bytes, found more");
+    assert_int_equal(aw_file_read(in_dir("none"), 4, NULL, &bytes, &len, &diag), AW_ERR_NOTFOUND);
+    assert_string_equal(diag.text, "cannot open: No such file or directory");
+    assert_int_equal(aw_file_read(dir, 4, NULL, &bytes, &len, &diag), AW_ERR_NOTFOUND);
+    assert_string_equal(diag.text, "cannot read: Is a directory");
+    assert_null(bytes);
+    put("a", "");
+    assert_ok(aw_file_read(in_dir("a"), 4, NULL, &bytes, &len, NULL));
+    assert_int_equal(len, 0);
+    aw_alloc_free(NULL, bytes);
+    clear_dir();
+}
+
+/* A pipe has no size: the buffer grows, and every growth may fail. */
+static void a_pipe_reads_whole_whatever_allocation_fails(void **state)
+{
+    (void)state;
+    enum { BYTES = 20000 };
+    static char sent[BYTES];
+    for (size_t i = 0; i < BYTES; i++)
+        sent[i] = (char)('a' + i % 26);
+    uint64_t fail_after = 0;
+    for (enum aw_err err = AW_ERR_NOMEM; err; fail_after++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        assert_int_equal(write(ends[1], sent, BYTES), BYTES);
+        close(ends[1]);
+        struct aw_alloc_counting counting;
+        aw_alloc_counting_init(&counting);
+        counting.fail_after = fail_after;
+        char *bytes = NULL;
+        size_t len = 0;
+        err = aw_file_read_fd(ends[0], "pipe", BYTES, &counting.alloc, &bytes, &len, NULL);
+        close(ends[0]);
+        if (err == AW_OK) {
+            assert_int_equal(len, BYTES);
+            assert_memory_equal(bytes, sent, BYTES);
+            aw_alloc_free(&counting.alloc, bytes);
+        } else {
+            assert_int_equal(err, AW_ERR_NOMEM);
+        }
+        assert_int_equal(counting.alloc_count, counting.free_count);
+    }
+    assert_int_equal(fail_after, 5); /* 4, 8, 16, 32 KiB, and the attempt that needs no more */
+}
+
+static void a_replacement_keeps_the_mode_and_leaves_one_file(void **state)
+{
+    (void)state;
+    struct stat st;
+    assert_ok(aw_file_replace(in_dir("a"), "one", 3, NULL, NULL));
+    assert_string_equal(get("a"), "one");
+    assert_int_equal(chmod(in_dir("a"), 0640), 0);
+    assert_ok(aw_file_replace(in_dir("a"), "second", 6, NULL, NULL));
+    assert_string_equal(get("a"), "second");
+    assert_int_equal(stat(in_dir("a"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    assert_int_equal(count_files(), 1);
+    struct aw_diag diag;
+    assert_int_equal(aw_file_replace(dir, "x", 1, NULL, &diag), AW_ERR_NOTFOUND);
+    assert_int_equal(aw_file_replace(in_dir("no/such"), "x", 1, NULL, &diag), AW_ERR_NOTFOUND);
+    clear_dir();
+}
+
+static void every_fault_leaves_the_old_or_the_new_content(void **state)
+{
+    (void)state;
+    for (int crash = 0; crash < 2; crash++) {
+        for (int existed = 0; existed < 2; existed++) {
+            enum aw_err err = AW_ERR_IO;
+            uint32_t n = 1, old_count = 0, new_count = 0;
+            for (; err; n++) {
+                clear_dir();
+                if (existed)
+                    put("a", "old content");
+                struct aw_file_fault fault = {.fail_at = n, .crash = crash != 0};
+                struct aw_file_writer writer;
+                struct aw_diag diag = {0};
+                err = aw_file_writer_open(&writer, in_dir("a"), &fault, &diag);
+                if (!err)
+                    err = aw_file_writer_write(&writer, "new ", 4, &diag);
+                if (!err)
+                    err = aw_file_writer_write(&writer, "content", 7, &diag);
+                if (!err)
+                    err = aw_file_writer_commit(&writer, &diag);
+                else
+                    aw_file_writer_abort(&writer);
+                assert_true(err == AW_OK || err == AW_ERR_IO);
+                assert_int_equal(err != AW_OK, diag.text[0] != 0);
+                bool is_there = access(in_dir("a"), F_OK) == 0;
+                bool is_new = is_there && strcmp(get("a"), "new content") == 0;
+                if (!is_new) {
+                    assert_int_equal(is_there, existed);
+                    if (existed)
+                        assert_string_equal(get("a"), "old content");
+                }
+                if (err && is_new)
+                    assert_non_null(strstr(diag.text, "the new content is in place"));
+                if (!crash)
+                    assert_int_equal(count_files(), is_there);
+                old_count += !is_new;
+                new_count += is_new;
+            }
+            /* open, write, write, sync, close, rename keep the old; open and sync of the directory
+             * come after the new is there; the last round has no fault. */
+            assert_int_equal(old_count, 6);
+            assert_int_equal(new_count, 3);
+        }
+    }
+    clear_dir();
+}
+
+static void an_aborted_writer_leaves_nothing(void **state)
+{
+    (void)state;
+    struct aw_file_writer writer;
+    assert_ok(aw_file_writer_open(&writer, in_dir("a"), NULL, NULL));
+    assert_ok(aw_file_writer_write(&writer, "x", 1, NULL));
+    aw_file_writer_abort(&writer);
+    aw_file_writer_abort(&writer);
+    assert_int_equal(count_files(), 0);
+}
+
+static void missing_directories_are_made(void **state)
+{
+    (void)state;
+    struct stat st;
+    struct aw_diag diag;
+    assert_ok(aw_file_mkdirs(in_dir("x/y//z/"), NULL));
+    assert_ok(aw_file_mkdirs(in_dir("x/y/z"), NULL));
+    assert_int_equal(stat(in_dir("x/y/z"), &st), 0);
+    assert_true(S_ISDIR(st.st_mode));
+    put("f", "");
+    assert_int_equal(aw_file_mkdirs(in_dir("f"), &diag), AW_ERR_EXISTS);
+    assert_string_equal(diag.text, "expected a directory, found something else");
+    assert_int_equal(aw_file_mkdirs(in_dir("f/g"), &diag), AW_ERR_EXISTS);
+    assert_int_equal(aw_file_mkdirs("", &diag), AW_ERR_NOTFOUND);
+    remove(in_dir("x/y/z"));
+    remove(in_dir("x/y"));
+    clear_dir();
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int drop_dir(void **state)
+{
+    (void)state;
+    clear_dir();
+    return rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_reads_whole_up_to_its_limit),
+        cmocka_unit_test(a_pipe_reads_whole_whatever_allocation_fails),
+        cmocka_unit_test(a_replacement_keeps_the_mode_and_leaves_one_file),
+        cmocka_unit_test(every_fault_leaves_the_old_or_the_new_content),
+        cmocka_unit_test(an_aborted_writer_leaves_nothing),
+        cmocka_unit_test(missing_directories_are_made),
+    };
+    return cmocka_run_group_tests_name("file", tests, make_dir, drop_dir);
+}

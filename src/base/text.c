@@ -1,0 +1,253 @@
+/* text.c - a bounded builder, quoting, numbers that ignore the locale, UTF-8. */
+#include "base/text.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void aw_text_init(struct aw_text *text, char *buf, size_t size)
+{
+    AW_ASSERT(size > 0);
+    *text = (struct aw_text){.buf = buf, .size = size};
+    buf[0] = 0;
+}
+
+void aw_text_add(struct aw_text *text, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    size_t left = text->size - text->len;
+    int n = vsnprintf(text->buf + text->len, left, fmt, args);
+    va_end(args);
+    AW_ASSERT(n >= 0);
+    text->cut |= (size_t)n >= left;
+    text->len += (size_t)n < left ? (size_t)n : left - 1;
+}
+
+void aw_text_add_bytes(struct aw_text *text, const char *bytes, size_t len)
+{
+    size_t left = text->size - text->len - 1;
+    text->cut |= len > left;
+    len = len < left ? len : left;
+    memcpy(text->buf + text->len, bytes, len);
+    text->len += len;
+    text->buf[text->len] = 0;
+}
+
+/* Bytes of the well-formed UTF-8 sequence at `s`, or 0. */
+static size_t utf8_sequence(const unsigned char *s, size_t left)
+{
+    static const struct {
+        unsigned char lead_low, lead_high; /* first byte */
+        unsigned char low, high;           /* second byte; all later ones are 80..bf */
+        size_t length;
+    } form[] = {
+        /* RFC 3629 section 4 */
+        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    if (s[0] < 0x80)
+        return 1;
+    for (size_t i = 0; i < sizeof form / sizeof form[0]; i++) {
+        if (s[0] < form[i].lead_low || s[0] > form[i].lead_high)
+            continue;
+        if (left < form[i].length || s[1] < form[i].low || s[1] > form[i].high)
+            return 0;
+        for (size_t k = 2; k < form[i].length; k++)
+            if ((s[k] & 0xc0) != 0x80)
+                return 0;
+        return form[i].length;
+    }
+    return 0;
+}
+
+size_t aw_text_utf8_bad(const char *bytes, size_t len)
+{
+    const unsigned char *s = (const unsigned char *)bytes;
+    size_t at = 0;
+    while (at < len) {
+        size_t n = utf8_sequence(s + at, len - at);
+        if (n == 0)
+            return at;
+        at += n;
+    }
+    return len;
+}
+
+const char *aw_text_quote(const char *bytes, size_t len, char *buf, size_t size)
+{
+    const unsigned char *s = (const unsigned char *)bytes;
+    struct aw_text out;
+    aw_text_init(&out, buf, size);
+    aw_text_add(&out, "\"");
+    size_t at = 0;
+    while (at < len && at < AW_TEXT_QUOTE_SHOWN) {
+        size_t n = utf8_sequence(s + at, len - at);
+        if (n == 0 || s[at] < 0x20 || s[at] == 0x7f) {
+            aw_text_add(&out, "\\x%02x", s[at]);
+            n = 1;
+        } else if (s[at] == '"' || s[at] == '\\') {
+            aw_text_add(&out, "\\%c", s[at]);
+        } else {
+            aw_text_add_bytes(&out, bytes + at, n);
+        }
+        at += n;
+    }
+    aw_text_add(&out, at < len ? "...\"" : "\"");
+    return buf;
+}
+
+/* glibc hands out one static object for "C": no allocation, and freeing it is a no-op. */
+static locale_t locale_c(void)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    AW_ASSERT(c != (locale_t)0);
+    return c;
+}
+
+/* snprintf of one number in the C locale. */
+static void print_digits(char *buf, size_t size, int digits, double value)
+{
+    locale_t c = locale_c();
+    locale_t held = uselocale(c);
+    snprintf(buf, size, "%.*g", digits, value);
+    uselocale(held);
+    freelocale(c);
+}
+
+static bool print_special(double value, char *buf, size_t size)
+{
+    if (isfinite(value))
+        return false;
+    snprintf(buf, size, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+    return true;
+}
+
+const char *aw_text_real(double value, char *buf, size_t size)
+{
+    AW_ASSERT(size >= AW_TEXT_REAL_MAX);
+    if (print_special(value, buf, size))
+        return buf;
+    for (int digits = 15; digits <= 17; digits++) {
+        double back;
+        print_digits(buf, size, digits, value);
+        if (aw_text_parse_real(buf, &back) == AW_OK && back == value)
+            break;
+    }
+    return buf;
+}
+
+const char *aw_text_real_f32(float value, char *buf, size_t size)
+{
+    AW_ASSERT(size >= AW_TEXT_REAL_MAX);
+    if (print_special((double)value, buf, size))
+        return buf;
+    for (int digits = 6; digits <= 9; digits++) {
+        float back;
+        print_digits(buf, size, digits, (double)value);
+        if (aw_text_parse_real_f32(buf, &back) == AW_OK && back == value)
+            break;
+    }
+    return buf;
+}
+
+static const char *skip_digits(const char *at)
+{
+    while (*at >= '0' && *at <= '9')
+        at++;
+    return at;
+}
+
+/* strtod takes more than we do: spaces, hexadecimal, "inf". So the form is checked first. */
+static bool is_real(const char *text)
+{
+    const char *at = text + (*text == '+' || *text == '-');
+    const char *whole = at;
+    at = skip_digits(at);
+    ptrdiff_t digits = at - whole;
+    if (*at == '.') {
+        const char *fraction = ++at;
+        at = skip_digits(at);
+        digits += at - fraction;
+    }
+    if (digits == 0)
+        return false;
+    if (*at == 'e' || *at == 'E') {
+        at++;
+        at += *at == '+' || *at == '-';
+        const char *exponent = at;
+        at = skip_digits(at);
+        if (at == exponent)
+            return false;
+    }
+    return *at == 0;
+}
+
+enum aw_err aw_text_parse_real(const char *text, double *ret)
+{
+    if (!is_real(text))
+        return AW_ERR_FORMAT;
+    locale_t c = locale_c();
+    double value = strtod_l(text, NULL, c);
+    freelocale(c);
+    if (!isfinite(value))
+        return AW_ERR_RANGE;
+    *ret = value;
+    return AW_OK;
+}
+
+enum aw_err aw_text_parse_real_f32(const char *text, float *ret)
+{
+    if (!is_real(text))
+        return AW_ERR_FORMAT;
+    locale_t c = locale_c();
+    /* strtof, not a narrowed strtod: rounding twice can end one bit away. */
+    float value = strtof_l(text, NULL, c);
+    freelocale(c);
+    if (!isfinite(value))
+        return AW_ERR_RANGE;
+    *ret = value;
+    return AW_OK;
+}
+
+enum aw_err aw_text_parse_u64(const char *text, uint64_t *ret)
+{
+    uint64_t value = 0;
+    bool overflow = false;
+    char before = '_'; /* a leading underscore is refused like a doubled one */
+    for (const char *at = text; *at; before = *at++) {
+        if (*at == '_') {
+            if (before == '_')
+                return AW_ERR_FORMAT;
+            continue;
+        }
+        if (*at < '0' || *at > '9')
+            return AW_ERR_FORMAT;
+        overflow |= __builtin_mul_overflow(value, 10u, &value);
+        overflow |= __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value);
+    }
+    if (before == '_')
+        return AW_ERR_FORMAT;
+    if (overflow)
+        return AW_ERR_RANGE;
+    *ret = value;
+    return AW_OK;
+}
+
+void aw_text_place(const char *bytes, size_t offset, uint32_t *ret_line, uint32_t *ret_column)
+{
+    uint32_t line = 1;
+    size_t start = 0;
+    for (size_t i = 0; i < offset; i++) {
+        if (bytes[i] == '\n') {
+            line++;
+            start = i + 1;
+        }
+    }
+    *ret_line = line;
+    *ret_column = (uint32_t)(offset - start + 1);
+}
