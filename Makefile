@@ -45,7 +45,7 @@ tsan: ## the unit tests under ThreadSanitizer (gcc)
 	@tools/deps build
 	@tools/run-tests tsan
 
-tidy: ## static analysis with clang-tidy and cppcheck; any finding fails
+tidy: ## static analysis with clang-tidy, cppcheck and shellcheck; any finding fails
 	@tools/deps tidy
 	@tools/configure tidy
 	@tools/tidy
