@@ -15,8 +15,11 @@
 
 #include <aware/err.h>
 
-#define AW_ENV_DIM_MAX  4096u /* elements of one observation or action */
-#define AW_ENV_NAME_MAX 64u   /* bytes of a name, with its NUL */
+#define AW_ENV_DIM_MAX         4096u      /* elements of one observation or action */
+#define AW_ENV_NAME_MAX        64u        /* bytes of a name, with its NUL */
+#define AW_ENV_STATE_BYTES_MAX (1u << 20) /* of one snapshot */
+
+struct aw_alloc; /* where memory comes from (base/alloc.h); NULL is the process heap */
 
 enum aw_space_kind {
     AW_SPACE_BOX,      /* `dim` real numbers, each within its bounds */
@@ -39,6 +42,9 @@ struct aw_space {
 
 /* True when `value` (dim floats) is finite and lies in `space`. */
 bool aw_space_contains(const struct aw_space *space, const float *value);
+/* True when step has to take `value` as an action of `space`: finite, and a choice that exists. A
+ * box takes what is beyond its bounds, and clips it. */
+bool aw_space_accepts(const struct aw_space *space, const float *value);
 
 struct aw_env_spec {
     const char *name;    /* "cartpole-v1": lower case, digits, dashes */
@@ -67,7 +73,8 @@ struct aw_env_ops {
     enum aw_err (*step)(void *self, const float *action, float *obs, struct aw_step *ret);
 
     /* A snapshot of everything that decides the future, spec.state_bytes long, and its way back.
-     * Same bytes, same future. load refuses (AW_ERR_FORMAT) what it did not write. */
+     * Same state, same bytes; same bytes, same future. Valid on the kind of machine that wrote it.
+     * load refuses (AW_ERR_FORMAT) what save did not write, and then nothing changed. */
     void (*state_save)(const void *self, void *bytes);
     enum aw_err (*state_load)(void *self, const void *bytes);
 
@@ -84,12 +91,16 @@ struct aw_env {
 /* How environments are made; the table of built-ins is a list of these. */
 struct aw_env_factory {
     const struct aw_env_spec *spec; /* of an environment with default options */
-    enum aw_err (*make)(struct aw_env *ret_env, struct aw_diag *diag);
+    /* Makes an environment from `alloc`, which outlives it; `diag` may be NULL. */
+    enum aw_err (*make)(const struct aw_alloc *alloc, struct aw_env *ret_env, struct aw_diag *diag);
 };
 
 /* The built-in environments, ending with a NULL. */
 const struct aw_env_factory *const *aw_env_builtin(void);
 /* AW_ERR_NOTFOUND with a diagnostic that names what there is and the nearest name. */
+AW_NODISCARD enum aw_err aw_env_find(const char *name, const struct aw_env_factory **ret_factory,
+                                     struct aw_diag *diag);
+/* Finds and makes, from the process heap. */
 AW_NODISCARD enum aw_err aw_env_make(const char *name, struct aw_env *ret_env,
                                      struct aw_diag *diag);
 void aw_env_free(struct aw_env *env); /* zeroes it; a zeroed one is a no-op */
