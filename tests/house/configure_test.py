@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""configure_test.py - tools/configure makes a folder once, anew when it must, and deletes no other."""
+"""configure_test.py - tools/configure makes a folder once, anew if it must, deletes no other."""
 
 import shutil
 import stat
@@ -10,7 +10,7 @@ from pathlib import Path
 
 CONFIGURE = Path(__file__).resolve().parents[2] / "tools" / "configure"
 
-# stands in for `meson setup DIR OPTIONS`: notes the call, makes what Meson makes, or breaks half way
+# stands in for `meson setup DIR OPTIONS`: notes the call, makes what Meson makes, or breaks off
 FAKE_MESON = """#!/bin/sh
 echo "$CC $*" >>calls
 mkdir -p "$2/meson-private"
