@@ -1,0 +1,122 @@
+/*
+ * cluster.h - what a control loop may ask of a cluster, simulated, local or Kubernetes.
+ *
+ * Call order: open a backend, then per tick and workload: observe, decide elsewhere, apply.
+ * Memory:     everything is the caller's. observe and apply never allocate.
+ * Threads:    one owner per cluster.
+ *
+ * Missing is missing, never zero: a figure that was not measured has `at_us` AW_NEVER and value 0,
+ * and nobody may read the value without looking at the time. A decision that shrinks something on
+ * missing or stale figures is a bug.
+ */
+#ifndef AWARE_CLUSTER_H
+#define AWARE_CLUSTER_H
+
+#include <aware/err.h>
+
+#define AW_NEVER            INT64_MIN
+#define AW_CLUSTER_PODS_MAX 256u /* replicas of one workload */
+#define AW_CLUSTER_NAME_MAX 64u
+#define AW_WORKLOADS_MAX    16384u
+
+/* One measured figure and when it was true. */
+struct aw_figure {
+    double value;
+    int64_t at_us; /* AW_NEVER: not measured */
+};
+
+enum aw_pod_phase { AW_POD_PENDING, AW_POD_STARTING, AW_POD_RUNNING, AW_POD_FAILED };
+
+/* One replica as the API shows it; what HPA and VPA decide on. */
+struct aw_pod {
+    uint32_t id; /* stable over a pod's life, never reused */
+    enum aw_pod_phase phase;
+    bool ready;
+    int64_t started_us;      /* container start; AW_NEVER: not yet */
+    int64_t ready_change_us; /* when `ready` last changed */
+    int64_t cpu_millicores;  /* its limit, which is its request too */
+    int64_t memory_bytes;
+    struct aw_figure cpu_cores_used; /* mean over the scrape window */
+    struct aw_figure memory_bytes_used;
+    uint32_t oom_kill_count; /* since it was made */
+    uint32_t restart_count;
+};
+
+/* One consistent reading of a workload. */
+struct aw_sample {
+    int64_t at_us;
+
+    /* Wanted: what the last apply asked for. */
+    uint32_t replicas_wanted;
+    int64_t cpu_millicores_wanted;
+    int64_t memory_bytes_wanted;
+
+    /* There: what the API shows. */
+    uint32_t replicas_ready;
+    uint32_t replicas_pending;  /* no node has room */
+    uint32_t replicas_starting; /* placed, not ready */
+    bool rollout;               /* a vertical change is being rolled out */
+
+    /* Measured, over the last step, over all ready replicas. */
+    struct aw_figure cpu_cores_used;    /* sum */
+    struct aw_figure memory_bytes_used; /* mean per replica */
+    struct aw_figure memory_bytes_peak; /* highest replica, highest moment */
+    struct aw_figure throttled_share;   /* of CFS periods, 0..1 */
+    struct aw_figure disk_bytes_per_s;  /* sum */
+    struct aw_figure net_bytes_per_s;   /* sum */
+    struct aw_figure arrivals_per_s;
+    struct aw_figure completions_per_s;
+    struct aw_figure errors_per_s; /* refused, lost in a kill, timed out */
+    struct aw_figure in_flight;    /* requests in the system at the end, queued or served */
+    struct aw_figure latency_us_p50;
+    struct aw_figure latency_us_p95;
+    struct aw_figure latency_us_p99;
+    struct aw_figure latency_us_mean;
+
+    /* Counted since the previous observe. */
+    uint32_t oom_kills;
+    uint32_t restarts;
+
+    uint32_t pod_count;
+    const struct aw_pod *pods; /* [pod_count]; the backend's, until its next call */
+};
+
+/* What is asked for. Only what `set` names changes. */
+enum aw_plan_set { AW_PLAN_REPLICAS = 1, AW_PLAN_CPU = 2, AW_PLAN_MEMORY = 4 };
+struct aw_plan {
+    uint32_t set; /* AW_PLAN_* or-ed */
+    uint32_t replicas;
+    int64_t cpu_millicores; /* per replica */
+    int64_t memory_bytes;   /* per replica */
+};
+
+enum aw_cluster_capability { AW_CLUSTER_IN_PLACE_RESIZE = 1, AW_CLUSTER_VIRTUAL_TIME = 2 };
+
+struct aw_cluster_ops {
+    const char *name;
+
+    uint32_t (*capabilities)(const void *self); /* AW_CLUSTER_* or-ed */
+
+    /* AW_ERR_NODATA: the workload exists but has not reported yet; `ret_sample` is untouched.
+     * AW_ERR_UNAVAILABLE: the cluster did not answer. Never blocks past the deadline. */
+    enum aw_err (*observe)(void *self, uint32_t workload, int64_t deadline_us,
+                           struct aw_sample *ret_sample);
+
+    /* Idempotent. The plan has already passed the guard; a backend checks it again and asserts.
+     * AW_ERR_CONFLICT: someone else scaled it; observe again before retrying. */
+    enum aw_err (*apply)(void *self, uint32_t workload, const struct aw_plan *plan,
+                         int64_t deadline_us);
+
+    /* Lets time pass until `until_us`: virtual clusters compute, real ones sleep. */
+    enum aw_err (*advance)(void *self, int64_t until_us);
+    int64_t (*now_us)(const void *self);
+
+    void (*free)(void *self); /* NULL is a no-op */
+};
+
+struct aw_cluster {
+    const struct aw_cluster_ops *ops; /* no slot is ever NULL */
+    void *self;
+};
+
+#endif
