@@ -8,36 +8,51 @@
  * was expected.
  *
  * Call order: writer: new, add..., write, free. reader: open, get or copy..., close.
- * Memory:     the reader maps or reads the file once; views live until close. The writer keeps
- *             pointers to the caller's arrays until write.
+ * Memory:     the reader reads the file once into one block; views live until close. It does not
+ *             map it: a file that someone truncates in place would kill the process on the next
+ *             access. The writer keeps pointers to the caller's arrays until write. The JSON tree
+ *             of a header comes from the process heap, everything else from `alloc`.
  * Threads:    single owner.
+ *
+ * The same tensors and metadata give the same bytes, in whatever order they were added. A tensor
+ * that holds NaN or infinity is not written: it could not be read back, and would replace a
+ * checkpoint that can.
  */
 #ifndef AW_NN_SAFETENSORS_H
 #define AW_NN_SAFETENSORS_H
 
 #include "nn/params.h"
 
+#define AW_SAFETENSORS_FILE_BYTES_MAX   ((size_t)1 << 36)
 #define AW_SAFETENSORS_HEADER_BYTES_MAX 100000000u /* the format's own limit */
 #define AW_SAFETENSORS_TENSORS_MAX      1024u
+#define AW_SAFETENSORS_META_MAX         1024u /* keys of __metadata__ */
+#define AW_SAFETENSORS_NAME_MAX         256u  /* bytes of a tensor's name or a key, with the NUL */
 #define AW_SAFETENSORS_RANK_MAX         8u
 
 enum aw_dtype { AW_DTYPE_F32, AW_DTYPE_F64, AW_DTYPE_I64, AW_DTYPE_U8 };
+const char *aw_dtype_name(enum aw_dtype dtype); /* "F32" */
+size_t aw_dtype_size(enum aw_dtype dtype);      /* bytes of one element */
 
 struct aw_safetensors_writer;
 AW_NODISCARD enum aw_err aw_safetensors_writer_new(const struct aw_alloc *alloc,
                                                    struct aw_safetensors_writer **ret_writer);
-void aw_safetensors_writer_free(struct aw_safetensors_writer *writer);
-/* The array is borrowed until write. A name twice is a bug. */
+void aw_safetensors_writer_free(struct aw_safetensors_writer *writer); /* NULL is a no-op */
+/* The array is borrowed until write; the name is copied. A name twice, or `__metadata__`, is a bug.
+ * AW_ERR_LIMIT: a name too long or one tensor too many. AW_ERR_FORMAT: a name that is not UTF-8 or
+ * holds control characters. */
 AW_NODISCARD enum aw_err aw_safetensors_add(struct aw_safetensors_writer *writer, const char *name,
                                             enum aw_dtype dtype, uint32_t rank,
                                             const uint64_t *shape, const void *data);
+/* Copies both. A key twice is a bug; the errors are those of add. */
 AW_NODISCARD enum aw_err aw_safetensors_add_meta(struct aw_safetensors_writer *writer,
                                                  const char *key, const char *value);
 /* All tensors of `params`, from `values` laid out as params->value, each name with `prefix` before
- * it. */
+ * it. After a failure some may have been added. */
 AW_NODISCARD enum aw_err aw_safetensors_add_params(struct aw_safetensors_writer *writer,
                                                    const struct aw_params *params,
                                                    const float *values, const char *prefix);
+/* Replaces `path` atomically. AW_ERR_DIVERGED: a number is not finite, and nothing was touched. */
 AW_NODISCARD enum aw_err aw_safetensors_write(struct aw_safetensors_writer *writer,
                                               const char *path, struct aw_diag *diag);
 
@@ -57,14 +72,21 @@ struct aw_tensor_view {
     enum aw_dtype dtype;
     uint32_t rank;
     uint64_t shape[AW_SAFETENSORS_RANK_MAX];
-    const void *data; /* aligned to 8 at least */
+    const void *data; /* aligned to the size of an element */
     size_t bytes;
 };
+/* Tensors come in the order of their bytes. Unlike copy, a view may hold NaN or infinity. */
 uint32_t aw_safetensors_count(const struct aw_safetensors *file);
 void aw_safetensors_at(const struct aw_safetensors *file, uint32_t index,
                        struct aw_tensor_view *ret_view);
+/* False, and `ret_view` untouched, when there is no such tensor. */
+bool aw_safetensors_find(const struct aw_safetensors *file, const char *name,
+                         struct aw_tensor_view *ret_view);
 /* NULL when there is none. */
 const char *aw_safetensors_meta(const struct aw_safetensors *file, const char *key);
+uint32_t aw_safetensors_meta_count(const struct aw_safetensors *file);
+/* The key of entry `index`, in the order of the file. */
+const char *aw_safetensors_meta_key(const struct aw_safetensors *file, uint32_t index);
 
 /* Copies the tensor `name` into `data`; dtype and shape must be just these. F32 and F64 must be
  * finite. On failure `data` is untouched. */
@@ -72,8 +94,8 @@ AW_NODISCARD enum aw_err aw_safetensors_copy(const struct aw_safetensors *file, 
                                              enum aw_dtype dtype, uint32_t rank,
                                              const uint64_t *shape, void *data,
                                              struct aw_diag *diag);
-/* Fills `values` (laid out as params->value) from the tensors of `params` under `prefix`. All are
- * checked before the first is copied. */
+/* Fills `values` (laid out as params->value) from the tensors of `params` under `prefix`; other
+ * tensors in the file are ignored. All are checked before the first is copied. */
 AW_NODISCARD enum aw_err aw_safetensors_copy_params(const struct aw_safetensors *file,
                                                     const struct aw_params *params,
                                                     const char *prefix, float *values,
