@@ -116,6 +116,8 @@ static enum aw_err on_problem(const struct aw_tree *tree, const char *bytes, siz
         snprintf(text, sizeof text, "the key %.*s is already there",
                  (int)(end - at < AW_TEXT_QUOTE_SHOWN ? end - at : AW_TEXT_QUOTE_SHOWN),
                  bytes + at);
+    } else if (code == json_error_null_character || code == json_error_null_byte_in_key) {
+        snprintf(text, sizeof text, "a string may not contain a NUL character");
     } else {
         /* jansson's own words end with "near '...'", which repeats the text we quote. */
         const char *near = strstr(error->text, " near ");
