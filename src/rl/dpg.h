@@ -1,0 +1,170 @@
+/*
+ * dpg.h - the deterministic policy gradient behind DDPG and TD3.
+ *
+ * DDPG is TD3 with one critic, no delay and no smoothing (Fujimoto et al., 2018), so both are this
+ * learner with other settings; ddpg.c and td3.c hold only their tables and presets. The equations
+ * are in docs/algorithms/ddpg.md and td3.md.
+ *
+ * Memory:  sized at make. act, observe and learn never allocate.
+ * Threads: single owner.
+ */
+#ifndef AW_RL_DPG_H
+#define AW_RL_DPG_H
+
+#include "rl/agents.h"
+#include "rl/offpolicy.h"
+
+#define AW_DPG_CRITICS_MAX 2u
+
+struct aw_dpg_settings {
+    struct aw_offpolicy_settings base;
+    struct aw_conf_u32_list hidden;
+    uint32_t critic_action_layer;
+    float final_init;
+    float actor_lr, critic_lr;
+    float weight_decay;
+    float actor_pretanh_penalty;
+    uint32_t noise; /* enum aw_noise_kind */
+    float noise_sigma, noise_sigma_end;
+    uint32_t noise_decay_steps;
+    float noise_theta, noise_dt;
+    double epsilon, epsilon_end, epsilon_decay;
+    uint32_t policy_delay;
+    float target_noise, target_noise_clip;
+};
+
+/* The rows that both tables share, for struct aw_dpg_settings. */
+#define AW__DPG_FIELDS                                                                             \
+    {"hidden",                                                                                     \
+     AW_CONF_U32_LIST,                                                                             \
+     offsetof(struct aw_dpg_settings, hidden),                                                     \
+     "64,64",                                                                                      \
+     1,                                                                                            \
+     AW_MLP_WIDTH_MAX,                                                                             \
+     NULL,                                                                                         \
+     "Widths of the hidden layers of actor and critic, ReLU between."},                            \
+        {"critic_action_layer",                                                                    \
+         AW_CONF_U32,                                                                              \
+         offsetof(struct aw_dpg_settings, critic_action_layer),                                    \
+         "0",                                                                                      \
+         0,                                                                                        \
+         1,                                                                                        \
+         NULL,                                                                                     \
+         "Layer of the critic at which the action joins: 0 the input, 1 the second layer "         \
+         "(Lillicrap et al., 2016)."},                                                             \
+        {"final_init",                                                                             \
+         AW_CONF_F32,                                                                              \
+         offsetof(struct aw_dpg_settings, final_init),                                             \
+         "3e-3",                                                                                   \
+         0,                                                                                        \
+         1,                                                                                        \
+         NULL,                                                                                     \
+         "The last layers begin uniformly within plus or minus this (Lillicrap et al., 2016); 0: " \
+         "as the others."},                                                                        \
+        {"actor_lr", AW_CONF_F32, offsetof(struct aw_dpg_settings, actor_lr), "1e-3", 0,           \
+         1,          NULL,        "Adam's learning rate of the actor."},                           \
+        {"critic_lr", AW_CONF_F32, offsetof(struct aw_dpg_settings, critic_lr), "1e-3", 0,         \
+         1,           NULL,        "Adam's learning rate of the critic."},                         \
+        {"weight_decay",                                                                           \
+         AW_CONF_F32,                                                                              \
+         offsetof(struct aw_dpg_settings, weight_decay),                                           \
+         "0",                                                                                      \
+         0,                                                                                        \
+         1,                                                                                        \
+         NULL,                                                                                     \
+         "L2 penalty on the critic's weights (Lillicrap et al. use 1e-2)."},                       \
+        {"actor_pretanh_penalty",                                                                  \
+         AW_CONF_F32,                                                                              \
+         offsetof(struct aw_dpg_settings, actor_pretanh_penalty),                                  \
+         "1e-3",                                                                                   \
+         0,                                                                                        \
+         10,                                                                                       \
+         NULL,                                                                                     \
+         "Weight of the squared outputs before the tanh in the actor's loss; keeps the actor out " \
+         "of saturation, where it cannot learn any more. 0: off, as in the papers."},              \
+        {"noise",                                                                                  \
+         AW_CONF_CHOICE,                                                                           \
+         offsetof(struct aw_dpg_settings, noise),                                                  \
+         "gaussian",                                                                               \
+         0,                                                                                        \
+         0,                                                                                        \
+         aw_noise_kind_names,                                                                      \
+         "Exploration noise on actions scaled to [-1, 1]."},                                       \
+        {"noise_sigma",                                                                            \
+         AW_CONF_F32,                                                                              \
+         offsetof(struct aw_dpg_settings, noise_sigma),                                            \
+         "0.2",                                                                                    \
+         0,                                                                                        \
+         10,                                                                                       \
+         NULL,                                                                                     \
+         "Its deviation (ou: of the driving noise) at the start."},                                \
+        {"noise_sigma_end",                                                                        \
+         AW_CONF_F32,                                                                              \
+         offsetof(struct aw_dpg_settings, noise_sigma_end),                                        \
+         "0.1",                                                                                    \
+         0,                                                                                        \
+         10,                                                                                       \
+         NULL,                                                                                     \
+         "Its deviation after noise_decay_steps."},                                                \
+        {"noise_decay_steps",                                                                      \
+         AW_CONF_U32,                                                                              \
+         offsetof(struct aw_dpg_settings, noise_decay_steps),                                      \
+         "10_000",                                                                                 \
+         0,                                                                                        \
+         1e9,                                                                                      \
+         NULL,                                                                                     \
+         "Environment steps over which the deviation goes from start to end; 0: the start's "      \
+         "for ever."},                                                                             \
+        {"noise_theta",                                                                            \
+         AW_CONF_F32,                                                                              \
+         offsetof(struct aw_dpg_settings, noise_theta),                                            \
+         "0.15",                                                                                   \
+         0,                                                                                        \
+         100,                                                                                      \
+         NULL,                                                                                     \
+         "ou: pull towards 0 per time unit (Lillicrap et al., 2016)."},                            \
+        {"noise_dt",                                                                               \
+         AW_CONF_F32,                                                                              \
+         offsetof(struct aw_dpg_settings, noise_dt),                                               \
+         "0.01",                                                                                   \
+         1e-6,                                                                                     \
+         10,                                                                                       \
+         NULL,                                                                                     \
+         "ou: time units of one step."},                                                           \
+        {"epsilon",                                                                                \
+         AW_CONF_F64,                                                                              \
+         offsetof(struct aw_dpg_settings, epsilon),                                                \
+         "1",                                                                                      \
+         0,                                                                                        \
+         1,                                                                                        \
+         NULL,                                                                                     \
+         "Exploration factor on the noise at the start (AWARE, Table 2)."},                        \
+        {"epsilon_end",                                                                            \
+         AW_CONF_F64,                                                                              \
+         offsetof(struct aw_dpg_settings, epsilon_end),                                            \
+         "0",                                                                                      \
+         0,                                                                                        \
+         1,                                                                                        \
+         NULL,                                                                                     \
+         "The factor never falls below this."},                                                    \
+    {                                                                                              \
+        "epsilon_decay", AW_CONF_F64, offsetof(struct aw_dpg_settings, epsilon_decay), "0", 0, 1,  \
+            NULL, "Taken off the factor at every update (AWARE, Table 2: 1e-6)."                   \
+    }
+
+/* Makes one; `settings` are copied. `critic_count` 1: tensors critic.*, 2: critic1.*, critic2.*. */
+AW_NODISCARD enum aw_err aw__dpg_make(const struct aw_agent_ops *ops,
+                                      const struct aw_conf_field *fields, uint32_t critic_count,
+                                      const struct aw_agent_shape *shape,
+                                      const struct aw_dpg_settings *settings, uint64_t seed,
+                                      const struct aw_alloc *alloc, struct aw_agent *ret_agent,
+                                      struct aw_diag *diag);
+
+enum aw_err aw__dpg_act(void *self, const float *obs, uint32_t count, bool explore, float *action);
+enum aw_err aw__dpg_observe(void *self, const struct aw_transition *transition);
+enum aw_err aw__dpg_learn(void *self, struct aw_learn_stats *stats);
+enum aw_err aw__dpg_save(void *self, const char *dir, bool resumable, struct aw_diag *diag);
+enum aw_err aw__dpg_load(void *self, const char *dir, bool resumable, struct aw_diag *diag);
+void aw__dpg_free(void *self);
+
+#endif
