@@ -236,7 +236,8 @@ static const struct {
     char name;
     double seconds;
 } rate_unit[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
-#define RATE_COUNT (sizeof rate_unit / sizeof rate_unit[0])
+#define RATE_COUNT     (sizeof rate_unit / sizeof rate_unit[0])
+#define RATE_LEN_SHORT 10u /* bytes, as in 12345678/s; longer texts try another unit */
 
 enum aw_err aw_rate_parse(const char *text, double *ret_per_second, struct aw_diag *diag)
 {
@@ -326,7 +327,7 @@ static uint64_t suffix_bytes(const struct suffix *suffix)
 }
 
 /* `amount` in the largest of `count` suffixes that leaves at least one, if three decimals say it
- * exactly. False: they do not. */
+ * exactly. False: they do not, and nothing was added. */
 static bool exact_in(struct aw_text *out, uint64_t amount, const struct suffix *suffix,
                      size_t count)
 {
@@ -344,23 +345,20 @@ static bool exact_in(struct aw_text *out, uint64_t amount, const struct suffix *
 
 const char *aw_quantity_print_memory(int64_t bytes, char *buf, size_t size)
 {
-    char other[AW_QUANTITY_TEXT_MAX];
-    struct aw_text out, candidate;
+    struct aw_text out;
     uint64_t amount = magnitude(bytes);
     begin(&out, buf, size, bytes < 0);
-    aw_text_add(&out, "%" PRIu64, amount);
-    /* The shortest wins; binary over decimal over plain when equal. */
-    begin(&candidate, other, sizeof other, bytes < 0);
-    if (exact_in(&candidate, amount, decimal_suffix + DECIMAL_ONE, DECIMAL_COUNT - DECIMAL_ONE) &&
-        candidate.len <= out.len) {
-        aw_text_init(&out, buf, size);
-        aw_text_add(&out, "%s", other);
-    }
-    begin(&candidate, other, sizeof other, bytes < 0);
-    if (exact_in(&candidate, amount, binary_suffix, BINARY_COUNT) && candidate.len <= out.len) {
-        aw_text_init(&out, buf, size);
-        aw_text_add(&out, "%s", other);
-    }
+    if (exact_in(&out, amount, binary_suffix, BINARY_COUNT))
+        return buf;
+    char plain[AW_QUANTITY_TEXT_MAX];
+    struct aw_text digits;
+    begin(&digits, plain, sizeof plain, bytes < 0);
+    aw_text_add(&digits, "%" PRIu64, amount);
+    if (exact_in(&out, amount, decimal_suffix + DECIMAL_ONE, DECIMAL_COUNT - DECIMAL_ONE) &&
+        out.len <= digits.len)
+        return buf;
+    aw_text_init(&out, buf, size);
+    aw_text_add(&out, "%s", plain);
     return buf;
 }
 
@@ -417,8 +415,9 @@ const char *aw_rate_print(double per_second, char *buf, size_t size)
         aw_text_add(&candidate, "%s/%c",
                     aw_text_real(per_second * rate_unit[i].seconds, number, sizeof number),
                     rate_unit[i].name);
-        /* Per second is exact by itself; another unit must prove that it is, and be shorter. */
-        bool better = i == 0 || (candidate.len < out.len &&
+        /* Per second is exact by itself. Another unit is for what is unwieldy per second; it must
+         * be shorter, and prove that it is exact. */
+        bool better = i == 0 || (out.len > RATE_LEN_SHORT && candidate.len < out.len &&
                                  aw_rate_parse(text, &back, NULL) == AW_OK && back == per_second);
         if (better) {
             aw_text_init(&out, buf, size);
@@ -509,7 +508,7 @@ const char *aw_rate_round(double per_second, char *buf, size_t size)
         value /= 1000;
         suffix++;
     }
-    while (per_second > 0 && value < 0.9995 && suffix == DECIMAL_ONE && unit + 1 < RATE_COUNT)
+    while (per_second > 0 && value < 0.1 && suffix == DECIMAL_ONE && unit + 1 < RATE_COUNT)
         value = per_second * rate_unit[++unit].seconds;
     uint64_t millionths = (uint64_t)llround(value * 1e6);
     add_rounded(&out, millionths, 1000000);

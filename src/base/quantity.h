@@ -58,7 +58,7 @@ AW_NODISCARD enum aw_err aw_rate_parse(const char *text, double *ret_per_second,
 /* Exact, and for people: reads back to the same number. "250m", "1.5", "123.456789m" (nano). */
 const char *aw_quantity_print_cpu(int64_t value, enum aw_quantity_scale scale, char *buf,
                                   size_t size);
-/* "1.5Gi", "100M"; plain bytes where no suffix says it within three decimals. */
+/* "1.5Gi", "100M"; plain bytes where no suffix says it within three decimals, and more briefly. */
 const char *aw_quantity_print_memory(int64_t bytes, char *buf, size_t size);
 const char *aw_duration_print(int64_t us, char *buf, size_t size);    /* "200ms", "2h30m", "1d" */
 const char *aw_rate_print(double per_second, char *buf, size_t size); /* "100/s", "5/h" */

@@ -331,15 +331,11 @@ static void printing_suits_people(void **state)
         double per_second;
         const char *exact, *rounded;
     } rate[] = {
-        {100, "100/s", "100/s"},
-        {0, "0/s", "0/s"},
-        {5.0 / 3600, "5/h", "5/h"},
-        {0.5, "30/m", "30/m"},
-        {1234.5, "1234.5/s", "1.23k/s"},
-        {999.6, "999.6/s", "1k/s"},
-        {1.0 / 86400, "1/d", "1/d"},
-        {1e300, "1e+300/s", "1e+300/s"},
-        {12345678, "12345678/s", "12.3M/s"},
+        {100, "100/s", "100/s"},         {0, "0/s", "0/s"},
+        {5.0 / 3600, "5/h", "5/h"},      {0.5, "0.5/s", "0.5/s"},
+        {0.05, "0.05/s", "3/m"},         {1234.5, "1234.5/s", "1.23k/s"},
+        {999.6, "999.6/s", "1k/s"},      {1.0 / 86400, "1/d", "1/d"},
+        {1e300, "1e+300/s", "1e+300/s"}, {12345678, "12345678/s", "12.3M/s"},
     };
     for (size_t i = 0; i < sizeof rate / sizeof rate[0]; i++) {
         assert_string_equal(aw_rate_print(rate[i].per_second, buf, sizeof buf), rate[i].exact);
