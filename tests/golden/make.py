@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes the golden dumps beside it: what PyTorch computes, for src/nn/golden_test.c to compare with.
+"""Makes the golden dumps beside it: what PyTorch computes, for src/nn/golden_test.c to compare.
 
     /usr/bin/python3 tests/golden/make.py [FOLDER]
 
