@@ -1,0 +1,164 @@
+/* bench.c - the verb `bench`: runs one benchmark of the table and prints its figures. */
+#include "cli/bench.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/json.h"
+#include "cli/layout.h"
+#include "cli/verbs.h"
+
+/* The benchmarks there are, and the names that complete them, in the same order. */
+static const struct {
+    const char *name;
+    aw__bench_fn *fn;
+    bool has_peer; /* --against means something */
+} benchmarks[] = {
+    {"env", aw__bench_env, false},
+};
+static const char *const benchmark_names[] = {"env", NULL};
+_Static_assert(sizeof benchmarks / sizeof *benchmarks + 1 ==
+                   sizeof benchmark_names / sizeof *benchmark_names,
+               "a benchmark has a name");
+
+struct aw__bench_figure *aw__bench_add(struct aw__bench *bench, const char *unit,
+                                       const char *name_fmt, ...)
+{
+    AW_ASSERT(bench->figure_count < AW__BENCH_FIGURES_MAX);
+    struct aw__bench_figure *figure = &bench->figure[bench->figure_count++];
+    va_list args;
+    *figure = (struct aw__bench_figure){.unit = unit, .against = NAN, .ratio = NAN, .goal = NAN};
+    va_start(args, name_fmt);
+    vsnprintf(figure->name, sizeof figure->name, name_fmt, args);
+    va_end(args);
+    return figure;
+}
+
+bool aw__bench_missed(const struct aw__bench_figure *figure)
+{
+    if (isnan(figure->goal))
+        return false;
+    if (!isnan(figure->ratio))
+        return !(figure->ratio >= figure->goal);
+    return figure->lower_is_better ? !(figure->value <= figure->goal)
+                                   : !(figure->value >= figure->goal);
+}
+
+static json_t *bench_json(const char *name, const struct aw__bench *bench, uint32_t missed)
+{
+    json_t *object = json_object(), *list = json_array();
+    json_object_set_new(object, "benchmark", json_string(name));
+    json_object_set_new(object, "missed", json_integer(missed));
+    for (uint32_t i = 0; i < bench->figure_count; i++) {
+        const struct aw__bench_figure *figure = &bench->figure[i];
+        json_t *entry = json_object();
+        json_object_set_new(entry, "name", json_string(figure->name));
+        json_object_set_new(entry, "unit", json_string(figure->unit));
+        json_object_set_new(entry, "value", aw__json_real(figure->value));
+        json_object_set_new(entry, "against", aw__json_real(figure->against));
+        json_object_set_new(entry, "ratio", aw__json_real(figure->ratio));
+        json_object_set_new(entry, "goal", aw__json_real(figure->goal));
+        json_object_set_new(entry, "missed", json_boolean(aw__bench_missed(figure)));
+        json_array_append_new(list, entry);
+    }
+    json_object_set_new(object, "figures", list);
+    return object;
+}
+
+static const char *value_format(double value, char *buf, size_t size)
+{
+    if (isnan(value))
+        snprintf(buf, size, "-");
+    else if (fabs(value) >= 1e4)
+        aw__count_format(value, buf, size);
+    else
+        snprintf(buf, size, "%.4g", value);
+    return buf;
+}
+
+static enum aw_err bench_table(const struct aw__bench *bench, bool color, struct aw_diag *diag)
+{
+    static const char *const heads[] = {"WHAT",   ">AWARE", "UNIT", ">PEER",
+                                        ">RATIO", ">GOAL",  "MET",  NULL};
+    static const char *const bare[] = {"WHAT", ">AWARE", "UNIT", NULL};
+    bool plain = true;
+    char text[32];
+    struct aw__table table;
+    for (uint32_t i = 0; i < bench->figure_count; i++)
+        plain = plain && isnan(bench->figure[i].against) && isnan(bench->figure[i].goal);
+    aw__table_init(&table, plain ? bare : heads);
+    for (uint32_t i = 0; i < bench->figure_count; i++) {
+        const struct aw__bench_figure *figure = &bench->figure[i];
+        aw__table_add(&table, "%s", figure->name);
+        aw__table_add(&table, "%s", value_format(figure->value, text, sizeof text));
+        aw__table_add(&table, "%s", figure->unit);
+        if (plain)
+            continue;
+        aw__table_add(&table, "%s", value_format(figure->against, text, sizeof text));
+        aw__table_add(&table, "%s", value_format(figure->ratio, text, sizeof text));
+        aw__table_add(&table, "%s", value_format(figure->goal, text, sizeof text));
+        aw__table_add(&table, "%s",
+                      isnan(figure->goal)        ? "-"
+                      : aw__bench_missed(figure) ? "no"
+                                                 : "yes");
+    }
+    return aw__table_print(&table, stdout, color, diag);
+}
+
+static enum aw_err bench_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    static struct aw__bench bench; /* too large for a stack, and there is one per process */
+    const char *name = run->args->positional[0];
+    uint32_t which = 0, missed = 0;
+    while (strcmp(benchmarks[which].name, name) != 0)
+        which++;
+    bench = (struct aw__bench){.against_torch = aw__args_given(run->args, "against")};
+    if (bench.against_torch && !benchmarks[which].has_peer)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--against",
+                          "'aware bench %s' has no peer to measure", name);
+    enum aw_err err = benchmarks[which].fn(run, &bench, diag);
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < bench.figure_count; i++)
+        missed += aw__bench_missed(&bench.figure[i]);
+    err = run->json ? aw__json_print(bench_json(name, &bench, missed), diag)
+                    : bench_table(&bench, run->color_out, diag);
+    if (!err && missed && aw__args_given(run->args, "check"))
+        err = aw_fail(diag, AW_ERR_CHECK, "%u of %u figures miss their goal", missed,
+                      bench.figure_count);
+    return err;
+}
+
+static const char *const peers[] = {"torch", NULL};
+static const struct aw__option bench_options[] = {
+    {.name = "against",
+     .kind = AW__CHOICE,
+     .arg = "PEER",
+     .choices = peers,
+     .help = "measure a peer in the same run: torch"},
+    {.name = "check", .kind = AW__FLAG, .help = "exit with status 1 where a goal is missed"},
+    {.name = NULL},
+};
+static const struct aw__positional bench_positionals[] = {
+    {.name = "WHAT",
+     .kind = AW__CHOICE,
+     .choices = benchmark_names,
+     .help = "env: steps per second of the environments"},
+    {.name = NULL},
+};
+static const struct aw__example bench_examples[] = {
+    {"aware bench env", "steps per second of every built-in environment"},
+    {"aware bench env --output json", "every figure, for a script"},
+    {NULL, NULL},
+};
+const struct aw__verb aw__verb_bench = {
+    .name = "bench",
+    .summary = "Measure how fast things are",
+    .options = bench_options,
+    .positionals = bench_positionals,
+    .examples = bench_examples,
+    .json = true,
+    .run = bench_run,
+};

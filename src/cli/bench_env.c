@@ -1,0 +1,121 @@
+/* bench_env.c - steps per second of every built-in environment, alone and in lockstep. */
+#include <aware/env.h>
+
+#include "base/clock.h"
+#include "cli/bench.h"
+#include "env/vec.h"
+
+#define MEASURE_US   200000 /* of each figure */
+#define VEC_COUNT    64u    /* environments in lockstep */
+#define ACTION_COUNT 1024u  /* drawn before the clock starts, used round and round */
+#define BATCH        256u   /* steps between looks at the clock */
+
+static void action_draw(const struct aw_space *space, struct aw_rng *rng, float *action)
+{
+    if (space->kind == AW_SPACE_DISCRETE) {
+        action[0] = (float)aw_rng_below(rng, space->n);
+        return;
+    }
+    for (uint32_t i = 0; i < space->dim; i++)
+        action[i] =
+            (float)aw_rng_uniform(rng, (double)space->axes[i].low, (double)space->axes[i].high);
+}
+
+static enum aw_err failed(const struct aw_env_spec *spec, enum aw_err err, struct aw_diag *diag)
+{
+    return aw_fail(diag, err, "%s failed while it was measured: %s", spec->name, aw_err_text(err));
+}
+
+/* One environment, stepped by its own functions, resets included. */
+static enum aw_err single(const struct aw_env_factory *factory, const float *actions, float *obs,
+                          double *ret_rate, struct aw_diag *diag)
+{
+    const struct aw_env_spec *spec = factory->spec;
+    struct aw_env env = {0};
+    struct aw_step step;
+    uint64_t count = 0, seed = 0;
+    enum aw_err err = factory->make(NULL, &env, diag);
+    if (err)
+        return err;
+    if ((err = env.ops->reset(env.self, seed++, obs)))
+        goto out;
+    int64_t begin_us = aw_clock_monotonic_us(NULL), now_us;
+    do {
+        for (uint32_t i = 0; i < BATCH; i++, count++) {
+            const float *action = actions + (count % ACTION_COUNT) * spec->action.dim;
+            if ((err = env.ops->step(env.self, action, obs, &step)))
+                goto out;
+            if ((step.terminated || step.truncated) &&
+                (err = env.ops->reset(env.self, seed++, obs)))
+                goto out;
+        }
+        now_us = aw_clock_monotonic_us(NULL);
+    } while (now_us - begin_us < MEASURE_US);
+    *ret_rate = (double)count * 1e6 / (double)(now_us - begin_us);
+out:
+    aw_env_free(&env);
+    return err ? failed(spec, err, diag) : AW_OK;
+}
+
+/* VEC_COUNT of them through the vectoriser. */
+static enum aw_err lockstep(const struct aw_env_factory *factory, const float *actions,
+                            uint32_t threads, double *ret_rate, struct aw_diag *diag)
+{
+    const struct aw_env_spec *spec = factory->spec;
+    struct aw_threads pool = {0};
+    struct aw_vec vec = {0};
+    uint64_t count = 0;
+    enum aw_err err = aw_threads_init(&pool, threads, NULL);
+    if (err)
+        return aw_fail(diag, err, "cannot start %u threads", threads);
+    if ((err = aw_vec_init(&vec, factory, VEC_COUNT, threads > 1 ? &pool : NULL, NULL, diag)) ||
+        (err = aw_vec_reset(&vec, 0, diag)))
+        goto out;
+    int64_t begin_us = aw_clock_monotonic_us(NULL), now_us;
+    do {
+        for (uint32_t i = 0; i < BATCH / 16; i++, count += VEC_COUNT) {
+            size_t size = (size_t)VEC_COUNT * spec->action.dim;
+            const float *from = actions + (count % ACTION_COUNT) * spec->action.dim;
+            for (size_t k = 0; k < size; k++)
+                vec.action[k] = from[k];
+            if ((err = aw_vec_step(&vec, diag)))
+                goto out;
+        }
+        now_us = aw_clock_monotonic_us(NULL);
+    } while (now_us - begin_us < MEASURE_US);
+    *ret_rate = (double)count * 1e6 / (double)(now_us - begin_us);
+out:
+    aw_vec_deinit(&vec);
+    aw_threads_deinit(&pool);
+    return err;
+}
+
+enum aw_err aw__bench_env(const struct aw__run *run, struct aw__bench *bench, struct aw_diag *diag)
+{
+    _Static_assert(ACTION_COUNT % VEC_COUNT == 0, "a lockstep never reads past the actions");
+    enum aw_err err = AW_OK;
+    (void)run;
+    for (const struct aw_env_factory *const *f = aw_env_builtin(); *f && !err; f++) {
+        const struct aw_env_spec *spec = (*f)->spec;
+        struct aw_rng rng;
+        double rate = 0;
+        float *actions = aw_alloc_new(NULL, ACTION_COUNT, spec->action.dim * sizeof *actions);
+        float *obs = aw_alloc_new(NULL, spec->observation.dim, sizeof *obs);
+        aw_rng_init(&rng, 0, 0);
+        if (!actions || !obs)
+            err = aw_fail(diag, AW_ERR_NOMEM, "no memory for the actions");
+        for (uint32_t i = 0; !err && i < ACTION_COUNT; i++)
+            action_draw(&spec->action, &rng, actions + (size_t)i * spec->action.dim);
+        if (!err && !(err = single(*f, actions, obs, &rate, diag)))
+            aw__bench_add(bench, "steps/s", "%s single", spec->name)->value = rate;
+        for (uint32_t threads = 1; !err && threads <= 2; threads++) {
+            if (!(err = lockstep(*f, actions, threads, &rate, diag)))
+                aw__bench_add(bench, "steps/s", "%s x%u, %u thread%s", spec->name, VEC_COUNT,
+                              threads, threads == 1 ? "" : "s")
+                    ->value = rate;
+        }
+        aw_alloc_free(NULL, actions);
+        aw_alloc_free(NULL, obs);
+    }
+    return err;
+}

@@ -1,0 +1,21 @@
+/* verbs.h - every verb, each in its own file; the table that lists them is in verbs.c. */
+#ifndef AW_CLI_VERBS_H
+#define AW_CLI_VERBS_H
+
+#include "cli/verb.h"
+
+extern const struct aw__verb aw__verb_train;
+extern const struct aw__verb aw__verb_eval;
+extern const struct aw__verb aw__verb_env_list;
+extern const struct aw__verb aw__verb_env_describe;
+extern const struct aw__verb aw__verb_env_check;
+extern const struct aw__verb aw__verb_agent_list;
+extern const struct aw__verb aw__verb_agent_describe;
+extern const struct aw__verb aw__verb_bench;
+extern const struct aw__verb aw__verb_completion;
+extern const struct aw__verb aw__verb_version;
+extern const struct aw__verb aw__verb_help;
+extern const struct aw__verb aw__verb_man;       /* hidden: __man */
+extern const struct aw__verb aw__verb_reference; /* hidden: __reference */
+
+#endif
