@@ -3,11 +3,10 @@
 
 #include <math.h>
 
+/* In this order a NaN fails the first comparison, and the cast sees only what it can hold. */
 static bool is_choice(const struct aw_space *space, float value)
 {
-    /* beyond 2^24 floats skip whole numbers, but no space of that many choices passes the checker
-     */
-    return value >= 0 && value < (float)space->n && value == floorf(value);
+    return value >= 0 && value < (float)space->n && value == (float)(uint32_t)value;
 }
 
 bool aw_space_contains(const struct aw_space *space, const float *value)

@@ -13,7 +13,8 @@ struct aw__cartpole_state {
     double spin;     /* rad/s */
 };
 
-/* The equations of motion over one time step, with the push to the right or to the left. */
+/* The equations of motion over one time step, with the push to the right or to the left. The pole
+ * must still stand. */
 void aw__cartpole_advance(struct aw__cartpole_state *state, bool push_right);
 bool aw__cartpole_fallen(const struct aw__cartpole_state *state);
 

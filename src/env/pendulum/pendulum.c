@@ -26,6 +26,8 @@
 #define STEPS_MAX       200
 /* angle^2 + 0.1 speed^2 + 0.001 torque^2 at their largest */
 #define COST_MAX (PI * PI + 0.1 * SPEED_MAX * SPEED_MAX + 0.001 * TORQUE_MAX * TORQUE_MAX)
+/* no episode turns further than this */
+#define ANGLE_MAX (PI + STEPS_MAX * SPEED_MAX * TIME_STEP)
 
 #define MAGIC   0x50565631u /* "PVV1" */
 #define VERSION 1u
@@ -71,11 +73,12 @@ static double clip(double x, double most)
     return x < -most ? -most : x > most ? most : x;
 }
 
-/* Into [-pi, pi). fmod keeps the sign of its argument, hence the second addition. */
+/* Into [-pi, pi), from within a few turns. */
 static double wrap(double angle)
 {
-    double turned = fmod(angle + PI, 2 * PI);
-    return (turned < 0 ? turned + 2 * PI : turned) - PI;
+    double turns = (angle + PI) * (1 / (2 * PI));
+    double whole = (double)(int64_t)turns; /* towards zero: one too many below it */
+    return angle - (whole - (turns < whole)) * (2 * PI);
 }
 
 void aw__pendulum_place(struct aw__pendulum_state *state, double angle, double speed)
@@ -149,7 +152,7 @@ static enum aw_err pendulum_state_load(void *ctx, const void *bytes)
     struct snapshot snapshot;
     memcpy(&snapshot, bytes, sizeof snapshot);
     if (!aw__snapshot_valid(&snapshot, sizeof snapshot, MAGIC, VERSION) ||
-        !isfinite(snapshot.angle) || !(fabs(snapshot.speed) <= SPEED_MAX) ||
+        !(fabs(snapshot.angle) <= ANGLE_MAX) || !(fabs(snapshot.speed) <= SPEED_MAX) ||
         snapshot.step > STEPS_MAX || snapshot.live > 1)
         return AW_ERR_FORMAT;
     aw__pendulum_place(&self->state, snapshot.angle, snapshot.speed);
