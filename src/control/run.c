@@ -44,12 +44,15 @@ enum aw_err aw__run_write(const struct aw_train_config *config,
         json_object_set_new(settings, field->key,
                             json_string(aw_conf_get(field, config->settings, value, sizeof value)));
     bool whole = json_object_set(root, "settings", settings) == 0;
+    /* the newline that a text file ends with takes the place of the NUL */
     text = whole ? json_dumps(root, JSON_INDENT(2)) : NULL;
     if (!text) {
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for run.json");
         goto out;
     }
-    err = aw_file_replace(path, text, strlen(text), NULL, diag);
+    size_t len = strlen(text);
+    text[len] = '\n';
+    err = aw_file_replace(path, text, len + 1, NULL, diag);
 out:
     free(text);
     json_decref(settings);

@@ -88,12 +88,30 @@ enum aw_err aw_train_settings(const struct aw_agent_factory *factory, const char
     return AW_OK;
 }
 
+/* A learner that anneals has a setting called total_steps, 0 by default. Only the loop knows how
+ * long the run is, so it fills it in, in a copy: run.json keeps the 0, and a run that is resumed
+ * with another total anneals over that one. */
+static void settings_complete(const struct aw_train *train, unsigned char *settings)
+{
+    char text[AW_CONF_TEXT_MAX];
+    memcpy(settings, train->config.settings, sizeof train->config.settings);
+    for (const struct aw_conf_field *field = train->factory->fields; field->key; field++) {
+        if (strcmp(field->key, "total_steps") != 0 ||
+            strcmp(aw_conf_get(field, settings, text, sizeof text), "0") != 0)
+            continue;
+        snprintf(text, sizeof text, "%" PRIu64, train->config.steps);
+        enum aw_err err = aw_conf_set(train->factory->fields, settings, field->key, text, NULL);
+        AW_ASSERT(!err); /* a learner that cannot take the longest run is a bug of its table */
+    }
+}
+
 static enum aw_err agent_make(struct aw_train *train, uint64_t seed, struct aw_diag *diag)
 {
     const struct aw_env_spec *spec = train->vec.spec;
     bool discrete = spec->action.kind == AW_SPACE_DISCRETE;
     uint32_t dim = spec->action.dim;
     float *bounds = NULL;
+    _Alignas(16) unsigned char settings[AW_AGENT_SETTINGS_BYTES_MAX];
     struct aw_agent_shape shape = {
         .env_count = train->config.env_count,
         .obs_dim = spec->observation.dim,
@@ -114,8 +132,9 @@ static enum aw_err agent_make(struct aw_train *train, uint64_t seed, struct aw_d
         shape.act_low = bounds;
         shape.act_high = bounds + dim;
     }
-    enum aw_err err = train->factory->make(&shape, train->config.settings, seed, train->alloc,
-                                           &train->agent, diag);
+    settings_complete(train, settings);
+    enum aw_err err =
+        train->factory->make(&shape, settings, seed, train->alloc, &train->agent, diag);
     aw_alloc_free(train->alloc, bounds);
     return err;
 }

@@ -14,6 +14,9 @@
  * written last and moved last. A crash at any point leaves either the old checkpoint or the new
  * one: resume finishes a move that was begun, and drops a checkpoint that was not complete.
  *
+ * A learner's setting `total_steps` that is 0 is given the run's steps, for what anneals over a
+ * run.
+ *
  * The trap: every call of `step` advances all environments at once, so a run ends at the first
  * multiple of env_count that reaches `steps`.
  */

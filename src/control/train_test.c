@@ -265,6 +265,16 @@ static size_t slurp(const char *path, unsigned char **ret)
     return len;
 }
 
+/* Without the syncs of aw_file_replace: a test that damages a file a hundred times need not wait.
+ */
+static void spill(const char *path, const void *bytes, size_t len)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, len, file), len);
+    assert_int_equal(fclose(file), 0);
+}
+
 static bool same_file(const char *a, const char *b)
 {
     unsigned char *left, *right;
@@ -287,7 +297,7 @@ static void copy_file(const char *from, const char *to)
 {
     unsigned char *bytes;
     size_t len = slurp(from, &bytes);
-    assert_ok(aw_file_replace(to, bytes, len, NULL, NULL));
+    spill(to, bytes, len);
     aw_alloc_free(NULL, bytes);
 }
 
@@ -423,7 +433,7 @@ static void a_resumed_run_equals_an_uninterrupted_one_wherever_it_was_cut(void *
         train_all(train);
         assert_ok(aw_train_save(train, in("whole", ""), true, NULL));
         aw_train_free(train);
-        for (uint64_t cut = 0; cut < 1500; cut += 211) {
+        for (uint64_t cut = 0; cut < 1500; cut += 467) {
             train = train_of(rows[i].env, 1500, rows[i].env_count);
             assert_ok(aw_train_step(train, cut, NULL, NULL, NULL));
             assert_ok(aw_train_save(train, in("cut", ""), true, NULL));
@@ -446,6 +456,65 @@ static void a_resumed_run_equals_an_uninterrupted_one_wherever_it_was_cut(void *
         wipe("cut");
         wipe("whole");
     }
+}
+
+/* The learners that ship, each on an environment whose actions it can take. */
+static void every_learner_resumes_to_the_same_bytes(void **state)
+{
+    (void)state;
+    static const char *const smaller[] = {"replay_capacity=2000", "warmup_steps=100",
+                                          "rollout_steps=64", NULL};
+    for (const struct aw_agent_factory *const *f = aw_agent_builtin(); *f; f++) {
+        struct aw_train_config config = {.steps = 500, .seed = 3, .env_count = 2};
+        struct aw_train *train = NULL;
+        const char *preset;
+        snprintf(config.env, sizeof config.env, "%s",
+                 (*f)->discrete ? "cartpole-v1" : "pendulum-v1");
+        snprintf(config.agent, sizeof config.agent, "%s", (*f)->name);
+        assert_ok(aw_train_settings(*f, config.env, NULL, config.settings, &preset, NULL));
+        for (const char *const *pair = smaller; *pair; pair++) {
+            enum aw_err err = aw_conf_set_pair((*f)->fields, config.settings, *pair, NULL);
+            assert_true(err == AW_OK || err == AW_ERR_CONFIG); /* not every learner has each */
+        }
+        assert_ok(aw_train_new(&config, NULL, &train, NULL));
+        train_all(train);
+        assert_ok(aw_train_save(train, in("whole", ""), true, NULL));
+        double whole[10], cut[10];
+        assert_ok(aw_train_evaluate(train, 10, 1, whole, NULL));
+        aw_train_free(train);
+        assert_ok(aw_train_new(&config, NULL, &train, NULL));
+        assert_ok(aw_train_step(train, 282, NULL, NULL, NULL));
+        assert_ok(aw_train_save(train, in("cut", ""), true, NULL));
+        aw_train_free(train);
+        struct aw_diag diag = {0};
+        if (aw_train_resume(in("cut", ""), 0, NULL, &train, &diag))
+            fail_msg("%s: %s", (*f)->name, diag.text);
+        train_all(train);
+        assert_ok(aw_train_save(train, in("cut", ""), true, NULL));
+        aw_train_free(train);
+        assert_same_run("whole", "cut");
+        assert_ok(aw_train_open(in("cut", ""), NULL, &train, NULL));
+        assert_ok(aw_train_evaluate(train, 10, 1, cut, NULL));
+        assert_memory_equal(whole, cut, sizeof whole);
+        aw_train_free(train);
+        wipe("whole");
+        wipe("cut");
+    }
+}
+
+static void a_learner_that_cannot_take_the_actions_names_those_that_can(void **state)
+{
+    (void)state;
+    const struct aw_agent_factory *ddpg = NULL;
+    struct aw_train_config config = {
+        .env = "cartpole-v1", .agent = "ddpg", .steps = 10, .env_count = 1};
+    struct aw_train *train = NULL;
+    struct aw_diag diag;
+    assert_ok(aw_agent_factory_find("ddpg", &ddpg, NULL));
+    aw_conf_defaults(ddpg->fields, config.settings);
+    assert_int_equal(aw_train_new(&config, NULL, &train, &diag), AW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "dqn"));
+    assert_null(strstr(diag.text, "td3"));
 }
 
 static void a_longer_total_goes_on_where_the_shorter_ended(void **state)
@@ -524,13 +593,13 @@ static void a_damaged_loop_state_is_refused_at_every_byte(void **state)
     size_t len = slurp(in("x", "loop.state"), &bytes);
     for (size_t i = 0; i < len; i += i < 64 ? 1 : 97) {
         bytes[i] ^= 0x04;
-        assert_ok(aw_file_replace(in("x", "loop.state"), bytes, len, NULL, NULL));
+        spill(in("x", "loop.state"), bytes, len);
         assert_int_equal(load_error("x", &diag), AW_ERR_FORMAT);
         bytes[i] ^= 0x04;
-        assert_ok(aw_file_replace(in("x", "loop.state"), bytes, i, NULL, NULL));
+        spill(in("x", "loop.state"), bytes, i);
         assert_int_equal(load_error("x", &diag), AW_ERR_FORMAT);
     }
-    assert_ok(aw_file_replace(in("x", "loop.state"), "PK\3\4 something else", 20, NULL, NULL));
+    spill(in("x", "loop.state"), "PK\3\4 something else", 20);
     assert_int_equal(load_error("x", &diag), AW_ERR_FORMAT);
     assert_non_null(strstr(diag.file, "loop.state"));
     unlink(in("x", "loop.state"));
@@ -587,8 +656,7 @@ static void a_bad_run_json_is_refused_with_its_place(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct aw_diag diag = {0};
         assert_ok(aw_file_mkdirs(in("x", ""), NULL));
-        assert_ok(
-            aw_file_replace(in("x", "run.json"), rows[i].json, strlen(rows[i].json), NULL, NULL));
+        spill(in("x", "run.json"), rows[i].json, strlen(rows[i].json));
         enum aw_err err = load_error("x", &diag);
         if (err != rows[i].err || (rows[i].line && diag.line != rows[i].line) ||
             !strstr(diag.text, rows[i].text))
@@ -763,6 +831,8 @@ int main(void)
         cmocka_unit_test(the_ring_keeps_the_last_hundred_returns_oldest_first),
         cmocka_unit_test(threads_and_slices_change_no_bytes),
         cmocka_unit_test(a_resumed_run_equals_an_uninterrupted_one_wherever_it_was_cut),
+        cmocka_unit_test(every_learner_resumes_to_the_same_bytes),
+        cmocka_unit_test(a_learner_that_cannot_take_the_actions_names_those_that_can),
         cmocka_unit_test(a_longer_total_goes_on_where_the_shorter_ended),
         cmocka_unit_test(a_crash_in_the_middle_of_a_save_loses_no_checkpoint),
         cmocka_unit_test(a_damaged_loop_state_is_refused_at_every_byte),
