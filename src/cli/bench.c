@@ -16,9 +16,11 @@ static const struct {
     aw__bench_fn *fn;
     bool has_peer; /* --against means something */
 } benchmarks[] = {
+    {"nn", aw__bench_nn, true},
+    {"rl", aw__bench_rl, false},
     {"env", aw__bench_env, false},
 };
-static const char *const benchmark_names[] = {"env", NULL};
+static const char *const benchmark_names[] = {"nn", "rl", "env", NULL};
 _Static_assert(sizeof benchmarks / sizeof *benchmarks + 1 ==
                    sizeof benchmark_names / sizeof *benchmark_names,
                "a benchmark has a name");
@@ -145,10 +147,12 @@ static const struct aw__positional bench_positionals[] = {
     {.name = "WHAT",
      .kind = AW__CHOICE,
      .choices = benchmark_names,
-     .help = "env: steps per second of the environments"},
+     .help = "nn: updates, actions and encoder, with --against torch beside PyTorch; "
+             "rl: training steps per second; env: steps per second of the environments"},
     {.name = NULL},
 };
 static const struct aw__example bench_examples[] = {
+    {"aware bench nn --against torch --check", "fail where we are not as fast as we say"},
     {"aware bench env", "steps per second of every built-in environment"},
     {"aware bench env --output json", "every figure, for a script"},
     {NULL, NULL},

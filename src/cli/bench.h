@@ -40,5 +40,7 @@ typedef enum aw_err aw__bench_fn(const struct aw__run *run, struct aw__bench *be
                                  struct aw_diag *diag);
 
 aw__bench_fn aw__bench_env;
+aw__bench_fn aw__bench_nn;
+aw__bench_fn aw__bench_rl;
 
 #endif
