@@ -6,6 +6,8 @@
 
 #include "rl/bcq.h"
 #include "rl/ddpg.h"
+#include "rl/dqn.h"
+#include "rl/ppo.h"
 #include "rl/td3.h"
 
 #define NAMES_MAX 32u /* learners, or presets of one, that a diagnostic lists */
@@ -15,6 +17,8 @@ static const struct aw_agent_factory *const factories[] = {
     &aw_ddpg_factory,
     &aw_td3_factory,
     &aw_bcq_factory,
+    &aw_ppo_factory,
+    &aw_dqn_factory,
     NULL,
 };
 
