@@ -89,8 +89,8 @@ void aw__cartpole_advance(struct aw__cartpole_state *state, bool push_right)
     const double moment_per_mass = POLE_MASS * POLE_HALF * per_mass;
     double sine, cosine;
     sine_and_cosine(state->angle, &sine, &cosine);
-    double side = 2 * push_right - 1; /* no branch: a learner's pushes are hard to predict */
-    double drive = side * (PUSH * per_mass) + moment_per_mass * state->spin * state->spin * sine;
+    double push = push_right ? PUSH : -PUSH;
+    double drive = push * per_mass + moment_per_mass * state->spin * state->spin * sine;
     double spin_rate = (GRAVITY * sine - cosine * drive) /
                        (POLE_HALF * 4.0 / 3.0 - POLE_HALF * POLE_MASS * per_mass * cosine * cosine);
     double acceleration = drive - moment_per_mass * spin_rate * cosine;

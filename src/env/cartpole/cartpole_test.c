@@ -1,5 +1,5 @@
 #include "env/cartpole/cartpole.h"
-#include "env/random_policy.h"
+#include "env/testing.h"
 
 #include <math.h>
 

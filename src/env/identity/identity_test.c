@@ -1,4 +1,4 @@
-#include "env/random_policy.h"
+#include "env/testing.h"
 
 #include <math.h>
 

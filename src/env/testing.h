@@ -1,14 +1,15 @@
-/* random_policy.h - returns of the uniformly random policy; included by tests alone. */
-#ifndef AW_ENV_RANDOM_POLICY_H
-#define AW_ENV_RANDOM_POLICY_H
+/* testing.h - what the random policy earns; included by tests alone. */
+#ifndef AW_ENV_TESTING_H
+#define AW_ENV_TESTING_H
 
 #include "base/stats.h"
 #include "base/testing.h"
 #include "env/space.h"
 
-/* Plays `episodes` episodes; asserts that mean and deviation of the return lie within `errors`
- * standard errors of the stated ones (of a normal for the deviation, doubled for heavy tails),
- * where the stated figures have an error of their own from `stated_episodes` episodes. */
+/* Plays `episodes` episodes; asserts that mean and deviation of the return lie within four standard
+ * errors of the stated ones (eight for the deviation, whose error is that of a normal only
+ * roughly), where the stated figures have an error of their own, from `stated_episodes` episodes.
+ */
 static inline void aw_testing_random_returns(const struct aw_env *env, uint32_t episodes,
                                              double mean, double std, double stated_episodes)
 {
