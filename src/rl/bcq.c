@@ -449,7 +449,10 @@ static const char *const paper[] = {
     NULL,
 };
 
+static const char *const pendulum[] = {"gamma=0.98", NULL};
+
 static const struct aw_agent_preset presets[] = {
+    {"pendulum-v1", "discounts as the other learners do there", pendulum},
     {"paper", "the authors' sizes: 400-300 and 750-750", paper},
     {NULL, NULL, NULL},
 };
