@@ -216,8 +216,9 @@ def check_headers(tree):
                                     capture_output=True, text=True, check=False)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for path, done in pool.map(compile_alone, tree.c_files("src", "include", "bench")):
-            if path.suffix == ".h" and done.returncode != 0:
+        headers = tree.files(("src", "include", "bench"), "*.h")
+        for path, done in pool.map(compile_alone, headers):
+            if done.returncode != 0:
                 first = next((line for line in done.stderr.splitlines() if "error" in line), "")
                 yield f"{tree.name(path)}:1: does not compile alone: {first}"
 
