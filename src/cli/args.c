@@ -185,7 +185,7 @@ static enum aw_err value_set(const struct aw__option *option, uint32_t index, co
     if (given && option->kind != AW__FLAG && strlen(text) >= AW__TEXT_MAX)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, key, "the value is longer than %u bytes",
                           AW__TEXT_MAX - 1);
-    if (given && !option->repeated && args->value[index].given)
+    if (given && !option->repeated && option->kind != AW__FLAG && args->value[index].given)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, key, "given more than once");
     if (given && option->repeated) {
         if (args->repeat_count == AW__REPEAT_MAX)

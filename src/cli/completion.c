@@ -291,10 +291,10 @@ static void complete_verb(const struct aw__verb *verb, uint32_t used, char *cons
 void aw__complete(char *const *words, uint32_t count)
 {
     const struct aw__verb *verb;
-    struct cursor cursor = {.word = count ? words[count - 1] : "", .before = ""};
     uint32_t used;
     if (count && !strcmp(words[0], "--"))
         words++, count--;
+    struct cursor cursor = {.word = count ? words[count - 1] : "", .before = ""};
     if (count > 1 && !strcmp(words[0], "help")) {
         if (count < 4)
             offer_verbs(&cursor, count == 3 ? words[1] : NULL);
