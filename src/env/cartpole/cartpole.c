@@ -69,7 +69,7 @@ static const struct aw_env_spec spec = {
 };
 
 /* Taylor's series, far enough that its error is below the rounding of a double for any angle at
- * which the pole still stands. Twice as fast as the library's, which must serve every angle, and
+ * which the pole still stands. Faster than the library's, which must serve every angle, and
  * the same bits on every machine, which the library does not promise. */
 static void sine_and_cosine(double x, double *ret_sine, double *ret_cosine)
 {
