@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_BYTES_MAX ((size_t)32 << 20)
+#define INPUT_BYTES_MAX (32L << 20)
 #define NAME_MAX_BYTES  4096
 
 static unsigned run_count;
@@ -19,21 +19,20 @@ static unsigned run_count;
 static void run_file(const char *path)
 {
     FILE *file = fopen(path, "rb");
-    uint8_t *bytes = malloc(INPUT_BYTES_MAX), *exact = NULL;
-    size_t size = file && bytes ? fread(bytes, 1, INPUT_BYTES_MAX, file) : 0;
-    if (file && !ferror(file))
-        exact = malloc(size + !size); /* of the right size, so that reading beyond is noticed */
-    if (!exact) {
+    long size = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    /* of the very size, so that a sanitizer notices reading beyond */
+    uint8_t *bytes = size >= 0 && size <= INPUT_BYTES_MAX ? malloc((size_t)size + !size) : NULL;
+    if (bytes)
+        rewind(file);
+    if (!bytes || fread(bytes, 1, (size_t)size, file) != (size_t)size) {
         printf("Bail out! cannot read %s\n", path);
         exit(1);
     }
-    memcpy(exact, bytes, size);
     printf("# %s\n", path);
     fflush(stdout);
-    LLVMFuzzerTestOneInput(exact, size);
+    LLVMFuzzerTestOneInput(bytes, (size_t)size);
     const char *slash = strrchr(path, '/');
     printf("ok %u - %s\n", ++run_count, slash ? slash + 1 : path);
-    free(exact);
     free(bytes);
     fclose(file);
 }
