@@ -158,12 +158,11 @@ enum aw_err aw__offpolicy_observe(struct aw_offpolicy *off, const struct aw_tran
 uint64_t aw__offpolicy_due(struct aw_offpolicy *off)
 {
     const struct aw_offpolicy_settings *set = &off->settings;
-    if (off->replay.count < set->batch)
-        return 0;
+    bool enough = off->replay.count >= set->batch;
     if (set->offline)
-        return set->updates_per_step;
-    if (off->step_count < set->warmup_steps) {
-        off->pending = 0;
+        return enough ? set->updates_per_step : 0;
+    if (!enough || off->step_count < set->warmup_steps) {
+        off->pending = 0; /* steps without updates are not made up for */
         return 0;
     }
     uint64_t rounds = off->pending / set->update_every;
