@@ -50,6 +50,7 @@ int aw_err_http_status(enum aw_err err)
     return table[row(err)].http;
 }
 
+AW_PRINTF(6, 0)
 static void diag_fill(struct aw_diag *diag, const char *file, uint32_t line, uint32_t column,
                       const char *key, const char *fmt, va_list args)
 {

@@ -17,8 +17,8 @@
 #define ROWS_OF(v) ((v) == 3 ? 4u : 6u) /* rows of a tile that is `v` vectors wide */
 
 /* glibc's vector functions, at most 4 ulp (libmvec, since glibc 2.35). */
-__m256 _ZGVdN8v_tanhf(__m256 x);
-__m256 _ZGVdN8v_expf(__m256 x);
+AVX2 __m256 _ZGVdN8v_tanhf(__m256 x);
+AVX2 __m256 _ZGVdN8v_expf(__m256 x);
 
 ALWAYS __m256i tail_mask(uint32_t lanes)
 {
@@ -102,7 +102,7 @@ ALWAYS void tile(const uint32_t MR, const uint32_t NV, const struct aw__gemm *g,
             float *c = g->c + (i + r) * g->c_row + j + LANES * v;
             __m256 y = _mm256_add_ps(sum[r][v], g->accumulate ? load_part(c, lanes) : bias);
             if (g->act == AW_ACT_RELU)
-                y = _mm256_max_ps(y, _mm256_setzero_ps());
+                y = _mm256_max_ps(_mm256_setzero_ps(), y); /* in this order a NaN stays one */
             store_part(c, lanes, y);
         }
     }

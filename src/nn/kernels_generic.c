@@ -21,7 +21,7 @@ void aw__gemm_generic(const struct aw__gemm *g)
         for (uint32_t j = 0; g->bias && j < g->N; j++)
             c[j] += g->bias[j];
         for (uint32_t j = 0; g->act == AW_ACT_RELU && j < g->N; j++)
-            c[j] = c[j] > 0 ? c[j] : 0;
+            c[j] = c[j] < 0 ? 0 : c[j]; /* a NaN stays one */
         if (g->act == AW_ACT_TANH)
             aw__tanh_generic(c, g->N);
     }

@@ -132,7 +132,7 @@ void aw_act_apply(enum aw_act act, float *y, size_t n)
         break;
     case AW_ACT_RELU:
         for (size_t i = 0; i < n; i++)
-            y[i] = y[i] > 0 ? y[i] : 0;
+            y[i] = y[i] < 0 ? 0 : y[i]; /* a NaN stays one */
         break;
     case AW_ACT_TANH:
 #if AW__HAVE_AVX2

@@ -335,15 +335,18 @@ static void the_same_inputs_give_the_same_bits(void **state)
 static void nan_in_the_input_reaches_the_output(void **state)
 {
     (void)state;
-    const uint32_t widths[] = {5, 6, 2};
-    set_up(&f, widths, 3, AW_ACT_TANH, AW_ACT_NONE, 2, 1);
-    f.x[1] = NAN;
-    const float *y = aw_mlp_forward(&f.mlp, f.params.value, f.x, 2, &f.cache);
-    float one[2];
-    aw_mlp_infer(&f.mlp, f.params.value, f.x, one);
-    assert_true(isnan(y[0]) && isnan(y[1]) && isfinite(y[2]) && isfinite(y[3]));
-    assert_true(isnan(one[0]) && isnan(one[1]));
-    tear_down(&f);
+    /* a ReLU that maps NaN to 0 would hide a diverged network from every check behind it */
+    for (enum aw_act act = AW_ACT_NONE; act <= AW_ACT_TANH; act++) {
+        const uint32_t widths[] = {5, 6, 2};
+        set_up(&f, widths, 3, act, AW_ACT_NONE, 2, 1);
+        f.x[1] = NAN;
+        const float *y = aw_mlp_forward(&f.mlp, f.params.value, f.x, 2, &f.cache);
+        float one[2];
+        aw_mlp_infer(&f.mlp, f.params.value, f.x, one);
+        assert_true(isnan(y[0]) && isnan(y[1]) && isfinite(y[2]) && isfinite(y[3]));
+        assert_true(isnan(one[0]) && isnan(one[1]));
+        tear_down(&f);
+    }
 }
 
 int main(void)
