@@ -120,7 +120,8 @@ def the_reference_names_every_verb_and_option():
     page = expect_ok("__reference").stdout
     for words in VERBS:
         expect(f"## aware {' '.join(words)}\n" in page, f"the reference lacks {words}")
-        for option in re.findall(r"--[a-z-]+", expect_ok("help", *words).stdout.split("Examples:")[0]):
+        options = expect_ok("help", *words).stdout.split("Examples:")[0]
+        for option in re.findall(r"--[a-z-]+", options):
             expect(option in page, f"the reference lacks {option} of {words}")
 
 
@@ -232,7 +233,8 @@ BAD_INPUT = [
     (TRAIN + ["--set", "gamma=1.5"], 78, ["gamma", "1.5"], "a setting out of range"),
     (TRAIN + ["--set", "gamma"], 78, ["gamma"], "a setting without a value"),
     (TRAIN + ["--preset", "fast"], 66, ["fast"], "no such preset"),
-    (TRAIN + ["--eval-every", "5", "--eval-episodes", "0"], 64, ["--eval-every"], "a contradiction"),
+    (TRAIN + ["--eval-every", "5", "--eval-episodes", "0"], 64, ["--eval-every"],
+     "a contradiction"),
     (TRAIN + ["--out", "/proc/nowhere"], 66, ["/proc/nowhere"], "a place where nothing can be"),
     (TRAIN + ["--out", "/dev/null/run"], 73, ["/dev/null"], "a directory under a file"),
     (TRAIN + ["--out", "x" * 5000], 64, ["--out", "4095"], "a path beyond any limit"),
@@ -279,7 +281,8 @@ def damaged_files_are_refused_with_their_name():
             shutil.copytree(good, bad)
             (bad / name).write_bytes(damage((good / name).read_bytes()))
             done = run("train", "--resume", str(bad), "--steps", "700")
-            expect(done.returncode in (65, 78), f"{name} {why}: exit {done.returncode}: {done.stderr}")
+            expect(done.returncode in (65, 78),
+                   f"{name} {why}: exit {done.returncode}: {done.stderr}")
             expect(done.stderr.count("\n") == 1 and all(word in done.stderr for word in words),
                    f"{name} {why}: {done.stderr!r}")
             shutil.rmtree(bad)
@@ -382,7 +385,7 @@ def the_progress_line_fits_redraws_and_is_cleared():
 
 
 def rows_take_the_place_of_the_line_without_a_terminal():
-    done = expect_ok("train", "-e", "cartpole-v1", "-a", "ppo", "-n", "4000", "--eval-episodes", "0")
+    done = expect_ok(*TRAIN[:-1], "4000", "--eval-episodes", "0")
     rows = [line for line in done.stderr.splitlines() if re.match(r"\s+\d+\s", line)]
     expect(15 <= len(rows) <= 25, f"{len(rows)} rows")
     expect("nan" not in done.stderr.lower(), "nan in a row")
@@ -468,7 +471,7 @@ def candidates_fit_the_place_of_the_cursor():
 def shell_path():
     """A folder with nothing but a link called aware, for shells that look it up."""
     folder = tempfile.mkdtemp()
-    os.symlink(os.path.abspath(AWARE), f"{folder}/aware")
+    os.symlink(AWARE, f"{folder}/aware")
     return folder
 
 
@@ -482,7 +485,11 @@ def in_shell(command, **keywords):
 
 BASH = r"""
 source <(aware completion bash) || exit 3
-try() { COMP_LINE="$1"; COMP_POINT=${#1}; COMPREPLY=(); _aware 2>/dev/null; echo "${COMPREPLY[*]}"; }
+try() {
+    COMP_LINE="$1"; COMP_POINT=${#1}; COMPREPLY=()
+    _aware 2>/dev/null # compopt complains outside of a completion
+    echo "${COMPREPLY[*]}"
+}
 try 'aware tr'
 try 'aware env d'
 try 'aware train --agent ddpg --set gam'
@@ -558,7 +565,7 @@ def main():
     global AWARE
     name = sys.argv[1]
     if len(sys.argv) > 2:
-        AWARE = sys.argv[2]
+        AWARE = os.path.abspath(sys.argv[2])
     globals()[name]()
 
 
