@@ -217,6 +217,12 @@ static void normalize(const struct aw_hpa_controller *controller, const struct a
     decision->replicas = limited.replicas;
 }
 
+/* Far enough from the ends that differences of times stay within them. */
+static bool time_valid(int64_t time_us)
+{
+    return time_us >= -AW_HPA_TIME_US_MAX && time_us <= AW_HPA_TIME_US_MAX;
+}
+
 void aw_hpa_decide(const struct aw_hpa_controller *controller, const struct aw_hpa_spec *spec,
                    const struct aw_hpa_snapshot *snapshot, struct aw_hpa_state *state,
                    struct aw_hpa_decision *ret)
@@ -226,6 +232,7 @@ void aw_hpa_decide(const struct aw_hpa_controller *controller, const struct aw_h
     AW_ASSERT(spec->metric_count >= 1 && spec->metric_count <= AW_HPA_METRICS_MAX);
     AW_ASSERT(snapshot->pod_count <= AW_HPA_PODS_MAX);
     AW_ASSERT(current >= 0 && snapshot->status_replicas >= 0);
+    AW_ASSERT(time_valid(snapshot->now_us));
 
     *ret = (struct aw_hpa_decision){
         .current = current,
@@ -263,9 +270,9 @@ void aw_hpa_applied(const struct aw_hpa_spec *spec, struct aw_hpa_state *state, 
     if (!spec->has_behavior)
         return;
     if (to > from)
-        aw__hpa_events_add(&state->up, &spec->up, now_us, (int64_t)to - from);
+        aw__hpa_events_add(&state->up, &spec->up, now_us, to - from);
     else if (to < from)
-        aw__hpa_events_add(&state->down, &spec->down, now_us, (int64_t)from - to);
+        aw__hpa_events_add(&state->down, &spec->down, now_us, from - to);
 }
 
 static bool events_valid(const struct aw_hpa_events *events)
@@ -273,7 +280,7 @@ static bool events_valid(const struct aw_hpa_events *events)
     if (events->count > AW_HPA_EVENTS_MAX)
         return false;
     for (uint64_t i = 0; i < events->count; i++)
-        if (events->items[i].change <= 0 || events->items[i].change > INT32_MAX)
+        if (events->items[i].change <= 0 || !time_valid(events->items[i].time_us))
             return false;
     return true;
 }
@@ -284,7 +291,9 @@ bool aw_hpa_state_valid(const struct aw_hpa_state *state)
         return false;
     for (uint64_t i = 0; i < state->recommendation_count; i++)
         if (state->recommendations[i].low < 0 ||
-            state->recommendations[i].low > state->recommendations[i].high)
+            state->recommendations[i].low > state->recommendations[i].high ||
+            state->recommendations[i].span_us > (uint64_t)AW_HPA_TIME_US_MAX ||
+            !time_valid(state->recommendations[i].time_us))
             return false;
     return events_valid(&state->up) && events_valid(&state->down);
 }

@@ -28,6 +28,7 @@
 #define AW_HPA_PERIOD_S_MAX            1800 /* likewise */
 #define AW_HPA_RECOMMENDATIONS_MAX     256u /* the longest window, synced every 15 s */
 #define AW_HPA_EVENTS_MAX              128u /* the longest period, scaled every 15 s */
+#define AW_HPA_TIME_US_MAX             ((int64_t)1 << 60) /* in either direction */
 #define AW_HPA_DECISION_TEXT_MAX       2048u
 #define AW_HPA_TOLERANCE_OF_CONTROLLER (-1.0)
 #define AW_HPA_WINDOW_OF_CONTROLLER    (-1)
@@ -243,15 +244,18 @@ struct aw_hpa_decision {
     enum aw_hpa_reason rescale_cause; /* ABOVE_MAX, BELOW_MIN, or NONE: the metrics */
 };
 
-/* A recommendation, or several merged: see aw_hpa_decide. */
+/* A recommendation, or several of a short time merged: see aw_hpa_decide. */
 struct aw_hpa_recommendation {
-    int64_t time_us;
+    int64_t time_us;  /* of the last */
+    uint64_t span_us; /* from the first to the last */
     int32_t low, high;
 };
 
+/* A change of scale, or several of a short time merged. */
 struct aw_hpa_event {
     int64_t time_us;
-    int64_t change; /* replicas added or removed; positive */
+    uint32_t span_us;
+    int32_t change; /* replicas added or removed; positive */
 };
 
 struct aw_hpa_events {
@@ -275,10 +279,13 @@ void aw_hpa_spec_defaults(struct aw_hpa_spec *spec, int32_t replicas_max);
 /* What the API server would refuse: AW_ERR_CONFIG, `key` in the terms of the manifest. */
 AW_NODISCARD enum aw_err aw_hpa_spec_check(const struct aw_hpa_spec *spec, struct aw_diag *diag);
 
-/* Decides. Adds the raw recommendation to the state; when neither an outdated nor a free place is
- * left (syncs faster than every 14 s over an hour's window), the newest entry takes it in as a
- * range, which stabilises a little longer, never less. `spec` has passed the check, and `snapshot`
- * has at most AW_HPA_PODS_MAX pods. */
+/* Decides, and adds the raw recommendation to the state. `spec` has passed the check, and
+ * `snapshot` has at most AW_HPA_PODS_MAX pods.
+ *
+ * Recommendations closer together than a 254th of the longest window (14.2 s for an hour, 1.2 s for
+ * five minutes) share an entry, and so do changes of scale for the longest period: it counts until
+ * its last member is old, so it holds back a little longer than without merging, never less. At
+ * the usual sync period of 15 s nothing is ever merged. */
 void aw_hpa_decide(const struct aw_hpa_controller *controller, const struct aw_hpa_spec *spec,
                    const struct aw_hpa_snapshot *snapshot, struct aw_hpa_state *state,
                    struct aw_hpa_decision *ret);

@@ -24,23 +24,42 @@ static int32_t saturate(int64_t value)
     return value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : (int32_t)value;
 }
 
-/* Puts `desired` in place of an outdated entry if there is one (`outdated` is its index or the
- * count), else into a free place, else into the newest entry. */
-static void record(struct aw_hpa_state *state, uint64_t outdated, int64_t now_us, int32_t desired)
+/* Where a new entry goes among `count` of at most `max`. */
+struct place {
+    uint32_t index;
+    bool merge; /* into what is there */
+};
+
+/* Into the newest entry when that began less than 1/(max - 2) of the window ago, so that a window
+ * full of entries always fits; else over an outdated one, else to the end. A list that is full all
+ * the same (the window was made longer) takes it into the newest too. */
+static struct place place_of(uint64_t count, uint64_t max, uint64_t outdated, uint64_t newest,
+                             int64_t newest_age_us, int64_t window_us)
+{
+    bool close = count > 0 && newest_age_us < window_us / (int64_t)(max - 2);
+    if (close || (outdated == count && count == max))
+        return (struct place){(uint32_t)newest, true};
+    return (struct place){(uint32_t)outdated, false};
+}
+
+static void record(struct aw_hpa_state *state, uint64_t outdated, int64_t now_us, int64_t window_us,
+                   int32_t desired)
 {
     struct aw_hpa_recommendation fresh = {.time_us = now_us, .low = desired, .high = desired};
-    uint64_t place = outdated;
-    if (place == state->recommendation_count && place < AW_HPA_RECOMMENDATIONS_MAX) {
-        state->recommendation_count++;
-    } else if (place == state->recommendation_count) {
-        place = 0;
-        for (uint64_t i = 1; i < state->recommendation_count; i++)
-            if (state->recommendations[i].time_us > state->recommendations[place].time_us)
-                place = i;
-        fresh.low = min32(fresh.low, state->recommendations[place].low);
-        fresh.high = max32(fresh.high, state->recommendations[place].high);
+    struct aw_hpa_recommendation *items = state->recommendations;
+    uint64_t newest = 0;
+    for (uint64_t i = 1; i < state->recommendation_count; i++)
+        newest = items[i].time_us > items[newest].time_us ? i : newest;
+    int64_t age_us = now_us - items[newest].time_us + (int64_t)items[newest].span_us;
+    struct place place = place_of(state->recommendation_count, AW_HPA_RECOMMENDATIONS_MAX, outdated,
+                                  newest, age_us, window_us);
+    if (place.merge) {
+        fresh.low = min32(fresh.low, items[newest].low);
+        fresh.high = max32(fresh.high, items[newest].high);
+        fresh.span_us = age_us > 0 ? (uint64_t)age_us : 0;
     }
-    state->recommendations[place] = fresh;
+    state->recommendation_count += !place.merge && place.index == state->recommendation_count;
+    items[place.index] = fresh;
 }
 
 int32_t aw__hpa_stabilize(struct aw_hpa_state *state, int64_t now_us, int64_t window_us,
@@ -56,7 +75,7 @@ int32_t aw__hpa_stabilize(struct aw_hpa_state *state, int64_t now_us, int64_t wi
         else
             highest = max32(highest, past->high);
     }
-    record(state, outdated, now_us, desired);
+    record(state, outdated, now_us, window_us, desired);
     return highest;
 }
 
@@ -75,7 +94,7 @@ int32_t aw__hpa_stabilize_by_rules(struct aw_hpa_state *state, int64_t now_us, i
         if (past->time_us < up_cutoff_us && past->time_us < down_cutoff_us)
             outdated = i;
     }
-    record(state, outdated, now_us, desired);
+    record(state, outdated, now_us, up_us > down_us ? up_us : down_us, desired);
     return min32(max32(current, lowest), highest);
 }
 
@@ -150,24 +169,26 @@ struct aw__hpa_limited aw__hpa_limit_rate(const struct aw_hpa_spec *spec,
 }
 
 void aw__hpa_events_add(struct aw_hpa_events *events, const struct aw_hpa_rules *rules,
-                        int64_t now_us, int64_t change)
+                        int64_t now_us, int32_t change)
 {
+    struct aw_hpa_event fresh = {.time_us = now_us, .change = change};
+    struct aw_hpa_event *items = events->items;
     int32_t longest_s = 0;
     for (uint32_t i = 0; i < rules->policy_count; i++)
         longest_s = max32(longest_s, rules->policies[i].period_s);
-    int64_t cutoff_us = now_us - (int64_t)longest_s * SECOND_US;
-    uint64_t place = events->count, newest = 0;
+    int64_t window_us = (int64_t)longest_s * SECOND_US;
+    uint64_t outdated = events->count, newest = 0;
     for (uint64_t i = 0; i < events->count; i++) {
-        if (events->items[i].time_us < cutoff_us)
-            place = i;
-        if (events->items[i].time_us > events->items[newest].time_us)
-            newest = i;
+        outdated = items[i].time_us < now_us - window_us ? i : outdated;
+        newest = items[i].time_us > items[newest].time_us ? i : newest;
     }
-    if (place == events->count && place == AW_HPA_EVENTS_MAX) {
-        place = newest;
-        change += events->items[newest].change;
-    } else if (place == events->count) {
-        events->count++;
+    int64_t age_us = now_us - items[newest].time_us + items[newest].span_us;
+    struct place place =
+        place_of(events->count, AW_HPA_EVENTS_MAX, outdated, newest, age_us, window_us);
+    if (place.merge) {
+        fresh.change = saturate((int64_t)change + items[newest].change);
+        fresh.span_us = age_us < 0 ? 0 : age_us > UINT32_MAX ? UINT32_MAX : (uint32_t)age_us;
     }
-    events->items[place] = (struct aw_hpa_event){.time_us = now_us, .change = change};
+    events->count += !place.merge && place.index == events->count;
+    items[place.index] = fresh;
 }

@@ -34,9 +34,8 @@ struct aw__hpa_limited aw__hpa_limit_rate(const struct aw_hpa_spec *spec,
                                           const struct aw_hpa_state *state, int64_t now_us,
                                           int32_t current, int32_t desired);
 
-/* Remembers a change for as long as the longest period of `rules`. A full list takes it into its
- * newest entry, which counts a little longer, never less. */
+/* Remembers a change for as long as the longest period of `rules`. */
 void aw__hpa_events_add(struct aw_hpa_events *events, const struct aw_hpa_rules *rules,
-                        int64_t now_us, int64_t change);
+                        int64_t now_us, int32_t change);
 
 #endif
