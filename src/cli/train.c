@@ -436,6 +436,10 @@ static enum aw_err session_run(struct session *session, bool resumed)
     aw__progress_init(&session->progress, stderr, aw__args_given(session->run->args, "quiet"), step,
                       config->steps, session->start_us);
     announce(session, resumed);
+    aw_log_info(session->run->log, resumed ? "run resumed" : "run begun",
+                AW_LOG_STR("env", config->env), AW_LOG_STR("agent", config->agent),
+                AW_LOG_INT("seed", (int64_t)config->seed),
+                AW_LOG_INT("steps", (int64_t)config->steps), AW_LOG_INT("step", (int64_t)step));
     err = run_to_end(session);
     aw__progress_clear(&session->progress);
     if (err)
@@ -444,6 +448,9 @@ static enum aw_err session_run(struct session *session, bool resumed)
         return interrupted(session);
     if (session->dir && (err = aw_train_save(session->train, session->dir, true, session->diag)))
         return err;
+    aw_log_info(session->run->log, session->dir ? "run ended and saved" : "run ended",
+                AW_LOG_INT("step", (int64_t)aw_train_progress(session->train)->step),
+                AW_LOG_STR("dir", session->dir));
     if (session->eval_episodes && (err = evaluate(session, &evaluation)))
         return err;
     return report(session, &evaluation);

@@ -8,4 +8,7 @@
 /* Of `size` bytes that follow those which gave `crc`; 0 to begin. */
 uint32_t aw_crc32c(uint32_t crc, const void *bytes, size_t size);
 
+/* The same without the instruction, for machines that lack it; a test compares the two. */
+uint32_t aw__crc32c_portable(uint32_t crc, const void *bytes, size_t size);
+
 #endif

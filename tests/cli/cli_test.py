@@ -394,6 +394,13 @@ def rows_take_the_place_of_the_line_without_a_terminal():
     expect(done.stderr == "", f"--quiet says {done.stderr!r}")
 
 
+def log_lines_are_json_when_asked():
+    done = expect_ok(*TRAIN, "--quiet", "--log-level", "info", "--log-format", "json")
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    expect([line["message"] for line in lines] == ["run begun", "run ended"], f"{lines}")
+    expect(lines[0]["env"] == "cartpole-v1" and lines[0]["steps"] == 10, f"{lines[0]}")
+
+
 # --- signals ------------------------------------------------------------------------------------
 
 
