@@ -116,6 +116,20 @@ static void an_episode_of_an_evaluation_depends_on_seed_and_index_alone(void **s
     aw_train_free(train);
 }
 
+static void no_two_episodes_of_an_evaluation_are_the_same(void **state)
+{
+    (void)state;
+    enum { COUNT = 3 * AW__EVAL_LANES };
+    double returns[COUNT];
+    struct aw_train *train = train_of("pendulum-v1", 600, 1);
+    assert_ok(aw_train_evaluate(train, COUNT, 1, returns, NULL));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        for (uint32_t k = 0; k < i; k++)
+            assert_true(returns[i] != returns[k]);
+    }
+    aw_train_free(train);
+}
+
 static void evaluating_and_saving_do_not_disturb_the_run(void **state)
 {
     (void)state;
@@ -260,6 +274,7 @@ int main(void)
         cmocka_unit_test(the_ring_keeps_the_last_hundred_returns_oldest_first),
         cmocka_unit_test(threads_and_slices_change_no_bytes),
         cmocka_unit_test(an_episode_of_an_evaluation_depends_on_seed_and_index_alone),
+        cmocka_unit_test(no_two_episodes_of_an_evaluation_are_the_same),
         cmocka_unit_test(evaluating_and_saving_do_not_disturb_the_run),
         cmocka_unit_test(an_opened_run_acts_like_the_one_that_was_saved),
         cmocka_unit_test(after_new_nothing_allocates_and_no_failed_allocation_leaks),

@@ -52,7 +52,9 @@ struct probe_state {
     uint64_t turn;
     float next_obs[PROBE_ENV_MAX][PROBE_OBS_MAX]; /* of the last observe */
     bool ended[PROBE_ENV_MAX];
-    bool seen; /* there was an observe */
+    bool seen;                               /* there was an observe */
+    float obs[PROBE_ENV_MAX][PROBE_OBS_MAX]; /* of the last act, and what it answered */
+    float action[PROBE_ENV_MAX];
 };
 
 struct probe {
@@ -88,11 +90,15 @@ static inline enum aw_err probe_act(void *self, const float *obs, uint32_t count
         }
         if (explore)
             value = 0.5f * value + 0.5f * (2 * aw_rng_float(&probe->state.rng) - 1);
+        if (explore)
+            memcpy(probe->state.obs[i], obs + i * dim, dim * sizeof(float));
         for (uint32_t k = 0; k < probe->shape.act_dim; k++)
             action[i * probe->shape.act_dim + k] =
                 probe->shape.action == AW_AGENT_DISCRETE
                     ? (float)(uint32_t)((value + 1) / 2.001f * (float)probe->shape.act_n)
                     : probe->low + (value + 1) / 2 * (probe->high - probe->low);
+        if (explore)
+            probe->state.action[i] = action[i * probe->shape.act_dim];
     }
     return AW_OK;
 }
@@ -102,6 +108,8 @@ static inline enum aw_err probe_observe(void *self, const struct aw_transition *
     struct probe *probe = self;
     uint32_t dim = probe->shape.obs_dim;
     for (uint32_t i = 0; i < probe->shape.env_count; i++) {
+        broken_count += memcmp(probe->state.obs[i], t->obs + i * dim, dim * sizeof(float)) != 0 ||
+                        probe->state.action[i] != t->action[i * probe->shape.act_dim];
         memcpy(probe->state.next_obs[i], t->next_obs + i * dim, dim * sizeof(float));
         probe->state.ended[i] = t->terminated[i] || t->truncated[i];
         for (uint32_t k = 0; k < dim; k++)

@@ -96,6 +96,12 @@ static void resume_drops_later_steps_and_a_broken_tail(void **state)
     aw_tfevents_close(&events);
     size_t size = slurp(whole, sizeof whole);
 
+    assert_ok(aw_tfevents_resume(&events, path, 300, 9, NULL));
+    add(&events, 3, UINT64_MAX / 2, 3);
+    aw_tfevents_close(&events);
+    assert_int_equal(slurp(again, sizeof again), size);
+    assert_memory_equal(whole, again, size);
+
     assert_ok(aw_tfevents_resume(&events, path, 299, 9, NULL));
     add(&events, 2, 300, 2);
     add(&events, 3, UINT64_MAX / 2, 3);
