@@ -73,6 +73,10 @@ const struct aw_segment *aw_segment_builtin(void);
 void aw_app_generate(uint64_t seed, uint32_t index, const struct aw_segment *kinds,
                      uint32_t kind_count, struct aw_app *ret_app);
 
+/* The segment at `payload` times its payload, when its family is in `families` (0: all). */
+void aw_segment_at(const struct aw_segment *segment, double payload, uint32_t families,
+                   struct aw_segment *ret_segment);
+
 /* `payload` multiplies the payload of every segment whose family is in `families` (bit 1 <<
  * family). families 0: all of them. */
 void aw_app_demand(const struct aw_app *app, double payload, uint32_t families,
