@@ -14,12 +14,7 @@
 
 /* One line per learner, in the order in which they are listed. */
 static const struct aw_agent_factory *const factories[] = {
-    &aw_ddpg_factory,
-    &aw_td3_factory,
-    &aw_bcq_factory,
-    &aw_ppo_factory,
-    &aw_dqn_factory,
-    NULL,
+    &aw_ddpg_factory, &aw_td3_factory, &aw_bcq_factory, &aw_ppo_factory, &aw_dqn_factory, NULL,
 };
 
 const struct aw_agent_factory *const *aw_agent_builtin(void)
