@@ -12,10 +12,17 @@
 
 #define NAMES_MAX 32u /* learners, or presets of one, that a diagnostic lists */
 
+/* clang-format off */
 /* One line per learner, in the order in which they are listed. */
 static const struct aw_agent_factory *const factories[] = {
-    &aw_ddpg_factory, &aw_td3_factory, &aw_bcq_factory, &aw_ppo_factory, &aw_dqn_factory, NULL,
+    &aw_ddpg_factory,
+    &aw_td3_factory,
+    &aw_bcq_factory,
+    &aw_ppo_factory,
+    &aw_dqn_factory,
+    NULL,
 };
+/* clang-format on */
 
 const struct aw_agent_factory *const *aw_agent_builtin(void)
 {
