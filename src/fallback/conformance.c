@@ -79,8 +79,9 @@ const char *aw__case_text(struct aw__case *c, const struct aw_node *map, const c
 const struct aw_node *aw__case_list(struct aw__case *c, const struct aw_node *map, const char *key)
 {
     const struct aw_node *list = aw__case_need(c, map, key);
-    if (list)
-        c->err = aw_tree_list(c->tree, list, &c->diag);
+    if (!list)
+        return NULL;
+    c->err = aw_tree_list(c->tree, list, &c->diag);
     if (c->err)
         return NULL;
     if (list->count > AW__CASE_LIST_MAX) {
@@ -184,11 +185,14 @@ void aw__case_same_bool(struct aw__case *c, const char *key, bool found)
     write_down(c, key, expected ? "true" : "false", found ? "true" : "false");
 }
 
-static const struct aw__case_kind *const tables[] = {aw__case_kinds_hpa, aw__case_kinds_vpa};
+#define TABLE_COUNT 2
+
+static const struct aw__case_kind *const tables[TABLE_COUNT] = {aw__case_kinds_hpa,
+                                                                aw__case_kinds_vpa};
 
 static const struct aw__case_kind *find_kind(const char *name)
 {
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+    for (size_t t = 0; t < TABLE_COUNT; t++)
         for (const struct aw__case_kind *kind = tables[t]; kind->kind; kind++)
             if (strcmp(kind->kind, name) == 0)
                 return kind;
@@ -197,7 +201,7 @@ static const struct aw__case_kind *find_kind(const char *name)
 
 const char *aw_conformance_kind(uint32_t index)
 {
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+    for (size_t t = 0; t < TABLE_COUNT; t++)
         for (const struct aw__case_kind *kind = tables[t]; kind->kind; kind++)
             if (index-- == 0)
                 return kind->kind;
@@ -227,9 +231,11 @@ static void run_kind(struct aw__case *c, const struct aw_node *node, const char 
     const struct aw__case_kind *kind = find_kind(kind_name);
 
     c->err = aw_tree_known(c->tree, node, case_keys, &c->diag);
-    if (!c->err && !kind)
+    if (!kind) {
         aw__case_fail(c, aw_node_find(node, "kind") ? aw_node_find(node, "kind") : node,
                       "this kind of case is not known");
+        return;
+    }
     c->in = aw__case_need(c, node, "in");
     c->expect = aw__case_need(c, node, "expect");
     if (!c->err)

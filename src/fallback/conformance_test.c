@@ -1,8 +1,11 @@
 #include "fallback/conformance.h"
 
+#include "base/file.h"
+#include "base/rng.h"
 #include "base/testing.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct aw_conformance_result last;
@@ -170,6 +173,48 @@ static void no_memory_is_an_error_and_leaves_nothing_behind(void **state)
     }
 }
 
+/* Numbers made larger, signs turned, brackets lost: the worst that may happen is a failed case. */
+static void a_mangled_file_never_does_more_than_fail(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"hpa_cases.json", "vpa_cases.json"};
+    static const char *const splices[] = {"9", "99999999999", "-",  ".5",    "e9",   "null",
+                                          "0", "[]",          "{}", "\"x\"", "1e300"};
+    const char *folder = getenv("AW_TESTDATA");
+    uint64_t ran = 0;
+    for (size_t f = 0; f < 2; f++) {
+        char path[4096], *bytes = NULL;
+        size_t len = 0;
+        snprintf(path, sizeof path, "%s/conformance/%s", folder ? folder : "tests", names[f]);
+        assert_ok(aw_file_read(path, AW_TREE_BYTES_MAX, NULL, &bytes, &len, NULL));
+        char *mangled = aw_alloc_new(NULL, len + 64, 1);
+        assert_non_null(mangled);
+        for (uint64_t seed = 0; seed < 400; seed++) {
+            struct aw_rng rng;
+            struct aw_tree tree = {0};
+            struct aw_conformance_summary summary = {0};
+            aw_rng_init(&rng, seed, f);
+            /* over a digit, most of the time, so that most files still parse */
+            uint32_t at = aw_rng_below(&rng, (uint32_t)len);
+            while (aw_rng_below(&rng, 50) && !(bytes[at] >= '0' && bytes[at] <= '9'))
+                at = aw_rng_below(&rng, (uint32_t)len);
+            const char *splice = splices[aw_rng_below(&rng, 11)];
+            size_t splice_len = strlen(splice);
+            memcpy(mangled, bytes, at);
+            memcpy(mangled + at, splice, splice_len);
+            memcpy(mangled + at + splice_len, bytes + at + 1, len - at - 1);
+            if (aw_tree_load(&tree, "x.json", mangled, len + splice_len - 1, NULL, NULL) != AW_OK)
+                continue;
+            if (aw_conformance_run(&tree, keep, NULL, &summary, NULL) == AW_OK)
+                ran++;
+            aw_tree_deinit(&tree);
+        }
+        aw_alloc_free(NULL, mangled);
+        aw_alloc_free(NULL, bytes);
+    }
+    assert_true(ran > 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +222,7 @@ int main(void)
         cmocka_unit_test(a_case_that_proves_nothing_fails),
         cmocka_unit_test(a_file_without_cases_is_an_error),
         cmocka_unit_test(every_kind_has_a_name_of_its_own),
+        cmocka_unit_test(a_mangled_file_never_does_more_than_fail),
         cmocka_unit_test(no_memory_is_an_error_and_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,12 +62,12 @@ static bool is_not_negative(double value)
 
 enum aw_err aw_vpa_config_check(const struct aw_vpa_config *config, struct aw_diag *diag)
 {
-    const struct aw_vpa_estimator *parts[] = {&config->lower, &config->target, &config->upper};
+    const struct aw_vpa_estimator *parts[3] = {&config->lower, &config->target, &config->upper};
 
     for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++) {
         const char *name = aw_vpa_resource_name((enum aw_vpa_resource)r);
         double last = 0;
-        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        for (int i = 0; i < 3; i++) {
             double p = parts[i]->percentile[r];
             if (!is_fraction(p) || p < last)
                 return aw_fail(diag, AW_ERR_CONFIG,
