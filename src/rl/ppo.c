@@ -666,8 +666,11 @@ static const struct aw_conf_field fields[] = {
 };
 
 static const char *const cartpole[] = {
-    "lr=1e-3", "anneal_clip=true", "gamma=0.98", "gae_lambda=0.8", "rollout_steps=256",
-    "minibatches=1", "epochs=20", NULL,
+    "lr=1e-3", "anneal_clip=true", "gamma=0.98", "gae_lambda=0.9", "rollout_steps=512",
+    "minibatches=4", "epochs=10", NULL,
+};
+static const char *const identity_box[] = {
+    "lr=3e-3", "gamma=0", "gae_lambda=0", "rollout_steps=256", "minibatches=4", NULL,
 };
 static const char *const pendulum[] = {
     "lr=1e-3", "gamma=0.9", "rollout_steps=4096", "minibatches=64", "epochs=10", NULL,
@@ -675,7 +678,9 @@ static const char *const pendulum[] = {
 /* clang-format on */
 
 static const struct aw_agent_preset presets[] = {
-    {"cartpole-v1", "rl-baselines3-zoo's settings for CartPole-v1, 8 environments", cartpole},
+    {"cartpole-v1",
+     "rl-baselines3-zoo's settings for CartPole-v1, longer rollouts for one environment", cartpole},
+    {"identity-box-v0", "nothing has consequences: no discount, short rollouts", identity_box},
     {"pendulum-v1", "rl-baselines3-zoo's settings for Pendulum-v1, without gSDE", pendulum},
     {0},
 };
