@@ -23,6 +23,12 @@ struct dqn {
     uint64_t update_count; /* gradient updates made */
     uint64_t due_steps;    /* environment steps since the last round of updates */
 
+    /* The last steps of each environment whose n-step return is not complete yet. */
+    uint64_t *window_count; /* [N], below n_steps */
+    float *window_obs;      /* [N][n_steps][obs_dim] */
+    float *window_action;   /* [N][n_steps] */
+    float *window_reward;   /* [N][n_steps] */
+
     /* one batch, as drawn; obs also holds the normalised rows of an act */
     float *obs;      /* [batch_max][obs_dim] */
     float *action;   /* [batch] */
@@ -106,6 +112,53 @@ static bool choices_valid(const float *action, size_t stride, size_t count, uint
     return true;
 }
 
+/* Stores the oldest step of environment n's window, with all rewards of the window, discounted, and
+ * `next_obs` as what follows. */
+static enum aw_err push_first(struct dqn *dqn, size_t n, const float *next_obs, bool terminal)
+{
+    size_t steps = dqn->settings.n_steps, dim = dqn->shape.obs_dim, at = n * steps;
+    double sum = 0;
+    for (size_t i = dqn->window_count[n]; i-- > 0;)
+        sum = (double)dqn->window_reward[at + i] + (double)dqn->settings.gamma * sum;
+    return aw_replay_push(&dqn->replay, dqn->window_obs + at * dim, dqn->window_action + at,
+                          (float)sum, next_obs, terminal);
+}
+
+/* Drops the oldest step of environment n's window. */
+static void window_shift(struct dqn *dqn, size_t n)
+{
+    size_t steps = dqn->settings.n_steps, dim = dqn->shape.obs_dim, at = n * steps;
+    size_t left = --dqn->window_count[n];
+    memmove(dqn->window_obs + at * dim, dqn->window_obs + (at + 1) * dim,
+            left * dim * sizeof(float));
+    memmove(dqn->window_action + at, dqn->window_action + at + 1, left * sizeof(float));
+    memmove(dqn->window_reward + at, dqn->window_reward + at + 1, left * sizeof(float));
+}
+
+/* A step enters its environment's window; what is complete leaves for the ring. After a termination
+ * everything is: nothing follows, so shorter sums are exact. After a truncation the shorter sums
+ * would need another discount for what follows than the rest of a batch, and are dropped. */
+static enum aw_err window_step(struct dqn *dqn, size_t n, const struct aw_transition *transition)
+{
+    size_t steps = dqn->settings.n_steps, dim = dqn->shape.obs_dim;
+    size_t at = n * steps + dqn->window_count[n]++;
+    const float *next_obs = transition->next_obs + n * dim;
+    enum aw_err err = AW_OK;
+    memcpy(dqn->window_obs + at * dim, transition->obs + n * dim, dim * sizeof(float));
+    dqn->window_action[at] = transition->action[n];
+    dqn->window_reward[at] = transition->reward[n];
+    if (transition->terminated[n]) {
+        for (; dqn->window_count[n] && !err; window_shift(dqn, n))
+            err = push_first(dqn, n, next_obs, true);
+    } else if (dqn->window_count[n] == steps) {
+        err = push_first(dqn, n, next_obs, false);
+        window_shift(dqn, n);
+    }
+    if (transition->terminated[n] || transition->truncated[n])
+        dqn->window_count[n] = 0;
+    return err;
+}
+
 static enum aw_err dqn_observe(void *self, const struct aw_transition *transition)
 {
     struct dqn *dqn = self;
@@ -119,10 +172,7 @@ static enum aw_err dqn_observe(void *self, const struct aw_transition *transitio
     if (dqn->settings.normalise_obs)
         aw_normalise_update(&dqn->obs_norm, transition->obs, dqn->shape.env_count);
     for (size_t n = 0; n < N; n++) {
-        /* a truncated step is not terminal: its value goes on from the observation it showed */
-        enum aw_err err = aw_replay_push(&dqn->replay, transition->obs + n * dim,
-                                         transition->action + n, transition->reward[n],
-                                         transition->next_obs + n * dim, transition->terminated[n]);
+        enum aw_err err = window_step(dqn, n, transition);
         if (err)
             return err;
     }
@@ -199,7 +249,11 @@ static enum aw_err dqn_learn(void *self, struct aw_learn_stats *stats)
     if (settings->anneal_lr && settings->total_steps)
         left = aw_schedule_linear(1, 0, (double)settings->total_steps, (double)dqn->step_count);
     const struct aw_adam adam = aw_adam_default(settings->lr * (float)left);
-    const struct aw_dqn_loss loss = {settings->gamma, settings->huber_delta, settings->double_q};
+    const struct aw_dqn_loss loss = {
+        .gamma = (float)pow((double)settings->gamma, settings->n_steps),
+        .huber_delta = settings->huber_delta,
+        .double_q = settings->double_q,
+    };
     struct sums sums = {0};
     for (uint64_t i = 0; i < due; i++) {
         enum aw_err err = update(dqn, &loss, &adam, &sums);
@@ -243,9 +297,18 @@ static void list_parts(struct dqn *dqn, uint64_t seed)
     aw_persist_add_u64(persist, "step_count", &dqn->step_count);
     aw_persist_add_u64(persist, "update_count", &dqn->update_count);
     aw_persist_add_u64(persist, "due_steps", &dqn->due_steps);
+    uint64_t N = dqn->shape.env_count, slots = N * dqn->settings.n_steps;
+    aw_persist_add(persist, AW_PERSIST_STATE, "window.count", AW_DTYPE_I64, N, dqn->window_count);
+    aw_persist_add(persist, AW_PERSIST_STATE, "window.obs", AW_DTYPE_F32,
+                   slots * dqn->shape.obs_dim, dqn->window_obs);
+    aw_persist_add(persist, AW_PERSIST_STATE, "window.action", AW_DTYPE_F32, slots,
+                   dqn->window_action);
+    aw_persist_add(persist, AW_PERSIST_STATE, "window.reward", AW_DTYPE_F32, slots,
+                   dqn->window_reward);
 }
 
-/* What the file checks cannot know: that the ring is one, and that its actions are choices. */
+/* What the file checks cannot know: that the ring is one, that windows are not full, and that
+ * actions are choices. */
 static enum aw_err state_valid(void *ctx, const struct aw_persist_found *found,
                                struct aw_diag *diag)
 {
@@ -253,6 +316,20 @@ static enum aw_err state_valid(void *ctx, const struct aw_persist_found *found,
     enum aw_err err = aw_replay_persist_valid(&dqn->replay, found, "replay", diag);
     if (err)
         return err;
+    const void *counts = aw_persist_peek(found, "window.count");
+    if (!counts)
+        return AW_OK; /* a model without its state */
+    uint64_t N = dqn->shape.env_count, steps = dqn->settings.n_steps, count;
+    for (uint64_t n = 0; n < N; n++) {
+        memcpy(&count, (const char *)counts + n * sizeof count, sizeof count);
+        if (count >= steps)
+            return aw_fail(diag, AW_ERR_FORMAT, "window.count: expected less than %u, found %llu",
+                           dqn->settings.n_steps, (unsigned long long)count);
+    }
+    /* slots that hold no step are zero, which is a choice too */
+    if (!choices_valid(aw_persist_peek(found, "window.action"), 1, N * steps, dqn->shape.act_n))
+        return aw_fail(diag, AW_ERR_FORMAT, "window.action: expected whole numbers below %u",
+                       dqn->shape.act_n);
     uint32_t rows = aw_persist_peek_rows(found, "replay.rows");
     const float *row = aw_persist_peek(found, "replay.rows");
     if (rows &&
@@ -306,6 +383,11 @@ static void dqn_free(void *self)
 static void carve(struct dqn *dqn, struct aw_carve *carve)
 {
     size_t B = dqn->settings.batch, dim = dqn->shape.obs_dim;
+    size_t N = dqn->shape.env_count, slots = N * dqn->settings.n_steps;
+    dqn->window_count = aw_carve_take(carve, N, sizeof(uint64_t));
+    dqn->window_obs = aw_carve_take(carve, slots * dim, sizeof(float));
+    dqn->window_action = aw_carve_take(carve, slots, sizeof(float));
+    dqn->window_reward = aw_carve_take(carve, slots, sizeof(float));
     dqn->obs = aw_carve_take(carve, dqn->model.config.batch_max * dim, sizeof(float));
     dqn->action = aw_carve_take(carve, B, sizeof(float));
     dqn->reward = aw_carve_take(carve, B, sizeof(float));
@@ -439,6 +521,8 @@ static const struct aw_conf_field fields[] = {
      "Gradient updates from one move of the target network to the next: 10 000 steps by default."},
     {"tau", AW_CONF_F32, AT(tau), "1", 0, 1, NULL,
      "Share of the online weights that moves into the target network; 1: all, a copy."},
+    {"n_steps", AW_CONF_U32, AT(n_steps), "1", 1, AW_DQN_N_STEPS_MAX, NULL,
+     "Rewards summed before the value of what follows counts (Hessel et al., 2018: 3)."},
     {"double_q", AW_CONF_BOOL, AT(double_q), "true", 0, 0, NULL,
      "Let the online network choose the next action and the target network value it "
      "(van Hasselt et al., 2016)."},

@@ -15,6 +15,8 @@
 
 #include "rl/agents.h"
 
+#define AW_DQN_N_STEPS_MAX 32u
+
 struct aw_dqn_settings {
     uint64_t total_steps; /* environment steps of the whole run; 0: not known */
     struct aw_conf_u32_list hidden;
@@ -30,6 +32,7 @@ struct aw_dqn_settings {
     float reward_scale;
     uint32_t target_every;
     float tau;
+    uint32_t n_steps; /* rewards summed before the value of what follows */
     bool double_q;
     float huber_delta;
     float grad_clip; /* 0: off */

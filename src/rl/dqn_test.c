@@ -15,20 +15,12 @@ static const char *const plain[] = {"hidden=8,8",
                                     "epsilon_steps=100",
                                     "lr=1e-3",
                                     NULL};
-static const char *const all_on[] = {"hidden=8",
-                                     "batch=16",
-                                     "replay_capacity=1000",
-                                     "warmup_steps=20",
-                                     "update_every=1",
-                                     "target_every=1",
-                                     "tau=0.1",
-                                     "normalise_obs=true",
-                                     "reward_scale=0.5",
-                                     "double_q=false",
-                                     "anneal_lr=true",
-                                     "total_steps=1000",
-                                     "epsilon_end=0.2",
-                                     NULL};
+static const char *const all_on[] = {
+    "hidden=8",        "batch=16",           "replay_capacity=1000",
+    "warmup_steps=20", "update_every=1",     "target_every=1",
+    "tau=0.1",         "normalise_obs=true", "n_steps=3",
+    "double_q=false",  "anneal_lr=true",     "total_steps=1000",
+    "epsilon_end=0.2", "reward_scale=0.5",   NULL};
 static const char *const *const kinds[] = {plain, all_on};
 #define EACH_KIND(k) for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
 
@@ -222,6 +214,83 @@ static void a_truncated_episode_has_a_future_and_a_terminated_one_has_none(void 
     }
 }
 
+/* The rows of the ring, [obs, action, reward, terminal, next_obs] each, after the transitions of
+ * one episode with observations 0, 1, 2, ... and rewards 1, 2, 4, ... Returns how many there are.
+ */
+static uint32_t rows_of_episode(uint32_t n_steps, uint32_t length, bool terminated, float rows[][5])
+{
+    _Alignas(max_align_t) unsigned char settings[AW_AGENT_SETTINGS_BYTES_MAX];
+    char dir[256], path[300];
+    struct aw_agent agent;
+    struct aw_agent_shape shape = {1, 1, AW_AGENT_DISCRETE, 1, 2, NULL, NULL};
+    struct aw_diag diag = {0};
+    toy_settings(&aw_dqn_factory, (const char *const[]){"gamma=0.5", NULL}, settings);
+    ((struct aw_dqn_settings *)(void *)settings)->n_steps = n_steps;
+    assert_ok(aw_dqn_factory.make(&shape, settings, 1, NULL, &agent, NULL));
+    for (uint32_t t = 0; t < length; t++) {
+        const float obs = (float)t, action = (float)(t % 2), reward = (float)(1u << t);
+        const float next_obs = (float)(t + 1);
+        const bool end = t + 1 == length, done = end && terminated;
+        assert_ok(agent.ops->observe(
+            agent.self, &(struct aw_transition){&obs, &action, &reward, &next_obs, &done, &end}));
+    }
+    toy_dir(dir, sizeof dir);
+    assert_ok(agent.ops->save(agent.self, dir, true, &diag));
+    snprintf(path, sizeof path, "%s/state.safetensors", dir);
+    struct aw_safetensors *file;
+    uint32_t count = 0;
+    assert_ok(aw_safetensors_open(path, NULL, &file, &diag));
+    for (uint32_t i = 0; i < aw_safetensors_count(file); i++) {
+        struct aw_tensor_view view;
+        aw_safetensors_at(file, i, &view);
+        if (strcmp(view.name, "replay.rows") == 0) {
+            count = (uint32_t)view.shape[0];
+            memcpy(rows, view.data, view.bytes);
+        }
+    }
+    aw_safetensors_close(file);
+    toy_dir_remove(dir);
+    aw_agent_free(&agent);
+    return count;
+}
+
+static void n_step_returns_equal_the_sums_done_by_hand(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *why;
+        uint32_t n_steps, length;
+        bool terminated;
+        uint32_t count;
+        float rows[5][5]; /* obs, action, reward, terminal, next_obs */
+    } cases[] = {
+        {"one step", 1, 2, true, 2, {{0, 0, 1, 0, 1}, {1, 1, 2, 1, 2}}},
+        {"one step, truncated", 1, 2, false, 2, {{0, 0, 1, 0, 1}, {1, 1, 2, 0, 2}}},
+        /* 1 + 2/2 + 4/4, 2 + 4/2 + 8/4; then the end: 4 + 8/2, 8 */
+        {"three steps, terminated: the last are shorter",
+         3,
+         4,
+         true,
+         4,
+         {{0, 0, 3, 0, 3}, {1, 1, 6, 1, 4}, {2, 0, 8, 1, 4}, {3, 1, 8, 1, 4}}},
+        {"three steps, truncated: only whole sums",
+         3,
+         4,
+         false,
+         2,
+         {{0, 0, 3, 0, 3}, {1, 1, 6, 0, 4}}},
+        {"an episode shorter than the sum", 3, 2, true, 2, {{0, 0, 2, 1, 2}, {1, 1, 2, 1, 2}}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        float rows[8][5];
+        uint32_t count =
+            rows_of_episode(cases[c].n_steps, cases[c].length, cases[c].terminated, rows);
+        if (count != cases[c].count || memcmp(rows, cases[c].rows, count * sizeof rows[0]) != 0)
+            fail_msg("%s: %u rows, the first of reward %g", cases[c].why, count,
+                     (double)rows[0][2]);
+    }
+}
+
 static void a_model_alone_acts_the_same_and_starts_learning_anew(void **state)
 {
     (void)state;
@@ -293,6 +362,7 @@ int main(void)
         cmocka_unit_test(random_actions_fall_linearly_after_the_warm_up),
         cmocka_unit_test(updates_come_in_rounds_after_the_warm_up),
         cmocka_unit_test(a_truncated_episode_has_a_future_and_a_terminated_one_has_none),
+        cmocka_unit_test(n_step_returns_equal_the_sums_done_by_hand),
         cmocka_unit_test(a_model_alone_acts_the_same_and_starts_learning_anew),
         cmocka_unit_test(impossible_shapes_and_settings_are_refused),
     };
