@@ -2,8 +2,9 @@
  * completion.c - the verb `completion`: a script for a shell, and the candidates it asks for.
  *
  * The scripts are thin: at every TAB they ask `aware __complete WORD...`, the last word being the
- * one under the cursor, and offer the lines they get ("candidate<TAB>what it is"). The line ":dirs"
- * asks for directories. So all shells know the same, and settings complete for the learner that
+ * one under the cursor, and offer the lines they get ("candidate<TAB>what it is"). The lines
+ * ":dirs" and ":files" ask for directories and files. So all shells know the same, and settings
+ * complete for the learner that
  * --agent already names.
  */
 #include <stdio.h>
@@ -27,10 +28,11 @@ static const char bash_script[] =
     "    [[ $cur == *=* && $COMP_WORDBREAKS == *=* ]] && prefix=${cur%\"${cur##*=}\"}\n"
     "    COMPREPLY=()\n"
     "    while IFS=$'\\t' read -r item _; do\n"
-    "        if [[ $item == :dirs ]]; then\n"
+    "        if [[ $item == :dirs || $item == :files ]]; then\n"
     "            compopt -o filenames\n"
+    "            [[ $item == :dirs ]] && item=-d || item=-f\n"
     "            while IFS= read -r item; do COMPREPLY+=(\"$item\"); done \\\n"
-    "                < <(compgen -d -- \"${cur#\"$prefix\"}\")\n"
+    "                < <(compgen $item -- \"${cur#\"$prefix\"}\")\n"
     "        elif [[ -n $item ]]; then\n"
     "            [[ $item == *= ]] && compopt -o nospace\n"
     "            COMPREPLY+=(\"${item#\"$prefix\"}\")\n"
@@ -53,6 +55,7 @@ static const char zsh_script[] =
     "        case $item in\n"
     "        '') ;;\n"
     "        :dirs) _files -/ ;;\n"
+    "        :files) _files ;;\n"
     "        *=) open+=(\"${item//:/\\\\:}:$text\") ;;\n"
     "        *) plain+=(\"${item//:/\\\\:}:$text\") ;;\n"
     "        esac\n"
@@ -74,6 +77,8 @@ static const char fish_script[] =
     "    for line in (command $words[1] __complete -- $words[2..-1] 2>/dev/null)\n"
     "        if test \"$line\" = :dirs\n"
     "            __fish_complete_directories (commandline -ct) directory\n"
+    "        else if test \"$line\" = :files\n"
+    "            __fish_complete_path (commandline -ct) file\n"
     "        else\n"
     "            echo $line\n"
     "        end\n"
@@ -200,6 +205,9 @@ static void offer_kind(const struct cursor *cursor, enum aw__kind kind, const ch
     case AW__DIR:
         puts(":dirs");
         break;
+    case AW__FILE:
+        puts(":files");
+        break;
     case AW__ENV:
         for (const struct aw_env_factory *const *f = aw_env_builtin(); *f; f++)
             offer_text(cursor, (*f)->spec->name, (*f)->spec->summary);
@@ -223,6 +231,7 @@ static void offer_kind(const struct cursor *cursor, enum aw__kind kind, const ch
     case AW__VERB:
     case AW__FLAG:
     case AW__NUMBER:
+    case AW__TEXT:
         break;
     }
 }

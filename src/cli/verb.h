@@ -29,7 +29,9 @@ enum aw__kind {
     AW__FLAG,    /* no value */
     AW__NUMBER,  /* whole number: 20000, 20_000, 20k, 1M or 2e4, within [min, max] */
     AW__CHOICE,  /* one of `choices` */
+    AW__TEXT,    /* any text */
     AW__DIR,     /* a directory */
+    AW__FILE,    /* a file; "-" where a verb says so */
     AW__ENV,     /* the name of an environment */
     AW__AGENT,   /* the name of a learner */
     AW__PRESET,  /* the name of a preset of the learner given with --agent */

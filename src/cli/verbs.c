@@ -9,13 +9,21 @@
 #define NAMES_MAX 32u
 
 const struct aw__verb *const aw__verbs[] = {
-    &aw__verb_train,          &aw__verb_eval,
-    &aw__verb_env_list,       &aw__verb_env_describe,
-    &aw__verb_env_check,      &aw__verb_agent_list,
-    &aw__verb_agent_describe, &aw__verb_bench,
-    &aw__verb_completion,     &aw__verb_version,
-    &aw__verb_help,           &aw__verb_man,
-    &aw__verb_reference,      NULL,
+    &aw__verb_train,
+    &aw__verb_eval,
+    &aw__verb_env_list,
+    &aw__verb_env_describe,
+    &aw__verb_env_check,
+    &aw__verb_agent_list,
+    &aw__verb_agent_describe,
+    &aw__verb_bench,
+    &aw__verb_simulate_calibrate,
+    &aw__verb_completion,
+    &aw__verb_version,
+    &aw__verb_help,
+    &aw__verb_man,
+    &aw__verb_reference,
+    NULL,
 };
 
 bool aw__verb_hidden(const struct aw__verb *verb)

@@ -12,6 +12,7 @@ extern const struct aw__verb aw__verb_env_check;
 extern const struct aw__verb aw__verb_agent_list;
 extern const struct aw__verb aw__verb_agent_describe;
 extern const struct aw__verb aw__verb_bench;
+extern const struct aw__verb aw__verb_simulate_calibrate;
 extern const struct aw__verb aw__verb_completion;
 extern const struct aw__verb aw__verb_version;
 extern const struct aw__verb aw__verb_help;

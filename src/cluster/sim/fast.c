@@ -1,0 +1,248 @@
+/*
+ * fast.c - a whole interval at once.
+ *
+ * Between two changes of the world every ready replica sees its share of the load. Below saturation
+ * its latencies are the steady state of surrogate.c; beyond it, and while an earlier backlog
+ * drains, requests wait for what is before them: backlog X grows by (rate - capacity) dt, and a
+ * request that arrives meets a wait of X / capacity. What was measured over a step varies from step
+ * to step as it does in the reference: a p99 of 300 requests is not that of a million.
+ */
+#include "cluster/sim/internal.h"
+#include "cluster/surrogate.h"
+
+#define BUSY_MAX    512.0 /* as the reference: in service, and waiting, at one replica */
+#define QUEUE_MAX   2048.0
+#define PEAK_SPREAD 0.25 /* of a window's peak above the mean, from window to window */
+#define PEAK_SURE   5.0  /* deviations of it that never come */
+
+struct cohort { /* ready replicas with the same cores */
+    double cores;
+    uint32_t count;
+    double backlog; /* sum over its replicas */
+};
+
+void aw__fast_begin(struct aw_sim *sim, uint32_t w)
+{
+    sim->workload[w].mixture = (struct aw__mixture){0};
+}
+
+/* What neighbours leave of a replica's cores. */
+static double cores_left(const struct aw_sim *sim, const struct aw__pod *pod)
+{
+    if (sim->world->neighbour_cpu <= 0 || pod->node == AW__NO_NODE)
+        return pod->cores;
+    const struct aw__node *node = &sim->node[pod->node];
+    double left = node->cores * (1 - sim->world->neighbour_cpu);
+    return node->cores_taken > left ? pod->cores * left / node->cores_taken : pod->cores;
+}
+
+static void mixture_add(struct aw__mixture *mixture, double weight, const struct aw_steady *steady,
+                        double wait_mean_us, double wait_mid_us, double wait_high_us)
+{
+    uint32_t i = mixture->count < AW__MIXTURE_PARTS ? mixture->count++ : AW__MIXTURE_PARTS - 1;
+    mixture->part[i].weight = weight;
+    mixture->part[i].mean_us = steady->mean_us + wait_mean_us;
+    mixture->part[i].p50_us = steady->p50_us + wait_mid_us;
+    mixture->part[i].p95_us = steady->p95_us + wait_high_us;
+    mixture->part[i].p99_us = steady->p99_us + wait_high_us;
+    mixture->part[i].spread = steady->p99_spread;
+}
+
+static double busy_limit(const struct aw_demand *demand)
+{
+    return demand->threads && demand->threads < BUSY_MAX ? demand->threads : BUSY_MAX;
+}
+
+/* Memory of one replica over the interval; true when it runs out. */
+static bool memory_of(struct aw__workload *workload, struct aw__pod *pod,
+                      const struct aw_steady *steady, double backlog, double dt_us)
+{
+    const double limit = busy_limit(&workload->demand);
+    const double mean = fmin(steady->in_flight + backlog, limit);
+    const double above = steady->in_flight_peak - steady->in_flight;
+    double peak = fmin(steady->in_flight_peak + backlog, limit);
+    /* Drawing a peak costs as much as the rest; only draw where it could decide something. */
+    double sure = fmin(steady->in_flight_peak + backlog + PEAK_SURE * PEAK_SPREAD * above, limit);
+    if (aw__pod_memory_mib(workload, pod, sure) > pod->memory_mib)
+        peak = fmin(peak + PEAK_SPREAD * above * aw_rng_normal(&workload->rng), limit);
+    const double used = aw__pod_memory_mib(workload, pod, mean);
+    const double high = aw__pod_memory_mib(workload, pod, fmax(peak, mean));
+    pod->memory_mib_us += used * dt_us;
+    pod->memory_peak_mib = fmax(pod->memory_peak_mib, high);
+    workload->step.memory_mib_us += used * dt_us;
+    workload->step.memory_peak_mib = fmax(workload->step.memory_peak_mib, high);
+    workload->step.in_flight_peak = fmax(workload->step.in_flight_peak, peak);
+    return high > pod->memory_mib;
+}
+
+static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *cohort,
+                       double rate_per_s, double arrivals, double dt_us)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    struct aw__pod *pods = aw__pods(sim, w);
+    const double dt_s = dt_us * 1e-6, n = cohort->count;
+    const double capacity = aw_replica_capacity(&workload->demand, cohort->cores);
+    const double steady_rate = fmin(rate_per_s, AW_SURROGATE_LOAD_MAX * capacity);
+    struct aw_steady steady;
+    aw_surrogate_eval(&(struct aw_replica){.demand = workload->demand,
+                                           .cores = cohort->cores,
+                                           .rate_per_s = steady_rate},
+                      &steady);
+
+    /* Backlog per replica: grows or drains at a constant rate, never below zero. */
+    const double before = cohort->backlog / n;
+    const double drift = rate_per_s - capacity;
+    double after = fmax(0, before + drift * dt_s), failed = 0;
+    const double waits_max = fmin(capacity * sim->settings.request_timeout_s, QUEUE_MAX + BUSY_MAX);
+    if (after > waits_max) {
+        failed = after - waits_max;
+        after = waits_max;
+    }
+    double middle = 0.5 * (before + after), high = fmax(before, after);
+    if (before > 0 && after == 0) { /* empty part of the way through */
+        double busy_share = fmin(1, before / fmax(-drift * dt_s, 1e-9));
+        middle = 0.5 * before * busy_share;
+    }
+    mixture_add(&workload->mixture, arrivals, &steady, middle / capacity * 1e6,
+                middle / capacity * 1e6, high / capacity * 1e6);
+    workload->mixture.failures += failed * n;
+
+    const double done = fmax(0, arrivals - (after - before + failed) * n);
+    workload->step.completions += done;
+    workload->step.failures += failed * n;
+    workload->in_flight += n * (steady.in_flight + after);
+    const double cores_used = fmin(done / n / dt_s * workload->demand.cpu_ms * 1e-3, cohort->cores);
+    const double throttled = before > 0 || drift > 0 ? 1 : steady.throttled_share;
+
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        struct aw__pod *pod = &pods[i];
+        if (pod->phase != AW__POD_READY || cores_left(sim, pod) != cohort->cores)
+            continue;
+        pod->backlog = after;
+        pod->cpu_core_us += cores_used * dt_us;
+        pod->running_us += dt_us;
+        workload->step.cpu_core_us += cores_used * dt_us;
+        workload->step.running_us += dt_us;
+        workload->step.throttled_us += throttled * dt_us;
+        if (memory_of(workload, pod, &steady, high, dt_us)) {
+            double lost = steady.in_flight + after;
+            workload->step.failures += lost;
+            workload->step.completions = fmax(0, workload->step.completions - lost);
+            workload->mixture.failures += lost;
+            pod->backlog = 0;
+            aw__world_kill(sim, w, pod);
+        }
+    }
+}
+
+void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_us)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    struct aw__pod *pods = aw__pods(sim, w);
+    const double dt_us = until_us - from_us;
+    const double offset = workload->load_offset_us;
+    const double rate = aw_load_mean(sim->profile[w].load, (int64_t)(from_us + offset),
+                                     (int64_t)ceil(until_us + offset)) *
+                        workload->disturbance.load_factor;
+    const double expected = rate * dt_us * 1e-6;
+    const double arrivals =
+        expected > 50 ? fmax(0, round(expected + sqrt(expected) * aw_rng_normal(&workload->rng)))
+                      : (double)aw_rng_poisson(&workload->rng, expected);
+    workload->step.arrivals += arrivals;
+    workload->step.disk_kib += arrivals * workload->demand.disk_kib;
+    workload->step.net_kib += arrivals * workload->demand.net_kib;
+    workload->in_flight = 0;
+
+    struct cohort cohort[AW__MIXTURE_PARTS];
+    uint32_t cohorts = 0, ready = 0;
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        if (pods[i].phase != AW__POD_READY)
+            continue;
+        const double cores = cores_left(sim, &pods[i]);
+        uint32_t c = 0;
+        while (c < cohorts && cohort[c].cores != cores)
+            c++;
+        if (c == AW__MIXTURE_PARTS)
+            continue; /* more sizes at once than a rollout can make */
+        if (c == cohorts)
+            cohort[cohorts++] = (struct cohort){.cores = cores};
+        cohort[c].count++;
+        cohort[c].backlog += pods[i].backlog;
+        ready++;
+    }
+    if (ready == 0) { /* no endpoint: every request is refused */
+        workload->step.failures += arrivals;
+        workload->mixture.failures += arrivals;
+        return;
+    }
+    for (uint32_t c = 0; c < cohorts; c++)
+        cohort_run(sim, w, &cohort[c], rate / ready, arrivals * cohort[c].count / ready, dt_us);
+}
+
+/* Share of a part's requests that take longer than x: log-linear between what is known of it. */
+static double survival(const struct aw__mixture *mixture, uint32_t i, double x)
+{
+    const double q[] = {0, mixture->part[i].p50_us, mixture->part[i].p95_us,
+                        mixture->part[i].p99_us};
+    static const double s[] = {0, -0.6931471805599453, -2.995732273553991, -4.605170185988091};
+    uint32_t k = 1;
+    while (k < 3 && x > q[k])
+        k++;
+    double width = fmax(q[k] - q[k - 1], 1e-9);
+    return exp(fmin(0, s[k - 1] + (s[k] - s[k - 1]) * (x - q[k - 1]) / width));
+}
+
+/* Quantile of the whole step: of its parts and of what failed, which counts as the time-out. */
+static double quantile(const struct aw_sim *sim, const struct aw__mixture *mixture, double q,
+                       double total)
+{
+    const double timeout_us = sim->settings.request_timeout_s * 1e6;
+    if (mixture->failures > (1 - q) * total)
+        return timeout_us;
+    if (mixture->count == 1 && mixture->failures == 0 && (q == 0.5 || q == 0.95 || q == 0.99))
+        return fmin(timeout_us, q == 0.5    ? mixture->part[0].p50_us
+                                : q == 0.95 ? mixture->part[0].p95_us
+                                            : mixture->part[0].p99_us);
+    double low = 0, high = timeout_us;
+    for (int i = 0; i < 40; i++) {
+        double x = 0.5 * (low + high), above = mixture->failures;
+        for (uint32_t k = 0; k < mixture->count; k++)
+            above += mixture->part[k].weight * survival(mixture, k, x);
+        if (above > (1 - q) * total)
+            low = x;
+        else
+            high = x;
+    }
+    return high;
+}
+
+void aw__fast_latency(struct aw_sim *sim, uint32_t w, double *ret_mean, double *ret_p50,
+                      double *ret_p95, double *ret_p99)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    const struct aw__mixture *mixture = &workload->mixture;
+    const double timeout_us = sim->settings.request_timeout_s * 1e6;
+    double total = mixture->failures, sum = mixture->failures * timeout_us, spread = 0;
+    for (uint32_t i = 0; i < mixture->count; i++) {
+        total += mixture->part[i].weight;
+        sum += mixture->part[i].weight * fmin(mixture->part[i].mean_us, timeout_us);
+        spread = fmax(spread, mixture->part[i].spread);
+    }
+    if (!(total > 0)) {
+        *ret_mean = *ret_p50 = *ret_p95 = *ret_p99 = NAN;
+        return;
+    }
+    /* The p99 of few requests is their longest: the quantile that it estimates is n / (n + 1). */
+    const double level = fmin(0.99, total / (total + 1));
+    /* Windows of several replicas average their spreads; longer steps do too. */
+    const double replicas = fmax(1, workload->step.replica_us / fmax(workload->step.span_us, 1));
+    const double windows = fmax(workload->step.span_us * 1e-6 / AW_SURROGATE_WINDOW_S, 0.05);
+    const double z = aw_rng_normal(&workload->rng);
+    const double noise = exp(fmin(spread / sqrt(replicas * windows), 1) * z);
+    *ret_mean = sum / total;
+    *ret_p50 = quantile(sim, mixture, 0.5, total);
+    *ret_p95 = fmin(timeout_us, quantile(sim, mixture, 0.95, total) * noise);
+    *ret_p95 = fmax(*ret_p95, *ret_p50);
+    *ret_p99 = fmin(timeout_us, quantile(sim, mixture, level, total) * noise);
+    *ret_p99 = fmax(*ret_p99, *ret_p95);
+}

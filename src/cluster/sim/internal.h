@@ -1,0 +1,207 @@
+/*
+ * internal.h - the simulated world as data: nodes, pods, workloads; and who works on it.
+ *
+ *   world.c      pods come and go: placement, start, rollout, restart, scale-in, faults
+ *   reference.c  every request, between two changes of the world
+ *   fast.c       a whole interval at once, between two changes of the world
+ *   metrics.c    what a monitoring pipeline makes of it
+ *   sim.c        time, and the cluster contract
+ *
+ * Time is microseconds in double: exact to 2 nanoseconds for a hundred virtual days. Mutable state
+ * is one block without pointers, so a snapshot is a copy.
+ */
+#ifndef AW_CLUSTER_SIM_INTERNAL_H
+#define AW_CLUSTER_SIM_INTERNAL_H
+
+#include "cluster/sim.h"
+
+#include <math.h>
+
+#define AW__NEVER_US  INFINITY
+#define AW__NO_NODE   UINT32_MAX
+#define AW__MIB       1048576.0
+#define AW__PERIOD_US 100000.0 /* cpu.cfs_period_us, the kernel's default */
+
+enum aw__phase {
+    AW__POD_NONE,     /* a free place */
+    AW__POD_PENDING,  /* no node has room */
+    AW__POD_STARTING, /* on a node, serves from ready_us on */
+    AW__POD_READY,
+    AW__POD_DRAINING, /* gets nothing new, gone at until_us or when idle */
+    AW__POD_BACKOFF,  /* killed, starts again at until_us */
+    AW__POD_LOST,     /* its node is down, replaced at until_us */
+};
+
+struct aw__pod {
+    uint32_t id;
+    uint32_t node; /* AW__NO_NODE while pending */
+    uint32_t revision;
+    enum aw__phase phase;
+    double cores, memory_mib; /* its limits */
+    double memory_noise;      /* factor on the base memory of this very process */
+    double started_us, ready_us, until_us;
+    double ready_change_us;
+    double stable_since_us; /* of the restart back-off */
+    uint32_t restarts, oom_kills;
+    uint32_t crashes; /* in a row; what the back-off counts */
+
+    /* Measured since the last reading. */
+    double cpu_core_us;
+    double memory_mib_us; /* integral of use over time */
+    double memory_peak_mib;
+    double running_us;
+
+    /* Last reading, of the metrics pipeline. */
+    double read_cpu_cores, read_memory_mib;
+    double read_us; /* AW__NEVER_US negated: none yet */
+
+    double backlog; /* fast model: requests beyond the steady state */
+};
+
+struct aw__node {
+    double cores, memory_mib;         /* of the node */
+    double cores_taken, memory_taken; /* by pods */
+    double down_until_us;             /* in the past: it is up */
+};
+
+/* Sums over an interval, from which both the truth and the metrics are made. */
+struct aw__sums {
+    double span_us;
+    double arrivals, completions, failures;
+    double cpu_core_us, cpu_limit_core_us;
+    double memory_mib_us, memory_limit_mib_us;
+    double throttled_us, running_us; /* of CFS periods, over ready replicas */
+    double replica_us;
+    double in_flight_peak;
+    double memory_peak_mib;
+    double disk_kib, net_kib;
+    uint32_t oom_kills, restarts;
+};
+
+/* Fast model: the step's latencies as a few parts, each with its own spread. */
+#define AW__MIXTURE_PARTS 8u
+struct aw__mixture {
+    uint32_t count;
+    struct {
+        double weight; /* requests */
+        double mean_us, p50_us, p95_us, p99_us;
+        double spread; /* deviation of ln p99 of one replica's window */
+    } part[AW__MIXTURE_PARTS];
+    double failures;
+};
+
+struct aw__workload {
+    /* wanted */
+    uint32_t replicas;
+    double cores, memory_mib;
+    uint32_t revision;
+
+    uint32_t place_end; /* places beyond it are free; a pod keeps its place for life */
+    uint32_t next_id;
+    double next_event_us; /* of its pods: ready, until */
+    double load_offset_us;
+    struct aw_rng rng;
+    struct aw_sim_disturbance disturbance;
+    struct aw_demand demand; /* at the present payload, slowdowns included */
+    struct aw__sums sums;    /* since the last reading */
+    struct aw__sums step;    /* since advance began */
+    struct aw_sim_truth truth;
+    struct aw__mixture mixture; /* fast model: latencies of the step */
+    struct aw__sums reading;    /* the last one */
+    struct aw_sim_truth reading_truth;
+    double reading_us;
+    uint32_t oom_seen, restarts_seen; /* told by the last observe */
+    uint32_t oom_total, restarts_total;
+    double in_flight;
+    bool reported;
+};
+
+/* Everything that decides the future. Followed in the same block by nodes, workloads and pods. */
+struct aw__world {
+    double now_us;
+    struct aw_rng rng; /* placement, readings */
+    double neighbour_cpu, neighbour_memory;
+    double metrics_down_until_us, api_down_until_us;
+    double last_reading_us;
+};
+
+struct aw__reference; /* requests and events, reference.c */
+struct aw__histogram;
+
+/* What does not change as time passes. */
+struct aw__profile {
+    struct aw_app app;
+    const struct aw_load *load;
+    uint32_t pods_max;
+    uint32_t first_pod; /* in the world's array of pods */
+    uint32_t replicas, replicas_max;
+    double cores, memory_mib;
+};
+
+struct aw_sim {
+    struct aw_sim_settings settings;
+    const struct aw_alloc *alloc;
+    uint64_t seed;
+    uint32_t workload_count, workloads_max;
+    uint32_t pods_used, pods_max; /* of the pod array */
+    struct aw__profile *profile;  /* [workloads_max] */
+
+    unsigned char *state; /* one block: world, nodes, workloads, pods, image bits */
+    size_t state_bytes;
+    struct aw__world *world;
+    struct aw__node *node;         /* [settings.node_count] */
+    struct aw__workload *workload; /* [workloads_max] */
+    struct aw__pod *pod;           /* [pods_max] */
+    uint8_t *image;                /* [node_count][workloads_max]: 1 when the image is there */
+
+    struct aw_pod *shown;            /* [largest pods_max]: what observe hands out */
+    struct aw__reference *reference; /* NULL with the fast model */
+    struct aw__histogram *histogram; /* [workloads_max]: latencies of the step; reference only */
+};
+
+static inline struct aw__pod *aw__pods(const struct aw_sim *sim, uint32_t w)
+{
+    return sim->pod + sim->profile[w].first_pod;
+}
+static inline bool aw__pod_running(const struct aw__pod *pod)
+{
+    return pod->phase == AW__POD_READY || pod->phase == AW__POD_DRAINING;
+}
+
+/* world.c */
+void aw__world_reset(struct aw_sim *sim, uint64_t seed);
+void aw__workload_reset(struct aw_sim *sim, uint32_t w);
+/* Recomputes the demand after a change of payload or slowdown. */
+void aw__workload_demand(struct aw_sim *sim, uint32_t w);
+/* Brings pods towards what is wanted, at the present time. */
+void aw__world_reconcile(struct aw_sim *sim, uint32_t w);
+/* Fires what is due at the present time: starts, restarts, ends of draining. */
+void aw__world_fire(struct aw_sim *sim, uint32_t w);
+void aw__world_kill(struct aw_sim *sim, uint32_t w, struct aw__pod *pod); /* out of memory */
+void aw__world_drained(struct aw_sim *sim, uint32_t w, struct aw__pod *pod);
+void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us);
+double aw__pod_memory_mib(const struct aw__workload *workload, const struct aw__pod *pod,
+                          double in_flight);
+
+/* reference.c */
+AW_NODISCARD enum aw_err aw__reference_new(struct aw_sim *sim);
+void aw__reference_free(struct aw_sim *sim);
+void aw__reference_reset(struct aw_sim *sim);
+/* Follows requests until `until_us` or until a pod's end changes the world, whichever is first;
+ * returns the time reached. */
+double aw__reference_run(struct aw_sim *sim, double until_us);
+/* The pod in this place has gone, begun or changed its limits. */
+void aw__reference_pod_changed(struct aw_sim *sim, uint32_t w, struct aw__pod *pod);
+double aw__reference_in_flight(const struct aw_sim *sim, uint32_t w);
+
+/* fast.c */
+void aw__fast_begin(struct aw_sim *sim, uint32_t w);
+void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_us);
+void aw__fast_latency(struct aw_sim *sim, uint32_t w, double *ret_mean, double *ret_p50,
+                      double *ret_p95, double *ret_p99);
+
+/* metrics.c */
+void aw__metrics_read(struct aw_sim *sim);
+enum aw_err aw__metrics_sample(struct aw_sim *sim, uint32_t w, struct aw_sample *ret_sample);
+
+#endif

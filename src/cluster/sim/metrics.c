@@ -1,0 +1,128 @@
+/*
+ * metrics.c - what a monitoring pipeline makes of the world.
+ *
+ * A reading averages since the last one, arrives late, is a little wrong, and is sometimes lost; a
+ * lost one leaves the older, whose age tells. Counts of the API (replicas, phases, kills) are
+ * exact.
+ */
+#include "cluster/sim/internal.h"
+
+static double noisy(struct aw_sim *sim, double value)
+{
+    double noise = sim->settings.metric_noise;
+    return noise > 0 ? value * fmax(0, 1 + noise * aw_rng_normal(&sim->world->rng)) : value;
+}
+
+void aw__metrics_read(struct aw_sim *sim)
+{
+    struct aw__world *world = sim->world;
+    const double now = world->now_us;
+    if (now - world->last_reading_us < sim->settings.scrape_s * 1e6 - 1)
+        return;
+    bool down = world->metrics_down_until_us > now;
+    world->last_reading_us = now;
+    for (uint32_t w = 0; w < sim->workload_count; w++) {
+        struct aw__workload *workload = &sim->workload[w];
+        struct aw__pod *pods = aw__pods(sim, w);
+        if (down || (sim->settings.metric_gap > 0 &&
+                     aw_rng_double(&world->rng) < sim->settings.metric_gap)) {
+            workload->sums = (struct aw__sums){0}; /* what was not read is gone */
+            continue;
+        }
+        workload->reported = true;
+        workload->reading = workload->sums;
+        workload->reading_us = now - sim->settings.scrape_delay_s * 1e6;
+        workload->reading.cpu_core_us = noisy(sim, workload->sums.cpu_core_us);
+        workload->reading.memory_mib_us = noisy(sim, workload->sums.memory_mib_us);
+        workload->reading_truth = workload->truth;
+        workload->sums = (struct aw__sums){0};
+        for (uint32_t i = 0; i < workload->place_end; i++) {
+            struct aw__pod *pod = &pods[i];
+            if (pod->running_us > 0) {
+                pod->read_cpu_cores = noisy(sim, pod->cpu_core_us / pod->running_us);
+                pod->read_memory_mib = noisy(sim, pod->memory_mib_us / pod->running_us);
+                pod->read_us = workload->reading_us;
+            }
+            pod->cpu_core_us = pod->memory_mib_us = pod->running_us = pod->memory_peak_mib = 0;
+        }
+    }
+}
+
+static struct aw_figure figure(double value, double at_us)
+{
+    if (!isfinite(value) || !isfinite(at_us))
+        return (struct aw_figure){.at_us = AW_NEVER};
+    return (struct aw_figure){.value = value, .at_us = (int64_t)at_us};
+}
+
+static void show_pod(const struct aw__pod *pod, struct aw_pod *ret)
+{
+    static const enum aw_pod_phase phases[] = {
+        [AW__POD_PENDING] = AW_POD_PENDING,  [AW__POD_STARTING] = AW_POD_STARTING,
+        [AW__POD_READY] = AW_POD_RUNNING,    [AW__POD_DRAINING] = AW_POD_RUNNING,
+        [AW__POD_BACKOFF] = AW_POD_STARTING, [AW__POD_LOST] = AW_POD_FAILED,
+    };
+    *ret = (struct aw_pod){
+        .id = pod->id,
+        .phase = phases[pod->phase],
+        .ready = pod->phase == AW__POD_READY,
+        .started_us = isfinite(pod->started_us) ? (int64_t)pod->started_us : AW_NEVER,
+        .ready_change_us = (int64_t)pod->ready_change_us,
+        .cpu_millicores = (int64_t)(pod->cores * 1000 + 0.5),
+        .memory_bytes = (int64_t)(pod->memory_mib * AW__MIB + 0.5),
+        .cpu_cores_used = figure(pod->read_cpu_cores, pod->read_us),
+        .memory_bytes_used = figure(pod->read_memory_mib * AW__MIB, pod->read_us),
+        .oom_kill_count = pod->oom_kills,
+        .restart_count = pod->restarts,
+    };
+}
+
+enum aw_err aw__metrics_sample(struct aw_sim *sim, uint32_t w, struct aw_sample *ret_sample)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    if (sim->world->api_down_until_us > sim->world->now_us)
+        return AW_ERR_UNAVAILABLE;
+    const struct aw__sums *sums = &workload->reading;
+    const struct aw_sim_truth *truth = &workload->reading_truth;
+    const double at = workload->reported ? workload->reading_us : NAN;
+    const double span_s = sums->span_us > 0 ? sums->span_us * 1e-6 : NAN;
+    struct aw_sample sample = {
+        .at_us = (int64_t)sim->world->now_us,
+        .replicas_wanted = workload->replicas,
+        .cpu_millicores_wanted = (int64_t)(workload->cores * 1000 + 0.5),
+        .memory_bytes_wanted = (int64_t)(workload->memory_mib * AW__MIB + 0.5),
+        .cpu_cores_used = figure(sums->cpu_core_us * 1e-6 / span_s, at),
+        .memory_bytes_used = figure(sums->memory_mib_us / sums->replica_us * AW__MIB, at),
+        .memory_bytes_peak = figure(sums->memory_peak_mib * AW__MIB, at),
+        .throttled_share =
+            figure(sums->running_us > 0 ? fmin(1, sums->throttled_us / sums->running_us) : 0, at),
+        .disk_bytes_per_s = figure(sums->disk_kib * 1024 / span_s, at),
+        .net_bytes_per_s = figure(sums->net_kib * 1024 / span_s, at),
+        .arrivals_per_s = figure(sums->arrivals / span_s, at),
+        .completions_per_s = figure(sums->completions / span_s, at),
+        .errors_per_s = figure(sums->failures / span_s, at),
+        .in_flight = figure(truth->in_flight, at),
+        .latency_us_p50 = figure(truth->latency_us_p50, at),
+        .latency_us_p95 = figure(truth->latency_us_p95, at),
+        .latency_us_p99 = figure(truth->latency_us_p99, at),
+        .latency_us_mean = figure(truth->latency_us_mean, at),
+        .oom_kills = workload->oom_total - workload->oom_seen,
+        .restarts = workload->restarts_total - workload->restarts_seen,
+        .pods = sim->shown,
+    };
+    workload->oom_seen = workload->oom_total;
+    workload->restarts_seen = workload->restarts_total;
+    const struct aw__pod *pods = aw__pods(sim, w);
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        if (pods[i].phase == AW__POD_NONE || pods[i].phase == AW__POD_DRAINING)
+            continue;
+        show_pod(&pods[i], &sim->shown[sample.pod_count++]);
+        sample.replicas_ready += pods[i].phase == AW__POD_READY;
+        sample.replicas_pending += pods[i].phase == AW__POD_PENDING;
+        sample.replicas_starting +=
+            pods[i].phase == AW__POD_STARTING || pods[i].phase == AW__POD_BACKOFF;
+        sample.rollout = sample.rollout || pods[i].revision != workload->revision;
+    }
+    *ret_sample = sample;
+    return AW_OK;
+}

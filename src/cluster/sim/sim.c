@@ -1,0 +1,426 @@
+/* sim.c - virtual time, settings, and the cluster contract over the simulated world. */
+#include "cluster/sim.h"
+
+#include "cluster/sim/histogram.h"
+#include "cluster/sim/internal.h"
+
+#include <string.h>
+
+static const char *const model_names[] = {"fast", "reference", NULL};
+
+#define FIELD(key, type, initial, min, max, choices, help)                                  \
+    {                                                                                       \
+#key, type, offsetof(struct aw_sim_settings, key), initial, min, max, choices, help \
+    }
+#define REAL(key, initial, min, max, help) FIELD(key, AW_CONF_F64, initial, min, max, NULL, help)
+
+const struct aw_conf_field aw_sim_fields[] = {
+    FIELD(model, AW_CONF_CHOICE, "fast", 0, 0, model_names,
+          "follow every request (reference) or whole intervals (fast)"),
+    FIELD(node_count, AW_CONF_U32, "8", 1, AW_SIM_NODES_MAX, NULL, "nodes of the cluster"),
+    REAL(node_cores, "16", 0.1, 1024, "cores of a node"),
+    REAL(node_memory_gib, "64", 0.1, 65536, "memory of a node in GiB"),
+    REAL(image_pull_s, "6", 0, 3600, "seconds to pull the image, first time on a node"),
+    REAL(container_start_s, "1", 0, 3600, "seconds to start a container, every time"),
+    REAL(readiness_period_s, "5", 0, 300, "seconds between readiness probes"),
+    REAL(drain_s, "30", 0, 3600, "seconds of grace for requests in flight on scale-in"),
+    REAL(request_timeout_s, "30", 0.001, 3600, "seconds that a client waits"),
+    REAL(surge, "0.25", 0, 1, "maxSurge of a rollout, as a share of the replicas"),
+    REAL(unavailable, "0.25", 0, 1, "maxUnavailable of a rollout, as a share of the replicas"),
+    FIELD(in_place, AW_CONF_BOOL, "false", 0, 0, NULL, "vertical changes need no restart"),
+    REAL(backoff_s, "10", 0, 3600, "seconds before the second restart in a row; doubles"),
+    REAL(backoff_max_s, "300", 0, 86400, "longest back-off between restarts in seconds"),
+    REAL(scrape_s, "15", 0, 3600, "seconds between readings of the metrics pipeline"),
+    REAL(scrape_delay_s, "1", 0, 3600, "age of a reading when it arrives, in seconds"),
+    REAL(metric_noise, "0.02", 0, 1, "relative deviation of usage readings"),
+    REAL(metric_gap, "0", 0, 1, "share of readings that are lost"),
+    {0},
+};
+
+/* Places for pods of a workload: all replicas of two revisions, and what is still draining. */
+static uint32_t places(uint32_t replicas_max)
+{
+    return 3 * replicas_max + 4;
+}
+
+#define POD_PLACES_PER_WORKLOAD places(64)
+
+static void carve(struct aw_sim *sim, struct aw_carve *c)
+{
+    sim->world = aw_carve_take(c, 1, sizeof *sim->world);
+    sim->node = aw_carve_take(c, sim->settings.node_count, sizeof *sim->node);
+    sim->workload = aw_carve_take(c, sim->workloads_max, sizeof *sim->workload);
+    sim->pod = aw_carve_take(c, sim->pods_max, sizeof *sim->pod);
+    sim->image = aw_carve_take(c, (size_t)sim->settings.node_count * sim->workloads_max, 1);
+}
+
+enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
+                       uint32_t workloads_max, const struct aw_alloc *alloc,
+                       struct aw_sim **ret_sim, struct aw_diag *diag)
+{
+    if (workloads_max == 0 || workloads_max > AW_SIM_WORKLOADS_MAX)
+        return aw_fail(diag, AW_ERR_RANGE, "expected 1 to %u workloads, found %u",
+                       AW_SIM_WORKLOADS_MAX, workloads_max);
+    struct aw_sim *sim = aw_alloc_new(alloc, 1, sizeof *sim);
+    if (!sim)
+        return aw_fail(diag, AW_ERR_NOMEM, "out of memory for a simulated cluster");
+    sim->settings = *settings;
+    sim->alloc = alloc;
+    sim->workloads_max = workloads_max;
+    sim->pods_max = workloads_max * POD_PLACES_PER_WORKLOAD;
+    struct aw_carve c = {0};
+    carve(sim, &c);
+    sim->state_bytes = c.used;
+    sim->state = aw_alloc_new(alloc, c.used, 1);
+    sim->profile = aw_alloc_new(alloc, workloads_max, sizeof *sim->profile);
+    sim->shown = aw_alloc_new(alloc, AW_CLUSTER_PODS_MAX, sizeof *sim->shown);
+    enum aw_err err = AW_OK;
+    if (settings->model == AW_SIM_REFERENCE) {
+        sim->histogram = aw_alloc_new(alloc, workloads_max, sizeof *sim->histogram);
+        err = sim->histogram ? aw__reference_new(sim) : AW_ERR_NOMEM;
+    }
+    if (err || !sim->state || !sim->profile || !sim->shown) {
+        aw_sim_free(sim);
+        return aw_fail(diag, AW_ERR_NOMEM, "out of memory for a simulated cluster");
+    }
+    c = (struct aw_carve){.base = sim->state};
+    carve(sim, &c);
+    aw__world_reset(sim, seed);
+    *ret_sim = sim;
+    return AW_OK;
+}
+
+void aw_sim_free(struct aw_sim *sim)
+{
+    if (!sim)
+        return;
+    aw__reference_free(sim);
+    aw_alloc_free(sim->alloc, sim->histogram);
+    aw_alloc_free(sim->alloc, sim->shown);
+    aw_alloc_free(sim->alloc, sim->profile);
+    aw_alloc_free(sim->alloc, sim->state);
+    aw_alloc_free(sim->alloc, sim);
+}
+
+static enum aw_err check(const struct aw_sim *sim, const struct aw_sim_workload *workload,
+                         struct aw_diag *diag)
+{
+    if (workload->replicas_max == 0 || places(workload->replicas_max) > POD_PLACES_PER_WORKLOAD)
+        return aw_fail(diag, AW_ERR_RANGE, "expected at most 64 replicas, found %u",
+                       workload->replicas_max);
+    if (workload->replicas == 0 || workload->replicas > workload->replicas_max)
+        return aw_fail(diag, AW_ERR_RANGE, "expected 1 to %u replicas to start with, found %u",
+                       workload->replicas_max, workload->replicas);
+    if (workload->cpu_millicores <= 0 || workload->memory_bytes <= 0)
+        return aw_fail(diag, AW_ERR_RANGE, "CPU and memory of a replica must be positive");
+    if (workload->app.segment_count == 0 || workload->app.segment_count > AW_APP_SEGMENTS_MAX)
+        return aw_fail(diag, AW_ERR_RANGE, "an application has 1 to %u segments, found %u",
+                       AW_APP_SEGMENTS_MAX, workload->app.segment_count);
+    if ((double)workload->cpu_millicores > sim->settings.node_cores * 1e3 ||
+        (double)workload->memory_bytes > sim->settings.node_memory_gib * 1024 * AW__MIB)
+        return aw_fail(diag, AW_ERR_RANGE, "no node is large enough for one replica");
+    return AW_OK;
+}
+
+static void profile_set(struct aw__profile *profile, const struct aw_sim_workload *workload)
+{
+    profile->app = workload->app;
+    profile->load = workload->load;
+    profile->replicas = workload->replicas;
+    profile->replicas_max = workload->replicas_max;
+    profile->cores = (double)workload->cpu_millicores * 1e-3;
+    profile->memory_mib = (double)workload->memory_bytes / AW__MIB;
+}
+
+enum aw_err aw_sim_add(struct aw_sim *sim, const struct aw_sim_workload *workload,
+                       uint32_t *ret_index, struct aw_diag *diag)
+{
+    enum aw_err err = check(sim, workload, diag);
+    if (err)
+        return err;
+    if (sim->workload_count == sim->workloads_max)
+        return aw_fail(diag, AW_ERR_LIMIT, "the cluster was made for %u workloads",
+                       sim->workloads_max);
+    uint32_t w = sim->workload_count;
+    struct aw__profile *profile = &sim->profile[w];
+    *profile = (struct aw__profile){.pods_max = places(workload->replicas_max),
+                                    .first_pod = sim->pods_used};
+    profile_set(profile, workload);
+    sim->workload_count++;
+    sim->pods_used += profile->pods_max;
+    aw__workload_reset(sim, w);
+    *ret_index = w;
+    return AW_OK;
+}
+
+enum aw_err aw_sim_replace(struct aw_sim *sim, uint32_t index,
+                           const struct aw_sim_workload *workload, int64_t load_offset_us)
+{
+    AW_ASSERT(index < sim->workload_count);
+    enum aw_err err = check(sim, workload, NULL);
+    if (err)
+        return err;
+    if (places(workload->replicas_max) > sim->profile[index].pods_max)
+        return AW_ERR_RANGE;
+    profile_set(&sim->profile[index], workload);
+    sim->workload[index].load_offset_us = (double)load_offset_us;
+    aw__workload_reset(sim, index);
+    return AW_OK;
+}
+
+enum aw_err aw_sim_reset(struct aw_sim *sim, uint64_t seed)
+{
+    aw__world_reset(sim, seed);
+    return AW_OK;
+}
+
+void aw_sim_disturb(struct aw_sim *sim, uint32_t workload, const struct aw_sim_disturbance *d)
+{
+    AW_ASSERT(workload < sim->workload_count);
+    sim->workload[workload].disturbance = *d;
+    aw__workload_demand(sim, workload);
+}
+
+void aw_sim_neighbours(struct aw_sim *sim, double cpu_share, double memory_share)
+{
+    sim->world->neighbour_cpu = fmin(fmax(cpu_share, 0), 0.95);
+    sim->world->neighbour_memory = fmin(fmax(memory_share, 0), 0.95);
+}
+
+void aw_sim_fail_node(struct aw_sim *sim, uint32_t node, int64_t until_us)
+{
+    AW_ASSERT(node < sim->settings.node_count);
+    aw__world_fail_node(sim, node, (double)until_us);
+}
+
+void aw_sim_fail_metrics(struct aw_sim *sim, int64_t until_us)
+{
+    sim->world->metrics_down_until_us = (double)until_us;
+}
+
+void aw_sim_fail_api(struct aw_sim *sim, int64_t until_us)
+{
+    sim->world->api_down_until_us = (double)until_us;
+}
+
+size_t aw_sim_state_bytes(const struct aw_sim *sim)
+{
+    return sim->state_bytes;
+}
+
+void aw_sim_state_save(const struct aw_sim *sim, void *bytes)
+{
+    memcpy(bytes, sim->state, sim->state_bytes);
+}
+
+enum aw_err aw_sim_state_load(struct aw_sim *sim, const void *bytes)
+{
+    if (sim->settings.model != AW_SIM_FAST)
+        return AW_ERR_UNSUPPORTED;
+    memcpy(sim->state, bytes, sim->state_bytes);
+    return AW_OK;
+}
+
+const struct aw_sim_truth *aw_sim_truth(const struct aw_sim *sim, uint32_t workload)
+{
+    AW_ASSERT(workload < sim->workload_count);
+    return &sim->workload[workload].truth;
+}
+
+/* --- time ----------------------------------------------------------------------------------------
+ */
+
+/* What is allocated and running, over an interval in which no pod comes or goes. */
+static void account(struct aw_sim *sim, uint32_t w, double dt)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    const struct aw__pod *pods = aw__pods(sim, w);
+    workload->step.span_us += dt;
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        /* What is reserved on a node is paid for, whether it serves yet or not. */
+        if (pods[i].phase == AW__POD_NONE || pods[i].node == AW__NO_NODE)
+            continue;
+        workload->step.cpu_limit_core_us += pods[i].cores * dt;
+        workload->step.memory_limit_mib_us += pods[i].memory_mib * dt;
+        if (aw__pod_running(&pods[i]))
+            workload->step.replica_us += dt;
+    }
+}
+
+static void sums_add(struct aw__sums *to, const struct aw__sums *from)
+{
+    to->span_us += from->span_us;
+    to->arrivals += from->arrivals;
+    to->completions += from->completions;
+    to->failures += from->failures;
+    to->cpu_core_us += from->cpu_core_us;
+    to->cpu_limit_core_us += from->cpu_limit_core_us;
+    to->memory_mib_us += from->memory_mib_us;
+    to->memory_limit_mib_us += from->memory_limit_mib_us;
+    to->throttled_us += from->throttled_us;
+    to->running_us += from->running_us;
+    to->replica_us += from->replica_us;
+    to->in_flight_peak = fmax(to->in_flight_peak, from->in_flight_peak);
+    to->memory_peak_mib = fmax(to->memory_peak_mib, from->memory_peak_mib);
+    to->disk_kib += from->disk_kib;
+    to->net_kib += from->net_kib;
+    to->oom_kills += from->oom_kills;
+    to->restarts += from->restarts;
+}
+
+static void truth_make(struct aw_sim *sim, uint32_t w)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    const struct aw__sums *step = &workload->step;
+    double p50 = NAN, p95 = NAN, p99 = NAN, mean = NAN;
+    if (sim->reference) {
+        const struct aw__histogram *histogram = &sim->histogram[w];
+        p50 = aw__histogram_quantile(histogram, 0.5);
+        p95 = aw__histogram_quantile(histogram, 0.95);
+        p99 = aw__histogram_quantile(histogram, 0.99);
+        mean = histogram->sum_us / histogram->count;
+        workload->in_flight = aw__reference_in_flight(sim, w);
+    } else {
+        aw__fast_latency(sim, w, &mean, &p50, &p95, &p99);
+    }
+    workload->truth = (struct aw_sim_truth){
+        .arrivals = step->arrivals,
+        .completions = step->completions,
+        .failures = step->failures,
+        .latency_us_p50 = p50,
+        .latency_us_p95 = p95,
+        .latency_us_p99 = p99,
+        .latency_us_mean = mean,
+        .cpu_core_s = step->cpu_core_us * 1e-6,
+        .cpu_limit_core_s = step->cpu_limit_core_us * 1e-6,
+        .memory_gib_s = step->memory_mib_us * 1e-6 / 1024,
+        .memory_limit_gib_s = step->memory_limit_mib_us * 1e-6 / 1024,
+        .throttled_share =
+            step->running_us > 0 ? fmin(1, step->throttled_us / step->running_us) : 0,
+        .in_flight = workload->in_flight,
+        .in_flight_peak = step->in_flight_peak,
+        .replica_s = step->replica_us * 1e-6,
+        .oom_kills = step->oom_kills,
+        .restarts = step->restarts,
+    };
+}
+
+static enum aw_err sim_advance(void *self, int64_t until_us)
+{
+    struct aw_sim *sim = self;
+    struct aw__world *world = sim->world;
+    const double until = (double)until_us;
+    if (!(until > world->now_us))
+        return until == world->now_us ? AW_OK : AW_ERR_RANGE;
+    for (uint32_t w = 0; w < sim->workload_count; w++) {
+        sim->workload[w].step = (struct aw__sums){0};
+        aw__fast_begin(sim, w);
+        if (sim->histogram)
+            aw__histogram_reset(&sim->histogram[w]);
+    }
+    while (world->now_us < until) {
+        const double from = world->now_us;
+        double to = until;
+        for (uint32_t w = 0; w < sim->workload_count; w++)
+            to = fmin(to, fmax(sim->workload[w].next_event_us, from));
+        if (sim->reference) {
+            /* Account before the run: a pod that ends in it was there until then. */
+            to = aw__reference_run(sim, to);
+            for (uint32_t w = 0; w < sim->workload_count; w++)
+                account(sim, w, to - from);
+        } else {
+            for (uint32_t w = 0; to > from && w < sim->workload_count; w++) {
+                account(sim, w, to - from);
+                aw__fast_run(sim, w, from, to);
+            }
+            world->now_us = to;
+        }
+        for (uint32_t w = 0; w < sim->workload_count; w++)
+            if (sim->workload[w].next_event_us <= to)
+                aw__world_fire(sim, w);
+    }
+    for (uint32_t w = 0; w < sim->workload_count; w++) {
+        truth_make(sim, w);
+        sums_add(&sim->workload[w].sums, &sim->workload[w].step);
+    }
+    aw__metrics_read(sim);
+    return AW_OK;
+}
+
+/* --- the contract
+ * ---------------------------------------------------------------------------------- */
+
+static uint32_t sim_capabilities(const void *self)
+{
+    const struct aw_sim *sim = self;
+    return AW_CLUSTER_VIRTUAL_TIME | (sim->settings.in_place ? AW_CLUSTER_IN_PLACE_RESIZE : 0u);
+}
+
+static enum aw_err sim_observe(void *self, uint32_t workload, int64_t deadline_us,
+                               struct aw_sample *ret_sample)
+{
+    (void)deadline_us; /* virtual time: an answer takes none */
+    struct aw_sim *sim = self;
+    return workload < sim->workload_count ? aw__metrics_sample(sim, workload, ret_sample)
+                                          : AW_ERR_NOTFOUND;
+}
+
+static enum aw_err sim_apply(void *self, uint32_t w, const struct aw_plan *plan,
+                             int64_t deadline_us)
+{
+    (void)deadline_us;
+    struct aw_sim *sim = self;
+    if (w >= sim->workload_count)
+        return AW_ERR_NOTFOUND;
+    if (sim->world->api_down_until_us > sim->world->now_us)
+        return AW_ERR_UNAVAILABLE;
+    struct aw__workload *workload = &sim->workload[w];
+    bool changed = false, resized = false;
+    if (plan->set & AW_PLAN_REPLICAS) {
+        AW_ASSERT(plan->replicas > 0 && plan->replicas <= sim->profile[w].replicas_max);
+        changed = plan->replicas != workload->replicas;
+        workload->replicas = plan->replicas;
+    }
+    if (plan->set & AW_PLAN_CPU) {
+        AW_ASSERT(plan->cpu_millicores > 0);
+        double cores = (double)plan->cpu_millicores * 1e-3;
+        resized = cores != workload->cores;
+        workload->cores = cores;
+    }
+    if (plan->set & AW_PLAN_MEMORY) {
+        AW_ASSERT(plan->memory_bytes > 0);
+        double memory_mib = (double)plan->memory_bytes / AW__MIB;
+        resized = resized || memory_mib != workload->memory_mib;
+        workload->memory_mib = memory_mib;
+    }
+    workload->revision += resized;
+    if (changed || resized)
+        aw__world_reconcile(sim, w);
+    return AW_OK;
+}
+
+static int64_t sim_now_us(const void *self)
+{
+    const struct aw_sim *sim = self;
+    return (int64_t)sim->world->now_us;
+}
+
+static void sim_free(void *self)
+{
+    aw_sim_free(self);
+}
+
+static const struct aw_cluster_ops sim_ops = {
+    .name = "sim",
+    .capabilities = sim_capabilities,
+    .observe = sim_observe,
+    .apply = sim_apply,
+    .advance = sim_advance,
+    .now_us = sim_now_us,
+    .free = sim_free,
+};
+
+struct aw_cluster aw_sim_cluster(struct aw_sim *sim)
+{
+    return (struct aw_cluster){.ops = &sim_ops, .self = sim};
+}

@@ -1,0 +1,423 @@
+/*
+ * world.c - pods come and go, as a Deployment's do.
+ *
+ * A change of the wanted limits makes a new revision, which is rolled out with maxSurge and
+ * maxUnavailable (Deployment, RollingUpdate), or resized in place where the cluster can. A new pod
+ * waits for a node with room (the one with the largest free share, as the scheduler's
+ * LeastAllocated), pulls the image once per node, starts, and is found ready by a probe. A pod that
+ * runs out of memory restarts: at once the first time, then after a back-off that doubles.
+ */
+#include "cluster/sim/internal.h"
+
+/* A node that stops answering is noticed after the kubelet's 40 s grace
+ * (node-monitor-grace-period); its pods are replaced then. */
+#define NODE_GRACE_US 40e6
+/* A container that ran this long starts over with its back-off (kubelet). */
+#define BACKOFF_RESET_US 600e6
+/* Share of a cold start that is CPU work of one thread, hence slower below one core. */
+#define COLD_START_CPU_SHARE 0.5
+/* Mean latencies until a replica that gets nothing new is idle. */
+#define DRAIN_LATENCIES 4
+/* Relative spread of base memory between processes of one application. */
+#define MEMORY_SPREAD 0.02
+
+const struct aw_sim_disturbance aw_sim_undisturbed = {
+    .payload = 1, .cpu_slowdown = 1, .io_slowdown = 1, .load_factor = 1};
+
+static bool node_up(const struct aw_sim *sim, const struct aw__node *node)
+{
+    return node->down_until_us <= sim->world->now_us;
+}
+
+/* Free share of the scarcer resource after placing, or negative when it does not fit. */
+static double node_score(const struct aw_sim *sim, const struct aw__node *node, double cores,
+                         double memory_mib)
+{
+    const struct aw__world *world = sim->world;
+    double cpu = node->cores * (1 - world->neighbour_cpu), mem = node->memory_mib;
+    mem *= 1 - world->neighbour_memory;
+    double cpu_free = cpu - node->cores_taken - cores, mem_free = mem - node->memory_taken;
+    mem_free -= memory_mib;
+    if (!node_up(sim, node) || cpu_free < -1e-9 || mem_free < -1e-6)
+        return -1;
+    return fmin(cpu_free / node->cores, mem_free / node->memory_mib);
+}
+
+static void node_take(struct aw_sim *sim, struct aw__pod *pod, double sign)
+{
+    if (pod->node == AW__NO_NODE)
+        return;
+    sim->node[pod->node].cores_taken += sign * pod->cores;
+    sim->node[pod->node].memory_taken += sign * pod->memory_mib;
+}
+
+static void schedule(struct aw__workload *workload, double at_us)
+{
+    workload->next_event_us = fmin(workload->next_event_us, at_us);
+}
+
+/* From a container's start to the probe that finds it ready. */
+static double start_us(const struct aw_sim *sim, const struct aw__workload *workload,
+                       const struct aw__pod *pod)
+{
+    double speed = fmin(1, pod->cores);
+    double cold = workload->demand.cold_start_ms * 1e3 * workload->disturbance.cpu_slowdown;
+    double start = sim->settings.container_start_s * 1e6 +
+                   cold * (1 - COLD_START_CPU_SHARE + COLD_START_CPU_SHARE / speed);
+    double probe = sim->settings.readiness_period_s * 1e6;
+    return probe > 0 ? ceil(start / probe) * probe : start;
+}
+
+static void start(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, double delay_us)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    pod->phase = AW__POD_STARTING;
+    pod->started_us = sim->world->now_us + delay_us;
+    pod->ready_us = pod->started_us + start_us(sim, workload, pod);
+    schedule(workload, pod->ready_us);
+}
+
+static void place(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
+{
+    uint32_t best = AW__NO_NODE;
+    double best_score = -1;
+    for (uint32_t n = 0; n < sim->settings.node_count; n++) {
+        double score = node_score(sim, &sim->node[n], pod->cores, pod->memory_mib);
+        if (score > best_score) {
+            best_score = score;
+            best = n;
+        }
+    }
+    if (best == AW__NO_NODE)
+        return;
+    pod->node = best;
+    node_take(sim, pod, 1);
+    uint8_t *image = &sim->image[(size_t)best * sim->workloads_max + w];
+    start(sim, w, pod, *image ? 0 : sim->settings.image_pull_s * 1e6);
+    *image = 1;
+}
+
+/* A new pod in the lowest free place; NULL when there is none, and then a later reconcile tries. */
+static struct aw__pod *create(struct aw_sim *sim, uint32_t w)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    struct aw__pod *pods = aw__pods(sim, w);
+    for (uint32_t i = 0; i < sim->profile[w].pods_max; i++) {
+        if (pods[i].phase != AW__POD_NONE)
+            continue;
+        pods[i] = (struct aw__pod){
+            .id = ++workload->next_id,
+            .node = AW__NO_NODE,
+            .revision = workload->revision,
+            .phase = AW__POD_PENDING,
+            .cores = workload->cores,
+            .memory_mib = workload->memory_mib,
+            .memory_noise = exp(MEMORY_SPREAD * aw_rng_normal(&workload->rng)),
+            .started_us = -AW__NEVER_US,
+            .ready_us = AW__NEVER_US,
+            .until_us = AW__NEVER_US,
+            .ready_change_us = sim->world->now_us,
+            .read_us = -AW__NEVER_US,
+        };
+        if (i >= workload->place_end)
+            workload->place_end = i + 1;
+        return &pods[i];
+    }
+    return NULL;
+}
+
+static void remove_pod(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    node_take(sim, pod, -1);
+    pod->phase = AW__POD_NONE;
+    aw__reference_pod_changed(sim, w, pod);
+    const struct aw__pod *pods = aw__pods(sim, w);
+    while (workload->place_end > 0 && pods[workload->place_end - 1].phase == AW__POD_NONE)
+        workload->place_end--;
+}
+
+static void drain(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
+{
+    if (pod->phase != AW__POD_READY) {
+        remove_pod(sim, w, pod);
+        return;
+    }
+    pod->phase = AW__POD_DRAINING;
+    pod->ready_change_us = sim->world->now_us;
+    /* The reference ends it when it is idle; the fast model when its requests should be done. */
+    double grace_us = sim->settings.drain_s * 1e6;
+    double latency_us = sim->workload[w].truth.latency_us_mean;
+    if (!sim->reference && isfinite(latency_us))
+        grace_us = fmin(grace_us, DRAIN_LATENCIES * latency_us);
+    pod->until_us = sim->world->now_us + grace_us;
+    schedule(&sim->workload[w], pod->until_us);
+    aw__reference_pod_changed(sim, w, pod);
+}
+
+static bool counts(const struct aw__pod *pod)
+{
+    return pod->phase != AW__POD_NONE && pod->phase != AW__POD_DRAINING &&
+           pod->phase != AW__POD_LOST;
+}
+
+/* The pod to take away first: one that does not serve before one that does, then the youngest. */
+static struct aw__pod *victim(struct aw_sim *sim, uint32_t w, bool old_revision)
+{
+    const struct aw__workload *workload = &sim->workload[w];
+    struct aw__pod *pods = aw__pods(sim, w), *best = NULL;
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        struct aw__pod *pod = &pods[i];
+        if (!counts(pod) || (pod->revision != workload->revision) != old_revision)
+            continue;
+        bool ready = pod->phase == AW__POD_READY, best_ready = best && best->phase == AW__POD_READY;
+        if (!best || ready < best_ready || (ready == best_ready && pod->id > best->id))
+            best = pod;
+    }
+    return best;
+}
+
+static void resize_in_place(struct aw_sim *sim, uint32_t w)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    struct aw__pod *pods = aw__pods(sim, w);
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        struct aw__pod *pod = &pods[i];
+        if (!counts(pod) || pod->revision == workload->revision)
+            continue;
+        if (pod->node != AW__NO_NODE) {
+            node_take(sim, pod, -1);
+            bool fits =
+                node_score(sim, &sim->node[pod->node], workload->cores, workload->memory_mib) >= 0;
+            bool smaller = workload->cores <= pod->cores && workload->memory_mib <= pod->memory_mib;
+            if (!fits && !smaller) { /* deferred: the kubelet tries again later */
+                node_take(sim, pod, 1);
+                continue;
+            }
+        }
+        pod->cores = workload->cores;
+        pod->memory_mib = workload->memory_mib;
+        pod->revision = workload->revision;
+        node_take(sim, pod, 1);
+        aw__reference_pod_changed(sim, w, pod);
+    }
+}
+
+void aw__world_reconcile(struct aw_sim *sim, uint32_t w)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    const struct aw_sim_settings *settings = &sim->settings;
+    struct aw__pod *pods = aw__pods(sim, w);
+    if (settings->in_place)
+        resize_in_place(sim, w);
+
+    uint32_t fresh = 0, old = 0, ready = 0;
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        if (!counts(&pods[i]))
+            continue;
+        if (pods[i].revision == workload->revision)
+            fresh++;
+        else
+            old++;
+        ready += pods[i].phase == AW__POD_READY;
+    }
+    const uint32_t want = workload->replicas;
+    uint32_t surge = (uint32_t)ceil(settings->surge * want);
+    uint32_t unavailable = (uint32_t)floor(settings->unavailable * want);
+    if (surge == 0 && unavailable == 0)
+        surge = 1; /* as the API insists, or a rollout would never move */
+    const uint32_t total_max = want + (old ? surge : 0);
+    const uint32_t ready_min = want > unavailable ? want - unavailable : 0;
+
+    while (fresh > want) {
+        struct aw__pod *pod = victim(sim, w, false);
+        ready -= pod->phase == AW__POD_READY;
+        drain(sim, w, pod);
+        fresh--;
+    }
+    while (old > 0) {
+        struct aw__pod *pod = victim(sim, w, true);
+        bool serves = pod->phase == AW__POD_READY;
+        /* Without a rollout to wait for, or beyond the wanted number, old pods go at once. */
+        if (serves && ready <= ready_min && fresh + old <= total_max)
+            break;
+        ready -= serves;
+        drain(sim, w, pod);
+        old--;
+    }
+    while (fresh < want && fresh + old < total_max && create(sim, w))
+        fresh++;
+    for (uint32_t i = 0; i < workload->place_end; i++)
+        if (pods[i].phase == AW__POD_PENDING)
+            place(sim, w, &pods[i]);
+}
+
+static double backoff_us(const struct aw_sim *sim, const struct aw__pod *pod)
+{
+    if (pod->crashes <= 1)
+        return 0; /* the first restart is immediate */
+    double delay = sim->settings.backoff_s * ldexp(1, (int)pod->crashes - 2);
+    return fmin(delay, sim->settings.backoff_max_s) * 1e6;
+}
+
+void aw__world_kill(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    const double now = sim->world->now_us;
+    if (now - pod->stable_since_us > BACKOFF_RESET_US)
+        pod->crashes = 0;
+    pod->oom_kills++;
+    pod->crashes++;
+    workload->oom_total++;
+    workload->step.oom_kills++;
+    bool draining = pod->phase == AW__POD_DRAINING;
+    pod->phase = AW__POD_BACKOFF;
+    pod->ready_change_us = now;
+    pod->until_us = now + backoff_us(sim, pod);
+    aw__reference_pod_changed(sim, w, pod);
+    if (draining)
+        remove_pod(sim, w, pod);
+    else
+        schedule(workload, pod->until_us);
+}
+
+void aw__world_drained(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
+{
+    remove_pod(sim, w, pod);
+    aw__world_reconcile(sim, w);
+}
+
+void aw__world_fire(struct aw_sim *sim, uint32_t w)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    struct aw__pod *pods = aw__pods(sim, w);
+    const double now = sim->world->now_us;
+    workload->next_event_us = AW__NEVER_US;
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        struct aw__pod *pod = &pods[i];
+        switch (pod->phase) {
+        case AW__POD_STARTING:
+            if (pod->ready_us <= now) {
+                pod->phase = AW__POD_READY;
+                pod->ready_change_us = pod->stable_since_us = now;
+                pod->backlog = 0;
+                aw__reference_pod_changed(sim, w, pod);
+            } else {
+                schedule(workload, pod->ready_us);
+            }
+            break;
+        case AW__POD_BACKOFF:
+            if (pod->until_us <= now) {
+                pod->restarts++;
+                workload->restarts_total++;
+                workload->step.restarts++;
+                start(sim, w, pod, 0);
+            } else {
+                schedule(workload, pod->until_us);
+            }
+            break;
+        case AW__POD_DRAINING:
+        case AW__POD_LOST:
+            if (pod->until_us <= now)
+                remove_pod(sim, w, pod);
+            else
+                schedule(workload, pod->until_us);
+            break;
+        case AW__POD_NONE:
+        case AW__POD_PENDING:
+        case AW__POD_READY:
+            break;
+        }
+    }
+    aw__world_reconcile(sim, w);
+}
+
+void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us)
+{
+    const double now = sim->world->now_us;
+    sim->node[node].down_until_us = until_us;
+    for (uint32_t w = 0; w < sim->workload_count; w++) {
+        struct aw__pod *pods = aw__pods(sim, w);
+        for (uint32_t i = 0; i < sim->workload[w].place_end; i++) {
+            struct aw__pod *pod = &pods[i];
+            if (pod->node != node || pod->phase == AW__POD_NONE || pod->phase == AW__POD_LOST)
+                continue;
+            pod->phase = AW__POD_LOST;
+            pod->ready_change_us = now;
+            pod->until_us = now + NODE_GRACE_US;
+            schedule(&sim->workload[w], pod->until_us);
+            aw__reference_pod_changed(sim, w, pod);
+        }
+    }
+}
+
+double aw__pod_memory_mib(const struct aw__workload *workload, const struct aw__pod *pod,
+                          double in_flight)
+{
+    return (workload->demand.memory_base_mib + workload->disturbance.memory_leak_mib) *
+               pod->memory_noise +
+           workload->demand.memory_flight_mib * in_flight;
+}
+
+void aw__workload_demand(struct aw_sim *sim, uint32_t w)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    const struct aw_sim_disturbance *d = &workload->disturbance;
+    aw_app_demand(&sim->profile[w].app, d->payload, d->families, &workload->demand);
+    workload->demand.cpu_ms *= d->cpu_slowdown;
+    workload->demand.io_ms *= d->io_slowdown;
+}
+
+void aw__workload_reset(struct aw_sim *sim, uint32_t w)
+{
+    const struct aw__profile *profile = &sim->profile[w];
+    struct aw__workload *workload = &sim->workload[w];
+    struct aw__pod *pods = aw__pods(sim, w);
+    for (uint32_t i = 0; i < profile->pods_max; i++)
+        if (pods[i].phase != AW__POD_NONE) {
+            node_take(sim, &pods[i], -1);
+            pods[i].phase = AW__POD_NONE;
+            aw__reference_pod_changed(sim, w, &pods[i]);
+        }
+    double offset = workload->load_offset_us;
+    *workload = (struct aw__workload){
+        .replicas = profile->replicas,
+        .cores = profile->cores,
+        .memory_mib = profile->memory_mib,
+        .next_event_us = AW__NEVER_US,
+        .load_offset_us = offset,
+        .disturbance = aw_sim_undisturbed,
+    };
+    aw_rng_init(&workload->rng, sim->seed, 1 + (uint64_t)w);
+    aw__workload_demand(sim, w);
+    aw__world_reconcile(sim, w);
+    /* An episode begins in the middle of a life: what found a node is ready. */
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        if (pods[i].phase != AW__POD_STARTING)
+            continue;
+        pods[i].started_us = sim->world->now_us - BACKOFF_RESET_US;
+        pods[i].ready_us = pods[i].stable_since_us = pods[i].ready_change_us = pods[i].started_us;
+        pods[i].phase = AW__POD_READY;
+        aw__reference_pod_changed(sim, w, &pods[i]);
+    }
+    workload->next_event_us = AW__NEVER_US;
+}
+
+void aw__world_reset(struct aw_sim *sim, uint64_t seed)
+{
+    sim->seed = seed;
+    *sim->world = (struct aw__world){.metrics_down_until_us = -AW__NEVER_US,
+                                     .api_down_until_us = -AW__NEVER_US};
+    aw_rng_init(&sim->world->rng, seed, 0);
+    for (uint32_t n = 0; n < sim->settings.node_count; n++)
+        sim->node[n] = (struct aw__node){.cores = sim->settings.node_cores,
+                                         .memory_mib = sim->settings.node_memory_gib * 1024,
+                                         .down_until_us = -AW__NEVER_US};
+    for (uint32_t i = 0; i < sim->pods_used; i++)
+        sim->pod[i] = (struct aw__pod){.phase = AW__POD_NONE};
+    for (size_t i = 0; i < (size_t)sim->settings.node_count * sim->workloads_max; i++)
+        sim->image[i] = 0;
+    aw__reference_reset(sim);
+    for (uint32_t w = 0; w < sim->workload_count; w++)
+        aw__workload_reset(sim, w);
+}
