@@ -80,7 +80,8 @@ static void set_pod_state(struct aw__case *c, const struct aw_node *node, struct
     } else if (strcmp(state, "pending") == 0) {
         pod->phase = AW_HPA_PENDING;
         pod->ready = AW_HPA_READY_ABSENT;
-    } else if (strcmp(state, "deleted") == 0) {
+    } else if (strcmp(state, "deleted") == 0 || strcmp(state, "deleting") == 0 ||
+               strcmp(state, "deletion") == 0 || strcmp(state, "terminating") == 0) {
         pod->deleted = true;
     } else if (!c->err && strcmp(state, "ready") != 0) {
         aw__case_fail(c, node,

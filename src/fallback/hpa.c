@@ -44,6 +44,27 @@ void aw_hpa_spec_defaults(struct aw_hpa_spec *spec, int32_t replicas_max)
     };
 }
 
+enum aw_err aw_hpa_controller_check(const struct aw_hpa_controller *controller,
+                                    struct aw_diag *diag)
+{
+    const struct {
+        const char *key;
+        int64_t us;
+    } times[] = {
+        {"downscale-stabilization", controller->downscale_stabilization_us},
+        {"cpu-initialization-period", controller->cpu_initialization_us},
+        {"initial-readiness-delay", controller->initial_readiness_us},
+    };
+    if (!isfinite(controller->tolerance) || controller->tolerance < 0)
+        return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "tolerance",
+                          "expected 0 or more, found %g", controller->tolerance);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (times[i].us < 0 || times[i].us > AW_HPA_TIME_US_MAX)
+            return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, times[i].key,
+                              "expected 0 or more, found %" PRId64 " us", times[i].us);
+    return AW_OK;
+}
+
 static enum aw_err check_metric(const struct aw_hpa_metric *metric, uint32_t index,
                                 struct aw_diag *diag)
 {

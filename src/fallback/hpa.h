@@ -1,8 +1,8 @@
 /*
  * hpa.h - the Kubernetes Horizontal Pod Autoscaler (autoscaling/v2) as a function of a snapshot.
  *
- * Call order: aw_hpa_controller_defaults and aw_hpa_spec_defaults, fill in, aw_hpa_spec_check once;
- *             then every sync period aw_hpa_decide and, when the new count was really written to
+ * Call order: aw_hpa_controller_defaults and aw_hpa_spec_defaults, fill in, check both once; then
+ *             every sync period aw_hpa_decide and, when the new count was really written to
  *             the target, aw_hpa_applied.
  * Memory:     nothing is allocated. The caller owns every struct and array; the state holds no
  *             pointers and may be saved and restored as bytes (aw_hpa_state_valid checks them).
@@ -273,6 +273,9 @@ struct aw_hpa_state {
 
 /* The defaults of kube-controller-manager: 10 %, 300 s, 300 s, 30 s. */
 void aw_hpa_controller_defaults(struct aw_hpa_controller *controller);
+/* AW_ERR_CONFIG: a tolerance or a time that is negative or not finite. */
+AW_NODISCARD enum aw_err aw_hpa_controller_check(const struct aw_hpa_controller *controller,
+                                                 struct aw_diag *diag);
 /* One replica at least, `replicas_max` at most, CPU at 80 % of the request, no behavior, and the
  * rules that upstream fills in where a behavior is present but silent. */
 void aw_hpa_spec_defaults(struct aw_hpa_spec *spec, int32_t replicas_max);

@@ -110,6 +110,24 @@ enum aw_err aw_vpa_config_check(const struct aw_vpa_config *config, struct aw_di
     return AW_OK;
 }
 
+enum aw_err aw_vpa_policy_check(const struct aw_vpa_policy *policy, struct aw_diag *diag)
+{
+    for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++) {
+        const char *name = aw_vpa_resource_name((enum aw_vpa_resource)r);
+        int64_t min = policy->min_allowed[r], max = policy->max_allowed[r];
+        if (min < 0 || max < 0)
+            return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, name,
+                              "expected minAllowed and maxAllowed of 0 or more, found %" PRId64
+                              " and %" PRId64,
+                              min, max);
+        if (max > 0 && min > max)
+            return aw_fail_at(
+                diag, AW_ERR_CONFIG, NULL, 0, 0, name,
+                "expected minAllowed of at most maxAllowed %" PRId64 ", found %" PRId64, max, min);
+    }
+    return AW_OK;
+}
+
 void aw_vpa_aggregate_init(struct aw_vpa_aggregate *aggregate, const struct aw_vpa_config *config,
                            int64_t now_us)
 {

@@ -105,6 +105,11 @@ void aw_vpa_config_init(struct aw_vpa_config *config);
 AW_NODISCARD enum aw_err aw_vpa_config_check(const struct aw_vpa_config *config,
                                              struct aw_diag *diag);
 
+/* AW_ERR_CONFIG: negative amounts, or a minimum above its maximum. (Upstream takes such a pair, and
+ * the maximum has the last word.) */
+AW_NODISCARD enum aw_err aw_vpa_policy_check(const struct aw_vpa_policy *policy,
+                                             struct aw_diag *diag);
+
 void aw_vpa_aggregate_init(struct aw_vpa_aggregate *aggregate, const struct aw_vpa_config *config,
                            int64_t now_us);
 /* Takes one sample of usage in; false and nothing changed when it is negative, CPU not newer, or

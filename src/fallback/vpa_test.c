@@ -128,6 +128,12 @@ static void the_maximum_of_a_policy_has_the_last_word(void **state)
     aw_vpa_aggregate_init(&aggregate, &config, START_US);
     aw_vpa_add(&config, &aggregate, &container, AW_VPA_CPU, 1000, START_US);
     struct aw_vpa_policy policy = {.min_allowed = {3000}, .max_allowed = {2000}};
+    struct aw_diag diag;
+    assert_int_equal(aw_vpa_policy_check(&policy, &diag), AW_ERR_CONFIG);
+    assert_string_equal(diag.text, "expected minAllowed of at most maxAllowed 2000, found 3000");
+    assert_ok(aw_vpa_policy_check(&(struct aw_vpa_policy){.min_allowed = {3000}}, NULL));
+    assert_int_equal(aw_vpa_policy_check(&(struct aw_vpa_policy){.max_allowed = {-1}}, NULL),
+                     AW_ERR_CONFIG);
     assert_ok(aw_vpa_recommend(&config, &aggregate, 1, &policy, &wanted));
     assert_int_equal(wanted.target[AW_VPA_CPU], 2000);
     assert_true(wanted.uncapped_target[AW_VPA_CPU] > 1000 &&

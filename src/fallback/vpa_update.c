@@ -20,6 +20,23 @@ void aw_vpa_updater_init(struct aw_vpa_updater *updater)
     };
 }
 
+enum aw_err aw_vpa_updater_check(const struct aw_vpa_updater *updater, struct aw_diag *diag)
+{
+    if (!(updater->eviction_tolerance >= 0 && updater->eviction_tolerance <= 1))
+        return aw_fail(diag, AW_ERR_CONFIG, "expected an eviction tolerance of 0 to 1, found %g",
+                       updater->eviction_tolerance);
+    if (!(updater->change_min >= 0 && isfinite(updater->change_min)))
+        return aw_fail(diag, AW_ERR_CONFIG, "expected a smallest change of 0 or more, found %g",
+                       updater->change_min);
+    if (updater->lifetime_us < 0 || updater->quick_oom_us < 0 || updater->deferred_us < 0 ||
+        updater->in_progress_us < 0 || updater->lifetime_us > AW_HISTOGRAM_TIME_US_MAX)
+        return aw_fail(diag, AW_ERR_CONFIG, "expected times of 0 or more");
+    if (updater->requirement_count > AW_VPA_REQUIREMENTS_MAX)
+        return aw_fail(diag, AW_ERR_CONFIG, "expected at most %u requirements, found %u",
+                       AW_VPA_REQUIREMENTS_MAX, updater->requirement_count);
+    return AW_OK;
+}
+
 struct aw_vpa_priority aw_vpa_pod_priority(const struct aw_vpa_pod *pod)
 {
     struct aw_vpa_priority priority = {0};

@@ -1,8 +1,8 @@
 /*
  * vpa_update.h - the updater of the VPA: which pods are worth disturbing, and how, and how many.
  *
- * Call order: aw_vpa_update_plan once per loop and group of pods; the parts it is made of can be
- *             called alone. Then the caller does what the plan says, first come first.
+ * Call order: aw_vpa_updater_init, fill in, check; then aw_vpa_update_plan once per loop and group.
+ *             The parts it is made of can be called alone. The caller does what the plan says.
  * Memory:     nothing is allocated; the caller owns all arrays.
  * Threads:    pure functions of their arguments.
  *
@@ -125,6 +125,10 @@ struct aw_vpa_step {
 
 /* The defaults of vpa-updater, in mode Recreate. */
 void aw_vpa_updater_init(struct aw_vpa_updater *updater);
+
+/* AW_ERR_CONFIG: a tolerance outside 0 to 1, a negative threshold, too many requirements. */
+AW_NODISCARD enum aw_err aw_vpa_updater_check(const struct aw_vpa_updater *updater,
+                                              struct aw_diag *diag);
 
 struct aw_vpa_priority aw_vpa_pod_priority(const struct aw_vpa_pod *pod);
 enum aw_vpa_verdict aw_vpa_pod_verdict(const struct aw_vpa_updater *updater,

@@ -328,6 +328,29 @@ static void modes_that_touch_nothing_plan_nothing(void **state)
     assert_int_equal(steps[1].action, AW_VPA_NOTHING);
 }
 
+static void impossible_settings_are_refused(void **state)
+{
+    (void)state;
+    struct aw_vpa_updater good, bad;
+    aw_vpa_updater_init(&good);
+    assert_ok(aw_vpa_updater_check(&good, NULL));
+    static const double tolerances[] = {-0.1, 1.1, 0.0 / 0.0, 1.0 / 0.0};
+    for (size_t i = 0; i < sizeof tolerances / sizeof *tolerances; i++) {
+        bad = good;
+        bad.eviction_tolerance = tolerances[i];
+        assert_int_equal(aw_vpa_updater_check(&bad, NULL), AW_ERR_CONFIG);
+    }
+    bad = good;
+    bad.change_min = -1;
+    assert_int_equal(aw_vpa_updater_check(&bad, NULL), AW_ERR_CONFIG);
+    bad = good;
+    bad.lifetime_us = -1;
+    assert_int_equal(aw_vpa_updater_check(&bad, NULL), AW_ERR_CONFIG);
+    bad = good;
+    bad.requirement_count = AW_VPA_REQUIREMENTS_MAX + 1;
+    assert_int_equal(aw_vpa_updater_check(&bad, NULL), AW_ERR_CONFIG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +360,7 @@ int main(void)
         cmocka_unit_test(half_of_a_group_stays),
         cmocka_unit_test(a_mode_decides_between_evicting_resizing_and_waiting),
         cmocka_unit_test(a_plan_serves_the_hungry_first_and_keeps_its_budget),
+        cmocka_unit_test(impossible_settings_are_refused),
         cmocka_unit_test(modes_that_touch_nothing_plan_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
