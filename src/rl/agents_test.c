@@ -466,6 +466,29 @@ static void files_of_others_are_refused_with_a_reason_and_change_nothing(void **
     for_every_learner(refuse_body);
 }
 
+static void deep_body(const struct subject *subject, const char *dir)
+{
+    struct subject deep = *subject;
+    const struct aw_conf_field *fields = subject->factory->fields;
+    for (const struct aw_conf_field *field = fields; field->key; field++)
+        if (field->type == AW_CONF_U32_LIST)
+            assert_ok(aw_conf_set(fields, deep.settings, field->key, "4,4,4,4,4,4,4", NULL));
+    struct toy toy;
+    struct aw_agent agent;
+    toy_init(&toy, 1);
+    subject_make(&deep, 5, NULL, &agent);
+    toy_run(&toy, &agent, subject->act_dim, 40);
+    assert_ok(agent.ops->save(agent.self, dir, true, NULL));
+    assert_ok(agent.ops->load(agent.self, dir, true, NULL));
+    aw_agent_free(&agent);
+}
+
+static void the_deepest_networks_are_saved_too(void **state)
+{
+    (void)state;
+    for_every_learner(deep_body);
+}
+
 static void a_learner_that_cannot_take_the_actions_says_so(void **state)
 {
     (void)state;
@@ -539,6 +562,7 @@ int main(void)
         cmocka_unit_test(acting_without_exploration_is_a_function_of_the_observation),
         cmocka_unit_test(a_saved_model_acts_alike_and_says_how_it_was_made),
         cmocka_unit_test(files_of_others_are_refused_with_a_reason_and_change_nothing),
+        cmocka_unit_test(the_deepest_networks_are_saved_too),
         cmocka_unit_test(a_learner_that_cannot_take_the_actions_says_so),
         cmocka_unit_test(every_preset_of_every_learner_makes_one),
         cmocka_unit_test(names_are_found_and_misspelt_ones_are_helped),

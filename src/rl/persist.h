@@ -24,7 +24,7 @@
 #include "base/rng.h"
 #include "nn/safetensors.h"
 
-#define AW_PERSIST_PARTS_MAX 160u
+#define AW_PERSIST_PARTS_MAX 512u  /* BCQ with its deepest networks has 301 */
 #define AW_PERSIST_NAME_MAX  96u   /* bytes, with the NUL */
 #define AW_PERSIST_PATH_MAX  4096u /* bytes of DIR and the file's name, with the NUL */
 
