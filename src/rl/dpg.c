@@ -61,6 +61,7 @@ static void declare(struct dpg *dpg)
         widths[count++] = set->hidden.value[i];
     widths[count++] = A;
     aw_mlp_declare(&dpg->actor_net, &dpg->actor, "actor", widths, count, AW_ACT_RELU, AW_ACT_NONE);
+    AW_ASSERT(dpg->critic_count >= 1 && dpg->critic_count <= AW_DPG_CRITICS_MAX);
     static const char *const twin[AW_DPG_CRITICS_MAX] = {"critic1", "critic2"};
     for (uint32_t k = 0; k < dpg->critic_count; k++)
         aw__qnet_declare(&dpg->critic_net[k], &dpg->critic,
