@@ -15,27 +15,48 @@
 #define RUNTIME_MEMORY_MIB 48.0 /* an interpreter or runtime with nothing loaded */
 #define RUNTIME_COLD_MS    700.0
 #define SCALE_SPREAD       2.5 /* a segment's appetite is its kind's times log-uniform 1/2.5 .. 2.5 */
+#define HELD_SPREAD        1.5 /* the same for what a replica holds, and for its cold start */
 #define UNLOADED_SAMPLES   8192u
+#define FIGURE_DIGITS      4 /* of a drawn appetite: its YAML is short, and reads back exactly */
 
+/* Two lines each: what a request costs at payload 1 (milliseconds, MiB, KiB), then how that grows
+ * and what a replica is like. */
 /* clang-format off */
 static const struct aw_segment builtin[AW_SEGMENT_BUILTIN_COUNT] = {
-/*   name              family             cpu   cv    io    cv   base flight  read write  send  exponents: cpu io mem bytes  par thr  cold */
-    {"float_ops",      AW_PAYLOAD_FLOAT,   24, 0.10,  0.0, 0.0,    6,  0.5,    0,    0,    2,   1.00, 0.0, 0.0, 0.0,         1,  0,   150},
-    {"matrix_multiply",AW_PAYLOAD_MODEL,   15, 0.10,  0.0, 0.0,   36,  3.0,    0,    0,    4,   0.45, 0.0, 0.4, 0.0,         2,  0,   400},
-    {"image_resize",   AW_PAYLOAD_IMAGE,   11, 0.35,  1.0, 0.5,   28,  6.0,   40,    0,   20,   0.40, 0.2, 0.5, 0.6,         1,  0,   500},
-    {"image_rotate",   AW_PAYLOAD_IMAGE,    9, 0.30,  1.0, 0.5,   28,  5.0,   40,    0,   40,   0.40, 0.2, 0.5, 0.6,         1,  0,   500},
-    {"image_compress", AW_PAYLOAD_IMAGE,   20, 0.40,  1.0, 0.5,   32,  7.0,   40,    0,   15,   0.45, 0.2, 0.5, 0.6,         1,  0,   500},
-    {"json_to_yaml",   AW_PAYLOAD_TEXT,     5, 0.50,  0.0, 0.0,   12,  1.0,    0,    0,    3,   0.55, 0.0, 0.3, 0.9,         1,  0,   250},
-    {"gzip",           AW_PAYLOAD_FILE,    16, 0.30,  2.0, 0.6,    8,  1.5,  256,    0,   90,   0.80, 0.5, 0.3, 1.0,         1,  0,   150},
-    {"gunzip",         AW_PAYLOAD_FILE,     6, 0.30,  2.0, 0.6,    8,  1.5,   90,    0,  256,   0.80, 0.5, 0.3, 1.0,         1,  0,   150},
-    {"web_serving",    AW_PAYLOAD_NONE,     3, 0.70,  4.0, 0.9,   40,  0.8,    4,    1,   24,   0.00, 0.0, 0.0, 0.0,         1, 32,   900},
-    {"ml_inference",   AW_PAYLOAD_MODEL,   70, 0.12,  0.0, 0.0,  380, 14.0,    0,    0,    6,   0.40, 0.0, 0.3, 0.0,         4,  8,  7000},
-    {"file_read",      AW_PAYLOAD_FILE,   2.0, 0.40,  6.0, 0.8,    4,  0.6,  256,    0,    0,   0.50, 0.7, 0.5, 1.0,         1,  0,   100},
-    {"file_write",     AW_PAYLOAD_FILE,   2.5, 0.40, 10.0, 0.9,    4,  0.6,    0,  256,    0,   0.50, 0.7, 0.5, 1.0,         1,  0,   100},
-    {"object_read",    AW_PAYLOAD_FILE,   4.0, 0.40, 28.0, 0.6,   22,  1.2,    0,    0,    2,   0.45, 0.4, 0.5, 1.0,         1, 64,   600},
-    {"object_write",   AW_PAYLOAD_FILE,   4.5, 0.40, 42.0, 0.7,   22,  1.2,    0,    0,  256,   0.45, 0.4, 0.5, 1.0,         1, 64,   600},
-    {"object_stream",  AW_PAYLOAD_FILE,   7.0, 0.40, 65.0, 0.5,   22,  4.0,    0,    0,  256,   0.50, 0.6, 0.6, 1.0,         1, 64,   600},
-    {"table_scan",     AW_PAYLOAD_TABLE,  7.0, 0.50, 18.0, 0.7,   30,  1.5,   64,    0,   16,   0.40, 0.4, 0.4, 0.6,         1, 16,   800},
+/*    name               family             cpu    cv    io   cv   base flight  read write  send
+ *                                          exponents: cpu   io  mem  bytes  cores threads  cold */
+    {"float_ops",       AW_PAYLOAD_FLOAT,     24, 0.10,  0.0, 0.0,     6,  0.5,     0,    0,    2,
+                                                      1.00,  0.0,  0.0,  0.0,     1,    0,    150},
+    {"matrix_multiply", AW_PAYLOAD_MODEL,     15, 0.10,  0.0, 0.0,    36,  3.0,     0,    0,    4,
+                                                      0.45,  0.0,  0.4,  0.0,     2,    0,    400},
+    {"image_resize",    AW_PAYLOAD_IMAGE,     11, 0.35,  1.0, 0.5,    28,  6.0,    40,    0,   20,
+                                                      0.40,  0.2,  0.5,  0.6,     1,    0,    500},
+    {"image_rotate",    AW_PAYLOAD_IMAGE,      9, 0.30,  1.0, 0.5,    28,  5.0,    40,    0,   40,
+                                                      0.40,  0.2,  0.5,  0.6,     1,    0,    500},
+    {"image_compress",  AW_PAYLOAD_IMAGE,     20, 0.40,  1.0, 0.5,    32,  7.0,    40,    0,   15,
+                                                      0.45,  0.2,  0.5,  0.6,     1,    0,    500},
+    {"json_to_yaml",    AW_PAYLOAD_TEXT,       5, 0.50,  0.0, 0.0,    12,  1.0,     0,    0,    3,
+                                                      0.55,  0.0,  0.3,  0.9,     1,    0,    250},
+    {"gzip",            AW_PAYLOAD_FILE,      16, 0.30,  2.0, 0.6,     8,  1.5,   256,    0,   90,
+                                                      0.80,  0.5,  0.3,  1.0,     1,    0,    150},
+    {"gunzip",          AW_PAYLOAD_FILE,       6, 0.30,  2.0, 0.6,     8,  1.5,    90,    0,  256,
+                                                      0.80,  0.5,  0.3,  1.0,     1,    0,    150},
+    {"web_serving",     AW_PAYLOAD_NONE,       3, 0.70,  4.0, 0.9,    40,  0.8,     4,    1,   24,
+                                                      0.00,  0.0,  0.0,  0.0,     1,   32,    900},
+    {"ml_inference",    AW_PAYLOAD_MODEL,     70, 0.12,  0.0, 0.0,   380, 14.0,     0,    0,    6,
+                                                      0.40,  0.0,  0.3,  0.0,     4,    8,   7000},
+    {"file_read",       AW_PAYLOAD_FILE,     2.0, 0.40,  6.0, 0.8,     4,  0.6,   256,    0,    0,
+                                                      0.50,  0.7,  0.5,  1.0,     1,    0,    100},
+    {"file_write",      AW_PAYLOAD_FILE,     2.5, 0.40, 10.0, 0.9,     4,  0.6,     0,  256,    0,
+                                                      0.50,  0.7,  0.5,  1.0,     1,    0,    100},
+    {"object_read",     AW_PAYLOAD_FILE,     4.0, 0.40, 28.0, 0.6,    22,  1.2,     0,    0,    2,
+                                                      0.45,  0.4,  0.5,  1.0,     1,   64,    600},
+    {"object_write",    AW_PAYLOAD_FILE,     4.5, 0.40, 42.0, 0.7,    22,  1.2,     0,    0,  256,
+                                                      0.45,  0.4,  0.5,  1.0,     1,   64,    600},
+    {"object_stream",   AW_PAYLOAD_FILE,     7.0, 0.40, 65.0, 0.5,    22,  4.0,     0,    0,  256,
+                                                      0.50,  0.6,  0.6,  1.0,     1,   64,    600},
+    {"table_scan",      AW_PAYLOAD_TABLE,    7.0, 0.50, 18.0, 0.7,    30,  1.5,    64,    0,   16,
+                                                      0.40,  0.4,  0.4,  0.6,     1,   16,    800},
 };
 /* clang-format on */
 
@@ -44,9 +65,23 @@ const struct aw_segment *aw_segment_builtin(void)
     return builtin;
 }
 
-static double log_uniform(struct aw_rng *rng, double factor)
+/* The double nearest to the decimal of FIGURE_DIGITS digits: a whole number over a power of ten is
+ * rounded once, so printing it gives those digits and no more. */
+static double figure(double value)
 {
-    return exp(aw_rng_uniform(rng, -log(factor), log(factor)));
+    if (!(value > 0))
+        return value;
+    int digits_after = FIGURE_DIGITS - 1 - (int)floor(log10(value));
+    double scale = 1;
+    for (int i = abs(digits_after); i > 0; i--)
+        scale *= 10;
+    return digits_after > 0 ? round(value * scale) / scale : round(value / scale) * scale;
+}
+
+/* Scales one figure of a kind log-uniformly between 1/spread and spread. */
+static void draw(double *value, struct aw_rng *rng, double spread)
+{
+    *value = figure(*value * exp(aw_rng_uniform(rng, -log(spread), log(spread))));
 }
 
 void aw_app_generate(uint64_t seed, uint32_t index, const struct aw_segment *kinds,
@@ -61,11 +96,11 @@ void aw_app_generate(uint64_t seed, uint32_t index, const struct aw_segment *kin
     for (uint32_t i = 0; i < app.segment_count; i++) {
         struct aw_segment *segment = &app.segment[i];
         *segment = kinds[aw_rng_below(&rng, kind_count)];
-        segment->cpu_ms *= log_uniform(&rng, SCALE_SPREAD);
-        segment->io_ms *= log_uniform(&rng, SCALE_SPREAD);
-        segment->memory_flight_mib *= log_uniform(&rng, SCALE_SPREAD);
-        segment->memory_base_mib *= log_uniform(&rng, 1.5);
-        segment->cold_start_ms *= log_uniform(&rng, 1.5);
+        draw(&segment->cpu_ms, &rng, SCALE_SPREAD);
+        draw(&segment->io_ms, &rng, SCALE_SPREAD);
+        draw(&segment->memory_flight_mib, &rng, SCALE_SPREAD);
+        draw(&segment->memory_base_mib, &rng, HELD_SPREAD);
+        draw(&segment->cold_start_ms, &rng, HELD_SPREAD);
     }
     *ret_app = app;
 }
