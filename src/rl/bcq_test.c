@@ -38,7 +38,7 @@ static void join(const double *s, const double *tail, uint32_t count, double *x)
 
 static double value(const struct twin_net *critic, const double *s, const double *a)
 {
-    double x[TWIN_WIDTH_MAX], q;
+    double x[TWIN_WIDTH_MAX] = {0}, q = 0;
     join(s, a, TWIN_A, x);
     twin_forward(critic, x, false, &q);
     return q;
@@ -46,7 +46,7 @@ static double value(const struct twin_net *critic, const double *s, const double
 
 static void decode(const struct twin_net *decoder, const double *s, const double *z, double *a)
 {
-    double x[TWIN_WIDTH_MAX];
+    double x[TWIN_WIDTH_MAX] = {0};
     join(s, z, L, x);
     twin_forward(decoder, x, false, a);
     for (uint32_t j = 0; j < TWIN_A; j++)
@@ -55,7 +55,7 @@ static void decode(const struct twin_net *decoder, const double *s, const double
 
 static void perturb(const struct twin_net *net, const double *s, double *a)
 {
-    double x[TWIN_WIDTH_MAX], push[TWIN_WIDTH_MAX];
+    double x[TWIN_WIDTH_MAX] = {0}, push[TWIN_WIDTH_MAX] = {0};
     join(s, a, TWIN_A, x);
     twin_forward(net, x, false, push);
     for (uint32_t j = 0; j < TWIN_A; j++)
@@ -67,7 +67,7 @@ static double vae_loss(void *ctx)
     const struct twin *twin = ctx;
     double reconstruction = 0, divergence = 0;
     for (uint32_t b = 0; b < B; b++) {
-        double x[TWIN_WIDTH_MAX], code[TWIN_WIDTH_MAX], z[L], a[TWIN_WIDTH_MAX];
+        double x[TWIN_WIDTH_MAX] = {0}, code[TWIN_WIDTH_MAX] = {0}, z[L], a[TWIN_WIDTH_MAX] = {0};
         join(twin->batch.obs[b], twin->batch.act[b], TWIN_A, x);
         twin_forward(&twin->encoder, x, false, code);
         for (uint32_t l = 0; l < L; l++) {
@@ -101,7 +101,7 @@ static double actor_loss(void *ctx)
     const struct twin *twin = ctx;
     double sum = 0;
     for (uint32_t b = 0; b < B; b++) {
-        double z[L], a[TWIN_WIDTH_MAX];
+        double z[L], a[TWIN_WIDTH_MAX] = {0};
         for (uint32_t l = 0; l < L; l++)
             z[l] = (double)twin->actor_z[b * L + l];
         decode(&twin->decoder, twin->batch.obs[b], z, a);
@@ -123,7 +123,7 @@ static void targets(struct twin *twin)
     for (uint32_t b = 0; b < B; b++) {
         double best = -INFINITY;
         for (uint32_t i = 0; i < SAMPLES; i++) {
-            double z[L], a[TWIN_WIDTH_MAX];
+            double z[L], a[TWIN_WIDTH_MAX] = {0};
             for (uint32_t l = 0; l < L; l++)
                 z[l] = (double)twin->next_z[(b * SAMPLES + i) * L + l];
             decode(&twin->decoder, twin->batch.next_obs[b], z, a);
@@ -204,7 +204,7 @@ static void acting_takes_the_best_of_the_candidates(void **state)
         for (uint32_t i = 0; i < TWIN_S; i++)
             s[i] = (double)obs[i];
         for (uint32_t n = 0; n < CANDIDATES; n++) {
-            double z[L], a[TWIN_WIDTH_MAX];
+            double z[L], a[TWIN_WIDTH_MAX] = {0};
             for (uint32_t l = 0; l < L; l++)
                 z[l] = (double)latents[n * L + l];
             decode(&twin.decoder, s, z, a);

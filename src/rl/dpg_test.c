@@ -21,7 +21,7 @@ struct twin {
 static double value(const struct twin *twin, const struct twin_net *state,
                     const struct twin_net *head, const double *s, const double *a)
 {
-    double x[TWIN_WIDTH_MAX], q;
+    double x[TWIN_WIDTH_MAX] = {0}, q = 0;
     uint32_t n = 0;
     if (twin->late) {
         twin_forward(state, s, true, x);
@@ -54,7 +54,7 @@ static double actor_loss(void *ctx)
     struct twin *twin = ctx;
     double sum = 0;
     for (uint32_t b = 0; b < B; b++) {
-        double z[TWIN_WIDTH_MAX], a[TWIN_A];
+        double z[TWIN_WIDTH_MAX] = {0}, a[TWIN_A];
         twin_forward(&twin->actor, twin->batch.obs[b], false, z);
         for (uint32_t j = 0; j < TWIN_A; j++) {
             a[j] = tanh(z[j]);
@@ -69,7 +69,7 @@ static void load_critics(struct twin *twin, const struct twin_save *save, const 
                          struct twin_net *state, struct twin_net *head)
 {
     static const char *const twin_names[] = {"critic1", "critic2"};
-    for (uint32_t k = 0; k < twin->critic_count; k++) {
+    for (uint32_t k = 0; k < twin->critic_count && k < 2; k++) {
         char name[64];
         const char *base = twin->critic_count == 1 ? "critic" : twin_names[k];
         snprintf(name, sizeof name, "%s%s%s", prefix, base, twin->late ? ".head" : "");
@@ -86,7 +86,7 @@ static void targets(struct twin *twin, struct aw_rng *rng, double gamma, double 
     if (twin->critic_count == 2)
         aw_rng_fill_normal(rng, noise, B * TWIN_A);
     for (uint32_t b = 0; b < B; b++) {
-        double z[TWIN_WIDTH_MAX], a[TWIN_A], low = INFINITY;
+        double z[TWIN_WIDTH_MAX] = {0}, a[TWIN_A], low = INFINITY;
         twin_forward(&twin->target_actor, twin->batch.next_obs[b], false, z);
         for (uint32_t j = 0; j < TWIN_A; j++)
             a[j] = twin_clip(tanh(z[j]) + twin_clip(0.2 * (double)noise[b * TWIN_A + j], 0.25), 1);

@@ -14,7 +14,7 @@ static double loss(const struct aw_qnet *net, const float *theta, const double *
 {
     double sum = 0;
     for (uint32_t b = 0; b < ROWS; b++) {
-        double x[16], y[16];
+        double x[16] = {0}, y[16] = {0};
         uint32_t n = 0;
         const double *row = sa + b * (S + A);
         if (net->late) {

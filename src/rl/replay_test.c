@@ -46,10 +46,10 @@ static void a_sample_returns_whole_transitions_and_nothing_overwritten(void **st
             uint32_t i = (uint32_t)-reward[b];
             assert_true(i >= PUSHED - CAPACITY && i < PUSHED);
             seen[i] = true;
-            float want_obs[S], want_act[A], want_next[S];
-            transition(i, want_obs, want_act, want_next);
+            float want_obs[S], want_act[A], want_next_obs[S];
+            transition(i, want_obs, want_act, want_next_obs);
             assert_memory_equal(obs + b * S, want_obs, sizeof want_obs);
-            assert_memory_equal(next_obs + b * S, want_next, sizeof want_next);
+            assert_memory_equal(next_obs + b * S, want_next_obs, sizeof want_next_obs);
             assert_memory_equal(act + b * A, want_act, sizeof want_act);
             assert_memory_equal(obs_act + b * (S + A), want_obs, sizeof want_obs);
             assert_memory_equal(obs_act + b * (S + A) + S, want_act, sizeof want_act);

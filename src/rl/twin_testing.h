@@ -121,7 +121,7 @@ static inline void twin_net_load(struct twin_net *net, const struct twin_save *s
 static inline void twin_forward(const struct twin_net *net, const double *x, bool relu_last,
                                 double *y)
 {
-    double h[2][TWIN_WIDTH_MAX];
+    double h[2][TWIN_WIDTH_MAX] = {{0}};
     assert_true(net->layer_count > 0);
     for (uint32_t l = 0; l < net->layer_count; l++) {
         const struct twin_layer *layer = &net->layer[l];

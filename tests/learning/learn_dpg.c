@@ -63,10 +63,11 @@ static void td3_swings_the_pendulum_up(void **state)
 
 static int full(void)
 {
-    static const struct aw_agent_factory *const learners[] = {&aw_ddpg_factory, &aw_td3_factory};
+    static const struct aw_agent_factory *const learners[] = {&aw_ddpg_factory, &aw_td3_factory,
+                                                              NULL};
     int missed = 0;
     printf("%-8s %4s %10s %10s\n", "learner", "seed", "return", "seconds");
-    for (size_t i = 0; i < sizeof learners / sizeof *learners; i++) {
+    for (size_t i = 0; learners[i]; i++) {
         double sum = 0;
         for (uint64_t seed = 0; seed < SEEDS; seed++) {
             double seconds, mean = run(learners[i], "pendulum-v1", 20000, 100, seed, &seconds);
