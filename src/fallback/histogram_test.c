@@ -199,6 +199,31 @@ static void a_century_of_half_lives_changes_no_answer(void **state)
     assert_close(aw_histogram_percentile(&histogram, &shape, 0.5), 5, 0);
 }
 
+static void a_reference_is_the_nearest_multiple_of_the_half_life_since_year_one(void **state)
+{
+    (void)state;
+    const int64_t year_one_us = -62135596800 * (int64_t)1000000;
+    static const struct {
+        const char *why;
+        int64_t half_life_us, time_us, expected_us;
+    } cases[] = {
+        {"down", HOUR_US, 10 * HOUR_US + HOUR_US / 2 - 1, 10 * HOUR_US},
+        {"halves go up", HOUR_US, 10 * HOUR_US + HOUR_US / 2, 11 * HOUR_US},
+        /* 62135596800 s are 2465698 times 7 h and 7200 s over, so 1970 lies 2 h behind a multiple
+         */
+        {"not a multiple since 1970", 7 * HOUR_US, 0, -2 * HOUR_US},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct aw_histogram_shape shape = linear(cases[i].half_life_us);
+        struct aw_histogram histogram;
+        aw_histogram_reset(&histogram, &shape);
+        aw_histogram_add(&histogram, &shape, 1, 1, cases[i].time_us);
+        if (histogram.reference_us != cases[i].expected_us ||
+            (histogram.reference_us - year_one_us) % cases[i].half_life_us != 0)
+            fail_msg("%s: %lld", cases[i].why, (long long)histogram.reference_us);
+    }
+}
+
 static void merging_equals_adding_everything_to_one(void **state)
 {
     (void)state;
@@ -303,6 +328,7 @@ int main(void)
         cmocka_unit_test(a_percentile_never_falls_as_p_grows),
         cmocka_unit_test(what_was_added_can_be_taken_away_without_a_trace),
         cmocka_unit_test(a_century_of_half_lives_changes_no_answer),
+        cmocka_unit_test(a_reference_is_the_nearest_multiple_of_the_half_life_since_year_one),
         cmocka_unit_test(merging_equals_adding_everything_to_one),
         cmocka_unit_test(a_checkpoint_gives_the_same_percentiles_back),
         cmocka_unit_test(a_broken_checkpoint_is_refused_and_changes_nothing),

@@ -205,14 +205,17 @@ static void random_pods_give_the_count_of_the_twin(void **state)
                     request);
             any |= groups[i] == AW__HPA_READY;
         }
-        world.snapshot.spec_replicas = (int32_t)n;
+        /* during a rollout there are more pods than replicas, or fewer */
+        int32_t current = (int32_t)n + (int32_t)aw_rng_below(&rng, 9) - 4;
+        current = current < 1 ? 1 : current;
+        world.snapshot.spec_replicas = current;
         struct aw_hpa_proposal proposal = propose(&world);
         if (!any) {
             assert_int_equal(proposal.failure, AW_HPA_FAILURE_NO_SAMPLES);
             continue;
         }
         assert_int_equal(proposal.failure, AW_HPA_FAILURE_NONE);
-        changed += proposal.replicas != (int32_t)n;
+        changed += proposal.replicas != current;
         if (proposal.replicas != twin(&world, groups))
             fail_msg("seed %d: %d replicas, the twin %d", (int)seed, proposal.replicas,
                      twin(&world, groups));

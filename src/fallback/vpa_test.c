@@ -192,6 +192,37 @@ static void memory_counts_the_peak_of_each_day_once(void **state)
     }
 }
 
+static void an_interval_that_began_with_nothing_ends_with_nothing(void **state)
+{
+    (void)state;
+    struct aw_vpa_aggregate aggregate;
+    struct aw_vpa_container container = {0};
+    const struct aw_histogram *memory = &aggregate.usage[AW_VPA_MEMORY];
+    aw_vpa_aggregate_init(&aggregate, &config, START_US);
+    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 0, START_US);
+    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 500 * MIB, START_US + HOUR_US);
+    assert_int_equal(memory->highest, 0);
+    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 500 * MIB, START_US + DAY_US);
+    assert_true(memory->highest > 0);
+}
+
+static void figures_are_rounded_up_to_their_step(void **state)
+{
+    (void)state;
+    struct aw_vpa_aggregate aggregate;
+    struct aw_vpa_container container = {0};
+    struct aw_vpa_recommendation plain, rounded;
+    aw_vpa_aggregate_init(&aggregate, &config, START_US);
+    for (int64_t amount = 50; amount < 3000; amount += 37) {
+        aw_vpa_add(&config, &aggregate, &container, AW_VPA_CPU, amount, START_US + amount);
+        assert_ok(aw_vpa_recommend(&config, &aggregate, 1, NULL, &plain));
+        config.round_to[AW_VPA_CPU] = 50;
+        assert_ok(aw_vpa_recommend(&config, &aggregate, 1, NULL, &rounded));
+        config.round_to[AW_VPA_CPU] = 1;
+        assert_int_equal(rounded.target[AW_VPA_CPU], (plain.target[AW_VPA_CPU] + 49) / 50 * 50);
+    }
+}
+
 static void a_series_of_kills_does_not_bump_the_bump(void **state)
 {
     (void)state;
@@ -378,6 +409,8 @@ int main(void)
         cmocka_unit_test(the_maximum_of_a_policy_has_the_last_word),
         cmocka_unit_test(samples_out_of_order_are_refused),
         cmocka_unit_test(memory_counts_the_peak_of_each_day_once),
+        cmocka_unit_test(an_interval_that_began_with_nothing_ends_with_nothing),
+        cmocka_unit_test(figures_are_rounded_up_to_their_step),
         cmocka_unit_test(a_series_of_kills_does_not_bump_the_bump),
         cmocka_unit_test(an_old_kill_is_history),
         cmocka_unit_test(silence_for_eight_days_expires),

@@ -64,6 +64,20 @@ static void a_pod_is_disturbed_only_with_a_reason(void **state)
     }
 }
 
+static void the_smallest_change_is_itself_a_change(void **state)
+{
+    (void)state;
+    struct aw_vpa_updater updater;
+    struct aw_vpa_priority priority;
+    struct aw_vpa_pod_container container = container_of(800, 1000);
+    struct aw_vpa_pod pod = {.containers = &container, .container_count = 1, .started = true};
+    aw_vpa_updater_init(&updater);
+    updater.change_min = 0.25; /* 200 of 800 */
+    assert_int_equal(aw_vpa_pod_verdict(&updater, &pod, NOW_US, &priority), AW_VPA_UPDATE_DIFF);
+    updater.change_min = 0.2500001;
+    assert_int_equal(aw_vpa_pod_verdict(&updater, &pod, NOW_US, &priority), AW_VPA_KEEP_CLOSE);
+}
+
 static void a_missing_request_is_out_of_range_and_a_container_left_alone_is_not(void **state)
 {
     (void)state;
@@ -275,7 +289,7 @@ static void a_plan_serves_the_hungry_first_and_keeps_its_budget(void **state)
         uint32_t n = aw_rng_below(&rng, PODS_MAX), worth = 0;
         for (uint32_t i = 0; i < n; i++) {
             struct aw_vpa_priority priority;
-            containers[i] = container_of(500 + aw_rng_below(&rng, 1500), 1000);
+            containers[i] = container_of(500 + 100 * aw_rng_below(&rng, 15), 1000);
             pods[i] = (struct aw_vpa_pod){
                 .containers = &containers[i],
                 .container_count = 1,
@@ -298,7 +312,9 @@ static void a_plan_serves_the_hungry_first_and_keeps_its_budget(void **state)
                 continue;
             const struct aw_vpa_priority *a = &steps[i - 1].priority, *b = &steps[i].priority;
             assert_true(a->scale_up > b->scale_up ||
-                        (a->scale_up == b->scale_up && a->diff >= b->diff));
+                        (a->scale_up == b->scale_up && a->diff > b->diff) ||
+                        (a->scale_up == b->scale_up && !(a->diff < b->diff) &&
+                         steps[i - 1].pod < steps[i].pod));
         }
         assert_int_equal(disturbed, group.evicted + group.resized);
         assert_true(disturbed <= (tolerance ? tolerance : 1));
@@ -355,6 +371,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_is_disturbed_only_with_a_reason),
+        cmocka_unit_test(the_smallest_change_is_itself_a_change),
         cmocka_unit_test(a_missing_request_is_out_of_range_and_a_container_left_alone_is_not),
         cmocka_unit_test(requirements_hold_back_what_they_name),
         cmocka_unit_test(half_of_a_group_stays),
