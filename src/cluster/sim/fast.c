@@ -58,20 +58,21 @@ static bool memory_of(struct aw__workload *workload, struct aw__pod *pod,
                       const struct aw_steady *steady, double backlog, double dt_us)
 {
     const double limit = busy_limit(&workload->demand);
-    const double mean = fmin(steady->in_flight + backlog, limit);
+    const double mean = aw__min(steady->in_flight + backlog, limit);
     const double above = steady->in_flight_peak - steady->in_flight;
-    double peak = fmin(steady->in_flight_peak + backlog, limit);
+    double peak = aw__min(steady->in_flight_peak + backlog, limit);
     /* Drawing a peak costs as much as the rest; only draw where it could decide something. */
-    double sure = fmin(steady->in_flight_peak + backlog + PEAK_SURE * PEAK_SPREAD * above, limit);
+    double sure =
+        aw__min(steady->in_flight_peak + backlog + PEAK_SURE * PEAK_SPREAD * above, limit);
     if (aw__pod_memory_mib(workload, pod, sure) > pod->memory_mib)
-        peak = fmin(peak + PEAK_SPREAD * above * aw_rng_normal(&workload->rng), limit);
+        peak = aw__min(peak + PEAK_SPREAD * above * aw_rng_normal(&workload->rng), limit);
     const double used = aw__pod_memory_mib(workload, pod, mean);
-    const double high = aw__pod_memory_mib(workload, pod, fmax(peak, mean));
+    const double high = aw__pod_memory_mib(workload, pod, aw__max(peak, mean));
     pod->memory_mib_us += used * dt_us;
-    pod->memory_peak_mib = fmax(pod->memory_peak_mib, high);
+    pod->memory_peak_mib = aw__max(pod->memory_peak_mib, high);
     workload->step.memory_mib_us += used * dt_us;
-    workload->step.memory_peak_mib = fmax(workload->step.memory_peak_mib, high);
-    workload->step.in_flight_peak = fmax(workload->step.in_flight_peak, peak);
+    workload->step.memory_peak_mib = aw__max(workload->step.memory_peak_mib, high);
+    workload->step.in_flight_peak = aw__max(workload->step.in_flight_peak, peak);
     return high > pod->memory_mib;
 }
 
@@ -82,7 +83,7 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
     struct aw__pod *pods = aw__pods(sim, w);
     const double dt_s = dt_us * 1e-6, n = cohort->count;
     const double capacity = aw_replica_capacity(&workload->demand, cohort->cores);
-    const double steady_rate = fmin(rate_per_s, AW_SURROGATE_LOAD_MAX * capacity);
+    const double steady_rate = aw__min(rate_per_s, AW_SURROGATE_LOAD_MAX * capacity);
     struct aw_steady steady;
     aw_surrogate_eval(&(struct aw_replica){.demand = workload->demand,
                                            .cores = cohort->cores,
@@ -92,26 +93,28 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
     /* Backlog per replica: grows or drains at a constant rate, never below zero. */
     const double before = cohort->backlog / n;
     const double drift = rate_per_s - capacity;
-    double after = fmax(0, before + drift * dt_s), failed = 0;
-    const double waits_max = fmin(capacity * sim->settings.request_timeout_s, QUEUE_MAX + BUSY_MAX);
+    double after = aw__max(0, before + drift * dt_s), failed = 0;
+    const double waits_max =
+        aw__min(capacity * sim->settings.request_timeout_s, QUEUE_MAX + BUSY_MAX);
     if (after > waits_max) {
         failed = after - waits_max;
         after = waits_max;
     }
-    double middle = 0.5 * (before + after), high = fmax(before, after);
+    double middle = 0.5 * (before + after), high = aw__max(before, after);
     if (before > 0 && after == 0) { /* empty part of the way through */
-        double busy_share = fmin(1, before / fmax(-drift * dt_s, 1e-9));
+        double busy_share = aw__min(1, before / aw__max(-drift * dt_s, 1e-9));
         middle = 0.5 * before * busy_share;
     }
     mixture_add(&workload->mixture, arrivals, &steady, middle / capacity * 1e6,
                 middle / capacity * 1e6, high / capacity * 1e6);
     workload->mixture.failures += failed * n;
 
-    const double done = fmax(0, arrivals - (after - before + failed) * n);
+    const double done = aw__max(0, arrivals - (after - before + failed) * n);
     workload->step.completions += done;
     workload->step.failures += failed * n;
     workload->in_flight += n * (steady.in_flight + after);
-    const double cores_used = fmin(done / n / dt_s * workload->demand.cpu_ms * 1e-3, cohort->cores);
+    const double cores_used =
+        aw__min(done / n / dt_s * workload->demand.cpu_ms * 1e-3, cohort->cores);
     const double throttled = before > 0 || drift > 0 ? 1 : steady.throttled_share;
 
     for (uint32_t i = 0; i < workload->place_end; i++) {
@@ -127,12 +130,28 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
         if (memory_of(workload, pod, &steady, high, dt_us)) {
             double lost = steady.in_flight + after;
             workload->step.failures += lost;
-            workload->step.completions = fmax(0, workload->step.completions - lost);
+            workload->step.completions = aw__max(0, workload->step.completions - lost);
             workload->mixture.failures += lost;
             pod->backlog = 0;
             aw__world_kill(sim, w, pod);
         }
     }
+}
+
+/* A replica that gets nothing new works off what it has. Its requests were counted when they came.
+ */
+static void drain_run(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, double dt_us)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    const double capacity = aw_replica_capacity(&workload->demand, pod->cores);
+    const double done = aw__min(pod->backlog, capacity * dt_us * 1e-6);
+    const double core_us = done * workload->demand.cpu_ms * 1e3;
+    pod->backlog -= done;
+    pod->cpu_core_us += core_us;
+    pod->running_us += dt_us;
+    workload->step.cpu_core_us += core_us;
+    workload->step.completions += done;
+    workload->in_flight += pod->backlog;
 }
 
 void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_us)
@@ -146,7 +165,7 @@ void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_u
                         workload->disturbance.load_factor;
     const double expected = rate * dt_us * 1e-6;
     const double arrivals =
-        expected > 50 ? fmax(0, round(expected + sqrt(expected) * aw_rng_normal(&workload->rng)))
+        expected > 50 ? aw__max(0, round(expected + sqrt(expected) * aw__noise(&workload->rng)))
                       : (double)aw_rng_poisson(&workload->rng, expected);
     workload->step.arrivals += arrivals;
     workload->step.disk_kib += arrivals * workload->demand.disk_kib;
@@ -156,6 +175,8 @@ void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_u
     struct cohort cohort[AW__MIXTURE_PARTS];
     uint32_t cohorts = 0, ready = 0;
     for (uint32_t i = 0; i < workload->place_end; i++) {
+        if (pods[i].phase == AW__POD_DRAINING && pods[i].backlog > 0)
+            drain_run(sim, w, &pods[i], dt_us);
         if (pods[i].phase != AW__POD_READY)
             continue;
         const double cores = cores_left(sim, &pods[i]);
@@ -179,36 +200,58 @@ void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_u
         cohort_run(sim, w, &cohort[c], rate / ready, arrivals * cohort[c].count / ready, dt_us);
 }
 
-/* Share of a part's requests that take longer than x: log-linear between what is known of it. */
-static double survival(const struct aw__mixture *mixture, uint32_t i, double x)
+/* ln of the share of a part's requests that take longer than x: linear between what is known of it,
+ * and from 0 at x = 0 down to the median. */
+static const double log_share[] = {0, -0.6931471805599453, -2.995732273553991, -4.605170185988091};
+
+static void known(const struct aw__mixture *mixture, uint32_t i, double *x)
 {
-    const double q[] = {0, mixture->part[i].p50_us, mixture->part[i].p95_us,
-                        mixture->part[i].p99_us};
-    static const double s[] = {0, -0.6931471805599453, -2.995732273553991, -4.605170185988091};
-    uint32_t k = 1;
-    while (k < 3 && x > q[k])
-        k++;
-    double width = fmax(q[k] - q[k - 1], 1e-9);
-    return exp(fmin(0, s[k - 1] + (s[k] - s[k - 1]) * (x - q[k - 1]) / width));
+    x[0] = 0;
+    x[1] = mixture->part[i].p50_us;
+    x[2] = mixture->part[i].p95_us;
+    x[3] = mixture->part[i].p99_us;
 }
 
-/* Quantile of the whole step: of its parts and of what failed, which counts as the time-out. */
-static double quantile(const struct aw_sim *sim, const struct aw__mixture *mixture, double q,
+static double survival(const struct aw__mixture *mixture, uint32_t i, double at)
+{
+    double x[4];
+    known(mixture, i, x);
+    const uint32_t k = at <= x[1] ? 1 : at <= x[2] ? 2 : 3;
+    const double slope = (log_share[k] - log_share[k - 1]) / aw__max(x[k] - x[k - 1], 1e-9);
+    return exp(aw__min(0, log_share[k - 1] + slope * (at - x[k - 1])));
+}
+
+static double part_quantile(const struct aw__mixture *mixture, uint32_t i, double log_above)
+{
+    double x[4];
+    known(mixture, i, x);
+    const uint32_t k = log_above >= log_share[1] ? 1 : log_above >= log_share[2] ? 2 : 3;
+    return x[k - 1] +
+           (x[k] - x[k - 1]) * (log_above - log_share[k - 1]) / (log_share[k] - log_share[k - 1]);
+}
+
+/* Quantile of the whole step: of its parts and of what failed, which counts as the time-out. It
+ * lies between the parts' own quantiles; where those nearly agree there is nothing to search. */
+static double quantile(const struct aw_sim *sim, const struct aw__mixture *mixture, double above,
                        double total)
 {
     const double timeout_us = sim->settings.request_timeout_s * 1e6;
-    if (mixture->failures > (1 - q) * total)
+    if (mixture->failures > above * total)
         return timeout_us;
-    if (mixture->count == 1 && mixture->failures == 0 && (q == 0.5 || q == 0.95 || q == 0.99))
-        return fmin(timeout_us, q == 0.5    ? mixture->part[0].p50_us
-                                : q == 0.95 ? mixture->part[0].p95_us
-                                            : mixture->part[0].p99_us);
-    double low = 0, high = timeout_us;
-    for (int i = 0; i < 40; i++) {
-        double x = 0.5 * (low + high), above = mixture->failures;
+    const double answered = (above * total - mixture->failures) / (total - mixture->failures);
+    const double log_above = log(aw__max(answered, 1e-6));
+    double low = timeout_us, high = 0;
+    for (uint32_t i = 0; i < mixture->count; i++) {
+        double x = part_quantile(mixture, i, log_above);
+        low = aw__min(low, x);
+        high = aw__max(high, x);
+    }
+    high = aw__min(high, timeout_us);
+    for (int i = 0; i < 14 && high > 1.01 * low; i++) {
+        double x = 0.5 * (low + high), share = 0;
         for (uint32_t k = 0; k < mixture->count; k++)
-            above += mixture->part[k].weight * survival(mixture, k, x);
-        if (above > (1 - q) * total)
+            share += mixture->part[k].weight * survival(mixture, k, x);
+        if (share > answered * (total - mixture->failures))
             low = x;
         else
             high = x;
@@ -225,24 +268,25 @@ void aw__fast_latency(struct aw_sim *sim, uint32_t w, double *ret_mean, double *
     double total = mixture->failures, sum = mixture->failures * timeout_us, spread = 0;
     for (uint32_t i = 0; i < mixture->count; i++) {
         total += mixture->part[i].weight;
-        sum += mixture->part[i].weight * fmin(mixture->part[i].mean_us, timeout_us);
-        spread = fmax(spread, mixture->part[i].spread);
+        sum += mixture->part[i].weight * aw__min(mixture->part[i].mean_us, timeout_us);
+        spread = aw__max(spread, mixture->part[i].spread);
     }
     if (!(total > 0)) {
         *ret_mean = *ret_p50 = *ret_p95 = *ret_p99 = NAN;
         return;
     }
     /* The p99 of few requests is their longest: the quantile that it estimates is n / (n + 1). */
-    const double level = fmin(0.99, total / (total + 1));
+    const double level = aw__min(0.99, total / (total + 1));
     /* Windows of several replicas average their spreads; longer steps do too. */
-    const double replicas = fmax(1, workload->step.replica_us / fmax(workload->step.span_us, 1));
-    const double windows = fmax(workload->step.span_us * 1e-6 / AW_SURROGATE_WINDOW_S, 0.05);
-    const double z = aw_rng_normal(&workload->rng);
-    const double noise = exp(fmin(spread / sqrt(replicas * windows), 1) * z);
+    const double replicas =
+        aw__max(1, workload->step.replica_us / aw__max(workload->step.span_us, 1));
+    const double windows = aw__max(workload->step.span_us * 1e-6 / AW_SURROGATE_WINDOW_S, 0.05);
+    const double z = aw__noise(&workload->rng);
+    const double noise = exp(aw__min(spread / sqrt(replicas * windows), 1) * z);
     *ret_mean = sum / total;
     *ret_p50 = quantile(sim, mixture, 0.5, total);
-    *ret_p95 = fmin(timeout_us, quantile(sim, mixture, 0.95, total) * noise);
-    *ret_p95 = fmax(*ret_p95, *ret_p50);
-    *ret_p99 = fmin(timeout_us, quantile(sim, mixture, level, total) * noise);
-    *ret_p99 = fmax(*ret_p99, *ret_p95);
+    *ret_p95 = aw__min(timeout_us, quantile(sim, mixture, 0.05, total) * noise);
+    *ret_p95 = aw__max(*ret_p95, *ret_p50);
+    *ret_p99 = aw__min(timeout_us, quantile(sim, mixture, 1 - level, total) * noise);
+    *ret_p99 = aw__max(*ret_p99, *ret_p95);
 }

@@ -159,6 +159,26 @@ struct aw_sim {
     struct aw__histogram *histogram; /* [workloads_max]: latencies of the step; reference only */
 };
 
+/* libm's fmin and fmax are calls, for the sake of NaN, of which there is none here. */
+static inline double aw__min(double a, double b)
+{
+    return a < b ? a : b;
+}
+static inline double aw__max(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Nearly normal (the sum of four uniform draws, never beyond 3.5 deviations), at the price of one
+ * draw: for noise that no result hangs on. */
+static inline double aw__noise(struct aw_rng *rng)
+{
+    uint64_t bits = aw_rng_u64(rng);
+    double sum =
+        (double)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
+    return (sum * (1.0 / 65536) - 1.99996948242) * 1.7320508075688772;
+}
+
 static inline struct aw__pod *aw__pods(const struct aw_sim *sim, uint32_t w)
 {
     return sim->pod + sim->profile[w].first_pod;

@@ -10,7 +10,7 @@
 static double noisy(struct aw_sim *sim, double value)
 {
     double noise = sim->settings.metric_noise;
-    return noise > 0 ? value * fmax(0, 1 + noise * aw_rng_normal(&sim->world->rng)) : value;
+    return noise > 0 ? value * aw__max(0, 1 + noise * aw__noise(&sim->world->rng)) : value;
 }
 
 void aw__metrics_read(struct aw_sim *sim)

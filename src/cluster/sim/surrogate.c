@@ -17,7 +17,7 @@
 #define PERIOD_MS   100.0 /* cpu.cfs_period_us */
 #define THREADS_ALL 512.0 /* what "no limit" counts as; the reference stops there */
 #define LOAD_FLOOR  1e-3  /* of what is left, before the logarithm */
-#define RATIO_LIMIT 12.0  /* of decoded logarithms: e^12, far beyond any steady state */
+#define RATIO_LIMIT 12.0f /* of decoded logarithms: e^12, far beyond any steady state */
 
 static double threads_of(const struct aw_demand *demand)
 {
@@ -37,6 +37,11 @@ double aw_replica_capacity(const struct aw_demand *demand, double cores)
     return fmin(by_cpu, by_threads);
 }
 
+static float log_left(double load)
+{
+    return logf((float)(load < 1 - LOAD_FLOOR ? 1 - load : LOAD_FLOOR));
+}
+
 void aw_surrogate_inputs(const struct aw_replica *replica, float *inputs)
 {
     const struct aw_demand *d = &replica->demand;
@@ -45,23 +50,26 @@ void aw_surrogate_inputs(const struct aw_replica *replica, float *inputs)
     const double on_threads = rate * alone * 1e-3 / threads_of(d);
     const double cpu = fmax(d->cpu_ms, 1e-3);
     inputs[0] = (float)on_cpu;
-    inputs[1] = (float)log(fmax(1 - on_cpu, LOAD_FLOOR));
+    inputs[1] = log_left(on_cpu);
     inputs[2] = (float)on_threads;
-    inputs[3] = (float)log(fmax(1 - on_threads, LOAD_FLOOR));
-    inputs[4] = (float)log(cores);
-    inputs[5] = (float)log(cpu / PERIOD_MS);
-    inputs[6] = (float)log(cpu / (PERIOD_MS * cores));
+    inputs[3] = log_left(on_threads);
+    inputs[4] = logf((float)(cores));
+    inputs[5] = logf((float)(cpu / PERIOD_MS));
+    inputs[6] = logf((float)(cpu / (PERIOD_MS * cores)));
     inputs[7] = (float)d->cpu_cv;
     inputs[8] = (float)(d->io_ms / (d->io_ms + cpu));
     inputs[9] = (float)d->io_cv;
-    inputs[10] = (float)log(threads_of(d));
-    inputs[11] = (float)log(d->parallelism);
-    inputs[12] = (float)log(fmax(rate * AW_SURROGATE_WINDOW_S, 1));
+    inputs[10] = logf((float)(threads_of(d)));
+    inputs[11] = logf((float)(d->parallelism));
+    inputs[12] = logf((float)(fmax(rate * AW_SURROGATE_WINDOW_S, 1)));
 }
 
 static double ratio(float output)
 {
-    return exp(fmin(fmax((double)output, -RATIO_LIMIT), RATIO_LIMIT));
+    float bounded = output > RATIO_LIMIT    ? RATIO_LIMIT
+                    : output < -RATIO_LIMIT ? -RATIO_LIMIT
+                                            : output;
+    return (double)expf(bounded);
 }
 
 void aw_surrogate_decode(const struct aw_replica *replica, const float *outputs,
