@@ -542,8 +542,8 @@ static const struct aw_conf_field fields[] = {
 };
 
 static const char *const cartpole[] = {
-    "lr=3e-4", "anneal_lr=true", "batch=64", "replay_capacity=50_000", "warmup_steps=1000",
-    "update_every=1", "target_every=100", "n_steps=3", "normalise_obs=true", "reward_scale=0.1",
+    "lr=5e-4", "anneal_lr=true", "batch=64", "replay_capacity=50_000", "warmup_steps=1000",
+    "update_every=1", "target_every=200", "n_steps=3", "normalise_obs=true", "reward_scale=0.1",
     "epsilon_end=0.05", "epsilon_fraction=0.2", NULL,
 };
 /* clang-format on */
