@@ -19,8 +19,9 @@ static const struct {
     {"nn", aw__bench_nn, true},
     {"rl", aw__bench_rl, false},
     {"env", aw__bench_env, false},
+    {"sim", aw__bench_sim, false},
 };
-static const char *const benchmark_names[] = {"nn", "rl", "env", NULL};
+static const char *const benchmark_names[] = {"nn", "rl", "env", "sim", NULL};
 _Static_assert(sizeof benchmarks / sizeof *benchmarks + 1 ==
                    sizeof benchmark_names / sizeof *benchmark_names,
                "a benchmark has a name");
@@ -140,6 +141,9 @@ static const struct aw__option bench_options[] = {
      .arg = "PEER",
      .choices = peers,
      .help = "measure a peer in the same run: torch"},
+    {.name = "fidelity",
+     .kind = AW__FLAG,
+     .help = "sim: compare the fast model with the reference on 500 random settings"},
     {.name = "check", .kind = AW__FLAG, .help = "exit with status 1 where a goal is missed"},
     {.name = NULL},
 };
@@ -148,7 +152,8 @@ static const struct aw__positional bench_positionals[] = {
      .kind = AW__CHOICE,
      .choices = benchmark_names,
      .help = "nn: updates, actions and encoder, with --against torch beside PyTorch; "
-             "rl: training steps per second; env: steps per second of the environments"},
+             "rl: training steps per second; env: steps per second of the environments; "
+             "sim: of the simulated cluster, with --fidelity how near the fast model is"},
     {.name = NULL},
 };
 static const struct aw__example bench_examples[] = {
