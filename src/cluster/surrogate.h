@@ -31,7 +31,9 @@ struct aw_replica {
     double rate_per_s;
 };
 
-/* Requests/s that a replica can finish at most. */
+/* Milliseconds that a request needs when it is alone, on average. */
+double aw_replica_alone_ms(const struct aw_demand *demand, double cores);
+/* Requests/s that a replica can finish at most: its quota or its workers, whichever ends first. */
 double aw_replica_capacity(const struct aw_demand *demand, double cores);
 
 /* Its steady state. */

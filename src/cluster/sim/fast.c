@@ -92,7 +92,7 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
 
     /* Backlog per replica: grows or drains at a constant rate, never below zero. */
     const double before = cohort->backlog / n;
-    const double drift = rate_per_s - capacity;
+    const double drift = arrivals / n / dt_s - capacity;
     double after = aw__max(0, before + drift * dt_s), failed = 0;
     const double waits_max =
         aw__min(capacity * sim->settings.request_timeout_s, QUEUE_MAX + BUSY_MAX);
@@ -112,7 +112,13 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
     const double done = aw__max(0, arrivals - (after - before + failed) * n);
     workload->step.completions += done;
     workload->step.failures += failed * n;
-    workload->in_flight += n * (steady.in_flight + after);
+    /* A queue that grows has its workers busy, and no more than that beside it. */
+    const double beside =
+        drift > 0 && after > 0
+            ? aw__min(steady.in_flight,
+                      capacity * aw_replica_alone_ms(&workload->demand, cohort->cores) * 1e-3)
+            : steady.in_flight;
+    workload->in_flight += n * (beside + after);
     const double cores_used =
         aw__min(done / n / dt_s * workload->demand.cpu_ms * 1e-3, cohort->cores);
     const double throttled = before > 0 || drift > 0 ? 1 : steady.throttled_share;
@@ -128,7 +134,7 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
         workload->step.running_us += dt_us;
         workload->step.throttled_us += throttled * dt_us;
         if (memory_of(workload, pod, &steady, high, dt_us)) {
-            double lost = steady.in_flight + after;
+            double lost = beside + after;
             workload->step.failures += lost;
             workload->step.completions = aw__max(0, workload->step.completions - lost);
             workload->mixture.failures += lost;

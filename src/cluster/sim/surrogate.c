@@ -24,8 +24,7 @@ static double threads_of(const struct aw_demand *demand)
     return demand->threads ? (double)demand->threads : THREADS_ALL;
 }
 
-/* Milliseconds that a request needs alone. */
-static double alone_ms(const struct aw_demand *demand, double cores)
+double aw_replica_alone_ms(const struct aw_demand *demand, double cores)
 {
     return demand->io_ms + demand->cpu_ms / fmin(demand->parallelism, cores);
 }
@@ -33,7 +32,8 @@ static double alone_ms(const struct aw_demand *demand, double cores)
 double aw_replica_capacity(const struct aw_demand *demand, double cores)
 {
     double by_cpu = demand->cpu_ms > 0 ? cores * 1e3 / demand->cpu_ms : 1e9;
-    double by_threads = threads_of(demand) * 1e3 / alone_ms(demand, cores);
+    double by_threads =
+        threads_of(demand) * 1e3 / (demand->io_ms + demand->cpu_ms / demand->parallelism);
     return fmin(by_cpu, by_threads);
 }
 
@@ -45,7 +45,8 @@ static float log_left(double load)
 void aw_surrogate_inputs(const struct aw_replica *replica, float *inputs)
 {
     const struct aw_demand *d = &replica->demand;
-    const double cores = replica->cores, rate = replica->rate_per_s, alone = alone_ms(d, cores);
+    const double cores = replica->cores, rate = replica->rate_per_s,
+                 alone = aw_replica_alone_ms(d, cores);
     const double on_cpu = rate * d->cpu_ms * 1e-3 / cores;
     const double on_threads = rate * alone * 1e-3 / threads_of(d);
     const double cpu = fmax(d->cpu_ms, 1e-3);
@@ -75,7 +76,7 @@ static double ratio(float output)
 void aw_surrogate_decode(const struct aw_replica *replica, const float *outputs,
                          struct aw_steady *ret_steady)
 {
-    const double alone_us = alone_ms(&replica->demand, replica->cores) * 1e3;
+    const double alone_us = aw_replica_alone_ms(&replica->demand, replica->cores) * 1e3;
     struct aw_steady s = {
         .mean_us = alone_us * ratio(outputs[0]),
         .p50_us = alone_us * ratio(outputs[1]),
@@ -97,7 +98,7 @@ static float log_of(double x)
 void aw_surrogate_encode(const struct aw_replica *replica, const struct aw_steady *steady,
                          float *outputs)
 {
-    const double alone_us = alone_ms(&replica->demand, replica->cores) * 1e3;
+    const double alone_us = aw_replica_alone_ms(&replica->demand, replica->cores) * 1e3;
     const double share = fmin(fmax(steady->throttled_share, 0.002), 0.998);
     outputs[0] = log_of(steady->mean_us / alone_us);
     outputs[1] = log_of(steady->p50_us / alone_us);
