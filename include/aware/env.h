@@ -19,7 +19,8 @@
 #define AW_ENV_NAME_MAX        64u        /* bytes of a name, with its NUL */
 #define AW_ENV_STATE_BYTES_MAX (1u << 20) /* of one snapshot */
 
-struct aw_alloc; /* where memory comes from (base/alloc.h); NULL is the process heap */
+struct aw_alloc;      /* where memory comes from (base/alloc.h); NULL is the process heap */
+struct aw_conf_field; /* a table of settings (base/conf.h) */
 
 enum aw_space_kind {
     AW_SPACE_BOX,      /* `dim` real numbers, each within its bounds */
@@ -93,7 +94,16 @@ struct aw_env_factory {
     const struct aw_env_spec *spec; /* of an environment with default options */
     /* Makes an environment from `alloc`, which outlives it; `diag` may be NULL. */
     enum aw_err (*make)(const struct aw_alloc *alloc, struct aw_env *ret_env, struct aw_diag *diag);
+
+    /* Options, for those that have them; else all three are 0. */
+    const struct aw_conf_field *fields;
+    size_t settings_bytes; /* of the struct that `fields` describes */
+    /* The same with `settings`, which are copied. The environment's own spec may differ from the
+     * factory's in spaces, episode length and rewards: read it from the environment. */
+    enum aw_err (*make_with)(const void *settings, const struct aw_alloc *alloc,
+                             struct aw_env *ret_env, struct aw_diag *diag);
 };
+#define AW_ENV_SETTINGS_BYTES_MAX 8192u
 
 /* The built-in environments, ending with a NULL. */
 const struct aw_env_factory *const *aw_env_builtin(void);
@@ -103,6 +113,15 @@ AW_NODISCARD enum aw_err aw_env_find(const char *name, const struct aw_env_facto
 /* Finds and makes, from the process heap. */
 AW_NODISCARD enum aw_err aw_env_make(const char *name, struct aw_env *ret_env,
                                      struct aw_diag *diag);
+/* Finds and makes with options, each "key=value", laid over the defaults; `alloc` outlives it.
+ * AW_ERR_CONFIG: there is no such option, or not with such a value. */
+AW_NODISCARD enum aw_err aw_env_make_with(const char *name, const char *const *pairs,
+                                          size_t pair_count, const struct aw_alloc *alloc,
+                                          struct aw_env *ret_env, struct aw_diag *diag);
+/* Defaults, then the pairs, into `settings` of factory->settings_bytes; what make_with takes. */
+AW_NODISCARD enum aw_err aw_env_settings(const struct aw_env_factory *factory,
+                                         const char *const *pairs, size_t pair_count,
+                                         void *settings, struct aw_diag *diag);
 void aw_env_free(struct aw_env *env); /* zeroes it; a zeroed one is a no-op */
 
 #endif

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/conf.h"
+#include "env/autoscale/autoscale.h"
 #include "env/cartpole/cartpole.h"
 #include "env/identity/identity.h"
 #include "env/pendulum/pendulum.h"
@@ -14,6 +16,8 @@ static const struct aw_env_factory *const builtin[] = {
     &aw__pendulum_factory,
     &aw__identity_box_factory,
     &aw__identity_discrete_factory,
+    &aw__autoscale_factory,
+    &aw__autoscale_paper_factory,
     NULL,
 };
 #define BUILTIN_COUNT (sizeof builtin / sizeof builtin[0] - 1)
@@ -54,6 +58,39 @@ enum aw_err aw_env_make(const char *name, struct aw_env *ret_env, struct aw_diag
     const struct aw_env_factory *factory = NULL;
     enum aw_err err = aw_env_find(name, &factory, diag);
     return err ? err : factory->make(NULL, ret_env, diag);
+}
+
+enum aw_err aw_env_settings(const struct aw_env_factory *factory, const char *const *pairs,
+                            size_t pair_count, void *settings, struct aw_diag *diag)
+{
+    static const struct aw_conf_field none[] = {{0}};
+    const struct aw_conf_field *fields = factory->fields ? factory->fields : none;
+    AW_ASSERT(factory->settings_bytes <= AW_ENV_SETTINGS_BYTES_MAX);
+    aw_conf_defaults(fields, settings);
+    for (size_t i = 0; i < pair_count; i++) {
+        if (!factory->fields)
+            return aw_fail(diag, AW_ERR_CONFIG, "%s has no options, found \"%.64s\"",
+                           factory->spec->name, pairs[i]);
+        enum aw_err err = aw_conf_set_pair(fields, settings, pairs[i], diag);
+        if (err)
+            return err;
+    }
+    return AW_OK;
+}
+
+enum aw_err aw_env_make_with(const char *name, const char *const *pairs, size_t pair_count,
+                             const struct aw_alloc *alloc, struct aw_env *ret_env,
+                             struct aw_diag *diag)
+{
+    _Alignas(16) unsigned char settings[AW_ENV_SETTINGS_BYTES_MAX] = {0};
+    const struct aw_env_factory *factory = NULL;
+    enum aw_err err = aw_env_find(name, &factory, diag);
+    if (!err)
+        err = aw_env_settings(factory, pairs, pair_count, settings, diag);
+    if (err)
+        return err;
+    return factory->fields ? factory->make_with(settings, alloc, ret_env, diag)
+                           : factory->make(alloc, ret_env, diag);
 }
 
 void aw_env_free(struct aw_env *env)

@@ -56,29 +56,45 @@ static void carve(struct aw_vec *vec, struct aw_carve *block)
     vec->rollback = aw_carve_take(block, 1, aw_vec_state_bytes(vec));
 }
 
+static enum aw_err make(const struct aw_env_factory *factory, const void *settings,
+                        const struct aw_alloc *alloc, struct aw_env *ret_env, struct aw_diag *diag)
+{
+    return settings && factory->fields ? factory->make_with(settings, alloc, ret_env, diag)
+                                       : factory->make(alloc, ret_env, diag);
+}
+
 enum aw_err aw_vec_init(struct aw_vec *vec, const struct aw_env_factory *factory, uint32_t count,
                         struct aw_threads *pool, const struct aw_alloc *alloc, struct aw_diag *diag)
 {
-    enum aw_err err = AW_OK;
+    return aw_vec_init_with(vec, factory, NULL, count, pool, alloc, diag);
+}
+
+enum aw_err aw_vec_init_with(struct aw_vec *vec, const struct aw_env_factory *factory,
+                             const void *settings, uint32_t count, struct aw_threads *pool,
+                             const struct aw_alloc *alloc, struct aw_diag *diag)
+{
     *vec = (struct aw_vec){0};
     if (count == 0 || count > AW_VEC_COUNT_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "expected 1 to %u environments, found %u",
                        AW_VEC_COUNT_MAX, count);
-    *vec = (struct aw_vec){.spec = factory->spec, .count = count, .pool = pool, .alloc = alloc};
+    /* The first one says what shape they have: options may change the spaces. */
+    struct aw_env first = {0};
+    enum aw_err err = make(factory, settings, alloc, &first, diag);
+    if (err)
+        return err;
+    *vec = (struct aw_vec){.spec = first.spec, .count = count, .pool = pool, .alloc = alloc};
     struct aw_carve block = {0};
     carve(vec, &block);
     block = (struct aw_carve){.base = aw_alloc_new(alloc, block.used, 1)};
     if (!block.base) {
+        aw_env_free(&first);
         *vec = (struct aw_vec){0};
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u environments", count);
     }
     carve(vec, &block); /* `envs` comes first, so it is the block */
-    for (uint32_t i = 0; i < count; i++) {
-        err = factory->make(alloc, &vec->envs[i], diag);
-        if (err)
-            goto out;
-    }
-out:
+    vec->envs[0] = first;
+    for (uint32_t i = 1; i < count && !err; i++)
+        err = make(factory, settings, alloc, &vec->envs[i], diag);
     if (err)
         aw_vec_deinit(vec);
     return err;

@@ -64,6 +64,11 @@ struct aw_vec {
 AW_NODISCARD enum aw_err aw_vec_init(struct aw_vec *vec, const struct aw_env_factory *factory,
                                      uint32_t count, struct aw_threads *pool,
                                      const struct aw_alloc *alloc, struct aw_diag *diag);
+/* The same with options: `settings` as aw_env_settings makes them; NULL: the defaults. */
+AW_NODISCARD enum aw_err aw_vec_init_with(struct aw_vec *vec, const struct aw_env_factory *factory,
+                                          const void *settings, uint32_t count,
+                                          struct aw_threads *pool, const struct aw_alloc *alloc,
+                                          struct aw_diag *diag);
 void aw_vec_deinit(struct aw_vec *vec); /* a zeroed one is a no-op */
 
 /* Begins an episode everywhere. Copy i draws the seeds of all its episodes from (seed, i). */

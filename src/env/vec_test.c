@@ -347,7 +347,7 @@ static enum aw_err bad_make(const struct aw_alloc *alloc, struct aw_env *ret_env
 static void numbers_that_are_not_finite_stop_at_this_wall(void **state)
 {
     (void)state;
-    const struct aw_env_factory factory = {&bad_spec, bad_make};
+    const struct aw_env_factory factory = {.spec = &bad_spec, .make = bad_make};
     const enum aw_err want[] = {AW_ERR_DIVERGED, AW_ERR_DIVERGED, AW_ERR_UNAVAILABLE};
     for (int kind = BAD_OBS; kind <= BAD_STEP; kind++) {
         struct aw_vec vec;

@@ -197,4 +197,4 @@ static enum aw_err cartpole_make(const struct aw_alloc *alloc, struct aw_env *re
     return AW_OK;
 }
 
-const struct aw_env_factory aw__cartpole_factory = {&spec, cartpole_make};
+const struct aw_env_factory aw__cartpole_factory = {.spec = &spec, .make = cartpole_make};

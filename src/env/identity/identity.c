@@ -231,5 +231,6 @@ static enum aw_err box_make(const struct aw_alloc *alloc, struct aw_env *ret_env
     return make(alloc, &box_spec, &box_ops, ret_env, diag);
 }
 
-const struct aw_env_factory aw__identity_discrete_factory = {&discrete_spec, discrete_make};
-const struct aw_env_factory aw__identity_box_factory = {&box_spec, box_make};
+const struct aw_env_factory aw__identity_discrete_factory = {.spec = &discrete_spec,
+                                                             .make = discrete_make};
+const struct aw_env_factory aw__identity_box_factory = {.spec = &box_spec, .make = box_make};

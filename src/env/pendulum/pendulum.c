@@ -187,4 +187,4 @@ static enum aw_err pendulum_make(const struct aw_alloc *alloc, struct aw_env *re
     return AW_OK;
 }
 
-const struct aw_env_factory aw__pendulum_factory = {&spec, pendulum_make};
+const struct aw_env_factory aw__pendulum_factory = {.spec = &spec, .make = pendulum_make};

@@ -1,0 +1,119 @@
+/*
+ * autoscale.h - autoscale-v0 and autoscale-paper-v0: scale a workload on the simulated cluster.
+ *
+ * One step applies a plan, lets `step` seconds pass, and reads the metrics. What the agent sees and
+ * is rewarded for comes from those metrics, as in production (state.h, objective.h); what is
+ * reported comes from what really happened (the simulator's truth), see struct aw_autoscale_info.
+ *
+ * Call order: aw_env_make or aw_env_make_with, then <aware/env.h>. The functions here take any
+ *             environment and tell one that is not of this kind by NULL or AW_ERR_UNSUPPORTED.
+ * Memory:     all at make: the simulator, the load and the pool of applications. reset and step
+ *             never allocate.
+ * Threads:    as <aware/env.h>.
+ *
+ * With the reference model there are no snapshots: state_load answers AW_ERR_UNSUPPORTED.
+ */
+#ifndef AW_ENV_AUTOSCALE_H
+#define AW_ENV_AUTOSCALE_H
+
+#include <aware/cluster.h>
+#include <aware/env.h>
+
+#include "base/conf.h"
+#include "env/autoscale/action.h"
+#include "env/autoscale/objective.h"
+#include "env/autoscale/state.h"
+#include "workload/app.h"
+
+#define AW_AUTOSCALE_APPS_MAX   4096u   /* applications of a pool */
+#define AW_AUTOSCALE_STEPS_MAX  100000u /* of an episode */
+#define AW_AUTOSCALE_WARMUP_MAX 100u
+
+extern const struct aw_env_factory aw__autoscale_factory;
+extern const struct aw_env_factory aw__autoscale_paper_factory;
+
+/* Options; the tables beside them (aw_env_factory.fields) say what each is for. */
+struct aw_autoscale_settings {
+    char app[AW_CONF_TEXT_MAX];
+    char load[AW_CONF_TEXT_MAX];
+    double load_cores;
+    uint64_t load_seed;
+    bool load_shift;
+    uint32_t model; /* enum aw_sim_model */
+    char cluster[AW_CONF_TEXT_MAX];
+    double step_s;
+    uint32_t episode_steps, warmup_steps;
+
+    uint32_t state; /* enum aw_state_preset */
+    uint32_t history;
+    double stale_s;
+    double disk_mib_per_s, net_mib_per_s;
+
+    uint32_t mapping; /* enum aw_action_mapping */
+    uint32_t window, oom_steps;
+    double deadband;
+    bool guard;
+    uint32_t replicas_min, replicas_max;
+    char cpu_min[AW_CONF_TEXT_MAX], cpu_max[AW_CONF_TEXT_MAX];
+    char memory_min[AW_CONF_TEXT_MAX], memory_max[AW_CONF_TEXT_MAX];
+    char start_cpu[AW_CONF_TEXT_MAX], start_memory[AW_CONF_TEXT_MAX];
+
+    uint32_t objective; /* enum aw_objective_kind */
+    double slo_weight;
+    double slo_factor, slo_ms, slo_per_s;
+    double budget, lambda;
+    double price_core_hour, price_gib_hour;
+};
+
+/* What the last step was, for summaries. */
+struct aw_autoscale_info {
+    struct aw_score measured; /* by the metrics: what the reward was made of */
+    struct aw_score truth;    /* what really happened: what results are reported from */
+    double lambda;
+    double slo_us; /* latency SLO of this episode's application */
+    uint32_t app;  /* index in the pool */
+    uint32_t step; /* of the episode, from 1 */
+
+    /* at the end of the step */
+    struct aw_plan plan; /* in force */
+    uint32_t replicas_ready;
+    double arrivals, completions, failures; /* requests of the step */
+    double latency_us_p50;                  /* NAN: no request */
+    double core_s, gib_s, replica_s;        /* allocated over the step */
+    uint32_t oom_kills, restarts;
+};
+
+/* Of the last step; zeroed after reset and state_load. NULL: not an autoscaling environment. */
+const struct aw_autoscale_info *aw_autoscale_info(const struct aw_env *env);
+/* The sample that the present observation shows; its pods are valid until the next call. */
+const struct aw_sample *aw_autoscale_sample(const struct aw_env *env);
+const struct aw_autoscale_settings *aw_autoscale_settings(const struct aw_env *env);
+/* The application of this episode, and of the pool: index < aw_autoscale_app_count. */
+uint32_t aw_autoscale_app_count(const struct aw_env *env); /* 0: not such an environment */
+const struct aw_app *aw_autoscale_app(const struct aw_env *env, uint32_t index);
+
+/* The weight of the SLO in the constrained reward, clipped to AW_LAMBDA_MIN .. AW_LAMBDA_MAX; it
+ * stays over resets. Whoever trains moves it with aw_lambda_next. */
+AW_NODISCARD enum aw_err aw_autoscale_set_lambda(const struct aw_env *env, double lambda);
+
+/* As step, with a plan instead of an action: for controllers that are not agents. What the plan
+ * does not set stays; it is clipped to the bounds. `ret_values` (may be NULL): the action that
+ * comes nearest, for imitation. */
+AW_NODISCARD enum aw_err aw_autoscale_step_plan(const struct aw_env *env,
+                                                const struct aw_plan *plan, float *obs,
+                                                struct aw_step *ret, float *ret_values);
+
+/* What is odd about the options, though not wrong: bits of enum aw_autoscale_warning. */
+enum aw_autoscale_warning {
+    /* some application's mean load is beyond what the largest allocation serves */
+    AW_AUTOSCALE_WARN_OVERLOAD = 1,
+    /* some application's highest load is, though its mean is not */
+    AW_AUTOSCALE_WARN_PEAK = 2,
+    /* the largest allocation allowed does not fit into the cluster */
+    AW_AUTOSCALE_WARN_CLUSTER = 4,
+};
+uint32_t aw_autoscale_warnings(const struct aw_env *env);
+const char *aw_autoscale_warning_name(enum aw_autoscale_warning warning); /* "overload" */
+const char *aw_autoscale_warning_text(enum aw_autoscale_warning warning); /* one sentence */
+
+#endif

@@ -1,0 +1,676 @@
+/*
+ * env.c - binds reading, state, action and objective to the simulated cluster.
+ *
+ * A step: action -> plan -> apply; `step` seconds pass; observe -> reading -> score, state, reward.
+ * An episode begins with a few steps under a plain allocation, so that its first state is measured.
+ * Everything drawn by a seed: which application of the pool, where in the load, the cluster's own
+ * chance.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "env/autoscale/internal.h"
+#include "env/snapshot.h"
+#include "env/space.h"
+
+#define MAGIC   0x41555430u /* "AUT0" */
+#define VERSION 1u
+/* Of every snapshot, whatever the options: the spec of a factory is a constant. The simulator's
+ * own state is about half of it; make refuses a cluster that does not fit. */
+#define SNAPSHOT_BYTES (64u << 10)
+#define GIB            1073741824.0
+#define WORKLOAD       0u  /* there is one on the cluster */
+#define NAME_BYTES     48u /* of an axis of a past state */
+
+/* What decides the future, beside the simulator. No padding: it is copied into snapshots. */
+struct episode {
+    struct aw_state_memory state;
+    struct aw_action_memory action;
+    struct aw_reading reading; /* the latest */
+    int64_t load_offset_us;
+    double lambda;
+    uint32_t app;
+    uint32_t step;
+    uint32_t live; /* reset, and not yet ended */
+    uint32_t unused;
+    float past[AW_STATE_HISTORY_MAX * AW_STATE_DIM_MAX + 8]; /* newest first; + 8: a multiple */
+};
+_Static_assert(sizeof(struct episode) ==
+                   sizeof(struct aw_state_memory) + sizeof(struct aw_action_memory) +
+                       sizeof(struct aw_reading) + 16 + 16 +
+                       sizeof(float) * (AW_STATE_HISTORY_MAX * AW_STATE_DIM_MAX + 8),
+               "a snapshot has no padding");
+_Static_assert(sizeof(struct aw_state_memory) == 40, "a snapshot has no padding");
+_Static_assert(sizeof(struct aw_action_memory) == 16 * AW_ACTION_WINDOW_MAX + 32,
+               "a snapshot has no padding");
+_Static_assert(sizeof(struct aw_reading) == 24 + 8 + 16 + 14 * 8 + 8, "a snapshot has no padding");
+
+/* A snapshot: this, then the simulator's bytes, then zeros. */
+struct snapshot {
+    struct aw__snapshot head;
+    uint64_t options; /* hash of all of them: a state means nothing under others */
+    uint64_t sim_bytes;
+    struct episode episode;
+};
+
+struct autoscale {
+    const struct aw_alloc *alloc;
+    struct aw_autoscale_settings settings;
+    struct aw__options options;
+    uint64_t options_hash;
+    uint32_t warnings;
+
+    struct aw_env_spec spec;
+    struct aw_space_axis *axes; /* [observation.dim] */
+    char *names;                /* of the axes of past states */
+
+    struct aw_state state;
+    struct aw_action action;
+    struct aw_objective objective;
+    int64_t step_us, stale_us;
+
+    struct aw_sim *sim;
+    struct aw_cluster cluster;
+    struct aw_load load;
+    struct aw__pool_app *pool; /* [options.app_count] */
+
+    struct episode episode;
+    struct aw_sample sample;
+    struct aw_autoscale_info info;
+};
+
+static const struct aw_space_axis action_axes[AW_ACTION_DIM] = {
+    [AW_ACTION_CPU] = {"cpu", "", -1, 1},
+    [AW_ACTION_MEMORY] = {"memory", "", -1, 1},
+    [AW_ACTION_REPLICAS] = {"replicas", "", -1, 1},
+};
+
+/* --- an episode ------------------------------------------------------------------------------- */
+
+/* What the metrics say now. A cluster that does not answer leaves everything unknown but what was
+ * asked of it. */
+static enum aw_err observe(struct autoscale *self)
+{
+    struct aw_reading *reading = &self->episode.reading;
+    const struct aw_cluster *cluster = &self->cluster;
+    enum aw_err err = cluster->ops->observe(cluster->self, WORKLOAD, INT64_MAX, &self->sample);
+    if (err && !aw_err_transient(err) && err != AW_ERR_NODATA)
+        return err;
+    if (err)
+        self->sample = (struct aw_sample){
+            .at_us = cluster->ops->now_us(cluster->self),
+            .replicas_wanted = reading->replicas_wanted,
+            .cpu_millicores_wanted = reading->cpu_millicores_wanted,
+            .memory_bytes_wanted = reading->memory_bytes_wanted,
+            .cpu_cores_used.at_us = AW_NEVER,
+            .memory_bytes_used.at_us = AW_NEVER,
+            .memory_bytes_peak.at_us = AW_NEVER,
+            .throttled_share.at_us = AW_NEVER,
+            .disk_bytes_per_s.at_us = AW_NEVER,
+            .net_bytes_per_s.at_us = AW_NEVER,
+            .arrivals_per_s.at_us = AW_NEVER,
+            .completions_per_s.at_us = AW_NEVER,
+            .errors_per_s.at_us = AW_NEVER,
+            .in_flight.at_us = AW_NEVER,
+            .latency_us_p50.at_us = AW_NEVER,
+            .latency_us_p95.at_us = AW_NEVER,
+            .latency_us_p99.at_us = AW_NEVER,
+            .latency_us_mean.at_us = AW_NEVER,
+        };
+    aw_reading_take(&self->sample, self->stale_us, reading);
+    return AW_OK;
+}
+
+/* The present state, and behind it the past ones, which move on by one. */
+static void show(struct autoscale *self, float *obs)
+{
+    const uint32_t dim = aw_state_dim(self->settings.state), history = self->settings.history;
+    aw_state_encode(&self->state, &self->episode.state, &self->episode.reading,
+                    &self->info.measured, obs);
+    if (history == 0)
+        return;
+    float *past = self->episode.past;
+    memcpy(obs + dim, past, (size_t)history * dim * sizeof *obs);
+    memmove(past + dim, past, (size_t)(history - 1) * dim * sizeof *past);
+    memcpy(past, obs, dim * sizeof *past);
+}
+
+/* Lets a step pass under `plan`, and scores it by the metrics. */
+static enum aw_err pass(struct autoscale *self, const struct aw_plan *plan)
+{
+    const struct aw_cluster *cluster = &self->cluster;
+    enum aw_err err = cluster->ops->apply(cluster->self, WORKLOAD, plan, INT64_MAX);
+    /* what the cluster would not take now is asked again with the next action */
+    if (err && !aw_err_transient(err))
+        return err;
+    int64_t until = cluster->ops->now_us(cluster->self) + self->step_us;
+    if ((err = cluster->ops->advance(cluster->self, until)) || (err = observe(self)))
+        return err;
+    const struct aw_outcome outcome = aw_outcome_of(&self->episode.reading);
+    aw_objective_score(&self->objective, &outcome, self->settings.step_s, &self->info.measured);
+    aw_action_observe(&self->action, &self->episode.action, &self->episode.reading);
+    return AW_OK;
+}
+
+static double ratio(double used, double allocated)
+{
+    return allocated > 0 ? fmin(1, used / allocated) : 0;
+}
+
+/* The same step by what really happened. */
+static void tell(struct autoscale *self, const struct aw_plan *plan)
+{
+    const struct aw_sim_truth *truth = aw_sim_truth(self->sim, WORKLOAD);
+    const double step_s = self->settings.step_s;
+    struct aw_autoscale_info *info = &self->info;
+    const struct aw_outcome outcome = {
+        .arrivals_per_s = truth->arrivals / step_s,
+        .completions_per_s = truth->completions / step_s,
+        .errors_per_s = truth->failures / step_s,
+        .latency_us_p99 = truth->latency_us_p99,
+        .cpu_utilisation = ratio(truth->cpu_core_s, truth->cpu_limit_core_s),
+        .memory_utilisation = ratio(truth->memory_gib_s, truth->memory_limit_gib_s),
+        .cores_allocated = truth->cpu_limit_core_s / step_s,
+        .gib_allocated = truth->memory_limit_gib_s / step_s,
+    };
+    aw_objective_score(&self->objective, &outcome, step_s, &info->truth);
+    info->lambda = self->episode.lambda;
+    info->slo_us = self->objective.slo.latency_us_p99;
+    info->app = self->episode.app;
+    info->step = self->episode.step;
+    info->plan = *plan;
+    info->replicas_ready = self->sample.replicas_ready;
+    info->arrivals = truth->arrivals;
+    info->completions = truth->completions;
+    info->failures = truth->failures;
+    info->latency_us_p50 = truth->latency_us_p50;
+    info->core_s = truth->cpu_limit_core_s;
+    info->gib_s = truth->memory_limit_gib_s;
+    info->replica_s = truth->replica_s;
+    info->oom_kills = truth->oom_kills;
+    info->restarts = truth->restarts;
+}
+
+/* Puts the episode's application on the cluster. */
+static enum aw_err place(struct autoscale *self, uint64_t seed, struct aw_plan *ret_start)
+{
+    const struct aw__pool_app *app = &self->pool[self->episode.app];
+    const int64_t offset = self->episode.load_offset_us;
+    const int64_t warm = self->step_us * self->settings.warmup_steps;
+    double rate = app->load_factor * aw_load_mean(&self->load, offset, offset + warm);
+    struct aw_plan start = {
+        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+        .replicas = aw__options_replicas(&self->options, 1e-3 * app->cpu_ms * rate),
+        .cpu_millicores = self->options.start_cpu_millicores,
+        .memory_bytes = app->memory_bytes,
+    };
+    struct aw_sim_workload workload = {
+        .app = app->app,
+        .load = &self->load,
+        .replicas = start.replicas,
+        .replicas_max = self->options.bounds.replicas_max,
+        .cpu_millicores = start.cpu_millicores,
+        .memory_bytes = start.memory_bytes,
+    };
+    /* replace, then reset: what an earlier episode left on the nodes is gone */
+    enum aw_err err = aw_sim_replace(self->sim, WORKLOAD, &workload, offset);
+    if (!err)
+        err = aw_sim_reset(self->sim, seed);
+    if (err)
+        return err;
+    struct aw_sim_disturbance scaled = aw_sim_undisturbed;
+    scaled.load_factor = app->load_factor;
+    aw_sim_disturb(self->sim, WORKLOAD, &scaled);
+    self->objective.slo.latency_us_p99 = app->slo_us;
+    self->objective.cost_reference_per_hour = app->cost_reference_per_hour;
+    self->state.config.slo = self->objective.slo;
+    *ret_start = start;
+    return AW_OK;
+}
+
+static enum aw_err autoscale_reset(void *ctx, uint64_t seed, float *obs)
+{
+    struct autoscale *self = ctx;
+    struct episode *episode = &self->episode;
+    struct aw_rng rng;
+    aw_rng_init(&rng, seed, 0);
+    const double lambda = episode->lambda;
+    const uint32_t slot = self->settings.load_shift ? aw_rng_below(&rng, self->load.slot_count) : 0;
+    memset(episode, 0, sizeof *episode);
+    episode->lambda = lambda;
+    episode->app = aw_rng_below(&rng, self->options.app_count);
+    episode->load_offset_us = slot * self->load.slot_us;
+    aw_state_begin(&episode->state);
+    aw_action_begin(&episode->action);
+
+    struct aw_plan start;
+    enum aw_err err = place(self, aw_rng_u64(&rng), &start);
+    const uint32_t dim = aw_state_dim(self->settings.state);
+    for (uint32_t i = 0; !err && i < self->settings.warmup_steps; i++) {
+        if ((err = pass(self, &start)))
+            break;
+        if (i == 0) /* there is no past yet: the first state stands for it */
+            for (uint32_t k = 0; k < self->settings.history; k++) {
+                struct aw_state_memory fresh = episode->state;
+                aw_state_encode(&self->state, &fresh, &episode->reading, &self->info.measured,
+                                episode->past + (size_t)k * dim);
+            }
+        show(self, obs);
+    }
+    if (err)
+        return err;
+    episode->live = 1;
+    memset(&self->info, 0, sizeof self->info);
+    return AW_OK;
+}
+
+static enum aw_err advance(struct autoscale *self, const struct aw_plan *plan, float *obs,
+                           struct aw_step *ret)
+{
+    struct episode *episode = &self->episode;
+    enum aw_err err = pass(self, plan);
+    if (err)
+        return err;
+    episode->step++;
+    tell(self, plan);
+    show(self, obs);
+    double reward = aw_objective_reward(&self->objective, &self->info.measured,
+                                        self->settings.step_s, episode->lambda);
+    *ret = (struct aw_step){.reward = (float)reward,
+                            .truncated = episode->step >= self->settings.episode_steps};
+    episode->live = !ret->truncated;
+    return AW_OK;
+}
+
+static enum aw_err autoscale_step(void *ctx, const float *action, float *obs, struct aw_step *ret)
+{
+    struct autoscale *self = ctx;
+    AW_ASSERT(self->episode.live);
+    if (!aw_space_accepts(&self->spec.action, action))
+        return AW_ERR_RANGE;
+    struct aw_plan plan;
+    aw_action_plan(&self->action, &self->episode.action, &self->episode.reading, action, &plan);
+    return advance(self, &plan, obs, ret);
+}
+
+/* --- snapshots -------------------------------------------------------------------------------- */
+
+static void autoscale_state_save(const void *ctx, void *bytes)
+{
+    const struct autoscale *self = ctx;
+    unsigned char *at = bytes;
+    const size_t sim_bytes = aw_sim_state_bytes(self->sim);
+    struct snapshot snapshot;
+    memset(&snapshot, 0, sizeof snapshot);
+    snapshot.options = self->options_hash;
+    snapshot.sim_bytes = sim_bytes;
+    snapshot.episode = self->episode;
+    memcpy(at, &snapshot, sizeof snapshot);
+    aw_sim_state_save(self->sim, at + sizeof snapshot);
+    memset(at + sizeof snapshot + sim_bytes, 0, SNAPSHOT_BYTES - sizeof snapshot - sim_bytes);
+    aw__snapshot_seal(at, SNAPSHOT_BYTES, MAGIC, VERSION);
+}
+
+static bool episode_valid(const struct autoscale *self, const struct episode *e)
+{
+    return e->app < self->options.app_count && e->step <= self->settings.episode_steps &&
+           e->live <= 1 && e->lambda >= AW_LAMBDA_MIN && e->lambda <= AW_LAMBDA_MAX &&
+           e->load_offset_us >= 0 && e->action.next < self->settings.window;
+}
+
+static enum aw_err autoscale_state_load(void *ctx, const void *bytes)
+{
+    struct autoscale *self = ctx;
+    struct snapshot snapshot;
+    if (self->settings.model != AW_SIM_FAST)
+        return AW_ERR_UNSUPPORTED;
+    memcpy(&snapshot, bytes, sizeof snapshot);
+    if (!aw__snapshot_valid(bytes, SNAPSHOT_BYTES, MAGIC, VERSION) ||
+        snapshot.options != self->options_hash ||
+        snapshot.sim_bytes != aw_sim_state_bytes(self->sim) ||
+        !episode_valid(self, &snapshot.episode))
+        return AW_ERR_FORMAT;
+    self->episode = snapshot.episode;
+    /* the application first: it is what the simulator's state belongs to */
+    struct aw_plan unused;
+    enum aw_err err = place(self, 0, &unused);
+    if (!err)
+        err = aw_sim_state_load(self->sim, (const unsigned char *)bytes + sizeof snapshot);
+    memset(&self->info, 0, sizeof self->info);
+    return err;
+}
+
+/* --- making one ------------------------------------------------------------------------------- */
+
+static void autoscale_free(void *ctx)
+{
+    struct autoscale *self = ctx;
+    if (!self)
+        return;
+    aw_sim_free(self->sim);
+    aw_load_deinit(&self->load);
+    aw_alloc_free(self->alloc, self);
+}
+
+static const struct aw_env_ops ops = {
+    .reset = autoscale_reset,
+    .step = autoscale_step,
+    .state_save = autoscale_state_save,
+    .state_load = autoscale_state_load,
+    .free = autoscale_free,
+};
+
+static void carve(struct autoscale *self, const struct aw_autoscale_settings *settings,
+                  const struct aw__options *options, struct aw_carve *block)
+{
+    const size_t dim = aw_state_dim(settings->state), past = settings->history * dim;
+    struct autoscale parts;
+    struct autoscale *to = self ? self : &parts;
+    (void)aw_carve_take(block, 1, sizeof *self);
+    to->axes = aw_carve_take(block, dim + past, sizeof *to->axes);
+    to->names = aw_carve_take(block, past, NAME_BYTES);
+    to->pool = aw_carve_take(block, options->app_count, sizeof *to->pool);
+}
+
+/* "cpu_limit[-2]" */
+static void axes_fill(struct autoscale *self)
+{
+    const uint32_t dim = aw_state_dim(self->settings.state);
+    for (uint32_t k = 0; k <= self->settings.history; k++)
+        for (uint32_t i = 0; i < dim; i++) {
+            struct aw_space_axis *axis = &self->axes[k * dim + i];
+            *axis = aw_state_axes[i];
+            if (k == 0)
+                continue;
+            char *name = self->names + (size_t)((k - 1) * dim + i) * NAME_BYTES;
+            snprintf(name, NAME_BYTES, "%s[-%u]", aw_state_axes[i].name, k);
+            axis->name = name;
+        }
+}
+
+static uint64_t options_hash(const struct aw_conf_field *fields,
+                             const struct aw_autoscale_settings *settings)
+{
+    char text[AW_CONF_TEXT_MAX];
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (; fields->key; fields++) {
+        aw_conf_get(fields, settings, text, sizeof text);
+        for (const char *c = text; *c; c++)
+            hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+        hash = (hash ^ 0xff) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+static void spec_fill(struct autoscale *self, const struct aw_env_spec *base)
+{
+    double low, high;
+    aw_objective_range(&self->objective, &low, &high);
+    self->spec = *base;
+    self->spec.observation = (struct aw_space){
+        .kind = AW_SPACE_BOX,
+        .dim = aw_state_dim(self->settings.state) * (1 + self->settings.history),
+        .axes = self->axes,
+    };
+    self->spec.episode_steps_max = self->settings.episode_steps;
+    self->spec.reward_low = (float)low;
+    self->spec.reward_high = (float)high;
+}
+
+/* The translations, from the settings. The SLO is each application's own. */
+static void parts_init(struct autoscale *self)
+{
+    const struct aw_autoscale_settings *s = &self->settings;
+    self->step_us = (int64_t)(1e6 * s->step_s);
+    self->stale_us = (int64_t)(1e6 * s->stale_s);
+    self->objective = (struct aw_objective){
+        .kind = s->objective,
+        .slo_weight = s->slo_weight,
+        .slo = {.throughput_per_s = s->slo_per_s,
+                .timeout_us = 1e6 * self->options.sim.request_timeout_s},
+        .prices = {s->price_core_hour, s->price_gib_hour},
+    };
+    aw_state_init(&self->state, &(struct aw_state_config){
+                                    .preset = s->state,
+                                    .bounds = self->options.bounds,
+                                    .disk_bytes_per_s_max = 1048576 * s->disk_mib_per_s,
+                                    .net_bytes_per_s_max = 1048576 * s->net_mib_per_s,
+                                });
+    aw_action_init(&self->action, &(struct aw_action_config){
+                                      .mapping = s->mapping,
+                                      .bounds = self->options.bounds,
+                                      .window = s->window,
+                                      .oom_steps = s->oom_steps,
+                                      .deadband = s->deadband,
+                                      .guard = s->guard,
+                                  });
+}
+
+static enum aw_err cluster_make(struct autoscale *self, struct aw_diag *diag)
+{
+    uint32_t index;
+    enum aw_err err = aw_sim_new(&self->options.sim, 0, 1, self->alloc, &self->sim, diag);
+    if (err)
+        return err;
+    self->cluster = aw_sim_cluster(self->sim);
+    const struct aw_sim_workload workload = {
+        .app = self->pool[0].app,
+        .load = &self->load,
+        .replicas = self->options.bounds.replicas_min,
+        .replicas_max = self->options.bounds.replicas_max,
+        .cpu_millicores = self->options.start_cpu_millicores,
+        .memory_bytes = self->pool[0].memory_bytes,
+    };
+    if ((err = aw_sim_add(self->sim, &workload, &index, diag)))
+        return err;
+    if (sizeof(struct snapshot) + aw_sim_state_bytes(self->sim) > SNAPSHOT_BYTES)
+        return aw_fail(diag, AW_ERR_LIMIT, "the state of this cluster is %zu bytes, and %zu fit",
+                       aw_sim_state_bytes(self->sim), SNAPSHOT_BYTES - sizeof(struct snapshot));
+    return AW_OK;
+}
+
+static enum aw_err make(const struct aw_env_factory *factory,
+                        const struct aw_autoscale_settings *settings, const struct aw_alloc *alloc,
+                        struct aw_env *ret_env, struct aw_diag *diag)
+{
+    struct aw__options options;
+    struct autoscale *self = NULL;
+    enum aw_err err = aw__options_read(settings, &options, diag);
+    if (err)
+        return err;
+    struct aw_carve block = {0};
+    carve(NULL, settings, &options, &block);
+    if (!(self = aw_alloc_new(alloc, block.used, 1)))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %s", factory->spec->name);
+    block = (struct aw_carve){.base = (unsigned char *)self};
+    carve(self, settings, &options, &block);
+    self->alloc = alloc;
+    self->settings = *settings;
+    self->options = options;
+    self->options_hash = options_hash(factory->fields, settings);
+    self->episode.lambda = settings->lambda;
+    parts_init(self);
+    axes_fill(self);
+    spec_fill(self, factory->spec);
+    if ((err = aw__options_load(settings, alloc, &self->load, diag)))
+        goto out;
+    for (uint32_t i = 0; i < options.app_count; i++)
+        if ((err = aw__options_app(settings, &options, &self->load, i, &self->pool[i],
+                                   &self->warnings, diag)))
+            goto out;
+    if ((err = cluster_make(self, diag)))
+        goto out;
+    *ret_env = (struct aw_env){&self->spec, &ops, self};
+out:
+    if (err)
+        autoscale_free(self);
+    return err;
+}
+
+static enum aw_err default_make_with(const void *settings, const struct aw_alloc *alloc,
+                                     struct aw_env *ret_env, struct aw_diag *diag)
+{
+    return make(&aw__autoscale_factory, settings, alloc, ret_env, diag);
+}
+
+static enum aw_err default_make(const struct aw_alloc *alloc, struct aw_env *ret_env,
+                                struct aw_diag *diag)
+{
+    struct aw_autoscale_settings settings;
+    aw_conf_defaults(aw__autoscale_fields, &settings);
+    return default_make_with(&settings, alloc, ret_env, diag);
+}
+
+static enum aw_err paper_make_with(const void *settings, const struct aw_alloc *alloc,
+                                   struct aw_env *ret_env, struct aw_diag *diag)
+{
+    return make(&aw__autoscale_paper_factory, settings, alloc, ret_env, diag);
+}
+
+static enum aw_err paper_make(const struct aw_alloc *alloc, struct aw_env *ret_env,
+                              struct aw_diag *diag)
+{
+    struct aw_autoscale_settings settings;
+    aw_conf_defaults(aw__autoscale_paper_fields, &settings);
+    return paper_make_with(&settings, alloc, ret_env, diag);
+}
+
+/* What spec_fill makes of the defaults; a test compares the two. */
+static const struct aw_env_spec default_spec = {
+    .name = "autoscale-v0",
+    .summary = "Scale a workload: least cost within its SLO budget.",
+    .observation = {AW_SPACE_BOX, AW_STATE_DEFAULT_DIM, 0, aw_state_axes},
+    .action = {AW_SPACE_BOX, AW_ACTION_DIM, 0, action_axes},
+    .episode_steps_max = 100,
+    .reward_low = (float)-(AW_COST_RATIO_MAX + AW_LAMBDA_MAX),
+    .reward_high = 0,
+    .solved_return = NAN,
+    .state_bytes = SNAPSHOT_BYTES,
+};
+static const struct aw_env_spec paper_spec = {
+    .name = "autoscale-paper-v0",
+    .summary = "Scale a workload as in AWARE: its state, actions and reward.",
+    .observation = {AW_SPACE_BOX, AW_STATE_PAPER_DIM, 0, aw_state_axes},
+    .action = {AW_SPACE_BOX, AW_ACTION_DIM, 0, action_axes},
+    .episode_steps_max = 100,
+    .reward_low = 0,
+    .reward_high = AW_OBJECTIVE_RESOURCES,
+    .solved_return = NAN,
+    .state_bytes = SNAPSHOT_BYTES,
+};
+
+const struct aw_env_factory aw__autoscale_factory = {
+    .spec = &default_spec,
+    .make = default_make,
+    .fields = aw__autoscale_fields,
+    .settings_bytes = sizeof(struct aw_autoscale_settings),
+    .make_with = default_make_with,
+};
+const struct aw_env_factory aw__autoscale_paper_factory = {
+    .spec = &paper_spec,
+    .make = paper_make,
+    .fields = aw__autoscale_paper_fields,
+    .settings_bytes = sizeof(struct aw_autoscale_settings),
+    .make_with = paper_make_with,
+};
+
+/* --- what only this kind of environment has --------------------------------------------------- */
+
+static struct autoscale *of(const struct aw_env *env)
+{
+    return env->ops == &ops ? env->self : NULL;
+}
+
+const struct aw_autoscale_info *aw_autoscale_info(const struct aw_env *env)
+{
+    const struct autoscale *self = of(env);
+    return self ? &self->info : NULL;
+}
+
+const struct aw_sample *aw_autoscale_sample(const struct aw_env *env)
+{
+    const struct autoscale *self = of(env);
+    return self ? &self->sample : NULL;
+}
+
+const struct aw_autoscale_settings *aw_autoscale_settings(const struct aw_env *env)
+{
+    const struct autoscale *self = of(env);
+    return self ? &self->settings : NULL;
+}
+
+uint32_t aw_autoscale_app_count(const struct aw_env *env)
+{
+    const struct autoscale *self = of(env);
+    return self ? self->options.app_count : 0;
+}
+
+const struct aw_app *aw_autoscale_app(const struct aw_env *env, uint32_t index)
+{
+    const struct autoscale *self = of(env);
+    return self && index < self->options.app_count ? &self->pool[index].app : NULL;
+}
+
+enum aw_err aw_autoscale_set_lambda(const struct aw_env *env, double lambda)
+{
+    struct autoscale *self = of(env);
+    if (!self)
+        return AW_ERR_UNSUPPORTED;
+    if (!isfinite(lambda))
+        return AW_ERR_RANGE;
+    self->episode.lambda = fmin(fmax(lambda, AW_LAMBDA_MIN), AW_LAMBDA_MAX);
+    return AW_OK;
+}
+
+enum aw_err aw_autoscale_step_plan(const struct aw_env *env, const struct aw_plan *plan, float *obs,
+                                   struct aw_step *ret, float *ret_values)
+{
+    struct autoscale *self = of(env);
+    if (!self)
+        return AW_ERR_UNSUPPORTED;
+    AW_ASSERT(self->episode.live);
+    const struct aw_reading *r = &self->episode.reading;
+    struct aw_plan full = {
+        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+        .replicas = plan->set & AW_PLAN_REPLICAS ? plan->replicas : r->replicas_wanted,
+        .cpu_millicores = plan->set & AW_PLAN_CPU ? plan->cpu_millicores : r->cpu_millicores_wanted,
+        .memory_bytes = plan->set & AW_PLAN_MEMORY ? plan->memory_bytes : r->memory_bytes_wanted,
+    };
+    aw_bounds_clip(&self->options.bounds, &full);
+    if (ret_values)
+        aw_action_from_plan(&self->action, &self->episode.action, &full, ret_values);
+    return advance(self, &full, obs, ret);
+}
+
+uint32_t aw_autoscale_warnings(const struct aw_env *env)
+{
+    const struct autoscale *self = of(env);
+    return self ? self->warnings : 0;
+}
+
+const char *aw_autoscale_warning_name(enum aw_autoscale_warning warning)
+{
+    switch (warning) {
+    case AW_AUTOSCALE_WARN_OVERLOAD:
+        return "overload";
+    case AW_AUTOSCALE_WARN_PEAK:
+        return "peak";
+    case AW_AUTOSCALE_WARN_CLUSTER:
+        return "cluster";
+    }
+    return "?";
+}
+
+const char *aw_autoscale_warning_text(enum aw_autoscale_warning warning)
+{
+    switch (warning) {
+    case AW_AUTOSCALE_WARN_OVERLOAD:
+        return "the mean load of some application is beyond what the largest allocation serves";
+    case AW_AUTOSCALE_WARN_PEAK:
+        return "the highest load of some application is beyond what the largest allocation serves";
+    case AW_AUTOSCALE_WARN_CLUSTER:
+        return "the largest allocation allowed does not fit into the cluster";
+    }
+    return "?";
+}
