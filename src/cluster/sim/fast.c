@@ -12,6 +12,7 @@
 
 #define BUSY_MAX    512.0 /* as the reference: in service, and waiting, at one replica */
 #define QUEUE_MAX   2048.0
+#define SHARED_DONE 0.42 /* work done of a request in service, in overload (reference) */
 #define PEAK_SPREAD 0.25 /* of a window's peak above the mean, from window to window */
 #define PEAK_SURE   5.0  /* deviations of it that never come */
 
@@ -76,6 +77,50 @@ static bool memory_of(struct aw__workload *workload, struct aw__pod *pod,
     return high > pod->memory_mib;
 }
 
+/* Backlog is kept as work, in requests' worth of it. A replica that shares its processor among its
+ * requests has many of them half done, so more are there than work is left: each of those in
+ * service has on average done SHARED_DONE of its work. */
+static double requests_of(double work, double busy_max)
+{
+    return aw__min(work / (1 - SHARED_DONE), work + SHARED_DONE * busy_max);
+}
+
+/* One replica's queue over an interval; all figures per replica. */
+struct queue {
+    double before, after; /* backlog as work */
+    double mean, high;    /* requests beyond the steady state: over time, and at most */
+    double refused;       /* the queue was full, or their clients left before their turn */
+    double late_share;    /* of those served: their clients had left */
+    double done;          /* work done, in requests' worth */
+};
+
+static void queue_run(const struct aw_sim *sim, const struct aw__workload *workload,
+                      double capacity, double arrivals, double before, double dt_s,
+                      struct queue *ret)
+{
+    const double busy_max = busy_limit(&workload->demand);
+    const double timeout_s = sim->settings.request_timeout_s;
+    const double drift = arrivals / dt_s - capacity;
+    const double places = aw__min(capacity * timeout_s + busy_max, QUEUE_MAX + BUSY_MAX);
+    const double work_max = places - SHARED_DONE * aw__min(busy_max, places);
+    struct queue q = {.before = before, .after = aw__max(0, before + drift * dt_s)};
+    if (q.after > work_max) {
+        q.refused = q.after - work_max;
+        q.after = work_max;
+    }
+    const double first = requests_of(before, busy_max), last = requests_of(q.after, busy_max);
+    q.mean = 0.5 * (first + last);
+    q.high = aw__max(first, last);
+    if (before > 0 && q.after == 0) /* empty part of the way through */
+        q.mean = 0.5 * first * aw__min(1, before / aw__max(-drift * dt_s, 1e-9));
+    /* Who is served after a wait longer than the time-out is served for nothing. */
+    const double served_s = aw__min(q.high, busy_max) / capacity;
+    if (q.high > 0 && q.high / capacity > timeout_s)
+        q.late_share = aw__min(1, (q.high / capacity - timeout_s) / aw__max(served_s, 1e-6) + 0.5);
+    q.done = aw__max(0, arrivals - q.refused - (last - first));
+    *ret = q;
+}
+
 static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *cohort,
                        double rate_per_s, double arrivals, double dt_us)
 {
@@ -90,38 +135,29 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
                                            .rate_per_s = steady_rate},
                       &steady);
 
-    /* Backlog per replica: grows or drains at a constant rate, never below zero. */
-    const double before = cohort->backlog / n;
-    const double drift = arrivals / n / dt_s - capacity;
-    double after = aw__max(0, before + drift * dt_s), failed = 0;
-    const double waits_max =
-        aw__min(capacity * sim->settings.request_timeout_s, QUEUE_MAX + BUSY_MAX);
-    if (after > waits_max) {
-        failed = after - waits_max;
-        after = waits_max;
+    /* The steady state knows about chance below saturation; a growing queue takes what came. */
+    const bool saturated = cohort->backlog > 0 || rate_per_s > steady_rate;
+    struct queue queue = {.done = arrivals / n};
+    double beside = steady.in_flight;
+    if (saturated) {
+        queue_run(sim, workload, capacity, arrivals / n, cohort->backlog / n, dt_s, &queue);
+        /* A queue that grows has its workers busy, and no more than that beside it. */
+        if (queue.after > queue.before)
+            beside = aw__min(beside, capacity * 1e-3 *
+                                         aw_replica_alone_ms(&workload->demand, cohort->cores));
     }
-    double middle = 0.5 * (before + after), high = aw__max(before, after);
-    if (before > 0 && after == 0) { /* empty part of the way through */
-        double busy_share = aw__min(1, before / aw__max(-drift * dt_s, 1e-9));
-        middle = 0.5 * before * busy_share;
-    }
-    mixture_add(&workload->mixture, arrivals, &steady, middle / capacity * 1e6,
-                middle / capacity * 1e6, high / capacity * 1e6);
-    workload->mixture.failures += failed * n;
-
-    const double done = aw__max(0, arrivals - (after - before + failed) * n);
-    workload->step.completions += done;
-    workload->step.failures += failed * n;
-    /* A queue that grows has its workers busy, and no more than that beside it. */
-    const double beside =
-        drift > 0 && after > 0
-            ? aw__min(steady.in_flight,
-                      capacity * aw_replica_alone_ms(&workload->demand, cohort->cores) * 1e-3)
-            : steady.in_flight;
-    workload->in_flight += n * (beside + after);
+    const double late = queue.done * queue.late_share, failed = (queue.refused + late) * n;
+    mixture_add(&workload->mixture, aw__max(0, arrivals - failed), &steady,
+                queue.mean / capacity * 1e6, queue.mean / capacity * 1e6,
+                queue.high / capacity * 1e6);
+    workload->mixture.failures += failed;
+    workload->step.failures += failed;
+    workload->step.completions += (queue.done - late) * n;
+    workload->in_flight += n * (beside + requests_of(queue.after, busy_limit(&workload->demand)));
+    const double done = queue.done * n, after = queue.after, high = queue.high;
     const double cores_used =
         aw__min(done / n / dt_s * workload->demand.cpu_ms * 1e-3, cohort->cores);
-    const double throttled = before > 0 || drift > 0 ? 1 : steady.throttled_share;
+    const double throttled = saturated ? 1 : steady.throttled_share;
 
     for (uint32_t i = 0; i < workload->place_end; i++) {
         struct aw__pod *pod = &pods[i];
