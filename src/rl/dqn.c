@@ -542,14 +542,14 @@ static const struct aw_conf_field fields[] = {
 };
 
 static const char *const cartpole[] = {
-    "lr=5e-4", "anneal_lr=true", "batch=64", "replay_capacity=50_000", "warmup_steps=1000",
+    "lr=1e-3", "anneal_lr=true", "batch=64", "replay_capacity=50_000", "warmup_steps=1000",
     "update_every=1", "target_every=200", "n_steps=3", "normalise_obs=true", "reward_scale=0.1",
     "epsilon_end=0.05", "epsilon_fraction=0.2", NULL,
 };
 /* clang-format on */
 
 static const struct aw_agent_preset presets[] = {
-    {"cartpole-v1", "our own: small steps, 3-step returns; docs/algorithms/dqn.md", cartpole},
+    {"cartpole-v1", "our own: falling steps, 3-step returns; docs/algorithms/dqn.md", cartpole},
     {0},
 };
 
