@@ -154,8 +154,10 @@ void aw_act_backward(enum aw_act act, const float *y, const float *dy, float *dx
             memcpy(dx, dy, n * sizeof *dx);
         break;
     case AW_ACT_RELU:
-        for (size_t i = 0; i < n; i++)
-            dx[i] = y[i] > 0 ? dy[i] : 0;
+        for (size_t i = 0; i < n; i++) {
+            float g = dy[i]; /* read in any case, or the loop does not vectorise */
+            dx[i] = y[i] > 0 ? g : 0;
+        }
         break;
     case AW_ACT_TANH:
         for (size_t i = 0; i < n; i++)
