@@ -17,7 +17,7 @@ AWARE := build/aware
 FIRST := runs/first
 
 .DEFAULT_GOAL := all
-.PHONY: all run test asan tsan tidy format fuzz bench docs install clean help
+.PHONY: learn all run test asan tsan tidy format fuzz bench docs install clean help
 
 all: ## build the program, build/aware
 	@tools/deps build
@@ -65,6 +65,10 @@ bench: all ## measure: neural core against PyTorch, learners, environments; a mi
 	$(AWARE) bench nn --against torch --check
 	$(AWARE) bench rl
 	$(AWARE) bench env
+
+learn: all ## train every learner in full on known problems, 5 seeds each: the tables of docs/results
+	@ninja -C build learn_dpg learn_ppo learn_dqn bcq_offline
+	@for t in learn_dpg learn_ppo learn_dqn bcq_offline; do build/tests/learning/$$t --full || exit 1; done
 
 docs: all ## write the man page and docs/REFERENCE.md from the program's own tables
 	$(AWARE) __reference >build/reference.md
