@@ -63,5 +63,5 @@ double aw_log_range_amount(const struct aw_log_range *range, double unit)
 {
     if (!(unit > 0))
         return range->low;
-    return unit >= 1 ? range->high : range->low * exp(unit * (double)range->log_span);
+    return unit >= 1 ? range->high : range->low * (double)expf((float)unit * range->log_span);
 }

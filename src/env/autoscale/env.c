@@ -41,7 +41,7 @@ _Static_assert(sizeof(struct episode) ==
                        sizeof(struct aw_reading) + 16 + 16 +
                        sizeof(float) * (AW_STATE_HISTORY_MAX * AW_STATE_DIM_MAX + 8),
                "a snapshot has no padding");
-_Static_assert(sizeof(struct aw_state_memory) == 40, "a snapshot has no padding");
+_Static_assert(sizeof(struct aw_state_memory) == 56, "a snapshot has no padding");
 _Static_assert(sizeof(struct aw_action_memory) == 16 * AW_ACTION_WINDOW_MAX + 32,
                "a snapshot has no padding");
 _Static_assert(sizeof(struct aw_reading) == 24 + 8 + 16 + 14 * 8 + 8, "a snapshot has no padding");

@@ -3,24 +3,39 @@
 
 #include <math.h>
 
-/* The difference of two times from outside may not fit; what does not is as good as never. */
-static int64_t age_us(const struct aw_figure *figure, int64_t at_us)
+#define VALUE_MAX 1e300 /* beyond it, sums and products would leave the finite numbers */
+#define LIMIT_MAX \
+    ((int64_t)1 << 50) /* of a pod, in millicores or bytes: AW_CLUSTER_PODS_MAX add up */
+
+/* The earliest time that is not stale at `at_us`. Never itself is always stale. */
+static int64_t oldest_believed(int64_t at_us, int64_t stale_us)
 {
-    int64_t age;
-    if (figure->at_us == AW_NEVER || __builtin_sub_overflow(at_us, figure->at_us, &age))
-        return INT64_MAX;
-    return age > 0 ? age : 0; /* clocks of two machines may differ a little */
+    int64_t oldest;
+    if (__builtin_sub_overflow(at_us, stale_us, &oldest) || oldest == AW_NEVER)
+        return AW_NEVER + 1;
+    return oldest;
 }
 
-static double value(const struct aw_figure *figure, int64_t at_us, int64_t stale_us)
+static double value(const struct aw_figure *figure, int64_t oldest_us)
 {
-    bool usable = age_us(figure, at_us) <= stale_us && figure->value >= 0 && figure->value < 1e300;
+    bool usable = figure->at_us >= oldest_us && figure->value >= 0 && figure->value < VALUE_MAX;
     return usable ? figure->value : (double)NAN;
 }
 
-static double age_s(const struct aw_figure *figure, double value, int64_t at_us)
+/* Of the oldest of those that everything hangs on; a clock that is ahead of ours makes it 0. */
+static double age_s(const struct aw_sample *sample, const struct aw_reading *reading)
 {
-    return isnan(value) ? (double)INFINITY : (double)age_us(figure, at_us) * 1e-6;
+    if (isnan(reading->cpu_cores_used) || isnan(reading->memory_bytes_used) ||
+        isnan(reading->arrivals_per_s))
+        return INFINITY;
+    int64_t oldest = sample->cpu_cores_used.at_us;
+    if (sample->memory_bytes_used.at_us < oldest)
+        oldest = sample->memory_bytes_used.at_us;
+    if (sample->arrivals_per_s.at_us < oldest)
+        oldest = sample->arrivals_per_s.at_us;
+    /* in double: the difference of two times from outside may not fit */
+    double age = ((double)sample->at_us - (double)oldest) * 1e-6;
+    return age > 0 ? age : 0;
 }
 
 static double ratio(double used, double allocated)
@@ -30,17 +45,17 @@ static double ratio(double used, double allocated)
     return used < allocated ? used / allocated : 1;
 }
 
-static double larger(double a, double b)
+static int64_t believed(int64_t limit)
 {
-    return a > b ? a : b;
+    return limit > 0 && limit <= LIMIT_MAX ? limit : 0;
 }
 
 /* A backend that shows no pods: what is wanted stands for what is there. */
 static void allocation_wanted(const struct aw_sample *sample, struct aw_reading *reading)
 {
-    uint32_t placed = sample->replicas_ready + sample->replicas_starting;
-    reading->cores_allocated = 1e-3 * (double)reading->cpu_millicores_wanted * placed;
-    reading->memory_bytes_allocated = (double)reading->memory_bytes_wanted * placed;
+    double placed = (double)sample->replicas_ready + sample->replicas_starting;
+    reading->cores_allocated = 1e-3 * (double)believed(reading->cpu_millicores_wanted) * placed;
+    reading->memory_bytes_allocated = (double)believed(reading->memory_bytes_wanted) * placed;
 }
 
 static void allocation(const struct aw_sample *sample, struct aw_reading *reading)
@@ -49,24 +64,26 @@ static void allocation(const struct aw_sample *sample, struct aw_reading *readin
         allocation_wanted(sample, reading);
         return;
     }
-    double millicores = 0, bytes = 0;
-    for (uint32_t i = 0; i < sample->pod_count; i++) {
+    const uint32_t count =
+        sample->pod_count < AW_CLUSTER_PODS_MAX ? sample->pod_count : AW_CLUSTER_PODS_MAX;
+    int64_t millicores = 0, bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
         const struct aw_pod *pod = &sample->pods[i];
         bool placed = pod->phase == AW_POD_RUNNING || pod->phase == AW_POD_STARTING;
-        millicores += placed && pod->cpu_millicores > 0 ? (double)pod->cpu_millicores : 0;
-        bytes += placed && pod->memory_bytes > 0 ? (double)pod->memory_bytes : 0;
+        millicores += placed ? believed(pod->cpu_millicores) : 0;
+        bytes += placed ? believed(pod->memory_bytes) : 0;
     }
-    reading->cores_allocated = 1e-3 * millicores;
-    reading->memory_bytes_allocated = bytes;
+    reading->cores_allocated = 1e-3 * (double)millicores;
+    reading->memory_bytes_allocated = (double)bytes;
 }
 
 void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,
                      struct aw_reading *ret_reading)
 {
-    const int64_t at = sample->at_us;
-#define FIGURE(name) .name = value(&sample->name, at, stale_us)
+    const int64_t oldest = oldest_believed(sample->at_us, stale_us);
+#define FIGURE(name) .name = value(&sample->name, oldest)
     struct aw_reading reading = {
-        .at_us = at,
+        .at_us = sample->at_us,
         .replicas_wanted = sample->replicas_wanted,
         .cpu_millicores_wanted = sample->cpu_millicores_wanted,
         .memory_bytes_wanted = sample->memory_bytes_wanted,
@@ -90,9 +107,6 @@ void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,
     reading.cpu_utilisation = ratio(reading.cpu_cores_used, reading.cores_allocated);
     reading.memory_utilisation =
         ratio(reading.memory_bytes_used * reading.replicas_ready, reading.memory_bytes_allocated);
-    reading.age_s = larger(age_s(&sample->cpu_cores_used, reading.cpu_cores_used, at),
-                           age_s(&sample->memory_bytes_used, reading.memory_bytes_used, at));
-    reading.age_s =
-        larger(reading.age_s, age_s(&sample->arrivals_per_s, reading.arrivals_per_s, at));
+    reading.age_s = age_s(sample, &reading);
     *ret_reading = reading;
 }

@@ -84,6 +84,8 @@ void aw_state_init(struct aw_state *state, const struct aw_state_config *config)
             aw_log_range((double)b->cpu_millicores_min, (double)b->cpu_millicores_max),
         .memory_bytes = aw_log_range((double)b->memory_bytes_min, (double)b->memory_bytes_max),
         .cores_used = aw_log_range(CORES_USED_BELOW * cores_low, cores_high),
+        .load_scale = (float)(1 / log1p(LOAD_MAX_PER_S)),
+        .in_flight_scale = (float)(1 / log1p(IN_FLIGHT_MAX)),
     };
 }
 
@@ -100,19 +102,22 @@ static float share(double x, float unknown)
     return x > 0 ? x < 1 ? (float)x : 1 : 0;
 }
 
-/* log(1 + x) over log(1 + most), into [0, 1]; NaN and below 0 are 0. */
-static float log_share(double x, double most)
+/* log(1 + x) * scale, into [0, 1]; NaN and below 0 are 0. */
+static float log_share(double x, float scale)
 {
     if (!(x > 0))
         return 0;
-    return x < most ? logf(1 + (float)x) / logf(1 + (float)most) : 1;
+    float y = logf(1 + (float)x) * scale;
+    return y < 1 ? y : 1;
 }
 
-/* (now - before) / max(now, before), DESIGN of AWARE's "observed load changes". */
+/* (now - before) / max(now, before): Table 1's "observed load changes", in [-1, 1]. */
 static float load_change(double now, double before)
 {
     double larger = now > before ? now : before;
-    return larger > 0 ? (float)((now - before) / larger) : 0; /* NaN: 0 */
+    if (isnan(now) || isnan(before) || !(larger > 0))
+        return 0;
+    return (float)((now - before) / larger);
 }
 
 static float latency(const struct aw_slo *slo, double p99)
@@ -125,7 +130,8 @@ static float latency(const struct aw_slo *slo, double p99)
     return x < -1 ? -1 : x > 1 ? 1 : x;
 }
 
-static void notice_change(struct aw_state_memory *memory, const struct aw_reading *r)
+static void notice_change(const struct aw_state *state, struct aw_state_memory *memory,
+                          const struct aw_reading *r)
 {
     bool same = memory->begun && memory->replicas == r->replicas_wanted &&
                 memory->cpu_millicores == r->cpu_millicores_wanted &&
@@ -138,15 +144,20 @@ static void notice_change(struct aw_state_memory *memory, const struct aw_readin
     memory->replicas = r->replicas_wanted;
     memory->cpu_millicores = r->cpu_millicores_wanted;
     memory->memory_bytes = r->memory_bytes_wanted;
+    memory->wanted[CPU_LIMIT] =
+        aw_log_range_unit(&state->cpu_millicores, (double)r->cpu_millicores_wanted);
+    memory->wanted[MEMORY_LIMIT] =
+        aw_log_range_unit(&state->memory_bytes, (double)r->memory_bytes_wanted);
+    memory->wanted[REPLICAS] = aw_log_range_unit(&state->replicas, r->replicas_wanted);
 }
 
 static void encode_paper(const struct aw_state *state, const struct aw_state_memory *memory,
                          const struct aw_reading *r, const struct aw_score *score, float *out)
 {
     const double ready = r->replicas_ready > 0 ? r->replicas_ready : 1;
-    out[CPU_LIMIT] = aw_log_range_unit(&state->cpu_millicores, (double)r->cpu_millicores_wanted);
-    out[MEMORY_LIMIT] = aw_log_range_unit(&state->memory_bytes, (double)r->memory_bytes_wanted);
-    out[REPLICAS] = aw_log_range_unit(&state->replicas, r->replicas_wanted);
+    out[CPU_LIMIT] = memory->wanted[CPU_LIMIT];
+    out[MEMORY_LIMIT] = memory->wanted[MEMORY_LIMIT];
+    out[REPLICAS] = memory->wanted[REPLICAS];
     out[CPU_UTILISATION] = share(r->cpu_utilisation, 0.5f);
     out[MEMORY_UTILISATION] = share(r->memory_utilisation, 0.5f);
     out[IO_UTILISATION] =
@@ -164,11 +175,11 @@ static void encode_more(const struct aw_state *state, const struct aw_state_memo
     const double ready = r->replicas_ready > 0 ? r->replicas_ready : 1;
     const double arrivals = isnan(r->arrivals_per_s) ? memory->arrivals_per_s : r->arrivals_per_s;
     const double since_s = ((double)r->at_us - (double)memory->changed_us) * 1e-6;
-    out[LOAD] = log_share(arrivals, LOAD_MAX_PER_S);
+    out[LOAD] = log_share(arrivals, state->load_scale);
     out[LATENCY] = latency(&state->config.slo, r->latency_us_p99);
     out[CPU_USED] =
         isnan(r->cpu_cores_used) ? 0.5f : aw_log_range_unit(&state->cores_used, r->cpu_cores_used);
-    out[IN_FLIGHT] = log_share(r->in_flight / ready, IN_FLIGHT_MAX);
+    out[IN_FLIGHT] = log_share(r->in_flight / ready, state->in_flight_scale);
     out[SETTLED] = share(since_s / SETTLED_S, 1);
     out[READY] =
         r->replicas_wanted > 0 ? share((double)r->replicas_ready / r->replicas_wanted, 1) : 1;
@@ -180,7 +191,7 @@ static void encode_more(const struct aw_state *state, const struct aw_state_memo
 void aw_state_encode(const struct aw_state *state, struct aw_state_memory *memory,
                      const struct aw_reading *reading, const struct aw_score *score, float *out)
 {
-    notice_change(memory, reading);
+    notice_change(state, memory, reading);
     encode_paper(state, memory, reading, score, out);
     if (state->config.preset != AW_STATE_PAPER)
         encode_more(state, memory, reading, out);

@@ -42,15 +42,17 @@ struct aw_state_config {
 struct aw_state {
     struct aw_state_config config;
     struct aw_log_range replicas, cpu_millicores, memory_bytes, cores_used;
+    float load_scale, in_flight_scale; /* 1 / log(1 + most) */
 };
 
 /* What a state needs of the past. No padding: it is part of snapshots. */
 struct aw_state_memory {
     double arrivals_per_s; /* the last known; NAN: none yet */
     int64_t changed_us;    /* when the wanted sizes or count were last seen to change */
-    int64_t cpu_millicores, memory_bytes;
+    int64_t cpu_millicores, memory_bytes; /* the wanted ones, seen last */
     uint32_t replicas;
-    uint32_t begun; /* 0: nothing seen yet */
+    uint32_t begun;  /* 0: nothing seen yet */
+    float wanted[4]; /* the three of them on their axes; the last is 0 */
 };
 
 void aw_state_init(struct aw_state *state, const struct aw_state_config *config);
