@@ -17,8 +17,8 @@
  *
  * Tuning and reporting never see the same load: a case has a load to tune on and a load to report.
  *
- * The trap: the seed decides where in the load a run begins. Two runs of different lengths share
- * their beginning; two seeds do not share their load.
+ * The trap: with `shift` (or without `continuous`) the seed also decides where in the load a run
+ * begins. Two runs of different lengths share their beginning; two seeds do not share their load.
  */
 #ifndef AW_CONTROL_SIMULATE_H
 #define AW_CONTROL_SIMULATE_H
@@ -45,6 +45,7 @@ struct aw_simulate_settings {
     uint32_t warmup_steps; /* before the first episode (each, unless continuous); not scored */
     double step_s;
     bool continuous; /* episodes follow one another; else each begins anew, elsewhere in the load */
+    bool shift;      /* begin at a time of the load that the seed chooses; else at its beginning */
 
     /* The objective. */
     double slo_ms; /* of p99; 0: slo_factor times the application's p99 when alone */
@@ -58,14 +59,14 @@ struct aw_simulate_settings {
     double cpu_min_cores, cpu_max_cores;
     double memory_min_mib, memory_max_mib;
 
-    /* How a run begins. 0: chosen for the application, generously (aw_simulate_start). */
+    /* How a run begins. 0: chosen for the application (aw_simulate_task). */
     uint32_t replicas;
     double cpu_cores;
     double memory_mib;
 };
 extern const struct aw_conf_field aw_simulate_fields[];
 
-/* AW_ERR_RANGE or _CONFIG with the key that is wrong: minimum above maximum, a start outside the
+/* AW_ERR_CONFIG, saying which key is wrong: minimum above maximum, a start outside the
  * bounds, more steps than AW_SIMULATE_STEPS_MAX, no node large enough. */
 AW_NODISCARD enum aw_err aw_simulate_check(const struct aw_simulate_settings *settings,
                                            const struct aw_sim_settings *sim, struct aw_diag *diag);
@@ -122,9 +123,9 @@ struct aw_simulate_case {
 
 /* Requests/s with which the application keeps `cores` cores busy: to scale a load to it. */
 double aw_simulate_rate_for(const struct aw_app *app, double cores);
-/* The p99 that must not be exceeded, and how a run begins: replicas for the mean of the load at
- * half utilisation, 2 cores, and twice the memory of a replica with work for 4 s in flight, all
- * within the bounds, unless the settings say otherwise. */
+/* Bounds, the p99 that must not be exceeded, and how a run begins unless the settings say
+ * otherwise: as an operator would who knows nothing but the load. One core, memory for 16 requests
+ * at once and half of that again, replicas for twice the mean load, all within the bounds. */
 struct aw_policy_task aw_simulate_task(const struct aw_simulate_settings *settings,
                                        const struct aw_simulate_case *c);
 
@@ -229,7 +230,7 @@ struct aw_simulate_config {
     uint32_t tuning_budget;   /* evaluations of one tuning, at most */
     uint32_t thread_count;    /* of compare; 0 and 1: the caller alone */
 };
-/* Defaults of all tables, seed 1, 4 episodes and 60 evaluations to tune, one thread. */
+/* Defaults of all tables, seed 1, 8 episodes and 60 evaluations to tune, one thread. */
 void aw_simulate_config_init(struct aw_simulate_config *config);
 
 /* Runs one controller. `index` is the application's stream of chance. `sink` may be NULL;
@@ -259,8 +260,9 @@ AW_NODISCARD enum aw_err aw_simulate_tune(const struct aw_simulate_config *confi
  * False stops the comparison: AW_ERR_INTERRUPTED. */
 typedef bool aw_simulate_progress(void *ctx, uint32_t done, uint32_t total);
 
-/* Tunes and runs every policy on every case. `ret` has room for case_count * policy_count and is
- * filled as ret[case * policy_count + policy]. The first failure in order of pairs is returned. */
+/* Tunes and runs every policy on every case. With threads `alloc` must be safe in all of them.
+ * `ret` has room for case_count * policy_count and is filled as ret[case * policy_count + policy].
+ * The first failure in order of pairs is returned. */
 AW_NODISCARD enum aw_err aw_simulate_compare(const struct aw_simulate_config *config,
                                              const struct aw_simulate_case *cases,
                                              uint32_t case_count,

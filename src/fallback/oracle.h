@@ -2,18 +2,23 @@
  * oracle.h - the ceiling: the best action by search, knowing the load.
  *
  * Looks into the simulated cluster: saves its state, tries a plan, lets time pass, scores what
- * happened, puts the state back, and tries the next. What is tried are sizes of a replica and a
- * headroom over the CPU that the coming load needs, by coordinate search from the last choice and
- * from a grid; each is held over the horizon, with replicas following the known load. All
- * candidates see the same chance (the generator is part of the state), so noise cannot choose
- * between them.
+ * happened, puts the state back, and tries the next. A candidate is a size of a replica, a
+ * headroom over the CPU that the coming load needs, and how far ahead to look for that load; it is
+ * followed over the horizon with the replica count following the known load. The search goes
+ * coordinate by coordinate from the last choice, and now and then over a grid of sizes and
+ * headrooms.
  *
- * It knows the load, and nothing of accidents to come (disturbances, faults). It is a bound for
- * controllers up to its horizon and its grid, not a proof of optimality.
+ * It knows the load, and, because the generator is part of the state, the chance of the steps that
+ * it tries; nothing of accidents to come (disturbances, faults). So it is somewhat better than any
+ * controller can be, and a bound only up to its horizon and its steps: a ceiling to measure regret
+ * from, not a proof.
  *
- * Call order: new, then decide once per step, reset between runs, free.
- * Memory:     one block at new, with room for one state of the cluster; decide does not allocate.
- * Threads:    single owner, which also owns the cluster.
+ * Cost within the SLO budget: what steps without a violation save up is a bank of violations that
+ * may be spent. One that is covered costs PRICE_COVERED steps' cost, one that is not PRICE_BARE.
+ *
+ * Call order: new, then per step decide and, when the step is over, learn; reset between runs;
+ * free. Memory:     one block at new, with room for one state of the cluster; decide does not
+ * allocate. Threads:    single owner, which also owns the cluster.
  */
 #ifndef AW_FALLBACK_ORACLE_H
 #define AW_FALLBACK_ORACLE_H
@@ -35,23 +40,14 @@ struct aw_oracle_settings {
 };
 extern const struct aw_conf_field aw_oracle_fields[];
 
-/* What a step is worth; the same numbers by which a run is scored. */
-struct aw_oracle_objective {
-    double step_us;
-    double reward_weight;   /* a of the paper's reward */
-    double slo_latency_us;  /* of p99; 0: none */
-    double slo_budget;      /* share of steps that may miss it */
-    double price_core_hour; /* cost of a core, and of a GiB, for an hour */
-    double price_gib_hour;
-};
-
 struct aw_oracle; /* opaque */
 
 AW_NODISCARD enum aw_err aw_oracle_new(const struct aw_oracle_settings *settings,
                                        const struct aw_policy_task *task,
-                                       const struct aw_oracle_objective *objective,
-                                       const struct aw_sim *sim, const struct aw_alloc *alloc,
-                                       struct aw_oracle **ret_oracle, struct aw_diag *diag);
+                                       const struct aw_objective *objective, double slo_budget,
+                                       double step_s, const struct aw_sim *sim,
+                                       const struct aw_alloc *alloc, struct aw_oracle **ret_oracle,
+                                       struct aw_diag *diag);
 void aw_oracle_free(struct aw_oracle *oracle); /* NULL is a no-op */
 void aw_oracle_reset(struct aw_oracle *oracle);
 
@@ -61,7 +57,11 @@ AW_NODISCARD enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_si
                                           uint32_t workload, const struct aw_load *load,
                                           int64_t load_offset_us, struct aw_plan *ret_plan,
                                           struct aw_policy_reason *ret_reason);
-/* Tells what the step that was decided really did, for the budget. */
-void aw_oracle_learn(struct aw_oracle *oracle, bool violated);
+/* Tells what the step that was decided really did. */
+void aw_oracle_learn(struct aw_oracle *oracle, const struct aw_sim_truth *truth,
+                     const struct aw_score *score);
+
+/* What really happened, in the terms of an objective. */
+struct aw_outcome aw_outcome_of_truth(const struct aw_sim_truth *truth, double step_s);
 
 #endif

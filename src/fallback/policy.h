@@ -15,7 +15,7 @@
  *   hpa+vpa-mem  HPA on CPU, VPA on memory alone, as GKE's multidimensional autoscaler
  *   aimd         additive increase when the SLO is missed, multiplicative decrease when it is easy
  *   constant     one anchored action in every step: CPU absolute, memory and replicas by factors of
- *                recent peaks of use (docs/mechanisms/controllers.md)
+ *                recent peaks of use (env/autoscale/action.h)
  *
  * Whatever a kind proposes passes one wall here: the bounds of the task, and the rule that missing
  * or stale figures never shrink anything. What the wall changed is named in the reason.
@@ -31,6 +31,8 @@
 
 #include "base/alloc.h"
 #include "base/conf.h"
+#include "env/autoscale/action.h"
+#include "env/autoscale/objective.h"
 
 /* clang-format off */
 /*     id            name           */
@@ -54,20 +56,9 @@ enum aw_policy_kind {
 /* All names, ending with NULL: what a CHOICE of settings wants. */
 extern const char *const aw_policy_names[];
 
-/* What a plan may ask for, both ends included. */
-struct aw_policy_bounds {
-    uint32_t replicas_min, replicas_max;
-    int64_t cpu_millicores_min, cpu_millicores_max; /* per replica */
-    int64_t memory_bytes_min, memory_bytes_max;     /* per replica */
-};
-
-/* AW_ERR_RANGE, with the key of what is wrong: zero, or a minimum above its maximum. */
-AW_NODISCARD enum aw_err aw_policy_bounds_check(const struct aw_policy_bounds *bounds,
-                                                struct aw_diag *diag);
-
 /* The workload as its owner describes it, and how it begins. */
 struct aw_policy_task {
-    struct aw_policy_bounds bounds;
+    struct aw_bounds bounds;
     double slo_latency_us; /* of p99; 0: there is none */
     uint32_t replicas;
     int64_t cpu_millicores;
@@ -99,10 +90,11 @@ struct aw_policy_settings {
     double aimd_memory_high; /* utilisation of memory beyond which it is short */
     double aimd_memory_low;  /* and below which it is plenty */
 
-    /* constant */
-    double constant_cpu;      /* cores of a replica */
-    double constant_memory;   /* factor on the recent peak of memory */
-    double constant_replicas; /* factor on the recent peak of CPU use */
+    /* constant: an anchored action (action.h), each in [-1, 1] */
+    double constant_cpu;
+    double constant_memory;
+    double constant_replicas;
+    uint32_t anchor_window; /* steps over which a peak is recent */
 };
 extern const struct aw_conf_field aw_policy_fields[];
 
@@ -148,8 +140,8 @@ const char *aw_policy_reason_format(const struct aw_policy_reason *reason, char 
 
 struct aw_policy; /* opaque */
 
-/* AW_ERR_RANGE: bounds as above, or a start outside them; AW_ERR_CONFIG: settings that cannot work
- * together (low above high). `ret_policy` is untouched on failure. */
+/* AW_ERR_CONFIG: bounds that are none, a start outside them, settings that cannot work together
+ * (low above high). `ret_policy` is untouched on failure. */
 AW_NODISCARD enum aw_err aw_policy_new(const struct aw_policy_settings *settings,
                                        const struct aw_policy_task *task,
                                        const struct aw_alloc *alloc, struct aw_policy **ret_policy,

@@ -1,0 +1,354 @@
+/* oracle.c - try, score, put back; see oracle.h. */
+#include "fallback/oracle.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const goal_names[] = {"reward", "cost", NULL};
+
+#define WHOLE(key, initial, min, max, help)                                                        \
+    {                                                                                              \
+#key, AW_CONF_U32, offsetof(struct aw_oracle_settings, key), initial, min, max, NULL, help \
+    }
+const struct aw_conf_field aw_oracle_fields[] = {
+    {"goal", AW_CONF_CHOICE, offsetof(struct aw_oracle_settings, goal), "reward", 0, 0, goal_names,
+     "what is best: the paper's reward, or cost within the SLO budget"},
+    WHOLE(horizon, "16", 1, 1000,
+          "steps that a candidate is followed; long enough for a rollout to pay for itself"),
+    WHOLE(hold, "1", 1, 100, "steps between searches; in between replicas follow the load"),
+    WHOLE(rounds, "1", 1, 20, "rounds of coordinate search"),
+    WHOLE(refresh, "10", 1, 100000, "searches after which the grid is tried again"),
+    {0},
+};
+
+/* A violation in the goal of cost, in costs of a step. Covered by the budget: it must still save
+ * more than it is worth to spend it now rather than later. Bare: never worth it. */
+#define PRICE_COVERED 3.0
+#define PRICE_BARE    100.0
+#define GAIN_MIN      1e-3 /* of the better score, relative: what is less is no reason to move */
+#define RATE_KEEP     0.9  /* of running means, per step */
+#define PEAK_STEPS    20u  /* over which a peak of memory is recent */
+
+struct candidate {
+    double millicores, memory_bytes;
+    double headroom;    /* cores in all over cores that the load needs */
+    uint32_t lookahead; /* steps of load that are looked at, the present one included */
+};
+
+struct aw_oracle {
+    struct aw_oracle_settings settings;
+    struct aw_policy_task task;
+    struct aw_objective objective;
+    double slo_budget, step_s;
+    const struct aw_alloc *alloc;
+    size_t state_bytes;
+    unsigned char *state; /* [state_bytes], behind this struct in the same block */
+
+    struct candidate best;
+    uint32_t searches, steps, wait; /* wait: steps until the next search */
+    double bank;                    /* violations saved up */
+    double core_s_per_request;      /* running mean; 0: not known */
+    double cost_of_step;            /* likewise */
+    double peak[PEAK_STEPS];        /* of memory in bytes, a ring */
+
+    /* For the length of a decision. */
+    struct aw_sim *sim;
+    struct aw_cluster cluster;
+    uint32_t workload;
+    const struct aw_load *load;
+    int64_t load_offset_us, now_us;
+};
+
+enum aw_err aw_oracle_new(const struct aw_oracle_settings *settings,
+                          const struct aw_policy_task *task, const struct aw_objective *objective,
+                          double slo_budget, double step_s, const struct aw_sim *sim,
+                          const struct aw_alloc *alloc, struct aw_oracle **ret_oracle,
+                          struct aw_diag *diag)
+{
+    enum aw_err err = aw_bounds_check(&task->bounds, diag);
+    if (err)
+        return err;
+    const size_t state_bytes = aw_sim_state_bytes(sim);
+    struct aw_carve carve = {0};
+    (void)aw_carve_take(&carve, 1, sizeof(struct aw_oracle));
+    (void)aw_carve_take(&carve, state_bytes, 1);
+    void *block = aw_alloc_new(alloc, carve.used, 1);
+    if (!block)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an oracle");
+    carve = (struct aw_carve){.base = block};
+    struct aw_oracle *oracle = aw_carve_take(&carve, 1, sizeof *oracle);
+    *oracle = (struct aw_oracle){
+        .settings = *settings,
+        .task = *task,
+        .objective = *objective,
+        .slo_budget = slo_budget,
+        .step_s = step_s,
+        .alloc = alloc,
+        .state_bytes = state_bytes,
+        .state = aw_carve_take(&carve, state_bytes, 1),
+    };
+    aw_oracle_reset(oracle);
+    *ret_oracle = oracle;
+    return AW_OK;
+}
+
+void aw_oracle_free(struct aw_oracle *oracle)
+{
+    if (oracle)
+        aw_alloc_free(oracle->alloc, oracle);
+}
+
+void aw_oracle_reset(struct aw_oracle *oracle)
+{
+    oracle->best = (struct candidate){.millicores = (double)oracle->task.cpu_millicores,
+                                      .memory_bytes = (double)oracle->task.memory_bytes,
+                                      .headroom = 2,
+                                      .lookahead = 2};
+    oracle->searches = oracle->steps = oracle->wait = 0;
+    oracle->bank = oracle->core_s_per_request = oracle->cost_of_step = 0;
+    memset(oracle->peak, 0, sizeof oracle->peak);
+}
+
+struct aw_outcome aw_outcome_of_truth(const struct aw_sim_truth *truth, double step_s)
+{
+    return (struct aw_outcome){
+        .arrivals_per_s = truth->arrivals / step_s,
+        .completions_per_s = truth->completions / step_s,
+        .errors_per_s = truth->failures / step_s,
+        .latency_us_p99 = truth->latency_us_p99,
+        .cpu_utilisation =
+            truth->cpu_limit_core_s > 0 ? truth->cpu_core_s / truth->cpu_limit_core_s : 0,
+        .memory_utilisation =
+            truth->memory_limit_gib_s > 0 ? truth->memory_gib_s / truth->memory_limit_gib_s : 0,
+        .cores_allocated = truth->cpu_limit_core_s / step_s,
+        .gib_allocated = truth->memory_limit_gib_s / step_s,
+    };
+}
+
+/* --- one candidate ----------------------------------------------------------------------------
+ */
+
+/* Cores that the highest of the coming `lookahead` steps needs. */
+static double cores_needed(const struct aw_oracle *oracle, int64_t now_us, uint32_t lookahead)
+{
+    const int64_t step_us = (int64_t)(oracle->step_s * 1e6);
+    double rate = 0;
+    for (uint32_t i = 0; i < lookahead; i++) {
+        const int64_t from = now_us + oracle->load_offset_us + i * step_us;
+        rate = fmax(rate, aw_load_mean(oracle->load, from, from + step_us));
+    }
+    return rate * oracle->core_s_per_request;
+}
+
+static struct aw_plan plan_of(const struct aw_oracle *oracle, const struct candidate *c,
+                              int64_t now_us)
+{
+    const double cores = cores_needed(oracle, now_us, c->lookahead) * c->headroom;
+    const double replicas = ceil(cores * 1e3 / c->millicores - 1e-9);
+    struct aw_plan plan = {
+        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+        .replicas = (uint32_t)fmin(fmax(replicas, 0), AW_CLUSTER_PODS_MAX),
+        .cpu_millicores = llround(c->millicores / 10) * 10,
+        .memory_bytes = (int64_t)(c->memory_bytes / (1 << 20)) << 20,
+    };
+    aw_bounds_clip(&oracle->task.bounds, &plan);
+    return plan;
+}
+
+static void score_step(const struct aw_oracle *oracle, struct aw_score *ret)
+{
+    const struct aw_sim_truth *truth = aw_sim_truth(oracle->sim, oracle->workload);
+    const struct aw_outcome outcome = aw_outcome_of_truth(truth, oracle->step_s);
+    aw_objective_score(&oracle->objective, &outcome, oracle->step_s, ret);
+}
+
+static double worth(const struct aw_oracle *oracle, const struct aw_score *score, double *bank)
+{
+    if (oracle->settings.goal == AW_ORACLE_REWARD)
+        return score->paper_reward;
+    const double unit = oracle->cost_of_step > 0 ? oracle->cost_of_step : score->cost;
+    double price = 0;
+    if (score->violated) {
+        price = *bank >= 1 ? PRICE_COVERED : PRICE_BARE;
+        *bank -= 1;
+    }
+    *bank += oracle->slo_budget;
+    return -(unit > 0 ? score->cost / unit : 0) - price;
+}
+
+/* The mean worth of a step when `c` is followed over the horizon; the cluster is left there. */
+static double try(struct aw_oracle *oracle, const struct candidate *c)
+{
+    const int64_t step_us = (int64_t)(oracle->step_s * 1e6);
+    int64_t now = oracle->now_us;
+    double total = 0, bank = oracle->bank;
+    if (aw_sim_state_load(oracle->sim, oracle->state))
+        return -INFINITY;
+    for (uint32_t i = 0; i < oracle->settings.horizon; i++) {
+        const struct aw_plan plan = plan_of(oracle, c, now);
+        struct aw_score score;
+        /* A cluster that does not answer keeps what it has: that is a result too. */
+        (void)oracle->cluster.ops->apply(oracle->cluster.self, oracle->workload, &plan, INT64_MAX);
+        now += step_us;
+        if (oracle->cluster.ops->advance(oracle->cluster.self, now))
+            return -INFINITY;
+        score_step(oracle, &score);
+        total += worth(oracle, &score, &bank);
+    }
+    return total / oracle->settings.horizon;
+}
+
+/* --- search -----------------------------------------------------------------------------------
+ */
+
+static bool better(double found, double best)
+{
+    return found > best + GAIN_MIN * fmax(fabs(best), 0.01);
+}
+
+static void consider(struct aw_oracle *oracle, struct candidate c, struct candidate *best,
+                     double *best_score)
+{
+    const struct aw_bounds *b = &oracle->task.bounds;
+    c.millicores =
+        fmin(fmax(c.millicores, (double)b->cpu_millicores_min), (double)b->cpu_millicores_max);
+    c.memory_bytes =
+        fmin(fmax(c.memory_bytes, (double)b->memory_bytes_min), (double)b->memory_bytes_max);
+    c.headroom = fmin(fmax(c.headroom, 1.01), 50);
+    const double score = try(oracle, &c);
+    if (better(score, *best_score)) {
+        *best = c;
+        *best_score = score;
+    }
+}
+
+static void coordinates(struct aw_oracle *oracle, struct candidate *best, double *best_score,
+                        double memory_peak)
+{
+    static const double headroom[] = {0.7, 0.88, 0.96, 1.05, 1.15, 1.4};
+    static const double millicores[] = {0.5, 0.75, 0.9, 1.12, 1.34, 2};
+    static const double memory[] = {1.005, 1.02, 1.05, 1.1, 1.2, 1.4, 2};
+    static const uint32_t lookahead[] = {1, 2, 3, 5};
+    struct candidate from = *best;
+    for (size_t i = 0; i < sizeof headroom / sizeof *headroom; i++) {
+        struct candidate c = from;
+        c.headroom *= headroom[i];
+        consider(oracle, c, best, best_score);
+    }
+    from = *best;
+    for (size_t i = 0; i < sizeof lookahead / sizeof *lookahead; i++) {
+        struct candidate c = from;
+        c.lookahead = lookahead[i];
+        if (c.lookahead != from.lookahead)
+            consider(oracle, c, best, best_score);
+    }
+    from = *best;
+    for (size_t i = 0; memory_peak > 0 && i < sizeof memory / sizeof *memory; i++) {
+        struct candidate c = from;
+        c.memory_bytes = memory_peak * memory[i];
+        consider(oracle, c, best, best_score);
+    }
+    from = *best;
+    for (size_t i = 0; i < sizeof millicores / sizeof *millicores; i++) {
+        struct candidate c = from;
+        c.millicores *= millicores[i];
+        consider(oracle, c, best, best_score);
+    }
+}
+
+/* Sizes and headrooms far from the last choice, where a walk by coordinates would get stuck. */
+static void grid(struct aw_oracle *oracle, struct candidate *best, double *best_score)
+{
+    static const double headroom[] = {1.15, 1.5, 2.2, 4};
+    const struct aw_bounds *b = &oracle->task.bounds;
+    const struct candidate from = *best;
+    const double span = log((double)b->cpu_millicores_max / (double)b->cpu_millicores_min);
+    for (int i = 0; i < 7; i++)
+        for (size_t k = 0; k < sizeof headroom / sizeof *headroom; k++) {
+            struct candidate c = from;
+            c.millicores = (double)b->cpu_millicores_min * exp(span * i / 6);
+            c.headroom = headroom[k];
+            consider(oracle, c, best, best_score);
+        }
+}
+
+static void search(struct aw_oracle *oracle, double memory_peak)
+{
+    struct candidate best = oracle->best;
+    double best_score = try(oracle, &best);
+    if (oracle->searches % oracle->settings.refresh == 0)
+        grid(oracle, &best, &best_score);
+    for (uint32_t i = 0; i < oracle->settings.rounds; i++)
+        coordinates(oracle, &best, &best_score, memory_peak);
+    oracle->best = best;
+    oracle->searches++;
+}
+
+enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_sim *sim, uint32_t workload,
+                             const struct aw_load *load, int64_t load_offset_us,
+                             struct aw_plan *ret_plan, struct aw_policy_reason *ret_reason)
+{
+    struct aw_cluster cluster = aw_sim_cluster(sim);
+    struct aw_sample sample;
+    AW_ASSERT(aw_sim_state_bytes(sim) == oracle->state_bytes);
+    aw_sim_state_save(sim, oracle->state);
+    enum aw_err err = cluster.ops->observe(cluster.self, workload, INT64_MAX, &sample);
+    if (err)
+        return err;
+    oracle->sim = sim;
+    oracle->cluster = cluster;
+    oracle->workload = workload;
+    oracle->load = load;
+    oracle->load_offset_us = load_offset_us;
+    oracle->now_us = cluster.ops->now_us(cluster.self);
+
+    struct aw_policy_reason reason = {.utilization = NAN, .cause = AW_POLICY_CAUSE_NO_DATA};
+    struct aw_plan plan = {.replicas = sample.replicas_wanted,
+                           .cpu_millicores = sample.cpu_millicores_wanted,
+                           .memory_bytes = sample.memory_bytes_wanted};
+    if (sample.memory_bytes_peak.at_us != AW_NEVER)
+        oracle->peak[oracle->steps % PEAK_STEPS] = sample.memory_bytes_peak.value;
+    double memory_peak = 0;
+    for (uint32_t i = 0; i < PEAK_STEPS; i++)
+        memory_peak = fmax(memory_peak, oracle->peak[i]);
+    oracle->steps++;
+    if (oracle->core_s_per_request > 0) {
+        if (oracle->wait == 0) {
+            search(oracle, memory_peak);
+            oracle->wait = oracle->settings.hold;
+        }
+        oracle->wait--;
+        plan = plan_of(oracle, &oracle->best, oracle->now_us);
+        reason.cause = AW_POLICY_CAUSE_SEARCHED;
+    }
+    err = aw_sim_state_load(sim, oracle->state);
+    oracle->sim = NULL;
+    if (err)
+        return err;
+    if (plan.replicas == sample.replicas_wanted)
+        plan.set &= ~(uint32_t)AW_PLAN_REPLICAS;
+    if (plan.cpu_millicores == sample.cpu_millicores_wanted)
+        plan.set &= ~(uint32_t)AW_PLAN_CPU;
+    if (plan.memory_bytes == sample.memory_bytes_wanted)
+        plan.set &= ~(uint32_t)AW_PLAN_MEMORY;
+    *ret_plan = plan;
+    if (ret_reason)
+        *ret_reason = reason;
+    return AW_OK;
+}
+
+static double follow(double mean, double value)
+{
+    return mean > 0 ? RATE_KEEP * mean + (1 - RATE_KEEP) * value : value;
+}
+
+void aw_oracle_learn(struct aw_oracle *oracle, const struct aw_sim_truth *truth,
+                     const struct aw_score *score)
+{
+    if (truth->completions > 0 && truth->cpu_core_s > 0)
+        oracle->core_s_per_request =
+            follow(oracle->core_s_per_request, truth->cpu_core_s / truth->completions);
+    if (score->cost > 0)
+        oracle->cost_of_step = follow(oracle->cost_of_step, score->cost);
+    oracle->bank += oracle->slo_budget - (score->violated ? 1 : 0);
+}

@@ -1,0 +1,278 @@
+/* policy.c - the contract: settings, dispatch, and the wall that every proposal passes. */
+#include "fallback/policy.h"
+
+#include "base/text.h"
+#include "fallback/policy_kinds.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+const char *const aw_policy_names[] = {
+#define X(id, name) name,
+    AW_POLICY_MAP(X)
+#undef X
+        NULL,
+};
+
+#define FIELD(key, type, initial, min, max, choices, help)                                     \
+    {                                                                                          \
+#key, type, offsetof(struct aw_policy_settings, key), initial, min, max, choices, help \
+    }
+#define REAL(key, initial, min, max, help)  FIELD(key, AW_CONF_F64, initial, min, max, NULL, help)
+#define WHOLE(key, initial, min, max, help) FIELD(key, AW_CONF_U32, initial, min, max, NULL, help)
+
+const struct aw_conf_field aw_policy_fields[] = {
+    FIELD(kind, AW_CONF_CHOICE, "hpa+vpa-mem", 0, 0, aw_policy_names, "which rules decide"),
+    REAL(stale, "45", 1, 3600,
+         "seconds after which a figure counts as missing; three readings of 15 s"),
+    WHOLE(hpa_target, "80", 1, 100,
+          "CPU utilisation in percent of the request that the HPA aims at; Kubernetes' default"),
+    REAL(hpa_period, "15", 1, 3600, "seconds between syncs of the HPA; Kubernetes' default"),
+    REAL(hpa_tolerance, "0.1", 0, 1,
+         "relative distance from the target that the HPA leaves alone; Kubernetes' default"),
+    WHOLE(hpa_down_window, "300", 0, 3600,
+          "seconds of stabilisation before the HPA removes replicas; Kubernetes' default"),
+    REAL(history_half_life, "1800", 60, 8640000,
+         "seconds after which a sample of the VPA weighs half; all clocks of the VPA follow, so "
+         "that hours show what days would (upstream: 86400)"),
+    REAL(vpa_period, "60", 1, 86400, "seconds between looks of the VPA; upstream's default"),
+    WHOLE(vpa_replicas_min, "1", 1, 1000,
+          "live replicas below which the VPA disturbs none (upstream: 2, without a surge)"),
+    REAL(vpa_memory_min_mib, "32", 1, 1048576,
+         "least memory in MiB that the VPA recommends (upstream: 250, more than many of the "
+         "generated applications use)"),
+    REAL(aimd_period, "60", 1, 3600, "seconds between changes of aimd"),
+    REAL(aimd_cpu_step, "0.25", 0.01, 64, "cores that aimd adds when the SLO is missed"),
+    REAL(aimd_memory_step, "64", 1, 65536, "MiB that aimd adds when memory is short"),
+    REAL(aimd_decrease, "0.9", 0.1, 0.99, "factor by which aimd shrinks when the SLO is easy"),
+    REAL(aimd_slack, "0.7", 0.05, 0.99, "p99 below this share of the SLO is easy"),
+    REAL(aimd_memory_high, "0.85", 0.1, 0.99, "use of memory beyond which it is short"),
+    REAL(aimd_memory_low, "0.6", 0.05, 0.98, "use of memory below which it is plenty"),
+    REAL(constant_cpu, "0.3", -1, 1, "anchored action of constant: CPU of a replica"),
+    REAL(constant_memory, "0", -1, 1, "anchored action of constant: memory over its recent peak"),
+    REAL(constant_replicas, "-0.5", -1, 1,
+         "anchored action of constant: CPU in all over its recent peak"),
+    WHOLE(anchor_window, "20", 1, AW_ACTION_WINDOW_MAX,
+          "steps over which a peak of use is recent; 5 minutes, as the HPA's window"),
+    {0},
+};
+
+const char *aw_policy_cause_text(enum aw_policy_cause cause)
+{
+    static const char *const texts[] = {
+#define X(id, text) text,
+        AW_POLICY_CAUSE_MAP(X)
+#undef X
+    };
+    AW_ASSERT((size_t)cause < AW_POLICY_CAUSE_COUNT);
+    return texts[cause];
+}
+
+static void add_names(struct aw_text *text, const char *what, uint32_t set)
+{
+    if (set == 0)
+        return;
+    aw_text_add(text, "; %s:%s%s%s", what, set & AW_PLAN_REPLICAS ? " replicas" : "",
+                set & AW_PLAN_CPU ? " cpu" : "", set & AW_PLAN_MEMORY ? " memory" : "");
+}
+
+const char *aw_policy_reason_format(const struct aw_policy_reason *reason, char *buf, size_t size)
+{
+    struct aw_text text;
+    aw_text_init(&text, buf, size);
+    aw_text_add(&text, "%s", aw_policy_cause_text(reason->cause));
+    if (isfinite(reason->utilization))
+        aw_text_add(&text, "; utilisation %.0f %%", 100 * reason->utilization);
+    if (reason->replicas_proposed > 0)
+        aw_text_add(&text, "; proposed %" PRIu32 " replicas", reason->replicas_proposed);
+    if (reason->cpu_target > 0)
+        aw_text_add(&text, "; target %" PRId64 "m CPU", reason->cpu_target);
+    if (reason->memory_target > 0)
+        aw_text_add(&text, "; target %.0f MiB", (double)reason->memory_target / AW__POLICY_MIB);
+    add_names(&text, "not shrunk without fresh figures", reason->held);
+    add_names(&text, "cut to its bounds", reason->clipped);
+    return buf;
+}
+
+/* --- life -------------------------------------------------------------------------------------
+ */
+
+static enum aw_err check_task(const struct aw_policy_task *task, struct aw_diag *diag)
+{
+    const struct aw_bounds *bounds = &task->bounds;
+    enum aw_err err = aw_bounds_check(bounds, diag);
+    if (err)
+        return err;
+    if (bounds->replicas_max > AW_CLUSTER_PODS_MAX)
+        return aw_fail(diag, AW_ERR_CONFIG, "expected at most %u replicas, found %" PRIu32,
+                       AW_CLUSTER_PODS_MAX, bounds->replicas_max);
+    struct aw_plan start = {.replicas = task->replicas,
+                            .cpu_millicores = task->cpu_millicores,
+                            .memory_bytes = task->memory_bytes};
+    aw_bounds_clip(bounds, &start);
+    if (start.replicas != task->replicas || start.cpu_millicores != task->cpu_millicores ||
+        start.memory_bytes != task->memory_bytes)
+        return aw_fail(
+            diag, AW_ERR_CONFIG,
+            "it begins outside its bounds: %" PRIu32 " replicas of %" PRId64 "m CPU and %.0f MiB",
+            task->replicas, task->cpu_millicores, (double)task->memory_bytes / AW__POLICY_MIB);
+    return AW_OK;
+}
+
+enum aw_err aw_policy_new(const struct aw_policy_settings *settings,
+                          const struct aw_policy_task *task, const struct aw_alloc *alloc,
+                          struct aw_policy **ret_policy, struct aw_diag *diag)
+{
+    AW_ASSERT(settings->kind < AW_POLICY_COUNT);
+    enum aw_err err = check_task(task, diag);
+    if (err)
+        return err;
+    struct aw_policy *policy = aw_alloc_new(alloc, 1, sizeof *policy);
+    if (!policy)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a policy");
+    policy->settings = *settings;
+    policy->task = *task;
+    policy->alloc = alloc;
+    policy->stale_us = (int64_t)(settings->stale * 1e6);
+    err = aw__policy_hpa_init(policy, diag);
+    if (!err)
+        err = aw__policy_vpa_init(policy, diag);
+    if (!err)
+        err = aw__policy_aimd_init(policy, diag);
+    if (err) {
+        aw_policy_free(policy);
+        return err;
+    }
+    aw__policy_constant_init(policy);
+    aw_policy_reset(policy);
+    *ret_policy = policy;
+    return AW_OK;
+}
+
+void aw_policy_free(struct aw_policy *policy)
+{
+    if (policy)
+        aw_alloc_free(policy->alloc, policy);
+}
+
+void aw_policy_reset(struct aw_policy *policy)
+{
+    memset(&policy->state, 0, sizeof policy->state);
+    policy->state.hpa_next_us = policy->state.vpa_next_us = policy->state.aimd_next_us = INT64_MIN;
+    aw__policy_vpa_reset(policy);
+    aw_action_begin(&policy->state.anchor);
+}
+
+/* --- deciding ---------------------------------------------------------------------------------
+ */
+
+/* Within the bounds; nothing smaller on figures that are missing or stale; only what changes. */
+static void wall(const struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
+                 struct aw_plan *plan, struct aw_policy_reason *reason)
+{
+    const bool cpu_known = aw__policy_fresh(policy, sample->cpu_cores_used, now_us);
+    const bool memory_known = aw__policy_fresh(policy, sample->memory_bytes_used, now_us);
+    const struct aw_plan asked = *plan;
+    aw_bounds_clip(&policy->task.bounds, plan);
+    const uint32_t moved = (plan->replicas != asked.replicas ? AW_PLAN_REPLICAS : 0u) |
+                           (plan->cpu_millicores != asked.cpu_millicores ? AW_PLAN_CPU : 0u) |
+                           (plan->memory_bytes != asked.memory_bytes ? AW_PLAN_MEMORY : 0u);
+    reason->clipped = moved & plan->set;
+    if (!cpu_known && plan->replicas < sample->replicas_wanted)
+        reason->held |= plan->set & AW_PLAN_REPLICAS;
+    if (!cpu_known && plan->cpu_millicores < sample->cpu_millicores_wanted)
+        reason->held |= plan->set & AW_PLAN_CPU;
+    if (!memory_known && plan->memory_bytes < sample->memory_bytes_wanted)
+        reason->held |= plan->set & AW_PLAN_MEMORY;
+    plan->set &= ~reason->held;
+    if (plan->replicas == sample->replicas_wanted)
+        plan->set &= ~(uint32_t)AW_PLAN_REPLICAS;
+    if (plan->cpu_millicores == sample->cpu_millicores_wanted)
+        plan->set &= ~(uint32_t)AW_PLAN_CPU;
+    if (plan->memory_bytes == sample->memory_bytes_wanted)
+        plan->set &= ~(uint32_t)AW_PLAN_MEMORY;
+}
+
+void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
+                      struct aw_plan *ret_plan, struct aw_policy_reason *ret_reason)
+{
+    AW_ASSERT(sample->pod_count <= AW_CLUSTER_PODS_MAX);
+    struct aw_plan plan = {.replicas = sample->replicas_wanted,
+                           .cpu_millicores = sample->cpu_millicores_wanted,
+                           .memory_bytes = sample->memory_bytes_wanted};
+    struct aw_policy_reason reason = {.utilization = NAN};
+    aw_reading_take(sample, policy->stale_us, &policy->reading);
+    switch ((enum aw_policy_kind)policy->settings.kind) {
+    case AW_POLICY_HPA:
+        aw__policy_hpa_decide(policy, sample, now_us, &plan, &reason);
+        break;
+    case AW_POLICY_VPA:
+        aw__policy_vpa_decide(policy, sample, now_us, &plan, &reason);
+        break;
+    case AW_POLICY_HPA_VPA:
+    case AW_POLICY_HPA_VPA_MEM:
+        aw__policy_hpa_decide(policy, sample, now_us, &plan, &reason);
+        aw__policy_vpa_decide(policy, sample, now_us, &plan, &reason);
+        break;
+    case AW_POLICY_AIMD:
+        aw__policy_aimd_decide(policy, sample, now_us, &plan, &reason);
+        break;
+    case AW_POLICY_CONSTANT:
+        aw__policy_constant_decide(policy, sample, now_us, &plan, &reason);
+        break;
+    case AW_POLICY_STATIC:
+    case AW_POLICY_COUNT:
+        break;
+    }
+    wall(policy, sample, now_us, &plan, &reason);
+    *ret_plan = plan;
+    if (ret_reason)
+        *ret_reason = reason;
+}
+
+/* --- state ------------------------------------------------------------------------------------
+ */
+
+struct saved {
+    char magic[8];
+    uint64_t kind;
+    uint64_t sum; /* of the state's bytes */
+};
+static const char magic[8] = "awpolic1";
+
+/* FNV-1a, 64 bit: enough to tell bytes that were cut, mixed or made by another build. */
+static uint64_t sum_of(const unsigned char *bytes, size_t size)
+{
+    uint64_t sum = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < size; i++)
+        sum = (sum ^ bytes[i]) * 0x100000001b3u;
+    return sum;
+}
+
+size_t aw_policy_state_bytes(const struct aw_policy *policy)
+{
+    return sizeof(struct saved) + sizeof policy->state;
+}
+
+void aw_policy_state_save(const struct aw_policy *policy, void *bytes)
+{
+    unsigned char *to = bytes;
+    struct saved head = {.kind = policy->settings.kind};
+    memcpy(head.magic, magic, sizeof magic);
+    memcpy(to + sizeof head, &policy->state, sizeof policy->state);
+    head.sum = sum_of(to + sizeof head, sizeof policy->state);
+    memcpy(to, &head, sizeof head);
+}
+
+enum aw_err aw_policy_state_load(struct aw_policy *policy, const void *bytes)
+{
+    const unsigned char *from = bytes;
+    struct saved head;
+    memcpy(&head, from, sizeof head);
+    if (memcmp(head.magic, magic, sizeof magic) != 0 || head.kind != policy->settings.kind ||
+        head.sum != sum_of(from + sizeof head, sizeof policy->state))
+        return AW_ERR_FORMAT;
+    memcpy(&policy->state, from + sizeof head, sizeof policy->state);
+    return AW_OK;
+}

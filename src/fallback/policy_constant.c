@@ -1,0 +1,47 @@
+/*
+ * policy_constant.c - the same anchored action in every step: the baseline that a learner must
+ * beat.
+ *
+ * A good one found per application came as close to the best as a converged learner did, because
+ * the anchors do the following. What it cannot do is look ahead.
+ */
+#include "fallback/policy_kinds.h"
+
+/* For which a kill is remembered: as long as an episode of the paper. */
+#define OOM_STEPS 100u
+/* A change of size by less restarts replicas for nothing; the updater of the VPA says the same. */
+#define DEADBAND 0.1
+
+void aw__policy_constant_init(struct aw_policy *policy)
+{
+    const struct aw_action_config config = {
+        .mapping = AW_ACTION_ANCHORED,
+        .bounds = policy->task.bounds,
+        .window = policy->settings.anchor_window,
+        .oom_steps = OOM_STEPS,
+        .deadband = DEADBAND,
+        .guard = true,
+    };
+    aw_action_init(&policy->action, &config);
+}
+
+void aw__policy_constant_decide(struct aw_policy *policy, const struct aw_sample *sample,
+                                int64_t now_us, struct aw_plan *plan,
+                                struct aw_policy_reason *reason)
+{
+    (void)now_us;
+    const struct aw_policy_settings *settings = &policy->settings;
+    const struct aw_reading *reading = &policy->reading;
+    const float values[AW_ACTION_DIM] = {
+        [AW_ACTION_CPU] = (float)settings->constant_cpu,
+        [AW_ACTION_MEMORY] = (float)settings->constant_memory,
+        [AW_ACTION_REPLICAS] = (float)settings->constant_replicas,
+    };
+    aw_action_observe(&policy->action, &policy->state.anchor, reading);
+    aw_action_plan(&policy->action, &policy->state.anchor, reading, values, plan);
+    /* A rollout that is overtaken by the next one never ends. */
+    if (sample->rollout && reading->oom_kills == 0)
+        plan->set = AW_PLAN_REPLICAS;
+    reason->cause = AW_POLICY_CAUSE_ANCHORED;
+    reason->utilization = reading->cpu_utilisation;
+}
