@@ -18,7 +18,7 @@
 
 #define AW_SURROGATE_INPUTS  13u
 #define AW_SURROGATE_OUTPUTS 7u
-#define AW_SURROGATE_HIDDEN  48u
+#define AW_SURROGATE_HIDDEN  32u
 /* Beyond this share of the capacity there is no steady state worth the name: backlog takes over. */
 #define AW_SURROGATE_LOAD_MAX 0.97
 /* A window over which peaks and spreads are meant. */

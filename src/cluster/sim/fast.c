@@ -24,7 +24,8 @@ struct cohort { /* ready replicas with the same cores */
 
 void aw__fast_begin(struct aw_sim *sim, uint32_t w)
 {
-    sim->workload[w].mixture = (struct aw__mixture){0};
+    sim->workload[w].mixture.count = 0;
+    sim->workload[w].mixture.failures = 0;
 }
 
 /* What neighbours leave of a replica's cores. */
