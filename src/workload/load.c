@@ -1,12 +1,25 @@
-/* load.c - patterns compiled into rates, and how rates are read. */
+/*
+ * load.c - patterns compiled into rates, and how rates are read.
+ *
+ * Every shape that has a peak is 1 + height * w(t) with 0 <= w <= 1 and a known mean m of w. For
+ * the highest rate to be `peak` times the mean, (1 + height) / (1 + height * m) = peak, so height =
+ * (peak - 1) / (1 - peak * m): possible only where the peak is rare enough, peak * m < 1. A day and
+ * a ramp are made as narrow as that needs; spikes and bursts have stated times, so what cannot be
+ * is refused.
+ */
 #include "workload/load.h"
 
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
+#include <stdio.h>
+
+#define DAY_FILL   0.75 /* peak * m of a day and a ramp: nights at about a quarter of the mean */
+#define SPIKE_MEAN 0.75 /* heights are uniform in [0.5, 1] of the highest */
+#define RAMP_MEAN  0.6  /* of the widest ramp: up, hold and down for 30 % each */
 
 static const char *const pattern_names[] = {"constant", "diurnal", "poisson", "spikes",
                                             "bursts",   "ramp",    NULL};
+const char *const *const aw_load_pattern_names = pattern_names;
 
 #define REAL(key, member, initial, min, max, help)                                                 \
     {                                                                                              \
@@ -18,7 +31,7 @@ const struct aw_conf_field aw_load_fields[] = {
     REAL("mean", mean_per_s, "20", 0, 1e6, "mean requests per second"),
     REAL("peak", peak_ratio, "3", 1, 1000, "highest rate over the mean, where the shape has one"),
     REAL("period", period_s, "3600", 1, 1e7,
-         "seconds of a day, between spikes or bursts, or of a ramp"),
+         "seconds of a day or a ramp, or between spikes or bursts"),
     REAL("duration", duration_s, "120", 1, 1e7, "seconds of a spike or burst"),
     REAL("noise", noise, "0.05", 0, 2, "lognormal noise on every slot, coefficient of variation"),
     REAL("length", length_s, "21600", 1, 1e8, "seconds after which the load repeats"),
@@ -26,75 +39,129 @@ const struct aw_conf_field aw_load_fields[] = {
     {0},
 };
 
-/* A day: low at night, a broad peak, so that mean 1 comes out before scaling. */
-static double diurnal(double phase, double peak)
+/* What a shape is, worked out once from the settings. */
+struct shape {
+    const struct aw_load_settings *s;
+    double height;   /* above the base of 1 */
+    double exponent; /* of a day's wave */
+    double width;    /* of one of the three parts of a ramp, in periods */
+    double state;    /* a spike that decays, or 1 within a burst */
+};
+
+/* Mean of sin(x)^(2k): gamma(k + 1/2) / (sqrt(pi) gamma(k + 1)). */
+static double wave_mean(double k)
 {
-    double wave = 0.5 - 0.5 * cos(6.283185307179586 * phase);
-    return 1 + (peak - 1) * wave * wave;
+    return exp(lgamma(k + 0.5) - lgamma(k + 1)) / sqrt(M_PI);
 }
 
-static double ramp(double phase)
+static enum aw_err shape_init(struct shape *shape, const struct aw_load_settings *s,
+                              struct aw_diag *diag)
 {
-    if (phase < 0.3)
-        return phase / 0.3;
-    if (phase < 0.6)
+    const double peak = s->peak_ratio;
+    double mean = 0; /* of w */
+    *shape = (struct shape){.s = s};
+    switch ((enum aw_load_pattern)s->pattern) {
+    case AW_LOAD_CONSTANT:
+    case AW_LOAD_POISSON:
+        return AW_OK;
+    case AW_LOAD_DIURNAL:
+        /* wave_mean(k) is just below 1 / sqrt(pi k) */
+        shape->exponent = fmax(1, peak * peak / (DAY_FILL * DAY_FILL * M_PI));
+        mean = wave_mean(shape->exponent);
+        break;
+    case AW_LOAD_RAMP:
+        mean = fmin(RAMP_MEAN, DAY_FILL / peak);
+        shape->width = mean / 2;
+        break;
+    case AW_LOAD_SPIKES:
+        mean = SPIKE_MEAN * s->duration_s / s->period_s;
+        break;
+    case AW_LOAD_BURSTS:
+        mean = s->duration_s / (s->duration_s + s->period_s);
+        break;
+    }
+    if (!(peak * mean < 1))
+        return aw_fail(diag, AW_ERR_CONFIG,
+                       "%s that last %gs with %gs between them cannot reach %g times the mean: "
+                       "at most %.3g",
+                       pattern_names[s->pattern], s->duration_s, s->period_s, peak, 1 / mean);
+    shape->height = (peak - 1) / (1 - peak * mean);
+    return AW_OK;
+}
+
+static double trapezoid(double phase, double width)
+{
+    if (phase < width)
+        return phase / width;
+    if (phase < 2 * width)
         return 1;
-    return phase < 0.9 ? (0.9 - phase) / 0.3 : 0;
+    return phase < 3 * width ? 3 - phase / width : 0;
 }
 
-/* The shape of slot i, before noise and scaling. `state` carries a spike or burst along. */
-static double shape(const struct aw_load_settings *s, double at_s, double *state,
-                    struct aw_rng *rng)
+/* The rate of the slot that begins at `at_s`, before noise and scaling. */
+static double shape_next(struct shape *shape, double at_s, struct aw_rng *rng)
 {
-    double phase = fmod(at_s, s->period_s) / s->period_s;
+    const struct aw_load_settings *s = shape->s;
+    const double phase = fmod(at_s, s->period_s) / s->period_s;
     switch ((enum aw_load_pattern)s->pattern) {
     case AW_LOAD_CONSTANT:
         return 1;
     case AW_LOAD_DIURNAL:
-        return diurnal(phase, s->peak_ratio);
+        return 1 + shape->height * pow(0.5 - 0.5 * cos(2 * M_PI * phase), shape->exponent);
     case AW_LOAD_POISSON: {
         double mean = s->mean_per_s * s->slot_s;
         return mean > 0 ? (double)aw_rng_poisson(rng, mean) / mean : 0;
     }
     case AW_LOAD_SPIKES:
-        if (aw_rng_double(rng) < s->slot_s / s->period_s)
-            *state = (s->peak_ratio - 1) * aw_rng_uniform(rng, 0.5, 1);
-        else
-            *state *= exp(-s->slot_s / s->duration_s);
-        return 1 + *state;
+        shape->state *= exp(-s->slot_s / s->duration_s);
+        if (aw_rng_double(rng) < -expm1(-s->slot_s / s->period_s))
+            shape->state = fmax(shape->state, aw_rng_uniform(rng, 0.5, 1));
+        return 1 + shape->height * shape->state;
     case AW_LOAD_BURSTS: {
-        double leave = *state > 0 ? s->duration_s : s->period_s;
-        if (aw_rng_double(rng) < 1 - exp(-s->slot_s / leave))
-            *state = *state > 0 ? 0 : 1;
-        return *state > 0 ? s->peak_ratio : 1;
+        /* Leaving with slot / sojourn makes the mean of the whole slots spent exactly that. */
+        double sojourn_s = shape->state > 0 ? s->duration_s : s->period_s;
+        double now = shape->state;
+        if (aw_rng_double(rng) < s->slot_s / sojourn_s)
+            shape->state = now > 0 ? 0 : 1;
+        return 1 + shape->height * now;
     }
     case AW_LOAD_RAMP:
-        return 1 + (s->peak_ratio - 1) * ramp(phase);
+        return 1 + shape->height * trapezoid(phase, shape->width);
     }
     return 1;
+}
+
+enum aw_err aw_load_init(struct aw_load *load, const char *name, double slots, int64_t slot_us,
+                         const struct aw_alloc *alloc, struct aw_diag *diag)
+{
+    if (!(slots >= 1 && slots <= AW_LOAD_SLOTS_MAX))
+        return aw_fail(diag, AW_ERR_LIMIT, "a load has 1 to %u slots, this one %.0f",
+                       AW_LOAD_SLOTS_MAX, slots);
+    struct aw_load made = {.slot_count = (uint32_t)slots, .slot_us = slot_us, .alloc = alloc};
+    snprintf(made.name, sizeof made.name, "%s", name);
+    made.rate_per_s = aw_alloc_new(alloc, made.slot_count, sizeof *made.rate_per_s);
+    if (!made.rate_per_s)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a load of %u slots", made.slot_count);
+    *load = made;
+    return AW_OK;
 }
 
 enum aw_err aw_load_generate(const struct aw_load_settings *settings, uint64_t seed,
                              const struct aw_alloc *alloc, struct aw_load *ret_load,
                              struct aw_diag *diag)
 {
-    const double slots = ceil(settings->length_s / settings->slot_s);
-    if (!(slots >= 1 && slots <= AW_LOAD_SLOTS_MAX))
-        return aw_fail(diag, AW_ERR_LIMIT, "a load has 1 to %u slots, this one %.0f",
-                       AW_LOAD_SLOTS_MAX, slots);
-    struct aw_load load = {.slot_count = (uint32_t)slots,
-                           .slot_us = (int64_t)(settings->slot_s * 1e6),
-                           .alloc = alloc};
-    strncpy(load.name, pattern_names[settings->pattern], sizeof load.name - 1);
-    load.rate_per_s = aw_alloc_new(alloc, load.slot_count, sizeof *load.rate_per_s);
-    if (!load.rate_per_s)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a load of %u slots", load.slot_count);
+    struct aw_load load;
+    struct shape shape;
     struct aw_rng rng;
+    enum aw_err err = shape_init(&shape, settings, diag);
+    if (err || (err = aw_load_init(&load, pattern_names[settings->pattern],
+                                   ceil(settings->length_s / settings->slot_s),
+                                   llround(settings->slot_s * 1e6), alloc, diag)))
+        return err;
     aw_rng_init(&rng, seed, 0x10ad);
     const double sigma = sqrt(log1p(settings->noise * settings->noise));
-    double state = 0;
     for (uint32_t i = 0; i < load.slot_count; i++) {
-        double rate = shape(settings, i * settings->slot_s, &state, &rng);
+        double rate = shape_next(&shape, i * settings->slot_s, &rng);
         if (sigma > 0)
             rate *= exp(sigma * aw_rng_normal(&rng) - 0.5 * sigma * sigma);
         load.rate_per_s[i] = (float)rate;
@@ -142,16 +209,31 @@ static void scale(struct aw_load *load, double now, double wanted)
 
 void aw_load_scale_mean(struct aw_load *load, double rate_per_s)
 {
-    double sum = 0;
-    for (uint32_t i = 0; i < load->slot_count; i++)
-        sum += (double)load->rate_per_s[i];
-    scale(load, sum / load->slot_count, rate_per_s);
+    struct aw_load_figures figures = aw_load_figures(load);
+    scale(load, figures.mean_per_s, rate_per_s);
 }
 
 void aw_load_scale_peak(struct aw_load *load, double rate_per_s)
 {
-    double peak = 0;
-    for (uint32_t i = 0; i < load->slot_count; i++)
-        peak = fmax(peak, (double)load->rate_per_s[i]);
-    scale(load, peak, rate_per_s);
+    struct aw_load_figures figures = aw_load_figures(load);
+    scale(load, figures.peak_per_s, rate_per_s);
+}
+
+struct aw_load_figures aw_load_figures(const struct aw_load *load)
+{
+    struct aw_load_figures f = {.low_per_s = INFINITY};
+    double sum = 0, square = 0;
+    for (uint32_t i = 0; i < load->slot_count; i++) {
+        double rate = (double)load->rate_per_s[i];
+        sum += rate;
+        f.peak_per_s = fmax(f.peak_per_s, rate);
+        f.low_per_s = fmin(f.low_per_s, rate);
+    }
+    f.mean_per_s = sum / load->slot_count;
+    for (uint32_t i = 0; i < load->slot_count; i++) {
+        double distance = (double)load->rate_per_s[i] - f.mean_per_s;
+        square += distance * distance;
+    }
+    f.burstiness = f.mean_per_s > 0 ? sqrt(square / load->slot_count) / f.mean_per_s : 0;
+    return f;
 }

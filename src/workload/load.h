@@ -2,8 +2,8 @@
  * load.h - how many requests arrive, over time: patterns and traces, as one array of rates.
  *
  * A load is compiled once into requests/s per slot; arrivals within a slot are the cluster's chance
- * (Poisson). Patterns are generated from a seed, traces read from files. Both can be rescaled to a
- * mean or peak rate and compressed in time.
+ * (Poisson). Patterns are generated from a seed, traces read from files (trace.h). Every load can
+ * be rescaled to a mean or peak rate.
  *
  * Call order: one of the makers, then rate at any time, then deinit.
  * Memory:     one block, sized by the maker.
@@ -28,32 +28,48 @@ struct aw_load {
 
 enum aw_load_pattern {
     AW_LOAD_CONSTANT,
-    AW_LOAD_DIURNAL, /* a day's sine with a flat night, compressed to `period` */
+    AW_LOAD_DIURNAL, /* a day's wave with a flat night, compressed to `period` */
     AW_LOAD_POISSON, /* constant mean, the rate itself redrawn every slot */
     AW_LOAD_SPIKES,  /* a base with rare tall spikes that decay */
-    AW_LOAD_BURSTS,  /* MMPP: two states with exponential sojourn */
-    AW_LOAD_RAMP,    /* up, hold, down */
+    AW_LOAD_BURSTS,  /* MMPP: two states, memoryless sojourn */
+    AW_LOAD_RAMP,    /* up, hold, down, rest */
 };
+extern const char *const *const aw_load_pattern_names; /* ends with NULL */
 
-/* Settings of a pattern, e.g. "diurnal:mean=50,peak=4,period=1h": see aw_load_fields. */
+/* Settings of a pattern. */
 struct aw_load_settings {
     uint32_t pattern;  /* enum aw_load_pattern */
     double mean_per_s; /* of the whole load */
-    double peak_ratio; /* highest over mean, where the pattern has one */
-    double period_s;   /* of a day, between spikes or bursts, of a ramp */
-    double duration_s; /* of a spike or burst */
+    double peak_ratio; /* highest over mean before noise, where the pattern has one */
+    double period_s;   /* of a day or a ramp; between spikes or bursts, on average */
+    double duration_s; /* of a burst, on average; in which a spike falls to 1/e */
     double noise;      /* lognormal noise on every slot, as a coefficient of variation */
     double length_s;   /* of the load; it repeats after that */
     double slot_s;
 };
 extern const struct aw_conf_field aw_load_fields[];
 
+/* Same settings and seed, same load. The mean is exact whatever chance drew. AW_ERR_CONFIG: a peak
+ * that its pattern cannot have; AW_ERR_LIMIT: too many slots. */
 AW_NODISCARD enum aw_err aw_load_generate(const struct aw_load_settings *settings, uint64_t seed,
                                           const struct aw_alloc *alloc, struct aw_load *ret_load,
                                           struct aw_diag *diag);
+/* An empty load of `slots` slots with all rates 0, for makers; a long name is cut. */
+AW_NODISCARD enum aw_err aw_load_init(struct aw_load *load, const char *name, double slots,
+                                      int64_t slot_us, const struct aw_alloc *alloc,
+                                      struct aw_diag *diag);
 
-/* "PATTERN[:key=value,...]" or a file path with the same kind of options
- * ("trace.csv:row=3,mean=20,compress=10"): what --load takes. */
+/* What --load takes: "PATTERN[:key=value,...]" with the keys of aw_load_fields, or
+ * "FILE[:key=value,...]" with those of aw_trace_fields. Times and rates may be written as people
+ * do: "diurnal:mean=50/s,peak=4,period=1h", "trace.csv:row=3,mean=20,compress=10". What is to be a
+ * file although it looks like a pattern is written "./diurnal". Rows of a trace that cannot be read
+ * go into `report` (see trace.h), and more than half of them are an error; where `report` is NULL,
+ * so is the first. */
+struct aw_trace_report;
+AW_NODISCARD enum aw_err aw_load_parse_report(const char *text, uint64_t seed,
+                                              const struct aw_alloc *alloc,
+                                              struct aw_load *ret_load,
+                                              struct aw_trace_report *report, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw_load_parse(const char *text, uint64_t seed,
                                        const struct aw_alloc *alloc, struct aw_load *ret_load,
                                        struct aw_diag *diag);
@@ -67,5 +83,11 @@ double aw_load_mean(const struct aw_load *load, int64_t from_us, int64_t to_us);
 /* Scales all slots so that the mean (or the highest slot) becomes `rate_per_s`. */
 void aw_load_scale_mean(struct aw_load *load, double rate_per_s);
 void aw_load_scale_peak(struct aw_load *load, double rate_per_s);
+
+struct aw_load_figures {
+    double mean_per_s, low_per_s, peak_per_s;
+    double burstiness; /* deviation of the slots' rates over their mean; 0: constant */
+};
+struct aw_load_figures aw_load_figures(const struct aw_load *load);
 
 #endif
