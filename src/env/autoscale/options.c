@@ -109,11 +109,14 @@ static enum aw_err app_read(const char *text, struct aw__options *options, struc
     return AW_OK;
 }
 
-/* Names the option in the diagnostic of what went wrong with its value. */
+/* Names the option in the diagnostic of what went wrong with its value: "cluster.node_count". */
 static enum aw_err blame(const char *key, enum aw_err err, struct aw_diag *diag)
 {
-    if (err && diag)
-        snprintf(diag->key, sizeof diag->key, "%s", key);
+    if (err && diag) {
+        char inner[AW_DIAG_KEY_MAX];
+        memcpy(inner, diag->key, sizeof inner);
+        snprintf(diag->key, sizeof diag->key, "%s%s%.64s", key, *inner ? "." : "", inner);
+    }
     return err == AW_ERR_FORMAT || err == AW_ERR_RANGE ? AW_ERR_CONFIG : err;
 }
 
