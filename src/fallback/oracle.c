@@ -13,21 +13,25 @@ static const char *const goal_names[] = {"reward", "cost", NULL};
 const struct aw_conf_field aw_oracle_fields[] = {
     {"goal", AW_CONF_CHOICE, offsetof(struct aw_oracle_settings, goal), "reward", 0, 0, goal_names,
      "what is best: the paper's reward, or cost within the SLO budget"},
-    WHOLE(horizon, "16", 1, 1000,
-          "steps that a candidate is followed; long enough for a rollout to pay for itself"),
-    WHOLE(hold, "1", 1, 100, "steps between searches; in between replicas follow the load"),
-    WHOLE(rounds, "1", 1, 20, "rounds of coordinate search"),
-    WHOLE(refresh, "10", 1, 100000, "searches after which the grid is tried again"),
+    WHOLE(size_horizon, "32", 1, 1000,
+          "steps over which a size of a replica is judged; a rollout must pay for itself"),
+    WHOLE(count_horizon, "4", 1, 1000,
+          "steps over which a number of replicas is judged; it can change again in the next"),
+    WHOLE(hold, "2", 1, 100, "steps between searches for a size"),
+    WHOLE(refresh, "5", 1, 100000, "searches for a size after which the whole grid is tried"),
     {0},
 };
 
 /* A violation in the goal of cost, in costs of a step. Covered by the budget: it must still save
  * more than it is worth to spend it now rather than later. Bare: never worth it. */
-#define PRICE_COVERED 3.0
+#define PRICE_COVERED 1.0
 #define PRICE_BARE    100.0
 #define GAIN_MIN      1e-3 /* of the better score, relative: what is less is no reason to move */
 #define RATE_KEEP     0.9  /* of running means, per step */
-#define PEAK_STEPS    20u  /* over which a peak of memory is recent */
+#define HEADROOM_MIN  1.01
+#define HEADROOM_MAX  50.0
+#define GRID_SIZES    7
+#define PEAK_STEPS    20u /* over which a peak of memory is recent */
 
 struct candidate {
     double millicores, memory_bytes;
@@ -44,12 +48,13 @@ struct aw_oracle {
     size_t state_bytes;
     unsigned char *state; /* [state_bytes], behind this struct in the same block */
 
-    struct candidate best;
-    uint32_t searches, steps, wait; /* wait: steps until the next search */
-    double bank;                    /* violations saved up */
-    double core_s_per_request;      /* running mean; 0: not known */
-    double cost_of_step;            /* likewise */
-    double peak[PEAK_STEPS];        /* of memory in bytes, a ring */
+    struct candidate now;     /* what is done: its size is that of `lasting` */
+    struct candidate lasting; /* what is best in the long run, with its own headroom */
+    uint32_t searches, steps;
+    double bank;               /* violations saved up */
+    double core_s_per_request; /* running mean; 0: not known */
+    double cost_of_step;       /* likewise */
+    double peak[PEAK_STEPS];   /* of memory in bytes, a ring */
 
     /* For the length of a decision. */
     struct aw_sim *sim;
@@ -100,11 +105,12 @@ void aw_oracle_free(struct aw_oracle *oracle)
 
 void aw_oracle_reset(struct aw_oracle *oracle)
 {
-    oracle->best = (struct candidate){.millicores = (double)oracle->task.cpu_millicores,
-                                      .memory_bytes = (double)oracle->task.memory_bytes,
-                                      .headroom = 2,
-                                      .lookahead = 2};
-    oracle->searches = oracle->steps = oracle->wait = 0;
+    oracle->now = (struct candidate){.millicores = (double)oracle->task.cpu_millicores,
+                                     .memory_bytes = (double)oracle->task.memory_bytes,
+                                     .headroom = 2,
+                                     .lookahead = 2};
+    oracle->lasting = oracle->now;
+    oracle->searches = oracle->steps = 0;
     oracle->bank = oracle->core_s_per_request = oracle->cost_of_step = 0;
     memset(oracle->peak, 0, sizeof oracle->peak);
 }
@@ -176,15 +182,15 @@ static double worth(const struct aw_oracle *oracle, const struct aw_score *score
     return -(unit > 0 ? score->cost / unit : 0) - price;
 }
 
-/* The mean worth of a step when `c` is followed over the horizon; the cluster is left there. */
-static double try(struct aw_oracle *oracle, const struct candidate *c)
+/* The mean worth of a step when `c` is followed over a horizon; the cluster is left there. */
+static double try(struct aw_oracle *oracle, const struct candidate *c, uint32_t horizon)
 {
     const int64_t step_us = (int64_t)(oracle->step_s * 1e6);
     int64_t now = oracle->now_us;
     double total = 0, bank = oracle->bank;
     if (aw_sim_state_load(oracle->sim, oracle->state))
         return -INFINITY;
-    for (uint32_t i = 0; i < oracle->settings.horizon; i++) {
+    for (uint32_t i = 0; i < horizon; i++) {
         const struct aw_plan plan = plan_of(oracle, c, now);
         struct aw_score score;
         /* A cluster that does not answer keeps what it has: that is a result too. */
@@ -195,7 +201,7 @@ static double try(struct aw_oracle *oracle, const struct candidate *c)
         score_step(oracle, &score);
         total += worth(oracle, &score, &bank);
     }
-    return total / oracle->settings.horizon;
+    return total / horizon;
 }
 
 /* --- search -----------------------------------------------------------------------------------
@@ -206,82 +212,109 @@ static bool better(double found, double best)
     return found > best + GAIN_MIN * fmax(fabs(best), 0.01);
 }
 
-static void consider(struct aw_oracle *oracle, struct candidate c, struct candidate *best,
-                     double *best_score)
+/* A search under way: the best so far, and over how many steps candidates are followed. */
+struct search {
+    struct aw_oracle *oracle;
+    uint32_t horizon;
+    struct candidate best;
+    double score;
+};
+
+static void consider(struct search *search, struct candidate c)
 {
-    const struct aw_bounds *b = &oracle->task.bounds;
+    const struct aw_bounds *b = &search->oracle->task.bounds;
     c.millicores =
         fmin(fmax(c.millicores, (double)b->cpu_millicores_min), (double)b->cpu_millicores_max);
     c.memory_bytes =
         fmin(fmax(c.memory_bytes, (double)b->memory_bytes_min), (double)b->memory_bytes_max);
-    c.headroom = fmin(fmax(c.headroom, 1.01), 50);
-    const double score = try(oracle, &c);
-    if (better(score, *best_score)) {
-        *best = c;
-        *best_score = score;
+    c.headroom = fmin(fmax(c.headroom, HEADROOM_MIN), HEADROOM_MAX);
+    const double score = try(search->oracle, &c, search->horizon);
+    if (better(score, search->score)) {
+        search->best = c;
+        search->score = score;
     }
 }
 
-static void coordinates(struct aw_oracle *oracle, struct candidate *best, double *best_score,
-                        double memory_peak)
+static void search_count(struct search *search)
 {
     static const double headroom[] = {0.7, 0.88, 0.96, 1.05, 1.15, 1.4};
-    static const double millicores[] = {0.5, 0.75, 0.9, 1.12, 1.34, 2};
-    static const double memory[] = {1.005, 1.02, 1.05, 1.1, 1.2, 1.4, 2};
     static const uint32_t lookahead[] = {1, 2, 3, 5};
-    struct candidate from = *best;
+    struct candidate from = search->best;
     for (size_t i = 0; i < sizeof headroom / sizeof *headroom; i++) {
         struct candidate c = from;
         c.headroom *= headroom[i];
-        consider(oracle, c, best, best_score);
+        consider(search, c);
     }
-    from = *best;
+    from = search->best;
     for (size_t i = 0; i < sizeof lookahead / sizeof *lookahead; i++) {
         struct candidate c = from;
         c.lookahead = lookahead[i];
         if (c.lookahead != from.lookahead)
-            consider(oracle, c, best, best_score);
+            consider(search, c);
     }
-    from = *best;
+}
+
+static void search_size(struct search *search, double memory_peak)
+{
+    static const double millicores[] = {0.5, 0.75, 0.9, 1.12, 1.34, 2};
+    static const double memory[] = {1.005, 1.02, 1.05, 1.1, 1.2, 1.4, 2};
+    struct candidate from = search->best;
     for (size_t i = 0; memory_peak > 0 && i < sizeof memory / sizeof *memory; i++) {
         struct candidate c = from;
         c.memory_bytes = memory_peak * memory[i];
-        consider(oracle, c, best, best_score);
+        consider(search, c);
     }
-    from = *best;
+    from = search->best;
     for (size_t i = 0; i < sizeof millicores / sizeof *millicores; i++) {
         struct candidate c = from;
         c.millicores *= millicores[i];
-        consider(oracle, c, best, best_score);
+        consider(search, c);
     }
 }
 
 /* Sizes and headrooms far from the last choice, where a walk by coordinates would get stuck. */
-static void grid(struct aw_oracle *oracle, struct candidate *best, double *best_score)
+static void search_grid(struct search *search)
 {
     static const double headroom[] = {1.15, 1.5, 2.2, 4};
-    const struct aw_bounds *b = &oracle->task.bounds;
-    const struct candidate from = *best;
+    /* A replica of another size has other numbers of requests in flight, hence other memory. */
+    static const double memory[] = {0.75, 1, 1.6};
+    const struct aw_bounds *b = &search->oracle->task.bounds;
+    const struct candidate from = search->best;
     const double span = log((double)b->cpu_millicores_max / (double)b->cpu_millicores_min);
-    for (int i = 0; i < 7; i++)
-        for (size_t k = 0; k < sizeof headroom / sizeof *headroom; k++) {
-            struct candidate c = from;
-            c.millicores = (double)b->cpu_millicores_min * exp(span * i / 6);
-            c.headroom = headroom[k];
-            consider(oracle, c, best, best_score);
-        }
+    for (int i = 0; i < GRID_SIZES; i++)
+        for (size_t k = 0; k < sizeof headroom / sizeof *headroom; k++)
+            for (size_t m = 0; m < sizeof memory / sizeof *memory; m++) {
+                struct candidate c = from;
+                c.millicores = (double)b->cpu_millicores_min * exp(span * i / (GRID_SIZES - 1));
+                c.headroom = headroom[k];
+                c.memory_bytes *= memory[m];
+                consider(search, c);
+            }
 }
 
-static void search(struct aw_oracle *oracle, double memory_peak)
+/* A size lasts, because changing it restarts replicas: it is judged over a long time, with the
+ * headroom that is best in the long run. The count is then chosen for the next few steps. */
+static void search_all(struct aw_oracle *oracle, double memory_peak)
 {
-    struct candidate best = oracle->best;
-    double best_score = try(oracle, &best);
-    if (oracle->searches % oracle->settings.refresh == 0)
-        grid(oracle, &best, &best_score);
-    for (uint32_t i = 0; i < oracle->settings.rounds; i++)
-        coordinates(oracle, &best, &best_score, memory_peak);
-    oracle->best = best;
-    oracle->searches++;
+    if ((oracle->steps - 1) % oracle->settings.hold == 0) {
+        struct search size = {
+            .oracle = oracle, .horizon = oracle->settings.size_horizon, .best = oracle->lasting};
+        size.score = try(oracle, &size.best, size.horizon);
+        if (oracle->searches++ % oracle->settings.refresh == 0)
+            search_grid(&size);
+        search_count(&size);
+        search_size(&size, memory_peak);
+        oracle->lasting = size.best;
+    }
+    struct search count = {
+        .oracle = oracle, .horizon = oracle->settings.count_horizon, .best = oracle->lasting};
+    count.score = try(oracle, &count.best, count.horizon);
+    struct candidate same = oracle->lasting; /* the present size, as many as in the step before */
+    same.headroom = oracle->now.headroom;
+    same.lookahead = oracle->now.lookahead;
+    consider(&count, same);
+    search_count(&count);
+    oracle->now = count.best;
 }
 
 enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_sim *sim, uint32_t workload,
@@ -313,12 +346,8 @@ enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_sim *sim, uint3
         memory_peak = fmax(memory_peak, oracle->peak[i]);
     oracle->steps++;
     if (oracle->core_s_per_request > 0) {
-        if (oracle->wait == 0) {
-            search(oracle, memory_peak);
-            oracle->wait = oracle->settings.hold;
-        }
-        oracle->wait--;
-        plan = plan_of(oracle, &oracle->best, oracle->now_us);
+        search_all(oracle, memory_peak);
+        plan = plan_of(oracle, &oracle->now, oracle->now_us);
         reason.cause = AW_POLICY_CAUSE_SEARCHED;
     }
     err = aw_sim_state_load(sim, oracle->state);

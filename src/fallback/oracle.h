@@ -4,9 +4,10 @@
  * Looks into the simulated cluster: saves its state, tries a plan, lets time pass, scores what
  * happened, puts the state back, and tries the next. A candidate is a size of a replica, a
  * headroom over the CPU that the coming load needs, and how far ahead to look for that load; it is
- * followed over the horizon with the replica count following the known load. The search goes
+ * followed over a horizon with the replica count following the known load. The search goes
  * coordinate by coordinate from the last choice, and now and then over a grid of sizes and
- * headrooms.
+ * headrooms. A size is judged over a long horizon, because a rollout must pay for itself; a count
+ * over a short one, because it can change again in the next step.
  *
  * It knows the load, and, because the generator is part of the state, the chance of the steps that
  * it tries; nothing of accidents to come (disturbances, faults). So it is somewhat better than any
@@ -32,11 +33,11 @@ enum aw_oracle_goal {
 };
 
 struct aw_oracle_settings {
-    uint32_t goal;    /* enum aw_oracle_goal */
-    uint32_t horizon; /* steps that a candidate is followed */
-    uint32_t hold;    /* steps between searches; in between replicas follow the load */
-    uint32_t rounds;  /* of coordinate search */
-    uint32_t refresh; /* searches after which the whole grid is tried again */
+    uint32_t goal;          /* enum aw_oracle_goal */
+    uint32_t size_horizon;  /* steps over which a size of a replica is judged */
+    uint32_t count_horizon; /* steps over which a number of replicas is judged */
+    uint32_t hold;          /* steps between searches for a size */
+    uint32_t refresh;       /* of those searches, after which the whole grid is tried again */
 };
 extern const struct aw_conf_field aw_oracle_fields[];
 
