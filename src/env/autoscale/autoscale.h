@@ -39,6 +39,7 @@ struct aw_autoscale_settings {
     double load_cores;
     uint64_t load_seed;
     bool load_shift;
+    char scenario[AW_CONF_TEXT_MAX];
     uint32_t model; /* enum aw_sim_model */
     char cluster[AW_CONF_TEXT_MAX];
     double step_s;

@@ -69,6 +69,7 @@ struct autoscale {
     struct aw_action action;
     struct aw_objective objective;
     int64_t step_us, stale_us;
+    int64_t begin_us; /* of an episode, after the warm-up, in the cluster's time */
 
     struct aw_sim *sim;
     struct aw_cluster cluster;
@@ -136,6 +137,22 @@ static void show(struct autoscale *self, float *obs)
     memcpy(past, obs, dim * sizeof *past);
 }
 
+/* Brings on what disturbs the workload from now on; the load is scaled all the time. */
+static void disturb(struct autoscale *self, int64_t at_us)
+{
+    struct aw_effect effect;
+    aw_schedule_effect(&self->options.schedule, at_us, &effect);
+    const struct aw_sim_disturbance disturbance = {
+        .payload = effect.payload,
+        .families = effect.families,
+        .cpu_slowdown = effect.cpu_slowdown,
+        .io_slowdown = effect.io_slowdown,
+        .load_factor = effect.load_factor * self->pool[self->episode.app].load_factor,
+        .memory_leak_mib = effect.memory_leak_mib,
+    };
+    aw_sim_disturb(self->sim, WORKLOAD, &disturbance);
+}
+
 /* Lets a step pass under `plan`, and scores it by the metrics. */
 static enum aw_err pass(struct autoscale *self, const struct aw_plan *plan)
 {
@@ -144,8 +161,11 @@ static enum aw_err pass(struct autoscale *self, const struct aw_plan *plan)
     /* what the cluster would not take now is asked again with the next action */
     if (err && !aw_err_transient(err))
         return err;
-    int64_t until = cluster->ops->now_us(cluster->self) + self->step_us;
-    if ((err = cluster->ops->advance(cluster->self, until)) || (err = observe(self)))
+    const int64_t now = cluster->ops->now_us(cluster->self), at = now - self->begin_us;
+    if (self->options.schedule.count > 0 &&
+        aw_schedule_next(&self->options.schedule, at - self->step_us) <= at)
+        disturb(self, at);
+    if ((err = cluster->ops->advance(cluster->self, now + self->step_us)) || (err = observe(self)))
         return err;
     const struct aw_outcome outcome = aw_outcome_of(&self->episode.reading);
     aw_objective_score(&self->objective, &outcome, self->settings.step_s, &self->info.measured);
@@ -197,8 +217,7 @@ static enum aw_err place(struct autoscale *self, uint64_t seed, struct aw_plan *
 {
     const struct aw__pool_app *app = &self->pool[self->episode.app];
     const int64_t offset = self->episode.load_offset_us;
-    const int64_t warm = self->step_us * self->settings.warmup_steps;
-    double rate = app->load_factor * aw_load_mean(&self->load, offset, offset + warm);
+    double rate = app->load_factor * aw_load_mean(&self->load, offset, offset + self->begin_us);
     struct aw_plan start = {
         .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
         .replicas = aw__options_replicas(&self->options, 1e-3 * app->cpu_ms * rate),
@@ -219,9 +238,7 @@ static enum aw_err place(struct autoscale *self, uint64_t seed, struct aw_plan *
         err = aw_sim_reset(self->sim, seed);
     if (err)
         return err;
-    struct aw_sim_disturbance scaled = aw_sim_undisturbed;
-    scaled.load_factor = app->load_factor;
-    aw_sim_disturb(self->sim, WORKLOAD, &scaled);
+    disturb(self, -self->begin_us);
     self->objective.slo.latency_us_p99 = app->slo_us;
     self->objective.cost_reference_per_hour = app->cost_reference_per_hour;
     self->state.config.slo = self->objective.slo;
@@ -350,6 +367,7 @@ static void autoscale_free(void *ctx)
         return;
     aw_sim_free(self->sim);
     aw_load_deinit(&self->load);
+    aw__options_deinit(&self->options);
     aw_alloc_free(self->alloc, self);
 }
 
@@ -424,6 +442,7 @@ static void parts_init(struct autoscale *self)
     const struct aw_autoscale_settings *s = &self->settings;
     self->step_us = (int64_t)(1e6 * s->step_s);
     self->stale_us = (int64_t)(1e6 * s->stale_s);
+    self->begin_us = self->step_us * s->warmup_steps;
     self->objective = (struct aw_objective){
         .kind = s->objective,
         .slo_weight = s->slo_weight,
@@ -476,13 +495,15 @@ static enum aw_err make(const struct aw_env_factory *factory,
 {
     struct aw__options options;
     struct autoscale *self = NULL;
-    enum aw_err err = aw__options_read(settings, &options, diag);
+    enum aw_err err = aw__options_read(settings, alloc, &options, diag);
     if (err)
         return err;
     struct aw_carve block = {0};
     carve(NULL, settings, &options, &block);
-    if (!(self = aw_alloc_new(alloc, block.used, 1)))
+    if (!(self = aw_alloc_new(alloc, block.used, 1))) {
+        aw__options_deinit(&options);
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %s", factory->spec->name);
+    }
     block = (struct aw_carve){.base = (unsigned char *)self};
     carve(self, settings, &options, &block);
     self->alloc = alloc;

@@ -171,10 +171,11 @@ static void what_cannot_work_is_refused_with_its_reason(void **state)
         {"slo_factor=0.5", "no allocation can meet the SLO", "half of the unloaded p99"},
         {"memory_max=70Mi", "no allocation can run app-1-0", "the base alone is larger"},
         {"cpu_max=32", "does not fit on a node", "larger than any node"},
-        {"app=x", "expected SEED:INDEX", "not an application"},
-        {"app=1:9-3", "a pool has 1 to", "an empty pool"},
+        {"app=1:x", "app: expected SEED:INDEX", "not an application"},
+        {"app=no/such.yaml", "no/such.yaml", "no such file"},
+        {"scenario=earthquake@5m", "scenario: ", "no such scenario"},
+        {"app=1:9-3", "app: a pool has 1 to", "an empty pool"},
         {"app=1:0-999999", "a pool has 1 to", "too large a pool"},
-        {"load=sawtooth", "sawtooth", "no such pattern"},
         {"load=constant:maen=3", "mean", "a typing error in the load"},
         {"cluster=node_coers=3", "node_cores", "a typing error in the cluster"},
         {"cluster=node_count=0", "cluster.node_count: expected", "no nodes"},
@@ -185,8 +186,10 @@ static void what_cannot_work_is_refused_with_its_reason(void **state)
         struct aw_diag diag = {0};
         char text[AW_DIAG_TEXT_MAX];
         aw_alloc_counting_init(&counting);
-        if (aw_env_make_with("autoscale-v0", &cases[i].pair, 1, &counting.alloc, &env, &diag) !=
-                AW_ERR_CONFIG ||
+        bool named = !strncmp(cases[i].pair, "scenario", 8) || strstr(cases[i].pair, ".yaml");
+        enum aw_err err =
+            aw_env_make_with("autoscale-v0", &cases[i].pair, 1, &counting.alloc, &env, &diag);
+        if (err != (named ? AW_ERR_NOTFOUND : AW_ERR_CONFIG) ||
             !strstr(aw_diag_format(&diag, AW_ERR_CONFIG, text, sizeof text), cases[i].text))
             fail_msg("%s (%s): \"%s\"", cases[i].pair, cases[i].why, diag.text);
         assert_null(env.self);
@@ -378,6 +381,32 @@ static void an_anchored_action_at_its_lowest_memory_survives(void **state)
     aw_env_free(&env);
 }
 
+/* What the load does to the first minutes must not depend on a disturbance that comes later. */
+static void a_scenario_begins_at_its_time_of_the_episode(void **state)
+{
+    (void)state;
+    const char *const pairs[] = {"scenario=load-low-to-high@5m", "load=constant:mean=20,noise=0"};
+    struct aw_env calm = make("autoscale-v0", pairs + 1, 1), rough = make("autoscale-v0", pairs, 2);
+    float obs[OBS_MAX];
+    const struct aw_plan stay = {0};
+    struct aw_step step;
+    double calm_sum = 0, rough_sum = 0;
+    assert_ok(calm.ops->reset(calm.self, 1, obs));
+    assert_ok(rough.ops->reset(rough.self, 1, obs));
+    for (int i = 0; i < 40; i++) {
+        assert_ok(aw_autoscale_step_plan(&calm, &stay, obs, &step, NULL));
+        assert_ok(aw_autoscale_step_plan(&rough, &stay, obs, &step, NULL));
+        double a = aw_autoscale_info(&calm)->arrivals, b = aw_autoscale_info(&rough)->arrivals;
+        if (i < 20)
+            assert_true(a == b);
+        calm_sum += i < 20 ? 0 : a;
+        rough_sum += i < 20 ? 0 : b;
+    }
+    assert_true(rough_sum > 5 * calm_sum);
+    aw_env_free(&calm);
+    aw_env_free(&rough);
+}
+
 static void the_reference_model_plays_the_same_game(void **state)
 {
     (void)state;
@@ -417,6 +446,7 @@ int main(void)
         cmocka_unit_test(options_reach_every_copy_of_a_vector),
         cmocka_unit_test(lambda_weighs_violations_and_outlives_a_reset),
         cmocka_unit_test(an_anchored_action_at_its_lowest_memory_survives),
+        cmocka_unit_test(a_scenario_begins_at_its_time_of_the_episode),
         cmocka_unit_test(the_reference_model_plays_the_same_game),
     };
     return cmocka_run_group_tests_name("autoscale", tests, NULL, NULL);

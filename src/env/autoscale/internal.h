@@ -1,7 +1,7 @@
 /*
  * internal.h - what options.c makes of the settings, and env.c runs on.
  *
- * Memory:  plain structs; `pool` is one block of the environment's allocator.
+ * Memory:  plain structs; a file of applications is one block of the environment's allocator.
  * Threads: pure functions of their arguments.
  */
 #ifndef AW_ENV_AUTOSCALE_INTERNAL_H
@@ -9,6 +9,8 @@
 
 #include "cluster/sim.h"
 #include "env/autoscale/autoscale.h"
+#include "workload/apps.h"
+#include "workload/scenario.h"
 
 /* An application of the pool with what its episodes start from. */
 struct aw__pool_app {
@@ -24,17 +26,23 @@ struct aw__options {
     struct aw_bounds bounds;
     struct aw_sim_settings sim;
     int64_t start_cpu_millicores;
-    int64_t start_memory_bytes; /* 0: from the application */
+    int64_t start_memory_bytes;  /* 0: from the application */
+    struct aw_schedule schedule; /* time 0 is where an episode begins */
+    uint32_t app_count;
+    uint32_t app_first; /* of the generator ... */
     uint64_t app_seed;
-    uint32_t app_first, app_count;
+    struct aw_apps file; /* ... or those of a file */
 };
 
 extern const struct aw_conf_field aw__autoscale_fields[];
 extern const struct aw_conf_field aw__autoscale_paper_fields[];
 
-/* Reads what the settings hold as text, and checks what belongs together. */
+/* Reads what the settings hold as text, and checks what belongs together. On failure the options
+ * are zeroed. */
 AW_NODISCARD enum aw_err aw__options_read(const struct aw_autoscale_settings *settings,
+                                          const struct aw_alloc *alloc,
                                           struct aw__options *ret_options, struct aw_diag *diag);
+void aw__options_deinit(struct aw__options *options); /* a zeroed one is a no-op */
 /* The load of the settings. */
 AW_NODISCARD enum aw_err aw__options_load(const struct aw_autoscale_settings *settings,
                                           const struct aw_alloc *alloc, struct aw_load *ret_load,

@@ -30,11 +30,12 @@ static const char *const model_names[] = {"fast", "reference", NULL};
 #define FIELD(key, type, initial, min, max, choices, help) \
     {#key, AW_CONF_##type, offsetof(struct aw_autoscale_settings, key), initial, min, max, choices, help}
 #define OPTIONS(state_initial, mapping_initial, objective_initial, guard_initial, deadband_initial)                        \
-    FIELD(app, TEXT, "1:0", 0, 0, NULL, "application SEED:INDEX of the generator, or a pool SEED:FIRST-LAST of which each episode draws one"), \
-    FIELD(load, TEXT, "diurnal:mean=20,peak=3,period=3600", 0, 0, NULL, "PATTERN[:key=value,...]: requests over time"), \
+    FIELD(app, TEXT, "1:0", 0, 0, NULL, "application SEED:INDEX of the generator, a pool SEED:FIRST-LAST or a file of `aware apps`; each episode draws one"), \
+    FIELD(load, TEXT, "diurnal:mean=20,peak=3,period=3600", 0, 0, NULL, "PATTERN[:key=value,...] or FILE[:key=value,...]: requests over time"), \
     FIELD(load_cores, F64, "2", 0, 10000, NULL, "scale the load so that its mean needs this many cores; 0: as written"), \
     FIELD(load_seed, U64, "1", 0, 0, NULL, "chance of the load's own noise"), \
     FIELD(load_shift, BOOL, "true", 0, 0, NULL, "begin each episode at another time of the load"), \
+    FIELD(scenario, TEXT, "", 0, 0, NULL, "what disturbs the workload, NAME@TIME[+DURATION],... of an episode"), \
     FIELD(model, CHOICE, "fast", 0, 0, model_names, "simulate whole intervals (fast) or every request (reference)"), \
     FIELD(cluster, TEXT, "", 0, 0, NULL, "settings of the simulated cluster: key=value,..."), \
     FIELD(step_s, F64, "15", 1, 3600, NULL, "seconds of a step; HPA's sync period is 15"), \
@@ -86,12 +87,23 @@ static enum aw_err number(const char **at, uint64_t *ret)
     return AW_OK;
 }
 
-/* SEED:INDEX or SEED:FIRST-LAST */
-static enum aw_err app_read(const char *text, struct aw__options *options, struct aw_diag *diag)
+/* SEED:INDEX or SEED:FIRST-LAST; anything that does not begin like that is a file. */
+static enum aw_err app_read(const char *text, const struct aw_alloc *alloc,
+                            struct aw__options *options, struct aw_diag *diag)
 {
     const char *at = text;
     uint64_t seed = 0, first = 0, last = 0;
-    bool ok = number(&at, &seed) == AW_OK && *at++ == ':' && number(&at, &first) == AW_OK;
+    if (number(&at, &seed) != AW_OK || *at++ != ':') {
+        enum aw_err err = aw_apps_read(text, NULL, 0, alloc, &options->file, diag);
+        if (err)
+            return err;
+        options->app_count = options->file.app_count;
+        return options->app_count > 0 && options->app_count <= AW_AUTOSCALE_APPS_MAX
+                   ? AW_OK
+                   : aw_fail(diag, AW_ERR_CONFIG, "a pool has 1 to %u applications, found %u",
+                             AW_AUTOSCALE_APPS_MAX, options->app_count);
+    }
+    bool ok = number(&at, &first) == AW_OK;
     last = first;
     if (ok && *at == '-') {
         at++;
@@ -99,9 +111,9 @@ static enum aw_err app_read(const char *text, struct aw__options *options, struc
     }
     if (!ok || *at)
         return aw_fail(diag, AW_ERR_CONFIG,
-                       "app: expected SEED:INDEX or SEED:FIRST-LAST, found \"%.64s\"", text);
+                       "expected SEED:INDEX, SEED:FIRST-LAST or a file, found \"%.64s\"", text);
     if (first > last || last > UINT32_MAX || last - first >= AW_AUTOSCALE_APPS_MAX)
-        return aw_fail(diag, AW_ERR_CONFIG, "app: a pool has 1 to %u applications, found \"%.64s\"",
+        return aw_fail(diag, AW_ERR_CONFIG, "a pool has 1 to %u applications, found \"%.64s\"",
                        AW_AUTOSCALE_APPS_MAX, text);
     options->app_seed = seed;
     options->app_first = (uint32_t)first;
@@ -152,18 +164,8 @@ enum aw_err aw__options_load(const struct aw_autoscale_settings *settings,
                              const struct aw_alloc *alloc, struct aw_load *ret_load,
                              struct aw_diag *diag)
 {
-    struct aw_load_settings load;
-    char pattern[AW_CONF_TEXT_MAX];
-    size_t length = strcspn(settings->load, ":");
-    aw_conf_defaults(aw_load_fields, &load);
-    snprintf(pattern, sizeof pattern, "%.*s", (int)length, settings->load);
-    enum aw_err err = aw_conf_set(aw_load_fields, &load, "pattern", pattern, diag);
-    const char *rest = settings->load + length;
-    if (!err)
-        err = pairs_set(rest + (*rest == ':'), aw_load_fields, &load, diag);
-    if (!err)
-        err = aw_load_generate(&load, settings->load_seed, alloc, ret_load, diag);
-    return blame("load", err, diag);
+    return blame("load", aw_load_parse(settings->load, settings->load_seed, alloc, ret_load, diag),
+                 diag);
 }
 
 /* --- what belongs together -------------------------------------------------------------------- */
@@ -187,29 +189,47 @@ static enum aw_err sizes_read(const struct aw_autoscale_settings *s, struct aw__
     return aw_bounds_check(b, diag);
 }
 
-enum aw_err aw__options_read(const struct aw_autoscale_settings *settings,
-                             struct aw__options *ret_options, struct aw_diag *diag)
+static enum aw_err read_all(const struct aw_autoscale_settings *settings,
+                            const struct aw_alloc *alloc, struct aw__options *o,
+                            struct aw_diag *diag)
 {
-    struct aw__options o = {0};
     enum aw_err err;
-    aw_conf_defaults(aw_sim_fields, &o.sim);
-    if ((err = blame("cluster", pairs_set(settings->cluster, aw_sim_fields, &o.sim, diag), diag)) ||
-        (err = sizes_read(settings, &o, diag)) || (err = app_read(settings->app, &o, diag)))
+    aw_conf_defaults(aw_sim_fields, &o->sim);
+    err = blame("cluster", pairs_set(settings->cluster, aw_sim_fields, &o->sim, diag), diag);
+    if (err || (err = sizes_read(settings, o, diag)))
         return err;
-    o.sim.model = settings->model;
+    if ((err = blame("scenario", aw_schedule_parse(settings->scenario, &o->schedule, diag), diag)))
+        return err;
+    o->sim.model = settings->model;
     /* a start beyond the bounds starts at the bound */
-    struct aw_plan start = {.cpu_millicores = o.start_cpu_millicores};
-    aw_bounds_clip(&o.bounds, &start);
-    o.start_cpu_millicores = start.cpu_millicores;
-    if ((double)o.bounds.cpu_millicores_max > 1e3 * o.sim.node_cores ||
-        (double)o.bounds.memory_bytes_max > GIB * o.sim.node_memory_gib)
+    struct aw_plan start = {.cpu_millicores = o->start_cpu_millicores};
+    aw_bounds_clip(&o->bounds, &start);
+    o->start_cpu_millicores = start.cpu_millicores;
+    if ((double)o->bounds.cpu_millicores_max > 1e3 * o->sim.node_cores ||
+        (double)o->bounds.memory_bytes_max > GIB * o->sim.node_memory_gib)
         return aw_fail(diag, AW_ERR_CONFIG,
                        "cpu_max and memory_max: a replica of %s and %s does not fit on a node of "
                        "%g cores and %g GiB",
-                       settings->cpu_max, settings->memory_max, o.sim.node_cores,
-                       o.sim.node_memory_gib);
-    *ret_options = o;
-    return AW_OK;
+                       settings->cpu_max, settings->memory_max, o->sim.node_cores,
+                       o->sim.node_memory_gib);
+    return blame("app", app_read(settings->app, alloc, o, diag), diag);
+}
+
+enum aw_err aw__options_read(const struct aw_autoscale_settings *settings,
+                             const struct aw_alloc *alloc, struct aw__options *ret_options,
+                             struct aw_diag *diag)
+{
+    *ret_options = (struct aw__options){0};
+    enum aw_err err = read_all(settings, alloc, ret_options, diag);
+    if (err)
+        aw__options_deinit(ret_options);
+    return err;
+}
+
+void aw__options_deinit(struct aw__options *options)
+{
+    aw_apps_deinit(&options->file);
+    *options = (struct aw__options){0};
 }
 
 /* --- applications ----------------------------------------------------------------------------- */
@@ -280,8 +300,11 @@ enum aw_err aw__options_app(const struct aw_autoscale_settings *settings,
     const struct aw_load_figures figures = aw_load_figures(load);
     struct aw__pool_app pool_app = {.load_factor = 1};
     struct aw_demand demand;
-    aw_app_generate(options->app_seed, options->app_first + index, aw_segment_builtin(),
-                    AW_SEGMENT_BUILTIN_COUNT, &pool_app.app);
+    if (options->file.app_count > 0)
+        pool_app.app = options->file.apps[index];
+    else
+        aw_app_generate(options->app_seed, options->app_first + index, aw_segment_builtin(),
+                        AW_SEGMENT_BUILTIN_COUNT, &pool_app.app);
     aw_app_demand(&pool_app.app, 1, 0, &demand);
     pool_app.cpu_ms = demand.cpu_ms;
     if (settings->load_cores > 0 && demand.cpu_ms > 0 && figures.mean_per_s > 0)
