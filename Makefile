@@ -67,7 +67,7 @@ bench: all ## measure: neural core against PyTorch, learners, environments; a mi
 	$(AWARE) bench env
 
 learn: all ## train every learner in full on known problems, 5 seeds each: the tables of docs/results
-	@ninja -C build learn_dpg learn_ppo learn_dqn bcq_offline
+	@ninja -C build $(addprefix tests/learning/,learn_dpg learn_ppo learn_dqn bcq_offline)
 	@for t in learn_dpg learn_ppo learn_dqn bcq_offline; do build/tests/learning/$$t --full || exit 1; done
 
 docs: all ## write the man page and docs/REFERENCE.md from the program's own tables
