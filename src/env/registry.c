@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/conf.h"
-#include "env/autoscale/autoscale.h"
+#include "env/autoscale.h"
 #include "env/cartpole/cartpole.h"
 #include "env/identity/identity.h"
 #include "env/pendulum/pendulum.h"

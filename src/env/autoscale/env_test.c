@@ -1,6 +1,6 @@
 #include "base/alloc.h"
 #include "base/threads.h"
-#include "env/autoscale/autoscale.h"
+#include "env/autoscale.h"
 #include "env/autoscale/testing.h"
 #include "env/check.h"
 #include "env/space.h"

@@ -8,7 +8,7 @@
 #define AW_ENV_AUTOSCALE_INTERNAL_H
 
 #include "cluster/sim.h"
-#include "env/autoscale/autoscale.h"
+#include "env/autoscale.h"
 #include "workload/apps.h"
 #include "workload/scenario.h"
 

@@ -1,6 +1,9 @@
 /*
  * autoscale.h - autoscale-v0 and autoscale-paper-v0: scale a workload on the simulated cluster.
  *
+ * This is the door of the folder: with it come the translations that a control loop shares with
+ * the environments (reading, state, action, objective), which know no simulator.
+ *
  * One step applies a plan, lets `step` seconds pass, and reads the metrics. What the agent sees and
  * is rewarded for comes from those metrics, as in production (state.h, objective.h); what is
  * reported comes from what really happened (the simulator's truth), see struct aw_autoscale_info.
@@ -21,7 +24,9 @@
 
 #include "base/conf.h"
 #include "env/autoscale/action.h"
+#include "env/autoscale/bounds.h"
 #include "env/autoscale/objective.h"
+#include "env/autoscale/reading.h"
 #include "env/autoscale/state.h"
 #include "workload/app.h"
 
