@@ -24,7 +24,7 @@
 
 #include <stdio.h>
 
-#define AW_TRACE_LINE_BYTES_MAX (1u << 20)
+#define AW_TRACE_LINE_BYTES_MAX (256u << 10)
 #define AW_TRACE_COLUMNS_MAX    16384u
 #define AW_TRACE_MINUTES_MAX    100000u    /* from the first to the last column of azure-2019 */
 #define AW_TRACE_ROWS_MAX       (8u << 20) /* points or invocations kept at once */
