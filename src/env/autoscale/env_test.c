@@ -222,7 +222,7 @@ static void what_is_odd_has_a_named_warning(void **state)
 static void a_snapshot_of_other_options_is_refused(void **state)
 {
     (void)state;
-    const char *const other[] = {"deadband=0.2"};
+    const char *const other[] = {"deadband=0.3"};
     struct aw_env a = make("autoscale-v0", NULL, 0), b = make("autoscale-v0", other, 1);
     float obs[OBS_MAX];
     unsigned char *bytes = malloc(a.spec->state_bytes);

@@ -20,8 +20,8 @@
 
 #include "env/autoscale/reading.h"
 
-#define AW_OBJECTIVE_RESOURCES 2 /* |R|: CPU and memory */
-#define AW_COST_RATIO_MAX      10 /* of a step's cost over the reference; beyond, it counts as this */
+#define AW_OBJECTIVE_RESOURCES 2  /* |R|: CPU and memory */
+#define AW_COST_RATIO_MAX      10 /* of a step's cost over the reference; beyond, this */
 #define AW_LAMBDA_MIN          0.01
 #define AW_LAMBDA_MAX          100.0
 

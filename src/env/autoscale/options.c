@@ -102,7 +102,7 @@ static const char *const model_names[] = {"fast", "reference", NULL};
     {0}
 
 const struct aw_conf_field aw__autoscale_fields[] = {
-    OPTIONS("default", "anchored", "constrained", "true", "0.1")};
+    OPTIONS("default", "anchored", "constrained", "true", "0.2")};
 const struct aw_conf_field aw__autoscale_paper_fields[] = {
     OPTIONS("paper", "absolute", "paper", "false", "0")};
 /* clang-format on */

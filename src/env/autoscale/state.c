@@ -44,26 +44,26 @@ _Static_assert(LOAD == AW_STATE_PAPER_DIM, "the paper's state is the first of th
 
 /* clang-format off */
 const struct aw_space_axis aw_state_axes[AXIS_COUNT] = {
-    /*                       name                   unit             low high    unknown */
-    [CPU_LIMIT] =           {"cpu_limit",           "log of bounds",   0, 1}, /* always known */
-    [MEMORY_LIMIT] =        {"memory_limit",        "log of bounds",   0, 1}, /* always known */
-    [REPLICAS] =            {"replicas",            "log of bounds",   0, 1}, /* always known */
-    [CPU_UTILISATION] =     {"cpu_utilisation",     "share of limit",  0, 1}, /* 0.5: no reason to act */
-    [MEMORY_UTILISATION] =  {"memory_utilisation",  "share of limit",  0, 1}, /* 0.5 */
-    [IO_UTILISATION] =      {"io_utilisation",      "share",           0, 1}, /* 0 */
-    [NETWORK_UTILISATION] = {"network_utilisation", "share",           0, 1}, /* 0 */
-    [LATENCY_SP] =          {"latency_slo_kept",    "SLO / measured",  0, 1}, /* 1: nobody is accused */
-    [THROUGHPUT_SP] =       {"throughput_slo_kept", "measured / SLO",  0, 1}, /* 1 */
+    /*                       name                   unit              low high   unknown */
+    [CPU_LIMIT] =           {"cpu_limit",           "log of bounds",    0, 1}, /* always known */
+    [MEMORY_LIMIT] =        {"memory_limit",        "log of bounds",    0, 1}, /* always known */
+    [REPLICAS] =            {"replicas",            "log of bounds",    0, 1}, /* always known */
+    [CPU_UTILISATION] =     {"cpu_utilisation",     "share of limit",   0, 1}, /* 0.5: stay */
+    [MEMORY_UTILISATION] =  {"memory_utilisation",  "share of limit",   0, 1}, /* 0.5: stay */
+    [IO_UTILISATION] =      {"io_utilisation",      "share",            0, 1}, /* 0 */
+    [NETWORK_UTILISATION] = {"network_utilisation", "share",            0, 1}, /* 0 */
+    [LATENCY_SP] =          {"latency_slo_kept",    "SLO / measured",   0, 1}, /* 1: kept */
+    [THROUGHPUT_SP] =       {"throughput_slo_kept", "measured / SLO",   0, 1}, /* 1: kept */
     [LOAD_CHANGE] =         {"load_change",         "share of larger", -1, 1}, /* 0 */
-    [LOAD] =                {"load",                "log of req/s",    0, 1}, /* the last known, or 0 */
+    [LOAD] =                {"load",                "log of req/s",     0, 1}, /* the last, or 0 */
     [LATENCY] =             {"latency",             "log of p99/SLO",  -1, 1}, /* 0; no SLO: 0 */
-    [CPU_USED] =            {"cpu_used",            "log of cores",    0, 1}, /* 0.5 */
-    [IN_FLIGHT] =           {"in_flight",           "log per replica", 0, 1}, /* 0 */
-    [SETTLED] =             {"settled",             "share of 5 min",  0, 1}, /* always known */
-    [READY] =               {"ready",               "share of wanted", 0, 1}, /* always known */
-    [THROTTLED] =           {"throttled",           "share",           0, 1}, /* 0 */
-    [MISSING] =             {"missing",             "flag",            0, 1},
-    [AGE] =                 {"age",                 "share of 1 min",  0, 1}, /* 1 */
+    [CPU_USED] =            {"cpu_used",            "log of cores",     0, 1}, /* 0.5 */
+    [IN_FLIGHT] =           {"in_flight",           "log per replica",  0, 1}, /* 0 */
+    [SETTLED] =             {"settled",             "share of 5 min",   0, 1}, /* always known */
+    [READY] =               {"ready",               "share of wanted",  0, 1}, /* always known */
+    [THROTTLED] =           {"throttled",           "share",            0, 1}, /* 0 */
+    [MISSING] =             {"missing",             "flag",             0, 1},
+    [AGE] =                 {"age",                 "share of 1 min",   0, 1}, /* 1 */
 };
 /* clang-format on */
 
