@@ -14,7 +14,7 @@
 
 #define RUNTIME_MEMORY_MIB 48.0 /* an interpreter or runtime with nothing loaded */
 #define RUNTIME_COLD_MS    700.0
-#define SCALE_SPREAD       2.5 /* a segment's appetite is its kind's times log-uniform 1/2.5 .. 2.5 */
+#define SCALE_SPREAD       2.5 /* an appetite is its kind's times log-uniform 1/2.5 .. 2.5 */
 #define HELD_SPREAD        1.5 /* the same for what a replica holds, and for its cold start */
 #define UNLOADED_SAMPLES   8192u
 #define FIGURE_DIGITS      4 /* of a drawn appetite: its YAML is short, and reads back exactly */
