@@ -14,7 +14,8 @@
  *             never allocate.
  * Threads:    as <aware/env.h>.
  *
- * With the reference model there are no snapshots: state_load answers AW_ERR_UNSUPPORTED.
+ * With the reference model a snapshot holds what was done, and a load plays it again: exact, but as
+ * slow as the episode was.
  */
 #ifndef AW_ENV_AUTOSCALE_H
 #define AW_ENV_AUTOSCALE_H

@@ -28,6 +28,7 @@ struct episode {
     struct aw_state_memory state;
     struct aw_action_memory action;
     struct aw_reading reading; /* the latest */
+    uint64_t seed;
     int64_t load_offset_us;
     double lambda;
     uint32_t app;
@@ -38,7 +39,7 @@ struct episode {
 };
 _Static_assert(sizeof(struct episode) ==
                    sizeof(struct aw_state_memory) + sizeof(struct aw_action_memory) +
-                       sizeof(struct aw_reading) + 16 + 16 +
+                       sizeof(struct aw_reading) + 24 + 16 +
                        sizeof(float) * (AW_STATE_HISTORY_MAX * AW_STATE_DIM_MAX + 8),
                "a snapshot has no padding");
 _Static_assert(sizeof(struct aw_state_memory) == 56, "a snapshot has no padding");
@@ -46,13 +47,24 @@ _Static_assert(sizeof(struct aw_action_memory) == 16 * AW_ACTION_WINDOW_MAX + 32
                "a snapshot has no padding");
 _Static_assert(sizeof(struct aw_reading) == 24 + 8 + 16 + 14 * 8 + 8, "a snapshot has no padding");
 
-/* A snapshot: this, then the simulator's bytes, then zeros. */
+/* What was done in one step. */
+struct record {
+    uint32_t replicas;
+    uint32_t cpu_millicores;
+    int64_t memory_bytes;
+};
+_Static_assert(sizeof(struct record) == 16, "a snapshot has no padding");
+
+/* A snapshot: this, then `more_bytes`, then zeros. With the fast model the bytes are the
+ * simulator's. The reference model has too much going on to copy: there they are the records of
+ * the episode, which a load plays again. */
 struct snapshot {
     struct aw__snapshot head;
     uint64_t options; /* hash of all of them: a state means nothing under others */
-    uint64_t sim_bytes;
+    uint64_t more_bytes;
     struct episode episode;
 };
+#define MORE_BYTES_MAX (SNAPSHOT_BYTES - sizeof(struct snapshot))
 
 struct autoscale {
     const struct aw_alloc *alloc;
@@ -75,6 +87,7 @@ struct autoscale {
     struct aw_cluster cluster;
     struct aw_load load;
     struct aw__pool_app *pool; /* [options.app_count] */
+    struct record *record;     /* [episode_steps], of this episode; reference model only */
 
     struct episode episode;
     struct aw_sample sample;
@@ -255,6 +268,7 @@ static enum aw_err autoscale_reset(void *ctx, uint64_t seed, float *obs)
     const double lambda = episode->lambda;
     const uint32_t slot = self->settings.load_shift ? aw_rng_below(&rng, self->load.slot_count) : 0;
     memset(episode, 0, sizeof *episode);
+    episode->seed = seed;
     episode->lambda = lambda;
     episode->app = aw_rng_below(&rng, self->options.app_count);
     episode->load_offset_us = slot * self->load.slot_us;
@@ -289,6 +303,9 @@ static enum aw_err advance(struct autoscale *self, const struct aw_plan *plan, f
     enum aw_err err = pass(self, plan);
     if (err)
         return err;
+    if (self->settings.model == AW_SIM_REFERENCE)
+        self->record[episode->step] =
+            (struct record){plan->replicas, (uint32_t)plan->cpu_millicores, plan->memory_bytes};
     episode->step++;
     tell(self, plan);
     show(self, obs);
@@ -313,20 +330,30 @@ static enum aw_err autoscale_step(void *ctx, const float *action, float *obs, st
 
 /* --- snapshots -------------------------------------------------------------------------------- */
 
+static size_t more_bytes(const struct autoscale *self, const struct episode *episode)
+{
+    return self->settings.model == AW_SIM_REFERENCE ? episode->step * sizeof(struct record)
+                                                    : aw_sim_state_bytes(self->sim);
+}
+
 static void autoscale_state_save(const void *ctx, void *bytes)
 {
     const struct autoscale *self = ctx;
     unsigned char *at = bytes;
-    const size_t sim_bytes = aw_sim_state_bytes(self->sim);
+    const size_t more = more_bytes(self, &self->episode);
     struct snapshot snapshot;
     memset(&snapshot, 0, sizeof snapshot);
     snapshot.options = self->options_hash;
-    snapshot.sim_bytes = sim_bytes;
+    snapshot.more_bytes = more;
     snapshot.episode = self->episode;
     memcpy(at, &snapshot, sizeof snapshot);
-    aw_sim_state_save(self->sim, at + sizeof snapshot);
-    memset(at + sizeof snapshot + sim_bytes, 0, SNAPSHOT_BYTES - sizeof snapshot - sim_bytes);
-    aw__snapshot_seal(at, SNAPSHOT_BYTES, MAGIC, VERSION);
+    at += sizeof snapshot;
+    if (self->settings.model == AW_SIM_REFERENCE)
+        memcpy(at, self->record, more);
+    else
+        aw_sim_state_save(self->sim, at);
+    memset(at + more, 0, MORE_BYTES_MAX - more);
+    aw__snapshot_seal(bytes, SNAPSHOT_BYTES, MAGIC, VERSION);
 }
 
 static bool episode_valid(const struct autoscale *self, const struct episode *e)
@@ -336,24 +363,54 @@ static bool episode_valid(const struct autoscale *self, const struct episode *e)
            e->load_offset_us >= 0 && e->action.next < self->settings.window;
 }
 
+/* The fast model: its block, after the application that it belongs to. */
+static enum aw_err restore(struct autoscale *self, const struct episode *episode,
+                           const unsigned char *more)
+{
+    struct aw_plan unused;
+    self->episode = *episode;
+    enum aw_err err = place(self, 0, &unused);
+    return err ? err : aw_sim_state_load(self->sim, more);
+}
+
+/* The reference model: the same seed and the same plans give the same world. */
+static enum aw_err replay(struct autoscale *self, const struct episode *episode,
+                          const unsigned char *more)
+{
+    float obs[AW_STATE_DIM_MAX * (AW_STATE_HISTORY_MAX + 1)];
+    struct aw_step step;
+    if (!episode->live && episode->step == 0) { /* saved before the first reset */
+        self->episode = *episode;
+        return AW_OK;
+    }
+    enum aw_err err = autoscale_reset(self, episode->seed, obs);
+    for (uint32_t i = 0; !err && i < episode->step; i++) {
+        struct record record;
+        memcpy(&record, more + i * sizeof record, sizeof record);
+        struct aw_plan plan = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+                               .replicas = record.replicas,
+                               .cpu_millicores = record.cpu_millicores,
+                               .memory_bytes = record.memory_bytes};
+        aw_bounds_clip(&self->options.bounds, &plan);
+        err = advance(self, &plan, obs, &step);
+    }
+    self->episode.lambda = episode->lambda;
+    return err;
+}
+
 static enum aw_err autoscale_state_load(void *ctx, const void *bytes)
 {
     struct autoscale *self = ctx;
     struct snapshot snapshot;
-    if (self->settings.model != AW_SIM_FAST)
-        return AW_ERR_UNSUPPORTED;
     memcpy(&snapshot, bytes, sizeof snapshot);
     if (!aw__snapshot_valid(bytes, SNAPSHOT_BYTES, MAGIC, VERSION) ||
-        snapshot.options != self->options_hash ||
-        snapshot.sim_bytes != aw_sim_state_bytes(self->sim) ||
-        !episode_valid(self, &snapshot.episode))
+        snapshot.options != self->options_hash || !episode_valid(self, &snapshot.episode) ||
+        snapshot.more_bytes != more_bytes(self, &snapshot.episode))
         return AW_ERR_FORMAT;
-    self->episode = snapshot.episode;
-    /* the application first: it is what the simulator's state belongs to */
-    struct aw_plan unused;
-    enum aw_err err = place(self, 0, &unused);
-    if (!err)
-        err = aw_sim_state_load(self->sim, (const unsigned char *)bytes + sizeof snapshot);
+    const unsigned char *more = (const unsigned char *)bytes + sizeof snapshot;
+    enum aw_err err = self->settings.model == AW_SIM_REFERENCE
+                          ? replay(self, &snapshot.episode, more)
+                          : restore(self, &snapshot.episode, more);
     memset(&self->info, 0, sizeof self->info);
     return err;
 }
@@ -389,6 +446,8 @@ static void carve(struct autoscale *self, const struct aw_autoscale_settings *se
     to->axes = aw_carve_take(block, dim + past, sizeof *to->axes);
     to->names = aw_carve_take(block, past, NAME_BYTES);
     to->pool = aw_carve_take(block, options->app_count, sizeof *to->pool);
+    if (settings->model == AW_SIM_REFERENCE)
+        to->record = aw_carve_take(block, settings->episode_steps, sizeof *to->record);
 }
 
 /* "cpu_limit[-2]" */
@@ -483,9 +542,11 @@ static enum aw_err cluster_make(struct autoscale *self, struct aw_diag *diag)
     };
     if ((err = aw_sim_add(self->sim, &workload, &index, diag)))
         return err;
-    if (sizeof(struct snapshot) + aw_sim_state_bytes(self->sim) > SNAPSHOT_BYTES)
-        return aw_fail(diag, AW_ERR_LIMIT, "the state of this cluster is %zu bytes, and %zu fit",
-                       aw_sim_state_bytes(self->sim), SNAPSHOT_BYTES - sizeof(struct snapshot));
+    struct episode longest = {.step = self->settings.episode_steps};
+    if (more_bytes(self, &longest) > MORE_BYTES_MAX)
+        return aw_fail(diag, AW_ERR_LIMIT,
+                       "a snapshot of this cluster and %u steps needs %zu bytes, and %zu fit",
+                       longest.step, more_bytes(self, &longest), MORE_BYTES_MAX);
     return AW_OK;
 }
 

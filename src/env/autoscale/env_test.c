@@ -407,26 +407,42 @@ static void a_scenario_begins_at_its_time_of_the_episode(void **state)
     aw_env_free(&rough);
 }
 
-static void the_reference_model_plays_the_same_game(void **state)
+/* Its snapshots are played again, so they are checked like any other. */
+static void the_reference_model_keeps_the_contract(void **state)
 {
     (void)state;
-    const char *const pairs[] = {"model=reference", "episode_steps=10", "load_cores=0.5"};
-    struct aw_env env = make("autoscale-v0", pairs, 3);
-    float obs[OBS_MAX], again[OBS_MAX], action[AW_ACTION_DIM] = {0};
+    const char *const pairs[] = {"model=reference", "episode_steps=8", "load_cores=0.2",
+                                 "app=1:0-3", "history=1"};
+    struct aw_env env = make("autoscale-v0", pairs, 5), other = make("autoscale-v0", pairs, 5);
+    struct aw_env_finding findings[AW_ENV_CHECK_RULE_COUNT];
+    uint32_t count = 99;
+    assert_ok(aw_env_check(&env, 4, NULL, findings, AW_ENV_CHECK_RULE_COUNT, &count));
+    if (count)
+        fail_msg("%s: %s", aw_env_check_rule_name(findings[0].rule), findings[0].text);
+
+    float obs[OBS_MAX], again[OBS_MAX];
+    const float action[AW_ACTION_DIM] = {0.5f, 0.5f, 0};
     struct aw_step step, step_again;
     unsigned char *bytes = malloc(env.spec->state_bytes);
-    for (int run = 0; run < 2; run++) {
-        assert_ok(env.ops->reset(env.self, 1, run ? again : obs));
-        for (int i = 0; i < 10; i++)
-            assert_ok(
-                env.ops->step(env.self, action, run ? again : obs, run ? &step_again : &step));
-    }
-    assert_memory_equal(obs, again, env.spec->observation.dim * sizeof *obs);
-    assert_true(step.truncated && step.reward == step_again.reward);
+    assert_ok(aw_autoscale_set_lambda(&env, 9));
+    assert_ok(env.ops->reset(env.self, 1, obs));
+    for (int i = 0; i < 4; i++)
+        assert_ok(env.ops->step(env.self, action, obs, &step));
     env.ops->state_save(env.self, bytes);
-    assert_int_equal(env.ops->state_load(env.self, bytes), AW_ERR_UNSUPPORTED);
+    assert_ok(other.ops->state_load(other.self, bytes));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(env.ops->step(env.self, action, obs, &step));
+        assert_ok(other.ops->step(other.self, action, again, &step_again));
+        assert_memory_equal(obs, again, env.spec->observation.dim * sizeof *obs);
+        assert_true(step.reward == step_again.reward);
+    }
     free(bytes);
     aw_env_free(&env);
+    aw_env_free(&other);
+
+    const char *const longer[] = {"model=reference", "episode_steps=50000"};
+    struct aw_diag diag;
+    assert_int_equal(aw_env_make_with("autoscale-v0", longer, 2, NULL, &env, &diag), AW_ERR_LIMIT);
 }
 
 int main(void)
@@ -447,7 +463,7 @@ int main(void)
         cmocka_unit_test(lambda_weighs_violations_and_outlives_a_reset),
         cmocka_unit_test(an_anchored_action_at_its_lowest_memory_survives),
         cmocka_unit_test(a_scenario_begins_at_its_time_of_the_episode),
-        cmocka_unit_test(the_reference_model_plays_the_same_game),
+        cmocka_unit_test(the_reference_model_keeps_the_contract),
     };
     return cmocka_run_group_tests_name("autoscale", tests, NULL, NULL);
 }
