@@ -76,16 +76,22 @@ void aw_action_observe(const struct aw_action *action, struct aw_action_memory *
     }
 }
 
+static double at_most(double x, double most)
+{
+    return x < most ? x : most;
+}
+
 /* To the nearest step; what does not fit an amount is the most that does. */
 static int64_t step_nearest(double amount, int64_t step)
 {
-    double steps = fmin(amount, AMOUNT_MAX) / (double)step;
-    return (int64_t)(steps + 0.5) * step;
+    return (int64_t)(at_most(amount, AMOUNT_MAX) / (double)step + 0.5) * step;
 }
 
 static int64_t step_up(double amount, int64_t step)
 {
-    return (int64_t)ceil(fmin(amount, AMOUNT_MAX) / (double)step) * step;
+    double steps = at_most(amount, AMOUNT_MAX) / (double)step;
+    int64_t whole = (int64_t)steps;
+    return (whole + ((double)whole < steps)) * step;
 }
 
 static double unit(float value)
@@ -129,7 +135,8 @@ static int64_t guard_floor(const struct aw_action *action, const struct aw_actio
 {
     if (!action->config.guard)
         return 0;
-    double floor = fmax(GUARD_MARGIN * memory->memory_bytes_peak, memory->oom_floor_bytes);
+    double floor = GUARD_MARGIN * memory->memory_bytes_peak;
+    floor = floor > memory->oom_floor_bytes ? floor : memory->oom_floor_bytes;
     return step_up(floor, MEMORY_STEP_BYTES);
 }
 
