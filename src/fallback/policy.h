@@ -21,8 +21,9 @@
  * or stale figures never shrink anything. What the wall changed is named in the reason.
  *
  * The trap: hpa+vpa spirals. VPA makes a request 1.15 times what is used, so utilisation settles at
- * 87 %; an HPA target below that adds replicas, each then uses less, VPA shrinks them, and so on to
- * many tiny pods. It is here because it is what people compare with.
+ * 87 %; an HPA target that is further below than its tolerance reaches (79 %) adds replicas, each
+ * then uses less, VPA shrinks them, and so on to many tiny pods. It is here because it is what
+ * people compare with.
  */
 #ifndef AW_FALLBACK_POLICY_H
 #define AW_FALLBACK_POLICY_H
@@ -105,6 +106,7 @@ extern const struct aw_conf_field aw_policy_fields[];
     X(NOT_YET,     "its period is not over")                                                      \
     X(UP,          "more replicas: utilisation is above the target")                              \
     X(DOWN,        "fewer replicas: utilisation is below the target, and was for the window")     \
+    X(STABILIZED,  "fewer replicas would do, but not for long enough yet")                        \
     X(RESIZE,      "new size: a replica's requests left the recommended bounds")                  \
     X(RESIZE_OOM,  "new size: a replica was killed for want of memory")                           \
     X(UP_RESIZE,   "replicas and size both change")                                               \

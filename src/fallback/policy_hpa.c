@@ -81,8 +81,11 @@ void aw__policy_hpa_decide(struct aw_policy *policy, const struct aw_sample *sam
     } else if (!decision->rescale) {
         reason->cause = AW_POLICY_CAUSE_NO_DATA;
     }
-    if (!decision->rescale)
+    if (!decision->rescale) {
+        if (decision->has_proposal && decision->proposed < decision->current)
+            reason->cause = AW_POLICY_CAUSE_STABILIZED;
         return;
+    }
     plan->set |= AW_PLAN_REPLICAS;
     plan->replicas = (uint32_t)decision->replicas;
     reason->cause =
