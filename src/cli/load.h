@@ -1,0 +1,12 @@
+/* load.h - what the verbs that take a load share. */
+#ifndef AW_CLI_LOAD_H
+#define AW_CLI_LOAD_H
+
+#include "cli/verb.h"
+#include "workload/trace.h"
+
+/* One warning per finding of a trace, and one that says how many more there were. */
+void aw__load_warn(const struct aw__run *run, const char *file,
+                   const struct aw_trace_report *report);
+
+#endif
