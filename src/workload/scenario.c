@@ -46,8 +46,8 @@ const struct aw_scenario aw_scenarios[] = {
      EFFECT(1, 0, 1, 1, 1 / LOAD_STEP, 0)},
     {"load-low-to-high", "ten times the requests (AWARE 2.3)",
      EFFECT(1, 0, 1, 1, LOAD_STEP, 0)},
-    /* Intensities are ours: what the anomaly injector of FIRM makes, at a strength that a tuned limit with a
-     * usual margin of 1.2 to 1.5 does not absorb. */
+    /* Intensities are ours: what the anomaly injector of FIRM makes, at a strength that a tuned
+     * limit with a usual margin of 1.2 to 1.5 does not absorb. */
     {"neighbour-cpu", "neighbours on the caches: CPU time times 1.6 (as FIRM injects)",
      EFFECT(1, 0, 1.6, 1, 1, 0)},
     {"neighbour-memory", "neighbours on memory: CPU time times 1.3, 64 MiB more (as FIRM injects)",
