@@ -13,12 +13,9 @@
 #include "nn/kernels.h"
 #include "nn/matmul.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#undef I /* cblas.h brings complex.h */
 
 #define PANEL_COLUMNS (3 * AW__GRU_UNITS)
 
@@ -325,8 +322,7 @@ static void add_outer(const float *a, uint32_t M, size_t a_row, const float *b, 
                       size_t b_row, size_t rows, float *dw)
 {
     if (rows > 0)
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)M, (int)N, (int)rows, 1, a,
-                    (int)a_row, b, (int)b_row, 1, dw, (int)N);
+        aw__blas_gemm(true, false, M, N, rows, a, a_row, b, b_row, 1, dw, N);
 }
 
 static void cell_backward(const struct aw_gru *gru, const float *theta, uint32_t l, uint32_t d,
@@ -358,9 +354,8 @@ static void cell_backward(const struct aw_gru *gru, const float *theta, uint32_t
     aw_bias_backward(cache->dhn, grad + cell->bias_hh + 2 * (size_t)H, (uint32_t)rows, H);
 
     if (dx)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)cell->in,
-                    (int)(3 * H), 1, cache->gx, (int)(3 * H), theta + cell->weight_ih,
-                    (int)cell->in, d ? 1 : 0, dx, (int)cell->in);
+        aw__blas_gemm(false, false, rows, cell->in, 3 * (size_t)H, cache->gx, 3 * (size_t)H,
+                      theta + cell->weight_ih, cell->in, d ? 1 : 0, dx, cell->in);
 }
 
 void aw_gru_backward(const struct aw_gru *gru, const float *theta, const float *x, uint32_t T,

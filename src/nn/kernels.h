@@ -26,6 +26,13 @@ struct aw__gemm {
 /* The best build for this processor. */
 void aw__gemm(const struct aw__gemm *g);
 void aw__gemm_generic(const struct aw__gemm *g);
+
+/* c [M][N] = op(a) op(b) + beta c by OpenBLAS on one thread, for what is not small. Rows of what is
+ * stored lie a_row, b_row and c_row apart. */
+void aw__blas_gemm(bool a_transposed, bool b_transposed, size_t M, size_t N, size_t K,
+                   const float *a, size_t a_row, const float *b, size_t b_row, float beta, float *c,
+                   size_t c_row);
+
 void aw__matvec_generic(const float *x, const float *w, const float *bias, float *y, uint32_t N,
                         uint32_t K);
 void aw__transpose_generic(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row);

@@ -9,9 +9,9 @@
 #undef I /* cblas.h brings complex.h */
 
 /*
- * Where our kernels end and OpenBLAS begins (docs/results/matmul.md). Forward: as long as the
- * transposed weight fits the second-level cache, whatever the batch. Backward: multiply-adds up to
- * which reading the operands unpacked does not yet cost more than packing them.
+ * Where our kernels end and OpenBLAS begins, as `aware bench nn` measures it. Forward: as long as
+ * the transposed weight fits the second-level cache, whatever the batch. Backward: multiply-adds up
+ * to which reading the operands unpacked does not yet cost more than packing them.
  */
 #define FORWARD_PACK_FLOATS_MAX 16384u /* 64 KiB, on the stack */
 #define BACKWARD_X_MACS_MAX     ((uint64_t)1 << 20)
@@ -26,6 +26,19 @@ void aw__gemm(const struct aw__gemm *g)
     }
 #endif
     aw__gemm_generic(g);
+}
+
+void aw__blas_gemm(bool a_transposed, bool b_transposed, size_t M, size_t N, size_t K,
+                   const float *a, size_t a_row, const float *b, size_t b_row, float beta, float *c,
+                   size_t c_row)
+{
+    /* Asked at every product, for it costs nothing: how OpenBLAS shares a product among its threads
+     * changes the last bits, and a run must not depend on how many processors there are. */
+    if (openblas_get_num_threads() != 1)
+        aw_matmul_single_thread();
+    cblas_sgemm(CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans,
+                b_transposed ? CblasTrans : CblasNoTrans, (int)M, (int)N, (int)K, 1, a, (int)a_row,
+                b, (int)b_row, beta, c, (int)c_row);
 }
 
 static void transpose(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row)
@@ -67,8 +80,7 @@ void aw_matmul_forward(const float *x, const float *w, const float *bias, enum a
     }
     for (uint32_t i = 0; bias && i < M; i++)
         memcpy(y + (size_t)i * N, bias, N * sizeof *y);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)M, (int)N, (int)K, 1, x, (int)K, w,
-                (int)K, bias ? 1 : 0, y, (int)N);
+    aw__blas_gemm(false, true, M, N, K, x, K, w, K, bias ? 1 : 0, y, N);
     aw_act_apply(act, y, (size_t)M * N);
 }
 
@@ -88,8 +100,7 @@ void aw_matmul_backward_x(const float *dy, const float *w, size_t ldw, float *dx
                                     .c_row = N});
         return;
     }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)M, (int)N, (int)K, 1, dy, (int)K, w,
-                (int)ldw, 0, dx, (int)N);
+    aw__blas_gemm(false, false, M, N, K, dy, K, w, ldw, 0, dx, N);
 }
 
 void aw_matmul_backward_w(const float *dy, const float *x, float *dw, uint32_t M, uint32_t N,
@@ -109,8 +120,7 @@ void aw_matmul_backward_w(const float *dy, const float *x, float *dw, uint32_t M
                                     .accumulate = true});
         return;
     }
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)M, (int)N, (int)K, 1, dy, (int)M, x,
-                (int)N, 1, dw, (int)N);
+    aw__blas_gemm(true, false, M, N, K, dy, M, x, N, 1, dw, N);
 }
 
 void aw_matvec(const float *x, const float *w, const float *bias, enum aw_act act, float *y,

@@ -4,7 +4,7 @@
  * The networks of this project are small (40 to 256 wide, batches of 64): there a general BLAS
  * spends more time finding out what to do than doing it. Small products run in our own kernels,
  * which fuse bias and activation and pack nothing but a transposed weight; larger ones go to
- * OpenBLAS. docs/results/matmul.md has the measurements behind the border.
+ * OpenBLAS. `aware bench nn` measures both, and the border comes from there.
  *
  * Kernels use AVX2 and FMA where the processor has them, found at run time; plain C otherwise.
  *
@@ -50,7 +50,7 @@ void aw_act_backward(enum aw_act act, const float *y, const float *dy, float *dx
 /* db [N] += column sums of dy [B][N]. */
 void aw_bias_backward(const float *dy, float *db, uint32_t B, uint32_t N);
 
-/* Makes OpenBLAS use one thread. Called once before the first product; idempotent. */
+/* Makes OpenBLAS use one thread; the products above see to it themselves. Idempotent. */
 void aw_matmul_single_thread(void);
 
 /* What the kernels run on: "avx2+fma" or "generic". */

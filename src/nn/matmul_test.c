@@ -4,8 +4,11 @@
 #include "nn/kernels.h"
 #include "nn/matmul.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <string.h>
+
+#undef I /* cblas.h brings complex.h */
 
 /* Sizes around every edge of the kernels: vectors of 8, bands of 16 and 24, tiles of 4 and 6 rows,
  * and beyond the border to OpenBLAS. */
@@ -28,7 +31,6 @@ static int set_up(void **state)
     aw_rng_fill_normal(&rng, arrays->a, CAPACITY);
     aw_rng_fill_normal(&rng, arrays->b, CAPACITY);
     aw_rng_fill_normal(&rng, arrays->bias, 300);
-    aw_matmul_single_thread();
     *state = arrays;
     return 0;
 }
@@ -171,6 +173,20 @@ static void the_generic_kernels_agree_with_the_definition(void **state)
     compare(s, 1, N, K);
 }
 
+static void a_large_product_runs_on_one_thread_whatever_openblas_was_told(void **state)
+{
+    struct arrays *s = *state;
+    openblas_set_num_threads(2);
+    aw_matmul_forward(s->a, s->b, s->bias, AW_ACT_NONE, s->c, 256, 256, 256);
+    assert_int_equal(openblas_get_num_threads(), 1);
+    openblas_set_num_threads(2);
+    aw_matmul_backward_x(s->a, s->b, 256, s->c, 256, 256, 256);
+    assert_int_equal(openblas_get_num_threads(), 1);
+    openblas_set_num_threads(2);
+    aw_matmul_backward_w(s->a, s->b, s->c, 256, 256, 256);
+    assert_int_equal(openblas_get_num_threads(), 1);
+}
+
 static void an_activation_and_its_slope_agree(void **state)
 {
     (void)state;
@@ -201,6 +217,7 @@ int main(void)
         cmocka_unit_test(backward_x_equals_its_definition),
         cmocka_unit_test(backward_w_adds_to_what_is_there),
         cmocka_unit_test(the_large_products_of_openblas_agree_too),
+        cmocka_unit_test(a_large_product_runs_on_one_thread_whatever_openblas_was_told),
         cmocka_unit_test(the_generic_kernels_agree_with_the_definition),
         cmocka_unit_test(an_activation_and_its_slope_agree),
     };
