@@ -175,6 +175,13 @@ static void the_guard_holds_memory_above_the_peak_and_remembers_a_kill(void **st
         }
         assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 315 * MIB);
 
+        /* a kill at a smaller limit does not lower what an earlier one taught */
+        reading.oom_kills = 1;
+        aw_action_observe(&guarded, &memory, &reading);
+        reading.memory_bytes_wanted = 400 * MIB;
+        aw_action_observe(&guarded, &memory, &reading);
+        assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 615 * MIB);
+
         /* kills that go on drive the limit up to its bound, and no further */
         for (int i = 0; i < 40; i++) {
             reading.oom_kills = 1;

@@ -56,6 +56,11 @@ static void metrics_and_truth_agree_when_nothing_moves(void **state)
         assert_close(info->measured.cost, info->truth.cost, 1e-9);
         assert_close((double)step.reward, info->measured.paper_reward, 1e-6);
         assert_int_equal(info->step, i + 1);
+        /* the axis `latency` is relative to this application's SLO */
+        double octaves = log2(info->measured.latency_us_p99 / info->slo_us);
+        assert_close((double)obs[11], octaves / 4, 1e-5);
+        /* load_cores: the mean load needs 2 cores, as is the default */
+        assert_close(aw_autoscale_sample(&env)->cpu_cores_used.value, 2, 0.1);
     }
     aw_env_free(&env);
 }
@@ -103,6 +108,38 @@ static void the_seed_draws_application_and_time_of_the_load(void **state)
     assert_ok(env.ops->reset(env.self, 10, again));
     assert_ok(env.ops->reset(env.self, 9, again));
     assert_memory_equal(obs, again, env.spec->observation.dim * sizeof *obs);
+    aw_env_free(&env);
+}
+
+static void without_shift_every_episode_sees_the_same_load(void **state)
+{
+    (void)state;
+    const char *const pairs[] = {"load_shift=false", "load=diurnal:peak=4,noise=0"};
+    for (int shift = 0; shift < 2; shift++) {
+        struct aw_env env = make("autoscale-v0", pairs + shift, 2 - (size_t)shift);
+        float obs[OBS_MAX];
+        const struct aw_plan stay = {0};
+        struct aw_step step;
+        double low = INFINITY, high = 0;
+        for (uint64_t seed = 0; seed < 16; seed++) {
+            assert_ok(env.ops->reset(env.self, seed, obs));
+            assert_ok(aw_autoscale_step_plan(&env, &stay, obs, &step, NULL));
+            low = fmin(low, aw_autoscale_info(&env)->arrivals);
+            high = fmax(high, aw_autoscale_info(&env)->arrivals);
+        }
+        assert_true(shift ? high > 2 * low : high < 2 * low);
+        aw_env_free(&env);
+    }
+}
+
+static void a_start_beyond_the_bounds_starts_at_the_bound(void **state)
+{
+    (void)state;
+    const char *const pairs[] = {"cpu_max=500m", "slo_factor=0"};
+    struct aw_env env = make("autoscale-v0", pairs, 2);
+    float obs[OBS_MAX];
+    assert_ok(env.ops->reset(env.self, 1, obs));
+    assert_int_equal(aw_autoscale_sample(&env)->cpu_millicores_wanted, 500);
     aw_env_free(&env);
 }
 
@@ -169,6 +206,7 @@ static void what_cannot_work_is_refused_with_its_reason(void **state)
         {"cpu_max=banana", "cpu_max: ", "not an amount"},
         {"slo_ms=1", "no allocation can meet the SLO of app-1-0", "faster than alone"},
         {"slo_factor=0.5", "no allocation can meet the SLO", "half of the unloaded p99"},
+        {"cpu_max=100m", "no allocation can meet the SLO", "a tenth of a core takes longer"},
         {"memory_max=70Mi", "no allocation can run app-1-0", "the base alone is larger"},
         {"cpu_max=32", "does not fit on a node", "larger than any node"},
         {"app=1:x", "app: expected SEED:INDEX", "not an application"},
@@ -435,6 +473,7 @@ static void the_reference_model_keeps_the_contract(void **state)
         assert_ok(other.ops->step(other.self, action, again, &step_again));
         assert_memory_equal(obs, again, env.spec->observation.dim * sizeof *obs);
         assert_true(step.reward == step_again.reward);
+        assert_true(aw_autoscale_info(&other)->lambda == 9);
     }
     free(bytes);
     aw_env_free(&env);
@@ -452,6 +491,8 @@ int main(void)
         cmocka_unit_test(metrics_and_truth_agree_when_nothing_moves),
         cmocka_unit_test(a_plan_is_carried_out_within_the_bounds_and_shown),
         cmocka_unit_test(the_seed_draws_application_and_time_of_the_load),
+        cmocka_unit_test(without_shift_every_episode_sees_the_same_load),
+        cmocka_unit_test(a_start_beyond_the_bounds_starts_at_the_bound),
         cmocka_unit_test(past_states_stand_behind_the_present_one),
         cmocka_unit_test(options_keep_the_contract),
         cmocka_unit_test(what_cannot_work_is_refused_with_its_reason),

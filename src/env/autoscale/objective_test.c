@@ -13,6 +13,7 @@ static void latency_slo_preservation_is_slo_over_measured_when_violated(void **s
     } cases[] = {
         {10, 10, 0, 5e4, 1, "half of the SLO"},
         {10, 10, 0, 1e5, 1, "exactly the SLO is met"},
+        {10, 10, 0, 1.001e5, 1 / 1.001, "a little more"},
         {10, 10, 0, 2e5, 0.5, "twice the SLO"},
         {10, 10, 3, 4e5, 0.25, "a measured latency counts, whatever failed"},
         {0, 0, 0, NONE, 1, "no request"},
@@ -142,6 +143,10 @@ static void cost_is_what_is_allocated_at_its_price(void **state)
     struct aw_score s = score(&paper, 5e4, 0.1, 0.1);
     assert_close(s.cost, (4 * 0.04 + 8 * 0.005) * 15 / 3600, 1e-15);
     assert_close(score(&paper, 9e9, 1, 1).cost, s.cost, 1e-15);
+    struct aw_reading reading = aw_testing_reading(0);
+    struct aw_outcome outcome = aw_outcome_of(&reading);
+    assert_close(outcome.cores_allocated, 4, 1e-12);
+    assert_close(outcome.gib_allocated, 2, 1e-12);
 }
 
 static void the_constrained_reward_is_minus_cost_and_lambda_for_a_violation(void **state)

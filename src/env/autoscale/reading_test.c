@@ -31,6 +31,12 @@ static void what_is_missing_stale_or_absurd_is_unknown(void **state)
         assert_int_equal(isinf(reading.age_s) != 0, !cases[i].known);
         assert_close(reading.memory_utilisation, 0.5, 1e-12);
     }
+    /* where the oldest time that counts would be never itself */
+    struct aw_sample sample = aw_testing_sample(-1);
+    struct aw_reading reading;
+    sample.cpu_cores_used.at_us = AW_NEVER;
+    aw_reading_take(&sample, INT64_MAX, &reading);
+    assert_true(isnan(reading.cpu_cores_used));
 }
 
 static void utilisation_is_use_over_what_is_placed(void **state)

@@ -115,7 +115,8 @@ static float log_share(double x, float scale)
 static float load_change(double now, double before)
 {
     double larger = now > before ? now : before;
-    if (isnan(now) || isnan(before) || !(larger > 0))
+    /* nothing before: `larger` is unknown too */
+    if (isnan(now) || !(larger > 0))
         return 0;
     return (float)((now - before) / larger);
 }

@@ -135,6 +135,21 @@ static void the_default_adds_what_the_paper_does_not_show(void **state)
     reading.at_us += 150 * (int64_t)S;
     encode(&full, &memory, &reading, x);
     assert_close((double)x[SETTLED], 0.5, 1e-6);
+
+    /* a change of any of the three is a change */
+    reading.cpu_millicores_wanted++;
+    encode(&full, &memory, &reading, x);
+    assert_true(x[SETTLED] == 0);
+    reading.at_us += 150 * (int64_t)S;
+    reading.memory_bytes_wanted++;
+    encode(&full, &memory, &reading, x);
+    assert_true(x[SETTLED] == 0);
+
+    /* what waits for a replica that is not there waits for one */
+    reading.replicas_ready = 0;
+    encode(&full, &memory, &reading, x);
+    assert_close((double)x[IN_FLIGHT], log1p(8) / log1p(1e3), 1e-6);
+    assert_true(x[READY] == 0);
 }
 
 static void what_is_missing_shows_its_neutral_value_and_says_so(void **state)
