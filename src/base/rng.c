@@ -97,6 +97,12 @@ double aw_rng_exponential(struct aw_rng *rng, double mean)
     return -mean * log(1.0 - aw_rng_double(rng));
 }
 
+static double log_factorial(double k)
+{
+    int sign; /* lgamma itself writes a global, which threads would race for */
+    return lgamma_r(k + 1, &sign);
+}
+
 /* Multiplication below 30, where it is short; above, the transformed rejection of Hoermann (1993),
  * algorithm PTRS, whose cost does not grow with the mean. */
 uint64_t aw_rng_poisson(struct aw_rng *rng, double mean)
@@ -121,7 +127,7 @@ uint64_t aw_rng_poisson(struct aw_rng *rng, double mean)
         if (k < 0 || (us < 0.013 && v > us))
             continue;
         if (log(v) + log(inv_alpha) - log(a / (us * us) + b) <=
-            k * log(mean) - mean - lgamma(k + 1))
+            k * log(mean) - mean - log_factorial(k))
             return (uint64_t)k;
     }
 }

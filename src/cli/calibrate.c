@@ -201,7 +201,7 @@ static void write_array(FILE *out, const char *name, const float *value, size_t 
 {
     fprintf(out, "    .%s =\n        {", name);
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%.9gf,", i % 6 ? " " : i ? "\n         " : "", (double)value[i]);
+        fprintf(out, "%s%.9gf,", i % 5 ? " " : i ? "\n         " : "", (double)value[i]);
     fputs("},\n", out);
 }
 

@@ -24,31 +24,55 @@ enum aw_env_check_level {
 };
 
 /* clang-format off */
-/*     rule                 level   what it demands                                               */
-#define AW_ENV_CHECK_MAP(X)                                                                          \
-    X(FUNCTIONS,            ERROR,  "functions",            "every function of the contract is there") \
-    X(NAME,                 ERROR,  "name",                 "the name is lower case letters, digits and dashes, and there is a summary") \
-    X(SPACE,                ERROR,  "space",                "both spaces have a legal number of elements or choices, each with a name and a unit") \
-    X(BOUNDS,               ERROR,  "bounds",               "no lower bound is above its upper one, and those of actions are finite") \
-    X(REWARD_BOUNDS,        ERROR,  "reward-bounds",        "the stated lowest reward is not above the highest") \
-    X(STATE_BYTES,          ERROR,  "state-bytes",          "a snapshot has a size, and not more than the limit") \
-    X(RESET,                ERROR,  "reset",                "reset succeeds for any seed") \
-    X(RESET_OBSERVATION,    ERROR,  "reset-observation",    "the first observation lies in its space") \
-    X(STEP,                 ERROR,  "step",                 "an action from the space is carried out") \
-    X(STEP_OBSERVATION,     ERROR,  "step-observation",     "what a step shows lies in the observation space") \
-    X(REWARD,               ERROR,  "reward",               "rewards are finite and within the stated range") \
-    X(OVERRUN,              ERROR,  "overrun",              "nothing is written beyond the end of the caller's arrays") \
-    X(TRUNCATION,           ERROR,  "truncation",           "an episode is truncated at episode_steps_max, not before and not after") \
-    X(FINAL_OBSERVATION,    ERROR,  "final-observation",    "the last step shows where the episode ended, not where the next one begins") \
-    X(SEED,                 ERROR,  "seed",                 "the same seed and actions give the same episode, whatever was played before") \
-    X(CHANCE,               WARN,   "chance",               "different seeds give different episodes") \
-    X(SNAPSHOT,             ERROR,  "snapshot",             "a snapshot brings back the same future, and the same state the same bytes") \
-    X(SNAPSHOT_FOREIGN,     ERROR,  "snapshot-foreign",     "bytes that are no snapshot are refused, and nothing changes") \
-    X(SNAPSHOT_DAMAGED,     WARN,   "snapshot-damaged",     "a snapshot with a flipped bit is refused") \
-    X(ACTION_REFUSED,       ERROR,  "action-refused",       "a non-finite action or a choice that does not exist is AW_ERR_RANGE") \
-    X(ACTION_STILL,         ERROR,  "action-still",         "a refused action moves and writes nothing") \
-    X(ACTION_CLIPPED,       ERROR,  "action-clipped",       "a box action beyond a bound does what the bound itself does") \
-    X(TRUNCATION_UNSEEN,    WARN,   "truncation-unseen",    "some episode lives long enough to be truncated")
+/*    rule                level  name, and below it what it demands */
+#define AW_ENV_CHECK_MAP(X)                                                                       \
+    X(FUNCTIONS,          ERROR, "functions",                                                     \
+      "every function of the contract is there")                                                  \
+    X(NAME,               ERROR, "name",                                                          \
+      "the name is lower case letters, digits and dashes, and there is a summary")                \
+    X(SPACE,              ERROR, "space",                                                         \
+      "both spaces have a legal number of elements or choices, each with a name "                 \
+      "and a unit")                                                                               \
+    X(BOUNDS,             ERROR, "bounds",                                                        \
+      "no lower bound is above its upper one, and those of actions are finite")                   \
+    X(REWARD_BOUNDS,      ERROR, "reward-bounds",                                                 \
+      "the stated lowest reward is not above the highest")                                        \
+    X(STATE_BYTES,        ERROR, "state-bytes",                                                   \
+      "a snapshot has a size, and not more than the limit")                                       \
+    X(RESET,              ERROR, "reset",                                                         \
+      "reset succeeds for any seed")                                                              \
+    X(RESET_OBSERVATION,  ERROR, "reset-observation",                                             \
+      "the first observation lies in its space")                                                  \
+    X(STEP,               ERROR, "step",                                                          \
+      "an action from the space is carried out")                                                  \
+    X(STEP_OBSERVATION,   ERROR, "step-observation",                                              \
+      "what a step shows lies in the observation space")                                          \
+    X(REWARD,             ERROR, "reward",                                                        \
+      "rewards are finite and within the stated range")                                           \
+    X(OVERRUN,            ERROR, "overrun",                                                       \
+      "nothing is written beyond the end of the caller's arrays")                                 \
+    X(TRUNCATION,         ERROR, "truncation",                                                    \
+      "an episode is truncated at episode_steps_max, not before and not after")                   \
+    X(FINAL_OBSERVATION,  ERROR, "final-observation",                                             \
+      "the last step shows where the episode ended, not where the next one begins")               \
+    X(SEED,               ERROR, "seed",                                                          \
+      "the same seed and actions give the same episode, whatever was played before")              \
+    X(CHANCE,             WARN,  "chance",                                                        \
+      "different seeds give different episodes")                                                  \
+    X(SNAPSHOT,           ERROR, "snapshot",                                                      \
+      "a snapshot brings back the same future, and the same state the same bytes")                \
+    X(SNAPSHOT_FOREIGN,   ERROR, "snapshot-foreign",                                              \
+      "bytes that are no snapshot are refused, and nothing changes")                              \
+    X(SNAPSHOT_DAMAGED,   WARN,  "snapshot-damaged",                                              \
+      "a snapshot with a flipped bit is refused")                                                 \
+    X(ACTION_REFUSED,     ERROR, "action-refused",                                                \
+      "a non-finite action or a choice that does not exist is AW_ERR_RANGE")                      \
+    X(ACTION_STILL,       ERROR, "action-still",                                                  \
+      "a refused action moves and writes nothing")                                                \
+    X(ACTION_CLIPPED,     ERROR, "action-clipped",                                                \
+      "a box action beyond a bound does what the bound itself does")                              \
+    X(TRUNCATION_UNSEEN,  WARN,  "truncation-unseen",                                             \
+      "some episode lives long enough to be truncated")
 /* clang-format on */
 
 enum aw_env_check_rule {
