@@ -163,8 +163,16 @@ static enum aw_err file_in(const char *dir, const char *name, char *buf, struct 
 static enum aw_err directory_prepare(const char *dir, bool force, struct aw_diag *diag)
 {
     static const char *const files[] = {
-        "run.json",    "model.safetensors", "state.safetensors", "loop.state",
-        PROGRESS_FILE, EVALUATION_FILE,     EVENTS_FILE,         NULL};
+        "checkpoint.tmp/loop.state", /* or a save that was cut off would be taken for ours */
+        "run.json",
+        "model.safetensors",
+        "state.safetensors",
+        "loop.state",
+        PROGRESS_FILE,
+        EVALUATION_FILE,
+        EVENTS_FILE,
+        NULL,
+    };
     char path[AW_FILE_PATH_MAX];
     if (directory_has_files(dir) && !force)
         return aw_fail_at(diag, AW_ERR_EXISTS, dir, 0, 0, NULL,

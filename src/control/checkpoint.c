@@ -6,8 +6,10 @@
  * snapshot of the vectoriser, and the CRC-32C of all bytes before. Everything has a fixed size but
  * the snapshot, whose length is written down and known in advance, so a reader never trusts it.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,6 +24,7 @@
 #define LOOP_BYTES_MAX ((size_t)1 << 30)
 #define LOOP_FIXED_MAX 8192u /* bytes of all but the snapshot */
 #define SAVING         "checkpoint.tmp"
+#define LOOP_FILE      "loop.state"
 #define LEARNER_FILES  2u
 
 static const char *const learner_file[LEARNER_FILES] = {"model.safetensors", "state.safetensors"};
@@ -149,6 +152,33 @@ static enum aw_err move_up(const char *dir, const char *saving, const char *name
     return AW_OK;
 }
 
+/* True for the files of a save, and for the halves of them that a crash left behind. */
+static bool saved_by_us(const char *name)
+{
+    for (uint32_t i = 0; i < LEARNER_FILES; i++) {
+        if (strncmp(name, learner_file[i], strlen(learner_file[i])) == 0)
+            return true;
+    }
+    return strncmp(name, LOOP_FILE, strlen(LOOP_FILE)) == 0;
+}
+
+/* loop.state goes first: without it nothing that is left is taken for a checkpoint. */
+static void saving_drop(const char *saving)
+{
+    char path[AW_FILE_PATH_MAX];
+    if (!aw__path_join(saving, LOOP_FILE, path, sizeof path, NULL))
+        unlink(path);
+    DIR *dir = opendir(saving);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (saved_by_us(entry->d_name) &&
+            !aw__path_join(saving, entry->d_name, path, sizeof path, NULL))
+            unlink(path);
+    }
+    if (dir)
+        closedir(dir);
+    rmdir(saving); /* what is left in it is not ours, and does no harm */
+}
+
 /* The second half of a save; resume repeats it when it was cut off. loop.state goes last: as long
  * as it lies in checkpoint.tmp, the move is not finished. */
 static enum aw_err saving_finish(const char *dir, const char *saving, struct aw_diag *diag)
@@ -158,21 +188,27 @@ static enum aw_err saving_finish(const char *dir, const char *saving, struct aw_
         if ((err = move_up(dir, saving, learner_file[i], diag)))
             return err;
     }
-    if ((err = directory_sync(dir, diag)) || (err = move_up(dir, saving, "loop.state", diag)) ||
+    if ((err = directory_sync(dir, diag)) || (err = move_up(dir, saving, LOOP_FILE, diag)) ||
         (err = directory_sync(dir, diag)))
         return err;
-    rmdir(saving); /* what is left in it is not ours, and does no harm */
+    saving_drop(saving);
     return AW_OK;
 }
 
-static void saving_drop(const char *saving)
+/* After a crash: finishes a complete checkpoint.tmp, drops an incomplete one. */
+static enum aw_err saving_recover(const char *dir, struct aw_diag *diag)
 {
-    char path[AW_FILE_PATH_MAX];
-    for (uint32_t i = 0; i < LEARNER_FILES; i++) {
-        if (!aw__path_join(saving, learner_file[i], path, sizeof path, NULL))
-            unlink(path);
-    }
-    rmdir(saving);
+    char saving[AW_FILE_PATH_MAX], loop[AW_FILE_PATH_MAX];
+    enum aw_err err;
+    if ((err = aw__path_join(dir, SAVING, saving, sizeof saving, diag)) ||
+        (err = aw__path_join(saving, LOOP_FILE, loop, sizeof loop, diag)))
+        return err;
+    if (access(saving, F_OK) != 0)
+        return AW_OK;
+    if (access(loop, F_OK) == 0) /* it was replaced atomically, after all else was on disk */
+        return saving_finish(dir, saving, diag);
+    saving_drop(saving);
+    return AW_OK;
 }
 
 /* ---- loop.state ---- */
@@ -298,7 +334,7 @@ static enum aw_err saving_begin(struct aw_train *train, const char *saving, stru
     if (!(w.bytes = aw_alloc_new(train->alloc, w.size, 1)))
         return aw_fail(diag, AW_ERR_NOMEM, "no memory to save the environments");
     loop_write(train, sums, &w);
-    if (!(err = aw__path_join(saving, "loop.state", path, sizeof path, diag)))
+    if (!(err = aw__path_join(saving, LOOP_FILE, path, sizeof path, diag)))
         err = aw_file_replace(path, w.bytes, w.len, NULL, diag);
     aw_alloc_free(train->alloc, w.bytes);
     return err;
@@ -311,6 +347,7 @@ enum aw_err aw_train_save(struct aw_train *train, const char *dir, bool resumabl
     enum aw_err err;
     if ((err = aw_file_mkdirs(dir, diag)) ||
         (err = aw__path_join(dir, SAVING, saving, sizeof saving, diag)) ||
+        (err = saving_recover(dir, diag)) ||
         (err = aw__run_write(&train->config, train->factory, dir, diag)))
         return err;
     if (!resumable)
@@ -323,22 +360,6 @@ enum aw_err aw_train_save(struct aw_train *train, const char *dir, bool resumabl
 }
 
 /* ---- load ---- */
-
-/* After a crash: finishes a complete checkpoint.tmp, drops an incomplete one. */
-static enum aw_err saving_recover(const char *dir, struct aw_diag *diag)
-{
-    char saving[AW_FILE_PATH_MAX], loop[AW_FILE_PATH_MAX];
-    enum aw_err err;
-    if ((err = aw__path_join(dir, SAVING, saving, sizeof saving, diag)) ||
-        (err = aw__path_join(saving, "loop.state", loop, sizeof loop, diag)))
-        return err;
-    if (access(saving, F_OK) != 0)
-        return AW_OK;
-    if (access(loop, F_OK) == 0) /* it was replaced atomically, after all else was on disk */
-        return saving_finish(dir, saving, diag);
-    saving_drop(saving);
-    return AW_OK;
-}
 
 static enum aw_err sums_check(const char *dir, const struct file_sum *sums, struct aw_diag *diag)
 {
@@ -363,12 +384,24 @@ static enum aw_err loop_load(struct aw_train *train, const char *dir, struct aw_
     size_t len = 0;
     enum aw_err err;
     if ((err = saving_recover(dir, diag)) ||
-        (err = aw__path_join(dir, "loop.state", path, sizeof path, diag)) ||
+        (err = aw__path_join(dir, LOOP_FILE, path, sizeof path, diag)) ||
         (err = aw_file_read(path, LOOP_BYTES_MAX, train->alloc, &bytes, &len, diag)))
         return err;
     err = loop_read(train, path, bytes, len, sums, diag);
     aw_alloc_free(train->alloc, bytes);
     return err ? err : sums_check(dir, sums, diag);
+}
+
+/* A total that the run has already passed cannot be what was meant. The last turn of all
+ * environments may end a little beyond the total. */
+static enum aw_err total_check(const struct aw_train *train, struct aw_diag *diag)
+{
+    uint64_t step = train->progress.step, steps = train->config.steps;
+    if (step < steps + train->config.env_count)
+        return AW_OK;
+    return aw_fail_at(diag, AW_ERR_RANGE, NULL, 0, 0, "steps",
+                      "expected at least the %" PRIu64 " that the run has done, found %" PRIu64,
+                      step, steps);
 }
 
 enum aw_err aw__train_load(const char *dir, uint64_t steps, bool resumable,
@@ -384,7 +417,8 @@ enum aw_err aw__train_load(const char *dir, uint64_t steps, bool resumable,
         config.steps = steps;
     if ((err = aw__train_new(&config, factory, alloc, &train, diag)))
         return err;
-    if ((!resumable || !(err = loop_load(train, dir, diag))) &&
+    if ((!resumable || (!(err = loop_load(train, dir, diag)) &&
+                        !(err = steps ? total_check(train, diag) : AW_OK))) &&
         !(err = train->agent.ops->load(train->agent.self, dir, resumable, diag)))
         *ret_train = train;
     else

@@ -123,6 +123,52 @@ static void a_longer_total_goes_on_where_the_shorter_ended(void **state)
     wipe("cut");
 }
 
+static void a_total_below_what_was_done_is_refused_and_nothing_is_written(void **state)
+{
+    (void)state;
+    struct aw_train *train = train_of("pendulum-v1", 301, 3); /* ends at 303 */
+    struct aw_diag diag = {0};
+    train_all(train);
+    assert_ok(aw_train_save(train, in("old", ""), true, NULL));
+    assert_ok(aw_train_save(train, in("x", ""), true, NULL));
+    aw_train_free(train);
+    train = NULL;
+    assert_int_equal(aw__train_load(in("x", ""), 300, true, &probe_factory, NULL, &train, &diag),
+                     AW_ERR_RANGE);
+    assert_null(train);
+    assert_non_null(strstr(diag.text, "303"));
+    assert_same_run("old", "x");
+    assert_ok(aw__train_load(in("x", ""), 301, true, &probe_factory, NULL, &train, NULL));
+    assert_true(aw_train_done(train));
+    aw_train_free(train);
+    wipe("old");
+    wipe("x");
+}
+
+/* The halves of files that a killed process left in checkpoint.tmp go with the next save or
+ * resume; what somebody else put there stays. */
+static void what_a_killed_save_left_behind_is_removed(void **state)
+{
+    (void)state;
+    struct aw_train *train = train_of("cartpole-v1", 100, 1);
+    assert_ok(aw_train_save(train, in("x", ""), true, NULL));
+    for (uint32_t resumed = 0; resumed < 2; resumed++) {
+        assert_ok(aw_file_mkdirs(in("x", "checkpoint.tmp"), NULL));
+        copy_file(in("x", "run.json"), in("x", "checkpoint.tmp/state.safetensors.7-1.tmp"));
+        copy_file(in("x", "run.json"), in("x", "checkpoint.tmp/notes"));
+        if (resumed)
+            aw_train_free(train);
+        if (resumed)
+            assert_ok(aw__train_load(in("x", ""), 0, true, &probe_factory, NULL, &train, NULL));
+        else
+            assert_ok(aw_train_save(train, in("x", ""), true, NULL));
+        assert_int_not_equal(access(in("x", "checkpoint.tmp/state.safetensors.7-1.tmp"), F_OK), 0);
+        assert_int_equal(unlink(in("x", "checkpoint.tmp/notes")), 0);
+    }
+    aw_train_free(train);
+    wipe("x");
+}
+
 /* A save is: the learner's files and loop.state into checkpoint.tmp, then three moves. Whatever was
  * done of it when the power went, resume finds the old checkpoint or the new one. */
 static void a_crash_in_the_middle_of_a_save_loses_no_checkpoint(void **state)
@@ -258,6 +304,8 @@ int main(void)
         cmocka_unit_test(every_learner_resumes_to_the_same_bytes),
         cmocka_unit_test(a_learner_that_cannot_take_the_actions_names_those_that_can),
         cmocka_unit_test(a_longer_total_goes_on_where_the_shorter_ended),
+        cmocka_unit_test(a_total_below_what_was_done_is_refused_and_nothing_is_written),
+        cmocka_unit_test(what_a_killed_save_left_behind_is_removed),
         cmocka_unit_test(a_crash_in_the_middle_of_a_save_loses_no_checkpoint),
         cmocka_unit_test(a_damaged_loop_state_is_refused_at_every_byte),
         cmocka_unit_test(a_file_of_another_checkpoint_is_refused_by_name),

@@ -79,8 +79,8 @@ AW_NODISCARD enum aw_err aw_train_new(const struct aw_train_config *config,
                                       const struct aw_alloc *alloc, struct aw_train **ret_train,
                                       struct aw_diag *diag);
 /* Reads a run directory and continues it exactly. `steps` > 0 replaces the run's own total.
- * AW_ERR_NOTFOUND: no run there. AW_ERR_FORMAT: truncated, foreign or mixed files, with the name of
- * the one that is wrong. */
+ * AW_ERR_RANGE: the run has done more than that already. AW_ERR_NOTFOUND: no run there.
+ * AW_ERR_FORMAT: truncated, foreign or mixed files, with the name of the one that is wrong. */
 AW_NODISCARD enum aw_err aw_train_resume(const char *dir, uint64_t steps,
                                          const struct aw_alloc *alloc, struct aw_train **ret_train,
                                          struct aw_diag *diag);
