@@ -42,21 +42,21 @@ static const struct aw_segment builtin[AW_SEGMENT_BUILTIN_COUNT] = {
     {"gunzip",          AW_PAYLOAD_FILE,       6, 0.30,  2.0, 0.6,     8,  1.5,    90,    0,  256,
                                                       0.80,  0.5,  0.3,  1.0,     1,    0,    150},
     {"web_serving",     AW_PAYLOAD_NONE,       3, 0.70,  4.0, 0.9,    40,  0.8,     4,    1,   24,
-                                                      0.00,  0.0,  0.0,  0.0,     1,   32,    900},
+                                                      0.00,  0.0,  0.0,  0.0,     1,    8,    900},
     {"ml_inference",    AW_PAYLOAD_MODEL,     70, 0.12,  0.0, 0.0,   380, 14.0,     0,    0,    6,
-                                                      0.40,  0.0,  0.3,  0.0,     4,    8,   7000},
+                                                      0.40,  0.0,  0.3,  0.0,     4,    2,   7000},
     {"file_read",       AW_PAYLOAD_FILE,     2.0, 0.40,  6.0, 0.8,     4,  0.6,   256,    0,    0,
                                                       0.50,  0.7,  0.5,  1.0,     1,    0,    100},
     {"file_write",      AW_PAYLOAD_FILE,     2.5, 0.40, 10.0, 0.9,     4,  0.6,     0,  256,    0,
                                                       0.50,  0.7,  0.5,  1.0,     1,    0,    100},
     {"object_read",     AW_PAYLOAD_FILE,     4.0, 0.40, 28.0, 0.6,    22,  1.2,     0,    0,    2,
-                                                      0.45,  0.4,  0.5,  1.0,     1,   64,    600},
+                                                      0.45,  0.4,  0.5,  1.0,     1,   12,    600},
     {"object_write",    AW_PAYLOAD_FILE,     4.5, 0.40, 42.0, 0.7,    22,  1.2,     0,    0,  256,
-                                                      0.45,  0.4,  0.5,  1.0,     1,   64,    600},
+                                                      0.45,  0.4,  0.5,  1.0,     1,   12,    600},
     {"object_stream",   AW_PAYLOAD_FILE,     7.0, 0.40, 65.0, 0.5,    22,  4.0,     0,    0,  256,
-                                                      0.50,  0.6,  0.6,  1.0,     1,   64,    600},
+                                                      0.50,  0.6,  0.6,  1.0,     1,   12,    600},
     {"table_scan",      AW_PAYLOAD_TABLE,    7.0, 0.50, 18.0, 0.7,    30,  1.5,    64,    0,   16,
-                                                      0.40,  0.4,  0.4,  0.6,     1,   16,    800},
+                                                      0.40,  0.4,  0.4,  0.6,     1,    6,    800},
 };
 /* clang-format on */
 
@@ -130,7 +130,7 @@ void aw_app_demand(const struct aw_app *app, double payload, uint32_t families,
         aw_segment_at(&app->segment[i], payload, families, &s);
         d.cpu_ms += s.cpu_ms;
         d.io_ms += s.io_ms;
-        cpu_variance += s.cpu_ms * s.cpu_ms * s.cpu_cv * s.cpu_cv;
+        cpu_variance += pow(s.cpu_ms / s.parallelism * s.cpu_cv, 2);
         io_variance += s.io_ms * s.io_ms * s.io_cv * s.io_cv;
         wall_ms += s.cpu_ms / s.parallelism;
         d.memory_base_mib += s.memory_base_mib;
@@ -142,7 +142,7 @@ void aw_app_demand(const struct aw_app *app, double payload, uint32_t families,
             d.threads = s.threads;
         d.cold_start_ms += s.cold_start_ms;
     }
-    d.cpu_cv = d.cpu_ms > 0 ? sqrt(cpu_variance) / d.cpu_ms : 0;
+    d.cpu_cv = wall_ms > 0 ? sqrt(cpu_variance) / wall_ms : 0;
     d.io_cv = d.io_ms > 0 ? sqrt(io_variance) / d.io_ms : 0;
     d.parallelism = wall_ms > 0 ? d.cpu_ms / wall_ms : 1;
     *ret_demand = d;

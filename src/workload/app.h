@@ -56,7 +56,8 @@ struct aw_app {
 /* An application at some payload, summed over its segments: all that a cluster model needs beyond
  * the segments themselves. */
 struct aw_demand {
-    double cpu_ms, cpu_cv; /* of the whole request */
+    double cpu_ms; /* of the whole request, all its cores together */
+    double cpu_cv; /* of its time on the CPU, which more cores shorten */
     double io_ms, io_cv;
     double memory_base_mib, memory_flight_mib;
     double disk_kib, net_kib;

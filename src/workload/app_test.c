@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define POOL_COUNT     1000u
-#define THREADED_CORES 4
+#define THREADED_CORES 2
 
 static void generate(uint64_t seed, uint32_t index, struct aw_app *ret)
 {
@@ -155,8 +155,8 @@ static void a_demand_sums_costs_and_keeps_the_tightest_of_what_is_shared(void **
     aw_app_demand(&app, 1, 0, &d);
     assert_close(d.cpu_ms, 40, 1e-12);
     assert_close(d.io_ms, 5, 1e-12);
-    /* independent segments: variances add */
-    assert_close(d.cpu_cv, sqrt(9.0 + 9.0) / 40, 1e-12);
+    /* independent segments: variances of their times on the CPU add, 3 and 1 ms of 10 and 10 */
+    assert_close(d.cpu_cv, sqrt(9.0 + 1.0) / 20, 1e-12);
     assert_close(d.io_cv, 0.5, 1e-12);
     assert_close(d.memory_base_mib - runtime.memory_base_mib, 50, 1e-12);
     assert_close(d.cold_start_ms - runtime.cold_start_ms, 300, 1e-12);
@@ -256,7 +256,7 @@ static void the_pool_spreads_over_what_makes_workloads_differ(void **state)
     assert_in_range(slow_start, 100, 350);
     assert_in_range(large, 100, 400);
     assert_in_range(small, 150, 600);
-    assert_in_range(thread_bound, 30, 300);
+    assert_in_range(thread_bound, 150, 400);
     assert_true(p99_max > 2e5 && p99_max < 1e7);
 }
 

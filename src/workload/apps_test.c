@@ -89,7 +89,7 @@ static void users_add_kinds_and_take_the_place_of_builtin_ones(void **state)
     assert_true(app->segment[1].send_kib == 1024);
     assert_true(app->segment[1].io_ms == 0); /* nothing is left of the built-in gzip */
     assert_true(app->segment[2].cpu_ms == 0.123456789012345678);
-    assert_int_equal(app->segment[2].threads, 16); /* as the kind */
+    assert_int_equal(app->segment[2].threads, 6); /* as the kind */
     aw_apps_deinit(&apps);
 }
 
