@@ -644,7 +644,7 @@ enum aw_err aw_simulate_tune(const struct aw_simulate_config *config,
     t.config.settings.episodes = config->tuning_episodes > 0 ? config->tuning_episodes : 1;
     /* Pieces from all over the load tell more than the same number in a row. */
     t.config.settings.continuous = false;
-    t.config.seed = config->seed ^ 0x7e57; /* chance, too, is not that of the report */
+    t.config.seed = config->seed ^ AW_SIMULATE_TUNING_SEED;
     const struct aw_tune_config tune = {
         .goal = policy->tuning == AW_SIMULATE_TUNE_SLO ? AW_TUNE_SLO : AW_TUNE_REWARD,
         .slo_budget = config->settings.slo_budget,

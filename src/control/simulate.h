@@ -35,6 +35,7 @@
 #define AW_SIMULATE_CASES_MAX    10000u    /* applications of one comparison */
 #define AW_SIMULATE_EVENTS_MAX   1024u
 #define AW_SIMULATE_NAME_MAX     32u
+#define AW_SIMULATE_TUNING_SEED  0x7e57u /* xor-ed into the seed: tuning has its own chance */
 
 /* --- what is asked ----------------------------------------------------------------------------
  */
@@ -95,7 +96,9 @@ AW_NODISCARD enum aw_err aw_simulate_policy_named(const char *name,
 /* The names, by index; NULL past the last. */
 const char *aw_simulate_policy_name(uint32_t index);
 
-/* Something that happens to the workload at a time, counted from the end of the warm-up. */
+/* Something that happens to the workload at a time, counted from the end of the warm-up (without
+ * `continuous`: of every episode's). A schedule of scenarios becomes events by walking
+ * aw_schedule_next and taking aw_schedule_effect as the disturbance at each stop. */
 enum aw_simulate_event_kind {
     AW_SIMULATE_DISTURB,      /* until changed again */
     AW_SIMULATE_NEIGHBOURS,   /* until changed again */

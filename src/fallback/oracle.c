@@ -30,11 +30,14 @@ const struct aw_conf_field aw_oracle_fields[] = {
 #define RATE_KEEP     0.9  /* of running means, per step */
 #define HEADROOM_MIN  1.01
 #define HEADROOM_MAX  50.0
-#define GRID_SIZES    7
-#define PEAK_STEPS    20u /* over which a peak of memory is recent */
+#define ROLLOUT_US    45000000 /* three steps, in which most rollouts end */
+#define PEAK_STEPS    20u      /* over which a peak of memory is recent */
 
 struct candidate {
     double millicores, memory_bytes;
+    /* A new size is rolled out replica by replica; taking some away meanwhile would hurt. */
+    uint32_t replicas_kept;
+    int64_t kept_until_us;
     double headroom;    /* cores in all over cores that the load needs */
     uint32_t lookahead; /* steps of load that are looked at, the present one included */
 };
@@ -62,6 +65,7 @@ struct aw_oracle {
     uint32_t workload;
     const struct aw_load *load;
     int64_t load_offset_us, now_us;
+    uint32_t replicas_wanted;
 };
 
 enum aw_err aw_oracle_new(const struct aw_oracle_settings *settings,
@@ -157,6 +161,8 @@ static struct aw_plan plan_of(const struct aw_oracle *oracle, const struct candi
         .cpu_millicores = llround(c->millicores / 10) * 10,
         .memory_bytes = (int64_t)(c->memory_bytes / (1 << 20)) << 20,
     };
+    if (now_us < c->kept_until_us && plan.replicas < c->replicas_kept)
+        plan.replicas = c->replicas_kept;
     aw_bounds_clip(&oracle->task.bounds, &plan);
     return plan;
 }
@@ -228,6 +234,10 @@ static void consider(struct search *search, struct candidate c)
     c.memory_bytes =
         fmin(fmax(c.memory_bytes, (double)b->memory_bytes_min), (double)b->memory_bytes_max);
     c.headroom = fmin(fmax(c.headroom, HEADROOM_MIN), HEADROOM_MAX);
+    if (c.millicores != search->best.millicores || c.memory_bytes != search->best.memory_bytes) {
+        c.replicas_kept = search->oracle->replicas_wanted;
+        c.kept_until_us = search->oracle->now_us + ROLLOUT_US;
+    }
     const double score = try(search->oracle, &c, search->horizon);
     if (better(score, search->score)) {
         search->best = c;
@@ -272,20 +282,22 @@ static void search_size(struct search *search, double memory_peak)
     }
 }
 
-/* Sizes and headrooms far from the last choice, where a walk by coordinates would get stuck. */
+/* Numbers of replicas and headrooms far from the last choice, where a walk by coordinates would get
+ * stuck; the size is such that so many replicas are just enough. */
 static void search_grid(struct search *search)
 {
-    static const double headroom[] = {1.15, 1.5, 2.2, 4};
+    static const double headroom[] = {1.1, 1.25, 1.45, 1.8, 2.5, 4};
+    static const double replicas[] = {1, 2, 3, 4, 6, 10};
     /* A replica of another size has other numbers of requests in flight, hence other memory. */
     static const double memory[] = {0.75, 1, 1.6};
-    const struct aw_bounds *b = &search->oracle->task.bounds;
     const struct candidate from = search->best;
-    const double span = log((double)b->cpu_millicores_max / (double)b->cpu_millicores_min);
-    for (int i = 0; i < GRID_SIZES; i++)
+    const double needed =
+        cores_needed(search->oracle, search->oracle->now_us, from.lookahead) * 1e3;
+    for (size_t i = 0; i < sizeof replicas / sizeof *replicas; i++)
         for (size_t k = 0; k < sizeof headroom / sizeof *headroom; k++)
-            for (size_t m = 0; m < sizeof memory / sizeof *memory; m++) {
+            for (size_t m = 0; needed > 0 && m < sizeof memory / sizeof *memory; m++) {
                 struct candidate c = from;
-                c.millicores = (double)b->cpu_millicores_min * exp(span * i / (GRID_SIZES - 1));
+                c.millicores = ceil(needed * headroom[k] / replicas[i] / 10) * 10;
                 c.headroom = headroom[k];
                 c.memory_bytes *= memory[m];
                 consider(search, c);
@@ -334,6 +346,7 @@ enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_sim *sim, uint3
     oracle->load = load;
     oracle->load_offset_us = load_offset_us;
     oracle->now_us = cluster.ops->now_us(cluster.self);
+    oracle->replicas_wanted = sample.replicas_wanted;
 
     struct aw_policy_reason reason = {.utilization = NAN, .cause = AW_POLICY_CAUSE_NO_DATA};
     struct aw_plan plan = {.replicas = sample.replicas_wanted,
