@@ -203,10 +203,6 @@ void aw__offpolicy_persist(struct aw_offpolicy *off, struct aw_persist *persist)
 enum aw_err aw__offpolicy_valid(void *off, const struct aw_persist_found *found,
                                 struct aw_diag *diag)
 {
-    static const struct aw_rng stuck = {{0}};
-    const void *rng = aw_persist_peek(found, "rng");
-    if (rng && memcmp(rng, &stuck, sizeof stuck) == 0)
-        return aw_fail(diag, AW_ERR_FORMAT, "rng: a generator of zeros yields nothing but zeros");
     return aw_replay_persist_valid(&((struct aw_offpolicy *)off)->replay, found, "replay", diag);
 }
 

@@ -33,6 +33,7 @@ static struct aw_persist_part *add(struct aw_persist *persist, const char *prefi
     AW_ASSERT(length > 0 && (size_t)length < sizeof part->name);
     for (uint32_t i = 0; i < persist->part_count; i++)
         AW_ASSERT(strcmp(persist->part[i].name, part->name) != 0);
+    part->generator = false;
     persist->part_count++;
     return part;
 }
@@ -100,20 +101,7 @@ void aw_persist_add_u64(struct aw_persist *persist, const char *name, uint64_t *
 void aw_persist_add_rng(struct aw_persist *persist, const char *name, struct aw_rng *rng)
 {
     aw_persist_add(persist, AW_PERSIST_STATE, name, AW_DTYPE_I64, 4, rng->s);
-}
-
-static size_t dtype_bytes(enum aw_dtype dtype)
-{
-    switch (dtype) {
-    case AW_DTYPE_F32:
-        return 4;
-    case AW_DTYPE_F64:
-    case AW_DTYPE_I64:
-        return 8;
-    case AW_DTYPE_U8:
-        return 1;
-    }
-    AW_ASSERT(!"an unknown dtype");
+    persist->part[persist->part_count - 1].generator = true;
 }
 
 static bool all_finite(enum aw_dtype dtype, const void *data, size_t count)
@@ -322,14 +310,9 @@ static enum aw_err find_part(const struct aw_persist_part *part, const struct aw
                              const char *path, struct aw_tensor_view *ret_view,
                              struct aw_diag *diag)
 {
+    static const struct aw_rng stuck = {{0}};
     struct aw_tensor_view view = {0};
-    uint32_t count = aw_safetensors_count(file), i;
-    for (i = 0; i < count; i++) {
-        aw_safetensors_at(file, i, &view);
-        if (strcmp(view.name, part->name) == 0)
-            break;
-    }
-    if (i == count)
+    if (!aw_safetensors_find(file, part->name, &view))
         return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, part->name,
                           "expected this tensor, found none of that name");
     if (!shape_fits(part, &view))
@@ -339,8 +322,11 @@ static enum aw_err find_part(const struct aw_persist_part *part, const struct aw
             " x %" PRIu64 ": made with other settings?",
             part->rank, part->rows ? "up to " : "", part->shape[0], part->shape[1], view.rank,
             view.rank > 0 ? view.shape[0] : 0, view.rank > 1 ? view.shape[1] : 1);
-    if (!all_finite(view.dtype, view.data, view.bytes / dtype_bytes(view.dtype)))
+    if (!all_finite(view.dtype, view.data, view.bytes / aw_dtype_size(view.dtype)))
         return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, part->name, "expected finite numbers");
+    if (part->generator && memcmp(view.data, &stuck, sizeof stuck) == 0)
+        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, part->name,
+                          "a generator of zeros yields nothing but zeros");
     *ret_view = view;
     return AW_OK;
 }

@@ -50,6 +50,7 @@ struct aw_persist_part {
     uint32_t rank;     /* 1 or 2 */
     uint64_t shape[2]; /* of a part with `rows`: the most there may be, columns */
     uint32_t *rows;    /* NULL: all of shape[0]; else how many rows count; load sets it */
+    bool generator;    /* four numbers of an aw_rng: not all of them zero */
     void *data;
 };
 
@@ -95,7 +96,8 @@ typedef enum aw_err aw_persist_valid(void *ctx, const struct aw_persist_found *f
                                      struct aw_diag *diag);
 
 /* Reads model.safetensors (not resumable: the MODEL parts) or state.safetensors (all parts).
- * Another algorithm or other shapes are refused with a sentence that names both. */
+ * Another algorithm or other shapes are refused with a sentence that names both, and so is a
+ * generator of zeros, which would yield nothing else and keep whoever draws from it waiting. */
 AW_NODISCARD enum aw_err aw_persist_load(struct aw_persist *persist, const char *dir,
                                          bool resumable, aw_persist_valid *valid, void *ctx,
                                          const struct aw_alloc *alloc, struct aw_diag *diag);

@@ -205,6 +205,22 @@ static void a_refused_file_changes_nothing(void **state)
     assert_memory_equal(&back, &untouched, sizeof back);
 }
 
+static void a_generator_of_zeros_is_refused(void **state)
+{
+    (void)state;
+    struct aw_persist persist;
+    struct aw_diag diag = {0};
+    struct thing thing = example(), back = {.counter = 7};
+    const struct thing untouched = back;
+    memset(&thing.rng, 0, sizeof thing.rng);
+    list(&persist, &thing, "thing");
+    assert_ok(aw_persist_save(&persist, dir, true, NULL, NULL));
+    list(&persist, &back, "thing");
+    assert_int_equal(aw_persist_load(&persist, dir, true, NULL, NULL, NULL, &diag), AW_ERR_FORMAT);
+    assert_string_equal(diag.key, "rng");
+    assert_memory_equal(&back, &untouched, sizeof back);
+}
+
 static void missing_memory_is_reported_and_nothing_leaks(void **state)
 {
     (void)state;
@@ -241,6 +257,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             what_left_the_finite_numbers_is_not_written_over_a_good_save, make_dir, drop_dir),
         cmocka_unit_test_setup_teardown(a_refused_file_changes_nothing, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(a_generator_of_zeros_is_refused, make_dir, drop_dir),
         cmocka_unit_test_setup_teardown(missing_memory_is_reported_and_nothing_leaks, make_dir,
                                         drop_dir),
     };
