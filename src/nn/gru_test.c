@@ -2,6 +2,7 @@
 #include "nn/gru.h"
 
 #include "base/testing.h"
+#include "nn/kernels.h"
 
 #include <math.h>
 #include <string.h>
@@ -382,6 +383,74 @@ static void nan_in_the_input_reaches_the_output(void **state)
     }
 }
 
+#if AW__HAVE_AVX2
+/* The twin above sees one build of the gates, that of the processor at hand; so the other one is
+ * held against it. Every H around a vector of 8, every row and panel, nothing beyond. */
+static void both_builds_of_the_gates_agree(void **state)
+{
+    (void)state;
+    enum { B = 3, H_MAX = 19, ROW = 2 * H_MAX + 3, GUARD = 77 };
+    struct aw_rng rng;
+    aw_rng_init(&rng, 5, 0);
+    if (!aw__cpu_avx2())
+        skip();
+    for (uint32_t H = 1; H <= H_MAX; H++) {
+        float gh[B * 3 * AW__GRU_UNITS], gx[B * 3 * H_MAX], bias[H_MAX], before[B * ROW];
+        float h[2][B * ROW], saved[2][B * 4 * H_MAX];
+        aw_rng_fill_normal(&rng, gx, sizeof gx / sizeof *gx);
+        aw_rng_fill_normal(&rng, bias, H_MAX);
+        aw_rng_fill_normal(&rng, before, B * ROW);
+        for (size_t i = 0; i < 2 * B * ROW; i++)
+            h[i / (B * ROW)][i % (B * ROW)] = GUARD;
+        for (uint32_t unit = 0; unit < H; unit += AW__GRU_UNITS) {
+            aw_rng_fill_normal(&rng, gh, sizeof gh / sizeof *gh);
+            for (int build = 0; build < 2; build++) {
+                const struct aw__gru_gates g = {.B = B,
+                                                .H = H,
+                                                .unit = unit,
+                                                .gh = gh,
+                                                .gx = gx,
+                                                .bias_n = bias,
+                                                .h_prev = before,
+                                                .h = h[build],
+                                                .h_row = ROW,
+                                                .saved = saved[build]};
+                (build ? aw__gru_gates_generic : aw__gru_gates_avx2)(&g);
+            }
+        }
+        for (size_t i = 0; i < (size_t)B * ROW; i++) {
+            assert_close((double)h[0][i], (double)h[1][i], 1e-6);
+            assert_true(i % ROW < H || h[0][i] == GUARD);
+        }
+        for (size_t i = 0; i < (size_t)B * 4 * H; i++)
+            assert_close((double)saved[0][i], (double)saved[1][i], 1e-6);
+
+        float dh[2][B * H_MAX], dgx[2][B * 3 * H_MAX], dhn[2][B * H_MAX];
+        for (int first = 0; first < 2; first++) { /* the first step has no state before it */
+            aw_rng_fill_normal(&rng, dh[0], B * H_MAX);
+            memcpy(dh[1], dh[0], sizeof dh[0]);
+            for (int build = 0; build < 2; build++) {
+                const struct aw__gru_gates_backward g = {.B = B,
+                                                         .H = H,
+                                                         .saved = saved[0],
+                                                         .h_prev = first ? NULL : before,
+                                                         .h_row = ROW,
+                                                         .dh = dh[build],
+                                                         .dgx = dgx[build],
+                                                         .dhn = dhn[build]};
+                (build ? aw__gru_gates_backward_generic : aw__gru_gates_backward_avx2)(&g);
+            }
+            for (size_t i = 0; i < (size_t)B * H; i++) {
+                assert_close((double)dh[0][i], (double)dh[1][i], 1e-6);
+                assert_close((double)dhn[0][i], (double)dhn[1][i], 1e-6);
+            }
+            for (size_t i = 0; i < (size_t)B * 3 * H; i++)
+                assert_close((double)dgx[0][i], (double)dgx[1][i], 1e-6);
+        }
+    }
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +465,9 @@ int main(void)
         cmocka_unit_test(running_allocates_nothing_and_a_failed_cache_leaks_nothing),
         cmocka_unit_test(extreme_inputs_saturate_and_stay_finite),
         cmocka_unit_test(nan_in_the_input_reaches_the_output),
+#if AW__HAVE_AVX2
+        cmocka_unit_test(both_builds_of_the_gates_agree),
+#endif
     };
     return cmocka_run_group_tests_name("gru", tests, NULL, NULL);
 }
