@@ -18,6 +18,8 @@
 #define COLD_START_CPU_SHARE 0.5
 /* Mean latencies until a replica that gets nothing new is idle. */
 #define DRAIN_LATENCIES 4
+/* The fast model looks at such ends on a grid, that of the default readiness probe. */
+#define DRAIN_GRID_US 5e6
 /* Relative spread of base memory between processes of one application. */
 #define MEMORY_SPREAD 0.02
 
@@ -97,14 +99,16 @@ static void place(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
     *image = 1;
 }
 
-/* A new pod in the lowest free place; NULL when there is none, and then a later reconcile tries. */
-static struct aw__pod *create(struct aw_sim *sim, uint32_t w)
+/* A new pod in the lowest free place from `*from` on, which moves behind it; NULL when there is
+ * none, and then a later reconcile tries. */
+static struct aw__pod *create(struct aw_sim *sim, uint32_t w, uint32_t *from)
 {
     struct aw__workload *workload = &sim->workload[w];
     struct aw__pod *pods = aw__pods(sim, w);
-    for (uint32_t i = 0; i < sim->profile[w].pods_max; i++) {
+    for (uint32_t i = *from; i < sim->profile[w].pods_max; i++) {
         if (pods[i].phase != AW__POD_NONE)
             continue;
+        *from = i + 1;
         pods[i] = (struct aw__pod){
             .id = ++workload->next_id,
             .node = AW__NO_NODE,
@@ -112,7 +116,7 @@ static struct aw__pod *create(struct aw_sim *sim, uint32_t w)
             .phase = AW__POD_PENDING,
             .cores = workload->cores,
             .memory_mib = workload->memory_mib,
-            .memory_noise = exp(MEMORY_SPREAD * aw_rng_normal(&workload->rng)),
+            .memory_noise = 1 + MEMORY_SPREAD * aw__noise(&workload->rng),
             .started_us = -AW__NEVER_US,
             .ready_us = AW__NEVER_US,
             .until_us = AW__NEVER_US,
@@ -151,6 +155,8 @@ static void drain(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
     if (!sim->reference && isfinite(latency_us))
         grace_us = fmin(grace_us, DRAIN_LATENCIES * latency_us);
     pod->until_us = sim->world->now_us + grace_us;
+    if (!sim->reference) /* with the probes: one interval serves both */
+        pod->until_us = ceil(pod->until_us / DRAIN_GRID_US) * DRAIN_GRID_US;
     schedule(&sim->workload[w], pod->until_us);
     aw__reference_pod_changed(sim, w, pod);
 }
@@ -161,20 +167,24 @@ static bool counts(const struct aw__pod *pod)
            pod->phase != AW__POD_LOST;
 }
 
-/* The pod to take away first: one that does not serve before one that does, then the youngest. */
-static struct aw__pod *victim(struct aw_sim *sim, uint32_t w, bool old_revision)
+/* Takes away up to `most` pods of the present or the old revision: those that do not serve first
+ * (`ready` false), then, in a second call, those that do, from the last place, where the youngest
+ * are. Returns how many went. */
+static uint32_t take_away(struct aw_sim *sim, uint32_t w, bool old_revision, bool ready,
+                          uint32_t most)
 {
     const struct aw__workload *workload = &sim->workload[w];
-    struct aw__pod *pods = aw__pods(sim, w), *best = NULL;
-    for (uint32_t i = 0; i < workload->place_end; i++) {
+    struct aw__pod *pods = aw__pods(sim, w);
+    uint32_t gone = 0;
+    for (uint32_t i = workload->place_end; i-- > 0 && gone < most;) {
         struct aw__pod *pod = &pods[i];
-        if (!counts(pod) || (pod->revision != workload->revision) != old_revision)
+        if (!counts(pod) || (pod->revision != workload->revision) != old_revision ||
+            (pod->phase == AW__POD_READY) != ready)
             continue;
-        bool ready = pod->phase == AW__POD_READY, best_ready = best && best->phase == AW__POD_READY;
-        if (!best || ready < best_ready || (ready == best_ready && pod->id > best->id))
-            best = pod;
+        drain(sim, w, pod);
+        gone++;
     }
-    return best;
+    return gone;
 }
 
 static void resize_in_place(struct aw_sim *sim, uint32_t w)
@@ -229,23 +239,21 @@ void aw__world_reconcile(struct aw_sim *sim, uint32_t w)
     const uint32_t total_max = want + (old ? surge : 0);
     const uint32_t ready_min = want > unavailable ? want - unavailable : 0;
 
-    while (fresh > want) {
-        struct aw__pod *pod = victim(sim, w, false);
-        ready -= pod->phase == AW__POD_READY;
-        drain(sim, w, pod);
-        fresh--;
+    if (fresh > want) {
+        fresh -= take_away(sim, w, false, false, fresh - want);
+        uint32_t gone = fresh > want ? take_away(sim, w, false, true, fresh - want) : 0;
+        fresh -= gone;
+        ready -= gone;
     }
-    while (old > 0) {
-        struct aw__pod *pod = victim(sim, w, true);
-        bool serves = pod->phase == AW__POD_READY;
-        /* Without a rollout to wait for, or beyond the wanted number, old pods go at once. */
-        if (serves && ready <= ready_min && fresh + old <= total_max)
-            break;
-        ready -= serves;
-        drain(sim, w, pod);
-        old--;
+    if (old > 0) {
+        old -= take_away(sim, w, true, false, old);
+        /* As many as may be missing, and all that are beyond the wanted number. */
+        uint32_t spare = ready > ready_min ? ready - ready_min : 0;
+        uint32_t beyond = fresh + old > total_max ? fresh + old - total_max : 0;
+        old -= take_away(sim, w, true, true, spare > beyond ? spare : beyond);
     }
-    while (fresh < want && fresh + old < total_max && create(sim, w))
+    uint32_t place_from = 0;
+    while (fresh < want && fresh + old < total_max && create(sim, w, &place_from))
         fresh++;
     for (uint32_t i = 0; i < workload->place_end; i++)
         if (pods[i].phase == AW__POD_PENDING)
