@@ -12,17 +12,20 @@ enum { LONG_BASE = 256 };
 
 static const char *const color_choices[] = {"auto", "always", "never", NULL};
 static const char *const output_choices[] = {"table", "json", NULL};
+static const char *const output_csv_choices[] = {"table", "json", "csv", NULL};
 static const char *const level_choices[] = {"debug", "info", "warn", "error", NULL};
 static const char *const format_choices[] = {"text", "json", NULL};
 
-static const struct aw__option output_option = {
-    .name = "output",
-    .letter = 'o',
-    .kind = AW__CHOICE,
-    .arg = "FORMAT",
-    .initial = "table",
-    .choices = output_choices,
-    .help = "how to print results: table or json",
+/* With csv or without, and without its letter where a verb has another use for it. */
+#define OUTPUT(short_name, list, text)                                               \
+    {                                                                                \
+        .name = "output", .letter = short_name, .kind = AW__CHOICE, .arg = "FORMAT", \
+        .initial = "table", .choices = list, .help = "how to print results: " text   \
+    }
+static const struct aw__option output_options[2][2] = {
+    {OUTPUT('o', output_choices, "table or json"), OUTPUT(0, output_choices, "table or json")},
+    {OUTPUT('o', output_csv_choices, "table, json or csv"),
+     OUTPUT(0, output_csv_choices, "table, json or csv")},
 };
 
 static const struct aw__option common_options[] = {
@@ -56,12 +59,14 @@ static const struct aw__option common_options[] = {
 
 const struct aw__option *aw__verb_option(const struct aw__verb *verb, uint32_t index)
 {
+    bool letter_taken = false;
     for (const struct aw__option *own = verb->options; own && own->name; own++) {
+        letter_taken |= own->letter == 'o';
         if (index-- == 0)
             return own;
     }
     if (verb->json && index-- == 0)
-        return &output_option;
+        return &output_options[verb->csv][letter_taken];
     return index < sizeof common_options / sizeof *common_options - 1 ? &common_options[index]
                                                                       : NULL;
 }
@@ -275,10 +280,23 @@ static enum aw_err missing_value(const struct aw__verb *verb, int answer, struct
                    option->arg);
 }
 
+/* All that a repeated positional takes. */
+static enum aw_err words_check(int argc, char **argv, int first, const struct aw__positional *p,
+                               struct aw_diag *diag)
+{
+    for (int i = first; i < argc; i++) {
+        if (!*argv[i])
+            return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, p->name, "the value is empty");
+    }
+    return AW_OK;
+}
+
 static enum aw_err positionals_take(const struct aw__verb *verb, int argc, char **argv, int first,
                                     struct aw__args *args, struct aw_diag *diag)
 {
     uint32_t i = 0;
+    args->words = argv + first;
+    args->word_count = (uint32_t)(argc - first);
     for (const struct aw__positional *p = verb->positionals; p && p->name; p++, i++) {
         if (first + (int)i >= argc) {
             if (p->optional)
@@ -295,6 +313,8 @@ static enum aw_err positionals_take(const struct aw__verb *verb, int argc, char 
                 return err;
         }
         args->positional[i] = text;
+        if (p->repeated)
+            return words_check(argc, argv, first + (int)i, p, diag);
     }
     if (first + (int)i < argc)
         return aw_fail(diag, AW_ERR_USAGE, "'aware %s' does not take %s", verb->name,

@@ -14,7 +14,9 @@
 
 #include "cli/completion.h"
 #include "cli/verbs.h"
+#include "control/simulate.h"
 #include "rl/agents.h"
+#include "workload/load.h"
 
 static const char bash_script[] =
     "# bash completion for aware; load it with: source <(aware completion bash)\n"
@@ -172,10 +174,10 @@ static const struct aw_agent_factory *agent_given(char *const *words, uint32_t c
     return factory;
 }
 
-static void offer_settings_of(const struct cursor *cursor, const struct aw_agent_factory *factory)
+static void offer_settings_of(const struct cursor *cursor, const struct aw_conf_field *fields)
 {
     static const char *const booleans[] = {"true", "false", NULL};
-    for (const struct aw_conf_field *field = factory->fields; field->key; field++) {
+    for (const struct aw_conf_field *field = fields; field->key; field++) {
         char text[256];
         size_t len = strlen(field->key);
         if (strncmp(cursor->word, field->key, len) || cursor->word[len] != '=') {
@@ -193,8 +195,20 @@ static void offer_settings_of(const struct cursor *cursor, const struct aw_agent
     }
 }
 
-static void offer_kind(const struct cursor *cursor, enum aw__kind kind, const char *const *choices,
-                       const struct aw_agent_factory *agent)
+/* The names of policies behind what is typed up to the last comma. */
+static void offer_policies(const struct cursor *cursor)
+{
+    const char *comma = strrchr(cursor->word, ','), *name;
+    int typed = comma ? (int)(comma + 1 - cursor->word) : 0;
+    for (uint32_t i = 0; (name = aw_simulate_policy_name(i)); i++) {
+        char text[256];
+        snprintf(text, sizeof text, "%.*s%s", typed < 200 ? typed : 200, cursor->word, name);
+        offer_text(cursor, text, "");
+    }
+}
+
+static void offer_kind(const struct cursor *cursor, const struct aw__verb *verb, enum aw__kind kind,
+                       const char *const *choices, const struct aw_agent_factory *agent)
 {
     const struct aw_agent_factory *const *agents = aw_agent_builtin();
     switch (kind) {
@@ -222,11 +236,22 @@ static void offer_kind(const struct cursor *cursor, enum aw__kind kind, const ch
             offer_text(cursor, p->name, p->summary);
         break;
     case AW__SETTING:
-        if (agent)
-            offer_settings_of(cursor, agent);
+        if (verb->settings)
+            for (const struct aw_conf_field *const *t = verb->settings; *t; t++)
+                offer_settings_of(cursor, *t);
+        else if (agent)
+            offer_settings_of(cursor, agent->fields);
         else
             for (; *agents; agents++)
-                offer_settings_of(cursor, *agents);
+                offer_settings_of(cursor, (*agents)->fields);
+        break;
+    case AW__POLICY:
+        offer_policies(cursor);
+        break;
+    case AW__LOAD:
+        for (const char *const *name = aw_load_pattern_names; *name; name++)
+            offer_text(cursor, *name, "");
+        puts(":files");
         break;
     case AW__VERB:
     case AW__FLAG:
@@ -269,7 +294,7 @@ static void complete_verb(const struct aw__verb *verb, uint32_t used, char *cons
         if (!option || option->kind == AW__FLAG || strchr(words[i], '='))
             continue;
         if (i + 2 == count) {
-            offer_kind(&cursor, option->kind, option->choices, agent);
+            offer_kind(&cursor, verb, option->kind, option->choices, agent);
             return;
         }
         i++; /* its value */
@@ -280,7 +305,7 @@ static void complete_verb(const struct aw__verb *verb, uint32_t used, char *cons
         cursor.word = word + cursor.before_len;
         option = option_spelled(verb, word);
         if (option && option->kind != AW__FLAG)
-            offer_kind(&cursor, option->kind, option->choices, agent);
+            offer_kind(&cursor, verb, option->kind, option->choices, agent);
         return;
     }
     if (word[0] == '-') {
@@ -292,8 +317,9 @@ static void complete_verb(const struct aw__verb *verb, uint32_t used, char *cons
         return;
     }
     for (const struct aw__positional *p = verb->positionals; p && p->name; p++) {
-        if (position-- == 0)
-            offer_kind(&cursor, p->kind, p->choices, agent);
+        if (position == 0 || p->repeated)
+            offer_kind(&cursor, verb, p->kind, p->choices, agent);
+        position--;
     }
 }
 
@@ -310,6 +336,8 @@ void aw__complete(char *const *words, uint32_t count)
     } else if (count <= 1) {
         offer_verbs(&cursor, NULL);
     } else if (!aw__verb_find(words, count - 1, &verb, &used, NULL)) {
+        if (count == 2) /* of a verb that is a group as well */
+            offer_verbs(&cursor, words[0]);
         complete_verb(verb, used, words, count);
     } else if (count == 2) {
         offer_verbs(&cursor, words[0]);

@@ -124,6 +124,15 @@ void aw__help_verb(FILE *out, const struct aw__verb *verb, bool color)
                  option->arg ? option->arg : "");
         item(out, term, aw__option_help(option, text, sizeof text), OPTION_COLUMN);
     }
+    bool headed = false;
+    for (uint32_t i = 0; aw__verbs[i]; i++) {
+        if (!aw__verb_in_group(aw__verbs[i], verb->name))
+            continue;
+        if (!headed)
+            heading(out, "Verbs:", color);
+        headed = true;
+        item(out, aw__verbs[i]->name, aw__verbs[i]->summary, OPTION_COLUMN);
+    }
     if (verb->examples)
         heading(out, "Examples:", color);
     for (const struct aw__example *e = verb->examples; e && e->command; e++)
@@ -172,7 +181,7 @@ static enum aw_err help_run(const struct aw__run *run, struct aw_diag *diag)
     }
     if (!second) {
         for (uint32_t i = 0; aw__verbs[i]; i++) {
-            if (aw__verb_in_group(aw__verbs[i], first)) {
+            if (aw__verb_in_group(aw__verbs[i], first) && !aw__verb_named(first)) {
                 aw__help_group(stdout, first, run->color_out);
                 return AW_OK;
             }

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #define AW__HELP_COLUMNS      80u /* help is laid out for this, whatever the terminal */
-#define AW__TABLE_COLUMNS_MAX 12u /* columns of a table */
+#define AW__TABLE_COLUMNS_MAX 20u /* columns of a table */
 #define AW__TABLE_ROWS_MAX    8192u
 #define AW__CELL_MAX          1024u /* bytes of a cell, with its NUL */
 

@@ -99,7 +99,7 @@ static enum aw_err run_line(int argc, char **argv, struct aw_diag *diag)
     if (word_count == 2 && (!strcmp(words[1], "--help") || !strcmp(words[1], "-h"))) {
         char *help[] = {argv[0], words[0], NULL}; /* `aware env --help` tells of the group */
         for (uint32_t i = 0; aw__verbs[i]; i++) {
-            if (aw__verb_in_group(aw__verbs[i], words[0]))
+            if (aw__verb_in_group(aw__verbs[i], words[0]) && !aw__verb_named(words[0]))
                 return run_verb(&aw__verb_help, 2, help, diag);
         }
     }

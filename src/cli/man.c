@@ -94,7 +94,8 @@ static void verb_print(FILE *out, const struct aw__verb *verb)
     }
     fputs(".Op Ar OPTION ...\n", out);
     for (const struct aw__positional *p = verb->positionals; p && p->name; p++)
-        fprintf(out, p->optional ? ".Op Ar %s\n" : ".Ar %s\n", p->name);
+        fprintf(out, "%s %s%s\n", p->optional ? ".Op Ar" : ".Ar", p->name,
+                p->repeated ? " ..." : "");
     fputs(".Pp\n", out);
     snprintf(text, sizeof text, "%s.", verb->summary);
     roff(out, text);

@@ -12,12 +12,13 @@
 
 #include <string.h>
 
+#include "base/conf.h"
 #include "base/log.h"
 #include "base/text.h"
 
 #define AW__OPTIONS_MAX     32u   /* options of one verb, the common ones included */
 #define AW__REPEAT_MAX      64u   /* times a repeatable option may be given */
-#define AW__POSITIONALS_MAX 2u    /* words after the verb */
+#define AW__POSITIONALS_MAX 2u    /* words after the verb; the last may stand for many */
 #define AW__TEXT_MAX        4096u /* bytes of one argument, with its NUL */
 
 /* What a user typed, for a message: quoted, on one line, cut when long. */
@@ -35,7 +36,9 @@ enum aw__kind {
     AW__ENV,     /* the name of an environment */
     AW__AGENT,   /* the name of a learner */
     AW__PRESET,  /* the name of a preset of the learner given with --agent */
-    AW__SETTING, /* key=value of the learner given with --agent */
+    AW__SETTING, /* key=value of the verb's own tables, or of the learner given with --agent */
+    AW__POLICY,  /* the name of a policy, or several with commas between */
+    AW__LOAD,    /* a pattern of load or a file */
     AW__VERB,    /* the name of a verb */
 };
 
@@ -58,6 +61,7 @@ struct aw__positional {
     const char *const *choices; /* CHOICE */
     const char *help;
     bool optional; /* only the last ones */
+    bool repeated; /* only the last: it takes all words that are left */
 };
 
 struct aw__example {
@@ -76,6 +80,8 @@ struct aw__args {
     const char *repeat[AW__REPEAT_MAX];
     uint32_t repeat_count;
     const char *positional[AW__POSITIONALS_MAX]; /* NULL: not given */
+    char *const *words;                          /* [word_count], all of them */
+    uint32_t word_count;
 };
 
 /* What a verb is handed when it runs. */
@@ -95,6 +101,9 @@ struct aw__verb {
     const struct aw__positional *positionals; /* NULL: none */
     const struct aw__example *examples;       /* NULL: none */
     bool json;                                /* has results, hence takes --output */
+    bool csv;                                 /* with json: --output takes csv too */
+    /* Tables that an option of kind SETTING takes, ending with NULL; NULL: the learner's. */
+    const struct aw_conf_field *const *settings;
 
     /* AW_OK or an error whose diagnostic becomes the one line on stderr. */
     enum aw_err (*run)(const struct aw__run *run, struct aw_diag *diag);

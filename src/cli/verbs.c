@@ -17,7 +17,14 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_agent_list,
     &aw__verb_agent_describe,
     &aw__verb_bench,
+    &aw__verb_simulate,
+    &aw__verb_simulate_fit,
     &aw__verb_simulate_calibrate,
+    &aw__verb_fallback_check,
+    &aw__verb_apps_generate,
+    &aw__verb_apps_describe,
+    &aw__verb_load_show,
+    &aw__verb_load_list,
     &aw__verb_completion,
     &aw__verb_version,
     &aw__verb_help,
@@ -35,6 +42,15 @@ bool aw__verb_in_group(const struct aw__verb *verb, const char *word)
 {
     size_t len = strlen(word);
     return !strncmp(verb->name, word, len) && verb->name[len] == ' ';
+}
+
+const struct aw__verb *aw__verb_named(const char *name)
+{
+    for (uint32_t i = 0; aw__verbs[i]; i++) {
+        if (!strcmp(aw__verbs[i]->name, name))
+            return aw__verbs[i];
+    }
+    return NULL;
 }
 
 static size_t put(char *buf, size_t size, size_t used, const char *a, const char *b, const char *c,
@@ -55,7 +71,8 @@ const char *aw__verb_synopsis(const struct aw__verb *verb, char *buf, size_t siz
     }
     used = put(buf, size, used, " [OPTION]...", "", "", "");
     for (const struct aw__positional *p = verb->positionals; p && p->name; p++)
-        used = put(buf, size, used, p->optional ? " [" : " ", p->name, p->optional ? "]" : "", "");
+        used = put(buf, size, used, p->optional ? " [" : " ", p->name, p->repeated ? "..." : "",
+                   p->optional ? "]" : "");
     return buf;
 }
 
@@ -108,7 +125,12 @@ enum aw_err aw__verb_find(char *const *words, uint32_t count, const struct aw__v
         return aw_fail(diag, AW_ERR_USAGE, "no verb given; see 'aware help'");
     for (uint32_t i = 0; aw__verbs[i]; i++) {
         const struct aw__verb *verb = aw__verbs[i];
+        /* "simulate" is a verb, and the group of "simulate fit": a second word that fits decides */
         if (!strcmp(verb->name, words[0])) {
+            if (count > 1 && !group_find(words, count, ret_verb, NULL)) {
+                *ret_used = 2;
+                return AW_OK;
+            }
             *ret_verb = verb;
             *ret_used = 1;
             return AW_OK;

@@ -12,11 +12,21 @@ extern const struct aw__verb aw__verb_env_check;
 extern const struct aw__verb aw__verb_agent_list;
 extern const struct aw__verb aw__verb_agent_describe;
 extern const struct aw__verb aw__verb_bench;
+extern const struct aw__verb aw__verb_simulate;
+extern const struct aw__verb aw__verb_simulate_fit;
 extern const struct aw__verb aw__verb_simulate_calibrate;
+extern const struct aw__verb aw__verb_fallback_check;
+extern const struct aw__verb aw__verb_apps_generate;
+extern const struct aw__verb aw__verb_apps_describe;
+extern const struct aw__verb aw__verb_load_show;
+extern const struct aw__verb aw__verb_load_list;
 extern const struct aw__verb aw__verb_completion;
 extern const struct aw__verb aw__verb_version;
 extern const struct aw__verb aw__verb_help;
 extern const struct aw__verb aw__verb_man;       /* hidden: __man */
 extern const struct aw__verb aw__verb_reference; /* hidden: __reference */
+
+/* The verb of exactly this name; NULL: none, or only a group. */
+const struct aw__verb *aw__verb_named(const char *name);
 
 #endif
