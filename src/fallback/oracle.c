@@ -26,6 +26,7 @@ const struct aw_conf_field aw_oracle_fields[] = {
  * more than it is worth to spend it now rather than later. Bare: never worth it. */
 #define PRICE_COVERED 1.0
 #define PRICE_BARE    100.0
+#define SLOPE         0.2
 #define GAIN_MIN      1e-3 /* of the better score, relative: what is less is no reason to move */
 #define RATE_KEEP     0.9  /* of running means, per step */
 #define HEADROOM_MIN  1.01
@@ -182,6 +183,7 @@ static double worth(const struct aw_oracle *oracle, const struct aw_score *score
     double price = 0;
     if (score->violated) {
         price = *bank >= 1 ? PRICE_COVERED : PRICE_BARE;
+        price *= 1 - SLOPE * score->sp; /* of two that miss, the nearer: a slope to walk down */
         *bank -= 1;
     }
     *bank += oracle->slo_budget;
@@ -245,22 +247,24 @@ static void consider(struct search *search, struct candidate c)
     }
 }
 
-static void search_count(struct search *search)
+/* `both`: all pairs, for a burst that needs more, and sooner, at the same time. */
+static void search_count(struct search *search, bool both)
 {
-    static const double headroom[] = {0.7, 0.88, 0.96, 1.05, 1.15, 1.4};
+    static const double headroom[] = {1, 0.7, 0.88, 0.96, 1.05, 1.15, 1.4, 2, 3};
     static const uint32_t lookahead[] = {1, 2, 3, 5};
     struct candidate from = search->best;
-    for (size_t i = 0; i < sizeof headroom / sizeof *headroom; i++) {
-        struct candidate c = from;
-        c.headroom *= headroom[i];
-        consider(search, c);
-    }
-    from = search->best;
-    for (size_t i = 0; i < sizeof lookahead / sizeof *lookahead; i++) {
-        struct candidate c = from;
-        c.lookahead = lookahead[i];
-        if (c.lookahead != from.lookahead)
+    for (size_t i = 0; i < sizeof lookahead / sizeof *lookahead; i++)
+        for (size_t k = 0; k < (both ? sizeof headroom / sizeof *headroom : 1); k++) {
+            struct candidate c = from;
+            c.lookahead = lookahead[i];
+            c.headroom *= headroom[k];
             consider(search, c);
+        }
+    from = search->best;
+    for (size_t k = 1; !both && k < sizeof headroom / sizeof *headroom; k++) {
+        struct candidate c = from;
+        c.headroom *= headroom[k];
+        consider(search, c);
     }
 }
 
@@ -314,7 +318,7 @@ static void search_all(struct aw_oracle *oracle, double memory_peak)
         size.score = try(oracle, &size.best, size.horizon);
         if (oracle->searches++ % oracle->settings.refresh == 0)
             search_grid(&size);
-        search_count(&size);
+        search_count(&size, false);
         search_size(&size, memory_peak);
         oracle->lasting = size.best;
     }
@@ -325,7 +329,7 @@ static void search_all(struct aw_oracle *oracle, double memory_peak)
     same.headroom = oracle->now.headroom;
     same.lookahead = oracle->now.lookahead;
     consider(&count, same);
-    search_count(&count);
+    search_count(&count, true);
     oracle->now = count.best;
 }
 
