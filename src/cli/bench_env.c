@@ -9,6 +9,7 @@
 #define VEC_COUNT    64u    /* environments in lockstep */
 #define ACTION_COUNT 1024u  /* drawn before the clock starts, used round and round */
 #define BATCH        256u   /* steps between looks at the clock */
+#define HOLD         20u    /* steps for which an action is held in the second figure */
 
 static void action_draw(const struct aw_space *space, struct aw_rng *rng, float *action)
 {
@@ -26,9 +27,10 @@ static enum aw_err failed(const struct aw_env_spec *spec, enum aw_err err, struc
     return aw_fail(diag, err, "%s failed while it was measured: %s", spec->name, aw_err_text(err));
 }
 
-/* One environment, stepped by its own functions, resets included. */
-static enum aw_err single(const struct aw_env_factory *factory, const float *actions, float *obs,
-                          double *ret_rate, struct aw_diag *diag)
+/* One environment, stepped by its own functions, resets included; a new action every `hold` steps.
+ */
+static enum aw_err single(const struct aw_env_factory *factory, const float *actions, uint32_t hold,
+                          float *obs, double *ret_rate, struct aw_diag *diag)
 {
     const struct aw_env_spec *spec = factory->spec;
     struct aw_env env = {0};
@@ -42,7 +44,7 @@ static enum aw_err single(const struct aw_env_factory *factory, const float *act
     int64_t begin_us = aw_clock_monotonic_us(NULL), now_us;
     do {
         for (uint32_t i = 0; i < BATCH; i++, count++) {
-            const float *action = actions + (count % ACTION_COUNT) * spec->action.dim;
+            const float *action = actions + (count / hold % ACTION_COUNT) * spec->action.dim;
             if ((err = env.ops->step(env.self, action, obs, &step)))
                 goto out;
             if ((step.terminated || step.truncated) &&
@@ -106,8 +108,11 @@ enum aw_err aw__bench_env(const struct aw__run *run, struct aw__bench *bench, st
             err = aw_fail(diag, AW_ERR_NOMEM, "no memory for the actions");
         for (uint32_t i = 0; !err && i < ACTION_COUNT; i++)
             action_draw(&spec->action, &rng, actions + (size_t)i * spec->action.dim);
-        if (!err && !(err = single(*f, actions, obs, &rate, diag)))
+        if (!err && !(err = single(*f, actions, 1, obs, &rate, diag)))
             aw__bench_add(bench, "steps/s", "%s single", spec->name)->value = rate;
+        if (!err && (*f)->fields && !(err = single(*f, actions, HOLD, obs, &rate, diag)))
+            aw__bench_add(bench, "steps/s", "%s single, action held %u steps", spec->name, HOLD)
+                ->value = rate;
         for (uint32_t threads = 1; !err && threads <= 2; threads++) {
             if (!(err = lockstep(*f, actions, threads, &rate, diag)))
                 aw__bench_add(bench, "steps/s", "%s x%u, %u thread%s", spec->name, VEC_COUNT,

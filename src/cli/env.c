@@ -145,7 +145,20 @@ static enum aw_err describe_run(const struct aw__run *run, struct aw_diag *diag)
                aw__figure_format((double)spec->solved_return, low, sizeof low));
     if ((err = space_print(&spec->observation, "Observation", run->color_out, diag)))
         return err;
-    return space_print(&spec->action, "Action", run->color_out, diag);
+    if ((err = space_print(&spec->action, "Action", run->color_out, diag)) || !factory->fields)
+        return err;
+    static const char *const heads[] = {"OPTION", "DEFAULT", "TAKES", "WHAT IT DOES", NULL};
+    struct aw__table table;
+    printf("\nOptions, given to 'aware train' as --set env.OPTION=VALUE:\n");
+    aw__table_init(&table, heads);
+    for (const struct aw_conf_field *field = factory->fields; field->key; field++) {
+        char takes[128];
+        aw__table_add(&table, "%s", field->key);
+        aw__table_add(&table, "%s", *field->initial ? field->initial : "-");
+        aw__table_add(&table, "%s", aw_conf_expects(field, takes, sizeof takes));
+        aw__table_add(&table, "%s", field->help);
+    }
+    return aw__table_print(&table, stdout, run->color_out, diag);
 }
 
 static const struct aw__positional name_positional[] = {

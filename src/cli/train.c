@@ -88,6 +88,8 @@ static double wall_seconds(void)
 
 /* ---- what was asked ---- */
 
+#define ENV_PREFIX "env." /* of a --set that is meant for the environment */
+
 static enum aw_err config_build(const struct aw__run *run, struct aw_train_config *config,
                                 struct aw_diag *diag)
 {
@@ -113,10 +115,22 @@ static enum aw_err config_build(const struct aw__run *run, struct aw_train_confi
     if ((err = aw_train_settings(agent, env_name, aw__args_text(args, "preset"), config->settings,
                                  &preset, diag)))
         return err;
+    const char *env_pairs[AW__REPEAT_MAX];
+    uint32_t env_pair_count = 0;
     for (uint32_t i = 0; i < args->repeat_count; i++) {
-        if ((err = aw_conf_set_pair(agent->fields, config->settings, args->repeat[i], diag)))
+        const char *pair = args->repeat[i];
+        if (!strncmp(pair, ENV_PREFIX, strlen(ENV_PREFIX)))
+            env_pairs[env_pair_count++] = pair + strlen(ENV_PREFIX);
+        else if ((err = aw_conf_set_pair(agent->fields, config->settings, pair, diag)))
             return err;
     }
+    if (env_pair_count && !env->fields)
+        return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "--set", "%s has no options",
+                          env->spec->name);
+    config->has_env_settings = env_pair_count > 0;
+    if (env_pair_count &&
+        (err = aw_env_settings(env, env_pairs, env_pair_count, config->env_settings, diag)))
+        return err;
     snprintf(config->env, sizeof config->env, "%s", env->spec->name);
     snprintf(config->agent, sizeof config->agent, "%s", agent->name);
     snprintf(config->preset, sizeof config->preset, "%s", preset);
@@ -545,7 +559,8 @@ static const struct aw__option train_options[] = {
     {.name = "set",
      .kind = AW__SETTING,
      .arg = "KEY=VALUE",
-     .help = "change a setting of the learner; 'aware agent describe NAME' lists them",
+     .help = "change a setting of the learner ('aware agent describe NAME' lists them) or, as "
+             "env.KEY=VALUE, an option of the environment ('aware env describe NAME')",
      .repeated = true},
     {.name = "out", .kind = AW__DIR, .arg = "DIR", .help = "keep the run in this directory"},
     {.name = "resume",

@@ -26,6 +26,7 @@ enum aw_err aw__run_write(const struct aw_train_config *config,
 {
     char path[AW_FILE_PATH_MAX], value[AW_CONF_TEXT_MAX];
     json_t *root = json_object(), *settings = json_object();
+    const struct aw_env_factory *env = NULL;
     char *text = NULL;
     enum aw_err err = aw__path_join(dir, "run.json", path, sizeof path, diag);
     if (err)
@@ -44,6 +45,16 @@ enum aw_err aw__run_write(const struct aw_train_config *config,
         json_object_set_new(settings, field->key,
                             json_string(aw_conf_get(field, config->settings, value, sizeof value)));
     bool whole = json_object_set(root, "settings", settings) == 0;
+    if (config->has_env_settings && !(err = aw_env_find(config->env, &env, diag))) {
+        json_t *options = json_object();
+        for (const struct aw_conf_field *field = env->fields; field->key; field++)
+            json_object_set_new(
+                options, field->key,
+                json_string(aw_conf_get(field, config->env_settings, value, sizeof value)));
+        whole = json_object_set_new(root, "env_settings", options) == 0 && whole;
+    }
+    if (err)
+        goto out;
     /* the newline that a text file ends with takes the place of the NUL */
     text = whole ? json_dumps(root, JSON_INDENT(2)) : NULL;
     if (!text) {
@@ -90,31 +101,49 @@ static enum aw_err number_get(const struct aw_tree *tree, const struct aw_node *
     return err;
 }
 
+/* A map of settings as text, over the defaults of `fields`. */
 static enum aw_err settings_get(const struct aw_tree *tree, const struct aw_node *root,
-                                const struct aw_agent_factory *factory,
-                                struct aw_train_config *config, struct aw_diag *diag)
+                                const char *key, const struct aw_conf_field *fields, void *settings,
+                                struct aw_diag *diag)
 {
     const struct aw_node *map = NULL;
     const char *text = NULL;
-    enum aw_err err = aw_tree_require(tree, root, "settings", &map, diag);
+    enum aw_err err = aw_tree_require(tree, root, key, &map, diag);
     if (err || (err = aw_tree_map(tree, map, diag)))
         return err;
-    aw_conf_defaults(factory->fields, config->settings);
+    aw_conf_defaults(fields, settings);
     for (const struct aw_node *node = map->first; node; node = node->next) {
         if ((err = aw_tree_scalar(tree, node, &text, diag)))
             return err;
-        if ((err = aw_conf_set(factory->fields, config->settings, node->key, text, diag)))
+        if ((err = aw_conf_set(fields, settings, node->key, text, diag)))
             return aw_tree_place(tree, node, err, diag);
     }
     return AW_OK;
+}
+
+static enum aw_err env_settings_get(const struct aw_tree *tree, const struct aw_node *root,
+                                    struct aw_train_config *config, struct aw_diag *diag)
+{
+    const struct aw_env_factory *env = NULL;
+    const struct aw_node *node = aw_node_find(root, "env_settings");
+    if (!node)
+        return AW_OK;
+    enum aw_err err = aw_env_find(config->env, &env, diag);
+    if (!err && !env->fields)
+        err = aw_fail(diag, AW_ERR_CONFIG, "%s has no options", config->env);
+    if (err)
+        return aw_tree_place(tree, node, err, diag);
+    config->has_env_settings = true;
+    return settings_get(tree, root, "env_settings", env->fields, config->env_settings, diag);
 }
 
 enum aw_err aw__run_read(const char *dir, const struct aw_agent_factory *factory,
                          struct aw_train_config *ret_config,
                          const struct aw_agent_factory **ret_factory, struct aw_diag *diag)
 {
-    static const char *const keys[] = {"format", "version", "env",     "agent",    "preset", "seed",
-                                       "steps",  "envs",    "threads", "settings", NULL};
+    static const char *const keys[] = {"format",  "version",  "env",          "agent",
+                                       "preset",  "seed",     "steps",        "envs",
+                                       "threads", "settings", "env_settings", NULL};
     char path[AW_FILE_PATH_MAX], format[32];
     struct aw_train_config config = {.env_count = 1};
     const struct aw_node *root = NULL;
@@ -146,7 +175,8 @@ enum aw_err aw__run_read(const char *dir, const struct aw_agent_factory *factory
         aw_tree_place(&tree, aw_node_find(root, "agent"), err, diag);
         goto out;
     }
-    if ((err = settings_get(&tree, root, factory, &config, diag)))
+    if ((err = settings_get(&tree, root, "settings", factory->fields, config.settings, diag)) ||
+        (err = env_settings_get(&tree, root, &config, diag)))
         goto out;
     *ret_config = config;
     *ret_factory = factory;

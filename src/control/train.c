@@ -139,12 +139,21 @@ static enum aw_err agent_make(struct aw_train *train, uint64_t seed, struct aw_d
     return err;
 }
 
+/* Options of the environment, or NULL for its defaults. */
+static const void *env_settings(const struct aw_train_config *config)
+{
+    return config->has_env_settings ? config->env_settings : NULL;
+}
+
 static enum aw_err lanes_make(struct aw_train *train, const struct aw_env_factory *factory,
                               struct aw_diag *diag)
 {
-    const struct aw_env_spec *spec = factory->spec;
+    const struct aw_env_spec *spec = train->vec.spec;
+    const void *settings = env_settings(&train->config);
     for (uint32_t i = 0; i < AW__EVAL_LANES; i++) {
-        enum aw_err err = factory->make(train->alloc, &train->lane[i].env, diag);
+        struct aw_env *env = &train->lane[i].env;
+        enum aw_err err = settings ? factory->make_with(settings, train->alloc, env, diag)
+                                   : factory->make(train->alloc, env, diag);
         if (err)
             return err;
     }
@@ -188,7 +197,8 @@ enum aw_err aw__train_new(const struct aw_train_config *config,
         goto out;
     }
     struct aw_threads *pool = config->thread_count > 1 ? &train->pool : NULL;
-    if ((err = aw_vec_init(&train->vec, env, config->env_count, pool, alloc, diag)) ||
+    if ((err = aw_vec_init_with(&train->vec, env, env_settings(config), config->env_count, pool,
+                                alloc, diag)) ||
         (err = lanes_make(train, env, diag)) || (err = agent_make(train, agent_seed, diag)) ||
         (err = aw_vec_reset(&train->vec, env_seed, diag)))
         goto out;

@@ -44,6 +44,10 @@ struct aw_train_config {
     uint32_t env_count;    /* environments in lockstep */
     uint32_t thread_count; /* that step them; 0 and 1: the caller alone. Changes no bytes */
     _Alignas(16) unsigned char settings[AW_AGENT_SETTINGS_BYTES_MAX]; /* after every --set */
+    /* Options of the environment, as aw_env_settings makes them; has_env_settings false: defaults.
+     */
+    bool has_env_settings;
+    _Alignas(16) unsigned char env_settings[AW_ENV_SETTINGS_BYTES_MAX];
 };
 
 /* Fills `settings` with the learner's defaults and a preset. `preset` NULL or "": the preset named

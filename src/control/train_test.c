@@ -169,6 +169,37 @@ static void an_opened_run_acts_like_the_one_that_was_saved(void **state)
 
 /* ---- memory and refusals ---- */
 
+static void options_of_the_environment_are_part_of_the_run(void **state)
+{
+    (void)state;
+    const char *pairs[] = {"episode_steps=7", "slo_factor=2.5", "app=3:1"};
+    struct aw_train_config config = {
+        .env = "autoscale-v0", .agent = "td3", .steps = 40, .seed = 1, .env_count = 1};
+    const struct aw_agent_factory *agent;
+    const struct aw_env_factory *env;
+    struct aw_train *train, *opened;
+    double first[3], again[3];
+    assert_ok(aw_agent_factory_find("td3", &agent, NULL));
+    assert_ok(aw_agent_settings(agent, NULL, config.settings, NULL));
+    assert_ok(aw_env_find("autoscale-v0", &env, NULL));
+    assert_ok(aw_env_settings(env, pairs, 3, config.env_settings, NULL));
+    config.has_env_settings = true;
+    assert_ok(aw_train_new(&config, NULL, &train, NULL));
+    assert_ok(aw_train_step(train, 40, NULL, NULL, NULL));
+    assert_int_equal(aw_train_progress(train)->episode_count, 5); /* of seven steps each */
+    assert_ok(aw_train_save(train, in("x", ""), true, NULL));
+    assert_ok(aw_train_evaluate(train, 3, 9, first, NULL));
+    assert_ok(aw_train_open(in("x", ""), NULL, &opened, NULL));
+    assert_true(aw_train_config(opened)->has_env_settings);
+    assert_memory_equal(aw_train_config(opened)->env_settings, config.env_settings,
+                        env->settings_bytes);
+    assert_ok(aw_train_evaluate(opened, 3, 9, again, NULL));
+    assert_memory_equal(first, again, sizeof first);
+    aw_train_free(opened);
+    aw_train_free(train);
+    wipe("x");
+}
+
 static void after_new_nothing_allocates_and_no_failed_allocation_leaks(void **state)
 {
     (void)state;
@@ -277,6 +308,7 @@ int main(void)
         cmocka_unit_test(no_two_episodes_of_an_evaluation_are_the_same),
         cmocka_unit_test(evaluating_and_saving_do_not_disturb_the_run),
         cmocka_unit_test(an_opened_run_acts_like_the_one_that_was_saved),
+        cmocka_unit_test(options_of_the_environment_are_part_of_the_run),
         cmocka_unit_test(after_new_nothing_allocates_and_no_failed_allocation_leaks),
         cmocka_unit_test(a_config_out_of_range_is_refused),
         cmocka_unit_test(a_learner_that_diverges_says_so_and_when),
