@@ -15,7 +15,7 @@
  *   hpa+vpa-mem  HPA on CPU, VPA on memory alone, as GKE's multidimensional autoscaler
  *   aimd         additive increase when the SLO is missed, multiplicative decrease when it is easy
  *   constant     one anchored action in every step: CPU absolute, memory and replicas by factors of
- *                recent peaks of use (env/autoscale/action.h)
+ *                recent peaks of use (aw_action_plan)
  *
  * Whatever a kind proposes passes one wall here: the bounds of the task, and the rule that missing
  * or stale figures never shrink anything. What the wall changed is named in the reason.
@@ -32,8 +32,7 @@
 
 #include "base/alloc.h"
 #include "base/conf.h"
-#include "env/autoscale/action.h"
-#include "env/autoscale/objective.h"
+#include "env/autoscale.h"
 
 /* clang-format off */
 /*     id            name           */
