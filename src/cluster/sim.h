@@ -45,8 +45,9 @@ struct aw_sim_settings {
     double backoff_max_s;
     double scrape_s;       /* between readings of the metrics pipeline; 0: always fresh */
     double scrape_delay_s; /* age of a reading when it arrives */
-    double metric_noise;   /* relative deviation of usage figures */
-    double metric_gap;     /* share of readings that are lost */
+    double
+        metric_noise;  /* relative deviation of CPU use as read; memory is a level, read as it is */
+    double metric_gap; /* share of readings that are lost */
 };
 extern const struct aw_conf_field aw_sim_fields[];
 

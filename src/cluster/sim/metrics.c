@@ -33,14 +33,14 @@ void aw__metrics_read(struct aw_sim *sim)
         workload->reading = workload->sums;
         workload->reading_us = now - sim->settings.scrape_delay_s * 1e6;
         workload->reading.cpu_core_us = noisy(sim, workload->sums.cpu_core_us);
-        workload->reading.memory_mib_us = noisy(sim, workload->sums.memory_mib_us);
         workload->reading_truth = workload->truth;
         workload->sums = (struct aw__sums){0};
         for (uint32_t i = 0; i < workload->place_end; i++) {
             struct aw__pod *pod = &pods[i];
             if (pod->running_us > 0) {
-                pod->read_cpu_cores = noisy(sim, pod->cpu_core_us / pod->running_us);
-                pod->read_memory_mib = noisy(sim, pod->memory_mib_us / pod->running_us);
+                const double per_us = 1 / pod->running_us;
+                pod->read_cpu_cores = noisy(sim, pod->cpu_core_us * per_us);
+                pod->read_memory_mib = pod->memory_mib_us * per_us; /* a level, read as it is */
                 pod->read_us = workload->reading_us;
             }
             pod->cpu_core_us = pod->memory_mib_us = pod->running_us = pod->memory_peak_mib = 0;

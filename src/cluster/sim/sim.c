@@ -32,7 +32,7 @@ const struct aw_conf_field aw_sim_fields[] = {
     REAL(backoff_max_s, "300", 0, 86400, "longest back-off between restarts in seconds"),
     REAL(scrape_s, "15", 0, 3600, "seconds between readings of the metrics pipeline"),
     REAL(scrape_delay_s, "1", 0, 3600, "age of a reading when it arrives, in seconds"),
-    REAL(metric_noise, "0.02", 0, 1, "relative deviation of usage readings"),
+    REAL(metric_noise, "0.02", 0, 1, "relative deviation of readings of CPU use"),
     REAL(metric_gap, "0", 0, 1, "share of readings that are lost"),
     {0},
 };
