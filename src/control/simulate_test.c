@@ -218,7 +218,7 @@ static void a_constant_load_is_served_at_a_sane_utilisation(void **state)
         struct aw_simulate_summary s = run(&config, &c, cases[i].name, NULL, NULL);
         if (s.mean.cpu_utilization < cases[i].cpu_low ||
             s.mean.cpu_utilization > cases[i].cpu_high ||
-            s.mean.violation_share > cases[i].violations_max || s.mean.failed_share > 0.001)
+            s.mean.violation_share > cases[i].violations_max || s.mean.failed_share > 0.03)
             fail_msg("%s: %s: utilisation %.2f, violations %.3f, failed %.4f", cases[i].name,
                      cases[i].why, s.mean.cpu_utilization, s.mean.violation_share,
                      s.mean.failed_share);

@@ -43,7 +43,7 @@ const struct aw_conf_field aw_policy_fields[] = {
          "least memory in MiB that the VPA recommends (upstream: 250, more than many of the "
          "generated applications use)"),
     REAL(aimd_period, "60", 1, 3600, "seconds between changes of aimd"),
-    REAL(aimd_cpu_step, "0.25", 0.01, 64, "cores that aimd adds when the SLO is missed"),
+    REAL(aimd_cpu_step, "0.5", 0.01, 64, "cores in all that aimd adds when the SLO is missed"),
     REAL(aimd_memory_step, "64", 1, 65536, "MiB that aimd adds when memory is short"),
     REAL(aimd_decrease, "0.9", 0.1, 0.99, "factor by which aimd shrinks when the SLO is easy"),
     REAL(aimd_slack, "0.7", 0.05, 0.99, "p99 below this share of the SLO is easy"),

@@ -1,11 +1,12 @@
 /*
- * policy_aimd.c - additive increase, multiplicative decrease of limits, driven by the SLO.
+ * policy_aimd.c - additive increase, multiplicative decrease of CPU and memory, driven by the SLO.
  *
  * FIRM (OSDI 2020, section 4) compares with AIMD control of each container's limits. Here: when the
- * step's p99 missed the SLO, CPU grows by a fixed step up to its bound, and beyond that replicas by
- * one; when p99 is well below the SLO, what was added last goes first, replicas and then CPU, by a
- * factor. Memory follows its own utilisation in the same manner. A change needs a period to show
- * before the next one is judged, and none is made while a rollout is under way.
+ * step's p99 missed the SLO, the cores of all replicas together grow by a fixed step; when p99 is
+ * well below the SLO, they shrink by a factor. Vertically first: the count changes only when the
+ * size would leave its bounds, or when one replica less leaves the others room to grow. Memory
+ * follows its own utilisation in the same manner. A change needs a period to show before the next
+ * one is judged, and none is made while a rollout is under way.
  */
 #include "fallback/policy_kinds.h"
 
@@ -24,30 +25,30 @@ enum aw_err aw__policy_aimd_init(const struct aw_policy *policy, struct aw_diag 
     return AW_OK;
 }
 
-static void grow(const struct aw_policy *policy, const struct aw_reading *reading,
-                 struct aw_plan *plan)
+/* A replica less is worth it when the size of the others then stays below this share of its bound:
+ * else the next increase would bring the replica back. */
+#define ROOM_TO_GROW 0.75
+
+static double millicores_of(const struct aw_reading *reading)
 {
-    if (reading->cpu_millicores_wanted < policy->task.bounds.cpu_millicores_max) {
-        plan->set |= AW_PLAN_CPU;
-        plan->cpu_millicores =
-            reading->cpu_millicores_wanted + (int64_t)(policy->settings.aimd_cpu_step * 1000);
-    } else {
-        plan->set |= AW_PLAN_REPLICAS;
-        plan->replicas = reading->replicas_wanted + 1;
-    }
+    return (double)reading->cpu_millicores_wanted * reading->replicas_wanted;
 }
 
-static void shrink(const struct aw_policy *policy, const struct aw_reading *reading,
-                   struct aw_plan *plan)
+/* So many cores in all, as sizes of the present replicas as long as that is possible. */
+static void set_cores(const struct aw_policy *policy, const struct aw_reading *reading,
+                      double millicores, struct aw_plan *plan)
 {
-    const double factor = policy->settings.aimd_decrease;
-    if (reading->replicas_wanted > policy->task.bounds.replicas_min) {
-        plan->set |= AW_PLAN_REPLICAS;
-        plan->replicas = (uint32_t)(reading->replicas_wanted * factor);
-    } else {
-        plan->set |= AW_PLAN_CPU;
-        plan->cpu_millicores = (int64_t)((double)reading->cpu_millicores_wanted * factor);
-    }
+    const struct aw_bounds *bounds = &policy->task.bounds;
+    const double most = (double)bounds->cpu_millicores_max;
+    uint32_t replicas = reading->replicas_wanted;
+    if (millicores / replicas > most)
+        replicas++;
+    else if (millicores < millicores_of(reading) && replicas > bounds->replicas_min &&
+             millicores / (replicas - 1) < ROOM_TO_GROW * most)
+        replicas--;
+    plan->set |= AW_PLAN_CPU | AW_PLAN_REPLICAS;
+    plan->replicas = replicas;
+    plan->cpu_millicores = (int64_t)(millicores / replicas);
 }
 
 /* True when memory changes. */
@@ -88,10 +89,11 @@ void aw__policy_aimd_decide(struct aw_policy *policy, const struct aw_sample *sa
         if (plan->set == 0)
             reason->cause = AW_POLICY_CAUSE_NO_DATA;
     } else if (reading->latency_us_p99 > slo) {
-        grow(policy, reading, plan);
+        set_cores(policy, reading, millicores_of(reading) + policy->settings.aimd_cpu_step * 1000,
+                  plan);
         reason->cause = AW_POLICY_CAUSE_SLO_MISSED;
     } else if (reading->latency_us_p99 < policy->settings.aimd_slack * slo) {
-        shrink(policy, reading, plan);
+        set_cores(policy, reading, millicores_of(reading) * policy->settings.aimd_decrease, plan);
         if (reason->cause == AW_POLICY_CAUSE_NONE)
             reason->cause = AW_POLICY_CAUSE_SLO_EASY;
     }
