@@ -54,8 +54,16 @@ static enum aw_err start(struct aw__peer *peer, const char *python, struct aw_di
     close(up[1]);
     down[0] = up[1] = -1;
     char line[256];
-    if (!fgets(line, sizeof line, peer->from) || sscanf(line, "ready %63s", peer->version) != 1)
+    int fast = 0;
+    if (!fgets(line, sizeof line, peer->from) ||
+        sscanf(line, "ready %63s %d", peer->version, &fast) != 2)
         err = AW_ERR_UNAVAILABLE; /* this Python has no torch; another may */
+    else if (!fast)
+        err =
+            aw_fail(diag, AW_ERR_UNSUPPORTED,
+                    "PyTorch %s runs without a tuned BLAS and is no opponent: install the package "
+                    "libopenblas0-pthread",
+                    peer->version);
 out:
     for (int i = 0; i < 2; i++) {
         if (down[i] >= 0)

@@ -22,7 +22,8 @@ struct aw__peer {
 };
 
 /* Starts AWARE_PYTHON, /usr/bin/python3 or python3, whichever can import torch, with the embedded
- * script. AW_ERR_UNAVAILABLE names the packages to install. */
+ * script. AW_ERR_UNAVAILABLE names the packages to install; AW_ERR_UNSUPPORTED: it multiplies
+ * matrices without a tuned BLAS, and beating that would prove nothing. */
 AW_NODISCARD enum aw_err aw__peer_open(struct aw__peer *peer, struct aw_diag *diag);
 /* CPU seconds of one thread for `count` runs of `name`. */
 AW_NODISCARD enum aw_err aw__peer_time(struct aw__peer *peer, const char *name, uint64_t count,

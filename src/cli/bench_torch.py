@@ -100,7 +100,16 @@ cases = {
     "gru_both": encoder.both,
 }
 
-print("ready", torch.__version__, torch.__config__.show().count("OpenBLAS"), flush=True)
+def fast_products():
+    """Without a tuned BLAS Debian's PyTorch is 20 times slower, and no opponent. Which one it found
+    is in no setting of its own: the libraries that it has loaded tell."""
+    torch.mm(torch.randn(8, 8), torch.randn(8, 8))
+    with open("/proc/self/maps") as maps:
+        loaded = maps.read().lower()
+    return torch.backends.mkl.is_available() or "openblas" in loaded or "libblis" in loaded
+
+
+print("ready", torch.__version__, int(fast_products()), flush=True)
 for line in sys.stdin:
     name, count = line.split()
     run = cases[name]
