@@ -8,6 +8,8 @@
  */
 #include "base/log.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -93,31 +95,6 @@ static void close_with(struct line *line, const char *text)
     line->used += count;
 }
 
-/* Bytes of the well-formed UTF-8 character at `s` (Unicode, table 3-7), or 0. */
-static size_t utf8_length(const unsigned char *s)
-{
-    if (s[0] < 0x80)
-        return 1;
-    size_t length = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    unsigned low = 0x80, high = 0xbf; /* of the second byte: no overlong forms, no surrogates */
-    if (s[0] < 0xc2 || s[0] > 0xf4)
-        return 0;
-    if (s[0] == 0xe0)
-        low = 0xa0;
-    else if (s[0] == 0xed)
-        high = 0x9f;
-    else if (s[0] == 0xf0)
-        low = 0x90;
-    else if (s[0] == 0xf4)
-        high = 0x8f;
-    if (s[1] < low || s[1] > high)
-        return 0;
-    for (size_t i = 2; i < length; i++)
-        if (s[i] < 0x80 || s[i] > 0xbf)
-            return 0;
-    return length;
-}
-
 /* One character or escape at a time, so that a cut never splits one. False: not all of it fitted.
  */
 static bool put_escaped(struct line *line, const char *text, bool json)
@@ -125,7 +102,7 @@ static bool put_escaped(struct line *line, const char *text, bool json)
     const unsigned char *s = (const unsigned char *)text;
     while (*s) {
         char escape[8];
-        size_t length = utf8_length(s);
+        size_t length = aw_text_utf8_length((const char *)s, strnlen((const char *)s, 4));
         const char *out = (const char *)s;
         size_t out_length = length;
         if (length == 0) {
@@ -158,21 +135,11 @@ static bool put_escaped(struct line *line, const char *text, bool json)
     return true;
 }
 
-/* The shortest of 15 to 17 digits that reads back to the same number. */
 static bool put_number(struct line *line, double value, bool json)
 {
-    if (!isfinite(value) && json)
-        return put_text(line, "null");
-    char text[40];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    char *comma = strchr(text, ','); /* a locale's decimal sign is not JSON's */
-    if (comma)
-        *comma = '.';
-    return put_text(line, text);
+    char text[AW_TEXT_REAL_MAX];
+    return put_text(line,
+                    json && !isfinite(value) ? "null" : aw_text_real(value, text, sizeof text));
 }
 
 /* Text needs quotes where a reader could not tell where the value ends. */

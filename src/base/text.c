@@ -37,9 +37,9 @@ void aw_text_add_bytes(struct aw_text *text, const char *bytes, size_t len)
     text->buf[text->len] = 0;
 }
 
-/* Bytes of the well-formed UTF-8 sequence at `s`, or 0. */
-static size_t utf8_sequence(const unsigned char *s, size_t left)
+size_t aw_text_utf8_length(const char *bytes, size_t left)
 {
+    const unsigned char *s = (const unsigned char *)bytes;
     static const struct {
         unsigned char lead_low, lead_high; /* first byte */
         unsigned char low, high;           /* second byte; all later ones are 80..bf */
@@ -50,8 +50,8 @@ static size_t utf8_sequence(const unsigned char *s, size_t left)
         {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
         {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
     };
-    if (s[0] < 0x80)
-        return 1;
+    if (left == 0 || s[0] < 0x80)
+        return left ? 1 : 0;
     for (size_t i = 0; i < sizeof form / sizeof form[0]; i++) {
         if (s[0] < form[i].lead_low || s[0] > form[i].lead_high)
             continue;
@@ -67,10 +67,9 @@ static size_t utf8_sequence(const unsigned char *s, size_t left)
 
 size_t aw_text_utf8_bad(const char *bytes, size_t len)
 {
-    const unsigned char *s = (const unsigned char *)bytes;
     size_t at = 0;
     while (at < len) {
-        size_t n = utf8_sequence(s + at, len - at);
+        size_t n = aw_text_utf8_length(bytes + at, len - at);
         if (n == 0)
             return at;
         at += n;
@@ -86,10 +85,13 @@ const char *aw_text_quote(const char *bytes, size_t len, char *buf, size_t size)
     aw_text_add(&out, "\"");
     size_t at = 0;
     while (at < len && at < AW_TEXT_QUOTE_SHOWN) {
-        size_t n = utf8_sequence(s + at, len - at);
+        size_t n = aw_text_utf8_length(bytes + at, len - at);
         if (n == 0 || s[at] < 0x20 || s[at] == 0x7f) {
             aw_text_add(&out, "\\x%02x", s[at]);
             n = 1;
+        } else if (s[at] == 0xc2 && s[at + 1] < 0xa0) {
+            /* C1 controls: some terminals obey them as they obey ESC */
+            aw_text_add(&out, "\\x%02x\\x%02x", s[at], s[at + 1]);
         } else if (s[at] == '"' || s[at] == '\\') {
             aw_text_add(&out, "\\%c", s[at]);
         } else {

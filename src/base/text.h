@@ -24,8 +24,9 @@ void aw_text_init(struct aw_text *text, char *buf, size_t size);
 void aw_text_add(struct aw_text *text, const char *fmt, ...) AW_PRINTF(2, 3);
 void aw_text_add_bytes(struct aw_text *text, const char *bytes, size_t len);
 
-/* For messages: `bytes` in double quotes, control and non-UTF-8 bytes as \xNN, cut with "..." after
- * AW_TEXT_QUOTE_SHOWN bytes. AW_TEXT_QUOTE_MAX bytes of `buf` always suffice. Returns `buf`. */
+/* For messages: `bytes` in double quotes, control (C1 too) and non-UTF-8 bytes as \xNN, cut with
+ * "..." after AW_TEXT_QUOTE_SHOWN bytes. AW_TEXT_QUOTE_MAX bytes of `buf` always suffice. Returns
+ * `buf`. */
 #define AW_TEXT_QUOTE_SHOWN 48u
 #define AW_TEXT_QUOTE_MAX   256u
 const char *aw_text_quote(const char *bytes, size_t len, char *buf, size_t size);
@@ -45,6 +46,8 @@ AW_NODISCARD enum aw_err aw_text_parse_real_f32(const char *text, float *ret);
 /* Reads all of `text` as decimal digits; single underscores between digits are allowed. */
 AW_NODISCARD enum aw_err aw_text_parse_u64(const char *text, uint64_t *ret);
 
+/* Bytes of the well-formed UTF-8 character at `bytes`, of which `left` may be read; 0: none. */
+size_t aw_text_utf8_length(const char *bytes, size_t left);
 /* Offset of the first byte that is not well-formed UTF-8 (RFC 3629: no surrogates, no over-long
  * forms, nothing beyond U+10FFFF); `len` when all is well. */
 size_t aw_text_utf8_bad(const char *bytes, size_t len);

@@ -33,6 +33,9 @@ static void quoting_shows_any_bytes_on_one_line(void **state)
     assert_string_equal(aw_text_quote("abc", 3, buf, sizeof buf), "\"abc\"");
     assert_string_equal(aw_text_quote("a\n\"\xff\xc3\xa9", 6, buf, sizeof buf),
                         "\"a\\x0a\\\"\\xff\xc3\xa9\"");
+    /* U+009B steers some terminals as ESC [ does; U+00A0 behind it is a character like others */
+    assert_string_equal(aw_text_quote("\xc2\x9b\xc2\xa0", 4, buf, sizeof buf),
+                        "\"\\xc2\\x9b\xc2\xa0\"");
     char noise[1000];
     memset(noise, 1, sizeof noise);
     aw_text_quote(noise, sizeof noise, buf, sizeof buf);
