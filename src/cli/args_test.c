@@ -36,15 +36,23 @@ static const struct aw__verb verb = {
 #define WORDS_MAX 80
 
 /* Splits at spaces, so that a row of a table reads like a command line. */
-static enum aw_err parse(const char *line, struct aw__args *args, bool *help, struct aw_diag *diag)
+static enum aw_err parse_for(const struct aw__verb *of, const char *line, struct aw__args *args,
+                             bool *help, struct aw_diag *diag)
 {
     static char text[2048];
-    char *argv[WORDS_MAX] = {0}, *save = NULL;
+    static char *argv[WORDS_MAX]; /* the words of a parsed line point into it */
+    char *save = NULL;
     int argc = 0;
     snprintf(text, sizeof text, "copy %s", line);
     for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save))
         argv[argc++] = word;
-    return aw__args_parse(&verb, argc, argv, args, help, diag);
+    argv[argc] = NULL;
+    return aw__args_parse(of, argc, argv, args, help, diag);
+}
+
+static enum aw_err parse(const char *line, struct aw__args *args, bool *help, struct aw_diag *diag)
+{
+    return parse_for(&verb, line, args, help, diag);
 }
 
 static void options_and_words_may_stand_in_any_order(void **state)
@@ -197,6 +205,46 @@ static void numbers_are_read_as_people_write_them(void **state)
     }
 }
 
+static const struct aw__option out_options[] = {
+    {.name = "out", .letter = 'o', .kind = AW__FILE, .arg = "FILE", .help = "where to"},
+    {.name = NULL},
+};
+static const struct aw__positional many[] = {
+    {.name = "FIRST", .kind = AW__TEXT, .help = "one"},
+    {.name = "FILE", .kind = AW__FILE, .help = "the others", .repeated = true},
+    {.name = NULL},
+};
+
+static void the_last_positional_may_take_all_words_that_are_left(void **state)
+{
+    (void)state;
+    static const struct aw__verb verb_many = {.name = "many", .positionals = many, .json = true};
+    struct aw__args args;
+    bool help;
+    assert_int_equal(parse_for(&verb_many, "a b --output json c d", &args, &help, NULL), AW_OK);
+    assert_int_equal(args.word_count, 4);
+    assert_string_equal(args.positional[1], "b");
+    assert_string_equal(args.words[1], "b");
+    assert_string_equal(args.words[3], "d");
+    assert_int_equal(parse_for(&verb_many, "a", &args, &help, NULL), AW_ERR_USAGE);
+}
+
+static void output_gives_up_its_letter_and_takes_csv_where_a_verb_has_it(void **state)
+{
+    (void)state;
+    static const struct aw__verb plain = {.name = "plain", .json = true};
+    static const struct aw__verb table = {
+        .name = "table", .options = out_options, .json = true, .csv = true};
+    struct aw__args args;
+    bool help;
+    assert_int_equal(parse_for(&plain, "--output csv", &args, &help, NULL), AW_ERR_USAGE);
+    assert_int_equal(parse_for(&table, "-o f --output csv", &args, &help, NULL), AW_OK);
+    assert_string_equal(aw__args_text(&args, "out"), "f");
+    assert_string_equal(aw__args_text(&args, "output"), "csv");
+    assert_int_equal(aw__verb_option(&plain, 0)->letter, 'o');
+    assert_int_equal(aw__verb_option(&table, 1)->letter, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +254,8 @@ int main(void)
         cmocka_unit_test(a_wrong_line_says_what_is_wrong),
         cmocka_unit_test(a_repeatable_option_has_a_limit),
         cmocka_unit_test(numbers_are_read_as_people_write_them),
+        cmocka_unit_test(the_last_positional_may_take_all_words_that_are_left),
+        cmocka_unit_test(output_gives_up_its_letter_and_takes_csv_where_a_verb_has_it),
     };
     return cmocka_run_group_tests_name("args", tests, NULL, NULL);
 }

@@ -153,7 +153,7 @@ static void offer_verbs(const struct cursor *cursor, const char *first)
         if (first) {
             if (aw__verb_in_group(verb, first))
                 offer_text(cursor, verb->name + len + 1, verb->summary);
-        } else if (!shown || strncmp(shown, verb->name, len) || shown[len] != verb->name[len]) {
+        } else if (!shown || strcspn(shown, " ") != len || strncmp(shown, verb->name, len)) {
             offer(cursor, verb->name, len, verb->name[len] ? "Several verbs" : verb->summary);
             shown = verb->name;
         }

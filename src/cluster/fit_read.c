@@ -11,10 +11,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define LINE_BYTES_MAX  65536u
-#define COLUMNS_MAX     256u
-#define LAMBDA_CORE_MIB 1792.0 /* AWS Lambda: memory size at which a function has one whole core \
-                                */
+#define LINE_BYTES_MAX   65536u
+#define COLUMNS_MAX      256u
+#define LAMBDA_CORE_MIB  1792.0 /* AWS Lambda: at this size a function has one whole core */
 #define GIB_IN_MIB       1024.0
 #define SECONDS_A_MINUTE 60.0
 

@@ -28,7 +28,8 @@ WIDTH_MAX = 100
 ESCAPE = re.compile(r"\x1b|\r")
 
 VERBS = [["train"], ["eval"], ["env", "list"], ["env", "describe"], ["env", "check"],
-         ["agent", "list"], ["agent", "describe"], ["bench"], ["completion"], ["version"], ["help"]]
+         ["agent", "list"], ["agent", "describe"], ["bench"], ["simulate"], ["simulate", "fit"],
+         ["simulate", "calibrate"], ["fallback", "check"], ["completion"], ["version"], ["help"]]
 
 
 def run(*args, env=None, stdout=subprocess.PIPE, cwd=None):
@@ -446,7 +447,14 @@ def candidates(*words):
 
 def candidates_fit_the_place_of_the_cursor():
     table = [
-        ([""], ["train", "eval", "env", "agent", "bench", "completion", "version", "help"], True),
+        ([""], ["train", "eval", "env", "agent", "bench", "simulate", "fallback", "apps", "load",
+                "completion", "version", "help"], True),
+        (["simulate", ""], ["fit", "calibrate"], True),
+        (["simulate", "--see"], ["--seed"], True),
+        (["simulate", "--compare", "hpa,cons"], ["hpa,constant", "hpa,constant-reward"], True),
+        (["simulate", "--set", "slo_b"], ["slo_budget="], True),
+        (["simulate", "--load", "diu"], ["diurnal", ":files"], True),
+        (["fallback", "check", "one.json", ""], [":files"], True),
         (["tr"], ["train"], True),
         (["env", ""], ["list", "describe", "check"], True),
         (["env", "describe", "cart"], ["cartpole-v1"], True),

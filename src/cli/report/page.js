@@ -36,6 +36,7 @@
   table.append(el("thead", {}, head));
   const body = el("tbody");
   D.columns.forEach((c, k) => {
+    if (c.name === "violations_per_100") return; // the share says it
     const row = el("tr", {}, el("th", { textContent: c.text }));
     const able = P.filter((p) => p.competes[k]);
     const worth = able.map((p) => p.summary[k]);
@@ -50,10 +51,11 @@
     }
     body.append(row);
   });
-  const tuned = el("tr", {}, el("th", { textContent: "settings" }));
-  for (const p of P) tuned.append(el("td", { textContent: p.tuned || "–" }));
-  body.append(tuned);
   table.append(body);
+  for (const p of P) {
+    if (p.tuned === "-" || p.oracle) continue;
+    $("tuned").append(el("li", {}, el("span", { className: "dot", style: "background:" + p.color }), p.name + ": " + p.tuned));
+  }
   $("about").textContent = D.about;
   $("notes").textContent = D.notes;
 
@@ -67,6 +69,14 @@
     ticks: { stroke: () => css("--grid"), width: 1 }, font: "12px system-ui, sans-serif",
     labelFont: "12px system-ui, sans-serif", labelSize: 20, gap: 4,
   }, more);
+
+  // Ticks of a log scale: 1, 2 and 5 of every decade, or the decades alone.
+  const decades = (lo, hi, sparse) => {
+    const ticks = [];
+    for (let e = Math.floor(Math.log10(lo)); e <= Math.log10(hi); e++)
+      for (const m of sparse ? [1] : [1, 2, 5]) if (m * 10 ** e >= lo && m * 10 ** e <= hi) ticks.push(m * 10 ** e);
+    return ticks;
+  };
 
   const NICE = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
@@ -110,10 +120,11 @@
           const tall = shown.length === 1 ? bbox.height : 5 * r;
           const top = shown.length === 1 ? bbox.top : bbox.top + bbox.height - (shown.length - k) * 6 * r;
           ctx.fillStyle = shown.length === 1 ? css("--bad") : p.color;
-          ctx.globalAlpha = shown.length === 1 ? 0.14 : 0.9;
-          for (let i = 0; i < p.t.length; i++) {
-            if (!p.bad[i]) continue;
-            const a = u.valToPos(p.t[i] - p.dt, "x", true), b = u.valToPos(p.t[i], "x", true);
+          ctx.globalAlpha = shown.length === 1 ? 0.14 : 1;
+          for (let i = 0, n; i < p.t.length; i = n + 1) {
+            for (n = i; n < p.t.length && p.bad[n]; n++); // a run of steps, painted once
+            if (n === i) continue;
+            const a = u.valToPos(p.t[i] - p.dt, "x", true), b = u.valToPos(p.t[n - 1], "x", true);
             ctx.fillRect(a, top, Math.max(b - a, r), tall);
           }
         });
@@ -182,11 +193,12 @@
     return what.length ? what.join(", ") : "nothing";
   }
 
+  const small = Math.max(...P.map((p) => Math.max(...p.mem))) < 2;
   const SPECS = [
     { title: "Load", unit: "requests/s", key: "load", shared: true, tell: (p, i) => plain(p.load[i]) + " /s", zero: true },
     { title: "Replicas", unit: "ready", key: "ready", step: true, zero: true, tell: (p, i) => plain(p.ready[i]) + " ready of " + plain(p.wanted[i]) },
     { title: "CPU limit", unit: "cores per replica", key: "cpu", step: true, zero: true, tell: (p, i) => cores(p.cpu[i]) },
-    { title: "Memory limit", unit: "GiB per replica", key: "mem", step: true, zero: true, tell: (p, i) => gib(p.mem[i]) },
+    { title: "Memory limit", unit: small ? "MiB per replica" : "GiB per replica", scale: small ? 1024 : 1, key: "mem", step: true, zero: true, tell: (p, i) => gib(p.mem[i]) },
     { title: "CPU utilisation", unit: "% of what is reserved", key: "ucpu", scale: 100, percent: true, tell: (p, i) => share(p.ucpu[i]) },
     { title: "Memory utilisation", unit: "% of what is reserved", key: "umem", scale: 100, percent: true, tell: (p, i) => share(p.umem[i]) },
     { title: "Latency", unit: "p99 in ms, log scale; marked where the SLO was missed", key: "p99", log: true, tall: true, plugins: [violations],
@@ -217,13 +229,13 @@
         distr: 3,
         range: (u, lo, hi) => {
           const l = Math.min(lo > 0 ? lo : 1, D.slo_ms || Infinity), h = Math.max(hi > 0 ? hi : 10, D.slo_ms || 0);
-          return [l * 0.7, h * 1.5];
+          return [l * (P.filter((p) => p.shown).length > 1 ? 0.5 : 0.7), h * 1.5];
         },
       };
       const box = el("div", { className: "plot" }, el("div", { className: "head" }, el("h3", { textContent: spec.title }), el("span", { textContent: spec.unit })));
       holder.append(box);
       const height = spec.tall ? 300 : spec.marks ? 70 + 20 * shown.length : 190;
-      const values = (u, ticks) => ticks.map((v) => (v == null ? "" : spec.log ? digits(v, 2) : digits(v)));
+      const values = (u, ticks) => ticks.map((v) => (v == null ? "" : digits(v)));
       plots.push(new uPlot({
         width, height, legend: { show: false }, padding: [10, 14, 0, 0],
         cursor: { sync: { key: sync.key, setSeries: false }, points: { size: 6 }, drag: { x: true, y: false }, y: false },
@@ -231,8 +243,8 @@
         series: [{}, ...series],
         axes: [
           axis({ values: (u, t) => t.map(clock), incrs: NICE, space: narrow ? 60 : 80, size: 34 }),
-          spec.marks ? { show: false, scale: "y" } : axis({ size: 58, values, space: spec.log ? 22 : 34,
-            filter: spec.log ? (u, t) => t.map((v) => (v == null ? null : /^[125]/.test(v.toExponential()) && (!narrow || /^1/.test(v.toExponential())) ? v : null)) : undefined }),
+          spec.marks ? { size: 58, grid: { show: false }, ticks: { show: false }, values: () => [] } : axis({ size: 58, values, space: 34,
+            splits: spec.log ? (u) => { const { min, max } = u.scales.y; return decades(min, max, max / min > 2e4); } : undefined, filter: spec.log ? (u, t) => t : undefined }),
         ],
         plugins: [...(spec.plugins || []), tooltip(spec)],
         hooks: {
@@ -245,7 +257,6 @@
           }],
         },
       }, [P[0].t, ...rows], box));
-      if (spec.marks) box.querySelector(".u-wrap").style.marginLeft = "0";
     }
     if (range) for (const u of plots) { u.quiet = true; u.setScale("x", { min: range[0], max: range[1] }); u.quiet = false; }
   }
