@@ -62,6 +62,13 @@ void aw_params_zero_grad(struct aw_params *params)
     memset(params->grad, 0, params->count * sizeof(float));
 }
 
+void aw_params_zero_moments(struct aw_params *params)
+{
+    memset(params->m, 0, params->count * sizeof(float));
+    memset(params->v, 0, params->count * sizeof(float));
+    params->step = 0;
+}
+
 void aw_params_soft_update(float *restrict target, const float *restrict source, float tau,
                            size_t count)
 {

@@ -52,6 +52,8 @@ static inline size_t aw_param_size(const struct aw_param *param)
 }
 
 void aw_params_zero_grad(struct aw_params *params);
+/* As before the first step of Adam: for weights that the moments do not belong to. */
+void aw_params_zero_moments(struct aw_params *params);
 /* target = (1 - tau) * target + tau * source, over `count` floats that do not overlap; tau 1
  * copies. */
 void aw_params_soft_update(float *target, const float *source, float tau, size_t count);

@@ -410,6 +410,45 @@ static void a_saved_model_acts_alike_and_says_how_it_was_made(void **state)
     for_every_learner(model_body);
 }
 
+/* A learner that has made updates takes another's model: Adam begins anew. */
+static void moments_body(const struct subject *subject, const char *dir)
+{
+    struct aw_agent agent, trained;
+    struct toy toy;
+    subject_make(subject, 5, NULL, &agent);
+    assert_ok(agent.ops->save(agent.self, dir, false, NULL));
+    aw_agent_free(&agent);
+    subject_make(subject, 6, NULL, &trained);
+    toy_init(&toy, 6);
+    assert_true(toy_run(&toy, &trained, subject->act_dim, 40) > 0);
+    assert_ok(trained.ops->load(trained.self, dir, false, NULL));
+    assert_ok(trained.ops->save(trained.self, dir, true, NULL));
+    aw_agent_free(&trained);
+
+    char path[PATH_MAX_BYTES + 32];
+    struct aw_safetensors *file = NULL;
+    uint32_t seen = 0;
+    snprintf(path, sizeof path, "%s/state.safetensors", dir);
+    assert_ok(aw_safetensors_open(path, NULL, &file, NULL));
+    for (uint32_t i = 0; i < aw_safetensors_count(file); i++) {
+        struct aw_tensor_view view;
+        aw_safetensors_at(file, i, &view);
+        if (strncmp(view.name, "adam.", 5) != 0)
+            continue;
+        for (size_t at = 0; at < view.bytes; at++)
+            assert_int_equal(((const unsigned char *)view.data)[at], 0);
+        seen++;
+    }
+    assert_true(seen > 0);
+    aw_safetensors_close(file);
+}
+
+static void a_model_without_its_state_begins_with_fresh_moments(void **state)
+{
+    (void)state;
+    for_every_learner(moments_body);
+}
+
 static void refuse_body(const struct subject *subject, const char *dir)
 {
     struct aw_agent agent, other = {0};
@@ -561,6 +600,7 @@ int main(void)
         cmocka_unit_test(a_number_that_is_not_finite_is_refused_and_changes_nothing),
         cmocka_unit_test(acting_without_exploration_is_a_function_of_the_observation),
         cmocka_unit_test(a_saved_model_acts_alike_and_says_how_it_was_made),
+        cmocka_unit_test(a_model_without_its_state_begins_with_fresh_moments),
         cmocka_unit_test(files_of_others_are_refused_with_a_reason_and_change_nothing),
         cmocka_unit_test(the_deepest_networks_are_saved_too),
         cmocka_unit_test(a_learner_that_cannot_take_the_actions_says_so),

@@ -503,8 +503,12 @@ static enum aw_err bcq_load(void *self, const char *dir, bool resumable, struct 
         aw_persist_load(&persist, dir, resumable, aw__offpolicy_valid, &bcq->off, bcq->alloc, diag);
     if (err)
         return err;
-    if (!resumable)
+    if (!resumable) { /* learning may go on from here, with targets and moments that fit */
         copy_targets(bcq);
+        aw_params_zero_moments(&bcq->vae);
+        aw_params_zero_moments(&bcq->actor);
+        aw_params_zero_moments(&bcq->critic);
+    }
     aw__offpolicy_refresh(&bcq->off);
     return AW_OK;
 }

@@ -393,9 +393,11 @@ enum aw_err aw__dpg_load(void *self, const char *dir, bool resumable, struct aw_
         aw_persist_load(&persist, dir, resumable, aw__offpolicy_valid, &dpg->off, dpg->alloc, diag);
     if (err)
         return err;
-    if (!resumable) { /* learning may go on from here, against targets that fit */
+    if (!resumable) { /* learning may go on from here, with targets and moments that fit */
         memcpy(dpg->target_actor, dpg->actor.value, dpg->actor.count * sizeof(float));
         memcpy(dpg->target_critic, dpg->critic.value, dpg->critic.count * sizeof(float));
+        aw_params_zero_moments(&dpg->actor);
+        aw_params_zero_moments(&dpg->critic);
     }
     aw__offpolicy_refresh(&dpg->off);
     return AW_OK;

@@ -358,11 +358,8 @@ static enum aw_err dqn_load(void *self, const char *dir, bool resumable, struct 
     if (resumable)
         return AW_OK;
     /* the target and the moments of other weights are of no use to these */
-    struct aw_params *params = &dqn->model.params;
     aw__dqn_sync_target(&dqn->model, 1);
-    memset(params->m, 0, params->count * sizeof(float));
-    memset(params->v, 0, params->count * sizeof(float));
-    params->step = 0;
+    aw_params_zero_moments(&dqn->model.params);
     return AW_OK;
 }
 

@@ -448,10 +448,7 @@ static enum aw_err ppo_load(void *self, const char *dir, bool resumable, struct 
         /* what another policy drew, and moments of other weights, are of no use to this one */
         aw_rollout_clear(&ppo->rollout);
         ppo->pending = 0;
-        struct aw_params *params = &ppo->model.params;
-        memset(params->m, 0, params->count * sizeof(float));
-        memset(params->v, 0, params->count * sizeof(float));
-        params->step = 0;
+        aw_params_zero_moments(&ppo->model.params);
     }
     return AW_OK;
 }
