@@ -313,8 +313,12 @@ static bool is_pattern(const char *text)
 /* Whether the text itself says how high the load is, or which function of a trace it is. */
 static bool says(const char *text, const char *key)
 {
-    const char *colon = strrchr(text, ':'), *at = colon ? strstr(colon, key) : NULL;
-    return at && (at[-1] == ':' || at[-1] == ',') && at[strlen(key)] == '=';
+    const size_t len = strlen(key);
+    for (const char *at = strrchr(text, ':'); at; at = strchr(at + 1, ',')) {
+        if (!strncmp(at + 1, key, len) && at[1 + len] == '=')
+            return true;
+    }
+    return false;
 }
 
 static enum aw_err load_read(const struct aw__run *run, const char *text, uint64_t seed, bool warn,
@@ -574,6 +578,11 @@ enum aw_err aw__simulate_ask(const struct aw__run *run, struct aw__simulate *ret
         (err = apps_set(ask, &words, diag)) || (err = loads_set(run, ask, &words, diag)) ||
         (err = scenario_set(ask, &words, diag)))
         goto out;
+    bool tuned = false;
+    for (uint32_t i = 0; i < ask->policy_count; i++)
+        tuned |= ask->policy[i].tuning != AW_SIMULATE_AS_GIVEN;
+    if (!tuned)
+        snprintf(ask->tuning_text, sizeof ask->tuning_text, "nothing: all run as given");
     warn(run, ask);
     return AW_OK;
 out:

@@ -80,7 +80,7 @@ static void status_put(struct aw__live *live, uint32_t policy)
         if (isfinite(s->step.truth.latency_us_p99))
             aw_duration_round((int64_t)s->step.truth.latency_us_p99, p99, sizeof p99);
         snprintf(line, sizeof line,
-                 "%-16s %3d%%  load %-8s %2" PRIu32 " x %-6s %-7s p99 %-7s missed %-5.1f%% "
+                 "%-16s %3d%%  load %-8s %2" PRIu32 " x %-6s %-7s p99 %-7s missed %4.1f%%  "
                  "reward %.0f",
                  live->ask->policy[policy].name, (int)(100 * s->steps / total),
                  aw_rate_round(s->step.arrivals_per_s, load, sizeof load), s->step.replicas_wanted,

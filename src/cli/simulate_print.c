@@ -259,6 +259,8 @@ static json_t *head_json(const struct aw__simulate *ask)
     json_object_set_new(object, "model", json_string(models[ask->config.sim.model]));
     json_object_set_new(object, "seed", json_integer((json_int_t)ask->config.seed));
     json_object_set_new(object, "tuned_on", json_string(ask->tuning_text));
+    json_object_set_new(object, "cores", aw__json_real(ask->load_cores));
+    json_object_set_new(object, "loads_scaled_by_peak", json_integer(ask->peak_scaled));
     for (const struct aw_conf_field *field = aw_simulate_fields; field->key; field++)
         json_object_set_new(settings, field->key,
                             json_string(aw_conf_get(field, s, text, sizeof text)));
@@ -329,7 +331,7 @@ static enum aw_err rows_table(const struct aw__run *run, const struct aw__simula
                               struct aw_diag *diag)
 {
     static const char *const heads[] = {
-        "POLICY",  ">REWARD",     ">±95 %",    ">SLO MISSED",  ">SLO KEPT",
+        "POLICY",  ">REWARD",     ">+-95 %",   ">SLO MISSED",  ">SLO KEPT",
         ">COST/h", ">COST RATIO", ">CPU USED", ">MEMORY USED", ">REPLICAS",
         ">OOM/h",  ">FAILED",     NULL};
     struct aw__table table;
@@ -351,6 +353,10 @@ static enum aw_err rows_table(const struct aw__run *run, const struct aw__simula
     }
     printf("%" PRIu32 " applications under %s, seed %" PRIu64 "; tuned on %s\n", ask->case_count,
            ask->load_text, ask->config.seed, ask->tuning_text);
+    if (ask->peak_scaled)
+        printf("%" PRIu32 " of %" PRIu32 " loads have rare peaks and were scaled by those, at most "
+               "%g times %g cores\n",
+               ask->peak_scaled, 2 * ask->case_count, AW__SIMULATE_PEAK_RATIO, ask->load_cores);
     printf("COST RATIO is against %s, application by application\n\n", rows[baseline].policy);
     return aw__table_print(&table, stdout, run->color_out, diag);
 }
