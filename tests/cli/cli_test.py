@@ -576,6 +576,19 @@ def the_environments_are_measured():
         expect(len(mine) == 3 and min(mine) > 1000, f"{name}: {mine}")
 
 
+def an_opponent_that_is_none_is_refused():
+    """To beat a PyTorch without a tuned BLAS proves nothing; to find none is not a result either."""
+    with tempfile.TemporaryDirectory() as folder:
+        for answer, words in (("ready 1.0 0", "no opponent"), ("", "no Python with PyTorch")):
+            fake = Path(folder) / "python3"
+            fake.write_text(f"#!/bin/sh\necho '{answer}'\nread -r line\n")
+            fake.chmod(0o755)
+            done = run("bench", "nn", "--against", "torch", "--check",
+                       env={"AWARE_PYTHON": str(fake), "PATH": folder})
+            expect(done.returncode == 69 and words in done.stderr and not done.stdout,
+                   f"{answer!r}: exit {done.returncode}, {done.stderr!r}")
+
+
 def main():
     global AWARE
     name = sys.argv[1]
