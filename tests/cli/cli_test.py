@@ -577,7 +577,7 @@ def the_environments_are_measured():
 
 
 def an_opponent_that_is_none_is_refused():
-    """To beat a PyTorch without a tuned BLAS proves nothing; to find none is not a result either."""
+    """To beat a PyTorch without a tuned BLAS proves nothing; to find none is no result."""
     with tempfile.TemporaryDirectory() as folder:
         for answer, words in (("ready 1.0 0", "no opponent"), ("", "no Python with PyTorch")):
             fake = Path(folder) / "python3"
