@@ -55,27 +55,43 @@ static double busy_limit(const struct aw_demand *demand)
     return demand->threads && demand->threads < BUSY_MAX ? demand->threads : BUSY_MAX;
 }
 
-/* Memory of one replica over the interval; true when it runs out. */
-static bool memory_of(struct aw__workload *workload, struct aw__pod *pod,
-                      const struct aw_steady *steady, double backlog, double dt_us)
+/* What requests in flight hold, the same for every replica of a cohort. */
+struct held {
+    double mean_mib, peak_mib; /* over the interval, and at its expected peak */
+    double sure_mib;           /* at a peak that never comes */
+    double spread_mib;         /* of the peak, from interval to interval */
+};
+
+static struct held held_of(const struct aw__workload *workload, const struct aw_steady *steady,
+                           double backlog)
 {
+    const double flight = workload->demand.memory_flight_mib;
     const double limit = busy_limit(&workload->demand);
     const double mean = aw__min(steady->in_flight + backlog, limit);
-    const double above = steady->in_flight_peak - steady->in_flight;
-    double peak = aw__min(steady->in_flight_peak + backlog, limit);
+    const double peak = aw__max(mean, aw__min(steady->in_flight_peak + backlog, limit));
+    const double spread = PEAK_SPREAD * (steady->in_flight_peak - steady->in_flight);
+    return (struct held){.mean_mib = flight * mean,
+                         .peak_mib = flight * peak,
+                         .sure_mib = flight * aw__min(peak + PEAK_SURE * spread, limit),
+                         .spread_mib = flight * spread};
+}
+
+/* Memory of one replica over the interval; true when it runs out. */
+static bool memory_of(struct aw__workload *workload, struct aw__pod *pod, const struct held *held,
+                      double dt_us)
+{
+    const double base = aw__pod_memory_mib(workload, pod, 0);
+    double peak = held->peak_mib;
     /* Drawing a peak costs as much as the rest; only draw where it could decide something. */
-    double sure =
-        aw__min(steady->in_flight_peak + backlog + PEAK_SURE * PEAK_SPREAD * above, limit);
-    if (aw__pod_memory_mib(workload, pod, sure) > pod->memory_mib)
-        peak = aw__min(peak + PEAK_SPREAD * above * aw_rng_normal(&workload->rng), limit);
-    const double used = aw__pod_memory_mib(workload, pod, mean);
-    const double high = aw__pod_memory_mib(workload, pod, aw__max(peak, mean));
-    pod->memory_mib_us += used * dt_us;
-    pod->memory_peak_mib = aw__max(pod->memory_peak_mib, high);
-    workload->step.memory_mib_us += used * dt_us;
-    workload->step.memory_peak_mib = aw__max(workload->step.memory_peak_mib, high);
-    workload->step.in_flight_peak = aw__max(workload->step.in_flight_peak, peak);
-    return high > pod->memory_mib;
+    if (base + held->sure_mib > pod->memory_mib)
+        peak = aw__min(
+            aw__max(peak + held->spread_mib * aw_rng_normal(&workload->rng), held->mean_mib),
+            held->sure_mib);
+    pod->memory_mib_us += (base + held->mean_mib) * dt_us;
+    pod->memory_peak_mib = aw__max(pod->memory_peak_mib, base + peak);
+    workload->step.memory_mib_us += (base + held->mean_mib) * dt_us;
+    workload->step.memory_peak_mib = aw__max(workload->step.memory_peak_mib, base + peak);
+    return base + peak > pod->memory_mib;
 }
 
 /* Backlog is kept as work, in requests' worth of it. A replica that shares its processor among its
@@ -160,6 +176,11 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
         aw__min(done / n / dt_s * workload->demand.cpu_ms * 1e-3, cohort->cores);
     const double throttled = saturated ? 1 : steady.throttled_share;
 
+    const struct held held = held_of(workload, &steady, high);
+    const double flight_mib = workload->demand.memory_flight_mib;
+    workload->step.in_flight_peak =
+        aw__max(workload->step.in_flight_peak,
+                flight_mib > 0 ? held.peak_mib / flight_mib : steady.in_flight_peak + high);
     for (uint32_t i = 0; i < workload->place_end; i++) {
         struct aw__pod *pod = &pods[i];
         if (pod->phase != AW__POD_READY || cores_left(sim, pod) != cohort->cores)
@@ -170,7 +191,7 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
         workload->step.cpu_core_us += cores_used * dt_us;
         workload->step.running_us += dt_us;
         workload->step.throttled_us += throttled * dt_us;
-        if (memory_of(workload, pod, &steady, high, dt_us)) {
+        if (memory_of(workload, pod, &held, dt_us)) {
             double lost = beside + after;
             workload->step.failures += lost;
             workload->step.completions = aw__max(0, workload->step.completions - lost);

@@ -188,6 +188,14 @@ static inline bool aw__pod_running(const struct aw__pod *pod)
     return pod->phase == AW__POD_READY || pod->phase == AW__POD_DRAINING;
 }
 
+static inline double aw__pod_memory_mib(const struct aw__workload *workload,
+                                        const struct aw__pod *pod, double in_flight)
+{
+    return (workload->demand.memory_base_mib + workload->disturbance.memory_leak_mib) *
+               pod->memory_noise +
+           workload->demand.memory_flight_mib * in_flight;
+}
+
 /* world.c */
 void aw__world_reset(struct aw_sim *sim, uint64_t seed);
 void aw__workload_reset(struct aw_sim *sim, uint32_t w);
@@ -200,8 +208,6 @@ void aw__world_fire(struct aw_sim *sim, uint32_t w);
 void aw__world_kill(struct aw_sim *sim, uint32_t w, struct aw__pod *pod); /* out of memory */
 void aw__world_drained(struct aw_sim *sim, uint32_t w, struct aw__pod *pod);
 void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us);
-double aw__pod_memory_mib(const struct aw__workload *workload, const struct aw__pod *pod,
-                          double in_flight);
 
 /* reference.c */
 AW_NODISCARD enum aw_err aw__reference_new(struct aw_sim *sim);

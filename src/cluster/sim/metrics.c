@@ -62,16 +62,18 @@ static void show_pod(const struct aw__pod *pod, struct aw_pod *ret)
         [AW__POD_READY] = AW_POD_RUNNING,    [AW__POD_DRAINING] = AW_POD_RUNNING,
         [AW__POD_BACKOFF] = AW_POD_STARTING, [AW__POD_LOST] = AW_POD_FAILED,
     };
+    const bool read = pod->read_us > -AW__NEVER_US;
+    const int64_t read_us = read ? (int64_t)pod->read_us : AW_NEVER;
     *ret = (struct aw_pod){
         .id = pod->id,
         .phase = phases[pod->phase],
         .ready = pod->phase == AW__POD_READY,
-        .started_us = isfinite(pod->started_us) ? (int64_t)pod->started_us : AW_NEVER,
+        .started_us = pod->started_us > -AW__NEVER_US ? (int64_t)pod->started_us : AW_NEVER,
         .ready_change_us = (int64_t)pod->ready_change_us,
         .cpu_millicores = (int64_t)(pod->cores * 1000 + 0.5),
         .memory_bytes = (int64_t)(pod->memory_mib * AW__MIB + 0.5),
-        .cpu_cores_used = figure(pod->read_cpu_cores, pod->read_us),
-        .memory_bytes_used = figure(pod->read_memory_mib * AW__MIB, pod->read_us),
+        .cpu_cores_used = {.value = read ? pod->read_cpu_cores : 0, .at_us = read_us},
+        .memory_bytes_used = {.value = read ? pod->read_memory_mib * AW__MIB : 0, .at_us = read_us},
         .oom_kill_count = pod->oom_kills,
         .restart_count = pod->restarts,
     };

@@ -359,14 +359,6 @@ void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us)
     }
 }
 
-double aw__pod_memory_mib(const struct aw__workload *workload, const struct aw__pod *pod,
-                          double in_flight)
-{
-    return (workload->demand.memory_base_mib + workload->disturbance.memory_leak_mib) *
-               pod->memory_noise +
-           workload->demand.memory_flight_mib * in_flight;
-}
-
 void aw__workload_demand(struct aw_sim *sim, uint32_t w)
 {
     struct aw__workload *workload = &sim->workload[w];
