@@ -455,6 +455,10 @@ static enum aw_err session_run(struct session *session, bool resumed)
     session->start_us = session->saved_us = aw_clock_monotonic_us(NULL);
     if ((err = logs_open(session, resumed)))
         return err;
+    /* So that a run killed before its first checkpoint can be resumed, from its beginning. */
+    if (session->dir && !resumed &&
+        (err = aw_train_save(session->train, session->dir, true, session->diag)))
+        return err;
     aw__progress_init(&session->progress, stderr, aw__args_given(session->run->args, "quiet"), step,
                       config->steps, session->start_us);
     announce(session, resumed);

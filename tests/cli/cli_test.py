@@ -437,6 +437,24 @@ def an_interrupt_saves_and_resumes_to_the_same_bytes():
             expect(str(steps) in done.stdout, "a finished run does not resume to its end")
 
 
+def a_run_killed_at_once_can_be_resumed():
+    """kill -9 before the first checkpoint costs what was done, not the run."""
+    with tempfile.TemporaryDirectory() as folder:
+        args = ["train", "-e", "cartpole-v1", "-a", "dqn", "-n", "2000", "--eval-episodes", "0"]
+        expect_ok(*args, "-q", "--out", f"{folder}/whole")
+        process = subprocess.Popen([AWARE, *args, "--out", f"{folder}/cut"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not Path(folder, "cut", "run.json").exists():
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+        expect_ok("train", "--resume", f"{folder}/cut", "-q", "--eval-episodes", "0")
+        for name in ("model.safetensors", "state.safetensors", "loop.state", "run.json"):
+            expect(Path(folder, "whole", name).read_bytes() ==
+                   Path(folder, "cut", name).read_bytes(), f"{name} differs")
+
+
 # --- completion ---------------------------------------------------------------------------------
 
 
@@ -573,7 +591,8 @@ def the_environments_are_measured():
     names = [entry["name"] for entry in json.loads(expect_ok("env", "list", "-o", "json").stdout)]
     for name in names:
         mine = [rate for figure, rate in rates.items() if figure.startswith(name + " ")]
-        expect(len(mine) == 3 and min(mine) > 1000, f"{name}: {mine}")
+        # one that has options is also measured with an action that is held
+        expect(len(mine) in (3, 4) and min(mine) > 1000, f"{name}: {mine}")
 
 
 def an_opponent_that_is_none_is_refused():
