@@ -438,14 +438,14 @@ def an_interrupt_saves_and_resumes_to_the_same_bytes():
 
 
 def a_run_killed_at_once_can_be_resumed():
-    """kill -9 before the first checkpoint costs what was done, not the run."""
+    """kill -9 right after the first save costs what was done, not the run."""
     with tempfile.TemporaryDirectory() as folder:
         args = ["train", "-e", "cartpole-v1", "-a", "dqn", "-n", "2000", "--eval-episodes", "0"]
         expect_ok(*args, "-q", "--out", f"{folder}/whole")
         process = subprocess.Popen([AWARE, *args, "--out", f"{folder}/cut"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not Path(folder, "cut", "run.json").exists():
+        while time.monotonic() < deadline and not Path(folder, "cut", "loop.state").exists():
             time.sleep(0.001)
         process.kill()
         process.wait()
