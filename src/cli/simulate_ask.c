@@ -282,7 +282,7 @@ static enum aw_err apps_set(struct aw__simulate *ask, const struct words *words,
     if (err)
         return err;
     uint32_t first = 0;
-    while (name && first < ask->pool.app_count && strcmp(ask->pool.apps[first].name, name))
+    while (name && first < ask->pool.app_count && strcmp(ask->pool.apps[first].name, name) != 0)
         first++;
     if (first == ask->pool.app_count)
         return aw_fail_at(diag, AW_ERR_NOTFOUND, NULL, 0, 0, "--app",
@@ -412,10 +412,8 @@ static enum aw_err loads_of(const struct aw__run *run, struct aw__simulate *ask,
         err = load_read(run, words->tune_load, seed + TUNING_SEED, i == 0, tuned, diag);
     if (err)
         return err;
-    if (!says(text, "mean") && !says(text, "peak")) {
-        load_scale(ask, &ask->cases[i].app, reported);
-        load_scale(ask, &ask->cases[i].app, tuned);
-    } else if (is_pattern(text) && !says(text, "mean")) { /* there, a peak is a ratio */
+    /* of a pattern a peak is a ratio, of a trace a rate */
+    if (!says(text, "mean") && (is_pattern(text) || !says(text, "peak"))) {
         load_scale(ask, &ask->cases[i].app, reported);
         load_scale(ask, &ask->cases[i].app, tuned);
     }

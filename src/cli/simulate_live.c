@@ -45,7 +45,7 @@ enum aw_err aw__live_new(const struct aw__simulate *ask, FILE *out, bool quiet,
         return AW_ERR_NOMEM;
     live->ask = ask;
     live->out = out;
-    live->on = !quiet && isatty(fileno(out)) && term && strcmp(term, "dumb");
+    live->on = !quiet && isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
     pthread_mutex_init(&live->lock, NULL);
     *ret = live;
     return AW_OK;

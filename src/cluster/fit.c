@@ -292,27 +292,31 @@ static void memory_fit(const struct work *w, struct aw_segment *segment)
 /* --- knees ------------------------------------------------------------------------------------
  */
 
+/* What a knee is read from. */
+struct sight {
+    double rate_per_s, latency_ms;
+};
+
 static int by_rate(const void *a, const void *b)
 {
-    const struct aw_fit_row *x = *(const struct aw_fit_row *const *)a;
-    const struct aw_fit_row *y = *(const struct aw_fit_row *const *)b;
+    const struct sight *x = a, *y = b;
     if (x->rate_per_s != y->rate_per_s)
         return x->rate_per_s < y->rate_per_s ? -1 : 1;
     return x->latency_ms < y->latency_ms ? -1 : x->latency_ms > y->latency_ms;
 }
 
 /* The load beyond which running medians stay above twice the lowest; NAN: none. */
-static double knee_measured(const struct aw_fit_row **row, uint32_t count, double *median)
+static double knee_measured(struct sight *sight, uint32_t count, double *median)
 {
     if (count < KNEE_ROWS_MIN)
         return NAN;
-    qsort(row, count, sizeof *row, by_rate);
+    qsort(sight, count, sizeof *sight, by_rate);
     const uint32_t windows = count - KNEE_WINDOW + 1;
     double base = INFINITY;
     for (uint32_t i = 0; i < windows; i++) {
         double value[KNEE_WINDOW];
         for (uint32_t k = 0; k < KNEE_WINDOW; k++)
-            value[k] = row[i + k]->latency_ms;
+            value[k] = sight[i + k].latency_ms;
         median[i] = quantile(value, KNEE_WINDOW, 0.5);
         base = fmin(base, median[i]);
     }
@@ -321,8 +325,8 @@ static double knee_measured(const struct aw_fit_row **row, uint32_t count, doubl
         first--;
     if (first == 0 || first == windows)
         return NAN;
-    return 0.5 * (row[first - 1 + KNEE_WINDOW / 2]->rate_per_s +
-                  row[first + KNEE_WINDOW / 2]->rate_per_s);
+    return 0.5 * (sight[first - 1 + KNEE_WINDOW / 2].rate_per_s +
+                  sight[first + KNEE_WINDOW / 2].rate_per_s);
 }
 
 static double knee_model(const struct found *found, double cores)
@@ -345,26 +349,29 @@ static double knee_model(const struct found *found, double cores)
 /* Fills in the knees of all settings with enough test rows; `knee_of` gets the measured one of each
  * setting, NAN where there is none. */
 static void knees_find(const struct work *w, const struct found *found, struct aw_fit *fit,
-                       const struct aw_fit_row **scratch, double *knee_of)
+                       struct sight *scratch, double *knee_of)
 {
     for (uint32_t s = 0; s < AW_FIT_SETTINGS_MAX; s++) {
+        const struct aw_fit_row *any = NULL;
         uint32_t n = 0;
         for (uint32_t i = 0; i < w->test_count; i++) {
             const struct aw_fit_row *row = &w->rows[w->index[w->train_count + i]];
-            if (row->setting == s && row->rate_per_s > 0)
-                scratch[n++] = row;
+            if (row->setting == s && row->rate_per_s > 0) {
+                any = row;
+                scratch[n++] = (struct sight){row->rate_per_s, row->latency_ms};
+            }
         }
         knee_of[s] = knee_measured(scratch, n, w->value);
-        if (isnan(knee_of[s]))
+        if (!any || isnan(knee_of[s]))
             continue;
         struct aw_fit_knee *knee = &fit->knee[fit->knee_count++];
         *knee = (struct aw_fit_knee){
-            .replicas = scratch[0]->replicas,
-            .cores = scratch[0]->cores,
-            .memory_limit_mib = scratch[0]->memory_limit_mib,
+            .replicas = any->replicas,
+            .cores = any->cores,
+            .memory_limit_mib = any->memory_limit_mib,
             .row_count = n,
             .measured_per_s = knee_of[s],
-            .model_per_s = knee_model(found, scratch[0]->cores),
+            .model_per_s = knee_model(found, any->cores),
         };
         fit->knee_near_count += fabs(knee->model_per_s / knee->measured_per_s - 1) <= KNEE_NEAR;
     }
@@ -464,7 +471,7 @@ enum aw_err aw_fit_run(const struct aw_fit_config *config, const struct aw_fit_r
         return aw_fail(diag, AW_ERR_NODATA, "%u rows are too few for a fit: at least %u are needed",
                        count, AW_FIT_ROWS_MIN);
     struct work w = {.rows = rows->row};
-    const struct aw_fit_row **scratch = NULL;
+    struct sight *scratch = NULL;
     struct aw_carve c = {0};
     void *block = NULL;
     for (int pass = 0; pass < 2; pass++) {
