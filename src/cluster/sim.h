@@ -63,6 +63,7 @@ struct aw_sim_workload {
 struct aw_sim_disturbance {
     double payload;         /* factor on the payload, 1: none */
     uint32_t families;      /* which payloads, see aw_app_demand */
+    uint32_t unused;        /* 0: part of snapshots, so no byte is left to chance */
     double cpu_slowdown;    /* CPU time of a request times this: neighbours on caches and memory */
     double io_slowdown;     /* waiting times this: network or disk contention */
     double load_factor;     /* arrivals times this */

@@ -63,6 +63,7 @@ struct aw_demand {
     double disk_kib, net_kib;
     double parallelism; /* cores that a request can use, weighted by CPU time */
     uint32_t threads;   /* the tightest of its segments; 0: no limit */
+    uint32_t unused;    /* 0: part of snapshots, so no byte is left to chance */
     double cold_start_ms;
 };
 

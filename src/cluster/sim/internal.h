@@ -22,6 +22,10 @@
 #define AW__MIB       1048576.0
 #define AW__PERIOD_US 100000.0 /* cpu.cfs_period_us, the kernel's default */
 
+/* A snapshot is a copy of the state and is compared by bytes: nothing here may have padding. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+
 enum aw__phase {
     AW__POD_NONE,     /* a free place */
     AW__POD_PENDING,  /* no node has room */
@@ -44,6 +48,7 @@ struct aw__pod {
     double stable_since_us; /* of the restart back-off */
     uint32_t restarts, oom_kills;
     uint32_t crashes; /* in a row; what the back-off counts */
+    uint32_t unused;
 
     /* Measured since the last reading. */
     double cpu_core_us;
@@ -81,7 +86,7 @@ struct aw__sums {
 /* Fast model: the step's latencies as a few parts, each with its own spread. */
 #define AW__MIXTURE_PARTS 8u
 struct aw__mixture {
-    uint32_t count;
+    uint32_t count, unused;
     struct {
         double weight; /* requests */
         double mean_us, p50_us, p95_us, p99_us;
@@ -92,9 +97,8 @@ struct aw__mixture {
 
 struct aw__workload {
     /* wanted */
-    uint32_t replicas;
+    uint32_t replicas, revision;
     double cores, memory_mib;
-    uint32_t revision;
 
     uint32_t place_end; /* places beyond it are free; a pod keeps its place for life */
     uint32_t next_id;
@@ -113,7 +117,7 @@ struct aw__workload {
     uint32_t oom_seen, restarts_seen; /* told by the last observe */
     uint32_t oom_total, restarts_total;
     double in_flight;
-    bool reported;
+    uint64_t reported; /* true from the first reading on */
 };
 
 /* Everything that decides the future. Followed in the same block by nodes, workloads and pods. */
@@ -124,6 +128,10 @@ struct aw__world {
     double metrics_down_until_us, api_down_until_us;
     double last_reading_us;
 };
+
+#pragma GCC diagnostic pop
+_Static_assert(sizeof(struct aw_demand) == 11 * sizeof(double), "no padding");
+_Static_assert(sizeof(struct aw_sim_disturbance) == 6 * sizeof(double), "no padding");
 
 struct aw__reference; /* requests and events, reference.c */
 struct aw__histogram;

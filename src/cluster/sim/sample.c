@@ -17,6 +17,13 @@ static void draw_replica(uint64_t seed, uint32_t index, struct aw_app *ret_app,
     struct aw_rng rng;
     aw_rng_init(&rng, seed, (1ull << 32) + index);
     aw_app_generate(seed, index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, ret_app);
+    /* Users' own applications have other numbers of workers than the built-in kinds, one included.
+     */
+    if (aw_rng_double(&rng) < 0.4) {
+        const uint32_t threads = (uint32_t)exp(aw_rng_uniform(&rng, 0, log(64)));
+        for (uint32_t i = 0; i < ret_app->segment_count; i++)
+            ret_app->segment[i].threads = threads;
+    }
     *ret_disturbance = aw_sim_undisturbed;
     if (aw_rng_double(&rng) < 0.5) {
         ret_disturbance->payload = exp(aw_rng_uniform(&rng, log(0.3), log(12)));
