@@ -126,6 +126,12 @@ def the_reference_names_every_verb_and_option():
             expect(option in page, f"the reference lacks {option} of {words}")
 
 
+def the_committed_reference_is_what_the_program_says():
+    page = Path(__file__).resolve().parents[2] / "docs" / "REFERENCE.md"
+    expect(page.read_text() == expect_ok("__reference").stdout,
+           "docs/REFERENCE.md is not what the program says: run make docs and commit it")
+
+
 # --- results ------------------------------------------------------------------------------------
 
 
