@@ -17,6 +17,8 @@
     8.0 /* a load is scaled so that its peak needs no more cores than \
          * this many times those that its mean needs */
 
+#define AW__SIMULATE_FAULTS_MAX 32u /* of one --fault */
+
 /* What was asked. */
 struct aw__simulate {
     struct aw_simulate_config config;
@@ -27,7 +29,7 @@ struct aw__simulate {
     double load_cores;              /* that the mean load keeps busy; 0: as written */
     struct aw_schedule schedule;
     uint32_t event_count;
-    struct aw_simulate_event event[2 * AW_SCHEDULE_EVENTS_MAX];
+    struct aw_simulate_event event[2 * AW_SCHEDULE_EVENTS_MAX + AW__SIMULATE_FAULTS_MAX];
     struct aw_apps pool;   /* of a file; zeroed: applications were generated */
     struct aw_tree tree;   /* of --file */
     uint32_t peak_scaled;  /* loads whose peak decided their scale */
@@ -38,6 +40,9 @@ struct aw__simulate {
 /* Reads options and --file. Warns through the run's log. On failure it is left zeroed. */
 AW_NODISCARD enum aw_err aw__simulate_ask(const struct aw__run *run, struct aw__simulate *ret,
                                           struct aw_diag *diag);
+/* Adds what --fault says to the events, in order of time. */
+AW_NODISCARD enum aw_err aw__simulate_faults(struct aw__simulate *ask, const char *text,
+                                             struct aw_diag *diag);
 void aw__simulate_deinit(struct aw__simulate *ask); /* a zeroed one is a no-op */
 
 /* The tables that --set takes, ending with NULL. */

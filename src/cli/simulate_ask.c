@@ -18,7 +18,8 @@ const struct aw_conf_field *const aw__simulate_tables[] = {
 
 /* As written: options go before the file, the file before the defaults. */
 struct words {
-    const char *app, *load, *tune_load, *policies, *model, *episodes, *seed, *cores, *scenario;
+    const char *app, *load, *tune_load, *policies, *model, *episodes, *seed, *cores, *scenario,
+        *fault;
     const struct aw_node *settings, *workload, *schedule;
 };
 
@@ -455,8 +456,21 @@ static struct aw_simulate_event event_of(const struct aw_effect *effect, int64_t
                                                       .memory_leak_mib = effect->memory_leak_mib}};
 }
 
-static enum aw_err scenario_set(struct aw__simulate *ask, const struct words *words,
-                                struct aw_diag *diag)
+static void schedule_walk(struct aw__simulate *ask)
+{
+    struct aw_effect effect;
+    int64_t at_us = 0;
+    aw_schedule_effect(&ask->schedule, 0, &effect);
+    ask->event[ask->event_count++] = event_of(&effect, 0);
+    while ((at_us = aw_schedule_next(&ask->schedule, at_us)) != INT64_MAX &&
+           ask->event_count < 2 * AW_SCHEDULE_EVENTS_MAX) {
+        aw_schedule_effect(&ask->schedule, at_us, &effect);
+        ask->event[ask->event_count++] = event_of(&effect, at_us);
+    }
+}
+
+static enum aw_err scenario_read(struct aw__simulate *ask, const struct words *words,
+                                 struct aw_diag *diag)
 {
     enum aw_err err = AW_OK;
     if (words->scenario) {
@@ -472,22 +486,23 @@ static enum aw_err scenario_set(struct aw__simulate *ask, const struct words *wo
     } else if (words->schedule) {
         err = aw_schedule_decode(&ask->tree, words->schedule, &ask->schedule, diag);
     }
-    if (err || ask->schedule.count == 0)
-        return err;
-    struct aw_effect effect;
-    int64_t at_us = 0;
-    aw_schedule_effect(&ask->schedule, 0, &effect);
-    ask->event[ask->event_count++] = event_of(&effect, 0);
-    while ((at_us = aw_schedule_next(&ask->schedule, at_us)) != INT64_MAX &&
-           ask->event_count < 2 * AW_SCHEDULE_EVENTS_MAX) {
-        aw_schedule_effect(&ask->schedule, at_us, &effect);
-        ask->event[ask->event_count++] = event_of(&effect, at_us);
-    }
-    for (uint32_t i = 0; i < ask->case_count; i++) {
+    return err;
+}
+
+/* The schedule as events, faults among them, for every case. */
+static enum aw_err events_set(struct aw__simulate *ask, const struct words *words,
+                              struct aw_diag *diag)
+{
+    enum aw_err err = scenario_read(ask, words, diag);
+    if (!err && ask->schedule.count > 0)
+        schedule_walk(ask);
+    if (!err && words->fault)
+        err = aw__simulate_faults(ask, words->fault, diag);
+    for (uint32_t i = 0; !err && i < ask->case_count; i++) {
         ask->cases[i].events = ask->event;
         ask->cases[i].event_count = ask->event_count;
     }
-    return AW_OK;
+    return err;
 }
 
 /* --- all of it --------------------------------------------------------------------------------
@@ -542,7 +557,8 @@ enum aw_err aw__simulate_ask(const struct aw__run *run, struct aw__simulate *ret
                  {"episodes", &words.episodes},
                  {"seed", &words.seed},
                  {"cores", &words.cores},
-                 {"scenario", &words.scenario}};
+                 {"scenario", &words.scenario},
+                 {"fault", &words.fault}};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         if (aw__args_given(args, given[i].option))
             *given[i].to = aw__args_text(args, given[i].option);
@@ -574,7 +590,7 @@ enum aw_err aw__simulate_ask(const struct aw__run *run, struct aw__simulate *ret
                             diag)) ||
         (err = aw_simulate_check(&ask->config.settings, &ask->config.sim, diag)) ||
         (err = apps_set(ask, &words, diag)) || (err = loads_set(run, ask, &words, diag)) ||
-        (err = scenario_set(ask, &words, diag)))
+        (err = events_set(ask, &words, diag)))
         goto out;
     bool tuned = false;
     for (uint32_t i = 0; i < ask->policy_count; i++)

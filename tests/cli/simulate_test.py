@@ -208,6 +208,20 @@ def bad_input_gets_one_line_and_the_right_code():
             expect(done.stderr.count("\n") == 1, f"{why}: {done.stderr!r}")
 
 
+def what_breaks_is_felt_and_what_is_misspelt_is_said():
+    args = ["simulate", "--app", "1:3", "--policy", "static", *SHORT, "-o", "json"]
+    whole = json.loads(expect_ok(*args).stdout)["policies"][0]
+    lost = json.loads(expect_ok(*args, "--fault", "node:0@5m+20m,node:1@5m+20m,node:2@5m+20m,"
+                                "node:3@5m+20m,node:4@5m+20m,node:5@5m+20m,node:6@5m+20m,"
+                                "node:7@5m+20m").stdout)["policies"][0]
+    expect(lost["failed_share"] > whole["failed_share"] + 0.1,
+           f"{whole} {lost}")
+    for text in ("nod@5m+1m", "node@5m", "metrics:1@5m+1m", "api@5m+x", "node:8@1m+1m", ""):
+        done = run("simulate", *SHORT, "--fault", text)
+        expect(done.returncode == 64 and done.stderr.count("\n") == 1 and "--fault" in done.stderr,
+               f"{text!r}: exit {done.returncode}, {done.stderr!r}")
+
+
 def an_slo_that_nothing_can_meet_is_a_named_warning():
     done = expect_ok(*SIMULATE, "-p", "static", "--set", "slo_ms=0.01")
     expect("no allocation can meet the SLO" in done.stderr, done.stderr)
