@@ -295,7 +295,7 @@ def a_fit_is_judged_on_unseen_rows_and_can_be_run():
 
 def measured_services_are_fitted():
     """Must stay as good as docs/results/fit.md says, with room for another compiler's rounding."""
-    table = [("primeapp_primeapp.csv", 0.40, 0.75), ("serveapp_serveapp.csv", 0.35, 0.5)]
+    table = [("primeapp_primeapp.csv", 0.30, 0.75), ("serveapp_serveapp.csv", 0.35, 0.5)]
     for name, median, near in table:
         path = data("terminus_microservice_capacity", name)
         fit = json.loads(expect_ok("simulate", "fit", path, "-o", os.devnull, "--output",
