@@ -148,14 +148,13 @@ void aw_gru_cache_free(struct aw_gru_cache *cache)
 static void pack_forward(const float *weight_hh, uint32_t H, float *panels)
 {
     for (uint32_t p = 0; p < forward_panels(H); p++)
-        for (uint32_t gate = 0; gate < 3; gate++)
-            for (uint32_t j = 0; j < AW__GRU_UNITS; j++) {
-                uint32_t unit = p * AW__GRU_UNITS + j;
-                float *column = panels + (size_t)p * H * PANEL_COLUMNS + gate * AW__GRU_UNITS + j;
-                const float *row = weight_hh + ((size_t)gate * H + unit) * H;
-                for (uint32_t k = 0; k < H; k++)
-                    column[(size_t)k * PANEL_COLUMNS] = unit < H ? row[k] : 0;
-            }
+        for (uint32_t gate = 0; gate < 3; gate++) {
+            const uint32_t first = p * AW__GRU_UNITS;
+            const uint32_t units = H - first < AW__GRU_UNITS ? H - first : AW__GRU_UNITS;
+            aw__transpose(weight_hh + ((size_t)gate * H + first) * H, units, H,
+                          panels + (size_t)p * H * PANEL_COLUMNS + gate * AW__GRU_UNITS,
+                          PANEL_COLUMNS, AW__GRU_UNITS);
+        }
 }
 
 /* gate g, panel p, row k: W_h row g * H + k, columns 24p .. 24p + 23. Columns beyond H are zero. */

@@ -25,6 +25,8 @@ struct aw__gemm {
 
 /* The best build for this processor. */
 void aw__gemm(const struct aw__gemm *g);
+void aw__transpose(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row,
+                   size_t width);
 void aw__gemm_generic(const struct aw__gemm *g);
 
 /* c [M][N] = op(a) op(b) + beta c by OpenBLAS on one thread, for what is not small. Rows of what is
@@ -35,7 +37,9 @@ void aw__blas_gemm(bool a_transposed, bool b_transposed, size_t M, size_t N, siz
 
 void aw__matvec_generic(const float *x, const float *w, const float *bias, float *y, uint32_t N,
                         uint32_t K);
-void aw__transpose_generic(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row);
+/* out [K] rows out_row apart = w [N][K] transposed; columns N..width-1 are zeroed. */
+void aw__transpose_generic(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row,
+                           size_t width);
 void aw__tanh_generic(float *y, size_t n);
 
 /*
@@ -73,8 +77,8 @@ void aw__gru_gates_backward_generic(const struct aw__gru_gates_backward *g);
 void aw__gemm_avx2(const struct aw__gemm *g);
 void aw__matvec_avx2(const float *x, const float *w, const float *bias, float *y, uint32_t N,
                      uint32_t K);
-/* out [K][out_row] = w [N][K] transposed; columns N..out_row-1 are zeroed. */
-void aw__transpose_avx2(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row);
+void aw__transpose_avx2(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row,
+                        size_t width);
 void aw__tanh_avx2(float *y, size_t n);
 void aw__gru_gates_avx2(const struct aw__gru_gates *g);
 void aw__gru_gates_backward_avx2(const struct aw__gru_gates_backward *g);

@@ -227,7 +227,8 @@ ALWAYS void transpose_8x8(const float *in, size_t in_row, float *out, size_t out
     }
 }
 
-AVX2 void aw__transpose_avx2(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row)
+AVX2 void aw__transpose_avx2(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row,
+                             size_t width)
 {
     const uint32_t n_whole = N - N % LANES, k_whole = K - K % LANES;
     for (uint32_t i = 0; i < n_whole; i += LANES)
@@ -236,7 +237,7 @@ AVX2 void aw__transpose_avx2(const float *w, uint32_t N, uint32_t K, float *out,
     for (uint32_t k = 0; k < K; k++) {
         for (uint32_t i = k < k_whole ? n_whole : 0; i < N; i++)
             out[k * out_row + i] = w[(size_t)i * K + k];
-        for (size_t i = N; i < out_row; i++)
+        for (size_t i = N; i < width; i++)
             out[k * out_row + i] = 0;
     }
 }

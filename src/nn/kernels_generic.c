@@ -39,12 +39,13 @@ void aw__matvec_generic(const float *x, const float *w, const float *bias, float
     }
 }
 
-void aw__transpose_generic(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row)
+void aw__transpose_generic(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row,
+                           size_t width)
 {
     for (uint32_t k = 0; k < K; k++) {
         for (uint32_t i = 0; i < N; i++)
             out[k * out_row + i] = w[(size_t)i * K + k];
-        for (size_t i = N; i < out_row; i++)
+        for (size_t i = N; i < width; i++)
             out[k * out_row + i] = 0;
     }
 }

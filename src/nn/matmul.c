@@ -41,15 +41,15 @@ void aw__blas_gemm(bool a_transposed, bool b_transposed, size_t M, size_t N, siz
                 b, (int)b_row, beta, c, (int)c_row);
 }
 
-static void transpose(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row)
+void aw__transpose(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row, size_t width)
 {
 #if AW__HAVE_AVX2
     if (aw__cpu_avx2()) {
-        aw__transpose_avx2(w, N, K, out, out_row);
+        aw__transpose_avx2(w, N, K, out, out_row, width);
         return;
     }
 #endif
-    aw__transpose_generic(w, N, K, out, out_row);
+    aw__transpose_generic(w, N, K, out, out_row, width);
 }
 
 void aw_matmul_forward(const float *x, const float *w, const float *bias, enum aw_act act, float *y,
@@ -62,7 +62,7 @@ void aw_matmul_forward(const float *x, const float *w, const float *bias, enum a
     size_t out_row = (N + 7u) / 8u * 8u;
     if (out_row * K <= FORWARD_PACK_FLOATS_MAX) {
         float packed[FORWARD_PACK_FLOATS_MAX] __attribute__((aligned(64)));
-        transpose(w, N, K, packed, out_row);
+        aw__transpose(w, N, K, packed, out_row, out_row);
         aw__gemm(&(struct aw__gemm){.M = M,
                                     .N = N,
                                     .K = K,

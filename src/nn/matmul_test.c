@@ -151,7 +151,7 @@ static void the_generic_kernels_agree_with_the_definition(void **state)
     struct arrays *s = *state;
     const uint32_t M = 7, N = 13, K = 9;
     float transposed[9 * 16];
-    aw__transpose_generic(s->b, N, K, transposed, 16);
+    aw__transpose_generic(s->b, N, K, transposed, 16, 16);
     for (int act = AW_ACT_NONE; act <= AW_ACT_TANH; act++) {
         forward_case(s, M, N, K, (enum aw_act)act);
         aw__gemm_generic(&(struct aw__gemm){.M = M,
