@@ -3,9 +3,8 @@
  *
  * Forward, per layer and direction: one product W_i x for all T * B rows; then, step by step,
  * W_h h with weights packed so that a panel holds r, z and n of the same eight units: a panel
- * (24 columns, H rows) stays in the first-level cache while all rows pass, and its gates are done
- * while the sums are still there. Backward mirrors it: gates and W_h^T dg step by step, everything
- * else as three products over all time.
+ * (24 columns, H rows) stays in the first-level cache while all rows pass. Backward mirrors it:
+ * gates and W_h^T dg step by step, everything else as three products over all time.
  */
 #include "nn/gru.h"
 
@@ -33,7 +32,7 @@ struct aw_gru_cache {
     float *gx;                     /* [T][B][3H]: input products, then their gradients */
     float *bias;                   /* [3H]: b_ih plus what of b_hh may be added outside */
     float *panels;                 /* packed recurrent weights, forward or backward */
-    float *gh;                     /* [B][24]: one panel's products */
+    float *gh;                     /* [panels][B][24]: recurrent products */
     float *zero;                   /* [B][directions * H]: the state before the first step */
     float *dout[2];                /* [T][B][directions * H]: gradients between layers */
     float *dh;                     /* [B][H] */
@@ -107,7 +106,8 @@ static void cache_carve(const struct aw_gru *gru, struct aw_gru_cache *cache,
     cache->gx = aw_carve_take(carve, rows * 3 * H, F);
     cache->bias = aw_carve_take(carve, 3 * H, F);
     cache->panels = aw_carve_take(carve, panels * PANEL_COLUMNS * H, F);
-    cache->gh = aw_carve_take(carve, (size_t)cache->B_max * PANEL_COLUMNS, F);
+    cache->gh =
+        aw_carve_take(carve, (size_t)forward_panels(gru->hidden) * cache->B_max * PANEL_COLUMNS, F);
     cache->zero = aw_carve_take(carve, cache->B_max * width, F);
     if (cache->training) {
         cache->dout[0] = aw_carve_take(carve, rows * width, F);
@@ -213,7 +213,7 @@ static void cell_forward(const struct aw_gru *gru, const float *theta, uint32_t 
         const uint32_t t = d ? T - 1 - step : step;
         float *h = cache->out[l] + (size_t)t * B * width + (size_t)d * H;
         float *saved = cache->training ? cache->cell[l][d].saved + (size_t)t * B * 4 * H : NULL;
-        for (uint32_t p = 0; p < forward_panels(H); p++) {
+        for (uint32_t p = 0; p < forward_panels(H); p++)
             aw__gemm(&(struct aw__gemm){.M = B,
                                         .N = PANEL_COLUMNS,
                                         .K = H,
@@ -222,19 +222,17 @@ static void cell_forward(const struct aw_gru *gru, const float *theta, uint32_t 
                                         .a_col = 1,
                                         .b = cache->panels + (size_t)p * H * PANEL_COLUMNS,
                                         .b_row = PANEL_COLUMNS,
-                                        .c = cache->gh,
+                                        .c = cache->gh + (size_t)p * B * PANEL_COLUMNS,
                                         .c_row = PANEL_COLUMNS});
-            gates(&(struct aw__gru_gates){.B = B,
-                                          .H = H,
-                                          .unit = p * AW__GRU_UNITS,
-                                          .gh = cache->gh,
-                                          .gx = cache->gx + (size_t)t * B * 3 * H,
-                                          .bias_n = bias_hh + 2 * (size_t)H,
-                                          .h_prev = h_prev,
-                                          .h = h,
-                                          .h_row = width,
-                                          .saved = saved});
-        }
+        gates(&(struct aw__gru_gates){.B = B,
+                                      .H = H,
+                                      .gh = cache->gh,
+                                      .gx = cache->gx + (size_t)t * B * 3 * H,
+                                      .bias_n = bias_hh + 2 * (size_t)H,
+                                      .h_prev = h_prev,
+                                      .h = h,
+                                      .h_row = width,
+                                      .saved = saved});
         h_prev = h;
     }
 }

@@ -43,12 +43,14 @@ void aw__transpose_generic(const float *w, uint32_t N, uint32_t K, float *out, s
 void aw__tanh_generic(float *y, size_t n);
 
 /*
- * The gates of a GRU, one time step, AW__GRU_UNITS hidden units from `unit` on, all B rows. `gh`
- * has the products of those units' recurrent weights with h, [B][3 * AW__GRU_UNITS], r|z|n.
+ * The gates of a GRU, one time step. `gh` has the products of the recurrent weights with h in
+ * panels of AW__GRU_UNITS hidden units, [panel][B][3 * AW__GRU_UNITS], r|z|n. Rows are walked from
+ * end to end: their lengths are powers of two, and walking down a column would hit the same few
+ * cache sets.
  */
 #define AW__GRU_UNITS 8u
 struct aw__gru_gates {
-    uint32_t B, H, unit;
+    uint32_t B, H;
     const float *gh;
     const float *gx;     /* [B][3H]: W_i x + b_i, and b_h of r and z */
     const float *bias_n; /* [H]: b_hn, which r multiplies */

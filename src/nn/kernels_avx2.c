@@ -261,38 +261,39 @@ ALWAYS __m256 sigmoid(__m256 x)
 }
 
 /* `lanes` is 8 wherever it is not the ragged end, and then every part is a plain load or store. */
-ALWAYS void gates_of(const struct aw__gru_gates *g, const uint32_t lanes)
+ALWAYS void gates_of(const struct aw__gru_gates *g, uint32_t b, uint32_t unit, const uint32_t lanes)
 {
-    const uint32_t H = g->H, unit = g->unit;
-    const __m256 one = _mm256_set1_ps(1), bias_n = load_part(g->bias_n + unit, lanes);
-    for (uint32_t b = 0; b < g->B; b++) {
-        const float *gh = g->gh + (size_t)b * 3 * LANES;
-        const float *gx = g->gx + (size_t)b * 3 * H + unit;
-        __m256 r = _mm256_add_ps(load_part(gx, lanes), _mm256_loadu_ps(gh));
-        __m256 z = _mm256_add_ps(load_part(gx + H, lanes), _mm256_loadu_ps(gh + LANES));
-        __m256 hn = _mm256_add_ps(_mm256_loadu_ps(gh + 2 * LANES), bias_n);
-        r = sigmoid(r);
-        z = sigmoid(z);
-        __m256 n = _ZGVdN8v_tanhf(_mm256_fmadd_ps(r, hn, load_part(gx + 2 * H, lanes)));
-        __m256 h_prev = load_part(g->h_prev + b * g->h_row + unit, lanes);
-        __m256 h = _mm256_fmadd_ps(z, h_prev, _mm256_mul_ps(_mm256_sub_ps(one, z), n));
-        store_part(g->h + b * g->h_row + unit, lanes, h);
-        if (g->saved) {
-            float *saved = g->saved + (size_t)b * 4 * H + unit;
-            store_part(saved, lanes, r);
-            store_part(saved + H, lanes, z);
-            store_part(saved + 2 * H, lanes, n);
-            store_part(saved + 3 * H, lanes, hn);
-        }
+    const uint32_t H = g->H;
+    const float *gh = g->gh + ((size_t)(unit / LANES) * g->B + b) * 3 * LANES;
+    const float *gx = g->gx + (size_t)b * 3 * H + unit;
+    const __m256 one = _mm256_set1_ps(1);
+    __m256 r = _mm256_add_ps(load_part(gx, lanes), _mm256_loadu_ps(gh));
+    __m256 z = _mm256_add_ps(load_part(gx + H, lanes), _mm256_loadu_ps(gh + LANES));
+    __m256 hn = _mm256_add_ps(_mm256_loadu_ps(gh + 2 * LANES), load_part(g->bias_n + unit, lanes));
+    r = sigmoid(r);
+    z = sigmoid(z);
+    __m256 n = _ZGVdN8v_tanhf(_mm256_fmadd_ps(r, hn, load_part(gx + 2 * H, lanes)));
+    __m256 h_prev = load_part(g->h_prev + b * g->h_row + unit, lanes);
+    __m256 h = _mm256_fmadd_ps(z, h_prev, _mm256_mul_ps(_mm256_sub_ps(one, z), n));
+    store_part(g->h + b * g->h_row + unit, lanes, h);
+    if (g->saved) {
+        float *saved = g->saved + (size_t)b * 4 * H + unit;
+        store_part(saved, lanes, r);
+        store_part(saved + H, lanes, z);
+        store_part(saved + 2 * H, lanes, n);
+        store_part(saved + 3 * H, lanes, hn);
     }
 }
 
 AVX2 void aw__gru_gates_avx2(const struct aw__gru_gates *g)
 {
-    if (g->H - g->unit >= LANES)
-        gates_of(g, LANES);
-    else
-        gates_of(g, g->H - g->unit);
+    const uint32_t whole = g->H - g->H % LANES;
+    for (uint32_t b = 0; b < g->B; b++) {
+        for (uint32_t unit = 0; unit < whole; unit += LANES)
+            gates_of(g, b, unit, LANES);
+        if (whole < g->H)
+            gates_of(g, b, whole, g->H - whole);
+    }
 }
 
 ALWAYS void gates_backward_of(const struct aw__gru_gates_backward *g, uint32_t b, uint32_t j,

@@ -64,16 +64,14 @@ static float sigmoid(float x)
 void aw__gru_gates_generic(const struct aw__gru_gates *g)
 {
     const uint32_t H = g->H, U = AW__GRU_UNITS;
-    const uint32_t units = H - g->unit < U ? H - g->unit : U;
     for (uint32_t b = 0; b < g->B; b++) {
-        const float *gh = g->gh + (size_t)b * 3 * U;
-        const float *gx = g->gx + (size_t)b * 3 * H + g->unit;
-        for (uint32_t j = 0; j < units; j++) {
-            uint32_t unit = g->unit + j;
-            float r = sigmoid(gx[j] + gh[j]);
-            float z = sigmoid(gx[H + j] + gh[U + j]);
-            float hn = gh[2 * U + j] + g->bias_n[unit];
-            float n = tanhf(gx[2 * H + j] + r * hn);
+        const float *gx = g->gx + (size_t)b * 3 * H;
+        for (uint32_t unit = 0; unit < H; unit++) {
+            const float *gh = g->gh + ((size_t)(unit / U) * g->B + b) * 3 * U + unit % U;
+            float r = sigmoid(gx[unit] + gh[0]);
+            float z = sigmoid(gx[H + unit] + gh[U]);
+            float hn = gh[2 * U] + g->bias_n[unit];
+            float n = tanhf(gx[2 * H + unit] + r * hn);
             g->h[b * g->h_row + unit] = (1 - z) * n + z * g->h_prev[b * g->h_row + unit];
             if (g->saved) {
                 float *saved = g->saved + (size_t)b * 4 * H + unit;
