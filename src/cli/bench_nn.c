@@ -23,7 +23,7 @@
 
 #undef I /* cblas.h brings complex.h */
 
-#define ROUNDS       9u
+#define ROUNDS       15u
 #define ROUND_S      0.02 /* CPU time of one of our rounds, where a case is shorter than that */
 #define STATE_DIM    73u  /* AWARE's 9 figures with a 64-wide embedding */
 #define ACTION_DIM   3u
