@@ -30,7 +30,7 @@ struct aw_gru_cache {
     struct cell_cache cell[AW_GRU_LAYERS_MAX][2];
     float *out[AW_GRU_LAYERS_MAX]; /* [T][B][directions * H]; without training two take turns */
     float *gx;                     /* [T][B][3H]: input products, then their gradients */
-    float *bias;                   /* [3H]: b_ih plus what of b_hh may be added outside */
+    float *bias;                   /* [4][H]: b_ih with what of b_hh goes along; their gradients */
     float *panels;                 /* packed recurrent weights, forward or backward */
     float *gh;                     /* [panels][B][24]: recurrent products */
     float *zero;                   /* [B][directions * H]: the state before the first step */
@@ -104,7 +104,7 @@ static void cache_carve(const struct aw_gru *gru, struct aw_gru_cache *cache,
     if (cache->training && 3 * backward_panels(gru->hidden) > panels)
         panels = 3 * (size_t)backward_panels(gru->hidden);
     cache->gx = aw_carve_take(carve, rows * 3 * H, F);
-    cache->bias = aw_carve_take(carve, 3 * H, F);
+    cache->bias = aw_carve_take(carve, 4 * H, F);
     cache->panels = aw_carve_take(carve, panels * PANEL_COLUMNS * H, F);
     cache->gh =
         aw_carve_take(carve, (size_t)forward_panels(gru->hidden) * cache->B_max * PANEL_COLUMNS, F);
@@ -271,6 +271,7 @@ static void cell_backward_steps(const struct aw_gru *gru, const float *theta, ui
     const uint32_t H = gru->hidden;
     const size_t width = (size_t)gru->direction_count * H;
     pack_backward(theta + gru->cell[l][d].weight_hh, H, cache->panels);
+    memset(cache->bias, 0, 4 * (size_t)H * sizeof *cache->bias);
     if (dh_n)
         memcpy(cache->dh, dh_n, (size_t)B * H * sizeof *dh_n);
     else
@@ -290,7 +291,8 @@ static void cell_backward_steps(const struct aw_gru *gru, const float *theta, ui
             .h_row = width,
             .dh = cache->dh,
             .dgx = dgx,
-            .dhn = dhn});
+            .dhn = dhn,
+            .dbias = cache->bias});
         if (step == 0)
             break;
         const float *panel = cache->panels;
@@ -342,13 +344,12 @@ static void cell_backward(const struct aw_gru *gru, const float *theta, uint32_t
     add_outer(cache->gx, 3 * H, 3 * (size_t)H, x, cell->in, cell->in, rows, grad + cell->weight_ih);
 
     /* b_ih and the first two thirds of b_hh enter the same sums. */
-    memset(cache->bias, 0, 3 * (size_t)H * sizeof *cache->bias);
-    aw_bias_backward(cache->gx, cache->bias, (uint32_t)rows, 3 * H);
     for (uint32_t j = 0; j < 3 * H; j++)
         grad[cell->bias_ih + j] += cache->bias[j];
     for (uint32_t j = 0; j < 2 * H; j++)
         grad[cell->bias_hh + j] += cache->bias[j];
-    aw_bias_backward(cache->dhn, grad + cell->bias_hh + 2 * (size_t)H, (uint32_t)rows, H);
+    for (uint32_t j = 0; j < H; j++)
+        grad[cell->bias_hh + 2 * (size_t)H + j] += cache->bias[3 * (size_t)H + j];
 
     if (dx)
         aw__blas_gemm(false, false, rows, cell->in, 3 * (size_t)H, cache->gx, 3 * (size_t)H,

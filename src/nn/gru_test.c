@@ -423,6 +423,7 @@ static void both_builds_of_the_gates_agree(void **state)
             assert_close((double)saved[0][i], (double)saved[1][i], 1e-6);
 
         float dh[2][B * H_MAX], dgx[2][B * 3 * H_MAX], dhn[2][B * H_MAX];
+        float dbias[2][4 * H_MAX] = {{0}};
         for (int first = 0; first < 2; first++) { /* the first step has no state before it */
             aw_rng_fill_normal(&rng, dh[0], B * H_MAX);
             memcpy(dh[1], dh[0], sizeof dh[0]);
@@ -434,7 +435,8 @@ static void both_builds_of_the_gates_agree(void **state)
                                                          .h_row = ROW,
                                                          .dh = dh[build],
                                                          .dgx = dgx[build],
-                                                         .dhn = dhn[build]};
+                                                         .dhn = dhn[build],
+                                                         .dbias = dbias[build]};
                 (build ? aw__gru_gates_backward_generic : aw__gru_gates_backward_avx2)(&g);
             }
             for (size_t i = 0; i < (size_t)B * H; i++) {
@@ -443,6 +445,8 @@ static void both_builds_of_the_gates_agree(void **state)
             }
             for (size_t i = 0; i < (size_t)B * 3 * H; i++)
                 assert_close((double)dgx[0][i], (double)dgx[1][i], 1e-6);
+            for (size_t i = 0; i < (size_t)4 * H; i++)
+                assert_close((double)dbias[0][i], (double)dbias[1][i], 1e-6);
         }
     }
 }

@@ -62,7 +62,8 @@ struct aw__gru_gates {
 void aw__gru_gates_generic(const struct aw__gru_gates *g);
 
 /* Backward of all gates, one time step. dh [B][H] is the gradient of h on entry and its direct part
- * for h_prev on return; dgx [B][3H] and dhn [B][H] are written. */
+ * for h_prev on return; dgx [B][3H] and dhn [B][H] are written, and their column sums added to
+ * dbias [4][H], r|z|n and W_hn h, while they are at hand. */
 struct aw__gru_gates_backward {
     uint32_t B, H;
     const float *saved;  /* [B][4][H] */
@@ -71,6 +72,7 @@ struct aw__gru_gates_backward {
     float *dh;
     float *dgx;
     float *dhn;
+    float *dbias;
 };
 void aw__gru_gates_backward_generic(const struct aw__gru_gates_backward *g);
 

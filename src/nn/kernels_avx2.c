@@ -312,10 +312,18 @@ ALWAYS void gates_backward_of(const struct aw__gru_gates_backward *g, uint32_t b
     __m256 dn = _mm256_mul_ps(_mm256_mul_ps(dh, not_z), _mm256_fnmadd_ps(n, n, one));
     __m256 slope_r = _mm256_mul_ps(r, _mm256_sub_ps(one, r));
     __m256 slope_z = _mm256_mul_ps(z, not_z);
-    store_part(dgx, lanes, _mm256_mul_ps(_mm256_mul_ps(dn, hn), slope_r));
-    store_part(dgx + H, lanes, _mm256_mul_ps(_mm256_mul_ps(dh, _mm256_sub_ps(h_prev, n)), slope_z));
+    const __m256 dr = _mm256_mul_ps(_mm256_mul_ps(dn, hn), slope_r);
+    const __m256 dz = _mm256_mul_ps(_mm256_mul_ps(dh, _mm256_sub_ps(h_prev, n)), slope_z);
+    const __m256 dhn = _mm256_mul_ps(dn, r);
+    float *dbias = g->dbias + j;
+    store_part(dgx, lanes, dr);
+    store_part(dgx + H, lanes, dz);
     store_part(dgx + 2 * H, lanes, dn);
-    store_part(g->dhn + (size_t)b * H + j, lanes, _mm256_mul_ps(dn, r));
+    store_part(g->dhn + (size_t)b * H + j, lanes, dhn);
+    store_part(dbias, lanes, _mm256_add_ps(load_part(dbias, lanes), dr));
+    store_part(dbias + H, lanes, _mm256_add_ps(load_part(dbias + H, lanes), dz));
+    store_part(dbias + 2 * H, lanes, _mm256_add_ps(load_part(dbias + 2 * H, lanes), dn));
+    store_part(dbias + 3 * H, lanes, _mm256_add_ps(load_part(dbias + 3 * H, lanes), dhn));
     store_part(g->dh + (size_t)b * H + j, lanes, _mm256_mul_ps(dh, z));
 }
 

@@ -98,6 +98,9 @@ void aw__gru_gates_backward_generic(const struct aw__gru_gates_backward *g)
             dgx[H + j] = dh[j] * (h_prev - n[j]) * z[j] * (1 - z[j]);
             dgx[2 * H + j] = dn;
             dhn[j] = dn * r[j];
+            for (uint32_t k = 0; k < 3; k++)
+                g->dbias[k * H + j] += dgx[k * H + j];
+            g->dbias[3 * H + j] += dhn[j];
             dh[j] *= z[j];
         }
     }
