@@ -76,22 +76,46 @@ static struct held held_of(const struct aw__workload *workload, const struct aw_
                          .spread_mib = flight * spread};
 }
 
-/* Memory of one replica over the interval; true when it runs out. */
-static bool memory_of(struct aw__workload *workload, struct aw__pod *pod, const struct held *held,
-                      double dt_us)
+/* Those that ran out of memory in an interval, as runs of ids that are one pod's. */
+struct victims {
+    uint32_t count;
+    struct {
+        uint32_t id, count;
+    } run[AW_CLUSTER_PODS_MAX];
+};
+
+/* Memory of a pod, or of those that are one, over the interval. */
+static void memory_of(struct aw__workload *workload, struct aw__pod *pod, const struct held *held,
+                      double dt_us, struct victims *victims)
 {
-    const double base = aw__pod_memory_mib(workload, pod, 0);
-    double peak = held->peak_mib;
+    const double base = aw__base_memory_mib(workload), limit = pod->memory_mib;
+    const double used_us = (base * pod->memory_noise + held->mean_mib) * dt_us;
+    double peak = base * pod->memory_noise_high + held->peak_mib;
+    pod->memory_mib_us += used_us;
+    workload->step.memory_mib_us += used_us * pod->count;
     /* Drawing a peak costs as much as the rest; only draw where it could decide something. */
-    if (base + held->sure_mib > pod->memory_mib)
-        peak = aw__min(
-            aw__max(peak + held->spread_mib * aw_rng_normal(&workload->rng), held->mean_mib),
-            held->sure_mib);
-    pod->memory_mib_us += (base + held->mean_mib) * dt_us;
-    pod->memory_peak_mib = aw__max(pod->memory_peak_mib, base + peak);
-    workload->step.memory_mib_us += (base + held->mean_mib) * dt_us;
-    workload->step.memory_peak_mib = aw__max(workload->step.memory_peak_mib, base + peak);
-    return base + peak > pod->memory_mib;
+    if (base * pod->memory_noise_high + held->sure_mib > limit) {
+        bool running = false; /* the one before it was a victim too */
+        peak = 0;
+        for (uint32_t id = pod->id; id < pod->id + pod->count; id++) {
+            const double flight =
+                aw__min(aw__max(held->peak_mib + held->spread_mib * aw_rng_normal(&workload->rng),
+                                held->mean_mib),
+                        held->sure_mib);
+            const double own = base * aw__memory_noise(workload, id) + flight;
+            peak = aw__max(peak, own);
+            if (own <= limit) {
+                running = false;
+            } else if (running) {
+                victims->run[victims->count - 1].count++;
+            } else {
+                victims->run[victims->count].id = id;
+                victims->run[victims->count++].count = 1;
+                running = true;
+            }
+        }
+    }
+    workload->step.memory_peak_mib = aw__max(workload->step.memory_peak_mib, peak);
 }
 
 /* Backlog is kept as work, in requests' worth of it. A replica that shares its processor among its
@@ -138,6 +162,20 @@ static void queue_run(const struct aw_sim *sim, const struct aw__workload *workl
     *ret = q;
 }
 
+/* Kills them, each with `lost` requests. */
+static void kill_all(struct aw_sim *sim, uint32_t w, const struct victims *victims, double lost)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    for (uint32_t i = 0; i < victims->count; i++) {
+        struct aw__pod *pod = aw__pod_only(sim, w, victims->run[i].id, victims->run[i].count);
+        workload->step.failures += lost * pod->count;
+        workload->step.completions = aw__max(0, workload->step.completions - lost * pod->count);
+        workload->mixture.failures += lost * pod->count;
+        pod->backlog = 0;
+        aw__world_kill(sim, w, pod);
+    }
+}
+
 static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *cohort,
                        double rate_per_s, double arrivals, double dt_us)
 {
@@ -181,6 +219,11 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
     workload->step.in_flight_peak =
         aw__max(workload->step.in_flight_peak,
                 flight_mib > 0 ? held.peak_mib / flight_mib : steady.in_flight_peak + high);
+    workload->step.cpu_core_us += n * cores_used * dt_us;
+    workload->step.running_us += n * dt_us;
+    workload->step.throttled_us += n * throttled * dt_us;
+    struct victims victims;
+    victims.count = 0;
     for (uint32_t i = 0; i < workload->place_end; i++) {
         struct aw__pod *pod = &pods[i];
         if (pod->phase != AW__POD_READY || cores_left(sim, pod) != cohort->cores)
@@ -188,18 +231,10 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
         pod->backlog = after;
         pod->cpu_core_us += cores_used * dt_us;
         pod->running_us += dt_us;
-        workload->step.cpu_core_us += cores_used * dt_us;
-        workload->step.running_us += dt_us;
-        workload->step.throttled_us += throttled * dt_us;
-        if (memory_of(workload, pod, &held, dt_us)) {
-            double lost = beside + after;
-            workload->step.failures += lost;
-            workload->step.completions = aw__max(0, workload->step.completions - lost);
-            workload->mixture.failures += lost;
-            pod->backlog = 0;
-            aw__world_kill(sim, w, pod);
-        }
+        memory_of(workload, pod, &held, dt_us, &victims);
     }
+    if (victims.count > 0)
+        kill_all(sim, w, &victims, beside + after);
 }
 
 /* A replica that gets nothing new works off what it has. Its requests were counted when they came.
@@ -213,9 +248,9 @@ static void drain_run(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, doubl
     pod->backlog -= done;
     pod->cpu_core_us += core_us;
     pod->running_us += dt_us;
-    workload->step.cpu_core_us += core_us;
-    workload->step.completions += done;
-    workload->in_flight += pod->backlog;
+    workload->step.cpu_core_us += core_us * pod->count;
+    workload->step.completions += done * pod->count;
+    workload->in_flight += pod->backlog * pod->count;
 }
 
 void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_us)
@@ -251,9 +286,9 @@ void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_u
             continue; /* more sizes at once than a rollout can make */
         if (c == cohorts)
             cohort[cohorts++] = (struct cohort){.cores = cores};
-        cohort[c].count++;
-        cohort[c].backlog += pods[i].backlog;
-        ready++;
+        cohort[c].count += pods[i].count;
+        cohort[c].backlog += pods[i].backlog * pods[i].count;
+        ready += pods[i].count;
     }
     if (ready == 0) { /* no endpoint: every request is refused */
         workload->step.failures += arrivals;

@@ -2,6 +2,7 @@
  * internal.h - the simulated world as data: nodes, pods, workloads; and who works on it.
  *
  *   world.c      pods come and go: placement, start, rollout, restart, scale-in, faults
+ *   together.c   pods that have shared everything so far, as one
  *   reference.c  every request, between two changes of the world
  *   fast.c       a whole interval at once, between two changes of the world
  *   metrics.c    what a monitoring pipeline makes of it
@@ -36,32 +37,38 @@ enum aw__phase {
     AW__POD_LOST,     /* its node is down, replaced at until_us */
 };
 
+/* A pod, or `count` of them that were made together and have shared everything since: all figures
+ * are those of each. They have the ids from `id` on, and part when their ways do (together.c). The
+ * reference model has each pod by itself. */
 struct aw__pod {
     uint32_t id;
-    uint32_t node; /* AW__NO_NODE while pending */
+    uint32_t count;
     uint32_t revision;
     enum aw__phase phase;
     double cores, memory_mib; /* its limits */
-    double memory_noise;      /* factor on the base memory of this very process */
+    /* Factor on the base memory of each very process: mean, least and most of them. */
+    double memory_noise, memory_noise_low, memory_noise_high;
     double started_us, ready_us, until_us;
     double ready_change_us;
     double stable_since_us; /* of the restart back-off */
     uint32_t restarts, oom_kills;
-    uint32_t crashes; /* in a row; what the back-off counts */
-    uint32_t unused;
+    uint32_t crashes;                  /* in a row; what the back-off counts */
+    uint32_t node;                     /* of the first of them; AW__NO_NODE while pending */
+    uint8_t on_node[AW_SIM_NODES_MAX]; /* how many of them are on each */
 
     /* Measured since the last reading. */
     double cpu_core_us;
-    double memory_mib_us; /* integral of use over time */
-    double memory_peak_mib;
+    double memory_mib_us; /* integral of use over time; mean of them */
     double running_us;
 
     /* Last reading, of the metrics pipeline. */
     double read_cpu_cores, read_memory_mib;
-    double read_us; /* AW__NEVER_US negated: none yet */
+    double read_us;      /* AW__NEVER_US negated: none yet */
+    uint64_t read_noise; /* key of what each one's reading is wrong by */
 
     double backlog; /* fast model: requests beyond the steady state */
 };
+_Static_assert(AW_CLUSTER_PODS_MAX <= UINT8_MAX + 1, "pods of a workload on a node are a byte");
 
 struct aw__node {
     double cores, memory_mib;         /* of the node */
@@ -105,6 +112,7 @@ struct aw__workload {
     double next_event_us; /* of its pods: ready, until */
     double load_offset_us;
     struct aw_rng rng;
+    uint64_t memory_key; /* of what is particular to each process */
     struct aw_sim_disturbance disturbance;
     struct aw_demand demand; /* at the present payload, slowdowns included */
     struct aw__sums sums;    /* since the last reading */
@@ -179,12 +187,24 @@ static inline double aw__max(double a, double b)
 
 /* Nearly normal (the sum of four uniform draws, never beyond 3.5 deviations), at the price of one
  * draw: for noise that no result hangs on. */
-static inline double aw__noise(struct aw_rng *rng)
+static inline double aw__noise_of(uint64_t bits)
 {
-    uint64_t bits = aw_rng_u64(rng);
     double sum =
         (double)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
     return (sum * (1.0 / 65536) - 1.99996948242) * 1.7320508075688772;
+}
+static inline double aw__noise(struct aw_rng *rng)
+{
+    return aw__noise_of(aw_rng_u64(rng));
+}
+
+/* What is particular to pod `id` under `key`, without keeping it: a step of splitmix64. */
+static inline double aw__noise_at(uint64_t key, uint32_t id)
+{
+    uint64_t z = key + id * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return aw__noise_of(z ^ (z >> 31));
 }
 
 static inline struct aw__pod *aw__pods(const struct aw_sim *sim, uint32_t w)
@@ -196,12 +216,22 @@ static inline bool aw__pod_running(const struct aw__pod *pod)
     return pod->phase == AW__POD_READY || pod->phase == AW__POD_DRAINING;
 }
 
+/* Of a process with nothing to do, before what is particular to it. */
+static inline double aw__base_memory_mib(const struct aw__workload *workload)
+{
+    return workload->demand.memory_base_mib + workload->disturbance.memory_leak_mib;
+}
 static inline double aw__pod_memory_mib(const struct aw__workload *workload,
                                         const struct aw__pod *pod, double in_flight)
 {
-    return (workload->demand.memory_base_mib + workload->disturbance.memory_leak_mib) *
-               pod->memory_noise +
+    return aw__base_memory_mib(workload) * pod->memory_noise +
            workload->demand.memory_flight_mib * in_flight;
+}
+/* Relative spread of base memory between processes of one application. */
+#define AW__MEMORY_SPREAD 0.02
+static inline double aw__memory_noise(const struct aw__workload *workload, uint32_t id)
+{
+    return 1 + AW__MEMORY_SPREAD * aw__noise_at(workload->memory_key, id);
 }
 
 /* world.c */
@@ -216,6 +246,25 @@ void aw__world_fire(struct aw_sim *sim, uint32_t w);
 void aw__world_kill(struct aw_sim *sim, uint32_t w, struct aw__pod *pod); /* out of memory */
 void aw__world_drained(struct aw_sim *sim, uint32_t w, struct aw__pod *pod);
 void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us);
+
+/* together.c */
+/* The lowest free place. There is one as long as the workload has fewer pods than places. */
+struct aw__pod *aw__pod_place(struct aw_sim *sim, uint32_t w);
+/* Finds what is particular to the processes `id` .. `id + count - 1`. */
+void aw__pod_noise(const struct aw__workload *workload, struct aw__pod *pod);
+/* Parts `count` of `pod`, fewer than all, into a place of their own: those on `node` if there is
+ * one given, else from the nodes that have most. `pod` keeps the lower ids. */
+struct aw__pod *aw__pod_part(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, uint32_t count,
+                             uint32_t node);
+/* Parts all of them from each other; `pod` is the first. */
+void aw__pod_part_all(struct aw_sim *sim, uint32_t w, struct aw__pod *pod);
+/* Parts those with the ids `id` .. `id + count - 1` from the pod that has them all. */
+struct aw__pod *aw__pod_only(struct aw_sim *sim, uint32_t w, uint32_t id, uint32_t count);
+/* Pods must be apart where what a node has left decides. */
+static inline bool aw__pods_apart(const struct aw_sim *sim)
+{
+    return sim->reference || sim->world->neighbour_cpu > 0;
+}
 
 /* reference.c */
 AW_NODISCARD enum aw_err aw__reference_new(struct aw_sim *sim);
@@ -236,6 +285,8 @@ void aw__fast_latency(struct aw_sim *sim, uint32_t w, double *ret_mean, double *
 
 /* metrics.c */
 void aw__metrics_read(struct aw_sim *sim);
+/* All but the pods. */
 enum aw_err aw__metrics_sample(struct aw_sim *sim, uint32_t w, struct aw_sample *ret_sample);
+void aw__metrics_pods(struct aw_sim *sim, uint32_t w, struct aw_sample *sample);
 
 #endif

@@ -35,15 +35,17 @@ void aw__metrics_read(struct aw_sim *sim)
         workload->reading.cpu_core_us = noisy(sim, workload->sums.cpu_core_us);
         workload->reading_truth = workload->truth;
         workload->sums = (struct aw__sums){0};
+        const uint64_t key = aw_rng_u64(&world->rng);
         for (uint32_t i = 0; i < workload->place_end; i++) {
             struct aw__pod *pod = &pods[i];
             if (pod->running_us > 0) {
                 const double per_us = 1 / pod->running_us;
-                pod->read_cpu_cores = noisy(sim, pod->cpu_core_us * per_us);
+                pod->read_cpu_cores = pod->cpu_core_us * per_us;
                 pod->read_memory_mib = pod->memory_mib_us * per_us; /* a level, read as it is */
                 pod->read_us = workload->reading_us;
+                pod->read_noise = key;
             }
-            pod->cpu_core_us = pod->memory_mib_us = pod->running_us = pod->memory_peak_mib = 0;
+            pod->cpu_core_us = pod->memory_mib_us = pod->running_us = 0;
         }
     }
 }
@@ -55,7 +57,9 @@ static struct aw_figure figure(double value, double at_us)
     return (struct aw_figure){.value = value, .at_us = (int64_t)at_us};
 }
 
-static void show_pod(const struct aw__pod *pod, struct aw_pod *ret)
+/* Pod `id` of `pod`. */
+static void show_pod(const struct aw_sim *sim, const struct aw__workload *workload,
+                     const struct aw__pod *pod, uint32_t id, struct aw_pod *ret)
 {
     static const enum aw_pod_phase phases[] = {
         [AW__POD_PENDING] = AW_POD_PENDING,  [AW__POD_STARTING] = AW_POD_STARTING,
@@ -64,16 +68,21 @@ static void show_pod(const struct aw__pod *pod, struct aw_pod *ret)
     };
     const bool read = pod->read_us > -AW__NEVER_US;
     const int64_t read_us = read ? (int64_t)pod->read_us : AW_NEVER;
+    const double wrong = 1 + sim->settings.metric_noise * aw__noise_at(pod->read_noise, id);
+    const double more_mib =
+        aw__base_memory_mib(workload) * (aw__memory_noise(workload, id) - pod->memory_noise);
     *ret = (struct aw_pod){
-        .id = pod->id,
+        .id = id,
         .phase = phases[pod->phase],
         .ready = pod->phase == AW__POD_READY,
         .started_us = pod->started_us > -AW__NEVER_US ? (int64_t)pod->started_us : AW_NEVER,
         .ready_change_us = (int64_t)pod->ready_change_us,
         .cpu_millicores = (int64_t)(pod->cores * 1000 + 0.5),
         .memory_bytes = (int64_t)(pod->memory_mib * AW__MIB + 0.5),
-        .cpu_cores_used = {.value = read ? pod->read_cpu_cores : 0, .at_us = read_us},
-        .memory_bytes_used = {.value = read ? pod->read_memory_mib * AW__MIB : 0, .at_us = read_us},
+        .cpu_cores_used = {.value = read ? pod->read_cpu_cores * aw__max(0, wrong) : 0,
+                           .at_us = read_us},
+        .memory_bytes_used = {.value = read ? (pod->read_memory_mib + more_mib) * AW__MIB : 0,
+                              .at_us = read_us},
         .oom_kill_count = pod->oom_kills,
         .restart_count = pod->restarts,
     };
@@ -110,21 +119,45 @@ enum aw_err aw__metrics_sample(struct aw_sim *sim, uint32_t w, struct aw_sample 
         .latency_us_mean = figure(truth->latency_us_mean, at),
         .oom_kills = workload->oom_total - workload->oom_seen,
         .restarts = workload->restarts_total - workload->restarts_seen,
-        .pods = sim->shown,
     };
     workload->oom_seen = workload->oom_total;
     workload->restarts_seen = workload->restarts_total;
     const struct aw__pod *pods = aw__pods(sim, w);
     for (uint32_t i = 0; i < workload->place_end; i++) {
-        if (pods[i].phase == AW__POD_NONE || pods[i].phase == AW__POD_DRAINING)
+        const uint32_t count = pods[i].count;
+        switch (pods[i].phase) {
+        case AW__POD_NONE:
+        case AW__POD_DRAINING:
             continue;
-        show_pod(&pods[i], &sim->shown[sample.pod_count++]);
-        sample.replicas_ready += pods[i].phase == AW__POD_READY;
-        sample.replicas_pending += pods[i].phase == AW__POD_PENDING;
-        sample.replicas_starting +=
-            pods[i].phase == AW__POD_STARTING || pods[i].phase == AW__POD_BACKOFF;
+        case AW__POD_READY:
+            sample.replicas_ready += count;
+            break;
+        case AW__POD_PENDING:
+            sample.replicas_pending += count;
+            break;
+        case AW__POD_STARTING:
+        case AW__POD_BACKOFF:
+            sample.replicas_starting += count;
+            break;
+        case AW__POD_LOST:
+            break;
+        }
         sample.rollout = sample.rollout || pods[i].revision != workload->revision;
     }
     *ret_sample = sample;
     return AW_OK;
+}
+
+void aw__metrics_pods(struct aw_sim *sim, uint32_t w, struct aw_sample *sample)
+{
+    const struct aw__workload *workload = &sim->workload[w];
+    const struct aw__pod *pods = aw__pods(sim, w);
+    sample->pods = sim->shown;
+    sample->pod_count = 0;
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        if (pods[i].phase == AW__POD_NONE || pods[i].phase == AW__POD_DRAINING)
+            continue;
+        for (uint32_t k = 0; k < pods[i].count; k++)
+            show_pod(sim, workload, &pods[i], pods[i].id + k, &sim->shown[sample->pod_count++]);
+    }
 }

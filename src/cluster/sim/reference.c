@@ -314,7 +314,6 @@ static void admit(struct aw_sim *sim, uint32_t r)
 
     struct aw__workload *workload = &sim->workload[s->workload];
     double memory = aw__pod_memory_mib(workload, &sim->pod[p], s->busy);
-    sim->pod[p].memory_peak_mib = fmax(sim->pod[p].memory_peak_mib, memory);
     workload->step.memory_peak_mib = fmax(workload->step.memory_peak_mib, memory);
     workload->step.in_flight_peak = fmax(workload->step.in_flight_peak, s->busy);
     if (memory > sim->pod[p].memory_mib) {

@@ -185,6 +185,12 @@ void aw_sim_neighbours(struct aw_sim *sim, double cpu_share, double memory_share
 {
     sim->world->neighbour_cpu = fmin(fmax(cpu_share, 0), 0.95);
     sim->world->neighbour_memory = fmin(fmax(memory_share, 0), 0.95);
+    for (uint32_t w = 0; aw__pods_apart(sim) && w < sim->workload_count; w++) {
+        struct aw__pod *pods = aw__pods(sim, w);
+        for (uint32_t i = 0; i < sim->workload[w].place_end; i++)
+            if (pods[i].phase != AW__POD_NONE)
+                aw__pod_part_all(sim, w, &pods[i]);
+    }
 }
 
 void aw_sim_fail_node(struct aw_sim *sim, uint32_t node, int64_t until_us)
@@ -240,10 +246,11 @@ static void account(struct aw_sim *sim, uint32_t w, double dt)
         /* What is reserved on a node is paid for, whether it serves yet or not. */
         if (pods[i].phase == AW__POD_NONE || pods[i].node == AW__NO_NODE)
             continue;
-        workload->step.cpu_limit_core_us += pods[i].cores * dt;
-        workload->step.memory_limit_mib_us += pods[i].memory_mib * dt;
+        const double span = pods[i].count * dt;
+        workload->step.cpu_limit_core_us += pods[i].cores * span;
+        workload->step.memory_limit_mib_us += pods[i].memory_mib * span;
         if (aw__pod_running(&pods[i]))
-            workload->step.replica_us += dt;
+            workload->step.replica_us += span;
     }
 }
 
@@ -361,8 +368,12 @@ static enum aw_err sim_observe(void *self, uint32_t workload, int64_t deadline_u
 {
     (void)deadline_us; /* virtual time: an answer takes none */
     struct aw_sim *sim = self;
-    return workload < sim->workload_count ? aw__metrics_sample(sim, workload, ret_sample)
-                                          : AW_ERR_NOTFOUND;
+    if (workload >= sim->workload_count)
+        return AW_ERR_NOTFOUND;
+    enum aw_err err = aw__metrics_sample(sim, workload, ret_sample);
+    if (!err)
+        aw__metrics_pods(sim, workload, ret_sample);
+    return err;
 }
 
 static enum aw_err sim_apply(void *self, uint32_t w, const struct aw_plan *plan,

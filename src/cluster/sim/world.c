@@ -9,6 +9,8 @@
  */
 #include "cluster/sim/internal.h"
 
+#include <string.h>
+
 /* A node that stops answering is noticed after the kubelet's 40 s grace
  * (node-monitor-grace-period); its pods are replaced then. */
 #define NODE_GRACE_US 40e6
@@ -20,8 +22,6 @@
 #define DRAIN_LATENCIES 4
 /* The fast model looks at such ends on a grid, that of the default readiness probe. */
 #define DRAIN_GRID_US 5e6
-/* Relative spread of base memory between processes of one application. */
-#define MEMORY_SPREAD 0.02
 
 const struct aw_sim_disturbance aw_sim_undisturbed = {
     .payload = 1, .cpu_slowdown = 1, .io_slowdown = 1, .load_factor = 1};
@@ -49,8 +49,10 @@ static void node_take(struct aw_sim *sim, struct aw__pod *pod, double sign)
 {
     if (pod->node == AW__NO_NODE)
         return;
-    sim->node[pod->node].cores_taken += sign * pod->cores;
-    sim->node[pod->node].memory_taken += sign * pod->memory_mib;
+    for (uint32_t n = 0; n < sim->settings.node_count; n++) {
+        sim->node[n].cores_taken += sign * pod->on_node[n] * pod->cores;
+        sim->node[n].memory_taken += sign * pod->on_node[n] * pod->memory_mib;
+    }
 }
 
 static void schedule(struct aw__workload *workload, double at_us)
@@ -79,55 +81,81 @@ static void start(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, double de
     schedule(workload, pod->ready_us);
 }
 
-static void place(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
+/* Nodes for some of a pod's `count`. */
+struct found {
+    uint32_t count;
+    uint8_t on_node[AW_SIM_NODES_MAX];
+};
+
+static void settle(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, const struct found *found,
+                   double delay_us)
 {
-    uint32_t best = AW__NO_NODE;
-    double best_score = -1;
-    for (uint32_t n = 0; n < sim->settings.node_count; n++) {
-        double score = node_score(sim, &sim->node[n], pod->cores, pod->memory_mib);
-        if (score > best_score) {
-            best_score = score;
-            best = n;
-        }
-    }
-    if (best == AW__NO_NODE)
-        return;
-    pod->node = best;
-    node_take(sim, pod, 1);
-    uint8_t *image = &sim->image[(size_t)best * sim->workloads_max + w];
-    start(sim, w, pod, *image ? 0 : sim->settings.image_pull_s * 1e6);
-    *image = 1;
+    pod->node = 0;
+    while (found->on_node[pod->node] == 0)
+        pod->node++;
+    memcpy(pod->on_node, found->on_node, sizeof pod->on_node);
+    start(sim, w, pod, delay_us);
 }
 
-/* A new pod in the lowest free place from `*from` on, which moves behind it; NULL when there is
- * none, and then a later reconcile tries. */
-static struct aw__pod *create(struct aw_sim *sim, uint32_t w, uint32_t *from)
+/* Finds nodes for as many of them as fit, one after the other, each where most is free. Those that
+ * come first to a node wait for the image. */
+static void place(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
+{
+    double score[AW_SIM_NODES_MAX];
+    struct found warm = {0}, cold = {0};
+    const uint32_t nodes = sim->settings.node_count;
+    for (uint32_t n = 0; n < nodes; n++)
+        score[n] = node_score(sim, &sim->node[n], pod->cores, pod->memory_mib);
+    while (warm.count + cold.count < pod->count) {
+        uint32_t best = 0;
+        for (uint32_t n = 1; n < nodes; n++)
+            best = score[n] > score[best] ? n : best;
+        if (score[best] <= -1)
+            break;
+        struct aw__node *node = &sim->node[best];
+        node->cores_taken += pod->cores;
+        node->memory_taken += pod->memory_mib;
+        score[best] = node_score(sim, node, pod->cores, pod->memory_mib);
+        uint8_t *image = &sim->image[(size_t)best * sim->workloads_max + w];
+        struct found *found = *image ? &warm : &cold;
+        found->count++;
+        found->on_node[best]++;
+        *image = 1;
+    }
+    const uint32_t left = pod->count - warm.count - cold.count;
+    if (left == pod->count)
+        return;
+    if (left > 0)
+        aw__pod_part(sim, w, pod, left, AW__NO_NODE); /* goes on waiting */
+    if (cold.count > 0) {
+        struct aw__pod *first =
+            warm.count > 0 ? aw__pod_part(sim, w, pod, cold.count, AW__NO_NODE) : pod;
+        settle(sim, w, first, &cold, sim->settings.image_pull_s * 1e6);
+    }
+    if (warm.count > 0)
+        settle(sim, w, pod, &warm, 0);
+}
+
+static void create(struct aw_sim *sim, uint32_t w, uint32_t count)
 {
     struct aw__workload *workload = &sim->workload[w];
-    struct aw__pod *pods = aw__pods(sim, w);
-    for (uint32_t i = *from; i < sim->profile[w].pods_max; i++) {
-        if (pods[i].phase != AW__POD_NONE)
-            continue;
-        *from = i + 1;
-        pods[i] = (struct aw__pod){
-            .id = ++workload->next_id,
-            .node = AW__NO_NODE,
-            .revision = workload->revision,
-            .phase = AW__POD_PENDING,
-            .cores = workload->cores,
-            .memory_mib = workload->memory_mib,
-            .memory_noise = 1 + MEMORY_SPREAD * aw__noise(&workload->rng),
-            .started_us = -AW__NEVER_US,
-            .ready_us = AW__NEVER_US,
-            .until_us = AW__NEVER_US,
-            .ready_change_us = sim->world->now_us,
-            .read_us = -AW__NEVER_US,
-        };
-        if (i >= workload->place_end)
-            workload->place_end = i + 1;
-        return &pods[i];
-    }
-    return NULL;
+    struct aw__pod *pod = aw__pod_place(sim, w);
+    *pod = (struct aw__pod){
+        .id = workload->next_id + 1,
+        .count = count,
+        .node = AW__NO_NODE,
+        .revision = workload->revision,
+        .phase = AW__POD_PENDING,
+        .cores = workload->cores,
+        .memory_mib = workload->memory_mib,
+        .started_us = -AW__NEVER_US,
+        .ready_us = AW__NEVER_US,
+        .until_us = AW__NEVER_US,
+        .ready_change_us = sim->world->now_us,
+        .read_us = -AW__NEVER_US,
+    };
+    workload->next_id += count;
+    aw__pod_noise(workload, pod);
 }
 
 static void remove_pod(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
@@ -181,36 +209,61 @@ static uint32_t take_away(struct aw_sim *sim, uint32_t w, bool old_revision, boo
         if (!counts(pod) || (pod->revision != workload->revision) != old_revision ||
             (pod->phase == AW__POD_READY) != ready)
             continue;
+        if (pod->count > most - gone)
+            pod = aw__pod_part(sim, w, pod, most - gone, AW__NO_NODE);
+        gone += pod->count;
         drain(sim, w, pod);
-        gone++;
     }
     return gone;
+}
+
+/* Whether each of them can have the wanted limits where it is. */
+static bool resize_fits(const struct aw_sim *sim, const struct aw__workload *workload,
+                        const struct aw__pod *pod)
+{
+    const double cores = workload->cores - pod->cores;
+    const double memory_mib = workload->memory_mib - pod->memory_mib;
+    if (pod->node == AW__NO_NODE || (cores <= 0 && memory_mib <= 0))
+        return true;
+    for (uint32_t n = 0; n < sim->settings.node_count; n++) {
+        const double k = pod->on_node[n];
+        if (k > 0 && node_score(sim, &sim->node[n], k * cores, k * memory_mib) < 0)
+            return false;
+    }
+    return true;
 }
 
 static void resize_in_place(struct aw_sim *sim, uint32_t w)
 {
     struct aw__workload *workload = &sim->workload[w];
     struct aw__pod *pods = aw__pods(sim, w);
+    for (uint32_t i = 0; i < workload->place_end; i++)
+        if (counts(&pods[i]) && pods[i].revision != workload->revision &&
+            !resize_fits(sim, workload, &pods[i]))
+            aw__pod_part_all(sim, w, &pods[i]);
     for (uint32_t i = 0; i < workload->place_end; i++) {
         struct aw__pod *pod = &pods[i];
         if (!counts(pod) || pod->revision == workload->revision)
             continue;
-        if (pod->node != AW__NO_NODE) {
-            node_take(sim, pod, -1);
-            bool fits =
-                node_score(sim, &sim->node[pod->node], workload->cores, workload->memory_mib) >= 0;
-            bool smaller = workload->cores <= pod->cores && workload->memory_mib <= pod->memory_mib;
-            if (!fits && !smaller) { /* deferred: the kubelet tries again later */
-                node_take(sim, pod, 1);
-                continue;
-            }
-        }
+        if (!resize_fits(sim, workload, pod))
+            continue; /* deferred: the kubelet tries again later */
+        node_take(sim, pod, -1);
         pod->cores = workload->cores;
         pod->memory_mib = workload->memory_mib;
         pod->revision = workload->revision;
         node_take(sim, pod, 1);
         aw__reference_pod_changed(sim, w, pod);
     }
+}
+
+/* Each of the pods counts, for each may one day need a place of its own. */
+static uint32_t places_left(const struct aw_sim *sim, uint32_t w)
+{
+    const struct aw__pod *pods = aw__pods(sim, w);
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < sim->workload[w].place_end; i++)
+        taken += pods[i].phase != AW__POD_NONE ? pods[i].count : 0;
+    return sim->profile[w].pods_max - taken;
 }
 
 void aw__world_reconcile(struct aw_sim *sim, uint32_t w)
@@ -226,10 +279,10 @@ void aw__world_reconcile(struct aw_sim *sim, uint32_t w)
         if (!counts(&pods[i]))
             continue;
         if (pods[i].revision == workload->revision)
-            fresh++;
+            fresh += pods[i].count;
         else
-            old++;
-        ready += pods[i].phase == AW__POD_READY;
+            old += pods[i].count;
+        ready += pods[i].phase == AW__POD_READY ? pods[i].count : 0;
     }
     const uint32_t want = workload->replicas;
     uint32_t surge = (uint32_t)ceil(settings->surge * want);
@@ -252,9 +305,16 @@ void aw__world_reconcile(struct aw_sim *sim, uint32_t w)
         uint32_t beyond = fresh + old > total_max ? fresh + old - total_max : 0;
         old -= take_away(sim, w, true, true, spare > beyond ? spare : beyond);
     }
-    uint32_t place_from = 0;
-    while (fresh < want && fresh + old < total_max && create(sim, w, &place_from))
-        fresh++;
+    if (fresh < want && fresh + old < total_max) {
+        uint32_t more = want - fresh, room = total_max - fresh - old;
+        more = more < room ? more : room;
+        room = places_left(sim, w);
+        more = more < room ? more : room; /* a later reconcile makes the others */
+        if (!aw__pods_apart(sim) && more > 0)
+            create(sim, w, more);
+        for (uint32_t i = 0; aw__pods_apart(sim) && i < more; i++)
+            create(sim, w, 1);
+    }
     for (uint32_t i = 0; i < workload->place_end; i++)
         if (pods[i].phase == AW__POD_PENDING)
             place(sim, w, &pods[i]);
@@ -276,8 +336,8 @@ void aw__world_kill(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
         pod->crashes = 0;
     pod->oom_kills++;
     pod->crashes++;
-    workload->oom_total++;
-    workload->step.oom_kills++;
+    workload->oom_total += pod->count;
+    workload->step.oom_kills += pod->count;
     bool draining = pod->phase == AW__POD_DRAINING;
     pod->phase = AW__POD_BACKOFF;
     pod->ready_change_us = now;
@@ -317,8 +377,8 @@ void aw__world_fire(struct aw_sim *sim, uint32_t w)
         case AW__POD_BACKOFF:
             if (pod->until_us <= now) {
                 pod->restarts++;
-                workload->restarts_total++;
-                workload->step.restarts++;
+                workload->restarts_total += pod->count;
+                workload->step.restarts += pod->count;
                 start(sim, w, pod, 0);
             } else {
                 schedule(workload, pod->until_us);
@@ -348,8 +408,11 @@ void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us)
         struct aw__pod *pods = aw__pods(sim, w);
         for (uint32_t i = 0; i < sim->workload[w].place_end; i++) {
             struct aw__pod *pod = &pods[i];
-            if (pod->node != node || pod->phase == AW__POD_NONE || pod->phase == AW__POD_LOST)
+            if (pod->phase == AW__POD_NONE || pod->phase == AW__POD_LOST ||
+                pod->node == AW__NO_NODE || pod->on_node[node] == 0)
                 continue;
+            if (pod->on_node[node] < pod->count)
+                pod = aw__pod_part(sim, w, pod, pod->on_node[node], node);
             pod->phase = AW__POD_LOST;
             pod->ready_change_us = now;
             pod->until_us = now + NODE_GRACE_US;
@@ -389,6 +452,7 @@ void aw__workload_reset(struct aw_sim *sim, uint32_t w)
         .disturbance = aw_sim_undisturbed,
     };
     aw_rng_init(&workload->rng, sim->seed, 1 + (uint64_t)w);
+    workload->memory_key = aw_rng_u64(&workload->rng);
     aw__workload_demand(sim, w);
     aw__world_reconcile(sim, w);
     /* An episode begins in the middle of a life: what found a node is ready. */

@@ -48,6 +48,7 @@ static void metrics_and_truth_agree_when_nothing_moves(void **state)
     float obs[OBS_MAX];
     struct aw_step step;
     const struct aw_plan stay = {0};
+    double cores = 0;
     assert_ok(env.ops->reset(env.self, 3, obs));
     for (int i = 0; i < 20; i++) {
         assert_ok(aw_autoscale_step_plan(&env, &stay, obs, &step, NULL));
@@ -59,9 +60,10 @@ static void metrics_and_truth_agree_when_nothing_moves(void **state)
         /* the axis `latency` is relative to this application's SLO */
         double octaves = log2(info->measured.latency_us_p99 / info->slo_us);
         assert_close((double)obs[11], octaves / 4, 1e-5);
-        /* load_cores: the mean load needs 2 cores, as is the default */
-        assert_close(aw_autoscale_sample(&env)->cpu_cores_used.value, 2, 0.1);
+        cores += aw_autoscale_sample(&env)->cpu_cores_used.value;
     }
+    /* load_cores: the mean load needs 2 cores, as is the default */
+    assert_close(cores / 20, 2, 0.05);
     aw_env_free(&env);
 }
 

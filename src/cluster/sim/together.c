@@ -1,0 +1,104 @@
+/*
+ * together.c - pods that have shared everything so far, as one.
+ *
+ * Most of what happens, happens to all pods of a rollout's step at once: they are made, placed,
+ * found ready and drained together. The fast model keeps them in one place with a count. They part
+ * when one of them fares differently: no room on a node, an image to pull, a kill, a lost node.
+ * What is particular to each of them (its memory, the error of its readings) is a function of its
+ * id and need not be kept.
+ */
+#include "cluster/sim/internal.h"
+
+#include <string.h>
+
+struct aw__pod *aw__pod_place(struct aw_sim *sim, uint32_t w)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    struct aw__pod *pods = aw__pods(sim, w);
+    uint32_t i = 0;
+    while (i < workload->place_end && pods[i].phase != AW__POD_NONE)
+        i++;
+    AW_ASSERT(i < sim->profile[w].pods_max);
+    if (i == workload->place_end)
+        workload->place_end++;
+    return &pods[i];
+}
+
+void aw__pod_noise(const struct aw__workload *workload, struct aw__pod *pod)
+{
+    double sum = 0, low = INFINITY, high = 0;
+    for (uint32_t k = 0; k < pod->count; k++) {
+        const double noise = aw__memory_noise(workload, pod->id + k);
+        sum += noise;
+        low = aw__min(low, noise);
+        high = aw__max(high, noise);
+    }
+    pod->memory_noise = sum / pod->count;
+    pod->memory_noise_low = low;
+    pod->memory_noise_high = high;
+}
+
+/* After a change of its ids; what was read of its memory was the mean of others. */
+static void noise_again(const struct aw__workload *workload, struct aw__pod *pod, double before)
+{
+    aw__pod_noise(workload, pod);
+    pod->read_memory_mib += aw__base_memory_mib(workload) * (pod->memory_noise - before);
+}
+
+/* The node that has most of them, as a ReplicaSet chooses when it scales in. */
+static uint32_t fullest(const struct aw_sim *sim, const struct aw__pod *pod)
+{
+    uint32_t best = 0;
+    for (uint32_t n = 1; n < sim->settings.node_count; n++)
+        best = pod->on_node[n] > pod->on_node[best] ? n : best;
+    return best;
+}
+
+static void first_node(struct aw__pod *pod)
+{
+    for (pod->node = 0; pod->on_node[pod->node] == 0;)
+        pod->node++;
+}
+
+struct aw__pod *aw__pod_part(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, uint32_t count,
+                             uint32_t node)
+{
+    AW_ASSERT(count > 0 && count < pod->count);
+    const struct aw__workload *workload = &sim->workload[w];
+    const double noise = pod->memory_noise;
+    struct aw__pod *part = aw__pod_place(sim, w);
+    *part = *pod;
+    pod->count -= count;
+    part->count = count;
+    part->id += pod->count;
+    noise_again(workload, pod, noise);
+    noise_again(workload, part, noise);
+    if (pod->node == AW__NO_NODE)
+        return part;
+    memset(part->on_node, 0, sizeof part->on_node);
+    for (uint32_t k = 0; k < count; k++) {
+        const uint32_t n = node == AW__NO_NODE ? fullest(sim, pod) : node;
+        pod->on_node[n]--;
+        part->on_node[n]++;
+    }
+    first_node(pod);
+    first_node(part);
+    return part;
+}
+
+void aw__pod_part_all(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
+{
+    while (pod->count > 1)
+        aw__pod_part(sim, w, pod, 1, AW__NO_NODE);
+}
+
+struct aw__pod *aw__pod_only(struct aw_sim *sim, uint32_t w, uint32_t id, uint32_t count)
+{
+    struct aw__pod *pod = aw__pods(sim, w);
+    while (pod->phase == AW__POD_NONE || id - pod->id >= pod->count)
+        pod++;
+    const uint32_t before = id - pod->id, behind = pod->count - before - count;
+    if (behind > 0)
+        aw__pod_part(sim, w, pod, behind, AW__NO_NODE);
+    return before > 0 ? aw__pod_part(sim, w, pod, count, AW__NO_NODE) : pod;
+}
