@@ -1,5 +1,5 @@
-/* actor.c - a policy ready to serve. */
-#include "rl/actor.h"
+/* actnet.c - a policy ready to serve. */
+#include "rl/actnet.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 #define OBS_CLIP     10.0f /* deviations; an outlier must not rule the network */
 #define REACH_MAX    2.0f
 
-static void widths(const struct aw_actor_shape *shape, uint32_t out[LAYERS + 1])
+static void widths(const struct aw_actnet_shape *shape, uint32_t out[LAYERS + 1])
 {
     out[0] = shape->obs_dim;
     out[1] = out[2] = shape->hidden;
     out[3] = shape->act_dim;
 }
 
-static void carve(struct aw_actor *actor, struct aw_carve *take)
+static void carve(struct aw_actnet *actor, struct aw_carve *take)
 {
     actor->theta = aw_carve_take(take, actor->count, sizeof(float));
     actor->mean = aw_carve_take(take, actor->shape.obs_dim, sizeof(float));
@@ -27,15 +27,15 @@ static void carve(struct aw_actor *actor, struct aw_carve *take)
     actor->reach = aw_carve_take(take, actor->shape.act_dim, sizeof(float));
 }
 
-enum aw_err aw_actor_init(struct aw_actor *actor, const struct aw_actor_shape *shape,
-                          const struct aw_alloc *alloc)
+enum aw_err aw_actnet_init(struct aw_actnet *actor, const struct aw_actnet_shape *shape,
+                           const struct aw_alloc *alloc)
 {
     memset(actor, 0, sizeof *actor);
-    if (shape->obs_dim == 0 || shape->obs_dim > AW_ACTOR_OBS_MAX || shape->act_dim == 0 ||
-        shape->act_dim > AW_ACTOR_ACT_MAX || shape->hidden == 0 ||
-        shape->hidden > AW_ACTOR_HIDDEN_MAX)
+    if (shape->obs_dim == 0 || shape->obs_dim > AW_ACTNET_OBS_MAX || shape->act_dim == 0 ||
+        shape->act_dim > AW_ACTNET_ACT_MAX || shape->hidden == 0 ||
+        shape->hidden > AW_ACTNET_HIDDEN_MAX)
         return AW_ERR_RANGE;
-    struct aw_actor made = {.shape = *shape, .alloc = alloc};
+    struct aw_actnet made = {.shape = *shape, .alloc = alloc};
     struct aw_params layout = {0}; /* only to lay the tensors out; it never owns memory */
     uint32_t width[LAYERS + 1];
     widths(shape, width);
@@ -57,18 +57,18 @@ enum aw_err aw_actor_init(struct aw_actor *actor, const struct aw_actor_shape *s
     return AW_OK;
 }
 
-void aw_actor_deinit(struct aw_actor *actor)
+void aw_actnet_deinit(struct aw_actnet *actor)
 {
     aw_alloc_free(actor->alloc, actor->block);
     memset(actor, 0, sizeof *actor);
 }
 
-size_t aw_actor_bytes(const struct aw_actor *actor)
+size_t aw_actnet_bytes(const struct aw_actnet *actor)
 {
     return sizeof *actor + actor->block_bytes;
 }
 
-static void see(const struct aw_actor *actor, const float *obs, float *out)
+static void see(const struct aw_actnet *actor, const float *obs, float *out)
 {
     for (uint32_t i = 0; i < actor->shape.obs_dim; i++) {
         const float x = (obs[i] - actor->mean[i]) * actor->scale[i];
@@ -76,7 +76,7 @@ static void see(const struct aw_actor *actor, const float *obs, float *out)
     }
 }
 
-static void answer(const struct aw_actor *actor, const float *out, float *action)
+static void answer(const struct aw_actnet *actor, const float *out, float *action)
 {
     for (uint32_t i = 0; i < actor->shape.act_dim; i++) {
         const float a = actor->base[i] + actor->reach[i] * tanhf(out[i]);
@@ -84,9 +84,9 @@ static void answer(const struct aw_actor *actor, const float *out, float *action
     }
 }
 
-enum aw_err aw_actor_act(const struct aw_actor *actor, const float *obs, float *action)
+enum aw_err aw_actnet_act(const struct aw_actnet *actor, const float *obs, float *action)
 {
-    float seen[AW_ACTOR_OBS_MAX], out[AW_ACTOR_ACT_MAX];
+    float seen[AW_ACTNET_OBS_MAX], out[AW_ACTNET_ACT_MAX];
     if (!aw_params_finite(obs, actor->shape.obs_dim))
         return AW_ERR_DIVERGED;
     see(actor, obs, seen);
@@ -97,13 +97,13 @@ enum aw_err aw_actor_act(const struct aw_actor *actor, const float *obs, float *
     return AW_OK;
 }
 
-static bool same_shape(const struct aw_actor *a, const struct aw_actor *b)
+static bool same_shape(const struct aw_actnet *a, const struct aw_actnet *b)
 {
     return a->shape.obs_dim == b->shape.obs_dim && a->shape.act_dim == b->shape.act_dim &&
            a->shape.hidden == b->shape.hidden;
 }
 
-void aw_actor_copy(struct aw_actor *to, const struct aw_actor *from)
+void aw_actnet_copy(struct aw_actnet *to, const struct aw_actnet *from)
 {
     AW_ASSERT(same_shape(to, from));
     memcpy(to->block, from->block, from->block_bytes);
@@ -111,7 +111,7 @@ void aw_actor_copy(struct aw_actor *to, const struct aw_actor *from)
 }
 
 /* FNV-1a over all that decides an action; gaps of the block are zero, so they do not matter. */
-static uint64_t hash(const struct aw_actor *actor)
+static uint64_t hash(const struct aw_actnet *actor)
 {
     uint64_t h = 0xcbf29ce484222325u;
     const unsigned char *byte = actor->block;
@@ -120,9 +120,9 @@ static uint64_t hash(const struct aw_actor *actor)
     return h ? h : 1;
 }
 
-static bool sound(const struct aw_actor *actor)
+static bool sound(const struct aw_actnet *actor)
 {
-    const struct aw_actor_shape *shape = &actor->shape;
+    const struct aw_actnet_shape *shape = &actor->shape;
     bool ok = aw_params_finite(actor->theta, actor->count) &&
               aw_params_finite(actor->mean, shape->obs_dim) &&
               aw_params_finite(actor->scale, shape->obs_dim) &&
@@ -135,7 +135,7 @@ static bool sound(const struct aw_actor *actor)
     return ok;
 }
 
-enum aw_err aw_actor_seal(struct aw_actor *actor)
+enum aw_err aw_actnet_seal(struct aw_actnet *actor)
 {
     if (!sound(actor))
         return AW_ERR_DIVERGED;
@@ -143,12 +143,12 @@ enum aw_err aw_actor_seal(struct aw_actor *actor)
     return AW_OK;
 }
 
-void aw_actor_init_weights(struct aw_actor *actor, float final_limit, struct aw_rng *rng)
+void aw_actnet_init_weights(struct aw_actnet *actor, float final_limit, struct aw_rng *rng)
 {
     aw_mlp_init_fan_in(&actor->net, actor->theta, final_limit, rng);
 }
 
-void aw_actor_normalise(struct aw_actor *actor, const float *obs, size_t count)
+void aw_actnet_normalise(struct aw_actnet *actor, const float *obs, size_t count)
 {
     const uint32_t S = actor->shape.obs_dim;
     for (uint32_t i = 0; i < S; i++) {
@@ -166,8 +166,9 @@ void aw_actor_normalise(struct aw_actor *actor, const float *obs, size_t count)
     }
 }
 
-enum aw_err aw_actor_fit(struct aw_actor *actor, const struct aw_actor_fit *fit, const float *obs,
-                         const float *action, size_t count, struct aw_rng *rng, double *ret_loss)
+enum aw_err aw_actnet_fit(struct aw_actnet *actor, const struct aw_actnet_fit *fit,
+                          const float *obs, const float *action, size_t count, struct aw_rng *rng,
+                          double *ret_loss)
 {
     const uint32_t S = actor->shape.obs_dim, A = actor->shape.act_dim, B = fit->batch;
     if (count == 0 || B == 0 || fit->updates == 0)
@@ -217,7 +218,7 @@ enum aw_err aw_actor_fit(struct aw_actor *actor, const struct aw_actor_fit *fit,
     memcpy(actor->theta, params.value, actor->count * sizeof *params.value);
     if (ret_loss)
         *ret_loss = loss / (fit->updates - late);
-    err = aw_actor_seal(actor);
+    err = aw_actnet_seal(actor);
 out:
     aw_alloc_free(actor->alloc, scratch);
     aw_mlp_cache_deinit(&cache);
@@ -228,32 +229,32 @@ out:
 /* --- bytes ------------------------------------------------------------------------------------ */
 
 struct head {
-    struct aw_actor_shape shape;
+    struct aw_actnet_shape shape;
     uint32_t unused;
     uint64_t id;
 };
 _Static_assert(sizeof(struct head) == 24, "a snapshot has no padding");
 
-size_t aw_actor_state_bytes(const struct aw_actor *actor)
+size_t aw_actnet_state_bytes(const struct aw_actnet *actor)
 {
     return sizeof(struct head) + actor->block_bytes;
 }
 
-void aw_actor_state_save(const struct aw_actor *actor, void *bytes)
+void aw_actnet_state_save(const struct aw_actnet *actor, void *bytes)
 {
     const struct head head = {.shape = actor->shape, .id = actor->id};
     memcpy(bytes, &head, sizeof head);
     memcpy((char *)bytes + sizeof head, actor->block, actor->block_bytes);
 }
 
-enum aw_err aw_actor_state_load(struct aw_actor *actor, const void *bytes)
+enum aw_err aw_actnet_state_load(struct aw_actnet *actor, const void *bytes)
 {
     struct head head;
     memcpy(&head, bytes, sizeof head);
     if (memcmp(&head.shape, &actor->shape, sizeof head.shape) != 0)
         return AW_ERR_FORMAT;
-    struct aw_actor seen;
-    enum aw_err err = aw_actor_init(&seen, &actor->shape, actor->alloc);
+    struct aw_actnet seen;
+    enum aw_err err = aw_actnet_init(&seen, &actor->shape, actor->alloc);
     if (err)
         return err;
     memcpy(seen.block, (const char *)bytes + sizeof head, seen.block_bytes);
@@ -261,8 +262,8 @@ enum aw_err aw_actor_state_load(struct aw_actor *actor, const void *bytes)
         err = AW_ERR_FORMAT;
     if (!err) {
         seen.id = head.id;
-        aw_actor_copy(actor, &seen);
+        aw_actnet_copy(actor, &seen);
     }
-    aw_actor_deinit(&seen);
+    aw_actnet_deinit(&seen);
     return err;
 }
