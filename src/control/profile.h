@@ -29,6 +29,7 @@
 
 #include "base/tree.h"
 #include "cluster/sim.h"
+#include "control/guard.h"
 #include "env/autoscale.h"
 #include "fallback/policy.h"
 #include "workload/app.h"
@@ -93,6 +94,8 @@ struct aw_profile {
     bool update_mode_given;
     char recommender[AW_CLUSTER_NAME_MAX]; /* "": ours */
 
+    struct aw_guard_settings guard; /* spec.guard; its mode is that of update_mode */
+
     /* spec.learning */
     bool bootstrap;            /* begin OFFLINE, the fallback acting */
     double threshold_online;   /* mean reward per episode; NAN: auto, from the fallback's own */
@@ -117,8 +120,10 @@ struct aw_profile {
 
 /* "namespace/name". Returns `buf`. */
 const char *aw_profile_key(const struct aw_profile *profile, char *buf, size_t size);
-/* False: recommend only. `simulated` tells what a profile that says nothing means. */
-bool aw_profile_acts(const struct aw_profile *profile, bool simulated);
+/* What the guard lets pass; `simulated` tells what a profile that says no updateMode means. */
+enum aw_guard_mode aw_profile_mode(const struct aw_profile *profile, bool simulated);
+/* Whether there is an SLO to learn for; without one the fallback acts for good. */
+bool aw_profile_has_slo(const struct aw_profile *profile);
 
 /* One SimulatedApplication. */
 struct aw_profile_app {
