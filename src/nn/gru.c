@@ -1,42 +1,44 @@
 /*
- * gru.c - recurrent layers: big products over all time at once, small packed ones per time step.
+ * gru.c - recurrent layers: products over many time steps at once where they can be, small packed
+ * ones per time step where they must.
  *
- * Forward, per layer and direction: one product W_i x for all T * B rows; then, step by step,
- * W_h h with weights packed so that a panel holds r, z and n of the same eight units: a panel
- * (24 columns, H rows) stays in the first-level cache while all rows pass. Backward mirrors it:
- * gates and W_h^T dg step by step, everything else as three products over all time.
+ * Forward, per layer and direction: W_i x for a chunk of steps at a time, so that it is still in
+ * the cache when the gates want it; then, step by step, W_h h with weights packed so that a panel
+ * holds r, z and n of the same eight units. Backward mirrors it: gates and W_h^T dg step by step,
+ * everything else as products over a chunk or over all time.
  */
 #include "nn/gru.h"
 
+#include "nn/gru_gates.h"
 #include "nn/init.h"
 #include "nn/kernels.h"
-#include "nn/matmul.h"
+#include "nn/panels.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define PANEL_COLUMNS (3 * AW__GRU_UNITS)
+#define CHUNK_ROWS \
+    96u          /* at least, of one chunk: few enough that their gates fit a cache of 512 KiB */
+#define LINE 16u /* floats of a cache line */
 
-/* What one layer of one direction keeps between forward and backward. */
-struct cell_cache {
-    float *saved; /* [T][B][4][H]: r, z, n, W_hn h + b_hn */
-};
+_Static_assert(AW__PANEL_COLUMNS == 3 * AW__GRU_UNITS, "a panel is three gates of some units");
 
 struct aw_gru_cache {
     uint32_t T_max, B_max;
     bool training;
+    bool kept; /* forward has run and backward has not: `gates` has what backward needs */
     const struct aw_alloc *alloc;
-    struct cell_cache cell[AW_GRU_LAYERS_MAX][2];
+    float
+        *gates[AW_GRU_LAYERS_MAX][2]; /* rows of gru_gates.h: [T][B], without training one chunk */
+    size_t gates_row;
     float *out[AW_GRU_LAYERS_MAX]; /* [T][B][directions * H]; without training two take turns */
-    float *gx;                     /* [T][B][3H]: input products, then their gradients */
-    float *bias;                   /* [4][H]: b_ih with what of b_hh goes along; their gradients */
-    float *panels;                 /* packed recurrent weights, forward or backward */
+    float *bias;                   /* [4][H]: as gru_gates.h wants them, then their gradients */
+    float *input_panels;           /* packed weight_ih, forward or backward */
+    float *panels;                 /* packed weight_hh, forward or backward */
     float *gh;                     /* [panels][B][24]: recurrent products */
-    float *zero;                   /* [B][directions * H]: the state before the first step */
     float *dout[2];                /* [T][B][directions * H]: gradients between layers */
     float *dh;                     /* [B][H] */
-    float *dhn;                    /* [T][B][H] */
 };
 
 void aw_gru_declare(struct aw_gru *gru, struct aw_params *params, const char *prefix, uint32_t in,
@@ -78,42 +80,65 @@ void aw_gru_init_uniform(const struct aw_gru *gru, float *theta, struct aw_rng *
         }
 }
 
-/* Columns of the backward panels cover H in steps of a panel; forward panels cover H in units. */
-static uint32_t forward_panels(uint32_t H)
+static uint32_t unit_panels(uint32_t H)
 {
     return (H + AW__GRU_UNITS - 1) / AW__GRU_UNITS;
 }
 
-static uint32_t backward_panels(uint32_t H)
+/* Steps of one chunk. OpenBLAS packs at every call, and so gets all of them at once. */
+static uint32_t chunk_steps(uint32_t T, uint32_t B)
 {
-    return (H + PANEL_COLUMNS - 1) / PANEL_COLUMNS;
+    const uint32_t steps = (CHUNK_ROWS + B - 1) / B;
+    return aw__panels_beat_blas() && steps < T ? steps : T;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Rows of gates are a cache line more than a power of two apart: the same column of many rows would
+ * otherwise fall into one set of the cache. */
+static size_t gates_row(uint32_t H, bool training)
+{
+    return ((training ? 4 : 3) * (size_t)H + LINE - 1) / LINE * LINE + LINE;
 }
 
 static void cache_carve(const struct aw_gru *gru, struct aw_gru_cache *cache,
                         struct aw_carve *carve)
 {
-    const size_t rows = (size_t)cache->T_max * cache->B_max, H = gru->hidden, F = sizeof(float);
-    const size_t width = gru->direction_count * H;
+    const uint32_t H = gru->hidden, D = gru->direction_count;
+    const size_t rows = (size_t)cache->T_max * cache->B_max, F = sizeof(float), width = D * H;
+    const bool training = cache->training;
+    const size_t chunk_rows = CHUNK_ROWS + (size_t)cache->B_max;
+    size_t input_floats = 0;
+    cache->gates_row = gates_row(H, training);
     for (uint32_t l = 0; l < gru->layer_count; l++) {
-        for (uint32_t d = 0; cache->training && d < gru->direction_count; d++)
-            cache->cell[l][d].saved = aw_carve_take(carve, rows * 4 * H, F);
+        for (uint32_t d = 0; training && d < D; d++)
+            cache->gates[l][d] = aw_carve_take(carve, rows * cache->gates_row, F);
         cache->out[l] =
-            cache->training || l < 2 ? aw_carve_take(carve, rows * width, F) : cache->out[l - 2];
+            training || l < 2 ? aw_carve_take(carve, rows * width, F) : cache->out[l - 2];
+        const uint32_t in = gru->cell[l][0].in;
+        input_floats = larger(input_floats, aw__panels_floats(3 * H, in));
+        if (training)
+            input_floats = larger(input_floats, aw__panels_floats(in, 3 * H));
     }
-    size_t panels = forward_panels(gru->hidden);
-    if (cache->training && 3 * backward_panels(gru->hidden) > panels)
-        panels = 3 * (size_t)backward_panels(gru->hidden);
-    cache->gx = aw_carve_take(carve, rows * 3 * H, F);
-    cache->bias = aw_carve_take(carve, 4 * H, F);
-    cache->panels = aw_carve_take(carve, panels * PANEL_COLUMNS * H, F);
-    cache->gh =
-        aw_carve_take(carve, (size_t)forward_panels(gru->hidden) * cache->B_max * PANEL_COLUMNS, F);
-    cache->zero = aw_carve_take(carve, cache->B_max * width, F);
-    if (cache->training) {
+    if (!training) {
+        const size_t kept = aw__panels_beat_blas() && chunk_rows < rows ? chunk_rows : rows;
+        float *gates = aw_carve_take(carve, kept * cache->gates_row, F);
+        for (uint32_t l = 0; l < gru->layer_count; l++)
+            for (uint32_t d = 0; d < D; d++)
+                cache->gates[l][d] = gates;
+    }
+    const size_t gh_columns = (size_t)unit_panels(H) * AW__PANEL_COLUMNS;
+    cache->bias = aw_carve_take(carve, 4 * (size_t)H, F);
+    cache->input_panels = aw_carve_take(carve, input_floats, F);
+    cache->panels = aw_carve_take(carve, gh_columns * H, F);
+    cache->gh = aw_carve_take(carve, gh_columns * cache->B_max, F);
+    if (training) {
         cache->dout[0] = aw_carve_take(carve, rows * width, F);
         cache->dout[1] = aw_carve_take(carve, rows * width, F);
-        cache->dh = aw_carve_take(carve, cache->B_max * H, F);
-        cache->dhn = aw_carve_take(carve, rows * H, F);
+        cache->dh = aw_carve_take(carve, (size_t)cache->B_max * H, F);
     }
 }
 
@@ -145,94 +170,87 @@ void aw_gru_cache_free(struct aw_gru_cache *cache)
 }
 
 /* panel p, row k: W_h of r, z, n for units 8p .. 8p + 7, column k. Units beyond H are zero. */
-static void pack_forward(const float *weight_hh, uint32_t H, float *panels)
+static void pack_recurrent(const float *weight_hh, uint32_t H, float *panels)
 {
-    for (uint32_t p = 0; p < forward_panels(H); p++)
+    for (uint32_t p = 0; p < unit_panels(H); p++)
         for (uint32_t gate = 0; gate < 3; gate++) {
             const uint32_t first = p * AW__GRU_UNITS;
             const uint32_t units = H - first < AW__GRU_UNITS ? H - first : AW__GRU_UNITS;
             aw__transpose(weight_hh + ((size_t)gate * H + first) * H, units, H,
-                          panels + (size_t)p * H * PANEL_COLUMNS + gate * AW__GRU_UNITS,
-                          PANEL_COLUMNS, AW__GRU_UNITS);
+                          panels + (size_t)p * H * AW__PANEL_COLUMNS + gate * AW__GRU_UNITS,
+                          AW__PANEL_COLUMNS, AW__GRU_UNITS);
         }
 }
 
-/* gate g, panel p, row k: W_h row g * H + k, columns 24p .. 24p + 23. Columns beyond H are zero. */
-static void pack_backward(const float *weight_hh, uint32_t H, float *panels)
+/* W_i x for `rows` rows, into the first three slots of their gates. */
+static void input_products(const struct aw_gru_cell *cell, const float *theta, uint32_t H,
+                           const float *x, uint32_t rows, const struct aw_gru_cache *cache,
+                           float *gates)
 {
-    for (uint32_t gate = 0; gate < 3; gate++)
-        for (uint32_t p = 0; p < backward_panels(H); p++) {
-            const uint32_t first = p * PANEL_COLUMNS;
-            const uint32_t columns = H - first < PANEL_COLUMNS ? H - first : PANEL_COLUMNS;
-            for (uint32_t k = 0; k < H; k++, panels += PANEL_COLUMNS) {
-                memcpy(panels, weight_hh + ((size_t)gate * H + k) * H + first,
-                       columns * sizeof *panels);
-                memset(panels + columns, 0, (PANEL_COLUMNS - columns) * sizeof *panels);
-            }
-        }
-}
-
-static void gates(const struct aw__gru_gates *g)
-{
-#if AW__HAVE_AVX2
-    if (aw__cpu_avx2()) {
-        aw__gru_gates_avx2(g);
-        return;
-    }
-#endif
-    aw__gru_gates_generic(g);
-}
-
-static void gates_backward(const struct aw__gru_gates_backward *g)
-{
-#if AW__HAVE_AVX2
-    if (aw__cpu_avx2()) {
-        aw__gru_gates_backward_avx2(g);
-        return;
-    }
-#endif
-    aw__gru_gates_backward_generic(g);
+    if (aw__panels_beat_blas())
+        aw__panels_multiply(&(struct aw__panels_product){.M = rows,
+                                                         .N = 3 * H,
+                                                         .K = cell->in,
+                                                         .a = x,
+                                                         .a_row = cell->in,
+                                                         .panels = cache->input_panels,
+                                                         .c = gates,
+                                                         .c_row = cache->gates_row,
+                                                         .c_col = 1});
+    else
+        aw__blas_gemm(false, true, rows, 3 * (size_t)H, cell->in, x, cell->in,
+                      theta + cell->weight_ih, cell->in, 0, gates, cache->gates_row);
 }
 
 static void cell_forward(const struct aw_gru *gru, const float *theta, uint32_t l, uint32_t d,
                          const float *x, uint32_t T, uint32_t B, struct aw_gru_cache *cache)
 {
     const struct aw_gru_cell *cell = &gru->cell[l][d];
-    const uint32_t H = gru->hidden;
-    const size_t width = (size_t)gru->direction_count * H;
-    const float *bias_hh = theta + cell->bias_hh;
+    const uint32_t H = gru->hidden, chunk = chunk_steps(T, B);
+    const size_t width = (size_t)gru->direction_count * H, row = cache->gates_row;
+    const float *bias_ih = theta + cell->bias_ih, *bias_hh = theta + cell->bias_hh;
 
     for (uint32_t j = 0; j < 3 * H; j++)
-        cache->bias[j] = theta[cell->bias_ih + j] + (j < 2 * H ? bias_hh[j] : 0);
-    aw_matmul_forward(x, theta + cell->weight_ih, cache->bias, AW_ACT_NONE, cache->gx, T * B, 3 * H,
-                      cell->in);
-    pack_forward(theta + cell->weight_hh, H, cache->panels);
+        cache->bias[j] = bias_ih[j] + (j < 2 * H ? bias_hh[j] : 0);
+    memcpy(cache->bias + 3 * (size_t)H, bias_hh + 2 * (size_t)H, H * sizeof *bias_hh);
+    if (aw__panels_beat_blas())
+        aw__panels_pack_transposed(theta + cell->weight_ih, 3 * H, cell->in, cache->input_panels);
+    pack_recurrent(theta + cell->weight_hh, H, cache->panels);
 
-    const float *h_prev = cache->zero;
+    const float *h_prev = NULL;
+    uint32_t kept_from = 0; /* the time step whose rows come first in `gates` */
     for (uint32_t step = 0; step < T; step++) {
         const uint32_t t = d ? T - 1 - step : step;
         float *h = cache->out[l] + (size_t)t * B * width + (size_t)d * H;
-        float *saved = cache->training ? cache->cell[l][d].saved + (size_t)t * B * 4 * H : NULL;
-        for (uint32_t p = 0; p < forward_panels(H); p++)
-            aw__gemm(&(struct aw__gemm){.M = B,
-                                        .N = PANEL_COLUMNS,
-                                        .K = H,
-                                        .a = h_prev,
-                                        .a_row = width,
-                                        .a_col = 1,
-                                        .b = cache->panels + (size_t)p * H * PANEL_COLUMNS,
-                                        .b_row = PANEL_COLUMNS,
-                                        .c = cache->gh + (size_t)p * B * PANEL_COLUMNS,
-                                        .c_row = PANEL_COLUMNS});
-        gates(&(struct aw__gru_gates){.B = B,
-                                      .H = H,
-                                      .gh = cache->gh,
-                                      .gx = cache->gx + (size_t)t * B * 3 * H,
-                                      .bias_n = bias_hh + 2 * (size_t)H,
-                                      .h_prev = h_prev,
-                                      .h = h,
-                                      .h_row = width,
-                                      .saved = saved});
+        if (step % chunk == 0) {
+            const uint32_t steps = T - step < chunk ? T - step : chunk;
+            const uint32_t from = d ? t + 1 - steps : t;
+            kept_from = cache->training ? 0 : from;
+            input_products(cell, theta, H, x + (size_t)from * B * cell->in, steps * B, cache,
+                           cache->gates[l][d] + (size_t)(from - kept_from) * B * row);
+        }
+        if (h_prev)
+            aw__panels_multiply(
+                &(struct aw__panels_product){.M = B,
+                                             .N = unit_panels(H) * AW__PANEL_COLUMNS,
+                                             .K = H,
+                                             .a = h_prev,
+                                             .a_row = width,
+                                             .panels = cache->panels,
+                                             .c = cache->gh,
+                                             .c_row = AW__PANEL_COLUMNS,
+                                             .c_col = B});
+        aw__gru_gates(
+            &(struct aw__gru_gates){.B = B,
+                                    .H = H,
+                                    .gh = cache->gh,
+                                    .gates = cache->gates[l][d] + (size_t)(t - kept_from) * B * row,
+                                    .gates_row = row,
+                                    .bias = cache->bias,
+                                    .h_prev = h_prev,
+                                    .h = h,
+                                    .h_row = width,
+                                    .keep = cache->training});
         h_prev = h;
     }
 }
@@ -251,68 +269,97 @@ const float *aw_gru_forward(const struct aw_gru *gru, const float *theta, const 
         }
         x = cache->out[l];
     }
+    cache->kept = cache->training;
     return x;
 }
 
-/* dh [B][H] += rows of `from`, `from_row` apart. */
-static void add_rows(float *dh, const float *from, size_t from_row, uint32_t B, uint32_t H)
+/* dh += dg W_h: r and z lie side by side in `gates`, dhn in the fourth slot. */
+static void recurrent_backward(uint32_t B, uint32_t H, const float *gates,
+                               const struct aw_gru_cache *cache)
 {
-    for (uint32_t b = 0; b < B; b++)
-        for (uint32_t j = 0; j < H; j++)
-            dh[(size_t)b * H + j] += from[b * from_row + j];
+    struct aw__panels_product p = {.M = B,
+                                   .N = H,
+                                   .K = 2 * H,
+                                   .a = gates,
+                                   .a_row = cache->gates_row,
+                                   .panels = cache->panels,
+                                   .c = cache->dh,
+                                   .c_row = H,
+                                   .c_col = 1,
+                                   .accumulate = true};
+    aw__panels_multiply(&p);
+    p.K = H;
+    p.a = gates + 3 * (size_t)H;
+    p.panels = cache->panels + aw__panels_floats(H, 2 * H);
+    aw__panels_multiply(&p);
 }
 
-/* Gates and recurrence, last step first: fills gx with the gradients of the gates' inputs, and dhn
- * with those of W_hn h + b_hn. */
+/* The gradient of the input for `rows` rows; both directions add up in it. */
+static void input_backward(const struct aw_gru_cell *cell, const float *theta, uint32_t H,
+                           const float *gates, uint32_t rows, const struct aw_gru_cache *cache,
+                           bool accumulate, float *dx)
+{
+    if (aw__panels_beat_blas())
+        aw__panels_multiply(&(struct aw__panels_product){.M = rows,
+                                                         .N = cell->in,
+                                                         .K = 3 * H,
+                                                         .a = gates,
+                                                         .a_row = cache->gates_row,
+                                                         .panels = cache->input_panels,
+                                                         .c = dx,
+                                                         .c_row = cell->in,
+                                                         .c_col = 1,
+                                                         .accumulate = accumulate});
+    else
+        aw__blas_gemm(false, false, rows, cell->in, 3 * (size_t)H, gates, cache->gates_row,
+                      theta + cell->weight_ih, cell->in, accumulate ? 1 : 0, dx, cell->in);
+}
+
+/* Gates and recurrence, last step first: turns what forward kept in `gates` into the gradients of
+ * the gates' sums, and each chunk of them into that of the input. */
 static void cell_backward_steps(const struct aw_gru *gru, const float *theta, uint32_t l,
                                 uint32_t d, uint32_t T, uint32_t B, struct aw_gru_cache *cache,
-                                const float *dy, const float *dh_n)
+                                const float *dy, const float *dh_n, float *dx)
 {
-    const uint32_t H = gru->hidden;
-    const size_t width = (size_t)gru->direction_count * H;
-    pack_backward(theta + gru->cell[l][d].weight_hh, H, cache->panels);
+    const struct aw_gru_cell *cell = &gru->cell[l][d];
+    const float *weight_hh = theta + cell->weight_hh;
+    const uint32_t H = gru->hidden, chunk = chunk_steps(T, B);
+    const size_t width = (size_t)gru->direction_count * H, row = cache->gates_row;
+    aw__panels_pack(weight_hh, H, H, 2 * H, cache->panels);
+    aw__panels_pack(weight_hh + 2 * (size_t)H * H, H, H, H,
+                    cache->panels + aw__panels_floats(H, 2 * H));
+    if (dx && aw__panels_beat_blas())
+        aw__panels_pack(theta + cell->weight_ih, cell->in, cell->in, 3 * H, cache->input_panels);
     memset(cache->bias, 0, 4 * (size_t)H * sizeof *cache->bias);
     if (dh_n)
         memcpy(cache->dh, dh_n, (size_t)B * H * sizeof *dh_n);
     else
         memset(cache->dh, 0, (size_t)B * H * sizeof *cache->dh);
 
+    uint32_t waiting = 0; /* steps whose input has no gradient yet */
     for (uint32_t step = T; step-- > 0;) {
         const uint32_t t = d ? T - 1 - step : step;
         const uint32_t t_prev = d ? t + 1 : t - 1;
-        float *dgx = cache->gx + (size_t)t * B * 3 * H, *dhn = cache->dhn + (size_t)t * B * H;
-        if (dy)
-            add_rows(cache->dh, dy + (size_t)t * B * width + (size_t)d * H, width, B, H);
-        gates_backward(&(struct aw__gru_gates_backward){
+        float *gates = cache->gates[l][d] + (size_t)t * B * row;
+        aw__gru_gates_backward(&(struct aw__gru_gates_backward){
             .B = B,
             .H = H,
-            .saved = cache->cell[l][d].saved + (size_t)t * B * 4 * H,
+            .gates = gates,
+            .gates_row = row,
             .h_prev = step ? cache->out[l] + (size_t)t_prev * B * width + (size_t)d * H : NULL,
+            .dy = dy ? dy + (size_t)t * B * width + (size_t)d * H : NULL,
             .h_row = width,
             .dh = cache->dh,
-            .dgx = dgx,
-            .dhn = dhn,
             .dbias = cache->bias});
-        if (step == 0)
-            break;
-        const float *panel = cache->panels;
-        for (uint32_t gate = 0; gate < 3; gate++)
-            for (uint32_t p = 0; p < backward_panels(H); p++, panel += (size_t)H * PANEL_COLUMNS) {
-                const uint32_t first = p * PANEL_COLUMNS;
-                aw__gemm(
-                    &(struct aw__gemm){.M = B,
-                                       .N = H - first < PANEL_COLUMNS ? H - first : PANEL_COLUMNS,
-                                       .K = H,
-                                       .a = gate < 2 ? dgx + (size_t)gate * H : dhn,
-                                       .a_row = gate < 2 ? 3 * (size_t)H : H,
-                                       .a_col = 1,
-                                       .b = panel,
-                                       .b_row = PANEL_COLUMNS,
-                                       .b_padded = true,
-                                       .c = cache->dh + first,
-                                       .c_row = H,
-                                       .accumulate = true});
-            }
+        if (step > 0)
+            recurrent_backward(B, H, gates, cache);
+        waiting++;
+        if (dx && (waiting == chunk || step == 0)) {
+            const uint32_t from = d ? t + 1 - waiting : t;
+            input_backward(cell, theta, H, cache->gates[l][d] + (size_t)from * B * row, waiting * B,
+                           cache, d > 0, dx + (size_t)from * B * cell->in);
+            waiting = 0;
+        }
     }
 }
 
@@ -331,17 +378,18 @@ static void cell_backward(const struct aw_gru *gru, const float *theta, uint32_t
     const struct aw_gru_cell *cell = &gru->cell[l][d];
     const uint32_t H = gru->hidden;
     const size_t width = (size_t)gru->direction_count * H, rows = (size_t)T * B;
-    cell_backward_steps(gru, theta, l, d, T, B, cache, dy, dh_n);
+    const size_t row = cache->gates_row;
+    cell_backward_steps(gru, theta, l, d, T, B, cache, dy, dh_n, dx);
 
     /* The state before the first step is zero, so the recurrent weights see one step less: forward
      * pairs step t with the output of t - 1, reverse with that of t + 1. */
     const size_t gate_skip = d ? 0 : B, out_skip = d ? B : 0, recurrent = rows - B;
-    const float *dgx = cache->gx + gate_skip * 3 * H;
+    const float *gates = cache->gates[l][d], *later = gates + gate_skip * row;
     const float *h_prev = cache->out[l] + out_skip * width + (size_t)d * H;
-    add_outer(dgx, 2 * H, 3 * (size_t)H, h_prev, H, width, recurrent, grad + cell->weight_hh);
-    add_outer(cache->dhn + gate_skip * H, H, H, h_prev, H, width, recurrent,
+    add_outer(later, 2 * H, row, h_prev, H, width, recurrent, grad + cell->weight_hh);
+    add_outer(later + 3 * (size_t)H, H, row, h_prev, H, width, recurrent,
               grad + cell->weight_hh + 2 * (size_t)H * H);
-    add_outer(cache->gx, 3 * H, 3 * (size_t)H, x, cell->in, cell->in, rows, grad + cell->weight_ih);
+    add_outer(gates, 3 * H, row, x, cell->in, cell->in, rows, grad + cell->weight_ih);
 
     /* b_ih and the first two thirds of b_hh enter the same sums. */
     for (uint32_t j = 0; j < 3 * H; j++)
@@ -350,17 +398,14 @@ static void cell_backward(const struct aw_gru *gru, const float *theta, uint32_t
         grad[cell->bias_hh + j] += cache->bias[j];
     for (uint32_t j = 0; j < H; j++)
         grad[cell->bias_hh + 2 * (size_t)H + j] += cache->bias[3 * (size_t)H + j];
-
-    if (dx)
-        aw__blas_gemm(false, false, rows, cell->in, 3 * (size_t)H, cache->gx, 3 * (size_t)H,
-                      theta + cell->weight_ih, cell->in, d ? 1 : 0, dx, cell->in);
 }
 
 void aw_gru_backward(const struct aw_gru *gru, const float *theta, const float *x, uint32_t T,
                      uint32_t B, struct aw_gru_cache *cache, const float *dy, const float *dh_n,
                      float *grad, float *dx)
 {
-    AW_ASSERT(cache->training && T > 0 && T <= cache->T_max && B > 0 && B <= cache->B_max);
+    AW_ASSERT(cache->kept && T > 0 && T <= cache->T_max && B > 0 && B <= cache->B_max);
+    cache->kept = false;
     const uint32_t H = gru->hidden, D = gru->direction_count;
     for (uint32_t l = gru->layer_count; l-- > 0;) {
         float *below = l ? cache->dout[l & 1] : dx;

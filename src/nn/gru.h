@@ -11,6 +11,7 @@
  * x [T][B][in], and begin from h = 0.
  *
  * Call order: declare (before aw_params_alloc), init_uniform, forward, then backward of the same x.
+ *             Backward comes once: it turns what forward kept into gradients where it lies.
  * Memory:     a cache is one block sized for the largest T and B. Nothing else allocates.
  * Threads:    read-only after declare; a cache has one owner.
  */

@@ -42,40 +42,6 @@ void aw__transpose_generic(const float *w, uint32_t N, uint32_t K, float *out, s
                            size_t width);
 void aw__tanh_generic(float *y, size_t n);
 
-/*
- * The gates of a GRU, one time step. `gh` has the products of the recurrent weights with h in
- * panels of AW__GRU_UNITS hidden units, [panel][B][3 * AW__GRU_UNITS], r|z|n. Rows are walked from
- * end to end: their lengths are powers of two, and walking down a column would hit the same few
- * cache sets.
- */
-#define AW__GRU_UNITS 8u
-struct aw__gru_gates {
-    uint32_t B, H;
-    const float *gh;
-    const float *gx;     /* [B][3H]: W_i x + b_i, and b_h of r and z */
-    const float *bias_n; /* [H]: b_hn, which r multiplies */
-    const float *h_prev; /* [B], rows h_row apart */
-    float *h;            /* [B], rows h_row apart */
-    size_t h_row;
-    float *saved; /* [B][4][H]: r, z, n, W_hn h + b_hn for backward; NULL: not wanted */
-};
-void aw__gru_gates_generic(const struct aw__gru_gates *g);
-
-/* Backward of all gates, one time step. dh [B][H] is the gradient of h on entry and its direct part
- * for h_prev on return; dgx [B][3H] and dhn [B][H] are written, and their column sums added to
- * dbias [4][H], r|z|n and W_hn h, while they are at hand. */
-struct aw__gru_gates_backward {
-    uint32_t B, H;
-    const float *saved;  /* [B][4][H] */
-    const float *h_prev; /* [B], rows h_row apart; NULL: zero */
-    size_t h_row;
-    float *dh;
-    float *dgx;
-    float *dhn;
-    float *dbias;
-};
-void aw__gru_gates_backward_generic(const struct aw__gru_gates_backward *g);
-
 #if defined(__x86_64__)
 #define AW__HAVE_AVX2 1
 void aw__gemm_avx2(const struct aw__gemm *g);
@@ -84,8 +50,6 @@ void aw__matvec_avx2(const float *x, const float *w, const float *bias, float *y
 void aw__transpose_avx2(const float *w, uint32_t N, uint32_t K, float *out, size_t out_row,
                         size_t width);
 void aw__tanh_avx2(float *y, size_t n);
-void aw__gru_gates_avx2(const struct aw__gru_gates *g);
-void aw__gru_gates_backward_avx2(const struct aw__gru_gates_backward *g);
 
 static inline bool aw__cpu_avx2(void)
 {

@@ -18,7 +18,6 @@
 
 /* glibc's vector functions, at most 4 ulp (libmvec, since glibc 2.35). */
 AVX2 __m256 _ZGVdN8v_tanhf(__m256 x);
-AVX2 __m256 _ZGVdN8v_expf(__m256 x);
 
 ALWAYS __m256i tail_mask(uint32_t lanes)
 {
@@ -250,91 +249,6 @@ AVX2 void aw__tanh_avx2(float *y, size_t n)
     if (i < n) {
         uint32_t lanes = (uint32_t)(n - i);
         store_part(y + i, lanes, _ZGVdN8v_tanhf(load_part(y + i, lanes)));
-    }
-}
-
-ALWAYS __m256 sigmoid(__m256 x)
-{
-    const __m256 one = _mm256_set1_ps(1);
-    return _mm256_div_ps(one,
-                         _mm256_add_ps(one, _ZGVdN8v_expf(_mm256_sub_ps(_mm256_setzero_ps(), x))));
-}
-
-/* `lanes` is 8 wherever it is not the ragged end, and then every part is a plain load or store. */
-ALWAYS void gates_of(const struct aw__gru_gates *g, uint32_t b, uint32_t unit, const uint32_t lanes)
-{
-    const uint32_t H = g->H;
-    const float *gh = g->gh + ((size_t)(unit / LANES) * g->B + b) * 3 * LANES;
-    const float *gx = g->gx + (size_t)b * 3 * H + unit;
-    const __m256 one = _mm256_set1_ps(1);
-    __m256 r = _mm256_add_ps(load_part(gx, lanes), _mm256_loadu_ps(gh));
-    __m256 z = _mm256_add_ps(load_part(gx + H, lanes), _mm256_loadu_ps(gh + LANES));
-    __m256 hn = _mm256_add_ps(_mm256_loadu_ps(gh + 2 * LANES), load_part(g->bias_n + unit, lanes));
-    r = sigmoid(r);
-    z = sigmoid(z);
-    __m256 n = _ZGVdN8v_tanhf(_mm256_fmadd_ps(r, hn, load_part(gx + 2 * H, lanes)));
-    __m256 h_prev = load_part(g->h_prev + b * g->h_row + unit, lanes);
-    __m256 h = _mm256_fmadd_ps(z, h_prev, _mm256_mul_ps(_mm256_sub_ps(one, z), n));
-    store_part(g->h + b * g->h_row + unit, lanes, h);
-    if (g->saved) {
-        float *saved = g->saved + (size_t)b * 4 * H + unit;
-        store_part(saved, lanes, r);
-        store_part(saved + H, lanes, z);
-        store_part(saved + 2 * H, lanes, n);
-        store_part(saved + 3 * H, lanes, hn);
-    }
-}
-
-AVX2 void aw__gru_gates_avx2(const struct aw__gru_gates *g)
-{
-    const uint32_t whole = g->H - g->H % LANES;
-    for (uint32_t b = 0; b < g->B; b++) {
-        for (uint32_t unit = 0; unit < whole; unit += LANES)
-            gates_of(g, b, unit, LANES);
-        if (whole < g->H)
-            gates_of(g, b, whole, g->H - whole);
-    }
-}
-
-ALWAYS void gates_backward_of(const struct aw__gru_gates_backward *g, uint32_t b, uint32_t j,
-                              const uint32_t lanes)
-{
-    const uint32_t H = g->H;
-    const float *saved = g->saved + (size_t)b * 4 * H + j;
-    float *dgx = g->dgx + (size_t)b * 3 * H + j;
-    const __m256 one = _mm256_set1_ps(1);
-    __m256 r = load_part(saved, lanes), z = load_part(saved + H, lanes);
-    __m256 n = load_part(saved + 2 * H, lanes), hn = load_part(saved + 3 * H, lanes);
-    __m256 dh = load_part(g->dh + (size_t)b * H + j, lanes);
-    __m256 h_prev =
-        g->h_prev ? load_part(g->h_prev + b * g->h_row + j, lanes) : _mm256_setzero_ps();
-    __m256 not_z = _mm256_sub_ps(one, z);
-    __m256 dn = _mm256_mul_ps(_mm256_mul_ps(dh, not_z), _mm256_fnmadd_ps(n, n, one));
-    __m256 slope_r = _mm256_mul_ps(r, _mm256_sub_ps(one, r));
-    __m256 slope_z = _mm256_mul_ps(z, not_z);
-    const __m256 dr = _mm256_mul_ps(_mm256_mul_ps(dn, hn), slope_r);
-    const __m256 dz = _mm256_mul_ps(_mm256_mul_ps(dh, _mm256_sub_ps(h_prev, n)), slope_z);
-    const __m256 dhn = _mm256_mul_ps(dn, r);
-    float *dbias = g->dbias + j;
-    store_part(dgx, lanes, dr);
-    store_part(dgx + H, lanes, dz);
-    store_part(dgx + 2 * H, lanes, dn);
-    store_part(g->dhn + (size_t)b * H + j, lanes, dhn);
-    store_part(dbias, lanes, _mm256_add_ps(load_part(dbias, lanes), dr));
-    store_part(dbias + H, lanes, _mm256_add_ps(load_part(dbias + H, lanes), dz));
-    store_part(dbias + 2 * H, lanes, _mm256_add_ps(load_part(dbias + 2 * H, lanes), dn));
-    store_part(dbias + 3 * H, lanes, _mm256_add_ps(load_part(dbias + 3 * H, lanes), dhn));
-    store_part(g->dh + (size_t)b * H + j, lanes, _mm256_mul_ps(dh, z));
-}
-
-AVX2 void aw__gru_gates_backward_avx2(const struct aw__gru_gates_backward *g)
-{
-    const uint32_t whole = g->H - g->H % LANES;
-    for (uint32_t b = 0; b < g->B; b++) {
-        for (uint32_t j = 0; j < whole; j += LANES)
-            gates_backward_of(g, b, j, LANES);
-        if (whole < g->H)
-            gates_backward_of(g, b, whole, g->H - whole);
     }
 }
 
