@@ -1,6 +1,8 @@
 #include "base/alloc.h"
 #include "base/testing.h"
 
+#include <string.h>
+
 static void heap_blocks_are_zeroed_and_aligned(void **state)
 {
     (void)state;
@@ -13,6 +15,25 @@ static void heap_blocks_are_zeroed_and_aligned(void **state)
         aw_alloc_free(NULL, block);
     }
     aw_alloc_free(NULL, NULL);
+}
+
+/* From four megabytes on a block is in huge pages where the system has them. */
+static void large_blocks_are_zeroed_and_aligned_too(void **state)
+{
+    (void)state;
+    const size_t border = (size_t)4 << 20;
+    static const ptrdiff_t beside[] = {-1, 0, 1, 4095, 4096, 12345, 3 << 20};
+    for (size_t n = 0; n < sizeof beside / sizeof *beside; n++)
+        for (int again = 0; again < 2; again++) { /* the second may be given used memory */
+            const size_t bytes = border + (size_t)beside[n];
+            unsigned char *block = aw_alloc_new(NULL, bytes, 1);
+            assert_non_null(block);
+            assert_int_equal((uintptr_t)block % AW_ALLOC_ALIGN, 0);
+            assert_int_equal(block[0], 0);
+            assert_memory_equal(block, block + 1, bytes - 1);
+            memset(block, 0xa5, bytes);
+            aw_alloc_free(NULL, block);
+        }
 }
 
 static void an_overflowing_size_is_refused(void **state)
@@ -80,6 +101,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_blocks_are_zeroed_and_aligned),
+        cmocka_unit_test(large_blocks_are_zeroed_and_aligned_too),
         cmocka_unit_test(an_overflowing_size_is_refused),
         cmocka_unit_test(the_counting_allocator_counts_and_fails_on_request),
         cmocka_unit_test(an_arena_is_full_at_its_size_and_empty_after_reset),
