@@ -82,6 +82,17 @@ AW_NODISCARD enum aw_err aw_sim_add(struct aw_sim *sim, const struct aw_sim_work
                                     uint32_t *ret_index, struct aw_diag *diag);
 struct aw_cluster aw_sim_cluster(struct aw_sim *sim);
 
+/* Limits of all pods that are placed and not draining, summed. */
+struct aw_sim_placed {
+    int64_t cpu_millicores, memory_bytes;
+};
+/* As observe, for who steps a million times a second: without pods, whose limits are in
+ * `ret_placed`. aw_sim_observe_pods adds them to that sample, until time passes. */
+AW_NODISCARD enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t workload,
+                                        struct aw_sample *ret_sample,
+                                        struct aw_sim_placed *ret_placed);
+void aw_sim_observe_pods(struct aw_sim *sim, uint32_t workload, struct aw_sample *sample);
+
 /* Back to time 0 with a new seed; workload `index` gets a new application, load and start. Nothing
  * is allocated as long as replicas_max does not grow. */
 AW_NODISCARD enum aw_err aw_sim_reset(struct aw_sim *sim, uint64_t seed);

@@ -19,6 +19,7 @@
 #define AW_SURROGATE_INPUTS  13u
 #define AW_SURROGATE_OUTPUTS 7u
 #define AW_SURROGATE_HIDDEN  32u
+#define AW_SURROGATE_WIDTH   8u /* floats of a vector; rows of weights are padded to it */
 /* Beyond this share of the capacity there is no steady state worth the name: backlog takes over. */
 #define AW_SURROGATE_LOAD_MAX 0.97
 /* A window over which peaks and spreads are meant. */
@@ -52,6 +53,21 @@ void aw_surrogate_decode(const struct aw_replica *replica, const float *outputs,
                          struct aw_steady *ret_steady);
 void aw_surrogate_encode(const struct aw_replica *replica, const struct aw_steady *steady,
                          float *outputs);
+
+/* What the network makes of a demand, before it knows cores and rate: to be found once where many
+ * settings of one demand are asked for. No padding: it is part of snapshots. */
+struct aw_surrogate_known {
+    double io_ms, cpu_ms, parallelism;
+    double threads;
+    double capacity_threads, capacity_core; /* requests/s of the workers, and of a core */
+    float sum[AW_SURROGATE_HIDDEN];         /* of the first layer, so far */
+    float log_cpu;                          /* an input that another one takes part in */
+    float unused;                           /* 0 */
+};
+void aw_surrogate_know(const struct aw_demand *demand, struct aw_surrogate_known *ret_known);
+double aw_surrogate_capacity(const struct aw_surrogate_known *known, double cores);
+void aw_surrogate_eval_known(const struct aw_surrogate_known *known, double cores,
+                             double rate_per_s, struct aw_steady *ret_steady);
 
 /* The steady state at a rate of at most AW_SURROGATE_LOAD_MAX of the capacity. */
 void aw_surrogate_eval(const struct aw_replica *replica, struct aw_steady *ret_steady);

@@ -8,7 +8,6 @@
  * to step as it does in the reference: a p99 of 300 requests is not that of a million.
  */
 #include "cluster/sim/internal.h"
-#include "cluster/surrogate.h"
 
 #define BUSY_MAX    512.0 /* as the reference: in service, and waiting, at one replica */
 #define QUEUE_MAX   2048.0
@@ -182,13 +181,10 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
     struct aw__workload *workload = &sim->workload[w];
     struct aw__pod *pods = aw__pods(sim, w);
     const double dt_s = dt_us * 1e-6, n = cohort->count;
-    const double capacity = aw_replica_capacity(&workload->demand, cohort->cores);
+    const double capacity = aw_surrogate_capacity(&workload->known, cohort->cores);
     const double steady_rate = aw__min(rate_per_s, AW_SURROGATE_LOAD_MAX * capacity);
     struct aw_steady steady;
-    aw_surrogate_eval(&(struct aw_replica){.demand = workload->demand,
-                                           .cores = cohort->cores,
-                                           .rate_per_s = steady_rate},
-                      &steady);
+    aw_surrogate_eval_known(&workload->known, cohort->cores, steady_rate, &steady);
 
     /* The steady state knows about chance below saturation; a growing queue takes what came. */
     const bool saturated = cohort->backlog > 0 || rate_per_s > steady_rate;
@@ -242,7 +238,7 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
 static void drain_run(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, double dt_us)
 {
     struct aw__workload *workload = &sim->workload[w];
-    const double capacity = aw_replica_capacity(&workload->demand, pod->cores);
+    const double capacity = aw_surrogate_capacity(&workload->known, pod->cores);
     const double done = aw__min(pod->backlog, capacity * dt_us * 1e-6);
     const double core_us = done * workload->demand.cpu_ms * 1e3;
     pod->backlog -= done;

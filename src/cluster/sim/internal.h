@@ -15,6 +15,7 @@
 #define AW_CLUSTER_SIM_INTERNAL_H
 
 #include "cluster/sim.h"
+#include "cluster/surrogate.h"
 
 #include <math.h>
 
@@ -114,9 +115,10 @@ struct aw__workload {
     struct aw_rng rng;
     uint64_t memory_key; /* of what is particular to each process */
     struct aw_sim_disturbance disturbance;
-    struct aw_demand demand; /* at the present payload, slowdowns included */
-    struct aw__sums sums;    /* since the last reading */
-    struct aw__sums step;    /* since advance began */
+    struct aw_demand demand;         /* at the present payload, slowdowns included */
+    struct aw_surrogate_known known; /* of it */
+    struct aw__sums sums;            /* since the last reading */
+    struct aw__sums step;            /* since advance began */
     struct aw_sim_truth truth;
     struct aw__mixture mixture; /* fast model: latencies of the step */
     struct aw__sums reading;    /* the last one */
@@ -285,8 +287,5 @@ void aw__fast_latency(struct aw_sim *sim, uint32_t w, double *ret_mean, double *
 
 /* metrics.c */
 void aw__metrics_read(struct aw_sim *sim);
-/* All but the pods. */
-enum aw_err aw__metrics_sample(struct aw_sim *sim, uint32_t w, struct aw_sample *ret_sample);
-void aw__metrics_pods(struct aw_sim *sim, uint32_t w, struct aw_sample *sample);
 
 #endif

@@ -57,6 +57,17 @@ static struct aw_figure figure(double value, double at_us)
     return (struct aw_figure){.value = value, .at_us = (int64_t)at_us};
 }
 
+/* What the API rounds to. */
+static int64_t millicores(double cores)
+{
+    return (int64_t)(cores * 1000 + 0.5);
+}
+
+static int64_t bytes(double mib)
+{
+    return (int64_t)(mib * AW__MIB + 0.5);
+}
+
 /* Pod `id` of `pod`. */
 static void show_pod(const struct aw_sim *sim, const struct aw__workload *workload,
                      const struct aw__pod *pod, uint32_t id, struct aw_pod *ret)
@@ -77,8 +88,8 @@ static void show_pod(const struct aw_sim *sim, const struct aw__workload *worklo
         .ready = pod->phase == AW__POD_READY,
         .started_us = pod->started_us > -AW__NEVER_US ? (int64_t)pod->started_us : AW_NEVER,
         .ready_change_us = (int64_t)pod->ready_change_us,
-        .cpu_millicores = (int64_t)(pod->cores * 1000 + 0.5),
-        .memory_bytes = (int64_t)(pod->memory_mib * AW__MIB + 0.5),
+        .cpu_millicores = millicores(pod->cores),
+        .memory_bytes = bytes(pod->memory_mib),
         .cpu_cores_used = {.value = read ? pod->read_cpu_cores * aw__max(0, wrong) : 0,
                            .at_us = read_us},
         .memory_bytes_used = {.value = read ? (pod->read_memory_mib + more_mib) * AW__MIB : 0,
@@ -88,8 +99,10 @@ static void show_pod(const struct aw_sim *sim, const struct aw__workload *worklo
     };
 }
 
-enum aw_err aw__metrics_sample(struct aw_sim *sim, uint32_t w, struct aw_sample *ret_sample)
+enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t w, struct aw_sample *ret_sample,
+                           struct aw_sim_placed *ret_placed)
 {
+    AW_ASSERT(w < sim->workload_count);
     struct aw__workload *workload = &sim->workload[w];
     if (sim->world->api_down_until_us > sim->world->now_us)
         return AW_ERR_UNAVAILABLE;
@@ -100,8 +113,8 @@ enum aw_err aw__metrics_sample(struct aw_sim *sim, uint32_t w, struct aw_sample 
     struct aw_sample sample = {
         .at_us = (int64_t)sim->world->now_us,
         .replicas_wanted = workload->replicas,
-        .cpu_millicores_wanted = (int64_t)(workload->cores * 1000 + 0.5),
-        .memory_bytes_wanted = (int64_t)(workload->memory_mib * AW__MIB + 0.5),
+        .cpu_millicores_wanted = millicores(workload->cores),
+        .memory_bytes_wanted = bytes(workload->memory_mib),
         .cpu_cores_used = figure(sums->cpu_core_us * 1e-6 / span_s, at),
         .memory_bytes_used = figure(sums->memory_mib_us / sums->replica_us * AW__MIB, at),
         .memory_bytes_peak = figure(sums->memory_peak_mib * AW__MIB, at),
@@ -123,32 +136,27 @@ enum aw_err aw__metrics_sample(struct aw_sim *sim, uint32_t w, struct aw_sample 
     workload->oom_seen = workload->oom_total;
     workload->restarts_seen = workload->restarts_total;
     const struct aw__pod *pods = aw__pods(sim, w);
+    struct aw_sim_placed placed = {0};
     for (uint32_t i = 0; i < workload->place_end; i++) {
-        const uint32_t count = pods[i].count;
-        switch (pods[i].phase) {
-        case AW__POD_NONE:
-        case AW__POD_DRAINING:
+        const struct aw__pod *pod = &pods[i];
+        const bool starting = pod->phase == AW__POD_STARTING || pod->phase == AW__POD_BACKOFF;
+        if (pod->phase == AW__POD_NONE || pod->phase == AW__POD_DRAINING)
             continue;
-        case AW__POD_READY:
-            sample.replicas_ready += count;
-            break;
-        case AW__POD_PENDING:
-            sample.replicas_pending += count;
-            break;
-        case AW__POD_STARTING:
-        case AW__POD_BACKOFF:
-            sample.replicas_starting += count;
-            break;
-        case AW__POD_LOST:
-            break;
+        if (pod->phase == AW__POD_READY || starting) {
+            placed.cpu_millicores += pod->count * millicores(pod->cores);
+            placed.memory_bytes += pod->count * bytes(pod->memory_mib);
         }
-        sample.rollout = sample.rollout || pods[i].revision != workload->revision;
+        sample.replicas_ready += pod->phase == AW__POD_READY ? pod->count : 0;
+        sample.replicas_pending += pod->phase == AW__POD_PENDING ? pod->count : 0;
+        sample.replicas_starting += starting ? pod->count : 0;
+        sample.rollout = sample.rollout || pod->revision != workload->revision;
     }
     *ret_sample = sample;
+    *ret_placed = placed;
     return AW_OK;
 }
 
-void aw__metrics_pods(struct aw_sim *sim, uint32_t w, struct aw_sample *sample)
+void aw_sim_observe_pods(struct aw_sim *sim, uint32_t w, struct aw_sample *sample)
 {
     const struct aw__workload *workload = &sim->workload[w];
     const struct aw__pod *pods = aw__pods(sim, w);

@@ -370,9 +370,10 @@ static enum aw_err sim_observe(void *self, uint32_t workload, int64_t deadline_u
     struct aw_sim *sim = self;
     if (workload >= sim->workload_count)
         return AW_ERR_NOTFOUND;
-    enum aw_err err = aw__metrics_sample(sim, workload, ret_sample);
+    struct aw_sim_placed placed;
+    enum aw_err err = aw_sim_observe(sim, workload, ret_sample, &placed);
     if (!err)
-        aw__metrics_pods(sim, workload, ret_sample);
+        aw_sim_observe_pods(sim, workload, ret_sample);
     return err;
 }
 

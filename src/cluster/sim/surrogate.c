@@ -1,5 +1,5 @@
 /*
- * surrogate.c - features, the plain formula, and the network's forward pass.
+ * surrogate.c - features, the plain formula, and what the network's answer means.
  *
  * The plain formula: a request alone needs u = waiting + CPU time / min(parallelism, cores);
  * latencies are u times something that grows with the load. The network sees the load on the quota
@@ -9,15 +9,12 @@
  */
 #include "cluster/surrogate.h"
 
-#include "cluster/sim/weights.h"
-#include "nn/matmul.h"
+#include "cluster/sim/network.h"
 
 #include <math.h>
 
 #define PERIOD_MS   100.0 /* cpu.cfs_period_us */
 #define THREADS_ALL 512.0 /* what "no limit" counts as; the reference stops there */
-#define LOAD_FLOOR  1e-3  /* of what is left, before the logarithm */
-#define RATIO_LIMIT 12.0f /* of decoded logarithms: e^12, far beyond any steady state */
 
 static double threads_of(const struct aw_demand *demand)
 {
@@ -29,17 +26,24 @@ double aw_replica_alone_ms(const struct aw_demand *demand, double cores)
     return demand->io_ms + demand->cpu_ms / fmin(demand->parallelism, cores);
 }
 
+static double capacity_by_cpu(const struct aw_demand *demand, double cores)
+{
+    return demand->cpu_ms > 0 ? cores * 1e3 / demand->cpu_ms : 1e9;
+}
+
+static double capacity_by_threads(const struct aw_demand *demand)
+{
+    return threads_of(demand) * 1e3 / (demand->io_ms + demand->cpu_ms / demand->parallelism);
+}
+
 double aw_replica_capacity(const struct aw_demand *demand, double cores)
 {
-    double by_cpu = demand->cpu_ms > 0 ? cores * 1e3 / demand->cpu_ms : 1e9;
-    double by_threads =
-        threads_of(demand) * 1e3 / (demand->io_ms + demand->cpu_ms / demand->parallelism);
-    return fmin(by_cpu, by_threads);
+    return fmin(capacity_by_cpu(demand, cores), capacity_by_threads(demand));
 }
 
 static float log_left(double load)
 {
-    return logf((float)(load < 1 - LOAD_FLOOR ? 1 - load : LOAD_FLOOR));
+    return logf(fmaxf(1 - (float)load, AW__LEFT_FLOOR));
 }
 
 void aw_surrogate_inputs(const struct aw_replica *replica, float *inputs)
@@ -65,29 +69,31 @@ void aw_surrogate_inputs(const struct aw_replica *replica, float *inputs)
     inputs[12] = logf((float)(fmax(rate * AW_SURROGATE_WINDOW_S, 1)));
 }
 
-static double ratio(float output)
+/* From the exponentials of all outputs. */
+static void steady_make(double alone_us, double rate_per_s, const float *e,
+                        struct aw_steady *ret_steady)
 {
-    float bounded = output > RATIO_LIMIT    ? RATIO_LIMIT
-                    : output < -RATIO_LIMIT ? -RATIO_LIMIT
-                                            : output;
-    return (double)expf(bounded);
+    struct aw_steady s = {
+        .mean_us = alone_us * (double)e[0],
+        .p50_us = alone_us * (double)e[1],
+        .throttled_share = 1 / (1 + 1 / (double)e[4]),
+        .p99_spread = (double)e[6],
+    };
+    s.p95_us = s.p50_us * (1 + (double)e[2]);
+    s.p99_us = s.p95_us * (1 + (double)e[3]);
+    s.in_flight = rate_per_s * s.mean_us * 1e-6;
+    s.in_flight_peak = s.in_flight + (1 + s.in_flight) * (double)e[5];
+    *ret_steady = s;
 }
 
 void aw_surrogate_decode(const struct aw_replica *replica, const float *outputs,
                          struct aw_steady *ret_steady)
 {
-    const double alone_us = aw_replica_alone_ms(&replica->demand, replica->cores) * 1e3;
-    struct aw_steady s = {
-        .mean_us = alone_us * ratio(outputs[0]),
-        .p50_us = alone_us * ratio(outputs[1]),
-        .throttled_share = 1 / (1 + ratio(-outputs[4])),
-        .p99_spread = ratio(outputs[6]),
-    };
-    s.p95_us = s.p50_us * (1 + ratio(outputs[2]));
-    s.p99_us = s.p95_us * (1 + ratio(outputs[3]));
-    s.in_flight = replica->rate_per_s * s.mean_us * 1e-6;
-    s.in_flight_peak = s.in_flight + (1 + s.in_flight) * ratio(outputs[5]);
-    *ret_steady = s;
+    float e[AW_SURROGATE_OUTPUTS];
+    for (uint32_t i = 0; i < AW_SURROGATE_OUTPUTS; i++)
+        e[i] = expf(fminf(fmaxf(outputs[i], -AW__RATIO_LIMIT), AW__RATIO_LIMIT));
+    steady_make(aw_replica_alone_ms(&replica->demand, replica->cores) * 1e3, replica->rate_per_s, e,
+                ret_steady);
 }
 
 static float log_of(double x)
@@ -109,18 +115,51 @@ void aw_surrogate_encode(const struct aw_replica *replica, const struct aw_stead
     outputs[6] = log_of(steady->p99_spread);
 }
 
+void aw_surrogate_know(const struct aw_demand *demand, struct aw_surrogate_known *ret_known)
+{
+    const struct aw_replica replica = {.demand = *demand, .cores = 1, .rate_per_s = 1};
+    struct aw_surrogate_known known = {
+        .io_ms = demand->io_ms,
+        .cpu_ms = demand->cpu_ms,
+        .parallelism = demand->parallelism,
+        .threads = threads_of(demand),
+        .capacity_threads = capacity_by_threads(demand),
+        .capacity_core = capacity_by_cpu(demand, 1),
+    };
+    float x[AW_SURROGATE_INPUTS];
+    aw_surrogate_inputs(&replica, x);
+    known.log_cpu = x[AW__INPUT_CPU];
+    aw__network_begin(x, known.sum);
+    *ret_known = known;
+}
+
+double aw_surrogate_capacity(const struct aw_surrogate_known *known, double cores)
+{
+    const double by_cpu = known->capacity_core * cores;
+    return by_cpu < known->capacity_threads ? by_cpu : known->capacity_threads;
+}
+
+void aw_surrogate_eval_known(const struct aw_surrogate_known *known, double cores,
+                             double rate_per_s, struct aw_steady *ret_steady)
+{
+    const double most = known->parallelism < cores ? known->parallelism : cores;
+    const double alone_ms = known->io_ms + known->cpu_ms / most;
+    const double seen_in_window = rate_per_s * AW_SURROGATE_WINDOW_S;
+    const struct aw__network_asked asked = {
+        .on_cpu = (float)(rate_per_s * known->cpu_ms * 1e-3 / cores),
+        .on_threads = (float)(rate_per_s * alone_ms * 1e-3 / known->threads),
+        .cores = (float)cores,
+        .requests = (float)(seen_in_window > 1 ? seen_in_window : 1),
+        .log_cpu = known->log_cpu,
+    };
+    float e[AW_SURROGATE_WIDTH];
+    aw__network_end(known->sum, &asked, e);
+    steady_make(alone_ms * 1e3, rate_per_s, e, ret_steady);
+}
+
 void aw_surrogate_eval(const struct aw_replica *replica, struct aw_steady *ret_steady)
 {
-    float x[AW_SURROGATE_INPUTS], a[AW_SURROGATE_HIDDEN], b[AW_SURROGATE_HIDDEN];
-    float y[AW_SURROGATE_OUTPUTS];
-    aw_surrogate_inputs(replica, x);
-    for (uint32_t i = 0; i < AW_SURROGATE_INPUTS; i++)
-        x[i] = (x[i] - aw__weights.shift[i]) * aw__weights.scale[i];
-    aw_matvec(x, aw__weights.w0, aw__weights.b0, AW_ACT_RELU, a, AW_SURROGATE_HIDDEN,
-              AW_SURROGATE_INPUTS);
-    aw_matvec(a, aw__weights.w1, aw__weights.b1, AW_ACT_RELU, b, AW_SURROGATE_HIDDEN,
-              AW_SURROGATE_HIDDEN);
-    aw_matvec(b, aw__weights.w2, aw__weights.b2, AW_ACT_NONE, y, AW_SURROGATE_OUTPUTS,
-              AW_SURROGATE_HIDDEN);
-    aw_surrogate_decode(replica, y, ret_steady);
+    struct aw_surrogate_known known;
+    aw_surrogate_know(&replica->demand, &known);
+    aw_surrogate_eval_known(&known, replica->cores, replica->rate_per_s, ret_steady);
 }

@@ -429,6 +429,7 @@ void aw__workload_demand(struct aw_sim *sim, uint32_t w)
     aw_app_demand(&sim->profile[w].app, d->payload, d->families, &workload->demand);
     workload->demand.cpu_ms *= d->cpu_slowdown;
     workload->demand.io_ms *= d->io_slowdown;
+    aw_surrogate_know(&workload->demand, &workload->known);
 }
 
 void aw__workload_reset(struct aw_sim *sim, uint32_t w)

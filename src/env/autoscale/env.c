@@ -91,6 +91,7 @@ struct autoscale {
 
     struct episode episode;
     struct aw_sample sample;
+    bool pods_shown; /* the sample has its pods, which cost as much as a step */
     struct aw_autoscale_info info;
 };
 
@@ -108,9 +109,11 @@ static enum aw_err observe(struct autoscale *self)
 {
     struct aw_reading *reading = &self->episode.reading;
     const struct aw_cluster *cluster = &self->cluster;
-    enum aw_err err = cluster->ops->observe(cluster->self, WORKLOAD, INT64_MAX, &self->sample);
+    struct aw_sim_placed placed;
+    enum aw_err err = aw_sim_observe(self->sim, WORKLOAD, &self->sample, &placed);
     if (err && !aw_err_transient(err) && err != AW_ERR_NODATA)
         return err;
+    self->pods_shown = err != AW_OK; /* there are none to show */
     if (err)
         self->sample = (struct aw_sample){
             .at_us = cluster->ops->now_us(cluster->self),
@@ -132,7 +135,11 @@ static enum aw_err observe(struct autoscale *self)
             .latency_us_p99.at_us = AW_NEVER,
             .latency_us_mean.at_us = AW_NEVER,
         };
-    aw_reading_take(&self->sample, self->stale_us, reading);
+    if (err)
+        aw_reading_take(&self->sample, self->stale_us, reading);
+    else
+        aw_reading_take_placed(&self->sample, self->stale_us, placed.cpu_millicores,
+                               placed.memory_bytes, reading);
     return AW_OK;
 }
 
@@ -412,6 +419,7 @@ static enum aw_err autoscale_state_load(void *ctx, const void *bytes)
                           ? replay(self, &snapshot.episode, more)
                           : restore(self, &snapshot.episode, more);
     memset(&self->info, 0, sizeof self->info);
+    self->pods_shown = true; /* the sample is of another time than the pods */
     return err;
 }
 
@@ -672,8 +680,13 @@ const struct aw_autoscale_info *aw_autoscale_info(const struct aw_env *env)
 
 const struct aw_sample *aw_autoscale_sample(const struct aw_env *env)
 {
-    const struct autoscale *self = of(env);
-    return self ? &self->sample : NULL;
+    struct autoscale *self = of(env);
+    if (!self)
+        return NULL;
+    if (!self->pods_shown)
+        aw_sim_observe_pods(self->sim, WORKLOAD, &self->sample);
+    self->pods_shown = true;
+    return &self->sample;
 }
 
 const struct aw_autoscale_settings *aw_autoscale_settings(const struct aw_env *env)

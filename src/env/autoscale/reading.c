@@ -77,12 +77,12 @@ static void allocation(const struct aw_sample *sample, struct aw_reading *readin
     reading->memory_bytes_allocated = (double)bytes;
 }
 
-void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,
-                     struct aw_reading *ret_reading)
+/* Everything but what is allocated, and what hangs on it. */
+static void take(const struct aw_sample *sample, int64_t stale_us, struct aw_reading *ret_reading)
 {
     const int64_t oldest = oldest_believed(sample->at_us, stale_us);
 #define FIGURE(name) .name = value(&sample->name, oldest)
-    struct aw_reading reading = {
+    *ret_reading = (struct aw_reading){
         .at_us = sample->at_us,
         .replicas_wanted = sample->replicas_wanted,
         .cpu_millicores_wanted = sample->cpu_millicores_wanted,
@@ -103,10 +103,30 @@ void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,
         .oom_kills = sample->oom_kills,
     };
 #undef FIGURE
-    allocation(sample, &reading);
-    reading.cpu_utilisation = ratio(reading.cpu_cores_used, reading.cores_allocated);
-    reading.memory_utilisation =
-        ratio(reading.memory_bytes_used * reading.replicas_ready, reading.memory_bytes_allocated);
-    reading.age_s = age_s(sample, &reading);
-    *ret_reading = reading;
+}
+
+static void relate(const struct aw_sample *sample, struct aw_reading *reading)
+{
+    reading->cpu_utilisation = ratio(reading->cpu_cores_used, reading->cores_allocated);
+    reading->memory_utilisation = ratio(reading->memory_bytes_used * reading->replicas_ready,
+                                        reading->memory_bytes_allocated);
+    reading->age_s = age_s(sample, reading);
+}
+
+void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,
+                     struct aw_reading *ret_reading)
+{
+    take(sample, stale_us, ret_reading);
+    allocation(sample, ret_reading);
+    relate(sample, ret_reading);
+}
+
+void aw_reading_take_placed(const struct aw_sample *sample, int64_t stale_us,
+                            int64_t cpu_millicores, int64_t memory_bytes,
+                            struct aw_reading *ret_reading)
+{
+    take(sample, stale_us, ret_reading);
+    ret_reading->cores_allocated = 1e-3 * (double)cpu_millicores;
+    ret_reading->memory_bytes_allocated = (double)memory_bytes;
+    relate(sample, ret_reading);
 }

@@ -48,5 +48,10 @@ struct aw_reading {
 /* `stale_us`: a figure older than this at the time of the sample is missing. */
 void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,
                      struct aw_reading *ret_reading);
+/* The same where the limits of all that is placed have been summed already, and the sample's pods
+ * do not count. */
+void aw_reading_take_placed(const struct aw_sample *sample, int64_t stale_us,
+                            int64_t cpu_millicores, int64_t memory_bytes,
+                            struct aw_reading *ret_reading);
 
 #endif
