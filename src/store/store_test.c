@@ -1,0 +1,330 @@
+/* store_test.c - the memory store and the SQLite store: the common suite, then what is theirs. */
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/conformance_testing.h"
+
+static char folder[64] = "/tmp/aware-store-XXXXXX";
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static void remove_store(const char *path)
+{
+    static const char *const ends[] = {"", "-wal", "-shm", "-lock", "-journal"};
+    for (uint32_t i = 0; i < 5; i++) {
+        char name[600];
+        snprintf(name, sizeof name, "%s%s", path, ends[i]);
+        unlink(name);
+    }
+}
+
+static char last_path[512];
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    remove_store(last_path);
+    return rmdir(folder); /* fails when something was left behind */
+}
+
+static void name_memory(struct backend *it)
+{
+    snprintf(it->url, sizeof it->url, "memory");
+}
+
+static void name_sqlite(struct backend *it)
+{
+    remove_store(last_path);
+    snprintf(last_path, sizeof last_path, "%s/%u.db", folder, it->opened);
+    snprintf(it->url, sizeof it->url, "%s", last_path);
+}
+
+static struct backend memory = {.name_next = name_memory};
+static struct backend sqlite = {.lasts = true, .name_next = name_sqlite};
+
+/* ---- memory ---- */
+
+static void memory_never_allocates_after_open(void **state)
+{
+    struct aw_alloc_counting counting;
+    struct aw_store store;
+    struct aw_store_options options = {.rows_max = 50, .episodes_max = 8};
+    (void)state;
+    aw_alloc_counting_init(&counting);
+    assert_ok(aw_store_open(&store, "memory", &options, &counting.alloc, NULL));
+    for (uint32_t e = 0; e < 40; e++)
+        append_episode(&store, e % 2 ? "a" : "b", e, 10, true);
+    assert_int_equal(counting.alloc_count, 1);
+    aw_store_close(&store);
+    assert_int_equal(counting.free_count, 1);
+    counting.fail_after = 0;
+    assert_int_equal(aw_store_open(&store, "memory", NULL, &counting.alloc, NULL), AW_ERR_NOMEM);
+    assert_null(store.ops);
+}
+
+static void a_full_memory_drops_the_oldest_whole_episode(void **state)
+{
+    struct aw_store store;
+    struct aw_store_options options = {.rows_max = 10, .episodes_max = 4};
+    struct counting counting;
+    (void)state;
+    assert_ok(aw_store_open(&store, "memory", &options, NULL, NULL));
+    append_episode(&store, "a", 0, 4, true);
+    append_episode(&store, "a", 1, 4, true);
+    append_episode(&store, "a", 2, 4, true);
+    counting = (struct counting){0};
+    assert_ok(aw_store_scan(&store, &AW_STORE_EVERY, count_row, &counting, NULL));
+    assert_true(counting.count == 8 && counting.first_episode == 1);
+    append_episode(&store, "a", 3, 10, true); /* takes all there is, step by step */
+    counting = (struct counting){0};
+    assert_ok(aw_store_scan(&store, &AW_STORE_EVERY, count_row, &counting, NULL));
+    assert_true(counting.count == 10 && counting.first_episode == 3);
+    append_episode(&store, "a", 4, 1, true); /* overtaken, the full one is old */
+    assert_ok(aw_store_check(&store, NULL));
+    for (uint32_t e = 5; e < 9; e++)
+        append_episode(&store, "b", e, 1, true); /* episodes run out before rows do */
+    assert_ok(aw_store_check(&store, NULL));
+    aw_store_close(&store);
+}
+
+static void a_memory_full_of_latest_episodes_refuses(void **state)
+{
+    struct aw_store store;
+    struct aw_store_options options = {.rows_max = 4, .workloads_max = 2, .obs_dim_max = OBS};
+    struct aw_store_counts counts;
+    struct sample_row r;
+    struct aw_diag diag;
+    (void)state;
+    assert_ok(aw_store_open(&store, "memory", &options, NULL, NULL));
+    append_episode(&store, "a", 0, 2, true);
+    append_episode(&store, "b", 0, 2, false);
+    make_row(&r, "b", 0, 2);
+    assert_int_equal(aw_store_append(&store, &r.row, &diag), AW_ERR_LIMIT);
+    assert_non_null(strstr(diag.text, "full"));
+    append_row(&store, "a", 1, 0, false); /* but a new episode makes the one before it old */
+    assert_ok(aw_store_counts(&store, "a", &counts, NULL));
+    assert_int_equal(counts.rows, 1);
+    make_row(&r, "c", 0, 0);
+    assert_int_equal(aw_store_append(&store, &r.row, &diag), AW_ERR_LIMIT);
+    assert_non_null(strstr(diag.text, "2 workloads"));
+    make_row(&r, "a", 1, 1);
+    r.row.obs_dim = OBS + 1;
+    r.row.obs = r.row.next_obs = (float[OBS + 1]){0};
+    assert_int_equal(aw_store_append(&store, &r.row, &diag), AW_ERR_LIMIT);
+    assert_ok(aw_store_check(&store, NULL));
+    aw_store_close(&store);
+}
+
+/* ---- sqlite ---- */
+
+static const char *path_of(const char *name)
+{
+    remove_store(last_path);
+    snprintf(last_path, sizeof last_path, "%s/%s", folder, name);
+    return last_path;
+}
+
+static void execute(const char *path, const char *text)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void write_bytes(const char *path, off_t at, const char *bytes, size_t len)
+{
+    int fd = open(path, O_WRONLY | O_CREAT, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, bytes, len, at), len);
+    close(fd);
+}
+
+static void a_second_writer_is_told_who_has_the_file(void **state)
+{
+    struct aw_store store, other;
+    struct aw_diag diag = {0};
+    struct aw_store_counts counts;
+    char pid[32];
+    const char *path = path_of("shared.db");
+    (void)state;
+    assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+    append_row(&store, "a", 0, 0, false);
+    assert_int_equal(aw_store_open(&other, path, NULL, NULL, &diag), AW_ERR_UNAVAILABLE);
+    snprintf(pid, sizeof pid, "(%jd)", (intmax_t)getpid());
+    assert_non_null(strstr(diag.text, "in use by another process"));
+    assert_non_null(strstr(diag.text, pid));
+    assert_string_equal(diag.file, path);
+    /* a reader is welcome, sees what was written, and cannot write */
+    assert_ok(
+        aw_store_open(&other, path, &(struct aw_store_options){.read_only = true}, NULL, &diag));
+    append_row(&store, "a", 0, 1, false);
+    assert_ok(aw_store_counts(&other, NULL, &counts, NULL));
+    assert_int_equal(counts.rows, 2);
+    struct sample_row r;
+    make_row(&r, "a", 0, 2);
+    assert_int_equal(aw_store_append(&other, &r.row, &diag), AW_ERR_UNSUPPORTED);
+    aw_store_close(&other);
+    aw_store_close(&store);
+    assert_ok(aw_store_open(&other, path, NULL, NULL, &diag));
+    aw_store_close(&other);
+    struct stat st;
+    char lock[600];
+    snprintf(lock, sizeof lock, "%s-lock", path);
+    assert_int_equal(stat(lock, &st), -1); /* nothing is left lying about */
+}
+
+static void what_is_not_a_store_is_refused_by_name(void **state)
+{
+    struct aw_store store;
+    struct aw_diag diag;
+    struct aw_store_options reading = {.read_only = true};
+    (void)state;
+    const char *path = path_of("text.db");
+    char text[4096];
+    memset(text, 'x', sizeof text);
+    write_bytes(path, 0, text, sizeof text);
+    assert_int_equal(aw_store_open(&store, path, NULL, NULL, &diag), AW_ERR_FORMAT);
+    assert_non_null(strstr(diag.text, "not an SQLite database"));
+    assert_string_equal(diag.file, path);
+    assert_null(store.ops);
+
+    path = path_of("foreign.db");
+    execute(path, "CREATE TABLE bookmarks(url)");
+    assert_int_equal(aw_store_open(&store, path, NULL, NULL, &diag), AW_ERR_FORMAT);
+    assert_non_null(strstr(diag.text, "not a store"));
+
+    path = path_of("newer.db");
+    assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+    aw_store_close(&store);
+    execute(path, "PRAGMA user_version = 2");
+    assert_int_equal(aw_store_open(&store, path, NULL, NULL, &diag), AW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "format 2, this one reads 1"));
+
+    path = path_of("missing.db");
+    assert_int_equal(aw_store_open(&store, path, &reading, NULL, &diag), AW_ERR_NOTFOUND);
+    assert_int_equal(aw_store_open(&store, "/nowhere/x.db", NULL, NULL, &diag), AW_ERR_NOTFOUND);
+    assert_int_equal(aw_store_open(&store, "", NULL, NULL, &diag), AW_ERR_RANGE);
+    assert_int_equal(aw_store_open(&store, "ftp://x/y", NULL, NULL, &diag), AW_ERR_UNSUPPORTED);
+}
+
+static void an_empty_file_becomes_a_store(void **state)
+{
+    struct aw_store store;
+    const char *path = path_of("empty.db");
+    (void)state;
+    write_bytes(path, 0, "", 0);
+    assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+    append_row(&store, "a", 0, 0, false);
+    aw_store_close(&store);
+    /* and so does one whose creator died between its first and its second transaction */
+    path = path_of("wal.db");
+    execute(path, "PRAGMA journal_mode = WAL");
+    assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+    append_row(&store, "a", 0, 0, false);
+    aw_store_close(&store);
+}
+
+static void damage_is_found_and_named(void **state)
+{
+    struct aw_store store;
+    struct aw_diag diag = {0};
+    char junk[3 * 4096];
+    const char *path = path_of("damaged.db");
+    (void)state;
+    assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+    for (uint32_t e = 0; e < 10; e++)
+        append_episode(&store, "a", e, 20, true);
+    assert_ok(aw_store_flush(&store, NULL));
+    aw_store_close(&store);
+    memset(junk, 0xa5, sizeof junk);
+    write_bytes(path, 8 * 4096, junk, sizeof junk);
+    enum aw_err err = aw_store_open(&store, path, NULL, NULL, &diag);
+    if (!err) {
+        err = aw_store_check(&store, &diag);
+        aw_store_close(&store);
+    }
+    assert_int_equal(err, AW_ERR_FORMAT);
+    assert_non_null(strstr(diag.text, "damaged"));
+    assert_string_equal(diag.file, path);
+}
+
+static void rows_that_lack_their_vectors_are_damage(void **state)
+{
+    struct aw_store store;
+    struct aw_diag diag = {0};
+    struct counting counting = {0};
+    const char *path = path_of("short.db");
+    (void)state;
+    assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+    append_episode(&store, "a", 0, 3, true);
+    aw_store_close(&store);
+    execute(path, "UPDATE step SET obs = x'0102' WHERE step = 1");
+    assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+    assert_int_equal(aw_store_scan(&store, &AW_STORE_EVERY, count_row, &counting, &diag),
+                     AW_ERR_FORMAT);
+    assert_non_null(strstr(diag.text, "episode 0, step 1"));
+    assert_int_equal(counting.count, 1);
+    aw_store_close(&store);
+    execute(path, "DELETE FROM step WHERE step = 2");
+    assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+    assert_int_equal(aw_store_check(&store, &diag), AW_ERR_FORMAT);
+    aw_store_close(&store);
+}
+
+static void an_open_that_runs_out_of_memory_leaves_nothing(void **state)
+{
+    struct aw_alloc_counting counting;
+    struct aw_store store;
+    const char *path = path_of("alloc.db");
+    enum aw_err err = AW_ERR_NOMEM;
+    (void)state;
+    for (uint64_t budget = 0; err; budget++) {
+        aw_alloc_counting_init(&counting);
+        counting.fail_after = budget;
+        err = aw_store_open(&store, path, NULL, &counting.alloc, NULL);
+        assert_true(err == AW_OK || err == AW_ERR_NOMEM);
+        if (!err)
+            append_row(&store, "a", 0, 0, false);
+        aw_store_close(&store);
+        assert_int_equal(counting.alloc_count, counting.free_count);
+    }
+}
+
+static void stages_and_actors_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(aw_stage_name(AW_STAGE_SERVING), "serving");
+    assert_string_equal(aw_actor_name(AW_ACTOR_FALLBACK), "fallback");
+    assert_null(aw_stage_name(AW_STAGE_COUNT));
+    assert_null(aw_actor_name(AW_ACTOR_COUNT));
+}
+
+int main(void)
+{
+    const struct CMUnitTest memory_tests[] = {
+        AW_CONFORMANCE(&memory),
+        cmocka_unit_test(memory_never_allocates_after_open),
+        cmocka_unit_test(a_full_memory_drops_the_oldest_whole_episode),
+        cmocka_unit_test(a_memory_full_of_latest_episodes_refuses),
+        cmocka_unit_test(stages_and_actors_have_names),
+    };
+    const struct CMUnitTest sqlite_tests[] = {
+        AW_CONFORMANCE(&sqlite),
+        cmocka_unit_test(a_second_writer_is_told_who_has_the_file),
+        cmocka_unit_test(what_is_not_a_store_is_refused_by_name),
+        cmocka_unit_test(an_empty_file_becomes_a_store),
+        cmocka_unit_test(damage_is_found_and_named),
+        cmocka_unit_test(rows_that_lack_their_vectors_are_damage),
+        cmocka_unit_test(an_open_that_runs_out_of_memory_leaves_nothing),
+    };
+    int failed = cmocka_run_group_tests_name("memory", memory_tests, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("sqlite", sqlite_tests, make_folder, remove_folder);
+}
