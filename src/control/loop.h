@@ -1,0 +1,64 @@
+/*
+ * loop.h - the control loop: many workloads, one cluster, one store, one tick at a time.
+ *
+ * A tick: every workload is observed; what they finished goes to the store in one group; then each
+ * decides and its plan is applied; then those learn whose episode has ended. Deciding never waits
+ * for learning, and nothing is decided before the past is kept.
+ *
+ * Call order: new; tick, then let time pass (cluster.advance), again and again; free.
+ *             state_save and state_load between ticks.
+ * Memory:     all at new, but for what learning takes.
+ * Threads:    single owner; learning spreads over a pool of the loop's own. Its size changes no
+ *             bytes.
+ *
+ * A cluster that does not answer is a tick without figures: nothing shrinks, the watchdog hands
+ * over to the fallback, the tick goes on with the next workload.
+ */
+#ifndef AW_CONTROL_LOOP_H
+#define AW_CONTROL_LOOP_H
+
+#include "base/threads.h"
+#include "control/pilot.h"
+
+struct aw_loop_config {
+    struct aw_cluster cluster;            /* borrowed; workload i of it is pilot i */
+    struct aw_store *store;               /* borrowed; NULL: nothing is kept, nothing is recalled */
+    const struct aw_pilot_config *pilots; /* [workload_count], copied */
+    const struct aw_policy_task *tasks;   /* [workload_count]: how each stands now, copied */
+    uint32_t workload_count;
+    uint32_t thread_count; /* that learn; 0 and 1: the caller alone */
+    int64_t deadline_us;   /* of one call of the cluster */
+};
+
+/* Told of every decision, in the order of workloads, after it was applied or refused. */
+typedef void aw_loop_sink(void *ctx, uint32_t workload, const struct aw_decision *decision);
+
+/* What went wrong and was lived with. */
+struct aw_loop_counts {
+    uint64_t ticks, decisions, plans_applied;
+    uint64_t observe_failures, apply_failures;
+    uint64_t learn_rounds, learn_failures;
+};
+
+struct aw_loop; /* opaque */
+
+AW_NODISCARD enum aw_err aw_loop_new(const struct aw_loop_config *config,
+                                     const struct aw_alloc *alloc, struct aw_loop **ret_loop,
+                                     struct aw_diag *diag);
+void aw_loop_free(struct aw_loop *loop); /* NULL is a no-op */
+
+/* One tick now. Fails only where going on makes no sense: the store refuses what it is given, or
+ * the cluster fails for good. `sink` may be NULL. */
+AW_NODISCARD enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx,
+                                      struct aw_diag *diag);
+
+struct aw_pilot *aw_loop_pilot(struct aw_loop *loop, uint32_t workload);
+const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop);
+
+/* Everything that decides the future but the cluster and the store. */
+size_t aw_loop_state_bytes(const struct aw_loop *loop);
+void aw_loop_state_save(const struct aw_loop *loop, void *bytes);
+/* AW_ERR_FORMAT: not a state of such a loop; it is to be thrown away then. */
+AW_NODISCARD enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *bytes);
+
+#endif

@@ -1,0 +1,144 @@
+/*
+ * pilot.h - one workload's mind: what it saw, who decides, what was decided and why.
+ *
+ * A tick: observe (a sample in, the finished step out, for the store), decide (a decision out),
+ * applied (whether the cluster took it). Both controllers are asked in every tick; the stage says
+ * who acts and the other one is a shadow; the guard rails have the last word.
+ *
+ *   sample -> reading -> score of the last step -> state -> fallback and agent -> watchdog -> guard
+ *
+ * Call order: config_init or config_of, new; per tick observe, decide, applied; learn whenever
+ *             aw_pilot_learn_due says so, at best after the decision was carried out; free.
+ *             state_save and state_load between ticks.
+ * Memory:     all at new but for the learner, which is there only while there is something to
+ * learn: a workload in SERVING is small (aw_pilot_bytes). observe, decide and applied never
+ *             allocate; learn does.
+ * Threads:    single owner. Deciding is a function of the state, the sample and the time.
+ *
+ * The policy changes only in learn, between episodes: whatever acted in one episode has one id.
+ */
+#ifndef AW_CONTROL_PILOT_H
+#define AW_CONTROL_PILOT_H
+
+#include <aware/cluster.h>
+#include <aware/store.h>
+
+#include "control/guard.h"
+#include "control/learner.h"
+#include "control/lifecycle.h"
+#include "control/watchdog.h"
+#include "env/autoscale.h"
+#include "fallback/policy.h"
+
+struct aw_profile;
+
+struct aw_pilot_config {
+    char name[AW_STORE_NAME_MAX];
+    struct aw_bounds bounds;
+    uint32_t controlled; /* AW_PLAN_*: what may be changed at all */
+
+    struct aw_slo slo;
+    double slo_quantile; /* 0.5, 0.95 or 0.99 */
+    double slo_budget;   /* share of steps that may miss it */
+    uint32_t objective;  /* enum aw_objective_kind */
+    double slo_weight;
+    struct aw_prices prices;
+
+    double step_s, stale_s;
+    uint32_t episode_steps;
+    uint32_t state;   /* enum aw_state_preset */
+    uint32_t mapping; /* enum aw_action_mapping */
+
+    bool learning; /* false: the fallback alone, for ever */
+    double explore_sigma;
+    uint32_t explore_hold; /* steps for which one departure lasts */
+    double lambda;         /* weight of the SLO to begin with, and in every score */
+    double level;          /* of the interval that the step to ONLINE asks */
+    uint64_t seed;
+
+    struct aw_policy_settings fallback;
+    struct aw_guard_settings guard;
+    struct aw_watchdog_settings watchdog;
+    struct aw_lifecycle_settings lifecycle;
+    struct aw_lifecycle_thresholds thresholds;
+    struct aw_learner_settings learner;
+
+    int64_t node_cpu_millicores, node_memory_bytes; /* largest node; 0: unknown */
+    bool in_place;
+};
+
+/* Every table's defaults; bounds, SLO and name are the caller's to fill in. */
+void aw_pilot_config_init(struct aw_pilot_config *config);
+/* What a user wrote. `simulated`: a profile that says no updateMode acts. */
+void aw_pilot_config_of(struct aw_pilot_config *config, const struct aw_profile *profile,
+                        bool simulated);
+
+/* What was decided, and everything that led to it. */
+struct aw_decision {
+    int64_t at_us;
+    uint32_t episode, step;
+    enum aw_stage stage;
+    enum aw_actor actor;
+    uint64_t model; /* id of the policy; 0: none yet */
+
+    float action[AW_ACTION_DIM]; /* of who acts, before the rails */
+    float shadow[AW_ACTION_DIM]; /* of the other one */
+    bool has_shadow;
+
+    struct aw_policy_reason fallback; /* why the fallback wants what it wants */
+    struct aw_guard_result guard;     /* what was proposed, recommended and is to be applied */
+    enum aw_watchdog_verdict verdict;
+    struct aw_watchdog_reason watchdog;
+    bool moved;                      /* the stage changed since the decision before */
+    struct aw_lifecycle_reason stay; /* why it changed, or why it did not */
+    bool applied;                    /* the cluster has taken it; set by aw_pilot_applied */
+
+    /* the step that had ended */
+    struct aw_reading reading;
+    struct aw_score score;
+    double gain;                           /* the objective without the SLO */
+    double lambda;                         /* weight of the SLO now */
+    struct aw_lifecycle_estimate estimate; /* of the policy, per episode; NAN: none */
+};
+
+struct aw_pilot; /* opaque */
+
+/* `task` says how the workload stands now. AW_ERR_CONFIG where settings cannot work together. */
+AW_NODISCARD enum aw_err aw_pilot_new(const struct aw_pilot_config *config,
+                                      const struct aw_policy_task *task, int64_t now_us,
+                                      const struct aw_alloc *alloc, struct aw_pilot **ret_pilot,
+                                      struct aw_diag *diag);
+void aw_pilot_free(struct aw_pilot *pilot); /* NULL is a no-op */
+
+/* Takes in a sample; NULL: the cluster did not answer. True: a step is finished, and `ret_row`,
+ * valid until the next call, is to be stored before anything is decided. */
+bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t now_us,
+                      struct aw_store_row *ret_row);
+/* What to do now. The decision stays until the next decide. */
+const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us);
+void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us);
+
+/* An episode has ended, and there is something to learn from it. */
+bool aw_pilot_learn_due(const struct aw_pilot *pilot);
+/* Before learn, from the thread that owns the store: makes the learner where there is none, and
+ * fills it with what the store has of this workload. */
+AW_NODISCARD enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store,
+                                         struct aw_diag *diag);
+/* Learns; takes long. AW_ERR_NODATA is no failure: too few episodes yet. After any failure the
+ * policy is as it was. */
+AW_NODISCARD enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag);
+
+const struct aw_pilot_config *aw_pilot_config(const struct aw_pilot *pilot);
+const struct aw_decision *aw_pilot_decision(const struct aw_pilot *pilot); /* the last */
+enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot);
+/* What the workload takes; `learning` adds the learner, if there is one. */
+size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning);
+const struct aw_actnet *aw_pilot_actor(const struct aw_pilot *pilot);
+
+/* Everything that decides the future but the store. Bytes of this build alone. */
+size_t aw_pilot_state_bytes(const struct aw_pilot *pilot);
+void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes);
+/* AW_ERR_FORMAT: not a state of such a pilot; it is to be thrown away then. */
+AW_NODISCARD enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes);
+
+#endif
