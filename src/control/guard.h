@@ -134,7 +134,8 @@ struct aw_guard {
 /* What a workload did and what was done to it. Times are AW_NEVER where it has not been. */
 struct aw_guard_memory {
     int64_t seen_us;               /* last observe */
-    int64_t first_us;              /* since when it is watched without a gap */
+    int64_t known_us[2];           /* last figure of CPU and of memory */
+    int64_t known_since_us[2];     /* since when there has been no gap of a peak_window */
     int64_t wanted[AW_GUARD_AXES]; /* as last seen or applied; 0: unknown */
     int64_t memory_before;         /* bytes, before the last change of size; 0: unknown */
     int64_t replicas_change_us, size_change_us;
@@ -143,16 +144,16 @@ struct aw_guard_memory {
 
     int64_t restart_us[AW_GUARD_RESTARTS_MAX]; /* ring of the last changes of size */
 
-    /* pieces of windows; a piece is known by its number since the epoch */
-    int64_t peak_piece[AW_GUARD_BUCKETS];
+    /* pieces of windows, each known by when it began */
+    int64_t peak_us[AW_GUARD_BUCKETS];
     double peak_cores[AW_GUARD_BUCKETS]; /* in all */
     double peak_bytes[AW_GUARD_BUCKETS]; /* of one replica */
-    int64_t change_piece[AW_GUARD_BUCKETS];
+    int64_t change_us[AW_GUARD_BUCKETS];
     int64_t change_low[AW_GUARD_BUCKETS][AW_GUARD_AXES]; /* smallest wanted; 0: unknown */
     int64_t change_high[AW_GUARD_BUCKETS][AW_GUARD_AXES];
-    int64_t crash_piece[AW_GUARD_BUCKETS];
-    uint32_t crash_count[AW_GUARD_BUCKETS];
-    uint32_t crash_kills[AW_GUARD_BUCKETS]; /* of them for want of memory */
+    int64_t crash_us[AW_GUARD_BUCKETS];
+    uint32_t crash_restarts[AW_GUARD_BUCKETS];
+    uint32_t crash_kills[AW_GUARD_BUCKETS]; /* for want of memory; each is followed by a restart */
 
     uint32_t restart_next;
     uint32_t sized; /* 1: a size has been applied; what mode Initial asks */
