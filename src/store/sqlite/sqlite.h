@@ -44,19 +44,19 @@
                          "steps = steps + 1, reward_sum = reward_sum + excluded.reward_sum, "      \
                          "violations = violations + excluded.violations, "                         \
                          "first_us = min(first_us, excluded.first_us), "                           \
-                         "last_us = max(last_us, excluded.last_us), "                               \
+                         "last_us = max(last_us, excluded.last_us), "                              \
                          "ended = ended | excluded.ended")                                         \
     X(EPISODES_NEWEST,   "SELECT " AW__EPISODE_COLUMNS " FROM episode "                            \
                          "WHERE workload = ?1 AND ended ORDER BY episode DESC LIMIT ?2")           \
     X(EPISODES_BEST,     "SELECT " AW__EPISODE_COLUMNS " FROM episode WHERE workload = ?1 "        \
                          "AND ended ORDER BY reward_sum DESC, episode DESC LIMIT ?2")              \
-    X(EPISODE_STEPS,     "SELECT episode, steps FROM episode WHERE workload = ?1 "                  \
+    X(EPISODE_STEPS,     "SELECT episode, steps FROM episode WHERE workload = ?1 "                 \
                          "ORDER BY episode")                                                       \
     X(COUNTS_ALL,        "SELECT (SELECT count(*) FROM workload), count(*), "                      \
                          "coalesce(sum(steps), 0) FROM episode")                                   \
     X(COUNTS,            "SELECT count(*) > 0, count(*), coalesce(sum(steps), 0) FROM episode "    \
                          "WHERE workload = ?1")                                                    \
-    X(WORKLOADS,         "SELECT name, id, "                                                        \
+    X(WORKLOADS,         "SELECT name, id, "                                                       \
                          "(SELECT count(*) FROM episode e WHERE e.workload = w.id), "              \
                          "(SELECT sum(steps) FROM episode e WHERE e.workload = w.id) "             \
                          "FROM workload w ORDER BY name")                                          \
