@@ -25,6 +25,8 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_apps_describe,
     &aw__verb_load_show,
     &aw__verb_load_list,
+    &aw__verb_validate,
+    &aw__verb_explain_schema,
     &aw__verb_completion,
     &aw__verb_version,
     &aw__verb_help,

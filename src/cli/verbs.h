@@ -20,6 +20,8 @@ extern const struct aw__verb aw__verb_apps_generate;
 extern const struct aw__verb aw__verb_apps_describe;
 extern const struct aw__verb aw__verb_load_show;
 extern const struct aw__verb aw__verb_load_list;
+extern const struct aw__verb aw__verb_validate;
+extern const struct aw__verb aw__verb_explain_schema;
 extern const struct aw__verb aw__verb_completion;
 extern const struct aw__verb aw__verb_version;
 extern const struct aw__verb aw__verb_help;
