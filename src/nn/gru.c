@@ -39,6 +39,8 @@ struct aw_gru_cache {
     float *gh;                     /* [panels][B][24]: recurrent products */
     float *dout[2];                /* [T][B][directions * H]: gradients between layers */
     float *dh;                     /* [B][H] */
+    float *columns;                /* [gates_row][chunk]: gradients of one chunk's gates */
+    float *chunk_panels;           /* packed x or h of one chunk */
 };
 
 void aw_gru_declare(struct aw_gru *gru, struct aw_params *params, const char *prefix, uint32_t in,
@@ -92,16 +94,27 @@ static uint32_t chunk_steps(uint32_t T, uint32_t B)
     return aw__panels_beat_blas() && steps < T ? steps : T;
 }
 
+/* More than a chunk ever has, for it is as many whole steps as it takes to have CHUNK_ROWS. */
+static uint32_t chunk_rows_max(uint32_t B_max)
+{
+    return CHUNK_ROWS + B_max;
+}
+
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
+}
+
+static size_t whole_lines(size_t floats)
+{
+    return (floats + LINE - 1) / LINE * LINE;
 }
 
 /* Rows of gates are a cache line more than a power of two apart: the same column of many rows would
  * otherwise fall into one set of the cache. */
 static size_t gates_row(uint32_t H, bool training)
 {
-    return ((training ? 4 : 3) * (size_t)H + LINE - 1) / LINE * LINE + LINE;
+    return whole_lines((training ? 4 : 3) * (size_t)H) + LINE;
 }
 
 static void cache_carve(const struct aw_gru *gru, struct aw_gru_cache *cache,
@@ -110,8 +123,8 @@ static void cache_carve(const struct aw_gru *gru, struct aw_gru_cache *cache,
     const uint32_t H = gru->hidden, D = gru->direction_count;
     const size_t rows = (size_t)cache->T_max * cache->B_max, F = sizeof(float), width = D * H;
     const bool training = cache->training;
-    const size_t chunk_rows = CHUNK_ROWS + (size_t)cache->B_max;
-    size_t input_floats = 0;
+    const uint32_t chunk_rows = chunk_rows_max(cache->B_max);
+    size_t input_floats = 0, chunk_floats = aw__panels_floats(H, chunk_rows);
     cache->gates_row = gates_row(H, training);
     for (uint32_t l = 0; l < gru->layer_count; l++) {
         for (uint32_t d = 0; training && d < D; d++)
@@ -122,6 +135,7 @@ static void cache_carve(const struct aw_gru *gru, struct aw_gru_cache *cache,
         input_floats = larger(input_floats, aw__panels_floats(3 * H, in));
         if (training)
             input_floats = larger(input_floats, aw__panels_floats(in, 3 * H));
+        chunk_floats = larger(chunk_floats, aw__panels_floats(in, chunk_rows));
     }
     if (!training) {
         const size_t kept = aw__panels_beat_blas() && chunk_rows < rows ? chunk_rows : rows;
@@ -139,6 +153,8 @@ static void cache_carve(const struct aw_gru *gru, struct aw_gru_cache *cache,
         cache->dout[0] = aw_carve_take(carve, rows * width, F);
         cache->dout[1] = aw_carve_take(carve, rows * width, F);
         cache->dh = aw_carve_take(carve, (size_t)cache->B_max * H, F);
+        cache->columns = aw_carve_take(carve, cache->gates_row * whole_lines(chunk_rows), F);
+        cache->chunk_panels = aw_carve_take(carve, chunk_floats, F);
     }
 }
 
@@ -294,36 +310,109 @@ static void recurrent_backward(uint32_t B, uint32_t H, const float *gates,
     aw__panels_multiply(&p);
 }
 
-/* The gradient of the input for `rows` rows; both directions add up in it. */
-static void input_backward(const struct aw_gru_cell *cell, const float *theta, uint32_t H,
-                           const float *gates, uint32_t rows, const struct aw_gru_cache *cache,
-                           bool accumulate, float *dx)
+/* The rows of one chunk, as its products want them. Steps t pair with the output of t - 1, reverse
+ * with that of t + 1; the state before the first step is zero, so the recurrent weights see one
+ * step less in the chunk that has it. */
+struct chunk {
+    size_t rows, recurrent_rows;
+    size_t recurrent_skip; /* rows of `gates` before those that have a state before them */
+    const float *x;        /* [rows][in] */
+    const float *gates;
+    const float *h_prev; /* [recurrent_rows], rows D * H apart */
+};
+
+static struct chunk chunk_of(const struct aw_gru *gru, uint32_t l, uint32_t d, const float *x,
+                             uint32_t T, uint32_t B, const struct aw_gru_cache *cache,
+                             uint32_t from, uint32_t steps)
 {
-    if (aw__panels_beat_blas())
+    const size_t width = (size_t)gru->direction_count * gru->hidden, first = (size_t)from * B;
+    const bool has_first_step = d ? from + steps == T : from == 0;
+    const size_t skip = !d && has_first_step ? B : 0;
+    const size_t h_first = d ? first + B : first + skip - B;
+    return (struct chunk){.rows = (size_t)steps * B,
+                          .recurrent_rows = (size_t)(steps - has_first_step) * B,
+                          .recurrent_skip = skip,
+                          .x = x + first * gru->cell[l][d].in,
+                          .gates = cache->gates[l][d] + first * cache->gates_row,
+                          .h_prev = cache->out[l] + h_first * width + (size_t)d * gru->hidden};
+}
+
+/* Everything that backward does with a chunk of gates' gradients dg: dx = dg W_i (the second
+ * direction adds), dW_i += dg^T x and dW_h += dg^T h_prev, whose n is in the fourth slot. */
+static void chunk_backward_blas(const struct aw_gru_cell *cell, const float *theta, uint32_t H,
+                                const struct chunk *chunk, size_t gates_row, size_t h_row,
+                                bool accumulate, float *grad, float *dx)
+{
+    const size_t in = cell->in;
+    const float *later = chunk->gates + chunk->recurrent_skip * gates_row;
+    float *dw_h = grad + cell->weight_hh;
+    if (dx)
+        aw__blas_gemm(false, false, chunk->rows, in, 3 * (size_t)H, chunk->gates, gates_row,
+                      theta + cell->weight_ih, in, accumulate ? 1 : 0, dx, in);
+    aw__blas_gemm(true, false, 3 * (size_t)H, in, chunk->rows, chunk->gates, gates_row, chunk->x,
+                  in, 1, grad + cell->weight_ih, in);
+    if (chunk->recurrent_rows == 0)
+        return;
+    aw__blas_gemm(true, false, 2 * (size_t)H, H, chunk->recurrent_rows, later, gates_row,
+                  chunk->h_prev, h_row, 1, dw_h, H);
+    aw__blas_gemm(true, false, H, H, chunk->recurrent_rows, later + 3 * (size_t)H, gates_row,
+                  chunk->h_prev, h_row, 1, dw_h + 2 * (size_t)H * H, H);
+}
+
+static void chunk_backward_panels(const struct aw_gru_cell *cell, uint32_t H,
+                                  const struct chunk *chunk, const struct aw_gru_cache *cache,
+                                  size_t h_row, bool accumulate, float *grad, float *dx)
+{
+    const uint32_t rows = (uint32_t)chunk->rows, later = (uint32_t)chunk->recurrent_rows;
+    const size_t column = whole_lines(rows); /* one column of dg, now a row */
+    if (dx)
         aw__panels_multiply(&(struct aw__panels_product){.M = rows,
                                                          .N = cell->in,
                                                          .K = 3 * H,
-                                                         .a = gates,
+                                                         .a = chunk->gates,
                                                          .a_row = cache->gates_row,
                                                          .panels = cache->input_panels,
                                                          .c = dx,
                                                          .c_row = cell->in,
                                                          .c_col = 1,
                                                          .accumulate = accumulate});
-    else
-        aw__blas_gemm(false, false, rows, cell->in, 3 * (size_t)H, gates, cache->gates_row,
-                      theta + cell->weight_ih, cell->in, accumulate ? 1 : 0, dx, cell->in);
+    aw__transpose(chunk->gates, rows, (uint32_t)cache->gates_row, cache->columns, column, rows);
+    struct aw__panels_product p = {.M = 3 * H,
+                                   .N = cell->in,
+                                   .K = rows,
+                                   .a = cache->columns,
+                                   .a_row = column,
+                                   .panels = cache->chunk_panels,
+                                   .c = grad + cell->weight_ih,
+                                   .c_row = cell->in,
+                                   .c_col = 1,
+                                   .accumulate = true};
+    aw__panels_pack(chunk->x, cell->in, cell->in, rows, cache->chunk_panels);
+    aw__panels_multiply(&p);
+    if (later == 0)
+        return;
+    p.M = 2 * H;
+    p.N = H;
+    p.K = later;
+    p.a = cache->columns + chunk->recurrent_skip;
+    p.c = grad + cell->weight_hh;
+    p.c_row = H;
+    aw__panels_pack(chunk->h_prev, h_row, H, later, cache->chunk_panels);
+    aw__panels_multiply(&p);
+    p.M = H;
+    p.a += 3 * (size_t)H * column;
+    p.c += 2 * (size_t)H * H;
+    aw__panels_multiply(&p);
 }
 
-/* Gates and recurrence, last step first: turns what forward kept in `gates` into the gradients of
- * the gates' sums, and each chunk of them into that of the input. */
-static void cell_backward_steps(const struct aw_gru *gru, const float *theta, uint32_t l,
-                                uint32_t d, uint32_t T, uint32_t B, struct aw_gru_cache *cache,
-                                const float *dy, const float *dh_n, float *dx)
+/* Adds to `grad` and writes dx, or adds to it. */
+static void cell_backward(const struct aw_gru *gru, const float *theta, uint32_t l, uint32_t d,
+                          const float *x, uint32_t T, uint32_t B, struct aw_gru_cache *cache,
+                          const float *dy, const float *dh_n, float *grad, float *dx)
 {
     const struct aw_gru_cell *cell = &gru->cell[l][d];
     const float *weight_hh = theta + cell->weight_hh;
-    const uint32_t H = gru->hidden, chunk = chunk_steps(T, B);
+    const uint32_t H = gru->hidden, chunk_max = chunk_steps(T, B);
     const size_t width = (size_t)gru->direction_count * H, row = cache->gates_row;
     aw__panels_pack(weight_hh, H, H, 2 * H, cache->panels);
     aw__panels_pack(weight_hh + 2 * (size_t)H * H, H, H, H,
@@ -336,7 +425,7 @@ static void cell_backward_steps(const struct aw_gru *gru, const float *theta, ui
     else
         memset(cache->dh, 0, (size_t)B * H * sizeof *cache->dh);
 
-    uint32_t waiting = 0; /* steps whose input has no gradient yet */
+    uint32_t waiting = 0; /* steps whose gates' gradients have not been used yet */
     for (uint32_t step = T; step-- > 0;) {
         const uint32_t t = d ? T - 1 - step : step;
         const uint32_t t_prev = d ? t + 1 : t - 1;
@@ -353,43 +442,17 @@ static void cell_backward_steps(const struct aw_gru *gru, const float *theta, ui
             .dbias = cache->bias});
         if (step > 0)
             recurrent_backward(B, H, gates, cache);
-        waiting++;
-        if (dx && (waiting == chunk || step == 0)) {
-            const uint32_t from = d ? t + 1 - waiting : t;
-            input_backward(cell, theta, H, cache->gates[l][d] + (size_t)from * B * row, waiting * B,
-                           cache, d > 0, dx + (size_t)from * B * cell->in);
-            waiting = 0;
-        }
+        if (++waiting < chunk_max && step > 0)
+            continue;
+        const uint32_t from = d ? t + 1 - waiting : t;
+        const struct chunk chunk = chunk_of(gru, l, d, x, T, B, cache, from, waiting);
+        float *dx_chunk = dx ? dx + (size_t)from * B * cell->in : NULL;
+        if (aw__panels_beat_blas())
+            chunk_backward_panels(cell, H, &chunk, cache, width, d > 0, grad, dx_chunk);
+        else
+            chunk_backward_blas(cell, theta, H, &chunk, row, width, d > 0, grad, dx_chunk);
+        waiting = 0;
     }
-}
-
-/* dw [M][N] += a^T b over `rows` rows, with the rows of a and b any distance apart. */
-static void add_outer(const float *a, uint32_t M, size_t a_row, const float *b, uint32_t N,
-                      size_t b_row, size_t rows, float *dw)
-{
-    if (rows > 0)
-        aw__blas_gemm(true, false, M, N, rows, a, a_row, b, b_row, 1, dw, N);
-}
-
-static void cell_backward(const struct aw_gru *gru, const float *theta, uint32_t l, uint32_t d,
-                          const float *x, uint32_t T, uint32_t B, struct aw_gru_cache *cache,
-                          const float *dy, const float *dh_n, float *grad, float *dx)
-{
-    const struct aw_gru_cell *cell = &gru->cell[l][d];
-    const uint32_t H = gru->hidden;
-    const size_t width = (size_t)gru->direction_count * H, rows = (size_t)T * B;
-    const size_t row = cache->gates_row;
-    cell_backward_steps(gru, theta, l, d, T, B, cache, dy, dh_n, dx);
-
-    /* The state before the first step is zero, so the recurrent weights see one step less: forward
-     * pairs step t with the output of t - 1, reverse with that of t + 1. */
-    const size_t gate_skip = d ? 0 : B, out_skip = d ? B : 0, recurrent = rows - B;
-    const float *gates = cache->gates[l][d], *later = gates + gate_skip * row;
-    const float *h_prev = cache->out[l] + out_skip * width + (size_t)d * H;
-    add_outer(later, 2 * H, row, h_prev, H, width, recurrent, grad + cell->weight_hh);
-    add_outer(later + 3 * (size_t)H, H, row, h_prev, H, width, recurrent,
-              grad + cell->weight_hh + 2 * (size_t)H * H);
-    add_outer(gates, 3 * H, row, x, cell->in, cell->in, rows, grad + cell->weight_ih);
 
     /* b_ih and the first two thirds of b_hh enter the same sums. */
     for (uint32_t j = 0; j < 3 * H; j++)

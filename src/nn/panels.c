@@ -30,8 +30,12 @@ void aw__panels_pack(const float *b, size_t b_row, uint32_t N, uint32_t K, float
         width = aw__panels_width(N - j);
         const uint32_t columns = N - j < width ? N - j : width;
         for (uint32_t k = 0; k < K; k++, panels += width) {
-            memcpy(panels, b + k * b_row + j, columns * sizeof *b);
-            memset(panels + columns, 0, (width - columns) * sizeof *b);
+            const float *from = b + k * b_row + j;
+            uint32_t v = 0;
+            for (; v + VECTOR <= columns; v += VECTOR) /* of constant size: no call */
+                memcpy(panels + v, from + v, VECTOR * sizeof *b);
+            for (; v < width; v++)
+                panels[v] = v < columns ? from[v] : 0;
         }
     }
 }
