@@ -21,12 +21,6 @@ struct cohort { /* ready replicas with the same cores */
     double backlog; /* sum over its replicas */
 };
 
-void aw__fast_begin(struct aw_sim *sim, uint32_t w)
-{
-    sim->workload[w].mixture.count = 0;
-    sim->workload[w].mixture.failures = 0;
-}
-
 /* What neighbours leave of a replica's cores. */
 static double cores_left(const struct aw_sim *sim, const struct aw__pod *pod)
 {
@@ -35,18 +29,6 @@ static double cores_left(const struct aw_sim *sim, const struct aw__pod *pod)
     const struct aw__node *node = &sim->node[pod->node];
     double left = node->cores * (1 - sim->world->neighbour_cpu);
     return node->cores_taken > left ? pod->cores * left / node->cores_taken : pod->cores;
-}
-
-static void mixture_add(struct aw__mixture *mixture, double weight, const struct aw_steady *steady,
-                        double wait_mean_us, double wait_mid_us, double wait_high_us)
-{
-    uint32_t i = mixture->count < AW__MIXTURE_PARTS ? mixture->count++ : AW__MIXTURE_PARTS - 1;
-    mixture->part[i].weight = weight;
-    mixture->part[i].mean_us = steady->mean_us + wait_mean_us;
-    mixture->part[i].p50_us = steady->p50_us + wait_mid_us;
-    mixture->part[i].p95_us = steady->p95_us + wait_high_us;
-    mixture->part[i].p99_us = steady->p99_us + wait_high_us;
-    mixture->part[i].spread = steady->p99_spread;
 }
 
 static double busy_limit(const struct aw_demand *demand)
@@ -198,9 +180,9 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
                                          aw_replica_alone_ms(&workload->demand, cohort->cores));
     }
     const double late = queue.done * queue.late_share, failed = (queue.refused + late) * n;
-    mixture_add(&workload->mixture, aw__max(0, arrivals - failed), &steady,
-                queue.mean / capacity * 1e6, queue.mean / capacity * 1e6,
-                queue.high / capacity * 1e6);
+    aw__mixture_add(&workload->mixture, aw__max(0, arrivals - failed), &steady,
+                    queue.mean / capacity * 1e6, queue.high / capacity * 1e6,
+                    sim->settings.request_timeout_s * 1e6);
     workload->mixture.failures += failed;
     workload->step.failures += failed;
     workload->step.completions += (queue.done - late) * n;
@@ -293,95 +275,4 @@ void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_u
     }
     for (uint32_t c = 0; c < cohorts; c++)
         cohort_run(sim, w, &cohort[c], rate / ready, arrivals * cohort[c].count / ready, dt_us);
-}
-
-/* ln of the share of a part's requests that take longer than x: linear between what is known of it,
- * and from 0 at x = 0 down to the median. */
-static const double log_share[] = {0, -0.6931471805599453, -2.995732273553991, -4.605170185988091};
-
-static void known(const struct aw__mixture *mixture, uint32_t i, double *x)
-{
-    x[0] = 0;
-    x[1] = mixture->part[i].p50_us;
-    x[2] = mixture->part[i].p95_us;
-    x[3] = mixture->part[i].p99_us;
-}
-
-static double survival(const struct aw__mixture *mixture, uint32_t i, double at)
-{
-    double x[4];
-    known(mixture, i, x);
-    const uint32_t k = at <= x[1] ? 1 : at <= x[2] ? 2 : 3;
-    const double slope = (log_share[k] - log_share[k - 1]) / aw__max(x[k] - x[k - 1], 1e-9);
-    return exp(aw__min(0, log_share[k - 1] + slope * (at - x[k - 1])));
-}
-
-static double part_quantile(const struct aw__mixture *mixture, uint32_t i, double log_above)
-{
-    double x[4];
-    known(mixture, i, x);
-    const uint32_t k = log_above >= log_share[1] ? 1 : log_above >= log_share[2] ? 2 : 3;
-    return x[k - 1] +
-           (x[k] - x[k - 1]) * (log_above - log_share[k - 1]) / (log_share[k] - log_share[k - 1]);
-}
-
-/* Quantile of the whole step: of its parts and of what failed, which counts as the time-out. It
- * lies between the parts' own quantiles; where those nearly agree there is nothing to search. */
-static double quantile(const struct aw_sim *sim, const struct aw__mixture *mixture, double above,
-                       double total)
-{
-    const double timeout_us = sim->settings.request_timeout_s * 1e6;
-    if (mixture->failures > above * total)
-        return timeout_us;
-    const double answered = (above * total - mixture->failures) / (total - mixture->failures);
-    const double log_above = log(aw__max(answered, 1e-6));
-    double low = timeout_us, high = 0;
-    for (uint32_t i = 0; i < mixture->count; i++) {
-        double x = part_quantile(mixture, i, log_above);
-        low = aw__min(low, x);
-        high = aw__max(high, x);
-    }
-    high = aw__min(high, timeout_us);
-    for (int i = 0; i < 14 && high > 1.01 * low; i++) {
-        double x = 0.5 * (low + high), share = 0;
-        for (uint32_t k = 0; k < mixture->count; k++)
-            share += mixture->part[k].weight * survival(mixture, k, x);
-        if (share > answered * (total - mixture->failures))
-            low = x;
-        else
-            high = x;
-    }
-    return high;
-}
-
-void aw__fast_latency(struct aw_sim *sim, uint32_t w, double *ret_mean, double *ret_p50,
-                      double *ret_p95, double *ret_p99)
-{
-    struct aw__workload *workload = &sim->workload[w];
-    const struct aw__mixture *mixture = &workload->mixture;
-    const double timeout_us = sim->settings.request_timeout_s * 1e6;
-    double total = mixture->failures, sum = mixture->failures * timeout_us, spread = 0;
-    for (uint32_t i = 0; i < mixture->count; i++) {
-        total += mixture->part[i].weight;
-        sum += mixture->part[i].weight * aw__min(mixture->part[i].mean_us, timeout_us);
-        spread = aw__max(spread, mixture->part[i].spread);
-    }
-    if (!(total > 0)) {
-        *ret_mean = *ret_p50 = *ret_p95 = *ret_p99 = NAN;
-        return;
-    }
-    /* The p99 of few requests is their longest: the quantile that it estimates is n / (n + 1). */
-    const double level = aw__min(0.99, total / (total + 1));
-    /* Windows of several replicas average their spreads; longer steps do too. */
-    const double replicas =
-        aw__max(1, workload->step.replica_us / aw__max(workload->step.span_us, 1));
-    const double windows = aw__max(workload->step.span_us * 1e-6 / AW_SURROGATE_WINDOW_S, 0.05);
-    const double z = aw__noise(&workload->rng);
-    const double noise = exp(aw__min(spread / sqrt(replicas * windows), 1) * z);
-    *ret_mean = sum / total;
-    *ret_p50 = quantile(sim, mixture, 0.5, total);
-    *ret_p95 = aw__min(timeout_us, quantile(sim, mixture, 0.05, total) * noise);
-    *ret_p95 = aw__max(*ret_p95, *ret_p50);
-    *ret_p99 = aw__min(timeout_us, quantile(sim, mixture, 1 - level, total) * noise);
-    *ret_p99 = aw__max(*ret_p99, *ret_p95);
 }

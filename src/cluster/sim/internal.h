@@ -5,6 +5,7 @@
  *   together.c   pods that have shared everything so far, as one
  *   reference.c  every request, between two changes of the world
  *   fast.c       a whole interval at once, between two changes of the world
+ *   mixture.c    latencies of a step from those of its intervals
  *   metrics.c    what a monitoring pipeline makes of it
  *   sim.c        time, and the cluster contract
  *
@@ -95,12 +96,11 @@ struct aw__sums {
 #define AW__MIXTURE_PARTS 8u
 struct aw__mixture {
     uint32_t count, unused;
-    struct {
-        double weight; /* requests */
-        double mean_us, p50_us, p95_us, p99_us;
-        double spread; /* deviation of ln p99 of one replica's window */
-    } part[AW__MIXTURE_PARTS];
     double failures;
+    double weight_sum, mean_sum_us;  /* requests, and their latencies */
+    double spread;                   /* of ln p99 of one replica's window */
+    float weight[AW__MIXTURE_PARTS]; /* requests */
+    float p50_us[AW__MIXTURE_PARTS], p95_us[AW__MIXTURE_PARTS], p99_us[AW__MIXTURE_PARTS];
 };
 
 struct aw__workload {
@@ -280,10 +280,16 @@ void aw__reference_pod_changed(struct aw_sim *sim, uint32_t w, struct aw__pod *p
 double aw__reference_in_flight(const struct aw_sim *sim, uint32_t w);
 
 /* fast.c */
-void aw__fast_begin(struct aw_sim *sim, uint32_t w);
 void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_us);
-void aw__fast_latency(struct aw_sim *sim, uint32_t w, double *ret_mean, double *ret_p50,
-                      double *ret_p95, double *ret_p99);
+
+/* mixture.c */
+void aw__mixture_begin(struct aw__mixture *mixture);
+/* Requests that a replica in a steady state answered, after waiting in a queue. */
+void aw__mixture_add(struct aw__mixture *mixture, double weight, const struct aw_steady *steady,
+                     double wait_mean_us, double wait_high_us, double timeout_us);
+/* Latencies of the step: its mean and quantiles, NAN without a request. */
+void aw__mixture_latency(struct aw_sim *sim, uint32_t w, double *ret_mean, double *ret_p50,
+                         double *ret_p95, double *ret_p99);
 
 /* metrics.c */
 void aw__metrics_read(struct aw_sim *sim);

@@ -3,81 +3,15 @@
  *
  * A steady state is a few hundred vector operations; a general product and libm's logarithms, one
  * call per input, took several times that. Products and sums are kept apart, so every processor
- * gives the same bits: the same source is compiled for AVX2 and for what there is otherwise, where
- * a vector is two halves.
- *
- * Logarithm and exponential are those of Cephes (Moshier, 1992: logf.c, expf.c), good to some 1e-7.
+ * gives the same bits.
  */
 #include "cluster/sim/network.h"
 
-#include <stdint.h>
+#include "cluster/sim/lanes.h"
+
 #include <string.h>
 
-#define LANES   AW_SURROGATE_WIDTH
 #define VECTORS (AW_SURROGATE_HIDDEN / LANES)
-
-typedef float floats __attribute__((vector_size(4 * LANES)));
-typedef int32_t ints __attribute__((vector_size(4 * LANES)));
-typedef float anywhere __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-
-/* Inlined into both builds; a vector is never an argument, whose passing depends on the build. */
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE void load(const float *from, floats *to)
-{
-    *to = *(const anywhere *)from;
-}
-
-INLINE void store(const floats *from, float *to)
-{
-    *(anywhere *)to = *from;
-}
-
-/* x >= 1e-30 and finite. */
-INLINE void logarithm(floats *x)
-{
-    /* x = m 2^e with m in [sqrt(1/2), sqrt(2)): 0x3f3504f3 is sqrt(1/2). */
-    const ints bits = (ints)*x, e = (bits - 0x3f3504f3) >> 23;
-    const floats m = (floats)(bits - (e << 23));
-    const floats z = m - 1, z2 = z * z, n = __builtin_convertvector(e, floats);
-    floats p = z * 7.0376836292e-2f - 1.1514610310e-1f;
-    p = p * z + 1.1676998740e-1f;
-    p = p * z - 1.2420140846e-1f;
-    p = p * z + 1.4249322787e-1f;
-    p = p * z - 1.6668057665e-1f;
-    p = p * z + 2.0000714765e-1f;
-    p = p * z - 2.4999993993e-1f;
-    p = p * z + 3.3333331174e-1f;
-    p = p * z * z2 - n * 2.12194440e-4f - z2 * 0.5f;
-    *x = z + p + n * 0.693359375f;
-}
-
-/* |x| <= 80. */
-INLINE void exponential(floats *x)
-{
-    const floats round = {12582912, 12582912, 12582912, 12582912,
-                          12582912, 12582912, 12582912, 12582912}; /* 1.5 * 2^23 */
-    const floats n = (*x * 1.44269504088896341f + round) - round;
-    const floats r = (*x - n * 0.693359375f) + n * 2.12194440e-4f;
-    floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1;
-    *x = (floats)((ints)p + (__builtin_convertvector(n, ints) << 23));
-}
-
-INLINE void relu(floats *x)
-{
-    *x = (floats)((ints)*x & (*x > 0));
-}
-
-INLINE void at_most(floats *x, float limit)
-{
-    const ints below = *x < limit;
-    *x = (floats)(((ints)*x & below) | ((ints)(*x - *x + limit) & ~below));
-}
 
 INLINE float standard(enum aw__input i, float x)
 {
@@ -154,24 +88,9 @@ INLINE void network(const float *sum, const struct aw__network_asked *asked, flo
     store(&out, e);
 }
 
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static void
-network_avx2(const float *sum, const struct aw__network_asked *asked, float *e)
-{
-    network(sum, asked, e);
-}
-#endif
-
-void aw__network_end(const float *sum, const struct aw__network_asked *asked, float *e)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        network_avx2(sum, asked, e);
-        return;
-    }
-#endif
-    network(sum, asked, e);
-}
+AW__LANES_TWICE(extern, aw__network_end,
+                (const float *sum, const struct aw__network_asked *asked, float *e), network,
+                (sum, asked, e))
 
 void aw__network_begin(const float *x, float *sum)
 {

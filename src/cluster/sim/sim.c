@@ -267,8 +267,8 @@ static void sums_add(struct aw__sums *to, const struct aw__sums *from)
     to->throttled_us += from->throttled_us;
     to->running_us += from->running_us;
     to->replica_us += from->replica_us;
-    to->in_flight_peak = fmax(to->in_flight_peak, from->in_flight_peak);
-    to->memory_peak_mib = fmax(to->memory_peak_mib, from->memory_peak_mib);
+    to->in_flight_peak = aw__max(to->in_flight_peak, from->in_flight_peak);
+    to->memory_peak_mib = aw__max(to->memory_peak_mib, from->memory_peak_mib);
     to->disk_kib += from->disk_kib;
     to->net_kib += from->net_kib;
     to->oom_kills += from->oom_kills;
@@ -288,7 +288,7 @@ static void truth_make(struct aw_sim *sim, uint32_t w)
         mean = histogram->sum_us / histogram->count;
         workload->in_flight = aw__reference_in_flight(sim, w);
     } else {
-        aw__fast_latency(sim, w, &mean, &p50, &p95, &p99);
+        aw__mixture_latency(sim, w, &mean, &p50, &p95, &p99);
     }
     workload->truth = (struct aw_sim_truth){
         .arrivals = step->arrivals,
@@ -303,7 +303,7 @@ static void truth_make(struct aw_sim *sim, uint32_t w)
         .memory_gib_s = step->memory_mib_us * 1e-6 / 1024,
         .memory_limit_gib_s = step->memory_limit_mib_us * 1e-6 / 1024,
         .throttled_share =
-            step->running_us > 0 ? fmin(1, step->throttled_us / step->running_us) : 0,
+            step->running_us > 0 ? aw__min(1, step->throttled_us / step->running_us) : 0,
         .in_flight = workload->in_flight,
         .in_flight_peak = step->in_flight_peak,
         .replica_s = step->replica_us * 1e-6,
@@ -321,7 +321,7 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
         return until == world->now_us ? AW_OK : AW_ERR_RANGE;
     for (uint32_t w = 0; w < sim->workload_count; w++) {
         sim->workload[w].step = (struct aw__sums){0};
-        aw__fast_begin(sim, w);
+        aw__mixture_begin(&sim->workload[w].mixture);
         if (sim->histogram)
             aw__histogram_reset(&sim->histogram[w]);
     }
@@ -329,7 +329,7 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
         const double from = world->now_us;
         double to = until;
         for (uint32_t w = 0; w < sim->workload_count; w++)
-            to = fmin(to, fmax(sim->workload[w].next_event_us, from));
+            to = aw__min(to, aw__max(sim->workload[w].next_event_us, from));
         if (sim->reference) {
             /* Account before the run: a pod that ends in it was there until then. */
             to = aw__reference_run(sim, to);

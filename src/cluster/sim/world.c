@@ -31,18 +31,20 @@ static bool node_up(const struct aw_sim *sim, const struct aw__node *node)
     return node->down_until_us <= sim->world->now_us;
 }
 
-/* Free share of the scarcer resource after placing, or negative when it does not fit. */
+#define NO_ROOM -1.0
+
+/* Free share of the scarcer resource after placing, or NO_ROOM. */
 static double node_score(const struct aw_sim *sim, const struct aw__node *node, double cores,
                          double memory_mib)
 {
     const struct aw__world *world = sim->world;
-    double cpu = node->cores * (1 - world->neighbour_cpu), mem = node->memory_mib;
-    mem *= 1 - world->neighbour_memory;
-    double cpu_free = cpu - node->cores_taken - cores, mem_free = mem - node->memory_taken;
-    mem_free -= memory_mib;
-    if (!node_up(sim, node) || cpu_free < -1e-9 || mem_free < -1e-6)
-        return -1;
-    return fmin(cpu_free / node->cores, mem_free / node->memory_mib);
+    const double cpu = node->cores * (1 - world->neighbour_cpu);
+    const double memory = node->memory_mib * (1 - world->neighbour_memory);
+    const double cpu_free = cpu - node->cores_taken - cores;
+    const double memory_free = memory - node->memory_taken - memory_mib;
+    if (!node_up(sim, node) || cpu_free < -1e-9 || memory_free < -1e-6)
+        return NO_ROOM;
+    return aw__min(cpu_free / node->cores, memory_free / node->memory_mib);
 }
 
 static void node_take(struct aw_sim *sim, struct aw__pod *pod, double sign)
@@ -57,14 +59,14 @@ static void node_take(struct aw_sim *sim, struct aw__pod *pod, double sign)
 
 static void schedule(struct aw__workload *workload, double at_us)
 {
-    workload->next_event_us = fmin(workload->next_event_us, at_us);
+    workload->next_event_us = aw__min(workload->next_event_us, at_us);
 }
 
 /* From a container's start to the probe that finds it ready. */
 static double start_us(const struct aw_sim *sim, const struct aw__workload *workload,
                        const struct aw__pod *pod)
 {
-    double speed = fmin(1, pod->cores);
+    double speed = aw__min(1, pod->cores);
     double cold = workload->demand.cold_start_ms * 1e3 * workload->disturbance.cpu_slowdown;
     double start = sim->settings.container_start_s * 1e6 +
                    cold * (1 - COLD_START_CPU_SHARE + COLD_START_CPU_SHARE / speed);
@@ -108,9 +110,13 @@ static void place(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
         score[n] = node_score(sim, &sim->node[n], pod->cores, pod->memory_mib);
     while (warm.count + cold.count < pod->count) {
         uint32_t best = 0;
-        for (uint32_t n = 1; n < nodes; n++)
-            best = score[n] > score[best] ? n : best;
-        if (score[best] <= -1)
+        double most = score[0];
+        for (uint32_t n = 1; n < nodes; n++) {
+            const bool more = score[n] > most;
+            best = more ? n : best;
+            most = more ? score[n] : most;
+        }
+        if (most <= NO_ROOM)
             break;
         struct aw__node *node = &sim->node[best];
         node->cores_taken += pod->cores;
@@ -181,7 +187,7 @@ static void drain(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
     double grace_us = sim->settings.drain_s * 1e6;
     double latency_us = sim->workload[w].truth.latency_us_mean;
     if (!sim->reference && isfinite(latency_us))
-        grace_us = fmin(grace_us, DRAIN_LATENCIES * latency_us);
+        grace_us = aw__min(grace_us, DRAIN_LATENCIES * latency_us);
     pod->until_us = sim->world->now_us + grace_us;
     if (!sim->reference) /* with the probes: one interval serves both */
         pod->until_us = ceil(pod->until_us / DRAIN_GRID_US) * DRAIN_GRID_US;
@@ -227,7 +233,7 @@ static bool resize_fits(const struct aw_sim *sim, const struct aw__workload *wor
         return true;
     for (uint32_t n = 0; n < sim->settings.node_count; n++) {
         const double k = pod->on_node[n];
-        if (k > 0 && node_score(sim, &sim->node[n], k * cores, k * memory_mib) < 0)
+        if (k > 0 && node_score(sim, &sim->node[n], k * cores, k * memory_mib) <= NO_ROOM)
             return false;
     }
     return true;
@@ -325,7 +331,7 @@ static double backoff_us(const struct aw_sim *sim, const struct aw__pod *pod)
     if (pod->crashes <= 1)
         return 0; /* the first restart is immediate */
     double delay = sim->settings.backoff_s * ldexp(1, (int)pod->crashes - 2);
-    return fmin(delay, sim->settings.backoff_max_s) * 1e6;
+    return aw__min(delay, sim->settings.backoff_max_s) * 1e6;
 }
 
 void aw__world_kill(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
