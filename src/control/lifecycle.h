@@ -35,7 +35,7 @@ struct aw_lifecycle_settings {
     bool retrain_offline;   /* high stakes: the fallback acts while the agent learns again */
     uint32_t window;        /* episodes over which mean and deviation are taken */
     uint32_t fill;          /* of them at least, before anything is judged */
-    uint32_t offline_least; /* episodes to stay OFFLINE; doubles with every demotion */
+    uint32_t offline_least; /* episodes to stay OFFLINE; doubles each time it was poor or tripped */
     uint32_t stage_least;   /* episodes to stay ONLINE and SERVING */
     uint32_t streak;        /* looks in a row that must fail before SERVING ends */
     uint32_t patience;      /* ONLINE episodes after which a poor mean ends it; 0: never (Alg. 1) */
@@ -43,7 +43,7 @@ struct aw_lifecycle_settings {
     double hysteresis;      /* below T_serving before SERVING ends, in standard errors */
     double deviation_factor;     /* auto T_var over the fallback's deviation */
     double deviation_hysteresis; /* relative, over T_var before SERVING ends */
-    double drift;        /* auto: standard errors below its own best before SERVING ends; 0: off */
+    double drift;        /* auto: standard errors below its own level before SERVING ends; 0: off */
     uint32_t trip_count; /* trips of the watchdog that end ONLINE and SERVING */
     double trip_window;  /* seconds within which they count */
 };
@@ -67,15 +67,15 @@ struct aw_lifecycle_ring {
 };
 
 struct aw_lifecycle_memory {
-    struct aw_lifecycle_ring agent;          /* of this stage alone */
-    struct aw_lifecycle_ring fallback;       /* of all time */
-    double best_mean, best_std;              /* of a window in SERVING; NAN: none yet */
+    struct aw_lifecycle_ring agent;    /* of this stage alone */
+    struct aw_lifecycle_ring fallback; /* of all time */
+    double level_mean, level_std;      /* of the first full window in SERVING; NAN: none yet */
     int64_t trip_us[AW_LIFECYCLE_TRIPS_MAX]; /* ring */
     uint32_t trip_next;
     uint32_t stage;          /* enum aw_stage */
     uint32_t stage_episodes; /* in this stage, whoever acted */
     uint32_t fail_streak;
-    uint32_t demotions; /* to OFFLINE, since it last got to SERVING */
+    uint32_t demotions; /* for being poor or tripping, since it last got to SERVING */
     uint32_t episodes;  /* seen in all */
 };
 
@@ -84,9 +84,10 @@ struct aw_lifecycle_episode {
     double score;       /* at the reference weight; not finite: the episode does not count */
     double agent_share; /* of its steps in which the agent acted, exploring or not */
 };
-/* At least this share makes it the agent's episode; at most the rest of it, the fallback's. What is
- * in between says nothing of either. */
-#define AW_LIFECYCLE_AGENT_SHARE 0.8
+/* At least this share makes it the agent's episode, at most that share the fallback's. What is in
+ * between says nothing of either. */
+#define AW_LIFECYCLE_AGENT_SHARE    0.8
+#define AW_LIFECYCLE_FALLBACK_SHARE 0.2
 
 /* What off-policy evaluation says of the agent's score; NAN: nothing yet. */
 struct aw_lifecycle_estimate {
@@ -109,7 +110,7 @@ struct aw_lifecycle_estimate {
     X(DEVIATION_HIGH,  "deviation_high",  "the deviation is above the threshold")                    \
     X(PROVEN,          "proven",          "mean and deviation have reached their thresholds")        \
     X(HOLDS,           "holds",           "mean and deviation hold")                                 \
-    X(DRIFTED,         "drifted",         "the mean fell below the agent's own best")                \
+    X(DRIFTED,         "drifted",         "the mean fell below the agent's own level")                \
     X(POOR,            "poor",            "stayed below the fallback for too long")                  \
     X(TRIPS,           "trips",           "the watchdog tripped too often")
 /* clang-format on */
