@@ -137,6 +137,28 @@ enum aw_err aw__row_conflict(const struct aw_store_row *row, struct aw_diag *dia
                    row->episode, row->step, row->workload);
 }
 
+static bool better(const struct aw_store_episode *a, const struct aw_store_episode *b)
+{
+    return a->reward_sum > b->reward_sum ||
+           (a->reward_sum == b->reward_sum && a->episode > b->episode);
+}
+
+void aw__episodes_insert(struct aw_store_episode *episodes, uint32_t *count, uint32_t max,
+                         enum aw_store_order order, const struct aw_store_episode *sum)
+{
+    if (!sum->ended || (order == AW_STORE_NEWEST && *count == max))
+        return;
+    /* the newest come in their order; the best are inserted where they belong */
+    uint32_t place = *count < max ? (*count)++ : max;
+    while (order == AW_STORE_BEST && place > 0 && better(sum, &episodes[place - 1])) {
+        if (place < max)
+            episodes[place] = episodes[place - 1];
+        place--;
+    }
+    if (place < max)
+        episodes[place] = *sum;
+}
+
 bool aw__query_takes(const struct aw_store_query *query, uint32_t episode, uint32_t step,
                      int64_t at_us)
 {

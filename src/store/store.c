@@ -13,6 +13,8 @@ enum aw_err aw_store_open(struct aw_store *store, const char *url,
     options = options ? options : &defaults;
     if (!strcmp(url, "memory"))
         return aw__store_memory_open(store, options, alloc, diag);
+    if (!strncmp(url, "influx+http://", 14) || !strncmp(url, "influx+https://", 15))
+        return aw__store_influx_open(store, url, options, alloc, diag);
     if (strstr(url, "://"))
         return aw_fail(diag, AW_ERR_UNSUPPORTED,
                        "expected \"memory\", a path or influx+http://HOST:PORT/DATABASE");

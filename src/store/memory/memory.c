@@ -281,12 +281,6 @@ static enum aw_err memory_nothing(void *self, struct aw_diag *diag)
     return AW_OK;
 }
 
-static bool better(const struct aw_store_episode *a, const struct aw_store_episode *b)
-{
-    return a->reward_sum > b->reward_sum ||
-           (a->reward_sum == b->reward_sum && a->episode > b->episode);
-}
-
 static enum aw_err memory_episodes(void *self, const char *workload, enum aw_store_order order,
                                    uint32_t max, struct aw_store_episode *ret, uint32_t *ret_count,
                                    struct aw_diag *diag)
@@ -295,22 +289,13 @@ static enum aw_err memory_episodes(void *self, const char *workload, enum aw_sto
     const struct workload *w = find_workload(m, workload);
     uint32_t count = 0;
     (void)diag;
+    const bool newest = order == AW_STORE_NEWEST;
     for (uint32_t at = w && max ? w->last : NONE; at != NONE; at = m->episodes[at].prev) {
-        struct aw_store_episode sum = m->episodes[at].sum;
-        if (!sum.ended)
-            continue;
-        sum.reward_mean = sum.reward_sum / sum.step_count;
-        if (order == AW_STORE_NEWEST && count == max)
+        if (newest && count == max)
             break;
-        /* the newest come in their order; the best are inserted where they belong */
-        uint32_t place = count < max ? count++ : max;
-        while (order == AW_STORE_BEST && place > 0 && better(&sum, &ret[place - 1])) {
-            if (place < max)
-                ret[place] = ret[place - 1];
-            place--;
-        }
-        if (place < max)
-            ret[place] = sum;
+        struct aw_store_episode sum = m->episodes[at].sum;
+        sum.reward_mean = sum.reward_sum / sum.step_count;
+        aw__episodes_insert(ret, &count, max, order, &sum);
     }
     *ret_count = count;
     return AW_OK;
