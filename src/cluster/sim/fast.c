@@ -242,8 +242,9 @@ void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_u
                         workload->disturbance.load_factor;
     const double expected = rate * dt_us * 1e-6;
     const double arrivals =
-        expected > 50 ? aw__max(0, round(expected + sqrt(expected) * aw__noise(&workload->rng)))
-                      : (double)aw_rng_poisson(&workload->rng, expected);
+        expected > 50
+            ? floor(aw__max(0, expected + sqrt(expected) * aw__noise(&workload->rng)) + 0.5)
+            : (double)aw_rng_poisson(&workload->rng, expected);
     workload->step.arrivals += arrivals;
     workload->step.disk_kib += arrivals * workload->demand.disk_kib;
     workload->step.net_kib += arrivals * workload->demand.net_kib;

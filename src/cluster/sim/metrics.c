@@ -50,11 +50,10 @@ void aw__metrics_read(struct aw_sim *sim)
     }
 }
 
-static struct aw_figure figure(double value, double at_us)
+static struct aw_figure figure(double value, int64_t at_us)
 {
-    if (!isfinite(value) || !isfinite(at_us))
-        return (struct aw_figure){.at_us = AW_NEVER};
-    return (struct aw_figure){.value = value, .at_us = (int64_t)at_us};
+    const bool known = isfinite(value) && at_us != AW_NEVER;
+    return (struct aw_figure){.value = known ? value : 0, .at_us = known ? at_us : AW_NEVER};
 }
 
 /* What the API rounds to. */
@@ -108,31 +107,35 @@ enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t w, struct aw_sample *ret
         return AW_ERR_UNAVAILABLE;
     const struct aw__sums *sums = &workload->reading;
     const struct aw_sim_truth *truth = &workload->reading_truth;
-    const double at = workload->reported ? workload->reading_us : NAN;
-    const double span_s = sums->span_us > 0 ? sums->span_us * 1e-6 : NAN;
-    struct aw_sample sample = {
-        .at_us = (int64_t)sim->world->now_us,
-        .replicas_wanted = workload->replicas,
-        .cpu_millicores_wanted = millicores(workload->cores),
-        .memory_bytes_wanted = bytes(workload->memory_mib),
-        .cpu_cores_used = figure(sums->cpu_core_us * 1e-6 / span_s, at),
-        .memory_bytes_used = figure(sums->memory_mib_us / sums->replica_us * AW__MIB, at),
-        .memory_bytes_peak = figure(sums->memory_peak_mib * AW__MIB, at),
-        .throttled_share =
-            figure(sums->running_us > 0 ? fmin(1, sums->throttled_us / sums->running_us) : 0, at),
-        .disk_bytes_per_s = figure(sums->disk_kib * 1024 / span_s, at),
-        .net_bytes_per_s = figure(sums->net_kib * 1024 / span_s, at),
-        .arrivals_per_s = figure(sums->arrivals / span_s, at),
-        .completions_per_s = figure(sums->completions / span_s, at),
-        .errors_per_s = figure(sums->failures / span_s, at),
-        .in_flight = figure(truth->in_flight, at),
-        .latency_us_p50 = figure(truth->latency_us_p50, at),
-        .latency_us_p95 = figure(truth->latency_us_p95, at),
-        .latency_us_p99 = figure(truth->latency_us_p99, at),
-        .latency_us_mean = figure(truth->latency_us_mean, at),
-        .oom_kills = workload->oom_total - workload->oom_seen,
-        .restarts = workload->restarts_total - workload->restarts_seen,
-    };
+    const int64_t at = workload->reported ? (int64_t)workload->reading_us : AW_NEVER;
+    const double per_s = sums->span_us > 0 ? 1e6 / sums->span_us : NAN;
+    /* Member by member: a copy right behind the writing of its parts would wait for them. */
+    struct aw_sample *s = ret_sample;
+    s->at_us = (int64_t)sim->world->now_us;
+    s->replicas_wanted = workload->replicas;
+    s->cpu_millicores_wanted = millicores(workload->cores);
+    s->memory_bytes_wanted = bytes(workload->memory_mib);
+    s->cpu_cores_used = figure(sums->cpu_core_us * 1e-6 * per_s, at);
+    s->memory_bytes_used = figure(sums->memory_mib_us / sums->replica_us * AW__MIB, at);
+    s->memory_bytes_peak = figure(sums->memory_peak_mib * AW__MIB, at);
+    s->throttled_share =
+        figure(sums->running_us > 0 ? aw__min(1, sums->throttled_us / sums->running_us) : 0, at);
+    s->disk_bytes_per_s = figure(sums->disk_kib * 1024 * per_s, at);
+    s->net_bytes_per_s = figure(sums->net_kib * 1024 * per_s, at);
+    s->arrivals_per_s = figure(sums->arrivals * per_s, at);
+    s->completions_per_s = figure(sums->completions * per_s, at);
+    s->errors_per_s = figure(sums->failures * per_s, at);
+    s->in_flight = figure(truth->in_flight, at);
+    s->latency_us_p50 = figure(truth->latency_us_p50, at);
+    s->latency_us_p95 = figure(truth->latency_us_p95, at);
+    s->latency_us_p99 = figure(truth->latency_us_p99, at);
+    s->latency_us_mean = figure(truth->latency_us_mean, at);
+    s->oom_kills = workload->oom_total - workload->oom_seen;
+    s->restarts = workload->restarts_total - workload->restarts_seen;
+    s->replicas_ready = s->replicas_pending = s->replicas_starting = 0;
+    s->rollout = false;
+    s->pod_count = 0;
+    s->pods = NULL;
     workload->oom_seen = workload->oom_total;
     workload->restarts_seen = workload->restarts_total;
     const struct aw__pod *pods = aw__pods(sim, w);
@@ -146,12 +149,11 @@ enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t w, struct aw_sample *ret
             placed.cpu_millicores += pod->count * millicores(pod->cores);
             placed.memory_bytes += pod->count * bytes(pod->memory_mib);
         }
-        sample.replicas_ready += pod->phase == AW__POD_READY ? pod->count : 0;
-        sample.replicas_pending += pod->phase == AW__POD_PENDING ? pod->count : 0;
-        sample.replicas_starting += starting ? pod->count : 0;
-        sample.rollout = sample.rollout || pod->revision != workload->revision;
+        s->replicas_ready += pod->phase == AW__POD_READY ? pod->count : 0;
+        s->replicas_pending += pod->phase == AW__POD_PENDING ? pod->count : 0;
+        s->replicas_starting += starting ? pod->count : 0;
+        s->rollout = s->rollout || pod->revision != workload->revision;
     }
-    *ret_sample = sample;
     *ret_placed = placed;
     return AW_OK;
 }

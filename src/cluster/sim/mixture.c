@@ -169,30 +169,43 @@ INLINE void quests(const struct aw__mixture *mixture, struct quest *quest)
 AW__LANES_TWICE(static, quests_run, (const struct aw__mixture *mixture, struct quest *quest),
                 quests, (mixture, quest))
 
+/* p50, p95 and p99 of all requests. */
+static void find(const struct aw__mixture *mixture, double timeout_us, double *found_us)
+{
+    const double answered = mixture->weight_sum, failures = mixture->failures;
+    const double total = answered + failures;
+    /* The p99 of few requests is their longest: the quantile that it estimates is n / (n + 1). */
+    const double above[3] = {0.5, 0.05, 1 - aw__min(0.99, total / (total + 1))};
+    struct quest quest[3];
+    if (mixture->count == 1 && failures == 0 && total >= 99) { /* most steps, and known */
+        quest[0].x = mixture->p50_us[0];
+        quest[1].x = mixture->p95_us[0];
+        quest[2].x = mixture->p99_us[0];
+    } else if (answered > 0) {
+        for (int q = 0; q < 3; q++) {
+            const double share = (above[q] * total - failures) / answered;
+            quest[q].share = (float)aw__max(share, SHARE_LEAST);
+        }
+        quests_run(mixture, quest);
+    }
+    for (int q = 0; q < 3; q++)
+        found_us[q] =
+            failures < above[q] * total ? aw__min((double)quest[q].x, timeout_us) : timeout_us;
+}
+
 void aw__mixture_latency(struct aw_sim *sim, uint32_t w, double *ret_mean, double *ret_p50,
                          double *ret_p95, double *ret_p99)
 {
     struct aw__workload *workload = &sim->workload[w];
     const struct aw__mixture *mixture = &workload->mixture;
     const double timeout_us = sim->settings.request_timeout_s * 1e6;
-    const double answered = mixture->weight_sum, total = answered + mixture->failures;
+    const double total = mixture->weight_sum + mixture->failures;
     if (!(total > 0)) {
         *ret_mean = *ret_p50 = *ret_p95 = *ret_p99 = NAN;
         return;
     }
-    /* The p99 of few requests is their longest: the quantile that it estimates is n / (n + 1). */
-    const double above[3] = {0.5, 0.05, 1 - aw__min(0.99, total / (total + 1))};
-    struct quest quest[3];
     double found_us[3];
-    for (int q = 0; q < 3; q++) {
-        const double share = (above[q] * total - mixture->failures) / aw__max(answered, 1e-9);
-        quest[q].share = (float)aw__max(share, SHARE_LEAST);
-    }
-    if (answered > 0)
-        quests_run(mixture, quest);
-    for (int q = 0; q < 3; q++)
-        found_us[q] = mixture->failures < above[q] * total ? aw__min((double)quest[q].x, timeout_us)
-                                                           : timeout_us;
+    find(mixture, timeout_us, found_us);
     /* Windows of several replicas average their spreads; longer steps do too. */
     const double replicas =
         aw__max(1, workload->step.replica_us / aw__max(workload->step.span_us, 1));
