@@ -75,6 +75,10 @@ ALWAYS void gates_of(const struct aw__gru_gates *g, uint32_t b, uint32_t j, cons
     __m256 z = _mm256_add_ps(_mm256_loadu_ps(gates + H), _mm256_loadu_ps(bias + H));
     __m256 n = _mm256_add_ps(_mm256_loadu_ps(gates + 2 * H), _mm256_loadu_ps(bias + 2 * H));
     __m256 hn = _mm256_loadu_ps(bias + 3 * H);
+    if (j % (2 * LANES) == 0) {
+        for (uint32_t slot = 0; slot < (keep ? 4 : 3); slot++)
+            _mm_prefetch((const char *)(gates + g->gates_row + slot * H), _MM_HINT_T0);
+    }
     if (!first) {
         r = _mm256_add_ps(r, _mm256_loadu_ps(gh));
         z = _mm256_add_ps(z, _mm256_loadu_ps(gh + LANES));
@@ -131,6 +135,12 @@ ALWAYS void gates_backward_of(const struct aw__gru_gates_backward *g, uint32_t b
         dh = _mm256_add_ps(dh, _mm256_loadu_ps(g->dy + b * g->h_row + j));
     if (g->h_prev)
         h_prev = _mm256_loadu_ps(g->h_prev + b * g->h_row + j);
+    if (j % (2 * LANES) == 0) {
+        for (uint32_t slot = 0; slot < 4; slot++)
+            _mm_prefetch((const char *)(gates + g->gates_row + slot * H), _MM_HINT_T0);
+        _mm_prefetch((const char *)(g->h_prev + (b + 1) * g->h_row + j), _MM_HINT_T0);
+        _mm_prefetch((const char *)(g->dy + (b + 1) * g->h_row + j), _MM_HINT_T0);
+    }
     const __m256 not_z = _mm256_sub_ps(one, z);
     const __m256 slope_r = _mm256_mul_ps(r, _mm256_sub_ps(one, r));
     const __m256 slope_z = _mm256_mul_ps(z, not_z);

@@ -26,18 +26,17 @@ uint32_t aw__panels_width(uint32_t left)
 
 void aw__panels_pack(const float *b, size_t b_row, uint32_t N, uint32_t K, float *panels)
 {
-    for (uint32_t j = 0, width; j < N; j += width) {
-        width = aw__panels_width(N - j);
-        const uint32_t columns = N - j < width ? N - j : width;
-        for (uint32_t k = 0; k < K; k++, panels += width) {
-            const float *from = b + k * b_row + j;
+    for (uint32_t k = 0; k < K; k++, b += b_row) /* reading in the order of memory */
+        for (uint32_t j = 0, width; j < N; j += width) {
+            width = aw__panels_width(N - j);
+            const uint32_t columns = N - j < width ? N - j : width;
+            float *to = panels + (size_t)j * K + (size_t)k * width;
             uint32_t v = 0;
             for (; v + VECTOR <= columns; v += VECTOR) /* of constant size: no call */
-                memcpy(panels + v, from + v, VECTOR * sizeof *b);
+                memcpy(to + v, b + j + v, VECTOR * sizeof *b);
             for (; v < width; v++)
-                panels[v] = v < columns ? from[v] : 0;
+                to[v] = v < columns ? b[j + v] : 0;
         }
-    }
 }
 
 void aw__panels_pack_transposed(const float *w, uint32_t N, uint32_t K, float *panels)
