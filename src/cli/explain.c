@@ -108,6 +108,21 @@ static void found_print(const struct aw_profile_kind *kind, const char *path,
         children_print(found->field->fields, found->field->conf, found->field->conf_without, color);
 }
 
+/* One line for each key below spec. */
+static void spec_print(const struct aw_schema_field *spec)
+{
+    struct shown shown;
+    for (const struct aw_schema_field *s = spec->fields; s && s->name; s++) {
+        printf("%*sspec.%-22s ", (int)INDENT, "", s->name);
+        aw__wrap(stdout, s->help, INDENT + 28, INDENT + 28, AW__HELP_COLUMNS);
+    }
+    for (const struct aw_conf_field *c = spec->conf; c && c->key; c++) {
+        show_conf(c, &shown);
+        printf("%*sspec.%-22s ", (int)INDENT, "", shown.name);
+        aw__wrap(stdout, shown.help, INDENT + 28, INDENT + 28, AW__HELP_COLUMNS);
+    }
+}
+
 static void kinds_print(bool color)
 {
     const char *bold = color ? "\033[1m" : "", *plain = color ? "\033[0m" : "";
@@ -115,12 +130,8 @@ static void kinds_print(bool color)
         printf("%s%s%s  (or %s)\n%*s", bold, kind->name, plain, kind->alias, (int)INDENT, "");
         aw__wrap(stdout, kind->help, INDENT, INDENT, AW__HELP_COLUMNS);
         for (const struct aw_schema_field *f = kind->fields; f->name; f++) {
-            if (strcmp(f->name, "spec") != 0)
-                continue;
-            for (const struct aw_schema_field *s = f->fields; s && s->name; s++) {
-                printf("%*sspec.%-16s", (int)INDENT, "", s->name);
-                aw__wrap(stdout, s->help, INDENT + 21, INDENT + 21, AW__HELP_COLUMNS);
-            }
+            if (!strcmp(f->name, "spec"))
+                spec_print(f);
         }
         putchar('\n');
     }

@@ -184,6 +184,8 @@ static void metrics_use(struct aw__reading *r, struct aw__profile_draft *draft)
             aw__reading_expected(r, item, "expected one metric, found the CPU again");
             continue;
         }
+        if (!aw__reading_sound(r, "spec.learning.fallback"))
+            continue;
         if (own && draft->profile.fallback.hpa_target != metric->utilization)
             aw__reading_expected(r, item,
                                  "averageUtilization is %" PRIu32 ", but "
@@ -297,7 +299,7 @@ static const struct aw__container *sized_entry(struct aw__reading *r, const stru
             rest = c;
         if (c->mode != 0)
             continue;
-        if (!is_rest && sized && tell) {
+        if (!is_rest && sized && tell && strcmp(sized->name, c->name) != 0) {
             aw__reading_expected(r, entry_node(e, i),
                                  "expected one container with mode Auto: a replica has one size "
                                  "that is decided on, and line %" PRIu32 " names another",
@@ -381,16 +383,20 @@ static void controlled_set(struct aw__reading *r, struct aw__profile_draft *draf
     }
 }
 
-static void bounds_check(struct aw__reading *r, struct aw__profile_draft *draft,
-                         const struct aw_node *sizes)
+static void replicas_check(struct aw__reading *r, const struct aw_bounds *b)
 {
-    struct aw_bounds *b = &draft->profile.bounds;
-    char low[AW_QUANTITY_TEXT_MAX], high[AW_QUANTITY_TEXT_MAX];
     if (b->replicas_min > b->replicas_max)
         aw__reading_expected(r, aw__reading_at(r, "spec.constraints.global"),
                              "expected minReplicas of at most maxReplicas, found %" PRIu32
                              " and %" PRIu32,
                              b->replicas_min, b->replicas_max);
+}
+
+static void bounds_check(struct aw__reading *r, struct aw__profile_draft *draft,
+                         const struct aw_node *sizes)
+{
+    struct aw_bounds *b = &draft->profile.bounds;
+    char low[AW_QUANTITY_TEXT_MAX], high[AW_QUANTITY_TEXT_MAX];
     if (b->cpu_millicores_min > b->cpu_millicores_max)
         aw__reading_expected(
             r, sizes, "expected minAllowed.cpu of at most maxAllowed.cpu, found %s and %s",
@@ -492,6 +498,8 @@ static void learning_check(struct aw__reading *r, struct aw_profile *p)
     const struct aw_node *mode = aw__reading_at(r, "spec.learning.retraining.mode");
     const struct aw_node *stakes = aw__reading_at(r, "spec.learning.retraining.highStakes");
     const struct aw_node *serving = aw__reading_at(r, "spec.learning.thresholds.serving");
+    if (!aw__reading_sound(r, "spec.learning.retraining"))
+        return;
     if (p->high_stakes && mode && p->retraining == AW_RETRAINING_ONLINE)
         aw__reading_expected(
             r, mode, "expected offline, found online: highStakes on line %" PRIu32 " rules it out",
@@ -531,6 +539,8 @@ static enum aw_err fallback_check(struct aw__reading *r, struct aw_profile *p,
         aw__reading_expected(r, node,
                              "expected a fallback that changes sizes: one number of "
                              "replicas is allowed, and hpa changes nothing else");
+    if (r->bad_count > 0)
+        return AW_OK;
     const enum aw_err err = aw_policy_new(&p->fallback, &task, alloc, &policy, &diag);
     aw_policy_free(policy);
     if (err == AW_ERR_NOMEM) {
@@ -568,9 +578,22 @@ static void recommender_use(struct aw__reading *r, struct aw__profile_draft *dra
                      "%s decides: this object is left alone", name);
 }
 
+static bool all_sound(const struct aw__reading *r, const char *const *paths)
+{
+    bool sound = true;
+    for (; *paths; paths++)
+        sound &= aw__reading_sound(r, *paths);
+    return sound;
+}
+
 enum aw_err aw__profile_read(struct aw__reading *r, const struct aw_alloc *alloc,
                              struct aw_profile *ret, struct aw_diag *diag)
 {
+    static const char *const counts[] = {"spec.constraints.global.minReplicas",
+                                         "spec.constraints.global.maxReplicas", NULL};
+    static const char *const sizes[] = {"spec.constraints.container", "spec.constraints.pod",
+                                        "spec.constraints.containerControlledResources",
+                                        "spec.resourcePolicy", NULL};
     struct aw__profile_draft *draft = aw_alloc_new(alloc, 1, sizeof *draft);
     enum aw_err err = AW_OK;
     if (!draft)
@@ -580,12 +603,13 @@ enum aw_err aw__profile_read(struct aw__reading *r, const struct aw_alloc *alloc
     aw_schema_defaults(aw__profile_fields, draft);
     aw_schema_decode(aw__profile_fields, r->tree, r->root, draft, &sink);
     p->update_mode_given = aw__reading_at(r, "spec.policy.updateMode") != NULL;
-    if (aw__reading_sound(r, "spec.goals.metrics") &&
-        aw__reading_sound(r, "spec.learning.fallback"))
+    if (aw__reading_sound(r, "spec.goals.metrics"))
         metrics_use(r, draft);
     if (aw__reading_sound(r, "spec.goals.slo"))
         slo_check(r, draft);
-    if (aw__reading_sound(r, "spec.constraints") && aw__reading_sound(r, "spec.resourcePolicy"))
+    if (all_sound(r, counts))
+        replicas_check(r, &p->bounds);
+    if (all_sound(r, sizes))
         constraints_use(r, draft);
     if (aw__reading_sound(r, "spec.constraints.global") &&
         aw__reading_sound(r, "spec.learning.fallback"))
@@ -594,8 +618,7 @@ enum aw_err aw__profile_read(struct aw__reading *r, const struct aw_alloc *alloc
         recommender_use(r, draft);
     if (aw__reading_sound(r, "spec.learning.agent"))
         agent_use(r, p);
-    if (aw__reading_sound(r, "spec.learning"))
-        learning_check(r, p);
+    learning_check(r, p);
     if (r->bad_count == 0) {
         guard_check(r, p);
         err = fallback_check(r, p, alloc, diag);

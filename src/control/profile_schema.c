@@ -129,7 +129,7 @@ static const struct aw_schema_field slo_fields[] = {
     {.name = "throughput",
      .type = AW_SCHEMA_RATE,
      D(throughput_per_s),
-     RANGE(1e-6, 1e9),
+     RANGE(1 / 86400.0, 1e9),
      .help = "requests/s to serve; a load below that must be served whole"},
     {.name = "budget",
      .type = AW_SCHEMA_SHARE,
@@ -533,6 +533,14 @@ static const struct aw_schema_field learning_fields[] = {
     {0},
 };
 
+static const struct aw_schema_field guard_fields[] = {
+    {.name = "mode",
+     .type = AW_SCHEMA_ANY,
+     .flags = AW_SCHEMA_REFUSED,
+     .help = "say it with spec.policy.updateMode"},
+    {0},
+};
+
 static const struct aw_schema_field spec_fields[] = {
     {.name = "scaleTargetRef",
      .type = AW_SCHEMA_OBJECT,
@@ -568,6 +576,7 @@ static const struct aw_schema_field spec_fields[] = {
      .type = AW_SCHEMA_OBJECT,
      .offset = offsetof(struct aw__profile_draft, profile.guard),
      .help = "rails around every decision, whoever takes it",
+     .fields = guard_fields,
      .conf = aw_guard_fields,
      .conf_without = "mode"},
     {.name = "learning",

@@ -299,10 +299,16 @@ static void expected(const struct decode *d, const struct aw_schema_field *field
 {
     char expects[AW_DIAG_TEXT_MAX / 2];
     struct aw_diag diag;
-    take(d, node,
-         aw_tree_expected(d->tree, node, AW_ERR_CONFIG, &diag,
-                          aw_schema_expects(field, expects, sizeof expects)),
-         &diag);
+    aw_tree_expected(d->tree, node, AW_ERR_CONFIG, &diag,
+                     aw_schema_expects(field, expects, sizeof expects));
+    const char *near = field->type == AW_SCHEMA_CHOICE && node->kind == AW_NODE_STRING
+                           ? aw_conf_nearest(node->text, field->choices)
+                           : NULL;
+    if (near) {
+        struct aw_text text = {diag.text, sizeof diag.text, strlen(diag.text), false};
+        aw_text_add(&text, " (did you mean \"%s\"?)", near);
+    }
+    take(d, node, AW_ERR_CONFIG, &diag);
 }
 
 static bool is_scalar(const struct aw_node *node)

@@ -28,7 +28,7 @@ static const char *bound_print(const struct aw_schema_field *field, double bound
     case AW_SCHEMA_DURATION:
         return aw_duration_print((int64_t)bound, buf, size);
     case AW_SCHEMA_RATE:
-        return aw_rate_print(bound, buf, size);
+        return aw_rate_round(bound, buf, size);
     default:
         return aw_text_real(bound, buf, size);
     }
