@@ -20,6 +20,8 @@
 #define DRIFT_EPISODES  10u /* that are still believed after the workload has drifted */
 #define GAIN_MAX        AW_COST_RATIO_MAX
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
 /* Everything that outlives a tick, but for the fallback and the policy. No padding: it is copied
  * into snapshots. */
 struct memory {
@@ -48,13 +50,17 @@ struct memory {
     uint32_t in_flight;
     uint32_t actor, stage;
     uint32_t has_shadow;
+    uint32_t away; /* the agent has acted, and sizes are not back yet */
     int64_t at_us;
     uint64_t model;
+
+    /* sizes under the fallback, to go back to when it takes over again */
+    int64_t home_cpu_millicores, home_memory_bytes;
     float obs[S_MAX + 1]; /* + 1: a multiple of 8 */
     float action_taken[AW_ACTION_DIM + 1];
     float shadow[AW_ACTION_DIM + 1];
 };
-_Static_assert(sizeof(struct memory) % 8 == 0, "a snapshot has no padding");
+#pragma GCC diagnostic pop
 
 struct aw_pilot {
     struct aw_pilot_config config;
@@ -391,6 +397,49 @@ static struct aw_plan whole(const struct aw_plan *plan, const struct aw_reading 
     };
 }
 
+/* What a kind of fallback decides itself. */
+static uint32_t decides(uint32_t kind)
+{
+    switch (kind) {
+    case AW_POLICY_STATIC:
+        return 0;
+    case AW_POLICY_HPA:
+        return AW_PLAN_REPLICAS;
+    case AW_POLICY_VPA:
+        return AW_PLAN_CPU | AW_PLAN_MEMORY;
+    case AW_POLICY_HPA_VPA_MEM:
+        return AW_PLAN_REPLICAS | AW_PLAN_MEMORY;
+    default:
+        return AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
+    }
+}
+
+/* The fallback takes over a workload of another size than it left. What it does not decide itself
+ * goes back to what it was: an HPA tuned for pods of one core does not know pods of a tenth. */
+static void go_home(struct aw_pilot *pilot, struct aw_plan *plan)
+{
+    struct memory *memory = &pilot->memory;
+    const struct aw_reading *reading = &memory->reading;
+    const uint32_t own = decides(pilot->config.fallback.kind);
+    if (memory->home_cpu_millicores <= 0 || !memory->away) {
+        memory->home_cpu_millicores = reading->cpu_millicores_wanted;
+        memory->home_memory_bytes = reading->memory_bytes_wanted;
+        return;
+    }
+    bool there = true;
+    if (!(own & AW_PLAN_CPU) && reading->cpu_millicores_wanted != memory->home_cpu_millicores) {
+        plan->set |= AW_PLAN_CPU;
+        plan->cpu_millicores = memory->home_cpu_millicores;
+        there = false;
+    }
+    if (!(own & AW_PLAN_MEMORY) && reading->memory_bytes_wanted < memory->home_memory_bytes) {
+        plan->set |= AW_PLAN_MEMORY;
+        plan->memory_bytes = memory->home_memory_bytes;
+        there = false;
+    }
+    memory->away = !there;
+}
+
 /* A departure from the policy that lasts `explore_hold` steps; a function of where we are in time,
  * so that nothing need be remembered. */
 static void explore(const struct aw_pilot *pilot, float *action)
@@ -485,6 +534,10 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
     if (finite)
         aw_action_plan(&pilot->action, &memory->action, reading, agent, &by_agent);
 
+    if (agent_acts)
+        memory->away = 1;
+    else
+        go_home(pilot, &by_fallback);
     struct aw_plan proposed = agent_acts ? by_agent : by_fallback;
     proposed.set &= pilot->config.controlled;
     aw_guard_pass(&pilot->guard, &memory->guard, &rails, &proposed, now_us, &out->guard);
