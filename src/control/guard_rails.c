@@ -169,15 +169,18 @@ static void rail_step(struct aw__pass *pass)
     }
 }
 
-/* Not even pressure: replicas are another way to grow. A kill is: its floor is a hard rail. */
+/* Not even pressure: replicas are another way to grow. Only what a hard rail forces goes
+ * beyond the budget: a kill's floor, a person's new bounds. */
 static void rail_restart_budget(struct aw__pass *pass)
 {
     if (pass->input->in_place)
         return;
+    const bool down = aw_guard_restarts_left(pass->guard, pass->memory, false, pass->now_us) > 0;
+    const bool up = aw_guard_restarts_left(pass->guard, pass->memory, true, pass->now_us) > 0;
     for (uint32_t i = AW_GUARD_CPU; i <= AW_GUARD_MEMORY; i++) {
-        if (aw_guard_restarts_left(pass->guard, pass->memory, false, pass->now_us) == 0)
+        if (!down)
             hold_down(pass, i);
-        if (aw_guard_restarts_left(pass->guard, pass->memory, true, pass->now_us) == 0)
+        if (!up)
             hold_up(pass, i);
     }
 }
@@ -186,19 +189,23 @@ static void rail_change_budget(struct aw__pass *pass)
 {
     const struct aw_guard_settings *s = &pass->guard->settings;
     const struct aw_guard_memory *m = pass->memory;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
-        int64_t low = pass->present[i], high = pass->present[i];
-        for (uint32_t k = 0; k < PIECES; k++) {
-            if (!aw__guard_piece_counts(m->change_us[k], s->change_window, pass->now_us) ||
-                m->change_low[k][i] == 0)
-                continue;
-            low = aw__smaller(low, m->change_low[k][i]);
-            high = aw__larger(high, m->change_high[k][i]);
+    int64_t low[AW_GUARD_AXES], high[AW_GUARD_AXES];
+    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+        low[i] = high[i] = pass->present[i];
+    for (uint32_t k = 0; k < PIECES; k++) {
+        if (!aw__guard_piece_counts(m->change_us[k], s->change_window, pass->now_us))
+            continue;
+        for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+            if (m->change_low[k][i] > 0)
+                low[i] = aw__smaller(low[i], m->change_low[k][i]);
+            high[i] = aw__larger(high[i], m->change_high[k][i]);
         }
-        const int64_t least = i == AW_GUARD_REPLICAS ? low + s->replicas_up_least : 0;
-        at_least(pass, i, aw__whole_up((double)high / s->change_factor));
+    }
+    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+        const int64_t least = i == AW_GUARD_REPLICAS ? low[i] + s->replicas_up_least : 0;
+        at_least(pass, i, aw__whole_up((double)high[i] / s->change_factor));
         if (!pressed(pass, i))
-            at_most(pass, i, aw__larger(aw__whole_down((double)low * s->change_factor), least));
+            at_most(pass, i, aw__larger(aw__whole_down((double)low[i] * s->change_factor), least));
     }
 }
 

@@ -11,7 +11,7 @@
  *
  * SERVING ends below T_serving - hysteresis * e, where e is the standard error of the window's mean
  * (its own deviation over sqrt(K)): as far as chance alone moves it. The same e, for the difference
- * of two windows, measures drift from the agent's own level (AWARE section 6.3 retrains at 2.6 %
+ * of two windows, measures drift from the agent's own level (AWARE section 5.3 retrains at 2.6 %
  * below the converged reward, although that is far above the fallback's).
  */
 #include "control/lifecycle.h"

@@ -7,6 +7,8 @@
 
 #include "base/rng.h"
 #include "base/testing.h"
+#include "control/guard.h"
+#include "control/lifecycle.h"
 
 #define NONE ((double)NAN)
 #define S    INT64_C(1000000)
@@ -455,6 +457,10 @@ static void memories_have_no_padding_and_are_small(void **state)
                                                             AW_EXPLORE_PIECES * (8 + 4 + 4) +
                                                             3 * 8 + 10 * 4);
     assert_int_equal(sizeof(struct aw_familiar), AW_FAMILIAR_DIM_MAX * (8 + 8 + 4 + 4) + 16);
+    /* per workload: ten thousand of them fit into 80 MiB */
+    assert_true(sizeof(struct aw_guard_memory) + sizeof(struct aw_lifecycle_memory) +
+                    sizeof(struct aw_watchdog_memory) + sizeof(struct aw_familiar) <
+                8192);
     for (uint32_t cause = 0; cause < AW_WATCHDOG_CAUSE_COUNT; cause++)
         assert_true(strlen(aw_watchdog_cause_sentence(cause)) > 10);
 }
