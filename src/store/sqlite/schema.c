@@ -132,12 +132,13 @@ enum aw_err aw__sqlite_open(struct aw__sqlite *s, const char *path,
     /* the owner is one thread at a time; SQLite's own mutexes would only cost */
     if (sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL) !=
         SQLITE_OK) {
-        bool missing = s->db && (sqlite3_errcode(s->db) & 0xff) == SQLITE_CANTOPEN;
+        char text[128];
         if (!s->db)
             return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
-        return missing ? aw_fail_at(diag, AW_ERR_NOTFOUND, s->path, 0, 0, NULL,
-                                    "cannot open: no such file, or no right to")
-                       : aw__sqlite_fail(s, "open", diag);
+        if ((sqlite3_errcode(s->db) & 0xff) != SQLITE_CANTOPEN)
+            return aw__sqlite_fail(s, "open", diag);
+        return aw_fail_at(diag, AW_ERR_NOTFOUND, s->path, 0, 0, NULL, "cannot open: %s",
+                          strerror_r(sqlite3_system_errno(s->db), text, sizeof text));
     }
     sqlite3_busy_timeout(s->db, BUSY_TIMEOUT_MS);
     if ((err = look(s, &empty, diag)))
