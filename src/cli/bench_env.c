@@ -1,5 +1,11 @@
-/* bench_env.c - steps per second of every built-in environment: alone (CPU time), and in lockstep
- * on one and two threads (wall time). */
+/*
+ * bench_env.c - steps per second of every built-in environment: alone (CPU time), and in lockstep
+ * on one and two threads (wall time).
+ *
+ * A new random action at every step is the hardest that an environment can be asked: to the
+ * autoscaling ones it means a rollout of all pods in each of them. Controllers hold still most of
+ * the time, so these are also measured with actions that are held, and the goal is about that.
+ */
 #include <aware/env.h>
 
 #include <time.h>
@@ -8,7 +14,9 @@
 #include "cli/bench.h"
 #include "env/vec.h"
 
-#define MEASURE_US   200000 /* of each figure */
+#define MEASURE_US   200000 /* of each figure; alone, of each round */
+#define ROUNDS       3u     /* of which the quickest counts: what else is on the machine slows us */
+#define HELD_GOAL    1e6    /* steps/s of an autoscaling environment with the fast model */
 #define VEC_COUNT    64u    /* environments in lockstep */
 #define ACTION_COUNT 1024u  /* drawn before the clock starts, used round and round */
 #define BATCH        256u   /* steps between looks at the clock */
@@ -52,19 +60,26 @@ static enum aw_err single(const struct aw_env_factory *factory, const float *act
         return err;
     if ((err = env.ops->reset(env.self, seed++, obs)))
         goto out;
-    int64_t begin_us = cpu_us(), now_us;
-    do {
-        for (uint32_t i = 0; i < BATCH; i++, count++) {
-            const float *action = actions + (count / hold % ACTION_COUNT) * spec->action.dim;
-            if ((err = env.ops->step(env.self, action, obs, &step)))
-                goto out;
-            if ((step.terminated || step.truncated) &&
-                (err = env.ops->reset(env.self, seed++, obs)))
-                goto out;
-        }
-        now_us = cpu_us();
-    } while (now_us - begin_us < MEASURE_US);
-    *ret_rate = (double)count * 1e6 / (double)(now_us - begin_us);
+    double quickest = 0;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        const uint64_t before = count;
+        const int64_t begin_us = cpu_us();
+        int64_t now_us;
+        do {
+            for (uint32_t i = 0; i < BATCH; i++, count++) {
+                const float *action = actions + (count / hold % ACTION_COUNT) * spec->action.dim;
+                if ((err = env.ops->step(env.self, action, obs, &step)))
+                    goto out;
+                if ((step.terminated || step.truncated) &&
+                    (err = env.ops->reset(env.self, seed++, obs)))
+                    goto out;
+            }
+            now_us = cpu_us();
+        } while (now_us - begin_us < MEASURE_US);
+        const double rate = (double)(count - before) * 1e6 / (double)(now_us - begin_us);
+        quickest = rate > quickest ? rate : quickest;
+    }
+    *ret_rate = quickest;
 out:
     aw_env_free(&env);
     return err ? failed(spec, err, diag) : AW_OK;
@@ -121,9 +136,12 @@ enum aw_err aw__bench_env(const struct aw__run *run, struct aw__bench *bench, st
             action_draw(&spec->action, &rng, actions + (size_t)i * spec->action.dim);
         if (!err && !(err = single(*f, actions, 1, obs, &rate, diag)))
             aw__bench_add(bench, "steps/s", "%s single", spec->name)->value = rate;
-        if (!err && (*f)->fields && !(err = single(*f, actions, HOLD, obs, &rate, diag)))
-            aw__bench_add(bench, "steps/s", "%s single, action held %u steps", spec->name, HOLD)
-                ->value = rate;
+        if (!err && (*f)->fields && !(err = single(*f, actions, HOLD, obs, &rate, diag))) {
+            struct aw__bench_figure *figure = aw__bench_add(
+                bench, "steps/s", "%s single, action held %u steps", spec->name, HOLD);
+            figure->value = rate;
+            figure->goal = HELD_GOAL;
+        }
         for (uint32_t threads = 1; !err && threads <= 2; threads++) {
             if (!(err = lockstep(*f, actions, threads, &rate, diag)))
                 aw__bench_add(bench, "steps/s", "%s x%u, %u thread%s", spec->name, VEC_COUNT,

@@ -26,7 +26,7 @@ void aw__metrics_read(struct aw_sim *sim)
         struct aw__pod *pods = aw__pods(sim, w);
         if (down || (sim->settings.metric_gap > 0 &&
                      aw_rng_double(&world->rng) < sim->settings.metric_gap)) {
-            workload->sums = (struct aw__sums){0}; /* what was not read is gone */
+            workload->sums = aw__sums_none; /* what was not read is gone */
             continue;
         }
         workload->reported = true;
@@ -34,7 +34,7 @@ void aw__metrics_read(struct aw_sim *sim)
         workload->reading_us = now - sim->settings.scrape_delay_s * 1e6;
         workload->reading.cpu_core_us = noisy(sim, workload->sums.cpu_core_us);
         workload->reading_truth = workload->truth;
-        workload->sums = (struct aw__sums){0};
+        workload->sums = aw__sums_none;
         const uint64_t key = aw_rng_u64(&world->rng);
         for (uint32_t i = 0; i < workload->place_end; i++) {
             struct aw__pod *pod = &pods[i];

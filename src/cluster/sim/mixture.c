@@ -19,12 +19,15 @@ _Static_assert(AW__MIXTURE_PARTS == LANES, "all parts are one vector");
 #define LOG_LEAST     -80.0f /* below it, a part's share is none */
 #define NEAR          1.01f  /* where the parts agree this well there is nothing to search */
 #define LOG_NEAR      0.01f  /* of the share that is asked for: p99 within 0.0001 */
-#define TURNS_MAX     8
+#define TURNS_MAX     16
 #define SHARE_LEAST   1e-6
 
 void aw__mixture_begin(struct aw__mixture *mixture)
 {
-    *mixture = (struct aw__mixture){0};
+    mixture->count = 0;
+    mixture->failures = mixture->weight_sum = mixture->mean_sum_us = mixture->spread = 0;
+    for (uint32_t i = 0; i < AW__MIXTURE_PARTS; i++)
+        mixture->weight[i] = 0; /* what there is no part for does not count */
 }
 
 void aw__mixture_add(struct aw__mixture *mixture, double weight, const struct aw_steady *steady,
@@ -37,11 +40,14 @@ void aw__mixture_add(struct aw__mixture *mixture, double weight, const struct aw
     const bool full = mixture->count == AW__MIXTURE_PARTS;
     const uint32_t i = full ? AW__MIXTURE_PARTS - 1 : mixture->count++;
     const float w = (float)weight, all = mixture->weight[i] + w;
-    const float share = full && all > 0 ? w / all : 1;
+    const float now = full && all > 0 ? w / all : 1, before = 1 - now;
+    const float p50 = (float)(steady->p50_us + wait_mean_us);
+    const float p95 = (float)(steady->p95_us + wait_high_us);
+    const float p99 = (float)(steady->p99_us + wait_high_us);
     mixture->weight[i] = all;
-    mixture->p50_us[i] += share * ((float)(steady->p50_us + wait_mean_us) - mixture->p50_us[i]);
-    mixture->p95_us[i] += share * ((float)(steady->p95_us + wait_high_us) - mixture->p95_us[i]);
-    mixture->p99_us[i] += share * ((float)(steady->p99_us + wait_high_us) - mixture->p99_us[i]);
+    mixture->p50_us[i] = full ? before * mixture->p50_us[i] + now * p50 : p50;
+    mixture->p95_us[i] = full ? before * mixture->p95_us[i] + now * p95 : p95;
+    mixture->p99_us[i] = full ? before * mixture->p99_us[i] + now * p99 : p99;
 }
 
 /* A part's line between two of its quantiles: log share at `at`, and how it falls from there. */

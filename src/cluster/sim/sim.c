@@ -320,7 +320,7 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
     if (!(until > world->now_us))
         return until == world->now_us ? AW_OK : AW_ERR_RANGE;
     for (uint32_t w = 0; w < sim->workload_count; w++) {
-        sim->workload[w].step = (struct aw__sums){0};
+        sim->workload[w].step = aw__sums_none;
         aw__mixture_begin(&sim->workload[w].mixture);
         if (sim->histogram)
             aw__histogram_reset(&sim->histogram[w]);

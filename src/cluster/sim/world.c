@@ -26,6 +26,8 @@
 const struct aw_sim_disturbance aw_sim_undisturbed = {
     .payload = 1, .cpu_slowdown = 1, .io_slowdown = 1, .load_factor = 1};
 
+const struct aw__sums aw__sums_none = {0};
+
 static bool node_up(const struct aw_sim *sim, const struct aw__node *node)
 {
     return node->down_until_us <= sim->world->now_us;

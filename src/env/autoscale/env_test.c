@@ -67,6 +67,31 @@ static void metrics_and_truth_agree_when_nothing_moves(void **state)
     aw_env_free(&env);
 }
 
+static void pods_are_shown_to_whoever_asks(void **state)
+{
+    (void)state;
+    struct aw_env env = make("autoscale-v0", NULL, 0);
+    float obs[OBS_MAX];
+    struct aw_step step;
+    assert_ok(env.ops->reset(env.self, 3, obs));
+    for (uint32_t replicas = 1; replicas <= 12; replicas++) {
+        const struct aw_plan plan = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU,
+                                     .replicas = replicas,
+                                     .cpu_millicores = 500 + replicas / 4 * 100};
+        assert_ok(aw_autoscale_step_plan(&env, &plan, obs, &step, NULL));
+        const struct aw_sample *sample = aw_autoscale_sample(&env);
+        struct aw_reading reading;
+        aw_reading_take(sample, INT64_MAX, &reading);
+        const struct aw_score *score = &aw_autoscale_info(&env)->measured;
+        assert_int_equal(sample->pod_count, sample->replicas_ready + sample->replicas_pending +
+                                                sample->replicas_starting);
+        /* what the environment made of the sums is what the pods say */
+        assert_close(reading.cpu_utilisation, score->cpu_utilisation, 1e-12);
+        assert_close(reading.memory_utilisation, score->memory_utilisation, 1e-12);
+    }
+    aw_env_free(&env);
+}
+
 static void a_plan_is_carried_out_within_the_bounds_and_shown(void **state)
 {
     (void)state;
@@ -491,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_static_spec_is_what_the_defaults_make),
         cmocka_unit_test(metrics_and_truth_agree_when_nothing_moves),
+        cmocka_unit_test(pods_are_shown_to_whoever_asks),
         cmocka_unit_test(a_plan_is_carried_out_within_the_bounds_and_shown),
         cmocka_unit_test(the_seed_draws_application_and_time_of_the_load),
         cmocka_unit_test(without_shift_every_episode_sees_the_same_load),
