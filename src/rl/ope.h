@@ -68,6 +68,8 @@ struct aw_ope_estimate {
     double model_fit; /* share of a step's variance that the model explains on hold-out, <= 1 */
     double novelty;   /* mean distance of the policy's action from the recorded one, in deviations
                          of the recorded actions; below 1: within what was tried */
+    double edge;      /* share of recorded actions that lie on a bound: they may stand for something
+                         beyond it that the policy cannot ask for */
 };
 
 struct aw_ope; /* opaque */

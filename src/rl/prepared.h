@@ -6,9 +6,9 @@
  * Memory:     one block at init; fill does not allocate.
  * Threads:    single owner.
  *
- * An element of an action that was never varied has no scale of its own; it gets SCALE_MIN of the
- * range between its bounds, so that a policy that departs from it shows as a departure, though not
- * as an infinite one.
+ * An element of an action that was never varied has no scale of its own; it gets a tenth
+ * of half the range between its bounds, so that a policy that departs from it shows as a departure,
+ * though not as an infinite one.
  */
 #ifndef AW_RL_PREPARED_H
 #define AW_RL_PREPARED_H
