@@ -136,13 +136,15 @@ static void begin(struct aw__pass *pass, const struct aw_plan *proposed)
 {
     const uint32_t all = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
     for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
-        const bool named = proposed->set & (1u << i);
+        const bool named = proposed->set & ~pass->input->uncontrolled & (1u << i);
         const int64_t amount = aw__guard_plan_amount(proposed, i);
         const bool absurd = amount <= 0 || amount > aw__guard_amount_max[i];
         pass->present[i] = aw__guard_wanted_of(pass->input->reading, i);
         pass->amount[i] = named && !absurd ? amount : pass->present[i];
         if ((named && absurd) || (proposed->set & ~all))
             pass->clips[i] |= AW_CLIP_BIT(AW_CLIP_ABSURD);
+        if (proposed->set & pass->input->uncontrolled & (1u << i))
+            pass->clips[i] |= AW_CLIP_BIT(AW_CLIP_UNCONTROLLED);
     }
 }
 
@@ -202,6 +204,7 @@ void aw_guard_pass(const struct aw_guard *guard, const struct aw_guard_memory *m
     for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
         set |= pass.amount[i] != pass.present[i] ? 1u << i : 0;
     set &= ~pass.dropped;
+    set = strike(&pass, set, input->uncontrolled, AW_CLIP_UNCONTROLLED);
     if (pass.present[AW_GUARD_REPLICAS] == 0) /* as the HPA: zero replicas switch scaling off */
         set = strike(&pass, set, set, AW_CLIP_ZERO);
     plan_set(&result.recommended, &pass, set);

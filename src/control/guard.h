@@ -87,6 +87,7 @@ extern const struct aw_conf_field aw_guard_fields[];
     X(COOL_DOWN,       "cool_down",        "held: too soon after the last change")                  \
     X(WORKING_SET,     "working_set",      "not shrunk below recent peaks of use plus a margin")    \
     X(DEADBAND,        "deadband",         "kept: the difference is not worth a restart")           \
+    X(UNCONTROLLED,    "uncontrolled",     "left alone: the profile does not control it")           \
     X(ZERO,            "zero",             "left alone: scaled to zero, which means paused")        \
     X(FREEZE,          "freeze",           "left alone: frozen")                                    \
     X(MODE,            "mode",             "only recommended: the mode does not let it act")
@@ -115,7 +116,8 @@ enum aw_guard_slo {
 /* What is known in this tick. */
 struct aw_guard_input {
     const struct aw_reading *reading;
-    uint32_t restarts; /* containers, since the reading before; OOM kills may be among them */
+    uint32_t restarts;     /* containers, since the reading before; OOM kills may be among them */
+    uint32_t uncontrolled; /* AW_PLAN_*: what is not ours to change, whatever a rail says */
     enum aw_guard_slo slo;
     enum aw_guard_freeze freeze;
     bool in_place;               /* sizes change without a restart */

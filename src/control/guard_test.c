@@ -170,6 +170,7 @@ enum twist {
     BARE_BLIND,
     IN_PLACE,
     TOO_MANY,
+    MEMORY_NOT_OURS,
 };
 
 static void twist(struct scene *s, enum twist how)
@@ -252,6 +253,10 @@ static void twist(struct scene *s, enum twist how)
     case IN_PLACE:
         s->input.in_place = true;
         break;
+    case MEMORY_NOT_OURS:
+        s->reading.oom_kills = 1;
+        s->input.uncontrolled = M;
+        break;
     case TOO_MANY:
         s->reading.replicas_wanted = s->reading.replicas_ready = 40;
         break;
@@ -323,6 +328,8 @@ static void each_rail_clips_what_it_names(void **state)
         {NOTHING, C | M, 0, 950, 600 * MIB, C | M, 4, 950, 600 * MIB, 0,
          "they restart anyway: both"},
         {IN_PLACE, C, 0, 950, 0, C, 4, 950, 1024 * MIB, 0, "nothing restarts: any difference"},
+        {MEMORY_NOT_OURS, R | M, 6, 0, 2048 * MIB, R, 6, 1000, 1024 * MIB,
+         CLIP(OOM_FLOOR) | CLIP(UNCONTROLLED), "not even to a kill's floor"},
         {SCALED_TO_ZERO, R, 3, 0, 0, 0, 0, 1000, 1024 * MIB, CLIP(ZERO), "paused by a person"},
         {FROZEN, R | C, 8, 2000, 0, 0, 4, 1000, 1024 * MIB, CLIP(FREEZE), "all"},
         {FROZEN_DOWN, R | C, 8, 600, 0, R, 8, 1000, 1024 * MIB, CLIP(FREEZE), "only growing"},

@@ -142,7 +142,7 @@ static void check(const struct walk *w, const struct aw_guard_result *result)
     }
     const bool pressed =
         w->input.slo == AW_GUARD_SLO_MISSED || w->reading.cpu_utilisation > s->pressure;
-    assert_int_equal(result->plan.set & ~7u, 0);
+    assert_int_equal(result->plan.set & (~7u | w->input.uncontrolled), 0);
     if (w->input.freeze == AW_GUARD_FREEZE_ALL || s->mode == AW_GUARD_OFF)
         assert_int_equal(result->plan.set, 0);
     for (int k = 0; k < 3; k++) {
@@ -232,6 +232,7 @@ static void walk_tick(struct walk *w, struct aw_rng *rng)
                                        : AW_GUARD_SLO_MET;
     w->input.freeze = chance(rng, 0.95) ? AW_GUARD_FREEZE_NONE : (uint32_t)aw_rng_below(rng, 3);
     w->input.in_place = chance(rng, 0.05);
+    w->input.uncontrolled = chance(rng, 0.9) ? 0 : aw_rng_below(rng, 8);
     w->input.node_cpu_millicores = chance(rng, 0.9) ? 0 : any_amount(rng, 100, 4000);
     w->input.node_memory_bytes = chance(rng, 0.9) ? 0 : any_amount(rng, 64 * MIB, 4096 * MIB);
     const double mode = (double)aw_rng_float(rng);
