@@ -578,15 +578,15 @@ static enum aw_err sqlite_flush(void *self, struct aw_diag *diag)
 
 static enum aw_err sqlite_check(void *self, struct aw_diag *diag)
 {
-    static const char *const questions[] = {
-        "PRAGMA integrity_check(1)",
+    static const char sums[] =
         "SELECT CASE WHEN count(*) THEN 'sums of an episode are not those of its steps' "
         "ELSE 'ok' END FROM (SELECT workload, episode, count(*), sum(violated), min(at_us), "
         "max(at_us), max(terminated OR truncated) FROM step GROUP BY workload, episode EXCEPT "
-        "SELECT workload, episode, steps, violations, first_us, last_us, ended FROM episode)",
+        "SELECT workload, episode, steps, violations, first_us, last_us, ended FROM episode)";
+    static const char steps[] =
         "SELECT CASE WHEN (SELECT count(*) FROM step) = (SELECT coalesce(sum(steps), 0) FROM "
-        "episode) THEN 'ok' ELSE 'an episode lacks its steps' END",
-    };
+        "episode) THEN 'ok' ELSE 'an episode lacks its steps' END";
+    static const char *const questions[] = {"PRAGMA integrity_check(1)", sums, steps};
     struct aw__sqlite *s = self;
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; i < 3 && !err; i++) {
