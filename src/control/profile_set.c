@@ -402,6 +402,26 @@ static void start_check(struct aw_profile_report *report, const struct aw_profil
     aw__report_fail(report, AW_ERR_CONFIG, &diag);
 }
 
+/* An SLO below what a request takes when it is alone can never be kept, whatever is spent. */
+static void slo_check(struct aw_profile_report *report, const struct aw_profile *profile,
+                      const struct aw_profile_app *app)
+{
+    char target[AW_QUANTITY_TEXT_MAX], alone[AW_QUANTITY_TEXT_MAX];
+    if (!(profile->slo_latency_us > 0) || profile->slo_latency_quantile < 0.99)
+        return;
+    const double alone_us = aw_app_unloaded_p99_us(&app->app, 1, 0);
+    if (profile->slo_latency_us >= alone_us)
+        return;
+    struct aw_diag diag;
+    aw_fail_at(&diag, AW_OK, profile->place.file, profile->place.line, profile->place.column,
+               "spec.goals.slo.latency.target",
+               "%s cannot be met: p99 of %s/%s is %s even when a request is alone",
+               aw_duration_round((int64_t)profile->slo_latency_us, target, sizeof target),
+               app->namespace, app->name,
+               aw_duration_round((int64_t)alone_us, alone, sizeof alone));
+    aw__report_warn(report, "unmeetable", &diag);
+}
+
 static int by_key(const void *key, const void *element)
 {
     return compare(key, element);
@@ -419,6 +439,7 @@ static void worlds_check(const struct aw_profile_set *set, struct aw_profile_rep
         if (found) {
             used[found->index] = true;
             start_check(report, p, &set->apps[found->index]);
+            slo_check(report, p, &set->apps[found->index]);
             continue;
         }
         aw_fail_at(&diag, AW_OK, p->place.file, p->place.line, p->place.column,

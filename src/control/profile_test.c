@@ -452,8 +452,11 @@ static void what_is_odd_is_a_warning_with_a_name(void **state)
          "spec.learning.thresholds.serving", "trusted before it is tried"},
         {CART SLO BOUNDS "---\napiVersion: apps/v1\nkind: Deployment\n", "skipped", "kind",
          "manifests are kept together"},
-        {CART SLO BOUNDS "---\n" APP("cart") "---\n" MPA NAMED("x") SLO BOUNDS, "not_simulated",
-         "spec.scaleTargetRef.name", "the one without an application"},
+        {CART SLO BOUNDS "---\n" APP("cart") "spec: {app: {index: 3}}\n---\n" MPA NAMED("x")
+             SLO BOUNDS,
+         "not_simulated", "spec.scaleTargetRef.name", "the one without an application"},
+        {CART BOUNDS "  goals: {slo: {latency: {target: 5ms}}}\n---\n" APP("cart"), "unmeetable",
+         "spec.goals.slo.latency.target", "less than a request needs alone"},
         {APP("x"), "unscaled", "metadata.name", "nobody scales it"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
