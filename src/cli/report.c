@@ -1,27 +1,18 @@
-/*
- * report.c - points kept while a run goes on, then the page around them.
- *
- * The page is a template with names in double at signs; style, script and the plotting library
- * travel inside the program (report/). Data are JSON in a script element of their own, four digits
- * each: more cannot be seen.
- */
+/* report.c - points kept while a run goes on, then the page around them. */
 #include "cli/report.h"
 
-#include "base/file.h"
 #include "base/quantity.h"
+#include "cli/page.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define GIB       1073741824.0
 #define TITLE_MAX 256u
 #define NOTES_MAX 1024u
 
-extern const char aw__report_page_html[], aw__report_page_css[], aw__report_page_js[];
-extern const char aw__report_uplot_css[], aw__report_uplot_js[];
+extern const char aw__report_page_html[], aw__report_page_js[];
 
 struct point {
     float at_s; /* end of the step, from the beginning of the first */
@@ -136,24 +127,6 @@ struct page {
     FILE *out;
 };
 
-static void put_real(FILE *out, double value)
-{
-    if (isfinite(value))
-        fprintf(out, "%.4g", value);
-    else
-        fputs("null", out);
-}
-
-/* A JSON text; a slash is escaped, so that nothing in it can end the script element. */
-static void put_text(FILE *out, const char *text)
-{
-    json_t *string = json_string(text);
-    char *dump = string ? json_dumps(string, JSON_ENCODE_ANY | JSON_ESCAPE_SLASH) : NULL;
-    fputs(dump ? dump : "\"\"", out);
-    free(dump);
-    json_decref(string);
-}
-
 static void put_floats(const struct page *page, const struct series *s, const char *key,
                        size_t offset)
 {
@@ -163,7 +136,7 @@ static void put_floats(const struct page *page, const struct series *s, const ch
         memcpy(&value, (const char *)&s->point[i] + offset, sizeof value);
         if (i)
             putc(',', page->out);
-        put_real(page->out, (double)value);
+        aw__page_real(page->out, (double)value);
     }
     putc(']', page->out);
 }
@@ -186,14 +159,14 @@ static void put_policy(const struct page *page, uint32_t policy)
     char text[128];
     FILE *out = page->out;
     fputs("{\"name\":", out);
-    put_text(out, ask->policy[policy].name);
+    aw__page_text(out, ask->policy[policy].name);
     fprintf(out, ",\"oracle\":%s,\"tuned\":", ask->policy[policy].is_oracle ? "true" : "false");
-    put_text(out, aw__simulate_tuned(ask, policy, summary, text, sizeof text));
+    aw__page_text(out, aw__simulate_tuned(ask, policy, summary, text, sizeof text));
     fputs(",\"summary\":[", out);
     for (uint32_t c = 0; c < AW_SIMULATE_COLUMN_COUNT; c++) {
         if (c)
             putc(',', out);
-        put_real(out, aw_simulate_column_get(&summary->mean, c));
+        aw__page_real(out, aw_simulate_column_get(&summary->mean, c));
     }
     fputs("],\"competes\":[", out);
     for (uint32_t c = 0; c < AW_SIMULATE_COLUMN_COUNT; c++)
@@ -236,14 +209,14 @@ static void put_columns(FILE *out)
         fprintf(out, "%s{\"name\":\"%s\",\"unit\":\"%s\",\"better\":\"%s\",\"text\":", c ? "," : "",
                 column->name, units[aw__simulate_kind(c)],
                 column->better == AW_SIMULATE_HIGH ? "high" : "low");
-        put_text(out, column->text);
+        aw__page_text(out, column->text);
         putc('}', out);
     }
     fputs("],\"causes\":[", out);
     for (int i = 0; i < AW_POLICY_CAUSE_COUNT; i++) {
         if (i)
             putc(',', out);
-        put_text(out, aw_policy_cause_text((enum aw_policy_cause)i));
+        aw__page_text(out, aw_policy_cause_text((enum aw_policy_cause)i));
     }
     putc(']', out);
 }
@@ -267,7 +240,7 @@ static void put_about(const struct page *page)
                     aw_duration_round((int64_t)page->summary->slo_latency_us, slo, sizeof slo),
                     100 * s->slo_budget);
     fputs("\"about\":", page->out);
-    put_text(page->out, about);
+    aw__page_text(page->out, about);
     aw_text_init(&notes, about, sizeof about);
     aw_text_add(&notes, "Figures are per hour where nothing else is said. ");
     for (uint32_t i = 0; i < ask->policy_count; i++) {
@@ -295,19 +268,21 @@ static void put_about(const struct page *page)
                     "A point of a plot stands for %" PRIu32 " steps, with their worst p99. ",
                     page->report->stride);
     fputs(",\"notes\":", page->out);
-    put_text(page->out, about);
+    aw__page_text(page->out, about);
 }
 
-static void put_data(const struct page *page)
+static void put_data(FILE *out, const void *ctx)
 {
+    struct page filled = *(const struct page *)ctx;
+    const struct page *page = &filled;
     const struct aw__simulate *ask = page->report->ask;
-    FILE *out = page->out;
+    filled.out = out;
     putc('{', out);
     put_about(page);
     fputs(",\"slo_ms\":", out);
-    put_real(out, 1e-3 * page->summary->slo_latency_us);
+    aw__page_real(out, 1e-3 * page->summary->slo_latency_us);
     fputs(",\"slo_budget\":", out);
-    put_real(out, ask->config.settings.slo_budget);
+    aw__page_real(out, ask->config.settings.slo_budget);
     putc(',', out);
     put_columns(out);
     fputs(",\"policies\":[", out);
@@ -319,71 +294,26 @@ static void put_data(const struct page *page)
     fputs("]}", out);
 }
 
-static void put_escaped(FILE *out, const char *text)
+static void put_title(FILE *out, const void *ctx)
 {
-    for (; *text; text++) {
-        if (*text == '<')
-            fputs("&lt;", out);
-        else if (*text == '&')
-            fputs("&amp;", out);
-        else
-            putc(*text, out);
-    }
-}
-
-/* One name of the template. An unknown one is a bug of the template. */
-static void put_part(const struct page *page, const char *name, size_t len)
-{
-    const struct {
-        const char *name, *text;
-    } parts[] = {{"uplot.css", aw__report_uplot_css},
-                 {"uplot.js", aw__report_uplot_js},
-                 {"page.css", aw__report_page_css},
-                 {"page.js", aw__report_page_js}};
-    if (len == 4 && !memcmp(name, "data", 4)) {
-        put_data(page);
-        return;
-    }
-    if (len == 5 && !memcmp(name, "title", 5)) {
-        put_escaped(page->out, page->report->ask->cases[0].app.name);
-        fputs(page->report->ask->policy_count > 1 ? ": policies compared" : " under ", page->out);
-        if (page->report->ask->policy_count == 1)
-            put_escaped(page->out, page->report->ask->policy[0].name);
-        return;
-    }
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (strlen(parts[i].name) == len && !memcmp(parts[i].name, name, len)) {
-            fputs(parts[i].text, page->out);
-            return;
-        }
-    }
-    AW_ASSERT(!"a name of the template");
+    const struct page *page = ctx;
+    const struct aw__simulate *ask = page->report->ask;
+    aw__page_escaped(out, ask->cases[0].app.name);
+    fputs(ask->policy_count > 1 ? ": policies compared" : " under ", out);
+    if (ask->policy_count == 1)
+        aw__page_escaped(out, ask->policy[0].name);
 }
 
 enum aw_err aw__report_write(const struct aw__report *report,
                              const struct aw_simulate_summary *summary, const char *path,
                              struct aw_diag *diag)
 {
-    char *bytes = NULL;
-    size_t len = 0;
-    struct page page = {.report = report, .summary = summary};
-    if (!(page.out = open_memstream(&bytes, &len)))
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the report");
-    const char *text = aw__report_page_html;
-    for (const char *mark; (mark = strstr(text, "@@"));) {
-        const char *end = strstr(mark + 2, "@@");
-        AW_ASSERT(end);
-        fwrite(text, 1, (size_t)(mark - text), page.out);
-        put_part(&page, mark + 2, (size_t)(end - mark - 2));
-        text = end + 2;
-    }
-    fputs(text, page.out);
-    const bool failed = ferror(page.out);
-    enum aw_err err = AW_OK;
-    if (fclose(page.out) != 0 || failed)
-        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for the report");
-    else
-        err = aw_file_replace(path, bytes, len, NULL, diag);
-    free(bytes);
-    return err;
+    static const struct aw__page_part parts[] = {
+        {.name = "title", .put = put_title},
+        {.name = "data", .put = put_data},
+        {.name = "page.js", .text = aw__report_page_js},
+        {.name = NULL},
+    };
+    const struct page page = {.report = report, .summary = summary};
+    return aw__page_write(aw__report_page_html, parts, &page, path, diag);
 }

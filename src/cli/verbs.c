@@ -9,6 +9,7 @@
 #define NAMES_MAX 32u
 
 const struct aw__verb *const aw__verbs[] = {
+    &aw__verb_run,
     &aw__verb_train,
     &aw__verb_eval,
     &aw__verb_env_list,

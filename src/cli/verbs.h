@@ -4,6 +4,7 @@
 
 #include "cli/verb.h"
 
+extern const struct aw__verb aw__verb_run;
 extern const struct aw__verb aw__verb_train;
 extern const struct aw__verb aw__verb_eval;
 extern const struct aw__verb aw__verb_env_list;

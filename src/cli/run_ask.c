@@ -1,0 +1,191 @@
+/* run_ask.c - what `aware run` was asked: options, files of autoscalers, or the demo. */
+#include "cli/run.h"
+
+#include "base/quantity.h"
+#include "base/threads.h"
+#include "base/yaml.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define STATE_DEFAULT  "aware-state"
+#define STORE_FILE     "trajectories.db"
+#define REPORT_DEFAULT "report.html" /* of the demo */
+#define STEPS_MAX      (UINT64_C(1) << 40)
+#define SPEED_MIN      0.01
+#define SPEED_MAX      1e9
+
+static void finding_take(void *ctx, const struct aw_profile_finding *finding)
+{
+    const struct aw__run *run = ctx;
+    const bool color = run->color_err;
+    char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
+    aw_diag_format(&finding->diag, finding->err ? finding->err : AW_ERR_CONFIG, line, sizeof line);
+    if (finding->err)
+        fprintf(stderr, "%s%s%s\n", color ? "\033[31m" : "", line, color ? "\033[0m" : "");
+    else
+        fprintf(stderr, "%swarning: %s [%s]%s\n", color ? "\033[33m" : "", line, finding->warning,
+                color ? "\033[0m" : "");
+}
+
+static enum aw_err demo_read(struct aw__runask *ask, struct aw_profile_report *report,
+                             struct aw_diag *diag)
+{
+    struct aw_tree tree = {0};
+    char *yaml = aw__run_demo_yaml();
+    if (!yaml)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the demo");
+    enum aw_err err = aw_yaml_parse(&tree, "the built-in demo", yaml, strlen(yaml), NULL, diag);
+    if (!err)
+        err = aw_profile_set_add(&ask->set, &tree, report, NULL, diag);
+    aw_tree_deinit(&tree);
+    free(yaml);
+    return err;
+}
+
+static enum aw_err files_read(const struct aw__run *run, struct aw__runask *ask,
+                              struct aw_diag *diag)
+{
+    struct aw__run reader = *run; /* the report's context is not const */
+    struct aw_profile_report report = {.take = finding_take, .ctx = &reader};
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < run->args->repeat_count; i++)
+        err = aw_profile_set_read(&ask->set, run->args->repeat[i], &report, NULL, NULL, diag);
+    if (ask->demo)
+        err = demo_read(ask, &report, diag);
+    if (!err)
+        err = aw_profile_set_check(&ask->set, &report, diag);
+    if (!err && ask->set.profile_count == 0)
+        err = aw_fail(diag, AW_ERR_CONFIG,
+                      "no MultidimPodAutoscaler in what was given: there is nothing to run; 'aware "
+                      "explain-schema' shows what can be written");
+    return err;
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+static enum aw_err speed_read(const char *text, double *ret, struct aw_diag *diag)
+{
+    double speed;
+    if (!strcmp(text, "max")) {
+        *ret = INFINITY;
+        return AW_OK;
+    }
+    char digits[64];
+    const size_t len = strlen(text);
+    snprintf(digits, sizeof digits, "%.*s", (int)(len && text[len - 1] == 'x' ? len - 1 : len),
+             text); /* 100x as well */
+    if (aw_text_parse_real(digits, &speed) || speed < SPEED_MIN || speed > SPEED_MAX)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--speed",
+                          "expected max, or simulated over real time from %g to %g, found %s",
+                          SPEED_MIN, SPEED_MAX, AW__QUOTE(text));
+    *ret = speed;
+    return AW_OK;
+}
+
+static enum aw_err duration_read(const char *text, double step_s, uint64_t *ret_steps,
+                                 struct aw_diag *diag)
+{
+    int64_t us;
+    struct aw_diag why;
+    if (aw_duration_parse(text, AW_QUANTITY_POSITIVE_OR_0, &us, &why))
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--duration", "%s", why.text);
+    const double steps = ceil(1e-6 * (double)us / step_s);
+    if (steps < 1 || steps > (double)STEPS_MAX)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--duration",
+                          "expected at least one step of %g s, found %s", step_s, AW__QUOTE(text));
+    *ret_steps = (uint64_t)steps;
+    return AW_OK;
+}
+
+/* Where the run is kept. In memory nothing outlives the run, so nothing can be resumed. */
+static enum aw_err keeping_read(const struct aw__args *args, struct aw__runask *ask,
+                                struct aw_diag *diag)
+{
+    const char *state = aw__args_text(args, "state"), *store = aw__args_text(args, "store");
+    const bool in_memory = store && !strcmp(store, "memory");
+    if (state && strcmp(state, "none") != 0 && in_memory)
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "--store memory forgets what a run with --state would resume from; leave "
+                       "one of them out");
+    if (!state)
+        state = ask->demo || in_memory ? "none" : STATE_DEFAULT;
+    if (strcmp(state, "none") != 0)
+        snprintf(ask->state, sizeof ask->state, "%s", state);
+    if (store)
+        snprintf(ask->store, sizeof ask->store, "%s", store);
+    else if (*ask->state)
+        snprintf(ask->store, sizeof ask->store, "%.*s/" STORE_FILE,
+                 (int)(sizeof ask->store - sizeof STORE_FILE - 1), ask->state);
+    else
+        snprintf(ask->store, sizeof ask->store, "memory");
+    if (aw__args_given(args, "fresh") && !*ask->state)
+        return aw_fail(diag, AW_ERR_USAGE, "--fresh: this run keeps no state; it is always fresh");
+    const char *report = aw__args_text(args, "report");
+    if (!report)
+        report = ask->demo ? REPORT_DEFAULT : "";
+    if (strcmp(report, "none") != 0)
+        snprintf(ask->report, sizeof ask->report, "%s", report);
+    return AW_OK;
+}
+
+static const char *fallback_of(const struct aw__runask *ask)
+{
+    const uint32_t kind = ask->workload[0].pilot.fallback.kind;
+    for (uint32_t i = 1; i < ask->count; i++) {
+        if (ask->workload[i].pilot.fallback.kind != kind)
+            return "the fallback";
+    }
+    return aw_policy_names[kind];
+}
+
+enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret, struct aw_diag *diag)
+{
+    const struct aw__args *args = run->args;
+    struct aw__runask *ask = ret;
+    *ask = (struct aw__runask){.demo = args->repeat_count == 0,
+                               .twin = !aw__args_given(args, "no-twin")};
+    aw_profile_set_init(&ask->set, NULL);
+    enum aw_err err = speed_read(aw__args_text(args, "speed"), &ask->speed, diag);
+    err = err ? err : keeping_read(args, ask, diag);
+    err = err ? err : files_read(run, ask, diag);
+    if (err)
+        goto out;
+    ask->seed = ask->set.cluster.seed;
+    if (aw__args_given(args, "seed")) {
+        ask->seed = aw__args_number(args, "seed");
+        for (uint32_t i = 0; i < ask->set.profile_count; i++)
+            ask->set.profiles[i].seed = ask->seed;
+    }
+    const uint32_t count = ask->set.profile_count;
+    ask->workload = aw_alloc_new(NULL, count, sizeof *ask->workload);
+    ask->load = aw_alloc_new(NULL, count, sizeof *ask->load);
+    if (!ask->workload || !ask->load) {
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", count);
+        goto out;
+    }
+    if ((err = aw_job_workloads_of(&ask->set, NULL, ask->workload, ask->load, diag)))
+        goto out;
+    ask->count = count;
+    ask->step_s = ask->workload[0].pilot.step_s;
+    ask->fallback = fallback_of(ask);
+    ask->thread_count = (uint32_t)aw__args_number(args, "threads");
+    if (ask->thread_count == 0)
+        ask->thread_count = aw_threads_cpu_count();
+    err = duration_read(aw__args_text(args, "duration"), ask->step_s, &ask->steps_total, diag);
+out:
+    if (err)
+        aw__runask_deinit(ask);
+    return err;
+}
+
+void aw__runask_deinit(struct aw__runask *ask)
+{
+    for (uint32_t i = 0; i < ask->count; i++)
+        aw_load_deinit(&ask->load[i]);
+    aw_alloc_free(NULL, ask->load);
+    aw_alloc_free(NULL, ask->workload);
+    aw_profile_set_deinit(&ask->set);
+    *ask = (struct aw__runask){0};
+}

@@ -1,0 +1,388 @@
+/*
+ * run_history.c - what has happened in a run, for its summary and its plots, and for the file that
+ * lets a resumed run tell the whole story.
+ */
+#include "cli/run.h"
+
+#include "base/file.h"
+#include "telemetry/crc32c.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define GIB       1073741824.0
+#define MAGIC     UINT32_C(0x48495331) /* "HIS1" */
+#define BYTES_MAX ((size_t)1 << 30)
+#define PREFIX    "history-"
+
+/* One block: everything that a save holds lies in it, one part after the other. */
+static void carve(struct aw__runhistory *h, struct aw_carve *carve, bool plots)
+{
+    h->counts = aw_carve_take(carve, h->count, sizeof *h->counts);
+    h->episodes_seen = aw_carve_take(carve, h->count, sizeof *h->episodes_seen);
+    h->event = aw_carve_take(carve, AW__RUN_EVENTS_MAX, sizeof *h->event);
+    h->episode_count = aw_carve_take(carve, h->count, sizeof *h->episode_count);
+    h->episode_span = aw_carve_take(carve, h->count, sizeof *h->episode_span);
+    h->episode_fill = aw_carve_take(carve, h->count, sizeof *h->episode_fill);
+    if (!plots)
+        return;
+    h->episode = aw_carve_take(carve, (size_t)h->count * AW__RUN_EPISODES_MAX, sizeof *h->episode);
+    h->point = aw_carve_take(carve, (size_t)h->plotted * AW__RUN_POINTS_MAX, sizeof *h->point);
+}
+
+enum aw_err aw__runhistory_init(struct aw__runhistory *h, const struct aw__runask *ask,
+                                struct aw_diag *diag)
+{
+    /* a run that is kept may be asked for a report when it is resumed */
+    const bool plots = *ask->report || *ask->state;
+    *h = (struct aw__runhistory){
+        .count = ask->count,
+        .plotted = ask->count < AW__RUN_PLOTTED_MAX ? ask->count : AW__RUN_PLOTTED_MAX,
+        .step_s = ask->step_s,
+        .stride = 1,
+    };
+    struct aw_carve sizing = {0};
+    carve(h, &sizing, plots);
+    h->block_bytes = sizing.used;
+    if (!(h->block = aw_alloc_new(NULL, h->block_bytes, 1)))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the history of %" PRIu32 " workloads",
+                       ask->count);
+    struct aw_carve cutting = {.base = h->block};
+    carve(h, &cutting, plots);
+    for (uint32_t i = 0; i < h->count; i++) {
+        h->episode_span[i] = 1;
+        h->counts[i].retrained_us = AW_NEVER;
+    }
+    return AW_OK;
+}
+
+void aw__runhistory_deinit(struct aw__runhistory *h)
+{
+    aw_alloc_free(NULL, h->block);
+    *h = (struct aw__runhistory){0};
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static struct aw__runevent *event_add(struct aw__runhistory *h, int64_t at_us, uint32_t workload,
+                                      enum aw__runevent_kind kind)
+{
+    struct aw__runevent *event = &h->event[h->event_count++ % AW__RUN_EVENTS_MAX];
+    *event = (struct aw__runevent){.at_us = at_us, .workload = workload, .kind = kind};
+    return event;
+}
+
+const struct aw__runevent *aw__runhistory_event(const struct aw__runhistory *h, uint64_t nth)
+{
+    if (nth >= h->event_count || nth >= AW__RUN_EVENTS_MAX)
+        return NULL;
+    return &h->event[(h->event_count - 1 - nth) % AW__RUN_EVENTS_MAX];
+}
+
+static uint32_t events_of_decision(struct aw__runhistory *h, const struct aw_job_step *step)
+{
+    const struct aw_decision *decision = step->decision;
+    struct aw__runcounts *counts = &h->counts[step->workload];
+    uint32_t added = 0;
+    /* the watchdog first: it may be why the stage changed */
+    if (decision->verdict == AW_WATCHDOG_TRIPPED) {
+        struct aw__runevent *event = event_add(h, step->at_us, step->workload, AW__RUNEVENT_TRIP);
+        char text[AW_WATCHDOG_TEXT_MAX];
+        aw_watchdog_reason_format(&decision->watchdog, text, sizeof text);
+        snprintf(event->text, sizeof event->text, "watchdog: %.*s", (int)sizeof event->text - 16,
+                 text);
+        counts->trips[decision->watchdog.cause]++;
+        added++;
+    }
+    if (decision->moved) {
+        struct aw__runevent *event = event_add(h, step->at_us, step->workload, AW__RUNEVENT_STAGE);
+        event->from = decision->stay.from;
+        event->to = decision->stay.to;
+        aw_lifecycle_reason_format(&decision->stay, event->text, sizeof event->text);
+        counts->stages[decision->stage]++;
+        if (decision->stay.from == AW_STAGE_SERVING)
+            counts->retrained_us = step->at_us;
+        added++;
+    }
+    return added;
+}
+
+/* Disturbances as they begin and end, by the schedule. */
+static uint32_t events_of_schedule(struct aw__runhistory *h, const struct aw__runask *ask,
+                                   const struct aw_job_step *step)
+{
+    const struct aw_schedule *schedule = &ask->workload[step->workload].scenarios;
+    const int64_t step_us = llround(h->step_s * 1e6);
+    uint32_t added = 0;
+    for (uint32_t i = 0; i < schedule->count; i++) {
+        const struct aw_event *event = &schedule->event[i];
+        const bool begins = event->from_us > step->at_us - step_us && event->from_us <= step->at_us;
+        const bool ends = event->to_us > step->at_us - step_us && event->to_us <= step->at_us;
+        if (!begins && !ends)
+            continue;
+        struct aw__runevent *added_event =
+            event_add(h, step->at_us, step->workload, AW__RUNEVENT_SCENARIO);
+        const struct aw_scenario *known = NULL;
+        if (begins && !aw_scenario_find(event->name, &known, NULL))
+            snprintf(added_event->text, sizeof added_event->text, "disturbed: %s, %s", event->name,
+                     known->help);
+        else
+            snprintf(added_event->text, sizeof added_event->text, "disturbance %s: %s",
+                     begins ? "begins" : "ends", event->name);
+        added++;
+    }
+    return added;
+}
+
+uint32_t aw__runhistory_cluster(struct aw__runhistory *h, const struct aw__runask *ask,
+                                int64_t at_us)
+{
+    static const char *const what[] = {
+        [AW_PROFILE_FAULT_NODE] = "a node fails",
+        [AW_PROFILE_FAULT_METRICS] = "the metrics fail",
+        [AW_PROFILE_FAULT_API] = "the API fails: nothing can be changed",
+    };
+    const int64_t step_us = llround(h->step_s * 1e6);
+    uint32_t added = 0;
+    for (uint32_t i = 0; i < ask->set.cluster.fault_count; i++) {
+        const struct aw_profile_fault *fault = &ask->set.cluster.fault[i];
+        if (fault->at_us > at_us || fault->at_us <= at_us - step_us)
+            continue;
+        struct aw__runevent *event = event_add(h, at_us, UINT32_MAX, AW__RUNEVENT_FAULT);
+        snprintf(event->text, sizeof event->text, "%s for %.0f s", what[fault->kind],
+                 1e-6 * (double)fault->duration_us);
+        added++;
+    }
+    return added;
+}
+
+/* --- points ----------------------------------------------------------------------------------- */
+
+/* Means of what flows, the last of what is set, the worst of what must not be bad. */
+static void point_merge(struct aw__runpoint *into, const struct aw__runpoint *p, float weight)
+{
+    into->load += weight * (p->load - into->load);
+    for (int w = 0; w < AW_JOB_WORLDS; w++) {
+        into->ready[w] += weight * (p->ready[w] - into->ready[w]);
+        into->cpu_used[w] += weight * (p->cpu_used[w] - into->cpu_used[w]);
+        into->memory_used[w] += weight * (p->memory_used[w] - into->memory_used[w]);
+        into->cost_per_hour[w] += weight * (p->cost_per_hour[w] - into->cost_per_hour[w]);
+        into->wanted[w] = p->wanted[w];
+        into->cpu_cores[w] = p->cpu_cores[w];
+        into->memory_gib[w] = p->memory_gib[w];
+        into->p99_ms[w] =
+            fmaxf(into->p99_ms[w], p->p99_ms[w]); /* of a number and NAN: the number */
+        into->missed[w] = (uint16_t)(into->missed[w] + p->missed[w]);
+    }
+    into->stage = p->stage;
+    into->actor = p->actor;
+}
+
+static void points_halve(struct aw__runhistory *h)
+{
+    for (uint32_t i = 0; i < h->plotted; i++) {
+        struct aw__runpoint *point = &h->point[(size_t)i * AW__RUN_POINTS_MAX];
+        for (uint32_t k = 0; k < AW__RUN_POINTS_MAX / 2; k++) {
+            const struct aw__runpoint second = point[2 * k + 1];
+            point[k] = point[2 * k];
+            point_merge(&point[k], &second, 0.5F);
+        }
+    }
+    h->stride *= 2;
+    h->points = AW__RUN_POINTS_MAX / 2;
+}
+
+static void point_add(struct aw__runhistory *h, const struct aw_job_step *step,
+                      const struct aw_job_view *view, uint64_t nth_step)
+{
+    const struct aw_decision *decision = step->decision;
+    struct aw__runpoint p = {.load = (float)step->arrivals_per_s,
+                             .stage = (uint8_t)decision->stage,
+                             .actor = (uint8_t)decision->actor};
+    (void)view;
+    for (int w = 0; w < AW_JOB_WORLDS; w++) {
+        const struct aw_score *truth = &step->truth[w];
+        p.ready[w] = (float)step->replicas_ready[w];
+        p.wanted[w] = (float)step->plan[w].replicas;
+        p.cpu_cores[w] = (float)((double)step->plan[w].cpu_millicores * 1e-3);
+        p.memory_gib[w] = (float)((double)step->plan[w].memory_bytes / GIB);
+        p.cpu_used[w] = (float)truth->cpu_utilisation;
+        p.memory_used[w] = (float)truth->memory_utilisation;
+        p.p99_ms[w] = (float)(truth->latency_us_p99 * 1e-3);
+        p.cost_per_hour[w] = (float)(truth->cost * 3600 / h->step_s);
+        p.missed[w] = truth->violated;
+    }
+    const uint32_t slot = (uint32_t)(nth_step / h->stride), nth = (uint32_t)(nth_step % h->stride);
+    struct aw__runpoint *point = &h->point[(size_t)step->workload * AW__RUN_POINTS_MAX + slot];
+    if (nth == 0)
+        *point = p;
+    else
+        point_merge(point, &p, 1 / (float)(nth + 1));
+    h->points = slot + 1;
+}
+
+/* --- episodes --------------------------------------------------------------------------------- */
+
+static void episode_merge(struct aw__runepisode *into, const struct aw__runepisode *e, float weight)
+{
+    for (int w = 0; w < AW_JOB_WORLDS; w++) {
+        into->reward[w] += weight * (e->reward[w] - into->reward[w]);
+        into->cost[w] += weight * (e->cost[w] - into->cost[w]);
+        into->missed[w] += weight * (e->missed[w] - into->missed[w]);
+    }
+    into->agent_share += weight * (e->agent_share - into->agent_share);
+    into->end_s = e->end_s;
+    into->stage = e->stage;
+}
+
+static void episode_add(struct aw__runhistory *h, const struct aw_job_step *step,
+                        const struct aw_job_view *view)
+{
+    const uint32_t i = step->workload;
+    struct aw__runepisode *list = &h->episode[(size_t)i * AW__RUN_EPISODES_MAX];
+    struct aw__runepisode e = {.end_s = 1e-6 * (double)step->at_us + h->step_s,
+                               .stage = step->decision->stage};
+    for (int w = 0; w < AW_JOB_WORLDS; w++) {
+        const struct aw_job_tally *recent = &view->recent[w];
+        if (recent->steps == 0)
+            continue;
+        e.reward[w] = (float)recent->reward;
+        e.cost[w] = (float)recent->cost;
+        e.missed[w] = (float)((double)recent->violations / (double)recent->steps);
+    }
+    const struct aw_job_tally *own = &view->recent[AW_JOB_AWARE];
+    e.agent_share = own->steps ? (float)own->agent_steps / (float)own->steps : 0;
+    if (h->episode_count[i] == AW__RUN_EPISODES_MAX && h->episode_fill[i] == h->episode_span[i]) {
+        for (uint32_t k = 0; k < AW__RUN_EPISODES_MAX / 2; k++) {
+            const struct aw__runepisode second = list[2 * k + 1];
+            list[k] = list[2 * k];
+            episode_merge(&list[k], &second, 0.5F);
+        }
+        h->episode_count[i] /= 2;
+        h->episode_span[i] *= 2;
+        h->episode_fill[i] = h->episode_span[i];
+    }
+    if (h->episode_count[i] == 0 || h->episode_fill[i] == h->episode_span[i]) {
+        list[h->episode_count[i]++] = e;
+        h->episode_fill[i] = 1;
+    } else {
+        h->episode_fill[i]++;
+        episode_merge(&list[h->episode_count[i] - 1], &e, 1 / (float)h->episode_fill[i]);
+    }
+}
+
+uint32_t aw__runhistory_step(struct aw__runhistory *h, const struct aw__runask *ask,
+                             const struct aw_job_step *step, const struct aw_job_view *view)
+{
+    const struct aw_decision *decision = step->decision;
+    struct aw__runcounts *counts = &h->counts[step->workload];
+    const uint64_t nth_step = h->steps;
+    counts->decisions++;
+    counts->changes += decision->guard.plan.set != 0;
+    counts->clipped += decision->guard.clips != 0;
+    counts->held += decision->verdict != AW_WATCHDOG_PASS;
+    for (uint32_t c = 0; c < AW_CLIP_COUNT; c++)
+        counts->clips[c] += (decision->guard.clips & AW_CLIP_BIT(c)) != 0;
+    uint32_t added = events_of_schedule(h, ask, step);
+    added += events_of_decision(h, step);
+    if (h->point && step->workload == 0 && nth_step / h->stride >= AW__RUN_POINTS_MAX)
+        points_halve(h);
+    if (h->point && step->workload < h->plotted)
+        point_add(h, step, view, nth_step);
+    if (view->episodes > h->episodes_seen[step->workload]) {
+        h->episodes_seen[step->workload] = view->episodes;
+        if (h->episode)
+            episode_add(h, step, view);
+    }
+    if (step->workload + 1 == h->count)
+        h->steps++;
+    return added;
+}
+
+/* --- a file ----------------------------------------------------------------------------------- */
+
+struct head {
+    uint32_t magic, checksum; /* of all that follows it */
+    uint64_t bytes, steps, event_count;
+    uint32_t count, plotted, stride, points;
+};
+_Static_assert(sizeof(struct head) == 48, "a file has no padding");
+
+static const char *path_of(const char *dir, uint64_t steps, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s/" PREFIX "%" PRIu64, dir, steps);
+    return buf;
+}
+
+enum aw_err aw__runhistory_save(const struct aw__runhistory *h, const char *dir,
+                                struct aw_diag *diag)
+{
+    char path[AW_FILE_PATH_MAX];
+    const size_t size = sizeof(struct head) + h->block_bytes;
+    unsigned char *bytes = aw_alloc_new(NULL, size, 1);
+    if (!bytes)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory to save %zu bytes", size);
+    struct head head = {.magic = MAGIC,
+                        .bytes = size,
+                        .steps = h->steps,
+                        .event_count = h->event_count,
+                        .count = h->count,
+                        .plotted = h->plotted,
+                        .stride = h->stride,
+                        .points = h->points};
+    memcpy(bytes, &head, sizeof head);
+    memcpy(bytes + sizeof head, h->block, h->block_bytes);
+    head.checksum = aw_crc32c(0, bytes + 8, size - 8);
+    memcpy(bytes, &head, sizeof head);
+    enum aw_err err =
+        aw_file_replace(path_of(dir, h->steps, path, sizeof path), bytes, size, NULL, diag);
+    aw_alloc_free(NULL, bytes);
+    return err;
+}
+
+enum aw_err aw__runhistory_load(struct aw__runhistory *h, const char *dir, uint64_t steps,
+                                struct aw_diag *diag)
+{
+    char path[AW_FILE_PATH_MAX], *bytes = NULL;
+    size_t size = 0;
+    struct head head = {0};
+    enum aw_err err =
+        aw_file_read(path_of(dir, steps, path, sizeof path), BYTES_MAX, NULL, &bytes, &size, diag);
+    if (err)
+        return err;
+    if (size >= sizeof head)
+        memcpy(&head, bytes, sizeof head);
+    if (head.magic != MAGIC || head.bytes != size ||
+        head.checksum != aw_crc32c(0, bytes + 8, size - 8) || head.steps != steps ||
+        head.count != h->count || size != sizeof head + h->block_bytes) {
+        err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "not the history of this run");
+    } else {
+        memcpy(h->block, bytes + sizeof head, h->block_bytes);
+        h->steps = head.steps;
+        h->event_count = head.event_count;
+        h->stride = head.stride;
+        h->points = head.points;
+    }
+    aw_alloc_free(NULL, bytes);
+    return err;
+}
+
+void aw__runhistory_prune(const char *dir, uint64_t keep_steps)
+{
+    char path[AW_FILE_PATH_MAX];
+    DIR *folder = opendir(dir);
+    if (!folder)
+        return;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        uint64_t steps;
+        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
+            aw_text_parse_u64(entry->d_name + strlen(PREFIX), &steps) || steps == keep_steps)
+            continue;
+        unlink(path_of(dir, steps, path, sizeof path));
+    }
+    closedir(folder);
+}

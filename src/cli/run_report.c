@@ -1,0 +1,262 @@
+/*
+ * run_report.c - a run as a page: the reward of episodes over time across workloads (the shape of
+ * AWARE's Fig. 1), a summary, what happened, and a panel of plots for each workload.
+ */
+#include "cli/run.h"
+
+#include "base/quantity.h"
+#include "cli/page.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#define TEXT_MAX 1024u
+
+extern const char aw__report_run_html[], aw__report_run_css[], aw__report_run_js[];
+
+static const char *comma(bool *first)
+{
+    const char *text = *first ? "" : ",";
+    *first = false;
+    return text;
+}
+
+/* One number of every point. */
+static void put_points(FILE *out, const struct aw__runhistory *h, uint32_t workload, size_t offset)
+{
+    const struct aw__runpoint *point = &h->point[(size_t)workload * AW__RUN_POINTS_MAX];
+    for (uint32_t i = 0; i < h->points; i++) {
+        float value;
+        memcpy(&value, (const char *)&point[i] + offset, sizeof value);
+        putc(i ? ',' : '[', out);
+        aw__page_real(out, (double)value);
+    }
+    fputs(h->points ? "]" : "[]", out);
+}
+
+/* The same of both worlds. */
+static void put_both(FILE *out, const struct aw__runhistory *h, uint32_t workload, const char *key,
+                     size_t offset, bool twin)
+{
+    fprintf(out, ",\"%s\":[", key);
+    put_points(out, h, workload, offset);
+    if (twin) {
+        putc(',', out);
+        put_points(out, h, workload, offset + sizeof(float));
+    }
+    putc(']', out);
+}
+
+/* A run that went on after its history was lost has points from then on alone. */
+static void put_series(FILE *out, const struct aw__runend *end, uint32_t workload)
+{
+    const struct aw__runhistory *h = end->history;
+    const bool twin = end->ask->twin;
+    const struct aw__runpoint *point = &h->point[(size_t)workload * AW__RUN_POINTS_MAX];
+    fprintf(out, ",\"stride\":%" PRIu32 ",\"t\":[", h->stride);
+    for (uint32_t i = 0; i < h->points; i++) {
+        const uint64_t step = (uint64_t)(i + 1) * h->stride;
+        fprintf(out, "%s%.9g", i ? "," : "",
+                (double)(step < h->steps ? step : h->steps) * h->step_s);
+    }
+    fputs("],\"stages\":[", out);
+    for (uint32_t i = 0; i < h->points; i++)
+        fprintf(out, "%s%d", i ? "," : "", point[i].stage);
+    fputs("],\"missed\":[", out);
+    for (uint32_t w = 0; w < (twin ? 2u : 1u); w++) {
+        fputs(w ? ",[" : "[", out);
+        for (uint32_t i = 0; i < h->points; i++)
+            fprintf(out, "%s%d", i ? "," : "", point[i].missed[w]);
+        putc(']', out);
+    }
+    fputs("],\"load\":", out);
+    put_points(out, h, workload, offsetof(struct aw__runpoint, load));
+#define BOTH(key, member) \
+    put_both(out, h, workload, key, offsetof(struct aw__runpoint, member), twin)
+    BOTH("ready", ready);
+    BOTH("wanted", wanted);
+    BOTH("cpu", cpu_cores);
+    BOTH("mem", memory_gib);
+    BOTH("ucpu", cpu_used);
+    BOTH("umem", memory_used);
+    BOTH("p99", p99_ms);
+    BOTH("cost", cost_per_hour);
+#undef BOTH
+}
+
+static void put_episodes(FILE *out, const struct aw__runend *end, uint32_t workload)
+{
+    const struct aw__runhistory *h = end->history;
+    const struct aw__runepisode *list = &h->episode[(size_t)workload * AW__RUN_EPISODES_MAX];
+    const uint32_t count = h->episode_count[workload];
+    fputs(",\"ep\":{\"t\":[", out);
+    for (uint32_t i = 0; i < count; i++)
+        fprintf(out, "%s%.9g", i ? "," : "", list[i].end_s);
+    fputs("],\"stage\":[", out);
+    for (uint32_t i = 0; i < count; i++)
+        fprintf(out, "%s%" PRIu32, i ? "," : "", list[i].stage);
+    fputs("],\"reward\":[", out);
+    for (uint32_t w = 0; w < (end->ask->twin ? 2u : 1u); w++) {
+        fputs(w ? ",[" : "[", out);
+        for (uint32_t i = 0; i < count; i++) {
+            fputs(i ? "," : "", out);
+            aw__page_real(out, (double)list[i].reward[w]);
+        }
+        putc(']', out);
+    }
+    fputs("]}", out);
+}
+
+static void put_tallies(FILE *out, const char *key, const struct aw_job_tally tally[AW_JOB_WORLDS],
+                        const struct aw_job_tally less[AW_JOB_WORLDS])
+{
+    fprintf(out, ",\"%s\":[", key);
+    for (int w = 0; w < AW_JOB_WORLDS; w++) {
+        const struct aw_job_tally *t = &tally[w], zero = {0}, *l = less ? &less[w] : &zero;
+        fprintf(out,
+                "%s{\"steps\":%" PRIu64 ",\"missed\":%" PRIu64
+                ",\"cost\":%.9g,\"reward\":%.9g,\"ucpu\":%.9g,\"umem\":%.9g}",
+                w ? "," : "", t->steps - l->steps, t->violations - l->violations, t->cost - l->cost,
+                t->reward - l->reward, t->cpu_utilisation - l->cpu_utilisation,
+                t->memory_utilisation - l->memory_utilisation);
+    }
+    putc(']', out);
+}
+
+static uint64_t trips_of(const struct aw__runcounts *counts)
+{
+    uint64_t trips = 0;
+    for (uint32_t c = 0; c < AW_WATCHDOG_CAUSE_COUNT; c++)
+        trips += counts->trips[c];
+    return trips;
+}
+
+static void put_workload(FILE *out, const struct aw__runend *end, uint32_t i)
+{
+    const struct aw_pilot_config *pilot = &end->ask->workload[i].pilot;
+    struct aw_job_view view;
+    aw_job_view(end->job, i, &view);
+    fputs("{\"name\":", out);
+    aw__page_text(out, aw__run_name(view.name));
+    fprintf(out, ",\"stage\":%d,\"episode_steps\":%" PRIu32 ",\"trips\":%" PRIu64 ",\"serving_s\":",
+            aw_pilot_stage(view.pilot), pilot->episode_steps, trips_of(&end->history->counts[i]));
+    if (view.serving_us == AW_NEVER)
+        fputs("null", out);
+    else
+        fprintf(out, "%.9g", 1e-6 * (double)view.serving_us);
+    fprintf(out, ",\"slo_ms\":%.6g", 1e-3 * pilot->slo.latency_us_p99);
+    put_tallies(out, "whole", view.total, NULL);
+    put_tallies(out, "after", view.total, view.before_serving);
+    put_episodes(out, end, i);
+    if (i < end->history->plotted)
+        put_series(out, end, i);
+    else
+        fputs(",\"t\":[]", out);
+    putc('}', out);
+}
+
+/* All workloads as one row. */
+static void put_all(FILE *out, const struct aw__runend *end)
+{
+    struct aw_job_tally whole[AW_JOB_WORLDS] = {0}, before[AW_JOB_WORLDS] = {0};
+    uint64_t trips = 0;
+    uint32_t served = 0;
+    for (uint32_t i = 0; i < end->ask->count; i++) {
+        struct aw_job_view view;
+        aw_job_view(end->job, i, &view);
+        served += aw_pilot_stage(view.pilot) == AW_STAGE_SERVING;
+        trips += trips_of(&end->history->counts[i]);
+        for (int w = 0; w < AW_JOB_WORLDS; w++) {
+#define SUM(member)                          \
+    whole[w].member += view.total[w].member; \
+    before[w].member += view.before_serving[w].member
+            SUM(steps);
+            SUM(violations);
+            SUM(cost);
+            SUM(reward);
+            SUM(cpu_utilisation);
+            SUM(memory_utilisation);
+#undef SUM
+        }
+    }
+    fprintf(out,
+            ",\"all\":{\"name\":\"all\",\"stage\":null,\"served\":\"%" PRIu32 " of %" PRIu32
+            " serve\",\"serving_s\":null,\"episode_steps\":%" PRIu32 ",\"trips\":%" PRIu64,
+            served, end->ask->count, end->ask->workload[0].pilot.episode_steps, trips);
+    put_tallies(out, "whole", whole, NULL);
+    put_tallies(out, "after", whole, before);
+    putc('}', out);
+}
+
+static void put_events(FILE *out, const struct aw__runhistory *h)
+{
+    uint64_t kept = h->event_count < AW__RUN_EVENTS_MAX ? h->event_count : AW__RUN_EVENTS_MAX;
+    bool first = true;
+    fputs(",\"events\":[", out);
+    while (kept-- > 0) {
+        const struct aw__runevent *event = aw__runhistory_event(h, kept);
+        fprintf(out,
+                "%s{\"t\":%.9g,\"w\":%" PRIu32 ",\"kind\":%" PRIu32 ",\"to\":%" PRIu32 ",\"text\":",
+                comma(&first), 1e-6 * (double)event->at_us, event->workload, event->kind,
+                event->to);
+        aw__page_text(out, event->text);
+        putc('}', out);
+    }
+    putc(']', out);
+}
+
+static void put_data(FILE *out, const void *ctx)
+{
+    const struct aw__runend *end = ctx;
+    const struct aw__runask *ask = end->ask;
+    char about[TEXT_MAX], clock[AW__RUN_CLOCK_MAX];
+    struct aw_text text;
+    aw_text_init(&text, about, sizeof about);
+    aw_text_add(
+        &text,
+        "%" PRIu32 " workload%s on the simulated cluster for %s (hours:minutes), a decision "
+        "every %g s, seed %" PRIu64 ". ",
+        ask->count, ask->count == 1 ? "" : "s",
+        aw__run_clock(aw_job_now_us(end->job), clock, sizeof clock), ask->step_s, ask->seed);
+    if (ask->twin)
+        aw_text_add(&text,
+                    "Beside it a twin of the cluster had the same load and chance under %s alone.",
+                    ask->fallback);
+    fputs("{\"about\":", out);
+    aw__page_text(out, about);
+    fprintf(out, ",\"twin\":%s,\"fallback\":", ask->twin ? "true" : "false");
+    aw__page_text(out, ask->fallback);
+    fprintf(out, ",\"quantile\":\"p%.0f\",\"left_out\":%" PRIu32 ",\"words\":[",
+            100 * ask->workload[0].pilot.slo_quantile, ask->count - end->history->plotted);
+    aw__runsummary_words(end, aw__page_text, out);
+    fputs("],\n\"workloads\":[", out);
+    for (uint32_t i = 0; i < ask->count; i++) {
+        if (i)
+            fputs(",\n", out);
+        put_workload(out, end, i);
+    }
+    putc(']', out);
+    put_all(out, end);
+    put_events(out, end->history);
+    putc('}', out);
+}
+
+static void put_title(FILE *out, const void *ctx)
+{
+    const struct aw__runend *end = ctx;
+    fprintf(out, "aware run: %s%" PRIu32 " workload%s", end->ask->demo ? "the demo, " : "",
+            end->ask->count, end->ask->count == 1 ? "" : "s");
+}
+
+enum aw_err aw__runreport_write(const struct aw__runend *end, const char *path,
+                                struct aw_diag *diag)
+{
+    static const struct aw__page_part parts[] = {
+        {.name = "title", .put = put_title},
+        {.name = "data", .put = put_data},
+        {.name = "run.css", .text = aw__report_run_css},
+        {.name = "run.js", .text = aw__report_run_js},
+        {.name = NULL},
+    };
+    return aw__page_write(aw__report_run_html, parts, end, path, diag);
+}

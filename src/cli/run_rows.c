@@ -1,0 +1,156 @@
+/* run_rows.c - what is told of a workload: the row behind every table, and rows for a log. */
+#include "cli/run.h"
+
+#include "base/quantity.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#define NAME_COLUMN_MAX 24
+
+double aw__run_cost_ratio(const struct aw_job_tally tally[AW_JOB_WORLDS])
+{
+    const double twin = tally[AW_JOB_TWIN].cost;
+    return twin > 0 ? tally[AW_JOB_AWARE].cost / twin : NAN;
+}
+
+double aw__run_reward(const struct aw_job_tally *tally, uint32_t steps)
+{
+    return tally->steps ? tally->reward / (double)tally->steps * steps : NAN;
+}
+
+const char *aw__run_name(const char *name)
+{
+    static const char ours[] = "default/";
+    return strncmp(name, ours, strlen(ours)) != 0 ? name : name + strlen(ours);
+}
+
+const char *aw__run_clock(int64_t us, char *buf, size_t size)
+{
+    const int64_t minutes = us / 60000000;
+    if (minutes < 24 * 60)
+        snprintf(buf, size, "%" PRId64 ":%02" PRId64, minutes / 60, minutes % 60);
+    else
+        snprintf(buf, size, "%" PRId64 "d %02" PRId64 ":%02" PRId64, minutes / 1440,
+                 minutes / 60 % 24, minutes % 60);
+    return buf;
+}
+
+/* Who took control from the agent and why; else what the rails did; else why the stage stays. */
+static void why_of(const struct aw_decision *decision, char *buf, size_t size)
+{
+    char text[AW_GUARD_TEXT_MAX];
+    struct aw_text why;
+    aw_text_init(&why, buf, size);
+    if (decision->verdict != AW_WATCHDOG_PASS) {
+        aw_watchdog_reason_format(&decision->watchdog, text, sizeof text);
+        aw_text_add(&why, "watchdog: %s", text);
+        return;
+    }
+    aw_lifecycle_reason_format(&decision->stay, text, sizeof text);
+    aw_text_add(&why, "%s", text);
+    if (decision->guard.clips) {
+        aw_guard_clips_format(&decision->guard, text, sizeof text);
+        aw_text_add(&why, "; rails: %s", text);
+    }
+}
+
+void aw__runrow_of(struct aw__runrow *row, const struct aw_job_step *step,
+                   const struct aw_job_view *view)
+{
+    const struct aw_decision *decision = step->decision;
+    const struct aw_pilot_config *config = aw_pilot_config(view->pilot);
+    const struct aw_score *truth = &step->truth[AW_JOB_AWARE];
+    const struct aw_plan *plan = &step->plan[AW_JOB_AWARE];
+    row->name = aw__run_name(view->name);
+    row->stage = decision->stage;
+    row->actor = decision->actor;
+    row->verdict = decision->verdict;
+    row->ready = step->replicas_ready[AW_JOB_AWARE];
+    row->wanted = plan->replicas;
+    row->cpu_millicores = plan->cpu_millicores;
+    row->memory_bytes = plan->memory_bytes;
+    row->arrivals_per_s = step->arrivals_per_s;
+    row->cpu_used = truth->cpu_utilisation;
+    row->memory_used = truth->memory_utilisation;
+    row->latency_us = truth->latency_us_p99;
+    row->slo_us = config->slo.latency_us_p99;
+    row->violated = truth->violated;
+    memcpy(row->total, view->total, sizeof row->total);
+    memcpy(row->recent, view->recent, sizeof row->recent);
+    row->episodes = view->episodes;
+    row->episode_steps = config->episode_steps;
+    why_of(decision, row->why, sizeof row->why);
+}
+
+/* --- rows of a log ---------------------------------------------------------------------------- */
+
+static int name_width(const struct aw__runask *ask)
+{
+    size_t width = strlen("WORKLOAD");
+    for (uint32_t i = 0; i < ask->count; i++) {
+        const size_t len = strlen(aw__run_name(ask->workload[i].pilot.name));
+        width = len > width ? len : width;
+    }
+    return width < NAME_COLUMN_MAX ? (int)width : NAME_COLUMN_MAX;
+}
+
+void aw__runrows_head(FILE *out, const struct aw__runask *ask)
+{
+    fprintf(out, "%9s  %-*s  %7s  %-8s  %5s  %8s  %6s  %7s  %7s  %6s  %6s  %-15s  %-13s\n", "TIME",
+            name_width(ask), "WORKLOAD", "EPISODE", "STAGE", "AGENT", "REPLICAS", "CPU", "MEMORY",
+            "P99/SLO", "CPU%", "MEM%", ask->twin ? "COST LAST / ALL" : "COST $",
+            ask->twin ? "REWARD (GAIN)" : "REWARD");
+}
+
+void aw__runrows_episode(FILE *out, const struct aw__runask *ask, const struct aw__runrow *row,
+                         int64_t at_us)
+{
+    const struct aw_job_tally *own = &row->recent[AW_JOB_AWARE], *twin = &row->recent[AW_JOB_TWIN];
+    char clock[AW__RUN_CLOCK_MAX], cpu[AW_QUANTITY_TEXT_MAX], memory[AW_QUANTITY_TEXT_MAX];
+    char ratio[16] = "-", cost[32], reward[32];
+    const double steps = own->steps ? (double)own->steps : 1;
+    if (row->slo_us > 0 && isfinite(row->latency_us))
+        snprintf(ratio, sizeof ratio, "%.2f", row->latency_us / row->slo_us);
+    if (ask->twin) {
+        snprintf(cost, sizeof cost, "%5.2fx / %5.2fx", aw__run_cost_ratio(row->recent),
+                 aw__run_cost_ratio(row->total));
+        snprintf(reward, sizeof reward, "%6.1f (%+.1f)", aw__run_reward(own, row->episode_steps),
+                 aw__run_reward(own, row->episode_steps) -
+                     aw__run_reward(twin, row->episode_steps));
+    } else {
+        snprintf(cost, sizeof cost, "%8.4f", own->cost);
+        snprintf(reward, sizeof reward, "%6.1f", aw__run_reward(own, row->episode_steps));
+    }
+    fprintf(out,
+            "%9s  %-*.*s  %7" PRIu32 "  %-8s  %4.0f%%  %3" PRIu32 "/%-4" PRIu32
+            "  %6s  %7s  %7s  %5.1f%%  %5.1f%%  %-15s  %-13s",
+            aw__run_clock(at_us, clock, sizeof clock), name_width(ask), name_width(ask), row->name,
+            row->episodes, aw_stage_name(row->stage), 100 * (double)own->agent_steps / steps,
+            row->ready, row->wanted,
+            aw_quantity_round_cpu(row->cpu_millicores, AW_QUANTITY_MILLI, cpu, sizeof cpu),
+            aw_quantity_round_memory(row->memory_bytes, memory, sizeof memory), ratio,
+            100 * own->cpu_utilisation / steps, 100 * own->memory_utilisation / steps, cost,
+            reward);
+    if (ask->twin)
+        fprintf(out, "  missed %" PRIu64 " (fallback %" PRIu64 ")\n", own->violations,
+                twin->violations);
+    else
+        fprintf(out, "  missed %" PRIu64 "\n", own->violations);
+}
+
+void aw__runrows_event(FILE *out, const struct aw__runask *ask, const struct aw__runevent *event)
+{
+    static const char mark[] = {
+        [AW__RUNEVENT_STAGE] = '>',
+        [AW__RUNEVENT_TRIP] = '!',
+        [AW__RUNEVENT_SCENARIO] = '~',
+        [AW__RUNEVENT_FAULT] = '~',
+    };
+    char clock[AW__RUN_CLOCK_MAX];
+    fprintf(out, "%9s  %-*.*s  %c %s\n", aw__run_clock(event->at_us, clock, sizeof clock),
+            name_width(ask), name_width(ask),
+            event->workload < ask->count ? aw__run_name(ask->workload[event->workload].pilot.name)
+                                         : "cluster",
+            mark[event->kind], event->text);
+}

@@ -1,0 +1,458 @@
+/*
+ * run_summary.c - the end of a run: AWARE against the fallback alone on the same load, in words
+ * that are true whoever won.
+ */
+#include "cli/run.h"
+
+#include "cli/json.h"
+#include "cli/layout.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define EVEN         0.005 /* of a ratio: nearer to 1 is as good as equal */
+#define CLIPS_TOLD   6u    /* rails named in words; all are in the JSON */
+#define SENTENCE_MAX 512u
+
+/* Both worlds over one part of a run. */
+struct part {
+    struct aw_job_tally tally[AW_JOB_WORLDS];
+};
+
+static void tally_add(struct aw_job_tally *into, const struct aw_job_tally *from, double sign)
+{
+    const uint64_t less = sign < 0 ? UINT64_MAX : 1; /* times -1 in modular arithmetic */
+    into->steps += less * from->steps;
+    into->violations += less * from->violations;
+    into->agent_steps += less * from->agent_steps;
+    into->oom_kills += less * from->oom_kills;
+    into->restarts += less * from->restarts;
+    into->cost += sign * from->cost;
+    into->reward += sign * from->reward;
+    into->cpu_utilisation += sign * from->cpu_utilisation;
+    into->memory_utilisation += sign * from->memory_utilisation;
+    into->requests += sign * from->requests;
+    into->failed += sign * from->failed;
+    into->core_s += sign * from->core_s;
+    into->gib_s += sign * from->gib_s;
+    into->replica_s += sign * from->replica_s;
+}
+
+static void part_add(struct part *into, const struct aw_job_tally from[AW_JOB_WORLDS], double sign)
+{
+    for (int w = 0; w < AW_JOB_WORLDS; w++)
+        tally_add(&into->tally[w], &from[w], sign);
+}
+
+/* The whole run, until each workload first served, and after that. */
+enum { WHOLE, BEFORE, AFTER, PARTS };
+static const char *const part_names[PARTS] = {"whole", "until_serving", "after"};
+
+static void parts_of(const struct aw_job_view *view, struct part parts[PARTS])
+{
+    part_add(&parts[WHOLE], view->total, 1);
+    part_add(&parts[BEFORE], view->before_serving, 1);
+    part_add(&parts[AFTER], view->total, 1);
+    part_add(&parts[AFTER], view->before_serving, -1);
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : NAN;
+}
+
+static double missed_share(const struct aw_job_tally *tally)
+{
+    return share((double)tally->violations, (double)tally->steps);
+}
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+/* "spent 12 % less than hpa+vpa-mem alone on the same load". */
+static void say_cost(struct aw_text *text, const struct part *part, const char *fallback)
+{
+    const double ratio = aw__run_cost_ratio(part->tally);
+    if (isnan(ratio))
+        aw_text_add(text, "spent $%.3f", part->tally[AW_JOB_AWARE].cost);
+    else if (fabs(ratio - 1) < EVEN)
+        aw_text_add(text, "spent as much as %s alone on the same load", fallback);
+    else
+        aw_text_add(text, "spent %.1f %% %s than %s alone on the same load", 100 * fabs(ratio - 1),
+                    ratio < 1 ? "less" : "more", fallback);
+}
+
+/* "missed the SLO less often: in 0.41 % of steps instead of 0.62 % (123 instead of 186)". */
+static void say_missed(struct aw_text *text, const struct part *part)
+{
+    const struct aw_job_tally *own = &part->tally[AW_JOB_AWARE], *twin = &part->tally[AW_JOB_TWIN];
+    if (own->violations == twin->violations)
+        aw_text_add(text, "missed the SLO as often: in %.2f %% of steps (%" PRIu64 ")",
+                    100 * missed_share(own), own->violations);
+    else
+        aw_text_add(text,
+                    "missed the SLO %s often: in %.2f %% of steps instead of %.2f %% (%" PRIu64
+                    " instead of %" PRIu64 ")",
+                    own->violations < twin->violations ? "less" : "more", 100 * missed_share(own),
+                    100 * missed_share(twin), own->violations, twin->violations);
+}
+
+static void say_part(struct aw_text *text, const struct aw__runask *ask, const struct part *part,
+                     const char *when)
+{
+    const struct aw_job_tally *own = &part->tally[AW_JOB_AWARE];
+    aw_text_add(text, "%s AWARE ", when);
+    say_cost(text, part, ask->fallback);
+    if (ask->twin) {
+        const double ratio = aw__run_cost_ratio(part->tally);
+        const bool cheaper = ratio<1 - EVEN, dearer = ratio> 1 + EVEN;
+        const uint64_t twin = part->tally[AW_JOB_TWIN].violations;
+        const bool torn = (cheaper && own->violations > twin) || (dearer && own->violations < twin);
+        aw_text_add(text, torn ? ", but " : " and ");
+        say_missed(text, part);
+    } else {
+        aw_text_add(text, " and missed the SLO in %.2f %% of steps (%" PRIu64 ")",
+                    100 * missed_share(own), own->violations);
+    }
+    aw_text_add(text, ".");
+}
+
+static void say_rails(struct aw_text *text, const struct aw__runcounts *all)
+{
+    bool told[AW_CLIP_COUNT] = {false};
+    aw_text_add(text, "Rails changed %" PRIu64 " of %" PRIu64 " decisions", all->clipped,
+                all->decisions);
+    for (uint32_t n = 0; n < CLIPS_TOLD; n++) {
+        uint32_t most = AW_CLIP_COUNT;
+        for (uint32_t c = 0; c < AW_CLIP_COUNT; c++) {
+            if (!told[c] && all->clips[c] > 0 &&
+                (most == AW_CLIP_COUNT || all->clips[c] > all->clips[most]))
+                most = c;
+        }
+        if (most == AW_CLIP_COUNT)
+            break;
+        told[most] = true;
+        aw_text_add(text, "%s%s %" PRIu64, n ? ", " : ": ", aw_clip_name((enum aw_clip)most),
+                    all->clips[most]);
+    }
+    aw_text_add(text, ".");
+}
+
+static uint64_t trips_of(const struct aw__runcounts *counts)
+{
+    uint64_t trips = 0;
+    for (uint32_t c = 0; c < AW_WATCHDOG_CAUSE_COUNT; c++)
+        trips += counts->trips[c];
+    return trips;
+}
+
+static void say_watchdog(struct aw_text *text, const struct aw__runcounts *all)
+{
+    const uint64_t trips = trips_of(all);
+    const char *separator = ": ";
+    if (trips == 0) {
+        aw_text_add(text, "The watchdog never had to take over.");
+    } else {
+        aw_text_add(text, "The watchdog took over %" PRIu64 " time%s", trips,
+                    trips == 1 ? "" : "s");
+        for (uint32_t c = 0; c < AW_WATCHDOG_CAUSE_COUNT; c++) {
+            if (all->trips[c] == 0)
+                continue;
+            aw_text_add(text, "%s%s %" PRIu64, separator,
+                        aw_watchdog_cause_name((enum aw_watchdog_cause)c), all->trips[c]);
+            separator = ", ";
+        }
+        aw_text_add(text, "; the fallback acted in its stead for %" PRIu64 " decisions.",
+                    all->held);
+    }
+}
+
+/* --- the table -------------------------------------------------------------------------------- */
+
+static void cells_of(struct aw__table *table, const struct aw__runask *ask,
+                     const struct part parts[PARTS], uint32_t episode_steps)
+{
+    const struct aw_job_tally *own = &parts[WHOLE].tally[AW_JOB_AWARE];
+    const struct aw_job_tally *twin = &parts[WHOLE].tally[AW_JOB_TWIN];
+    const double steps = own->steps ? (double)own->steps : 1;
+    const double after = aw__run_cost_ratio(parts[AFTER].tally);
+    if (!ask->twin) {
+        aw__table_add(table, "$%.3f", own->cost);
+        aw__table_add(table, "%.2f %%", 100 * missed_share(own));
+        aw__table_add(table, "%.1f", aw__run_reward(own, episode_steps));
+        aw__table_add(table, "%.0f %%", 100 * own->cpu_utilisation / steps);
+        aw__table_add(table, "%.0f %%", 100 * own->memory_utilisation / steps);
+        return;
+    }
+    aw__table_add(table, "%.2fx", aw__run_cost_ratio(parts[WHOLE].tally));
+    if (isnan(after))
+        aw__table_add(table, "-");
+    else
+        aw__table_add(table, "%.2fx", after);
+    aw__table_add(table, "%.2f / %.2f %%", 100 * missed_share(own), 100 * missed_share(twin));
+    if (parts[AFTER].tally[AW_JOB_AWARE].steps == 0)
+        aw__table_add(table, "-");
+    else
+        aw__table_add(table, "%.2f / %.2f %%",
+                      100 * missed_share(&parts[AFTER].tally[AW_JOB_AWARE]),
+                      100 * missed_share(&parts[AFTER].tally[AW_JOB_TWIN]));
+    aw__table_add(table, "%.1f / %.1f", aw__run_reward(own, episode_steps),
+                  aw__run_reward(twin, episode_steps));
+    aw__table_add(table, "%.0f / %.0f %%", 100 * own->cpu_utilisation / steps,
+                  100 * twin->cpu_utilisation / steps);
+    aw__table_add(table, "%.0f / %.0f %%", 100 * own->memory_utilisation / steps,
+                  100 * twin->memory_utilisation / steps);
+}
+
+static enum aw_err table_print(const struct aw__run *run, const struct aw__runend *end,
+                               const struct part all[PARTS], struct aw_diag *diag)
+{
+    static const char *const heads[] = {"WORKLOAD",     "STAGE",        ">SERVING AT",  ">COST",
+                                        ">ONCE SERVED", ">SLO MISSED",  ">ONCE SERVED", ">REWARD",
+                                        ">CPU USED",    ">MEMORY USED", ">TRIPS",       NULL};
+    static const char *const alone[] = {"WORKLOAD",    "STAGE",   ">SERVING AT", ">COST",
+                                        ">SLO MISSED", ">REWARD", ">CPU USED",   ">MEMORY USED",
+                                        ">TRIPS",      NULL};
+    const struct aw__runask *ask = end->ask;
+    struct aw__table table;
+    char clock[AW__RUN_CLOCK_MAX];
+    uint32_t serving = 0, served = 0;
+    uint64_t trips = 0;
+    aw__table_init(&table, ask->twin ? heads : alone);
+    for (uint32_t i = 0; i < ask->count; i++) {
+        struct aw_job_view view;
+        struct part parts[PARTS] = {0};
+        aw_job_view(end->job, i, &view);
+        parts_of(&view, parts);
+        const enum aw_stage stage = aw_pilot_stage(view.pilot);
+        serving += stage == AW_STAGE_SERVING;
+        served += view.serving_us != AW_NEVER;
+        trips += trips_of(&end->history->counts[i]);
+        aw__table_add(&table, "%s", aw__run_name(view.name));
+        aw__table_add(&table, "%s", aw_stage_name(stage));
+        aw__table_add(&table, "%s",
+                      view.serving_us == AW_NEVER
+                          ? "-"
+                          : aw__run_clock(view.serving_us, clock, sizeof clock));
+        cells_of(&table, ask, parts, ask->workload[i].pilot.episode_steps);
+        aw__table_add(&table, "%" PRIu64, trips_of(&end->history->counts[i]));
+    }
+    if (ask->count > 1) {
+        aw__table_add(&table, "all");
+        aw__table_add(&table, "%" PRIu32 "/%" PRIu32 " serve", serving, ask->count);
+        aw__table_add(&table, "%" PRIu32 "/%" PRIu32, served, ask->count);
+        cells_of(&table, ask, all, ask->workload[0].pilot.episode_steps);
+        aw__table_add(&table, "%" PRIu64, trips);
+    }
+    return aw__table_print(&table, stdout, run->color_out, diag);
+}
+
+static void counts_sum(const struct aw__runend *end, struct aw__runcounts *ret)
+{
+    *ret = (struct aw__runcounts){0};
+    for (uint32_t i = 0; i < end->ask->count; i++) {
+        const struct aw__runcounts *c = &end->history->counts[i];
+        ret->decisions += c->decisions;
+        ret->changes += c->changes;
+        ret->clipped += c->clipped;
+        ret->held += c->held;
+        for (uint32_t k = 0; k < AW_CLIP_COUNT; k++)
+            ret->clips[k] += c->clips[k];
+        for (uint32_t k = 0; k < AW_WATCHDOG_CAUSE_COUNT; k++)
+            ret->trips[k] += c->trips[k];
+        for (uint32_t k = 0; k < AW_STAGE_COUNT; k++)
+            ret->stages[k] += c->stages[k];
+    }
+}
+
+static void parts_sum(const struct aw__runend *end, struct part all[PARTS])
+{
+    for (uint32_t i = 0; i < end->ask->count; i++) {
+        struct aw_job_view view;
+        aw_job_view(end->job, i, &view);
+        parts_of(&view, all);
+    }
+}
+
+/* The sentences of a summary, one after the other; false: there are no more. */
+static bool sentence(const struct aw__runend *end, uint32_t nth, char *buf, size_t size)
+{
+    const struct aw__runask *ask = end->ask;
+    struct part all[PARTS] = {0};
+    struct aw__runcounts counts;
+    struct aw_text text;
+    parts_sum(end, all);
+    counts_sum(end, &counts);
+    aw_text_init(&text, buf, size);
+    const bool served = all[AFTER].tally[AW_JOB_AWARE].steps > 0;
+    switch (nth) {
+    case 0:
+        say_part(&text, ask, &all[WHOLE], "In all,");
+        return true;
+    case 1:
+        if (served)
+            say_part(&text, ask, &all[BEFORE], "Until they first served,");
+        else
+            aw_text_add(&text, "No workload has come to SERVING yet: the agent has not shown "
+                               "itself better than the fallback, or there was too little time.");
+        return true;
+    case 2:
+        if (served)
+            say_part(&text, ask, &all[AFTER], "From then on,");
+        return true;
+    case 3:
+        say_watchdog(&text, &counts);
+        return true;
+    case 4:
+        say_rails(&text, &counts);
+        return true;
+    default:
+        return false;
+    }
+}
+
+void aw__runsummary_words(const struct aw__runend *end, void (*put)(FILE *out, const char *text),
+                          FILE *out)
+{
+    char buf[SENTENCE_MAX];
+    bool first = true;
+    for (uint32_t n = 0; sentence(end, n, buf, sizeof buf); n++) {
+        if (!*buf)
+            continue;
+        fputs(first ? "" : ",", out);
+        put(out, buf);
+        first = false;
+    }
+}
+
+enum aw_err aw__runsummary_print(const struct aw__run *run, const struct aw__runend *end,
+                                 struct aw_diag *diag)
+{
+    const struct aw__runask *ask = end->ask;
+    struct part all[PARTS] = {0};
+    char clock[AW__RUN_CLOCK_MAX], seconds[32], buf[SENTENCE_MAX];
+    parts_sum(end, all);
+    printf("\n%" PRIu32 " workload%s, %s simulated%s, %s of real time\n", ask->count,
+           ask->count == 1 ? "" : "s", aw__run_clock(aw_job_now_us(end->job), clock, sizeof clock),
+           end->steps_before ? " in all" : "",
+           aw__seconds_format(end->seconds, seconds, sizeof seconds));
+    if (ask->twin)
+        printf("AWARE / %s alone, on the same load and chance; COST is AWARE's over the "
+               "fallback's\n",
+               ask->fallback);
+    putchar('\n');
+    enum aw_err err = table_print(run, end, all, diag);
+    if (err)
+        return err;
+    putchar('\n');
+    for (uint32_t n = 0; sentence(end, n, buf, sizeof buf); n++) {
+        if (*buf)
+            aw__wrap(stdout, buf, 0, 0, 100);
+    }
+    if (*ask->report)
+        printf("Plots: %s\n", ask->report);
+    if (*ask->state && ask->set.cluster.sim.model == AW_SIM_FAST)
+        printf("Kept in %s: the same command with a longer --duration goes on.\n", ask->state);
+    return AW_OK;
+}
+
+/* --- for programs ----------------------------------------------------------------------------- */
+
+static json_t *tally_json(const struct aw_job_tally *tally)
+{
+    json_t *object = json_object();
+    const double steps = tally->steps ? (double)tally->steps : NAN;
+    json_object_set_new(object, "steps", json_integer((json_int_t)tally->steps));
+    json_object_set_new(object, "violations", json_integer((json_int_t)tally->violations));
+    json_object_set_new(object, "agent_steps", json_integer((json_int_t)tally->agent_steps));
+    json_object_set_new(object, "cost", aw__json_real(tally->cost));
+    json_object_set_new(object, "reward_per_step", aw__json_real(tally->reward / steps));
+    json_object_set_new(object, "cpu_utilization", aw__json_real(tally->cpu_utilisation / steps));
+    json_object_set_new(object, "memory_utilization",
+                        aw__json_real(tally->memory_utilisation / steps));
+    json_object_set_new(object, "requests", aw__json_real(tally->requests));
+    json_object_set_new(object, "failed", aw__json_real(tally->failed));
+    json_object_set_new(object, "core_hours", aw__json_real(tally->core_s / 3600));
+    json_object_set_new(object, "gib_hours", aw__json_real(tally->gib_s / 3600));
+    json_object_set_new(object, "replica_hours", aw__json_real(tally->replica_s / 3600));
+    json_object_set_new(object, "oom_kills", json_integer((json_int_t)tally->oom_kills));
+    json_object_set_new(object, "restarts", json_integer((json_int_t)tally->restarts));
+    return object;
+}
+
+static void parts_json(json_t *object, const struct aw__runask *ask, const struct part parts[PARTS])
+{
+    for (int p = 0; p < PARTS; p++) {
+        json_t *both = json_object();
+        json_object_set_new(both, "aware", tally_json(&parts[p].tally[AW_JOB_AWARE]));
+        if (ask->twin) {
+            json_object_set_new(both, "fallback", tally_json(&parts[p].tally[AW_JOB_TWIN]));
+            json_object_set_new(both, "cost_ratio",
+                                aw__json_real(aw__run_cost_ratio(parts[p].tally)));
+        }
+        json_object_set_new(object, part_names[p], both);
+    }
+}
+
+static void counts_json(json_t *object, const struct aw__runcounts *counts)
+{
+    json_t *clips = json_object(), *trips = json_object();
+    for (uint32_t c = 0; c < AW_CLIP_COUNT; c++) {
+        if (counts->clips[c])
+            json_object_set_new(clips, aw_clip_name((enum aw_clip)c),
+                                json_integer((json_int_t)counts->clips[c]));
+    }
+    for (uint32_t c = 0; c < AW_WATCHDOG_CAUSE_COUNT; c++) {
+        if (counts->trips[c])
+            json_object_set_new(trips, aw_watchdog_cause_name((enum aw_watchdog_cause)c),
+                                json_integer((json_int_t)counts->trips[c]));
+    }
+    json_object_set_new(object, "decisions", json_integer((json_int_t)counts->decisions));
+    json_object_set_new(object, "changes", json_integer((json_int_t)counts->changes));
+    json_object_set_new(object, "clipped", json_integer((json_int_t)counts->clipped));
+    json_object_set_new(object, "clips", clips);
+    json_object_set_new(object, "trips", trips);
+    json_object_set_new(object, "held", json_integer((json_int_t)counts->held));
+}
+
+enum aw_err aw__runsummary_json(const struct aw__runend *end, struct aw_diag *diag)
+{
+    const struct aw__runask *ask = end->ask;
+    struct part all[PARTS] = {0};
+    struct aw__runcounts counts;
+    json_t *object = json_object(), *list = json_array(), *sum = json_object();
+    parts_sum(end, all);
+    counts_sum(end, &counts);
+    json_object_set_new(object, "type", json_string("summary"));
+    json_object_set_new(object, "simulated_s",
+                        aw__json_real(1e-6 * (double)aw_job_now_us(end->job)));
+    json_object_set_new(object, "interrupted", json_boolean(end->interrupted));
+    for (uint32_t i = 0; i < ask->count; i++) {
+        struct aw_job_view view;
+        struct part parts[PARTS] = {0};
+        json_t *entry = json_object();
+        aw_job_view(end->job, i, &view);
+        parts_of(&view, parts);
+        json_object_set_new(entry, "workload", json_string(view.name));
+        json_object_set_new(entry, "stage", json_string(aw_stage_name(aw_pilot_stage(view.pilot))));
+        json_object_set_new(entry, "episodes", json_integer(view.episodes));
+        json_object_set_new(entry, "transitions", json_integer(view.transitions));
+        json_object_set_new(
+            entry, "serving_s",
+            view.serving_us == AW_NEVER ? json_null() : json_real(1e-6 * (double)view.serving_us));
+        parts_json(entry, ask, parts);
+        counts_json(entry, &end->history->counts[i]);
+        json_array_append_new(list, entry);
+    }
+    json_object_set_new(object, "workloads", list);
+    parts_json(sum, ask, all);
+    counts_json(sum, &counts);
+    json_object_set_new(object, "all", sum);
+    char *line = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    json_decref(object);
+    if (!line)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the summary");
+    puts(line);
+    free(line);
+    return AW_OK;
+}
