@@ -23,8 +23,7 @@
 #define AW_CONTROL_GUARD_H
 
 #include "base/conf.h"
-#include "env/autoscale/bounds.h"
-#include "env/autoscale/reading.h"
+#include "env/autoscale.h"
 
 enum aw_guard_mode {
     AW_GUARD_OFF,     /* recommend only */
@@ -71,25 +70,25 @@ extern const struct aw_conf_field aw_guard_fields[];
 
 /* clang-format off */
 /* In the order in which they are asked.
- *     id               name                sentence: what it did                                  */
-#define AW_CLIP_MAP(X)                                                                              \
-    X(ABSURD,          "absurd",           "ignored: the proposed amount cannot be one")            \
-    X(BOUNDS,          "bounds",           "moved into the bounds of the profile")                  \
-    X(NODE,            "node",             "cut to what the largest node can hold")                 \
-    X(OOM_FLOOR,       "oom_floor",        "raised above the size that was killed for want of memory") \
-    X(NO_DATA,         "no_data",          "not shrunk: the figures for it are missing or stale")   \
-    X(YOUNG,           "young",            "not shrunk: watched too briefly to know its peaks")     \
-    X(CRASH_LOOP,      "crash_loop",       "held: replicas crash again and again")                  \
-    X(ROLLOUT,         "rollout",          "held: a change is still being rolled out")              \
-    X(STEP,            "step",             "cut to the most that one decision may change")          \
-    X(RESTART_BUDGET,  "restart_budget",   "held: the window's restarts are spent")                 \
-    X(CHANGE_BUDGET,   "change_budget",    "cut to the most that may change within the window")     \
-    X(COOL_DOWN,       "cool_down",        "held: too soon after the last change")                  \
-    X(WORKING_SET,     "working_set",      "not shrunk below recent peaks of use plus a margin")    \
-    X(DEADBAND,        "deadband",         "kept: the difference is not worth a restart")           \
-    X(UNCONTROLLED,    "uncontrolled",     "left alone: the profile does not control it")           \
-    X(ZERO,            "zero",             "left alone: scaled to zero, which means paused")        \
-    X(FREEZE,          "freeze",           "left alone: frozen")                                    \
+ *     id               name                sentence: what it did */
+#define AW_CLIP_MAP(X)                                                                             \
+    X(ABSURD,          "absurd",           "ignored: the proposed amount cannot be one")           \
+    X(BOUNDS,          "bounds",           "moved into the bounds of the profile")                 \
+    X(NODE,            "node",             "cut to what the largest node can hold")                \
+    X(OOM_FLOOR,       "oom_floor",        "raised above what was killed for want of memory")      \
+    X(NO_DATA,         "no_data",          "not shrunk: the figures for it are missing or stale")  \
+    X(YOUNG,           "young",            "not shrunk: watched too briefly to know its peaks")    \
+    X(CRASH_LOOP,      "crash_loop",       "held: replicas crash again and again")                 \
+    X(ROLLOUT,         "rollout",          "held: a change is still being rolled out")             \
+    X(STEP,            "step",             "cut to the most that one decision may change")         \
+    X(RESTART_BUDGET,  "restart_budget",   "held: the window's restarts are spent")                \
+    X(CHANGE_BUDGET,   "change_budget",    "cut to the most that may change within the window")    \
+    X(COOL_DOWN,       "cool_down",        "held: too soon after the last change")                 \
+    X(WORKING_SET,     "working_set",      "not shrunk below recent peaks of use plus a margin")   \
+    X(DEADBAND,        "deadband",         "kept: the difference is not worth a restart")          \
+    X(UNCONTROLLED,    "uncontrolled",     "left alone: the profile does not control it")          \
+    X(ZERO,            "zero",             "left alone: scaled to zero, which means paused")       \
+    X(FREEZE,          "freeze",           "left alone: frozen")                                   \
     X(MODE,            "mode",             "only recommended: the mode does not let it act")
 /* clang-format on */
 

@@ -95,23 +95,23 @@ struct aw_lifecycle_estimate {
 };
 
 /* clang-format off */
-/*     id               name               sentence                                                 */
-#define AW_LIFECYCLE_CAUSE_MAP(X)                                                                    \
-    X(NONE,            "none",            "nothing changes")                                         \
-    X(BOOTSTRAP,       "bootstrap",       "begins with bootstrapping: the fallback acts")            \
-    X(NO_BOOTSTRAP,    "no_bootstrap",    "begins without bootstrapping: the agent acts")            \
-    X(YOUNG_STAGE,     "young_stage",     "too few episodes in this stage yet")                      \
-    X(NO_ESTIMATE,     "no_estimate",     "the agent's score has not been estimated yet")            \
-    X(NO_REFERENCE,    "no_reference",    "too few episodes of the fallback to set the threshold")   \
-    X(NO_WINDOW,       "no_window",       "too few episodes of the agent to judge it")               \
-    X(ESTIMATE_LOW,    "estimate_low",    "the estimate's lower bound is below the threshold")       \
-    X(ESTIMATE_GOOD,   "estimate_good",   "the estimate's lower bound has reached the threshold")    \
-    X(MEAN_LOW,        "mean_low",        "the mean is below the threshold")                         \
-    X(DEVIATION_HIGH,  "deviation_high",  "the deviation is above the threshold")                    \
-    X(PROVEN,          "proven",          "mean and deviation have reached their thresholds")        \
-    X(HOLDS,           "holds",           "mean and deviation hold")                                 \
-    X(DRIFTED,         "drifted",         "the mean fell below the agent's own level")                \
-    X(POOR,            "poor",            "stayed below the fallback for too long")                  \
+/*     id               name               sentence */
+#define AW_LIFECYCLE_CAUSE_MAP(X)                                                                  \
+    X(NONE,            "none",            "nothing changes")                                       \
+    X(BOOTSTRAP,       "bootstrap",       "begins with bootstrapping: the fallback acts")          \
+    X(NO_BOOTSTRAP,    "no_bootstrap",    "begins without bootstrapping: the agent acts")          \
+    X(YOUNG_STAGE,     "young_stage",     "too few episodes in this stage yet")                    \
+    X(NO_ESTIMATE,     "no_estimate",     "the agent's score has not been estimated yet")          \
+    X(NO_REFERENCE,    "no_reference",    "too few episodes of the fallback to set the threshold") \
+    X(NO_WINDOW,       "no_window",       "too few episodes of the agent to judge it")             \
+    X(ESTIMATE_LOW,    "estimate_low",    "the estimate's lower bound is below the threshold")     \
+    X(ESTIMATE_GOOD,   "estimate_good",   "the estimate's lower bound has reached the threshold")  \
+    X(MEAN_LOW,        "mean_low",        "the mean is below the threshold")                       \
+    X(DEVIATION_HIGH,  "deviation_high",  "the deviation is above the threshold")                  \
+    X(PROVEN,          "proven",          "mean and deviation have reached their thresholds")      \
+    X(HOLDS,           "holds",           "mean and deviation hold")                               \
+    X(DRIFTED,         "drifted",         "the mean fell below the agent's own level")             \
+    X(POOR,            "poor",            "stayed below the fallback for too long")                \
     X(TRIPS,           "trips",           "the watchdog tripped too often")
 /* clang-format on */
 

@@ -46,15 +46,15 @@ struct aw_watchdog_settings {
 extern const struct aw_conf_field aw_watchdog_fields[];
 
 /* clang-format off */
-/*     id            name            agent's fault  sentence                                         */
-#define AW_WATCHDOG_CAUSE_MAP(X)                                                                      \
-    X(NONE,         "none",         false,  "nothing is wrong")                                       \
-    X(NOT_FINITE,   "not_finite",   true,   "the agent's action or value is not a finite number")     \
-    X(NO_FIGURES,   "no_figures",   false,  "a figure that is needed is missing or stale")            \
-    X(STRANGE,      "strange",      true,   "the state lies outside what the agent was trained on")   \
-    X(DEADLINE,     "deadline",     false,  "the decision took longer than allowed")                  \
-    X(SLO_BUDGET,   "slo_budget",   true,   "the SLO was missed more often than the budget allows")   \
-    X(QUIET,        "quiet",        false,  "the fallback acts for a quiet time after a trip")
+/*     id            name            agent's fault  sentence */
+#define AW_WATCHDOG_CAUSE_MAP(X)                                                                   \
+    X(NONE,         "none",         false, "nothing is wrong")                                     \
+    X(NOT_FINITE,   "not_finite",   true,  "the agent's action or value is not a finite number")   \
+    X(NO_FIGURES,   "no_figures",   false, "a figure that is needed is missing or stale")          \
+    X(STRANGE,      "strange",      true,  "the state lies outside what the agent was trained on") \
+    X(DEADLINE,     "deadline",     false, "the decision took longer than allowed")                \
+    X(SLO_BUDGET,   "slo_budget",   true,  "the SLO was missed more often than the budget allows") \
+    X(QUIET,        "quiet",        false, "the fallback acts for a quiet time after a trip")
 /* clang-format on */
 
 enum aw_watchdog_cause {
