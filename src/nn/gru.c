@@ -10,6 +10,7 @@
 #include "nn/gru.h"
 
 #include "nn/gru_gates.h"
+#include "nn/gru_internal.h"
 #include "nn/init.h"
 #include "nn/kernels.h"
 #include "nn/panels.h"
@@ -27,7 +28,8 @@ _Static_assert(AW__PANEL_COLUMNS == 3 * AW__GRU_UNITS, "a panel is three gates o
 struct aw_gru_cache {
     uint32_t T_max, B_max;
     bool training;
-    bool kept; /* forward has run and backward has not: `gates` has what backward needs */
+    bool packed; /* large products by packed panels, not by OpenBLAS */
+    bool kept;   /* forward has run and backward has not: `gates` has what backward needs */
     const struct aw_alloc *alloc;
     float
         *gates[AW_GRU_LAYERS_MAX][2]; /* rows of gru_gates.h: [T][B], without training one chunk */
@@ -88,10 +90,10 @@ static uint32_t unit_panels(uint32_t H)
 }
 
 /* Steps of one chunk. OpenBLAS packs at every call, and so gets all of them at once. */
-static uint32_t chunk_steps(uint32_t T, uint32_t B)
+static uint32_t chunk_steps(const struct aw_gru_cache *cache, uint32_t T, uint32_t B)
 {
     const uint32_t steps = (CHUNK_ROWS + B - 1) / B;
-    return aw__panels_beat_blas() && steps < T ? steps : T;
+    return cache->packed && steps < T ? steps : T;
 }
 
 /* More than a chunk ever has, for it is as many whole steps as it takes to have CHUNK_ROWS. */
@@ -138,7 +140,7 @@ static void cache_carve(const struct aw_gru *gru, struct aw_gru_cache *cache,
         chunk_floats = larger(chunk_floats, aw__panels_floats(in, chunk_rows));
     }
     if (!training) {
-        const size_t kept = aw__panels_beat_blas() && chunk_rows < rows ? chunk_rows : rows;
+        const size_t kept = cache->packed && chunk_rows < rows ? chunk_rows : rows;
         float *gates = aw_carve_take(carve, kept * cache->gates_row, F);
         for (uint32_t l = 0; l < gru->layer_count; l++)
             for (uint32_t d = 0; d < D; d++)
@@ -158,12 +160,14 @@ static void cache_carve(const struct aw_gru *gru, struct aw_gru_cache *cache,
     }
 }
 
-enum aw_err aw_gru_cache_new(const struct aw_gru *gru, uint32_t T_max, uint32_t B_max,
-                             bool training, const struct aw_alloc *alloc,
-                             struct aw_gru_cache **ret_cache)
+enum aw_err aw__gru_cache_new(const struct aw_gru *gru, uint32_t T_max, uint32_t B_max,
+                              bool training, bool packed, const struct aw_alloc *alloc,
+                              struct aw_gru_cache **ret_cache)
 {
     AW_ASSERT(T_max > 0 && B_max > 0);
-    struct aw_gru_cache plan = {.T_max = T_max, .B_max = B_max, .training = training};
+    struct aw_gru_cache plan = {
+        .T_max = T_max, .B_max = B_max, .training = training, .packed = packed, .alloc = alloc};
+    const struct aw_gru_cache empty = plan;
     struct aw_carve carve = {0};
     aw_carve_take(&carve, 1, sizeof plan);
     cache_carve(gru, &plan, &carve);
@@ -172,11 +176,17 @@ enum aw_err aw_gru_cache_new(const struct aw_gru *gru, uint32_t T_max, uint32_t 
         return AW_ERR_NOMEM;
     carve = (struct aw_carve){.base = block};
     struct aw_gru_cache *cache = aw_carve_take(&carve, 1, sizeof *cache);
-    *cache =
-        (struct aw_gru_cache){.T_max = T_max, .B_max = B_max, .training = training, .alloc = alloc};
+    *cache = empty;
     cache_carve(gru, cache, &carve);
     *ret_cache = cache;
     return AW_OK;
+}
+
+enum aw_err aw_gru_cache_new(const struct aw_gru *gru, uint32_t T_max, uint32_t B_max,
+                             bool training, const struct aw_alloc *alloc,
+                             struct aw_gru_cache **ret_cache)
+{
+    return aw__gru_cache_new(gru, T_max, B_max, training, aw__panels_beat_blas(), alloc, ret_cache);
 }
 
 void aw_gru_cache_free(struct aw_gru_cache *cache)
@@ -203,7 +213,7 @@ static void input_products(const struct aw_gru_cell *cell, const float *theta, u
                            const float *x, uint32_t rows, const struct aw_gru_cache *cache,
                            float *gates)
 {
-    if (aw__panels_beat_blas())
+    if (cache->packed)
         aw__panels_multiply(&(struct aw__panels_product){.M = rows,
                                                          .N = 3 * H,
                                                          .K = cell->in,
@@ -222,14 +232,14 @@ static void cell_forward(const struct aw_gru *gru, const float *theta, uint32_t 
                          const float *x, uint32_t T, uint32_t B, struct aw_gru_cache *cache)
 {
     const struct aw_gru_cell *cell = &gru->cell[l][d];
-    const uint32_t H = gru->hidden, chunk = chunk_steps(T, B);
+    const uint32_t H = gru->hidden, chunk = chunk_steps(cache, T, B);
     const size_t width = (size_t)gru->direction_count * H, row = cache->gates_row;
     const float *bias_ih = theta + cell->bias_ih, *bias_hh = theta + cell->bias_hh;
 
     for (uint32_t j = 0; j < 3 * H; j++)
         cache->bias[j] = bias_ih[j] + (j < 2 * H ? bias_hh[j] : 0);
     memcpy(cache->bias + 3 * (size_t)H, bias_hh + 2 * (size_t)H, H * sizeof *bias_hh);
-    if (aw__panels_beat_blas())
+    if (cache->packed)
         aw__panels_pack_transposed(theta + cell->weight_ih, 3 * H, cell->in, cache->input_panels);
     pack_recurrent(theta + cell->weight_hh, H, cache->panels);
 
@@ -412,12 +422,12 @@ static void cell_backward(const struct aw_gru *gru, const float *theta, uint32_t
 {
     const struct aw_gru_cell *cell = &gru->cell[l][d];
     const float *weight_hh = theta + cell->weight_hh;
-    const uint32_t H = gru->hidden, chunk_max = chunk_steps(T, B);
+    const uint32_t H = gru->hidden, chunk_max = chunk_steps(cache, T, B);
     const size_t width = (size_t)gru->direction_count * H, row = cache->gates_row;
     aw__panels_pack(weight_hh, H, H, 2 * H, cache->panels);
     aw__panels_pack(weight_hh + 2 * (size_t)H * H, H, H, H,
                     cache->panels + aw__panels_floats(H, 2 * H));
-    if (dx && aw__panels_beat_blas())
+    if (dx && cache->packed)
         aw__panels_pack(theta + cell->weight_ih, cell->in, cell->in, 3 * H, cache->input_panels);
     memset(cache->bias, 0, 4 * (size_t)H * sizeof *cache->bias);
     if (dh_n)
@@ -447,7 +457,7 @@ static void cell_backward(const struct aw_gru *gru, const float *theta, uint32_t
         const uint32_t from = d ? t + 1 - waiting : t;
         const struct chunk chunk = chunk_of(gru, l, d, x, T, B, cache, from, waiting);
         float *dx_chunk = dx ? dx + (size_t)from * B * cell->in : NULL;
-        if (aw__panels_beat_blas())
+        if (cache->packed)
             chunk_backward_panels(cell, H, &chunk, cache, width, d > 0, grad, dx_chunk);
         else
             chunk_backward_blas(cell, theta, H, &chunk, row, width, d > 0, grad, dx_chunk);

@@ -64,22 +64,30 @@ ALWAYS __m256 tanh_of(__m256 x)
                          _mm256_fmadd_ps(e.scale, e.rest, _mm256_add_ps(e.scale, one)));
 }
 
+/* Asks for the lines of `slots` slots of the next row: it is about a page away, where prefetchers
+ * in hardware stop. Every second vector begins a line. */
+ALWAYS void fetch_ahead(const float *next_row, uint32_t H, const uint32_t slots, uint32_t j)
+{
+    if (j % (2 * LANES) == 0)
+        for (uint32_t slot = 0; slot < slots; slot++)
+            _mm_prefetch((const char *)(next_row + slot * H), _MM_HINT_T0);
+}
+
 ALWAYS void gates_of(const struct aw__gru_gates *g, uint32_t b, uint32_t j, const bool first,
                      const bool keep)
 {
     const uint32_t H = g->H;
-    const float *gh = g->gh + ((size_t)(j / LANES) * g->B + b) * 3 * LANES, *bias = g->bias + j;
+    const float *bias = g->bias + j;
     float *gates = g->gates + b * g->gates_row + j;
     const __m256 zero = _mm256_setzero_ps(), one = _mm256_set1_ps(1);
     __m256 r = _mm256_add_ps(_mm256_loadu_ps(gates), _mm256_loadu_ps(bias));
     __m256 z = _mm256_add_ps(_mm256_loadu_ps(gates + H), _mm256_loadu_ps(bias + H));
     __m256 n = _mm256_add_ps(_mm256_loadu_ps(gates + 2 * H), _mm256_loadu_ps(bias + 2 * H));
     __m256 hn = _mm256_loadu_ps(bias + 3 * H);
-    if (j % (2 * LANES) == 0) {
-        for (uint32_t slot = 0; slot < (keep ? 4 : 3); slot++)
-            _mm_prefetch((const char *)(gates + g->gates_row + slot * H), _MM_HINT_T0);
-    }
+    if (keep) /* without it there is one chunk only, and that is in the cache */
+        fetch_ahead(gates + g->gates_row, H, 4, j);
     if (!first) {
+        const float *gh = g->gh + ((size_t)(j / LANES) * g->B + b) * 3 * LANES;
         r = _mm256_add_ps(r, _mm256_loadu_ps(gh));
         z = _mm256_add_ps(z, _mm256_loadu_ps(gh + LANES));
         hn = _mm256_add_ps(hn, _mm256_loadu_ps(gh + 2 * LANES));
@@ -131,15 +139,16 @@ ALWAYS void gates_backward_of(const struct aw__gru_gates_backward *g, uint32_t b
     __m256 r = _mm256_loadu_ps(gates), z = _mm256_loadu_ps(gates + H);
     __m256 n = _mm256_loadu_ps(gates + 2 * H), hn = _mm256_loadu_ps(gates + 3 * H);
     __m256 dh = _mm256_loadu_ps(dh_at), h_prev = _mm256_setzero_ps();
-    if (g->dy)
-        dh = _mm256_add_ps(dh, _mm256_loadu_ps(g->dy + b * g->h_row + j));
-    if (g->h_prev)
-        h_prev = _mm256_loadu_ps(g->h_prev + b * g->h_row + j);
-    if (j % (2 * LANES) == 0) {
-        for (uint32_t slot = 0; slot < 4; slot++)
-            _mm_prefetch((const char *)(gates + g->gates_row + slot * H), _MM_HINT_T0);
-        _mm_prefetch((const char *)(g->h_prev + (b + 1) * g->h_row + j), _MM_HINT_T0);
-        _mm_prefetch((const char *)(g->dy + (b + 1) * g->h_row + j), _MM_HINT_T0);
+    fetch_ahead(gates + g->gates_row, H, 4, j);
+    if (g->dy) {
+        const float *dy = g->dy + b * g->h_row + j;
+        dh = _mm256_add_ps(dh, _mm256_loadu_ps(dy));
+        fetch_ahead(dy + g->h_row, H, 1, j);
+    }
+    if (g->h_prev) {
+        const float *at = g->h_prev + b * g->h_row + j;
+        h_prev = _mm256_loadu_ps(at);
+        fetch_ahead(at + g->h_row, H, 1, j);
     }
     const __m256 not_z = _mm256_sub_ps(one, z);
     const __m256 slope_r = _mm256_mul_ps(r, _mm256_sub_ps(one, r));

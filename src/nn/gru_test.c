@@ -3,6 +3,7 @@
 
 #include "base/testing.h"
 #include "nn/gru_gates.h"
+#include "nn/gru_internal.h"
 #include "nn/kernels.h"
 
 #include <math.h>
@@ -180,20 +181,25 @@ static void check_differences(bool with_y, bool with_h)
         assert_close((double)f.dx[i], difference(&f.wide_x[i], with_y, with_h), GRADIENT_TOLERANCE);
 }
 
+static void use_cache(bool training, bool packed)
+{
+    aw_gru_cache_free(f.cache);
+    assert_ok(aw__gru_cache_new(&f.gru, f.T, f.B, training, packed, NULL, &f.cache));
+}
+
 static void forward_matches_the_twin_with_and_without_training(void **state)
 {
     (void)state;
     for (size_t n = 0; n < CASE_COUNT; n++) {
         set_up(n, NULL);
         twin_forward(&f.gru, f.theta, f.wide_x, f.T, f.B, f.want_y, f.want_h);
-        for (int training = 1; training >= 0; training--) {
+        for (int way = 0; way < 4; way++) {
+            use_cache(way & 1, way & 2);
             const float *y = forward();
             for (size_t i = 0; i < f.y_count; i++)
                 assert_close((double)y[i], f.want_y[i], FORWARD_TOLERANCE);
             for (size_t i = 0; i < f.h_count; i++)
                 assert_close((double)f.h_n[i], f.want_h[i], FORWARD_TOLERANCE);
-            aw_gru_cache_free(f.cache);
-            assert_ok(aw_gru_cache_new(&f.gru, f.T, f.B, false, NULL, &f.cache));
         }
         aw_gru_forward(&f.gru, f.params.value, f.x, f.T, f.B, f.cache, NULL);
         tear_down();
@@ -203,13 +209,15 @@ static void forward_matches_the_twin_with_and_without_training(void **state)
 static void backward_matches_the_differences_of_the_twin(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < CASE_COUNT; n++) {
-        set_up(n, NULL);
-        forward();
-        backward(f.dy, f.dh_n, f.params.grad, f.dx);
-        check_differences(true, true);
-        tear_down();
-    }
+    for (size_t n = 0; n < CASE_COUNT; n++)
+        for (int packed = 0; packed < 2; packed++) {
+            set_up(n, NULL);
+            use_cache(true, packed);
+            forward();
+            backward(f.dy, f.dh_n, f.params.grad, f.dx);
+            check_differences(true, true);
+            tear_down();
+        }
 }
 
 static void either_upstream_gradient_may_be_missing(void **state)

@@ -18,6 +18,9 @@
 #define LANES      8u
 #define ROWS_OF(v) ((v) == 3 ? 4u : 6u) /* rows of a tile that is `v` vectors wide */
 
+#define LINE        16u /* floats of a cache line */
+#define AHEAD_TILES 3u  /* 24 columns of 4 rows are six lines, two for each of them */
+
 #define K_BLOCK 256u /* rows of a panel at a time: 24 KiB, within a first-level cache of 32 */
 #define M_BLOCK                                                                      \
     96u /* rows of a at a time, 96 KiB of a second-level cache; 96 is 24 * 4, 16 * 6 \
@@ -28,6 +31,7 @@ struct band {
     const float *a;
     size_t a_row;
     const float *b;
+    const float *next; /* the panel after this one */
     uint32_t K;
     float *c;
     size_t c_row;
@@ -47,14 +51,36 @@ ALWAYS void store_sums(const struct band *g, float *c, uint32_t lanes, __m256 su
         c[i] = g->accumulate ? c[i] + part[i] : part[i];
 }
 
-/* MR and NV are constants at every call, so the loops unroll and `sum` lives in registers. */
+/* One row of the panel. MR and NV are constants at every call, so the loops unroll and `sum` lives
+ * in registers. */
+ALWAYS void add_row(const uint32_t MR, const uint32_t NV, __m256 sum[6][3], const float *a,
+                    size_t a_row, const float *b)
+{
+    __m256 row[3];
+#pragma GCC unroll 3
+    for (uint32_t v = 0; v < NV; v++)
+        row[v] = _mm256_load_ps(b + LANES * v);
+#pragma GCC unroll 6
+    for (uint32_t r = 0; r < MR; r++) {
+        __m256 x = _mm256_broadcast_ss(a + r * a_row);
+#pragma GCC unroll 3
+        for (uint32_t v = 0; v < NV; v++)
+            sum[r][v] = _mm256_fmadd_ps(x, row[v], sum[r][v]);
+    }
+}
+
 ALWAYS void tile(const uint32_t MR, const uint32_t NV, const struct band *g, uint32_t i)
 {
     __m256 sum[6][3];
     const size_t a_row = g->a_row, c_row = g->c_row;
     const float *a = g->a + i * a_row, *b = g->b;
     float *c = g->c + i * c_row;
+    /* Two of every six lines of the next panel are fetched by each of the first three tiles; the
+     * others fetch what is at hand, which costs less than asking. */
+    const uint32_t nth = i / MR;
+    const float *ahead = (nth < AHEAD_TILES ? g->next : b) + nth % AHEAD_TILES * 2 * LINE;
     const uint32_t K = g->K;
+    uint32_t k = 0;
 
 #pragma GCC unroll 6
     for (uint32_t r = 0; r < MR; r++) {
@@ -64,20 +90,15 @@ ALWAYS void tile(const uint32_t MR, const uint32_t NV, const struct band *g, uin
         for (uint32_t v = 0; v < NV; v++)
             sum[r][v] = _mm256_setzero_ps();
     }
+    for (; k + 4 <= K; k += 4, ahead += 4 * LANES * NV) {
+        _mm_prefetch((const char *)ahead, _MM_HINT_T0);
+        _mm_prefetch((const char *)(ahead + LINE), _MM_HINT_T0);
 #pragma GCC unroll 4
-    for (uint32_t k = 0; k < K; k++, b += LANES * NV) {
-        __m256 row[3];
-#pragma GCC unroll 3
-        for (uint32_t v = 0; v < NV; v++)
-            row[v] = _mm256_load_ps(b + LANES * v);
-#pragma GCC unroll 6
-        for (uint32_t r = 0; r < MR; r++) {
-            __m256 x = _mm256_broadcast_ss(a + r * a_row + k);
-#pragma GCC unroll 3
-            for (uint32_t v = 0; v < NV; v++)
-                sum[r][v] = _mm256_fmadd_ps(x, row[v], sum[r][v]);
-        }
+        for (uint32_t u = 0; u < 4; u++, b += LANES * NV)
+            add_row(MR, NV, sum, a + k + u, a_row, b);
     }
+    for (; k < K; k++, b += LANES * NV)
+        add_row(MR, NV, sum, a + k, a_row, b);
 #pragma GCC unroll 3
     for (uint32_t v = 0; v < NV; v++) {
         if (g->columns <= v * LANES)
@@ -115,9 +136,12 @@ static void block(const struct aw__panels_product *p, uint32_t i, uint32_t M, ui
 {
     for (uint32_t j = 0, width; j < p->N; j += width) {
         width = aw__panels_width(p->N - j);
+        const float *panel = p->panels + (size_t)j * p->K;
+        const bool last = j + width >= p->N;
         const struct band g = {.a = p->a + i * p->a_row + k,
                                .a_row = p->a_row,
-                               .b = p->panels + (size_t)j * p->K + (size_t)k * width,
+                               .b = panel + (size_t)k * width,
+                               .next = last ? p->panels : panel + (size_t)(p->K + k) * width,
                                .K = K,
                                .c = p->c + i * p->c_row + j * p->c_col,
                                .c_row = p->c_row,
