@@ -41,6 +41,7 @@ typedef enum aw_err aw__bench_fn(const struct aw__run *run, struct aw__bench *be
 
 aw__bench_fn aw__bench_env;
 aw__bench_fn aw__bench_nn;
+aw__bench_fn aw__bench_ope;
 aw__bench_fn aw__bench_rl;
 aw__bench_fn aw__bench_sim;
 

@@ -54,12 +54,10 @@ struct aw_ope {
     struct aw__prepared prepared;
     struct aw__fqe fqe;
     struct aw__dynamics dynamics;
-    uint32_t *slot;   /* [episodes_max] */
-    bool *left_out;   /* [episodes_max] */
-    float *advantage; /* [steps_max] */
-    double *recorded; /* [episodes_max]: return of each episode */
-    double *fqe_gain; /* [episodes_max]: beyond it, mean over the members */
-    double *model_gain;
+    uint32_t *slot;    /* [episodes_max] */
+    bool *left_out;    /* [episodes_max] */
+    float *advantage;  /* [steps_max] */
+    double *recorded;  /* [episodes_max]: return of each episode */
     double *play;      /* [model_rollouts] */
     uint32_t *episode; /* [model_rollouts] */
     const struct aw_alloc *alloc;
@@ -73,8 +71,6 @@ static void carve(struct aw_ope *ope, struct aw_carve *take)
     ope->left_out = aw_carve_take(take, E, sizeof *ope->left_out);
     ope->advantage = aw_carve_take(take, ope->shape.steps_max, sizeof *ope->advantage);
     ope->recorded = aw_carve_take(take, E, sizeof(double));
-    ope->fqe_gain = aw_carve_take(take, E, sizeof(double));
-    ope->model_gain = aw_carve_take(take, E, sizeof(double));
     ope->play = aw_carve_take(take, R, sizeof(double));
     ope->episode = aw_carve_take(take, R, sizeof *ope->episode);
 }
@@ -176,69 +172,61 @@ static void read_returns(struct aw_ope *ope, const struct aw_logged *logged, uin
 }
 
 /* J(policy) - J(record) = E sum_t V(s_t) - Q(s_t, a_t) over the record (Kakade and Langford, 2002,
- * lemma 6.1, from the other side). Fills fqe_gain; returns the deviation over the members. */
+ * lemma 6.1, from the other side): the mean gain of an episode, and its deviation over the members.
+ */
 static enum aw_err judge_fqe(struct aw_ope *ope, uint32_t episode_steps, struct aw_rng *rng,
-                             double *ret_spread)
+                             double *ret_gain, double *ret_spread)
 {
     const struct aw__prepared *p = &ope->prepared;
     const uint32_t M = ope->settings.members;
-    double mean[AW_OPE_MEMBERS_MAX];
-    memset(ope->fqe_gain, 0, p->episodes * sizeof *ope->fqe_gain);
+    double gain[AW_OPE_MEMBERS_MAX];
     for (uint32_t m = 0; m < M; m++) {
         aw__resample(rng, p->episodes, ope->slot, ope->left_out);
         enum aw_err err = aw__fqe_train(&ope->fqe, p, ope->slot, rng);
         if (err)
             return err;
         aw__fqe_advantage(&ope->fqe, p, ope->advantage);
-        mean[m] = 0;
+        gain[m] = 0;
         for (uint32_t e = 0; e < p->episodes; e++) {
             double sum = 0;
             for (uint32_t i = p->begin[e]; i < p->begin[e + 1]; i++)
                 sum += (double)ope->advantage[i];
-            sum *= stretch(p, e, episode_steps);
-            ope->fqe_gain[e] += sum / M;
-            mean[m] += sum / p->episodes;
+            gain[m] += sum * stretch(p, e, episode_steps) / p->episodes;
         }
     }
-    *ret_spread = aw_stats_std(mean, M);
+    *ret_gain = aw_stats_mean(gain, M);
+    *ret_spread = aw_stats_std(gain, M);
     return AW_OK;
 }
 
-/* Fills model_gain of the episodes that were played, which are the first *ret_count of a spread
- * over the record, listed in ope->episode. */
+/* The same by the model, which plays episodes that are spread evenly over the record. */
 static enum aw_err judge_model(struct aw_ope *ope, const struct aw_logged_policy *policy,
-                               uint32_t episode_steps, struct aw_rng *rng,
-                               struct aw_ope_estimate *found, uint32_t *ret_count)
+                               uint32_t episode_steps, struct aw_rng *rng, double *ret_gain,
+                               double *ret_spread, double *ret_fit)
 {
     struct aw__prepared *p = &ope->prepared;
     const uint32_t M = ope->settings.members;
     const uint32_t count =
         p->episodes < ope->settings.model_rollouts ? p->episodes : ope->settings.model_rollouts;
-    double mean[AW_OPE_MEMBERS_MAX];
-    memset(ope->model_gain, 0, p->episodes * sizeof *ope->model_gain);
+    double gain[AW_OPE_MEMBERS_MAX], fit[AW_OPE_MEMBERS_MAX];
     for (uint32_t k = 0; k < count; k++)
         ope->episode[k] = (uint32_t)((uint64_t)k * p->episodes / count);
-    found->model_fit = 0;
     for (uint32_t m = 0; m < M; m++) {
-        double fit;
         aw__resample(rng, p->episodes, ope->slot, ope->left_out);
         enum aw_err err =
-            aw__dynamics_train(&ope->dynamics, p, ope->slot, ope->left_out, rng, &fit);
+            aw__dynamics_train(&ope->dynamics, p, ope->slot, ope->left_out, rng, &fit[m]);
         if (!err)
             err = aw__dynamics_play(&ope->dynamics, p, policy, ope->episode, count,
                                     AW__DYNAMICS_RECORDED, rng, ope->play);
         if (err)
             return err;
-        found->model_fit += fit / M;
-        mean[m] = 0;
-        for (uint32_t k = 0; k < count; k++) {
-            double gain = ope->play[k] * stretch(p, ope->episode[k], episode_steps);
-            ope->model_gain[ope->episode[k]] += gain / M;
-            mean[m] += gain / count;
-        }
+        gain[m] = 0;
+        for (uint32_t k = 0; k < count; k++)
+            gain[m] += ope->play[k] * stretch(p, ope->episode[k], episode_steps) / count;
     }
-    found->model_spread = aw_stats_std(mean, M);
-    *ret_count = count;
+    *ret_gain = aw_stats_mean(gain, M);
+    *ret_spread = aw_stats_std(gain, M);
+    *ret_fit = aw_stats_mean(fit, M);
     return AW_OK;
 }
 
@@ -306,7 +294,6 @@ static enum aw_err estimate(struct aw_ope *ope, const struct aw_logged *logged,
 {
     struct aw__prepared *p = &ope->prepared;
     struct aw_rng rng;
-    uint32_t played = 0;
     aw_rng_init(&rng, seed, 0);
     enum aw_err err = aw__prepared_fill(p, logged, policy);
     if (err)
@@ -317,16 +304,15 @@ static enum aw_err estimate(struct aw_ope *ope, const struct aw_logged *logged,
     found->episode_error = aw_stats_std(ope->recorded, E) / sqrt(E);
     found->novelty = novelty_of(p);
     found->edge = edge_of(logged);
-    if ((err = judge_fqe(ope, episode_steps, &rng, &found->fqe_spread)))
+    double fqe_gain, model_gain = 0;
+    if ((err = judge_fqe(ope, episode_steps, &rng, &fqe_gain, &found->fqe_spread)))
         return err;
-    double fqe_gain = aw_stats_mean(ope->fqe_gain, E), model_gain = 0;
     found->fqe_mean = found->behaviour_mean + fqe_gain;
     found->model_mean = found->model_fit = found->model_spread = NAN;
     if (!p->terminates) {
-        if ((err = judge_model(ope, policy, episode_steps, &rng, found, &played)))
+        if ((err = judge_model(ope, policy, episode_steps, &rng, &model_gain, &found->model_spread,
+                               &found->model_fit)))
             return err;
-        for (uint32_t k = 0; k < played; k++)
-            model_gain += ope->model_gain[ope->episode[k]] / played;
         found->model_mean = found->behaviour_mean + model_gain;
     }
     const double gain =

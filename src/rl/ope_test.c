@@ -19,6 +19,8 @@ static struct aw_ope *ope_make(const struct aw_alloc *alloc)
     settings.fqe_gamma = 0.9f;
     settings.hidden = 32;
     settings.members = 3;
+    settings.fqe_updates = 250;
+    settings.model_updates = 300;
     assert_ok(aw_ope_new(&shape, &settings, alloc, &ope, NULL));
     return ope;
 }
@@ -57,7 +59,7 @@ static void what_repeats_the_record_is_judged_by_the_record(void **state)
 
 static void bounds_hold_the_truth_about_as_often_as_they_say(void **state)
 {
-    enum { RECORDS = 12 };
+    enum { RECORDS = 8 };
     static const float gains[] = {0.5f, 0.8f, -0.2f};
     struct aw_ope *ope = ope_make(NULL);
     uint32_t held = 0, total = 0;
