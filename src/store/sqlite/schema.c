@@ -18,6 +18,12 @@
 #define FORMAT_VERSION  1
 #define BUSY_TIMEOUT_MS 5000 /* readers checkpointing, or a person with a shell */
 
+/* A tick of many workloads touches a page or two of each: 16 MiB of pages are kept at hand, and the
+ * log is moved into the file every 16 MiB instead of every 4 (docs/mechanisms/store.md has
+ * figures).
+ */
+#define TUNING "PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096"
+
 static const char *const schema =
     "BEGIN IMMEDIATE;"
     "CREATE TABLE workload(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;"
@@ -146,7 +152,7 @@ enum aw_err aw__sqlite_open(struct aw__sqlite *s, const char *path,
     if (empty && options->read_only)
         return aw_fail_at(diag, AW_ERR_NODATA, s->path, 0, 0, NULL, "empty: nothing was kept yet");
     if (!options->read_only &&
-        ((err = run(s, "PRAGMA journal_mode = WAL", diag)) ||
+        ((err = run(s, "PRAGMA journal_mode = WAL", diag)) || (err = run(s, TUNING, diag)) ||
          (err = run(
               s, options->power_safe ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL",
               diag)) ||
