@@ -14,11 +14,18 @@
 #define S_MAX           AW_STATE_DIM_MAX
 #define MAGIC           UINT32_C(0x50494c30) /* "PIL0" */
 #define ESTIMATE_STREAM 1u
+#define ESTIMATE_WIDTH  1.28 /* deviations of an 80 % interval */
+#define ESTIMATE_DOUBT  0.2  /* of a difference, that copies may have wrong */
 #define EXPLORE_STREAM  2u
 #define LAMBDA_RATE     0.2 /* per episode; a weight that is five times too small takes a dozen */
 #define SHARE_FADE      0.7 /* of the share of violations that lambda follows, per episode */
 #define DRIFT_EPISODES  10u /* that are still believed after the workload has drifted */
 #define GAIN_MAX        AW_COST_RATIO_MAX
+#define FIRST_SEARCH    3u    /* episodes seen before the first search on copies */
+#define SEARCH_EVERY    3u    /* episodes to the next; two more after each */
+#define SEARCH_MINUTES  720u  /* of the past that policies are tried on */
+#define SEARCH_GAIN     0.005 /* of ln cost: less is not worth another policy */
+#define DOUBT           0.1   /* of what is known, that is still believed after a drift */
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
@@ -32,6 +39,10 @@ struct memory {
     struct aw_lifecycle_memory lifecycle;
     struct aw_familiar familiar;
     struct aw_reading reading;
+    struct aw_formula formula;
+    struct aw_formula_memory formula_memory;
+    struct aw_model_record record;
+    float load_per_s[AW_REHEARSE_MINUTES_MAX]; /* ring of minutes */
 
     double cost_reference_per_hour; /* $; 0: not known yet */
     double lambda;
@@ -40,6 +51,9 @@ struct memory {
 
     /* of the episode so far */
     double gain_sum;
+    double minute_sum; /* of loads of the minute so far */
+    uint32_t minute_steps, minute_count;
+    uint32_t next_search, searches; /* episode of the next one; how many there were */
     uint32_t step_count, violation_count, agent_steps;
 
     uint32_t episode, step;
@@ -53,6 +67,7 @@ struct memory {
     uint32_t away; /* the agent has acted, and sizes are not back yet */
     int64_t at_us;
     uint64_t model;
+    uint64_t formula_id; /* 0: there is no policy yet */
 
     /* sizes under the fallback, to go back to when it takes over again */
     int64_t home_cpu_millicores, home_memory_bytes;
@@ -73,12 +88,16 @@ struct aw_pilot {
     uint32_t obs_dim;
 
     struct memory memory;
+    struct aw_formula_values formula; /* of memory.formula */
+    struct aw_policy_task task;
     struct aw_policy *policy;
     struct aw_actnet actor;
     struct aw_learner *learner; /* NULL: nothing to learn now */
 
     /* of this tick */
-    struct aw_sample sample;
+    struct aw_sample sample; /* its pods are `pods` */
+    struct aw_pod *pods;     /* [pods_max]; a cluster's own live only until its next call */
+    uint32_t pods_max;
     bool answered; /* the cluster did */
     uint32_t restarts;
     float obs[S_MAX];      /* present */
@@ -92,6 +111,8 @@ struct aw_pilot {
     struct aw_decision decision;
     const struct aw_alloc *alloc;
 };
+
+const char *const aw_pilot_agent_names[] = {"formula", "network", NULL};
 
 /* --- made and ended --------------------------------------------------------------------------- */
 
@@ -119,6 +140,7 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
     aw_conf_defaults(aw_lifecycle_fields, &config->lifecycle);
     aw_conf_defaults(aw_learner_fields, &config->learner);
     aw_conf_defaults(aw_ope_fields, &config->learner.ope);
+    aw_conf_defaults(aw_rehearse_fields, &config->rehearse);
     config->fallback.kind = AW_POLICY_HPA_VPA_MEM;
     config->guard.mode = AW_GUARD_AUTO;
 }
@@ -157,6 +179,12 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
     err = err ? err
               : aw_lifecycle_init(&pilot->lifecycle, &config->lifecycle, &config->thresholds, diag);
     err = err ? err : aw_policy_new(&config->fallback, task, alloc, &pilot->policy, diag);
+    /* a rollout may have as many again beside those that it replaces */
+    pilot->pods_max = config->bounds.replicas_max < AW_CLUSTER_PODS_MAX / 2
+                          ? 2 * config->bounds.replicas_max
+                          : AW_CLUSTER_PODS_MAX;
+    if (!err && !(pilot->pods = aw_alloc_new(alloc, pilot->pods_max, sizeof *pilot->pods)))
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
     if (!err)
         err = aw_actnet_init(&pilot->actor,
                              &(struct aw_actnet_shape){.obs_dim = pilot->obs_dim,
@@ -168,6 +196,12 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
         return err;
     }
     struct memory *memory = &pilot->memory;
+    pilot->task = *task;
+    aw_formula_plain(&memory->formula);
+    aw_formula_decode(&memory->formula, &pilot->formula);
+    aw_formula_begin(&memory->formula_memory);
+    aw_model_begin(&memory->record);
+    memory->next_search = FIRST_SEARCH;
     aw_state_begin(&memory->state);
     aw_action_begin(&memory->action);
     aw_guard_begin(&memory->guard);
@@ -192,6 +226,7 @@ void aw_pilot_free(struct aw_pilot *pilot)
     aw_learner_free(pilot->learner);
     aw_actnet_deinit(&pilot->actor);
     aw_policy_free(pilot->policy);
+    aw_alloc_free(pilot->alloc, pilot->pods);
     aw_alloc_free(pilot->alloc, pilot);
 }
 
@@ -228,6 +263,11 @@ static void see(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t 
     pilot->answered = sample != NULL;
     pilot->sample = sample ? *sample : nothing_known(&pilot->memory.reading, now_us);
     pilot->restarts = pilot->sample.restarts;
+    if (pilot->sample.pod_count > pilot->pods_max)
+        pilot->sample.pod_count = pilot->pods_max;
+    if (pilot->sample.pod_count > 0) /* others are observed before this one decides */
+        memcpy(pilot->pods, pilot->sample.pods, pilot->sample.pod_count * sizeof *pilot->pods);
+    pilot->sample.pods = pilot->pods;
     /* whichever quantile the SLO speaks of takes the place of the 99th behind the wall */
     if (pilot->config.slo_quantile < 0.9)
         pilot->sample.latency_us_p99 = pilot->sample.latency_us_p50;
@@ -298,7 +338,9 @@ static void end_episode(struct aw_pilot *pilot)
         if (before == AW_STAGE_SERVING && now != AW_STAGE_SERVING) /* it drifted */
             memory->learn_from =
                 memory->episode + 1 > DRIFT_EPISODES ? memory->episode + 1 - DRIFT_EPISODES : 0;
-        memory->learn_due = aw_lifecycle_agent_learns(&memory->lifecycle);
+        memory->learn_due =
+            aw_lifecycle_agent_learns(&memory->lifecycle) &&
+            (pilot->config.agent == AW_PILOT_NETWORK || memory->episode + 1 >= memory->next_search);
         if (!memory->learn_due) { /* what serves needs no learner */
             aw_learner_free(pilot->learner);
             pilot->learner = NULL;
@@ -310,6 +352,26 @@ static void end_episode(struct aw_pilot *pilot)
     memory->step_count = memory->violation_count = memory->agent_steps = 0;
     memory->episode++;
     memory->step = 0;
+}
+
+/* What copies of the workload are made from, and the load they are tried on. */
+static void remember(struct aw_pilot *pilot)
+{
+    struct memory *memory = &pilot->memory;
+    if (!pilot->config.learning || pilot->config.agent != AW_PILOT_FORMULA)
+        return;
+    if (pilot->answered)
+        aw_model_add(&memory->record, &pilot->sample, &memory->reading);
+    if (isnan(memory->reading.arrivals_per_s))
+        return;
+    memory->minute_sum += memory->reading.arrivals_per_s;
+    memory->minute_steps++;
+    if (memory->minute_steps * pilot->config.step_s >= 60) {
+        memory->load_per_s[memory->minute_count++ % AW_REHEARSE_MINUTES_MAX] =
+            (float)(memory->minute_sum / memory->minute_steps);
+        memory->minute_sum = 0;
+        memory->minute_steps = 0;
+    }
 }
 
 /* --- a tick ----------------------------------------------------------------------------------- */
@@ -327,6 +389,7 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
     aw_objective_score(&pilot->objective, &outcome, pilot->config.step_s, &pilot->score);
     pilot->gain = gain_of(pilot, pilot->score.cost, pilot->score.paper_reward);
     aw_action_observe(&pilot->action, &memory->action, &memory->reading);
+    remember(pilot);
     aw_state_encode(&pilot->state, &memory->state, &memory->reading, &pilot->score, pilot->obs);
     pilot->finished = memory->in_flight;
     if (!memory->in_flight)
@@ -489,6 +552,9 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
                                          .restarts = pilot->restarts,
                                          .slo = slo,
                                          .in_place = pilot->config.in_place,
+                                         .uncontrolled =
+                                             (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY) &
+                                             ~pilot->config.controlled,
                                          .node_cpu_millicores = pilot->config.node_cpu_millicores,
                                          .node_memory_bytes = pilot->config.node_memory_bytes};
     aw_guard_observe(&pilot->guard, &memory->guard, &rails, now_us);
@@ -499,8 +565,18 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
     const struct aw_plan all = whole(&by_fallback, reading);
     aw_action_from_plan(&pilot->action, &memory->action, &all, fallback);
 
-    const bool has_agent = pilot->actor.id != 0;
-    const bool finite = has_agent && !aw_actnet_act(&pilot->actor, pilot->obs, agent);
+    const bool formula = pilot->config.agent == AW_PILOT_FORMULA;
+    const bool has_agent = (formula ? memory->formula_id : pilot->actor.id) != 0;
+    bool finite = has_agent;
+    if (formula) {
+        const struct aw_formula_task task = {pilot->config.bounds, pilot->config.slo_budget};
+        aw_formula_decide(&pilot->formula, &task, &memory->formula_memory, reading,
+                          pilot->score.violated, pilot->finished && memory->actor == AW_ACTOR_AGENT,
+                          &by_agent);
+        aw_action_from_plan(&pilot->action, &memory->action, &by_agent, agent);
+    } else {
+        finite = has_agent && !aw_actnet_act(&pilot->actor, pilot->obs, agent);
+    }
     const struct aw_watchdog_input watch = {
         .last_actor = pilot->finished ? (enum aw_actor)memory->actor : AW_ACTOR_NOBODY,
         .last_slo = (enum aw_watchdog_slo)slo,
@@ -522,7 +598,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
     if (watch.wanted && out->verdict == AW_WATCHDOG_PASS &&
         aw_lifecycle_agent_acts(&memory->lifecycle)) {
         out->actor = AW_ACTOR_AGENT;
-        if (out->stage == AW_STAGE_ONLINE && pilot->config.explore_sigma > 0 &&
+        if (!formula && out->stage == AW_STAGE_ONLINE && pilot->config.explore_sigma > 0 &&
             aw_explore_allowed(&pilot->config.watchdog, &memory->watchdog)) {
             out->actor = AW_ACTOR_EXPLORING;
             explore(pilot, agent);
@@ -531,7 +607,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
     const bool agent_acts = out->actor != AW_ACTOR_FALLBACK;
     if (out->stage != AW_STAGE_SERVING) /* what it sees while it learns is what it knows */
         aw_familiar_push(&memory->familiar, pilot->obs);
-    if (finite)
+    if (finite && !formula)
         aw_action_plan(&pilot->action, &memory->action, reading, agent, &by_agent);
 
     if (agent_acts)
@@ -626,11 +702,128 @@ enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store, stru
     return err;
 }
 
+/* The latest minutes of load, oldest first. Returns how many. */
+static uint32_t past_load(const struct memory *memory, float *ret)
+{
+    uint32_t minutes = memory->minute_count;
+    minutes = minutes < SEARCH_MINUTES ? minutes : SEARCH_MINUTES;
+    for (uint32_t i = 0; i < minutes; i++)
+        ret[i] = memory->load_per_s[(memory->minute_count - minutes + i) % AW_REHEARSE_MINUTES_MAX];
+    return minutes;
+}
+
+static double score_of(const struct aw_pilot *pilot, const struct aw_rehearsed *rehearsed)
+{
+    const double ratio =
+        fmin(GAIN_MAX, rehearsed->cost_per_hour / pilot->memory.cost_reference_per_hour);
+    return -pilot->config.episode_steps *
+           (ratio + weight(pilot, pilot->config.lambda) * rehearsed->violation_share);
+}
+
+/* What the policy would earn per episode. The copies are asked for the difference to the fallback
+ * alone, whose own episodes are on record: what they get wrong of both is wrong of neither. */
+static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
+                                    uint64_t seed, struct aw_diag *diag)
+{
+    struct memory *memory = &pilot->memory;
+    struct aw_rehearsed by_formula[AW_REHEARSE_COPIES_MAX], by_fallback[AW_REHEARSE_COPIES_MAX];
+    struct aw_policy *policy = NULL;
+    struct aw_policy_task task = pilot->task;
+    task.replicas = memory->reading.replicas_wanted;
+    task.cpu_millicores = memory->reading.cpu_millicores_wanted;
+    task.memory_bytes = memory->reading.memory_bytes_wanted;
+    enum aw_err err = aw_policy_new(&pilot->config.fallback, &task, pilot->alloc, &policy, diag);
+    err = err ? err : aw_rehearsal_play(rehearsal, &memory->formula, seed, by_formula);
+    err = err ? err : aw_rehearsal_play_fallback(rehearsal, policy, seed, by_fallback);
+    aw_policy_free(policy);
+    if (err)
+        return err;
+    const uint32_t copies = aw_rehearsal_copies(rehearsal);
+    double mean = 0, square = 0;
+    for (uint32_t i = 0; i < copies; i++)
+        mean += (score_of(pilot, &by_formula[i]) - score_of(pilot, &by_fallback[i])) / copies;
+    for (uint32_t i = 0; i < copies; i++) {
+        const double off =
+            score_of(pilot, &by_formula[i]) - score_of(pilot, &by_fallback[i]) - mean;
+        square += off * off / copies;
+    }
+    double past = 0, spread = 0;
+    const struct aw_lifecycle_ring *ring = &memory->lifecycle.fallback;
+    for (uint32_t i = 0; i < ring->count; i++)
+        past += ring->score[i] / ring->count;
+    for (uint32_t i = 0; i < ring->count; i++)
+        spread += (ring->score[i] - past) * (ring->score[i] - past) / ring->count;
+    if (ring->count == 0)
+        return AW_OK;
+    const double error = sqrt(square + ESTIMATE_DOUBT * ESTIMATE_DOUBT * mean * mean);
+    memory->estimate_mean = past + mean;
+    memory->estimate_low = past + mean - ESTIMATE_WIDTH * error;
+    memory->estimate_high = past + mean + ESTIMATE_WIDTH * error;
+    return AW_OK;
+}
+
+static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
+{
+    struct memory *memory = &pilot->memory;
+    const struct aw_pilot_config *config = &pilot->config;
+    memory->next_search = memory->episode + SEARCH_EVERY + 2 * memory->searches;
+    memory->searches++;
+    float load[SEARCH_MINUTES];
+    const uint64_t seed = config->seed ^ ((uint64_t)memory->episode << 32);
+    const struct aw_reading *reading = &memory->reading;
+    const struct aw_rehearse_config rehearse = {
+        .settings = config->rehearse,
+        .bounds = config->bounds,
+        .slo = config->slo,
+        .prices = config->prices,
+        .budget = config->slo_budget,
+        .step_s = config->step_s,
+        .stale_s = config->stale_s,
+        .guard = config->guard,
+        .node_cpu_millicores = config->node_cpu_millicores,
+        .node_memory_bytes = config->node_memory_bytes,
+        .in_place = config->in_place,
+        .start = {.replicas = reading->replicas_wanted,
+                  .cpu_millicores = reading->cpu_millicores_wanted,
+                  .memory_bytes = reading->memory_bytes_wanted},
+        .record = &memory->record,
+        .load_per_s = load,
+        .minutes = past_load(memory, load),
+        .seed = seed,
+    };
+    struct aw_rehearsal *rehearsal = NULL;
+    enum aw_err err = aw_rehearsal_new(&rehearse, pilot->alloc, &rehearsal, diag);
+    if (err)
+        return err;
+    const struct aw_formula *known = memory->formula_id ? &memory->formula : NULL;
+    struct aw_formula found;
+    double value = 0, before = INFINITY;
+    err = aw_rehearsal_search(rehearsal, known, seed, &found, &value);
+    if (!err && known) {
+        struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
+        err = aw_rehearsal_play(rehearsal, known, seed + ESTIMATE_STREAM, each);
+        if (!err)
+            before = aw_rehearsal_value(rehearsal, each);
+    }
+    if (!err && value < before - SEARCH_GAIN) {
+        memory->formula = found;
+        memory->formula_id = aw_formula_id(&found);
+        aw_formula_decode(&found, &pilot->formula);
+        aw_formula_changed(&memory->formula_memory);
+    }
+    if (!err)
+        err = estimate_formula(pilot, rehearsal, seed + ESTIMATE_STREAM, diag);
+    aw_rehearsal_free(rehearsal);
+    return err;
+}
+
 enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
 {
     struct memory *memory = &pilot->memory;
-    AW_ASSERT(pilot->learner);
     memory->learn_due = 0;
+    if (pilot->config.agent == AW_PILOT_FORMULA)
+        return learn_formula(pilot, diag);
+    AW_ASSERT(pilot->learner);
     const uint32_t believed = memory->episode - memory->learn_from;
     aw_learner_forget(pilot->learner, believed);
     const uint64_t seed = pilot->config.seed ^ ((uint64_t)memory->episode << 32);
@@ -668,7 +861,12 @@ enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot)
     return (enum aw_stage)pilot->memory.lifecycle.stage;
 }
 
-const struct aw_actnet *aw_pilot_actor(const struct aw_pilot *pilot)
+const struct aw_formula *aw_pilot_formula(const struct aw_pilot *pilot)
+{
+    return &pilot->memory.formula;
+}
+
+const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot)
 {
     return &pilot->actor;
 }
@@ -676,7 +874,7 @@ const struct aw_actnet *aw_pilot_actor(const struct aw_pilot *pilot)
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
 {
     size_t bytes = sizeof *pilot - sizeof pilot->actor + aw_actnet_bytes(&pilot->actor) +
-                   aw_policy_state_bytes(pilot->policy);
+                   aw_policy_state_bytes(pilot->policy) + pilot->pods_max * sizeof *pilot->pods;
     if (learning && pilot->learner)
         bytes += aw_learner_bytes(pilot->learner);
     return bytes;
@@ -722,6 +920,7 @@ enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
     if (err)
         return err;
     memcpy(&pilot->memory, memory, sizeof pilot->memory);
+    aw_formula_decode(&pilot->memory.formula, &pilot->formula);
     pilot->moved = false;
     memset(&pilot->decision, 0, sizeof pilot->decision);
     aw_learner_free(pilot->learner); /* it is filled from the store when it is needed */
