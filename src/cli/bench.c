@@ -16,10 +16,11 @@ static const struct {
     aw__bench_fn *fn;
     bool has_peer; /* --against means something */
 } benchmarks[] = {
-    {"nn", aw__bench_nn, true},    {"rl", aw__bench_rl, false},   {"env", aw__bench_env, false},
-    {"sim", aw__bench_sim, false}, {"ope", aw__bench_ope, false},
+    {"nn", aw__bench_nn, true},    {"rl", aw__bench_rl, false},
+    {"env", aw__bench_env, false}, {"sim", aw__bench_sim, false},
+    {"ope", aw__bench_ope, false}, {"control", aw__bench_control, false},
 };
-static const char *const benchmark_names[] = {"nn", "rl", "env", "sim", "ope", NULL};
+static const char *const benchmark_names[] = {"nn", "rl", "env", "sim", "ope", "control", NULL};
 _Static_assert(sizeof benchmarks / sizeof *benchmarks + 1 ==
                    sizeof benchmark_names / sizeof *benchmark_names,
                "a benchmark has a name");
@@ -167,12 +168,14 @@ static const struct aw__positional bench_positionals[] = {
      .help = "nn: updates, actions and encoder, with --against torch beside PyTorch; "
              "rl: training steps per second; env: steps per second of the environments; "
              "sim: of the simulated cluster, with --fidelity how near the fast model is; "
-             "ope: how often intervals of off-policy evaluation hold the truth"},
+             "ope: how often intervals of off-policy evaluation hold the truth; "
+             "control: one decision of a workload that serves, and what it keeps"},
     {.name = NULL},
 };
 static const struct aw__example bench_examples[] = {
     {"aware bench nn --against torch --check", "fail where we are not as fast as we say"},
     {"aware bench env", "steps per second of every built-in environment"},
+    {"aware bench control --check", "fail where a decision is slow, allocates or keeps too much"},
     {"aware bench env --output json", "every figure, for a script"},
     {NULL, NULL},
 };

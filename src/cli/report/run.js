@@ -146,7 +146,7 @@
       scales: { x: { time: false }, y },
       series: [{}, ...series.map((s) => Object.assign({ width: 1.6, points: { show: false } }, s.style))],
       axes: [axis({ values: (v, ticks) => ticks.map(clock), incrs: NICE, space: 70, size: 30 }),
-        axis({ size: 52, values, space: 28, splits: log ? (v) => decades(v.scales.y.min, v.scales.y.max, v.scales.y.max / v.scales.y.min > 2e3) : undefined, filter: log ? (v, ticks) => ticks : undefined })],
+        axis({ size: 52, values, space: 28, splits: log ? (v) => decades(v.scales.y.min, v.scales.y.max, v.scales.y.max / v.scales.y.min > 300) : undefined, filter: log ? (v, ticks) => ticks : undefined })],
       plugins, hooks: { setScale: [zoomed] },
     }, [t, ...series.map((s) => s.data)], box);
     if (range) { u.quiet = true; u.setScale("x", { min: range[0], max: range[1] }); u.quiet = false; }
