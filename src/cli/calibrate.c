@@ -205,25 +205,6 @@ static void write_array(FILE *out, const char *name, const float *value, size_t 
     fputs("},\n", out);
 }
 
-/* A layer's weights as weights.h has them: by input, each row padded to a whole vector. */
-static void write_weights(FILE *out, const char *name, const float *w, uint32_t rows,
-                          uint32_t columns)
-{
-    const uint32_t width =
-        (rows + AW_SURROGATE_WIDTH - 1) / AW_SURROGATE_WIDTH * AW_SURROGATE_WIDTH;
-    fprintf(out, "    .%s =\n", name);
-    for (uint32_t k = 0; k < columns; k++) {
-        fputs(k ? "         {" : "        {{", out);
-        for (uint32_t j = 0; j < width; j++)
-            fprintf(out, "%s%#.9gf,",
-                    j % 5 ? " "
-                    : j   ? "\n          "
-                          : "",
-                    j < rows ? (double)w[(size_t)j * columns + k] : 0.0);
-        fputs(k + 1 < columns ? "},\n" : "}},\n", out);
-    }
-}
-
 static enum aw_err write_source(const struct calibration *c, const char *path, struct aw_diag *diag)
 {
     FILE *out = fopen(path, "w");
@@ -240,7 +221,7 @@ static enum aw_err write_source(const struct calibration *c, const char *path, s
     static const char *const w[] = {"w0", "w1", "w2"}, *const b[] = {"b0", "b1", "b2"};
     for (uint32_t l = 0; l < 3; l++) {
         const struct aw_linear *layer = &c->mlp.layer[l];
-        write_weights(out, w[l], c->params.value + layer->weight, layer->out, layer->in);
+        write_array(out, w[l], c->params.value + layer->weight, (size_t)layer->in * layer->out);
         write_array(out, b[l], c->params.value + layer->bias, layer->out);
     }
     fputs("};\n", out);

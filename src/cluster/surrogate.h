@@ -19,7 +19,7 @@
 #define AW_SURROGATE_INPUTS  13u
 #define AW_SURROGATE_OUTPUTS 7u
 #define AW_SURROGATE_HIDDEN  32u
-#define AW_SURROGATE_WIDTH   8u /* floats of a vector; rows of weights are padded to it */
+#define AW_SURROGATE_WIDTH   8u /* the outputs, padded to a whole vector */
 /* Beyond this share of the capacity there is no steady state worth the name: backlog takes over. */
 #define AW_SURROGATE_LOAD_MAX 0.97
 /* A window over which peaks and spreads are meant. */

@@ -10,8 +10,37 @@
 #include "cluster/sim/lanes.h"
 
 #include <string.h>
+#include <threads.h>
 
 #define VECTORS (AW_SURROGATE_HIDDEN / LANES)
+_Static_assert(AW_SURROGATE_WIDTH == LANES && AW_SURROGATE_OUTPUTS <= LANES,
+               "the outputs are one vector");
+
+/* The weights by input, so that a layer is a sum of rows, each times one input; outputs padded with
+ * zeros. weights.c has them by output, as layers are learned. Made once, and never changed. */
+static struct {
+    float w0[AW_SURROGATE_INPUTS][AW_SURROGATE_HIDDEN];
+    float w1[AW_SURROGATE_HIDDEN][AW_SURROGATE_HIDDEN];
+    float w2[AW_SURROGATE_HIDDEN][LANES];
+    float b2[LANES];
+} by_input;
+static once_flag turned = ONCE_FLAG_INIT;
+
+static void turn(void)
+{
+    const uint32_t in = AW_SURROGATE_INPUTS, hidden = AW_SURROGATE_HIDDEN;
+    for (uint32_t j = 0; j < hidden; j++) {
+        for (uint32_t k = 0; k < in; k++)
+            by_input.w0[k][j] = aw__weights.w0[j * in + k];
+        for (uint32_t k = 0; k < hidden; k++)
+            by_input.w1[k][j] = aw__weights.w1[j * hidden + k];
+    }
+    for (uint32_t j = 0; j < AW_SURROGATE_OUTPUTS; j++) {
+        for (uint32_t k = 0; k < hidden; k++)
+            by_input.w2[k][j] = aw__weights.w2[j * hidden + k];
+        by_input.b2[j] = aw__weights.b2[j];
+    }
+}
 
 INLINE float standard(enum aw__input i, float x)
 {
@@ -55,7 +84,7 @@ INLINE void network(const float *sum, const struct aw__network_asked *asked, flo
         {AW__INPUT_REQUESTS, logs[3]},
     };
     for (uint32_t i = 0; i < sizeof given / sizeof *given; i++)
-        add_input(a, aw__weights.w0[given[i].input], standard(given[i].input, given[i].x));
+        add_input(a, by_input.w0[given[i].input], standard(given[i].input, given[i].x));
     float hidden[AW_SURROGATE_HIDDEN];
     for (uint32_t v = 0; v < VECTORS; v++) {
         relu(&a[v]);
@@ -64,8 +93,8 @@ INLINE void network(const float *sum, const struct aw__network_asked *asked, flo
     }
     /* Two sums at a time, and four below: one alone would wait for each addition. */
     for (uint32_t k = 0; k < AW_SURROGATE_HIDDEN; k += 2) {
-        add_input(b, aw__weights.w1[k], hidden[k]);
-        add_input(c, aw__weights.w1[k + 1], hidden[k + 1]);
+        add_input(b, by_input.w1[k], hidden[k]);
+        add_input(c, by_input.w1[k + 1], hidden[k + 1]);
     }
     for (uint32_t v = 0; v < VECTORS; v++) {
         b[v] += c[v];
@@ -73,10 +102,10 @@ INLINE void network(const float *sum, const struct aw__network_asked *asked, flo
         store(&b[v], hidden + v * LANES);
     }
     floats w[4], y[4] = {{0}};
-    load(aw__weights.b2, &y[0]);
+    load(by_input.b2, &y[0]);
     for (uint32_t k = 0; k < AW_SURROGATE_HIDDEN; k += 4)
         for (uint32_t i = 0; i < 4; i++) {
-            load(aw__weights.w2[k + i], &w[i]);
+            load(by_input.w2[k + i], &w[i]);
             y[i] += w[i] * hidden[k + i];
         }
     floats out = (y[0] + y[1]) + (y[2] + y[3]);
@@ -95,8 +124,9 @@ AW__LANES_TWICE(extern, aw__network_end,
 void aw__network_begin(const float *x, float *sum)
 {
     static const uint8_t inputs[] = {5, 7, 8, 9, 10, 11};
+    call_once(&turned, turn); /* nobody asks for an end without a beginning */
     memcpy(sum, aw__weights.b0, sizeof aw__weights.b0);
     for (uint32_t i = 0; i < sizeof inputs; i++)
         for (uint32_t j = 0; j < AW_SURROGATE_HIDDEN; j++)
-            sum[j] += aw__weights.w0[inputs[i]][j] * standard(inputs[i], x[inputs[i]]);
+            sum[j] += by_input.w0[inputs[i]][j] * standard(inputs[i], x[inputs[i]]);
 }
