@@ -29,7 +29,9 @@ ESCAPE = re.compile(r"\x1b|\r")
 
 VERBS = [["train"], ["eval"], ["env", "list"], ["env", "describe"], ["env", "check"],
          ["agent", "list"], ["agent", "describe"], ["bench"], ["simulate"], ["simulate", "fit"],
-         ["simulate", "calibrate"], ["fallback", "check"], ["completion"], ["version"], ["help"]]
+         ["simulate", "calibrate"], ["fallback", "check"],
+         ["store", "list"], ["store", "export"], ["store", "import"], ["store", "prune"],
+         ["completion"], ["version"], ["help"]]
 
 
 def run(*args, env=None, stdout=subprocess.PIPE, cwd=None):
@@ -471,8 +473,10 @@ def candidates(*words):
 
 def candidates_fit_the_place_of_the_cursor():
     table = [
-        ([""], ["train", "eval", "env", "agent", "bench", "simulate", "fallback", "apps", "load",
-                "completion", "version", "help"], True),
+        ([""], ["run", "train", "eval", "env", "agent", "bench", "simulate", "fallback", "apps",
+                "load", "store", "validate", "explain-schema", "completion", "version", "help"],
+         True),
+        (["store", ""], ["list", "export", "import", "prune"], True),
         (["simulate", ""], ["fit", "calibrate"], True),
         (["simulate", "--see"], ["--seed"], True),
         (["simulate", "--compare", "hpa,cons"], ["hpa,constant", "hpa,constant-reward"], True),
