@@ -35,7 +35,7 @@ const struct aw__field aw__fields[AW__FIELD_COUNT] = {
     {"memory_bytes", AW__FIELD_I64, MEMBER(figures.memory_bytes)},
 };
 
-void aw__reading_init(struct aw__reading *reading)
+void aw__row_in_init(struct aw__row_in *reading)
 {
     reading->row = (struct aw_store_row){
         .workload = reading->name,
@@ -163,7 +163,7 @@ static bool parse_word(const char *text, const char *(*name_of)(uint32_t), uint3
     return false;
 }
 
-enum aw_err aw__field_set(struct aw__reading *reading, uint32_t field, const char *text,
+enum aw_err aw__field_set(struct aw__row_in *reading, uint32_t field, const char *text,
                           struct aw_diag *diag)
 {
     char *to = (char *)&reading->row + aw__fields[field].offset;
@@ -228,7 +228,7 @@ enum aw_err aw__field_set(struct aw__reading *reading, uint32_t field, const cha
     }
 }
 
-enum aw_err aw__field_push(struct aw__reading *reading, uint32_t field, const char *text,
+enum aw_err aw__field_push(struct aw__row_in *reading, uint32_t field, const char *text,
                            struct aw_diag *diag)
 {
     struct aw_store_row *row = &reading->row;
@@ -255,7 +255,7 @@ enum aw_err aw__field_push(struct aw__reading *reading, uint32_t field, const ch
     return AW_OK;
 }
 
-enum aw_err aw__reading_finish(struct aw__reading *reading, struct aw_diag *diag)
+enum aw_err aw__row_in_finish(struct aw__row_in *reading, struct aw_diag *diag)
 {
     const struct aw_store_row *row = &reading->row;
     for (uint32_t i = 0; i < AW__FIELD_COUNT; i++) {

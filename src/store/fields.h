@@ -36,7 +36,7 @@ struct aw__field {
 extern const struct aw__field aw__fields[AW__FIELD_COUNT];
 
 /* A row that is being read, with room for what it points to. */
-struct aw__reading {
+struct aw__row_in {
     struct aw_store_row row;
     char name[AW_STORE_NAME_MAX];
     float obs[AW_STORE_OBS_MAX], next_obs[AW_STORE_OBS_MAX];
@@ -44,7 +44,7 @@ struct aw__reading {
     uint32_t next_dim, shadow_dim;
     uint32_t seen; /* bit i: field i was set */
 };
-void aw__reading_init(struct aw__reading *reading);
+void aw__row_in_init(struct aw__row_in *reading);
 
 /* A vector of the row that is written. NULL: not there. */
 const float *aw__field_vector(const struct aw__field *field, const struct aw_store_row *row,
@@ -56,13 +56,13 @@ bool aw__field_print(const struct aw__field *field, const struct aw_store_row *r
                      struct aw_text *text);
 
 /* Set a value from its text; NULL in `text` is none. What was expected is in the diagnostic. */
-AW_NODISCARD enum aw_err aw__field_set(struct aw__reading *reading, uint32_t field,
-                                       const char *text, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__field_set(struct aw__row_in *reading, uint32_t field, const char *text,
+                                       struct aw_diag *diag);
 /* One more number of a vector. */
-AW_NODISCARD enum aw_err aw__field_push(struct aw__reading *reading, uint32_t field,
+AW_NODISCARD enum aw_err aw__field_push(struct aw__row_in *reading, uint32_t field,
                                         const char *text, struct aw_diag *diag);
 /* All fields are there and agree in their shapes. */
-AW_NODISCARD enum aw_err aw__reading_finish(struct aw__reading *reading, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__row_in_finish(struct aw__row_in *reading, struct aw_diag *diag);
 /* The field of this name; AW__FIELD_COUNT: none. */
 uint32_t aw__field_named(const char *name);
 

@@ -1,7 +1,9 @@
 /* store_test.c - the memory store and the SQLite store: the common suite, then what is theirs. */
 #include <fcntl.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -279,6 +281,96 @@ static void rows_that_lack_their_vectors_are_damage(void **state)
     aw_store_close(&store);
 }
 
+/* Appends until it fails, then `*ret_sure` rows were acknowledged. */
+static enum aw_err append_until_failure(struct aw_store *store, uint32_t from, bool grouped,
+                                        uint32_t *ret_sure)
+{
+    enum aw_err err = AW_OK;
+    *ret_sure = from;
+    for (uint32_t i = from; !err && i < from + 100000; i++) {
+        struct sample_row r;
+        make_row(&r, "a", i / 100, i % 100);
+        if (grouped && i % 100 == 0)
+            err = aw_store_begin(store, NULL);
+        err = err ? err : aw_store_append(store, &r.row, NULL);
+        if (grouped && i % 100 == 99) {
+            enum aw_err committed = aw_store_commit(store, NULL);
+            err = err ? err : committed;
+        }
+        if (!err && (!grouped || i % 100 == 99))
+            *ret_sure = i + 1;
+    }
+    if (store->grouped) /* what was lost is told again */
+        assert_int_equal(aw_store_commit(store, NULL), AW_ERR_IO);
+    return err;
+}
+
+static void a_full_disk_loses_nothing_that_was_acknowledged(void **state)
+{
+    struct rlimit old, low;
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    for (uint32_t round = 0; round < 6; round++) {
+        struct aw_store store;
+        struct aw_store_counts counts;
+        uint32_t sure = 0, seen = 0;
+        const char *path = path_of("full.db");
+        assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+        append_episode(&store, "a", 0, 100, false);
+        low = old;
+        low.rlim_cur = 200000 + round * 60000;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+        enum aw_err err = append_until_failure(&store, 100, round % 2, &sure);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+        assert_int_equal(err, AW_ERR_IO);
+        assert_true(sure > 100);
+        /* there is room again: it goes on, with the same store and with a new one */
+        append_row(&store, "b", 0, 0, false);
+        aw_store_close(&store);
+        assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+        assert_ok(aw_store_check(&store, NULL));
+        assert_ok(aw_store_counts(&store, "a", &counts, NULL));
+        assert_in_range(counts.rows, sure, sure + 100);
+        assert_ok(aw_store_scan(&store, &AW_STORE_EVERY, same_as_made, &seen, NULL));
+        aw_store_close(&store);
+    }
+}
+
+/* SQLite's own heap, a little more of it every time. */
+static void a_heap_that_runs_out_is_told_and_damages_nothing(void **state)
+{
+    struct aw_store store;
+    struct aw_store_counts counts;
+    struct aw_diag diag = {0};
+    enum aw_err err = AW_ERR_NOMEM;
+    uint32_t sure = 0, failures = 0;
+    const char *path = path_of("heap.db");
+    (void)state;
+    for (sqlite3_int64 limit = 10000; err && limit < 4000000; limit += 2000) {
+        struct sample_row r;
+        make_row(&r, "a", 0, sure);
+        sqlite3_hard_heap_limit64(limit);
+        err = aw_store_open(&store, path, NULL, NULL, &diag);
+        if (!err && !(err = aw_store_append(&store, &r.row, &diag)))
+            sure++;
+        if (!err)
+            err = aw_store_check(&store, &diag);
+        aw_store_close(&store);
+        sqlite3_hard_heap_limit64(0);
+        if (err && err != AW_ERR_NOMEM)
+            fail_msg("%s with %lld bytes: %s", aw_err_name(err), (long long)limit, diag.text);
+        failures += err == AW_ERR_NOMEM;
+    }
+    assert_ok(err);
+    assert_true(failures > 3);
+    assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+    assert_ok(aw_store_check(&store, NULL));
+    assert_ok(aw_store_counts(&store, "a", &counts, NULL));
+    assert_int_equal(counts.rows, sure);
+    aw_store_close(&store);
+}
+
 static void an_open_that_runs_out_of_memory_leaves_nothing(void **state)
 {
     struct aw_alloc_counting counting;
@@ -324,6 +416,8 @@ int main(void)
         cmocka_unit_test(damage_is_found_and_named),
         cmocka_unit_test(rows_that_lack_their_vectors_are_damage),
         cmocka_unit_test(an_open_that_runs_out_of_memory_leaves_nothing),
+        cmocka_unit_test(a_full_disk_loses_nothing_that_was_acknowledged),
+        cmocka_unit_test(a_heap_that_runs_out_is_told_and_damages_nothing),
     };
     int failed = cmocka_run_group_tests_name("memory", memory_tests, NULL, NULL);
     return failed + cmocka_run_group_tests_name("sqlite", sqlite_tests, make_folder, remove_folder);

@@ -15,7 +15,7 @@ struct importing {
     size_t len;
     uint32_t column[AW__FIELD_COUNT]; /* CSV: which field each column is */
     uint64_t rows;
-    struct aw__reading reading;
+    struct aw__row_in reading;
 };
 
 /* Reads the next line. `*ret_more` false: there is none. */
@@ -96,7 +96,7 @@ static enum aw_err read_json(struct importing *in, struct aw_diag *diag)
     }
     if (!err) {
         column = 0;
-        err = aw__reading_finish(&in->reading, diag);
+        err = aw__row_in_finish(&in->reading, diag);
     }
     if (err && !diag->column)
         diag->column = column;
@@ -189,7 +189,7 @@ static enum aw_err read_cells(struct importing *in, bool heads, struct aw_diag *
 static enum aw_err read_csv(struct importing *in, struct aw_diag *diag)
 {
     enum aw_err err = read_cells(in, false, diag);
-    return err ? err : aw__reading_finish(&in->reading, diag);
+    return err ? err : aw__row_in_finish(&in->reading, diag);
 }
 
 /* ---- both ---- */
@@ -206,7 +206,7 @@ static enum aw_err import_lines(struct importing *in, enum aw_transfer_format fo
             return AW_OK;
         if (in->len == 0)
             continue;
-        aw__reading_init(&in->reading);
+        aw__row_in_init(&in->reading);
         if (!headed) {
             if ((err = read_cells(in, true, diag)))
                 return err;
