@@ -156,7 +156,7 @@ static enum aw_err store_check(struct session *s, bool resumed, struct aw_diag *
                            "%s has %" PRIu64 " steps of %s from another run; resume that run with "
                            "its --state, give another --store, or begin anew with --fresh",
                            s->ask.store, counts.rows, aw__run_name(name));
-        if (resumed && counts.rows == 0)
+        if (resumed && s->steps_before > 0 && counts.rows == 0)
             aw_log_warn(s->run->log, "the store has no steps of a workload that is resumed",
                         AW_LOG_STR("workload", name), AW_LOG_STR("store", s->ask.store));
     }
@@ -205,7 +205,7 @@ static enum aw_err resume(struct session *s, bool *ret_resumed, struct aw_diag *
         s->history.steps = s->steps_before;
     }
     *ret_resumed = true;
-    if (!aw__args_given(s->run->args, "quiet"))
+    if (!aw__args_given(s->run->args, "quiet") && s->steps_before > 0)
         fprintf(stderr, "resuming %s at %s, step %" PRIu64 "\n", s->ask.state,
                 aw__run_clock(aw_job_now_us(s->job), clock, sizeof clock), s->steps_before);
     if (s->steps_before >= s->ask.steps_total)
@@ -316,6 +316,23 @@ static enum aw_err steps_shown(struct session *s, struct aw_diag *diag)
 
 /* --- the verb --------------------------------------------------------------------------------- */
 
+static enum aw_err job_new(struct session *s, struct aw_diag *diag)
+{
+    const struct aw__runask *ask = &s->ask;
+    const struct aw_job_config config = {
+        .workloads = ask->workload,
+        .count = ask->count,
+        .sim = ask->set.cluster.sim,
+        .faults = ask->set.cluster.fault,
+        .fault_count = ask->set.cluster.fault_count,
+        .seed = ask->seed,
+        .store = &s->store,
+        .twin = ask->twin,
+        .thread_count = ask->thread_count,
+    };
+    return aw_job_new(&config, NULL, &s->job, diag);
+}
+
 static enum aw_err open_all(struct session *s, bool *ret_resumed, struct aw_diag *diag)
 {
     const struct aw__runask *ask = &s->ask;
@@ -328,20 +345,14 @@ static enum aw_err open_all(struct session *s, bool *ret_resumed, struct aw_diag
     }
     if ((err = store_open(s, diag)))
         return err;
-    const struct aw_job_config config = {
-        .workloads = ask->workload,
-        .count = ask->count,
-        .sim = ask->set.cluster.sim,
-        .faults = ask->set.cluster.fault,
-        .fault_count = ask->set.cluster.fault_count,
-        .seed = ask->seed,
-        .store = &s->store,
-        .twin = ask->twin,
-        .thread_count = ask->thread_count,
-    };
-    err = aw_job_new(&config, NULL, &s->job, diag);
+    err = job_new(s, diag);
     err = err ? err : aw__runhistory_init(&s->history, ask, diag);
     err = err ? err : resume(s, ret_resumed, diag);
+    if (!err && *ret_resumed && s->steps_before == 0) { /* nothing had been lived yet */
+        aw_job_free(s->job);
+        s->job = NULL;
+        err = job_new(s, diag);
+    }
     err = err ? err : store_check(s, *ret_resumed, diag);
     if (err)
         return err;
