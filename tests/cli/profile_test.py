@@ -42,7 +42,8 @@ def examples_are_sound_and_counted():
              if line and not line.startswith("#")]
     expect(len(lines) <= 10, f"ten lines are {len(lines)}")
     done = expect_ok("validate", str(EXAMPLES))
-    expect(done.stdout.count(": ok (") == 3, done.stdout)
+    files = len(list(EXAMPLES.glob("*.yaml")))
+    expect(files >= 3 and done.stdout.count(": ok (") == files, done.stdout)
 
 
 def every_error_is_a_line_and_the_exit_status_is_78():
