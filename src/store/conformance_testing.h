@@ -39,6 +39,7 @@ static inline void make_row(struct sample_row *r, const char *workload, uint32_t
                             uint32_t step)
 {
     struct aw_rng rng;
+    *r = (struct sample_row){0};
     aw_rng_init(&rng, aw__key(episode, step), workload[0]);
     snprintf(r->name, sizeof r->name, "%s", workload);
     aw_rng_fill_normal(&rng, r->obs, OBS);
@@ -508,7 +509,7 @@ static inline void samples_are_uniform_and_the_same_for_a_seed(void **state)
     struct aw_store store;
     struct aw_rng rng, twin;
     uint32_t hits[ROWS] = {0}, steps[] = {4, 1, 5, 2}, next = 0;
-    float first[ROWS], reward[DRAWS], obs[DRAWS][OBS];
+    float first[ROWS] = {0}, reward[DRAWS], obs[DRAWS][OBS];
     open_next(*state, &store);
     for (uint32_t e = 0; e < 4; e++) {
         append_episode(&store, "a", e * 7, steps[e], e < 3);

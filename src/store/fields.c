@@ -141,7 +141,7 @@ static bool parse_model(const char *text, uint64_t *ret)
 {
     uint64_t value = 0;
     size_t i = 0;
-    for (; text[i] && i < 16; i++) {
+    for (; i < 16 && text[i]; i++) {
         const char *digits = "0123456789abcdef", *digit = strchr(digits, text[i]);
         if (!digit)
             return false;
