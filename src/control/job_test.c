@@ -11,7 +11,7 @@
 #include "control/simulate.h"
 
 #define WORKLOADS 2u
-#define EPISODE   12u
+#define EPISODE   24u
 
 struct bench {
     struct aw_job_workload workload[WORKLOADS];
@@ -41,6 +41,10 @@ static void prepare(struct bench *b)
         w->pilot.episode_steps = EPISODE;
         w->pilot.thresholds.online = -1e9; /* whatever was learned may act */
         w->pilot.lifecycle.offline_least = 4;
+        w->pilot.agent = i ? AW_PILOT_FORMULA : AW_PILOT_NETWORK;
+        w->pilot.rehearse.copies = 1;
+        w->pilot.rehearse.tries = 4;
+        w->pilot.rehearse.tries_near = 10;
         w->pilot.learner.episodes = 8;
         w->pilot.learner.hidden = 8;
         w->pilot.learner.updates = 6;
@@ -320,7 +324,7 @@ static void ticks_do_not_allocate_and_a_serving_workload_is_small(void **state)
     struct bench b;
     prepare(&b);
     for (uint32_t i = 0; i < WORKLOADS; i++) {
-        /* at the size that users have */
+        b.workload[i].pilot.agent = AW_PILOT_FORMULA; /* as users have it */
         aw_conf_defaults(aw_learner_fields, &b.workload[i].pilot.learner);
         b.workload[i].pilot.learning = false;
     }
@@ -333,7 +337,6 @@ static void ticks_do_not_allocate_and_a_serving_workload_is_small(void **state)
     assert_int_equal(counting.alloc_count, before);
     struct aw_job_view view;
     aw_job_view(b.job, 0, &view);
-    print_message("%zu bytes\n", aw_pilot_bytes(view.pilot, false));
     assert_true(aw_pilot_bytes(view.pilot, false) <= 64 << 10);
     aw_job_free(b.job);
     b.job = NULL;

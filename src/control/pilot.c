@@ -50,7 +50,7 @@ struct memory {
     double estimate_mean, estimate_low, estimate_high;
 
     /* of the episode so far */
-    double gain_sum;
+    double gain_sum, cost_sum, need_sum;
     double minute_sum; /* of loads of the minute so far */
     uint32_t minute_steps, minute_count;
     uint32_t next_search, searches; /* episode of the next one; how many there were */
@@ -162,6 +162,7 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
                                                            .slo = config->slo,
                                                            .disk_bytes_per_s_max = 200 * 1048576.0,
                                                            .net_bytes_per_s_max = 125 * 1048576.0});
+    const bool network = config->agent == AW_PILOT_NETWORK;
     aw_action_init(&pilot->action, &(struct aw_action_config){.mapping = config->mapping,
                                                               .bounds = config->bounds,
                                                               .window = 20,
@@ -186,11 +187,12 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
     if (!err && !(pilot->pods = aw_alloc_new(alloc, pilot->pods_max, sizeof *pilot->pods)))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
     if (!err)
-        err = aw_actnet_init(&pilot->actor,
-                             &(struct aw_actnet_shape){.obs_dim = pilot->obs_dim,
-                                                       .act_dim = AW_ACTION_DIM,
-                                                       .hidden = config->learner.hidden},
-                             alloc);
+        err = aw_actnet_init(
+            &pilot->actor,
+            &(struct aw_actnet_shape){.obs_dim = pilot->obs_dim,
+                                      .act_dim = AW_ACTION_DIM,
+                                      .hidden = network ? config->learner.hidden : 1},
+            alloc);
     if (err) {
         aw_pilot_free(pilot);
         return err;
@@ -316,14 +318,24 @@ static void follow_budget(struct aw_pilot *pilot)
                                     memory->violation_share, LAMBDA_RATE);
 }
 
+/* What an episode was worth, at one weight of the SLO for ever: its cost over what its load needed,
+ * so that a busy hour can be compared with a quiet one. */
+static double episode_score(const struct aw_pilot *pilot, double cost, double need,
+                            double violation_share)
+{
+    const double ratio = need > 0 ? fmin(GAIN_MAX, cost / need) : 0;
+    return -(double)pilot->config.episode_steps * (ratio + pilot->config.lambda * violation_share);
+}
+
 static void end_episode(struct aw_pilot *pilot)
 {
     struct memory *memory = &pilot->memory;
     const enum aw_stage before = (enum aw_stage)memory->lifecycle.stage;
+    const double violations = (double)memory->violation_count / memory->step_count;
     const struct aw_lifecycle_episode episode = {
-        .score =
-            (memory->gain_sum - weight(pilot, pilot->config.lambda) * memory->violation_count) *
-            pilot->config.episode_steps / memory->step_count,
+        .score = pilot->config.objective == AW_OBJECTIVE_PAPER
+                     ? memory->gain_sum * pilot->config.episode_steps / memory->step_count
+                     : episode_score(pilot, memory->cost_sum, memory->need_sum, violations),
         .agent_share = (double)memory->agent_steps / memory->step_count,
     };
     const struct aw_lifecycle_estimate estimate = {memory->estimate_mean, memory->estimate_low,
@@ -348,7 +360,7 @@ static void end_episode(struct aw_pilot *pilot)
     }
     if (pilot->learner)
         aw_learner_end(pilot->learner);
-    memory->gain_sum = 0;
+    memory->gain_sum = memory->cost_sum = memory->need_sum = 0;
     memory->step_count = memory->violation_count = memory->agent_steps = 0;
     memory->episode++;
     memory->step = 0;
@@ -400,6 +412,10 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
     memcpy(pilot->action_last, memory->action_taken, sizeof pilot->action_last);
     memcpy(pilot->shadow_last, memory->shadow, sizeof pilot->shadow_last);
     memory->gain_sum += pilot->gain;
+    memory->cost_sum += pilot->score.cost;
+    memory->need_sum +=
+        aw_need_per_hour(&pilot->config.prices, &pilot->config.bounds, &memory->reading) *
+        pilot->config.step_s / 3600;
     memory->step_count++;
     memory->violation_count += pilot->score.violated;
     memory->agent_steps += memory->actor == AW_ACTOR_AGENT || memory->actor == AW_ACTOR_EXPLORING;
@@ -518,6 +534,25 @@ static void explore(const struct aw_pilot *pilot, float *action)
     }
 }
 
+/* How far the state is from what was seen while learning. A formula scales with the load and is
+ * asked for sizes: along those axes nothing is strange to it. */
+static double distance(const struct aw_pilot *pilot)
+{
+    const struct aw_familiar *familiar = &pilot->memory.familiar;
+    if (pilot->config.agent != AW_PILOT_FORMULA)
+        return aw_familiar_distance(familiar, pilot->obs);
+    static const char *const scales[] = {"cpu_limit", "memory_limit",       "replicas",
+                                         "load",      "cpu_used",           "io_utilisation",
+                                         "in_flight", "network_utilisation"};
+    float state[S_MAX];
+    memcpy(state, pilot->obs, sizeof state);
+    for (uint32_t i = 0; i < pilot->obs_dim; i++)
+        for (size_t k = 0; k < sizeof scales / sizeof *scales; k++)
+            if (!strcmp(aw_state_axes[i].name, scales[k]))
+                state[i] = (float)familiar->mean[i];
+    return aw_familiar_distance(familiar, state);
+}
+
 static enum aw_guard_slo slo_now(const struct aw_pilot *pilot)
 {
     const struct aw_slo *slo = &pilot->config.slo;
@@ -538,7 +573,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
         .at_us = now_us,
         .episode = memory->episode,
         .step = memory->step,
-        .model = pilot->actor.id,
+        .model = pilot->config.agent == AW_PILOT_FORMULA ? memory->formula_id : pilot->actor.id,
         .reading = *reading,
         .score = pilot->score,
         .gain = pilot->gain,
@@ -584,7 +619,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
         .wanted = has_agent && aw_lifecycle_agent_acts(&memory->lifecycle),
         .finite = finite,
         .age_s = reading->age_s,
-        .distance = aw_familiar_distance(&memory->familiar, pilot->obs),
+        .distance = distance(pilot),
         .took_s = 0,
     };
     out->verdict = aw_watchdog_step(&pilot->config.watchdog, &memory->watchdog, &watch, now_us,
@@ -714,10 +749,8 @@ static uint32_t past_load(const struct memory *memory, float *ret)
 
 static double score_of(const struct aw_pilot *pilot, const struct aw_rehearsed *rehearsed)
 {
-    const double ratio =
-        fmin(GAIN_MAX, rehearsed->cost_per_hour / pilot->memory.cost_reference_per_hour);
-    return -pilot->config.episode_steps *
-           (ratio + weight(pilot, pilot->config.lambda) * rehearsed->violation_share);
+    return episode_score(pilot, rehearsed->cost_per_hour, rehearsed->need_per_hour,
+                         rehearsed->violation_share);
 }
 
 /* What the policy would earn per episode. The copies are asked for the difference to the fallback
@@ -793,6 +826,10 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
     };
     struct aw_rehearsal *rehearsal = NULL;
     enum aw_err err = aw_rehearsal_new(&rehearse, pilot->alloc, &rehearsal, diag);
+    if (err == AW_ERR_NODATA) { /* the next episode may tell more */
+        memory->next_search = memory->episode + 1;
+        memory->searches--;
+    }
     if (err)
         return err;
     const struct aw_formula *known = memory->formula_id ? &memory->formula : NULL;

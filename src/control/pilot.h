@@ -23,14 +23,23 @@
 #include <aware/cluster.h>
 #include <aware/store.h>
 
+#include "control/formula.h"
 #include "control/guard.h"
 #include "control/learner.h"
 #include "control/lifecycle.h"
+#include "control/rehearse.h"
 #include "control/watchdog.h"
 #include "env/autoscale.h"
 #include "fallback/policy.h"
 
 struct aw_profile;
+
+/* What kind of policy a workload is given. */
+enum aw_pilot_agent {
+    AW_PILOT_FORMULA, /* nine numbers, searched for on copies of the workload (formula.h) */
+    AW_PILOT_NETWORK, /* a network, taught by batch-constrained Q-learning (learner.h) */
+};
+extern const char *const aw_pilot_agent_names[]; /* "formula", "network", NULL */
 
 struct aw_pilot_config {
     char name[AW_STORE_NAME_MAX];
@@ -49,7 +58,8 @@ struct aw_pilot_config {
     uint32_t state;   /* enum aw_state_preset */
     uint32_t mapping; /* enum aw_action_mapping */
 
-    bool learning; /* false: the fallback alone, for ever */
+    bool learning;  /* false: the fallback alone, for ever */
+    uint32_t agent; /* enum aw_pilot_agent */
     double explore_sigma;
     uint32_t explore_hold; /* steps for which one departure lasts */
     double lambda;         /* weight of the SLO to begin with, and in every score */
@@ -62,6 +72,7 @@ struct aw_pilot_config {
     struct aw_lifecycle_settings lifecycle;
     struct aw_lifecycle_thresholds thresholds;
     struct aw_learner_settings learner;
+    struct aw_rehearse_settings rehearse;
 
     int64_t node_cpu_millicores, node_memory_bytes; /* largest node; 0: unknown */
     bool in_place;
@@ -133,7 +144,8 @@ const struct aw_decision *aw_pilot_decision(const struct aw_pilot *pilot); /* th
 enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot);
 /* What the workload takes; `learning` adds the learner, if there is one. */
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning);
-const struct aw_actnet *aw_pilot_actor(const struct aw_pilot *pilot);
+const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot);
+const struct aw_formula *aw_pilot_formula(const struct aw_pilot *pilot);
 
 /* Everything that decides the future but the store. Bytes of this build alone. */
 size_t aw_pilot_state_bytes(const struct aw_pilot *pilot);

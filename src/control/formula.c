@@ -1,0 +1,223 @@
+/* formula.c - capacity for the load, by what a request costs. */
+#include "control/formula.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The budget is aimed at from below: a window's worth of chance must not overspend it. */
+#define TARGET_SHARE    0.85
+#define MARGIN_TRIM_MIN (-0.4)
+#define MARGIN_TRIM_MAX 1.5
+#define SIZE_TRIM_MIN   (-0.1)
+#define SIZE_TRIM_MAX   0.2
+#define SIZE_TRIM_GAIN  0.0035
+#define RESIZE_STEPS    40u  /* ten minutes between changes of size */
+#define RESIZE_LEAST    0.01 /* change of the size's logarithm that is worth a rollout */
+#define SETTLED_STEPS   2u
+#define REQUEST_FADE    0.995
+#define HIGH_FADE       0.9995
+#define MEMORY_WINDOW   100u
+#define MEMORY_MARGIN   1.08
+#define MEMORY_LEAST    1.03 /* over the peak: below it, it must grow */
+#define MEMORY_SHRINK   0.85 /* a smaller size must save this much to be worth a restart */
+#define MEMORY_GROW     1.06
+#define OOM_FACTOR      1.15
+#define OOM_FADE        0.998
+#define OFF_BELOW       0.1 /* of x: OFF and SLEEP are switched off there */
+#define SLEEP_ABOVE     0.8
+#define MIB             1048576.0
+
+enum scale { SCALE_LOG, SCALE_SHARE, SCALE_OFF, SCALE_SLEEP };
+
+static const struct {
+    const char *name, *meaning;
+    double low, high;
+    enum scale scale;
+} number_table[AW_FORMULA_DIM] = {
+#define X(id, name, low, high, scale, meaning) {name, meaning, low, high, SCALE_##scale},
+    AW_FORMULA_MAP(X)
+#undef X
+};
+
+const char *aw_formula_name(enum aw_formula_number number)
+{
+    return number_table[number].name;
+}
+
+const char *aw_formula_meaning(enum aw_formula_number number)
+{
+    return number_table[number].meaning;
+}
+
+static double between(double u, double low, double high)
+{
+    return low * pow(high / low, fmin(1, fmax(0, u)));
+}
+
+double aw_formula_value(const struct aw_formula *formula, enum aw_formula_number number)
+{
+    const double x = fmin(1, fmax(0, formula->x[number]));
+    const double low = number_table[number].low, high = number_table[number].high;
+    switch (number_table[number].scale) {
+    case SCALE_SHARE:
+        return fmin(1, fmax(0, low + x * (high - low)));
+    case SCALE_OFF:
+        return x < OFF_BELOW ? 0 : between((x - OFF_BELOW) / (1 - OFF_BELOW), low, high);
+    case SCALE_SLEEP:
+        return x >= SLEEP_ABOVE ? 0 : floor(between(x / SLEEP_ABOVE, low, high));
+    default:
+        return between(x, low, high);
+    }
+}
+
+void aw_formula_decode(const struct aw_formula *formula, struct aw_formula_values *ret_values)
+{
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
+        ret_values->v[i] = aw_formula_value(formula, (enum aw_formula_number)i);
+}
+
+void aw_formula_plain(struct aw_formula *formula)
+{
+    *formula = (struct aw_formula){.x = {[AW_FORMULA_CPU] = 0.624,
+                                         [AW_FORMULA_MARGIN] = 0.306,
+                                         [AW_FORMULA_WINDOW] = 0.5,
+                                         [AW_FORMULA_PEAK] = 0.8,
+                                         [AW_FORMULA_SMOOTH] = 0.9,
+                                         [AW_FORMULA_TRIM] = 0.4,
+                                         [AW_FORMULA_FLOOR] = 0,
+                                         [AW_FORMULA_SLEEP] = 0.9,
+                                         [AW_FORMULA_ASLEEP] = 0.5}};
+}
+
+uint64_t aw_formula_id(const struct aw_formula *formula)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    const unsigned char *byte = (const unsigned char *)formula->x;
+    for (size_t i = 0; i < sizeof formula->x; i++)
+        h = (h ^ byte[i]) * 0x100000001b3u;
+    return h ? h : 1;
+}
+
+void aw_formula_begin(struct aw_formula_memory *memory)
+{
+    memset(memory, 0, sizeof *memory);
+}
+
+void aw_formula_changed(struct aw_formula_memory *memory)
+{
+    memory->margin_trim = memory->size_trim = memory->size_trim_used = 0;
+    memory->since_resize = 0;
+}
+
+static double highest(const float *ring, uint32_t step, uint32_t window)
+{
+    float high = 0;
+    for (uint32_t i = 0; i < window && i <= step; i++)
+        high = fmaxf(high, ring[(step - i) % AW_FORMULA_HISTORY]);
+    return (double)high;
+}
+
+/* What the load needs, in requests/s. */
+static double load_to_serve(const struct aw_formula_values *values,
+                            struct aw_formula_memory *memory, double load)
+{
+    if (memory->step == 0)
+        memory->smooth_load = load;
+    memory->smooth_load += values->v[AW_FORMULA_SMOOTH] * (load - memory->smooth_load);
+    memory->high_load = fmax(load, memory->high_load * HIGH_FADE);
+    const uint32_t window = (uint32_t)(values->v[AW_FORMULA_WINDOW] + 0.5);
+    const double peak = highest(memory->load, memory->step, window);
+    const double share = values->v[AW_FORMULA_PEAK];
+    const double need = (1 - share) * memory->smooth_load + share * peak;
+    return fmax(need, values->v[AW_FORMULA_FLOOR] * memory->high_load);
+}
+
+static void follow(const struct aw_formula_values *values, const struct aw_formula_task *task,
+                   struct aw_formula_memory *memory, bool violated)
+{
+    const double off = (violated ? 1 : 0) - TARGET_SHARE * task->budget;
+    const double trim = memory->margin_trim + values->v[AW_FORMULA_TRIM] * off;
+    memory->margin_trim = fmin(MARGIN_TRIM_MAX, fmax(MARGIN_TRIM_MIN, trim));
+    if (memory->quiet > SETTLED_STEPS)
+        memory->size_trim =
+            fmin(SIZE_TRIM_MAX, fmax(SIZE_TRIM_MIN, memory->size_trim + SIZE_TRIM_GAIN * off));
+}
+
+static double memory_for(struct aw_formula_memory *memory, const struct aw_reading *reading,
+                         bool resize)
+{
+    const double present = (double)reading->memory_bytes_wanted;
+    const double peak = highest(memory->memory_bytes, memory->step, MEMORY_WINDOW);
+    if (reading->oom_kills)
+        memory->oom_floor_bytes = fmax(memory->oom_floor_bytes, OOM_FACTOR * present);
+    else
+        memory->oom_floor_bytes *= OOM_FADE;
+    if (peak <= 0)
+        return present;
+    const double want = fmax(peak * MEMORY_MARGIN, memory->oom_floor_bytes);
+    const bool roomy = present >= MEMORY_LEAST * peak;
+    if (!resize && roomy && want > MEMORY_SHRINK * present && want < MEMORY_GROW * present)
+        return present;
+    return want;
+}
+
+void aw_formula_decide(const struct aw_formula_values *values, const struct aw_formula_task *task,
+                       struct aw_formula_memory *memory, const struct aw_reading *reading,
+                       bool violated, bool acts, struct aw_plan *ret_plan)
+{
+    const struct aw_bounds *bounds = &task->bounds;
+    struct aw_plan plan = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+                           .replicas = reading->replicas_wanted,
+                           .cpu_millicores = reading->cpu_millicores_wanted,
+                           .memory_bytes = reading->memory_bytes_wanted};
+    if (!isnan(reading->cpu_cores_used) && !isnan(reading->completions_per_s)) {
+        memory->cores_sum = REQUEST_FADE * memory->cores_sum + reading->cpu_cores_used;
+        memory->completions_sum =
+            REQUEST_FADE * memory->completions_sum + reading->completions_per_s;
+    }
+    const bool known = !isnan(reading->arrivals_per_s);
+    const double load = known ? reading->arrivals_per_s : memory->smooth_load;
+    memory->load[memory->step % AW_FORMULA_HISTORY] = (float)load;
+    memory->memory_bytes[memory->step % AW_FORMULA_HISTORY] =
+        reading->memory_bytes_peak > 0 ? (float)reading->memory_bytes_peak : 0;
+    double need = load_to_serve(values, memory, load);
+
+    const bool moving = reading->rollout || reading->replicas_ready < reading->replicas_wanted;
+    memory->quiet = moving ? 0 : memory->quiet + 1;
+    memory->idle = load > 0 ? 0 : memory->idle + 1;
+    memory->since_resize++;
+    if (acts && known && load > 0 && memory->step > 0)
+        follow(values, task, memory, violated);
+    if (memory->since_resize > RESIZE_STEPS && memory->quiet > SETTLED_STEPS &&
+        fabs(memory->size_trim - memory->size_trim_used) > RESIZE_LEAST) {
+        memory->size_trim_used = memory->size_trim;
+        memory->since_resize = 0;
+    }
+    need *= exp(memory->margin_trim);
+
+    double millicores = 1e3 * values->v[AW_FORMULA_CPU] * exp(memory->size_trim_used);
+    millicores = fmin((double)bounds->cpu_millicores_max,
+                      fmax((double)bounds->cpu_millicores_min, millicores));
+    const double per_request =
+        memory->completions_sum > 0 ? memory->cores_sum / memory->completions_sum : 0;
+    const double margin = values->v[AW_FORMULA_MARGIN];
+    double replicas = ceil(1e3 * per_request * need * margin / millicores);
+    const double sleep = values->v[AW_FORMULA_SLEEP];
+    if (sleep > 0 && memory->idle >= sleep) {
+        replicas = 1;
+        millicores *= values->v[AW_FORMULA_ASLEEP];
+    }
+    plan.cpu_millicores = (int64_t)(millicores / 10 + 0.5) * 10;
+    plan.replicas = (uint32_t)fmin(1e6, fmax(1, replicas));
+    const bool resize = plan.cpu_millicores != reading->cpu_millicores_wanted;
+    plan.memory_bytes = (int64_t)ceil(memory_for(memory, reading, resize) / MIB) * (int64_t)MIB;
+    if (!known || per_request <= 0) { /* nothing to go by: nothing shrinks, nothing restarts */
+        plan.replicas = reading->replicas_wanted;
+        plan.cpu_millicores = reading->cpu_millicores_wanted;
+        if (plan.memory_bytes < reading->memory_bytes_wanted)
+            plan.memory_bytes = reading->memory_bytes_wanted;
+    }
+    aw_bounds_clip(bounds, &plan);
+    memory->step++;
+    *ret_plan = plan;
+}

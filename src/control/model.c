@@ -1,0 +1,354 @@
+/*
+ * model.c - what a workload's requests cost, from what was seen of it.
+ *
+ * Sought are waiting, both variabilities, parallelism and workers, by the least weighted error of
+ * p99, mean latency and throttling over the bins of the record, through the steady state that the
+ * fast simulator uses itself (cluster/surrogate.h). The search draws from a normal distribution
+ * that moves to and narrows around its best draws (the cross-entropy method), once for every
+ * plausible number of workers: the one parameter in which the answer jumps.
+ */
+#include "control/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/surrogate.h"
+
+#define FADE            0.9995 /* per step: half of it is a day's work of six hours ago */
+#define RATE_RATIO      1.25   /* within a bin */
+#define CORES_RATIO     1.06
+#define BIAS_MAX        0.3
+#define PROBE_MS        2500 /* of the time to ready: half a readiness period */
+#define COLD_START_MS   3000 /* where none was seen */
+#define KEEPS_UP        0.95 /* of arrivals answered: backlog tells nothing of a steady state */
+#define DIM             5u
+#define POPULATION      32u
+#define ELITE           6u
+#define GENERATIONS     24u
+#define ENOUGH_PER_S    6.0 /* 90 requests in 15 s: below, a p99 is little more than the largest */
+#define P50_WEIGHT      0.7
+#define MEAN_WEIGHT     0.4 /* of the mean latency in the error, next to p99 */
+#define THROTTLE_WEIGHT 0.5
+#define PRIOR_WEIGHT    0.01 /* pulls what nothing speaks of to the middle of its range */
+#define MIB             1048576.0
+
+void aw_model_begin(struct aw_model_record *record)
+{
+    memset(record, 0, sizeof *record);
+}
+
+static struct aw_model_bin *bin_for(struct aw_model_record *record, double cores, double rate)
+{
+    for (uint32_t i = 0; i < record->bin_count; i++) {
+        struct aw_model_bin *bin = &record->bin[i];
+        if (fabs(log(bin->cores / cores)) <= log(CORES_RATIO) &&
+            fabs(log(bin->rate_per_s / rate)) <= 0.5 * log(RATE_RATIO))
+            return bin;
+    }
+    struct aw_model_bin *made = &record->bin[0];
+    if (record->bin_count < AW_MODEL_BINS_MAX) {
+        made = &record->bin[record->bin_count++];
+    } else { /* the one that has faded most gives way */
+        for (uint32_t i = 1; i < record->bin_count; i++)
+            if (record->bin[i].weight < made->weight)
+                made = &record->bin[i];
+    }
+    *made = (struct aw_model_bin){.cores = cores, .rate_per_s = rate};
+    return made;
+}
+
+static void blend(double *mean, double value, double share)
+{
+    *mean += share * (value - *mean);
+}
+
+static void add_latency(struct aw_model_record *record, const struct aw_sample *sample,
+                        const struct aw_reading *reading)
+{
+    const double cores = 1e-3 * (double)reading->cpu_millicores_wanted;
+    const double rate = reading->arrivals_per_s / reading->replicas_ready;
+    struct aw_model_bin *bin = bin_for(record, cores, rate);
+    record->last_cores = cores;
+    bin->weight += 1;
+    const double share = 1 / bin->weight;
+    blend(&bin->rate_per_s, rate, share);
+    blend(&bin->cores, cores, share);
+    blend(&bin->requests_per_s, reading->arrivals_per_s, share);
+    if (!isnan(reading->throttled_share))
+        blend(&bin->throttled, reading->throttled_share, share);
+    bin->latency_rows += 1;
+    const double row = 1 / bin->latency_rows;
+    blend(&bin->log_p99, log(reading->latency_us_p99), row);
+    blend(&bin->log_p50, log(sample->latency_us_p50.value), row);
+    blend(&bin->mean_us, sample->latency_us_mean.value, row);
+}
+
+/* Replicas that became ready since the reading before. */
+static void add_starts(struct aw_model_record *record, const struct aw_sample *sample)
+{
+    for (uint32_t i = 0; i < sample->pod_count; i++) {
+        const struct aw_pod *pod = &sample->pods[i];
+        if (!pod->ready || pod->started_us == AW_NEVER || pod->ready_change_us <= record->seen_us ||
+            pod->ready_change_us <= pod->started_us)
+            continue;
+        record->start_us += (double)(pod->ready_change_us - pod->started_us);
+        record->start_count++;
+    }
+    record->seen_us = sample->at_us;
+}
+
+static bool told(const struct aw_figure *figure)
+{
+    return figure->at_us != AW_NEVER && isfinite(figure->value) && figure->value > 0;
+}
+
+void aw_model_add(struct aw_model_record *record, const struct aw_sample *sample,
+                  const struct aw_reading *reading)
+{
+    record->steps++;
+    record->cores_used *= FADE;
+    record->arrivals *= FADE;
+    for (uint32_t i = 0; i < record->bin_count; i++) {
+        record->bin[i].weight *= FADE;
+        record->bin[i].latency_rows *= FADE;
+    }
+    const bool starting = reading->replicas_ready < reading->replicas_wanted;
+    add_starts(record, sample);
+    if (isnan(reading->arrivals_per_s) || isnan(reading->cpu_cores_used) ||
+        isnan(reading->completions_per_s))
+        return;
+    record->cores_used += reading->cpu_cores_used;
+    record->arrivals += reading->completions_per_s; /* CPU was spent on those, not on lost ones */
+    const bool keeps_up = reading->completions_per_s >= KEEPS_UP * reading->arrivals_per_s &&
+                          !(reading->errors_per_s > (1 - KEEPS_UP) * reading->arrivals_per_s);
+    if (reading->replicas_ready == 0)
+        return;
+    if (!isnan(reading->memory_bytes_used) && !isnan(reading->in_flight)) {
+        const double x = reading->in_flight / reading->replicas_ready;
+        record->memory_n = record->memory_n * FADE + 1;
+        record->memory_x = record->memory_x * FADE + x;
+        record->memory_y = record->memory_y * FADE + reading->memory_bytes_used;
+        record->memory_xx = record->memory_xx * FADE + x * x;
+        record->memory_xy = record->memory_xy * FADE + x * reading->memory_bytes_used;
+        if (record->memory_low <= 0 || reading->memory_bytes_used < record->memory_low)
+            record->memory_low = reading->memory_bytes_used;
+    }
+    if (!reading->rollout && !starting && keeps_up && reading->arrivals_per_s > 0 &&
+        reading->latency_us_p99 > 0 && told(&sample->latency_us_p50) &&
+        told(&sample->latency_us_mean))
+        add_latency(record, sample, reading);
+}
+
+void aw_model_doubt(struct aw_model_record *record, double share)
+{
+    record->cores_used *= share;
+    record->arrivals *= share;
+    record->memory_n *= share;
+    record->memory_x *= share;
+    record->memory_y *= share;
+    record->memory_xx *= share;
+    record->memory_xy *= share;
+    for (uint32_t i = 0; i < record->bin_count; i++) {
+        record->bin[i].weight *= share;
+        record->bin[i].latency_rows *= share;
+    }
+}
+
+/* --- the search ------------------------------------------------------------------------------- */
+
+/* 0: waiting as a share of the mean latency at hand; 1, 2: variability of CPU and of waiting;
+ * 3: parallelism; 4: how far the CPU time itself is off. Each from low to high. */
+static const double low[DIM] = {0.0, 0.05, 0.05, 1.0, 0.97};
+static const double high[DIM] = {0.98, 2.0, 2.0, 4.0, 1.03};
+static const uint32_t workers[] = {1, 2, 4, 8, 16, 32, 64, 0};
+
+struct search {
+    const struct aw_model_record *record;
+    double cpu_ms, quick_us; /* CPU of a request, and the lowest mean latency seen */
+    double weight[AW_MODEL_BINS_MAX];
+};
+
+static struct aw_demand demand_of(const struct search *search, const double *x, uint32_t threads)
+{
+    return (struct aw_demand){
+        .cpu_ms = search->cpu_ms * x[4],
+        .cpu_cv = x[1],
+        .io_ms = 1e-3 * search->quick_us * x[0],
+        .io_cv = x[2],
+        .parallelism = x[3],
+        .threads = threads,
+    };
+}
+
+static double loss_of(const struct search *search, const double *x, uint32_t threads)
+{
+    const struct aw_demand demand = demand_of(search, x, threads);
+    double loss = 0, weight = 0;
+    for (uint32_t i = 0; i < search->record->bin_count; i++) {
+        const struct aw_model_bin *bin = &search->record->bin[i];
+        if (search->weight[i] <= 0)
+            continue;
+        const struct aw_replica replica = {
+            .demand = demand, .cores = bin->cores, .rate_per_s = bin->rate_per_s};
+        const double capacity = aw_replica_capacity(&demand, bin->cores);
+        double off;
+        if (bin->rate_per_s > AW_SURROGATE_LOAD_MAX * capacity) {
+            off = 1 + bin->rate_per_s / capacity; /* the copy could not serve what was served */
+        } else {
+            struct aw_steady steady;
+            aw_surrogate_eval(&replica, &steady);
+            const double told = fmin(1, bin->requests_per_s / ENOUGH_PER_S);
+            off = told * fabs(log(steady.p99_us) - bin->log_p99) +
+                  P50_WEIGHT * fabs(log(steady.p50_us) - bin->log_p50) +
+                  MEAN_WEIGHT * fabs(log(steady.mean_us / bin->mean_us));
+            off += THROTTLE_WEIGHT * fabs(steady.throttled_share - bin->throttled);
+        }
+        loss += search->weight[i] * off;
+        weight += search->weight[i];
+    }
+    loss /= weight;
+    for (uint32_t d = 0; d < DIM; d++) {
+        const double unit = (x[d] - low[d]) / (high[d] - low[d]) - 0.5;
+        loss += PRIOR_WEIGHT * unit * unit;
+    }
+    return loss;
+}
+
+struct draw {
+    double x[DIM];
+    double loss;
+};
+
+static void keep_best(struct draw *draw, uint32_t count)
+{
+    for (uint32_t i = 0; i < ELITE; i++) {
+        uint32_t best = i;
+        for (uint32_t k = i + 1; k < count; k++)
+            if (draw[k].loss < draw[best].loss)
+                best = k;
+        const struct draw swap = draw[i];
+        draw[i] = draw[best];
+        draw[best] = swap;
+    }
+}
+
+static struct draw search_workers(const struct search *search, uint32_t threads, struct aw_rng *rng)
+{
+    struct draw draw[POPULATION] = {0};
+    double mean[DIM], deviation[DIM];
+    for (uint32_t d = 0; d < DIM; d++) {
+        mean[d] = 0.5 * (low[d] + high[d]);
+        deviation[d] = 0.5 * (high[d] - low[d]);
+    }
+    struct draw best = {.loss = INFINITY};
+    for (uint32_t g = 0; g < GENERATIONS; g++) {
+        for (uint32_t i = 0; i < POPULATION; i++) {
+            for (uint32_t d = 0; d < DIM; d++) {
+                const double x = mean[d] + deviation[d] * aw_rng_normal(rng);
+                draw[i].x[d] = fmin(high[d], fmax(low[d], x));
+            }
+            draw[i].loss = loss_of(search, draw[i].x, threads);
+        }
+        keep_best(draw, POPULATION);
+        if (draw[0].loss < best.loss)
+            best = draw[0];
+        for (uint32_t d = 0; d < DIM; d++) {
+            double sum = 0, square = 0;
+            for (uint32_t i = 0; i < ELITE; i++)
+                sum += draw[i].x[d];
+            for (uint32_t i = 0; i < ELITE; i++)
+                square += (draw[i].x[d] - sum / ELITE) * (draw[i].x[d] - sum / ELITE);
+            mean[d] = sum / ELITE;
+            deviation[d] = 0.5 * deviation[d] + 0.5 * sqrt(square / ELITE);
+        }
+    }
+    return best;
+}
+
+/* How far the copy is off where the workload is now: sizes within a tenth of the last. */
+static double bias_of(const struct search *search, const struct aw_demand *demand)
+{
+    const struct aw_model_record *record = search->record;
+    double sum = 0, weight = 0;
+    for (uint32_t i = 0; i < record->bin_count; i++) {
+        const struct aw_model_bin *bin = &record->bin[i];
+        const double capacity = aw_replica_capacity(demand, bin->cores);
+        if (bin->latency_rows < 0.5 || bin->rate_per_s > 0.9 * capacity ||
+            fabs(bin->cores / record->last_cores - 1) > 0.1)
+            continue;
+        struct aw_steady steady;
+        aw_surrogate_eval(&(struct aw_replica){.demand = *demand,
+                                               .cores = bin->cores,
+                                               .rate_per_s = bin->rate_per_s},
+                          &steady);
+        sum += bin->weight * (bin->log_p99 - log(steady.p99_us));
+        weight += bin->weight;
+    }
+    return weight > 0 ? fmin(BIAS_MAX, fmax(-BIAS_MAX, sum / weight)) : 0;
+}
+
+static void memory_of(const struct aw_model_record *record, struct aw_segment *segment)
+{
+    const double n = record->memory_n, mx = n > 0 ? record->memory_x / n : 0;
+    const double my = n > 0 ? record->memory_y / n : 64 * MIB;
+    const double var = n > 0 ? record->memory_xx / n - mx * mx : 0;
+    const double cov = n > 0 ? record->memory_xy / n - mx * my : 0;
+    double slope = var > 1e-6 ? fmax(0, cov / var) : 0;
+    if (my - slope * mx < 0.5 * record->memory_low) /* most of it is there without requests */
+        slope = mx > 0 ? (my - 0.5 * record->memory_low) / mx : 0;
+    segment->memory_base_mib = fmax(1, (my - slope * mx) / MIB);
+    segment->memory_flight_mib = slope / MIB;
+}
+
+enum aw_err aw_model_fit(const struct aw_model_record *record, uint64_t seed,
+                         struct aw_model_fit *ret)
+{
+    struct aw_rng rng;
+    aw_rng_init(&rng, seed, 0);
+    struct search search = {.record = record, .quick_us = INFINITY};
+    uint32_t bins = 0;
+    for (uint32_t i = 0; i < record->bin_count; i++) {
+        const struct aw_model_bin *bin = &record->bin[i];
+        if (bin->latency_rows < 0.5)
+            continue;
+        /* the square root: a load that was there all day must not drown the few that tell most;
+         * times chance, so that copies of other seeds believe other bins */
+        search.weight[i] = sqrt(bin->weight) * (seed ? aw_rng_exponential(&rng, 1) : 1);
+        search.quick_us = fmin(search.quick_us, fmax(bin->mean_us, 1));
+        bins++;
+    }
+    if (bins < AW_MODEL_BINS_MIN || record->arrivals <= 0 || record->cores_used <= 0)
+        return AW_ERR_NODATA;
+    search.cpu_ms = 1e3 * record->cores_used / record->arrivals;
+    struct draw best = {.loss = INFINITY};
+    uint32_t threads = 0;
+    for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
+        const struct draw found = search_workers(&search, workers[i], &rng);
+        if (found.loss < best.loss) {
+            best = found;
+            threads = workers[i];
+        }
+    }
+    const struct aw_demand demand = demand_of(&search, best.x, threads);
+    *ret = (struct aw_model_fit){.bias = bias_of(&search, &demand),
+                                 .error = best.loss,
+                                 .capacity_per_core = aw_replica_capacity(&demand, 1)};
+    struct aw_app *app = &ret->app;
+    snprintf(app->name, sizeof app->name, "copy");
+    app->segment_count = 1;
+    struct aw_segment *segment = &app->segment[0];
+    snprintf(segment->name, sizeof segment->name, "copy");
+    segment->cpu_ms = demand.cpu_ms;
+    segment->cpu_cv = demand.cpu_cv;
+    segment->io_ms = demand.io_ms;
+    segment->io_cv = demand.io_cv;
+    segment->parallelism = demand.parallelism;
+    segment->threads = threads;
+    memory_of(record, segment);
+    segment->cold_start_ms =
+        record->start_count > 0
+            ? fmax(100, 1e-3 * record->start_us / record->start_count - PROBE_MS)
+            : COLD_START_MS;
+    return AW_OK;
+}

@@ -1,0 +1,75 @@
+/*
+ * model.h - a simulated copy of a workload, fitted to what the workload did.
+ *
+ * From the figures of its steps comes what a request costs: CPU time from use over arrivals,
+ * waiting, variability, parallelism and workers from how latency, requests in flight and throttling
+ * went with load and size, memory from use and requests in flight, the cold start from how long new
+ * replicas took. The copy then runs on the simulated cluster under the recorded load, a day in a
+ * few milliseconds, so that policies can be tried on it first (AWARE section 7).
+ *
+ * Call order: begin, add per step, fit; the result is a plain struct.
+ * Memory:     a record of fixed size; fit allocates nothing.
+ * Threads:    pure functions of their arguments. Same record and seed, same copy.
+ *
+ * The trap: figures of one size say little of another. A copy is good near what was tried, and a
+ * policy that leaves it must be watched; what it then sees makes the next copy better.
+ */
+#ifndef AW_CONTROL_MODEL_H
+#define AW_CONTROL_MODEL_H
+
+#include "base/rng.h"
+#include "env/autoscale/reading.h"
+#include "workload/app.h"
+
+#define AW_MODEL_BINS_MAX  64u
+#define AW_MODEL_BINS_MIN  1u /* with latencies; below it there is nothing to fit to */
+#define AW_MODEL_SIZES_MAX 16u
+
+/* Steps of about one size of a replica and about one load of it. */
+struct aw_model_bin {
+    double cores;      /* of a replica */
+    double rate_per_s; /* of a replica, mean */
+    double weight;     /* steps, faded */
+    double log_p99;    /* mean of ln(us) */
+    double log_p50;
+    double mean_us;
+    double throttled;      /* share of periods, mean */
+    double requests_per_s; /* of all replicas, mean: a p99 of a few requests says little */
+    double latency_rows;   /* weight of those that had a latency */
+};
+
+/* What has been seen, in bins that fade. No padding: it is part of snapshots. */
+struct aw_model_record {
+    struct aw_model_bin bin[AW_MODEL_BINS_MAX];
+    double cores_used, arrivals; /* sums that fade */
+    double memory_n, memory_x, memory_y, memory_xx,
+        memory_xy;                /* bytes against in flight, likewise */
+    double memory_low;            /* lowest mean seen, bytes; 0: none */
+    double start_us, start_count; /* from container start to ready, sums */
+    double last_cores;            /* of a replica, when last a latency was taken in */
+    int64_t seen_us;              /* time of the last sample */
+    uint32_t bin_count;
+    uint32_t steps;
+};
+
+void aw_model_begin(struct aw_model_record *record);
+/* One sample after another, with its reading. Steps in a rollout, after a change or with missing
+ * figures teach what they can and no more. */
+void aw_model_add(struct aw_model_record *record, const struct aw_sample *sample,
+                  const struct aw_reading *reading);
+
+/* The workload has changed: what was seen counts `share` of what it did. */
+void aw_model_doubt(struct aw_model_record *record, double share);
+
+struct aw_model_fit {
+    struct aw_app app;        /* one segment */
+    double bias;              /* mean ln of p99 measured over that of the copy, at recent sizes */
+    double error;             /* mean |ln p99 of the copy - ln p99 measured|, weighted */
+    double capacity_per_core; /* requests/s */
+};
+/* AW_ERR_NODATA: too little was seen. `ret` is untouched then. Different seeds give copies that
+ * agree where the record speaks and differ where it does not. */
+AW_NODISCARD enum aw_err aw_model_fit(const struct aw_model_record *record, uint64_t seed,
+                                      struct aw_model_fit *ret);
+
+#endif

@@ -1,0 +1,389 @@
+/* rehearse.c - policies tried on copies of a workload. */
+#include "control/rehearse.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/cma.h"
+#include "cluster/sim.h"
+
+#define WORKLOAD       0u
+#define ENOUGH_MINUTES 1440u /* of load, to know what there may be */
+#define STRESS         1.5   /* more load than ever seen, where nothing is known */
+#define CAREFUL_LEAST  0.2   /* of the target, where nothing is known */
+#define UNSCORED       10u   /* steps: how it stood before is nobody's merit */
+#define CHECK_SEED     0x5eedu
+#define DRAWS          10u
+#define NEAR_SPREAD    0.06 /* of the search around what is known */
+#define FAR_SPREAD     0.12
+#define STARTS         2u
+#define MISS_PRICE     0.5 /* of ln cost, for missing twice the target */
+#define MISS_MORE      1.5
+
+/* clang-format off */
+const struct aw_conf_field aw_rehearse_fields[] = {
+    {"copies", AW_CONF_U32, offsetof(struct aw_rehearse_settings, copies), "2", 1,
+     AW_REHEARSE_COPIES_MAX, NULL, "Copies of a workload that a policy is tried on."},
+    {"tries", AW_CONF_U32, offsetof(struct aw_rehearse_settings, tries), "80", 4, 100000, NULL,
+     "Policies drawn at random before the search proper."},
+    {"tries_near", AW_CONF_U32, offsetof(struct aw_rehearse_settings, tries_near), "150", 10,
+     100000, NULL, "Policies tried by each search (CMA-ES)."},
+    {"target", AW_CONF_F64, offsetof(struct aw_rehearse_settings, target), "0.95", 0.01, 1, NULL,
+     "Share of the SLO budget that a rehearsed policy may spend."},
+    {"error_max", AW_CONF_F64, offsetof(struct aw_rehearse_settings, error_max), "1", 0, 100, NULL,
+     "Mean error of ln latency beyond which a copy is not believed."},
+    {0},
+};
+/* clang-format on */
+
+struct copy {
+    struct aw_sim *sim;
+    struct aw_cluster cluster;
+    struct aw_sim_workload workload;
+    double load_factor;
+    double slo_us; /* as strict for the copy as the true one is for the workload */
+    double error;
+};
+
+struct aw_rehearsal {
+    struct aw_rehearse_config config;
+    struct aw_guard guard;
+    struct aw_formula_task task;
+    struct aw_objective objective;
+    struct aw_load load;
+    uint32_t steps, count;
+    int64_t step_us, stale_us;
+    struct copy copy[AW_REHEARSE_COPIES_MAX];
+    const struct aw_alloc *alloc;
+};
+
+static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_diag *diag)
+{
+    const struct aw_rehearse_config *config = &r->config;
+    struct aw_model_fit fit;
+    /* the first believes the record as it is; the others are drawn around it */
+    enum aw_err err = aw_model_fit(config->record, index ? config->seed + index : 0, &fit);
+    if (err)
+        return aw_fail(diag, err, "too little was seen of the workload to make a copy of it");
+    if (fit.error > config->settings.error_max)
+        return aw_fail(diag, AW_ERR_NODATA, "no copy answers as the workload does: error %.2f",
+                       fit.error);
+    struct copy *copy = &r->copy[r->count];
+    struct aw_sim_settings sim;
+    aw_conf_defaults(aw_sim_fields, &sim);
+    sim.in_place = config->in_place;
+    copy->error = fit.error;
+    /* every other copy is busier than the past was, the more so the less of it is known */
+    copy->load_factor =
+        index % 2 ? 1 + STRESS * fmax(0, 1 - config->minutes / (double)ENOUGH_MINUTES) : 1;
+    copy->slo_us = config->slo.latency_us_p99 * exp(-fit.bias);
+    copy->workload = (struct aw_sim_workload){
+        .app = fit.app,
+        .load = &r->load,
+        .replicas = config->start.replicas,
+        .replicas_max = config->bounds.replicas_max,
+        .cpu_millicores = config->start.cpu_millicores,
+        .memory_bytes = config->start.memory_bytes,
+    };
+    err = aw_sim_new(&sim, config->seed, 1, r->alloc, &copy->sim, diag);
+    if (err)
+        return err;
+    r->count++;
+    uint32_t workload;
+    err = aw_sim_add(copy->sim, &copy->workload, &workload, diag);
+    copy->cluster = aw_sim_cluster(copy->sim);
+    return err;
+}
+
+enum aw_err aw_rehearsal_new(const struct aw_rehearse_config *config, const struct aw_alloc *alloc,
+                             struct aw_rehearsal **ret_rehearsal, struct aw_diag *diag)
+{
+    AW_ASSERT(config->settings.copies <= AW_REHEARSE_COPIES_MAX);
+    if (config->minutes < AW_REHEARSE_MINUTES_MIN)
+        return aw_fail(diag, AW_ERR_NODATA, "%u minutes of load, at least %u are needed",
+                       config->minutes, AW_REHEARSE_MINUTES_MIN);
+    struct aw_rehearsal *r = aw_alloc_new(alloc, 1, sizeof *r);
+    if (!r)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a rehearsal");
+    r->config = *config;
+    r->alloc = alloc;
+    r->step_us = (int64_t)llround(config->step_s * 1e6);
+    r->stale_us = (int64_t)llround(config->stale_s * 1e6);
+    r->steps = (uint32_t)(config->minutes * 60.0 / config->step_s);
+    r->task = (struct aw_formula_task){.bounds = config->bounds, .budget = config->budget};
+    r->objective = (struct aw_objective){.kind = AW_OBJECTIVE_CONSTRAINED,
+                                         .slo_weight = 0.5,
+                                         .slo = config->slo,
+                                         .prices = config->prices,
+                                         .cost_reference_per_hour = 1};
+    struct aw_guard_settings rails = config->guard;
+    rails.mode = AW_GUARD_AUTO;
+    enum aw_err err = aw_guard_init(&r->guard, &rails, &config->bounds, diag);
+    err = err ? err : aw_load_init(&r->load, "past", config->minutes, 60000000, alloc, diag);
+    if (!err)
+        memcpy(r->load.rate_per_s, config->load_per_s, config->minutes * sizeof(float));
+    for (uint32_t i = 0; !err && i < config->settings.copies; i++)
+        err = make_copy(r, i, diag);
+    if (err) {
+        aw_rehearsal_free(r);
+        return err;
+    }
+    *ret_rehearsal = r;
+    return AW_OK;
+}
+
+void aw_rehearsal_free(struct aw_rehearsal *r)
+{
+    if (!r)
+        return;
+    for (uint32_t i = 0; i < r->count; i++)
+        aw_sim_free(r->copy[i].sim);
+    aw_load_deinit(&r->load);
+    aw_alloc_free(r->alloc, r);
+}
+
+uint32_t aw_rehearsal_copies(const struct aw_rehearsal *r)
+{
+    return r->count;
+}
+
+double aw_rehearsal_error(const struct aw_rehearsal *r)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < r->count; i++)
+        sum += r->copy[i].error;
+    return sum / r->count;
+}
+
+double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *bounds,
+                        const struct aw_reading *reading)
+{
+    const double least = 1e-3 * (double)bounds->cpu_millicores_min * bounds->replicas_min;
+    const double used = isnan(reading->cpu_cores_used) ? 0 : reading->cpu_cores_used;
+    const double cores = fmax(least, 2 * used);
+    const double bytes = isnan(reading->memory_bytes_used) ? 0 : reading->memory_bytes_used;
+    return prices->core_hour * cores + prices->gib_hour * fmax(1, cores) * bytes / 1073741824.0;
+}
+
+/* --- a play ----------------------------------------------------------------------------------- */
+
+/* Who decides in a play: one of the two. */
+struct player {
+    const struct aw_formula_values *values;
+    struct aw_policy *policy;
+};
+
+static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struct player *player,
+                             uint64_t seed, struct aw_rehearsed *ret)
+{
+    struct copy *copy = &r->copy[which];
+    const struct aw_cluster *cluster = &copy->cluster;
+    struct aw_objective objective = r->objective;
+    objective.slo.latency_us_p99 = copy->slo_us;
+    enum aw_err err = aw_sim_replace(copy->sim, WORKLOAD, &copy->workload, 0);
+    err = err ? err : aw_sim_reset(copy->sim, seed + which);
+    if (!err) {
+        struct aw_sim_disturbance stress = aw_sim_undisturbed;
+        stress.load_factor = copy->load_factor;
+        aw_sim_disturb(copy->sim, WORKLOAD, &stress);
+        err = cluster->ops->advance(cluster->self, r->step_us);
+    }
+    if (err)
+        return err;
+    struct aw_formula_memory memory;
+    struct aw_guard_memory rails_memory;
+    aw_formula_begin(&memory);
+    aw_guard_begin(&rails_memory);
+    if (player->policy)
+        aw_policy_reset(player->policy);
+    double cost = 0, need = 0;
+    uint32_t violations = 0, scored = 0;
+    for (uint32_t t = 0; t < r->steps; t++) {
+        const int64_t now = cluster->ops->now_us(cluster->self);
+        struct aw_sample sample;
+        struct aw_reading reading;
+        struct aw_score score;
+        if ((err = cluster->ops->observe(cluster->self, WORKLOAD, INT64_MAX, &sample)))
+            return err;
+        aw_reading_take(&sample, r->stale_us, &reading);
+        const struct aw_outcome outcome = aw_outcome_of(&reading);
+        aw_objective_score(&objective, &outcome, r->config.step_s, &score);
+        if (t >= UNSCORED) {
+            cost += score.cost;
+            need += aw_need_per_hour(&r->config.prices, &r->config.bounds, &reading);
+            violations += score.violated;
+            scored++;
+        }
+        struct aw_plan proposed;
+        if (player->policy)
+            aw_policy_decide(player->policy, &sample, now, &proposed, NULL);
+        else
+            aw_formula_decide(player->values, &r->task, &memory, &reading, score.violated, t > 0,
+                              &proposed);
+        const struct aw_guard_input input = {.reading = &reading,
+                                             .restarts = sample.restarts,
+                                             .slo = score.violated ? AW_GUARD_SLO_MISSED
+                                                                   : AW_GUARD_SLO_MET,
+                                             .in_place = r->config.in_place,
+                                             .node_cpu_millicores = r->config.node_cpu_millicores,
+                                             .node_memory_bytes = r->config.node_memory_bytes};
+        struct aw_guard_result rails;
+        aw_guard_observe(&r->guard, &rails_memory, &input, now);
+        aw_guard_pass(&r->guard, &rails_memory, &input, &proposed, now, &rails);
+        if (rails.plan.set && !cluster->ops->apply(cluster->self, WORKLOAD, &rails.plan, INT64_MAX))
+            aw_guard_applied(&r->guard, &rails_memory, &rails.plan, now);
+        if ((err = cluster->ops->advance(cluster->self, now + r->step_us)))
+            return err;
+    }
+    *ret = (struct aw_rehearsed){.cost_per_hour = cost * 3600 / (scored * r->config.step_s),
+                                 .need_per_hour = need / scored,
+                                 .violation_share = (double)violations / scored};
+    return AW_OK;
+}
+
+enum aw_err aw_rehearsal_play(struct aw_rehearsal *r, const struct aw_formula *formula,
+                              uint64_t seed, struct aw_rehearsed *ret)
+{
+    struct aw_formula_values values;
+    aw_formula_decode(formula, &values);
+    const struct player player = {.values = &values};
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < r->count; i++)
+        err = play_copy(r, i, &player, seed, &ret[i]);
+    return err;
+}
+
+enum aw_err aw_rehearsal_play_fallback(struct aw_rehearsal *r, struct aw_policy *policy,
+                                       uint64_t seed, struct aw_rehearsed *ret)
+{
+    const struct player player = {.policy = policy};
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < r->count; i++)
+        err = play_copy(r, i, &player, seed, &ret[i]);
+    return err;
+}
+
+double aw_rehearsal_value(const struct aw_rehearsal *r, const struct aw_rehearsed *each)
+{
+    double cost = 0, share = 0, worst = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        cost += log(each[i].cost_per_hour);
+        share += each[i].violation_share / r->count;
+        worst = fmax(worst, each[i].violation_share);
+    }
+    const double known = fmin(1, 2.0 * r->config.minutes / ENOUGH_MINUTES);
+    const double target =
+        fmax(1e-4, r->config.settings.target * r->config.budget * fmax(CAREFUL_LEAST, known));
+    const double over = 0.5 * (share + worst) / target;
+    double price = 0;
+    if (over > 1)
+        price += MISS_PRICE * fmin(over - 1, 1);
+    if (over > 2)
+        price += MISS_MORE * log(over / 2);
+    return cost / r->count + price;
+}
+
+/* --- the search ------------------------------------------------------------------------------- */
+
+static enum aw_err judge(struct aw_rehearsal *r, const double *x, uint64_t seed, double *ret)
+{
+    struct aw_formula formula;
+    struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
+    memcpy(formula.x, x, sizeof formula.x);
+    const enum aw_err err = aw_rehearsal_play(r, &formula, seed, each);
+    if (!err)
+        *ret = aw_rehearsal_value(r, each);
+    return err;
+}
+
+/* Somewhere at random, near one of the four ways to read a load. */
+static void draw(struct aw_rng *rng, uint32_t number, double *x)
+{
+    static const struct {
+        double window, peak, smooth;
+    } way[] = {{0, 0.2, 0.15}, {0.5, 0.8, 0.9}, {0.3, 0.5, 0.9}, {0.85, 0.6, 0.6}};
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
+        x[i] = aw_rng_double(rng);
+    const uint32_t w = number % (sizeof way / sizeof *way);
+    x[AW_FORMULA_WINDOW] = way[w].window;
+    x[AW_FORMULA_PEAK] = way[w].peak;
+    x[AW_FORMULA_SMOOTH] = way[w].smooth;
+    x[AW_FORMULA_MARGIN] *= 0.8;
+    if (number % 2)
+        x[AW_FORMULA_TRIM] = 0.05;
+    if (number % 3)
+        x[AW_FORMULA_SLEEP] = 0.9;
+    if (number % 4 != 2)
+        x[AW_FORMULA_FLOOR] = 0.05;
+}
+
+static enum aw_err search_from(struct aw_rehearsal *r, const double *start, double spread,
+                               uint64_t seed, double *ret_x, double *ret_value)
+{
+    struct aw_cma cma;
+    aw_cma_init(&cma, AW_FORMULA_DIM, start, spread, DRAWS, seed);
+    enum aw_err err = AW_OK;
+    for (uint32_t tried = 0; !err && tried < r->config.settings.tries_near; tried += DRAWS) {
+        double value[DRAWS];
+        aw_cma_ask(&cma);
+        for (uint32_t k = 0; !err && k < DRAWS; k++)
+            err = judge(r, cma.x[k], seed, &value[k]);
+        if (!err)
+            aw_cma_tell(&cma, value);
+    }
+    double best = 0, mean = 0; /* the best of many was lucky too: both on new chance */
+    err = err ? err : judge(r, cma.best, seed ^ CHECK_SEED, &best);
+    err = err ? err : judge(r, cma.mean, seed ^ CHECK_SEED, &mean);
+    if (err)
+        return err;
+    memcpy(ret_x, mean < best ? cma.mean : cma.best, AW_FORMULA_DIM * sizeof *ret_x);
+    *ret_value = fmin(mean, best);
+    return AW_OK;
+}
+
+enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_formula *known,
+                                uint64_t seed, struct aw_formula *ret_formula, double *ret_value)
+{
+    struct aw_rng rng;
+    aw_rng_init(&rng, seed, 0);
+    double start[STARTS][AW_FORMULA_DIM], value[STARTS];
+    for (uint32_t s = 0; s < STARTS; s++)
+        value[s] = INFINITY;
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < r->config.settings.tries; i++) {
+        double x[AW_FORMULA_DIM], v;
+        draw(&rng, i, x);
+        if ((err = judge(r, x, seed, &v)))
+            break;
+        uint32_t at = STARTS;
+        while (at > 0 && v < value[at - 1])
+            at--;
+        if (at == STARTS)
+            continue;
+        for (uint32_t s = STARTS - 1; s > at; s--) {
+            memcpy(start[s], start[s - 1], sizeof start[s]);
+            value[s] = value[s - 1];
+        }
+        memcpy(start[at], x, sizeof x);
+        value[at] = v;
+    }
+    struct aw_formula best = {0};
+    double best_value = INFINITY;
+    for (uint32_t s = 0; !err && s < STARTS + 1; s++) {
+        if (s == STARTS && !known)
+            break;
+        struct aw_formula found;
+        double v;
+        err = search_from(r, s < STARTS ? start[s] : known->x,
+                          s < STARTS ? FAR_SPREAD : NEAR_SPREAD, seed + s, found.x, &v);
+        if (!err && v < best_value) {
+            best = found;
+            best_value = v;
+        }
+    }
+    if (err)
+        return err;
+    *ret_formula = best;
+    *ret_value = best_value;
+    return AW_OK;
+}

@@ -1,0 +1,93 @@
+/*
+ * rehearse.h - policies tried on copies of a workload before the workload sees them.
+ *
+ * Several copies (model.h) are fitted, each believing the record a little differently, and put on a
+ * small simulated cluster each under the load of the past, behind the same guard rails that the
+ * workload has. A policy's worth is what it costs and misses there. The search for better numbers
+ * of a policy (formula.h) runs on all copies at once: what is good on one alone is luck.
+ *
+ * Call order: new; play and search in any order; free.
+ * Memory:     all at new: the copies, their clusters, the load.
+ * Threads:    single owner. Same record, load and seed, same bytes.
+ */
+#ifndef AW_CONTROL_REHEARSE_H
+#define AW_CONTROL_REHEARSE_H
+
+#include "base/alloc.h"
+#include "control/formula.h"
+#include "control/guard.h"
+#include "control/model.h"
+#include "env/autoscale/objective.h"
+#include "fallback/policy.h"
+
+#define AW_REHEARSE_COPIES_MAX  8u
+#define AW_REHEARSE_MINUTES_MAX 1440u
+#define AW_REHEARSE_MINUTES_MIN 30u
+
+struct aw_rehearse_settings {
+    uint32_t copies;
+    uint32_t tries;      /* of random numbers, before the search proper */
+    uint32_t tries_near; /* of the search */
+    double target;       /* share of the budget that the search aims at */
+    double error_max;    /* of a copy; a worse one is no copy */
+};
+extern const struct aw_conf_field aw_rehearse_fields[];
+
+struct aw_rehearse_config {
+    struct aw_rehearse_settings settings;
+    struct aw_bounds bounds;
+    struct aw_slo slo;
+    struct aw_prices prices;
+    double budget;
+    double step_s, stale_s;
+    struct aw_guard_settings guard;
+    int64_t node_cpu_millicores, node_memory_bytes;
+    bool in_place;
+    struct aw_plan start; /* how the workload stands */
+    const struct aw_model_record *record;
+    const float *load_per_s; /* [minutes], oldest first */
+    uint32_t minutes;
+    uint64_t seed;
+};
+
+/* What came of a policy on one copy. */
+struct aw_rehearsed {
+    double cost_per_hour;
+    double need_per_hour; /* see below */
+    double violation_share;
+};
+
+/* What the use of a step is worth: its CPU at half utilisation, with the memory of as many cores'
+ * replicas, in $ per hour. Load decides it and not who acts, so costs of different hours can be
+ * compared by their ratio to it. What is not known counts as nothing. */
+double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *bounds,
+                        const struct aw_reading *reading);
+
+struct aw_rehearsal; /* opaque */
+
+/* AW_ERR_NODATA: too little was seen to make a copy worth the name. */
+AW_NODISCARD enum aw_err aw_rehearsal_new(const struct aw_rehearse_config *config,
+                                          const struct aw_alloc *alloc,
+                                          struct aw_rehearsal **ret_rehearsal,
+                                          struct aw_diag *diag);
+void aw_rehearsal_free(struct aw_rehearsal *rehearsal); /* NULL is a no-op */
+uint32_t aw_rehearsal_copies(const struct aw_rehearsal *rehearsal);
+double aw_rehearsal_error(const struct aw_rehearsal *rehearsal); /* mean, of the copies */
+
+/* `ret` has one entry per copy. `seed`: chance of the cluster. */
+AW_NODISCARD enum aw_err aw_rehearsal_play(struct aw_rehearsal *rehearsal,
+                                           const struct aw_formula *formula, uint64_t seed,
+                                           struct aw_rehearsed *ret);
+AW_NODISCARD enum aw_err aw_rehearsal_play_fallback(struct aw_rehearsal *rehearsal,
+                                                    struct aw_policy *policy, uint64_t seed,
+                                                    struct aw_rehearsed *ret);
+/* One number to compare by, lower is better: ln of the cost, and a price on missing the target. */
+double aw_rehearsal_value(const struct aw_rehearsal *rehearsal, const struct aw_rehearsed *each);
+
+/* The best numbers found; `known` (may be NULL) is where the search begins too. `ret_value`: of the
+ * result, on chance that the search has not seen. */
+AW_NODISCARD enum aw_err aw_rehearsal_search(struct aw_rehearsal *rehearsal,
+                                             const struct aw_formula *known, uint64_t seed,
+                                             struct aw_formula *ret_formula, double *ret_value);
+
+#endif
