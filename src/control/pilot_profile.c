@@ -39,6 +39,9 @@ void aw_pilot_config_of(struct aw_pilot_config *config, const struct aw_profile 
     config->state = paper ? AW_STATE_PAPER : AW_STATE_DEFAULT;
     config->mapping = paper ? AW_ACTION_ABSOLUTE : AW_ACTION_ANCHORED;
     config->seed = seed_of(profile);
+    config->agent = profile->agent;
+    config->rehearse = profile->rehearse;
+    config->learner = profile->learner;
     config->fallback = profile->fallback;
     config->guard = profile->guard;
     config->guard.mode = (uint32_t)aw_profile_mode(profile, simulated);

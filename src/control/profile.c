@@ -8,7 +8,6 @@
 
 #include "base/quantity.h"
 #include "base/text.h"
-#include "rl/agents.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -465,32 +464,17 @@ static void behavior_use(struct aw__reading *r, struct aw__profile_draft *draft)
 
 static void agent_use(struct aw__reading *r, struct aw_profile *p)
 {
-    const struct aw_node *name = aw__reading_at(r, "spec.learning.agent.name");
-    const struct aw_node *preset = aw__reading_at(r, "spec.learning.agent.preset");
+    aw_conf_defaults(aw_rehearse_fields, &p->rehearse);
+    aw_conf_defaults(aw_learner_fields, &p->learner);
+    aw_conf_defaults(aw_ope_fields, &p->learner.ope);
     const struct aw_node *settings = aw__reading_at(r, "spec.learning.agent.settings");
-    const struct aw_agent_factory *factory = NULL;
-    struct aw_diag diag;
-    enum aw_err err = aw_agent_factory_find(p->agent, &factory, &diag);
-    if (err) {
-        aw__reading_fail(r, name, aw_tree_place(r->tree, name, AW_ERR_CONFIG, &diag), &diag);
+    if (!settings || settings->kind != AW_NODE_MAP)
         return;
-    }
-    AW_ASSERT(factory->settings_bytes <= sizeof p->agent_settings);
-    if (!factory->continuous) {
-        aw__reading_expected(r, name,
-                             "expected a learner of continuous actions, found %s, which has none",
-                             factory->name);
-        return;
-    }
-    err = aw_agent_settings(factory, p->agent_preset, p->agent_settings, &diag);
-    if (err) {
-        aw__reading_fail(r, preset, aw_tree_place(r->tree, preset, AW_ERR_CONFIG, &diag), &diag);
-        return;
-    }
-    if (settings && settings->kind == AW_NODE_MAP) {
-        const struct aw_schema_sink sink = aw__reading_sink(r);
-        aw_schema_decode_conf(factory->fields, r->tree, settings, p->agent_settings, &sink);
-    }
+    const struct aw_schema_sink sink = aw__reading_sink(r);
+    if (p->agent == AW_PILOT_FORMULA)
+        aw_schema_decode_conf(aw_rehearse_fields, r->tree, settings, &p->rehearse, &sink);
+    else
+        aw_schema_decode_conf(aw_learner_fields, r->tree, settings, &p->learner, &sink);
 }
 
 static void learning_check(struct aw__reading *r, struct aw_profile *p)

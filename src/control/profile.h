@@ -30,6 +30,7 @@
 #include "base/tree.h"
 #include "cluster/sim.h"
 #include "control/guard.h"
+#include "control/pilot.h"
 #include "env/autoscale.h"
 #include "fallback/policy.h"
 #include "workload/app.h"
@@ -37,12 +38,11 @@
 
 #define AW_PROFILE_API_VERSION "autoscaling.aware.dev/v1alpha1"
 
-#define AW_PROFILES_MAX            AW_WORKLOADS_MAX
-#define AW_PROFILE_APPS_MAX        AW_SIM_WORKLOADS_MAX
-#define AW_PROFILE_FILES_MAX       65536u /* of one directory */
-#define AW_PROFILE_AGENT_BYTES_MAX 1024u  /* of a learner's settings */
-#define AW_PROFILE_FAULTS_MAX      32u    /* of a simulated cluster */
-#define AW_PROFILE_KEY_MAX         128u   /* bytes of "namespace/name", with its NUL */
+#define AW_PROFILES_MAX       AW_WORKLOADS_MAX
+#define AW_PROFILE_APPS_MAX   AW_SIM_WORKLOADS_MAX
+#define AW_PROFILE_FILES_MAX  65536u /* of one directory */
+#define AW_PROFILE_FAULTS_MAX 32u    /* of a simulated cluster */
+#define AW_PROFILE_KEY_MAX    128u   /* bytes of "namespace/name", with its NUL */
 
 /* Where an object was written. */
 struct aw_profile_place {
@@ -111,10 +111,10 @@ struct aw_profile {
     double exploration_budget; /* share of slo_budget that exploring may spend in a window */
     double step_s;
     uint32_t episode_steps;
-    uint64_t seed; /* of the learner's chance; workloads of one seed still differ by name */
-    char agent[AW_ENV_NAME_MAX];
-    char agent_preset[AW_ENV_NAME_MAX];
-    _Alignas(16) unsigned char agent_settings[AW_PROFILE_AGENT_BYTES_MAX]; /* for its factory */
+    uint64_t seed;  /* of the learner's chance; workloads of one seed still differ by name */
+    uint32_t agent; /* enum aw_pilot_agent */
+    struct aw_rehearse_settings rehearse; /* of a formula */
+    struct aw_learner_settings learner;   /* of a network */
     struct aw_policy_settings fallback;
 };
 

@@ -451,19 +451,17 @@ static const struct aw_schema_field objective_fields[] = {
 
 static const struct aw_schema_field agent_fields[] = {
     {.name = "name",
-     .type = AW_SCHEMA_TEXT,
+     .type = AW_SCHEMA_CHOICE,
      P(agent),
-     .initial = "ddpg",
-     .help = "the learner; 'aware agent list' shows them"},
-    {.name = "preset",
-     .type = AW_SCHEMA_TEXT,
-     P(agent_preset),
-     .initial = "",
-     .help = "named settings of the learner to start from"},
+     .initial = "formula",
+     .choices = aw_pilot_agent_names,
+     .help = "formula: a policy of nine numbers, searched for on copies of the workload; network: "
+             "a network, taught by batch-constrained Q-learning"},
     {.name = "settings",
      .type = AW_SCHEMA_ANY_OBJECT,
-     .help = "settings of the learner, as 'aware agent describe NAME' shows them, each written "
-             "as learning_rate is learningRate"},
+     .help = "settings of that kind of agent: copies, tries, triesNear, target, errorMax; or "
+             "episodes, hidden, updates, fitUpdates, batch, gamma, learningRate, reachOffline, "
+             "reachOnline"},
     {0},
 };
 

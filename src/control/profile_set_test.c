@@ -1,6 +1,5 @@
 #include "control/profile_schema.h"
 #include "control/profile_testing.h"
-#include "rl/agents.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,13 +205,6 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
-static void every_learner_fits_into_a_profile(void **state)
-{
-    (void)state;
-    for (const struct aw_agent_factory *const *each = aw_agent_builtin(); *each; each++)
-        assert_true((*each)->settings_bytes <= AW_PROFILE_AGENT_BYTES_MAX);
-}
-
 /* --- the table --------------------------------------------------------------------------------
  */
 
@@ -290,7 +282,6 @@ int main(void)
         cmocka_unit_test(a_file_that_is_not_there_is_a_finding_and_an_empty_folder_too),
         cmocka_unit_test(one_application_too_many_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(every_learner_fits_into_a_profile),
         cmocka_unit_test(every_field_has_a_path_a_help_and_a_type),
         cmocka_unit_test(a_wrong_path_is_told_the_nearest),
     };

@@ -1,5 +1,4 @@
 #include "control/profile_testing.h"
-#include "rl/agents.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -52,7 +51,7 @@ static void ten_lines_are_enough_and_the_rest_are_defaults(void **state)
     aw_conf_defaults(aw_guard_fields, &guard);
     assert_int_equal(guard.mode, AW_GUARD_OFF);
     assert_true(p->guard.peak_window == guard.peak_window);
-    assert_string_equal(p->agent, "ddpg");
+    assert_int_equal(p->agent, AW_PILOT_FORMULA);
     aw_profile_set_deinit(&set);
 }
 
@@ -89,7 +88,7 @@ static void what_is_written_is_what_is_kept(void **state)
             "    explorationBudget: 0.25\n"
             "    task: paper\n"
             "    fallback: {kind: hpa, hpaTolerance: 0.2}\n"
-            "    agent: {name: td3, settings: {gamma: 0.5}}\n"
+            "    agent: {name: network, settings: {gamma: 0.5}}\n"
             "    stepSeconds: 30\n"
             "    episodeSteps: 50\n"
             "    seed: 99\n");
@@ -125,18 +124,12 @@ static void what_is_written_is_what_is_kept(void **state)
     assert_int_equal(p->fallback.hpa_target, 65);
     assert_int_equal(p->fallback.hpa_down_window, 60);
     assert_true(p->fallback.hpa_tolerance == 0.2);
-    assert_string_equal(p->agent, "td3");
+    assert_int_equal(p->agent, AW_PILOT_NETWORK);
     assert_true(p->step_s == 30);
     assert_int_equal(p->episode_steps, 50);
     assert_int_equal(p->seed, 99);
 
-    const struct aw_agent_factory *factory;
-    char buf[AW_CONF_TEXT_MAX];
-    assert_ok(aw_agent_factory_find("td3", &factory, NULL));
-    for (const struct aw_conf_field *f = factory->fields; f->key; f++) {
-        if (!strcmp(f->key, "gamma"))
-            assert_string_equal(aw_conf_get(f, p->agent_settings, buf, sizeof buf), "0.5");
-    }
+    assert_true(p->learner.gamma == 0.5);
     aw_profile_set_deinit(&set);
 }
 
@@ -336,14 +329,14 @@ static void what_is_wrong_is_said_with_its_place_and_path(void **state)
         /* learning */
         {CART SLO BOUNDS "  learning: {retraining: {mode: online, highStakes: true}}\n", 8, 33,
          "spec.learning.retraining.mode", "line 8", "high stakes rule it out"},
-        {CART SLO BOUNDS "  learning: {agent: {name: ddgp}}\n", 8, 28, "spec.learning.agent.name",
-         "ddpg", "a typo"},
-        {CART SLO BOUNDS "  learning: {agent: {name: dqn}}\n", 8, 28, "spec.learning.agent.name",
-         "continuous", "cannot take three numbers"},
-        {CART SLO BOUNDS "  learning: {agent: {preset: best}}\n", 8, 30,
-         "spec.learning.agent.preset", "best", "no such preset"},
-        {CART SLO BOUNDS "  learning: {agent: {settings: {gama: 1}}}\n", 8, 33,
-         "spec.learning.agent.settings.gama", "did you mean \"gamma\"", "a typo"},
+        {CART SLO BOUNDS "  learning: {agent: {name: formla}}\n", 8, 28, "spec.learning.agent.name",
+         "formula", "a typo"},
+        {CART SLO BOUNDS "  learning: {agent: {name: ddpg}}\n", 8, 28, "spec.learning.agent.name",
+         "network", "a learner, not a kind of agent"},
+        {CART SLO BOUNDS "  learning: {agent: {settings: {copis: 1}}}\n", 8, 33,
+         "spec.learning.agent.settings.copis", "did you mean \"copies\"", "a typo"},
+        {CART SLO BOUNDS "  learning: {agent: {name: network, settings: {copies: 1}}}\n", 8, 48,
+         "spec.learning.agent.settings.copies", "unknown", "a setting of the other kind"},
         {CART SLO BOUNDS "  learning: {agent: {settings: 3}}\n", 8, 32,
          "spec.learning.agent.settings", "a map", "not settings"},
         {CART BOUNDS "  goals: {slo: {throughput: 1/s}}\n  learning: {fallback: {kind: aimd}}\n", 8,
