@@ -14,7 +14,6 @@ DESTDIR ?=
 ARGS    ?=
 
 AWARE := build/aware
-FIRST := runs/first
 
 .DEFAULT_GOAL := all
 .PHONY: learn all run test asan tsan tidy format fuzz bench docs install clean help
@@ -24,11 +23,9 @@ all: ## build the program, build/aware
 	@tools/configure release
 	@ninja -C build products
 
-run: all ## train a first agent on a built-in environment and evaluate it; ARGS="..." runs anything
+run: all ## the demo: learn to autoscale five workloads, about a minute; ARGS="..." runs anything
 ifeq ($(strip $(ARGS)),)
-	@echo "Training TD3 to swing up a pendulum, 20000 steps; then 100 episodes to see how well it does."
-	$(AWARE) train --env pendulum-v1 --agent td3 --steps 20000 --seed 1 --out $(FIRST) --force
-	$(AWARE) eval $(FIRST)
+	$(AWARE) run
 else
 	$(AWARE) $(ARGS)
 endif
@@ -60,11 +57,12 @@ fuzz: ## feed every parser random input, FUZZ_SECONDS=60 each
 	@ninja -C build-fuzz
 	@tools/fuzz
 
-bench: all ## measure: neural core against PyTorch, learners, environments; a missed goal fails
+bench: all ## measure: neural core against PyTorch, learners, environments, control; a missed goal fails
 	@tools/deps bench
 	$(AWARE) bench nn --against torch --check
 	$(AWARE) bench rl
 	$(AWARE) bench env
+	$(AWARE) bench control --check
 
 learn: all ## train every learner in full on known problems, 5 seeds each: the tables of docs/results
 	@ninja -C build $(addprefix tests/learning/,learn_dpg learn_ppo learn_dqn bcq_offline)

@@ -22,7 +22,7 @@
 #define AW__RUN_PLOTTED_MAX   64u  /* workloads with a panel of their own in a report */
 #define AW__RUN_EVENT_TEXT    320u
 #define AW__RUN_WHY_MAX       512u
-#define AW__RUN_DURATION_TEXT "50h" /* simulated, when --duration does not say */
+#define AW__RUN_DURATION_TEXT "24h" /* simulated, when --duration does not say */
 
 /* --- what was asked --------------------------------------------------------------------------- */
 

@@ -97,6 +97,17 @@ static void say_missed(struct aw_text *text, const struct part *part)
                     100 * missed_share(twin), own->violations, twin->violations);
 }
 
+/* The share of steps that may miss the SLO, where all workloads have the same; 0: they differ. */
+static double budget_of(const struct aw__runask *ask)
+{
+    const double budget = ask->workload[0].pilot.slo_budget;
+    for (uint32_t i = 1; i < ask->count; i++) {
+        if (ask->workload[i].pilot.slo_budget != budget)
+            return 0;
+    }
+    return budget;
+}
+
 static void say_part(struct aw_text *text, const struct aw__runask *ask, const struct part *part,
                      const char *when)
 {
@@ -114,6 +125,8 @@ static void say_part(struct aw_text *text, const struct aw__runask *ask, const s
         aw_text_add(text, " and missed the SLO in %.2f %% of steps (%" PRIu64 ")",
                     100 * missed_share(own), own->violations);
     }
+    if (budget_of(ask) > 0)
+        aw_text_add(text, "; the budget is %g %%", 100 * budget_of(ask));
     aw_text_add(text, ".");
 }
 

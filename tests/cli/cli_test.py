@@ -27,7 +27,7 @@ AWARE = "aware"
 WIDTH_MAX = 100
 ESCAPE = re.compile(r"\x1b|\r")
 
-VERBS = [["train"], ["eval"], ["env", "list"], ["env", "describe"], ["env", "check"],
+VERBS = [["run"], ["train"], ["eval"], ["env", "list"], ["env", "describe"], ["env", "check"],
          ["agent", "list"], ["agent", "describe"], ["bench"], ["simulate"], ["simulate", "fit"],
          ["simulate", "calibrate"], ["fallback", "check"],
          ["store", "list"], ["store", "export"], ["store", "import"], ["store", "prune"],
