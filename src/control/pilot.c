@@ -11,21 +11,22 @@
 
 #include "base/rng.h"
 
-#define S_MAX           AW_STATE_DIM_MAX
-#define MAGIC           UINT32_C(0x50494c30) /* "PIL0" */
-#define ESTIMATE_STREAM 1u
-#define ESTIMATE_WIDTH  1.28 /* deviations of an 80 % interval */
-#define ESTIMATE_DOUBT  0.2  /* of a difference, that copies may have wrong */
-#define EXPLORE_STREAM  2u
-#define LAMBDA_RATE     0.2 /* per episode; a weight that is five times too small takes a dozen */
-#define SHARE_FADE      0.7 /* of the share of violations that lambda follows, per episode */
-#define DRIFT_EPISODES  10u /* that are still believed after the workload has drifted */
-#define GAIN_MAX        AW_COST_RATIO_MAX
-#define FIRST_SEARCH    3u    /* episodes seen before the first search on copies */
-#define SEARCH_EVERY    3u    /* episodes to the next; two more after each */
-#define SEARCH_MINUTES  720u  /* of the past that policies are tried on */
-#define SEARCH_GAIN     0.005 /* of ln cost: less is not worth another policy */
-#define DOUBT           0.1   /* of what is known, that is still believed after a drift */
+#define S_MAX            AW_STATE_DIM_MAX
+#define MAGIC            UINT32_C(0x50494c30) /* "PIL0" */
+#define ESTIMATE_STREAM  1u
+#define ESTIMATE_WIDTH   1.28 /* deviations of an 80 % interval */
+#define ESTIMATE_DOUBT   0.2  /* of a difference, that copies may have wrong */
+#define EXPLORE_STREAM   2u
+#define UNTRAINED_STREAM 3u
+#define LAMBDA_RATE      0.2 /* per episode; a weight that is five times too small takes a dozen */
+#define SHARE_FADE       0.7 /* of the share of violations that lambda follows, per episode */
+#define DRIFT_EPISODES   10u /* that are still believed after the workload has drifted */
+#define GAIN_MAX         AW_COST_RATIO_MAX
+#define FIRST_SEARCH     3u    /* episodes seen before the first search on copies */
+#define SEARCH_EVERY     3u    /* episodes to the next; two more after each */
+#define SEARCH_MINUTES   720u  /* of the past that policies are tried on */
+#define SEARCH_GAIN      0.005 /* of ln cost: less is not worth another policy */
+#define DOUBT            0.1   /* of what is known, that is still believed after a drift */
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
@@ -128,7 +129,7 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
     config->step_s = 15;
     config->stale_s = 120;
     config->episode_steps = 100;
-    config->learning = true;
+    config->learning = config->retrain = true;
     config->explore_sigma = 0.1;
     config->explore_hold = 4;
     config->lambda = 10;
@@ -143,6 +144,20 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
     aw_conf_defaults(aw_rehearse_fields, &config->rehearse);
     config->fallback.kind = AW_POLICY_HPA_VPA_MEM;
     config->guard.mode = AW_GUARD_AUTO;
+}
+
+/* Without bootstrapping a policy acts from the first tick on that has learned nothing: numbers, or
+ * weights, drawn from the seed. */
+static enum aw_err begin_untrained(struct aw_pilot *pilot)
+{
+    struct aw_rng rng;
+    aw_rng_init(&rng, pilot->config.seed, UNTRAINED_STREAM);
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
+        pilot->memory.formula.x[i] = aw_rng_double(&rng);
+    pilot->memory.formula_id = aw_formula_id(&pilot->memory.formula);
+    aw_formula_decode(&pilot->memory.formula, &pilot->formula);
+    aw_actnet_init_weights(&pilot->actor, 0, &rng);
+    return aw_actnet_seal(&pilot->actor);
 }
 
 enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_policy_task *task,
@@ -217,6 +232,10 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
     memory->reading.replicas_wanted = task->replicas;
     memory->reading.cpu_millicores_wanted = task->cpu_millicores;
     memory->reading.memory_bytes_wanted = task->memory_bytes;
+    if (config->learning && !config->lifecycle.bootstrap && (err = begin_untrained(pilot))) {
+        aw_pilot_free(pilot);
+        return aw_fail(diag, err, "no first policy for workload %s", config->name);
+    }
     *ret_pilot = pilot;
     return AW_OK;
 }
@@ -342,7 +361,7 @@ static void end_episode(struct aw_pilot *pilot)
                                                    memory->estimate_high};
     if (episode.agent_share >= AW_LIFECYCLE_AGENT_SHARE)
         follow_budget(pilot);
-    if (pilot->config.learning) {
+    if (pilot->config.learning && (pilot->config.retrain || before != AW_STAGE_SERVING)) {
         if (aw_lifecycle_episode(&pilot->lifecycle, &memory->lifecycle, &episode, &estimate,
                                  &pilot->stay))
             pilot->moved = true;

@@ -59,6 +59,7 @@ struct aw_pilot_config {
     uint32_t mapping; /* enum aw_action_mapping */
 
     bool learning;  /* false: the fallback alone, for ever */
+    bool retrain;   /* false: what serves serves for ever, whatever becomes of it */
     uint32_t agent; /* enum aw_pilot_agent */
     double explore_sigma;
     uint32_t explore_hold; /* steps for which one departure lasts */
