@@ -5,12 +5,12 @@
 #include <string.h>
 
 /* The budget is aimed at from below: a window's worth of chance must not overspend it. */
-#define TARGET_SHARE    0.85
+#define TARGET_SHARE    0.9
 #define MARGIN_TRIM_MIN (-0.4)
 #define MARGIN_TRIM_MAX 1.5
 #define SIZE_TRIM_MIN   (-0.1)
-#define SIZE_TRIM_MAX   0.2
-#define SIZE_TRIM_GAIN  0.0035
+#define SIZE_TRIM_MAX   0.3
+#define SIZE_TRIM_GAIN  0.005
 #define RESIZE_STEPS    40u  /* ten minutes between changes of size */
 #define RESIZE_LEAST    0.01 /* change of the size's logarithm that is worth a rollout */
 #define SETTLED_STEPS   2u
@@ -26,6 +26,7 @@
 #define OFF_BELOW       0.1 /* of x: OFF and SLEEP are switched off there */
 #define SLEEP_ABOVE     0.8
 #define MIB             1048576.0
+#define LOAD_MAX        1e12 /* requests/s: nobody has it, and a float still holds it */
 
 enum scale { SCALE_LOG, SCALE_SHARE, SCALE_OFF, SCALE_SLEEP };
 
@@ -143,8 +144,8 @@ static void follow(const struct aw_formula_values *values, const struct aw_formu
             fmin(SIZE_TRIM_MAX, fmax(SIZE_TRIM_MIN, memory->size_trim + SIZE_TRIM_GAIN * off));
 }
 
-static double memory_for(struct aw_formula_memory *memory, const struct aw_reading *reading,
-                         bool resize)
+static int64_t memory_for(const struct aw_bounds *bounds, struct aw_formula_memory *memory,
+                          const struct aw_reading *reading, bool resize)
 {
     const double present = (double)reading->memory_bytes_wanted;
     const double peak = highest(memory->memory_bytes, memory->step, MEMORY_WINDOW);
@@ -153,12 +154,15 @@ static double memory_for(struct aw_formula_memory *memory, const struct aw_readi
     else
         memory->oom_floor_bytes *= OOM_FADE;
     if (peak <= 0)
-        return present;
+        return reading->memory_bytes_wanted;
     const double want = fmax(peak * MEMORY_MARGIN, memory->oom_floor_bytes);
     const bool roomy = present >= MEMORY_LEAST * peak;
     if (!resize && roomy && want > MEMORY_SHRINK * present && want < MEMORY_GROW * present)
-        return present;
-    return want;
+        return reading->memory_bytes_wanted;
+    if (isnan(reading->memory_bytes_peak) && want < present) /* old peaks alone shrink nothing */
+        return reading->memory_bytes_wanted;
+    const double mib = ceil(fmin(want, (double)bounds->memory_bytes_max) / MIB);
+    return (int64_t)mib * (int64_t)MIB;
 }
 
 void aw_formula_decide(const struct aw_formula_values *values, const struct aw_formula_task *task,
@@ -176,15 +180,18 @@ void aw_formula_decide(const struct aw_formula_values *values, const struct aw_f
             REQUEST_FADE * memory->completions_sum + reading->completions_per_s;
     }
     const bool known = !isnan(reading->arrivals_per_s);
-    const double load = known ? reading->arrivals_per_s : memory->smooth_load;
+    const double load = known ? fmin(LOAD_MAX, reading->arrivals_per_s) : memory->smooth_load;
     memory->load[memory->step % AW_FORMULA_HISTORY] = (float)load;
     memory->memory_bytes[memory->step % AW_FORMULA_HISTORY] =
-        reading->memory_bytes_peak > 0 ? (float)reading->memory_bytes_peak : 0;
+        reading->memory_bytes_peak > 0
+            ? (float)fmin(reading->memory_bytes_peak, (double)bounds->memory_bytes_max)
+            : 0;
     double need = load_to_serve(values, memory, load);
 
     const bool moving = reading->rollout || reading->replicas_ready < reading->replicas_wanted;
     memory->quiet = moving ? 0 : memory->quiet + 1;
-    memory->idle = load > 0 ? 0 : memory->idle + 1;
+    if (known) /* what nobody saw was not idle */
+        memory->idle = load > 0 ? 0 : memory->idle + 1;
     memory->since_resize++;
     if (acts && known && load > 0 && memory->step > 0)
         follow(values, task, memory, violated);
@@ -209,14 +216,16 @@ void aw_formula_decide(const struct aw_formula_values *values, const struct aw_f
     }
     plan.cpu_millicores = (int64_t)(millicores / 10 + 0.5) * 10;
     plan.replicas = (uint32_t)fmin(1e6, fmax(1, replicas));
-    const bool resize = plan.cpu_millicores != reading->cpu_millicores_wanted;
-    plan.memory_bytes = (int64_t)ceil(memory_for(memory, reading, resize) / MIB) * (int64_t)MIB;
-    if (!known || per_request <= 0) { /* nothing to go by: nothing shrinks, nothing restarts */
+    const bool nothing = !known || per_request <= 0; /* to go by */
+    const bool blind = nothing || isnan(reading->cpu_cores_used);
+    if (nothing || (blind && plan.replicas < reading->replicas_wanted))
         plan.replicas = reading->replicas_wanted;
+    if (blind)
         plan.cpu_millicores = reading->cpu_millicores_wanted;
-        if (plan.memory_bytes < reading->memory_bytes_wanted)
-            plan.memory_bytes = reading->memory_bytes_wanted;
-    }
+    const bool resize = plan.cpu_millicores != reading->cpu_millicores_wanted;
+    plan.memory_bytes = memory_for(bounds, memory, reading, resize);
+    if (blind && plan.memory_bytes < reading->memory_bytes_wanted)
+        plan.memory_bytes = reading->memory_bytes_wanted;
     aw_bounds_clip(bounds, &plan);
     memory->step++;
     *ret_plan = plan;

@@ -16,7 +16,8 @@
  * Memory:     plain structs. A memory has no padding: it is part of snapshots.
  * Threads:    pure functions of their arguments.
  *
- * Missing figures shrink nothing: without a load to go by, the present stays.
+ * Missing figures shrink nothing: without a load to go by the present stays, without a figure of
+ * CPU or of memory that amount does not fall. Memory alone may still grow.
  */
 #ifndef AW_CONTROL_FORMULA_H
 #define AW_CONTROL_FORMULA_H
@@ -33,7 +34,7 @@
     X(WINDOW,   "window",   1,      240,   LOG,   "steps over which a peak of load is recent")         \
     X(PEAK,     "peak",     -0.15,  1.15,  SHARE, "share of the recent peak in the load to serve")     \
     X(SMOOTH,   "smooth",   0.03,   1,     LOG,   "how fast the smoothed load follows")                \
-    X(TRIM,     "trim",     0.003,  0.3,   OFF,   "how fast missed steps raise the margin; 0: never")  \
+    X(TRIM,     "trim",     0.01,   0.3,   LOG,   "how fast missed steps raise the margin")             \
     X(FLOOR,    "floor",    0.02,   1,     OFF,   "share of the highest load that is always served")   \
     X(SLEEP,    "sleep",    1,      200,   SLEEP, "steps without load before it sleeps; 0: never")     \
     X(ASLEEP,   "asleep",   0.03,   1,     LOG,   "size of the one sleeping replica, of a waking one")
