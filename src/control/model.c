@@ -19,9 +19,13 @@
 #define RATE_RATIO      1.25   /* within a bin */
 #define CORES_RATIO     1.06
 #define BIAS_MAX        0.3
-#define PROBE_MS        2500 /* of the time to ready: half a readiness period */
-#define COLD_START_MS   3000 /* where none was seen */
+#define PROBE_MS        2500      /* of the time to ready: half a readiness period */
+#define COLD_START_MS   3000      /* where none was seen */
+#define START_US_MAX    600000000 /* beyond ten minutes it did not start: its readiness flapped */
 #define KEEPS_UP        0.95 /* of arrivals answered: backlog tells nothing of a steady state */
+#define CATCHES_UP      1.02 /* of arrivals answered: a backlog is being worked off */
+#define BACKLOG_LEAST   5.0  /* requests: fewer left over are chance */
+#define SETTLE_STEPS    4.0  /* that neither fall behind nor catch up, after a backlog */
 #define DIM             5u
 #define POPULATION      32u
 #define ELITE           6u
@@ -90,12 +94,30 @@ static void add_starts(struct aw_model_record *record, const struct aw_sample *s
     for (uint32_t i = 0; i < sample->pod_count; i++) {
         const struct aw_pod *pod = &sample->pods[i];
         if (!pod->ready || pod->started_us == AW_NEVER || pod->ready_change_us <= record->seen_us ||
-            pod->ready_change_us <= pod->started_us)
+            pod->ready_change_us <= pod->started_us ||
+            pod->ready_change_us - pod->started_us > START_US_MAX)
             continue;
         record->start_us += (double)(pod->ready_change_us - pod->started_us);
         record->start_count++;
     }
     record->seen_us = sample->at_us;
+}
+
+/* Whether the step tells of a steady state: it answers what arrives, and did for a while. What is
+ * answered late counts against the step in which it is answered, so a backlog is waited out. */
+static bool steady_step(struct aw_model_record *record, const struct aw_reading *reading,
+                        int64_t before_us)
+{
+    const double arrived = reading->arrivals_per_s, answered = reading->completions_per_s;
+    const double passed_s = 1e-6 * ((double)reading->at_us - (double)before_us);
+    const bool keeps_up = answered >= KEEPS_UP * arrived;
+    const bool behind = !keeps_up && (arrived - answered) * passed_s > BACKLOG_LEAST;
+    const bool catching_up = record->unsettled > 0 && answered > CATCHES_UP * arrived;
+    if (behind || catching_up)
+        record->unsettled = SETTLE_STEPS;
+    else if (record->unsettled > 0)
+        record->unsettled -= 1;
+    return keeps_up && record->unsettled <= 0;
 }
 
 static bool told(const struct aw_figure *figure)
@@ -114,15 +136,21 @@ void aw_model_add(struct aw_model_record *record, const struct aw_sample *sample
         record->bin[i].latency_rows *= FADE;
     }
     const bool starting = reading->replicas_ready < reading->replicas_wanted;
+    const int64_t before_us = record->seen_us;
     add_starts(record, sample);
     if (isnan(reading->arrivals_per_s) || isnan(reading->cpu_cores_used) ||
         isnan(reading->completions_per_s))
         return;
-    record->cores_used += reading->cpu_cores_used;
-    record->arrivals += reading->completions_per_s; /* CPU was spent on those, not on lost ones */
-    const bool keeps_up = reading->completions_per_s >= KEEPS_UP * reading->arrivals_per_s &&
-                          !(reading->errors_per_s > (1 - KEEPS_UP) * reading->arrivals_per_s);
-    if (reading->replicas_ready == 0)
+    /* CPU goes into requests that are lost as well, and what waits in a queue takes no memory:
+     * steps that fail or fall behind would tell of requests that cost more and hold less than they
+     * do */
+    const bool answers = !(reading->errors_per_s > (1 - KEEPS_UP) * reading->arrivals_per_s);
+    const bool steady = steady_step(record, reading, before_us) && answers;
+    if (answers) {
+        record->cores_used += reading->cpu_cores_used;
+        record->arrivals += reading->completions_per_s;
+    }
+    if (reading->replicas_ready == 0 || !steady)
         return;
     if (!isnan(reading->memory_bytes_used) && !isnan(reading->in_flight)) {
         const double x = reading->in_flight / reading->replicas_ready;
@@ -134,9 +162,9 @@ void aw_model_add(struct aw_model_record *record, const struct aw_sample *sample
         if (record->memory_low <= 0 || reading->memory_bytes_used < record->memory_low)
             record->memory_low = reading->memory_bytes_used;
     }
-    if (!reading->rollout && !starting && keeps_up && reading->arrivals_per_s > 0 &&
-        reading->latency_us_p99 > 0 && told(&sample->latency_us_p50) &&
-        told(&sample->latency_us_mean))
+    if (!reading->rollout && !starting && reading->arrivals_per_s > 0 &&
+        reading->cpu_millicores_wanted > 0 && reading->latency_us_p99 > 0 &&
+        told(&sample->latency_us_p50) && told(&sample->latency_us_mean))
         add_latency(record, sample, reading);
 }
 

@@ -21,9 +21,8 @@
 #include "env/autoscale/reading.h"
 #include "workload/app.h"
 
-#define AW_MODEL_BINS_MAX  64u
-#define AW_MODEL_BINS_MIN  1u /* with latencies; below it there is nothing to fit to */
-#define AW_MODEL_SIZES_MAX 16u
+#define AW_MODEL_BINS_MAX 64u
+#define AW_MODEL_BINS_MIN 1u /* with latencies; below it there is nothing to fit to */
 
 /* Steps of about one size of a replica and about one load of it. */
 struct aw_model_bin {
@@ -47,6 +46,7 @@ struct aw_model_record {
     double memory_low;            /* lowest mean seen, bytes; 0: none */
     double start_us, start_count; /* from container start to ready, sums */
     double last_cores;            /* of a replica, when last a latency was taken in */
+    double unsettled;             /* steps until a backlog is believed to be gone */
     int64_t seen_us;              /* time of the last sample */
     uint32_t bin_count;
     uint32_t steps;
@@ -64,7 +64,7 @@ void aw_model_doubt(struct aw_model_record *record, double share);
 struct aw_model_fit {
     struct aw_app app;        /* one segment */
     double bias;              /* mean ln of p99 measured over that of the copy, at recent sizes */
-    double error;             /* mean |ln p99 of the copy - ln p99 measured|, weighted */
+    double error;             /* weighted mean of |ln copy - ln measured| of latencies; 0: none */
     double capacity_per_core; /* requests/s */
 };
 /* AW_ERR_NODATA: too little was seen. `ret` is untouched then. Different seeds give copies that
