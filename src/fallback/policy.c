@@ -120,31 +120,61 @@ static enum aw_err check_task(const struct aw_policy_task *task, struct aw_diag 
     return AW_OK;
 }
 
+/* The state is the last stretch of the block; gaps between its parts are zero and stay so. */
+static void carve(struct aw_policy *policy, struct aw_carve *c)
+{
+    const uint32_t kind = policy->settings.kind;
+    const size_t anchored = kind == AW_POLICY_CONSTANT;
+    size_t resources = 0;
+    for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
+        resources += aw__policy_controls(kind, r);
+    (void)aw_carve_take(c, 1, sizeof *policy);
+    policy->action = aw_carve_take(c, anchored, sizeof *policy->action);
+    const size_t before = c->used;
+    policy->state = aw_carve_take(c, 1, sizeof *policy->state);
+    policy->recommendations =
+        aw_carve_take(c, policy->recommendation_max, sizeof *policy->recommendations);
+    policy->usage = aw_carve_take(c, resources, sizeof *policy->usage);
+    policy->track = aw_carve_take(c, policy->track_max, sizeof *policy->track);
+    policy->anchor = aw_carve_take(c, anchored, sizeof *policy->anchor);
+    policy->state_bytes = c->used - before;
+    policy->bytes = c->used;
+}
+
 enum aw_err aw_policy_new(const struct aw_policy_settings *settings,
                           const struct aw_policy_task *task, const struct aw_alloc *alloc,
                           struct aw_policy **ret_policy, struct aw_diag *diag)
 {
     AW_ASSERT(settings->kind < AW_POLICY_COUNT);
+    struct aw_policy made = {.settings = *settings,
+                             .task = *task,
+                             .alloc = alloc,
+                             .stale_us = (int64_t)(settings->stale * 1e6)};
     enum aw_err err = check_task(task, diag);
+    if (!err)
+        err = aw__policy_hpa_check(&made, diag);
+    if (!err)
+        err = aw__policy_vpa_check(&made, diag);
+    if (!err)
+        err = aw__policy_aimd_check(&made, diag);
     if (err)
         return err;
-    struct aw_policy *policy = aw_alloc_new(alloc, 1, sizeof *policy);
+    if (aw__policy_has_hpa(settings->kind))
+        made.recommendation_max = aw__policy_hpa_recommendation_max(settings);
+    if (aw__policy_has_vpa(settings->kind)) {
+        const uint32_t pods = 2 * task->bounds.replicas_max + AW__POLICY_STRAY_PODS;
+        made.track_max = pods < AW_CLUSTER_PODS_MAX ? pods : AW_CLUSTER_PODS_MAX;
+    }
+    struct aw_carve c = {0};
+    carve(&made, &c);
+    struct aw_policy *policy = aw_alloc_new(alloc, 1, c.used);
     if (!policy)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a policy");
-    policy->settings = *settings;
-    policy->task = *task;
-    policy->alloc = alloc;
-    policy->stale_us = (int64_t)(settings->stale * 1e6);
-    err = aw__policy_hpa_init(policy, diag);
-    if (!err)
-        err = aw__policy_vpa_init(policy, diag);
-    if (!err)
-        err = aw__policy_aimd_init(policy, diag);
-    if (err) {
-        aw_policy_free(policy);
-        return err;
-    }
-    aw__policy_constant_init(policy);
+    c = (struct aw_carve){.base = (unsigned char *)policy};
+    carve(&made, &c);
+    *policy = made;
+    if (settings->kind == AW_POLICY_CONSTANT)
+        aw__policy_constant_init(policy);
     aw_policy_reset(policy);
     *ret_policy = policy;
     return AW_OK;
@@ -158,10 +188,18 @@ void aw_policy_free(struct aw_policy *policy)
 
 void aw_policy_reset(struct aw_policy *policy)
 {
-    memset(&policy->state, 0, sizeof policy->state);
-    policy->state.hpa_next_us = policy->state.vpa_next_us = policy->state.aimd_next_us = INT64_MIN;
-    aw__policy_vpa_reset(policy);
-    aw_action_begin(&policy->state.anchor);
+    struct aw__policy_state *state = policy->state;
+    memset(state, 0, policy->state_bytes);
+    state->hpa_next_us = state->vpa_next_us = state->aimd_next_us = INT64_MIN;
+    if (aw__policy_has_vpa(policy->settings.kind))
+        aw__policy_vpa_reset(policy);
+    if (policy->settings.kind == AW_POLICY_CONSTANT)
+        aw_action_begin(policy->anchor);
+}
+
+size_t aw_policy_bytes(const struct aw_policy *policy)
+{
+    return policy->bytes;
 }
 
 /* --- deciding ---------------------------------------------------------------------------------
@@ -202,7 +240,7 @@ void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, 
                            .cpu_millicores = sample->cpu_millicores_wanted,
                            .memory_bytes = sample->memory_bytes_wanted};
     struct aw_policy_reason reason = {.utilization = NAN};
-    aw_reading_take(sample, policy->stale_us, &policy->reading);
+    struct aw_reading reading;
     switch ((enum aw_policy_kind)policy->settings.kind) {
     case AW_POLICY_HPA:
         aw__policy_hpa_decide(policy, sample, now_us, &plan, &reason);
@@ -216,10 +254,12 @@ void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, 
         aw__policy_vpa_decide(policy, sample, now_us, &plan, &reason);
         break;
     case AW_POLICY_AIMD:
-        aw__policy_aimd_decide(policy, sample, now_us, &plan, &reason);
+        aw_reading_take(sample, policy->stale_us, &reading);
+        aw__policy_aimd_decide(policy, sample, &reading, now_us, &plan, &reason);
         break;
     case AW_POLICY_CONSTANT:
-        aw__policy_constant_decide(policy, sample, now_us, &plan, &reason);
+        aw_reading_take(sample, policy->stale_us, &reading);
+        aw__policy_constant_decide(policy, sample, &reading, &plan, &reason);
         break;
     case AW_POLICY_STATIC:
     case AW_POLICY_COUNT:
@@ -234,12 +274,30 @@ void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, 
 /* --- state ------------------------------------------------------------------------------------
  */
 
+/* What the state's bytes are, and whose: the HPA's memory is as long as its window has periods. */
 struct saved {
     char magic[8];
-    uint64_t kind;
+    uint32_t kind;
+    uint32_t track_max;
+    uint32_t recommendation_max;
+    uint32_t hpa_down_window; /* 0 without HPA, as is the period */
+    double hpa_period;
     uint64_t sum; /* of the state's bytes */
 };
-static const char magic[8] = "awpolic1";
+_Static_assert(sizeof(struct saved) == 40, "no padding: it is part of saved states");
+
+static struct saved head_of(const struct aw_policy *policy)
+{
+    const bool hpa = aw__policy_has_hpa(policy->settings.kind);
+    return (struct saved){
+        .magic = {'a', 'w', 'p', 'o', 'l', 'i', 'c', '2'},
+        .kind = policy->settings.kind,
+        .track_max = policy->track_max,
+        .recommendation_max = policy->recommendation_max,
+        .hpa_down_window = hpa ? policy->settings.hpa_down_window : 0,
+        .hpa_period = hpa ? policy->settings.hpa_period : 0,
+    };
+}
 
 /* FNV-1a, 64 bit: enough to tell bytes that were cut, mixed or made by another build. */
 static uint64_t sum_of(const unsigned char *bytes, size_t size)
@@ -252,27 +310,33 @@ static uint64_t sum_of(const unsigned char *bytes, size_t size)
 
 size_t aw_policy_state_bytes(const struct aw_policy *policy)
 {
-    return sizeof(struct saved) + sizeof policy->state;
+    return sizeof(struct saved) + policy->state_bytes;
 }
 
 void aw_policy_state_save(const struct aw_policy *policy, void *bytes)
 {
     unsigned char *to = bytes;
-    struct saved head = {.kind = policy->settings.kind};
-    memcpy(head.magic, magic, sizeof magic);
-    memcpy(to + sizeof head, &policy->state, sizeof policy->state);
-    head.sum = sum_of(to + sizeof head, sizeof policy->state);
+    struct saved head = head_of(policy);
+    memcpy(to + sizeof head, policy->state, policy->state_bytes);
+    head.sum = sum_of(to + sizeof head, policy->state_bytes);
     memcpy(to, &head, sizeof head);
 }
 
 enum aw_err aw_policy_state_load(struct aw_policy *policy, const void *bytes)
 {
     const unsigned char *from = bytes;
-    struct saved head;
+    struct saved head, wanted = head_of(policy);
     memcpy(&head, from, sizeof head);
-    if (memcmp(head.magic, magic, sizeof magic) != 0 || head.kind != policy->settings.kind ||
-        head.sum != sum_of(from + sizeof head, sizeof policy->state))
+    wanted.sum = head.sum;
+    /* only then are there as many bytes as the sum is asked of */
+    if (memcmp(&head, &wanted, sizeof head) != 0 ||
+        head.sum != sum_of(from + sizeof head, policy->state_bytes))
         return AW_ERR_FORMAT;
-    memcpy(&policy->state, from + sizeof head, sizeof policy->state);
+    struct aw__policy_state state;
+    memcpy(&state, from + sizeof head, sizeof state);
+    if (state.recommendation_count > policy->recommendation_max ||
+        state.track_count > policy->track_max)
+        return AW_ERR_FORMAT;
+    memcpy(policy->state, from + sizeof head, policy->state_bytes);
     return AW_OK;
 }

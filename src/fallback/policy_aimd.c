@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-enum aw_err aw__policy_aimd_init(const struct aw_policy *policy, struct aw_diag *diag)
+enum aw_err aw__policy_aimd_check(const struct aw_policy *policy, struct aw_diag *diag)
 {
     const struct aw_policy_settings *settings = &policy->settings;
     if (settings->kind == AW_POLICY_AIMD && !(policy->task.slo_latency_us > 0))
@@ -73,10 +73,10 @@ static bool memory(const struct aw_policy *policy, const struct aw_reading *read
 }
 
 void aw__policy_aimd_decide(struct aw_policy *policy, const struct aw_sample *sample,
-                            int64_t now_us, struct aw_plan *plan, struct aw_policy_reason *reason)
+                            const struct aw_reading *reading, int64_t now_us, struct aw_plan *plan,
+                            struct aw_policy_reason *reason)
 {
-    const struct aw_reading *reading = &policy->reading;
-    if (now_us < policy->state.aimd_next_us || (sample->rollout && reading->oom_kills == 0)) {
+    if (now_us < policy->state->aimd_next_us || (sample->rollout && reading->oom_kills == 0)) {
         reason->cause = AW_POLICY_CAUSE_NOT_YET;
         return;
     }
@@ -98,5 +98,5 @@ void aw__policy_aimd_decide(struct aw_policy *policy, const struct aw_sample *sa
             reason->cause = AW_POLICY_CAUSE_SLO_EASY;
     }
     if (plan->set != 0)
-        policy->state.aimd_next_us = now_us + (int64_t)(policy->settings.aimd_period * 1e6);
+        policy->state->aimd_next_us = now_us + (int64_t)(policy->settings.aimd_period * 1e6);
 }

@@ -22,23 +22,21 @@ void aw__policy_constant_init(struct aw_policy *policy)
         .deadband = DEADBAND,
         .guard = true,
     };
-    aw_action_init(&policy->action, &config);
+    aw_action_init(policy->action, &config);
 }
 
 void aw__policy_constant_decide(struct aw_policy *policy, const struct aw_sample *sample,
-                                int64_t now_us, struct aw_plan *plan,
+                                const struct aw_reading *reading, struct aw_plan *plan,
                                 struct aw_policy_reason *reason)
 {
-    (void)now_us;
     const struct aw_policy_settings *settings = &policy->settings;
-    const struct aw_reading *reading = &policy->reading;
     const float values[AW_ACTION_DIM] = {
         [AW_ACTION_CPU] = (float)settings->constant_cpu,
         [AW_ACTION_MEMORY] = (float)settings->constant_memory,
         [AW_ACTION_REPLICAS] = (float)settings->constant_replicas,
     };
-    aw_action_observe(&policy->action, &policy->state.anchor, reading);
-    aw_action_plan(&policy->action, &policy->state.anchor, reading, values, plan);
+    aw_action_observe(policy->action, policy->anchor, reading);
+    aw_action_plan(policy->action, policy->anchor, reading, values, plan);
     /* A rollout that is overtaken by the next one never ends. */
     if (sample->rollout && reading->oom_kills == 0)
         plan->set = AW_PLAN_REPLICAS;

@@ -1,8 +1,13 @@
 /*
  * policy_kinds.h - inside a policy: its state, and what each kind adds to a plan.
  *
- * A kind proposes; policy.c clips, holds and drops what changes nothing. State has no pointers and
- * is saved as it is. Memory and threads: as policy.h.
+ * A kind proposes; policy.c clips, holds and drops what changes nothing.
+ *
+ * Memory:  a controller has thousands of policies, so one holds only what outlives a decision, and
+ *          of that only what its kind and its bounds ask for. The state is one stretch of memory
+ *          without pointers or padding, saved as it is. What HPA and VPA want in their own, larger
+ *          structs is laid out on the stack for the length of a decision.
+ * Threads: as policy.h.
  */
 #ifndef AW_FALLBACK_POLICY_KINDS_H
 #define AW_FALLBACK_POLICY_KINDS_H
@@ -13,50 +18,72 @@
 
 #define AW__POLICY_MIB 1048576.0
 
+/* Pods of which the VPA keeps track: all replicas, in a rollout as many again, and a few that were
+ * not asked for. Of more the first are followed, and the others count as never having been killed.
+ */
+#define AW__POLICY_STRAY_PODS 4u
+
 /* What the VPA remembers of one pod. */
 struct aw__pod_track {
     uint32_t id;
     uint32_t oom_kill_count;
     int64_t started_us;
     int64_t oom_after_start_us; /* of its last kill; AW_NEVER: none yet */
-    struct aw_vpa_container container;
+    /* struct aw_vpa_container, its flags told by AW_NEVER */
+    int64_t cpu_last_us;
+    int64_t memory_last_us;
+    int64_t window_end_us;
+    int64_t memory_peak;
+    int64_t oom_peak;
 };
+_Static_assert(sizeof(struct aw__pod_track) == 64, "no padding: it is part of saved states");
 
+/* The head of the state; zeroed but for the times is new. */
 struct aw__policy_state {
     int64_t hpa_next_us, vpa_next_us, aimd_next_us;
     int32_t hpa_from, hpa_to; /* asked for, not yet seen; both 0: nothing */
-    struct aw_hpa_state hpa;
-    struct aw_vpa_aggregate vpa;
-    uint32_t track_count;
-    struct aw__pod_track track[AW_CLUSTER_PODS_MAX]; /* in the order of the last sample */
-    struct aw_action_memory anchor;
+    uint32_t recommendation_count;
+    uint32_t scaled_to_zero; /* as struct aw_hpa_state */
+    int64_t first_sample_us, last_sample_us;
+    uint64_t sample_count; /* as struct aw_vpa_aggregate */
+    uint64_t track_count;
 };
+_Static_assert(sizeof(struct aw__policy_state) == 72, "no padding: it is part of saved states");
 
 struct aw_policy {
     struct aw_policy_settings settings;
     struct aw_policy_task task;
     const struct aw_alloc *alloc;
     int64_t stale_us;
+    size_t bytes;             /* of the block */
+    struct aw_action *action; /* [1]; constant alone */
 
-    struct aw_hpa_controller hpa_controller;
-    struct aw_hpa_spec hpa_spec;
-    struct aw_vpa_config vpa_config;
-    struct aw_vpa_policy vpa_policy;
-    struct aw_vpa_updater vpa_updater;
-    bool vpa_controls[AW_VPA_RESOURCE_COUNT];
-
-    struct aw_action action;
-
-    /* For the length of a decision. */
-    struct aw_reading reading;
-    struct aw_hpa_pod hpa_pods[AW_CLUSTER_PODS_MAX];
-    struct aw_hpa_sample hpa_samples[AW_CLUSTER_PODS_MAX];
-    struct aw_hpa_snapshot hpa_snapshot;
-    struct aw_hpa_decision hpa_decision;
-    struct aw__pod_track track[AW_CLUSTER_PODS_MAX];
-
-    struct aw__policy_state state;
+    /* what outlives a decision; parts that the kind does not use are empty */
+    size_t state_bytes;
+    struct aw__policy_state *state;                /* where the stretch begins */
+    struct aw_hpa_recommendation *recommendations; /* [recommendation_max] */
+    struct aw_histogram *usage;                    /* one for each resource that the VPA controls */
+    struct aw__pod_track *track;     /* [track_max], in the order of the last sample */
+    struct aw_action_memory *anchor; /* [1]; constant alone */
+    uint32_t recommendation_max;
+    uint32_t track_max;
 };
+
+static inline bool aw__policy_has_hpa(uint32_t kind)
+{
+    return kind == AW_POLICY_HPA || kind == AW_POLICY_HPA_VPA || kind == AW_POLICY_HPA_VPA_MEM;
+}
+
+static inline bool aw__policy_has_vpa(uint32_t kind)
+{
+    return kind == AW_POLICY_VPA || kind == AW_POLICY_HPA_VPA || kind == AW_POLICY_HPA_VPA_MEM;
+}
+
+/* Whether the VPA of such a policy sets the resource. */
+static inline bool aw__policy_controls(uint32_t kind, int resource)
+{
+    return aw__policy_has_vpa(kind) && (resource != AW_VPA_CPU || kind != AW_POLICY_HPA_VPA_MEM);
+}
 
 /* Measured, and not too long ago. */
 static inline bool aw__policy_fresh(const struct aw_policy *policy, struct aw_figure figure,
@@ -65,23 +92,28 @@ static inline bool aw__policy_fresh(const struct aw_policy *policy, struct aw_fi
     return figure.at_us != AW_NEVER && now_us - figure.at_us <= policy->stale_us;
 }
 
-/* Each kind: `init` after settings and task are known, `decide` adds to the plan and the reason. */
-AW_NODISCARD enum aw_err aw__policy_hpa_init(struct aw_policy *policy, struct aw_diag *diag);
+/* Each kind: `check` sees settings and task before there is memory, whatever the kind; `decide`
+ * adds to the plan and the reason. */
+AW_NODISCARD enum aw_err aw__policy_hpa_check(const struct aw_policy *policy, struct aw_diag *diag);
+/* The most recommendations that the HPA ever remembers with these settings. */
+uint32_t aw__policy_hpa_recommendation_max(const struct aw_policy_settings *settings);
 void aw__policy_hpa_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
                            struct aw_plan *plan, struct aw_policy_reason *reason);
 
-AW_NODISCARD enum aw_err aw__policy_vpa_init(struct aw_policy *policy, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__policy_vpa_check(const struct aw_policy *policy, struct aw_diag *diag);
 void aw__policy_vpa_reset(struct aw_policy *policy);
 void aw__policy_vpa_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
                            struct aw_plan *plan, struct aw_policy_reason *reason);
 
-AW_NODISCARD enum aw_err aw__policy_aimd_init(const struct aw_policy *policy, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__policy_aimd_check(const struct aw_policy *policy,
+                                               struct aw_diag *diag);
 void aw__policy_aimd_decide(struct aw_policy *policy, const struct aw_sample *sample,
-                            int64_t now_us, struct aw_plan *plan, struct aw_policy_reason *reason);
+                            const struct aw_reading *reading, int64_t now_us, struct aw_plan *plan,
+                            struct aw_policy_reason *reason);
 
 void aw__policy_constant_init(struct aw_policy *policy);
 void aw__policy_constant_decide(struct aw_policy *policy, const struct aw_sample *sample,
-                                int64_t now_us, struct aw_plan *plan,
+                                const struct aw_reading *reading, struct aw_plan *plan,
                                 struct aw_policy_reason *reason);
 
 #endif

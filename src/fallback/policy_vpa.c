@@ -13,120 +13,255 @@
 #include "fallback/policy_kinds.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <string.h>
 
 #define DAY_US (86400 * (int64_t)1000000)
 
-static enum aw_err compress(struct aw_histogram_shape *shape, double max, int64_t half_life_us,
-                            struct aw_diag *diag)
+/* The defaults of upstream, most of them tables of buckets: made once, for all policies. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct aw_vpa_config upstream;
+
+static void make_upstream(void)
 {
-    struct aw_histogram_shape old = *shape;
-    return aw_histogram_shape_exponential(shape, max, old.first, old.ratio, old.epsilon,
-                                          half_life_us, diag);
+    aw_vpa_config_init(&upstream);
 }
 
-enum aw_err aw__policy_vpa_init(struct aw_policy *policy, struct aw_diag *diag)
+static double ratio_of(const struct aw_policy_settings *settings)
 {
-    const struct aw_policy_settings *settings = &policy->settings;
-    const struct aw_bounds *bounds = &policy->task.bounds;
-    struct aw_vpa_config *config = &policy->vpa_config;
-    const double ratio = settings->history_half_life * 1e6 / (double)DAY_US;
-    const int64_t half_life_us = (int64_t)(settings->history_half_life * 1e6);
+    return settings->history_half_life * 1e6 / (double)DAY_US;
+}
 
-    aw_vpa_config_init(config);
-    /* the largest values are those of aw_vpa_config_init: 1000 cores and 1 TB */
-    enum aw_err err = compress(&config->shape[AW_VPA_CPU], 1000, half_life_us, diag);
-    if (!err)
-        err = compress(&config->shape[AW_VPA_MEMORY], 1e12, half_life_us, diag);
-    if (err)
-        return err;
-    config->confidence_us = (int64_t)((double)config->confidence_us * ratio);
-    config->memory_interval_us = (int64_t)((double)config->memory_interval_us * ratio);
-    config->pod_min[AW_VPA_MEMORY] = (int64_t)(settings->vpa_memory_min_mib * AW__POLICY_MIB);
-    err = aw_vpa_config_check(config, diag);
-    if (err)
-        return err;
+static void config_of(const struct aw_policy_settings *settings, struct aw_vpa_config *ret)
+{
+    const double ratio = ratio_of(settings);
+    pthread_once(&once, make_upstream);
+    *ret = upstream;
+    for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
+        ret->shape[r].half_life_us = (int64_t)(settings->history_half_life * 1e6);
+    ret->confidence_us = (int64_t)((double)ret->confidence_us * ratio);
+    ret->memory_interval_us = (int64_t)((double)ret->memory_interval_us * ratio);
+    ret->pod_min[AW_VPA_MEMORY] = (int64_t)(settings->vpa_memory_min_mib * AW__POLICY_MIB);
+}
 
-    aw_vpa_updater_init(&policy->vpa_updater);
-    policy->vpa_updater.replicas_min = settings->vpa_replicas_min;
-    policy->vpa_updater.lifetime_us = (int64_t)((double)policy->vpa_updater.lifetime_us * ratio);
-    policy->vpa_policy = (struct aw_vpa_policy){
-        .min_allowed = {bounds->cpu_millicores_min, bounds->memory_bytes_min},
-        .max_allowed = {bounds->cpu_millicores_max, bounds->memory_bytes_max},
-    };
-    policy->vpa_controls[AW_VPA_CPU] = settings->kind != AW_POLICY_HPA_VPA_MEM;
-    policy->vpa_controls[AW_VPA_MEMORY] = true;
-    return AW_OK;
+enum aw_err aw__policy_vpa_check(const struct aw_policy *policy, struct aw_diag *diag)
+{
+    struct aw_vpa_config config;
+    config_of(&policy->settings, &config);
+    return aw_vpa_config_check(&config, diag);
+}
+
+/* --- what is known of usage --------------------------------------------------------------------
+ */
+
+/* The recommender in its own terms, for the length of a decision. */
+struct recommender {
+    struct aw_vpa_config config;
+    struct aw_vpa_aggregate aggregate;
+};
+
+/* A resource that is not controlled begins anew each time: nobody reads its histogram. */
+static void recommender_open(const struct aw_policy *policy, struct recommender *ret)
+{
+    const struct aw__policy_state *state = policy->state;
+    const struct aw_histogram *usage = policy->usage;
+    config_of(&policy->settings, &ret->config);
+    aw_vpa_aggregate_init(&ret->aggregate, &ret->config, 0);
+    for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
+        if (aw__policy_controls(policy->settings.kind, r))
+            ret->aggregate.usage[r] = *usage++;
+    ret->aggregate.first_sample_us = state->first_sample_us;
+    ret->aggregate.last_sample_us = state->last_sample_us;
+    ret->aggregate.sample_count = state->sample_count;
+}
+
+static void recommender_close(struct aw_policy *policy, const struct recommender *recommender)
+{
+    const struct aw_vpa_aggregate *aggregate = &recommender->aggregate;
+    struct aw__policy_state *state = policy->state;
+    struct aw_histogram *usage = policy->usage;
+    for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
+        if (aw__policy_controls(policy->settings.kind, r))
+            *usage++ = aggregate->usage[r];
+    state->first_sample_us = aggregate->first_sample_us;
+    state->last_sample_us = aggregate->last_sample_us;
+    state->sample_count = aggregate->sample_count;
 }
 
 void aw__policy_vpa_reset(struct aw_policy *policy)
 {
-    aw_vpa_aggregate_init(&policy->state.vpa, &policy->vpa_config, 0);
+    struct recommender fresh;
+    config_of(&policy->settings, &fresh.config);
+    aw_vpa_aggregate_init(&fresh.aggregate, &fresh.config, 0);
+    recommender_close(policy, &fresh);
 }
 
-/* What is known of this pod from the sample before; a new one is zeroed. */
-static struct aw__pod_track track_of(const struct aw__policy_state *state, const struct aw_pod *pod,
-                                     uint32_t guess)
+/* --- what is known of each pod -----------------------------------------------------------------
+ */
+
+static uint32_t tracked(const struct aw_policy *policy, const struct aw_sample *sample)
 {
-    if (guess < state->track_count && state->track[guess].id == pod->id)
-        return state->track[guess];
-    for (uint32_t i = 0; i < state->track_count; i++)
-        if (state->track[i].id == pod->id)
-            return state->track[i];
-    return (struct aw__pod_track){
-        .id = pod->id, .started_us = pod->started_us, .oom_after_start_us = AW_NEVER};
+    return sample->pod_count < policy->track_max ? sample->pod_count : policy->track_max;
 }
 
-/* Follows every pod; takes usage in when `usage`, kills always. */
-static void follow(struct aw_policy *policy, const struct aw_sample *sample, bool usage,
-                   int64_t now_us)
+/* Where the track of pod `i` may go, all before it having theirs: behind the others, or, when there
+ * is no room left, over one that none of the pods still to come will ask for. */
+static uint32_t place_for(const struct aw_policy *policy, const struct aw_sample *sample,
+                          uint32_t i, uint32_t count)
 {
-    struct aw__policy_state *state = &policy->state;
-    const struct aw_vpa_config *config = &policy->vpa_config;
-    for (uint32_t i = 0; i < sample->pod_count; i++) {
+    if (policy->state->track_count < policy->track_max)
+        return (uint32_t)policy->state->track_count++;
+    for (uint32_t at = i; at < policy->track_max; at++) {
+        uint32_t next = i + 1;
+        while (next < count && sample->pods[next].id != policy->track[at].id)
+            next++;
+        if (next == count)
+            return at;
+    }
+    return i; /* only when pods share an id */
+}
+
+/* Brings the tracks into the order of the sample, in place: a pod seen for the first time gets a
+ * new one, and those of pods that are gone are dropped. */
+static void align(struct aw_policy *policy, const struct aw_sample *sample, uint32_t count)
+{
+    struct aw__policy_state *state = policy->state;
+    struct aw__pod_track *track = policy->track;
+    for (uint32_t i = 0; i < count; i++) {
         const struct aw_pod *pod = &sample->pods[i];
-        struct aw__pod_track track = track_of(state, pod, i);
-        if (pod->oom_kill_count > track.oom_kill_count) {
-            /* killed at some time since the last look; its life began before that */
-            track.oom_after_start_us = track.started_us == AW_NEVER ? 0 : now_us - track.started_us;
-            (void)aw_vpa_oom(config, &state->vpa, &track.container, pod->memory_bytes, now_us);
+        uint32_t at = i;
+        while (at < state->track_count && track[at].id != pod->id)
+            at++;
+        if (at >= state->track_count) {
+            at = place_for(policy, sample, i, count);
+            track[at] = (struct aw__pod_track){.id = pod->id,
+                                               .started_us = pod->started_us,
+                                               .oom_after_start_us = AW_NEVER,
+                                               .cpu_last_us = AW_NEVER,
+                                               .memory_last_us = AW_NEVER};
         }
-        track.oom_kill_count = pod->oom_kill_count;
-        track.started_us = pod->started_us;
+        if (at != i) {
+            const struct aw__pod_track found = track[at];
+            track[at] = track[i];
+            track[i] = found;
+        }
+    }
+    if (state->track_count > count)
+        memset(track + count, 0, (state->track_count - count) * sizeof *track);
+    state->track_count = count;
+}
+
+static struct aw_vpa_container container_from(const struct aw__pod_track *track)
+{
+    const bool has_cpu = track->cpu_last_us != AW_NEVER;
+    const bool has_memory = track->memory_last_us != AW_NEVER;
+    return (struct aw_vpa_container){
+        .has_cpu = has_cpu,
+        .has_memory = has_memory,
+        .cpu_last_us = has_cpu ? track->cpu_last_us : 0,
+        .memory_last_us = has_memory ? track->memory_last_us : 0,
+        .window_end_us = track->window_end_us,
+        .memory_peak = track->memory_peak,
+        .oom_peak = track->oom_peak,
+    };
+}
+
+static void container_keep(struct aw__pod_track *track, const struct aw_vpa_container *container)
+{
+    track->cpu_last_us = container->has_cpu ? container->cpu_last_us : AW_NEVER;
+    track->memory_last_us = container->has_memory ? container->memory_last_us : AW_NEVER;
+    track->window_end_us = container->window_end_us;
+    track->memory_peak = container->memory_peak;
+    track->oom_peak = container->oom_peak;
+}
+
+static bool killed(const struct aw__pod_track *track, const struct aw_pod *pod)
+{
+    return pod->oom_kill_count > track->oom_kill_count;
+}
+
+/* Tells the recommender of kills, and of usage too when `usage`. */
+static void take_in(struct aw_policy *policy, struct recommender *recommender,
+                    const struct aw_sample *sample, uint32_t count, bool usage, int64_t now_us)
+{
+    const struct aw_vpa_config *config = &recommender->config;
+    struct aw_vpa_aggregate *aggregate = &recommender->aggregate;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct aw_pod *pod = &sample->pods[i];
+        struct aw__pod_track *track = &policy->track[i];
+        struct aw_vpa_container container = container_from(track);
+        if (killed(track, pod)) {
+            /* killed at some time since the last look; its life began before that */
+            track->oom_after_start_us =
+                track->started_us == AW_NEVER ? 0 : now_us - track->started_us;
+            (void)aw_vpa_oom(config, aggregate, &container, pod->memory_bytes, now_us);
+        }
         if (usage && aw__policy_fresh(policy, pod->cpu_cores_used, now_us))
-            (void)aw_vpa_add(config, &state->vpa, &track.container, AW_VPA_CPU,
+            (void)aw_vpa_add(config, aggregate, &container, AW_VPA_CPU,
                              llround(pod->cpu_cores_used.value * 1000), pod->cpu_cores_used.at_us);
         if (usage && aw__policy_fresh(policy, pod->memory_bytes_used, now_us))
-            (void)aw_vpa_add(config, &state->vpa, &track.container, AW_VPA_MEMORY,
+            (void)aw_vpa_add(config, aggregate, &container, AW_VPA_MEMORY,
                              llround(pod->memory_bytes_used.value), pod->memory_bytes_used.at_us);
-        policy->track[i] = track;
+        container_keep(track, &container);
     }
-    for (uint32_t i = 0; i < sample->pod_count; i++)
-        state->track[i] = policy->track[i];
-    state->track_count = sample->pod_count;
+}
+
+/* Follows every pod; `ret` is open afterwards when usage was due. */
+static void follow(struct aw_policy *policy, const struct aw_sample *sample, bool due,
+                   int64_t now_us, struct recommender *ret)
+{
+    const uint32_t count = tracked(policy, sample);
+    align(policy, sample, count);
+    bool news = due;
+    for (uint32_t i = 0; i < count && !news; i++)
+        news = killed(&policy->track[i], &sample->pods[i]);
+    if (news) {
+        recommender_open(policy, ret);
+        take_in(policy, ret, sample, count, due, now_us);
+        recommender_close(policy, ret);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        policy->track[i].oom_kill_count = sample->pods[i].oom_kill_count;
+        policy->track[i].started_us = sample->pods[i].started_us;
+    }
+}
+
+/* --- deciding ----------------------------------------------------------------------------------
+ */
+
+static struct aw_vpa_updater updater_of(const struct aw_policy_settings *settings)
+{
+    struct aw_vpa_updater updater;
+    aw_vpa_updater_init(&updater);
+    updater.replicas_min = settings->vpa_replicas_min;
+    updater.lifetime_us = (int64_t)((double)updater.lifetime_us * ratio_of(settings));
+    return updater;
 }
 
 /* The strongest reason that the updater has to touch a pod. */
 static enum aw_vpa_verdict judge(const struct aw_policy *policy, const struct aw_sample *sample,
                                  const struct aw_vpa_recommendation *wanted, int64_t now_us)
 {
+    const struct aw_vpa_updater updater = updater_of(&policy->settings);
+    const uint32_t kind = policy->settings.kind, count = tracked(policy, sample);
     enum aw_vpa_verdict found = AW_VPA_KEEP_CLOSE;
     uint32_t live = 0;
     for (uint32_t i = 0; i < sample->pod_count; i++)
         live += sample->pods[i].phase == AW_POD_RUNNING || sample->pods[i].phase == AW_POD_STARTING;
-    if (live < policy->vpa_updater.replicas_min)
+    if (live < updater.replicas_min)
         return found;
     for (uint32_t i = 0; i < sample->pod_count; i++) {
         const struct aw_pod *pod = &sample->pods[i];
-        const struct aw__pod_track *track = &policy->state.track[i];
-        const bool killed = track->oom_after_start_us != AW_NEVER;
+        const int64_t oom_us = i < count ? policy->track[i].oom_after_start_us : AW_NEVER;
         const struct aw_vpa_pod_container container = {
             .recommendation = wanted,
             .has_bounds = true,
-            .controlled = {policy->vpa_controls[AW_VPA_CPU], policy->vpa_controls[AW_VPA_MEMORY]},
+            .controlled = {aw__policy_controls(kind, AW_VPA_CPU),
+                           aw__policy_controls(kind, AW_VPA_MEMORY)},
             .has_request = {true, true},
             .request = {pod->cpu_millicores, pod->memory_bytes},
-            .oom_killed = killed,
-            .oom_after_start_us = killed ? track->oom_after_start_us : 0,
+            .oom_killed = oom_us != AW_NEVER,
+            .oom_after_start_us = oom_us != AW_NEVER ? oom_us : 0,
         };
         const struct aw_vpa_pod seen = {
             .containers = &container,
@@ -136,8 +271,7 @@ static enum aw_vpa_verdict judge(const struct aw_policy *policy, const struct aw
             .start_us = pod->started_us != AW_NEVER ? pod->started_us : 0,
         };
         struct aw_vpa_priority priority;
-        enum aw_vpa_verdict verdict =
-            aw_vpa_pod_verdict(&policy->vpa_updater, &seen, now_us, &priority);
+        enum aw_vpa_verdict verdict = aw_vpa_pod_verdict(&updater, &seen, now_us, &priority);
         if (verdict == AW_VPA_UPDATE_OOM)
             return verdict;
         if (aw_vpa_verdict_updates(verdict) && !aw_vpa_verdict_updates(found))
@@ -149,28 +283,34 @@ static enum aw_vpa_verdict judge(const struct aw_policy *policy, const struct aw
 void aw__policy_vpa_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
                            struct aw_plan *plan, struct aw_policy_reason *reason)
 {
-    struct aw__policy_state *state = &policy->state;
-    const bool due = now_us >= state->vpa_next_us;
-    follow(policy, sample, due, now_us);
+    struct recommender recommender;
+    const bool due = now_us >= policy->state->vpa_next_us;
+    follow(policy, sample, due, now_us, &recommender);
     if (!due) {
         if (reason->cause == AW_POLICY_CAUSE_NONE)
             reason->cause = AW_POLICY_CAUSE_NOT_YET;
         return;
     }
-    state->vpa_next_us = now_us + (int64_t)(policy->settings.vpa_period * 1e6);
+    policy->state->vpa_next_us = now_us + (int64_t)(policy->settings.vpa_period * 1e6);
 
+    const struct aw_bounds *bounds = &policy->task.bounds;
+    const struct aw_vpa_policy allowed = {
+        .min_allowed = {bounds->cpu_millicores_min, bounds->memory_bytes_min},
+        .max_allowed = {bounds->cpu_millicores_max, bounds->memory_bytes_max},
+    };
+    const bool cpu = aw__policy_controls(policy->settings.kind, AW_VPA_CPU);
     struct aw_vpa_recommendation wanted;
-    if (aw_vpa_recommend(&policy->vpa_config, &state->vpa, 1, &policy->vpa_policy, &wanted)) {
+    if (aw_vpa_recommend(&recommender.config, &recommender.aggregate, 1, &allowed, &wanted)) {
         if (reason->cause == AW_POLICY_CAUSE_NONE)
             reason->cause = AW_POLICY_CAUSE_NO_DATA;
         return;
     }
-    reason->cpu_target = policy->vpa_controls[AW_VPA_CPU] ? wanted.target[AW_VPA_CPU] : 0;
+    reason->cpu_target = cpu ? wanted.target[AW_VPA_CPU] : 0;
     reason->memory_target = wanted.target[AW_VPA_MEMORY];
     const enum aw_vpa_verdict verdict = judge(policy, sample, &wanted, now_us);
     if (!aw_vpa_verdict_updates(verdict) || (sample->rollout && verdict != AW_VPA_UPDATE_OOM))
         return;
-    if (policy->vpa_controls[AW_VPA_CPU]) {
+    if (cpu) {
         plan->set |= AW_PLAN_CPU;
         plan->cpu_millicores = wanted.target[AW_VPA_CPU];
     }
