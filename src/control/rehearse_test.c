@@ -1,0 +1,310 @@
+/* rehearse_test.c - plays and searches on copies: what they find, and what they never do. */
+#include "control/rehearse.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "control/model_testing.h"
+
+#define BUDGET 0.01
+
+/* One life for all tests: making it takes longer than most of them. */
+static struct life life;
+
+static int begin(void **state)
+{
+    (void)state;
+    live(3, 1, &life);
+    return 0;
+}
+
+static struct aw_rehearse_config config_of(uint32_t minutes)
+{
+    struct aw_rehearse_config config = {
+        .bounds = {1, 20, 100, 4000, 64 * MIB, 8192 * MIB},
+        .slo = {.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&life.app, 1, 0),
+                .timeout_us = 30e6},
+        .prices = {.core_hour = 0.04, .gib_hour = 0.005},
+        .budget = BUDGET,
+        .step_s = 15,
+        .stale_s = 120,
+        .in_place = false,
+        .start = {.replicas = 6, .cpu_millicores = 1000, .memory_bytes = life.memory_bytes},
+        .record = &life.record,
+        .load_per_s = life.load_per_s,
+        .minutes = minutes,
+        .seed = 9,
+    };
+    aw_conf_defaults(aw_rehearse_fields, &config.settings);
+    aw_conf_defaults(aw_guard_fields, &config.guard);
+    config.settings.copies = 2;
+    config.settings.tries = 20;
+    config.settings.tries_near = 40;
+    return config;
+}
+
+static struct aw_rehearsal *rehearsal_of(const struct aw_rehearse_config *config)
+{
+    struct aw_rehearsal *rehearsal = NULL;
+    struct aw_diag diag = {0};
+    if (aw_rehearsal_new(config, NULL, &rehearsal, &diag))
+        fail_msg("%s", diag.text);
+    return rehearsal;
+}
+
+static struct aw_policy *policy_of(const struct aw_rehearse_config *config, uint32_t kind)
+{
+    struct aw_policy_settings settings;
+    aw_conf_defaults(aw_policy_fields, &settings);
+    settings.kind = kind;
+    settings.hpa_target = 50;
+    const struct aw_policy_task task = {.bounds = config->bounds,
+                                        .slo_latency_us = config->slo.latency_us_p99,
+                                        .replicas = config->start.replicas,
+                                        .cpu_millicores = config->start.cpu_millicores,
+                                        .memory_bytes = config->start.memory_bytes};
+    struct aw_policy *policy = NULL;
+    assert_ok(aw_policy_new(&settings, &task, NULL, &policy, NULL));
+    return policy;
+}
+
+/* What a formula is worth on chance that no search has seen. */
+static double worth(struct aw_rehearsal *r, const struct aw_formula *formula)
+{
+    const uint32_t plays = 5;
+    double sum = 0;
+    for (uint32_t k = 0; k < plays; k++) {
+        struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
+        assert_ok(aw_rehearsal_play(r, formula, 7000 + 10 * k, each));
+        sum += aw_rehearsal_value(r, each);
+    }
+    return sum / plays;
+}
+
+static void the_search_finds_what_is_better_than_the_plain_formula(void **state)
+{
+    (void)state;
+    const struct aw_rehearse_config config = config_of(MINUTES);
+    struct aw_rehearsal *r = rehearsal_of(&config);
+    assert_int_equal(aw_rehearsal_copies(r), 2);
+    assert_true(aw_rehearsal_error(r) < 0.3);
+    struct aw_formula plain, found;
+    struct aw_rehearsed by_plain[2], by_found[2];
+    double value = NAN;
+    aw_formula_plain(&plain);
+    assert_ok(aw_rehearsal_search(r, NULL, 1, &found, &value));
+    assert_true(isfinite(value));
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
+        assert_true(found.x[i] >= 0 && found.x[i] <= 1);
+    assert_true(worth(r, &found) < worth(r, &plain) - 0.05);
+    assert_ok(aw_rehearsal_play(r, &plain, 77, by_plain));
+    assert_ok(aw_rehearsal_play(r, &found, 77, by_found));
+    assert_true(by_found[0].cost_per_hour < by_plain[0].cost_per_hour);
+    assert_true(by_found[0].violation_share <= 2 * BUDGET);
+    aw_rehearsal_free(r);
+}
+
+static void a_search_is_repeatable_and_keeps_what_is_known_to_be_good(void **state)
+{
+    (void)state;
+    struct aw_rehearse_config config = config_of(60);
+    config.settings.tries = 10;
+    config.settings.tries_near = 20;
+    struct aw_rehearsal *r = rehearsal_of(&config);
+    struct aw_formula found, again;
+    double value = NAN, value_again = NAN;
+    assert_ok(aw_rehearsal_search(r, NULL, 1, &found, &value));
+    assert_ok(aw_rehearsal_search(r, NULL, 1, &again, &value_again));
+    assert_memory_equal(&found, &again, sizeof found);
+    assert_memory_equal(&value, &value_again, sizeof value);
+    assert_ok(aw_rehearsal_search(r, NULL, 2, &again, &value_again));
+    assert_memory_not_equal(&found, &again, sizeof found);
+    assert_ok(aw_rehearsal_search(r, &found, 3, &again, &value_again));
+    assert_true(worth(r, &again) < worth(r, &found) + 0.1);
+    aw_rehearsal_free(r);
+}
+
+static void a_play_is_a_function_of_formula_and_seed(void **state)
+{
+    (void)state;
+    const struct aw_rehearse_config config = config_of(60);
+    struct aw_rehearsal *r = rehearsal_of(&config), *twin = rehearsal_of(&config);
+    struct aw_formula plain, large;
+    struct aw_rehearsed a[2], b[2];
+    memset(a, 0, sizeof a);
+    memset(b, 0xff, sizeof b);
+    aw_formula_plain(&plain);
+    large = plain;
+    large.x[AW_FORMULA_MARGIN] = 1;
+    assert_ok(aw_rehearsal_play(r, &plain, 5, a));
+    assert_ok(aw_rehearsal_play(r, &large, 5, b));
+    assert_true(b[0].cost_per_hour > 1.2 * a[0].cost_per_hour); /* as many as may be */
+    assert_close(b[0].need_per_hour, a[0].need_per_hour, 0.2);  /* who acts hardly matters */
+    assert_ok(aw_rehearsal_play(r, &plain, 5, b));              /* whatever was played in between */
+    assert_memory_equal(a, b, sizeof a);
+    assert_ok(aw_rehearsal_play(twin, &plain, 5, b));
+    assert_memory_equal(a, b, sizeof a);
+    assert_ok(aw_rehearsal_play(r, &plain, 6, b));
+    assert_memory_not_equal(a, b, sizeof a);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(a[i].cost_per_hour > 0 && a[i].need_per_hour > 0);
+        assert_true(a[i].violation_share >= 0 && a[i].violation_share <= 1);
+    }
+    aw_rehearsal_free(r);
+    aw_rehearsal_free(twin);
+}
+
+static void a_fallback_plays_too_and_begins_anew_each_time(void **state)
+{
+    (void)state;
+    const struct aw_rehearse_config config = config_of(MINUTES);
+    struct aw_rehearsal *r = rehearsal_of(&config);
+    struct aw_policy *hpa = policy_of(&config, AW_POLICY_HPA),
+                     *fixed = policy_of(&config, AW_POLICY_STATIC);
+    struct aw_rehearsed a[2], b[2], still[2];
+    assert_ok(aw_rehearsal_play_fallback(r, hpa, 5, a));
+    assert_ok(aw_rehearsal_play_fallback(r, fixed, 5, still));
+    assert_ok(aw_rehearsal_play_fallback(r, hpa, 5, b));
+    assert_memory_equal(a, b, sizeof a);
+    /* what stays as it is costs what it costs */
+    const double gib = (double)config.start.memory_bytes / 1073741824.0;
+    const double each = 0.04 + 0.005 * gib;
+    assert_close(still[0].cost_per_hour, config.start.replicas * each, 1e-6);
+    assert_true(fabs(a[0].cost_per_hour / still[0].cost_per_hour - 1) > 0.01);
+    aw_policy_free(hpa);
+    aw_policy_free(fixed);
+    aw_rehearsal_free(r);
+}
+
+static void missing_the_target_is_dearer_than_any_saving_it_brings(void **state)
+{
+    (void)state;
+    const struct aw_rehearse_config config = config_of(MINUTES);
+    struct aw_rehearsal *r = rehearsal_of(&config);
+    double last = -INFINITY;
+    for (uint32_t k = 0; k < 40; k++) { /* rises with violations, once the target is passed */
+        const struct aw_rehearsed each[2] = {{1, 1, 0.001 * k}, {1, 1, 0.001 * k}};
+        const double value = aw_rehearsal_value(r, each);
+        assert_true(value >= last);
+        last = value;
+    }
+    const struct aw_rehearsed kept[2] = {{1, 1, 0}, {1, 1, 0}};
+    const struct aw_rehearsed dear[2] = {{1.1, 1, 0}, {1.1, 1, 0}};
+    const struct aw_rehearsed uneven[2] = {{1, 1, 0}, {1, 1, 0.2}};
+    const struct aw_rehearsed even[2] = {{1, 1, 0.1}, {1, 1, 0.1}};
+    const struct aw_rehearsed cheap[2] = {{0.8, 1, 0.1}, {0.8, 1, 0.1}};
+    assert_close(aw_rehearsal_value(r, kept), 0, 1e-12);
+    assert_close(aw_rehearsal_value(r, dear), log(1.1), 1e-12);
+    assert_true(aw_rehearsal_value(r, cheap) > aw_rehearsal_value(r, kept));
+    assert_true(aw_rehearsal_value(r, uneven) > aw_rehearsal_value(r, even)); /* the worst counts */
+    aw_rehearsal_free(r);
+}
+
+static void where_little_is_known_less_may_be_missed(void **state)
+{
+    (void)state;
+    const struct aw_rehearse_config brief = config_of(60), all = config_of(MINUTES);
+    struct aw_rehearsal *little = rehearsal_of(&brief), *more = rehearsal_of(&all);
+    const struct aw_rehearsed each[2] = {{1, 1, 0.006}, {1, 1, 0.006}};
+    assert_true(aw_rehearsal_value(little, each) > aw_rehearsal_value(more, each));
+    aw_rehearsal_free(little);
+    aw_rehearsal_free(more);
+}
+
+static void too_little_to_go_by_is_told(void **state)
+{
+    (void)state;
+    struct aw_model_record nothing;
+    aw_model_begin(&nothing);
+    struct aw_rehearse_config brief = config_of(AW_REHEARSE_MINUTES_MIN - 1);
+    struct aw_rehearse_config unseen = config_of(60), poor = config_of(60);
+    unseen.record = &nothing;
+    poor.settings.error_max = 1e-6;
+    static const char *const expected[] = {"minutes", "too little", "no copy"};
+    const struct aw_rehearse_config *const config[] = {&brief, &unseen, &poor};
+    for (size_t i = 0; i < 3; i++) {
+        struct aw_alloc_counting counting;
+        struct aw_rehearsal *r = NULL;
+        struct aw_diag diag = {0};
+        aw_alloc_counting_init(&counting);
+        assert_int_equal(aw_rehearsal_new(config[i], &counting.alloc, &r, &diag), AW_ERR_NODATA);
+        assert_null(r);
+        assert_non_null(strstr(diag.text, expected[i]));
+        assert_int_equal(counting.alloc_count, counting.free_count);
+    }
+    struct aw_rehearse_config wrong = config_of(60);
+    struct aw_rehearsal *r = NULL;
+    wrong.bounds.replicas_min = 30;
+    assert_int_equal(aw_rehearsal_new(&wrong, NULL, &r, NULL), AW_ERR_CONFIG);
+    assert_null(r);
+}
+
+static void lack_of_memory_is_told_and_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    const struct aw_rehearse_config config = config_of(60);
+    for (uint64_t n = 0;; n++) {
+        assert_true(n < 200);
+        struct aw_alloc_counting counting;
+        struct aw_rehearsal *r = NULL;
+        aw_alloc_counting_init(&counting);
+        counting.fail_after = n;
+        const enum aw_err err = aw_rehearsal_new(&config, &counting.alloc, &r, NULL);
+        if (err) {
+            assert_int_equal(err, AW_ERR_NOMEM);
+            assert_null(r);
+        } else { /* all memory is there: playing takes no more */
+            struct aw_formula plain;
+            struct aw_rehearsed each[2];
+            const uint64_t made = counting.alloc_count;
+            aw_formula_plain(&plain);
+            assert_ok(aw_rehearsal_play(r, &plain, 1, each));
+            assert_int_equal(counting.alloc_count, made);
+        }
+        aw_rehearsal_free(r);
+        assert_int_equal(counting.alloc_count, counting.free_count);
+        if (!err)
+            break;
+    }
+    aw_rehearsal_free(NULL);
+}
+
+static void need_is_of_the_load_and_the_unknown_counts_for_nothing(void **state)
+{
+    (void)state;
+    const struct aw_prices prices = {.core_hour = 0.04, .gib_hour = 0.005};
+    const struct aw_bounds bounds = {2, 20, 250, 4000, MIB, 8192 * MIB};
+    const double gib = 1073741824.0;
+    static const struct {
+        double cores, gib, need;
+        const char *why;
+    } row[] = {
+        {3, 2, 0.04 * 6 + 0.005 * 6 * 2, "twice the CPU used, and the memory of as many replicas"},
+        {0, 2, 0.04 * 0.5 + 0.005 * 1 * 2, "the least that the bounds allow"},
+        {NAN, 2, 0.04 * 0.5 + 0.005 * 2, "CPU is not known"},
+        {3, NAN, 0.04 * 6, "memory is not known"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const struct aw_reading reading = {.cpu_cores_used = row[i].cores,
+                                           .memory_bytes_used = row[i].gib * gib};
+        const double need = aw_need_per_hour(&prices, &bounds, &reading);
+        if (!(fabs(need - row[i].need) < 1e-12))
+            fail_msg("%s: %g instead of %g", row[i].why, need, row[i].need);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_search_finds_what_is_better_than_the_plain_formula),
+        cmocka_unit_test(a_search_is_repeatable_and_keeps_what_is_known_to_be_good),
+        cmocka_unit_test(a_play_is_a_function_of_formula_and_seed),
+        cmocka_unit_test(a_fallback_plays_too_and_begins_anew_each_time),
+        cmocka_unit_test(missing_the_target_is_dearer_than_any_saving_it_brings),
+        cmocka_unit_test(where_little_is_known_less_may_be_missed),
+        cmocka_unit_test(too_little_to_go_by_is_told),
+        cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing_behind),
+        cmocka_unit_test(need_is_of_the_load_and_the_unknown_counts_for_nothing),
+    };
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
