@@ -35,6 +35,16 @@ void aw__load_warn(const struct aw__run *run, const char *file,
                     AW_LOG_INT("of", (int64_t)report->row_count));
 }
 
+bool aw__load_is_pattern(const char *text)
+{
+    const size_t len = strcspn(text, ":");
+    for (const char *const *name = aw_load_pattern_names; *name; name++) {
+        if (strlen(*name) == len && !strncmp(*name, text, len))
+            return true;
+    }
+    return false;
+}
+
 /* ---- show ---- */
 
 /* One column of a plot: slots [first, last) of a load. */

@@ -9,4 +9,7 @@
 void aw__load_warn(const struct aw__run *run, const char *file,
                    const struct aw_trace_report *report);
 
+/* Whether a load as users write it begins with the name of a pattern, and so is no file. */
+bool aw__load_is_pattern(const char *text);
+
 #endif

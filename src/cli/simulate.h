@@ -13,10 +13,6 @@
 #include "workload/apps.h"
 #include "workload/scenario.h"
 
-#define AW__SIMULATE_PEAK_RATIO                                       \
-    8.0 /* a load is scaled so that its peak needs no more cores than \
-         * this many times those that its mean needs */
-
 #define AW__SIMULATE_FAULTS_MAX 32u /* of one --fault */
 
 /* What was asked. */

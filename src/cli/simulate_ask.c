@@ -301,16 +301,6 @@ static enum aw_err apps_set(struct aw__simulate *ask, const struct words *words,
 /* --- loads ------------------------------------------------------------------------------------
  */
 
-static bool is_pattern(const char *text)
-{
-    const size_t len = strcspn(text, ":");
-    for (const char *const *name = aw_load_pattern_names; *name; name++) {
-        if (strlen(*name) == len && !strncmp(*name, text, len))
-            return true;
-    }
-    return false;
-}
-
 /* Whether the text itself says how high the load is, or which function of a trace it is. */
 static bool says(const char *text, const char *key)
 {
@@ -365,21 +355,6 @@ static bool has_functions(const char *text, uint32_t count)
     return many;
 }
 
-/* The mean to what keeps `load_cores` busy, the peak to at most AW__SIMULATE_PEAK_RATIO of that. */
-static void load_scale(struct aw__simulate *ask, const struct aw_app *app, struct aw_load *load)
-{
-    const double rate = aw_simulate_rate_for(app, ask->load_cores);
-    const struct aw_load_figures figures = aw_load_figures(load);
-    if (!(ask->load_cores > 0) || !(figures.mean_per_s > 0) || !isfinite(rate))
-        return;
-    if (figures.peak_per_s > AW__SIMULATE_PEAK_RATIO * figures.mean_per_s) {
-        aw_load_scale_peak(load, AW__SIMULATE_PEAK_RATIO * rate);
-        ask->peak_scaled++;
-    } else {
-        aw_load_scale_mean(load, rate);
-    }
-}
-
 /* The load of case `i`, and another to tune on. */
 static enum aw_err loads_of(const struct aw__run *run, struct aw__simulate *ask,
                             const struct words *words, bool functions, uint32_t i,
@@ -397,7 +372,7 @@ static enum aw_err loads_of(const struct aw__run *run, struct aw__simulate *ask,
         snprintf(own, sizeof own, "%s%stop=%u", text, join, 2 * i + 2);
         if (!err && !words->tune_load)
             err = load_read(run, own, seed, false, tuned, diag);
-    } else if (is_pattern(text) || words->tune_load) {
+    } else if (aw__load_is_pattern(text) || words->tune_load) {
         err = load_read(run, text, seed, i == 0, reported, diag);
         if (!err && !words->tune_load)
             err = load_read(run, text, seed + TUNING_SEED, false, tuned, diag);
@@ -414,9 +389,9 @@ static enum aw_err loads_of(const struct aw__run *run, struct aw__simulate *ask,
     if (err)
         return err;
     /* of a pattern a peak is a ratio, of a trace a rate */
-    if (!says(text, "mean") && (is_pattern(text) || !says(text, "peak"))) {
-        load_scale(ask, &ask->cases[i].app, reported);
-        load_scale(ask, &ask->cases[i].app, tuned);
+    if (!says(text, "mean") && (aw__load_is_pattern(text) || !says(text, "peak"))) {
+        ask->peak_scaled += aw_simulate_load_scale(reported, &ask->cases[i].app, ask->load_cores);
+        ask->peak_scaled += aw_simulate_load_scale(tuned, &ask->cases[i].app, ask->load_cores);
     }
     ask->cases[i].load = reported;
     ask->cases[i].tuning_load = tuned;
@@ -427,15 +402,15 @@ static enum aw_err loads_set(const struct aw__run *run, struct aw__simulate *ask
                              const struct words *words, struct aw_diag *diag)
 {
     const char *text = words->load ? words->load : "diurnal";
-    const bool functions =
-        ask->case_count > 1 && !is_pattern(text) && has_functions(text, 2 * ask->case_count);
+    const bool functions = ask->case_count > 1 && !aw__load_is_pattern(text) &&
+                           has_functions(text, 2 * ask->case_count);
     enum aw_err err = AW_OK;
     snprintf(ask->load_text, sizeof ask->load_text, "%s", text);
     snprintf(ask->tuning_text, sizeof ask->tuning_text, "%s",
-             words->tune_load   ? "--tune-load"
-             : functions        ? "other functions of the same trace"
-             : is_pattern(text) ? "the same pattern with another seed"
-                                : "the first half of the trace; the second is reported");
+             words->tune_load            ? "--tune-load"
+             : functions                 ? "other functions of the same trace"
+             : aw__load_is_pattern(text) ? "the same pattern with another seed"
+                                         : "the first half of the trace; the second is reported");
     for (uint32_t i = 0; !err && i < ask->case_count; i++)
         err = loads_of(run, ask, words, functions, i, diag);
     return err;

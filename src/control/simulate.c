@@ -179,6 +179,20 @@ double aw_simulate_rate_for(const struct aw_app *app, double cores)
     return cores / (demand.cpu_ms * 1e-3);
 }
 
+bool aw_simulate_load_scale(struct aw_load *load, const struct aw_app *app, double cores)
+{
+    const double rate = aw_simulate_rate_for(app, cores);
+    const struct aw_load_figures figures = aw_load_figures(load);
+    if (!(cores > 0) || !(figures.mean_per_s > 0) || !isfinite(rate))
+        return false;
+    const bool peak = figures.peak_per_s > AW_SIMULATE_PEAK_RATIO * figures.mean_per_s;
+    if (peak)
+        aw_load_scale_peak(load, AW_SIMULATE_PEAK_RATIO * rate);
+    else
+        aw_load_scale_mean(load, rate);
+    return peak;
+}
+
 static double slo_us_of(const struct aw_simulate_settings *s, const struct aw_app *app)
 {
     if (s->slo_ms > 0)
@@ -643,7 +657,7 @@ enum aw_err aw_simulate_tune(const struct aw_simulate_config *config,
     struct tuning t = {.config = *config, .c = c, .index = index, .alloc = alloc};
     t.config.settings.episodes = config->tuning_episodes > 0 ? config->tuning_episodes : 1;
     /* Pieces from all over the load tell more than the same number in a row. */
-    t.config.settings.continuous = false;
+    t.config.settings.continuous = config->tuning_whole;
     t.config.seed = config->seed ^ AW_SIMULATE_TUNING_SEED;
     const struct aw_tune_config tune = {
         .goal = policy->tuning == AW_SIMULATE_TUNE_SLO ? AW_TUNE_SLO : AW_TUNE_REWARD,

@@ -126,6 +126,11 @@ struct aw_simulate_case {
 
 /* Requests/s with which the application keeps `cores` cores busy: to scale a load to it. */
 double aw_simulate_rate_for(const struct aw_app *app, double cores);
+/* Scales a load so that its mean keeps `cores` cores busy, or, where its peak would then need more
+ * than AW_SIMULATE_PEAK_RATIO times as many, so that its peak needs just those. True: the latter.
+ */
+#define AW_SIMULATE_PEAK_RATIO 8.0
+bool aw_simulate_load_scale(struct aw_load *load, const struct aw_app *app, double cores);
 /* Bounds, the p99 that must not be exceeded, and how a run begins unless the settings say
  * otherwise: as an operator would who knows nothing but the load. One core, memory for 16 requests
  * at once and half of that again, replicas for twice the mean load, all within the bounds. */
@@ -231,6 +236,7 @@ struct aw_simulate_config {
     uint64_t seed;
     uint32_t tuning_episodes; /* of one evaluation while tuning */
     uint32_t tuning_budget;   /* evaluations of one tuning, at most */
+    bool tuning_whole;        /* tune on the load from its beginning on, not on pieces of it */
     uint32_t thread_count;    /* of compare; 0 and 1: the caller alone */
 };
 /* Defaults of all tables, seed 1, 8 episodes and 60 evaluations to tune, one thread. */

@@ -1,0 +1,399 @@
+/* evaluate.c - the verb `evaluate`: what AWARE is worth on generated applications. */
+#include "cli/evaluate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/threads.h"
+#include "cli/layout.h"
+#include "cli/load.h"
+#include "cli/verbs.h"
+
+#define TRACE        "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
+#define POOL_STRIDE  100u /* applications of the pool that share a set of functions of the trace */
+#define MEAN_CORES   2.0
+#define ROWS_SHOWN   20u /* of progress without a terminal */
+#define PERCENT_FULL 100u
+
+static const char *const what_names[] = {"bootstrap", "converged", "disturbances", NULL};
+static const char *const preset_names[] = {"default", "paper", NULL};
+
+/* --- what is asked ---------------------------------------------------------------------------- */
+
+/* "200-239" or "7". */
+static enum aw_err apps_range(const char *text, uint32_t *ret_first, uint32_t *ret_count,
+                              struct aw_diag *diag)
+{
+    char low[32];
+    uint64_t first = 0, last = 0;
+    const char *dash = strchr(text, '-');
+    const size_t len = dash ? (size_t)(dash - text) : strlen(text);
+    snprintf(low, sizeof low, "%.*s", (int)(len < 30 ? len : 30), text);
+    if (aw_text_parse_u64(low, &first) || aw_text_parse_u64(dash ? dash + 1 : low, &last) ||
+        last < first || last - first >= AW_EVALUATE_APPS_MAX || last >= UINT32_MAX)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--apps",
+                          "expected FIRST-LAST with at most %u applications, found %s",
+                          AW_EVALUATE_APPS_MAX, AW__QUOTE(text));
+    *ret_first = (uint32_t)first;
+    *ret_count = (uint32_t)(last - first + 1);
+    return AW_OK;
+}
+
+/* Which of the busiest functions an application has: odd ranks for one hundred of the pool, even
+ * ones for the next, so that what is tuned on 100-199 and reported on 200-299 shares no load. */
+static uint32_t function_of(uint32_t index)
+{
+    return 2 * (index % POOL_STRIDE) + (index / POOL_STRIDE % 2 ? 1 : 2);
+}
+
+static enum aw_err app_make(const struct aw__evaluate *ask, const char *load, uint32_t i,
+                            struct aw_diag *diag)
+{
+    struct aw_evaluate_app *app = &ask->apps[i];
+    char own[AW__TEXT_MAX + 32];
+    app->index = ask->first + i;
+    aw_app_generate(ask->pool, app->index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT,
+                    &app->app);
+    snprintf(own, sizeof own, "%s", load);
+    if (!aw__load_is_pattern(load))
+        snprintf(own, sizeof own, "%s%stop=%" PRIu32, load,
+                 strrchr(load, ':') && strchr(strrchr(load, ':'), '=') ? "," : ":",
+                 function_of(app->index));
+    struct aw_trace_report report;
+    enum aw_err err = aw_load_parse_report(own, app->index, NULL, &app->day, &report, diag);
+    if (!err)
+        aw_simulate_load_scale(&app->day, &app->app, MEAN_CORES);
+    return err;
+}
+
+/* The command that makes the same table, wherever the trace lies. */
+static void command_write(struct aw__evaluate *ask, const struct aw__args *args)
+{
+    struct aw_text text;
+    aw_text_init(&text, ask->command, sizeof ask->command);
+    aw_text_add(&text, "aware evaluate %s", what_names[ask->what]);
+    const struct aw__option *option;
+    for (uint32_t i = 0; (option = aw__verb_option(args->verb, i)); i++) {
+        static const char *const kept[] = {"apps",   "pool",  "seeds",      "seed",
+                                           "learn",  "after", "agent",      "preset",
+                                           "tuning", "each",  "no-ceiling", NULL};
+        for (const char *const *name = kept; *name; name++) {
+            if (strcmp(option->name, *name) != 0 || !args->value[i].given)
+                continue;
+            aw_text_add(&text, " --%s", option->name);
+            if (option->kind != AW__FLAG)
+                aw_text_add(&text, " %s", args->value[i].text);
+        }
+    }
+    if (aw__args_given(args, "load"))
+        aw_text_add(&text, " --load %s", ask->load);
+}
+
+static void settings_take(struct aw__evaluate *ask, const struct aw__args *args)
+{
+    struct aw_evaluate_config *config = &ask->config;
+    const uint64_t threads = aw__args_number(args, "threads");
+    aw_evaluate_config_init(config);
+    config->simulate.seed = aw__args_number(args, "seed");
+    config->simulate.tuning_budget = (uint32_t)aw__args_number(args, "tuning");
+    config->simulate.thread_count = threads ? (uint32_t)threads : aw_threads_cpu_count();
+    config->seeds = (uint32_t)aw__args_number(args, "seeds");
+    config->learn_halves = (uint32_t)aw__args_number(args, "learn");
+    config->after_halves = (uint32_t)aw__args_number(args, "after");
+    config->apps_each = (uint32_t)aw__args_number(args, "each");
+    config->ceiling = !aw__args_given(args, "no-ceiling");
+    config->cores = MEAN_CORES;
+    config->pilot.agent =
+        strcmp(aw__args_text(args, "agent"), "network") ? AW_PILOT_FORMULA : AW_PILOT_NETWORK;
+    ask->paper = !strcmp(aw__args_text(args, "preset"), "paper");
+    if (ask->paper)
+        aw_evaluate_config_paper(config);
+}
+
+static enum aw_err ask_take(const struct aw__run *run, struct aw__evaluate *ask,
+                            struct aw_diag *diag)
+{
+    const struct aw__args *args = run->args;
+    const char *data = getenv("AWARE_DATA_DIR"), *load = aw__args_text(args, "load");
+    char trace[AW__TEXT_MAX];
+    while (strcmp(what_names[ask->what], args->positional[0]) != 0)
+        ask->what++;
+    const bool markdown = aw__args_given(args, "markdown");
+    const bool csv = !strcmp(aw__args_text(args, "output"), "csv");
+    if (markdown && (csv || run->json))
+        return aw_fail(diag, AW_ERR_USAGE, "--markdown and --output exclude each other");
+    ask->format = run->json  ? AW__EVALUATE_JSON
+                  : csv      ? AW__EVALUATE_CSV
+                  : markdown ? AW__EVALUATE_MARKDOWN
+                             : AW__EVALUATE_TEXT;
+    settings_take(ask, args);
+    ask->pool = aw__args_number(args, "pool");
+    if (!load) {
+        if (!data)
+            return aw_fail(diag, AW_ERR_USAGE,
+                           "no load: say --load, or set AWARE_DATA_DIR to where " TRACE " is");
+        snprintf(trace, sizeof trace, "%s/" TRACE, data);
+        load = trace;
+    }
+    const char *slash = strrchr(load, '/');
+    snprintf(ask->load, sizeof ask->load, "%.500s", slash ? slash + 1 : load);
+    command_write(ask, args);
+    enum aw_err err = apps_range(aw__args_text(args, "apps"), &ask->first, &ask->count, diag);
+    if (err)
+        return err;
+    if (!(ask->apps = aw_alloc_new(NULL, ask->count, sizeof *ask->apps)))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " applications", ask->count);
+    for (uint32_t i = 0; !err && i < ask->count; i++)
+        err = app_make(ask, load, i, diag);
+    return err;
+}
+
+/* --- while it runs ---------------------------------------------------------------------------- */
+
+struct watch {
+    bool quiet, terminal;
+    int64_t begin_us;
+    uint32_t rows; /* told so far */
+};
+
+static bool watch_take(void *ctx, uint32_t done, uint32_t total)
+{
+    struct watch *watch = ctx;
+    char took[32], left[32];
+    if (watch->quiet)
+        return true;
+    const double seconds = (double)(aw_clock_monotonic_us(NULL) - watch->begin_us) * 1e-6;
+    aw__seconds_format(seconds, took, sizeof took);
+    aw__seconds_format(seconds / done * (total - done), left, sizeof left);
+    if (watch->terminal) {
+        fprintf(stderr, "\r\033[K%3u %%  %" PRIu32 " of %" PRIu32 " runs, %s, %s left",
+                (unsigned)((uint64_t)PERCENT_FULL * done / total), done, total, took, left);
+        if (done == total)
+            fprintf(stderr, "\r\033[K");
+        fflush(stderr);
+    } else if ((uint64_t)done * ROWS_SHOWN / total > watch->rows) {
+        watch->rows = (uint32_t)((uint64_t)done * ROWS_SHOWN / total);
+        fprintf(stderr, "%" PRIu32 " of %" PRIu32 " runs, %s, %s left\n", done, total, took, left);
+    }
+    return true;
+}
+
+/* --- the tables ------------------------------------------------------------------------------- */
+
+static uint32_t missed_of(const struct aw_evaluate_goal *goal, uint32_t count)
+{
+    uint32_t missed = 0;
+    for (uint32_t i = 0; i < count; i++)
+        missed += !aw_evaluate_met(&goal[i]);
+    return missed;
+}
+
+static double since(int64_t begin_us)
+{
+    return (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-6;
+}
+
+static enum aw_err bootstrap(const struct aw__run *run, struct aw__evaluate *ask,
+                             struct watch *watch, uint32_t *ret_missed, struct aw_diag *diag)
+{
+    struct aw_evaluate_bootstrap_sum sum;
+    struct aw_evaluate_bootstrap *rows = aw_alloc_new(NULL, ask->count, sizeof *rows);
+    if (!rows)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rows", ask->count);
+    enum aw_err err = aw_evaluate_bootstrap(&ask->config, ask->apps, ask->count, watch_take, watch,
+                                            NULL, rows, diag);
+    if (!err) {
+        aw_evaluate_bootstrap_sum(&ask->config, rows, ask->count, &sum);
+        *ret_missed = missed_of(sum.goal, sum.goal_count);
+        ask->seconds = since(watch->begin_us);
+        err = aw__evaluate_print_bootstrap(run, ask, rows, &sum, diag);
+    }
+    aw_alloc_free(NULL, rows);
+    return err;
+}
+
+static enum aw_err converged(const struct aw__run *run, struct aw__evaluate *ask,
+                             struct watch *watch, uint32_t *ret_missed, struct aw_diag *diag)
+{
+    struct aw_evaluate_converged_sum sum;
+    struct aw_evaluate_converged *rows = aw_alloc_new(NULL, ask->count, sizeof *rows);
+    if (!rows)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rows", ask->count);
+    enum aw_err err = aw_evaluate_converged(&ask->config, ask->apps, ask->count, watch_take, watch,
+                                            NULL, rows, diag);
+    err = err ? err : aw_evaluate_converged_sum(&ask->config, rows, ask->count, NULL, &sum, diag);
+    if (!err) {
+        *ret_missed = missed_of(sum.goal, sum.goal_count);
+        ask->seconds = since(watch->begin_us);
+        err = aw__evaluate_print_converged(run, ask, rows, &sum, diag);
+    }
+    aw_alloc_free(NULL, rows);
+    return err;
+}
+
+static enum aw_err disturbed(const struct aw__run *run, struct aw__evaluate *ask,
+                             struct watch *watch, uint32_t *ret_missed, struct aw_diag *diag)
+{
+    struct aw_evaluate_disturbed_sum sum;
+    const uint32_t count = aw_evaluate_disturbed_count(&ask->config, ask->apps, ask->count);
+    struct aw_evaluate_disturbed *rows = aw_alloc_new(NULL, count, sizeof *rows);
+    if (!rows)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rows", count);
+    enum aw_err err = aw_evaluate_disturbed(&ask->config, ask->apps, ask->count, watch_take, watch,
+                                            NULL, rows, diag);
+    err = err ? err : aw_evaluate_disturbed_sum(&ask->config, rows, count, NULL, &sum, diag);
+    if (!err) {
+        *ret_missed = missed_of(sum.goal, sum.goal_count);
+        ask->seconds = since(watch->begin_us);
+        err = aw__evaluate_print_disturbed(run, ask, rows, count, &sum, diag);
+    }
+    aw_alloc_free(NULL, rows);
+    return err;
+}
+
+static enum aw_err evaluate_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    uint32_t missed = 0;
+    struct aw__evaluate *ask = aw_alloc_new(NULL, 1, sizeof *ask);
+    if (!ask)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an evaluation");
+    enum aw_err err = ask_take(run, ask, diag);
+    struct watch watch = {.quiet = aw__args_given(run->args, "quiet"),
+                          .terminal = isatty(fileno(stderr)),
+                          .begin_us = aw_clock_monotonic_us(NULL)};
+    if (!err) {
+        static enum aw_err (*const tables[])(const struct aw__run *, struct aw__evaluate *,
+                                             struct watch *, uint32_t *,
+                                             struct aw_diag *) = {bootstrap, converged, disturbed};
+        err = tables[ask->what](run, ask, &watch, &missed, diag);
+    }
+    if (!err && missed && aw__args_given(run->args, "check"))
+        err = aw_fail(diag, AW_ERR_CHECK, "%" PRIu32 " goals are missed", missed);
+    aw_evaluate_apps_deinit(ask->apps, ask->apps ? ask->count : 0);
+    aw_alloc_free(NULL, ask->apps);
+    aw_alloc_free(NULL, ask);
+    return err;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+static const struct aw__option evaluate_options[] = {
+    {.name = "apps",
+     .letter = 'a',
+     .kind = AW__TEXT,
+     .arg = "FIRST-LAST",
+     .initial = "200-239",
+     .help = "applications of the pool; settings were chosen on 100-129, which prove nothing"},
+    {.name = "pool",
+     .kind = AW__NUMBER,
+     .arg = "SEED",
+     .initial = "1",
+     .max = INT64_MAX,
+     .help = "seed of the pool of applications"},
+    {.name = "load",
+     .letter = 'l',
+     .kind = AW__LOAD,
+     .arg = "LOAD",
+     .help = "a day's trace with many functions, of which each application gets its own, or a "
+             "pattern (default: " TRACE " in AWARE_DATA_DIR)"},
+    {.name = "seeds",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "3",
+     .min = 1,
+     .max = AW_EVALUATE_SEEDS_MAX,
+     .help = "runs of each application, with different chance"},
+    {.name = "seed",
+     .letter = 's',
+     .kind = AW__NUMBER,
+     .arg = "S",
+     .initial = "1",
+     .max = INT64_MAX,
+     .help = "the first of them"},
+    {.name = "learn",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "4",
+     .min = 1,
+     .max = AW_EVALUATE_HALVES_MAX / 2,
+     .help = "how often the first half of the day is lived through"},
+    {.name = "after",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "4",
+     .min = 2,
+     .max = AW_EVALUATE_HALVES_MAX / 2,
+     .help = "disturbances: second halves of the day after it came; the last one is compared"},
+    {.name = "each",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "5",
+     .min = 1,
+     .max = AW_EVALUATE_APPS_MAX,
+     .help = "disturbances: applications of one scenario, of those that it affects"},
+    {.name = "agent",
+     .kind = AW__CHOICE,
+     .arg = "KIND",
+     .initial = "formula",
+     .choices = aw_pilot_agent_names,
+     .help = "what learns: formula or network"},
+    {.name = "preset",
+     .kind = AW__CHOICE,
+     .arg = "NAME",
+     .initial = "default",
+     .choices = preset_names,
+     .help = "paper: the paper's reward as objective, its state and actions, a network, HPA+VPA"},
+    {.name = "tuning",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "150",
+     .min = 1,
+     .max = 100000,
+     .help = "evaluations of a baseline's tuning, at most"},
+    {.name = "no-ceiling", .kind = AW__FLAG, .help = "converged: without the oracle of cost"},
+    {.name = "threads",
+     .letter = 'j',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "0",
+     .max = AW_THREADS_MAX,
+     .help = "threads; 0: one per processor; results do not depend on it"},
+    {.name = "markdown", .kind = AW__FLAG, .help = "tables as the pages of results have them"},
+    {.name = "check", .kind = AW__FLAG, .help = "exit with status 1 where a goal is missed"},
+    {.name = "quiet", .letter = 'q', .kind = AW__FLAG, .help = "no lines while it runs"},
+    {.name = NULL},
+};
+static const struct aw__positional evaluate_positionals[] = {
+    {.name = "WHAT",
+     .kind = AW__CHOICE,
+     .choices = what_names,
+     .help = "bootstrap: from the first second to SERVING; converged: on load it has not seen, "
+             "beside tuned baselines; disturbances: with retraining and without"},
+    {.name = NULL},
+};
+static const struct aw__example evaluate_examples[] = {
+    {"aware evaluate converged --apps 200-239 --check", "is it cheaper at no more violations?"},
+    {"aware evaluate bootstrap --agent network", "what learning costs, with a network"},
+    {"aware evaluate disturbances --seeds 1 --each 2", "a quick look"},
+    {"aware evaluate converged --load diurnal:length=24h --seeds 1 --output json",
+     "without any trace"},
+    {NULL, NULL},
+};
+const struct aw__verb aw__verb_evaluate = {
+    .name = "evaluate",
+    .summary = "Measure what AWARE is worth beside tuned autoscalers",
+    .text = "Generated applications run under the busiest functions of a day of Azure Functions, "
+            "one each, scaled to two cores of work on average. The first half of the day is there "
+            "to learn and to tune on, the second to report. Baselines are tuned per application; "
+            "the best of them is chosen on the first half. What happened is taken from the "
+            "simulator, not from metrics that a controller saw.",
+    .options = evaluate_options,
+    .positionals = evaluate_positionals,
+    .examples = evaluate_examples,
+    .json = true,
+    .csv = true,
+    .run = evaluate_run,
+};
