@@ -8,6 +8,7 @@
 
 #define NAMES_MAX 32u
 
+/* clang-format off */
 const struct aw__verb *const aw__verbs[] = {
     &aw__verb_run,
     &aw__verb_train,
@@ -40,6 +41,7 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_reference,
     NULL,
 };
+/* clang-format on */
 
 bool aw__verb_hidden(const struct aw__verb *verb)
 {
