@@ -304,6 +304,9 @@ static json_t *converged_json(const struct aw__evaluate *ask,
     json_object_set_new(object, "win_share", aw__json_real(sum->win_share));
     json_object_set_new(object, "cost_ratio", aw__json_real(sum->cost_ratio[AW_EVALUATE_AWARE]));
     json_object_set_new(object, "cost_ratio_95", interval_json(&sum->ratio_interval));
+    json_object_set_new(object, "hindsight_win_share", aw__json_real(sum->hindsight_share));
+    json_object_set_new(object, "hindsight_cost_ratio", aw__json_real(sum->hindsight_ratio));
+    json_object_set_new(object, "hindsight_cost_ratio_95", interval_json(&sum->hindsight_interval));
     json_object_set_new(object, "gap_closed", aw__json_real(sum->gap_closed));
     json_object_set_new(object, "served_share", aw__json_real(sum->served_share));
     for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
@@ -320,6 +323,8 @@ static json_t *converged_json(const struct aw__evaluate *ask,
         json_object_set_new(entry, "index", json_integer(rows[i].index));
         json_object_set_new(entry, "app", json_string(rows[i].app));
         json_object_set_new(entry, "best", json_string(aw_evaluate_who_names[rows[i].best]));
+        json_object_set_new(entry, "best_in_hindsight",
+                            json_string(aw_evaluate_who_names[rows[i].hindsight]));
         json_object_set_new(entry, "cheaper", json_boolean(rows[i].cheaper));
         json_object_set_new(entry, "no_worse_slo", json_boolean(rows[i].no_worse_slo));
         json_object_set_new(entry, "served", json_integer(rows[i].served));
@@ -372,6 +377,10 @@ enum aw_err aw__evaluate_print_converged(const struct aw__run *run, const struct
            "Cost over the best tuned baseline's, geometric mean: %.3f (95 %%: %.3f to %.3f).\n",
            100 * sum->win_share, sum->cost_ratio[AW_EVALUATE_AWARE], sum->ratio_interval.low,
            sum->ratio_interval.high);
+    printf("Against the baseline that turned out best on the reported half: %.0f %% of "
+           "applications, %.3f (95 %%: %.3f to %.3f).\n",
+           100 * sum->hindsight_share, sum->hindsight_ratio, sum->hindsight_interval.low,
+           sum->hindsight_interval.high);
     if (ask->config.ceiling)
         printf("Of the way in log cost from there to the ceiling: %.0f %%.\n",
                100 * sum->gap_closed);

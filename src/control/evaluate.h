@@ -108,6 +108,7 @@ struct aw_evaluate_converged {
     struct aw_job_tally quarter[AW_EVALUATE_WHO_COUNT][AW_EVALUATE_QUARTERS]; /* of the second */
     struct aw_job_tally reported[AW_EVALUATE_WHO_COUNT];                      /* their sum */
     uint32_t best;              /* enum aw_evaluate_who: the best tuned baseline, by `learned` */
+    uint32_t hindsight;         /* and by `reported`, which nobody could have known */
     uint32_t served;            /* seeds in which the second half began in SERVING */
     uint32_t reached;           /* seeds in which SERVING was ever reached */
     double serving_episode;     /* mean over those that did; NAN: none */
@@ -130,6 +131,9 @@ struct aw_evaluate_converged_sum {
     double cost_ratio[AW_EVALUATE_WHO_COUNT];            /* to the best, geometric mean */
     struct aw_interval ratio_interval;                   /* of AWARE's; 95 % over applications */
     double win_share;                                    /* cheaper at no more violations */
+    double hindsight_ratio,
+        hindsight_share; /* of cost and of wins, against the best in hindsight */
+    struct aw_interval hindsight_interval;
     double gap_closed; /* of the log-cost between best and ceiling; NAN: no ceiling */
     double served_share, reached_share;
     uint32_t goal_count;

@@ -89,16 +89,16 @@ static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
     return err;
 }
 
-/* The cheapest that kept the budget on what it was tuned on; where none did, the one that missed
- * the SLO least. */
-static uint32_t best_of(const struct aw_job_tally *learned, double budget)
+/* The cheapest tuned baseline that kept the budget; where none did, the one that missed the SLO
+ * least. */
+static uint32_t best_of(const struct aw_job_tally *tallies, double budget)
 {
     uint32_t best = AW_EVALUATE_WHO_COUNT;
     struct aw_evaluate_means kept = {0};
     for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
         if (!is_tuned(who))
             continue;
-        const struct aw_evaluate_means means = aw_evaluate_means(&learned[who], 1);
+        const struct aw_evaluate_means means = aw_evaluate_means(&tallies[who], 1);
         const bool keeps = means.violation_share <= budget;
         const bool kept_keeps = kept.violation_share <= budget;
         if (best == AW_EVALUATE_WHO_COUNT || (keeps && !kept_keeps) ||
@@ -109,6 +109,18 @@ static uint32_t best_of(const struct aw_job_tally *learned, double budget)
         }
     }
     return best;
+}
+
+static bool cheaper(const struct aw_evaluate_converged *row, uint32_t who)
+{
+    return aw_evaluate_means(&row->reported[AW_EVALUATE_AWARE], 1).cost_per_hour <
+           aw_evaluate_means(&row->reported[who], 1).cost_per_hour;
+}
+
+static bool no_worse_slo(const struct aw_evaluate_converged *row, uint32_t who, double budget)
+{
+    return aw_evaluate_means(&row->reported[AW_EVALUATE_AWARE], 1).violation_share <=
+           fmax(budget, aw_evaluate_means(&row->reported[who], 1).violation_share);
 }
 
 /* All seeds of one application together. */
@@ -136,10 +148,9 @@ static void merge(const struct aw_evaluate_config *config, const struct aw_evalu
     ret->serving_episode = ret->reached ? episodes / ret->reached : (double)NAN;
     const double budget = config->simulate.settings.slo_budget;
     ret->best = best_of(ret->learned, budget);
-    const struct aw_evaluate_means aware = aw_evaluate_means(&ret->reported[AW_EVALUATE_AWARE], 1);
-    const struct aw_evaluate_means best = aw_evaluate_means(&ret->reported[ret->best], 1);
-    ret->cheaper = aware.cost_per_hour < best.cost_per_hour;
-    ret->no_worse_slo = aware.violation_share <= fmax(budget, best.violation_share);
+    ret->hindsight = best_of(ret->reported, budget);
+    ret->cheaper = cheaper(ret, ret->best);
+    ret->no_worse_slo = no_worse_slo(ret, ret->best, budget);
 }
 
 enum aw_err aw_evaluate_converged(const struct aw_evaluate_config *config,
@@ -188,6 +199,16 @@ static void goals(const struct aw_evaluate_config *config, struct aw_evaluate_co
              fmax(first, config->simulate.settings.slo_budget), true);
 }
 
+/* Of a geometric mean, from logarithms. */
+static enum aw_err interval_exp(const double *x, uint32_t n, const struct aw_alloc *alloc,
+                                struct aw_interval *ret, struct aw_diag *diag)
+{
+    enum aw_err err = aw__interval(x, n, alloc, ret, diag);
+    if (!err)
+        *ret = (struct aw_interval){exp(ret->low), exp(ret->high)};
+    return err;
+}
+
 enum aw_err aw_evaluate_converged_sum(const struct aw_evaluate_config *config,
                                       const struct aw_evaluate_converged *rows, uint32_t count,
                                       const struct aw_alloc *alloc,
@@ -195,9 +216,9 @@ enum aw_err aw_evaluate_converged_sum(const struct aw_evaluate_config *config,
 {
     const double budget = config->simulate.settings.slo_budget;
     struct aw_evaluate_converged_sum sum = {.gap_closed = NAN};
-    uint32_t wins = 0, served = 0, reached = 0;
+    uint32_t wins = 0, hindsight_wins = 0, served = 0, reached = 0;
     AW_ASSERT(count > 0);
-    double *ratio = aw_alloc_new(alloc, count, sizeof *ratio);
+    double *ratio = aw_alloc_new(alloc, 2 * (size_t)count, sizeof *ratio);
     if (!ratio)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u ratios", count);
     for (uint32_t i = 0; i < count; i++) {
@@ -205,6 +226,7 @@ enum aw_err aw_evaluate_converged_sum(const struct aw_evaluate_config *config,
         const struct aw_job_tally *best = &row->reported[row->best];
         const double best_cost = aw_evaluate_means(best, 1).cost_per_hour;
         wins += row->cheaper && row->no_worse_slo;
+        hindsight_wins += cheaper(row, row->hindsight) && no_worse_slo(row, row->hindsight, budget);
         served += row->served;
         reached += row->reached;
         sum.chosen[row->best]++;
@@ -220,20 +242,23 @@ enum aw_err aw_evaluate_converged_sum(const struct aw_evaluate_config *config,
             for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++)
                 aw_evaluate_tally_add(&sum.quarter[who][q], &row->quarter[who][q]);
         }
-        ratio[i] =
-            log(aw_evaluate_means(&row->reported[AW_EVALUATE_AWARE], 1).cost_per_hour / best_cost);
+        const double cost = aw_evaluate_means(&row->reported[AW_EVALUATE_AWARE], 1).cost_per_hour;
+        ratio[i] = log(cost / best_cost);
+        ratio[count + i] =
+            log(cost / aw_evaluate_means(&row->reported[row->hindsight], 1).cost_per_hour);
     }
-    enum aw_err err = aw__interval(ratio, count, alloc, &sum.ratio_interval, diag);
+    enum aw_err err = interval_exp(ratio, count, alloc, &sum.ratio_interval, diag);
+    err = err ? err : interval_exp(ratio + count, count, alloc, &sum.hindsight_interval, diag);
+    sum.hindsight_ratio = exp(aw_stats_mean(ratio + count, count));
     aw_alloc_free(alloc, ratio);
     if (err)
         return err;
-    sum.ratio_interval.low = exp(sum.ratio_interval.low);
-    sum.ratio_interval.high = exp(sum.ratio_interval.high);
     if (config->ceiling)
         sum.gap_closed = sum.cost_ratio[AW_EVALUATE_AWARE] / sum.cost_ratio[AW_EVALUATE_ORACLE];
     for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++)
         sum.cost_ratio[who] = exp(sum.cost_ratio[who]);
     sum.win_share = (double)wins / count;
+    sum.hindsight_share = (double)hindsight_wins / count;
     sum.served_share = (double)served / ((double)count * config->seeds);
     sum.reached_share = (double)reached / ((double)count * config->seeds);
     goals(config, &sum);

@@ -141,6 +141,7 @@ static struct aw_evaluate_converged row_of(struct aw_job_tally best, struct aw_j
 {
     struct aw_evaluate_converged row = {
         .best = AW_EVALUATE_CONSTANT,
+        .hindsight = AW_EVALUATE_CONSTANT,
         .served = 1,
         .reached = 1,
         .cheaper = aware.cost < best.cost,
