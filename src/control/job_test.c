@@ -42,6 +42,8 @@ static void prepare(struct bench *b)
         w->pilot.thresholds.online = -1e9; /* whatever was learned may act */
         w->pilot.lifecycle.offline_least = 4;
         w->pilot.agent = i ? AW_PILOT_FORMULA : AW_PILOT_NETWORK;
+        w->pilot.slo_budget = 0.2; /* few tries find nothing better */
+        w->pilot.rehearse.error_max = 100;
         w->pilot.rehearse.copies = 1;
         w->pilot.rehearse.tries = 4;
         w->pilot.rehearse.tries_near = 10;

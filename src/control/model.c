@@ -3,8 +3,7 @@
  *
  * Sought are waiting, both variabilities, parallelism and workers, by the least weighted error of
  * p99, mean latency and throttling over the bins of the record, through the steady state that the
- * fast simulator uses itself (cluster/surrogate.h). The search draws from a normal distribution
- * that moves to and narrows around its best draws (the cross-entropy method), once for every
+ * fast simulator uses itself (cluster/surrogate.h). CMA-ES (base/cma.h) seeks them once for every
  * plausible number of workers: the one parameter in which the answer jumps.
  */
 #include "control/model.h"
@@ -13,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cma.h"
 #include "cluster/surrogate.h"
 
 #define FADE            0.9995 /* per step: half of it is a day's work of six hours ago */
@@ -26,15 +26,20 @@
 #define CATCHES_UP      1.02 /* of arrivals answered: a backlog is being worked off */
 #define BACKLOG_LEAST   5.0  /* requests: fewer left over are chance */
 #define SETTLE_STEPS    4.0  /* that neither fall behind nor catch up, after a backlog */
-#define DIM             5u
-#define POPULATION      32u
-#define ELITE           6u
-#define GENERATIONS     24u
+#define DRAWS           8u
+#define GENERATIONS     40u
+#define SPREAD          0.25
+#define NEARLY          1.12 /* times the best error */
+#define NEARLY_MORE     0.003
+#define PARALLEL_PRICE  0.004 /* parallelism explains much that variability does too */
+#define RECENT          10.0  /* steps that a bin remembers: a new size must count at once */
+#define OFF_MAX         1.0   /* of one figure: an outlier must not rule the copy */
 #define ENOUGH_PER_S    6.0 /* 90 requests in 15 s: below, a p99 is little more than the largest */
-#define P50_WEIGHT      0.7
-#define MEAN_WEIGHT     0.4 /* of the mean latency in the error, next to p99 */
+#define P99_WEIGHT      1.5
+#define P50_WEIGHT      1.0
+#define MEAN_WEIGHT     0.5
 #define THROTTLE_WEIGHT 0.5
-#define PRIOR_WEIGHT    0.01 /* pulls what nothing speaks of to the middle of its range */
+#define PRIOR_WEIGHT    0.003 /* pulls what nothing speaks of to the middle of its range */
 #define MIB             1048576.0
 
 void aw_model_begin(struct aw_model_record *record)
@@ -75,14 +80,14 @@ static void add_latency(struct aw_model_record *record, const struct aw_sample *
     struct aw_model_bin *bin = bin_for(record, cores, rate);
     record->last_cores = cores;
     bin->weight += 1;
-    const double share = 1 / bin->weight;
+    const double share = 1 / fmin(RECENT, bin->weight);
     blend(&bin->rate_per_s, rate, share);
     blend(&bin->cores, cores, share);
     blend(&bin->requests_per_s, reading->arrivals_per_s, share);
     if (!isnan(reading->throttled_share))
         blend(&bin->throttled, reading->throttled_share, share);
     bin->latency_rows += 1;
-    const double row = 1 / bin->latency_rows;
+    const double row = 1 / fmin(RECENT, bin->latency_rows);
     blend(&bin->log_p99, log(reading->latency_us_p99), row);
     blend(&bin->log_p50, log(sample->latency_us_p50.value), row);
     blend(&bin->mean_us, sample->latency_us_mean.value, row);
@@ -185,11 +190,12 @@ void aw_model_doubt(struct aw_model_record *record, double share)
 
 /* --- the search ------------------------------------------------------------------------------- */
 
-/* 0: waiting as a share of the mean latency at hand; 1, 2: variability of CPU and of waiting;
- * 3: parallelism; 4: how far the CPU time itself is off. Each from low to high. */
-static const double low[DIM] = {0.0, 0.05, 0.05, 1.0, 0.97};
-static const double high[DIM] = {0.98, 2.0, 2.0, 4.0, 1.03};
-static const uint32_t workers[] = {1, 2, 4, 8, 16, 32, 64, 0};
+/* What is sought, each in [0, 1]: waiting, of the lowest mean latency seen; variability of CPU time
+ * and of waiting; parallelism. And what is believed of each where nothing speaks. */
+enum { WAITING, CPU_CV, IO_CV, PARALLELISM, DIM };
+static const double usual[DIM] = {0.5, 0.4, 0.4, 0.1};
+static const uint32_t workers[] = {1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 0};
+#define WORKERS (sizeof workers / sizeof *workers)
 
 struct search {
     const struct aw_model_record *record;
@@ -197,14 +203,19 @@ struct search {
     double weight[AW_MODEL_BINS_MAX];
 };
 
+static double between(double u, double low, double high)
+{
+    return low * pow(high / low, u);
+}
+
 static struct aw_demand demand_of(const struct search *search, const double *x, uint32_t threads)
 {
     return (struct aw_demand){
-        .cpu_ms = search->cpu_ms * x[4],
-        .cpu_cv = x[1],
-        .io_ms = 1e-3 * search->quick_us * x[0],
-        .io_cv = x[2],
-        .parallelism = x[3],
+        .cpu_ms = search->cpu_ms,
+        .cpu_cv = between(x[CPU_CV], 0.05, 1),
+        .io_ms = 1e-3 * search->quick_us * between(x[WAITING], 0.01, 1),
+        .io_cv = between(x[IO_CV], 0.15, 1.2),
+        .parallelism = 1 + 2 * x[PARALLELISM],
         .threads = threads,
     };
 }
@@ -222,25 +233,24 @@ static double loss_of(const struct search *search, const double *x, uint32_t thr
         const double capacity = aw_replica_capacity(&demand, bin->cores);
         double off;
         if (bin->rate_per_s > AW_SURROGATE_LOAD_MAX * capacity) {
-            off = 1 + bin->rate_per_s / capacity; /* the copy could not serve what was served */
+            off = OFF_MAX; /* the copy could not serve what was served */
         } else {
             struct aw_steady steady;
             aw_surrogate_eval(&replica, &steady);
-            const double told = fmin(1, bin->requests_per_s / ENOUGH_PER_S);
-            off = told * fabs(log(steady.p99_us) - bin->log_p99) +
-                  P50_WEIGHT * fabs(log(steady.p50_us) - bin->log_p50) +
-                  MEAN_WEIGHT * fabs(log(steady.mean_us / bin->mean_us));
+            const double told = bin->requests_per_s >= ENOUGH_PER_S ? P99_WEIGHT : 0;
+            off = told * fmin(OFF_MAX, fabs(log(steady.p99_us) - bin->log_p99)) +
+                  P50_WEIGHT * fmin(OFF_MAX, fabs(log(steady.p50_us) - bin->log_p50)) +
+                  MEAN_WEIGHT * fmin(OFF_MAX, fabs(log(steady.mean_us / bin->mean_us)));
+            off /= told + P50_WEIGHT + MEAN_WEIGHT;
             off += THROTTLE_WEIGHT * fabs(steady.throttled_share - bin->throttled);
         }
         loss += search->weight[i] * off;
         weight += search->weight[i];
     }
     loss /= weight;
-    for (uint32_t d = 0; d < DIM; d++) {
-        const double unit = (x[d] - low[d]) / (high[d] - low[d]) - 0.5;
-        loss += PRIOR_WEIGHT * unit * unit;
-    }
-    return loss;
+    for (uint32_t d = 0; d < DIM; d++)
+        loss += PRIOR_WEIGHT * (x[d] - usual[d]) * (x[d] - usual[d]);
+    return loss + PARALLEL_PRICE * x[PARALLELISM];
 }
 
 struct draw {
@@ -248,50 +258,34 @@ struct draw {
     double loss;
 };
 
-static void keep_best(struct draw *draw, uint32_t count)
+static struct draw search_workers(const struct search *search, uint32_t threads, uint64_t seed)
 {
-    for (uint32_t i = 0; i < ELITE; i++) {
-        uint32_t best = i;
-        for (uint32_t k = i + 1; k < count; k++)
-            if (draw[k].loss < draw[best].loss)
-                best = k;
-        const struct draw swap = draw[i];
-        draw[i] = draw[best];
-        draw[best] = swap;
+    struct aw_cma cma;
+    aw_cma_init(&cma, DIM, usual, SPREAD, DRAWS, seed);
+    for (uint32_t g = 0; g < GENERATIONS; g++) {
+        double loss[DRAWS];
+        aw_cma_ask(&cma);
+        for (uint32_t i = 0; i < DRAWS; i++)
+            loss[i] = loss_of(search, cma.x[i], threads);
+        aw_cma_tell(&cma, loss);
     }
+    struct draw best = {.loss = cma.best_value};
+    memcpy(best.x, cma.best, sizeof best.x);
+    return best;
 }
 
-static struct draw search_workers(const struct search *search, uint32_t threads, struct aw_rng *rng)
+/* The best number of workers; for a second opinion the next best one, where it is nearly as good.
+ */
+static uint32_t choose(const struct draw *found, bool second)
 {
-    struct draw draw[POPULATION] = {0};
-    double mean[DIM], deviation[DIM];
-    for (uint32_t d = 0; d < DIM; d++) {
-        mean[d] = 0.5 * (low[d] + high[d]);
-        deviation[d] = 0.5 * (high[d] - low[d]);
-    }
-    struct draw best = {.loss = INFINITY};
-    for (uint32_t g = 0; g < GENERATIONS; g++) {
-        for (uint32_t i = 0; i < POPULATION; i++) {
-            for (uint32_t d = 0; d < DIM; d++) {
-                const double x = mean[d] + deviation[d] * aw_rng_normal(rng);
-                draw[i].x[d] = fmin(high[d], fmax(low[d], x));
-            }
-            draw[i].loss = loss_of(search, draw[i].x, threads);
-        }
-        keep_best(draw, POPULATION);
-        if (draw[0].loss < best.loss)
-            best = draw[0];
-        for (uint32_t d = 0; d < DIM; d++) {
-            double sum = 0, square = 0;
-            for (uint32_t i = 0; i < ELITE; i++)
-                sum += draw[i].x[d];
-            for (uint32_t i = 0; i < ELITE; i++)
-                square += (draw[i].x[d] - sum / ELITE) * (draw[i].x[d] - sum / ELITE);
-            mean[d] = sum / ELITE;
-            deviation[d] = 0.5 * deviation[d] + 0.5 * sqrt(square / ELITE);
-        }
-    }
-    return best;
+    uint32_t best = 0, next = WORKERS;
+    for (uint32_t i = 1; i < WORKERS; i++)
+        if (found[i].loss < found[best].loss)
+            best = i;
+    for (uint32_t i = 0; i < WORKERS; i++)
+        if (i != best && (next == WORKERS || found[i].loss < found[next].loss))
+            next = i;
+    return second && found[next].loss <= NEARLY * found[best].loss + NEARLY_MORE ? next : best;
 }
 
 /* How far the copy is off where the workload is now: sizes within a tenth of the last. */
@@ -340,24 +334,20 @@ enum aw_err aw_model_fit(const struct aw_model_record *record, uint64_t seed,
         const struct aw_model_bin *bin = &record->bin[i];
         if (bin->latency_rows < 0.5)
             continue;
-        /* the square root: a load that was there all day must not drown the few that tell most;
-         * times chance, so that copies of other seeds believe other bins */
-        search.weight[i] = sqrt(bin->weight) * (seed ? aw_rng_exponential(&rng, 1) : 1);
+        /* a load that was there all day must not drown the few that tell most; times chance, so
+         * that a second opinion believes other bins */
+        search.weight[i] = fmin(RECENT, bin->weight) * (seed ? 0.5 + aw_rng_double(&rng) : 1);
         search.quick_us = fmin(search.quick_us, fmax(bin->mean_us, 1));
         bins++;
     }
     if (bins < AW_MODEL_BINS_MIN || record->arrivals <= 0 || record->cores_used <= 0)
         return AW_ERR_NODATA;
     search.cpu_ms = 1e3 * record->cores_used / record->arrivals;
-    struct draw best = {.loss = INFINITY};
-    uint32_t threads = 0;
-    for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
-        const struct draw found = search_workers(&search, workers[i], &rng);
-        if (found.loss < best.loss) {
-            best = found;
-            threads = workers[i];
-        }
-    }
+    struct draw found[WORKERS];
+    for (uint32_t i = 0; i < WORKERS; i++)
+        found[i] = search_workers(&search, workers[i], seed + i);
+    const uint32_t chosen = choose(found, seed != 0), threads = workers[chosen];
+    const struct draw best = found[chosen];
     const struct aw_demand demand = demand_of(&search, best.x, threads);
     *ret = (struct aw_model_fit){.bias = bias_of(&search, &demand),
                                  .error = best.loss,

@@ -11,9 +11,13 @@
 
 #include "base/rng.h"
 
-#define S_MAX            AW_STATE_DIM_MAX
-#define MAGIC            UINT32_C(0x50494c30) /* "PIL0" */
-#define ESTIMATE_STREAM  1u
+#define S_MAX           AW_STATE_DIM_MAX
+#define MAGIC           UINT32_C(0x50494c30) /* "PIL0" */
+#define ESTIMATE_STREAM 1u
+#define STRANGE_LOAD    2.0 /* times the highest load of a rehearsal */
+#define NO_WORSE                                                                \
+    0.05 /* of the fallback's score: an interval hardly ever shows a network to \
+          * be better (docs/results/ope.md); no worse than this must do */
 #define ESTIMATE_WIDTH   1.28 /* deviations of an 80 % interval */
 #define ESTIMATE_DOUBT   0.2  /* of a difference, that copies may have wrong */
 #define EXPLORE_STREAM   2u
@@ -22,11 +26,15 @@
 #define SHARE_FADE       0.7 /* of the share of violations that lambda follows, per episode */
 #define DRIFT_EPISODES   10u /* that are still believed after the workload has drifted */
 #define GAIN_MAX         AW_COST_RATIO_MAX
-#define FIRST_SEARCH     3u    /* episodes seen before the first search on copies */
-#define SEARCH_EVERY     3u    /* episodes to the next; two more after each */
-#define SEARCH_MINUTES   720u  /* of the past that policies are tried on */
-#define SEARCH_GAIN      0.005 /* of ln cost: less is not worth another policy */
-#define DOUBT            0.1   /* of what is known, that is still believed after a drift */
+#define SEARCH_ROWS                                                                           \
+    60u                     /* steps that tell something, before the first search; then twice \
+                             * as many, and so on: every new policy costs a rollout */
+#define MISSED_WINDOW  240u /* loaded steps */
+#define MISSED_MANY    12u  /* of them: it no longer fits */
+#define SEARCH_MINUTES 720u /* of the past that policies are tried on */
+#define SEARCH_GAIN    0.02 /* of ln cost: less is not worth another policy */
+#define SEARCH_MISSES  4    /* times the budget on copies: no policy to begin with */
+#define DOUBT          0.1  /* of what is known, that is still believed after a drift */
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
@@ -47,14 +55,16 @@ struct memory {
 
     double cost_reference_per_hour; /* $; 0: not known yet */
     double lambda;
-    double violation_share; /* of the agent's episodes, faded; NAN: none yet */
-    double estimate_mean, estimate_low, estimate_high;
+    double violation_share;                      /* of the agent's episodes, faded; NAN: none yet */
+    double better_mean, better_low, better_high; /* than the fallback, per episode; NAN: unknown */
+    double rehearsed_load;                       /* requests/s, the highest; 0: none */
 
     /* of the episode so far */
     double gain_sum, cost_sum, need_sum;
     double minute_sum; /* of loads of the minute so far */
     uint32_t minute_steps, minute_count;
-    uint32_t next_search, searches; /* episode of the next one; how many there were */
+    uint32_t rows, next_rows; /* steps that told something; how many make the next search due */
+    uint32_t loaded, missed;  /* since the last search: steps with load, of them violations */
     uint32_t step_count, violation_count, agent_steps;
 
     uint32_t episode, step;
@@ -218,7 +228,7 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
     aw_formula_decode(&memory->formula, &pilot->formula);
     aw_formula_begin(&memory->formula_memory);
     aw_model_begin(&memory->record);
-    memory->next_search = FIRST_SEARCH;
+    memory->next_rows = SEARCH_ROWS;
     aw_state_begin(&memory->state);
     aw_action_begin(&memory->action);
     aw_guard_begin(&memory->guard);
@@ -228,7 +238,7 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
     pilot->moved = true;
     memory->lambda = config->lambda;
     memory->violation_share = NAN;
-    memory->estimate_mean = memory->estimate_low = memory->estimate_high = NAN;
+    memory->better_mean = memory->better_low = memory->better_high = NAN;
     memory->reading.replicas_wanted = task->replicas;
     memory->reading.cpu_millicores_wanted = task->cpu_millicores;
     memory->reading.memory_bytes_wanted = task->memory_bytes;
@@ -337,6 +347,17 @@ static void follow_budget(struct aw_pilot *pilot)
                                     memory->violation_share, LAMBDA_RATE);
 }
 
+/* What the policy would earn now: what the fallback does of late, and what it is better by. */
+static struct aw_lifecycle_estimate estimate_now(const struct memory *memory)
+{
+    const struct aw_lifecycle_ring *ring = &memory->lifecycle.fallback;
+    double past = ring->count ? 0 : NAN;
+    for (uint32_t i = 0; i < ring->count; i++)
+        past += ring->score[i] / ring->count;
+    return (struct aw_lifecycle_estimate){past + memory->better_mean, past + memory->better_low,
+                                          past + memory->better_high};
+}
+
 /* What an episode was worth, at one weight of the SLO for ever: its cost over what its load needed,
  * so that a busy hour can be compared with a quiet one. */
 static double episode_score(const struct aw_pilot *pilot, double cost, double need,
@@ -344,6 +365,14 @@ static double episode_score(const struct aw_pilot *pilot, double cost, double ne
 {
     const double ratio = need > 0 ? fmin(GAIN_MAX, cost / need) : 0;
     return -(double)pilot->config.episode_steps * (ratio + pilot->config.lambda * violation_share);
+}
+
+/* New figures, or a policy that no longer fits. */
+static bool search_due(const struct memory *memory)
+{
+    return memory->rows >= memory->next_rows ||
+           (memory->loaded >= MISSED_WINDOW && memory->formula_id &&
+            (uint64_t)memory->missed * MISSED_WINDOW >= (uint64_t)MISSED_MANY * memory->loaded);
 }
 
 static void end_episode(struct aw_pilot *pilot)
@@ -357,8 +386,7 @@ static void end_episode(struct aw_pilot *pilot)
                      : episode_score(pilot, memory->cost_sum, memory->need_sum, violations),
         .agent_share = (double)memory->agent_steps / memory->step_count,
     };
-    const struct aw_lifecycle_estimate estimate = {memory->estimate_mean, memory->estimate_low,
-                                                   memory->estimate_high};
+    const struct aw_lifecycle_estimate estimate = estimate_now(memory);
     if (episode.agent_share >= AW_LIFECYCLE_AGENT_SHARE)
         follow_budget(pilot);
     if (pilot->config.learning && (pilot->config.retrain || before != AW_STAGE_SERVING)) {
@@ -366,12 +394,17 @@ static void end_episode(struct aw_pilot *pilot)
                                  &pilot->stay))
             pilot->moved = true;
         const enum aw_stage now = (enum aw_stage)memory->lifecycle.stage;
-        if (before == AW_STAGE_SERVING && now != AW_STAGE_SERVING) /* it drifted */
+        if (before == AW_STAGE_SERVING && now != AW_STAGE_SERVING) { /* it drifted */
             memory->learn_from =
                 memory->episode + 1 > DRIFT_EPISODES ? memory->episode + 1 - DRIFT_EPISODES : 0;
-        memory->learn_due =
-            aw_lifecycle_agent_learns(&memory->lifecycle) &&
-            (pilot->config.agent == AW_PILOT_NETWORK || memory->episode + 1 >= memory->next_search);
+            aw_model_doubt(&memory->record, DOUBT);
+            memory->next_rows = memory->rows;
+        }
+        /* a network learns while the stage says so; a search explores nothing, so it goes on, more
+         * and more rarely, while the policy serves */
+        memory->learn_due = pilot->config.agent == AW_PILOT_NETWORK
+                                ? aw_lifecycle_agent_learns(&memory->lifecycle)
+                                : search_due(memory);
         if (!memory->learn_due) { /* what serves needs no learner */
             aw_learner_free(pilot->learner);
             pilot->learner = NULL;
@@ -391,8 +424,17 @@ static void remember(struct aw_pilot *pilot)
     struct memory *memory = &pilot->memory;
     if (!pilot->config.learning || pilot->config.agent != AW_PILOT_FORMULA)
         return;
+    const struct aw_reading *reading = &memory->reading;
     if (pilot->answered)
-        aw_model_add(&memory->record, &pilot->sample, &memory->reading);
+        aw_model_add(&memory->record, &pilot->sample, reading);
+    if (reading->arrivals_per_s > 0) {
+        const bool settled =
+            !reading->rollout && reading->replicas_ready >= reading->replicas_wanted;
+        const double limit = 3 * pilot->config.slo.latency_us_p99;
+        memory->rows += settled && (limit <= 0 || pilot->score.latency_us_p99 < limit);
+        memory->loaded++;
+        memory->missed += pilot->score.violated;
+    }
     if (isnan(memory->reading.arrivals_per_s))
         return;
     memory->minute_sum += memory->reading.arrivals_per_s;
@@ -553,23 +595,17 @@ static void explore(const struct aw_pilot *pilot, float *action)
     }
 }
 
-/* How far the state is from what was seen while learning. A formula scales with the load and is
- * asked for sizes: along those axes nothing is strange to it. */
+/* How far the state is from what was learned on. A network knows the states it has seen. A formula
+ * scales with the load; strange to it is a load far beyond any that it was tried on. */
 static double distance(const struct aw_pilot *pilot)
 {
-    const struct aw_familiar *familiar = &pilot->memory.familiar;
+    const struct memory *memory = &pilot->memory;
     if (pilot->config.agent != AW_PILOT_FORMULA)
-        return aw_familiar_distance(familiar, pilot->obs);
-    static const char *const scales[] = {"cpu_limit", "memory_limit",       "replicas",
-                                         "load",      "cpu_used",           "io_utilisation",
-                                         "in_flight", "network_utilisation"};
-    float state[S_MAX];
-    memcpy(state, pilot->obs, sizeof state);
-    for (uint32_t i = 0; i < pilot->obs_dim; i++)
-        for (size_t k = 0; k < sizeof scales / sizeof *scales; k++)
-            if (!strcmp(aw_state_axes[i].name, scales[k]))
-                state[i] = (float)familiar->mean[i];
-    return aw_familiar_distance(familiar, state);
+        return aw_familiar_distance(&memory->familiar, pilot->obs);
+    if (memory->rehearsed_load <= 0 || isnan(memory->reading.arrivals_per_s))
+        return NAN;
+    return pilot->config.watchdog.strange * memory->reading.arrivals_per_s /
+           (STRANGE_LOAD * memory->rehearsed_load);
 }
 
 static enum aw_guard_slo slo_now(const struct aw_pilot *pilot)
@@ -599,7 +635,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
         .lambda = memory->lambda,
         .stay = pilot->stay,
         .moved = pilot->moved,
-        .estimate = {memory->estimate_mean, memory->estimate_low, memory->estimate_high}};
+        .estimate = estimate_now(memory)};
     pilot->moved = false;
     const enum aw_guard_slo slo = slo_now(pilot);
     const struct aw_guard_input rails = {.reading = reading,
@@ -643,6 +679,8 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
     };
     out->verdict = aw_watchdog_step(&pilot->config.watchdog, &memory->watchdog, &watch, now_us,
                                     &out->watchdog);
+    if (out->verdict == AW_WATCHDOG_TRIPPED && out->watchdog.cause == AW_WATCHDOG_CAUSE_STRANGE)
+        memory->next_rows = memory->rows; /* to be tried on what is there now */
     if (out->verdict == AW_WATCHDOG_TRIPPED && aw_watchdog_cause_fault(out->watchdog.cause) &&
         aw_lifecycle_trip(&pilot->lifecycle, &memory->lifecycle, now_us, &out->stay))
         out->moved = true;
@@ -799,18 +837,10 @@ static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal 
             score_of(pilot, &by_formula[i]) - score_of(pilot, &by_fallback[i]) - mean;
         square += off * off / copies;
     }
-    double past = 0, spread = 0;
-    const struct aw_lifecycle_ring *ring = &memory->lifecycle.fallback;
-    for (uint32_t i = 0; i < ring->count; i++)
-        past += ring->score[i] / ring->count;
-    for (uint32_t i = 0; i < ring->count; i++)
-        spread += (ring->score[i] - past) * (ring->score[i] - past) / ring->count;
-    if (ring->count == 0)
-        return AW_OK;
     const double error = sqrt(square + ESTIMATE_DOUBT * ESTIMATE_DOUBT * mean * mean);
-    memory->estimate_mean = past + mean;
-    memory->estimate_low = past + mean - ESTIMATE_WIDTH * error;
-    memory->estimate_high = past + mean + ESTIMATE_WIDTH * error;
+    memory->better_mean = mean;
+    memory->better_low = mean - ESTIMATE_WIDTH * error;
+    memory->better_high = mean + ESTIMATE_WIDTH * error;
     return AW_OK;
 }
 
@@ -818,8 +848,8 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
 {
     struct memory *memory = &pilot->memory;
     const struct aw_pilot_config *config = &pilot->config;
-    memory->next_search = memory->episode + SEARCH_EVERY + 2 * memory->searches;
-    memory->searches++;
+    memory->loaded = memory->missed = 0;
+    memory->next_rows = 2 * (memory->rows > SEARCH_ROWS ? memory->rows : SEARCH_ROWS);
     float load[SEARCH_MINUTES];
     const uint64_t seed = config->seed ^ ((uint64_t)memory->episode << 32);
     const struct aw_reading *reading = &memory->reading;
@@ -843,31 +873,37 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
         .minutes = past_load(memory, load),
         .seed = seed,
     };
+    memory->rehearsed_load = 0;
+    for (uint32_t i = 0; i < rehearse.minutes; i++)
+        memory->rehearsed_load = fmax(memory->rehearsed_load, (double)load[i]);
     struct aw_rehearsal *rehearsal = NULL;
     enum aw_err err = aw_rehearsal_new(&rehearse, pilot->alloc, &rehearsal, diag);
     if (err == AW_ERR_NODATA) { /* the next episode may tell more */
-        memory->next_search = memory->episode + 1;
-        memory->searches--;
+        memory->next_rows = memory->rows + SEARCH_ROWS / 2;
     }
     if (err)
         return err;
     const struct aw_formula *known = memory->formula_id ? &memory->formula : NULL;
     struct aw_formula found;
+    struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
     double value = 0, before = INFINITY;
     err = aw_rehearsal_search(rehearsal, known, seed, &found, &value);
     if (!err && known) {
-        struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
         err = aw_rehearsal_play(rehearsal, known, seed + ESTIMATE_STREAM, each);
         if (!err)
             before = aw_rehearsal_value(rehearsal, each);
     }
-    if (!err && value < before - SEARCH_GAIN) {
+    double misses = 0;
+    err = err ? err : aw_rehearsal_play(rehearsal, &found, seed + ESTIMATE_STREAM, each);
+    for (uint32_t i = 0; !err && i < aw_rehearsal_copies(rehearsal); i++)
+        misses = fmax(misses, each[i].violation_share);
+    if (!err && value < before - SEARCH_GAIN && misses < SEARCH_MISSES * config->slo_budget) {
         memory->formula = found;
         memory->formula_id = aw_formula_id(&found);
         aw_formula_decode(&found, &pilot->formula);
         aw_formula_changed(&memory->formula_memory);
     }
-    if (!err)
+    if (!err && memory->formula_id)
         err = estimate_formula(pilot, rehearsal, seed + ESTIMATE_STREAM, diag);
     aw_rehearsal_free(rehearsal);
     return err;
@@ -894,9 +930,10 @@ enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
                               pilot->config.level, seed + ESTIMATE_STREAM, &estimate, diag);
     if (err)
         return err;
-    memory->estimate_mean = estimate.mean;
-    memory->estimate_low = estimate.low;
-    memory->estimate_high = estimate.high;
+    const double past = estimate.behaviour_mean, margin = NO_WORSE * fabs(past);
+    memory->better_mean = estimate.mean - past;
+    memory->better_low = estimate.low - past + margin;
+    memory->better_high = estimate.high - past;
     return AW_OK;
 }
 
@@ -930,7 +967,7 @@ const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot)
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
 {
     size_t bytes = sizeof *pilot - sizeof pilot->actor + aw_actnet_bytes(&pilot->actor) +
-                   aw_policy_state_bytes(pilot->policy) + pilot->pods_max * sizeof *pilot->pods;
+                   aw_policy_bytes(pilot->policy) + pilot->pods_max * sizeof *pilot->pods;
     if (learning && pilot->learner)
         bytes += aw_learner_bytes(pilot->learner);
     return bytes;

@@ -14,8 +14,8 @@
 #define UNSCORED       10u   /* steps: how it stood before is nobody's merit */
 #define CHECK_SEED     0x5eedu
 #define DRAWS          10u
-#define NEAR_SPREAD    0.06 /* of the search around what is known */
-#define FAR_SPREAD     0.12
+#define NEAR_SPREAD    0.04 /* of the search around what is known */
+#define FAR_SPREAD     0.07
 #define STARTS         2u
 #define MISS_PRICE     0.5 /* of ln cost, for missing twice the target */
 #define MISS_MORE      1.5
@@ -26,11 +26,11 @@ const struct aw_conf_field aw_rehearse_fields[] = {
      AW_REHEARSE_COPIES_MAX, NULL, "Copies of a workload that a policy is tried on."},
     {"tries", AW_CONF_U32, offsetof(struct aw_rehearse_settings, tries), "80", 4, 100000, NULL,
      "Policies drawn at random before the search proper."},
-    {"tries_near", AW_CONF_U32, offsetof(struct aw_rehearse_settings, tries_near), "150", 10,
+    {"tries_near", AW_CONF_U32, offsetof(struct aw_rehearse_settings, tries_near), "100", 10,
      100000, NULL, "Policies tried by each search (CMA-ES)."},
     {"target", AW_CONF_F64, offsetof(struct aw_rehearse_settings, target), "0.95", 0.01, 1, NULL,
      "Share of the SLO budget that a rehearsed policy may spend."},
-    {"error_max", AW_CONF_F64, offsetof(struct aw_rehearse_settings, error_max), "1", 0, 100, NULL,
+    {"error_max", AW_CONF_F64, offsetof(struct aw_rehearse_settings, error_max), "0.5", 0, 100, NULL,
      "Mean error of ln latency beyond which a copy is not believed."},
     {0},
 };
@@ -296,49 +296,72 @@ static enum aw_err judge(struct aw_rehearsal *r, const double *x, uint64_t seed,
     return err;
 }
 
-/* Somewhere at random, near one of the four ways to read a load. */
-static void draw(struct aw_rng *rng, uint32_t number, double *x)
+/* The numbers that decide most, which are sought before the others. */
+static const uint32_t few[] = {AW_FORMULA_CPU, AW_FORMULA_MARGIN, AW_FORMULA_WINDOW,
+                               AW_FORMULA_PEAK};
+#define FEW (sizeof few / sizeof *few)
+
+/* A first guess: sizes spread over their range, a margin at random, and one of five ways to read a
+ * load (smoothed, steady, quick, by slow peaks, asleep between batches). */
+static void draw(struct aw_rng *rng, uint32_t number, uint32_t count, double *x)
 {
-    static const struct {
-        double window, peak, smooth;
-    } way[] = {{0, 0.2, 0.15}, {0.5, 0.8, 0.9}, {0.3, 0.5, 0.9}, {0.85, 0.6, 0.6}};
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
-        x[i] = aw_rng_double(rng);
-    const uint32_t w = number % (sizeof way / sizeof *way);
-    x[AW_FORMULA_WINDOW] = way[w].window;
-    x[AW_FORMULA_PEAK] = way[w].peak;
-    x[AW_FORMULA_SMOOTH] = way[w].smooth;
-    x[AW_FORMULA_MARGIN] *= 0.8;
-    if (number % 2)
-        x[AW_FORMULA_TRIM] = 0.05;
-    if (number % 3)
-        x[AW_FORMULA_SLEEP] = 0.9;
-    if (number % 4 != 2)
-        x[AW_FORMULA_FLOOR] = 0.05;
+    static const double way[][AW_FORMULA_DIM] = {
+        /* window, peak, smooth, trim, floor, sleep, asleep */
+        {[AW_FORMULA_WINDOW] = 0.05, 0.05, 0.2, 0.35, 0, 0.9, 0.3},
+        {[AW_FORMULA_WINDOW] = 0.5, 0.85, 0.9, 0.35, 0, 0.9, 0.3},
+        {[AW_FORMULA_WINDOW] = 0.3, 0.5, 0.85, 0.45, 0.2, 0.9, 0.3},
+        {[AW_FORMULA_WINDOW] = 0.85, 0.6, 0.6, 0.35, 0, 0.9, 0.3},
+        {[AW_FORMULA_WINDOW] = 0.35, 0.5, 0.85, 0.45, 0.2, 0.6, 0.2},
+    };
+    memcpy(x, way[number % (sizeof way / sizeof *way)], AW_FORMULA_DIM * sizeof *x);
+    const uint32_t stratum = (uint32_t)((number * 7919ull) % count); /* in no order of ways */
+    x[AW_FORMULA_CPU] = (stratum + aw_rng_double(rng)) / count;
+    x[AW_FORMULA_MARGIN] = 0.75 * pow(aw_rng_double(rng), 1.5);
 }
 
-static enum aw_err search_from(struct aw_rehearsal *r, const double *start, double spread,
-                               uint64_t seed, double *ret_x, double *ret_value)
+/* CMA-ES over the numbers `which` of `x`; x becomes the best that was found. `ret_mean` (may be
+ * NULL): where the search ended. */
+static enum aw_err refine(struct aw_rehearsal *r, const uint32_t *which, uint32_t dim,
+                          double spread, uint64_t seed, double *x, double *ret_mean)
 {
     struct aw_cma cma;
-    aw_cma_init(&cma, AW_FORMULA_DIM, start, spread, DRAWS, seed);
+    double start[AW_FORMULA_DIM], trial[AW_FORMULA_DIM];
+    for (uint32_t i = 0; i < dim; i++)
+        start[i] = x[which ? which[i] : i];
+    aw_cma_init(&cma, dim, start, spread, DRAWS, seed);
+    memcpy(trial, x, sizeof trial);
     enum aw_err err = AW_OK;
     for (uint32_t tried = 0; !err && tried < r->config.settings.tries_near; tried += DRAWS) {
         double value[DRAWS];
         aw_cma_ask(&cma);
-        for (uint32_t k = 0; !err && k < DRAWS; k++)
-            err = judge(r, cma.x[k], seed, &value[k]);
+        for (uint32_t k = 0; !err && k < DRAWS; k++) {
+            for (uint32_t i = 0; i < dim; i++)
+                trial[which ? which[i] : i] = cma.x[k][i];
+            err = judge(r, trial, seed, &value[k]);
+        }
         if (!err)
             aw_cma_tell(&cma, value);
     }
-    double best = 0, mean = 0; /* the best of many was lucky too: both on new chance */
-    err = err ? err : judge(r, cma.best, seed ^ CHECK_SEED, &best);
-    err = err ? err : judge(r, cma.mean, seed ^ CHECK_SEED, &mean);
-    if (err)
-        return err;
-    memcpy(ret_x, mean < best ? cma.mean : cma.best, AW_FORMULA_DIM * sizeof *ret_x);
-    *ret_value = fmin(mean, best);
-    return AW_OK;
+    for (uint32_t i = 0; !err && i < dim; i++) {
+        if (ret_mean)
+            ret_mean[which ? which[i] : i] = cma.mean[i];
+        x[which ? which[i] : i] = cma.best[i];
+    }
+    return err;
+}
+
+/* Keeps the better one of `x` and the best so far, by chance that no search has seen. */
+static enum aw_err contend(struct aw_rehearsal *r, const double *x, uint64_t seed,
+                           struct aw_formula *best, double *best_value)
+{
+    double first, second;
+    enum aw_err err = judge(r, x, seed ^ CHECK_SEED, &first);
+    err = err ? err : judge(r, x, (seed ^ CHECK_SEED) + 1, &second);
+    if (!err && 0.5 * (first + second) < *best_value) {
+        *best_value = 0.5 * (first + second);
+        memcpy(best->x, x, sizeof best->x);
+    }
+    return err;
 }
 
 enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_formula *known,
@@ -346,13 +369,13 @@ enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_formula 
 {
     struct aw_rng rng;
     aw_rng_init(&rng, seed, 0);
-    double start[STARTS][AW_FORMULA_DIM], value[STARTS];
+    double start[STARTS][AW_FORMULA_DIM] = {0}, value[STARTS];
     for (uint32_t s = 0; s < STARTS; s++)
         value[s] = INFINITY;
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < r->config.settings.tries; i++) {
         double x[AW_FORMULA_DIM], v;
-        draw(&rng, i, x);
+        draw(&rng, i, r->config.settings.tries, x);
         if ((err = judge(r, x, seed, &v)))
             break;
         uint32_t at = STARTS;
@@ -368,18 +391,23 @@ enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_formula 
         value[at] = v;
     }
     struct aw_formula best = {0};
-    double best_value = INFINITY;
-    for (uint32_t s = 0; !err && s < STARTS + 1; s++) {
-        if (s == STARTS && !known)
-            break;
-        struct aw_formula found;
-        double v;
-        err = search_from(r, s < STARTS ? start[s] : known->x,
-                          s < STARTS ? FAR_SPREAD : NEAR_SPREAD, seed + s, found.x, &v);
-        if (!err && v < best_value) {
-            best = found;
-            best_value = v;
-        }
+    double best_value = INFINITY, mean[AW_FORMULA_DIM];
+    for (uint32_t s = 0; !err && s < STARTS; s++) {
+        err = refine(r, few, FEW, FAR_SPREAD, seed + s, start[s], NULL);
+        err = err ? err : contend(r, start[s], seed, &best, &best_value);
+    }
+    if (!err && known) {
+        double x[AW_FORMULA_DIM];
+        memcpy(x, known->x, sizeof x);
+        err = refine(r, few, FEW, NEAR_SPREAD, seed + STARTS, x, NULL);
+        err = err ? err : contend(r, x, seed, &best, &best_value);
+    }
+    if (!err) {
+        double x[AW_FORMULA_DIM];
+        memcpy(x, best.x, sizeof x);
+        err = refine(r, NULL, AW_FORMULA_DIM, FAR_SPREAD, seed + STARTS + 1, x, mean);
+        err = err ? err : contend(r, x, seed, &best, &best_value);
+        err = err ? err : contend(r, mean, seed, &best, &best_value);
     }
     if (err)
         return err;
