@@ -141,7 +141,7 @@ enum aw_err aw_learner_add(struct aw_learner *learner, const struct aw_learner_s
 {
     const size_t S = learner->shape.obs_dim, A = learner->shape.act_dim;
     if (!aw_params_finite(step->obs, S) || !aw_params_finite(step->next_obs, S) ||
-        !aw_params_finite(step->action, A) || !isfinite(step->gain))
+        !aw_params_finite(step->action, A) || !isfinite((float)step->gain))
         return AW_ERR_DIVERGED;
     if (learner->steps - learner->begin[learner->episodes] >= learner->shape.episode_steps)
         aw_learner_end(learner);
