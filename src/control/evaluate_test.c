@@ -187,6 +187,7 @@ static void with_and_without_bootstrapping_are_seen_over_the_same_steps(void **s
     struct aw_evaluate_bootstrap_sum sum;
     prepare(&b);
     b.config.learn_halves = 5; /* time enough to be judged twice */
+    b.config.seeds = 1;
     assert_ok(aw_evaluate_bootstrap(&b.config, b.app, APPS, NULL, NULL, NULL, row, NULL));
     for (uint32_t i = 0; i < APPS; i++) {
         for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
