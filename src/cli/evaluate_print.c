@@ -23,31 +23,11 @@ static struct aw_evaluate_means means(const struct aw__evaluate *ask,
     return aw_evaluate_means(tally, step_s(ask));
 }
 
-/* A table as it stands in a page; frees it. */
-static enum aw_err markdown_print(struct aw__table *table, struct aw_diag *diag)
-{
-    if (table->failed) {
-        aw__table_deinit(table);
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a table");
-    }
-    for (uint32_t c = 0; c < table->column_count; c++)
-        printf("| %s ", table->heads[c] + (table->heads[c][0] == '>'));
-    printf("|\n");
-    for (uint32_t c = 0; c < table->column_count; c++)
-        printf(table->heads[c][0] == '>' ? "|--:" : "|---");
-    printf("|\n");
-    for (uint32_t i = 0; i < table->row_count * table->column_count; i++)
-        printf("| %s %s", table->cells[i],
-               i % table->column_count + 1 < table->column_count ? "" : "|\n");
-    aw__table_deinit(table);
-    return AW_OK;
-}
-
 static enum aw_err grid_print(const struct aw__run *run, const struct aw__evaluate *ask,
                               struct aw__table *table, struct aw_diag *diag)
 {
     enum aw_err err = ask->format == AW__EVALUATE_MARKDOWN
-                          ? markdown_print(table, diag)
+                          ? aw__table_print_markdown(table, stdout, diag)
                           : aw__table_print(table, stdout, run->color_out, diag);
     printf("\n");
     return err;

@@ -149,6 +149,27 @@ out:
     return err;
 }
 
+enum aw_err aw__table_print_markdown(struct aw__table *table, FILE *out, struct aw_diag *diag)
+{
+    enum aw_err err = AW_OK;
+    if (table->failed) {
+        err = aw_fail(diag, AW_ERR_NOMEM, "the table does not fit into memory");
+        goto out;
+    }
+    AW_ASSERT(table->row_count % table->column_count == 0);
+    for (uint32_t c = 0; c < table->column_count; c++)
+        fprintf(out, "| %s ", head_text(table, c));
+    fputs("|\n", out);
+    for (uint32_t c = 0; c < table->column_count; c++)
+        fputs(*table->heads[c] == '>' ? "|--:" : "|---", out);
+    fputs("|\n", out);
+    for (uint32_t i = 0; i < table->row_count; i++)
+        fprintf(out, "| %s %s", table->cells[i], (i + 1) % table->column_count == 0 ? "|\n" : "");
+out:
+    aw__table_deinit(table);
+    return err;
+}
+
 const char *aw__count_format(double count, char *buf, size_t size)
 {
     static const struct {

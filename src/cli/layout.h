@@ -36,6 +36,9 @@ void aw__table_add(struct aw__table *table, const char *fmt, ...) AW_PRINTF(2, 3
 /* Prints head and rows, the last column wrapped to the width, then frees everything. */
 AW_NODISCARD enum aw_err aw__table_print(struct aw__table *table, FILE *out, bool color,
                                          struct aw_diag *diag);
+/* The same as a table of a Markdown page. */
+AW_NODISCARD enum aw_err aw__table_print_markdown(struct aw__table *table, FILE *out,
+                                                  struct aw_diag *diag);
 void aw__table_deinit(struct aw__table *table); /* a zeroed table is a no-op */
 
 /* "1 234 567" as 1.23M, 12.3k, 950. Returns `buf`. */

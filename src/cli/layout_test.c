@@ -73,6 +73,25 @@ static void columns_are_as_wide_as_their_widest_cell(void **state)
     free(text);
 }
 
+static void a_page_has_the_same_table_as_markdown(void **state)
+{
+    (void)state;
+    static const char *const page_heads[] = {"NAME", ">SIZE", NULL};
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    struct aw__table table;
+    aw__table_init(&table, page_heads);
+    aw__table_add(&table, "a");
+    aw__table_add(&table, "7");
+    aw__table_add(&table, "b");
+    aw__table_add(&table, "12");
+    assert_ok(aw__table_print_markdown(&table, out, NULL));
+    fclose(out);
+    assert_string_equal(text, "| NAME | SIZE |\n|---|--:|\n| a | 7 |\n| b | 12 |\n");
+    free(text);
+}
+
 static void figures_are_short_enough_to_read(void **state)
 {
     (void)state;
@@ -101,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_wrapped_between_words_alone),
         cmocka_unit_test(columns_are_as_wide_as_their_widest_cell),
+        cmocka_unit_test(a_page_has_the_same_table_as_markdown),
         cmocka_unit_test(figures_are_short_enough_to_read),
     };
     return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
