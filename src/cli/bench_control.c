@@ -54,6 +54,7 @@ static void easy(struct aw_pilot_config *config)
     config->watchdog.strange = config->watchdog.slack = ANYTHING;
     config->explore_sigma = 0;
     config->learner.updates = config->learner.fit_updates = 50;
+    config->retrain = false; /* learning is not what is measured */
 }
 
 static enum aw_err rig_open(struct rig *rig, struct aw_diag *diag)

@@ -26,13 +26,14 @@
 #define SHARE_FADE       0.7 /* of the share of violations that lambda follows, per episode */
 #define DRIFT_EPISODES   10u /* that are still believed after the workload has drifted */
 #define GAIN_MAX         AW_COST_RATIO_MAX
-#define SEARCH_ROWS                                                                           \
-    60u                     /* steps that tell something, before the first search; then twice \
-                             * as many, and so on: every new policy costs a rollout */
+#define SEARCH_ROWS      60u /* steps that tell something, before the first search */
+#define SLACK                                                                                  \
+    7                       /* violations a window may have beyond the budget: what trims mend \
+                             * within minutes need not be mended by another hand-over */
 #define MISSED_WINDOW  240u /* loaded steps */
 #define MISSED_MANY    12u  /* of them: it no longer fits */
 #define SEARCH_MINUTES 720u /* of the past that policies are tried on */
-#define SEARCH_GAIN    0.02 /* of ln cost: less is not worth another policy */
+#define SEARCH_GAIN    0.01 /* of ln cost: less is not worth another policy */
 #define SEARCH_MISSES  4    /* times the budget on copies: no policy to begin with */
 #define DOUBT          0.1  /* of what is known, that is still believed after a drift */
 
@@ -152,6 +153,7 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
     aw_conf_defaults(aw_learner_fields, &config->learner);
     aw_conf_defaults(aw_ope_fields, &config->learner.ope);
     aw_conf_defaults(aw_rehearse_fields, &config->rehearse);
+    config->watchdog.slack = SLACK;
     config->fallback.kind = AW_POLICY_HPA_VPA_MEM;
     config->guard.mode = AW_GUARD_AUTO;
 }
@@ -849,7 +851,9 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
     struct memory *memory = &pilot->memory;
     const struct aw_pilot_config *config = &pilot->config;
     memory->loaded = memory->missed = 0;
-    memory->next_rows = 2 * (memory->rows > SEARCH_ROWS ? memory->rows : SEARCH_ROWS);
+    /* half as many again: every new policy costs a rollout */
+    memory->next_rows =
+        memory->rows + (memory->rows > SEARCH_ROWS ? memory->rows : SEARCH_ROWS) / 2;
     float load[SEARCH_MINUTES];
     const uint64_t seed = config->seed ^ ((uint64_t)memory->episode << 32);
     const struct aw_reading *reading = &memory->reading;
@@ -871,6 +875,7 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
         .record = &memory->record,
         .load_per_s = load,
         .minutes = past_load(memory, load),
+        .minutes_seen = memory->minute_count,
         .seed = seed,
     };
     memory->rehearsed_load = 0;

@@ -75,7 +75,7 @@ static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_d
     copy->error = fit.error;
     /* every other copy is busier than the past was, the more so the less of it is known */
     copy->load_factor =
-        index % 2 ? 1 + STRESS * fmax(0, 1 - config->minutes / (double)ENOUGH_MINUTES) : 1;
+        index % 2 ? 1 + STRESS * fmax(0, 1 - config->minutes_seen / (double)ENOUGH_MINUTES) : 1;
     copy->slo_us = config->slo.latency_us_p99 * exp(-fit.bias);
     copy->workload = (struct aw_sim_workload){
         .app = fit.app,
@@ -271,7 +271,7 @@ double aw_rehearsal_value(const struct aw_rehearsal *r, const struct aw_rehearse
         share += each[i].violation_share / r->count;
         worst = fmax(worst, each[i].violation_share);
     }
-    const double known = fmin(1, 2.0 * r->config.minutes / ENOUGH_MINUTES);
+    const double known = fmin(1, 2.0 * r->config.minutes_seen / ENOUGH_MINUTES);
     const double target =
         fmax(1e-4, r->config.settings.target * r->config.budget * fmax(CAREFUL_LEAST, known));
     const double over = 0.5 * (share + worst) / target;

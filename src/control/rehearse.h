@@ -47,6 +47,7 @@ struct aw_rehearse_config {
     const struct aw_model_record *record;
     const float *load_per_s; /* [minutes], oldest first */
     uint32_t minutes;
+    uint32_t minutes_seen; /* in all: how well its load is known */
     uint64_t seed;
 };
 

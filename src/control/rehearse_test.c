@@ -33,6 +33,7 @@ static struct aw_rehearse_config config_of(uint32_t minutes)
         .record = &life.record,
         .load_per_s = life.load_per_s,
         .minutes = minutes,
+        .minutes_seen = minutes,
         .seed = 9,
     };
     aw_conf_defaults(aw_rehearse_fields, &config.settings);
