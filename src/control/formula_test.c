@@ -95,11 +95,10 @@ static void every_number_has_its_scale(void **state)
         {AW_FORMULA_PEAK, 1, 1, "the peak alone"},
         {AW_FORMULA_SMOOTH, 0, 0.03, "slow"},
         {AW_FORMULA_SMOOTH, 1, 1, "not smoothed"},
-        {AW_FORMULA_TRIM, 0, 0, "off"},
-        {AW_FORMULA_TRIM, 0.0999, 0, "still off"},
-        {AW_FORMULA_TRIM, 0.1, 0.003, "just on"},
+        {AW_FORMULA_TRIM, 0, 0.01, "slow, but never off"},
         {AW_FORMULA_TRIM, 1, 0.3, "high end"},
-        {AW_FORMULA_FLOOR, 0.05, 0, "off"},
+        {AW_FORMULA_FLOOR, 0, 0, "off"},
+        {AW_FORMULA_FLOOR, 0.0999, 0, "still off"},
         {AW_FORMULA_FLOOR, 0.1, 0.02, "just on"},
         {AW_FORMULA_FLOOR, 1, 1, "always for the highest load"},
         {AW_FORMULA_SLEEP, 0, 1, "sleeps at once"},
@@ -359,7 +358,7 @@ static double trim_after(double p, double trim, uint32_t steps, uint64_t seed)
 static void the_trim_balances_just_below_the_budget(void **state)
 {
     (void)state;
-    const double target = 0.85 * task.budget;
+    const double target = 0.9 * task.budget;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         assert_true(trim_after(1.3 * target, 0.003, 20000, seed) > 0.4);
         assert_true(trim_after(0.7 * target, 0.003, 20000, seed) < -0.3);
@@ -428,8 +427,8 @@ static void missed_steps_make_replicas_larger_but_seldom(void **state)
         changes += plan.cpu_millicores != reading.cpu_millicores_wanted;
         reading.cpu_millicores_wanted = plan.cpu_millicores;
     }
-    assert_true(reading.cpu_millicores_wanted > 1150); /* e^0.2 at most */
-    assert_true(reading.cpu_millicores_wanted <= 1230);
+    assert_true(reading.cpu_millicores_wanted > 1150); /* e^0.3 at most */
+    assert_true(reading.cpu_millicores_wanted <= 1350);
     assert_true(changes >= 2 && changes <= 5);
 
     /* what is missed while replicas start says nothing about their size */
