@@ -22,22 +22,21 @@
 #ifndef AW_CONTROL_FORMULA_H
 #define AW_CONTROL_FORMULA_H
 
-#include "env/autoscale/bounds.h"
-#include "env/autoscale/reading.h"
+#include "env/autoscale.h"
 
 /* clang-format off */
 /* Each is kept as x in [0, 1]; the scale says what that stands for.
- *     id        name       low     high   scale  meaning                                            */
-#define AW_FORMULA_MAP(X)                                                                              \
-    X(CPU,      "cpu",      0.1,    4,     LOG,   "cores of a replica")                                \
-    X(MARGIN,   "margin",   0.8,    16,    LOG,   "capacity over need")                                \
-    X(WINDOW,   "window",   1,      240,   LOG,   "steps over which a peak of load is recent")         \
-    X(PEAK,     "peak",     -0.15,  1.15,  SHARE, "share of the recent peak in the load to serve")     \
-    X(SMOOTH,   "smooth",   0.03,   1,     LOG,   "how fast the smoothed load follows")                \
-    X(TRIM,     "trim",     0.01,   0.3,   LOG,   "how fast missed steps raise the margin")             \
-    X(FLOOR,    "floor",    0.02,   1,     OFF,   "share of the highest load that is always served")   \
-    X(SLEEP,    "sleep",    1,      200,   SLEEP, "steps without load before it sleeps; 0: never")     \
-    X(ASLEEP,   "asleep",   0.03,   1,     LOG,   "size of the one sleeping replica, of a waking one")
+ *     id      name      low    high  scale  meaning */
+#define AW_FORMULA_MAP(X)                                                                          \
+    X(CPU,    "cpu",    0.1,   4,    LOG,   "cores of a replica")                                  \
+    X(MARGIN, "margin", 0.8,   16,   LOG,   "capacity over need")                                  \
+    X(WINDOW, "window", 1,     240,  LOG,   "steps over which a peak of load is recent")           \
+    X(PEAK,   "peak",   -0.15, 1.15, SHARE, "share of the recent peak in the load to serve")       \
+    X(SMOOTH, "smooth", 0.03,  1,    LOG,   "how fast the smoothed load follows")                  \
+    X(TRIM,   "trim",   0.01,  0.3,  LOG,   "how fast missed steps raise the margin")              \
+    X(FLOOR,  "floor",  0.02,  1,    OFF,   "share of the highest load that is always served")     \
+    X(SLEEP,  "sleep",  1,     200,  SLEEP, "steps without load before it sleeps; 0: never")       \
+    X(ASLEEP, "asleep", 0.03,  1,    LOG,   "size of the one sleeping replica, of a waking one")
 /* clang-format on */
 enum aw_formula_number {
 #define X(id, name, low, high, scale, meaning) AW_FORMULA_##id,

@@ -18,7 +18,7 @@
 #define AW_CONTROL_MODEL_H
 
 #include "base/rng.h"
-#include "env/autoscale/reading.h"
+#include "env/autoscale.h"
 #include "workload/app.h"
 
 #define AW_MODEL_BINS_MAX 64u
