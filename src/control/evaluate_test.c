@@ -87,6 +87,7 @@ static void the_number_of_threads_changes_no_byte(void **state)
     struct bench b;
     static struct aw_evaluate_converged one[APPS], three[APPS];
     prepare(&b);
+    b.config.seeds = 1;
     b.config.ceiling = false;
     assert_ok(aw_evaluate_converged(&b.config, b.app, APPS, NULL, NULL, NULL, one, NULL));
     b.config.simulate.thread_count = 3;
@@ -183,26 +184,24 @@ static void with_and_without_bootstrapping_are_seen_over_the_same_steps(void **s
 {
     (void)state;
     struct bench b;
-    struct aw_evaluate_bootstrap row[APPS];
+    struct aw_evaluate_bootstrap row[1];
     struct aw_evaluate_bootstrap_sum sum;
     prepare(&b);
     b.config.learn_halves = 5; /* time enough to be judged twice */
     b.config.seeds = 1;
-    assert_ok(aw_evaluate_bootstrap(&b.config, b.app, APPS, NULL, NULL, NULL, row, NULL));
-    for (uint32_t i = 0; i < APPS; i++) {
-        for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
-            const uint64_t steps = row[i].by[f].twin.steps;
-            assert_true(steps > 0);
-            assert_int_equal(row[i].by[f].before[AW_EVALUATE_WITH].steps, steps);
-            assert_int_equal(row[i].by[f].before[AW_EVALUATE_WITHOUT].steps, steps);
-            assert_int_equal(row[i].by[f].reached, b.config.seeds);
-            assert_true(row[i].by[f].serving_episode >= 3);
-            /* the one acts as soon as there are figures, the other not before it has learned */
-            assert_true(row[i].by[f].before[AW_EVALUATE_WITHOUT].agent_steps > steps / 2);
-            assert_true(row[i].by[f].before[AW_EVALUATE_WITH].agent_steps <= steps / 2);
-        }
+    assert_ok(aw_evaluate_bootstrap(&b.config, b.app, 1, NULL, NULL, NULL, row, NULL));
+    for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
+        const uint64_t steps = row[0].by[f].twin.steps;
+        assert_true(steps > 0);
+        assert_int_equal(row[0].by[f].before[AW_EVALUATE_WITH].steps, steps);
+        assert_int_equal(row[0].by[f].before[AW_EVALUATE_WITHOUT].steps, steps);
+        assert_int_equal(row[0].by[f].reached, b.config.seeds);
+        assert_true(row[0].by[f].serving_episode >= 3);
+        /* the one acts as soon as there are figures, the other not before it has learned */
+        assert_true(row[0].by[f].before[AW_EVALUATE_WITHOUT].agent_steps > steps / 2);
+        assert_true(row[0].by[f].before[AW_EVALUATE_WITH].agent_steps <= steps / 2);
     }
-    aw_evaluate_bootstrap_sum(&b.config, row, APPS, &sum);
+    aw_evaluate_bootstrap_sum(&b.config, row, 1, &sum);
     assert_close(sum.by[0].reached_share, 1, 0);
     assert_int_equal(sum.goal_count, AW_EVALUATE_FALLBACKS);
     done(&b);
@@ -266,9 +265,9 @@ static void all_lives_after_a_disturbance_have_the_same_length(void **state)
     struct aw_evaluate_disturbed_sum sum;
     prepare(&b);
     b.config.seeds = 1;
-    const uint32_t rows = aw_evaluate_disturbed_count(&b.config, b.app, APPS);
+    const uint32_t rows = aw_evaluate_disturbed_count(&b.config, b.app, 1);
     assert_in_range(rows, 2, AW_EVALUATE_SCENARIOS_MAX); /* of load at least, one each */
-    assert_ok(aw_evaluate_disturbed(&b.config, b.app, APPS, NULL, NULL, NULL, row, NULL));
+    assert_ok(aw_evaluate_disturbed(&b.config, b.app, 1, NULL, NULL, NULL, row, NULL));
     for (uint32_t i = 0; i < rows; i++)
         for (uint32_t k = 0; k < AW_EVALUATE_KINDS; k++) {
             assert_int_equal(row[i].last[k].steps, 120);
@@ -277,7 +276,7 @@ static void all_lives_after_a_disturbance_have_the_same_length(void **state)
     assert_ok(aw_evaluate_disturbed_sum(&b.config, row, rows, NULL, &sum, NULL));
     assert_close(sum.drop[AW_EVALUATE_NATIVE], 0, 0);
     b.config.after_halves = 1;
-    assert_int_equal(aw_evaluate_disturbed(&b.config, b.app, APPS, NULL, NULL, NULL, row, NULL),
+    assert_int_equal(aw_evaluate_disturbed(&b.config, b.app, 1, NULL, NULL, NULL, row, NULL),
                      AW_ERR_CONFIG);
     done(&b);
 }
@@ -291,6 +290,7 @@ static void heaps_that_run_out_leave_nothing_behind(void **state)
     b.config.seeds = 1;
     b.config.apps_each = 1;
     b.config.simulate.tuning_budget = 1;
+    b.config.pilot.learning = false; /* that learning survives it is for its own tests */
     bool whole = false;
     /* every allocation at first, then in ever longer strides: a life makes thousands alike */
     for (uint64_t n = 0, stride = 1; !whole; n += stride, stride += n > 40 ? n / 4 : 0) {
