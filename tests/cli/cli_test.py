@@ -473,8 +473,9 @@ def candidates(*words):
 
 def candidates_fit_the_place_of_the_cursor():
     table = [
-        ([""], ["run", "train", "eval", "env", "agent", "bench", "simulate", "fallback", "apps",
-                "load", "store", "validate", "explain-schema", "completion", "version", "help"],
+        ([""], ["run", "train", "eval", "env", "agent", "bench", "simulate", "evaluate",
+                "fallback", "apps", "load", "store", "validate", "explain-schema", "completion",
+                "version", "help"],
          True),
         (["store", ""], ["list", "export", "import", "prune"], True),
         (["simulate", ""], ["fit", "calibrate"], True),
