@@ -30,8 +30,8 @@ const struct aw_conf_field aw_rehearse_fields[] = {
      100000, NULL, "Policies tried by each search (CMA-ES)."},
     {"target", AW_CONF_F64, offsetof(struct aw_rehearse_settings, target), "0.95", 0.01, 1, NULL,
      "Share of the SLO budget that a rehearsed policy may spend."},
-    {"error_max", AW_CONF_F64, offsetof(struct aw_rehearse_settings, error_max), "0.5", 0, 100, NULL,
-     "Mean error of ln latency beyond which a copy is not believed."},
+    {"error_max", AW_CONF_F64, offsetof(struct aw_rehearse_settings, error_max), "0.5", 0, 100,
+     NULL, "Mean error of ln latency beyond which a copy is not believed."},
     {0},
 };
 /* clang-format on */

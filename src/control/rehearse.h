@@ -17,7 +17,7 @@
 #include "control/formula.h"
 #include "control/guard.h"
 #include "control/model.h"
-#include "env/autoscale/objective.h"
+#include "env/autoscale.h"
 #include "fallback/policy.h"
 
 #define AW_REHEARSE_COPIES_MAX  8u

@@ -1,0 +1,219 @@
+/*
+ * pilot_learn.c - between episodes: a search on copies of the workload, or a round of a network.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "control/pilot_internal.h"
+
+/* Of the fallback's score: an interval hardly ever shows a network to be better
+ * (docs/results/ope.md); no worse than this must do. */
+#define NO_WORSE       0.05
+#define ESTIMATE_WIDTH 1.28 /* deviations of an 80 % interval */
+#define ESTIMATE_DOUBT 0.2  /* of a difference, that copies may have wrong */
+#define SEARCH_MINUTES 720u /* of the past that policies are tried on */
+#define SEARCH_GAIN    0.01 /* of ln cost: less is not worth another policy */
+#define SEARCH_MISSES  4    /* times the budget on copies: no policy to begin with */
+
+bool aw_pilot_learn_due(const struct aw_pilot *pilot)
+{
+    return pilot->memory.learn_due;
+}
+
+static enum aw_err recall_row(void *ctx, const struct aw_store_row *row)
+{
+    struct aw_pilot *pilot = ctx;
+    if (row->obs_dim != pilot->obs_dim || row->act_dim != AW_ACTION_DIM)
+        return AW_OK; /* of another task; it says nothing to this one */
+    enum aw_err err = aw_learner_add(
+        pilot->learner,
+        &(struct aw_learner_step){
+            .obs = row->obs,
+            .action = row->action,
+            .next_obs = row->next_obs,
+            .gain = aw__pilot_gain(pilot, row->figures.cost, row->figures.paper_reward),
+            .violated = row->figures.violated,
+        });
+    if (!err && (row->truncated || row->terminated))
+        aw_learner_end(pilot->learner);
+    return err;
+}
+
+enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store, struct aw_diag *diag)
+{
+    if (pilot->learner)
+        return AW_OK;
+    enum aw_err err =
+        aw_learner_new(&(struct aw_learner_shape){.obs_dim = pilot->obs_dim,
+                                                  .act_dim = AW_ACTION_DIM,
+                                                  .episode_steps = pilot->config.episode_steps},
+                       &pilot->config.learner, pilot->alloc, &pilot->learner, diag);
+    if (err || !store)
+        return err;
+    const uint32_t now = pilot->memory.episode, keep = pilot->config.learner.episodes;
+    uint32_t first = now > keep ? now - keep : 0;
+    first = first > pilot->memory.learn_from ? first : pilot->memory.learn_from;
+    struct aw_store_query query = AW_STORE_EVERY;
+    query.workload = pilot->config.name;
+    query.episode_first = first;
+    /* rows of a life that was killed and is being lived again lie ahead; they are not the past yet
+     */
+    query.episode_last = now ? now - 1 : 0;
+    if (now == 0)
+        return AW_OK;
+    err = aw_store_scan(store, &query, recall_row, pilot, diag);
+    if (err) {
+        aw_learner_free(pilot->learner);
+        pilot->learner = NULL;
+    }
+    return err;
+}
+
+/* The latest minutes of load, oldest first. Returns how many. */
+static uint32_t past_load(const struct aw__pilot_memory *memory, float *ret)
+{
+    uint32_t minutes = memory->minute_count;
+    minutes = minutes < SEARCH_MINUTES ? minutes : SEARCH_MINUTES;
+    for (uint32_t i = 0; i < minutes; i++)
+        ret[i] = memory->load_per_s[(memory->minute_count - minutes + i) % AW_REHEARSE_MINUTES_MAX];
+    return minutes;
+}
+
+static double score_of(const struct aw_pilot *pilot, const struct aw_rehearsed *rehearsed)
+{
+    return aw__pilot_episode_score(pilot, rehearsed->cost_per_hour, rehearsed->need_per_hour,
+                                   rehearsed->violation_share);
+}
+
+/* What the policy would earn per episode. The copies are asked for the difference to the fallback
+ * alone, whose own episodes are on record: what they get wrong of both is wrong of neither. */
+static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
+                                    uint64_t seed, struct aw_diag *diag)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    struct aw_rehearsed by_formula[AW_REHEARSE_COPIES_MAX], by_fallback[AW_REHEARSE_COPIES_MAX];
+    struct aw_policy *policy = NULL;
+    struct aw_policy_task task = pilot->task;
+    task.replicas = memory->reading.replicas_wanted;
+    task.cpu_millicores = memory->reading.cpu_millicores_wanted;
+    task.memory_bytes = memory->reading.memory_bytes_wanted;
+    enum aw_err err = aw_policy_new(&pilot->config.fallback, &task, pilot->alloc, &policy, diag);
+    err = err ? err : aw_rehearsal_play(rehearsal, &memory->formula, seed, by_formula);
+    err = err ? err : aw_rehearsal_play_fallback(rehearsal, policy, seed, by_fallback);
+    aw_policy_free(policy);
+    if (err)
+        return err;
+    const uint32_t copies = aw_rehearsal_copies(rehearsal);
+    double mean = 0, square = 0;
+    for (uint32_t i = 0; i < copies; i++)
+        mean += (score_of(pilot, &by_formula[i]) - score_of(pilot, &by_fallback[i])) / copies;
+    for (uint32_t i = 0; i < copies; i++) {
+        const double off =
+            score_of(pilot, &by_formula[i]) - score_of(pilot, &by_fallback[i]) - mean;
+        square += off * off / copies;
+    }
+    const double error = sqrt(square + ESTIMATE_DOUBT * ESTIMATE_DOUBT * mean * mean);
+    memory->better_mean = mean;
+    memory->better_low = mean - ESTIMATE_WIDTH * error;
+    memory->better_high = mean + ESTIMATE_WIDTH * error;
+    return AW_OK;
+}
+
+static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_pilot_config *config = &pilot->config;
+    memory->loaded = memory->missed = 0;
+    /* half as many again: every new policy costs a rollout */
+    memory->next_rows =
+        memory->rows +
+        (memory->rows > AW__PILOT_SEARCH_ROWS ? memory->rows : AW__PILOT_SEARCH_ROWS) / 2;
+    float load[SEARCH_MINUTES];
+    const uint64_t seed = config->seed ^ ((uint64_t)memory->episode << 32);
+    const struct aw_reading *reading = &memory->reading;
+    const struct aw_rehearse_config rehearse = {
+        .settings = config->rehearse,
+        .bounds = config->bounds,
+        .slo = config->slo,
+        .prices = config->prices,
+        .budget = config->slo_budget,
+        .step_s = config->step_s,
+        .stale_s = config->stale_s,
+        .guard = config->guard,
+        .node_cpu_millicores = config->node_cpu_millicores,
+        .node_memory_bytes = config->node_memory_bytes,
+        .in_place = config->in_place,
+        .start = {.replicas = reading->replicas_wanted,
+                  .cpu_millicores = reading->cpu_millicores_wanted,
+                  .memory_bytes = reading->memory_bytes_wanted},
+        .record = &memory->record,
+        .load_per_s = load,
+        .minutes = past_load(memory, load),
+        .minutes_seen = memory->minute_count,
+        .seed = seed,
+    };
+    memory->rehearsed_load = 0;
+    for (uint32_t i = 0; i < rehearse.minutes; i++)
+        memory->rehearsed_load = fmax(memory->rehearsed_load, (double)load[i]);
+    struct aw_rehearsal *rehearsal = NULL;
+    enum aw_err err = aw_rehearsal_new(&rehearse, pilot->alloc, &rehearsal, diag);
+    if (err == AW_ERR_NODATA) { /* the next episode may tell more */
+        memory->next_rows = memory->rows + AW__PILOT_SEARCH_ROWS / 2;
+    }
+    if (err)
+        return err;
+    const struct aw_formula *known = memory->formula_id ? &memory->formula : NULL;
+    struct aw_formula found;
+    struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
+    double value = 0, before = INFINITY;
+    err = aw_rehearsal_search(rehearsal, known, seed, &found, &value);
+    if (!err && known) {
+        err = aw_rehearsal_play(rehearsal, known, seed + AW__PILOT_ESTIMATE_STREAM, each);
+        if (!err)
+            before = aw_rehearsal_value(rehearsal, each);
+    }
+    double misses = 0;
+    err = err ? err : aw_rehearsal_play(rehearsal, &found, seed + AW__PILOT_ESTIMATE_STREAM, each);
+    for (uint32_t i = 0; !err && i < aw_rehearsal_copies(rehearsal); i++)
+        misses = fmax(misses, each[i].violation_share);
+    if (!err && value < before - SEARCH_GAIN && misses < SEARCH_MISSES * config->slo_budget) {
+        memory->formula = found;
+        memory->formula_id = aw_formula_id(&found);
+        aw_formula_decode(&found, &pilot->formula);
+        aw_formula_changed(&memory->formula_memory);
+    }
+    if (!err && memory->formula_id)
+        err = estimate_formula(pilot, rehearsal, seed + AW__PILOT_ESTIMATE_STREAM, diag);
+    aw_rehearsal_free(rehearsal);
+    return err;
+}
+
+enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    memory->learn_due = 0;
+    if (pilot->config.agent == AW_PILOT_FORMULA)
+        return learn_formula(pilot, diag);
+    AW_ASSERT(pilot->learner);
+    const uint32_t believed = memory->episode - memory->learn_from;
+    aw_learner_forget(pilot->learner, believed);
+    const uint64_t seed = pilot->config.seed ^ ((uint64_t)memory->episode << 32);
+    const enum aw_learner_round kind =
+        memory->lifecycle.stage == AW_STAGE_OFFLINE ? AW_LEARNER_OFFLINE : AW_LEARNER_ONLINE;
+    enum aw_err err =
+        aw_learner_round(pilot->learner, kind, aw__pilot_weight(pilot, memory->lambda), seed,
+                         &pilot->actor, NULL, diag);
+    if (err || kind == AW_LEARNER_ONLINE)
+        return err;
+    struct aw_ope_estimate estimate;
+    err = aw_learner_estimate(pilot->learner, &pilot->actor,
+                              aw__pilot_weight(pilot, pilot->config.lambda), pilot->config.level,
+                              seed + AW__PILOT_ESTIMATE_STREAM, &estimate, diag);
+    if (err)
+        return err;
+    const double past = estimate.behaviour_mean, margin = NO_WORSE * fabs(past);
+    memory->better_mean = estimate.mean - past;
+    memory->better_low = estimate.low - past + margin;
+    memory->better_high = estimate.high - past;
+    return AW_OK;
+}

@@ -1,0 +1,481 @@
+/*
+ * pilot_tick.c - a tick: see, score, decide, hand over.
+ *
+ * Who acts: in OFFLINE the fallback; in ONLINE and SERVING the agent, unless the watchdog holds it.
+ * Both keep up with what happens, whoever acts, so that either can take over in any tick.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "control/pilot_internal.h"
+
+#define STRANGE_LOAD   2.0  /* times the highest load of a rehearsal */
+#define LAMBDA_RATE    0.2  /* per episode; a weight that is five times too small takes a dozen */
+#define SHARE_FADE     0.7  /* of the share of violations that lambda follows, per episode */
+#define DRIFT_EPISODES 10u  /* that are still believed after the workload has drifted */
+#define DOUBT          0.1  /* of what is known, that is still believed after a drift */
+#define MISSED_WINDOW  240u /* loaded steps */
+#define MISSED_MANY    12u  /* of them: it no longer fits */
+
+/* --- seeing ----------------------------------------------------------------------------------- */
+
+/* A cluster that did not answer leaves everything unknown but what was asked of it. */
+static struct aw_sample nothing_known(const struct aw_reading *last, int64_t now_us)
+{
+    const struct aw_figure unknown = {.at_us = AW_NEVER};
+    return (struct aw_sample){
+        .at_us = now_us,
+        .replicas_wanted = last->replicas_wanted,
+        .cpu_millicores_wanted = last->cpu_millicores_wanted,
+        .memory_bytes_wanted = last->memory_bytes_wanted,
+        .cpu_cores_used = unknown,
+        .memory_bytes_used = unknown,
+        .memory_bytes_peak = unknown,
+        .throttled_share = unknown,
+        .disk_bytes_per_s = unknown,
+        .net_bytes_per_s = unknown,
+        .arrivals_per_s = unknown,
+        .completions_per_s = unknown,
+        .errors_per_s = unknown,
+        .in_flight = unknown,
+        .latency_us_p50 = unknown,
+        .latency_us_p95 = unknown,
+        .latency_us_p99 = unknown,
+        .latency_us_mean = unknown,
+    };
+}
+
+static void see(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t now_us)
+{
+    pilot->answered = sample != NULL;
+    pilot->sample = sample ? *sample : nothing_known(&pilot->memory.reading, now_us);
+    pilot->restarts = pilot->sample.restarts;
+    if (pilot->sample.pod_count > pilot->pods_max)
+        pilot->sample.pod_count = pilot->pods_max;
+    if (pilot->sample.pod_count > 0) /* others are observed before this one decides */
+        memcpy(pilot->pods, pilot->sample.pods, pilot->sample.pod_count * sizeof *pilot->pods);
+    pilot->sample.pods = pilot->pods;
+    /* whichever quantile the SLO speaks of takes the place of the 99th behind the wall */
+    if (pilot->config.slo_quantile < 0.9)
+        pilot->sample.latency_us_p99 = pilot->sample.latency_us_p50;
+    else if (pilot->config.slo_quantile < 0.97)
+        pilot->sample.latency_us_p99 = pilot->sample.latency_us_p95;
+    aw_reading_take(&pilot->sample, pilot->stale_us, &pilot->memory.reading);
+}
+
+/* What counts as cost 1: what the workload was given when it came. */
+static double reference_cost(const struct aw_pilot *pilot)
+{
+    const struct aw_reading *reading = &pilot->memory.reading;
+    const double cores = 1e-3 * (double)reading->cpu_millicores_wanted * reading->replicas_wanted;
+    const double gib =
+        (double)reading->memory_bytes_wanted * reading->replicas_wanted / 1073741824.0;
+    const double cost =
+        cores * pilot->config.prices.core_hour + gib * pilot->config.prices.gib_hour;
+    return cost > 0 ? cost : 1;
+}
+
+/* --- an episode has ended --------------------------------------------------------------------- */
+
+static void follow_budget(struct aw_pilot *pilot)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const double share = (double)memory->violation_count / memory->step_count;
+    memory->violation_share = isnan(memory->violation_share)
+                                  ? share
+                                  : SHARE_FADE * memory->violation_share + (1 - SHARE_FADE) * share;
+    memory->lambda = aw_lambda_next(memory->lambda, pilot->config.slo_budget,
+                                    memory->violation_share, LAMBDA_RATE);
+}
+
+/* What the policy would earn now: what the fallback does of late, and what it is better by. */
+static struct aw_lifecycle_estimate estimate_now(const struct aw__pilot_memory *memory)
+{
+    const struct aw_lifecycle_ring *ring = &memory->lifecycle.fallback;
+    double past = ring->count ? 0 : NAN;
+    for (uint32_t i = 0; i < ring->count; i++)
+        past += ring->score[i] / ring->count;
+    return (struct aw_lifecycle_estimate){past + memory->better_mean, past + memory->better_low,
+                                          past + memory->better_high};
+}
+
+/* New figures, or a policy that no longer fits. */
+static bool search_due(const struct aw__pilot_memory *memory)
+{
+    return memory->rows >= memory->next_rows ||
+           (memory->loaded >= MISSED_WINDOW && memory->formula_id &&
+            (uint64_t)memory->missed * MISSED_WINDOW >= (uint64_t)MISSED_MANY * memory->loaded);
+}
+
+static void end_episode(struct aw_pilot *pilot)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const enum aw_stage before = (enum aw_stage)memory->lifecycle.stage;
+    const double violations = (double)memory->violation_count / memory->step_count;
+    const struct aw_lifecycle_episode episode = {
+        .score =
+            pilot->config.objective == AW_OBJECTIVE_PAPER
+                ? memory->gain_sum * pilot->config.episode_steps / memory->step_count
+                : aw__pilot_episode_score(pilot, memory->cost_sum, memory->need_sum, violations),
+        .agent_share = (double)memory->agent_steps / memory->step_count,
+    };
+    const struct aw_lifecycle_estimate estimate = estimate_now(memory);
+    if (episode.agent_share >= AW_LIFECYCLE_AGENT_SHARE)
+        follow_budget(pilot);
+    if (pilot->config.learning && (pilot->config.retrain || before != AW_STAGE_SERVING)) {
+        if (aw_lifecycle_episode(&pilot->lifecycle, &memory->lifecycle, &episode, &estimate,
+                                 &pilot->stay))
+            pilot->moved = true;
+        const enum aw_stage now = (enum aw_stage)memory->lifecycle.stage;
+        if (before == AW_STAGE_SERVING && now != AW_STAGE_SERVING) { /* it drifted */
+            memory->learn_from =
+                memory->episode + 1 > DRIFT_EPISODES ? memory->episode + 1 - DRIFT_EPISODES : 0;
+            aw_model_doubt(&memory->record, DOUBT);
+            memory->next_rows = memory->rows;
+        }
+        /* a network learns while the stage says so; a search explores nothing, so it goes on, more
+         * and more rarely, while the policy serves */
+        memory->learn_due = pilot->config.agent == AW_PILOT_NETWORK
+                                ? aw_lifecycle_agent_learns(&memory->lifecycle)
+                                : search_due(memory);
+        if (!memory->learn_due) { /* what serves needs no learner */
+            aw_learner_free(pilot->learner);
+            pilot->learner = NULL;
+        }
+    }
+    if (pilot->learner)
+        aw_learner_end(pilot->learner);
+    memory->gain_sum = memory->cost_sum = memory->need_sum = 0;
+    memory->step_count = memory->violation_count = memory->agent_steps = 0;
+    memory->episode++;
+    memory->step = 0;
+}
+
+/* What copies of the workload are made from, and the load they are tried on. */
+static void remember(struct aw_pilot *pilot)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    if (!pilot->config.learning || pilot->config.agent != AW_PILOT_FORMULA)
+        return;
+    const struct aw_reading *reading = &memory->reading;
+    if (pilot->answered)
+        aw_model_add(&memory->record, &pilot->sample, reading);
+    if (reading->arrivals_per_s > 0) {
+        const bool settled =
+            !reading->rollout && reading->replicas_ready >= reading->replicas_wanted;
+        const double limit = 3 * pilot->config.slo.latency_us_p99;
+        memory->rows += settled && (limit <= 0 || pilot->score.latency_us_p99 < limit);
+        memory->loaded++;
+        memory->missed += pilot->score.violated;
+    }
+    if (isnan(memory->reading.arrivals_per_s))
+        return;
+    memory->minute_sum += memory->reading.arrivals_per_s;
+    memory->minute_steps++;
+    if (memory->minute_steps * pilot->config.step_s >= 60) {
+        memory->load_per_s[memory->minute_count++ % AW_REHEARSE_MINUTES_MAX] =
+            (float)(memory->minute_sum / memory->minute_steps);
+        memory->minute_sum = 0;
+        memory->minute_steps = 0;
+    }
+}
+
+/* --- a tick ----------------------------------------------------------------------------------- */
+
+bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t now_us,
+                      struct aw_store_row *ret_row)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    see(pilot, sample, now_us);
+    if (memory->cost_reference_per_hour <= 0)
+        memory->cost_reference_per_hour = reference_cost(pilot);
+    pilot->objective.cost_reference_per_hour = memory->cost_reference_per_hour;
+
+    const struct aw_outcome outcome = aw_outcome_of(&memory->reading);
+    aw_objective_score(&pilot->objective, &outcome, pilot->config.step_s, &pilot->score);
+    pilot->gain = aw__pilot_gain(pilot, pilot->score.cost, pilot->score.paper_reward);
+    aw_action_observe(&pilot->action, &memory->action, &memory->reading);
+    remember(pilot);
+    aw_state_encode(&pilot->state, &memory->state, &memory->reading, &pilot->score, pilot->obs);
+    pilot->finished = memory->in_flight;
+    if (!memory->in_flight)
+        return false;
+    memory->in_flight = 0;
+
+    memcpy(pilot->obs_last, memory->obs, sizeof pilot->obs_last);
+    memcpy(pilot->action_last, memory->action_taken, sizeof pilot->action_last);
+    memcpy(pilot->shadow_last, memory->shadow, sizeof pilot->shadow_last);
+    memory->gain_sum += pilot->gain;
+    memory->cost_sum += pilot->score.cost;
+    memory->need_sum +=
+        aw_need_per_hour(&pilot->config.prices, &pilot->config.bounds, &memory->reading) *
+        pilot->config.step_s / 3600;
+    memory->step_count++;
+    memory->violation_count += pilot->score.violated;
+    memory->agent_steps += memory->actor == AW_ACTOR_AGENT || memory->actor == AW_ACTOR_EXPLORING;
+    const bool last = memory->step + 1 >= pilot->config.episode_steps;
+    *ret_row = (struct aw_store_row){
+        .workload = pilot->config.name,
+        .episode = memory->episode,
+        .step = memory->step,
+        .at_us = memory->at_us,
+        .stage = memory->stage,
+        .actor = memory->actor,
+        .model = memory->model,
+        .obs_dim = pilot->obs_dim,
+        .act_dim = AW_ACTION_DIM,
+        .obs = pilot->obs_last,
+        .action = pilot->action_last,
+        .shadow = memory->has_shadow ? pilot->shadow_last : NULL,
+        .reward =
+            (float)(pilot->gain - aw__pilot_weight(pilot, memory->lambda) * pilot->score.violated),
+        .next_obs = pilot->obs,
+        .truncated = last,
+        .figures = {.arrivals_per_s = memory->reading.arrivals_per_s,
+                    .latency_us_p99 = pilot->score.latency_us_p99,
+                    .slo_preservation = pilot->score.sp,
+                    .cpu_utilisation = pilot->score.cpu_utilisation,
+                    .memory_utilisation = pilot->score.memory_utilisation,
+                    .cost = pilot->score.cost,
+                    .paper_reward = pilot->score.paper_reward,
+                    .replicas = memory->reading.replicas_wanted,
+                    .violated = pilot->score.violated,
+                    .cpu_millicores = memory->reading.cpu_millicores_wanted,
+                    .memory_bytes = memory->reading.memory_bytes_wanted},
+    };
+    if (pilot->learner) {
+        const enum aw_err err = aw_learner_add(
+            pilot->learner, &(struct aw_learner_step){.obs = pilot->obs_last,
+                                                      .action = pilot->action_last,
+                                                      .next_obs = pilot->obs,
+                                                      .gain = pilot->gain,
+                                                      .violated = pilot->score.violated});
+        AW_ASSERT(!err); /* the wall of reading and state lets nothing else through */
+    }
+    memory->step++;
+    if (last)
+        end_episode(pilot);
+    return true;
+}
+
+/* All three amounts: what the plan sets, and what is wanted already. */
+static struct aw_plan whole(const struct aw_plan *plan, const struct aw_reading *reading)
+{
+    return (struct aw_plan){
+        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+        .replicas = plan->set & AW_PLAN_REPLICAS ? plan->replicas : reading->replicas_wanted,
+        .cpu_millicores =
+            plan->set & AW_PLAN_CPU ? plan->cpu_millicores : reading->cpu_millicores_wanted,
+        .memory_bytes =
+            plan->set & AW_PLAN_MEMORY ? plan->memory_bytes : reading->memory_bytes_wanted,
+    };
+}
+
+/* What a kind of fallback decides itself. */
+static uint32_t decides(uint32_t kind)
+{
+    switch (kind) {
+    case AW_POLICY_STATIC:
+        return 0;
+    case AW_POLICY_HPA:
+        return AW_PLAN_REPLICAS;
+    case AW_POLICY_VPA:
+        return AW_PLAN_CPU | AW_PLAN_MEMORY;
+    case AW_POLICY_HPA_VPA_MEM:
+        return AW_PLAN_REPLICAS | AW_PLAN_MEMORY;
+    default:
+        return AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
+    }
+}
+
+/* The fallback takes over a workload of another size than it left. What it does not decide itself
+ * goes back to what it was: an HPA tuned for pods of one core does not know pods of a tenth. */
+static void go_home(struct aw_pilot *pilot, struct aw_plan *plan)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_reading *reading = &memory->reading;
+    const uint32_t own = decides(pilot->config.fallback.kind);
+    if (memory->home_cpu_millicores <= 0 || !memory->away) {
+        memory->home_cpu_millicores = reading->cpu_millicores_wanted;
+        memory->home_memory_bytes = reading->memory_bytes_wanted;
+        return;
+    }
+    bool there = true;
+    if (!(own & AW_PLAN_CPU) && reading->cpu_millicores_wanted != memory->home_cpu_millicores) {
+        plan->set |= AW_PLAN_CPU;
+        plan->cpu_millicores = memory->home_cpu_millicores;
+        there = false;
+    }
+    if (!(own & AW_PLAN_MEMORY) && reading->memory_bytes_wanted < memory->home_memory_bytes) {
+        plan->set |= AW_PLAN_MEMORY;
+        plan->memory_bytes = memory->home_memory_bytes;
+        there = false;
+    }
+    memory->away = !there;
+}
+
+/* A departure from the policy that lasts `explore_hold` steps; a function of where we are in time,
+ * so that nothing need be remembered. */
+static void explore(const struct aw_pilot *pilot, float *action)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    const uint32_t hold = pilot->config.explore_hold ? pilot->config.explore_hold : 1;
+    const uint64_t when = ((uint64_t)memory->episode << 32) | (memory->step / hold);
+    struct aw_rng rng;
+    aw_rng_init(&rng, pilot->config.seed ^ (when * 0x9e3779b97f4a7c15u), AW__PILOT_EXPLORE_STREAM);
+    for (uint32_t i = 0; i < AW_ACTION_DIM; i++) {
+        const double a = (double)action[i] + pilot->config.explore_sigma * aw_rng_normal(&rng);
+        action[i] = (float)fmin(1, fmax(-1, a));
+    }
+}
+
+/* How far the state is from what was learned on. A network knows the states it has seen. A formula
+ * scales with the load; strange to it is a load far beyond any that it was tried on. */
+static double distance(const struct aw_pilot *pilot)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    if (pilot->config.agent != AW_PILOT_FORMULA)
+        return aw_familiar_distance(&memory->familiar, pilot->obs);
+    if (memory->rehearsed_load <= 0 || isnan(memory->reading.arrivals_per_s))
+        return NAN;
+    return pilot->config.watchdog.strange * memory->reading.arrivals_per_s /
+           (STRANGE_LOAD * memory->rehearsed_load);
+}
+
+static enum aw_guard_slo slo_now(const struct aw_pilot *pilot)
+{
+    const struct aw_slo *slo = &pilot->config.slo;
+    const struct aw_reading *reading = &pilot->memory.reading;
+    if (slo->latency_us_p99 <= 0 && slo->throughput_per_s <= 0)
+        return AW_GUARD_SLO_MET;
+    if (pilot->score.violated)
+        return AW_GUARD_SLO_MISSED;
+    return isnan(reading->arrivals_per_s) ? AW_GUARD_SLO_UNKNOWN : AW_GUARD_SLO_MET;
+}
+
+const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_reading *reading = &memory->reading;
+    struct aw_decision *out = &pilot->decision;
+    *out = (struct aw_decision){
+        .at_us = now_us,
+        .episode = memory->episode,
+        .step = memory->step,
+        .model = pilot->config.agent == AW_PILOT_FORMULA ? memory->formula_id : pilot->actor.id,
+        .reading = *reading,
+        .score = pilot->score,
+        .gain = pilot->gain,
+        .lambda = memory->lambda,
+        .stay = pilot->stay,
+        .moved = pilot->moved,
+        .estimate = estimate_now(memory)};
+    pilot->moved = false;
+    const enum aw_guard_slo slo = slo_now(pilot);
+    const struct aw_guard_input rails = {.reading = reading,
+                                         .restarts = pilot->restarts,
+                                         .slo = slo,
+                                         .in_place = pilot->config.in_place,
+                                         .uncontrolled =
+                                             (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY) &
+                                             ~pilot->config.controlled,
+                                         .node_cpu_millicores = pilot->config.node_cpu_millicores,
+                                         .node_memory_bytes = pilot->config.node_memory_bytes};
+    aw_guard_observe(&pilot->guard, &memory->guard, &rails, now_us);
+
+    struct aw_plan by_fallback, by_agent;
+    float fallback[AW_ACTION_DIM], agent[AW_ACTION_DIM] = {0};
+    aw_policy_decide(pilot->policy, &pilot->sample, now_us, &by_fallback, &out->fallback);
+    const struct aw_plan all = whole(&by_fallback, reading);
+    aw_action_from_plan(&pilot->action, &memory->action, &all, fallback);
+
+    const bool formula = pilot->config.agent == AW_PILOT_FORMULA;
+    const bool has_agent = (formula ? memory->formula_id : pilot->actor.id) != 0;
+    bool finite = has_agent;
+    if (formula) {
+        const struct aw_formula_task task = {pilot->config.bounds, pilot->config.slo_budget};
+        aw_formula_decide(&pilot->formula, &task, &memory->formula_memory, reading,
+                          pilot->score.violated, pilot->finished && memory->actor == AW_ACTOR_AGENT,
+                          &by_agent);
+        aw_action_from_plan(&pilot->action, &memory->action, &by_agent, agent);
+    } else {
+        finite = has_agent && !aw_actnet_act(&pilot->actor, pilot->obs, agent);
+    }
+    const struct aw_watchdog_input watch = {
+        .last_actor = pilot->finished ? (enum aw_actor)memory->actor : AW_ACTOR_NOBODY,
+        .last_slo = (enum aw_watchdog_slo)slo,
+        .last_extra_cost = NAN,
+        .wanted = has_agent && aw_lifecycle_agent_acts(&memory->lifecycle),
+        .finite = finite,
+        .age_s = reading->age_s,
+        .distance = distance(pilot),
+        .took_s = 0,
+    };
+    out->verdict = aw_watchdog_step(&pilot->config.watchdog, &memory->watchdog, &watch, now_us,
+                                    &out->watchdog);
+    if (out->verdict == AW_WATCHDOG_TRIPPED && out->watchdog.cause == AW_WATCHDOG_CAUSE_STRANGE)
+        memory->next_rows = memory->rows; /* to be tried on what is there now */
+    if (out->verdict == AW_WATCHDOG_TRIPPED && aw_watchdog_cause_fault(out->watchdog.cause) &&
+        aw_lifecycle_trip(&pilot->lifecycle, &memory->lifecycle, now_us, &out->stay))
+        out->moved = true;
+
+    out->stage = (enum aw_stage)memory->lifecycle.stage;
+    out->actor = AW_ACTOR_FALLBACK;
+    if (watch.wanted && out->verdict == AW_WATCHDOG_PASS &&
+        aw_lifecycle_agent_acts(&memory->lifecycle)) {
+        out->actor = AW_ACTOR_AGENT;
+        if (!formula && out->stage == AW_STAGE_ONLINE && pilot->config.explore_sigma > 0 &&
+            aw_explore_allowed(&pilot->config.watchdog, &memory->watchdog)) {
+            out->actor = AW_ACTOR_EXPLORING;
+            explore(pilot, agent);
+        }
+    }
+    const bool agent_acts = out->actor != AW_ACTOR_FALLBACK;
+    if (out->stage != AW_STAGE_SERVING) /* what it sees while it learns is what it knows */
+        aw_familiar_push(&memory->familiar, pilot->obs);
+    if (finite && !formula)
+        aw_action_plan(&pilot->action, &memory->action, reading, agent, &by_agent);
+
+    if (agent_acts)
+        memory->away = 1;
+    else
+        go_home(pilot, &by_fallback);
+    struct aw_plan proposed = agent_acts ? by_agent : by_fallback;
+    proposed.set &= pilot->config.controlled;
+    aw_guard_pass(&pilot->guard, &memory->guard, &rails, &proposed, now_us, &out->guard);
+    memcpy(out->action, agent_acts ? agent : fallback, sizeof out->action);
+    memcpy(out->shadow, agent_acts ? fallback : agent, sizeof out->shadow);
+    out->has_shadow = agent_acts || finite;
+
+    /* what a learner is told: the action as it came through, or what comes nearest to it */
+    float taken[AW_ACTION_DIM];
+    memcpy(taken, out->action, sizeof taken);
+    if (out->guard.clips) {
+        const struct aw_plan carried = whole(&out->guard.plan, reading);
+        aw_action_from_plan(&pilot->action, &memory->action, &carried, taken);
+    }
+    memory->in_flight = 1;
+    memory->actor = out->actor;
+    memory->stage = out->stage;
+    memory->has_shadow = out->has_shadow;
+    memory->at_us = now_us;
+    memory->model = out->model;
+    memcpy(memory->obs, pilot->obs, pilot->obs_dim * sizeof *memory->obs);
+    memcpy(memory->action_taken, taken, sizeof taken);
+    memcpy(memory->shadow, out->shadow, sizeof out->shadow);
+    return out;
+}
+
+void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    pilot->decision.applied = taken;
+    if (taken) {
+        aw_guard_applied(&pilot->guard, &memory->guard, &pilot->decision.guard.plan, now_us);
+        return;
+    }
+    /* nothing came of it: what a learner is told is that all stayed */
+    const struct aw_plan stays = whole(&(struct aw_plan){0}, &memory->reading);
+    aw_action_from_plan(&pilot->action, &memory->action, &stays, memory->action_taken);
+}

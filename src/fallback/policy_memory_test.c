@@ -1,0 +1,304 @@
+/* policy_memory_test.c - what a controller keeps: sizes, tracks of pods, saved bytes. */
+#include "fallback/policy_testing.h"
+
+/* The heap, with the size of the last block written down. */
+struct measuring {
+    struct aw_alloc alloc;
+    size_t bytes;
+};
+
+static void *measuring_alloc(void *ctx, size_t bytes)
+{
+    ((struct measuring *)ctx)->bytes = bytes;
+    return aw_alloc_heap.alloc(aw_alloc_heap.ctx, bytes);
+}
+
+static void measuring_free(void *ctx, void *block)
+{
+    (void)ctx;
+    aw_alloc_heap.free(aw_alloc_heap.ctx, block);
+}
+
+/* 10 000 workloads have 256 MB among them, some 25 KB each, and a policy is not all of one. */
+static void a_policy_takes_what_its_kind_and_bounds_ask_for(void **state)
+{
+    (void)state;
+    static const struct {
+        enum aw_policy_kind kind;
+        uint32_t replicas_max;
+        size_t bytes_max;
+        const char *why;
+    } cases[] = {
+        {AW_POLICY_STATIC, 256, 640, "nothing but settings, task and times"},
+        {AW_POLICY_AIMD, 256, 640, "likewise"},
+        {AW_POLICY_HPA, 256, 1280, "recommendations of a window, whatever the pods"},
+        {AW_POLICY_CONSTANT, 256, 3072, "two rings of peaks"},
+        {AW_POLICY_VPA, 20, 7168, "two histograms, a track for each pod"},
+        {AW_POLICY_HPA_VPA, 20, 7680, "both"},
+        {AW_POLICY_HPA_VPA_MEM, 10, 4608, "one histogram less"},
+        {AW_POLICY_HPA_VPA_MEM, 20, 6144, "tracks of 20 pods more"},
+        {AW_POLICY_HPA_VPA_MEM, 256, 20480, "tracks of all the pods that there can be"},
+    };
+    struct measuring measuring = {.alloc = {measuring_alloc, measuring_free, &measuring}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct aw_policy_settings settings;
+        struct aw_policy_task t = task;
+        struct aw_policy *policy = NULL;
+        aw_conf_defaults(aw_policy_fields, &settings);
+        settings.kind = cases[i].kind;
+        t.bounds.replicas_max = cases[i].replicas_max;
+        assert_ok(aw_policy_new(&settings, &t, &measuring.alloc, &policy, NULL));
+        assert_int_equal(aw_policy_bytes(policy), measuring.bytes);
+        assert_true(aw_policy_state_bytes(policy) < aw_policy_bytes(policy));
+        if (aw_policy_bytes(policy) > cases[i].bytes_max)
+            fail_msg("%s with %u replicas: %zu bytes, at most %zu expected: %s",
+                     aw_policy_names[cases[i].kind], cases[i].replicas_max, aw_policy_bytes(policy),
+                     cases[i].bytes_max, cases[i].why);
+        aw_policy_free(policy);
+    }
+}
+
+/* A list of pods that come, go and change places, and never become more than `max`. */
+static uint32_t churn(struct aw_rng *rng, struct aw_pod *pods, uint32_t count, uint32_t max,
+                      uint32_t *next_id, int64_t now_us)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (aw_rng_below(rng, 8) != 0)
+            pods[kept++] = pods[i];
+    const uint32_t wanted = aw_rng_below(rng, 3) == 0 ? max : aw_rng_below(rng, max + 1);
+    for (; kept < wanted; kept++)
+        pods[kept] = (struct aw_pod){.id = (*next_id)++,
+                                     .phase = AW_POD_RUNNING,
+                                     .ready = true,
+                                     .started_us = now_us,
+                                     .cpu_millicores = 1000,
+                                     .memory_bytes = 512 << 20,
+                                     .cpu_cores_used = {.at_us = AW_NEVER},
+                                     .memory_bytes_used = {.at_us = AW_NEVER}};
+    for (uint32_t i = 0; i + 1 < kept; i++) {
+        const uint32_t other = i + aw_rng_below(rng, 2) * aw_rng_below(rng, kept - i);
+        const struct aw_pod pod = pods[i];
+        pods[i] = pods[other];
+        pods[other] = pod;
+    }
+    for (uint32_t i = 0; i < kept; i++)
+        pods[i].oom_kill_count += aw_rng_below(rng, 20) == 0;
+    return kept;
+}
+
+/* The twin keeps one entry for each pod that there ever was. */
+static void each_track_stays_with_its_pod_while_others_come_and_go(void **state)
+{
+    (void)state;
+    enum { MAX = 2, TRACKS = 2 * MAX + AW__POLICY_STRAY_PODS, STEPS = 2000 };
+    static int64_t oom_after_us[1 + STEPS * TRACKS];
+    static uint32_t seen_next[1 + STEPS * TRACKS], kills[1 + STEPS * TRACKS];
+    static const struct aw__pod_track none;
+    struct aw_policy_settings settings;
+    struct aw_policy_task t = task;
+    struct aw_policy *policy = NULL;
+    struct aw_pod pods[TRACKS];
+    struct aw_rng rng;
+    uint32_t count = 0, next_id = 1, full = 0;
+    aw_conf_defaults(aw_policy_fields, &settings);
+    settings.kind = AW_POLICY_VPA;
+    t.bounds.replicas_max = t.replicas = MAX;
+    assert_ok(aw_policy_new(&settings, &t, NULL, &policy, NULL));
+    assert_int_equal(policy->track_max, TRACKS);
+    aw_rng_init(&rng, 11, 0);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        const int64_t now_us = NOW_US + step * STEP_US;
+        const struct aw_figure unknown = {.at_us = AW_NEVER};
+        struct aw_plan plan;
+        count = churn(&rng, pods, count, TRACKS, &next_id, now_us);
+        full += count == TRACKS;
+        const struct aw_sample sample = {.at_us = now_us,
+                                         .replicas_wanted = MAX,
+                                         .cpu_millicores_wanted = 1000,
+                                         .memory_bytes_wanted = 512 << 20,
+                                         .cpu_cores_used = unknown,
+                                         .memory_bytes_used = unknown,
+                                         .pod_count = count,
+                                         .pods = pods};
+        aw_policy_decide(policy, &sample, now_us, &plan, NULL);
+        assert_int_equal(policy->state->track_count, count);
+        for (uint32_t i = 0; i < count; i++) {
+            const struct aw_pod *pod = &pods[i];
+            const struct aw__pod_track *track = &policy->track[i];
+            if (seen_next[pod->id] != step) { /* forgotten in between, if ever known */
+                kills[pod->id] = 0;
+                oom_after_us[pod->id] = AW_NEVER;
+            }
+            if (pod->oom_kill_count > kills[pod->id])
+                oom_after_us[pod->id] = now_us - pod->started_us;
+            kills[pod->id] = pod->oom_kill_count;
+            seen_next[pod->id] = step + 1;
+            assert_int_equal(track->id, pod->id);
+            assert_int_equal(track->oom_kill_count, pod->oom_kill_count);
+            assert_int_equal(track->started_us, pod->started_us);
+            assert_true(track->oom_after_start_us == oom_after_us[pod->id]);
+        }
+        for (uint32_t i = count; i < TRACKS; i++)
+            assert_memory_equal(&policy->track[i], &none, sizeof none);
+    }
+    assert_true(full > STEPS / 10); /* the place for a new one had to be found */
+    aw_policy_free(policy);
+}
+
+static void pods_that_were_never_asked_for_do_no_harm(void **state)
+{
+    (void)state;
+    static struct shown shown;
+    for (int kind = 0; kind < AW_POLICY_COUNT; kind++) {
+        struct aw_policy_settings settings;
+        struct aw_policy_task t = task;
+        struct aw_policy *policy = NULL;
+        struct aw_rng rng;
+        aw_conf_defaults(aw_policy_fields, &settings);
+        settings.kind = (uint32_t)kind;
+        t.bounds.replicas_max = t.replicas = 1;
+        assert_ok(aw_policy_new(&settings, &t, NULL, &policy, NULL));
+        aw_rng_init(&rng, 13, (uint64_t)kind);
+        for (int i = 0; i < 500; i++) {
+            const int64_t now_us = NOW_US + i * STEP_US;
+            struct view v = draw(&rng);
+            struct aw_plan plan;
+            v.replicas = aw_rng_below(&rng, 3) == 0 ? AW_CLUSTER_PODS_MAX : v.replicas;
+            show(&shown, &v, now_us);
+            if (aw_rng_below(&rng, 4) == 0) /* even if all have the same name */
+                for (uint32_t k = 0; k < v.replicas; k++)
+                    shown.pods[k].id = 1 + aw_rng_below(&rng, 2);
+            aw_policy_decide(policy, &shown.sample, now_us, &plan, NULL);
+            if (plan.set & AW_PLAN_REPLICAS)
+                assert_int_equal(plan.replicas, 1);
+        }
+        aw_policy_free(policy);
+    }
+}
+
+static void equal_lives_leave_equal_bytes(void **state)
+{
+    (void)state;
+    static struct shown shown;
+    for (int kind = 0; kind < AW_POLICY_COUNT; kind++) {
+        struct aw_policy *a = make((enum aw_policy_kind)kind);
+        struct aw_policy *b = make((enum aw_policy_kind)kind);
+        const size_t size = aw_policy_state_bytes(a);
+        unsigned char *of_a = malloc(size), *of_b = malloc(size);
+        assert_non_null(of_a);
+        assert_non_null(of_b);
+        memset(of_a, 0x5a, size);
+        memset(of_b, 0xa5, size);
+        struct aw_rng rng;
+        aw_rng_init(&rng, 17, (uint64_t)kind);
+        /* the one has lived before */
+        struct view v = {.replicas = 2, .millicores = 500, .mib = 512, .p99_us = 200e3};
+        live(a, &v, 8, 300, 100, NOW_US);
+        aw_policy_reset(a);
+        for (int i = 0; i < 100; i++) {
+            const int64_t now_us = NOW_US + i * STEP_US;
+            struct aw_plan plan;
+            v = draw(&rng);
+            aw_policy_decide(a, show(&shown, &v, now_us), now_us, &plan, NULL);
+            aw_policy_decide(b, show(&shown, &v, now_us), now_us, &plan, NULL);
+        }
+        aw_policy_state_save(a, of_a);
+        aw_policy_state_save(b, of_b);
+        assert_memory_equal(of_a, of_b, size);
+        aw_policy_free(a);
+        aw_policy_free(b);
+        free(of_a);
+        free(of_b);
+    }
+}
+
+static void a_state_of_another_size_is_refused(void **state)
+{
+    (void)state;
+    struct aw_policy_settings settings;
+    struct aw_policy_task t;
+    struct aw_policy *saved = make(AW_POLICY_HPA_VPA_MEM), *other = NULL;
+    unsigned char *bytes = malloc(aw_policy_state_bytes(saved));
+    assert_non_null(bytes);
+    aw_policy_state_save(saved, bytes);
+#define LOADED(change, result)                                        \
+    do {                                                              \
+        t = task;                                                     \
+        aw_conf_defaults(aw_policy_fields, &settings);                \
+        change;                                                       \
+        assert_ok(aw_policy_new(&settings, &t, NULL, &other, NULL));  \
+        assert_int_equal(aw_policy_state_load(other, bytes), result); \
+        aw_policy_free(other);                                        \
+    } while (0)
+    LOADED(t.bounds.replicas_max = 21, AW_ERR_FORMAT);
+    LOADED(t.bounds.replicas_max = 19, AW_ERR_FORMAT);
+    LOADED(settings.hpa_down_window = 301, AW_ERR_FORMAT);
+    LOADED(settings.hpa_period = 30, AW_ERR_FORMAT);
+    LOADED(settings.kind = AW_POLICY_HPA_VPA, AW_ERR_FORMAT);
+    LOADED(settings.hpa_target = 60, AW_OK);
+    LOADED(t.bounds.memory_bytes_max = 4ll << 30, AW_OK);
+#undef LOADED
+    aw_policy_free(saved);
+    free(bytes);
+}
+
+/* As many as the window has periods, however long it lasts. */
+static void the_hpa_has_room_for_a_window_of_any_length(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t window;
+        double period;
+        int64_t step_us;
+        uint32_t room, used;
+        const char *why;
+    } cases[] = {
+        {300, 15, 15 * SECOND_US, 22, 21, "a window's both ends count; one to spare"},
+        {300, 15, 7 * SECOND_US, 22, 15, "a sync every 21 s is all that such steps allow"},
+        {0, 15, 15 * SECOND_US, 2, 2, "what was found, and what was recommended first"},
+        {10, 60, 60 * SECOND_US, 2, 1, "the first two are merged, and no other lasts as long"},
+        {3600, 15, 15 * SECOND_US, 242, 241, "the longest window at the usual period"},
+        {3600, 1, SECOND_US, 256, 241, "those of 15 s are merged"},
+    };
+    static struct shown shown;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct aw_policy_settings settings;
+        struct aw_policy *policy = NULL;
+        struct aw_rng rng;
+        uint32_t most = 0;
+        aw_conf_defaults(aw_policy_fields, &settings);
+        settings.kind = AW_POLICY_HPA;
+        settings.hpa_down_window = cases[i].window;
+        settings.hpa_period = cases[i].period;
+        assert_ok(aw_policy_new(&settings, &task, NULL, &policy, NULL));
+        assert_int_equal(policy->recommendation_max, cases[i].room);
+        aw_rng_init(&rng, 19, i);
+        for (int step = 0; step < 5000; step++) {
+            const int64_t now_us = NOW_US + step * cases[i].step_us;
+            struct view v = draw(&rng);
+            struct aw_plan plan;
+            v.age_us = 0;
+            aw_policy_decide(policy, show(&shown, &v, now_us), now_us, &plan, NULL);
+            if (policy->state->recommendation_count > most)
+                most = policy->state->recommendation_count;
+        }
+        if (most != cases[i].used)
+            fail_msg("%u of a window of %u s, expected %u: %s", most, cases[i].window,
+                     cases[i].used, cases[i].why);
+        aw_policy_free(policy);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_policy_takes_what_its_kind_and_bounds_ask_for),
+        cmocka_unit_test(each_track_stays_with_its_pod_while_others_come_and_go),
+        cmocka_unit_test(pods_that_were_never_asked_for_do_no_harm),
+        cmocka_unit_test(equal_lives_leave_equal_bytes),
+        cmocka_unit_test(a_state_of_another_size_is_refused),
+        cmocka_unit_test(the_hpa_has_room_for_a_window_of_any_length),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
