@@ -5,19 +5,28 @@
  * is then taught to the actor that serves: BCQ itself asks a generative model and two critics for
  * every action, the actor is one small network. What the record does not speak of stays undone in
  * both kinds of round; online the record holds the policy's own actions and its exploration, so
- * each round may go a little further than the last.
+ * each round may go a little further than the last. Rounds of the other methods, which act on
+ * copies of the workload, are in learner_copies.c.
  */
 #include "control/learner.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "control/learner_internal.h"
 #include "rl/bcq.h"
 
 #define BYTES_PER_FLOAT sizeof(float)
 
+const char *const aw_learner_method_names[] = {"bcq", "ppo", "td3", "ddpg", NULL};
+
 /* clang-format off */
 const struct aw_conf_field aw_learner_fields[] = {
+    {"method", AW_CONF_CHOICE, offsetof(struct aw_learner_settings, method), "bcq", 0, 0,
+     aw_learner_method_names,
+     "Where a round learns: bcq from the record alone, the others on copies fitted to it."},
+    {"copy_steps", AW_CONF_U32, offsetof(struct aw_learner_settings, copy_steps), "8000",
+     AW_LEARNER_COPY_STEPS_MIN, 1e6, NULL, "Steps on copies in one round; bcq makes none."},
     {"episodes", AW_CONF_U32, offsetof(struct aw_learner_settings, episodes), "60",
      AW_OPE_EPISODES_MIN, 1000, NULL,
      "Episodes a workload learns from, the latest ones."},
@@ -40,24 +49,6 @@ const struct aw_conf_field aw_learner_fields[] = {
     {0},
 };
 /* clang-format on */
-
-struct aw_learner {
-    struct aw_learner_shape shape;
-    struct aw_learner_settings settings;
-    uint32_t steps_max, episodes_max;
-    uint32_t steps, episodes; /* complete episodes; steps of them and of the one begun */
-    uint32_t *begin;          /* [episodes_max + 2] first step of each, then of the one begun */
-    float *obs, *next_obs;    /* [steps_max][obs_dim] */
-    float *action;            /* [steps_max][act_dim] */
-    float *gain;              /* [steps_max] */
-    float *violated;          /* [steps_max] 0 or 1 */
-    float *reward;            /* [steps_max] of the round in hand */
-    float *taught;            /* [steps_max][act_dim] of the round in hand */
-    float *low, *high;        /* [act_dim] */
-    const struct aw_alloc *alloc;
-    void *block;
-    size_t block_bytes;
-};
 
 static void carve(struct aw_learner *learner, struct aw_carve *take)
 {
@@ -235,18 +226,59 @@ static enum aw_err make(const struct aw_learner *learner, enum aw_learner_round 
     return aw_bcq_factory.make(&shape, &bcq, seed, learner->alloc, ret_agent, diag);
 }
 
-/* What the learned policy does in every state on record. */
-static enum aw_err ask(struct aw_learner *learner, const struct aw_agent *agent, uint32_t steps)
+/* What the learned policy does in every state. */
+static enum aw_err ask(const struct aw_agent *agent, const struct aw_learner_shape *shape,
+                       const float *obs, uint32_t rows, float *ret_action)
 {
-    const size_t S = learner->shape.obs_dim, A = learner->shape.act_dim;
-    for (uint32_t t = 0; t < steps;) {
-        const uint32_t rows = steps - t < AW_AGENT_ACT_ROWS_MAX ? steps - t : AW_AGENT_ACT_ROWS_MAX;
-        enum aw_err err = agent->ops->act(agent->self, learner->obs + t * S, rows, false,
-                                          learner->taught + t * A);
+    for (uint32_t t = 0; t < rows;) {
+        const uint32_t count = rows - t < AW_AGENT_ACT_ROWS_MAX ? rows - t : AW_AGENT_ACT_ROWS_MAX;
+        enum aw_err err = agent->ops->act(agent->self, obs + (size_t)t * shape->obs_dim, count,
+                                          false, ret_action + (size_t)t * shape->act_dim);
         if (err)
             return err;
-        t += rows;
+        t += count;
     }
+    return AW_OK;
+}
+
+enum aw_err aw__learner_teach(const struct aw_learner *learner, const struct aw_agent *agent,
+                              const float *obs, float *taught, uint32_t rows, uint64_t seed,
+                              struct aw_actnet *actor, double *ret_imitation)
+{
+    const struct aw_learner_settings *set = &learner->settings;
+    struct aw_actnet next = {0};
+    struct aw_rng rng;
+    aw_rng_init(&rng, seed, 1);
+    enum aw_err err = ask(agent, &learner->shape, obs, rows, taught);
+    err = err ? err : aw_actnet_init(&next, &actor->shape, learner->alloc);
+    if (err)
+        return err;
+    aw_actnet_normalise(&next, obs, rows);
+    aw_actnet_init_weights(&next, 3e-3f, &rng);
+    err = aw_actnet_fit(&next,
+                        &(struct aw_actnet_fit){.updates = set->fit_updates,
+                                                .batch = set->batch,
+                                                .lr = set->learning_rate},
+                        obs, taught, rows, &rng, ret_imitation);
+    if (!err)
+        aw_actnet_copy(actor, &next);
+    aw_actnet_deinit(&next);
+    return err;
+}
+
+double aw__learner_stat(const struct aw_learn_stats *stats, const char *name, double otherwise)
+{
+    for (uint32_t i = 0; i < stats->count; i++)
+        if (!strcmp(stats->stat[i].name, name))
+            return stats->stat[i].value;
+    return otherwise;
+}
+
+enum aw_err aw__learner_enough(const struct aw_learner *learner, struct aw_diag *diag)
+{
+    if (learner->episodes < AW_OPE_EPISODES_MIN)
+        return aw_fail(diag, AW_ERR_NODATA, "%u episodes on record, at least %u are needed",
+                       learner->episodes, AW_OPE_EPISODES_MIN);
     return AW_OK;
 }
 
@@ -254,44 +286,25 @@ enum aw_err aw_learner_round(struct aw_learner *learner, enum aw_learner_round k
                              uint64_t seed, struct aw_actnet *actor,
                              struct aw_learner_stats *ret_stats, struct aw_diag *diag)
 {
-    const struct aw_learner_settings *set = &learner->settings;
-    if (learner->episodes < AW_OPE_EPISODES_MIN)
-        return aw_fail(diag, AW_ERR_NODATA, "%u episodes on record, at least %u are needed",
-                       learner->episodes, AW_OPE_EPISODES_MIN);
+    enum aw_err err = aw__learner_enough(learner, diag);
+    if (err)
+        return err;
     const uint32_t steps = learner->begin[learner->episodes];
     struct aw_agent agent = {0};
-    struct aw_actnet next = {0};
     struct aw_learn_stats stats = {0};
     struct aw_learner_stats told = {.steps = steps, .episodes = learner->episodes};
-    struct aw_rng rng;
-    aw_rng_init(&rng, seed, 1);
     weigh(learner, lambda);
-    enum aw_err err = make(learner, kind, seed, &agent, diag);
+    err = make(learner, kind, seed, &agent, diag);
     err = err ? err : show(learner, &agent);
     err = err ? err : agent.ops->learn(agent.self, &stats);
-    err = err ? err : ask(learner, &agent, steps);
-    err = err ? err : aw_actnet_init(&next, &actor->shape, learner->alloc);
-    if (err)
-        goto out;
-    aw_actnet_normalise(&next, learner->obs, steps);
-    aw_actnet_init_weights(&next, 3e-3f, &rng);
-    err = aw_actnet_fit(&next,
-                        &(struct aw_actnet_fit){.updates = set->fit_updates,
-                                                .batch = set->batch,
-                                                .lr = set->learning_rate},
-                        learner->obs, learner->taught, steps, &rng, &told.imitation);
-    if (err)
-        goto out;
-    aw_actnet_copy(actor, &next);
-    for (uint32_t i = 0; i < stats.count; i++)
-        if (!strcmp(stats.stat[i].name, "critic_loss"))
-            told.critic_loss = stats.stat[i].value;
-    if (ret_stats)
+    err = err ? err
+              : aw__learner_teach(learner, &agent, learner->obs, learner->taught, steps, seed,
+                                  actor, &told.imitation);
+    told.critic_loss = aw__learner_stat(&stats, "critic_loss", 0);
+    if (!err && ret_stats)
         *ret_stats = told;
-out:
     if (err && diag && !diag->text[0])
         aw_fail(diag, err, "a round of learning failed");
-    aw_actnet_deinit(&next);
     aw_agent_free(&agent);
     return err;
 }
@@ -312,9 +325,9 @@ enum aw_err aw_learner_estimate(struct aw_learner *learner, const struct aw_actn
                                 double lambda, double level, uint64_t seed,
                                 struct aw_ope_estimate *ret, struct aw_diag *diag)
 {
-    if (learner->episodes < AW_OPE_EPISODES_MIN)
-        return aw_fail(diag, AW_ERR_NODATA, "%u episodes on record, at least %u are needed",
-                       learner->episodes, AW_OPE_EPISODES_MIN);
+    enum aw_err err = aw__learner_enough(learner, diag);
+    if (err)
+        return err;
     weigh(learner, lambda);
     const struct aw_ope_shape shape = {.obs_dim = learner->shape.obs_dim,
                                        .act_dim = learner->shape.act_dim,
@@ -333,7 +346,7 @@ enum aw_err aw_learner_estimate(struct aw_learner *learner, const struct aw_actn
     struct aw_actnet judged = *actor; /* act only reads; the contract wants a pointer to more */
     const struct aw_logged_policy policy = {.act = act_rows, .ctx = &judged};
     struct aw_ope *ope = NULL;
-    enum aw_err err = aw_ope_new(&shape, &learner->settings.ope, learner->alloc, &ope, diag);
+    err = aw_ope_new(&shape, &learner->settings.ope, learner->alloc, &ope, diag);
     err = err ? err
               : aw_ope_estimate(ope, &logged, &policy, learner->shape.episode_steps, level, seed,
                                 ret, diag);

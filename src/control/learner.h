@@ -19,12 +19,27 @@
 
 #include "base/alloc.h"
 #include "base/conf.h"
+#include "control/copyenv.h"
 #include "rl/actnet.h"
 #include "rl/ope.h"
 
 #define AW_LEARNER_STEPS_MAX AW_OPE_STEPS_MAX
 
+#define AW_LEARNER_COPIES         2u /* that one round learns on */
+#define AW_LEARNER_COPY_STEPS_MIN 64u
+
+/* How a round learns. */
+enum aw_learner_method {
+    AW_LEARNER_BCQ, /* from the record, near what was done (aw_learner_round) */
+    AW_LEARNER_PPO, /* the others by acting, on copies of the workload */
+    AW_LEARNER_TD3, /* (aw_learner_round_on_copies) */
+    AW_LEARNER_DDPG,
+};
+extern const char *const aw_learner_method_names[]; /* "bcq", ..., NULL: names of rl/agents.h */
+
 struct aw_learner_settings {
+    uint32_t method;      /* enum aw_learner_method */
+    uint32_t copy_steps;  /* on copies, in one round */
     uint32_t episodes;    /* kept; the oldest go first */
     uint32_t hidden;      /* units of the policy's two layers */
     uint32_t updates;     /* of one round */
@@ -59,9 +74,11 @@ enum aw_learner_round {
 };
 
 struct aw_learner_stats {
-    uint32_t steps, episodes; /* on record */
-    double imitation;         /* mean square of the policy against what it was taught */
-    double critic_loss;
+    uint32_t steps, episodes;     /* on record */
+    double imitation;             /* mean square of the policy against what it was taught */
+    double critic_loss;           /* of the last update; ppo: of its values */
+    uint32_t copies;              /* learned on; 0: none */
+    double copy_first, copy_last; /* mean reward of a step in the first and last quarter there */
 };
 
 struct aw_learner; /* opaque */
@@ -88,6 +105,16 @@ void aw_learner_forget(struct aw_learner *learner, uint32_t episodes);
 AW_NODISCARD enum aw_err aw_learner_round(struct aw_learner *learner, enum aw_learner_round kind,
                                           double lambda, uint64_t seed, struct aw_actnet *actor,
                                           struct aw_learner_stats *ret_stats, struct aw_diag *diag);
+
+/* The same by a learner of the settings' method, which is not BCQ: made anew, it acts for
+ * copy_steps on copies of the workload, and what it would do in the states it came through and in
+ * those on record is taught to `actor`. `copy` describes one of them, lambda included; its seed is
+ * replaced. AW_ERR_NODATA: fewer episodes than AW_OPE_EPISODES_MIN, or no copy can be made. */
+AW_NODISCARD enum aw_err aw_learner_round_on_copies(struct aw_learner *learner,
+                                                    const struct aw_copyenv_config *copy,
+                                                    uint64_t seed, struct aw_actnet *actor,
+                                                    struct aw_learner_stats *ret_stats,
+                                                    struct aw_diag *diag);
 
 /* What `actor` would earn per episode, with an interval of `level`, judged from the record. */
 AW_NODISCARD enum aw_err aw_learner_estimate(struct aw_learner *learner,
