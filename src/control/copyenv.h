@@ -27,9 +27,7 @@
 #include "base/alloc.h"
 #include "control/guard.h"
 #include "control/model.h"
-#include "env/autoscale/action.h"
-#include "env/autoscale/objective.h"
-#include "env/autoscale/state.h"
+#include "env/autoscale.h"
 
 #define AW_COPYENV_MINUTES_MIN 30u /* of load: less of the past is none */
 #define AW_COPYENV_MINUTES_MAX 10080u

@@ -98,6 +98,8 @@ struct aw_pilot {
     const struct aw_alloc *alloc;
 };
 
+/* Whether what is learned is learned on copies of the workload. */
+bool aw__pilot_makes_copies(const struct aw_pilot *pilot);
 /* The objective without the SLO, from what a store keeps: so that what is recalled from there is
  * what was seen. */
 double aw__pilot_gain(const struct aw_pilot *pilot, double cost, double paper_reward);

@@ -9,11 +9,19 @@
 /* Of the fallback's score: an interval hardly ever shows a network to be better
  * (docs/results/ope.md); no worse than this must do. */
 #define NO_WORSE       0.05
-#define ESTIMATE_WIDTH 1.28 /* deviations of an 80 % interval */
-#define ESTIMATE_DOUBT 0.2  /* of a difference, that copies may have wrong */
-#define SEARCH_MINUTES 720u /* of the past that policies are tried on */
-#define SEARCH_GAIN    0.01 /* of ln cost: less is not worth another policy */
-#define SEARCH_MISSES  4    /* times the budget on copies: no policy to begin with */
+#define ESTIMATE_WIDTH 1.28  /* deviations of an 80 % interval */
+#define ESTIMATE_DOUBT 0.2   /* of a difference, that copies may have wrong */
+#define SEARCH_MINUTES 720u  /* of the past that policies are tried on */
+#define SEARCH_GAIN    0.01  /* of ln cost: less is not worth another policy */
+#define SEARCH_MISSES  4     /* times the budget on copies: no policy to begin with */
+#define KNOWN_MINUTES  1440u /* of load, after which copies are no busier than the past was */
+#define BUSIER         1.5   /* times more, at most, where nothing is known */
+
+bool aw__pilot_makes_copies(const struct aw_pilot *pilot)
+{
+    return pilot->config.agent == AW_PILOT_FORMULA ||
+           pilot->config.learner.method != AW_LEARNER_BCQ;
+}
 
 bool aw_pilot_learn_due(const struct aw_pilot *pilot)
 {
@@ -188,6 +196,40 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
     return err;
 }
 
+static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed, struct aw_diag *diag)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_pilot_config *config = &pilot->config;
+    const struct aw_reading *reading = &memory->reading;
+    float load[SEARCH_MINUTES];
+    struct aw_objective objective = pilot->objective;
+    objective.cost_reference_per_hour = memory->cost_reference_per_hour;
+    const struct aw_copyenv_config copy = {
+        .state = pilot->state.config,
+        .action = pilot->action.config,
+        .objective = objective,
+        .lambda = fmin(AW_LAMBDA_MAX, aw__pilot_weight(pilot, memory->lambda)),
+        .step_s = config->step_s,
+        .stale_s = config->stale_s,
+        .episode_steps = config->episode_steps,
+        .controlled = config->controlled,
+        .guarded = true,
+        .guard = config->guard,
+        .node_cpu_millicores = config->node_cpu_millicores,
+        .node_memory_bytes = config->node_memory_bytes,
+        .in_place = config->in_place,
+        .start = {.replicas = reading->replicas_wanted,
+                  .cpu_millicores = reading->cpu_millicores_wanted,
+                  .memory_bytes = reading->memory_bytes_wanted},
+        .record = &memory->record,
+        .load_per_s = load,
+        .minutes = past_load(memory, load),
+        .busier = 1 + BUSIER * fmax(0, 1 - memory->minute_count / (double)KNOWN_MINUTES),
+        .error_max = config->rehearse.error_max,
+    };
+    return aw_learner_round_on_copies(pilot->learner, &copy, seed, &pilot->actor, NULL, diag);
+}
+
 enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
@@ -201,8 +243,10 @@ enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
     const enum aw_learner_round kind =
         memory->lifecycle.stage == AW_STAGE_OFFLINE ? AW_LEARNER_OFFLINE : AW_LEARNER_ONLINE;
     enum aw_err err =
-        aw_learner_round(pilot->learner, kind, aw__pilot_weight(pilot, memory->lambda), seed,
-                         &pilot->actor, NULL, diag);
+        aw__pilot_makes_copies(pilot)
+            ? round_on_copies(pilot, seed, diag)
+            : aw_learner_round(pilot->learner, kind, aw__pilot_weight(pilot, memory->lambda), seed,
+                               &pilot->actor, NULL, diag);
     if (err || kind == AW_LEARNER_ONLINE)
         return err;
     struct aw_ope_estimate estimate;

@@ -156,7 +156,7 @@ static void end_episode(struct aw_pilot *pilot)
 static void remember(struct aw_pilot *pilot)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
-    if (!pilot->config.learning || pilot->config.agent != AW_PILOT_FORMULA)
+    if (!pilot->config.learning || !aw__pilot_makes_copies(pilot))
         return;
     const struct aw_reading *reading = &memory->reading;
     if (pilot->answered)
