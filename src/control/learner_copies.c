@@ -17,18 +17,19 @@
 #define EPISODE_STREAM 2u      /* of the first copy; stream 1 is the teacher's */
 #define VISITED_MAX    8192u   /* states of the copies that are taught: the latest */
 #define REPLAY_MAX     100000u /* steps that an off-policy learner keeps */
-#define ROLLOUTS       16u     /* of a round, for PPO */
-#define ROLLOUT_MIN    32u     /* steps */
-#define ROLLOUT_MAX    4096u
-#define WARMUP_SHARE   16u /* one in so many steps of a round is taken at random first */
+#define ROLLOUTS_MIN   2u      /* of a round, for PPO */
+#define ROLLOUT_MAX    512u    /* steps of one */
+#define WARMUP_SHARE   16u     /* one in so many steps of a round is taken at random first */
 
 /* --- the learner ------------------------------------------------------------------------------ */
 
-/* Laid over the learner's own defaults. Rewards are of the size of lambda, states of different
- * spread, and a round is short: all are scaled, and PPO begins to act near its mean. */
+/* Laid over the learner's own defaults. Rewards are of the size of lambda and states of different
+ * spread, so both are scaled. PPO looks ahead as little as `gamma` does, and begins to act near its
+ * mean; the others make one update for five steps, which is as long a round as PPO's. Found on one
+ * application, docs/mechanisms/learning.md. */
 static const char *const ppo_pairs[] = {"normalise_obs=true", "scale_reward=true", "minibatches=8",
-                                        "log_std_init=-1", NULL};
-static const char *const dpg_pairs[] = {"normalise_obs=true", NULL};
+                                        "gae_lambda=0.8",     "log_std_init=-0.5", NULL};
+static const char *const dpg_pairs[] = {"normalise_obs=true", "update_every=5", NULL};
 
 static enum aw_err set(const struct aw_agent_factory *factory, void *settings, const char *key,
                        double value, struct aw_diag *diag)
@@ -38,9 +39,9 @@ static enum aw_err set(const struct aw_agent_factory *factory, void *settings, c
     return aw_conf_set(factory->fields, settings, key, text, diag);
 }
 
-static uint32_t between(uint32_t low, uint32_t value, uint32_t high)
+static uint32_t least(uint32_t a, uint32_t b)
 {
-    return value < low ? low : value > high ? high : value;
+    return a < b ? a : b;
 }
 
 static enum aw_err settings_fill(const struct aw_learner_settings *set_,
@@ -61,12 +62,12 @@ static enum aw_err settings_fill(const struct aw_learner_settings *set_,
         double value;
     } on_policy[] = {{"lr", set_->learning_rate},
                      {"total_steps", steps},
-                     {"rollout_steps", between(ROLLOUT_MIN, steps / ROLLOUTS, ROLLOUT_MAX)}},
+                     {"rollout_steps", least(ROLLOUT_MAX, steps / ROLLOUTS_MIN)}},
       off_policy[] = {{"actor_lr", set_->learning_rate},
                       {"critic_lr", set_->learning_rate},
                       {"batch", set_->batch},
                       {"reward_scale", 1 - set_->gamma},
-                      {"replay_capacity", steps < REPLAY_MAX ? steps : REPLAY_MAX},
+                      {"replay_capacity", least(REPLAY_MAX, steps)},
                       {"warmup_steps", steps / WARMUP_SHARE}};
     for (size_t i = 0; !err && ppo && i < sizeof on_policy / sizeof *on_policy; i++)
         err = set(factory, settings, on_policy[i].key, on_policy[i].value, diag);
@@ -144,7 +145,7 @@ static enum aw_err school_begin(struct school *school, const struct aw_learner *
     school->obs_dim = spec->observation.dim;
     school->act_dim = spec->action.dim;
     const uint32_t steps = learner->settings.copy_steps;
-    school->visited_max = steps < VISITED_MAX ? steps : VISITED_MAX;
+    school->visited_max = least(VISITED_MAX, steps);
     const size_t rows = school->visited_max + learner->begin[learner->episodes];
     school->visited = aw_alloc_new(learner->alloc, rows * school->obs_dim, sizeof(float));
     school->taught = aw_alloc_new(learner->alloc, rows * school->act_dim, sizeof(float));
@@ -247,8 +248,7 @@ enum aw_err aw_learner_round_on_copies(struct aw_learner *learner,
     if (err)
         goto out;
     told.copies = school.copies;
-    const uint32_t visited =
-        school.visited_count < school.visited_max ? school.visited_count : school.visited_max;
+    const uint32_t visited = least(school.visited_max, school.visited_count);
     memcpy(school.visited + (size_t)visited * school.obs_dim, learner->obs,
            (size_t)recorded * school.obs_dim * sizeof(float));
     err = aw__learner_teach(learner, &agent, school.visited, school.taught, visited + recorded,

@@ -21,7 +21,6 @@ static inline struct aw_learner_settings settings_of(uint32_t method, uint32_t s
     settings.hidden = 16;
     settings.fit_updates = 300;
     settings.batch = 32;
-    settings.learning_rate = 3e-3;
     return settings;
 }
 

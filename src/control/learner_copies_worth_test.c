@@ -39,12 +39,11 @@ static double worth(const struct aw_actnet *actor)
 static void a_round_is_better_than_a_policy_that_learned_nothing(void **state)
 {
     (void)state;
-    static const struct {
-        uint32_t method, steps;
-    } cases[] = {{AW_LEARNER_PPO, 8000}, {AW_LEARNER_TD3, 2000}, {AW_LEARNER_DDPG, 2000}};
     const struct aw_copyenv_config copy = copy_config(&life);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct aw_learner_settings settings = settings_of(cases[i].method, cases[i].steps);
+    for (uint32_t method = AW_LEARNER_PPO; method <= AW_LEARNER_DDPG; method++) {
+        struct aw_learner_settings settings = {0}; /* as a profile has them that says nothing */
+        aw_conf_defaults(aw_learner_fields, &settings);
+        settings.method = method;
         struct aw_learner *learner = learner_of(&life, &settings, NULL);
         for (uint64_t seed = 1; seed <= 3; seed++) {
             struct aw_learner_stats stats;
@@ -56,9 +55,9 @@ static void a_round_is_better_than_a_policy_that_learned_nothing(void **state)
                 fail_msg("%s", diag.text);
             const double trained = worth(&actor);
             print_message("%s: return %.1f untrained, %.1f trained; a step on copies %.2f, %.2f\n",
-                          aw_learner_method_names[cases[i].method], untrained, trained,
-                          stats.copy_first, stats.copy_last);
-            assert_true(trained > untrained + 0.1 * fabs(untrained));
+                          aw_learner_method_names[method], untrained, trained, stats.copy_first,
+                          stats.copy_last);
+            assert_true(trained > untrained + 0.5 * fabs(untrained));
             assert_int_equal(stats.copies, AW_LEARNER_COPIES);
             assert_int_equal(stats.episodes, EPISODES);
             assert_true(isfinite(stats.critic_loss) && stats.critic_loss > 0);

@@ -37,7 +37,7 @@ struct aw_profile;
 /* What kind of policy a workload is given. */
 enum aw_pilot_agent {
     AW_PILOT_FORMULA, /* nine numbers, searched for on copies of the workload (formula.h) */
-    AW_PILOT_NETWORK, /* a network, taught by batch-constrained Q-learning (learner.h) */
+    AW_PILOT_NETWORK, /* a network, taught from the record or on copies (learner.h) */
 };
 extern const char *const aw_pilot_agent_names[]; /* "formula", "network", NULL */
 

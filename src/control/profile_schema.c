@@ -456,12 +456,12 @@ static const struct aw_schema_field agent_fields[] = {
      .initial = "formula",
      .choices = aw_pilot_agent_names,
      .help = "formula: a policy of nine numbers, searched for on copies of the workload; network: "
-             "a network, taught by batch-constrained Q-learning"},
+             "a network, taught from the record or on copies"},
     {.name = "settings",
      .type = AW_SCHEMA_ANY_OBJECT,
      .help = "settings of that kind of agent: copies, tries, triesNear, target, errorMax; or "
              "episodes, hidden, updates, fitUpdates, batch, gamma, learningRate, reachOffline, "
-             "reachOnline"},
+             "reachOnline, method, copySteps"},
     {0},
 };
 
