@@ -168,7 +168,7 @@ void aw__runrow_of(struct aw__runrow *row, const struct aw_job_step *step,
                    const struct aw_job_view *view);
 
 /* AWARE's over the fallback's; NAN: no twin, or nothing spent. */
-double aw__run_cost_ratio(const struct aw_job_tally tally[AW_JOB_WORLDS]);
+double aw__run_cost_ratio(const struct aw_job_tally *tally);
 /* Of one episode of `steps`. */
 double aw__run_reward(const struct aw_job_tally *tally, uint32_t steps);
 /* The name without "default/". */

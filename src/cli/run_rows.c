@@ -8,7 +8,7 @@
 
 #define NAME_COLUMN_MAX 24
 
-double aw__run_cost_ratio(const struct aw_job_tally tally[AW_JOB_WORLDS])
+double aw__run_cost_ratio(const struct aw_job_tally *tally)
 {
     const double twin = tally[AW_JOB_TWIN].cost;
     return twin > 0 ? tally[AW_JOB_AWARE].cost / twin : NAN;
