@@ -347,6 +347,19 @@ static void ticks_do_not_allocate_and_a_serving_workload_is_small(void **state)
         aw_load_deinit(&b.load[i]);
 }
 
+static void a_formula_does_not_take_the_papers_objective(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct aw_diag diag = {0};
+    prepare(&b);
+    b.workload[1].pilot.objective = AW_OBJECTIVE_PAPER;
+    assert_int_equal(aw_job_new(&b.config, NULL, &b.job, &diag), AW_ERR_CONFIG);
+    assert_non_null(strstr(diag.text, "network"));
+    for (uint32_t i = 0; i < WORKLOADS; i++)
+        aw_load_deinit(&b.load[i]);
+}
+
 static void lack_of_memory_is_told_and_leaves_nothing_behind(void **state)
 {
     (void)state;
@@ -381,6 +394,7 @@ int main(void)
         cmocka_unit_test(without_learning_both_worlds_are_the_same),
         cmocka_unit_test(lost_metrics_hand_over_to_the_fallback_and_shrink_nothing),
         cmocka_unit_test(ticks_do_not_allocate_and_a_serving_workload_is_small),
+        cmocka_unit_test(a_formula_does_not_take_the_papers_objective),
         cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,6 +66,12 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
                          int64_t now_us, const struct aw_alloc *alloc, struct aw_pilot **ret_pilot,
                          struct aw_diag *diag)
 {
+    if (config->learning && config->objective == AW_OBJECTIVE_PAPER &&
+        config->agent == AW_PILOT_FORMULA)
+        return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "learning.agent",
+                          "workload %s: a formula seeks the least cost; the objective \"paper\" "
+                          "needs the agent \"network\"",
+                          config->name);
     struct aw_pilot *pilot = aw_alloc_new(alloc, 1, sizeof *pilot);
     if (!pilot)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);

@@ -9,13 +9,11 @@
 /* Of the fallback's score: an interval hardly ever shows a network to be better
  * (docs/results/ope.md); no worse than this must do. */
 #define NO_WORSE       0.05
-#define ESTIMATE_WIDTH 1.28  /* deviations of an 80 % interval */
-#define ESTIMATE_DOUBT 0.2   /* of a difference, that copies may have wrong */
-#define SEARCH_MINUTES 720u  /* of the past that policies are tried on */
-#define SEARCH_GAIN    0.01  /* of ln cost: less is not worth another policy */
-#define SEARCH_MISSES  4     /* times the budget on copies: no policy to begin with */
-#define KNOWN_MINUTES  1440u /* of load, after which copies are no busier than the past was */
-#define BUSIER         1.5   /* times more, at most, where nothing is known */
+#define ESTIMATE_WIDTH 1.28 /* deviations of an 80 % interval */
+#define ESTIMATE_DOUBT 0.2  /* of a difference, that copies may have wrong */
+#define SEARCH_MINUTES 720u /* of the past that policies are tried on */
+#define SEARCH_GAIN    0.01 /* of ln cost: less is not worth another policy */
+#define SEARCH_MISSES  4    /* times the budget on copies: no policy to begin with */
 
 bool aw__pilot_makes_copies(const struct aw_pilot *pilot)
 {
@@ -224,7 +222,7 @@ static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed, struct
         .record = &memory->record,
         .load_per_s = load,
         .minutes = past_load(memory, load),
-        .busier = 1 + BUSIER * fmax(0, 1 - memory->minute_count / (double)KNOWN_MINUTES),
+        .busier = aw_rehearse_busier(memory->minute_count),
         .error_max = config->rehearse.error_max,
     };
     return aw_learner_round_on_copies(pilot->learner, &copy, seed, &pilot->actor, NULL, diag);

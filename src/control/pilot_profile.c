@@ -54,4 +54,6 @@ void aw_pilot_config_of(struct aw_pilot_config *config, const struct aw_profile 
                                                           .serving = profile->threshold_serving,
                                                           .deviation = profile->threshold_variance};
     config->watchdog.explore_violation = profile->exploration_budget;
+    /* without an objective to keep, the least cost is the least there is: the fallback stays */
+    config->learning = aw_profile_has_slo(profile);
 }

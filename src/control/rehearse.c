@@ -57,6 +57,11 @@ struct aw_rehearsal {
     const struct aw_alloc *alloc;
 };
 
+double aw_rehearse_busier(uint32_t minutes_seen)
+{
+    return 1 + STRESS * fmax(0, 1 - minutes_seen / (double)ENOUGH_MINUTES);
+}
+
 static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_diag *diag)
 {
     const struct aw_rehearse_config *config = &r->config;
@@ -73,9 +78,8 @@ static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_d
     aw_conf_defaults(aw_sim_fields, &sim);
     sim.in_place = config->in_place;
     copy->error = fit.error;
-    /* every other copy is busier than the past was, the more so the less of it is known */
-    copy->load_factor =
-        index % 2 ? 1 + STRESS * fmax(0, 1 - config->minutes_seen / (double)ENOUGH_MINUTES) : 1;
+    /* every other copy is busier than the past was */
+    copy->load_factor = index % 2 ? aw_rehearse_busier(config->minutes_seen) : 1;
     copy->slo_us = config->slo.latency_us_p99 * exp(-fit.bias);
     copy->workload = (struct aw_sim_workload){
         .app = fit.app,
@@ -102,6 +106,10 @@ enum aw_err aw_rehearsal_new(const struct aw_rehearse_config *config, const stru
     if (config->minutes < AW_REHEARSE_MINUTES_MIN)
         return aw_fail(diag, AW_ERR_NODATA, "%u minutes of load, at least %u are needed",
                        config->minutes, AW_REHEARSE_MINUTES_MIN);
+    const double steps = config->minutes * 60.0 / config->step_s;
+    if (steps < 2 * UNSCORED)
+        return aw_fail(diag, AW_ERR_NODATA, "%.0f steps of load, at least %u are needed", steps,
+                       2 * UNSCORED);
     struct aw_rehearsal *r = aw_alloc_new(alloc, 1, sizeof *r);
     if (!r)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a rehearsal");
@@ -109,7 +117,7 @@ enum aw_err aw_rehearsal_new(const struct aw_rehearse_config *config, const stru
     r->alloc = alloc;
     r->step_us = (int64_t)llround(config->step_s * 1e6);
     r->stale_us = (int64_t)llround(config->stale_s * 1e6);
-    r->steps = (uint32_t)(config->minutes * 60.0 / config->step_s);
+    r->steps = (uint32_t)steps;
     r->task = (struct aw_formula_task){.bounds = config->bounds, .budget = config->budget};
     r->objective = (struct aw_objective){.kind = AW_OBJECTIVE_CONSTRAINED,
                                          .slo_weight = 0.5,

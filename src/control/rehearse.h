@@ -64,6 +64,9 @@ struct aw_rehearsed {
 double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *bounds,
                         const struct aw_reading *reading);
 
+/* How much busier than the past a copy should be, the more so the less of the load is known. */
+double aw_rehearse_busier(uint32_t minutes_seen);
+
 struct aw_rehearsal; /* opaque */
 
 /* AW_ERR_NODATA: too little was seen to make a copy worth the name. */

@@ -403,8 +403,10 @@ static void both_builds_of_the_gates_agree(void **state)
     enum { B = 3, H_MAX = 19, H_ROW = 2 * H_MAX + 3, ROW = 4 * H_MAX + 5, GUARD = 77 };
     struct aw_rng rng;
     aw_rng_init(&rng, 5, 0);
-    if (!aw__cpu_avx2())
+    if (!aw__cpu_avx2()) {
+        print_message("skipped: this processor has no AVX2\n");
         skip();
+    }
     for (uint32_t H = 1; H <= H_MAX; H++)
         for (int way = 0; way < 4; way++) {
             const bool first = way & 1, keep = way & 2; /* no state before the first step */
@@ -477,8 +479,10 @@ static void the_gates_are_exact_to_a_few_units_in_the_last_place(void **state)
 {
     (void)state;
     enum { H = 8 };
-    if (!aw__cpu_avx2())
+    if (!aw__cpu_avx2()) {
+        print_message("skipped: this processor has no AVX2\n");
         skip();
+    }
     for (int n = -4000; n <= 4000; n++) {
         const float size = powf(10, (float)(abs(n) % 1000) / 125 - 6) * (n < 0 ? -1 : 1);
         float gates[4 * H] = {size, [H] = size, [2 * H] = size}, h[H], bias[4 * H] = {0};
