@@ -47,7 +47,8 @@ struct aw_rng;   /* chance (base/rng.h) */
     X(FALLBACK,     "fallback")                                                                    \
     X(AGENT,        "agent")                                                                       \
     X(EXPLORING,    "exploring")                                                                   \
-    X(NOBODY,       "nobody")
+    X(NOBODY,       "nobody")                                                                      \
+    X(PERSON,       "person")
 /* clang-format on */
 enum aw_stage {
 #define X(id, name) AW_STAGE_##id,

@@ -125,7 +125,7 @@ static enum aw_err tick(struct rig *rig, double *ret_ns, struct aw_diag *diag)
     if (finished && (err = aw_store_append(&rig->store, &row, diag)))
         return err;
     const double again = thread_ns();
-    const struct aw_decision *decision = aw_pilot_decide(rig->pilot, now);
+    const struct aw_decision *decision = aw_pilot_decide(rig->pilot, NULL, now);
     ns += thread_ns() - again;
     if (decision->guard.plan.set) {
         err = cluster->ops->apply(cluster->self, 0, &decision->guard.plan, INT64_MAX);

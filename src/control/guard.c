@@ -15,7 +15,7 @@
 
 const int64_t aw__guard_amount_max[AW_GUARD_AXES] = {1000000, 1000000000, (int64_t)1 << 50};
 
-const char *const aw_guard_mode_names[] = {"Off", "Initial", "Auto", NULL};
+const char *const aw_guard_mode_names[] = {"Off", "Initial", "Auto", "Approve", NULL};
 
 #define FIELD(key, type, initial, min, max, choices, help)                                    \
     {                                                                                         \
@@ -105,7 +105,7 @@ enum aw_err aw_guard_init(struct aw_guard *guard, const struct aw_guard_settings
     enum aw_err err = aw_bounds_check(bounds, diag);
     if (err)
         return err;
-    AW_ASSERT(settings->mode <= AW_GUARD_AUTO && settings->restart_count <= RESTARTS_MAX);
+    AW_ASSERT(settings->mode <= AW_GUARD_APPROVE && settings->restart_count <= RESTARTS_MAX);
     *guard = (struct aw_guard){.settings = *settings, .bounds = *bounds};
     return AW_OK;
 }
@@ -113,9 +113,17 @@ enum aw_err aw_guard_init(struct aw_guard *guard, const struct aw_guard_settings
 /* --- the walk ---------------------------------------------------------------------------------
  */
 
+/* Rails that keep things calm, not safe; a person's order does not wait for them. */
+#define PACE                                                                                      \
+    (AW_CLIP_BIT(AW_CLIP_CRASH_LOOP) | AW_CLIP_BIT(AW_CLIP_ROLLOUT) | AW_CLIP_BIT(AW_CLIP_STEP) | \
+     AW_CLIP_BIT(AW_CLIP_RESTART_BUDGET) | AW_CLIP_BIT(AW_CLIP_CHANGE_BUDGET) |                   \
+     AW_CLIP_BIT(AW_CLIP_COOL_DOWN) | AW_CLIP_BIT(AW_CLIP_DEADBAND))
+
 static void walk(struct aw__pass *pass, const struct aw__rail *rails, size_t count)
 {
     for (size_t r = 0; r < count; r++) {
+        if (pass->input->ordered && (PACE & AW_CLIP_BIT(rails[r].clip)))
+            continue;
         int64_t before[AW_GUARD_AXES];
         const uint32_t dropped = pass->dropped;
         memcpy(before, pass->amount, sizeof before);
@@ -173,6 +181,8 @@ static uint32_t struck(struct aw__pass *pass, uint32_t set)
     const uint32_t all = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
     const struct aw_guard_settings *s = &pass->guard->settings;
     uint32_t smaller_set = 0, left = set;
+    if (pass->input->ordered)
+        return set;
     for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
         smaller_set |= pass->amount[i] < pass->present[i] ? 1u << i : 0;
     if (pass->input->freeze == AW_GUARD_FREEZE_DOWN)
@@ -181,7 +191,7 @@ static uint32_t struck(struct aw__pass *pass, uint32_t set)
         left &= strike(pass, set, all, AW_CLIP_FREEZE);
     if (s->mode == AW_GUARD_INITIAL && pass->memory->sized)
         left &= strike(pass, set, AW_PLAN_CPU | AW_PLAN_MEMORY, AW_CLIP_MODE);
-    else if (s->mode == AW_GUARD_OFF)
+    else if (s->mode == AW_GUARD_OFF || s->mode == AW_GUARD_APPROVE)
         left &= strike(pass, set, all, AW_CLIP_MODE);
     return left;
 }

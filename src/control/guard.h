@@ -29,8 +29,9 @@ enum aw_guard_mode {
     AW_GUARD_OFF,     /* recommend only */
     AW_GUARD_INITIAL, /* sizes once, the first time; replicas freely: adding one disturbs nobody */
     AW_GUARD_AUTO,
+    AW_GUARD_APPROVE, /* recommend, and wait until a person approves of it */
 };
-extern const char *const aw_guard_mode_names[]; /* "Off", "Initial", "Auto", NULL */
+extern const char *const aw_guard_mode_names[]; /* "Off", "Initial", "Auto", "Approve", NULL */
 
 struct aw_guard_settings {
     uint32_t mode; /* enum aw_guard_mode */
@@ -89,7 +90,8 @@ extern const struct aw_conf_field aw_guard_fields[];
     X(UNCONTROLLED,    "uncontrolled",     "left alone: the profile does not control it")          \
     X(ZERO,            "zero",             "left alone: scaled to zero, which means paused")       \
     X(FREEZE,          "freeze",           "left alone: frozen")                                   \
-    X(MODE,            "mode",             "only recommended: the mode does not let it act")
+    X(MODE,            "mode",             "only recommended: the mode does not let it act")       \
+    X(UNRECORDED,      "unrecorded",       "held: it could not be written down before it was done")
 /* clang-format on */
 
 enum aw_clip {
@@ -120,6 +122,7 @@ struct aw_guard_input {
     enum aw_guard_slo slo;
     enum aw_guard_freeze freeze;
     bool in_place;               /* sizes change without a restart */
+    bool ordered;                /* by a person: rails of pace, freeze and mode stand aside */
     int64_t node_cpu_millicores; /* allocatable of the largest node; 0: unknown */
     int64_t node_memory_bytes;
 };

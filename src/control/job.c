@@ -117,7 +117,9 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
                                  .tasks = tasks,
                                  .workload_count = job->count,
                                  .thread_count = which == AW_JOB_AWARE ? config->thread_count : 1,
-                                 .deadline_us = INT64_MAX},
+                                 .deadline_us = INT64_MAX,
+                                 .desk = which == AW_JOB_AWARE ? config->desk : NULL,
+                                 .steadfast = config->steadfast},
         job->alloc, &world->loop, diag);
 out:
     aw_alloc_free(job->alloc, tasks);

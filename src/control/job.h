@@ -38,6 +38,8 @@ struct aw_job_config {
     struct aw_store *store; /* borrowed; NULL: none */
     bool twin;
     uint32_t thread_count;
+    const struct aw_loop_desk *desk; /* of AWARE's world; borrowed; NULL: none */
+    bool steadfast;                  /* see aw_loop_config */
 };
 
 /* Sums over steps. */

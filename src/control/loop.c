@@ -8,6 +8,9 @@ struct aw_loop {
     struct aw_store *store;
     uint32_t count;
     int64_t deadline_us;
+    const struct aw_loop_desk *desk; /* NULL: none */
+    bool steadfast;
+    void *moment;            /* scratch; NULL: nobody asks */
     struct aw_pilot **pilot; /* [count] */
     struct aw_threads pool;
     struct aw_loop_counts counts;
@@ -31,6 +34,8 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     loop->cluster = config->cluster;
     loop->store = config->store;
     loop->deadline_us = config->deadline_us;
+    loop->desk = config->desk;
+    loop->steadfast = config->steadfast;
     loop->alloc = alloc;
     const uint32_t count = config->workload_count;
     loop->pilot = aw_alloc_new(alloc, count, sizeof(struct aw_pilot *));
@@ -46,6 +51,15 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     for (uint32_t i = 0; !err && i < count; i++)
         err =
             aw_pilot_new(&config->pilots[i], &config->tasks[i], now, alloc, &loop->pilot[i], diag);
+    if (!err && loop->desk && loop->desk->moments) {
+        size_t bytes = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            const size_t most = aw_pilot_moment_bytes_max(loop->pilot[i]);
+            bytes = bytes > most ? bytes : most;
+        }
+        if (!(loop->moment = aw_alloc_new(alloc, bytes, 1)))
+            err = aw_fail(diag, AW_ERR_NOMEM, "no memory for a moment of %zu bytes", bytes);
+    }
     if (err) {
         aw_loop_free(loop);
         return err;
@@ -61,6 +75,7 @@ void aw_loop_free(struct aw_loop *loop)
     for (uint32_t i = 0; i < loop->count; i++)
         aw_pilot_free(loop->pilot[i]);
     aw_threads_deinit(&loop->pool);
+    aw_alloc_free(loop->alloc, loop->moment);
     aw_alloc_free(loop->alloc, loop->err);
     aw_alloc_free(loop->alloc, loop->due);
     aw_alloc_free(loop->alloc, loop->pilot);
@@ -69,59 +84,67 @@ void aw_loop_free(struct aw_loop *loop)
 
 /* --- a tick ----------------------------------------------------------------------------------- */
 
-/* What is missing may come back; what cannot is not worth going on for. */
-static bool for_good(enum aw_err err)
-{
-    return err && err != AW_ERR_NODATA && !aw_err_transient(err);
-}
-
 static enum aw_err observe_all(struct aw_loop *loop, struct aw_diag *diag)
 {
     const struct aw_cluster *cluster = &loop->cluster;
-    enum aw_err err = loop->store ? aw_store_begin(loop->store, diag) : AW_OK;
-    if (err)
-        return err;
-    for (uint32_t i = 0; !err && i < loop->count; i++) {
+    struct aw_store *store = loop->store;
+    enum aw_err err = store ? aw_store_begin(store, diag) : AW_OK;
+    const bool begun = store && !err;
+    for (uint32_t i = 0; i < loop->count; i++) {
         struct aw_sample sample;
         const int64_t now = cluster->ops->now_us(cluster->self);
         const enum aw_err seen =
             cluster->ops->observe(cluster->self, i, loop->deadline_us, &sample);
-        if (for_good(seen)) {
-            err = aw_fail(diag, seen, "workload %s cannot be observed",
-                          aw_pilot_config(loop->pilot[i])->name);
-            break;
-        }
         loop->counts.observe_failures += seen != AW_OK;
         struct aw_store_row row;
-        if (aw_pilot_observe(loop->pilot[i], seen ? NULL : &sample, now, &row) && loop->store)
-            err = aw_store_append(loop->store, &row, diag);
+        if (aw_pilot_observe(loop->pilot[i], seen ? NULL : &sample, now, &row) && begun && !err)
+            err = aw_store_append(store, &row, diag);
     }
-    const enum aw_err kept = loop->store ? aw_store_commit(loop->store, err ? NULL : diag) : AW_OK;
+    const enum aw_err kept = begun ? aw_store_commit(store, err ? NULL : diag) : AW_OK;
     return err ? err : kept;
 }
 
-static enum aw_err decide_all(struct aw_loop *loop, aw_loop_sink *sink, void *ctx,
-                              struct aw_diag *diag)
+static void decide_all(struct aw_loop *loop)
+{
+    const struct aw_cluster *cluster = &loop->cluster;
+    const struct aw_loop_desk *desk = loop->desk;
+    for (uint32_t i = 0; i < loop->count; i++) {
+        const int64_t now = cluster->ops->now_us(cluster->self);
+        struct aw_pilot *pilot = loop->pilot[i];
+        struct aw_orders orders = {0};
+        size_t bytes = 0;
+        if (desk) {
+            desk->orders(desk->ctx, i, now, &orders);
+            if (desk->moments)
+                bytes = aw_pilot_moment_save(pilot, loop->moment);
+        }
+        const struct aw_decision *decision = aw_pilot_decide(pilot, &orders, now);
+        loop->counts.decisions++;
+        if (desk)
+            desk->decided(desk->ctx, i, decision, bytes ? loop->moment : NULL, bytes);
+    }
+}
+
+static void apply_all(struct aw_loop *loop, bool recorded, aw_loop_sink *sink, void *ctx)
 {
     const struct aw_cluster *cluster = &loop->cluster;
     for (uint32_t i = 0; i < loop->count; i++) {
-        const int64_t now = cluster->ops->now_us(cluster->self);
-        const struct aw_decision *decision = aw_pilot_decide(loop->pilot[i], now);
-        loop->counts.decisions++;
-        if (decision->guard.plan.set) {
+        struct aw_pilot *pilot = loop->pilot[i];
+        const struct aw_decision *decision = aw_pilot_decision(pilot);
+        if (!recorded) {
+            aw_pilot_unrecorded(pilot);
+        } else if (decision->guard.plan.set) {
             const enum aw_err err =
                 cluster->ops->apply(cluster->self, i, &decision->guard.plan, loop->deadline_us);
-            if (for_good(err))
-                return aw_fail(diag, err, "workload %s cannot be scaled",
-                               aw_pilot_config(loop->pilot[i])->name);
-            aw_pilot_applied(loop->pilot[i], !err, now);
+            aw_pilot_applied(pilot, !err, cluster->ops->now_us(cluster->self));
             loop->counts.plans_applied += !err;
             loop->counts.apply_failures += err != AW_OK;
+            if (loop->desk)
+                loop->desk->applied(loop->desk->ctx, i, decision, err);
         }
         if (sink)
             sink(ctx, i, decision);
     }
-    return AW_OK;
 }
 
 static void learn_one(void *ctx, uint32_t turn, uint32_t worker)
@@ -145,17 +168,46 @@ static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
         return AW_OK;
     aw_threads_parallel_for(&loop->pool, loop->due_count, 1, learn_one, loop);
     for (uint32_t i = 0; i < loop->due_count; i++) {
+        if (loop->desk)
+            loop->desk->learned(loop->desk->ctx, loop->due[i], loop->err[i]);
         loop->counts.learn_rounds += loop->err[i] == AW_OK;
         loop->counts.learn_failures += loop->err[i] != AW_OK && loop->err[i] != AW_ERR_NODATA;
     }
     return AW_OK;
 }
 
+/* The store is asked again in the next tick: full, busy or gone may pass. */
+static bool may_pass(const struct aw_loop *loop, enum aw_err err)
+{
+    return loop->steadfast && err != AW_ERR_CONFLICT && err != AW_ERR_DIVERGED;
+}
+
 enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, struct aw_diag *diag)
 {
+    const struct aw_loop_desk *desk = loop->desk;
+    if (desk)
+        desk->enter(desk->ctx);
     enum aw_err err = observe_all(loop, diag);
-    err = err ? err : decide_all(loop, sink, ctx, diag);
-    err = err ? err : learn_all(loop, diag);
+    const bool kept = !err;
+    if (err && may_pass(loop, err)) {
+        loop->counts.store_failures++;
+        err = AW_OK;
+    }
+    if (!err) {
+        decide_all(loop);
+        bool recorded = kept;
+        if (desk) {
+            const int64_t now = loop->cluster.ops->now_us(loop->cluster.self);
+            const enum aw_err written = desk->record(desk->ctx, now, kept ? diag : NULL);
+            loop->counts.record_failures += written != AW_OK;
+            recorded = kept && !written;
+        }
+        apply_all(loop, recorded, sink, ctx);
+    }
+    if (desk)
+        desk->leave(desk->ctx);
+    if (!err && kept)
+        err = learn_all(loop, diag);
     loop->counts.ticks += err == AW_OK;
     return err;
 }

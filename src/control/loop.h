@@ -2,8 +2,9 @@
  * loop.h - the control loop: many workloads, one cluster, one store, one tick at a time.
  *
  * A tick: every workload is observed; what they finished goes to the store in one group; then each
- * decides and its plan is applied; then those learn whose episode has ended. Deciding never waits
- * for learning, and nothing is decided before the past is kept.
+ * decides; what they decided is written down, by the desk; then plans are applied; then those learn
+ * whose episode has ended. Deciding never waits for learning, nothing is decided before the past is
+ * kept, and nothing is done that was not written down.
  *
  * Call order: new; tick, then let time pass (cluster.advance), again and again; free.
  *             state_save and state_load between ticks.
@@ -20,14 +21,45 @@
 #include "base/threads.h"
 #include "control/pilot.h"
 
+struct aw_loop; /* opaque */
+
+/* Who stands beside the loop: brings people's orders, and writes down what is about to be done. */
+struct aw_loop_desk {
+    void *ctx;
+    bool moments; /* record is given the moment of each decision */
+
+    /* Around everything but learning. While the loop is inside, what its pilots have decided may
+     * change; outside it does not, whatever is being learned. */
+    void (*enter)(void *ctx);
+    void (*leave)(void *ctx);
+
+    /* Before workload `workload` decides. `ret` is zeroed. */
+    void (*orders)(void *ctx, uint32_t workload, int64_t now_us, struct aw_orders *ret);
+
+    /* Each decision, as it is made. `moment` lives until the call returns; NULL: not asked for. */
+    void (*decided)(void *ctx, uint32_t workload, const struct aw_decision *decision,
+                    const void *moment, size_t moment_bytes);
+    /* All have decided. Not AW_OK: they could not be written down, and none of them is carried
+     * out. */
+    enum aw_err (*record)(void *ctx, int64_t now_us, struct aw_diag *diag);
+
+    /* What became of a plan, after it was tried. */
+    void (*applied)(void *ctx, uint32_t workload, const struct aw_decision *decision,
+                    enum aw_err err);
+    /* Something was learned, or tried to be. */
+    void (*learned)(void *ctx, uint32_t workload, enum aw_err err);
+};
+
 struct aw_loop_config {
     struct aw_cluster cluster;            /* borrowed; workload i of it is pilot i */
     struct aw_store *store;               /* borrowed; NULL: nothing is kept, nothing is recalled */
     const struct aw_pilot_config *pilots; /* [workload_count], copied */
     const struct aw_policy_task *tasks;   /* [workload_count]: how each stands now, copied */
     uint32_t workload_count;
-    uint32_t thread_count; /* that learn; 0 and 1: the caller alone */
-    int64_t deadline_us;   /* of one call of the cluster */
+    uint32_t thread_count;           /* that learn; 0 and 1: the caller alone */
+    int64_t deadline_us;             /* of one call of the cluster */
+    const struct aw_loop_desk *desk; /* borrowed, no slot NULL; NULL: nobody stands there */
+    bool steadfast; /* a store that fails is lived with: nothing is changed until it is back */
 };
 
 /* Told of every decision, in the order of workloads, after it was applied or refused. */
@@ -37,18 +69,18 @@ typedef void aw_loop_sink(void *ctx, uint32_t workload, const struct aw_decision
 struct aw_loop_counts {
     uint64_t ticks, decisions, plans_applied;
     uint64_t observe_failures, apply_failures;
+    uint64_t store_failures;  /* ticks whose past could not be kept */
+    uint64_t record_failures; /* ticks whose decisions could not be written down */
     uint64_t learn_rounds, learn_failures;
 };
-
-struct aw_loop; /* opaque */
 
 AW_NODISCARD enum aw_err aw_loop_new(const struct aw_loop_config *config,
                                      const struct aw_alloc *alloc, struct aw_loop **ret_loop,
                                      struct aw_diag *diag);
 void aw_loop_free(struct aw_loop *loop); /* NULL is a no-op */
 
-/* One tick now. Fails only where going on makes no sense: the store refuses what it is given, or
- * the cluster fails for good. `sink` may be NULL. */
+/* One tick now. A cluster that fails, and with `steadfast` a store that does, is counted and lived
+ * with; a row that contradicts what is kept (AW_ERR_CONFLICT) is not. `sink` may be NULL. */
 AW_NODISCARD enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx,
                                       struct aw_diag *diag);
 

@@ -9,7 +9,8 @@
 
 #include "base/rng.h"
 
-#define MAGIC UINT32_C(0x50494c30) /* "PIL0" */
+#define MAGIC        UINT32_C(0x50494c30) /* "PIL0" */
+#define MOMENT_MAGIC UINT32_C(0x4d4f4d30) /* "MOM0" */
 /* Violations that a window may have beyond the budget: what the trims mend within minutes need not
  * be mended by another hand-over. */
 #define SLACK 7
@@ -132,10 +133,10 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
     aw_guard_begin(&memory->guard);
     aw_watchdog_begin(&memory->watchdog, now_us);
     aw_familiar_begin(&memory->familiar, pilot->obs_dim);
-    aw_lifecycle_begin(&pilot->lifecycle, &memory->lifecycle, &pilot->stay);
+    aw_lifecycle_begin(&pilot->lifecycle, &memory->lifecycle, &memory->stay);
     pilot->moved = true;
     memory->lambda = config->lambda;
-    memory->violation_share = NAN;
+    memory->violation_share = memory->extra_cost = NAN;
     memory->better_mean = memory->better_low = memory->better_high = NAN;
     memory->reading.replicas_wanted = task->replicas;
     memory->reading.cpu_millicores_wanted = task->cpu_millicores;
@@ -263,5 +264,84 @@ enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
     memset(&pilot->decision, 0, sizeof pilot->decision);
     aw_learner_free(pilot->learner); /* it is filled from the store when it is needed */
     pilot->learner = NULL;
+    return AW_OK;
+}
+
+/* --- a moment ---------------------------------------------------------------------------------
+ */
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+/* What a tick has seen. No padding: bytes of it are compared. */
+struct seen {
+    uint32_t magic, bytes; /* in all */
+    struct aw_score score;
+    double gain;
+    uint32_t answered, restarts, finished, moved, pod_count, unused;
+    float obs[AW_STATE_DIM_MAX + 1];
+};
+#pragma GCC diagnostic pop
+
+size_t aw_pilot_moment_bytes_max(const struct aw_pilot *pilot)
+{
+    return sizeof(struct seen) + sizeof pilot->sample + pilot->pods_max * sizeof *pilot->pods +
+           aw_pilot_state_bytes(pilot);
+}
+
+size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes)
+{
+    unsigned char *to = bytes;
+    struct aw_sample sample = pilot->sample;
+    const size_t pods = sample.pod_count * sizeof *pilot->pods;
+    const size_t size = sizeof(struct seen) + sizeof sample + pods + aw_pilot_state_bytes(pilot);
+    struct seen seen = {.magic = MOMENT_MAGIC,
+                        .bytes = (uint32_t)size,
+                        .score = pilot->score,
+                        .gain = pilot->gain,
+                        .answered = pilot->answered,
+                        .restarts = pilot->restarts,
+                        .finished = pilot->finished,
+                        .moved = pilot->moved,
+                        .pod_count = sample.pod_count};
+    memcpy(seen.obs, pilot->obs, sizeof pilot->obs);
+    sample.pods = NULL; /* an address is no fact about the workload */
+    memcpy(to, &seen, sizeof seen);
+    to += sizeof seen;
+    memcpy(to, &sample, sizeof sample);
+    to += sizeof sample;
+    if (pods)
+        memcpy(to, pilot->pods, pods);
+    aw_pilot_state_save(pilot, to + pods);
+    return size;
+}
+
+enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes, size_t size)
+{
+    const unsigned char *from = bytes;
+    struct seen seen;
+    if (size < sizeof seen)
+        return AW_ERR_FORMAT;
+    memcpy(&seen, from, sizeof seen);
+    from += sizeof seen;
+    if (seen.magic != MOMENT_MAGIC || seen.bytes != size || seen.pod_count > pilot->pods_max)
+        return AW_ERR_FORMAT;
+    const size_t pods = seen.pod_count * sizeof *pilot->pods;
+    if (size != sizeof seen + sizeof pilot->sample + pods + aw_pilot_state_bytes(pilot))
+        return AW_ERR_FORMAT;
+    const enum aw_err err = aw_pilot_state_load(pilot, from + sizeof pilot->sample + pods);
+    if (err)
+        return err;
+    memcpy(&pilot->sample, from, sizeof pilot->sample);
+    if (pods)
+        memcpy(pilot->pods, from + sizeof pilot->sample, pods);
+    pilot->sample.pods = pilot->pods;
+    pilot->sample.pod_count = seen.pod_count;
+    pilot->score = seen.score;
+    pilot->gain = seen.gain;
+    pilot->answered = seen.answered;
+    pilot->restarts = seen.restarts;
+    pilot->finished = seen.finished;
+    pilot->moved = seen.moved;
+    memcpy(pilot->obs, seen.obs, sizeof pilot->obs);
     return AW_OK;
 }

@@ -27,6 +27,7 @@
 #include "control/guard.h"
 #include "control/learner.h"
 #include "control/lifecycle.h"
+#include "control/orders.h"
 #include "control/rehearse.h"
 #include "control/watchdog.h"
 #include "env/autoscale.h"
@@ -97,7 +98,10 @@ struct aw_decision {
     float shadow[AW_ACTION_DIM]; /* of the other one */
     bool has_shadow;
 
+    struct aw_orders orders;          /* what people had ordered */
     struct aw_policy_reason fallback; /* why the fallback wants what it wants */
+    struct aw_plan by_fallback;       /* what it would have proposed; `set`: what it speaks of */
+    struct aw_plan by_agent;          /* the same of the agent; empty: there is none yet */
     struct aw_guard_result guard;     /* what was proposed, recommended and is to be applied */
     enum aw_watchdog_verdict verdict;
     struct aw_watchdog_reason watchdog;
@@ -126,9 +130,21 @@ void aw_pilot_free(struct aw_pilot *pilot); /* NULL is a no-op */
  * valid until the next call, is to be stored before anything is decided. */
 bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t now_us,
                       struct aw_store_row *ret_row);
-/* What to do now. The decision stays until the next decide. */
-const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us);
+/* What to do now. The decision stays until the next decide. `orders` NULL: nothing was ordered. */
+const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,
+                                          int64_t now_us);
+/* The decision could not be written down: it changes nothing, and says why. */
+void aw_pilot_unrecorded(struct aw_pilot *pilot);
 void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us);
+
+/* The moment between observe and decide: everything that a decision is a function of, but orders
+ * and time. A pilot with the same config that loads it decides the same. */
+size_t aw_pilot_moment_bytes_max(const struct aw_pilot *pilot);
+/* Returns how many bytes were written. */
+size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes);
+/* AW_ERR_FORMAT: not a moment of such a pilot; it is to be thrown away then. */
+AW_NODISCARD enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes,
+                                              size_t size);
 
 /* An episode has ended, and there is something to learn from it. */
 bool aw_pilot_learn_due(const struct aw_pilot *pilot);

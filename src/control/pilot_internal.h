@@ -33,6 +33,8 @@ struct aw__pilot_memory {
     double violation_share;                      /* of the agent's episodes, faded; NAN: none yet */
     double better_mean, better_low, better_high; /* than the fallback, per episode; NAN: unknown */
     double rehearsed_load;                       /* requests/s, the highest; 0: none */
+    double extra_cost; /* of exploring in the step in flight, over the fallback; NAN: none */
+    struct aw_lifecycle_reason stay;
 
     /* of the episode so far */
     double gain_sum, cost_sum, need_sum;
@@ -93,7 +95,6 @@ struct aw_pilot {
     double gain;
     bool finished; /* a step was, in this tick */
     bool moved;
-    struct aw_lifecycle_reason stay;
     struct aw_decision decision;
     const struct aw_alloc *alloc;
 };

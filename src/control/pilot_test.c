@@ -108,7 +108,7 @@ static const struct aw_decision *tick(struct bench *b)
     const uint64_t before = b->counting.alloc_count;
     b->finished =
         aw_pilot_observe(b->pilot, answered && !b->silent ? &b->sample : NULL, now, &b->row);
-    const struct aw_decision *decision = aw_pilot_decide(b->pilot, now);
+    const struct aw_decision *decision = aw_pilot_decide(b->pilot, NULL, now);
     const struct aw_plan *plan = &decision->guard.plan;
     aw_pilot_applied(b->pilot, plan->set && !cluster->ops->apply(cluster->self, 0, plan, INT64_MAX),
                      now);
@@ -212,7 +212,7 @@ static void the_slo_speaks_of_its_own_quantile(void **state)
         b.sample.latency_us_p99.value = 3e5;
         const int64_t now = b.cluster.ops->now_us(b.cluster.self);
         assert_true(aw_pilot_observe(b.pilot, &b.sample, now, &b.row));
-        const struct aw_decision *d = aw_pilot_decide(b.pilot, now);
+        const struct aw_decision *d = aw_pilot_decide(b.pilot, NULL, now);
         assert_true(d->score.violated == row[i].violated);
         assert_int_equal(b.row.figures.violated, row[i].violated);
         assert_close(b.row.figures.latency_us_p99, row[i].latency_us, 1e-12);

@@ -64,15 +64,32 @@ static void see(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t 
     aw_reading_take(&pilot->sample, pilot->stale_us, &pilot->memory.reading);
 }
 
+/* All three amounts: what the plan sets, and what is wanted already. */
+static struct aw_plan whole(const struct aw_plan *plan, const struct aw_reading *reading)
+{
+    return (struct aw_plan){
+        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+        .replicas = plan->set & AW_PLAN_REPLICAS ? plan->replicas : reading->replicas_wanted,
+        .cpu_millicores =
+            plan->set & AW_PLAN_CPU ? plan->cpu_millicores : reading->cpu_millicores_wanted,
+        .memory_bytes =
+            plan->set & AW_PLAN_MEMORY ? plan->memory_bytes : reading->memory_bytes_wanted,
+    };
+}
+
+/* $ per hour of what is wanted already with `plan` in its place. */
+static double price(const struct aw_pilot *pilot, const struct aw_plan *plan)
+{
+    const struct aw_plan all = whole(plan, &pilot->memory.reading);
+    const double cores = 1e-3 * (double)all.cpu_millicores * all.replicas;
+    const double gib = (double)all.memory_bytes * all.replicas / 1073741824.0;
+    return cores * pilot->config.prices.core_hour + gib * pilot->config.prices.gib_hour;
+}
+
 /* What counts as cost 1: what the workload was given when it came. */
 static double reference_cost(const struct aw_pilot *pilot)
 {
-    const struct aw_reading *reading = &pilot->memory.reading;
-    const double cores = 1e-3 * (double)reading->cpu_millicores_wanted * reading->replicas_wanted;
-    const double gib =
-        (double)reading->memory_bytes_wanted * reading->replicas_wanted / 1073741824.0;
-    const double cost =
-        cores * pilot->config.prices.core_hour + gib * pilot->config.prices.gib_hour;
+    const double cost = price(pilot, &(struct aw_plan){0});
     return cost > 0 ? cost : 1;
 }
 
@@ -125,7 +142,7 @@ static void end_episode(struct aw_pilot *pilot)
         follow_budget(pilot);
     if (pilot->config.learning && (pilot->config.retrain || before != AW_STAGE_SERVING)) {
         if (aw_lifecycle_episode(&pilot->lifecycle, &memory->lifecycle, &episode, &estimate,
-                                 &pilot->stay))
+                                 &memory->stay))
             pilot->moved = true;
         const enum aw_stage now = (enum aw_stage)memory->lifecycle.stage;
         if (before == AW_STAGE_SERVING && now != AW_STAGE_SERVING) { /* it drifted */
@@ -259,19 +276,6 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
     return true;
 }
 
-/* All three amounts: what the plan sets, and what is wanted already. */
-static struct aw_plan whole(const struct aw_plan *plan, const struct aw_reading *reading)
-{
-    return (struct aw_plan){
-        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
-        .replicas = plan->set & AW_PLAN_REPLICAS ? plan->replicas : reading->replicas_wanted,
-        .cpu_millicores =
-            plan->set & AW_PLAN_CPU ? plan->cpu_millicores : reading->cpu_millicores_wanted,
-        .memory_bytes =
-            plan->set & AW_PLAN_MEMORY ? plan->memory_bytes : reading->memory_bytes_wanted,
-    };
-}
-
 /* What a kind of fallback decides itself. */
 static uint32_t decides(uint32_t kind)
 {
@@ -354,13 +358,48 @@ static enum aw_guard_slo slo_now(const struct aw_pilot *pilot)
     return isnan(reading->arrivals_per_s) ? AW_GUARD_SLO_UNKNOWN : AW_GUARD_SLO_MET;
 }
 
-const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us)
+/* What a person ordered takes the place of what was proposed; an emergency raises it. Returns
+ * whether it passes as a person's order: letting an emergency down keeps to the pace of all. */
+static bool obey(const struct aw_orders *orders, const struct aw_reading *reading,
+                 struct aw_plan *proposed)
 {
+    if (orders->pin.set)
+        *proposed = orders->pin;
+    if (!orders->floor.set)
+        return orders->pin.set != 0;
+    struct aw_plan all = whole(proposed, reading);
+    if (orders->urgent) { /* nothing shrinks meanwhile */
+        all.replicas =
+            all.replicas > reading->replicas_wanted ? all.replicas : reading->replicas_wanted;
+        all.cpu_millicores = all.cpu_millicores > reading->cpu_millicores_wanted
+                                 ? all.cpu_millicores
+                                 : reading->cpu_millicores_wanted;
+        all.memory_bytes = all.memory_bytes > reading->memory_bytes_wanted
+                               ? all.memory_bytes
+                               : reading->memory_bytes_wanted;
+    }
+    const struct aw_plan *floor = &orders->floor;
+    if ((floor->set & AW_PLAN_REPLICAS) && all.replicas < floor->replicas)
+        all.replicas = floor->replicas;
+    if ((floor->set & AW_PLAN_CPU) && all.cpu_millicores < floor->cpu_millicores)
+        all.cpu_millicores = floor->cpu_millicores;
+    if ((floor->set & AW_PLAN_MEMORY) && all.memory_bytes < floor->memory_bytes)
+        all.memory_bytes = floor->memory_bytes;
+    *proposed = all;
+    return orders->urgent || orders->pin.set;
+}
+
+const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,
+                                          int64_t now_us)
+{
+    static const struct aw_orders none = {0};
     struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_reading *reading = &memory->reading;
     struct aw_decision *out = &pilot->decision;
+    orders = orders ? orders : &none;
     *out = (struct aw_decision){
         .at_us = now_us,
+        .orders = *orders,
         .episode = memory->episode,
         .step = memory->step,
         .model = pilot->config.agent == AW_PILOT_FORMULA ? memory->formula_id : pilot->actor.id,
@@ -368,23 +407,24 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
         .score = pilot->score,
         .gain = pilot->gain,
         .lambda = memory->lambda,
-        .stay = pilot->stay,
+        .stay = memory->stay,
         .moved = pilot->moved,
         .estimate = estimate_now(memory)};
     pilot->moved = false;
     const enum aw_guard_slo slo = slo_now(pilot);
-    const struct aw_guard_input rails = {.reading = reading,
-                                         .restarts = pilot->restarts,
-                                         .slo = slo,
-                                         .in_place = pilot->config.in_place,
-                                         .uncontrolled =
-                                             (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY) &
-                                             ~pilot->config.controlled,
-                                         .node_cpu_millicores = pilot->config.node_cpu_millicores,
-                                         .node_memory_bytes = pilot->config.node_memory_bytes};
+    struct aw_guard_input rails = {.reading = reading,
+                                   .restarts = pilot->restarts,
+                                   .slo = slo,
+                                   .freeze = (enum aw_guard_freeze)orders->freeze,
+                                   .in_place = pilot->config.in_place,
+                                   .uncontrolled =
+                                       (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY) &
+                                       ~pilot->config.controlled,
+                                   .node_cpu_millicores = pilot->config.node_cpu_millicores,
+                                   .node_memory_bytes = pilot->config.node_memory_bytes};
     aw_guard_observe(&pilot->guard, &memory->guard, &rails, now_us);
 
-    struct aw_plan by_fallback, by_agent;
+    struct aw_plan by_fallback, by_agent = {0};
     float fallback[AW_ACTION_DIM], agent[AW_ACTION_DIM] = {0};
     aw_policy_decide(pilot->policy, &pilot->sample, now_us, &by_fallback, &out->fallback);
     const struct aw_plan all = whole(&by_fallback, reading);
@@ -403,9 +443,11 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
         finite = has_agent && !aw_actnet_act(&pilot->actor, pilot->obs, agent);
     }
     const struct aw_watchdog_input watch = {
-        .last_actor = pilot->finished ? (enum aw_actor)memory->actor : AW_ACTOR_NOBODY,
+        .last_actor = pilot->finished && memory->actor != AW_ACTOR_PERSON
+                          ? (enum aw_actor)memory->actor
+                          : AW_ACTOR_NOBODY,
         .last_slo = (enum aw_watchdog_slo)slo,
-        .last_extra_cost = NAN,
+        .last_extra_cost = memory->extra_cost,
         .wanted = has_agent && aw_lifecycle_agent_acts(&memory->lifecycle),
         .finite = finite,
         .age_s = reading->age_s,
@@ -437,11 +479,21 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
     if (finite && !formula)
         aw_action_plan(&pilot->action, &memory->action, reading, agent, &by_agent);
 
+    memory->extra_cost = out->actor == AW_ACTOR_EXPLORING
+                             ? (price(pilot, &by_agent) - price(pilot, &by_fallback)) /
+                                   memory->cost_reference_per_hour
+                             : NAN;
     if (agent_acts)
         memory->away = 1;
     else
         go_home(pilot, &by_fallback);
+    out->by_fallback = by_fallback;
+    if (finite)
+        out->by_agent = by_agent;
     struct aw_plan proposed = agent_acts ? by_agent : by_fallback;
+    rails.ordered = obey(orders, reading, &proposed);
+    if (orders->pin.set)
+        out->actor = AW_ACTOR_PERSON;
     proposed.set &= pilot->config.controlled;
     aw_guard_pass(&pilot->guard, &memory->guard, &rails, &proposed, now_us, &out->guard);
     memcpy(out->action, agent_acts ? agent : fallback, sizeof out->action);
@@ -465,6 +517,18 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, int64_t now_us
     memcpy(memory->action_taken, taken, sizeof taken);
     memcpy(memory->shadow, out->shadow, sizeof out->shadow);
     return out;
+}
+
+void aw_pilot_unrecorded(struct aw_pilot *pilot)
+{
+    struct aw_guard_result *guard = &pilot->decision.guard;
+    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+        if (guard->plan.set & (1u << i))
+            guard->axis_clips[i] |= AW_CLIP_BIT(AW_CLIP_UNRECORDED);
+    guard->clips |= guard->plan.set ? AW_CLIP_BIT(AW_CLIP_UNRECORDED) : 0;
+    guard->plan = whole(&(struct aw_plan){0}, &pilot->memory.reading);
+    guard->plan.set = 0;
+    aw_pilot_applied(pilot, false, pilot->decision.at_us);
 }
 
 void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us)

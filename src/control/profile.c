@@ -40,6 +40,8 @@ enum aw_guard_mode aw_profile_mode(const struct aw_profile *profile, bool simula
     case AW_UPDATE_RECREATE:
     case AW_UPDATE_IN_PLACE_OR_RECREATE:
         return AW_GUARD_AUTO;
+    case AW_UPDATE_APPROVE:
+        return AW_GUARD_APPROVE;
     }
     AW_ASSERT(!"a known mode");
     return AW_GUARD_OFF;

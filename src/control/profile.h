@@ -56,6 +56,7 @@ enum aw_update_mode {
     AW_UPDATE_AUTO,                 /* act, by the means that disturb least */
     AW_UPDATE_RECREATE,             /* act; a new size restarts replicas */
     AW_UPDATE_IN_PLACE_OR_RECREATE, /* act; resize in place, restart where that is impossible */
+    AW_UPDATE_APPROVE,              /* recommend; act on what a person has approved of */
 };
 
 /* Where a workload learns again after it drifted (AWARE Alg. 1). */

@@ -338,8 +338,8 @@ static const struct aw_schema_field constraints_fields[] = {
     {0},
 };
 
-static const char *const update_modes[] = {"Off",      "Initial",           "Auto",
-                                           "Recreate", "InPlaceOrRecreate", NULL};
+static const char *const update_modes[] = {
+    "Off", "Initial", "Auto", "Recreate", "InPlaceOrRecreate", "Approve", NULL};
 static const struct aw_schema_field update_fields[] = {
     {.name = "updateMode",
      .type = AW_SCHEMA_CHOICE,
@@ -347,7 +347,8 @@ static const struct aw_schema_field update_fields[] = {
      .choices = update_modes,
      .initial = "Off",
      .help = "Off recommends only; Initial sizes new replicas; Auto acts; Recreate acts and "
-             "restarts replicas for a new size; InPlaceOrRecreate resizes where the cluster can. "
+             "restarts replicas for a new size; InPlaceOrRecreate resizes where the cluster can; "
+             "Approve waits for a person's approval of every change. "
              "On the simulated cluster a profile that says nothing acts"},
     {0},
 };
