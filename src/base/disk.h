@@ -31,9 +31,10 @@ enum aw_disk_mode {
 /* A name inside a folder, without the folder. Not AW_OK: the walk ends, and returns this. */
 typedef enum aw_err aw_disk_visit(void *ctx, const char *name);
 
-/* All failures but those named are AW_ERR_IO (no space, a broken disk, not allowed, read-only) with
- * a diagnostic that names the file; worth trying again later. Outputs are untouched on failure. No
- * slot is ever NULL. */
+/* All failures but those named are AW_ERR_IO (no space, a broken disk, not allowed, read-only),
+ * with a diagnostic that says why; worth trying again later. Functions that take a path name it
+ * there, those that take an open file leave that to the caller. Outputs are untouched on failure.
+ * No slot is ever NULL. */
 struct aw_disk_ops {
     const char *name;
 
