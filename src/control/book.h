@@ -85,7 +85,10 @@ void aw_book_orders(const struct aw_book *book, const char *workload, int64_t no
 /* Whether an order of this scope and name is about this workload. */
 bool aw_order_is_about(const struct aw_order *order, const char *workload);
 
-/* Share of an emergency's floor over what a workload had that still stands. */
-#define AW_EMERGENCY_LET_DOWN_PER_MIN 0.05 /* tortoise lets down 5 % per reconcile too */
+/* After an emergency its floor goes down by this share per minute (as tortoise does per reconcile),
+ * in steps of some minutes so that sizes do not change in every tick, until it is gone. */
+#define AW_EMERGENCY_LET_DOWN_PER_MIN 0.05
+#define AW_EMERGENCY_STEP_MIN         5
+#define AW_EMERGENCY_GONE_MIN         60
 
 #endif

@@ -48,6 +48,8 @@ AW_NODISCARD enum aw_err aw_journal_put(struct aw_journal *journal, uint64_t id,
                                         const char *config, const void *moment, size_t moment_bytes,
                                         struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw_journal_commit(struct aw_journal *journal, struct aw_diag *diag);
+/* Takes back what was put since begin: its ids have not become entries of the log. */
+void aw_journal_abort(struct aw_journal *journal);
 
 /* AW_ERR_NOTFOUND: never kept, or forgotten by now. */
 AW_NODISCARD enum aw_err aw_journal_get(struct aw_journal *journal, uint64_t id,
