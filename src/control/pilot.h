@@ -86,6 +86,29 @@ void aw_pilot_config_init(struct aw_pilot_config *config);
 void aw_pilot_config_of(struct aw_pilot_config *config, const struct aw_profile *profile,
                         bool simulated);
 
+/* clang-format off */
+/* The figures that decisions are made of, as members of struct aw_reading and struct aw_sample.
+ *     id                  member              unit of its value */
+#define AW_INPUT_MAP(X)                                                                            \
+    X(ARRIVALS_PER_S,     arrivals_per_s,     "requests/s")                                        \
+    X(COMPLETIONS_PER_S,  completions_per_s,  "requests/s")                                        \
+    X(ERRORS_PER_S,       errors_per_s,       "requests/s")                                        \
+    X(LATENCY_US_P99,     latency_us_p99,     "us")                                                \
+    X(IN_FLIGHT,          in_flight,          "requests")                                          \
+    X(CPU_CORES_USED,     cpu_cores_used,     "cores")                                             \
+    X(THROTTLED_SHARE,    throttled_share,    "share")                                             \
+    X(MEMORY_BYTES_USED,  memory_bytes_used,  "bytes")                                             \
+    X(MEMORY_BYTES_PEAK,  memory_bytes_peak,  "bytes")                                             \
+    X(DISK_BYTES_PER_S,   disk_bytes_per_s,   "bytes/s")                                           \
+    X(NET_BYTES_PER_S,    net_bytes_per_s,    "bytes/s")
+/* clang-format on */
+enum aw_input {
+#define X(id, member, unit) AW_INPUT_##id,
+    AW_INPUT_MAP(X)
+#undef X
+        AW_INPUT_COUNT
+};
+
 /* What was decided, and everything that led to it. */
 struct aw_decision {
     int64_t at_us;
@@ -101,8 +124,9 @@ struct aw_decision {
     struct aw_orders orders;          /* what people had ordered */
     struct aw_policy_reason fallback; /* why the fallback wants what it wants */
     struct aw_plan by_fallback;       /* what it would have proposed; `set`: what it speaks of */
-    struct aw_plan by_agent;          /* the same of the agent; empty: there is none yet */
-    struct aw_guard_result guard;     /* what was proposed, recommended and is to be applied */
+    uint32_t homing;         /* AW_PLAN_*: of it, what goes back to the size before the agent's */
+    struct aw_plan by_agent; /* the same of the agent; empty: there is none yet */
+    struct aw_guard_result guard; /* what was proposed, recommended and is to be applied */
     enum aw_watchdog_verdict verdict;
     struct aw_watchdog_reason watchdog;
     bool moved;                      /* the stage changed since the decision before */
@@ -110,6 +134,10 @@ struct aw_decision {
     bool applied;                    /* the cluster has taken it; set by aw_pilot_applied */
 
     /* the step that had ended */
+    bool answered;               /* the cluster did; else nothing but what was wanted is known */
+    float age_s[AW_INPUT_COUNT]; /* of each figure by now; NAN: it was not measured */
+    uint32_t state_dim;
+    float state[AW_STATE_DIM_MAX]; /* aw_state_axes names the elements */
     struct aw_reading reading;
     struct aw_score score;
     double gain;                           /* the objective without the SLO */

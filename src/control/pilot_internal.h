@@ -111,4 +111,8 @@ double aw__pilot_weight(const struct aw_pilot *pilot, double lambda);
 double aw__pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,
                                double violation_share);
 
+/* Between moment_load and decide: as if this figure had been measured `factor` times as large, all
+ * else as it was. What a step before this one left behind stays. */
+void aw__pilot_nudge(struct aw_pilot *pilot, enum aw_input input, double factor);
+
 #endif

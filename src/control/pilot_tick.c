@@ -294,8 +294,9 @@ static uint32_t decides(uint32_t kind)
 }
 
 /* The fallback takes over a workload of another size than it left. What it does not decide itself
- * goes back to what it was: an HPA tuned for pods of one core does not know pods of a tenth. */
-static void go_home(struct aw_pilot *pilot, struct aw_plan *plan)
+ * goes back to what it was: an HPA tuned for pods of one core does not know pods of a tenth.
+ * Returns what is on its way there. */
+static uint32_t go_home(struct aw_pilot *pilot, struct aw_plan *plan)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_reading *reading = &memory->reading;
@@ -303,20 +304,20 @@ static void go_home(struct aw_pilot *pilot, struct aw_plan *plan)
     if (memory->home_cpu_millicores <= 0 || !memory->away) {
         memory->home_cpu_millicores = reading->cpu_millicores_wanted;
         memory->home_memory_bytes = reading->memory_bytes_wanted;
-        return;
+        return 0;
     }
-    bool there = true;
+    uint32_t homing = 0;
     if (!(own & AW_PLAN_CPU) && reading->cpu_millicores_wanted != memory->home_cpu_millicores) {
-        plan->set |= AW_PLAN_CPU;
         plan->cpu_millicores = memory->home_cpu_millicores;
-        there = false;
+        homing |= AW_PLAN_CPU;
     }
     if (!(own & AW_PLAN_MEMORY) && reading->memory_bytes_wanted < memory->home_memory_bytes) {
-        plan->set |= AW_PLAN_MEMORY;
         plan->memory_bytes = memory->home_memory_bytes;
-        there = false;
+        homing |= AW_PLAN_MEMORY;
     }
-    memory->away = !there;
+    plan->set |= homing;
+    memory->away = homing != 0;
+    return homing;
 }
 
 /* A departure from the policy that lasts `explore_hold` steps; a function of where we are in time,
@@ -389,6 +390,18 @@ static bool obey(const struct aw_orders *orders, const struct aw_reading *readin
     return orders->urgent || orders->pin.set;
 }
 
+/* How old each figure is. In double: the difference of two times from outside may not fit. */
+static void ages_of(const struct aw_sample *sample, int64_t now_us, float *age_s)
+{
+#define X(id, member, unit)              \
+    age_s[AW_INPUT_##id] =               \
+        sample->member.at_us == AW_NEVER \
+            ? NAN                        \
+            : (float)fmax(0, 1e-6 * ((double)now_us - (double)sample->member.at_us));
+    AW_INPUT_MAP(X)
+#undef X
+}
+
 const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,
                                           int64_t now_us)
 {
@@ -403,6 +416,8 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
         .episode = memory->episode,
         .step = memory->step,
         .model = pilot->config.agent == AW_PILOT_FORMULA ? memory->formula_id : pilot->actor.id,
+        .answered = pilot->answered,
+        .state_dim = pilot->obs_dim,
         .reading = *reading,
         .score = pilot->score,
         .gain = pilot->gain,
@@ -411,6 +426,8 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
         .moved = pilot->moved,
         .estimate = estimate_now(memory)};
     pilot->moved = false;
+    ages_of(&pilot->sample, now_us, out->age_s);
+    memcpy(out->state, pilot->obs, pilot->obs_dim * sizeof *out->state);
     const enum aw_guard_slo slo = slo_now(pilot);
     struct aw_guard_input rails = {.reading = reading,
                                    .restarts = pilot->restarts,
@@ -486,7 +503,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     if (agent_acts)
         memory->away = 1;
     else
-        go_home(pilot, &by_fallback);
+        out->homing = go_home(pilot, &by_fallback);
     out->by_fallback = by_fallback;
     if (finite)
         out->by_agent = by_agent;
