@@ -212,6 +212,16 @@ enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, st
     return err;
 }
 
+uint32_t aw_loop_count(const struct aw_loop *loop)
+{
+    return loop->count;
+}
+
+bool aw_loop_has(const struct aw_loop *loop, uint32_t workload)
+{
+    return workload < loop->count && loop->pilot[workload];
+}
+
 struct aw_pilot *aw_loop_pilot(struct aw_loop *loop, uint32_t workload)
 {
     AW_ASSERT(workload < loop->count);

@@ -84,6 +84,8 @@ void aw_loop_free(struct aw_loop *loop); /* NULL is a no-op */
 AW_NODISCARD enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx,
                                       struct aw_diag *diag);
 
+uint32_t aw_loop_count(const struct aw_loop *loop); /* slots */
+bool aw_loop_has(const struct aw_loop *loop, uint32_t workload);
 struct aw_pilot *aw_loop_pilot(struct aw_loop *loop, uint32_t workload);
 const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop);
 
