@@ -51,6 +51,7 @@ struct aw_steward_counts {
     uint64_t orders;           /* taken */
     uint64_t held;             /* ticks in which nothing could be written */
     uint64_t journal_failures; /* explanations that are not kept */
+    uint64_t outcomes_lost;    /* what became of a plan could not be written */
 };
 
 /* What is to be known of a workload. Pointers are good until unlock. */
@@ -80,6 +81,9 @@ const struct aw_loop_desk *aw_steward_desk(struct aw_steward *steward);
 AW_NODISCARD enum aw_err aw_steward_attach(struct aw_steward *steward, struct aw_loop *loop,
                                            const struct aw_policy_task *tasks, int64_t now_us,
                                            struct aw_diag *diag);
+/* A workload was added to the loop, or a slot was given to another one; with the lock held. */
+AW_NODISCARD enum aw_err aw_steward_follow(struct aw_steward *steward, uint32_t index,
+                                           const struct aw_policy_task *task, struct aw_diag *diag);
 /* Writes an entry of kind "stop" with this reason. */
 void aw_steward_detach(struct aw_steward *steward, int64_t now_us, const char *reason);
 
@@ -94,7 +98,8 @@ AW_NODISCARD enum aw_err aw_steward_order(struct aw_steward *steward, const stru
 /* Looking. lock, then as many of the others as wanted, then unlock. */
 void aw_steward_lock(struct aw_steward *steward);
 void aw_steward_unlock(struct aw_steward *steward);
-uint32_t aw_steward_count(const struct aw_steward *steward);
+uint32_t aw_steward_count(const struct aw_steward *steward); /* slots; some may be empty */
+bool aw_steward_has(const struct aw_steward *steward, uint32_t index);
 /* AW_ERR_NOTFOUND. "cart" stands for "default/cart" where that is the only one. */
 AW_NODISCARD enum aw_err aw_steward_find(const struct aw_steward *steward, const char *name,
                                          uint32_t *ret_index, struct aw_diag *diag);

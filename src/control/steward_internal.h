@@ -1,0 +1,75 @@
+/* steward_internal.h - what the files of a steward share: its insides. */
+#ifndef AW_CONTROL_STEWARD_INTERNAL_H
+#define AW_CONTROL_STEWARD_INTERNAL_H
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "control/steward.h"
+
+#define AW__OUTCOMES_MAX 4096u /* of one tick; more are counted as lost */
+
+/* What is known of one workload beyond what its pilot knows. */
+struct aw__seat {
+    char name[AW_STORE_NAME_MAX];
+    struct aw_policy_task task;
+    struct aw_decision before; /* the latest */
+    uint64_t last_id, changed_id;
+    uint64_t fresh_id; /* of this tick's entry; 0: none */
+    struct aw_steward_proposal proposal;
+    struct aw_orders orders;
+    bool unlogged; /* its latest is not in the log: to be told again */
+};
+
+struct aw__outcome {
+    char name[AW_STORE_NAME_MAX];
+    uint64_t of, order; /* entries; 0: none */
+    enum aw_err err;
+};
+
+/* An order of before the restart. */
+struct aw__past {
+    uint64_t id;
+    int64_t at_us;
+    bool done; /* it was carried out */
+    struct aw_order order;
+};
+
+struct aw_steward {
+    struct aw_steward_config config;
+    pthread_mutex_t lock;
+    struct aw_loop_desk desk;
+    struct aw_loop *loop; /* NULL: not attached */
+    struct aw_audit *audit;
+    struct aw_journal *journal; /* NULL: none */
+    struct aw_book book;
+    uint32_t count;
+    struct aw__seat **seat; /* [AW_WORKLOADS_MAX]; NULL: empty */
+
+    struct aw__past *past; /* orders of the log, by number */
+    uint32_t past_count, past_max, past_next;
+    int64_t lived_until_us; /* latest decision of the log; AW_NEVER: none */
+
+    /* of this tick */
+    int64_t now_us;
+    enum aw_err tick_err;
+    uint32_t tick_entries;
+    bool journal_open, relived;
+    uint32_t outcome_count;
+    struct aw__outcome outcome[AW__OUTCOMES_MAX];
+
+    struct aw_steward_counts counts;
+    enum aw_err ailing; /* why the log could not be written; AW_OK: it could */
+    struct aw_diag ailment;
+    const struct aw_alloc *alloc;
+};
+
+struct aw__seat *aw__steward_seat(struct aw_steward *steward, uint32_t index, const char *name);
+void aw__steward_ail(struct aw_steward *steward, enum aw_err err, const struct aw_diag *diag);
+/* Reads the log: orders, and what became of workloads. */
+AW_NODISCARD enum aw_err aw__steward_recall(struct aw_steward *steward, struct aw_diag *diag);
+/* Orders of before the restart come into force when their time has come: in virtual time it may
+ * have to be lived again. */
+void aw__steward_catch_up(struct aw_steward *steward, int64_t now_us);
+
+#endif
