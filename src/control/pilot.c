@@ -44,6 +44,7 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
     aw_conf_defaults(aw_learner_fields, &config->learner);
     aw_conf_defaults(aw_ope_fields, &config->learner.ope);
     aw_conf_defaults(aw_rehearse_fields, &config->rehearse);
+    aw_conf_defaults(aw_canary_fields, &config->canary);
     config->watchdog.slack = SLACK;
     config->fallback.kind = AW_POLICY_HPA_VPA_MEM;
     config->guard.mode = AW_GUARD_AUTO;
@@ -126,6 +127,7 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
     aw_formula_plain(&memory->formula);
     aw_formula_decode(&memory->formula, &pilot->formula);
     aw_formula_begin(&memory->formula_memory);
+    aw_canary_begin(&memory->canary);
     aw_model_begin(&memory->record);
     memory->next_rows = AW__PILOT_SEARCH_ROWS;
     aw_state_begin(&memory->state);
@@ -155,6 +157,7 @@ void aw_pilot_free(struct aw_pilot *pilot)
         return;
     aw_learner_free(pilot->learner);
     aw_actnet_deinit(&pilot->actor);
+    aw_actnet_deinit(&pilot->trial_actor);
     aw_policy_free(pilot->policy);
     aw_alloc_free(pilot->alloc, pilot->pods);
     aw_alloc_free(pilot->alloc, pilot);
@@ -213,7 +216,8 @@ const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot)
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
 {
     size_t bytes = sizeof *pilot - sizeof pilot->actor + aw_actnet_bytes(&pilot->actor) +
-                   aw_policy_bytes(pilot->policy) + pilot->pods_max * sizeof *pilot->pods;
+                   pilot->trial_actor.block_bytes + aw_policy_bytes(pilot->policy) +
+                   pilot->pods_max * sizeof *pilot->pods;
     if (learning && pilot->learner)
         bytes += aw_learner_bytes(pilot->learner);
     return bytes;
@@ -225,10 +229,16 @@ struct head {
     uint32_t magic, bytes;
 };
 
+/* A network that is tried has its place whether there is one or not: states have one length. */
+static size_t trial_bytes(const struct aw_pilot *pilot)
+{
+    return pilot->config.agent == AW_PILOT_NETWORK ? aw_actnet_state_bytes(&pilot->actor) : 0;
+}
+
 size_t aw_pilot_state_bytes(const struct aw_pilot *pilot)
 {
     return sizeof(struct head) + sizeof pilot->memory + aw_policy_state_bytes(pilot->policy) +
-           aw_actnet_state_bytes(&pilot->actor);
+           aw_actnet_state_bytes(&pilot->actor) + trial_bytes(pilot);
 }
 
 void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes)
@@ -240,7 +250,26 @@ void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes)
     memcpy(to, &pilot->memory, sizeof pilot->memory);
     to += sizeof pilot->memory;
     aw_policy_state_save(pilot->policy, to);
-    aw_actnet_state_save(&pilot->actor, to + aw_policy_state_bytes(pilot->policy));
+    to += aw_policy_state_bytes(pilot->policy);
+    aw_actnet_state_save(&pilot->actor, to);
+    to += aw_actnet_state_bytes(&pilot->actor);
+    if (pilot->trial_actor.block)
+        aw_actnet_state_save(&pilot->trial_actor, to);
+    else
+        memset(to, 0, trial_bytes(pilot));
+}
+
+/* `memory` and `from` as they were saved. */
+static enum aw_err load_trial(struct aw_pilot *pilot, const unsigned char *memory,
+                              const unsigned char *from)
+{
+    struct aw_canary_memory canary;
+    memcpy(&canary, memory + offsetof(struct aw__pilot_memory, canary), sizeof canary);
+    aw_actnet_deinit(&pilot->trial_actor);
+    if (pilot->config.agent != AW_PILOT_NETWORK || !aw_canary_busy(&canary))
+        return AW_OK;
+    const enum aw_err err = aw_actnet_init(&pilot->trial_actor, &pilot->actor.shape, pilot->alloc);
+    return err ? err : aw_actnet_state_load(&pilot->trial_actor, from);
 }
 
 enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
@@ -254,13 +283,16 @@ enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
     const unsigned char *memory = from;
     from += sizeof pilot->memory;
     enum aw_err err = aw_policy_state_load(pilot->policy, from);
-    err = err ? err
-              : aw_actnet_state_load(&pilot->actor, from + aw_policy_state_bytes(pilot->policy));
+    from += aw_policy_state_bytes(pilot->policy);
+    err = err ? err : aw_actnet_state_load(&pilot->actor, from);
+    from += aw_actnet_state_bytes(&pilot->actor);
+    err = err ? err : load_trial(pilot, memory, from);
     if (err)
         return err;
     memcpy(&pilot->memory, memory, sizeof pilot->memory);
     aw_formula_decode(&pilot->memory.formula, &pilot->formula);
-    pilot->moved = false;
+    aw_formula_decode(&pilot->memory.trial, &pilot->trial);
+    pilot->moved = pilot->canary_moved = false;
     memset(&pilot->decision, 0, sizeof pilot->decision);
     aw_learner_free(pilot->learner); /* it is filled from the store when it is needed */
     pilot->learner = NULL;
@@ -277,7 +309,7 @@ struct seen {
     uint32_t magic, bytes; /* in all */
     struct aw_score score;
     double gain;
-    uint32_t answered, restarts, finished, moved, pod_count, unused;
+    uint32_t answered, restarts, finished, moved, pod_count, canary_moved;
     float obs[AW_STATE_DIM_MAX + 1];
 };
 #pragma GCC diagnostic pop
@@ -302,6 +334,7 @@ size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes)
                         .restarts = pilot->restarts,
                         .finished = pilot->finished,
                         .moved = pilot->moved,
+                        .canary_moved = pilot->canary_moved,
                         .pod_count = sample.pod_count};
     memcpy(seen.obs, pilot->obs, sizeof pilot->obs);
     sample.pods = NULL; /* an address is no fact about the workload */
@@ -342,6 +375,7 @@ enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes, size
     pilot->restarts = seen.restarts;
     pilot->finished = seen.finished;
     pilot->moved = seen.moved;
+    pilot->canary_moved = seen.canary_moved;
     memcpy(pilot->obs, seen.obs, sizeof pilot->obs);
     return AW_OK;
 }

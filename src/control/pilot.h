@@ -15,7 +15,8 @@
  *             allocate; learn does.
  * Threads:    single owner. Deciding is a function of the state, the sample and the time.
  *
- * The policy changes only in learn, between episodes: whatever acted in one episode has one id.
+ * The policy in force changes between episodes alone. A new one is tried first (canary.h): in the
+ * last part of an episode, so that steps of this one may have two ids, then in whole ones.
  */
 #ifndef AW_CONTROL_PILOT_H
 #define AW_CONTROL_PILOT_H
@@ -23,6 +24,7 @@
 #include <aware/cluster.h>
 #include <aware/store.h>
 
+#include "control/canary.h"
 #include "control/formula.h"
 #include "control/guard.h"
 #include "control/learner.h"
@@ -75,6 +77,7 @@ struct aw_pilot_config {
     struct aw_lifecycle_thresholds thresholds;
     struct aw_learner_settings learner;
     struct aw_rehearse_settings rehearse;
+    struct aw_canary_settings canary;
 
     int64_t node_cpu_millicores, node_memory_bytes; /* largest node; 0: unknown */
     bool in_place;
@@ -115,7 +118,8 @@ struct aw_decision {
     uint32_t episode, step;
     enum aw_stage stage;
     enum aw_actor actor;
-    uint64_t model; /* id of the policy; 0: none yet */
+    enum aw_actor in_charge; /* the same but for a person: who decides unless told otherwise */
+    uint64_t model;          /* id of the policy; 0: none yet */
 
     float action[AW_ACTION_DIM]; /* of who acts, before the rails */
     float shadow[AW_ACTION_DIM]; /* of the other one */
@@ -132,6 +136,7 @@ struct aw_decision {
     bool moved;                      /* the stage changed since the decision before */
     struct aw_lifecycle_reason stay; /* why it changed, or why it did not */
     bool applied;                    /* the cluster has taken it; set by aw_pilot_applied */
+    struct aw_canary_report canary;  /* a new policy beside the one in force */
 
     /* the step that had ended */
     bool answered;               /* the cluster did; else nothing but what was wanted is known */

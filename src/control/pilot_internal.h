@@ -13,6 +13,13 @@
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
+/* What two formulas of one workload do not share (struct aw_formula_memory). */
+struct aw__pilot_trims {
+    double margin_trim, size_trim, size_trim_used;
+    double smooth_load;
+    uint32_t since_resize, unused_;
+};
+
 /* Everything that outlives a tick, but for the fallback and the policy. No padding: it is copied
  * into snapshots. */
 struct aw__pilot_memory {
@@ -25,6 +32,9 @@ struct aw__pilot_memory {
     struct aw_reading reading;
     struct aw_formula formula;
     struct aw_formula_memory formula_memory;
+    struct aw_canary_memory canary;
+    struct aw_formula trial; /* in SHADOW or TRIAL beside `formula` */
+    struct aw__pilot_trims trial_trims;
     struct aw_model_record record;
     float load_per_s[AW_REHEARSE_MINUTES_MAX]; /* ring of minutes */
 
@@ -52,7 +62,9 @@ struct aw__pilot_memory {
     uint32_t in_flight;
     uint32_t actor, stage;
     uint32_t has_shadow;
-    uint32_t away; /* the agent has acted, and sizes are not back yet */
+    uint32_t away;     /* the agent has acted, and sizes are not back yet */
+    uint32_t by_trial; /* the policy on trial has decided it */
+    uint32_t unused_;  /* 0 */
     int64_t at_us;
     uint64_t model;
     uint64_t formula_id; /* 0: there is no policy yet */
@@ -77,10 +89,12 @@ struct aw_pilot {
 
     struct aw__pilot_memory memory;
     struct aw_formula_values formula; /* of memory.formula */
+    struct aw_formula_values trial;   /* of memory.trial */
     struct aw_policy_task task;
     struct aw_policy *policy;
     struct aw_actnet actor;
-    struct aw_learner *learner; /* NULL: nothing to learn now */
+    struct aw_actnet trial_actor; /* zeroed but while one is in SHADOW or TRIAL */
+    struct aw_learner *learner;   /* NULL: nothing to learn now */
 
     /* of this tick */
     struct aw_sample sample; /* its pods are `pods` */
@@ -95,6 +109,7 @@ struct aw_pilot {
     double gain;
     bool finished; /* a step was, in this tick */
     bool moved;
+    bool canary_moved;
     struct aw_decision decision;
     const struct aw_alloc *alloc;
 };
@@ -110,6 +125,48 @@ double aw__pilot_weight(const struct aw_pilot *pilot, double lambda);
  * so that a busy hour can be compared with a quiet one. */
 double aw__pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,
                                double violation_share);
+
+/* All three amounts: what the plan sets, and what is wanted already. */
+struct aw_plan aw__pilot_whole(const struct aw_plan *plan, const struct aw_reading *reading);
+/* Id of the policy in force; 0: none. */
+uint64_t aw__pilot_model(const struct aw_pilot *pilot);
+
+/* --- pilot_canary.c: the policy beside the one in force ----------------------------------------
+ */
+
+/* Between episodes, not while another one is tried. */
+void aw__pilot_try_formula(struct aw_pilot *pilot, const struct aw_formula *formula,
+                           const struct aw_canary_candidate *candidate, enum aw_canary_cause cause);
+/* Of the shape of the pilot's own. AW_ERR_NOMEM: nothing changed. */
+AW_NODISCARD enum aw_err aw__pilot_try_network(struct aw_pilot *pilot,
+                                               const struct aw_actnet *actor,
+                                               const struct aw_canary_candidate *candidate);
+/* A step has ended. */
+void aw__pilot_canary_observe(struct aw_pilot *pilot, enum aw_guard_slo slo);
+/* An episode has. True: its score is that of a policy which was rolled back. */
+bool aw__pilot_canary_episode(struct aw_pilot *pilot, double score);
+/* The stage may be another. */
+void aw__pilot_canary_stage(struct aw_pilot *pilot);
+/* Frees what only a trial needs. */
+void aw__pilot_canary_tidy(struct aw_pilot *pilot);
+
+struct aw__pilot_trial {
+    bool asked;  /* there is such a policy */
+    bool finite; /* its answer is */
+    bool turn;   /* it decides, if an agent does */
+    struct aw_plan plan;
+    float action[AW_ACTION_DIM];
+};
+/* Before the policy in force is asked: both see the same past. */
+void aw__pilot_canary_ask(struct aw_pilot *pilot, struct aw__pilot_trial *ret);
+/* The watchdog tripped by an agent's fault. True: it was that of the policy on trial. */
+bool aw__pilot_canary_trip(struct aw_pilot *pilot, const struct aw__pilot_trial *trial);
+/* Who decides is known. After a rollback `proposed` is raised to the last known good allocation. */
+void aw__pilot_canary_propose(struct aw_pilot *pilot, bool agent_acts, bool trial_acts,
+                              struct aw_plan *proposed);
+/* The guard has spoken: watches a policy in SHADOW, and fills in decision.canary. */
+void aw__pilot_canary_decided(struct aw_pilot *pilot, const struct aw__pilot_trial *trial,
+                              const struct aw_guard_input *rails, int64_t now_us);
 
 /* Between moment_load and decide: as if this figure had been measured `factor` times as large, all
  * else as it was. What a step before this one left behind stays. */

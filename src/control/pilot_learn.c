@@ -125,6 +125,34 @@ static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal 
     return AW_OK;
 }
 
+/* What a new policy would earn over the one in force, by the same copies and the same chance. */
+static void predict(const struct aw_pilot *pilot, const struct aw_rehearsed *known,
+                    const struct aw_rehearsed *found, uint32_t copies,
+                    struct aw_canary_candidate *ret)
+{
+    double gain = 0, square = 0, misses = 0;
+    for (uint32_t i = 0; i < copies; i++) {
+        gain += (score_of(pilot, &found[i]) - score_of(pilot, &known[i])) / copies;
+        misses += found[i].violation_share / copies;
+    }
+    for (uint32_t i = 0; i < copies; i++) {
+        const double off = score_of(pilot, &found[i]) - score_of(pilot, &known[i]) - gain;
+        square += off * off / copies;
+    }
+    ret->gain = gain;
+    ret->gain_error = sqrt(square + ESTIMATE_DOUBT * ESTIMATE_DOUBT * gain * gain);
+    ret->violation_share = misses;
+}
+
+/* A policy that acts gives way to one that was tried. The first one need not, nor one that learned
+ * nothing (there is no estimate of it): for these the stages are the trial. */
+static bool goes_on_trial(const struct aw_pilot *pilot)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    return pilot->config.canary.enabled && memory->formula_id != 0 && !isnan(memory->better_mean) &&
+           aw_lifecycle_agent_acts(&memory->lifecycle);
+}
+
 static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
@@ -170,23 +198,30 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
         return err;
     const struct aw_formula *known = memory->formula_id ? &memory->formula : NULL;
     struct aw_formula found;
-    struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
+    struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX], in_force[AW_REHEARSE_COPIES_MAX];
     double value = 0, before = INFINITY;
     err = aw_rehearsal_search(rehearsal, known, seed, &found, &value);
     if (!err && known) {
-        err = aw_rehearsal_play(rehearsal, known, seed + AW__PILOT_ESTIMATE_STREAM, each);
+        err = aw_rehearsal_play(rehearsal, known, seed + AW__PILOT_ESTIMATE_STREAM, in_force);
         if (!err)
-            before = aw_rehearsal_value(rehearsal, each);
+            before = aw_rehearsal_value(rehearsal, in_force);
     }
     double misses = 0;
     err = err ? err : aw_rehearsal_play(rehearsal, &found, seed + AW__PILOT_ESTIMATE_STREAM, each);
     for (uint32_t i = 0; !err && i < aw_rehearsal_copies(rehearsal); i++)
         misses = fmax(misses, each[i].violation_share);
     if (!err && value < before - SEARCH_GAIN && misses < SEARCH_MISSES * config->slo_budget) {
-        memory->formula = found;
-        memory->formula_id = aw_formula_id(&found);
-        aw_formula_decode(&found, &pilot->formula);
-        aw_formula_changed(&memory->formula_memory);
+        struct aw_canary_candidate candidate = {.id = aw_formula_id(&found)};
+        if (!goes_on_trial(pilot)) {
+            memory->formula = found;
+            memory->formula_id = candidate.id;
+            aw_formula_decode(&found, &pilot->formula);
+            aw_formula_changed(&memory->formula_memory);
+        } else if (candidate.id != memory->formula_id &&
+                   !aw_canary_barred(&memory->canary, candidate.id, memory->rows)) {
+            predict(pilot, in_force, each, aw_rehearsal_copies(rehearsal), &candidate);
+            aw__pilot_try_formula(pilot, &found, &candidate, AW_CANARY_CAUSE_FOUND);
+        }
     }
     if (!err && memory->formula_id)
         err = estimate_formula(pilot, rehearsal, seed + AW__PILOT_ESTIMATE_STREAM, diag);

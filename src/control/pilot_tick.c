@@ -64,8 +64,7 @@ static void see(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t 
     aw_reading_take(&pilot->sample, pilot->stale_us, &pilot->memory.reading);
 }
 
-/* All three amounts: what the plan sets, and what is wanted already. */
-static struct aw_plan whole(const struct aw_plan *plan, const struct aw_reading *reading)
+struct aw_plan aw__pilot_whole(const struct aw_plan *plan, const struct aw_reading *reading)
 {
     return (struct aw_plan){
         .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
@@ -80,7 +79,7 @@ static struct aw_plan whole(const struct aw_plan *plan, const struct aw_reading 
 /* $ per hour of what is wanted already with `plan` in its place. */
 static double price(const struct aw_pilot *pilot, const struct aw_plan *plan)
 {
-    const struct aw_plan all = whole(plan, &pilot->memory.reading);
+    const struct aw_plan all = aw__pilot_whole(plan, &pilot->memory.reading);
     const double cores = 1e-3 * (double)all.cpu_millicores * all.replicas;
     const double gib = (double)all.memory_bytes * all.replicas / 1073741824.0;
     return cores * pilot->config.prices.core_hour + gib * pilot->config.prices.gib_hour;
@@ -91,6 +90,17 @@ static double reference_cost(const struct aw_pilot *pilot)
 {
     const double cost = price(pilot, &(struct aw_plan){0});
     return cost > 0 ? cost : 1;
+}
+
+static enum aw_guard_slo slo_now(const struct aw_pilot *pilot)
+{
+    const struct aw_slo *slo = &pilot->config.slo;
+    const struct aw_reading *reading = &pilot->memory.reading;
+    if (slo->latency_us_p99 <= 0 && slo->throughput_per_s <= 0)
+        return AW_GUARD_SLO_MET;
+    if (pilot->score.violated)
+        return AW_GUARD_SLO_MISSED;
+    return isnan(reading->arrivals_per_s) ? AW_GUARD_SLO_UNKNOWN : AW_GUARD_SLO_MET;
 }
 
 /* --- an episode has ended --------------------------------------------------------------------- */
@@ -130,7 +140,7 @@ static void end_episode(struct aw_pilot *pilot)
     struct aw__pilot_memory *memory = &pilot->memory;
     const enum aw_stage before = (enum aw_stage)memory->lifecycle.stage;
     const double violations = (double)memory->violation_count / memory->step_count;
-    const struct aw_lifecycle_episode episode = {
+    struct aw_lifecycle_episode episode = {
         .score =
             pilot->config.objective == AW_OBJECTIVE_PAPER
                 ? memory->gain_sum * pilot->config.episode_steps / memory->step_count
@@ -138,7 +148,10 @@ static void end_episode(struct aw_pilot *pilot)
         .agent_share = (double)memory->agent_steps / memory->step_count,
     };
     const struct aw_lifecycle_estimate estimate = estimate_now(memory);
-    if (episode.agent_share >= AW_LIFECYCLE_AGENT_SHARE)
+    /* what was rolled back is the canary's to judge; the policy in force has no part in it */
+    if (aw__pilot_canary_episode(pilot, episode.score))
+        episode.score = NAN;
+    else if (episode.agent_share >= AW_LIFECYCLE_AGENT_SHARE)
         follow_budget(pilot);
     if (pilot->config.learning && (pilot->config.retrain || before != AW_STAGE_SERVING)) {
         if (aw_lifecycle_episode(&pilot->lifecycle, &memory->lifecycle, &episode, &estimate,
@@ -153,14 +166,17 @@ static void end_episode(struct aw_pilot *pilot)
         }
         /* a network learns while the stage says so; a search explores nothing, so it goes on, more
          * and more rarely, while the policy serves */
-        memory->learn_due = pilot->config.agent == AW_PILOT_NETWORK
-                                ? aw_lifecycle_agent_learns(&memory->lifecycle)
-                                : search_due(memory);
+        aw__pilot_canary_stage(pilot);
+        memory->learn_due =
+            !aw_canary_busy(&memory->canary) &&
+            (pilot->config.agent == AW_PILOT_NETWORK ? aw_lifecycle_agent_learns(&memory->lifecycle)
+                                                     : search_due(memory));
         if (!memory->learn_due) { /* what serves needs no learner */
             aw_learner_free(pilot->learner);
             pilot->learner = NULL;
         }
     }
+    aw__pilot_canary_tidy(pilot);
     if (pilot->learner)
         aw_learner_end(pilot->learner);
     memory->gain_sum = memory->cost_sum = memory->need_sum = 0;
@@ -219,6 +235,7 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
     if (!memory->in_flight)
         return false;
     memory->in_flight = 0;
+    aw__pilot_canary_observe(pilot, slo_now(pilot));
 
     memcpy(pilot->obs_last, memory->obs, sizeof pilot->obs_last);
     memcpy(pilot->action_last, memory->action_taken, sizeof pilot->action_last);
@@ -348,17 +365,6 @@ static double distance(const struct aw_pilot *pilot)
            (STRANGE_LOAD * memory->rehearsed_load);
 }
 
-static enum aw_guard_slo slo_now(const struct aw_pilot *pilot)
-{
-    const struct aw_slo *slo = &pilot->config.slo;
-    const struct aw_reading *reading = &pilot->memory.reading;
-    if (slo->latency_us_p99 <= 0 && slo->throughput_per_s <= 0)
-        return AW_GUARD_SLO_MET;
-    if (pilot->score.violated)
-        return AW_GUARD_SLO_MISSED;
-    return isnan(reading->arrivals_per_s) ? AW_GUARD_SLO_UNKNOWN : AW_GUARD_SLO_MET;
-}
-
 /* What a person ordered takes the place of what was proposed; an emergency raises it. Returns
  * whether it passes as a person's order: letting an emergency down keeps to the pace of all. */
 static bool obey(const struct aw_orders *orders, const struct aw_reading *reading,
@@ -368,7 +374,7 @@ static bool obey(const struct aw_orders *orders, const struct aw_reading *readin
         *proposed = orders->pin;
     if (!orders->floor.set)
         return orders->pin.set != 0;
-    struct aw_plan all = whole(proposed, reading);
+    struct aw_plan all = aw__pilot_whole(proposed, reading);
     if (orders->urgent) { /* nothing shrinks meanwhile */
         all.replicas =
             all.replicas > reading->replicas_wanted ? all.replicas : reading->replicas_wanted;
@@ -410,21 +416,20 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     const struct aw_reading *reading = &memory->reading;
     struct aw_decision *out = &pilot->decision;
     orders = orders ? orders : &none;
-    *out = (struct aw_decision){
-        .at_us = now_us,
-        .orders = *orders,
-        .episode = memory->episode,
-        .step = memory->step,
-        .model = pilot->config.agent == AW_PILOT_FORMULA ? memory->formula_id : pilot->actor.id,
-        .answered = pilot->answered,
-        .state_dim = pilot->obs_dim,
-        .reading = *reading,
-        .score = pilot->score,
-        .gain = pilot->gain,
-        .lambda = memory->lambda,
-        .stay = memory->stay,
-        .moved = pilot->moved,
-        .estimate = estimate_now(memory)};
+    *out = (struct aw_decision){.at_us = now_us,
+                                .orders = *orders,
+                                .episode = memory->episode,
+                                .step = memory->step,
+                                .model = aw__pilot_model(pilot),
+                                .answered = pilot->answered,
+                                .state_dim = pilot->obs_dim,
+                                .reading = *reading,
+                                .score = pilot->score,
+                                .gain = pilot->gain,
+                                .lambda = memory->lambda,
+                                .stay = memory->stay,
+                                .moved = pilot->moved,
+                                .estimate = estimate_now(memory)};
     pilot->moved = false;
     ages_of(&pilot->sample, now_us, out->age_s);
     memcpy(out->state, pilot->obs, pilot->obs_dim * sizeof *out->state);
@@ -444,17 +449,19 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     struct aw_plan by_fallback, by_agent = {0};
     float fallback[AW_ACTION_DIM], agent[AW_ACTION_DIM] = {0};
     aw_policy_decide(pilot->policy, &pilot->sample, now_us, &by_fallback, &out->fallback);
-    const struct aw_plan all = whole(&by_fallback, reading);
+    const struct aw_plan all = aw__pilot_whole(&by_fallback, reading);
     aw_action_from_plan(&pilot->action, &memory->action, &all, fallback);
 
     const bool formula = pilot->config.agent == AW_PILOT_FORMULA;
-    const bool has_agent = (formula ? memory->formula_id : pilot->actor.id) != 0;
+    const bool has_agent = out->model != 0;
     bool finite = has_agent;
+    struct aw__pilot_trial trial;
+    aw__pilot_canary_ask(pilot, &trial);
     if (formula) {
         const struct aw_formula_task task = {pilot->config.bounds, pilot->config.slo_budget};
-        aw_formula_decide(&pilot->formula, &task, &memory->formula_memory, reading,
-                          pilot->score.violated, pilot->finished && memory->actor == AW_ACTOR_AGENT,
-                          &by_agent);
+        aw_formula_decide(
+            &pilot->formula, &task, &memory->formula_memory, reading, pilot->score.violated,
+            pilot->finished && memory->actor == AW_ACTOR_AGENT && !memory->by_trial, &by_agent);
         aw_action_from_plan(&pilot->action, &memory->action, &by_agent, agent);
     } else {
         finite = has_agent && !aw_actnet_act(&pilot->actor, pilot->obs, agent);
@@ -466,7 +473,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
         .last_slo = (enum aw_watchdog_slo)slo,
         .last_extra_cost = memory->extra_cost,
         .wanted = has_agent && aw_lifecycle_agent_acts(&memory->lifecycle),
-        .finite = finite,
+        .finite = trial.turn ? trial.finite : finite,
         .age_s = reading->age_s,
         .distance = distance(pilot),
         .took_s = 0,
@@ -476,25 +483,36 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     if (out->verdict == AW_WATCHDOG_TRIPPED && out->watchdog.cause == AW_WATCHDOG_CAUSE_STRANGE)
         memory->next_rows = memory->rows; /* to be tried on what is there now */
     if (out->verdict == AW_WATCHDOG_TRIPPED && aw_watchdog_cause_fault(out->watchdog.cause) &&
-        aw_lifecycle_trip(&pilot->lifecycle, &memory->lifecycle, now_us, &out->stay))
+        !aw__pilot_canary_trip(pilot, &trial) &&
+        aw_lifecycle_trip(&pilot->lifecycle, &memory->lifecycle, now_us, &out->stay)) {
         out->moved = true;
+        aw__pilot_canary_stage(pilot);
+    }
 
     out->stage = (enum aw_stage)memory->lifecycle.stage;
     out->actor = AW_ACTOR_FALLBACK;
     if (watch.wanted && out->verdict == AW_WATCHDOG_PASS &&
         aw_lifecycle_agent_acts(&memory->lifecycle)) {
         out->actor = AW_ACTOR_AGENT;
-        if (!formula && out->stage == AW_STAGE_ONLINE && pilot->config.explore_sigma > 0 &&
+        if (!trial.turn && !formula && out->stage == AW_STAGE_ONLINE &&
+            pilot->config.explore_sigma > 0 &&
             aw_explore_allowed(&pilot->config.watchdog, &memory->watchdog)) {
             out->actor = AW_ACTOR_EXPLORING;
             explore(pilot, agent);
         }
     }
     const bool agent_acts = out->actor != AW_ACTOR_FALLBACK;
+    const bool trial_acts = agent_acts && trial.turn;
     if (out->stage != AW_STAGE_SERVING) /* what it sees while it learns is what it knows */
         aw_familiar_push(&memory->familiar, pilot->obs);
     if (finite && !formula)
         aw_action_plan(&pilot->action, &memory->action, reading, agent, &by_agent);
+    if (trial_acts) {
+        finite = true;
+        by_agent = trial.plan;
+        memcpy(agent, trial.action, sizeof agent);
+        out->model = memory->canary.candidate.id;
+    }
 
     memory->extra_cost = out->actor == AW_ACTOR_EXPLORING
                              ? (price(pilot, &by_agent) - price(pilot, &by_fallback)) /
@@ -508,11 +526,14 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     if (finite)
         out->by_agent = by_agent;
     struct aw_plan proposed = agent_acts ? by_agent : by_fallback;
+    aw__pilot_canary_propose(pilot, agent_acts, trial_acts && !orders->pin.set, &proposed);
     rails.ordered = obey(orders, reading, &proposed);
+    out->in_charge = out->actor;
     if (orders->pin.set)
         out->actor = AW_ACTOR_PERSON;
     proposed.set &= pilot->config.controlled;
     aw_guard_pass(&pilot->guard, &memory->guard, &rails, &proposed, now_us, &out->guard);
+    aw__pilot_canary_decided(pilot, &trial, &rails, now_us);
     memcpy(out->action, agent_acts ? agent : fallback, sizeof out->action);
     memcpy(out->shadow, agent_acts ? fallback : agent, sizeof out->shadow);
     out->has_shadow = agent_acts || finite;
@@ -521,7 +542,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     float taken[AW_ACTION_DIM];
     memcpy(taken, out->action, sizeof taken);
     if (out->guard.clips) {
-        const struct aw_plan carried = whole(&out->guard.plan, reading);
+        const struct aw_plan carried = aw__pilot_whole(&out->guard.plan, reading);
         aw_action_from_plan(&pilot->action, &memory->action, &carried, taken);
     }
     memory->in_flight = 1;
@@ -543,7 +564,7 @@ void aw_pilot_unrecorded(struct aw_pilot *pilot)
         if (guard->plan.set & (1u << i))
             guard->axis_clips[i] |= AW_CLIP_BIT(AW_CLIP_UNRECORDED);
     guard->clips |= guard->plan.set ? AW_CLIP_BIT(AW_CLIP_UNRECORDED) : 0;
-    guard->plan = whole(&(struct aw_plan){0}, &pilot->memory.reading);
+    guard->plan = aw__pilot_whole(&(struct aw_plan){0}, &pilot->memory.reading);
     guard->plan.set = 0;
     aw_pilot_applied(pilot, false, pilot->decision.at_us);
 }
@@ -557,6 +578,6 @@ void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us)
         return;
     }
     /* nothing came of it: what a learner is told is that all stayed */
-    const struct aw_plan stays = whole(&(struct aw_plan){0}, &memory->reading);
+    const struct aw_plan stays = aw__pilot_whole(&(struct aw_plan){0}, &memory->reading);
     aw_action_from_plan(&pilot->action, &memory->action, &stays, memory->action_taken);
 }

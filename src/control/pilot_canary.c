@@ -1,0 +1,287 @@
+/*
+ * pilot_canary.c - a pilot with two policies: the one in force, which is the last known good one,
+ * and one that is watched or tried beside it (canary.h).
+ *
+ * Both are asked in every tick. Two formulas share what was seen of the workload (rings of load and
+ * of memory, CPU per request) and have trims of their own, so the second one costs a few numbers
+ * and not a second history.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "control/pilot_internal.h"
+
+#define BACKOFF_MAX 4u /* doublings of the steps before the next search */
+/* Rails that hold whatever anybody wants; the others only keep things calm. */
+#define HARD                                                                                    \
+    (AW_CLIP_BIT(AW_CLIP_BOUNDS) | AW_CLIP_BIT(AW_CLIP_NODE) | AW_CLIP_BIT(AW_CLIP_OOM_FLOOR) | \
+     AW_CLIP_BIT(AW_CLIP_WORKING_SET))
+
+static bool is_formula(const struct aw_pilot *pilot)
+{
+    return pilot->config.agent == AW_PILOT_FORMULA;
+}
+
+uint64_t aw__pilot_model(const struct aw_pilot *pilot)
+{
+    return is_formula(pilot) ? pilot->memory.formula_id : pilot->actor.id;
+}
+
+/* --- a policy comes, and goes ----------------------------------------------------------------- */
+
+/* How the policy in force does: by its own episodes, or as it was estimated. */
+static struct aw_canary_standing standing_of(const struct aw_pilot *pilot)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_lifecycle_ring *ring = &memory->lifecycle.agent;
+    const struct aw_lifecycle_ring *other = &memory->lifecycle.fallback;
+    struct aw_canary_standing standing = {.id = aw__pilot_model(pilot),
+                                          .score_mean = NAN,
+                                          .score_std = NAN,
+                                          .violation_share = memory->violation_share,
+                                          .budget = pilot->config.slo_budget};
+    if (ring->count >= 2) {
+        standing.score_mean = aw_stats_mean(ring->score, ring->count);
+        standing.score_std = aw_stats_std(ring->score, ring->count);
+        standing.episodes = ring->count;
+    } else if (other->count >= 2) {
+        standing.score_mean = aw_stats_mean(other->score, other->count) + memory->better_mean;
+        standing.score_std = aw_stats_std(other->score, other->count);
+        standing.episodes = other->count;
+    }
+    return standing;
+}
+
+static void begin(struct aw_pilot *pilot, const struct aw_canary_candidate *candidate,
+                  enum aw_canary_cause cause)
+{
+    const struct aw_canary_standing standing = standing_of(pilot);
+    aw_canary_propose(&pilot->memory.canary, candidate, &standing, cause);
+    pilot->canary_moved = true;
+}
+
+void aw__pilot_try_formula(struct aw_pilot *pilot, const struct aw_formula *formula,
+                           const struct aw_canary_candidate *candidate, enum aw_canary_cause cause)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    memory->trial = *formula;
+    memory->trial_trims =
+        (struct aw__pilot_trims){.smooth_load = memory->formula_memory.smooth_load};
+    aw_formula_decode(formula, &pilot->trial);
+    begin(pilot, candidate, cause);
+}
+
+enum aw_err aw__pilot_try_network(struct aw_pilot *pilot, const struct aw_actnet *actor,
+                                  const struct aw_canary_candidate *candidate)
+{
+    aw_actnet_deinit(&pilot->trial_actor);
+    const enum aw_err err = aw_actnet_init(&pilot->trial_actor, &pilot->actor.shape, pilot->alloc);
+    if (err)
+        return err;
+    aw_actnet_copy(&pilot->trial_actor, actor);
+    begin(pilot, candidate, AW_CANARY_CAUSE_PROPOSED);
+    return AW_OK;
+}
+
+/* The last known good one is another now; what it has learned of the workload stays. */
+static void adopt(struct aw_pilot *pilot)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const double gain = memory->canary.candidate.gain;
+    if (isfinite(gain)) {
+        memory->better_mean += gain;
+        memory->better_low += gain;
+        memory->better_high += gain;
+    }
+    if (!is_formula(pilot)) {
+        aw_actnet_copy(&pilot->actor, &pilot->trial_actor);
+        return;
+    }
+    const struct aw__pilot_trims *trims = &memory->trial_trims;
+    struct aw_formula_memory *lived = &memory->formula_memory;
+    memory->formula = memory->trial;
+    memory->formula_id = memory->canary.candidate.id;
+    pilot->formula = pilot->trial;
+    lived->margin_trim = trims->margin_trim;
+    lived->size_trim = trims->size_trim;
+    lived->size_trim_used = trims->size_trim_used;
+    lived->smooth_load = trims->smooth_load;
+    lived->since_resize = trims->since_resize;
+}
+
+/* It is not tried again, and nothing else is searched for, before there is more to know. */
+static void give_up(struct aw_pilot *pilot)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const uint32_t rows =
+        memory->rows > AW__PILOT_SEARCH_ROWS ? memory->rows : AW__PILOT_SEARCH_ROWS;
+    const uint32_t failures =
+        memory->canary.failures < BACKOFF_MAX ? memory->canary.failures : BACKOFF_MAX;
+    const uint64_t next = memory->rows + ((uint64_t)rows / 2 << failures);
+    aw_canary_bar(&memory->canary, next);
+    memory->next_rows = next < UINT32_MAX ? (uint32_t)next : UINT32_MAX;
+}
+
+/* The canary took a step; what follows from it. */
+static void follow_step(struct aw_pilot *pilot)
+{
+    const struct aw_canary_memory *canary = &pilot->memory.canary;
+    if (canary->state == AW_CANARY_ADOPTED)
+        adopt(pilot);
+    else if (!aw_canary_busy(canary) && canary->reason.cause != AW_CANARY_CAUSE_STAGE)
+        give_up(pilot);
+    pilot->canary_moved = true;
+}
+
+/* --- a tick ----------------------------------------------------------------------------------- */
+
+void aw__pilot_canary_observe(struct aw_pilot *pilot, enum aw_guard_slo slo)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    if (memory->by_trial && slo != AW_GUARD_SLO_UNKNOWN &&
+        aw_canary_judge(&pilot->config.canary, &memory->canary, slo == AW_GUARD_SLO_MISSED))
+        follow_step(pilot);
+}
+
+bool aw__pilot_canary_episode(struct aw_pilot *pilot, double score)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const bool acted = memory->canary.acted_episode > 0;
+    if (aw_canary_episode(&pilot->config.canary, &memory->canary, score,
+                          pilot->config.episode_steps))
+        follow_step(pilot);
+    return acted && memory->canary.state == AW_CANARY_ROLLED_BACK;
+}
+
+void aw__pilot_canary_stage(struct aw_pilot *pilot)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    if (!aw_lifecycle_agent_acts(&memory->lifecycle) && aw_canary_withdraw(&memory->canary))
+        follow_step(pilot);
+}
+
+void aw__pilot_canary_tidy(struct aw_pilot *pilot)
+{
+    if (!aw_canary_busy(&pilot->memory.canary))
+        aw_actnet_deinit(&pilot->trial_actor);
+}
+
+static void ask_formula(struct aw_pilot *pilot, struct aw_plan *ret_plan, float *ret_action)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    struct aw__pilot_trims *trims = &memory->trial_trims;
+    const struct aw_formula_task task = {pilot->config.bounds, pilot->config.slo_budget};
+    struct aw_formula_memory own = memory->formula_memory; /* as if it had been there all along */
+    own.margin_trim = trims->margin_trim;
+    own.size_trim = trims->size_trim;
+    own.size_trim_used = trims->size_trim_used;
+    own.smooth_load = trims->smooth_load;
+    own.since_resize = trims->since_resize;
+    aw_formula_decide(&pilot->trial, &task, &own, &memory->reading, pilot->score.violated,
+                      pilot->finished && memory->by_trial, ret_plan);
+    *trims = (struct aw__pilot_trims){.margin_trim = own.margin_trim,
+                                      .size_trim = own.size_trim,
+                                      .size_trim_used = own.size_trim_used,
+                                      .smooth_load = own.smooth_load,
+                                      .since_resize = own.since_resize};
+    aw_action_from_plan(&pilot->action, &memory->action, ret_plan, ret_action);
+}
+
+void aw__pilot_canary_ask(struct aw_pilot *pilot, struct aw__pilot_trial *ret)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    memset(ret, 0, sizeof *ret);
+    if (!aw_canary_busy(&memory->canary))
+        return;
+    ret->asked = true;
+    if (is_formula(pilot)) {
+        ask_formula(pilot, &ret->plan, ret->action);
+        ret->finite = true;
+    } else {
+        ret->finite = !aw_actnet_act(&pilot->trial_actor, pilot->obs, ret->action);
+        if (ret->finite)
+            aw_action_plan(&pilot->action, &memory->action, &memory->reading, ret->action,
+                           &ret->plan);
+    }
+    ret->turn = aw_canary_turn(&pilot->config.canary, &memory->canary, memory->step,
+                               pilot->config.episode_steps);
+}
+
+bool aw__pilot_canary_trip(struct aw_pilot *pilot, const struct aw__pilot_trial *trial)
+{
+    if (!aw_canary_trip(&pilot->config.canary, &pilot->memory.canary,
+                        trial->turn && !trial->finite))
+        return false;
+    follow_step(pilot);
+    return true;
+}
+
+/* At least what stood before the trial. The fallback has sizes of its own to go back to, and is
+ * given as many cores in all. */
+static void restore(const struct aw_pilot *pilot, bool agent_acts, struct aw_plan *proposed)
+{
+    const struct aw_plan *good = &pilot->memory.canary.allocation;
+    struct aw_plan all = aw__pilot_whole(proposed, &pilot->memory.reading);
+    if (agent_acts) {
+        all.cpu_millicores =
+            all.cpu_millicores > good->cpu_millicores ? all.cpu_millicores : good->cpu_millicores;
+        all.memory_bytes =
+            all.memory_bytes > good->memory_bytes ? all.memory_bytes : good->memory_bytes;
+    }
+    const double cores = (double)good->cpu_millicores * good->replicas;
+    const double replicas =
+        agent_acts || all.cpu_millicores <= 0
+            ? good->replicas
+            : fmin(pilot->config.bounds.replicas_max, ceil(cores / (double)all.cpu_millicores));
+    if (replicas > all.replicas)
+        all.replicas = (uint32_t)replicas;
+    *proposed = all;
+}
+
+void aw__pilot_canary_propose(struct aw_pilot *pilot, bool agent_acts, bool trial_acts,
+                              struct aw_plan *proposed)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_plan present = aw__pilot_whole(&(struct aw_plan){0}, &memory->reading);
+    if (trial_acts)
+        aw_canary_acts(&memory->canary, &present);
+    else
+        aw_canary_rests(&memory->canary);
+    memory->by_trial = trial_acts;
+    pilot->decision.canary.restoring = aw_canary_restore(&memory->canary, &present);
+    if (pilot->decision.canary.restoring)
+        restore(pilot, agent_acts, proposed);
+}
+
+void aw__pilot_canary_decided(struct aw_pilot *pilot, const struct aw__pilot_trial *trial,
+                              const struct aw_guard_input *rails, int64_t now_us)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    struct aw_decision *out = &pilot->decision;
+    if (trial->asked && memory->canary.state == AW_CANARY_SHADOW && pilot->answered &&
+        !isnan(memory->reading.arrivals_per_s)) {
+        struct aw_guard_input free_rails = *rails; /* what a person ordered is not its doing */
+        struct aw_guard_result hypothetical = {0};
+        struct aw_plan plan = trial->plan;
+        free_rails.ordered = false;
+        plan.set &= pilot->config.controlled;
+        aw_guard_pass(&pilot->guard, &memory->guard, &free_rails, &plan, now_us, &hypothetical);
+        const struct aw_canary_watched watched = {
+            .finite = trial->finite,
+            .absurd = hypothetical.clips & AW_CLIP_BIT(AW_CLIP_ABSURD),
+            .clipped = hypothetical.clips & HARD,
+            .clipped_good = (out->actor == AW_ACTOR_AGENT) && (out->guard.clips & HARD)};
+        if (aw_canary_watch(&pilot->config.canary, &memory->canary, &watched))
+            follow_step(pilot);
+    }
+    const bool restoring = out->canary.restoring;
+    aw_canary_report(&pilot->config.canary, &memory->canary, &out->canary);
+    out->canary.good = aw__pilot_model(pilot);
+    out->canary.restoring = restoring;
+    out->canary.acts = memory->by_trial;
+    out->canary.moved = pilot->canary_moved;
+    if (trial->asked && trial->finite)
+        out->canary.plan = trial->plan;
+    pilot->canary_moved = false;
+}
