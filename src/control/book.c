@@ -158,7 +158,7 @@ static enum aw_err choice_of(const json_t *object, const char *key, const char *
                       text ? "\"" : "", text ? text : "nothing", text ? "\"" : "");
 }
 
-enum aw_err aw_order_from_json(const json_t *object, struct aw_order *ret, struct aw_diag *diag)
+enum aw_err aw_order_from_json(json_t *object, struct aw_order *ret, struct aw_diag *diag)
 {
     static const char *const known[] = {"order",           "scope",    "name", "down_only",
                                         "until_us",        "decision", "plan", "reason",
@@ -172,7 +172,7 @@ enum aw_err aw_order_from_json(const json_t *object, struct aw_order *ret, struc
         return wrong(diag, NULL, "an object");
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)object, key, value)
+    json_object_foreach(object, key, value)
     {
         bool found = false;
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)

@@ -48,7 +48,7 @@ struct aw_order {
 /* As members of an audit entry, and back. from_json refuses what is no order: AW_ERR_FORMAT with
  * the member that is wrong. NULL: no memory. */
 json_t *aw_order_to_json(const struct aw_order *order);
-AW_NODISCARD enum aw_err aw_order_from_json(const json_t *object, struct aw_order *ret,
+AW_NODISCARD enum aw_err aw_order_from_json(json_t *object, struct aw_order *ret,
                                             struct aw_diag *diag);
 /* AW_ERR_CONFIG where an order cannot be meant: no reason given, a scope without its name. */
 AW_NODISCARD enum aw_err aw_order_check(const struct aw_order *order, struct aw_diag *diag);

@@ -32,7 +32,7 @@ static uint64_t id_of(const json_t *object, const char *key)
 }
 
 static enum aw_err recall_order(struct aw_steward *steward, const struct aw_audit_entry *entry,
-                                const json_t *members)
+                                json_t *members)
 {
     if (steward->past_count == steward->past_max) {
         const uint32_t max = steward->past_max ? 2 * steward->past_max : 64;
