@@ -6,7 +6,8 @@
  *
  * Call order: open; per tick begin, put for every notable decision, commit; get and list whenever;
  *             close. A journal may be open for reading beside its writer.
- * Memory:     SQLite's and zlib's; what get returns is the caller's.
+ * Memory:     SQLite's and zlib's; what get and latest return is the caller's, what list shows is
+ *             its own.
  * Threads:    single owner.
  */
 #ifndef AW_CONTROL_JOURNAL_H
@@ -18,7 +19,8 @@
 #include "base/alloc.h"
 #include "control/orders.h"
 
-#define AW_JOURNAL_PER_WORKLOAD 200u /* kept of each workload; the oldest go */
+#define AW_JOURNAL_PER_WORKLOAD 200u         /* kept of each workload; the oldest go */
+#define AW_JOURNAL_BYTES_MAX    (1024 << 20) /* kept of all; the oldest go */
 
 struct aw_journal; /* opaque */
 
@@ -28,7 +30,7 @@ struct aw_journal_entry {
     int64_t at_us;
     struct aw_orders orders;
     char *account; /* aw_account_text */
-    char *config;  /* aw_account_config_text */
+    char *config;  /* aw_account_config_text; NULL in a list */
     void *moment;  /* NULL: not kept */
     size_t moment_bytes;
 };
@@ -47,6 +49,8 @@ AW_NODISCARD enum aw_err aw_journal_put(struct aw_journal *journal, uint64_t id,
                                         const struct aw_orders *orders, const char *account,
                                         const char *config, const void *moment, size_t moment_bytes,
                                         struct aw_diag *diag);
+/* A put that failed, for want of disk or memory, has taken back all since begin: commit says so
+ * again, and the next begin starts afresh. */
 AW_NODISCARD enum aw_err aw_journal_commit(struct aw_journal *journal, struct aw_diag *diag);
 /* Takes back what was put since begin: its ids have not become entries of the log. */
 void aw_journal_abort(struct aw_journal *journal);
@@ -58,7 +62,8 @@ AW_NODISCARD enum aw_err aw_journal_get(struct aw_journal *journal, uint64_t id,
 AW_NODISCARD enum aw_err aw_journal_latest(struct aw_journal *journal, const char *workload,
                                            int64_t at_us, struct aw_journal_entry *ret,
                                            struct aw_diag *diag);
-/* Newest first, without moments. `workload` NULL: all. Not AW_OK from `visit` ends the walk. */
+/* Newest first, without configs and moments. `workload` NULL: all. Not AW_OK from `visit` ends the
+ * walk, and is returned. `visit` must not call the journal. */
 typedef enum aw_err aw_journal_visit(void *ctx, const struct aw_journal_entry *entry);
 AW_NODISCARD enum aw_err aw_journal_list(struct aw_journal *journal, const char *workload,
                                          int64_t since_us, uint32_t max, aw_journal_visit *visit,
