@@ -18,13 +18,15 @@
  *
  * Call order: aw_audit_open; then append any number of times, commit, and so on; aw_audit_close.
  *             Verify, scan and tail need no open log and may run beside one.
- * Memory:     one block at open. append and commit allocate nothing.
+ * Memory:     one block at open; append_text and commit allocate nothing. jansson, stdio and
+ *             libcrypto use the process heap inside.
  * Threads:    single owner; a second process that opens the folder is refused (UNAVAILABLE).
  *
  * The trap: appending is not recording. An entry is recorded once aw_audit_commit has returned
  * AW_OK; after a failure nothing of the group is, its numbers are given out again, and what it
- * describes must not be done. (One exception that no log can avoid: when the power goes while a
- * commit is under way, its entries may be there afterwards although nobody was told.)
+ * describes must not be done. (One exception that no log can avoid: when the process or the power
+ * dies while a commit is under way, or before what a failed one left could be taken back, its
+ * entries may be there afterwards although nobody was told.)
  *
  * What the chain shows and what it cannot: docs/mechanisms/audit.md.
  */
@@ -60,6 +62,7 @@ struct aw_audit_config {
     uint32_t group_bytes_max; /* of one commit, allocated at open; 0: _GROUP_BYTES */
     bool no_sync;             /* acknowledged lines survive kill -9, not a power cut */
     bool begin_new_chain;     /* where the log is damaged: begin a file that says so */
+    int64_t now_us;           /* of the entry that says so */
 };
 
 /* What opening found. */
@@ -128,7 +131,7 @@ struct aw_audit_entry {
     size_t members_len;
     const char *prev, *hash; /* AW_AUDIT_HASH_LEN digits each, not NUL-terminated */
     const char *file;        /* its name, without the folder */
-    uint32_t line_number;    /* in that file, from 1 */
+    uint32_t line_number;    /* in that file, from 1; 0: not known (tail) */
     bool intact;             /* its hash is right. Else only line, file and line_number are set */
 };
 /* Not AW_OK: the walk ends, and returns this. */
