@@ -8,7 +8,9 @@
  * (placement, image pull, readiness, rollout, restarts, metrics) is the same code in both.
  *
  * Call order: new, add workloads, then apply, advance and observe through `aw_sim_cluster`, free.
- * Memory:     sized at new and add; advance, observe and apply do not allocate.
+ *             add and remove at any time between advances.
+ * Memory:     sized at new and add, given back by remove; advance, observe and apply do not
+ *             allocate.
  * Threads:    single owner. Same seed, same bytes.
  *
  * A request that fails (no ready replica, lost in a kill, refused, timed out) counts with the
@@ -25,7 +27,7 @@
 #include "workload/load.h"
 
 #define AW_SIM_NODES_MAX     64u
-#define AW_SIM_WORKLOADS_MAX 1024u
+#define AW_SIM_WORKLOADS_MAX 16384u
 
 enum aw_sim_model { AW_SIM_FAST, AW_SIM_REFERENCE };
 
@@ -77,9 +79,13 @@ AW_NODISCARD enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint
                                     uint32_t workloads_max, const struct aw_alloc *alloc,
                                     struct aw_sim **ret_sim, struct aw_diag *diag);
 void aw_sim_free(struct aw_sim *sim);
-/* Replicas start placed and ready, so that an episode does not begin with a cold start. */
+/* Replicas start placed and ready, so that an episode does not begin with a cold start. The index
+ * is that of the workload removed last, or the lowest that nobody has had. */
 AW_NODISCARD enum aw_err aw_sim_add(struct aw_sim *sim, const struct aw_sim_workload *workload,
                                     uint32_t *ret_index, struct aw_diag *diag);
+/* At once and without a trace: what it had on nodes is free. Its index is nobody's until the next
+ * add. AW_ERR_NOTFOUND: there is none; AW_ERR_UNSUPPORTED: the reference model removes nothing. */
+AW_NODISCARD enum aw_err aw_sim_remove(struct aw_sim *sim, uint32_t index);
 struct aw_cluster aw_sim_cluster(struct aw_sim *sim);
 
 /* Limits of all pods that are placed and not draining, summed. */
@@ -109,9 +115,11 @@ void aw_sim_fail_node(struct aw_sim *sim, uint32_t node, int64_t until_us);
 void aw_sim_fail_metrics(struct aw_sim *sim, int64_t until_us);
 void aw_sim_fail_api(struct aw_sim *sim, int64_t until_us);
 
-/* Everything that decides the future, for oracles and exact resume: fast model only. */
+/* Everything that decides the future, for oracles and exact resume: fast model only. Who comes and
+ * goes changes how many bytes they are. */
 size_t aw_sim_state_bytes(const struct aw_sim *sim);
 void aw_sim_state_save(const struct aw_sim *sim, void *bytes);
+/* AW_ERR_FORMAT: saved when there were others; nothing changed. */
 AW_NODISCARD enum aw_err aw_sim_state_load(struct aw_sim *sim, const void *bytes);
 
 /* The truth that no metric shows, for scoring: what really happened in the last advance. */

@@ -176,7 +176,7 @@ static void one_application_too_many_is_refused(void **state)
     assert_ok(aw_tree_load(&tree, NULL, text, len, NULL, NULL));
     aw_profile_set_init(&set, NULL);
     assert_int_equal(aw_profile_set_add(&set, &tree, &report, NULL, &diag), AW_ERR_LIMIT);
-    assert_non_null(strstr(diag.text, "1024 simulated applications"));
+    assert_non_null(strstr(diag.text, "16384 simulated applications"));
     assert_int_equal(set.app_count, AW_PROFILE_APPS_MAX);
     aw_profile_set_deinit(&set);
     aw_tree_deinit(&tree);

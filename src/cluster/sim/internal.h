@@ -10,7 +10,7 @@
  *   sim.c        time, and the cluster contract
  *
  * Time is microseconds in double: exact to 2 nanoseconds for a hundred virtual days. Mutable state
- * is one block without pointers, so a snapshot is a copy.
+ * is without pointers, one block and the pods of each workload, so a snapshot is a copy.
  */
 #ifndef AW_CLUSTER_SIM_INTERNAL_H
 #define AW_CLUSTER_SIM_INTERNAL_H
@@ -22,6 +22,7 @@
 
 #define AW__NEVER_US  INFINITY
 #define AW__NO_NODE   UINT32_MAX
+#define AW__NO_INDEX  UINT32_MAX
 #define AW__MIB       1048576.0
 #define AW__PERIOD_US 100000.0 /* cpu.cfs_period_us, the kernel's default */
 
@@ -108,7 +109,7 @@ struct aw__mixture {
 };
 
 struct aw__workload {
-    /* wanted */
+    /* wanted; no replicas: nobody has this index */
     uint32_t replicas, revision;
     double cores, memory_mib;
 
@@ -134,7 +135,7 @@ struct aw__workload {
     uint64_t reported; /* true from the first reading on */
 };
 
-/* Everything that decides the future. Followed in the same block by nodes, workloads and pods. */
+/* Everything that decides the future. Followed in the same block by nodes, workloads and images. */
 struct aw__world {
     double now_us;
     struct aw_rng rng; /* placement, readings */
@@ -154,8 +155,11 @@ struct aw__histogram;
 struct aw__profile {
     struct aw_app app;
     const struct aw_load *load;
+    struct aw__pod *pods; /* [pods_max]; NULL: nobody has this index */
     uint32_t pods_max;
-    uint32_t first_pod; /* in the world's array of pods */
+    uint32_t first_pod; /* reference model: in the world's array of pods */
+    uint32_t life;      /* how many had this index before */
+    uint32_t next_free; /* of the indices that nobody has */
     uint32_t replicas, replicas_max;
     double cores, memory_mib;
 };
@@ -164,17 +168,18 @@ struct aw_sim {
     struct aw_sim_settings settings;
     const struct aw_alloc *alloc;
     uint64_t seed;
-    uint32_t workload_count, workloads_max;
-    uint32_t pods_used, pods_max; /* of the pod array */
-    struct aw__profile *profile;  /* [workloads_max] */
+    uint32_t workload_count, workloads_max; /* indices below the count have been given out */
+    uint32_t first_free;                    /* the index that was given back last; AW__NO_INDEX */
+    struct aw__profile *profile;            /* [workloads_max] */
 
-    unsigned char *state; /* one block: world, nodes, workloads, pods, image bits */
-    size_t state_bytes;
+    unsigned char *state; /* one block: world, nodes, workloads, image bits */
+    size_t state_bytes;   /* of it */
     struct aw__world *world;
     struct aw__node *node;         /* [settings.node_count] */
     struct aw__workload *workload; /* [workloads_max] */
-    struct aw__pod *pod;           /* [pods_max] */
     uint8_t *image;                /* [node_count][workloads_max]: 1 when the image is there */
+    struct aw__pod *pod;           /* [pods_max]: of all workloads; reference model alone */
+    uint32_t pods_used, pods_max;
 
     struct aw_pod *shown;            /* [largest pods_max]: what observe hands out */
     struct aw__reference *reference; /* NULL with the fast model */
@@ -215,7 +220,11 @@ static inline double aw__noise_at(uint64_t key, uint32_t id)
 
 static inline struct aw__pod *aw__pods(const struct aw_sim *sim, uint32_t w)
 {
-    return sim->pod + sim->profile[w].first_pod;
+    return sim->profile[w].pods;
+}
+static inline bool aw__present(const struct aw_sim *sim, uint32_t w)
+{
+    return sim->workload[w].replicas > 0;
 }
 static inline bool aw__pod_running(const struct aw__pod *pod)
 {
@@ -243,6 +252,8 @@ static inline double aw__memory_noise(const struct aw__workload *workload, uint3
 /* world.c */
 void aw__world_reset(struct aw_sim *sim, uint64_t seed);
 void aw__workload_reset(struct aw_sim *sim, uint32_t w);
+/* Takes its pods off their nodes, and forgets it. */
+void aw__workload_clear(struct aw_sim *sim, uint32_t w);
 /* Recomputes the demand after a change of payload or slowdown. */
 void aw__workload_demand(struct aw_sim *sim, uint32_t w);
 /* Brings pods towards what is wanted, at the present time. */

@@ -24,6 +24,8 @@ void aw__metrics_read(struct aw_sim *sim)
     for (uint32_t w = 0; w < sim->workload_count; w++) {
         struct aw__workload *workload = &sim->workload[w];
         struct aw__pod *pods = aw__pods(sim, w);
+        if (!aw__present(sim, w))
+            continue;
         if (down || (sim->settings.metric_gap > 0 &&
                      aw_rng_double(&world->rng) < sim->settings.metric_gap)) {
             workload->sums = aw__sums_none; /* what was not read is gone */
@@ -101,7 +103,7 @@ static void show_pod(const struct aw_sim *sim, const struct aw__workload *worklo
 enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t w, struct aw_sample *ret_sample,
                            struct aw_sim_placed *ret_placed)
 {
-    AW_ASSERT(w < sim->workload_count);
+    AW_ASSERT(w < sim->workload_count && aw__present(sim, w));
     struct aw__workload *workload = &sim->workload[w];
     if (sim->world->api_down_until_us > sim->world->now_us)
         return AW_ERR_UNAVAILABLE;

@@ -50,7 +50,6 @@ static void carve(struct aw_sim *sim, struct aw_carve *c)
     sim->world = aw_carve_take(c, 1, sizeof *sim->world);
     sim->node = aw_carve_take(c, sim->settings.node_count, sizeof *sim->node);
     sim->workload = aw_carve_take(c, sim->workloads_max, sizeof *sim->workload);
-    sim->pod = aw_carve_take(c, sim->pods_max, sizeof *sim->pod);
     sim->image = aw_carve_take(c, (size_t)sim->settings.node_count * sim->workloads_max, 1);
 }
 
@@ -67,7 +66,7 @@ enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
     sim->settings = *settings;
     sim->alloc = alloc;
     sim->workloads_max = workloads_max;
-    sim->pods_max = workloads_max * POD_PLACES_PER_WORKLOAD;
+    sim->first_free = AW__NO_INDEX;
     struct aw_carve c = {0};
     carve(sim, &c);
     sim->state_bytes = c.used;
@@ -76,8 +75,10 @@ enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
     sim->shown = aw_alloc_new(alloc, AW_CLUSTER_PODS_MAX, sizeof *sim->shown);
     enum aw_err err = AW_OK;
     if (settings->model == AW_SIM_REFERENCE) {
+        sim->pods_max = workloads_max * POD_PLACES_PER_WORKLOAD;
+        sim->pod = aw_alloc_new(alloc, sim->pods_max, sizeof *sim->pod);
         sim->histogram = aw_alloc_new(alloc, workloads_max, sizeof *sim->histogram);
-        err = sim->histogram ? aw__reference_new(sim) : AW_ERR_NOMEM;
+        err = sim->histogram && sim->pod ? aw__reference_new(sim) : AW_ERR_NOMEM;
     }
     if (err || !sim->state || !sim->profile || !sim->shown) {
         aw_sim_free(sim);
@@ -94,8 +95,11 @@ void aw_sim_free(struct aw_sim *sim)
 {
     if (!sim)
         return;
+    for (uint32_t w = 0; !sim->pod && w < sim->workload_count; w++)
+        aw_alloc_free(sim->alloc, sim->profile[w].pods);
     aw__reference_free(sim);
     aw_alloc_free(sim->alloc, sim->histogram);
+    aw_alloc_free(sim->alloc, sim->pod);
     aw_alloc_free(sim->alloc, sim->shown);
     aw_alloc_free(sim->alloc, sim->profile);
     aw_alloc_free(sim->alloc, sim->state);
@@ -138,25 +142,46 @@ enum aw_err aw_sim_add(struct aw_sim *sim, const struct aw_sim_workload *workloa
     enum aw_err err = check(sim, workload, diag);
     if (err)
         return err;
-    if (sim->workload_count == sim->workloads_max)
+    const bool used = sim->first_free != AW__NO_INDEX;
+    if (!used && sim->workload_count == sim->workloads_max)
         return aw_fail(diag, AW_ERR_LIMIT, "the cluster was made for %u workloads",
                        sim->workloads_max);
-    uint32_t w = sim->workload_count;
+    const uint32_t w = used ? sim->first_free : sim->workload_count;
+    const uint32_t pods_max = places(workload->replicas_max);
     struct aw__profile *profile = &sim->profile[w];
-    *profile = (struct aw__profile){.pods_max = places(workload->replicas_max),
-                                    .first_pod = sim->pods_used};
+    struct aw__pod *pods =
+        sim->pod ? sim->pod + sim->pods_used : aw_alloc_new(sim->alloc, pods_max, sizeof *pods);
+    if (!pods)
+        return aw_fail(diag, AW_ERR_NOMEM, "out of memory for the pods of a workload");
+    sim->first_free = used ? profile->next_free : AW__NO_INDEX;
+    *profile = (struct aw__profile){
+        .pods_max = pods_max, .pods = pods, .first_pod = sim->pods_used, .life = profile->life};
     profile_set(profile, workload);
-    sim->workload_count++;
-    sim->pods_used += profile->pods_max;
+    sim->workload_count += !used;
+    sim->pods_used += sim->pod ? pods_max : 0;
     aw__workload_reset(sim, w);
     *ret_index = w;
+    return AW_OK;
+}
+
+enum aw_err aw_sim_remove(struct aw_sim *sim, uint32_t index)
+{
+    if (sim->reference)
+        return AW_ERR_UNSUPPORTED;
+    if (index >= sim->workload_count || !aw__present(sim, index))
+        return AW_ERR_NOTFOUND;
+    struct aw__profile *profile = &sim->profile[index];
+    aw__workload_clear(sim, index);
+    aw_alloc_free(sim->alloc, profile->pods);
+    *profile = (struct aw__profile){.life = profile->life + 1, .next_free = sim->first_free};
+    sim->first_free = index;
     return AW_OK;
 }
 
 enum aw_err aw_sim_replace(struct aw_sim *sim, uint32_t index,
                            const struct aw_sim_workload *workload, int64_t load_offset_us)
 {
-    AW_ASSERT(index < sim->workload_count);
+    AW_ASSERT(index < sim->workload_count && aw__present(sim, index));
     enum aw_err err = check(sim, workload, NULL);
     if (err)
         return err;
@@ -176,7 +201,7 @@ enum aw_err aw_sim_reset(struct aw_sim *sim, uint64_t seed)
 
 void aw_sim_disturb(struct aw_sim *sim, uint32_t workload, const struct aw_sim_disturbance *d)
 {
-    AW_ASSERT(workload < sim->workload_count);
+    AW_ASSERT(workload < sim->workload_count && aw__present(sim, workload));
     sim->workload[workload].disturbance = *d;
     aw__workload_demand(sim, workload);
 }
@@ -211,25 +236,61 @@ void aw_sim_fail_api(struct aw_sim *sim, int64_t until_us)
 
 size_t aw_sim_state_bytes(const struct aw_sim *sim)
 {
-    return sim->state_bytes;
+    size_t bytes = sim->state_bytes;
+    for (uint32_t w = 0; w < sim->workload_count; w++)
+        bytes += sim->profile[w].pods_max * sizeof(struct aw__pod);
+    return bytes;
 }
 
 void aw_sim_state_save(const struct aw_sim *sim, void *bytes)
 {
-    memcpy(bytes, sim->state, sim->state_bytes);
+    unsigned char *to = bytes;
+    memcpy(to, sim->state, sim->state_bytes);
+    to += sim->state_bytes;
+    for (uint32_t w = 0; w < sim->workload_count; w++) {
+        const size_t size = sim->profile[w].pods_max * sizeof(struct aw__pod);
+        if (size)
+            memcpy(to, sim->profile[w].pods, size);
+        to += size;
+    }
+}
+
+/* Whether the same indices were somebody's when `bytes` were saved. */
+static bool same_present(const struct aw_sim *sim, const unsigned char *bytes)
+{
+    const unsigned char *saved = bytes + ((const unsigned char *)sim->workload - sim->state);
+    for (uint32_t w = 0; w < sim->workloads_max; w++) {
+        uint32_t replicas;
+        memcpy(&replicas,
+               saved + w * sizeof *sim->workload + offsetof(struct aw__workload, replicas),
+               sizeof replicas);
+        if ((replicas > 0) != aw__present(sim, w))
+            return false;
+    }
+    return true;
 }
 
 enum aw_err aw_sim_state_load(struct aw_sim *sim, const void *bytes)
 {
+    const unsigned char *from = bytes;
     if (sim->settings.model != AW_SIM_FAST)
         return AW_ERR_UNSUPPORTED;
-    memcpy(sim->state, bytes, sim->state_bytes);
+    if (!same_present(sim, from))
+        return AW_ERR_FORMAT;
+    memcpy(sim->state, from, sim->state_bytes);
+    from += sim->state_bytes;
+    for (uint32_t w = 0; w < sim->workload_count; w++) {
+        const size_t size = sim->profile[w].pods_max * sizeof(struct aw__pod);
+        if (size)
+            memcpy(sim->profile[w].pods, from, size);
+        from += size;
+    }
     return AW_OK;
 }
 
 const struct aw_sim_truth *aw_sim_truth(const struct aw_sim *sim, uint32_t workload)
 {
-    AW_ASSERT(workload < sim->workload_count);
+    AW_ASSERT(workload < sim->workload_count && aw__present(sim, workload));
     return &sim->workload[workload].truth;
 }
 
@@ -337,6 +398,8 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
                 account(sim, w, to - from);
         } else {
             for (uint32_t w = 0; to > from && w < sim->workload_count; w++) {
+                if (!aw__present(sim, w))
+                    continue;
                 account(sim, w, to - from);
                 aw__fast_run(sim, w, from, to);
             }
@@ -347,6 +410,8 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
                 aw__world_fire(sim, w);
     }
     for (uint32_t w = 0; w < sim->workload_count; w++) {
+        if (!aw__present(sim, w))
+            continue;
         truth_make(sim, w);
         sums_add(&sim->workload[w].sums, &sim->workload[w].step);
     }
@@ -368,7 +433,7 @@ static enum aw_err sim_observe(void *self, uint32_t workload, int64_t deadline_u
 {
     (void)deadline_us; /* virtual time: an answer takes none */
     struct aw_sim *sim = self;
-    if (workload >= sim->workload_count)
+    if (workload >= sim->workload_count || !aw__present(sim, workload))
         return AW_ERR_NOTFOUND;
     struct aw_sim_placed placed;
     enum aw_err err = aw_sim_observe(sim, workload, ret_sample, &placed);
@@ -382,7 +447,7 @@ static enum aw_err sim_apply(void *self, uint32_t w, const struct aw_plan *plan,
 {
     (void)deadline_us;
     struct aw_sim *sim = self;
-    if (w >= sim->workload_count)
+    if (w >= sim->workload_count || !aw__present(sim, w))
         return AW_ERR_NOTFOUND;
     if (sim->world->api_down_until_us > sim->world->now_us)
         return AW_ERR_UNAVAILABLE;

@@ -500,6 +500,92 @@ static void several_workloads_share_the_nodes(void **state)
     }
 }
 
+static void a_removed_workload_leaves_its_nodes_and_its_index(void **state)
+{
+    (void)state;
+    struct world world;
+    struct aw_diag diag;
+    struct aw_sample sample;
+    uint32_t index;
+    world_defaults(&world, AW_SIM_FAST);
+    world.settings.node_count = 1;
+    world.settings.node_cores = 4;
+    world_begin(&world, 21);
+    struct aw_sim_workload other = workload_of(&world);
+    assert_ok(aw_sim_add(world.sim, &other, &index, &diag)); /* 2 + 2 of 4 cores */
+    world_step(&world, STEP_US);
+    const size_t bytes = aw_sim_state_bytes(world.sim);
+    void *saved = aw_alloc_new(NULL, bytes, 1);
+    aw_sim_state_save(world.sim, saved);
+
+    assert_ok(aw_sim_remove(world.sim, 0));
+    assert_true(aw_sim_state_bytes(world.sim) < bytes);
+    assert_int_equal(aw_sim_state_load(world.sim, saved), AW_ERR_FORMAT); /* there were two */
+    assert_int_equal(aw_sim_remove(world.sim, 0), AW_ERR_NOTFOUND);
+    assert_int_equal(aw_sim_remove(world.sim, 7), AW_ERR_NOTFOUND);
+    assert_int_equal(world.cluster.ops->observe(world.cluster.self, 0, 0, &sample),
+                     AW_ERR_NOTFOUND);
+    assert_int_equal(
+        world.cluster.ops->apply(world.cluster.self, 0, &(struct aw_plan){.set = 0}, 0),
+        AW_ERR_NOTFOUND);
+    world.now_us += STEP_US;
+    assert_ok(world.cluster.ops->advance(world.cluster.self, world.now_us));
+    assert_true(aw_sim_truth(world.sim, 1)->completions > 0); /* the other one serves on */
+
+    assert_ok(aw_sim_add(world.sim, &other, &index, &diag));
+    assert_int_equal(index, 0);
+    assert_int_equal(aw_sim_state_bytes(world.sim), bytes);
+    world_step(&world, STEP_US);
+    for (uint32_t w = 0; w < 2; w++) {
+        assert_ok(world.cluster.ops->observe(world.cluster.self, w, 0, &sample));
+        assert_int_equal(sample.replicas_ready, 1); /* there was room again */
+    }
+    aw_alloc_free(NULL, saved);
+    aw_sim_free(world.sim);
+
+    world_defaults(&world, AW_SIM_REFERENCE);
+    world_begin(&world, 21);
+    assert_int_equal(aw_sim_remove(world.sim, 0), AW_ERR_UNSUPPORTED);
+    aw_sim_free(world.sim);
+}
+
+static void workloads_that_come_and_go_leave_no_memory_behind(void **state)
+{
+    (void)state;
+    struct world world;
+    struct aw_alloc_counting counting;
+    struct aw_diag diag;
+    uint32_t index;
+    world_defaults(&world, AW_SIM_FAST);
+    aw_alloc_counting_init(&counting);
+    world.rate = 50;
+    world.load = (struct aw_load){.slot_count = 1, .slot_us = 1000000, .rate_per_s = &world.rate};
+    assert_ok(aw_sim_new(&world.settings, 22, 8, &counting.alloc, &world.sim, &diag));
+    world.cluster = aw_sim_cluster(world.sim);
+    struct aw_sim_workload workload = workload_of(&world);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_ok(aw_sim_add(world.sim, &workload, &index, &diag));
+    const uint64_t held = counting.alloc_count - counting.free_count;
+    for (uint32_t i = 0; i < 200; i++) {
+        assert_ok(aw_sim_remove(world.sim, i * 5 % 8));
+        workload.replicas_max = 2 + i % 40;
+        assert_ok(aw_sim_add(world.sim, &workload, &index, &diag));
+        assert_int_equal(index, i * 5 % 8);
+        world.now_us += STEP_US;
+        assert_ok(world.cluster.ops->advance(world.cluster.self, world.now_us));
+        assert_int_equal(counting.alloc_count - counting.free_count, held);
+    }
+    assert_int_equal(aw_sim_add(world.sim, &workload, &index, &diag), AW_ERR_LIMIT);
+    assert_ok(aw_sim_remove(world.sim, 3));
+    counting.fail_after = counting.alloc_count;
+    assert_int_equal(aw_sim_add(world.sim, &workload, &index, &diag), AW_ERR_NOMEM);
+    counting.fail_after = UINT64_MAX;
+    assert_ok(aw_sim_add(world.sim, &workload, &index, &diag));
+    assert_int_equal(index, 3);
+    aw_sim_free(world.sim);
+    assert_int_equal(counting.free_count, counting.alloc_count);
+}
+
 /* --- the fast model
  * --------------------------------------------------------------------------------- */
 
@@ -671,6 +757,8 @@ int main(void)
         cmocka_unit_test(a_disturbance_makes_requests_dearer),
         cmocka_unit_test(overload_serves_what_it_can_and_fails_the_rest),
         cmocka_unit_test(several_workloads_share_the_nodes),
+        cmocka_unit_test(a_removed_workload_leaves_its_nodes_and_its_index),
+        cmocka_unit_test(workloads_that_come_and_go_leave_no_memory_behind),
         cmocka_unit_test(a_snapshot_replays_the_same_future),
         cmocka_unit_test(nothing_is_allocated_as_time_passes),
         cmocka_unit_test(every_allocation_that_fails_is_an_error_and_leaks_nothing),

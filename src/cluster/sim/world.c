@@ -440,17 +440,31 @@ void aw__workload_demand(struct aw_sim *sim, uint32_t w)
     aw_surrogate_know(&workload->demand, &workload->known);
 }
 
-void aw__workload_reset(struct aw_sim *sim, uint32_t w)
+static void take_off(struct aw_sim *sim, uint32_t w)
 {
-    const struct aw__profile *profile = &sim->profile[w];
-    struct aw__workload *workload = &sim->workload[w];
     struct aw__pod *pods = aw__pods(sim, w);
-    for (uint32_t i = 0; i < profile->pods_max; i++)
+    for (uint32_t i = 0; i < sim->profile[w].pods_max; i++)
         if (pods[i].phase != AW__POD_NONE) {
             node_take(sim, &pods[i], -1);
             pods[i].phase = AW__POD_NONE;
             aw__reference_pod_changed(sim, w, &pods[i]);
         }
+}
+
+void aw__workload_clear(struct aw_sim *sim, uint32_t w)
+{
+    take_off(sim, w);
+    for (uint32_t n = 0; n < sim->settings.node_count; n++)
+        sim->image[(size_t)n * sim->workloads_max + w] = 0;
+    sim->workload[w] = (struct aw__workload){.next_event_us = AW__NEVER_US};
+}
+
+void aw__workload_reset(struct aw_sim *sim, uint32_t w)
+{
+    const struct aw__profile *profile = &sim->profile[w];
+    struct aw__workload *workload = &sim->workload[w];
+    struct aw__pod *pods = aw__pods(sim, w);
+    take_off(sim, w);
     double offset = workload->load_offset_us;
     *workload = (struct aw__workload){
         .replicas = profile->replicas,
@@ -460,7 +474,7 @@ void aw__workload_reset(struct aw_sim *sim, uint32_t w)
         .load_offset_us = offset,
         .disturbance = aw_sim_undisturbed,
     };
-    aw_rng_init(&workload->rng, sim->seed, 1 + (uint64_t)w);
+    aw_rng_init(&workload->rng, sim->seed, 1 + (uint64_t)w + ((uint64_t)profile->life << 32));
     workload->memory_key = aw_rng_u64(&workload->rng);
     aw__workload_demand(sim, w);
     aw__world_reconcile(sim, w);
@@ -486,11 +500,13 @@ void aw__world_reset(struct aw_sim *sim, uint64_t seed)
         sim->node[n] = (struct aw__node){.cores = sim->settings.node_cores,
                                          .memory_mib = sim->settings.node_memory_gib * 1024,
                                          .down_until_us = -AW__NEVER_US};
-    for (uint32_t i = 0; i < sim->pods_used; i++)
-        sim->pod[i] = (struct aw__pod){.phase = AW__POD_NONE};
+    for (uint32_t w = 0; w < sim->workload_count; w++)
+        for (uint32_t i = 0; aw__present(sim, w) && i < sim->profile[w].pods_max; i++)
+            sim->profile[w].pods[i] = (struct aw__pod){.phase = AW__POD_NONE};
     for (size_t i = 0; i < (size_t)sim->settings.node_count * sim->workloads_max; i++)
         sim->image[i] = 0;
     aw__reference_reset(sim);
     for (uint32_t w = 0; w < sim->workload_count; w++)
-        aw__workload_reset(sim, w);
+        if (aw__present(sim, w))
+            aw__workload_reset(sim, w);
 }
