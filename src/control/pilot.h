@@ -189,6 +189,19 @@ AW_NODISCARD enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store
  * policy is as it was. */
 AW_NODISCARD enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag);
 
+/* The policy in force as the text of a file (pilot_policy.c); the caller frees it. AW_ERR_NODATA:
+ * there is none yet. */
+AW_NODISCARD enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,
+                                              struct aw_diag *diag);
+/* Hands in such a text, between ticks: the policy is watched, tried, and adopted or rolled back
+ * (canary.h), whether found ones are or not. Nothing is predicted of it, so it must do no worse
+ * than the policy in force. AW_ERR_FORMAT: damaged or something else. AW_ERR_CONFIG: of another
+ * kind or task. AW_ERR_EXISTS: it is in force. AW_ERR_CONFLICT: another one is tried, the fallback
+ * acts, or it was rolled back before. After a failure nothing has changed. */
+#define AW_PILOT_POLICY_BYTES_MAX (16u << 20)
+AW_NODISCARD enum aw_err aw_pilot_propose(struct aw_pilot *pilot, const char *text, size_t size,
+                                          struct aw_diag *diag);
+
 const struct aw_pilot_config *aw_pilot_config(const struct aw_pilot *pilot);
 const struct aw_decision *aw_pilot_decision(const struct aw_pilot *pilot); /* the last */
 enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot);

@@ -43,6 +43,7 @@ void aw_pilot_config_of(struct aw_pilot_config *config, const struct aw_profile 
     config->rehearse = profile->rehearse;
     config->learner = profile->learner;
     config->fallback = profile->fallback;
+    config->canary = profile->canary;
     config->guard = profile->guard;
     config->guard.mode = (uint32_t)aw_profile_mode(profile, simulated);
     config->lifecycle.bootstrap = profile->bootstrap;

@@ -117,6 +117,7 @@ struct aw_profile {
     struct aw_rehearse_settings rehearse; /* of a formula */
     struct aw_learner_settings learner;   /* of a network */
     struct aw_policy_settings fallback;
+    struct aw_canary_settings canary;
 };
 
 /* "namespace/name". Returns `buf`. */

@@ -88,6 +88,7 @@ static void what_is_written_is_what_is_kept(void **state)
             "    explorationBudget: 0.25\n"
             "    task: paper\n"
             "    fallback: {kind: hpa, hpaTolerance: 0.2}\n"
+            "    canary: {shadowSteps: 8, share: 0.5, episodes: 4}\n"
             "    agent: {name: network, settings: {gamma: 0.5}}\n"
             "    stepSeconds: 30\n"
             "    episodeSteps: 50\n"
@@ -124,6 +125,9 @@ static void what_is_written_is_what_is_kept(void **state)
     assert_int_equal(p->fallback.hpa_target, 65);
     assert_int_equal(p->fallback.hpa_down_window, 60);
     assert_true(p->fallback.hpa_tolerance == 0.2);
+    assert_true(p->canary.enabled && p->canary.share == 0.5 && p->canary.restore_steps == 20);
+    assert_int_equal(p->canary.shadow_steps, 8);
+    assert_int_equal(p->canary.episodes, 4);
     assert_int_equal(p->agent, AW_PILOT_NETWORK);
     assert_true(p->step_s == 30);
     assert_int_equal(p->episode_steps, 50);
@@ -329,6 +333,8 @@ static void what_is_wrong_is_said_with_its_place_and_path(void **state)
         /* learning */
         {CART SLO BOUNDS "  learning: {retraining: {mode: online, highStakes: true}}\n", 8, 33,
          "spec.learning.retraining.mode", "line 8", "high stakes rule it out"},
+        {CART SLO BOUNDS "  learning: {canary: {share: 2}}\n", 8, 30, "spec.learning.canary.share",
+         "from 0.01 to 1", "more than an episode"},
         {CART SLO BOUNDS "  learning: {agent: {name: formla}}\n", 8, 28, "spec.learning.agent.name",
          "formula", "a typo"},
         {CART SLO BOUNDS "  learning: {agent: {name: ddpg}}\n", 8, 28, "spec.learning.agent.name",

@@ -1,0 +1,295 @@
+/*
+ * pilot_policy.c - a policy as a file: out of one pilot, and into another, where it is tried.
+ *
+ *   {"checksum": "<16 hex digits>", "format": "aware-policy", "version": 1, "id": "<16 hex
+ * digits>", "kind": "formula", "numbers": {"cpu": 0.624, ...}, "values": {"cpu": 1.0, ...}}
+ *
+ * `numbers` are as they are searched for, in [0, 1]; `values` tell people what they stand for and
+ * are not read. A network has `task` (what it sees and does) and its arrays instead. The checksum
+ * is FNV-1a of everything else as JSON without white space, keys sorted, 17 digits: it finds what a
+ * disk or an editor did. It is no signature: who may hand in a policy is decided before this.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "control/pilot_internal.h"
+
+#define FORMAT     "aware-policy"
+#define VERSION    1
+#define HEX_BYTES  17u /* of an id, with its NUL */
+#define DUMP_FLAGS (JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17))
+
+static void hex_of(uint64_t value, char *hex)
+{
+    snprintf(hex, HEX_BYTES, "%016" PRIx64, value);
+}
+
+/* FNV-1a over the object without its member "checksum". False: no memory. */
+static bool checksum_of(json_t *policy, char *hex)
+{
+    json_t *rest = json_copy(policy);
+    char *text = NULL;
+    if (rest) {
+        json_object_del(rest, "checksum");
+        text = json_dumps(rest, DUMP_FLAGS);
+    }
+    uint64_t h = 0xcbf29ce484222325u;
+    for (const char *c = text; c && *c; c++)
+        h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+    hex_of(h, hex);
+    const bool known = text != NULL;
+    free(text);
+    json_decref(rest);
+    return known;
+}
+
+/* --- out -------------------------------------------------------------------------------------- */
+
+static int add_formula(json_t *policy, const struct aw_formula *formula)
+{
+    json_t *numbers = json_object(), *values = json_object();
+    int bad = 0;
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++) {
+        const enum aw_formula_number number = (enum aw_formula_number)i;
+        bad |= json_object_set_new(numbers, aw_formula_name(number), json_real(formula->x[i]));
+        bad |= json_object_set_new(values, aw_formula_name(number),
+                                   json_real(aw_formula_value(formula, number)));
+    }
+    bad |= json_object_set_new(policy, "numbers", numbers);
+    bad |= json_object_set_new(policy, "values", values);
+    return bad;
+}
+
+static json_t *floats(const float *from, size_t count)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < count; i++)
+        if (json_array_append_new(array, json_real((double)from[i]))) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+static json_t *task_of(const struct aw_pilot *pilot)
+{
+    const struct aw_actnet_shape *shape = &pilot->actor.shape;
+    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "state", (int)pilot->config.state, "mapping",
+                     (int)pilot->config.mapping, "obs_dim", (int)shape->obs_dim, "act_dim",
+                     (int)shape->act_dim, "hidden", (int)shape->hidden);
+}
+
+static int add_network(json_t *policy, const struct aw_pilot *pilot)
+{
+    const struct aw_actnet *actor = &pilot->actor;
+    int bad = json_object_set_new(policy, "task", task_of(pilot));
+    bad |= json_object_set_new(policy, "theta", floats(actor->theta, actor->count));
+    bad |= json_object_set_new(policy, "mean", floats(actor->mean, actor->shape.obs_dim));
+    bad |= json_object_set_new(policy, "scale", floats(actor->scale, actor->shape.obs_dim));
+    bad |= json_object_set_new(policy, "base", floats(actor->base, actor->shape.act_dim));
+    bad |= json_object_set_new(policy, "reach", floats(actor->reach, actor->shape.act_dim));
+    return bad;
+}
+
+enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,
+                                 struct aw_diag *diag)
+{
+    char hex[HEX_BYTES], *text = NULL;
+    if (!aw__pilot_model(pilot))
+        return aw_fail(diag, AW_ERR_NODATA, "workload %s has no policy yet", pilot->config.name);
+    json_t *policy = json_object();
+    hex_of(aw__pilot_model(pilot), hex);
+    int bad = json_object_set_new(policy, "format", json_string(FORMAT));
+    bad |= json_object_set_new(policy, "version", json_integer(VERSION));
+    bad |= json_object_set_new(policy, "id", json_string(hex));
+    bad |=
+        json_object_set_new(policy, "kind", json_string(aw_pilot_agent_names[pilot->config.agent]));
+    bad |= pilot->config.agent == AW_PILOT_FORMULA ? add_formula(policy, &pilot->memory.formula)
+                                                   : add_network(policy, pilot);
+    bad |= !checksum_of(policy, hex);
+    bad |= json_object_set_new(policy, "checksum", json_string(hex));
+    if (!bad)
+        text = json_dumps(policy, DUMP_FLAGS);
+    json_decref(policy);
+    if (!text)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the policy of %s", pilot->config.name);
+    *ret_text = text;
+    return AW_OK;
+}
+
+/* --- in --------------------------------------------------------------------------------------- */
+
+static enum aw_err read_id(const json_t *policy, uint64_t *ret, struct aw_diag *diag)
+{
+    const char *hex = json_string_value(json_object_get(policy, "id"));
+    char *end = NULL;
+    const uint64_t id =
+        hex && strspn(hex, "0123456789abcdef") == HEX_BYTES - 1 && hex[HEX_BYTES - 1] == '\0'
+            ? strtoull(hex, &end, 16)
+            : 0;
+    if (id == 0)
+        return aw_fail(diag, AW_ERR_FORMAT, "id: expected 16 hexadecimal digits that are not 0");
+    *ret = id;
+    return AW_OK;
+}
+
+/* All that does not depend on the kind. */
+static enum aw_err read_head(const struct aw_pilot *pilot, json_t *policy, uint64_t *ret_id,
+                             struct aw_diag *diag)
+{
+    char hex[HEX_BYTES];
+    const char *format = json_string_value(json_object_get(policy, "format"));
+    if (!format || strcmp(format, FORMAT) != 0)
+        return aw_fail(diag, AW_ERR_FORMAT, "not a policy: expected \"format\": \"" FORMAT "\"");
+    const json_int_t version = json_integer_value(json_object_get(policy, "version"));
+    if (version != VERSION)
+        return aw_fail(diag, AW_ERR_FORMAT,
+                       "version: expected %d, found %" JSON_INTEGER_FORMAT
+                       ": it was written by another version of aware",
+                       VERSION, version);
+    const char *checksum = json_string_value(json_object_get(policy, "checksum"));
+    if (!checksum_of(policy, hex))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory to read a policy");
+    if (!checksum || strcmp(checksum, hex) != 0)
+        return aw_fail(diag, AW_ERR_FORMAT,
+                       "checksum: expected %s, found %.16s: the file is damaged or was edited", hex,
+                       checksum ? checksum : "none");
+    const char *kind = json_string_value(json_object_get(policy, "kind"));
+    const char *own = aw_pilot_agent_names[pilot->config.agent];
+    if (!kind || strcmp(kind, own) != 0)
+        return aw_fail(diag, AW_ERR_CONFIG, "kind: expected %s, as workload %s has it, found %.16s",
+                       own, pilot->config.name, kind ? kind : "none");
+    return read_id(policy, ret_id, diag);
+}
+
+static enum aw_err read_formula(const json_t *policy, uint64_t id, struct aw_formula *ret,
+                                struct aw_diag *diag)
+{
+    const json_t *numbers = json_object_get(policy, "numbers");
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++) {
+        const char *name = aw_formula_name((enum aw_formula_number)i);
+        const json_t *number = json_object_get(numbers, name);
+        const double x = json_is_number(number) ? json_number_value(number) : (double)NAN;
+        if (!(x >= 0 && x <= 1))
+            return aw_fail(diag, AW_ERR_FORMAT, "numbers.%s: expected a number from 0 to 1", name);
+        ret->x[i] = x;
+    }
+    if (json_object_size(numbers) != AW_FORMULA_DIM)
+        return aw_fail(diag, AW_ERR_FORMAT, "numbers: expected %d of them, found %zu",
+                       (int)AW_FORMULA_DIM, json_object_size(numbers));
+    if (aw_formula_id(ret) != id)
+        return aw_fail(diag, AW_ERR_FORMAT, "id: not that of these numbers");
+    return AW_OK;
+}
+
+static enum aw_err read_floats(const json_t *policy, const char *key, size_t count, float *ret,
+                               struct aw_diag *diag)
+{
+    const json_t *array = json_object_get(policy, key);
+    if (json_array_size(array) != count)
+        return aw_fail(diag, AW_ERR_FORMAT, "%s: expected %zu numbers, found %zu", key, count,
+                       json_array_size(array));
+    for (size_t i = 0; i < count; i++) {
+        const json_t *number = json_array_get(array, i);
+        const double x = json_is_number(number) ? json_number_value(number) : (double)NAN;
+        if (!(fabs(x) <= 1e30))
+            return aw_fail(diag, AW_ERR_FORMAT, "%s: element %zu is not a number that can be", key,
+                           i);
+        ret[i] = (float)x;
+    }
+    return AW_OK;
+}
+
+/* `actor` has the shape of the pilot's own. */
+static enum aw_err read_network(const struct aw_pilot *pilot, const json_t *policy, uint64_t id,
+                                struct aw_actnet *actor, struct aw_diag *diag)
+{
+    json_t *own = task_of(pilot);
+    if (!own)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory to read a policy");
+    const bool same = json_equal(own, json_object_get(policy, "task"));
+    json_decref(own);
+    if (!same)
+        return aw_fail(diag, AW_ERR_CONFIG,
+                       "task: made for another state, action or size of network than workload %s "
+                       "has",
+                       pilot->config.name);
+    const struct aw_actnet_shape *shape = &actor->shape;
+    enum aw_err err = read_floats(policy, "theta", actor->count, actor->theta, diag);
+    err = err ? err : read_floats(policy, "mean", shape->obs_dim, actor->mean, diag);
+    err = err ? err : read_floats(policy, "scale", shape->obs_dim, actor->scale, diag);
+    err = err ? err : read_floats(policy, "base", shape->act_dim, actor->base, diag);
+    err = err ? err : read_floats(policy, "reach", shape->act_dim, actor->reach, diag);
+    if (err)
+        return err;
+    if (aw_actnet_seal(actor))
+        return aw_fail(diag, AW_ERR_FORMAT, "a number of the network is out of its range");
+    if (actor->id != id)
+        return aw_fail(diag, AW_ERR_FORMAT, "id: not that of this network");
+    return AW_OK;
+}
+
+/* Whether this is the moment to try it. */
+static enum aw_err may_try(const struct aw_pilot *pilot, uint64_t id, struct aw_diag *diag)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    const char *name = pilot->config.name;
+    if (id == aw__pilot_model(pilot))
+        return aw_fail(diag, AW_ERR_EXISTS, "policy %016" PRIx64 " is the one that %s has", id,
+                       name);
+    if (aw_canary_busy(&memory->canary))
+        return aw_fail(diag, AW_ERR_CONFLICT,
+                       "workload %s is trying policy %016" PRIx64 " (%s); one at a time", name,
+                       memory->canary.candidate.id,
+                       aw_canary_state_name((enum aw_canary_state)memory->canary.state));
+    if (!pilot->config.learning || !aw__pilot_model(pilot) ||
+        !aw_lifecycle_agent_acts(&memory->lifecycle))
+        return aw_fail(diag, AW_ERR_CONFLICT,
+                       "workload %s is in the hands of its fallback: a policy is tried beside one "
+                       "that acts",
+                       name);
+    if (aw_canary_barred(&memory->canary, id, memory->rows))
+        return aw_fail(diag, AW_ERR_CONFLICT,
+                       "policy %016" PRIx64 " was rolled back on %s, and too little has been seen "
+                       "since",
+                       id, name);
+    return AW_OK;
+}
+
+enum aw_err aw_pilot_propose(struct aw_pilot *pilot, const char *text, size_t size,
+                             struct aw_diag *diag)
+{
+    if (size > AW_PILOT_POLICY_BYTES_MAX)
+        return aw_fail(diag, AW_ERR_LIMIT, "a policy of %zu bytes: at most %u are read", size,
+                       AW_PILOT_POLICY_BYTES_MAX);
+    json_error_t error;
+    struct aw_canary_candidate candidate = {.gain = NAN, .gain_error = NAN, .violation_share = NAN};
+    struct aw_formula formula = {0};
+    struct aw_actnet actor = {0};
+    json_t *policy = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    enum aw_err err = AW_OK;
+    if (!json_is_object(policy))
+        err = aw_fail(diag, AW_ERR_FORMAT, "not a policy: %s",
+                      policy ? "expected an object" : error.text);
+    err = err ? err : read_head(pilot, policy, &candidate.id, diag);
+    if (!err && pilot->config.agent == AW_PILOT_FORMULA)
+        err = read_formula(policy, candidate.id, &formula, diag);
+    if (!err && pilot->config.agent == AW_PILOT_NETWORK) {
+        err = aw_actnet_init(&actor, &pilot->actor.shape, pilot->alloc);
+        err = err ? aw_fail(diag, err, "no memory for a policy")
+                  : read_network(pilot, policy, candidate.id, &actor, diag);
+    }
+    err = err ? err : may_try(pilot, candidate.id, diag);
+    if (!err && pilot->config.agent == AW_PILOT_FORMULA)
+        aw__pilot_try_formula(pilot, &formula, &candidate, AW_CANARY_CAUSE_PROPOSED);
+    else if (!err && (err = aw__pilot_try_network(pilot, &actor, &candidate)))
+        err = aw_fail(diag, err, "no memory to try a policy");
+    aw_actnet_deinit(&actor);
+    json_decref(policy);
+    return err;
+}
