@@ -199,7 +199,7 @@ def check_reach(tree):
 
 def library_flags():
     command = ["pkg-config", "--cflags", "jansson", "yaml-0.1", "openblas", "sqlite3",
-               "libcurl", "libcrypto", "zlib", "cmocka"]
+               "libcurl", "libcrypto", "zlib", "libmicrohttpd", "libsystemd", "cmocka"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     except (OSError, subprocess.CalledProcessError):

@@ -1,0 +1,362 @@
+/* server.c - requests from a Unix socket to the API, and back. */
+#include "web/server.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+_Static_assert(sizeof((struct sockaddr_un){0}.sun_path) == AW_SERVER_PATH_MAX, "unix(7)");
+
+struct aw_server {
+    struct MHD_Daemon *http;
+    struct aw_api *api;
+    char path[AW_SERVER_PATH_MAX];
+    dev_t device; /* of the socket that was made, so that no other is removed */
+    ino_t inode;
+};
+
+/* --- the socket ------------------------------------------------------------------------------- */
+
+static enum aw_err fail_errno(struct aw_diag *diag, enum aw_err err, const char *path)
+{
+    return aw_fail_at(diag, err, path, 0, 0, NULL, "%s", strerror(errno));
+}
+
+static enum aw_err folder_make(const char *path, struct aw_diag *diag)
+{
+    char folder[AW_SERVER_PATH_MAX], parent[AW_SERVER_PATH_MAX];
+    struct stat st;
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (!slash || slash == folder)
+        return AW_OK; /* the working directory, or the root */
+    *slash = '\0';
+    if (stat(folder, &st) == 0)
+        return AW_OK; /* what it is shows when the socket is bound */
+    memcpy(parent, folder, sizeof parent);
+    if ((slash = strrchr(parent, '/')) && slash != parent) {
+        *slash = '\0';
+        const enum aw_err err = aw_file_mkdirs(parent, diag);
+        if (err)
+            return err;
+    }
+    if (mkdir(folder, 0700) && errno != EEXIST)
+        return fail_errno(diag, AW_ERR_IO, folder);
+    return AW_OK;
+}
+
+static void address_of(const char *path, struct sockaddr_un *ret)
+{
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(ret->sun_path, path, strlen(path) + 1);
+}
+
+/* A socket that a dead process left is in the way of the next one. */
+static enum aw_err stale_remove(const char *path, struct aw_diag *diag)
+{
+    struct sockaddr_un address;
+    struct stat st;
+    if (lstat(path, &st))
+        return errno == ENOENT ? AW_OK : fail_errno(diag, AW_ERR_IO, path);
+    if (!S_ISSOCK(st.st_mode))
+        return aw_fail_at(diag, AW_ERR_EXISTS, path, 0, 0, NULL,
+                          "is there and is not a socket; remove it, or give another path");
+    address_of(path, &address);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return fail_errno(diag, AW_ERR_IO, path);
+    const int failed = connect(fd, (struct sockaddr *)&address, sizeof address) ? errno : 0;
+    close(fd);
+    /* a full queue (EAGAIN) is somebody who listens too */
+    if (failed == 0 || failed == EAGAIN)
+        return aw_fail_at(diag, AW_ERR_UNAVAILABLE, path, 0, 0, NULL,
+                          "another process listens here; end that one, or give another path");
+    if (failed != ECONNREFUSED) {
+        errno = failed;
+        return fail_errno(diag, AW_ERR_IO, path);
+    }
+    if (unlink(path) && errno != ENOENT)
+        return fail_errno(diag, AW_ERR_IO, path);
+    return AW_OK;
+}
+
+/* The mode of the descriptor is that of the name which bind makes: nobody else can connect in
+ * between. chmod then says so for whatever system does not go by that. */
+static enum aw_err socket_make(struct aw_server *server, int *ret_fd, struct aw_diag *diag)
+{
+    struct sockaddr_un address;
+    struct stat st;
+    address_of(server->path, &address);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return fail_errno(diag, AW_ERR_IO, server->path);
+    if (fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&address, sizeof address)) {
+        const enum aw_err err = fail_errno(diag, AW_ERR_IO, server->path);
+        close(fd);
+        return err;
+    }
+    if (chmod(server->path, 0600) || lstat(server->path, &st) || listen(fd, AW_SERVER_QUEUE)) {
+        const enum aw_err err = fail_errno(diag, AW_ERR_IO, server->path);
+        unlink(server->path);
+        close(fd);
+        return err;
+    }
+    server->device = st.st_dev;
+    server->inode = st.st_ino;
+    *ret_fd = fd;
+    return AW_OK;
+}
+
+/* --- a request -------------------------------------------------------------------------------- */
+
+struct request {
+    char *uri;  /* as it came; NULL: no memory, or longer than is read */
+    char *body; /* grows to what came */
+    size_t len, size;
+    bool begun, too_large, nomem;
+};
+
+static void *request_begin(void *ctx, const char *uri, struct MHD_Connection *connection)
+{
+    struct request *request = calloc(1, sizeof *request);
+    (void)ctx;
+    (void)connection;
+    if (request)
+        request->uri = strndup(uri, AW_API_PATH_MAX);
+    return request;
+}
+
+static void request_end(void *ctx, struct MHD_Connection *connection, void **slot,
+                        enum MHD_RequestTerminationCode code)
+{
+    struct request *request = *slot;
+    (void)ctx;
+    (void)connection;
+    (void)code;
+    if (request) {
+        free(request->uri);
+        free(request->body);
+        free(request);
+    }
+    *slot = NULL;
+}
+
+static void body_add(struct request *request, const char *bytes, size_t len)
+{
+    if (request->too_large || request->nomem)
+        return;
+    if (len > AW_API_BODY_MAX - request->len) {
+        request->too_large = true;
+        return;
+    }
+    if (request->len + len > request->size) {
+        const size_t wanted = 2 * (request->len + len);
+        const size_t size = wanted < AW_API_BODY_MAX ? wanted : AW_API_BODY_MAX;
+        char *body = realloc(request->body, size);
+        if (!body) {
+            request->nomem = true;
+            return;
+        }
+        request->body = body;
+        request->size = size;
+    }
+    memcpy(request->body + request->len, bytes, len);
+    request->len += len;
+}
+
+/* "uid:1000 (sam), pid 4711", as the kernel says. "": it does not. */
+static void peer_of(struct MHD_Connection *connection, char *buf, size_t size)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    struct passwd entry, *found = NULL;
+    char scratch[2048];
+    *buf = '\0';
+    if (!info || getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &peer, &len))
+        return;
+    if (getpwuid_r(peer.uid, &entry, scratch, sizeof scratch, &found))
+        found = NULL;
+    snprintf(buf, size, "uid:%lu%s%.32s%s, pid %ld", (unsigned long)peer.uid, found ? " (" : "",
+             found ? found->pw_name : "", found ? ")" : "", (long)peer.pid);
+}
+
+static enum MHD_Result respond(struct MHD_Connection *connection, struct aw_api_response *answer,
+                               bool last)
+{
+    const unsigned status = (unsigned)answer->status;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(answer->len, answer->body, MHD_RESPMEM_MUST_FREE);
+    if (!response) {
+        aw_api_response_deinit(answer);
+        return MHD_NO;
+    }
+    answer->body = NULL; /* the response's now */
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->content_type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (*answer->allow)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, answer->allow);
+    if (*answer->next)
+        MHD_add_response_header(response, "Aware-Next", answer->next);
+    if (last)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    const enum MHD_Result result = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    aw_api_response_deinit(answer);
+    return result;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *connection, enum aw_err err, const char *text)
+{
+    struct aw_api_response answer;
+    struct aw_diag diag = {0};
+    aw_fail(&diag, err, "%s", text);
+    if (aw_api_refuse(err, &diag, &answer))
+        return MHD_NO;
+    return respond(connection, &answer, true);
+}
+
+/* A body that says it is too large is refused before any of it is read. */
+static bool says_too_large(struct MHD_Connection *connection)
+{
+    const char *text =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    uint64_t bytes;
+    return text && (aw_text_parse_u64(text, &bytes) || bytes > AW_API_BODY_MAX);
+}
+
+static enum MHD_Result answer_request(struct aw_server *server, struct MHD_Connection *connection,
+                                      const char *method, const struct request *request)
+{
+    char by[AW_ORDER_BY_MAX];
+    struct aw_api_response answer;
+    peer_of(connection, by, sizeof by);
+    const struct aw_api_request asked = {
+        .method = method,
+        .path = request->uri,
+        .content_type =
+            MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE),
+        .body = request->body,
+        .body_len = request->len,
+        .by = by,
+    };
+    if (aw_api_answer(server->api, &asked, &answer))
+        return MHD_NO;
+    return respond(connection, &answer, false);
+}
+
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_len, void **slot)
+{
+    struct aw_server *server = ctx;
+    struct request *request = *slot;
+    static const char too_large[] = "the body has more bytes than are read: at most 1 MiB";
+    (void)url;
+    (void)version;
+    if (!request || !request->uri)
+        return MHD_NO;
+    if (!request->begun) {
+        request->begun = true;
+        return says_too_large(connection) ? refuse(connection, AW_ERR_LIMIT, too_large) : MHD_YES;
+    }
+    if (*upload_len) {
+        body_add(request, upload, *upload_len);
+        *upload_len = 0;
+        return MHD_YES;
+    }
+    if (request->too_large)
+        return refuse(connection, AW_ERR_LIMIT, too_large);
+    if (request->nomem)
+        return refuse(connection, AW_ERR_NOMEM, "no memory for the body");
+    return answer_request(server, connection, method, request);
+}
+
+/* Addresses are decoded by the API, which refuses what cannot be. */
+static size_t leave_as_is(void *ctx, struct MHD_Connection *connection, char *text)
+{
+    (void)ctx;
+    (void)connection;
+    return strlen(text);
+}
+
+/* --- made and ended --------------------------------------------------------------------------- */
+
+static enum aw_err http_start(struct aw_server *server, const struct aw_server_config *config,
+                              int fd, struct aw_diag *diag)
+{
+    const unsigned connections =
+        config->connections_max ? config->connections_max : AW_SERVER_CONNECTIONS;
+    const unsigned idle_s = config->idle_s ? config->idle_s : AW_SERVER_IDLE_S;
+    sigset_t all, before;
+    sigfillset(&all); /* signals are for the thread that waits for them */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    server->http = MHD_start_daemon(
+        MHD_USE_AUTO_INTERNAL_THREAD, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET,
+        fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)AW_SERVER_CONNECTION_BYTES,
+        MHD_OPTION_URI_LOG_CALLBACK, request_begin, NULL, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_is,
+        NULL, MHD_OPTION_NOTIFY_COMPLETED, request_end, NULL, MHD_OPTION_END);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!server->http)
+        return aw_fail_at(diag, AW_ERR_UNAVAILABLE, server->path, 0, 0, NULL,
+                          "the HTTP server does not start");
+    return AW_OK;
+}
+
+static void socket_remove(const struct aw_server *server)
+{
+    struct stat st;
+    if (lstat(server->path, &st) == 0 && st.st_dev == server->device && st.st_ino == server->inode)
+        unlink(server->path);
+}
+
+enum aw_err aw_server_open(struct aw_server **ret_server, const struct aw_server_config *config,
+                           struct aw_api *api, struct aw_diag *diag)
+{
+    const size_t len = strlen(config->path);
+    int fd = -1;
+    if (len == 0 || len >= AW_SERVER_PATH_MAX)
+        return aw_fail_at(diag, AW_ERR_LIMIT, config->path, 0, 0, NULL,
+                          "the path of a socket has 1 to %u bytes, found %zu; give a shorter one",
+                          AW_SERVER_PATH_MAX - 1, len);
+    struct aw_server *server = aw_alloc_new(NULL, 1, sizeof *server);
+    if (!server)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the server");
+    server->api = api;
+    memcpy(server->path, config->path, len + 1);
+    enum aw_err err = folder_make(server->path, diag);
+    err = err ? err : stale_remove(server->path, diag);
+    err = err ? err : socket_make(server, &fd, diag);
+    if (!err && (err = http_start(server, config, fd, diag))) {
+        socket_remove(server);
+        close(fd);
+    }
+    if (err) {
+        aw_alloc_free(NULL, server);
+        return err;
+    }
+    *ret_server = server;
+    return AW_OK;
+}
+
+void aw_server_close(struct aw_server *server)
+{
+    if (!server)
+        return;
+    socket_remove(server);         /* nobody new may come while the rest is answered */
+    MHD_stop_daemon(server->http); /* closes the descriptor too */
+    aw_alloc_free(NULL, server);
+}

@@ -1,0 +1,43 @@
+/*
+ * server.h - the API on a Unix socket, by libmicrohttpd.
+ *
+ * Call order: open once the API is there; close before the API goes.
+ * Memory:     libmicrohttpd's, bounded per connection; bodies up to AW_API_BODY_MAX.
+ * Threads:    one of its own, which takes no signals. open and close have one owner.
+ *
+ * The socket is its owner's alone (0600), and so is its folder where it is made here (0700). What
+ * lies at its path is removed only if it is a socket on which nobody listens.
+ *
+ * The trap: sockets have short paths, 107 bytes on Linux.
+ */
+#ifndef AW_WEB_SERVER_H
+#define AW_WEB_SERVER_H
+
+#include "web/api.h"
+
+#define AW_SERVER_CONNECTIONS      64u /* at once; more wait in the socket's queue */
+#define AW_SERVER_CONNECTIONS_MAX  1024u
+#define AW_SERVER_QUEUE            256    /* connections that wait */
+#define AW_SERVER_IDLE_S           10u    /* without a byte, then a connection is closed */
+#define AW_SERVER_CONNECTION_BYTES 32768u /* request line and headers */
+#define AW_SERVER_PATH_MAX         108u   /* of a socket, with the NUL: sun_path of unix(7) */
+
+/* Zeroed but for the path is all defaults. */
+struct aw_server_config {
+    char path[AW_DISK_PATH_MAX];
+    uint32_t connections_max; /* 0: AW_SERVER_CONNECTIONS */
+    uint32_t idle_s;          /* 0: AW_SERVER_IDLE_S */
+};
+
+struct aw_server; /* opaque */
+
+/* AW_ERR_LIMIT: the path is too long. AW_ERR_EXISTS: there is something else at it.
+ * AW_ERR_UNAVAILABLE: somebody listens there already. AW_ERR_IO, AW_ERR_NOMEM. `api` is borrowed.
+ */
+AW_NODISCARD enum aw_err aw_server_open(struct aw_server **ret_server,
+                                        const struct aw_server_config *config, struct aw_api *api,
+                                        struct aw_diag *diag);
+/* Ends what is under way, removes the socket. NULL is a no-op. */
+void aw_server_close(struct aw_server *server);
+
+#endif
