@@ -154,7 +154,7 @@ enum aw_err aw__api_get_proposals(struct aw__api_call *call, struct aw_diag *dia
 /* Which members a kind has besides kind and reason. */
 static const struct {
     uint32_t kind;
-    const char *members = "";
+    const char *members;
 } shapes[] = {
     {AW_ORDER_FREEZE, " scope name down_only for "},
     {AW_ORDER_UNFREEZE, " scope name order "},
