@@ -193,6 +193,8 @@ static uint32_t struck(struct aw__pass *pass, uint32_t set)
         left &= strike(pass, set, AW_PLAN_CPU | AW_PLAN_MEMORY, AW_CLIP_MODE);
     else if (s->mode == AW_GUARD_OFF || s->mode == AW_GUARD_APPROVE)
         left &= strike(pass, set, all, AW_CLIP_MODE);
+    if (pass->input->first)
+        left &= strike(pass, set, all, AW_CLIP_RESTART);
     return left;
 }
 

@@ -91,6 +91,7 @@ extern const struct aw_conf_field aw_guard_fields[];
     X(ZERO,            "zero",             "left alone: scaled to zero, which means paused")       \
     X(FREEZE,          "freeze",           "left alone: frozen")                                   \
     X(MODE,            "mode",             "only recommended: the mode does not let it act")       \
+    X(RESTART,         "restart",          "left alone: the first look after a restart")           \
     X(UNRECORDED,      "unrecorded",       "held: it could not be written down before it was done")
 /* clang-format on */
 
@@ -123,6 +124,7 @@ struct aw_guard_input {
     enum aw_guard_freeze freeze;
     bool in_place;               /* sizes change without a restart */
     bool ordered;                /* by a person: rails of pace, freeze and mode stand aside */
+    bool first;                  /* look after a restart: nothing is changed but by order */
     int64_t node_cpu_millicores; /* allocatable of the largest node; 0: unknown */
     int64_t node_memory_bytes;
 };

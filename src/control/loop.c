@@ -10,6 +10,7 @@ struct aw_loop {
     int64_t deadline_us;
     const struct aw_loop_desk *desk; /* NULL: none */
     bool steadfast;
+    bool resume_due;         /* the store has not been asked yet where it ends */
     void *moment;            /* scratch; NULL: nobody asks */
     struct aw_pilot **pilot; /* [count] */
     struct aw_threads pool;
@@ -84,11 +85,36 @@ void aw_loop_free(struct aw_loop *loop)
 
 /* --- a tick ----------------------------------------------------------------------------------- */
 
+void aw_loop_resume(struct aw_loop *loop)
+{
+    loop->resume_due = loop->store != NULL;
+    for (uint32_t i = 0; i < loop->count; i++)
+        aw_pilot_resume(loop->pilot[i], NULL);
+}
+
+/* A store that does not say where it ends takes nothing either: rows of another life may be there
+ * under the same keys. */
+static enum aw_err find_end(struct aw_loop *loop, struct aw_diag *diag)
+{
+    for (uint32_t i = 0; loop->resume_due && i < loop->count; i++) {
+        struct aw_store_last last;
+        struct aw_pilot *pilot = loop->pilot[i];
+        const enum aw_err err =
+            aw_store_last(loop->store, aw_pilot_config(pilot)->name, &last, diag);
+        if (err && err != AW_ERR_NODATA)
+            return err;
+        aw_pilot_resume(pilot, err ? NULL : &last);
+    }
+    loop->resume_due = false;
+    return AW_OK;
+}
+
 static enum aw_err observe_all(struct aw_loop *loop, struct aw_diag *diag)
 {
     const struct aw_cluster *cluster = &loop->cluster;
     struct aw_store *store = loop->store;
-    enum aw_err err = store ? aw_store_begin(store, diag) : AW_OK;
+    enum aw_err err = find_end(loop, diag);
+    err = err || !store ? err : aw_store_begin(store, diag);
     const bool begun = store && !err;
     for (uint32_t i = 0; i < loop->count; i++) {
         struct aw_sample sample;

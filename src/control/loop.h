@@ -79,6 +79,10 @@ AW_NODISCARD enum aw_err aw_loop_new(const struct aw_loop_config *config,
                                      struct aw_diag *diag);
 void aw_loop_free(struct aw_loop *loop); /* NULL is a no-op */
 
+/* After new, or after a state was loaded, where the cluster has lived on meanwhile: the first tick
+ * changes nothing but by order, and what is kept goes on behind what the store has. */
+void aw_loop_resume(struct aw_loop *loop);
+
 /* One tick now. A cluster that fails, and with `steadfast` a store that does, is counted and lived
  * with; a row that contradicts what is kept (AW_ERR_CONFLICT) is not. `sink` may be NULL. */
 AW_NODISCARD enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx,

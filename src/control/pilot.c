@@ -309,7 +309,7 @@ struct seen {
     uint32_t magic, bytes; /* in all */
     struct aw_score score;
     double gain;
-    uint32_t answered, restarts, finished, moved, pod_count, canary_moved;
+    uint32_t answered, restarts, finished, moved, pod_count, canary_moved, first, unused_;
     float obs[AW_STATE_DIM_MAX + 1];
 };
 #pragma GCC diagnostic pop
@@ -335,6 +335,7 @@ size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes)
                         .finished = pilot->finished,
                         .moved = pilot->moved,
                         .canary_moved = pilot->canary_moved,
+                        .first = pilot->first,
                         .pod_count = sample.pod_count};
     memcpy(seen.obs, pilot->obs, sizeof pilot->obs);
     sample.pods = NULL; /* an address is no fact about the workload */
@@ -376,6 +377,7 @@ enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes, size
     pilot->finished = seen.finished;
     pilot->moved = seen.moved;
     pilot->canary_moved = seen.canary_moved;
+    pilot->first = seen.first;
     memcpy(pilot->obs, seen.obs, sizeof pilot->obs);
     return AW_OK;
 }

@@ -110,6 +110,7 @@ struct aw_pilot {
     bool finished; /* a step was, in this tick */
     bool moved;
     bool canary_moved;
+    bool first; /* look after a restart */
     struct aw_decision decision;
     const struct aw_alloc *alloc;
 };

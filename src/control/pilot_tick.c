@@ -293,6 +293,17 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
     return true;
 }
 
+void aw_pilot_resume(struct aw_pilot *pilot, const struct aw_store_last *last)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    pilot->first = true;
+    if (last && last->episode >= memory->episode)
+        memory->episode = last->episode + 1;
+    memory->step = memory->in_flight = 0;
+    memory->gain_sum = memory->cost_sum = memory->need_sum = 0;
+    memory->step_count = memory->violation_count = memory->agent_steps = 0;
+}
+
 /* What a kind of fallback decides itself. */
 static uint32_t decides(uint32_t kind)
 {
@@ -439,11 +450,13 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
                                    .slo = slo,
                                    .freeze = (enum aw_guard_freeze)orders->freeze,
                                    .in_place = pilot->config.in_place,
+                                   .first = pilot->first,
                                    .uncontrolled =
                                        (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY) &
                                        ~pilot->config.controlled,
                                    .node_cpu_millicores = pilot->config.node_cpu_millicores,
                                    .node_memory_bytes = pilot->config.node_memory_bytes};
+    pilot->first = false;
     aw_guard_observe(&pilot->guard, &memory->guard, &rails, now_us);
 
     struct aw_plan by_fallback, by_agent = {0};
