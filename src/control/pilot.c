@@ -60,13 +60,56 @@ static enum aw_err begin_untrained(struct aw_pilot *pilot)
         pilot->memory.formula.x[i] = aw_rng_double(&rng);
     pilot->memory.formula_id = aw_formula_id(&pilot->memory.formula);
     aw_formula_decode(&pilot->memory.formula, &pilot->formula);
+    if (pilot->config.agent != AW_PILOT_NETWORK)
+        return AW_OK;
     aw_actnet_init_weights(&pilot->actor, 0, &rng);
     return aw_actnet_seal(&pilot->actor);
+}
+
+/* What a network alone needs. */
+static enum aw_err new_network(struct aw_pilot *pilot, struct aw_diag *diag)
+{
+    if (!(pilot->familiar = aw_alloc_new(pilot->alloc, 1, sizeof *pilot->familiar)))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", pilot->config.name);
+    aw_familiar_begin(pilot->familiar, pilot->obs_dim);
+    const struct aw_actnet_shape shape = {.obs_dim = pilot->obs_dim,
+                                          .act_dim = AW_ACTION_DIM,
+                                          .hidden = pilot->config.learner.hidden};
+    const enum aw_err err = aw_actnet_init(&pilot->actor, &shape, pilot->alloc);
+    return err ? aw_fail(diag, err, "no memory for the network of workload %s", pilot->config.name)
+               : AW_OK;
+}
+
+uint32_t aw__pilot_pods_room(struct aw_pilot *pilot, uint32_t count)
+{
+    struct aw_pilot_pods *among = pilot->among;
+    count = count < pilot->pods_max ? count : pilot->pods_max;
+    if (!among)
+        return count;
+    count = count < among->max - among->used ? count : among->max - among->used;
+    pilot->pods = among->pod + among->used;
+    among->used += count;
+    return count;
+}
+
+uint32_t aw_pilot_pods_max(const struct aw_pilot_config *config)
+{
+    /* a rollout may have as many again beside those that it replaces */
+    return config->bounds.replicas_max < AW_CLUSTER_PODS_MAX / 2 ? 2 * config->bounds.replicas_max
+                                                                 : AW_CLUSTER_PODS_MAX;
 }
 
 enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_policy_task *task,
                          int64_t now_us, const struct aw_alloc *alloc, struct aw_pilot **ret_pilot,
                          struct aw_diag *diag)
+{
+    return aw_pilot_new_among(config, task, now_us, NULL, alloc, ret_pilot, diag);
+}
+
+enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
+                               const struct aw_policy_task *task, int64_t now_us,
+                               struct aw_pilot_pods *among, const struct aw_alloc *alloc,
+                               struct aw_pilot **ret_pilot, struct aw_diag *diag)
 {
     if (config->learning && config->objective == AW_OBJECTIVE_PAPER &&
         config->agent == AW_PILOT_FORMULA)
@@ -87,7 +130,6 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
                                                            .slo = config->slo,
                                                            .disk_bytes_per_s_max = 200 * 1048576.0,
                                                            .net_bytes_per_s_max = 125 * 1048576.0});
-    const bool network = config->agent == AW_PILOT_NETWORK;
     aw_action_init(&pilot->action, &(struct aw_action_config){.mapping = config->mapping,
                                                               .bounds = config->bounds,
                                                               .window = 20,
@@ -105,19 +147,13 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
     err = err ? err
               : aw_lifecycle_init(&pilot->lifecycle, &config->lifecycle, &config->thresholds, diag);
     err = err ? err : aw_policy_new(&config->fallback, task, alloc, &pilot->policy, diag);
-    /* a rollout may have as many again beside those that it replaces */
-    pilot->pods_max = config->bounds.replicas_max < AW_CLUSTER_PODS_MAX / 2
-                          ? 2 * config->bounds.replicas_max
-                          : AW_CLUSTER_PODS_MAX;
-    if (!err && !(pilot->pods = aw_alloc_new(alloc, pilot->pods_max, sizeof *pilot->pods)))
+    pilot->pods_max = aw_pilot_pods_max(config);
+    pilot->among = among;
+    if (!err && !among &&
+        !(pilot->pods = aw_alloc_new(alloc, pilot->pods_max, sizeof *pilot->pods)))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
-    if (!err)
-        err = aw_actnet_init(
-            &pilot->actor,
-            &(struct aw_actnet_shape){.obs_dim = pilot->obs_dim,
-                                      .act_dim = AW_ACTION_DIM,
-                                      .hidden = network ? config->learner.hidden : 1},
-            alloc);
+    if (!err && config->agent == AW_PILOT_NETWORK)
+        err = new_network(pilot, diag);
     if (err) {
         aw_pilot_free(pilot);
         return err;
@@ -134,7 +170,6 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
     aw_action_begin(&memory->action);
     aw_guard_begin(&memory->guard);
     aw_watchdog_begin(&memory->watchdog, now_us);
-    aw_familiar_begin(&memory->familiar, pilot->obs_dim);
     aw_lifecycle_begin(&pilot->lifecycle, &memory->lifecycle, &memory->stay);
     pilot->moved = true;
     memory->lambda = config->lambda;
@@ -159,7 +194,9 @@ void aw_pilot_free(struct aw_pilot *pilot)
     aw_actnet_deinit(&pilot->actor);
     aw_actnet_deinit(&pilot->trial_actor);
     aw_policy_free(pilot->policy);
-    aw_alloc_free(pilot->alloc, pilot->pods);
+    aw_alloc_free(pilot->alloc, pilot->familiar);
+    if (!pilot->among)
+        aw_alloc_free(pilot->alloc, pilot->pods);
     aw_alloc_free(pilot->alloc, pilot);
 }
 
@@ -215,9 +252,10 @@ const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot)
 
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
 {
-    size_t bytes = sizeof *pilot - sizeof pilot->actor + aw_actnet_bytes(&pilot->actor) +
-                   pilot->trial_actor.block_bytes + aw_policy_bytes(pilot->policy) +
-                   pilot->pods_max * sizeof *pilot->pods;
+    size_t bytes = sizeof *pilot + pilot->actor.block_bytes + pilot->trial_actor.block_bytes +
+                   aw_policy_bytes(pilot->policy);
+    bytes += pilot->familiar ? sizeof *pilot->familiar : 0;
+    bytes += pilot->among ? 0 : pilot->pods_max * sizeof *pilot->pods;
     if (learning && pilot->learner)
         bytes += aw_learner_bytes(pilot->learner);
     return bytes;
@@ -230,15 +268,30 @@ struct head {
 };
 
 /* A network that is tried has its place whether there is one or not: states have one length. */
-static size_t trial_bytes(const struct aw_pilot *pilot)
+static size_t network_bytes(const struct aw_pilot *pilot)
 {
-    return pilot->config.agent == AW_PILOT_NETWORK ? aw_actnet_state_bytes(&pilot->actor) : 0;
+    return pilot->config.agent == AW_PILOT_NETWORK
+               ? sizeof *pilot->familiar + 2 * aw_actnet_state_bytes(&pilot->actor)
+               : 0;
 }
 
 size_t aw_pilot_state_bytes(const struct aw_pilot *pilot)
 {
     return sizeof(struct head) + sizeof pilot->memory + aw_policy_state_bytes(pilot->policy) +
-           aw_actnet_state_bytes(&pilot->actor) + trial_bytes(pilot);
+           network_bytes(pilot);
+}
+
+static void save_network(const struct aw_pilot *pilot, unsigned char *to)
+{
+    const size_t bytes = aw_actnet_state_bytes(&pilot->actor);
+    memcpy(to, pilot->familiar, sizeof *pilot->familiar);
+    to += sizeof *pilot->familiar;
+    aw_actnet_state_save(&pilot->actor, to);
+    to += bytes;
+    if (pilot->trial_actor.block)
+        aw_actnet_state_save(&pilot->trial_actor, to);
+    else
+        memset(to, 0, bytes);
 }
 
 void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes)
@@ -251,24 +304,26 @@ void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes)
     to += sizeof pilot->memory;
     aw_policy_state_save(pilot->policy, to);
     to += aw_policy_state_bytes(pilot->policy);
-    aw_actnet_state_save(&pilot->actor, to);
-    to += aw_actnet_state_bytes(&pilot->actor);
-    if (pilot->trial_actor.block)
-        aw_actnet_state_save(&pilot->trial_actor, to);
-    else
-        memset(to, 0, trial_bytes(pilot));
+    if (pilot->config.agent == AW_PILOT_NETWORK)
+        save_network(pilot, to);
 }
 
 /* `memory` and `from` as they were saved. */
-static enum aw_err load_trial(struct aw_pilot *pilot, const unsigned char *memory,
-                              const unsigned char *from)
+static enum aw_err load_network(struct aw_pilot *pilot, const unsigned char *memory,
+                                const unsigned char *from)
 {
     struct aw_canary_memory canary;
     memcpy(&canary, memory + offsetof(struct aw__pilot_memory, canary), sizeof canary);
     aw_actnet_deinit(&pilot->trial_actor);
-    if (pilot->config.agent != AW_PILOT_NETWORK || !aw_canary_busy(&canary))
+    if (pilot->config.agent != AW_PILOT_NETWORK)
         return AW_OK;
-    const enum aw_err err = aw_actnet_init(&pilot->trial_actor, &pilot->actor.shape, pilot->alloc);
+    memcpy(pilot->familiar, from, sizeof *pilot->familiar);
+    from += sizeof *pilot->familiar;
+    enum aw_err err = aw_actnet_state_load(&pilot->actor, from);
+    from += aw_actnet_state_bytes(&pilot->actor);
+    if (err || !aw_canary_busy(&canary))
+        return err;
+    err = aw_actnet_init(&pilot->trial_actor, &pilot->actor.shape, pilot->alloc);
     return err ? err : aw_actnet_state_load(&pilot->trial_actor, from);
 }
 
@@ -283,10 +338,7 @@ enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
     const unsigned char *memory = from;
     from += sizeof pilot->memory;
     enum aw_err err = aw_policy_state_load(pilot->policy, from);
-    from += aw_policy_state_bytes(pilot->policy);
-    err = err ? err : aw_actnet_state_load(&pilot->actor, from);
-    from += aw_actnet_state_bytes(&pilot->actor);
-    err = err ? err : load_trial(pilot, memory, from);
+    err = err ? err : load_network(pilot, memory, from + aw_policy_state_bytes(pilot->policy));
     if (err)
         return err;
     memcpy(&pilot->memory, memory, sizeof pilot->memory);
@@ -357,7 +409,8 @@ enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes, size
         return AW_ERR_FORMAT;
     memcpy(&seen, from, sizeof seen);
     from += sizeof seen;
-    if (seen.magic != MOMENT_MAGIC || seen.bytes != size || seen.pod_count > pilot->pods_max)
+    if (seen.magic != MOMENT_MAGIC || seen.bytes != size || seen.pod_count > pilot->pods_max ||
+        aw__pilot_pods_room(pilot, seen.pod_count) != seen.pod_count)
         return AW_ERR_FORMAT;
     const size_t pods = seen.pod_count * sizeof *pilot->pods;
     if (size != sizeof seen + sizeof pilot->sample + pods + aw_pilot_state_bytes(pilot))

@@ -159,6 +159,22 @@ AW_NODISCARD enum aw_err aw_pilot_new(const struct aw_pilot_config *config,
                                       struct aw_diag *diag);
 void aw_pilot_free(struct aw_pilot *pilot); /* NULL is a no-op */
 
+/* Where pilots that tick together keep the pods that they saw, from observe until they have
+ * decided: there are thousands of pilots, and few have as many pods as they may. Whoever runs them
+ * sets `used` to 0 before a tick. */
+struct aw_pilot_pods {
+    struct aw_pod *pod; /* [max] */
+    uint32_t max, used;
+};
+/* The most that a pilot takes of it. */
+uint32_t aw_pilot_pods_max(const struct aw_pilot_config *config);
+/* As new; `among` (borrowed) in the place of a block of its own. */
+AW_NODISCARD enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
+                                            const struct aw_policy_task *task, int64_t now_us,
+                                            struct aw_pilot_pods *among,
+                                            const struct aw_alloc *alloc,
+                                            struct aw_pilot **ret_pilot, struct aw_diag *diag);
+
 /* Takes in a sample; NULL: the cluster did not answer. True: a step is finished, and `ret_row`,
  * valid until the next call, is to be stored before anything is decided. */
 bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t now_us,

@@ -10,6 +10,8 @@
 #define AW__PILOT_UNTRAINED_STREAM 3u
 /* Steps that tell something, before the first search on copies. */
 #define AW__PILOT_SEARCH_ROWS 60u
+/* Minutes of the past that policies are tried on. */
+#define AW__PILOT_SEARCH_MINUTES 720u
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
@@ -28,7 +30,6 @@ struct aw__pilot_memory {
     struct aw_guard_memory guard;
     struct aw_watchdog_memory watchdog;
     struct aw_lifecycle_memory lifecycle;
-    struct aw_familiar familiar;
     struct aw_reading reading;
     struct aw_formula formula;
     struct aw_formula_memory formula_memory;
@@ -36,7 +37,7 @@ struct aw__pilot_memory {
     struct aw_formula trial; /* in SHADOW or TRIAL beside `formula` */
     struct aw__pilot_trims trial_trims;
     struct aw_model_record record;
-    float load_per_s[AW_REHEARSE_MINUTES_MAX]; /* ring of minutes */
+    float load_per_s[AW__PILOT_SEARCH_MINUTES]; /* ring of minutes */
 
     double cost_reference_per_hour; /* $; 0: not known yet */
     double lambda;
@@ -92,13 +93,15 @@ struct aw_pilot {
     struct aw_formula_values trial;   /* of memory.trial */
     struct aw_policy_task task;
     struct aw_policy *policy;
-    struct aw_actnet actor;
+    struct aw_actnet actor;       /* of a network; zeroed: it is a formula */
     struct aw_actnet trial_actor; /* zeroed but while one is in SHADOW or TRIAL */
+    struct aw_familiar *familiar; /* of a network; NULL: it is a formula */
     struct aw_learner *learner;   /* NULL: nothing to learn now */
 
     /* of this tick */
-    struct aw_sample sample; /* its pods are `pods` */
-    struct aw_pod *pods;     /* [pods_max]; a cluster's own live only until its next call */
+    struct aw_sample sample;     /* its pods are `pods` */
+    struct aw_pod *pods;         /* [pods_max]; a cluster's own live only until its next call */
+    struct aw_pilot_pods *among; /* where they are; NULL: a block of its own */
     uint32_t pods_max;
     bool answered; /* the cluster did */
     uint32_t restarts;
@@ -127,6 +130,8 @@ double aw__pilot_weight(const struct aw_pilot *pilot, double lambda);
 double aw__pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,
                                double violation_share);
 
+/* Room for `count` pods in `pilot->pods`, until the next tick. Returns for how many there is. */
+uint32_t aw__pilot_pods_room(struct aw_pilot *pilot, uint32_t count);
 /* All three amounts: what the plan sets, and what is wanted already. */
 struct aw_plan aw__pilot_whole(const struct aw_plan *plan, const struct aw_reading *reading);
 /* Id of the policy in force; 0: none. */

@@ -11,7 +11,6 @@
 #define NO_WORSE       0.05
 #define ESTIMATE_WIDTH 1.28 /* deviations of an 80 % interval */
 #define ESTIMATE_DOUBT 0.2  /* of a difference, that copies may have wrong */
-#define SEARCH_MINUTES 720u /* of the past that policies are tried on */
 #define SEARCH_GAIN    0.01 /* of ln cost: less is not worth another policy */
 #define SEARCH_MISSES  4    /* times the budget on copies: no policy to begin with */
 
@@ -47,8 +46,8 @@ static enum aw_err recall_row(void *ctx, const struct aw_store_row *row)
 
 enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store, struct aw_diag *diag)
 {
-    if (pilot->learner)
-        return AW_OK;
+    if (pilot->learner || pilot->config.agent == AW_PILOT_FORMULA)
+        return AW_OK; /* a search has all it needs in the pilot */
     enum aw_err err =
         aw_learner_new(&(struct aw_learner_shape){.obs_dim = pilot->obs_dim,
                                                   .act_dim = AW_ACTION_DIM,
@@ -79,9 +78,10 @@ enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store, stru
 static uint32_t past_load(const struct aw__pilot_memory *memory, float *ret)
 {
     uint32_t minutes = memory->minute_count;
-    minutes = minutes < SEARCH_MINUTES ? minutes : SEARCH_MINUTES;
+    minutes = minutes < AW__PILOT_SEARCH_MINUTES ? minutes : AW__PILOT_SEARCH_MINUTES;
     for (uint32_t i = 0; i < minutes; i++)
-        ret[i] = memory->load_per_s[(memory->minute_count - minutes + i) % AW_REHEARSE_MINUTES_MAX];
+        ret[i] =
+            memory->load_per_s[(memory->minute_count - minutes + i) % AW__PILOT_SEARCH_MINUTES];
     return minutes;
 }
 
@@ -162,7 +162,7 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
     memory->next_rows =
         memory->rows +
         (memory->rows > AW__PILOT_SEARCH_ROWS ? memory->rows : AW__PILOT_SEARCH_ROWS) / 2;
-    float load[SEARCH_MINUTES];
+    float load[AW__PILOT_SEARCH_MINUTES];
     const uint64_t seed = config->seed ^ ((uint64_t)memory->episode << 32);
     const struct aw_reading *reading = &memory->reading;
     const struct aw_rehearse_config rehearse = {
@@ -234,7 +234,7 @@ static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed, struct
     const struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_pilot_config *config = &pilot->config;
     const struct aw_reading *reading = &memory->reading;
-    float load[SEARCH_MINUTES];
+    float load[AW__PILOT_SEARCH_MINUTES];
     struct aw_objective objective = pilot->objective;
     objective.cost_reference_per_hour = memory->cost_reference_per_hour;
     const struct aw_copyenv_config copy = {

@@ -51,8 +51,7 @@ static void see(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t 
     pilot->answered = sample != NULL;
     pilot->sample = sample ? *sample : nothing_known(&pilot->memory.reading, now_us);
     pilot->restarts = pilot->sample.restarts;
-    if (pilot->sample.pod_count > pilot->pods_max)
-        pilot->sample.pod_count = pilot->pods_max;
+    pilot->sample.pod_count = aw__pilot_pods_room(pilot, pilot->sample.pod_count);
     if (pilot->sample.pod_count > 0) /* others are observed before this one decides */
         memcpy(pilot->pods, pilot->sample.pods, pilot->sample.pod_count * sizeof *pilot->pods);
     pilot->sample.pods = pilot->pods;
@@ -207,7 +206,7 @@ static void remember(struct aw_pilot *pilot)
     memory->minute_sum += memory->reading.arrivals_per_s;
     memory->minute_steps++;
     if (memory->minute_steps * pilot->config.step_s >= 60) {
-        memory->load_per_s[memory->minute_count++ % AW_REHEARSE_MINUTES_MAX] =
+        memory->load_per_s[memory->minute_count++ % AW__PILOT_SEARCH_MINUTES] =
             (float)(memory->minute_sum / memory->minute_steps);
         memory->minute_sum = 0;
         memory->minute_steps = 0;
@@ -369,7 +368,7 @@ static double distance(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     if (pilot->config.agent != AW_PILOT_FORMULA)
-        return aw_familiar_distance(&memory->familiar, pilot->obs);
+        return aw_familiar_distance(pilot->familiar, pilot->obs);
     if (memory->rehearsed_load <= 0 || isnan(memory->reading.arrivals_per_s))
         return NAN;
     return pilot->config.watchdog.strange * memory->reading.arrivals_per_s /
@@ -516,8 +515,8 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     }
     const bool agent_acts = out->actor != AW_ACTOR_FALLBACK;
     const bool trial_acts = agent_acts && trial.turn;
-    if (out->stage != AW_STAGE_SERVING) /* what it sees while it learns is what it knows */
-        aw_familiar_push(&memory->familiar, pilot->obs);
+    if (!formula && out->stage != AW_STAGE_SERVING) /* what it sees while it learns it knows */
+        aw_familiar_push(pilot->familiar, pilot->obs);
     if (finite && !formula)
         aw_action_plan(&pilot->action, &memory->action, reading, agent, &by_agent);
     if (trial_acts) {
