@@ -678,7 +678,8 @@ void aw_audit_close(struct aw_audit *audit)
         return;
     aw_audit_abort(audit);
     if (audit->file >= 0) {
-        enum aw_err ignored = write_head(audit);
+        enum aw_err ignored = clear(audit, NULL); /* else whoever opens it next sees to it */
+        ignored = write_head(audit);
         (void)ignored;
     }
     if (audit->to_text)
