@@ -27,12 +27,12 @@
 #define COLOUR_DIM   "\x1b[2m"
 
 static const struct {
-    const char *name, *padded, *colour;
+    const char *name, *padded, *colour, *priority; /* of syslog(3) */
 } levels[] = {
-    [AW_LOG_ERROR] = {"error", "error", "\x1b[31m"},
-    [AW_LOG_WARN] = {"warn", "warn ", "\x1b[33m"},
-    [AW_LOG_INFO] = {"info", "info ", "\x1b[32m"},
-    [AW_LOG_DEBUG] = {"debug", "debug", "\x1b[36m"},
+    [AW_LOG_ERROR] = {"error", "error", "\x1b[31m", "<3>"},
+    [AW_LOG_WARN] = {"warn", "warn ", "\x1b[33m", "<4>"},
+    [AW_LOG_INFO] = {"info", "info ", "\x1b[32m", "<6>"},
+    [AW_LOG_DEBUG] = {"debug", "debug", "\x1b[36m", "<7>"},
 };
 #define LEVEL_COUNT (sizeof levels / sizeof levels[0])
 
@@ -259,6 +259,8 @@ void aw_log_write(struct aw_log *log, enum aw_log_level level, const char *messa
         whole = put_text(&line, "{\"time\":\"") && put_text(&line, stamp) &&
                 put_text(&line, "\",\"level\":\"") && put_text(&line, levels[level].name) &&
                 put_text(&line, "\",\"message\":") && put_string(&line, message, true);
+    } else if (log->format == AW_LOG_JOURNAL) {
+        whole = put_text(&line, levels[level].priority) && put_escaped(&line, message, false);
     } else {
         whole = put_text(&line, stamp) && put_text(&line, " ") &&
                 put_text(&line, log->colour ? levels[level].colour : "") &&

@@ -30,8 +30,9 @@ enum aw_log_level {
 };
 
 enum aw_log_format {
-    AW_LOG_TEXT, /* 2026-01-31T12:00:00.123Z warn  message key=value */
-    AW_LOG_JSON, /* {"time":"...","level":"warn","message":"...","key":value} */
+    AW_LOG_TEXT,    /* 2026-01-31T12:00:00.123Z warn  message key=value */
+    AW_LOG_JSON,    /* {"time":"...","level":"warn","message":"...","key":value} */
+    AW_LOG_JOURNAL, /* <4>message key=value: sd-daemon(3); the journal has a clock of its own */
 };
 
 struct aw_log {

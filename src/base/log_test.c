@@ -66,6 +66,18 @@ static void a_text_line_reads_as_time_level_message_and_fields(void **state)
     close_log(&f);
 }
 
+static void a_line_for_the_journal_has_its_priority_and_no_time(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_log(&f, AW_LOG_JOURNAL);
+    aw_log_error(&f.log, "gone", AW_LOG_INT("n", 1));
+    assert_string_equal(read_log(&f), "<3>gone n=1\n");
+    aw_log_info(&f.log, "two\nlines");
+    assert_string_equal(read_log(&f), "<6>two\\nlines\n");
+    close_log(&f);
+}
+
 static void a_value_cannot_forge_a_line_or_steer_a_terminal(void **state)
 {
     (void)state;
@@ -239,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_line_reads_as_time_level_message_and_fields),
+        cmocka_unit_test(a_line_for_the_journal_has_its_priority_and_no_time),
         cmocka_unit_test(a_value_cannot_forge_a_line_or_steer_a_terminal),
         cmocka_unit_test(a_json_line_parses_whatever_it_carries),
         cmocka_unit_test(an_overlong_line_is_cut_marked_and_still_valid),

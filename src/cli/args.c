@@ -14,7 +14,7 @@ static const char *const color_choices[] = {"auto", "always", "never", NULL};
 static const char *const output_choices[] = {"table", "json", NULL};
 static const char *const output_csv_choices[] = {"table", "json", "csv", NULL};
 static const char *const level_choices[] = {"debug", "info", "warn", "error", NULL};
-static const char *const format_choices[] = {"text", "json", NULL};
+static const char *const format_choices[] = {"text", "json", "journald", NULL};
 
 /* With csv or without, and without its letter where a verb has another use for it. */
 #define OUTPUT(short_name, list, text)                                               \
@@ -51,7 +51,7 @@ static const struct aw__option common_options[] = {
         .arg = "FORMAT",
         .initial = "text",
         .choices = format_choices,
-        .help = "log lines on stderr as text or json",
+        .help = "log lines on stderr as text, json, or as journald takes them",
     },
     {.name = "help", .letter = 'h', .kind = AW__FLAG, .help = "print this help"},
     {.name = NULL},

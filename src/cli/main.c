@@ -64,8 +64,11 @@ static enum aw_err run_verb(const struct aw__verb *verb, int argc, char **argv,
     enum aw_log_level level = AW_LOG_WARN;
     if ((err = aw_log_level_parse(aw__args_text(&args, "log-level"), &level)))
         return err;
+    const char *format = aw__args_text(&args, "log-format");
     aw_log_init(&log, STDERR_FILENO, level,
-                strcmp(aw__args_text(&args, "log-format"), "json") ? AW_LOG_TEXT : AW_LOG_JSON,
+                !strcmp(format, "json")       ? AW_LOG_JSON
+                : !strcmp(format, "journald") ? AW_LOG_JOURNAL
+                                              : AW_LOG_TEXT,
                 NULL);
     log.colour = run.color_err && log.format == AW_LOG_TEXT;
     run.log = &log;

@@ -13,6 +13,7 @@
 
 #include "cli/verb.h"
 #include "control/job.h"
+#include "control/steward.h"
 
 #include <stdio.h>
 
@@ -23,6 +24,12 @@
 #define AW__RUN_EVENT_TEXT    320u
 #define AW__RUN_WHY_MAX       512u
 #define AW__RUN_DURATION_TEXT "24h" /* simulated, when --duration does not say */
+
+/* Of what is kept, in the directory of a run. */
+#define AW__RUN_AUDIT   "audit"
+#define AW__RUN_JOURNAL "decisions.db"
+#define AW__RUN_VIEWS   "views.json"
+#define AW__RUN_SOCKET  "socket"
 
 /* --- what was asked --------------------------------------------------------------------------- */
 
@@ -38,7 +45,10 @@ struct aw__runask {
     double step_s;
     double speed; /* simulated over real time; INFINITY: as fast as it goes */
     bool twin;
+    bool daemon; /* for good, with a socket */
+    bool audit;  /* with an audit log and a journal */
     uint32_t thread_count;
+    char socket[AW__TEXT_MAX]; /* of a daemon */
     char state[AW__TEXT_MAX];  /* directory; "": none */
     char store[AW__TEXT_MAX];  /* for aw_store_open */
     char report[AW__TEXT_MAX]; /* file; "": none */
@@ -145,6 +155,43 @@ AW_NODISCARD enum aw_err aw__runhistory_load(struct aw__runhistory *history, con
                                              uint64_t steps, struct aw_diag *diag);
 /* Removes those of other steps; UINT64_MAX: all. */
 void aw__runhistory_prune(const char *dir, uint64_t keep_steps);
+
+/* --- what is kept ----------------------------------------------------------------------------- */
+
+/* A run that goes on. The caller sets run and ask, and lock_fd to -1; close ends any state of it.
+ */
+struct aw__runsession {
+    const struct aw__run *run;
+    struct aw__runask ask;
+    struct aw_job *job;
+    struct aw_store store;
+    struct aw__runhistory history;
+    struct aw_steward *steward; /* NULL: no audit log */
+    uint64_t steps_before;      /* of earlier sessions */
+    int64_t begin_us, saved_us; /* real */
+    uint64_t save_every, saved_steps;
+    int lock_fd; /* -1: none */
+};
+
+AW_NODISCARD enum aw_err aw__runsession_open(struct aw__runsession *session, bool *ret_resumed,
+                                             struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__runsession_save(struct aw__runsession *session, struct aw_diag *diag);
+void aw__runsession_close(struct aw__runsession *session);
+
+/* The parts of open, for who puts other settings in the place of these: a job of `ask`, beside a
+ * steward or NULL; its state from the last save; a new steward; the two brought together. */
+AW_NODISCARD enum aw_err aw__runsession_job(struct aw__runsession *session,
+                                            struct aw_steward *steward, struct aw_job **ret_job,
+                                            struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__runsession_reload(struct aw__runsession *session, struct aw_job *job,
+                                               struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__runsession_steward(struct aw__runsession *session,
+                                                struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__runsession_attach(struct aw__runsession *session,
+                                               struct aw_diag *diag);
+
+/* `aware run --daemon`. */
+AW_NODISCARD enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag);
 
 /* --- how it is shown -------------------------------------------------------------------------- */
 

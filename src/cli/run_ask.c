@@ -109,8 +109,12 @@ static enum aw_err keeping_read(const struct aw__args *args, struct aw__runask *
         return aw_fail(diag, AW_ERR_USAGE,
                        "--store memory forgets what a run with --state would resume from; leave "
                        "one of them out");
+    if (ask->daemon && ((state && !strcmp(state, "none")) || in_memory))
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "--daemon: a daemon keeps its state, so that it can be ended at any time; "
+                       "give --state DIR, and no --store memory");
     if (!state)
-        state = ask->demo || in_memory ? "none" : STATE_DEFAULT;
+        state = (ask->demo && !ask->daemon) || in_memory ? "none" : STATE_DEFAULT;
     if (strcmp(state, "none") != 0)
         snprintf(ask->state, sizeof ask->state, "%s", state);
     if (store)
@@ -120,11 +124,23 @@ static enum aw_err keeping_read(const struct aw__args *args, struct aw__runask *
                  (int)(sizeof ask->store - sizeof STORE_FILE - 1), ask->state);
     else
         snprintf(ask->store, sizeof ask->store, "memory");
+    const char *socket = aw__args_text(args, "socket");
+    if (socket && !ask->daemon)
+        return aw_fail(diag, AW_ERR_USAGE, "--socket goes with --daemon alone");
+    if (socket)
+        snprintf(ask->socket, sizeof ask->socket, "%s", socket);
+    else
+        snprintf(ask->socket, sizeof ask->socket, "%.*s/" AW__RUN_SOCKET,
+                 (int)(sizeof ask->socket - sizeof AW__RUN_SOCKET - 1), ask->state);
+    if (ask->audit && !*ask->state)
+        return aw_fail(diag, AW_ERR_USAGE, "--audit: this run keeps no state; give --state DIR");
     if (aw__args_given(args, "fresh") && !*ask->state)
         return aw_fail(diag, AW_ERR_USAGE, "--fresh: this run keeps no state; it is always fresh");
     const char *report = aw__args_text(args, "report");
+    if (report && ask->daemon)
+        return aw_fail(diag, AW_ERR_USAGE, "--report goes without --daemon");
     if (!report)
-        report = ask->demo ? REPORT_DEFAULT : "";
+        report = ask->demo && !ask->daemon ? REPORT_DEFAULT : "";
     if (strcmp(report, "none") != 0)
         snprintf(ask->report, sizeof ask->report, "%s", report);
     return AW_OK;
@@ -145,9 +161,13 @@ enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret, s
     const struct aw__args *args = run->args;
     struct aw__runask *ask = ret;
     *ask = (struct aw__runask){.demo = args->repeat_count == 0,
-                               .twin = !aw__args_given(args, "no-twin")};
+                               .twin = !aw__args_given(args, "no-twin"),
+                               .daemon = aw__args_given(args, "daemon"),
+                               .audit =
+                                   aw__args_given(args, "daemon") || aw__args_given(args, "audit")};
     aw_profile_set_init(&ask->set, NULL);
-    enum aw_err err = speed_read(aw__args_text(args, "speed"), &ask->speed, diag);
+    const char *speed = aw__args_text(args, "speed"), *duration = aw__args_text(args, "duration");
+    enum aw_err err = speed_read(speed ? speed : ask->daemon ? "1" : "max", &ask->speed, diag);
     err = err ? err : keeping_read(args, ask, diag);
     err = err ? err : files_read(run, ask, diag);
     if (err)
@@ -173,7 +193,10 @@ enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret, s
     ask->thread_count = (uint32_t)aw__args_number(args, "threads");
     if (ask->thread_count == 0)
         ask->thread_count = aw_threads_cpu_count();
-    err = duration_read(aw__args_text(args, "duration"), ask->step_s, &ask->steps_total, diag);
+    ask->steps_total = STEPS_MAX; /* a daemon's */
+    if (duration || !ask->daemon)
+        err = duration_read(duration ? duration : AW__RUN_DURATION_TEXT, ask->step_s,
+                            &ask->steps_total, diag);
 out:
     if (err)
         aw__runask_deinit(ask);

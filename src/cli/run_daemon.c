@@ -1,0 +1,370 @@
+/*
+ * run_daemon.c - `aware run --daemon`: the same run, for good, with people in it.
+ *
+ * Steps are made on a thread of their own; the API answers on another; this one waits for signals
+ * and tells systemd that the loop is alive. A log or a store that cannot be written is lived with:
+ * nothing is changed until it can be again, and that is said once when it begins and once when it
+ * is over. SIGHUP reads the files anew (run_reload.c).
+ */
+#include "cli/run.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "cli/run_daemon.h"
+#include "cli/version.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#define SAVE_US   (INT64_C(30) * 1000000) /* of real time between saves, at most */
+#define PIECE_US  100000                  /* between two looks at the signals */
+#define STATUS_US (INT64_C(5) * 1000000)  /* between two lines for systemctl status */
+/* Learning for many workloads takes minutes; what takes longer than this is stuck. */
+#define STUCK_S 900.0
+
+static _Atomic int stop_signal, reload_signal;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "signal handlers write them");
+
+static void on_signal(int number)
+{
+    if (number == SIGHUP)
+        reload_signal = number;
+    else
+        stop_signal = number;
+}
+
+static void signals_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a client that went away is no reason to */
+}
+
+/* --- what is told ----------------------------------------------------------------------------- */
+
+/* stderr is the journal's where $JOURNAL_STREAM names it (systemd.exec(5)). */
+static bool stderr_is_journal(void)
+{
+    const char *text = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat st;
+    return text && sscanf(text, "%llu:%llu", &device, &inode) == 2 &&
+           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
+
+/* What an operator wants to see of normal life, unless they said otherwise. */
+static void log_begin(struct aw__daemon *d)
+{
+    const struct aw__run *run = d->kept.run;
+    d->log = *run->log;
+    if (!aw__args_given(run->args, "log-level"))
+        d->log.level = AW_LOG_INFO;
+    if (!aw__args_given(run->args, "log-format") && stderr_is_journal()) {
+        d->log.format = AW_LOG_JOURNAL;
+        d->log.colour = false;
+    }
+    d->run = *run;
+    d->run.log = &d->log;
+    d->kept.run = &d->run;
+}
+
+static void log_event(struct aw__daemon *d, const struct aw__runevent *event)
+{
+    const struct aw__runask *ask = &d->kept.ask;
+    const char *name =
+        event->workload < ask->count ? ask->workload[event->workload].pilot.name : "cluster";
+    if (event->kind == AW__RUNEVENT_STAGE)
+        aw_log_info(&d->log, "stage", AW_LOG_STR("workload", name), AW_LOG_STR("why", event->text));
+    else
+        aw_log_warn(&d->log, event->kind == AW__RUNEVENT_TRIP ? "watchdog" : "disturbance",
+                    AW_LOG_STR("workload", name), AW_LOG_STR("why", event->text));
+}
+
+static void on_step(void *ctx, const struct aw_job_step *step)
+{
+    struct aw__daemon *d = ctx;
+    const struct aw__runask *ask = &d->kept.ask;
+    const struct aw_pilot_config *config = &ask->workload[step->workload].pilot;
+    struct aw_job_view view;
+    char sentence[AW_ACCOUNT_SENTENCE_MAX];
+    uint32_t events = 0;
+    aw_job_view(d->kept.job, step->workload, &view);
+    if (step->workload == 0) {
+        events += aw__runhistory_cluster(&d->kept.history, ask, step->at_us);
+        for (uint32_t s = 0; s < AW_STAGE_COUNT; s++)
+            d->stages[s] = 0;
+    }
+    events += aw__runhistory_step(&d->kept.history, ask, step, &view);
+    for (uint32_t n = events; n-- > 0;) {
+        const struct aw__runevent *event = aw__runhistory_event(&d->kept.history, n);
+        if (event)
+            log_event(d, event);
+    }
+    d->stages[step->decision->stage]++;
+    if (step->decision->applied && aw_log_enabled(&d->log, AW_LOG_INFO))
+        aw_log_info(&d->log, "changed", AW_LOG_STR("workload", config->name),
+                    AW_LOG_STR("what", aw_account_sentence(config, step->decision, sentence,
+                                                           sizeof sentence)));
+}
+
+static void systemd_status(struct aw__daemon *d)
+{
+    const int64_t now = aw_clock_monotonic_us(NULL);
+    if (now - d->status_us < STATUS_US)
+        return;
+    d->status_us = now;
+    sd_notifyf(
+        0, "STATUS=%" PRIu32 " workloads: %u offline, %u online, %u serving; step %" PRIu64 "%s",
+        d->kept.ask.count, d->stages[AW_STAGE_OFFLINE], d->stages[AW_STAGE_ONLINE],
+        d->stages[AW_STAGE_SERVING], aw_job_steps(d->kept.job),
+        d->audit_ails ? "; nothing is changed: the audit log cannot be written" : "");
+}
+
+/* Once when it begins, once when it is over. */
+static void tell_trouble(struct aw__daemon *d, bool *ails, bool now, const char *what,
+                         const char *why)
+{
+    if (now && !*ails)
+        aw_log_error(&d->log, what, AW_LOG_STR("why", why));
+    else if (!now && *ails)
+        aw_log_info(&d->log, "over", AW_LOG_STR("what", what));
+    *ails = now;
+}
+
+static void tell_health(struct aw__daemon *d, const struct aw_diag *step_diag)
+{
+    const struct aw_loop_counts *counts = aw_job_counts(d->kept.job);
+    struct aw_diag why = {0};
+    aw_steward_lock(d->kept.steward);
+    const enum aw_err err = aw_steward_health(d->kept.steward, &why);
+    d->orders = aw_steward_counts(d->kept.steward)->orders;
+    aw_steward_unlock(d->kept.steward);
+    tell_trouble(d, &d->audit_ails, err != AW_OK,
+                 "nothing is changed: the audit log cannot be written", why.text);
+    const bool lost = counts->store_failures > d->store_failures;
+    d->store_failures = counts->store_failures;
+    tell_trouble(d, &d->store_ails, lost, "nothing is changed: steps cannot be kept",
+                 step_diag->text);
+    aw_api_tick(&d->api, counts, lost ? step_diag->text : NULL);
+    d->ticked_us = aw_clock_monotonic_us(NULL);
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+/* What verbs read once this process is gone. A failure is told, and tried again with the next. */
+static enum aw_err views_write(struct aw__daemon *d, struct aw_diag *diag)
+{
+    char path[AW__TEXT_MAX + 32], *text = NULL;
+    size_t len = 0;
+    snprintf(path, sizeof path, "%s/" AW__RUN_VIEWS, d->kept.ask.state);
+    enum aw_err err = aw_api_views(&d->api, &text, &len);
+    if (err)
+        return aw_fail(diag, err, "no memory for %s", AW__RUN_VIEWS);
+    err = aw_file_replace(path, text, len, NULL, diag);
+    free(text);
+    return err;
+}
+
+enum aw_err aw__daemon_save(struct aw__daemon *d, struct aw_diag *diag)
+{
+    struct aw_diag why = {0};
+    enum aw_err err = aw__runsession_save(&d->kept, &why);
+    const enum aw_err seen = views_write(d, err ? NULL : &why);
+    err = err ? err : seen;
+    tell_trouble(d, &d->save_ails, err != AW_OK, "the state cannot be saved", why.text);
+    if (err && diag)
+        *diag = why;
+    d->saved_orders = d->orders;
+    d->kept.saved_us = aw_clock_monotonic_us(NULL); /* a disk that is full is not asked in every
+                                                       step */
+    return err;
+}
+
+/* Waits until real time has come to where simulated time is. */
+static void keep_pace(const struct aw__daemon *d)
+{
+    const struct aw__runsession *s = &d->kept;
+    if (isinf(s->ask.speed))
+        return;
+    const double simulated_s =
+        (double)(aw_job_steps(s->job) - d->paced_steps) * s->ask.step_s / s->ask.speed;
+    const int64_t until = s->begin_us + llround(1e6 * simulated_s);
+    for (int64_t now;
+         !stop_signal && !reload_signal && (now = aw_clock_monotonic_us(NULL)) < until;) {
+        const int64_t piece = now + PIECE_US < until ? now + PIECE_US : until;
+        const enum aw_err err = aw_clock_sleep_until(NULL, piece);
+        (void)err; /* interrupted or not, the loop looks again */
+    }
+}
+
+static enum aw_err steps(struct aw__daemon *d, struct aw_diag *diag)
+{
+    struct aw__runsession *s = &d->kept;
+    while (!stop_signal && aw_job_steps(s->job) < s->ask.steps_total) {
+        struct aw_diag step_diag = {0};
+        enum aw_err err = aw_job_step(s->job, on_step, d, &step_diag);
+        if (err) {
+            *diag = step_diag;
+            return err;
+        }
+        tell_health(d, &step_diag);
+        systemd_status(d);
+        const uint64_t since = s->history.steps - s->saved_steps;
+        if (since >= s->save_every || d->orders != d->saved_orders ||
+            aw_clock_monotonic_us(NULL) - s->saved_us >= SAVE_US)
+            (void)aw__daemon_save(d, NULL); /* told there, and tried again */
+        keep_pace(d);
+        if (reload_signal && !stop_signal) {
+            reload_signal = 0;
+            if ((err = aw__daemon_reload(d, diag)))
+                return err;
+        }
+    }
+    return AW_OK;
+}
+
+static void *steps_thread(void *ctx)
+{
+    struct aw__daemon *d = ctx;
+    d->err = steps(d, &d->diag);
+    d->done = true;
+    return NULL;
+}
+
+/* Signals are for this thread. systemd hears of us as long as ticks come. */
+static enum aw_err steps_watched(struct aw__daemon *d, struct aw_diag *diag)
+{
+    uint64_t watchdog_us = 0;
+    const bool watched = sd_watchdog_enabled(0, &watchdog_us) > 0;
+    int64_t told_us = 0;
+    bool stopping = false;
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&thread, NULL, steps_thread, d);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread to run on: %s", strerror(failed));
+    while (!d->done) {
+        const int64_t now = aw_clock_monotonic_us(NULL);
+        const bool alive = 1e-6 * (double)(now - d->ticked_us) < d->api.config.stuck_s;
+        if (watched && alive && now - told_us >= (int64_t)(watchdog_us / 2)) {
+            sd_notify(0, "WATCHDOG=1");
+            told_us = now;
+        }
+        if (stop_signal && !stopping) {
+            stopping = true;
+            aw_api_stopping(&d->api);
+            sd_notify(0, "STOPPING=1\nSTATUS=saving");
+            aw_log_info(&d->log, "stopping", AW_LOG_STR("signal", strsignal(stop_signal)));
+        }
+        const enum aw_err err = aw_clock_sleep_until(NULL, now + PIECE_US);
+        (void)err; /* a signal only brings the next look forward */
+    }
+    pthread_join(thread, NULL);
+    if (d->err)
+        *diag = d->diag;
+    return d->err;
+}
+
+/* --- the daemon ------------------------------------------------------------------------------- */
+
+static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
+{
+    const struct aw__runask *ask = &d->kept.ask;
+    struct aw_api_config *config = aw_alloc_new(NULL, 1, sizeof *config);
+    struct aw_server_config *listen = aw_alloc_new(NULL, 1, sizeof *listen);
+    enum aw_err err =
+        config && listen ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
+    if (!err) {
+        const double step_s = isinf(ask->speed) ? 0 : ask->step_s / ask->speed;
+        config->steward = d->kept.steward;
+        config->virtual_time = true;
+        config->speed = ask->speed;
+        config->step_s = ask->step_s;
+        config->stuck_s = STUCK_S + 3 * step_s;
+        snprintf(config->version, sizeof config->version, "%s", AW__VERSION_NUMBER);
+        snprintf(config->cluster, sizeof config->cluster, "sim");
+        snprintf(config->state, sizeof config->state, "%.*s", (int)sizeof config->state - 1,
+                 ask->state);
+        snprintf(config->audit, sizeof config->audit, "%.*s/" AW__RUN_AUDIT,
+                 (int)(sizeof config->audit - sizeof AW__RUN_AUDIT - 1), ask->state);
+        snprintf(config->store, sizeof config->store, "%.*s", (int)sizeof config->store - 1,
+                 ask->store);
+        snprintf(listen->path, sizeof listen->path, "%s", ask->socket);
+        if ((err = aw_api_init(&d->api, config)))
+            aw_fail(diag, err, "no memory for the API");
+    }
+    err = err ? err : aw_server_open(&d->server, listen, &d->api, diag);
+    aw_alloc_free(NULL, listen);
+    aw_alloc_free(NULL, config);
+    return err;
+}
+
+static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
+{
+    bool resumed = false;
+    enum aw_err err = aw__runask_read(d->kept.run, &d->kept.ask, diag);
+    if (!err && (d->kept.run->json || strcmp(aw__args_text(d->kept.run->args, "output"), "table")))
+        err = aw_fail(diag, AW_ERR_USAGE, "--output goes without --daemon; see 'aware export'");
+    err = err ? err : aw__runsession_open(&d->kept, &resumed, diag);
+    if (err)
+        return err;
+    d->store_failures = aw_job_counts(d->kept.job)->store_failures;
+    d->paced_steps = d->kept.steps_before;
+    d->kept.begin_us = d->kept.saved_us = d->ticked_us = aw_clock_monotonic_us(NULL);
+    if ((err = api_open(d, diag)))
+        return err;
+    aw_log_info(&d->log, resumed ? "resumed" : "started",
+                AW_LOG_INT("workloads", d->kept.ask.count),
+                AW_LOG_INT("step", (int64_t)d->kept.steps_before),
+                AW_LOG_STR("state", d->kept.ask.state), AW_LOG_STR("socket", d->kept.ask.socket));
+    sd_notifyf(0, "READY=1\nSTATUS=%" PRIu32 " workloads", d->kept.ask.count);
+    return AW_OK;
+}
+
+enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag)
+{
+    struct aw__daemon *d = aw_alloc_new(NULL, 1, sizeof *d);
+    if (!d)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a daemon");
+    d->kept.run = run;
+    d->kept.lock_fd = -1;
+    log_begin(d);
+    signals_catch();
+    enum aw_err err = begin(d, diag);
+    const bool begun = !err;
+    err = err ? err : steps_watched(d, diag);
+    if (begun && d->kept.job && d->kept.steward) {
+        struct aw_diag why = {0};
+        const enum aw_err saved = aw__daemon_save(d, &why);
+        if (saved && !err) {
+            err = saved;
+            *diag = why;
+        }
+        aw_server_close(d->server);
+        aw_steward_detach(d->kept.steward, aw_job_now_us(d->kept.job),
+                          stop_signal ? strsignal(stop_signal)
+                          : err       ? "an error"
+                                      : "the end of the run");
+        if (!err)
+            aw_log_info(&d->log, "stopped", AW_LOG_INT("step", (int64_t)d->kept.history.steps));
+    } else {
+        aw_server_close(d->server);
+    }
+    aw_api_deinit(&d->api);
+    aw__runsession_close(&d->kept);
+    aw_alloc_free(NULL, d);
+    return err;
+}

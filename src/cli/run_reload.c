@@ -1,0 +1,159 @@
+/*
+ * run_reload.c - SIGHUP: the files are read anew, and what they say is taken over.
+ *
+ * The new settings are tried first, on a job that is thrown away: files that are wrong, and
+ * settings that the state of this run does not fit (other workloads, bounds, SLO, step, seed,
+ * load), are refused as a whole. Then the state is saved, and taken up by a job with the new
+ * settings.
+ */
+#include "cli/run_daemon.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+#define KEYS_SHOWN_MAX 512u /* bytes */
+
+/* --- what differs ----------------------------------------------------------------------------- */
+
+static json_t *settings_of(const struct aw_job_workload *workload)
+{
+    char *text = aw_account_config_text(&workload->pilot, &workload->task);
+    json_t *object = text ? json_loads(text, 0, NULL) : NULL;
+    free(text);
+    return object;
+}
+
+/* "guard.mode Off -> Auto, ..." of one workload; the number of differences. */
+static uint32_t differences(const struct aw_job_workload *before, const struct aw_job_workload *now,
+                            struct aw_text *ret)
+{
+    json_t *old = settings_of(before), *new = settings_of(now), *part, *value;
+    const char *name, *key;
+    uint32_t count = 0;
+    json_object_foreach(new, name, part)
+    {
+        json_object_foreach(part, key, value)
+        {
+            const json_t *was = json_object_get(json_object_get(old, name), key);
+            if (json_equal(was, value))
+                continue;
+            char *from = was ? json_dumps(was, JSON_ENCODE_ANY) : NULL;
+            char *to = json_dumps(value, JSON_ENCODE_ANY);
+            aw_text_add(ret, "%s%s.%s %s -> %s", count++ ? ", " : "", name, key,
+                        from ? from : "nothing", to ? to : "?");
+            free(from);
+            free(to);
+        }
+    }
+    json_decref(old);
+    json_decref(new);
+    return count;
+}
+
+static const struct aw_job_workload *workload_of(const struct aw__runask *ask, const char *name)
+{
+    for (uint32_t i = 0; i < ask->count; i++)
+        if (strcmp(ask->workload[i].pilot.name, name) == 0)
+            return &ask->workload[i];
+    return NULL;
+}
+
+/* Returns how many workloads differ. */
+static uint32_t tell_differences(struct aw__daemon *d, const struct aw__runask *next)
+{
+    uint32_t changed = 0;
+    for (uint32_t i = 0; i < next->count; i++) {
+        const struct aw_job_workload *now = &next->workload[i];
+        const struct aw_job_workload *before = workload_of(&d->kept.ask, now->pilot.name);
+        char buf[KEYS_SHOWN_MAX];
+        struct aw_text text;
+        aw_text_init(&text, buf, sizeof buf);
+        if (!before || differences(before, now, &text) == 0)
+            continue;
+        changed++;
+        aw_log_info(&d->log, "settings changed", AW_LOG_STR("workload", now->pilot.name),
+                    AW_LOG_STR("what", buf));
+    }
+    return changed;
+}
+
+/* --- the change ------------------------------------------------------------------------------- */
+
+static void refused(struct aw__daemon *d, const char *why)
+{
+    aw_log_warn(&d->log, "reload refused, everything goes on as it was", AW_LOG_STR("why", why));
+}
+
+/* Whether a job with these settings takes up the state of this one. */
+static enum aw_err rehearse(struct aw__daemon *d, const struct aw__runask *next,
+                            struct aw_diag *diag)
+{
+    struct aw__runsession *s = &d->kept;
+    const struct aw__runask present = s->ask;
+    struct aw_job *job = NULL;
+    if (strcmp(present.state, next->state) != 0 || strcmp(present.store, next->store) != 0)
+        return aw_fail(diag, AW_ERR_CONFLICT, "state and store stay where they are");
+    s->ask = *next;
+    enum aw_err err = aw__runsession_job(s, NULL, &job, diag);
+    err = err ? err : aw__runsession_reload(s, job, diag);
+    s->ask = present;
+    aw_job_free(job);
+    return err;
+}
+
+/* The old job is gone from here on. The log is closed and opened again: its start and stop tell
+ * what was in force when. */
+static enum aw_err take_over(struct aw__daemon *d, struct aw__runask *next, struct aw_diag *diag)
+{
+    struct aw__runsession *s = &d->kept;
+    aw_api_switch(&d->api, NULL);
+    aw_steward_detach(s->steward, aw_job_now_us(s->job), "reload");
+    aw_job_free(s->job);
+    aw_steward_free(s->steward);
+    s->job = NULL;
+    s->steward = NULL;
+    aw__runask_deinit(&s->ask);
+    s->ask = *next;
+    *next = (struct aw__runask){0};
+    enum aw_err err = aw__runsession_steward(s, diag);
+    err = err ? err : aw__runsession_job(s, s->steward, &s->job, diag);
+    err = err ? err : aw__runsession_reload(s, s->job, diag);
+    err = err ? err : aw__runsession_attach(s, diag);
+    if (err)
+        return err;
+    d->paced_steps = aw_job_steps(s->job);
+    s->begin_us = aw_clock_monotonic_us(NULL);
+    d->store_failures = aw_job_counts(s->job)->store_failures;
+    d->orders = d->saved_orders = 0; /* the new steward counts its own */
+    aw_api_switch(&d->api, s->steward);
+    return AW_OK;
+}
+
+enum aw_err aw__daemon_reload(struct aw__daemon *d, struct aw_diag *diag)
+{
+    struct aw__runask *next = aw_alloc_new(NULL, 1, sizeof *next);
+    struct aw_diag why = {0};
+    enum aw_err err = AW_OK;
+    char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
+    if (!next || d->kept.ask.demo) {
+        refused(d, next ? "the demo has no files" : "no memory");
+        goto out;
+    }
+    if ((err = aw__runask_read(d->kept.run, next, &why)) || (err = aw__daemon_save(d, &why)) ||
+        (err = rehearse(d, next, &why))) {
+        refused(d, aw_diag_format(&why, err, line, sizeof line));
+        err = AW_OK;
+        goto out;
+    }
+    const uint32_t changed = tell_differences(d, next);
+    if (changed == 0)
+        aw_log_info(&d->log, "reload: nothing has changed");
+    else if (!(err = take_over(d, next, diag)))
+        aw_log_info(&d->log, "reloaded", AW_LOG_INT("workloads", changed));
+out:
+    if (next)
+        aw__runask_deinit(next);
+    aw_alloc_free(NULL, next);
+    return err;
+}
