@@ -259,13 +259,16 @@ static json_t *predicted_json(const struct aw_pilot *pilot)
 
 static json_t *policy_json(const struct aw_pilot *pilot)
 {
-    if (pilot->config.agent != AW_PILOT_FORMULA || pilot->memory.formula_id == 0)
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_formula *formula =
+        pilot->decision.canary.acts ? &memory->trial : &memory->formula;
+    if (pilot->config.agent != AW_PILOT_FORMULA || memory->formula_id == 0)
         return json_null();
     struct aw__told told = aw__told_begin();
     for (uint32_t i = 0; i < AW_FORMULA_DIM; i++) {
         const enum aw_formula_number number = (enum aw_formula_number)i;
         struct aw__told one = aw__told_begin();
-        aw__told_real(&one, "value", aw_formula_value(&pilot->memory.formula, number));
+        aw__told_real(&one, "value", aw_formula_value(formula, number));
         aw__told_text(&one, "meaning", aw_formula_meaning(number));
         aw__told_put(&told, aw_formula_name(number), aw__told_end(&one));
     }

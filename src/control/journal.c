@@ -96,6 +96,7 @@ struct aw_journal {
     sqlite3 *db;
     sqlite3_stmt *statement[STATEMENTS];
     uint32_t per_workload;
+    bool read_only;
     bool begun;
     bool lost;              /* a failure since begin has taken everything back */
     unsigned char *scratch; /* deflated bytes of what is being put */
@@ -216,15 +217,15 @@ static enum aw_err look(struct aw_journal *j, bool *ret_empty, struct aw_diag *d
     return AW_OK;
 }
 
-static enum aw_err open_file(struct aw_journal *j, bool read_only, struct aw_diag *diag)
+static enum aw_err open_file(struct aw_journal *j, struct aw_diag *diag)
 {
     char text[128];
-    if (!read_only) { /* what runs here and how busy it is, is nobody else's business */
+    if (!j->read_only) { /* what runs here and how busy it is, is nobody else's business */
         const int fd = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (fd >= 0)
             close(fd);
     }
-    const int flags = read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+    const int flags = j->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     if (sqlite3_open_v2(j->path, &j->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
                         NULL) != SQLITE_OK) {
         if (!j->db)
@@ -241,16 +242,16 @@ static enum aw_err open_file(struct aw_journal *j, bool read_only, struct aw_dia
 /* Configs that the last of their decisions has left; a run has few of them, so once is enough. */
 #define TIDY "DELETE FROM config WHERE id NOT IN (SELECT config FROM entry)"
 
-static enum aw_err prepare(struct aw_journal *j, bool read_only, struct aw_diag *diag)
+static enum aw_err prepare(struct aw_journal *j, struct aw_diag *diag)
 {
     bool empty = false;
-    enum aw_err err = open_file(j, read_only, diag);
+    enum aw_err err = open_file(j, diag);
     err = err ? err : look(j, &empty, diag);
     if (err)
         return err;
-    if (empty && read_only)
+    if (empty && j->read_only)
         return aw_fail_at(diag, AW_ERR_NOTFOUND, j->path, 0, 0, NULL, "empty: nothing is kept yet");
-    if (!read_only) {
+    if (!j->read_only) {
         err = run(j, "PRAGMA journal_mode = WAL", diag);
         err = err ? err : run(j, "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192", diag);
         err = err ? err : run(j, empty ? schema : TIDY, diag);
@@ -268,11 +269,12 @@ enum aw_err aw_journal_open(struct aw_journal **ret, const char *path, bool read
     struct aw_journal *j = calloc(1, sizeof *j);
     if (!j)
         return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
+    j->read_only = read_only;
     j->per_workload = per_workload ? per_workload : AW_JOURNAL_PER_WORKLOAD;
     const int len = snprintf(j->path, sizeof j->path, "%s", path);
     enum aw_err err =
         len > 0 && (size_t)len < sizeof j->path
-            ? prepare(j, read_only, diag)
+            ? prepare(j, diag)
             : aw_fail(diag, AW_ERR_RANGE, "expected a path of 1 to %u bytes", AW_FILE_PATH_MAX - 1);
     if (err) {
         aw_journal_close(j);
@@ -498,6 +500,9 @@ static enum aw_err put(struct aw_journal *j, const struct putting *entry, struct
 enum aw_err aw_journal_begin(struct aw_journal *j, struct aw_diag *diag)
 {
     AW_ASSERT(!j->begun);
+    if (j->read_only) /* SQLite itself would only say so at the first put */
+        return aw_fail_at(diag, AW_ERR_UNSUPPORTED, j->path, 0, 0, NULL,
+                          "cannot write: open for reading only");
     fresh(j, BEGIN);
     const enum aw_err err = finish(j, BEGIN, "begin to write", diag);
     j->begun = !err;
