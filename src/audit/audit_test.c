@@ -647,6 +647,67 @@ static void after_damage_a_new_chain_names_the_break_and_the_old_one_stays(void 
     aw_disk_sim_deinit(&sim);
 }
 
+/* A line that is right in itself, with the number of another, in its place. */
+static void a_forged_line_is_found_by_the_next_one(void **state)
+{
+    struct aw_disk_sim sim, other;
+    struct lines lines, forged;
+    struct aw_audit_report report = {0};
+    (void)state;
+    make_log(&sim);
+    assert_ok(aw_disk_sim_init(&other, 1, NULL));
+    struct aw_audit *audit = open_log(&other, NULL, NULL);
+    record(audit, 70, 4);
+    aw_audit_close(audit);
+    split(&other, FILE1, &forged);
+    split(&sim, FILE1, &lines);
+    lines.line[0] = forged.line[0];
+    lines.len[0] = forged.len[0];
+    put_lines(&sim, FILE1, &lines, (const int[]){0, 1, 2, 3, -1});
+    assert_int_equal(verify(&sim, &report, NULL), AW_ERR_FORMAT);
+    assert_int_equal(report.line, 2);
+    assert_non_null(strstr(report.why, "replaced"));
+    aw_disk_sim_deinit(&sim);
+    aw_disk_sim_deinit(&other);
+}
+
+static void an_edit_is_not_taken_for_a_torn_end_where_a_commit_follows(void **state)
+{
+    struct aw_disk_sim sim;
+    struct aw_audit *audit, *other = NULL;
+    struct aw_audit_recovery recovery;
+    struct aw_audit_report report = {0};
+    char bytes[4096];
+    size_t len = 0;
+    (void)state;
+    assert_ok(aw_disk_sim_init(&sim, 1, NULL));
+    audit = open_log(&sim, NULL, NULL);
+    for (uint64_t n = 0; n < 6; n += 2)
+        record(audit, n, 2);
+    aw_audit_close(audit);
+    const char *now = aw_disk_sim_get(&sim, FILE1, &len);
+    assert_true(len < sizeof bytes);
+    memcpy(bytes, now, len);
+    assert_ok(sim.disk.ops->unlink(&sim, HEAD, NULL)); /* as after a crash in its first minutes */
+    bytes[60] ^= 1;                                    /* in the first of three commits */
+    assert_ok(aw_disk_sim_put(&sim, FILE1, bytes, len));
+    assert_int_equal(verify(&sim, &report, NULL), AW_ERR_FORMAT);
+    assert_false(report.torn);
+    assert_int_equal(aw_audit_open(&other, &sim.disk, FOLDER, NULL, NULL, NULL, NULL),
+                     AW_ERR_FORMAT);
+    bytes[60] ^= 1;
+    bytes[len - 200] ^= 1; /* in the last: this may have been a power cut, and is called one */
+    assert_ok(aw_disk_sim_put(&sim, FILE1, bytes, len));
+    assert_int_equal(verify(&sim, &report, NULL), AW_ERR_FORMAT);
+    assert_true(report.torn);
+    audit = open_log(&sim, NULL, &recovery);
+    assert_int_equal(recovery.entry_count, 5);
+    assert_true(recovery.torn_bytes > 200 && recovery.torn_aside[0]);
+    aw_audit_close(audit);
+    assert_verifies(&sim);
+    aw_disk_sim_deinit(&sim);
+}
+
 static void damaged_lines_are_shown_as_such(void **state)
 {
     struct aw_disk_sim sim;
@@ -683,6 +744,8 @@ int main(void)
         cmocka_unit_test(a_removed_file_is_found),
         cmocka_unit_test(a_hash_kept_elsewhere_shows_a_log_that_was_made_anew),
         cmocka_unit_test(after_damage_a_new_chain_names_the_break_and_the_old_one_stays),
+        cmocka_unit_test(a_forged_line_is_found_by_the_next_one),
+        cmocka_unit_test(an_edit_is_not_taken_for_a_torn_end_where_a_commit_follows),
         cmocka_unit_test(damaged_lines_are_shown_as_such),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,6 +297,59 @@ static void killed_at_any_step_the_log_goes_on(void **state)
     assert_int_equal(torn, 0);
 }
 
+static void a_failed_commit_that_was_taken_back_does_not_come_again(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct aw_disk_sim sim;
+        struct twin twin;
+        uint64_t torn = 0;
+        assert_ok(aw_disk_sim_init(&sim, seed, NULL));
+        twin_init(&twin);
+        struct aw_audit *audit = open_log(&sim, &configs[2], NULL);
+        assert_true(commit(audit, &twin, 2));
+        sim.faults.fail_at = sim.call_count + 2; /* the sync */
+        assert_false(commit(audit, &twin, 3));
+        assert_ok(aw_audit_probe(audit, NULL));
+        memset(twin.maybe_of_seq, 0xff, sizeof twin.maybe_of_seq); /* it is gone for good */
+        aw_disk_sim_power_cut(&sim, seed);
+        aw_audit_close(audit);
+        reopen_and_go_on(&sim, &configs[2], &twin, &torn);
+        assert_int_equal(torn, 0);
+        aw_disk_sim_deinit(&sim);
+    }
+}
+
+static void a_power_cut_while_many_files_are_dropped_leaves_no_gap(void **state)
+{
+    bool struck = true;
+    (void)state;
+    for (uint64_t at = 1; struck; at++) {
+        for (uint64_t seed = 0; seed < 8; seed++) {
+            struct aw_disk_sim sim;
+            struct twin twin;
+            struct aw_audit_config fewer = {.file_bytes_max = 700, .files_max = 2};
+            uint64_t torn = 0;
+            assert_ok(aw_disk_sim_init(&sim, seed, NULL));
+            twin_init(&twin);
+            struct aw_audit *audit =
+                open_log(&sim, &(struct aw_audit_config){.file_bytes_max = 700}, NULL);
+            for (uint32_t i = 0; i < 8; i++)
+                assert_true(commit(audit, &twin, 2));
+            aw_audit_close(audit);
+            sim.faults.cut_at = sim.change_count + at;
+            audit = NULL;
+            if (!aw_audit_open(&audit, &sim.disk, FOLDER, &fewer, NULL, NULL, NULL))
+                commit(audit, &twin, 2);
+            aw_audit_close(audit);
+            struck = sim.power_off;
+            aw_disk_sim_power_cut(&sim, seed);
+            reopen_and_go_on(&sim, &fewer, &twin, &torn);
+            aw_disk_sim_deinit(&sim);
+        }
+    }
+}
+
 static void on_a_full_disk_nothing_is_recorded_until_there_is_space(void **state)
 {
     (void)state;
@@ -399,6 +452,8 @@ int main(void)
         cmocka_unit_test(a_call_that_fails_at_any_step_voids_one_commit_and_no_other),
         cmocka_unit_test(a_power_cut_after_a_failed_call_loses_nothing),
         cmocka_unit_test(killed_at_any_step_the_log_goes_on),
+        cmocka_unit_test(a_failed_commit_that_was_taken_back_does_not_come_again),
+        cmocka_unit_test(a_power_cut_while_many_files_are_dropped_leaves_no_gap),
         cmocka_unit_test(on_a_full_disk_nothing_is_recorded_until_there_is_space),
         cmocka_unit_test(a_torn_end_on_a_full_disk_waits_for_space),
         cmocka_unit_test(a_read_only_disk_is_told_at_once_or_at_the_next_commit),
