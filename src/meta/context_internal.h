@@ -1,0 +1,45 @@
+/* context_internal.h - what the files of a learner with context share: its insides. */
+#ifndef AW_META_CONTEXT_INTERNAL_H
+#define AW_META_CONTEXT_INTERNAL_H
+
+#include "meta/context.h"
+
+/* Which content and which encoder an embedding is of; zeroed: none. */
+struct aw__embedded {
+    uint64_t encoder, bundle;
+};
+
+struct aw_context {
+    struct aw_context_config config;
+    uint32_t batch; /* rows of a batch, at most */
+    uint64_t version, updates;
+    bool encoder_frozen, actor_frozen;
+    struct aw_rng rng;
+
+    struct aw_params encoding, actor, critic;
+    struct aw_encoder encoder;
+    struct aw_mlp actor_net; /* no output activation: the penalty needs what goes into the tanh */
+    struct aw_mlp critic_net[2];
+    float *actor_target, *critic_target;
+    struct aw_adam actor_adam, critic_adam, encoder_adam;
+    struct aw_mlp_cache actor_cache, critic_cache; /* critics are shaped alike and take turns */
+    struct aw_encoder_cache *encoder_cache;
+
+    struct aw_replay *replay; /* [workloads] */
+    struct aw_bundle *bundle; /* [workloads] */
+    uint32_t *eligible;       /* [workloads] the first `group` are this batch's */
+    float *embedding;         /* [workloads][E] */
+    struct aw__embedded *embedded;
+
+    /* of a batch */
+    uint32_t rows_now;
+    float *obs, *next_obs, *act, *reward, *terminal;
+    float *x_actor, *x_critic, *dx_actor, *dx_critic;
+    float *a, *du, *y, *dq;
+    float *context, *d_context; /* [group][E] */
+
+    const struct aw_alloc *alloc;
+    void *block;
+};
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * context_test.c - a family of tasks that no policy can do without knowing which one it is in.
+ *
+ * In task w the best action in state x is (x + c_w) / 2, with a hidden c_w in [-1, 1] that no state
+ * shows; the reward is minus the squared distance. Episodes of random actions show c_w to who looks
+ * at which actions were rewarded. Without context the best that one policy can do is c = 0.
+ */
+#include "meta/context.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/testing.h"
+
+#define TASKS 48u
+#define HELD  16u /* tasks that are never learned from */
+#define STEPS 20u
+
+struct toy {
+    struct aw_context *context;
+    double c[TASKS + HELD];
+    struct aw_rng rng;
+};
+
+static double reward_of(double c, float x, float a)
+{
+    const double off = (double)a - ((double)x + c) / 2;
+    return -off * off;
+}
+
+static void live(struct toy *toy, uint32_t task, bool learn)
+{
+    float obs[STEPS], action[STEPS], reward[STEPS];
+    for (uint32_t t = 0; t < STEPS; t++) {
+        obs[t] = (float)aw_rng_uniform(&toy->rng, -1, 1);
+        action[t] = (float)aw_rng_uniform(&toy->rng, -1, 1);
+        reward[t] = (float)reward_of(toy->c[task], obs[t], action[t]);
+    }
+    aw_context_episode(toy->context, task, obs, action, reward, STEPS);
+    for (uint32_t t = 0; learn && t + 1 < STEPS; t++)
+        assert_ok(aw_context_push(toy->context, task, &obs[t], &action[t], reward[t], &obs[t + 1],
+                                  false));
+}
+
+static double regret(struct toy *toy, uint32_t first, uint32_t count, bool shuffled)
+{
+    double sum = 0;
+    for (uint32_t w = first; w < first + count; w++)
+        for (uint32_t n = 0; n < 20; n++) {
+            const uint32_t known_as = shuffled ? first + (w + 5 - first) % count : w;
+            const float x = (float)aw_rng_uniform(&toy->rng, -1, 1);
+            float a;
+            assert_ok(aw_context_act(toy->context, known_as, &x, 0, &a));
+            sum -= reward_of(toy->c[w], x, a) / (count * 20.0);
+        }
+    return sum;
+}
+
+static void begin(struct toy *toy, uint32_t kind, uint64_t seed)
+{
+    struct aw_context_config config;
+    struct aw_diag diag = {0};
+    aw_context_config_init(&config);
+    config.obs_dim = config.act_dim = 1;
+    config.steps = STEPS;
+    config.workloads = TASKS + HELD;
+    config.seed = seed;
+    config.settings.encoder = kind;
+    config.settings.encoder_hidden = kind == AW_ENCODER_GRU ? 16 : 32;
+    config.settings.encoder_dense = 32;
+    config.settings.embedding = 8;
+    config.settings.hidden = 32;
+    config.settings.episodes = 3;
+    config.settings.choice = AW_BUNDLE_LATEST;
+    config.settings.gamma = 0;
+    config.settings.replay = 64;
+    config.settings.rows = 8;
+    config.settings.encoder_lr = config.settings.actor_lr = 2e-3;
+    if (aw_context_new(&config, NULL, &toy->context, &diag))
+        fail_msg("%s", diag.text);
+    aw_rng_init(&toy->rng, seed, 7);
+    for (uint32_t w = 0; w < TASKS + HELD; w++) {
+        toy->c[w] = aw_rng_uniform(&toy->rng, -1, 1);
+        for (uint32_t e = 0; e < 3; e++)
+            live(toy, w, w < TASKS);
+    }
+    aw_context_normalise(toy->context);
+}
+
+static void it_learns_what_only_context_shows_and_knows_tasks_it_never_saw(void **state)
+{
+    (void)state;
+    for (uint32_t kind = AW_ENCODER_POOL; kind <= AW_ENCODER_GRU; kind++) {
+        struct toy toy;
+        begin(&toy, kind, 1);
+        struct aw_context_stats stats = {0};
+        for (uint32_t n = 0; n < 3000; n++)
+            assert_ok(aw_context_learn(toy.context, &stats));
+        /* c is uniform: knowing nothing of it costs E[c^2] / 4 = 0.083 */
+        const double learned = regret(&toy, 0, TASKS, false);
+        const double held = regret(&toy, TASKS, HELD, false);
+        const double wrong = regret(&toy, TASKS, HELD, true);
+        print_message("%s: regret %.4f, on tasks never learned from %.4f, with another's "
+                      "embedding %.4f\n",
+                      aw_encoder_kind_names[kind], learned, held, wrong);
+        assert_true(learned < 0.02);
+        assert_true(held < 0.035);
+        assert_true(wrong > 2 * held);
+        aw_context_free(toy.context);
+    }
+}
+
+static void the_same_seed_gives_the_same_bytes_and_a_file_carries_everything(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/aware-context-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    struct toy toy[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        begin(&toy[i], AW_ENCODER_POOL, 3);
+        for (uint32_t n = 0; n < 50; n++)
+            assert_ok(aw_context_learn(toy[i].context, NULL));
+    }
+    assert_true(aw_context_checksum(toy[0].context) == aw_context_checksum(toy[1].context));
+    assert_ok(aw_context_learn(toy[0].context, NULL));
+    assert_true(aw_context_checksum(toy[0].context) != aw_context_checksum(toy[1].context));
+    static const char *const meta[] = {"data", "toy"};
+    assert_ok(aw_context_save(toy[0].context, path, meta, 1, NULL));
+    assert_ok(aw_context_load(toy[1].context, path, NULL));
+    assert_true(aw_context_checksum(toy[0].context) == aw_context_checksum(toy[1].context));
+    for (uint32_t n = 0; n < 20; n++) {
+        const float x = 0.1f * (float)n - 1;
+        float a, b;
+        assert_ok(aw_context_act(toy[0].context, TASKS, &x, 0, &a));
+        assert_ok(aw_context_act(toy[1].context, TASKS, &x, 0, &b));
+        assert_true(a == b);
+    }
+    struct aw_context_config config;
+    assert_ok(aw_context_peek(path, &config, NULL, NULL));
+    assert_int_equal(config.settings.embedding, 8);
+    assert_int_equal(config.obs_dim, 1);
+    for (uint32_t i = 0; i < 2; i++)
+        aw_context_free(toy[i].context);
+    unlink(path);
+}
+
+static void a_file_of_another_shape_or_a_damaged_one_is_refused(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/aware-context-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    struct toy pool, gru;
+    struct aw_diag diag = {0};
+    begin(&pool, AW_ENCODER_POOL, 3);
+    begin(&gru, AW_ENCODER_GRU, 3);
+    assert_ok(aw_context_save(pool.context, path, NULL, 0, NULL));
+    const uint64_t before = aw_context_checksum(gru.context);
+    assert_int_equal(aw_context_load(gru.context, path, &diag), AW_ERR_FORMAT);
+    assert_non_null(strstr(diag.text, "another shape"));
+    assert_int_equal(truncate(path, 2000), 0);
+    assert_int_equal(aw_context_load(gru.context, path, &diag), AW_ERR_FORMAT);
+    assert_true(aw_context_checksum(gru.context) == before);
+    unlink(path);
+    assert_int_equal(aw_context_load(gru.context, path, &diag), AW_ERR_NOTFOUND);
+    aw_context_free(pool.context);
+    aw_context_free(gru.context);
+}
+
+static void frozen_means_frozen(void **state)
+{
+    (void)state;
+    struct toy toy;
+    begin(&toy, AW_ENCODER_POOL, 5);
+    for (uint32_t n = 0; n < 20; n++)
+        assert_ok(aw_context_learn(toy.context, NULL));
+    float before[8];
+    memcpy(before, aw_context_embed(toy.context, TASKS), sizeof before);
+    aw_context_freeze(toy.context, true, true);
+    const float x = 0.3f;
+    float a, b;
+    assert_ok(aw_context_act(toy.context, 0, &x, 0, &a));
+    for (uint32_t n = 0; n < 20; n++)
+        assert_ok(aw_context_learn(toy.context, NULL));
+    assert_memory_equal(before, aw_context_embed(toy.context, TASKS), sizeof before);
+    assert_ok(aw_context_act(toy.context, 0, &x, 0, &b));
+    assert_true(a == b);
+    aw_context_freeze(toy.context, true, false);
+    for (uint32_t n = 0; n < 20; n++)
+        assert_ok(aw_context_learn(toy.context, NULL));
+    assert_memory_equal(before, aw_context_embed(toy.context, TASKS), sizeof before);
+    assert_ok(aw_context_act(toy.context, 0, &x, 0, &b));
+    assert_true(a != b);
+    aw_context_free(toy.context);
+}
+
+static void nothing_is_allocated_after_new_and_nothing_is_learned_from_nothing(void **state)
+{
+    (void)state;
+    struct aw_alloc_counting counting;
+    struct aw_context_config config;
+    struct aw_context *context;
+    aw_alloc_counting_init(&counting);
+    aw_context_config_init(&config);
+    config.obs_dim = 3;
+    config.act_dim = 2;
+    config.steps = 4;
+    config.workloads = 2;
+    config.settings.rows = 2;
+    assert_ok(aw_context_new(&config, &counting.alloc, &context, NULL));
+    const uint64_t count = counting.alloc_count;
+    assert_int_equal(aw_context_learn(context, NULL), AW_ERR_NODATA);
+    float obs[4 * 3] = {0.1f}, action[4 * 2] = {0.2f}, reward[4] = {1};
+    assert_true(aw_context_episode(context, 0, obs, action, reward, 4));
+    for (uint32_t t = 0; t < 3; t++)
+        assert_ok(aw_context_push(context, 0, obs + 3 * t, action + 2 * t, 1, obs + 3 * t, false));
+    assert_ok(aw_context_learn(context, NULL));
+    obs[0] = NAN;
+    assert_int_equal(aw_context_act(context, 0, obs, 0, action), AW_ERR_DIVERGED);
+    assert_int_equal(aw_context_push(context, 0, obs, action, 1, obs, false), AW_ERR_DIVERGED);
+    aw_context_forget(context, 0);
+    assert_int_equal(aw_context_learn(context, NULL), AW_ERR_NODATA);
+    assert_int_equal(counting.alloc_count, count);
+    aw_context_free(context);
+    assert_int_equal(counting.alloc_count, counting.free_count);
+    for (uint64_t n = 1; n < 200; n++) { /* every allocation may fail */
+        aw_alloc_counting_init(&counting);
+        counting.fail_after = n - 1;
+        const enum aw_err err = aw_context_new(&config, &counting.alloc, &context, NULL);
+        if (!err) {
+            aw_context_free(context);
+            return;
+        }
+        assert_int_equal(err, AW_ERR_NOMEM);
+        assert_int_equal(counting.alloc_count, counting.free_count);
+    }
+    fail_msg("it never succeeded");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_learns_what_only_context_shows_and_knows_tasks_it_never_saw),
+        cmocka_unit_test(the_same_seed_gives_the_same_bytes_and_a_file_carries_everything),
+        cmocka_unit_test(a_file_of_another_shape_or_a_damaged_one_is_refused),
+        cmocka_unit_test(frozen_means_frozen),
+        cmocka_unit_test(nothing_is_allocated_after_new_and_nothing_is_learned_from_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
