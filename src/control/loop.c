@@ -3,32 +3,181 @@
 
 #include <string.h>
 
+#define MAGIC  UINT32_C(0x4c4f4f30) /* "LOO0" */
+#define NOBODY UINT32_MAX
+/* Of a slot in a state: nobody has it. */
+#define EMPTY UINT64_MAX
+/* Of `key`: it does not learn. */
+#define NOT_DUE UINT64_MAX
+
+struct slot {
+    struct aw_pilot *pilot; /* NULL: nobody has it */
+    uint64_t since;         /* tick from which on it could have learned; 0: it could not */
+    uint64_t key;           /* whose turn it is: the lowest first */
+    uint32_t pods_max;      /* of `pods` */
+    uint32_t next_free;     /* while nobody has it */
+    bool fresh;             /* it came just now: the store may know somebody of its name */
+    bool acts;              /* in this tick */
+};
+
 struct aw_loop {
     struct aw_cluster cluster;
     struct aw_store *store;
-    uint32_t count;
+    uint32_t count, max; /* slots that have been used, and that there are */
+    uint32_t live;       /* that are taken */
+    uint32_t first_free; /* NOBODY: all that have been used are taken */
     int64_t deadline_us;
     const struct aw_loop_desk *desk; /* NULL: none */
     bool steadfast;
-    bool resume_due;         /* the store has not been asked yet where it ends */
-    void *moment;            /* scratch; NULL: nobody asks */
-    struct aw_pilot **pilot; /* [count] */
+    bool resume_due; /* the store has not been asked yet where it ends */
+    bool fresh;      /* some slot is */
+    void *moment;    /* scratch; NULL: nobody asks */
+    size_t moment_bytes;
+    struct slot *slot;         /* [max] */
+    struct aw_pilot_pods pods; /* that they saw in this tick */
+    uint32_t pods_wanted;      /* by all of them, at the most */
     struct aw_threads pool;
     struct aw_loop_counts counts;
 
     /* those that learn in this tick */
-    uint32_t *due; /* [count] indices */
+    uint32_t learn_max;
+    uint64_t *lowest; /* [learn_max] keys, a heap with the highest on top */
+    uint32_t *due;    /* [learn_max] slots */
     uint32_t due_count;
-    enum aw_err *err; /* [count] of the due ones */
+    enum aw_err *err; /* [learn_max] of the due ones */
     const struct aw_alloc *alloc;
 };
+
+/* --- who comes and goes ----------------------------------------------------------------------- */
+
+/* Room for the pods of `more` beside those of all others, and for the moment of any. */
+static enum aw_err make_room(struct aw_loop *loop, uint32_t more, size_t moment_bytes,
+                             struct aw_diag *diag)
+{
+    struct aw_pod *pods = NULL;
+    void *moment = NULL;
+    const bool moments = loop->desk && loop->desk->moments && moment_bytes > loop->moment_bytes;
+    uint32_t max = loop->pods.max;
+    if (loop->pods_wanted + more > max) { /* half as much again: not for everybody who comes */
+        max = loop->pods_wanted + more;
+        max += loop->count < loop->max ? max / 2 : 0;
+        if (!(pods = aw_alloc_new(loop->alloc, max, sizeof *pods)))
+            return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u pods", max);
+    }
+    if (moments && !(moment = aw_alloc_new(loop->alloc, moment_bytes, 1))) {
+        aw_alloc_free(loop->alloc, pods);
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a moment of %zu bytes", moment_bytes);
+    }
+    if (pods) {
+        aw_alloc_free(loop->alloc, loop->pods.pod);
+        loop->pods = (struct aw_pilot_pods){.pod = pods, .max = max};
+    }
+    if (moment) {
+        aw_alloc_free(loop->alloc, loop->moment);
+        loop->moment = moment;
+        loop->moment_bytes = moment_bytes;
+    }
+    return AW_OK;
+}
+
+enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *config,
+                        const struct aw_policy_task *task, uint32_t *ret_workload,
+                        struct aw_diag *diag)
+{
+    const bool used = loop->first_free != NOBODY;
+    if (!used && loop->count == loop->max)
+        return aw_fail(diag, AW_ERR_LIMIT, "the loop was made for %u workloads", loop->max);
+    const uint32_t index = used ? loop->first_free : loop->count;
+    const int64_t now = loop->cluster.ops->now_us(loop->cluster.self);
+    const uint32_t pods_max = aw_pilot_pods_max(config);
+    struct slot *slot = &loop->slot[index];
+    struct aw_pilot *pilot = NULL;
+    enum aw_err err = aw_pilot_new_among(config, task, now, &loop->pods, loop->alloc, &pilot, diag);
+    err = err ? err : make_room(loop, pods_max, aw_pilot_moment_bytes_max(pilot), diag);
+    if (err) {
+        aw_pilot_free(pilot);
+        return err;
+    }
+    loop->first_free = used ? slot->next_free : NOBODY;
+    loop->count += !used;
+    loop->live++;
+    loop->pods_wanted += pods_max;
+    loop->fresh = true;
+    *slot = (struct slot){.pilot = pilot, .pods_max = pods_max, .key = NOT_DUE, .fresh = true};
+    *ret_workload = index;
+    return AW_OK;
+}
+
+enum aw_err aw_loop_remove(struct aw_loop *loop, uint32_t workload)
+{
+    if (!aw_loop_has(loop, workload))
+        return AW_ERR_NOTFOUND;
+    struct slot *slot = &loop->slot[workload];
+    aw_pilot_free(slot->pilot);
+    loop->live--;
+    loop->pods_wanted -= slot->pods_max;
+    *slot = (struct slot){.key = NOT_DUE, .next_free = loop->first_free};
+    loop->first_free = workload;
+    return AW_OK;
+}
+
+enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
+                           const struct aw_pilot_config *config, struct aw_diag *diag)
+{
+    if (!aw_loop_has(loop, workload))
+        return aw_fail(diag, AW_ERR_NOTFOUND, "there is no workload %u", workload);
+    struct slot *slot = &loop->slot[workload];
+    const uint32_t pods_max = aw_pilot_pods_max(config), before = slot->pods_max;
+    struct aw_pilot *pilot = NULL;
+    enum aw_err err = aw_pilot_new_after(slot->pilot, config, &pilot, diag);
+    if (err)
+        return err;
+    err = make_room(loop, pods_max > before ? pods_max - before : 0,
+                    aw_pilot_moment_bytes_max(pilot), diag);
+    if (err) {
+        aw_pilot_free(pilot);
+        return err;
+    }
+    aw_pilot_free(slot->pilot);
+    slot->pilot = pilot;
+    slot->pods_max = pods_max;
+    loop->pods_wanted += pods_max - before;
+    return AW_OK;
+}
+
+/* --- made and ended --------------------------------------------------------------------------- */
+
+static enum aw_err make_slots(struct aw_loop *loop, const struct aw_loop_config *config,
+                              struct aw_diag *diag)
+{
+    const uint32_t threads = config->thread_count;
+    uint32_t learn_max = config->learn_max;
+    if (learn_max == 0)
+        learn_max = threads > AW_LOOP_LEARN_MAX ? threads : AW_LOOP_LEARN_MAX;
+    loop->learn_max = learn_max < loop->max ? learn_max : loop->max;
+    loop->slot = aw_alloc_new(loop->alloc, loop->max, sizeof *loop->slot);
+    loop->lowest = aw_alloc_new(loop->alloc, loop->learn_max, sizeof *loop->lowest);
+    loop->due = aw_alloc_new(loop->alloc, loop->learn_max, sizeof *loop->due);
+    loop->err = aw_alloc_new(loop->alloc, loop->learn_max, sizeof *loop->err);
+    if (!loop->slot || !loop->lowest || !loop->due || !loop->err)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u workloads", loop->max);
+    for (uint32_t i = 0; i < config->workload_count; i++)
+        loop->pods_wanted += aw_pilot_pods_max(&config->pilots[i]);
+    const enum aw_err err = make_room(loop, 0, 0, diag); /* for all at once */
+    loop->pods_wanted = 0;
+    return err;
+}
 
 enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_alloc *alloc,
                         struct aw_loop **ret_loop, struct aw_diag *diag)
 {
-    if (config->workload_count == 0 || config->workload_count > AW_WORKLOADS_MAX)
+    const uint32_t max = config->workloads_max ? config->workloads_max : config->workload_count;
+    if (max == 0 || max > AW_WORKLOADS_MAX)
         return aw_fail(diag, AW_ERR_CONFIG, "expected 1 to %u workloads, found %u",
-                       AW_WORKLOADS_MAX, config->workload_count);
+                       AW_WORKLOADS_MAX, max);
+    if (config->workload_count > max)
+        return aw_fail(diag, AW_ERR_CONFIG, "expected at most %u workloads, found %u", max,
+                       config->workload_count);
     struct aw_loop *loop = aw_alloc_new(alloc, 1, sizeof *loop);
     if (!loop)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the control loop");
@@ -38,33 +187,22 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     loop->desk = config->desk;
     loop->steadfast = config->steadfast;
     loop->alloc = alloc;
-    const uint32_t count = config->workload_count;
-    loop->pilot = aw_alloc_new(alloc, count, sizeof(struct aw_pilot *));
-    loop->due = aw_alloc_new(alloc, count, sizeof *loop->due);
-    loop->err = aw_alloc_new(alloc, count, sizeof *loop->err);
-    enum aw_err err = AW_OK;
-    if (!loop->pilot || !loop->due || !loop->err)
-        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u workloads", count);
-    loop->count = loop->pilot ? count : 0;
+    loop->max = max;
+    loop->first_free = NOBODY;
+    enum aw_err err = make_slots(loop, config, diag);
     if (!err && (err = aw_threads_init(&loop->pool, config->thread_count, alloc)))
         aw_fail(diag, err, "no threads to learn with");
-    const int64_t now = loop->cluster.ops->now_us(loop->cluster.self);
-    for (uint32_t i = 0; !err && i < count; i++)
-        err =
-            aw_pilot_new(&config->pilots[i], &config->tasks[i], now, alloc, &loop->pilot[i], diag);
-    if (!err && loop->desk && loop->desk->moments) {
-        size_t bytes = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            const size_t most = aw_pilot_moment_bytes_max(loop->pilot[i]);
-            bytes = bytes > most ? bytes : most;
-        }
-        if (!(loop->moment = aw_alloc_new(alloc, bytes, 1)))
-            err = aw_fail(diag, AW_ERR_NOMEM, "no memory for a moment of %zu bytes", bytes);
+    for (uint32_t i = 0; !err && i < config->workload_count; i++) {
+        uint32_t index;
+        err = aw_loop_add(loop, &config->pilots[i], &config->tasks[i], &index, diag);
     }
     if (err) {
         aw_loop_free(loop);
         return err;
     }
+    for (uint32_t i = 0; i < loop->count; i++) /* a store that is not empty: aw_loop_resume */
+        loop->slot[i].fresh = false;
+    loop->fresh = false;
     *ret_loop = loop;
     return AW_OK;
 }
@@ -74,12 +212,14 @@ void aw_loop_free(struct aw_loop *loop)
     if (!loop)
         return;
     for (uint32_t i = 0; i < loop->count; i++)
-        aw_pilot_free(loop->pilot[i]);
+        aw_pilot_free(loop->slot[i].pilot);
     aw_threads_deinit(&loop->pool);
     aw_alloc_free(loop->alloc, loop->moment);
+    aw_alloc_free(loop->alloc, loop->pods.pod);
     aw_alloc_free(loop->alloc, loop->err);
     aw_alloc_free(loop->alloc, loop->due);
-    aw_alloc_free(loop->alloc, loop->pilot);
+    aw_alloc_free(loop->alloc, loop->lowest);
+    aw_alloc_free(loop->alloc, loop->slot);
     aw_alloc_free(loop->alloc, loop);
 }
 
@@ -89,23 +229,30 @@ void aw_loop_resume(struct aw_loop *loop)
 {
     loop->resume_due = loop->store != NULL;
     for (uint32_t i = 0; i < loop->count; i++)
-        aw_pilot_resume(loop->pilot[i], NULL);
+        if (loop->slot[i].pilot)
+            aw_pilot_resume(loop->slot[i].pilot, NULL);
 }
 
 /* A store that does not say where it ends takes nothing either: rows of another life may be there
  * under the same keys. */
 static enum aw_err find_end(struct aw_loop *loop, struct aw_diag *diag)
 {
-    for (uint32_t i = 0; loop->resume_due && i < loop->count; i++) {
+    if (!loop->store || !(loop->resume_due || loop->fresh))
+        return AW_OK;
+    for (uint32_t i = 0; i < loop->count; i++) {
         struct aw_store_last last;
-        struct aw_pilot *pilot = loop->pilot[i];
+        struct slot *slot = &loop->slot[i];
+        if (!slot->pilot || !(loop->resume_due || slot->fresh))
+            continue;
         const enum aw_err err =
-            aw_store_last(loop->store, aw_pilot_config(pilot)->name, &last, diag);
+            aw_store_last(loop->store, aw_pilot_config(slot->pilot)->name, &last, diag);
         if (err && err != AW_ERR_NODATA)
             return err;
-        aw_pilot_resume(pilot, err ? NULL : &last);
+        if (!err || loop->resume_due)
+            aw_pilot_resume(slot->pilot, err ? NULL : &last);
+        slot->fresh = false;
     }
-    loop->resume_due = false;
+    loop->resume_due = loop->fresh = false;
     return AW_OK;
 }
 
@@ -116,27 +263,42 @@ static enum aw_err observe_all(struct aw_loop *loop, struct aw_diag *diag)
     enum aw_err err = find_end(loop, diag);
     err = err || !store ? err : aw_store_begin(store, diag);
     const bool begun = store && !err;
+    loop->pods.used = 0;
     for (uint32_t i = 0; i < loop->count; i++) {
         struct aw_sample sample;
+        struct aw_pilot *pilot = loop->slot[i].pilot;
+        if (!pilot)
+            continue;
         const int64_t now = cluster->ops->now_us(cluster->self);
         const enum aw_err seen =
             cluster->ops->observe(cluster->self, i, loop->deadline_us, &sample);
         loop->counts.observe_failures += seen != AW_OK;
         struct aw_store_row row;
-        if (aw_pilot_observe(loop->pilot[i], seen ? NULL : &sample, now, &row) && begun && !err)
+        if (aw_pilot_observe(pilot, seen ? NULL : &sample, now, &row) && begun && !err)
             err = aw_store_append(store, &row, diag);
     }
     const enum aw_err kept = begun ? aw_store_commit(store, err ? NULL : diag) : AW_OK;
     return err ? err : kept;
 }
 
+/* Who misses its SLO comes first, then who has waited longest, then the lower slot. */
+static uint64_t key_of(const struct aw_loop *loop, uint32_t index)
+{
+    const struct slot *slot = &loop->slot[index];
+    return (uint64_t)!aw_pilot_misses(slot->pilot) << 63 | slot->since << 16 | index;
+}
+_Static_assert(AW_WORKLOADS_MAX <= 1u << 16, "a slot has sixteen bits of a key");
+
 static void decide_all(struct aw_loop *loop)
 {
     const struct aw_cluster *cluster = &loop->cluster;
     const struct aw_loop_desk *desk = loop->desk;
     for (uint32_t i = 0; i < loop->count; i++) {
+        struct slot *slot = &loop->slot[i];
+        struct aw_pilot *pilot = slot->pilot;
+        if (!pilot)
+            continue;
         const int64_t now = cluster->ops->now_us(cluster->self);
-        struct aw_pilot *pilot = loop->pilot[i];
         struct aw_orders orders = {0};
         size_t bytes = 0;
         if (desk) {
@@ -148,6 +310,11 @@ static void decide_all(struct aw_loop *loop)
         loop->counts.decisions++;
         if (desk)
             desk->decided(desk->ctx, i, decision, bytes ? loop->moment : NULL, bytes);
+        /* while it is at hand: the passes behind this one look at few pilots */
+        slot->acts = decision->guard.plan.set != 0;
+        const bool due = aw_pilot_learn_due(pilot);
+        slot->since = !due ? 0 : slot->since ? slot->since : loop->counts.ticks + 1;
+        slot->key = due ? key_of(loop, i) : NOT_DUE;
     }
 }
 
@@ -155,11 +322,14 @@ static void apply_all(struct aw_loop *loop, bool recorded, aw_loop_sink *sink, v
 {
     const struct aw_cluster *cluster = &loop->cluster;
     for (uint32_t i = 0; i < loop->count; i++) {
-        struct aw_pilot *pilot = loop->pilot[i];
+        const struct slot *slot = &loop->slot[i];
+        struct aw_pilot *pilot = slot->pilot;
+        if (!pilot || (recorded && !slot->acts && !sink))
+            continue;
         const struct aw_decision *decision = aw_pilot_decision(pilot);
         if (!recorded) {
             aw_pilot_unrecorded(pilot);
-        } else if (decision->guard.plan.set) {
+        } else if (slot->acts) {
             const enum aw_err err =
                 cluster->ops->apply(cluster->self, i, &decision->guard.plan, loop->deadline_us);
             aw_pilot_applied(pilot, !err, cluster->ops->now_us(cluster->self));
@@ -173,23 +343,63 @@ static void apply_all(struct aw_loop *loop, bool recorded, aw_loop_sink *sink, v
     }
 }
 
+/* --- learning --------------------------------------------------------------------------------- */
+
+/* Puts `key` in the place of the highest, and brings the highest of what is left to the top. */
+static void heap_replace_top(uint64_t *heap, uint32_t count, uint64_t key)
+{
+    uint32_t at = 0;
+    for (uint32_t child = 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && heap[child + 1] > heap[child];
+        if (heap[child] <= key)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = key;
+}
+
+/* The highest key of those whose turn it is. */
+static uint64_t last_turn(struct aw_loop *loop)
+{
+    uint64_t *lowest = loop->lowest;
+    for (uint32_t i = 0; i < loop->learn_max; i++)
+        lowest[i] = NOT_DUE;
+    for (uint32_t i = 0; i < loop->count; i++)
+        if (loop->slot[i].key < lowest[0])
+            heap_replace_top(lowest, loop->learn_max, loop->slot[i].key);
+    return lowest[0];
+}
+
 static void learn_one(void *ctx, uint32_t turn, uint32_t worker)
 {
     (void)worker;
     struct aw_loop *loop = ctx;
-    loop->err[turn] = aw_pilot_learn(loop->pilot[loop->due[turn]], NULL);
+    loop->err[turn] = aw_pilot_learn(loop->slot[loop->due[turn]].pilot, NULL);
 }
 
 static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
 {
+    const uint64_t last = last_turn(loop);
+    const bool crowd = loop->store && loop->live > loop->learn_max;
     loop->due_count = 0;
-    for (uint32_t i = 0; i < loop->count; i++)
-        if (aw_pilot_learn_due(loop->pilot[i])) {
-            enum aw_err err = aw_pilot_recall(loop->pilot[i], loop->store, diag);
-            if (err)
-                return err;
-            loop->due[loop->due_count++] = i;
+    loop->counts.learn_waiting = 0;
+    for (uint32_t i = 0; i < loop->count; i++) {
+        struct slot *slot = &loop->slot[i];
+        if (slot->key == NOT_DUE)
+            continue;
+        if (slot->key > last) {
+            loop->counts.learn_waiting++;
+            continue;
         }
+        slot->key = NOT_DUE;
+        slot->since = 0;
+        const enum aw_err err = aw_pilot_recall(slot->pilot, loop->store, diag);
+        if (err)
+            return err;
+        loop->due[loop->due_count++] = i;
+    }
+    loop->counts.learn_waited += loop->counts.learn_waiting;
     if (loop->due_count == 0)
         return AW_OK;
     aw_threads_parallel_for(&loop->pool, loop->due_count, 1, learn_one, loop);
@@ -198,6 +408,8 @@ static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
             loop->desk->learned(loop->desk->ctx, loop->due[i], loop->err[i]);
         loop->counts.learn_rounds += loop->err[i] == AW_OK;
         loop->counts.learn_failures += loop->err[i] != AW_OK && loop->err[i] != AW_ERR_NODATA;
+        if (crowd) /* as many records at once as rounds, and not as workloads */
+            aw_pilot_put_away(loop->slot[loop->due[i]].pilot);
     }
     return AW_OK;
 }
@@ -245,13 +457,22 @@ uint32_t aw_loop_count(const struct aw_loop *loop)
 
 bool aw_loop_has(const struct aw_loop *loop, uint32_t workload)
 {
-    return workload < loop->count && loop->pilot[workload];
+    return workload < loop->count && loop->slot[workload].pilot;
 }
 
 struct aw_pilot *aw_loop_pilot(struct aw_loop *loop, uint32_t workload)
 {
-    AW_ASSERT(workload < loop->count);
-    return loop->pilot[workload];
+    AW_ASSERT(aw_loop_has(loop, workload));
+    return loop->slot[workload].pilot;
+}
+
+size_t aw_loop_bytes(const struct aw_loop *loop)
+{
+    size_t bytes = sizeof *loop + loop->max * sizeof *loop->slot +
+                   loop->pods.max * sizeof *loop->pods.pod + loop->moment_bytes;
+    for (uint32_t i = 0; i < loop->count; i++)
+        bytes += loop->slot[i].pilot ? aw_pilot_bytes(loop->slot[i].pilot, false) : 0;
+    return bytes;
 }
 
 const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop)
@@ -261,35 +482,64 @@ const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
+struct head {
+    uint32_t magic, count;
+};
+
 size_t aw_loop_state_bytes(const struct aw_loop *loop)
 {
-    size_t bytes = sizeof loop->counts;
-    for (uint32_t i = 0; i < loop->count; i++)
-        bytes += aw_pilot_state_bytes(loop->pilot[i]);
+    size_t bytes = sizeof(struct head) + sizeof loop->counts;
+    for (uint32_t i = 0; i < loop->count; i++) {
+        const struct slot *slot = &loop->slot[i];
+        bytes += sizeof slot->since + (slot->pilot ? aw_pilot_state_bytes(slot->pilot) : 0);
+    }
     return bytes;
 }
 
 void aw_loop_state_save(const struct aw_loop *loop, void *bytes)
 {
     unsigned char *to = bytes;
+    memcpy(to, &(struct head){.magic = MAGIC, .count = loop->count}, sizeof(struct head));
+    to += sizeof(struct head);
     memcpy(to, &loop->counts, sizeof loop->counts);
     to += sizeof loop->counts;
     for (uint32_t i = 0; i < loop->count; i++) {
-        aw_pilot_state_save(loop->pilot[i], to);
-        to += aw_pilot_state_bytes(loop->pilot[i]);
+        const struct slot *slot = &loop->slot[i];
+        const uint64_t since = slot->pilot ? slot->since : EMPTY;
+        memcpy(to, &since, sizeof since);
+        to += sizeof since;
+        if (!slot->pilot)
+            continue;
+        aw_pilot_state_save(slot->pilot, to);
+        to += aw_pilot_state_bytes(slot->pilot);
     }
 }
 
 enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *bytes)
 {
     const unsigned char *from = bytes;
+    struct head head;
+    memcpy(&head, from, sizeof head);
+    if (head.magic != MAGIC || head.count != loop->count)
+        return AW_ERR_FORMAT;
+    from += sizeof head;
     memcpy(&loop->counts, from, sizeof loop->counts);
     from += sizeof loop->counts;
     for (uint32_t i = 0; i < loop->count; i++) {
-        enum aw_err err = aw_pilot_state_load(loop->pilot[i], from);
+        struct slot *slot = &loop->slot[i];
+        uint64_t since;
+        memcpy(&since, from, sizeof since);
+        from += sizeof since;
+        if ((since == EMPTY) != (slot->pilot == NULL))
+            return AW_ERR_FORMAT;
+        if (!slot->pilot)
+            continue;
+        const enum aw_err err = aw_pilot_state_load(slot->pilot, from);
         if (err)
             return err;
-        from += aw_pilot_state_bytes(loop->pilot[i]);
+        from += aw_pilot_state_bytes(slot->pilot);
+        slot->since = since;
+        slot->key = NOT_DUE;
     }
     return AW_OK;
 }

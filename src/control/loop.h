@@ -3,12 +3,15 @@
  *
  * A tick: every workload is observed; what they finished goes to the store in one group; then each
  * decides; what they decided is written down, by the desk; then plans are applied; then those learn
- * whose episode has ended. Deciding never waits for learning, nothing is decided before the past is
- * kept, and nothing is done that was not written down.
+ * that need it most. Deciding never waits for learning, nothing is decided before the past is kept,
+ * and nothing is done that was not written down.
+ *
+ * Learning is bounded: `learn_max` rounds in a tick, those first that miss their SLO, then who has
+ * waited longest. A round counts whatever it takes, so that the same ticks give the same bytes.
  *
  * Call order: new; tick, then let time pass (cluster.advance), again and again; free.
- *             state_save and state_load between ticks.
- * Memory:     all at new, but for what learning takes.
+ *             add, remove, update, state_save and state_load between ticks.
+ * Memory:     slots at new, a pilot at add; a tick takes nothing but what learning does.
  * Threads:    single owner; learning spreads over a pool of the loop's own. Its size changes no
  *             bytes.
  *
@@ -55,12 +58,17 @@ struct aw_loop_config {
     struct aw_store *store;               /* borrowed; NULL: nothing is kept, nothing is recalled */
     const struct aw_pilot_config *pilots; /* [workload_count], copied */
     const struct aw_policy_task *tasks;   /* [workload_count]: how each stands now, copied */
-    uint32_t workload_count;
-    uint32_t thread_count;           /* that learn; 0 and 1: the caller alone */
+    uint32_t workload_count;              /* to begin with */
+    uint32_t workloads_max;               /* slots; 0: as many as there are to begin with */
+    uint32_t thread_count;                /* that learn; 0 and 1: the caller alone */
+    uint32_t learn_max;              /* rounds of one tick; 0: AW_LOOP_LEARN_MAX, or the threads */
     int64_t deadline_us;             /* of one call of the cluster */
     const struct aw_loop_desk *desk; /* borrowed, no slot NULL; NULL: nobody stands there */
     bool steadfast; /* a store that fails is lived with: nothing is changed until it is back */
 };
+
+/* A round is about a second's work: eight of them fit into the shortest usual period, 15 s. */
+#define AW_LOOP_LEARN_MAX 8u
 
 /* Told of every decision, in the order of workloads, after it was applied or refused. */
 typedef void aw_loop_sink(void *ctx, uint32_t workload, const struct aw_decision *decision);
@@ -72,12 +80,27 @@ struct aw_loop_counts {
     uint64_t store_failures;  /* ticks whose past could not be kept */
     uint64_t record_failures; /* ticks whose decisions could not be written down */
     uint64_t learn_rounds, learn_failures;
+    uint64_t learn_waiting; /* workloads, now: they could learn, and it is not their turn yet */
+    uint64_t learn_waited;  /* the same summed over all ticks */
 };
 
 AW_NODISCARD enum aw_err aw_loop_new(const struct aw_loop_config *config,
                                      const struct aw_alloc *alloc, struct aw_loop **ret_loop,
                                      struct aw_diag *diag);
 void aw_loop_free(struct aw_loop *loop); /* NULL is a no-op */
+
+/* A workload comes. Its slot is the one that was given back last, or else the lowest that nobody
+ * has had: aw_sim_add counts the same way. AW_ERR_LIMIT: every slot is taken. On failure nothing
+ * changed. */
+AW_NODISCARD enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *config,
+                                     const struct aw_policy_task *task, uint32_t *ret_workload,
+                                     struct aw_diag *diag);
+/* A workload goes, and what it learned goes with it. AW_ERR_NOTFOUND: there is none. */
+AW_NODISCARD enum aw_err aw_loop_remove(struct aw_loop *loop, uint32_t workload);
+/* A workload is to be treated otherwise from now on (aw_pilot_new_after says what it forgets).
+ * AW_ERR_NOTFOUND, AW_ERR_CONFIG, AW_ERR_NOMEM: nothing changed. */
+AW_NODISCARD enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
+                                        const struct aw_pilot_config *config, struct aw_diag *diag);
 
 /* After new, or after a state was loaded, where the cluster has lived on meanwhile: the first tick
  * changes nothing but by order, and what is kept goes on behind what the store has. */
@@ -88,9 +111,11 @@ void aw_loop_resume(struct aw_loop *loop);
 AW_NODISCARD enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx,
                                       struct aw_diag *diag);
 
-uint32_t aw_loop_count(const struct aw_loop *loop); /* slots */
+uint32_t aw_loop_count(const struct aw_loop *loop); /* slots that have been used; some are empty */
 bool aw_loop_has(const struct aw_loop *loop, uint32_t workload);
 struct aw_pilot *aw_loop_pilot(struct aw_loop *loop, uint32_t workload);
+/* What the loop and its pilots take, without what learning does. */
+size_t aw_loop_bytes(const struct aw_loop *loop);
 const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop);
 
 /* Everything that decides the future but the cluster and the store. */

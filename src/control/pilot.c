@@ -200,6 +200,125 @@ void aw_pilot_free(struct aw_pilot *pilot)
     aw_alloc_free(pilot->alloc, pilot);
 }
 
+/* --- another config ---------------------------------------------------------------------------
+ */
+
+static bool same_question(const struct aw_pilot_config *a, const struct aw_pilot_config *b)
+{
+    return a->objective == b->objective && a->slo.latency_us_p99 == b->slo.latency_us_p99 &&
+           a->slo.throughput_per_s == b->slo.throughput_per_s &&
+           a->slo.timeout_us == b->slo.timeout_us && a->slo_quantile == b->slo_quantile &&
+           a->slo_budget == b->slo_budget && a->slo_weight == b->slo_weight &&
+           a->prices.core_hour == b->prices.core_hour && a->prices.gib_hour == b->prices.gib_hour &&
+           a->lambda == b->lambda && a->step_s == b->step_s &&
+           a->episode_steps == b->episode_steps && a->learning == b->learning &&
+           a->agent == b->agent && a->state == b->state && a->mapping == b->mapping &&
+           a->lifecycle.bootstrap == b->lifecycle.bootstrap;
+}
+
+/* What the fallback of `old` remembers, if it is of the same kind; else it begins anew. */
+static enum aw_err hand_fallback(const struct aw_pilot *old, struct aw_pilot *pilot)
+{
+    if (aw_policy_state_bytes(old->policy) != aw_policy_state_bytes(pilot->policy))
+        return AW_OK;
+    void *bytes = aw_alloc_new(pilot->alloc, aw_policy_state_bytes(old->policy), 1);
+    if (!bytes)
+        return AW_ERR_NOMEM;
+    aw_policy_state_save(old->policy, bytes);
+    (void)!aw_policy_state_load(pilot->policy, bytes);
+    aw_alloc_free(pilot->alloc, bytes);
+    return AW_OK;
+}
+
+/* The policies, where they are of one shape. */
+static enum aw_err hand_network(const struct aw_pilot *old, struct aw_pilot *pilot, bool *ret_same)
+{
+    const struct aw_actnet_shape *a = &old->actor.shape, *b = &pilot->actor.shape;
+    *ret_same = a->obs_dim == b->obs_dim && a->act_dim == b->act_dim && a->hidden == b->hidden;
+    if (!*ret_same || !pilot->familiar || old->actor.id == 0)
+        return AW_OK;
+    aw_actnet_copy(&pilot->actor, &old->actor);
+    *pilot->familiar = *old->familiar;
+    if (!old->trial_actor.block)
+        return AW_OK;
+    const enum aw_err err = aw_actnet_init(&pilot->trial_actor, b, pilot->alloc);
+    if (!err)
+        aw_actnet_copy(&pilot->trial_actor, &old->trial_actor);
+    return err;
+}
+
+/* The scores that stages were decided by say nothing of the new question; the policy is sought
+ * again as soon as an episode has ended. */
+static void ask_anew(struct aw_pilot *pilot)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    aw_lifecycle_begin(&pilot->lifecycle, &memory->lifecycle, &memory->stay);
+    aw_canary_begin(&memory->canary);
+    aw_actnet_deinit(&pilot->trial_actor);
+    aw_watchdog_begin(&memory->watchdog, memory->reading.at_us);
+    memory->lambda = pilot->config.lambda;
+    memory->violation_share = NAN;
+    memory->better_mean = memory->better_low = memory->better_high = NAN;
+    memory->gain_sum = memory->cost_sum = memory->need_sum = 0;
+    memory->loaded = memory->missed = 0;
+    memory->step_count = memory->violation_count = memory->agent_steps = 0;
+    memory->episode += memory->step > 0;
+    memory->step = 0;
+    memory->learn_from = memory->episode;
+    memory->learn_due = 0;
+    memory->next_rows = memory->rows < AW__PILOT_SEARCH_ROWS ? AW__PILOT_SEARCH_ROWS : memory->rows;
+    aw_state_begin(&memory->state);
+    pilot->moved = true;
+}
+
+enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot_config *config,
+                               struct aw_pilot **ret_pilot, struct aw_diag *diag)
+{
+    if (strcmp(old->config.name, config->name) != 0)
+        return aw_fail(diag, AW_ERR_CONFIG, "workload %s is not %s: a name does not change",
+                       old->config.name, config->name);
+    const struct aw_reading *reading = &old->memory.reading;
+    struct aw_plan stands = {.replicas = reading->replicas_wanted,
+                             .cpu_millicores = reading->cpu_millicores_wanted,
+                             .memory_bytes = reading->memory_bytes_wanted};
+    aw_bounds_clip(&config->bounds, &stands);
+    const struct aw_policy_task task = {.bounds = config->bounds,
+                                        .slo_latency_us = config->slo.latency_us_p99,
+                                        .replicas = stands.replicas,
+                                        .cpu_millicores = stands.cpu_millicores,
+                                        .memory_bytes = stands.memory_bytes};
+    struct aw_pilot *pilot = NULL;
+    enum aw_err err =
+        aw_pilot_new_among(config, &task, reading->at_us, old->among, old->alloc, &pilot, diag);
+    if (err)
+        return err;
+    bool same_network;
+    err = hand_fallback(old, pilot);
+    err = err ? err : hand_network(old, pilot, &same_network);
+    if (err) {
+        aw_pilot_free(pilot);
+        return aw_fail(diag, err, "no memory for workload %s", config->name);
+    }
+    const bool same = same_network && same_question(&old->config, config);
+    const struct aw_formula first = pilot->memory.formula;
+    const uint64_t first_id = pilot->memory.formula_id;
+    pilot->memory = old->memory;
+    pilot->memory.in_flight = 0; /* begun under other bounds */
+    if (old->memory.formula_id == 0) {
+        pilot->memory.formula = first;
+        pilot->memory.formula_id = first_id;
+    }
+    aw_formula_decode(&pilot->memory.formula, &pilot->formula);
+    pilot->trial = old->trial;
+    pilot->decision = old->decision;
+    pilot->moved = old->moved;
+    pilot->canary_moved = old->canary_moved;
+    if (!same)
+        ask_anew(pilot);
+    *ret_pilot = pilot;
+    return AW_OK;
+}
+
 /* --- what both other files use -----------------------------------------------------------------
  */
 

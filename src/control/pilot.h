@@ -157,6 +157,15 @@ AW_NODISCARD enum aw_err aw_pilot_new(const struct aw_pilot_config *config,
                                       const struct aw_policy_task *task, int64_t now_us,
                                       const struct aw_alloc *alloc, struct aw_pilot **ret_pilot,
                                       struct aw_diag *diag);
+/* A pilot with another config that knows what `old` knows; `old` is as it was, and to be freed. The
+ * past of the workload (load, what its requests cost, peaks, restarts, kills) and its policy are
+ * kept, and so are cool-downs and budgets of the guard. Forgotten is what the new config makes
+ * another question: scores and stage where objective, SLO or prices are others; the fallback's
+ * history where its kind or the most replicas are; a network of another shape; and the step in
+ * flight. AW_ERR_CONFIG: another name, or settings that cannot work together. */
+AW_NODISCARD enum aw_err aw_pilot_new_after(const struct aw_pilot *old,
+                                            const struct aw_pilot_config *config,
+                                            struct aw_pilot **ret_pilot, struct aw_diag *diag);
 void aw_pilot_free(struct aw_pilot *pilot); /* NULL is a no-op */
 
 /* Where pilots that tick together keep the pods that they saw, from observe until they have
@@ -199,12 +208,16 @@ size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes);
 AW_NODISCARD enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes,
                                               size_t size);
 
-/* An episode has ended, and there is something to learn from it. */
+/* An episode has ended, and there is something to learn from it. It stays so until learn. */
 bool aw_pilot_learn_due(const struct aw_pilot *pilot);
+/* Since it last learned, more steps missed the SLO than the budget has. */
+bool aw_pilot_misses(const struct aw_pilot *pilot);
 /* Before learn, from the thread that owns the store: makes the learner where there is none, and
  * fills it with what the store has of this workload. */
 AW_NODISCARD enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store,
                                          struct aw_diag *diag);
+/* Frees the learner that recall has made, which then fills another one from the store. */
+void aw_pilot_put_away(struct aw_pilot *pilot);
 /* Learns; takes long. AW_ERR_NODATA is no failure: too few episodes yet. After any failure the
  * policy is as it was. */
 AW_NODISCARD enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag);

@@ -22,7 +22,19 @@ bool aw__pilot_makes_copies(const struct aw_pilot *pilot)
 
 bool aw_pilot_learn_due(const struct aw_pilot *pilot)
 {
-    return pilot->memory.learn_due;
+    return pilot->memory.learn_due && !aw_canary_busy(&pilot->memory.canary);
+}
+
+bool aw_pilot_misses(const struct aw_pilot *pilot)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    return memory->missed > pilot->config.slo_budget * memory->loaded;
+}
+
+void aw_pilot_put_away(struct aw_pilot *pilot)
+{
+    aw_learner_free(pilot->learner);
+    pilot->learner = NULL;
 }
 
 static enum aw_err recall_row(void *ctx, const struct aw_store_row *row)
