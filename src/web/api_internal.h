@@ -73,6 +73,9 @@ bool aw__api_decided(const struct aw_steward_view *view);
 void aw__api_present(const struct aw_steward_view *view, struct aw_plan *ret);
 /* The loop's present, between the last tick and the next. Under the steward's lock. */
 int64_t aw__api_now_us(const struct aw_api *api);
+/* What stands for a workload, as the next tick will see it. */
+void aw__api_orders(const struct aw_api *api, const char *workload, int64_t now_us,
+                    struct aw_orders *ret);
 /* The workload that the path names, under the steward's lock. */
 AW_NODISCARD enum aw_err aw__api_find(const struct aw__api_call *call,
                                       struct aw_steward_view *ret_view, struct aw_diag *diag);

@@ -61,7 +61,7 @@ json_t *aw__api_freezes(const struct aw_api *api, int64_t now_us)
             ok = false;
     for (uint32_t i = 0; i < book->pin_count; i++) {
         struct aw_orders orders;
-        aw_book_orders(book, book->pin[i].order.name, now_us, &orders);
+        aw__api_orders(api, book->pin[i].order.name, now_us, &orders);
         if ((orders.pin_id == book->pin[i].id || orders.floor_id == book->pin[i].id) &&
             json_array_append_new(pins, aw__api_standing(&book->pin[i], now_us)))
             ok = false;
@@ -349,19 +349,25 @@ static enum aw_err order_of(const struct aw__api_call *call, json_t *body, struc
 }
 
 /* Which freeze or emergency an order lifts, by its number: the name follows from it. */
-static void name_from_lifted(const struct aw_api *api, struct aw_order *order)
+static enum aw_err name_from_lifted(const struct aw_api *api, struct aw_order *order,
+                                    struct aw_diag *diag)
 {
     const struct aw_book *book = aw_steward_book(api->config.steward);
     const bool freeze = order->kind == AW_ORDER_UNFREEZE;
-    if ((!freeze && order->kind != AW_ORDER_CALM) || order->decision == 0 || *order->name)
-        return;
+    if ((!freeze && order->kind != AW_ORDER_CALM) || order->decision == 0)
+        return AW_OK;
+    if (*order->name)
+        return wrong(diag, "order", "either the number of an order or whom it is about");
     const struct aw_standing *list = freeze ? book->freeze : book->pin;
     const uint32_t count = freeze ? book->freeze_count : book->pin_count;
     for (uint32_t i = 0; i < count; i++)
         if (list[i].id == order->decision) {
             memcpy(order->name, list[i].order.name, sizeof order->name);
             order->scope = list[i].order.scope;
+            return AW_OK;
         }
+    return aw_fail(diag, AW_ERR_NOTFOUND, "no %s %llu stands", freeze ? "freeze" : "emergency",
+                   (unsigned long long)order->decision);
 }
 
 static uint32_t affected(const struct aw_api *api, const struct aw_order *order)
@@ -473,10 +479,9 @@ enum aw_err aw__api_post_order(struct aw__api_call *call, struct aw_diag *diag)
     aw_steward_lock(steward);
     call->now_us = aw__api_now_us(api);
     err = order_of(call, body, &order, diag);
-    if (!err) {
-        name_from_lifted(api, &order);
+    err = err ? err : name_from_lifted(api, &order, diag);
+    if (!err)
         name_in_full(api, &order);
-    }
     aw_steward_unlock(steward);
     err = err ? err : aw_steward_order(steward, &order, call->now_us, &id, diag);
     if (err)

@@ -117,7 +117,7 @@ static void summary_read(const struct aw_api *api, int64_t now_us, struct summar
         if (!aw_steward_has(steward, i))
             continue;
         aw_steward_peek(steward, i, &view);
-        aw_book_orders(aw_steward_book(steward), view.name, now_us, &orders);
+        aw__api_orders(api, view.name, now_us, &orders);
         ret->total++;
         ret->stage[aw_pilot_stage(view.pilot)]++;
         ret->frozen += orders.freeze != AW_GUARD_FREEZE_NONE;

@@ -98,9 +98,10 @@ enum aw_err aw__time_parse(const char *text, int64_t *ret_us, struct aw_diag *di
             unit /= 10;
             fraction += (*rest - '0') * unit;
         }
+    const int day = tm.tm_mday; /* timegm makes March of a 30th of February */
     const time_t seconds = rest ? timegm(&tm) : -1;
     const bool well = rest && strcmp(rest, "Z") == 0 && seconds >= 0 && gmtime_r(&seconds, &back) &&
-                      back.tm_mday == tm.tm_mday && seconds <= YEAR_9999;
+                      back.tm_mday == day && seconds <= YEAR_9999;
     if (!well)
         return aw_fail(
             diag, AW_ERR_FORMAT,

@@ -13,6 +13,13 @@ static const char *const axis_names[AW_GUARD_AXES] = {"replicas", "cpu", "memory
 static const char *const amount_names[AW_GUARD_AXES] = {"replicas", "cpu_millicores",
                                                         "memory_bytes"};
 
+/* What is given after a tick counts from the next one on, which is later than this one. */
+void aw__api_orders(const struct aw_api *api, const char *workload, int64_t now_us,
+                    struct aw_orders *ret)
+{
+    aw_book_orders(aw_steward_book(api->config.steward), workload, now_us + 1, ret);
+}
+
 bool aw__api_decided(const struct aw_steward_view *view)
 {
     return view->decision->at_us != AW_NEVER;
@@ -178,7 +185,7 @@ json_t *aw__api_row(const struct aw_api *api, const struct aw_steward_view *view
     json_t *row = json_object();
     aw__api_present(view, &present);
     aw_limits_of(view->pilot, now_us, &limits);
-    aw_book_orders(aw_steward_book(api->config.steward), view->name, now_us, &orders);
+    aw__api_orders(api, view->name, now_us, &orders);
     set_name(row, view->name, &ok);
     aw__json_set(row, "stage", json_string(aw_stage_name(aw_pilot_stage(view->pilot))), &ok);
     aw__json_set(row, "mode", json_string(aw_guard_mode_names[view->config->guard.mode]), &ok);
@@ -417,7 +424,7 @@ bool aw__api_describe(const struct aw_api *api, const struct aw_steward_view *vi
     struct aw_orders orders;
     bool ok = true;
     aw_limits_of(view->pilot, now_us, &limits);
-    aw_book_orders(book, view->name, now_us, &orders);
+    aw__api_orders(api, view->name, now_us, &orders);
     set_settings(object, view->config, &ok);
     aw__json_set(object, "conditions", conditions_json(view, &orders), &ok);
     aw__json_set(object, "stage_reason",
@@ -440,7 +447,9 @@ bool aw__api_describe(const struct aw_api *api, const struct aw_steward_view *vi
     aw__json_set(object, "emergency", emergency_json(book, &orders, now_us), &ok);
     json_t *account = decided ? aw_account_json(view->config, d) : json_null();
     json_t *canary = json_object_get(account, "canary");
-    aw__json_set(object, "canary", canary ? json_incref(canary) : json_null(), &ok);
+    const char *state = json_string_value(json_object_get(canary, "state"));
+    const bool tried = state && strcmp(state, "none") != 0;
+    aw__json_set(object, "canary", tried ? json_incref(canary) : json_null(), &ok);
     aw__json_set(object, "decision", account, &ok);
     return ok && estimated;
 }
