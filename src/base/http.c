@@ -4,15 +4,19 @@
 #include <curl/curl.h>
 #include <pthread.h>
 #include <string.h>
+#include <strings.h>
 
 struct aw_http {
     const struct aw_alloc *alloc;
     CURL *curl;
     int64_t timeout_us;
     const char *ca_file;
+    const char *unix_socket;
     char *body; /* [body_max + 1] */
     size_t body_len, body_max;
     bool too_large;
+    const char *header_wanted;
+    char header[AW_HTTP_HEADER_MAX];
     char error[CURL_ERROR_SIZE];
 };
 
@@ -42,6 +46,7 @@ enum aw_err aw_http_open(struct aw_http **ret_http, const struct aw_http_config 
     http->alloc = alloc;
     http->timeout_us = config->timeout_us ? config->timeout_us : AW_HTTP_TIMEOUT_US;
     http->ca_file = config->ca_file;
+    http->unix_socket = config->unix_socket;
     http->body = (char *)(http + 1);
     http->body_max = body_max;
     *ret_http = http;
@@ -66,6 +71,24 @@ static size_t take(char *bytes, size_t size, size_t count, void *ctx)
     }
     memcpy(http->body + http->body_len, bytes, len);
     http->body_len += len;
+    return len;
+}
+
+/* "Name: value\r\n" of the header that is wanted; libcurl brings one at a time. */
+static size_t take_header(char *bytes, size_t size, size_t count, void *ctx)
+{
+    struct aw_http *http = ctx;
+    const size_t len = size * count, name = strlen(http->header_wanted);
+    if (len <= name + 1 || bytes[name] != ':' || strncasecmp(bytes, http->header_wanted, name))
+        return len;
+    size_t first = name + 1, end = len;
+    while (first < end && (bytes[first] == ' ' || bytes[first] == '\t'))
+        first++;
+    while (end > first && (unsigned char)bytes[end - 1] <= ' ')
+        end--;
+    const size_t kept = end - first < sizeof http->header ? end - first : sizeof http->header - 1;
+    memcpy(http->header, bytes + first, kept);
+    http->header[kept] = '\0';
     return len;
 }
 
@@ -140,9 +163,15 @@ static CURLcode prepare(struct aw_http *http, const struct aw_http_request *requ
     SET(CURLOPT_TIMEOUT_MS, (long)((http->timeout_us + 999) / 1000));
     SET(CURLOPT_WRITEFUNCTION, take);
     SET(CURLOPT_WRITEDATA, http);
+    if (http->header_wanted) {
+        SET(CURLOPT_HEADERFUNCTION, take_header);
+        SET(CURLOPT_HEADERDATA, http);
+    }
     SET(CURLOPT_HTTPHEADER, headers);
     SET(CURLOPT_USERAGENT, "aware");
-    if (is_loopback(request->url))
+    if (http->unix_socket)
+        SET(CURLOPT_UNIX_SOCKET_PATH, http->unix_socket);
+    if (http->unix_socket || is_loopback(request->url))
         SET(CURLOPT_PROXY, "");
     if (http->ca_file)
         SET(CURLOPT_CAINFO, http->ca_file);
@@ -177,6 +206,8 @@ enum aw_err aw_http_send(struct aw_http *http, const struct aw_http_request *req
     http->body_len = 0;
     http->too_large = false;
     http->error[0] = '\0';
+    http->header[0] = '\0';
+    http->header_wanted = request->header_wanted;
     struct aw_text text;
     aw_text_init(&text, type, sizeof type);
     aw_text_add(&text, "Content-Type:%s%s", request->content_type ? " " : "",
@@ -195,7 +226,7 @@ enum aw_err aw_http_send(struct aw_http *http, const struct aw_http_request *req
         goto out;
     }
     http->body[http->body_len] = '\0';
-    *ret_answer = (struct aw_http_answer){(int)status, http->body, http->body_len};
+    *ret_answer = (struct aw_http_answer){(int)status, http->body, http->body_len, http->header};
 out:
     curl_slist_free_all(headers);
     return err;

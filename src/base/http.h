@@ -21,12 +21,16 @@
 #define AW_HTTP_BODY_MAX_DEFAULT ((size_t)16 << 20)
 #define AW_HTTP_TIMEOUT_US       10000000
 #define AW_HTTP_HEADERS_MAX      8u
+#define AW_HTTP_HEADER_MAX       512u /* bytes of a header that is kept, with its NUL; more is cut */
 
 /* Zeroed is all defaults. */
 struct aw_http_config {
     int64_t timeout_us;    /* of a whole request, from its start; 0: AW_HTTP_TIMEOUT_US */
     size_t body_bytes_max; /* of an answer; 0: AW_HTTP_BODY_MAX_DEFAULT */
     const char *ca_file;   /* certificates to trust, PEM; NULL: the system's */
+    /* A socket of this machine that every request goes to, whatever host its URL names; borrowed
+     * until close. NULL: none. */
+    const char *unix_socket;
 };
 
 struct aw_http_request {
@@ -37,12 +41,14 @@ struct aw_http_request {
     const char *const *headers; /* "Name: value", NULL-ended, at most AW_HTTP_HEADERS_MAX; NULL */
     const void *body;           /* NULL: none */
     size_t body_len;
+    const char *header_wanted; /* name of a header of the answer to keep; NULL: none */
 };
 
 struct aw_http_answer {
     int status;
     const char *body; /* a NUL follows it */
     size_t len;
+    const char *header; /* value of the header that was wanted; "": it was not there */
 };
 
 struct aw_http;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/testing.h"
@@ -101,6 +102,39 @@ static void a_request_says_what_it_was_given_and_brings_the_answer(void **state)
     assert_null(strstr(server.seen, "Content-"));
     assert_null(strstr(server.seen, "json"));
     aw_http_close(http);
+}
+
+static void a_socket_of_this_machine_takes_the_place_of_the_host(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct server server = {.answer = "HTTP/1.1 200 OK\r\naware-next:  7/1 \r\n"
+                                      "Content-Length: 2\r\n\r\nhi"};
+    struct aw_http *http = NULL;
+    struct aw_http_answer answer = {0};
+    char folder[] = "/tmp/aw-http-XXXXXX";
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", folder);
+    server.listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(server.listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(server.listener, 1), 0);
+    assert_int_equal(pthread_create(&server.thread, NULL, serve, &server), 0);
+    const struct aw_http_config config = {.unix_socket = address.sun_path};
+    assert_ok(aw_http_open(&http, &config, NULL, NULL));
+    const struct aw_http_request request = {
+        .url = "http://localhost/v1/x", .name = "here", .header_wanted = "Aware-Next"};
+    assert_ok(aw_http_send(http, &request, &answer, NULL));
+    stop(&server);
+    assert_string_equal(answer.body, "hi");
+    assert_string_equal(answer.header, "7/1");
+    assert_ptr_equal(strstr(server.seen, "GET /v1/x HTTP/1.1\r\n"), server.seen);
+    aw_http_close(http);
+    /* nobody listens any more: the path is there, and nothing behind it */
+    assert_ok(aw_http_open(&http, &config, NULL, NULL));
+    assert_int_equal(aw_http_send(http, &request, &answer, NULL), AW_ERR_UNAVAILABLE);
+    aw_http_close(http);
+    unlink(address.sun_path);
+    rmdir(folder);
 }
 
 static void a_broken_answer_is_an_error_that_names_the_peer(void **state)
@@ -217,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_says_what_it_was_given_and_brings_the_answer),
+        cmocka_unit_test(a_socket_of_this_machine_takes_the_place_of_the_host),
         cmocka_unit_test(a_broken_answer_is_an_error_that_names_the_peer),
         cmocka_unit_test(what_cannot_be_asked_is_refused),
         cmocka_unit_test(statuses_become_errors),

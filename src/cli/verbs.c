@@ -6,11 +6,30 @@
 
 #include "base/conf.h"
 
-#define NAMES_MAX 32u
+#define NAMES_MAX 96u
 
 /* clang-format off */
 const struct aw__verb *const aw__verbs[] = {
     &aw__verb_run,
+    &aw__verb_get,
+    &aw__verb_describe,
+    &aw__verb_top,
+    &aw__verb_explain,
+    &aw__verb_history,
+    &aw__verb_undo,
+    &aw__verb_approve,
+    &aw__verb_reject,
+    &aw__verb_freeze,
+    &aw__verb_unfreeze,
+    &aw__verb_emergency,
+    &aw__verb_calm,
+    &aw__verb_budget,
+    &aw__verb_diff,
+    &aw__verb_replay,
+    &aw__verb_export,
+    &aw__verb_state_show,
+    &aw__verb_state_export,
+    &aw__verb_state_reset,
     &aw__verb_train,
     &aw__verb_eval,
     &aw__verb_env_list,

@@ -5,6 +5,25 @@
 #include "cli/verb.h"
 
 extern const struct aw__verb aw__verb_run;
+extern const struct aw__verb aw__verb_get;
+extern const struct aw__verb aw__verb_describe;
+extern const struct aw__verb aw__verb_top;
+extern const struct aw__verb aw__verb_explain;
+extern const struct aw__verb aw__verb_history;
+extern const struct aw__verb aw__verb_undo;
+extern const struct aw__verb aw__verb_approve;
+extern const struct aw__verb aw__verb_reject;
+extern const struct aw__verb aw__verb_freeze;
+extern const struct aw__verb aw__verb_unfreeze;
+extern const struct aw__verb aw__verb_emergency;
+extern const struct aw__verb aw__verb_calm;
+extern const struct aw__verb aw__verb_budget;
+extern const struct aw__verb aw__verb_diff;
+extern const struct aw__verb aw__verb_replay;
+extern const struct aw__verb aw__verb_export;
+extern const struct aw__verb aw__verb_state_show;
+extern const struct aw__verb aw__verb_state_export;
+extern const struct aw__verb aw__verb_state_reset;
 extern const struct aw__verb aw__verb_train;
 extern const struct aw__verb aw__verb_eval;
 extern const struct aw__verb aw__verb_env_list;

@@ -1,0 +1,361 @@
+/* describe.c - the verbs `describe` and `budget`: all that is known of one workload. */
+#include "cli/client.h"
+#include "cli/grid.h"
+#include "cli/json.h"
+#include "cli/layout.h"
+#include "cli/rows.h"
+#include "cli/show.h"
+#include "cli/verbs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LABEL 14u /* columns of what stands before a figure */
+
+static void head(const char *text, bool color)
+{
+    printf("\n%s%s%s\n", color ? "\033[1m" : "", text, color ? "\033[0m" : "");
+}
+
+static void line(const char *label, const char *text)
+{
+    if (!*text)
+        return;
+    printf("  %-*s ", (int)LABEL, label);
+    aw__wrap(stdout, text, LABEL + 3, LABEL + 3, aw__columns(stdout));
+}
+
+/* --- what it is ------------------------------------------------------------------------------- */
+
+static void standing_print(const json_t *w, bool color)
+{
+    char text[512], a[AW__SHOW_MAX], b[AW__SHOW_MAX], c[AW__SHOW_MAX], d[AW__SHOW_MAX];
+    const double limit = aw__at_real(w, "slo.latency_us");
+    snprintf(text, sizeof text, "%s, mode %s; %s acts%s%s", aw__at_text(w, "stage"),
+             aw__at_text(w, "mode"), aw__at_text(w, "actor"),
+             *aw__at_text(w, "model") ? ", model " : "", aw__at_text(w, "model"));
+    line("Stage", text);
+    line("", aw__at_text(w, "stage_reason"));
+    snprintf(text, sizeof text, "%.0f of %.0f ready, %.0f to %.0f allowed",
+             aw__at_real(w, "replicas.ready"), aw__at_real(w, "replicas.wanted"),
+             aw__at_real(w, "replicas.min"), aw__at_real(w, "replicas.max"));
+    line("Replicas", isnan(aw__at_real(w, "replicas.wanted")) ? "not seen yet" : text);
+    snprintf(text, sizeof text, "CPU %s (%s used), memory %s (%s used), each",
+             aw__show_cpu(aw__at_real(w, "cpu_millicores"), a, sizeof a),
+             aw__show_percent(aw__at_real(w, "cpu_used"), b, sizeof b),
+             aw__show_memory(aw__at_real(w, "memory_bytes"), c, sizeof c),
+             aw__show_percent(aw__at_real(w, "memory_used"), d, sizeof d));
+    line("Size", text);
+    snprintf(text, sizeof text, "%s, figures %s old",
+             aw__show_rate(aw__at_real(w, "arrivals_per_s"), a, sizeof a),
+             aw__show_age(aw__at_real(w, "figures_age_s"), b, sizeof b));
+    line("Load", text);
+    if (limit > 0)
+        snprintf(text, sizeof text,
+                 "p%.0f %s of %s: %s%s%s; %.0f of %.0f recent steps missed it, %.0f may",
+                 100 * aw__at_real(w, "slo.quantile"),
+                 aw__show_latency(aw__at_real(w, "latency_us"), a, sizeof a),
+                 aw__show_latency(limit, b, sizeof b),
+                 aw__tone_on(aw__at_true(w, "slo.missed") ? AW__TONE_BAD : AW__TONE_GOOD, color),
+                 aw__at_true(w, "slo.missed") ? "missed" : "met", aw__tone_off(color),
+                 aw__at_real(w, "slo.recent_missed"), aw__at_real(w, "slo.recent_steps"),
+                 aw__at_real(w, "slo.recent_allowed"));
+    else
+        snprintf(text, sizeof text, "none: the fallback acts for good");
+    line("SLO", text);
+    snprintf(text, sizeof text, "%s an hour, the fallback's plan %s (%s)",
+             aw__show_money(aw__at_real(w, "cost_per_hour"), a, sizeof a),
+             aw__show_money(aw__at_real(w, "fallback_cost_per_hour"), b, sizeof b),
+             aw__show_change(aw__at_real(w, "cost_per_hour"),
+                             aw__at_real(w, "fallback_cost_per_hour"), c, sizeof c));
+    line("Cost", text);
+}
+
+static void settings_print(const json_t *w)
+{
+    static const char *const keys[] = {"controlled", NULL};
+    char text[512], a[AW__SHOW_MAX], b[AW__SHOW_MAX], c[AW__SHOW_MAX], d[AW__SHOW_MAX];
+    if (!aw__at(w, "bounds"))
+        return;
+    snprintf(text, sizeof text, "replicas %.0f to %.0f, CPU %s to %s, memory %s to %s",
+             aw__at_real(w, "bounds.replicas.min"), aw__at_real(w, "bounds.replicas.max"),
+             aw__show_cpu(aw__at_real(w, "bounds.cpu_millicores.min"), a, sizeof a),
+             aw__show_cpu(aw__at_real(w, "bounds.cpu_millicores.max"), b, sizeof b),
+             aw__show_memory(aw__at_real(w, "bounds.memory_bytes.min"), c, sizeof c),
+             aw__show_memory(aw__at_real(w, "bounds.memory_bytes.max"), d, sizeof d));
+    line("Bounds", text);
+    struct aw_text list;
+    aw_text_init(&list, text, sizeof text);
+    const json_t *controlled = aw__at(w, keys[0]);
+    for (size_t i = 0; i < json_array_size(controlled); i++)
+        aw_text_add(&list, "%s%s", i ? ", " : "", json_string_value(json_array_get(controlled, i)));
+    line("Controls", text);
+    snprintf(text, sizeof text, "fallback %s; agent %s, %s; a step is %s, seed %lld",
+             aw__at_text(w, "fallback"), aw__at_text(w, "agent"),
+             aw__at_true(w, "learning") ? "learning" : "not learning",
+             aw__show_age(aw__at_real(w, "step_s"), a, sizeof a),
+             (long long)aw__at_integer(w, "seed"));
+    line("Policy", text);
+}
+
+/* --- conditions, orders ----------------------------------------------------------------------- */
+
+static void conditions_print(const json_t *w, bool color)
+{
+    const json_t *conditions = aw__at(w, "conditions");
+    if (json_array_size(conditions) == 0)
+        return;
+    head("Conditions:", color);
+    for (size_t i = 0; i < json_array_size(conditions); i++) {
+        const json_t *one = json_array_get(conditions, i);
+        const bool ok = aw__at_true(one, "ok");
+        printf("  %s%-4s%s %-14s ", aw__tone_on(ok ? AW__TONE_GOOD : AW__TONE_ODD, color),
+               ok ? "ok" : "look", aw__tone_off(color), aw__at_text(one, "type"));
+        aw__wrap(stdout, aw__at_text(one, "message"), 22, 22, aw__columns(stdout));
+    }
+}
+
+static void orders_print(const json_t *w, bool color)
+{
+    const json_t *freezes = aw__at(w, "freezes"), *pending = aw__at(w, "pending"),
+                 *emergency = aw__at(w, "emergency");
+    char text[512], a[AW__SHOW_MAX], plan[AW__PLAN_MAX];
+    if (json_array_size(freezes) == 0 && !pending && !emergency)
+        return;
+    head("Orders:", color);
+    for (size_t i = 0; i < json_array_size(freezes); i++) {
+        const json_t *one = json_array_get(freezes, i);
+        const double left = aw__at_real(one, "left_s");
+        snprintf(text, sizeof text, "%s%s%s%s: %s (%s)",
+                 aw__at_true(one, "down_only") ? "scale-down frozen" : "frozen",
+                 isnan(left) ? "" : " for another ",
+                 isnan(left) ? " until lifted" : aw__show_age(left, a, sizeof a), "",
+                 aw__at_text(one, "reason"), aw__at_text(one, "by"));
+        snprintf(plan, sizeof plan, "%lld", (long long)aw__at_integer(one, "id"));
+        line(plan, text);
+    }
+    if (emergency) {
+        snprintf(text, sizeof text, "emergency, nothing below %s: %s",
+                 aw__plan_show(NULL, aw__at(emergency, "plan"), plan, sizeof plan),
+                 aw__at_text(emergency, "reason"));
+        snprintf(plan, sizeof plan, "%lld", (long long)aw__at_integer(emergency, "id"));
+        line(plan, text);
+    }
+    if (pending) {
+        snprintf(text, sizeof text, "waits for approval: %s; 'aware approve %lld' or reject",
+                 aw__plan_show(w, aw__at(pending, "plan"), plan, sizeof plan),
+                 (long long)aw__at_integer(pending, "id"));
+        snprintf(plan, sizeof plan, "%lld", (long long)aw__at_integer(pending, "id"));
+        line(plan, text);
+    }
+}
+
+/* --- budgets ---------------------------------------------------------------------------------- */
+
+static void budgets_print(const json_t *w, bool color)
+{
+    const json_t *b = aw__at(w, "budgets");
+    static const struct {
+        const char *key, *name;
+        bool memory, cpu;
+    } amounts[] = {{"replicas", "replicas", false, false},
+                   {"cpu_millicores", "CPU", false, true},
+                   {"memory_bytes", "memory", true, false}};
+    static const struct {
+        const char *key, *name;
+    } cooldowns[] = {{"replicas_up", "more replicas"},
+                     {"replicas_down", "fewer replicas"},
+                     {"size_up", "larger"},
+                     {"size_down", "smaller"}};
+    char text[512], x[AW__SHOW_MAX], y[AW__SHOW_MAX], key[64];
+    if (!b)
+        return;
+    head("Budgets:", color);
+    snprintf(text, sizeof text, "%.0f to grow and %.0f to shrink are left, of every %s",
+             aw__at_real(b, "restarts_left.grow"), aw__at_real(b, "restarts_left.shrink"),
+             aw__show_age(aw__at_real(b, "restarts_left.window_s"), x, sizeof x));
+    line("Resizes", text);
+    struct aw_text list;
+    aw_text_init(&list, text, sizeof text);
+    for (size_t i = 0; i < sizeof cooldowns / sizeof *cooldowns; i++) {
+        snprintf(key, sizeof key, "cooldown_left_s.%s", cooldowns[i].key);
+        const double left = aw__at_real(b, key);
+        aw_text_add(&list, "%s%s %s%s", i ? ", " : "", cooldowns[i].name, left > 0 ? "in " : "",
+                    left > 0 ? aw__show_age(left, x, sizeof x) : "now");
+    }
+    line("May change", text);
+    aw_text_init(&list, text, sizeof text);
+    aw_text_add(&list, "by %.3gx within %s; so far", aw__at_real(b, "change_window.factor"),
+                aw__show_age(aw__at_real(b, "change_window.window_s"), x, sizeof x));
+    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
+        snprintf(key, sizeof key, "change_window.%s.low", amounts[i].key);
+        const double low = aw__at_real(b, key);
+        snprintf(key, sizeof key, "change_window.%s.high", amounts[i].key);
+        const double high = aw__at_real(b, key);
+        if (isnan(low))
+            continue;
+        aw_text_add(&list, "%s %s %s to %s", i ? "," : "", amounts[i].name,
+                    amounts[i].memory ? aw__show_memory(low, x, sizeof x)
+                    : amounts[i].cpu  ? aw__show_cpu(low, x, sizeof x)
+                                      : aw__figure_format(low, x, sizeof x),
+                    amounts[i].memory ? aw__show_memory(high, y, sizeof y)
+                    : amounts[i].cpu  ? aw__show_cpu(high, y, sizeof y)
+                                      : aw__figure_format(high, y, sizeof y));
+    }
+    line("Range", text);
+    if (aw__at_real(b, "oom_floor_bytes") > 0) {
+        snprintf(text, sizeof text, "%s, for another %s: it was killed for want of memory",
+                 aw__show_memory(aw__at_real(b, "oom_floor_bytes"), x, sizeof x),
+                 aw__show_age(aw__at_real(b, "oom_hold_left_s"), y, sizeof y));
+        line("Memory floor", text);
+    }
+    if (aw__at_real(w, "slo.recent_steps") > 0) {
+        snprintf(text, sizeof text, "%.0f of %.0f misses that the agent may have are used",
+                 aw__at_real(w, "slo.recent_missed"), aw__at_real(w, "slo.recent_allowed"));
+        line("SLO", text);
+    }
+}
+
+/* --- the last decision and the latest entries ------------------------------------------------- */
+
+static void recent_print(const json_t *w, bool color)
+{
+    const json_t *recent = aw__at(w, "recent");
+    char when[AW__SHOW_MAX], plan[AW__PLAN_MAX], text[1024];
+    if (json_array_size(recent) == 0)
+        return;
+    head("Recently:", color);
+    for (size_t i = 0; i < json_array_size(recent) && i < 5; i++) {
+        const json_t *entry = json_array_get(recent, i);
+        const char *kind = aw__at_text(entry, "kind");
+        if (!strcmp(kind, "order"))
+            snprintf(text, sizeof text, "%s: %s (%s)", aw__at_text(entry, "order"),
+                     aw__at_text(entry, "reason"), aw__at_text(entry, "by"));
+        else if (!strcmp(kind, "outcome"))
+            snprintf(text, sizeof text, "%lld: %s", (long long)aw__at_integer(entry, "of"),
+                     aw__at_text(entry, "result"));
+        else
+            snprintf(
+                text, sizeof text, "%s%s%s", aw__at_text(entry, "why"),
+                *aw__at_text(entry, "why") ? "" : aw__at_text(entry, "actor"),
+                *aw__at_text(entry, "why")
+                    ? ""
+                    : aw__plan_show(aw__at(entry, "from"), aw__at(entry, "to"), plan, sizeof plan));
+        printf("  %5lld  %s  ", (long long)aw__at_integer(entry, "seq"),
+               aw__time_show(aw__at_text(entry, "at"), when, sizeof when));
+        aw__wrap(stdout, text, (unsigned)strlen(when) + 11, 9, aw__columns(stdout));
+    }
+}
+
+static void workload_print(const json_t *w, bool color)
+{
+    char reason[AW__GRID_CELL_MAX];
+    printf("%s%s%s: %s\n\n", color ? "\033[1m" : "", aw__at_text(w, "name"), color ? "\033[0m" : "",
+           aw__rows_reason(w, reason, sizeof reason));
+    standing_print(w, color);
+    settings_print(w);
+    orders_print(w, color);
+    conditions_print(w, color);
+    budgets_print(w, color);
+    if (*aw__at_text(w, "why")) {
+        head("Last decision:", color);
+        fputs("  ", stdout);
+        aw__wrap(stdout, aw__at_text(w, "why"), 2, 2, aw__columns(stdout));
+    }
+    recent_print(w, color);
+    printf("\nMore: aware explain %s, aware history %s\n", aw__rows_name(aw__at_text(w, "name")),
+           aw__rows_name(aw__at_text(w, "name")));
+}
+
+static enum aw_err fetch(const struct aw__run *run, json_t **ret, bool *ret_running,
+                         struct aw_diag *diag)
+{
+    struct aw__client client;
+    enum aw_err err = aw__client_open(&client, run, diag);
+    if (err)
+        return err;
+    *ret_running = aw__client_running(&client);
+    err = aw__client_workload(&client, run->args->positional[0], ret, diag);
+    aw__client_close(&client);
+    return err;
+}
+
+static enum aw_err describe_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    json_t *workload = NULL;
+    bool running;
+    enum aw_err err = fetch(run, &workload, &running, diag);
+    if (err)
+        return err;
+    if (run->json) {
+        json_object_set_new(workload, "v", json_integer(1));
+        return aw__json_print(workload, diag);
+    }
+    workload_print(workload, run->color_out);
+    json_decref(workload);
+    return AW_OK;
+}
+
+static enum aw_err budget_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    json_t *workload = NULL, *budgets;
+    bool running;
+    enum aw_err err = fetch(run, &workload, &running, diag);
+    if (err)
+        return err;
+    budgets = json_incref(json_object_get(workload, "budgets"));
+    if (!budgets)
+        err = aw_fail(diag, AW_ERR_NODATA,
+                      running ? "the daemon does not tell its budgets"
+                              : "what is left of a budget needs a running daemon: it is counted "
+                                "from now");
+    if (!err && run->json) {
+        json_object_set_new(budgets, "v", json_integer(1));
+        json_object_set_new(budgets, "workload", json_string(aw__at_text(workload, "name")));
+        err = aw__json_print(json_incref(budgets), diag);
+    } else if (!err) {
+        printf("%s", aw__at_text(workload, "name"));
+        budgets_print(workload, run->color_out);
+    }
+    json_decref(budgets);
+    json_decref(workload);
+    return err;
+}
+
+static const struct aw__option options[] = {AW__CLIENT_OPTIONS, {.name = NULL}};
+static const struct aw__positional positionals[] = {
+    {.name = "WORKLOAD", .kind = AW__TEXT, .help = "NAME, or NAMESPACE/NAME"},
+    {.name = NULL},
+};
+static const struct aw__example describe_examples[] = {
+    {"aware describe cart", "one workload"},
+    {"aware describe shop/cart -o json", "the same for a program"},
+    {NULL, NULL},
+};
+const struct aw__verb aw__verb_describe = {
+    .name = "describe",
+    .summary = "Describe one workload: sizes, SLO, cost, conditions, orders, budgets, history",
+    .text = "A condition says ok where nobody needs to look. Budgets say how much may still change "
+            "within each window, and when.",
+    .options = options,
+    .positionals = positionals,
+    .examples = describe_examples,
+    .json = true,
+    .run = describe_run,
+};
+static const struct aw__example budget_examples[] = {
+    {"aware budget cart", "restarts, cool-downs and range of change that are left"},
+    {NULL, NULL},
+};
+const struct aw__verb aw__verb_budget = {
+    .name = "budget",
+    .summary = "Show what may still change of a workload in each window, and when",
+    .text = "Budgets are counted over time windows, never per tick: a loop that runs more often "
+            "changes no more.",
+    .options = options,
+    .positionals = positionals,
+    .examples = budget_examples,
+    .json = true,
+    .run = budget_run,
+};

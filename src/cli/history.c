@@ -1,0 +1,220 @@
+/* history.c - the verb `history`: what was done to a workload, by whom and why, newest first. */
+#include "cli/client.h"
+#include "cli/grid.h"
+#include "cli/json.h"
+#include "cli/layout.h"
+#include "cli/rows.h"
+#include "cli/show.h"
+#include "cli/verbs.h"
+
+#include "base/quantity.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIMIT_ALL 1000u
+
+/* clang-format off */
+static const struct aw__grid_column columns[] = {
+    {"ID",       true,  0, false, 0},
+    {"TIME",     false, 0, false, 0},
+    {"WORKLOAD", false, 2, false, 12},
+    {"WHO",      false, 1, false, 9},
+    {"WHAT",     false, 0, false, 24},
+    {"WHY",      false, 0, false, 16},
+    {NULL,       false, 0, false, 0},
+};
+static const struct aw__grid_column columns_of_one[] = {
+    {"ID",       true,  0, false, 0},
+    {"TIME",     false, 0, false, 0},
+    {"WHO",      false, 1, false, 9},
+    {"WHAT",     false, 0, false, 24},
+    {"WHY",      false, 0, false, 16},
+    {NULL,       false, 0, false, 0},
+};
+/* clang-format on */
+
+/* Whether an entry changed something, or is a person's. */
+static bool notable(const json_t *entry)
+{
+    const char *kind = aw__at_text(entry, "kind");
+    if (!strcmp(kind, "decision"))
+        return json_array_size(aw__at(entry, "changed")) > 0 || aw__at(entry, "watchdog");
+    return strcmp(kind, "outcome") != 0 || strcmp(aw__at_text(entry, "result"), "done") != 0;
+}
+
+/* "agent: replicas 2 -> 3, because ..." without what the other columns say already. */
+static const char *because(const json_t *entry)
+{
+    const char *why = aw__at_text(entry, "why"), *after = strstr(why, "because ");
+    return after ? after + strlen("because ") : why;
+}
+
+static void what_of(const json_t *entry, char *buf, size_t size)
+{
+    const char *kind = aw__at_text(entry, "kind");
+    const json_t *recommended = aw__at(entry, "recommended");
+    char plan[AW__PLAN_MAX];
+    if (!strcmp(kind, "decision") && json_array_size(aw__at(entry, "changed")) > 0) {
+        aw__plan_show(aw__at(entry, "from"), aw__at(entry, "to"), buf, size);
+    } else if (!strcmp(kind, "decision") || !strcmp(kind, "proposal")) {
+        aw__plan_show(aw__at(entry, "from"), recommended, plan, sizeof plan);
+        snprintf(buf, size, "%s%s", strcmp(kind, "proposal") ? "" : "proposes ",
+                 recommended ? plan : "nothing");
+    } else if (!strcmp(kind, "order")) {
+        const char *name = aw__at_text(entry, "name");
+        snprintf(buf, size, "%s%s %s%s%s", aw__at_text(entry, "order"),
+                 aw__at_true(entry, "down_only") ? " (scale-down)" : "",
+                 *name ? "" : aw__at_text(entry, "scope"), *name ? aw__rows_name(name) : "", "");
+    } else if (!strcmp(kind, "outcome")) {
+        snprintf(buf, size, "%lld: %s", (long long)aw__at_integer(entry, "of"),
+                 aw__at_text(entry, "result"));
+    } else {
+        snprintf(buf, size, "%s", kind);
+    }
+}
+
+static void entry_add(struct aw__grid *grid, const json_t *entry, bool of_all)
+{
+    const char *kind = aw__at_text(entry, "kind");
+    const bool order = !strcmp(kind, "order"),
+               decision = !strcmp(kind, "decision") || !strcmp(kind, "proposal");
+    char when[AW__SHOW_MAX], what[AW__PLAN_MAX + 32];
+    what_of(entry, what, sizeof what);
+    aw__grid_add(grid, AW__TONE_PLAIN, "%lld", (long long)aw__at_integer(entry, "seq"));
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s",
+                 aw__time_show(aw__at_text(entry, "at"), when, sizeof when));
+    if (of_all)
+        aw__grid_add(grid, AW__TONE_PLAIN, "%s",
+                     aw__rows_name(*aw__at_text(entry, "workload") ? aw__at_text(entry, "workload")
+                                                                   : aw__at_text(entry, "name")));
+    aw__grid_add(grid, order ? AW__TONE_ODD : AW__TONE_PLAIN, "%s",
+                 order      ? aw__at_text(entry, "by")
+                 : decision ? aw__at_text(entry, "actor")
+                            : "daemon");
+    aw__grid_add(grid,
+                 !strcmp(kind, "outcome") && strcmp(aw__at_text(entry, "result"), "done") != 0
+                     ? AW__TONE_BAD
+                     : AW__TONE_PLAIN,
+                 "%s", what);
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s",
+                 decision ? because(entry) : aw__at_text(entry, "reason"));
+}
+
+static enum aw_err list_print(const struct aw__run *run, const json_t *answer, const char *name,
+                              struct aw_diag *diag)
+{
+    const json_t *entries = aw__at(answer, "entries");
+    const bool all = aw__args_given(run->args, "all");
+    struct aw__grid grid;
+    size_t hidden = 0;
+    aw__grid_init(&grid, name ? columns_of_one : columns);
+    for (size_t i = 0; i < json_array_size(entries); i++) {
+        const json_t *entry = json_array_get(entries, i);
+        if (all || notable(entry))
+            entry_add(&grid, entry, !name);
+        else
+            hidden++;
+    }
+    if (grid.cell_count == 0) {
+        aw__grid_deinit(&grid);
+        printf("Nothing was changed%s%s%s.\n", name ? " of " : "", name ? name : "",
+               aw__args_given(run->args, "since") ? " in that time" : "");
+    } else {
+        const struct aw__grid_look look = {
+            .width = isatty(STDOUT_FILENO) ? aw__columns(stdout) : 0,
+            .heads = true,
+            .color = run->color_out,
+            .end = "\n",
+        };
+        enum aw_err err = aw__grid_print(&grid, stdout, &look, diag);
+        if (err)
+            return err;
+    }
+    if (hidden)
+        fprintf(stderr, "aware: %zu entr%s that changed nothing left out; --all shows them\n",
+                hidden, hidden == 1 ? "y" : "ies");
+    if (aw__at(answer, "next"))
+        fprintf(stderr, "aware: older ones are there; --limit asks for more\n");
+    return AW_OK;
+}
+
+static enum aw_err since_check(const char *since, struct aw_diag *diag)
+{
+    int64_t us;
+    if (!since || !aw__time_read(since, &us) ||
+        !aw_duration_parse(since, AW_QUANTITY_POSITIVE_OR_0, &us, NULL))
+        return AW_OK;
+    return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--since",
+                      "expected a duration such as 2h or a time such as 2026-11-16T02:00:00Z, "
+                      "found %s",
+                      AW__QUOTE(since));
+}
+
+static enum aw_err history_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    const char *name = run->args->positional[0], *since = aw__args_text(run->args, "since");
+    struct aw__client client;
+    json_t *answer = NULL;
+    enum aw_err err = since_check(since, diag);
+    err = err ? err : aw__client_open(&client, run, diag);
+    if (err)
+        return err;
+    err = aw__client_history(&client, name, since, (uint32_t)aw__args_number(run->args, "limit"),
+                             &answer, diag);
+    aw__client_close(&client);
+    if (err)
+        return err;
+    if (run->json) {
+        json_object_set_new(answer, "v", json_integer(1));
+        return aw__json_print(answer, diag);
+    }
+    err = list_print(run, answer, name, diag);
+    json_decref(answer);
+    return err;
+}
+
+static const struct aw__option options[] = {
+    {.name = "since",
+     .kind = AW__TEXT,
+     .arg = "TIME",
+     .help = "only what is younger: 2h, 1d, or a time such as 2026-11-16T02:00:00Z"},
+    {.name = "all",
+     .letter = 'a',
+     .kind = AW__FLAG,
+     .help = "also decisions that changed nothing, and what became of plans"},
+    {.name = "limit",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "100",
+     .min = 1,
+     .max = LIMIT_ALL,
+     .help = "entries to look through, newest first"},
+    AW__CLIENT_OPTIONS,
+    {.name = NULL},
+};
+static const struct aw__positional positionals[] = {
+    {.name = "WORKLOAD",
+     .kind = AW__TEXT,
+     .help = "NAME, or NAMESPACE/NAME; left out: of all",
+     .optional = true},
+    {.name = NULL},
+};
+static const struct aw__example examples[] = {
+    {"aware history cart", "what was changed of it, and what people ordered"},
+    {"aware history --since 2h", "of all workloads, of the last two hours"},
+    {"aware history cart --all -o json", "every entry, as the audit log has it"},
+    {NULL, NULL},
+};
+const struct aw__verb aw__verb_history = {
+    .name = "history",
+    .summary = "Show what was changed, by whom, from what to what, and why",
+    .text = "Read from the audit log, which outlives restarts. ID is what 'aware explain "
+            "--decision', 'aware undo' and 'aware approve' take.",
+    .options = options,
+    .positionals = positionals,
+    .examples = examples,
+    .json = true,
+    .run = history_run,
+};

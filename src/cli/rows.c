@@ -1,0 +1,159 @@
+/* rows.c - workloads as rows. */
+#include "cli/rows.h"
+
+#include "cli/show.h"
+
+#include <math.h>
+#include <string.h>
+
+/* clang-format off */
+static const struct aw__grid_column columns[] = {
+    /*                        right  rank  wide  least */
+    {"NAME",                  false, 0,    false, 12},
+    {"MODE",                  false, 9,    false, 0},
+    {"STAGE",                 false, 3,    false, 0},
+    {"ACTS",                  false, 7,    false, 0},
+    {"REPLICAS",              true,  1,    false, 0},
+    {"CPU",                   true,  2,    false, 0},
+    {"MEMORY",                true,  2,    false, 0},
+    {"P99/SLO",               true,  1,    false, 0},
+    {"SLO-BUDGET",            true,  6,    false, 0},
+    {"COST/H",                true,  4,    false, 0},
+    {"VS-FALLBACK",           true,  5,    false, 0},
+    {"LOAD",                  true,  10,   true,  0},
+    {"CPU-USED",              true,  10,   true,  0},
+    {"MEM-USED",              true,  10,   true,  0},
+    {"MODEL",                 false, 10,   true,  0},
+    {"DECISION",              true,  10,   true,  0},
+    {"CHANGED",               true,  10,   true,  0},
+    {"AGE",                   true,  8,    false, 0},
+    {"REASON",                false, 0,    false, 14},
+    {NULL,                    false, 0,    false, 0},
+};
+/* clang-format on */
+
+const char *aw__rows_name(const char *name)
+{
+    static const char usual[] = "default/";
+    return strncmp(name, usual, sizeof usual - 1) == 0 ? name + sizeof usual - 1 : name;
+}
+
+const char *aw__rows_reason(const json_t *row, char *buf, size_t size)
+{
+    const char *freeze = aw__at_text(row, "freeze"), *watchdog = aw__at_text(row, "watchdog");
+    const json_t *held = aw__at(row, "held_by");
+    const long long order = (long long)json_integer_value(json_array_get(aw__at(row, "orders"), 0));
+    if (!strcmp(freeze, "all"))
+        snprintf(buf, size, "frozen by order %lld", order);
+    else if (!strcmp(freeze, "down"))
+        snprintf(buf, size, "scale-down frozen by order %lld", order);
+    else if (order)
+        snprintf(buf, size, "order %lld", order);
+    else if (aw__at(row, "proposal"))
+        snprintf(buf, size, "%lld waits for approval", (long long)aw__at_integer(row, "proposal"));
+    else if (!strcmp(watchdog, "held") || !strcmp(watchdog, "tripped"))
+        snprintf(buf, size, "watchdog: the fallback acts");
+    else if (aw__at_true(row, "slo.missed"))
+        snprintf(buf, size, "SLO missed");
+    else if (json_array_size(held) > 0)
+        snprintf(buf, size, "held by %s",
+                 json_string_value(json_array_get(held, json_array_size(held) - 1)));
+    else
+        snprintf(buf, size, "%s",
+                 aw__at(row, "decided") ? aw__at_text(row, "why") : "nothing decided yet");
+    return buf;
+}
+
+static enum aw__tone reason_tone(const json_t *row)
+{
+    const char *freeze = aw__at_text(row, "freeze");
+    if (aw__at_true(row, "slo.missed"))
+        return AW__TONE_BAD;
+    if ((*freeze && strcmp(freeze, "none") != 0) || aw__at(row, "proposal") ||
+        json_array_size(aw__at(row, "orders")) > 0)
+        return AW__TONE_ODD;
+    return AW__TONE_PLAIN;
+}
+
+static void slo_add(struct aw__grid *grid, const json_t *row)
+{
+    char latency[AW__SHOW_MAX], slo[AW__SHOW_MAX];
+    const double limit = aw__at_real(row, "slo.latency_us");
+    aw__show_latency(aw__at_real(row, "latency_us"), latency, sizeof latency);
+    if (limit > 0)
+        aw__grid_add(grid, aw__at_true(row, "slo.missed") ? AW__TONE_BAD : AW__TONE_PLAIN, "%s/%s",
+                     latency, aw__show_latency(limit, slo, sizeof slo));
+    else
+        aw__grid_add(grid, AW__TONE_PLAIN, "%s", latency);
+}
+
+/* What is left of the window's budget. */
+static void budget_add(struct aw__grid *grid, const json_t *row)
+{
+    const double allowed = aw__at_real(row, "slo.recent_allowed");
+    const double missed = aw__at_real(row, "slo.recent_missed");
+    if (!(allowed > 0) || isnan(missed) || !(aw__at_real(row, "slo.recent_steps") > 0)) {
+        aw__grid_add(grid, AW__TONE_PLAIN, "-");
+        return;
+    }
+    const double left = 1 - missed / allowed;
+    if (left < 0)
+        aw__grid_add(grid, AW__TONE_BAD, "%.0f%% over", -100 * left);
+    else
+        aw__grid_add(grid, left < 0.25 ? AW__TONE_ODD : AW__TONE_PLAIN, "%.0f%% left", 100 * left);
+}
+
+static void row_add(struct aw__grid *grid, const json_t *row, const char *now)
+{
+    char a[AW__SHOW_MAX], reason[AW__GRID_CELL_MAX];
+    const double ready = aw__at_real(row, "replicas.ready"),
+                 wanted = aw__at_real(row, "replicas.wanted");
+    const double cost = aw__at_real(row, "cost_per_hour"),
+                 fallback = aw__at_real(row, "fallback_cost_per_hour");
+    const char *stage = aw__at_text(row, "stage");
+    const char *model = aw__at_text(row, "model");
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s", aw__rows_name(aw__at_text(row, "name")));
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s", aw__at_text(row, "mode"));
+    aw__grid_add(grid, !strcmp(stage, "serving") ? AW__TONE_GOOD : AW__TONE_PLAIN, "%s", stage);
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s", aw__at_text(row, "actor"));
+    if (isnan(wanted))
+        aw__grid_add(grid, AW__TONE_PLAIN, "-");
+    else if (ready < wanted)
+        aw__grid_add(grid, AW__TONE_ODD, "%.0f/%.0f", ready, wanted);
+    else
+        aw__grid_add(grid, AW__TONE_PLAIN, "%.0f", wanted);
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s",
+                 aw__show_cpu(aw__at_real(row, "cpu_millicores"), a, sizeof a));
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s",
+                 aw__show_memory(aw__at_real(row, "memory_bytes"), a, sizeof a));
+    slo_add(grid, row);
+    budget_add(grid, row);
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s", aw__show_money(cost, a, sizeof a));
+    aw__grid_add(grid, cost > fallback ? AW__TONE_ODD : AW__TONE_PLAIN, "%s",
+                 aw__show_change(cost, fallback, a, sizeof a));
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s",
+                 aw__show_rate(aw__at_real(row, "arrivals_per_s"), a, sizeof a));
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s",
+                 aw__show_percent(aw__at_real(row, "cpu_used"), a, sizeof a));
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s",
+                 aw__show_percent(aw__at_real(row, "memory_used"), a, sizeof a));
+    aw__grid_add(grid, AW__TONE_PLAIN, "%.8s", *model ? model : "-");
+    if (aw__at(row, "last_decision"))
+        aw__grid_add(grid, AW__TONE_PLAIN, "%lld", (long long)aw__at_integer(row, "last_decision"));
+    else
+        aw__grid_add(grid, AW__TONE_PLAIN, "-");
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s",
+                 aw__show_age(aw__seconds_between(aw__at_text(row, "changed"), now), a, sizeof a));
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s",
+                 aw__show_age(aw__at_real(row, "figures_age_s"), a, sizeof a));
+    aw__grid_add(grid, reason_tone(row), "%s", aw__rows_reason(row, reason, sizeof reason));
+}
+
+void aw__rows_grid(const json_t *list, struct aw__grid *ret)
+{
+    const json_t *rows = aw__at(list, "workloads");
+    const char *now = aw__at_text(list, "now");
+    aw__grid_init(ret, columns);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        row_add(ret, json_array_get(rows, i), now);
+}

@@ -1,0 +1,35 @@
+/*
+ * rows.h - the table of workloads that `get` and `top` share, and a screen that is redrawn.
+ */
+#ifndef AW_CLI_ROWS_H
+#define AW_CLI_ROWS_H
+
+#include "cli/grid.h"
+#include "cli/verb.h"
+
+#include <jansson.h>
+
+/* "cart" for "default/cart", else the whole name. */
+const char *aw__rows_name(const char *name);
+/* What an operator should know first of a workload: frozen, waiting, held, missing its SLO, or why
+ * the last decision was taken. Returns `buf`. */
+const char *aw__rows_reason(const json_t *row, char *buf, size_t size);
+
+/* Every workload of a list as a row, into a grid that the caller prints or drops. */
+void aw__rows_grid(const json_t *list, struct aw__grid *ret);
+
+/* The whole terminal, given back at the end. `wait` returns a key, 0 after `seconds`, or -1 when a
+ * signal asked for the end. */
+struct aw__screen {
+    bool raw;
+};
+void aw__screen_begin(struct aw__screen *screen);
+void aw__screen_end(struct aw__screen *screen); /* a zeroed one is a no-op */
+int aw__screen_wait(double seconds);
+void aw__screen_size(unsigned *ret_rows, unsigned *ret_columns);
+
+#define AW__SCREEN_HOME  "\033[H"
+#define AW__SCREEN_END   "\033[K\n" /* of a line */
+#define AW__SCREEN_CLEAR "\033[J"   /* what is below */
+
+#endif
