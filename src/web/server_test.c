@@ -279,8 +279,9 @@ static void a_client_that_falls_silent_is_let_go(void **state)
     close(half);
     close(nothing);
     const int gone = dial(); /* and one that hangs up in the middle of a body */
-    assert_true(
-        say(gone, "POST /v1/diff HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\nabc", 58));
+    static const char begun[] =
+        "POST /v1/diff HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\nabc";
+    assert_true(say(gone, begun, sizeof begun - 1));
     close(gone);
     still_answers();
 }
@@ -322,10 +323,11 @@ static void too_much_of_anything_is_refused(void **state)
 static void a_body_in_pieces_beyond_the_limit_is_refused(void **state)
 {
     static char text[ANSWER_MAX], piece[65536];
+    static const char head[] =
+        "POST /v1/diff HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
     (void)state;
     const int fd = dial();
-    assert_true(
-        say(fd, "POST /v1/diff HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", 66));
+    assert_true(say(fd, head, sizeof head - 1));
     memset(piece, 'a', sizeof piece);
     bool taken = true;
     for (uint32_t i = 0; taken && i < AW_API_BODY_MAX / sizeof piece + 2; i++)
