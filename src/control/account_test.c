@@ -67,6 +67,7 @@ static void clip(struct aw_decision *d, enum aw_clip clip, uint32_t axes)
 static void change(struct aw_decision *d, struct aw_plan plan)
 {
     d->guard.proposed = d->guard.recommended = d->guard.plan = plan;
+    d->by_agent = d->by_fallback = plan;
 }
 
 static void by_fallback(struct aw_decision *d, enum aw_policy_cause cause, double utilization)
@@ -130,9 +131,17 @@ static void home(struct aw_decision *d)
 static void emergency(struct aw_decision *d)
 {
     agent_grows(d);
+    d->by_agent = (struct aw_plan){ALL, 3, 500, 512 * MIB}; /* it would have stayed */
     d->orders.floor = d->guard.plan;
     d->orders.floor_id = 9;
     d->orders.urgent = true;
+}
+static void killed(struct aw_decision *d)
+{
+    by_fallback(d, AW_POLICY_CAUSE_NONE, NAN);
+    change(d, (struct aw_plan){AW_PLAN_MEMORY, 3, 500, 640 * MIB});
+    d->by_fallback = (struct aw_plan){0};
+    clip(d, AW_CLIP_OOM_FLOOR, AW_PLAN_MEMORY);
 }
 static void promoted(struct aw_decision *d)
 {
@@ -159,7 +168,7 @@ static void a_sentence_reads_well(void **state)
          "all three amounts"},
         {hpa_grows,
          "fallback (hpa+vpa-mem): replicas 3 -> 5, because CPU utilisation is above the target "
-         "(CPU utilisation 93 %, target 80 %)",
+         "(93 %, target 80 %)",
          "a rule has a reason"},
         {nothing_known,
          "fallback (hpa+vpa-mem): no change, because the figures it needs are missing or stale; "
@@ -173,12 +182,12 @@ static void a_sentence_reads_well(void **state)
          "rails name their axes"},
         {off,
          "fallback (hpa+vpa-mem): would change replicas 3 -> 5, because CPU utilisation is above "
-         "the target (CPU utilisation 93 %, target 80 %); replicas only recommended: the mode "
+         "the target (93 %, target 80 %); replicas only recommended: the mode "
          "does not let it act",
          "mode Off"},
         {frozen,
          "fallback (hpa+vpa-mem): would change replicas 3 -> 5, because CPU utilisation is above "
-         "the target (CPU utilisation 93 %, target 80 %); replicas left alone: frozen (order 7)",
+         "the target (93 %, target 80 %); replicas left alone: frozen (order 7)",
          "a freeze names its order"},
         {undone,
          "a person (undo, order 42): replicas 3 -> 2: what a decision changed goes back to what "
@@ -189,10 +198,13 @@ static void a_sentence_reads_well(void **state)
          "size that it knows",
          "a hand-back is not the rule's doing"},
         {emergency,
-         "agent (formula): replicas 3 -> 5, cpu 500m -> 1.5 cores, memory 512Mi -> 640Mi, seeing "
-         "45/s requests, p99 180ms of 250ms allowed, CPU 93 % used, memory 50 % used; emergency 9 "
-         "goes on",
-         "an emergency"},
+         "agent (formula): replicas 3 -> 5, cpu 500m -> 1.5 cores, memory 512Mi -> 640Mi; "
+         "emergency 9 goes on: nothing is below what it asks for",
+         "an emergency has its own reason"},
+        {killed,
+         "fallback (hpa+vpa-mem): memory 512Mi -> 640Mi; memory raised above what was killed for "
+         "want of memory",
+         "a rail that acts unasked has its own reason"},
         {promoted,
          "agent (formula): no change, seeing 45/s requests, p99 180ms of 250ms allowed, CPU 93 % "
          "used, memory 50 % used; stage online -> serving: mean and deviation have reached their "

@@ -134,35 +134,59 @@ static void add_figures(struct aw_text *text, const struct aw_pilot_config *conf
         aw_text_add(text, "no figures");
 }
 
+/* Utilisation is an HPA's reason alone, and only where it has come to a number of replicas. */
+static void add_utilisation(struct aw_text *text, const struct aw_pilot_config *config,
+                            const struct aw_policy_reason *reason)
+{
+    const char *what = NULL;
+    if (reason->cause == AW_POLICY_CAUSE_UP || reason->cause == AW_POLICY_CAUSE_DOWN)
+        what = "";
+    else if (reason->cause == AW_POLICY_CAUSE_STABILIZED ||
+             reason->cause == AW_POLICY_CAUSE_UP_RESIZE)
+        what = "CPU utilisation ";
+    if (what && isfinite(reason->utilization))
+        aw_text_add(text, " (%s%.0f %%, target %" PRIu32 " %%)", what, 100 * reason->utilization,
+                    config->fallback.hpa_target);
+}
+
+/* What of the change whoever is in charge has asked for; the rest is an emergency's or a rail's. */
+static uint32_t asked_for(const struct aw_decision *decision)
+{
+    const struct aw_plan *by =
+        decision->in_charge == AW_ACTOR_FALLBACK ? &decision->by_fallback : &decision->by_agent;
+    const struct aw_plan before = aw_account_before(decision);
+    uint32_t asked = 0;
+    asked |= by->replicas != before.replicas ? AW_PLAN_REPLICAS : 0;
+    asked |= by->cpu_millicores != before.cpu_millicores ? AW_PLAN_CPU : 0;
+    asked |= by->memory_bytes != before.memory_bytes ? AW_PLAN_MEMORY : 0;
+    return asked & by->set;
+}
+
 static void add_reason(struct aw_text *text, const struct aw_pilot_config *config,
                        const struct aw_decision *decision)
 {
-    const struct aw_policy_reason *fallback = &decision->fallback;
-    switch (decision->actor) {
-    case AW_ACTOR_PERSON:
-        aw_text_add(text, ": %s", aw_order_sentence(decision->orders.pin_kind));
-        break;
-    case AW_ACTOR_AGENT:
-    case AW_ACTOR_EXPLORING:
+    const struct aw_orders *orders = &decision->orders;
+    const uint32_t changed = decision->guard.recommended.set;
+    if (decision->actor == AW_ACTOR_PERSON) {
+        aw_text_add(text, ": %s", aw_order_sentence(orders->pin_kind));
+    } else if (changed && !(changed & asked_for(decision))) {
+        /* not its idea: the emergency below, or a rail, says why */
+    } else if (decision->actor != AW_ACTOR_FALLBACK) {
         add_figures(text, config, decision);
-        break;
-    default:
-        if (decision->homing && !(decision->by_fallback.set & ~decision->homing)) {
-            aw_text_add(text, ", because it takes over and goes back to the size that it knows");
-            break;
-        }
-        aw_text_add(text, ", because %s", because[fallback->cause]);
-        if (isfinite(fallback->utilization))
-            aw_text_add(text, " (CPU utilisation %.0f %%, target %" PRIu32 " %%)",
-                        100 * fallback->utilization, config->fallback.hpa_target);
+    } else if (decision->homing && !(decision->by_fallback.set & ~decision->homing)) {
+        aw_text_add(text, ", because it takes over and goes back to the size that it knows");
+    } else {
+        aw_text_add(text, ", because %s", because[decision->fallback.cause]);
+        add_utilisation(text, config, &decision->fallback);
         if (decision->homing)
             aw_text_add(text, ", and it takes over and goes back to the size that it knows");
     }
     if (decision->canary.restoring)
         aw_text_add(text, "; raised to the last allocation that is known to be good");
-    if (decision->orders.floor.set)
-        aw_text_add(text, "; emergency %" PRIu64 " %s", decision->orders.floor_id,
-                    decision->orders.urgent ? "goes on" : "is being let down");
+    if (orders->floor.set)
+        aw_text_add(text, "; emergency %" PRIu64 " %s", orders->floor_id,
+                    orders->urgent ? "goes on: nothing is below what it asks for"
+                                   : "is over: what it asked for is let down slowly");
 }
 
 /* "; cpu, memory held: too soon after the last change". */
