@@ -95,6 +95,7 @@ const struct aw_autoscale_info *aw_autoscale_info(const struct aw_env *env);
 /* The sample that the present observation shows; its pods are valid until the next call. */
 const struct aw_sample *aw_autoscale_sample(const struct aw_env *env);
 const struct aw_autoscale_settings *aw_autoscale_settings(const struct aw_env *env);
+const struct aw_bounds *aw_autoscale_bounds(const struct aw_env *env); /* NULL: not such a one */
 /* The application of this episode, and of the pool: index < aw_autoscale_app_count. */
 uint32_t aw_autoscale_app_count(const struct aw_env *env); /* 0: not such an environment */
 const struct aw_app *aw_autoscale_app(const struct aw_env *env, uint32_t index);

@@ -689,6 +689,12 @@ const struct aw_sample *aw_autoscale_sample(const struct aw_env *env)
     return &self->sample;
 }
 
+const struct aw_bounds *aw_autoscale_bounds(const struct aw_env *env)
+{
+    const struct autoscale *self = of(env);
+    return self ? &self->options.bounds : NULL;
+}
+
 const struct aw_autoscale_settings *aw_autoscale_settings(const struct aw_env *env)
 {
     const struct autoscale *self = of(env);

@@ -1,0 +1,88 @@
+/*
+ * pretrain.h - one policy with context, taught on a pool of applications, and tried on applications
+ * that it has never seen.
+ *
+ * Every application of the pool has an environment and a load of its own. The fallback lives
+ * through some episodes first: they are what the encoder reads, and are learned from too. Then, in
+ * rounds, the policy lives an episode in every application, with noise, and is updated. Now and
+ * then it is judged without noise on applications for validation, known by their fallback's
+ * episodes alone; the best is kept.
+ *
+ * Call order: config_init, new; round until done; best or context; judge and adapt whenever; free.
+ * Memory:     everything at new, about 100 kB for each application.
+ * Threads:    single owner.
+ */
+#ifndef AW_CONTROL_PRETRAIN_H
+#define AW_CONTROL_PRETRAIN_H
+
+#include <aware/env.h>
+
+#include "control/simulate.h"
+#include "fallback/policy.h"
+#include "meta/context.h"
+
+#define AW_PRETRAIN_APPS_MAX  4096u
+#define AW_PRETRAIN_PAIRS_MAX 32u
+
+/* Which applications, each with its load. */
+struct aw_pretrain_pool {
+    uint64_t seed;
+    uint32_t first, count;
+    /* The load of application `app`, as aw_load_parse reads it. */
+    void (*load)(void *ctx, uint32_t app, char *buf, size_t size);
+    void *ctx;
+};
+
+struct aw_pretrain_config {
+    struct aw_context_settings context;
+    char env[AW_ENV_NAME_MAX];
+    const char *pairs[AW_PRETRAIN_PAIRS_MAX]; /* options of the environment; borrowed */
+    uint32_t pair_count;
+    struct aw_pretrain_pool learn, check;
+    struct aw_policy_settings fallback;
+    uint32_t fallback_episodes;
+    uint32_t rounds;      /* episodes of each application */
+    uint32_t updates;     /* per application and round */
+    uint32_t check_every; /* rounds */
+    uint32_t check_episodes;
+    double noise, noise_end;           /* deviation on actions, first and last round */
+    double reward_shift, reward_scale; /* of what is learned: (r + shift) * scale */
+    bool own_episodes;                 /* the policy's own episodes join the bundles */
+    uint64_t seed;
+};
+void aw_pretrain_config_init(struct aw_pretrain_config *config);
+
+/* What episodes were worth. */
+struct aw_pretrain_score {
+    double reward;      /* of the environment, per episode */
+    double paper;       /* the paper's, per episode */
+    double violations;  /* share of steps */
+    double cost;        /* $ per hour */
+    double cpu, memory; /* utilisation */
+};
+
+struct aw_pretrain; /* opaque */
+
+AW_NODISCARD enum aw_err aw_pretrain_new(const struct aw_pretrain_config *config,
+                                         const struct aw_alloc *alloc,
+                                         struct aw_pretrain **ret_pretrain, struct aw_diag *diag);
+void aw_pretrain_free(struct aw_pretrain *pretrain); /* NULL is a no-op */
+
+/* One round. `ret_learned`: means of its episodes, with noise. */
+AW_NODISCARD enum aw_err aw_pretrain_round(struct aw_pretrain *pretrain,
+                                           struct aw_pretrain_score *ret_learned,
+                                           struct aw_diag *diag);
+uint32_t aw_pretrain_rounds(const struct aw_pretrain *pretrain); /* done */
+/* The policy without noise on the applications for validation, known by their fallback's episodes;
+ * `each` [check.count] may be NULL. */
+AW_NODISCARD enum aw_err aw_pretrain_check(struct aw_pretrain *pretrain,
+                                           struct aw_pretrain_score *ret_mean,
+                                           struct aw_pretrain_score *each, struct aw_diag *diag);
+/* The fallback on the same episodes. */
+AW_NODISCARD enum aw_err aw_pretrain_check_fallback(struct aw_pretrain *pretrain,
+                                                    struct aw_pretrain_score *ret_mean,
+                                                    struct aw_pretrain_score *each,
+                                                    struct aw_diag *diag);
+struct aw_context *aw_pretrain_context(struct aw_pretrain *pretrain);
+
+#endif

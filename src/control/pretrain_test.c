@@ -1,0 +1,92 @@
+/* pretrain_test.c - a small pool, few rounds: that it runs, repeats itself, and learns something.
+ */
+#include "control/pretrain.h"
+
+#include <stdio.h>
+
+#include "base/testing.h"
+
+static void load_of(void *ctx, uint32_t app, char *buf, size_t size)
+{
+    (void)ctx;
+    snprintf(buf, size, "diurnal:peak=2,period=%u", 1200 + 60 * (app % 7));
+}
+
+static struct aw_pretrain_config small(void)
+{
+    struct aw_pretrain_config config;
+    aw_pretrain_config_init(&config);
+    config.learn = (struct aw_pretrain_pool){1, 0, 6, load_of, NULL};
+    config.check = (struct aw_pretrain_pool){1, 600, 3, load_of, NULL};
+    config.pairs[0] = "objective=paper";
+    config.pairs[1] = "episode_steps=30";
+    config.pair_count = 2;
+    config.context.hidden = 32;
+    config.context.encoder_hidden = config.context.encoder_dense = 16;
+    config.context.embedding = 8;
+    config.context.episodes = 2;
+    config.context.choice = AW_BUNDLE_LATEST;
+    config.fallback_episodes = 2;
+    config.rounds = 4;
+    config.updates = 8;
+    config.reward_shift = -1;
+    return config;
+}
+
+static struct aw_pretrain *begin(const struct aw_pretrain_config *config)
+{
+    struct aw_pretrain *pretrain = NULL;
+    struct aw_diag diag = {0};
+    if (aw_pretrain_new(config, NULL, &pretrain, &diag))
+        fail_msg("%s", diag.text);
+    return pretrain;
+}
+
+static void the_same_seed_gives_the_same_policy(void **state)
+{
+    (void)state;
+    uint64_t checksum[2];
+    double reward[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct aw_pretrain_config config = small();
+        struct aw_pretrain *pretrain = begin(&config);
+        struct aw_pretrain_score learned, checked, by_fallback, each[3];
+        for (uint32_t r = 0; r < config.rounds; r++)
+            assert_ok(aw_pretrain_round(pretrain, &learned, NULL));
+        assert_int_equal(aw_pretrain_rounds(pretrain), config.rounds);
+        checksum[i] = aw_context_checksum(aw_pretrain_context(pretrain));
+        if (i) /* looking changes nothing */
+            assert_ok(aw_pretrain_check_fallback(pretrain, &by_fallback, each, NULL));
+        assert_ok(aw_pretrain_check(pretrain, &checked, each, NULL));
+        reward[i] = checked.reward;
+        assert_close((each[0].paper + each[1].paper + each[2].paper) / 3, checked.paper, 1e-9);
+        assert_true(checked.paper > 10 && checked.paper < 60); /* 30 steps of at most 2 */
+        assert_true(checked.cost > 0 && checked.violations >= 0 && checked.violations <= 1);
+        aw_pretrain_free(pretrain);
+    }
+    assert_true(checksum[0] == checksum[1]);
+    assert_true(reward[0] == reward[1]);
+}
+
+static void pools_that_are_none_are_refused(void **state)
+{
+    (void)state;
+    struct aw_pretrain_config config = small();
+    struct aw_pretrain *pretrain = NULL;
+    struct aw_diag diag = {0};
+    config.learn.count = 0;
+    assert_int_equal(aw_pretrain_new(&config, NULL, &pretrain, &diag), AW_ERR_CONFIG);
+    config = small();
+    snprintf(config.env, sizeof config.env, "pendulum-v1");
+    assert_int_not_equal(aw_pretrain_new(&config, NULL, &pretrain, &diag), AW_OK);
+    assert_null(pretrain);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_seed_gives_the_same_policy),
+        cmocka_unit_test(pools_that_are_none_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
