@@ -371,6 +371,12 @@ static uint64_t last_turn(struct aw_loop *loop)
     return lowest[0];
 }
 
+/* The store is asked again in the next tick: full, busy or gone may pass. */
+static bool may_pass(const struct aw_loop *loop, enum aw_err err)
+{
+    return loop->steadfast && err != AW_ERR_CONFLICT && err != AW_ERR_DIVERGED;
+}
+
 static void learn_one(void *ctx, uint32_t turn, uint32_t worker)
 {
     (void)worker;
@@ -395,9 +401,11 @@ static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
         slot->key = NOT_DUE;
         slot->since = 0;
         const enum aw_err err = aw_pilot_recall(slot->pilot, loop->store, diag);
-        if (err)
+        if (err && !may_pass(loop, err))
             return err;
-        loop->due[loop->due_count++] = i;
+        loop->counts.learn_failures += err != AW_OK; /* it stays due */
+        if (!err)
+            loop->due[loop->due_count++] = i;
     }
     loop->counts.learn_waited += loop->counts.learn_waiting;
     if (loop->due_count == 0)
@@ -412,12 +420,6 @@ static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
             aw_pilot_put_away(loop->slot[loop->due[i]].pilot);
     }
     return AW_OK;
-}
-
-/* The store is asked again in the next tick: full, busy or gone may pass. */
-static bool may_pass(const struct aw_loop *loop, enum aw_err err)
-{
-    return loop->steadfast && err != AW_ERR_CONFLICT && err != AW_ERR_DIVERGED;
 }
 
 enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, struct aw_diag *diag)

@@ -188,9 +188,9 @@ AW_NODISCARD enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config
  * valid until the next call, is to be stored before anything is decided. */
 bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t now_us,
                       struct aw_store_row *ret_row);
-/* The workload lived on while nobody looked: what was in flight is not known, the next decision
- * changes nothing but by order, and steps go on in an episode behind the last that is kept (NULL:
- * none is), however old the state is that was loaded. */
+/* The workload lived on while nobody looked: what was in flight is not known, nothing changes
+ * before it has been seen, nor in that decision but by order, and steps go on in an episode behind
+ * the last that is kept (NULL: none is), however old the state is that was loaded. */
 void aw_pilot_resume(struct aw_pilot *pilot, const struct aw_store_last *last);
 /* What to do now. The decision stays until the next decide. `orders` NULL: nothing was ordered. */
 const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,

@@ -51,6 +51,9 @@ static void see(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t 
     pilot->answered = sample != NULL;
     pilot->sample = sample ? *sample : nothing_known(&pilot->memory.reading, now_us);
     pilot->restarts = pilot->sample.restarts;
+    /* what is old by our clock is old, whatever a reading from some cache says of its own time */
+    if (pilot->sample.at_us < now_us)
+        pilot->sample.at_us = now_us;
     pilot->sample.pod_count = aw__pilot_pods_room(pilot, pilot->sample.pod_count);
     if (pilot->sample.pod_count > 0) /* others are observed before this one decides */
         memcpy(pilot->pods, pilot->sample.pods, pilot->sample.pod_count * sizeof *pilot->pods);
@@ -406,6 +409,14 @@ static bool obey(const struct aw_orders *orders, const struct aw_reading *readin
     return orders->urgent || orders->pin.set;
 }
 
+static bool formula_finite(const struct aw_formula_values *values)
+{
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
+        if (!isfinite(values->v[i]))
+            return false;
+    return true;
+}
+
 /* How old each figure is. In double: the difference of two times from outside may not fit. */
 static void ages_of(const struct aw_sample *sample, int64_t now_us, float *age_s)
 {
@@ -455,7 +466,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
                                        ~pilot->config.controlled,
                                    .node_cpu_millicores = pilot->config.node_cpu_millicores,
                                    .node_memory_bytes = pilot->config.node_memory_bytes};
-    pilot->first = false;
+    pilot->first = pilot->first && !pilot->answered;
     aw_guard_observe(&pilot->guard, &memory->guard, &rails, now_us);
 
     struct aw_plan by_fallback, by_agent = {0};
@@ -466,16 +477,16 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
 
     const bool formula = pilot->config.agent == AW_PILOT_FORMULA;
     const bool has_agent = out->model != 0;
-    bool finite = has_agent;
+    bool finite = has_agent && (!formula || formula_finite(&pilot->formula));
     struct aw__pilot_trial trial;
     aw__pilot_canary_ask(pilot, &trial);
-    if (formula) {
+    if (formula && finite) {
         const struct aw_formula_task task = {pilot->config.bounds, pilot->config.slo_budget};
         aw_formula_decide(
             &pilot->formula, &task, &memory->formula_memory, reading, pilot->score.violated,
             pilot->finished && memory->actor == AW_ACTOR_AGENT && !memory->by_trial, &by_agent);
         aw_action_from_plan(&pilot->action, &memory->action, &by_agent, agent);
-    } else {
+    } else if (!formula) {
         finite = has_agent && !aw_actnet_act(&pilot->actor, pilot->obs, agent);
     }
     const struct aw_watchdog_input watch = {
@@ -539,7 +550,8 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
         out->by_agent = by_agent;
     struct aw_plan proposed = agent_acts ? by_agent : by_fallback;
     aw__pilot_canary_propose(pilot, agent_acts, trial_acts && !orders->pin.set, &proposed);
-    rails.ordered = obey(orders, reading, &proposed);
+    /* who has not seen the workload yet cannot tell more from less, whoever orders it */
+    rails.ordered = obey(orders, reading, &proposed) && !pilot->first;
     out->in_charge = out->actor;
     if (orders->pin.set)
         out->actor = AW_ACTOR_PERSON;
@@ -586,7 +598,13 @@ void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us)
     struct aw__pilot_memory *memory = &pilot->memory;
     pilot->decision.applied = taken;
     if (taken) {
-        aw_guard_applied(&pilot->guard, &memory->guard, &pilot->decision.guard.plan, now_us);
+        const struct aw_plan *plan = &pilot->decision.guard.plan;
+        const struct aw_plan now = aw__pilot_whole(plan, &memory->reading);
+        aw_guard_applied(&pilot->guard, &memory->guard, plan, now_us);
+        /* this is what was asked of the cluster, should it not answer in the next tick */
+        memory->reading.replicas_wanted = now.replicas;
+        memory->reading.cpu_millicores_wanted = now.cpu_millicores;
+        memory->reading.memory_bytes_wanted = now.memory_bytes;
         return;
     }
     /* nothing came of it: what a learner is told is that all stayed */

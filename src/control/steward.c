@@ -155,8 +155,7 @@ static void desk_orders(void *ctx, uint32_t index, int64_t now_us, struct aw_ord
 {
     struct aw_steward *steward = ctx;
     const struct aw_pilot *pilot = aw_loop_pilot(steward->loop, index);
-    if (now_us > steward->now_us || steward->now_us == AW_NEVER)
-        steward->now_us = now_us;
+    steward->now_us = now_us; /* which may have gone back */
     aw__steward_catch_up(steward, now_us);
     aw_book_orders(&steward->book, aw_pilot_config(pilot)->name, now_us, ret);
 }
@@ -225,8 +224,11 @@ static void desk_decided(void *ctx, uint32_t index, const struct aw_decision *de
     const bool notable = aw_account_notable(before, decision);
     steward->relived = steward->config.virtual_time && decision->at_us <= steward->lived_until_us;
     seat->orders = decision->orders;
-    /* a person's order is carried out when there is nothing left to change for it */
-    if (decision->orders.pin.set && decision->guard.recommended.set == 0) {
+    /* a person's order is carried out when there is nothing left to change for it; what only missing
+     * figures hold back is tried again */
+    const uint32_t passing = AW_CLIP_BIT(AW_CLIP_NO_DATA) | AW_CLIP_BIT(AW_CLIP_YOUNG);
+    if (decision->orders.pin.set && decision->guard.recommended.set == 0 &&
+        !(decision->guard.clips & passing)) {
         tell_outcome(steward, seat, decision->orders.pin_id, decision->orders.pin_id, AW_OK);
         aw_book_done(&steward->book, decision->orders.pin_id);
     }

@@ -351,6 +351,12 @@ static enum aw_err take(struct aw_steward *steward, struct aw_order *order, int6
     uint64_t id = 0;
     if (!entry)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an order");
+    /* what the log has must be readable after a restart, or there is no next one */
+    struct aw_order again;
+    if ((err = aw_order_from_json(entry, &again, diag))) {
+        json_decref(entry);
+        return AW_ERR_CONFIG;
+    }
     struct aw_diag why = {0};
     err = aw_audit_append(steward->audit, now_us, "order", entry, &id, &why);
     json_decref(entry);

@@ -68,32 +68,38 @@ size_t aw_actnet_bytes(const struct aw_actnet *actor)
     return sizeof *actor + actor->block_bytes;
 }
 
-static void see(const struct aw_actnet *actor, const float *obs, float *out)
+/* Both clip, and a clip makes a number of what is none: they say whether there was one. */
+static bool see(const struct aw_actnet *actor, const float *obs, float *out)
 {
+    bool finite = true;
     for (uint32_t i = 0; i < actor->shape.obs_dim; i++) {
         const float x = (obs[i] - actor->mean[i]) * actor->scale[i];
+        finite &= !isnan(x);
         out[i] = fminf(OBS_CLIP, fmaxf(-OBS_CLIP, x));
     }
+    return finite;
 }
 
-static void answer(const struct aw_actnet *actor, const float *out, float *action)
+static bool answer(const struct aw_actnet *actor, const float *out, float *action)
 {
+    bool finite = true;
     for (uint32_t i = 0; i < actor->shape.act_dim; i++) {
         const float a = actor->base[i] + actor->reach[i] * tanhf(out[i]);
+        finite &= !isnan(a);
         action[i] = fminf(1, fmaxf(-1, a));
     }
+    return finite;
 }
 
 enum aw_err aw_actnet_act(const struct aw_actnet *actor, const float *obs, float *action)
 {
-    float seen[AW_ACTNET_OBS_MAX], out[AW_ACTNET_ACT_MAX];
-    if (!aw_params_finite(obs, actor->shape.obs_dim))
+    float seen[AW_ACTNET_OBS_MAX], out[AW_ACTNET_ACT_MAX], answered[AW_ACTNET_ACT_MAX];
+    if (!aw_params_finite(obs, actor->shape.obs_dim) || !see(actor, obs, seen))
         return AW_ERR_DIVERGED;
-    see(actor, obs, seen);
     aw_mlp_infer(&actor->net, actor->theta, seen, out);
-    if (!aw_params_finite(out, actor->shape.act_dim))
+    if (!aw_params_finite(out, actor->shape.act_dim) || !answer(actor, out, answered))
         return AW_ERR_DIVERGED;
-    answer(actor, out, action);
+    memcpy(action, answered, actor->shape.act_dim * sizeof *action);
     return AW_OK;
 }
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define VALUE_MAX 1e300 /* beyond it, sums and products would leave the finite numbers */
+#define VALUE_MAX 1e15 /* a pebibyte, thirty years: no figure of a workload can be beyond it */
 #define LIMIT_MAX \
     ((int64_t)1 << 50) /* of a pod, in millicores or bytes: AW_CLUSTER_PODS_MAX add up */
 
