@@ -57,7 +57,9 @@ static inline void aw_api_testing_must(enum aw_err err, const struct aw_diag *di
     AW_ASSERT(!err);
 }
 
-static inline void aw_api_world_open(struct aw_api_world *w, enum aw_guard_mode mode)
+/* Without a journal explanations are of the last decision, and cheap. */
+static inline void aw_api_world_open_with(struct aw_api_world *w, enum aw_guard_mode mode,
+                                          bool journal)
 {
     static const char *const names[] = {"shop/cart", "shop/web", "bank/cart"};
     struct aw_diag diag = {0};
@@ -92,7 +94,9 @@ static inline void aw_api_world_open(struct aw_api_world *w, enum aw_guard_mode 
     w->steward_config.virtual_time = true;
     w->steward_config.audit.no_sync = true;
     snprintf(w->steward_config.folder, sizeof w->steward_config.folder, "%s/audit", w->folder);
-    snprintf(w->steward_config.journal, sizeof w->steward_config.journal, "%s/why.db", w->folder);
+    if (journal)
+        snprintf(w->steward_config.journal, sizeof w->steward_config.journal, "%s/why.db",
+                 w->folder);
     aw_api_testing_must(aw_steward_new(&w->steward_config, NULL, &w->steward, NULL, &diag), &diag);
     w->config = (struct aw_job_config){.workloads = w->workload,
                                        .count = AW_API_TESTING_WORKLOADS,
@@ -115,6 +119,11 @@ static inline void aw_api_world_open(struct aw_api_world *w, enum aw_guard_mode 
     snprintf(w->api_config.state, sizeof w->api_config.state, "%s", w->folder);
     snprintf(w->api_config.audit, sizeof w->api_config.audit, "%s/audit", w->folder);
     AW_ASSERT(!aw_api_init(&w->api, &w->api_config));
+}
+
+static inline void aw_api_world_open(struct aw_api_world *w, enum aw_guard_mode mode)
+{
+    aw_api_world_open_with(w, mode, true);
 }
 
 static inline void aw_api_world_run(struct aw_api_world *w, uint32_t steps)
