@@ -18,7 +18,8 @@
 #define ROWS_SHOWN   20u /* of progress without a terminal */
 #define PERCENT_FULL 100u
 
-static const char *const what_names[] = {"bootstrap", "converged", "disturbances", NULL};
+static const char *const what_names[] = {"bootstrap", "converged", "disturbances", "estimates",
+                                         NULL};
 static const char *const preset_names[] = {"default", "paper", NULL};
 
 /* --- what is asked ---------------------------------------------------------------------------- */
@@ -254,6 +255,29 @@ static enum aw_err disturbed(const struct aw__run *run, struct aw__evaluate *ask
     return err;
 }
 
+static enum aw_err estimates(const struct aw__run *run, struct aw__evaluate *ask,
+                             struct watch *watch, uint32_t *ret_missed, struct aw_diag *diag)
+{
+    const uint32_t most = aw_evaluate_estimates_max(&ask->config, ask->count);
+    struct aw_evaluate_estimate *rows = aw_alloc_new(NULL, most, sizeof *rows);
+    uint32_t count = 0;
+    struct aw_evaluate_estimates_sum sum;
+    if (!rows)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rows", most);
+    enum aw_err err = aw_evaluate_estimates(&ask->config, ask->apps, ask->count, watch_take, watch,
+                                            NULL, rows, &count, diag);
+    if (!err && count == 0)
+        err = aw_fail(diag, AW_ERR_NODATA, "no search came to a policy: the load is too short");
+    err = err ? err : aw_evaluate_estimates_sum(rows, count, NULL, &sum, diag);
+    if (!err) {
+        *ret_missed = missed_of(sum.goal, sum.goal_count);
+        ask->seconds = since(watch->begin_us);
+        err = aw__evaluate_print_estimates(run, ask, rows, count, &sum, diag);
+    }
+    aw_alloc_free(NULL, rows);
+    return err;
+}
+
 static enum aw_err evaluate_run(const struct aw__run *run, struct aw_diag *diag)
 {
     uint32_t missed = 0;
@@ -266,8 +290,8 @@ static enum aw_err evaluate_run(const struct aw__run *run, struct aw_diag *diag)
                           .begin_us = aw_clock_monotonic_us(NULL)};
     if (!err) {
         static enum aw_err (*const tables[])(const struct aw__run *, struct aw__evaluate *,
-                                             struct watch *, uint32_t *,
-                                             struct aw_diag *) = {bootstrap, converged, disturbed};
+                                             struct watch *, uint32_t *, struct aw_diag *) = {
+            bootstrap, converged, disturbed, estimates};
         err = tables[ask->what](run, ask, &watch, &missed, diag);
     }
     if (!err && missed && aw__args_given(run->args, "check"))
@@ -370,14 +394,18 @@ static const struct aw__positional evaluate_positionals[] = {
     {.name = "WHAT",
      .kind = AW__CHOICE,
      .choices = what_names,
-     .help = "bootstrap: from the first second to SERVING; converged: on load it has not seen, "
-             "beside tuned baselines; disturbances: with retraining and without"},
+     .help =
+         "bootstrap: from the first second to SERVING; converged: on load it has not seen, "
+         "beside tuned baselines; disturbances: with retraining and without; estimates: what was "
+         "believed of a policy before it acted, beside what it did then"},
     {.name = NULL},
 };
 static const struct aw__example evaluate_examples[] = {
     {"aware evaluate converged --apps 200-239 --check", "is it cheaper at no more violations?"},
     {"aware evaluate bootstrap --agent network", "what learning costs, with a network"},
     {"aware evaluate disturbances --seeds 1 --each 2", "a quick look"},
+    {"aware evaluate estimates --seeds 1 --tuning 20 --check",
+     "do 80 % intervals hold 70 to 90 % of the truths?"},
     {"aware evaluate converged --load diurnal:length=24h --seeds 1 --output json",
      "without any trace"},
     {NULL, NULL},

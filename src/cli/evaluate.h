@@ -10,7 +10,12 @@
 #include "cli/verb.h"
 #include "control/evaluate.h"
 
-enum aw__evaluate_what { AW__EVALUATE_BOOTSTRAP, AW__EVALUATE_CONVERGED, AW__EVALUATE_DISTURBED };
+enum aw__evaluate_what {
+    AW__EVALUATE_BOOTSTRAP,
+    AW__EVALUATE_CONVERGED,
+    AW__EVALUATE_DISTURBED,
+    AW__EVALUATE_ESTIMATES
+};
 
 enum aw__evaluate_format {
     AW__EVALUATE_TEXT,
@@ -45,6 +50,11 @@ enum aw_err aw__evaluate_print_disturbed(const struct aw__run *run, const struct
                                          const struct aw_evaluate_disturbed *rows,
                                          uint32_t row_count,
                                          const struct aw_evaluate_disturbed_sum *sum,
+                                         struct aw_diag *diag);
+enum aw_err aw__evaluate_print_estimates(const struct aw__run *run, const struct aw__evaluate *ask,
+                                         const struct aw_evaluate_estimate *rows,
+                                         uint32_t row_count,
+                                         const struct aw_evaluate_estimates_sum *sum,
                                          struct aw_diag *diag);
 
 #endif

@@ -275,7 +275,7 @@ static uint64_t life_seed(uint64_t seed, uint32_t index)
     return aw_rng_u64(&rng);
 }
 
-static void pilot_fill(const struct aw__life *life, struct aw_pilot_config *pilot)
+void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *pilot)
 {
     const struct aw_evaluate_config *config = life->config;
     const struct aw_simulate_settings *s = &config->simulate.settings;
@@ -342,7 +342,7 @@ enum aw_err aw__life_run(const struct aw__life *life, const struct aw_alloc *all
                                        .app = life->app->app,
                                        .load = life->load,
                                        .scenarios = life->scenarios};
-    pilot_fill(life, &workload.pilot);
+    aw__life_pilot(life, &workload.pilot);
     workload.task.slo_latency_us = workload.pilot.slo.latency_us_p99;
     struct aw_store store = {0};
     struct aw_job *job = NULL;

@@ -12,8 +12,9 @@
  *   converged     the reported half, beside every tuned baseline and the ceiling
  *   disturbances  after a disturbance that does not end: with retraining, without it, and one that
  *                 has known nothing else (AWARE section 5.3)
+ *   estimates     what was believed of a policy before it acted, beside what it did then
  *
- * Call order: config_init, changes; one of the three tables; its summary.
+ * Call order: config_init, changes; one of the four tables; its summary.
  * Memory:     results go into the caller's arrays; the rest is freed again.
  * Threads:    (application, seed) pairs are spread over a pool; the bytes of the results do not
  *             depend on its size. `alloc` must be safe in all threads.
@@ -249,6 +250,74 @@ AW_NODISCARD enum aw_err aw_evaluate_disturbed_sum(const struct aw_evaluate_conf
                                                    const struct aw_evaluate_disturbed *rows,
                                                    uint32_t count, const struct aw_alloc *alloc,
                                                    struct aw_evaluate_disturbed_sum *ret,
+                                                   struct aw_diag *diag);
+
+/* --- estimates --------------------------------------------------------------------------------
+ */
+
+#define AW_EVALUATE_MOMENTS_MAX 16u /* searches of one life that are looked at */
+
+/* One search of one life: by how much the policy was said to be better than the fallback, per
+ * episode, and by how much it was. */
+struct aw_evaluate_estimate {
+    uint32_t index;
+    char app[AW_APP_NAME_MAX];
+    uint32_t fallback; /* of aw_evaluate_fallback_names */
+    uint64_t seed;
+    uint32_t episode; /* when */
+    double mean, low, high;
+    double truth;          /* over the lifecycle's window of episodes that came then */
+    double fallback_score; /* of an episode, over the same */
+};
+uint32_t aw_evaluate_estimates_max(const struct aw_evaluate_config *config, uint32_t count);
+/* `ret` has room for so many. AW_ERR_CONFIG: of a network. AW_ERR_UNSUPPORTED: a world that cannot
+ * be copied. */
+AW_NODISCARD enum aw_err aw_evaluate_estimates(const struct aw_evaluate_config *config,
+                                               const struct aw_evaluate_app *apps, uint32_t count,
+                                               aw_evaluate_progress *progress, void *ctx,
+                                               const struct aw_alloc *alloc,
+                                               struct aw_evaluate_estimate *ret,
+                                               uint32_t *ret_count, struct aw_diag *diag);
+
+/* Cases that are seen together. */
+/* clang-format off */
+/*     id        name                        */
+#define AW_EVALUATE_GROUP_MAP(X)               \
+    X(ALL,      "all")                         \
+    X(HPA_VPA,  "from hpa+vpa")                \
+    X(HPA_MEM,  "from hpa+vpa-mem")            \
+    X(EARLY,    "before the 10th episode")     \
+    X(LATE,     "from the 10th episode on")    \
+    X(PASSED,   "whose lower end lets it act")
+/* clang-format on */
+enum aw_evaluate_group {
+#define X(id, name) AW_EVALUATE_GROUP_##id,
+    AW_EVALUATE_GROUP_MAP(X)
+#undef X
+        AW_EVALUATE_GROUPS
+};
+extern const char *const aw_evaluate_group_names[];
+
+struct aw_evaluate_estimates_sum {
+    struct {
+        uint32_t cases;
+        uint32_t better;                /* of them: the policy was better in truth */
+        double within;                  /* share of truths within their intervals */
+        double above;                   /* and above the lower end */
+        double width, error;            /* half of an interval, and |truth - mean|; medians, of the
+                                           fallback's score */
+    } by[AW_EVALUATE_GROUPS];           /* NAN where there is no case */
+    struct aw_interval within_interval; /* of all; 95 % over applications */
+    /* Times the distance from mean to either end that would have left just 10 % of the truths
+     * beyond it, by the rule of split conformal prediction. */
+    double factor_low, factor_high;
+    uint32_t goal_count;
+    struct aw_evaluate_goal goal[AW_EVALUATE_GOALS_MAX];
+};
+/* `count` at least 1. */
+AW_NODISCARD enum aw_err aw_evaluate_estimates_sum(const struct aw_evaluate_estimate *rows,
+                                                   uint32_t count, const struct aw_alloc *alloc,
+                                                   struct aw_evaluate_estimates_sum *ret,
                                                    struct aw_diag *diag);
 
 #endif

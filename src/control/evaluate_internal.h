@@ -68,6 +68,8 @@ struct aw__lived {
     uint32_t transitions[AW__LIFE_MARKS_MAX]; /* of the stage, up to it */
     uint32_t serving_step;                    /* AW__LIFE_NEVER: it never served */
 };
+/* What the workload is told: the config's pilot with this life's bounds, SLO, fallback and seed. */
+void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *ret);
 AW_NODISCARD enum aw_err aw__life_run(const struct aw__life *life, const struct aw_alloc *alloc,
                                       struct aw__lived *ret, struct aw_diag *diag);
 

@@ -281,6 +281,76 @@ static void all_lives_after_a_disturbance_have_the_same_length(void **state)
     done(&b);
 }
 
+/* --- estimates -------------------------------------------------------------------------------- */
+
+static void every_search_is_followed_by_what_came_of_it(void **state)
+{
+    (void)state;
+    struct bench b;
+    static struct aw_evaluate_estimate rows[256], again[256];
+    uint32_t count = 0, count_again = 0;
+    prepare(&b);
+    aw_load_deinit(&b.app[0].day);
+    assert_ok(aw_load_parse("diurnal:length=4h", 1, NULL, &b.app[0].day, NULL));
+    aw_simulate_load_scale(&b.app[0].day, &b.app[0].app, 1);
+    b.config.seeds = 1;
+    assert_in_range(aw_evaluate_estimates_max(&b.config, 1), 1, 256);
+    assert_ok(aw_evaluate_estimates(&b.config, b.app, 1, NULL, NULL, NULL, rows, &count, NULL));
+    assert_true(count > 0);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(rows[i].index, 20);
+        assert_true(rows[i].low <= rows[i].mean && rows[i].mean <= rows[i].high);
+        assert_true(rows[i].fallback_score < 0 && isfinite(rows[i].truth));
+        assert_true(rows[i].episode > 0);
+    }
+    b.config.simulate.thread_count = 2;
+    assert_ok(
+        aw_evaluate_estimates(&b.config, b.app, 1, NULL, NULL, NULL, again, &count_again, NULL));
+    assert_int_equal(count, count_again);
+    assert_memory_equal(rows, again, count * sizeof *rows);
+    b.config.pilot.agent = AW_PILOT_NETWORK;
+    assert_int_equal(
+        aw_evaluate_estimates(&b.config, b.app, 1, NULL, NULL, NULL, rows, &count, NULL),
+        AW_ERR_CONFIG);
+    done(&b);
+}
+
+static void coverage_is_a_share_and_ends_are_judged_each_by_itself(void **state)
+{
+    (void)state;
+    struct aw_evaluate_estimate rows[19];
+    struct aw_evaluate_estimates_sum sum;
+    for (uint32_t i = 0; i < 19;
+         i++) /* from 0.9 of the way to the low end up to 0.9 of the other */
+        rows[i] = (struct aw_evaluate_estimate){.index = i / 4,
+                                                .fallback = i % 2,
+                                                .episode = i,
+                                                .mean = 0,
+                                                .low = -10,
+                                                .high = 100,
+                                                .truth = i < 9 ? i - 9.0 : 10.0 * (i - 9.0),
+                                                .fallback_score = -200};
+    assert_ok(aw_evaluate_estimates_sum(rows, 19, NULL, &sum, NULL));
+    assert_close(sum.by[AW_EVALUATE_GROUP_ALL].within, 1, 0);
+    assert_close(sum.by[AW_EVALUATE_GROUP_ALL].width, 55.0 / 200, 1e-12);
+    assert_int_equal(sum.by[AW_EVALUATE_GROUP_ALL].better, 10);
+    assert_int_equal(sum.by[AW_EVALUATE_GROUP_EARLY].cases, 10);
+    assert_int_equal(sum.by[AW_EVALUATE_GROUP_HPA_VPA].cases, 10);
+    assert_int_equal(sum.by[AW_EVALUATE_GROUP_PASSED].cases, 0);
+    assert_true(isnan(sum.by[AW_EVALUATE_GROUP_PASSED].within));
+    /* of 19 the 18th: one new case of ten may be beyond */
+    assert_close(sum.factor_low, 0.8, 1e-12);
+    assert_close(sum.factor_high, 0.8, 1e-12);
+    assert_true(aw_evaluate_met(&sum.goal[0]));
+    assert_false(aw_evaluate_met(&sum.goal[1])); /* all of them is too many */
+    rows[0].truth = -11;
+    rows[17].truth = rows[18].truth = 101;
+    assert_ok(aw_evaluate_estimates_sum(rows, 19, NULL, &sum, NULL));
+    assert_close(sum.by[AW_EVALUATE_GROUP_ALL].within, 16.0 / 19, 1e-12);
+    assert_close(sum.by[AW_EVALUATE_GROUP_ALL].above, 18.0 / 19, 1e-12);
+    assert_true(aw_evaluate_met(&sum.goal[0]) && aw_evaluate_met(&sum.goal[1]));
+}
+
 static void heaps_that_run_out_leave_nothing_behind(void **state)
 {
     (void)state;
@@ -319,6 +389,8 @@ int main(void)
         cmocka_unit_test(a_tenth_more_violations_than_the_fallback_is_the_limit),
         cmocka_unit_test(a_scenario_touches_only_applications_of_its_family),
         cmocka_unit_test(all_lives_after_a_disturbance_have_the_same_length),
+        cmocka_unit_test(every_search_is_followed_by_what_came_of_it),
+        cmocka_unit_test(coverage_is_a_share_and_ends_are_judged_each_by_itself),
         cmocka_unit_test(heaps_that_run_out_leave_nothing_behind),
     };
     return cmocka_run_group_tests_name("evaluate", tests, NULL, NULL);

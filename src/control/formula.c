@@ -110,6 +110,16 @@ void aw_formula_changed(struct aw_formula_memory *memory)
     memory->since_resize = 0;
 }
 
+void aw_formula_new_requests(struct aw_formula_memory *memory)
+{
+    memory->cores_sum = memory->completions_sum = 0;
+}
+
+void aw_formula_new_load(struct aw_formula_memory *memory)
+{
+    memory->high_load = memory->smooth_load;
+}
+
 static double highest(const float *ring, uint32_t step, uint32_t window)
 {
     float high = 0;

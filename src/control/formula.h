@@ -76,6 +76,10 @@ struct aw_formula_memory {
 void aw_formula_begin(struct aw_formula_memory *memory);
 /* The numbers are others now: what was learned about the old ones no longer holds. */
 void aw_formula_changed(struct aw_formula_memory *memory);
+/* The workload is another now: requests cost what they cost from here on, or the load is what it is
+ * from here on. */
+void aw_formula_new_requests(struct aw_formula_memory *memory);
+void aw_formula_new_load(struct aw_formula_memory *memory);
 
 struct aw_formula_task {
     struct aw_bounds bounds;

@@ -40,6 +40,11 @@
 #define MEAN_WEIGHT     0.5
 #define THROTTLE_WEIGHT 0.5
 #define PRIOR_WEIGHT    0.003 /* pulls what nothing speaks of to the middle of its range */
+#define DRIFT_ALLOWED   0.1   /* of ln CPU or ln p50, per step: less is chance or no matter */
+#define DRIFT_STEP_MAX  0.5   /* an outlier is no drift */
+#define DRIFT_LIMIT     1.5   /* of the sum: five steps of half as much again */
+#define DRIFT_BUSY_MAX  0.6   /* of a replica's cores: above, latency hangs on little */
+#define DRIFT_ROWS      10.0  /* that are known at least, before anything can be off them */
 #define MIB             1048576.0
 
 void aw_model_begin(struct aw_model_record *record)
@@ -72,7 +77,18 @@ static void blend(double *mean, double value, double share)
     *mean += share * (value - *mean);
 }
 
-static void add_latency(struct aw_model_record *record, const struct aw_sample *sample,
+/* Cumulative sum (Page, 1954): beyond what is allowed, steps on one side of what is known add up.
+ */
+static bool drifts(double *above, double *below, double off)
+{
+    off = fmin(DRIFT_STEP_MAX, fmax(-DRIFT_STEP_MAX, off));
+    *above = fmax(0, *above + off - DRIFT_ALLOWED);
+    *below = fmax(0, *below - off - DRIFT_ALLOWED);
+    return fmax(*above, *below) > DRIFT_LIMIT;
+}
+
+/* Returns whether latencies have drifted from those known of this size and load. */
+static bool add_latency(struct aw_model_record *record, const struct aw_sample *sample,
                         const struct aw_reading *reading)
 {
     const double cores = 1e-3 * (double)reading->cpu_millicores_wanted;
@@ -88,9 +104,15 @@ static void add_latency(struct aw_model_record *record, const struct aw_sample *
         blend(&bin->throttled, reading->throttled_share, share);
     bin->latency_rows += 1;
     const double row = 1 / fmin(RECENT, bin->latency_rows);
+    const double log_p50 = log(sample->latency_us_p50.value);
+    const bool drifted =
+        bin->latency_rows >= DRIFT_ROWS && bin->requests_per_s >= ENOUGH_PER_S &&
+        reading->cpu_cores_used <= DRIFT_BUSY_MAX * cores * reading->replicas_ready &&
+        drifts(&record->latency_above, &record->latency_below, log_p50 - bin->log_p50);
     blend(&bin->log_p99, log(reading->latency_us_p99), row);
-    blend(&bin->log_p50, log(sample->latency_us_p50.value), row);
+    blend(&bin->log_p50, log_p50, row);
     blend(&bin->mean_us, sample->latency_us_mean.value, row);
+    return drifted;
 }
 
 /* Replicas that became ready since the reading before. */
@@ -130,12 +152,38 @@ static bool told(const struct aw_figure *figure)
     return figure->at_us != AW_NEVER && isfinite(figure->value) && figure->value > 0;
 }
 
-void aw_model_add(struct aw_model_record *record, const struct aw_sample *sample,
+/* What a request costs is not what it did: nothing that was seen of it is believed. How long a
+ * replica takes to start is another matter. */
+static void forget(struct aw_model_record *record)
+{
+    const struct aw_model_record old = *record;
+    aw_model_begin(record);
+    record->start_us = old.start_us;
+    record->start_count = old.start_count;
+    record->last_cores = old.last_cores;
+    record->unsettled = old.unsettled;
+    record->seen_us = old.seen_us;
+    record->steps = old.steps;
+}
+
+/* Whether the CPU of a request has drifted from what is known of it. */
+static bool cpu_drifts(struct aw_model_record *record, const struct aw_reading *reading)
+{
+    const double known = record->cores_used, answered = reading->completions_per_s;
+    if (record->cpu_steps < DRIFT_ROWS || known <= 0 || reading->cpu_cores_used <= 0 ||
+        answered < ENOUGH_PER_S)
+        return false;
+    return drifts(&record->cpu_above, &record->cpu_below,
+                  log(reading->cpu_cores_used / answered) - log(known / record->arrivals));
+}
+
+bool aw_model_add(struct aw_model_record *record, const struct aw_sample *sample,
                   const struct aw_reading *reading)
 {
     record->steps++;
     record->cores_used *= FADE;
     record->arrivals *= FADE;
+    record->cpu_steps *= FADE;
     for (uint32_t i = 0; i < record->bin_count; i++) {
         record->bin[i].weight *= FADE;
         record->bin[i].latency_rows *= FADE;
@@ -145,18 +193,23 @@ void aw_model_add(struct aw_model_record *record, const struct aw_sample *sample
     add_starts(record, sample);
     if (isnan(reading->arrivals_per_s) || isnan(reading->cpu_cores_used) ||
         isnan(reading->completions_per_s))
-        return;
+        return false;
     /* CPU goes into requests that are lost as well, and what waits in a queue takes no memory:
      * steps that fail or fall behind would tell of requests that cost more and hold less than they
      * do */
     const bool answers = !(reading->errors_per_s > (1 - KEEPS_UP) * reading->arrivals_per_s);
     const bool steady = steady_step(record, reading, before_us) && answers;
+    if (steady && cpu_drifts(record, reading)) {
+        forget(record);
+        return true;
+    }
     if (answers) {
+        record->cpu_steps += 1;
         record->cores_used += reading->cpu_cores_used;
         record->arrivals += reading->completions_per_s;
     }
     if (reading->replicas_ready == 0 || !steady)
-        return;
+        return false;
     if (!isnan(reading->memory_bytes_used) && !isnan(reading->in_flight)) {
         const double x = reading->in_flight / reading->replicas_ready;
         record->memory_n = record->memory_n * FADE + 1;
@@ -169,8 +222,12 @@ void aw_model_add(struct aw_model_record *record, const struct aw_sample *sample
     }
     if (!reading->rollout && !starting && reading->arrivals_per_s > 0 &&
         reading->cpu_millicores_wanted > 0 && reading->latency_us_p99 > 0 &&
-        told(&sample->latency_us_p50) && told(&sample->latency_us_mean))
-        add_latency(record, sample, reading);
+        told(&sample->latency_us_p50) && told(&sample->latency_us_mean) &&
+        add_latency(record, sample, reading)) {
+        forget(record);
+        return true;
+    }
+    return false;
 }
 
 void aw_model_doubt(struct aw_model_record *record, double share)
@@ -182,9 +239,10 @@ void aw_model_doubt(struct aw_model_record *record, double share)
     record->memory_y *= share;
     record->memory_xx *= share;
     record->memory_xy *= share;
+    /* of what a bin can count at most: one that was filled all day is doubted as much as another */
     for (uint32_t i = 0; i < record->bin_count; i++) {
-        record->bin[i].weight *= share;
-        record->bin[i].latency_rows *= share;
+        record->bin[i].weight = share * fmin(RECENT, record->bin[i].weight);
+        record->bin[i].latency_rows = share * fmin(RECENT, record->bin[i].latency_rows);
     }
 }
 

@@ -40,22 +40,25 @@ struct aw_model_bin {
 /* What has been seen, in bins that fade. No padding: it is part of snapshots. */
 struct aw_model_record {
     struct aw_model_bin bin[AW_MODEL_BINS_MAX];
-    double cores_used, arrivals; /* sums that fade */
+    double cores_used, arrivals, cpu_steps; /* sums that fade */
     double memory_n, memory_x, memory_y, memory_xx,
         memory_xy;                /* bytes against in flight, likewise */
     double memory_low;            /* lowest mean seen, bytes; 0: none */
     double start_us, start_count; /* from container start to ready, sums */
     double last_cores;            /* of a replica, when last a latency was taken in */
     double unsettled;             /* steps until a backlog is believed to be gone */
-    int64_t seen_us;              /* time of the last sample */
+    /* sums of how far steps are off what was known, beyond what chance is allowed; see model.c */
+    double cpu_above, cpu_below, latency_above, latency_below;
+    int64_t seen_us; /* time of the last sample */
     uint32_t bin_count;
     uint32_t steps;
 };
 
 void aw_model_begin(struct aw_model_record *record);
 /* One sample after another, with its reading. Steps in a rollout, after a change or with missing
- * figures teach what they can and no more. */
-void aw_model_add(struct aw_model_record *record, const struct aw_sample *sample,
+ * figures teach what they can and no more. True: requests are no longer what they were, and all
+ * that was known has been forgotten. */
+bool aw_model_add(struct aw_model_record *record, const struct aw_sample *sample,
                   const struct aw_reading *reading);
 
 /* The workload has changed: what was seen counts `share` of what it did. */

@@ -105,11 +105,11 @@ static struct aw_sample step_at(uint32_t t, double rate, double p99_us)
     };
 }
 
-static void add(struct aw_model_record *record, const struct aw_sample *sample)
+static bool add(struct aw_model_record *record, const struct aw_sample *sample)
 {
     struct aw_reading reading;
     aw_reading_take(sample, STALE_US, &reading);
-    aw_model_add(record, sample, &reading);
+    return aw_model_add(record, sample, &reading);
 }
 
 /* A quarter of an hour of calm steps from step `from` on. */
@@ -313,16 +313,58 @@ static void after_a_doubt_the_new_outweighs_the_old(void **state)
             t = add_calm(&record, t);
         if (doubted)
             aw_model_doubt(&record, 0.1);
-        for (uint32_t k = 0; k < 60; k++, t++) { /* each request costs twice as much now */
-            struct aw_sample s = step_at(t, 30, 2e5);
-            s.cpu_cores_used.value *= 2;
-            add(&record, &s);
+        for (uint32_t k = 0; k < 60; k++, t++) { /* too little to be noticed by itself */
+            struct aw_sample s = step_at(t, 30, 1e5);
+            s.cpu_cores_used.value *= 1.09;
+            assert_false(add(&record, &s));
         }
         assert_ok(aw_model_fit(&record, 0, &fit));
         cpu_ms[doubted] = fit.app.segment[0].cpu_ms;
     }
-    assert_true(cpu_ms[0] < 25);
-    assert_true(cpu_ms[1] > 32 && cpu_ms[1] < 40);
+    assert_true(cpu_ms[0] < 20.5);
+    assert_true(cpu_ms[1] > 21 && cpu_ms[1] < 21.8);
+}
+
+static void
+requests_that_cost_something_else_are_noticed_and_what_was_known_is_forgotten(void **state)
+{
+    (void)state;
+    static const struct {
+        double cpu, latency; /* times what they were */
+        uint32_t within;     /* steps; 0: never */
+        const char *why;
+    } table[] = {
+        {2, 1, 5, "CPU doubled"},
+        {0.5, 1, 5, "CPU halved"},
+        {1.25, 1, 20, "a quarter more CPU"},
+        {1, 2, 8, "twice the waiting"},
+        {1, 0.5, 8, "half of it"},
+        {1, 1.5, 30, "half as much again"},
+        {1.05, 1, 0, "too little to matter"},
+        {1, 1.08, 0, "too little to matter"},
+        {1, 1, 0, "nothing changed"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct aw_model_record record;
+        aw_model_begin(&record);
+        uint32_t t = add_calm(&record, add_calm(&record, 1)), noticed = 0;
+        for (uint32_t k = 1; k <= 200 && !noticed; k++, t++) {
+            struct aw_sample s = step_at(t, 20 + 10 * (k % 3), table[i].latency * 1e5);
+            s.cpu_cores_used.value *= table[i].cpu;
+            noticed = add(&record, &s) ? k : 0;
+        }
+        if (noticed > table[i].within || (table[i].within && !noticed))
+            fail_msg("%s: noticed after %u steps", table[i].why, noticed);
+        if (!noticed)
+            continue;
+        struct aw_model_fit fit;
+        assert_int_equal(aw_model_fit(&record, 0, &fit), AW_ERR_NODATA);
+        struct aw_sample s = step_at(t, 30, table[i].latency * 1e5);
+        s.cpu_cores_used.value *= table[i].cpu;
+        assert_false(add(&record, &s));
+        assert_ok(aw_model_fit(&record, 0, &fit)); /* of the new alone */
+        assert_close(fit.app.segment[0].cpu_ms, 20 * table[i].cpu, 1e-9);
+    }
 }
 
 static void same_record_and_seed_same_copy_and_others_differ(void **state)
@@ -330,7 +372,7 @@ static void same_record_and_seed_same_copy_and_others_differ(void **state)
     (void)state;
     _Static_assert(sizeof(struct aw_model_bin) == 9 * sizeof(double), "aw_model_bin has padding");
     _Static_assert(sizeof(struct aw_model_record) ==
-                       AW_MODEL_BINS_MAX * sizeof(struct aw_model_bin) + 12 * sizeof(double) +
+                       AW_MODEL_BINS_MAX * sizeof(struct aw_model_bin) + 17 * sizeof(double) +
                            sizeof(int64_t) + 2 * sizeof(uint32_t),
                    "aw_model_record has padding");
     struct life life, again;
@@ -365,6 +407,8 @@ int main(void)
         cmocka_unit_test(starts_are_timed_and_flapping_is_no_start),
         cmocka_unit_test(bins_are_bounded_and_the_most_faded_gives_way),
         cmocka_unit_test(after_a_doubt_the_new_outweighs_the_old),
+        cmocka_unit_test(
+            requests_that_cost_something_else_are_noticed_and_what_was_known_is_forgotten),
         cmocka_unit_test(same_record_and_seed_same_copy_and_others_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

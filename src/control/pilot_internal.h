@@ -51,6 +51,7 @@ struct aw__pilot_memory {
     double gain_sum, cost_sum, need_sum;
     double minute_sum; /* of loads of the minute so far */
     uint32_t minute_steps, minute_count;
+    uint32_t minute_first, rows_first; /* of those that are still believed */
     uint32_t rows, next_rows; /* steps that told something; how many make the next search due */
     uint32_t loaded, missed;  /* since the last search: steps with load, of them violations */
     uint32_t step_count, violation_count, agent_steps;
@@ -177,5 +178,8 @@ void aw__pilot_canary_decided(struct aw_pilot *pilot, const struct aw__pilot_tri
 /* Between moment_load and decide: as if this figure had been measured `factor` times as large, all
  * else as it was. What a step before this one left behind stays. */
 void aw__pilot_nudge(struct aw_pilot *pilot, enum aw_input input, double factor);
+
+/* Whether the load of the last half hour is far from all that was seen before. */
+bool aw__pilot_load_jumped(const struct aw__pilot_memory *memory);
 
 #endif

@@ -9,8 +9,16 @@
 /* Of the fallback's score: an interval hardly ever shows a network to be better
  * (docs/results/ope.md); no worse than this must do. */
 #define NO_WORSE       0.05
-#define ESTIMATE_WIDTH 1.28 /* deviations of an 80 % interval */
-#define ESTIMATE_DOUBT 0.2  /* of a difference, that copies may have wrong */
+#define ESTIMATE_DOUBT 0.2 /* of a difference of two policies, that copies may have wrong */
+/* An 80 % interval: so many units below and above the mean leave a tenth of the truths beyond
+ * either end, by split conformal prediction on applications that no result is reported of
+ * (`aware evaluate estimates --apps 100-114 --seeds 1 --tuning 20`; docs/results/ope.md). */
+#define ESTIMATE_BELOW 0.56
+#define ESTIMATE_ABOVE 0.29
+#define ESTIMATE_LEAST 0.1  /* of the fallback's score, in a unit */
+#define JUMP           2.0f /* times all that was seen before: another load */
+#define JUMP_MINUTES   30u  /* that it must last; as many as a search needs */
+#define JUMP_PAST      60u  /* minutes of the other at least, to tell */
 #define SEARCH_GAIN    0.01 /* of ln cost: less is not worth another policy */
 #define SEARCH_MISSES  4    /* times the budget on copies: no policy to begin with */
 
@@ -86,25 +94,60 @@ enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store, stru
     return err;
 }
 
+static float minute_ago(const struct aw__pilot_memory *memory, uint32_t ago)
+{
+    return memory->load_per_s[(memory->minute_count - ago) % AW__PILOT_SEARCH_MINUTES];
+}
+
+/* How many of the latest minutes of load policies are tried on. */
+static uint32_t past_minutes(const struct aw__pilot_memory *memory)
+{
+    const uint32_t minutes = memory->minute_count - memory->minute_first;
+    return minutes < AW__PILOT_SEARCH_MINUTES ? minutes : AW__PILOT_SEARCH_MINUTES;
+}
+
+bool aw__pilot_load_jumped(const struct aw__pilot_memory *memory)
+{
+    const uint32_t minutes = past_minutes(memory);
+    if (minutes < JUMP_MINUTES + JUMP_PAST)
+        return false;
+    float low[2] = {INFINITY, INFINITY}, high[2] = {0, 0}; /* before, and of late */
+    for (uint32_t ago = 1; ago <= minutes; ago++) {
+        const uint32_t late = ago <= JUMP_MINUTES;
+        low[late] = fminf(low[late], minute_ago(memory, ago));
+        high[late] = fmaxf(high[late], minute_ago(memory, ago));
+    }
+    return low[1] > JUMP * high[0] || JUMP * high[1] < low[0];
+}
+
 /* The latest minutes of load, oldest first. Returns how many. */
 static uint32_t past_load(const struct aw__pilot_memory *memory, float *ret)
 {
-    uint32_t minutes = memory->minute_count;
-    minutes = minutes < AW__PILOT_SEARCH_MINUTES ? minutes : AW__PILOT_SEARCH_MINUTES;
+    const uint32_t minutes = past_minutes(memory);
     for (uint32_t i = 0; i < minutes; i++)
-        ret[i] =
-            memory->load_per_s[(memory->minute_count - minutes + i) % AW__PILOT_SEARCH_MINUTES];
+        ret[i] = minute_ago(memory, minutes - i);
     return minutes;
 }
 
 static double score_of(const struct aw_pilot *pilot, const struct aw_rehearsed *rehearsed)
 {
-    return aw__pilot_episode_score(pilot, rehearsed->cost_per_hour, rehearsed->need_per_hour,
-                                   rehearsed->violation_share);
+    return aw__pilot_episode_score(pilot, rehearsed->cost_ratio, 1, rehearsed->violation_share);
+}
+
+/* Of the episodes on record; `otherwise` where there are none. */
+static double fallback_mean(const struct aw_lifecycle_ring *ring, double otherwise)
+{
+    double mean = ring->count ? 0 : otherwise;
+    for (uint32_t i = 0; i < ring->count; i++)
+        mean += ring->score[i] / ring->count;
+    return mean;
 }
 
 /* What the policy would earn per episode. The copies are asked for the difference to the fallback
- * alone, whose own episodes are on record: what they get wrong of both is wrong of neither. */
+ * alone, whose own episodes are on record: what they get wrong of both is wrong of neither.
+ *
+ * The unit of doubt has what makes an estimate wrong: how much is promised, how far the copies
+ * disagree, what they have wrong of the fallback's past, and a load to come that is another. */
 static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
                                     uint64_t seed, struct aw_diag *diag)
 {
@@ -115,6 +158,7 @@ static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal 
     task.replicas = memory->reading.replicas_wanted;
     task.cpu_millicores = memory->reading.cpu_millicores_wanted;
     task.memory_bytes = memory->reading.memory_bytes_wanted;
+    aw_rehearsal_as_it_was(rehearsal);
     enum aw_err err = aw_policy_new(&pilot->config.fallback, &task, pilot->alloc, &policy, diag);
     err = err ? err : aw_rehearsal_play(rehearsal, &memory->formula, seed, by_formula);
     err = err ? err : aw_rehearsal_play_fallback(rehearsal, policy, seed, by_fallback);
@@ -122,18 +166,22 @@ static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal 
     if (err)
         return err;
     const uint32_t copies = aw_rehearsal_copies(rehearsal);
-    double mean = 0, square = 0;
-    for (uint32_t i = 0; i < copies; i++)
+    double mean = 0, square = 0, fallback = 0;
+    for (uint32_t i = 0; i < copies; i++) {
+        fallback += score_of(pilot, &by_fallback[i]) / copies;
         mean += (score_of(pilot, &by_formula[i]) - score_of(pilot, &by_fallback[i])) / copies;
+    }
     for (uint32_t i = 0; i < copies; i++) {
         const double off =
             score_of(pilot, &by_formula[i]) - score_of(pilot, &by_fallback[i]) - mean;
         square += off * off / copies;
     }
-    const double error = sqrt(square + ESTIMATE_DOUBT * ESTIMATE_DOUBT * mean * mean);
+    const double past = fallback_mean(&memory->lifecycle.fallback, fallback);
+    const double unit =
+        fabs(mean) + sqrt(square) + fabs(fallback - past) + ESTIMATE_LEAST * fabs(past);
     memory->better_mean = mean;
-    memory->better_low = mean - ESTIMATE_WIDTH * error;
-    memory->better_high = mean + ESTIMATE_WIDTH * error;
+    memory->better_low = mean - ESTIMATE_BELOW * unit;
+    memory->better_high = mean + ESTIMATE_ABOVE * unit;
     return AW_OK;
 }
 
@@ -171,9 +219,9 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
     const struct aw_pilot_config *config = &pilot->config;
     memory->loaded = memory->missed = 0;
     /* half as many again: every new policy costs a rollout */
+    const uint32_t rows = memory->rows - memory->rows_first;
     memory->next_rows =
-        memory->rows +
-        (memory->rows > AW__PILOT_SEARCH_ROWS ? memory->rows : AW__PILOT_SEARCH_ROWS) / 2;
+        memory->rows + (rows > AW__PILOT_SEARCH_ROWS ? rows : AW__PILOT_SEARCH_ROWS) / 2;
     float load[AW__PILOT_SEARCH_MINUTES];
     const uint64_t seed = config->seed ^ ((uint64_t)memory->episode << 32);
     const struct aw_reading *reading = &memory->reading;
@@ -185,6 +233,7 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
         .budget = config->slo_budget,
         .step_s = config->step_s,
         .stale_s = config->stale_s,
+        .episode_steps = config->episode_steps,
         .guard = config->guard,
         .node_cpu_millicores = config->node_cpu_millicores,
         .node_memory_bytes = config->node_memory_bytes,
@@ -195,7 +244,7 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
         .record = &memory->record,
         .load_per_s = load,
         .minutes = past_load(memory, load),
-        .minutes_seen = memory->minute_count,
+        .minutes_seen = memory->minute_count - memory->minute_first,
         .seed = seed,
     };
     memory->rehearsed_load = 0;
@@ -231,8 +280,14 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
             aw_formula_changed(&memory->formula_memory);
         } else if (candidate.id != memory->formula_id &&
                    !aw_canary_barred(&memory->canary, candidate.id, memory->rows)) {
-            predict(pilot, in_force, each, aw_rehearsal_copies(rehearsal), &candidate);
-            aw__pilot_try_formula(pilot, &found, &candidate, AW_CANARY_CAUSE_FOUND);
+            aw_rehearsal_as_it_was(rehearsal);
+            const uint64_t chance = seed + AW__PILOT_ESTIMATE_STREAM;
+            err = aw_rehearsal_play(rehearsal, known, chance, in_force);
+            err = err ? err : aw_rehearsal_play(rehearsal, &found, chance, each);
+            if (!err) {
+                predict(pilot, in_force, each, aw_rehearsal_copies(rehearsal), &candidate);
+                aw__pilot_try_formula(pilot, &found, &candidate, AW_CANARY_CAUSE_FOUND);
+            }
         }
     }
     if (!err && memory->formula_id)
@@ -269,7 +324,7 @@ static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed, struct
         .record = &memory->record,
         .load_per_s = load,
         .minutes = past_load(memory, load),
-        .busier = aw_rehearse_busier(memory->minute_count),
+        .busier = aw_rehearse_busier(memory->minute_count - memory->minute_first),
         .error_max = config->rehearse.error_max,
     };
     return aw_learner_round_on_copies(pilot->learner, &copy, seed, &pilot->actor, NULL, diag);

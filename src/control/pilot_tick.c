@@ -137,6 +137,13 @@ static bool search_due(const struct aw__pilot_memory *memory)
             (uint64_t)memory->missed * MISSED_WINDOW >= (uint64_t)MISSED_MANY * memory->loaded);
 }
 
+/* Searches come as often as at the beginning again, the first of them after `rows`. */
+static void begin_anew(struct aw__pilot_memory *memory, uint32_t rows)
+{
+    memory->rows_first = memory->rows;
+    memory->next_rows = memory->rows + rows;
+}
+
 static void end_episode(struct aw_pilot *pilot)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
@@ -164,7 +171,7 @@ static void end_episode(struct aw_pilot *pilot)
             memory->learn_from =
                 memory->episode + 1 > DRIFT_EPISODES ? memory->episode + 1 - DRIFT_EPISODES : 0;
             aw_model_doubt(&memory->record, DOUBT);
-            memory->next_rows = memory->rows;
+            begin_anew(memory, 0);
         }
         /* a network learns while the stage says so; a search explores nothing, so it goes on, more
          * and more rarely, while the policy serves */
@@ -187,6 +194,19 @@ static void end_episode(struct aw_pilot *pilot)
     memory->step = 0;
 }
 
+static void end_minute(struct aw__pilot_memory *memory)
+{
+    memory->load_per_s[memory->minute_count++ % AW__PILOT_SEARCH_MINUTES] =
+        (float)(memory->minute_sum / memory->minute_steps);
+    memory->minute_sum = 0;
+    memory->minute_steps = 0;
+    if (!aw__pilot_load_jumped(memory))
+        return;
+    memory->minute_first = memory->minute_count - AW_REHEARSE_MINUTES_MIN;
+    aw_formula_new_load(&memory->formula_memory);
+    begin_anew(memory, 0);
+}
+
 /* What copies of the workload are made from, and the load they are tried on. */
 static void remember(struct aw_pilot *pilot)
 {
@@ -194,8 +214,10 @@ static void remember(struct aw_pilot *pilot)
     if (!pilot->config.learning || !aw__pilot_makes_copies(pilot))
         return;
     const struct aw_reading *reading = &memory->reading;
-    if (pilot->answered)
-        aw_model_add(&memory->record, &pilot->sample, reading);
+    if (pilot->answered && aw_model_add(&memory->record, &pilot->sample, reading)) {
+        aw_formula_new_requests(&memory->formula_memory);
+        begin_anew(memory, AW__PILOT_SEARCH_ROWS);
+    }
     if (reading->arrivals_per_s > 0) {
         const bool settled =
             !reading->rollout && reading->replicas_ready >= reading->replicas_wanted;
@@ -208,12 +230,8 @@ static void remember(struct aw_pilot *pilot)
         return;
     memory->minute_sum += memory->reading.arrivals_per_s;
     memory->minute_steps++;
-    if (memory->minute_steps * pilot->config.step_s >= 60) {
-        memory->load_per_s[memory->minute_count++ % AW__PILOT_SEARCH_MINUTES] =
-            (float)(memory->minute_sum / memory->minute_steps);
-        memory->minute_sum = 0;
-        memory->minute_steps = 0;
-    }
+    if (memory->minute_steps * pilot->config.step_s >= 60)
+        end_minute(memory);
 }
 
 /* --- a tick ----------------------------------------------------------------------------------- */

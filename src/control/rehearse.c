@@ -163,6 +163,12 @@ double aw_rehearsal_error(const struct aw_rehearsal *r)
     return sum / r->count;
 }
 
+void aw_rehearsal_as_it_was(struct aw_rehearsal *r)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        r->copy[i].load_factor = 1;
+}
+
 double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *bounds,
                         const struct aw_reading *reading)
 {
@@ -180,6 +186,37 @@ struct player {
     const struct aw_formula_values *values;
     struct aw_policy *policy;
 };
+
+/* Sums of a play. Costs of an hour in which nothing is needed and of a busy one are compared with
+ * their own needs each, as the lifecycle does it, and not all costs with all needs. */
+struct sums {
+    double cost, ratio;
+    double episode_cost, episode_need; /* of the episode so far, in $ */
+    uint32_t episode_steps;
+    uint32_t violations, scored;
+};
+
+static void end_episode(struct sums *sums)
+{
+    if (sums->episode_need > 0)
+        sums->ratio +=
+            sums->episode_steps * fmin(AW_COST_RATIO_MAX, sums->episode_cost / sums->episode_need);
+    sums->episode_cost = sums->episode_need = 0;
+    sums->episode_steps = 0;
+}
+
+static void add_step(const struct aw_rehearse_config *config, const struct aw_reading *reading,
+                     const struct aw_score *score, struct sums *sums)
+{
+    sums->cost += score->cost;
+    sums->violations += score->violated;
+    sums->scored++;
+    sums->episode_cost += score->cost;
+    sums->episode_need +=
+        aw_need_per_hour(&config->prices, &config->bounds, reading) * config->step_s / 3600;
+    if (++sums->episode_steps == config->episode_steps)
+        end_episode(sums);
+}
 
 static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struct player *player,
                              uint64_t seed, struct aw_rehearsed *ret)
@@ -204,8 +241,7 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
     aw_guard_begin(&rails_memory);
     if (player->policy)
         aw_policy_reset(player->policy);
-    double cost = 0, need = 0;
-    uint32_t violations = 0, scored = 0;
+    struct sums sums = {0};
     for (uint32_t t = 0; t < r->steps; t++) {
         const int64_t now = cluster->ops->now_us(cluster->self);
         struct aw_sample sample;
@@ -216,12 +252,8 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
         aw_reading_take(&sample, r->stale_us, &reading);
         const struct aw_outcome outcome = aw_outcome_of(&reading);
         aw_objective_score(&objective, &outcome, r->config.step_s, &score);
-        if (t >= UNSCORED) {
-            cost += score.cost;
-            need += aw_need_per_hour(&r->config.prices, &r->config.bounds, &reading);
-            violations += score.violated;
-            scored++;
-        }
+        if (t >= UNSCORED)
+            add_step(&r->config, &reading, &score, &sums);
         struct aw_plan proposed;
         if (player->policy)
             aw_policy_decide(player->policy, &sample, now, &proposed, NULL);
@@ -243,9 +275,11 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
         if ((err = cluster->ops->advance(cluster->self, now + r->step_us)))
             return err;
     }
-    *ret = (struct aw_rehearsed){.cost_per_hour = cost * 3600 / (scored * r->config.step_s),
-                                 .need_per_hour = need / scored,
-                                 .violation_share = (double)violations / scored};
+    end_episode(&sums); /* what is left of it counts by its length */
+    *ret =
+        (struct aw_rehearsed){.cost_per_hour = sums.cost * 3600 / (sums.scored * r->config.step_s),
+                              .cost_ratio = sums.ratio / sums.scored,
+                              .violation_share = (double)sums.violations / sums.scored};
     return AW_OK;
 }
 

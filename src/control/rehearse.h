@@ -40,6 +40,7 @@ struct aw_rehearse_config {
     struct aw_prices prices;
     double budget;
     double step_s, stale_s;
+    uint32_t episode_steps; /* by which costs are compared with needs */
     struct aw_guard_settings guard;
     int64_t node_cpu_millicores, node_memory_bytes;
     bool in_place;
@@ -54,7 +55,7 @@ struct aw_rehearse_config {
 /* What came of a policy on one copy. */
 struct aw_rehearsed {
     double cost_per_hour;
-    double need_per_hour; /* see below */
+    double cost_ratio; /* of an episode, to what its load needs (see below); mean over episodes */
     double violation_share;
 };
 
@@ -77,6 +78,10 @@ AW_NODISCARD enum aw_err aw_rehearsal_new(const struct aw_rehearse_config *confi
 void aw_rehearsal_free(struct aw_rehearsal *rehearsal); /* NULL is a no-op */
 uint32_t aw_rehearsal_copies(const struct aw_rehearsal *rehearsal);
 double aw_rehearsal_error(const struct aw_rehearsal *rehearsal); /* mean, of the copies */
+
+/* From now on every copy meets the load that was, none a busier one. To find a policy is to prepare
+ * for what may come; to tell what it is worth, what is likely counts. */
+void aw_rehearsal_as_it_was(struct aw_rehearsal *rehearsal);
 
 /* `ret` has one entry per copy. `seed`: chance of the cluster. */
 AW_NODISCARD enum aw_err aw_rehearsal_play(struct aw_rehearsal *rehearsal,

@@ -28,6 +28,7 @@ static struct aw_rehearse_config config_of(uint32_t minutes)
         .budget = BUDGET,
         .step_s = 15,
         .stale_s = 120,
+        .episode_steps = 100,
         .in_place = false,
         .start = {.replicas = 6, .cpu_millicores = 1000, .memory_bytes = life.memory_bytes},
         .record = &life.record,
@@ -140,19 +141,54 @@ static void a_play_is_a_function_of_formula_and_seed(void **state)
     assert_ok(aw_rehearsal_play(r, &plain, 5, a));
     assert_ok(aw_rehearsal_play(r, &large, 5, b));
     assert_true(b[0].cost_per_hour > 1.2 * a[0].cost_per_hour); /* as many as may be */
-    assert_close(b[0].need_per_hour, a[0].need_per_hour, 0.2);  /* who acts hardly matters */
-    assert_ok(aw_rehearsal_play(r, &plain, 5, b));              /* whatever was played in between */
+    /* what the load needs hardly depends on who acts: ratios are as costs are */
+    assert_close(b[0].cost_ratio / a[0].cost_ratio, b[0].cost_per_hour / a[0].cost_per_hour, 0.2);
+    assert_ok(aw_rehearsal_play(r, &plain, 5, b)); /* whatever was played in between */
     assert_memory_equal(a, b, sizeof a);
     assert_ok(aw_rehearsal_play(twin, &plain, 5, b));
     assert_memory_equal(a, b, sizeof a);
     assert_ok(aw_rehearsal_play(r, &plain, 6, b));
     assert_memory_not_equal(a, b, sizeof a);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_true(a[i].cost_per_hour > 0 && a[i].need_per_hour > 0);
+        assert_true(a[i].cost_per_hour > 0 && a[i].cost_ratio > 0);
         assert_true(a[i].violation_share >= 0 && a[i].violation_share <= 1);
     }
     aw_rehearsal_free(r);
     aw_rehearsal_free(twin);
+}
+
+static void a_copy_that_was_busier_than_the_past_can_be_as_busy_as_it(void **state)
+{
+    (void)state;
+    struct aw_rehearse_config config = config_of(60);
+    struct aw_rehearsal *r = rehearsal_of(&config);
+    struct aw_formula plain;
+    struct aw_rehearsed busier[2], as_it_was[2];
+    aw_formula_plain(&plain);
+    assert_ok(aw_rehearsal_play(r, &plain, 5, busier));
+    aw_rehearsal_as_it_was(r);
+    assert_ok(aw_rehearsal_play(r, &plain, 5, as_it_was));
+    assert_memory_equal(&busier[0], &as_it_was[0], sizeof busier[0]);
+    assert_true(busier[1].cost_per_hour > 1.1 * as_it_was[1].cost_per_hour);
+    aw_rehearsal_free(r);
+}
+
+static void costs_are_compared_with_needs_episode_by_episode(void **state)
+{
+    (void)state;
+    struct aw_rehearse_config config = config_of(60);
+    struct aw_formula plain;
+    struct aw_rehearsed by_step[2], by_all[2];
+    aw_formula_plain(&plain);
+    plain.x[AW_FORMULA_FLOOR] = 1; /* a reserve that quiet minutes do not need */
+    for (uint32_t whole = 0; whole < 2; whole++) {
+        config.episode_steps = whole ? UINT32_MAX : 1;
+        struct aw_rehearsal *r = rehearsal_of(&config);
+        assert_ok(aw_rehearsal_play(r, &plain, 5, whole ? by_all : by_step));
+        aw_rehearsal_free(r);
+    }
+    assert_close(by_step[0].cost_per_hour, by_all[0].cost_per_hour, 0);
+    assert_true(by_step[0].cost_ratio > 1.02 * by_all[0].cost_ratio);
 }
 
 static void a_fallback_plays_too_and_begins_anew_each_time(void **state)
@@ -300,6 +336,8 @@ int main(void)
         cmocka_unit_test(the_search_finds_what_is_better_than_the_plain_formula),
         cmocka_unit_test(a_search_is_repeatable_and_keeps_what_is_known_to_be_good),
         cmocka_unit_test(a_play_is_a_function_of_formula_and_seed),
+        cmocka_unit_test(a_copy_that_was_busier_than_the_past_can_be_as_busy_as_it),
+        cmocka_unit_test(costs_are_compared_with_needs_episode_by_episode),
         cmocka_unit_test(a_fallback_plays_too_and_begins_anew_each_time),
         cmocka_unit_test(missing_the_target_is_dearer_than_any_saving_it_brings),
         cmocka_unit_test(where_little_is_known_less_may_be_missed),

@@ -619,6 +619,21 @@ def an_opponent_that_is_none_is_refused():
                    f"{answer!r}: exit {done.returncode}, {done.stderr!r}")
 
 
+# --- the evaluation -----------------------------------------------------------------------------
+
+
+def estimates_are_counted_and_the_exit_status_says_whether_they_hold():
+    done = run("evaluate", "estimates", "--apps", "7", "--load", "diurnal:length=2h", "--seeds", "1",
+               "--tuning", "3", "--quiet", "--check", "--output", "json")
+    document = json.loads(done.stdout)
+    within = sum(case["low"] <= case["truth"] <= case["high"] for case in document["cases"])
+    group = document["groups"]["all"]
+    expect(document["cases"] and group["cases"] == len(document["cases"]), f"{group}")
+    expect(abs(group["within"] - within / len(document["cases"])) < 1e-9, f"{group}")
+    met = all(goal["met"] for goal in document["goals"])
+    expect(done.returncode == (0 if met else 1), f"exit {done.returncode}, {document['goals']}")
+
+
 def main():
     global AWARE
     name = sys.argv[1]
