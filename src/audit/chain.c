@@ -187,7 +187,8 @@ static void conclude(struct walk *w, const struct aw__audit_folder *folder)
     char newest[AW_AUDIT_NAME_MAX] = AW__AUDIT_HEAD_NAME;
     if (folder->count)
         aw__audit_file_name(folder->numbers[folder->count - 1], newest, sizeof newest);
-    if (w->maybe_torn && head_seq > to->last_seq)
+    /* Files are dropped only after the record of it was acknowledged: that cannot be torn. */
+    if (head_seq > to->last_seq || (w->begun && !w->anchored && !w->restarted))
         w->maybe_torn = false;
     to->torn = w->maybe_torn;
     to->damaged = w->stopped && !to->torn;

@@ -40,7 +40,8 @@ static enum aw_err verify_once(const struct aw_disk *disk, const char *path,
     aw__audit_folder_close(&folder);
     if (err)
         return err;
-    if (head_err && !chain.report.why[0]) {
+    if (head_err && (!chain.report.why[0] || chain.report.torn)) { /* no power cut does that */
+        chain.report.torn = false;
         snprintf(chain.report.file, sizeof chain.report.file, "%s", AW__AUDIT_HEAD_NAME);
         snprintf(chain.report.why, sizeof chain.report.why, "%.*s",
                  (int)sizeof chain.report.why - 1, why.text);
