@@ -217,11 +217,10 @@ const char *aw__client_path(const char *name, const char *tail, char *buf, size_
     const char *slash = strchr(name, '/');
     aw_text_init(&text, buf, size);
     aw_text_add(&text, "/v1/workloads/");
-    if (slash) {
-        aw_http_escape(&text, name, (size_t)(slash - name));
-        aw_text_add(&text, "/");
-        name = slash + 1;
-    }
+    /* "-" is whichever namespace it is in */
+    aw_http_escape(&text, slash ? name : "-", slash ? (size_t)(slash - name) : 1);
+    aw_text_add(&text, "/");
+    name = slash ? slash + 1 : name;
     aw_http_escape(&text, name, strlen(name));
     aw_text_add(&text, "%s", tail);
     return buf;

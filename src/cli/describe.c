@@ -51,18 +51,22 @@ static void standing_print(const json_t *w, bool color)
              aw__show_rate(aw__at_real(w, "arrivals_per_s"), a, sizeof a),
              aw__show_age(aw__at_real(w, "figures_age_s"), b, sizeof b));
     line("Load", text);
-    if (limit > 0)
-        snprintf(text, sizeof text,
-                 "p%.0f %s of %s: %s%s%s; %.0f of %.0f recent steps missed it, %.0f may",
-                 100 * aw__at_real(w, "slo.quantile"),
-                 aw__show_latency(aw__at_real(w, "latency_us"), a, sizeof a),
-                 aw__show_latency(limit, b, sizeof b),
-                 aw__tone_on(aw__at_true(w, "slo.missed") ? AW__TONE_BAD : AW__TONE_GOOD, color),
-                 aw__at_true(w, "slo.missed") ? "missed" : "met", aw__tone_off(color),
-                 aw__at_real(w, "slo.recent_missed"), aw__at_real(w, "slo.recent_steps"),
-                 aw__at_real(w, "slo.recent_allowed"));
-    else
-        snprintf(text, sizeof text, "none: the fallback acts for good");
+    struct aw_text slo;
+    aw_text_init(&slo, text, sizeof text);
+    if (limit > 0) {
+        const bool missed = aw__at_true(w, "slo.missed");
+        aw_text_add(&slo, "p%.0f %s of %s: %s%s%s", 100 * aw__at_real(w, "slo.quantile"),
+                    aw__show_latency(aw__at_real(w, "latency_us"), a, sizeof a),
+                    aw__show_latency(limit, b, sizeof b),
+                    aw__tone_on(missed ? AW__TONE_BAD : AW__TONE_GOOD, color),
+                    missed ? "missed" : "met", aw__tone_off(color));
+        if (aw__at_real(w, "slo.recent_steps") > 0)
+            aw_text_add(&slo, "; of the agent's last %.0f steps %.0f missed it, %.0f may",
+                        aw__at_real(w, "slo.recent_steps"), aw__at_real(w, "slo.recent_missed"),
+                        aw__at_real(w, "slo.recent_allowed"));
+    } else {
+        aw_text_add(&slo, "none: the fallback acts for good");
+    }
     line("SLO", text);
     snprintf(text, sizeof text, "%s an hour, the fallback's plan %s (%s)",
              aw__show_money(aw__at_real(w, "cost_per_hour"), a, sizeof a),
@@ -222,26 +226,17 @@ static void budgets_print(const json_t *w, bool color)
 static void recent_print(const json_t *w, bool color)
 {
     const json_t *recent = aw__at(w, "recent");
-    char when[AW__SHOW_MAX], plan[AW__PLAN_MAX], text[1024];
-    if (json_array_size(recent) == 0)
-        return;
-    head("Recently:", color);
-    for (size_t i = 0; i < json_array_size(recent) && i < 5; i++) {
+    char when[AW__SHOW_MAX], what[AW__ENTRY_MAX], text[1024];
+    bool headed = false;
+    for (size_t i = 0; i < json_array_size(recent); i++) {
         const json_t *entry = json_array_get(recent, i);
-        const char *kind = aw__at_text(entry, "kind");
-        if (!strcmp(kind, "order"))
-            snprintf(text, sizeof text, "%s: %s (%s)", aw__at_text(entry, "order"),
-                     aw__at_text(entry, "reason"), aw__at_text(entry, "by"));
-        else if (!strcmp(kind, "outcome"))
-            snprintf(text, sizeof text, "%lld: %s", (long long)aw__at_integer(entry, "of"),
-                     aw__at_text(entry, "result"));
-        else
-            snprintf(
-                text, sizeof text, "%s%s%s", aw__at_text(entry, "why"),
-                *aw__at_text(entry, "why") ? "" : aw__at_text(entry, "actor"),
-                *aw__at_text(entry, "why")
-                    ? ""
-                    : aw__plan_show(aw__at(entry, "from"), aw__at(entry, "to"), plan, sizeof plan));
+        if (!aw__entry_notable(entry))
+            continue;
+        if (!headed)
+            head("Recently:", color);
+        headed = true;
+        snprintf(text, sizeof text, "%s: %s; %s", aw__entry_who(entry),
+                 aw__entry_what(entry, what, sizeof what), aw__entry_why(entry));
         printf("  %5lld  %s  ", (long long)aw__at_integer(entry, "seq"),
                aw__time_show(aw__at_text(entry, "at"), when, sizeof when));
         aw__wrap(stdout, text, (unsigned)strlen(when) + 11, 9, aw__columns(stdout));

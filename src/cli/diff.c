@@ -119,8 +119,9 @@ static const char *value_text(const json_t *value, char *buf, size_t size)
 /* An amount by its key: "bounds.memory_bytes_max" is 512Mi, and not 536870912. */
 static const char *setting_text(const char *key, const json_t *value, char *buf, size_t size)
 {
+    const char *us = strstr(key, "_us");
     if (json_is_number(value) && (strstr(key, "millicores") || strstr(key, "bytes") ||
-                                  (strlen(key) > 3 && !strcmp(key + strlen(key) - 3, "_us"))))
+                                  (us && (us[3] == '\0' || us[3] == '_'))))
         return aw__show_named(key, json_number_value(value), buf, size);
     return value_text(value, buf, size);
 }
@@ -141,6 +142,7 @@ static void changed_print(const json_t *one, bool color)
         const json_t *s = json_array_get(settings, i);
         const char *key = aw__at_text(s, "key");
         char from[256], to[256];
+        key += strncmp(key, "config.", 7) ? 0 : 7;
         printf("    %-32s %s -> %s\n", key, setting_text(key, aw__at(s, "from"), from, sizeof from),
                setting_text(key, aw__at(s, "to"), to, sizeof to));
     }

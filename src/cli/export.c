@@ -39,6 +39,16 @@ static enum aw_err from_daemon(const struct aw__run *run, struct aw__client *cli
 {
     const char *what = aw__args_text(run->args, "what"), *since = aw__args_text(run->args, "since");
     const char *workload = run->args->positional[0];
+    char name[AW_STORE_NAME_MAX] = "";
+    if (workload) { /* "cart" becomes "shop/cart", and what is not there is said */
+        json_t *found = NULL;
+        const enum aw_err err = aw__client_workload(client, workload, &found, diag);
+        if (err)
+            return err;
+        snprintf(name, sizeof name, "%s", aw__at_text(found, "name"));
+        json_decref(found);
+        workload = name;
+    }
     char path[AW__CLIENT_PATH_MAX], after[AW_HTTP_HEADER_MAX] = "";
     for (;;) {
         struct aw_text text;

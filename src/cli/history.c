@@ -35,8 +35,7 @@ static const struct aw__grid_column columns_of_one[] = {
 };
 /* clang-format on */
 
-/* Whether an entry changed something, or is a person's. */
-static bool notable(const json_t *entry)
+bool aw__entry_notable(const json_t *entry)
 {
     const char *kind = aw__at_text(entry, "kind");
     if (!strcmp(kind, "decision"))
@@ -47,11 +46,17 @@ static bool notable(const json_t *entry)
 /* "agent: replicas 2 -> 3, because ..." without what the other columns say already. */
 static const char *because(const json_t *entry)
 {
-    const char *why = aw__at_text(entry, "why"), *after = strstr(why, "because ");
-    return after ? after + strlen("because ") : why;
+    static const char *const from[] = {"because ", "seeing ", "; "};
+    const char *why = aw__at_text(entry, "why");
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+        const char *found = strstr(why, from[i]);
+        if (found)
+            return i == 1 ? found : found + strlen(from[i]);
+    }
+    return why;
 }
 
-static void what_of(const json_t *entry, char *buf, size_t size)
+const char *aw__entry_what(const json_t *entry, char *buf, size_t size)
 {
     const char *kind = aw__at_text(entry, "kind");
     const json_t *recommended = aw__at(entry, "recommended");
@@ -73,15 +78,28 @@ static void what_of(const json_t *entry, char *buf, size_t size)
     } else {
         snprintf(buf, size, "%s", kind);
     }
+    return buf;
+}
+
+/* A decision's own, a person's name, or the daemon. */
+const char *aw__entry_who(const json_t *entry)
+{
+    if (!strcmp(aw__at_text(entry, "kind"), "order"))
+        return aw__at_text(entry, "by");
+    return *aw__at_text(entry, "actor") ? aw__at_text(entry, "actor") : "daemon";
+}
+
+const char *aw__entry_why(const json_t *entry)
+{
+    return *aw__at_text(entry, "why") ? because(entry) : aw__at_text(entry, "reason");
 }
 
 static void entry_add(struct aw__grid *grid, const json_t *entry, bool of_all)
 {
     const char *kind = aw__at_text(entry, "kind");
-    const bool order = !strcmp(kind, "order"),
-               decision = !strcmp(kind, "decision") || !strcmp(kind, "proposal");
-    char when[AW__SHOW_MAX], what[AW__PLAN_MAX + 32];
-    what_of(entry, what, sizeof what);
+    const bool failed =
+        !strcmp(kind, "outcome") && strcmp(aw__at_text(entry, "result"), "done") != 0;
+    char when[AW__SHOW_MAX], what[AW__ENTRY_MAX];
     aw__grid_add(grid, AW__TONE_PLAIN, "%lld", (long long)aw__at_integer(entry, "seq"));
     aw__grid_add(grid, AW__TONE_PLAIN, "%s",
                  aw__time_show(aw__at_text(entry, "at"), when, sizeof when));
@@ -89,17 +107,11 @@ static void entry_add(struct aw__grid *grid, const json_t *entry, bool of_all)
         aw__grid_add(grid, AW__TONE_PLAIN, "%s",
                      aw__rows_name(*aw__at_text(entry, "workload") ? aw__at_text(entry, "workload")
                                                                    : aw__at_text(entry, "name")));
-    aw__grid_add(grid, order ? AW__TONE_ODD : AW__TONE_PLAIN, "%s",
-                 order      ? aw__at_text(entry, "by")
-                 : decision ? aw__at_text(entry, "actor")
-                            : "daemon");
-    aw__grid_add(grid,
-                 !strcmp(kind, "outcome") && strcmp(aw__at_text(entry, "result"), "done") != 0
-                     ? AW__TONE_BAD
-                     : AW__TONE_PLAIN,
-                 "%s", what);
-    aw__grid_add(grid, AW__TONE_PLAIN, "%s",
-                 decision ? because(entry) : aw__at_text(entry, "reason"));
+    aw__grid_add(grid, !strcmp(kind, "order") ? AW__TONE_ODD : AW__TONE_PLAIN, "%s",
+                 aw__entry_who(entry));
+    aw__grid_add(grid, failed ? AW__TONE_BAD : AW__TONE_PLAIN, "%s",
+                 aw__entry_what(entry, what, sizeof what));
+    aw__grid_add(grid, AW__TONE_PLAIN, "%s", aw__entry_why(entry));
 }
 
 static enum aw_err list_print(const struct aw__run *run, const json_t *answer, const char *name,
@@ -112,7 +124,7 @@ static enum aw_err list_print(const struct aw__run *run, const json_t *answer, c
     aw__grid_init(&grid, name ? columns_of_one : columns);
     for (size_t i = 0; i < json_array_size(entries); i++) {
         const json_t *entry = json_array_get(entries, i);
-        if (all || notable(entry))
+        if (all || aw__entry_notable(entry))
             entry_add(&grid, entry, !name);
         else
             hidden++;

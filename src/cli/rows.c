@@ -38,10 +38,31 @@ const char *aw__rows_name(const char *name)
     return strncmp(name, usual, sizeof usual - 1) == 0 ? name + sizeof usual - 1 : name;
 }
 
+/* "fallback (hpa): no change, because nothing calls for one" without what other columns say. */
+static const char *brief(const char *why)
+{
+    static const char unchanged[] = "no change, because ";
+    const char *colon = strstr(why, ": ");
+    why = colon ? colon + 2 : why;
+    return strncmp(why, unchanged, sizeof unchanged - 1) == 0 ? why + sizeof unchanged - 1 : why;
+}
+
+/* The last rail that held something back which matters; NULL: none. */
+static const char *held_by(const json_t *row)
+{
+    const json_t *rails = aw__at(row, "held_by");
+    for (size_t i = json_array_size(rails); i-- > 0;) {
+        const char *rail = json_string_value(json_array_get(rails, i));
+        if (rail && strcmp(rail, "deadband") != 0)
+            return rail;
+    }
+    return NULL;
+}
+
 const char *aw__rows_reason(const json_t *row, char *buf, size_t size)
 {
     const char *freeze = aw__at_text(row, "freeze"), *watchdog = aw__at_text(row, "watchdog");
-    const json_t *held = aw__at(row, "held_by");
+    const char *held = held_by(row);
     const long long order = (long long)json_integer_value(json_array_get(aw__at(row, "orders"), 0));
     if (!strcmp(freeze, "all"))
         snprintf(buf, size, "frozen by order %lld", order);
@@ -55,12 +76,11 @@ const char *aw__rows_reason(const json_t *row, char *buf, size_t size)
         snprintf(buf, size, "watchdog: the fallback acts");
     else if (aw__at_true(row, "slo.missed"))
         snprintf(buf, size, "SLO missed");
-    else if (json_array_size(held) > 0)
-        snprintf(buf, size, "held by %s",
-                 json_string_value(json_array_get(held, json_array_size(held) - 1)));
+    else if (held)
+        snprintf(buf, size, "held by %s", held);
     else
         snprintf(buf, size, "%s",
-                 aw__at(row, "decided") ? aw__at_text(row, "why") : "nothing decided yet");
+                 aw__at(row, "decided") ? brief(aw__at_text(row, "why")) : "nothing decided yet");
     return buf;
 }
 

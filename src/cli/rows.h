@@ -18,6 +18,13 @@ const char *aw__rows_reason(const json_t *row, char *buf, size_t size);
 /* Every workload of a list as a row, into a grid that the caller prints or drops. */
 void aw__rows_grid(const json_t *list, struct aw__grid *ret);
 
+/* An entry of the audit log, as people read it (history.c). */
+#define AW__ENTRY_MAX 224u
+bool aw__entry_notable(const json_t *entry); /* it changed something, or is a person's */
+const char *aw__entry_who(const json_t *entry);
+const char *aw__entry_what(const json_t *entry, char *buf, size_t size);
+const char *aw__entry_why(const json_t *entry);
+
 /* The whole terminal, given back at the end. `wait` returns a key, 0 after `seconds`, or -1 when a
  * signal asked for the end. */
 struct aw__screen {

@@ -113,7 +113,10 @@ const char *aw__show_change(double after, double before, char *buf, size_t size)
     if (!(before > 0) || !isfinite(after))
         return unknown(buf, size);
     const double percent = 100 * (after / before - 1);
-    snprintf(buf, size, "%+.0f%%", fabs(percent) < 0.5 ? 0.0 : percent);
+    if (fabs(percent) < 0.5)
+        snprintf(buf, size, "same");
+    else
+        snprintf(buf, size, "%+.0f%%", percent);
     return buf;
 }
 
@@ -161,7 +164,8 @@ const char *aw__show_named(const char *name, double value, char *buf, size_t siz
         return aw__show_rate(value, buf, size);
     if (has(name, "share") || has(name, "utilisation") || has(name, "_used"))
         return aw__show_percent(value, buf, size);
-    return aw__figure_format(value, buf, size);
+    snprintf(buf, size, "%.3g", value);
+    return buf;
 }
 
 /* --- times ------------------------------------------------------------------------------------ */
@@ -282,6 +286,10 @@ const char *aw__plan_show(const json_t *before, const json_t *after, char *buf, 
             continue;
         amount_show(i, was, from, sizeof from);
         amount_show(i, is, to, sizeof to);
+        if (before && i == 2 && !isnan(was) && !strcmp(from, to)) { /* three digits hide it */
+            aw_quantity_print_memory((int64_t)was, from, sizeof from);
+            aw_quantity_print_memory((int64_t)is, to, sizeof to);
+        }
         if (before && !isnan(was))
             aw_text_add(&text, "%s%s %s -> %s", text.len ? ", " : "", names[i], from, to);
         else
