@@ -253,8 +253,45 @@ static json_t *orders_json(const struct aw_orders *orders)
     return aw__told_end(&told);
 }
 
+static json_t *two(const char *first, json_t *a, const char *second, json_t *b)
+{
+    struct aw__told told = aw__told_begin();
+    aw__told_put(&told, first, a);
+    aw__told_put(&told, second, b);
+    return aw__told_end(&told);
+}
+
+static int64_t amount_of(const struct aw_plan *plan, uint32_t axis)
+{
+    return axis == AW_GUARD_REPLICAS ? plan->replicas
+           : axis == AW_GUARD_CPU    ? plan->cpu_millicores
+                                     : plan->memory_bytes;
+}
+
+/* What a rail left of each amount, and of how much: they take from one another. */
+static json_t *cuts_json(const struct aw_guard_result *guard, const struct aw_plan *before,
+                         uint32_t clip)
+{
+    static const char *const amounts[AW_GUARD_AXES] = {"replicas", "cpu_millicores",
+                                                       "memory_bytes"};
+    const struct aw_plan proposed = aw__account_whole(&guard->proposed, before);
+    int64_t left[AW_GUARD_AXES];
+    struct aw__told told = aw__told_begin();
+    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+        left[i] = amount_of(&proposed, i);
+    for (uint32_t i = 0; i < guard->cut_count; i++) {
+        const struct aw_guard_cut *cut = &guard->cut[i];
+        if (cut->clip == clip)
+            aw__told_put(&told, amounts[cut->axis],
+                         two("from", json_integer(left[cut->axis]), "to", json_integer(cut->to)));
+        left[cut->axis] = cut->to;
+    }
+    told.failed |= !told.object;
+    return aw__told_end(&told);
+}
+
 /* Every rail that made a difference, in the order in which they are asked. */
-static json_t *rails_json(const struct aw_guard_result *guard)
+static json_t *rails_json(const struct aw_guard_result *guard, const struct aw_plan *before)
 {
     json_t *rails = json_array();
     bool failed = !rails;
@@ -268,6 +305,7 @@ static json_t *rails_json(const struct aw_guard_result *guard)
         aw__told_text(&rail, "rail", aw_clip_name((enum aw_clip)c));
         aw__told_text(&rail, "sentence", aw_clip_sentence((enum aw_clip)c));
         aw__told_put(&rail, "clipped", axes_json(on));
+        aw__told_put(&rail, "cut", cuts_json(guard, before, c));
         failed |= json_array_append_new(rails, aw__told_end(&rail)) != 0;
     }
     if (!failed)
@@ -276,22 +314,15 @@ static json_t *rails_json(const struct aw_guard_result *guard)
     return NULL;
 }
 
-static json_t *guard_json(const struct aw_pilot_config *config, const struct aw_guard_result *guard)
+static json_t *guard_json(const struct aw_pilot_config *config, const struct aw_guard_result *guard,
+                          const struct aw_plan *before)
 {
     struct aw__told told = aw__told_begin();
     aw__told_text(&told, "mode", aw_guard_mode_names[config->guard.mode]);
     aw__told_put(&told, "proposed", aw_account_plan_json(&guard->proposed));
-    aw__told_put(&told, "rails", rails_json(guard));
+    aw__told_put(&told, "rails", rails_json(guard, before));
     aw__told_put(&told, "recommended", aw_account_plan_json(&guard->recommended));
     aw__told_put(&told, "plan", aw_account_plan_json(&guard->plan));
-    return aw__told_end(&told);
-}
-
-static json_t *two(const char *first, json_t *a, const char *second, json_t *b)
-{
-    struct aw__told told = aw__told_begin();
-    aw__told_put(&told, first, a);
-    aw__told_put(&told, second, b);
     return aw__told_end(&told);
 }
 
@@ -412,7 +443,7 @@ json_t *aw_account_json(const struct aw_pilot_config *config, const struct aw_de
     aw__told_put(&told, "fallback", decider_json(config, decision, false));
     aw__told_put(&told, "orders", orders_json(&decision->orders));
     aw__told_put(&told, "action", action_json(decision->action));
-    aw__told_put(&told, "guard", guard_json(config, &decision->guard));
+    aw__told_put(&told, "guard", guard_json(config, &decision->guard, &before));
     aw__told_put(
         &told, "plan",
         two("before", aw_account_plan_json(&before), "after", aw_account_plan_json(&after)));

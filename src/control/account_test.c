@@ -97,8 +97,13 @@ static void nothing_known(struct aw_decision *d)
 static void cut(struct aw_decision *d)
 {
     change(d, (struct aw_plan){AW_PLAN_REPLICAS, 5, 500, 512 * MIB});
+    d->guard.proposed.replicas = 20;
     clip(d, AW_CLIP_STEP, AW_PLAN_REPLICAS);
     clip(d, AW_CLIP_COOL_DOWN, AW_PLAN_CPU | AW_PLAN_MEMORY);
+    d->guard.cut_count = 3;
+    d->guard.cut[0] = (struct aw_guard_cut){5, AW_CLIP_STEP, AW_GUARD_REPLICAS};
+    d->guard.cut[1] = (struct aw_guard_cut){500, AW_CLIP_COOL_DOWN, AW_GUARD_CPU};
+    d->guard.cut[2] = (struct aw_guard_cut){512 * MIB, AW_CLIP_COOL_DOWN, AW_GUARD_MEMORY};
 }
 static void off(struct aw_decision *d)
 {
@@ -316,7 +321,11 @@ static void an_account_has_all_that_led_to_a_decision(void **state)
     assert_close(json_real_value(at(account, "cost_per_hour.after")), 5 * (0.02 + 0.0025), 1e-12);
     const json_t *rails = at(account, "guard.rails");
     assert_int_equal(json_array_size(rails), 2);
-    const json_t *second = json_array_get(rails, 1);
+    const json_t *first = json_array_get(rails, 0), *second = json_array_get(rails, 1);
+    assert_int_equal(json_integer_value(at(first, "cut.replicas.from")), 20);
+    assert_int_equal(json_integer_value(at(first, "cut.replicas.to")), 5);
+    assert_int_equal(json_object_size(at(first, "cut")), 1);
+    assert_int_equal(json_integer_value(at(second, "cut.memory_bytes.to")), 512 * MIB);
     assert_string_equal(json_string_value(json_object_get(second, "rail")), "cool_down");
     assert_int_equal(json_array_size(json_object_get(second, "clipped")), 2);
     json_decref(account);

@@ -119,6 +119,14 @@ enum aw_err aw_guard_init(struct aw_guard *guard, const struct aw_guard_settings
      AW_CLIP_BIT(AW_CLIP_RESTART_BUDGET) | AW_CLIP_BIT(AW_CLIP_CHANGE_BUDGET) |                   \
      AW_CLIP_BIT(AW_CLIP_COOL_DOWN) | AW_CLIP_BIT(AW_CLIP_DEADBAND))
 
+static void note(struct aw__pass *pass, uint32_t axis, enum aw_clip clip, int64_t to)
+{
+    pass->clips[axis] |= AW_CLIP_BIT(clip);
+    if (pass->cut_count < AW_GUARD_CUTS_MAX)
+        pass->cut[pass->cut_count++] =
+            (struct aw_guard_cut){.to = to, .clip = (uint32_t)clip, .axis = axis};
+}
+
 static void walk(struct aw__pass *pass, const struct aw__rail *rails, size_t count)
 {
     for (size_t r = 0; r < count; r++) {
@@ -133,8 +141,9 @@ static void walk(struct aw__pass *pass, const struct aw__rail *rails, size_t cou
             if (*amount == 0)
                 continue;
             *amount = aw__larger(pass->room[i].low, aw__smaller(*amount, pass->room[i].high));
-            if (*amount != before[i] || (pass->dropped & ~dropped & (1u << i)))
-                pass->clips[i] |= AW_CLIP_BIT(rails[r].clip);
+            const uint32_t axis = 1u << i;
+            if (*amount != before[i] || (pass->dropped & ~dropped & axis))
+                note(pass, i, rails[r].clip, pass->dropped & axis ? pass->present[i] : *amount);
         }
     }
 }
@@ -150,9 +159,9 @@ static void begin(struct aw__pass *pass, const struct aw_plan *proposed)
         pass->present[i] = aw__guard_wanted_of(pass->input->reading, i);
         pass->amount[i] = named && !absurd ? amount : pass->present[i];
         if ((named && absurd) || (proposed->set & ~all))
-            pass->clips[i] |= AW_CLIP_BIT(AW_CLIP_ABSURD);
+            note(pass, i, AW_CLIP_ABSURD, pass->amount[i]);
         if (proposed->set & pass->input->uncontrolled & (1u << i))
-            pass->clips[i] |= AW_CLIP_BIT(AW_CLIP_UNCONTROLLED);
+            note(pass, i, AW_CLIP_UNCONTROLLED, pass->present[i]);
     }
 }
 
@@ -171,7 +180,7 @@ static uint32_t strike(struct aw__pass *pass, uint32_t set, uint32_t out, enum a
 {
     for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
         if (set & out & (1u << i))
-            pass->clips[i] |= AW_CLIP_BIT(clip);
+            note(pass, i, clip, pass->present[i]);
     return set & ~out;
 }
 
@@ -222,6 +231,8 @@ void aw_guard_pass(const struct aw_guard *guard, const struct aw_guard_memory *m
     plan_set(&result.recommended, &pass, set);
     plan_set(&result.plan, &pass, struck(&pass, set));
     memcpy(result.axis_clips, pass.clips, sizeof result.axis_clips);
+    memcpy(result.cut, pass.cut, sizeof result.cut);
+    result.cut_count = pass.cut_count;
     for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
         result.clips |= pass.clips[i];
     *ret_result = result;

@@ -165,12 +165,22 @@ struct aw_guard_memory {
     uint32_t sized; /* 1: a size has been applied; what mode Initial asks */
 };
 
+/* What one rail made of one amount. */
+struct aw_guard_cut {
+    int64_t to;    /* what was left of it, or its present amount where it was struck out */
+    uint32_t clip; /* enum aw_clip */
+    uint32_t axis; /* enum aw_guard_axis */
+};
+#define AW_GUARD_CUTS_MAX 12u /* told; `clips` names the rails of more, should there be any */
+
 struct aw_guard_result {
     struct aw_plan proposed;    /* as it came */
     struct aw_plan recommended; /* behind all rails but freeze and mode; `set`: what differs */
     struct aw_plan plan;        /* to apply; amounts outside `set` are as they are now */
     uint32_t clips;             /* AW_CLIP_BIT or-ed: rails that made a difference */
     uint32_t axis_clips[AW_GUARD_AXES]; /* the same for each amount */
+    uint32_t cut_count;
+    struct aw_guard_cut cut[AW_GUARD_CUTS_MAX]; /* [cut_count], in the order in which they came */
 };
 
 /* AW_ERR_CONFIG: bounds that are none. On failure `guard` is untouched. */

@@ -127,6 +127,8 @@ struct aw__pass {
     struct aw__room room[AW_GUARD_AXES];
     uint32_t dropped; /* AW_PLAN_*: not touched at all */
     uint32_t clips[AW_GUARD_AXES];
+    uint32_t cut_count;
+    struct aw_guard_cut cut[AW_GUARD_CUTS_MAX];
 };
 
 struct aw__rail {

@@ -100,6 +100,26 @@ struct walk {
     struct twin twin;
 };
 
+/* What each rail cut adds up to what came out, and no rail is named for nothing. */
+static void check_cuts(const struct aw_guard_result *result)
+{
+    const int64_t out[AW_GUARD_AXES] = {result->plan.replicas, result->plan.cpu_millicores,
+                                        result->plan.memory_bytes};
+    uint32_t named[AW_GUARD_AXES] = {0};
+    int64_t left[AW_GUARD_AXES] = {0};
+    for (uint32_t i = 0; i < result->cut_count; i++) {
+        const struct aw_guard_cut *cut = &result->cut[i];
+        named[cut->axis] |= AW_CLIP_BIT(cut->clip);
+        left[cut->axis] = cut->to;
+    }
+    assert_true(result->cut_count <= AW_GUARD_CUTS_MAX);
+    for (uint32_t i = 0; i < AW_GUARD_AXES && result->cut_count < AW_GUARD_CUTS_MAX; i++) {
+        assert_int_equal(named[i], result->axis_clips[i]);
+        if (named[i])
+            assert_int_equal(left[i], out[i]);
+    }
+}
+
 /* What the twin says of a result, looking at its whole log. */
 static void check(const struct walk *w, const struct aw_guard_result *result)
 {
@@ -266,6 +286,7 @@ static void walk_tick(struct walk *w, struct aw_rng *rng)
     struct aw_guard_result result, again;
     aw_guard_pass(&w->guard, &w->memory, &w->input, &plan, w->now_us, &result);
     check(w, &result);
+    check_cuts(&result);
     aw_guard_pass(&w->guard, &w->memory, &w->input, &result.plan, w->now_us, &again);
     assert_memory_equal(&again.plan, &result.plan, sizeof result.plan);
     aw_guard_pass(&w->guard, &w->memory, &w->input, &result.recommended, w->now_us, &again);
