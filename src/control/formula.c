@@ -28,6 +28,8 @@
 #define MIB             1048576.0
 #define LOAD_MAX        1e12 /* requests/s: nobody has it, and a float still holds it */
 
+_Static_assert(MEMORY_WINDOW <= AW_FORMULA_MEMORY_HISTORY, "a window fits its ring");
+
 enum scale { SCALE_LOG, SCALE_SHARE, SCALE_OFF, SCALE_SLEEP };
 
 static const struct {
@@ -120,11 +122,11 @@ void aw_formula_new_load(struct aw_formula_memory *memory)
     memory->high_load = memory->smooth_load;
 }
 
-static double highest(const float *ring, uint32_t step, uint32_t window)
+static double highest(const float *ring, uint32_t length, uint32_t step, uint32_t window)
 {
     float high = 0;
     for (uint32_t i = 0; i < window && i <= step; i++)
-        high = fmaxf(high, ring[(step - i) % AW_FORMULA_HISTORY]);
+        high = fmaxf(high, ring[(step - i) % length]);
     return (double)high;
 }
 
@@ -137,7 +139,7 @@ static double load_to_serve(const struct aw_formula_values *values,
     memory->smooth_load += values->v[AW_FORMULA_SMOOTH] * (load - memory->smooth_load);
     memory->high_load = fmax(load, memory->high_load * HIGH_FADE);
     const uint32_t window = (uint32_t)(values->v[AW_FORMULA_WINDOW] + 0.5);
-    const double peak = highest(memory->load, memory->step, window);
+    const double peak = highest(memory->load, AW_FORMULA_HISTORY, memory->step, window);
     const double share = values->v[AW_FORMULA_PEAK];
     const double need = (1 - share) * memory->smooth_load + share * peak;
     return fmax(need, values->v[AW_FORMULA_FLOOR] * memory->high_load);
@@ -158,7 +160,8 @@ static int64_t memory_for(const struct aw_bounds *bounds, struct aw_formula_memo
                           const struct aw_reading *reading, bool resize)
 {
     const double present = (double)reading->memory_bytes_wanted;
-    const double peak = highest(memory->memory_bytes, memory->step, MEMORY_WINDOW);
+    const double peak =
+        highest(memory->memory_bytes, AW_FORMULA_MEMORY_HISTORY, memory->step, MEMORY_WINDOW);
     if (reading->oom_kills)
         memory->oom_floor_bytes = fmax(memory->oom_floor_bytes, OOM_FACTOR * present);
     else
@@ -192,7 +195,7 @@ void aw_formula_decide(const struct aw_formula_values *values, const struct aw_f
     const bool known = !isnan(reading->arrivals_per_s);
     const double load = known ? fmin(LOAD_MAX, reading->arrivals_per_s) : memory->smooth_load;
     memory->load[memory->step % AW_FORMULA_HISTORY] = (float)load;
-    memory->memory_bytes[memory->step % AW_FORMULA_HISTORY] =
+    memory->memory_bytes[memory->step % AW_FORMULA_MEMORY_HISTORY] =
         reading->memory_bytes_peak > 0
             ? (float)fmin(reading->memory_bytes_peak, (double)bounds->memory_bytes_max)
             : 0;

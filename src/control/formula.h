@@ -62,7 +62,8 @@ void aw_formula_plain(struct aw_formula *formula);
 /* FNV over the numbers: what a decision is recorded under. Never 0. */
 uint64_t aw_formula_id(const struct aw_formula *formula);
 
-#define AW_FORMULA_HISTORY 256u /* steps */
+#define AW_FORMULA_HISTORY        256u /* steps of load; the longest window is 240 */
+#define AW_FORMULA_MEMORY_HISTORY 128u /* of memory */
 
 struct aw_formula_memory {
     double margin_trim, size_trim, size_trim_used; /* logarithms */
@@ -70,7 +71,7 @@ struct aw_formula_memory {
     double smooth_load, high_load;
     double oom_floor_bytes;
     float load[AW_FORMULA_HISTORY]; /* rings; requests/s */
-    float memory_bytes[AW_FORMULA_HISTORY];
+    float memory_bytes[AW_FORMULA_MEMORY_HISTORY];
     uint32_t step, idle, since_resize, quiet;
 };
 void aw_formula_begin(struct aw_formula_memory *memory);

@@ -68,13 +68,13 @@ static struct aw_model_bin *bin_for(struct aw_model_record *record, double cores
             if (record->bin[i].weight < made->weight)
                 made = &record->bin[i];
     }
-    *made = (struct aw_model_bin){.cores = cores, .rate_per_s = rate};
+    *made = (struct aw_model_bin){.cores = (float)cores, .rate_per_s = (float)rate};
     return made;
 }
 
-static void blend(double *mean, double value, double share)
+static void blend(float *mean, double value, double share)
 {
-    *mean += share * (value - *mean);
+    *mean = (float)((double)*mean + share * (value - (double)*mean));
 }
 
 /* Cumulative sum (Page, 1954): beyond what is allowed, steps on one side of what is known add up.
@@ -185,8 +185,8 @@ bool aw_model_add(struct aw_model_record *record, const struct aw_sample *sample
     record->arrivals *= FADE;
     record->cpu_steps *= FADE;
     for (uint32_t i = 0; i < record->bin_count; i++) {
-        record->bin[i].weight *= FADE;
-        record->bin[i].latency_rows *= FADE;
+        record->bin[i].weight = (float)(FADE * (double)record->bin[i].weight);
+        record->bin[i].latency_rows = (float)(FADE * (double)record->bin[i].latency_rows);
     }
     const bool starting = reading->replicas_ready < reading->replicas_wanted;
     const int64_t before_us = record->seen_us;
@@ -241,8 +241,9 @@ void aw_model_doubt(struct aw_model_record *record, double share)
     record->memory_xy *= share;
     /* of what a bin can count at most: one that was filled all day is doubted as much as another */
     for (uint32_t i = 0; i < record->bin_count; i++) {
-        record->bin[i].weight = share * fmin(RECENT, record->bin[i].weight);
-        record->bin[i].latency_rows = share * fmin(RECENT, record->bin[i].latency_rows);
+        record->bin[i].weight = (float)(share * fmin(RECENT, (double)record->bin[i].weight));
+        record->bin[i].latency_rows =
+            (float)(share * fmin(RECENT, (double)record->bin[i].latency_rows));
     }
 }
 

@@ -24,17 +24,18 @@
 #define AW_MODEL_BINS_MAX 64u
 #define AW_MODEL_BINS_MIN 1u /* with latencies; below it there is nothing to fit to */
 
-/* Steps of about one size of a replica and about one load of it. */
+/* Steps of about one size of a replica and about one load of it. In float: thousands of workloads
+ * have one, and what is measured has three digits. */
 struct aw_model_bin {
-    double cores;      /* of a replica */
-    double rate_per_s; /* of a replica, mean */
-    double weight;     /* steps, faded */
-    double log_p99;    /* mean of ln(us) */
-    double log_p50;
-    double mean_us;
-    double throttled;      /* share of periods, mean */
-    double requests_per_s; /* of all replicas, mean: a p99 of a few requests says little */
-    double latency_rows;   /* weight of those that had a latency */
+    float cores;      /* of a replica */
+    float rate_per_s; /* of a replica, mean */
+    float weight;     /* steps, faded */
+    float log_p99;    /* mean of ln(us) */
+    float log_p50;
+    float mean_us;
+    float throttled;      /* share of periods, mean */
+    float requests_per_s; /* of all replicas, mean: a p99 of a few requests says little */
+    float latency_rows;   /* weight of those that had a latency */
 };
 
 /* What has been seen, in bins that fade. No padding: it is part of snapshots. */

@@ -96,7 +96,8 @@ enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store, stru
 
 static float minute_ago(const struct aw__pilot_memory *memory, uint32_t ago)
 {
-    return memory->load_per_s[(memory->minute_count - ago) % AW__PILOT_SEARCH_MINUTES];
+    return aw__load_unpack(
+        memory->load_per_s[(memory->minute_count - ago) % AW__PILOT_SEARCH_MINUTES]);
 }
 
 /* How many of the latest minutes of load policies are tried on. */

@@ -197,7 +197,7 @@ static void end_episode(struct aw_pilot *pilot)
 static void end_minute(struct aw__pilot_memory *memory)
 {
     memory->load_per_s[memory->minute_count++ % AW__PILOT_SEARCH_MINUTES] =
-        (float)(memory->minute_sum / memory->minute_steps);
+        aw__load_pack(memory->minute_sum / memory->minute_steps);
     memory->minute_sum = 0;
     memory->minute_steps = 0;
     if (!aw__pilot_load_jumped(memory))

@@ -22,7 +22,7 @@
 #include "env/autoscale/reading.h"
 
 #define AW_ACTION_DIM        3u
-#define AW_ACTION_WINDOW_MAX 128u /* steps over which a peak is recent */
+#define AW_ACTION_WINDOW_MAX 40u /* steps over which a peak is recent */
 
 enum aw_action_mapping { AW_ACTION_ANCHORED, AW_ACTION_ABSOLUTE };
 enum aw_action_axis { AW_ACTION_CPU, AW_ACTION_MEMORY, AW_ACTION_REPLICAS };
