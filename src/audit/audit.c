@@ -115,6 +115,26 @@ static enum aw_err keep_aside(struct aw_audit *a, struct aw_diag *diag)
     return err ? err : sync_folder(a, diag);
 }
 
+/* Whoever wrote the current file may have seen a sync fail and then died: what we read may be in a
+ * cache that takes itself for clean, and syncing it again promises nothing (disk.h). What the head
+ * does not vouch for is written once more; an unharmed write of the same bytes harms nothing. */
+static enum aw_err write_again(struct aw_audit *a, struct aw_diag *diag)
+{
+    const struct aw_disk_ops *ops = a->disk->ops;
+    enum aw_err err = AW_OK;
+    for (uint64_t at = 0; !err && a->last.seq != a->head_seq && at < a->size;) {
+        const uint64_t left = a->size - at;
+        size_t len = 0;
+        err = ops->read(a->disk->self, a->file, at, a->text,
+                        left < AW_AUDIT_LINE_MAX ? (size_t)left : AW_AUDIT_LINE_MAX, &len, diag);
+        if (!err && len == 0)
+            err = aw_fail(diag, AW_ERR_IO, "the file is shorter than it was");
+        err = err ? err : ops->write(a->disk->self, a->file, at, a->text, len, diag);
+        at += len;
+    }
+    return err;
+}
+
 static enum aw_err clear(struct aw_audit *a, struct aw_diag *diag)
 {
     const struct aw_disk_ops *ops = a->disk->ops;
@@ -123,11 +143,16 @@ static enum aw_err clear(struct aw_audit *a, struct aw_diag *diag)
     if (a->mess == TORN && (err = keep_aside(a, diag)))
         return place(diag, a, a->number, err);
     if (a->mess == TORN || a->mess == TAIL) {
-        if (!(err = ops->truncate(a->disk->self, a->file, a->size, diag)))
+        err = ops->truncate(a->disk->self, a->file, a->size, diag);
+        if (!err && a->mess == TORN)
+            err = write_again(a, diag);
+        if (!err)
             err = sync_file(a, a->file, diag);
         place(diag, a, a->number, err);
     } else if (a->mess == OPENED) {
-        err = place(diag, a, a->number, sync_file(a, a->file, diag));
+        if (!(err = write_again(a, diag)))
+            err = sync_file(a, a->file, diag);
+        place(diag, a, a->number, err);
         if (!err)
             err = sync_folder(a, diag);
     } else if (a->mess == NEW_FILE) {
