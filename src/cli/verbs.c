@@ -38,6 +38,7 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_agent_list,
     &aw__verb_agent_describe,
     &aw__verb_bench,
+    &aw__verb_chaos,
     &aw__verb_simulate,
     &aw__verb_simulate_fit,
     &aw__verb_simulate_calibrate,

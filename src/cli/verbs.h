@@ -32,6 +32,7 @@ extern const struct aw__verb aw__verb_env_check;
 extern const struct aw__verb aw__verb_agent_list;
 extern const struct aw__verb aw__verb_agent_describe;
 extern const struct aw__verb aw__verb_bench;
+extern const struct aw__verb aw__verb_chaos;
 extern const struct aw__verb aw__verb_simulate;
 extern const struct aw__verb aw__verb_simulate_fit;
 extern const struct aw__verb aw__verb_simulate_calibrate;
