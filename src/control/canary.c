@@ -386,11 +386,12 @@ bool aw_canary_episode(const struct aw_canary_settings *settings, struct aw_cana
     return true;
 }
 
-bool aw_canary_withdraw(struct aw_canary_memory *memory)
+bool aw_canary_withdraw(struct aw_canary_memory *memory, enum aw_canary_cause cause)
 {
+    AW_ASSERT(cause == AW_CANARY_CAUSE_STAGE || cause == AW_CANARY_CAUSE_CHANGED);
     if (!aw_canary_busy(memory))
         return false;
-    step_to(memory, AW_CANARY_ROLLED_BACK, AW_CANARY_CAUSE_STAGE);
+    step_to(memory, AW_CANARY_ROLLED_BACK, cause);
     return true;
 }
 

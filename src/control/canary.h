@@ -74,6 +74,7 @@ const char *aw_canary_state_name(enum aw_canary_state state); /* "rolled_back" *
     X(SCORE_LOW,    "score_low",   "rolled back: the score is below its predicted interval")       \
     X(TRIPPED,      "tripped",     "rolled back: the watchdog tripped while it acted")             \
     X(STAGE,        "stage",       "given up: the fallback acts again")                            \
+    X(CHANGED,      "changed",     "given up: the workload is not what it was predicted for")      \
     X(PROVEN,       "proven",      "adopted: score and violations are within what was predicted")
 /* clang-format on */
 enum aw_canary_cause {
@@ -178,8 +179,9 @@ bool aw_canary_trip(const struct aw_canary_settings *settings, struct aw_canary_
 /* An episode of so many steps has ended. True: it took a step. */
 bool aw_canary_episode(const struct aw_canary_settings *settings, struct aw_canary_memory *memory,
                        double score, uint32_t episode_steps);
-/* The stage no longer lets an agent act. True: there was something to give up. */
-bool aw_canary_withdraw(struct aw_canary_memory *memory);
+/* It is given up, by no fault of its own: STAGE or CHANGED. True: there was something to give up.
+ */
+bool aw_canary_withdraw(struct aw_canary_memory *memory, enum aw_canary_cause cause);
 /* What was rolled back is not tried again before so many steps have told something. */
 void aw_canary_bar(struct aw_canary_memory *memory, uint64_t rows);
 

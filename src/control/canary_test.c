@@ -401,17 +401,21 @@ static void what_was_rolled_back_is_barred_until_there_is_more_to_know(void **s)
     assert_true(aw_canary_barred(&b.memory, 100, 0));
 }
 
-static void when_the_fallback_takes_over_for_good_the_trial_is_given_up(void **s)
+static void a_trial_that_can_no_longer_be_judged_is_given_up_without_blame(void **s)
 {
     (void)s;
-    struct bench b;
-    begin(&b);
-    assert_false(aw_canary_withdraw(&b.memory));
-    propose(&b);
-    assert_true(aw_canary_withdraw(&b.memory));
-    assert_int_equal(b.memory.state, AW_CANARY_ROLLED_BACK);
-    assert_int_equal(b.memory.reason.cause, AW_CANARY_CAUSE_STAGE);
-    assert_int_equal(b.memory.failures, 0); /* it was not its fault */
+    static const enum aw_canary_cause cause[] = {AW_CANARY_CAUSE_STAGE, AW_CANARY_CAUSE_CHANGED};
+    for (size_t i = 0; i < sizeof cause / sizeof *cause; i++) {
+        struct bench b;
+        begin(&b);
+        assert_false(aw_canary_withdraw(&b.memory, cause[i]));
+        propose(&b);
+        assert_true(aw_canary_withdraw(&b.memory, cause[i]));
+        assert_int_equal(b.memory.state, AW_CANARY_ROLLED_BACK);
+        assert_int_equal(b.memory.reason.cause, cause[i]);
+        assert_int_equal(b.memory.failures, 0);
+        assert_int_equal(b.memory.restore_left, 0);
+    }
 }
 
 /* Term by term from binomial coefficients, in long double. */
@@ -498,7 +502,7 @@ int main(void)
         cmocka_unit_test(a_trip_of_the_watchdog_takes_back_whoever_acted),
         cmocka_unit_test(the_last_known_good_allocation_is_what_stood_before_the_first_step),
         cmocka_unit_test(what_was_rolled_back_is_barred_until_there_is_more_to_know),
-        cmocka_unit_test(when_the_fallback_takes_over_for_good_the_trial_is_given_up),
+        cmocka_unit_test(a_trial_that_can_no_longer_be_judged_is_given_up_without_blame),
         cmocka_unit_test(the_tail_is_that_of_the_binomial),
         cmocka_unit_test(a_report_says_what_was_predicted_and_what_was_seen),
         cmocka_unit_test(every_name_and_sentence_is_there),

@@ -114,8 +114,8 @@ static void adopt(struct aw_pilot *pilot)
 static void give_up(struct aw_pilot *pilot)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
-    const uint32_t rows =
-        memory->rows > AW__PILOT_SEARCH_ROWS ? memory->rows : AW__PILOT_SEARCH_ROWS;
+    const uint32_t seen = memory->rows - memory->rows_first;
+    const uint32_t rows = seen > AW__PILOT_SEARCH_ROWS ? seen : AW__PILOT_SEARCH_ROWS;
     const uint32_t failures =
         memory->canary.failures < BACKOFF_MAX ? memory->canary.failures : BACKOFF_MAX;
     const uint64_t next = memory->rows + ((uint64_t)rows / 2 << failures);
@@ -129,7 +129,8 @@ static void follow_step(struct aw_pilot *pilot)
     const struct aw_canary_memory *canary = &pilot->memory.canary;
     if (canary->state == AW_CANARY_ADOPTED)
         adopt(pilot);
-    else if (!aw_canary_busy(canary) && canary->reason.cause != AW_CANARY_CAUSE_STAGE)
+    else if (!aw_canary_busy(canary) && canary->reason.cause != AW_CANARY_CAUSE_STAGE &&
+             canary->reason.cause != AW_CANARY_CAUSE_CHANGED)
         give_up(pilot);
     pilot->canary_moved = true;
 }
@@ -157,7 +158,14 @@ bool aw__pilot_canary_episode(struct aw_pilot *pilot, double score)
 void aw__pilot_canary_stage(struct aw_pilot *pilot)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
-    if (!aw_lifecycle_agent_acts(&memory->lifecycle) && aw_canary_withdraw(&memory->canary))
+    if (!aw_lifecycle_agent_acts(&memory->lifecycle) &&
+        aw_canary_withdraw(&memory->canary, AW_CANARY_CAUSE_STAGE))
+        follow_step(pilot);
+}
+
+void aw__pilot_canary_changed(struct aw_pilot *pilot)
+{
+    if (aw_canary_withdraw(&pilot->memory.canary, AW_CANARY_CAUSE_CHANGED))
         follow_step(pilot);
 }
 
@@ -196,8 +204,9 @@ void aw__pilot_canary_ask(struct aw_pilot *pilot, struct aw__pilot_trial *ret)
         return;
     ret->asked = true;
     if (is_formula(pilot)) {
-        ask_formula(pilot, &ret->plan, ret->action);
-        ret->finite = true;
+        ret->finite = aw__pilot_formula_finite(&pilot->trial);
+        if (ret->finite)
+            ask_formula(pilot, &ret->plan, ret->action);
     } else {
         ret->finite = !aw_actnet_act(&pilot->trial_actor, pilot->obs, ret->action);
         if (ret->finite)

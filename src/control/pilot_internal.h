@@ -157,6 +157,7 @@ double aw__pilot_episode_score(const struct aw_pilot *pilot, double cost, double
 uint32_t aw__pilot_pods_room(struct aw_pilot *pilot, uint32_t count);
 /* All three amounts: what the plan sets, and what is wanted already. */
 struct aw_plan aw__pilot_whole(const struct aw_plan *plan, const struct aw_reading *reading);
+bool aw__pilot_formula_finite(const struct aw_formula_values *values);
 /* Id of the policy in force; 0: none. */
 uint64_t aw__pilot_model(const struct aw_pilot *pilot);
 
@@ -176,6 +177,8 @@ void aw__pilot_canary_observe(struct aw_pilot *pilot, enum aw_guard_slo slo);
 bool aw__pilot_canary_episode(struct aw_pilot *pilot, double score);
 /* The stage may be another. */
 void aw__pilot_canary_stage(struct aw_pilot *pilot);
+/* The workload is another: what was predicted of the policy no longer holds. */
+void aw__pilot_canary_changed(struct aw_pilot *pilot);
 /* Frees what only a trial needs. */
 void aw__pilot_canary_tidy(struct aw_pilot *pilot);
 

@@ -137,11 +137,14 @@ static bool search_due(const struct aw__pilot_memory *memory)
             (uint64_t)memory->missed * MISSED_WINDOW >= (uint64_t)MISSED_MANY * memory->loaded);
 }
 
-/* Searches come as often as at the beginning again, the first of them after `rows`. */
-static void begin_anew(struct aw__pilot_memory *memory, uint32_t rows)
+/* The workload is another. Searches come as often as at the beginning again, the first of them
+ * after `rows`. */
+static void begin_anew(struct aw_pilot *pilot, uint32_t rows)
 {
+    struct aw__pilot_memory *memory = &pilot->memory;
     memory->rows_first = memory->rows;
     memory->next_rows = memory->rows + rows;
+    aw__pilot_canary_changed(pilot);
 }
 
 static void end_episode(struct aw_pilot *pilot)
@@ -171,7 +174,7 @@ static void end_episode(struct aw_pilot *pilot)
             memory->learn_from =
                 memory->episode + 1 > DRIFT_EPISODES ? memory->episode + 1 - DRIFT_EPISODES : 0;
             aw_model_doubt(&memory->record, DOUBT);
-            begin_anew(memory, 0);
+            begin_anew(pilot, 0);
         }
         /* a network learns while the stage says so; a search explores nothing, so it goes on, more
          * and more rarely, while the policy serves */
@@ -194,8 +197,9 @@ static void end_episode(struct aw_pilot *pilot)
     memory->step = 0;
 }
 
-static void end_minute(struct aw__pilot_memory *memory)
+static void end_minute(struct aw_pilot *pilot)
 {
+    struct aw__pilot_memory *memory = &pilot->memory;
     memory->load_per_s[memory->minute_count++ % AW__PILOT_SEARCH_MINUTES] =
         aw__load_pack(memory->minute_sum / memory->minute_steps);
     memory->minute_sum = 0;
@@ -204,7 +208,7 @@ static void end_minute(struct aw__pilot_memory *memory)
         return;
     memory->minute_first = memory->minute_count - AW_REHEARSE_MINUTES_MIN;
     aw_formula_new_load(&memory->formula_memory);
-    begin_anew(memory, 0);
+    begin_anew(pilot, 0);
 }
 
 /* What copies of the workload are made from, and the load they are tried on. */
@@ -216,7 +220,7 @@ static void remember(struct aw_pilot *pilot)
     const struct aw_reading *reading = &memory->reading;
     if (pilot->answered && aw_model_add(&memory->record, &pilot->sample, reading)) {
         aw_formula_new_requests(&memory->formula_memory);
-        begin_anew(memory, AW__PILOT_SEARCH_ROWS);
+        begin_anew(pilot, AW__PILOT_SEARCH_ROWS);
     }
     if (reading->arrivals_per_s > 0) {
         const bool settled =
@@ -231,7 +235,7 @@ static void remember(struct aw_pilot *pilot)
     memory->minute_sum += memory->reading.arrivals_per_s;
     memory->minute_steps++;
     if (memory->minute_steps * pilot->config.step_s >= 60)
-        end_minute(memory);
+        end_minute(pilot);
 }
 
 /* --- a tick ----------------------------------------------------------------------------------- */
@@ -427,7 +431,7 @@ static bool obey(const struct aw_orders *orders, const struct aw_reading *readin
     return orders->urgent || orders->pin.set;
 }
 
-static bool formula_finite(const struct aw_formula_values *values)
+bool aw__pilot_formula_finite(const struct aw_formula_values *values)
 {
     for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
         if (!isfinite(values->v[i]))
@@ -495,7 +499,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
 
     const bool formula = pilot->config.agent == AW_PILOT_FORMULA;
     const bool has_agent = out->model != 0;
-    bool finite = has_agent && (!formula || formula_finite(&pilot->formula));
+    bool finite = has_agent && (!formula || aw__pilot_formula_finite(&pilot->formula));
     struct aw__pilot_trial trial;
     aw__pilot_canary_ask(pilot, &trial);
     if (formula && finite) {
