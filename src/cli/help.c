@@ -12,9 +12,12 @@
 #define VERB_COLUMN   18u /* where the summary of a verb starts */
 
 const char aw__about[] =
-    "aware trains and evaluates reinforcement learners on built-in environments. It is the "
-    "foundation of a learned autoscaler: neural networks, learners and environments in C, with "
-    "runs that resume exactly and the same bytes from the same seed.";
+    "aware learns to autoscale: it sets the replicas of a workload, and the CPU and memory of "
+    "each, "
+    "so that its SLO holds at the least cost. It begins under the controllers that people trust "
+    "(HPA "
+    "and VPA), takes over when it has shown that it is better, and says why it did what it did. "
+    "'aware run' shows it on a simulated cluster.";
 
 const struct aw__note aw__notes_environment[] = {
     {"NO_COLOR", "Set to anything: no colour, unless --color=always is given."},
