@@ -47,7 +47,8 @@ static void signals_catch(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a client that went away is no reason to */
+    signal(SIGPIPE, SIG_IGN); /* a client that went away is no reason to end */
+    signal(SIGXFSZ, SIG_IGN); /* nor is a file that may not grow: writing fails, and is told */
 }
 
 /* --- what is told ----------------------------------------------------------------------------- */
