@@ -208,6 +208,26 @@ static void keep(struct aw_steward *steward, uint32_t index, const struct aw__se
     (void)index;
 }
 
+/* A person's order is carried out when all is as it asks, or a rail that lasts holds the rest. What
+ * only waits, for figures or for the cluster to answer, is tried again. */
+static bool carried_out(const struct aw_decision *decision)
+{
+    const uint32_t lasting = AW_CLIP_BIT(AW_CLIP_ABSURD) | AW_CLIP_BIT(AW_CLIP_BOUNDS) |
+                             AW_CLIP_BIT(AW_CLIP_NODE) | AW_CLIP_BIT(AW_CLIP_OOM_FLOOR) |
+                             AW_CLIP_BIT(AW_CLIP_WORKING_SET) | AW_CLIP_BIT(AW_CLIP_UNCONTROLLED) |
+                             AW_CLIP_BIT(AW_CLIP_ZERO);
+    const struct aw_plan now = aw_account_before(decision), *pin = &decision->orders.pin;
+    const bool differs[AW_GUARD_AXES] = {pin->replicas != now.replicas,
+                                         pin->cpu_millicores != now.cpu_millicores,
+                                         pin->memory_bytes != now.memory_bytes};
+    if (!decision->answered || decision->guard.recommended.set)
+        return false;
+    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+        if ((pin->set & (1u << i)) && differs[i] && !(decision->guard.axis_clips[i] & lasting))
+            return false;
+    return true;
+}
+
 static void desk_decided(void *ctx, uint32_t index, const struct aw_decision *decision,
                          const void *moment, size_t moment_bytes)
 {
@@ -224,11 +244,7 @@ static void desk_decided(void *ctx, uint32_t index, const struct aw_decision *de
     const bool notable = aw_account_notable(before, decision);
     steward->relived = steward->config.virtual_time && decision->at_us <= steward->lived_until_us;
     seat->orders = decision->orders;
-    /* a person's order is carried out when there is nothing left to change for it; what only missing
-     * figures hold back is tried again */
-    const uint32_t passing = AW_CLIP_BIT(AW_CLIP_NO_DATA) | AW_CLIP_BIT(AW_CLIP_YOUNG);
-    if (decision->orders.pin.set && decision->guard.recommended.set == 0 &&
-        !(decision->guard.clips & passing)) {
+    if (decision->orders.pin.set && carried_out(decision)) {
         tell_outcome(steward, seat, decision->orders.pin_id, decision->orders.pin_id, AW_OK);
         aw_book_done(&steward->book, decision->orders.pin_id);
     }
