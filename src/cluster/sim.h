@@ -9,7 +9,7 @@
  *
  * Call order: new, add workloads, then apply, advance and observe through `aw_sim_cluster`, free.
  *             add and remove at any time between advances.
- * Memory:     sized at new and add, given back by remove; advance, observe and apply do not
+ * Memory:     sized at new and add, used again after remove; advance, observe and apply do not
  *             allocate.
  * Threads:    single owner. Same seed, same bytes.
  *
@@ -100,7 +100,8 @@ AW_NODISCARD enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t workload,
 void aw_sim_observe_pods(struct aw_sim *sim, uint32_t workload, struct aw_sample *sample);
 
 /* Back to time 0 with a new seed; workload `index` gets a new application, load and start. Nothing
- * is allocated as long as replicas_max does not grow. */
+ * is allocated as long as replicas_max does not grow and no other workload is the same application.
+ */
 AW_NODISCARD enum aw_err aw_sim_reset(struct aw_sim *sim, uint64_t seed);
 AW_NODISCARD enum aw_err aw_sim_replace(struct aw_sim *sim, uint32_t index,
                                         const struct aw_sim_workload *workload,

@@ -27,7 +27,7 @@
 
 #include "base/conf.h"
 
-#define AW_LIFECYCLE_WINDOW_MAX 64u /* episodes */
+#define AW_LIFECYCLE_WINDOW_MAX 24u /* episodes: ten hours of them */
 #define AW_LIFECYCLE_TRIPS_MAX  16u
 
 struct aw_lifecycle_settings {

@@ -290,7 +290,7 @@ static struct saved head_of(const struct aw_policy *policy)
 {
     const bool hpa = aw__policy_has_hpa(policy->settings.kind);
     return (struct saved){
-        .magic = {'a', 'w', 'p', 'o', 'l', 'i', 'c', '2'},
+        .magic = {'a', 'w', 'p', 'o', 'l', 'i', 'c', '3'},
         .kind = policy->settings.kind,
         .track_max = policy->track_max,
         .recommendation_max = policy->recommendation_max,

@@ -38,6 +38,15 @@ struct aw__pod_track {
 };
 _Static_assert(sizeof(struct aw__pod_track) == 64, "no padding: it is part of saved states");
 
+/* struct aw_histogram in half the bytes: a weight has as many digits as a percentile needs. */
+struct aw__policy_usage {
+    int64_t reference_us;
+    uint32_t lowest, highest;
+    float weight[AW_HISTOGRAM_BUCKETS_MAX];
+};
+_Static_assert(sizeof(struct aw__policy_usage) == 16 + 4 * AW_HISTOGRAM_BUCKETS_MAX,
+               "no padding: it is part of saved states");
+
 /* The head of the state; zeroed but for the times is new. */
 struct aw__policy_state {
     int64_t hpa_next_us, vpa_next_us, aimd_next_us;
@@ -62,7 +71,7 @@ struct aw_policy {
     size_t state_bytes;
     struct aw__policy_state *state;                /* where the stretch begins */
     struct aw_hpa_recommendation *recommendations; /* [recommendation_max] */
-    struct aw_histogram *usage;                    /* one for each resource that the VPA controls */
+    struct aw__policy_usage *usage;                /* one for each resource that the VPA controls */
     struct aw__pod_track *track;     /* [track_max], in the order of the last sample */
     struct aw_action_memory *anchor; /* [1]; constant alone */
     uint32_t recommendation_max;

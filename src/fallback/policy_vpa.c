@@ -60,16 +60,38 @@ struct recommender {
     struct aw_vpa_aggregate aggregate;
 };
 
+/* The total is that of the weights as they are kept, so that a percentile of 1 is reached. */
+static void histogram_from(const struct aw__policy_usage *usage, struct aw_histogram *ret)
+{
+    ret->reference_us = usage->reference_us;
+    ret->lowest = usage->lowest;
+    ret->highest = usage->highest;
+    ret->total = 0;
+    for (uint32_t i = 0; i < AW_HISTOGRAM_BUCKETS_MAX; i++) {
+        ret->weight[i] = (double)usage->weight[i];
+        ret->total += ret->weight[i];
+    }
+}
+
+static void histogram_keep(struct aw__policy_usage *usage, const struct aw_histogram *histogram)
+{
+    usage->reference_us = histogram->reference_us;
+    usage->lowest = histogram->lowest;
+    usage->highest = histogram->highest;
+    for (uint32_t i = 0; i < AW_HISTOGRAM_BUCKETS_MAX; i++)
+        usage->weight[i] = (float)histogram->weight[i];
+}
+
 /* A resource that is not controlled begins anew each time: nobody reads its histogram. */
 static void recommender_open(const struct aw_policy *policy, struct recommender *ret)
 {
     const struct aw__policy_state *state = policy->state;
-    const struct aw_histogram *usage = policy->usage;
+    const struct aw__policy_usage *usage = policy->usage;
     config_of(&policy->settings, &ret->config);
     aw_vpa_aggregate_init(&ret->aggregate, &ret->config, 0);
     for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
         if (aw__policy_controls(policy->settings.kind, r))
-            ret->aggregate.usage[r] = *usage++;
+            histogram_from(usage++, &ret->aggregate.usage[r]);
     ret->aggregate.first_sample_us = state->first_sample_us;
     ret->aggregate.last_sample_us = state->last_sample_us;
     ret->aggregate.sample_count = state->sample_count;
@@ -79,10 +101,10 @@ static void recommender_close(struct aw_policy *policy, const struct recommender
 {
     const struct aw_vpa_aggregate *aggregate = &recommender->aggregate;
     struct aw__policy_state *state = policy->state;
-    struct aw_histogram *usage = policy->usage;
+    struct aw__policy_usage *usage = policy->usage;
     for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
         if (aw__policy_controls(policy->settings.kind, r))
-            *usage++ = aggregate->usage[r];
+            histogram_keep(usage++, &aggregate->usage[r]);
     state->first_sample_us = aggregate->first_sample_us;
     state->last_sample_us = aggregate->last_sample_us;
     state->sample_count = aggregate->sample_count;

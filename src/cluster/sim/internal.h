@@ -25,6 +25,10 @@
 #define AW__NO_INDEX  UINT32_MAX
 #define AW__MIB       1048576.0
 #define AW__PERIOD_US 100000.0 /* cpu.cfs_period_us, the kernel's default */
+/* Pods of so many workloads are one block, small enough not to ask for huge pages; so many places
+ * are whole pages, so that the first of each workload, which are used, share one. */
+#define AW__PIECE        64u
+#define AW__PIECE_PLACES 256u
 
 /* A snapshot is a copy of the state and is compared by bytes: nothing here may have padding. */
 #pragma GCC diagnostic push
@@ -151,9 +155,16 @@ _Static_assert(sizeof(struct aw_sim_disturbance) == 6 * sizeof(double), "no padd
 struct aw__reference; /* requests and events, reference.c */
 struct aw__histogram;
 
+/* An application, and how many workloads are it: thousands of them are a few applications. */
+struct aw__app {
+    struct aw_app app;
+    uint32_t users;
+    uint32_t place; /* in `apps` */
+};
+
 /* What does not change as time passes. */
 struct aw__profile {
-    struct aw_app app;
+    struct aw__app *app;
     const struct aw_load *load;
     struct aw__pod *pods; /* [pods_max]; NULL: nobody has this index */
     uint32_t pods_max;
@@ -171,6 +182,8 @@ struct aw_sim {
     uint32_t workload_count, workloads_max; /* indices below the count have been given out */
     uint32_t first_free;                    /* the index that was given back last; AW__NO_INDEX */
     struct aw__profile *profile;            /* [workloads_max] */
+    struct aw__app **apps;                  /* [workloads_max]; NULL: a free place */
+    uint32_t app_count;                     /* places that have been used */
 
     unsigned char *state; /* one block: world, nodes, workloads, image bits */
     size_t state_bytes;   /* of it */
@@ -180,6 +193,8 @@ struct aw_sim {
     uint8_t *image;                /* [node_count][workloads_max]: 1 when the image is there */
     struct aw__pod *pod;           /* [pods_max]: of all workloads; reference model alone */
     uint32_t pods_used, pods_max;
+    struct aw__pod **piece; /* the same for the fast model, of AW__PIECE workloads each; NULL: of
+                               none yet */
 
     struct aw_pod *shown;            /* [largest pods_max]: what observe hands out */
     struct aw__reference *reference; /* NULL with the fast model */

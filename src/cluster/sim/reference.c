@@ -389,7 +389,7 @@ static void after_wait(struct aw_sim *sim, uint32_t r)
     struct request *request = &sim->reference->request[r];
     const uint32_t p = request->pod;
     const uint32_t w = sim->reference->server[p].workload;
-    if (++request->segment < sim->profile[w].app.segment_count)
+    if (++request->segment < sim->profile[w].app->app.segment_count)
         begin_segment(sim, r);
     else
         finish(sim, r);
@@ -535,7 +535,7 @@ static void source_refresh(struct aw_sim *sim, uint32_t w)
 {
     struct source *source = &sim->reference->source[w];
     const struct aw_sim_disturbance *d = &sim->workload[w].disturbance;
-    const struct aw_app *app = &sim->profile[w].app;
+    const struct aw_app *app = &sim->profile[w].app->app;
     for (uint32_t i = 0; i < app->segment_count; i++) {
         struct aw_segment segment;
         aw_segment_at(&app->segment[i], d->payload, d->families, &segment);

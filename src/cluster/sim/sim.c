@@ -73,6 +73,8 @@ enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
     sim->state = aw_alloc_new(alloc, c.used, 1);
     sim->profile = aw_alloc_new(alloc, workloads_max, sizeof *sim->profile);
     sim->shown = aw_alloc_new(alloc, AW_CLUSTER_PODS_MAX, sizeof *sim->shown);
+    sim->apps = aw_alloc_new(alloc, workloads_max, sizeof *sim->apps);
+    sim->piece = aw_alloc_new(alloc, workloads_max / AW__PIECE + 1, sizeof *sim->piece);
     enum aw_err err = AW_OK;
     if (settings->model == AW_SIM_REFERENCE) {
         sim->pods_max = workloads_max * POD_PLACES_PER_WORKLOAD;
@@ -80,7 +82,7 @@ enum aw_err aw_sim_new(const struct aw_sim_settings *settings, uint64_t seed,
         sim->histogram = aw_alloc_new(alloc, workloads_max, sizeof *sim->histogram);
         err = sim->histogram && sim->pod ? aw__reference_new(sim) : AW_ERR_NOMEM;
     }
-    if (err || !sim->state || !sim->profile || !sim->shown) {
+    if (err || !sim->state || !sim->profile || !sim->shown || !sim->apps || !sim->piece) {
         aw_sim_free(sim);
         return aw_fail(diag, AW_ERR_NOMEM, "out of memory for a simulated cluster");
     }
@@ -95,9 +97,13 @@ void aw_sim_free(struct aw_sim *sim)
 {
     if (!sim)
         return;
-    for (uint32_t w = 0; !sim->pod && w < sim->workload_count; w++)
-        aw_alloc_free(sim->alloc, sim->profile[w].pods);
+    for (uint32_t i = 0; i < sim->app_count; i++)
+        aw_alloc_free(sim->alloc, sim->apps[i]);
+    for (uint32_t w = 0; sim->piece && w < sim->workloads_max; w += AW__PIECE)
+        aw_alloc_free(sim->alloc, sim->piece[w / AW__PIECE]);
     aw__reference_free(sim);
+    aw_alloc_free(sim->alloc, sim->apps);
+    aw_alloc_free(sim->alloc, sim->piece);
     aw_alloc_free(sim->alloc, sim->histogram);
     aw_alloc_free(sim->alloc, sim->pod);
     aw_alloc_free(sim->alloc, sim->shown);
@@ -126,9 +132,51 @@ static enum aw_err check(const struct aw_sim *sim, const struct aw_sim_workload 
     return AW_OK;
 }
 
+/* The application as one of `apps`; NULL: no memory. Equal bytes are the same application. */
+static struct aw__app *app_share(struct aw_sim *sim, const struct aw_app *app)
+{
+    uint32_t place = sim->app_count;
+    for (uint32_t i = 0; i < sim->app_count; i++) {
+        if (!sim->apps[i]) {
+            place = i;
+        } else if (memcmp(&sim->apps[i]->app, app, sizeof *app) == 0) {
+            sim->apps[i]->users++;
+            return sim->apps[i];
+        }
+    }
+    struct aw__app *made = aw_alloc_new(sim->alloc, 1, sizeof *made);
+    if (!made)
+        return NULL;
+    *made = (struct aw__app){.app = *app, .users = 1, .place = place};
+    sim->apps[place] = made;
+    sim->app_count += place == sim->app_count;
+    return made;
+}
+
+static void app_leave(struct aw_sim *sim, struct aw__app *app)
+{
+    if (--app->users > 0)
+        return;
+    sim->apps[app->place] = NULL;
+    aw_alloc_free(sim->alloc, app);
+}
+
+/* Where the pods of workload `w` are; NULL: no memory. In the fast model most of the places are
+ * never used, and their pages never touched. */
+static struct aw__pod *pods_of(struct aw_sim *sim, uint32_t w)
+{
+    if (sim->pod)
+        return sim->pod + sim->pods_used;
+    const uint32_t left = sim->workloads_max - w / AW__PIECE * AW__PIECE;
+    struct aw__pod **piece = &sim->piece[w / AW__PIECE];
+    if (!*piece)
+        *piece = aw_alloc_new(sim->alloc, left < AW__PIECE ? left : AW__PIECE,
+                              AW__PIECE_PLACES * sizeof **piece);
+    return *piece ? *piece + (size_t)(w % AW__PIECE) * AW__PIECE_PLACES : NULL;
+}
+
 static void profile_set(struct aw__profile *profile, const struct aw_sim_workload *workload)
 {
-    profile->app = workload->app;
     profile->load = workload->load;
     profile->replicas = workload->replicas;
     profile->replicas_max = workload->replicas_max;
@@ -147,18 +195,20 @@ enum aw_err aw_sim_add(struct aw_sim *sim, const struct aw_sim_workload *workloa
         return aw_fail(diag, AW_ERR_LIMIT, "the cluster was made for %u workloads",
                        sim->workloads_max);
     const uint32_t w = used ? sim->first_free : sim->workload_count;
-    const uint32_t pods_max = places(workload->replicas_max);
     struct aw__profile *profile = &sim->profile[w];
-    struct aw__pod *pods =
-        sim->pod ? sim->pod + sim->pods_used : aw_alloc_new(sim->alloc, pods_max, sizeof *pods);
-    if (!pods)
-        return aw_fail(diag, AW_ERR_NOMEM, "out of memory for the pods of a workload");
+    struct aw__pod *pods = pods_of(sim, w);
+    struct aw__app *app = pods ? app_share(sim, &workload->app) : NULL;
+    if (!app)
+        return aw_fail(diag, AW_ERR_NOMEM, "out of memory for a simulated workload");
     sim->first_free = used ? profile->next_free : AW__NO_INDEX;
-    *profile = (struct aw__profile){
-        .pods_max = pods_max, .pods = pods, .first_pod = sim->pods_used, .life = profile->life};
+    *profile = (struct aw__profile){.app = app,
+                                    .pods_max = places(workload->replicas_max),
+                                    .pods = pods,
+                                    .first_pod = sim->pods_used,
+                                    .life = profile->life};
     profile_set(profile, workload);
     sim->workload_count += !used;
-    sim->pods_used += sim->pod ? pods_max : 0;
+    sim->pods_used += sim->pod ? profile->pods_max : 0;
     aw__workload_reset(sim, w);
     *ret_index = w;
     return AW_OK;
@@ -172,7 +222,10 @@ enum aw_err aw_sim_remove(struct aw_sim *sim, uint32_t index)
         return AW_ERR_NOTFOUND;
     struct aw__profile *profile = &sim->profile[index];
     aw__workload_clear(sim, index);
-    aw_alloc_free(sim->alloc, profile->pods);
+    for (uint32_t i = 0; i < profile->pods_max; i++)
+        if (profile->pods[i].id > 0) /* what was never used stays untouched */
+            profile->pods[i] = (struct aw__pod){0};
+    app_leave(sim, profile->app);
     *profile = (struct aw__profile){.life = profile->life + 1, .next_free = sim->first_free};
     sim->first_free = index;
     return AW_OK;
@@ -182,12 +235,22 @@ enum aw_err aw_sim_replace(struct aw_sim *sim, uint32_t index,
                            const struct aw_sim_workload *workload, int64_t load_offset_us)
 {
     AW_ASSERT(index < sim->workload_count && aw__present(sim, index));
+    struct aw__profile *profile = &sim->profile[index];
     enum aw_err err = check(sim, workload, NULL);
     if (err)
         return err;
-    if (places(workload->replicas_max) > sim->profile[index].pods_max)
+    if (places(workload->replicas_max) > profile->pods_max)
         return AW_ERR_RANGE;
-    profile_set(&sim->profile[index], workload);
+    if (profile->app->users == 1) {
+        profile->app->app = workload->app;
+    } else {
+        struct aw__app *app = app_share(sim, &workload->app);
+        if (!app)
+            return AW_ERR_NOMEM;
+        app_leave(sim, profile->app);
+        profile->app = app;
+    }
+    profile_set(profile, workload);
     sim->workload[index].load_offset_us = (double)load_offset_us;
     aw__workload_reset(sim, index);
     return AW_OK;

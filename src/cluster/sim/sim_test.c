@@ -577,6 +577,7 @@ static void workloads_that_come_and_go_leave_no_memory_behind(void **state)
     }
     assert_int_equal(aw_sim_add(world.sim, &workload, &index, &diag), AW_ERR_LIMIT);
     assert_ok(aw_sim_remove(world.sim, 3));
+    workload.app.segment[0].cpu_ms = 11; /* nobody else is this application */
     counting.fail_after = counting.alloc_count;
     assert_int_equal(aw_sim_add(world.sim, &workload, &index, &diag), AW_ERR_NOMEM);
     counting.fail_after = UINT64_MAX;

@@ -434,7 +434,7 @@ void aw__workload_demand(struct aw_sim *sim, uint32_t w)
 {
     struct aw__workload *workload = &sim->workload[w];
     const struct aw_sim_disturbance *d = &workload->disturbance;
-    aw_app_demand(&sim->profile[w].app, d->payload, d->families, &workload->demand);
+    aw_app_demand(&sim->profile[w].app->app, d->payload, d->families, &workload->demand);
     workload->demand.cpu_ms *= d->cpu_slowdown;
     workload->demand.io_ms *= d->io_slowdown;
     aw_surrogate_know(&workload->demand, &workload->known);
