@@ -313,7 +313,8 @@ enum aw_err aw__chaos_world_make(struct aw__chaos *world, struct aw_diag *diag)
 
 void aw__chaos_world_free(struct aw__chaos *world)
 {
-    aw_disk_sim_kill(&world->disk);
+    if (world->disk.state) /* nothing that is closed now reaches it */
+        aw_disk_sim_kill(&world->disk);
     aw_loop_free(world->loop);
     aw_steward_free(world->steward);
     aw__chaos_log_forget(world);
