@@ -120,9 +120,13 @@ static const char *value_text(const json_t *value, char *buf, size_t size)
 static const char *setting_text(const char *key, const json_t *value, char *buf, size_t size)
 {
     const char *us = strstr(key, "_us");
-    if (json_is_number(value) && (strstr(key, "millicores") || strstr(key, "bytes") ||
-                                  (us && (us[3] == '\0' || us[3] == '_'))))
-        return aw__show_named(key, json_number_value(value), buf, size);
+    const bool amount = strstr(key, "millicores") || strstr(key, "bytes") ||
+                        (us && (us[3] == '\0' || us[3] == '_'));
+    double number = json_number_value(value);
+    if (amount &&
+        (json_is_number(value) ||
+         (json_is_string(value) && !aw_text_parse_real(json_string_value(value), &number))))
+        return aw__show_named(key, number, buf, size);
     return value_text(value, buf, size);
 }
 

@@ -41,9 +41,11 @@ const char *aw__rows_name(const char *name)
 /* "fallback (hpa): no change, because nothing calls for one" without what other columns say. */
 static const char *brief(const char *why)
 {
-    static const char unchanged[] = "no change, because ";
+    static const char unchanged[] = "no change, because ", still[] = "no change, seeing";
     const char *colon = strstr(why, ": ");
     why = colon ? colon + 2 : why;
+    if (strncmp(why, still, sizeof still - 1) == 0)
+        return "nothing calls for a change";
     return strncmp(why, unchanged, sizeof unchanged - 1) == 0 ? why + sizeof unchanged - 1 : why;
 }
 

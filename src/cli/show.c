@@ -10,6 +10,7 @@
 #include <time.h>
 
 #define PATH_PART_MAX 64u
+#define MIB           1048576.0
 #define YEAR_US       (INT64_C(365) * 86400 * 1000000)
 
 const json_t *aw__at(const json_t *object, const char *path)
@@ -287,8 +288,8 @@ const char *aw__plan_show(const json_t *before, const json_t *after, char *buf, 
         amount_show(i, was, from, sizeof from);
         amount_show(i, is, to, sizeof to);
         if (before && i == 2 && !isnan(was) && !strcmp(from, to)) { /* three digits hide it */
-            aw_quantity_print_memory((int64_t)was, from, sizeof from);
-            aw_quantity_print_memory((int64_t)is, to, sizeof to);
+            snprintf(from, sizeof from, "%.2fMi", was / MIB);
+            snprintf(to, sizeof to, "%.2fMi", is / MIB);
         }
         if (before && !isnan(was))
             aw_text_add(&text, "%s%s %s -> %s", text.len ? ", " : "", names[i], from, to);

@@ -52,6 +52,8 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_store_export,
     &aw__verb_store_import,
     &aw__verb_store_prune,
+    &aw__verb_audit_verify,
+    &aw__verb_audit_show,
     &aw__verb_validate,
     &aw__verb_explain_schema,
     &aw__verb_completion,

@@ -46,6 +46,8 @@ extern const struct aw__verb aw__verb_store_list;
 extern const struct aw__verb aw__verb_store_export;
 extern const struct aw__verb aw__verb_store_import;
 extern const struct aw__verb aw__verb_store_prune;
+extern const struct aw__verb aw__verb_audit_verify;
+extern const struct aw__verb aw__verb_audit_show;
 extern const struct aw__verb aw__verb_validate;
 extern const struct aw__verb aw__verb_explain_schema;
 extern const struct aw__verb aw__verb_completion;

@@ -1,0 +1,465 @@
+#!/usr/bin/env python3
+"""verbs_test.py - the operator's verbs against a running daemon, a stopped one and none.
+
+    verbs_test.py TEST [AWARE]    one of the functions below, against the program AWARE
+
+Exit status as in cli_test.py.
+"""
+
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import cli_test
+from cli_test import expect, expect_ok, on_a_terminal, run
+from run_test import files
+
+ESCAPE = re.compile(r"\x1b|\r")
+WAIT_S = 60
+
+
+@contextlib.contextmanager
+def daemon(folder, *more, names=("web", "api"), text=None):
+    """A daemon at a hundred times the speed of life; ended at the end, if it has not been."""
+    path = text or files(folder, names)
+    environment = {name: value for name, value in os.environ.items() if name != "AWARE_SOCKET"}
+    process = subprocess.Popen(
+        [cli_test.AWARE, "run", "--daemon", "-f", path, "--speed", "200", *more], cwd=folder,
+        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            done = run("get", "-o", "json", cwd=folder)
+            if done.returncode == 0 and all(row["decided"] for row in
+                                            json.loads(done.stdout)["workloads"]):
+                break
+            expect(time.monotonic() < deadline and process.poll() is None,
+                   f"no daemon: {done.stderr!r}")
+            time.sleep(0.1)
+        yield process
+    finally:
+        if process.poll() is None:
+            stop(process)
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+    expect(process.wait(timeout=WAIT_S) == 0, "the daemon ends well")
+
+
+def json_of(folder, *args):
+    document = json.loads(expect_ok(*args, "-o", "json", cwd=folder).stdout)
+    expect(document["v"] == 1, f"{args}: no version in {list(document)[:5]}")
+    return document
+
+
+def until(what, seconds=WAIT_S):
+    deadline = time.monotonic() + seconds
+    while not what():
+        expect(time.monotonic() < deadline, f"waited {seconds} s for {what.__name__}")
+        time.sleep(0.2)
+
+
+def changes_of(folder, name):
+    entries = json_of(folder, "history", name, "--limit", "1000")["entries"]
+    return [e for e in entries if e["kind"] == "decision" and e["changed"]]
+
+
+# --- looking ------------------------------------------------------------------------------------
+
+
+def workloads_are_listed_in_human_units_and_for_programs():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        table = expect_ok("get", cwd=folder).stdout
+        head, *rows = table.splitlines()
+        expect(head.split()[:6] == ["NAME", "MODE", "STAGE", "ACTS", "REPLICAS", "CPU"], head)
+        expect([row.split()[0] for row in rows] == ["api", "web"], "by name, without default/")
+        expect(re.search(r"\d(m|Mi|Gi)\b", table) and "$" in table, f"no units: {table}")
+        expect(not re.search(r"\b\d{7,}\b", table), f"plain bytes in {table}")
+        expect(not ESCAPE.search(table), "escapes in a pipe")
+        wide = expect_ok("get", "-o", "wide", cwd=folder).stdout
+        expect("MODEL" in wide and "LOAD" in wide and "MODEL" not in table, "wide has more")
+        document = json_of(folder, "get")
+        expect([r["name"] for r in document["workloads"]] == ["default/api", "default/web"],
+               document)
+        one = json_of(folder, "get", "web")
+        expect([r["workload"] for r in one["workloads"]] == ["web"], "only the one asked for")
+        yaml = expect_ok("get", "-o", "yaml", cwd=folder).stdout
+        expect(yaml.startswith("v: 1\n") and "\n  - name: default/api\n" in yaml, yaml[:200])
+        expect(not expect_ok("get", "--no-headers", cwd=folder).stdout.startswith("NAME"), "heads")
+        expect("No order is in force" in expect_ok("get", "--orders", cwd=folder).stdout, "orders")
+        top = expect_ok("top", "--sort", "slo", cwd=folder).stdout
+        expect("2 workloads" in top and "fallback" in top and not ESCAPE.search(top), top)
+        expect(set(json_of(folder, "top")) >= {"status", "workloads"}, "top for programs")
+        page = expect_ok("describe", "web", cwd=folder).stdout
+        for word in ("Conditions:", "Budgets:", "Bounds", "SLO", "aware explain web"):
+            expect(word in page, f"{word} is not in {page}")
+        expect("Resizes" in expect_ok("budget", "web", cwd=folder).stdout, "budgets alone")
+
+
+def tables_fit_the_terminal_and_colour_obeys():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        where = ["--state", str(Path(folder, "aware-state"))]
+        for columns in (60, 80, 140):
+            code, drawn = on_a_terminal(["get", *where], columns=columns)
+            lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in drawn.splitlines()]
+            expect(code == 0 and max(map(len, lines)) <= columns, f"{columns}: {lines}")
+            expect(lines[0].startswith("NAME"), lines)
+        _, drawn = on_a_terminal(["get", *where])
+        expect("\x1b[1m" in drawn, "no colour on a terminal")
+        _, drawn = on_a_terminal(["get", *where], env={"NO_COLOR": "1"})
+        expect("\x1b[" not in drawn, "colour with NO_COLOR")
+        _, drawn = on_a_terminal(["top", "--once", *where], columns=80)
+        expect("\x1b[?1049h" not in drawn, "--once takes no screen")
+
+
+def top_gives_the_terminal_back():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        main, child = os.openpty()
+        process = subprocess.Popen([cli_test.AWARE, "top", "--state", f"{folder}/aware-state"],
+                                   stdin=child, stdout=child, stderr=child,
+                                   env={"TERM": "xterm", "PATH": os.environ["PATH"]})
+        os.close(child)
+        drawn = b""
+        for key in (b"s", b"n", b"q"):
+            seen = len(drawn)
+            while b"NAME" not in drawn[seen:]:
+                ready, _, _ = select.select([main], [], [], WAIT_S)
+                expect(ready, "top draws")
+                drawn += os.read(main, 65536)
+            os.write(main, key)
+        with contextlib.suppress(OSError):
+            while True:
+                chunk = os.read(main, 65536)
+                if not chunk:
+                    break
+                drawn += chunk
+        os.close(main)
+        expect(process.wait(timeout=WAIT_S) == 0, "q ends it")
+        expect(drawn.endswith(b"\x1b[?25h\x1b[?1049l"), f"the screen is given back: {drawn[-40:]}")
+        expect(b"by slo" in drawn and b"by name" in drawn, "keys sort")
+
+
+# --- explaining ---------------------------------------------------------------------------------
+
+
+def a_decision_is_explained_and_taken_again():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        def changed():
+            return changes_of(folder, "web")
+        until(changed)
+        entry = changed()[0]
+        page = expect_ok("explain", "web", "--decision", str(entry["seq"]), "--replay",
+                         cwd=folder).stdout
+        for word in (f"decision {entry['seq']}", "What was done", "What it saw", "arrivals_per_s",
+                     "Who wanted what", "What the rails made of it", "applied",
+                     "Which inputs moved it most", "What is expected of it", "seed",
+                     "the same, byte for byte"):
+            expect(word in page, f"{word!r} is not in {page}")
+        told = json_of(folder, "explain", "web", "--decision", str(entry["seq"]))
+        expect(told["account"]["workload"] == "default/web", told["account"].keys())
+        expect(told["detail"]["replayed"] is True, told["detail"])
+        alone = expect_ok("explain", "--decision", str(entry["seq"]), cwd=folder).stdout
+        expect(alone.split("\n", 1)[1] in page, "the number alone says whose it is")
+        other = run("explain", "api", "--decision", str(entry["seq"]), cwd=folder)
+        expect(other.returncode == 66, f"another workload's decision: {other.stderr!r}")
+        table = expect_ok("history", "web", cwd=folder).stdout
+        expect(re.search(rf"^ *{entry['seq']} ", table, re.M) and "->" in table, table)
+
+
+# --- ordering -----------------------------------------------------------------------------------
+
+
+def orders_are_taken_told_and_lifted():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        def ordered(*args):
+            return json_of(folder, *args)["id"]
+
+        def frozen(name="web"):
+            row = json_of(folder, "get", name)["workloads"][0]
+            return row["freeze"]
+
+        first = ordered("freeze", "web", "--scale-down-only", "--for", "2h", "--reason", "a test")
+        until(lambda: frozen() == "down")
+        table = expect_ok("get", "--orders", cwd=folder).stdout
+        expect("scale-down only" in table and "a test" in table and "uid:" in table, table)
+        expect(f"scale-down frozen by order {first}" in expect_ok("get", cwd=folder).stdout,
+               "the list says so")
+        ordered("unfreeze", str(first))
+        until(lambda: frozen() == "none")
+        ordered("freeze", "--all", "--reason", "everything")
+        until(lambda: frozen("api") == "all" and frozen("web") == "all")
+        done = run("unfreeze", "web", cwd=folder)
+        expect(done.returncode == 66 and "lift that one" in done.stderr, done.stderr)
+        ordered("unfreeze", "--all")
+        ordered("freeze", "-n", "default", "--reason", "a namespace")
+        ordered("unfreeze", "-n", "default")
+        until(lambda: frozen() == "none")
+
+        before = json_of(folder, "get", "web")["workloads"][0]
+        ordered("emergency", "web", "--factor", "2", "--reason", "launch")
+
+        def grown():
+            row = json_of(folder, "get", "web")["workloads"][0]
+            return row["replicas"]["wanted"] >= 2 * before["replicas"]["wanted"]
+        until(grown)
+        expect("emergency" in expect_ok("describe", "web", cwd=folder).stdout, "described")
+        ordered("calm", "web")
+
+        def changed():
+            return changes_of(folder, "api")
+        until(changed)
+        last = changed()[0]
+        undo = run("undo", str(last["seq"]), "--reason", "a test", cwd=folder)
+        expect(undo.returncode in (0, 75), undo.stderr) # 75: it has changed since
+        kinds = [e["order"] for e in json_of(folder, "history", "web", "--limit", "1000")["entries"]
+                 if e["kind"] == "order"]
+        expect(kinds.count("freeze") == 3 and "emergency" in kinds and "calm" in kinds, kinds)
+
+
+def a_change_waits_for_approval():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(files(folder, ("web",)))
+        path.write_text(path.read_text(encoding="utf-8").replace(
+            "  scaleTargetRef:", "  policy: {updateMode: Approve}\n  scaleTargetRef:"),
+            encoding="utf-8")
+        with daemon(folder, text=str(path)):
+            def waiting():
+                return json_of(folder, "get", "--proposals")["proposals"]
+            until(waiting)
+            expect("waits for approval" in expect_ok("get", cwd=folder).stdout, "the list says so")
+            table = expect_ok("get", "--proposals", cwd=folder).stdout
+            expect("->" in table and "$" in table, table)
+            for _ in range(20): # a newer proposal may take its place in between
+                done = run("approve", str(waiting()[0]["id"]), cwd=folder)
+                if done.returncode == 0:
+                    break
+            expect(done.returncode == 0, done.stderr)
+            until(lambda: changes_of(folder, "web"))
+            expect(changes_of(folder, "web")[0]["actor"] == "person", "a person did it")
+
+
+# --- a stopped daemon ---------------------------------------------------------------------------
+
+
+def a_stopped_daemon_is_read_from_what_it_left():
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon(folder) as process:
+            until(lambda: changes_of(folder, "web"))
+            stop(process)
+            alive = None
+            for args in (["get"], ["describe", "web"], ["explain", "web"], ["history", "web"],
+                         ["top"], ["state", "show", "web"]):
+                done = expect_ok(*args, cwd=folder)
+                expect("the daemon is not running; as of " in done.stderr, f"{args}: {done.stderr}")
+                expect(done.stdout, f"{args} says nothing")
+                alive = done
+            expect(alive, "something was asked")
+            quiet = expect_ok("get", "-o", "json", cwd=folder)
+            expect(not quiet.stderr and json.loads(quiet.stdout)["v"] == 1, quiet.stderr)
+            entry = changes_of(folder, "web")[0]
+            page = expect_ok("explain", "web", "--decision", str(entry["seq"]), "--replay",
+                             cwd=folder).stdout
+            expect("the same, byte for byte" in page, page)
+            lines = expect_ok("export", "--what", "audit", cwd=folder).stdout.splitlines()
+            expect(json.loads(lines[0])["seq"] == 1, lines[0])
+            lines = expect_ok("export", "web", cwd=folder).stdout.splitlines()
+            expect(json.loads(lines[0])["account"]["workload"] == "default/web", lines[0][:80])
+            for args in (["undo", str(entry["seq"])], ["approve", "1"], ["calm", "web"],
+                         ["emergency", "web", "--reason", "x"], ["get", "--watch"],
+                         ["state", "reset", "web", "--reason", "x"]):
+                done = run(*args, cwd=folder)
+                expect(done.returncode == 69 and "running daemon" in done.stderr,
+                       f"{args}: {done.returncode} {done.stderr}")
+
+
+def a_freeze_given_while_it_is_stopped_stands_when_it_starts():
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon(folder) as process:
+            stop(process)
+        done = expect_ok("freeze", "web", "--reason", "before it starts", cwd=folder)
+        expect("stands when the daemon starts" in done.stdout, done.stdout)
+        done = run("unfreeze", "api", cwd=folder)
+        expect(done.returncode == 66, f"nothing to lift: {done.stderr}")
+        with daemon(folder):
+            def frozen():
+                return json_of(folder, "get", "web")["workloads"][0]["freeze"] == "all"
+            until(frozen)
+            orders = json_of(folder, "get", "--orders")["freezes"]
+            expect(orders[0]["reason"] == "before it starts", orders)
+        expect_ok("unfreeze", "web", cwd=folder)
+        expect_ok("audit", "verify", "aware-state/audit", cwd=folder)
+
+
+# --- files, history, wrong words ----------------------------------------------------------------
+
+
+def what_files_would_change_is_told_field_by_field():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        same = expect_ok("diff", "-f", "world.yaml", cwd=folder).stdout
+        expect("Nothing would change" in same, same)
+        other = Path(folder, "other.yaml")
+        text = Path(folder, "world.yaml").read_text(encoding="utf-8")
+        other.write_text(text.replace("maxReplicas: 20", "maxReplicas: 9", 1)
+                         .replace("target: 90ms", "target: 80ms", 1), encoding="utf-8")
+        done = run("diff", "-f", str(other), cwd=folder)
+        expect(done.returncode == 1, f"exit {done.returncode}: {done.stderr}")
+        expect("20 -> 9" in done.stdout and "90ms -> 80ms" in done.stdout, done.stdout)
+        expect("1 changed" in done.stderr, done.stderr)
+        half = Path(folder, "half.yaml")
+        half.write_text("---\n".join(text.split("---\n")[:2]), encoding="utf-8")
+        done = run("diff", "-f", str(half), cwd=folder)
+        expect(done.returncode == 1 and "- default/api" in done.stdout, done.stdout)
+        half.write_text("kind: nothing", encoding="utf-8")
+        done = run("diff", "-f", str(half), cwd=folder)
+        expect(done.returncode == 78 and "half.yaml" in done.stderr, done.stderr)
+
+
+def another_policy_is_scored_on_recorded_days():
+    with tempfile.TemporaryDirectory() as folder:
+        expect_ok("run", "-f", files(folder, ("web",)), "--duration", "2h", "--no-twin", "-q",
+                  "--report", "none", cwd=folder)
+        args = ["replay", "--policy", "hpa+vpa-mem,static", "world.yaml"]
+        page = expect_ok(*args, cwd=folder).stdout
+        for word in ("web:", "Measured:", "recorded", "hpa+vpa-mem", "static", "(median)"):
+            expect(word in page, f"{word!r} is not in {page}")
+        told = json.loads(expect_ok(*args, "-o", "json", cwd=folder).stdout)
+        again = json.loads(expect_ok(*args, "-o", "json", cwd=folder).stdout)
+        expect(told == again, "the same twice")
+        for workload in told["workloads"]:
+            recorded, hpa, static = workload["policies"]
+            expect(abs(recorded["cost_per_hour"] / workload["measured_cost_per_hour"] - 1) < 0.05,
+                   f"the copy costs what was measured: {workload}")
+            expect(workload["copy_p99_error"] < 0.3, f"a poor copy: {workload['copy_p99_error']}")
+            expect(static["replica_changes"] == 0 and hpa["replica_changes"] > 0, workload)
+        set_ = ["replay", "--policy", "hpa", "-w", "web", "world.yaml", "-o", "json", "--set"]
+        low, high = (json.loads(expect_ok(*set_, f"hpa_target={target}", cwd=folder).stdout)
+                     ["workloads"][0]["policies"][1]["cost_per_hour"] for target in (30, 90))
+        expect(low > high, f"a lower target costs more: {low} and {high}")
+
+
+def wrong_words_get_one_line_and_the_right_code():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        for args, code, words in (
+                (["get", "nope"], 66, ["nope", "aware get"]),
+                (["get", "-o", "csv"], 64, ["--output", "wide", "yaml"]),
+                (["get", "--sort", "age"], 64, ["--sort", "changed"]),
+                (["get", "--orders", "--proposals"], 64, ["ask for one"]),
+                (["get", "web", "--orders"], 64, ["takes no workload"]),
+                (["top", "web"], 64, ["does not take"]),
+                (["describe"], 64, ["needs WORKLOAD"]),
+                (["describe", "nope"], 66, ["nope"]),
+                (["describe", "other/web"], 66, ["other/web"]),
+                (["explain"], 64, ["WORKLOAD", "--decision"]),
+                (["explain", "web", "--decision", "0"], 64, ["--decision"]),
+                (["explain", "web", "--decision", "99999999"], 66, ["99999999"]),
+                (["history", "web", "--since", "soon"], 64, ["--since", "2h", "soon"]),
+                (["history", "nope"], 66, ["nope"]),
+                (["undo"], 64, ["needs ID"]),
+                (["undo", "web"], 64, ["ID", "number"]),
+                (["undo", "99999999"], 66, ["99999999"]),
+                (["approve", "-1"], 64, ["-1"]),
+                (["approve", "99999999"], 66, ["99999999"]),
+                (["reject", "99999999"], 66, ["99999999"]),
+                (["freeze", "web"], 64, ["--reason"]),
+                (["freeze", "--reason", "x"], 64, ["WORKLOAD", "--namespace", "--all"]),
+                (["freeze", "web", "--all", "--reason", "x"], 64, ["found 2"]),
+                (["freeze", "web", "--for", "soon", "--reason", "x"], 64, ["--for", "soon"]),
+                (["freeze", "web", "--for", "0", "--reason", "x"], 64, ["--for"]),
+                (["freeze", "nope", "--reason", "x"], 66, ["nope"]),
+                (["unfreeze"], 64, ["WORKLOAD"]),
+                (["unfreeze", "web"], 66, ["freeze"]),
+                (["unfreeze", "99999999"], 66, ["99999999"]),
+                (["emergency", "web"], 64, ["--reason"]),
+                (["emergency", "web", "--factor", "0.5", "--reason", "x"], 64, ["--factor"]),
+                (["emergency", "nope", "--reason", "x"], 66, ["nope"]),
+                (["calm", "web"], 66, ["emergency"]),
+                (["export", "--what", "dreams"], 64, ["--what", "audit"]),
+                (["export", "nope"], 66, ["nope"]),
+                (["export", "-f", "no/such/file"], 66, ["no/such"]),
+                (["diff"], 64, ["--file"]),
+                (["diff", "-f", "missing.yaml"], 78, ["missing.yaml"]),
+                (["replay", "--policy", "magic"], 64, ["--policy", "hpa", "formula"]),
+                (["replay"], 64, ["--policy"]),
+                (["replay", "--policy", "hpa", "--from", "nowhere"], 66, ["nowhere"]),
+                (["replay", "--policy", "hpa", "--set", "x"], 64, ["key=value"]),
+                (["replay", "--policy", "hpa", "--set", "x=1"], 78, ["x"]),
+                (["replay", "--policy", "hpa", "--set", "kind=vpa"], 64, ["--policy"]),
+                (["replay", "--policy", "hpa", "-w", "nope"], 66, ["nope"]),
+                (["state"], 64, ["show", "export", "reset"]),
+                (["state", "show"], 64, ["needs WORKLOAD"]),
+                (["state", "reset", "web"], 64, ["--reason"]),
+                (["budget", "nope"], 66, ["nope"]),
+                (["get", "--socket", "x" * 200], 64, ["socket"])):
+            done = run(*args, cwd=folder)
+            expect(done.returncode == code, f"{args}: exit {done.returncode}, {done.stderr!r}")
+            lines = [line for line in done.stderr.splitlines() if line.startswith("aware:")]
+            expect(len(lines) == 1, f"{args}: not one line: {done.stderr!r}")
+            for word in words:
+                expect(word in done.stderr, f"{args}: {word!r} is not in {done.stderr!r}")
+            expect(not done.stdout, f"{args}: {done.stdout!r}")
+
+
+def without_a_daemon_one_line_says_how_to_start_one():
+    with tempfile.TemporaryDirectory() as folder:
+        for args in (["get"], ["top"], ["describe", "web"], ["explain", "web"], ["history"],
+                     ["freeze", "web", "--reason", "x"], ["undo", "1"], ["export"],
+                     ["state", "show", "web"]):
+            done = run(*args, cwd=folder)
+            expect(done.returncode == 69, f"{args}: exit {done.returncode}")
+            expect(done.stderr.count("\n") == 1 and "aware run --daemon" in done.stderr,
+                   f"{args}: {done.stderr!r}")
+        done = run("get", cwd=folder, env={"AWARE_SOCKET": "/nowhere/socket"})
+        expect("/nowhere/socket" in done.stderr, done.stderr)
+        done = run("get", "--state", "elsewhere", cwd=folder,
+                   env={"AWARE_SOCKET": "/nowhere/socket"})
+        expect("elsewhere/socket" in done.stderr, f"--state is nearer than the environment: {done}")
+
+
+def a_peer_that_is_no_daemon_is_one_line_too():
+    answers = {
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi!": "not JSON",
+        b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n": "status 500",
+        b"HTTP/1.1 409 No\r\nContent-Length: 58\r\n\r\n"
+        b'{"error":{"code":"CONFLICT","message":"it has changed"}}  ': "it has changed",
+        b"SSH-2.0-x\r\n": "",
+        b"": "",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "s"))
+        for answer, word in answers.items():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            server = socket.socket(socket.AF_UNIX)
+            server.bind(path)
+            server.listen(4)
+
+            def serve(sock=server, said=answer):
+                with contextlib.suppress(OSError):
+                    while True:
+                        peer, _ = sock.accept()
+                        if peer.recv(65536):
+                            peer.sendall(said)
+                        peer.close()
+            threading.Thread(target=serve, daemon=True).start()
+            done = run("top", "--socket", path, cwd=folder)
+            server.shutdown(socket.SHUT_RDWR)
+            server.close()
+            expect(done.returncode > 0 and done.stderr.count("\n") == 1,
+                   f"{answer!r}: {done.returncode} {done.stderr!r}")
+            expect(word in done.stderr, f"{answer!r}: {done.stderr!r}")
+
+
+if __name__ == "__main__":
+    cli_test.AWARE = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else "aware"
+    globals()[sys.argv[1]]()
