@@ -197,9 +197,9 @@ void aw__chaos_spite(struct aw__chaos *world)
             w->formula = pilot->formula;
             poison_formula(&pilot->formula, w->spite, high);
         } else {
-            memcpy(w->base, pilot->actor.base, sizeof w->base);
-            memcpy(w->reach, pilot->actor.reach, sizeof w->reach);
-            poison_network(&pilot->actor, w->spite, high);
+            memcpy(w->base, pilot->nets->actor.base, sizeof w->base);
+            memcpy(w->reach, pilot->nets->actor.reach, sizeof w->reach);
+            poison_network(&pilot->nets->actor, w->spite, high);
         }
     }
 }
@@ -215,8 +215,8 @@ void aw__chaos_spite_over(struct aw__chaos *world)
         if (w->pilot.agent == AW_PILOT_FORMULA) {
             pilot->formula = w->formula;
         } else {
-            memcpy(pilot->actor.base, w->base, sizeof w->base);
-            memcpy(pilot->actor.reach, w->reach, sizeof w->reach);
+            memcpy(pilot->nets->actor.base, w->base, sizeof w->base);
+            memcpy(pilot->nets->actor.reach, w->reach, sizeof w->reach);
         }
     }
 }

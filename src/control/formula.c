@@ -1,6 +1,8 @@
 /* formula.c - capacity for the load, by what a request costs. */
 #include "control/formula.h"
 
+#include "base/pack16.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +28,7 @@
 #define OFF_BELOW       0.1 /* of x: OFF and SLEEP are switched off there */
 #define SLEEP_ABOVE     0.8
 #define MIB             1048576.0
-#define LOAD_MAX        1e12 /* requests/s: nobody has it, and a float still holds it */
+#define LOAD_MAX        1e12 /* requests/s: nobody has it, and 16 bits still hold it */
 
 _Static_assert(MEMORY_WINDOW <= AW_FORMULA_MEMORY_HISTORY, "a window fits its ring");
 
@@ -122,12 +124,14 @@ void aw_formula_new_load(struct aw_formula_memory *memory)
     memory->high_load = memory->smooth_load;
 }
 
-static double highest(const float *ring, uint32_t length, uint32_t step, uint32_t window)
+static double highest(const uint16_t *ring, uint32_t length, uint32_t step, uint32_t window)
 {
-    float high = 0;
-    for (uint32_t i = 0; i < window && i <= step; i++)
-        high = fmaxf(high, ring[(step - i) % length]);
-    return (double)high;
+    uint16_t high = 0;
+    for (uint32_t i = 0; i < window && i <= step; i++) {
+        const uint16_t value = ring[(step - i) % length];
+        high = value > high ? value : high;
+    }
+    return aw_unpack16(high);
 }
 
 /* What the load needs, in requests/s. */
@@ -194,10 +198,10 @@ void aw_formula_decide(const struct aw_formula_values *values, const struct aw_f
     }
     const bool known = !isnan(reading->arrivals_per_s);
     const double load = known ? fmin(LOAD_MAX, reading->arrivals_per_s) : memory->smooth_load;
-    memory->load[memory->step % AW_FORMULA_HISTORY] = (float)load;
+    memory->load[memory->step % AW_FORMULA_HISTORY] = aw_pack16(load);
     memory->memory_bytes[memory->step % AW_FORMULA_MEMORY_HISTORY] =
         reading->memory_bytes_peak > 0
-            ? (float)fmin(reading->memory_bytes_peak, (double)bounds->memory_bytes_max)
+            ? aw_pack16_up(fmin(reading->memory_bytes_peak, (double)bounds->memory_bytes_max))
             : 0;
     double need = load_to_serve(values, memory, load);
 

@@ -70,8 +70,8 @@ struct aw_formula_memory {
     double cores_sum, completions_sum;             /* that fade: CPU per request */
     double smooth_load, high_load;
     double oom_floor_bytes;
-    float load[AW_FORMULA_HISTORY]; /* rings; requests/s */
-    float memory_bytes[AW_FORMULA_MEMORY_HISTORY];
+    uint16_t load[AW_FORMULA_HISTORY];                /* rings, aw_pack16; requests/s */
+    uint16_t memory_bytes[AW_FORMULA_MEMORY_HISTORY]; /* never below what was seen */
     uint32_t step, idle, since_resize, quiet;
 };
 void aw_formula_begin(struct aw_formula_memory *memory);

@@ -630,8 +630,8 @@ static void same_inputs_same_bytes(void **state)
     (void)state;
     /* snapshots compare and copy it whole */
     _Static_assert(sizeof(struct aw_formula_memory) ==
-                       8 * sizeof(double) + AW_FORMULA_HISTORY * sizeof(float) +
-                           AW_FORMULA_MEMORY_HISTORY * sizeof(float) + 4 * sizeof(uint32_t),
+                       8 * sizeof(double) + AW_FORMULA_HISTORY * sizeof(uint16_t) +
+                           AW_FORMULA_MEMORY_HISTORY * sizeof(uint16_t) + 4 * sizeof(uint32_t),
                    "aw_formula_memory has padding");
     _Static_assert(sizeof(struct aw_formula) == AW_FORMULA_DIM * sizeof(double),
                    "aw_formula has padding");

@@ -62,20 +62,19 @@ static enum aw_err begin_untrained(struct aw_pilot *pilot)
     aw_formula_decode(&pilot->memory.formula, &pilot->formula);
     if (pilot->config.agent != AW_PILOT_NETWORK)
         return AW_OK;
-    aw_actnet_init_weights(&pilot->actor, 0, &rng);
-    return aw_actnet_seal(&pilot->actor);
+    aw_actnet_init_weights(&pilot->nets->actor, 0, &rng);
+    return aw_actnet_seal(&pilot->nets->actor);
 }
 
-/* What a network alone needs. */
 static enum aw_err new_network(struct aw_pilot *pilot, struct aw_diag *diag)
 {
-    if (!(pilot->familiar = aw_alloc_new(pilot->alloc, 1, sizeof *pilot->familiar)))
+    if (!(pilot->nets = aw_alloc_new(pilot->alloc, 1, sizeof *pilot->nets)))
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", pilot->config.name);
-    aw_familiar_begin(pilot->familiar, pilot->obs_dim);
+    aw_familiar_begin(&pilot->nets->familiar, pilot->obs_dim);
     const struct aw_actnet_shape shape = {.obs_dim = pilot->obs_dim,
                                           .act_dim = AW_ACTION_DIM,
                                           .hidden = pilot->config.learner.hidden};
-    const enum aw_err err = aw_actnet_init(&pilot->actor, &shape, pilot->alloc);
+    const enum aw_err err = aw_actnet_init(&pilot->nets->actor, &shape, pilot->alloc);
     return err ? aw_fail(diag, err, "no memory for the network of workload %s", pilot->config.name)
                : AW_OK;
 }
@@ -191,10 +190,12 @@ void aw_pilot_free(struct aw_pilot *pilot)
     if (!pilot)
         return;
     aw_learner_free(pilot->learner);
-    aw_actnet_deinit(&pilot->actor);
-    aw_actnet_deinit(&pilot->trial_actor);
+    if (pilot->nets) {
+        aw_actnet_deinit(&pilot->nets->actor);
+        aw_actnet_deinit(&pilot->nets->trial);
+    }
     aw_policy_free(pilot->policy);
-    aw_alloc_free(pilot->alloc, pilot->familiar);
+    aw_alloc_free(pilot->alloc, pilot->nets);
     if (!pilot->among)
         aw_alloc_free(pilot->alloc, pilot->pods);
     aw_alloc_free(pilot->alloc, pilot);
@@ -233,17 +234,20 @@ static enum aw_err hand_fallback(const struct aw_pilot *old, struct aw_pilot *pi
 /* The policies, where they are of one shape. */
 static enum aw_err hand_network(const struct aw_pilot *old, struct aw_pilot *pilot, bool *ret_same)
 {
-    const struct aw_actnet_shape *a = &old->actor.shape, *b = &pilot->actor.shape;
+    *ret_same = !old->nets == !pilot->nets;
+    if (!*ret_same || !pilot->nets)
+        return AW_OK;
+    const struct aw_actnet_shape *a = &old->nets->actor.shape, *b = &pilot->nets->actor.shape;
     *ret_same = a->obs_dim == b->obs_dim && a->act_dim == b->act_dim && a->hidden == b->hidden;
-    if (!*ret_same || !pilot->familiar || old->actor.id == 0)
+    if (!*ret_same || old->nets->actor.id == 0)
         return AW_OK;
-    aw_actnet_copy(&pilot->actor, &old->actor);
-    *pilot->familiar = *old->familiar;
-    if (!old->trial_actor.block)
+    aw_actnet_copy(&pilot->nets->actor, &old->nets->actor);
+    pilot->nets->familiar = old->nets->familiar;
+    if (!old->nets->trial.block)
         return AW_OK;
-    const enum aw_err err = aw_actnet_init(&pilot->trial_actor, b, pilot->alloc);
+    const enum aw_err err = aw_actnet_init(&pilot->nets->trial, b, pilot->alloc);
     if (!err)
-        aw_actnet_copy(&pilot->trial_actor, &old->trial_actor);
+        aw_actnet_copy(&pilot->nets->trial, &old->nets->trial);
     return err;
 }
 
@@ -254,7 +258,7 @@ static void ask_anew(struct aw_pilot *pilot)
     struct aw__pilot_memory *memory = &pilot->memory;
     aw_lifecycle_begin(&pilot->lifecycle, &memory->lifecycle, &memory->stay);
     aw_canary_begin(&memory->canary);
-    aw_actnet_deinit(&pilot->trial_actor);
+    aw__pilot_canary_tidy(pilot);
     aw_watchdog_begin(&memory->watchdog, memory->reading.at_us);
     memory->lambda = pilot->config.lambda;
     memory->violation_share = NAN;
@@ -292,7 +296,7 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
         aw_pilot_new_among(config, &task, reading->at_us, old->among, old->alloc, &pilot, diag);
     if (err)
         return err;
-    bool same_network;
+    bool same_network = true;
     err = hand_fallback(old, pilot);
     err = err ? err : hand_network(old, pilot, &same_network);
     if (err) {
@@ -366,14 +370,15 @@ const struct aw_formula *aw_pilot_formula(const struct aw_pilot *pilot)
 
 const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot)
 {
-    return &pilot->actor;
+    return pilot->nets ? &pilot->nets->actor : NULL;
 }
 
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
 {
-    size_t bytes = sizeof *pilot + pilot->actor.block_bytes + pilot->trial_actor.block_bytes +
-                   aw_policy_bytes(pilot->policy);
-    bytes += pilot->familiar ? sizeof *pilot->familiar : 0;
+    size_t bytes = sizeof *pilot + aw_policy_bytes(pilot->policy);
+    if (pilot->nets)
+        bytes +=
+            sizeof *pilot->nets + pilot->nets->actor.block_bytes + pilot->nets->trial.block_bytes;
     bytes += pilot->among ? 0 : pilot->pods_max * sizeof *pilot->pods;
     if (learning && pilot->learner)
         bytes += aw_learner_bytes(pilot->learner);
@@ -390,7 +395,7 @@ struct head {
 static size_t network_bytes(const struct aw_pilot *pilot)
 {
     return pilot->config.agent == AW_PILOT_NETWORK
-               ? sizeof *pilot->familiar + 2 * aw_actnet_state_bytes(&pilot->actor)
+               ? sizeof pilot->nets->familiar + 2 * aw_actnet_state_bytes(&pilot->nets->actor)
                : 0;
 }
 
@@ -402,13 +407,13 @@ size_t aw_pilot_state_bytes(const struct aw_pilot *pilot)
 
 static void save_network(const struct aw_pilot *pilot, unsigned char *to)
 {
-    const size_t bytes = aw_actnet_state_bytes(&pilot->actor);
-    memcpy(to, pilot->familiar, sizeof *pilot->familiar);
-    to += sizeof *pilot->familiar;
-    aw_actnet_state_save(&pilot->actor, to);
+    const size_t bytes = aw_actnet_state_bytes(&pilot->nets->actor);
+    memcpy(to, &pilot->nets->familiar, sizeof pilot->nets->familiar);
+    to += sizeof pilot->nets->familiar;
+    aw_actnet_state_save(&pilot->nets->actor, to);
     to += bytes;
-    if (pilot->trial_actor.block)
-        aw_actnet_state_save(&pilot->trial_actor, to);
+    if (pilot->nets->trial.block)
+        aw_actnet_state_save(&pilot->nets->trial, to);
     else
         memset(to, 0, bytes);
 }
@@ -433,17 +438,17 @@ static enum aw_err load_network(struct aw_pilot *pilot, const unsigned char *mem
 {
     struct aw_canary_memory canary;
     memcpy(&canary, memory + offsetof(struct aw__pilot_memory, canary), sizeof canary);
-    aw_actnet_deinit(&pilot->trial_actor);
-    if (pilot->config.agent != AW_PILOT_NETWORK)
+    if (!pilot->nets)
         return AW_OK;
-    memcpy(pilot->familiar, from, sizeof *pilot->familiar);
-    from += sizeof *pilot->familiar;
-    enum aw_err err = aw_actnet_state_load(&pilot->actor, from);
-    from += aw_actnet_state_bytes(&pilot->actor);
+    aw_actnet_deinit(&pilot->nets->trial);
+    memcpy(&pilot->nets->familiar, from, sizeof pilot->nets->familiar);
+    from += sizeof pilot->nets->familiar;
+    enum aw_err err = aw_actnet_state_load(&pilot->nets->actor, from);
+    from += aw_actnet_state_bytes(&pilot->nets->actor);
     if (err || !aw_canary_busy(&canary))
         return err;
-    err = aw_actnet_init(&pilot->trial_actor, &pilot->actor.shape, pilot->alloc);
-    return err ? err : aw_actnet_state_load(&pilot->trial_actor, from);
+    err = aw_actnet_init(&pilot->nets->trial, &pilot->nets->actor.shape, pilot->alloc);
+    return err ? err : aw_actnet_state_load(&pilot->nets->trial, from);
 }
 
 enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)

@@ -240,7 +240,7 @@ const struct aw_decision *aw_pilot_decision(const struct aw_pilot *pilot); /* th
 enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot);
 /* What the workload takes; `learning` adds the learner, if there is one. */
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning);
-const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot);
+const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot); /* NULL: a formula */
 const struct aw_formula *aw_pilot_formula(const struct aw_pilot *pilot);
 
 /* Everything that decides the future but the store. Bytes of this build alone. */

@@ -25,7 +25,7 @@ static bool is_formula(const struct aw_pilot *pilot)
 
 uint64_t aw__pilot_model(const struct aw_pilot *pilot)
 {
-    return is_formula(pilot) ? pilot->memory.formula_id : pilot->actor.id;
+    return is_formula(pilot) ? pilot->memory.formula_id : pilot->nets->actor.id;
 }
 
 /* --- a policy comes, and goes ----------------------------------------------------------------- */
@@ -75,11 +75,12 @@ void aw__pilot_try_formula(struct aw_pilot *pilot, const struct aw_formula *form
 enum aw_err aw__pilot_try_network(struct aw_pilot *pilot, const struct aw_actnet *actor,
                                   const struct aw_canary_candidate *candidate)
 {
-    aw_actnet_deinit(&pilot->trial_actor);
-    const enum aw_err err = aw_actnet_init(&pilot->trial_actor, &pilot->actor.shape, pilot->alloc);
+    aw_actnet_deinit(&pilot->nets->trial);
+    const enum aw_err err =
+        aw_actnet_init(&pilot->nets->trial, &pilot->nets->actor.shape, pilot->alloc);
     if (err)
         return err;
-    aw_actnet_copy(&pilot->trial_actor, actor);
+    aw_actnet_copy(&pilot->nets->trial, actor);
     begin(pilot, candidate, AW_CANARY_CAUSE_PROPOSED);
     return AW_OK;
 }
@@ -95,7 +96,7 @@ static void adopt(struct aw_pilot *pilot)
         memory->better_high += gain;
     }
     if (!is_formula(pilot)) {
-        aw_actnet_copy(&pilot->actor, &pilot->trial_actor);
+        aw_actnet_copy(&pilot->nets->actor, &pilot->nets->trial);
         return;
     }
     const struct aw__pilot_trims *trims = &memory->trial_trims;
@@ -171,8 +172,8 @@ void aw__pilot_canary_changed(struct aw_pilot *pilot)
 
 void aw__pilot_canary_tidy(struct aw_pilot *pilot)
 {
-    if (!aw_canary_busy(&pilot->memory.canary))
-        aw_actnet_deinit(&pilot->trial_actor);
+    if (pilot->nets && !aw_canary_busy(&pilot->memory.canary))
+        aw_actnet_deinit(&pilot->nets->trial);
 }
 
 static void ask_formula(struct aw_pilot *pilot, struct aw_plan *ret_plan, float *ret_action)
@@ -208,7 +209,7 @@ void aw__pilot_canary_ask(struct aw_pilot *pilot, struct aw__pilot_trial *ret)
         if (ret->finite)
             ask_formula(pilot, &ret->plan, ret->action);
     } else {
-        ret->finite = !aw_actnet_act(&pilot->trial_actor, pilot->obs, ret->action);
+        ret->finite = !aw_actnet_act(&pilot->nets->trial, pilot->obs, ret->action);
         if (ret->finite)
             aw_action_plan(&pilot->action, &memory->action, &memory->reading, ret->action,
                            &ret->plan);

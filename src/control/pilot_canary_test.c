@@ -454,7 +454,7 @@ static void a_file_that_is_damaged_or_foreign_is_refused_and_changes_nothing(voi
         {"{}", AW_ERR_FORMAT, "aware-policy", "an object of something else"},
         {"{\"format\":\"aware-policy\",\"version\":9}", AW_ERR_FORMAT, "another version", "newer"},
         {"{\"format\":\"aware-policy\",\"version\":1}", AW_ERR_FORMAT, "checksum", "without one"},
-        {"{\"format\":\"aware-policy\",\"version\":1,\"version\":1}", AW_ERR_FORMAT, "duplicate",
+        {"{\"format\":\"aware-policy\",\"version\":1,\"version\":1}", AW_ERR_FORMAT, "no JSON",
          "said twice"},
     };
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
@@ -529,8 +529,8 @@ static void a_network_is_tried_too_and_takes_memory_only_meanwhile(void **state)
     char *text = NULL;
     network(&from, 11);
     network(&b, 12);
-    const uint64_t id = from.pilot->actor.id;
-    assert_true(id != b.pilot->actor.id);
+    const uint64_t id = from.pilot->nets->actor.id;
+    assert_true(id != b.pilot->nets->actor.id);
     assert_ok(aw_pilot_policy_text(from.pilot, &text, &diag));
     const size_t small = aw_pilot_bytes(b.pilot, true);
     if (aw_pilot_propose(b.pilot, text, strlen(text), &diag))
@@ -551,7 +551,7 @@ static void a_network_is_tried_too_and_takes_memory_only_meanwhile(void **state)
     }
     assert_true(acted >= 2 * EPISODE);
     assert_int_equal(b.pilot->memory.canary.state, AW_CANARY_ADOPTED);
-    assert_true(b.pilot->actor.id == id);
+    assert_true(b.pilot->nets->actor.id == id);
     assert_int_equal(aw_pilot_bytes(b.pilot, true), small);
 
     serve(&formula, PLAIN); /* the kinds do not mix */

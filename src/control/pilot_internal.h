@@ -2,8 +2,7 @@
 #ifndef AW_CONTROL_PILOT_INTERNAL_H
 #define AW_CONTROL_PILOT_INTERNAL_H
 
-#include <math.h>
-
+#include "base/pack16.h"
 #include "control/pilot.h"
 
 /* Of the pilot's seed: each use of chance has its own. */
@@ -14,26 +13,6 @@
 #define AW__PILOT_SEARCH_ROWS 60u
 /* Minutes of the past that policies are tried on. */
 #define AW__PILOT_SEARCH_MINUTES 720u
-
-/* A load of 1e-5 to 1e14 requests/s in 16 bits, to 0.05 %; what is below is 0. Chance makes more of
- * a difference to a minute's mean, and thousands of workloads have half a day of them. */
-#define AW__LOAD_EXPONENT_LEAST (-17) /* of 2 */
-static inline uint16_t aw__load_pack(double load_per_s)
-{
-    int exponent;
-    const double part = frexp(load_per_s, &exponent); /* 0.5 .. 1 */
-    if (!(load_per_s > 0) || exponent <= AW__LOAD_EXPONENT_LEAST)
-        return 0;
-    if (exponent > AW__LOAD_EXPONENT_LEAST + 63)
-        return UINT16_MAX;
-    const uint32_t step = (uint32_t)(2048 * part - 1024 + 0.5); /* 1024: that of the next power */
-    const uint32_t bits = (uint32_t)(exponent - AW__LOAD_EXPONENT_LEAST) * 1024 + step;
-    return (uint16_t)(bits < UINT16_MAX ? bits : UINT16_MAX);
-}
-static inline float aw__load_unpack(uint16_t bits)
-{
-    return bits ? (float)ldexp(1024 + bits % 1024, bits / 1024 + AW__LOAD_EXPONENT_LEAST - 11) : 0;
-}
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wpadded"
@@ -59,7 +38,7 @@ struct aw__pilot_memory {
     struct aw_formula trial; /* in SHADOW or TRIAL beside `formula` */
     struct aw__pilot_trims trial_trims;
     struct aw_model_record record;
-    uint16_t load_per_s[AW__PILOT_SEARCH_MINUTES]; /* ring of minutes, packed */
+    uint16_t load_per_s[AW__PILOT_SEARCH_MINUTES]; /* ring of minutes; aw_pack16 */
 
     double cost_reference_per_hour; /* $; 0: not known yet */
     double lambda;
@@ -101,6 +80,13 @@ struct aw__pilot_memory {
 };
 #pragma GCC diagnostic pop
 
+/* What a network alone needs. */
+struct aw__pilot_nets {
+    struct aw_actnet actor;
+    struct aw_actnet trial; /* zeroed but while one is in SHADOW or TRIAL */
+    struct aw_familiar familiar;
+};
+
 struct aw_pilot {
     struct aw_pilot_config config;
     struct aw_state state;
@@ -116,10 +102,8 @@ struct aw_pilot {
     struct aw_formula_values trial;   /* of memory.trial */
     struct aw_policy_task task;
     struct aw_policy *policy;
-    struct aw_actnet actor;       /* of a network; zeroed: it is a formula */
-    struct aw_actnet trial_actor; /* zeroed but while one is in SHADOW or TRIAL */
-    struct aw_familiar *familiar; /* of a network; NULL: it is a formula */
-    struct aw_learner *learner;   /* NULL: nothing to learn now */
+    struct aw__pilot_nets *nets; /* NULL: the policy is a formula */
+    struct aw_learner *learner;  /* NULL: nothing to learn now */
 
     /* of this tick */
     struct aw_sample sample;     /* its pods are `pods` */

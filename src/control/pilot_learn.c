@@ -96,7 +96,7 @@ enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store, stru
 
 static float minute_ago(const struct aw__pilot_memory *memory, uint32_t ago)
 {
-    return aw__load_unpack(
+    return (float)aw_unpack16(
         memory->load_per_s[(memory->minute_count - ago) % AW__PILOT_SEARCH_MINUTES]);
 }
 
@@ -328,7 +328,7 @@ static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed, struct
         .busier = aw_rehearse_busier(memory->minute_count - memory->minute_first),
         .error_max = config->rehearse.error_max,
     };
-    return aw_learner_round_on_copies(pilot->learner, &copy, seed, &pilot->actor, NULL, diag);
+    return aw_learner_round_on_copies(pilot->learner, &copy, seed, &pilot->nets->actor, NULL, diag);
 }
 
 enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
@@ -347,11 +347,11 @@ enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
         aw__pilot_makes_copies(pilot)
             ? round_on_copies(pilot, seed, diag)
             : aw_learner_round(pilot->learner, kind, aw__pilot_weight(pilot, memory->lambda), seed,
-                               &pilot->actor, NULL, diag);
+                               &pilot->nets->actor, NULL, diag);
     if (err || kind == AW_LEARNER_ONLINE)
         return err;
     struct aw_ope_estimate estimate;
-    err = aw_learner_estimate(pilot->learner, &pilot->actor,
+    err = aw_learner_estimate(pilot->learner, &pilot->nets->actor,
                               aw__pilot_weight(pilot, pilot->config.lambda), pilot->config.level,
                               seed + AW__PILOT_ESTIMATE_STREAM, &estimate, diag);
     if (err)

@@ -17,6 +17,7 @@
 
 #include <jansson.h>
 
+#include "base/text.h"
 #include "control/pilot_internal.h"
 
 #define FORMAT     "aware-policy"
@@ -78,7 +79,7 @@ static json_t *floats(const float *from, size_t count)
 
 static json_t *task_of(const struct aw_pilot *pilot)
 {
-    const struct aw_actnet_shape *shape = &pilot->actor.shape;
+    const struct aw_actnet_shape *shape = &pilot->nets->actor.shape;
     return json_pack("{s:i, s:i, s:i, s:i, s:i}", "state", (int)pilot->config.state, "mapping",
                      (int)pilot->config.mapping, "obs_dim", (int)shape->obs_dim, "act_dim",
                      (int)shape->act_dim, "hidden", (int)shape->hidden);
@@ -86,7 +87,7 @@ static json_t *task_of(const struct aw_pilot *pilot)
 
 static int add_network(json_t *policy, const struct aw_pilot *pilot)
 {
-    const struct aw_actnet *actor = &pilot->actor;
+    const struct aw_actnet *actor = &pilot->nets->actor;
     int bad = json_object_set_new(policy, "task", task_of(pilot));
     bad |= json_object_set_new(policy, "theta", floats(actor->theta, actor->count));
     bad |= json_object_set_new(policy, "mean", floats(actor->mean, actor->shape.obs_dim));
@@ -138,11 +139,17 @@ static enum aw_err read_id(const json_t *policy, uint64_t *ret, struct aw_diag *
     return AW_OK;
 }
 
+/* Bytes from outside as a terminal can show them. */
+static const char *quote(const char *text, char *buf)
+{
+    return text ? aw_text_quote(text, strlen(text), buf, AW_TEXT_QUOTE_MAX) : "none";
+}
+
 /* All that does not depend on the kind. */
 static enum aw_err read_head(const struct aw_pilot *pilot, json_t *policy, uint64_t *ret_id,
                              struct aw_diag *diag)
 {
-    char hex[HEX_BYTES];
+    char hex[HEX_BYTES], found[AW_TEXT_QUOTE_MAX];
     const char *format = json_string_value(json_object_get(policy, "format"));
     if (!format || strcmp(format, FORMAT) != 0)
         return aw_fail(diag, AW_ERR_FORMAT, "not a policy: expected \"format\": \"" FORMAT "\"");
@@ -157,13 +164,13 @@ static enum aw_err read_head(const struct aw_pilot *pilot, json_t *policy, uint6
         return aw_fail(diag, AW_ERR_NOMEM, "no memory to read a policy");
     if (!checksum || strcmp(checksum, hex) != 0)
         return aw_fail(diag, AW_ERR_FORMAT,
-                       "checksum: expected %s, found %.16s: the file is damaged or was edited", hex,
-                       checksum ? checksum : "none");
+                       "checksum: expected %s, found %s: the file is damaged or was edited", hex,
+                       quote(checksum, found));
     const char *kind = json_string_value(json_object_get(policy, "kind"));
     const char *own = aw_pilot_agent_names[pilot->config.agent];
     if (!kind || strcmp(kind, own) != 0)
-        return aw_fail(diag, AW_ERR_CONFIG, "kind: expected %s, as workload %s has it, found %.16s",
-                       own, pilot->config.name, kind ? kind : "none");
+        return aw_fail(diag, AW_ERR_CONFIG, "kind: expected %s, as workload %s has it, found %s",
+                       own, pilot->config.name, quote(kind, found));
     return read_id(policy, ret_id, diag);
 }
 
@@ -273,14 +280,16 @@ enum aw_err aw_pilot_propose(struct aw_pilot *pilot, const char *text, size_t si
     struct aw_actnet actor = {0};
     json_t *policy = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     enum aw_err err = AW_OK;
-    if (!json_is_object(policy))
-        err = aw_fail(diag, AW_ERR_FORMAT, "not a policy: %s",
-                      policy ? "expected an object" : error.text);
+    if (!policy)
+        err = aw_fail(diag, AW_ERR_FORMAT, "not a policy: no JSON at line %d, column %d",
+                      error.line, error.column);
+    else if (!json_is_object(policy))
+        err = aw_fail(diag, AW_ERR_FORMAT, "not a policy: expected an object");
     err = err ? err : read_head(pilot, policy, &candidate.id, diag);
     if (!err && pilot->config.agent == AW_PILOT_FORMULA)
         err = read_formula(policy, candidate.id, &formula, diag);
     if (!err && pilot->config.agent == AW_PILOT_NETWORK) {
-        err = aw_actnet_init(&actor, &pilot->actor.shape, pilot->alloc);
+        err = aw_actnet_init(&actor, &pilot->nets->actor.shape, pilot->alloc);
         err = err ? aw_fail(diag, err, "no memory for a policy")
                   : read_network(pilot, policy, candidate.id, &actor, diag);
     }

@@ -201,7 +201,7 @@ static void end_minute(struct aw_pilot *pilot)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     memory->load_per_s[memory->minute_count++ % AW__PILOT_SEARCH_MINUTES] =
-        aw__load_pack(memory->minute_sum / memory->minute_steps);
+        aw_pack16(memory->minute_sum / memory->minute_steps);
     memory->minute_sum = 0;
     memory->minute_steps = 0;
     if (!aw__pilot_load_jumped(memory))
@@ -393,7 +393,7 @@ static double distance(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     if (pilot->config.agent != AW_PILOT_FORMULA)
-        return aw_familiar_distance(pilot->familiar, pilot->obs);
+        return aw_familiar_distance(&pilot->nets->familiar, pilot->obs);
     if (memory->rehearsed_load <= 0 || isnan(memory->reading.arrivals_per_s))
         return NAN;
     return pilot->config.watchdog.strange * memory->reading.arrivals_per_s /
@@ -509,7 +509,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
             pilot->finished && memory->actor == AW_ACTOR_AGENT && !memory->by_trial, &by_agent);
         aw_action_from_plan(&pilot->action, &memory->action, &by_agent, agent);
     } else if (!formula) {
-        finite = has_agent && !aw_actnet_act(&pilot->actor, pilot->obs, agent);
+        finite = has_agent && !aw_actnet_act(&pilot->nets->actor, pilot->obs, agent);
     }
     const struct aw_watchdog_input watch = {
         .last_actor = pilot->finished && memory->actor != AW_ACTOR_PERSON
@@ -549,7 +549,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     const bool agent_acts = out->actor != AW_ACTOR_FALLBACK;
     const bool trial_acts = agent_acts && trial.turn;
     if (!formula && out->stage != AW_STAGE_SERVING) /* what it sees while it learns it knows */
-        aw_familiar_push(pilot->familiar, pilot->obs);
+        aw_familiar_push(&pilot->nets->familiar, pilot->obs);
     if (finite && !formula)
         aw_action_plan(&pilot->action, &memory->action, reading, agent, &by_agent);
     if (trial_acts) {
