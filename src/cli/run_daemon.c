@@ -170,7 +170,7 @@ static enum aw_err views_write(struct aw__daemon *d, struct aw_diag *diag)
     snprintf(path, sizeof path, "%s/" AW__RUN_VIEWS, d->kept.ask.state);
     enum aw_err err = aw_api_views(&d->api, &text, &len);
     if (err)
-        return aw_fail(diag, err, "no memory for %s", AW__RUN_VIEWS);
+        return aw_fail(diag, err, "%s: %s", AW__RUN_VIEWS, aw_err_text(err));
     err = aw_file_replace(path, text, len, NULL, diag);
     free(text);
     return err;
@@ -324,7 +324,8 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
         return err;
     d->store_failures = aw_job_counts(d->kept.job)->store_failures;
     d->paced_steps = d->kept.steps_before;
-    d->kept.begin_us = d->kept.saved_us = d->ticked_us = aw_clock_monotonic_us(NULL);
+    d->kept.begin_us = d->kept.saved_us = aw_clock_monotonic_us(NULL);
+    d->ticked_us = d->kept.begin_us;
     if ((err = api_open(d, diag)))
         return err;
     aw_log_info(&d->log, resumed ? "resumed" : "started",

@@ -99,7 +99,7 @@ AW_NODISCARD enum aw_err aw_api_refuse(enum aw_err err, const struct aw_diag *di
                                        struct aw_api_response *ret);
 
 /* What verbs read of a stopped daemon: status, all workloads, orders and proposals, one object.
- * The caller frees `*ret_text` with free(). */
+ * The caller frees `*ret_text` with free(). AW_ERR_UNAVAILABLE: no steward is there. */
 AW_NODISCARD enum aw_err aw_api_views(struct aw_api *api, char **ret_text, size_t *ret_len);
 
 #endif

@@ -539,6 +539,10 @@ enum aw_err aw_api_views(struct aw_api *api, char **ret_text, size_t *ret_len)
     bool ok = true;
     pthread_rwlock_rdlock(&api->gate);
     struct aw_steward *steward = api->config.steward;
+    if (!steward) {
+        pthread_rwlock_unlock(&api->gate);
+        return AW_ERR_UNAVAILABLE;
+    }
     json_t *views = json_object();
     aw__json_set(views, "saved", aw__json_time(aw_clock_now_us(api->config.clock)), &ok);
     aw__json_set(views, "status", aw__api_status(api), &ok);
