@@ -21,7 +21,7 @@
 #define AW_HTTP_BODY_MAX_DEFAULT ((size_t)16 << 20)
 #define AW_HTTP_TIMEOUT_US       10000000
 #define AW_HTTP_HEADERS_MAX      8u
-#define AW_HTTP_HEADER_MAX       512u /* bytes of a header that is kept, with its NUL; more is cut */
+#define AW_HTTP_HEADER_MAX       512u /* bytes of a header that is kept; more is cut */
 
 /* Zeroed is all defaults. */
 struct aw_http_config {

@@ -20,6 +20,8 @@ const char aw__about[] =
     "'aware run' shows it on a simulated cluster.";
 
 const struct aw__note aw__notes_environment[] = {
+    {"AWARE_SOCKET",
+     "Socket of the daemon that verbs ask, where neither --socket nor --state says otherwise."},
     {"NO_COLOR", "Set to anything: no colour, unless --color=always is given."},
     {"TERM", "When it is dumb: no colour and no progress line."},
     {NULL, NULL},
@@ -37,7 +39,8 @@ const struct aw__note aw__notes_files[] = {
 
 const struct aw__note aw__notes_exit[] = {
     {"0", "Done."},
-    {"1", "A check did not hold: aware env check, aware bench --check."},
+    {"1", "A check did not hold: aware env check, aware bench --check, aware explain --replay; or "
+          "aware diff found a difference."},
     {"64", "Wrong usage: an unknown verb, option or value."},
     {"65", "Malformed or out-of-range input, such as a damaged file."},
     {"66", "Not found: an environment, a learner, a directory."},

@@ -338,8 +338,7 @@ enum aw_err aw__left_order(const struct aw__client *client, const json_t *asked,
     if (!err) {
         aw_book_expire(&standing.book, now_us);
         if (order.kind == AW_ORDER_UNFREEZE && !stands(&standing.book, &order))
-            err =
-                aw_fail(diag, AW_ERR_NOTFOUND, "no such freeze stands; see 'aware get --orders'");
+            err = aw_fail(diag, AW_ERR_NOTFOUND, "no such freeze stands; see 'aware get --orders'");
     }
     if (!err && !(members = aw_order_to_json(&order)))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for an order");

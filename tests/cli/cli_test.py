@@ -27,7 +27,10 @@ AWARE = "aware"
 WIDTH_MAX = 100
 ESCAPE = re.compile(r"\x1b|\r")
 
-VERBS = [["run"], ["train"], ["eval"], ["env", "list"], ["env", "describe"], ["env", "check"],
+VERBS = [["run"], ["get"], ["describe"], ["top"], ["explain"], ["history"], ["undo"], ["approve"],
+         ["reject"], ["freeze"], ["unfreeze"], ["emergency"], ["calm"], ["budget"], ["diff"],
+         ["replay"], ["export"], ["state", "show"], ["state", "export"], ["state", "reset"],
+         ["train"], ["eval"], ["env", "list"], ["env", "describe"], ["env", "check"],
          ["agent", "list"], ["agent", "describe"], ["bench"], ["simulate"], ["simulate", "fit"],
          ["simulate", "calibrate"], ["fallback", "check"],
          ["store", "list"], ["store", "export"], ["store", "import"], ["store", "prune"],
@@ -473,10 +476,15 @@ def candidates(*words):
 
 def candidates_fit_the_place_of_the_cursor():
     table = [
-        ([""], ["run", "train", "eval", "env", "agent", "bench", "simulate", "evaluate",
-                "fallback", "apps", "load", "store", "validate", "explain-schema", "completion",
-                "version", "help"],
-         True),
+        ([""], ["run", "get", "explain", "freeze", "state", "train", "eval", "env", "agent",
+                "bench", "simulate", "evaluate", "fallback", "apps", "load", "store", "validate",
+                "explain-schema", "completion", "version", "help"],
+         False),
+        (["fr"], ["freeze"], True),
+        (["state", ""], ["show", "export", "reset"], True),
+        (["get", "--sort", ""], ["name", "cost", "slo", "stage", "changed"], True),
+        (["replay", "--policy", "hpa", "--set", "hpa_ta"], ["hpa_target="], True),
+        (["export", "--what", "a"], ["audit"], True),
         (["store", ""], ["list", "export", "import", "prune"], True),
         (["simulate", ""], ["fit", "calibrate"], True),
         (["simulate", "--see"], ["--seed"], True),
@@ -623,7 +631,8 @@ def an_opponent_that_is_none_is_refused():
 
 
 def estimates_are_counted_and_the_exit_status_says_whether_they_hold():
-    done = run("evaluate", "estimates", "--apps", "7", "--load", "diurnal:length=2h", "--seeds", "1",
+    done = run("evaluate", "estimates", "--apps", "7", "--load", "diurnal:length=2h", "--seeds",
+               "1",
                "--tuning", "3", "--quiet", "--check", "--output", "json")
     document = json.loads(done.stdout)
     within = sum(case["low"] <= case["truth"] <= case["high"] for case in document["cases"])
