@@ -262,7 +262,7 @@ static void predicted_print(const struct page *page)
         line("latency", text);
     }
     if (aw__at(page->account, "estimate.mean")) {
-        snprintf(text, sizeof text, "%.4g an episode (%.4g to %.4g)",
+        snprintf(text, sizeof text, "estimated at %.4g an episode (%.4g to %.4g)",
                  aw__at_real(page->account, "estimate.mean"),
                  aw__at_real(page->account, "estimate.low"),
                  aw__at_real(page->account, "estimate.high"));

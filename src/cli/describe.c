@@ -76,6 +76,16 @@ static void standing_print(const json_t *w, bool color)
     line("Cost", text);
 }
 
+/* A whole number of 64 bits is a text in JSON. */
+static const char *value_text(const json_t *value, char *buf, size_t size)
+{
+    if (json_is_integer(value))
+        snprintf(buf, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else
+        snprintf(buf, size, "%s", json_is_string(value) ? json_string_value(value) : "-");
+    return buf;
+}
+
 static void settings_print(const json_t *w)
 {
     static const char *const keys[] = {"controlled", NULL};
@@ -95,11 +105,11 @@ static void settings_print(const json_t *w)
     for (size_t i = 0; i < json_array_size(controlled); i++)
         aw_text_add(&list, "%s%s", i ? ", " : "", json_string_value(json_array_get(controlled, i)));
     line("Controls", text);
-    snprintf(text, sizeof text, "fallback %s; agent %s, %s; a step is %s, seed %lld",
+    snprintf(text, sizeof text, "fallback %s; agent %s, %s; a step is %s, seed %s",
              aw__at_text(w, "fallback"), aw__at_text(w, "agent"),
              aw__at_true(w, "learning") ? "learning" : "not learning",
              aw__show_age(aw__at_real(w, "step_s"), a, sizeof a),
-             (long long)aw__at_integer(w, "seed"));
+             value_text(aw__at(w, "seed"), b, sizeof b));
     line("Policy", text);
 }
 
