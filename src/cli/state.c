@@ -98,25 +98,25 @@ static enum aw_err export_run(const struct aw__run *run, struct aw_diag *diag)
 static enum aw_err reset_run(const struct aw__run *run, struct aw_diag *diag)
 {
     struct aw__client client;
-    char path[AW__CLIENT_PATH_MAX];
-    json_t *body = json_object(), *answer = NULL;
-    json_object_set_new(body, "reason", json_string(aw__args_text(run->args, "reason")));
+    json_t *order = json_object(), *answer = NULL;
+    json_object_set_new(order, "kind", json_string("reset"));
+    json_object_set_new(order, "name", json_string(run->args->positional[0]));
+    json_object_set_new(order, "reason", json_string(aw__args_text(run->args, "reason")));
     enum aw_err err = aw__client_open(&client, run, diag);
     if (!err) {
         err = aw__client_need(&client, "'aware state reset'", diag);
-        aw__client_path(run->args->positional[0], "/reset", path, sizeof path);
-        err = err ? err : aw__client_ask(&client, path, body, &answer, diag);
+        err = err ? err : aw__client_order(&client, order, &answer, diag);
         aw__client_close(&client);
     }
-    json_decref(body);
+    json_decref(order);
     if (err)
         return err;
     if (run->json) {
         json_object_set_new(answer, "v", json_integer(1));
         return aw__json_print(answer, diag);
     }
-    printf("%s\n", *aw__at_text(answer, "message") ? aw__at_text(answer, "message")
-                                                   : "what was learned is forgotten");
+    printf("order %lld: %s\n", (long long)aw__at_integer(answer, "id"),
+           aw__at_text(answer, "message"));
     json_decref(answer);
     return AW_OK;
 }

@@ -38,12 +38,13 @@ enum aw_err aw_order_check(const struct aw_order *order, struct aw_diag *diag)
                           "an order about all has no name, found \"%s\"", order->name);
     const bool about_one = order->kind == AW_ORDER_UNDO || order->kind == AW_ORDER_APPROVE ||
                            order->kind == AW_ORDER_REJECT || order->kind == AW_ORDER_EMERGENCY ||
-                           order->kind == AW_ORDER_CALM;
+                           order->kind == AW_ORDER_CALM || order->kind == AW_ORDER_RESET;
     if (about_one && order->scope != AW_SCOPE_WORKLOAD)
         return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "scope",
                           "%s is about one workload, found scope %s", name,
                           aw_order_scope_names[order->scope]);
-    if (!*order->reason && (order->kind == AW_ORDER_FREEZE || order->kind == AW_ORDER_EMERGENCY))
+    if (!*order->reason && (order->kind == AW_ORDER_FREEZE || order->kind == AW_ORDER_EMERGENCY ||
+                            order->kind == AW_ORDER_RESET))
         return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "reason",
                           "%s needs a reason: others will ask", name);
     return AW_OK;
@@ -324,6 +325,7 @@ enum aw_err aw_book_apply(struct aw_book *book, uint64_t id, int64_t at_us,
         calm(book, order, at_us);
         return AW_OK;
     case AW_ORDER_REJECT: /* the proposal goes; nothing stands */
+    case AW_ORDER_RESET:  /* the pilot forgets, and that is that */
     case AW_ORDER_NONE:
     case AW_ORDER_COUNT:
         break;

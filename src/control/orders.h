@@ -26,7 +26,8 @@
     X(APPROVE,      "approve",     "what was recommended is carried out")                          \
     X(REJECT,       "reject",      "what was recommended is not carried out")                      \
     X(EMERGENCY,    "emergency",   "generous resources at once, and back slowly")                  \
-    X(CALM,         "calm",        "an emergency is over, resources go back slowly")
+    X(CALM,         "calm",        "an emergency is over, resources go back slowly")              \
+    X(RESET,        "reset",       "what was learned is forgotten, and the fallback acts")
 /* clang-format on */
 enum aw_order_kind {
 #define X(id, name, sentence) AW_ORDER_##id,

@@ -198,6 +198,13 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
 /* The decision could not be written down: it changes nothing, and says why. */
 void aw_pilot_unrecorded(struct aw_pilot *pilot);
 void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us);
+/* Forgets what was learned, as a person ordered at `order_us`: stage, policy, record and watchdog
+ * begin as on the first day. What the workload has, its rails, the fallback and the count of
+ * episodes stay, and what the store has of before is not believed. An order that was carried out
+ * already, before a restart perhaps, is a no-op. Between observe and decide, or between ticks.
+ * AW_ERR_NOMEM: nothing is forgotten. */
+AW_NODISCARD enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_us,
+                                         struct aw_diag *diag);
 
 /* The moment between observe and decide: everything that a decision is a function of, but orders
  * and time. A pilot with the same config that loads it decides the same. */

@@ -69,6 +69,7 @@ struct aw__pilot_memory {
     uint32_t by_trial; /* the policy on trial has decided it */
     uint32_t unused_;  /* 0 */
     int64_t at_us;
+    int64_t forgotten_us; /* when it was last ordered to forget; 0: never */
     uint64_t model;
     uint64_t formula_id; /* 0: there is no policy yet */
 

@@ -154,9 +154,15 @@ static void tell_outcome(struct aw_steward *steward, const struct aw__seat *seat
 static void desk_orders(void *ctx, uint32_t index, int64_t now_us, struct aw_orders *ret)
 {
     struct aw_steward *steward = ctx;
-    const struct aw_pilot *pilot = aw_loop_pilot(steward->loop, index);
+    struct aw_pilot *pilot = aw_loop_pilot(steward->loop, index);
+    const struct aw__seat *seat = steward->seat[index];
     steward->now_us = now_us; /* which may have gone back */
     aw__steward_catch_up(steward, now_us);
+    if (seat && seat->reset_us > 0) {
+        /* nobody learns now. Without memory for it the next tick tries again */
+        const enum aw_err err = aw_pilot_forget(pilot, seat->reset_us, NULL);
+        (void)err;
+    }
     aw_book_orders(&steward->book, aw_pilot_config(pilot)->name, now_us, ret);
 }
 

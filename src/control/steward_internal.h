@@ -18,7 +18,8 @@ struct aw__seat {
     uint64_t fresh_id; /* of this tick's entry; 0: none */
     struct aw_steward_proposal proposal;
     struct aw_orders orders;
-    bool unlogged; /* its latest is not in the log: to be told again */
+    int64_t reset_us; /* when it was last ordered to forget what it learned; 0: never */
+    bool unlogged;    /* its latest is not in the log: to be told again */
 };
 
 struct aw__outcome {
@@ -68,6 +69,8 @@ struct aw__seat *aw__steward_seat(struct aw_steward *steward, uint32_t index, co
 void aw__steward_ail(struct aw_steward *steward, enum aw_err err, const struct aw_diag *diag);
 /* Reads the log: orders, and what became of workloads. */
 AW_NODISCARD enum aw_err aw__steward_recall(struct aw_steward *steward, struct aw_diag *diag);
+/* A person wants this workload to forget: its pilot does when it is asked for a decision. */
+void aw__steward_reset(struct aw_steward *steward, const char *name, int64_t at_us);
 /* Orders of before the restart come into force when their time has come: in virtual time it may
  * have to be lived again. */
 void aw__steward_catch_up(struct aw_steward *steward, int64_t now_us);

@@ -108,6 +108,15 @@ enum aw_err aw__steward_recall(struct aw_steward *steward, struct aw_diag *diag)
     return err == AW_ERR_NOTFOUND ? AW_OK : err;
 }
 
+void aw__steward_reset(struct aw_steward *steward, const char *name, int64_t at_us)
+{
+    uint32_t index;
+    if (aw_steward_find(steward, name, &index, NULL))
+        return; /* it is gone, and what it had learned with it */
+    struct aw__seat *seat = steward->seat[index];
+    seat->reset_us = at_us > seat->reset_us ? at_us : seat->reset_us;
+}
+
 void aw__steward_catch_up(struct aw_steward *steward, int64_t now_us)
 {
     while (steward->past_next < steward->past_count) {
@@ -118,6 +127,8 @@ void aw__steward_catch_up(struct aw_steward *steward, int64_t now_us)
         /* what was full then was refused then: nothing here can be new */
         const enum aw_err err =
             aw_book_apply(&steward->book, past->id, past->at_us, &past->order, NULL);
+        if (!err && past->order.kind == AW_ORDER_RESET)
+            aw__steward_reset(steward, past->order.name, past->at_us);
         if (!err && past->done && !steward->config.virtual_time)
             aw_book_done(&steward->book, past->id);
     }
@@ -371,6 +382,8 @@ static enum aw_err take(struct aw_steward *steward, struct aw_order *order, int6
     steward->counts.orders++;
     err = aw_book_apply(&steward->book, id, now_us, order, diag);
     AW_ASSERT(!err); /* there was room */
+    if (order->kind == AW_ORDER_RESET)
+        aw__steward_reset(steward, order->name, now_us);
     if ((order->kind == AW_ORDER_APPROVE || order->kind == AW_ORDER_REJECT) && index != UINT32_MAX)
         steward->seat[index]->proposal = (struct aw_steward_proposal){0};
     if (ret_id)

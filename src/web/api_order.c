@@ -163,6 +163,7 @@ static const struct {
     {AW_ORDER_REJECT, " decision "},
     {AW_ORDER_EMERGENCY, " scope name for plan "},
     {AW_ORDER_CALM, " scope name order "},
+    {AW_ORDER_RESET, " scope name "},
 };
 #define SHAPE_COUNT (sizeof shapes / sizeof *shapes)
 
@@ -202,7 +203,7 @@ static enum aw_err kind_of(const json_t *body, const char **ret_members, uint32_
             *ret_members = shapes[i].members;
             return AW_OK;
         }
-    return wrong(diag, "kind", "freeze, unfreeze, undo, approve, reject, emergency or calm");
+    return wrong(diag, "kind", "freeze, unfreeze, undo, approve, reject, emergency, calm or reset");
 }
 
 static enum aw_err members_known(json_t *body, const char *members, struct aw_diag *diag)

@@ -249,6 +249,30 @@ def a_change_waits_for_approval():
             expect(changes_of(folder, "web")[0]["actor"] == "person", "a person did it")
 
 
+def what_was_learned_can_be_shown_and_forgotten():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder, names=("web",)):
+        def state():
+            return json_of(folder, "state", "show", "web")
+        until(lambda: state()["model"], 200)
+        before = state()
+        expect(before["policy"], "the numbers of its policy are told")
+        expect_ok("state", "export", "web", "-f", "web.json", cwd=folder)
+        kept = json.loads(Path(folder, "web.json").read_text(encoding="utf-8"))
+        expect(kept["v"] == 1 and kept["policy"].keys() == before["policy"].keys(), kept)
+        row = json_of(folder, "get", "web")["workloads"][0]
+        done = expect_ok("state", "reset", "web", "--reason", "another program", cwd=folder)
+        expect("forgotten" in done.stdout, done.stdout)
+        until(lambda: not state()["model"], 20)
+        after = json_of(folder, "get", "web")["workloads"][0]
+        expect(after["stage"] in ("initialized", "offline") and after["actor"] == "fallback", after)
+        expect(row["replicas"]["max"] == after["replicas"]["max"], "its bounds stay")
+        orders = [e for e in json_of(folder, "history", "web", "--limit", "1000")["entries"]
+                  if e["kind"] == "order"]
+        expect(orders[0]["order"] == "reset" and orders[0]["reason"] == "another program", orders)
+        last = json_of(folder, "explain", "web")
+        expect(last["detail"]["replayed"] is True, "what is decided afterwards can be taken again")
+
+
 # --- a stopped daemon ---------------------------------------------------------------------------
 
 
