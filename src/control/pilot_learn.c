@@ -112,13 +112,18 @@ bool aw__pilot_load_jumped(const struct aw__pilot_memory *memory)
     const uint32_t minutes = past_minutes(memory);
     if (minutes < JUMP_MINUTES + JUMP_PAST)
         return false;
-    float low[2] = {INFINITY, INFINITY}, high[2] = {0, 0}; /* before, and of late */
-    for (uint32_t ago = 1; ago <= minutes; ago++) {
-        const uint32_t late = ago <= JUMP_MINUTES;
-        low[late] = fminf(low[late], minute_ago(memory, ago));
-        high[late] = fmaxf(high[late], minute_ago(memory, ago));
+    float low = INFINITY, high = 0; /* of late */
+    for (uint32_t ago = 1; ago <= JUMP_MINUTES; ago++) {
+        low = fminf(low, minute_ago(memory, ago));
+        high = fmaxf(high, minute_ago(memory, ago));
     }
-    return low[1] > JUMP * high[0] || JUMP * high[1] < low[0];
+    bool above = true, below = true; /* than all before; mostly one look tells that neither is so */
+    for (uint32_t ago = JUMP_MINUTES + 1; ago <= minutes && (above || below); ago++) {
+        const float before = minute_ago(memory, ago);
+        above = above && low > JUMP * before;
+        below = below && JUMP * high < before;
+    }
+    return above || below;
 }
 
 /* The latest minutes of load, oldest first. Returns how many. */
