@@ -12,15 +12,19 @@
 #define ESTIMATE_DOUBT 0.2 /* of a difference of two policies, that copies may have wrong */
 /* An 80 % interval: so many units below and above the mean leave a tenth of the truths beyond
  * either end, by split conformal prediction on applications that no result is reported of
- * (`aware evaluate estimates --apps 100-114 --seeds 1 --tuning 20`; docs/results/ope.md). */
-#define ESTIMATE_BELOW 0.56
-#define ESTIMATE_ABOVE 0.29
-#define ESTIMATE_LEAST 0.1  /* of the fallback's score, in a unit */
-#define JUMP           2.0f /* times all that was seen before: another load */
-#define JUMP_MINUTES   30u  /* that it must last; as many as a search needs */
-#define JUMP_PAST      60u  /* minutes of the other at least, to tell */
-#define SEARCH_GAIN    0.01 /* of ln cost: less is not worth another policy */
-#define SEARCH_MISSES  4    /* times the budget on copies: no policy to begin with */
+ * (`aware evaluate estimates`; docs/results/ope.md says which, and what came of it). */
+#define ESTIMATE_BELOW 0.43
+#define ESTIMATE_ABOVE 0.33
+/* A unit's parts, of the fallback's score but for the first. */
+#define ESTIMATE_MISSED 0.5  /* of what the copies have wrong of the fallback's past */
+#define ESTIMATE_LEAST  0.05 /* a load to come that is another */
+#define ESTIMATE_RESIZE 0.2  /* per e-fold of a replica's size: sizes that were never tried */
+#define ESTIMATE_MISFIT 6    /* per error of the copies */
+#define JUMP            2.0f /* times all that was seen before: another load */
+#define JUMP_MINUTES    30u  /* that it must last; as many as a search needs */
+#define JUMP_PAST       60u  /* minutes of the other at least, to tell */
+#define SEARCH_GAIN     0.01 /* of ln cost: less is not worth another policy */
+#define SEARCH_MISSES   4    /* times the budget on copies: no policy to begin with */
 
 bool aw__pilot_makes_copies(const struct aw_pilot *pilot)
 {
@@ -153,7 +157,8 @@ static double fallback_mean(const struct aw_lifecycle_ring *ring, double otherwi
  * alone, whose own episodes are on record: what they get wrong of both is wrong of neither.
  *
  * The unit of doubt has what makes an estimate wrong: how much is promised, how far the copies
- * disagree, what they have wrong of the fallback's past, and a load to come that is another. */
+ * disagree, what they have wrong of the fallback and of latencies, a size that nobody has tried,
+ * and a load to come that is another. */
 static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
                                     uint64_t seed, struct aw_diag *diag)
 {
@@ -183,8 +188,11 @@ static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal 
         square += off * off / copies;
     }
     const double past = fallback_mean(&memory->lifecycle.fallback, fallback);
-    const double unit =
-        fabs(mean) + sqrt(square) + fabs(fallback - past) + ESTIMATE_LEAST * fabs(past);
+    const double resize =
+        fabs(log(pilot->formula.v[AW_FORMULA_CPU] / fmax(1e-3, memory->record.last_cores)));
+    const double unit = fabs(mean) + sqrt(square) + ESTIMATE_MISSED * fabs(fallback - past) +
+                        fabs(past) * (ESTIMATE_LEAST + ESTIMATE_RESIZE * fmin(1, resize) +
+                                      ESTIMATE_MISFIT * aw_rehearsal_error(rehearsal));
     memory->better_mean = mean;
     memory->better_low = mean - ESTIMATE_BELOW * unit;
     memory->better_high = mean + ESTIMATE_ABOVE * unit;
