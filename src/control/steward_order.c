@@ -340,6 +340,7 @@ static enum aw_err take(struct aw_steward *steward, struct aw_order *order, int6
                         uint64_t *ret_id, struct aw_diag *diag)
 {
     uint32_t index;
+    const int64_t asked_us = now_us; /* before the last tick, where the clock has gone back */
     if (!steward->loop)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no loop is running");
     /* given after a tick, it counts from the next one on, when it is lived again too */
@@ -349,7 +350,7 @@ static enum aw_err take(struct aw_steward *steward, struct aw_order *order, int6
     err = err ? err : aw_order_check(order, diag);
     if (!err && (order->kind == AW_ORDER_UNFREEZE || order->kind == AW_ORDER_CALM))
         err = must_stand(steward, order, diag);
-    if (!err && order->kind == AW_ORDER_FREEZE && order->until_us <= now_us)
+    if (!err && order->kind == AW_ORDER_FREEZE && order->until_us <= asked_us)
         err = aw_fail(diag, AW_ERR_CONFIG, "a freeze must end after it begins");
     if (!err && steward->book.freeze_count >= AW_BOOK_FREEZES_MAX - 1)
         aw_book_expire(&steward->book, now_us);
