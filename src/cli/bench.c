@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <aware/cluster.h>
+
 #include "cli/json.h"
 #include "cli/layout.h"
 #include "cli/verbs.h"
@@ -157,6 +159,19 @@ static const struct aw__option bench_options[] = {
      .min = 0,
      .max = 1000000,
      .help = "ope: of the records; seed 1 is the one that the intervals were tuned on"},
+    {.name = "workloads",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .min = 1,
+     .max = AW_WORKLOADS_MAX,
+     .help = "control: so many of them in one loop, then workloads that come, change and go"},
+    {.name = "hours",
+     .kind = AW__NUMBER,
+     .arg = "H",
+     .initial = "24",
+     .min = 0,
+     .max = 720,
+     .help = "control: simulated, of that coming and going, with --workloads"},
     {.name = "csv", .kind = AW__FILE, .arg = "FILE", .help = "ope: write every case to a file"},
     {.name = "check", .kind = AW__FLAG, .help = "exit with status 1 where a goal is missed"},
     {.name = NULL},
@@ -176,6 +191,8 @@ static const struct aw__example bench_examples[] = {
     {"aware bench nn --against torch --check", "fail where we are not as fast as we say"},
     {"aware bench env", "steps per second of every built-in environment"},
     {"aware bench control --check", "fail where a decision is slow, allocates or keeps too much"},
+    {"aware bench control --workloads 10000 --check",
+     "the same of ten thousand workloads, and of a day in which they come and go"},
     {"aware bench env --output json", "every figure, for a script"},
     {NULL, NULL},
 };

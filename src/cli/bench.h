@@ -40,6 +40,10 @@ typedef enum aw_err aw__bench_fn(const struct aw__run *run, struct aw__bench *be
                                  struct aw_diag *diag);
 
 aw__bench_fn aw__bench_control;
+/* `aware bench control --workloads`: so many in one loop, then so many hours of coming and going.
+ */
+AW_NODISCARD enum aw_err aw__bench_fleet(uint32_t count, uint32_t hours, struct aw__bench *bench,
+                                         struct aw_diag *diag);
 aw__bench_fn aw__bench_env;
 aw__bench_fn aw__bench_nn;
 aw__bench_fn aw__bench_ope;

@@ -1,0 +1,314 @@
+/*
+ * bench_fleet.c - many workloads in one loop: what a tick costs, what all of them take, and whether
+ * that stays so while workloads come, change and go.
+ *
+ * The fleet runs on the simulated cluster. Each workload has a policy of its own that acts from the
+ * first tick on, drawn from its seed and worse than any that was learned: it changes more, so a
+ * tick costs rather more than in production. Time is that of the thread, so that other work on the
+ * machine does not count, and what the simulator takes is told by itself.
+ */
+#include "cli/bench.h"
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "base/stats.h"
+#include "cluster/sim.h"
+#include "control/loop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KINDS        64u /* applications, each with a load of its own */
+#define LOAD_SLOTS   96u /* of a day */
+#define NODES        64u
+#define NODE_CORES   512.0 /* ten thousand workloads want some ten thousand cores */
+#define NODE_GIB     4096.0
+#define PERIOD_S     15.0
+#define WARM_TICKS   20u
+#define TICKS        40u
+#define CHURN_FLEET  500u /* workloads at any time */
+#define CHURN_EACH   4u   /* that come, that change and that go in every tick */
+#define CHURN_WARM_H 2u
+#define MIB          1048576.0
+#define GOAL_RSS_MIB 256.0
+#define GOAL_SHARE   100.0 /* percent of one core */
+#define GOAL_GROWTH  1.0   /* percent */
+
+struct fleet {
+    struct aw_app app[KINDS];
+    struct aw_load load[KINDS];
+    float rate[KINDS][LOAD_SLOTS];
+    double slo_us[KINDS];
+    struct aw_alloc_counting counting; /* of the loop */
+    struct aw_sim *sim;
+    struct aw_cluster cluster;
+    struct aw_loop *loop;
+    struct aw_rng rng;
+    uint32_t made; /* workloads so far, for their names */
+    bool quick;    /* searches are, so that a day can be lived in a minute */
+};
+
+static double thread_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+/* Resident memory of the process; NAN where the system does not tell. */
+static double resident_mib(void)
+{
+    unsigned long long all, resident;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file)
+        return NAN;
+    const int read = fscanf(file, "%llu %llu", &all, &resident);
+    fclose(file);
+    return read == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) / MIB : NAN;
+}
+
+/* --- the fleet -------------------------------------------------------------------------------- */
+
+/* A day's wave, each kind at its own hour, that one to three cores serve. */
+static void make_kinds(struct fleet *fleet)
+{
+    for (uint32_t k = 0; k < KINDS; k++) {
+        aw_app_generate(1, k, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &fleet->app[k]);
+        struct aw_demand demand;
+        aw_app_demand(&fleet->app[k], 1, 0, &demand);
+        fleet->slo_us[k] = 2 * aw_app_unloaded_p99_us(&fleet->app[k], 1, 0);
+        const double cores = 0.2 + 0.1 * (k % 9);
+        for (uint32_t i = 0; i < LOAD_SLOTS; i++) {
+            const double hour = 2 * 3.14159265358979 * (i + 1.5 * k) / LOAD_SLOTS;
+            fleet->rate[k][i] = (float)(cores * 1e3 / demand.cpu_ms * (1 + 0.6 * sin(hour)));
+        }
+        fleet->load[k] = (struct aw_load){.slot_count = LOAD_SLOTS,
+                                          .slot_us = (int64_t)(86400 / LOAD_SLOTS) * 1000000,
+                                          .rate_per_s = fleet->rate[k]};
+    }
+}
+
+static void config_of(const struct fleet *fleet, uint32_t number, struct aw_pilot_config *ret)
+{
+    static const uint32_t replicas_max[] = {3, 5, 8, 16};
+    aw_pilot_config_init(ret);
+    snprintf(ret->name, sizeof ret->name, "fleet/w%u", number);
+    ret->bounds = (struct aw_bounds){.replicas_min = 1,
+                                     .replicas_max = replicas_max[number % 4],
+                                     .cpu_millicores_min = 100,
+                                     .cpu_millicores_max = 4000,
+                                     .memory_bytes_min = (int64_t)64 << 20,
+                                     .memory_bytes_max = (int64_t)8 << 30};
+    ret->slo.latency_us_p99 = fleet->slo_us[number % KINDS];
+    ret->step_s = PERIOD_S;
+    ret->seed = number;
+    ret->lifecycle.bootstrap = false;
+    if (fleet->quick) {
+        ret->rehearse.copies = 1;
+        ret->rehearse.tries = ret->rehearse.tries_near = 1;
+    }
+}
+
+static enum aw_err add(struct fleet *fleet, struct aw_diag *diag)
+{
+    const uint32_t number = fleet->made++, kind = number % KINDS;
+    struct aw_pilot_config config;
+    struct aw_demand demand;
+    config_of(fleet, number, &config);
+    aw_app_demand(&fleet->app[kind], 1, 0, &demand);
+    struct aw_plan start = {.replicas = 2, .cpu_millicores = 1000};
+    start.memory_bytes =
+        (int64_t)(1.5 * MIB * (demand.memory_base_mib + 16 * demand.memory_flight_mib));
+    aw_bounds_clip(&config.bounds, &start);
+    const struct aw_sim_workload placed = {.app = fleet->app[kind],
+                                           .load = &fleet->load[kind],
+                                           .replicas = start.replicas,
+                                           .replicas_max = config.bounds.replicas_max,
+                                           .cpu_millicores = start.cpu_millicores,
+                                           .memory_bytes = start.memory_bytes};
+    const struct aw_policy_task task = {.bounds = config.bounds,
+                                        .slo_latency_us = config.slo.latency_us_p99,
+                                        .replicas = start.replicas,
+                                        .cpu_millicores = start.cpu_millicores,
+                                        .memory_bytes = start.memory_bytes};
+    uint32_t there = 0, here = 0;
+    enum aw_err err = aw_sim_add(fleet->sim, &placed, &there, diag);
+    err = err ? err : aw_loop_add(fleet->loop, &config, &task, &here, diag);
+    if (!err && here != there)
+        err = aw_fail(diag, AW_ERR_CHECK, "workload %u of the cluster is %u of the loop", there,
+                      here);
+    return err;
+}
+
+static enum aw_err open_fleet(struct fleet *fleet, uint32_t count, bool quick, struct aw_diag *diag)
+{
+    struct aw_sim_settings settings;
+    memset(fleet, 0, sizeof *fleet);
+    make_kinds(fleet);
+    fleet->quick = quick;
+    aw_rng_init(&fleet->rng, 1, 0);
+    aw_conf_defaults(aw_sim_fields, &settings);
+    settings.node_count = NODES;
+    settings.node_cores = NODE_CORES;
+    settings.node_memory_gib = NODE_GIB;
+    aw_alloc_counting_init(&fleet->counting);
+    enum aw_err err = aw_sim_new(&settings, 1, count, NULL, &fleet->sim, diag);
+    if (err)
+        return err;
+    fleet->cluster = aw_sim_cluster(fleet->sim);
+    err = aw_loop_new(&(struct aw_loop_config){.cluster = fleet->cluster,
+                                               .workloads_max = count,
+                                               .learn_max = quick ? 1 : 0,
+                                               .deadline_us = INT64_MAX},
+                      &fleet->counting.alloc, &fleet->loop, diag);
+    for (uint32_t i = 0; !err && i < count; i++)
+        err = add(fleet, diag);
+    return err;
+}
+
+static void close_fleet(struct fleet *fleet)
+{
+    aw_loop_free(fleet->loop);
+    aw_sim_free(fleet->sim);
+}
+
+/* One period. `ret_loop_ms`, `ret_sim_ms`: what each took. */
+static enum aw_err live(struct fleet *fleet, double *ret_loop_ms, double *ret_sim_ms,
+                        struct aw_diag *diag)
+{
+    const struct aw_cluster *cluster = &fleet->cluster;
+    const double begin = thread_ms();
+    enum aw_err err = aw_loop_tick(fleet->loop, NULL, NULL, diag);
+    const double ticked = thread_ms();
+    if (!err)
+        err = cluster->ops->advance(cluster->self, cluster->ops->now_us(cluster->self) +
+                                                       (int64_t)(PERIOD_S * 1e6));
+    *ret_loop_ms = ticked - begin;
+    *ret_sim_ms = thread_ms() - ticked;
+    return err;
+}
+
+/* --- figures ---------------------------------------------------------------------------------- */
+
+static void figure(struct aw__bench *bench, const char *unit, double value, double goal,
+                   const char *name)
+{
+    struct aw__bench_figure *added = aw__bench_add(bench, unit, "%s", name);
+    added->value = value;
+    added->goal = goal;
+    added->lower_is_better = true;
+}
+
+static enum aw_err ticks(struct fleet *fleet, uint32_t count, struct aw__bench *bench,
+                         struct aw_diag *diag)
+{
+    const double before = resident_mib();
+    double loop_ms[TICKS], sim_ms[TICKS];
+    enum aw_err err = open_fleet(fleet, count, false, diag);
+    for (uint32_t i = 0; !err && i < WARM_TICKS; i++)
+        err = live(fleet, &loop_ms[0], &sim_ms[0], diag);
+    const uint64_t allocations = fleet->counting.alloc_count;
+    const uint64_t plans = err ? 0 : aw_loop_counts(fleet->loop)->plans_applied;
+    for (uint32_t i = 0; !err && i < TICKS; i++)
+        err = live(fleet, &loop_ms[i], &sim_ms[i], diag);
+    if (err)
+        return err;
+    const double resident = resident_mib();
+    aw_stats_sort(loop_ms, TICKS);
+    aw_stats_sort(sim_ms, TICKS);
+    const double median = aw_stats_quantile(loop_ms, TICKS, 0.5);
+    figure(bench, "", count, NAN, "workloads in one loop");
+    figure(bench, "ms", median, NAN, "tick of all of them, median");
+    figure(bench, "ms", loop_ms[TICKS - 1], NAN, "tick of all of them, the longest of 40");
+    figure(bench, "us", 1e3 * median / count, NAN, "a workload's part of a tick");
+    figure(bench, "%", loop_ms[TICKS - 1] / (10 * PERIOD_S), GOAL_SHARE,
+           "the longest tick, of one core and a period of 15 s");
+    figure(bench, "%",
+           (double)(aw_loop_counts(fleet->loop)->plans_applied - plans) * 100 / TICKS / count, NAN,
+           "workloads changed in a tick");
+    figure(bench, "ms", aw_stats_quantile(sim_ms, TICKS, 0.5), NAN,
+           "the simulated cluster's part of a period, median");
+    figure(bench, "", (double)(fleet->counting.alloc_count - allocations), 0,
+           "allocations in 40 ticks");
+    figure(bench, "KiB", (double)aw_loop_bytes(fleet->loop) / 1024 / count, NAN,
+           "loop and pilot of one workload");
+    figure(bench, "KiB", (resident - before) * 1024 / count, NAN,
+           "all that a workload takes, simulator included");
+    figure(bench, "MiB", resident, GOAL_RSS_MIB, "resident memory of the process");
+    return AW_OK;
+}
+
+/* --- coming and going ------------------------------------------------------------------------- */
+
+static enum aw_err churn_once(struct fleet *fleet, struct aw_diag *diag)
+{
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < CHURN_EACH; i++) {
+        const uint32_t gone = aw_rng_below(&fleet->rng, CHURN_FLEET);
+        err = aw_loop_remove(fleet->loop, gone);
+        err = err ? err : aw_sim_remove(fleet->sim, gone);
+        err = err ? err : add(fleet, diag);
+    }
+    for (uint32_t i = 0; !err && i < CHURN_EACH; i++) {
+        const uint32_t other = aw_rng_below(&fleet->rng, CHURN_FLEET);
+        struct aw_pilot_config config = *aw_pilot_config(aw_loop_pilot(fleet->loop, other));
+        if (aw_rng_below(&fleet->rng, 2))
+            config.slo.latency_us_p99 *= aw_rng_uniform(&fleet->rng, 0.9, 1.1);
+        else
+            config.bounds.cpu_millicores_max = 2000 + 500 * aw_rng_below(&fleet->rng, 5);
+        err = aw_loop_update(fleet->loop, other, &config, diag);
+    }
+    return err;
+}
+
+static enum aw_err churn(struct fleet *fleet, uint32_t hours, struct aw__bench *bench,
+                         struct aw_diag *diag)
+{
+    const uint32_t per_hour = (uint32_t)(3600 / PERIOD_S);
+    double warm = NAN, highest = 0, loop_ms, sim_ms;
+    uint64_t warm_blocks = 0, most_blocks = 0;
+    enum aw_err err = open_fleet(fleet, CHURN_FLEET, true, diag);
+    for (uint32_t i = 0; !err && i < hours * per_hour; i++) {
+        err = churn_once(fleet, diag);
+        err = err ? err : live(fleet, &loop_ms, &sim_ms, diag);
+        if (err || (i + 1) % per_hour != 0)
+            continue;
+        const uint64_t blocks = fleet->counting.alloc_count - fleet->counting.free_count;
+        if (i < CHURN_WARM_H * per_hour) {
+            warm = resident_mib();
+            warm_blocks = blocks;
+        }
+        highest = fmax(highest, resident_mib());
+        most_blocks = blocks > most_blocks ? blocks : most_blocks;
+    }
+    if (err)
+        return err;
+    const struct aw_loop_counts *counts = aw_loop_counts(fleet->loop);
+    figure(bench, "h", hours, NAN, "simulated, of 500 workloads that come, change and go");
+    figure(bench, "", fleet->made, NAN, "workloads that came");
+    figure(bench, "", (double)counts->decisions, NAN, "decisions");
+    figure(bench, "", (double)counts->learn_rounds, NAN, "searches for a policy");
+    figure(bench, "MiB", warm, NAN, "resident memory after two hours");
+    figure(bench, "%", 100 * (highest / warm - 1), GOAL_GROWTH, "growth of it until the end");
+    figure(bench, "", (double)most_blocks - (double)warm_blocks, 0, "growth of blocks in use");
+    return AW_OK;
+}
+
+enum aw_err aw__bench_fleet(uint32_t count, uint32_t hours, struct aw__bench *bench,
+                            struct aw_diag *diag)
+{
+    struct fleet *fleet = aw_alloc_new(NULL, 1, sizeof *fleet);
+    if (!fleet)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a fleet");
+    enum aw_err err = ticks(fleet, count, bench, diag);
+    close_fleet(fleet);
+    if (!err && hours) {
+        err = churn(fleet, hours, bench, diag);
+        close_fleet(fleet);
+    }
+    aw_alloc_free(NULL, fleet);
+    return err;
+}
