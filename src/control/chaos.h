@@ -69,7 +69,8 @@
     X(NO_MEMORY,        "no-memory",        "an allocation fails while learning or starting")      \
     X(ORDERS,           "orders",           "people freeze, undo, approve, declare emergencies")   \
     X(NONSENSE,         "nonsense",         "people order what cannot be meant")                   \
-    X(ADVERSARY,        "adversary",        "the policy wants to hurt, or is not a number")
+    X(ADVERSARY,        "adversary",        "the policy wants to hurt, or is not a number")        \
+    X(MODEL,            "model",            "a policy file is damaged, or another workload's")
 
 /*     id                name                     sentence: what always holds */
 #define AW_INVARIANT_MAP(X)                                                                        \

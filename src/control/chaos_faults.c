@@ -1,6 +1,7 @@
 /* chaos_faults.c - what strikes in this tick, and what it does to simulator, clock, disk and
  * policies. What the cluster, the store and people do is elsewhere; they ask what is on. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "control/chaos_internal.h"
@@ -28,6 +29,7 @@ static bool is_common(uint32_t fault)
     case AW_CHAOS_NO_MEMORY:
     case AW_CHAOS_ORDERS:
     case AW_CHAOS_NONSENSE:
+    case AW_CHAOS_MODEL:
         return true;
     default:
         return false;
@@ -173,6 +175,37 @@ static void poison_network(struct aw_actnet *actor, uint32_t spite, bool high)
         actor->base[0] = (float)NAN;
     if (spite == AW__SPITE_HUGE)
         actor->base[0] = actor->reach[0] = 3e38f;
+}
+
+/* A policy of one of them is handed in to one of them, as it is or as a bad disk gives it back. */
+void aw__chaos_model(struct aw__chaos *world)
+{
+    struct aw_rng *rng = &world->rng;
+    if (!aw__chaos_any(world, AW_CHAOS_MODEL))
+        return;
+    const uint32_t from = aw_rng_below(rng, world->count), to = aw_rng_below(rng, world->count);
+    const uint32_t how = aw_rng_below(rng, 4);
+    char *text = NULL;
+    struct aw_diag diag = {0};
+    if (aw_pilot_policy_text(aw_loop_pilot(world->loop, from), &text, NULL))
+        return; /* there is none yet */
+    size_t size = strlen(text);
+    const uint32_t at = aw_rng_below(rng, (uint32_t)size);
+    if (how == 1) /* a digit that is another, or what is no JSON any more */
+        text[at] = text[at] == '7' ? '8' : '7';
+    else if (how == 2)
+        size = at;
+    else if (how == 3)
+        memset(text, 0, size / 2);
+    const enum aw_err err = aw_pilot_propose(aw_loop_pilot(world->loop, to), text, size, &diag);
+    aw__chaos_say(world, "  a policy of %s for %s, %s: %s %s", world->workload[from].pilot.name,
+                  world->workload[to].pilot.name, how ? "damaged" : "as it is", aw_err_name(err),
+                  err ? diag.text : "");
+    aw__chaos_digest(world, &err, sizeof err);
+    if (how)
+        aw__chaos_must(world, err != AW_OK, AW_INVARIANT_STATE, to,
+                       "a policy file that was damaged is taken up");
+    free(text);
 }
 
 /* Its numbers are bent where it keeps them, past everything that checks what is learned or loaded:

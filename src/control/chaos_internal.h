@@ -224,6 +224,7 @@ void aw__chaos_end(struct aw__chaos *world, bool kill, bool power);
 /* chaos_faults.c */
 void aw__chaos_faults_roll(struct aw__chaos *world);
 void aw__chaos_spite(struct aw__chaos *world);
+void aw__chaos_model(struct aw__chaos *world); /* somebody hands in a policy, between ticks */
 void aw__chaos_spite_over(struct aw__chaos *world);
 
 /* chaos_cluster.c, chaos_store.c */

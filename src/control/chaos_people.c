@@ -112,6 +112,35 @@ static void draw_nonsense(struct aw__chaos *world, struct aw_order *order)
                                    .memory_bytes = (int64_t)aw_rng_u64(rng)};
 }
 
+/* What an order ends of those before it. `pinned`: the workload that it pins; UINT32_MAX: none. */
+static void lift(struct aw__chaos *world, const struct aw_order *order, uint32_t count,
+                 uint32_t pinned)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct aw__chaos_order *before = &world->order[i];
+        const bool same =
+            before->order.scope == order->scope && strcmp(before->order.name, order->name) == 0;
+        if (order->kind == AW_ORDER_UNFREEZE || order->kind == AW_ORDER_CALM)
+            before->ended |= order->decision ? before->id == order->decision : same;
+        if (order->kind == AW_ORDER_EMERGENCY && before->order.kind == AW_ORDER_EMERGENCY)
+            before->ended |= strcmp(before->order.name, order->name) == 0;
+        if (pinned != UINT32_MAX && before->workload == pinned)
+            before->pin_over = true; /* the later one takes its place */
+    }
+}
+
+/* The disk refused an order. When the power went in that very moment it may be there all the same,
+ * so nothing that it would end is owed to anybody any more. */
+static void lift_maybe(struct aw__chaos *world, const struct aw_order *order)
+{
+    const bool pins = order->kind == AW_ORDER_UNDO || order->kind == AW_ORDER_APPROVE;
+    if (order->kind < AW_ORDER_COUNT)
+        world->maybe[order->kind] = true;
+    lift(world, order, world->order_count, UINT32_MAX);
+    for (uint32_t i = 0; pins && i < world->order_count; i++)
+        world->order[i].pin_over = true;
+}
+
 /* An acknowledged order, as far as it can be held against anybody later. */
 static void remember(struct aw__chaos *world, uint64_t id, const struct aw_order *order,
                      const struct aw_plan *proposal, uint32_t proposed)
@@ -151,17 +180,7 @@ static void remember(struct aw__chaos *world, uint64_t id, const struct aw_order
     default:
         break;
     }
-    for (uint32_t i = 0; i + 1 < world->order_count; i++) {
-        struct aw__chaos_order *before = &world->order[i];
-        const bool same =
-            before->order.scope == order->scope && strcmp(before->order.name, order->name) == 0;
-        if (order->kind == AW_ORDER_UNFREEZE || order->kind == AW_ORDER_CALM)
-            before->ended |= order->decision ? before->id == order->decision : same;
-        if (order->kind == AW_ORDER_EMERGENCY && before->order.kind == AW_ORDER_EMERGENCY)
-            before->ended |= strcmp(before->order.name, order->name) == 0;
-        if (kept->workload != UINT32_MAX && before->workload == kept->workload)
-            before->pin_over = true; /* the later one takes its place */
-    }
+    lift(world, order, world->order_count - 1, kept->workload);
 }
 
 static void give(struct aw__chaos *world, const struct aw_order *order, bool sensible)
@@ -191,8 +210,8 @@ static void give(struct aw__chaos *world, const struct aw_order *order, bool sen
         aw__chaos_must(world, err == AW_OK || err == AW_ERR_IO || err == AW_ERR_LIMIT,
                        AW_INVARIANT_FREEZE, UINT32_MAX, "a freeze is refused: %s: %s",
                        aw_err_name(err), diag.text);
-    if (err == AW_ERR_IO && order->kind < AW_ORDER_COUNT)
-        world->maybe[order->kind] = true;
+    if (err == AW_ERR_IO)
+        lift_maybe(world, order);
     if (err)
         return;
     world->result->orders++;

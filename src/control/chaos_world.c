@@ -247,6 +247,7 @@ static const struct {
     [AW_CHAOS_ORDERS] = {0.3, 1},
     [AW_CHAOS_NONSENSE] = {0.2, 1},
     [AW_CHAOS_ADVERSARY] = {1, 1},
+    [AW_CHAOS_MODEL] = {0.15, 1},
 };
 
 static void draw_faults(struct aw__chaos *world, struct aw_rng *rng)
