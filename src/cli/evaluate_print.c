@@ -1,5 +1,6 @@
 /* evaluate_print.c - the tables of `evaluate` for people, for pages, as JSON and as CSV. */
 #include "cli/evaluate.h"
+#include "cli/evaluate_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,161 +11,13 @@
 #include "cli/layout.h"
 #include "cli/version.h"
 
-/* --- what all have ---------------------------------------------------------------------------- */
-
-static double step_s(const struct aw__evaluate *ask)
-{
-    return ask->config.simulate.settings.step_s;
-}
-
-static struct aw_evaluate_means means(const struct aw__evaluate *ask,
-                                      const struct aw_job_tally *tally)
-{
-    return aw_evaluate_means(tally, step_s(ask));
-}
-
-static enum aw_err grid_print(const struct aw__run *run, const struct aw__evaluate *ask,
-                              struct aw__table *table, struct aw_diag *diag)
-{
-    enum aw_err err = ask->format == AW__EVALUATE_MARKDOWN
-                          ? aw__table_print_markdown(table, stdout, diag)
-                          : aw__table_print(table, stdout, run->color_out, diag);
-    printf("\n");
-    return err;
-}
-
-static void title(const struct aw__evaluate *ask, const char *text)
-{
-    printf("%s%s\n\n", ask->format == AW__EVALUATE_MARKDOWN ? "### " : "", text);
-}
-
-static void head_print(const struct aw__evaluate *ask)
-{
-    char took[32];
-    const char *fence = ask->format == AW__EVALUATE_MARKDOWN ? "`" : "";
-    printf("%s%s%s\n", fence, ask->command, fence);
-    printf("%" PRIu32 " applications of pool %" PRIu64 " from %" PRIu32 " on, %" PRIu32
-           " seeds from %" PRIu64 " on, load %s, agent %s%s, source %s, %s\n\n",
-           ask->count, ask->pool, ask->first, ask->config.seeds, ask->config.simulate.seed,
-           ask->load, aw_pilot_agent_names[ask->config.pilot.agent],
-           ask->paper ? ", preset paper" : "", AW__VERSION_SOURCE,
-           aw__seconds_format(ask->seconds, took, sizeof took));
-}
-
-static enum aw_err goals_print(const struct aw__run *run, const struct aw__evaluate *ask,
-                               const struct aw_evaluate_goal *goal, uint32_t count,
-                               struct aw_diag *diag)
-{
-    static const char *const heads[] = {"GOAL", ">VALUE", ">WANTED", "MET", NULL};
-    struct aw__table table;
-    if (count == 0)
-        return AW_OK;
-    aw__table_init(&table, heads);
-    for (uint32_t i = 0; i < count; i++) {
-        aw__table_add(&table, "%s", goal[i].name);
-        aw__table_add(&table, "%.4g", goal[i].value);
-        aw__table_add(&table, "%s %.4g", goal[i].lower_is_better ? "<=" : ">=", goal[i].goal);
-        aw__table_add(&table, "%s", aw_evaluate_met(&goal[i]) ? "yes" : "no");
-    }
-    return grid_print(run, ask, &table, diag);
-}
-
-/* Cost, violations, reward and utilisation: five cells. */
-static void cells_add(struct aw__table *table, const struct aw_evaluate_means *m)
-{
-    aw__table_add(table, "%.4f", m->cost_per_hour);
-    aw__table_add(table, "%.2f %%", 100 * m->violation_share);
-    aw__table_add(table, "%.1f", m->reward);
-    aw__table_add(table, "%.1f %%", 100 * m->cpu_utilization);
-    aw__table_add(table, "%.1f %%", 100 * m->memory_utilization);
-}
-#define CELL_HEADS ">$/H", ">MISSED", ">REWARD", ">CPU", ">MEMORY"
-
-static json_t *tally_json(const struct aw__evaluate *ask, const struct aw_job_tally *tally)
-{
-    const struct aw_evaluate_means m = means(ask, tally);
-    json_t *object = json_object();
-    json_object_set_new(object, "steps", json_integer((json_int_t)tally->steps));
-    json_object_set_new(object, "violations", json_integer((json_int_t)tally->violations));
-    json_object_set_new(object, "agent_steps", json_integer((json_int_t)tally->agent_steps));
-    json_object_set_new(object, "cost_per_hour", aw__json_real(m.cost_per_hour));
-    json_object_set_new(object, "violation_share", aw__json_real(m.violation_share));
-    json_object_set_new(object, "reward_per_episode", aw__json_real(m.reward));
-    json_object_set_new(object, "cpu_utilization", aw__json_real(m.cpu_utilization));
-    json_object_set_new(object, "memory_utilization", aw__json_real(m.memory_utilization));
-    return object;
-}
-
-static json_t *quarters_json(const struct aw__evaluate *ask, const struct aw_job_tally *quarter)
-{
-    json_t *list = json_array();
-    for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++)
-        json_array_append_new(list, tally_json(ask, &quarter[q]));
-    return list;
-}
-
-static json_t *interval_json(const struct aw_interval *interval)
-{
-    json_t *list = json_array();
-    json_array_append_new(list, aw__json_real(interval->low));
-    json_array_append_new(list, aw__json_real(interval->high));
-    return list;
-}
-
-static json_t *head_json(const struct aw__evaluate *ask, const struct aw_evaluate_goal *goal,
-                         uint32_t goal_count)
-{
-    json_t *object = json_object(), *goals = json_array();
-    json_object_set_new(object, "command", json_string(ask->command));
-    json_object_set_new(object, "source", json_string(AW__VERSION_SOURCE));
-    json_object_set_new(object, "pool", json_integer((json_int_t)ask->pool));
-    json_object_set_new(object, "first", json_integer(ask->first));
-    json_object_set_new(object, "applications", json_integer(ask->count));
-    json_object_set_new(object, "seed", json_integer((json_int_t)ask->config.simulate.seed));
-    json_object_set_new(object, "seeds", json_integer(ask->config.seeds));
-    json_object_set_new(object, "load", json_string(ask->load));
-    json_object_set_new(object, "agent",
-                        json_string(aw_pilot_agent_names[ask->config.pilot.agent]));
-    json_object_set_new(object, "preset", json_string(ask->paper ? "paper" : "default"));
-    json_object_set_new(object, "seconds", aw__json_real(ask->seconds));
-    for (uint32_t i = 0; i < goal_count; i++) {
-        json_t *entry = json_object();
-        json_object_set_new(entry, "name", json_string(goal[i].name));
-        json_object_set_new(entry, "value", aw__json_real(goal[i].value));
-        json_object_set_new(entry, "goal", aw__json_real(goal[i].goal));
-        json_object_set_new(entry, "met", json_boolean(aw_evaluate_met(&goal[i])));
-        json_array_append_new(goals, entry);
-    }
-    json_object_set_new(object, "goals", goals);
-    return object;
-}
-
-static void csv_tally(const struct aw__evaluate *ask, const struct aw_job_tally *tally)
-{
-    const struct aw_evaluate_means m = means(ask, tally);
-    printf("%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9g,%.9g,%.9g,%.9g,%.9g\n", tally->steps,
-           tally->violations, tally->agent_steps, m.cost_per_hour, m.violation_share, m.reward,
-           m.cpu_utilization, m.memory_utilization);
-}
-#define CSV_TALLY                                                                        \
-    "steps,violations,agent_steps,cost_per_hour,violation_share,reward,cpu_utilization," \
-    "memory_utilization"
-
-static void ratio_format(double ratio, char *buf, size_t size)
-{
-    if (isfinite(ratio))
-        snprintf(buf, size, "%.2fx", ratio);
-    else
-        snprintf(buf, size, "-");
-}
-
 /* --- converged -------------------------------------------------------------------------------- */
 
 static enum aw_err converged_who(const struct aw__run *run, const struct aw__evaluate *ask,
                                  const struct aw_evaluate_converged_sum *sum, struct aw_diag *diag)
 {
-    static const char *const heads[] = {"WHO",         CELL_HEADS, ">WITHIN BUDGET",
-                                        ">COST RATIO", ">CHOSEN",  NULL};
+    static const char *const heads[] = {"WHO",         AW__EVALUATE_HEADS, ">WITHIN BUDGET",
+                                        ">COST RATIO", ">CHOSEN",          NULL};
     struct aw__table table;
     aw__table_init(&table, heads);
     for (uint32_t row = 0; row <= AW_EVALUATE_WHO_COUNT; row++) {
@@ -173,9 +26,10 @@ static enum aw_err converged_who(const struct aw__run *run, const struct aw__eva
         const uint32_t who = row ? row - 1 : AW_EVALUATE_AWARE;
         if (!best && who == AW_EVALUATE_ORACLE && !ask->config.ceiling)
             continue;
-        const struct aw_evaluate_means m = means(ask, best ? &sum->best : &sum->total[who]);
+        const struct aw_evaluate_means m =
+            aw__evaluate_means(ask, best ? &sum->best : &sum->total[who]);
         aw__table_add(&table, "%s", best ? "best tuned baseline" : aw_evaluate_who_names[who]);
-        cells_add(&table, &m);
+        aw__evaluate_cells_add(&table, &m);
         aw__table_add(&table, "%" PRIu32 " of %" PRIu32, best ? sum->best_within : sum->within[who],
                       ask->count);
         aw__table_add(&table, "%.3f", best ? 1 : sum->cost_ratio[who]);
@@ -184,7 +38,7 @@ static enum aw_err converged_who(const struct aw__run *run, const struct aw__eva
         else
             aw__table_add(&table, "%" PRIu32, sum->chosen[who]);
     }
-    return grid_print(run, ask, &table, diag);
+    return aw__evaluate_grid_print(run, ask, &table, diag);
 }
 
 static enum aw_err converged_quarters(const struct aw__run *run, const struct aw__evaluate *ask,
@@ -197,12 +51,12 @@ static enum aw_err converged_quarters(const struct aw__run *run, const struct aw
     for (uint32_t row = 0; row < 2; row++) {
         aw__table_add(&table, "%s", row ? "best tuned baseline" : "aware");
         for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++) {
-            const struct aw_evaluate_means m =
-                means(ask, row ? &sum->best_quarter[q] : &sum->quarter[AW_EVALUATE_AWARE][q]);
+            const struct aw_evaluate_means m = aw__evaluate_means(
+                ask, row ? &sum->best_quarter[q] : &sum->quarter[AW_EVALUATE_AWARE][q]);
             aw__table_add(&table, "%.2f %%", 100 * m.violation_share);
         }
     }
-    return grid_print(run, ask, &table, diag);
+    return aw__evaluate_grid_print(run, ask, &table, diag);
 }
 
 static enum aw_err converged_apps(const struct aw__run *run, const struct aw__evaluate *ask,
@@ -223,9 +77,11 @@ static enum aw_err converged_apps(const struct aw__run *run, const struct aw__ev
     aw__table_init(&table, heads);
     for (uint32_t i = 0; i < ask->count; i++) {
         const struct aw_evaluate_converged *row = &rows[i];
-        const struct aw_evaluate_means aware = means(ask, &row->reported[AW_EVALUATE_AWARE]);
-        const struct aw_evaluate_means best = means(ask, &row->reported[row->best]);
-        const struct aw_evaluate_means ceiling = means(ask, &row->reported[AW_EVALUATE_ORACLE]);
+        const struct aw_evaluate_means aware =
+            aw__evaluate_means(ask, &row->reported[AW_EVALUATE_AWARE]);
+        const struct aw_evaluate_means best = aw__evaluate_means(ask, &row->reported[row->best]);
+        const struct aw_evaluate_means ceiling =
+            aw__evaluate_means(ask, &row->reported[AW_EVALUATE_ORACLE]);
         char text[32];
         aw__table_add(&table, "%" PRIu32, row->index);
         aw__table_add(&table, "%s", aw_evaluate_who_names[row->best]);
@@ -239,7 +95,7 @@ static enum aw_err converged_apps(const struct aw__run *run, const struct aw__ev
         aw__table_add(&table, "%s, %s", row->cheaper ? "yes" : "no",
                       row->no_worse_slo ? "yes" : "no");
     }
-    return grid_print(run, ask, &table, diag);
+    return aw__evaluate_grid_print(run, ask, &table, diag);
 }
 
 /* What AWARE's authors state in words (sections 2.3, 5.3 and 5.4); their figures 9 and 10 have bars
@@ -249,8 +105,8 @@ static enum aw_err converged_paper(const struct aw__run *run, const struct aw__e
                                    struct aw_diag *diag)
 {
     static const char *const heads[] = {"FIGURE", ">PAPER", ">HERE", NULL};
-    const struct aw_evaluate_means rule = means(ask, &sum->total[AW_EVALUATE_HPA_VPA]);
-    const struct aw_evaluate_means aware = means(ask, &sum->total[AW_EVALUATE_AWARE]);
+    const struct aw_evaluate_means rule = aw__evaluate_means(ask, &sum->total[AW_EVALUATE_HPA_VPA]);
+    const struct aw_evaluate_means aware = aw__evaluate_means(ask, &sum->total[AW_EVALUATE_AWARE]);
     struct aw__table table;
     aw__table_init(&table, heads);
     aw__table_add(&table, "reward per episode, HPA+VPA");
@@ -272,30 +128,31 @@ static enum aw_err converged_paper(const struct aw__run *run, const struct aw__e
     aw__table_add(&table, "-");
     aw__table_add(&table, "%+.1f %%",
                   100 * (aware.memory_utilization / rule.memory_utilization - 1));
-    title(ask, "Beside the paper");
-    return grid_print(run, ask, &table, diag);
+    aw__evaluate_title(ask, "Beside the paper");
+    return aw__evaluate_grid_print(run, ask, &table, diag);
 }
 
 static json_t *converged_json(const struct aw__evaluate *ask,
                               const struct aw_evaluate_converged *rows,
                               const struct aw_evaluate_converged_sum *sum)
 {
-    json_t *object = head_json(ask, sum->goal, sum->goal_count), *all = json_object(),
+    json_t *object = aw__evaluate_head_json(ask, sum->goal, sum->goal_count), *all = json_object(),
            *apps = json_array();
     json_object_set_new(object, "win_share", aw__json_real(sum->win_share));
     json_object_set_new(object, "cost_ratio", aw__json_real(sum->cost_ratio[AW_EVALUATE_AWARE]));
-    json_object_set_new(object, "cost_ratio_95", interval_json(&sum->ratio_interval));
+    json_object_set_new(object, "cost_ratio_95", aw__evaluate_interval_json(&sum->ratio_interval));
     json_object_set_new(object, "hindsight_win_share", aw__json_real(sum->hindsight_share));
     json_object_set_new(object, "hindsight_cost_ratio", aw__json_real(sum->hindsight_ratio));
-    json_object_set_new(object, "hindsight_cost_ratio_95", interval_json(&sum->hindsight_interval));
+    json_object_set_new(object, "hindsight_cost_ratio_95",
+                        aw__evaluate_interval_json(&sum->hindsight_interval));
     json_object_set_new(object, "gap_closed", aw__json_real(sum->gap_closed));
     json_object_set_new(object, "served_share", aw__json_real(sum->served_share));
     for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
-        json_t *entry = tally_json(ask, &sum->total[who]);
+        json_t *entry = aw__evaluate_tally_json(ask, &sum->total[who]);
         json_object_set_new(entry, "within_budget", json_integer(sum->within[who]));
         json_object_set_new(entry, "cost_ratio", aw__json_real(sum->cost_ratio[who]));
         json_object_set_new(entry, "chosen", json_integer(sum->chosen[who]));
-        json_object_set_new(entry, "quarters", quarters_json(ask, sum->quarter[who]));
+        json_object_set_new(entry, "quarters", aw__evaluate_quarters_json(ask, sum->quarter[who]));
         json_object_set_new(all, aw_evaluate_who_names[who], entry);
     }
     json_object_set_new(object, "all", all);
@@ -312,10 +169,10 @@ static json_t *converged_json(const struct aw__evaluate *ask,
         json_object_set_new(entry, "serving_episode", aw__json_real(rows[i].serving_episode));
         for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
             json_object_set_new(by, aw_evaluate_who_names[who],
-                                tally_json(ask, &rows[i].reported[who]));
+                                aw__evaluate_tally_json(ask, &rows[i].reported[who]));
             if (rows[i].learned[who].steps)
                 json_object_set_new(learned, aw_evaluate_who_names[who],
-                                    tally_json(ask, &rows[i].learned[who]));
+                                    aw__evaluate_tally_json(ask, &rows[i].learned[who]));
         }
         json_object_set_new(entry, "reported", by);
         json_object_set_new(entry, "tuned_on", learned);
@@ -333,7 +190,7 @@ enum aw_err aw__evaluate_print_converged(const struct aw__run *run, const struct
     if (ask->format == AW__EVALUATE_JSON)
         return aw__json_print(converged_json(ask, rows, sum), diag);
     if (ask->format == AW__EVALUATE_CSV) {
-        printf("app,who,best,half," CSV_TALLY "\n");
+        printf("app,who,best,half," AW__EVALUATE_CSV_HEADS "\n");
         for (uint32_t i = 0; i < ask->count; i++) {
             for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
                 for (uint32_t half = 0; half < 2; half++) {
@@ -343,13 +200,13 @@ enum aw_err aw__evaluate_print_converged(const struct aw__run *run, const struct
                         continue;
                     printf("%" PRIu32 ",%s,%d,%s,", rows[i].index, aw_evaluate_who_names[who],
                            who == rows[i].best, half ? "reported" : "tuned");
-                    csv_tally(ask, tally);
+                    aw__evaluate_csv_tally(ask, tally);
                 }
             }
         }
         return AW_OK;
     }
-    head_print(ask);
+    aw__evaluate_head_print(ask);
     enum aw_err err = converged_who(run, ask, sum, diag);
     if (err)
         return err;
@@ -367,7 +224,7 @@ enum aw_err aw__evaluate_print_converged(const struct aw__run *run, const struct
                100 * sum->gap_closed);
     printf("SERVING when the reported half began: %.0f %% of runs.\n\n", 100 * sum->served_share);
     if ((err = converged_quarters(run, ask, sum, diag)) ||
-        (err = goals_print(run, ask, sum->goal, sum->goal_count, diag)) ||
+        (err = aw__evaluate_goals_print(run, ask, sum->goal, sum->goal_count, diag)) ||
         (ask->paper && (err = converged_paper(run, ask, sum, diag))))
         return err;
     return converged_apps(run, ask, rows, diag);
@@ -381,7 +238,7 @@ static enum aw_err bootstrap_before(const struct aw__run *run, const struct aw__
                                     const struct aw_evaluate_bootstrap_sum *sum,
                                     struct aw_diag *diag)
 {
-    static const char *const heads[] = {"FALLBACK",    "WHO",          CELL_HEADS,
+    static const char *const heads[] = {"FALLBACK",    "WHO",          AW__EVALUATE_HEADS,
                                         ">VIOLATIONS", ">TO FALLBACK", NULL};
     struct aw__table table;
     char text[32];
@@ -390,16 +247,16 @@ static enum aw_err bootstrap_before(const struct aw__run *run, const struct aw__
         for (uint32_t k = 0; k <= AW_EVALUATE_STARTS; k++) {
             const bool twin = k == AW_EVALUATE_STARTS;
             const struct aw_job_tally *tally = twin ? &sum->by[f].twin : &sum->by[f].before[k];
-            const struct aw_evaluate_means m = means(ask, tally);
+            const struct aw_evaluate_means m = aw__evaluate_means(ask, tally);
             aw__table_add(&table, "%s", aw_evaluate_fallback_names[f]);
             aw__table_add(&table, "%s", twin ? "fallback alone" : start_names[k]);
-            cells_add(&table, &m);
+            aw__evaluate_cells_add(&table, &m);
             aw__table_add(&table, "%" PRIu64, tally->violations);
-            ratio_format(twin ? 1 : sum->by[f].violation_ratio[k], text, sizeof text);
+            aw__evaluate_ratio_format(twin ? 1 : sum->by[f].violation_ratio[k], text, sizeof text);
             aw__table_add(&table, "%s", text);
         }
     }
-    return grid_print(run, ask, &table, diag);
+    return aw__evaluate_grid_print(run, ask, &table, diag);
 }
 
 /* Table 3 of the paper: 400 episodes in four segments. */
@@ -439,20 +296,23 @@ static enum aw_err bootstrap_segments(const struct aw__run *run, const struct aw
                 aw__table_add(&table, "%s", start_names[k]);
                 aw__table_add(&table, "%s", what[w]);
                 for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++) {
-                    const struct aw_evaluate_means m = means(ask, &sum->by[f].quarter[k][q]);
-                    const struct aw_evaluate_means twin = means(ask, &sum->by[f].twin_quarter[q]);
+                    const struct aw_evaluate_means m =
+                        aw__evaluate_means(ask, &sum->by[f].quarter[k][q]);
+                    const struct aw_evaluate_means twin =
+                        aw__evaluate_means(ask, &sum->by[f].twin_quarter[q]);
                     if (w < 2)
                         snprintf(text, sizeof text, "%+.1f %%",
                                  100 * (w ? m.memory_utilization / twin.memory_utilization - 1
                                           : m.cpu_utilization / twin.cpu_utilization - 1));
                     else
-                        ratio_format(m.violation_share / twin.violation_share, text, sizeof text);
+                        aw__evaluate_ratio_format(m.violation_share / twin.violation_share, text,
+                                                  sizeof text);
                     aw__table_add(&table, "%s", text);
                 }
             }
         }
     }
-    return grid_print(run, ask, &table, diag);
+    return aw__evaluate_grid_print(run, ask, &table, diag);
 }
 
 /* Section 5.4: AWARE over the agent without bootstrapping, until the agent has converged. */
@@ -475,20 +335,21 @@ static enum aw_err bootstrap_paper(const struct aw__run *run, const struct aw__e
         aw__table_add(&table, "%s", row[r].what);
         aw__table_add(&table, "%s", row[r].paper);
         for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
-            const struct aw_evaluate_means with = means(ask, &sum->by[f].before[AW_EVALUATE_WITH]);
+            const struct aw_evaluate_means with =
+                aw__evaluate_means(ask, &sum->by[f].before[AW_EVALUATE_WITH]);
             const struct aw_evaluate_means without =
-                means(ask, &sum->by[f].before[AW_EVALUATE_WITHOUT]);
+                aw__evaluate_means(ask, &sum->by[f].before[AW_EVALUATE_WITHOUT]);
             const double gain[] = {with.cpu_utilization / without.cpu_utilization,
                                    with.memory_utilization / without.memory_utilization,
                                    with.reward / without.reward};
             if (r < 3)
                 snprintf(text, sizeof text, "%+.1f %%", 100 * (gain[r] - 1));
             else
-                ratio_format(sum->by[f].without_ratio, text, sizeof text);
+                aw__evaluate_ratio_format(sum->by[f].without_ratio, text, sizeof text);
             aw__table_add(&table, "%s", text);
         }
     }
-    return grid_print(run, ask, &table, diag);
+    return aw__evaluate_grid_print(run, ask, &table, diag);
 }
 
 static enum aw_err bootstrap_apps(const struct aw__run *run, const struct aw__evaluate *ask,
@@ -510,44 +371,48 @@ static enum aw_err bootstrap_apps(const struct aw__run *run, const struct aw__ev
     for (uint32_t i = 0; i < ask->count; i++) {
         for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
             const struct aw_evaluate_means with =
-                means(ask, &rows[i].by[f].before[AW_EVALUATE_WITH]);
+                aw__evaluate_means(ask, &rows[i].by[f].before[AW_EVALUATE_WITH]);
             const struct aw_evaluate_means without =
-                means(ask, &rows[i].by[f].before[AW_EVALUATE_WITHOUT]);
-            const struct aw_evaluate_means twin = means(ask, &rows[i].by[f].twin);
+                aw__evaluate_means(ask, &rows[i].by[f].before[AW_EVALUATE_WITHOUT]);
+            const struct aw_evaluate_means twin = aw__evaluate_means(ask, &rows[i].by[f].twin);
             aw__table_add(&table, "%" PRIu32, rows[i].index);
             aw__table_add(&table, "%s", aw_evaluate_fallback_names[f]);
             aw__table_add(&table, "%s",
                           aw__figure_format(rows[i].by[f].serving_episode, text, sizeof text));
             aw__table_add(&table, "%.2f %%", 100 * with.violation_share);
             aw__table_add(&table, "%.2f %%", 100 * twin.violation_share);
-            ratio_format(with.violation_share / twin.violation_share, text, sizeof text);
+            aw__evaluate_ratio_format(with.violation_share / twin.violation_share, text,
+                                      sizeof text);
             aw__table_add(&table, "%s", text);
             aw__table_add(&table, "%.4f", with.cost_per_hour);
             aw__table_add(&table, "%.4f", twin.cost_per_hour);
             aw__table_add(&table, "%.2f %%", 100 * without.violation_share);
         }
     }
-    return grid_print(run, ask, &table, diag);
+    return aw__evaluate_grid_print(run, ask, &table, diag);
 }
 
 static json_t *bootstrap_json(const struct aw__evaluate *ask,
                               const struct aw_evaluate_bootstrap *rows,
                               const struct aw_evaluate_bootstrap_sum *sum)
 {
-    json_t *object = head_json(ask, sum->goal, sum->goal_count), *by = json_object(),
+    json_t *object = aw__evaluate_head_json(ask, sum->goal, sum->goal_count), *by = json_object(),
            *apps = json_array();
     for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
         json_t *entry = json_object();
-        json_object_set_new(entry, "aware", tally_json(ask, &sum->by[f].before[AW_EVALUATE_WITH]));
+        json_object_set_new(entry, "aware",
+                            aw__evaluate_tally_json(ask, &sum->by[f].before[AW_EVALUATE_WITH]));
         json_object_set_new(entry, "without_bootstrapping",
-                            tally_json(ask, &sum->by[f].before[AW_EVALUATE_WITHOUT]));
-        json_object_set_new(entry, "fallback_alone", tally_json(ask, &sum->by[f].twin));
+                            aw__evaluate_tally_json(ask, &sum->by[f].before[AW_EVALUATE_WITHOUT]));
+        json_object_set_new(entry, "fallback_alone",
+                            aw__evaluate_tally_json(ask, &sum->by[f].twin));
         json_object_set_new(entry, "aware_quarters",
-                            quarters_json(ask, sum->by[f].quarter[AW_EVALUATE_WITH]));
-        json_object_set_new(entry, "without_bootstrapping_quarters",
-                            quarters_json(ask, sum->by[f].quarter[AW_EVALUATE_WITHOUT]));
+                            aw__evaluate_quarters_json(ask, sum->by[f].quarter[AW_EVALUATE_WITH]));
+        json_object_set_new(
+            entry, "without_bootstrapping_quarters",
+            aw__evaluate_quarters_json(ask, sum->by[f].quarter[AW_EVALUATE_WITHOUT]));
         json_object_set_new(entry, "fallback_alone_quarters",
-                            quarters_json(ask, sum->by[f].twin_quarter));
+                            aw__evaluate_quarters_json(ask, sum->by[f].twin_quarter));
         json_object_set_new(entry, "violation_ratio",
                             aw__json_real(sum->by[f].violation_ratio[AW_EVALUATE_WITH]));
         json_object_set_new(entry, "without_ratio", aw__json_real(sum->by[f].without_ratio));
@@ -565,11 +430,14 @@ static json_t *bootstrap_json(const struct aw__evaluate *ask,
             json_object_set_new(entry, "reached", json_integer(rows[i].by[f].reached));
             json_object_set_new(entry, "serving_episode",
                                 aw__json_real(rows[i].by[f].serving_episode));
-            json_object_set_new(entry, "aware",
-                                tally_json(ask, &rows[i].by[f].before[AW_EVALUATE_WITH]));
-            json_object_set_new(entry, "without_bootstrapping",
-                                tally_json(ask, &rows[i].by[f].before[AW_EVALUATE_WITHOUT]));
-            json_object_set_new(entry, "fallback_alone", tally_json(ask, &rows[i].by[f].twin));
+            json_object_set_new(
+                entry, "aware",
+                aw__evaluate_tally_json(ask, &rows[i].by[f].before[AW_EVALUATE_WITH]));
+            json_object_set_new(
+                entry, "without_bootstrapping",
+                aw__evaluate_tally_json(ask, &rows[i].by[f].before[AW_EVALUATE_WITHOUT]));
+            json_object_set_new(entry, "fallback_alone",
+                                aw__evaluate_tally_json(ask, &rows[i].by[f].twin));
             json_object_set_new(app, aw_evaluate_fallback_names[f], entry);
         }
         json_array_append_new(apps, app);
@@ -586,7 +454,7 @@ enum aw_err aw__evaluate_print_bootstrap(const struct aw__run *run, const struct
     if (ask->format == AW__EVALUATE_JSON)
         return aw__json_print(bootstrap_json(ask, rows, sum), diag);
     if (ask->format == AW__EVALUATE_CSV) {
-        printf("app,fallback,who,reached,serving_episode," CSV_TALLY "\n");
+        printf("app,fallback,who,reached,serving_episode," AW__EVALUATE_CSV_HEADS "\n");
         for (uint32_t i = 0; i < ask->count; i++) {
             for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
                 for (uint32_t k = 0; k <= AW_EVALUATE_STARTS; k++) {
@@ -594,14 +462,15 @@ enum aw_err aw__evaluate_print_bootstrap(const struct aw__run *run, const struct
                     printf("%" PRIu32 ",%s,%s,%" PRIu32 ",%.4g,", rows[i].index,
                            aw_evaluate_fallback_names[f], twin ? "fallback alone" : start_names[k],
                            rows[i].by[f].reached, rows[i].by[f].serving_episode);
-                    csv_tally(ask, twin ? &rows[i].by[f].twin : &rows[i].by[f].before[k]);
+                    aw__evaluate_csv_tally(ask,
+                                           twin ? &rows[i].by[f].twin : &rows[i].by[f].before[k]);
                 }
             }
         }
         return AW_OK;
     }
-    head_print(ask);
-    title(ask, "From the first second to SERVING");
+    aw__evaluate_head_print(ask);
+    aw__evaluate_title(ask, "From the first second to SERVING");
     enum aw_err err = bootstrap_before(run, ask, sum, diag);
     if (err)
         return err;
@@ -613,212 +482,12 @@ enum aw_err aw__evaluate_print_bootstrap(const struct aw__run *run, const struct
                ask->format == AW__EVALUATE_MARKDOWN ? "  " : "");
     }
     printf("\n");
-    if ((err = goals_print(run, ask, sum->goal, sum->goal_count, diag)) ||
+    if ((err = aw__evaluate_goals_print(run, ask, sum->goal, sum->goal_count, diag)) ||
         (err = bootstrap_paper(run, ask, sum, diag)))
         return err;
-    title(ask, "Quarters of the time to learn, as the paper's Table 3 (400 episodes there)");
+    aw__evaluate_title(
+        ask, "Quarters of the time to learn, as the paper's Table 3 (400 episodes there)");
     if ((err = bootstrap_segments(run, ask, sum, diag)))
         return err;
     return bootstrap_apps(run, ask, rows, diag);
-}
-
-/* --- disturbances ----------------------------------------------------------------------------- */
-
-static enum aw_err disturbed_scenarios(const struct aw__run *run, const struct aw__evaluate *ask,
-                                       const struct aw_evaluate_disturbed_sum *sum,
-                                       struct aw_diag *diag)
-{
-    static const char *const heads[] = {"SCENARIO", ">APPS",         "WHO",
-                                        CELL_HEADS, ">REWARD BELOW", NULL};
-    struct aw__table table;
-    aw__table_init(&table, heads);
-    for (uint32_t s = 0; aw_evaluate_scenarios[s]; s++) {
-        for (uint32_t k = 0; sum->by[s].apps > 0 && k < AW_EVALUATE_KINDS; k++) {
-            const struct aw_evaluate_means m = means(ask, &sum->by[s].last[k]);
-            aw__table_add(&table, "%s", aw_evaluate_scenarios[s]);
-            aw__table_add(&table, "%" PRIu32, sum->by[s].apps);
-            aw__table_add(&table, "%s", aw_evaluate_kind_names[k]);
-            cells_add(&table, &m);
-            aw__table_add(&table, "%+.2f %%", 100 * sum->by[s].drop[k]);
-        }
-    }
-    return grid_print(run, ask, &table, diag);
-}
-
-static enum aw_err disturbed_mean(const struct aw__run *run, const struct aw__evaluate *ask,
-                                  const struct aw_evaluate_disturbed_sum *sum, struct aw_diag *diag)
-{
-    static const char *const heads[] = {"REWARD BELOW ONE THAT KNEW NOTHING ELSE", ">LAST HALF DAY",
-                                        ">ALL TIME AFTER", NULL};
-    struct aw__table table;
-    aw__table_init(&table, heads);
-    for (uint32_t k = 0; k < AW_EVALUATE_KINDS; k++) {
-        if (k == AW_EVALUATE_NATIVE)
-            continue;
-        aw__table_add(&table, "%s", aw_evaluate_kind_names[k]);
-        aw__table_add(&table, "%+.2f %%", 100 * sum->drop[k]);
-        aw__table_add(&table, "%+.2f %%", 100 * sum->drop_after[k]);
-    }
-    return grid_print(run, ask, &table, diag);
-}
-
-static json_t *disturbed_json(const struct aw__evaluate *ask,
-                              const struct aw_evaluate_disturbed *rows, uint32_t count,
-                              const struct aw_evaluate_disturbed_sum *sum)
-{
-    json_t *object = head_json(ask, sum->goal, sum->goal_count), *list = json_array(),
-           *drops = json_object();
-    for (uint32_t k = 0; k < AW_EVALUATE_KINDS; k++)
-        json_object_set_new(drops, aw_evaluate_kind_names[k], aw__json_real(sum->drop[k]));
-    json_object_set_new(object, "reward_below", drops);
-    json_object_set_new(object, "reward_below_95", interval_json(&sum->drop_interval));
-    for (uint32_t i = 0; i < count; i++) {
-        json_t *entry = json_object(), *last = json_object(), *after = json_object();
-        json_object_set_new(entry, "scenario",
-                            json_string(aw_evaluate_scenarios[rows[i].scenario]));
-        json_object_set_new(entry, "index", json_integer(rows[i].index));
-        json_object_set_new(entry, "app", json_string(rows[i].app));
-        json_object_set_new(entry, "served", json_integer(rows[i].served));
-        json_object_set_new(entry, "moves", aw__json_real(rows[i].moves));
-        for (uint32_t k = 0; k < AW_EVALUATE_KINDS; k++) {
-            json_object_set_new(last, aw_evaluate_kind_names[k], tally_json(ask, &rows[i].last[k]));
-            json_object_set_new(after, aw_evaluate_kind_names[k],
-                                tally_json(ask, &rows[i].after[k]));
-        }
-        json_object_set_new(entry, "last", last);
-        json_object_set_new(entry, "after", after);
-        json_array_append_new(list, entry);
-    }
-    json_object_set_new(object, "rows", list);
-    return object;
-}
-
-enum aw_err aw__evaluate_print_disturbed(const struct aw__run *run, const struct aw__evaluate *ask,
-                                         const struct aw_evaluate_disturbed *rows,
-                                         uint32_t row_count,
-                                         const struct aw_evaluate_disturbed_sum *sum,
-                                         struct aw_diag *diag)
-{
-    if (ask->format == AW__EVALUATE_JSON)
-        return aw__json_print(disturbed_json(ask, rows, row_count, sum), diag);
-    if (ask->format == AW__EVALUATE_CSV) {
-        printf("scenario,app,who,span,served,moves," CSV_TALLY "\n");
-        for (uint32_t i = 0; i < row_count; i++) {
-            for (uint32_t k = 0; k < AW_EVALUATE_KINDS; k++) {
-                for (uint32_t span = 0; span < 2; span++) {
-                    printf("%s,%" PRIu32 ",%s,%s,%" PRIu32 ",%.4g,",
-                           aw_evaluate_scenarios[rows[i].scenario], rows[i].index,
-                           aw_evaluate_kind_names[k], span ? "last" : "after", rows[i].served,
-                           rows[i].moves);
-                    csv_tally(ask, span ? &rows[i].last[k] : &rows[i].after[k]);
-                }
-            }
-        }
-        return AW_OK;
-    }
-    head_print(ask);
-    enum aw_err err = disturbed_mean(run, ask, sum, diag);
-    if (err)
-        return err;
-    printf("With retraining, per application and scenario: %+.2f %% (95 %%: %+.2f to %+.2f). The "
-           "paper has 3.6 %%.\n\n",
-           100 * sum->drop[AW_EVALUATE_RETRAINED], 100 * sum->drop_interval.low,
-           100 * sum->drop_interval.high);
-    if ((err = goals_print(run, ask, sum->goal, sum->goal_count, diag)))
-        return err;
-    title(ask, "The last half day, by scenario");
-    return disturbed_scenarios(run, ask, sum, diag);
-}
-
-/* --- estimates -------------------------------------------------------------------------------- */
-
-static enum aw_err estimates_groups(const struct aw__run *run, const struct aw__evaluate *ask,
-                                    const struct aw_evaluate_estimates_sum *sum,
-                                    struct aw_diag *diag)
-{
-    static const char *const heads[] = {"ESTIMATES",   ">CASES", ">TRUTH WITHIN", ">ABOVE ITS LOW",
-                                        ">HALF WIDTH", ">ERROR", ">BETTER",       NULL};
-    struct aw__table table;
-    aw__table_init(&table, heads);
-    for (uint32_t g = 0; g < AW_EVALUATE_GROUPS; g++) {
-        if (sum->by[g].cases == 0)
-            continue;
-        aw__table_add(&table, "%s", aw_evaluate_group_names[g]);
-        aw__table_add(&table, "%" PRIu32, sum->by[g].cases);
-        aw__table_add(&table, "%.1f %%", 100 * sum->by[g].within);
-        aw__table_add(&table, "%.1f %%", 100 * sum->by[g].above);
-        aw__table_add(&table, "%.1f %%", 100 * sum->by[g].width);
-        aw__table_add(&table, "%.1f %%", 100 * sum->by[g].error);
-        aw__table_add(&table, "%" PRIu32, sum->by[g].better);
-    }
-    return grid_print(run, ask, &table, diag);
-}
-
-static json_t *estimates_json(const struct aw__evaluate *ask,
-                              const struct aw_evaluate_estimate *rows, uint32_t count,
-                              const struct aw_evaluate_estimates_sum *sum)
-{
-    json_t *object = head_json(ask, sum->goal, sum->goal_count), *groups = json_object(),
-           *list = json_array();
-    for (uint32_t g = 0; g < AW_EVALUATE_GROUPS; g++) {
-        json_t *entry = json_object();
-        json_object_set_new(entry, "cases", json_integer(sum->by[g].cases));
-        json_object_set_new(entry, "within", aw__json_real(sum->by[g].within));
-        json_object_set_new(entry, "above_low", aw__json_real(sum->by[g].above));
-        json_object_set_new(entry, "half_width", aw__json_real(sum->by[g].width));
-        json_object_set_new(entry, "error", aw__json_real(sum->by[g].error));
-        json_object_set_new(entry, "better", json_integer(sum->by[g].better));
-        json_object_set_new(groups, aw_evaluate_group_names[g], entry);
-    }
-    json_object_set_new(object, "groups", groups);
-    json_object_set_new(object, "within_95", interval_json(&sum->within_interval));
-    json_object_set_new(object, "factor_low", aw__json_real(sum->factor_low));
-    json_object_set_new(object, "factor_high", aw__json_real(sum->factor_high));
-    for (uint32_t i = 0; i < count; i++) {
-        json_t *entry = json_object();
-        json_object_set_new(entry, "index", json_integer(rows[i].index));
-        json_object_set_new(entry, "app", json_string(rows[i].app));
-        json_object_set_new(entry, "fallback",
-                            json_string(aw_evaluate_fallback_names[rows[i].fallback]));
-        json_object_set_new(entry, "seed", json_integer((json_int_t)rows[i].seed));
-        json_object_set_new(entry, "episode", json_integer(rows[i].episode));
-        json_object_set_new(entry, "mean", aw__json_real(rows[i].mean));
-        json_object_set_new(entry, "low", aw__json_real(rows[i].low));
-        json_object_set_new(entry, "high", aw__json_real(rows[i].high));
-        json_object_set_new(entry, "truth", aw__json_real(rows[i].truth));
-        json_object_set_new(entry, "fallback_score", aw__json_real(rows[i].fallback_score));
-        json_array_append_new(list, entry);
-    }
-    json_object_set_new(object, "cases", list);
-    return object;
-}
-
-enum aw_err aw__evaluate_print_estimates(const struct aw__run *run, const struct aw__evaluate *ask,
-                                         const struct aw_evaluate_estimate *rows,
-                                         uint32_t row_count,
-                                         const struct aw_evaluate_estimates_sum *sum,
-                                         struct aw_diag *diag)
-{
-    if (ask->format == AW__EVALUATE_JSON)
-        return aw__json_print(estimates_json(ask, rows, row_count, sum), diag);
-    if (ask->format == AW__EVALUATE_CSV) {
-        printf("app,fallback,seed,episode,mean,low,high,truth,fallback_score\n");
-        for (uint32_t i = 0; i < row_count; i++)
-            printf("%" PRIu32 ",%s,%" PRIu64 ",%" PRIu32 ",%.9g,%.9g,%.9g,%.9g,%.9g\n",
-                   rows[i].index, aw_evaluate_fallback_names[rows[i].fallback], rows[i].seed,
-                   rows[i].episode, rows[i].mean, rows[i].low, rows[i].high, rows[i].truth,
-                   rows[i].fallback_score);
-        return AW_OK;
-    }
-    head_print(ask);
-    enum aw_err err = estimates_groups(run, ask, sum, diag);
-    if (err)
-        return err;
-    printf("Half width and error are medians, of the fallback's score. 95 %% of the share within, "
-           "over applications: %.1f to %.1f %%.\n"
-           "Ends that would have left 10 %% beyond each: %.2f times as far below the mean, %.2f "
-           "times as far above.\n\n",
-           100 * sum->within_interval.low, 100 * sum->within_interval.high, sum->factor_low,
-           sum->factor_high);
-    return goals_print(run, ask, sum->goal, sum->goal_count, diag);
 }
