@@ -156,6 +156,7 @@ static enum aw_err observe(void *self, uint32_t i, int64_t deadline_us, struct a
     struct aw__chaos *world = self;
     struct aw__chaos_workload *w = &world->workload[i];
     w->observed++;
+    w->asked_us = aw__chaos_now_us(world);
     aw__chaos_seam(world);
     pass_time(world);
     struct aw_sample sample;

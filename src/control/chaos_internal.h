@@ -107,6 +107,8 @@ struct aw__chaos_workload {
 
     /* of this tick */
     uint32_t observed, decided, applied;
+    int64_t
+        asked_us; /* when it was observed: a slow answer is judged by the time of the question */
     struct aw_decision decision;
     bool has_decision;
 };

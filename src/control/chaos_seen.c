@@ -41,7 +41,7 @@ void aw__chaos_note_shown(struct aw__chaos *world, uint32_t i, const struct aw_s
                                     .oldest_age_s = (double)INFINITY};
     if (!sample)
         return;
-    const int64_t now = aw__chaos_now_us(world);
+    const int64_t now = w->asked_us;
     const double stale = w->pilot.stale_s;
     seen->answered = true;
     w->met = true;
