@@ -277,7 +277,9 @@ bool aw__chaos_order_stands(const struct aw__chaos *world, uint64_t id, uint32_t
         if (order->id != id || order->order.kind != kind)
             continue;
         const char *name = world->workload[w].pilot.name, *slash = strchr(name, '/');
-        return order->workload == w || strcmp(order->order.name, name) == 0 ||
+        /* who undoes a decision by its number alone need not say whose it was */
+        return order->workload == w || !*order->order.name ||
+               strcmp(order->order.name, name) == 0 ||
                (slash && strcmp(order->order.name, slash + 1) == 0);
     }
     return false;
