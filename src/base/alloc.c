@@ -1,10 +1,13 @@
 /* alloc.c - heap, counting allocator, arena, and carving one block into parts. */
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#define STEADY_BYTES 131072 /* glibc's own first threshold */
 
 /* Blocks from this size on ask for huge pages: passing over tens of megabytes of a network's caches
  * in pages of 4 KiB misses the TLB all the time, and many systems give huge ones only on request.
@@ -70,6 +73,14 @@ void *aw_alloc_new(const struct aw_alloc *alloc, size_t count, size_t size)
     if (!alloc)
         alloc = &aw_alloc_heap;
     return alloc->alloc(alloc->ctx, bytes);
+}
+
+void aw_alloc_steady(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, STEADY_BYTES);
+    (void)mallopt(M_TRIM_THRESHOLD, STEADY_BYTES);
+#endif
 }
 
 void aw_alloc_free(const struct aw_alloc *alloc, void *block)

@@ -29,6 +29,10 @@ extern const struct aw_alloc aw_alloc_heap;
 #define AW_ALLOC_BYTES_MAX ((size_t)1 << 40)
 void *aw_alloc_new(const struct aw_alloc *alloc, size_t count, size_t size);
 void aw_alloc_free(const struct aw_alloc *alloc, void *block);
+/* For a process that lives for months: large blocks go back to the system when they are freed,
+ * instead of raising the size from which that happens (glibc's habit), so that resident memory does
+ * not creep up with what has passed through. Costs page faults; once, before threads are made. */
+void aw_alloc_steady(void);
 
 /* Counts, and fails on request. `fail_after` n: the first n allocations succeed, all later fail. */
 struct aw_alloc_counting {

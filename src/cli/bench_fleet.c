@@ -300,6 +300,7 @@ static enum aw_err churn(struct fleet *fleet, uint32_t hours, struct aw__bench *
 enum aw_err aw__bench_fleet(uint32_t count, uint32_t hours, struct aw__bench *bench,
                             struct aw_diag *diag)
 {
+    aw_alloc_steady(); /* as the daemon does */
     struct fleet *fleet = aw_alloc_new(NULL, 1, sizeof *fleet);
     if (!fleet)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a fleet");

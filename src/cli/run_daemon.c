@@ -316,6 +316,7 @@ static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
 static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
 {
     bool resumed = false;
+    aw_alloc_steady();
     enum aw_err err = aw__runask_read(d->kept.run, &d->kept.ask, diag);
     if (!err && (d->kept.run->json || strcmp(aw__args_text(d->kept.run->args, "output"), "table")))
         err = aw_fail(diag, AW_ERR_USAGE, "--output goes without --daemon; see 'aware export'");
