@@ -1,117 +1,5 @@
-/*
- * context_test.c - a family of tasks that no policy can do without knowing which one it is in.
- *
- * In task w the best action in state x is (x + c_w) / 2, with a hidden c_w in [-1, 1] that no state
- * shows; the reward is minus the squared distance. Episodes of random actions show c_w to who looks
- * at which actions were rewarded. Without context the best that one policy can do is c = 0.
- */
-#include "meta/context.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/testing.h"
-
-#define TASKS 48u
-#define HELD  16u /* tasks that are never learned from */
-#define STEPS 20u
-
-struct toy {
-    struct aw_context *context;
-    double c[TASKS + HELD];
-    struct aw_rng rng;
-};
-
-static double reward_of(double c, float x, float a)
-{
-    const double off = (double)a - ((double)x + c) / 2;
-    return -off * off;
-}
-
-static void live(struct toy *toy, uint32_t task, bool learn)
-{
-    float obs[STEPS], action[STEPS], reward[STEPS];
-    for (uint32_t t = 0; t < STEPS; t++) {
-        obs[t] = (float)aw_rng_uniform(&toy->rng, -1, 1);
-        action[t] = (float)aw_rng_uniform(&toy->rng, -1, 1);
-        reward[t] = (float)reward_of(toy->c[task], obs[t], action[t]);
-    }
-    aw_context_episode(toy->context, task, obs, action, reward, STEPS);
-    for (uint32_t t = 0; learn && t + 1 < STEPS; t++)
-        assert_ok(aw_context_push(toy->context, task, &obs[t], &action[t], reward[t], &obs[t + 1],
-                                  false));
-}
-
-static double regret(struct toy *toy, uint32_t first, uint32_t count, bool shuffled)
-{
-    double sum = 0;
-    for (uint32_t w = first; w < first + count; w++)
-        for (uint32_t n = 0; n < 20; n++) {
-            const uint32_t known_as = shuffled ? first + (w + 5 - first) % count : w;
-            const float x = (float)aw_rng_uniform(&toy->rng, -1, 1);
-            float a;
-            assert_ok(aw_context_act(toy->context, known_as, &x, 0, &a));
-            sum -= reward_of(toy->c[w], x, a) / (count * 20.0);
-        }
-    return sum;
-}
-
-static void begin(struct toy *toy, uint32_t kind, uint64_t seed)
-{
-    struct aw_context_config config;
-    struct aw_diag diag = {0};
-    aw_context_config_init(&config);
-    config.obs_dim = config.act_dim = 1;
-    config.steps = STEPS;
-    config.workloads = TASKS + HELD;
-    config.seed = seed;
-    config.settings.encoder = kind;
-    config.settings.encoder_hidden = kind == AW_ENCODER_GRU ? 16 : 32;
-    config.settings.encoder_dense = 32;
-    config.settings.embedding = 8;
-    config.settings.hidden = 32;
-    config.settings.episodes = 3;
-    config.settings.choice = AW_BUNDLE_LATEST;
-    config.settings.gamma = 0;
-    config.settings.replay = 64;
-    config.settings.rows = 8;
-    config.settings.encoder_lr = config.settings.actor_lr = 2e-3;
-    if (aw_context_new(&config, NULL, &toy->context, &diag))
-        fail_msg("%s", diag.text);
-    aw_rng_init(&toy->rng, seed, 7);
-    for (uint32_t w = 0; w < TASKS + HELD; w++) {
-        toy->c[w] = aw_rng_uniform(&toy->rng, -1, 1);
-        for (uint32_t e = 0; e < 3; e++)
-            live(toy, w, w < TASKS);
-    }
-    aw_context_normalise(toy->context);
-}
-
-static void it_learns_what_only_context_shows_and_knows_tasks_it_never_saw(void **state)
-{
-    (void)state;
-    for (uint32_t kind = AW_ENCODER_POOL; kind <= AW_ENCODER_GRU; kind++) {
-        struct toy toy;
-        begin(&toy, kind, 1);
-        struct aw_context_stats stats = {0};
-        for (uint32_t n = 0; n < 3000; n++)
-            assert_ok(aw_context_learn(toy.context, &stats));
-        /* c is uniform: knowing nothing of it costs E[c^2] / 4 = 0.083 */
-        const double learned = regret(&toy, 0, TASKS, false);
-        const double held = regret(&toy, TASKS, HELD, false);
-        const double wrong = regret(&toy, TASKS, HELD, true);
-        print_message("%s: regret %.4f, on tasks never learned from %.4f, with another's "
-                      "embedding %.4f\n",
-                      aw_encoder_kind_names[kind], learned, held, wrong);
-        assert_true(learned < 0.02);
-        assert_true(held < 0.035);
-        assert_true(wrong > 2 * held);
-        aw_context_free(toy.context);
-    }
-}
+/* context_test.c - the learner with context: bytes, files, freezing, memory. */
+#include "meta/context_testing.h"
 
 static void the_same_seed_gives_the_same_bytes_and_a_file_carries_everything(void **state)
 {
@@ -246,7 +134,6 @@ static void nothing_is_allocated_after_new_and_nothing_is_learned_from_nothing(v
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_learns_what_only_context_shows_and_knows_tasks_it_never_saw),
         cmocka_unit_test(the_same_seed_gives_the_same_bytes_and_a_file_carries_everything),
         cmocka_unit_test(a_file_of_another_shape_or_a_damaged_one_is_refused),
         cmocka_unit_test(frozen_means_frozen),
