@@ -10,10 +10,11 @@
 #include "cli/bench.h"
 
 #include "base/alloc.h"
+#include "base/disk_sim.h"
 #include "base/rng.h"
 #include "base/stats.h"
 #include "cluster/sim.h"
-#include "control/loop.h"
+#include "control/steward.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,6 +30,8 @@
 #define PERIOD_S     15.0
 #define WARM_TICKS   20u
 #define TICKS        40u
+#define LOG_WARM     3u   /* ticks until the log has told what is new about all of them */
+#define LOG_TICKS    15u  /* frozen, and then free */
 #define CHURN_FLEET  500u /* workloads at any time */
 #define CHURN_EACH   4u   /* that come, that change and that go in every tick */
 #define CHURN_WARM_H 2u
@@ -47,8 +50,11 @@ struct fleet {
     struct aw_cluster cluster;
     struct aw_loop *loop;
     struct aw_rng rng;
-    uint32_t made; /* workloads so far, for their names */
-    bool quick;    /* searches are, so that a day can be lived in a minute */
+    struct aw_steward *steward;  /* NULL: no log */
+    struct aw_disk_sim disk;     /* of the log */
+    struct aw_policy_task *task; /* [count], for the steward; NULL: no log */
+    uint32_t made;               /* workloads so far, for their names */
+    bool quick;                  /* searches are, so that a day can be lived in a minute */
 };
 
 static double thread_ms(void)
@@ -140,10 +146,30 @@ static enum aw_err add(struct fleet *fleet, struct aw_diag *diag)
     if (!err && here != there)
         err = aw_fail(diag, AW_ERR_CHECK, "workload %u of the cluster is %u of the loop", there,
                       here);
+    if (!err && fleet->task)
+        fleet->task[here] = task;
     return err;
 }
 
-static enum aw_err open_fleet(struct fleet *fleet, uint32_t count, bool quick, struct aw_diag *diag)
+static enum aw_err open_log(struct fleet *fleet, uint32_t count, struct aw_diag *diag)
+{
+    enum aw_err err = aw_disk_sim_init(&fleet->disk, 1, NULL);
+    if (!err && !(fleet->task = aw_alloc_new(NULL, count, sizeof *fleet->task)))
+        err = AW_ERR_NOMEM;
+    if (err)
+        return aw_fail(diag, err, "no memory for a log");
+    struct aw_steward_config *config = aw_alloc_new(NULL, 1, sizeof *config);
+    if (!config)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a log");
+    config->disk = &fleet->disk.disk;
+    snprintf(config->folder, sizeof config->folder, "/audit");
+    err = aw_steward_new(config, NULL, &fleet->steward, NULL, diag);
+    aw_alloc_free(NULL, config);
+    return err;
+}
+
+static enum aw_err open_fleet(struct fleet *fleet, uint32_t count, bool quick, bool log,
+                              struct aw_diag *diag)
 {
     struct aw_sim_settings settings;
     memset(fleet, 0, sizeof *fleet);
@@ -158,20 +184,28 @@ static enum aw_err open_fleet(struct fleet *fleet, uint32_t count, bool quick, s
     enum aw_err err = aw_sim_new(&settings, 1, count, NULL, &fleet->sim, diag);
     if (err)
         return err;
+    if (log && (err = open_log(fleet, count, diag)))
+        return err;
     fleet->cluster = aw_sim_cluster(fleet->sim);
     err = aw_loop_new(&(struct aw_loop_config){.cluster = fleet->cluster,
+                                               .desk = log ? aw_steward_desk(fleet->steward) : NULL,
                                                .workloads_max = count,
                                                .learn_max = quick ? 1 : 0,
                                                .deadline_us = INT64_MAX},
                       &fleet->counting.alloc, &fleet->loop, diag);
     for (uint32_t i = 0; !err && i < count; i++)
         err = add(fleet, diag);
+    if (!err && log)
+        err = aw_steward_attach(fleet->steward, fleet->loop, fleet->task, 0, diag);
     return err;
 }
 
 static void close_fleet(struct fleet *fleet)
 {
     aw_loop_free(fleet->loop);
+    aw_steward_free(fleet->steward);
+    aw_disk_sim_deinit(&fleet->disk);
+    aw_alloc_free(NULL, fleet->task);
     aw_sim_free(fleet->sim);
 }
 
@@ -207,7 +241,7 @@ static enum aw_err ticks(struct fleet *fleet, uint32_t count, struct aw__bench *
 {
     const double before = resident_mib();
     double loop_ms[TICKS], sim_ms[TICKS];
-    enum aw_err err = open_fleet(fleet, count, false, diag);
+    enum aw_err err = open_fleet(fleet, count, false, false, diag);
     for (uint32_t i = 0; !err && i < WARM_TICKS; i++)
         err = live(fleet, &loop_ms[0], &sim_ms[0], diag);
     const uint64_t allocations = fleet->counting.alloc_count;
@@ -241,6 +275,57 @@ static enum aw_err ticks(struct fleet *fleet, uint32_t count, struct aw__bench *
     return AW_OK;
 }
 
+/* --- what a change costs -----------------------------------------------------------------------
+ */
+
+/* Median tick, and how many workloads it changes. */
+static enum aw_err median_tick(struct fleet *fleet, double *ret_ms, double *ret_changes,
+                               struct aw_diag *diag)
+{
+    double loop_ms[LOG_TICKS], sim_ms;
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < LOG_WARM; i++)
+        err = live(fleet, &loop_ms[0], &sim_ms, diag);
+    const uint64_t before = aw_loop_counts(fleet->loop)->plans_applied;
+    for (uint32_t i = 0; !err && i < LOG_TICKS; i++)
+        err = live(fleet, &loop_ms[i], &sim_ms, diag);
+    if (err)
+        return err;
+    aw_stats_sort(loop_ms, LOG_TICKS);
+    *ret_ms = aw_stats_quantile(loop_ms, LOG_TICKS, 0.5);
+    *ret_changes = (double)(aw_loop_counts(fleet->loop)->plans_applied - before) / LOG_TICKS;
+    return AW_OK;
+}
+
+/* With the audit log: first everything is frozen, then nothing is. */
+static enum aw_err changes(struct fleet *fleet, uint32_t count, struct aw__bench *bench,
+                           struct aw_diag *diag)
+{
+    struct aw_order order = {.kind = AW_ORDER_FREEZE,
+                             .scope = AW_SCOPE_ALL,
+                             .until_us = AW_FOR_EVER,
+                             .freeze_until_us = AW_NEVER,
+                             .reason = "to see what a tick costs that changes nothing"};
+    double still_ms = 0, still = 0, free_ms = 0, moved = 0;
+    enum aw_err err = open_fleet(fleet, count, false, true, diag);
+    const double resident = resident_mib(); /* the simulated disk, which grows, is empty still */
+    err = err ? err : aw_steward_order(fleet->steward, &order, 0, NULL, diag);
+    err = err ? err : median_tick(fleet, &still_ms, &still, diag);
+    order.kind = AW_ORDER_UNFREEZE;
+    err = err ? err : aw_steward_order(fleet->steward, &order, 0, NULL, diag);
+    err = err ? err : median_tick(fleet, &free_ms, &moved, diag);
+    if (err)
+        return err;
+    figure(bench, "MiB", resident, GOAL_RSS_MIB, "resident memory with the audit log");
+    figure(bench, "ms", still_ms, NAN, "tick with the audit log, all frozen, median");
+    figure(bench, "", still, NAN, "workloads changed in such a tick");
+    figure(bench, "ms", free_ms, NAN, "tick with the audit log, nothing frozen, median");
+    figure(bench, "", moved, NAN, "workloads changed in such a tick");
+    figure(bench, "us", 1e3 * (free_ms - still_ms) / (moved - still), NAN,
+           "what a workload more that is changed costs");
+    return AW_OK;
+}
+
 /* --- coming and going ------------------------------------------------------------------------- */
 
 static enum aw_err churn_once(struct fleet *fleet, struct aw_diag *diag)
@@ -270,7 +355,7 @@ static enum aw_err churn(struct fleet *fleet, uint32_t hours, struct aw__bench *
     const uint32_t per_hour = (uint32_t)(3600 / PERIOD_S);
     double warm = NAN, highest = 0, loop_ms, sim_ms;
     uint64_t warm_blocks = 0, most_blocks = 0;
-    enum aw_err err = open_fleet(fleet, CHURN_FLEET, true, diag);
+    enum aw_err err = open_fleet(fleet, CHURN_FLEET, true, false, diag);
     for (uint32_t i = 0; !err && i < hours * per_hour; i++) {
         err = churn_once(fleet, diag);
         err = err ? err : live(fleet, &loop_ms, &sim_ms, diag);
@@ -306,6 +391,10 @@ enum aw_err aw__bench_fleet(uint32_t count, uint32_t hours, struct aw__bench *be
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a fleet");
     enum aw_err err = ticks(fleet, count, bench, diag);
     close_fleet(fleet);
+    if (!err) {
+        err = changes(fleet, count, bench, diag);
+        close_fleet(fleet);
+    }
     if (!err && hours) {
         err = churn(fleet, hours, bench, diag);
         close_fleet(fleet);
