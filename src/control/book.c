@@ -124,25 +124,40 @@ static enum aw_err amount_of(const json_t *plan, const char *key, uint32_t bit, 
     return AW_OK;
 }
 
-static enum aw_err plan_of(const json_t *object, struct aw_plan *ret, struct aw_diag *diag)
+enum aw_err aw_plan_from_json(json_t *plan, struct aw_plan *ret, struct aw_diag *diag)
 {
-    const json_t *plan = json_object_get(object, "plan");
+    struct aw_plan read = {0};
     int64_t replicas = 0;
-    *ret = (struct aw_plan){0};
-    if (!plan || json_is_null(plan))
-        return AW_OK;
+    const char *key;
+    json_t *value;
     if (!json_is_object(plan))
-        return wrong(diag, "plan", "an object");
-    enum aw_err err = amount_of(plan, "replicas", AW_PLAN_REPLICAS, AW_CLUSTER_PODS_MAX, &ret->set,
+        return wrong(diag, "plan", "an object with replicas, cpu_millicores or memory_bytes");
+    json_object_foreach(plan, key, value)
+    {
+        if (strcmp(key, "replicas") != 0 && strcmp(key, "cpu_millicores") != 0 &&
+            strcmp(key, "memory_bytes") != 0)
+            return wrong(diag, "plan", "replicas, cpu_millicores and memory_bytes alone");
+    }
+    enum aw_err err = amount_of(plan, "replicas", AW_PLAN_REPLICAS, AW_CLUSTER_PODS_MAX, &read.set,
                                 &replicas, diag);
     err = err ? err
-              : amount_of(plan, "cpu_millicores", AW_PLAN_CPU, INT64_C(1) << 40, &ret->set,
-                          &ret->cpu_millicores, diag);
+              : amount_of(plan, "cpu_millicores", AW_PLAN_CPU, INT64_C(1) << 40, &read.set,
+                          &read.cpu_millicores, diag);
     err = err ? err
-              : amount_of(plan, "memory_bytes", AW_PLAN_MEMORY, INT64_C(1) << 60, &ret->set,
-                          &ret->memory_bytes, diag);
-    ret->replicas = (uint32_t)replicas;
-    return err;
+              : amount_of(plan, "memory_bytes", AW_PLAN_MEMORY, INT64_C(1) << 60, &read.set,
+                          &read.memory_bytes, diag);
+    if (err)
+        return err;
+    read.replicas = (uint32_t)replicas;
+    *ret = read;
+    return AW_OK;
+}
+
+static enum aw_err plan_of(const json_t *object, struct aw_plan *ret, struct aw_diag *diag)
+{
+    json_t *plan = json_object_get(object, "plan");
+    *ret = (struct aw_plan){0};
+    return plan && !json_is_null(plan) ? aw_plan_from_json(plan, ret, diag) : AW_OK;
 }
 
 static enum aw_err choice_of(const json_t *object, const char *key, const char *const *names,

@@ -50,6 +50,9 @@ struct aw_order {
 json_t *aw_order_to_json(const struct aw_order *order);
 AW_NODISCARD enum aw_err aw_order_from_json(json_t *object, struct aw_order *ret,
                                             struct aw_diag *diag);
+/* Amounts that a plan sets: {"replicas":3,"memory_bytes":536870912}; {} sets none. AW_ERR_FORMAT
+ * with the member that is wrong; `ret` is untouched then. */
+AW_NODISCARD enum aw_err aw_plan_from_json(json_t *plan, struct aw_plan *ret, struct aw_diag *diag);
 /* AW_ERR_CONFIG where an order cannot be meant: no reason given, a scope without its name. */
 AW_NODISCARD enum aw_err aw_order_check(const struct aw_order *order, struct aw_diag *diag);
 

@@ -192,7 +192,7 @@ static enum aw_err propose(struct aw_steward *steward, struct aw__seat *seat,
     return err;
 }
 
-static void keep(struct aw_steward *steward, uint32_t index, const struct aw__seat *seat,
+static void keep(struct aw_steward *steward, const struct aw__seat *seat,
                  const struct aw_pilot_config *config, const struct aw_decision *decision,
                  const void *moment, size_t moment_bytes)
 {
@@ -211,7 +211,6 @@ static void keep(struct aw_steward *steward, uint32_t index, const struct aw__se
     steward->counts.journal_failures += err || !account || !settings;
     free(account);
     free(settings);
-    (void)index;
 }
 
 /* A person's order is carried out when all is as it asks, or a rail that lasts holds the rest. What
@@ -270,7 +269,7 @@ static void desk_decided(void *ctx, uint32_t index, const struct aw_decision *de
     }
     steward->tick_entries++;
     seat->fresh_id = seat->last_id = id;
-    keep(steward, index, seat, config, decision, moment, moment_bytes);
+    keep(steward, seat, config, decision, moment, moment_bytes);
 }
 
 static enum aw_err desk_record(void *ctx, int64_t now_us, struct aw_diag *diag)

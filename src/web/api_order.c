@@ -260,47 +260,14 @@ static enum aw_err until_of(const json_t *body, const char *initial, int64_t now
     return AW_OK;
 }
 
-static enum aw_err amount_of(const json_t *plan, const char *key, uint32_t bit, int64_t max,
-                             uint32_t *set, int64_t *ret, struct aw_diag *diag)
-{
-    const json_t *value = json_object_get(plan, key);
-    if (!value)
-        return AW_OK;
-    if (!json_is_integer(value) || json_integer_value(value) < 1 || json_integer_value(value) > max)
-        return wrong(diag, key, "a whole number above 0 that can be an amount");
-    *set |= bit;
-    *ret = json_integer_value(value);
-    return AW_OK;
-}
-
 static enum aw_err plan_of(json_t *body, struct aw_plan *ret, struct aw_diag *diag)
 {
     json_t *plan = json_object_get(body, "plan");
-    const char *key;
-    json_t *value;
-    int64_t replicas = 0;
     if (!plan)
         return AW_OK;
-    if (!json_is_object(plan))
-        return wrong(diag, "plan", "an object with replicas, cpu_millicores or memory_bytes");
-    json_object_foreach(plan, key, value)
-    {
-        if (strcmp(key, "replicas") != 0 && strcmp(key, "cpu_millicores") != 0 &&
-            strcmp(key, "memory_bytes") != 0)
-            return wrong(diag, "plan", "replicas, cpu_millicores and memory_bytes alone");
-    }
-    enum aw_err err = amount_of(plan, "replicas", AW_PLAN_REPLICAS, AW_CLUSTER_PODS_MAX, &ret->set,
-                                &replicas, diag);
-    err = err ? err
-              : amount_of(plan, "cpu_millicores", AW_PLAN_CPU, INT64_C(1) << 40, &ret->set,
-                          &ret->cpu_millicores, diag);
-    err = err ? err
-              : amount_of(plan, "memory_bytes", AW_PLAN_MEMORY, INT64_C(1) << 60, &ret->set,
-                          &ret->memory_bytes, diag);
-    ret->replicas = (uint32_t)replicas;
-    if (!err && ret->set == 0)
-        return wrong(diag, "plan", "at least one amount");
-    return err;
+    if (aw_plan_from_json(plan, ret, diag))
+        return AW_ERR_CONFIG;
+    return ret->set ? AW_OK : wrong(diag, "plan", "at least one amount");
 }
 
 static enum aw_err scope_of(const json_t *body, uint32_t *ret, struct aw_diag *diag)
