@@ -1,7 +1,10 @@
 /* book.c - orders that are in force. */
 #include "control/book.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define US_PER_MIN (INT64_C(60) * 1000000)
@@ -38,7 +41,8 @@ enum aw_err aw_order_check(const struct aw_order *order, struct aw_diag *diag)
                           "an order about all has no name, found \"%s\"", order->name);
     const bool about_one = order->kind == AW_ORDER_UNDO || order->kind == AW_ORDER_APPROVE ||
                            order->kind == AW_ORDER_REJECT || order->kind == AW_ORDER_EMERGENCY ||
-                           order->kind == AW_ORDER_CALM || order->kind == AW_ORDER_RESET;
+                           order->kind == AW_ORDER_CALM || order->kind == AW_ORDER_RESET ||
+                           order->kind == AW_ORDER_PROPOSE || order->kind == AW_ORDER_ROLLBACK;
     if (about_one && order->scope != AW_SCOPE_WORKLOAD)
         return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "scope",
                           "%s is about one workload, found scope %s", name,
@@ -69,14 +73,29 @@ static json_t *plan_json(const struct aw_plan *plan)
     return object;
 }
 
+static json_t *policy_json(const struct aw_order_policy *policy)
+{
+    char id[24];
+    snprintf(id, sizeof id, "%016" PRIx64, policy->id);
+    return json_pack("{s:s, s:s, s:I, s:I, s:I}", "id", id, "checksum", policy->checksum, "first",
+                     (json_int_t)policy->first, "parts", (json_int_t)policy->parts, "bytes",
+                     (json_int_t)policy->bytes);
+}
+
 json_t *aw_order_to_json(const struct aw_order *order)
 {
-    return json_pack(
+    json_t *object = json_pack(
         "{s:s, s:s, s:s, s:b, s:o, s:o, s:I, s:o, s:s, s:s}", "order", aw_order_name(order->kind),
         "scope", aw_order_scope_names[order->scope], "name", order->name, "down_only",
         order->down_only, "until_us", time_json(order->until_us, AW_FOR_EVER), "freeze_until_us",
         time_json(order->freeze_until_us, AW_NEVER), "decision", (json_int_t)order->decision,
         "plan", plan_json(&order->plan), "reason", order->reason, "by", order->by);
+    if (object && order->kind == AW_ORDER_PROPOSE &&
+        json_object_set_new(object, "policy", policy_json(&order->policy))) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
 }
 
 static enum aw_err wrong(struct aw_diag *diag, const char *key, const char *expected)
@@ -174,11 +193,32 @@ static enum aw_err choice_of(const json_t *object, const char *key, const char *
                       text ? "\"" : "", text ? text : "nothing", text ? "\"" : "");
 }
 
+static enum aw_err policy_of(const json_t *object, struct aw_order_policy *ret,
+                             struct aw_diag *diag)
+{
+    const json_t *policy = json_object_get(object, "policy");
+    const char *id = json_string_value(json_object_get(policy, "id"));
+    const json_int_t first = json_integer_value(json_object_get(policy, "first"));
+    const json_int_t parts = json_integer_value(json_object_get(policy, "parts"));
+    const json_int_t bytes = json_integer_value(json_object_get(policy, "bytes"));
+    if (!id || strlen(id) != 16 || strspn(id, "0123456789abcdef") != 16 || first < 1 || parts < 1 ||
+        parts > UINT32_MAX || bytes < 1 || bytes > UINT32_MAX)
+        return wrong(diag, "policy", "id, checksum, first, parts and bytes of a policy");
+    const enum aw_err err = text_of(policy, "checksum", ret->checksum, sizeof ret->checksum, diag);
+    if (err)
+        return err;
+    ret->id = strtoull(id, NULL, 16);
+    ret->first = (uint64_t)first;
+    ret->parts = (uint32_t)parts;
+    ret->bytes = (uint32_t)bytes;
+    return AW_OK;
+}
+
 enum aw_err aw_order_from_json(json_t *object, struct aw_order *ret, struct aw_diag *diag)
 {
-    static const char *const known[] = {"order",           "scope",    "name", "down_only",
-                                        "until_us",        "decision", "plan", "reason",
-                                        "freeze_until_us", "by"};
+    static const char *const known[] = {"order",           "scope",    "name",  "down_only",
+                                        "until_us",        "decision", "plan",  "reason",
+                                        "freeze_until_us", "by",       "policy"};
     static const char *const kinds[] = {
 #define X(id, name, sentence) name,
         AW_ORDER_MAP(X)
@@ -206,6 +246,8 @@ enum aw_err aw_order_from_json(json_t *object, struct aw_order *ret, struct aw_d
     err = err ? err : time_of(object, "until_us", AW_FOR_EVER, &order.until_us, diag);
     err = err ? err : time_of(object, "freeze_until_us", AW_NEVER, &order.freeze_until_us, diag);
     err = err ? err : plan_of(object, &order.plan, diag);
+    if (!err && order.kind == AW_ORDER_PROPOSE)
+        err = policy_of(object, &order.policy, diag);
     if (err)
         return err;
     const json_t *down = json_object_get(object, "down_only");
@@ -339,8 +381,10 @@ enum aw_err aw_book_apply(struct aw_book *book, uint64_t id, int64_t at_us,
     case AW_ORDER_CALM:
         calm(book, order, at_us);
         return AW_OK;
-    case AW_ORDER_REJECT: /* the proposal goes; nothing stands */
-    case AW_ORDER_RESET:  /* the pilot forgets, and that is that */
+    case AW_ORDER_REJECT:   /* the proposal goes; nothing stands */
+    case AW_ORDER_RESET:    /* the pilot forgets, and that is that */
+    case AW_ORDER_PROPOSE:  /* the pilot tries it with its next decision */
+    case AW_ORDER_ROLLBACK: /* and takes it back with that */
     case AW_ORDER_NONE:
     case AW_ORDER_COUNT:
         break;

@@ -30,6 +30,15 @@
 enum aw_order_scope { AW_SCOPE_WORKLOAD, AW_SCOPE_NAMESPACE, AW_SCOPE_ALL };
 extern const char *const aw_order_scope_names[]; /* "workload", "namespace", "all", NULL */
 
+/* A policy that was handed in: its text is in the log, in parts, before the order. */
+struct aw_order_policy {
+    uint64_t id;
+    char checksum[24]; /* of its text */
+    uint64_t first;    /* entry with its first part */
+    uint32_t parts;    /* that follow each other */
+    uint32_t bytes;    /* of all of them */
+};
+
 struct aw_order {
     uint32_t kind;                /* enum aw_order_kind, not NONE */
     uint32_t scope;               /* enum aw_order_scope */
@@ -41,6 +50,7 @@ struct aw_order {
     uint64_t decision;            /* UNDO, APPROVE, REJECT: entry that it is about; UNFREEZE, CALM:
                                      order that it ends, 0: all in its scope */
     struct aw_plan plan;          /* UNDO, APPROVE: what is to be; EMERGENCY: the floor */
+    struct aw_order_policy policy; /* PROPOSE */
     char reason[AW_ORDER_REASON_MAX];
     char by[AW_ORDER_BY_MAX]; /* who gave it */
 };

@@ -248,6 +248,21 @@ static void an_order_survives_the_log(void **state)
     json_decref(json);
 }
 
+static void where_a_policy_is_survives_the_log(void **state)
+{
+    (void)state;
+    struct aw_order order = order_of(AW_ORDER_PROPOSE, AW_SCOPE_WORKLOAD, "a/b"), back;
+    order.policy = (struct aw_order_policy){
+        .id = UINT64_C(0x00ab54a98ceb1f0a), .first = 41, .parts = 3, .bytes = 70000};
+    snprintf(order.policy.checksum, sizeof order.policy.checksum, "0123456789abcdef");
+    json_t *json = aw_order_to_json(&order);
+    assert_ok(aw_order_from_json(json, &back, NULL));
+    assert_memory_equal(&order.policy, &back.policy, sizeof order.policy);
+    json_object_set_new(json_object_get(json, "policy"), "id", json_string("another"));
+    assert_int_equal(aw_order_from_json(json, &back, NULL), AW_ERR_FORMAT);
+    json_decref(json);
+}
+
 static void what_is_no_order_is_refused_by_the_member_that_is_wrong(void **state)
 {
     (void)state;
@@ -270,6 +285,8 @@ static void what_is_no_order_is_refused_by_the_member_that_is_wrong(void **state
         {"{\"order\":\"undo\",\"plan\":{\"replicas\":99999}}", "replicas"},
         {"{\"order\":\"undo\",\"plan\":{\"memory_bytes\":-4}}", "memory_bytes"},
         {"{\"order\":\"freeze\",\"forever\":true}", "forever"},
+        {"{\"order\":\"propose\"}", "policy"},
+        {"{\"order\":\"propose\",\"policy\":{\"id\":\"0123456789abcdef\"}}", "policy"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *json = json_loads(cases[i].text, JSON_ALLOW_NUL, NULL);
@@ -316,6 +333,7 @@ int main(void)
         cmocka_unit_test(calming_begins_the_let_down_now),
         cmocka_unit_test(a_full_book_refuses_and_loses_nothing),
         cmocka_unit_test(an_order_survives_the_log),
+        cmocka_unit_test(where_a_policy_is_survives_the_log),
         cmocka_unit_test(what_is_no_order_is_refused_by_the_member_that_is_wrong),
         cmocka_unit_test(an_order_that_cannot_be_meant_is_refused),
     };

@@ -395,6 +395,15 @@ bool aw_canary_withdraw(struct aw_canary_memory *memory, enum aw_canary_cause ca
     return true;
 }
 
+bool aw_canary_order_back(const struct aw_canary_settings *settings,
+                          struct aw_canary_memory *memory)
+{
+    if (!aw_canary_busy(memory))
+        return false;
+    roll_back(settings, memory, AW_CANARY_CAUSE_ORDERED);
+    return true;
+}
+
 bool aw_canary_restore(struct aw_canary_memory *memory, const struct aw_plan *present)
 {
     if (memory->restore_left == 0)

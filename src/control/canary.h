@@ -7,6 +7,7 @@
  *   SHADOW -> TRIAL                 it acts for the last part of an episode, then in whole ones
  *   TRIAL  -> ADOPTED               it is the last known good one now
  *   TRIAL  -> ROLLED_BACK           fewer promises kept than chance explains, or a watchdog's trip
+ *   either -> ROLLED_BACK           a person ordered it
  *
  * Call order: aw_conf_defaults(aw_canary_fields, &settings); aw_canary_begin; aw_canary_propose
  *             between episodes. Then per tick: aw_canary_judge (the step that ended),
@@ -75,6 +76,7 @@ const char *aw_canary_state_name(enum aw_canary_state state); /* "rolled_back" *
     X(TRIPPED,      "tripped",     "rolled back: the watchdog tripped while it acted")             \
     X(STAGE,        "stage",       "given up: the fallback acts again")                            \
     X(CHANGED,      "changed",     "given up: the workload is not what it was predicted for")      \
+    X(ORDERED,      "ordered",     "rolled back: a person ordered it")                             \
     X(PROVEN,       "proven",      "adopted: score and violations are within what was predicted")
 /* clang-format on */
 enum aw_canary_cause {
@@ -182,6 +184,9 @@ bool aw_canary_episode(const struct aw_canary_settings *settings, struct aw_cana
 /* It is given up, by no fault of its own: STAGE or CHANGED. True: there was something to give up.
  */
 bool aw_canary_withdraw(struct aw_canary_memory *memory, enum aw_canary_cause cause);
+/* A person wants it taken back: as after a failure. True: there was something to take back. */
+bool aw_canary_order_back(const struct aw_canary_settings *settings,
+                          struct aw_canary_memory *memory);
 /* What was rolled back is not tried again before so many steps have told something. */
 void aw_canary_bar(struct aw_canary_memory *memory, uint64_t rows);
 

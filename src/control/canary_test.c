@@ -418,6 +418,25 @@ static void a_trial_that_can_no_longer_be_judged_is_given_up_without_blame(void 
     }
 }
 
+static void what_a_person_takes_back_goes_back_as_after_a_failure(void **state)
+{
+    (void)state;
+    struct bench b;
+    begin(&b);
+    assert_false(aw_canary_order_back(&b.settings, &b.memory));
+    propose(&b);
+    assert_true(aw_canary_order_back(&b.settings, &b.memory));
+    assert_int_equal(b.memory.state, AW_CANARY_ROLLED_BACK);
+    assert_int_equal(b.memory.reason.cause, AW_CANARY_CAUSE_ORDERED);
+    assert_int_equal(b.memory.restore_left, 0); /* it never acted */
+    propose(&b);
+    b.memory.state = AW_CANARY_TRIAL;
+    aw_canary_acts(&b.memory, &(struct aw_plan){.set = AW_PLAN_REPLICAS, .replicas = 3});
+    assert_true(aw_canary_order_back(&b.settings, &b.memory));
+    assert_int_equal(b.memory.restore_left, b.settings.restore_steps);
+    assert_int_equal(b.memory.failures, 2);
+}
+
 /* Term by term from binomial coefficients, in long double. */
 static double naive_tail(uint32_t n, double p, uint32_t k)
 {
@@ -503,6 +522,7 @@ int main(void)
         cmocka_unit_test(the_last_known_good_allocation_is_what_stood_before_the_first_step),
         cmocka_unit_test(what_was_rolled_back_is_barred_until_there_is_more_to_know),
         cmocka_unit_test(a_trial_that_can_no_longer_be_judged_is_given_up_without_blame),
+        cmocka_unit_test(what_a_person_takes_back_goes_back_as_after_a_failure),
         cmocka_unit_test(the_tail_is_that_of_the_binomial),
         cmocka_unit_test(a_report_says_what_was_predicted_and_what_was_seen),
         cmocka_unit_test(every_name_and_sentence_is_there),

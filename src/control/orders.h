@@ -27,7 +27,9 @@
     X(REJECT,       "reject",      "what was recommended is not carried out")                      \
     X(EMERGENCY,    "emergency",   "generous resources at once, and back slowly")                  \
     X(CALM,         "calm",        "an emergency is over, resources go back slowly")              \
-    X(RESET,        "reset",       "what was learned is forgotten, and the fallback acts")
+    X(RESET,        "reset",       "what was learned is forgotten, and the fallback acts")         \
+    X(PROPOSE,      "propose",     "a policy is watched, tried, and adopted or rolled back")       \
+    X(ROLLBACK,     "rollback",    "a policy on trial is taken back, the last known good one acts")
 /* clang-format on */
 enum aw_order_kind {
 #define X(id, name, sentence) AW_ORDER_##id,

@@ -233,7 +233,8 @@ AW_NODISCARD enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *
  * there is none yet. */
 AW_NODISCARD enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,
                                               struct aw_diag *diag);
-/* Hands in such a text, between ticks: the policy is watched, tried, and adopted or rolled back
+/* Hands in such a text, between ticks or between observe and decide, not while it learns: the
+ * policy is watched, tried, and adopted or rolled back
  * (canary.h), whether found ones are or not. Nothing is predicted of it, so it must do no worse
  * than the policy in force. AW_ERR_FORMAT: damaged or something else. AW_ERR_CONFIG: of another
  * kind or task. AW_ERR_EXISTS: it is in force. AW_ERR_CONFLICT: another one is tried, the fallback
@@ -241,6 +242,29 @@ AW_NODISCARD enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char
 #define AW_PILOT_POLICY_BYTES_MAX (16u << 20)
 AW_NODISCARD enum aw_err aw_pilot_propose(struct aw_pilot *pilot, const char *text, size_t size,
                                           struct aw_diag *diag);
+/* The policy on trial as such a text. AW_ERR_NODATA: none is. */
+AW_NODISCARD enum aw_err aw_pilot_trial_text(const struct aw_pilot *pilot, char **ret_text,
+                                             struct aw_diag *diag);
+
+/* Such a text, read for this workload and not tried. */
+struct aw_pilot_policy {
+    uint64_t id;
+    char checksum[24]; /* 16 hexadecimal digits */
+    char *text;        /* the same in ASCII without white space; the caller frees it */
+};
+/* Asks nothing of the pilot that changes: any thread may, while it learns too. Failures are those
+ * of propose that the text is to blame for. */
+AW_NODISCARD enum aw_err aw_pilot_policy_read(const struct aw_pilot *pilot, const char *text,
+                                              size_t size, struct aw_pilot_policy *ret,
+                                              struct aw_diag *diag);
+/* The policy that is watched or tried is taken back as a person wants it, and not tried again soon;
+ * what it did to the workload goes back as after any rollback. When propose may be called.
+ * AW_ERR_CONFLICT: none is. */
+AW_NODISCARD enum aw_err aw_pilot_rollback(struct aw_pilot *pilot, struct aw_diag *diag);
+/* Number of the order about policies that was carried out last; 0: none. It is part of the state:
+ * whoever reads orders again after a restart knows by it which of them are done. */
+uint64_t aw_pilot_policy_order(const struct aw_pilot *pilot);
+void aw_pilot_policy_ordered(struct aw_pilot *pilot, uint64_t order);
 
 const struct aw_pilot_config *aw_pilot_config(const struct aw_pilot *pilot);
 const struct aw_decision *aw_pilot_decision(const struct aw_pilot *pilot); /* the last */

@@ -170,6 +170,12 @@ void aw__pilot_canary_changed(struct aw_pilot *pilot)
         follow_step(pilot);
 }
 
+void aw__pilot_canary_ordered(struct aw_pilot *pilot)
+{
+    if (aw_canary_order_back(&pilot->config.canary, &pilot->memory.canary))
+        follow_step(pilot);
+}
+
 void aw__pilot_canary_tidy(struct aw_pilot *pilot)
 {
     if (pilot->nets && !aw_canary_busy(&pilot->memory.canary))

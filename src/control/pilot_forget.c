@@ -16,6 +16,7 @@ enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_us, struct aw_
     struct aw__pilot_memory *memory = &pilot->memory;
     *memory = fresh->memory;
     memory->forgotten_us = order_us;
+    memory->policy_order = before.policy_order;
 
     /* what is seen of the workload, and what was done to it */
     memory->state = before.state;

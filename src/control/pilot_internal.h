@@ -71,7 +71,8 @@ struct aw__pilot_memory {
     int64_t at_us;
     int64_t forgotten_us; /* when it was last ordered to forget; 0: never */
     uint64_t model;
-    uint64_t formula_id; /* 0: there is no policy yet */
+    uint64_t formula_id;   /* 0: there is no policy yet */
+    uint64_t policy_order; /* about policies, that was carried out last; 0: none */
 
     /* sizes under the fallback, to go back to when it takes over again */
     int64_t home_cpu_millicores, home_memory_bytes;
@@ -164,6 +165,8 @@ bool aw__pilot_canary_episode(struct aw_pilot *pilot, double score);
 void aw__pilot_canary_stage(struct aw_pilot *pilot);
 /* The workload is another: what was predicted of the policy no longer holds. */
 void aw__pilot_canary_changed(struct aw_pilot *pilot);
+/* A person wants the policy on trial taken back. */
+void aw__pilot_canary_ordered(struct aw_pilot *pilot);
 /* Frees what only a trial needs. */
 void aw__pilot_canary_tidy(struct aw_pilot *pilot);
 

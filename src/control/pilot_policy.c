@@ -77,6 +77,7 @@ static json_t *floats(const float *from, size_t count)
     return array;
 }
 
+/* What never changes in a pilot: it may be asked while that one learns. */
 static json_t *task_of(const struct aw_pilot *pilot)
 {
     const struct aw_actnet_shape *shape = &pilot->nets->actor.shape;
@@ -85,9 +86,8 @@ static json_t *task_of(const struct aw_pilot *pilot)
                      (int)shape->act_dim, "hidden", (int)shape->hidden);
 }
 
-static int add_network(json_t *policy, const struct aw_pilot *pilot)
+static int add_network(json_t *policy, const struct aw_pilot *pilot, const struct aw_actnet *actor)
 {
-    const struct aw_actnet *actor = &pilot->nets->actor;
     int bad = json_object_set_new(policy, "task", task_of(pilot));
     bad |= json_object_set_new(policy, "theta", floats(actor->theta, actor->count));
     bad |= json_object_set_new(policy, "mean", floats(actor->mean, actor->shape.obs_dim));
@@ -97,21 +97,20 @@ static int add_network(json_t *policy, const struct aw_pilot *pilot)
     return bad;
 }
 
-enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,
-                                 struct aw_diag *diag)
+static enum aw_err text_of(const struct aw_pilot *pilot, uint64_t id, bool trial, char **ret_text,
+                           struct aw_diag *diag)
 {
     char hex[HEX_BYTES], *text = NULL;
-    if (!aw__pilot_model(pilot))
-        return aw_fail(diag, AW_ERR_NODATA, "workload %s has no policy yet", pilot->config.name);
     json_t *policy = json_object();
-    hex_of(aw__pilot_model(pilot), hex);
+    hex_of(id, hex);
     int bad = json_object_set_new(policy, "format", json_string(FORMAT));
     bad |= json_object_set_new(policy, "version", json_integer(VERSION));
     bad |= json_object_set_new(policy, "id", json_string(hex));
     bad |=
         json_object_set_new(policy, "kind", json_string(aw_pilot_agent_names[pilot->config.agent]));
-    bad |= pilot->config.agent == AW_PILOT_FORMULA ? add_formula(policy, &pilot->memory.formula)
-                                                   : add_network(policy, pilot);
+    bad |= pilot->config.agent == AW_PILOT_FORMULA
+               ? add_formula(policy, trial ? &pilot->memory.trial : &pilot->memory.formula)
+               : add_network(policy, pilot, trial ? &pilot->nets->trial : &pilot->nets->actor);
     bad |= !checksum_of(policy, hex);
     bad |= json_object_set_new(policy, "checksum", json_string(hex));
     if (!bad)
@@ -121,6 +120,22 @@ enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the policy of %s", pilot->config.name);
     *ret_text = text;
     return AW_OK;
+}
+
+enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,
+                                 struct aw_diag *diag)
+{
+    const uint64_t id = aw__pilot_model(pilot);
+    return id ? text_of(pilot, id, false, ret_text, diag)
+              : aw_fail(diag, AW_ERR_NODATA, "workload %s has no policy yet", pilot->config.name);
+}
+
+enum aw_err aw_pilot_trial_text(const struct aw_pilot *pilot, char **ret_text, struct aw_diag *diag)
+{
+    const struct aw_canary_memory *canary = &pilot->memory.canary;
+    return aw_canary_busy(canary)
+               ? text_of(pilot, canary->candidate.id, true, ret_text, diag)
+               : aw_fail(diag, AW_ERR_NODATA, "workload %s tries no policy", pilot->config.name);
 }
 
 /* --- in --------------------------------------------------------------------------------------- */
@@ -268,37 +283,100 @@ static enum aw_err may_try(const struct aw_pilot *pilot, uint64_t id, struct aw_
     return AW_OK;
 }
 
-enum aw_err aw_pilot_propose(struct aw_pilot *pilot, const char *text, size_t size,
-                             struct aw_diag *diag)
+/* A file that was read: the policy of one kind or the other. */
+struct file {
+    json_t *json;
+    uint64_t id;
+    struct aw_formula formula;
+    struct aw_actnet actor;
+};
+
+static void file_deinit(struct file *file)
 {
+    aw_actnet_deinit(&file->actor);
+    json_decref(file->json);
+    *file = (struct file){0};
+}
+
+/* On failure too `ret` is to be deinited. */
+static enum aw_err file_read(const struct aw_pilot *pilot, const char *text, size_t size,
+                             struct file *ret, struct aw_diag *diag)
+{
+    json_error_t error;
+    *ret = (struct file){0};
     if (size > AW_PILOT_POLICY_BYTES_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "a policy of %zu bytes: at most %u are read", size,
                        AW_PILOT_POLICY_BYTES_MAX);
-    json_error_t error;
-    struct aw_canary_candidate candidate = {.gain = NAN, .gain_error = NAN, .violation_share = NAN};
-    struct aw_formula formula = {0};
-    struct aw_actnet actor = {0};
-    json_t *policy = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    enum aw_err err = AW_OK;
-    if (!policy)
-        err = aw_fail(diag, AW_ERR_FORMAT, "not a policy: no JSON at line %d, column %d",
-                      error.line, error.column);
-    else if (!json_is_object(policy))
-        err = aw_fail(diag, AW_ERR_FORMAT, "not a policy: expected an object");
-    err = err ? err : read_head(pilot, policy, &candidate.id, diag);
-    if (!err && pilot->config.agent == AW_PILOT_FORMULA)
-        err = read_formula(policy, candidate.id, &formula, diag);
-    if (!err && pilot->config.agent == AW_PILOT_NETWORK) {
-        err = aw_actnet_init(&actor, &pilot->nets->actor.shape, pilot->alloc);
-        err = err ? aw_fail(diag, err, "no memory for a policy")
-                  : read_network(pilot, policy, candidate.id, &actor, diag);
+    ret->json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (!ret->json)
+        return aw_fail(diag, AW_ERR_FORMAT, "not a policy: no JSON at line %d, column %d",
+                       error.line, error.column);
+    if (!json_is_object(ret->json))
+        return aw_fail(diag, AW_ERR_FORMAT, "not a policy: expected an object");
+    enum aw_err err = read_head(pilot, ret->json, &ret->id, diag);
+    if (err || pilot->config.agent == AW_PILOT_FORMULA)
+        return err ? err : read_formula(ret->json, ret->id, &ret->formula, diag);
+    err = aw_actnet_init(&ret->actor, &pilot->nets->actor.shape, pilot->alloc);
+    return err ? aw_fail(diag, err, "no memory for a policy")
+               : read_network(pilot, ret->json, ret->id, &ret->actor, diag);
+}
+
+enum aw_err aw_pilot_policy_read(const struct aw_pilot *pilot, const char *text, size_t size,
+                                 struct aw_pilot_policy *ret, struct aw_diag *diag)
+{
+    struct file file;
+    enum aw_err err = file_read(pilot, text, size, &file, diag);
+    if (!err) {
+        struct aw_pilot_policy policy = {.id = file.id};
+        snprintf(policy.checksum, sizeof policy.checksum, "%s",
+                 json_string_value(json_object_get(file.json, "checksum")));
+        policy.text = json_dumps(file.json, DUMP_FLAGS | JSON_ENSURE_ASCII);
+        if (policy.text)
+            *ret = policy;
+        else
+            err = aw_fail(diag, AW_ERR_NOMEM, "no memory for a policy");
     }
-    err = err ? err : may_try(pilot, candidate.id, diag);
-    if (!err && pilot->config.agent == AW_PILOT_FORMULA)
-        aw__pilot_try_formula(pilot, &formula, &candidate, AW_CANARY_CAUSE_PROPOSED);
-    else if (!err && (err = aw__pilot_try_network(pilot, &actor, &candidate)))
-        err = aw_fail(diag, err, "no memory to try a policy");
-    aw_actnet_deinit(&actor);
-    json_decref(policy);
+    file_deinit(&file);
     return err;
+}
+
+enum aw_err aw_pilot_propose(struct aw_pilot *pilot, const char *text, size_t size,
+                             struct aw_diag *diag)
+{
+    struct file file;
+    enum aw_err err = file_read(pilot, text, size, &file, diag);
+    err = err ? err : may_try(pilot, file.id, diag);
+    const struct aw_canary_candidate candidate = {
+        .id = file.id, .gain = NAN, .gain_error = NAN, .violation_share = NAN};
+    if (!err && pilot->config.agent == AW_PILOT_FORMULA)
+        aw__pilot_try_formula(pilot, &file.formula, &candidate, AW_CANARY_CAUSE_PROPOSED);
+    else if (!err && (err = aw__pilot_try_network(pilot, &file.actor, &candidate)))
+        err = aw_fail(diag, err, "no memory to try a policy");
+    if (!err) {
+        pilot->memory.by_trial = 0;  /* what decided the step before was another one */
+        pilot->memory.learn_due = 0; /* nothing is learned while one is tried */
+    }
+    file_deinit(&file);
+    return err;
+}
+
+enum aw_err aw_pilot_rollback(struct aw_pilot *pilot, struct aw_diag *diag)
+{
+    if (!aw_canary_busy(&pilot->memory.canary))
+        return aw_fail(diag, AW_ERR_CONFLICT,
+                       "workload %s tries no policy: the one that it has, %016" PRIx64
+                       ", is the last known good one",
+                       pilot->config.name, aw__pilot_model(pilot));
+    aw__pilot_canary_ordered(pilot);
+    return AW_OK;
+}
+
+uint64_t aw_pilot_policy_order(const struct aw_pilot *pilot)
+{
+    return pilot->memory.policy_order;
+}
+
+void aw_pilot_policy_ordered(struct aw_pilot *pilot, uint64_t order)
+{
+    pilot->memory.policy_order = order;
 }

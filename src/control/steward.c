@@ -27,6 +27,7 @@ struct aw__seat *aw__steward_seat(struct aw_steward *steward, uint32_t index, co
             steward->count = index + 1;
     }
     if (strcmp(seat->name, name) != 0) {
+        aw__steward_policy_drop(seat);
         memset(seat, 0, sizeof *seat);
         snprintf(seat->name, sizeof seat->name, "%s", name);
         seat->before.at_us = AW_NEVER;
@@ -137,7 +138,7 @@ static void desk_leave(void *ctx)
     aw_steward_unlock(steward);
 }
 
-static void tell_outcome(struct aw_steward *steward, const struct aw__seat *seat, uint64_t of,
+void aw__steward_outcome(struct aw_steward *steward, const struct aw__seat *seat, uint64_t of,
                          uint64_t order, enum aw_err result)
 {
     if (steward->relived)
@@ -155,14 +156,17 @@ static void desk_orders(void *ctx, uint32_t index, int64_t now_us, struct aw_ord
 {
     struct aw_steward *steward = ctx;
     struct aw_pilot *pilot = aw_loop_pilot(steward->loop, index);
-    const struct aw__seat *seat = steward->seat[index];
+    struct aw__seat *seat = steward->seat[index];
     steward->now_us = now_us; /* which may have gone back */
+    steward->relived = steward->config.virtual_time && now_us <= steward->lived_until_us;
     aw__steward_catch_up(steward, now_us);
     if (seat && seat->reset_us > 0) {
         /* nobody learns now. Without memory for it the next tick tries again */
         const enum aw_err err = aw_pilot_forget(pilot, seat->reset_us, NULL);
         (void)err;
     }
+    if (seat)
+        aw__steward_policies(steward, seat, pilot);
     aw_book_orders(&steward->book, aw_pilot_config(pilot)->name, now_us, ret);
 }
 
@@ -250,7 +254,7 @@ static void desk_decided(void *ctx, uint32_t index, const struct aw_decision *de
     steward->relived = steward->config.virtual_time && decision->at_us <= steward->lived_until_us;
     seat->orders = decision->orders;
     if (decision->orders.pin.set && carried_out(decision)) {
-        tell_outcome(steward, seat, decision->orders.pin_id, decision->orders.pin_id, AW_OK);
+        aw__steward_outcome(steward, seat, decision->orders.pin_id, decision->orders.pin_id, AW_OK);
         aw_book_done(&steward->book, decision->orders.pin_id);
     }
     seat->before = *decision;
@@ -318,7 +322,7 @@ static void desk_applied(void *ctx, uint32_t index, const struct aw_decision *de
     struct aw__seat *seat = steward->seat[index];
     AW_ASSERT(seat);
     seat->before.applied = decision->applied;
-    tell_outcome(steward, seat, seat->fresh_id, 0, err);
+    aw__steward_outcome(steward, seat, seat->fresh_id, 0, err);
 }
 
 /* On the thread that ticks, outside of enter and leave: nothing here is written. What was learned
@@ -384,8 +388,11 @@ void aw_steward_free(struct aw_steward *steward)
     aw_journal_close(steward->journal);
     aw_audit_close(steward->audit);
     aw_book_deinit(&steward->book);
-    for (uint32_t i = 0; i < steward->count; i++)
+    for (uint32_t i = 0; i < steward->count; i++) {
+        if (steward->seat[i])
+            aw__steward_policy_drop(steward->seat[i]);
         aw_alloc_free(steward->alloc, steward->seat[i]);
+    }
     aw_alloc_free(steward->alloc, steward->seat);
     aw_alloc_free(steward->alloc, steward->past);
     pthread_mutex_destroy(&steward->lock);
@@ -517,7 +524,11 @@ void aw_steward_peek(const struct aw_steward *steward, uint32_t index, struct aw
                                     .last_id = seat->last_id,
                                     .changed_id = seat->changed_id,
                                     .proposal = seat->proposal,
-                                    .orders = seat->orders};
+                                    .orders = seat->orders,
+                                    .policy_waits = aw__steward_policy_waits(seat, pilot),
+                                    .policy_tried = seat->policy.tried_id,
+                                    .policy_err = seat->policy.tried_err,
+                                    .policy_why = seat->policy.why};
 }
 
 const struct aw_book *aw_steward_book(const struct aw_steward *steward)

@@ -65,6 +65,11 @@ struct aw_steward_view {
     uint64_t changed_id;                /* its latest entry that changed something; 0: none */
     struct aw_steward_proposal proposal;
     struct aw_orders orders; /* as they stood in the last tick */
+
+    uint64_t policy_waits;  /* order with a policy that waits for the next decision; 0: none */
+    uint64_t policy_tried;  /* last order about policies, since the loop was made; 0: none */
+    enum aw_err policy_err; /* what became of it */
+    const char *policy_why; /* NULL: it was carried out */
 };
 
 struct aw_steward; /* opaque */
@@ -94,6 +99,16 @@ void aw_steward_detach(struct aw_steward *steward, int64_t now_us, const char *r
  * that undoing would not undo. AW_ERR_CONFIG, AW_ERR_LIMIT, AW_ERR_IO. `ret_id` may be NULL. */
 AW_NODISCARD enum aw_err aw_steward_order(struct aw_steward *steward, const struct aw_order *order,
                                           int64_t now_us, uint64_t *ret_id, struct aw_diag *diag);
+
+/* Hands in a policy, as the text of a file (pilot.h), for the workload that `order` names; reason
+ * and by are taken from it too. Its text and the order are in the log when this returns, and the
+ * workload's next decision begins to watch it. AW_ERR_FORMAT, AW_ERR_CONFIG: no policy, or not one
+ * for this workload. AW_ERR_EXISTS: it has that one. AW_ERR_CONFLICT: not now. The others as order.
+ * After a failure nothing has changed. What is found only when it is tried becomes an outcome. */
+AW_NODISCARD enum aw_err aw_steward_propose(struct aw_steward *steward,
+                                            const struct aw_order *order, const char *text,
+                                            size_t size, int64_t now_us, uint64_t *ret_id,
+                                            struct aw_diag *diag);
 
 /* Looking. lock, then as many of the others as wanted, then unlock. */
 void aw_steward_lock(struct aw_steward *steward);

@@ -10,7 +10,7 @@
 
 /* --- what the log has ------------------------------------------------------------------------- */
 
-static enum aw_err members_of(const struct aw_audit_entry *entry, json_t **ret)
+enum aw_err aw__steward_members(const struct aw_audit_entry *entry, json_t **ret)
 {
     char *text = malloc(entry->members_len + 3);
     if (!text)
@@ -88,7 +88,7 @@ static enum aw_err recall(void *ctx, const struct aw_audit_entry *entry)
     if (!order && !outcome && !decision)
         return AW_OK;
     json_t *members = NULL;
-    enum aw_err err = members_of(entry, &members);
+    enum aw_err err = aw__steward_members(entry, &members);
     if (err)
         return err;
     if (order)
@@ -129,6 +129,8 @@ void aw__steward_catch_up(struct aw_steward *steward, int64_t now_us)
             aw_book_apply(&steward->book, past->id, past->at_us, &past->order, NULL);
         if (!err && past->order.kind == AW_ORDER_RESET)
             aw__steward_reset(steward, past->order.name, past->at_us);
+        if (!err && (past->order.kind == AW_ORDER_PROPOSE || past->order.kind == AW_ORDER_ROLLBACK))
+            aw__steward_policy_note(steward, past->id, &past->order);
         if (!err && past->done && !steward->config.virtual_time)
             aw_book_done(&steward->book, past->id);
     }
@@ -150,7 +152,7 @@ static enum aw_err find_entry(void *ctx, const struct aw_audit_entry *entry)
         return AW_OK;
     wanted->at_us = entry->at_us;
     memcpy(wanted->kind, entry->kind, sizeof wanted->kind);
-    return members_of(entry, &wanted->members);
+    return aw__steward_members(entry, &wanted->members);
 }
 
 static int64_t amount(const json_t *members, const char *which, const char *axis)
@@ -335,10 +337,20 @@ static enum aw_err fill(struct aw_steward *steward, struct aw_order *order, int6
     return AW_OK;
 }
 
-/* Takes the order, with the lock held. */
-static enum aw_err take(struct aw_steward *steward, struct aw_order *order, int64_t now_us,
-                        uint64_t *ret_id, struct aw_diag *diag)
+/* Behind the parts of a policy the group may be full. */
+static enum aw_err append(struct aw_steward *steward, int64_t now_us, const json_t *entry,
+                          uint64_t *ret_id, struct aw_diag *diag)
 {
+    enum aw_err err = aw_audit_append(steward->audit, now_us, "order", entry, ret_id, diag);
+    if (err == AW_ERR_LIMIT && !(err = aw_audit_commit(steward->audit, diag)))
+        err = aw_audit_append(steward->audit, now_us, "order", entry, ret_id, diag);
+    return err;
+}
+
+enum aw_err aw__steward_take(struct aw_steward *steward, struct aw_order *order, const char *text,
+                             int64_t now_us, uint64_t *ret_id, struct aw_diag *diag)
+{
+    const bool policy = order->kind == AW_ORDER_PROPOSE || order->kind == AW_ORDER_ROLLBACK;
     uint32_t index;
     const int64_t asked_us = now_us; /* before the last tick, where the clock has gone back */
     if (!steward->loop)
@@ -357,20 +369,27 @@ static enum aw_err take(struct aw_steward *steward, struct aw_order *order, int6
     if (!err && (steward->book.freeze_count >= AW_BOOK_FREEZES_MAX ||
                  steward->book.pin_count >= AW_BOOK_PINS_MAX))
         err = aw_fail(diag, AW_ERR_LIMIT, "as many orders stand as there can be; lift some first");
+    if (!err && order->kind == AW_ORDER_PROPOSE && !text)
+        err = aw_fail(diag, AW_ERR_CONFIG, "a policy is proposed with its text");
+    err = err || !policy ? err : aw__steward_policy_may(steward, index, order, diag);
     if (err)
         return err;
-    json_t *entry = aw_order_to_json(order);
+    struct aw_diag why = {0};
     uint64_t id = 0;
-    if (!entry)
+    err = text ? aw__steward_policy_write(steward, order, text, now_us, &why) : AW_OK;
+    json_t *entry = err ? NULL : aw_order_to_json(order);
+    if (!err && !entry) {
+        aw_audit_abort(steward->audit);
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an order");
+    }
     /* what the log has must be readable after a restart, or there is no next one */
     struct aw_order again;
-    if ((err = aw_order_from_json(entry, &again, diag))) {
+    if (!err && aw_order_from_json(entry, &again, diag)) {
         json_decref(entry);
+        aw_audit_abort(steward->audit);
         return AW_ERR_CONFIG;
     }
-    struct aw_diag why = {0};
-    err = aw_audit_append(steward->audit, now_us, "order", entry, &id, &why);
+    err = err ? err : append(steward, now_us, entry, &id, &why);
     json_decref(entry);
     if (!err)
         err = aw_audit_commit(steward->audit, &why);
@@ -385,6 +404,8 @@ static enum aw_err take(struct aw_steward *steward, struct aw_order *order, int6
     AW_ASSERT(!err); /* there was room */
     if (order->kind == AW_ORDER_RESET)
         aw__steward_reset(steward, order->name, now_us);
+    if (policy)
+        aw__steward_policy_note(steward, id, order);
     if ((order->kind == AW_ORDER_APPROVE || order->kind == AW_ORDER_REJECT) && index != UINT32_MAX)
         steward->seat[index]->proposal = (struct aw_steward_proposal){0};
     if (ret_id)
@@ -397,7 +418,7 @@ enum aw_err aw_steward_order(struct aw_steward *steward, const struct aw_order *
 {
     struct aw_order wanted = *order;
     aw_steward_lock(steward);
-    const enum aw_err err = take(steward, &wanted, now_us, ret_id, diag);
+    const enum aw_err err = aw__steward_take(steward, &wanted, NULL, now_us, ret_id, diag);
     aw_steward_unlock(steward);
     return err;
 }
