@@ -21,8 +21,9 @@
 #include "fallback/policy.h"
 #include "meta/context.h"
 
-#define AW_PRETRAIN_APPS_MAX  4096u
-#define AW_PRETRAIN_PAIRS_MAX 32u
+#define AW_PRETRAIN_APPS_MAX    4096u
+#define AW_PRETRAIN_PAIRS_MAX   32u
+#define AW_PRETRAIN_ACTIONS_MAX 16u
 
 /* Which applications, each with its load. */
 struct aw_pretrain_pool {
@@ -41,13 +42,24 @@ struct aw_pretrain_config {
     struct aw_pretrain_pool learn, check;
     struct aw_policy_settings fallback;
     uint32_t fallback_episodes;
+    bool refresh; /* the fallback lives one more in every round, of the applications learned from */
     uint32_t rounds;      /* episodes of each application */
     uint32_t updates;     /* per application and round */
     uint32_t check_every; /* rounds */
     uint32_t check_episodes;
-    double noise, noise_end;           /* deviation on actions, first and last round */
-    double reward_shift, reward_scale; /* of what is learned: (r + shift) * scale */
-    bool own_episodes;                 /* the policy's own episodes join the bundles */
+    double noise, noise_end;           /* deviation on actions, first and last of .. */
+    uint32_t noise_rounds;             /* 0: all rounds */
+    double noise_jitter;               /* share of it that is drawn anew at each step */
+    double reward_shift, reward_scale; /* of what is learned: (r + shift) * scale, where r is .. */
+    double reward_miss;                /* .. less by this for a step that missed its SLO */
+    /* A teacher for each application that is learned from: the constant action that a search of so
+     * many tries finds best over so many episodes. 0 tries: none. */
+    uint32_t teacher_tries, teacher_episodes;
+    bool own_episodes; /* the policy's own episodes join the bundles */
+    /* To adapt what was learned elsewhere: a model (NULL: begin with nothing), whose encoder stays
+     * as it is, and how many rounds its actor does too. */
+    const char *model;
+    uint32_t actor_rests;
     uint64_t seed;
 };
 void aw_pretrain_config_init(struct aw_pretrain_config *config);
@@ -78,6 +90,17 @@ uint32_t aw_pretrain_rounds(const struct aw_pretrain *pretrain); /* done */
 AW_NODISCARD enum aw_err aw_pretrain_check(struct aw_pretrain *pretrain,
                                            struct aw_pretrain_score *ret_mean,
                                            struct aw_pretrain_score *each, struct aw_diag *diag);
+/* The same of one application that is learned from; a try does not change anything. */
+AW_NODISCARD enum aw_err aw_pretrain_try(struct aw_pretrain *pretrain, uint32_t app,
+                                         struct aw_pretrain_score *ret, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw_pretrain_try_fallback(struct aw_pretrain *pretrain, uint32_t app,
+                                                  struct aw_pretrain_score *ret,
+                                                  struct aw_diag *diag);
+/* One action [act_dim] all the time: what an agent must beat to be worth its while. */
+AW_NODISCARD enum aw_err aw_pretrain_try_constant(struct aw_pretrain *pretrain, uint32_t app,
+                                                  const float *action,
+                                                  struct aw_pretrain_score *ret,
+                                                  struct aw_diag *diag);
 /* The fallback on the same episodes. */
 AW_NODISCARD enum aw_err aw_pretrain_check_fallback(struct aw_pretrain *pretrain,
                                                     struct aw_pretrain_score *ret_mean,

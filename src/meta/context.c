@@ -29,6 +29,8 @@ const struct aw_conf_field aw_context_fields[] = {
      aw_bundle_choice_names, "which episodes: the best, half best half worst, or the latest"},
     WHOLE("hidden", hidden, "128", 1, AW_CONTEXT_HIDDEN_MAX,
           "width of the two layers of actor and critics"),
+    {"to_actor", AW_CONF_BOOL, offsetof(struct aw_context_settings, to_actor), "true", 0, 0, NULL,
+     "the actor sees the embedding"},
     {"to_critic", AW_CONF_BOOL, offsetof(struct aw_context_settings, to_critic), "true", 0, 0, NULL,
      "critics see the embedding too"},
     REAL("gamma", gamma, "0.9", 0, 0.9999, "discount of a step"),
@@ -38,9 +40,14 @@ const struct aw_conf_field aw_context_fields[] = {
     REAL("encoder_lr", encoder_lr, "3e-4", 0, 1, "Adam's learning rate of the encoder"),
     REAL("pretanh_penalty", pretanh_penalty, "1e-3", 0, 10,
          "weight of the squared outputs before the tanh in the actor's loss"),
+    REAL("imitate", imitate, "1", 0, 1000,
+         "weight of the distance from a teacher's action in the actor's loss"),
+    REAL("improve", improve, "1", 0, 1000, "weight of what the critics say in the actor's loss"),
     WHOLE("policy_delay", policy_delay, "2", 1, 100, "updates of the critics per one of the actor"),
     REAL("target_noise", target_noise, "0.1", 0, 2, "deviation of the noise on target actions"),
     REAL("target_noise_clip", target_noise_clip, "0.3", 0, 2, "its largest size"),
+    WHOLE("thin", thin, "4", 1, 1000,
+          "while learning, a pooling encoder reads every so-manieth step"),
     REAL("context_noise", context_noise, "0.05", 0, 10,
          "deviation of the noise on embeddings while learning"),
     WHOLE("replay", replay, "3000", 16, 10000000, "transitions kept of each workload"),
@@ -75,6 +82,7 @@ static void carve(struct aw_context *c, struct aw_carve *take)
     c->critic_target = aw_carve_take(take, c->critic.count, sizeof(float));
     c->embedding = aw_carve_take(take, (size_t)c->config.workloads * E, sizeof(float));
     c->embedded = aw_carve_take(take, c->config.workloads, sizeof *c->embedded);
+    c->teacher = aw_carve_take(take, (size_t)c->config.workloads * A, sizeof(float));
     c->obs = aw_carve_take(take, B * S, sizeof(float));
     c->next_obs = aw_carve_take(take, B * S, sizeof(float));
     c->act = aw_carve_take(take, B * A, sizeof(float));
@@ -167,6 +175,8 @@ enum aw_err aw_context_new(const struct aw_context_config *config, const struct 
         aw_context_free(c);
         return aw_fail(diag, err, "no memory for a learner of %u workloads", config->workloads);
     }
+    for (size_t i = 0; i < (size_t)config->workloads * config->act_dim; i++)
+        c->teacher[i] = NAN;
     aw_encoder_init(&c->encoder, c->encoding.value, &c->rng);
     aw_mlp_init_fan_in(&c->actor_net, c->actor.value, 3e-3f, &c->rng);
     for (uint32_t k = 0; k < 2; k++)
@@ -214,6 +224,12 @@ void aw_context_freeze(struct aw_context *c, bool encoder, bool actor_too)
     c->actor_frozen = actor_too;
 }
 
+void aw_context_together(struct aw_context *c, aw_context_reduce *reduce, void *ctx)
+{
+    c->reduce = reduce;
+    c->reduce_ctx = ctx;
+}
+
 /* --- what it is told -------------------------------------------------------------------------- */
 
 enum aw_err aw_context_push(struct aw_context *c, uint32_t workload, const float *obs,
@@ -231,6 +247,13 @@ bool aw_context_episode(struct aw_context *c, uint32_t workload, const float *ob
     return aw_bundle_add(&c->bundle[workload], obs, action, reward, steps);
 }
 
+void aw_context_teach(struct aw_context *c, uint32_t workload, const float *action)
+{
+    AW_ASSERT(workload < c->config.workloads);
+    const uint32_t A = c->config.act_dim;
+    memcpy(c->teacher + (size_t)workload * A, action, A * sizeof *action);
+}
+
 void aw_context_forget(struct aw_context *c, uint32_t workload)
 {
     AW_ASSERT(workload < c->config.workloads);
@@ -238,6 +261,8 @@ void aw_context_forget(struct aw_context *c, uint32_t workload)
     c->replay[workload].count = 0;
     c->replay[workload].cursor = 0;
     c->embedded[workload] = (struct aw__embedded){0};
+    for (uint32_t i = 0; i < c->config.act_dim; i++)
+        c->teacher[(size_t)workload * c->config.act_dim + i] = NAN;
 }
 
 void aw_context_normalise(struct aw_context *c)
@@ -264,6 +289,17 @@ void aw_context_normalise(struct aw_context *c)
     c->version++;
 }
 
+/* Nobody sees the embedding: it is not made. */
+static bool blind(const struct aw_context *c)
+{
+    return !c->config.settings.to_actor && !c->config.settings.to_critic;
+}
+
+static bool encoder_learns(const struct aw_context *c)
+{
+    return !c->encoder_frozen && !blind(c);
+}
+
 /* --- acting ----------------------------------------------------------------------------------- */
 
 const float *aw_context_embed(struct aw_context *c, uint32_t workload)
@@ -273,11 +309,16 @@ const float *aw_context_embed(struct aw_context *c, uint32_t workload)
     const struct aw_bundle *bundle = &c->bundle[workload];
     struct aw__embedded *known = &c->embedded[workload];
     float *to = c->embedding + (size_t)workload * E;
+    if (blind(c)) {
+        memset(to, 0, E * sizeof *to);
+        return to;
+    }
     if (known->encoder == c->version && known->bundle == bundle->version)
         return to;
     if (bundle->count == 0) {
         memset(to, 0, E * sizeof *to);
     } else {
+        aw_encoder_thin(c->encoder_cache, 1, 0);
         const float *from =
             aw_encoder_forward(&c->encoder, c->encoding.value, &bundle, 1, c->encoder_cache);
         memcpy(to, from, E * sizeof *to);
@@ -293,7 +334,10 @@ enum aw_err aw_context_act(struct aw_context *c, uint32_t workload, const float 
     if (!aw_params_finite(obs, S))
         return AW_ERR_DIVERGED;
     memcpy(c->x_actor, obs, S * sizeof *obs);
-    memcpy(c->x_actor + S, aw_context_embed(c, workload), E * sizeof *obs);
+    if (c->config.settings.to_actor)
+        memcpy(c->x_actor + S, aw_context_embed(c, workload), E * sizeof *obs);
+    else
+        memset(c->x_actor + S, 0, E * sizeof *obs);
     aw_mlp_infer(&c->actor_net, c->actor.value, c->x_actor, action);
     for (uint32_t i = 0; i < A; i++) {
         const double clean = tanh((double)action[i]);
@@ -313,7 +357,7 @@ static uint32_t gather(struct aw_context *c)
     uint32_t count = 0, group = 0;
     const struct aw_bundle *bundles[AW_CONTEXT_GROUP_MAX];
     for (uint32_t w = 0; w < c->config.workloads; w++)
-        if (c->replay[w].count >= s->rows && c->bundle[w].count > 0)
+        if (c->replay[w].count >= s->rows && (c->bundle[w].count > 0 || blind(c)))
             c->eligible[count++] = w;
     for (; group < s->group && group < count; group++) { /* without replacement */
         const uint32_t at = group + (uint32_t)aw_rng_below(&c->rng, count - group);
@@ -324,11 +368,12 @@ static uint32_t gather(struct aw_context *c)
     }
     if (group == 0)
         return 0;
-    if (c->encoder_frozen) {
+    if (!encoder_learns(c)) {
         for (uint32_t g = 0; g < group; g++)
             memcpy(c->context + (size_t)g * E, aw_context_embed(c, c->eligible[g]),
                    E * sizeof(float));
     } else {
+        aw_encoder_thin(c->encoder_cache, s->thin, (uint32_t)aw_rng_below(&c->rng, s->thin));
         memcpy(c->context,
                aw_encoder_forward(&c->encoder, c->encoding.value, bundles, group, c->encoder_cache),
                (size_t)group * E * sizeof(float));
@@ -342,7 +387,7 @@ static void join(const struct aw_context *c, const float *obs, const float *acti
 {
     const uint32_t S = c->config.obs_dim, A = c->config.act_dim, E = c->config.settings.embedding;
     const uint32_t width = S + E + (critic ? A : 0), rows = c->config.settings.rows;
-    const bool shown = !critic || c->config.settings.to_critic;
+    const bool shown = critic ? c->config.settings.to_critic : c->config.settings.to_actor;
     for (uint32_t b = 0; b < c->rows_now; b++, x += width) {
         memcpy(x, obs + (size_t)b * S, S * sizeof *x);
         if (shown)
@@ -407,7 +452,7 @@ static void learn_critics(struct aw_context *c, struct aw_context_stats *stats)
         if (k == 0)
             for (uint32_t b = 0; b < B; b++)
                 stats->q_mean += (double)q[b] / B;
-        const bool wanted = s->to_critic && !c->encoder_frozen;
+        const bool wanted = s->to_critic && encoder_learns(c);
         aw_mlp_backward(&c->critic_net[k], c->critic.value, c->x_critic, B, &c->critic_cache, c->dq,
                         c->critic.grad, wanted ? c->dx_critic : NULL);
         if (wanted)
@@ -429,19 +474,23 @@ static void learn_actor(struct aw_context *c, struct aw_context_stats *stats)
         aw_mlp_forward(&c->critic_net[0], c->critic.value, c->x_critic, B, &c->critic_cache);
     for (uint32_t b = 0; b < B; b++) {
         stats->actor_loss -= (double)q[b] / B;
-        c->dq[b] = -1.0f / (float)B;
+        c->dq[b] = (float)-s->improve / (float)B;
     }
     aw_mlp_backward(&c->critic_net[0], c->critic.value, c->x_critic, B, &c->critic_cache, c->dq,
                     NULL, c->dx_critic);
     const float penalty = 2 * (float)s->pretanh_penalty / (float)(B * A);
-    for (uint32_t b = 0; b < B; b++)
+    const float pull = 2 * (float)s->imitate / (float)(B * A);
+    for (uint32_t b = 0; b < B; b++) {
+        const float *teacher = c->teacher + (size_t)c->eligible[b / s->rows] * A;
         for (uint32_t i = 0; i < A; i++) {
             const float a = c->a[(size_t)b * A + i];
-            c->du[(size_t)b * A + i] =
-                c->dx_critic[(size_t)b * (S + E + A) + S + E + i] * (1 - a * a) +
-                penalty * u[(size_t)b * A + i];
+            float da = c->dx_critic[(size_t)b * (S + E + A) + S + E + i];
+            if (!isnan(teacher[i]))
+                da += pull * (a - teacher[i]);
+            c->du[(size_t)b * A + i] = da * (1 - a * a) + penalty * u[(size_t)b * A + i];
         }
-    const bool wanted = !c->encoder_frozen;
+    }
+    const bool wanted = s->to_actor && encoder_learns(c);
     aw_mlp_backward(&c->actor_net, c->actor.value, c->x_actor, B, &c->actor_cache, c->du,
                     c->actor.grad, wanted ? c->dx_actor : NULL);
     if (wanted)
@@ -462,9 +511,14 @@ static void sample(struct aw_context *c, uint32_t group)
                                                    .terminal = c->terminal + at,
                                                    .next_obs = c->next_obs + at * S});
     }
-    if (s->context_noise > 0 && !c->encoder_frozen)
+    if (s->context_noise > 0 && encoder_learns(c))
         for (size_t i = 0; i < group * E; i++)
             c->context[i] += (float)(s->context_noise * aw_rng_normal(&c->rng));
+}
+
+static enum aw_err together(struct aw_context *c, struct aw_params *params)
+{
+    return c->reduce ? c->reduce(c->reduce_ctx, params->grad, params->count) : AW_OK;
 }
 
 enum aw_err aw_context_learn(struct aw_context *c, struct aw_context_stats *ret_stats)
@@ -481,17 +535,24 @@ enum aw_err aw_context_learn(struct aw_context *c, struct aw_context_stats *ret_
     const bool actor_turn = c->updates % s->policy_delay == 0 && !c->actor_frozen;
     if (!isfinite(stats.critic_loss))
         return AW_ERR_DIVERGED;
+    enum aw_err err = together(c, &c->critic);
+    if (err)
+        return err;
     aw_adam_step(&c->critic_adam, &c->critic);
     if (actor_turn) {
         learn_actor(c, &stats);
         if (!isfinite(stats.actor_loss))
             return AW_ERR_DIVERGED;
+        if ((err = together(c, &c->actor)))
+            return err;
         aw_adam_step(&c->actor_adam, &c->actor);
     }
-    if (!c->encoder_frozen) {
+    if (encoder_learns(c)) {
         aw_params_zero_grad(&c->encoding);
         aw_encoder_backward(&c->encoder, c->encoding.value, c->encoder_cache, c->d_context,
                             c->encoding.grad);
+        if ((err = together(c, &c->encoding)))
+            return err;
         stats.encoder_grad = aw_params_clip_grad_norm(&c->encoding, 1);
         if (!isfinite(stats.encoder_grad))
             return AW_ERR_DIVERGED;

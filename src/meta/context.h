@@ -32,12 +32,15 @@ struct aw_context_settings {
     uint32_t encoder_hidden, encoder_dense, embedding;
     uint32_t episodes, choice; /* of a bundle */
     uint32_t hidden;           /* of two layers, of actor and critics */
-    bool to_critic;            /* critics see the embedding too */
+    bool to_actor, to_critic;  /* who sees the embedding; nobody: a learner without context */
     double gamma, tau;
     double actor_lr, critic_lr, encoder_lr;
     double pretanh_penalty;
+    double imitate; /* weight of the squared distance from a teacher's action in the actor's loss */
+    double improve; /* weight of what the critics say, beside it */
     uint32_t policy_delay;
     double target_noise, target_noise_clip;
+    uint32_t thin;        /* while learning every so-manieth step of an episode is read */
     double context_noise; /* deviation added to embeddings while learning */
     uint32_t replay;      /* transitions kept of each workload */
     uint32_t group;       /* workloads of a batch */
@@ -76,7 +79,9 @@ AW_NODISCARD enum aw_err aw_context_push(struct aw_context *context, uint32_t wo
 /* A finished episode for the bundle; see aw_bundle_add. */
 bool aw_context_episode(struct aw_context *context, uint32_t workload, const float *obs,
                         const float *action, const float *reward, uint32_t steps);
-/* Forgets a workload: its bundle and its transitions. */
+/* What a teacher would do in this workload, whatever its state: the actor is drawn towards it. */
+void aw_context_teach(struct aw_context *context, uint32_t workload, const float *action);
+/* Forgets a workload: its bundle, its transitions and its teacher. */
 void aw_context_forget(struct aw_context *context, uint32_t workload);
 
 /* Means and scales of what the encoder reads, from the bundles there are: once, before learning. */
@@ -92,6 +97,11 @@ AW_NODISCARD enum aw_err aw_context_act(struct aw_context *context, uint32_t wor
  * AW_ERR_DIVERGED: a number left the finite range; the learner is to be thrown away. */
 AW_NODISCARD enum aw_err aw_context_learn(struct aw_context *context,
                                           struct aw_context_stats *ret_stats);
+/* What several processes that learn together do with a gradient before it is used: each calls it
+ * for the same updates, and gets the mean over all. NULL: alone. */
+typedef enum aw_err aw_context_reduce(void *ctx, float *gradient, size_t count);
+void aw_context_together(struct aw_context *context, aw_context_reduce *reduce, void *ctx);
+
 /* Frozen: the encoder learns no more. `actor_too`: nor does the actor, until said otherwise. */
 void aw_context_freeze(struct aw_context *context, bool encoder, bool actor_too);
 

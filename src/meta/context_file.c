@@ -118,7 +118,8 @@ static bool same_shape(const struct aw_context_config *a, const struct aw_contex
     const struct aw_context_settings *x = &a->settings, *y = &b->settings;
     return a->obs_dim == b->obs_dim && a->act_dim == b->act_dim && x->encoder == y->encoder &&
            x->encoder_hidden == y->encoder_hidden && x->encoder_dense == y->encoder_dense &&
-           x->embedding == y->embedding && x->hidden == y->hidden && x->to_critic == y->to_critic;
+           x->embedding == y->embedding && x->hidden == y->hidden && x->to_actor == y->to_actor &&
+           x->to_critic == y->to_critic;
 }
 
 enum aw_err aw_context_load(struct aw_context *c, const char *path, struct aw_diag *diag)

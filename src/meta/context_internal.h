@@ -14,6 +14,8 @@ struct aw_context {
     uint32_t batch; /* rows of a batch, at most */
     uint64_t version, updates;
     bool encoder_frozen, actor_frozen;
+    aw_context_reduce *reduce;
+    void *reduce_ctx;
     struct aw_rng rng;
 
     struct aw_params encoding, actor, critic;
@@ -27,6 +29,7 @@ struct aw_context {
 
     struct aw_replay *replay; /* [workloads] */
     struct aw_bundle *bundle; /* [workloads] */
+    float *teacher;           /* [workloads][A]; NAN: none */
     uint32_t *eligible;       /* [workloads] the first `group` are this batch's */
     float *embedding;         /* [workloads][E] */
     struct aw__embedded *embedded;

@@ -131,6 +131,91 @@ static void nothing_is_allocated_after_new_and_nothing_is_learned_from_nothing(v
     fail_msg("it never succeeded");
 }
 
+static void a_learner_that_is_shown_no_context_does_not_know_one_workload_from_another(void **state)
+{
+    (void)state;
+    struct toy toy;
+    begin_with(&toy, AW_ENCODER_POOL, 5, false);
+    for (uint32_t n = 0; n < 30; n++)
+        assert_ok(aw_context_learn(toy.context, NULL));
+    const float x = 0.3f;
+    float a, b;
+    assert_ok(aw_context_act(toy.context, 0, &x, 0, &a));
+    assert_ok(aw_context_act(toy.context, TASKS, &x, 0, &b));
+    assert_true(a == b);
+    const float *embedding = aw_context_embed(toy.context, 0);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_true(embedding[i] == 0);
+    aw_context_free(toy.context);
+}
+
+/* A teacher says c_w; critics are not listened to. Tasks that were never taught profit. */
+static void what_teachers_show_carries_over_to_workloads_never_taught(void **state)
+{
+    (void)state;
+    struct toy toy;
+    begin(&toy, AW_ENCODER_POOL, 9);
+    struct aw_context_config config = *aw_context_config(toy.context);
+    aw_context_free(toy.context);
+    config.settings.improve = 0;
+    config.settings.policy_delay = 1;
+    assert_ok(aw_context_new(&config, NULL, &toy.context, NULL));
+    for (uint32_t w = 0; w < TASKS + HELD; w++) {
+        const float action = (float)toy.c[w];
+        for (uint32_t e = 0; e < 3; e++)
+            live(&toy, w, w < TASKS);
+        if (w < TASKS)
+            aw_context_teach(toy.context, w, &action);
+    }
+    aw_context_normalise(toy.context);
+    for (uint32_t n = 0; n < 1500; n++)
+        assert_ok(aw_context_learn(toy.context, NULL));
+    double off = 0, without = 0;
+    for (uint32_t w = TASKS; w < TASKS + HELD; w++) {
+        const float x = 0;
+        float a;
+        assert_ok(aw_context_act(toy.context, w, &x, 0, &a));
+        off += fabs((double)a - toy.c[w]) / HELD;
+        without += fabs(toy.c[w]) / HELD;
+    }
+    assert_true(off < 0.5 * without);
+    aw_context_free(toy.context);
+}
+
+struct partner {
+    uint32_t calls;
+    float scale;
+};
+
+static enum aw_err scaled(void *ctx, float *gradient, size_t count)
+{
+    struct partner *partner = ctx;
+    partner->calls++;
+    for (size_t i = 0; i < count; i++)
+        gradient[i] *= partner->scale;
+    return partner->calls < 5 ? AW_OK : AW_ERR_IO;
+}
+
+static void
+learning_together_passes_every_gradient_on_and_stops_when_a_partner_is_lost(void **state)
+{
+    (void)state;
+    struct toy alone, pair;
+    struct partner partner = {.scale = 1};
+    begin(&alone, AW_ENCODER_POOL, 5);
+    begin(&pair, AW_ENCODER_POOL, 5);
+    aw_context_together(pair.context, scaled, &partner);
+    assert_ok(aw_context_learn(alone.context, NULL));
+    assert_ok(aw_context_learn(pair.context, NULL)); /* critics and encoder */
+    assert_int_equal(partner.calls, 2);
+    assert_true(aw_context_checksum(alone.context) == aw_context_checksum(pair.context));
+    partner.scale = 0;
+    assert_int_equal(aw_context_learn(pair.context, NULL), AW_ERR_IO); /* the fifth: the encoder */
+    assert_int_equal(partner.calls, 5);
+    aw_context_free(alone.context);
+    aw_context_free(pair.context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +223,11 @@ int main(void)
         cmocka_unit_test(a_file_of_another_shape_or_a_damaged_one_is_refused),
         cmocka_unit_test(frozen_means_frozen),
         cmocka_unit_test(nothing_is_allocated_after_new_and_nothing_is_learned_from_nothing),
+        cmocka_unit_test(
+            a_learner_that_is_shown_no_context_does_not_know_one_workload_from_another),
+        cmocka_unit_test(what_teachers_show_carries_over_to_workloads_never_taught),
+        cmocka_unit_test(
+            learning_together_passes_every_gradient_on_and_stops_when_a_partner_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static inline void live(struct toy *toy, uint32_t task, bool learn)
                                   false));
 }
 
-static inline void begin(struct toy *toy, uint32_t kind, uint64_t seed)
+static inline void begin_with(struct toy *toy, uint32_t kind, uint64_t seed, bool shown)
 {
     struct aw_context_config config;
     struct aw_diag diag = {0};
@@ -66,6 +66,7 @@ static inline void begin(struct toy *toy, uint32_t kind, uint64_t seed)
     config.settings.choice = AW_BUNDLE_LATEST;
     config.settings.gamma = 0;
     config.settings.replay = 64;
+    config.settings.to_actor = config.settings.to_critic = shown;
     config.settings.rows = 8;
     config.settings.encoder_lr = config.settings.actor_lr = 2e-3;
     if (aw_context_new(&config, NULL, &toy->context, &diag))
@@ -77,6 +78,11 @@ static inline void begin(struct toy *toy, uint32_t kind, uint64_t seed)
             live(toy, w, w < TASKS);
     }
     aw_context_normalise(toy->context);
+}
+
+static inline void begin(struct toy *toy, uint32_t kind, uint64_t seed)
+{
+    begin_with(toy, kind, seed, true);
 }
 
 #endif

@@ -8,6 +8,7 @@
 const char *const aw_encoder_kind_names[] = {"pool", "gru", NULL};
 
 struct aw_encoder_cache {
+    uint32_t every, from;                            /* steps that are read */
     uint32_t workloads_max, episodes_max, steps_max; /* episodes of one workload */
     bool training;
     struct aw_gru_cache *gru;
@@ -87,6 +88,7 @@ enum aw_err aw_encoder_cache_new(const struct aw_encoder *encoder, uint32_t work
     *cache = (struct aw_encoder_cache){.workloads_max = workloads_max,
                                        .episodes_max = episodes_max,
                                        .steps_max = steps_max,
+                                       .every = 1,
                                        .training = training,
                                        .alloc = alloc};
     enum aw_err err = AW_OK;
@@ -129,6 +131,13 @@ void aw_encoder_cache_free(struct aw_encoder_cache *cache)
     aw_gru_cache_free(cache->gru);
     aw_alloc_free(cache->alloc, cache->block);
     aw_alloc_free(cache->alloc, cache);
+}
+
+void aw_encoder_thin(struct aw_encoder_cache *cache, uint32_t every, uint32_t from)
+{
+    AW_ASSERT(every > 0 && from < every);
+    cache->every = every;
+    cache->from = from;
 }
 
 static void normalise(const struct aw_encoder *encoder, const float *from, float *to)
@@ -195,9 +204,10 @@ static void pool_forward(const struct aw_encoder *encoder, const float *theta,
         cache->rows[w] = 0;
         for (uint32_t k = 0; k < bundles[w]->count; k++) {
             const float *episode = aw_bundle_episode(bundles[w], k);
-            for (uint32_t t = 0; t < bundles[w]->length[k]; t++, rows++)
+            const uint32_t length = bundles[w]->length[k];
+            uint32_t t = cache->from < length ? cache->from : length - 1; /* one at least */
+            for (; t < length; t += cache->every, rows++, cache->rows[w]++)
                 normalise(encoder, episode + (size_t)t * in, cache->x + (size_t)rows * in);
-            cache->rows[w] += bundles[w]->length[k];
         }
     }
     const float *y = aw_mlp_forward(&encoder->step, theta, cache->x, rows, &cache->step);

@@ -188,6 +188,34 @@ static void nothing_is_allocated_after_the_cache(void **state)
     assert_int_equal(counting.alloc_count, counting.free_count);
 }
 
+/* Every second step, from either end: their sums together are the sum over all. */
+static void a_thinned_look_reads_the_steps_it_says(void **state)
+{
+    (void)state;
+    struct rig rig;
+    float all[5], even[5], far[5];
+    rig_open(&rig, AW_ENCODER_POOL);
+    memcpy(all, aw_encoder_forward(&rig.encoder, rig.params.value, rig.bundles, 1, rig.cache),
+           sizeof all);
+    aw_encoder_thin(rig.cache, 2, 0);
+    memcpy(even, aw_encoder_forward(&rig.encoder, rig.params.value, rig.bundles, 1, rig.cache),
+           sizeof even);
+    for (uint32_t e = 0; e < 3; e++) /* what is not read does not matter */
+        for (uint32_t t = 1; t < T; t += 2)
+            rig.bundle[0].x[((size_t)e * T + t) * IN] += 1;
+    memcpy(far, aw_encoder_forward(&rig.encoder, rig.params.value, rig.bundles, 1, rig.cache),
+           sizeof far);
+    assert_memory_equal(even, far, sizeof far);
+    assert_memory_not_equal(all, even, sizeof all);
+    aw_encoder_thin(rig.cache, 100, 99); /* beyond the end: the last step */
+    (void)aw_encoder_forward(&rig.encoder, rig.params.value, rig.bundles, 1, rig.cache);
+    aw_encoder_thin(rig.cache, 1, 0);
+    memcpy(far, aw_encoder_forward(&rig.encoder, rig.params.value, rig.bundles, 1, rig.cache),
+           sizeof far);
+    assert_memory_not_equal(all, far, sizeof far); /* now they do */
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +223,7 @@ int main(void)
         cmocka_unit_test(workloads_of_one_forward_do_not_touch_each_other),
         cmocka_unit_test(the_order_of_episodes_does_not_matter),
         cmocka_unit_test(nothing_is_allocated_after_the_cache),
+        cmocka_unit_test(a_thinned_look_reads_the_steps_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
