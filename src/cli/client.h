@@ -66,7 +66,7 @@ AW_NODISCARD enum aw_err aw__client_send(struct aw__client *client, const char *
                                          struct aw_http_answer *ret, struct aw_diag *diag);
 /* "/v1/workloads/shop/cart/explain": `name` as a user writes it, "cart" or "shop/cart". Returns
  * `buf`. */
-#define AW__CLIENT_PATH_MAX 1024u
+#define AW__CLIENT_PATH_MAX 2048u
 const char *aw__client_path(const char *name, const char *tail, char *buf, size_t size);
 
 /* --- questions, to whoever answers ------------------------------------------------------------ */

@@ -86,10 +86,19 @@ bool aw__api_describe(const struct aw_api *api, const struct aw_steward_view *vi
                       json_t *object);
 json_t *aw__api_standing(const struct aw_standing *standing, int64_t now_us);
 json_t *aw__api_freezes(const struct aw_api *api, int64_t now_us);
+/* The answer to an order that was taken: as the log has it. */
+json_t *aw__api_taken(const struct aw_api *api, uint64_t id, const struct aw_order *asked,
+                      int64_t now_us);
 json_t *aw__api_proposals(const struct aw_api *api, const char *namespace, int64_t now_us);
 json_t *aw__api_status(struct aw_api *api);
 /* All workloads, in the order of names. */
 json_t *aw__api_rows(const struct aw_api *api, int64_t now_us);
+
+/* Who asks is known, and the loop will tick again. Without the steward's lock. */
+AW_NODISCARD enum aw_err aw__api_may_order(const struct aw__api_call *call, struct aw_diag *diag);
+
+/* Policies of a workload: looked at, taken out, handed in (api_policy.c). */
+aw__api_handler aw__api_get_policy, aw__api_get_policy_file, aw__api_post_policy;
 
 /* Entries of the audit log, newest first, as text "{...},{...}" between brackets. */
 struct aw__api_entries {

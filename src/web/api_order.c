@@ -164,6 +164,7 @@ static const struct {
     {AW_ORDER_EMERGENCY, " scope name for plan "},
     {AW_ORDER_CALM, " scope name order "},
     {AW_ORDER_RESET, " scope name "},
+    {AW_ORDER_ROLLBACK, " scope name "},
 };
 #define SHAPE_COUNT (sizeof shapes / sizeof *shapes)
 
@@ -203,7 +204,8 @@ static enum aw_err kind_of(const json_t *body, const char **ret_members, uint32_
             *ret_members = shapes[i].members;
             return AW_OK;
         }
-    return wrong(diag, "kind", "freeze, unfreeze, undo, approve, reject, emergency, calm or reset");
+    return wrong(diag, "kind",
+                 "freeze, unfreeze, undo, approve, reject, emergency, calm, reset or rollback");
 }
 
 static enum aw_err members_known(json_t *body, const char *members, struct aw_diag *diag)
@@ -373,8 +375,8 @@ static void message_of(const struct aw_order *order, uint32_t count, char *buf, 
 }
 
 /* What was taken, as the log has it: the steward has filled in names and plans. */
-static json_t *taken_json(const struct aw_api *api, uint64_t id, const struct aw_order *asked,
-                          int64_t now_us)
+json_t *aw__api_taken(const struct aw_api *api, uint64_t id, const struct aw_order *asked,
+                      int64_t now_us)
 {
     const struct aw_book *book = aw_steward_book(api->config.steward);
     struct aw_standing standing = {.id = id, .at_us = now_us, .order = *asked};
@@ -418,6 +420,17 @@ static void name_in_full(const struct aw_api *api, struct aw_order *order)
     }
 }
 
+enum aw_err aw__api_may_order(const struct aw__api_call *call, struct aw_diag *diag)
+{
+    struct aw_api *api = call->api;
+    if (!call->request->by || !*call->request->by)
+        return aw_fail(diag, AW_ERR_USAGE, "nobody knows who asks, and orders are signed");
+    pthread_mutex_lock(&api->lock);
+    const bool stopping = api->stopping;
+    pthread_mutex_unlock(&api->lock);
+    return stopping ? aw_fail(diag, AW_ERR_UNAVAILABLE, "the daemon is stopping") : AW_OK;
+}
+
 enum aw_err aw__api_post_order(struct aw__api_call *call, struct aw_diag *diag)
 {
     const struct aw_api_request *request = call->request;
@@ -428,15 +441,11 @@ enum aw_err aw__api_post_order(struct aw__api_call *call, struct aw_diag *diag)
     const struct aw_node *root;
     json_t *body = NULL;
     uint64_t id = 0;
-    if (!request->by || !*request->by)
-        return aw_fail(diag, AW_ERR_USAGE, "nobody knows who asks, and orders are signed");
-    pthread_mutex_lock(&api->lock);
-    const bool stopping = api->stopping;
-    pthread_mutex_unlock(&api->lock);
-    if (stopping)
-        return aw_fail(diag, AW_ERR_UNAVAILABLE, "the daemon is stopping");
-    enum aw_err err = aw_json_parse(&tree, "body", request->body ? request->body : "",
-                                    request->body_len, NULL, diag);
+    enum aw_err err = aw__api_may_order(call, diag);
+    if (err)
+        return err;
+    err = aw_json_parse(&tree, "body", request->body ? request->body : "", request->body_len, NULL,
+                        diag);
     err = err ? err : aw_tree_only(&tree, &root, diag);
     if (!err && !(body = aw_json_from_node(root)))
         err = no_memory(diag);
@@ -455,7 +464,7 @@ enum aw_err aw__api_post_order(struct aw__api_call *call, struct aw_diag *diag)
     if (err)
         goto out;
     aw_steward_lock(steward);
-    call->body = taken_json(api, id, &order, call->now_us);
+    call->body = aw__api_taken(api, id, &order, call->now_us);
     aw_steward_unlock(steward);
     call->status = 201;
     err = call->body ? AW_OK : no_memory(diag);

@@ -57,9 +57,10 @@ static inline void aw_api_testing_must(enum aw_err err, const struct aw_diag *di
     AW_ASSERT(!err);
 }
 
-/* Without a journal explanations are of the last decision, and cheap. */
-static inline void aw_api_world_open_with(struct aw_api_world *w, enum aw_guard_mode mode,
-                                          bool journal)
+/* Without a journal explanations are of the last decision, and cheap. `served`: a policy acts from
+ * the first tick on, untaught, and none is searched for within a hundred. */
+static inline void aw_api_world_open_as(struct aw_api_world *w, enum aw_guard_mode mode,
+                                        bool journal, bool served)
 {
     static const char *const names[] = {"shop/cart", "shop/web", "bank/cart"};
     struct aw_diag diag = {0};
@@ -78,7 +79,10 @@ static inline void aw_api_world_open_with(struct aw_api_world *w, enum aw_guard_
         one->pilot.bounds = (struct aw_bounds){1, 12, 100, 4000, 128 << 20, (int64_t)4 << 30};
         one->pilot.slo.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&one->app, 1, 0);
         one->pilot.seed = i + 1;
-        one->pilot.learning = false;
+        one->pilot.learning = served;
+        one->pilot.lifecycle.bootstrap = !served;
+        if (served) /* whatever it does to the SLO */
+            one->pilot.watchdog.slack = 100;
         one->pilot.guard.mode = mode;
         one->task = (struct aw_policy_task){.bounds = one->pilot.bounds,
                                             .slo_latency_us = one->pilot.slo.latency_us_p99,
@@ -119,6 +123,12 @@ static inline void aw_api_world_open_with(struct aw_api_world *w, enum aw_guard_
     snprintf(w->api_config.state, sizeof w->api_config.state, "%s", w->folder);
     snprintf(w->api_config.audit, sizeof w->api_config.audit, "%s/audit", w->folder);
     AW_ASSERT(!aw_api_init(&w->api, &w->api_config));
+}
+
+static inline void aw_api_world_open_with(struct aw_api_world *w, enum aw_guard_mode mode,
+                                          bool journal)
+{
+    aw_api_world_open_as(w, mode, journal, false);
 }
 
 static inline void aw_api_world_open(struct aw_api_world *w, enum aw_guard_mode mode)

@@ -273,6 +273,97 @@ def what_was_learned_can_be_shown_and_forgotten():
         expect(last["detail"]["replayed"] is True, "what is decided afterwards can be taken again")
 
 
+def served(folder, names=("web", "api")):
+    """Workloads whose policies act from the first step on, each with one of its own; no episode
+    ends, so nobody learns another one."""
+    path = Path(files(folder, names))
+    text = path.read_text(encoding="utf-8").replace("  scenarios: neighbour-cpu@40m+10m\n", "")
+    text = text.replace("diurnal:peak=3,period=1h", "constant").replace("90ms", "20s")
+    for seed in range(1, len(names) + 1):
+        text = text.replace("{episodeSteps: 20, fallback",
+                            f"{{bootstrap: false, seed: {seed}, episodeSteps: 10000, "
+                            "canary: {shadowSteps: 20}, fallback", 1)
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def policies_are_exported_proposed_shown_and_rolled_back():
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon(folder, text=served(folder)) as process:
+            def shown(name="web"):
+                return json_of(folder, "policy", "show", name)
+
+            until(lambda: shown()["acting"] and shown("api")["acting"])
+            before = shown()
+            expect(before["acting"] == before["good"] and before["good"]["checksum"], before)
+            page = expect_ok("policy", "show", "web", cwd=folder).stdout
+            expect("known good" in page and before["good"]["id"] in page, page)
+            expect_ok("policy", "export", "api", "--out", "api.json", cwd=folder)
+            text = Path(folder, "api.json").read_text(encoding="utf-8")
+            policy = json.loads(text)
+            expect(policy["format"] == "aware-policy" and
+                   policy["id"] == shown("api")["good"]["id"], policy)
+            expect(policy["id"] != before["good"]["id"], "two policies")
+
+            # what is wrong gets one line, and the workload stays as it was
+            Path(folder, "cut.json").write_text(text[:100], encoding="utf-8")
+            Path(folder, "edited.json").write_text(
+                text.replace('"margin":0.', '"margin":1.', 1), encoding="utf-8")
+            Path(folder, "nul.json").write_bytes(b"\0" * 10)
+            expect_ok("policy", "export", "web", "--out", "own.json", cwd=folder)
+            for args, code, words in (
+                    (["web", "missing.json"], 66, ["missing.json"]),
+                    (["web", "cut.json"], 65, ["not a policy"]),
+                    (["web", "edited.json"], 65, ["checksum", "edited"]),
+                    (["web", "nul.json"], 65, ["nul.json", "not a policy"]),
+                    (["web", "own.json"], None, ["is the one that"]),
+                    (["nope", "api.json"], 66, ["nope"]),
+                    (["web"], 64, ["FILE"]),
+                    (["web", "api.json", "--reason", "x" * 300], 64, ["--reason"])):
+                done = run("policy", "propose", *args, cwd=folder)
+                expect(done.returncode == code or (code is None and done.returncode),
+                       f"{args}: {done.returncode} {done.stderr!r}")
+                lines = [x for x in done.stderr.splitlines() if x.startswith("aware:")]
+                expect(len(lines) == 1, f"{args}: not one line: {done.stderr!r}")
+                for word in words:
+                    expect(word in done.stderr, f"{args}: {word!r} is not in {done.stderr!r}")
+            done = run("policy", "rollback", "web", cwd=folder)
+            expect(done.returncode == 75 and "last known good" in done.stderr, done.stderr)
+            expect(shown()["canary"]["state"] == "none", "nothing was tried")
+
+            told = expect_ok("policy", "propose", "web", "api.json", "--reason", "from api",
+                             cwd=folder).stdout
+            expect(told.startswith("order ") and "watched" in told, told)
+            until(lambda: shown()["canary"]["state"] == "trial")
+            during = shown()
+            expect(during["trial"] == shown("api")["good"] and
+                   during["good"] == before["good"] and during["order"]["result"] == "done",
+                   during)
+            trial = expect_ok("policy", "export", "web", "--trial", cwd=folder).stdout
+            expect(json.loads(trial)["checksum"] == policy["checksum"], "the one on trial")
+            order = next(e for e in json_of(folder, "history", "web", "--limit", "1000")["entries"]
+                         if e["kind"] == "order")
+            expect(order["order"] == "propose" and order["reason"] == "from api" and
+                   order["policy"]["checksum"] == policy["checksum"] and "uid:" in order["by"],
+                   order)
+            again = run("policy", "propose", "web", "api.json", cwd=folder)
+            expect(again.returncode == 75 and "one at a time" in again.stderr, again.stderr)
+            expect_ok("policy", "rollback", "web", "--reason", "enough", cwd=folder)
+            until(lambda: shown()["canary"]["state"] == "rolled_back")
+            after = shown()
+            expect(after["trial"] is None and after["acting"] == before["good"], after)
+            expect("a person ordered it" in after["canary"]["sentence"], after["canary"])
+            stop(process)
+        left = json_of(folder, "policy", "show", "web")
+        expect(left["good"] == before["good"] and left["canary"]["state"] == "rolled_back", left)
+        text = expect_ok("policy", "export", "web", cwd=folder).stdout
+        expect(json.loads(text)["checksum"] == before["good"]["checksum"], "of a stopped one")
+        for args in (["propose", "web", "api.json"], ["rollback", "web"]):
+            done = run("policy", *args, cwd=folder)
+            expect(done.returncode == 69 and "running daemon" in done.stderr, done.stderr)
+        expect_ok("audit", "verify", "aware-state/audit", cwd=folder)
+
+
 # --- a stopped daemon ---------------------------------------------------------------------------
 
 
@@ -423,6 +514,11 @@ def wrong_words_get_one_line_and_the_right_code():
                 (["state"], 64, ["show", "export", "reset"]),
                 (["state", "show"], 64, ["needs WORKLOAD"]),
                 (["state", "reset", "web"], 64, ["--reason"]),
+                (["policy"], 64, ["show", "export", "propose", "rollback"]),
+                (["policy", "show"], 64, ["needs WORKLOAD"]),
+                (["policy", "show", "nope"], 66, ["nope"]),
+                (["policy", "export", "nope"], 66, ["nope"]),
+                (["policy", "rollback", "nope"], 66, ["nope"]),
                 (["budget", "nope"], 66, ["nope"]),
                 (["get", "--socket", "x" * 200], 64, ["socket"])):
             done = run(*args, cwd=folder)

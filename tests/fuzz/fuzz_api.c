@@ -28,7 +28,7 @@ static void make(void)
     if (!made)
         atexit(unmake);
     unmake();
-    aw_api_world_open_with(&world, AW_GUARD_APPROVE, false);
+    aw_api_world_open_as(&world, AW_GUARD_APPROVE, false, true);
     aw_api_world_run(&world, 30);
     made = true;
 }
