@@ -119,6 +119,8 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     struct aw_pilot *pilot = aw_alloc_new(alloc, 1, sizeof *pilot);
     if (!pilot)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
+    pilot->learned = (struct aw_pilot_learned){
+        .copy_error = NAN, .value = NAN, .critic_loss = NAN, .imitation_loss = NAN};
     pilot->config = *config;
     pilot->alloc = alloc;
     pilot->step_us = (int64_t)llround(config->step_s * 1e6);

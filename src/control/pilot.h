@@ -229,6 +229,18 @@ void aw_pilot_put_away(struct aw_pilot *pilot);
  * policy is as it was. */
 AW_NODISCARD enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag);
 
+/* What rounds of learning have come to. NAN: such a policy has no such figure, or none yet. */
+struct aw_pilot_learned {
+    uint32_t rounds;       /* that gave a policy, since the pilot was made */
+    uint32_t copies;       /* of the workload, that the last one learned on */
+    double copy_error;     /* of a formula's copies: mean of |ln| (aw_rehearsal_error) */
+    double value;          /* of the formula that was found, lower is better (aw_rehearsal_value) */
+    double critic_loss;    /* of a network (struct aw_learner_stats) */
+    double imitation_loss; /* the same */
+};
+/* Learning writes it: for the thread that ticks, between ticks. */
+const struct aw_pilot_learned *aw_pilot_learned(const struct aw_pilot *pilot);
+
 /* The policy in force as the text of a file (pilot_policy.c); the caller frees it. AW_ERR_NODATA:
  * there is none yet. */
 AW_NODISCARD enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,

@@ -106,6 +106,7 @@ struct aw_pilot {
     struct aw_policy *policy;
     struct aw__pilot_nets *nets; /* NULL: the policy is a formula */
     struct aw_learner *learner;  /* NULL: nothing to learn now */
+    struct aw_pilot_learned learned;
 
     /* of this tick */
     struct aw_sample sample;     /* its pods are `pods` */

@@ -304,13 +304,20 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
             }
         }
     }
+    if (!err) {
+        pilot->learned.rounds++;
+        pilot->learned.copies = aw_rehearsal_copies(rehearsal);
+        pilot->learned.copy_error = aw_rehearsal_error(rehearsal);
+        pilot->learned.value = value;
+    }
     if (!err && memory->formula_id)
         err = estimate_formula(pilot, rehearsal, seed + AW__PILOT_ESTIMATE_STREAM, diag);
     aw_rehearsal_free(rehearsal);
     return err;
 }
 
-static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed, struct aw_diag *diag)
+static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed,
+                                   struct aw_learner_stats *ret_stats, struct aw_diag *diag)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_pilot_config *config = &pilot->config;
@@ -341,7 +348,13 @@ static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed, struct
         .busier = aw_rehearse_busier(memory->minute_count - memory->minute_first),
         .error_max = config->rehearse.error_max,
     };
-    return aw_learner_round_on_copies(pilot->learner, &copy, seed, &pilot->nets->actor, NULL, diag);
+    return aw_learner_round_on_copies(pilot->learner, &copy, seed, &pilot->nets->actor, ret_stats,
+                                      diag);
+}
+
+const struct aw_pilot_learned *aw_pilot_learned(const struct aw_pilot *pilot)
+{
+    return &pilot->learned;
 }
 
 enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
@@ -356,11 +369,19 @@ enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
     const uint64_t seed = pilot->config.seed ^ ((uint64_t)memory->episode << 32);
     const enum aw_learner_round kind =
         memory->lifecycle.stage == AW_STAGE_OFFLINE ? AW_LEARNER_OFFLINE : AW_LEARNER_ONLINE;
+    struct aw_learner_stats stats = {0};
     enum aw_err err =
         aw__pilot_makes_copies(pilot)
-            ? round_on_copies(pilot, seed, diag)
+            ? round_on_copies(pilot, seed, &stats, diag)
             : aw_learner_round(pilot->learner, kind, aw__pilot_weight(pilot, memory->lambda), seed,
-                               &pilot->nets->actor, NULL, diag);
+                               &pilot->nets->actor, &stats, diag);
+    if (!err)
+        pilot->learned = (struct aw_pilot_learned){.rounds = pilot->learned.rounds + 1,
+                                                   .copies = stats.copies,
+                                                   .copy_error = NAN,
+                                                   .value = NAN,
+                                                   .critic_loss = stats.critic_loss,
+                                                   .imitation_loss = stats.imitation};
     if (err || kind == AW_LEARNER_ONLINE)
         return err;
     struct aw_ope_estimate estimate;
