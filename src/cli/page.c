@@ -2,6 +2,7 @@
 #include "cli/page.h"
 
 #include "base/file.h"
+#include "web/page.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -9,11 +10,10 @@
 #include <string.h>
 
 extern const char aw__report_page_css[], aw__report_common_js[];
-extern const char aw__report_uplot_css[], aw__report_uplot_js[];
 
 static const struct aw__page_part shared[] = {
-    {.name = "uplot.css", .text = aw__report_uplot_css},
-    {.name = "uplot.js", .text = aw__report_uplot_js},
+    {.name = "uplot.css", .text = aw_uplot_css},
+    {.name = "uplot.js", .text = aw_uplot_js},
     {.name = "page.css", .text = aw__report_page_css},
     {.name = "common.js", .text = aw__report_common_js},
     {.name = NULL},

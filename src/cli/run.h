@@ -14,6 +14,8 @@
 #include "cli/verb.h"
 #include "control/job.h"
 #include "control/steward.h"
+#include "web/door.h"
+#include "web/timing.h"
 
 #include <stdio.h>
 
@@ -48,10 +50,12 @@ struct aw__runask {
     bool daemon; /* for good, with a socket */
     bool audit;  /* with an audit log and a journal */
     uint32_t thread_count;
-    char socket[AW__TEXT_MAX]; /* of a daemon */
-    char state[AW__TEXT_MAX];  /* directory; "": none */
-    char store[AW__TEXT_MAX];  /* for aw_store_open */
-    char report[AW__TEXT_MAX]; /* file; "": none */
+    char socket[AW__TEXT_MAX];  /* of a daemon */
+    struct aw_door door;        /* of its page and metrics; host "": none */
+    char reports[AW__TEXT_MAX]; /* folder that the page shows; "": none */
+    char state[AW__TEXT_MAX];   /* directory; "": none */
+    char store[AW__TEXT_MAX];   /* for aw_store_open */
+    char report[AW__TEXT_MAX];  /* file; "": none */
 };
 
 /* Reads options and files; what is odd or wrong in files goes to stderr. On failure zeroed. */
@@ -167,6 +171,7 @@ struct aw__runsession {
     struct aw_store store;
     struct aw__runhistory history;
     struct aw_steward *steward; /* NULL: no audit log */
+    struct aw_timing *timing;   /* borrowed; NULL: nobody measures */
     uint64_t steps_before;      /* of earlier sessions */
     int64_t begin_us, saved_us; /* real */
     uint64_t save_every, saved_steps;

@@ -146,6 +146,30 @@ static enum aw_err keeping_read(const struct aw__args *args, struct aw__runask *
     return AW_OK;
 }
 
+/* Where a daemon's page and metrics are, and who may do more than look. */
+static enum aw_err door_read(const struct aw__args *args, struct aw__runask *ask,
+                             struct aw_diag *diag)
+{
+    const char *listen = aw__args_text(args, "listen"), *token = aw__args_text(args, "token-file"),
+               *reports = aw__args_text(args, "reports");
+    struct aw_diag why = {0};
+    if (!ask->daemon && (listen || reports))
+        return aw_fail(diag, AW_ERR_USAGE, "--%s goes with --daemon alone",
+                       listen ? "listen" : "reports");
+    if (!listen && (token || reports))
+        return aw_fail(diag, AW_ERR_USAGE, "--%s goes with --listen alone",
+                       token ? "token-file" : "reports");
+    if (!listen)
+        return AW_OK;
+    if (aw_door_parse(&ask->door, listen, &why))
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--listen", "%s", why.text);
+    if (!ask->door.loopback && !token)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--listen",
+                          "others can reach %s, so that it needs --token-file", ask->door.host);
+    snprintf(ask->reports, sizeof ask->reports, "%s", reports ? reports : "");
+    return token ? aw_door_token_read(&ask->door, token, diag) : AW_OK;
+}
+
 static const char *fallback_of(const struct aw__runask *ask)
 {
     const uint32_t kind = ask->workload[0].pilot.fallback.kind;
@@ -169,6 +193,7 @@ enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret, s
     const char *speed = aw__args_text(args, "speed"), *duration = aw__args_text(args, "duration");
     enum aw_err err = speed_read(speed ? speed : ask->daemon ? "1" : "max", &ask->speed, diag);
     err = err ? err : keeping_read(args, ask, diag);
+    err = err ? err : door_read(args, ask, diag);
     err = err ? err : files_read(run, ask, diag);
     if (err)
         goto out;

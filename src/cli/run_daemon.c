@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -112,6 +113,15 @@ static void on_step(void *ctx, const struct aw_job_step *step)
             log_event(d, event);
     }
     d->stages[step->decision->stage]++;
+    if (ask->twin) {
+        const struct aw_score *truth = &step->truth[AW_JOB_TWIN];
+        aw_api_twin(&d->api, step->workload,
+                    &(struct aw_watch_twin){.cost_per_hour = truth->cost * 3600 / ask->step_s,
+                                            .latency_us = truth->latency_us_p99,
+                                            .reward = truth->paper_reward,
+                                            .replicas = step->plan[AW_JOB_TWIN].replicas,
+                                            .missed = truth->violated});
+    }
     if (step->decision->applied && aw_log_enabled(&d->log, AW_LOG_INFO))
         aw_log_info(&d->log, "changed", AW_LOG_STR("workload", config->name),
                     AW_LOG_STR("what", aw_account_sentence(config, step->decision, sentence,
@@ -281,6 +291,24 @@ static enum aw_err steps_watched(struct aw__daemon *d, struct aw_diag *diag)
 
 /* --- the daemon ------------------------------------------------------------------------------- */
 
+/* As many connections as the system grants files for, and never those that logs and stores need: a
+ * crowd of clients must not keep the loop from writing down what it does. */
+static uint32_t connections_allowed(void)
+{
+    const rlim_t others = 256, wanted = AW_SERVER_CONNECTIONS_TCP + others;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return AW_SERVER_CONNECTIONS;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+        if (setrlimit(RLIMIT_NOFILE, &limit) && getrlimit(RLIMIT_NOFILE, &limit))
+            return AW_SERVER_CONNECTIONS;
+    }
+    return limit.rlim_cur >= wanted                          ? AW_SERVER_CONNECTIONS_TCP
+           : limit.rlim_cur > others + AW_SERVER_CONNECTIONS ? (uint32_t)(limit.rlim_cur - others)
+                                                             : AW_SERVER_CONNECTIONS;
+}
+
 static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
 {
     const struct aw__runask *ask = &d->kept.ask;
@@ -303,11 +331,20 @@ static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
                  (int)(sizeof config->audit - sizeof AW__RUN_AUDIT - 1), ask->state);
         snprintf(config->store, sizeof config->store, "%.*s", (int)sizeof config->store - 1,
                  ask->store);
+        snprintf(config->reports, sizeof config->reports, "%.*s", (int)sizeof config->reports - 1,
+                 ask->reports);
+        config->timing = &d->timing;
         snprintf(listen->path, sizeof listen->path, "%s", ask->socket);
         if ((err = aw_api_init(&d->api, config)))
             aw_fail(diag, err, "no memory for the API");
     }
     err = err ? err : aw_server_open(&d->server, listen, &d->api, diag);
+    if (!err && *ask->door.host) {
+        listen->connections_max = connections_allowed();
+        listen->path[0] = '\0';
+        listen->door = ask->door;
+        err = aw_server_open(&d->page, listen, &d->api, diag);
+    }
     aw_alloc_free(NULL, listen);
     aw_alloc_free(NULL, config);
     return err;
@@ -320,6 +357,9 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
     enum aw_err err = aw__runask_read(d->kept.run, &d->kept.ask, diag);
     if (!err && (d->kept.run->json || strcmp(aw__args_text(d->kept.run->args, "output"), "table")))
         err = aw_fail(diag, AW_ERR_USAGE, "--output goes without --daemon; see 'aware export'");
+    if (!err && (err = aw_timing_init(&d->timing, NULL)))
+        aw_fail(diag, err, "no memory for a clock");
+    d->kept.timing = &d->timing;
     err = err ? err : aw__runsession_open(&d->kept, &resumed, diag);
     if (err)
         return err;
@@ -333,6 +373,14 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
                 AW_LOG_INT("workloads", d->kept.ask.count),
                 AW_LOG_INT("step", (int64_t)d->kept.steps_before),
                 AW_LOG_STR("state", d->kept.ask.state), AW_LOG_STR("socket", d->kept.ask.socket));
+    if (d->page) {
+        const struct aw_door *door = &d->kept.ask.door;
+        char url[AW_DOOR_HOST_MAX + 32];
+        snprintf(url, sizeof url, "http://%s%s%s:%u/", door->ipv6 ? "[" : "", door->host,
+                 door->ipv6 ? "]" : "", aw_server_port(d->page));
+        aw_log_info(&d->log, "page", AW_LOG_STR("url", url),
+                    AW_LOG_STR("orders", *door->token ? "with the token" : "read-only"));
+    }
     sd_notifyf(0, "READY=1\nSTATUS=%" PRIu32 " workloads", d->kept.ask.count);
     return AW_OK;
 }
@@ -356,6 +404,7 @@ enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag)
             err = saved;
             *diag = why;
         }
+        aw_server_close(d->page);
         aw_server_close(d->server);
         aw_steward_detach(d->kept.steward, aw_job_now_us(d->kept.job),
                           stop_signal ? strsignal(stop_signal)
@@ -364,10 +413,12 @@ enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag)
         if (!err)
             aw_log_info(&d->log, "stopped", AW_LOG_INT("step", (int64_t)d->kept.history.steps));
     } else {
+        aw_server_close(d->page);
         aw_server_close(d->server);
     }
     aw_api_deinit(&d->api);
     aw__runsession_close(&d->kept);
+    aw_timing_deinit(&d->timing);
     aw_alloc_free(NULL, d);
     return err;
 }

@@ -16,7 +16,8 @@ struct aw__daemon {
     struct aw__run run; /* as it was handed in, but for the log */
     struct aw_log log;
     struct aw_api api;
-    struct aw_server *server;
+    struct aw_server *server, *page; /* on the Unix socket; by TCP, or NULL */
+    struct aw_timing timing;
 
     uint64_t paced_steps;            /* steps at kept.begin_us */
     uint32_t stages[AW_STAGE_COUNT]; /* workloads in each, as of the last step */

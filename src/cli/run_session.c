@@ -209,7 +209,9 @@ enum aw_err aw__runsession_job(struct aw__runsession *s, struct aw_steward *stew
         .store = &s->store,
         .twin = ask->twin,
         .thread_count = ask->thread_count,
-        .desk = steward ? aw_steward_desk(steward) : NULL,
+        .desk = !steward    ? NULL
+                : s->timing ? aw_timing_desk(s->timing, aw_steward_desk(steward))
+                            : aw_steward_desk(steward),
         .steadfast = ask->daemon,
     };
     return aw_job_new(&config, NULL, ret, diag);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define JSON_TYPE "application/json"
 
@@ -35,6 +36,13 @@ static const struct route routes[] = {
     {"GET", "freezes", "", aw__api_get_freezes},
     {"GET", "audit", " since before kind limit ", aw__api_get_audit},
     {"GET", "export", " what workload since limit after ", aw__api_get_export},
+    {"GET", "series", " since limit ", aw__api_get_fleet},
+    {"GET", "table", "", aw__api_get_table},
+    {"GET", "workloads/*/*/series", " since limit ", aw__api_get_series},
+    {"GET", "workloads/*/*/episodes", " since limit ", aw__api_get_episodes},
+    {"GET", "embeddings", "", aw__api_get_embeddings},
+    {"GET", "reports", "", aw__api_get_reports},
+    {"GET", "metrics", "", aw__api_get_metrics},
     {"POST", "orders", "", aw__api_post_order},
     {"POST", "diff", "", aw__api_post_diff},
 };
@@ -51,6 +59,18 @@ enum aw_err aw_api_init(struct aw_api *api, const struct aw_api_config *config)
         pthread_mutex_destroy(&api->lock);
         return AW_ERR_NOMEM;
     }
+    pthread_condattr_t monotonic; /* the wall's clock may jump */
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    const int failed = pthread_cond_init(&api->ticked, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (failed || aw_watch_init(&api->watch, config->step_s, NULL)) {
+        if (!failed)
+            pthread_cond_destroy(&api->ticked);
+        pthread_rwlock_destroy(&api->gate);
+        pthread_mutex_destroy(&api->lock);
+        return AW_ERR_NOMEM;
+    }
     api->started_us = aw_clock_now_us(config->clock);
     api->started_mono_us = aw_clock_monotonic_us(config->clock);
     api->made = true;
@@ -60,6 +80,8 @@ enum aw_err aw_api_init(struct aw_api *api, const struct aw_api_config *config)
 void aw_api_deinit(struct aw_api *api)
 {
     if (api->made) {
+        aw_watch_deinit(&api->watch);
+        pthread_cond_destroy(&api->ticked);
         pthread_rwlock_destroy(&api->gate);
         pthread_mutex_destroy(&api->lock);
     }
@@ -76,11 +98,43 @@ void aw_api_switch(struct aw_api *api, struct aw_steward *steward)
 void aw_api_tick(struct aw_api *api, const struct aw_loop_counts *counts, const char *store_trouble)
 {
     const int64_t now = aw_clock_monotonic_us(api->config.clock);
+    if (api->config.steward) /* nobody switches meanwhile: that is this thread's to do */
+        aw_watch_tick(&api->watch, api->config.steward);
     pthread_mutex_lock(&api->lock);
+    api->tick_serial++;
+    pthread_cond_broadcast(&api->ticked);
     api->counts = *counts;
     api->tick_mono_us = now;
     snprintf(api->store_trouble, sizeof api->store_trouble, "%s",
              store_trouble ? store_trouble : "");
+    pthread_mutex_unlock(&api->lock);
+}
+
+void aw_api_twin(struct aw_api *api, uint32_t index, const struct aw_watch_twin *twin)
+{
+    aw_watch_twin(&api->watch, index, twin);
+}
+
+uint64_t aw_api_wait(struct aw_api *api, uint64_t serial, uint32_t timeout_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&api->lock);
+    if (api->tick_serial <= serial)
+        pthread_cond_timedwait(&api->ticked, &api->lock, &until);
+    const uint64_t latest = api->tick_serial;
+    pthread_mutex_unlock(&api->lock);
+    return latest;
+}
+
+void aw_api_wake(struct aw_api *api)
+{
+    pthread_mutex_lock(&api->lock);
+    pthread_cond_broadcast(&api->ticked);
     pthread_mutex_unlock(&api->lock);
 }
 
@@ -135,7 +189,14 @@ static enum aw_err decode(char *text, struct aw_diag *diag)
 
 static enum aw_err split_path(struct aw__api_call *call, char *path, struct aw_diag *diag)
 {
+    /* what probes and scrapers look for has no version */
+    static const char *const plain[] = {"/healthz", "/readyz", "/metrics"};
     char *rest = path;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (strcmp(path, plain[i]) == 0) {
+            call->part[call->part_count++] = path + 1;
+            return AW_OK;
+        }
     if (strncmp(path, "/v1", 3) != 0 || (path[3] != '/' && path[3] != '\0'))
         return aw_fail(
             diag, AW_ERR_NOTFOUND, "expected an address that begins with /v1/, found %s",

@@ -19,6 +19,8 @@
 
 #include "base/clock.h"
 #include "control/steward.h"
+#include "web/timing.h"
+#include "web/watch.h"
 
 #define AW_API_PATH_MAX         2048u      /* bytes of path and query, with the NUL */
 #define AW_API_BODY_MAX         (1u << 20) /* bytes */
@@ -39,11 +41,13 @@ struct aw_api_config {
     const struct aw_disk *disk;   /* of the audit log; NULL: the machine's */
     char version[32];
     char cluster[AW_CLUSTER_NAME_MAX];
-    char state[AW_DISK_PATH_MAX]; /* folder */
-    char audit[AW_DISK_PATH_MAX]; /* folder */
-    char store[AW_DISK_PATH_MAX]; /* for aw_store_open; "" and "memory": none to read beside */
-    bool virtual_time;            /* the loop's time is not the clock's */
-    double speed;                 /* simulated over real; INFINITY: as fast as it goes */
+    char state[AW_DISK_PATH_MAX];   /* folder */
+    char audit[AW_DISK_PATH_MAX];   /* folder */
+    char store[AW_DISK_PATH_MAX];   /* for aw_store_open; "" and "memory": none to read beside */
+    char reports[AW_DISK_PATH_MAX]; /* folder of reports to show; "": none */
+    struct aw_timing *timing;       /* borrowed; NULL: nobody measures */
+    bool virtual_time;              /* the loop's time is not the clock's */
+    double speed;                   /* simulated over real; INFINITY: as fast as it goes */
     double step_s;
     double stuck_s; /* real seconds without a tick that are too many; 0: never */
 };
@@ -52,8 +56,11 @@ struct aw_api {
     struct aw_api_config config;
     pthread_rwlock_t gate; /* held while an answer is made: switching waits for that */
     int64_t started_us, started_mono_us;
+    struct aw_watch watch; /* what lately happened; a lock of its own */
 
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock;  /* of what follows */
+    pthread_cond_t ticked; /* a tick is over, or somebody is to look up */
+    uint64_t tick_serial;
     struct aw_loop_counts counts;
     int64_t tick_mono_us; /* AW_NEVER: none yet */
     bool stopping, made;
@@ -66,6 +73,12 @@ void aw_api_deinit(struct aw_api *api); /* a zeroed one is a no-op */
 /* A tick is over. `store_trouble` NULL: what had happened was kept. */
 void aw_api_tick(struct aw_api *api, const struct aw_loop_counts *counts,
                  const char *store_trouble);
+/* What the twin of workload `index` did in the step that has just ended; before aw_api_tick. */
+void aw_api_twin(struct aw_api *api, uint32_t index, const struct aw_watch_twin *twin);
+/* Waits for a tick behind `serial`, for `timeout_ms` at most, and returns the latest one's serial.
+ * aw_api_wake ends every wait at once. */
+uint64_t aw_api_wait(struct aw_api *api, uint64_t serial, uint32_t timeout_ms);
+void aw_api_wake(struct aw_api *api);
 /* Another steward takes the place of this one; NULL: requests are told to come again. Returns when
  * nobody looks at the old one any more. */
 void aw_api_switch(struct aw_api *api, struct aw_steward *steward);
@@ -76,6 +89,7 @@ struct aw_api_request {
     const char *method;       /* "GET" */
     const char *path;         /* as it came, percent-encoded, with its query; "/v1/status?x=y" */
     const char *content_type; /* NULL: none */
+    const char *accept;       /* NULL: none */
     const char *body;         /* NULL: none */
     size_t body_len;
     const char *by; /* who asks; NULL: nobody knows, which may look and not order */

@@ -1,7 +1,7 @@
 /*
  * api_internal.h - what the files of the API share: api.c finds the route, api_read.c and
  * api_workload.c tell the present, api_past.c what was, api_order.c what people want, api_diff.c
- * what files would change.
+ * what files would change, api_series.c what lately happened, api_metrics.c what is scraped.
  *
  * A handler fills `body` (JSON, which the router writes) or writes `out` itself, and returns AW_OK;
  * or it returns an error with a diagnostic, and the router makes the answer.
@@ -118,6 +118,8 @@ AW_NODISCARD enum aw_err aw__api_entry(const struct aw_api *api, uint64_t id, js
 aw__api_handler aw__api_get_health, aw__api_get_ready, aw__api_get_status, aw__api_get_workloads,
     aw__api_get_workload, aw__api_get_state, aw__api_get_explain, aw__api_get_history,
     aw__api_get_decision, aw__api_get_proposals, aw__api_get_freezes, aw__api_get_audit,
-    aw__api_get_export, aw__api_post_order, aw__api_post_diff;
+    aw__api_get_export, aw__api_get_series, aw__api_get_episodes, aw__api_get_fleet,
+    aw__api_get_table, aw__api_get_embeddings, aw__api_get_reports, aw__api_get_metrics,
+    aw__api_post_order, aw__api_post_diff;
 
 #endif
