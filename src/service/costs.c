@@ -1,0 +1,95 @@
+/* costs.c - measured costs to a file and back. */
+#include "service/costs.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "base/tree.h"
+
+#define TEXT_BYTES 4096u
+
+enum aw_err aw__costs_write(const char *path, const struct aw_app *app, double payload,
+                            const struct aw_runner_cost *cost, struct aw_diag *diag)
+{
+    char buf[TEXT_BYTES], number[AW_TEXT_REAL_MAX];
+    struct aw_text text;
+    aw_text_init(&text, buf, sizeof buf);
+    aw_text_add(&text, "{\"app\": \"%s\", \"payload\": %s, \"segments\": [", app->name,
+                aw_text_real(payload, number, sizeof number));
+    for (uint32_t i = 0; i < app->segment_count; i++) {
+        aw_text_add(&text, "%s\n  {\"kind\": \"%s\", \"piece_us\": %s", i ? "," : "",
+                    app->segment[i].name, aw_text_real(cost[i].piece_us, number, sizeof number));
+        aw_text_add(&text, ", \"fixed_us\": %s}",
+                    aw_text_real(cost[i].fixed_us, number, sizeof number));
+    }
+    aw_text_add(&text, "\n]}\n");
+    AW_ASSERT(!text.cut);
+    return aw_file_replace(path, text.buf, text.len, NULL, diag);
+}
+
+static enum aw_err row_read(const struct aw_tree *tree, const struct aw_node *row,
+                            struct aw_runner_cost *ret, const char **ret_kind, struct aw_diag *diag)
+{
+    const struct aw_node *kind = NULL, *piece = NULL, *fixed = NULL;
+    enum aw_err err = aw_tree_require(tree, row, "kind", &kind, diag);
+    if (!err)
+        err = aw_tree_string(tree, kind, ret_kind, diag);
+    if (!err)
+        err = aw_tree_require(tree, row, "piece_us", &piece, diag);
+    if (!err)
+        err = aw_tree_real(tree, piece, 1e-6, 1e9, &ret->piece_us, diag);
+    if (!err)
+        err = aw_tree_require(tree, row, "fixed_us", &fixed, diag);
+    if (!err)
+        err = aw_tree_real(tree, fixed, 0, 1e9, &ret->fixed_us, diag);
+    return err;
+}
+
+static enum aw_err tree_read(const struct aw_tree *tree, const struct aw_app *app, double payload,
+                             struct aw_runner_cost *ret, struct aw_diag *diag)
+{
+    const struct aw_node *root = NULL, *name = NULL, *size = NULL, *rows = NULL;
+    const char *found = NULL;
+    double found_payload = 0;
+    enum aw_err err = aw_tree_only(tree, &root, diag);
+    if (!err)
+        err = aw_tree_require(tree, root, "app", &name, diag);
+    if (!err)
+        err = aw_tree_string(tree, name, &found, diag);
+    if (!err)
+        err = aw_tree_require(tree, root, "payload", &size, diag);
+    if (!err)
+        err = aw_tree_real(tree, size, 0, DBL_MAX, &found_payload, diag);
+    if (!err)
+        err = aw_tree_require(tree, root, "segments", &rows, diag);
+    if (!err)
+        err = aw_tree_list(tree, rows, diag);
+    if (err)
+        return err;
+    bool same =
+        !strcmp(found, app->name) && found_payload == payload && rows->count == app->segment_count;
+    uint32_t i = 0;
+    for (const struct aw_node *row = rows->first; same && row; row = row->next, i++) {
+        const char *kind = NULL;
+        if ((err = row_read(tree, row, &ret[i], &kind, diag)))
+            return err;
+        same = !strcmp(kind, app->segment[i].name);
+    }
+    return same ? AW_OK : AW_ERR_NOTFOUND;
+}
+
+enum aw_err aw__costs_read(const char *path, const struct aw_app *app, double payload,
+                           struct aw_runner_cost *ret, struct aw_diag *diag)
+{
+    struct aw_runner_cost cost[AW_APP_SEGMENTS_MAX] = {{0}};
+    struct aw_tree tree;
+    enum aw_err err = aw_tree_load_file(&tree, path, NULL, diag);
+    if (!err)
+        err = tree_read(&tree, app, payload, cost, diag);
+    aw_tree_deinit(&tree);
+    if (!err)
+        memcpy(ret, cost, app->segment_count * sizeof *cost);
+    return err;
+}

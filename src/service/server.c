@@ -1,0 +1,672 @@
+/*
+ * server.c - connections and their states.
+ *
+ *     HEAD -> BODY -> WAIT -> SEND -> HEAD ... and from anywhere, after a refusal, LINGER -> gone
+ *
+ * Sockets are registered once, edge-triggered, so a request costs one recv and one send and no
+ * epoll_ctl. A read that did not fill the buffer has emptied the socket (epoll(7), question 9).
+ */
+#include "service/server.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define IN_BYTES        (2 * AW_HTTP1_HEAD_BYTES_MAX) /* of a connection */
+#define EVENTS_MAX      256
+#define ACCEPTS_AT_ONCE 64
+#define SWEEP_US        250000   /* between two looks for connections that have been idle */
+#define LINGER_US       1000000  /* how long a refused client may go on talking */
+#define LINGER_BYTES    1048576u /* and how much */
+#define HEAD_US         10000000 /* a head that has begun gets so much longer than an idle wait */
+#define STALL_US        60000000 /* a body that does not arrive, an answer that is not taken */
+
+enum state { CLOSED, HEAD, BODY, WAIT, SEND, LINGER };
+
+struct conn {
+    int fd;
+    enum state state;
+    uint32_t serial;     /* counts connections in this place: an event may be of the one before */
+    uint32_t generation; /* counts requests */
+    bool readable, writable; /* as far as we know */
+    bool keep_alive, closing, hung_up, is_head;
+    enum aw_http1_framing framing;
+    struct aw_http1_chunks chunks;
+    uint64_t body_left;
+    uint32_t in_from, in_to;  /* bytes of `in` not taken yet */
+    int64_t since_us;         /* when it entered its state */
+    size_t out_len, out_sent; /* copied bytes: the head, and a body that was copied */
+    const char *body;
+    size_t body_len, body_ready, body_sent; /* of a borrowed body */
+    size_t linger_bytes;
+    uint32_t next_free; /* index + 1 */
+    char *in;           /* [IN_BYTES] */
+    char *out;          /* [AW__SERVER_COPY_BYTES_MAX] */
+    _Alignas(8) unsigned char user[AW__SERVER_USER_BYTES];
+};
+
+struct timer {
+    int64_t at_us;
+    aw__token token;
+};
+
+struct aw__server {
+    const struct aw_alloc *alloc;
+    struct aw__server_config config;
+    int epoll_fd, event_fd, timer_fd; /* -1: not open */
+    bool listening, draining, stop;
+    struct conn *stepping;           /* whose step is going on */
+    uint32_t conn_count, free_first; /* index + 1; 0: none */
+    int64_t now_us, swept_us, ticked_us, timer_set_us;
+    struct conn *conn;   /* [connections_max] */
+    struct timer *timer; /* heap; a request has one at most, stale ones are dropped when due */
+    uint32_t timer_count, timer_max;
+};
+
+/* What epoll hands back: an index, or one of these. */
+enum { TAG_LISTEN = UINT32_MAX - 8, TAG_EVENT, TAG_TIMER, TAG_SIGNAL };
+
+static void conn_step(struct aw__server *server, struct conn *conn);
+
+static aw__token token_of(const struct aw__server *server, const struct conn *conn)
+{
+    return (aw__token)conn->generation << 32 | (uint32_t)(conn - server->conn);
+}
+
+/* The connection of a request that is still going on; NULL: it is over. */
+static struct conn *conn_of(struct aw__server *server, aw__token token)
+{
+    const uint32_t index = (uint32_t)token;
+    AW_ASSERT(index < server->config.connections_max);
+    struct conn *conn = &server->conn[index];
+    const bool alive = conn->generation == token >> 32 &&
+                       (conn->state == BODY || conn->state == WAIT || conn->state == SEND);
+    return alive ? conn : NULL;
+}
+
+static void enter(struct aw__server *server, struct conn *conn, enum state state)
+{
+    conn->state = state;
+    conn->since_us = server->now_us;
+}
+
+/* ---- new and free ---- */
+
+static bool watch(struct aw__server *server, int fd, uint32_t events, uint64_t tag)
+{
+    struct epoll_event event = {.events = events, .data.u64 = tag};
+    return epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+enum aw_err aw__server_new(const struct aw__server_config *config, const struct aw_alloc *alloc,
+                           struct aw__server **ret_server, struct aw_diag *diag)
+{
+    const uint32_t n = config->connections_max;
+    AW_ASSERT(n >= 1 && n <= AW__SERVER_CONNECTIONS_MAX);
+    struct aw__server *server = NULL;
+    for (struct aw_carve carve = {0};; carve = (struct aw_carve){.base = (unsigned char *)server}) {
+        struct aw__server *self = aw_carve_take(&carve, 1, sizeof *self);
+        struct conn *conn = aw_carve_take(&carve, n, sizeof *conn);
+        struct timer *timer = aw_carve_take(&carve, 2 * (size_t)n, sizeof *timer);
+        char *in = aw_carve_take(&carve, n, IN_BYTES);
+        char *out = aw_carve_take(&carve, n, AW__SERVER_COPY_BYTES_MAX);
+        if (server) {
+            *self = (struct aw__server){.alloc = alloc,
+                                        .config = *config,
+                                        .conn = conn,
+                                        .timer = timer,
+                                        .timer_max = 2 * n};
+            for (uint32_t i = n; i-- > 0;) {
+                conn[i].in = in + (size_t)i * IN_BYTES;
+                conn[i].out = out + (size_t)i * AW__SERVER_COPY_BYTES_MAX;
+                conn[i].next_free = self->free_first;
+                self->free_first = i + 1;
+            }
+            break;
+        }
+        if (!(server = aw_alloc_new(alloc, carve.used, 1)))
+            return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u connections", n);
+    }
+    server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    server->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (server->epoll_fd < 0 || server->event_fd < 0 || server->timer_fd < 0 ||
+        !watch(server, config->listen_fd, EPOLLIN, TAG_LISTEN) ||
+        !watch(server, server->event_fd, EPOLLIN, TAG_EVENT) ||
+        !watch(server, server->timer_fd, EPOLLIN, TAG_TIMER) ||
+        (config->signal_fd >= 0 && !watch(server, config->signal_fd, EPOLLIN, TAG_SIGNAL))) {
+        const int failed = errno;
+        aw__server_free(server);
+        return aw_fail(diag, AW_ERR_UNAVAILABLE, "epoll: %s", strerror(failed));
+    }
+    server->listening = true;
+    *ret_server = server;
+    return AW_OK;
+}
+
+/* The descriptor leaves epoll with close(2): nobody else has it. */
+static void conn_close(struct aw__server *server, struct conn *conn)
+{
+    const aw__token token = token_of(server, conn);
+    /* a refused request has been over since it was refused */
+    if ((conn->state == BODY || conn->state == WAIT || conn->state == SEND) && !conn->closing)
+        server->config.handler->over(server->config.self, token, false);
+    (void)close(conn->fd);
+    conn->state = CLOSED;
+    conn->generation++;
+    conn->next_free = server->free_first;
+    server->free_first = (uint32_t)(conn - server->conn) + 1;
+    server->conn_count--;
+}
+
+void aw__server_free(struct aw__server *server)
+{
+    if (!server)
+        return;
+    for (uint32_t i = 0; i < server->config.connections_max; i++) {
+        if (server->conn[i].state != CLOSED)
+            conn_close(server, &server->conn[i]);
+    }
+    if (server->epoll_fd >= 0)
+        (void)close(server->epoll_fd);
+    if (server->event_fd >= 0)
+        (void)close(server->event_fd);
+    if (server->timer_fd >= 0)
+        (void)close(server->timer_fd);
+    aw_alloc_free(server->alloc, server);
+}
+
+/* ---- out ---- */
+
+static const char *reason(int status)
+{
+    static const struct {
+        int status;
+        const char *text;
+    } reasons[] = {{200, "OK"},
+                   {201, "Created"},
+                   {400, "Bad Request"},
+                   {404, "Not Found"},
+                   {405, "Method Not Allowed"},
+                   {409, "Conflict"},
+                   {413, "Content Too Large"},
+                   {500, "Internal Server Error"},
+                   {501, "Not Implemented"},
+                   {503, "Service Unavailable"},
+                   {504, "Gateway Timeout"}};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (reasons[i].status == status)
+            return reasons[i].text;
+    }
+    return "";
+}
+
+static void answer_put(struct aw__server *server, struct conn *conn,
+                       const struct aw__answer *answer)
+{
+    const char *extra = answer->extra ? answer->extra : "";
+    conn->keep_alive = conn->keep_alive && !conn->closing && !server->draining;
+    int len = snprintf(conn->out, AW__SERVER_COPY_BYTES_MAX,
+                       "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%s\r\n",
+                       answer->status, reason(answer->status), answer->type, answer->len,
+                       conn->keep_alive ? "" : "Connection: close\r\n", extra);
+    AW_ASSERT(len > 0 && (size_t)len < AW__SERVER_COPY_BYTES_MAX);
+    conn->out_len = (size_t)len;
+    conn->out_sent = 0;
+    conn->body = NULL;
+    conn->body_len = conn->body_ready = conn->body_sent = 0;
+    if (conn->is_head) {
+        /* as a GET would be answered, without its body */
+    } else if (answer->borrowed) {
+        conn->body = answer->body;
+        conn->body_len = answer->len;
+        conn->body_ready = answer->ready < answer->len ? answer->ready : answer->len;
+    } else {
+        AW_ASSERT(answer->len <= AW__SERVER_COPY_BYTES_MAX - conn->out_len);
+        memcpy(conn->out + conn->out_len, answer->body, answer->len);
+        conn->out_len += answer->len;
+    }
+    enter(server, conn, SEND);
+}
+
+/* For requests that no handler has seen, or that it refused: say why, then hang up. */
+static void refuse(struct aw__server *server, struct conn *conn, enum aw_err err)
+{
+    char body[128];
+    const int len = snprintf(body, sizeof body, "%s\n", aw_err_text(err));
+    const struct aw__answer answer = {
+        .status = aw_err_http_status(err), .type = "text/plain", .body = body, .len = (size_t)len};
+    conn->closing = true;
+    conn->is_head = false;
+    answer_put(server, conn, &answer);
+}
+
+/* Sends what may be sent. False: the connection is gone. */
+static bool conn_flush(struct aw__server *server, struct conn *conn)
+{
+    while (conn->writable &&
+           (conn->out_sent < conn->out_len || conn->body_sent < conn->body_ready)) {
+        struct iovec part[2] = {
+            {.iov_base = conn->out + conn->out_sent, .iov_len = conn->out_len - conn->out_sent}};
+        int count = 1;
+        if (conn->body_sent < conn->body_ready) {
+            /* sendmsg only reads: the cast drops const because iovec is for both ways */
+            part[1].iov_base = (char *)(uintptr_t)(conn->body + conn->body_sent);
+            part[1].iov_len = conn->body_ready - conn->body_sent;
+            count = 2;
+        }
+        const struct msghdr message = {.msg_iov = part, .msg_iovlen = (size_t)count};
+        const ssize_t n = sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            conn->writable = false;
+            break;
+        }
+        if (n < 0) {
+            conn_close(server, conn);
+            return false;
+        }
+        const size_t of_head = (size_t)n < part[0].iov_len ? (size_t)n : part[0].iov_len;
+        conn->out_sent += of_head;
+        conn->body_sent += (size_t)n - of_head;
+    }
+    return true;
+}
+
+void aw__server_answer(struct aw__server *server, aw__token token, const struct aw__answer *answer)
+{
+    struct conn *conn = conn_of(server, token);
+    if (!conn)
+        return;
+    AW_ASSERT(conn->state == WAIT);
+    answer_put(server, conn, answer);
+    conn_step(server, conn);
+}
+
+void aw__server_ready(struct aw__server *server, aw__token token, size_t ready)
+{
+    struct conn *conn = conn_of(server, token);
+    if (!conn || conn->state != SEND || !conn->body)
+        return;
+    conn->body_ready = ready < conn->body_len ? ready : conn->body_len;
+    conn_step(server, conn);
+}
+
+void *aw__server_user(struct aw__server *server, aw__token token)
+{
+    struct conn *conn = conn_of(server, token);
+    return conn ? conn->user : NULL;
+}
+
+uint32_t aw__server_connections(const struct aw__server *server)
+{
+    return server->conn_count;
+}
+
+/* ---- in ---- */
+
+/* Fills the buffer. False: the connection is gone. */
+static bool conn_fill(struct aw__server *server, struct conn *conn)
+{
+    if (conn->in_from == conn->in_to) {
+        conn->in_from = conn->in_to = 0;
+    } else if (conn->in_from > 0 && conn->in_to == IN_BYTES) {
+        memmove(conn->in, conn->in + conn->in_from, conn->in_to - conn->in_from);
+        conn->in_to -= conn->in_from;
+        conn->in_from = 0;
+    }
+    while (conn->readable && conn->in_to < IN_BYTES) {
+        const size_t room = IN_BYTES - conn->in_to;
+        const ssize_t n = recv(conn->fd, conn->in + conn->in_to, room, 0);
+        if (n > 0) {
+            conn->in_to += (uint32_t)n;
+            if ((size_t)n < room)
+                conn->readable = conn->hung_up; /* read on to the end that was announced */
+            break;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            conn->readable = false;
+            break;
+        }
+        conn_close(server, conn); /* the peer has closed, or worse */
+        return false;
+    }
+    return true;
+}
+
+/* Takes a head from the buffer. False: there is none yet. */
+static bool head_take(struct aw__server *server, struct conn *conn)
+{
+    struct aw_http1_head head;
+    const size_t have = conn->in_to - conn->in_from;
+    if (have == 0)
+        return false;
+    enum aw_err err = aw_http1_request(conn->in + conn->in_from, have, &head, NULL);
+    if (err == AW_ERR_NODATA)
+        return false;
+    if (err) {
+        conn->in_from = conn->in_to;
+        refuse(server, conn, err);
+        return true;
+    }
+    conn->in_from += (uint32_t)head.bytes;
+    conn->keep_alive = head.keep_alive;
+    conn->is_head = aw_http1_is(head.method, "HEAD");
+    conn->framing = head.framing;
+    conn->body_left = head.length;
+    conn->chunks = (struct aw_http1_chunks){0};
+    memset(conn->user, 0, sizeof conn->user);
+    enter(server, conn, BODY);
+    const aw__token token = token_of(server, conn);
+    if ((err = server->config.handler->begin(server->config.self, server, token, &head))) {
+        server->config.handler->over(server->config.self, token, false);
+        conn->generation++;
+        refuse(server, conn, err);
+    } else if (head.expect_continue && head.framing != AW_HTTP1_EMPTY) {
+        static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+        (void)send(conn->fd, go_on, sizeof go_on - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    return true;
+}
+
+/* Hands on what is there of a body. True: it is complete, or was refused. */
+static bool body_take(struct aw__server *server, struct conn *conn)
+{
+    const aw__token token = token_of(server, conn);
+    enum aw_err err = AW_OK;
+    bool done = conn->framing == AW_HTTP1_EMPTY;
+    while (!err && !done) {
+        const char *at = conn->in + conn->in_from;
+        size_t have = conn->in_to - conn->in_from, used = 0;
+        struct aw_http1_span data = {at, 0};
+        if (conn->framing == AW_HTTP1_CHUNKED) {
+            if (!have)
+                return false;
+            err = aw_http1_chunks_take(&conn->chunks, at, have, &used, &data);
+            done = conn->chunks.done;
+        } else {
+            data.len = used = conn->body_left < have ? (size_t)conn->body_left : have;
+            conn->body_left -= used;
+            done = conn->body_left == 0;
+            if (!done && !used)
+                return false;
+        }
+        conn->in_from += (uint32_t)used;
+        if (!err && data.len)
+            err = server->config.handler->body(server->config.self, token, data.at, data.len);
+    }
+    if (err) {
+        server->config.handler->over(server->config.self, token, false);
+        conn->generation++;
+        conn->in_from = conn->in_to;
+        refuse(server, conn, err);
+    } else {
+        enter(server, conn, WAIT);
+        server->config.handler->end(server->config.self, server, token);
+    }
+    return true;
+}
+
+/* An answer is out: the next request, or the end. False: the connection is gone. */
+static bool answer_finish(struct aw__server *server, struct conn *conn)
+{
+    const aw__token token = token_of(server, conn);
+    if (!conn->closing)
+        server->config.handler->over(server->config.self, token, true);
+    conn->generation++;
+    if (conn->keep_alive) {
+        enter(server, conn, HEAD);
+        return true;
+    }
+    if (conn->closing) { /* unread bytes would turn our answer into a reset: RFC 9112, 9.6 */
+        (void)shutdown(conn->fd, SHUT_WR);
+        conn->linger_bytes = 0;
+        enter(server, conn, LINGER);
+        return true;
+    }
+    conn->state = HEAD; /* the handler has been told */
+    conn_close(server, conn);
+    return false;
+}
+
+/* Does whatever can be done without waiting. */
+static void conn_step(struct aw__server *server, struct conn *conn)
+{
+    if (server->stepping == conn)
+        return; /* answered from inside of `end`: the loop that called it goes on */
+    struct conn *const outer = server->stepping;
+    server->stepping = conn;
+    for (;;) {
+        if (conn->state == SEND) {
+            if (!conn_flush(server, conn) || conn->out_sent < conn->out_len ||
+                conn->body_sent < conn->body_len || !answer_finish(server, conn))
+                break;
+        }
+        if (conn->state == HEAD && head_take(server, conn))
+            continue;
+        if (conn->state == BODY && body_take(server, conn))
+            continue;
+        if (conn->state == LINGER) {
+            conn->linger_bytes += conn->in_to - conn->in_from;
+            conn->in_from = conn->in_to;
+        }
+        if ((conn->state == LINGER && conn->linger_bytes > LINGER_BYTES) ||
+            (conn->state == HEAD && conn->in_from == conn->in_to && server->draining)) {
+            conn_close(server, conn);
+            break;
+        }
+        /* a client that sends ahead waits until its request has been answered */
+        if (conn->state == WAIT || !conn->readable || !conn_fill(server, conn))
+            break;
+    }
+    server->stepping = outer;
+}
+
+static void connections_accept(struct aw__server *server)
+{
+    for (int i = 0; i < ACCEPTS_AT_ONCE && server->free_first; i++) {
+        const int fd = accept4(server->config.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            return; /* none, or no descriptors left: those who wait stay in the backlog */
+        struct conn *conn = &server->conn[server->free_first - 1];
+        const int one = 1;
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        if (!watch(server, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                   (uint64_t)++conn->serial << 32 | (uint32_t)(conn - server->conn))) {
+            (void)close(fd);
+            return;
+        }
+        server->free_first = conn->next_free;
+        server->conn_count++;
+        conn->fd = fd;
+        conn->readable = conn->writable = true;
+        conn->hung_up = conn->closing = false;
+        conn->in_from = conn->in_to = 0;
+        enter(server, conn, HEAD);
+        conn_step(server, conn);
+    }
+}
+
+/* The listening socket is watched while there is room for another connection. */
+static void listening_set(struct aw__server *server)
+{
+    const bool wanted = !server->draining && server->free_first;
+    if (wanted == server->listening)
+        return;
+    if (wanted)
+        (void)watch(server, server->config.listen_fd, EPOLLIN, TAG_LISTEN);
+    else
+        (void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->config.listen_fd, NULL);
+    server->listening = wanted;
+}
+
+/* ---- time ---- */
+
+void aw__server_timer(struct aw__server *server, aw__token token, int64_t at_us)
+{
+    if (!conn_of(server, token) || server->timer_count == server->timer_max)
+        return;
+    uint32_t i = server->timer_count++;
+    for (; i > 0 && server->timer[(i - 1) / 2].at_us > at_us; i = (i - 1) / 2)
+        server->timer[i] = server->timer[(i - 1) / 2];
+    server->timer[i] = (struct timer){at_us, token};
+}
+
+static struct timer timer_pop(struct aw__server *server)
+{
+    const struct timer first = server->timer[0], last = server->timer[--server->timer_count];
+    uint32_t i = 0;
+    for (uint32_t child; (child = 2 * i + 1) < server->timer_count; i = child) {
+        if (child + 1 < server->timer_count &&
+            server->timer[child + 1].at_us < server->timer[child].at_us)
+            child++;
+        if (server->timer[child].at_us >= last.at_us)
+            break;
+        server->timer[i] = server->timer[child];
+    }
+    server->timer[i] = last;
+    return first;
+}
+
+static void timers_run(struct aw__server *server)
+{
+    while (server->timer_count && server->timer[0].at_us <= server->now_us) {
+        const struct timer due = timer_pop(server);
+        if (conn_of(server, due.token))
+            server->config.handler->timer(server->config.self, server, due.token);
+    }
+}
+
+/* The next moment at which something has to be done, on the timer's descriptor: epoll_wait counts
+ * in milliseconds, too coarse for a store that answers in two. */
+static void timer_set(struct aw__server *server)
+{
+    int64_t at_us = server->ticked_us + server->config.tick_us;
+    if (server->swept_us + SWEEP_US < at_us)
+        at_us = server->swept_us + SWEEP_US;
+    if (server->timer_count && server->timer[0].at_us < at_us)
+        at_us = server->timer[0].at_us;
+    if (at_us == server->timer_set_us)
+        return;
+    server->timer_set_us = at_us;
+    const struct itimerspec spec = {
+        .it_value = {.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000 + 1}};
+    (void)timerfd_settime(server->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/* Closes connections that have been silent for too long. */
+static void sweep(struct aw__server *server)
+{
+    server->swept_us = server->now_us;
+    for (uint32_t i = 0; i < server->config.connections_max; i++) {
+        struct conn *conn = &server->conn[i];
+        const int64_t age_us = server->now_us - conn->since_us;
+        const bool idle = conn->state == HEAD && conn->in_from == conn->in_to;
+        if ((idle && (age_us > server->config.idle_us || server->draining)) ||
+            (conn->state == HEAD && !idle && age_us > server->config.idle_us + HEAD_US) ||
+            (conn->state == LINGER && age_us > LINGER_US) ||
+            ((conn->state == BODY || conn->state == SEND) && age_us > STALL_US))
+            conn_close(server, conn);
+    }
+}
+
+/* ---- running ---- */
+
+void aw__server_notify(struct aw__server *server)
+{
+    const uint64_t one = 1;
+    /* a full counter means that it is already readable */
+    const ssize_t n = write(server->event_fd, &one, sizeof one);
+    (void)n;
+}
+
+void aw__server_stop(struct aw__server *server)
+{
+    server->stop = true;
+}
+
+void aw__server_drain(struct aw__server *server)
+{
+    server->draining = true;
+    listening_set(server);
+    sweep(server);
+}
+
+static void drop_count(int fd)
+{
+    uint64_t count;
+    const ssize_t n = read(fd, &count, sizeof count);
+    (void)n; /* nothing there: somebody else was woken for it */
+}
+
+static void event_handle(struct aw__server *server, const struct epoll_event *event)
+{
+    struct signalfd_siginfo info;
+    struct conn *conn;
+    switch ((uint32_t)event->data.u64) {
+    case TAG_LISTEN:
+        connections_accept(server);
+        return;
+    case TAG_EVENT:
+        drop_count(server->event_fd);
+        server->config.handler->wake(server->config.self, server);
+        return;
+    case TAG_TIMER:
+        drop_count(server->timer_fd);
+        server->timer_set_us = 0;
+        return;
+    case TAG_SIGNAL:
+        if (read(server->config.signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+            server->config.handler->tick(server->config.self, server, (int)info.ssi_signo);
+        return;
+    }
+    conn = &server->conn[(uint32_t)event->data.u64];
+    if (conn->state == CLOSED || conn->serial != event->data.u64 >> 32)
+        return; /* closed while an earlier event of this round was handled */
+    if (event->events & (EPOLLHUP | EPOLLERR)) {
+        conn_close(server, conn);
+        return;
+    }
+    conn->readable |= (event->events & (EPOLLIN | EPOLLRDHUP)) != 0;
+    conn->hung_up |= (event->events & EPOLLRDHUP) != 0;
+    conn->writable |= (event->events & EPOLLOUT) != 0;
+    conn_step(server, conn);
+}
+
+enum aw_err aw__server_run(struct aw__server *server, struct aw_diag *diag)
+{
+    struct epoll_event event[EVENTS_MAX];
+    server->now_us = server->ticked_us = server->swept_us = aw_clock_monotonic_us(NULL);
+    while (!server->stop && !(server->draining && server->conn_count == 0)) {
+        listening_set(server);
+        timer_set(server);
+        const int count = epoll_wait(server->epoll_fd, event, EVENTS_MAX, -1);
+        if (count < 0 && errno != EINTR)
+            return aw_fail(diag, AW_ERR_IO, "epoll: %s", strerror(errno));
+        server->now_us = aw_clock_monotonic_us(NULL);
+        for (int i = 0; i < count; i++)
+            event_handle(server, &event[i]);
+        timers_run(server);
+        if (server->now_us - server->swept_us >= SWEEP_US)
+            sweep(server);
+        if (server->now_us - server->ticked_us >= server->config.tick_us) {
+            server->ticked_us = server->now_us;
+            server->config.handler->tick(server->config.self, server, 0);
+        }
+    }
+    return server->stop ? aw_fail(diag, AW_ERR_INTERRUPTED, "told to stop") : AW_OK;
+}
