@@ -98,3 +98,11 @@ enum aw_err aw_clock_sleep_until(const struct aw_clock *clock, int64_t monotonic
     clock = or_real(clock);
     return clock->sleep_until(clock->self, monotonic_us);
 }
+
+double aw_clock_thread_cpu_s(void)
+{
+    struct timespec now;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now))
+        return 0;
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

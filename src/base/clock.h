@@ -41,4 +41,7 @@ int64_t aw_clock_now_us(const struct aw_clock *clock);
 int64_t aw_clock_monotonic_us(const struct aw_clock *clock);
 AW_NODISCARD enum aw_err aw_clock_sleep_until(const struct aw_clock *clock, int64_t monotonic_us);
 
+/* CPU seconds of the calling thread so far: what a piece of work cost, whoever else was busy. */
+double aw_clock_thread_cpu_s(void);
+
 #endif

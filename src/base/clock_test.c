@@ -60,12 +60,25 @@ static void a_virtual_clock_stands_still_until_it_is_moved(void **state)
     assert_int_equal(virt.mono_us, 15000000);
 }
 
+static void cpu_time_is_what_the_thread_did_and_not_what_it_slept(void **state)
+{
+    (void)state;
+    const double before = aw_clock_thread_cpu_s();
+    assert_ok(aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + 50000));
+    assert_true(aw_clock_thread_cpu_s() - before < 0.04);
+    volatile double sum = 0;
+    while (aw_clock_thread_cpu_s() - before < 0.01)
+        sum = sum + 1;
+    assert_true(sum > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_real_clock_moves_forward_and_sleeps_as_long_as_asked),
         cmocka_unit_test(a_signal_ends_a_sleep),
         cmocka_unit_test(a_virtual_clock_stands_still_until_it_is_moved),
+        cmocka_unit_test(cpu_time_is_what_the_thread_did_and_not_what_it_slept),
     };
     return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
 }

@@ -302,8 +302,8 @@ static enum aw_err live(struct aw_pretrain *p, uint32_t i, const struct life *li
     return AW_OK;
 }
 
-static void mean_add(struct aw_pretrain_score *mean, const struct aw_pretrain_score *score,
-                     double share)
+void aw_pretrain_score_add(struct aw_pretrain_score *mean, const struct aw_pretrain_score *score,
+                           double share)
 {
     mean->reward += share * score->reward;
     mean->paper += share * score->paper;
@@ -419,7 +419,7 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
         err = err ? err : live(p, i, &life, &score, diag);
         if (err)
             break;
-        mean_add(&mean, &score, 1.0 / config->learn.count);
+        aw_pretrain_score_add(&mean, &score, 1.0 / config->learn.count);
         for (uint32_t u = 0; !err && u < config->updates; u++)
             if ((err = aw_context_learn(p->context, NULL)))
                 aw_fail(diag, err, "learning broke off in round %u", p->rounds);
@@ -445,7 +445,7 @@ static enum aw_err judge(struct aw_pretrain *p, uint32_t i, enum who who, const 
         struct aw_pretrain_score score;
         err = live(p, i, &life, &score, diag);
         if (!err)
-            mean_add(&own, &score, 1.0 / episodes);
+            aw_pretrain_score_add(&own, &score, 1.0 / episodes);
     }
     if (!err)
         *ret = own;
@@ -462,7 +462,7 @@ static enum aw_err check(struct aw_pretrain *p, enum who who, struct aw_pretrain
         const enum aw_err err = judge(p, p->config.learn.count + k, who, NULL, &own, diag);
         if (err)
             return err;
-        mean_add(&mean, &own, 1.0 / count);
+        aw_pretrain_score_add(&mean, &own, 1.0 / count);
         if (each)
             each[k] = own;
     }

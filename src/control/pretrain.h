@@ -73,6 +73,10 @@ struct aw_pretrain_score {
     double cpu, memory; /* utilisation */
 };
 
+/* Adds `share` times every figure. */
+void aw_pretrain_score_add(struct aw_pretrain_score *to, const struct aw_pretrain_score *score,
+                           double share);
+
 struct aw_pretrain; /* opaque */
 
 AW_NODISCARD enum aw_err aw_pretrain_new(const struct aw_pretrain_config *config,

@@ -1,0 +1,59 @@
+/*
+ * adapt.h - how a policy gets used to an application, episode by episode, and what that costs.
+ *
+ * Definitions, used wherever adaptation is reported (docs/results/adaptation.md):
+ *
+ *   judged        the paper's reward R of the policy without noise, on episodes that are the same
+ *                 for all and after every episode; judging teaches nothing and costs nothing
+ *   converged     the mean of the last AW_ADAPT_TAIL judged rewards of a learner; of an
+ *                 application: the best of all learners that were tried on it
+ *   drop          1 - judged before the first episode / converged of the application
+ *   to converge   the first episode from which on the mean of AW_ADAPT_WINDOW judged rewards is
+ *                 within `share` of the application's converged reward; never: censored at the end
+ *   violations    steps that missed their SLO in the episodes lived until then, with all their
+ *                 exploration
+ *   deficit       how far below converged the utilisation of those episodes was, on average,
+ *                 relative to it
+ *
+ * Memory:  the caller's array of points.
+ * Threads: pure functions but for run, which owns what it makes.
+ */
+#ifndef AW_CONTROL_ADAPT_H
+#define AW_CONTROL_ADAPT_H
+
+#include "control/pretrain.h"
+
+#define AW_ADAPT_EPISODES_MAX 1000u
+#define AW_ADAPT_TAIL         10u
+#define AW_ADAPT_WINDOW       3u
+
+/* After so many episodes as its index says. */
+struct aw_adapt_point {
+    struct aw_pretrain_score judged;
+    struct aw_pretrain_score lived; /* the last episode itself; zeroed in the first point */
+    double cpu_s;                   /* of acting and learning, up to here; without judging */
+};
+
+/* `config` has one application to learn from. `ret` [episodes + 1]. `ret_fallback` (may be NULL):
+ * the fallback, judged. */
+AW_NODISCARD enum aw_err aw_adapt_run(const struct aw_pretrain_config *config, uint32_t episodes,
+                                      const struct aw_alloc *alloc, struct aw_adapt_point *ret,
+                                      struct aw_pretrain_score *ret_fallback, struct aw_diag *diag);
+
+/* Mean of the last points, whatever is judged of them. */
+struct aw_pretrain_score aw_adapt_converged(const struct aw_adapt_point *point, uint32_t episodes);
+
+struct aw_adapt_measure {
+    double drop;       /* before the first episode; below 0: better than converged */
+    uint32_t episodes; /* to converge; `never`: as many as there were */
+    bool never;
+    double violations; /* steps, until then */
+    double violation_share;
+    double cpu_deficit, memory_deficit; /* of the episodes until then; 0 where there were none */
+    double cpu_s;
+};
+struct aw_adapt_measure aw_adapt_measure(const struct aw_adapt_point *point, uint32_t episodes,
+                                         const struct aw_pretrain_score *converged, double share,
+                                         uint32_t episode_steps);
+
+#endif
