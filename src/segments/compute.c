@@ -39,8 +39,8 @@ static enum aw_err float_pieces(void *state, uint32_t lane, uint64_t first, uint
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_float_ops = {"float_ops", float_open, float_close, float_pieces,
-                                            aw__exchange_none};
+const struct aw__segment_kind aw__kind_float_ops = {"float_ops", float_open, float_close,
+                                                    float_pieces, aw__exchange_none};
 
 /* ---- matrix_multiply ---- */
 
@@ -109,8 +109,8 @@ static enum aw_err matrix_pieces(void *state, uint32_t lane, uint64_t first, uin
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_matrix_multiply = {"matrix_multiply", matrix_open, matrix_close,
-                                                  matrix_pieces, aw__exchange_none};
+const struct aw__segment_kind aw__kind_matrix_multiply = {
+    "matrix_multiply", matrix_open, matrix_close, matrix_pieces, aw__exchange_none};
 
 /* ---- ml_inference ---- */
 
@@ -202,5 +202,5 @@ static enum aw_err model_pieces(void *state, uint32_t lane, uint64_t first, uint
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_ml_inference = {"ml_inference", model_open, model_close,
-                                               model_pieces, aw__exchange_none};
+const struct aw__segment_kind aw__kind_ml_inference = {"ml_inference", model_open, model_close,
+                                                       model_pieces, aw__exchange_none};

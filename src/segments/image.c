@@ -198,9 +198,9 @@ static enum aw_err compress_pieces(void *state, uint32_t lane, uint64_t first, u
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_image_resize = {"image_resize", image_open, image_close,
-                                               resize_pieces, aw__exchange_none};
-const struct aw__kind aw__kind_image_rotate = {"image_rotate", image_open, image_close,
-                                               rotate_pieces, aw__exchange_none};
-const struct aw__kind aw__kind_image_compress = {"image_compress", image_open, image_close,
-                                                 compress_pieces, aw__exchange_none};
+const struct aw__segment_kind aw__kind_image_resize = {"image_resize", image_open, image_close,
+                                                       resize_pieces, aw__exchange_none};
+const struct aw__segment_kind aw__kind_image_rotate = {"image_rotate", image_open, image_close,
+                                                       rotate_pieces, aw__exchange_none};
+const struct aw__segment_kind aw__kind_image_compress = {"image_compress", image_open, image_close,
+                                                         compress_pieces, aw__exchange_none};

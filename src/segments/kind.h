@@ -28,7 +28,7 @@ struct aw__setup {
     const struct aw_alloc *alloc;
 };
 
-struct aw__kind {
+struct aw__segment_kind {
     const char *name;
     /* On failure nothing is left behind and `ret_state` is untouched. */
     enum aw_err (*open)(const struct aw__setup *setup, void **ret_state, struct aw_diag *diag);
@@ -41,15 +41,18 @@ struct aw__kind {
     enum aw_err (*exchange)(void *state, uint32_t lane, int64_t delay_us, struct aw_diag *diag);
 };
 
-extern const struct aw__kind aw__kind_float_ops, aw__kind_matrix_multiply, aw__kind_ml_inference;
-extern const struct aw__kind aw__kind_image_resize, aw__kind_image_rotate, aw__kind_image_compress;
-extern const struct aw__kind aw__kind_json_to_yaml, aw__kind_web_serving;
-extern const struct aw__kind aw__kind_gzip, aw__kind_gunzip;
-extern const struct aw__kind aw__kind_file_read, aw__kind_file_write;
-extern const struct aw__kind aw__kind_object_read, aw__kind_object_write, aw__kind_object_stream;
-extern const struct aw__kind aw__kind_table_scan, aw__kind_sleep;
+extern const struct aw__segment_kind aw__kind_float_ops, aw__kind_matrix_multiply,
+    aw__kind_ml_inference;
+extern const struct aw__segment_kind aw__kind_image_resize, aw__kind_image_rotate,
+    aw__kind_image_compress;
+extern const struct aw__segment_kind aw__kind_json_to_yaml, aw__kind_web_serving;
+extern const struct aw__segment_kind aw__kind_gzip, aw__kind_gunzip;
+extern const struct aw__segment_kind aw__kind_file_read, aw__kind_file_write;
+extern const struct aw__segment_kind aw__kind_object_read, aw__kind_object_write,
+    aw__kind_object_stream;
+extern const struct aw__segment_kind aw__kind_table_scan, aw__kind_sleep;
 
-extern const struct aw__kind *const aw__kinds[]; /* ends with NULL */
+extern const struct aw__segment_kind *const aw__kinds[]; /* ends with NULL */
 
 enum aw_err aw__exchange_none(void *state, uint32_t lane, int64_t delay_us, struct aw_diag *diag);
 

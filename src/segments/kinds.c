@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-const struct aw__kind *const aw__kinds[] = {
+const struct aw__segment_kind *const aw__kinds[] = {
     &aw__kind_float_ops,    &aw__kind_matrix_multiply, &aw__kind_image_resize,
     &aw__kind_image_rotate, &aw__kind_image_compress,  &aw__kind_json_to_yaml,
     &aw__kind_gzip,         &aw__kind_gunzip,          &aw__kind_web_serving,
@@ -87,5 +87,5 @@ static enum aw_err sleep_pieces(void *state, uint32_t lane, uint64_t first, uint
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_sleep = {"sleep", sleep_open, sleep_close, sleep_pieces,
-                                        aw__exchange_none};
+const struct aw__segment_kind aw__kind_sleep = {"sleep", sleep_open, sleep_close, sleep_pieces,
+                                                aw__exchange_none};

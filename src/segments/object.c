@@ -20,7 +20,7 @@
 #include "base/http1.h"
 #include "base/net.h"
 
-#define OBJECT_BYTES     262144.0 /* at payload 1, the middle of 128 to 384 KiB: AWARE section 2.3 */
+#define OBJECT_BYTES     262144.0 /* at payload 1: the middle of AWARE section 2.3 */
 #define OBJECT_BYTES_MAX (4u << 20)
 #define PIECE_BYTES      16384u
 #define STREAM_PARTS     8u
@@ -257,9 +257,9 @@ static enum aw_err object_pieces(void *state, uint32_t lane, uint64_t first, uin
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_object_read = {"object_read", read_open, object_close, object_pieces,
-                                              object_exchange};
-const struct aw__kind aw__kind_object_write = {"object_write", write_open, object_close,
-                                               object_pieces, object_exchange};
-const struct aw__kind aw__kind_object_stream = {"object_stream", stream_open, object_close,
-                                                object_pieces, object_exchange};
+const struct aw__segment_kind aw__kind_object_read = {"object_read", read_open, object_close,
+                                                      object_pieces, object_exchange};
+const struct aw__segment_kind aw__kind_object_write = {"object_write", write_open, object_close,
+                                                       object_pieces, object_exchange};
+const struct aw__segment_kind aw__kind_object_stream = {"object_stream", stream_open, object_close,
+                                                        object_pieces, object_exchange};

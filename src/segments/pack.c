@@ -173,10 +173,10 @@ static enum aw_err gunzip_pieces(void *state, uint32_t lane_index, uint64_t firs
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_gzip = {"gzip", gzip_open, pack_close, gzip_pieces,
-                                       aw__exchange_none};
-const struct aw__kind aw__kind_gunzip = {"gunzip", gunzip_open, pack_close, gunzip_pieces,
-                                         aw__exchange_none};
+const struct aw__segment_kind aw__kind_gzip = {"gzip", gzip_open, pack_close, gzip_pieces,
+                                               aw__exchange_none};
+const struct aw__segment_kind aw__kind_gunzip = {"gunzip", gunzip_open, pack_close, gunzip_pieces,
+                                                 aw__exchange_none};
 
 /* ---- files ---- */
 
@@ -215,7 +215,7 @@ static enum aw_err write_pieces(void *state, uint32_t lane, uint64_t first, uint
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_file_read = {"file_read", copy_open, pack_close, read_pieces,
-                                            aw__exchange_none};
-const struct aw__kind aw__kind_file_write = {"file_write", copy_open, pack_close, write_pieces,
-                                             aw__exchange_none};
+const struct aw__segment_kind aw__kind_file_read = {"file_read", copy_open, pack_close, read_pieces,
+                                                    aw__exchange_none};
+const struct aw__segment_kind aw__kind_file_write = {"file_write", copy_open, pack_close,
+                                                     write_pieces, aw__exchange_none};

@@ -30,7 +30,7 @@ struct worker {
 };
 
 struct segment {
-    const struct aw__kind *kind;
+    const struct aw__segment_kind *kind;
     void *state;
     uint32_t parts; /* cores that a request can use at once */
 };

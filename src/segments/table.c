@@ -132,5 +132,5 @@ static enum aw_err table_pieces(void *state, uint32_t lane_index, uint64_t first
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_table_scan = {"table_scan", table_open, table_close, table_pieces,
-                                             aw__exchange_none};
+const struct aw__segment_kind aw__kind_table_scan = {"table_scan", table_open, table_close,
+                                                     table_pieces, aw__exchange_none};

@@ -191,8 +191,8 @@ static enum aw_err json_pieces(void *state, uint32_t lane, uint64_t first, uint6
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_json_to_yaml = {"json_to_yaml", json_open, page_close, json_pieces,
-                                               aw__exchange_none};
+const struct aw__segment_kind aw__kind_json_to_yaml = {"json_to_yaml", json_open, page_close,
+                                                       json_pieces, aw__exchange_none};
 
 /* ---- web_serving ---- */
 
@@ -257,5 +257,5 @@ static enum aw_err web_pieces(void *state, uint32_t lane, uint64_t first, uint64
     return AW_OK;
 }
 
-const struct aw__kind aw__kind_web_serving = {"web_serving", web_open, page_close, web_pieces,
-                                              aw__exchange_none};
+const struct aw__segment_kind aw__kind_web_serving = {"web_serving", web_open, page_close,
+                                                      web_pieces, aw__exchange_none};

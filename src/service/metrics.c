@@ -6,26 +6,22 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Upper bounds in seconds: 1, 2, 5 per decade up to 10 s, closer where SLOs lie. */
-static const double bounds[AW__METRICS_BUCKETS] = {
-    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075,
-    0.1,   0.15,  0.2,   0.3,   0.5,    0.75, 1,     2,    5,    10,   30};
+/* Upper bounds in seconds, closest where SLOs lie. */
+static const double bounds[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075,
+                                0.1,   0.15,  0.2,   0.3,  0.5,  1,    2,    5};
 
 static const char *const outcome_names[AW__OUTCOME_COUNT] = {"ok", "failed", "queue_full",
                                                              "not_ready", "client_gone"};
 
-void aw__metrics_request(struct aw__metrics *metrics, int64_t duration_us)
+void aw__service_metrics_init(struct aw__service_metrics *metrics)
 {
-    const double seconds = 1e-6 * (double)duration_us;
-    uint32_t i = 0;
-    while (i < AW__METRICS_BUCKETS && seconds > bounds[i])
-        i++;
-    metrics->bucket[i]++;
-    metrics->duration_s += seconds;
+    _Static_assert(sizeof bounds / sizeof *bounds <= AW_METRICS_BUCKETS_MAX, "bounds");
+    *metrics = (struct aw__service_metrics){
+        .duration = {.bounds = bounds, .bound_count = sizeof bounds / sizeof *bounds}};
 }
 
-void aw__metrics_run(struct aw__metrics *metrics, const struct aw_app *app,
-                     const struct aw_run *run, bool failed)
+void aw__service_metrics_run(struct aw__service_metrics *metrics, const struct aw_app *app,
+                             const struct aw_run *run, bool failed)
 {
     const uint32_t count = failed ? run->segment_failed + 1 : app->segment_count;
     for (uint32_t i = 0; i < count && i < app->segment_count; i++) {
@@ -42,20 +38,7 @@ void aw__metrics_run(struct aw__metrics *metrics, const struct aw_app *app,
     metrics->send_bytes += run->send_bytes;
 }
 
-static void head(struct aw_text *text, const char *name, const char *type, const char *help)
-{
-    aw_text_add(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void one(struct aw_text *text, const char *name, const char *type, const char *help,
-                double value)
-{
-    char buf[AW_TEXT_REAL_MAX];
-    head(text, name, type, help);
-    aw_text_add(text, "%s %s\n", name, aw_text_real(value, buf, sizeof buf));
-}
-
-static double resident_bytes(void)
+double aw__service_resident_bytes(void)
 {
     unsigned long long size = 0, resident = 0;
     FILE *file = fopen("/proc/self/statm", "re");
@@ -66,75 +49,88 @@ static double resident_bytes(void)
     return read == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static void by_kind(struct aw_text *text, const struct aw__metrics *m, const char *name,
-                    const char *help, const double *seconds, const uint64_t *counts)
+static void one(struct aw_metrics *out, const char *name, enum aw_metric_type type,
+                const char *unit, const char *help, double value)
 {
-    char buf[AW_TEXT_REAL_MAX];
-    head(text, name, "counter", help);
+    aw_metrics_family(out, name, type, unit, help);
+    aw_metrics_sample(out, NULL, 0, value);
+}
+
+static void by_kind(struct aw_metrics *out, const struct aw__service_metrics *m, const char *name,
+                    const char *unit, const char *help, const double *seconds,
+                    const uint64_t *counts)
+{
+    aw_metrics_family(out, name, AW_METRIC_COUNTER, unit, help);
     for (uint32_t i = 0; i < AW_RUNNER_KINDS; i++) {
+        const struct aw_metric_label label = {"kind", aw_runner_kind_name(i)};
         if (m->kind_runs[i])
-            aw_text_add(text, "%s{kind=\"%s\"} %s\n", name, aw_runner_kind_name(i),
-                        aw_text_real(seconds ? seconds[i] : (double)counts[i], buf, sizeof buf));
+            aw_metrics_sample(out, &label, 1, seconds ? seconds[i] : (double)counts[i]);
     }
 }
 
 #define P "aware_workload_"
 
-static void histogram_print(struct aw_text *text, const struct aw__metrics *m)
+static void print(struct aw_metrics *out, const struct aw__service_metrics *m,
+                  const struct aw__service_gauges *now)
 {
-    char buf[AW_TEXT_REAL_MAX];
-    uint64_t sum = 0;
-    head(text, P "request_duration_seconds", "histogram",
-         "From the end of a request to its answer, waiting included.");
-    for (uint32_t i = 0; i < AW__METRICS_BUCKETS; i++) {
-        sum += m->bucket[i];
-        aw_text_add(text, P "request_duration_seconds_bucket{le=\"%s\"} %llu\n",
-                    aw_text_real(bounds[i], buf, sizeof buf), (unsigned long long)sum);
-    }
-    sum += m->bucket[AW__METRICS_BUCKETS];
-    aw_text_add(text,
-                P "request_duration_seconds_bucket{le=\"+Inf\"} %llu\n" P
-                  "request_duration_seconds_sum %s\n" P "request_duration_seconds_count %llu\n",
-                (unsigned long long)sum, aw_text_real(m->duration_s, buf, sizeof buf),
-                (unsigned long long)sum);
-}
-
-size_t aw__metrics_print(const struct aw__metrics *m, const struct aw__gauges *now, char *buf,
-                         size_t size)
-{
-    struct aw_text text;
     struct timespec cpu = {0};
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-    aw_text_init(&text, buf, size);
-    head(&text, P "info", "gauge", "The application that runs.");
-    aw_text_add(&text, P "info{app=\"%s\"} 1\n", now->app);
-    one(&text, P "ready", "gauge", "1 when requests are served.", now->ready && !now->draining);
-    one(&text, P "in_flight", "gauge", "Requests being worked on or waiting for it.",
+    const struct aw_metric_label app = {"app", now->app};
+    aw_metrics_family(out, "aware_workload", AW_METRIC_INFO, NULL, "The application that runs.");
+    aw_metrics_sample(out, &app, 1, 1);
+    one(out, P "ready", AW_METRIC_GAUGE, NULL, "1 when requests are served.", now->ready);
+    one(out, P "in_flight", AW_METRIC_GAUGE, NULL, "Requests being worked on or waiting for it.",
         now->in_flight);
-    one(&text, P "queued", "gauge", "Of them, those waiting for a worker.", now->queued);
-    one(&text, P "workers", "gauge", "Requests that can be worked on at once.", now->workers);
-    one(&text, P "connections", "gauge", "Open connections.", now->connections);
-    head(&text, P "requests_total", "counter", "Requests for the application, by their outcome.");
-    for (uint32_t i = 0; i < AW__OUTCOME_COUNT; i++)
-        aw_text_add(&text, P "requests_total{outcome=\"%s\"} %llu\n", outcome_names[i],
-                    (unsigned long long)m->outcome[i]);
-    one(&text, P "errors_total", "counter", "Requests that were not answered with 200.",
+    one(out, P "queued", AW_METRIC_GAUGE, NULL, "Of them, those waiting for a worker.",
+        now->queued);
+    one(out, P "workers", AW_METRIC_GAUGE, NULL, "Requests that can be worked on at once.",
+        now->workers);
+    one(out, P "connections", AW_METRIC_GAUGE, NULL, "Open connections.", now->connections);
+    aw_metrics_family(out, P "requests", AW_METRIC_COUNTER, NULL,
+                      "Requests for the application, by their outcome.");
+    for (uint32_t i = 0; i < AW__OUTCOME_COUNT; i++) {
+        const struct aw_metric_label label = {"outcome", outcome_names[i]};
+        aw_metrics_sample(out, &label, 1, (double)m->outcome[i]);
+    }
+    one(out, P "errors", AW_METRIC_COUNTER, NULL, "Requests that were answered with an error.",
         (double)(m->outcome[AW__OUTCOME_FAILED] + m->outcome[AW__OUTCOME_FULL] +
                  m->outcome[AW__OUTCOME_NOTREADY]));
-    histogram_print(&text, m);
-    by_kind(&text, m, P "segment_runs_total", "Segments run, by kind.", NULL, m->kind_runs);
-    by_kind(&text, m, P "segment_errors_total", "Segments that failed, by kind.", NULL,
+    aw_metrics_family(out, P "request_duration_seconds", AW_METRIC_HISTOGRAM, "seconds",
+                      "From the arrival of a request to its answer, waiting included.");
+    aw_metrics_histogram(out, NULL, 0, &m->duration);
+    by_kind(out, m, P "segment_runs", NULL, "Segments run, by kind.", NULL, m->kind_runs);
+    by_kind(out, m, P "segment_errors", NULL, "Segments that failed, by kind.", NULL,
             m->kind_errors);
-    by_kind(&text, m, P "segment_cpu_seconds_total", "CPU time of segments, by kind.",
+    by_kind(out, m, P "segment_cpu_seconds", "seconds", "CPU time of segments, by kind.",
             m->kind_cpu_s, NULL);
-    by_kind(&text, m, P "segment_wait_seconds_total", "Waiting of segments, by kind.",
+    by_kind(out, m, P "segment_wait_seconds", "seconds", "Waiting of segments, by kind.",
             m->kind_wait_s, NULL);
-    one(&text, P "read_bytes_total", "counter", "Read from files.", (double)m->read_bytes);
-    one(&text, P "written_bytes_total", "counter", "Written to files.", (double)m->write_bytes);
-    one(&text, P "sent_bytes_total", "counter", "Sent as results.", (double)m->send_bytes);
-    one(&text, "process_cpu_seconds_total", "counter", "CPU time of the process.",
+    one(out, P "read_bytes", AW_METRIC_COUNTER, "bytes", "Read from files.", (double)m->read_bytes);
+    one(out, P "written_bytes", AW_METRIC_COUNTER, "bytes", "Written to files.",
+        (double)m->write_bytes);
+    one(out, P "sent_bytes", AW_METRIC_COUNTER, "bytes", "Sent as results.", (double)m->send_bytes);
+    one(out, "process_cpu_seconds", AW_METRIC_COUNTER, "seconds", "CPU time of the process.",
         (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec);
-    one(&text, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
-    AW_ASSERT(!text.cut);
-    return text.len;
+    one(out, "process_resident_memory_bytes", AW_METRIC_GAUGE, "bytes", "Resident memory.",
+        aw__service_resident_bytes());
+}
+
+enum aw_err aw__service_metrics_print(const struct aw__service_metrics *metrics,
+                                      const struct aw__service_gauges *now, bool openmetrics,
+                                      char *buf, size_t *ret_len)
+{
+    struct aw_metrics out;
+    FILE *stream = fmemopen(buf, AW__SERVICE_METRICS_BYTES_MAX, "w");
+    if (!stream)
+        return AW_ERR_IO;
+    aw_metrics_init(&out, stream, openmetrics);
+    print(&out, metrics, now);
+    enum aw_err err = aw_metrics_end(&out);
+    if (fflush(stream) != 0)
+        err = AW_ERR_IO; /* it did not fit */
+    const long len = ftell(stream);
+    (void)fclose(stream);
+    if (!err)
+        *ret_len = (size_t)len;
+    return err;
 }

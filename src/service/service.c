@@ -15,12 +15,11 @@
 #include "service/metrics.h"
 #include "service/server.h"
 
-#define IDLE_US        75000000 /* nginx's keepalive_timeout */
-#define TICK_US        100000
-#define MIB            1048576.0
-#define PAYLOAD_MAX    64.0
-#define STACK_BYTES    ((size_t)512 << 10) /* of a worker */
-#define RUNTIME_PERIOD 10
+#define IDLE_US     75000000 /* nginx's keepalive_timeout */
+#define TICK_US     100000
+#define MIB         1048576.0
+#define PAYLOAD_MAX 64.0
+#define STACK_BYTES ((size_t)512 << 10) /* of a worker */
 
 enum phase { STARTING, READY, FAILED };
 
@@ -45,6 +44,7 @@ struct about {
     double payload;
     uint32_t path; /* enum path */
     bool queued;   /* it is with the workers */
+    bool openmetrics;
 };
 
 enum path { PATH_APP, PATH_HEALTH, PATH_READY, PATH_METRICS, PATH_NONE, PATH_METHOD };
@@ -53,7 +53,7 @@ struct service {
     struct aw_service_config config;
     struct aw_runner *runner;
     struct aw__server *server;
-    struct aw__metrics metrics;
+    struct aw__service_metrics metrics;
     char *filler; /* [AW_SERVICE_ANSWER_BYTES_MAX]: bodies of answers */
     int64_t born_us;
     bool terminating, draining;
@@ -132,21 +132,11 @@ static enum aw_err workers_start(struct service *service, struct aw_diag *diag)
 
 /* ---- starting ---- */
 
-static double resident_bytes(void)
-{
-    unsigned long long size = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    const int read = file ? fscanf(file, "%llu %llu", &size, &resident) : 0;
-    if (file)
-        (void)fclose(file);
-    return read == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
-}
-
 /* What a runtime with everything loaded would hold beyond what this program does. */
 static enum aw_err ballast_take(struct service *service, struct aw_diag *diag)
 {
     const double wanted =
-        aw_runner_demand(service->runner)->memory_base_mib * MIB - resident_bytes();
+        aw_runner_demand(service->runner)->memory_base_mib * MIB - aw__service_resident_bytes();
     if (!service->config.hold_memory || !(wanted > 0))
         return AW_OK;
     void *block = mmap(NULL, (size_t)wanted, PROT_READ | PROT_WRITE,
@@ -245,6 +235,17 @@ static enum aw_err payload_read(struct aw_http1_span query, double *ret)
     return AW_OK;
 }
 
+static bool accepts_openmetrics(const struct aw_http1_head *head)
+{
+    char text[256];
+    const struct aw_http1_span accept = aw_http1_find(head, "accept");
+    if (!accept.at || accept.len >= sizeof text)
+        return false;
+    memcpy(text, accept.at, accept.len);
+    text[accept.len] = '\0';
+    return aw_metrics_wants_openmetrics(text);
+}
+
 static enum aw_err begin(void *self, struct aw__server *server, aw__token token,
                          const struct aw_http1_head *head)
 {
@@ -253,6 +254,8 @@ static enum aw_err begin(void *self, struct aw__server *server, aw__token token,
     struct about *about = aw__server_user(server, token);
     about->arrived_us = aw_clock_monotonic_us(NULL);
     about->path = path_of(head);
+    if (about->path == PATH_METRICS)
+        about->openmetrics = accepts_openmetrics(head);
     return payload_read(head->query, &about->payload);
 }
 
@@ -272,24 +275,29 @@ static void answer_text(struct service *service, aw__token token, int status, co
     aw__server_answer(service->server, token, &answer);
 }
 
-static void answer_metrics(struct service *service, aw__token token)
+static void answer_metrics(struct service *service, aw__token token, bool openmetrics)
 {
-    char text[AW__METRICS_BYTES_MAX];
+    char text[AW__SERVICE_METRICS_BYTES_MAX];
+    size_t len = 0;
     pthread_mutex_lock(&service->lock);
     const uint32_t queued = service->waiting_count;
     pthread_mutex_unlock(&service->lock);
-    const struct aw__gauges now = {.in_flight = service->in_flight,
-                                   .queued = queued,
-                                   .workers = service->config.runner.worker_count,
-                                   .connections = aw__server_connections(service->server),
-                                   .ready = service->phase == READY,
-                                   .draining = service->terminating,
-                                   .app = service->config.runner.app.name};
-    const struct aw__answer answer = {
-        .status = 200,
-        .type = "text/plain; version=0.0.4; charset=utf-8",
-        .body = text,
-        .len = aw__metrics_print(&service->metrics, &now, text, sizeof text)};
+    const struct aw__service_gauges now = {.in_flight = service->in_flight,
+                                           .queued = queued,
+                                           .workers = service->config.runner.worker_count,
+                                           .connections = aw__server_connections(service->server),
+                                           .ready =
+                                               service->phase == READY && !service->terminating,
+                                           .app = service->config.runner.app.name};
+    if (aw__service_metrics_print(&service->metrics, &now, openmetrics, text, &len)) {
+        answer_text(service, token, 500, "no room for the figures\n");
+        return;
+    }
+    const struct aw__answer answer = {.status = 200,
+                                      .type = openmetrics ? AW_METRICS_OPENMETRICS
+                                                          : AW_METRICS_TEXT_FORMAT,
+                                      .body = text,
+                                      .len = len};
     aw__server_answer(service->server, token, &answer);
 }
 
@@ -341,7 +349,7 @@ static void end(void *self, struct aw__server *server, aw__token token)
             answer_text(service, token, 503, service->terminating ? "draining\n" : "starting\n");
         break;
     case PATH_METRICS:
-        answer_metrics(service, token);
+        answer_metrics(service, token, about->openmetrics);
         break;
     case PATH_NONE:
         answer_text(service, token, 404, "there are /, /healthz, /readyz and /metrics\n");
@@ -367,7 +375,7 @@ static void task_answer(struct service *service, const struct task *task)
     const bool failed = task->err != AW_OK;
     const int64_t now_us = aw_clock_monotonic_us(NULL);
     double cpu_us = 0, wait_us = 0;
-    aw__metrics_run(&service->metrics, app, &task->run, failed);
+    aw__service_metrics_run(&service->metrics, app, &task->run, failed);
     service->in_flight--;
     if (!aw__server_user(service->server, task->token))
         return; /* nobody waits for it any more: counted when it went */
@@ -376,7 +384,7 @@ static void task_answer(struct service *service, const struct task *task)
         wait_us += task->run.wait_us[i];
     }
     service->metrics.outcome[failed ? AW__OUTCOME_FAILED : AW__OUTCOME_OK]++;
-    aw__metrics_request(&service->metrics, now_us - task->arrived_us);
+    aw_metric_observe(&service->metrics.duration, 1e-6 * (double)(now_us - task->arrived_us));
     if (failed) {
         aw_log_warn(service->config.log, "request failed",
                     AW_LOG_STR("segment", app->segment[task->run.segment_failed].name),
@@ -516,6 +524,7 @@ enum aw_err aw_service_run(const struct aw_service_config *config, struct aw_dia
                                              .tick_us = TICK_US,
                                              .handler = &handler,
                                              .self = &service};
+    aw__service_metrics_init(&service.metrics);
     (void)pthread_mutex_init(&service.lock, NULL);
     (void)pthread_cond_init(&service.work, NULL);
     enum aw_err err = service_init(&service, &service.config, &block, diag);
