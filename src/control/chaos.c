@@ -297,7 +297,7 @@ static void live(struct aw__chaos *world)
     if (world->down || world->result->failed)
         return;
     aw__chaos_people(world);
-    aw__chaos_model(world);
+    aw__chaos_policy(world);
     tick_loop(world);
     aw__chaos_log_forget(world);
     if (world->dead || world->disk.power_off) {

@@ -70,7 +70,7 @@
     X(ORDERS,           "orders",           "people freeze, undo, approve, declare emergencies")   \
     X(NONSENSE,         "nonsense",         "people order what cannot be meant")                   \
     X(ADVERSARY,        "adversary",        "the policy wants to hurt, or is not a number")        \
-    X(MODEL,            "model",            "a policy file is damaged, or another workload's")
+    X(MODEL,            "model",            "people hand in policies, also damaged ones")
 
 /*     id                name                     sentence: what always holds */
 #define AW_INVARIANT_MAP(X)                                                                        \

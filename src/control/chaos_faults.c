@@ -177,48 +177,6 @@ static void poison_network(struct aw_actnet *actor, uint32_t spite, bool high)
         actor->base[0] = actor->reach[0] = 3e38f;
 }
 
-/* The eighteenth digit of a number may be another: it is the same number. */
-static bool means_the_same(const json_t *whole, const char *text, size_t size)
-{
-    json_t *other = json_loadb(text, size, 0, NULL);
-    const bool same = other && json_equal(whole, other);
-    json_decref(other);
-    return same;
-}
-
-/* A policy of one of them is handed in to one of them, as it is or as a bad disk gives it back. */
-void aw__chaos_model(struct aw__chaos *world)
-{
-    struct aw_rng *rng = &world->rng;
-    if (!aw__chaos_any(world, AW_CHAOS_MODEL))
-        return;
-    const uint32_t from = aw_rng_below(rng, world->count), to = aw_rng_below(rng, world->count);
-    const uint32_t how = aw_rng_below(rng, 4);
-    char *text = NULL;
-    struct aw_diag diag = {0};
-    if (aw_pilot_policy_text(aw_loop_pilot(world->loop, from), &text, NULL))
-        return; /* there is none yet */
-    size_t size = strlen(text);
-    json_t *whole = json_loadb(text, size, 0, NULL);
-    const uint32_t at = aw_rng_below(rng, (uint32_t)size);
-    if (how == 1) /* a digit that is another, or what is no JSON any more */
-        text[at] = text[at] == '7' ? '8' : '7';
-    else if (how == 2)
-        size = at;
-    else if (how == 3)
-        memset(text, 0, size / 2);
-    const enum aw_err err = aw_pilot_propose(aw_loop_pilot(world->loop, to), text, size, &diag);
-    aw__chaos_say(world, "  a policy of %s for %s, %s: %s %s", world->workload[from].pilot.name,
-                  world->workload[to].pilot.name, how ? "damaged" : "as it is", aw_err_name(err),
-                  err ? diag.text : "");
-    aw__chaos_digest(world, &err, sizeof err);
-    if (how && !means_the_same(whole, text, size))
-        aw__chaos_must(world, err != AW_OK, AW_INVARIANT_STATE, to,
-                       "a policy file that was damaged is taken up");
-    json_decref(whole);
-    free(text);
-}
-
 /* Its numbers are bent where it keeps them, past everything that checks what is learned or loaded:
  * whatever it then proposes has the watchdog and the rails before it. */
 void aw__chaos_spite(struct aw__chaos *world)

@@ -71,6 +71,8 @@ enum aw__chaos_spite {
     AW__SPITE_COUNT
 };
 
+#define AW__CHAOS_POLICIES_MAX 64u /* ids that are remembered of one workload */
+
 struct aw__chaos_workload {
     struct aw_pilot_config pilot;
     struct aw_policy_task task;
@@ -104,6 +106,11 @@ struct aw__chaos_workload {
     bool met; /* the cluster has answered since the last start */
     struct aw__chaos_promise promise, promise_saved;
     bool sized_saved;
+
+    /* what people handed in, as far as it was acknowledged */
+    uint64_t policy_order; /* the last order about its policies; 0: none */
+    uint64_t policy_proposed[AW__CHAOS_POLICIES_MAX];
+    uint32_t policy_next; /* of a ring */
 
     /* of this tick */
     uint32_t observed, decided, applied;
@@ -226,7 +233,6 @@ void aw__chaos_end(struct aw__chaos *world, bool kill, bool power);
 /* chaos_faults.c */
 void aw__chaos_faults_roll(struct aw__chaos *world);
 void aw__chaos_spite(struct aw__chaos *world);
-void aw__chaos_model(struct aw__chaos *world); /* somebody hands in a policy, between ticks */
 void aw__chaos_spite_over(struct aw__chaos *world);
 
 /* chaos_cluster.c, chaos_store.c */
@@ -240,6 +246,11 @@ void aw__chaos_people(struct aw__chaos *world);
 uint32_t aw__chaos_frozen(const struct aw__chaos *world, uint32_t w, int64_t now_us);
 bool aw__chaos_order_stands(const struct aw__chaos *world, uint64_t id, uint32_t kind, uint32_t w);
 void aw__chaos_people_check(struct aw__chaos *world, uint32_t w,
+                            const struct aw_decision *decision);
+
+/* chaos_policy.c: somebody hands in a policy, between ticks, or takes one back */
+void aw__chaos_policy(struct aw__chaos *world);
+void aw__chaos_policy_check(struct aw__chaos *world, uint32_t w,
                             const struct aw_decision *decision);
 
 /* chaos_check.c: before the cluster does what it is told */

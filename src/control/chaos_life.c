@@ -147,6 +147,7 @@ static void desk_decided(void *ctx, uint32_t workload, const struct aw_decision 
     struct aw__chaos *world = ctx;
     aw__chaos_note_decided(world, workload, decision);
     aw__chaos_people_check(world, workload, decision);
+    aw__chaos_policy_check(world, workload, decision);
     world->record_asked = false;
     aw__chaos_check_proposal(world, workload, &decision->guard.proposed);
     world->inner_desk->decided(world->inner_desk->ctx, workload, decision, moment, moment_bytes);
