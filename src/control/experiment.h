@@ -1,0 +1,56 @@
+/*
+ * experiment.h - the experiments of the paper, each as one function that fills in findings.
+ *
+ * Applications come from one pool: the first 760 are learned from, 760 to 799 choose settings and
+ * checkpoints, 800 on report. Loads are functions of a trace by rank: odd ranks for the former,
+ * even ranks for the latter. What is reported of shares neither applications nor loads with what
+ * was learned from.
+ *
+ * Every experiment is made of pieces (a curve of one learner in one application, with one seed).
+ * Pieces are kept in a folder as they finish; a run that was interrupted takes them from there and
+ * goes on. A piece is named after everything that it depends on.
+ *
+ * Call order: config_init, changes; one of the experiments; print the findings.
+ * Memory:     what an experiment needs, freed again.
+ * Threads:    pieces are spread over threads; findings do not depend on how many.
+ */
+#ifndef AW_CONTROL_EXPERIMENT_H
+#define AW_CONTROL_EXPERIMENT_H
+
+#include "control/adapt.h"
+#include "control/findings.h"
+
+#define AW_EXPERIMENT_PATH_MAX 512u
+
+enum aw_experiment_scale { AW_EXPERIMENT_QUICK, AW_EXPERIMENT_FULL };
+
+/* Called as pieces finish, never from two threads at once. False stops: AW_ERR_INTERRUPTED. */
+typedef bool aw_experiment_progress(void *ctx, const char *phase, uint32_t done, uint32_t total);
+
+struct aw_experiment_config {
+    enum aw_experiment_scale scale;
+    bool paper;                         /* the paper's state, actions and encoder */
+    char load[AW_EXPERIMENT_PATH_MAX];  /* a trace with many functions, or a pattern */
+    char work[AW_EXPERIMENT_PATH_MAX];  /* folder of pieces; it exists */
+    char model[AW_EXPERIMENT_PATH_MAX]; /* a pretrained model; empty: pretrain one as a piece */
+    char version[64];                   /* of the program: pieces of another are not taken */
+    uint64_t pool, seed;
+    uint32_t apps, seeds, threads; /* 0: what the scale says */
+    aw_experiment_progress *progress;
+    void *progress_ctx;
+};
+void aw_experiment_config_init(struct aw_experiment_config *config);
+
+typedef enum aw_err aw_experiment(const struct aw_experiment_config *config,
+                                  const struct aw_alloc *alloc, struct aw_findings *findings,
+                                  struct aw_diag *diag);
+
+struct aw_experiment_entry {
+    const char *name;   /* "adaptation" */
+    const char *shows;  /* "AWARE Fig. 8, FLASH section 5.2" */
+    const char *title;  /* one line */
+    aw_experiment *run; /* NULL ends the table */
+};
+extern const struct aw_experiment_entry aw_experiments[];
+
+#endif
