@@ -1,0 +1,76 @@
+/* schedule.c - the integral of the rate, walked slot by slot. */
+#include "load/schedule.h"
+
+#include <math.h>
+
+#define CONSTANT_SLOT_US 1e6 /* how a constant rate is cut; any length gives the same schedule */
+
+const char *const aw_arrivals_names[] = {"poisson", "even", NULL};
+
+enum aw_err aw_schedule_init(struct aw_schedule *schedule, const struct aw_schedule_config *config,
+                             struct aw_diag *diag)
+{
+    const struct aw_load *load = config->load;
+    double highest = config->rate_per_s;
+    if (config->duration_us <= 0 && config->requests == 0)
+        return aw_fail(diag, AW_ERR_CONFIG, "expected a duration or a number of requests");
+    if (!(config->speed > 0) || config->speed > AW_SCHEDULE_SPEED_MAX)
+        return aw_fail(diag, AW_ERR_CONFIG, "expected a speed above 0 and up to %g, found %g",
+                       AW_SCHEDULE_SPEED_MAX, config->speed);
+    if (load) {
+        highest = 0;
+        for (uint32_t i = 0; i < load->slot_count; i++)
+            highest = fmax(highest, (double)load->rate_per_s[i]);
+    }
+    if (!(highest > 0))
+        return aw_fail(diag, AW_ERR_NODATA, "a load without a single request");
+    if (highest > AW_SCHEDULE_RATE_MAX)
+        return aw_fail(diag, AW_ERR_LIMIT, "%g requests/s; at most %g can be asked for", highest,
+                       AW_SCHEDULE_RATE_MAX);
+    *schedule = (struct aw_schedule){.config = *config,
+                                     .slot_us = load ? (double)load->slot_us / config->speed
+                                                     : CONSTANT_SLOT_US};
+    aw_rng_init(&schedule->rng, config->seed, 0x5c4ed);
+    return AW_OK;
+}
+
+static double slot_rate(const struct aw_schedule *schedule, uint64_t slot)
+{
+    const struct aw_load *load = schedule->config.load;
+    return load ? (double)load->rate_per_s[slot % load->slot_count] : schedule->config.rate_per_s;
+}
+
+bool aw_schedule_next(struct aw_schedule *schedule, int64_t *ret_us)
+{
+    const struct aw_schedule_config *config = &schedule->config;
+    if (config->requests && schedule->sent >= config->requests)
+        return false;
+    /* an even schedule has a request in the middle of each unit, none at the very start */
+    double step = config->arrivals == AW_ARRIVALS_POISSON ? aw_rng_exponential(&schedule->rng, 1)
+                  : schedule->sent == 0                   ? 0.5
+                                                          : 1;
+    for (;;) {
+        const double begin_us = (double)schedule->slot * schedule->slot_us;
+        const double rate_per_us = slot_rate(schedule, schedule->slot) * 1e-6;
+        const double whole = rate_per_us * schedule->slot_us;
+        if (config->duration_us > 0 && begin_us >= (double)config->duration_us)
+            return false;
+        if (schedule->slot_taken + step < whole) {
+            schedule->slot_taken += step;
+            const int64_t at_us = (int64_t)(begin_us + schedule->slot_taken / rate_per_us);
+            if (config->duration_us > 0 && at_us >= config->duration_us)
+                return false;
+            schedule->sent++;
+            *ret_us = at_us;
+            return true;
+        }
+        step -= whole - schedule->slot_taken;
+        schedule->slot_taken = 0;
+        schedule->slot++;
+    }
+}
+
+double aw_schedule_rate(const struct aw_schedule *schedule, int64_t at_us)
+{
+    return at_us < 0 ? 0 : slot_rate(schedule, (uint64_t)((double)at_us / schedule->slot_us));
+}
