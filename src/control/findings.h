@@ -6,7 +6,8 @@
  *
  * Call order: new; figure, table and row, plot, series and point, note, in any order; the members
  *             are read when all is in; free.
- * Memory:     grows up to the maxima below; what does not fit is refused (AW_ERR_RANGE).
+ * Memory:     grows up to the maxima below; what does not fit is refused (AW_ERR_RANGE), and so is
+ *             what has an index that an earlier call returned for "full". Texts are cut.
  * Threads:    single owner.
  */
 #ifndef AW_CONTROL_FINDINGS_H
@@ -37,7 +38,7 @@ enum aw_findings_unit {
 };
 
 /* One number that the experiment is about. NAN: not known, not published, no interval. */
-struct aw_figure {
+struct aw_finding {
     char name[AW_FINDINGS_TEXT_MAX];
     enum aw_findings_unit unit;
     double value;
@@ -77,8 +78,9 @@ struct aw_findings_plot {
 struct aw_findings {
     char name[48], title[AW_FINDINGS_TEXT_MAX];
     char command[512], source[64]; /* what makes the same page again */
+    uint32_t apps, seeds;          /* that it stands on, as the experiment says; 0: not said */
     uint32_t figures, tables, plots, notes;
-    struct aw_figure figure[AW_FINDINGS_FIGURES_MAX];
+    struct aw_finding figure[AW_FINDINGS_FIGURES_MAX];
     struct aw_findings_table table[AW_FINDINGS_TABLES_MAX];
     struct aw_findings_plot plot[AW_FINDINGS_PLOTS_MAX];
     char note[AW_FINDINGS_NOTES_MAX][512];
@@ -91,12 +93,16 @@ AW_NODISCARD enum aw_err aw_findings_new(const char *name, const char *title,
 void aw_findings_free(struct aw_findings *findings); /* NULL is a no-op */
 
 /* The figure may be changed afterwards (interval, paper, goal): they begin as NAN. NULL: full. */
-struct aw_figure *aw_findings_figure(struct aw_findings *findings, enum aw_findings_unit unit,
-                                     double value, const char *name_format, ...)
+struct aw_finding *aw_findings_figure(struct aw_findings *findings, enum aw_findings_unit unit,
+                                      double value, const char *name_format, ...)
     __attribute__((format(printf, 4, 5)));
+/* OPEN: there is no goal. A value that is not known misses its goal. */
+enum aw_finding_verdict { AW_FINDING_OPEN, AW_FINDING_MET, AW_FINDING_MISSED };
+enum aw_finding_verdict aw_finding_verdict(const struct aw_finding *figure);
 /* `columns` ends with NULL. The index of the table, for row; AW_FINDINGS_TABLES_MAX: full. */
 uint32_t aw_findings_table(struct aw_findings *findings, const char *title,
                            const char *const *columns, const enum aw_findings_unit *units);
+/* `values` [columns]. A failure leaves the table as it was. */
 AW_NODISCARD enum aw_err aw_findings_row(struct aw_findings *findings, uint32_t table,
                                          const double *values, const char *label_format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -108,6 +114,7 @@ uint32_t aw_findings_series(struct aw_findings *findings, uint32_t plot, const c
 AW_NODISCARD enum aw_err aw_findings_point(struct aw_findings *findings, uint32_t plot,
                                            uint32_t series, double x, double y, double low,
                                            double high);
+/* Beyond AW_FINDINGS_NOTES_MAX they are left out. */
 void aw_findings_note(struct aw_findings *findings, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
