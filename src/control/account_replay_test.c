@@ -99,6 +99,48 @@ static void modes_and_presets_are_the_same_again(void **state)
     aw_bench_end(&b);
 }
 
+/* Every answer takes longer than the one before, up to three seconds, and then begins anew. */
+static int64_t slower_us(void *self)
+{
+    int64_t *calls = self, us = 0;
+    ++*calls;
+    for (int64_t i = 0; i <= *calls; i++)
+        us += 40000 + 60000 * (i % 50);
+    return us;
+}
+
+static uint32_t late;
+
+static void again_and_late(struct aw_bench *b, uint32_t workload, const struct aw_decision *d,
+                           const void *bytes, size_t size)
+{
+    assert_true(d->took_s > 0);
+    late += d->watchdog.cause == AW_WATCHDOG_CAUSE_DEADLINE;
+    if (d->watchdog.cause == AW_WATCHDOG_CAUSE_DEADLINE)
+        assert_int_equal(d->in_charge, AW_ACTOR_FALLBACK);
+    again(b, workload, d, bytes, size);
+}
+
+static void what_came_too_late_is_late_again(void **state)
+{
+    (void)state;
+    static struct aw_bench b;
+    int64_t calls = 0;
+    const struct aw_clock clock = {.now_us = slower_us, .monotonic_us = slower_us, .self = &calls};
+    aw_bench_prepare(&b);
+    for (uint32_t i = 0; i < AW_BENCH_WORKLOADS; i++)
+        b.config[i].lifecycle.bootstrap = false;
+    b.decided = again_and_late;
+    b.clock = &clock;
+    b.calm = true;
+    late = 0;
+    aw_bench_begin(&b);
+    aw_bench_run(&b, 12 * AW_BENCH_EPISODE);
+    print_message("# %u trips\n", late);
+    assert_true(late > 3);
+    aw_bench_end(&b);
+}
+
 /* --- one moment, looked at closely ------------------------------------------------------------ */
 
 #define KEPT_MAX 400000u
@@ -347,6 +389,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_decision_is_the_same_again),
         cmocka_unit_test(modes_and_presets_are_the_same_again),
+        cmocka_unit_test(what_came_too_late_is_late_again),
         cmocka_unit_test(a_moment_that_is_none_is_refused),
         cmocka_unit_test(want_of_memory_is_an_error_and_leaks_nothing),
         cmocka_unit_test(an_hpa_is_moved_by_cpu_and_by_nothing_else),

@@ -44,6 +44,7 @@ struct aw_bench {
     struct aw_store store;
     struct aw_loop_desk desk;
     struct aw_loop *loop;
+    const struct aw_clock *clock; /* that agents are timed by; NULL: none */
     uint32_t ticks;
     bool calm; /* no bad days and no orders */
     aw_bench_decided *decided;
@@ -270,7 +271,8 @@ static inline void aw_bench_begin(struct aw_bench *b)
                                           .workload_count = AW_BENCH_WORKLOADS,
                                           .thread_count = 1,
                                           .deadline_us = INT64_MAX,
-                                          .desk = &b->desk};
+                                          .desk = &b->desk,
+                                          .clock = b->clock};
     if (aw_loop_new(&config, NULL, &b->loop, &diag))
         fail_msg("%s", diag.text);
     assert_ok(b->inner.ops->advance(b->inner.self, AW_BENCH_STEP_US));

@@ -41,6 +41,7 @@
     X(PODS_MISSING,     "pods-missing",     "pods have no figures, or are not listed")             \
     X(OBSERVE_ERROR,    "observe-error",    "observing fails, in every way that there is")         \
     X(SLOW_API,         "slow-api",         "every call of the cluster takes seconds")             \
+    X(SLOW_AGENT,       "slow-agent",       "a policy takes seconds to answer")                    \
     X(APPLY_ERROR,      "apply-error",      "the cluster refuses a plan")                          \
     X(APPLY_LATE,       "apply-late",                                                              \
       "a plan is carried out, but the answer is a time-out")                                       \

@@ -177,6 +177,33 @@ static void poison_network(struct aw_actnet *actor, uint32_t spite, bool high)
         actor->base[0] = actor->reach[0] = 3e38f;
 }
 
+/* Looked at before a policy is asked and after it has answered. */
+static int64_t stopwatch_us(void *self)
+{
+    struct aw__chaos *world = self;
+    int64_t *answer_us = &world->workload[world->deciding].answer_us;
+    *answer_us = 20;
+    if (aw__chaos_on(world, AW_CHAOS_SLOW_AGENT, world->deciding))
+        *answer_us = (int64_t)(1e6 * aw_rng_uniform(&world->rng, 0, 4));
+    world->stopwatch_us += *answer_us;
+    return world->stopwatch_us;
+}
+
+static enum aw_err never_sleeps(void *self, int64_t monotonic_us)
+{
+    (void)self;
+    (void)monotonic_us;
+    return AW_OK;
+}
+
+void aw__chaos_stopwatch(struct aw__chaos *world)
+{
+    world->stopwatch = (struct aw_clock){.now_us = stopwatch_us,
+                                         .monotonic_us = stopwatch_us,
+                                         .sleep_until = never_sleeps,
+                                         .self = world};
+}
+
 /* Its numbers are bent where it keeps them, past everything that checks what is learned or loaded:
  * whatever it then proposes has the watchdog and the rails before it. */
 void aw__chaos_spite(struct aw__chaos *world)

@@ -116,6 +116,7 @@ struct aw__chaos_workload {
     uint32_t observed, decided, applied;
     int64_t
         asked_us; /* when it was observed: a slow answer is judged by the time of the question */
+    int64_t answer_us; /* that its policy took */
     struct aw_decision decision;
     bool has_decision;
 };
@@ -173,6 +174,9 @@ struct aw__chaos {
     int64_t jump_us;    /* of our clock */
     int64_t figures_us; /* of the clock that figures come from */
     int64_t now_max_us;
+    struct aw_clock stopwatch; /* that agents are timed by */
+    int64_t stopwatch_us;
+    uint32_t deciding; /* whose is asked */
 
     /* the last save */
     unsigned char *save;
@@ -234,6 +238,8 @@ void aw__chaos_end(struct aw__chaos *world, bool kill, bool power);
 void aw__chaos_faults_roll(struct aw__chaos *world);
 void aw__chaos_spite(struct aw__chaos *world);
 void aw__chaos_spite_over(struct aw__chaos *world);
+/* A stopwatch by which agents take as long to answer as they are made to. */
+void aw__chaos_stopwatch(struct aw__chaos *world);
 
 /* chaos_cluster.c, chaos_store.c */
 struct aw_cluster aw__chaos_cluster(struct aw__chaos *world);

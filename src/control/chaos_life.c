@@ -137,7 +137,9 @@ static void desk_leave(void *ctx)
 
 static void desk_orders(void *ctx, uint32_t workload, int64_t now_us, struct aw_orders *ret)
 {
-    const struct aw_loop_desk *inner = ((struct aw__chaos *)ctx)->inner_desk;
+    struct aw__chaos *world = ctx;
+    const struct aw_loop_desk *inner = world->inner_desk;
+    world->deciding = workload;
     inner->orders(inner->ctx, workload, now_us, ret);
 }
 
@@ -211,6 +213,7 @@ static enum aw_err begin(struct aw__chaos *world, struct aw_diag *diag)
                                         .record = desk_record,
                                         .applied = desk_applied,
                                         .learned = desk_learned};
+    aw__chaos_stopwatch(world);
     err = aw_loop_new(&(struct aw_loop_config){.cluster = aw__chaos_cluster(world),
                                                .store = &world->store,
                                                .pilots = pilots,
@@ -219,7 +222,8 @@ static enum aw_err begin(struct aw__chaos *world, struct aw_diag *diag)
                                                .thread_count = 1,
                                                .deadline_us = world->step_us,
                                                .desk = &world->desk,
-                                               .steadfast = true},
+                                               .steadfast = true,
+                                               .clock = &world->stopwatch},
                       alloc, &world->loop, diag);
     return err ? err
                : aw_steward_attach(world->steward, world->loop, tasks, aw__chaos_now_us(world),

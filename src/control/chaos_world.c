@@ -208,6 +208,7 @@ static enum aw_err draw_workload(struct aw__chaos *world, struct aw_rng *rng, ui
 /* How often each strikes in a tick at most, and for how many ticks on average. */
 static const struct {
     double rate, length;
+    /* clang-format off */
 } habits[AW_CHAOS_FAULT_COUNT] = {
     [AW_CHAOS_METRICS_LOST] = {0.08, 3},
     [AW_CHAOS_FIGURES_LOST] = {0.1, 4},
@@ -220,6 +221,7 @@ static const struct {
     [AW_CHAOS_PODS_MISSING] = {0.08, 4},
     [AW_CHAOS_OBSERVE_ERROR] = {0.08, 3},
     [AW_CHAOS_SLOW_API] = {0.05, 4},
+    [AW_CHAOS_SLOW_AGENT] = {0.05, 3},
     [AW_CHAOS_APPLY_ERROR] = {0.1, 4},
     [AW_CHAOS_APPLY_LATE] = {0.1, 3},
     [AW_CHAOS_APPLY_PARTIAL] = {0.1, 3},
@@ -249,6 +251,7 @@ static const struct {
     [AW_CHAOS_ADVERSARY] = {1, 1},
     [AW_CHAOS_MODEL] = {0.15, 1},
 };
+/* clang-format on */
 
 static void draw_faults(struct aw__chaos *world, struct aw_rng *rng)
 {

@@ -28,6 +28,7 @@ struct aw_loop {
     uint32_t first_free; /* NOBODY: all that have been used are taken */
     int64_t deadline_us;
     const struct aw_loop_desk *desk; /* NULL: none */
+    const struct aw_clock *clock;    /* NULL: none */
     bool steadfast;
     bool resume_due; /* the store has not been asked yet where it ends */
     bool fresh;      /* some slot is */
@@ -98,6 +99,7 @@ enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *conf
         aw_pilot_free(pilot);
         return err;
     }
+    aw_pilot_clock(pilot, loop->clock);
     loop->first_free = used ? slot->next_free : NOBODY;
     loop->count += !used;
     loop->live++;
@@ -138,6 +140,7 @@ enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
         aw_pilot_free(pilot);
         return err;
     }
+    aw_pilot_clock(pilot, loop->clock);
     aw_pilot_free(slot->pilot);
     slot->pilot = pilot;
     slot->pods_max = pods_max;
@@ -186,6 +189,7 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     loop->deadline_us = config->deadline_us;
     loop->desk = config->desk;
     loop->steadfast = config->steadfast;
+    loop->clock = config->clock;
     loop->alloc = alloc;
     loop->max = max;
     loop->first_free = NOBODY;
@@ -307,6 +311,8 @@ static void decide_all(struct aw_loop *loop)
                 bytes = aw_pilot_moment_save(pilot, loop->moment);
         }
         const struct aw_decision *decision = aw_pilot_decide(pilot, &orders, now);
+        if (bytes)
+            aw_pilot_moment_took(loop->moment, decision->took_s);
         loop->counts.decisions++;
         if (desk)
             desk->decided(desk->ctx, i, decision, bytes ? loop->moment : NULL, bytes);

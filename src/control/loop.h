@@ -21,6 +21,7 @@
 #ifndef AW_CONTROL_LOOP_H
 #define AW_CONTROL_LOOP_H
 
+#include "base/clock.h"
 #include "base/threads.h"
 #include "control/pilot.h"
 
@@ -65,6 +66,9 @@ struct aw_loop_config {
     int64_t deadline_us;             /* of one call of the cluster */
     const struct aw_loop_desk *desk; /* borrowed, no slot NULL; NULL: nobody stands there */
     bool steadfast; /* a store that fails is lived with: nothing is changed until it is back */
+    const struct aw_clock
+        *clock; /* that agents are timed by, for the watchdog's deadline; borrowed.
+                   NULL: they take no time, as where time is simulated */
 };
 
 /* A round is about a second's work: eight of them fit into the shortest usual period, 15 s. */

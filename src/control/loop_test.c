@@ -28,7 +28,11 @@ struct world {
     struct aw_store store;
     uint32_t made;
     bool easy;
+    bool served; /* agents act from the first tick on */
 };
+
+/* Of the loops to come; NULL: agents take no time. */
+static const struct aw_clock *stopwatch;
 
 static void world_config(const struct world *world, uint32_t number, struct aw_pilot_config *ret)
 {
@@ -39,6 +43,7 @@ static void world_config(const struct world *world, uint32_t number, struct aw_p
         ret->lifecycle.offline_least = ret->lifecycle.stage_least = 1;
         ret->lifecycle.drift = 0;
     }
+    ret->lifecycle.bootstrap = !world->served;
     snprintf(ret->name, sizeof ret->name, "default/w%u", number);
     ret->bounds = (struct aw_bounds){.replicas_min = 1,
                                      .replicas_max = 4 + number % 5,
@@ -112,7 +117,8 @@ static void world_begin(struct world *world, uint32_t slots, uint32_t learn_max,
                                                    .store = store ? &world->store : NULL,
                                                    .workloads_max = slots,
                                                    .learn_max = learn_max,
-                                                   .deadline_us = INT64_MAX},
+                                                   .deadline_us = INT64_MAX,
+                                                   .clock = stopwatch},
                           &world->counting.alloc, &world->loop, NULL));
 }
 
@@ -418,6 +424,63 @@ static void who_misses_its_slo_learns_first_then_who_waited_longest(void **state
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
+/* Time goes on by as much with every look. */
+struct ticking {
+    struct aw_clock clock;
+    int64_t now_us, step_us;
+};
+
+static int64_t ticking_us(void *self)
+{
+    struct ticking *ticking = self;
+    return ticking->now_us += ticking->step_us;
+}
+
+static void an_agent_that_is_too_slow_gives_way_to_the_fallback(void **state)
+{
+    (void)state;
+    struct world world;
+    struct ticking ticking = {.step_us = 100};
+    ticking.clock =
+        (struct aw_clock){.now_us = ticking_us, .monotonic_us = ticking_us, .self = &ticking};
+    stopwatch = &ticking.clock;
+    world_begin(&world, 1, 0, false);
+    world.served = true;
+    const uint32_t one = world_add(&world);
+    const struct aw_pilot *pilot = aw_loop_pilot(world.loop, one);
+    for (uint32_t i = 0; aw_pilot_decision(pilot)->actor != AW_ACTOR_AGENT; i++) {
+        assert_true(i < 100);
+        world_tick(&world);
+    }
+    assert_float_equal(aw_pilot_decision(pilot)->took_s, 100e-6, 1e-12);
+    const double deadline = aw_pilot_config(pilot)->watchdog.deadline;
+    ticking.step_us = (int64_t)(1e6 * deadline); /* just in time */
+    world_tick(&world);
+    assert_int_equal(aw_pilot_decision(pilot)->actor, AW_ACTOR_AGENT);
+    ticking.step_us++;
+    world_tick(&world);
+    const struct aw_decision *late = aw_pilot_decision(pilot);
+    assert_int_equal(late->actor, AW_ACTOR_FALLBACK);
+    assert_int_equal(late->verdict, AW_WATCHDOG_TRIPPED);
+    assert_int_equal(late->watchdog.cause, AW_WATCHDOG_CAUSE_DEADLINE);
+    assert_true(late->watchdog.value > late->watchdog.limit);
+    assert_int_equal(late->stage, AW_STAGE_ONLINE); /* nobody's fault */
+
+    /* a change of settings does not lose the clock, and who is quick again acts again */
+    struct aw_pilot_config config = *aw_pilot_config(pilot);
+    config.bounds.replicas_max++;
+    assert_ok(aw_loop_update(world.loop, one, &config, NULL));
+    pilot = aw_loop_pilot(world.loop, one);
+    ticking.step_us = 100;
+    for (uint32_t i = 0; i == 0 || aw_pilot_decision(pilot)->actor != AW_ACTOR_AGENT; i++) {
+        assert_true(i < 100);
+        world_tick(&world);
+        assert_float_equal(aw_pilot_decision(pilot)->took_s, 100e-6, 1e-12);
+    }
+    stopwatch = NULL;
+    world_end(&world);
+}
+
 static void a_state_with_holes_and_a_queue_goes_on_exactly(void **state)
 {
     (void)state;
@@ -464,6 +527,7 @@ int main(void)
         cmocka_unit_test(a_change_opens_no_way_around_a_cool_down),
         cmocka_unit_test(a_tick_learns_no_more_rounds_than_its_budget),
         cmocka_unit_test(who_misses_its_slo_learns_first_then_who_waited_longest),
+        cmocka_unit_test(an_agent_that_is_too_slow_gives_way_to_the_fallback),
         cmocka_unit_test(a_state_with_holes_and_a_queue_goes_on_exactly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -487,6 +487,7 @@ struct seen {
     uint32_t magic, bytes; /* in all */
     struct aw_score score;
     double gain;
+    double took_s; /* of the decision that followed */
     uint32_t answered, restarts, finished, moved, pod_count, canary_moved, first, unused_;
     float obs[AW_STATE_DIM_MAX + 1];
 };
@@ -527,6 +528,11 @@ size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes)
     return size;
 }
 
+void aw_pilot_moment_took(void *bytes, double took_s)
+{
+    memcpy((unsigned char *)bytes + offsetof(struct seen, took_s), &took_s, sizeof took_s);
+}
+
 enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes, size_t size)
 {
     const unsigned char *from = bytes;
@@ -551,6 +557,7 @@ enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes, size
     pilot->sample.pod_count = seen.pod_count;
     pilot->score = seen.score;
     pilot->gain = seen.gain;
+    pilot->took_s = seen.took_s;
     pilot->answered = seen.answered;
     pilot->restarts = seen.restarts;
     pilot->finished = seen.finished;

@@ -35,6 +35,7 @@
 #include "env/autoscale.h"
 #include "fallback/policy.h"
 
+struct aw_clock;
 struct aw_profile;
 
 /* What kind of policy a workload is given. */
@@ -135,6 +136,7 @@ struct aw_decision {
     struct aw_watchdog_reason watchdog;
     bool moved;                      /* the stage changed since the decision before */
     struct aw_lifecycle_reason stay; /* why it changed, or why it did not */
+    double took_s;                   /* the agent, to answer; 0: nobody has timed it */
     bool applied;                    /* the cluster has taken it; set by aw_pilot_applied */
     struct aw_canary_report canary;  /* a new policy beside the one in force */
 
@@ -184,6 +186,11 @@ AW_NODISCARD enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config
                                             const struct aw_alloc *alloc,
                                             struct aw_pilot **ret_pilot, struct aw_diag *diag);
 
+/* Answers of its policies are timed by `clock` (borrowed) from now on: what takes longer than the
+ * watchdog's deadline is not used. NULL, as a new one has it: they take no time, so that decisions
+ * are a function of what was seen alone. */
+void aw_pilot_clock(struct aw_pilot *pilot, const struct aw_clock *clock);
+
 /* Takes in a sample; NULL: the cluster did not answer. True: a step is finished, and `ret_row`,
  * valid until the next call, is to be stored before anything is decided. */
 bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t now_us,
@@ -211,6 +218,9 @@ AW_NODISCARD enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_u
 size_t aw_pilot_moment_bytes_max(const struct aw_pilot *pilot);
 /* Returns how many bytes were written. */
 size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes);
+/* How long the agent then took is an input too, which nobody knew before: it is written into a
+ * saved moment once the decision is there. */
+void aw_pilot_moment_took(void *bytes, double took_s);
 /* AW_ERR_FORMAT: not a moment of such a pilot; it is to be thrown away then. */
 AW_NODISCARD enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes,
                                               size_t size);

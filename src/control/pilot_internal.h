@@ -2,6 +2,7 @@
 #ifndef AW_CONTROL_PILOT_INTERNAL_H
 #define AW_CONTROL_PILOT_INTERNAL_H
 
+#include "base/clock.h"
 #include "base/pack16.h"
 #include "control/pilot.h"
 
@@ -120,7 +121,9 @@ struct aw_pilot {
     float action_last[AW_ACTION_DIM], shadow_last[AW_ACTION_DIM];
     struct aw_score score;
     double gain;
-    bool finished; /* a step was, in this tick */
+    const struct aw_clock *clock; /* that its answers are timed by; NULL: they take no time */
+    double took_s;                /* without a clock: as the moment has it */
+    bool finished;                /* a step was, in this tick */
     bool moved;
     bool canary_moved;
     bool first; /* look after a restart */

@@ -451,6 +451,18 @@ static void ages_of(const struct aw_sample *sample, int64_t now_us, float *age_s
 #undef X
 }
 
+void aw_pilot_clock(struct aw_pilot *pilot, const struct aw_clock *clock)
+{
+    pilot->clock = clock;
+}
+
+/* A decision that is taken again took as long as it took. */
+static double took_since(const struct aw_pilot *pilot, int64_t asked_us)
+{
+    return pilot->clock ? 1e-6 * (double)(aw_clock_monotonic_us(pilot->clock) - asked_us)
+                        : pilot->took_s;
+}
+
 const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,
                                           int64_t now_us)
 {
@@ -501,6 +513,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     const bool has_agent = out->model != 0;
     bool finite = has_agent && (!formula || aw__pilot_formula_finite(&pilot->formula));
     struct aw__pilot_trial trial;
+    const int64_t asked_us = pilot->clock ? aw_clock_monotonic_us(pilot->clock) : 0;
     aw__pilot_canary_ask(pilot, &trial);
     if (formula && finite) {
         const struct aw_formula_task task = {pilot->config.bounds, pilot->config.slo_budget};
@@ -511,6 +524,8 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     } else if (!formula) {
         finite = has_agent && !aw_actnet_act(&pilot->nets->actor, pilot->obs, agent);
     }
+    out->took_s = took_since(pilot, asked_us);
+    pilot->took_s = 0;
     const struct aw_watchdog_input watch = {
         .last_actor = pilot->finished && memory->actor != AW_ACTOR_PERSON
                           ? (enum aw_actor)memory->actor
@@ -521,7 +536,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
         .finite = trial.turn ? trial.finite : finite,
         .age_s = reading->age_s,
         .distance = distance(pilot),
-        .took_s = 0,
+        .took_s = out->took_s,
     };
     out->verdict = aw_watchdog_step(&pilot->config.watchdog, &memory->watchdog, &watch, now_us,
                                     &out->watchdog);
