@@ -1,13 +1,10 @@
-/* evaluate.c - days and their halves, tuned rules, lives, and work spread over threads. */
+/* evaluate.c - days and their halves, tuned rules, lives. */
 #include "control/evaluate_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "base/threads.h"
 
 #define LEVEL          0.95
 #define INTERVAL_SEED  0xe7a1u
@@ -366,70 +363,7 @@ enum aw_err aw__life_run(const struct aw__life *life, const struct aw_alloc *all
     return err;
 }
 
-/* --- threads ---------------------------------------------------------------------------------- */
-
-struct spread {
-    aw__turn *fn;
-    void *ctx;
-    aw_evaluate_progress *progress;
-    void *progress_ctx;
-    uint32_t turns, done, failed_turn;
-    bool stopped;
-    enum aw_err err;
-    struct aw_diag diag;
-    pthread_mutex_t lock; /* of all that changes */
-};
-
-static void spread_turn(void *ctx, uint32_t turn, uint32_t worker)
-{
-    struct spread *spread = ctx;
-    struct aw_diag diag = {0};
-    (void)worker;
-    pthread_mutex_lock(&spread->lock);
-    /* turns below one that failed still run: the lowest failure is the one that is told */
-    const bool skip = spread->stopped || (spread->err && turn > spread->failed_turn);
-    pthread_mutex_unlock(&spread->lock);
-    if (skip)
-        return;
-    const enum aw_err err = spread->fn(spread->ctx, turn, &diag);
-    pthread_mutex_lock(&spread->lock);
-    if (err && (!spread->err || turn < spread->failed_turn)) {
-        spread->err = err;
-        spread->failed_turn = turn;
-        spread->diag = diag;
-    }
-    spread->done++;
-    if (spread->progress && !spread->progress(spread->progress_ctx, spread->done, spread->turns))
-        spread->stopped = true;
-    pthread_mutex_unlock(&spread->lock);
-}
-
-enum aw_err aw__spread(const struct aw_evaluate_config *config, uint32_t turns, aw__turn *fn,
-                       void *ctx, aw_evaluate_progress *progress, void *progress_ctx,
-                       const struct aw_alloc *alloc, struct aw_diag *diag)
-{
-    struct spread spread = {.fn = fn,
-                            .ctx = ctx,
-                            .progress = progress,
-                            .progress_ctx = progress_ctx,
-                            .turns = turns,
-                            .lock = PTHREAD_MUTEX_INITIALIZER};
-    struct aw_threads pool;
-    const uint32_t wanted =
-        config->simulate.thread_count < turns ? config->simulate.thread_count : turns;
-    enum aw_err err = aw_threads_init(&pool, wanted, alloc);
-    if (err)
-        return aw_fail(diag, err, "no pool of %" PRIu32 " threads", wanted);
-    aw_threads_parallel_for(&pool, turns, 1, spread_turn, &spread);
-    aw_threads_deinit(&pool);
-    pthread_mutex_destroy(&spread.lock);
-    if (spread.err && diag)
-        *diag = spread.diag;
-    if (!spread.err && spread.stopped)
-        return aw_fail(diag, AW_ERR_INTERRUPTED, "stopped after %" PRIu32 " of %" PRIu32 " pieces",
-                       spread.done, turns);
-    return spread.err;
-}
+/* --- figures ------------------------------------------------------------------------------- */
 
 enum aw_err aw__interval(const double *x, uint32_t n, const struct aw_alloc *alloc,
                          struct aw_interval *ret, struct aw_diag *diag)

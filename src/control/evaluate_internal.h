@@ -6,6 +6,7 @@
 #ifndef AW_CONTROL_EVALUATE_INTERNAL_H
 #define AW_CONTROL_EVALUATE_INTERNAL_H
 
+#include "base/spread.h"
 #include "control/evaluate.h"
 
 #define AW__LIFE_MARKS_MAX 8u
@@ -72,14 +73,6 @@ struct aw__lived {
 void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *ret);
 AW_NODISCARD enum aw_err aw__life_run(const struct aw__life *life, const struct aw_alloc *alloc,
                                       struct aw__lived *ret, struct aw_diag *diag);
-
-/* Calls `fn` once for every turn, on simulate.thread_count threads. The failure of the lowest turn
- * is returned. */
-typedef enum aw_err aw__turn(void *ctx, uint32_t turn, struct aw_diag *diag);
-AW_NODISCARD enum aw_err aw__spread(const struct aw_evaluate_config *config, uint32_t turns,
-                                    aw__turn *fn, void *ctx, aw_evaluate_progress *progress,
-                                    void *progress_ctx, const struct aw_alloc *alloc,
-                                    struct aw_diag *diag);
 
 /* 95 % of the mean of `n` numbers, with a fixed seed. `n` at least 1. */
 AW_NODISCARD enum aw_err aw__interval(const double *x, uint32_t n, const struct aw_alloc *alloc,
