@@ -65,21 +65,33 @@ static double below(double value, double reference)
     return reference > 0 ? fmax(0, 1 - value / reference) : 0;
 }
 
+static struct aw_adapt_lived lived_of(const struct aw_adapt_point *point, uint32_t episodes,
+                                      const struct aw_pretrain_score *converged,
+                                      uint32_t episode_steps)
+{
+    struct aw_adapt_lived sum = {0};
+    for (uint32_t e = 1; e <= episodes; e++) {
+        const struct aw_pretrain_score *lived = &point[e].lived;
+        sum.violations += lived->violations * episode_steps;
+        sum.violation_share += lived->violations / episodes;
+        sum.cpu_deficit += below(lived->cpu, converged->cpu) / episodes;
+        sum.memory_deficit += below(lived->memory, converged->memory) / episodes;
+    }
+    return sum;
+}
+
 struct aw_adapt_measure aw_adapt_measure(const struct aw_adapt_point *point, uint32_t episodes,
                                          const struct aw_pretrain_score *converged, double share,
-                                         uint32_t episode_steps)
+                                         uint32_t way, uint32_t episode_steps)
 {
     const uint32_t at = reached(point, episodes, (1 - share) * converged->paper);
-    struct aw_adapt_measure measure = {.drop = 1 - point[0].judged.paper / converged->paper,
-                                       .episodes = at > episodes ? episodes : at,
-                                       .never = at > episodes};
-    for (uint32_t e = 1; e <= measure.episodes; e++) {
-        const struct aw_pretrain_score *lived = &point[e].lived;
-        measure.violations += lived->violations * episode_steps;
-        measure.violation_share += lived->violations / measure.episodes;
-        measure.cpu_deficit += below(lived->cpu, converged->cpu) / measure.episodes;
-        measure.memory_deficit += below(lived->memory, converged->memory) / measure.episodes;
-    }
-    measure.cpu_s = point[measure.episodes].cpu_s;
-    return measure;
+    const uint32_t until = at > episodes ? episodes : at;
+    return (struct aw_adapt_measure){
+        .drop = 1 - point[0].judged.paper / converged->paper,
+        .episodes = until,
+        .never = at > episodes,
+        .until = lived_of(point, until, converged, episode_steps),
+        .way = lived_of(point, way < episodes ? way : episodes, converged, episode_steps),
+        .cpu_s = point[until].cpu_s,
+    };
 }

@@ -14,6 +14,8 @@
  *                 exploration
  *   deficit       how far below converged the utilisation of those episodes was, on average,
  *                 relative to it
+ *   on the way    the same over the first `way` episodes, for all learners alike: who converges at
+ *                 once has no episodes to sum over
  *
  * Memory:  the caller's array of points.
  * Threads: pure functions but for run, which owns what it makes.
@@ -43,17 +45,21 @@ AW_NODISCARD enum aw_err aw_adapt_run(const struct aw_pretrain_config *config, u
 /* Mean of the last points, whatever is judged of them. */
 struct aw_pretrain_score aw_adapt_converged(const struct aw_adapt_point *point, uint32_t episodes);
 
+/* Of some episodes as they were lived, exploration and all. */
+struct aw_adapt_lived {
+    double violations; /* steps that missed their SLO */
+    double violation_share;
+    double cpu_deficit, memory_deficit; /* 0 where there were no episodes */
+};
 struct aw_adapt_measure {
     double drop;       /* before the first episode; below 0: better than converged */
     uint32_t episodes; /* to converge; `never`: as many as there were */
     bool never;
-    double violations; /* steps, until then */
-    double violation_share;
-    double cpu_deficit, memory_deficit; /* of the episodes until then; 0 where there were none */
-    double cpu_s;
+    struct aw_adapt_lived until, way;
+    double cpu_s; /* until converged */
 };
 struct aw_adapt_measure aw_adapt_measure(const struct aw_adapt_point *point, uint32_t episodes,
                                          const struct aw_pretrain_score *converged, double share,
-                                         uint32_t episode_steps);
+                                         uint32_t way, uint32_t episode_steps);
 
 #endif

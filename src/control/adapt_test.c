@@ -24,15 +24,16 @@ static void figures_are_those_of_the_definitions(void **state)
     const struct aw_pretrain_score converged = aw_adapt_converged(point, 20);
     assert_close(converged.paper, 130, 1e-9);
     assert_close(converged.cpu, 0.5, 1e-9);
-    const struct aw_adapt_measure at = aw_adapt_measure(point, 20, &converged, 0.03, 100);
+    const struct aw_adapt_measure at = aw_adapt_measure(point, 20, &converged, 0.03, 10, 100);
     assert_close(at.drop, 1 - 100.0 / 130, 1e-9);
     assert_int_equal(at.episodes, 5); /* 125 + 130 + 130 is the first window at 126.1 */
     assert_false(at.never);
-    assert_close(at.violations, 50, 1e-9);
-    assert_close(at.violation_share, 0.1, 1e-9);
-    assert_close(at.cpu_deficit, 0.5, 1e-9);
-    assert_close(at.memory_deficit, 0, 1e-9); /* above converged is no deficit */
+    assert_close(at.until.violations, 50, 1e-9);
+    assert_close(at.until.violation_share, 0.1, 1e-9);
+    assert_close(at.until.cpu_deficit, 0.5, 1e-9);
+    assert_close(at.until.memory_deficit, 0, 1e-9); /* above converged is no deficit */
     assert_close(at.cpu_s, 5, 1e-9);
+    assert_close(at.way.violations, 100, 1e-9);
 }
 
 static void what_never_gets_there_is_counted_to_its_end_and_says_so(void **state)
@@ -42,13 +43,14 @@ static void what_never_gets_there_is_counted_to_its_end_and_says_so(void **state
     for (uint32_t e = 0; e <= 8; e++)
         point[e] = point_of(100, 0, 0.5);
     const struct aw_pretrain_score best = {.paper = 150, .cpu = 0.5, .memory = 0.5};
-    const struct aw_adapt_measure at = aw_adapt_measure(point, 8, &best, 0.03, 100);
+    const struct aw_adapt_measure at = aw_adapt_measure(point, 8, &best, 0.03, 10, 100);
     assert_true(at.never);
     assert_int_equal(at.episodes, 8);
     const struct aw_pretrain_score own = aw_adapt_converged(point, 8);
-    const struct aw_adapt_measure none = aw_adapt_measure(point, 8, &own, 0.03, 100);
+    const struct aw_adapt_measure none = aw_adapt_measure(point, 8, &own, 0.03, 10, 100);
     assert_int_equal(none.episodes, 0);
-    assert_close(none.violations, 0, 0);
+    assert_close(none.until.violations, 0, 0);
+    assert_close(none.way.violations, 0, 0);
 }
 
 static void load_of(void *ctx, uint32_t app, char *buf, size_t size)
