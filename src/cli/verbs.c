@@ -50,6 +50,7 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_fallback_check,
     &aw__verb_apps_generate,
     &aw__verb_apps_describe,
+    &aw__verb_load,
     &aw__verb_load_show,
     &aw__verb_load_list,
     &aw__verb_store_list,

@@ -44,6 +44,7 @@ extern const struct aw__verb aw__verb_evaluate;
 extern const struct aw__verb aw__verb_fallback_check;
 extern const struct aw__verb aw__verb_apps_generate;
 extern const struct aw__verb aw__verb_apps_describe;
+extern const struct aw__verb aw__verb_load;
 extern const struct aw__verb aw__verb_load_show;
 extern const struct aw__verb aw__verb_load_list;
 extern const struct aw__verb aw__verb_store_list;

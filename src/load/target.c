@@ -50,10 +50,12 @@ enum aw_err aw_target_parse(const char *url, bool allow_remote, struct aw_target
     const char *rest = at + len;
     const char *colon = memchr(at, ':', len);
     const size_t host_len = colon ? (size_t)(colon - at) : len;
-    if (host_len == 0 || host_len >= sizeof host || memchr(at, '@', len))
+    if ((host_len == 0 && !colon) || host_len >= sizeof host || memchr(at, '@', len))
         return bad(url, diag);
     memcpy(host, at, host_len);
     host[host_len] = '\0';
+    if (host_len == 0) /* ":8080", as aw_net_parse has it */
+        snprintf(host, sizeof host, "127.0.0.1");
     if (colon) {
         char digits[8] = "";
         const size_t digits_len = len - host_len - 1;

@@ -1,0 +1,477 @@
+/* load_drive.c - the verb `load`: requests to a server, when they are due. */
+#include "load/drive.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/quantity.h"
+#include "cli/json.h"
+#include "cli/layout.h"
+#include "cli/load.h"
+#include "cli/verbs.h"
+
+#define REPORT_US   1000000
+#define FILES_SPARE 64u /* descriptors beside the connections */
+#define HEADERS_MAX 4096u
+#define BAR_BYTES   160u
+
+static const double levels[] = {0.5, 0.9, 0.99, 0.999};
+static const char *const level_names[] = {"p50", "p90", "p99", "p99.9"};
+static const char *const method_choices[] = {"GET", "HEAD", "POST", "PUT", "DELETE", NULL};
+#define LEVELS (sizeof levels / sizeof *levels)
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+struct live {
+    FILE *out;
+    bool on, drawn;
+    double total_s; /* of the schedule; 0: not known */
+};
+
+/* ---- while it runs ---- */
+
+static bool live_report(void *ctx, const struct aw_drive_report *report)
+{
+    struct live *live = ctx;
+    char p50[AW_QUANTITY_TEXT_MAX], p99[AW_QUANTITY_TEXT_MAX], rate[AW_QUANTITY_TEXT_MAX];
+    char line[BAR_BYTES];
+    uint64_t errors = 0;
+    if (interrupted)
+        return false;
+    if (!live->on)
+        return true;
+    for (uint32_t i = 0; i < AW_DRIVE_ERRORS; i++)
+        errors += report->all.error[i];
+    const double per_s =
+        report->span_us > 0 ? 1e6 * (double)report->answered / (double)report->span_us : 0;
+    int len = snprintf(
+        line, sizeof line, "%.0fs  %s  p50 %s  p99 %s  %llu in flight  %u connections  %llu errors",
+        1e-6 * (double)report->at_us, aw_rate_round(per_s, rate, sizeof rate),
+        aw_duration_round(aw_hist_quantile(report->latency, 0.5), p50, sizeof p50),
+        aw_duration_round(aw_hist_quantile(report->latency, 0.99), p99, sizeof p99),
+        (unsigned long long)report->in_flight, report->connections, (unsigned long long)errors);
+    const int columns = (int)aw__columns(live->out) - 1;
+    if (len >= (int)sizeof line)
+        len = (int)sizeof line - 1;
+    fprintf(live->out, "\r%.*s\033[K", len < columns ? len : columns, line);
+    (void)fflush(live->out);
+    live->drawn = true;
+    return true;
+}
+
+static void live_clear(struct live *live)
+{
+    if (live->drawn)
+        fputs("\r\033[K", live->out);
+    live->drawn = false;
+}
+
+/* ---- afterwards ---- */
+
+static double per_second(uint64_t count, int64_t us)
+{
+    return us > 0 ? 1e6 * (double)count / (double)us : 0;
+}
+
+static json_t *hist_json(const struct aw_hist *hist)
+{
+    json_t *object = json_object();
+    for (uint32_t i = 0; i < LEVELS; i++)
+        json_object_set_new(object, level_names[i],
+                            json_real(1e-3 * (double)aw_hist_quantile(hist, levels[i])));
+    json_object_set_new(object, "max", json_real(1e-3 * (double)hist->max_us));
+    json_object_set_new(object, "mean", json_real(1e-3 * aw_hist_mean(hist)));
+    return object;
+}
+
+static json_t *result_json(const char *url, const struct aw_drive_config *config,
+                           const struct aw_drive_result *result)
+{
+    json_t *object = json_object(), *errors = json_object(), *statuses = json_object();
+    const struct aw_drive_totals *all = &result->all;
+    json_object_set_new(object, "url", json_string(url));
+    json_object_set_new(object, "arrivals",
+                        json_string(aw_arrivals_names[config->schedule.arrivals]));
+    json_object_set_new(object, "seed", json_integer((json_int_t)config->schedule.seed));
+    json_object_set_new(object, "span_s", json_real(1e-6 * (double)result->span_us));
+    json_object_set_new(object, "drained_s", json_real(1e-6 * (double)result->drained_us));
+    json_object_set_new(object, "stopped", json_boolean(result->stopped));
+    json_object_set_new(object, "due", json_integer((json_int_t)all->due));
+    json_object_set_new(object, "answered", json_integer((json_int_t)all->answered));
+    json_object_set_new(object, "ok", json_integer((json_int_t)all->ok));
+    json_object_set_new(object, "due_per_s", json_real(per_second(all->due, result->span_us)));
+    json_object_set_new(object, "answered_per_s",
+                        json_real(per_second(all->answered, result->drained_us)));
+    json_object_set_new(object, "latency_ms", hist_json(&result->latency));
+    json_object_set_new(object, "service_ms", hist_json(&result->service));
+    for (uint32_t i = 0; i < AW_DRIVE_ERRORS; i++)
+        json_object_set_new(errors, aw_drive_error_name((enum aw_drive_error)i),
+                            json_integer((json_int_t)all->error[i]));
+    json_object_set_new(object, "errors", errors);
+    for (uint32_t i = 1; i < 6; i++) {
+        char name[] = {(char)('0' + i), 'x', 'x', '\0'};
+        json_object_set_new(statuses, name, json_integer((json_int_t)all->status[i]));
+    }
+    json_object_set_new(object, "statuses", statuses);
+    json_object_set_new(object, "retried", json_integer((json_int_t)all->retried));
+    json_object_set_new(object, "connects", json_integer((json_int_t)all->connects));
+    json_object_set_new(object, "waiting_max", json_integer((json_int_t)result->backlog_max));
+    json_object_set_new(object, "sent_late_ms_p99",
+                        json_real(1e-3 * (double)result->behind_us_p99));
+    json_object_set_new(object, "bytes_in", json_integer((json_int_t)all->bytes_in));
+    json_object_set_new(object, "bytes_out", json_integer((json_int_t)all->bytes_out));
+    return object;
+}
+
+static enum aw_err latency_print(const struct aw_drive_result *result, bool color,
+                                 struct aw_diag *diag)
+{
+    static const char *const heads[] = {"LATENCY", ">p50", ">p90",  ">p99",
+                                        ">p99.9",  ">MAX", ">MEAN", NULL};
+    const struct aw_hist *const hists[] = {&result->latency, &result->service};
+    static const char *const names[] = {"from when it was due", "from when it was sent"};
+    char buf[AW_QUANTITY_TEXT_MAX];
+    struct aw__table table;
+    aw__table_init(&table, heads);
+    for (uint32_t k = 0; k < 2; k++) {
+        aw__table_add(&table, "%s", names[k]);
+        for (uint32_t i = 0; i < LEVELS; i++)
+            aw__table_add(
+                &table, "%s",
+                aw_duration_round(aw_hist_quantile(hists[k], levels[i]), buf, sizeof buf));
+        aw__table_add(&table, "%s", aw_duration_round(hists[k]->max_us, buf, sizeof buf));
+        aw__table_add(&table, "%s",
+                      aw_duration_round(llround(aw_hist_mean(hists[k])), buf, sizeof buf));
+    }
+    return aw__table_print(&table, stdout, color, diag);
+}
+
+static enum aw_err result_print(const struct aw_drive_config *config,
+                                const struct aw_drive_result *result, bool color,
+                                struct aw_diag *diag)
+{
+    const struct aw_drive_totals *all = &result->all;
+    char a[AW_QUANTITY_TEXT_MAX], b[AW_QUANTITY_TEXT_MAX];
+    enum aw_err err = latency_print(result, color, diag);
+    if (err)
+        return err;
+    printf("\nDue:         %llu in %s, %s%s\n", (unsigned long long)all->due,
+           aw_duration_round(result->span_us, a, sizeof a),
+           aw_rate_round(per_second(all->due, result->span_us), b, sizeof b),
+           result->stopped ? " (interrupted)" : "");
+    printf("Answered:    %llu in %s, %s", (unsigned long long)all->answered,
+           aw_duration_round(result->drained_us, a, sizeof a),
+           aw_rate_round(per_second(all->answered, result->drained_us), b, sizeof b));
+    printf(", %.4g%% of what was due\n",
+           all->due ? 100 * (double)all->answered / (double)all->due : 100);
+    printf("Connections: %llu made, at most %u at once", (unsigned long long)all->connects,
+           config->connections_max);
+    if (result->backlog_max)
+        printf("; up to %llu requests waited for one", (unsigned long long)result->backlog_max);
+    if (all->retried)
+        printf("; %llu requests tried again", (unsigned long long)all->retried);
+    putchar('\n');
+    printf("Received:    %s, sent %s\n",
+           aw_quantity_round_memory((int64_t)all->bytes_in, a, sizeof a),
+           aw_quantity_round_memory((int64_t)all->bytes_out, b, sizeof b));
+    bool any = false;
+    for (uint32_t i = 0; i < AW_DRIVE_ERRORS; i++) {
+        if (!all->error[i])
+            continue;
+        printf("%-13s%llu %s\n", any ? "" : "Errors:", (unsigned long long)all->error[i],
+               aw_drive_error_text((enum aw_drive_error)i));
+        any = true;
+    }
+    if (!any)
+        printf("Errors:      none\n");
+    return AW_OK;
+}
+
+/* ---- asking ---- */
+
+/* "Name: value" of --header, checked and joined with line ends. */
+static enum aw_err headers_join(const struct aw__run *run, char *buf, struct aw_diag *diag)
+{
+    struct aw_text text;
+    aw_text_init(&text, buf, HEADERS_MAX);
+    for (uint32_t i = 0; i < run->args->repeat_count; i++) {
+        const char *line = run->args->repeat[i];
+        const char *colon = strchr(line, ':');
+        if (!colon || colon == line || strpbrk(line, "\r\n"))
+            return aw_fail(diag, AW_ERR_USAGE, "--header: expected \"Name: value\", found %s",
+                           AW__QUOTE(line));
+        aw_text_add(&text, "%s\r\n", line);
+    }
+    return text.cut ? aw_fail(diag, AW_ERR_LIMIT, "--header: more than %u bytes", HEADERS_MAX)
+                    : AW_OK;
+}
+
+static enum aw_err time_ask(const struct aw__run *run, const char *name, int64_t *ret_us,
+                            struct aw_diag *diag)
+{
+    const char *text = aw__args_text(run->args, name);
+    struct aw_diag why;
+    if (!text)
+        return AW_OK;
+    if (aw_duration_parse(text, AW_QUANTITY_POSITIVE_OR_0, ret_us, &why))
+        return aw_fail(diag, AW_ERR_USAGE, "--%s: %s", name, why.text);
+    return AW_OK;
+}
+
+static enum aw_err rate_ask(const struct aw__run *run, struct aw_schedule_config *schedule,
+                            struct aw_load *ret_load, struct aw_diag *diag)
+{
+    const char *load = aw__args_text(run->args, "load");
+    const char *rate = aw__args_text(run->args, "rate");
+    const char *speed = aw__args_text(run->args, "speed");
+    struct aw_diag why;
+    if (aw_text_parse_real(speed, &schedule->speed))
+        return aw_fail(diag, AW_ERR_USAGE, "--speed: expected a number, found %s",
+                       AW__QUOTE(speed));
+    if (load && aw__args_given(run->args, "rate"))
+        return aw_fail(diag, AW_ERR_USAGE, "--rate and --load both say how much; give one");
+    if (load) {
+        struct aw_trace_report report;
+        enum aw_err err = aw_load_parse_report(load, schedule->seed, NULL, ret_load, &report, diag);
+        if (err)
+            return err;
+        aw__load_warn(run, load, &report);
+        schedule->load = ret_load;
+        return AW_OK;
+    }
+    if (aw_rate_parse(rate, &schedule->rate_per_s, &why) &&
+        aw_text_parse_real(rate, &schedule->rate_per_s))
+        return aw_fail(diag, AW_ERR_USAGE, "--rate: %s", why.text);
+    return AW_OK;
+}
+
+/* Thousands of connections are more files than a shell usually allows. */
+static enum aw_err files_allow(uint32_t connections, struct aw_diag *diag)
+{
+    struct rlimit limit;
+    const rlim_t wanted = (rlim_t)connections + FILES_SPARE;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return AW_OK;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted)
+        return aw_fail(diag, AW_ERR_LIMIT,
+                       "--connections: %u need %llu open files, and this process may have %llu "
+                       "(ulimit -n)",
+                       connections, (unsigned long long)wanted, (unsigned long long)limit.rlim_max);
+    return AW_OK;
+}
+
+static enum aw_err ask(const struct aw__run *run, struct aw_drive_config *config,
+                       struct aw_load *load, char *headers, struct aw_diag *diag)
+{
+    const struct aw__args *args = run->args;
+    *config = (struct aw_drive_config){
+        .method = aw__args_text(args, "method"),
+        .headers = headers,
+        .body_len = aw__args_number(args, "body"),
+        .connections_max = (uint32_t)aw__args_number(args, "connections"),
+        .threads = (uint32_t)aw__args_number(args, "threads"),
+        .no_retry = aw__args_given(args, "no-retry"),
+        .schedule = {.arrivals = strcmp(aw__args_text(args, "arrivals"), "even")
+                                     ? AW_ARRIVALS_POISSON
+                                     : AW_ARRIVALS_EVEN,
+                     .seed = aw__args_number(args, "seed"),
+                     .requests =
+                         aw__args_given(args, "requests") ? aw__args_number(args, "requests") : 0},
+    };
+    enum aw_err err = aw_target_parse(args->positional[0], aw__args_given(args, "allow-remote"),
+                                      &config->target, diag);
+    if (!err)
+        err = headers_join(run, headers, diag);
+    if (!err && (aw__args_given(args, "duration") || !config->schedule.requests))
+        err = time_ask(run, "duration", &config->schedule.duration_us, diag);
+    if (!err)
+        err = time_ask(run, "timeout", &config->timeout_us, diag);
+    if (!err)
+        err = time_ask(run, "warm-up", &config->warm_up_us, diag);
+    if (!err)
+        err = rate_ask(run, &config->schedule, load, diag);
+    if (!err && config->schedule.duration_us > 0)
+        config->schedule.duration_us += config->warm_up_us;
+    if (!err)
+        err = files_allow(config->connections_max, diag);
+    return err;
+}
+
+static enum aw_err drive_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    char headers[HEADERS_MAX];
+    const char *term = getenv("TERM");
+    struct aw_drive_config config;
+    struct aw_load load = {0};
+    struct live live = {.out = stderr,
+                        .on = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0};
+    char *body = NULL;
+    struct aw_drive_result *result = aw_alloc_new(NULL, 1, sizeof *result);
+    enum aw_err err = result ? ask(run, &config, &load, headers, diag)
+                             : aw_fail(diag, AW_ERR_NOMEM, "no memory for a result");
+    if (err)
+        goto out;
+    if (config.body_len) {
+        if (!(body = aw_alloc_new(NULL, config.body_len, 1))) {
+            err = aw_fail(diag, AW_ERR_NOMEM, "no memory for a body");
+            goto out;
+        }
+        memset(body, 'x', config.body_len);
+        config.body = body;
+    }
+    config.report_us = REPORT_US;
+    config.report = live_report;
+    config.ctx = &live;
+    struct sigaction action = {.sa_handler = on_signal}, old_int, old_term;
+    sigaction(SIGINT, &action, &old_int);
+    sigaction(SIGTERM, &action, &old_term);
+    err = aw_drive_run(&config, result, diag);
+    sigaction(SIGINT, &old_int, NULL);
+    sigaction(SIGTERM, &old_term, NULL);
+    live_clear(&live);
+    if (!err)
+        err = run->json
+                  ? aw__json_print(result_json(run->args->positional[0], &config, result), diag)
+                  : result_print(&config, result, run->color_out, diag);
+out:
+    aw_alloc_free(NULL, body);
+    aw_alloc_free(NULL, result);
+    aw_load_deinit(&load);
+    return err;
+}
+
+static const struct aw__option drive_options[] = {
+    {.name = "rate",
+     .letter = 'r',
+     .kind = AW__TEXT,
+     .arg = "RATE",
+     .initial = "100/s",
+     .help = "how many requests, e.g. 250/s or 20k/s"},
+    {.name = "load",
+     .letter = 'l',
+     .kind = AW__LOAD,
+     .arg = "LOAD",
+     .help = "or how many over time: PATTERN[:key=value,...] or FILE[:key=value,...], see 'aware "
+             "load show'"},
+    {.name = "speed",
+     .kind = AW__TEXT,
+     .arg = "X",
+     .initial = "1",
+     .help = "the load's time runs so many times faster; rates stay"},
+    {.name = "arrivals",
+     .kind = AW__CHOICE,
+     .arg = "HOW",
+     .initial = "poisson",
+     .choices = aw_arrivals_names,
+     .help = "requests at random moments, or evenly spaced"},
+    {.name = "duration",
+     .letter = 'd',
+     .kind = AW__TEXT,
+     .arg = "TIME",
+     .initial = "10s",
+     .help = "how long requests are due; no limit with --requests alone"},
+    {.name = "requests",
+     .letter = 'n',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .min = 1,
+     .max = UINT64_MAX,
+     .help = "at most so many"},
+    {.name = "warm-up",
+     .kind = AW__TEXT,
+     .arg = "TIME",
+     .initial = "0",
+     .help = "before that, requests that are not counted"},
+    {.name = "connections",
+     .letter = 'c',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "256",
+     .min = 1,
+     .max = AW_DRIVE_CONNECTIONS_MAX,
+     .help = "connections at once; a request that finds all of them busy waits, and that counts"},
+    {.name = "threads",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "1",
+     .min = 1,
+     .max = AW_DRIVE_THREADS_MAX,
+     .help = "threads to send from; one sends tens of thousands a second"},
+    {.name = "timeout",
+     .kind = AW__TEXT,
+     .arg = "TIME",
+     .initial = "10s",
+     .help = "of a request, from when it was due"},
+    {.name = "method",
+     .kind = AW__CHOICE,
+     .arg = "METHOD",
+     .initial = "GET",
+     .choices = method_choices,
+     .help = "of the requests"},
+    {.name = "header",
+     .letter = 'H',
+     .kind = AW__TEXT,
+     .arg = "LINE",
+     .repeated = true,
+     .help = "another header, e.g. \"Accept: text/html\"; may be repeated"},
+    {.name = "body",
+     .kind = AW__NUMBER,
+     .arg = "BYTES",
+     .initial = "0",
+     .max = AW_DRIVE_BODY_BYTES_MAX,
+     .help = "bytes that each request carries"},
+    {.name = "seed",
+     .letter = 's',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "1",
+     .max = UINT64_MAX,
+     .help = "of the schedule: the same seed, the same moments"},
+    {.name = "no-retry",
+     .kind = AW__FLAG,
+     .help = "a kept connection that turns out to be closed is an error, not tried again"},
+    {.name = "allow-remote",
+     .kind = AW__FLAG,
+     .help = "also to other machines than this one: only where you may press the target"},
+    {.name = NULL},
+};
+static const struct aw__positional drive_positionals[] = {
+    {.name = "URL", .kind = AW__TEXT, .help = "http://127.0.0.1:8080/path"},
+    {.name = NULL},
+};
+static const struct aw__example drive_examples[] = {
+    {"aware load http://127.0.0.1:8080/ --rate 200/s --duration 30s", "a steady load"},
+    {"aware load :8080 --load bursts:mean=50/s,peak=6,period=1m --duration 5m", "with bursts"},
+    {"aware load :8080 --load invocations.csv:row=3,mean=30/s --speed 60 -d 24m",
+     "a day of a trace in 24 minutes"},
+    {NULL, NULL},
+};
+const struct aw__verb aw__verb_load = {
+    .name = "load",
+    .summary = "Send requests to a server when they are due, and measure",
+    .text = "Open loop: requests are sent by the schedule, whether or not earlier ones have been "
+            "answered, and latency runs from the moment at which a request was due. A server that "
+            "stalls for a second therefore shows in the figures with every request of that second, "
+            "which a generator that waits for answers would never have sent (coordinated "
+            "omission). The second row of the table, from when a request was sent, is what such a "
+            "one reports.\n\n"
+            "Connections are kept alive. Only this machine is pressed unless --allow-remote is "
+            "given. Ends by itself; Ctrl-C ends it early, with what was measured.",
+    .options = drive_options,
+    .positionals = drive_positionals,
+    .examples = drive_examples,
+    .json = true,
+    .run = drive_run,
+};
