@@ -77,7 +77,7 @@ static void a_day_is_as_long_and_as_bad_as_asked_for(void **state)
     assert_int_equal(result.restarts, 1);
     for (uint32_t i = 0; i < AW_CHAOS_FAULT_COUNT; i++)
         assert_int_equal(result.fault_count[i], 0);
-    live((struct aw_chaos_config){.seed = 5, .steps = 60, .faults = AW_CHAOS_BIT(AW_CHAOS_KILL)},
+    live((struct aw_chaos_config){.seed = 5, .steps = 200, .faults = AW_CHAOS_BIT(AW_CHAOS_KILL)},
          &result);
     assert_true(result.fault_count[AW_CHAOS_KILL] > 0 && result.restarts > 1);
     assert_int_equal(result.fault_count[AW_CHAOS_SOMEBODY], 0);
