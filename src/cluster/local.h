@@ -1,0 +1,102 @@
+/*
+ * local.h - a cluster of one machine: replicas are processes in control groups, behind cluster.h.
+ *
+ * Each replica is a process of its own in a control group of its own, with a CPU quota and a memory
+ * limit; in front of the replicas of a workload a balancer listens on one port of 127.0.0.1 and
+ * measures what clients see. A thread of the cluster's own starts replicas, finds them ready,
+ * drains them, ends them, and starts those again that ended by themselves, with a growing pause.
+ *
+ * Call order: new, add workloads, then observe, apply and advance through aw_local_cluster, free.
+ * Memory:     all at new and add; nothing afterwards.
+ * Threads:    single owner, beside threads of the cluster's own.
+ *
+ * Whatever becomes of this process, what it started is written down in a directory before it is
+ * started: aw_local_clean, and every new, ends what dead ones have left, and nothing else.
+ *
+ * The trap: real time. advance sleeps, and what was applied happens a little later.
+ */
+#ifndef AW_CLUSTER_LOCAL_H
+#define AW_CLUSTER_LOCAL_H
+
+#include <aware/cluster.h>
+
+#include "base/alloc.h"
+#include "base/conf.h"
+
+#define AW_LOCAL_WORKLOADS_MAX 16u
+#define AW_LOCAL_REPLICAS_MAX  128u /* of one workload */
+#define AW_LOCAL_ARGS_MAX      48u
+#define AW_LOCAL_ARG_MAX       256u /* bytes of one, with its NUL */
+
+struct aw_local_settings {
+    char run_dir[AW_CONF_TEXT_MAX]; /* where runs are written down; "": aw_local_run_dir */
+    char cgroup_root[AW_CONF_TEXT_MAX];
+    char cgroup_parent[AW_CONF_TEXT_MAX]; /* "": the top, or where this process is */
+    char log_dir[AW_CONF_TEXT_MAX];       /* output of replicas; "": nowhere */
+    double cores, memory_gib;             /* that replicas may have together; 0: the machine's */
+    double readiness_period_s, readiness_timeout_s;
+    uint32_t readiness_failures;
+    double drain_s;           /* for requests in flight on scale-in */
+    double stop_s;            /* between SIGTERM and SIGKILL */
+    double wait_s;            /* of a request for a ready replica */
+    double request_timeout_s; /* what a client waits */
+    double keep_s;            /* of an idle connection to a replica */
+    double backoff_s;         /* before the second restart in a row; doubles */
+    double backoff_max_s;
+    uint32_t connections;                         /* of clients */
+    char io_device[AW_CONF_TEXT_MAX];             /* "8:0"; "": I/O is not limited */
+    double io_read_mib_per_s, io_write_mib_per_s; /* of a replica; 0: no limit */
+};
+extern const struct aw_conf_field aw_local_fields[];
+
+struct aw_local_workload {
+    const char *const *command; /* ends with NULL; "{port}" is replaced. Also as PORT=. Copied */
+    const char *health_path;    /* "/healthz"; "": a connection is enough */
+    uint16_t port;              /* of the balancer; 0: any */
+    uint32_t replicas, replicas_max;
+    int64_t cpu_millicores;
+    int64_t memory_bytes;
+};
+
+struct aw_local; /* opaque */
+
+/* AW_ERR_UNSUPPORTED: control groups cannot be written here; the text says what is needed, and
+ * nothing was made. */
+AW_NODISCARD enum aw_err aw_local_new(const struct aw_local_settings *settings,
+                                      uint32_t workloads_max, const struct aw_alloc *alloc,
+                                      struct aw_local **ret_local, struct aw_diag *diag);
+/* Drains, ends and removes everything; takes as long as settings allow. NULL is a no-op. */
+void aw_local_free(struct aw_local *local);
+/* Replicas are started at once; they are ready when they answer. */
+AW_NODISCARD enum aw_err aw_local_add(struct aw_local *local,
+                                      const struct aw_local_workload *workload, uint32_t *ret_index,
+                                      struct aw_diag *diag);
+struct aw_cluster aw_local_cluster(struct aw_local *local);
+/* Where clients connect. */
+uint16_t aw_local_port(const struct aw_local *local, uint32_t workload);
+
+/* What became of requests since the workload was added, as the balancer saw it. */
+struct aw_local_requests {
+    uint64_t arrivals, completions;
+    uint64_t refused, lost, timed_out, failed; /* nobody ready; by a crash; too late; 5xx */
+    uint64_t aborted;                          /* by clients */
+    uint64_t retries;
+    uint64_t in_flight;
+};
+void aw_local_requests(const struct aw_local *local, uint32_t workload,
+                       struct aw_local_requests *ret);
+/* Why a replica last could not be started, or ended by itself; "" where none has. */
+void aw_local_trouble(struct aw_local *local, uint32_t workload, char *buf, size_t size);
+
+/* --- after a crash ---------------------------------------------------------------------------- */
+
+/* Where runs are written down unless settings say otherwise. Returns `buf`. */
+const char *aw_local_run_dir(char *buf, size_t size);
+struct aw_local_cleaned {
+    uint32_t alive;   /* runs whose process lives: untouched */
+    uint32_t cleared; /* dead runs of which nothing is left now */
+};
+AW_NODISCARD enum aw_err aw_local_clean(const char *run_dir, struct aw_local_cleaned *ret,
+                                        struct aw_diag *diag);
+
+#endif

@@ -1,0 +1,374 @@
+/* balancer.c - the thread: events, timers, orders from other threads. */
+#include "cluster/local/balancer.h"
+
+#include "base/clock.h"
+#include "cluster/local/balancer_internal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BATCH   256
+#define TICK_US 20000
+#define BACKLOG 4096
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+/* Edge-triggered and for both directions: one call per connection, none per request. */
+bool aw__balancer_watch(struct aw__balancer *b, struct aw__handle *handle)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                                .data.ptr = handle};
+    return epoll_ctl(b->epoll, EPOLL_CTL_ADD, handle->fd, &event) == 0;
+}
+
+static void note(struct aw__handle *handle, uint32_t events)
+{
+    handle->hung_up = handle->hung_up || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
+    handle->broken = handle->broken || (events & (EPOLLHUP | EPOLLERR));
+    handle->readable = handle->readable || (events & EPOLLIN) || handle->hung_up;
+}
+
+static void link_event(struct aw__balancer *b, struct aw__link *link, uint32_t events)
+{
+    note(&link->handle, events);
+    switch ((enum aw__link_state)link->state) {
+    case AW__LINK_CONNECTING:
+        if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+            aw__link_connected(b, link);
+        break;
+    case AW__LINK_BUSY:
+        aw__client_pump(b, link->client);
+        break;
+    case AW__LINK_IDLE:
+        /* whatever an idle replica says, it is not an answer */
+        if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+            aw__link_close(b, link);
+        break;
+    case AW__LINK_FREE:
+        break;
+    }
+}
+
+static void wake_event(struct aw__balancer *b)
+{
+    uint64_t count;
+    const ssize_t got = read(b->wake.fd, &count, sizeof count);
+    (void)got; /* what matters is looked at in any case */
+}
+
+/* Links first: an idle one that has just been closed must not be given a request. */
+static void batch(struct aw__balancer *b, struct epoll_event *events, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct aw__handle *handle = events[i].data.ptr;
+        if (handle->fd >= 0 && handle->kind == AW__HANDLE_LINK)
+            link_event(b, (struct aw__link *)handle, events[i].events);
+    }
+    for (int i = 0; i < count; i++) {
+        struct aw__handle *handle = events[i].data.ptr;
+        if (handle->fd < 0)
+            continue;
+        switch ((enum aw__handle_kind)handle->kind) {
+        case AW__HANDLE_LISTEN:
+            b->accept_due = true;
+            break;
+        case AW__HANDLE_WAKE:
+            wake_event(b);
+            break;
+        case AW__HANDLE_CLIENT:
+            note(handle, events[i].events);
+            aw__client_pump(b, (struct aw__client *)handle);
+            break;
+        case AW__HANDLE_PROBE:
+            aw__probe_event(b, (struct aw__probe *)handle, events[i].events);
+            break;
+        case AW__HANDLE_LINK:
+            break;
+        }
+    }
+    if (b->accept_due)
+        aw__client_accept(b);
+    if (b->waiting_due) {
+        b->waiting_due = false;
+        for (struct aw__client *c = b->clients, *next; c; c = next) {
+            next = c->next;
+            if (c->state == AW__CLIENT_WAITING)
+                aw__client_tick(b, c);
+        }
+    }
+}
+
+static void reuse(struct aw__balancer *b)
+{
+    for (struct aw__client *c; (c = b->client_released);) {
+        b->client_released = c->next;
+        c->next = b->client_free;
+        b->client_free = c;
+        c->state = AW__CLIENT_FREE;
+    }
+    for (struct aw__link *link; (link = b->link_released);) {
+        b->link_released = link->next;
+        link->next = b->link_free;
+        b->link_free = link;
+        link->state = AW__LINK_FREE;
+    }
+}
+
+static void tick(struct aw__balancer *b)
+{
+    for (uint32_t slot = 0; slot < b->config.slots; slot++)
+        aw__backend_tick(b, slot);
+    for (struct aw__client *c = b->clients, *next; c; c = next) {
+        next = c->next;
+        aw__client_tick(b, c);
+    }
+}
+
+static void shut_listen(struct aw__balancer *b)
+{
+    if (b->listen.fd < 0)
+        return;
+    close(b->listen.fd);
+    b->listen.fd = -1;
+    b->accept_due = false;
+}
+
+static void *live(void *ctx)
+{
+    struct aw__balancer *b = ctx;
+    struct epoll_event events[BATCH];
+    int64_t tick_us = 0;
+    while (!b->stop) {
+        const int64_t left_us = tick_us + TICK_US - b->now_us;
+        const int wait_ms = left_us <= 0 ? 0 : (int)((left_us + 999) / 1000);
+        const int count = epoll_wait(b->epoll, events, BATCH, wait_ms);
+        b->now_us = aw_clock_monotonic_us(NULL);
+        if (b->orders != b->orders_seen)
+            aw__backend_orders(b);
+        if (b->shut)
+            shut_listen(b);
+        batch(b, events, count > 0 ? count : 0);
+        if (b->now_us - tick_us >= TICK_US) {
+            tick_us = b->now_us;
+            tick(b);
+        }
+        reuse(b);
+    }
+    return NULL;
+}
+
+/* --- made and ended --------------------------------------------------------------------------- */
+
+static enum aw_err listen_open(struct aw__balancer *b, struct aw_diag *diag)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(b->config.port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    const int yes = 1;
+    b->listen.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (b->listen.fd < 0)
+        return aw_fail(diag, AW_ERR_IO, "no socket: %s", strerror(errno));
+    setsockopt(b->listen.fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(b->listen.fd, (struct sockaddr *)&address, len) || listen(b->listen.fd, BACKLOG) ||
+        getsockname(b->listen.fd, (struct sockaddr *)&address, &len))
+        return aw_fail(diag, errno == EADDRINUSE ? AW_ERR_EXISTS : AW_ERR_IO, "127.0.0.1:%u: %s",
+                       (unsigned)b->config.port, strerror(errno));
+    b->port = ntohs(address.sin_port);
+    return AW_OK;
+}
+
+/* One connection of a replica for each client, and as many again that idle. */
+static uint32_t links_of(const struct aw__balancer_config *config)
+{
+    return 2 * config->clients;
+}
+
+static enum aw_err make(struct aw__balancer *b, struct aw_diag *diag)
+{
+    const struct aw__balancer_config *config = &b->config;
+    const uint32_t links = links_of(config);
+    b->order = aw_alloc_new(b->alloc, config->slots, sizeof *b->order);
+    b->backend = aw_alloc_new(b->alloc, config->slots, sizeof *b->backend);
+    b->client_block = aw_alloc_new(b->alloc, config->clients, sizeof *b->client_block);
+    b->link_block = aw_alloc_new(b->alloc, links, sizeof *b->link_block);
+    b->buffers = aw_alloc_new(b->alloc, (size_t)config->clients + links, AW__BUFFER);
+    if (!b->order || !b->backend || !b->client_block || !b->link_block || !b->buffers)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a balancer");
+    for (uint32_t i = config->clients; i-- > 0;) {
+        struct aw__client *c = &b->client_block[i];
+        *c = (struct aw__client){.handle = {.kind = AW__HANDLE_CLIENT, .fd = -1},
+                                 .next = b->client_free,
+                                 .in = b->buffers + (size_t)i * AW__BUFFER};
+        b->client_free = c;
+    }
+    for (uint32_t i = links; i-- > 0;) {
+        struct aw__link *link = &b->link_block[i];
+        *link = (struct aw__link){.handle = {.kind = AW__HANDLE_LINK, .fd = -1},
+                                  .next = b->link_free,
+                                  .out = b->buffers + ((size_t)config->clients + i) * AW__BUFFER};
+        b->link_free = link;
+    }
+    for (uint32_t i = 0; i < config->slots; i++) {
+        b->backend[i].probe.handle = (struct aw__handle){.kind = AW__HANDLE_PROBE, .fd = -1};
+        b->backend[i].probe.slot = i;
+    }
+    b->probe_len = (uint32_t)snprintf(b->probe_text, sizeof b->probe_text,
+                                      "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+                                      "User-Agent: aware-health\r\n\r\n",
+                                      config->health_path);
+    b->wake =
+        (struct aw__handle){.kind = AW__HANDLE_WAKE, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    b->epoll = epoll_create1(EPOLL_CLOEXEC);
+    enum aw_err err = listen_open(b, diag);
+    if (!err && (b->wake.fd < 0 || b->epoll < 0 || !aw__balancer_watch(b, &b->listen) ||
+                 !aw__balancer_watch(b, &b->wake)))
+        err = aw_fail(diag, AW_ERR_IO, "no events: %s", strerror(errno));
+    return err;
+}
+
+enum aw_err aw__balancer_new(const struct aw__balancer_config *config, const struct aw_alloc *alloc,
+                             struct aw__balancer **ret_balancer, struct aw_diag *diag)
+{
+    sigset_t all, before;
+    if (config->slots == 0 || config->slots > AW__BALANCER_SLOTS_MAX || config->clients == 0 ||
+        config->clients > AW__BALANCER_CLIENTS_MAX)
+        return aw_fail(diag, AW_ERR_RANGE, "expected 1 to %u replicas and 1 to %u connections",
+                       AW__BALANCER_SLOTS_MAX, AW__BALANCER_CLIENTS_MAX);
+    struct aw__balancer *b = aw_alloc_new(alloc, 1, sizeof *b);
+    if (!b)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a balancer");
+    b->config = *config;
+    b->alloc = alloc;
+    b->listen = (struct aw__handle){.kind = AW__HANDLE_LISTEN, .fd = -1};
+    b->wake.fd = b->epoll = -1;
+    pthread_mutex_init(&b->lock, NULL);
+    enum aw_err err = make(b, diag);
+    if (!err) {
+        sigfillset(&all); /* signals are for those who expect them; a closed peer is an errno */
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        const int failed = pthread_create(&b->thread, NULL, live, b);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        b->thread_made = failed == 0;
+        if (failed)
+            err = aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread: %s", strerror(failed));
+    }
+    if (err) {
+        aw__balancer_free(b);
+        return err;
+    }
+    *ret_balancer = b;
+    return AW_OK;
+}
+
+static void wake(struct aw__balancer *b)
+{
+    const uint64_t one = 1;
+    const ssize_t written = write(b->wake.fd, &one, sizeof one);
+    (void)written; /* full: it is awake already */
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+void aw__balancer_free(struct aw__balancer *b)
+{
+    if (!b)
+        return;
+    if (b->thread_made) {
+        b->stop = true;
+        wake(b);
+        pthread_join(b->thread, NULL);
+    }
+    for (uint32_t i = 0; b->client_block && i < b->config.clients; i++)
+        close_fd(b->client_block[i].handle.fd);
+    for (uint32_t i = 0; b->link_block && b->buffers && i < links_of(&b->config); i++)
+        close_fd(b->link_block[i].handle.fd);
+    for (uint32_t i = 0; b->backend && b->buffers && i < b->config.slots; i++)
+        close_fd(b->backend[i].probe.handle.fd);
+    close_fd(b->listen.fd);
+    close_fd(b->wake.fd);
+    close_fd(b->epoll);
+    pthread_mutex_destroy(&b->lock);
+    aw_alloc_free(b->alloc, b->buffers);
+    aw_alloc_free(b->alloc, b->link_block);
+    aw_alloc_free(b->alloc, b->client_block);
+    aw_alloc_free(b->alloc, b->backend);
+    aw_alloc_free(b->alloc, b->order);
+    aw_alloc_free(b->alloc, b);
+}
+
+/* --- for other threads ------------------------------------------------------------------------ */
+
+uint16_t aw__balancer_port(const struct aw__balancer *b)
+{
+    return b->port;
+}
+
+void aw__balancer_set(struct aw__balancer *b, uint32_t slot, enum aw__backend_mode mode,
+                      uint16_t port)
+{
+    AW_ASSERT(slot < b->config.slots);
+    pthread_mutex_lock(&b->lock);
+    struct aw__order *order = &b->order[slot];
+    order->mode = mode;
+    order->port = port;
+    order->number++;
+    pthread_mutex_unlock(&b->lock);
+    atomic_fetch_add(&b->orders, 1);
+    wake(b);
+}
+
+void aw__balancer_view(const struct aw__balancer *b, uint32_t slot, struct aw__backend_view *ret)
+{
+    AW_ASSERT(slot < b->config.slots);
+    const struct aw__order *order = &b->order[slot];
+    /* `seen` first: what is read behind it is at least as new */
+    const uint64_t number = atomic_load(&order->number);
+    const bool seen = atomic_load(&order->seen) == number;
+    *ret = (struct aw__backend_view){.seen = seen,
+                                     .ready = seen && atomic_load(&order->ready),
+                                     .in_flight = atomic_load(&order->in_flight),
+                                     .connect_failures = atomic_load(&order->connect_failures)};
+}
+
+void aw__balancer_counts(const struct aw__balancer *b, struct aw__balancer_counts *ret)
+{
+    const struct aw__books *books = &b->books;
+    *ret = (struct aw__balancer_counts){
+        .completions = books->completions,
+        .refused = books->refused,
+        .lost = books->lost,
+        .timed_out = books->timed_out,
+        .failed = books->failed,
+        .aborted = books->aborted,
+        .retries = books->retries,
+        .bytes = books->bytes,
+        .in_flight = books->in_flight,
+        .clients = books->clients,
+    };
+    ret->arrivals = books->arrivals; /* last: whatever has ended has also arrived */
+}
+
+void aw__balancer_latency(const struct aw__balancer *b, struct aw__tally_reading *ret)
+{
+    aw__tally_read(&b->tally, ret);
+}
+
+void aw__balancer_shut(struct aw__balancer *b)
+{
+    b->shut = true;
+    wake(b);
+}

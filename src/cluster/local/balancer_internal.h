@@ -1,0 +1,185 @@
+/*
+ * balancer_internal.h - what the files of the balancer share.
+ *
+ * balancer.c lives (thread, events, timers, what other threads ask), balancer_client.c follows a
+ * request, balancer_backend.c knows replicas: choosing, connecting, health.
+ *
+ * Everything but `order` and the atomics belongs to the balancer's thread. What is released while a
+ * batch of events is worked on is used again only after the batch: an event further down may still
+ * point to it.
+ */
+#ifndef AW_CLUSTER_LOCAL_BALANCER_INTERNAL_H
+#define AW_CLUSTER_LOCAL_BALANCER_INTERNAL_H
+
+#include "cluster/local/balancer.h"
+#include "cluster/local/frame.h"
+
+#include <pthread.h>
+
+#define AW__BUFFER 16384u /* bytes each way; a head must fit */
+
+enum aw__handle_kind {
+    AW__HANDLE_LISTEN,
+    AW__HANDLE_WAKE,
+    AW__HANDLE_CLIENT,
+    AW__HANDLE_LINK,
+    AW__HANDLE_PROBE
+};
+/* First member of whatever epoll knows. */
+struct aw__handle {
+    uint32_t kind; /* enum aw__handle_kind */
+    int fd;        /* -1: closed */
+    bool readable; /* perhaps: an edge has come, and no short read since */
+    bool hung_up;  /* the other side says no more */
+    bool broken;
+};
+
+enum aw__client_state {
+    AW__CLIENT_FREE,
+    AW__CLIENT_READING, /* between requests, or a head is not complete */
+    AW__CLIENT_WAITING, /* for a replica */
+    AW__CLIENT_LINKED,  /* request and response pass through */
+    AW__CLIENT_SAYING,  /* an answer of our own */
+    AW__CLIENT_ENDING,  /* what still comes is thrown away, so that the answer is not */
+};
+
+struct aw__link;
+struct aw__client {
+    struct aw__handle handle;
+    uint32_t state;      /* enum aw__client_state */
+    uint32_t begin, end; /* of `in`: bytes not yet passed on */
+    uint32_t own;        /* of them: belong to this request, from `begin` */
+    uint32_t tries;
+    bool ended; /* nothing more comes */
+    bool close_after;
+    bool counted; /* this request is in the books as in flight */
+    struct aw__frame_head head;
+    struct aw__frame frame;
+    int64_t begun_us; /* of the request */
+    int64_t since_us; /* of the state */
+    const char *say;
+    uint32_t say_left;
+    struct aw__link *link;
+    struct aw__client *prev, *next; /* connected ones; `next` of free ones */
+    char *in;                       /* [AW__BUFFER] */
+};
+
+enum aw__link_state { AW__LINK_FREE, AW__LINK_CONNECTING, AW__LINK_BUSY, AW__LINK_IDLE };
+struct aw__link {
+    struct aw__handle handle;
+    uint32_t state; /* enum aw__link_state */
+    uint32_t slot;
+    bool any_sent, any_passed; /* a byte of this request, of its response */
+    bool has_head;
+    bool surplus; /* bytes that belong to no response */
+    struct aw__frame_head head;
+    struct aw__frame frame;
+    uint32_t begin, end; /* of `out`: bytes for the client */
+    uint32_t unframed;   /* of them, at the end: not looked at yet */
+    int64_t since_us;
+    struct aw__client *client;
+    struct aw__link *prev, *next; /* of its backend; `next` of free ones */
+    char *out;                    /* [AW__BUFFER] */
+};
+
+struct aw__probe {
+    struct aw__handle handle;
+    uint32_t slot;
+    uint32_t got;
+    bool asked;
+    char answer[12]; /* "HTTP/1.1 200" */
+    int64_t next_us, deadline_us;
+    uint32_t failures;
+};
+
+struct aw__backend {
+    uint32_t mode; /* enum aw__backend_mode */
+    uint16_t port;
+    bool ready;
+    uint32_t in_flight;
+    int64_t avoid_until_us; /* a connection failed just now */
+    struct aw__link *links; /* all of them, idle ones first */
+    struct aw__probe probe;
+    uint64_t order; /* the last that was carried out */
+};
+
+/* What other threads want of a slot, and what they are told. */
+struct aw__order {
+    uint32_t mode;
+    uint16_t port;
+    _Atomic uint64_t number, seen;
+    _Atomic bool ready;
+    _Atomic uint32_t in_flight;
+    _Atomic uint64_t connect_failures;
+};
+
+struct aw__books {
+    _Atomic uint64_t arrivals, completions, refused, lost, timed_out, failed, aborted, retries;
+    _Atomic uint64_t bytes, in_flight, clients;
+};
+
+struct aw__balancer {
+    struct aw__balancer_config config;
+    struct aw__handle listen, wake;
+    int epoll;
+    uint16_t port;
+    pthread_t thread;
+    bool thread_made;
+
+    pthread_mutex_t lock;    /* of `order` */
+    struct aw__order *order; /* [slots] */
+    _Atomic bool stop, shut;
+    _Atomic uint64_t orders;
+    uint64_t orders_seen;
+
+    int64_t now_us; /* as of the batch */
+    uint32_t turn;  /* where the next search for a replica begins */
+    bool accept_due;
+    bool waiting_due;            /* a replica has become ready */
+    struct aw__backend *backend; /* [slots] */
+    struct aw__client *client_block, *clients, *client_free, *client_released;
+    struct aw__link *link_block, *link_free, *link_released;
+    uint32_t link_count;
+    char *buffers;
+    struct aw__books books;
+    struct aw__tally tally;
+    char probe_text[AW__BALANCER_PATH_MAX + 96];
+    uint32_t probe_len;
+    const struct aw_alloc *alloc;
+};
+
+static inline void aw__bump(_Atomic uint64_t *counter, uint64_t by)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
+                          memory_order_relaxed);
+}
+
+bool aw__balancer_watch(struct aw__balancer *b, struct aw__handle *handle);
+
+/* --- balancer_client.c ------------------------------------------------------------------------ */
+
+void aw__client_accept(struct aw__balancer *b);
+/* Takes it as far as it goes. */
+void aw__client_pump(struct aw__balancer *b, struct aw__client *c);
+/* Its link has failed, or its replica is to be left at once. */
+void aw__client_link_failed(struct aw__balancer *b, struct aw__client *c);
+/* Time limits; and those that wait try again. */
+void aw__client_tick(struct aw__balancer *b, struct aw__client *c);
+
+/* --- balancer_backend.c ----------------------------------------------------------------------- */
+
+enum aw__link_result { AW__LINK_READY, AW__LINK_WAIT, AW__LINK_NOBODY };
+/* A link to the best replica: READY to send on, or WAIT for its connection. */
+enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__client *c);
+/* The connection was made or was not. */
+void aw__link_connected(struct aw__balancer *b, struct aw__link *link);
+void aw__link_close(struct aw__balancer *b, struct aw__link *link);
+/* Its request is over; it may carry another. */
+void aw__link_keep(struct aw__balancer *b, struct aw__link *link);
+/* In flight or not any more. */
+void aw__backend_count(struct aw__balancer *b, uint32_t slot, int by);
+void aw__backend_orders(struct aw__balancer *b);
+void aw__backend_tick(struct aw__balancer *b, uint32_t slot);
+void aw__probe_event(struct aw__balancer *b, struct aw__probe *probe, uint32_t events);
+
+#endif
