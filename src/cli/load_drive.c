@@ -229,7 +229,7 @@ static enum aw_err time_ask(const struct aw__run *run, const char *name, int64_t
     return AW_OK;
 }
 
-static enum aw_err rate_ask(const struct aw__run *run, struct aw_schedule_config *schedule,
+static enum aw_err rate_ask(const struct aw__run *run, struct aw_timetable_config *schedule,
                             struct aw_load *ret_load, struct aw_diag *diag)
 {
     const char *load = aw__args_text(run->args, "load");

@@ -41,7 +41,7 @@ static bool own_next(struct aw__driver *driver, int64_t *ret_due_us)
 {
     int64_t at_us;
     do {
-        if (!aw_schedule_next(&driver->schedule, &at_us))
+        if (!aw_timetable_next(&driver->schedule, &at_us))
             return false;
     } while ((driver->schedule.sent - 1) % driver->config->threads != driver->index);
     *ret_due_us = driver->start_us + at_us;
@@ -254,7 +254,7 @@ static enum aw_err threads_start(const struct aw_drive_config *config, struct dr
         driver->request_len = drive->request_len;
         driver->repeatable = strcmp(method, "POST") != 0 && strcmp(method, "PATCH") != 0;
         driver->start_us = start_us;
-        if ((err = aw_schedule_init(&driver->schedule, &config->schedule, diag)) ||
+        if ((err = aw_timetable_init(&driver->schedule, &config->schedule, diag)) ||
             (err = aw__wire_open(driver, diag)))
             break;
         const int failed = pthread_create(&driver->thread, NULL, thread_main, driver);
@@ -296,7 +296,7 @@ static void result_make(const struct aw_drive_config *config, const struct drive
 
 static enum aw_err config_check(const struct aw_drive_config *config, struct aw_diag *diag)
 {
-    struct aw_schedule schedule;
+    struct aw_timetable schedule;
     if (config->threads < 1 || config->threads > AW_DRIVE_THREADS_MAX)
         return aw_fail(diag, AW_ERR_CONFIG, "expected 1 to %u threads, found %u",
                        AW_DRIVE_THREADS_MAX, config->threads);
@@ -309,7 +309,7 @@ static enum aw_err config_check(const struct aw_drive_config *config, struct aw_
     if (config->body_len > AW_DRIVE_BODY_BYTES_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "a body of more than %zu bytes",
                        AW_DRIVE_BODY_BYTES_MAX);
-    return aw_schedule_init(&schedule, &config->schedule, diag);
+    return aw_timetable_init(&schedule, &config->schedule, diag);
 }
 
 enum aw_err aw_drive_run(const struct aw_drive_config *config, struct aw_drive_result *ret_result,

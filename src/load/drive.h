@@ -20,8 +20,8 @@
 
 #include "base/alloc.h"
 #include "load/hist.h"
-#include "load/schedule.h"
 #include "load/target.h"
+#include "load/timetable.h"
 
 #define AW_DRIVE_THREADS_MAX     64u
 #define AW_DRIVE_CONNECTIONS_MAX 65536u
@@ -71,7 +71,7 @@ struct aw_drive_report {
 
 struct aw_drive_config {
     struct aw_target target;
-    struct aw_schedule_config schedule;
+    struct aw_timetable_config schedule;
     const char *method;  /* NULL: GET */
     const char *headers; /* further lines, each with its CRLF; NULL: none */
     const void *body;    /* borrowed; NULL: none */
@@ -100,7 +100,7 @@ struct aw_drive_result {
 };
 
 /* AW_OK whatever became of the requests: the result tells. AW_ERR_CONFIG, AW_ERR_NODATA,
- * AW_ERR_LIMIT (see schedule.h); AW_ERR_NOMEM; AW_ERR_UNAVAILABLE: no thread or no epoll. */
+ * AW_ERR_LIMIT (see timetable.h); AW_ERR_NOMEM; AW_ERR_UNAVAILABLE: no thread or no epoll. */
 AW_NODISCARD enum aw_err aw_drive_run(const struct aw_drive_config *config,
                                       struct aw_drive_result *ret_result, struct aw_diag *diag);
 

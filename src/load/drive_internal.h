@@ -38,7 +38,7 @@ struct aw__driver {
     bool repeatable; /* the method may be tried again */
     uint32_t index;  /* of this thread */
     int64_t start_us;
-    struct aw_schedule schedule;
+    struct aw_timetable schedule;
     _Atomic bool *stop;
 
     int epoll_fd; /* -1: not open */

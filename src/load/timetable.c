@@ -1,5 +1,5 @@
-/* schedule.c - the integral of the rate, walked slot by slot. */
-#include "load/schedule.h"
+/* timetable.c - the integral of the rate, walked slot by slot. */
+#include "load/timetable.h"
 
 #include <math.h>
 
@@ -7,16 +7,16 @@
 
 const char *const aw_arrivals_names[] = {"poisson", "even", NULL};
 
-enum aw_err aw_schedule_init(struct aw_schedule *schedule, const struct aw_schedule_config *config,
-                             struct aw_diag *diag)
+enum aw_err aw_timetable_init(struct aw_timetable *schedule,
+                              const struct aw_timetable_config *config, struct aw_diag *diag)
 {
     const struct aw_load *load = config->load;
     double highest = config->rate_per_s;
     if (config->duration_us <= 0 && config->requests == 0)
         return aw_fail(diag, AW_ERR_CONFIG, "expected a duration or a number of requests");
-    if (!(config->speed > 0) || config->speed > AW_SCHEDULE_SPEED_MAX)
+    if (!(config->speed > 0) || config->speed > AW_TIMETABLE_SPEED_MAX)
         return aw_fail(diag, AW_ERR_CONFIG, "expected a speed above 0 and up to %g, found %g",
-                       AW_SCHEDULE_SPEED_MAX, config->speed);
+                       AW_TIMETABLE_SPEED_MAX, config->speed);
     if (load) {
         highest = 0;
         for (uint32_t i = 0; i < load->slot_count; i++)
@@ -24,25 +24,25 @@ enum aw_err aw_schedule_init(struct aw_schedule *schedule, const struct aw_sched
     }
     if (!(highest > 0))
         return aw_fail(diag, AW_ERR_NODATA, "a load without a single request");
-    if (highest > AW_SCHEDULE_RATE_MAX)
+    if (highest > AW_TIMETABLE_RATE_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "%g requests/s; at most %g can be asked for", highest,
-                       AW_SCHEDULE_RATE_MAX);
-    *schedule = (struct aw_schedule){.config = *config,
-                                     .slot_us = load ? (double)load->slot_us / config->speed
-                                                     : CONSTANT_SLOT_US};
+                       AW_TIMETABLE_RATE_MAX);
+    *schedule = (struct aw_timetable){.config = *config,
+                                      .slot_us = load ? (double)load->slot_us / config->speed
+                                                      : CONSTANT_SLOT_US};
     aw_rng_init(&schedule->rng, config->seed, 0x5c4ed);
     return AW_OK;
 }
 
-static double slot_rate(const struct aw_schedule *schedule, uint64_t slot)
+static double slot_rate(const struct aw_timetable *schedule, uint64_t slot)
 {
     const struct aw_load *load = schedule->config.load;
     return load ? (double)load->rate_per_s[slot % load->slot_count] : schedule->config.rate_per_s;
 }
 
-bool aw_schedule_next(struct aw_schedule *schedule, int64_t *ret_us)
+bool aw_timetable_next(struct aw_timetable *schedule, int64_t *ret_us)
 {
-    const struct aw_schedule_config *config = &schedule->config;
+    const struct aw_timetable_config *config = &schedule->config;
     if (config->requests && schedule->sent >= config->requests)
         return false;
     /* an even schedule has a request in the middle of each unit, none at the very start */
@@ -70,7 +70,7 @@ bool aw_schedule_next(struct aw_schedule *schedule, int64_t *ret_us)
     }
 }
 
-double aw_schedule_rate(const struct aw_schedule *schedule, int64_t at_us)
+double aw_timetable_rate(const struct aw_timetable *schedule, int64_t at_us)
 {
     return at_us < 0 ? 0 : slot_rate(schedule, (uint64_t)((double)at_us / schedule->slot_us));
 }

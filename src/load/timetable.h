@@ -1,5 +1,5 @@
 /*
- * schedule.h - when requests are to be sent: pure, the same for the same seed, without a socket.
+ * timetable.h - when requests are to be sent: pure, the same for the same seed, without a socket.
  *
  * Open loop: the schedule does not know how the server is doing. The rate over time comes from a
  * load (workload/load.h) or is constant; requests arrive evenly (whenever the rate has added up to
@@ -10,19 +10,19 @@
  * Memory:     plain struct; the load is borrowed.
  * Threads:    single owner.
  */
-#ifndef AW_LOAD_SCHEDULE_H
-#define AW_LOAD_SCHEDULE_H
+#ifndef AW_LOAD_TIMETABLE_H
+#define AW_LOAD_TIMETABLE_H
 
 #include "base/rng.h"
 #include "workload/load.h"
 
-#define AW_SCHEDULE_RATE_MAX  2e6 /* requests/s: beyond what one machine can send */
-#define AW_SCHEDULE_SPEED_MAX 1e6
+#define AW_TIMETABLE_RATE_MAX  2e6 /* requests/s: beyond what one machine can send */
+#define AW_TIMETABLE_SPEED_MAX 1e6
 
 enum aw_arrivals { AW_ARRIVALS_POISSON, AW_ARRIVALS_EVEN };
 extern const char *const aw_arrivals_names[]; /* ends with NULL */
 
-struct aw_schedule_config {
+struct aw_timetable_config {
     const struct aw_load *load; /* borrowed; NULL: constant */
     double rate_per_s;          /* where there is no load */
     double speed;               /* the load's time runs so many times faster; rates stay */
@@ -32,8 +32,8 @@ struct aw_schedule_config {
     uint64_t requests;   /* at most so many; 0: no limit */
 };
 
-struct aw_schedule {
-    struct aw_schedule_config config;
+struct aw_timetable {
+    struct aw_timetable_config config;
     struct aw_rng rng;
     uint64_t sent;     /* requests scheduled so far */
     uint64_t slot;     /* of the load, counted on over its repetitions */
@@ -42,13 +42,13 @@ struct aw_schedule {
 };
 
 /* AW_ERR_CONFIG: neither duration nor requests, or a figure out of range; AW_ERR_NODATA: a load
- * without a request; AW_ERR_LIMIT: a rate beyond AW_SCHEDULE_RATE_MAX. */
-AW_NODISCARD enum aw_err aw_schedule_init(struct aw_schedule *schedule,
-                                          const struct aw_schedule_config *config,
-                                          struct aw_diag *diag);
+ * without a request; AW_ERR_LIMIT: a rate beyond AW_TIMETABLE_RATE_MAX. */
+AW_NODISCARD enum aw_err aw_timetable_init(struct aw_timetable *schedule,
+                                           const struct aw_timetable_config *config,
+                                           struct aw_diag *diag);
 /* When the next request is due, in microseconds since the start; false: there is none. */
-bool aw_schedule_next(struct aw_schedule *schedule, int64_t *ret_us);
+bool aw_timetable_next(struct aw_timetable *schedule, int64_t *ret_us);
 /* The rate at that moment, as asked for. */
-double aw_schedule_rate(const struct aw_schedule *schedule, int64_t at_us);
+double aw_timetable_rate(const struct aw_timetable *schedule, int64_t at_us);
 
 #endif
