@@ -1,1 +1,139 @@
+// overview.js - the fleet at a glance: who acts, whether SLOs hold, what it saves, what was done.
 
+import { h, fill, icon, empty, card, stageBadge } from './dom.js';
+import * as format from './format.js';
+import { get } from './data.js';
+import { panel } from './plot.js';
+import { rowsOf } from './table.js';
+
+const STAGES = ['initialized', 'offline', 'online', 'serving'];
+const WORDS = { initialized: 'not begun', offline: 'learning, fallback acts', online: 'agent acts and learns',
+  serving: 'agent serves' };
+const LATELY = 240; // ticks that the figures at the top look back on
+
+function tile(label, value, note, kind, extra) {
+  return h('div', { class: `tile ${kind || ''}` }, h('span', { class: 'label' }, label),
+    h('strong', {}, value), h('span', { class: 'note' }, note), extra);
+}
+
+function stageBar(workloads) {
+  const total = Math.max(1, workloads.total);
+  return h('div', { class: 'stages' },
+    h('div', { class: 'bar', role: 'img', 'aria-label': STAGES.map((s) => `${workloads[s]} ${s}`).join(', ') },
+      STAGES.filter((s) => workloads[s]).map((s) => h('i', { class: s, style: {
+        width: `${100 * workloads[s] / total}%` } }))),
+    h('ul', {}, STAGES.filter((s) => workloads[s] || s !== 'initialized').map((s) => h('li', { title: WORDS[s] },
+      h('i', { class: s }), `${format.integer(workloads[s])} ${s}`))));
+}
+
+function sum(values) { return values.reduce((a, b) => a + (b || 0), 0); }
+
+function tiles(status, table, fleet) {
+  const beside = table.since_start.beside_twin;
+  const w = status.workloads;
+  const last = (column) => column.slice(-LATELY);
+  const missed = sum(last(fleet.missing_slo));
+  const steps = sum(last(fleet.workloads));
+  const share = steps ? missed / steps : null;
+  const span = format.duration(Math.min(LATELY, fleet.at.length) * status.step_s);
+  const budget = table.slo_budget.find((value) => value !== null) ?? null;
+  const saving = beside && beside.twin_cost ? 1 - beside.cost / beside.twin_cost
+    : status.fallback_cost_per_hour ? 1 - status.cost_per_hour / status.fallback_cost_per_hour : null;
+  const reward = beside ? beside.reward / beside.twin_reward - 1 : null;
+  return [
+    tile('Workloads', format.integer(w.total), [w.frozen ? `${w.frozen} frozen` : 'none frozen',
+      w.proposals ? `, ${w.proposals} wait for approval` : ''].join(''), '', stageBar(w)),
+    tile('SLO', share === null ? '\u2013' : `${format.percent(1 - share, 2)}`,
+      `of steps met it in the last ${span}; ${w.missing_slo ? `${w.missing_slo} miss it now`
+        : 'nobody misses it now'}${budget !== null ? `; the budget is ${format.percent(1 - budget, 0)}` : ''}`,
+      share === null ? '' : share > (budget ?? 0.01) ? 'bad' : 'good'),
+    tile(beside ? 'Saved against the fallback' : 'Saves against the fallback', saving === null ? '\u2013'
+      : format.percent(saving, 1),
+    beside ? `${format.money(beside.cost)} spent, the twin under the fallback alone ` +
+      `${format.money(beside.twin_cost)}; SLO missed ${format.percent(beside.missed_steps / beside.steps, 2)} ` +
+      `and ${format.percent(beside.twin_missed_steps / beside.steps, 2)}`
+      : 'the present plans against those that the fallback proposes',
+    saving === null ? '' : saving < -0.005 ? 'bad' : 'good'),
+    tile('Cost', format.money(status.cost_per_hour, '/h'),
+      `${format.rate(fleet.arrivals_per_s.at(-1) ?? null)} requests; CPU ` +
+      `${format.percent(fleet.cpu_used.at(-1) ?? null, 0)} and memory ` +
+      `${format.percent(fleet.memory_used.at(-1) ?? null, 0)} used`),
+    tile('Reward', beside ? format.number(beside.reward) : '\u2013', beside
+      ? `of 2 per step; the fallback alone ${format.number(beside.twin_reward)}, ${format.signed(reward, 1)}`
+      : 'of 2 per step, once there is a twin to compare with', ''),
+  ];
+}
+
+function attention(rows) {
+  const found = rows.map((r) => {
+    const why = [r.missed && `misses its SLO: ${format.latency(r.latency)} of ${format.latency(r.slo)}`,
+      r.missedShare > r.budget && `missed ${format.percent(r.missedShare, 2)} of its steps, ` +
+        `${format.percent(r.budget, 0)} may`,
+      r.watchdog && 'the watchdog holds the agent back', r.freeze && 'frozen'].filter(Boolean);
+    const weight = (r.missed ? 4 : 0) + (r.watchdog ? 2 : 0) + (r.missedShare > r.budget ? 1 : 0) +
+      (r.freeze ? 0.5 : 0);
+    return { r, why, weight };
+  }).filter((one) => one.weight > 0).sort((a, b) => b.weight - a.weight || (b.r.near || 0) - (a.r.near || 0));
+  if (!found.length) return h('p', { class: 'calm' }, icon('check'), 'Nothing needs you.');
+  return [h('ul', { class: 'list' }, found.slice(0, 8).map(({ r, why }) => h('li', {},
+    h('a', { href: `#/workload/${r.name}` }, h('span', { class: 'top' }, h('b', {}, r.name), stageBadge(r.stage)),
+      h('span', { class: 'why' }, why.join('; ')))))),
+  found.length > 8 && h('p', { class: 'quiet' }, `and ${format.integer(found.length - 8)} more`)];
+}
+
+export function change(entry) {
+  const parts = format.changes(entry.from, entry.to, entry.changed);
+  if (!parts.length) return h('span', { class: 'quiet' }, 'no change');
+  return parts.map((p) => h('span', { class: `change ${p.grows ? 'up' : 'down'}` }, p.what, ' ',
+    h('s', {}, p.from), ' \u2192 ', h('b', {}, p.to)));
+}
+
+export function decision(entry, named) {
+  return h('li', {}, h('a', { href: `#/workload/${entry.workload}/decision/${entry.seq}` },
+    h('span', { class: 'top' }, h('time', {}, format.when(entry.at)),
+      named && h('b', {}, entry.workload), h('span', { class: `actor ${entry.actor}` }, entry.actor),
+      change(entry)),
+    h('span', { class: 'why' }, entry.why)));
+}
+
+export function view(root, app) {
+  let stopped = false;
+  const top = h('div', { class: 'tiles' });
+  const needs = h('div', {});
+  const recent = h('div', {});
+  const cost = panel({ title: 'Cost', unit: '$/h', axis: (v) => format.money(v), height: 190, sync: 'fleet',
+    series: [{ label: 'AWARE', colour: 'aware', fill: true, format: (v) => format.money(v, '/h') },
+      { label: 'fallback alone', colour: 'twin', dash: [5, 4], format: (v) => format.money(v, '/h') }] });
+  const stages = panel({ title: 'Stages', axis: format.integer, height: 190, sync: 'fleet',
+    series: STAGES.slice(1).map((s) => ({ label: s, colour: s, step: true, format: format.integer, width: 2,
+      fill: true })) });
+  const slo = panel({ title: 'Workloads that miss their SLO', axis: (v) => (Number.isInteger(v) ? format.integer(v)
+    : ''), height: 150, sync: 'fleet', ceiling: (data, high) => Math.max(1, high ?? 1),
+  series: [{ label: 'AWARE', colour: 'bad', fill: true, step: true, format: format.integer },
+    { label: 'fallback alone', colour: 'twin', dash: [5, 4], step: true, format: format.integer }] });
+  const load = panel({ title: 'Requests', axis: format.number, height: 150, sync: 'fleet',
+    series: [{ label: 'requests', colour: 'load', fill: true, format: format.rate }] });
+  fill(root, h('h1', { class: 'unseen' }, 'Overview'), top,
+    h('div', { class: 'grid' }, cost.root, stages.root, slo.root, load.root),
+    h('div', { class: 'grid wide-right' }, card('Needs attention', null, needs),
+      card('Recent changes', null, recent)));
+  app.title('Overview');
+
+  async function refresh() {
+    const [status, table, fleet, audit] = await Promise.all([get('/v1/status'), get('/v1/table'),
+      get('/v1/series'), get('/v1/audit?kind=decision&limit=60')]);
+    if (stopped) return;
+    fill(top, tiles(status, table, fleet));
+    const rival = fleet.twin_cost_per_hour.some((v) => v !== null) ? fleet.twin_cost_per_hour
+      : fleet.fallback_cost_per_hour;
+    cost.set({ x: fleet.at, y: [fleet.cost_per_hour, rival] });
+    stages.set({ x: fleet.at, y: STAGES.slice(1).map((s) => fleet[s]) });
+    slo.set({ x: fleet.at, y: [fleet.missing_slo, fleet.twin_missing_slo] });
+    load.set({ x: fleet.at, y: [fleet.arrivals_per_s] });
+    fill(needs, table.total ? attention(rowsOf(table)) : empty('There is no workload yet.'));
+    const changed = audit.entries.filter((e) => e.changed && e.changed.length).slice(0, 12);
+    fill(recent, changed.length ? h('ul', { class: 'list' }, changed.map((e) => decision(e, true)))
+      : empty('Nothing has been changed yet. What is decided appears here, with its reason.'));
+  }
+  return { refresh, destroy() { stopped = true; for (const p of [cost, stages, slo, load]) p.destroy(); } };
+}

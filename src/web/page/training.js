@@ -1,1 +1,149 @@
+// training.js - how agents learn: scores of episodes, estimates with their interval, losses.
 
+import { h, fill, empty, card, stageBadge, terms } from './dom.js';
+import * as format from './format.js';
+import { get, getText, workloadPath } from './data.js';
+import { panel } from './plot.js';
+import { rowsOf } from './table.js';
+
+const episodeOf = (v) => (Number.isInteger(v) ? `${v}` : '');
+
+function panels() {
+  const x = episodeOf;
+  const xLong = (v) => `episode ${v}`;
+  return {
+    reward: panel({ title: 'Reward of an episode', note: 'the paper\'s; at most 2 a step', axis: format.number, x,
+      xLong, sync: 'episodes', height: 190, floor: (data, low) => Math.max(0, (low ?? 0) * 0.95), series: [
+        { label: 'AWARE', colour: 'aware', points: true }, { label: 'fallback alone', colour: 'twin',
+          dash: [5, 4] }] }),
+    estimate: panel({ title: 'Estimate before it acts', note: 'off-policy, with its interval', axis: format.number,
+      x, xLong, sync: 'episodes', height: 190, floor: (data, low) => low ?? 0, series: [
+        { label: 'estimate', colour: 'aware' }, { label: 'lower bound', colour: 'aware', dash: [3, 3], width: 1 },
+        { label: 'upper bound', colour: 'aware', dash: [3, 3], width: 1 },
+        { label: 'looked at', colour: 'serving', points: true, width: 1.25 },
+        { label: 'threshold', colour: 'bad', dash: [6, 4], width: 1.25 }] }),
+    missed: panel({ title: 'Steps that missed the SLO', axis: (v) => format.percent(v, 0), x, xLong,
+      sync: 'episodes', ceiling: (data, high) => Math.max(0.02, high ?? 0), series: [
+        { label: 'AWARE', colour: 'bad', points: true }, { label: 'fallback alone', colour: 'twin',
+          dash: [5, 4] }] }),
+    cost: panel({ title: 'Cost of an episode', axis: (v) => format.money(v), x, xLong, sync: 'episodes', series: [
+      { label: 'AWARE', colour: 'aware', fill: true }, { label: 'fallback alone', colour: 'twin',
+        dash: [5, 4] }] }),
+    loss: panel({ title: 'Losses', axis: format.number, x, xLong, sync: 'episodes', series: [
+      { label: 'critic', colour: 'scenario', points: true }, { label: 'imitation', colour: 'online', points: true },
+      { label: 'error of the copies', colour: 'offline', points: true }] }),
+    weight: panel({ title: 'Weight of the SLO', axis: format.number, x, xLong, sync: 'episodes', series: [
+      { label: 'weight', colour: 'load', step: true }] }),
+  };
+}
+
+function draw(p, e) {
+  const x = e.number;
+  const stages = e.stage;
+  const set = (name, y, extra) => p[name].set({ x, y, stages, empty: e.at.length ? undefined
+    : 'No episode has ended since the daemon started. One has 100 steps.', ...extra });
+  const ratio = (a, b) => a.map((v, i) => (v === null || !b[i] ? null : v / b[i]));
+  set('reward', [e.reward, e.twin_reward]);
+  set('estimate', [e.estimate, e.estimate_low, e.estimate_high, e.judged_mean, e.threshold], {
+    band: { low: e.estimate_low, high: e.estimate_high, colour: 'aware' },
+    empty: 'Nothing has been estimated yet: that takes a policy, and episodes to judge it by.' });
+  set('missed', [ratio(e.missed, e.steps), ratio(e.twin_missed, e.steps)]);
+  set('cost', [e.cost, e.twin_cost]);
+  set('loss', [e.critic_loss, e.imitation_loss, e.copy_error], { empty: e.agent === 'formula'
+    ? 'No round of learning yet. A formula is searched for on copies of the workload: their error appears here.'
+    : 'No round of learning yet.' });
+  set('weight', [e.slo_weight]);
+}
+
+// Lines of "a,b,c" with a header; what is no number is null. A training run writes no quotes.
+function csv(text) {
+  const lines = text.trim().split('\n').map((line) => line.split(','));
+  const columns = Object.fromEntries(lines[0].map((name) => [name, []]));
+  for (const line of lines.slice(1)) {
+    lines[0].forEach((name, i) => columns[name].push(line[i] === '' || line[i] === undefined
+      || !Number.isFinite(Number(line[i])) ? null : Number(line[i])));
+  }
+  return columns;
+}
+
+// At most `max` points, means of neighbours.
+function thin(columns, max) {
+  const names = Object.keys(columns);
+  const count = columns[names[0]].length;
+  const step = Math.ceil(count / max);
+  if (step <= 1) return columns;
+  return Object.fromEntries(names.map((name) => [name, Array.from({ length: Math.ceil(count / step) }, (_, i) => {
+    const part = columns[name].slice(i * step, (i + 1) * step).filter((v) => v !== null);
+    return part.length ? part.reduce((a, b) => a + b, 0) / part.length : null;
+  })]));
+}
+
+function runSection(reports, made) {
+  const runs = reports.filter((r) => r.kind === 'run' && r.name.endsWith('/progress.csv'));
+  if (!runs.length) {
+    return empty('No run of ', h('code', {}, 'aware train'), ' in the folder of reports. Start the daemon with ',
+      h('code', {}, '--reports DIR'), ' and train with ', h('code', {}, '--out DIR/NAME'), '.');
+  }
+  const plots = h('div', { class: 'grid' });
+  const show = async (run) => {
+    for (const old of made.splice(0)) old.destroy();
+    const columns = thin(csv(await getText(`/reports/${run.name}`)), 600);
+    const x = columns.step || columns[Object.keys(columns)[0]];
+    const names = Object.keys(columns).filter((name) => name !== 'step' && name !== 'time_s' &&
+      columns[name].some((v) => v !== null));
+    const colours = ['aware', 'scenario', 'online', 'offline', 'serving', 'load'];
+    fill(plots, names.map((name, i) => {
+      const one = panel({ title: name.replace(/_/g, ' '), axis: format.number, x: format.number,
+        xLong: (v) => `step ${format.integer(v)}`, sync: 'run', floor: (data, low) => low ?? 0, series: [
+          { label: name, colour: colours[i % colours.length], span: true }] });
+      made.push(one);
+      one.set({ x, y: [columns[name]] });
+      return one.root;
+    }));
+  };
+  const choose = h('select', { 'aria-label': 'Run', onchange: () => show(runs[choose.selectedIndex]) },
+    runs.map((run) => h('option', {}, run.name.replace('/progress.csv', ''))));
+  show(runs[0]).catch((error) => fill(plots, empty(error.message)));
+  return [h('div', { class: 'tools' }, choose), plots];
+}
+
+export function view(root, app, [namespace, workload]) {
+  const p = panels();
+  const made = [];
+  let stopped = false;
+  let name = namespace && workload ? `${namespace}/${workload}` : null;
+  const choose = h('select', { 'aria-label': 'Workload', onchange: () => {
+    location.hash = `#/training/${choose.value}`;
+  } });
+  const facts = h('div', {});
+  const runs = h('div', {}, h('p', { class: 'quiet' }, 'Looking\u2026'));
+  fill(root, h('div', { class: 'title' }, h('h1', {}, 'Training'), choose), facts,
+    h('div', { class: 'grid' }, Object.values(p).map((one) => one.root)),
+    card('Runs of aware train', null, runs));
+  app.title('Training');
+
+  async function refresh() {
+    const table = await get('/v1/table');
+    if (stopped) return;
+    const rows = rowsOf(table);
+    if (!rows.length) { fill(facts, empty('There is no workload yet.')); return; }
+    if (!name) name = rows[0].name;
+    if (choose.options.length !== rows.length) {
+      fill(choose, rows.map((r) => h('option', { value: r.name, selected: r.name === name }, r.name)));
+    }
+    const [episodes, status] = await Promise.all([get(`${workloadPath(name)}/episodes`), get('/v1/status')]);
+    if (stopped) return;
+    const row = rows.find((r) => r.name === name);
+    fill(facts, h('div', { class: 'facts' }, row && stageBadge(row.stage), terms([
+      ['agent', episodes.learning ? episodes.agent : 'learning is off'],
+      ['episodes', `${format.integer(row ? row.episodes : 0)} since the start, the present one at step ` +
+        `${episodes.open.steps}`],
+      ['policies', `${episodes.model_changes} times another one was taken`],
+      ['rounds', `${format.integer(status.counts.learn_rounds)} of learning over all workloads`]]),
+    row && h('a', { href: `#/workload/${name}` }, 'The workload')));
+    draw(p, episodes);
+  }
+  get('/v1/reports').then((found) => { if (!stopped) fill(runs, runSection(found.reports, made)); })
+    .catch((error) => fill(runs, empty(error.message)));
+  return { refresh, destroy() { stopped = true; for (const one of [...Object.values(p), ...made]) one.destroy(); } };
+}
