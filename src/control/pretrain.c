@@ -1,34 +1,57 @@
 /* pretrain.c - episodes of many applications, and one policy that learns from all of them. */
-#include "control/pretrain.h"
+#include "control/pretrain_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cma.h"
+#include "base/file.h"
+#include "base/text.h"
 #include "env/autoscale.h"
 
-#define NOISE_STREAM 7u
-#define SEED_CHECK   UINT64_C(0x636865636b) /* episodes of a check are the same in every check */
+#define SEED_CHECK UINT64_C(0x636865636b) /* episodes of a check are the same in every check */
+/* Applications that live an episode before what they met is learned from: enough to keep threads
+ * busy, few enough for the policy to be a fresh one. */
+#define STRIDE 32u
 
-/* One application: its environment, the fallback beside it, and the episode under way. */
-struct task {
-    struct aw_env env;
-    struct aw_policy *fallback;
-    float *obs, *action, *reward; /* of one episode */
-    uint64_t episodes;
-};
-
-struct aw_pretrain {
-    struct aw_pretrain_config config;
-    struct aw_context *context;
-    struct task *task; /* [learn.count + check.count] */
-    uint32_t count;
-    uint32_t obs_dim, act_dim, steps;
-    uint32_t rounds;
-    float *next;
-    const struct aw_alloc *alloc;
+#define REAL(key, member, initial, min, max, help)                                              \
+    {                                                                                           \
+        key, AW_CONF_F64, offsetof(struct aw_pretrain_config, member), initial, min, max, NULL, \
+            help                                                                                \
+    }
+#define WHOLE(key, member, initial, min, max, help)                                             \
+    {                                                                                           \
+        key, AW_CONF_U32, offsetof(struct aw_pretrain_config, member), initial, min, max, NULL, \
+            help                                                                                \
+    }
+#define TRUTH(key, member, initial, help)                                                         \
+    {                                                                                             \
+        key, AW_CONF_BOOL, offsetof(struct aw_pretrain_config, member), initial, 0, 0, NULL, help \
+    }
+const struct aw_conf_field aw_pretrain_fields[] = {
+    WHOLE("fallback_episodes", fallback_episodes, "3", 1, 1000,
+          "episodes of the fallback by which an application is known"),
+    TRUTH("refresh", refresh, "true", "the fallback lives one more in every round"),
+    WHOLE("rounds", rounds, "25", 1, 100000, "episodes of each application"),
+    WHOLE("updates", updates, "2", 0, 10000, "updates per application and round"),
+    WHOLE("check_every", check_every, "5", 1, 100000, "rounds between checks"),
+    WHOLE("check_episodes", check_episodes, "2", 1, 1000, "episodes of a check, per application"),
+    REAL("noise", noise, "0.15", 0, 2, "deviation of the noise on actions, in the first round"),
+    REAL("noise_end", noise_end, "0.05", 0, 2, "and in the last"),
+    WHOLE("noise_rounds", noise_rounds, "0", 0, 100000, "rounds until then; 0: all"),
+    REAL("noise_jitter", noise_jitter, "0.25", 0, 1, "share of it that is drawn at each step"),
+    REAL("reward_shift", reward_shift, "-1", -100, 100, "added to a step's reward .."),
+    REAL("reward_scale", reward_scale, "0.1", 1e-6, 100, ".. and then multiplied by this"),
+    REAL("reward_miss", reward_miss, "0.3", 0, 100,
+         "taken from the reward of a step that missed its SLO"),
+    WHOLE("teacher_tries", teacher_tries, "160", 0, 100000,
+          "tries of the search for a teacher; 0: no teacher"),
+    WHOLE("teacher_episodes", teacher_episodes, "4", 1, 1000, "episodes of a try"),
+    TRUTH("own_episodes", own_episodes, "false",
+          "the policy's own episodes join those by which an application is known"),
+    WHOLE("actor_rests", actor_rests, "0", 0, 100000, "rounds before the actor learns"),
+    {0},
 };
 
 void aw_pretrain_config_init(struct aw_pretrain_config *config)
@@ -36,52 +59,75 @@ void aw_pretrain_config_init(struct aw_pretrain_config *config)
     memset(config, 0, sizeof *config);
     aw_conf_defaults(aw_context_fields, &config->context);
     aw_conf_defaults(aw_policy_fields, &config->fallback);
+    aw_conf_defaults(aw_pretrain_fields, config);
     config->fallback.kind = AW_POLICY_HPA_VPA_MEM;
     snprintf(config->env, sizeof config->env, "autoscale-v0");
-    config->fallback_episodes = 3;
-    config->refresh = true;
-    config->rounds = 60;
-    config->updates = 4;
-    config->check_every = 5;
-    config->check_episodes = 2;
-    config->teacher_tries = 160;
-    config->teacher_episodes = 4;
-    config->noise = 0.3;
-    config->noise_end = 0.05;
-    config->noise_jitter = 0.25;
-    config->reward_scale = 0.1;
     config->seed = 1;
+}
+
+void aw_pretrain_config_paper(struct aw_pretrain_config *config)
+{
+    aw_context_paper(&config->context);
+    config->context.imitate = 0;
+    /* 20 episodes through a GRU of 256 are some 40 GFLOP there and back: two workloads at a time */
+    config->context.group = 2;
+    config->context.rows = 64;
+    config->teacher_tries = 0;
+    config->own_episodes = true;
+    config->refresh = false;
+    config->reward_miss = 0;
+    snprintf(config->env, sizeof config->env, "autoscale-paper-v0");
 }
 
 /* --- made and ended --------------------------------------------------------------------------- */
 
-static const struct aw_pretrain_pool *pool_of(const struct aw_pretrain *p, uint32_t i,
-                                              uint32_t *ret_app)
+const struct aw_pretrain_pool *aw__pretrain_pool(const struct aw_pretrain *p, uint32_t i,
+                                                 uint32_t *ret_app)
 {
-    const bool learn = i < p->config.learn.count;
+    const bool learn = i < p->learn;
     const struct aw_pretrain_pool *pool = learn ? &p->config.learn : &p->config.check;
-    *ret_app = pool->first + (learn ? i : i - p->config.learn.count);
+    *ret_app = pool->first + (learn ? i * p->config.team.size + p->config.team.rank : i - p->learn);
     return pool;
+}
+
+static uint64_t mix(uint64_t h, const void *bytes, size_t count)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < count; i++)
+        h = (h ^ at[i]) * 0x100000001b3u; /* FNV-1a */
+    return h;
 }
 
 static enum aw_err task_open(struct aw_pretrain *p, uint32_t i, struct aw_diag *diag)
 {
-    struct task *task = &p->task[i];
+    struct aw__pretrain_task *task = &p->task[i];
     const char *pairs[AW_PRETRAIN_PAIRS_MAX + 2];
-    char app_pair[64], load_pair[AW_CONF_TEXT_MAX + 8], load[AW_CONF_TEXT_MAX];
-    uint32_t app;
-    const struct aw_pretrain_pool *pool = pool_of(p, i, &app);
-    pool->load(pool->ctx, app, load, sizeof load);
+    char app_pair[64], load_pair[AW_CONF_TEXT_MAX + 8] = "load=", *text = load_pair + 5;
+    uint32_t app, count = p->config.pair_count;
+    const struct aw_pretrain_pool *pool = aw__pretrain_pool(p, i, &app);
+    struct aw_load load = {0};
+    enum aw_err err = AW_OK;
     snprintf(app_pair, sizeof app_pair, "app=%" PRIu64 ":%" PRIu32, pool->seed, app);
-    snprintf(load_pair, sizeof load_pair, "load=%s", load);
-    memcpy(pairs, p->config.pairs, p->config.pair_count * sizeof *pairs);
-    pairs[p->config.pair_count] = app_pair;
-    pairs[p->config.pair_count + 1] = load_pair;
-    return aw_env_make_with(p->config.env, pairs, p->config.pair_count + 2, p->alloc, &task->env,
-                            diag);
+    memcpy(pairs, p->config.pairs, count * sizeof *pairs);
+    pairs[count++] = app_pair;
+    if (p->config.load_make) {
+        err = p->config.load_make(pool->ctx, app, p->alloc, &load, diag);
+        if (!err)
+            p->loads = mix(p->loads, load.rate_per_s, load.slot_count * sizeof *load.rate_per_s);
+    } else {
+        pool->load(pool->ctx, app, text, AW_CONF_TEXT_MAX);
+        pairs[count++] = load_pair;
+        p->loads = mix(p->loads, text, strlen(text));
+    }
+    if (!err && p->config.load_make)
+        err = aw_autoscale_make(p->config.env, pairs, count, &load, p->alloc, &task->env, diag);
+    else if (!err)
+        err = aw_env_make_with(p->config.env, pairs, count, p->alloc, &task->env, diag);
+    aw_load_deinit(&load);
+    return err;
 }
 
-static enum aw_err task_arrays(struct aw_pretrain *p, struct task *task)
+static enum aw_err task_arrays(struct aw_pretrain *p, struct aw__pretrain_task *task)
 {
     task->obs = aw_alloc_new(p->alloc, (size_t)p->steps * p->obs_dim, sizeof(float));
     task->action = aw_alloc_new(p->alloc, (size_t)p->steps * p->act_dim, sizeof(float));
@@ -89,55 +135,95 @@ static enum aw_err task_arrays(struct aw_pretrain *p, struct task *task)
     return task->obs && task->action && task->reward ? AW_OK : AW_ERR_NOMEM;
 }
 
+static enum aw_err shape_take(struct aw_pretrain *p, struct aw_diag *diag)
+{
+    const struct aw_env_spec *spec = p->task[0].env.spec;
+    p->obs_dim = spec->observation.dim;
+    p->act_dim = spec->action.dim;
+    p->steps = spec->episode_steps_max;
+    if (!aw_autoscale_settings(&p->task[0].env))
+        return aw_fail(diag, AW_ERR_UNSUPPORTED, "%s has no fallback to begin with", p->config.env);
+    if (p->act_dim > AW_PRETRAIN_ACTIONS_MAX)
+        return aw_fail(diag, AW_ERR_UNSUPPORTED, "%s has %u actions, at most %u can be",
+                       p->config.env, p->act_dim, AW_PRETRAIN_ACTIONS_MAX);
+    return AW_OK;
+}
+
+static enum aw_err context_make(struct aw_pretrain *p, struct aw_diag *diag)
+{
+    const struct aw_pretrain_team *team = &p->config.team;
+    struct aw_context_config context;
+    aw_context_config_init(&context);
+    context.settings = p->config.context;
+    context.obs_dim = p->obs_dim;
+    context.act_dim = p->act_dim;
+    context.steps = p->steps;
+    context.workloads = p->count;
+    context.seed = p->config.seed;
+    enum aw_err err = aw_context_new(&context, p->alloc, &p->context, diag);
+    if (!err && p->config.model)
+        err = aw_context_load(p->context, p->config.model, diag);
+    if (!err && team->size > 1) {
+        aw_context_together(p->context, team->reduce, team->ctx);
+        aw_context_reseed(p->context, UINT64_C(1) + team->rank);
+    }
+    return err;
+}
+
+static enum aw_err workers_make(struct aw_pretrain *p, struct aw_diag *diag)
+{
+    enum aw_err err = aw_threads_init(&p->threads, p->config.threads, p->alloc);
+    if (err)
+        return aw_fail(diag, err, "%u threads cannot be had", p->config.threads);
+    if (!(p->worker = aw_alloc_new(p->alloc, p->threads.count, sizeof *p->worker)))
+        err = AW_ERR_NOMEM;
+    for (uint32_t i = 0; !err && i < p->threads.count; i++) {
+        err = aw_context_reader_new(p->context, &p->worker[i].reader);
+        if (!err && !(p->worker[i].next = aw_alloc_new(p->alloc, p->obs_dim, sizeof(float))))
+            err = AW_ERR_NOMEM;
+    }
+    return err ? aw_fail(diag, err, "no memory for %u threads", p->threads.count) : AW_OK;
+}
+
+static enum aw_err open_all(struct aw_pretrain *p, struct aw_diag *diag)
+{
+    enum aw_err err = AW_OK;
+    p->loads = 0xcbf29ce484222325u;
+    if (!(p->task = aw_alloc_new(p->alloc, p->count, sizeof *p->task)))
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u applications", p->count);
+    for (uint32_t i = 0; !err && i < p->count; i++) {
+        err = task_open(p, i, diag);
+        if (!err && i == 0)
+            err = shape_take(p, diag);
+        if (!err && (err = task_arrays(p, &p->task[i])))
+            aw_fail(diag, err, "no memory for %u applications", p->count);
+    }
+    err = err ? err : context_make(p, diag);
+    return err ? err : workers_make(p, diag);
+}
+
 enum aw_err aw_pretrain_new(const struct aw_pretrain_config *config, const struct aw_alloc *alloc,
                             struct aw_pretrain **ret_pretrain, struct aw_diag *diag)
 {
     const uint64_t count = (uint64_t)config->learn.count + config->check.count;
+    const uint32_t size = config->team.size ? config->team.size : 1, rank = config->team.rank;
     if (config->learn.count == 0 || count > AW_PRETRAIN_APPS_MAX ||
         config->pair_count > AW_PRETRAIN_PAIRS_MAX)
         return aw_fail(diag, AW_ERR_CONFIG, "expected 1 to %u applications, found %" PRIu64,
                        AW_PRETRAIN_APPS_MAX, count);
+    if (size > config->learn.count)
+        return aw_fail(diag, AW_ERR_CONFIG, "%u processes cannot share %u applications", size,
+                       config->learn.count);
     struct aw_pretrain *p = aw_alloc_new(alloc, 1, sizeof *p);
     if (!p)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory to pretrain");
     p->config = *config;
+    p->config.team.size = size;
     p->alloc = alloc;
-    p->count = (uint32_t)count;
-    enum aw_err err = AW_OK;
-    if (!(p->task = aw_alloc_new(alloc, p->count, sizeof *p->task)))
-        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u applications", p->count);
-    for (uint32_t i = 0; !err && i < p->count; i++) {
-        err = task_open(p, i, diag);
-        if (!err && i == 0) {
-            const struct aw_env_spec *spec = p->task[0].env.spec;
-            p->obs_dim = spec->observation.dim;
-            p->act_dim = spec->action.dim;
-            p->steps = spec->episode_steps_max;
-            if (!aw_autoscale_settings(&p->task[0].env))
-                err = aw_fail(diag, AW_ERR_UNSUPPORTED, "%s has no fallback to begin with",
-                              config->env);
-            else if (p->act_dim > AW_PRETRAIN_ACTIONS_MAX)
-                err = aw_fail(diag, AW_ERR_UNSUPPORTED, "%s has %u actions, at most %u can be",
-                              config->env, p->act_dim, AW_PRETRAIN_ACTIONS_MAX);
-        }
-        if (!err && (err = task_arrays(p, &p->task[i])))
-            aw_fail(diag, err, "no memory for %u applications", p->count);
-    }
-    if (!err && !(p->next = aw_alloc_new(alloc, p->obs_dim, sizeof *p->next)))
-        err = aw_fail(diag, AW_ERR_NOMEM, "no memory to pretrain");
-    if (!err) {
-        struct aw_context_config context;
-        aw_context_config_init(&context);
-        context.settings = config->context;
-        context.obs_dim = p->obs_dim;
-        context.act_dim = p->act_dim;
-        context.steps = p->steps;
-        context.workloads = p->count;
-        context.seed = config->seed;
-        err = aw_context_new(&context, alloc, &p->context, diag);
-        if (!err && config->model)
-            err = aw_context_load(p->context, config->model, diag);
-    }
+    p->learn = (config->learn.count - rank + size - 1) / size;
+    p->turns = (config->learn.count + size - 1) / size;
+    p->count = p->learn + (rank == 0 ? config->check.count : 0);
+    const enum aw_err err = open_all(p, diag);
     if (err) {
         aw_pretrain_free(p);
         return err;
@@ -150,8 +236,14 @@ void aw_pretrain_free(struct aw_pretrain *p)
 {
     if (!p)
         return;
+    for (uint32_t i = 0; p->worker && i < p->threads.count; i++) {
+        aw_context_reader_free(p->worker[i].reader);
+        aw_alloc_free(p->alloc, p->worker[i].next);
+    }
+    aw_alloc_free(p->alloc, p->worker);
+    aw_threads_deinit(&p->threads);
     for (uint32_t i = 0; p->task && i < p->count; i++) {
-        struct task *task = &p->task[i];
+        struct aw__pretrain_task *task = &p->task[i];
         aw_env_free(&task->env);
         aw_policy_free(task->fallback);
         aw_alloc_free(p->alloc, task->obs);
@@ -159,7 +251,6 @@ void aw_pretrain_free(struct aw_pretrain *p)
         aw_alloc_free(p->alloc, task->reward);
     }
     aw_context_free(p->context);
-    aw_alloc_free(p->alloc, p->next);
     aw_alloc_free(p->alloc, p->task);
     aw_alloc_free(p->alloc, p);
 }
@@ -169,232 +260,100 @@ struct aw_context *aw_pretrain_context(struct aw_pretrain *p)
     return p->context;
 }
 
+const struct aw_pretrain_config *aw_pretrain_config(const struct aw_pretrain *p)
+{
+    return &p->config;
+}
+
 uint32_t aw_pretrain_rounds(const struct aw_pretrain *p)
 {
     return p->rounds;
 }
 
-/* --- an episode ------------------------------------------------------------------------------- */
+/* --- side by side ----------------------------------------------------------------------------- */
 
-enum who { WHO_FALLBACK, WHO_POLICY, WHO_CONSTANT };
-
-struct life {
-    enum who who;
-    const float *constant; /* its action */
-    double noise;
-    double *learned; /* sum of what is learned from; may be NULL */
-    bool push;       /* its transitions are learned from */
-    bool join;       /* the application is known by it from now on */
-    uint64_t seed;
+struct loop {
+    struct aw_pretrain *p;
+    uint32_t first;
+    aw__pretrain_turn *turn;
+    const void *ctx;
 };
 
-static uint64_t seed_of(const struct aw_pretrain *p, uint32_t i, uint64_t episode)
+static void loop_turn(void *ctx, uint32_t index, uint32_t worker)
 {
-    uint32_t app;
-    const struct aw_pretrain_pool *pool = pool_of(p, i, &app);
-    uint64_t h = (p->config.seed * 31 + pool->seed) * 0x9e3779b97f4a7c15u;
-    h = (h ^ (app + UINT64_C(1))) * 0xbf58476d1ce4e5b9u;
-    return (h ^ (episode + 1)) * 0x94d049bb133111ebu;
-}
-
-/* A fallback made for how this episode begins. */
-static enum aw_err fallback_begin(struct aw_pretrain *p, struct task *task, struct aw_diag *diag)
-{
-    const struct aw_sample *sample = aw_autoscale_sample(&task->env);
-    const struct aw_autoscale_info *info = aw_autoscale_info(&task->env);
-    const struct aw_policy_task start = {.bounds = *aw_autoscale_bounds(&task->env),
-                                         .slo_latency_us = info->slo_us,
-                                         .replicas = sample->replicas_wanted,
-                                         .cpu_millicores = sample->cpu_millicores_wanted,
-                                         .memory_bytes = sample->memory_bytes_wanted};
-    aw_policy_free(task->fallback);
-    task->fallback = NULL;
-    return aw_policy_new(&p->config.fallback, &start, p->alloc, &task->fallback, diag);
-}
-
-static void add_step(const struct task *task, struct aw_pretrain_score *sum, double reward)
-{
-    const struct aw_autoscale_info *info = aw_autoscale_info(&task->env);
-    sum->reward += reward;
-    sum->paper += info->truth.paper_reward;
-    sum->violations += info->truth.violated;
-    sum->cost += info->truth.cost;
-    sum->cpu += info->truth.cpu_utilisation;
-    sum->memory += info->truth.memory_utilisation;
-}
-
-/* How far an episode strays from the policy. Most of it holds for the whole episode: a size that
- * changes at every step restarts replicas all the time, and shows nothing but that. */
-struct offset {
-    double value[AW_PRETRAIN_ACTIONS_MAX];
-};
-
-static void explore(const struct aw_pretrain *p, const struct life *life,
-                    const struct offset *offset, struct aw_rng *rng, float *action)
-{
-    const double jitter = p->config.noise_jitter;
-    for (uint32_t k = 0; life->noise > 0 && k < p->act_dim; k++) {
-        const double stray =
-            sqrt(1 - jitter * jitter) * offset->value[k] + jitter * aw_rng_normal(rng);
-        action[k] = (float)fmin(1, fmax(-1, (double)action[k] + life->noise * stray));
+    const struct loop *loop = ctx;
+    struct aw__pretrain_worker *own = &loop->p->worker[worker];
+    struct aw_diag diag = {0};
+    const enum aw_err err = loop->turn(loop->p, loop->first + index, worker, loop->ctx, &diag);
+    if (err && (!own->err || index < own->failed)) {
+        own->err = err;
+        own->failed = index;
+        own->diag = diag;
     }
 }
 
-static enum aw_err live(struct aw_pretrain *p, uint32_t i, const struct life *life,
-                        struct aw_pretrain_score *ret, struct aw_diag *diag)
+enum aw_err aw__pretrain_each(struct aw_pretrain *p, uint32_t first, uint32_t count,
+                              aw__pretrain_turn *turn, const void *ctx, struct aw_diag *diag)
 {
-    struct task *task = &p->task[i];
-    const struct aw_env *env = &task->env;
-    struct aw_pretrain_score sum = {0};
-    enum aw_err err = env->ops->reset(env->self, life->seed, task->obs);
-    if (!err && life->who == WHO_FALLBACK)
-        err = fallback_begin(p, task, diag);
-    struct aw_rng rng;
-    struct offset offset;
-    aw_rng_init(&rng, life->seed, NOISE_STREAM);
-    for (uint32_t k = 0; k < p->act_dim; k++)
-        offset.value[k] = aw_rng_normal(&rng);
-    uint32_t t = 0;
-    for (bool over = false; !err && !over && t < p->steps; t++) {
-        float *obs = task->obs + (size_t)t * p->obs_dim;
-        float *action = task->action + (size_t)t * p->act_dim;
-        struct aw_step step;
-        if (life->who == WHO_FALLBACK) {
-            const struct aw_sample *sample = aw_autoscale_sample(env);
-            struct aw_plan plan;
-            aw_policy_decide(task->fallback, sample, sample->at_us, &plan, NULL);
-            err = aw_autoscale_step_plan(env, &plan, p->next, &step, action);
-        } else {
-            if (life->who == WHO_CONSTANT)
-                memcpy(action, life->constant, p->act_dim * sizeof *action);
-            else
-                err = aw_context_act(p->context, i, obs, 0, action);
-            explore(p, life, &offset, &rng, action);
-            err = err ? err : env->ops->step(env->self, action, p->next, &step);
-        }
-        if (err)
-            break;
-        const double reward = (double)step.reward;
-        const double missed = aw_autoscale_info(env)->measured.violated ? p->config.reward_miss : 0;
-        task->reward[t] =
-            (float)((reward - missed + p->config.reward_shift) * p->config.reward_scale);
-        add_step(task, &sum, reward);
-        if (life->learned)
-            *life->learned += (double)task->reward[t];
-        if (life->push)
-            err = aw_context_push(p->context, i, obs, action, task->reward[t], p->next,
-                                  step.terminated);
-        over = step.terminated || step.truncated;
-        if (!over && t + 1 < p->steps)
-            memcpy(obs + p->obs_dim, p->next, p->obs_dim * sizeof *obs);
-    }
-    if (err)
-        return aw_fail(diag, err, "application %u: an episode broke off", i);
-    if (life->join)
-        (void)aw_context_episode(p->context, i, task->obs, task->action, task->reward, t);
-    const double step_s = aw_autoscale_settings(env)->step_s;
-    *ret = (struct aw_pretrain_score){.reward = sum.reward,
-                                      .paper = sum.paper,
-                                      .violations = sum.violations / t,
-                                      .cost = sum.cost / (t * step_s / 3600),
-                                      .cpu = sum.cpu / t,
-                                      .memory = sum.memory / t};
-    return AW_OK;
-}
-
-void aw_pretrain_score_add(struct aw_pretrain_score *mean, const struct aw_pretrain_score *score,
-                           double share)
-{
-    mean->reward += share * score->reward;
-    mean->paper += share * score->paper;
-    mean->violations += share * score->violations;
-    mean->cost += share * score->cost;
-    mean->cpu += share * score->cpu;
-    mean->memory += share * score->memory;
-}
-
-/* --- a teacher ---------------------------------------------------------------------------- */
-
-#define TEACHER_DRAWS 10u
-#define SEED_TEACHER  UINT64_C(0x7465616368)
-
-static enum aw_err constant_value(struct aw_pretrain *p, uint32_t i, const double *x,
-                                  double *ret_value, struct aw_diag *diag)
-{
-    float action[AW_PRETRAIN_ACTIONS_MAX];
-    double sum = 0;
-    for (uint32_t k = 0; k < p->act_dim; k++)
-        action[k] = (float)(2 * x[k] - 1);
-    for (uint32_t e = 0; e < p->config.teacher_episodes; e++) {
-        const struct life life = {.who = WHO_CONSTANT,
-                                  .constant = action,
-                                  .learned = &sum,
-                                  .seed = seed_of(p, i, e) ^ SEED_TEACHER};
-        struct aw_pretrain_score score;
-        const enum aw_err err = live(p, i, &life, &score, diag);
-        if (err)
-            return err;
-    }
-    *ret_value = -sum;
-    return AW_OK;
-}
-
-/* The best constant action of an application, by CMA-ES. */
-static enum aw_err teacher_find(struct aw_pretrain *p, uint32_t i, struct aw_diag *diag)
-{
-    struct aw_cma cma;
-    double start[AW_PRETRAIN_ACTIONS_MAX];
-    float action[AW_PRETRAIN_ACTIONS_MAX];
-    for (uint32_t k = 0; k < p->act_dim; k++)
-        start[k] = 0.5;
-    aw_cma_init(&cma, p->act_dim, start, 0.3, TEACHER_DRAWS, seed_of(p, i, 0) ^ SEED_TEACHER);
-    for (uint32_t tries = 0; tries < p->config.teacher_tries; tries += TEACHER_DRAWS) {
-        double value[TEACHER_DRAWS];
-        aw_cma_ask(&cma);
-        for (uint32_t d = 0; d < TEACHER_DRAWS; d++) {
-            const enum aw_err err = constant_value(p, i, cma.x[d], &value[d], diag);
-            if (err)
-                return err;
-        }
-        aw_cma_tell(&cma, value);
-    }
-    for (uint32_t k = 0; k < p->act_dim; k++)
-        action[k] = (float)(2 * cma.best[k] - 1);
-    aw_context_teach(p->context, i, action);
-    return AW_OK;
+    struct loop loop = {p, first, turn, ctx};
+    const struct aw__pretrain_worker *failed = NULL;
+    for (uint32_t i = 0; i < p->threads.count; i++)
+        p->worker[i].err = AW_OK;
+    aw_threads_parallel_for(&p->threads, count, 1, loop_turn, &loop);
+    for (uint32_t i = 0; i < p->threads.count; i++)
+        if (p->worker[i].err && (!failed || p->worker[i].failed < failed->failed))
+            failed = &p->worker[i];
+    if (failed && diag)
+        *diag = failed->diag;
+    return failed ? failed->err : AW_OK;
 }
 
 /* --- rounds ----------------------------------------------------------------------------------- */
 
-/* An episode of the fallback's, by which an application is known. */
-static enum aw_err look(struct aw_pretrain *p, uint32_t i, struct aw_diag *diag)
+static enum aw_err meet_turn(struct aw_pretrain *p, uint32_t i, uint32_t worker, const void *ctx,
+                             struct aw_diag *diag)
 {
-    const struct life life = {.who = WHO_FALLBACK,
-                              .join = true,
-                              .push = i < p->config.learn.count,
-                              .seed = seed_of(p, i, p->task[i].episodes++)};
-    struct aw_pretrain_score score;
-    return live(p, i, &life, &score, diag);
-}
-
-/* The fallback's episodes of everybody: what they are known by. */
-static enum aw_err meet(struct aw_pretrain *p, struct aw_diag *diag)
-{
+    (void)ctx;
     enum aw_err err = AW_OK;
-    for (uint32_t i = 0; !err && i < p->count; i++)
-        for (uint32_t e = 0; !err && e < p->config.fallback_episodes; e++)
-            err = look(p, i, diag);
-    for (uint32_t i = 0; !err && p->config.teacher_tries && i < p->config.learn.count; i++)
-        err = teacher_find(p, i, diag);
-    if (!err && !p->config.model)
-        aw_context_normalise(p->context);
+    for (uint32_t e = 0; !err && e < p->config.fallback_episodes; e++)
+        err = aw__pretrain_look(p, i, worker, diag);
+    if (!err && p->config.teacher_tries && i < p->learn)
+        err = aw__pretrain_teach(p, i, worker, diag);
     return err;
 }
 
-/* Once, before anything else: who is met is known. */
-static enum aw_err met(struct aw_pretrain *p, struct aw_diag *diag)
+enum aw_err aw_pretrain_meet(struct aw_pretrain *p, struct aw_diag *diag)
 {
-    return p->task[0].episodes == 0 ? meet(p, diag) : AW_OK;
+    if (p->task[0].episodes > 0)
+        return AW_OK;
+    enum aw_err err = aw__pretrain_each(p, 0, p->count, meet_turn, NULL, diag);
+    if (!err && !p->config.model && (err = aw_context_normalise(p->context)))
+        aw_fail(diag, err, "what was seen cannot be shared");
+    return err;
+}
+
+static enum aw_err round_turn(struct aw_pretrain *p, uint32_t i, uint32_t worker, const void *ctx,
+                              struct aw_diag *diag)
+{
+    const double *noise = ctx;
+    struct aw__pretrain_task *task = &p->task[i];
+    enum aw_err err = p->config.refresh ? aw__pretrain_look(p, i, worker, diag) : AW_OK;
+    if (err)
+        return err;
+    const struct aw__pretrain_life life = {.who = AW__WHO_POLICY,
+                                           .noise = *noise,
+                                           .push = true,
+                                           .join = p->config.own_episodes,
+                                           .seed = aw__pretrain_seed(p, i, task->episodes++)};
+    return aw__pretrain_live(p, i, worker, &life, &task->score, diag);
+}
+
+static double noise_now(const struct aw_pretrain *p)
+{
+    const struct aw_pretrain_config *config = &p->config;
+    const uint32_t fade = config->noise_rounds ? config->noise_rounds : config->rounds;
+    const double far = fade > 1 ? (double)p->rounds / (fade - 1) : 1;
+    return config->noise + (config->noise_end - config->noise) * fmin(1, far);
 }
 
 enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *ret_learned,
@@ -402,103 +361,174 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
 {
     const struct aw_pretrain_config *config = &p->config;
     struct aw_pretrain_score mean = {0};
-    enum aw_err err = met(p, diag);
-    const uint32_t fade = config->noise_rounds ? config->noise_rounds : config->rounds;
-    const double far = fade > 1 ? (double)p->rounds / (fade - 1) : 1;
-    const double noise = config->noise + (config->noise_end - config->noise) * fmin(1, far);
+    enum aw_err err = aw_pretrain_meet(p, diag);
+    const double noise = noise_now(p);
     aw_context_freeze(p->context, config->model != NULL, p->rounds < config->actor_rests);
-    for (uint32_t i = 0; !err && i < config->learn.count; i++) {
-        const struct life life = {.who = WHO_POLICY,
-                                  .noise = noise,
-                                  .push = true,
-                                  .join = config->own_episodes,
-                                  .seed = seed_of(p, i, p->task[i].episodes++)};
-        struct aw_pretrain_score score;
-        if (config->refresh)
-            err = look(p, i, diag);
-        err = err ? err : live(p, i, &life, &score, diag);
-        if (err)
-            break;
-        aw_pretrain_score_add(&mean, &score, 1.0 / config->learn.count);
-        for (uint32_t u = 0; !err && u < config->updates; u++)
+    for (uint32_t first = 0; !err && first < p->turns; first += STRIDE) {
+        const uint32_t turns = p->turns - first < STRIDE ? p->turns - first : STRIDE;
+        const uint32_t mine = first + turns <= p->learn ? turns : p->learn - first;
+        err = aw__pretrain_each(p, first, mine, round_turn, &noise, diag);
+        for (uint32_t u = 0; !err && u < turns * config->updates; u++)
             if ((err = aw_context_learn(p->context, NULL)))
                 aw_fail(diag, err, "learning broke off in round %u", p->rounds);
     }
     if (err)
         return err;
+    for (uint32_t i = 0; i < p->learn; i++)
+        aw_pretrain_score_add(&mean, &p->task[i].score, 1.0 / p->learn);
     p->rounds++;
     if (ret_learned)
         *ret_learned = mean;
     return AW_OK;
 }
 
+/* --- judged ----------------------------------------------------------------------------------- */
+
+struct judgement {
+    enum aw__pretrain_who who;
+    const float *constant;
+};
+
 /* Episodes of a check are the same whoever acts and whenever. */
-static enum aw_err judge(struct aw_pretrain *p, uint32_t i, enum who who, const float *constant,
-                         struct aw_pretrain_score *ret, struct aw_diag *diag)
+static enum aw_err judge_turn(struct aw_pretrain *p, uint32_t i, uint32_t worker, const void *ctx,
+                              struct aw_diag *diag)
 {
+    const struct judgement *judgement = ctx;
     const uint32_t episodes = p->config.check_episodes;
     struct aw_pretrain_score own = {0};
-    enum aw_err err = met(p, diag);
-    for (uint32_t e = 0; !err && e < episodes; e++) {
-        const struct life life = {
-            .who = who, .constant = constant, .seed = seed_of(p, i, e) ^ SEED_CHECK};
+    for (uint32_t e = 0; e < episodes; e++) {
+        const struct aw__pretrain_life life = {.who = judgement->who,
+                                               .constant = judgement->constant,
+                                               .seed = aw__pretrain_seed(p, i, e) ^ SEED_CHECK};
         struct aw_pretrain_score score;
-        err = live(p, i, &life, &score, diag);
-        if (!err)
-            aw_pretrain_score_add(&own, &score, 1.0 / episodes);
-    }
-    if (!err)
-        *ret = own;
-    return err;
-}
-
-static enum aw_err check(struct aw_pretrain *p, enum who who, struct aw_pretrain_score *ret_mean,
-                         struct aw_pretrain_score *each, struct aw_diag *diag)
-{
-    const uint32_t count = p->config.check.count;
-    struct aw_pretrain_score mean = {0};
-    for (uint32_t k = 0; k < count; k++) {
-        struct aw_pretrain_score own;
-        const enum aw_err err = judge(p, p->config.learn.count + k, who, NULL, &own, diag);
+        const enum aw_err err = aw__pretrain_live(p, i, worker, &life, &score, diag);
         if (err)
             return err;
-        aw_pretrain_score_add(&mean, &own, 1.0 / count);
-        if (each)
-            each[k] = own;
+        aw_pretrain_score_add(&own, &score, 1.0 / episodes);
     }
-    *ret_mean = mean;
+    p->task[i].score = own;
     return AW_OK;
+}
+
+static enum aw_err check(struct aw_pretrain *p, enum aw__pretrain_who who,
+                         struct aw_pretrain_score *ret_mean, struct aw_pretrain_score *each,
+                         struct aw_diag *diag)
+{
+    const struct judgement judgement = {.who = who};
+    const struct aw_pretrain_team *team = &p->config.team;
+    const uint32_t count = p->count - p->learn;
+    struct aw_pretrain_score mean = {0};
+    enum aw_err err = aw_pretrain_meet(p, diag);
+    err = err ? err : aw__pretrain_each(p, p->learn, count, judge_turn, &judgement, diag);
+    for (uint32_t k = 0; !err && k < count; k++) {
+        aw_pretrain_score_add(&mean, &p->task[p->learn + k].score, 1.0 / count);
+        if (each)
+            each[k] = p->task[p->learn + k].score;
+    }
+    if (!err && team->size > 1 && (err = team->broadcast(team->ctx, &mean, sizeof mean)))
+        aw_fail(diag, err, "a check cannot be told to the others");
+    if (!err)
+        *ret_mean = mean;
+    return err;
 }
 
 enum aw_err aw_pretrain_check(struct aw_pretrain *p, struct aw_pretrain_score *ret_mean,
                               struct aw_pretrain_score *each, struct aw_diag *diag)
 {
-    return check(p, WHO_POLICY, ret_mean, each, diag);
+    return check(p, AW__WHO_POLICY, ret_mean, each, diag);
 }
 
 enum aw_err aw_pretrain_check_fallback(struct aw_pretrain *p, struct aw_pretrain_score *ret_mean,
                                        struct aw_pretrain_score *each, struct aw_diag *diag)
 {
-    return check(p, WHO_FALLBACK, ret_mean, each, diag);
+    return check(p, AW__WHO_FALLBACK, ret_mean, each, diag);
+}
+
+static enum aw_err try_one(struct aw_pretrain *p, uint32_t app, const struct judgement *judgement,
+                           struct aw_pretrain_score *ret, struct aw_diag *diag)
+{
+    AW_ASSERT(app < p->learn);
+    enum aw_err err = aw_pretrain_meet(p, diag);
+    err = err ? err : judge_turn(p, app, 0, judgement, diag);
+    if (!err)
+        *ret = p->task[app].score;
+    return err;
 }
 
 enum aw_err aw_pretrain_try(struct aw_pretrain *p, uint32_t app, struct aw_pretrain_score *ret,
                             struct aw_diag *diag)
 {
-    AW_ASSERT(app < p->config.learn.count);
-    return judge(p, app, WHO_POLICY, NULL, ret, diag);
+    return try_one(p, app, &(struct judgement){.who = AW__WHO_POLICY}, ret, diag);
 }
 
 enum aw_err aw_pretrain_try_fallback(struct aw_pretrain *p, uint32_t app,
                                      struct aw_pretrain_score *ret, struct aw_diag *diag)
 {
-    AW_ASSERT(app < p->config.learn.count);
-    return judge(p, app, WHO_FALLBACK, NULL, ret, diag);
+    return try_one(p, app, &(struct judgement){.who = AW__WHO_FALLBACK}, ret, diag);
 }
 
 enum aw_err aw_pretrain_try_constant(struct aw_pretrain *p, uint32_t app, const float *action,
                                      struct aw_pretrain_score *ret, struct aw_diag *diag)
 {
-    AW_ASSERT(app < p->config.learn.count);
-    return judge(p, app, WHO_CONSTANT, action, ret, diag);
+    return try_one(p, app, &(struct judgement){AW__WHO_CONSTANT, action}, ret, diag);
+}
+
+/* --- the best --------------------------------------------------------------------------------- */
+
+double aw_pretrain_worth(const struct aw_pretrain *p, const struct aw_pretrain_score *score)
+{
+    return score->reward - p->config.reward_miss * score->violations * p->steps;
+}
+
+bool aw_pretrain_mark(struct aw_pretrain *p, const struct aw_pretrain_score *score)
+{
+    const double worth = aw_pretrain_worth(p, score);
+    if (p->best.round > 0 && !(worth > p->best.worth)) {
+        p->best.since++;
+        return false;
+    }
+    p->best = (struct aw_pretrain_best){*score, worth, p->rounds, 0};
+    aw_context_keep(p->context);
+    return true;
+}
+
+const struct aw_pretrain_best *aw_pretrain_best(const struct aw_pretrain *p)
+{
+    return &p->best;
+}
+
+void aw_pretrain_recall(struct aw_pretrain *p)
+{
+    (void)aw_context_recall(p->context);
+}
+
+static enum aw_err embed_turn(struct aw_pretrain *p, uint32_t i, uint32_t worker, const void *ctx,
+                              struct aw_diag *diag)
+{
+    (void)ctx;
+    (void)diag;
+    (void)aw_context_reader_embed(p->context, p->worker[worker].reader, i);
+    return AW_OK;
+}
+
+enum aw_err aw_pretrain_embeddings(struct aw_pretrain *p, float *ret, struct aw_diag *diag)
+{
+    const struct aw_pretrain_team *team = &p->config.team;
+    const uint32_t E = p->config.context.embedding;
+    const size_t total = (size_t)p->config.learn.count * E;
+    enum aw_err err = aw_pretrain_meet(p, diag);
+    err = err ? err : aw__pretrain_each(p, 0, p->learn, embed_turn, NULL, diag);
+    if (err)
+        return err;
+    memset(ret, 0, total * sizeof *ret);
+    for (uint32_t i = 0; i < p->learn; i++)
+        memcpy(ret + (size_t)(i * team->size + team->rank) * E, aw_context_embed(p->context, i),
+               E * sizeof *ret);
+    if (team->size == 1)
+        return AW_OK;
+    if ((err = team->reduce(team->ctx, ret, total)))
+        return aw_fail(diag, err, "embeddings cannot be shared");
+    for (size_t i = 0; i < total; i++) /* all but one process had zeros here */
+        ret[i] *= (float)team->size;
+    return AW_OK;
 }

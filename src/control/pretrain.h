@@ -8,9 +8,16 @@
  * then it is judged without noise on applications for validation, known by their fallback's
  * episodes alone; the best is kept.
  *
- * Call order: config_init, new; round until done; best or context; judge and adapt whenever; free.
- * Memory:     everything at new, about 100 kB for each application.
- * Threads:    single owner.
+ * Call order: config_init, new; round and check until done, mark after each check; recall for the
+ *             best; try whenever; save_state, and load_state right after new; free.
+ * Memory:     everything at new, up to half a megabyte for each application (its transitions).
+ * Threads:    single owner; inside, `threads` of them live episodes side by side, for which the
+ *             allocator must be safe everywhere. Their number changes nothing of the result.
+ *
+ * Several processes may learn one policy together (struct aw_pretrain_team): each has its share of
+ * the applications, gradients are averaged at every update, and so the weights are the same
+ * everywhere at any time. All call the same functions in the same order. Only the process of rank 0
+ * has the applications for validation; what it found is told to the others.
  */
 #ifndef AW_CONTROL_PRETRAIN_H
 #define AW_CONTROL_PRETRAIN_H
@@ -20,6 +27,7 @@
 #include "control/simulate.h"
 #include "fallback/policy.h"
 #include "meta/context.h"
+#include "workload/load.h"
 
 #define AW_PRETRAIN_APPS_MAX    4096u
 #define AW_PRETRAIN_PAIRS_MAX   32u
@@ -34,12 +42,24 @@ struct aw_pretrain_pool {
     void *ctx;
 };
 
+/* Processes that learn together; zeroed: one alone. */
+struct aw_pretrain_team {
+    uint32_t rank, size;
+    aw_context_reduce *reduce; /* the mean over all, in everybody's place */
+    enum aw_err (*broadcast)(void *ctx, void *bytes, size_t count); /* of rank 0 to all */
+    void *ctx;
+};
+
 struct aw_pretrain_config {
     struct aw_context_settings context;
     char env[AW_ENV_NAME_MAX];
     const char *pairs[AW_PRETRAIN_PAIRS_MAX]; /* options of the environment; borrowed */
     uint32_t pair_count;
     struct aw_pretrain_pool learn, check;
+    /* NULL, or what makes the load of an application itself, in place of a pool's `load` and with
+     * that pool's `ctx`: where a trace was read once for all of them. */
+    enum aw_err (*load_make)(void *ctx, uint32_t app, const struct aw_alloc *alloc,
+                             struct aw_load *ret_load, struct aw_diag *diag);
     struct aw_policy_settings fallback;
     uint32_t fallback_episodes;
     bool refresh; /* the fallback lives one more in every round, of the applications learned from */
@@ -61,8 +81,15 @@ struct aw_pretrain_config {
     const char *model;
     uint32_t actor_rests;
     uint64_t seed;
+    uint32_t threads; /* that live episodes; 0: one */
+    struct aw_pretrain_team team;
 };
+/* What was found to be good; see docs/mechanisms/pretrain.md. The pools are the caller's. */
 void aw_pretrain_config_init(struct aw_pretrain_config *config);
+/* Over those, what AWARE has: its environment, encoder and reward; no teacher; an application is
+ * known by the best of all its episodes. */
+void aw_pretrain_config_paper(struct aw_pretrain_config *config);
+extern const struct aw_conf_field aw_pretrain_fields[]; /* of struct aw_pretrain_config */
 
 /* What episodes were worth. */
 struct aw_pretrain_score {
@@ -111,5 +138,41 @@ AW_NODISCARD enum aw_err aw_pretrain_check_fallback(struct aw_pretrain *pretrain
                                                     struct aw_pretrain_score *each,
                                                     struct aw_diag *diag);
 struct aw_context *aw_pretrain_context(struct aw_pretrain *pretrain);
+const struct aw_pretrain_config *aw_pretrain_config(const struct aw_pretrain *pretrain);
+
+/* Meets everybody: the fallback's episodes and the search for teachers. A round, a check and a try
+ * do it first where it is not done. */
+AW_NODISCARD enum aw_err aw_pretrain_meet(struct aw_pretrain *pretrain, struct aw_diag *diag);
+
+/* The best check so far. */
+struct aw_pretrain_best {
+    struct aw_pretrain_score score;
+    double worth;   /* of the score */
+    uint32_t round; /* after which it was; 0: none yet */
+    uint32_t since; /* checks marked after it */
+};
+/* What a score is worth by what is learned: the reward, less reward_miss for each step that missed.
+ */
+double aw_pretrain_worth(const struct aw_pretrain *pretrain, const struct aw_pretrain_score *score);
+/* Remembers a check: true where it is the best so far, and the weights are kept. */
+bool aw_pretrain_mark(struct aw_pretrain *pretrain, const struct aw_pretrain_score *score);
+const struct aw_pretrain_best *aw_pretrain_best(const struct aw_pretrain *pretrain);
+/* The weights of the best check are put in place; without one, nothing changes. */
+void aw_pretrain_recall(struct aw_pretrain *pretrain);
+
+/* The embeddings [learn.count][embedding] of all applications that are learned from, in their
+ * order, whichever process has them. */
+AW_NODISCARD enum aw_err aw_pretrain_embeddings(struct aw_pretrain *pretrain, float *ret,
+                                                struct aw_diag *diag);
+
+/* Everything, after any round: what is loaded goes on as if it had never stopped. In a team each
+ * process has a file of its own. load_state wants a run that was made with the same configuration
+ * (threads may differ) and has not begun: AW_ERR_FORMAT, with what differs, and nothing has
+ * changed.
+ */
+AW_NODISCARD enum aw_err aw_pretrain_save_state(struct aw_pretrain *pretrain, const char *path,
+                                                struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw_pretrain_load_state(struct aw_pretrain *pretrain, const char *path,
+                                                struct aw_diag *diag);
 
 #endif

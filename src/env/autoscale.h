@@ -30,6 +30,7 @@
 #include "env/autoscale/reading.h"
 #include "env/autoscale/state.h"
 #include "workload/app.h"
+#include "workload/load.h"
 
 #define AW_AUTOSCALE_APPS_MAX   4096u   /* applications of a pool */
 #define AW_AUTOSCALE_STEPS_MAX  100000u /* of an episode */
@@ -89,6 +90,13 @@ struct aw_autoscale_info {
     double core_s, gib_s, replica_s;        /* allocated over the step */
     uint32_t oom_kills, restarts;
 };
+
+/* As aw_env_make_with, under a load that is there already: it is copied, and takes the place of the
+ * option `load`. NULL: as the options say. AW_ERR_UNSUPPORTED: not an autoscaling environment. */
+AW_NODISCARD enum aw_err aw_autoscale_make(const char *name, const char *const *pairs,
+                                           size_t pair_count, const struct aw_load *load,
+                                           const struct aw_alloc *alloc, struct aw_env *ret_env,
+                                           struct aw_diag *diag);
 
 /* Of the last step; zeroed after reset and state_load. NULL: not an autoscaling environment. */
 const struct aw_autoscale_info *aw_autoscale_info(const struct aw_env *env);

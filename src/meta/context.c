@@ -24,10 +24,10 @@ const struct aw_conf_field aw_context_fields[] = {
     WHOLE("encoder_hidden", encoder_hidden, "64", 1, 1024, "width of what reads a step"),
     WHOLE("encoder_dense", encoder_dense, "64", 1, 1024, "width of the layer after pooling"),
     WHOLE("embedding", embedding, "32", 1, AW_ENCODER_EMBEDDING_MAX, "numbers of an embedding"),
-    WHOLE("episodes", episodes, "20", 1, AW_BUNDLE_EPISODES_MAX, "episodes of a bundle"),
-    {"choice", AW_CONF_CHOICE, offsetof(struct aw_context_settings, choice), "best", 0, 0,
+    WHOLE("episodes", episodes, "3", 1, AW_BUNDLE_EPISODES_MAX, "episodes of a bundle"),
+    {"choice", AW_CONF_CHOICE, offsetof(struct aw_context_settings, choice), "latest", 0, 0,
      aw_bundle_choice_names, "which episodes: the best, half best half worst, or the latest"},
-    WHOLE("hidden", hidden, "128", 1, AW_CONTEXT_HIDDEN_MAX,
+    WHOLE("hidden", hidden, "64", 1, AW_CONTEXT_HIDDEN_MAX,
           "width of the two layers of actor and critics"),
     {"to_actor", AW_CONF_BOOL, offsetof(struct aw_context_settings, to_actor), "true", 0, 0, NULL,
      "the actor sees the embedding"},
@@ -42,6 +42,8 @@ const struct aw_conf_field aw_context_fields[] = {
          "weight of the squared outputs before the tanh in the actor's loss"),
     REAL("imitate", imitate, "1", 0, 1000,
          "weight of the distance from a teacher's action in the actor's loss"),
+    REAL("anchor", anchor, "0", 0, 1000,
+         "weight of the distance from what the actor did when it was loaded"),
     REAL("improve", improve, "1", 0, 1000, "weight of what the critics say in the actor's loss"),
     WHOLE("policy_delay", policy_delay, "2", 1, 100, "updates of the critics per one of the actor"),
     REAL("target_noise", target_noise, "0.1", 0, 2, "deviation of the noise on target actions"),
@@ -80,6 +82,9 @@ static void carve(struct aw_context *c, struct aw_carve *take)
     const size_t B = c->batch, G = c->config.settings.group;
     c->actor_target = aw_carve_take(take, c->actor.count, sizeof(float));
     c->critic_target = aw_carve_take(take, c->critic.count, sizeof(float));
+    c->actor_loaded = aw_carve_take(take, c->actor.count, sizeof(float));
+    c->kept =
+        aw_carve_take(take, c->encoding.count + c->actor.count + c->critic.count, sizeof(float));
     c->embedding = aw_carve_take(take, (size_t)c->config.workloads * E, sizeof(float));
     c->embedded = aw_carve_take(take, c->config.workloads, sizeof *c->embedded);
     c->teacher = aw_carve_take(take, (size_t)c->config.workloads * A, sizeof(float));
@@ -93,6 +98,7 @@ static void carve(struct aw_context *c, struct aw_carve *take)
     c->dx_actor = aw_carve_take(take, B * (S + E), sizeof(float));
     c->dx_critic = aw_carve_take(take, B * (S + E + A), sizeof(float));
     c->a = aw_carve_take(take, B * A, sizeof(float));
+    c->a_loaded = aw_carve_take(take, B * A, sizeof(float));
     c->du = aw_carve_take(take, B * A, sizeof(float));
     c->y = aw_carve_take(take, B, sizeof(float));
     c->dq = aw_carve_take(take, B, sizeof(float));
@@ -224,6 +230,11 @@ void aw_context_freeze(struct aw_context *c, bool encoder, bool actor_too)
     c->actor_frozen = actor_too;
 }
 
+void aw_context_reseed(struct aw_context *c, uint64_t stream)
+{
+    aw_rng_init(&c->rng, c->config.seed, STATE_STREAM + stream);
+}
+
 void aw_context_together(struct aw_context *c, aw_context_reduce *reduce, void *ctx)
 {
     c->reduce = reduce;
@@ -265,28 +276,84 @@ void aw_context_forget(struct aw_context *c, uint32_t workload)
         c->teacher[(size_t)workload * c->config.act_dim + i] = NAN;
 }
 
-void aw_context_normalise(struct aw_context *c)
+/* Adds to `sum` what (x - mean)^power adds up to in the bundles there are, number by number of a
+ * step; returns of how many steps. */
+static double add_up(const struct aw_context *c, const double *mean, uint32_t power, double *sum)
+{
+    const uint32_t dim = c->encoder.config.in;
+    double count = 0;
+    for (uint32_t w = 0; w < c->config.workloads; w++)
+        for (uint32_t e = 0; e < c->bundle[w].count; e++) {
+            const float *x = aw_bundle_episode(&c->bundle[w], e);
+            for (uint32_t t = 0; t < c->bundle[w].length[e]; t++, count++)
+                for (uint32_t i = 0; i < dim; i++) {
+                    const double far = (double)x[(size_t)t * dim + i] - (mean ? mean[i] : 0);
+                    sum[i] += power == 2 ? far * far : far;
+                }
+        }
+    return count;
+}
+
+/* Means over everybody who learns together: those of sums, whose ratios are all that is used. */
+static enum aw_err share(struct aw_context *c, double *sum, uint32_t dim, double *count)
+{
+    float values[AW_BUNDLE_DIM_MAX + 1];
+    for (uint32_t i = 0; i < dim; i++)
+        values[i] = (float)sum[i];
+    values[dim] = (float)*count;
+    const enum aw_err err = c->reduce(c->reduce_ctx, values, dim + (size_t)1);
+    for (uint32_t i = 0; !err && i < dim; i++)
+        sum[i] = (double)values[i];
+    *count = err ? *count : (double)values[dim];
+    return err;
+}
+
+enum aw_err aw_context_normalise(struct aw_context *c)
 {
     struct aw_encoder_normal *normal = &c->encoder.normal;
     const uint32_t dim = c->encoder.config.in;
+    double mean[AW_BUNDLE_DIM_MAX] = {0}, square[AW_BUNDLE_DIM_MAX] = {0};
+    double count = add_up(c, NULL, 1, mean);
+    enum aw_err err = c->reduce ? share(c, mean, dim, &count) : AW_OK;
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < dim; i++)
+        mean[i] = count > 0 ? mean[i] / count : 0;
+    count = add_up(c, mean, 2, square);
+    if (c->reduce && (err = share(c, square, dim, &count)))
+        return err;
     for (uint32_t i = 0; i < dim; i++) {
-        double sum = 0, square = 0, count = 0;
-        for (uint32_t w = 0; w < c->config.workloads; w++)
-            for (uint32_t e = 0; e < c->bundle[w].count; e++) {
-                const float *x = aw_bundle_episode(&c->bundle[w], e);
-                for (uint32_t t = 0; t < c->bundle[w].length[e]; t++) {
-                    const double value = (double)x[(size_t)t * dim + i];
-                    sum += value;
-                    square += value * value;
-                    count++;
-                }
-            }
-        const double mean = count > 0 ? sum / count : 0;
-        const double variance = count > 0 ? fmax(0, square / count - mean * mean) : 0;
-        normal->mean[i] = (float)mean;
+        const double variance = count > 0 ? square[i] / count : 0;
+        normal->mean[i] = (float)mean[i];
         normal->scale[i] = variance > 1e-12 ? (float)(1 / sqrt(variance)) : 0;
     }
     c->version++;
+    return AW_OK;
+}
+
+/* --- the best so far -------------------------------------------------------------------------- */
+
+void aw_context_keep(struct aw_context *c)
+{
+    float *actor = c->kept + c->encoding.count, *critic = actor + c->actor.count;
+    memcpy(c->kept, c->encoding.value, c->encoding.count * sizeof(float));
+    memcpy(actor, c->actor.value, c->actor.count * sizeof(float));
+    memcpy(critic, c->critic.value, c->critic.count * sizeof(float));
+    c->has_kept = true;
+}
+
+bool aw_context_recall(struct aw_context *c)
+{
+    const float *actor = c->kept + c->encoding.count, *critic = actor + c->actor.count;
+    if (!c->has_kept)
+        return false;
+    memcpy(c->encoding.value, c->kept, c->encoding.count * sizeof(float));
+    memcpy(c->actor.value, actor, c->actor.count * sizeof(float));
+    memcpy(c->critic.value, critic, c->critic.count * sizeof(float));
+    memcpy(c->actor_target, actor, c->actor.count * sizeof(float));
+    memcpy(c->critic_target, critic, c->critic.count * sizeof(float));
+    c->version++;
+    return true;
 }
 
 /* Nobody sees the embedding: it is not made. */
@@ -302,7 +369,8 @@ static bool encoder_learns(const struct aw_context *c)
 
 /* --- acting ----------------------------------------------------------------------------------- */
 
-const float *aw_context_embed(struct aw_context *c, uint32_t workload)
+static const float *embed_with(struct aw_context *c, struct aw_encoder_cache *cache,
+                               uint32_t workload)
 {
     AW_ASSERT(workload < c->config.workloads);
     const uint32_t E = c->config.settings.embedding;
@@ -318,33 +386,90 @@ const float *aw_context_embed(struct aw_context *c, uint32_t workload)
     if (bundle->count == 0) {
         memset(to, 0, E * sizeof *to);
     } else {
-        aw_encoder_thin(c->encoder_cache, 1, 0);
-        const float *from =
-            aw_encoder_forward(&c->encoder, c->encoding.value, &bundle, 1, c->encoder_cache);
+        aw_encoder_thin(cache, 1, 0);
+        const float *from = aw_encoder_forward(&c->encoder, c->encoding.value, &bundle, 1, cache);
         memcpy(to, from, E * sizeof *to);
     }
     *known = (struct aw__embedded){c->version, bundle->version};
     return to;
 }
 
-enum aw_err aw_context_act(struct aw_context *c, uint32_t workload, const float *obs, double noise,
-                           float *action)
+const float *aw_context_embed(struct aw_context *c, uint32_t workload)
+{
+    return embed_with(c, c->encoder_cache, workload);
+}
+
+/* The action without noise; x [S + E] is room for what the actor reads. */
+static enum aw_err act_with(struct aw_context *c, struct aw_encoder_cache *cache, float *x,
+                            uint32_t workload, const float *obs, float *action)
 {
     const uint32_t S = c->config.obs_dim, A = c->config.act_dim, E = c->config.settings.embedding;
     if (!aw_params_finite(obs, S))
         return AW_ERR_DIVERGED;
-    memcpy(c->x_actor, obs, S * sizeof *obs);
+    memcpy(x, obs, S * sizeof *obs);
     if (c->config.settings.to_actor)
-        memcpy(c->x_actor + S, aw_context_embed(c, workload), E * sizeof *obs);
+        memcpy(x + S, embed_with(c, cache, workload), E * sizeof *obs);
     else
-        memset(c->x_actor + S, 0, E * sizeof *obs);
-    aw_mlp_infer(&c->actor_net, c->actor.value, c->x_actor, action);
-    for (uint32_t i = 0; i < A; i++) {
-        const double clean = tanh((double)action[i]);
-        const double noisy = noise > 0 ? clean + noise * aw_rng_normal(&c->rng) : clean;
-        action[i] = (float)fmin(1, fmax(-1, noisy));
-    }
+        memset(x + S, 0, E * sizeof *obs);
+    aw_mlp_infer(&c->actor_net, c->actor.value, x, action);
+    for (uint32_t i = 0; i < A; i++)
+        action[i] = (float)tanh((double)action[i]);
     return aw_params_finite(action, A) ? AW_OK : AW_ERR_DIVERGED;
+}
+
+enum aw_err aw_context_act(struct aw_context *c, uint32_t workload, const float *obs, double noise,
+                           float *action)
+{
+    const enum aw_err err = act_with(c, c->encoder_cache, c->x_actor, workload, obs, action);
+    for (uint32_t i = 0; !err && noise > 0 && i < c->config.act_dim; i++)
+        action[i] = (float)fmin(1, fmax(-1, (double)action[i] + noise * aw_rng_normal(&c->rng)));
+    return err;
+}
+
+struct aw_context_reader {
+    struct aw_encoder_cache *cache;
+    float *x; /* [S + E] */
+    const struct aw_alloc *alloc;
+};
+
+enum aw_err aw_context_reader_new(const struct aw_context *c, struct aw_context_reader **ret_reader)
+{
+    const size_t width = (size_t)c->config.obs_dim + c->config.settings.embedding;
+    struct aw_context_reader *reader = aw_alloc_new(c->alloc, 1, sizeof *reader);
+    if (!reader)
+        return AW_ERR_NOMEM;
+    reader->alloc = c->alloc;
+    enum aw_err err = aw_encoder_cache_new(&c->encoder, 1, c->config.settings.episodes,
+                                           c->config.steps, false, c->alloc, &reader->cache);
+    if (!err && !(reader->x = aw_alloc_new(c->alloc, width, sizeof *reader->x)))
+        err = AW_ERR_NOMEM;
+    if (err) {
+        aw_context_reader_free(reader);
+        return err;
+    }
+    *ret_reader = reader;
+    return AW_OK;
+}
+
+void aw_context_reader_free(struct aw_context_reader *reader)
+{
+    if (!reader)
+        return;
+    aw_encoder_cache_free(reader->cache);
+    aw_alloc_free(reader->alloc, reader->x);
+    aw_alloc_free(reader->alloc, reader);
+}
+
+const float *aw_context_reader_embed(struct aw_context *c, struct aw_context_reader *reader,
+                                     uint32_t workload)
+{
+    return embed_with(c, reader->cache, workload);
+}
+
+enum aw_err aw_context_reader_act(struct aw_context *c, struct aw_context_reader *reader,
+                                  uint32_t workload, const float *obs, float *action)
+{
+    return act_with(c, reader->cache, reader->x, workload, obs, action);
 }
 
 /* --- learning --------------------------------------------------------------------------------- */
@@ -466,7 +591,11 @@ static void learn_actor(struct aw_context *c, struct aw_context_stats *stats)
     const uint32_t S = c->config.obs_dim, A = c->config.act_dim, E = s->embedding;
     const uint32_t B = c->rows_now;
     aw_params_zero_grad(&c->actor);
+    const bool anchored = c->loaded && s->anchor > 0;
     join(c, c->obs, NULL, false, c->x_actor);
+    if (anchored)
+        squash(aw_mlp_forward(&c->actor_net, c->actor_loaded, c->x_actor, B, &c->actor_cache),
+               (size_t)B * A, c->a_loaded);
     const float *u = aw_mlp_forward(&c->actor_net, c->actor.value, c->x_actor, B, &c->actor_cache);
     squash(u, (size_t)B * A, c->a);
     join(c, c->obs, c->a, true, c->x_critic);
@@ -480,6 +609,7 @@ static void learn_actor(struct aw_context *c, struct aw_context_stats *stats)
                     NULL, c->dx_critic);
     const float penalty = 2 * (float)s->pretanh_penalty / (float)(B * A);
     const float pull = 2 * (float)s->imitate / (float)(B * A);
+    const float hold = anchored ? 2 * (float)s->anchor / (float)(B * A) : 0;
     for (uint32_t b = 0; b < B; b++) {
         const float *teacher = c->teacher + (size_t)c->eligible[b / s->rows] * A;
         for (uint32_t i = 0; i < A; i++) {
@@ -487,6 +617,8 @@ static void learn_actor(struct aw_context *c, struct aw_context_stats *stats)
             float da = c->dx_critic[(size_t)b * (S + E + A) + S + E + i];
             if (!isnan(teacher[i]))
                 da += pull * (a - teacher[i]);
+            if (anchored)
+                da += hold * (a - c->a_loaded[(size_t)b * A + i]);
             c->du[(size_t)b * A + i] = da * (1 - a * a) + penalty * u[(size_t)b * A + i];
         }
     }

@@ -37,6 +37,7 @@ struct aw_context_settings {
     double actor_lr, critic_lr, encoder_lr;
     double pretanh_penalty;
     double imitate; /* weight of the squared distance from a teacher's action in the actor's loss */
+    double anchor;  /* the same from what the actor did when it was loaded */
     double improve; /* weight of what the critics say, beside it */
     uint32_t policy_delay;
     double target_noise, target_noise_clip;
@@ -84,14 +85,28 @@ void aw_context_teach(struct aw_context *context, uint32_t workload, const float
 /* Forgets a workload: its bundle, its transitions and its teacher. */
 void aw_context_forget(struct aw_context *context, uint32_t workload);
 
-/* Means and scales of what the encoder reads, from the bundles there are: once, before learning. */
-void aw_context_normalise(struct aw_context *context);
+/* Means and scales of what the encoder reads, from the bundles there are (of everybody who learns
+ * together): once, before learning. Fails where sharing does. */
+AW_NODISCARD enum aw_err aw_context_normalise(struct aw_context *context);
 
 /* The embedding [embedding]; zeros for a workload without episodes. Until the next call. */
 const float *aw_context_embed(struct aw_context *context, uint32_t workload);
 /* action [act_dim] in [-1, 1]; `noise` is its deviation, 0: none. AW_ERR_DIVERGED: not finite. */
 AW_NODISCARD enum aw_err aw_context_act(struct aw_context *context, uint32_t workload,
                                         const float *obs, double noise, float *action);
+
+/* What one more thread embeds and acts with, beside others. One thread alone asks for a workload at
+ * a time (pushing to it and adding to its episodes included), and nobody learns meanwhile. */
+struct aw_context_reader; /* opaque */
+AW_NODISCARD enum aw_err aw_context_reader_new(const struct aw_context *context,
+                                               struct aw_context_reader **ret_reader);
+void aw_context_reader_free(struct aw_context_reader *reader); /* NULL is a no-op */
+const float *aw_context_reader_embed(struct aw_context *context, struct aw_context_reader *reader,
+                                     uint32_t workload);
+/* As act without noise. */
+AW_NODISCARD enum aw_err aw_context_reader_act(struct aw_context *context,
+                                               struct aw_context_reader *reader, uint32_t workload,
+                                               const float *obs, float *action);
 
 /* One update over workloads that have both transitions and episodes. AW_ERR_NODATA: none has.
  * AW_ERR_DIVERGED: a number left the finite range; the learner is to be thrown away. */
@@ -101,9 +116,17 @@ AW_NODISCARD enum aw_err aw_context_learn(struct aw_context *context,
  * for the same updates, and gets the mean over all. NULL: alone. */
 typedef enum aw_err aw_context_reduce(void *ctx, float *gradient, size_t count);
 void aw_context_together(struct aw_context *context, aw_context_reduce *reduce, void *ctx);
+/* Another stream of chance from here on: processes that learn together begin with the same weights,
+ * and draw different batches. */
+void aw_context_reseed(struct aw_context *context, uint64_t stream);
 
 /* Frozen: the encoder learns no more. `actor_too`: nor does the actor, until said otherwise. */
 void aw_context_freeze(struct aw_context *context, bool encoder, bool actor_too);
+
+/* The weights as they are now are kept, in the place of those kept before; recall puts them back
+ * (false: none were kept). */
+void aw_context_keep(struct aw_context *context);
+bool aw_context_recall(struct aw_context *context);
 
 /* One file: networks, encoder and its normaliser, settings as metadata. load: AW_ERR_FORMAT where
  * the file is damaged or its shapes and settings are not these; nothing has changed then. */
@@ -112,6 +135,17 @@ AW_NODISCARD enum aw_err aw_context_save(const struct aw_context *context, const
                                          struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw_context_load(struct aw_context *context, const char *path,
                                          struct aw_diag *diag);
+/* Everything, so that learning goes on as if it had never stopped: weights, targets, moments,
+ * chance, transitions, episodes, teachers, what is kept. `about`: lines "key value" that a load
+ * must find as they were; `own` [own_count]: the caller's numbers. A checksum covers all of it.
+ * load: AW_ERR_FORMAT where the file is damaged, of another learner or about something else;
+ * nothing has changed then. */
+AW_NODISCARD enum aw_err aw_context_save_state(const struct aw_context *context, const char *path,
+                                               const char *about, const uint64_t *own,
+                                               size_t own_count, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw_context_load_state(struct aw_context *context, const char *path,
+                                               const char *about, uint64_t *own, size_t own_count,
+                                               struct aw_diag *diag);
 /* Settings that a file was written with: what to make a context from that can load it. */
 AW_NODISCARD enum aw_err aw_context_peek(const char *path, struct aw_context_config *ret,
                                          const struct aw_alloc *alloc, struct aw_diag *diag);

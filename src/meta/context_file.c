@@ -15,10 +15,10 @@ static enum aw_err add_number(struct aw_safetensors_writer *writer, const char *
     return aw_safetensors_add_meta(writer, key, text);
 }
 
-static enum aw_err add_settings(struct aw_safetensors_writer *writer,
-                                const struct aw_context_config *config)
+enum aw_err aw__context_meta_add(struct aw_safetensors_writer *writer, const char *format,
+                                 const struct aw_context_config *config)
 {
-    enum aw_err err = aw_safetensors_add_meta(writer, "format", FORMAT);
+    enum aw_err err = aw_safetensors_add_meta(writer, "format", format);
     err = err ? err : add_number(writer, "obs_dim", config->obs_dim);
     err = err ? err : add_number(writer, "act_dim", config->act_dim);
     err = err ? err : add_number(writer, "steps", config->steps);
@@ -38,7 +38,7 @@ enum aw_err aw_context_save(const struct aw_context *c, const char *path, const 
     struct aw_safetensors_writer *writer = NULL;
     const uint64_t in = c->encoder.config.in;
     enum aw_err err = aw_safetensors_writer_new(c->alloc, &writer);
-    err = err ? err : add_settings(writer, &c->config);
+    err = err ? err : aw__context_meta_add(writer, FORMAT, &c->config);
     for (size_t i = 0; !err && i < meta_pairs; i++)
         err = aw_safetensors_add_meta(writer, meta[2 * i], meta[2 * i + 1]);
     err = err ? err : aw_safetensors_add_params(writer, &c->encoding, c->encoding.value, "");
@@ -69,13 +69,14 @@ static enum aw_err number_of(const struct aw_safetensors *file, const char *path
     return AW_OK;
 }
 
-static enum aw_err config_of(const struct aw_safetensors *file, const char *path,
-                             struct aw_context_config *ret, struct aw_diag *diag)
+enum aw_err aw__context_meta_read(const struct aw_safetensors *file, const char *format,
+                                  const char *path, struct aw_context_config *ret,
+                                  struct aw_diag *diag)
 {
-    const char *format = aw_safetensors_meta(file, "format");
-    if (!format || strcmp(format, FORMAT) != 0)
-        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, "format",
-                          "expected " FORMAT ", found %s", format ? format : "nothing");
+    const char *found = aw_safetensors_meta(file, "format");
+    if (!found || strcmp(found, format) != 0)
+        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, "format", "expected %s, found %s",
+                          format, found ? found : "nothing");
     struct aw_context_config config;
     uint64_t obs = 0, act = 0, steps = 0, seed = 0;
     aw_context_config_init(&config);
@@ -88,8 +89,8 @@ static enum aw_err config_of(const struct aw_safetensors *file, const char *path
         snprintf(key, sizeof key, "setting.%s", field->key);
         const char *value = aw_safetensors_meta(file, key);
         if (!value)
-            err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, key, "expected a value, found none");
-        else if (aw_conf_set(aw_context_fields, &config.settings, field->key, value, diag))
+            continue; /* younger than the file: the default; the tensors say whether it fits */
+        if (aw_conf_set(aw_context_fields, &config.settings, field->key, value, diag))
             err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, key, "cannot be %s", value);
     }
     if (err)
@@ -107,7 +108,7 @@ enum aw_err aw_context_peek(const char *path, struct aw_context_config *ret,
 {
     struct aw_safetensors *file = NULL;
     enum aw_err err = aw_safetensors_open(path, alloc, &file, diag);
-    err = err ? err : config_of(file, path, ret, diag);
+    err = err ? err : aw__context_meta_read(file, FORMAT, path, ret, diag);
     aw_safetensors_close(file);
     return err;
 }
@@ -130,7 +131,7 @@ enum aw_err aw_context_load(struct aw_context *c, const char *path, struct aw_di
     struct aw_encoder_normal normal = c->encoder.normal;
     float *values = NULL;
     enum aw_err err = aw_safetensors_open(path, c->alloc, &file, diag);
-    err = err ? err : config_of(file, path, &config, diag);
+    err = err ? err : aw__context_meta_read(file, FORMAT, path, &config, diag);
     if (!err && !same_shape(&config, &c->config))
         err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL,
                          "the model is of another shape: %u states, %u actions, embedding %u; "
@@ -154,6 +155,8 @@ enum aw_err aw_context_load(struct aw_context *c, const char *path, struct aw_di
         memcpy(c->encoding.value, values, c->encoding.count * sizeof(float));
         memcpy(c->actor.value, actor, c->actor.count * sizeof(float));
         memcpy(c->critic.value, critic, c->critic.count * sizeof(float));
+        memcpy(c->actor_loaded, actor, c->actor.count * sizeof(float));
+        c->loaded = true;
         memcpy(c->actor_target, actor, c->actor.count * sizeof(float));
         memcpy(c->critic_target, critic, c->critic.count * sizeof(float));
         aw_params_zero_moments(&c->encoding);

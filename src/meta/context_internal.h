@@ -3,6 +3,7 @@
 #define AW_META_CONTEXT_INTERNAL_H
 
 #include "meta/context.h"
+#include "nn/safetensors.h"
 
 /* Which content and which encoder an embedding is of; zeroed: none. */
 struct aw__embedded {
@@ -23,6 +24,10 @@ struct aw_context {
     struct aw_mlp actor_net; /* no output activation: the penalty needs what goes into the tanh */
     struct aw_mlp critic_net[2];
     float *actor_target, *critic_target;
+    float *actor_loaded; /* what an anchor holds on to */
+    bool loaded;
+    float *kept; /* [encoding, actor, critic] as they were at their best */
+    bool has_kept;
     struct aw_adam actor_adam, critic_adam, encoder_adam;
     struct aw_mlp_cache actor_cache, critic_cache; /* critics are shaped alike and take turns */
     struct aw_encoder_cache *encoder_cache;
@@ -38,11 +43,18 @@ struct aw_context {
     uint32_t rows_now;
     float *obs, *next_obs, *act, *reward, *terminal;
     float *x_actor, *x_critic, *dx_actor, *dx_critic;
-    float *a, *du, *y, *dq;
+    float *a, *a_loaded, *du, *y, *dq;
     float *context, *d_context; /* [group][E] */
 
     const struct aw_alloc *alloc;
     void *block;
 };
+
+/* Settings and shape as metadata of a file, and back; `format` says of which kind the file is. */
+enum aw_err aw__context_meta_add(struct aw_safetensors_writer *writer, const char *format,
+                                 const struct aw_context_config *config);
+enum aw_err aw__context_meta_read(const struct aw_safetensors *file, const char *format,
+                                  const char *path, struct aw_context_config *ret,
+                                  struct aw_diag *diag);
 
 #endif

@@ -167,7 +167,7 @@ static void what_teachers_show_carries_over_to_workloads_never_taught(void **sta
         if (w < TASKS)
             aw_context_teach(toy.context, w, &action);
     }
-    aw_context_normalise(toy.context);
+    assert_ok(aw_context_normalise(toy.context));
     for (uint32_t n = 0; n < 1500; n++)
         assert_ok(aw_context_learn(toy.context, NULL));
     double off = 0, without = 0;

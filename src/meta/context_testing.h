@@ -77,7 +77,7 @@ static inline void begin_with(struct toy *toy, uint32_t kind, uint64_t seed, boo
         for (uint32_t e = 0; e < 3; e++)
             live(toy, w, w < TASKS);
     }
-    aw_context_normalise(toy->context);
+    assert_ok(aw_context_normalise(toy->context));
 }
 
 static inline void begin(struct toy *toy, uint32_t kind, uint64_t seed)

@@ -558,9 +558,27 @@ static enum aw_err cluster_make(struct autoscale *self, struct aw_diag *diag)
     return AW_OK;
 }
 
+/* A copy of `load`, or without one what the settings say. */
+static enum aw_err load_take(struct autoscale *self, const struct aw_load *load,
+                             struct aw_diag *diag)
+{
+    if (!load)
+        return aw__options_load(&self->settings, self->alloc, &self->load, diag);
+    const enum aw_err err =
+        aw_load_init(&self->load, load->name, load->slot_count, load->slot_us, self->alloc, diag);
+    if (err)
+        return err;
+    const size_t bytes = load->slot_count * sizeof *load->rate_per_s;
+    const unsigned char *rate = (const unsigned char *)load->rate_per_s;
+    memcpy(self->load.rate_per_s, rate, bytes);
+    for (size_t i = 0; i < bytes; i++) /* so that a snapshot knows where it belongs */
+        self->options_hash = (self->options_hash ^ rate[i]) * 0x100000001b3u;
+    return AW_OK;
+}
+
 static enum aw_err make(const struct aw_env_factory *factory,
-                        const struct aw_autoscale_settings *settings, const struct aw_alloc *alloc,
-                        struct aw_env *ret_env, struct aw_diag *diag)
+                        const struct aw_autoscale_settings *settings, const struct aw_load *load,
+                        const struct aw_alloc *alloc, struct aw_env *ret_env, struct aw_diag *diag)
 {
     struct aw__options options;
     struct autoscale *self = NULL;
@@ -583,7 +601,7 @@ static enum aw_err make(const struct aw_env_factory *factory,
     parts_init(self);
     axes_fill(self);
     spec_fill(self, factory->spec);
-    if ((err = aw__options_load(settings, alloc, &self->load, diag)))
+    if ((err = load_take(self, load, diag)))
         goto out;
     for (uint32_t i = 0; i < options.app_count; i++)
         if ((err = aw__options_app(settings, &options, &self->load, i, &self->pool[i],
@@ -601,7 +619,7 @@ out:
 static enum aw_err default_make_with(const void *settings, const struct aw_alloc *alloc,
                                      struct aw_env *ret_env, struct aw_diag *diag)
 {
-    return make(&aw__autoscale_factory, settings, alloc, ret_env, diag);
+    return make(&aw__autoscale_factory, settings, NULL, alloc, ret_env, diag);
 }
 
 static enum aw_err default_make(const struct aw_alloc *alloc, struct aw_env *ret_env,
@@ -615,7 +633,7 @@ static enum aw_err default_make(const struct aw_alloc *alloc, struct aw_env *ret
 static enum aw_err paper_make_with(const void *settings, const struct aw_alloc *alloc,
                                    struct aw_env *ret_env, struct aw_diag *diag)
 {
-    return make(&aw__autoscale_paper_factory, settings, alloc, ret_env, diag);
+    return make(&aw__autoscale_paper_factory, settings, NULL, alloc, ret_env, diag);
 }
 
 static enum aw_err paper_make(const struct aw_alloc *alloc, struct aw_env *ret_env,
@@ -666,6 +684,19 @@ const struct aw_env_factory aw__autoscale_paper_factory = {
 };
 
 /* --- what only this kind of environment has --------------------------------------------------- */
+
+enum aw_err aw_autoscale_make(const char *name, const char *const *pairs, size_t pair_count,
+                              const struct aw_load *load, const struct aw_alloc *alloc,
+                              struct aw_env *ret_env, struct aw_diag *diag)
+{
+    struct aw_autoscale_settings settings = {0};
+    const struct aw_env_factory *factory = NULL;
+    enum aw_err err = aw_env_find(name, &factory, diag);
+    if (!err && factory != &aw__autoscale_factory && factory != &aw__autoscale_paper_factory)
+        err = aw_fail(diag, AW_ERR_UNSUPPORTED, "%s is not an autoscaling environment", name);
+    err = err ? err : aw_env_settings(factory, pairs, pair_count, &settings, diag);
+    return err ? err : make(factory, &settings, load, alloc, ret_env, diag);
+}
 
 static struct autoscale *of(const struct aw_env *env)
 {
@@ -748,30 +779,4 @@ uint32_t aw_autoscale_warnings(const struct aw_env *env)
 {
     const struct autoscale *self = of(env);
     return self ? self->warnings : 0;
-}
-
-const char *aw_autoscale_warning_name(enum aw_autoscale_warning warning)
-{
-    switch (warning) {
-    case AW_AUTOSCALE_WARN_OVERLOAD:
-        return "overload";
-    case AW_AUTOSCALE_WARN_PEAK:
-        return "peak";
-    case AW_AUTOSCALE_WARN_CLUSTER:
-        return "cluster";
-    }
-    return "?";
-}
-
-const char *aw_autoscale_warning_text(enum aw_autoscale_warning warning)
-{
-    switch (warning) {
-    case AW_AUTOSCALE_WARN_OVERLOAD:
-        return "the mean load of some application is beyond what the largest allocation serves";
-    case AW_AUTOSCALE_WARN_PEAK:
-        return "the highest load of some application is beyond what the largest allocation serves";
-    case AW_AUTOSCALE_WARN_CLUSTER:
-        return "the largest allocation allowed does not fit into the cluster";
-    }
-    return "?";
 }

@@ -373,3 +373,31 @@ enum aw_err aw__options_app(const struct aw_autoscale_settings *settings,
     *ret_app = pool_app;
     return AW_OK;
 }
+
+/* --- what is odd --------------------------------------------------------------------------- */
+
+const char *aw_autoscale_warning_name(enum aw_autoscale_warning warning)
+{
+    switch (warning) {
+    case AW_AUTOSCALE_WARN_OVERLOAD:
+        return "overload";
+    case AW_AUTOSCALE_WARN_PEAK:
+        return "peak";
+    case AW_AUTOSCALE_WARN_CLUSTER:
+        return "cluster";
+    }
+    return "?";
+}
+
+const char *aw_autoscale_warning_text(enum aw_autoscale_warning warning)
+{
+    switch (warning) {
+    case AW_AUTOSCALE_WARN_OVERLOAD:
+        return "the mean load of some application is beyond what the largest allocation serves";
+    case AW_AUTOSCALE_WARN_PEAK:
+        return "the highest load of some application is beyond what the largest allocation serves";
+    case AW_AUTOSCALE_WARN_CLUSTER:
+        return "the largest allocation allowed does not fit into the cluster";
+    }
+    return "?";
+}
