@@ -11,25 +11,22 @@
  */
 #include "control/journal.h"
 
-#include <fcntl.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "base/file.h"
+#include "base/sqlite.h"
 
-#define APPLICATION_ID  0x41574a4e /* "AWJN" */
-#define FORMAT_VERSION  1
-#define BUSY_TIMEOUT_MS 5000
-#define INFLATED_MAX    (64u << 20) /* of one text or moment; a damaged row must not ask for more */
-#define GIVE_WAY        16          /* one in so many entries goes when there is no more room */
+#define APPLICATION_ID 0x41574a4e /* "AWJN" */
+#define FORMAT_VERSION 1
+#define INFLATED_MAX   (64u << 20) /* of one text or moment; a damaged row must not ask for more */
+#define GIVE_WAY       16          /* one in so many entries goes when there is no more room */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "blobs are little-endian");
 
-static const char *const schema =
+static const char schema[] =
     "BEGIN IMMEDIATE;"
     "CREATE TABLE workload(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;"
     "CREATE TABLE config(id INTEGER PRIMARY KEY, hash INTEGER NOT NULL, bytes INTEGER NOT NULL, "
@@ -45,6 +42,14 @@ static const char *const schema =
     "PRAGMA user_version = 1;"            /* FORMAT_VERSION */
     "COMMIT;";
 _Static_assert(APPLICATION_ID == 1096239694 && FORMAT_VERSION == 1, "as the schema says");
+
+/* What runs here and how busy it is, is nobody else's business. */
+static const struct aw_sqlite_kind kind = {.name = "a journal of decisions",
+                                           .application_id = APPLICATION_ID,
+                                           .version = FORMAT_VERSION,
+                                           .schema = schema,
+                                           .empty = AW_ERR_NOTFOUND,
+                                           .owner_only = true};
 
 /* clang-format off */
 #define ENTRY_COLUMNS "e.id, w.name, e.at_us, e.orders, e.account_bytes, e.account"
@@ -109,24 +114,7 @@ struct aw_journal {
 
 static enum aw_err fail(const struct aw_journal *j, const char *doing, struct aw_diag *diag)
 {
-    const char *text = sqlite3_errmsg(j->db);
-    switch (sqlite3_errcode(j->db) & 0xff) {
-    case SQLITE_NOTADB:
-        return aw_fail_at(diag, AW_ERR_FORMAT, j->path, 0, 0, NULL, "not an SQLite database");
-    case SQLITE_CORRUPT:
-        return aw_fail_at(diag, AW_ERR_FORMAT, j->path, 0, 0, NULL, "damaged: %s", text);
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return aw_fail_at(diag, AW_ERR_UNAVAILABLE, j->path, 0, 0, NULL,
-                          "in use by another process: cannot %s", doing);
-    case SQLITE_NOMEM:
-        return aw_fail_at(diag, AW_ERR_NOMEM, j->path, 0, 0, NULL, "out of memory");
-    case SQLITE_READONLY:
-        return aw_fail_at(diag, AW_ERR_UNSUPPORTED, j->path, 0, 0, NULL,
-                          "cannot %s: open for reading only", doing);
-    default:
-        return aw_fail_at(diag, AW_ERR_IO, j->path, 0, 0, NULL, "cannot %s: %s", doing, text);
-    }
+    return aw_sqlite_fail(j->db, j->path, doing, diag);
 }
 
 static enum aw_err damaged(const struct aw_journal *j, const char *what, struct aw_diag *diag)
@@ -166,78 +154,8 @@ static enum aw_err number(struct aw_journal *j, enum statement id, int64_t *ret,
     return err;
 }
 
-static enum aw_err run(struct aw_journal *j, const char *text, struct aw_diag *diag)
-{
-    if (sqlite3_exec(j->db, text, NULL, NULL, NULL) == SQLITE_OK)
-        return AW_OK;
-    const enum aw_err err = fail(j, "prepare the file", diag);
-    if (!sqlite3_get_autocommit(j->db))
-        sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
-    return err;
-}
-
-static enum aw_err ask(struct aw_journal *j, const char *text, int64_t *ret, struct aw_diag *diag)
-{
-    sqlite3_stmt *statement = NULL;
-    enum aw_err err = AW_OK;
-    if (sqlite3_prepare_v2(j->db, text, -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW)
-        *ret = sqlite3_column_int64(statement, 0);
-    else
-        err = fail(j, "read the file", diag);
-    sqlite3_finalize(statement);
-    return err;
-}
-
 /* --- opened and closed ------------------------------------------------------------------------
  */
-
-/* Whose file it is, before anything of it is touched. */
-static enum aw_err look(struct aw_journal *j, bool *ret_empty, struct aw_diag *diag)
-{
-    int64_t application = 0, version = 0, tables = 0;
-    enum aw_err err = ask(j, "SELECT count(*) FROM sqlite_schema", &tables, diag);
-    err = err ? err : ask(j, "PRAGMA application_id", &application, diag);
-    err = err ? err : ask(j, "PRAGMA user_version", &version, diag);
-    if (err)
-        return err;
-    *ret_empty = tables == 0 && application == 0 && version == 0;
-    if (*ret_empty)
-        return AW_OK;
-    if (application != APPLICATION_ID)
-        return aw_fail_at(diag, AW_ERR_FORMAT, j->path, 0, 0, NULL,
-                          "an SQLite database, but not a journal of decisions");
-    if (version > FORMAT_VERSION)
-        return aw_fail_at(diag, AW_ERR_UNSUPPORTED, j->path, 0, 0, NULL,
-                          "written by a newer version: format %jd, this one reads %d",
-                          (intmax_t)version, FORMAT_VERSION);
-    if (version != FORMAT_VERSION)
-        return aw_fail_at(diag, AW_ERR_FORMAT, j->path, 0, 0, NULL, "format %jd is not known",
-                          (intmax_t)version);
-    return AW_OK;
-}
-
-static enum aw_err open_file(struct aw_journal *j, struct aw_diag *diag)
-{
-    char text[128];
-    if (!j->read_only) { /* what runs here and how busy it is, is nobody else's business */
-        const int fd = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        if (fd >= 0)
-            close(fd);
-    }
-    const int flags = j->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-    if (sqlite3_open_v2(j->path, &j->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-                        NULL) != SQLITE_OK) {
-        if (!j->db)
-            return aw_fail(diag, AW_ERR_NOMEM, "out of memory");
-        if ((sqlite3_errcode(j->db) & 0xff) != SQLITE_CANTOPEN)
-            return fail(j, "open", diag);
-        return aw_fail_at(diag, AW_ERR_NOTFOUND, j->path, 0, 0, NULL, "cannot open: %s",
-                          strerror_r(sqlite3_system_errno(j->db), text, sizeof text));
-    }
-    sqlite3_busy_timeout(j->db, BUSY_TIMEOUT_MS);
-    return AW_OK;
-}
 
 /* Configs that the last of their decisions has left; a run has few of them, so once is enough. */
 #define TIDY "DELETE FROM config WHERE id NOT IN (SELECT config FROM entry)"
@@ -245,22 +163,13 @@ static enum aw_err open_file(struct aw_journal *j, struct aw_diag *diag)
 static enum aw_err prepare(struct aw_journal *j, struct aw_diag *diag)
 {
     bool empty = false;
-    enum aw_err err = open_file(j, diag);
-    err = err ? err : look(j, &empty, diag);
-    if (err)
-        return err;
-    if (empty && j->read_only)
-        return aw_fail_at(diag, AW_ERR_NOTFOUND, j->path, 0, 0, NULL, "empty: nothing is kept yet");
-    if (!j->read_only) {
-        err = run(j, "PRAGMA journal_mode = WAL", diag);
-        err = err ? err : run(j, "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192", diag);
-        err = err ? err : run(j, empty ? schema : TIDY, diag);
-    }
-    for (uint32_t i = 0; !err && i < STATEMENTS; i++)
-        if (sqlite3_prepare_v3(j->db, statement_text[i], -1, SQLITE_PREPARE_PERSISTENT,
-                               &j->statement[i], NULL) != SQLITE_OK)
-            err = fail(j, "read its tables", diag);
-    return err;
+    enum aw_err err =
+        aw_sqlite_open(&j->db, j->path, j->read_only, &kind,
+                       "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192", &empty, diag);
+    if (!err && !empty && !j->read_only)
+        err = aw_sqlite_run(j->db, j->path, TIDY, "prepare the file", diag);
+    return err ? err
+               : aw_sqlite_prepare(j->db, j->path, statement_text, STATEMENTS, j->statement, diag);
 }
 
 enum aw_err aw_journal_open(struct aw_journal **ret, const char *path, bool read_only,
