@@ -119,30 +119,22 @@ static enum aw_err trace_parse(const char *path, const char *rest, const struct 
     return err;
 }
 
-enum aw_err aw_load_parse_report(const char *text, uint64_t seed, const struct aw_alloc *alloc,
-                                 struct aw_load *ret_load, struct aw_trace_report *report,
-                                 struct aw_diag *diag)
+/* The path [AW_FILE_PATH_MAX] and the settings of a load that is a file. */
+static enum aw_err file_parse(const char *text, char *path, const char **ret_rest,
+                              struct aw_diag *diag)
 {
-    char path[AW_FILE_PATH_MAX], quoted[AW_TEXT_QUOTE_MAX];
-    if (report)
-        *report = (struct aw_trace_report){0};
-    if (!*text)
-        return aw_fail(diag, AW_ERR_CONFIG, "expected a pattern or a file, found nothing");
-    size_t word = strcspn(text, ":");
-    for (uint32_t i = 0; aw_load_pattern_names[i]; i++) {
-        if (strlen(aw_load_pattern_names[i]) == word &&
-            !memcmp(aw_load_pattern_names[i], text, word))
-            return pattern_parse(i, text[word] ? text + word + 1 : "", seed, alloc, ret_load, diag);
-    }
+    char quoted[AW_TEXT_QUOTE_MAX];
+    const size_t word = strcspn(text, ":");
+    *ret_rest = "";
     /* A path may have colons of its own: settings follow the last one that has '=' behind it. */
-    const char *colon = strrchr(text, ':'), *rest = "";
+    const char *colon = strrchr(text, ':');
     size_t path_len = strlen(text);
     if (colon && strchr(colon, '=')) {
         path_len = (size_t)(colon - text);
-        rest = colon + 1;
+        *ret_rest = colon + 1;
     }
-    if (path_len >= sizeof path)
-        return aw_fail(diag, AW_ERR_LIMIT, "a path has at most %zu bytes", sizeof path - 1);
+    if (path_len >= AW_FILE_PATH_MAX)
+        return aw_fail(diag, AW_ERR_LIMIT, "a path has at most %u bytes", AW_FILE_PATH_MAX - 1);
     memcpy(path, text, path_len);
     path[path_len] = '\0';
     if (access(path, F_OK)) {
@@ -160,7 +152,47 @@ enum aw_err aw_load_parse_report(const char *text, uint64_t seed, const struct a
                        "spikes, bursts, ramp",
                        quoted);
     }
-    return trace_parse(path, rest, alloc, ret_load, report, diag);
+    return AW_OK;
+}
+
+enum aw_err aw_trace_pack_parse(const char *text, uint32_t max, const struct aw_alloc *alloc,
+                                struct aw_trace_pack *ret_pack, struct aw_diag *diag)
+{
+    char path[AW_FILE_PATH_MAX];
+    const char *rest;
+    struct aw_trace_settings settings;
+    struct aw_trace_report report;
+    struct aw_trace_pack pack = {0};
+    bool length;
+    aw_conf_defaults(aw_trace_fields, &settings);
+    enum aw_err err = file_parse(text, path, &rest, diag);
+    err = err ? err : settings_parse(rest, aw_trace_fields, true, &settings, &length, diag);
+    err = err ? err : aw_trace_pack(path, &settings, max, alloc, &pack, &report, diag);
+    if (!err && (err = aw_trace_judge(&report, path, diag)))
+        aw_trace_pack_deinit(&pack);
+    if (!err)
+        *ret_pack = pack;
+    return err;
+}
+
+enum aw_err aw_load_parse_report(const char *text, uint64_t seed, const struct aw_alloc *alloc,
+                                 struct aw_load *ret_load, struct aw_trace_report *report,
+                                 struct aw_diag *diag)
+{
+    char path[AW_FILE_PATH_MAX];
+    if (report)
+        *report = (struct aw_trace_report){0};
+    if (!*text)
+        return aw_fail(diag, AW_ERR_CONFIG, "expected a pattern or a file, found nothing");
+    size_t word = strcspn(text, ":");
+    for (uint32_t i = 0; aw_load_pattern_names[i]; i++) {
+        if (strlen(aw_load_pattern_names[i]) == word &&
+            !memcmp(aw_load_pattern_names[i], text, word))
+            return pattern_parse(i, text[word] ? text + word + 1 : "", seed, alloc, ret_load, diag);
+    }
+    const char *rest;
+    const enum aw_err err = file_parse(text, path, &rest, diag);
+    return err ? err : trace_parse(path, rest, alloc, ret_load, report, diag);
 }
 
 enum aw_err aw_load_parse(const char *text, uint64_t seed, const struct aw_alloc *alloc,

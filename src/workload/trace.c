@@ -510,6 +510,87 @@ out:
     return err;
 }
 
+/* ---- many at once ---- */
+
+enum aw_err aw__trace_read_each(struct aw__trace *trace, const struct aw_trace_function *functions,
+                                uint32_t count, struct aw_load *loads, struct aw_diag *diag)
+{
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < count; i++) {
+        err = i ? pass_begin(trace, diag) : AW_OK;
+        err = err ? err
+                  : ops_of(trace->report->format)->read(trace, functions[i].row, &loads[i], diag);
+    }
+    return err;
+}
+
+/* One load, where the settings choose it or there is nothing to choose from. */
+static enum aw_err pack_one(struct aw__trace *trace, struct aw_trace_pack *pack,
+                            struct aw_diag *diag)
+{
+    if (!(pack->load = aw_alloc_new(trace->alloc, 1, sizeof *pack->load)))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a load");
+    pack->count = 1;
+    return read_load(trace, &pack->load[0], diag);
+}
+
+static enum aw_err pack_many(struct aw__trace *trace, uint32_t max, struct aw_trace_pack *pack,
+                             struct aw_diag *diag)
+{
+    struct aw_trace_list functions;
+    enum aw_err err = list(trace, &functions, diag);
+    if (err)
+        return err;
+    uint32_t count = functions.count < max ? functions.count : max;
+    while (count > 1 && !(functions.function[count - 1].total > 0))
+        count--;
+    if (!(pack->load = aw_alloc_new(trace->alloc, count, sizeof *pack->load)))
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u loads", count);
+    else
+        pack->count = count;
+    err = err ? err : pass_begin(trace, diag);
+    err = err ? err
+              : ops_of(trace->report->format)
+                    ->read_many(trace, functions.function, count, pack->load, diag);
+    for (uint32_t i = 0; !err && i < count; i++)
+        err = load_finish(trace, &pack->load[i], diag);
+    aw_trace_list_deinit(&functions);
+    return err;
+}
+
+enum aw_err aw_trace_pack_stream(FILE *stream, const char *name,
+                                 const struct aw_trace_settings *settings, uint32_t max,
+                                 const struct aw_alloc *alloc, struct aw_trace_pack *ret_pack,
+                                 struct aw_trace_report *report, struct aw_diag *diag)
+{
+    struct aw_trace_report own;
+    struct aw_trace_pack pack = {.alloc = alloc};
+    struct aw__trace trace;
+    const bool chosen = settings->row || settings->top || settings->func[0];
+    enum aw_err err =
+        trace_init(&trace, stream, name, settings, alloc, report ? report : &own, diag);
+    err = err ? err : pass_begin(&trace, diag);
+    if (!err) {
+        const uint32_t format = trace.report->format;
+        const bool many = format == AW_TRACE_AZURE_2019 || format == AW_TRACE_AZURE_2021;
+        err = many && !chosen ? pack_many(&trace, max, &pack, diag) : pack_one(&trace, &pack, diag);
+    }
+    if (err)
+        aw_trace_pack_deinit(&pack);
+    else
+        *ret_pack = pack;
+    trace_deinit(&trace);
+    return err;
+}
+
+void aw_trace_pack_deinit(struct aw_trace_pack *pack)
+{
+    for (uint32_t i = 0; i < pack->count; i++)
+        aw_load_deinit(&pack->load[i]);
+    aw_alloc_free(pack->alloc, pack->load);
+    *pack = (struct aw_trace_pack){0};
+}
+
 /* ---- entry points ---- */
 
 enum aw_err aw_trace_read_stream(FILE *stream, const char *name,
@@ -580,6 +661,19 @@ enum aw_err aw_trace_list(const char *path, const struct aw_trace_settings *sett
     if (err)
         return err;
     err = aw_trace_list_stream(stream, path, settings, alloc, ret_list, report, diag);
+    fclose(stream);
+    return err;
+}
+
+enum aw_err aw_trace_pack(const char *path, const struct aw_trace_settings *settings, uint32_t max,
+                          const struct aw_alloc *alloc, struct aw_trace_pack *ret_pack,
+                          struct aw_trace_report *report, struct aw_diag *diag)
+{
+    FILE *stream = NULL;
+    enum aw_err err = trace_open(path, &stream, diag);
+    if (err)
+        return err;
+    err = aw_trace_pack_stream(stream, path, settings, max, alloc, ret_pack, report, diag);
     fclose(stream);
     return err;
 }

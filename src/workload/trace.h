@@ -113,6 +113,30 @@ AW_NODISCARD enum aw_err aw_trace_list_stream(FILE *stream, const char *name,
                                               struct aw_trace_report *report, struct aw_diag *diag);
 void aw_trace_list_deinit(struct aw_trace_list *list); /* a zeroed one is a no-op */
 
+/* Loads of the `max` busiest functions of a file, the busiest first, read once for all of them:
+ * what reading each by `top` gives. One load where the settings choose it or the file has only one;
+ * what has no request in this part of the trace is left out. */
+struct aw_trace_pack {
+    uint32_t count;
+    struct aw_load *load;
+    const struct aw_alloc *alloc;
+};
+AW_NODISCARD enum aw_err aw_trace_pack(const char *path, const struct aw_trace_settings *settings,
+                                       uint32_t max, const struct aw_alloc *alloc,
+                                       struct aw_trace_pack *ret_pack,
+                                       struct aw_trace_report *report, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw_trace_pack_stream(FILE *stream, const char *name,
+                                              const struct aw_trace_settings *settings,
+                                              uint32_t max, const struct aw_alloc *alloc,
+                                              struct aw_trace_pack *ret_pack,
+                                              struct aw_trace_report *report, struct aw_diag *diag);
+/* The same from text as aw_load_parse takes it, which is a file.
+ * Rows that cannot be read are as in aw_load_parse. */
+AW_NODISCARD enum aw_err aw_trace_pack_parse(const char *text, uint32_t max,
+                                             const struct aw_alloc *alloc,
+                                             struct aw_trace_pack *ret_pack, struct aw_diag *diag);
+void aw_trace_pack_deinit(struct aw_trace_pack *pack); /* a zeroed one is a no-op */
+
 /* AWARE section 2.3 calls a function busy from here: its load scenarios go from one side to the
  * other. */
 #define AW_TRACE_BUSY_PER_DAY 1e5

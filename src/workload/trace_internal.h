@@ -52,7 +52,14 @@ struct aw__trace_format_ops {
     /* `row` is the function that was chosen by top, 0: as the settings say. */
     enum aw_err (*read)(struct aw__trace *trace, uint32_t row, struct aw_load *load,
                         struct aw_diag *diag);
+    /* Several functions in one pass: loads[i] becomes that of functions[i]. What is made on failure
+     * is the caller's to release. */
+    enum aw_err (*read_many)(struct aw__trace *trace, const struct aw_trace_function *functions,
+                             uint32_t count, struct aw_load *loads, struct aw_diag *diag);
 };
+/* read_many as so many times read, for formats whose rows are not functions. */
+enum aw_err aw__trace_read_each(struct aw__trace *trace, const struct aw_trace_function *functions,
+                                uint32_t count, struct aw_load *loads, struct aw_diag *diag);
 extern const struct aw__trace_format_ops aw__trace_azure_2019;
 extern const struct aw__trace_format_ops aw__trace_azure_2021;
 extern const struct aw__trace_format_ops aw__trace_series;

@@ -226,5 +226,5 @@ out:
     return err;
 }
 
-const struct aw__trace_format_ops aw__trace_azure_2021 = {.list = invocations_list,
-                                                          .read = invocations_read};
+const struct aw__trace_format_ops aw__trace_azure_2021 = {
+    .list = invocations_list, .read = invocations_read, .read_many = aw__trace_read_each};

@@ -203,5 +203,36 @@ out:
     return err;
 }
 
-const struct aw__trace_format_ops aw__trace_azure_2019 = {.list = minutes_list,
-                                                          .read = minutes_read};
+static enum aw_err minutes_read_many(struct aw__trace *trace,
+                                     const struct aw_trace_function *functions, uint32_t count,
+                                     struct aw_load *loads, struct aw_diag *diag)
+{
+    struct minutes m;
+    uint32_t highest = 0, *index = NULL;
+    enum aw_err err = header_read(trace, &m, diag);
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < count; i++)
+        highest = functions[i].row > highest ? functions[i].row : highest;
+    if (!(index = aw_alloc_new(trace->alloc, (size_t)highest + 1, sizeof *index)))
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u functions", highest);
+    for (uint32_t i = 0; !err && i < count; i++)
+        index[functions[i].row] = i + 1;
+    while (!err && row_read(trace, &m)) {
+        const uint64_t row = trace->report->row_count;
+        if (row > highest || index[row] == 0)
+            continue;
+        struct aw_load *load = &loads[index[row] - 1];
+        if ((err = aw_load_init(load, functions[index[row] - 1].name, m.slot_count,
+                                (int64_t)(MINUTE_S * 1e6), trace->alloc, diag)))
+            break;
+        for (uint32_t i = 0; i < m.slot_count; i++)
+            load->rate_per_s[i] = (float)(m.count[m.source[i]] / MINUTE_S);
+    }
+    aw_alloc_free(trace->alloc, index);
+    aw_alloc_free(trace->alloc, m.source);
+    return err;
+}
+
+const struct aw__trace_format_ops aw__trace_azure_2019 = {
+    .list = minutes_list, .read = minutes_read, .read_many = minutes_read_many};

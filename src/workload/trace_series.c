@@ -292,4 +292,5 @@ out:
     return err;
 }
 
-const struct aw__trace_format_ops aw__trace_series = {.list = series_list, .read = series_read};
+const struct aw__trace_format_ops aw__trace_series = {
+    .list = series_list, .read = series_read, .read_many = aw__trace_read_each};

@@ -606,6 +606,57 @@ static void published_files_are_read_whole(void **state)
     }
 }
 
+static void a_pack_has_what_reading_each_function_by_its_rank_gives(void **state)
+{
+    (void)state;
+    static const char minutes_more[] = "HashFunction,480,481,482\n"
+                                       "f1,0,60,120\nf2,6,0,0\nbad,x,0,0\nnone,0,0,0\ng3,600,0,6\n";
+    static const char invocations[] = "app,func,end_timestamp,duration\n"
+                                      "a,f,61,1\na,g,62,1\na,g,121,0\na,h,200,5\na,g,181,0\n";
+    static const struct {
+        const char *why, *text;
+        uint32_t max, count;
+    } cases[] = {
+        {"a row per function", minutes_text, 10, 3},
+        {"no more than asked for", minutes_text, 2, 2},
+        {"bad rows and those without requests", minutes_more, 10, 3},
+        {"a row per invocation", invocations, 10, 3},
+        {"nothing to choose from", "1\n2\n3\n", 10, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct aw_trace_settings s = defaults();
+        struct aw_trace_pack pack = {0};
+        struct aw_alloc_counting counting;
+        enum aw_err err = AW_ERR_NOMEM;
+        aw_alloc_counting_init(&counting);
+        for (uint64_t n = 0; err == AW_ERR_NOMEM; n++) {
+            FILE *stream = fmemopen((void *)(uintptr_t)cases[i].text, strlen(cases[i].text), "r");
+            assert_non_null(stream);
+            counting.fail_after = counting.alloc_count + n;
+            err = aw_trace_pack_stream(stream, "t.csv", &s, cases[i].max, &counting.alloc, &pack,
+                                       NULL, NULL);
+            fclose(stream);
+            if (err)
+                assert_int_equal(counting.alloc_count, counting.free_count);
+        }
+        assert_ok(err);
+        assert_int_equal(pack.count, cases[i].count);
+        for (uint32_t k = 0; k < pack.count; k++) {
+            struct aw_load load = {0};
+            s.top = pack.count > 1 ? k + 1 : 0;
+            assert_ok(read_text(cases[i].text, &s, NULL, &load, NULL, NULL));
+            assert_string_equal(load.name, pack.load[k].name);
+            assert_int_equal(load.slot_us, pack.load[k].slot_us);
+            assert_int_equal(load.slot_count, pack.load[k].slot_count);
+            assert_memory_equal(load.rate_per_s, pack.load[k].rate_per_s,
+                                load.slot_count * sizeof *load.rate_per_s);
+            aw_load_deinit(&load);
+        }
+        aw_trace_pack_deinit(&pack);
+        assert_int_equal(counting.alloc_count, counting.free_count);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -623,6 +674,7 @@ int main(void)
         cmocka_unit_test(a_line_too_long_is_a_finding_and_the_next_is_read),
         cmocka_unit_test(functions_are_listed_with_their_figures_the_busiest_first),
         cmocka_unit_test(many_functions_and_invocations_are_read_in_linear_time),
+        cmocka_unit_test(a_pack_has_what_reading_each_function_by_its_rank_gives),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_load_is_read_from_a_word),
         cmocka_unit_test(a_wrong_word_is_refused_with_what_was_meant),
