@@ -99,10 +99,20 @@ enum aw_err aw_clock_sleep_until(const struct aw_clock *clock, int64_t monotonic
     return clock->sleep_until(clock->self, monotonic_us);
 }
 
-double aw_clock_thread_cpu_s(void)
+static double cpu_s(clockid_t id)
 {
     struct timespec now;
-    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now))
+    if (clock_gettime(id, &now))
         return 0;
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double aw_clock_thread_cpu_s(void)
+{
+    return cpu_s(CLOCK_THREAD_CPUTIME_ID);
+}
+
+double aw_clock_process_cpu_s(void)
+{
+    return cpu_s(CLOCK_PROCESS_CPUTIME_ID);
 }

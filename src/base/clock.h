@@ -43,5 +43,6 @@ AW_NODISCARD enum aw_err aw_clock_sleep_until(const struct aw_clock *clock, int6
 
 /* CPU seconds of the calling thread so far: what a piece of work cost, whoever else was busy. */
 double aw_clock_thread_cpu_s(void);
+double aw_clock_process_cpu_s(void); /* of all its threads */
 
 #endif

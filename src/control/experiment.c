@@ -1,11 +1,44 @@
-/* experiment.c - the table of experiments, and what one starts from. */
+/* experiment.c - which experiments there are, and what each of them begins with. */
 #include "control/experiment.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "control/experiment_internal.h"
+
+const struct aw_experiment_entry aw_experiments[] = {
+    {"adaptation", "AWARE Fig. 8, FLASH section 5.2",
+     "How fast a policy gets used to applications it has never seen", aw__experiment_adaptation},
+    {0},
+};
 
 void aw_experiment_config_init(struct aw_experiment_config *config)
 {
-    *config = (struct aw_experiment_config){.pool = 1, .seed = 1};
+    memset(config, 0, sizeof *config);
+    config->pool = config->seed = 1;
 }
 
-const struct aw_experiment_entry aw_experiments[] = {
-    {.run = NULL},
-};
+const struct aw_experiment_entry *aw_experiment_find(const char *name)
+{
+    for (const struct aw_experiment_entry *entry = aw_experiments; entry->name; entry++)
+        if (!strcmp(entry->name, name))
+            return entry;
+    return NULL;
+}
+
+enum aw_err aw_experiment_run(const struct aw_experiment_entry *entry,
+                              const struct aw_experiment_config *config,
+                              const struct aw_alloc *alloc, struct aw_findings *findings,
+                              struct aw_diag *diag)
+{
+    struct aw_experiment_config own = *config;
+    if (own.threads == 0)
+        own.threads = aw_threads_cpu_count();
+    enum aw_err err = aw__loads_new(alloc, &own.loads);
+    if (err)
+        return aw_fail(diag, err, "no memory for an experiment");
+    err = entry->run(&own, alloc, findings, diag);
+    aw__loads_free(own.loads);
+    return err;
+}

@@ -38,6 +38,7 @@ struct aw_experiment_config {
     uint32_t apps, seeds, threads; /* 0: what the scale says */
     aw_experiment_progress *progress;
     void *progress_ctx;
+    struct aw__loads *loads; /* what was read of the trace; aw_experiment_run fills it in */
 };
 void aw_experiment_config_init(struct aw_experiment_config *config);
 
@@ -52,5 +53,13 @@ struct aw_experiment_entry {
     aw_experiment *run; /* NULL ends the table */
 };
 extern const struct aw_experiment_entry aw_experiments[];
+/* NULL: there is none of this name. */
+const struct aw_experiment_entry *aw_experiment_find(const char *name);
+
+/* Runs one, with what the scale says where the config has 0. */
+AW_NODISCARD enum aw_err aw_experiment_run(const struct aw_experiment_entry *entry,
+                                           const struct aw_experiment_config *config,
+                                           const struct aw_alloc *alloc,
+                                           struct aw_findings *findings, struct aw_diag *diag);
 
 #endif

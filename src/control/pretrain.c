@@ -50,6 +50,8 @@ const struct aw_conf_field aw_pretrain_fields[] = {
     WHOLE("teacher_episodes", teacher_episodes, "4", 1, 1000, "episodes of a try"),
     TRUTH("own_episodes", own_episodes, "false",
           "the policy's own episodes join those by which an application is known"),
+    TRUTH("foresight", foresight, "false",
+          "the state has a forecast of the load and a table's word besides"),
     WHOLE("actor_rests", actor_rests, "0", 0, 100000, "rounds before the actor learns"),
     {0},
 };
@@ -129,6 +131,7 @@ static enum aw_err task_open(struct aw_pretrain *p, uint32_t i, struct aw_diag *
 
 static enum aw_err task_arrays(struct aw_pretrain *p, struct aw__pretrain_task *task)
 {
+    aw_foresight_init(&task->foresight);
     task->obs = aw_alloc_new(p->alloc, (size_t)p->steps * p->obs_dim, sizeof(float));
     task->action = aw_alloc_new(p->alloc, (size_t)p->steps * p->act_dim, sizeof(float));
     task->reward = aw_alloc_new(p->alloc, p->steps, sizeof(float));
@@ -138,7 +141,8 @@ static enum aw_err task_arrays(struct aw_pretrain *p, struct aw__pretrain_task *
 static enum aw_err shape_take(struct aw_pretrain *p, struct aw_diag *diag)
 {
     const struct aw_env_spec *spec = p->task[0].env.spec;
-    p->obs_dim = spec->observation.dim;
+    p->env_dim = spec->observation.dim;
+    p->obs_dim = p->env_dim + (p->config.foresight ? AW_FORESIGHT_FEATURES : 0);
     p->act_dim = spec->action.dim;
     p->steps = spec->episode_steps_max;
     if (!aw_autoscale_settings(&p->task[0].env))

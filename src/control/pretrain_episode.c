@@ -48,6 +48,20 @@ static void add_step(const struct aw__pretrain_task *task, struct aw_pretrain_sc
     sum->memory += info->truth.memory_utilisation;
 }
 
+/* What the step that has ended says of the load and the allocation, and what follows from it. */
+static void foresee(const struct aw_pretrain *p, const struct aw__pretrain_task *task,
+                    struct aw_foresight *foresight, bool first, float *obs)
+{
+    if (!p->config.foresight)
+        return;
+    const struct aw_autoscale_info *info = aw_autoscale_info(&task->env);
+    const double step_s = aw_autoscale_settings(&task->env)->step_s;
+    if (!first)
+        aw_foresight_see(foresight, info->arrivals / step_s, info->core_s / step_s,
+                         info->measured.sp);
+    aw_foresight_features(foresight, obs + p->env_dim);
+}
+
 /* How far an episode strays from the policy. Most of it holds for the whole episode: a size that
  * changes at every step restarts replicas all the time, and shows nothing but that. */
 struct offset {
@@ -76,6 +90,9 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
     enum aw_err err = env->ops->reset(env->self, life->seed, task->obs);
     if (!err && life->who == AW__WHO_FALLBACK)
         err = fallback_begin(p, task, diag);
+    struct aw_foresight foresight = task->foresight; /* judging teaches nothing */
+    aw_foresight_begin(&foresight);
+    foresee(p, task, &foresight, true, task->obs);
     struct aw_rng rng;
     struct offset offset;
     aw_rng_init(&rng, life->seed, NOISE_STREAM);
@@ -101,6 +118,7 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
         }
         if (err)
             break;
+        foresee(p, task, &foresight, false, next);
         const double reward = (double)step.reward;
         const double missed = aw_autoscale_info(env)->measured.violated ? p->config.reward_miss : 0;
         task->reward[t] =
@@ -117,6 +135,8 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
     }
     if (err)
         return aw_fail(diag, err, "application %u: an episode broke off", i);
+    if (life->push)
+        task->foresight = foresight;
     if (life->join)
         (void)aw_context_episode(p->context, i, task->obs, task->action, task->reward, t);
     const double step_s = aw_autoscale_settings(env)->step_s;

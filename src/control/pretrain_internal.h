@@ -5,6 +5,7 @@
 #include "control/pretrain.h"
 
 #include "base/threads.h"
+#include "control/foresight.h"
 
 /* One application: its environment, the fallback beside it, and the episode under way. */
 struct aw__pretrain_task {
@@ -13,6 +14,7 @@ struct aw__pretrain_task {
     float *obs, *action, *reward; /* of one episode */
     uint64_t episodes;            /* lived to learn from */
     struct aw_pretrain_score score;
+    struct aw_foresight foresight;
 };
 
 /* What a thread needs for itself. */
@@ -31,6 +33,7 @@ struct aw_pretrain {
     uint32_t learn, count;          /* of this process */
     uint32_t turns;                 /* of a round: applications of the process that has the most */
     uint32_t obs_dim, act_dim, steps;
+    uint32_t env_dim; /* of obs_dim, what the environment shows */
     uint32_t rounds;
     uint64_t loads; /* a hash of them all */
     struct aw_pretrain_best best;

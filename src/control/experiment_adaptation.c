@@ -1,0 +1,430 @@
+/*
+ * experiment_adaptation.c - how fast who gets used to applications never seen (AWARE Fig. 8, FLASH
+ * section 5.2).
+ *
+ * TL is a plain learner that was taught on one application and carries its weights to another, with
+ * exploration restarted; its rates, its noise and how long its actor rests are searched for on
+ * applications for validation. TL+ is the same with a forecast of the load and a table of what
+ * allocations did in its state. Scratch is the plain learner that has learned nothing yet.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/experiment_internal.h"
+
+enum who { AWARE, TL, TL_PLUS, SCRATCH, WHO_COUNT };
+static const char *const who_names[WHO_COUNT] = {"aware", "tl", "tl+", "scratch"};
+
+#define SOURCES_MAX 8u
+#define TUNE_APPS   6u
+#define APPS_MAX    AW__TEST_COUNT
+#define SEEDS_MAX   8u
+
+static const struct aw__transfer choices[] = {
+    /* actor   critic  noise  rests */
+    {3e-4, 1e-3, 0.2, 0},  {3e-4, 1e-3, 0.2, 5},  {3e-4, 1e-3, 0.1, 5}, {1e-3, 1e-3, 0.2, 5},
+    {1e-3, 3e-3, 0.2, 5},  {1e-4, 1e-3, 0.2, 5},  {3e-4, 3e-3, 0.3, 0}, {1e-3, 1e-3, 0.1, 0},
+    {1e-4, 1e-3, 0.1, 10}, {3e-4, 3e-3, 0.1, 10},
+};
+#define CHOICES (sizeof choices / sizeof *choices)
+
+struct study {
+    const struct aw_experiment_config *config;
+    const struct aw_alloc *alloc;
+    uint32_t sources, apps, seeds, source_episodes, tune_episodes;
+    uint32_t episodes[WHO_COUNT];
+    char model[AW_EXPERIMENT_PATH_MAX];
+    char source[2][SOURCES_MAX][AW_EXPERIMENT_PATH_MAX]; /* without foresight, and with it */
+    struct aw__transfer transfer[2];
+    struct aw_adapt_point *points;
+    struct aw__curve *curve; /* [who][app][seed] */
+};
+
+static struct aw__curve *curve_of(const struct study *s, uint32_t who, uint32_t app, uint32_t seed)
+{
+    return &s->curve[((size_t)who * s->apps + app) * s->seeds + seed];
+}
+
+/* --- sources ---------------------------------------------------------------------------------- */
+
+static uint32_t source_app(uint32_t i)
+{
+    return i * 127 % AW__LEARN_COUNT;
+}
+
+static enum aw_err make_source(void *ctx, uint32_t turn, struct aw_diag *diag)
+{
+    struct study *s = ctx;
+    const uint32_t plus = turn / s->sources, i = turn % s->sources;
+    return aw__source(s->config, source_app(i), s->source_episodes, plus == 1, s->alloc,
+                      s->source[plus][i], diag);
+}
+
+/* --- tuning ----------------------------------------------------------------------------------- */
+
+static void transfer_school(const struct study *s, uint32_t plus, const struct aw__transfer *how,
+                            uint32_t app, struct aw_pretrain_config *ret)
+{
+    aw__learner_transfer(s->config, how, s->source[plus][app % s->sources], ret);
+    ret->foresight = plus == 1;
+}
+
+/* Episodes to converge, over applications for validation, of one choice beside the others. */
+static void judge_choices(const struct aw__curve *curve, uint32_t episodes, double *ret)
+{
+    memset(ret, 0, CHOICES * sizeof *ret);
+    for (uint32_t a = 0; a < TUNE_APPS; a++) {
+        struct aw_pretrain_score best = {0};
+        for (size_t c = 0; c < CHOICES; c++) {
+            const struct aw_pretrain_score own =
+                aw_adapt_converged(curve[c * TUNE_APPS + a].point, episodes);
+            if (own.paper > best.paper)
+                best = own;
+        }
+        for (size_t c = 0; c < CHOICES; c++)
+            ret[c] += (double)aw_adapt_measure(curve[c * TUNE_APPS + a].point, episodes, &best,
+                                               AW__NEAR, AW__WAY, 100)
+                          .episodes /
+                      TUNE_APPS;
+    }
+}
+
+static enum aw_err tune(struct study *s, uint32_t plus, struct aw_findings *findings,
+                        struct aw_diag *diag)
+{
+    const uint32_t count = CHOICES * TUNE_APPS, points = s->tune_episodes + 1;
+    struct aw__curve *curve = aw_alloc_new(s->alloc, count, sizeof *curve);
+    struct aw_adapt_point *point = aw_alloc_new(s->alloc, (size_t)count * points, sizeof *point);
+    enum aw_err err = curve && point ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory to tune");
+    for (uint32_t i = 0; !err && i < count; i++) {
+        const uint32_t app = AW__CHECK_FIRST + i % TUNE_APPS;
+        curve[i] = (struct aw__curve){.who = plus ? "tune-tl+" : "tune-tl",
+                                      .app = app,
+                                      .seed = s->config->seed,
+                                      .episodes = s->tune_episodes,
+                                      .point = point + (size_t)i * points};
+        transfer_school(s, plus, &choices[i / TUNE_APPS], app, &curve[i].school);
+    }
+    err = err ? err
+              : aw__curves(s->config, curve, count, plus ? "tuning TL+" : "tuning TL", s->alloc,
+                           diag);
+    double value[CHOICES];
+    size_t best = 0;
+    if (!err) {
+        judge_choices(curve, s->tune_episodes, value);
+        for (size_t c = 1; c < CHOICES; c++)
+            best = value[c] < value[best] ? c : best;
+        s->transfer[plus] = choices[best];
+        aw_findings_note(findings,
+                         "%s was tuned on %u applications for validation: of %zu settings, actor "
+                         "%g, critic %g, noise %g, actor at rest for %u episodes took the fewest "
+                         "episodes (%.1f; the worst took %.1f).",
+                         plus ? "TL+" : "TL", TUNE_APPS, CHOICES, choices[best].actor_lr,
+                         choices[best].critic_lr, choices[best].noise, choices[best].rests,
+                         value[best], aw_stats_max(value, CHOICES));
+    }
+    aw_alloc_free(s->alloc, point);
+    aw_alloc_free(s->alloc, curve);
+    return err;
+}
+
+/* --- curves ----------------------------------------------------------------------------------- */
+
+static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
+{
+    size_t points = 0;
+    for (uint32_t w = 0; w < WHO_COUNT; w++)
+        points += (size_t)s->apps * s->seeds * (s->episodes[w] + 1);
+    s->points = aw_alloc_new(s->alloc, points, sizeof *s->points);
+    s->curve = aw_alloc_new(s->alloc, (size_t)WHO_COUNT * s->apps * s->seeds, sizeof *s->curve);
+    if (!s->points || !s->curve)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %zu points", points);
+    struct aw_adapt_point *at = s->points;
+    for (uint32_t w = 0; w < WHO_COUNT; w++)
+        for (uint32_t a = 0; a < s->apps; a++)
+            for (uint32_t k = 0; k < s->seeds; k++) {
+                struct aw__curve *curve = curve_of(s, w, a, k);
+                *curve = (struct aw__curve){.who = who_names[w],
+                                            .app = AW__TEST_FIRST + a,
+                                            .seed = s->config->seed + k,
+                                            .episodes = s->episodes[w],
+                                            .point = at};
+                at += s->episodes[w] + 1;
+                enum aw_err err = AW_OK;
+                if (w == AWARE)
+                    err = aw__learner_aware(s->config, s->model, &curve->school, diag);
+                else if (w == SCRATCH)
+                    aw__learner_plain(s->config, &curve->school);
+                else
+                    transfer_school(s, w == TL_PLUS, &s->transfer[w == TL_PLUS], a, &curve->school);
+                if (err)
+                    return err;
+            }
+    return AW_OK;
+}
+
+/* --- figures ---------------------------------------------------------------------------------- */
+
+/* What is said of one application, over its seeds. */
+struct row {
+    struct aw_pretrain_score converged; /* the best of all learners */
+    double own[WHO_COUNT];              /* converged, of each */
+    double zero[WHO_COUNT];             /* before the first episode */
+    double drop[WHO_COUNT], episodes[WHO_COUNT], never[WHO_COUNT], cpu_s[WHO_COUNT];
+    double missed[WHO_COUNT]; /* of judged steps, before the first episode */
+    double violations[WHO_COUNT], cpu[WHO_COUNT], memory[WHO_COUNT]; /* on the way */
+    double fallback;
+};
+
+static void row_of(const struct study *s, uint32_t app, struct row *ret)
+{
+    const double share = 1.0 / s->seeds;
+    memset(ret, 0, sizeof *ret);
+    struct aw_pretrain_score mean[WHO_COUNT] = {0};
+    for (uint32_t w = 0; w < WHO_COUNT; w++) {
+        for (uint32_t k = 0; k < s->seeds; k++) {
+            const struct aw_pretrain_score own =
+                aw_adapt_converged(curve_of(s, w, app, k)->point, s->episodes[w]);
+            aw_pretrain_score_add(&mean[w], &own, share);
+        }
+        ret->own[w] = mean[w].paper;
+        if (mean[w].paper > ret->converged.paper)
+            ret->converged = mean[w];
+    }
+    for (uint32_t w = 0; w < WHO_COUNT; w++)
+        for (uint32_t k = 0; k < s->seeds; k++) {
+            const struct aw__curve *curve = curve_of(s, w, app, k);
+            const struct aw_adapt_measure at = aw_adapt_measure(
+                curve->point, s->episodes[w], &ret->converged, AW__NEAR, AW__WAY, 100);
+            ret->zero[w] += share * curve->point[0].judged.paper;
+            ret->missed[w] += share * curve->point[0].judged.violations;
+            ret->drop[w] += share * at.drop;
+            ret->episodes[w] += share * at.episodes;
+            ret->never[w] += share * at.never;
+            ret->cpu_s[w] += share * at.cpu_s;
+            ret->violations[w] += share * at.way.violations;
+            ret->cpu[w] += share * at.way.cpu_deficit;
+            ret->memory[w] += share * at.way.memory_deficit;
+            if (w == AWARE)
+                ret->fallback += share * curve->fallback.paper;
+        }
+}
+
+/* One figure of every application. */
+static void column(const struct row *rows, uint32_t n, size_t offset, double *ret)
+{
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(&ret[i], (const char *)&rows[i] + offset, sizeof *ret);
+}
+#define COLUMN(member, who, to) \
+    column(rows, s->apps, offsetof(struct row, member) + (who) * sizeof(double), to)
+
+static void goal(struct aw_finding *figure, double value, bool lower)
+{
+    if (!figure)
+        return;
+    figure->goal = value;
+    figure->lower = lower;
+}
+
+static void figures(const struct study *s, const struct row *rows, struct aw_findings *findings)
+{
+    const uint32_t n = s->apps;
+    double a[APPS_MAX], b[APPS_MAX];
+    COLUMN(drop, AWARE, a);
+    goal(aw__figure_mean(findings, AW_UNIT_SHARE, a, n, 0.105, "zero-shot drop, AWARE"), 0.05,
+         true);
+    aw_findings_figure(findings, AW_UNIT_SHARE, aw_stats_max(a, n),
+                       "zero-shot drop, AWARE, worst application");
+    COLUMN(drop, TL, b);
+    (void)aw__figure_mean(findings, AW_UNIT_SHARE, b, n, s->config->paper ? 0.456 : 0.37,
+                          "zero-shot drop, plain learner taught on another application");
+    COLUMN(missed, AWARE, a);
+    (void)aw__figure_mean(findings, AW_UNIT_SHARE, a, n, (double)NAN,
+                          "steps that missed the SLO, AWARE before its first episode");
+    static const struct {
+        enum who who;
+        const char *name;
+    } named[] = {{AWARE, "AWARE"}, {TL, "TL"}, {TL_PLUS, "TL+"}, {SCRATCH, "from scratch"}};
+    char name[AW_FINDINGS_TEXT_MAX];
+    for (size_t i = 0; i < WHO_COUNT; i++) {
+        COLUMN(episodes, named[i].who, a);
+        snprintf(name, sizeof name, "episodes to converge, %s", named[i].name);
+        (void)aw__figure_mean(findings, AW_UNIT_PLAIN, a, n, (double)NAN, name);
+        COLUMN(never, named[i].who, a);
+        snprintf(name, sizeof name, "runs that never converged, %s (of %u episodes)", named[i].name,
+                 s->episodes[named[i].who]);
+        aw_findings_figure(findings, AW_UNIT_SHARE, aw_stats_mean(a, n), "%s", name);
+    }
+    COLUMN(episodes, AWARE, b);
+    COLUMN(episodes, TL, a);
+    goal(aw__figure_ratio(findings, a, b, n, 5.5, "episodes, TL over AWARE"), 10, false);
+    COLUMN(episodes, TL_PLUS, a);
+    goal(aw__figure_ratio(findings, a, b, n, 4.6, "episodes, TL+ over AWARE"), 1, false);
+    COLUMN(cpu_s, AWARE, b);
+    COLUMN(cpu_s, TL, a);
+    (void)aw__figure_ratio(findings, a, b, n, 1 / 0.3, "CPU time to converge, TL over AWARE");
+    COLUMN(cpu, AWARE, b);
+    COLUMN(cpu, TL_PLUS, a);
+    goal(aw__figure_ratio(findings, a, b, n, 4.6, "CPU utilization deficit, TL+ over AWARE"), 4.6,
+         false);
+    COLUMN(memory, AWARE, b);
+    COLUMN(memory, TL_PLUS, a);
+    goal(aw__figure_ratio(findings, a, b, n, 6.2, "memory utilization deficit, TL+ over AWARE"),
+         6.2, false);
+    COLUMN(violations, AWARE, b);
+    COLUMN(violations, TL_PLUS, a);
+    goal(aw__figure_ratio(findings, a, b, n, 7.1, "SLO violations, TL+ over AWARE"), 7.1, false);
+    aw_findings_note(findings,
+                     "%u applications never seen, %u seeds. Converged is the best of all learners "
+                     "in each application; to converge is to come within %g %% of it. Deficits and "
+                     "violations are those of the first %u episodes as lived.",
+                     n, s->seeds, 100 * AW__NEAR, AW__WAY);
+}
+
+static enum aw_err table(const struct study *s, const struct row *rows,
+                         struct aw_findings *findings)
+{
+    static const char *const columns[] = {"converged",   "fallback",  "AWARE, 0", "TL, 0",
+                                          "AWARE drop",  "AWARE ep.", "TL ep.",   "TL+ ep.",
+                                          "scratch ep.", NULL};
+    static const enum aw_findings_unit units[] = {AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_PLAIN,
+                                                  AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_PLAIN,
+                                                  AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_PLAIN};
+    const uint32_t t =
+        aw_findings_table(findings, "Each application (R per episode; episodes)", columns, units);
+    enum aw_err err = AW_OK;
+    for (uint32_t a = 0; !err && a < s->apps; a++) {
+        const struct row *row = &rows[a];
+        const double values[] = {
+            row->converged.paper, row->fallback,          row->zero[AWARE],
+            row->zero[TL],        row->drop[AWARE],       row->episodes[AWARE],
+            row->episodes[TL],    row->episodes[TL_PLUS], row->episodes[SCRATCH]};
+        err = aw_findings_row(findings, t, values, "%u", AW__TEST_FIRST + a);
+    }
+    return err;
+}
+
+/* Judged reward over converged, by episode, mean and interquartile range over applications. */
+static enum aw_err plots(const struct study *s, const struct row *rows,
+                         struct aw_findings *findings)
+{
+    const uint32_t plot =
+        aw_findings_plot(findings, AW_FINDINGS_LINES, "Reward without noise, over converged",
+                         "episodes", "share of converged");
+    const uint32_t lived =
+        aw_findings_plot(findings, AW_FINDINGS_LINES, "Steps that missed the SLO, as lived",
+                         "episodes", "share of steps");
+    enum aw_err err = AW_OK;
+    for (uint32_t w = 0; !err && w < WHO_COUNT; w++) {
+        const uint32_t judged = aw_findings_series(findings, plot, who_names[w]);
+        const uint32_t missed = aw_findings_series(findings, lived, who_names[w]);
+        for (uint32_t e = 0; !err && e <= s->episodes[w]; e++) {
+            double x[APPS_MAX * SEEDS_MAX], violations = 0;
+            uint32_t n = 0;
+            for (uint32_t a = 0; a < s->apps; a++)
+                for (uint32_t k = 0; k < s->seeds; k++) {
+                    const struct aw_adapt_point *point = &curve_of(s, w, a, k)->point[e];
+                    x[n++] = point->judged.paper / rows[a].converged.paper;
+                    violations += point->lived.violations / (s->apps * s->seeds);
+                }
+            const double mean = aw_stats_mean(x, n);
+            aw_stats_sort(x, n);
+            err = aw_findings_point(findings, plot, judged, e, mean, aw_stats_quantile(x, n, 0.25),
+                                    aw_stats_quantile(x, n, 0.75));
+            if (!err && e > 0)
+                err = aw_findings_point(findings, lived, missed, e, violations, (double)NAN,
+                                        (double)NAN);
+        }
+    }
+    const uint32_t bars =
+        aw_findings_plot(findings, AW_FINDINGS_DOTS, "Episodes to converge, applications in order",
+                         "application by rank", "episodes");
+    for (uint32_t w = 0; !err && w < WHO_COUNT; w++) {
+        const uint32_t series = aw_findings_series(findings, bars, who_names[w]);
+        double x[APPS_MAX];
+        COLUMN(episodes, w, x);
+        aw_stats_sort(x, s->apps);
+        for (uint32_t a = 0; !err && a < s->apps; a++)
+            err = aw_findings_point(findings, bars, series, a + 1, x[a], (double)NAN, (double)NAN);
+    }
+    return err;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static void sizes(struct study *s)
+{
+    const struct aw_experiment_config *config = s->config;
+    const bool full = config->scale == AW_EXPERIMENT_FULL;
+    const uint32_t apps = config->apps ? config->apps : full ? 60 : 12;
+    const uint32_t seeds = config->seeds ? config->seeds : full ? 3 : 1;
+    s->apps = apps < APPS_MAX ? apps : APPS_MAX;
+    s->seeds = seeds < SEEDS_MAX ? seeds : SEEDS_MAX;
+    s->sources = full ? 6 : 2;
+    s->source_episodes = full ? 200 : 80;
+    s->tune_episodes = full ? 100 : 40;
+    s->episodes[AWARE] = full ? 60 : AW__WAY;
+    s->episodes[TL] = s->episodes[TL_PLUS] = s->episodes[SCRATCH] = full ? 200 : 80;
+}
+
+static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
+{
+    const struct aw_experiment_config *config = s->config;
+    const bool full = config->scale == AW_EXPERIMENT_FULL;
+    struct aw_pretrain_config school;
+    enum aw_err err = AW_OK;
+    if (config->model[0]) {
+        memcpy(s->model, config->model, sizeof s->model);
+    } else {
+        aw__school(config, &school);
+        if (!full)
+            school.rounds = 10;
+        err = aw__model(config, full ? AW__LEARN_COUNT : 200, "default", &school, s->alloc,
+                        s->model, NULL, diag);
+    }
+    err =
+        err ? err
+            : aw__turns(config, 2 * s->sources, "teaching sources", make_source, s, s->alloc, diag);
+    s->transfer[0] = s->transfer[1] = choices[1];
+    for (uint32_t plus = 0; !err && plus < 2; plus++)
+        err = tune(s, plus, findings, diag);
+    err = err ? err : lay_out(s, diag);
+    err = err ? err
+              : aw__curves(config, s->curve, WHO_COUNT * s->apps * s->seeds, "adapting", s->alloc,
+                           diag);
+    if (err)
+        return err;
+    struct row *rows = aw_alloc_new(s->alloc, s->apps, sizeof *rows);
+    if (!rows)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u applications", s->apps);
+    for (uint32_t a = 0; a < s->apps; a++)
+        row_of(s, a, &rows[a]);
+    figures(s, rows, findings);
+    err = table(s, rows, findings);
+    err = err ? err : plots(s, rows, findings);
+    if (err)
+        aw_fail(diag, err, "the findings are larger than a page can have");
+    aw_alloc_free(s->alloc, rows);
+    return err;
+}
+
+enum aw_err aw__experiment_adaptation(const struct aw_experiment_config *config,
+                                      const struct aw_alloc *alloc, struct aw_findings *findings,
+                                      struct aw_diag *diag)
+{
+    struct study *s = aw_alloc_new(alloc, 1, sizeof *s);
+    if (!s)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
+    s->config = config;
+    s->alloc = alloc;
+    sizes(s);
+    findings->apps = s->apps;
+    findings->seeds = s->seeds;
+    const enum aw_err err = run(s, findings, diag);
+    aw_alloc_free(alloc, s->points);
+    aw_alloc_free(alloc, s->curve);
+    aw_alloc_free(alloc, s);
+    return err;
+}

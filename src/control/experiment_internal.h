@@ -1,0 +1,131 @@
+/*
+ * experiment_internal.h - what experiments share: the school they teach in, curves as pieces,
+ * figures over applications.
+ */
+#ifndef AW_CONTROL_EXPERIMENT_INTERNAL_H
+#define AW_CONTROL_EXPERIMENT_INTERNAL_H
+
+#include "base/spread.h"
+#include "control/experiment.h"
+
+#define AW__LEARN_FIRST 0u
+#define AW__LEARN_COUNT 760u
+#define AW__CHECK_FIRST 760u
+#define AW__CHECK_COUNT 40u
+#define AW__TEST_FIRST  800u
+#define AW__TEST_COUNT  200u
+
+#define AW__RANKS 100u /* functions of a trace for either */
+
+#define AW__NEAR 0.03 /* within so much of converged is converged */
+#define AW__WAY  50u  /* episodes that count as the way there */
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+#define AW__KEY_MAX 96u
+/* What a piece is called: `what`, and a hash of all that was mixed in. */
+struct aw__key {
+    uint64_t hash;
+};
+void aw__key_begin(struct aw__key *key, const struct aw_experiment_config *config);
+void aw__key_text(struct aw__key *key, const char *text); /* NULL is a text of its own */
+void aw__key_number(struct aw__key *key, double number);
+/* Everything of a school but its pools and allocator; the content of its model too. */
+AW_NODISCARD enum aw_err aw__key_school(struct aw__key *key,
+                                        const struct aw_pretrain_config *school,
+                                        const struct aw_alloc *alloc, struct aw_diag *diag);
+void aw__key_path(const struct aw__key *key, const struct aw_experiment_config *config,
+                  const char *what, const char *suffix, char *buf, size_t size);
+
+/* AW_ERR_NOTFOUND: there is none, or it is damaged, which is the same. */
+AW_NODISCARD enum aw_err aw__piece_load(const char *path, double *values, size_t count,
+                                        const struct aw_alloc *alloc);
+AW_NODISCARD enum aw_err aw__piece_save(const char *path, const double *values, size_t count,
+                                        const struct aw_alloc *alloc, struct aw_diag *diag);
+
+/* --- loads ---------------------------------------------------------------------------------- */
+
+/* Functions of the trace as they are first asked for: reading it takes longer than an episode. */
+AW_NODISCARD enum aw_err aw__loads_new(const struct aw_alloc *alloc, struct aw__loads **ret);
+void aw__loads_free(struct aw__loads *loads); /* NULL is a no-op */
+
+/* --- the school ------------------------------------------------------------------------------- */
+
+/* What all experiments learn and judge with; pools are left out. */
+void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_config *ret);
+/* `count` applications from `first` on, with their loads; `config` is borrowed. */
+struct aw_pretrain_pool aw__pool(const struct aw_experiment_config *config, uint32_t first,
+                                 uint32_t count);
+/* The model that `config` names, or one that is pretrained here, as a piece, on `apps`
+ * applications. `ret_path` [AW_EXPERIMENT_PATH_MAX]. `cost` (may be NULL): seconds of CPU, episodes
+ * and the score on validation. */
+struct aw__model_cost {
+    double cpu_s, episodes, check;
+};
+AW_NODISCARD enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps,
+                                   const char *variant, const struct aw_pretrain_config *school,
+                                   const struct aw_alloc *alloc, char *ret_path,
+                                   struct aw__model_cost *ret_cost, struct aw_diag *diag);
+
+/* --- learners --------------------------------------------------------------------------------- */
+
+/* AWARE on a new application: the model, its encoder frozen, fine-tuned with an anchor. */
+AW_NODISCARD enum aw_err aw__learner_aware(const struct aw_experiment_config *config,
+                                           const char *model, struct aw_pretrain_config *ret,
+                                           struct aw_diag *diag);
+/* The base learner alone: it is shown no context. */
+void aw__learner_plain(const struct aw_experiment_config *config, struct aw_pretrain_config *ret);
+/* How a learner that is carried over begins again; what a search chooses from. */
+struct aw__transfer {
+    double actor_lr, critic_lr, noise;
+    uint32_t rests;
+};
+void aw__learner_transfer(const struct aw_experiment_config *config,
+                          const struct aw__transfer *transfer, const char *source,
+                          struct aw_pretrain_config *ret);
+/* A plain learner taught on training application `app`, as a file; a piece. */
+AW_NODISCARD enum aw_err aw__source(const struct aw_experiment_config *config, uint32_t app,
+                                    uint32_t episodes, bool foresight, const struct aw_alloc *alloc,
+                                    char *ret_path, struct aw_diag *diag);
+
+/* --- curves ----------------------------------------------------------------------------------- */
+
+struct aw__curve {
+    const char *who;
+    uint32_t app;
+    uint64_t seed;
+    uint32_t episodes;
+    struct aw_pretrain_config school; /* pools and seed are filled in */
+    struct aw_adapt_point *point;     /* [episodes + 1] */
+    struct aw_pretrain_score fallback;
+};
+/* Runs or recalls them all. */
+AW_NODISCARD enum aw_err aw__curves(const struct aw_experiment_config *config,
+                                    struct aw__curve *curves, uint32_t count, const char *phase,
+                                    const struct aw_alloc *alloc, struct aw_diag *diag);
+
+/* Calls `fn` for every turn on the config's threads, and tells who watches. */
+AW_NODISCARD enum aw_err aw__turns(const struct aw_experiment_config *config, uint32_t turns,
+                                   const char *phase, aw_spread_turn *fn, void *ctx,
+                                   const struct aw_alloc *alloc, struct aw_diag *diag);
+
+/* --- figures ---------------------------------------------------------------------------------- */
+
+/* The mean with its interval over applications. NULL findings' figure: full, which is passed over.
+ */
+struct aw_finding *aw__figure_mean(struct aw_findings *findings, enum aw_findings_unit unit,
+                                   const double *x, uint32_t n, double paper, const char *name);
+/* mean(a) / mean(b), with a paired bootstrap over applications. */
+struct aw_finding *aw__figure_ratio(struct aw_findings *findings, const double *a, const double *b,
+                                    uint32_t n, double paper, const char *name);
+/* Spearman's rank correlation. */
+struct aw_finding *aw__figure_rank(struct aw_findings *findings, const double *a, const double *b,
+                                   uint32_t n, const char *name);
+double aw__rank_correlation(const double *a, const double *b, uint32_t n, double *scratch);
+
+/* --- experiments ------------------------------------------------------------------------------ */
+
+aw_experiment aw__experiment_adaptation, aw__experiment_characterize, aw__experiment_embedding,
+    aw__experiment_amortization, aw__experiment_overhead, aw__experiment_ablation;
+
+#endif
