@@ -36,7 +36,6 @@ static void on_signal(int number)
 struct live {
     FILE *out;
     bool on, drawn;
-    double total_s; /* of the schedule; 0: not known */
 };
 
 /* ---- while it runs ---- */
@@ -84,14 +83,20 @@ static double per_second(uint64_t count, int64_t us)
     return us > 0 ? 1e6 * (double)count / (double)us : 0;
 }
 
+/* Nothing answered is nothing known, not 0. */
+static json_t *us_json(const struct aw_hist *hist, double us)
+{
+    return hist->count ? json_real(1e-3 * us) : json_null();
+}
+
 static json_t *hist_json(const struct aw_hist *hist)
 {
     json_t *object = json_object();
     for (uint32_t i = 0; i < LEVELS; i++)
         json_object_set_new(object, level_names[i],
-                            json_real(1e-3 * (double)aw_hist_quantile(hist, levels[i])));
-    json_object_set_new(object, "max", json_real(1e-3 * (double)hist->max_us));
-    json_object_set_new(object, "mean", json_real(1e-3 * aw_hist_mean(hist)));
+                            us_json(hist, (double)aw_hist_quantile(hist, levels[i])));
+    json_object_set_new(object, "max", us_json(hist, (double)hist->max_us));
+    json_object_set_new(object, "mean", us_json(hist, aw_hist_mean(hist)));
     return object;
 }
 
@@ -102,8 +107,8 @@ static json_t *result_json(const char *url, const struct aw_drive_config *config
     const struct aw_drive_totals *all = &result->all;
     json_object_set_new(object, "url", json_string(url));
     json_object_set_new(object, "arrivals",
-                        json_string(aw_arrivals_names[config->schedule.arrivals]));
-    json_object_set_new(object, "seed", json_integer((json_int_t)config->schedule.seed));
+                        json_string(aw_arrivals_names[config->timetable.arrivals]));
+    json_object_set_new(object, "seed", json_integer((json_int_t)config->timetable.seed));
     json_object_set_new(object, "span_s", json_real(1e-6 * (double)result->span_us));
     json_object_set_new(object, "drained_s", json_real(1e-6 * (double)result->drained_us));
     json_object_set_new(object, "stopped", json_boolean(result->stopped));
@@ -134,6 +139,12 @@ static json_t *result_json(const char *url, const struct aw_drive_config *config
     return object;
 }
 
+static void cell_add(struct aw__table *table, const struct aw_hist *hist, int64_t us)
+{
+    char buf[AW_QUANTITY_TEXT_MAX];
+    aw__table_add(table, "%s", hist->count ? aw_duration_round(us, buf, sizeof buf) : "-");
+}
+
 static enum aw_err latency_print(const struct aw_drive_result *result, bool color,
                                  struct aw_diag *diag)
 {
@@ -141,18 +152,15 @@ static enum aw_err latency_print(const struct aw_drive_result *result, bool colo
                                         ">p99.9",  ">MAX", ">MEAN", NULL};
     const struct aw_hist *const hists[] = {&result->latency, &result->service};
     static const char *const names[] = {"from when it was due", "from when it was sent"};
-    char buf[AW_QUANTITY_TEXT_MAX];
     struct aw__table table;
     aw__table_init(&table, heads);
     for (uint32_t k = 0; k < 2; k++) {
+        const struct aw_hist *hist = hists[k];
         aw__table_add(&table, "%s", names[k]);
         for (uint32_t i = 0; i < LEVELS; i++)
-            aw__table_add(
-                &table, "%s",
-                aw_duration_round(aw_hist_quantile(hists[k], levels[i]), buf, sizeof buf));
-        aw__table_add(&table, "%s", aw_duration_round(hists[k]->max_us, buf, sizeof buf));
-        aw__table_add(&table, "%s",
-                      aw_duration_round(llround(aw_hist_mean(hists[k])), buf, sizeof buf));
+            cell_add(&table, hist, aw_hist_quantile(hist, levels[i]));
+        cell_add(&table, hist, hist->max_us);
+        cell_add(&table, hist, llround(aw_hist_mean(hist)));
     }
     return aw__table_print(&table, stdout, color, diag);
 }
@@ -229,29 +237,30 @@ static enum aw_err time_ask(const struct aw__run *run, const char *name, int64_t
     return AW_OK;
 }
 
-static enum aw_err rate_ask(const struct aw__run *run, struct aw_timetable_config *schedule,
+static enum aw_err rate_ask(const struct aw__run *run, struct aw_timetable_config *timetable,
                             struct aw_load *ret_load, struct aw_diag *diag)
 {
     const char *load = aw__args_text(run->args, "load");
     const char *rate = aw__args_text(run->args, "rate");
     const char *speed = aw__args_text(run->args, "speed");
     struct aw_diag why;
-    if (aw_text_parse_real(speed, &schedule->speed))
+    if (aw_text_parse_real(speed, &timetable->speed))
         return aw_fail(diag, AW_ERR_USAGE, "--speed: expected a number, found %s",
                        AW__QUOTE(speed));
     if (load && aw__args_given(run->args, "rate"))
         return aw_fail(diag, AW_ERR_USAGE, "--rate and --load both say how much; give one");
     if (load) {
         struct aw_trace_report report;
-        enum aw_err err = aw_load_parse_report(load, schedule->seed, NULL, ret_load, &report, diag);
+        enum aw_err err =
+            aw_load_parse_report(load, timetable->seed, NULL, ret_load, &report, diag);
         if (err)
             return err;
         aw__load_warn(run, load, &report);
-        schedule->load = ret_load;
+        timetable->load = ret_load;
         return AW_OK;
     }
-    if (aw_rate_parse(rate, &schedule->rate_per_s, &why) &&
-        aw_text_parse_real(rate, &schedule->rate_per_s))
+    if (aw_rate_parse(rate, &timetable->rate_per_s, &why) &&
+        aw_text_parse_real(rate, &timetable->rate_per_s))
         return aw_fail(diag, AW_ERR_USAGE, "--rate: %s", why.text);
     return AW_OK;
 }
@@ -283,27 +292,27 @@ static enum aw_err ask(const struct aw__run *run, struct aw_drive_config *config
         .connections_max = (uint32_t)aw__args_number(args, "connections"),
         .threads = (uint32_t)aw__args_number(args, "threads"),
         .no_retry = aw__args_given(args, "no-retry"),
-        .schedule = {.arrivals = strcmp(aw__args_text(args, "arrivals"), "even")
-                                     ? AW_ARRIVALS_POISSON
-                                     : AW_ARRIVALS_EVEN,
-                     .seed = aw__args_number(args, "seed"),
-                     .requests =
-                         aw__args_given(args, "requests") ? aw__args_number(args, "requests") : 0},
+        .timetable = {.arrivals = strcmp(aw__args_text(args, "arrivals"), "even")
+                                      ? AW_ARRIVALS_POISSON
+                                      : AW_ARRIVALS_EVEN,
+                      .seed = aw__args_number(args, "seed"),
+                      .requests =
+                          aw__args_given(args, "requests") ? aw__args_number(args, "requests") : 0},
     };
     enum aw_err err = aw_target_parse(args->positional[0], aw__args_given(args, "allow-remote"),
                                       &config->target, diag);
     if (!err)
         err = headers_join(run, headers, diag);
-    if (!err && (aw__args_given(args, "duration") || !config->schedule.requests))
-        err = time_ask(run, "duration", &config->schedule.duration_us, diag);
+    if (!err && (aw__args_given(args, "duration") || !config->timetable.requests))
+        err = time_ask(run, "duration", &config->timetable.duration_us, diag);
     if (!err)
         err = time_ask(run, "timeout", &config->timeout_us, diag);
     if (!err)
         err = time_ask(run, "warm-up", &config->warm_up_us, diag);
     if (!err)
-        err = rate_ask(run, &config->schedule, load, diag);
-    if (!err && config->schedule.duration_us > 0)
-        config->schedule.duration_us += config->warm_up_us;
+        err = rate_ask(run, &config->timetable, load, diag);
+    if (!err && config->timetable.duration_us > 0)
+        config->timetable.duration_us += config->warm_up_us;
     if (!err)
         err = files_allow(config->connections_max, diag);
     return err;
@@ -438,7 +447,7 @@ static const struct aw__option drive_options[] = {
      .arg = "N",
      .initial = "1",
      .max = UINT64_MAX,
-     .help = "of the schedule: the same seed, the same moments"},
+     .help = "of the timetable: the same seed, the same moments"},
     {.name = "no-retry",
      .kind = AW__FLAG,
      .help = "a kept connection that turns out to be closed is an error, not tried again"},
@@ -461,7 +470,7 @@ static const struct aw__example drive_examples[] = {
 const struct aw__verb aw__verb_load = {
     .name = "load",
     .summary = "Send requests to a server when they are due, and measure",
-    .text = "Open loop: requests are sent by the schedule, whether or not earlier ones have been "
+    .text = "Open loop: requests are sent by the timetable, whether or not earlier ones have been "
             "answered, and latency runs from the moment at which a request was due. A server that "
             "stalls for a second therefore shows in the figures with every request of that second, "
             "which a generator that waits for answers would never have sent (coordinated "

@@ -1,4 +1,4 @@
-/* drive.c - threads, each with its share of one schedule, and what they add up to. */
+/* drive.c - threads, each with its share of one timetable, and what they add up to. */
 #include "load/drive.h"
 
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 #define EXPIRE_US  20000  /* between two looks for requests that are out of time */
 #define PUBLISH_US 100000 /* between two handings over of figures */
-#define LEAD_US    20000  /* between the start of the threads and that of the schedule */
+#define LEAD_US    20000  /* between the start of the threads and that of the timetable */
 #define HEAD_BYTES (AW_HTTP1_HEAD_BYTES_MAX - 512u)
 
 const char *aw_drive_error_name(enum aw_drive_error error)
@@ -36,14 +36,14 @@ const char *aw_drive_error_text(enum aw_drive_error error)
 
 /* ---- one thread ---- */
 
-/* The next due time of this thread: every so-manieth of the common schedule. */
+/* The next due time of this thread: every so-manieth of the common timetable. */
 static bool own_next(struct aw__driver *driver, int64_t *ret_due_us)
 {
     int64_t at_us;
     do {
-        if (!aw_timetable_next(&driver->schedule, &at_us))
+        if (!aw_timetable_next(&driver->timetable, &at_us))
             return false;
-    } while ((driver->schedule.sent - 1) % driver->config->threads != driver->index);
+    } while ((driver->timetable.sent - 1) % driver->config->threads != driver->index);
     *ret_due_us = driver->start_us + at_us;
     return true;
 }
@@ -254,7 +254,7 @@ static enum aw_err threads_start(const struct aw_drive_config *config, struct dr
         driver->request_len = drive->request_len;
         driver->repeatable = strcmp(method, "POST") != 0 && strcmp(method, "PATCH") != 0;
         driver->start_us = start_us;
-        if ((err = aw_timetable_init(&driver->schedule, &config->schedule, diag)) ||
+        if ((err = aw_timetable_init(&driver->timetable, &config->timetable, diag)) ||
             (err = aw__wire_open(driver, diag)))
             break;
         const int failed = pthread_create(&driver->thread, NULL, thread_main, driver);
@@ -283,10 +283,10 @@ static void result_make(const struct aw_drive_config *config, const struct drive
         if (driver->backlog_seen_max > ret->backlog_max)
             ret->backlog_max = driver->backlog_seen_max;
     }
-    /* a schedule by duration lasts as long as it says, also when its last request came earlier */
+    /* a timetable by duration lasts as long as it says, also when its last request came earlier */
     const int64_t end_us =
-        config->schedule.duration_us > 0 && !config->schedule.requests && !ret->stopped
-            ? start_us + config->schedule.duration_us
+        config->timetable.duration_us > 0 && !config->timetable.requests && !ret->stopped
+            ? start_us + config->timetable.duration_us
             : due_us;
     const int64_t warm_us = start_us + config->warm_up_us;
     ret->span_us = end_us > warm_us ? end_us - warm_us : 0;
@@ -296,7 +296,7 @@ static void result_make(const struct aw_drive_config *config, const struct drive
 
 static enum aw_err config_check(const struct aw_drive_config *config, struct aw_diag *diag)
 {
-    struct aw_timetable schedule;
+    struct aw_timetable timetable;
     if (config->threads < 1 || config->threads > AW_DRIVE_THREADS_MAX)
         return aw_fail(diag, AW_ERR_CONFIG, "expected 1 to %u threads, found %u",
                        AW_DRIVE_THREADS_MAX, config->threads);
@@ -309,7 +309,7 @@ static enum aw_err config_check(const struct aw_drive_config *config, struct aw_
     if (config->body_len > AW_DRIVE_BODY_BYTES_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "a body of more than %zu bytes",
                        AW_DRIVE_BODY_BYTES_MAX);
-    return aw_timetable_init(&schedule, &config->schedule, diag);
+    return aw_timetable_init(&timetable, &config->timetable, diag);
 }
 
 enum aw_err aw_drive_run(const struct aw_drive_config *config, struct aw_drive_result *ret_result,

@@ -11,9 +11,9 @@
  * is used again is no failure (RFC 9112 section 9.3.1): a request that may be repeated is, once, on
  * a new one, and counted as retried.
  *
- * Call order: run, which returns when the schedule is over and everything is answered or timed out.
- * Memory:     one block per thread, at the start; none while it runs.
- * Threads:    `threads` of its own; the caller's waits, and calls `report`.
+ * Call order: run, which returns when the timetable is over and everything is answered or timed
+ * out. Memory:     one block per thread, at the start; none while it runs. Threads:    `threads` of
+ * its own; the caller's waits, and calls `report`.
  */
 #ifndef AW_LOAD_DRIVE_H
 #define AW_LOAD_DRIVE_H
@@ -51,7 +51,7 @@ const char *aw_drive_error_name(enum aw_drive_error error);
 const char *aw_drive_error_text(enum aw_drive_error error);
 
 struct aw_drive_totals {
-    uint64_t due;      /* by the schedule, warm-up left out as everywhere here */
+    uint64_t due;      /* by the timetable, warm-up left out as everywhere here */
     uint64_t answered; /* with a whole answer of any status */
     uint64_t ok;       /* of them, with a status below 400 */
     uint64_t error[AW_DRIVE_ERRORS];
@@ -71,7 +71,7 @@ struct aw_drive_report {
 
 struct aw_drive_config {
     struct aw_target target;
-    struct aw_timetable_config schedule;
+    struct aw_timetable_config timetable;
     const char *method;  /* NULL: GET */
     const char *headers; /* further lines, each with its CRLF; NULL: none */
     const void *body;    /* borrowed; NULL: none */

@@ -38,7 +38,7 @@ struct aw__driver {
     bool repeatable; /* the method may be tried again */
     uint32_t index;  /* of this thread */
     int64_t start_us;
-    struct aw_timetable schedule;
+    struct aw_timetable timetable;
     _Atomic bool *stop;
 
     int epoll_fd; /* -1: not open */
@@ -68,7 +68,7 @@ struct aw__driver {
     _Atomic bool done;
 };
 
-/* Runs until the schedule is over and everything has ended; `err` says how it went. */
+/* Runs until the timetable is over and everything has ended; `err` says how it went. */
 void aw__driver_run(struct aw__driver *driver);
 
 /* wire.c */

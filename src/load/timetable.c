@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-#define CONSTANT_SLOT_US 1e6 /* how a constant rate is cut; any length gives the same schedule */
+#define CONSTANT_SLOT_US 1e6 /* how a constant rate is cut; any length gives the same timetable */
 
 const char *const aw_arrivals_names[] = {"poisson", "even", NULL};
 
-enum aw_err aw_timetable_init(struct aw_timetable *schedule,
+enum aw_err aw_timetable_init(struct aw_timetable *timetable,
                               const struct aw_timetable_config *config, struct aw_diag *diag)
 {
     const struct aw_load *load = config->load;
@@ -27,50 +27,50 @@ enum aw_err aw_timetable_init(struct aw_timetable *schedule,
     if (highest > AW_TIMETABLE_RATE_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "%g requests/s; at most %g can be asked for", highest,
                        AW_TIMETABLE_RATE_MAX);
-    *schedule = (struct aw_timetable){.config = *config,
-                                      .slot_us = load ? (double)load->slot_us / config->speed
-                                                      : CONSTANT_SLOT_US};
-    aw_rng_init(&schedule->rng, config->seed, 0x5c4ed);
+    *timetable = (struct aw_timetable){.config = *config,
+                                       .slot_us = load ? (double)load->slot_us / config->speed
+                                                       : CONSTANT_SLOT_US};
+    aw_rng_init(&timetable->rng, config->seed, 0x5c4ed);
     return AW_OK;
 }
 
-static double slot_rate(const struct aw_timetable *schedule, uint64_t slot)
+static double slot_rate(const struct aw_timetable *timetable, uint64_t slot)
 {
-    const struct aw_load *load = schedule->config.load;
-    return load ? (double)load->rate_per_s[slot % load->slot_count] : schedule->config.rate_per_s;
+    const struct aw_load *load = timetable->config.load;
+    return load ? (double)load->rate_per_s[slot % load->slot_count] : timetable->config.rate_per_s;
 }
 
-bool aw_timetable_next(struct aw_timetable *schedule, int64_t *ret_us)
+bool aw_timetable_next(struct aw_timetable *timetable, int64_t *ret_us)
 {
-    const struct aw_timetable_config *config = &schedule->config;
-    if (config->requests && schedule->sent >= config->requests)
+    const struct aw_timetable_config *config = &timetable->config;
+    if (config->requests && timetable->sent >= config->requests)
         return false;
-    /* an even schedule has a request in the middle of each unit, none at the very start */
-    double step = config->arrivals == AW_ARRIVALS_POISSON ? aw_rng_exponential(&schedule->rng, 1)
-                  : schedule->sent == 0                   ? 0.5
+    /* an even timetable has a request in the middle of each unit, none at the very start */
+    double step = config->arrivals == AW_ARRIVALS_POISSON ? aw_rng_exponential(&timetable->rng, 1)
+                  : timetable->sent == 0                  ? 0.5
                                                           : 1;
     for (;;) {
-        const double begin_us = (double)schedule->slot * schedule->slot_us;
-        const double rate_per_us = slot_rate(schedule, schedule->slot) * 1e-6;
-        const double whole = rate_per_us * schedule->slot_us;
+        const double begin_us = (double)timetable->slot * timetable->slot_us;
+        const double rate_per_us = slot_rate(timetable, timetable->slot) * 1e-6;
+        const double whole = rate_per_us * timetable->slot_us;
         if (config->duration_us > 0 && begin_us >= (double)config->duration_us)
             return false;
-        if (schedule->slot_taken + step < whole) {
-            schedule->slot_taken += step;
-            const int64_t at_us = (int64_t)(begin_us + schedule->slot_taken / rate_per_us);
+        if (timetable->slot_taken + step < whole) {
+            timetable->slot_taken += step;
+            const int64_t at_us = (int64_t)(begin_us + timetable->slot_taken / rate_per_us);
             if (config->duration_us > 0 && at_us >= config->duration_us)
                 return false;
-            schedule->sent++;
+            timetable->sent++;
             *ret_us = at_us;
             return true;
         }
-        step -= whole - schedule->slot_taken;
-        schedule->slot_taken = 0;
-        schedule->slot++;
+        step -= whole - timetable->slot_taken;
+        timetable->slot_taken = 0;
+        timetable->slot++;
     }
 }
 
-double aw_timetable_rate(const struct aw_timetable *schedule, int64_t at_us)
+double aw_timetable_rate(const struct aw_timetable *timetable, int64_t at_us)
 {
-    return at_us < 0 ? 0 : slot_rate(schedule, (uint64_t)((double)at_us / schedule->slot_us));
+    return at_us < 0 ? 0 : slot_rate(timetable, (uint64_t)((double)at_us / timetable->slot_us));
 }

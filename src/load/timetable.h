@@ -1,7 +1,7 @@
 /*
  * timetable.h - when requests are to be sent: pure, the same for the same seed, without a socket.
  *
- * Open loop: the schedule does not know how the server is doing. The rate over time comes from a
+ * Open loop: the timetable does not know how the server is doing. The rate over time comes from a
  * load (workload/load.h) or is constant; requests arrive evenly (whenever the rate has added up to
  * one more) or as a Poisson process of that rate (whenever it has added up to one more exponential
  * draw, the time change that makes any Poisson process out of the unit one).
@@ -43,12 +43,12 @@ struct aw_timetable {
 
 /* AW_ERR_CONFIG: neither duration nor requests, or a figure out of range; AW_ERR_NODATA: a load
  * without a request; AW_ERR_LIMIT: a rate beyond AW_TIMETABLE_RATE_MAX. */
-AW_NODISCARD enum aw_err aw_timetable_init(struct aw_timetable *schedule,
+AW_NODISCARD enum aw_err aw_timetable_init(struct aw_timetable *timetable,
                                            const struct aw_timetable_config *config,
                                            struct aw_diag *diag);
 /* When the next request is due, in microseconds since the start; false: there is none. */
-bool aw_timetable_next(struct aw_timetable *schedule, int64_t *ret_us);
+bool aw_timetable_next(struct aw_timetable *timetable, int64_t *ret_us);
 /* The rate at that moment, as asked for. */
-double aw_timetable_rate(const struct aw_timetable *schedule, int64_t at_us);
+double aw_timetable_rate(const struct aw_timetable *timetable, int64_t at_us);
 
 #endif
