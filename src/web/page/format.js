@@ -36,6 +36,13 @@ export function latency(us) {
   if (us >= 1e3) return `${digits(us / 1e3)} ms`;
   return `${digits(us)} \u00b5s`;
 }
+// "174 / 235 ms": both in the unit of the second.
+export function latencyOf(us, slo) {
+  if (!known(slo)) return latency(us);
+  const [size, unit] = slo >= 1e6 ? [1e6, 's'] : slo >= 1e3 ? [1e3, 'ms'] : [1, '\u00b5s'];
+  return `${known(us) ? number(us / size) : DASH} / ${number(slo / size)} ${unit}`;
+}
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? '' : '.');
 export function money(value, suffix) {
   if (!known(value)) return DASH;
   const size = Math.abs(value);

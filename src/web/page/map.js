@@ -2,6 +2,7 @@
 
 import { h, fill, svg, empty, card } from './dom.js';
 import { get } from './data.js';
+import { sentence } from './format.js';
 
 const SIZE = 1000;
 const MARGIN = 40;
@@ -62,7 +63,7 @@ export function view(root, app) {
       h('div', { class: 'nothing' }, svg('svg', { viewBox: '0 0 120 70', width: 160 },
         [[22, 44], [31, 30], [38, 50], [72, 22], [84, 32], [76, 40], [98, 54]].map(([cx, cy]) => svg('circle',
           { cx, cy, r: 4, class: 'ghost' }))), h('h2', {}, 'No embedding yet'),
-      empty(data.missing || 'No workload has an embedding yet.'),
+      empty(sentence(data.missing || 'no workload has an embedding yet')),
       h('p', { class: 'quiet' }, 'An encoder reads the best episodes of a workload and sums them up as a few ' +
         'numbers. Once a daemon has one, its workloads appear here, with those most alike.'))));
   }

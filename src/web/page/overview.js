@@ -81,6 +81,18 @@ function attention(rows) {
   found.length > 8 && h('p', { class: 'quiet' }, `and ${format.integer(found.length - 8)} more`)];
 }
 
+// The dearest ones, each beside what the fallback would have cost.
+function dearest(rows) {
+  const top = rows.filter((r) => r.cost !== null).sort((a, b) => b.cost - a.cost).slice(0, 6);
+  const most = Math.max(...top.map((r) => Math.max(r.cost, r.fallback || 0)), 1e-9);
+  return h('ul', { class: 'list costs' }, top.map((r) => h('li', {}, h('a', { href: `#/workload/${r.name}` },
+    h('span', { class: 'top' }, h('b', {}, r.name), h('span', { class: 'grow' }), h('span', {},
+      format.money(r.cost, '/h')), h('span', { class: r.saving > 0.005 ? 'good' : r.saving < -0.005 ? 'worse'
+      : 'quiet' }, r.saving === null ? '' : `${format.signed(-r.saving, 0)}`)),
+    h('span', { class: 'bars' }, h('i', { class: 'own', style: { width: `${100 * r.cost / most}%` } }),
+      h('i', { class: 'rival', style: { width: `${100 * (r.fallback || 0) / most}%` } }))))));
+}
+
 export function change(entry) {
   const parts = format.changes(entry.from, entry.to, entry.changed);
   if (!parts.length) return h('span', { class: 'quiet' }, 'no change');
@@ -93,7 +105,13 @@ export function decision(entry, named) {
     h('span', { class: 'top' }, h('time', {}, format.when(entry.at)),
       named && h('b', {}, entry.workload), h('span', { class: `actor ${entry.actor}` }, entry.actor),
       change(entry)),
-    h('span', { class: 'why' }, entry.why)));
+    h('span', { class: 'why line', title: entry.why }, reasonOf(entry.why))));
+}
+
+// What stands behind "who: what changed, because": the change itself is shown already.
+export function reasonOf(why) {
+  const at = why.search(/, (seeing|because) /);
+  return at < 0 ? why : why.slice(at + 2);
 }
 
 export function view(root, app) {
@@ -101,12 +119,13 @@ export function view(root, app) {
   const top = h('div', { class: 'tiles' });
   const needs = h('div', {});
   const recent = h('div', {});
+  const dear = h('div', {});
   const cost = panel({ title: 'Cost', unit: '$/h', axis: (v) => format.money(v), height: 190, sync: 'fleet',
     series: [{ label: 'AWARE', colour: 'aware', fill: true, format: (v) => format.money(v, '/h') },
       { label: 'fallback alone', colour: 'twin', dash: [5, 4], format: (v) => format.money(v, '/h') }] });
-  const stages = panel({ title: 'Stages', axis: format.integer, height: 190, sync: 'fleet',
-    series: STAGES.slice(1).map((s) => ({ label: s, colour: s, step: true, format: format.integer, width: 2,
-      fill: true })) });
+  const stages = panel({ title: 'Stages', axis: (v) => (Number.isInteger(v) ? format.integer(v) : ''), height: 190,
+    sync: 'fleet', series: ['serving', 'online', 'offline'].map((s) => ({ label: s, colour: s, step: true,
+      format: format.integer, width: 1.25, fill: '66' })) });
   const slo = panel({ title: 'Workloads that miss their SLO', axis: (v) => (Number.isInteger(v) ? format.integer(v)
     : ''), height: 150, sync: 'fleet', ceiling: (data, high) => Math.max(1, high ?? 1),
   series: [{ label: 'AWARE', colour: 'bad', fill: true, step: true, format: format.integer },
@@ -115,8 +134,8 @@ export function view(root, app) {
     series: [{ label: 'requests', colour: 'load', fill: true, format: format.rate }] });
   fill(root, h('h1', { class: 'unseen' }, 'Overview'), top,
     h('div', { class: 'grid' }, cost.root, stages.root, slo.root, load.root),
-    h('div', { class: 'grid wide-right' }, card('Needs attention', null, needs),
-      card('Recent changes', null, recent)));
+    h('div', { class: 'grid wide-right' }, h('div', {}, card('Needs attention', null, needs),
+      card('Dearest', 'against the fallback, in grey', dear)), card('Recent changes', null, recent)));
   app.title('Overview');
 
   async function refresh() {
@@ -127,11 +146,17 @@ export function view(root, app) {
     const rival = fleet.twin_cost_per_hour.some((v) => v !== null) ? fleet.twin_cost_per_hour
       : fleet.fallback_cost_per_hour;
     cost.set({ x: fleet.at, y: [fleet.cost_per_hour, rival] });
-    stages.set({ x: fleet.at, y: STAGES.slice(1).map((s) => fleet[s]) });
+    // one upon the other: the whole height is all workloads
+    const below = fleet.offline.map((v, i) => v + fleet.initialized[i]);
+    const acting = below.map((v, i) => v + fleet.online[i]);
+    stages.set({ x: fleet.at, y: [acting.map((v, i) => v + fleet.serving[i]), acting, below],
+      raw: [fleet.serving, fleet.online, fleet.offline] });
     slo.set({ x: fleet.at, y: [fleet.missing_slo, fleet.twin_missing_slo] });
     load.set({ x: fleet.at, y: [fleet.arrivals_per_s] });
-    fill(needs, table.total ? attention(rowsOf(table)) : empty('There is no workload yet.'));
-    const changed = audit.entries.filter((e) => e.changed && e.changed.length).slice(0, 12);
+    const rows = rowsOf(table);
+    fill(needs, rows.length ? attention(rows) : empty('There is no workload yet.'));
+    fill(dear, rows.length ? dearest(rows) : empty('Nothing costs anything yet.'));
+    const changed = audit.entries.filter((e) => e.changed && e.changed.length).slice(0, 10);
     fill(recent, changed.length ? h('ul', { class: 'list' }, changed.map((e) => decision(e, true)))
       : empty('Nothing has been changed yet. What is decided appears here, with its reason.'));
   }

@@ -34,7 +34,7 @@ function drawBands(u, stages) {
     const from = u.valToPos(u.data[0][first], 'x', true);
     const to = u.valToPos(u.data[0][Math.min(last + 1, stages.length - 1)], 'x', true);
     u.ctx.fillStyle = colour(STAGES[stage]);
-    u.ctx.globalAlpha = 0.09;
+    u.ctx.globalAlpha = 0.07;
     u.ctx.fillRect(from, top, to - from, height);
     u.ctx.globalAlpha = 0.8;
     u.ctx.fillRect(from, top, to - from, 2 * devicePixelRatio);
@@ -135,7 +135,7 @@ export function panel(spec) {
     if (idx === null || idx === undefined || left < 0 || !shown) { tip.hidden = true; return; }
     const rows = spec.series.map((s, i) => !hidden.has(i) && h('div', {},
       h('span', {}, h('i', { style: { '--c': `var(--${s.colour})` } }), s.label),
-      h('b', {}, (s.format || spec.axis)(shown.y[i][idx]))));
+      h('b', {}, (s.format || spec.axis)((shown.raw || shown.y)[i][idx]))));
     const marks = (shown.marks || []).filter((mark) => mark.index === idx && mark.text)
       .map((mark) => h('p', {}, mark.text));
     const stage = shown.stages && h('em', { class: STAGES[shown.stages[idx]] }, STAGES[shown.stages[idx]]);
@@ -174,13 +174,14 @@ export function panel(spec) {
           values: (self, splits) => splits.map(x) },
         { ...axis, size: 54, space: 32, values: (self, splits) => splits.map((v) => (v === null ? ''
           : spec.axis(v))) },
-        ...(spec.axis2 ? [{ ...axis, scale: 'y2', side: 1, size: 58, grid: { show: false },
+        ...(spec.axis2 ? [{ ...axis, scale: 'y2', side: 1, size: 62, grid: { show: false },
+          incrs: Array.from({ length: 40 }, (_, i) => 2 ** (i - 20)),
           values: (self, splits) => splits.map((v) => (v === null ? '' : spec.axis2(v))) }] : []),
       ],
       series: [{}, ...spec.series.map((s, i) => ({
         label: s.label, scale: s.scale || 'y', stroke: colour(s.colour), width: s.width || 1.75,
         dash: s.dash, show: !hidden.has(i), spanGaps: !!s.span,
-        fill: s.fill ? `${colour(s.colour)}22` : undefined,
+        fill: s.fill ? `${colour(s.colour)}${s.fill === true ? '22' : s.fill}` : undefined,
         paths: s.step ? window.uPlot.paths.stepped({ align: 1 }) : s.paths === 'none' ? () => null : undefined,
         points: { show: s.points || (shown.x.length < 3 ? true : false), size: 4,
           fill: s.points ? colour(s.colour) : undefined },

@@ -34,7 +34,7 @@ export function view(root, app, parts) {
     const runs = data.reports.length - reports.length;
     if (!reports.length) {
       fill(body, h('section', { class: 'card' }, h('div', { class: 'nothing' }, h('h2', {}, 'No reports yet'),
-        empty(data.missing || 'The folder has training runs alone; they are under Training.'),
+        empty(format.sentence(data.missing || 'the folder has training runs alone; they are under Training')),
         h('p', { class: 'quiet' }, h('code', {}, 'aware run --report DIR/run.html'), ', ',
           h('code', {}, 'aware simulate --report DIR/simulate.html'), ' and ',
           h('code', {}, 'aware evaluate --json'), ' write some.'))));

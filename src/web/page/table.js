@@ -56,10 +56,9 @@ const COLUMNS = [
       cell.firstChild.className = `stage ${r.stage}`;
       cell.firstChild.textContent = r.stage;
     } },
-  { key: 'slo', title: 'Latency of SLO', class: 'c-slo', value: (r) => (r.missed ? 1e6 : 0) + (r.near ?? -1),
+  { key: 'slo', title: 'Latency / SLO', class: 'c-slo', value: (r) => (r.missed ? 1e6 : 0) + (r.near ?? -1),
     down: true, make: () => [meter(), h('span', {})],
-    set: (cell, r) => setMeter(cell, r.near, r.slo === null ? format.latency(r.latency)
-      : `${format.latency(r.latency)} / ${format.latency(r.slo)}`, r.missed) },
+    set: (cell, r) => setMeter(cell, r.near, format.latencyOf(r.latency, r.slo), r.missed) },
   { key: 'missed', title: 'Missed', class: 'c-missed num', value: (r) => r.missedShare ?? -1, down: true,
     make: () => [h('span', {})],
     set: (cell, r) => {

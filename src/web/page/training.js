@@ -12,8 +12,8 @@ function panels() {
   const x = episodeOf;
   const xLong = (v) => `episode ${v}`;
   return {
-    reward: panel({ title: 'Reward of an episode', note: 'the paper\'s; at most 2 a step', axis: format.number, x,
-      xLong, sync: 'episodes', height: 190, floor: (data, low) => Math.max(0, (low ?? 0) * 0.95), series: [
+    reward: panel({ title: 'Reward', note: 'of 2 per step, mean of an episode', axis: format.number, x,
+      xLong, sync: 'episodes', height: 190, floor: (data, low) => Math.max(0, (low ?? 0) - 0.1), series: [
         { label: 'AWARE', colour: 'aware', points: true }, { label: 'fallback alone', colour: 'twin',
           dash: [5, 4] }] }),
     estimate: panel({ title: 'Estimate before it acts', note: 'off-policy, with its interval', axis: format.number,
@@ -26,7 +26,7 @@ function panels() {
       sync: 'episodes', ceiling: (data, high) => Math.max(0.02, high ?? 0), series: [
         { label: 'AWARE', colour: 'bad', points: true }, { label: 'fallback alone', colour: 'twin',
           dash: [5, 4] }] }),
-    cost: panel({ title: 'Cost of an episode', axis: (v) => format.money(v), x, xLong, sync: 'episodes', series: [
+    cost: panel({ title: 'Cost', note: 'mean of an episode', axis: (v) => format.money(v), x, xLong, sync: 'episodes', series: [
       { label: 'AWARE', colour: 'aware', fill: true }, { label: 'fallback alone', colour: 'twin',
         dash: [5, 4] }] }),
     loss: panel({ title: 'Losses', axis: format.number, x, xLong, sync: 'episodes', series: [
@@ -37,18 +37,19 @@ function panels() {
   };
 }
 
-function draw(p, e) {
+function draw(p, e, stepS) {
   const x = e.number;
   const stages = e.stage;
   const set = (name, y, extra) => p[name].set({ x, y, stages, empty: e.at.length ? undefined
     : 'No episode has ended since the daemon started. One has 100 steps.', ...extra });
   const ratio = (a, b) => a.map((v, i) => (v === null || !b[i] ? null : v / b[i]));
-  set('reward', [e.reward, e.twin_reward]);
+  const hours = e.steps.map((steps) => (steps * stepS) / 3600);
+  set('reward', [ratio(e.reward, e.steps), ratio(e.twin_reward, e.steps)]);
   set('estimate', [e.estimate, e.estimate_low, e.estimate_high, e.judged_mean, e.threshold], {
     band: { low: e.estimate_low, high: e.estimate_high, colour: 'aware' },
     empty: 'Nothing has been estimated yet: that takes a policy, and episodes to judge it by.' });
   set('missed', [ratio(e.missed, e.steps), ratio(e.twin_missed, e.steps)]);
-  set('cost', [e.cost, e.twin_cost]);
+  set('cost', [ratio(e.cost, hours), ratio(e.twin_cost, hours)]);
   set('loss', [e.critic_loss, e.imitation_loss, e.copy_error], { empty: e.agent === 'formula'
     ? 'No round of learning yet. A formula is searched for on copies of the workload: their error appears here.'
     : 'No round of learning yet.' });
@@ -141,7 +142,7 @@ export function view(root, app, [namespace, workload]) {
       ['policies', `${episodes.model_changes} times another one was taken`],
       ['rounds', `${format.integer(status.counts.learn_rounds)} of learning over all workloads`]]),
     row && h('a', { href: `#/workload/${name}` }, 'The workload')));
-    draw(p, episodes);
+    draw(p, episodes, status.step_s);
   }
   get('/v1/reports').then((found) => { if (!stopped) fill(runs, runSection(found.reports, made)); })
     .catch((error) => fill(runs, empty(error.message)));

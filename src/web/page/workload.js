@@ -5,7 +5,7 @@ import * as format from './format.js';
 import { get, workloadPath } from './data.js';
 import { panel, smooth } from './plot.js';
 import { buttons } from './orders.js';
-import { change } from './overview.js';
+import { change, reasonOf } from './overview.js';
 
 const POINTS = 1440;
 const GIB = 1073741824;
@@ -91,9 +91,11 @@ function draw(p, series) {
   })].filter((mark) => mark.kind !== 'none' || mark.text) });
 }
 
+const TITLES = { Ready: 'Ready', FiguresFresh: 'Figures fresh', SloMet: 'SLO met', AbleToScale: 'Free to act',
+  Frozen: 'Not frozen', AgentTrusted: 'Agent trusted' };
 function conditions(list) {
   return h('ul', { class: 'conditions' }, list.map((one) => h('li', { class: one.ok ? 'ok' : 'not' },
-    icon(one.ok ? 'check' : 'cross'), h('b', {}, one.type.replace(/([a-z])([A-Z])/g, '$1 $2')),
+    icon(one.ok ? 'check' : 'cross'), h('b', {}, TITLES[one.type] || one.type),
     h('span', {}, one.message))));
 }
 
@@ -179,13 +181,24 @@ export function view(root, app, [namespace, workload, what, id]) {
   const state = h('div', {});
   const more = h('div', {});
   const history = h('div', {});
+  let all = false;
+  let entries = [];
+  const filter = h('div', { class: 'switch', role: 'group', 'aria-label': 'Which decisions' }, [['Changes', false],
+    ['All that is notable', true]].map(([text, value]) => h('button', { type: 'button', 'aria-pressed': `${value === all}`,
+    onclick: (event) => {
+      all = value;
+      for (const button of filter.children) button.setAttribute('aria-pressed', `${button === event.currentTarget}`);
+      newest = -1;
+      paintHistory();
+    } }, text)));
   const bands = h('div', { class: 'bands' }, ['offline', 'online', 'serving'].map((s) => h('span', {},
     h('i', { class: s }), s)), h('span', {}, h('i', { class: 'tri' }), 'changed'),
   h('span', {}, h('i', { class: 'dot' }), 'missed the SLO'), h('span', {}, h('i', { class: 'trip' }), 'watchdog'));
   fill(root, head, why, top, bands, h('div', { class: 'grid' }, [p.load, p.latency, p.replicas, p.limits, p.used,
     p.cost, p.reward, p.guard].map((one) => one.root)),
   h('div', { class: 'grid' }, card('State', null, state), card('Limits and trials', null, more)),
-  card('Decisions', 'what changed, who decides, what holds it back; open one for its reasons', history));
+  h('section', { class: 'card' }, h('div', { class: 'head' }, h('h2', {}, 'Decisions'), h('span', { class: 'quiet' },
+    'open one for its reasons'), h('span', { class: 'grow' }), filter), history));
   app.title(name);
 
   function keep(fresh) {
@@ -218,17 +231,19 @@ export function view(root, app, [namespace, workload, what, id]) {
       h('span', { class: 'quiet' }, `#${entry.seq}`),
       entry.actor && h('span', { class: `actor ${entry.actor}` }, entry.actor),
       entry.stage && stageBadge(entry.stage), entry.from ? change(entry) : h('b', {}, entry.kind)),
-    h('span', { class: 'why' }, entry.why || entry.reason || entry.result || '')), body);
+    h('span', { class: 'why' }, reasonOf(entry.why || entry.reason || entry.result || ''))), body);
     return h('li', {}, details);
   }
 
-  let newest = 0;
-  function paintHistory(entries) {
-    const shown = entries.filter((e) => e.kind !== 'outcome');
-    if (shown.length && shown[0].seq === newest) return; // what is open stays open
-    newest = shown.length ? shown[0].seq : 0;
+  let newest = -1;
+  function paintHistory() {
+    const shown = entries.filter((e) => e.seq === open || (e.kind !== 'outcome' &&
+      (all || e.kind !== 'decision' || (e.changed && e.changed.length)))).slice(0, 40);
+    const first = shown.length ? shown[0].seq : 0;
+    if (first === newest) return; // what is open stays open
+    newest = first;
     fill(history, shown.length ? h('ul', { class: 'decisions' }, shown.map(entryOf))
-      : empty('Nothing notable has been decided yet.'));
+      : empty(entries.length ? 'Nothing has been changed lately.' : 'Nothing notable has been decided yet.'));
   }
 
   function paint(w) {
@@ -239,7 +254,7 @@ export function view(root, app, [namespace, workload, what, id]) {
       h('span', { class: 'grow' }), buttons(w, () => refresh()));
     why.textContent = w.why;
     fill(top, summary(w, series));
-    fill(state, conditions(w.conditions), h('p', { class: 'quiet' }, w.stage_reason));
+    fill(state, conditions(w.conditions));
     const cool = w.budgets.cooldown_left_s;
     const waits = Object.entries(cool).filter(([, left]) => left > 0)
       .map(([key, left]) => `${key.replace('_', ' ')} ${format.duration(left)}`);
@@ -261,12 +276,13 @@ export function view(root, app, [namespace, workload, what, id]) {
     const since = series && series.at.length
       ? `?since=${new Date(1000 * series.at[series.at.length - 1]).toISOString()}` : '';
     const [w, fresh, past] = await Promise.all([get(base), get(`${base}/series${since}`),
-      get(`${base}/history?limit=60`)]);
+      get(`${base}/history?limit=200`)]);
     if (stopped) return;
     keep(fresh);
     paint(w);
     draw(p, series);
-    paintHistory(past.entries);
+    entries = past.entries;
+    paintHistory();
     if (what === 'decision' && open) {
       const found = document.getElementById(`decision-${open}`);
       if (found) { found.scrollIntoView({ block: 'center' }); what = null; }
