@@ -14,6 +14,7 @@
 
 #include "cli/completion.h"
 #include "cli/verbs.h"
+#include "control/experiment.h"
 #include "control/simulate.h"
 #include "rl/agents.h"
 #include "workload/load.h"
@@ -252,6 +253,10 @@ static void offer_kind(const struct cursor *cursor, const struct aw__verb *verb,
         for (const char *const *name = aw_load_pattern_names; *name; name++)
             offer_text(cursor, *name, "");
         puts(":files");
+        break;
+    case AW__EXPERIMENT:
+        for (const struct aw_experiment_entry *e = aw_experiments; e->run; e++)
+            offer_text(cursor, e->name, e->title);
         break;
     case AW__VERB:
     case AW__FLAG:

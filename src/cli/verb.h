@@ -27,19 +27,20 @@
 
 /* What a value is: how it is checked and what completes it. */
 enum aw__kind {
-    AW__FLAG,    /* no value */
-    AW__NUMBER,  /* whole number: 20000, 20_000, 20k, 1M or 2e4, within [min, max] */
-    AW__CHOICE,  /* one of `choices` */
-    AW__TEXT,    /* any text */
-    AW__DIR,     /* a directory */
-    AW__FILE,    /* a file; "-" where a verb says so */
-    AW__ENV,     /* the name of an environment */
-    AW__AGENT,   /* the name of a learner */
-    AW__PRESET,  /* the name of a preset of the learner given with --agent */
-    AW__SETTING, /* key=value of the verb's own tables, or of the learner given with --agent */
-    AW__POLICY,  /* the name of a policy, or several with commas between */
-    AW__LOAD,    /* a pattern of load or a file */
-    AW__VERB,    /* the name of a verb */
+    AW__FLAG,       /* no value */
+    AW__NUMBER,     /* whole number: 20000, 20_000, 20k, 1M or 2e4, within [min, max] */
+    AW__CHOICE,     /* one of `choices` */
+    AW__TEXT,       /* any text */
+    AW__DIR,        /* a directory */
+    AW__FILE,       /* a file; "-" where a verb says so */
+    AW__ENV,        /* the name of an environment */
+    AW__AGENT,      /* the name of a learner */
+    AW__PRESET,     /* the name of a preset of the learner given with --agent */
+    AW__SETTING,    /* key=value of the verb's own tables, or of the learner given with --agent */
+    AW__POLICY,     /* the name of a policy, or several with commas between */
+    AW__LOAD,       /* a pattern of load or a file */
+    AW__EXPERIMENT, /* the name of an experiment */
+    AW__VERB,       /* the name of a verb */
 };
 
 struct aw__option {

@@ -47,6 +47,7 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_simulate_fit,
     &aw__verb_simulate_calibrate,
     &aw__verb_evaluate,
+    &aw__verb_experiment,
     &aw__verb_fallback_check,
     &aw__verb_apps_generate,
     &aw__verb_apps_describe,

@@ -41,6 +41,7 @@ extern const struct aw__verb aw__verb_simulate;
 extern const struct aw__verb aw__verb_simulate_fit;
 extern const struct aw__verb aw__verb_simulate_calibrate;
 extern const struct aw__verb aw__verb_evaluate;
+extern const struct aw__verb aw__verb_experiment;
 extern const struct aw__verb aw__verb_fallback_check;
 extern const struct aw__verb aw__verb_apps_generate;
 extern const struct aw__verb aw__verb_apps_describe;

@@ -1,0 +1,458 @@
+/* experiment.c - the verb `experiment`: a table or figure of the papers, made again. */
+#include "cli/experiment.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/threads.h"
+#include "cli/json.h"
+#include "cli/layout.h"
+#include "cli/load.h"
+#include "cli/verbs.h"
+#include "cli/version.h"
+
+#define TRACE      "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
+#define APPS_MAX   1000u
+#define SEEDS_MAX  100u
+#define ROWS_SHOWN 20u /* of progress in a phase, without a terminal */
+/* Pieces that come in the first second of a phase come from the work folder: they say nothing about
+ * how long the others take. */
+#define KEPT_US 1000000
+
+static const char *const scale_names[] = {"quick", "full", NULL};
+static const char *const preset_names[] = {"default", "paper", NULL};
+
+/* --- what is asked ---------------------------------------------------------------------------- */
+
+static enum aw_err entry_find(const char *name, const struct aw_experiment_entry **ret,
+                              struct aw_diag *diag)
+{
+    const char *names[64] = {0}, *nearest;
+    for (uint32_t i = 0; aw_experiments[i].run; i++) {
+        AW_ASSERT(i + 1 < sizeof names / sizeof *names);
+        names[i] = aw_experiments[i].name;
+        if (strcmp(name, aw_experiments[i].name) != 0)
+            continue;
+        *ret = &aw_experiments[i];
+        return AW_OK;
+    }
+    if ((nearest = aw_conf_nearest(name, names)))
+        return aw_fail(diag, AW_ERR_USAGE, "no experiment is called %s; did you mean '%s'?",
+                       AW__QUOTE(name), nearest);
+    return aw_fail(diag, AW_ERR_USAGE,
+                   "no experiment is called %s; 'aware experiment --list' shows them",
+                   AW__QUOTE(name));
+}
+
+AW_PRINTF(4, 5)
+static enum aw_err path_set(char *into, size_t size, struct aw_diag *diag, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const int len = vsnprintf(into, size, format, args);
+    va_end(args);
+    if (len < 0 || (size_t)len >= size)
+        return aw_fail(diag, AW_ERR_USAGE, "a path is longer than %zu bytes", size - 1);
+    return AW_OK;
+}
+
+static enum aw_err load_take(const struct aw__args *args, struct aw__experiment *ask,
+                             struct aw_diag *diag)
+{
+    struct aw_experiment_config *config = &ask->config;
+    const char *data = getenv("AWARE_DATA_DIR"), *load = aw__args_text(args, "load");
+    enum aw_err err;
+    if (!load && !data)
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "no load: say --load, or set AWARE_DATA_DIR to where " TRACE " is");
+    if (load)
+        err = path_set(config->load, sizeof config->load, diag, "%s", load);
+    else
+        err = path_set(config->load, sizeof config->load, diag, "%s/" TRACE, data);
+    const char *slash = strrchr(config->load, '/');
+    snprintf(ask->load, sizeof ask->load, "%s", slash ? slash + 1 : config->load);
+    if (!err && !aw__load_is_pattern(config->load)) {
+        char file[AW_EXPERIMENT_PATH_MAX]; /* without what follows it: "FILE:top=3" */
+        snprintf(file, sizeof file, "%s", config->load);
+        char *colon = strrchr(file, ':');
+        if (access(file, R_OK) != 0 && colon)
+            *colon = '\0';
+        if (access(file, R_OK) != 0)
+            return aw_fail_at(diag, AW_ERR_NOTFOUND, file, 0, 0, NULL, "no such trace");
+    }
+    return err;
+}
+
+/* Where pieces are kept, and the two files of the report: beside that folder unless said. */
+static enum aw_err paths_take(const struct aw__args *args, struct aw__experiment *ask,
+                              struct aw_diag *diag)
+{
+    struct aw_experiment_config *config = &ask->config;
+    const char *work = aw__args_text(args, "work"), *report = aw__args_text(args, "report");
+    const char *cache = getenv("XDG_CACHE_HOME"), *name = ask->entry->name;
+    enum aw_err err;
+    if (work)
+        err = path_set(config->work, sizeof config->work, diag, "%s", work);
+    else if (cache && *cache == '/') /* the specification has other paths ignored */
+        err = path_set(config->work, sizeof config->work, diag, "%s/aware/experiment-%s", cache,
+                       name);
+    else
+        err = path_set(config->work, sizeof config->work, diag, "experiment-%s", name);
+    if (err)
+        return err;
+    for (size_t len = strlen(config->work); len > 1 && config->work[len - 1] == '/'; len--)
+        config->work[len - 1] = '\0';
+    const char *slash = strrchr(config->work, '/');
+    if (report)
+        err = path_set(ask->html, sizeof ask->html, diag, "%s", report);
+    else
+        err = path_set(ask->html, sizeof ask->html, diag, "%.*s%s.html",
+                       slash ? (int)(slash + 1 - config->work) : 0, config->work, name);
+    if (err)
+        return err;
+    const size_t len = strlen(ask->html);
+    const bool html = len > 5 && !strcmp(ask->html + len - 5, ".html");
+    err = path_set(ask->json, sizeof ask->json, diag, "%.*s.json", (int)(html ? len - 5 : len),
+                   ask->html);
+    return err ? err : aw_file_mkdirs(config->work, diag);
+}
+
+static enum aw_err ask_take(const struct aw__run *run, struct aw__experiment *ask,
+                            struct aw_diag *diag)
+{
+    const struct aw__args *args = run->args;
+    struct aw_experiment_config *config = &ask->config;
+    const char *model = aw__args_text(args, "model");
+    enum aw_err err = entry_find(args->positional[0], &ask->entry, diag);
+    if (err)
+        return err;
+    ask->markdown = aw__args_given(args, "markdown");
+    if (ask->markdown && run->json)
+        return aw_fail(diag, AW_ERR_USAGE, "--markdown and --output json exclude each other");
+    aw_experiment_config_init(config);
+    config->scale =
+        !strcmp(aw__args_text(args, "scale"), "full") ? AW_EXPERIMENT_FULL : AW_EXPERIMENT_QUICK;
+    config->paper = !strcmp(aw__args_text(args, "preset"), "paper");
+    config->pool = aw__args_number(args, "pool");
+    config->seed = aw__args_number(args, "seed");
+    config->apps = (uint32_t)aw__args_number(args, "apps");
+    config->seeds = (uint32_t)aw__args_number(args, "seeds");
+    config->threads = (uint32_t)aw__args_number(args, "threads");
+    if (config->threads == 0)
+        config->threads = aw_threads_cpu_count();
+    snprintf(config->version, sizeof config->version, "%s", AW__VERSION_SOURCE);
+    if (model && (err = path_set(config->model, sizeof config->model, diag, "%s", model)))
+        return err;
+    if (model && access(model, R_OK) != 0)
+        return aw_fail_at(diag, AW_ERR_NOTFOUND, model, 0, 0, NULL, "no such model");
+    err = load_take(args, ask, diag);
+    return err ? err : paths_take(args, ask, diag);
+}
+
+/* The command that makes the same findings, wherever the trace lies. */
+static void command_write(const struct aw__run *run, const struct aw__experiment *ask, char *buf,
+                          size_t size)
+{
+    static const char *const kept[] = {"scale", "preset", "pool",  "seed",
+                                       "apps",  "seeds",  "model", NULL};
+    const struct aw__args *args = run->args;
+    const struct aw__option *option;
+    struct aw_text text;
+    aw_text_init(&text, buf, size);
+    aw_text_add(&text, "aware experiment %s", ask->entry->name);
+    for (uint32_t i = 0; (option = aw__verb_option(args->verb, i)); i++) {
+        for (const char *const *name = kept; *name; name++) {
+            if (!strcmp(option->name, *name) && args->value[i].given)
+                aw_text_add(&text, " --%s %s", option->name, args->value[i].text);
+        }
+    }
+    if (aw__args_given(args, "load"))
+        aw_text_add(&text, " --load %s", ask->load);
+}
+
+/* --- while it runs ---------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stop_signal;
+
+/* Pieces that are under way are finished first, which takes seconds: say so at once. */
+static void on_signal(int number)
+{
+    static const char text[] = "\naware: ending with the pieces that are under way; once more ends "
+                               "at once\n";
+    stop_signal = number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+}
+
+/* The first signal asks for an orderly end; the second ends at once. */
+static void signals_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+struct watch {
+    bool quiet, terminal, drawn;
+    char phase[AW__EXPERIMENT_LINE];
+    int64_t begin_us; /* of the phase */
+    int64_t kept_us;  /* when the last piece that was kept came */
+    uint32_t kept;    /* done by then */
+    uint32_t rows;    /* told so far */
+    int64_t drawn_us;
+};
+
+static void watch_clear(struct watch *watch)
+{
+    if (watch->drawn)
+        fprintf(stderr, "\r\033[K");
+    watch->drawn = false;
+}
+
+static void phase_begin(struct watch *watch, const char *phase, uint32_t done, int64_t now_us)
+{
+    snprintf(watch->phase, sizeof watch->phase, "%s", phase);
+    watch->begin_us = watch->kept_us = now_us;
+    watch->kept = done;
+    watch->rows = 0;
+    watch->drawn_us = 0;
+}
+
+static bool watch_take(void *ctx, const char *phase, uint32_t done, uint32_t total)
+{
+    struct watch *watch = ctx;
+    const int64_t now_us = aw_clock_monotonic_us(NULL);
+    char line[AW__EXPERIMENT_LINE];
+    double left_s = NAN;
+    if (watch->quiet)
+        return !stop_signal;
+    if (strncmp(phase, watch->phase, sizeof watch->phase - 1) != 0)
+        phase_begin(watch, phase, done, now_us);
+    if (now_us - watch->begin_us < KEPT_US) {
+        watch->kept_us = now_us;
+        watch->kept = done;
+    } else if (done > watch->kept)
+        left_s = (double)(now_us - watch->kept_us) * 1e-6 / (done - watch->kept) * (total - done);
+    const bool end = done >= total;
+    if (watch->terminal && (end || now_us - watch->drawn_us >= 100000)) {
+        aw__experiment_line(phase, done, total, (double)(now_us - watch->begin_us) * 1e-6, left_s,
+                            aw__columns(stderr), line, sizeof line);
+        fprintf(stderr, "\r\033[K%s", line);
+        fflush(stderr);
+        watch->drawn = true;
+        watch->drawn_us = now_us;
+    } else if (!watch->terminal && total && (uint64_t)done * ROWS_SHOWN / total > watch->rows) {
+        watch->rows = (uint32_t)((uint64_t)done * ROWS_SHOWN / total);
+        fprintf(stderr, "%s\n",
+                aw__experiment_line(phase, done, total, (double)(now_us - watch->begin_us) * 1e-6,
+                                    left_s, sizeof line, line, sizeof line));
+    }
+    return !stop_signal;
+}
+
+/* --- what it came to -------------------------------------------------------------------------- */
+
+static enum aw_err list_print(const struct aw__run *run, struct aw_diag *diag)
+{
+    static const char *const heads[] = {"NAME", "SHOWS", "WHAT", NULL};
+    if (run->json) {
+        json_t *list = json_array();
+        for (const struct aw_experiment_entry *entry = aw_experiments; entry->run; entry++)
+            json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", entry->name, "shows",
+                                                  entry->shows, "title", entry->title));
+        return aw__json_print(list, diag);
+    }
+    struct aw__table table;
+    aw__table_init(&table, heads);
+    for (const struct aw_experiment_entry *entry = aw_experiments; entry->run; entry++) {
+        aw__table_add(&table, "%s", entry->name);
+        aw__table_add(&table, "%s", entry->shows);
+        aw__table_add(&table, "%s", entry->title);
+    }
+    return aw__table_print(&table, stdout, run->color_out, diag);
+}
+
+static enum aw_err findings_tell(const struct aw__run *run, const struct aw__experiment *ask,
+                                 const struct aw_findings *findings, struct aw_diag *diag)
+{
+    json_t *document = aw__experiment_json(ask, findings);
+    if (!document)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the JSON document");
+    enum aw_err err = aw__experiment_json_write(document, ask->json, diag);
+    err = err ? err : aw__experiment_page_write(document, ask->html, diag);
+    if (!err && run->json)
+        err = aw__json_print(json_incref(document), diag);
+    else if (!err)
+        err =
+            aw__experiment_print(ask, findings, stdout, aw__columns(stdout), run->color_out, diag);
+    json_decref(document);
+    if (!err && !aw__args_given(run->args, "quiet")) {
+        fflush(stdout);
+        fprintf(stderr, "aware: the page is %s, the figures are %s\n", ask->html, ask->json);
+    }
+    return err;
+}
+
+static enum aw_err goals_check(const struct aw_findings *findings, struct aw_diag *diag)
+{
+    uint32_t missed = 0;
+    for (uint32_t i = 0; i < findings->figures; i++)
+        missed += aw_finding_verdict(&findings->figure[i]) == AW_FINDING_MISSED;
+    if (missed)
+        return aw_fail(diag, AW_ERR_CHECK, "%" PRIu32 " goals are missed", missed);
+    return AW_OK;
+}
+
+static enum aw_err experiment_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    if (aw__args_given(run->args, "list"))
+        return list_print(run, diag);
+    if (!run->args->positional[0])
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "which experiment? 'aware experiment --list' shows them");
+    const char *term = getenv("TERM");
+    struct watch watch = {.quiet = aw__args_given(run->args, "quiet"),
+                          .terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb")};
+    struct aw_findings *findings = NULL;
+    struct aw__experiment *ask = aw_alloc_new(NULL, 1, sizeof *ask);
+    if (!ask)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
+    enum aw_err err = ask_take(run, ask, diag);
+    if (err || (err = aw_findings_new(ask->entry->name, ask->entry->title, NULL, &findings, diag)))
+        goto out;
+    command_write(run, ask, findings->command, sizeof findings->command);
+    snprintf(findings->source, sizeof findings->source, "%s", AW__VERSION_SOURCE);
+    ask->config.progress = watch_take;
+    ask->config.progress_ctx = &watch;
+    if (!watch.quiet)
+        fprintf(stderr, "aware: pieces are kept in %s\n", ask->config.work);
+    signals_catch();
+    const int64_t begin_us = aw_clock_monotonic_us(NULL);
+    err = ask->entry->run(&ask->config, NULL, findings, diag);
+    ask->seconds = (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-6;
+    watch_clear(&watch);
+    if (err == AW_ERR_INTERRUPTED) {
+        aw_fail(diag, err,
+                "interrupted; what is done is kept in %s, and the same command goes on "
+                "from there",
+                ask->config.work);
+        goto out;
+    }
+    err = err ? err : findings_tell(run, ask, findings, diag);
+    if (!err && aw__args_given(run->args, "check"))
+        err = goals_check(findings, diag);
+out:
+    aw_findings_free(findings);
+    aw_alloc_free(NULL, ask);
+    return err;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+static const struct aw__option experiment_options[] = {
+    {.name = "scale",
+     .kind = AW__CHOICE,
+     .arg = "SCALE",
+     .initial = "quick",
+     .choices = scale_names,
+     .help = "quick: minutes, to see the shape; full: what is recorded, up to two hours"},
+    {.name = "preset",
+     .kind = AW__CHOICE,
+     .arg = "NAME",
+     .initial = "default",
+     .choices = preset_names,
+     .help = "paper: the paper's state, actions and encoder"},
+    {.name = "work",
+     .letter = 'w',
+     .kind = AW__DIR,
+     .arg = "DIR",
+     .help = "where finished pieces are kept, and taken from (default: experiment-NAME, in "
+             "$XDG_CACHE_HOME/aware where that is set)"},
+    {.name = "report",
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "the page, with FILE.json beside it (default: NAME.html beside the work folder)"},
+    {.name = "load",
+     .letter = 'l',
+     .kind = AW__LOAD,
+     .arg = "LOAD",
+     .help = "a day's trace with many functions, of which each application gets its own, or a "
+             "pattern (default: " TRACE " in AWARE_DATA_DIR)"},
+    {.name = "model",
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "a pretrained model; not given: one is pretrained first, as a piece"},
+    {.name = "apps",
+     .letter = 'a',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "0",
+     .max = APPS_MAX,
+     .help = "applications to report on; 0: what the scale says"},
+    {.name = "seeds",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "0",
+     .max = SEEDS_MAX,
+     .help = "runs with different chance; 0: what the scale says"},
+    {.name = "seed",
+     .letter = 's',
+     .kind = AW__NUMBER,
+     .arg = "S",
+     .initial = "1",
+     .max = INT64_MAX,
+     .help = "the first of them"},
+    {.name = "pool",
+     .kind = AW__NUMBER,
+     .arg = "SEED",
+     .initial = "1",
+     .max = INT64_MAX,
+     .help = "seed of the pool of applications"},
+    {.name = "threads",
+     .letter = 'j',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "0",
+     .max = AW_THREADS_MAX,
+     .help = "threads; 0: one per processor; results do not depend on it"},
+    {.name = "markdown", .kind = AW__FLAG, .help = "tables as the pages of results have them"},
+    {.name = "check", .kind = AW__FLAG, .help = "exit with status 1 where a goal is missed"},
+    {.name = "list", .kind = AW__FLAG, .help = "list the experiments, and do nothing"},
+    {.name = "quiet", .letter = 'q', .kind = AW__FLAG, .help = "no lines while it runs"},
+    {.name = NULL},
+};
+static const struct aw__positional experiment_positionals[] = {
+    {.name = "NAME",
+     .kind = AW__EXPERIMENT,
+     .help = "an experiment; 'aware experiment --list' shows them",
+     .optional = true},
+    {.name = NULL},
+};
+static const struct aw__example experiment_examples[] = {
+    {"aware experiment --list", "what there is, and which table or figure each one shows"},
+    {"aware experiment adaptation", "a quick look at one of them"},
+    {"aware experiment adaptation --scale full --report fig8.html", "as it is recorded"},
+    {"aware experiment adaptation --load diurnal:length=24h --apps 4 --seeds 1",
+     "without any trace"},
+    {NULL, NULL},
+};
+const struct aw__verb aw__verb_experiment = {
+    .name = "experiment",
+    .summary = "Make a table or figure of the papers again, beside the published figures",
+    .text = "Prints the figures of an experiment with 95 % confidence intervals beside what was "
+            "published and what is to be reached, and writes them as a page with plots and as "
+            "JSON. Applications and loads that are reported on are never learned from.\n\n"
+            "An experiment is made of pieces, which are kept as they finish. After an interruption "
+            "the same command takes them from there and goes on; pieces of another version of the "
+            "program or of other settings are not taken.",
+    .options = experiment_options,
+    .positionals = experiment_positionals,
+    .examples = experiment_examples,
+    .json = true,
+    .run = experiment_run,
+};
