@@ -6,8 +6,6 @@
 
 #include "base/text.h"
 
-#define FORMAT "aware-context-1"
-
 static enum aw_err add_number(struct aw_safetensors_writer *writer, const char *key, uint64_t value)
 {
     char text[32];
@@ -32,13 +30,11 @@ enum aw_err aw__context_meta_add(struct aw_safetensors_writer *writer, const cha
     return err;
 }
 
-enum aw_err aw_context_save(const struct aw_context *c, const char *path, const char *const *meta,
-                            size_t meta_pairs, struct aw_diag *diag)
+enum aw_err aw__context_add(struct aw_safetensors_writer *writer, const struct aw_context *c,
+                            const char *const *meta, size_t meta_pairs)
 {
-    struct aw_safetensors_writer *writer = NULL;
     const uint64_t in = c->encoder.config.in;
-    enum aw_err err = aw_safetensors_writer_new(c->alloc, &writer);
-    err = err ? err : aw__context_meta_add(writer, FORMAT, &c->config);
+    enum aw_err err = aw__context_meta_add(writer, AW__CONTEXT_FORMAT, &c->config);
     for (size_t i = 0; !err && i < meta_pairs; i++)
         err = aw_safetensors_add_meta(writer, meta[2 * i], meta[2 * i + 1]);
     err = err ? err : aw_safetensors_add_params(writer, &c->encoding, c->encoding.value, "");
@@ -47,9 +43,17 @@ enum aw_err aw_context_save(const struct aw_context *c, const char *path, const 
     err = err ? err
               : aw_safetensors_add(writer, "normal.mean", AW_DTYPE_F32, 1, &in,
                                    c->encoder.normal.mean);
-    err = err ? err
-              : aw_safetensors_add(writer, "normal.scale", AW_DTYPE_F32, 1, &in,
-                                   c->encoder.normal.scale);
+    return err ? err
+               : aw_safetensors_add(writer, "normal.scale", AW_DTYPE_F32, 1, &in,
+                                    c->encoder.normal.scale);
+}
+
+enum aw_err aw_context_save(const struct aw_context *c, const char *path, const char *const *meta,
+                            size_t meta_pairs, struct aw_diag *diag)
+{
+    struct aw_safetensors_writer *writer = NULL;
+    enum aw_err err = aw_safetensors_writer_new(c->alloc, &writer);
+    err = err ? err : aw__context_add(writer, c, meta, meta_pairs);
     if (err)
         aw_fail(diag, err, "%s: cannot be written", path);
     err = err ? err : aw_safetensors_write(writer, path, diag);
@@ -108,7 +112,7 @@ enum aw_err aw_context_peek(const char *path, struct aw_context_config *ret,
 {
     struct aw_safetensors *file = NULL;
     enum aw_err err = aw_safetensors_open(path, alloc, &file, diag);
-    err = err ? err : aw__context_meta_read(file, FORMAT, path, ret, diag);
+    err = err ? err : aw__context_meta_read(file, AW__CONTEXT_FORMAT, path, ret, diag);
     aw_safetensors_close(file);
     return err;
 }
@@ -131,7 +135,7 @@ enum aw_err aw_context_load(struct aw_context *c, const char *path, struct aw_di
     struct aw_encoder_normal normal = c->encoder.normal;
     float *values = NULL;
     enum aw_err err = aw_safetensors_open(path, c->alloc, &file, diag);
-    err = err ? err : aw__context_meta_read(file, FORMAT, path, &config, diag);
+    err = err ? err : aw__context_meta_read(file, AW__CONTEXT_FORMAT, path, &config, diag);
     if (!err && !same_shape(&config, &c->config))
         err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL,
                          "the model is of another shape: %u states, %u actions, embedding %u; "

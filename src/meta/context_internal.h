@@ -50,6 +50,11 @@ struct aw_context {
     void *block;
 };
 
+#define AW__CONTEXT_FORMAT "aware-context-1" /* of a model */
+
+/* All of a model, with metadata of the caller's. */
+enum aw_err aw__context_add(struct aw_safetensors_writer *writer, const struct aw_context *context,
+                            const char *const *meta, size_t meta_pairs);
 /* Settings and shape as metadata of a file, and back; `format` says of which kind the file is. */
 enum aw_err aw__context_meta_add(struct aw_safetensors_writer *writer, const char *format,
                                  const struct aw_context_config *config);

@@ -1,0 +1,74 @@
+/*
+ * known.h - the workloads that a model was taught on: their names and embeddings, kept in its file.
+ *
+ * What a model says of a workload it has never seen is worth as much as the workload is like one of
+ * these (FLASH section 5.5). Beside them may stand two lines, fitted where a model was evaluated:
+ * what a workload loses at first, and how many episodes it takes to adapt, over its similarity to
+ * the nearest one known.
+ *
+ * Call order: init, name and embedding of each, measure; then it can be saved with a model. load,
+ *             place; deinit.
+ * Memory:     one block at init or load.
+ * Threads:    read-only after measure or load.
+ */
+#ifndef AW_META_KNOWN_H
+#define AW_META_KNOWN_H
+
+#include <aware/err.h>
+
+#include "base/alloc.h"
+#include "meta/context.h"
+
+#define AW_KNOWN_NAME_MAX   64u   /* bytes of a name, with its NUL; without newlines */
+#define AW_KNOWN_META_MAX   8192u /* bytes of a metadata value that meta reads, with its NUL */
+#define AW_KNOWN_ODD_BELOW  0.01  /* quantile below which a workload is outside of what is known */
+#define AW_KNOWN_PLACES_MAX 64u   /* nearest ones that can be asked for */
+
+/* intercept + slope * similarity, off by `deviation` (one standard deviation of residuals). */
+struct aw_known_line {
+    bool there;
+    double slope, intercept, deviation;
+};
+
+struct aw_known {
+    uint32_t count, dim;
+    char (*name)[AW_KNOWN_NAME_MAX]; /* [count] */
+    float *embedding;                /* [count][dim] */
+    double *nearest;                 /* [count] similarity of each to its own nearest */
+    struct aw_known_line drop;       /* share of the converged reward that is missing at first */
+    struct aw_known_line episodes;   /* to adapt */
+    void *block;
+    const struct aw_alloc *alloc;
+};
+
+AW_NODISCARD enum aw_err aw_known_init(struct aw_known *known, uint32_t count, uint32_t dim,
+                                       const struct aw_alloc *alloc);
+void aw_known_deinit(struct aw_known *known); /* a zeroed one is a no-op */
+/* Fills in `nearest`. */
+void aw_known_measure(struct aw_known *known);
+
+/* Where an embedding lies among those known. */
+struct aw_known_place {
+    uint32_t count; /* of the nearest, the nearest first */
+    uint32_t index[AW_KNOWN_PLACES_MAX];
+    double similarity[AW_KNOWN_PLACES_MAX];
+    double quantile; /* of the nearest one's similarity; NAN: nobody is known */
+    bool odd;        /* outside of what is known */
+};
+void aw_known_place(const struct aw_known *known, const float *embedding, uint32_t max,
+                    struct aw_known_place *ret);
+
+/* As aw_context_save, with those known. The lines become metadata predict.drop.slope, .intercept,
+ * .deviation and predict.episodes.*. */
+AW_NODISCARD enum aw_err aw_known_save(const struct aw_context *context,
+                                       const struct aw_known *known, const char *path,
+                                       const char *const *meta, size_t meta_pairs,
+                                       struct aw_diag *diag);
+/* From the file of a model; one without any yields 0 of them. AW_ERR_FORMAT: damaged. */
+AW_NODISCARD enum aw_err aw_known_load(struct aw_known *known, const char *path,
+                                       const struct aw_alloc *alloc, struct aw_diag *diag);
+/* The value of a key of a model's metadata, cut to `size`; "" where there is none. */
+AW_NODISCARD enum aw_err aw_known_meta(const char *path, const char *key, char *ret, size_t size,
+                                       const struct aw_alloc *alloc, struct aw_diag *diag);
+
+#endif
