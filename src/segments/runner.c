@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 
 #define SOURCE_BYTES   ((size_t)4 << 20)  /* of the file that requests read from */
 #define TRANSFER_BYTES ((size_t)64 << 10) /* read and written at once */
+#define PAGE_BYTES     4096u              /* the smallest there is */
 #define MIB            1048576.0
 #define KIB            1024.0
 #define MEASURE_ROUNDS 5   /* the median of so many counts */
@@ -27,6 +29,13 @@
 struct worker {
     struct aw_rng rng;
     char *buffer; /* [TRANSFER_BYTES] */
+};
+
+/* Memory of a request. */
+struct block {
+    void *at; /* NULL: none */
+    size_t bytes;
+    int64_t freed_us;
 };
 
 struct segment {
@@ -44,6 +53,9 @@ struct aw_runner {
     struct aw__gang *gang;
     int source_fd_plus_1, target_fd_plus_1; /* files without a name */
     struct worker *worker;                  /* [worker_count] */
+    pthread_mutex_t lock;                   /* of what follows */
+    struct block *block;                    /* [worker_count]: kept, the last freed on top */
+    uint32_t block_count;
 };
 
 static double thread_cpu_us(void)
@@ -183,9 +195,11 @@ enum aw_err aw_runner_new(const struct aw_runner_config *config, const struct aw
     for (struct aw_carve carve = {0};; carve = (struct aw_carve){.base = (unsigned char *)runner}) {
         struct aw_runner *self = aw_carve_take(&carve, 1, sizeof *self);
         struct worker *worker = aw_carve_take(&carve, config->worker_count, sizeof *worker);
+        struct block *block = aw_carve_take(&carve, config->worker_count, sizeof *block);
         char *buffer = aw_carve_take(&carve, config->worker_count, TRANSFER_BYTES);
         if (runner) {
-            *self = (struct aw_runner){.alloc = alloc, .config = *config, .worker = worker};
+            *self = (struct aw_runner){
+                .alloc = alloc, .config = *config, .worker = worker, .block = block};
             for (uint32_t i = 0; i < config->worker_count; i++) {
                 worker[i].buffer = buffer + i * TRANSFER_BYTES;
                 aw_rng_init(&worker[i].rng, config->seed, 1000 + i);
@@ -195,6 +209,7 @@ enum aw_err aw_runner_new(const struct aw_runner_config *config, const struct aw
         if (!(runner = aw_alloc_new(alloc, carve.used, 1)))
             return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u workers", config->worker_count);
     }
+    (void)pthread_mutex_init(&runner->lock, NULL);
     aw_app_demand(&config->app, config->payload, config->families, &runner->demand);
     const uint32_t helpers = helpers_of(config);
     enum aw_err err = aw__gang_new(helpers, config->worker_count, alloc, &runner->gang);
@@ -220,6 +235,9 @@ void aw_runner_free(struct aw_runner *runner)
         if (runner->segment[i].kind)
             runner->segment[i].kind->close(runner->segment[i].state);
     }
+    for (uint32_t i = 0; i < runner->block_count; i++)
+        (void)munmap(runner->block[i].at, runner->block[i].bytes);
+    (void)pthread_mutex_destroy(&runner->lock);
     if (runner->source_fd_plus_1)
         (void)close(runner->source_fd_plus_1 - 1);
     if (runner->target_fd_plus_1)
@@ -378,27 +396,68 @@ static enum aw_err segment_run(struct aw_runner *runner, uint32_t index, uint32_
     return err;
 }
 
-/* What a request holds while it is in flight: mapped and touched, so that it counts. */
-static enum aw_err memory_hold(double mib, void **ret_block, size_t *ret_bytes,
+/* ---- memory ---- */
+
+/* What a request holds while it is in flight. Blocks are kept for the next request for a while, as
+ * an allocator keeps what was freed: mapping and clearing pages anew each time would cost some
+ * requests more than they are described to cost altogether. */
+static enum aw_err memory_hold(struct aw_runner *runner, double mib, struct block *ret_block,
                                struct aw_diag *diag)
 {
     const size_t bytes = (size_t)(mib * MIB);
-    *ret_block = NULL;
-    *ret_bytes = bytes;
-    if (bytes == 0)
+    struct block block = {0};
+    if (bytes == 0) {
+        *ret_block = block;
         return AW_OK;
-    void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (block == MAP_FAILED)
+    }
+    pthread_mutex_lock(&runner->lock);
+    if (runner->block_count && runner->block[runner->block_count - 1].bytes >= bytes)
+        block = runner->block[--runner->block_count];
+    pthread_mutex_unlock(&runner->lock);
+    if (block.at) {
+        for (size_t i = 0; i < bytes; i += PAGE_BYTES) /* it is used, not only kept */
+            ((volatile char *)block.at)[i] = 1;
+        *ret_block = block;
+        return AW_OK;
+    }
+    block.bytes = bytes;
+    block.at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+                    -1, 0);
+    if (block.at == MAP_FAILED)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a request: %.3g MiB", mib);
     *ret_block = block;
     return AW_OK;
 }
 
-static void memory_release(void *block, size_t bytes)
+static void memory_release(struct aw_runner *runner, struct block block)
 {
-    if (block)
-        (void)munmap(block, bytes);
+    if (!block.at)
+        return;
+    block.freed_us = aw_clock_monotonic_us(NULL);
+    pthread_mutex_lock(&runner->lock);
+    const bool kept = runner->block_count < runner->config.worker_count;
+    if (kept)
+        runner->block[runner->block_count++] = block;
+    pthread_mutex_unlock(&runner->lock);
+    if (!kept)
+        (void)munmap(block.at, block.bytes);
+    aw_runner_trim(runner);
+}
+
+void aw_runner_trim(struct aw_runner *runner)
+{
+    const int64_t before_us = aw_clock_monotonic_us(NULL) - AW_RUNNER_MEMORY_KEPT_US;
+    struct block old = {0};
+    pthread_mutex_lock(&runner->lock);
+    /* the last freed is taken first, so those that nobody needs are at the bottom */
+    if (runner->block_count && runner->block[0].freed_us < before_us) {
+        old = runner->block[0];
+        runner->block_count--;
+        memmove(runner->block, runner->block + 1, runner->block_count * sizeof *runner->block);
+    }
+    pthread_mutex_unlock(&runner->lock);
+    if (old.at)
+        (void)munmap(old.at, old.bytes);
 }
 
 enum aw_err aw_runner_run(struct aw_runner *runner, uint32_t worker, double payload,
@@ -410,14 +469,15 @@ enum aw_err aw_runner_run(struct aw_runner *runner, uint32_t worker, double payl
     struct aw_segment at[AW_APP_SEGMENTS_MAX];
     struct aw_run run = {0};
     double flight_mib = 0;
-    void *block;
-    size_t bytes;
+    struct block block = {0};
     for (uint32_t i = 0; i < config->app.segment_count; i++) {
         aw_segment_at(&config->app.segment[i], whole, config->families, &at[i]);
         flight_mib = fmax(flight_mib, at[i].memory_flight_mib);
         run.send_bytes += (uint64_t)(at[i].send_kib * KIB);
     }
-    enum aw_err err = memory_hold(flight_mib, &block, &bytes, diag);
+    const double before_us = thread_cpu_us();
+    enum aw_err err = memory_hold(runner, flight_mib, &block, diag);
+    const double memory_us = thread_cpu_us() - before_us;
     struct aw_rng *rng = &runner->worker[worker].rng;
     for (uint32_t i = 0; !err && i < config->app.segment_count; i++) {
         const struct order order = {
@@ -427,7 +487,8 @@ enum aw_err aw_runner_run(struct aw_runner *runner, uint32_t worker, double payl
         run.segment_failed = i;
         err = segment_run(runner, i, worker, &at[i], &order, &run, diag);
     }
-    memory_release(block, bytes);
+    memory_release(runner, block);
+    run.cpu_us[0] += memory_us;
     *ret_run = run;
     return err;
 }
@@ -465,18 +526,17 @@ static enum aw_err measure_once(struct aw_runner *runner, uint32_t index, uint64
     return AW_OK;
 }
 
-/* What a request's memory costs to map, touch and give back: charged to its first segment. */
-static double memory_cost_us(const struct aw_runner *runner)
+/* What it costs a request to take memory that was kept and to use it: its first segment's. */
+static double memory_cost_us(struct aw_runner *runner)
 {
     double best_us = INFINITY;
     for (uint32_t i = 0; i < MEASURE_ROUNDS; i++) {
-        void *block;
-        size_t bytes;
-        const double before = thread_cpu_us();
-        if (memory_hold(runner->demand.memory_flight_mib, &block, &bytes, NULL))
+        struct block block;
+        const double before_us = thread_cpu_us();
+        if (memory_hold(runner, runner->demand.memory_flight_mib, &block, NULL))
             return 0;
-        memory_release(block, bytes);
-        best_us = fmin(best_us, thread_cpu_us() - before);
+        best_us = fmin(best_us, thread_cpu_us() - before_us);
+        memory_release(runner, block);
     }
     return best_us;
 }

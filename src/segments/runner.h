@@ -8,8 +8,9 @@
  *
  * Call order: new, then measure or costs_set, then run from `worker_count` threads, each with its
  *             own index, then free when all have returned.
- * Memory:     blocks at new; a run maps what the description says a request holds. Libraries (zlib,
- *             jansson, libyaml, SQLite) use the process heap besides.
+ * Memory:     blocks at new; a run holds what the description says a request holds, mapped, and
+ *             kept for the next one for a moment. Libraries (zlib, jansson, libyaml, SQLite) use
+ *             the process heap besides.
  * Threads:    run may be called by different workers at once; everything else by the owner.
  *
  * Nothing is left behind whatever ends the process: files have no name.
@@ -20,8 +21,9 @@
 #include "base/alloc.h"
 #include "workload/app.h"
 
-#define AW_RUNNER_WORKERS_MAX 256u
-#define AW_RUNNER_PAYLOAD_MAX 64.0
+#define AW_RUNNER_WORKERS_MAX    256u
+#define AW_RUNNER_PAYLOAD_MAX    64.0
+#define AW_RUNNER_MEMORY_KEPT_US 500000 /* after a request, for the next */
 
 enum aw_runner_waits {
     AW_RUNNER_WAITS_DESCRIBED, /* as long as the description says, or longer if the machine does */
@@ -75,6 +77,10 @@ const struct aw_runner_cost *aw_runner_costs(const struct aw_runner *runner);
  * alone. Blocks. Whatever it returns, `ret_run` has what was done. */
 AW_NODISCARD enum aw_err aw_runner_run(struct aw_runner *runner, uint32_t worker, double payload,
                                        struct aw_run *ret_run, struct aw_diag *diag);
+
+/* Gives back memory that requests held and nobody has needed for AW_RUNNER_MEMORY_KEPT_US, one
+ * request's worth at a time. Every run does so too; this is for when there are none. */
+void aw_runner_trim(struct aw_runner *runner);
 
 /* The application at the config's payload, for whoever holds memory and answers on its behalf. */
 const struct aw_demand *aw_runner_demand(const struct aw_runner *runner);

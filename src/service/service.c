@@ -430,6 +430,8 @@ static void tick(void *self, struct aw__server *server, int signal)
 {
     struct service *service = self;
     const int64_t now_us = aw_clock_monotonic_us(NULL);
+    if (service->phase == READY)
+        aw_runner_trim(service->runner);
     if (signal && !service->terminating) {
         aw_log_info(service->config.log, "draining", AW_LOG_INT("in_flight", service->in_flight));
         service->terminating = true;
