@@ -2,7 +2,8 @@
  * steward.c - what is decided is written down before it is done.
  *
  * Entries of the log, by kind: start, stop, decision (notable ones alone), outcome (what became of
- * a plan, or of an order), proposal, order. The number of an entry is the number that people use.
+ * a plan, or of an order), proposal, order, policy (a part of a text that was handed in). The
+ * number of an entry is the number that people use.
  */
 #include "control/steward_internal.h"
 

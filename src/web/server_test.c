@@ -267,6 +267,41 @@ static void a_client_that_comes_byte_by_byte_is_served(void **state)
     close(fd);
 }
 
+/* The library turns these away before it tells us of them (api.md, "What is no HTTP"). */
+static void what_is_no_http_is_turned_away_and_hurts_nobody(void **state)
+{
+    (void)state;
+#define BYTES(text) text, sizeof text - 1
+    static const struct {
+        const char *bytes;
+        size_t len;
+        const char *answer; /* how it begins; "": the connection is closed without one */
+        const char *why;
+    } rows[] = {
+        {BYTES("hello\r\n\r\n"), "", "a word"},
+        {BYTES("GET\r\n\r\n"), "", "a method alone"},
+        {BYTES("\n\n\n\n"), "", "empty lines"},
+        {BYTES("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), "", "TLS"},
+        {BYTES("\0\0\0\0\0\0\0\0"), "", "zeros"},
+        {BYTES("GET /v1/status\r\n\r\n"), "HTTP/1.1 400 ", "HTTP/0.9"},
+        {BYTES("GET /v1/status HTTP/9.9\r\n\r\n"), "HTTP/1.1 505 ", "a version to come"},
+        {BYTES("GET /v1/status HTTP/1.1\r\nHost\r\n\r\n"), "HTTP/1.1 400 ", "half a header"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char buf[2048];
+        const int fd = dial();
+        say(fd, rows[i].bytes, rows[i].len);
+        shutdown(fd, SHUT_WR);
+        hear(fd, NULL, buf, sizeof buf);
+        close(fd);
+        const bool as_said =
+            *rows[i].answer ? strncmp(buf, rows[i].answer, strlen(rows[i].answer)) == 0 : !*buf;
+        if (!as_said)
+            fail_msg("%s: %s", rows[i].why, buf);
+    }
+    still_answers();
+}
+
 static void a_client_that_falls_silent_is_let_go(void **state)
 {
     static char text[ANSWER_MAX];
@@ -420,6 +455,7 @@ int main(void)
         EACH(an_order_is_signed_by_the_peer_of_the_socket),
         EACH(requests_in_one_breath_are_answered_in_order),
         EACH(a_client_that_comes_byte_by_byte_is_served),
+        EACH(what_is_no_http_is_turned_away_and_hurts_nobody),
         EACH(a_client_that_falls_silent_is_let_go),
         EACH(too_much_of_anything_is_refused),
         EACH(a_body_in_pieces_beyond_the_limit_is_refused),
