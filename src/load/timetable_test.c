@@ -60,7 +60,7 @@ static void the_same_seed_gives_the_same_moments_and_another_one_others(void **s
     assert_ok(aw_timetable_init(&c, &config, NULL));
     uint32_t same = 0;
     for (uint32_t i = 0; i < 5000; i++) {
-        int64_t x, y, z;
+        int64_t x = 0, y = 0, z = 0;
         assert_true(aw_timetable_next(&a, &x) && aw_timetable_next(&b, &y) &&
                     aw_timetable_next(&c, &z));
         assert_int_equal(x, y);
@@ -68,7 +68,7 @@ static void the_same_seed_gives_the_same_moments_and_another_one_others(void **s
     }
     assert_true(same < 50);
     struct aw_timetable copy = a; /* a copy goes on as the original does */
-    int64_t x, y;
+    int64_t x = 0, y = 0;
     assert_true(aw_timetable_next(&a, &x) && aw_timetable_next(&copy, &y));
     assert_int_equal(x, y);
 }
