@@ -426,7 +426,7 @@ static json_t *series_json(const struct aw_findings_series *series)
 
 static json_t *plot_json(const struct aw_findings_plot *plot)
 {
-    json_t *object = json_object(), *list = json_array();
+    json_t *object = json_object(), *list = json_array(), *labels = json_array();
     set(object, "title", json_string(plot->title));
     set(object, "kind", json_string(kind_names[plot->kind]));
     set(object, "x", json_string(plot->x));
@@ -434,6 +434,10 @@ static json_t *plot_json(const struct aw_findings_plot *plot)
     for (uint32_t s = 0; s < plot->series_count; s++)
         json_array_append_new(list, series_json(&plot->series[s]));
     set(object, "series", list);
+    for (uint32_t i = 0; i < plot->labels; i++)
+        json_array_append_new(labels, json_pack("{s:o, s:s}", "x", aw__json_real(plot->label[i].x),
+                                                "text", plot->label[i].text));
+    set(object, "labels", labels);
     return object;
 }
 

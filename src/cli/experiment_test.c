@@ -61,7 +61,8 @@ static struct aw_findings *findings_full(void)
         assert_ok(aw_findings_point(findings, lines, with, i, 100 + i, 90 + i, 110 + i));
         assert_ok(aw_findings_point(findings, lines, without, i, 50 + i, NAN, NAN));
     }
-    aw_findings_plot(findings, AW_FINDINGS_BARS, "Nothing", "x", "y");
+    const uint32_t bars = aw_findings_plot(findings, AW_FINDINGS_BARS, "Nothing", "x", "y");
+    assert_ok(aw_findings_label(findings, bars, 0, "first"));
     aw_findings_note(findings, "a note");
     return findings;
 }
@@ -287,6 +288,11 @@ static void json_has_every_point_and_null_for_what_is_not_known(void **state)
     assert_close(json_real_value(json_array_get(json_object_get(with, "high"), 4)), 114, 0);
     assert_true(json_is_null(json_object_get(without, "high")));
     assert_int_equal(json_array_size(json_object_get(json_array_get(list, 1), "series")), 0);
+    const char *label;
+    assert_int_equal(json_unpack(json_array_get(list, 1), "{s:[{s:F, s:s}]}", "labels", "x", &value,
+                                 "text", &label),
+                     0);
+    assert_string_equal(label, "first");
     json_decref(document);
     aw_findings_free(findings);
 }

@@ -217,3 +217,15 @@ enum aw_err aw_findings_point(struct aw_findings *findings, uint32_t plot, uint3
         (struct aw_findings_point){.x = x, .y = y, .low = low, .high = high};
     return AW_OK;
 }
+
+enum aw_err aw_findings_label(struct aw_findings *findings, uint32_t plot, double x,
+                              const char *text)
+{
+    if (plot >= findings->plots || findings->plot[plot].labels == AW_FINDINGS_LABELS_MAX)
+        return AW_ERR_RANGE;
+    struct aw_findings_plot *into = &findings->plot[plot];
+    into->label[into->labels].x = x;
+    text_put(into->label[into->labels].text, sizeof into->label[0].text, text);
+    into->labels++;
+    return AW_OK;
+}

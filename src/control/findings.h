@@ -26,6 +26,7 @@
 #define AW_FINDINGS_PLOTS_MAX   32u
 #define AW_FINDINGS_SERIES_MAX  16u
 #define AW_FINDINGS_POINTS_MAX  4096u
+#define AW_FINDINGS_LABELS_MAX  32u
 #define AW_FINDINGS_NOTES_MAX   64u
 
 enum aw_findings_unit {
@@ -73,6 +74,11 @@ struct aw_findings_plot {
     enum aw_findings_kind kind;
     uint32_t series_count;
     struct aw_findings_series series[AW_FINDINGS_SERIES_MAX];
+    uint32_t labels; /* words that stand for values of x, as under groups of bars */
+    struct {
+        double x;
+        char text[48];
+    } label[AW_FINDINGS_LABELS_MAX];
 };
 
 struct aw_findings {
@@ -114,6 +120,9 @@ uint32_t aw_findings_series(struct aw_findings *findings, uint32_t plot, const c
 AW_NODISCARD enum aw_err aw_findings_point(struct aw_findings *findings, uint32_t plot,
                                            uint32_t series, double x, double y, double low,
                                            double high);
+/* What stands below `x` in place of the number. */
+AW_NODISCARD enum aw_err aw_findings_label(struct aw_findings *findings, uint32_t plot, double x,
+                                           const char *text);
 /* Beyond AW_FINDINGS_NOTES_MAX they are left out. */
 void aw_findings_note(struct aw_findings *findings, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -135,6 +135,13 @@ static void what_is_beyond_a_maximum_is_refused(void **state)
     for (uint32_t i = 0; i < AW_FINDINGS_POINTS_MAX; i++)
         assert_ok(aw_findings_point(findings, 2, 0, i, 1, NAN, NAN));
     assert_int_equal(aw_findings_point(findings, 2, 0, 1, 1, NAN, NAN), AW_ERR_RANGE);
+    for (uint32_t i = 0; i < AW_FINDINGS_LABELS_MAX; i++)
+        assert_ok(aw_findings_label(findings, 2, i, "group"));
+    assert_int_equal(aw_findings_label(findings, 2, 0, "one more"), AW_ERR_RANGE);
+    assert_int_equal(aw_findings_label(findings, plot, 0, "no such plot"), AW_ERR_RANGE);
+    assert_int_equal(findings->plot[2].labels, AW_FINDINGS_LABELS_MAX);
+    assert_close(findings->plot[2].label[7].x, 7, 0);
+    assert_string_equal(findings->plot[2].label[7].text, "group");
     for (uint32_t i = 0; i <= AW_FINDINGS_NOTES_MAX; i++)
         aw_findings_note(findings, "note %u", i);
     assert_int_equal(findings->notes, AW_FINDINGS_NOTES_MAX);

@@ -256,14 +256,16 @@
     const margin = bar ? step / 2 + 0.05 * step : dot ? 0.03 * (hi - lo || 1) : 0;
     const all = [lo - margin, hi + margin + (hi + margin > lo - margin ? 0 : 1)];
     const values = (u, ticks) => ticks.map((v) => (v == null ? "" : digits(v)));
-    const groups = bar && plot.labels; // words for the groups of bars
+    const words = new Map(plot.labels.map((l) => [l.x, l.text]));
     const whole = xs.every(Number.isInteger);
-    const name = (x) => (groups ? String(plot.labels[x] ?? x) : plot.x + " " + digits(x, 5));
+    const name = (x) => words.get(x) || plot.x + " " + digits(x, 5);
     const plugins = [tooltip(plot, rows, shown, colors, name)];
     if (bar) plugins.push(bars(rows, shown, colors, step));
     else if (dot) plugins.push(dots(plot, shown, colors));
     else plugins.push(bands(rows, shown, colors));
     const width = Math.max(200, box.clientWidth - 22);
+    const marks = words.size ? [...words.keys()] : xs;
+    const crowded = [...words.values()].reduce((most, w) => Math.max(most, w.length), 0) * 6.5 + 8 > (width - 70) / Math.max(1, words.size);
     return new uPlot({
       width, height: Math.round(Math.min(340, Math.max(230, width * 0.55))), legend: { show: false }, padding: [10, 14, 0, 0], plugins,
       cursor: { points: { show: !bar && !dot, size: 6 }, drag: { x: true, y: false }, y: false },
@@ -273,8 +275,8 @@
         paths: bar || dot ? () => null : undefined, points: bar || dot ? { show: false } : { show: s.x.length === 1 ? true : undefined, size: 5 },
       }))],
       axes: [
-        axis({ label: plot.x, size: 30, values: groups ? (u, t) => t.map((x) => plot.labels[x] ?? "") : values,
-          splits: bar ? () => xs : undefined, incrs: !bar && whole ? [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10000, 1e5, 1e6] : undefined, space: 50,
+        axis({ label: plot.x, size: crowded ? 78 : 30, rotate: crowded ? -32 : 0, values: words.size ? (u, t) => t.map((x) => words.get(x) || "") : values,
+          splits: bar || words.size ? (u) => marks.filter((x) => x >= u.scales.x.min && x <= u.scales.x.max) : undefined, incrs: !bar && whole ? [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10000, 1e5, 1e6] : undefined, space: 50,
           grid: bar ? { show: false } : { stroke: () => css("--grid"), width: 1 } }),
         axis({ size: 52, values, space: 30 }),
       ],
