@@ -330,7 +330,15 @@ enum aw_err aw_pretrain_meet(struct aw_pretrain *p, struct aw_diag *diag)
 {
     if (p->task[0].episodes > 0)
         return AW_OK;
-    enum aw_err err = aw__pretrain_each(p, 0, p->count, meet_turn, NULL, diag);
+    enum aw_err err = AW_OK;
+    for (uint32_t first = 0; !err && first < p->count; first += STRIDE) {
+        const uint32_t turns = p->count - first < STRIDE ? p->count - first : STRIDE;
+        err = aw__pretrain_each(p, first, turns, meet_turn, NULL, diag);
+        if (!err && p->config.progress &&
+            !p->config.progress(p->config.progress_ctx, first + turns, p->count))
+            err = aw_fail(diag, AW_ERR_INTERRUPTED, "stopped after %u of %u applications were met",
+                          first + turns, p->count);
+    }
     if (!err && !p->config.model && (err = aw_context_normalise(p->context)))
         aw_fail(diag, err, "what was seen cannot be shared");
     return err;

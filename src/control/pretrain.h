@@ -84,6 +84,10 @@ struct aw_pretrain_config {
     uint64_t seed;
     uint32_t threads; /* that live episodes; 0: one */
     struct aw_pretrain_team team;
+    /* NULL, or called while everybody is met, `done` of `total` applications; false stops it for
+     * good: AW_ERR_INTERRUPTED. */
+    bool (*progress)(void *ctx, uint32_t done, uint32_t total);
+    void *progress_ctx;
 };
 /* What was found to be good; see docs/mechanisms/pretrain.md. The pools are the caller's. */
 void aw_pretrain_config_init(struct aw_pretrain_config *config);
@@ -165,6 +169,26 @@ void aw_pretrain_recall(struct aw_pretrain *pretrain);
  * order, whichever process has them. */
 AW_NODISCARD enum aw_err aw_pretrain_embeddings(struct aw_pretrain *pretrain, float *ret,
                                                 struct aw_diag *diag);
+
+/* The model as it is now, with those it knows (meta/known.h), how it was taught as metadata that
+ * aw_pretrain_model_read understands, and metadata of the caller's. In a team all call it, and rank
+ * 0 writes. */
+AW_NODISCARD enum aw_err aw_pretrain_model_save(struct aw_pretrain *pretrain, const char *path,
+                                                const char *const *meta, size_t meta_pairs,
+                                                struct aw_diag *diag);
+/* How a model was taught: what an application has to be shown with, or is adapted to with. The
+ * pools are left out. */
+#define AW_PRETRAIN_OPTIONS_MAX 4096u /* bytes of all options of an environment */
+struct aw_pretrain_model {
+    struct aw_pretrain_config config; /* its pairs and its model point into this struct */
+    char path[AW_PRETRAIN_OPTIONS_MAX], options[AW_PRETRAIN_OPTIONS_MAX];
+};
+/* AW_ERR_FORMAT: damaged, or not of this program's pretraining. `ret` must not be moved. */
+AW_NODISCARD enum aw_err aw_pretrain_model_read(const char *path, struct aw_pretrain_model *ret,
+                                                const struct aw_alloc *alloc, struct aw_diag *diag);
+/* Over what a model was taught with, what one application is adapted to with: the encoder stays as
+ * it is, the actor waits until the critics know the application, and explores little. */
+void aw_pretrain_config_adapt(struct aw_pretrain_config *config);
 
 /* Everything, after any round: what is loaded goes on as if it had never stopped. In a team each
  * process has a file of its own. load_state wants a run that was made with the same configuration

@@ -195,14 +195,16 @@ enum aw_err aw_known_load(struct aw_known *known, const char *path, const struct
     return err;
 }
 
-enum aw_err aw_known_meta(const char *path, const char *key, char *ret, size_t size,
+enum aw_err aw_known_meta(const char *path, aw_known_visit *visit, void *ctx,
                           const struct aw_alloc *alloc, struct aw_diag *diag)
 {
     struct aw_safetensors *file = NULL;
-    const enum aw_err err = aw_safetensors_open(path, alloc, &file, diag);
-    if (!err) {
-        const char *text = aw_safetensors_meta(file, key);
-        snprintf(ret, size, "%s", text ? text : "");
+    struct aw_context_config config;
+    enum aw_err err = aw_safetensors_open(path, alloc, &file, diag);
+    err = err ? err : aw__context_meta_read(file, AW__CONTEXT_FORMAT, path, &config, diag);
+    for (uint32_t i = 0; !err && i < aw_safetensors_meta_count(file); i++) {
+        const char *key = aw_safetensors_meta_key(file, i);
+        visit(ctx, key, aw_safetensors_meta(file, key));
     }
     aw_safetensors_close(file);
     return err;

@@ -19,10 +19,9 @@
 #include "base/alloc.h"
 #include "meta/context.h"
 
-#define AW_KNOWN_NAME_MAX   64u   /* bytes of a name, with its NUL; without newlines */
-#define AW_KNOWN_META_MAX   8192u /* bytes of a metadata value that meta reads, with its NUL */
-#define AW_KNOWN_ODD_BELOW  0.01  /* quantile below which a workload is outside of what is known */
-#define AW_KNOWN_PLACES_MAX 64u   /* nearest ones that can be asked for */
+#define AW_KNOWN_NAME_MAX   64u  /* bytes of a name, with its NUL; without newlines */
+#define AW_KNOWN_ODD_BELOW  0.01 /* quantile below which a workload is outside of what is known */
+#define AW_KNOWN_PLACES_MAX 64u  /* nearest ones that can be asked for */
 
 /* intercept + slope * similarity, off by `deviation` (one standard deviation of residuals). */
 struct aw_known_line {
@@ -67,8 +66,9 @@ AW_NODISCARD enum aw_err aw_known_save(const struct aw_context *context,
 /* From the file of a model; one without any yields 0 of them. AW_ERR_FORMAT: damaged. */
 AW_NODISCARD enum aw_err aw_known_load(struct aw_known *known, const char *path,
                                        const struct aw_alloc *alloc, struct aw_diag *diag);
-/* The value of a key of a model's metadata, cut to `size`; "" where there is none. */
-AW_NODISCARD enum aw_err aw_known_meta(const char *path, const char *key, char *ret, size_t size,
+/* Every key of a model's metadata with its value, in one reading. */
+typedef void aw_known_visit(void *ctx, const char *key, const char *value);
+AW_NODISCARD enum aw_err aw_known_meta(const char *path, aw_known_visit *visit, void *ctx,
                                        const struct aw_alloc *alloc, struct aw_diag *diag);
 
 #endif

@@ -1,0 +1,155 @@
+/* pretrain_model.c - a model with how it was taught, and whom it knows. */
+#include "control/pretrain_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "meta/known.h"
+
+#define PAIRS_MAX 128u /* of metadata */
+
+/* Keys and values as aw_context_save takes them, with room for those made here. */
+struct meta {
+    const char *pair[2 * PAIRS_MAX];
+    size_t count;
+    char key[PAIRS_MAX][64], value[PAIRS_MAX][AW_CONF_TEXT_MAX];
+    char options[AW_PRETRAIN_OPTIONS_MAX];
+};
+
+static void add(struct meta *meta, const char *key, const char *value)
+{
+    AW_ASSERT(meta->count < PAIRS_MAX);
+    const size_t at = meta->count++;
+    snprintf(meta->key[at], sizeof meta->key[at], "%s", key);
+    meta->pair[2 * at] = meta->key[at];
+    meta->pair[2 * at + 1] = value;
+}
+
+static void add_fields(struct meta *meta, const char *word, const struct aw_conf_field *fields,
+                       const void *settings)
+{
+    for (; fields->key && meta->count < PAIRS_MAX; fields++) {
+        char key[64];
+        char *value = meta->value[meta->count];
+        snprintf(key, sizeof key, "%s.%s", word, fields->key);
+        add(meta, key, aw_conf_get(fields, settings, value, sizeof meta->value[0]));
+    }
+}
+
+static enum aw_err meta_fill(const struct aw_pretrain *p, const char *const *more, size_t count,
+                             struct meta *meta, struct aw_diag *diag)
+{
+    const struct aw_pretrain_config *config = &p->config;
+    struct aw_text options;
+    aw_text_init(&options, meta->options, sizeof meta->options);
+    for (uint32_t i = 0; i < config->pair_count; i++)
+        aw_text_add(&options, "%s%s", i ? "\n" : "", config->pairs[i]);
+    add(meta, "env", config->env);
+    add(meta, "env.options", meta->options);
+    add_fields(meta, "pretrain", aw_pretrain_fields, config);
+    add_fields(meta, "fallback", aw_policy_fields, &config->fallback);
+    if (options.cut || meta->count + count > PAIRS_MAX)
+        return aw_fail(diag, AW_ERR_LIMIT, "too many options to write into a model");
+    for (size_t i = 0; i < count; i++)
+        add(meta, more[2 * i], more[2 * i + 1]);
+    return AW_OK;
+}
+
+enum aw_err aw_pretrain_model_save(struct aw_pretrain *p, const char *path, const char *const *more,
+                                   size_t count, struct aw_diag *diag)
+{
+    const struct aw_pretrain_pool *pool = &p->config.learn;
+    struct aw_known known = {0};
+    struct meta *meta = aw_alloc_new(p->alloc, 1, sizeof *meta);
+    enum aw_err err = meta ? meta_fill(p, more, count, meta, diag)
+                           : aw_fail(diag, AW_ERR_NOMEM, "no memory to write a model");
+    if (!err && (err = aw_known_init(&known, pool->count, p->config.context.embedding, p->alloc)))
+        aw_fail(diag, err, "no memory for %u embeddings", pool->count);
+    err = err ? err : aw_pretrain_embeddings(p, known.embedding, diag);
+    if (!err && p->config.team.rank == 0) {
+        for (uint32_t i = 0; i < pool->count; i++)
+            snprintf(known.name[i], sizeof known.name[i], "%" PRIu64 ":%" PRIu32, pool->seed,
+                     pool->first + i);
+        aw_known_measure(&known);
+        err = aw_known_save(p->context, &known, path, meta->pair, meta->count, diag);
+    }
+    aw_known_deinit(&known);
+    aw_alloc_free(p->alloc, meta);
+    return err;
+}
+
+/* --- read again ------------------------------------------------------------------------------- */
+
+struct reading {
+    struct aw_pretrain_model *model;
+    const char *path;
+    struct aw_diag *diag;
+    enum aw_err err;
+};
+
+static void key_take(void *ctx, const char *key, const char *value)
+{
+    struct reading *r = ctx;
+    struct aw_pretrain_config *config = &r->model->config;
+    enum aw_err err = AW_OK;
+    if (!strcmp(key, "env"))
+        snprintf(config->env, sizeof config->env, "%s", value);
+    else if (!strcmp(key, "env.options"))
+        snprintf(r->model->options, sizeof r->model->options, "%s", value);
+    else if (!strncmp(key, "pretrain.", 9))
+        err = aw_conf_set(aw_pretrain_fields, config, key + 9, value, NULL);
+    else if (!strncmp(key, "fallback.", 9))
+        err = aw_conf_set(aw_policy_fields, &config->fallback, key + 9, value, NULL);
+    if (err && !r->err)
+        r->err = aw_fail_at(r->diag, AW_ERR_FORMAT, r->path, 0, 0, key, "cannot be %s", value);
+}
+
+enum aw_err aw_pretrain_model_read(const char *path, struct aw_pretrain_model *ret,
+                                   const struct aw_alloc *alloc, struct aw_diag *diag)
+{
+    struct aw_pretrain_config *config = &ret->config;
+    struct aw_context_config found;
+    struct reading reading = {ret, path, diag, AW_OK};
+    memset(ret, 0, sizeof *ret);
+    aw_pretrain_config_init(config);
+    config->env[0] = '\0';
+    enum aw_err err = aw_context_peek(path, &found, alloc, diag);
+    err = err ? err : aw_known_meta(path, key_take, &reading, alloc, diag);
+    err = err ? err : reading.err;
+    if (!err && strlen(path) >= sizeof ret->path)
+        err = aw_fail(diag, AW_ERR_LIMIT, "the path of the model is too long");
+    if (!err && !config->env[0])
+        err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, "env",
+                         "the model does not say where it was taught; 'aware pretrain' writes "
+                         "models that do");
+    if (err)
+        return err;
+    for (char *at = ret->options; *at && config->pair_count < AW_PRETRAIN_PAIRS_MAX;) {
+        char *end = at + strcspn(at, "\n");
+        config->pairs[config->pair_count++] = at;
+        at = *end ? end + 1 : end;
+        *end = '\0';
+    }
+    snprintf(ret->path, sizeof ret->path, "%s", path);
+    config->context = found.settings;
+    config->model = ret->path;
+    return AW_OK;
+}
+
+void aw_pretrain_config_adapt(struct aw_pretrain_config *config)
+{
+    config->context.group = 1;
+    config->context.rows = 128;
+    config->context.imitate = 0;
+    config->context.anchor = 0.1;
+    config->updates = 50;
+    config->refresh = false;
+    config->own_episodes = false;
+    config->teacher_tries = 0;
+    config->actor_rests = 5;
+    config->noise = 0.1;
+    config->noise_end = 0.05;
+    config->noise_rounds = 20;
+}
