@@ -113,7 +113,7 @@ void aw__observe_peaks(struct aw_local *local, struct aw__local_workload *worklo
 void aw__observe(struct aw_local *local, struct aw__local_workload *workload,
                  struct aw_sample *ret);
 
-/* For tests and benchmarks: processes of ready replicas; returns how many. */
-uint32_t aw__local_pids(struct aw_local *local, uint32_t workload, int *ret_pids, uint32_t max);
+/* For tests and benchmarks: a signal to the nth ready replica. False: there is none. */
+bool aw__local_signal(struct aw_local *local, uint32_t workload, uint32_t nth, int number);
 
 #endif

@@ -384,17 +384,19 @@ void aw_local_trouble(struct aw_local *local, uint32_t workload, char *buf, size
     pthread_mutex_unlock(&local->lock);
 }
 
-uint32_t aw__local_pids(struct aw_local *local, uint32_t workload, int *ret_pids, uint32_t max)
+bool aw__local_signal(struct aw_local *local, uint32_t workload, uint32_t nth, int number)
 {
-    uint32_t count = 0;
+    bool sent = false;
     AW_ASSERT(workload < local->workload_count);
-    pthread_mutex_lock(&local->lock);
+    pthread_mutex_lock(&local->lock); /* nobody reaps it meanwhile: the number is its own */
     const struct aw__local_workload *of = local->workload[workload];
-    for (uint32_t i = 0; i < of->slots && count < max; i++)
-        if (of->replica[i].phase == AW__REPLICA_RUNS && of->replica[i].ready)
-            ret_pids[count++] = of->replica[i].pid;
+    for (uint32_t i = 0; i < of->slots && !sent; i++) {
+        const struct aw__replica *r = &of->replica[i];
+        if (r->phase == AW__REPLICA_RUNS && r->ready && r->pid && nth-- == 0)
+            sent = kill(r->pid, number) == 0;
+    }
     pthread_mutex_unlock(&local->lock);
-    return count;
+    return sent;
 }
 
 /* --- the contract ----------------------------------------------------------------------------- */

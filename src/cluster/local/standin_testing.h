@@ -212,7 +212,7 @@ static int standin_main(int argc, char **argv)
 
 /* --- the client ------------------------------------------------------------------------------- */
 
-static int standin_connect(uint16_t port)
+static inline int standin_connect(uint16_t port)
 {
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -228,7 +228,7 @@ static int standin_connect(uint16_t port)
 
 /* Writes bytes and reads one answer with a Content-Length, or to the end. Returns its status; 0:
  * none. `body` may be NULL. */
-static int standin_exchange(int fd, const char *bytes, size_t len, char *body, size_t size)
+static inline int standin_exchange(int fd, const char *bytes, size_t len, char *body, size_t size)
 {
     char in[16384];
     size_t have = 0;
@@ -255,7 +255,7 @@ static int standin_exchange(int fd, const char *bytes, size_t len, char *body, s
     }
 }
 
-static int standin_get(int fd, const char *path, char *body, size_t size)
+static inline int standin_get(int fd, const char *path, char *body, size_t size)
 {
     char text[256];
     const int len = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
@@ -263,7 +263,7 @@ static int standin_get(int fd, const char *path, char *body, size_t size)
 }
 
 /* One request on a connection of its own. */
-static int standin_ask(uint16_t port, const char *path, char *body, size_t size)
+static inline int standin_ask(uint16_t port, const char *path, char *body, size_t size)
 {
     const int fd = standin_connect(port);
     if (fd < 0)

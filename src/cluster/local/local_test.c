@@ -1,0 +1,384 @@
+/* local_test.c - replicas as processes: limits, kills, restarts, and what a crash leaves behind. */
+#include "cluster/local/local_testing.h"
+
+#include "base/rng.h"
+
+static void limits_are_those_of_the_control_group(void **state)
+{
+    (void)state;
+    struct yard yard;
+    if (!yard_begin(&yard, NULL, 1))
+        skip();
+    struct standin_load load = {.path = "/spin/2000", .clients = 4};
+    load.port = aw_local_port(yard.local, yard.workload);
+    wait_until(5, yard_is(&yard, 1));
+    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_CPU, .cpu_millicores = 200});
+    wait_until(5, yard_is(&yard, 1));
+    standin_load_begin(&load);
+    standin_wait_ms(400);
+    yard_observe(&yard);
+    standin_wait_ms(1200);
+    const struct aw_sample busy = yard_observe(&yard);
+    standin_load_end(&load);
+    /* it wants a core and has a fifth of one */
+    assert_true(busy.cpu_cores_used.value > 0.12 && busy.cpu_cores_used.value < 0.26);
+    assert_true(busy.throttled_share.value > 0.5);
+    assert_close(busy.pods[0].cpu_cores_used.value, busy.cpu_cores_used.value, 1e-9);
+    assert_true(busy.memory_bytes_used.value > 0);
+    assert_true(busy.memory_bytes_used.value < 256.0 * MIB);
+    assert_true(busy.memory_bytes_peak.value >= busy.memory_bytes_used.value);
+    assert_true(busy.latency_us_p99.value > 2000);
+    assert_true(busy.net_bytes_per_s.value > 0);
+    yard_end(&yard);
+}
+
+static void too_little_memory_is_an_oom_kill_and_a_growing_pause(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"touch", "64", NULL};
+    struct yard yard;
+    struct aw_diag diag = {0};
+    char trouble[256];
+    uint32_t kills = 0, restarts = 0;
+    yard_settings(&yard);
+    if (!yard_new(&yard))
+        skip();
+    assert_ok(yard_add(&yard, words, 1, 24 * MIB, &diag));
+    struct aw_sample sample;
+    wait_until(8, (sample = yard_observe(&yard), kills += sample.oom_kills,
+                   restarts += sample.restarts, kills >= 3));
+    assert_true(restarts >= 2 && restarts <= kills);
+    sample = yard_observe(&yard);
+    kills += sample.oom_kills;
+    restarts += sample.restarts;
+    assert_int_equal(sample.pod_count, 1);
+    assert_int_equal(sample.replicas_starting, 1);
+    assert_int_equal(sample.pods[0].oom_kill_count, kills);
+    assert_int_equal(sample.pods[0].restart_count, restarts);
+    aw_local_trouble(yard.local, yard.workload, trouble, sizeof trouble);
+    assert_non_null(strstr(trouble, "out of memory"));
+    /* with room enough it lives */
+    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_MEMORY, .memory_bytes = 128 * MIB});
+    wait_until(8, yard_is(&yard, 1));
+    yard_end(&yard);
+}
+
+static void a_kill_from_outside_is_a_restart_and_no_oom_kill(void **state)
+{
+    (void)state;
+    struct yard yard;
+    if (!yard_begin(&yard, NULL, 2))
+        skip();
+    wait_until(5, yard_is(&yard, 2));
+    const uint32_t id = yard_observe(&yard).pods[0].id;
+    assert_true(aw__local_signal(yard.local, yard.workload, 1, SIGKILL));
+    struct aw_sample sample;
+    uint32_t restarts = 0, kills = 0;
+    wait_until(5, (sample = yard_observe(&yard), restarts += sample.restarts,
+                   kills += sample.oom_kills, restarts == 1));
+    wait_until(5, yard_is(&yard, 2));
+    sample = yard_observe(&yard);
+    assert_int_equal(kills, 0);
+    assert_int_equal(sample.restarts, 0); /* told once */
+    assert_int_equal(sample.pods[0].id, id);
+    assert_int_equal(sample.pods[0].restart_count + sample.pods[1].restart_count, 1);
+    yard_end(&yard);
+}
+
+static void memory_in_use_is_not_taken_away(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"touch", "64", NULL};
+    struct yard yard;
+    if (!yard_begin(&yard, words, 1))
+        skip();
+    wait_until(5, yard_is(&yard, 1));
+    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_MEMORY, .memory_bytes = 32 * MIB});
+    standin_wait_ms(300);
+    struct aw_sample sample = yard_observe(&yard);
+    assert_true(sample.rollout);
+    assert_int_equal(sample.pods[0].memory_bytes, 256 * MIB);
+    assert_int_equal(sample.oom_kills + sample.restarts, 0);
+    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_MEMORY, .memory_bytes = 96 * MIB});
+    wait_until(5, yard_is(&yard, 1));
+    sample = yard_observe(&yard);
+    assert_int_equal(sample.pods[0].memory_bytes, 96 * MIB);
+    assert_int_equal(sample.pods[0].restart_count, 0);
+    yard_end(&yard);
+}
+
+static void a_program_that_is_not_there_gets_a_sentence(void **state)
+{
+    (void)state;
+    static const char *const command[] = {"/nowhere/at/all", NULL};
+    struct yard yard;
+    struct aw_diag diag = {0};
+    char trouble[256];
+    yard_settings(&yard);
+    if (!yard_new(&yard))
+        skip();
+    const struct aw_local_workload workload = {.command = command,
+                                               .health_path = "",
+                                               .replicas = 1,
+                                               .replicas_max = 1,
+                                               .cpu_millicores = 100,
+                                               .memory_bytes = 64 * MIB};
+    assert_ok(aw_local_add(yard.local, &workload, &yard.workload, &diag));
+    wait_until(5, (aw_local_trouble(yard.local, yard.workload, trouble, sizeof trouble), *trouble));
+    assert_non_null(strstr(trouble, "/nowhere/at/all: No such file"));
+    assert_int_equal(yard_observe(&yard).replicas_ready, 0);
+    yard_end(&yard);
+}
+
+static void impossible_workloads_get_a_sentence(void **state)
+{
+    (void)state;
+    static const char *const command[] = {"x", NULL}, *const nothing[] = {NULL};
+    const struct aw_local_workload good = {.command = command,
+                                           .health_path = "",
+                                           .replicas = 1,
+                                           .replicas_max = 2,
+                                           .cpu_millicores = 100,
+                                           .memory_bytes = 64 * MIB};
+    struct yard yard;
+    yard_settings(&yard);
+    if (!yard_new(&yard))
+        skip();
+    struct aw_local_workload bad[6] = {good, good, good, good, good, good};
+    bad[0].command = nothing;
+    bad[1].replicas = 3;
+    bad[2].replicas_max = AW_LOCAL_REPLICAS_MAX + 1;
+    bad[3].cpu_millicores = 0;
+    bad[4].memory_bytes = (int64_t)1 << 50;
+    bad[5].replicas = 0;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct aw_diag diag = {0};
+        uint32_t index;
+        assert_int_not_equal(aw_local_add(yard.local, &bad[i], &index, &diag), AW_OK);
+        assert_true(diag.text[0]);
+    }
+    yard_end(&yard);
+}
+
+static void a_deaf_replica_is_ended_with_its_children(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"deaf", "child", NULL};
+    struct yard yard;
+    if (!yard_begin(&yard, words, 2))
+        skip();
+    wait_until(5, yard_is(&yard, 2));
+    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_REPLICAS, .replicas = 1});
+    wait_until(5, yard_groups(&yard.local->tree, 0) == 1);
+    yard_end(&yard);
+}
+
+static void requests_survive_scaling_in_and_resizing(void **state)
+{
+    (void)state;
+    struct yard yard;
+    if (!yard_begin(&yard, NULL, 4))
+        skip();
+    struct standin_load load = {.path = "/sleep/3", .clients = 8};
+    load.port = aw_local_port(yard.local, yard.workload);
+    wait_until(5, yard_is(&yard, 4));
+    standin_load_begin(&load);
+    for (uint32_t round = 0; round < 4; round++) {
+        yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+                                            .replicas = round % 2 ? 4 : 1,
+                                            .cpu_millicores = 200 + 100 * round,
+                                            .memory_bytes = (128 + 32 * round) * MIB});
+        wait_until(5, yard_is(&yard, round % 2 ? 4 : 1));
+    }
+    standin_load_end(&load);
+    struct aw_local_requests requests;
+    aw_local_requests(yard.local, yard.workload, &requests);
+    assert_true(load.ok > 50);
+    assert_int_equal(load.failed, 0);
+    assert_int_equal(load.cut, 0);
+    assert_int_equal(requests.arrivals, requests.completions);
+    yard_end(&yard);
+}
+
+/* --- without permission ----------------------------------------------------------------------- */
+
+static void without_control_groups_there_is_one_sentence_and_nothing_else(void **state)
+{
+    (void)state;
+    struct yard yard;
+    struct aw_diag diag = {0};
+    char root[] = "/tmp/aware-nocgroup-XXXXXX", path[128];
+    assert_non_null(mkdtemp(root));
+    yard_settings(&yard);
+    snprintf(yard.settings.cgroup_root, sizeof yard.settings.cgroup_root, "%s", root);
+    assert_int_equal(aw_local_new(&yard.settings, 1, NULL, &yard.local, &diag), AW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "control groups"));
+    rmdir(root);
+    snprintf(path, sizeof path, "%s/lock", yard.run_dir);
+    unlink(path);
+    assert_int_equal(rmdir(yard.run_dir), 0);
+
+    /* as somebody who may not write them */
+    yard_settings(&yard);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        char theirs[] = "/tmp/aware-nobody-XXXXXX";
+        if (setgid(65534) || setuid(65534) || !mkdtemp(theirs))
+            _exit(77);
+        snprintf(yard.settings.run_dir, sizeof yard.settings.run_dir, "%s", theirs);
+        const enum aw_err err = aw_local_new(&yard.settings, 1, NULL, &yard.local, &diag);
+        snprintf(path, sizeof path, "%s/lock", theirs);
+        unlink(path);
+        const bool clean = rmdir(theirs) == 0;
+        _exit(err == AW_ERR_UNSUPPORTED && clean && strstr(diag.text, "as root") ? 0 : 1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    rmdir(yard.run_dir);
+    assert_true(WIFEXITED(status));
+    assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+}
+
+/* --- after kill -9 ---------------------------------------------------------------------------- */
+
+/* "PROGRAM victim RUN_DIR FD": scales up and down until it is killed. */
+static int victim_main(char **argv)
+{
+    static const char *const words[] = {"child", NULL};
+    struct aw_diag diag = {0};
+    struct yard yard;
+    yard_settings(&yard);
+    rmdir(yard.run_dir);
+    snprintf(yard.settings.run_dir, sizeof yard.settings.run_dir, "%s", argv[2]);
+    const int pipe_fd = (int)strtol(argv[3], NULL, 10);
+    if (aw_local_new(&yard.settings, 1, NULL, &yard.local, &diag))
+        return 1;
+    const struct aw__cgroup_tree *tree = &yard.local->tree;
+    (void)!write(pipe_fd, tree, sizeof *tree);
+    yard.cluster = aw_local_cluster(yard.local);
+    if (yard_add(&yard, words, 3, 64 * MIB, &diag))
+        return 1;
+    const uint16_t port = aw_local_port(yard.local, yard.workload);
+    (void)!write(pipe_fd, &port, sizeof port);
+    for (uint32_t i = 0;; i++) {
+        yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_REPLICAS, .replicas = 1 + i % 4});
+        standin_wait_ms(20);
+    }
+}
+
+static pid_t victim_start(const struct yard *yard, int *ret_fd)
+{
+    int ends[2];
+    char number[16];
+    assert_int_equal(pipe(ends), 0);
+    snprintf(number, sizeof number, "%d", ends[1]);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl("/proc/self/exe", "local", "victim", yard->run_dir, number, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    *ret_fd = ends[0];
+    return pid;
+}
+
+static void after_kill_9_cleaning_leaves_nothing(void **state)
+{
+    (void)state;
+    struct yard yard;
+    struct aw_rng rng;
+    aw_rng_init(&rng, 7, 0);
+    yard_settings(&yard);
+    if (!yard_new(&yard)) /* whether it can be done here at all */
+        skip();
+    aw_local_free(yard.local);
+    for (uint32_t round = 0; round < 8; round++) {
+        struct aw__cgroup_tree tree = {0};
+        struct aw_local_cleaned cleaned;
+        struct aw_diag diag = {0};
+        uint16_t port = 0;
+        int from, status;
+        const pid_t pid = victim_start(&yard, &from);
+        /* at a random moment of its youth, sometimes before it has made anything */
+        if (round % 2)
+            (void)!read(from, &tree, sizeof tree);
+        standin_wait_ms((int64_t)(aw_rng_double(&rng) * (round % 2 ? 300 : 20)));
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        if (!tree.version)
+            (void)!read(from, &tree, sizeof tree);
+        (void)!read(from, &port, sizeof port);
+        close(from);
+        if (aw_local_clean(yard.run_dir, &cleaned, &diag))
+            fail_msg("round %u: %s", round, diag.text);
+        assert_int_equal(cleaned.alive, 0);
+        if (tree.version)
+            yard_tree_gone(&tree);
+        if (port) { /* no replica has inherited the balancer's socket */
+            const int fd = standin_connect(port);
+            assert_true(fd < 0);
+        }
+        assert_ok(aw_local_clean(yard.run_dir, &cleaned, &diag));
+        assert_int_equal(cleaned.cleared, 0);
+    }
+    char path[128];
+    snprintf(path, sizeof path, "%s/lock", yard.run_dir);
+    unlink(path);
+    assert_int_equal(rmdir(yard.run_dir), 0);
+}
+
+static void the_next_start_cleans_up_and_lets_the_living_live(void **state)
+{
+    (void)state;
+    struct yard yard, second;
+    struct aw__cgroup_tree tree = {0};
+    struct aw_local_cleaned cleaned;
+    int from, status;
+    uint16_t port;
+    if (!yard_begin(&yard, NULL, 1))
+        skip();
+    second = yard;
+    const pid_t pid = victim_start(&yard, &from);
+    assert_int_equal(read(from, &tree, sizeof tree), (ssize_t)sizeof tree);
+    assert_int_equal(read(from, &port, sizeof port), (ssize_t)sizeof port);
+    wait_until(5, yard_groups(&tree, 0) > 0);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    close(from);
+    /* a second one beside the first, in the same run directory */
+    struct aw_diag diag = {0};
+    if (aw_local_new(&second.settings, 1, NULL, &second.local, &diag))
+        fail_msg("%s", diag.text);
+    yard_tree_gone(&tree);
+    assert_ok(aw_local_clean(yard.run_dir, &cleaned, &diag));
+    assert_int_equal(cleaned.alive, 2);
+    assert_int_equal(cleaned.cleared, 0);
+    wait_until(5, yard_is(&yard, 1));
+    aw_local_free(second.local);
+    assert_int_equal(standin_ask(aw_local_port(yard.local, yard.workload), "/", NULL, 0), 200);
+    yard_end(&yard);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 2 && !strcmp(argv[1], "serve"))
+        return standin_main(argc, argv);
+    if (argc > 3 && !strcmp(argv[1], "victim"))
+        return victim_main(argv);
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(limits_are_those_of_the_control_group),
+        cmocka_unit_test(too_little_memory_is_an_oom_kill_and_a_growing_pause),
+        cmocka_unit_test(a_kill_from_outside_is_a_restart_and_no_oom_kill),
+        cmocka_unit_test(memory_in_use_is_not_taken_away),
+        cmocka_unit_test(a_program_that_is_not_there_gets_a_sentence),
+        cmocka_unit_test(impossible_workloads_get_a_sentence),
+        cmocka_unit_test(a_deaf_replica_is_ended_with_its_children),
+        cmocka_unit_test(requests_survive_scaling_in_and_resizing),
+        cmocka_unit_test(without_control_groups_there_is_one_sentence_and_nothing_else),
+        cmocka_unit_test(after_kill_9_cleaning_leaves_nothing),
+        cmocka_unit_test(the_next_start_cleans_up_and_lets_the_living_live),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
