@@ -16,8 +16,10 @@
     const s = Math.round(v);
     return s < 3600 ? Math.floor(s / 60) + " min " + (s % 60) + " s" : Math.floor(s / 3600) + " h " + Math.floor((s % 3600) / 60) + " min";
   };
+  const compact = (v, n) => v.toLocaleString("en-US", { notation: "compact", maximumSignificantDigits: n || 3 });
+  const count = (v) => (Math.abs(v) >= 1e4 ? compact(v) : digits(v, 4));
   const UNIT = {
-    plain: digits, count: digits, share: (v) => digits(100 * v) + " %", times: (v) => digits(v) + "×", seconds: time,
+    plain: (v) => digits(v), count, share: (v) => digits(100 * v) + " %", times: (v) => digits(v) + "×", seconds: time,
     bytes: (v) => scaled(v, [[2 ** 30, " GiB"], [2 ** 20, " MiB"], [1024, " KiB"], [1, " B"]]),
   };
   const tell = (unit, v) => (v == null ? "–" : UNIT[unit](v));
@@ -66,11 +68,17 @@
     for (const f of D.figures) {
       const ends = f.interval_95;
       const met = f.met == null ? "–" : el("span", { className: f.met ? "met" : "missed", textContent: f.met ? "yes" : "no" });
-      body.append(el("tr", {}, el("th", { scope: "row", textContent: f.name }), el("td", { textContent: tell(f.unit, f.value) }),
-        el("td", { textContent: ends ? tell(f.unit, ends[0]) + " to " + tell(f.unit, ends[1]) : "–" }),
-        el("td", { className: "paper", textContent: tell(f.unit, f.paper) }),
-        el("td", { textContent: f.goal == null ? "–" : (f.goal_is === "at most" ? "≤ " : "≥ ") + tell(f.unit, f.goal) }),
-        el("td", {}, met), span(f)));
+      const cell = (head, known, props, ...kids) => {
+        const td = el("td", props, ...kids);
+        td.dataset.head = head; // on a phone it stands before the figure
+        if (!known) td.classList.add("none");
+        return td;
+      };
+      body.append(el("tr", {}, el("th", { scope: "row", textContent: f.name }), cell("Here", true, { textContent: tell(f.unit, f.value) }),
+        cell("95 %", ends, { textContent: ends ? tell(f.unit, ends[0]) + " to " + tell(f.unit, ends[1]) : "–" }),
+        cell("Paper", f.paper != null, { className: "paper", textContent: tell(f.unit, f.paper) }),
+        cell("Goal", f.goal != null, { textContent: f.goal == null ? "–" : (f.goal_is === "at most" ? "≤ " : "≥ ") + tell(f.unit, f.goal) }),
+        cell("Met", f.met != null, {}, met), span(f)));
     }
     table.append(body);
     $("figures").hidden = false;
@@ -92,7 +100,7 @@
       heads.forEach((h, k) => (k === c + 1 ? h.setAttribute("aria-sort", down ? "descending" : "ascending") : h.removeAttribute("aria-sort")));
     };
     [{ name: "" }, ...t.columns].forEach((column, k) => {
-      const head = el("th", { scope: "col" }, el("button", { type: "button", textContent: column.name || "↕", title: "sort by it" }));
+      const head = el("th", { scope: "col" }, el("button", { type: "button", textContent: column.name || "Row", title: "sort by it" }));
       head.firstChild.addEventListener("click", () => order(k - 1, head.getAttribute("aria-sort") === "descending" ? false : k > 0 || head.getAttribute("aria-sort") === "ascending"));
       heads.push(head);
     });
@@ -134,7 +142,7 @@
     const all = plot.series.flatMap((s, k) => (shown[k] ? [...s.y, ...(s.low || []), ...(s.high || [])] : [])).filter(finite);
     let lo = Math.min(...all), hi = Math.max(...all);
     if (!all.length) return [0, 1];
-    if (plot.kind === "bars" || (lo > 0 && lo < 0.4 * hi)) lo = Math.min(0, lo);
+    if (plot.kind === "bars" || (lo > 0 && lo < 0.25 * hi)) lo = Math.min(0, lo);
     if (plot.kind === "bars") hi = Math.max(0, hi);
     const room = (hi - lo || Math.abs(hi) || 1) * 0.06;
     return [lo === 0 ? 0 : lo - room, hi === 0 ? 0 : hi + room];
@@ -253,9 +261,9 @@
     const gaps = xs.slice(1).map((x, i) => x - xs[i]);
     const step = gaps.length ? Math.min(...gaps) : 1;
     const lo = xs[0], hi = xs[xs.length - 1];
-    const margin = bar ? step / 2 + 0.05 * step : dot ? 0.03 * (hi - lo || 1) : 0;
-    const all = [lo - margin, hi + margin + (hi + margin > lo - margin ? 0 : 1)];
-    const values = (u, ticks) => ticks.map((v) => (v == null ? "" : digits(v)));
+    const margin = bar ? 0.55 * step : hi === lo ? 1 : dot ? 0.03 * (hi - lo) : 0;
+    const all = [lo - margin, hi + margin];
+    const values = (u, ticks) => ticks.map((v) => (v == null ? "" : Math.abs(v) >= 1e5 ? compact(v, 5) : digits(v, 5)));
     const words = new Map(plot.labels.map((l) => [l.x, l.text]));
     const whole = xs.every(Number.isInteger);
     const name = (x) => words.get(x) || plot.x + " " + digits(x, 5);
@@ -265,7 +273,10 @@
     else plugins.push(bands(rows, shown, colors));
     const width = Math.max(200, box.clientWidth - 22);
     const marks = words.size ? [...words.keys()] : xs;
-    const crowded = [...words.values()].reduce((most, w) => Math.max(most, w.length), 0) * 6.5 + 8 > (width - 70) / Math.max(1, words.size);
+    // words that do not fit beside each other slant; then they need room below, and left of the first
+    const longest = 6.5 * Math.max(0, ...[...words.values()].map((w) => w.length)), room = (width - 70) / Math.max(1, words.size);
+    const crowded = longest + 8 > room;
+    const below = crowded ? Math.round(longest * 0.54 + 18) : 30, left = crowded ? Math.max(52, Math.round(longest * 0.86 - room / 2 + 8)) : 52;
     return new uPlot({
       width, height: Math.round(Math.min(340, Math.max(230, width * 0.55))), legend: { show: false }, padding: [10, 14, 0, 0], plugins,
       cursor: { points: { show: !bar && !dot, size: 6 }, drag: { x: true, y: false }, y: false },
@@ -275,10 +286,10 @@
         paths: bar || dot ? () => null : undefined, points: bar || dot ? { show: false } : { show: s.x.length === 1 ? true : undefined, size: 5 },
       }))],
       axes: [
-        axis({ label: plot.x, size: crowded ? 78 : 30, rotate: crowded ? -32 : 0, values: words.size ? (u, t) => t.map((x) => words.get(x) || "") : values,
+        axis({ label: plot.x || undefined, size: below, rotate: crowded ? 32 : 0, values: words.size ? (u, t) => t.map((x) => words.get(x) || "") : values,
           splits: bar || words.size ? (u) => marks.filter((x) => x >= u.scales.x.min && x <= u.scales.x.max) : undefined, incrs: !bar && whole ? [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10000, 1e5, 1e6] : undefined, space: 50,
           grid: bar ? { show: false } : { stroke: () => css("--grid"), width: 1 } }),
-        axis({ size: 52, values, space: 30 }),
+        axis({ size: left, values, space: 30 }),
       ],
     }, [xs, ...rows.map((r) => r.y)], box);
   }
