@@ -299,6 +299,7 @@ static void a_replica_gets_requests_only_once_it_is_healthy(void **state)
     /* a request that comes before waits, and is answered */
     assert_int_equal(standin_ask(world.port, "/", NULL, 0), 200);
     assert_true(aw_clock_monotonic_us(NULL) - begin > 300000);
+    books_close(&world);
     assert_int_equal(counts_of(&world).completions, 1);
     world_end(&world);
 }
@@ -422,6 +423,7 @@ static void a_connection_that_is_refused_is_tried_elsewhere(void **state)
     world.server[0] = 0;
     for (int i = 0; i < 50; i++)
         assert_int_equal(standin_ask(world.port, "/", NULL, 0), 200);
+    books_close(&world);
     assert_true(counts_of(&world).retries > 0);
     assert_int_equal(counts_of(&world).completions, 50);
     world_end(&world);
