@@ -38,7 +38,9 @@ struct aw_experiment_config {
     uint32_t apps, seeds, threads; /* 0: what the scale says */
     aw_experiment_progress *progress;
     void *progress_ctx;
-    struct aw__loads *loads; /* what was read of the trace; aw_experiment_run fills it in */
+    const char *pair;           /* one more option of the environment; NULL: none */
+    uint32_t fallback_episodes; /* by which an application is known; 0: as ever */
+    struct aw__loads *loads;    /* what was read of the trace; aw_experiment_run fills it in */
 };
 void aw_experiment_config_init(struct aw_experiment_config *config);
 

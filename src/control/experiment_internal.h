@@ -60,12 +60,21 @@ struct aw_pretrain_pool aw__pool(const struct aw_experiment_config *config, uint
  * applications. `ret_path` [AW_EXPERIMENT_PATH_MAX]. `cost` (may be NULL): seconds of CPU, episodes
  * and the score on validation. */
 struct aw__model_cost {
-    double cpu_s, episodes, check;
+    double cpu_s, episodes, check, missed;
 };
 AW_NODISCARD enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps,
                                    const char *variant, const struct aw_pretrain_config *school,
                                    const struct aw_alloc *alloc, char *ret_path,
                                    struct aw__model_cost *ret_cost, struct aw_diag *diag);
+
+/* A model without one episode of its own, on applications from `first` on, known by their
+ * fallback's episodes: each [count], and the fallback itself (may be NULL). `embeddings` (may be
+ * NULL) [count][embedding]. */
+AW_NODISCARD enum aw_err aw__zero_shot(const struct aw_experiment_config *config, const char *model,
+                                       uint32_t first, uint32_t count, const struct aw_alloc *alloc,
+                                       struct aw_pretrain_score *each,
+                                       struct aw_pretrain_score *fallback, float *embeddings,
+                                       struct aw_diag *diag);
 
 /* --- learners --------------------------------------------------------------------------------- */
 

@@ -108,6 +108,10 @@ void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_co
         aw_pretrain_config_paper(ret);
     ret->pairs[ret->pair_count++] = "objective=paper";
     ret->pairs[ret->pair_count++] = "load_cores=2";
+    if (config->pair)
+        ret->pairs[ret->pair_count++] = config->pair;
+    if (config->fallback_episodes)
+        ret->fallback_episodes = config->fallback_episodes;
     ret->load_make = load_make;
     ret->seed = config->seed;
     ret->threads = 1;
@@ -133,6 +137,7 @@ static enum aw_err teach(const struct aw_experiment_config *config, struct aw_pr
         return err;
     aw_pretrain_recall(p);
     cost->check = aw_pretrain_best(p)->score.paper;
+    cost->missed = aw_pretrain_best(p)->score.violations;
     cost->episodes = (double)school->rounds * school->learn.count;
     return AW_OK;
 }
@@ -147,7 +152,7 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
     struct aw__key key;
     char model[AW_EXPERIMENT_PATH_MAX + AW__KEY_MAX], figures[AW_EXPERIMENT_PATH_MAX + AW__KEY_MAX];
     char phase[64];
-    double piece[3];
+    double piece[4];
     school.learn = aw__pool(config, AW__LEARN_FIRST, apps);
     school.check = aw__pool(config, AW__CHECK_FIRST, AW__CHECK_COUNT);
     school.threads = config->threads;
@@ -163,23 +168,51 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
         return aw_fail(diag, AW_ERR_LIMIT, "%s: the name of the folder is too long", config->work);
     snprintf(phase, sizeof phase, "pretraining %s", variant);
     /* the figures are written last: with them the model is whole */
-    if (aw__piece_load(figures, piece, 3, alloc)) {
+    if (aw__piece_load(figures, piece, 4, alloc)) {
         const double from = aw_clock_process_cpu_s();
         err = aw_pretrain_new(&school, alloc, &p, diag);
         err = err ? err : teach(config, p, phase, &cost, diag);
         cost.cpu_s = aw_clock_process_cpu_s() - from;
         err = err ? err : aw_context_save(aw_pretrain_context(p), model, NULL, 0, diag);
-        const double found[3] = {cost.cpu_s, cost.episodes, cost.check};
+        const double found[4] = {cost.cpu_s, cost.episodes, cost.check, cost.missed};
         memcpy(piece, found, sizeof piece);
-        err = err ? err : aw__piece_save(figures, piece, 3, alloc, diag);
+        err = err ? err : aw__piece_save(figures, piece, 4, alloc, diag);
         aw_pretrain_free(p);
     }
     if (err)
         return err;
     memcpy(ret_path, model, strlen(model) + 1);
     if (ret_cost)
-        *ret_cost = (struct aw__model_cost){piece[0], piece[1], piece[2]};
+        *ret_cost = (struct aw__model_cost){piece[0], piece[1], piece[2], piece[3]};
     return AW_OK;
+}
+
+enum aw_err aw__zero_shot(const struct aw_experiment_config *config, const char *model,
+                          uint32_t first, uint32_t count, const struct aw_alloc *alloc,
+                          struct aw_pretrain_score *each, struct aw_pretrain_score *fallback,
+                          float *embeddings, struct aw_diag *diag)
+{
+    struct aw_pretrain_config school;
+    struct aw_pretrain_score mean;
+    struct aw_pretrain *p = NULL;
+    enum aw_err err = aw__learner_aware(config, model, &school, diag);
+    if (err)
+        return err;
+    school.learn = aw__pool(config, AW__LEARN_FIRST, 1); /* there must be one */
+    school.check = aw__pool(config, first, count);
+    school.threads = config->threads;
+    err = aw_pretrain_new(&school, alloc, &p, diag);
+    if (!err && each)
+        err = aw_pretrain_check(p, &mean, each, diag);
+    if (!err && fallback)
+        err = aw_pretrain_check_fallback(p, &mean, fallback, diag);
+    err = err ? err : aw_pretrain_meet(p, diag);
+    const uint32_t width = school.context.embedding;
+    for (uint32_t i = 0; !err && embeddings && i < count; i++)
+        memcpy(embeddings + (size_t)i * width, aw_context_embed(aw_pretrain_context(p), i + 1),
+               width * sizeof *embeddings);
+    aw_pretrain_free(p);
+    return err;
 }
 
 /* --- learners --------------------------------------------------------------------------------- */
