@@ -36,6 +36,7 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_policy_rollback,
     &aw__verb_train,
     &aw__verb_eval,
+    &aw__verb_pretrain,
     &aw__verb_env_list,
     &aw__verb_env_describe,
     &aw__verb_env_check,

@@ -30,6 +30,7 @@ extern const struct aw__verb aw__verb_policy_propose;
 extern const struct aw__verb aw__verb_policy_rollback;
 extern const struct aw__verb aw__verb_train;
 extern const struct aw__verb aw__verb_eval;
+extern const struct aw__verb aw__verb_pretrain;
 extern const struct aw__verb aw__verb_env_list;
 extern const struct aw__verb aw__verb_env_describe;
 extern const struct aw__verb aw__verb_env_check;

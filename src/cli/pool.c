@@ -1,0 +1,119 @@
+/* pool.c - ranges of applications, and the load of each. */
+#include "cli/pool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/load.h"
+#include "control/pretrain.h"
+
+enum aw_err aw__pool_open(struct aw__pool *pool, const char *load, struct aw_diag *diag)
+{
+    const char *data = getenv("AWARE_DATA_DIR");
+    *pool = (struct aw__pool){0};
+    if (!load && !data)
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "no load: say --load, or set AWARE_DATA_DIR to where " AW__POOL_TRACE " is");
+    const int len = load ? snprintf(pool->load, sizeof pool->load, "%s", load)
+                         : snprintf(pool->load, sizeof pool->load, "%s/" AW__POOL_TRACE, data);
+    if (len < 0 || (size_t)len >= sizeof pool->load)
+        return aw_fail(diag, AW_ERR_LIMIT, "--load: has at most %zu bytes", sizeof pool->load - 1);
+    const char *slash = strrchr(pool->load, '/');
+    pool->shown = slash ? slash + 1 : pool->load;
+    pool->pattern = aw__load_is_pattern(pool->load);
+    enum aw_err err = AW_OK;
+    if (pool->pattern) {
+        struct aw_load probe = {0}; /* a word that is wrong is told before anything begins */
+        err = aw_load_parse(pool->load, 0, NULL, &probe, diag);
+        aw_load_deinit(&probe);
+    } else {
+        err = aw_trace_pack_parse(pool->load, 2 * AW__POOL_RANKS, NULL, &pool->pack, diag);
+    }
+    if (err)
+        *pool = (struct aw__pool){0};
+    return err;
+}
+
+void aw__pool_close(struct aw__pool *pool)
+{
+    aw_trace_pack_deinit(&pool->pack);
+    *pool = (struct aw__pool){0};
+}
+
+/* From 0. A trace with fewer functions begins again, and odd stays odd. */
+static uint32_t rank_of(uint32_t app, uint32_t count)
+{
+    const uint32_t rank = 2 * (app % AW__POOL_RANKS) + (app < AW__POOL_TEST_FIRST ? 0 : 1);
+    return count < 2 ? 0 : rank % (count - count % 2);
+}
+
+enum aw_err aw__pool_make(void *ctx, uint32_t app, const struct aw_alloc *alloc,
+                          struct aw_load *ret, struct aw_diag *diag)
+{
+    const struct aw__pool *pool = ctx;
+    if (pool->pattern)
+        return aw_load_parse(pool->load, app, alloc, ret, diag);
+    const struct aw_load *from = &pool->pack.load[rank_of(app, pool->pack.count)];
+    struct aw_load load;
+    const enum aw_err err =
+        aw_load_init(&load, from->name, from->slot_count, from->slot_us, alloc, diag);
+    if (err)
+        return err;
+    memcpy(load.rate_per_s, from->rate_per_s, from->slot_count * sizeof *load.rate_per_s);
+    *ret = load;
+    return AW_OK;
+}
+
+/* The number before `end` of `text`, which moves behind it; false: there is none. */
+static bool number_take(const char **text, char end, uint64_t max, uint64_t *ret)
+{
+    char digits[24];
+    const size_t len = end ? strcspn(*text, (const char[]){end, '\0'}) : strlen(*text);
+    if (len == 0 || len >= sizeof digits || (end && (*text)[len] != end))
+        return false;
+    memcpy(digits, *text, len);
+    digits[len] = '\0';
+    if (aw_text_parse_u64(digits, ret) || *ret > max)
+        return false;
+    *text += len + (end != '\0');
+    return true;
+}
+
+enum aw_err aw__pool_range(const char *text, const char *key, uint64_t *ret_seed,
+                           uint32_t *ret_first, uint32_t *ret_count, struct aw_diag *diag)
+{
+    const char *at = text;
+    uint64_t seed = *ret_seed, first = 0, last = 0, count = 0;
+    const bool seeded = strchr(text, ':') != NULL, range = strchr(text, '-') != NULL;
+    bool good = !seeded || number_take(&at, ':', INT64_MAX, &seed);
+    if (range) {
+        good = good && number_take(&at, '-', UINT32_MAX / 2, &first) &&
+               number_take(&at, '\0', UINT32_MAX / 2, &last) && last >= first;
+        count = last - first + 1;
+    } else {
+        good = good && seeded && number_take(&at, '\0', UINT32_MAX / 2, &count);
+    }
+    if (!good || count == 0 || count > AW_PRETRAIN_APPS_MAX)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, key,
+                          "expected [SEED:]FIRST-LAST or SEED:N, at most %u applications, found %s",
+                          AW_PRETRAIN_APPS_MAX, AW__QUOTE(text));
+    *ret_seed = seed;
+    *ret_first = (uint32_t)first;
+    *ret_count = (uint32_t)count;
+    return AW_OK;
+}
+
+enum aw_err aw__pool_app(const char *text, const char *key, uint64_t *ret_seed, uint32_t *ret_index,
+                         struct aw_diag *diag)
+{
+    const char *at = text;
+    uint64_t seed = *ret_seed, index = 0;
+    if ((strchr(text, ':') && !number_take(&at, ':', INT64_MAX, &seed)) ||
+        !number_take(&at, '\0', UINT32_MAX / 2, &index))
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, key, "expected [SEED:]INDEX, found %s",
+                          AW__QUOTE(text));
+    *ret_seed = seed;
+    *ret_index = (uint32_t)index;
+    return AW_OK;
+}

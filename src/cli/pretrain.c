@@ -1,0 +1,478 @@
+/*
+ * pretrain.c - the verb `pretrain`: teaches one policy on a pool of applications, and writes a
+ * model with its card.
+ */
+#include "cli/pretrain.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/threads.h"
+#include "cli/verbs.h"
+#include "cli/version.h"
+
+#define ENV_PREFIX "env." /* of a --set that is meant for the environment */
+#define ENDING     ".safetensors"
+
+static const char *const preset_names[] = {"default", "paper", NULL};
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number;
+}
+
+/* The first signal asks for an end after this round; the second ends at once. */
+static void signals_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static bool met(void *ctx, uint32_t done, uint32_t total)
+{
+    /* in a team everybody must stop at the same place, which is the end of a round */
+    const struct aw__pretrain *ask = ctx;
+    return aw__pretrain_met(ctx, done, total) && (!stop_signal || ask->team.size > 1);
+}
+
+/* --- what was asked --------------------------------------------------------------------------- */
+
+static bool has_key(const struct aw_conf_field *fields, const char *pair)
+{
+    const size_t len = strcspn(pair, "=");
+    for (; fields->key; fields++)
+        if (strlen(fields->key) == len && !strncmp(fields->key, pair, len))
+            return true;
+    return false;
+}
+
+static enum aw_err settings_take(struct aw__pretrain *ask, const struct aw__args *args,
+                                 struct aw_diag *diag)
+{
+    struct aw_pretrain_config *config = &ask->config;
+    enum aw_err err = AW_OK;
+    aw_pretrain_config_init(config);
+    ask->paper = !strcmp(aw__args_text(args, "preset"), "paper");
+    if (ask->paper)
+        aw_pretrain_config_paper(config);
+    config->pairs[config->pair_count++] = "objective=paper";
+    config->pairs[config->pair_count++] = "load_cores=2";
+    for (uint32_t i = 0; !err && i < args->repeat_count; i++) {
+        const char *pair = args->repeat[i];
+        if (!strncmp(pair, ENV_PREFIX, strlen(ENV_PREFIX))) {
+            if (config->pair_count == AW_PRETRAIN_PAIRS_MAX)
+                return aw_fail_at(diag, AW_ERR_LIMIT, NULL, 0, 0, "--set", "at most %u options",
+                                  AW_PRETRAIN_PAIRS_MAX);
+            config->pairs[config->pair_count++] = pair + strlen(ENV_PREFIX);
+        } else if (has_key(aw_pretrain_fields, pair)) {
+            err = aw_conf_set_pair(aw_pretrain_fields, config, pair, diag);
+        } else {
+            err = aw_conf_set_pair(aw_context_fields, &config->context, pair, diag);
+        }
+    }
+    if (err)
+        return err;
+    if (aw__args_given(args, "rounds"))
+        config->rounds = (uint32_t)aw__args_number(args, "rounds");
+    config->seed = aw__args_number(args, "seed");
+    const uint64_t threads = aw__args_number(args, "threads");
+    config->threads = threads              ? (uint32_t)threads
+                      : ask->team.size > 1 ? 1 /* the processes have the processors already */
+                                           : aw_threads_cpu_count();
+    ask->patience = (uint32_t)aw__args_number(args, "patience");
+    return AW_OK;
+}
+
+static enum aw_err pools_take(struct aw__pretrain *ask, const struct aw__args *args,
+                              struct aw_diag *diag)
+{
+    struct aw_pretrain_pool *learn = &ask->config.learn, *check = &ask->config.check;
+    learn->seed = 1;
+    enum aw_err err = aw__pool_range(aw__args_text(args, "apps"), "--apps", &learn->seed,
+                                     &learn->first, &learn->count, diag);
+    check->seed = learn->seed;
+    err = err ? err
+              : aw__pool_range(aw__args_text(args, "check"), "--check", &check->seed, &check->first,
+                               &check->count, diag);
+    if (!err && check->seed == learn->seed && check->first < learn->first + learn->count &&
+        learn->first < check->first + check->count)
+        err = aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--check",
+                         "shares applications with --apps: what is learned from proves nothing");
+    err = err ? err : aw__pool_open(&ask->pool, aw__args_text(args, "load"), diag);
+    learn->ctx = check->ctx = &ask->pool;
+    ask->config.load_make = aw__pool_make;
+    return err;
+}
+
+static enum aw_err files_take(struct aw__pretrain *ask, const struct aw__args *args,
+                              struct aw_diag *diag)
+{
+    const char *out = aw__args_text(args, "out"), *state = aw__args_text(args, "checkpoint");
+    size_t len = strlen(out);
+    const bool resume = aw__args_given(args, "resume");
+    if (len > strlen(ENDING) && !strcmp(out + len - strlen(ENDING), ENDING))
+        len -= strlen(ENDING);
+    if (len + 16 >= sizeof ask->model || (state && strlen(state) + 32 >= sizeof ask->state))
+        return aw_fail(diag, AW_ERR_LIMIT, "the name of a file is too long");
+    snprintf(ask->model, sizeof ask->model, "%.*s" ENDING, (int)len, out);
+    snprintf(ask->card, sizeof ask->card, "%.*s.md", (int)len, out);
+    if (resume && !state)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--resume",
+                          "needs --checkpoint FILE: what to go on with");
+    if (state && ask->team.size > 1)
+        snprintf(ask->state, sizeof ask->state, "%s.%" PRIu32 "-of-%" PRIu32, state, ask->team.rank,
+                 ask->team.size);
+    else if (state)
+        snprintf(ask->state, sizeof ask->state, "%s", state);
+    if (!aw__args_given(args, "force") && access(ask->model, F_OK) == 0)
+        return aw_fail_at(diag, AW_ERR_EXISTS, ask->model, 0, 0, NULL,
+                          "the model is there already: replace it with --force, or choose another "
+                          "--out");
+    if (state && !resume && !aw__args_given(args, "force") && access(ask->state, F_OK) == 0)
+        return aw_fail_at(diag, AW_ERR_EXISTS, ask->state, 0, 0, NULL,
+                          "a checkpoint is there already: go on with --resume, or replace it with "
+                          "--force");
+    char folder[AW__TEXT_MAX];
+    snprintf(folder, sizeof folder, "%s", ask->model);
+    char *slash = strrchr(folder, '/');
+    if (!slash || slash == folder)
+        return AW_OK;
+    *slash = '\0';
+    return aw_file_mkdirs(folder, diag);
+}
+
+/* The command that makes the same model, wherever the trace lies. */
+static void command_write(struct aw__pretrain *ask, const struct aw__args *args)
+{
+    static const char *const kept[] = {"apps", "check",    "rounds", "preset",
+                                       "seed", "patience", NULL};
+    const struct aw__option *option;
+    struct aw_text text;
+    aw_text_init(&text, ask->command, sizeof ask->command);
+    if (ask->team.size > 1)
+        aw_text_add(&text, "mpirun -n %" PRIu32 " ", ask->team.size);
+    aw_text_add(&text, "aware pretrain");
+    for (uint32_t i = 0; (option = aw__verb_option(args->verb, i)); i++)
+        for (const char *const *name = kept; *name; name++)
+            if (!strcmp(option->name, *name) && args->value[i].given)
+                aw_text_add(&text, " --%s %s", option->name, args->value[i].text);
+    for (uint32_t i = 0; i < args->repeat_count; i++)
+        aw_text_add(&text, " --set %s", args->repeat[i]);
+    const char *slash = strrchr(ask->model, '/');
+    aw_text_add(&text, " --load %s --out models/%.*s", ask->pool.shown,
+                (int)(strlen(slash ? slash + 1 : ask->model) - strlen(ENDING)),
+                slash ? slash + 1 : ask->model);
+}
+
+static enum aw_err ask_take(struct aw__pretrain *ask, struct aw_diag *diag)
+{
+    const struct aw__args *args = ask->run->args;
+    enum aw_err err = settings_take(ask, args, diag);
+    err = err ? err : pools_take(ask, args, diag);
+    err = err ? err : files_take(ask, args, diag);
+    if (err)
+        return err;
+    command_write(ask, args);
+    ask->quiet = aw__args_given(args, "quiet") || ask->team.rank > 0;
+    ask->terminal = isatty(fileno(stderr));
+    ask->config.progress = met;
+    ask->config.progress_ctx = ask;
+    ask->config.team = (struct aw_pretrain_team){ask->team.rank, ask->team.size, aw_team_mean,
+                                                 aw_team_broadcast, &ask->team};
+    ask->point = aw_alloc_new(NULL, ask->config.rounds, sizeof *ask->point);
+    if (!ask->point)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rounds", ask->config.rounds);
+    return AW_OK;
+}
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+static enum aw_err one_round(struct aw__pretrain *ask, struct aw_diag *diag)
+{
+    struct aw_pretrain *p = ask->pretrain;
+    struct aw__pretrain_point *point = &ask->point[ask->point_count++];
+    enum aw_err err = aw_pretrain_round(p, &point->learned, diag);
+    point->round = aw_pretrain_rounds(p);
+    point->checked =
+        point->round % ask->config.check_every == 0 || point->round == ask->config.rounds;
+    if (!err && point->checked && !(err = aw_pretrain_check(p, &point->check, NULL, diag)))
+        point->best = aw_pretrain_mark(p, &point->check);
+    if (!err && point->checked && ask->state[0])
+        err = aw_pretrain_save_state(p, ask->state, diag);
+    if (!err)
+        aw__pretrain_row(ask, point);
+    return err;
+}
+
+static bool patience_over(const struct aw__pretrain *ask)
+{
+    return ask->patience && aw_pretrain_best(ask->pretrain)->since >= ask->patience;
+}
+
+static enum aw_err rounds(struct aw__pretrain *ask, bool *ret_stopped, struct aw_diag *diag)
+{
+    enum aw_err err = AW_OK;
+    uint32_t stop = 0; /* what rank 0 was asked goes for all */
+    while (!err && !stop && aw_pretrain_rounds(ask->pretrain) < ask->config.rounds) {
+        if ((ask->early = patience_over(ask)))
+            break;
+        if ((err = one_round(ask, diag)))
+            break;
+        stop = stop_signal != 0;
+        if ((err = aw_team_broadcast(&ask->team, &stop, sizeof stop)))
+            aw_fail(diag, err, "another process of the team is lost");
+    }
+    *ret_stopped = stop && aw_pretrain_rounds(ask->pretrain) < ask->config.rounds;
+    return err;
+}
+
+static enum aw_err interrupted(struct aw__pretrain *ask, struct aw_diag *diag)
+{
+    const uint32_t done = aw_pretrain_rounds(ask->pretrain), all = ask->config.rounds;
+    if (!ask->state[0])
+        return aw_fail(diag, AW_ERR_INTERRUPTED,
+                       "interrupted after round %" PRIu32 " of %" PRIu32
+                       "; nothing was saved, for want of --checkpoint",
+                       done, all);
+    const enum aw_err err = aw_pretrain_save_state(ask->pretrain, ask->state, diag);
+    return err ? err
+               : aw_fail(diag, AW_ERR_INTERRUPTED,
+                         "interrupted after round %" PRIu32 " of %" PRIu32
+                         " and saved; go on with the same command and --resume",
+                         done, all);
+}
+
+static enum aw_err finish(struct aw__pretrain *ask, struct aw_diag *diag)
+{
+    const struct aw_pretrain_best *best = aw_pretrain_best(ask->pretrain);
+    const struct aw_pretrain_pool *learn = &ask->config.learn, *check = &ask->config.check;
+    char text[6][64];
+    snprintf(text[0], sizeof text[0], "%" PRIu64 ":%" PRIu32 "-%" PRIu32, learn->seed, learn->first,
+             learn->first + learn->count - 1);
+    snprintf(text[1], sizeof text[1], "%" PRIu64 ":%" PRIu32 "-%" PRIu32, check->seed, check->first,
+             check->first + check->count - 1);
+    snprintf(text[2], sizeof text[2], "%" PRIu32, best->round);
+    snprintf(text[3], sizeof text[3], "%.3f", best->score.paper);
+    snprintf(text[4], sizeof text[4], "%.5f", best->score.violations);
+    snprintf(text[5], sizeof text[5], "%.3f", ask->fallback.paper);
+    const char *const meta[] = {
+        "command",
+        ask->command,
+        "source",
+        AW__VERSION_SOURCE,
+        "apps",
+        text[0],
+        "check",
+        text[1],
+        "load",
+        ask->pool.shown,
+        "round",
+        text[2],
+        "check.R",
+        text[3],
+        "check.violations",
+        text[4],
+        "check.R.fallback",
+        text[5],
+    };
+    aw_pretrain_recall(ask->pretrain);
+    enum aw_err err = aw_pretrain_model_save(ask->pretrain, ask->model, meta,
+                                             sizeof meta / sizeof *meta / 2, diag);
+    ask->cpu_s = aw_clock_process_cpu_s();
+    if (err || ask->team.rank > 0)
+        return err;
+    err = aw__pretrain_card_write(ask, diag);
+    return err ? err : aw__pretrain_print(ask, diag);
+}
+
+static enum aw_err session(struct aw__pretrain *ask, bool *ret_begun, struct aw_diag *diag)
+{
+    const bool resume = aw__args_given(ask->run->args, "resume");
+    bool stopped = false;
+    enum aw_err err = ask_take(ask, diag);
+    err = err ? err : aw_pretrain_new(&ask->config, NULL, &ask->pretrain, diag);
+    if (!err && resume)
+        err = aw_pretrain_load_state(ask->pretrain, ask->state, diag);
+    if (err)
+        return err;
+    *ret_begun = true;
+    ask->rounds_before = aw_pretrain_rounds(ask->pretrain);
+    aw__pretrain_announce(ask, resume);
+    err = aw_pretrain_meet(ask->pretrain, diag);
+    err = err ? err : aw_pretrain_check_fallback(ask->pretrain, &ask->fallback, NULL, diag);
+    aw__pretrain_clear(ask);
+    if (!err && !resume && ask->state[0])
+        err = aw_pretrain_save_state(ask->pretrain, ask->state, diag);
+    ask->learn_us = aw_clock_monotonic_us(NULL);
+    err = err ? err : rounds(ask, &stopped, diag);
+    aw__pretrain_clear(ask);
+    if (err)
+        return err;
+    return stopped ? interrupted(ask, diag) : finish(ask, diag);
+}
+
+/* In a team a failure that all have alike is told once; one of this process alone is told by it,
+ * and ends the others, who would wait for it. */
+static enum aw_err team_failed(struct aw__pretrain *ask, bool begun, enum aw_err err,
+                               const struct aw_diag *diag)
+{
+    char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
+    const bool alike = !begun || err == AW_ERR_INTERRUPTED;
+    fflush(stdout);
+    if (alike && ask->team.rank > 0 && !freopen("/dev/null", "w", stderr))
+        return err;
+    if (!alike) {
+        fprintf(stderr, "aware: process %" PRIu32 " of %" PRIu32 ": %s\n", ask->team.rank,
+                ask->team.size, aw_diag_format(diag, err, line, sizeof line));
+        aw_team_end(&ask->team, aw_err_exit_code(err));
+    }
+    return err;
+}
+
+static enum aw_err pretrain_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    bool begun = false;
+    struct aw__pretrain *ask = aw_alloc_new(NULL, 1, sizeof *ask);
+    if (!ask)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory to pretrain");
+    ask->run = run;
+    ask->begin_us = aw_clock_monotonic_us(NULL);
+    enum aw_err err = aw_team_join(&ask->team, diag);
+    if (!err) {
+        signals_catch();
+        err = session(ask, &begun, diag);
+        if (err && ask->team.size > 1)
+            err = team_failed(ask, begun, err, diag);
+    }
+    aw_pretrain_free(ask->pretrain);
+    aw__pool_close(&ask->pool);
+    aw_alloc_free(NULL, ask->point);
+    aw_team_leave(&ask->team);
+    aw_alloc_free(NULL, ask);
+    return err;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+static const struct aw__option pretrain_options[] = {
+    {.name = "apps",
+     .letter = 'a',
+     .kind = AW__TEXT,
+     .arg = "[SEED:]FIRST-LAST",
+     .initial = "0-759",
+     .help = "applications to learn from; SEED:N are the first N of a pool"},
+    {.name = "check",
+     .kind = AW__TEXT,
+     .arg = "[SEED:]FIRST-LAST",
+     .initial = "760-799",
+     .help = "applications that choose the best round; never learned from"},
+    {.name = "load",
+     .letter = 'l',
+     .kind = AW__LOAD,
+     .arg = "LOAD",
+     .help = "a trace with many functions, of which each application gets its own, or a pattern "
+             "(default: " AW__POOL_TRACE " in AWARE_DATA_DIR)"},
+    {.name = "out",
+     .kind = AW__FILE,
+     .arg = "NAME",
+     .help = "writes NAME" ENDING " and its card, NAME.md",
+     .required = true},
+    {.name = "rounds",
+     .letter = 'n',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .min = 1,
+     .max = 100000,
+     .help = "episodes of each application (default: 25)"},
+    {.name = "patience",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "3",
+     .max = 100000,
+     .help = "stop after so many checks without a better one; 0: never"},
+    {.name = "preset",
+     .letter = 'p',
+     .kind = AW__CHOICE,
+     .arg = "NAME",
+     .initial = "default",
+     .choices = preset_names,
+     .help = "what we found to be good, or what AWARE has: its environment, a GRU of 256, the best "
+             "20 episodes, no teacher"},
+    {.name = "set",
+     .kind = AW__SETTING,
+     .arg = "KEY=VALUE",
+     .help = "change a setting of the learner or, as env.KEY=VALUE, an option of the environment "
+             "('aware env describe autoscale-v0')",
+     .repeated = true},
+    {.name = "seed",
+     .letter = 's',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "1",
+     .max = INT64_MAX,
+     .help = "where all chance starts; the same seed gives the same model"},
+    {.name = "checkpoint",
+     .letter = 'c',
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "everything is saved here after each check, to go on with"},
+    {.name = "resume",
+     .letter = 'r',
+     .kind = AW__FLAG,
+     .help = "go on with the checkpoint, exactly where it was saved"},
+    {.name = "force", .letter = 'f', .kind = AW__FLAG, .help = "replace files that are there"},
+    {.name = "threads",
+     .letter = 'j',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "0",
+     .max = AW_THREADS_MAX,
+     .help = "threads that live episodes; 0: one per processor. The model does not depend on it"},
+    {.name = "quiet", .letter = 'q', .kind = AW__FLAG, .help = "no progress on stderr"},
+    {.name = NULL},
+};
+static const struct aw__example pretrain_examples[] = {
+    {"aware pretrain --out models/mine --load traces/day.csv",
+     "760 applications, each with a function of the trace as its load"},
+    {"aware pretrain --out models/small --apps 1:200 --check 760-779 --load bursts",
+     "200 applications under bursts: minutes"},
+    {"aware pretrain --out models/mine --load traces/day.csv -c mine.state --resume",
+     "go on where an earlier one was stopped"},
+    {"mpirun -n 4 aware pretrain --out models/mine --load traces/day.csv",
+     "four processes share the applications and learn one policy"},
+    {NULL, NULL},
+};
+static const struct aw_conf_field *const pretrain_settings[] = {aw_pretrain_fields,
+                                                                aw_context_fields, NULL};
+const struct aw__verb aw__verb_pretrain = {
+    .name = "pretrain",
+    .summary = "Teach one policy on many applications, and write a model",
+    .text =
+        "In every application the fallback lives some episodes first: they are what the model "
+        "will know an application by. Then, in rounds, the policy lives an episode in each, with "
+        "noise, and learns. Every few rounds it is judged without noise on the applications of "
+        "--check; the best is what is written. On a terminal one line shows the round, the reward "
+        "R of its episodes, the last check, the best one and the time left; otherwise a row "
+        "appears per round.\n\n"
+        "With --checkpoint everything is saved after each check. Ctrl-C ends after the present "
+        "round and saves; --resume goes on, and gives the same model as a run that was never "
+        "interrupted.\n\n"
+        "Under mpirun the processes share the applications and average their gradients at every "
+        "update, so that all have the same weights; each has a checkpoint of its own. The program "
+        "needs MPI for nothing else.",
+    .options = pretrain_options,
+    .examples = pretrain_examples,
+    .json = true,
+    .settings = pretrain_settings,
+    .run = pretrain_run,
+};

@@ -1,0 +1,55 @@
+/*
+ * pretrain.h - what the files of the verb `pretrain` share: what was asked, what has happened, and
+ * how it is told.
+ *
+ * Memory:  a point per round.
+ * Threads: single owner.
+ */
+#ifndef AW_CLI_PRETRAIN_H
+#define AW_CLI_PRETRAIN_H
+
+#include "base/team.h"
+#include "cli/pool.h"
+#include "cli/verb.h"
+#include "control/pretrain.h"
+
+#define AW__PRETRAIN_COMMAND_MAX 1024u
+
+/* A round as it went. */
+struct aw__pretrain_point {
+    uint32_t round;
+    bool checked, best;
+    struct aw_pretrain_score learned, check;
+};
+
+struct aw__pretrain {
+    const struct aw__run *run;
+    struct aw__pool pool;
+    struct aw_pretrain_config config;
+    struct aw_team team;
+    struct aw_pretrain *pretrain;
+    bool paper, quiet, terminal;
+    uint32_t patience; /* 0: never stops early */
+    char model[AW__TEXT_MAX], card[AW__TEXT_MAX];
+    char state[AW__TEXT_MAX]; /* "": none */
+    char command[AW__PRETRAIN_COMMAND_MAX];
+    struct aw__pretrain_point *point; /* of this session; a ring is not needed: rounds are few */
+    uint32_t point_count, rounds_before;
+    struct aw_pretrain_score fallback; /* on the applications for validation */
+    bool early;                        /* stopped by its patience */
+    int64_t begin_us, learn_us;        /* of this session, and of its first round */
+    double cpu_s;
+};
+
+/* --- while it runs, on stderr --- */
+bool aw__pretrain_met(void *ask, uint32_t done, uint32_t total); /* a hook of pretraining */
+void aw__pretrain_announce(const struct aw__pretrain *ask, bool resumed);
+void aw__pretrain_row(const struct aw__pretrain *ask, const struct aw__pretrain_point *point);
+void aw__pretrain_clear(const struct aw__pretrain *ask); /* the line, if there is one */
+
+/* --- at the end --- */
+AW_NODISCARD enum aw_err aw__pretrain_card_write(const struct aw__pretrain *ask,
+                                                 struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__pretrain_print(const struct aw__pretrain *ask, struct aw_diag *diag);
+
+#endif
