@@ -130,7 +130,7 @@ static enum aw_err length_read(struct aw_http1_span value, uint64_t *ret, struct
 static void connection_read(struct aw_http1_span value, struct aw_http1_head *head)
 {
     const char *at = value.at, *end = value.at + value.len;
-    while (at <= end && value.len) {
+    while (at < end) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
         struct aw_http1_span word = trimmed(at, comma ? comma : end);
         if (same_word(word, "close"))
@@ -294,9 +294,9 @@ struct aw_http1_span aw_http1_find(const struct aw_http1_head *head, const char 
 
 struct aw_http1_span aw_http1_query(struct aw_http1_span query, const char *key)
 {
-    const char *at = query.at, *end = query.at + query.len;
     const size_t key_len = strlen(key);
-    while (query.len && at < end) {
+    const char *at = query.len ? query.at : "", *end = at + query.len;
+    while (at < end) {
         const char *stop = memchr(at, '&', (size_t)(end - at));
         stop = stop ? stop : end;
         if ((size_t)(stop - at) > key_len && !memcmp(at, key, key_len) && at[key_len] == '=')

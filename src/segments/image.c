@@ -35,7 +35,8 @@ static enum aw_err image_open(const struct aw__setup *setup, void **ret_state, s
     /* a multiple of 8, so that compressing has whole blocks */
     const uint32_t side = aw__sized(setup, SIDE, 1, 16, SIDE_MAX) / BLOCK * BLOCK;
     const size_t bytes = (size_t)side * side * CHANNELS;
-    const size_t out_bytes = bytes * sizeof(int16_t) + compressBound((uLong)bytes * 2);
+    size_t out_bytes = bytes * sizeof(int16_t) + compressBound((uLong)bytes * 2);
+    out_bytes = (out_bytes + AW_ALLOC_ALIGN - 1) / AW_ALLOC_ALIGN * AW_ALLOC_ALIGN;
     struct image *image = NULL;
     for (struct aw_carve carve = {0};; carve = (struct aw_carve){.base = (unsigned char *)image}) {
         struct image *self = aw_carve_take(&carve, 1, sizeof *self);
