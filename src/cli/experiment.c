@@ -19,6 +19,7 @@
 #define TRACE      "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
 #define APPS_MAX   1000u
 #define SEEDS_MAX  100u
+#define NAMES_MAX  64u /* of experiments that a wrong name is compared with */
 #define ROWS_SHOWN 20u /* of progress in a phase, without a terminal */
 /* Pieces that come in the first second of a phase come from the work folder: they say nothing about
  * how long the others take. */
@@ -32,15 +33,11 @@ static const char *const preset_names[] = {"default", "paper", NULL};
 static enum aw_err entry_find(const char *name, const struct aw_experiment_entry **ret,
                               struct aw_diag *diag)
 {
-    const char *names[64] = {0}, *nearest;
-    for (uint32_t i = 0; aw_experiments[i].run; i++) {
-        AW_ASSERT(i + 1 < sizeof names / sizeof *names);
-        names[i] = aw_experiments[i].name;
-        if (strcmp(name, aw_experiments[i].name) != 0)
-            continue;
-        *ret = &aw_experiments[i];
+    const char *names[NAMES_MAX + 1] = {0}, *nearest;
+    if ((*ret = aw_experiment_find(name)))
         return AW_OK;
-    }
+    for (uint32_t i = 0; i < NAMES_MAX && aw_experiments[i].run; i++)
+        names[i] = aw_experiments[i].name;
     if ((nearest = aw_conf_nearest(name, names)))
         return aw_fail(diag, AW_ERR_USAGE, "no experiment is called %s; did you mean '%s'?",
                        AW__QUOTE(name), nearest);
@@ -200,6 +197,7 @@ static void signals_catch(void)
 struct watch {
     bool quiet, terminal, drawn;
     char phase[AW__EXPERIMENT_LINE];
+    int64_t last_us;  /* when something was told last, or the run began */
     int64_t begin_us; /* of the phase */
     int64_t kept_us;  /* when the last piece that was kept came */
     uint32_t kept;    /* done by then */
@@ -214,11 +212,12 @@ static void watch_clear(struct watch *watch)
     watch->drawn = false;
 }
 
-static void phase_begin(struct watch *watch, const char *phase, uint32_t done, int64_t now_us)
+/* A phase begins where the last one ended: its first piece may have taken long. */
+static void phase_begin(struct watch *watch, const char *phase)
 {
     snprintf(watch->phase, sizeof watch->phase, "%s", phase);
-    watch->begin_us = watch->kept_us = now_us;
-    watch->kept = done;
+    watch->begin_us = watch->kept_us = watch->last_us;
+    watch->kept = 0;
     watch->rows = 0;
     watch->drawn_us = 0;
 }
@@ -232,7 +231,8 @@ static bool watch_take(void *ctx, const char *phase, uint32_t done, uint32_t tot
     if (watch->quiet)
         return !stop_signal;
     if (strncmp(phase, watch->phase, sizeof watch->phase - 1) != 0)
-        phase_begin(watch, phase, done, now_us);
+        phase_begin(watch, phase);
+    watch->last_us = now_us;
     if (now_us - watch->begin_us < KEPT_US) {
         watch->kept_us = now_us;
         watch->kept = done;
@@ -332,8 +332,8 @@ static enum aw_err experiment_run(const struct aw__run *run, struct aw_diag *dia
     if (!watch.quiet)
         fprintf(stderr, "aware: pieces are kept in %s\n", ask->config.work);
     signals_catch();
-    const int64_t begin_us = aw_clock_monotonic_us(NULL);
-    err = ask->entry->run(&ask->config, NULL, findings, diag);
+    const int64_t begin_us = watch.last_us = aw_clock_monotonic_us(NULL);
+    err = aw_experiment_run(ask->entry, &ask->config, NULL, findings, diag);
     ask->seconds = (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-6;
     watch_clear(&watch);
     if (err == AW_ERR_INTERRUPTED) {
