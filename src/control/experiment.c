@@ -10,6 +10,8 @@
 const struct aw_experiment_entry aw_experiments[] = {
     {"adaptation", "AWARE Fig. 8, FLASH section 5.2",
      "How fast a policy gets used to applications it has never seen", aw__experiment_adaptation},
+    {"embedding", "AWARE Fig. 6, FLASH Fig. 10",
+     "Who is like whom, and whether that predicts what a policy loses", aw__experiment_embedding},
     {"amortization", "FLASH Fig. 15", "What a model is worth that was taught on fewer applications",
      aw__experiment_amortization},
     {"ablation", "AWARE section 3.2, FLASH section 5.4",

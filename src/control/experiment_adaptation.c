@@ -392,18 +392,7 @@ static void sizes(struct study *s)
 static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
 {
     const struct aw_experiment_config *config = s->config;
-    const bool full = config->scale == AW_EXPERIMENT_FULL;
-    struct aw_pretrain_config school;
-    enum aw_err err = AW_OK;
-    if (config->model[0]) {
-        memcpy(s->model, config->model, sizeof s->model);
-    } else {
-        aw__school(config, &school);
-        if (!full)
-            school.rounds = 10;
-        err = aw__model(config, full ? AW__LEARN_COUNT : 200, "default", &school, s->alloc,
-                        s->model, NULL, diag);
-    }
+    enum aw_err err = aw__model_or_own(config, s->alloc, s->model, diag);
     err =
         err ? err
             : aw__turns(config, 2 * s->sources, "teaching sources", make_source, s, s->alloc, diag);

@@ -67,6 +67,11 @@ AW_NODISCARD enum aw_err aw__model(const struct aw_experiment_config *config, ui
                                    const struct aw_alloc *alloc, char *ret_path,
                                    struct aw__model_cost *ret_cost, struct aw_diag *diag);
 
+/* The model that `config` names, or the one that experiments of this scale teach themselves. */
+AW_NODISCARD enum aw_err aw__model_or_own(const struct aw_experiment_config *config,
+                                          const struct aw_alloc *alloc, char *ret_path,
+                                          struct aw_diag *diag);
+
 /* A model without one episode of its own, on applications from `first` on, known by their
  * fallback's episodes: each [count], and the fallback itself (may be NULL). `embeddings` (may be
  * NULL) [count][embedding]. */

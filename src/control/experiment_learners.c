@@ -187,6 +187,22 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
     return AW_OK;
 }
 
+enum aw_err aw__model_or_own(const struct aw_experiment_config *config,
+                             const struct aw_alloc *alloc, char *ret_path, struct aw_diag *diag)
+{
+    const bool full = config->scale == AW_EXPERIMENT_FULL;
+    struct aw_pretrain_config school;
+    if (config->model[0]) {
+        memcpy(ret_path, config->model, sizeof config->model);
+        return AW_OK;
+    }
+    aw__school(config, &school);
+    if (!full)
+        school.rounds = 10;
+    return aw__model(config, full ? AW__LEARN_COUNT : 200, "default", &school, alloc, ret_path,
+                     NULL, diag);
+}
+
 enum aw_err aw__zero_shot(const struct aw_experiment_config *config, const char *model,
                           uint32_t first, uint32_t count, const struct aw_alloc *alloc,
                           struct aw_pretrain_score *each, struct aw_pretrain_score *fallback,

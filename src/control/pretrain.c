@@ -368,6 +368,21 @@ static double noise_now(const struct aw_pretrain *p)
     return config->noise + (config->noise_end - config->noise) * fmin(1, far);
 }
 
+/* Everybody's shares of a mean, added up. */
+static enum aw_err score_gather(const struct aw_pretrain *p, struct aw_pretrain_score *share)
+{
+    const struct aw_pretrain_team *team = &p->config.team;
+    double *const all[] = {&share->reward, &share->paper, &share->violations,
+                           &share->cost,   &share->cpu,   &share->memory};
+    float values[sizeof all / sizeof *all];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        values[i] = (float)*all[i];
+    const enum aw_err err = team->reduce(team->ctx, values, sizeof all / sizeof *all);
+    for (size_t i = 0; !err && i < sizeof all / sizeof *all; i++)
+        *all[i] = (double)values[i] * team->size;
+    return err;
+}
+
 enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *ret_learned,
                               struct aw_diag *diag)
 {
@@ -387,7 +402,9 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
     if (err)
         return err;
     for (uint32_t i = 0; i < p->learn; i++)
-        aw_pretrain_score_add(&mean, &p->task[i].score, 1.0 / p->learn);
+        aw_pretrain_score_add(&mean, &p->task[i].score, 1.0 / config->learn.count);
+    if (config->team.size > 1 && (err = score_gather(p, &mean)))
+        return aw_fail(diag, err, "a round cannot be told to the others");
     p->rounds++;
     if (ret_learned)
         *ret_learned = mean;

@@ -1,0 +1,234 @@
+/*
+ * experiment_embedding.c - what embeddings tell: who is like whom, and whether that predicts how
+ * badly a policy of one application does in another (AWARE Fig. 6, FLASH Fig. 10).
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/experiment_internal.h"
+#include "meta/similarity.h"
+
+#define SOURCES_MAX 8u
+#define APPS_MAX    AW__TEST_COUNT
+#define KNOWN       200u /* applications that were learned from, on the map */
+
+struct study {
+    const struct aw_experiment_config *config;
+    const struct aw_alloc *alloc;
+    uint32_t sources, apps, episodes, width;
+    char model[AW_EXPERIMENT_PATH_MAX];
+    char source[SOURCES_MAX][AW_EXPERIMENT_PATH_MAX];
+    float *test, *known; /* embeddings */
+    float *of_source;
+    struct aw_pretrain_score carried[SOURCES_MAX][APPS_MAX]; /* a source's policy, elsewhere */
+    struct aw_pretrain_score aware[APPS_MAX];
+};
+
+static uint32_t source_app(uint32_t i)
+{
+    return i * 127 % AW__LEARN_COUNT;
+}
+
+static enum aw_err make_source(void *ctx, uint32_t turn, struct aw_diag *diag)
+{
+    struct study *s = ctx;
+    return aw__source(s->config, source_app(turn), s->episodes, false, s->alloc, s->source[turn],
+                      diag);
+}
+
+static enum aw_err carry(void *ctx, uint32_t turn, struct aw_diag *diag)
+{
+    struct study *s = ctx;
+    const struct aw__transfer any = {3e-4, 1e-3, 0.1, 0}; /* nothing is learned */
+    struct aw_pretrain_config school;
+    struct aw_pretrain_score mean;
+    struct aw_pretrain *p = NULL;
+    aw__learner_transfer(s->config, &any, s->source[turn], &school);
+    school.learn = aw__pool(s->config, source_app(turn), 1);
+    school.check = aw__pool(s->config, AW__TEST_FIRST, s->apps);
+    enum aw_err err = aw_pretrain_new(&school, s->alloc, &p, diag);
+    err = err ? err : aw_pretrain_check(p, &mean, s->carried[turn], diag);
+    aw_pretrain_free(p);
+    return err;
+}
+
+/* --- the map ---------------------------------------------------------------------------------- */
+
+/* The two directions in which embeddings differ most, by power iteration on their covariance. */
+static void directions(const float *x, uint32_t n, uint32_t width, double *mean,
+                       double (*axis)[256])
+{
+    for (uint32_t i = 0; i < width; i++) {
+        mean[i] = 0;
+        for (uint32_t r = 0; r < n; r++)
+            mean[i] += (double)x[(size_t)r * width + i] / n;
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        for (uint32_t i = 0; i < width; i++)
+            axis[k][i] = 1.0 / (1 + i + k);
+        for (uint32_t turn = 0; turn < 200; turn++) {
+            double next[256] = {0}, along = 0, length = 0;
+            for (uint32_t r = 0; r < n; r++) {
+                double dot = 0;
+                for (uint32_t i = 0; i < width; i++)
+                    dot += ((double)x[(size_t)r * width + i] - mean[i]) * axis[k][i];
+                for (uint32_t i = 0; i < width; i++)
+                    next[i] += dot * ((double)x[(size_t)r * width + i] - mean[i]);
+            }
+            for (uint32_t i = 0; k == 1 && i < width; i++)
+                along += next[i] * axis[0][i];
+            for (uint32_t i = 0; i < width; i++) {
+                next[i] -= k == 1 ? along * axis[0][i] : 0;
+                length += next[i] * next[i];
+            }
+            for (uint32_t i = 0; i < width; i++)
+                axis[k][i] = length > 0 ? next[i] / sqrt(length) : 0;
+        }
+    }
+}
+
+static enum aw_err put(struct aw_findings *findings, uint32_t plot, const char *name,
+                       const float *x, uint32_t n, uint32_t width, const double *mean,
+                       double (*axis)[256])
+{
+    const uint32_t series = aw_findings_series(findings, plot, name);
+    enum aw_err err = AW_OK;
+    for (uint32_t r = 0; !err && r < n; r++) {
+        double at[2] = {0};
+        for (uint32_t k = 0; k < 2; k++)
+            for (uint32_t i = 0; i < width; i++)
+                at[k] += ((double)x[(size_t)r * width + i] - mean[i]) * axis[k][i];
+        err = aw_findings_point(findings, plot, series, at[0], at[1], (double)NAN, (double)NAN);
+    }
+    return err;
+}
+
+static enum aw_err map(const struct study *s, struct aw_findings *findings)
+{
+    double mean[256], axis[2][256];
+    directions(s->known, KNOWN, s->width, mean, axis);
+    const uint32_t plot = aw_findings_plot(findings, AW_FINDINGS_DOTS, "Embeddings, projected",
+                                           "first direction", "second direction");
+    enum aw_err err = put(findings, plot, "learned from", s->known, KNOWN, s->width, mean, axis);
+    return err ? err : put(findings, plot, "never seen", s->test, s->apps, s->width, mean, axis);
+}
+
+/* --- does it predict? ------------------------------------------------------------------------- */
+
+static double drop_of(const struct study *s, uint32_t source, uint32_t app)
+{
+    double best = s->aware[app].paper;
+    for (uint32_t k = 0; k < s->sources; k++)
+        best = fmax(best, s->carried[k][app].paper);
+    return 1 - s->carried[source][app].paper / best;
+}
+
+static enum aw_err predicts(const struct study *s, struct aw_findings *findings)
+{
+    double *x = aw_alloc_new(s->alloc, 2 * (size_t)s->sources * s->apps, sizeof *x);
+    if (!x)
+        return AW_ERR_NOMEM;
+    double *y = x + (size_t)s->sources * s->apps;
+    const uint32_t plot =
+        aw_findings_plot(findings, AW_FINDINGS_DOTS, "A policy of one application in another",
+                         "similarity S", "drop of reward");
+    const uint32_t series = aw_findings_series(findings, plot, "pairs");
+    enum aw_err err = AW_OK;
+    uint32_t n = 0;
+    for (uint32_t k = 0; !err && k < s->sources; k++)
+        for (uint32_t a = 0; !err && a < s->apps; a++, n++) {
+            x[n] = aw_similarity(s->of_source + (size_t)k * s->width,
+                                 s->test + (size_t)a * s->width, s->width);
+            y[n] = drop_of(s, k, a);
+            err = aw_findings_point(findings, plot, series, x[n], y[n], (double)NAN, (double)NAN);
+        }
+    if (!err && n <= 1000)
+        (void)aw__figure_rank(findings, x, y, n, "rank correlation of similarity and drop (pairs)");
+    double slope = 0, xx = 0, off = 0;
+    const double mx = aw_stats_mean(x, n), my = aw_stats_mean(y, n);
+    for (uint32_t i = 0; i < n; i++) {
+        slope += (x[i] - mx) * (y[i] - my);
+        xx += (x[i] - mx) * (x[i] - mx);
+    }
+    slope = xx > 0 ? slope / xx : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const double residual = y[i] - (my + slope * (x[i] - mx));
+        off += residual * residual / n;
+    }
+    aw_findings_figure(findings, AW_UNIT_PLAIN, slope, "predicted drop: per unit of similarity");
+    aw_findings_figure(findings, AW_UNIT_SHARE, my - slope * mx, "predicted drop: at similarity 0");
+    aw_findings_figure(findings, AW_UNIT_SHARE, sqrt(off), "predicted drop: its error");
+    /* the halves: the likest third of the pairs beside the least like */
+    double like = 0, unlike = 0, likes = 0, unlikes = 0, sorted[SOURCES_MAX * APPS_MAX];
+    memcpy(sorted, x, n * sizeof *x);
+    aw_stats_sort(sorted, n);
+    const double low = aw_stats_quantile(sorted, n, 1.0 / 3),
+                 high = aw_stats_quantile(sorted, n, 2.0 / 3);
+    for (uint32_t i = 0; i < n; i++) {
+        like += x[i] >= high ? y[i] : 0;
+        likes += x[i] >= high;
+        unlike += x[i] <= low ? y[i] : 0;
+        unlikes += x[i] <= low;
+    }
+    aw_findings_figure(findings, AW_UNIT_SHARE, like / fmax(1, likes),
+                       "drop, likest third of pairs");
+    aw_findings_figure(findings, AW_UNIT_SHARE, unlike / fmax(1, unlikes),
+                       "drop, least like third of pairs");
+    aw_alloc_free(s->alloc, x);
+    return err;
+}
+
+static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
+{
+    const struct aw_experiment_config *config = s->config;
+    struct aw_context_config shape;
+    enum aw_err err = aw__model_or_own(config, s->alloc, s->model, diag);
+    err = err ? err : aw_context_peek(s->model, &shape, s->alloc, diag);
+    if (err)
+        return err;
+    s->width = shape.settings.embedding;
+    s->test = aw_alloc_new(s->alloc, (size_t)s->apps * s->width, sizeof *s->test);
+    s->known = aw_alloc_new(s->alloc, (size_t)KNOWN * s->width, sizeof *s->known);
+    s->of_source = aw_alloc_new(s->alloc, (size_t)s->sources * s->width, sizeof *s->of_source);
+    if (!s->test || !s->known || !s->of_source)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for embeddings");
+    err = aw__turns(config, s->sources, "teaching sources", make_source, s, s->alloc, diag);
+    err = err ? err : aw__turns(config, s->sources, "carrying over", carry, s, s->alloc, diag);
+    err = err ? err
+              : aw__zero_shot(config, s->model, AW__TEST_FIRST, s->apps, s->alloc, s->aware, NULL,
+                              s->test, diag);
+    err = err ? err
+              : aw__zero_shot(config, s->model, AW__LEARN_FIRST, KNOWN, s->alloc, NULL, NULL,
+                              s->known, diag);
+    for (uint32_t k = 0; !err && k < s->sources; k++)
+        err = aw__zero_shot(config, s->model, source_app(k), 1, s->alloc, NULL, NULL,
+                            s->of_source + (size_t)k * s->width, diag);
+    err = err ? err : predicts(s, findings);
+    err = err ? err : map(s, findings);
+    return err;
+}
+
+enum aw_err aw__experiment_embedding(const struct aw_experiment_config *config,
+                                     const struct aw_alloc *alloc, struct aw_findings *findings,
+                                     struct aw_diag *diag)
+{
+    const bool full = config->scale == AW_EXPERIMENT_FULL;
+    struct study *s = aw_alloc_new(alloc, 1, sizeof *s);
+    if (!s)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
+    const uint32_t apps = config->apps ? config->apps : full ? 100 : 30;
+    s->config = config;
+    s->alloc = alloc;
+    s->apps = apps < APPS_MAX ? apps : APPS_MAX;
+    s->sources = full ? 6 : 2; /* those of the experiment on adaptation */
+    s->episodes = full ? 200 : 80;
+    findings->apps = s->apps;
+    findings->seeds = 1;
+    const enum aw_err err = run(s, findings, diag);
+    aw_alloc_free(alloc, s->of_source);
+    aw_alloc_free(alloc, s->known);
+    aw_alloc_free(alloc, s->test);
+    aw_alloc_free(alloc, s);
+    return err;
+}
