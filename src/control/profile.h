@@ -28,6 +28,7 @@
 #include <aware/env.h>
 
 #include "base/tree.h"
+#include "cluster/local.h"
 #include "cluster/sim.h"
 #include "control/guard.h"
 #include "control/pilot.h"
@@ -127,6 +128,14 @@ enum aw_guard_mode aw_profile_mode(const struct aw_profile *profile, bool simula
 /* Whether there is an SLO to learn for; without one the fallback acts for good. */
 bool aw_profile_has_slo(const struct aw_profile *profile);
 
+/* The same application as processes of this machine, for the local cluster. */
+struct aw_profile_local {
+    char command[512]; /* words with spaces between, "{port}" in one; "": aware-workload */
+    char health[128];  /* path of the health check */
+    char path[128];    /* that requests ask for */
+    uint32_t port;     /* where clients connect; 0: any */
+};
+
 /* One SimulatedApplication. */
 struct aw_profile_app {
     char name[AW_CLUSTER_NAME_MAX]; /* of the target that it stands for */
@@ -141,6 +150,8 @@ struct aw_profile_app {
     uint32_t replicas;            /* to begin with; 0: for the load */
     int64_t cpu_millicores;       /* 0: one core */
     int64_t memory_bytes;         /* 0: for the application */
+    char pool[48];                /* "SEED:INDEX" of the application; "": it was written out */
+    struct aw_profile_local local;
 };
 
 enum aw_profile_fault_kind {
@@ -159,6 +170,7 @@ struct aw_profile_cluster {
     char name[AW_CLUSTER_NAME_MAX]; /* "": none was written */
     struct aw_profile_place place;
     struct aw_sim_settings sim;
+    struct aw_local_settings local; /* where the applications are processes of this machine */
     uint64_t seed;
     uint32_t fault_count;
     struct aw_profile_fault fault[AW_PROFILE_FAULTS_MAX]; /* by time */

@@ -90,6 +90,30 @@ static const struct aw_schema_field app_start_fields[] = {
      .help = "memory of a replica to begin with; from the application where nothing is said"},
     {0},
 };
+static const struct aw_schema_field app_local_fields[] = {
+    {.name = "command",
+     .type = AW_SCHEMA_TEXT,
+     A(app.local.command),
+     .help = "program of a replica and its words, with spaces between; {port} stands for the port "
+             "that it is to listen on (default: aware-workload with this application)"},
+    {.name = "health",
+     .type = AW_SCHEMA_TEXT,
+     A(app.local.health),
+     .initial = "/readyz",
+     .help = "path that answers when a replica is ready"},
+    {.name = "path",
+     .type = AW_SCHEMA_TEXT,
+     A(app.local.path),
+     .initial = "/",
+     .help = "path that requests ask for"},
+    {.name = "port",
+     .type = AW_SCHEMA_U32,
+     A(app.local.port),
+     RANGE(0, 65535),
+     .initial = "0",
+     .help = "port of 127.0.0.1 where clients connect; 0: any that is free"},
+    {0},
+};
 static const struct aw_schema_field app_spec_fields[] = {
     {.name = "app", .type = AW_SCHEMA_OBJECT, .help = "what runs", .fields = app_app_fields},
     {.name = "load",
@@ -103,6 +127,10 @@ static const struct aw_schema_field app_spec_fields[] = {
      .type = AW_SCHEMA_OBJECT,
      .help = "how it begins",
      .fields = app_start_fields},
+    {.name = "local",
+     .type = AW_SCHEMA_OBJECT,
+     .help = "the same application as processes of this machine ('aware run --cluster local')",
+     .fields = app_local_fields},
     {0},
 };
 const struct aw_schema_field aw__app_fields[] = {
@@ -167,6 +195,12 @@ static const struct aw_schema_field cluster_spec_fields[] = {
      .count_max = AW_PROFILE_FAULTS_MAX,
      .help = "what fails, and when",
      .fields = fault_fields},
+    {.name = "local",
+     .type = AW_SCHEMA_OBJECT,
+     .offset = offsetof(struct aw_profile_cluster, local),
+     .help = "of the local cluster ('aware run --cluster local'): control groups, health checks, "
+             "pauses",
+     .conf = aw_local_fields},
     {0},
 };
 const struct aw_schema_field aw__cluster_fields[] = {

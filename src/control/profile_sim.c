@@ -113,6 +113,8 @@ static enum aw_err app_use(struct aw__reading *r, const struct aw_alloc *alloc,
         aw__reading_expected(r, kinds, "expected segments beside it that are of these kinds");
     aw_app_generate(draft->seed, draft->index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT,
                     &draft->app.app);
+    snprintf(draft->app.pool, sizeof draft->app.pool, "%" PRIu64 ":%" PRIu32, draft->seed,
+             draft->index);
     return AW_OK;
 }
 
