@@ -8,6 +8,9 @@
 #include "control/experiment_internal.h"
 
 const struct aw_experiment_entry aw_experiments[] = {
+    {"characterize", "AWARE Fig. 3 and Table 3",
+     "What a plain learner loses in another world, and what its early training costs",
+     aw__experiment_characterize},
     {"adaptation", "AWARE Fig. 8, FLASH section 5.2",
      "How fast a policy gets used to applications it has never seen", aw__experiment_adaptation},
     {"embedding", "AWARE Fig. 6, FLASH Fig. 10",
@@ -16,6 +19,7 @@ const struct aw_experiment_entry aw_experiments[] = {
      aw__experiment_amortization},
     {"ablation", "AWARE section 3.2, FLASH section 5.4",
      "What each part of the learner is there for", aw__experiment_ablation},
+    {"overhead", "FLASH Table 3", "What the meta-learner costs", aw__experiment_overhead},
     {0},
 };
 

@@ -1,0 +1,207 @@
+/*
+ * experiment_characterize.c - what a plain learner loses when its world is another, and what its
+ * early training costs (AWARE Fig. 3 and Table 3).
+ *
+ * The learner is taught on an application until it has converged. Then it is judged and taught on:
+ * another application, or its own under one disturbance that does not end. A payload concerns only
+ * what handles it: applications whose reward a disturbance does not move are left out.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/experiment_internal.h"
+
+#define APPS_MAX 40u
+#define SEGMENTS 4u
+#define MOVED    0.01 /* of the reward: less is no disturbance */
+
+static const char *const scenarios[] = {"file-size",        "table-size",       "float-ops",
+                                        "image-size",       "text-size",        "model-size",
+                                        "load-high-to-low", "load-low-to-high", NULL};
+
+struct study {
+    const struct aw_experiment_config *config;
+    const struct aw_alloc *alloc;
+    uint32_t apps, episodes;
+    char own[APPS_MAX][AW_EXPERIMENT_PATH_MAX]; /* taught on the application itself */
+    char other[AW_EXPERIMENT_PATH_MAX];         /* taught on one for training */
+    struct aw_adapt_point *points;
+    struct aw__curve *curve;
+};
+
+static enum aw_err teach(void *ctx, uint32_t turn, struct aw_diag *diag)
+{
+    struct study *s = ctx;
+    const bool other = turn == s->apps;
+    return aw__source(s->config, other ? AW__LEARN_FIRST : AW__TEST_FIRST + turn, s->episodes,
+                      false, s->alloc, other ? s->other : s->own[turn], diag);
+}
+
+static const struct aw__transfer as_usual = {3e-4, 1e-3, 0.2, 5};
+
+/* Curves of all applications in one changed world: carried over, and from scratch. */
+static enum aw_err curves(struct study *s, const struct aw_experiment_config *world, bool other,
+                          const char *phase, struct aw_diag *diag)
+{
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; i < 2 * s->apps; i++) {
+        const uint32_t app = i % s->apps;
+        struct aw__curve *curve = &s->curve[i];
+        *curve = (struct aw__curve){.who = i < s->apps ? "carried" : "scratch",
+                                    .app = AW__TEST_FIRST + app,
+                                    .seed = world->seed,
+                                    .episodes = s->episodes,
+                                    .point = s->points + (size_t)i * (s->episodes + 1)};
+        if (i < s->apps)
+            aw__learner_transfer(world, &as_usual, other ? s->other : s->own[app], &curve->school);
+        else
+            aw__learner_plain(world, &curve->school);
+    }
+    err = aw__curves(world, s->curve, 2 * s->apps, phase, s->alloc, diag);
+    return err;
+}
+
+struct sums {
+    double drop[APPS_MAX], episodes[APPS_MAX], never;
+    uint32_t count;
+};
+
+static void sum_up(const struct study *s, const double *before, struct sums *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    for (uint32_t a = 0; a < s->apps; a++) {
+        const struct aw_adapt_point *carried = s->curve[a].point;
+        const struct aw_pretrain_score one = aw_adapt_converged(carried, s->episodes);
+        const struct aw_pretrain_score two =
+            aw_adapt_converged(s->curve[s->apps + a].point, s->episodes);
+        const struct aw_pretrain_score *best = one.paper > two.paper ? &one : &two;
+        if (before && fabs(carried[0].judged.paper / before[a] - 1) < MOVED)
+            continue;
+        const struct aw_adapt_measure at =
+            aw_adapt_measure(carried, s->episodes, best, AW__NEAR, AW__WAY, 100);
+        ret->drop[ret->count] = at.drop;
+        ret->episodes[ret->count++] = at.episodes;
+        ret->never += at.never;
+    }
+}
+
+/* Four segments of the way from scratch to converged: what each costs. */
+static enum aw_err early(const struct study *s, struct aw_findings *findings)
+{
+    static const char *const columns[] = {"CPU deficit", "memory deficit", "missed",
+                                          "reward, of converged", NULL};
+    static const enum aw_findings_unit units[] = {AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                  AW_UNIT_SHARE};
+    const uint32_t table = aw_findings_table(
+        findings, "Early training from scratch, in four parts of the way to converged", columns,
+        units);
+    enum aw_err err = AW_OK;
+    for (uint32_t q = 0; !err && q < SEGMENTS; q++) {
+        double value[4] = {0}, count = 0;
+        for (uint32_t a = 0; a < s->apps; a++) {
+            const struct aw_adapt_point *point = s->curve[s->apps + a].point;
+            const struct aw_pretrain_score end = aw_adapt_converged(point, s->episodes);
+            const struct aw_adapt_measure at =
+                aw_adapt_measure(point, s->episodes, &end, AW__NEAR, AW__WAY, 100);
+            for (uint32_t e = 1 + q * at.episodes / SEGMENTS; e <= (q + 1) * at.episodes / SEGMENTS;
+                 e++, count++) {
+                const struct aw_pretrain_score *lived = &point[e].lived;
+                value[0] += fmax(0, 1 - lived->cpu / end.cpu);
+                value[1] += fmax(0, 1 - lived->memory / end.memory);
+                value[2] += lived->violations;
+                value[3] += lived->paper / end.paper;
+            }
+        }
+        for (uint32_t k = 0; k < 4; k++)
+            value[k] = count > 0 ? value[k] / count : (double)NAN;
+        err = aw_findings_row(findings, table, value, "part %u of %u", q + 1, SEGMENTS);
+    }
+    return err;
+}
+
+static enum aw_err row(struct aw_findings *findings, uint32_t table, const struct sums *sums,
+                       const char *label)
+{
+    const uint32_t n = sums->count;
+    const double values[] = {n, n ? aw_stats_mean(sums->drop, n) : (double)NAN,
+                             n ? aw_stats_max(sums->drop, n) : (double)NAN,
+                             n ? aw_stats_mean(sums->episodes, n) : (double)NAN,
+                             n ? sums->never / n : (double)NAN};
+    return aw_findings_row(findings, table, values, "%s", label);
+}
+
+static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
+{
+    static const char *const columns[] = {"applications",        "drop",  "worst drop",
+                                          "episodes to retrain", "never", NULL};
+    static const enum aw_findings_unit units[] = {AW_UNIT_COUNT, AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                  AW_UNIT_PLAIN, AW_UNIT_SHARE};
+    const struct aw_experiment_config *config = s->config;
+    const size_t points = 2 * (size_t)s->apps * (s->episodes + 1);
+    struct sums sums;
+    double before[APPS_MAX];
+    s->points = aw_alloc_new(s->alloc, points, sizeof *s->points);
+    s->curve = aw_alloc_new(s->alloc, 2 * (size_t)s->apps, sizeof *s->curve);
+    if (!s->points || !s->curve)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %zu points", points);
+    enum aw_err err = aw__turns(config, s->apps + 1, "teaching sources", teach, s, s->alloc, diag);
+    const uint32_t table = aw_findings_table(
+        findings, "A plain learner in another world (AWARE Fig. 3)", columns, units);
+    err = err ? err : curves(s, config, true, "a new application", diag);
+    if (!err) {
+        sum_up(s, NULL, &sums);
+        struct aw_finding *drop = aw__figure_mean(findings, AW_UNIT_SHARE, sums.drop, sums.count,
+                                                  0.456, "drop of reward in a new application");
+        (void)drop;
+        (void)aw__figure_mean(findings, AW_UNIT_PLAIN, sums.episodes, sums.count, 230,
+                              "episodes of retraining in a new application");
+        err = row(findings, table, &sums, "a new application");
+    }
+    err = err ? err : early(s, findings);
+    for (uint32_t a = 0; !err && a < s->apps; a++) { /* its own policy in its own world */
+        struct aw_pretrain_config school;
+        struct aw_pretrain_score score;
+        struct aw_pretrain *p = NULL;
+        aw__learner_transfer(config, &as_usual, s->own[a], &school);
+        school.learn = aw__pool(config, AW__TEST_FIRST + a, 1);
+        err = aw_pretrain_new(&school, s->alloc, &p, diag);
+        err = err ? err : aw_pretrain_try(p, 0, &score, diag);
+        before[a] = score.paper;
+        aw_pretrain_free(p);
+    }
+    for (const char *const *name = scenarios; !err && *name; name++) {
+        struct aw_experiment_config world = *config;
+        char pair[96];
+        snprintf(pair, sizeof pair, "scenario=%s@0s", *name);
+        world.pair = pair;
+        err = curves(s, &world, false, *name, diag);
+        if (err)
+            break;
+        sum_up(s, before, &sums);
+        err = row(findings, table, &sums, *name);
+    }
+    return err;
+}
+
+enum aw_err aw__experiment_characterize(const struct aw_experiment_config *config,
+                                        const struct aw_alloc *alloc, struct aw_findings *findings,
+                                        struct aw_diag *diag)
+{
+    const bool full = config->scale == AW_EXPERIMENT_FULL;
+    struct study *s = aw_alloc_new(alloc, 1, sizeof *s);
+    if (!s)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
+    const uint32_t apps = config->apps ? config->apps : full ? 16 : 4;
+    s->config = config;
+    s->alloc = alloc;
+    s->apps = apps < APPS_MAX ? apps : APPS_MAX;
+    s->episodes = full ? 150 : 60;
+    findings->apps = s->apps;
+    findings->seeds = 1;
+    const enum aw_err err = run(s, findings, diag);
+    aw_alloc_free(alloc, s->points);
+    aw_alloc_free(alloc, s->curve);
+    aw_alloc_free(alloc, s);
+    return err;
+}
