@@ -191,7 +191,8 @@ static void segments_wait_for_their_objects_in_the_socket(void **state)
             assert_true(run.wait_us[0] >= 40000);
             cpu_us += run.cpu_us[0] / 8;
         }
-        if (fabs(cpu_us / 8000 - 1) > 0.5)
+        /* unless sockets alone cost more than that, as under a sanitizer they may */
+        if (aw_runner_costs(runner)->fixed_us < 3000 && fabs(log2(cpu_us / 8000)) > 1)
             fail_msg("%s: %g us for 8000", kinds[k], cpu_us);
         aw_runner_free(runner);
     }
