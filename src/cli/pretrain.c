@@ -4,6 +4,7 @@
  */
 #include "cli/pretrain.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -197,6 +198,22 @@ static enum aw_err ask_take(struct aw__pretrain *ask, struct aw_diag *diag)
 
 /* --- the run ---------------------------------------------------------------------------------- */
 
+/* The states of a team belong together: each takes the place of the one before when all are there.
+ */
+static enum aw_err save(struct aw__pretrain *ask, struct aw_diag *diag)
+{
+    char next[AW__TEXT_MAX + 8];
+    if (ask->team.size == 1)
+        return aw_pretrain_save_state(ask->pretrain, ask->state, diag);
+    snprintf(next, sizeof next, "%s.next", ask->state);
+    enum aw_err err = aw_pretrain_save_state(ask->pretrain, next, diag);
+    if (!err && (err = aw_team_barrier(&ask->team)))
+        aw_fail(diag, err, "another process of the team is lost");
+    if (!err && rename(next, ask->state) != 0)
+        err = aw_fail_at(diag, AW_ERR_IO, ask->state, 0, 0, NULL, "%s", strerror(errno));
+    return err;
+}
+
 static enum aw_err one_round(struct aw__pretrain *ask, struct aw_diag *diag)
 {
     struct aw_pretrain *p = ask->pretrain;
@@ -208,7 +225,7 @@ static enum aw_err one_round(struct aw__pretrain *ask, struct aw_diag *diag)
     if (!err && point->checked && !(err = aw_pretrain_check(p, &point->check, NULL, diag)))
         point->best = aw_pretrain_mark(p, &point->check);
     if (!err && point->checked && ask->state[0])
-        err = aw_pretrain_save_state(p, ask->state, diag);
+        err = save(ask, diag);
     if (!err)
         aw__pretrain_row(ask, point);
     return err;
@@ -244,7 +261,7 @@ static enum aw_err interrupted(struct aw__pretrain *ask, struct aw_diag *diag)
                        "interrupted after round %" PRIu32 " of %" PRIu32
                        "; nothing was saved, for want of --checkpoint",
                        done, all);
-    const enum aw_err err = aw_pretrain_save_state(ask->pretrain, ask->state, diag);
+    const enum aw_err err = save(ask, diag);
     return err ? err
                : aw_fail(diag, AW_ERR_INTERRUPTED,
                          "interrupted after round %" PRIu32 " of %" PRIu32
@@ -295,7 +312,44 @@ static enum aw_err finish(struct aw__pretrain *ask, struct aw_diag *diag)
     return err ? err : aw__pretrain_print(ask, diag);
 }
 
-static enum aw_err session(struct aw__pretrain *ask, bool *ret_begun, struct aw_diag *diag)
+static void tell(const struct aw__pretrain *ask, enum aw_err err, const struct aw_diag *diag)
+{
+    char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
+    fprintf(stderr, "aware: process %" PRIu32 " of %" PRIu32 ": %s\n", ask->team.rank,
+            ask->team.size, aw_diag_format(diag, err, line, sizeof line));
+}
+
+/* In a team all begin or nobody does. What all failed at alike, rank 0 tells; what one failed at,
+ * it tells itself. The exit status is rank 0's. */
+static enum aw_err agree(struct aw__pretrain *ask, enum aw_err err, struct aw_diag *diag)
+{
+    float failed = err ? 1 : 0;
+    uint32_t first = err != AW_OK;
+    if (aw_team_mean(&ask->team, &failed, 1) || aw_team_broadcast(&ask->team, &first, sizeof first))
+        return aw_fail(diag, AW_ERR_UNAVAILABLE, "another process of the team is lost");
+    if (err && ask->team.rank > 0 && !first)
+        tell(ask, err, diag);
+    ask->silent = failed > 0 && ask->team.rank > 0;
+    if (!err && failed > 0)
+        return aw_fail(diag, AW_ERR_UNAVAILABLE,
+                       "another process of the team could not begin; it says why");
+    return err;
+}
+
+/* Killed between two renames, one state is a round ahead: it must not go on with the others. */
+static enum aw_err same_round(struct aw__pretrain *ask, struct aw_diag *diag)
+{
+    const float own = (float)aw_pretrain_rounds(ask->pretrain);
+    float mean = own;
+    if (aw_team_mean(&ask->team, &mean, 1))
+        return aw_fail(diag, AW_ERR_UNAVAILABLE, "another process of the team is lost");
+    return mean == own ? AW_OK
+                       : aw_fail_at(diag, AW_ERR_FORMAT, ask->state, 0, 0, NULL,
+                                    "the checkpoints of the processes are of different rounds: "
+                                    "begin anew with --force and without --resume");
+}
+
+static enum aw_err session(struct aw__pretrain *ask, struct aw_diag *diag)
 {
     const bool resume = aw__args_given(ask->run->args, "resume");
     bool stopped = false;
@@ -303,16 +357,18 @@ static enum aw_err session(struct aw__pretrain *ask, bool *ret_begun, struct aw_
     err = err ? err : aw_pretrain_new(&ask->config, NULL, &ask->pretrain, diag);
     if (!err && resume)
         err = aw_pretrain_load_state(ask->pretrain, ask->state, diag);
+    err = agree(ask, err, diag);
+    err = err ? err : agree(ask, same_round(ask, diag), diag);
     if (err)
         return err;
-    *ret_begun = true;
+    ask->begun = true;
     ask->rounds_before = aw_pretrain_rounds(ask->pretrain);
     aw__pretrain_announce(ask, resume);
     err = aw_pretrain_meet(ask->pretrain, diag);
     err = err ? err : aw_pretrain_check_fallback(ask->pretrain, &ask->fallback, NULL, diag);
     aw__pretrain_clear(ask);
     if (!err && !resume && ask->state[0])
-        err = aw_pretrain_save_state(ask->pretrain, ask->state, diag);
+        err = save(ask, diag);
     ask->learn_us = aw_clock_monotonic_us(NULL);
     err = err ? err : rounds(ask, &stopped, diag);
     aw__pretrain_clear(ask);
@@ -321,27 +377,19 @@ static enum aw_err session(struct aw__pretrain *ask, bool *ret_begun, struct aw_
     return stopped ? interrupted(ask, diag) : finish(ask, diag);
 }
 
-/* In a team a failure that all have alike is told once; one of this process alone is told by it,
- * and ends the others, who would wait for it. */
-static enum aw_err team_failed(struct aw__pretrain *ask, bool begun, enum aw_err err,
+/* What goes wrong on the way ends the others, who would wait for this process. */
+static enum aw_err team_failed(struct aw__pretrain *ask, enum aw_err err,
                                const struct aw_diag *diag)
 {
-    char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
-    const bool alike = !begun || err == AW_ERR_INTERRUPTED;
-    fflush(stdout);
-    if (alike && ask->team.rank > 0 && !freopen("/dev/null", "w", stderr))
-        return err;
-    if (!alike) {
-        fprintf(stderr, "aware: process %" PRIu32 " of %" PRIu32 ": %s\n", ask->team.rank,
-                ask->team.size, aw_diag_format(diag, err, line, sizeof line));
+    if (ask->begun && err != AW_ERR_INTERRUPTED) {
+        tell(ask, err, diag);
         aw_team_end(&ask->team, aw_err_exit_code(err));
     }
-    return err;
+    return ask->silent || (err == AW_ERR_INTERRUPTED && ask->team.rank > 0) ? AW_OK : err;
 }
 
 static enum aw_err pretrain_run(const struct aw__run *run, struct aw_diag *diag)
 {
-    bool begun = false;
     struct aw__pretrain *ask = aw_alloc_new(NULL, 1, sizeof *ask);
     if (!ask)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory to pretrain");
@@ -350,9 +398,9 @@ static enum aw_err pretrain_run(const struct aw__run *run, struct aw_diag *diag)
     enum aw_err err = aw_team_join(&ask->team, diag);
     if (!err) {
         signals_catch();
-        err = session(ask, &begun, diag);
+        err = session(ask, diag);
         if (err && ask->team.size > 1)
-            err = team_failed(ask, begun, err, diag);
+            err = team_failed(ask, err, diag);
     }
     aw_pretrain_free(ask->pretrain);
     aw__pool_close(&ask->pool);

@@ -29,6 +29,8 @@ struct aw__pretrain {
     struct aw_team team;
     struct aw_pretrain *pretrain;
     bool paper, quiet, terminal;
+    bool begun;        /* all processes of the team have */
+    bool silent;       /* another one tells what went wrong */
     uint32_t patience; /* 0: never stops early */
     char model[AW__TEXT_MAX], card[AW__TEXT_MAX];
     char state[AW__TEXT_MAX]; /* "": none */
