@@ -329,9 +329,9 @@ static enum aw_err experiment_run(const struct aw__run *run, struct aw_diag *dia
     snprintf(findings->source, sizeof findings->source, "%s", AW__VERSION_SOURCE);
     ask->config.progress = watch_take;
     ask->config.progress_ctx = &watch;
+    signals_catch();
     if (!watch.quiet)
         fprintf(stderr, "aware: pieces are kept in %s\n", ask->config.work);
-    signals_catch();
     const int64_t begin_us = watch.last_us = aw_clock_monotonic_us(NULL);
     err = aw_experiment_run(ask->entry, &ask->config, NULL, findings, diag);
     ask->seconds = (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-6;

@@ -32,7 +32,7 @@ VERBS = [["run"], ["get"], ["describe"], ["top"], ["explain"], ["history"], ["un
          ["replay"], ["export"], ["state", "show"], ["state", "export"], ["state", "reset"],
          ["train"], ["eval"], ["env", "list"], ["env", "describe"], ["env", "check"],
          ["agent", "list"], ["agent", "describe"], ["bench"], ["simulate"], ["simulate", "fit"],
-         ["simulate", "calibrate"], ["fallback", "check"],
+         ["simulate", "calibrate"], ["evaluate"], ["experiment"], ["fallback", "check"],
          ["store", "list"], ["store", "export"], ["store", "import"], ["store", "prune"],
          ["completion"], ["version"], ["help"]]
 
@@ -254,6 +254,18 @@ BAD_INPUT = [
     (["train", "--resume", "/tmp", "--seed", "1"], 64, ["--seed"], "a run is what it is"),
     (["eval", "/nonexistent"], 66, ["/nonexistent/run.json"], "no run to evaluate"),
     (["eval", "/tmp", "--episodes", "0"], 64, ["--episodes"], "no episodes"),
+    (["experiment"], 64, ["--list"], "an experiment without a name"),
+    (["experiment", "adaptatoin"], 64, ["adaptation"], "no such experiment"),
+    (["experiment", "adaptation"], 64, ["--load", "AWARE_DATA_DIR"], "no trace to be found"),
+    (["experiment", "adaptation", "--load", "/nonexistent.csv"], 66, ["/nonexistent.csv"],
+     "no such trace"),
+    (["experiment", "adaptation", "--load", "diurnal", "--model", "/nonexistent"], 66,
+     ["/nonexistent"], "no such model"),
+    (["experiment", "adaptation", "--load", "diurnal", "--work", "/dev/null/work"], 73,
+     ["/dev/null"], "a folder under a file"),
+    (["experiment", "adaptation", "--load", "diurnal", "--markdown", "-o", "json"], 64,
+     ["--markdown", "--output"], "two forms at once"),
+    (["experiment", "adaptation", "--scale", "huge"], 64, ["--scale", "full"], "no such scale"),
 ]
 
 
@@ -481,6 +493,8 @@ def candidates_fit_the_place_of_the_cursor():
                 "explain-schema", "completion", "version", "help"],
          False),
         (["fr"], ["freeze"], True),
+        (["experiment", "adap"], ["adaptation"], True),
+        (["experiment", "--scale", ""], ["quick", "full"], True),
         (["state", ""], ["show", "export", "reset"], True),
         (["get", "--sort", ""], ["name", "cost", "slo", "stage", "changed"], True),
         (["replay", "--policy", "hpa", "--set", "hpa_ta"], ["hpa_target="], True),
@@ -641,6 +655,26 @@ def estimates_are_counted_and_the_exit_status_says_whether_they_hold():
     expect(abs(group["within"] - within / len(document["cases"])) < 1e-9, f"{group}")
     met = all(goal["met"] for goal in document["goals"])
     expect(done.returncode == (0 if met else 1), f"exit {done.returncode}, {document['goals']}")
+
+
+def an_experiment_that_is_interrupted_says_how_to_go_on():
+    listed = json.loads(expect_ok("experiment", "--list", "-o", "json").stdout)
+    expect(all(entry["name"] and entry["shows"] and entry["title"] for entry in listed), f"{listed}")
+    expect("adaptation" in [entry["name"] for entry in listed], f"{listed}")
+    with tempfile.TemporaryDirectory() as folder:
+        args = [AWARE, "experiment", "adaptation", "--load", "diurnal:length=2h", "--apps", "1",
+                "--seeds", "1", "-j", "1"]
+        process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   cwd=folder, env={"PATH": os.environ.get("PATH", "")})
+        first = process.stderr.readline()
+        expect("experiment-adaptation" in first, f"where pieces are kept: {first!r}")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=170)
+        expect(process.returncode == 130, f"exit {process.returncode}: {err!r}")
+        expect(re.search(r"^ *\d+ %  .+: \d+ of \d+, ", err, re.M), f"a row of progress: {err!r}")
+        expect("once more ends at once" in err and "the same command goes on" in err, f"{err!r}")
+        expect(out == "", f"something on stdout: {out!r}")
+        expect(os.listdir(folder) == ["experiment-adaptation"], f"{os.listdir(folder)}")
 
 
 def main():
