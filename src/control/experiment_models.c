@@ -152,6 +152,7 @@ static enum aw_err ablate(const struct aw_experiment_config *config, const struc
         own.pair = variants[v].pair;
         aw__school(&own, &school);
         school.rounds = full ? 15 : 6;
+        school.updates = full ? 4 : 10;
         err = set_all(aw_context_fields, &school.context, variants[v].context, 3, diag);
         err = err ? err : set_all(aw_pretrain_fields, &school, variants[v].school, 2, diag);
         err = err ? err
