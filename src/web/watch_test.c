@@ -159,6 +159,43 @@ static void room_is_taken_once_and_a_tick_without_memory_is_counted(void **state
     aw_api_world_close(&world);
 }
 
+/* After a reload workloads may come in another order, go and come. */
+static void a_past_moves_with_its_name(void **state)
+{
+    static struct aw_api_world world;
+    struct aw_watch watch;
+    (void)state;
+    aw_api_world_open_with(&world, AW_GUARD_AUTO, false);
+    assert_ok(aw_watch_init(&watch, world.api_config.step_s, NULL));
+    for (uint32_t t = 0; t < 5; t++) {
+        aw_api_world_run(&world, 1);
+        aw_watch_tick(&watch, world.steward);
+    }
+    /* as if they had been in the order web, bank, cart, with marks to know them by */
+    const struct aw_watch_one first = watch.one[0];
+    watch.one[0] = watch.one[1];
+    watch.one[1] = watch.one[2];
+    watch.one[2] = first;
+    for (uint32_t i = 0; i < 3; i++)
+        watch.one[i].model_changes = 100 + watch.one[i].ring;
+    aw_watch_tick(&watch, world.steward);
+    static const char *const names[] = {"shop/cart", "shop/web", "bank/cart"};
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_string_equal(watch.one[i].name, names[i]);
+        assert_int_equal(watch.one[i].point_count, 6);
+        assert_int_equal(watch.one[i].model_changes, 100 + i);
+    }
+    /* and one in the place of another that is gone has no past */
+    snprintf(watch.one[1].name, sizeof watch.one[1].name, "gone/away");
+    aw_watch_tick(&watch, world.steward);
+    assert_string_equal(watch.one[1].name, "shop/web");
+    assert_int_equal(watch.one[1].point_count, 1);
+    assert_int_equal(watch.one[1].model_changes, 0);
+    assert_int_equal(watch.one[2].point_count, 7);
+    aw_watch_deinit(&watch);
+    aw_api_world_close(&world);
+}
+
 /* The most workloads that there may be: rings are short then, and within their bytes. */
 static void a_crowd_stays_within_its_bytes(void **state)
 {
@@ -176,6 +213,7 @@ int main(void)
         cmocka_unit_test(the_twin_belongs_to_the_step_that_it_lived),
         cmocka_unit_test(a_ring_keeps_the_newest),
         cmocka_unit_test(room_is_taken_once_and_a_tick_without_memory_is_counted),
+        cmocka_unit_test(a_past_moves_with_its_name),
         cmocka_unit_test(a_crowd_stays_within_its_bytes),
     };
     return cmocka_run_group_tests_name("watch", tests, NULL, NULL);

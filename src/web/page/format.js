@@ -50,6 +50,8 @@ export function money(value, suffix) {
     ? value.toFixed(3) : value.toPrecision(2);
   return `$${text}${suffix || ''}`;
 }
+// For axes, where the unit is on every line.
+export const price = (value) => (known(value) ? `$${digits(value)}` : DASH);
 export function duration(seconds) {
   if (!known(seconds)) return DASH;
   const s = Math.max(0, Math.round(seconds));

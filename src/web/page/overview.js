@@ -120,7 +120,7 @@ export function view(root, app) {
   const needs = h('div', {});
   const recent = h('div', {});
   const dear = h('div', {});
-  const cost = panel({ title: 'Cost', unit: '$/h', axis: (v) => format.money(v), height: 190, sync: 'fleet',
+  const cost = panel({ title: 'Cost', unit: '$/h', axis: format.price, height: 190, sync: 'fleet',
     series: [{ label: 'AWARE', colour: 'aware', fill: true, format: (v) => format.money(v, '/h') },
       { label: 'fallback alone', colour: 'twin', dash: [5, 4], format: (v) => format.money(v, '/h') }] });
   const stages = panel({ title: 'Stages', axis: (v) => (Number.isInteger(v) ? format.integer(v) : ''), height: 190,

@@ -122,7 +122,7 @@ export function panel(spec) {
   const hidden = new Set();
 
   function paintLegend() {
-    fill(legend, spec.series.map((s, i) => h('button', { type: 'button', class: 'key', 'aria-pressed':
+    fill(legend, spec.series.map((s, i) => !s.unlisted && h('button', { type: 'button', class: 'key', 'aria-pressed':
       hidden.has(i) ? 'false' : 'true', title: 'Show or hide', onclick: () => {
       if (hidden.has(i)) hidden.delete(i); else hidden.add(i);
       if (u) u.setSeries(i + 1, { show: !hidden.has(i) });
@@ -165,7 +165,7 @@ export function panel(spec) {
     if (spec.axis2) scales.y2 = { range: (self, low, high) => [0, (high || 1) * 1.1] };
     const options = {
       width: Math.max(120, host.clientWidth), height: spec.height || 150, legend: { show: false },
-      padding: [10, spec.axis2 ? 4 : 12, 0, 0],
+      padding: [10, spec.axis2 ? 4 : 18, 0, 0],
       cursor: { sync: spec.sync ? { key: spec.sync } : undefined, drag: { x: false, y: false },
         points: { size: 6 }, y: false },
       scales,

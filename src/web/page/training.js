@@ -16,17 +16,17 @@ function panels() {
       xLong, sync: 'episodes', height: 190, floor: (data, low) => Math.max(0, (low ?? 0) - 0.1), series: [
         { label: 'AWARE', colour: 'aware', points: true }, { label: 'fallback alone', colour: 'twin',
           dash: [5, 4] }] }),
-    estimate: panel({ title: 'Estimate before it acts', note: 'off-policy, with its interval', axis: format.number,
+    estimate: panel({ title: 'Score', note: 'estimated off-policy with its interval, and reached', axis: format.number,
       x, xLong, sync: 'episodes', height: 190, floor: (data, low) => low ?? 0, series: [
-        { label: 'estimate', colour: 'aware' }, { label: 'lower bound', colour: 'aware', dash: [3, 3], width: 1 },
-        { label: 'upper bound', colour: 'aware', dash: [3, 3], width: 1 },
-        { label: 'looked at', colour: 'serving', points: true, width: 1.25 },
+        { label: 'estimate', colour: 'aware' }, { label: 'lower bound', colour: 'aware', dash: [3, 3], width: 1, unlisted: true },
+        { label: 'upper bound', colour: 'aware', dash: [3, 3], width: 1, unlisted: true },
+        { label: 'reached', colour: 'serving', points: true, width: 1.25 },
         { label: 'threshold', colour: 'bad', dash: [6, 4], width: 1.25 }] }),
     missed: panel({ title: 'Steps that missed the SLO', axis: (v) => format.percent(v, 0), x, xLong,
       sync: 'episodes', ceiling: (data, high) => Math.max(0.02, high ?? 0), series: [
         { label: 'AWARE', colour: 'bad', points: true }, { label: 'fallback alone', colour: 'twin',
           dash: [5, 4] }] }),
-    cost: panel({ title: 'Cost', note: 'mean of an episode', axis: (v) => format.money(v), x, xLong, sync: 'episodes', series: [
+    cost: panel({ title: 'Cost', note: 'mean of an episode', axis: format.price, x, xLong, sync: 'episodes', series: [
       { label: 'AWARE', colour: 'aware', fill: true }, { label: 'fallback alone', colour: 'twin',
         dash: [5, 4] }] }),
     loss: panel({ title: 'Losses', axis: format.number, x, xLong, sync: 'episodes', series: [

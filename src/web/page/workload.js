@@ -35,7 +35,7 @@ function panels() {
         format: (v) => format.bytes(v === null ? null : v * GIB) }] }),
     used: panel({ title: 'Utilisation', axis: (v) => format.percent(v, 0), sync, ceiling: () => 1, series: [
       { label: 'CPU', colour: 'aware' }, { label: 'memory', colour: 'scenario' }] }),
-    cost: panel({ title: 'Cost', axis: (v) => format.money(v), sync, series: [
+    cost: panel({ title: 'Cost', axis: format.price, sync, series: [
       { label: 'AWARE', colour: 'aware', step: true, fill: true, format: (v) => format.money(v, '/h') },
       { label: 'fallback alone', colour: 'twin', dash: [5, 4], format: (v) => format.money(v, '/h') }] }),
     reward: panel({ title: 'Reward', note: 'of 2 per step, mean of 20', sync, axis: format.number,

@@ -1,0 +1,270 @@
+// browser_test.mjs - the page in a real browser, against a running daemon.
+//
+//   node browser_test.mjs URL OUT CHROMIUM TOKEN [PLAYWRIGHT]
+//
+// URL: of the daemon; OUT: folder for screenshots and figures.json; TOKEN: of the daemon. Prints a line
+// per check. Exit status 0: all hold.
+
+import { createRequire } from 'node:module';
+import fs from 'node:fs';
+import path from 'node:path';
+
+const [url, out, executablePath, token, playwright] = process.argv.slice(2);
+const { chromium } = createRequire(import.meta.url)(playwright || 'playwright-core');
+const MANY = 10000;
+const FRAME_P95_MS = 50; // three frames of 60 Hz: software rendering on a machine that does more
+const WAIT_MS = 20000;
+
+let failed = 0;
+const figures = {};
+function check(holds, what) {
+  console.log(`${holds ? 'ok' : 'not ok'} - ${what}`);
+  failed += holds ? 0 : 1;
+}
+
+const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
+const complaints = [];
+
+async function open(options, hash) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(WAIT_MS);
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(`${hash}: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => complaints.push(`${hash}: ${error.message}`));
+  page.on('request', (request) => {
+    if (!request.url().startsWith(url)) complaints.push(`asked somebody else: ${request.url()}`);
+  });
+  await page.goto(`${url}/${hash}`);
+  return page;
+}
+
+const shot = (page, name, fullPage) => page.screenshot({ path: path.join(out, `${name}.png`), fullPage });
+
+// --- each view, with what the daemon knows ---------------------------------------------------------
+
+const status = await (await fetch(`${url}/v1/status`)).json();
+const table = await (await fetch(`${url}/v1/table`)).json();
+const first = table.name[0];
+
+const views = {
+  overview: ['#/', async (page) => {
+    await page.waitForSelector('.tile strong');
+    await page.waitForSelector('.plot canvas');
+    check((await page.locator('.tile').first().locator('strong').textContent()) === String(status.workloads.total),
+      'the overview counts the workloads');
+    check(await page.locator('.plot canvas').count() >= 4, 'the overview draws its plots');
+    await page.waitForSelector('.list li');
+    check(await page.locator('.list li').count() > 0, 'the overview lists what was done');
+  }],
+  workloads: ['#/workloads', async (page) => {
+    await page.waitForSelector('.table a.row');
+    check(await page.locator('.table a.row:visible').count() === status.workloads.total,
+      'the table has a row for each workload');
+  }],
+  workload: [`#/workload/${first}`, async (page) => {
+    await page.waitForSelector('.plot canvas');
+    check((await page.locator('h1').textContent()).includes(first.split('/')[1]), 'a workload has its page');
+    check(await page.locator('.plot canvas').count() === 8, 'a workload has eight plots');
+    check(await page.locator('.conditions li').count() >= 5, 'a workload shows its conditions');
+    const all = page.getByRole('button', { name: 'All that is notable' });
+    await all.click();
+    await page.locator('.decisions summary').first().click();
+    await page.waitForSelector('.decisions .account h4');
+    check((await page.locator('.account').first().textContent()).includes('Wanted'),
+      'a decision opens and tells what was wanted');
+  }],
+  training: [`#/training/${first}`, async (page) => {
+    await page.waitForSelector('.plot canvas');
+    check(await page.locator('.plot').count() >= 6, 'training has its plots');
+    await page.waitForSelector('section.card .plot canvas, section.card .empty');
+    check(await page.locator('section.card .plot canvas').count() > 0, 'a run of aware train is drawn');
+  }],
+  map: ['#/map', async (page) => {
+    await page.waitForSelector('.nothing h2');
+    check((await page.locator('.nothing').textContent()).includes('no encoder'), 'an empty map says what is missing');
+  }],
+  reports: ['#/reports', async (page) => {
+    await page.waitForSelector('tbody tr');
+    check((await page.locator('tbody').textContent()).includes('sample.html'), 'reports are listed');
+  }],
+};
+
+for (const [name, [hash, looks]] of Object.entries(views)) {
+  const page = await open({}, hash);
+  await looks(page);
+  await shot(page, `${name}-light`, name !== 'workloads');
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.waitForTimeout(150);
+  await shot(page, `${name}-dark`, name !== 'workloads');
+  await page.context().close();
+}
+
+// --- a phone ---------------------------------------------------------------------------------------
+
+{
+  const page = await open({ viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true,
+    hasTouch: true, colorScheme: 'dark' }, '#/');
+  for (const hash of ['#/', '#/workloads', `#/workload/${first}`, `#/training/${first}`]) {
+    await page.evaluate((to) => { location.hash = to; }, hash);
+    await page.waitForSelector(hash === '#/workloads' ? '.table a.row' : '.plot canvas');
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1);
+    check(!wide, `${hash} fits a phone without scrolling sideways`);
+    await shot(page, `phone-${hash.split('/')[1] || 'overview'}`, true);
+  }
+  await page.context().close();
+}
+
+// --- live ------------------------------------------------------------------------------------------
+
+{
+  const page = await open({}, '#/');
+  await page.waitForSelector('.live.on');
+  const clock = () => page.locator('#live b').textContent();
+  const before = await clock();
+  await page.waitForFunction((old) => document.querySelector('#live b').textContent !== old, before);
+  check(true, 'live: the clock moves by itself');
+  const seen = await page.locator('.tile').nth(3).textContent();
+  await page.waitForFunction((old) => document.querySelectorAll('.tile')[3].textContent !== old, seen);
+  check(true, 'live: the figures move by themselves');
+  // the daemon is gone, and comes back
+  complaints.length = 0;
+  await page.context().setOffline(true);
+  await page.waitForSelector('.live.off', { timeout: 30000 });
+  check(true, 'live: a lost connection is said');
+  await page.context().setOffline(false);
+  await page.waitForSelector('.live.on', { timeout: 30000 });
+  check(true, 'live: it reconnects by itself');
+  complaints.length = 0; // the browser's own lines about being offline
+  await page.context().close();
+}
+
+// --- by keyboard -----------------------------------------------------------------------------------
+
+{
+  const page = await open({}, '#/workloads');
+  await page.waitForSelector('.table a.row');
+  await page.keyboard.press('/');
+  check(await page.evaluate(() => document.activeElement.type === 'search'), 'keyboard: / goes to the search');
+  await page.keyboard.type(first.split('/')[1]);
+  await page.waitForFunction(() => document.querySelectorAll('.table a.row:not([style*="none"])').length === 1);
+  await page.locator('.table').focus();
+  await page.keyboard.press('Enter');
+  await page.waitForFunction((name) => location.hash.includes(name), first);
+  check(true, 'keyboard: a workload is found and opened without a mouse');
+  await page.keyboard.press('Tab');
+  check(await page.evaluate(() => document.activeElement !== document.body), 'keyboard: Tab reaches something');
+  await page.context().close();
+}
+
+// --- orders, with the token alone ------------------------------------------------------------------
+
+{
+  const page = await open({}, `#/workload/${first}`);
+  await page.waitForSelector('.plot canvas');
+  check(await page.locator('.orders').count() === 0, 'orders: without the token there are no buttons');
+  const locked = complaints.length;
+  await page.locator('#unlock').click();
+  await page.locator('input[name=token]').fill('this-is-not-the-token');
+  await page.locator('dialog button[type=submit]').click();
+  await page.waitForFunction(() => document.querySelector('dialog .wrong').textContent !== '');
+  check(true, 'orders: a wrong token is refused');
+  await page.locator('input[name=token]').fill(token);
+  await page.locator('dialog button[type=submit]').click();
+  await page.waitForSelector('.orders button');
+  await page.getByRole('button', { name: 'Freeze' }).click();
+  await page.locator('input[name=reason]').fill('a browser test');
+  await page.locator('dialog button[type=submit]').click();
+  await page.waitForSelector('.pill.warn');
+  check(true, 'orders: a freeze is taken and shown');
+  const freezes = await (await fetch(`${url}/v1/freezes`)).json();
+  check(freezes.freezes.some((one) => one.reason === 'a browser test' && one.by === 'token'),
+    'orders: it is written down with its reason');
+  complaints.splice(locked); // the browser tells of 401 and 404, which were meant
+  await page.context().close();
+}
+
+// --- ten thousand ----------------------------------------------------------------------------------
+
+{
+  const many = { ...table, total: MANY };
+  for (const [key, column] of Object.entries(table)) {
+    if (!Array.isArray(column) || ['stages', 'actors', 'outcomes', 'rails', 'modes'].includes(key)) continue;
+    many[key] = Array.from({ length: MANY }, (_, i) => (key === 'name'
+      ? `team-${String(i % 40).padStart(2, '0')}/service-${String(i).padStart(5, '0')}`
+      : key === 'stage' ? i % 4 : typeof column[0] === 'number' ? column[i % column.length] * (1 + (i % 17) / 17)
+        : column[i % column.length]));
+  }
+  const page = await open({}, '#/map');
+  await page.route('**/v1/table', (route) => route.fulfill({ json: many }));
+  await page.evaluate(() => { location.hash = '#/workloads'; });
+  await page.waitForFunction((n) => document.querySelector('.table')?.getAttribute('aria-rowcount') === String(n),
+    MANY);
+  const rows = await page.locator('.table a.row').count();
+  check(rows < 100, `ten thousand: only ${rows} rows exist`);
+  const frames = await page.evaluate(async () => {
+    const table = document.querySelector('.table');
+    const times = [];
+    let last = performance.now();
+    for (let i = 0; i < 120; i++) {
+      table.scrollTop += 300 + (i % 7) * 200;
+      await new Promise(requestAnimationFrame);
+      const now = performance.now();
+      times.push(now - last);
+      last = now;
+    }
+    return times.sort((a, b) => a - b);
+  });
+  figures.frame_ms_median = frames[60];
+  figures.frame_ms_p95 = frames[114];
+  figures.frame_ms_max = frames[119];
+  check(frames[114] < FRAME_P95_MS, `ten thousand: frames of ${frames[60].toFixed(1)} ms, 95 % below ` +
+    `${frames[114].toFixed(1)} ms while scrolling`);
+  const shown = await page.evaluate(() => [...document.querySelectorAll('.table a.row')]
+    .filter((row) => { const box = row.getBoundingClientRect(); return box.height && box.top > 200 && box.top < 700; })
+    .every((row) => row.textContent.includes('service-')));
+  check(shown, 'ten thousand: rows are there after the scroll');
+  const took = await page.evaluate(async () => {
+    const begin = performance.now();
+    document.querySelector('.c-cost button').click();
+    const sorted = performance.now();
+    const search = document.querySelector('input[type=search]');
+    search.value = 'team-07 service-01';
+    search.dispatchEvent(new Event('input'));
+    return [sorted - begin, performance.now() - sorted];
+  });
+  [figures.sort_ms, figures.filter_ms] = took;
+  check(took[0] < 200 && took[1] < 200, `ten thousand: sorted in ${took[0].toFixed(0)} ms, filtered in ` +
+    `${took[1].toFixed(0)} ms`);
+  check((await page.locator('.count').textContent()).includes('of 10,000'), 'ten thousand: the filter counts');
+  await shot(page, 'ten-thousand-filtered', false);
+  await page.locator('input[type=search]').fill('');
+  await shot(page, 'ten-thousand', false);
+  await page.context().close();
+}
+
+// --- a map, in the shape that a daemon with an encoder will give it ----------------------------------
+
+{
+  const points = Array.from({ length: 60 }, (_, i) => ({ name: `shop/app-${i}`, x: Math.cos(i) * (1 + (i % 3)),
+    y: Math.sin(i * 1.7) * (1 + (i % 5)), stage: ['offline', 'online', 'serving'][i % 3],
+    out_of_distribution: i === 7, nearest: [{ name: `shop/app-${(i + 1) % 60}`, similarity: 0.93 }] }));
+  const page = await open({}, '#/reports');
+  await page.route('**/v1/embeddings', (route) => route.fulfill({ json: { dimensions: 64, projection: 'pca',
+    explained: [0.61, 0.22], points, missing: null } }));
+  await page.evaluate(() => { location.hash = '#/map'; });
+  await page.waitForSelector('.map .dot');
+  check(await page.locator('.map .dot').count() === 60, 'the map shows every embedding');
+  await page.locator('.map .dot').nth(7).focus();
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.body.textContent.includes('93 % alike'));
+  check(true, 'the map tells who is alike, by keyboard too');
+  await shot(page, 'map-full', false);
+  await page.context().close();
+}
+
+check(complaints.length === 0, `the console is silent${complaints.length ? `: ${complaints.slice(0, 5).join(' | ')}` : ''}`);
+fs.writeFileSync(path.join(out, 'figures.json'), `${JSON.stringify(figures, null, 1)}\n`);
+await browser.close();
+process.exit(failed ? 1 : 0);
