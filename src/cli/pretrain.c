@@ -303,7 +303,7 @@ static enum aw_err finish(struct aw__pretrain *ask, struct aw_diag *diag)
         text[5],
     };
     aw_pretrain_recall(ask->pretrain);
-    enum aw_err err = aw_pretrain_model_save(ask->pretrain, ask->model, meta,
+    enum aw_err err = aw_pretrain_model_save(ask->pretrain, ask->model, NULL, meta,
                                              sizeof meta / sizeof *meta / 2, diag);
     ask->cpu_s = aw_clock_process_cpu_s();
     if (err || ask->team.rank > 0)

@@ -170,10 +170,12 @@ void aw_pretrain_recall(struct aw_pretrain *pretrain);
 AW_NODISCARD enum aw_err aw_pretrain_embeddings(struct aw_pretrain *pretrain, float *ret,
                                                 struct aw_diag *diag);
 
-/* The model as it is now, with those it knows (meta/known.h), how it was taught as metadata that
- * aw_pretrain_model_read understands, and metadata of the caller's. In a team all call it, and rank
- * 0 writes. */
+/* The model as it is now, with those it knows, how it was taught as metadata that
+ * aw_pretrain_model_read understands, and metadata of the caller's. `known` NULL: the applications
+ * that were learned from. In a team all call it, and rank 0 writes. */
+struct aw_known;
 AW_NODISCARD enum aw_err aw_pretrain_model_save(struct aw_pretrain *pretrain, const char *path,
+                                                const struct aw_known *known,
                                                 const char *const *meta, size_t meta_pairs,
                                                 struct aw_diag *diag);
 /* How a model was taught: what an application has to be shown with, or is adapted to with. The

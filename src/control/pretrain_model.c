@@ -57,25 +57,34 @@ static enum aw_err meta_fill(const struct aw_pretrain *p, const char *const *mor
     return AW_OK;
 }
 
-enum aw_err aw_pretrain_model_save(struct aw_pretrain *p, const char *path, const char *const *more,
-                                   size_t count, struct aw_diag *diag)
+static enum aw_err known_make(struct aw_pretrain *p, struct aw_known *known, struct aw_diag *diag)
 {
     const struct aw_pretrain_pool *pool = &p->config.learn;
-    struct aw_known known = {0};
+    enum aw_err err = aw_known_init(known, pool->count, p->config.context.embedding, p->alloc);
+    if (err)
+        return aw_fail(diag, err, "no memory for %u embeddings", pool->count);
+    if ((err = aw_pretrain_embeddings(p, known->embedding, diag)))
+        return err;
+    for (uint32_t i = 0; i < pool->count; i++)
+        snprintf(known->name[i], sizeof known->name[i], "%" PRIu64 ":%" PRIu32, pool->seed,
+                 pool->first + i);
+    aw_known_measure(known);
+    return AW_OK;
+}
+
+enum aw_err aw_pretrain_model_save(struct aw_pretrain *p, const char *path,
+                                   const struct aw_known *known, const char *const *more,
+                                   size_t count, struct aw_diag *diag)
+{
+    struct aw_known own = {0};
     struct meta *meta = aw_alloc_new(p->alloc, 1, sizeof *meta);
     enum aw_err err = meta ? meta_fill(p, more, count, meta, diag)
                            : aw_fail(diag, AW_ERR_NOMEM, "no memory to write a model");
-    if (!err && (err = aw_known_init(&known, pool->count, p->config.context.embedding, p->alloc)))
-        aw_fail(diag, err, "no memory for %u embeddings", pool->count);
-    err = err ? err : aw_pretrain_embeddings(p, known.embedding, diag);
-    if (!err && p->config.team.rank == 0) {
-        for (uint32_t i = 0; i < pool->count; i++)
-            snprintf(known.name[i], sizeof known.name[i], "%" PRIu64 ":%" PRIu32, pool->seed,
-                     pool->first + i);
-        aw_known_measure(&known);
-        err = aw_known_save(p->context, &known, path, meta->pair, meta->count, diag);
-    }
-    aw_known_deinit(&known);
+    if (!err && !known)
+        err = known_make(p, &own, diag);
+    if (!err && p->config.team.rank == 0)
+        err = aw_known_save(p->context, known ? known : &own, path, meta->pair, meta->count, diag);
+    aw_known_deinit(&own);
     aw_alloc_free(p->alloc, meta);
     return err;
 }

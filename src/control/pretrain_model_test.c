@@ -79,7 +79,7 @@ static void a_model_is_adapted_as_it_was_taught(void **state)
     static const char *const meta[] = {"author", "a test"};
     for (uint32_t r = 0; r < config.rounds; r++)
         assert_ok(aw_pretrain_round(pretrain, NULL, NULL));
-    assert_ok(aw_pretrain_model_save(pretrain, path, meta, 1, NULL));
+    assert_ok(aw_pretrain_model_save(pretrain, path, NULL, meta, 1, NULL));
     struct aw_known known;
     assert_ok(aw_known_load(&known, path, NULL, NULL));
     assert_int_equal(known.count, 4);

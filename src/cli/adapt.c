@@ -1,0 +1,238 @@
+/* adapt.c - the verb `adapt`: a model gets used to one application, episode by episode. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/json.h"
+#include "cli/layout.h"
+#include "cli/pool.h"
+#include "cli/verbs.h"
+#include "control/adapt.h"
+#include "meta/known.h"
+
+#define PERCENT 100.0
+
+struct ask {
+    const struct aw__run *run;
+    struct aw_pretrain_model model;
+    struct aw__pool pool;
+    struct aw_pretrain *pretrain;
+    uint32_t episodes;
+    bool terminal, quiet;
+    struct aw_adapt_point *point; /* [episodes + 1] */
+    struct aw_pretrain_score fallback;
+    int64_t begin_us;
+};
+
+static double since(int64_t begin_us)
+{
+    return (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-6;
+}
+
+static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
+{
+    const struct aw__args *args = ask->run->args;
+    struct aw_pretrain_config *config = &ask->model.config;
+    const char *out = aw__args_text(args, "out");
+    ask->episodes = (uint32_t)aw__args_number(args, "episodes");
+    ask->quiet = aw__args_given(args, "quiet");
+    ask->terminal = isatty(fileno(stderr)) && (ask->run->json || !isatty(fileno(stdout)));
+    ask->begin_us = aw_clock_monotonic_us(NULL);
+    if (out && !aw__args_given(args, "force") && access(out, F_OK) == 0)
+        return aw_fail_at(diag, AW_ERR_EXISTS, out, 0, 0, NULL,
+                          "there is a file already: replace it with --force, or choose another "
+                          "--out");
+    enum aw_err err = aw_pretrain_model_read(aw__args_text(args, "model"), &ask->model, NULL, diag);
+    aw_pretrain_config_adapt(config);
+    config->learn = (struct aw_pretrain_pool){1, 0, 1, NULL, &ask->pool};
+    config->load_make = aw__pool_make;
+    config->rounds = ask->episodes;
+    config->seed = aw__args_number(args, "seed");
+    for (uint32_t i = 0; !err && i < args->repeat_count; i++) {
+        const char *pair = args->repeat[i];
+        const bool own = aw_conf_set_pair(aw_pretrain_fields, config, pair, NULL) == AW_OK;
+        if (!own)
+            err = aw_conf_set_pair(aw_context_fields, &config->context, pair, diag);
+    }
+    err = err ? err
+              : aw__pool_app(aw__args_text(args, "app"), "--app", &config->learn.seed,
+                             &config->learn.first, diag);
+    err = err ? err : aw__pool_open(&ask->pool, aw__args_text(args, "load"), diag);
+    ask->point = aw_alloc_new(NULL, (size_t)ask->episodes + 1, sizeof *ask->point);
+    if (!err && !ask->point)
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " episodes", ask->episodes);
+    return err ? err : aw_pretrain_new(config, NULL, &ask->pretrain, diag);
+}
+
+/* --- shown ------------------------------------------------------------------------------------ */
+
+static void show(const struct ask *ask, uint32_t episode)
+{
+    const struct aw_adapt_point *point = &ask->point[episode];
+    if (!ask->run->json) {
+        if (episode == 0)
+            printf("EPISODE  R LIVED  R JUDGED  VIOLATIONS     CPU  MEMORY\n");
+        if (episode == 0)
+            printf("%7u  %7s", 0u, "-");
+        else
+            printf("%7" PRIu32 "  %7.1f", episode, point->lived.paper);
+        printf("  %8.1f  %8.2f %%  %4.1f %%  %4.1f %%\n", point->judged.paper,
+               PERCENT * point->judged.violations, PERCENT * point->judged.cpu,
+               PERCENT * point->judged.memory);
+        fflush(stdout);
+    }
+    if (ask->terminal && !ask->quiet) {
+        char left[32];
+        const double each = since(ask->begin_us) / (episode + 1);
+        fprintf(stderr, "\r\033[Kepisode %" PRIu32 " of %" PRIu32 "  R %.1f  %s left", episode,
+                ask->episodes, point->judged.paper,
+                aw__seconds_format(each * (ask->episodes - episode), left, sizeof left));
+        if (episode == ask->episodes)
+            fprintf(stderr, "\r\033[K");
+        fflush(stderr);
+    }
+}
+
+static json_t *score_json(const struct aw_pretrain_score *score)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "R", aw__json_real(score->paper), "violations",
+                     aw__json_real(score->violations), "cost_per_hour", aw__json_real(score->cost),
+                     "cpu", aw__json_real(score->cpu), "memory", aw__json_real(score->memory));
+}
+
+static json_t *document(const struct ask *ask)
+{
+    json_t *curve = json_array();
+    const struct aw_pretrain_pool *learn = &ask->model.config.learn;
+    for (uint32_t i = 0; i <= ask->episodes; i++)
+        json_array_append_new(curve, json_pack("{s:I, s:o, s:o}", "episode", (json_int_t)i, "lived",
+                                               i ? score_json(&ask->point[i].lived) : json_null(),
+                                               "judged", score_json(&ask->point[i].judged)));
+    const char *out = aw__args_text(ask->run->args, "out");
+    return json_pack("{s:s, s:{s:I, s:I}, s:s, s:o, s:o, s:o, s:f}", "model", ask->model.path,
+                     "app", "seed", (json_int_t)learn->seed, "index", (json_int_t)learn->first,
+                     "load", ask->pool.shown, "fallback", score_json(&ask->fallback), "curve",
+                     curve, "out", out ? json_string(out) : json_null(), "seconds",
+                     since(ask->begin_us));
+}
+
+/* --- the run ---------------------------------------------------------------------------------- */
+
+static enum aw_err save(struct ask *ask, const char *out, struct aw_diag *diag)
+{
+    struct aw_known known;
+    char app[64];
+    snprintf(app, sizeof app, "%" PRIu64 ":%" PRIu32, ask->model.config.learn.seed,
+             ask->model.config.learn.first);
+    const char *const meta[] = {"adapted.app", app, "adapted.load", ask->pool.shown};
+    enum aw_err err = aw_known_load(&known, ask->model.path, NULL, diag);
+    err = err ? err : aw_pretrain_model_save(ask->pretrain, out, &known, meta, 2, diag);
+    aw_known_deinit(&known);
+    return err;
+}
+
+static enum aw_err curve(struct ask *ask, struct aw_diag *diag)
+{
+    enum aw_err err = aw_pretrain_try_fallback(ask->pretrain, 0, &ask->fallback, diag);
+    for (uint32_t e = 0; !err && e <= ask->episodes; e++) {
+        struct aw_adapt_point *point = &ask->point[e];
+        if (e > 0)
+            err = aw_pretrain_round(ask->pretrain, &point->lived, diag);
+        err = err ? err : aw_pretrain_try(ask->pretrain, 0, &point->judged, diag);
+        if (!err)
+            show(ask, e);
+    }
+    return err;
+}
+
+static enum aw_err adapt_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    const char *out = aw__args_text(run->args, "out");
+    struct ask *ask = aw_alloc_new(NULL, 1, sizeof *ask);
+    if (!ask)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a model");
+    ask->run = run;
+    enum aw_err err = ask_take(ask, diag);
+    err = err ? err : curve(ask, diag);
+    if (!err && out)
+        err = save(ask, out, diag);
+    if (!err && run->json)
+        err = aw__json_print(document(ask), diag);
+    else if (!err)
+        printf("\nthe fallback: R %.1f, %.2f %% violations%s%s\n", ask->fallback.paper,
+               PERCENT * ask->fallback.violations, out ? "; the model is in " : "", out ? out : "");
+    aw_pretrain_free(ask->pretrain);
+    aw__pool_close(&ask->pool);
+    aw_alloc_free(NULL, ask->point);
+    aw_alloc_free(NULL, ask);
+    return err;
+}
+
+static const struct aw__option adapt_options[] = {
+    {.name = "model",
+     .letter = 'm',
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "a model that 'aware pretrain' wrote",
+     .required = true},
+    {.name = "app",
+     .letter = 'a',
+     .kind = AW__TEXT,
+     .arg = "[SEED:]INDEX",
+     .help = "the application; those from 800 on are never taught on",
+     .required = true},
+    {.name = "load",
+     .letter = 'l',
+     .kind = AW__LOAD,
+     .arg = "LOAD",
+     .help = "its load: a pattern, or a trace of which it gets its own function "
+             "(default: " AW__POOL_TRACE " in AWARE_DATA_DIR)"},
+    {.name = "episodes",
+     .letter = 'n',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "20",
+     .max = AW_ADAPT_EPISODES_MAX,
+     .help = "episodes to live and learn from; 0: only judge the model as it is"},
+    {.name = "set",
+     .kind = AW__SETTING,
+     .arg = "KEY=VALUE",
+     .help = "change a setting of the learner that does not change its shape",
+     .repeated = true},
+    {.name = "seed",
+     .letter = 's',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "1",
+     .max = INT64_MAX,
+     .help = "where all chance starts"},
+    {.name = "out", .kind = AW__FILE, .arg = "FILE", .help = "write the adapted model here"},
+    {.name = "force", .letter = 'f', .kind = AW__FLAG, .help = "replace what --out names"},
+    {.name = "quiet", .letter = 'q', .kind = AW__FLAG, .help = "no progress on stderr"},
+    {.name = NULL},
+};
+static const struct aw__example adapt_examples[] = {
+    {"aware adapt --model models/mine.safetensors --app 817 --load bursts",
+     "20 episodes of an application that the model has never seen"},
+    {"aware adapt -m models/mine.safetensors -a 817 -l traces/day.csv -n 50 --out cart.safetensors",
+     "50, and keep what came of it"},
+    {NULL, NULL},
+};
+static const struct aw_conf_field *const adapt_settings[] = {aw_pretrain_fields, aw_context_fields,
+                                                             NULL};
+const struct aw__verb aw__verb_adapt = {
+    .name = "adapt",
+    .summary = "Let a model get used to one application, episode by episode",
+    .text = "The fallback lives some episodes first, by which the model knows the application. "
+            "Then each row is an episode: the reward R as it was lived, with noise; and judged "
+            "without noise on episodes that are the same for all rows, with the share of steps "
+            "that missed the SLO and the utilisation. Row 0 is the model as it is: what a new "
+            "workload gets on its first day. The encoder stays as it is.",
+    .options = adapt_options,
+    .examples = adapt_examples,
+    .json = true,
+    .settings = adapt_settings,
+    .run = adapt_run,
+};

@@ -1,0 +1,356 @@
+/* embed.c - the verb `embed`: what a model makes of a workload, and whom it is like. */
+#include <aware/store.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/json.h"
+#include "cli/layout.h"
+#include "cli/pool.h"
+#include "cli/verbs.h"
+#include "control/pretrain.h"
+#include "meta/known.h"
+
+#define SCANNED_MAX 1024u /* newest episodes among which half best, half worst are looked for */
+#define NUMBERS_ROW 8u    /* of the embedding, as text */
+#define PERCENT     100.0
+
+struct ask {
+    const struct aw__run *run;
+    struct aw_pretrain_model model;
+    struct aw_known known;
+    struct aw__pool pool;
+    char name[AW_STORE_NAME_MAX];
+    char from[160];               /* what it was read from */
+    struct aw_pretrain *pretrain; /* of a generated application */
+    struct aw_context *context;   /* of a workload in a store */
+    const float *embedding;
+    struct aw_known_place place;
+    double embed_ms;
+};
+
+static double ms_since(int64_t begin_us)
+{
+    return (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-3;
+}
+
+static void embed(struct ask *ask, struct aw_context *context)
+{
+    const int64_t begin_us = aw_clock_monotonic_us(NULL);
+    ask->embedding = aw_context_embed(context, 0);
+    ask->embed_ms = ms_since(begin_us);
+}
+
+/* --- a generated application ------------------------------------------------------------------ */
+
+static enum aw_err from_app(struct ask *ask, struct aw_diag *diag)
+{
+    const struct aw__args *args = ask->run->args;
+    struct aw_pretrain_config *config = &ask->model.config;
+    struct aw_pretrain_pool *learn = &config->learn;
+    learn->seed = 1;
+    learn->count = 1;
+    learn->ctx = &ask->pool;
+    config->load_make = aw__pool_make;
+    config->teacher_tries = 0;
+    config->context.replay = 2048; /* what is met is not learned from here */
+    enum aw_err err =
+        aw__pool_app(aw__args_text(args, "app"), "--app", &learn->seed, &learn->first, diag);
+    err = err ? err : aw__pool_open(&ask->pool, aw__args_text(args, "load"), diag);
+    err = err ? err : aw_pretrain_new(config, NULL, &ask->pretrain, diag);
+    err = err ? err : aw_pretrain_meet(ask->pretrain, diag);
+    if (err)
+        return err;
+    snprintf(ask->name, sizeof ask->name, "%" PRIu64 ":%" PRIu32, learn->seed, learn->first);
+    snprintf(ask->from, sizeof ask->from, "%" PRIu32 " episodes of %s under %.100s",
+             config->fallback_episodes, aw_policy_names[config->fallback.kind], ask->pool.shown);
+    embed(ask, aw_pretrain_context(ask->pretrain));
+    return AW_OK;
+}
+
+/* --- a workload in a store -------------------------------------------------------------------- */
+
+struct reading {
+    const struct ask *ask;
+    bool paper; /* the model's reward is R, whatever the store's was */
+    uint32_t obs_dim, act_dim, steps, count;
+    float *obs, *action, *reward;
+    struct aw_diag *diag;
+};
+
+static enum aw_err take_row(void *ctx, const struct aw_store_row *row)
+{
+    struct reading *r = ctx;
+    const struct aw_pretrain_config *config = &r->ask->model.config;
+    if (row->obs_dim != r->obs_dim || row->act_dim != r->act_dim)
+        return aw_fail(r->diag, AW_ERR_FORMAT,
+                       "the store has %" PRIu32 " states and %" PRIu32 " actions, and the model "
+                       "was taught with %" PRIu32 " and %" PRIu32,
+                       row->obs_dim, row->act_dim, r->obs_dim, r->act_dim);
+    if (r->count == r->steps)
+        return AW_OK; /* what is longer is cut at its end, as in a bundle */
+    const double paper = row->figures.paper_reward;
+    const double reward = r->paper && isfinite(paper) ? paper : (double)row->reward;
+    const double missed = row->figures.violated ? config->reward_miss : 0;
+    memcpy(r->obs + (size_t)r->count * r->obs_dim, row->obs, r->obs_dim * sizeof *r->obs);
+    memcpy(r->action + (size_t)r->count * r->act_dim, row->action, r->act_dim * sizeof *r->action);
+    r->reward[r->count++] =
+        (float)((reward - missed + config->reward_shift) * config->reward_scale);
+    return AW_OK;
+}
+
+/* The episodes that a bundle would choose, oldest first. */
+static enum aw_err episodes_of(struct aw_store *store, const char *workload,
+                               const struct aw_context_settings *settings,
+                               struct aw_store_episode *ret, uint32_t *ret_count,
+                               struct aw_diag *diag)
+{
+    const uint32_t most = settings->choice == AW_BUNDLE_ENDS ? SCANNED_MAX : settings->episodes;
+    const enum aw_err err =
+        settings->choice == AW_BUNDLE_BEST
+            ? aw_store_top_episodes(store, workload, most, ret, ret_count, diag)
+            : aw_store_recent_returns(store, workload, most, ret, ret_count, diag);
+    if (!err && *ret_count == 0)
+        return aw_fail(diag, AW_ERR_NODATA, "the store has no finished episode of %s",
+                       AW__QUOTE(workload));
+    return err;
+}
+
+static enum aw_err episodes_read(struct ask *ask, struct aw_store *store, struct reading *r,
+                                 struct aw_diag *diag)
+{
+    struct aw_store_episode *episode = aw_alloc_new(NULL, SCANNED_MAX, sizeof *episode);
+    uint32_t count = 0;
+    enum aw_err err = episode ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for episodes");
+    err = err ? err
+              : episodes_of(store, ask->name, &ask->model.config.context, episode, &count, diag);
+    for (uint32_t i = 0; !err && i < count; i++) {
+        struct aw_store_query query = AW_STORE_EVERY;
+        query.workload = ask->name;
+        query.episode_first = query.episode_last = episode[i].episode;
+        r->count = 0;
+        err = aw_store_scan(store, &query, take_row, r, diag);
+        if (!err)
+            (void)aw_context_episode(ask->context, 0, r->obs, r->action, r->reward, r->count);
+    }
+    snprintf(ask->from, sizeof ask->from, "%" PRIu32 " episodes of the store", count);
+    aw_alloc_free(NULL, episode);
+    return err;
+}
+
+static enum aw_err context_make(struct ask *ask, struct aw_diag *diag)
+{
+    struct aw_context_config shape;
+    enum aw_err err = aw_context_peek(ask->model.path, &shape, NULL, diag);
+    shape.workloads = 1;
+    shape.settings.replay = 16;
+    err = err ? err : aw_context_new(&shape, NULL, &ask->context, diag);
+    return err ? err : aw_context_load(ask->context, ask->model.path, diag);
+}
+
+static enum aw_err from_store(struct ask *ask, struct aw_diag *diag)
+{
+    const struct aw__args *args = ask->run->args;
+    struct aw_store store = {0};
+    struct reading r = {.ask = ask, .diag = diag};
+    snprintf(ask->name, sizeof ask->name, "%s", aw__args_text(args, "workload"));
+    for (uint32_t i = 0; i < ask->model.config.pair_count; i++)
+        r.paper |= !strcmp(ask->model.config.pairs[i], "objective=paper");
+    enum aw_err err = context_make(ask, diag);
+    if (err)
+        return err;
+    const struct aw_context_config *shape = aw_context_config(ask->context);
+    r.obs_dim = shape->obs_dim;
+    r.act_dim = shape->act_dim;
+    r.steps = shape->steps;
+    r.obs = aw_alloc_new(NULL, (size_t)r.steps * r.obs_dim, sizeof *r.obs);
+    r.action = aw_alloc_new(NULL, (size_t)r.steps * r.act_dim, sizeof *r.action);
+    r.reward = aw_alloc_new(NULL, r.steps, sizeof *r.reward);
+    if (!r.obs || !r.action || !r.reward)
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for an episode");
+    err = err ? err
+              : aw_store_open(&store, aw__args_text(args, "store"),
+                              &(struct aw_store_options){.read_only = true}, NULL, diag);
+    err = err ? err : episodes_read(ask, &store, &r, diag);
+    if (!err)
+        embed(ask, ask->context);
+    aw_store_close(&store);
+    aw_alloc_free(NULL, r.obs);
+    aw_alloc_free(NULL, r.action);
+    aw_alloc_free(NULL, r.reward);
+    return err;
+}
+
+/* --- told ------------------------------------------------------------------------------------- */
+
+static double line_at(const struct aw_known_line *line, double similarity)
+{
+    return line->intercept + line->slope * similarity;
+}
+
+static json_t *prediction_json(const struct ask *ask, const struct aw_known_line *line)
+{
+    if (!line->there || ask->place.count == 0)
+        return json_null();
+    return json_pack("{s:o, s:o}", "value", aw__json_real(line_at(line, ask->place.similarity[0])),
+                     "deviation", aw__json_real(line->deviation));
+}
+
+static json_t *document(const struct ask *ask)
+{
+    json_t *numbers = json_array(), *nearest = json_array();
+    for (uint32_t i = 0; i < ask->model.config.context.embedding; i++)
+        json_array_append_new(numbers, aw__json_real((double)ask->embedding[i]));
+    for (uint32_t i = 0; i < ask->place.count; i++)
+        json_array_append_new(nearest,
+                              json_pack("{s:s, s:o}", "name", ask->known.name[ask->place.index[i]],
+                                        "similarity", aw__json_real(ask->place.similarity[i])));
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:b, s:o, s:o, s:o}", "model",
+                     ask->model.path, "workload", ask->name, "from", ask->from, "embedding",
+                     numbers, "nearest", nearest, "known", (json_int_t)ask->known.count, "quantile",
+                     aw__json_real(ask->place.quantile), "out_of_distribution", (int)ask->place.odd,
+                     "reward_drop", prediction_json(ask, &ask->known.drop), "retraining_episodes",
+                     prediction_json(ask, &ask->known.episodes), "embed_ms",
+                     aw__json_real(ask->embed_ms));
+}
+
+static void print_prediction(const struct ask *ask, const char *what,
+                             const struct aw_known_line *line, double unit, const char *suffix)
+{
+    if (!line->there || ask->place.count == 0)
+        printf("%s: not known for this model\n", what);
+    else
+        printf("%s: %.1f%s, give or take %.1f%s\n", what,
+               unit * fmax(0, line_at(line, ask->place.similarity[0])), suffix,
+               unit * line->deviation, suffix);
+}
+
+static enum aw_err print_text(const struct ask *ask, struct aw_diag *diag)
+{
+    static const char *const heads[] = {">NEAREST", "WORKLOAD", ">SIMILARITY", NULL};
+    const uint32_t dim = ask->model.config.context.embedding;
+    struct aw__table table;
+    printf("%s, known by %s; embedded in %.2f ms\n\n", ask->name, ask->from, ask->embed_ms);
+    for (uint32_t i = 0; i < dim; i++)
+        printf("%8.3f%s", (double)ask->embedding[i],
+               (i + 1) % NUMBERS_ROW == 0 || i + 1 == dim ? "\n" : " ");
+    printf("\n");
+    if (ask->place.count == 0) {
+        printf("the model does not say which workloads it knows\n");
+        return AW_OK;
+    }
+    aw__table_init(&table, heads);
+    for (uint32_t i = 0; i < ask->place.count; i++) {
+        aw__table_add(&table, "%" PRIu32, i + 1);
+        aw__table_add(&table, "%s", ask->known.name[ask->place.index[i]]);
+        aw__table_add(&table, "%.3f", ask->place.similarity[i]);
+    }
+    const enum aw_err err = aw__table_print(&table, stdout, ask->run->color_out, diag);
+    if (err)
+        return err;
+    printf("\n%s: nearer to its nearest than %.0f %% of the %" PRIu32 " known are to theirs\n",
+           ask->place.odd ? "outside of what the model knows" : "within what the model knows",
+           PERCENT * ask->place.quantile, ask->known.count);
+    print_prediction(ask, "reward missing at first", &ask->known.drop, PERCENT, " %");
+    print_prediction(ask, "episodes to adapt", &ask->known.episodes, 1, "");
+    return AW_OK;
+}
+
+static enum aw_err asked_well(const struct aw__args *args, struct aw_diag *diag)
+{
+    const bool store = aw__args_given(args, "store"), app = aw__args_given(args, "app");
+    if (store == app)
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "'aware embed' needs --app INDEX, or --store PATH and "
+                       "--workload NAME");
+    if (store && !aw__args_given(args, "workload"))
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--store", "needs --workload NAME");
+    return AW_OK;
+}
+
+static enum aw_err embed_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    const struct aw__args *args = run->args;
+    struct ask *ask = aw_alloc_new(NULL, 1, sizeof *ask);
+    if (!ask)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a model");
+    ask->run = run;
+    const char *path = aw__args_text(args, "model");
+    enum aw_err err = asked_well(args, diag);
+    err = err ? err : aw_pretrain_model_read(path, &ask->model, NULL, diag);
+    err = err ? err : aw_known_load(&ask->known, path, NULL, diag);
+    if (!err)
+        err = aw__args_given(args, "store") ? from_store(ask, diag) : from_app(ask, diag);
+    if (!err) {
+        aw_known_place(&ask->known, ask->embedding, (uint32_t)aw__args_number(args, "nearest"),
+                       &ask->place);
+        err = run->json ? aw__json_print(document(ask), diag) : print_text(ask, diag);
+    }
+    aw_context_free(ask->context);
+    aw_pretrain_free(ask->pretrain);
+    aw__pool_close(&ask->pool);
+    aw_known_deinit(&ask->known);
+    aw_alloc_free(NULL, ask);
+    return err;
+}
+
+static const struct aw__option embed_options[] = {
+    {.name = "model",
+     .letter = 'm',
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "a model that 'aware pretrain' wrote",
+     .required = true},
+    {.name = "app",
+     .letter = 'a',
+     .kind = AW__TEXT,
+     .arg = "[SEED:]INDEX",
+     .help = "a generated application; the fallback lives its episodes in the simulated cluster"},
+    {.name = "load",
+     .letter = 'l',
+     .kind = AW__LOAD,
+     .arg = "LOAD",
+     .help = "its load: a pattern, or a trace of which it gets its own function "
+             "(default: " AW__POOL_TRACE " in AWARE_DATA_DIR)"},
+    {.name = "store",
+     .kind = AW__FILE,
+     .arg = "PATH",
+     .help = "a store of trajectories, as 'aware run' keeps it"},
+    {.name = "workload",
+     .letter = 'w',
+     .kind = AW__TEXT,
+     .arg = "NAME",
+     .help = "a workload of the store"},
+    {.name = "nearest",
+     .letter = 'n',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "5",
+     .min = 1,
+     .max = AW_KNOWN_PLACES_MAX,
+     .help = "known workloads to show, the nearest first"},
+    {.name = NULL},
+};
+static const struct aw__example embed_examples[] = {
+    {"aware embed --model models/mine.safetensors --app 817 --load bursts",
+     "an application that the model has never seen"},
+    {"aware embed --model models/mine.safetensors --store aware.db --workload shop/cart",
+     "a workload by what was kept of it"},
+    {NULL, NULL},
+};
+const struct aw__verb aw__verb_embed = {
+    .name = "embed",
+    .summary = "Show what a model makes of a workload, and which known ones it is like",
+    .text = "Prints the embedding, the known workloads that are nearest with their similarity S = "
+            "(1 - distance + cosine) / 2, and whether the workload lies outside of what the model "
+            "knows: where it is further from its nearest than 99 % of the known ones are from "
+            "theirs. What the model will lose at first and how long it takes to adapt are told "
+            "where the model carries lines fitted to that.",
+    .options = embed_options,
+    .examples = embed_examples,
+    .json = true,
+    .run = embed_run,
+};
