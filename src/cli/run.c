@@ -210,6 +210,8 @@ static enum aw_err run_run(const struct aw__run *run, struct aw_diag *diag)
     bool resumed = false;
     if (aw__args_given(run->args, "print-demo"))
         return demo_print(diag);
+    if (!strcmp(aw__args_text(run->args, "cluster"), "local"))
+        return aw__run_local(run, diag);
     if (aw__args_given(run->args, "daemon"))
         return aw__run_daemon(run, diag);
     struct session *s = aw_alloc_new(NULL, 1, sizeof *s);
@@ -258,7 +260,7 @@ out:
     return err;
 }
 
-static const char *const clusters[] = {"sim", NULL};
+static const char *const clusters[] = {"sim", "local", NULL};
 static const struct aw__option run_options[] = {
     {.name = "file",
      .letter = 'f',
@@ -273,13 +275,15 @@ static const struct aw__option run_options[] = {
      .arg = "NAME",
      .initial = "sim",
      .choices = clusters,
-     .help = "where the workloads are: sim, the simulated cluster"},
+     .help =
+         "where the workloads are: sim, the simulated cluster; local, processes of this machine "
+         "in real time, which needs control groups"},
     {.name = "duration",
      .letter = 'd',
      .kind = AW__TEXT,
      .arg = "TIME",
      .help = "simulated time from the beginning of the run, e.g. 90m or 7d "
-             "(default: " AW__RUN_DURATION_TEXT ", and no end for a daemon)"},
+             "(default: " AW__RUN_DURATION_TEXT ", no end for a daemon, 10m on the local cluster)"},
     {.name = "speed",
      .kind = AW__TEXT,
      .arg = "X",
@@ -353,6 +357,7 @@ static const struct aw__example run_examples[] = {
     {"aware run -f shop.yaml --speed 60", "an hour a minute, to watch"},
     {"aware run -f shop.yaml --output json", "every decision as a line of JSON"},
     {"aware run --daemon -f shop.yaml --state /var/lib/aware", "as a service, in real time"},
+    {"aware run --cluster local -f examples/local.yaml --duration 5m", "real processes, real load"},
     {NULL, NULL},
 };
 const struct aw__verb aw__verb_run = {

@@ -37,6 +37,7 @@
 
 struct aw__runask {
     bool demo;
+    const char *cluster; /* "sim", "local" */
     struct aw_profile_set set;
     struct aw_job_workload *workload; /* [set.profile_count] */
     struct aw_load *load;             /* [set.profile_count] */
@@ -194,6 +195,9 @@ AW_NODISCARD enum aw_err aw__runsession_steward(struct aw__runsession *session,
                                                 struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__runsession_attach(struct aw__runsession *session,
                                                struct aw_diag *diag);
+
+/* `aware run --cluster local`. */
+AW_NODISCARD enum aw_err aw__run_local(const struct aw__run *run, struct aw_diag *diag);
 
 /* `aware run --daemon`. */
 AW_NODISCARD enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag);

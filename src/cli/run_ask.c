@@ -185,6 +185,7 @@ enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret, s
     const struct aw__args *args = run->args;
     struct aw__runask *ask = ret;
     *ask = (struct aw__runask){.demo = args->repeat_count == 0,
+                               .cluster = aw__args_text(args, "cluster"),
                                .twin = !aw__args_given(args, "no-twin"),
                                .daemon = aw__args_given(args, "daemon"),
                                .audit =

@@ -199,8 +199,9 @@ void aw__runlines_head(FILE *out, bool json, const struct aw__runask *ask, uint6
             putc(',', out);
         put_text(out, ask->workload[i].pilot.name);
     }
-    fprintf(out, "],\"cluster\":\"sim\",\"seed\":%" PRIu64 ",\"twin\":%s,\"fallback\":", ask->seed,
-            ask->twin ? "true" : "false");
+    fprintf(out,
+            "],\"cluster\":\"%s\",\"seed\":%" PRIu64 ",\"twin\":%s,\"fallback\":", ask->cluster,
+            ask->seed, ask->twin ? "true" : "false");
     put_text(out, ask->fallback);
     putc(',', out);
     put_real(out, "step_s", ask->step_s);
