@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 #define MEASURE_US      30000
 #define DRAIN_US        30000000 /* as long as Kubernetes waits after SIGTERM */
 #define OBJECT_CONNECTS 1024u
+#define FILES_SPARE     1600u /* beside the connections: objects, workers' sockets, files */
 
 static const char usage[] =
     "usage: aware-workload [OPTION]... --app APP\n"
@@ -364,6 +366,17 @@ static int signals_take(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* As many files as connections need, as far as the system lets us. */
+static void files_allow(uint32_t connections)
+{
+    struct rlimit limit;
+    const rlim_t wanted = (rlim_t)connections + FILES_SPARE;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* refused: the rest waits in the backlog */
+}
+
 static enum aw_err serve_objects(int listen_fd, int signal_fd, struct aw_diag *diag)
 {
     const struct aw_objects_config config = {
@@ -417,6 +430,7 @@ int main(int argc, char **argv)
         err = app_find(asked.app, &asked.service.runner.app, &diag);
     if (!err && (signal_fd = signals_take()) < 0)
         err = aw_fail(&diag, AW_ERR_UNAVAILABLE, "signals: %s", strerror(errno));
+    files_allow(asked.object_server ? CONNECTIONS : asked.service.connections_max);
     if (!err)
         err = listener_open(asked.listen, &listen_fd, &diag);
     if (!err)

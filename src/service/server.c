@@ -66,6 +66,7 @@ struct aw__server {
     struct aw__server_config config;
     int epoll_fd, event_fd, timer_fd; /* -1: not open */
     bool listening, draining, stop;
+    bool no_files;                   /* no descriptor was left for the last client: wait a little */
     struct conn *stepping;           /* whose step is going on */
     uint32_t conn_count, free_first; /* index + 1; 0: none */
     int64_t now_us, swept_us, ticked_us, timer_set_us;
@@ -480,8 +481,10 @@ static void connections_accept(struct aw__server *server)
 {
     for (int i = 0; i < ACCEPTS_AT_ONCE && server->free_first; i++) {
         const int fd = accept4(server->config.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0)
-            return; /* none, or no descriptors left: those who wait stay in the backlog */
+        if (fd < 0) { /* none; or no descriptor is left, and those who wait stay in the backlog */
+            server->no_files = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+            return;
+        }
         struct conn *conn = &server->conn[server->free_first - 1];
         const int one = 1;
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -501,10 +504,11 @@ static void connections_accept(struct aw__server *server)
     }
 }
 
-/* The listening socket is watched while there is room for another connection. */
+/* The listening socket is watched while there is room for another connection: left alone while
+ * there is none, it would wake us again and again. */
 static void listening_set(struct aw__server *server)
 {
-    const bool wanted = !server->draining && server->free_first;
+    const bool wanted = !server->draining && server->free_first && !server->no_files;
     if (wanted == server->listening)
         return;
     if (wanted)
@@ -572,6 +576,7 @@ static void timer_set(struct aw__server *server)
 static void sweep(struct aw__server *server)
 {
     server->swept_us = server->now_us;
+    server->no_files = false;
     for (uint32_t i = 0; i < server->config.connections_max; i++) {
         struct conn *conn = &server->conn[i];
         const int64_t age_us = server->now_us - conn->since_us;

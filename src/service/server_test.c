@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include "service/service_testing.h"
 
@@ -335,6 +337,42 @@ static void more_connections_than_there_is_room_for_wait_their_turn(void **state
     assert_int_equal(echo.over_ok, 2 * CONNECTIONS);
 }
 
+static void without_descriptors_clients_wait_and_the_thread_sleeps(void **state)
+{
+    (void)state;
+    struct echo echo;
+    struct rlimit old, few;
+    int spare[64];
+    uint32_t count = 0;
+    echo_start(&echo, 60000000);
+    const int fd = testing_connect(&echo.address);
+    testing_ask(fd, "GET / HTTP/1.1\r\nHost: t\r\n\r\n", &reply);
+    const int waiting = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    few = old;
+    few.rlim_cur = (rlim_t)waiting + 32;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (count < 64 && (spare[count] = dup(fd)) >= 0)
+        count++;
+    assert_true(count > 0 && count < 64);
+    assert_int_equal(connect(waiting, (const struct sockaddr *)&echo.address, sizeof echo.address),
+                     0);
+    testing_say(waiting, "GET / HTTP/1.1\r\nHost: t\r\n\r\n");
+    const clock_t before = clock();
+    testing_nap(600000);
+    const double busy_s = (double)(clock() - before) / CLOCKS_PER_SEC;
+    assert_int_equal(echo.begun, 1);
+    for (uint32_t i = 0; i < count; i++)
+        (void)close(spare[i]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    testing_receive(waiting, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_true(busy_s < 0.3); /* it did not ask again and again meanwhile */
+    (void)close(waiting);
+    (void)close(fd);
+    echo_stop(&echo);
+}
+
 static void connections_that_say_nothing_are_closed(void **state)
 {
     (void)state;
@@ -408,6 +446,7 @@ int main(void)
         cmocka_unit_test(large_answers_and_answers_in_parts_arrive_whole),
         cmocka_unit_test(answers_may_come_later_and_for_clients_that_have_gone),
         cmocka_unit_test(more_connections_than_there_is_room_for_wait_their_turn),
+        cmocka_unit_test(without_descriptors_clients_wait_and_the_thread_sleeps),
         cmocka_unit_test(connections_that_say_nothing_are_closed),
         cmocka_unit_test(draining_answers_what_is_in_flight_and_ends),
         cmocka_unit_test(every_allocation_may_fail),
