@@ -18,11 +18,16 @@ static const struct {
     aw__bench_fn *fn;
     bool has_peer; /* --against means something */
 } benchmarks[] = {
-    {"nn", aw__bench_nn, true},    {"rl", aw__bench_rl, false},
-    {"env", aw__bench_env, false}, {"sim", aw__bench_sim, false},
-    {"ope", aw__bench_ope, false}, {"control", aw__bench_control, false},
+    {"nn", aw__bench_nn, true},
+    {"rl", aw__bench_rl, false},
+    {"env", aw__bench_env, false},
+    {"sim", aw__bench_sim, false},
+    {"ope", aw__bench_ope, false},
+    {"control", aw__bench_control, false},
+    {"balancer", aw__bench_balancer, false},
 };
-static const char *const benchmark_names[] = {"nn", "rl", "env", "sim", "ope", "control", NULL};
+static const char *const benchmark_names[] = {"nn",  "rl",      "env",      "sim",
+                                              "ope", "control", "balancer", NULL};
 _Static_assert(sizeof benchmarks / sizeof *benchmarks + 1 ==
                    sizeof benchmark_names / sizeof *benchmark_names,
                "a benchmark has a name");
@@ -184,7 +189,8 @@ static const struct aw__positional bench_positionals[] = {
              "rl: training steps per second; env: steps per second of the environments; "
              "sim: of the simulated cluster, with --fidelity how near the fast model is; "
              "ope: how often intervals of off-policy evaluation hold the truth; "
-             "control: one decision of a workload that serves, and what it keeps"},
+             "control: one decision of a workload that serves, and what it keeps; "
+             "balancer: that of the local cluster beside wrk alone; needs control groups"},
     {.name = NULL},
 };
 static const struct aw__example bench_examples[] = {

@@ -39,6 +39,7 @@ bool aw__bench_missed(const struct aw__bench_figure *figure);
 typedef enum aw_err aw__bench_fn(const struct aw__run *run, struct aw__bench *bench,
                                  struct aw_diag *diag);
 
+aw__bench_fn aw__bench_balancer;
 aw__bench_fn aw__bench_control;
 /* `aware bench control --workloads`: so many in one loop, then so many hours of coming and going.
  */

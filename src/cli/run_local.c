@@ -478,6 +478,14 @@ static enum aw_err steps_shown(struct runner *r, struct aw_diag *diag)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
+static uint64_t failed_of(const struct aw_drive_totals *all)
+{
+    uint64_t failed = 0;
+    for (uint32_t i = 0; i < AW_DRIVE_ERRORS; i++)
+        failed += all->error[i];
+    return failed;
+}
+
 static enum aw_err summary_print(struct runner *r, struct aw_diag *diag)
 {
     static const char *const heads[] = {"WORKLOAD", "STAGE",  ">STEPS", ">MISSED", ">REWARD",
@@ -500,7 +508,7 @@ static enum aw_err summary_print(struct runner *r, struct aw_diag *diag)
         aw__table_add(&table, "%.1f", 100 * t->cpu_utilisation / n);
         aw__table_add(&table, "%.1f", 100 * t->memory_utilisation / n);
         aw__table_add(&table, "%" PRIu64, sent->all.due);
-        aw__table_add(&table, "%" PRIu64, sent->all.due - sent->all.ok);
+        aw__table_add(&table, "%" PRIu64, failed_of(&sent->all));
         aw__table_add(
             &table, "%s",
             aw_duration_round((int64_t)aw_hist_quantile(&sent->latency, 0.99), p99, sizeof p99));
@@ -533,6 +541,7 @@ static enum aw_err summary_json(struct runner *r, struct aw_diag *diag)
         json_object_set_new(one, "memory_utilisation", aw__json_real(t->memory_utilisation / n));
         json_object_set_new(one, "oom_kills", json_integer((json_int_t)t->oom_kills));
         json_object_set_new(one, "requests", json_integer((json_int_t)sent->all.due));
+        json_object_set_new(one, "failed", json_integer((json_int_t)failed_of(&sent->all)));
         json_object_set_new(one, "answered_ok", json_integer((json_int_t)sent->all.ok));
         json_object_set_new(one, "latency_us_p99",
                             aw__json_real((double)aw_hist_quantile(&sent->latency, 0.99)));

@@ -75,6 +75,11 @@ struct aw_cluster aw_local_cluster(struct aw_local *local);
 /* Where clients connect. */
 uint16_t aw_local_port(const struct aw_local *local, uint32_t workload);
 
+/* Where ready replicas listen themselves, for who measures beside the balancer; returns how many.
+ */
+uint32_t aw_local_replica_ports(struct aw_local *local, uint32_t workload, uint16_t *ret_ports,
+                                uint32_t max);
+
 /* What became of requests since the workload was added, as the balancer saw it. */
 struct aw_local_requests {
     uint64_t arrivals, completions;

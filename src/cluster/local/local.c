@@ -384,6 +384,20 @@ void aw_local_trouble(struct aw_local *local, uint32_t workload, char *buf, size
     pthread_mutex_unlock(&local->lock);
 }
 
+uint32_t aw_local_replica_ports(struct aw_local *local, uint32_t workload, uint16_t *ret_ports,
+                                uint32_t max)
+{
+    uint32_t count = 0;
+    AW_ASSERT(workload < local->workload_count);
+    pthread_mutex_lock(&local->lock);
+    const struct aw__local_workload *of = local->workload[workload];
+    for (uint32_t i = 0; i < of->slots && count < max; i++)
+        if (of->replica[i].phase == AW__REPLICA_RUNS && of->replica[i].ready)
+            ret_ports[count++] = of->replica[i].port;
+    pthread_mutex_unlock(&local->lock);
+    return count;
+}
+
 bool aw__local_signal(struct aw_local *local, uint32_t workload, uint32_t nth, int number)
 {
     bool sent = false;
