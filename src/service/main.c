@@ -16,6 +16,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "service/objects.h"
+#include "service/pages.h"
 #include "service/service.h"
 #include "workload/apps.h"
 
@@ -229,7 +230,8 @@ static enum aw_err options_read(int argc, char **argv, struct asked *asked, stru
                                         .start_us = -1,
                                         .measure_us = MEASURE_US,
                                         .answer_bytes = -1,
-                                        .drain_us = DRAIN_US}};
+                                        .drain_us = DRAIN_US,
+                                        .alloc = &aw_pages_alloc}};
     if (argc > 1 && !strcmp(argv[1], "object-server")) {
         asked->object_server = true;
         argc--;
@@ -379,8 +381,10 @@ static void files_allow(uint32_t connections)
 
 static enum aw_err serve_objects(int listen_fd, int signal_fd, struct aw_diag *diag)
 {
-    const struct aw_objects_config config = {
-        .listen_fd = listen_fd, .signal_fd = signal_fd, .connections_max = CONNECTIONS};
+    const struct aw_objects_config config = {.listen_fd = listen_fd,
+                                             .signal_fd = signal_fd,
+                                             .connections_max = CONNECTIONS,
+                                             .alloc = &aw_pages_alloc};
     return aw_objects_run(&config, diag);
 }
 
@@ -398,8 +402,10 @@ static enum aw_err serve_app(struct aw_service_config *service, int listen_fd, i
         err = aw_net_parse("127.0.0.1:0", &any, diag);
         if (!err)
             err = aw_net_listen(&any, BACKLOG, &objects_fd, &bound, diag);
-        const struct aw_objects_config config = {
-            .listen_fd = objects_fd, .signal_fd = -1, .connections_max = OBJECT_CONNECTS};
+        const struct aw_objects_config config = {.listen_fd = objects_fd,
+                                                 .signal_fd = -1,
+                                                 .connections_max = OBJECT_CONNECTS,
+                                                 .alloc = &aw_pages_alloc};
         if (!err)
             err = aw_objects_start(&config, &objects, diag);
         service->runner.object_server = aw_net_print(&bound, address, sizeof address);

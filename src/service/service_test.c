@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 
 #include "service/metrics.h"
+#include "service/pages.h"
 #include "service/service_testing.h"
 
 struct place {
@@ -264,6 +265,24 @@ static void the_base_of_the_description_is_held(void **state)
     assert_ok(place.err);
 }
 
+static void a_block_of_pages_is_zeroed_and_only_what_is_touched_is_there(void **state)
+{
+    (void)state;
+    const size_t bytes = (size_t)256 << 20;
+    const double before = aw__service_resident_bytes();
+    unsigned char *block = aw_alloc_new(&aw_pages_alloc, bytes, 1);
+    assert_non_null(block);
+    for (size_t i = 0; i < bytes; i += (size_t)1 << 20) {
+        assert_int_equal(block[i], 0);
+        block[i] = 1;
+    }
+    assert_true(aw__service_resident_bytes() - before < 32.0 * (1 << 20));
+    aw_alloc_free(&aw_pages_alloc, block);
+    aw_alloc_free(&aw_pages_alloc, NULL);
+    assert_null(aw_alloc_new(&aw_pages_alloc, SIZE_MAX / 2, 1));
+    assert_null(aw_alloc_new(&aw_pages_alloc, AW_ALLOC_BYTES_MAX, 1 << 10));
+}
+
 static void figures_fit_with_every_kind_at_work(void **state)
 {
     (void)state;
@@ -303,6 +322,7 @@ int main(void)
         cmocka_unit_test(it_lingers_not_ready_but_serving_when_asked_to),
         cmocka_unit_test(what_cannot_start_says_why),
         cmocka_unit_test(the_base_of_the_description_is_held),
+        cmocka_unit_test(a_block_of_pages_is_zeroed_and_only_what_is_touched_is_there),
         cmocka_unit_test(figures_fit_with_every_kind_at_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
