@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "cli/grid.h"
 #include "cli/json.h"
 #include "cli/layout.h"
@@ -485,10 +486,16 @@ json_t *aw__experiment_json(const struct aw__experiment *ask, const struct aw_fi
 enum aw_err aw__experiment_json_write(const json_t *document, const char *path,
                                       struct aw_diag *diag)
 {
-    char *bytes = json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-    if (!bytes)
+    char *bytes = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&bytes, &len);
+    if (!out)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %s", path);
-    enum aw_err err = aw_file_replace(path, bytes, strlen(bytes), NULL, diag);
+    enum aw_err err = aw_json_write(document, out, 2);
+    if (fclose(out) != 0 || err)
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %s", path);
+    else
+        err = aw_file_replace(path, bytes, len, NULL, diag);
     free(bytes);
     return err;
 }
