@@ -115,7 +115,7 @@ static const struct variant variants[] = {
     {"no-noise", "no noise on embeddings", {"context_noise=0"}, {0}, NULL},
     {"jitter", "exploration anew at each step", {0}, {"noise_jitter=1"}, NULL},
     {"no-miss", "a missed SLO costs what R says alone", {0}, {"reward_miss=0"}, NULL},
-    {"miss", "a missed SLO costs 1 more", {0}, {"reward_miss=1"}, NULL},
+    {"miss", "a missed SLO costs 0.3 more, not 1", {0}, {"reward_miss=0.3"}, NULL},
     {"absolute", "absolute actions (as the paper)", {0}, {0}, "mapping=absolute"},
 };
 #define VARIANTS (sizeof variants / sizeof *variants)

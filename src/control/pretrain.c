@@ -43,7 +43,7 @@ const struct aw_conf_field aw_pretrain_fields[] = {
     REAL("noise_jitter", noise_jitter, "0.25", 0, 1, "share of it that is drawn at each step"),
     REAL("reward_shift", reward_shift, "-1", -100, 100, "added to a step's reward .."),
     REAL("reward_scale", reward_scale, "0.1", 1e-6, 100, ".. and then multiplied by this"),
-    REAL("reward_miss", reward_miss, "0.3", 0, 100,
+    REAL("reward_miss", reward_miss, "1", 0, 100,
          "taken from the reward of a step that missed its SLO"),
     WHOLE("teacher_tries", teacher_tries, "160", 0, 100000,
           "tries of the search for a teacher; 0: no teacher"),
