@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/appset.h"
 #include "cli/json.h"
 #include "cli/layout.h"
-#include "cli/pool.h"
 #include "cli/verbs.h"
 #include "control/adapt.h"
 #include "meta/known.h"
@@ -17,7 +17,7 @@
 struct ask {
     const struct aw__run *run;
     struct aw_pretrain_model model;
-    struct aw__pool pool;
+    struct aw__appset pool;
     struct aw_pretrain *pretrain;
     uint32_t episodes;
     bool terminal, quiet;
@@ -47,19 +47,15 @@ static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
     enum aw_err err = aw_pretrain_model_read(aw__args_text(args, "model"), &ask->model, NULL, diag);
     aw_pretrain_config_adapt(config);
     config->learn = (struct aw_pretrain_pool){1, 0, 1, NULL, &ask->pool};
-    config->load_make = aw__pool_make;
+    config->load_make = aw__appset_make;
     config->rounds = ask->episodes;
     config->seed = aw__args_number(args, "seed");
-    for (uint32_t i = 0; !err && i < args->repeat_count; i++) {
-        const char *pair = args->repeat[i];
-        const bool own = aw_conf_set_pair(aw_pretrain_fields, config, pair, NULL) == AW_OK;
-        if (!own)
-            err = aw_conf_set_pair(aw_context_fields, &config->context, pair, diag);
-    }
+    for (uint32_t i = 0; !err && i < args->repeat_count; i++)
+        err = aw__appset_setting(config, args->repeat[i], diag);
     err = err ? err
-              : aw__pool_app(aw__args_text(args, "app"), "--app", &config->learn.seed,
-                             &config->learn.first, diag);
-    err = err ? err : aw__pool_open(&ask->pool, aw__args_text(args, "load"), diag);
+              : aw__appset_app(aw__args_text(args, "app"), "--app", &config->learn.seed,
+                               &config->learn.first, diag);
+    err = err ? err : aw__appset_open(&ask->pool, aw__args_text(args, "load"), diag);
     ask->point = aw_alloc_new(NULL, (size_t)ask->episodes + 1, sizeof *ask->point);
     if (!err && !ask->point)
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " episodes", ask->episodes);
@@ -164,7 +160,7 @@ static enum aw_err adapt_run(const struct aw__run *run, struct aw_diag *diag)
         printf("\nthe fallback: R %.1f, %.2f %% violations%s%s\n", ask->fallback.paper,
                PERCENT * ask->fallback.violations, out ? "; the model is in " : "", out ? out : "");
     aw_pretrain_free(ask->pretrain);
-    aw__pool_close(&ask->pool);
+    aw__appset_close(&ask->pool);
     aw_alloc_free(NULL, ask->point);
     aw_alloc_free(NULL, ask);
     return err;
@@ -188,7 +184,7 @@ static const struct aw__option adapt_options[] = {
      .kind = AW__LOAD,
      .arg = "LOAD",
      .help = "its load: a pattern, or a trace of which it gets its own function "
-             "(default: " AW__POOL_TRACE " in AWARE_DATA_DIR)"},
+             "(default: " AW__APPSET_TRACE " in AWARE_DATA_DIR)"},
     {.name = "episodes",
      .letter = 'n',
      .kind = AW__NUMBER,

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "cli/appset.h"
 #include "cli/json.h"
 #include "cli/layout.h"
-#include "cli/pool.h"
 #include "cli/verbs.h"
 #include "control/pretrain.h"
 #include "meta/known.h"
@@ -22,26 +22,23 @@ struct ask {
     const struct aw__run *run;
     struct aw_pretrain_model model;
     struct aw_known known;
-    struct aw__pool pool;
+    struct aw__appset pool;
     char name[AW_STORE_NAME_MAX];
     char from[160];               /* what it was read from */
     struct aw_pretrain *pretrain; /* of a generated application */
     struct aw_context *context;   /* of a workload in a store */
     const float *embedding;
     struct aw_known_place place;
-    double embed_ms;
+    double embed_ms, embed_cpu_ms;
 };
-
-static double ms_since(int64_t begin_us)
-{
-    return (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-3;
-}
 
 static void embed(struct ask *ask, struct aw_context *context)
 {
     const int64_t begin_us = aw_clock_monotonic_us(NULL);
+    const double cpu_s = aw_clock_process_cpu_s();
     ask->embedding = aw_context_embed(context, 0);
-    ask->embed_ms = ms_since(begin_us);
+    ask->embed_ms = (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-3;
+    ask->embed_cpu_ms = 1e3 * (aw_clock_process_cpu_s() - cpu_s);
 }
 
 /* --- a generated application ------------------------------------------------------------------ */
@@ -54,12 +51,12 @@ static enum aw_err from_app(struct ask *ask, struct aw_diag *diag)
     learn->seed = 1;
     learn->count = 1;
     learn->ctx = &ask->pool;
-    config->load_make = aw__pool_make;
+    config->load_make = aw__appset_make;
     config->teacher_tries = 0;
     config->context.replay = 2048; /* what is met is not learned from here */
     enum aw_err err =
-        aw__pool_app(aw__args_text(args, "app"), "--app", &learn->seed, &learn->first, diag);
-    err = err ? err : aw__pool_open(&ask->pool, aw__args_text(args, "load"), diag);
+        aw__appset_app(aw__args_text(args, "app"), "--app", &learn->seed, &learn->first, diag);
+    err = err ? err : aw__appset_open(&ask->pool, aw__args_text(args, "load"), diag);
     err = err ? err : aw_pretrain_new(config, NULL, &ask->pretrain, diag);
     err = err ? err : aw_pretrain_meet(ask->pretrain, diag);
     if (err)
@@ -208,13 +205,14 @@ static json_t *document(const struct ask *ask)
         json_array_append_new(nearest,
                               json_pack("{s:s, s:o}", "name", ask->known.name[ask->place.index[i]],
                                         "similarity", aw__json_real(ask->place.similarity[i])));
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:b, s:o, s:o, s:o}", "model",
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o}", "model",
                      ask->model.path, "workload", ask->name, "from", ask->from, "embedding",
                      numbers, "nearest", nearest, "known", (json_int_t)ask->known.count, "quantile",
                      aw__json_real(ask->place.quantile), "out_of_distribution", (int)ask->place.odd,
                      "reward_drop", prediction_json(ask, &ask->known.drop), "retraining_episodes",
                      prediction_json(ask, &ask->known.episodes), "embed_ms",
-                     aw__json_real(ask->embed_ms));
+                     aw__json_real(ask->embed_ms), "embed_cpu_ms",
+                     aw__json_real(ask->embed_cpu_ms));
 }
 
 static void print_prediction(const struct ask *ask, const char *what,
@@ -233,7 +231,8 @@ static enum aw_err print_text(const struct ask *ask, struct aw_diag *diag)
     static const char *const heads[] = {">NEAREST", "WORKLOAD", ">SIMILARITY", NULL};
     const uint32_t dim = ask->model.config.context.embedding;
     struct aw__table table;
-    printf("%s, known by %s; embedded in %.2f ms\n\n", ask->name, ask->from, ask->embed_ms);
+    printf("%s, known by %s; embedded in %.2f ms (%.2f ms of CPU)\n\n", ask->name, ask->from,
+           ask->embed_ms, ask->embed_cpu_ms);
     for (uint32_t i = 0; i < dim; i++)
         printf("%8.3f%s", (double)ask->embedding[i],
                (i + 1) % NUMBERS_ROW == 0 || i + 1 == dim ? "\n" : " ");
@@ -291,7 +290,7 @@ static enum aw_err embed_run(const struct aw__run *run, struct aw_diag *diag)
     }
     aw_context_free(ask->context);
     aw_pretrain_free(ask->pretrain);
-    aw__pool_close(&ask->pool);
+    aw__appset_close(&ask->pool);
     aw_known_deinit(&ask->known);
     aw_alloc_free(NULL, ask);
     return err;
@@ -314,7 +313,7 @@ static const struct aw__option embed_options[] = {
      .kind = AW__LOAD,
      .arg = "LOAD",
      .help = "its load: a pattern, or a trace of which it gets its own function "
-             "(default: " AW__POOL_TRACE " in AWARE_DATA_DIR)"},
+             "(default: " AW__APPSET_TRACE " in AWARE_DATA_DIR)"},
     {.name = "store",
      .kind = AW__FILE,
      .arg = "PATH",

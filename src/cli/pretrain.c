@@ -48,15 +48,6 @@ static bool met(void *ctx, uint32_t done, uint32_t total)
 
 /* --- what was asked --------------------------------------------------------------------------- */
 
-static bool has_key(const struct aw_conf_field *fields, const char *pair)
-{
-    const size_t len = strcspn(pair, "=");
-    for (; fields->key; fields++)
-        if (strlen(fields->key) == len && !strncmp(fields->key, pair, len))
-            return true;
-    return false;
-}
-
 static enum aw_err settings_take(struct aw__pretrain *ask, const struct aw__args *args,
                                  struct aw_diag *diag)
 {
@@ -75,10 +66,8 @@ static enum aw_err settings_take(struct aw__pretrain *ask, const struct aw__args
                 return aw_fail_at(diag, AW_ERR_LIMIT, NULL, 0, 0, "--set", "at most %u options",
                                   AW_PRETRAIN_PAIRS_MAX);
             config->pairs[config->pair_count++] = pair + strlen(ENV_PREFIX);
-        } else if (has_key(aw_pretrain_fields, pair)) {
-            err = aw_conf_set_pair(aw_pretrain_fields, config, pair, diag);
         } else {
-            err = aw_conf_set_pair(aw_context_fields, &config->context, pair, diag);
+            err = aw__appset_setting(config, pair, diag);
         }
     }
     if (err)
@@ -99,19 +88,19 @@ static enum aw_err pools_take(struct aw__pretrain *ask, const struct aw__args *a
 {
     struct aw_pretrain_pool *learn = &ask->config.learn, *check = &ask->config.check;
     learn->seed = 1;
-    enum aw_err err = aw__pool_range(aw__args_text(args, "apps"), "--apps", &learn->seed,
-                                     &learn->first, &learn->count, diag);
+    enum aw_err err = aw__appset_range(aw__args_text(args, "apps"), "--apps", &learn->seed,
+                                       &learn->first, &learn->count, diag);
     check->seed = learn->seed;
     err = err ? err
-              : aw__pool_range(aw__args_text(args, "check"), "--check", &check->seed, &check->first,
-                               &check->count, diag);
+              : aw__appset_range(aw__args_text(args, "check"), "--check", &check->seed,
+                                 &check->first, &check->count, diag);
     if (!err && check->seed == learn->seed && check->first < learn->first + learn->count &&
         learn->first < check->first + check->count)
         err = aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--check",
                          "shares applications with --apps: what is learned from proves nothing");
-    err = err ? err : aw__pool_open(&ask->pool, aw__args_text(args, "load"), diag);
+    err = err ? err : aw__appset_open(&ask->pool, aw__args_text(args, "load"), diag);
     learn->ctx = check->ctx = &ask->pool;
-    ask->config.load_make = aw__pool_make;
+    ask->config.load_make = aw__appset_make;
     return err;
 }
 
@@ -185,7 +174,8 @@ static enum aw_err ask_take(struct aw__pretrain *ask, struct aw_diag *diag)
         return err;
     command_write(ask, args);
     ask->quiet = aw__args_given(args, "quiet") || ask->team.rank > 0;
-    ask->terminal = isatty(fileno(stderr));
+    const char *term = getenv("TERM");
+    ask->terminal = isatty(fileno(stderr)) && term && strcmp(term, "dumb") != 0;
     ask->config.progress = met;
     ask->config.progress_ctx = ask;
     ask->config.team = (struct aw_pretrain_team){ask->team.rank, ask->team.size, aw_team_mean,
@@ -403,7 +393,7 @@ static enum aw_err pretrain_run(const struct aw__run *run, struct aw_diag *diag)
             err = team_failed(ask, err, diag);
     }
     aw_pretrain_free(ask->pretrain);
-    aw__pool_close(&ask->pool);
+    aw__appset_close(&ask->pool);
     aw_alloc_free(NULL, ask->point);
     aw_team_leave(&ask->team);
     aw_alloc_free(NULL, ask);
@@ -429,7 +419,7 @@ static const struct aw__option pretrain_options[] = {
      .kind = AW__LOAD,
      .arg = "LOAD",
      .help = "a trace with many functions, of which each application gets its own, or a pattern "
-             "(default: " AW__POOL_TRACE " in AWARE_DATA_DIR)"},
+             "(default: " AW__APPSET_TRACE " in AWARE_DATA_DIR)"},
     {.name = "out",
      .kind = AW__FILE,
      .arg = "NAME",

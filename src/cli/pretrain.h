@@ -9,7 +9,7 @@
 #define AW_CLI_PRETRAIN_H
 
 #include "base/team.h"
-#include "cli/pool.h"
+#include "cli/appset.h"
 #include "cli/verb.h"
 #include "control/pretrain.h"
 
@@ -24,7 +24,7 @@ struct aw__pretrain_point {
 
 struct aw__pretrain {
     const struct aw__run *run;
-    struct aw__pool pool;
+    struct aw__appset pool;
     struct aw_pretrain_config config;
     struct aw_team team;
     struct aw_pretrain *pretrain;

@@ -28,10 +28,12 @@ bool aw__pretrain_met(void *ctx, uint32_t done, uint32_t total)
     if (ask->quiet)
         return true;
     aw__seconds_format(seconds / done * (total - done), left, sizeof left);
-    if (ask->terminal)
-        fprintf(stderr, "\r\033[Kmeeting applications, %" PRIu32 " of %" PRIu32 ", %s left", done,
-                total, left);
-    else if (done == total)
+    if (ask->terminal) {
+        char line[128];
+        snprintf(line, sizeof line, "meeting applications, %" PRIu32 " of %" PRIu32 ", %s left",
+                 done, total, left);
+        fprintf(stderr, "\r\033[K%.*s", (int)aw__columns(stderr) - 1, line);
+    } else if (done == total)
         fprintf(stderr, "%" PRIu32 " applications met in %s\n", total,
                 aw__seconds_format(seconds, left, sizeof left));
     fflush(stderr);
@@ -73,10 +75,11 @@ void aw__pretrain_row(const struct aw__pretrain *ask, const struct aw__pretrain_
     aw__seconds_format(since(ask->learn_us) / done * (ask->config.rounds - point->round), left,
                        sizeof left);
     if (ask->terminal) {
-        fprintf(stderr,
-                "\r\033[Kround %" PRIu32 " of %" PRIu32 "  train R %.1f  check R %s  best %s  %s "
-                "left",
-                point->round, ask->config.rounds, point->learned.paper, check, best_text, left);
+        char line[256];
+        snprintf(line, sizeof line,
+                 "round %" PRIu32 " of %" PRIu32 "  train R %.1f  check R %s  best %s  %s left",
+                 point->round, ask->config.rounds, point->learned.paper, check, best_text, left);
+        fprintf(stderr, "\r\033[K%.*s", (int)aw__columns(stderr) - 1, line); /* never two lines */
         fflush(stderr);
         return;
     }

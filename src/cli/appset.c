@@ -1,5 +1,5 @@
-/* pool.c - ranges of applications, and the load of each. */
-#include "cli/pool.h"
+/* appset.c - ranges of applications, and the load of each. */
+#include "cli/appset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,15 +8,16 @@
 #include "cli/load.h"
 #include "control/pretrain.h"
 
-enum aw_err aw__pool_open(struct aw__pool *pool, const char *load, struct aw_diag *diag)
+enum aw_err aw__appset_open(struct aw__appset *pool, const char *load, struct aw_diag *diag)
 {
     const char *data = getenv("AWARE_DATA_DIR");
-    *pool = (struct aw__pool){0};
+    *pool = (struct aw__appset){0};
     if (!load && !data)
         return aw_fail(diag, AW_ERR_USAGE,
-                       "no load: say --load, or set AWARE_DATA_DIR to where " AW__POOL_TRACE " is");
+                       "no load: say --load, or set AWARE_DATA_DIR to where " AW__APPSET_TRACE
+                       " is");
     const int len = load ? snprintf(pool->load, sizeof pool->load, "%s", load)
-                         : snprintf(pool->load, sizeof pool->load, "%s/" AW__POOL_TRACE, data);
+                         : snprintf(pool->load, sizeof pool->load, "%s/" AW__APPSET_TRACE, data);
     if (len < 0 || (size_t)len >= sizeof pool->load)
         return aw_fail(diag, AW_ERR_LIMIT, "--load: has at most %zu bytes", sizeof pool->load - 1);
     const char *slash = strrchr(pool->load, '/');
@@ -28,30 +29,30 @@ enum aw_err aw__pool_open(struct aw__pool *pool, const char *load, struct aw_dia
         err = aw_load_parse(pool->load, 0, NULL, &probe, diag);
         aw_load_deinit(&probe);
     } else {
-        err = aw_trace_pack_parse(pool->load, 2 * AW__POOL_RANKS, NULL, &pool->pack, diag);
+        err = aw_trace_pack_parse(pool->load, 2 * AW__APPSET_RANKS, NULL, &pool->pack, diag);
     }
     if (err)
-        *pool = (struct aw__pool){0};
+        *pool = (struct aw__appset){0};
     return err;
 }
 
-void aw__pool_close(struct aw__pool *pool)
+void aw__appset_close(struct aw__appset *pool)
 {
     aw_trace_pack_deinit(&pool->pack);
-    *pool = (struct aw__pool){0};
+    *pool = (struct aw__appset){0};
 }
 
 /* From 0. A trace with fewer functions begins again, and odd stays odd. */
 static uint32_t rank_of(uint32_t app, uint32_t count)
 {
-    const uint32_t rank = 2 * (app % AW__POOL_RANKS) + (app < AW__POOL_TEST_FIRST ? 0 : 1);
+    const uint32_t rank = 2 * (app % AW__APPSET_RANKS) + (app < AW__APPSET_TEST_FIRST ? 0 : 1);
     return count < 2 ? 0 : rank % (count - count % 2);
 }
 
-enum aw_err aw__pool_make(void *ctx, uint32_t app, const struct aw_alloc *alloc,
-                          struct aw_load *ret, struct aw_diag *diag)
+enum aw_err aw__appset_make(void *ctx, uint32_t app, const struct aw_alloc *alloc,
+                            struct aw_load *ret, struct aw_diag *diag)
 {
-    const struct aw__pool *pool = ctx;
+    const struct aw__appset *pool = ctx;
     if (pool->pattern)
         return aw_load_parse(pool->load, app, alloc, ret, diag);
     const struct aw_load *from = &pool->pack.load[rank_of(app, pool->pack.count)];
@@ -80,8 +81,8 @@ static bool number_take(const char **text, char end, uint64_t max, uint64_t *ret
     return true;
 }
 
-enum aw_err aw__pool_range(const char *text, const char *key, uint64_t *ret_seed,
-                           uint32_t *ret_first, uint32_t *ret_count, struct aw_diag *diag)
+enum aw_err aw__appset_range(const char *text, const char *key, uint64_t *ret_seed,
+                             uint32_t *ret_first, uint32_t *ret_count, struct aw_diag *diag)
 {
     const char *at = text;
     uint64_t seed = *ret_seed, first = 0, last = 0, count = 0;
@@ -104,8 +105,8 @@ enum aw_err aw__pool_range(const char *text, const char *key, uint64_t *ret_seed
     return AW_OK;
 }
 
-enum aw_err aw__pool_app(const char *text, const char *key, uint64_t *ret_seed, uint32_t *ret_index,
-                         struct aw_diag *diag)
+enum aw_err aw__appset_app(const char *text, const char *key, uint64_t *ret_seed,
+                           uint32_t *ret_index, struct aw_diag *diag)
 {
     const char *at = text;
     uint64_t seed = *ret_seed, index = 0;
@@ -116,4 +117,30 @@ enum aw_err aw__pool_app(const char *text, const char *key, uint64_t *ret_seed, 
     *ret_seed = seed;
     *ret_index = (uint32_t)index;
     return AW_OK;
+}
+
+#define KEYS_MAX 128u
+
+enum aw_err aw__appset_setting(struct aw_pretrain_config *config, const char *pair,
+                               struct aw_diag *diag)
+{
+    static const struct aw_conf_field *const tables[] = {aw_pretrain_fields, aw_context_fields};
+    const char *names[KEYS_MAX + 1] = {0};
+    char key[64];
+    uint32_t count = 0;
+    snprintf(key, sizeof key, "%.*s", (int)(strcspn(pair, "=") % sizeof key), pair);
+    for (uint32_t t = 0; t < 2; t++)
+        for (const struct aw_conf_field *field = tables[t]; field->key; field++) {
+            if (!strcmp(field->key, key))
+                return aw_conf_set_pair(tables[t], t ? (void *)&config->context : config, pair,
+                                        diag);
+            AW_ASSERT(count < KEYS_MAX);
+            names[count++] = field->key;
+        }
+    const char *nearest = aw_conf_nearest(key, names);
+    if (nearest)
+        return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "--set",
+                          "unknown setting %s (did you mean \"%s\"?)", AW__QUOTE(key), nearest);
+    return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "--set", "unknown setting %s",
+                      AW__QUOTE(key));
 }

@@ -1,6 +1,6 @@
-/* pool_test.c - ranges as people write them; loads that are never shared between what is learned
+/* appset_test.c - ranges as people write them; loads that are never shared between what is learned
  * from and what is reported on. */
-#include "cli/pool.h"
+#include "cli/appset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void ranges_are_read_and_nonsense_is_refused(void **state)
         uint32_t first = 77, count = 77;
         struct aw_diag diag = {0};
         const enum aw_err err =
-            aw__pool_range(cases[i].text, "--apps", &seed, &first, &count, &diag);
+            aw__appset_range(cases[i].text, "--apps", &seed, &first, &count, &diag);
         if ((err == AW_OK) != cases[i].good)
             fail_msg("%s: %s", cases[i].text, diag.text);
         if (err) {
@@ -42,11 +42,11 @@ static void ranges_are_read_and_nonsense_is_refused(void **state)
     }
     uint64_t seed = 1;
     uint32_t index = 0;
-    assert_ok(aw__pool_app("4:17", "--app", &seed, &index, NULL));
+    assert_ok(aw__appset_app("4:17", "--app", &seed, &index, NULL));
     assert_true(seed == 4 && index == 17);
-    assert_ok(aw__pool_app("3", "--app", &seed, &index, NULL));
+    assert_ok(aw__appset_app("3", "--app", &seed, &index, NULL));
     assert_true(seed == 4 && index == 3);
-    assert_int_equal(aw__pool_app("3-4", "--app", &seed, &index, NULL), AW_ERR_USAGE);
+    assert_int_equal(aw__appset_app("3-4", "--app", &seed, &index, NULL), AW_ERR_USAGE);
 }
 
 static void what_is_reported_on_has_loads_of_its_own(void **state)
@@ -60,29 +60,29 @@ static void what_is_reported_on_has_loads_of_its_own(void **state)
     for (uint32_t i = 0; i < 7; i++) /* an odd number of them: the last is nobody's */
         fprintf(out, "f%u,%u,%u\n", i, 100 - i, 100 + i % 2);
     assert_int_equal(fclose(out), 0);
-    struct aw__pool pool;
-    assert_ok(aw__pool_open(&pool, path, NULL));
+    struct aw__appset pool;
+    assert_ok(aw__appset_open(&pool, path, NULL));
     assert_int_equal(pool.pack.count, 7);
     bool learned[7] = {0}, reported[7] = {0};
     for (uint32_t app = 0; app < 1000; app += 3) {
         struct aw_load load;
-        assert_ok(aw__pool_make(&pool, app, NULL, &load, NULL));
-        (app < AW__POOL_TEST_FIRST ? learned : reported)[load.name[1] - '0'] = true;
+        assert_ok(aw__appset_make(&pool, app, NULL, &load, NULL));
+        (app < AW__APPSET_TEST_FIRST ? learned : reported)[load.name[1] - '0'] = true;
         aw_load_deinit(&load);
     }
     for (uint32_t i = 0; i < 7; i++)
         assert_false(learned[i] && reported[i]);
-    aw__pool_close(&pool);
-    assert_ok(aw__pool_open(&pool, "poisson:mean=5", NULL)); /* one each */
+    aw__appset_close(&pool);
+    assert_ok(aw__appset_open(&pool, "poisson:mean=5", NULL)); /* one each */
     struct aw_load a, b;
-    assert_ok(aw__pool_make(&pool, 1, NULL, &a, NULL));
-    assert_ok(aw__pool_make(&pool, 2, NULL, &b, NULL));
+    assert_ok(aw__appset_make(&pool, 1, NULL, &a, NULL));
+    assert_ok(aw__appset_make(&pool, 2, NULL, &b, NULL));
     assert_true(memcmp(a.rate_per_s, b.rate_per_s, a.slot_count * sizeof *a.rate_per_s) != 0);
     aw_load_deinit(&a);
     aw_load_deinit(&b);
-    aw__pool_close(&pool);
-    assert_int_not_equal(aw__pool_open(&pool, "poisson:mean=none", NULL), AW_OK);
-    aw__pool_close(&pool);
+    aw__appset_close(&pool);
+    assert_int_not_equal(aw__appset_open(&pool, "poisson:mean=none", NULL), AW_OK);
+    aw__appset_close(&pool);
     unlink(path);
 }
 

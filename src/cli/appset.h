@@ -1,0 +1,53 @@
+/*
+ * appset.h - applications and their loads, as the verbs pretrain, embed and adapt take them.
+ *
+ * Of a trace with many functions each application has one, by rank: odd ranks for applications
+ * below AW__APPSET_TEST_FIRST, which models are taught and chosen on, even ranks for those from
+ * there on, which they are reported on. What is reported on shares no load with what was learned
+ * from.
+ *
+ * Call order: open; make, as a hook of pretraining; close.
+ * Memory:     the loads of one trace.
+ * Threads:    read-only after open.
+ */
+#ifndef AW_CLI_APPSET_H
+#define AW_CLI_APPSET_H
+
+#include <aware/err.h>
+
+#include "workload/trace.h"
+
+#define AW__APPSET_RANKS      100u /* applications so far apart have the same function */
+#define AW__APPSET_TEST_FIRST 800u
+#define AW__APPSET_TRACE      "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
+
+struct aw__appset {
+    char load[1024];           /* as it was given; of a file without its folders: `shown` */
+    const char *shown;         /* into load */
+    bool pattern;              /* generated anew for each application */
+    struct aw_trace_pack pack; /* otherwise */
+};
+
+/* `load` NULL: the trace in AWARE_DATA_DIR. On failure zeroed. */
+AW_NODISCARD enum aw_err aw__appset_open(struct aw__appset *pool, const char *load,
+                                         struct aw_diag *diag);
+void aw__appset_close(struct aw__appset *pool); /* a zeroed one is a no-op */
+/* For aw_pretrain_config.load_make, with a struct aw__appset as context. */
+enum aw_err aw__appset_make(void *pool, uint32_t app, const struct aw_alloc *alloc,
+                            struct aw_load *ret_load, struct aw_diag *diag);
+
+/* "[SEED:]FIRST-LAST", or "SEED:N" for the first N; `key` is the option. Without a seed `ret_seed`
+ * stays as it is. */
+AW_NODISCARD enum aw_err aw__appset_range(const char *text, const char *key, uint64_t *ret_seed,
+                                          uint32_t *ret_first, uint32_t *ret_count,
+                                          struct aw_diag *diag);
+/* "[SEED:]INDEX". */
+AW_NODISCARD enum aw_err aw__appset_app(const char *text, const char *key, uint64_t *ret_seed,
+                                        uint32_t *ret_index, struct aw_diag *diag);
+
+struct aw_pretrain_config;
+/* "key=value" of how is taught or of the learner, whichever has the key. */
+AW_NODISCARD enum aw_err aw__appset_setting(struct aw_pretrain_config *config, const char *pair,
+                                            struct aw_diag *diag);
+
+#endif
