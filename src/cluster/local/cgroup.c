@@ -142,6 +142,20 @@ static const char *parent_of(const struct aw__cgroup_tree *tree, uint32_t part, 
     return buf;
 }
 
+/* Whether `word` is one of the words of `text`: "cpu" is not in "cpuset". */
+static bool has_word(const char *text, const char *word)
+{
+    const size_t len = strlen(word);
+    for (const char *at = text; *at;) {
+        at += strspn(at, " \n");
+        const size_t here = strcspn(at, " \n");
+        if (here == len && strncmp(at, word, len) == 0)
+            return true;
+        at += here;
+    }
+    return false;
+}
+
 /* Hands controllers down from `dir`. The I/O controller may be missing. */
 static enum aw_err hand_down(const char *dir, struct aw_diag *diag)
 {
@@ -149,8 +163,7 @@ static enum aw_err hand_down(const char *dir, struct aw_diag *diag)
     join(path, dir, "cgroup.controllers");
     if (aw__cgroup_file_read(path, text, sizeof text) < 0)
         return refused(diag, path, errno);
-    const bool cpu = strstr(text, "cpu") != NULL, memory = strstr(text, "memory") != NULL;
-    if (!cpu || !memory)
+    if (!has_word(text, "cpu") || !has_word(text, "memory"))
         return aw_fail(diag, AW_ERR_UNSUPPORTED,
                        "%s has no controllers of CPU and memory: they must be delegated to it",
                        dir);
@@ -158,7 +171,7 @@ static enum aw_err hand_down(const char *dir, struct aw_diag *diag)
     int failed = aw__cgroup_file_write(path, "+cpu +memory");
     if (failed)
         return refused(diag, path, failed);
-    if (strstr(text, "io"))
+    if (has_word(text, "io"))
         (void)aw__cgroup_file_write(path, "+io"); /* limits of I/O are optional */
     return AW_OK;
 }
