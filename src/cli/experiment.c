@@ -17,7 +17,7 @@
 #include "cli/version.h"
 
 #define TRACE      "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
-#define APPS_MAX   1000u
+#define APPS_MAX   200u /* of the pool, that nothing is learned from */
 #define SEEDS_MAX  100u
 #define NAMES_MAX  64u /* of experiments that a wrong name is compared with */
 #define ROWS_SHOWN 20u /* of progress in a phase, without a terminal */
@@ -116,7 +116,15 @@ static enum aw_err paths_take(const struct aw__args *args, struct aw__experiment
     const bool html = len > 5 && !strcmp(ask->html + len - 5, ".html");
     err = path_set(ask->json, sizeof ask->json, diag, "%.*s.json", (int)(html ? len - 5 : len),
                    ask->html);
-    return err ? err : aw_file_mkdirs(config->work, diag);
+    err = err ? err : aw_file_mkdirs(config->work, diag);
+    /* now, and not after two hours */
+    char folder[AW_EXPERIMENT_PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", ask->html);
+    char *last = strrchr(folder, '/');
+    if (err || !last || last == folder)
+        return err;
+    *last = '\0';
+    return aw_file_mkdirs(folder, diag);
 }
 
 static enum aw_err ask_take(const struct aw__run *run, struct aw__experiment *ask,
@@ -283,13 +291,14 @@ static enum aw_err findings_tell(const struct aw__run *run, const struct aw__exp
     json_t *document = aw__experiment_json(ask, findings);
     if (!document)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the JSON document");
-    enum aw_err err = aw__experiment_json_write(document, ask->json, diag);
-    err = err ? err : aw__experiment_page_write(document, ask->html, diag);
-    if (!err && run->json)
+    enum aw_err err = AW_OK;
+    if (run->json)
         err = aw__json_print(json_incref(document), diag);
-    else if (!err)
+    else
         err =
             aw__experiment_print(ask, findings, stdout, aw__columns(stdout), run->color_out, diag);
+    err = err ? err : aw__experiment_json_write(document, ask->json, diag);
+    err = err ? err : aw__experiment_page_write(document, ask->html, diag);
     json_decref(document);
     if (!err && !aw__args_given(run->args, "quiet")) {
         fflush(stdout);
