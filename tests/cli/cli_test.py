@@ -660,6 +660,38 @@ def estimates_are_counted_and_the_exit_status_says_whether_they_hold():
     expect(done.returncode == (0 if met else 1), f"exit {done.returncode}, {document['goals']}")
 
 
+def an_experiment_prints_and_writes_the_same_figures():
+    with tempfile.TemporaryDirectory() as folder:
+        args = ["experiment", "overhead", "--load", "diurnal:length=2h", "-j", "1"]
+        done = expect_ok(*args, "-o", "json", "--report", "out/page.html", cwd=folder)
+        document = json.loads(done.stdout)
+        expect("out/page.html" in done.stderr and "out/page.json" in done.stderr, done.stderr)
+        written = json.loads(Path(folder, "out", "page.json").read_text())
+        expect([f["name"] for f in written["figures"]] == [f["name"] for f in document["figures"]]
+               and written["figures"], f"{written['figures']}")
+        expect(document["command"] == "aware experiment overhead --load diurnal:length=2h",
+               document["command"])
+        for figure in document["figures"]:
+            if figure["goal"] is None or figure["value"] is None:
+                continue
+            met = (figure["value"] <= figure["goal"] if figure["goal_is"] == "at most" else
+                   figure["value"] >= figure["goal"])
+            expect(figure["met"] == met, f"{figure}")
+        page = Path(folder, "out", "page.html").read_text()
+        expect(not re.search(r'(?:src|href)="?(?:https?:|//|/)', page), "the page wants more files")
+        data = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S)
+        expect(json.loads(data[1])["title"] == document["title"], "the page has other data")
+        done = expect_ok(*args, "--markdown", "-q", "--work", "w", cwd=folder)
+        expect("| figure | here | 95 % | paper | goal | met |" in done.stdout and not done.stderr,
+               done.stdout)
+        expect(Path(folder, "overhead.html").exists() and Path(folder, "w").is_dir(),
+               f"{os.listdir(folder)}")
+        cache = str(Path(folder, "cache"))
+        expect_ok(*args, env={"XDG_CACHE_HOME": cache}, cwd=folder)
+        expect(sorted(os.listdir(Path(cache, "aware"))) ==
+               ["experiment-overhead", "overhead.html", "overhead.json"], f"{os.listdir(cache)}")
+
+
 def an_experiment_that_is_interrupted_says_how_to_go_on():
     listed = json.loads(expect_ok("experiment", "--list", "-o", "json").stdout)
     expect(all(entry["name"] and entry["shows"] and entry["title"] for entry in listed), f"{listed}")
