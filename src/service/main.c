@@ -413,8 +413,6 @@ static enum aw_err serve_app(struct aw_service_config *service, int listen_fd, i
     if (!err)
         err = aw_service_run(service, diag);
     aw_objects_stop(objects);
-    if (objects_fd >= 0)
-        (void)close(objects_fd);
     return err;
 }
 

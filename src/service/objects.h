@@ -25,7 +25,7 @@
 #define AW_OBJECTS_DELAY_US_MAX  25000000
 
 struct aw_objects_config {
-    int listen_fd; /* borrowed */
+    int listen_fd; /* taken over, and closed */
     int signal_fd; /* borrowed; -1: none */
     uint32_t connections_max;
     const struct aw_alloc *alloc;

@@ -29,7 +29,6 @@ static void place_open(struct place *place)
 static void place_close(struct place *place)
 {
     aw_objects_stop(place->objects);
-    (void)close(place->listen_fd);
     assert_int_equal(place->counting.alloc_count, place->counting.free_count);
 }
 
@@ -97,7 +96,7 @@ static void a_delay_is_waited_for_and_parts_come_meanwhile(void **state)
     const int64_t first_us = aw_clock_monotonic_us(NULL) - before_us;
     char rest[512] = "H";
     size_t have = 1;
-    while (!strstr(rest, "9")) {
+    while (!strstr(rest, "0123456789")) {
         const ssize_t n = recv(fd, rest + have, sizeof rest - 1 - have, 0);
         assert_true(n > 0);
         have += (size_t)n;
@@ -223,7 +222,6 @@ static void a_store_that_restarts_is_found_again(void **state)
     aw_runner_costs_set(runner, &cost);
     assert_ok(aw_runner_run(runner, 0, 1, &run, NULL));
     aw_objects_stop(place.objects);
-    (void)close(place.listen_fd);
     assert_int_equal(aw_runner_run(runner, 0, 1, &run, &diag), AW_ERR_UNAVAILABLE);
     assert_non_null(strstr(diag.text, "object server"));
     struct sockaddr_in bound;

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -66,8 +67,10 @@ struct aw__server {
     struct aw__server_config config;
     int epoll_fd, event_fd, timer_fd; /* -1: not open */
     bool listening, draining, stop;
-    bool no_files;                   /* no descriptor was left for the last client: wait a little */
-    struct conn *stepping;           /* whose step is going on */
+    bool no_files;         /* no descriptor was left for the last client: wait a little */
+    struct conn *stepping; /* whose step is going on */
+    time_t date_at;
+    char date[40];                   /* now, as answers say it */
     uint32_t conn_count, free_first; /* index + 1; 0: none */
     int64_t now_us, swept_us, ticked_us, timer_set_us;
     struct conn *conn;   /* [connections_max] */
@@ -148,6 +151,7 @@ enum aw_err aw__server_new(const struct aw__server_config *config, const struct 
         !watch(server, server->timer_fd, EPOLLIN, TAG_TIMER) ||
         (config->signal_fd >= 0 && !watch(server, config->signal_fd, EPOLLIN, TAG_SIGNAL))) {
         const int failed = errno;
+        server->config.listen_fd = -1;
         aw__server_free(server);
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "epoll: %s", strerror(failed));
     }
@@ -179,6 +183,8 @@ void aw__server_free(struct aw__server *server)
         if (server->conn[i].state != CLOSED)
             conn_close(server, &server->conn[i]);
     }
+    if (server->config.listen_fd >= 0)
+        (void)close(server->config.listen_fd);
     if (server->epoll_fd >= 0)
         (void)close(server->epoll_fd);
     if (server->event_fd >= 0)
@@ -213,15 +219,32 @@ static const char *reason(int status)
     return "";
 }
 
+/* RFC 9110 section 5.6.7, made anew once a second. */
+static const char *date_now(struct aw__server *server)
+{
+    static const char days[] = "SunMonTueWedThuFriSat";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    const time_t now = (time_t)(aw_clock_now_us(NULL) / 1000000);
+    struct tm tm;
+    if (now != server->date_at && gmtime_r(&now, &tm)) {
+        server->date_at = now;
+        snprintf(server->date, sizeof server->date, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT",
+                 days + 3 * tm.tm_wday, tm.tm_mday, months + 3 * tm.tm_mon,
+                 (tm.tm_year + 1900) % 10000, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    }
+    return server->date;
+}
+
 static void answer_put(struct aw__server *server, struct conn *conn,
                        const struct aw__answer *answer)
 {
     const char *extra = answer->extra ? answer->extra : "";
     conn->keep_alive = conn->keep_alive && !conn->closing && !server->draining;
     int len = snprintf(conn->out, AW__SERVER_COPY_BYTES_MAX,
-                       "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%s\r\n",
-                       answer->status, reason(answer->status), answer->type, answer->len,
-                       conn->keep_alive ? "" : "Connection: close\r\n", extra);
+                       "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s\r\n"
+                       "Content-Length: %zu\r\n%s%s\r\n",
+                       answer->status, reason(answer->status), date_now(server), answer->type,
+                       answer->len, conn->keep_alive ? "" : "Connection: close\r\n", extra);
     AW_ASSERT(len > 0 && (size_t)len < AW__SERVER_COPY_BYTES_MAX);
     conn->out_len = (size_t)len;
     conn->out_sent = 0;
@@ -466,7 +489,8 @@ static void conn_step(struct aw__server *server, struct conn *conn)
             conn->in_from = conn->in_to;
         }
         if ((conn->state == LINGER && conn->linger_bytes > LINGER_BYTES) ||
-            (conn->state == HEAD && conn->in_from == conn->in_to && server->draining)) {
+            (conn->state == HEAD && conn->in_from == conn->in_to && !conn->readable &&
+             server->draining)) {
             conn_close(server, conn);
             break;
         }
@@ -509,7 +533,7 @@ static void connections_accept(struct aw__server *server)
 static void listening_set(struct aw__server *server)
 {
     const bool wanted = !server->draining && server->free_first && !server->no_files;
-    if (wanted == server->listening)
+    if (wanted == server->listening || server->config.listen_fd < 0)
         return;
     if (wanted)
         (void)watch(server, server->config.listen_fd, EPOLLIN, TAG_LISTEN);
@@ -606,9 +630,20 @@ void aw__server_stop(struct aw__server *server)
 
 void aw__server_drain(struct aw__server *server)
 {
+    if (server->draining)
+        return;
+    connections_accept(server); /* those who have connected already */
     server->draining = true;
     listening_set(server);
-    sweep(server);
+    (void)close(server->config.listen_fd);
+    server->config.listen_fd = -1;
+    for (uint32_t i = 0; i < server->config.connections_max; i++) {
+        struct conn *conn = &server->conn[i];
+        if (conn->state != HEAD)
+            continue;
+        conn->readable = true; /* a request may have come that epoll has not told us of yet */
+        conn_step(server, conn);
+    }
 }
 
 static void drop_count(int fd)

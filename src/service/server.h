@@ -48,7 +48,7 @@ struct aw__handler {
 };
 
 struct aw__server_config {
-    int listen_fd; /* borrowed; listening, not blocking */
+    int listen_fd; /* listening, not blocking; the server's from `new` on, which closes it */
     int signal_fd; /* of signalfd(2), borrowed; -1: none */
     uint32_t connections_max;
     int64_t idle_us; /* a connection without a request is closed after it */
@@ -67,6 +67,7 @@ struct aw__answer {
     bool borrowed; /* the body stays where it is until `over`; else it is copied */
 };
 
+/* On failure the listening socket is still the caller's. */
 AW_NODISCARD enum aw_err aw__server_new(const struct aw__server_config *config,
                                         const struct aw_alloc *alloc,
                                         struct aw__server **ret_server, struct aw_diag *diag);
@@ -75,7 +76,8 @@ void aw__server_free(struct aw__server *server); /* NULL is a no-op; closes all 
 /* AW_OK: drained. AW_ERR_INTERRUPTED: stop was called. AW_ERR_IO: epoll failed. */
 AW_NODISCARD enum aw_err aw__server_run(struct aw__server *server, struct aw_diag *diag);
 void aw__server_stop(struct aw__server *server); /* run returns at once */
-/* No more connections, none kept alive; run returns when the last has gone. */
+/* No more connections: who comes now is refused by the system at once. None is kept alive, and run
+ * returns when the last has gone. */
 void aw__server_drain(struct aw__server *server);
 uint32_t aw__server_connections(const struct aw__server *server);
 void aw__server_notify(struct aw__server *server); /* from any thread */

@@ -24,7 +24,7 @@
 
 struct aw_service_config {
     struct aw_runner_config runner; /* worker_count 0: as the description says */
-    int listen_fd;                  /* borrowed; listening, not blocking */
+    int listen_fd;                  /* listening, not blocking; taken over, and closed */
     int signal_fd;                  /* signalfd(2) with SIGTERM and SIGINT, borrowed */
     uint32_t connections_max;
     uint32_t queue_max;     /* requests waiting for a worker; more are refused with 503 */

@@ -67,7 +67,6 @@ static void place_stop(struct place *place)
 {
     assert_int_equal(kill(getpid(), SIGTERM), 0);
     (void)pthread_join(place->thread, NULL);
-    (void)close(place->config.listen_fd);
 }
 
 static double metric(const char *name)
@@ -197,7 +196,6 @@ static void after_sigterm_what_is_in_flight_is_answered(void **state)
     assert_false(reply.keep_alive);
     (void)close(fd);
     (void)pthread_join(place.thread, NULL);
-    (void)close(place.config.listen_fd);
     assert_ok(place.err);
 }
 
@@ -233,7 +231,6 @@ static void it_lingers_not_ready_but_serving_when_asked_to(void **state)
     testing_get(&place.address, "/", &reply);
     assert_int_equal(reply.status, 200);
     (void)pthread_join(place.thread, NULL);
-    (void)close(place.config.listen_fd);
     assert_ok(place.err);
 }
 
@@ -245,7 +242,6 @@ static void what_cannot_start_says_why(void **state)
     snprintf(place.config.runner.app.segment[0].name, AW_APP_NAME_MAX, "nonsense");
     place_start(&place);
     (void)pthread_join(place.thread, NULL);
-    (void)close(place.config.listen_fd);
     assert_int_equal(place.err, AW_ERR_UNSUPPORTED);
     assert_non_null(strstr(place.diag.text, "nonsense"));
 }
