@@ -25,12 +25,11 @@
   const tell = (unit, v) => (v == null ? "–" : UNIT[unit](v));
 
   // --- what it stands on
-  const about = ["Shows " + D.shows + ".", "Scale " + D.scale + ", preset " + D.preset + "."];
-  const stands = [];
+  const stands = ["Scale " + D.scale, "preset " + D.preset];
   if (D.apps) stands.push(D.apps + " applications");
   if (D.seeds) stands.push(D.seeds + (D.seeds === 1 ? " seed" : " seeds"));
   stands.push("load " + D.load, "pool " + D.pool, "source " + D.source);
-  $("about").textContent = about.concat(stands.join(", ") + ".").join(" ");
+  $("about").textContent = "Shows " + D.shows + ". " + stands.join(", ") + ".";
   $("command").textContent = D.command;
 
   // --- figures, with the paper's beside them
@@ -81,6 +80,7 @@
         cell("Met", f.met != null, {}, met), span(f)));
     }
     table.append(body);
+    $("key").hidden = !table.querySelector("svg");
     $("figures").hidden = false;
   }
 
