@@ -21,6 +21,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define DURATION_US (INT64_C(600) * 1000000) /* when --duration does not say */
@@ -553,7 +554,13 @@ static enum aw_err summary_json(struct runner *r, struct aw_diag *diag)
     json_object_set_new(root, "cluster", json_string("local"));
     json_object_set_new(root, "interrupted", json_boolean(stop_signal != 0));
     json_object_set_new(root, "workloads", list);
-    return aw__json_print(root, diag);
+    char *line = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    json_decref(root);
+    if (!line)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the summary");
+    puts(line); /* one line, as every step is */
+    free(line);
+    return AW_OK;
 }
 
 static void runner_close(struct runner *r)
