@@ -226,18 +226,28 @@ static bool patience_over(const struct aw__pretrain *ask)
     return ask->patience && aw_pretrain_best(ask->pretrain)->since >= ask->patience;
 }
 
+/* After a round: what rank 0 was asked goes for all, and all must have its weights. */
+static enum aw_err together(struct aw__pretrain *ask, uint64_t *ret_stop, struct aw_diag *diag)
+{
+    const uint64_t own = aw_context_checksum(aw_pretrain_context(ask->pretrain));
+    uint64_t told[2] = {stop_signal != 0, own};
+    if (aw_team_broadcast(&ask->team, told, sizeof told))
+        return aw_fail(diag, AW_ERR_UNAVAILABLE, "another process of the team is lost");
+    if (told[1] != own)
+        return aw_fail(diag, AW_ERR_DIVERGED, "the weights are not those of process 0");
+    *ret_stop = told[0];
+    return AW_OK;
+}
+
 static enum aw_err rounds(struct aw__pretrain *ask, bool *ret_stopped, struct aw_diag *diag)
 {
     enum aw_err err = AW_OK;
-    uint32_t stop = 0; /* what rank 0 was asked goes for all */
+    uint64_t stop = 0;
     while (!err && !stop && aw_pretrain_rounds(ask->pretrain) < ask->config.rounds) {
         if ((ask->early = patience_over(ask)))
             break;
-        if ((err = one_round(ask, diag)))
-            break;
-        stop = stop_signal != 0;
-        if ((err = aw_team_broadcast(&ask->team, &stop, sizeof stop)))
-            aw_fail(diag, err, "another process of the team is lost");
+        err = one_round(ask, diag);
+        err = err ? err : together(ask, &stop, diag);
     }
     *ret_stopped = stop && aw_pretrain_rounds(ask->pretrain) < ask->config.rounds;
     return err;
