@@ -1,0 +1,376 @@
+/*
+ * experiment_loop.c - the experiments in which the whole control loop takes part: serving under
+ * disturbances (AWARE Fig. 9), bootstrapping (Fig. 10 and Table 3), and both one after the other
+ * (Fig. 1). The tables themselves are those of evaluate.h, on applications that no model knows.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "control/evaluate_internal.h"
+#include "control/experiment_internal.h"
+#include "workload/app.h"
+#include "workload/scenario.h"
+
+#define MEAN_CORES 2.0
+
+struct watch {
+    const struct aw_experiment_config *config;
+    const char *phase;
+};
+
+static bool tell(void *ctx, uint32_t done, uint32_t total)
+{
+    const struct watch *watch = ctx;
+    const struct aw_experiment_config *config = watch->config;
+    return !config->progress || config->progress(config->progress_ctx, watch->phase, done, total);
+}
+
+static enum aw_err apps_make(const struct aw_experiment_config *config, uint32_t count,
+                             const struct aw_alloc *alloc, struct aw_evaluate_app **ret,
+                             struct aw_diag *diag)
+{
+    struct aw_evaluate_app *apps = aw_alloc_new(alloc, count, sizeof *apps);
+    enum aw_err err = apps ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for applications");
+    for (uint32_t i = 0; !err && i < count; i++) {
+        apps[i].index = AW__TEST_FIRST + i;
+        aw_app_generate(config->pool, apps[i].index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT,
+                        &apps[i].app);
+        err = aw__load_of(config, apps[i].index, alloc, &apps[i].day, diag);
+        if (!err)
+            aw_simulate_load_scale(&apps[i].day, &apps[i].app, MEAN_CORES);
+    }
+    if (err && apps) {
+        aw_evaluate_apps_deinit(apps, count);
+        aw_alloc_free(alloc, apps);
+    }
+    if (!err)
+        *ret = apps;
+    return err;
+}
+
+static void settings(const struct aw_experiment_config *config, struct aw_evaluate_config *ret)
+{
+    const bool full = config->scale == AW_EXPERIMENT_FULL;
+    aw_evaluate_config_init(ret);
+    ret->simulate.seed = config->seed;
+    ret->simulate.thread_count = config->threads;
+    ret->simulate.tuning_budget = full ? 100 : 20;
+    ret->seeds = config->seeds ? config->seeds : 1;
+    ret->learn_halves = full ? 4 : 2;
+    ret->after_halves = full ? 2 : 1;
+    ret->cores = MEAN_CORES;
+    if (config->paper)
+        aw_evaluate_config_paper(ret);
+}
+
+static enum aw_err tally_row(struct aw_findings *findings, uint32_t table,
+                             const struct aw_job_tally *tally, double step_s, const char *label)
+{
+    const struct aw_evaluate_means mean = aw_evaluate_means(tally, step_s);
+    const double values[] = {mean.reward, mean.violation_share, mean.cpu_utilization,
+                             mean.memory_utilization, mean.cost_per_hour};
+    return aw_findings_row(findings, table, values, "%s", label);
+}
+
+static uint32_t tally_table(struct aw_findings *findings, const char *title)
+{
+    static const char *const columns[] = {"reward", "missed", "CPU", "memory", "$/h", NULL};
+    static const enum aw_findings_unit units[] = {AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                  AW_UNIT_SHARE, AW_UNIT_PLAIN};
+    return aw_findings_table(findings, title, columns, units);
+}
+
+static void with_goal(struct aw_finding *figure, double paper, double goal, bool lower)
+{
+    if (!figure)
+        return;
+    figure->paper = paper;
+    figure->goal = goal;
+    figure->lower = lower;
+}
+
+/* --- serving ---------------------------------------------------------------------------------- */
+
+static enum aw_err serving(const struct aw_experiment_config *config,
+                           const struct aw_evaluate_config *evaluate,
+                           const struct aw_evaluate_app *apps, uint32_t count,
+                           const struct aw_alloc *alloc, struct aw_findings *findings,
+                           struct aw_diag *diag)
+{
+    struct watch watch = {config, "serving"};
+    const uint32_t rows = aw_evaluate_disturbed_count(evaluate, apps, count);
+    struct aw_evaluate_disturbed *row = aw_alloc_new(alloc, rows ? rows : 1, sizeof *row);
+    struct aw_evaluate_disturbed_sum sum;
+    if (!row)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u lives", rows);
+    enum aw_err err = aw_evaluate_disturbed(evaluate, apps, count, tell, &watch, alloc, row, diag);
+    err = err ? err : aw_evaluate_disturbed_sum(evaluate, row, rows, alloc, &sum, diag);
+    aw_alloc_free(alloc, row);
+    if (err)
+        return err;
+    struct aw_finding *drop =
+        aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_RETRAINED],
+                           "reward below one that has known nothing else, with retraining");
+    with_goal(drop, 0.036, 0.015, true);
+    if (drop)
+        drop->interval = sum.drop_interval;
+    aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_FROZEN],
+                       "the same without retraining");
+    aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_FALLBACK],
+                       "the same of the fallback alone");
+    const double step_s = evaluate->simulate.settings.step_s;
+    const uint32_t table = tally_table(findings, "Half a day, after the disturbance");
+    for (uint32_t k = 0; !err && k < AW_EVALUATE_KINDS; k++) {
+        struct aw_job_tally all = {0};
+        for (uint32_t s = 0; aw_evaluate_scenarios[s]; s++)
+            aw_evaluate_tally_add(&all, &sum.by[s].last[k]);
+        err = tally_row(findings, table, &all, step_s, aw_evaluate_kind_names[k]);
+    }
+    const uint32_t plot =
+        aw_findings_plot(findings, AW_FINDINGS_BARS, "Reward below native", "disturbance", "share");
+    for (uint32_t k = 0; !err && k < AW_EVALUATE_KINDS; k++) {
+        if (k == AW_EVALUATE_NATIVE)
+            continue;
+        const uint32_t series = aw_findings_series(findings, plot, aw_evaluate_kind_names[k]);
+        for (uint32_t s = 0; !err && aw_evaluate_scenarios[s]; s++)
+            err = aw_findings_point(findings, plot, series, s, sum.by[s].drop[k], (double)NAN,
+                                    (double)NAN);
+    }
+    for (uint32_t s = 0; aw_evaluate_scenarios[s]; s++)
+        aw_findings_note(findings, "%u: %s, %u applications", s, aw_evaluate_scenarios[s],
+                         sum.by[s].apps);
+    return err;
+}
+
+enum aw_err aw__experiment_serving(const struct aw_experiment_config *config,
+                                   const struct aw_alloc *alloc, struct aw_findings *findings,
+                                   struct aw_diag *diag)
+{
+    const bool full = config->scale == AW_EXPERIMENT_FULL;
+    const uint32_t count = config->apps ? config->apps : full ? 30 : 12;
+    struct aw_evaluate_config evaluate;
+    struct aw_evaluate_app *apps = NULL;
+    settings(config, &evaluate);
+    evaluate.apps_each = full ? 3 : 1;
+    findings->apps = count;
+    findings->seeds = evaluate.seeds;
+    enum aw_err err = apps_make(config, count, alloc, &apps, diag);
+    if (err)
+        return err;
+    err = serving(config, &evaluate, apps, count, alloc, findings, diag);
+    aw_evaluate_apps_deinit(apps, count);
+    aw_alloc_free(alloc, apps);
+    return err;
+}
+
+/* --- bootstrapping ---------------------------------------------------------------------------- */
+
+static enum aw_err quarters(struct aw_findings *findings, uint32_t plot, const char *name,
+                            const struct aw_job_tally *quarter, double step_s)
+{
+    const uint32_t series = aw_findings_series(findings, plot, name);
+    enum aw_err err = AW_OK;
+    for (uint32_t q = 0; !err && q < AW_EVALUATE_QUARTERS; q++)
+        err = aw_findings_point(findings, plot, series, q + 1,
+                                aw_evaluate_means(&quarter[q], step_s).reward, (double)NAN,
+                                (double)NAN);
+    return err;
+}
+
+static enum aw_err bootstrapping(const struct aw_experiment_config *config,
+                                 const struct aw_evaluate_config *evaluate,
+                                 const struct aw_evaluate_app *apps, uint32_t count,
+                                 const struct aw_alloc *alloc, struct aw_findings *findings,
+                                 struct aw_diag *diag)
+{
+    struct watch watch = {config, "bootstrapping"};
+    struct aw_evaluate_bootstrap *row = aw_alloc_new(alloc, count, sizeof *row);
+    struct aw_evaluate_bootstrap_sum *sum = aw_alloc_new(alloc, 1, sizeof *sum);
+    enum aw_err err = row && sum ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for lives");
+    err = err ? err : aw_evaluate_bootstrap(evaluate, apps, count, tell, &watch, alloc, row, diag);
+    if (!err)
+        aw_evaluate_bootstrap_sum(evaluate, row, count, sum);
+    const double step_s = evaluate->simulate.settings.step_s;
+    for (uint32_t f = 0; !err && f < AW_EVALUATE_FALLBACKS; f++) {
+        const char *name = aw_evaluate_fallback_names[f];
+        const struct aw_evaluate_means with =
+            aw_evaluate_means(&sum->by[f].before[AW_EVALUATE_WITH], step_s);
+        const struct aw_evaluate_means without =
+            aw_evaluate_means(&sum->by[f].before[AW_EVALUATE_WITHOUT], step_s);
+        char title[AW_FINDINGS_TEXT_MAX];
+        with_goal(aw_findings_figure(findings, AW_UNIT_TIMES,
+                                     sum->by[f].violation_ratio[AW_EVALUATE_WITH],
+                                     "violations up to SERVING over %s alone", name),
+                  (double)NAN, 1.1, true);
+        with_goal(aw_findings_figure(findings, AW_UNIT_TIMES, sum->by[f].without_ratio,
+                                     "violations without bootstrapping over with it, %s", name),
+                  16.9, (double)NAN, false);
+        with_goal(aw_findings_figure(findings, AW_UNIT_SHARE,
+                                     with.cpu_utilization / without.cpu_utilization - 1,
+                                     "CPU utilization above no bootstrapping, %s", name),
+                  0.475, (double)NAN, false);
+        with_goal(aw_findings_figure(findings, AW_UNIT_SHARE,
+                                     with.memory_utilization / without.memory_utilization - 1,
+                                     "memory utilization above no bootstrapping, %s", name),
+                  0.392, (double)NAN, false);
+        with_goal(aw_findings_figure(findings, AW_UNIT_SHARE, with.reward / without.reward - 1,
+                                     "reward above no bootstrapping, %s", name),
+                  0.473, (double)NAN, false);
+        snprintf(title, sizeof title, "Up to SERVING, from %s", name);
+        const uint32_t table = tally_table(findings, title);
+        err = tally_row(findings, table, &sum->by[f].before[AW_EVALUATE_WITH], step_s, "AWARE");
+        err = err ? err
+                  : tally_row(findings, table, &sum->by[f].before[AW_EVALUATE_WITHOUT], step_s,
+                              "without bootstrapping");
+        err = err ? err : tally_row(findings, table, &sum->by[f].twin, step_s, name);
+        snprintf(title, sizeof title, "Reward while learning, from %s", name);
+        const uint32_t plot = aw_findings_plot(findings, AW_FINDINGS_LINES, title,
+                                               "quarter of the time", "R per episode");
+        err = err ? err
+                  : quarters(findings, plot, "AWARE", sum->by[f].quarter[AW_EVALUATE_WITH], step_s);
+        err = err ? err
+                  : quarters(findings, plot, "without bootstrapping",
+                             sum->by[f].quarter[AW_EVALUATE_WITHOUT], step_s);
+        err = err ? err : quarters(findings, plot, name, sum->by[f].twin_quarter, step_s);
+    }
+    aw_alloc_free(alloc, sum);
+    aw_alloc_free(alloc, row);
+    return err;
+}
+
+enum aw_err aw__experiment_bootstrapping(const struct aw_experiment_config *config,
+                                         const struct aw_alloc *alloc, struct aw_findings *findings,
+                                         struct aw_diag *diag)
+{
+    const bool full = config->scale == AW_EXPERIMENT_FULL;
+    const uint32_t count = config->apps ? config->apps : full ? 30 : 4;
+    struct aw_evaluate_config evaluate;
+    struct aw_evaluate_app *apps = NULL;
+    settings(config, &evaluate);
+    findings->apps = count;
+    findings->seeds = evaluate.seeds;
+    enum aw_err err = apps_make(config, count, alloc, &apps, diag);
+    if (err)
+        return err;
+    err = bootstrapping(config, &evaluate, apps, count, alloc, findings, diag);
+    aw_evaluate_apps_deinit(apps, count);
+    aw_alloc_free(alloc, apps);
+    return err;
+}
+
+/* --- end to end ------------------------------------------------------------------------------- */
+
+#define SPANS AW__LIFE_MARKS_MAX
+
+/* Two days in eight spans; from the fifth on there is twice the floating-point work
+ * or, where that changes nothing, ten times the requests. */
+struct whole {
+    const struct aw_experiment_config *config;
+    struct aw_evaluate_config evaluate;
+    struct aw_evaluate_app *apps;
+    struct aw__lived *lived; /* [apps] */
+    const struct aw_alloc *alloc;
+};
+
+static enum aw_err live(void *ctx, uint32_t turn, struct aw_diag *diag)
+{
+    struct whole *w = ctx;
+    const struct aw_evaluate_config *config = &w->evaluate;
+    const struct aw_evaluate_app *app = &w->apps[turn];
+    struct aw__day day;
+    struct aw__rule rule;
+    struct aw_load load = {0};
+    const struct aw_scenario *scenario = NULL;
+    enum aw_err err = aw_scenario_find("float-ops", &scenario, diag);
+    if (!err && !aw_evaluate_affected(&app->app, &scenario->effect))
+        err = aw_scenario_find("load-low-to-high", &scenario, diag);
+    err = err ? err : aw__day_of(app, config->simulate.settings.step_s, &day, diag);
+    err = err ? err
+              : aw__rule_tune(config, app, &day, config->simulate.seed, "hpa+vpa-mem", w->alloc,
+                              &rule, diag);
+    err = err ? err : aw__day_repeat(&day, 2, 2, w->alloc, &load, diag);
+    if (err)
+        return err;
+    const uint32_t steps = 4 * day.half_steps, came = steps / 2;
+    struct aw__life life = {.config = config,
+                            .app = app,
+                            .load = &load,
+                            .rule = &rule,
+                            .seed = config->simulate.seed,
+                            .twin = true,
+                            .bootstrap = true,
+                            .retrain = true,
+                            .mark_count = SPANS,
+                            .split = AW__LIFE_NEVER};
+    for (uint32_t i = 0; i < SPANS; i++)
+        life.mark[i] = (i + 1) * (steps / SPANS);
+    struct aw_event *event = &life.scenarios.event[life.scenarios.count++];
+    *event = (struct aw_event){.from_us =
+                                   (int64_t)came * llround(config->simulate.settings.step_s * 1e6),
+                               .to_us = INT64_MAX,
+                               .effect = scenario->effect};
+    snprintf(event->name, sizeof event->name, "%s", scenario->name);
+    err = aw__life_run(&life, w->alloc, &w->lived[turn], diag);
+    aw_load_deinit(&load);
+    return err;
+}
+
+static enum aw_err tell_whole(const struct whole *w, uint32_t count, struct aw_findings *findings)
+{
+    static const char *const names[AW_JOB_WORLDS] = {"AWARE", "HPA and VPA on memory, tuned"};
+    const double step_s = w->evaluate.simulate.settings.step_s;
+    const uint32_t reward =
+        aw_findings_plot(findings, AW_FINDINGS_LINES,
+                         "Bootstrapping, serving, a disturbance at the middle, retraining",
+                         "quarter of a day", "R per episode");
+    const uint32_t missed = aw_findings_plot(findings, AW_FINDINGS_LINES, "SLO missed",
+                                             "quarter of a day", "share of steps");
+    const uint32_t table = tally_table(findings, "Two days");
+    enum aw_err err = AW_OK;
+    for (uint32_t world = 0; !err && world < AW_JOB_WORLDS; world++) {
+        const uint32_t r = aw_findings_series(findings, reward, names[world]);
+        const uint32_t m = aw_findings_series(findings, missed, names[world]);
+        struct aw_job_tally all = {0};
+        for (uint32_t i = 0; !err && i < SPANS; i++) {
+            struct aw_job_tally span = {0};
+            for (uint32_t a = 0; a < count; a++)
+                aw_evaluate_tally_add(&span, &w->lived[a].span[i][world]);
+            aw_evaluate_tally_add(&all, &span);
+            const struct aw_evaluate_means mean = aw_evaluate_means(&span, step_s);
+            err = aw_findings_point(findings, reward, r, i + 1, mean.reward, (double)NAN,
+                                    (double)NAN);
+            err = err ? err
+                      : aw_findings_point(findings, missed, m, i + 1, mean.violation_share,
+                                          (double)NAN, (double)NAN);
+        }
+        err = err ? err : tally_row(findings, table, &all, step_s, names[world]);
+    }
+    uint32_t served = 0;
+    for (uint32_t a = 0; a < count; a++)
+        served += w->lived[a].serving_step != AW__LIFE_NEVER;
+    aw_findings_figure(findings, AW_UNIT_SHARE, (double)served / count, "applications that served");
+    return err;
+}
+
+enum aw_err aw__experiment_end_to_end(const struct aw_experiment_config *config,
+                                      const struct aw_alloc *alloc, struct aw_findings *findings,
+                                      struct aw_diag *diag)
+{
+    const bool full = config->scale == AW_EXPERIMENT_FULL;
+    const uint32_t count = config->apps ? config->apps : full ? 20 : 4;
+    struct whole w = {.config = config, .alloc = alloc};
+    settings(config, &w.evaluate);
+    findings->apps = count;
+    findings->seeds = 1;
+    enum aw_err err = apps_make(config, count, alloc, &w.apps, diag);
+    if (err)
+        return err;
+    if (!(w.lived = aw_alloc_new(alloc, count, sizeof *w.lived)))
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u lives", count);
+    err = err ? err : aw__turns(config, count, "two days", live, &w, alloc, diag);
+    err = err ? err : tell_whole(&w, count, findings);
+    aw_alloc_free(alloc, w.lived);
+    aw_evaluate_apps_deinit(w.apps, count);
+    aw_alloc_free(alloc, w.apps);
+    return err;
+}
