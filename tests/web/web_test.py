@@ -53,14 +53,14 @@ def until(holds, what, wait_s=WAIT_S):
 
 
 @contextlib.contextmanager
-def daemon(folder, *more, speed="900", names=("web", "api", "cart")):
-    """A daemon with its page on some free port; yields (process, url)."""
+def daemon(folder, *more, speed="900", names=("web", "api", "cart"), port=0):
+    """A daemon with its page on a port, 0 for some free one; yields (process, url)."""
     log = Path(folder, "log")
     with open(log, "w", encoding="utf-8") as out:
         process = subprocess.Popen(
             [cli_test.AWARE, "run", "--daemon", "-f", files(folder, names), "--state",
              str(Path(folder, "state")), "--speed", speed, "--threads", "1", "--listen",
-             "127.0.0.1:0", *more], cwd=folder, stderr=out, stdout=subprocess.DEVNULL)
+             f"127.0.0.1:{port}", *more], cwd=folder, stderr=out, stdout=subprocess.DEVNULL)
     try:
         def found():
             expect(process.poll() is None, f"the daemon ended: {log.read_text()}")
@@ -211,11 +211,11 @@ def a_page_survives_a_reload_and_forgets_nothing():
         until(lambda: json.loads(get(f"{url}/v1/table"))["tick"] > 30, "ticks")
         before = json.loads(get(f"{url}/v1/workloads/default/web/series"))["at"]
         world = Path(folder, "world.yaml")
-        world.write_text(world.read_text(encoding="utf-8").replace("maxReplicas: 20",
-                                                                   "maxReplicas: 18"),
+        text = world.read_text(encoding="utf-8")
+        world.write_text(text.replace("  learning:", "  policy: {updateMode: 'Off'}\n  learning:"),
                          encoding="utf-8")
         process.send_signal(signal.SIGHUP)
-        until(lambda: json.loads(get(f"{url}/v1/workloads/default/web"))["replicas"]["max"] == 18,
+        until(lambda: json.loads(get(f"{url}/v1/workloads/default/web"))["mode"] == "Off",
               "the new settings")
         series = json.loads(get(f"{url}/v1/workloads/default/web/series"))["at"]
         expect(series[0] == before[0] and len(series) >= len(before),
@@ -283,14 +283,28 @@ def the_page_works_in_a_browser():
                    "1", "--out", str(reports / "pole"))
         expect(done.returncode == 0, done.stderr)
         (reports / "sample.html").write_text("<!doctype html><p>a report</p>", encoding="utf-8")
-        with daemon(folder, "--token-file", str(token), "--reports", str(reports)) as (_, url):
+        asked = {"port": free_port()}
+        more = ("--token-file", str(token), "--reports", str(reports))
+        with contextlib.ExitStack() as running:
+            _, url = running.enter_context(daemon(folder, *more, **asked))
             until(lambda: json.loads(get(f"{url}/v1/workloads/default/web/episodes"))["at"],
                   "an episode")
-            done = subprocess.run([node, str(HERE / "browser_test.mjs"), url, str(shots), chromium,
-                                   TOKEN, module], capture_output=True, text=True, check=False,
-                                  timeout=240)
-            print(done.stdout)
-            expect(done.returncode == 0, f"the page: {done.stdout}{done.stderr}")
+            browser = subprocess.Popen(
+                [node, str(HERE / "browser_test.mjs"), url, str(shots), chromium, TOKEN, module],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            failed = []
+            for line in browser.stdout:
+                print(line, end="")
+                failed += [line] if line.startswith("not ok") else []
+                if line.startswith("stop the daemon"):
+                    running.close()
+                elif line.startswith("start the daemon"):
+                    running.enter_context(daemon(folder, *more, **asked))
+                else:
+                    continue
+                browser.stdin.write("done\n")
+                browser.stdin.flush()
+            expect(browser.wait() == 0, f"the page: {failed}")
 
 
 def the_plotting_library_is_what_was_published():
