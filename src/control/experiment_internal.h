@@ -48,6 +48,10 @@ AW_NODISCARD enum aw_err aw__piece_save(const char *path, const double *values, 
 /* Functions of the trace as they are first asked for: reading it takes longer than an episode. */
 AW_NODISCARD enum aw_err aw__loads_new(const struct aw_alloc *alloc, struct aw__loads **ret);
 void aw__loads_free(struct aw__loads *loads); /* NULL is a no-op */
+/* The load of an application of the pool; the caller deinits it. */
+AW_NODISCARD enum aw_err aw__load_of(const struct aw_experiment_config *config, uint32_t app,
+                                     const struct aw_alloc *alloc, struct aw_load *ret,
+                                     struct aw_diag *diag);
 
 /* --- the school ------------------------------------------------------------------------------- */
 
@@ -140,6 +144,7 @@ double aw__rank_correlation(const double *a, const double *b, uint32_t n, double
 /* --- experiments ------------------------------------------------------------------------------ */
 
 aw_experiment aw__experiment_adaptation, aw__experiment_characterize, aw__experiment_embedding,
-    aw__experiment_amortization, aw__experiment_overhead, aw__experiment_ablation;
+    aw__experiment_amortization, aw__experiment_overhead, aw__experiment_ablation,
+    aw__experiment_serving, aw__experiment_bootstrapping, aw__experiment_end_to_end;
 
 #endif

@@ -49,9 +49,8 @@ static bool is_trace(const char *load)
     return strchr(load, '/') || strstr(load, ".csv") || strstr(load, ".txt");
 }
 
-static void load_text(void *ctx, uint32_t app, char *buf, size_t size)
+static void text_of(const struct aw_experiment_config *config, uint32_t app, char *buf, size_t size)
 {
-    const struct aw_experiment_config *config = ctx;
     if (is_trace(config->load))
         snprintf(buf, size, "%s%stop=%" PRIu32, config->load, strchr(config->load, ':') ? "," : ":",
                  rank_of(app));
@@ -59,14 +58,18 @@ static void load_text(void *ctx, uint32_t app, char *buf, size_t size)
         snprintf(buf, size, "%s", config->load);
 }
 
-static enum aw_err load_make(void *ctx, uint32_t app, const struct aw_alloc *alloc,
-                             struct aw_load *ret, struct aw_diag *diag)
+static void load_text(void *ctx, uint32_t app, char *buf, size_t size)
 {
-    const struct aw_experiment_config *config = ctx;
+    text_of(ctx, app, buf, size);
+}
+
+enum aw_err aw__load_of(const struct aw_experiment_config *config, uint32_t app,
+                        const struct aw_alloc *alloc, struct aw_load *ret, struct aw_diag *diag)
+{
     struct aw__loads *loads = config->loads;
     const uint32_t at = rank_of(app) - 1;
     char text[AW_CONF_TEXT_MAX];
-    load_text(ctx, app, text, sizeof text);
+    text_of(config, app, text, sizeof text);
     if (!is_trace(config->load))
         return aw_load_parse(text, app, alloc, ret, diag);
     enum aw_err err = AW_OK;
@@ -87,6 +90,12 @@ static enum aw_err load_make(void *ctx, uint32_t app, const struct aw_alloc *all
     memcpy(copy.rate_per_s, known->rate_per_s, known->slot_count * sizeof *copy.rate_per_s);
     *ret = copy;
     return AW_OK;
+}
+
+static enum aw_err load_make(void *ctx, uint32_t app, const struct aw_alloc *alloc,
+                             struct aw_load *ret, struct aw_diag *diag)
+{
+    return aw__load_of(ctx, app, alloc, ret, diag);
 }
 
 /* --- the school ------------------------------------------------------------------------------- */
