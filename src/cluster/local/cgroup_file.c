@@ -138,6 +138,19 @@ enum aw_err aw__cgroup_limit_cpu(const struct aw__cgroup_tree *tree, const char 
     return err ? err : put(tree, AW__CGROUP_CPU, name, "cpu.cfs_quota_us", text, diag);
 }
 
+/* 1024 shares are a core's; version 2 squeezes 2 to 262144 of them into 1 to 10000, by the formula
+ * that container runtimes use. */
+enum aw_err aw__cgroup_weigh(const struct aw__cgroup_tree *tree, const char *name,
+                             int64_t millicores, struct aw_diag *diag)
+{
+    char text[32];
+    int64_t shares = millicores * 1024 / 1000;
+    shares = shares < 2 ? 2 : shares > 262144 ? 262144 : shares;
+    const bool second = tree->version == 2;
+    snprintf(text, sizeof text, "%" PRId64, second ? 1 + (shares - 2) * 9999 / 262142 : shares);
+    return put(tree, AW__CGROUP_CPU, name, second ? "cpu.weight" : "cpu.shares", text, diag);
+}
+
 enum aw_err aw__cgroup_limit_memory(const struct aw__cgroup_tree *tree, const char *name,
                                     int64_t bytes, struct aw_diag *diag)
 {

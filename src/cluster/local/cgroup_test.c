@@ -166,6 +166,9 @@ static void version_1_limits_and_counters(void **state)
     assert_string_equal(fake_text(&fake, V1_CPU "cpu.cfs_quota_us"), "25000");
     assert_ok(aw__cgroup_limit_cpu(&tree, "r1", 1, NULL)); /* the kernel takes no less than 1 ms */
     assert_string_equal(fake_text(&fake, V1_CPU "cpu.cfs_quota_us"), "1000");
+    fake_file(&fake, V1_CPU "cpu.shares", "1024\n");
+    assert_ok(aw__cgroup_weigh(&tree, "r1", 500, NULL));
+    assert_string_equal(fake_text(&fake, V1_CPU "cpu.shares"), "512");
     assert_int_equal(aw__cgroup_limit_memory(&tree, "r1", 9000000, NULL), AW_ERR_CONFLICT);
     assert_string_equal(fake_text(&fake, V1_MEMORY "memory.limit_in_bytes"), "20000000\n");
     assert_ok(aw__cgroup_limit_memory(&tree, "r1", 30000000, NULL));
@@ -209,6 +212,9 @@ static void version_2_limits_and_counters(void **state)
     assert_int_equal(usage.io_bytes, 127);
     assert_ok(aw__cgroup_limit_cpu(&tree, "r1", 1500, NULL));
     assert_string_equal(fake_text(&fake, V2 "cpu.max"), "150000 100000");
+    fake_file(&fake, V2 "cpu.weight", "100\n");
+    assert_ok(aw__cgroup_weigh(&tree, "r1", 1000, NULL));
+    assert_string_equal(fake_text(&fake, V2 "cpu.weight"), "39");
     /* version 2 would kill instead of refusing: it is not even tried */
     assert_int_equal(aw__cgroup_limit_memory(&tree, "r1", 3000000, NULL), AW_ERR_CONFLICT);
     assert_string_equal(fake_text(&fake, V2 "memory.max"), "max\n");

@@ -143,6 +143,9 @@ static enum aw_err begin(struct aw_local *local, struct aw_diag *diag)
     if (err || (err = aw__cgroup_make(&local->tree, diag)))
         return err;
     local->tree_made = true;
+    /* all replicas together beside the rest of the machine, as Kubernetes weighs its pods */
+    if ((err = aw__cgroup_weigh(&local->tree, "", 1000 * (int64_t)aw_threads_cpu_count(), diag)))
+        return err;
     sigfillset(&all); /* signals are for those who expect them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&local->thread, NULL, supervise, local);

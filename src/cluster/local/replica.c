@@ -122,6 +122,7 @@ static enum aw_err group_make(struct aw_local *local, struct aw__local_workload 
     r->usage = (struct aw__cgroup_usage){0};
     r->usage_us = aw__local_now_us(local);
     err = aw__cgroup_limit_cpu(&local->tree, r->group, r->cpu_millicores, diag);
+    err = err ? err : aw__cgroup_weigh(&local->tree, r->group, r->cpu_millicores, diag);
     err = err ? err : aw__cgroup_limit_memory(&local->tree, r->group, r->memory_bytes, diag);
     if (!err && settings->io_device[0])
         err = aw__cgroup_limit_io(&local->tree, r->group, settings->io_device,
@@ -298,7 +299,8 @@ static void resize(struct aw_local *local, struct aw__local_workload *workload,
     enum aw_err err = AW_OK;
     if (cpu != r->cpu_millicores &&
         (cpu < r->cpu_millicores || fits(local, cpu - r->cpu_millicores, 0))) {
-        if (!(err = aw__cgroup_limit_cpu(&local->tree, r->group, cpu, &diag)))
+        err = aw__cgroup_limit_cpu(&local->tree, r->group, cpu, &diag);
+        if (!err && !(err = aw__cgroup_weigh(&local->tree, r->group, cpu, &diag)))
             r->cpu_millicores = cpu;
     }
     if (!err && memory != r->memory_bytes &&
