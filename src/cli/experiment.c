@@ -22,7 +22,7 @@
 #define NAMES_MAX  64u /* of experiments that a wrong name is compared with */
 #define ROWS_SHOWN 20u /* of progress in a phase, without a terminal */
 /* Pieces that come in the first second of a phase come from the work folder: they say nothing about
- * how long the others take. */
+ * how long the others take. Nor does the first of each thread say all: some phases prepare long. */
 #define KEPT_US 1000000
 
 static const char *const scale_names[] = {"quick", "full", NULL};
@@ -207,9 +207,10 @@ struct watch {
     char phase[AW__EXPERIMENT_LINE];
     int64_t last_us;  /* when something was told last, or the run began */
     int64_t begin_us; /* of the phase */
-    int64_t kept_us;  /* when the last piece that was kept came */
+    int64_t kept_us;  /* from when on it is estimated how long the rest takes */
     uint32_t kept;    /* done by then */
-    uint32_t rows;    /* told so far */
+    uint32_t threads;
+    uint32_t rows; /* told so far */
     int64_t drawn_us;
 };
 
@@ -241,11 +242,13 @@ static bool watch_take(void *ctx, const char *phase, uint32_t done, uint32_t tot
     if (strncmp(phase, watch->phase, sizeof watch->phase - 1) != 0)
         phase_begin(watch, phase);
     watch->last_us = now_us;
-    if (now_us - watch->begin_us < KEPT_US) {
+    const bool kept = now_us - watch->begin_us < KEPT_US;
+    if (!kept && done > watch->kept)
+        left_s = (double)(now_us - watch->kept_us) * 1e-6 / (done - watch->kept) * (total - done);
+    if (kept || done == watch->threads) {
         watch->kept_us = now_us;
         watch->kept = done;
-    } else if (done > watch->kept)
-        left_s = (double)(now_us - watch->kept_us) * 1e-6 / (done - watch->kept) * (total - done);
+    }
     const bool end = done >= total;
     if (watch->terminal && (end || now_us - watch->drawn_us >= 100000)) {
         aw__experiment_line(phase, done, total, (double)(now_us - watch->begin_us) * 1e-6, left_s,
@@ -338,6 +341,7 @@ static enum aw_err experiment_run(const struct aw__run *run, struct aw_diag *dia
     snprintf(findings->source, sizeof findings->source, "%s", AW__VERSION_SOURCE);
     ask->config.progress = watch_take;
     ask->config.progress_ctx = &watch;
+    watch.threads = ask->config.threads;
     signals_catch();
     if (!watch.quiet)
         fprintf(stderr, "aware: pieces are kept in %s\n", ask->config.work);

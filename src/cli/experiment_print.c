@@ -300,8 +300,11 @@ static void about_print(const struct sheet *sheet)
     aw_text_init(&about, text, sizeof text);
     aw_text_add(&about, "Shows %s. Scale %s, ", ask->entry->shows, scale_names[ask->config.scale]);
     if (sheet->findings->apps)
-        aw_text_add(&about, "%" PRIu32 " applications, ", sheet->findings->apps);
-    if (sheet->findings->seeds)
+        aw_text_add(&about, "%" PRIu32 " application%s, ", sheet->findings->apps,
+                    sheet->findings->apps == 1 ? "" : "s");
+    if (sheet->findings->seeds == 1)
+        aw_text_add(&about, "seed %" PRIu64 ", ", ask->config.seed);
+    else if (sheet->findings->seeds)
         aw_text_add(&about, "%" PRIu32 " seeds from %" PRIu64 " on, ", sheet->findings->seeds,
                     ask->config.seed);
     aw_text_add(&about, "pool %" PRIu64 ", preset %s, load %s, ", ask->config.pool,

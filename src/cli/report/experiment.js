@@ -145,7 +145,7 @@
     if (plot.kind === "bars" || (lo > 0 && lo < 0.25 * hi)) lo = Math.min(0, lo);
     if (plot.kind === "bars") hi = Math.max(0, hi);
     const room = (hi - lo || Math.abs(hi) || 1) * 0.06;
-    return [lo === 0 ? 0 : lo - room, hi === 0 ? 0 : hi + room];
+    return [lo === 0 && plot.kind !== "dots" ? 0 : lo - room, hi === 0 ? 0 : hi + room]; // dots at 0 are seen whole
   }
 
   function tooltip(plot, rows, shown, colors, name) {
