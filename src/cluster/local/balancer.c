@@ -46,7 +46,7 @@ static void link_event(struct aw__balancer *b, struct aw__link *link, uint32_t e
             aw__link_connected(b, link);
         break;
     case AW__LINK_BUSY:
-        aw__client_pump(b, link->client);
+        aw__visitor_pump(b, link->client);
         break;
     case AW__LINK_IDLE:
         /* whatever an idle replica says, it is not an answer */
@@ -86,7 +86,7 @@ static void batch(struct aw__balancer *b, struct epoll_event *events, int count)
             break;
         case AW__HANDLE_CLIENT:
             note(handle, events[i].events);
-            aw__client_pump(b, (struct aw__client *)handle);
+            aw__visitor_pump(b, (struct aw__visitor *)handle);
             break;
         case AW__HANDLE_PROBE:
             aw__probe_event(b, (struct aw__probe *)handle, events[i].events);
@@ -96,24 +96,24 @@ static void batch(struct aw__balancer *b, struct epoll_event *events, int count)
         }
     }
     if (b->accept_due)
-        aw__client_accept(b);
+        aw__visitor_accept(b);
     if (b->waiting_due) {
         b->waiting_due = false;
-        for (struct aw__client *c = b->clients, *next; c; c = next) {
+        for (struct aw__visitor *c = b->clients, *next; c; c = next) {
             next = c->next;
-            if (c->state == AW__CLIENT_WAITING)
-                aw__client_tick(b, c);
+            if (c->state == AW__VISITOR_WAITING)
+                aw__visitor_tick(b, c);
         }
     }
 }
 
 static void reuse(struct aw__balancer *b)
 {
-    for (struct aw__client *c; (c = b->client_released);) {
+    for (struct aw__visitor *c; (c = b->client_released);) {
         b->client_released = c->next;
         c->next = b->client_free;
         b->client_free = c;
-        c->state = AW__CLIENT_FREE;
+        c->state = AW__VISITOR_FREE;
     }
     for (struct aw__link *link; (link = b->link_released);) {
         b->link_released = link->next;
@@ -127,9 +127,9 @@ static void tick(struct aw__balancer *b)
 {
     for (uint32_t slot = 0; slot < b->config.slots; slot++)
         aw__backend_tick(b, slot);
-    for (struct aw__client *c = b->clients, *next; c; c = next) {
+    for (struct aw__visitor *c = b->clients, *next; c; c = next) {
         next = c->next;
-        aw__client_tick(b, c);
+        aw__visitor_tick(b, c);
     }
 }
 
@@ -205,10 +205,10 @@ static enum aw_err make(struct aw__balancer *b, struct aw_diag *diag)
     if (!b->order || !b->backend || !b->client_block || !b->link_block || !b->buffers)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a balancer");
     for (uint32_t i = config->clients; i-- > 0;) {
-        struct aw__client *c = &b->client_block[i];
-        *c = (struct aw__client){.handle = {.kind = AW__HANDLE_CLIENT, .fd = -1},
-                                 .next = b->client_free,
-                                 .in = b->buffers + (size_t)i * AW__BUFFER};
+        struct aw__visitor *c = &b->client_block[i];
+        *c = (struct aw__visitor){.handle = {.kind = AW__HANDLE_CLIENT, .fd = -1},
+                                  .next = b->client_free,
+                                  .in = b->buffers + (size_t)i * AW__BUFFER};
         b->client_free = c;
     }
     for (uint32_t i = links; i-- > 0;) {

@@ -120,7 +120,7 @@ static bool still_open(const struct aw__link *link)
            (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-static void link_begin(struct aw__link *link, struct aw__client *c)
+static void link_begin(struct aw__link *link, struct aw__visitor *c)
 {
     link->client = c;
     link->any_sent = link->any_passed = link->has_head = link->surplus = false;
@@ -167,7 +167,7 @@ static uint32_t choose(struct aw__balancer *b)
     return best;
 }
 
-enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__client *c)
+enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__visitor *c)
 {
     for (uint32_t slot; (slot = choose(b)) != UINT32_MAX;) {
         struct aw__backend *backend = &b->backend[slot];
@@ -215,14 +215,14 @@ void aw__link_connected(struct aw__balancer *b, struct aw__link *link)
 {
     int why = 0;
     socklen_t len = sizeof why;
-    struct aw__client *c = link->client;
+    struct aw__visitor *c = link->client;
     if (getsockopt(link->handle.fd, SOL_SOCKET, SO_ERROR, &why, &len) || why) {
         connect_failed(b, link->slot);
-        aw__client_link_failed(b, c);
+        aw__visitor_link_failed(b, c);
         return;
     }
     link->state = AW__LINK_BUSY;
-    aw__client_pump(b, c);
+    aw__visitor_pump(b, c);
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */
@@ -242,7 +242,7 @@ static void links_close(struct aw__balancer *b, uint32_t slot, bool all)
     while (backend->links && (all || backend->links->state == AW__LINK_IDLE)) {
         struct aw__link *link = backend->links;
         if (link->client)
-            aw__client_link_failed(b, link->client);
+            aw__visitor_link_failed(b, link->client);
         else
             aw__link_close(b, link);
     }
@@ -369,7 +369,7 @@ void aw__backend_tick(struct aw__balancer *b, uint32_t slot)
             aw__link_close(b, link);
         } else if (link->state == AW__LINK_CONNECTING && age_us > b->config.connect_timeout_us) {
             connect_failed(b, slot);
-            aw__client_link_failed(b, link->client);
+            aw__visitor_link_failed(b, link->client);
             next = backend->links; /* it may have taken or closed any of them */
         }
     }

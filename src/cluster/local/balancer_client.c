@@ -25,13 +25,13 @@ static const char say_late[] = SAY("504", "Gateway Timeout");
 
 /* --- coming and going ------------------------------------------------------------------------- */
 
-static void state_set(struct aw__balancer *b, struct aw__client *c, enum aw__client_state state)
+static void state_set(struct aw__balancer *b, struct aw__visitor *c, enum aw__visitor_state state)
 {
     c->state = state;
     c->since_us = b->now_us;
 }
 
-void aw__client_accept(struct aw__balancer *b)
+void aw__visitor_accept(struct aw__balancer *b)
 {
     while (b->listen.fd >= 0 && b->client_free) {
         const int fd = accept4(b->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -39,24 +39,24 @@ void aw__client_accept(struct aw__balancer *b)
             b->accept_due = errno != EAGAIN && errno != EWOULDBLOCK;
             return;
         }
-        struct aw__client *c = b->client_free;
+        struct aw__visitor *c = b->client_free;
         const int yes = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-        struct aw__client *rest = c->next;
-        *c = (struct aw__client){
+        struct aw__visitor *rest = c->next;
+        *c = (struct aw__visitor){
             .handle = {.kind = AW__HANDLE_CLIENT, .fd = fd}, .in = c->in, .next = b->clients};
         b->client_free = rest;
         if (b->clients)
             b->clients->prev = c;
         b->clients = c;
         aw__bump(&b->books.clients, 1);
-        state_set(b, c, AW__CLIENT_READING);
+        state_set(b, c, AW__VISITOR_READING);
         if (!aw__balancer_watch(b, &c->handle))
             c->handle.broken = true; /* closed by the tick */
     }
 }
 
-static void client_close(struct aw__balancer *b, struct aw__client *c)
+static void client_close(struct aw__balancer *b, struct aw__visitor *c)
 {
     if (c->prev)
         c->prev->next = c->next;
@@ -66,7 +66,7 @@ static void client_close(struct aw__balancer *b, struct aw__client *c)
         c->next->prev = c->prev;
     close(c->handle.fd);
     c->handle.fd = -1;
-    c->state = AW__CLIENT_FREE;
+    c->state = AW__VISITOR_FREE;
     c->prev = NULL;
     c->next = b->client_released;
     b->client_released = c;
@@ -75,7 +75,7 @@ static void client_close(struct aw__balancer *b, struct aw__client *c)
 
 /* --- the books -------------------------------------------------------------------------------- */
 
-static void request_end(struct aw__balancer *b, struct aw__client *c, _Atomic uint64_t *counter,
+static void request_end(struct aw__balancer *b, struct aw__visitor *c, _Atomic uint64_t *counter,
                         int64_t latency_us)
 {
     if (!c->counted)
@@ -88,12 +88,12 @@ static void request_end(struct aw__balancer *b, struct aw__client *c, _Atomic ui
 }
 
 /* A failure lasts as long as the client would have waited: dropping requests wins nothing. */
-static void request_fail(struct aw__balancer *b, struct aw__client *c, _Atomic uint64_t *counter)
+static void request_fail(struct aw__balancer *b, struct aw__visitor *c, _Atomic uint64_t *counter)
 {
     request_end(b, c, counter, b->config.request_timeout_us);
 }
 
-static void link_leave(struct aw__balancer *b, struct aw__client *c, bool keep)
+static void link_leave(struct aw__balancer *b, struct aw__visitor *c, bool keep)
 {
     struct aw__link *link = c->link;
     if (!link)
@@ -106,15 +106,15 @@ static void link_leave(struct aw__balancer *b, struct aw__client *c, bool keep)
         aw__link_close(b, link);
 }
 
-static void say(struct aw__balancer *b, struct aw__client *c, const char *text)
+static void say(struct aw__balancer *b, struct aw__visitor *c, const char *text)
 {
     c->say = text;
     c->say_left = (uint32_t)strlen(text);
-    state_set(b, c, AW__CLIENT_SAYING);
+    state_set(b, c, AW__VISITOR_SAYING);
 }
 
 /* The client has gone, or what it sends makes no sense any more. */
-static void give_up(struct aw__balancer *b, struct aw__client *c)
+static void give_up(struct aw__balancer *b, struct aw__visitor *c)
 {
     request_end(b, c, &b->books.aborted, -1);
     link_leave(b, c, false);
@@ -147,7 +147,7 @@ static enum got receive(struct aw__handle *handle, char *to, size_t room, uint32
     return GOT_END;
 }
 
-static enum got client_receive(struct aw__client *c)
+static enum got client_receive(struct aw__visitor *c)
 {
     uint32_t count = 0;
     if (c->begin == c->end) {
@@ -176,20 +176,20 @@ static ssize_t give(int fd, const char *bytes, size_t len)
 
 /* Each of these makes one step. True: there is more to do at once. */
 
-static bool link_find(struct aw__balancer *b, struct aw__client *c)
+static bool link_find(struct aw__balancer *b, struct aw__visitor *c)
 {
     const enum aw__link_result result = aw__link_get(b, c);
     if (result == AW__LINK_NOBODY) {
-        if (c->state != AW__CLIENT_WAITING)
-            state_set(b, c, AW__CLIENT_WAITING);
+        if (c->state != AW__VISITOR_WAITING)
+            state_set(b, c, AW__VISITOR_WAITING);
         return false;
     }
     aw__backend_count(b, c->link->slot, +1);
-    state_set(b, c, AW__CLIENT_LINKED);
+    state_set(b, c, AW__VISITOR_LINKED);
     return result == AW__LINK_READY;
 }
 
-static bool request_begin(struct aw__balancer *b, struct aw__client *c)
+static bool request_begin(struct aw__balancer *b, struct aw__visitor *c)
 {
     size_t used = 0;
     aw__frame_begin(&c->frame, &c->head);
@@ -207,7 +207,7 @@ static bool request_begin(struct aw__balancer *b, struct aw__client *c)
     return link_find(b, c);
 }
 
-static bool reading(struct aw__balancer *b, struct aw__client *c)
+static bool reading(struct aw__balancer *b, struct aw__visitor *c)
 {
     while (c->begin < c->end && (c->in[c->begin] == '\r' || c->in[c->begin] == '\n'))
         c->begin++; /* empty lines before a request are nobody's (RFC 9112 section 2.2) */
@@ -246,13 +246,13 @@ static bool reading(struct aw__balancer *b, struct aw__client *c)
 /* --- and passes through ----------------------------------------------------------------------- */
 
 /* Leaves the state in which the client goes on. */
-static void link_failed(struct aw__balancer *b, struct aw__client *c)
+static void link_failed(struct aw__balancer *b, struct aw__visitor *c)
 {
     const bool sent = c->link->any_sent, passed = c->link->any_passed;
     link_leave(b, c, false);
     if (!sent) { /* no replica has seen a byte of it */
         aw__bump(&b->books.retries, 1);
-        state_set(b, c, AW__CLIENT_WAITING);
+        state_set(b, c, AW__VISITOR_WAITING);
         if (++c->tries >= TRIES_MAX) {
             request_fail(b, c, &b->books.refused);
             say(b, c, say_nobody);
@@ -268,13 +268,13 @@ static void link_failed(struct aw__balancer *b, struct aw__client *c)
         say(b, c, say_lost);
 }
 
-void aw__client_link_failed(struct aw__balancer *b, struct aw__client *c)
+void aw__visitor_link_failed(struct aw__balancer *b, struct aw__visitor *c)
 {
     link_failed(b, c);
-    aw__client_pump(b, c);
+    aw__visitor_pump(b, c);
 }
 
-static void request_done(struct aw__balancer *b, struct aw__client *c)
+static void request_done(struct aw__balancer *b, struct aw__visitor *c)
 {
     const struct aw__link *link = c->link;
     const bool whole = c->frame.done && c->own == 0;
@@ -285,15 +285,15 @@ static void request_done(struct aw__balancer *b, struct aw__client *c)
         request_end(b, c, &b->books.completions, aw_clock_monotonic_us(NULL) - c->begun_us);
     link_leave(b, c, keep && !link->surplus);
     if (keep) {
-        state_set(b, c, AW__CLIENT_READING);
+        state_set(b, c, AW__VISITOR_READING);
     } else {
         shutdown(c->handle.fd, SHUT_WR);
-        state_set(b, c, AW__CLIENT_ENDING);
+        state_set(b, c, AW__VISITOR_ENDING);
     }
 }
 
 /* False: the client or the link is no longer there for this. */
-static bool upload(struct aw__balancer *b, struct aw__client *c, bool *progress)
+static bool upload(struct aw__balancer *b, struct aw__visitor *c, bool *progress)
 {
     struct aw__link *link = c->link;
     for (;;) {
@@ -362,7 +362,7 @@ static bool response_frame(struct aw__link *link, bool to_head)
     return true;
 }
 
-static bool response_receive(struct aw__balancer *b, struct aw__client *c, bool *progress)
+static bool response_receive(struct aw__balancer *b, struct aw__visitor *c, bool *progress)
 {
     struct aw__link *link = c->link;
     uint32_t count = 0;
@@ -394,7 +394,7 @@ static bool response_receive(struct aw__balancer *b, struct aw__client *c, bool 
     return false;
 }
 
-static bool linked(struct aw__balancer *b, struct aw__client *c)
+static bool linked(struct aw__balancer *b, struct aw__visitor *c)
 {
     bool progress = false;
     if (c->link->state == AW__LINK_CONNECTING)
@@ -422,7 +422,7 @@ static bool linked(struct aw__balancer *b, struct aw__client *c)
 
 /* --- answers of our own ----------------------------------------------------------------------- */
 
-static bool saying(struct aw__balancer *b, struct aw__client *c)
+static bool saying(struct aw__balancer *b, struct aw__visitor *c)
 {
     const ssize_t sent = give(c->handle.fd, c->say, c->say_left);
     if (sent < 0) {
@@ -434,12 +434,12 @@ static bool saying(struct aw__balancer *b, struct aw__client *c)
     if (c->say_left > 0)
         return false;
     shutdown(c->handle.fd, SHUT_WR);
-    state_set(b, c, AW__CLIENT_ENDING);
+    state_set(b, c, AW__VISITOR_ENDING);
     return true;
 }
 
 /* Closing a socket with unread bytes resets it, and the client may lose what it was told. */
-static bool ending(struct aw__balancer *b, struct aw__client *c)
+static bool ending(struct aw__balancer *b, struct aw__visitor *c)
 {
     c->begin = c->end = 0;
     switch (client_receive(c)) {
@@ -454,28 +454,28 @@ static bool ending(struct aw__balancer *b, struct aw__client *c)
     return false;
 }
 
-void aw__client_pump(struct aw__balancer *b, struct aw__client *c)
+void aw__visitor_pump(struct aw__balancer *b, struct aw__visitor *c)
 {
     for (bool more = true; more;) {
-        if (c->state != AW__CLIENT_FREE && c->handle.broken) {
+        if (c->state != AW__VISITOR_FREE && c->handle.broken) {
             give_up(b, c);
             return;
         }
-        switch ((enum aw__client_state)c->state) {
-        case AW__CLIENT_READING:
+        switch ((enum aw__visitor_state)c->state) {
+        case AW__VISITOR_READING:
             more = reading(b, c);
             break;
-        case AW__CLIENT_LINKED:
+        case AW__VISITOR_LINKED:
             more = linked(b, c);
             break;
-        case AW__CLIENT_SAYING:
+        case AW__VISITOR_SAYING:
             more = saying(b, c);
             break;
-        case AW__CLIENT_ENDING:
+        case AW__VISITOR_ENDING:
             more = ending(b, c);
             break;
-        case AW__CLIENT_WAITING:
-        case AW__CLIENT_FREE:
+        case AW__VISITOR_WAITING:
+        case AW__VISITOR_FREE:
             more = false;
             break;
         }
@@ -484,7 +484,7 @@ void aw__client_pump(struct aw__balancer *b, struct aw__client *c)
 
 /* --- time limits ------------------------------------------------------------------------------ */
 
-static void request_late(struct aw__balancer *b, struct aw__client *c)
+static void request_late(struct aw__balancer *b, struct aw__visitor *c)
 {
     const bool passed = c->link && c->link->any_passed;
     request_fail(b, c, &b->books.timed_out);
@@ -495,37 +495,37 @@ static void request_late(struct aw__balancer *b, struct aw__client *c)
         say(b, c, say_late);
 }
 
-void aw__client_tick(struct aw__balancer *b, struct aw__client *c)
+void aw__visitor_tick(struct aw__balancer *b, struct aw__visitor *c)
 {
     const int64_t age_us = b->now_us - c->since_us;
-    switch ((enum aw__client_state)c->state) {
-    case AW__CLIENT_READING:
+    switch ((enum aw__visitor_state)c->state) {
+    case AW__VISITOR_READING:
         if (c->begin == c->end ? b->shut || age_us > KEEP_IDLE * b->config.idle_us
                                : age_us > b->config.request_timeout_us) {
             client_close(b, c);
             return;
         }
         break;
-    case AW__CLIENT_WAITING:
+    case AW__VISITOR_WAITING:
         link_find(b, c);
-        if (c->state == AW__CLIENT_WAITING && age_us > b->config.wait_us) {
+        if (c->state == AW__VISITOR_WAITING && age_us > b->config.wait_us) {
             request_fail(b, c, &b->books.refused);
             say(b, c, say_nobody);
         }
         break;
-    case AW__CLIENT_LINKED:
+    case AW__VISITOR_LINKED:
         if (b->now_us - c->begun_us > b->config.request_timeout_us)
             request_late(b, c);
         break;
-    case AW__CLIENT_SAYING:
-    case AW__CLIENT_ENDING:
+    case AW__VISITOR_SAYING:
+    case AW__VISITOR_ENDING:
         if (age_us > ENDING_US) {
             client_close(b, c);
             return;
         }
         break;
-    case AW__CLIENT_FREE:
+    case AW__VISITOR_FREE:
         return;
     }
-    aw__client_pump(b, c);
+    aw__visitor_pump(b, c);
 }

@@ -34,19 +34,19 @@ struct aw__handle {
     bool broken;
 };
 
-enum aw__client_state {
-    AW__CLIENT_FREE,
-    AW__CLIENT_READING, /* between requests, or a head is not complete */
-    AW__CLIENT_WAITING, /* for a replica */
-    AW__CLIENT_LINKED,  /* request and response pass through */
-    AW__CLIENT_SAYING,  /* an answer of our own */
-    AW__CLIENT_ENDING,  /* what still comes is thrown away, so that the answer is not */
+enum aw__visitor_state {
+    AW__VISITOR_FREE,
+    AW__VISITOR_READING, /* between requests, or a head is not complete */
+    AW__VISITOR_WAITING, /* for a replica */
+    AW__VISITOR_LINKED,  /* request and response pass through */
+    AW__VISITOR_SAYING,  /* an answer of our own */
+    AW__VISITOR_ENDING,  /* what still comes is thrown away, so that the answer is not */
 };
 
 struct aw__link;
-struct aw__client {
+struct aw__visitor {
     struct aw__handle handle;
-    uint32_t state;      /* enum aw__client_state */
+    uint32_t state;      /* enum aw__visitor_state */
     uint32_t begin, end; /* of `in`: bytes not yet passed on */
     uint32_t own;        /* of them: belong to this request, from `begin` */
     uint32_t tries;
@@ -60,8 +60,8 @@ struct aw__client {
     const char *say;
     uint32_t say_left;
     struct aw__link *link;
-    struct aw__client *prev, *next; /* connected ones; `next` of free ones */
-    char *in;                       /* [AW__BUFFER] */
+    struct aw__visitor *prev, *next; /* connected ones; `next` of free ones */
+    char *in;                        /* [AW__BUFFER] */
 };
 
 enum aw__link_state { AW__LINK_FREE, AW__LINK_CONNECTING, AW__LINK_BUSY, AW__LINK_IDLE };
@@ -77,7 +77,7 @@ struct aw__link {
     uint32_t begin, end; /* of `out`: bytes for the client */
     uint32_t unframed;   /* of them, at the end: not looked at yet */
     int64_t since_us;
-    struct aw__client *client;
+    struct aw__visitor *client;
     struct aw__link *prev, *next; /* of its backend; `next` of free ones */
     char *out;                    /* [AW__BUFFER] */
 };
@@ -137,7 +137,7 @@ struct aw__balancer {
     bool accept_due;
     bool waiting_due;            /* a replica has become ready */
     struct aw__backend *backend; /* [slots] */
-    struct aw__client *client_block, *clients, *client_free, *client_released;
+    struct aw__visitor *client_block, *clients, *client_free, *client_released;
     struct aw__link *link_block, *link_free, *link_released;
     uint32_t link_count;
     char *buffers;
@@ -158,19 +158,19 @@ bool aw__balancer_watch(struct aw__balancer *b, struct aw__handle *handle);
 
 /* --- balancer_client.c ------------------------------------------------------------------------ */
 
-void aw__client_accept(struct aw__balancer *b);
+void aw__visitor_accept(struct aw__balancer *b);
 /* Takes it as far as it goes. */
-void aw__client_pump(struct aw__balancer *b, struct aw__client *c);
+void aw__visitor_pump(struct aw__balancer *b, struct aw__visitor *c);
 /* Its link has failed, or its replica is to be left at once. */
-void aw__client_link_failed(struct aw__balancer *b, struct aw__client *c);
+void aw__visitor_link_failed(struct aw__balancer *b, struct aw__visitor *c);
 /* Time limits; and those that wait try again. */
-void aw__client_tick(struct aw__balancer *b, struct aw__client *c);
+void aw__visitor_tick(struct aw__balancer *b, struct aw__visitor *c);
 
 /* --- balancer_backend.c ----------------------------------------------------------------------- */
 
 enum aw__link_result { AW__LINK_READY, AW__LINK_WAIT, AW__LINK_NOBODY };
 /* A link to the best replica: READY to send on, or WAIT for its connection. */
-enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__client *c);
+enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__visitor *c);
 /* The connection was made or was not. */
 void aw__link_connected(struct aw__balancer *b, struct aw__link *link);
 void aw__link_close(struct aw__balancer *b, struct aw__link *link);
