@@ -97,8 +97,8 @@ static void a_head_without_end_is_given_up_at_its_limit(void **state)
     (void)state;
     static char text[AW_HTTP1_HEAD_BYTES_MAX + 64];
     struct aw_http1_head head;
-    memset(text, 'a', sizeof text);
-    memcpy(text, "GET /", 5);
+    (void)snprintf(text, sizeof text, "GET /");
+    memset(text + 5, 'a', sizeof text - 5);
     assert_int_equal(aw_http1_request(text, AW_HTTP1_HEAD_BYTES_MAX - 1, &head, NULL),
                      AW_ERR_NODATA);
     assert_int_equal(aw_http1_request(text, AW_HTTP1_HEAD_BYTES_MAX, &head, NULL), AW_ERR_LIMIT);
@@ -221,8 +221,8 @@ static void broken_chunks_are_refused(void **state)
     (void)state;
     static char line[2 * AW_HTTP1_CHUNK_LINE_MAX], trailers[2 * AW_HTTP1_TRAILER_MAX];
     memset(line, '0', sizeof line - 1);
-    memset(trailers, 'a', sizeof trailers - 1);
-    memcpy(trailers, "0\r\nA:", 5);
+    (void)snprintf(trailers, sizeof trailers, "0\r\nA:");
+    memset(trailers + 5, 'a', sizeof trailers - 6);
     const struct {
         const char *text;
         enum aw_err err;

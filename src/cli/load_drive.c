@@ -322,7 +322,7 @@ static enum aw_err drive_run(const struct aw__run *run, struct aw_diag *diag)
 {
     char headers[HEADERS_MAX];
     const char *term = getenv("TERM");
-    struct aw_drive_config config;
+    struct aw_drive_config config = {0};
     struct aw_load load = {0};
     struct live live = {.out = stderr,
                         .on = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0};

@@ -130,7 +130,7 @@ static enum aw_err source_fill(struct aw_runner *runner, struct aw_diag *diag)
 static enum aw_err files_open(struct aw_runner *runner, struct aw_diag *diag)
 {
     double read_kib = 0, write_kib = 0;
-    int fd;
+    int fd = -1;
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; i < runner->config.app.segment_count; i++) {
         read_kib += runner->config.app.segment[i].read_kib;
@@ -526,7 +526,7 @@ static double memory_cost_us(struct aw_runner *runner)
 {
     double best_us = INFINITY;
     for (uint32_t i = 0; i < MEASURE_ROUNDS; i++) {
-        struct block block;
+        struct block block = {0};
         const double before_us = thread_cpu_us();
         if (memory_hold(runner, runner->demand.memory_flight_mib, &block, NULL))
             return 0;

@@ -60,6 +60,7 @@ static enum aw_err json_open(const struct aw__setup *setup, void **ret_state, st
         page_open(setup, bytes + ITEM_BYTES, (size_t)bytes * YAML_GROWTH + 4096, &page, diag);
     if (err)
         return err;
+    AW_ASSERT(page);
     struct aw_rng rng;
     struct aw_text text;
     aw_rng_init(&rng, setup->seed, 4);
@@ -207,6 +208,7 @@ static enum aw_err web_open(const struct aw__setup *setup, void **ret_state, str
     enum aw_err err = page_open(setup, WEB_TEXT_BYTES, WEB_OUT_BYTES, &page, diag);
     if (err)
         return err;
+    AW_ASSERT(page);
     aw__prose(setup->seed, page->text, page->text_len);
     for (size_t i = 0; i < page->text_len; i += 17) /* something to escape */
         page->text[i] = "<>&\""[i % 4];

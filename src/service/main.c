@@ -154,10 +154,10 @@ static enum aw_err duration(const char *text, int64_t *ret, struct aw_diag *diag
 static enum aw_err waits(const char *text, enum aw_runner_waits *ret, struct aw_diag *diag)
 {
     char quoted[AW_TEXT_QUOTE_MAX];
-    if (strcmp(text, "described") && strcmp(text, "real"))
+    if (strcmp(text, "described") != 0 && strcmp(text, "real") != 0)
         return aw_fail(diag, AW_ERR_USAGE, "expected described or real, found %s",
                        aw_text_quote(text, strlen(text), quoted, sizeof quoted));
-    *ret = strcmp(text, "real") ? AW_RUNNER_WAITS_DESCRIBED : AW_RUNNER_WAITS_REAL;
+    *ret = strcmp(text, "real") != 0 ? AW_RUNNER_WAITS_DESCRIBED : AW_RUNNER_WAITS_REAL;
     return AW_OK;
 }
 
@@ -314,6 +314,7 @@ static enum aw_err app_find(const char *text, struct aw_app *ret, struct aw_diag
 {
     char seed_text[24] = "";
     uint64_t seed, index;
+    AW_ASSERT(text);
     const size_t len = strcspn(text, ":");
     if (!strncmp(text, "kind:", 5))
         return app_of_kinds(text + 5, ret, diag);

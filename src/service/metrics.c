@@ -2,6 +2,7 @@
 #include "service/metrics.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,13 +41,13 @@ void aw__service_metrics_run(struct aw__service_metrics *metrics, const struct a
 
 double aw__service_resident_bytes(void)
 {
-    unsigned long long size = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (!file)
-        return 0;
-    const int read = fscanf(file, "%llu %llu", &size, &resident);
-    (void)fclose(file);
-    return read == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
+    char line[128];
+    FILE *file = fopen("/proc/self/statm", "re"); /* proc(5): pages in all, pages resident */
+    const bool read = file && fgets(line, sizeof line, file);
+    if (file)
+        (void)fclose(file);
+    const char *space = read ? strchr(line, ' ') : NULL;
+    return space ? (double)strtoull(space, NULL, 10) * (double)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static void one(struct aw_metrics *out, const char *name, enum aw_metric_type type,

@@ -271,6 +271,7 @@ enum aw_err aw_objects_run(const struct aw_objects_config *config, struct aw_dia
     enum aw_err err = objects_new(config, &objects, diag);
     if (err)
         return err;
+    AW_ASSERT(objects);
     err = aw__server_run(objects->server, diag);
     objects_free(objects);
     return err;
@@ -292,6 +293,7 @@ enum aw_err aw_objects_start(const struct aw_objects_config *config,
     enum aw_err err = objects_new(config, &objects, diag);
     if (err)
         return err;
+    AW_ASSERT(objects);
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

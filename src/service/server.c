@@ -285,8 +285,9 @@ static bool conn_flush(struct aw__server *server, struct conn *conn)
             {.iov_base = conn->out + conn->out_sent, .iov_len = conn->out_len - conn->out_sent}};
         int count = 1;
         if (conn->body_sent < conn->body_ready) {
-            /* sendmsg only reads: the cast drops const because iovec is for both ways */
-            part[1].iov_base = (char *)(uintptr_t)(conn->body + conn->body_sent);
+            const char *rest = conn->body + conn->body_sent;
+            /* sendmsg only reads; an iovec, which is for both ways, has no const */
+            memcpy(&part[1].iov_base, &rest, sizeof rest);
             part[1].iov_len = conn->body_ready - conn->body_sent;
             count = 2;
         }

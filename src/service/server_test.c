@@ -224,8 +224,8 @@ static void what_is_not_http_is_told_so_and_hung_up_on(void **state)
 {
     (void)state;
     static char long_head[AW_HTTP1_HEAD_BYTES_MAX + 10];
-    memset(long_head, 'a', sizeof long_head - 1);
-    memcpy(long_head, "GET /", 5);
+    snprintf(long_head, sizeof long_head, "GET /");
+    memset(long_head + 5, 'a', sizeof long_head - 6);
     const struct {
         const char *text;
         int status;
