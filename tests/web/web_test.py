@@ -36,7 +36,8 @@ OUT = None
 
 
 def get(url, **headers):
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=WAIT_S) as answer:
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
         return answer.read().decode()
 
 
@@ -92,7 +93,8 @@ def free_port():
 
 
 def names_in(expression):
-    return set(re.findall(r"\b((?:aware|workqueue|controller_runtime|process)_[a-z_]+)", expression))
+    return set(re.findall(r"\b((?:aware|workqueue|controller_runtime|process)_[a-z_]+)",
+                          expression))
 
 
 def dashboard_expressions():
@@ -108,9 +110,10 @@ def alerts_and_dashboard_are_sound():
                               check=False)
         expect(done.returncode == 0, f"promtool {args}: {done.stdout}{done.stderr}")
     with tempfile.TemporaryDirectory() as folder:
-        rules = "groups:\n- name: dashboard\n  rules:\n" + "".join(
-            f"  - record: panel:{i}\n    expr: {json.dumps(expr.replace('$namespace', '.*').replace('$workload', '.*').replace('$job', '.*'))}\n"
-            for i, expr in enumerate(dashboard_expressions()))
+        rules = "groups:\n- name: dashboard\n  rules:\n"
+        for i, expression in enumerate(dashboard_expressions()):
+            expression = re.sub(r"\$(namespace|workload|job)", ".*", expression)
+            rules += f"  - record: panel:{i}\n    expr: {json.dumps(expression)}\n"
         Path(folder, "dashboard.yml").write_text(rules, encoding="utf-8")
         done = subprocess.run([promtool, "check", "rules", "dashboard.yml"], cwd=folder,
                               capture_output=True, text=True, check=False)
@@ -119,8 +122,8 @@ def alerts_and_dashboard_are_sound():
 
 def metrics_are_clean_and_what_the_samples_ask_for_exists():
     with tempfile.TemporaryDirectory() as folder, daemon(folder) as (_, url):
-        until(lambda: float(re.search(r"^aware_ticks_total (\S+)", get(f"{url}/metrics"), re.M)[1]) > 50,
-              "ticks")
+        ticks = re.compile(r"^aware_ticks_total (\S+)", re.M)
+        until(lambda: float(ticks.search(get(f"{url}/metrics"))[1]) > 50, "ticks")
         text = get(f"{url}/metrics")
         known = set(re.findall(r"^([a-z_]+)[{ ]", text, re.M))
         wanted = set().union(*map(names_in, dashboard_expressions()))
@@ -166,8 +169,9 @@ def a_real_prometheus_scrapes_it():
             expect(sum(float(one["value"][1]) for one in stages) == 3, f"{stages}")
             total = ask("sum(aware_workload_steps_total)")
             expect(float(total[0]["value"][1]) > 0, f"{total}")
-            types = json.loads(get(f"{base}/metadata?metric=controller_runtime_reconcile_time_seconds"))
-            expect("histogram" in json.dumps(types), f"{types}")
+            name = "controller_runtime_reconcile_time_seconds"
+            types = get(f"{base}/metadata?metric={name}")
+            expect("histogram" in types, types)
             until(lambda: ask("histogram_quantile(0.9, rate("
                               "controller_runtime_reconcile_time_seconds_bucket[10s]))"), "durations")
             rules = json.loads(get(f"{base}/rules"))["data"]["groups"][0]["rules"]
