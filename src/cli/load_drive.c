@@ -328,8 +328,9 @@ static enum aw_err drive_run(const struct aw__run *run, struct aw_diag *diag)
                         .on = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0};
     char *body = NULL;
     struct aw_drive_result *result = aw_alloc_new(NULL, 1, sizeof *result);
-    enum aw_err err = result ? ask(run, &config, &load, headers, diag)
-                             : aw_fail(diag, AW_ERR_NOMEM, "no memory for a result");
+    if (!result)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a result");
+    enum aw_err err = ask(run, &config, &load, headers, diag);
     if (err)
         goto out;
     if (config.body_len) {

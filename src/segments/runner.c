@@ -466,7 +466,7 @@ enum aw_err aw_runner_run(struct aw_runner *runner, uint32_t worker, double payl
     AW_ASSERT(worker < runner->config.worker_count && runner->cost[0].piece_us > 0);
     const struct aw_runner_config *config = &runner->config;
     const double whole = fmin(fmax(payload, 0) * config->payload, AW_RUNNER_PAYLOAD_MAX);
-    struct aw_segment at[AW_APP_SEGMENTS_MAX];
+    struct aw_segment at[AW_APP_SEGMENTS_MAX] = {{.name = ""}};
     struct aw_run run = {0};
     double flight_mib = 0;
     struct block block = {0};
