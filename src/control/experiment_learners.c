@@ -49,18 +49,21 @@ static bool is_trace(const char *load)
     return strchr(load, '/') || strstr(load, ".csv") || strstr(load, ".txt");
 }
 
-static void text_of(const struct aw_experiment_config *config, uint32_t app, char *buf, size_t size)
+/* False: it is longer than `size`. */
+static bool text_of(const struct aw_experiment_config *config, uint32_t app, char *buf, size_t size)
 {
+    int length;
     if (is_trace(config->load))
-        snprintf(buf, size, "%s%stop=%" PRIu32, config->load, strchr(config->load, ':') ? "," : ":",
-                 rank_of(app));
+        length = snprintf(buf, size, "%s%stop=%" PRIu32, config->load,
+                          strchr(config->load, ':') ? "," : ":", rank_of(app));
     else
-        snprintf(buf, size, "%s", config->load);
+        length = snprintf(buf, size, "%s", config->load);
+    return length >= 0 && (size_t)length < size;
 }
 
 static void load_text(void *ctx, uint32_t app, char *buf, size_t size)
 {
-    text_of(ctx, app, buf, size);
+    (void)text_of(ctx, app, buf, size); /* load_make is asked, and tells what is too long */
 }
 
 enum aw_err aw__load_of(const struct aw_experiment_config *config, uint32_t app,
@@ -69,7 +72,8 @@ enum aw_err aw__load_of(const struct aw_experiment_config *config, uint32_t app,
     struct aw__loads *loads = config->loads;
     const uint32_t at = rank_of(app) - 1;
     char text[AW_CONF_TEXT_MAX];
-    text_of(config, app, text, sizeof text);
+    if (!text_of(config, app, text, sizeof text))
+        return aw_fail(diag, AW_ERR_LIMIT, "--load is longer than %zu bytes", sizeof text - 1);
     if (!is_trace(config->load))
         return aw_load_parse(text, app, alloc, ret, diag);
     enum aw_err err = AW_OK;
