@@ -242,7 +242,7 @@ static void a_request_holds_its_memory_as_long_as_it_is_in_flight(void **state)
 {
     (void)state;
     struct aw_segment segment = kind_named("sleep");
-    segment.io_ms = 300;
+    segment.io_ms = 1000;
     segment.memory_flight_mib = 64;
     const struct aw_runner_config config = config_of(&segment);
     const struct aw_runner_cost cost = {.piece_us = 1}; /* measuring would hold memory, too */
@@ -253,7 +253,7 @@ static void a_request_holds_its_memory_as_long_as_it_is_in_flight(void **state)
     const double before = resident_mib();
     assert_int_equal(pthread_create(&thread, NULL, hold, &held), 0);
     double highest = 0;
-    for (uint32_t i = 0; i < 100 && highest < before + 60; i++) {
+    for (uint32_t i = 0; i < 5000 && highest < before + 60; i++) {
         highest = fmax(highest, resident_mib());
         assert_ok(aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + 2000));
     }

@@ -82,6 +82,15 @@ static double metric(const char *name)
     return 0;
 }
 
+/* Returns when `count` requests are being worked on or waiting. */
+static void wait_in_flight(const struct place *place, uint32_t count)
+{
+    do {
+        testing_nap(1000);
+        testing_get(&place->address, "/metrics", &reply);
+    } while (metric("aware_workload_in_flight") < count);
+}
+
 static void it_answers_its_health_at_once_and_is_ready_when_started(void **state)
 {
     (void)state;
@@ -153,16 +162,16 @@ static void requests_beyond_threads_wait_and_beyond_the_queue_are_refused(void *
     (void)state;
     struct place place;
     int fd[14];
-    place_init(&place, 200, 2);
+    place_init(&place, 800, 2);
     place_start(&place);
     wait_ready(&place);
     for (uint32_t i = 0; i < 14; i++) { /* 2 at work, 8 waiting, 4 too many */
         fd[i] = testing_connect(&place.address);
         testing_say(fd[i], "GET / HTTP/1.1\r\nHost: t\r\n\r\n");
-        testing_nap(i < 2 ? 30000 : 1000);
+        if (i < 2)
+            wait_in_flight(&place, i + 1);
     }
-    testing_get(&place.address, "/metrics", &reply);
-    assert_true(metric("aware_workload_in_flight") >= 8);
+    wait_in_flight(&place, 8);
     assert_true(metric("aware_workload_queued") <= 8);
     uint32_t ok = 0, refused = 0;
     for (uint32_t i = 0; i < 14; i++) {
@@ -184,12 +193,12 @@ static void after_sigterm_what_is_in_flight_is_answered(void **state)
 {
     (void)state;
     struct place place;
-    place_init(&place, 400, 4);
+    place_init(&place, 1500, 4);
     place_start(&place);
     wait_ready(&place);
     const int fd = testing_connect(&place.address);
     testing_say(fd, "GET / HTTP/1.1\r\nHost: t\r\n\r\n");
-    testing_nap(100000);
+    wait_in_flight(&place, 1);
     assert_int_equal(kill(getpid(), SIGTERM), 0);
     testing_receive(fd, &reply);
     assert_int_equal(reply.status, 200);
@@ -203,13 +212,13 @@ static void what_does_not_end_in_time_is_cut_off_and_said_so(void **state)
 {
     (void)state;
     struct place place;
-    place_init(&place, 1500, 4);
+    place_init(&place, 2500, 4);
     place.config.drain_us = 200000;
     place_start(&place);
     wait_ready(&place);
     const int fd = testing_connect(&place.address);
     testing_say(fd, "GET / HTTP/1.1\r\nHost: t\r\n\r\n");
-    testing_nap(100000);
+    wait_in_flight(&place, 1);
     place_stop(&place);
     assert_int_equal(place.err, AW_ERR_DEADLINE);
     assert_non_null(strstr(place.diag.text, "1 requests"));
@@ -221,12 +230,13 @@ static void it_lingers_not_ready_but_serving_when_asked_to(void **state)
     (void)state;
     struct place place;
     place_init(&place, 1, 4);
-    place.config.linger_us = 600000;
+    place.config.linger_us = 2500000;
     place_start(&place);
     wait_ready(&place);
     assert_int_equal(kill(getpid(), SIGTERM), 0);
-    testing_nap(200000);
-    testing_get(&place.address, "/readyz", &reply);
+    do
+        testing_get(&place.address, "/readyz", &reply);
+    while (reply.status == 200);
     assert_int_equal(reply.status, 503);
     testing_get(&place.address, "/", &reply);
     assert_int_equal(reply.status, 200);
