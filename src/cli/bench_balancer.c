@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,17 +110,52 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* CPU time so far, in microseconds: of this process, and of wrk and the replicas. */
+static enum aw_err cpu_now(struct aw_local *local, double *ret_own, double *ret_theirs,
+                           struct aw_diag *diag)
+{
+    const struct aw_cluster cluster = aw_local_cluster(local);
+    struct rusage own, children;
+    struct aw_sample sample;
+    static double replicas_us; /* observed cores times the time since the last look */
+    static int64_t looked_us;
+    if (cluster.ops->observe(cluster.self, 0, READY_US, &sample))
+        return aw_fail(diag, AW_ERR_UNAVAILABLE, "the local cluster does not answer");
+    replicas_us += looked_us ? sample.cpu_cores_used.value * (double)(sample.at_us - looked_us) : 0;
+    looked_us = sample.at_us;
+    getrusage(RUSAGE_SELF, &own);
+    getrusage(RUSAGE_CHILDREN, &children);
+    *ret_own = 1e6 * (double)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) +
+               (double)(own.ru_utime.tv_usec + own.ru_stime.tv_usec);
+    *ret_theirs = replicas_us +
+                  1e6 * (double)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
+                  (double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec);
+    return AW_OK;
+}
+
 static enum aw_err compare(struct aw_local *local, const char *path, const char *name,
                            struct aw__bench *bench, struct aw_diag *diag)
 {
     double through[ROUNDS], direct[ROUNDS], ratio[ROUNDS];
+    double own_us = 0, theirs_us = 0, own[2], theirs[2];
+    struct aw_local_requests before, after;
+    uint64_t answered = 0;
     uint16_t ports[REPLICAS], front = aw_local_port(local, 0);
     enum aw_err err = AW_OK;
     if (aw_local_replica_ports(local, 0, ports, REPLICAS) != REPLICAS)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "the replicas are not ready");
     for (uint32_t round = 0; !err && round < ROUNDS; round++) {
         err = ask(ports, REPLICAS, path, &direct[round], diag);
+        err = err ? err : cpu_now(local, &own[0], &theirs[0], diag);
+        aw_local_requests(local, 0, &before);
         err = err ? err : ask(&front, 1, path, &through[round], diag);
+        aw_local_requests(local, 0, &after);
+        err = err ? err : cpu_now(local, &own[1], &theirs[1], diag);
+        if (!err) {
+            own_us += own[1] - own[0];
+            theirs_us += theirs[1] - theirs[0];
+            answered += after.completions - before.completions;
+        }
         ratio[round] = err ? 0 : through[round] / direct[round];
     }
     if (err)
@@ -132,6 +168,10 @@ static enum aw_err compare(struct aw_local *local, const char *path, const char 
     figure->against = direct[ROUNDS / 2];
     figure->ratio = ratio[ROUNDS / 2];
     figure->goal = GOAL;
+    figure = aw__bench_add(bench, "us/request", "its CPU time, beside that of wrk and replica, %s",
+                           name);
+    figure->value = answered ? own_us / (double)answered : NAN;
+    figure->against = answered ? theirs_us / (double)answered : NAN;
     return AW_OK;
 }
 
