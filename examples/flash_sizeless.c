@@ -36,7 +36,7 @@
 #include "nn/mlp.h"
 #include "workload/app.h"
 
-#define HELPS 0.6
+#define HELPS 0.5
 
 #define CORES     5u
 #define MEMORIES  4u
