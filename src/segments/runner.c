@@ -22,8 +22,9 @@
 #define PAGE_BYTES     4096u              /* the smallest there is */
 #define MIB            1048576.0
 #define KIB            1024.0
-#define MEASURE_ROUNDS 11  /* the least of so many counts */
-#define MEASURE_FIXED  8   /* requests without a piece in a round */
+#define MEASURE_ROUNDS 11  /* of pieces */
+#define MEASURE_FIXED  6   /* of a request without a piece */
+#define MEASURE_FEW    4   /* pieces, to find out how many fill a round */
 #define PIECES_MAX     1e8 /* of one request; a description beyond it is cut */
 
 struct worker {
@@ -356,8 +357,7 @@ static enum aw_err bytes_move(struct aw_runner *runner, struct worker *worker, u
 struct order {
     double wait_us;
     double cpu_us;
-    bool measured; /* `pieces` says how many, and the wait is left out */
-    uint64_t pieces;
+    bool measured; /* for what it costs without any piece and without waiting */
 };
 
 static enum aw_err segment_run(struct aw_runner *runner, uint32_t index, uint32_t worker_index,
@@ -386,7 +386,7 @@ static enum aw_err segment_run(struct aw_runner *runner, uint32_t index, uint32_
     if (!err) {
         const uint64_t count =
             order->measured
-                ? order->pieces
+                ? 0
                 : pieces_draw(&worker->rng, (order->cpu_us - cost->fixed_us) / cost->piece_us);
         run->pieces[index] = count;
         err = pieces_run(runner, segment, worker_index, aw_rng_u64(&worker->rng) >> 32, count,
@@ -495,27 +495,43 @@ enum aw_err aw_runner_run(struct aw_runner *runner, uint32_t worker, double payl
 
 /* ---- measuring ---- */
 
-/* CPU time of a request of `pieces` pieces through one segment, as on a processor that nobody else
- * disturbs: the least of several rounds. What others take from caches and from a shared core makes
- * a round dearer, never cheaper, and it is not the description's business. */
-static enum aw_err measure_once(struct aw_runner *runner, uint32_t index, uint64_t pieces,
-                                uint32_t repeats, double *ret_us, struct aw_diag *diag)
+/* Both measure CPU time as on a processor that nobody else disturbs: the least of several rounds.
+ * What others take from caches and from a shared core makes a round dearer, never cheaper, and it
+ * is not the description's business. */
+
+/* Of `count` pieces of a segment, on one lane. */
+static enum aw_err pieces_measure(struct aw_runner *runner, uint32_t index, uint64_t count,
+                                  double *ret_us, struct aw_diag *diag)
 {
-    const struct aw_segment *described = &runner->config.app.segment[index];
-    const struct order order = {.measured = true, .pieces = pieces};
+    const struct segment *segment = &runner->segment[index];
+    double least_us = INFINITY;
+    for (uint32_t r = 0; r < MEASURE_ROUNDS; r++) {
+        const double before_us = thread_cpu_us();
+        enum aw_err err = segment->kind->pieces(segment->state, 0, r * count, count, diag);
+        if (err)
+            return err;
+        least_us = fmin(least_us, thread_cpu_us() - before_us);
+    }
+    *ret_us = least_us;
+    return AW_OK;
+}
+
+/* Of a request that takes no piece: files and sockets. Few rounds, because each may have to wait
+ * for another process. */
+static enum aw_err fixed_measure(struct aw_runner *runner, uint32_t index, double *ret_us,
+                                 struct aw_diag *diag)
+{
+    const struct order order = {.measured = true};
     struct aw_segment at;
     double least_us = INFINITY;
-    aw_segment_at(described, runner->config.payload, runner->config.families, &at);
-    for (uint32_t r = 0; r < MEASURE_ROUNDS; r++) {
-        double sum_us = 0;
-        for (uint32_t i = 0; i < repeats; i++) {
-            struct aw_run run = {0};
-            enum aw_err err = segment_run(runner, index, 0, &at, &order, &run, diag);
-            if (err)
-                return err;
-            sum_us += run.cpu_us[index];
-        }
-        least_us = fmin(least_us, sum_us / repeats);
+    aw_segment_at(&runner->config.app.segment[index], runner->config.payload,
+                  runner->config.families, &at);
+    for (uint32_t r = 0; r < MEASURE_FIXED; r++) {
+        struct aw_run run = {0};
+        enum aw_err err = segment_run(runner, index, 0, &at, &order, &run, diag);
+        if (err)
+            return err;
+        least_us = fmin(least_us, run.cpu_us[index]);
     }
     *ret_us = least_us;
     return AW_OK;
@@ -540,21 +556,19 @@ enum aw_err aw_runner_measure(struct aw_runner *runner, int64_t budget_us, struc
 {
     struct aw_runner_cost cost[AW_APP_SEGMENTS_MAX] = {{0}};
     for (uint32_t i = 0; i < runner->config.app.segment_count; i++) {
-        double few_us = 0, many_us = 0, fixed_us = 0;
-        uint64_t pieces = 4;
-        enum aw_err err = measure_once(runner, i, pieces, 1, &few_us, diag); /* warms up, too */
-        if (!err)
-            err = measure_once(runner, i, 0, MEASURE_FIXED, &fixed_us, diag);
+        double few_us = 0, many_us = 0;
+        uint64_t pieces = MEASURE_FEW;
+        enum aw_err err = pieces_measure(runner, i, pieces, &few_us, diag); /* warms up, too */
         if (!err) {
-            const double about_us = fmax((few_us - fixed_us) / (double)pieces, 0.1);
             const double share_us = (double)budget_us / MEASURE_ROUNDS;
-            pieces = (uint64_t)fmax(share_us / about_us, 8);
-            err = measure_once(runner, i, pieces, 1, &many_us, diag);
+            pieces = (uint64_t)fmax(share_us * MEASURE_FEW / fmax(few_us, 1), 8);
+            err = pieces_measure(runner, i, pieces, &many_us, diag);
         }
+        if (!err)
+            err = fixed_measure(runner, i, &cost[i].fixed_us, diag);
         if (err)
             return err;
-        cost[i].fixed_us = fixed_us;
-        cost[i].piece_us = fmax((many_us - fixed_us) / (double)pieces, 1e-3);
+        cost[i].piece_us = fmax(many_us / (double)pieces, 1e-3);
     }
     cost[0].fixed_us += memory_cost_us(runner);
     aw_runner_costs_set(runner, cost);
