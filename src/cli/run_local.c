@@ -224,8 +224,17 @@ static enum aw_err loop_make(struct runner *r, struct aw_diag *diag)
 static enum aw_err make(struct runner *r, struct aw_diag *diag)
 {
     const struct aw__runask *ask = &r->ask;
+    uint64_t rows = 0, episodes = 0;
+    for (uint32_t i = 0; i < ask->count; i++) { /* what learners look back on, and one in flight */
+        const struct aw_pilot_config *pilot = &ask->workload[i].pilot;
+        episodes += pilot->learner.episodes + 2;
+        rows += (uint64_t)(pilot->learner.episodes + 2) * pilot->episode_steps;
+    }
     const struct aw_store_options options = {
-        .rows_max = 1u << 20, .episodes_max = 1u << 16, .workloads_max = ask->count};
+        .rows_max = rows > UINT32_MAX ? UINT32_MAX : (uint32_t)rows,
+        .episodes_max = episodes > UINT32_MAX ? UINT32_MAX : (uint32_t)episodes,
+        .workloads_max = ask->count,
+    };
     r->view = aw_alloc_new(NULL, ask->count, sizeof *r->view);
     r->episode = aw_alloc_new(NULL, ask->count, sizeof *r->episode);
     r->row = aw_alloc_new(NULL, ask->count, sizeof *r->row);

