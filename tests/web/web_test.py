@@ -172,8 +172,7 @@ def a_real_prometheus_scrapes_it():
             name = "controller_runtime_reconcile_time_seconds"
             types = get(f"{base}/metadata?metric={name}")
             expect("histogram" in types, types)
-            until(lambda: ask("histogram_quantile(0.9, rate("
-                              "controller_runtime_reconcile_time_seconds_bucket[10s]))"), "durations")
+            until(lambda: ask(f"histogram_quantile(0.9, rate({name}_bucket[10s]))"), "durations")
             rules = json.loads(get(f"{base}/rules"))["data"]["groups"][0]["rules"]
             expect(len(rules) == 9, f"{len(rules)} rules")
             until(lambda: all(rule["health"] == "ok" for rule in
@@ -228,7 +227,7 @@ def a_page_survives_a_reload_and_forgets_nothing():
 
 
 def idle_it_takes_next_to_nothing():
-    """At the speed of life, with the page, metrics and a listener: less than 1 % of a core, 64 MB."""
+    """At the speed of life, with page, metrics and a listener: less than 1 % of a core, 64 MB."""
     if "asan" in cli_test.AWARE or os.environ.get("ASAN_OPTIONS"):
         skip("figures of a sanitized build say nothing")
     with tempfile.TemporaryDirectory() as folder, daemon(folder, speed="1") as (process, url):
@@ -313,8 +312,8 @@ def the_page_works_in_a_browser():
 
 def the_plotting_library_is_what_was_published():
     tool("npm", "npm")
-    done = subprocess.run([str(ROOT / "src/web/page/vendor/verify")], capture_output=True, text=True,
-                          check=False, timeout=120)
+    done = subprocess.run([str(ROOT / "src/web/page/vendor/verify")], capture_output=True,
+                          text=True, check=False, timeout=120)
     if done.returncode == 69:
         skip(done.stderr.strip())
     expect(done.returncode == 0, done.stdout + done.stderr)

@@ -5,7 +5,8 @@ import * as format from './format.js';
 import { get } from './data.js';
 
 const ROW = 38; // px, as in page.css
-const BEYOND = 8; // rows made beyond each edge, so that a quick scroll finds them
+const BEYOND = 4; // rows made beyond each edge, so that a quick scroll finds them
+const STILL_MS = 400; // without scrolling, before the figures are asked for again
 
 const share = (a, b) => (a === null || b === null || !b ? null : a / b);
 
@@ -31,10 +32,14 @@ export function rowsOf(table) {
   return rows;
 }
 
+// Classes are touched only where they change: each touch makes the browser look for rules again.
+function mark(element, name, on) {
+  if (element.classList.contains(name) !== on) element.classList.toggle(name, on);
+}
 const meter = () => h('span', { class: 'meter' }, h('i', {}));
 function setMeter(cell, value, text, bad) {
-  cell.firstChild.firstChild.style.width = `${Math.min(100, 100 * (value || 0))}%`;
-  cell.firstChild.classList.toggle('bad', !!bad);
+  cell.firstChild.firstChild.style.transform = `scaleX(${Math.min(1, value || 0)})`; // no layout
+  mark(cell.firstChild, 'bad', !!bad);
   cell.lastChild.textContent = text;
 }
 
@@ -53,6 +58,7 @@ const COLUMNS = [
   { key: 'stage', title: 'Stage', class: 'c-stage', value: (r) => r.rank, down: true,
     make: () => [h('span', { class: 'stage' })],
     set: (cell, r) => {
+      if (cell.firstChild.textContent === r.stage) return;
       cell.firstChild.className = `stage ${r.stage}`;
       cell.firstChild.textContent = r.stage;
     } },
@@ -63,7 +69,7 @@ const COLUMNS = [
     make: () => [h('span', {})],
     set: (cell, r) => {
       cell.firstChild.textContent = format.percent(r.missedShare, 2);
-      cell.classList.toggle('bad', r.missedShare > r.budget);
+      mark(cell, 'bad', r.missedShare > r.budget);
     } },
   { key: 'load', title: 'Load', class: 'c-load num', value: (r) => r.load ?? -1, down: true,
     make: () => [h('span', {})], set: (cell, r) => { cell.firstChild.textContent = format.rate(r.load); } },
@@ -86,8 +92,8 @@ const COLUMNS = [
     make: () => [h('span', {})],
     set: (cell, r) => {
       cell.firstChild.textContent = format.signed(r.saving, 0).replace(/^\+/, '');
-      cell.classList.toggle('good', r.saving > 0.005);
-      cell.classList.toggle('worse', r.saving < -0.005);
+      mark(cell, 'good', r.saving > 0.005);
+      mark(cell, 'worse', r.saving < -0.005);
     } },
 ];
 
@@ -98,6 +104,7 @@ export function view(root, app) {
   let shown = [];
   let selected = 0;
   let stopped = false;
+  let scrolled = 0;
   const pool = [];
 
   const search = h('input', { type: 'search', placeholder: 'Find a workload', value: kept.query,
@@ -120,7 +127,7 @@ export function view(root, app) {
   const space = h('div', { class: 'space' });
   const body = h('div', { class: 'body' }, space);
   const frame = h('div', { class: 'table', role: 'grid', tabindex: '0', 'aria-label': 'Workloads',
-    onscroll: () => paint(), onkeydown: keys }, head, body);
+    onscroll: () => { scrolled = performance.now(); paint(); }, onkeydown: keys }, head, body);
   fill(root, h('div', { class: 'title' }, h('h1', {}, 'Workloads'), count),
     h('div', { class: 'tools' }, h('label', { class: 'find' }, icon('search'), search), chips, only), frame);
 
@@ -190,7 +197,10 @@ export function view(root, app) {
         one.at = at;
         one.row = null;
       }
-      one.link.classList.toggle('selected', at === selected);
+      if ((one.marked || false) !== (at === selected)) {
+        one.marked = at === selected;
+        one.link.classList.toggle('selected', one.marked);
+      }
       if (one.row !== row) {
         one.row = row;
         one.link.href = `#/workload/${row.name}`;
@@ -220,6 +230,7 @@ export function view(root, app) {
   observer.observe(frame);
 
   async function refresh() {
+    if (performance.now() - scrolled < STILL_MS && rows.length) return; // somebody reads: nothing moves
     const table = await get('/v1/table');
     if (stopped) return;
     const fresh = rows.length === 0;
