@@ -45,6 +45,7 @@ static const char usage[] =
     "  --queue N              requests that may wait for that (10000)\n"
     "  --connections N        connections at once (4096)\n"
     "  --payload X            multiplies the payload of every segment (1)\n"
+    "  --families F[,F]...    of these alone: file, table, float, image, text, model\n"
     "  --work-scale X         multiplies the CPU time of every request (1)\n"
     "  --waits HOW            described, or real: as this machine takes (described)\n"
     "  --costs FILE           measured costs: read from here, or kept here\n"
@@ -66,6 +67,7 @@ enum code {
     OPT_QUEUE,
     OPT_CONNECTIONS,
     OPT_PAYLOAD,
+    OPT_FAMILIES,
     OPT_SCALE,
     OPT_WAITS,
     OPT_COSTS,
@@ -88,6 +90,7 @@ static const struct option options[] = {
     {"queue", required_argument, NULL, OPT_QUEUE},
     {"connections", required_argument, NULL, OPT_CONNECTIONS},
     {"payload", required_argument, NULL, OPT_PAYLOAD},
+    {"families", required_argument, NULL, OPT_FAMILIES},
     {"work-scale", required_argument, NULL, OPT_SCALE},
     {"waits", required_argument, NULL, OPT_WAITS},
     {"costs", required_argument, NULL, OPT_COSTS},
@@ -161,6 +164,29 @@ static enum aw_err waits(const char *text, enum aw_runner_waits *ret, struct aw_
     return AW_OK;
 }
 
+/* "image,file" as bits of 1 << enum aw_payload_family. */
+static enum aw_err families(const char *list, uint32_t *ret, struct aw_diag *diag)
+{
+    char quoted[AW_TEXT_QUOTE_MAX];
+    uint32_t bits = 0;
+    for (const char *at = list;; at++) {
+        const size_t len = strcspn(at, ",");
+        uint32_t i = AW_PAYLOAD_NONE + 1;
+        while (aw_payload_family_names[i] && (strlen(aw_payload_family_names[i]) != len ||
+                                              memcmp(aw_payload_family_names[i], at, len) != 0))
+            i++;
+        if (!aw_payload_family_names[i])
+            return aw_fail(diag, AW_ERR_USAGE, "expected a family of payloads, found %s",
+                           aw_text_quote(at, len, quoted, sizeof quoted));
+        bits |= 1u << i;
+        at += len;
+        if (!*at)
+            break;
+    }
+    *ret = bits;
+    return AW_OK;
+}
+
 static enum aw_err option_read(struct asked *asked, int code, const char *text,
                                struct aw_diag *diag)
 {
@@ -181,6 +207,8 @@ static enum aw_err option_read(struct asked *asked, int code, const char *text,
         return count(text, 65536, &service->connections_max, diag);
     case OPT_PAYLOAD:
         return real(text, 1e-3, AW_RUNNER_PAYLOAD_MAX, &runner->payload, diag);
+    case OPT_FAMILIES:
+        return families(text, &runner->families, diag);
     case OPT_SCALE:
         return real(text, 0, 1000, &runner->work_scale, diag);
     case OPT_WAITS:

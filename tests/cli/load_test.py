@@ -159,7 +159,9 @@ def wrong_options_get_one_line_and_the_right_code():
     for args in (["--app"], ["--nonsense"], [], ["word"], ["--app", "1:1", "--threads", "0"],
                  ["--app", "1:1", "--payload", "0"], ["--app", "1:1", "--listen", "nowhere"],
                  ["--app", "1:1", "--listen", "fd:0"], ["--app", "1:1", "--start", "soon"],
-                 ["--app", "1:1", "--waits", "never"]):
+                 ["--app", "1:1", "--waits", "never"],
+                 ["--app", "1:1", "--families", "image,"],
+                 ["--app", "1:1", "--families", "none"]):
         done = subprocess.run([WORKLOAD, *args], capture_output=True, text=True, check=False,
                               timeout=PATIENCE_S, stdin=subprocess.DEVNULL)
         expect(done.returncode in (64, 65) and done.stderr.count("\n") == 1 and not done.stdout,
@@ -168,6 +170,15 @@ def wrong_options_get_one_line_and_the_right_code():
                           timeout=PATIENCE_S)
     expect("usage: aware-workload" in done.stdout and
            all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout)
+
+
+def a_payload_grows_for_the_families_that_are_named():
+    for families, grows in (("file,table", True), ("image", False)):
+        with workload("--app", "kind:file_read", "--start", "0s", "--payload", "4", "--families",
+                      families, "--waits", "real") as (_, address):
+            expect(fetch(address, "/")[0] == 200, "not served")
+            read = metrics(address)["aware_workload_read_bytes_total"]
+            expect(read == 256 * 1024 * (4 if grows else 1), f"{families}: {read}")
 
 
 def an_object_server_can_be_a_process_of_its_own():
