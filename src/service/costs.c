@@ -10,14 +10,15 @@
 
 #define TEXT_BYTES 4096u
 
-enum aw_err aw__costs_write(const char *path, const struct aw_app *app, double payload,
+enum aw_err aw__costs_write(const char *path, const struct aw_runner_config *config,
                             const struct aw_runner_cost *cost, struct aw_diag *diag)
 {
+    const struct aw_app *app = &config->app;
     char buf[TEXT_BYTES], number[AW_TEXT_REAL_MAX];
     struct aw_text text;
     aw_text_init(&text, buf, sizeof buf);
-    aw_text_add(&text, "{\"app\": \"%s\", \"payload\": %s, \"segments\": [", app->name,
-                aw_text_real(payload, number, sizeof number));
+    aw_text_add(&text, "{\"app\": \"%s\", \"payload\": %s, \"families\": %u, \"segments\": [",
+                app->name, aw_text_real(config->payload, number, sizeof number), config->families);
     for (uint32_t i = 0; i < app->segment_count; i++) {
         aw_text_add(&text, "%s\n  {\"kind\": \"%s\", \"piece_us\": %s", i ? "," : "",
                     app->segment[i].name, aw_text_real(cost[i].piece_us, number, sizeof number));
@@ -47,10 +48,12 @@ static enum aw_err row_read(const struct aw_tree *tree, const struct aw_node *ro
     return err;
 }
 
-static enum aw_err tree_read(const struct aw_tree *tree, const struct aw_app *app, double payload,
+static enum aw_err tree_read(const struct aw_tree *tree, const struct aw_runner_config *config,
                              struct aw_runner_cost *ret, struct aw_diag *diag)
 {
-    const struct aw_node *root = NULL, *name = NULL, *size = NULL, *rows = NULL;
+    const struct aw_app *app = &config->app;
+    const struct aw_node *root = NULL, *name = NULL, *size = NULL, *whose = NULL, *rows = NULL;
+    int64_t found_families = 0;
     const char *found = NULL;
     double found_payload = 0;
     enum aw_err err = aw_tree_only(tree, &root, diag);
@@ -63,13 +66,17 @@ static enum aw_err tree_read(const struct aw_tree *tree, const struct aw_app *ap
     if (!err)
         err = aw_tree_real(tree, size, 0, DBL_MAX, &found_payload, diag);
     if (!err)
+        err = aw_tree_require(tree, root, "families", &whose, diag);
+    if (!err)
+        err = aw_tree_i64(tree, whose, 0, UINT32_MAX, &found_families, diag);
+    if (!err)
         err = aw_tree_require(tree, root, "segments", &rows, diag);
     if (!err)
         err = aw_tree_list(tree, rows, diag);
     if (err)
         return err;
-    bool same =
-        !strcmp(found, app->name) && found_payload == payload && rows->count == app->segment_count;
+    bool same = !strcmp(found, app->name) && found_payload == config->payload &&
+                found_families == config->families && rows->count == app->segment_count;
     uint32_t i = 0;
     for (const struct aw_node *row = rows->first; same && row; row = row->next, i++) {
         const char *kind = NULL;
@@ -80,16 +87,16 @@ static enum aw_err tree_read(const struct aw_tree *tree, const struct aw_app *ap
     return same ? AW_OK : AW_ERR_NOTFOUND;
 }
 
-enum aw_err aw__costs_read(const char *path, const struct aw_app *app, double payload,
+enum aw_err aw__costs_read(const char *path, const struct aw_runner_config *config,
                            struct aw_runner_cost *ret, struct aw_diag *diag)
 {
     struct aw_runner_cost cost[AW_APP_SEGMENTS_MAX] = {{0}};
     struct aw_tree tree;
     enum aw_err err = aw_tree_load_file(&tree, path, NULL, diag);
     if (!err)
-        err = tree_read(&tree, app, payload, cost, diag);
+        err = tree_read(&tree, config, cost, diag);
     aw_tree_deinit(&tree);
     if (!err)
-        memcpy(ret, cost, app->segment_count * sizeof *cost);
+        memcpy(ret, cost, config->app.segment_count * sizeof *cost);
     return err;
 }

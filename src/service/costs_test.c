@@ -11,12 +11,12 @@
 
 static char path[64];
 
-static struct aw_app app(void)
+static struct aw_runner_config config(void)
 {
-    struct aw_app app = {.name = "shop", .segment_count = 2};
-    app.segment[0] = aw_segment_builtin()[0];
-    app.segment[1] = aw_segment_builtin()[6];
-    return app;
+    struct aw_runner_config config = {.app = {.name = "shop", .segment_count = 2}, .payload = 1};
+    config.app.segment[0] = aw_segment_builtin()[0];
+    config.app.segment[1] = aw_segment_builtin()[6];
+    return config;
 }
 
 static int setup(void **state)
@@ -39,29 +39,34 @@ static const struct aw_runner_cost cost[2] = {{.piece_us = 0.1, .fixed_us = 0},
 static void costs_are_read_back_to_the_same_bits(void **state)
 {
     (void)state;
-    const struct aw_app shop = app();
+    const struct aw_runner_config shop = config();
     struct aw_runner_cost back[AW_APP_SEGMENTS_MAX];
-    assert_int_equal(aw__costs_read(path, &shop, 1, back, NULL), AW_ERR_NOTFOUND);
-    assert_ok(aw__costs_write(path, &shop, 1, cost, NULL));
-    assert_ok(aw__costs_read(path, &shop, 1, back, NULL));
+    assert_int_equal(aw__costs_read(path, &shop, back, NULL), AW_ERR_NOTFOUND);
+    assert_ok(aw__costs_write(path, &shop, cost, NULL));
+    assert_ok(aw__costs_read(path, &shop, back, NULL));
     assert_memory_equal(back, cost, sizeof cost);
 }
 
 static void costs_of_something_else_count_as_none(void **state)
 {
     (void)state;
-    struct aw_app shop = app();
+    struct aw_runner_config shop = config();
     struct aw_runner_cost back[AW_APP_SEGMENTS_MAX] = {{.piece_us = 7}};
-    assert_ok(aw__costs_write(path, &shop, 1, cost, NULL));
-    assert_int_equal(aw__costs_read(path, &shop, 2, back, NULL), AW_ERR_NOTFOUND);
-    shop.segment_count = 1;
-    assert_int_equal(aw__costs_read(path, &shop, 1, back, NULL), AW_ERR_NOTFOUND);
-    shop = app();
-    shop.segment[1] = aw_segment_builtin()[7];
-    assert_int_equal(aw__costs_read(path, &shop, 1, back, NULL), AW_ERR_NOTFOUND);
-    shop = app();
-    shop.name[0] = 'c';
-    assert_int_equal(aw__costs_read(path, &shop, 1, back, NULL), AW_ERR_NOTFOUND);
+    assert_ok(aw__costs_write(path, &shop, cost, NULL));
+    shop.payload = 2;
+    assert_int_equal(aw__costs_read(path, &shop, back, NULL), AW_ERR_NOTFOUND);
+    shop = config();
+    shop.families = 1u << AW_PAYLOAD_FILE;
+    assert_int_equal(aw__costs_read(path, &shop, back, NULL), AW_ERR_NOTFOUND);
+    shop = config();
+    shop.app.segment_count = 1;
+    assert_int_equal(aw__costs_read(path, &shop, back, NULL), AW_ERR_NOTFOUND);
+    shop = config();
+    shop.app.segment[1] = aw_segment_builtin()[7];
+    assert_int_equal(aw__costs_read(path, &shop, back, NULL), AW_ERR_NOTFOUND);
+    shop = config();
+    shop.app.name[0] = 'c';
+    assert_int_equal(aw__costs_read(path, &shop, back, NULL), AW_ERR_NOTFOUND);
     assert_true(back[0].piece_us == 7);
 }
 
@@ -71,18 +76,21 @@ static void a_file_that_is_none_is_an_error_with_its_place(void **state)
     static const char *const texts[] = {
         "{",
         "[]",
-        "{\"app\": 1, \"payload\": 1, \"segments\": []}",
-        "{\"app\": \"shop\", \"payload\": 1, \"segments\": [{\"kind\": \"float_ops\"}, {}]}",
-        "{\"app\": \"shop\", \"payload\": 1, \"segments\": [{\"kind\": \"float_ops\", "
+        "{\"app\": 1, \"payload\": 1, \"families\": 0, \"segments\": []}",
+        "{\"app\": \"shop\", \"payload\": 1, \"families\": 0, \"segments\": [{\"kind\": "
+        "\"float_ops\"}, {}]}",
+        "{\"app\": \"shop\", \"payload\": 1, \"families\": 0, \"segments\": [{\"kind\": "
+        "\"float_ops\", "
         "\"piece_us\": 0, \"fixed_us\": 0}, {}]}",
-        "{\"app\": \"shop\", \"payload\": 1, \"segments\": [{\"kind\": \"float_ops\", "
+        "{\"app\": \"shop\", \"payload\": 1, \"families\": 0, \"segments\": [{\"kind\": "
+        "\"float_ops\", "
         "\"piece_us\": 1, \"fixed_us\": -1}, {}]}"};
-    const struct aw_app shop = app();
+    const struct aw_runner_config shop = config();
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct aw_runner_cost back[AW_APP_SEGMENTS_MAX];
         struct aw_diag diag = {0};
         assert_ok(aw_file_replace(path, texts[i], strlen(texts[i]), NULL, NULL));
-        const enum aw_err err = aw__costs_read(path, &shop, 1, back, &diag);
+        const enum aw_err err = aw__costs_read(path, &shop, back, &diag);
         assert_true(err == AW_ERR_FORMAT || err == AW_ERR_CONFIG);
         assert_string_equal(diag.file, path);
     }

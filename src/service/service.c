@@ -153,9 +153,8 @@ static enum aw_err costs_find(struct service *service, struct aw_diag *diag)
 {
     const char *file = service->config.costs_file;
     struct aw_runner_cost cost[AW_APP_SEGMENTS_MAX];
-    const struct aw_app *app = aw_runner_app(service->runner);
-    const double payload = service->config.runner.payload;
-    enum aw_err err = file ? aw__costs_read(file, app, payload, cost, diag) : AW_ERR_NOTFOUND;
+    const struct aw_runner_config *config = &service->config.runner;
+    enum aw_err err = file ? aw__costs_read(file, config, cost, diag) : AW_ERR_NOTFOUND;
     if (!err) {
         aw_runner_costs_set(service->runner, cost);
         return AW_OK;
@@ -164,7 +163,7 @@ static enum aw_err costs_find(struct service *service, struct aw_diag *diag)
         return err;
     err = aw_runner_measure(service->runner, service->config.measure_us, diag);
     if (!err && file)
-        err = aw__costs_write(file, app, payload, aw_runner_costs(service->runner), diag);
+        err = aw__costs_write(file, config, aw_runner_costs(service->runner), diag);
     return err;
 }
 
