@@ -62,7 +62,6 @@ struct runner {
     struct aw__runrow *row;       /* [count] */
     struct sender *sender;        /* [count] */
     uint64_t steps;
-    int64_t begin_us; /* of the first step, by the cluster's clock */
     enum look look;
     _Atomic bool load_stop, done;
     enum aw_err err;
@@ -440,7 +439,7 @@ static enum aw_err steps(struct runner *r, struct aw_diag *diag)
     const struct aw_cluster_ops *ops = r->cluster.ops;
     const int64_t step_us = llround(1e6 * r->ask.step_s);
     enum aw_err err = AW_OK;
-    r->begin_us = ops->now_us(r->cluster.self);
+    int64_t due_us = ops->now_us(r->cluster.self);
     while (!err && !stop_signal && r->steps <= r->ask.steps_total) {
         err = aw_loop_tick(r->loop, NULL, NULL, diag);
         /* at the first tick no step has ended yet */
@@ -452,7 +451,10 @@ static enum aw_err steps(struct runner *r, struct aw_diag *diag)
             fflush(stdout);
         if (err || ++r->steps > r->ask.steps_total)
             break;
-        err = pause_until(r, r->begin_us + (int64_t)r->steps * step_us);
+        due_us += step_us;
+        const int64_t now = ops->now_us(r->cluster.self);
+        due_us = due_us < now ? now : due_us; /* learning took long: nothing is made up for */
+        err = pause_until(r, due_us);
     }
     return err;
 }

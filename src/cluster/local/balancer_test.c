@@ -486,7 +486,7 @@ static void more_clients_than_places_wait_in_the_queue_of_the_socket(void **stat
     load.port = world.port;
     load.pause_us = 80000;
     standin_load_begin(&load);
-    wait_for(load.ok >= 48); /* twice as many as there are: each had its turn */
+    wait_for(load.ok >= 48); /* places are few, and go round */
     standin_load_end(&load);
     assert_int_equal(load.failed, 0);
     world_end(&world);
