@@ -8,6 +8,7 @@
 #include "cli/verbs.h"
 
 #include <math.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -273,6 +274,15 @@ static void predicted_print(const struct page *page)
                                                   : "none yet",
              aw__at_text(page->account, "seed"));
     line("model", text);
+    if (aw__at(page->account, "agent.specialised_from")) {
+        snprintf(text, sizeof text,
+                 "specialised from the shared model %s (%s) by %" PRId64
+                 " episodes of the fallback",
+                 aw__at_text(page->account, "agent.specialised_from.model"),
+                 aw__at_text(page->account, "agent.specialised_from.checksum"),
+                 aw__at_integer(page->account, "agent.specialised_from.episodes"));
+        line("", text);
+    }
 }
 
 static void policy_print(const struct page *page)

@@ -78,9 +78,9 @@ static void command_write(struct aw__evaluate *ask, const struct aw__args *args)
     aw_text_add(&text, "aware evaluate %s", what_names[ask->what]);
     const struct aw__option *option;
     for (uint32_t i = 0; (option = aw__verb_option(args->verb, i)); i++) {
-        static const char *const kept[] = {"apps",   "pool",  "seeds",      "seed",
-                                           "learn",  "after", "agent",      "preset",
-                                           "tuning", "each",  "no-ceiling", NULL};
+        static const char *const kept[] = {"apps",       "pool",  "seeds",  "seed",   "learn",
+                                           "after",      "agent", "preset", "tuning", "each",
+                                           "no-ceiling", "model", NULL};
         for (const char *const *name = kept; *name; name++) {
             if (strcmp(option->name, *name) != 0 || !args->value[i].given)
                 continue;
@@ -114,6 +114,21 @@ static void settings_take(struct aw__evaluate *ask, const struct aw__args *args)
         aw_evaluate_config_paper(config);
 }
 
+/* Whoever asks for a model wants to measure it: one that cannot be used ends the evaluation. */
+static enum aw_err model_take(struct aw__evaluate *ask, const char *what, struct aw_diag *diag)
+{
+    struct aw_pilot_config *pilot = &ask->config.pilot;
+    if (!strcmp(what, AW_SHELF_NONE))
+        return AW_OK;
+    if (pilot->agent != AW_PILOT_NETWORK)
+        return aw_fail(diag, AW_ERR_USAGE, "--model goes with --agent network alone");
+    enum aw_err err = aw__models_open(NULL, &ask->shelf, diag);
+    err = err ? err : aw_shelf_get(ask->shelf, what, &pilot->model, diag);
+    return err ? err
+               : aw_pretrained_fits(pilot->model, pilot->state, pilot->mapping,
+                                    pilot->learner.hidden, diag);
+}
+
 static enum aw_err ask_take(const struct aw__run *run, struct aw__evaluate *ask,
                             struct aw_diag *diag)
 {
@@ -131,6 +146,9 @@ static enum aw_err ask_take(const struct aw__run *run, struct aw__evaluate *ask,
                   : markdown ? AW__EVALUATE_MARKDOWN
                              : AW__EVALUATE_TEXT;
     settings_take(ask, args);
+    enum aw_err err = model_take(ask, aw__args_text(args, "model"), diag);
+    if (err)
+        return err;
     ask->pool = aw__args_number(args, "pool");
     if (!load) {
         if (!data)
@@ -142,7 +160,7 @@ static enum aw_err ask_take(const struct aw__run *run, struct aw__evaluate *ask,
     const char *slash = strrchr(load, '/');
     snprintf(ask->load, sizeof ask->load, "%.500s", slash ? slash + 1 : load);
     command_write(ask, args);
-    enum aw_err err = apps_range(aw__args_text(args, "apps"), &ask->first, &ask->count, diag);
+    err = apps_range(aw__args_text(args, "apps"), &ask->first, &ask->count, diag);
     if (err)
         return err;
     if (!(ask->apps = aw_alloc_new(NULL, ask->count, sizeof *ask->apps)))
@@ -297,6 +315,7 @@ static enum aw_err evaluate_run(const struct aw__run *run, struct aw_diag *diag)
     if (!err && missed && aw__args_given(run->args, "check"))
         err = aw_fail(diag, AW_ERR_CHECK, "%" PRIu32 " goals are missed", missed);
     aw_evaluate_apps_deinit(ask->apps, ask->apps ? ask->count : 0);
+    aw_shelf_free(ask->shelf);
     aw_alloc_free(NULL, ask->apps);
     aw_alloc_free(NULL, ask);
     return err;
@@ -364,6 +383,12 @@ static const struct aw__option evaluate_options[] = {
      .initial = "formula",
      .choices = aw_pilot_agent_names,
      .help = "what learns: formula or network"},
+    {.name = "model",
+     .kind = AW__TEXT,
+     .arg = "FILE",
+     .initial = "none",
+     .help = "what a network begins with: a model of 'aware pretrain', shipped for the one that "
+             "comes with this program, or none"},
     {.name = "preset",
      .kind = AW__CHOICE,
      .arg = "NAME",

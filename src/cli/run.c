@@ -294,6 +294,11 @@ static const struct aw__option run_options[] = {
      .arg = "DIR",
      .help = "where the run is kept and resumed from; none keeps nothing (default: aware-state in "
              "the working directory, and none for the demo without --daemon)"},
+    {.name = "models",
+     .kind = AW__DIR,
+     .arg = "DIR",
+     .help = "where the shipped model is looked for first (default: AWARE_MODELS, then beside this "
+             "program)"},
     {.name = "fresh", .kind = AW__FLAG, .help = "forget what is kept and begin anew"},
     {.name = "store",
      .kind = AW__FILE,

@@ -4,6 +4,7 @@
 #include "base/quantity.h"
 #include "base/threads.h"
 #include "base/yaml.h"
+#include "cli/models.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -170,6 +171,49 @@ static enum aw_err door_read(const struct aw__args *args, struct aw__runask *ask
     return token ? aw_door_token_read(&ask->door, token, diag) : AW_OK;
 }
 
+/* The shared models that networks begin with. A run goes on without one that cannot be used: its
+ * workloads learn by themselves, and whoever asked for it is told once for each. */
+static enum aw_err models_take(const struct aw__run *run, struct aw__runask *ask,
+                               struct aw_diag *diag)
+{
+    const char *told[AW_SHELF_MODELS_MAX];
+    uint32_t told_count = 0;
+    for (uint32_t i = 0; i < ask->count; i++) {
+        struct aw_pilot_config *pilot = &ask->workload[i].pilot;
+        const char *what = ask->set.profiles[i].model;
+        struct aw_diag why = {0};
+        if (pilot->agent != AW_PILOT_NETWORK || !pilot->learning)
+            continue;
+        if (!ask->shelf) {
+            const enum aw_err err =
+                aw__models_open(aw__args_text(run->args, "models"), &ask->shelf, diag);
+            if (err)
+                return err;
+        }
+        enum aw_err err = aw_shelf_get(ask->shelf, what, &pilot->model, &why);
+        err = err || !pilot->model ? err
+                                   : aw_pretrained_fits(pilot->model, pilot->state, pilot->mapping,
+                                                        pilot->learner.hidden, &why);
+        bool new = err != AW_OK &&told_count < AW_SHELF_MODELS_MAX;
+        for (uint32_t k = 0; k < told_count; k++)
+            new = new &&strcmp(told[k], what) != 0;
+        if (err)
+            pilot->model = NULL;
+        if (!new)
+            continue;
+        told[told_count++] = what;
+        char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
+        aw_diag_format(&why, err, line, sizeof line);
+        if (err == AW_ERR_NOTFOUND && !strcmp(what, AW_SHELF_SHIPPED))
+            aw_log_info(run->log, "no shipped model: networks begin with nothing",
+                        AW_LOG_STR("why", line));
+        else
+            aw_log_warn(run->log, "a model cannot be used: networks begin with nothing",
+                        AW_LOG_STR("workload", pilot->name), AW_LOG_STR("why", line));
+    }
+    return AW_OK;
+}
+
 static const char *fallback_of(const struct aw__runask *ask)
 {
     const uint32_t kind = ask->workload[0].pilot.fallback.kind;
@@ -214,6 +258,8 @@ enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret, s
     if ((err = aw_job_workloads_of(&ask->set, NULL, ask->workload, ask->load, diag)))
         goto out;
     ask->count = count;
+    if ((err = models_take(run, ask, diag)))
+        goto out;
     ask->step_s = ask->workload[0].pilot.step_s;
     ask->fallback = fallback_of(ask);
     ask->thread_count = (uint32_t)aw__args_number(args, "threads");
@@ -236,5 +282,6 @@ void aw__runask_deinit(struct aw__runask *ask)
     aw_alloc_free(NULL, ask->load);
     aw_alloc_free(NULL, ask->workload);
     aw_profile_set_deinit(&ask->set);
+    aw_shelf_free(ask->shelf);
     *ask = (struct aw__runask){0};
 }

@@ -211,6 +211,16 @@ static json_t *state_json(const struct aw_decision *decision)
     return aw__told_end(&told);
 }
 
+/* The shared model that a policy was made from. */
+static json_t *origin_json(const struct aw_pilot_origin *origin)
+{
+    struct aw__told told = aw__told_begin();
+    aw__told_text(&told, "model", origin->name);
+    aw__told_put(&told, "checksum", id_hex(origin->checksum));
+    aw__told_put(&told, "episodes", json_integer(origin->episodes));
+    return aw__told_end(&told);
+}
+
 /* Of one of the two who decide: what it would have done, whoever acted. */
 static json_t *decider_json(const struct aw_pilot_config *config,
                             const struct aw_decision *decision, bool agent)
@@ -222,6 +232,8 @@ static json_t *decider_json(const struct aw_pilot_config *config,
         const bool there = decision->by_agent.set != 0;
         aw__told_text(&told, "kind", config->learning ? aw_pilot_agent_names[config->agent] : NULL);
         aw__told_put(&told, "model", id_hex(decision->model));
+        if (decision->origin.checksum)
+            aw__told_put(&told, "specialised_from", origin_json(&decision->origin));
         aw__told_put(&told, "plan",
                      there ? aw_account_plan_json(&decision->by_agent) : json_null());
         aw__told_put(&told, "action", there ? action_json(action) : json_null());

@@ -60,6 +60,8 @@ static void carve(struct aw_learner *learner, struct aw_carve *take)
     learner->action = aw_carve_take(take, N * A, BYTES_PER_FLOAT);
     learner->gain = aw_carve_take(take, N, BYTES_PER_FLOAT);
     learner->violated = aw_carve_take(take, N, BYTES_PER_FLOAT);
+    learner->by_fallback = aw_carve_take(take, N, BYTES_PER_FLOAT);
+    learner->read = aw_carve_take(take, N, BYTES_PER_FLOAT);
     learner->reward = aw_carve_take(take, N, BYTES_PER_FLOAT);
     learner->taught = aw_carve_take(take, N * A, BYTES_PER_FLOAT);
     learner->low = aw_carve_take(take, A, BYTES_PER_FLOAT);
@@ -123,6 +125,8 @@ static void drop(struct aw_learner *learner, uint32_t count)
     memmove(learner->action, learner->action + first * A, left * A * BYTES_PER_FLOAT);
     memmove(learner->gain, learner->gain + first, left * BYTES_PER_FLOAT);
     memmove(learner->violated, learner->violated + first, left * BYTES_PER_FLOAT);
+    memmove(learner->by_fallback, learner->by_fallback + first, left * BYTES_PER_FLOAT);
+    memmove(learner->read, learner->read + first, left * BYTES_PER_FLOAT);
     for (uint32_t e = count; e <= learner->episodes; e++)
         learner->begin[e - count] = learner->begin[e] - first;
     learner->episodes -= count;
@@ -133,7 +137,8 @@ enum aw_err aw_learner_add(struct aw_learner *learner, const struct aw_learner_s
 {
     const size_t S = learner->shape.obs_dim, A = learner->shape.act_dim;
     if (!aw_params_finite(step->obs, S) || !aw_params_finite(step->next_obs, S) ||
-        !aw_params_finite(step->action, A) || !isfinite((float)step->gain))
+        !aw_params_finite(step->action, A) || !isfinite((float)step->gain) ||
+        !isfinite((float)step->read))
         return AW_ERR_DIVERGED;
     if (learner->steps - learner->begin[learner->episodes] >= learner->shape.episode_steps)
         aw_learner_end(learner);
@@ -143,6 +148,8 @@ enum aw_err aw_learner_add(struct aw_learner *learner, const struct aw_learner_s
     memcpy(learner->action + t * A, step->action, A * BYTES_PER_FLOAT);
     learner->gain[t] = (float)step->gain;
     learner->violated[t] = step->violated;
+    learner->by_fallback[t] = step->by_fallback;
+    learner->read[t] = (float)step->read;
     learner->steps++;
     return AW_OK;
 }
@@ -164,6 +171,22 @@ size_t aw_learner_bytes(const struct aw_learner *learner)
 uint32_t aw_learner_episodes(const struct aw_learner *learner)
 {
     return learner->episodes;
+}
+
+uint32_t aw_learner_bundle(const struct aw_learner *learner, struct aw_bundle *bundle)
+{
+    const size_t S = learner->shape.obs_dim, A = learner->shape.act_dim;
+    uint32_t kept = 0;
+    AW_ASSERT(bundle->config.obs_dim == S && bundle->config.act_dim == A);
+    for (uint32_t e = 0; e < learner->episodes; e++) {
+        const uint32_t first = learner->begin[e], steps = learner->begin[e + 1] - first;
+        bool alone = true;
+        for (uint32_t t = first; t < first + steps && alone; t++)
+            alone = learner->by_fallback[t] > 0;
+        kept += alone && aw_bundle_add(bundle, learner->obs + first * S,
+                                       learner->action + first * A, learner->read + first, steps);
+    }
+    return kept;
 }
 
 void aw_learner_forget(struct aw_learner *learner, uint32_t episodes)

@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/conf.h"
 #include "control/copyenv.h"
+#include "meta/bundle.h"
 #include "rl/actnet.h"
 #include "rl/ope.h"
 
@@ -66,6 +67,8 @@ struct aw_learner_step {
     const float *next_obs; /* [obs_dim] */
     double gain;           /* what the objective counts for the step before the SLO is weighed */
     bool violated;
+    bool by_fallback; /* who acted */
+    double read;      /* its reward as a shared model reads it (pretrained.h); 0: there is none */
 };
 
 enum aw_learner_round {
@@ -96,6 +99,9 @@ AW_NODISCARD enum aw_err aw_learner_add(struct aw_learner *learner,
 void aw_learner_end(struct aw_learner *learner);
 uint32_t aw_learner_episodes(const struct aw_learner *learner); /* ended ones */
 size_t aw_learner_bytes(const struct aw_learner *learner);
+/* The episodes on record that the fallback lived alone, oldest first, into `bundle`, whose steps
+ * are of this shape. Returns how many it kept. */
+uint32_t aw_learner_bundle(const struct aw_learner *learner, struct aw_bundle *bundle);
 /* Drops what is on record but for the last `episodes`: what came before a change of the workload.
  */
 void aw_learner_forget(struct aw_learner *learner, uint32_t episodes);

@@ -16,6 +16,8 @@ struct aw_learner {
     float *action;            /* [steps_max][act_dim] */
     float *gain;              /* [steps_max] */
     float *violated;          /* [steps_max] 0 or 1 */
+    float *by_fallback;       /* [steps_max] 0 or 1 */
+    float *read;              /* [steps_max] */
     float *reward;            /* [steps_max] of the round in hand */
     float *taught;            /* [steps_max][act_dim] of the round in hand */
     float *low, *high;        /* [act_dim] */

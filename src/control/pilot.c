@@ -126,6 +126,10 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     pilot->step_us = (int64_t)llround(config->step_s * 1e6);
     pilot->stale_us = (int64_t)llround(config->stale_s * 1e6);
     pilot->obs_dim = aw_state_dim(config->state);
+    if (config->model && (config->agent != AW_PILOT_NETWORK || !config->learning ||
+                          aw_pretrained_fits(config->model, config->state, config->mapping,
+                                             config->learner.hidden, NULL)))
+        pilot->config.model = NULL;
     aw_state_init(&pilot->state, &(struct aw_state_config){.preset = config->state,
                                                            .bounds = config->bounds,
                                                            .slo = config->slo,

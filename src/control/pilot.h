@@ -30,6 +30,7 @@
 #include "control/learner.h"
 #include "control/lifecycle.h"
 #include "control/orders.h"
+#include "control/pretrained.h"
 #include "control/rehearse.h"
 #include "control/watchdog.h"
 #include "env/autoscale.h"
@@ -82,6 +83,11 @@ struct aw_pilot_config {
 
     int64_t node_cpu_millicores, node_memory_bytes; /* largest node; 0: unknown */
     bool in_place;
+
+    /* What a network begins with: a shared model (borrowed, for as long as any pilot has this
+     * config). NULL, or one that does not fit: it begins with nothing. No part of what decides: a
+     * policy is in the pilot's state once it is made. */
+    const struct aw_pretrained *model;
 };
 
 /* Every table's defaults; bounds, SLO and name are the caller's to fill in. */
@@ -113,6 +119,14 @@ enum aw_input {
         AW_INPUT_COUNT
 };
 
+/* The shared model that a policy is of, made for this workload; checksum 0: it is of none. */
+struct aw_pilot_origin {
+    char name[AW_PRETRAINED_NAME_MAX];
+    uint64_t checksum;
+    uint32_t episodes; /* of the fallback, that the workload was known by */
+    uint32_t unused_;  /* 0 */
+};
+
 /* What was decided, and everything that led to it. */
 struct aw_decision {
     int64_t at_us;
@@ -121,6 +135,7 @@ struct aw_decision {
     enum aw_actor actor;
     enum aw_actor in_charge; /* the same but for a person: who decides unless told otherwise */
     uint64_t model;          /* id of the policy; 0: none yet */
+    struct aw_pilot_origin origin; /* of that policy */
 
     float action[AW_ACTION_DIM]; /* of who acts, before the rails */
     float shadow[AW_ACTION_DIM]; /* of the other one */

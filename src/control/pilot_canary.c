@@ -97,6 +97,7 @@ static void adopt(struct aw_pilot *pilot)
     }
     if (!is_formula(pilot)) {
         aw_actnet_copy(&pilot->nets->actor, &pilot->nets->trial);
+        memory->origin = (struct aw_pilot_origin){0};
         return;
     }
     const struct aw__pilot_trims *trims = &memory->trial_trims;

@@ -77,6 +77,7 @@ struct aw__pilot_memory {
 
     /* sizes under the fallback, to go back to when it takes over again */
     int64_t home_cpu_millicores, home_memory_bytes;
+    struct aw_pilot_origin origin;   /* of the network in force */
     float obs[AW_STATE_DIM_MAX + 1]; /* + 1: a multiple of 8 */
     float action_taken[AW_ACTION_DIM + 1];
     float shadow[AW_ACTION_DIM + 1];
@@ -143,6 +144,10 @@ double aw__pilot_weight(const struct aw_pilot *pilot, double lambda);
 double aw__pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,
                                double violation_share);
 
+/* What a shared model would read as the reward of a step; 0: there is none. */
+double aw__pilot_read(const struct aw_pilot *pilot, double slo_preservation, double cpu_utilisation,
+                      double memory_utilisation, bool violated);
+
 /* Room for `count` pods in `pilot->pods`, until the next tick. Returns for how many there is. */
 uint32_t aw__pilot_pods_room(struct aw_pilot *pilot, uint32_t count);
 /* All three amounts: what the plan sets, and what is wanted already. */
@@ -150,6 +155,29 @@ struct aw_plan aw__pilot_whole(const struct aw_plan *plan, const struct aw_readi
 bool aw__pilot_formula_finite(const struct aw_formula_values *values);
 /* Id of the policy in force; 0: none. */
 uint64_t aw__pilot_model(const struct aw_pilot *pilot);
+
+/* --- pilot_learn.c and pilot_shared.c: learning --------------------------------------------------
+ */
+
+/* Copies of the workload under the load of the past. AW_ERR_NODATA: none can be made yet. */
+AW_NODISCARD enum aw_err aw__pilot_rehearsal(struct aw_pilot *pilot, uint64_t seed,
+                                             struct aw_rehearsal **ret_rehearsal,
+                                             struct aw_diag *diag);
+/* What `actor` does on copies. */
+AW_NODISCARD enum aw_err aw__pilot_play(const struct aw_pilot *pilot,
+                                        struct aw_rehearsal *rehearsal,
+                                        const struct aw_actnet *actor, uint64_t seed,
+                                        struct aw_rehearsed *ret);
+/* By how much the policy in force is better than the fallback, into the memory. */
+AW_NODISCARD enum aw_err aw__pilot_estimate(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
+                                            uint64_t seed, struct aw_diag *diag);
+/* One round of the learner into `actor`, which is as it was after a failure. */
+AW_NODISCARD enum aw_err aw__pilot_round(struct aw_pilot *pilot, uint64_t seed,
+                                         struct aw_actnet *actor, struct aw_diag *diag);
+/* Learning where there is a shared model. AW_ERR_UNSUPPORTED: no copies can be made, and no policy
+ * of the model's acts; nothing has changed. */
+AW_NODISCARD enum aw_err aw__pilot_learn_shared(struct aw_pilot *pilot, uint64_t seed,
+                                                struct aw_diag *diag);
 
 /* --- pilot_canary.c: the policy beside the one in force ----------------------------------------
  */

@@ -28,7 +28,7 @@
 
 bool aw__pilot_makes_copies(const struct aw_pilot *pilot)
 {
-    return pilot->config.agent == AW_PILOT_FORMULA ||
+    return pilot->config.agent == AW_PILOT_FORMULA || pilot->config.model ||
            pilot->config.learner.method != AW_LEARNER_BCQ;
 }
 
@@ -62,6 +62,10 @@ static enum aw_err recall_row(void *ctx, const struct aw_store_row *row)
             .next_obs = row->next_obs,
             .gain = aw__pilot_gain(pilot, row->figures.cost, row->figures.paper_reward),
             .violated = row->figures.violated,
+            .by_fallback = row->actor == AW_ACTOR_FALLBACK,
+            .read =
+                aw__pilot_read(pilot, row->figures.slo_preservation, row->figures.cpu_utilisation,
+                               row->figures.memory_utilisation, row->figures.violated),
         });
     if (!err && (row->truncated || row->terminated))
         aw_learner_end(pilot->learner);
@@ -141,6 +145,8 @@ static uint32_t past_load(const struct aw__pilot_memory *memory, float *ret)
 
 static double score_of(const struct aw_pilot *pilot, const struct aw_rehearsed *rehearsed)
 {
+    if (pilot->config.objective == AW_OBJECTIVE_PAPER)
+        return pilot->config.episode_steps * rehearsed->paper_reward;
     return aw__pilot_episode_score(pilot, rehearsed->cost_ratio, 1, rehearsed->violation_share);
 }
 
@@ -159,11 +165,11 @@ static double fallback_mean(const struct aw_lifecycle_ring *ring, double otherwi
  * The unit of doubt has what makes an estimate wrong: how much is promised, how far the copies
  * disagree, what they have wrong of the fallback and of latencies, a size that nobody has tried,
  * and a load to come that is another. */
-static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
-                                    uint64_t seed, struct aw_diag *diag)
+enum aw_err aw__pilot_estimate(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
+                               uint64_t seed, struct aw_diag *diag)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
-    struct aw_rehearsed by_formula[AW_REHEARSE_COPIES_MAX], by_fallback[AW_REHEARSE_COPIES_MAX];
+    struct aw_rehearsed by_agent[AW_REHEARSE_COPIES_MAX], by_fallback[AW_REHEARSE_COPIES_MAX];
     struct aw_policy *policy = NULL;
     struct aw_policy_task task = pilot->task;
     task.replicas = memory->reading.replicas_wanted;
@@ -171,25 +177,29 @@ static enum aw_err estimate_formula(struct aw_pilot *pilot, struct aw_rehearsal 
     task.memory_bytes = memory->reading.memory_bytes_wanted;
     aw_rehearsal_as_it_was(rehearsal);
     enum aw_err err = aw_policy_new(&pilot->config.fallback, &task, pilot->alloc, &policy, diag);
-    err = err ? err : aw_rehearsal_play(rehearsal, &memory->formula, seed, by_formula);
+    if (!err && pilot->nets)
+        err = aw__pilot_play(pilot, rehearsal, &pilot->nets->actor, seed, by_agent);
+    else if (!err)
+        err = aw_rehearsal_play(rehearsal, &memory->formula, seed, by_agent);
     err = err ? err : aw_rehearsal_play_fallback(rehearsal, policy, seed, by_fallback);
     aw_policy_free(policy);
     if (err)
         return err;
     const uint32_t copies = aw_rehearsal_copies(rehearsal);
-    double mean = 0, square = 0, fallback = 0;
+    double mean = 0, square = 0, fallback = 0, cores = 0;
     for (uint32_t i = 0; i < copies; i++) {
+        cores += by_agent[i].cores / copies;
         fallback += score_of(pilot, &by_fallback[i]) / copies;
-        mean += (score_of(pilot, &by_formula[i]) - score_of(pilot, &by_fallback[i])) / copies;
+        mean += (score_of(pilot, &by_agent[i]) - score_of(pilot, &by_fallback[i])) / copies;
     }
     for (uint32_t i = 0; i < copies; i++) {
-        const double off =
-            score_of(pilot, &by_formula[i]) - score_of(pilot, &by_fallback[i]) - mean;
+        const double off = score_of(pilot, &by_agent[i]) - score_of(pilot, &by_fallback[i]) - mean;
         square += off * off / copies;
     }
     const double past = fallback_mean(&memory->lifecycle.fallback, fallback);
-    const double resize =
-        fabs(log(pilot->formula.v[AW_FORMULA_CPU] / fmax(1e-3, memory->record.last_cores)));
+    if (!pilot->nets)
+        cores = pilot->formula.v[AW_FORMULA_CPU];
+    const double resize = fabs(log(cores / fmax(1e-3, memory->record.last_cores)));
     const double unit = fabs(mean) + sqrt(square) + ESTIMATE_MISSED * fabs(fallback - past) +
                         fabs(past) * (ESTIMATE_LEAST + ESTIMATE_RESIZE * fmin(1, resize) +
                                       ESTIMATE_MISFIT * aw_rehearsal_error(rehearsal));
@@ -227,17 +237,12 @@ static bool goes_on_trial(const struct aw_pilot *pilot)
            aw_lifecycle_agent_acts(&memory->lifecycle);
 }
 
-static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
+enum aw_err aw__pilot_rehearsal(struct aw_pilot *pilot, uint64_t seed,
+                                struct aw_rehearsal **ret_rehearsal, struct aw_diag *diag)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_pilot_config *config = &pilot->config;
-    memory->loaded = memory->missed = 0;
-    /* half as many again: every new policy costs a rollout */
-    const uint32_t rows = memory->rows - memory->rows_first;
-    memory->next_rows =
-        memory->rows + (rows > AW__PILOT_SEARCH_ROWS ? rows : AW__PILOT_SEARCH_ROWS) / 2;
     float load[AW__PILOT_SEARCH_MINUTES];
-    const uint64_t seed = config->seed ^ ((uint64_t)memory->episode << 32);
     const struct aw_reading *reading = &memory->reading;
     const struct aw_rehearse_config rehearse = {
         .settings = config->rehearse,
@@ -260,12 +265,26 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
         .minutes = past_load(memory, load),
         .minutes_seen = memory->minute_count - memory->minute_first,
         .seed = seed,
+        .slo_weight = config->slo_weight,
     };
     memory->rehearsed_load = 0;
     for (uint32_t i = 0; i < rehearse.minutes; i++)
         memory->rehearsed_load = fmax(memory->rehearsed_load, (double)load[i]);
+    return aw_rehearsal_new(&rehearse, pilot->alloc, ret_rehearsal, diag);
+}
+
+static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_pilot_config *config = &pilot->config;
+    memory->loaded = memory->missed = 0;
+    /* half as many again: every new policy costs a rollout */
+    const uint32_t rows = memory->rows - memory->rows_first;
+    memory->next_rows =
+        memory->rows + (rows > AW__PILOT_SEARCH_ROWS ? rows : AW__PILOT_SEARCH_ROWS) / 2;
+    const uint64_t seed = config->seed ^ ((uint64_t)memory->episode << 32);
     struct aw_rehearsal *rehearsal = NULL;
-    enum aw_err err = aw_rehearsal_new(&rehearse, pilot->alloc, &rehearsal, diag);
+    enum aw_err err = aw__pilot_rehearsal(pilot, seed, &rehearsal, diag);
     if (err == AW_ERR_NODATA) { /* the next episode may tell more */
         memory->next_rows = memory->rows + AW__PILOT_SEARCH_ROWS / 2;
     }
@@ -311,12 +330,12 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
         pilot->learned.value = value;
     }
     if (!err && memory->formula_id)
-        err = estimate_formula(pilot, rehearsal, seed + AW__PILOT_ESTIMATE_STREAM, diag);
+        err = aw__pilot_estimate(pilot, rehearsal, seed + AW__PILOT_ESTIMATE_STREAM, diag);
     aw_rehearsal_free(rehearsal);
     return err;
 }
 
-static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed,
+static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed, struct aw_actnet *actor,
                                    struct aw_learner_stats *ret_stats, struct aw_diag *diag)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
@@ -348,8 +367,29 @@ static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed,
         .busier = aw_rehearse_busier(memory->minute_count - memory->minute_first),
         .error_max = config->rehearse.error_max,
     };
-    return aw_learner_round_on_copies(pilot->learner, &copy, seed, &pilot->nets->actor, ret_stats,
-                                      diag);
+    return aw_learner_round_on_copies(pilot->learner, &copy, seed, actor, ret_stats, diag);
+}
+
+enum aw_err aw__pilot_round(struct aw_pilot *pilot, uint64_t seed, struct aw_actnet *actor,
+                            struct aw_diag *diag)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    const enum aw_learner_round kind =
+        memory->lifecycle.stage == AW_STAGE_OFFLINE ? AW_LEARNER_OFFLINE : AW_LEARNER_ONLINE;
+    struct aw_learner_stats stats = {0};
+    const enum aw_err err =
+        pilot->config.learner.method != AW_LEARNER_BCQ
+            ? round_on_copies(pilot, seed, actor, &stats, diag)
+            : aw_learner_round(pilot->learner, kind, aw__pilot_weight(pilot, memory->lambda), seed,
+                               actor, &stats, diag);
+    if (!err)
+        pilot->learned = (struct aw_pilot_learned){.rounds = pilot->learned.rounds + 1,
+                                                   .copies = stats.copies,
+                                                   .copy_error = NAN,
+                                                   .value = NAN,
+                                                   .critic_loss = stats.critic_loss,
+                                                   .imitation_loss = stats.imitation};
+    return err;
 }
 
 const struct aw_pilot_learned *aw_pilot_learned(const struct aw_pilot *pilot)
@@ -367,22 +407,16 @@ enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
     const uint32_t believed = memory->episode - memory->learn_from;
     aw_learner_forget(pilot->learner, believed);
     const uint64_t seed = pilot->config.seed ^ ((uint64_t)memory->episode << 32);
-    const enum aw_learner_round kind =
-        memory->lifecycle.stage == AW_STAGE_OFFLINE ? AW_LEARNER_OFFLINE : AW_LEARNER_ONLINE;
-    struct aw_learner_stats stats = {0};
     enum aw_err err =
-        aw__pilot_makes_copies(pilot)
-            ? round_on_copies(pilot, seed, &stats, diag)
-            : aw_learner_round(pilot->learner, kind, aw__pilot_weight(pilot, memory->lambda), seed,
-                               &pilot->nets->actor, &stats, diag);
+        pilot->config.model ? aw__pilot_learn_shared(pilot, seed, diag) : AW_ERR_UNSUPPORTED;
+    /* without copies nobody can tell the model's policy from another: what acts goes on, and who
+     * does not act yet learns as if there were no model */
+    if (err != AW_ERR_UNSUPPORTED)
+        return err;
+    err = aw__pilot_round(pilot, seed, &pilot->nets->actor, diag);
     if (!err)
-        pilot->learned = (struct aw_pilot_learned){.rounds = pilot->learned.rounds + 1,
-                                                   .copies = stats.copies,
-                                                   .copy_error = NAN,
-                                                   .value = NAN,
-                                                   .critic_loss = stats.critic_loss,
-                                                   .imitation_loss = stats.imitation};
-    if (err || kind == AW_LEARNER_ONLINE)
+        memory->origin = (struct aw_pilot_origin){0};
+    if (err || memory->lifecycle.stage != AW_STAGE_OFFLINE)
         return err;
     struct aw_ope_estimate estimate;
     err = aw_learner_estimate(pilot->learner, &pilot->nets->actor,

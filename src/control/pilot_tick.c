@@ -304,11 +304,16 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
     };
     if (pilot->learner) {
         const enum aw_err err = aw_learner_add(
-            pilot->learner, &(struct aw_learner_step){.obs = pilot->obs_last,
-                                                      .action = pilot->action_last,
-                                                      .next_obs = pilot->obs,
-                                                      .gain = pilot->gain,
-                                                      .violated = pilot->score.violated});
+            pilot->learner,
+            &(struct aw_learner_step){
+                .obs = pilot->obs_last,
+                .action = pilot->action_last,
+                .next_obs = pilot->obs,
+                .gain = pilot->gain,
+                .violated = pilot->score.violated,
+                .by_fallback = memory->actor == AW_ACTOR_FALLBACK,
+                .read = aw__pilot_read(pilot, pilot->score.sp, pilot->score.cpu_utilisation,
+                                       pilot->score.memory_utilisation, pilot->score.violated)});
         AW_ASSERT(!err); /* the wall of reading and state lets nothing else through */
     }
     memory->step++;
@@ -476,6 +481,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
                                 .episode = memory->episode,
                                 .step = memory->step,
                                 .model = aw__pilot_model(pilot),
+                                .origin = memory->origin,
                                 .answered = pilot->answered,
                                 .state_dim = pilot->obs_dim,
                                 .reading = *reading,
@@ -572,6 +578,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
         by_agent = trial.plan;
         memcpy(agent, trial.action, sizeof agent);
         out->model = memory->canary.candidate.id;
+        out->origin = (struct aw_pilot_origin){0}; /* people hand such policies in */
     }
 
     memory->extra_cost = out->actor == AW_ACTOR_EXPLORING

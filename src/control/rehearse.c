@@ -120,7 +120,7 @@ enum aw_err aw_rehearsal_new(const struct aw_rehearse_config *config, const stru
     r->steps = (uint32_t)steps;
     r->task = (struct aw_formula_task){.bounds = config->bounds, .budget = config->budget};
     r->objective = (struct aw_objective){.kind = AW_OBJECTIVE_CONSTRAINED,
-                                         .slo_weight = 0.5,
+                                         .slo_weight = config->slo_weight,
                                          .slo = config->slo,
                                          .prices = config->prices,
                                          .cost_reference_per_hour = 1};
@@ -181,16 +181,52 @@ double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *
 
 /* --- a play ----------------------------------------------------------------------------------- */
 
-/* Who decides in a play: one of the two. */
+/* Who decides in a play: one of the three. */
 struct player {
     const struct aw_formula_values *values;
     struct aw_policy *policy;
+    const struct aw_rehearse_network *network;
 };
+
+/* What a network knows of a play so far. */
+struct seeing {
+    struct aw_state state;
+    struct aw_action action;
+    struct aw_state_memory state_memory;
+    struct aw_action_memory action_memory;
+};
+
+static void seeing_begin(struct seeing *seeing, const struct aw_rehearse_network *network,
+                         double slo_us)
+{
+    struct aw_state_config state = *network->state;
+    state.slo.latency_us_p99 = slo_us;
+    aw_state_init(&seeing->state, &state);
+    aw_action_init(&seeing->action, network->action);
+    aw_state_begin(&seeing->state_memory);
+    aw_action_begin(&seeing->action_memory);
+}
+
+/* As a pilot does it (pilot_tick.c). */
+static enum aw_err network_decide(const struct aw_rehearse_network *network, struct seeing *seeing,
+                                  const struct aw_reading *reading, const struct aw_score *score,
+                                  struct aw_plan *ret)
+{
+    float obs[AW_STATE_DIM_MAX], action[AW_ACTION_DIM];
+    aw_action_observe(&seeing->action, &seeing->action_memory, reading);
+    aw_state_encode(&seeing->state, &seeing->state_memory, reading, score, obs);
+    const enum aw_err err = aw_actnet_act(network->actor, obs, action);
+    if (err)
+        return err;
+    aw_action_plan(&seeing->action, &seeing->action_memory, reading, action, ret);
+    ret->set &= network->controlled;
+    return AW_OK;
+}
 
 /* Sums of a play. Costs of an hour in which nothing is needed and of a busy one are compared with
  * their own needs each, as the lifecycle does it, and not all costs with all needs. */
 struct sums {
-    double cost, ratio;
+    double cost, ratio, paper_reward, cores;
     double episode_cost, episode_need; /* of the episode so far, in $ */
     uint32_t episode_steps;
     uint32_t violations, scored;
@@ -209,6 +245,8 @@ static void add_step(const struct aw_rehearse_config *config, const struct aw_re
                      const struct aw_score *score, struct sums *sums)
 {
     sums->cost += score->cost;
+    sums->paper_reward += score->paper_reward;
+    sums->cores += 1e-3 * (double)reading->cpu_millicores_wanted;
     sums->violations += score->violated;
     sums->scored++;
     sums->episode_cost += score->cost;
@@ -239,6 +277,9 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
     struct aw_guard_memory rails_memory;
     aw_formula_begin(&memory);
     aw_guard_begin(&rails_memory);
+    struct seeing seeing;
+    if (player->network)
+        seeing_begin(&seeing, player->network, copy->slo_us);
     if (player->policy)
         aw_policy_reset(player->policy);
     struct sums sums = {0};
@@ -257,9 +298,13 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
         struct aw_plan proposed;
         if (player->policy)
             aw_policy_decide(player->policy, &sample, now, &proposed, NULL);
+        else if (player->network)
+            err = network_decide(player->network, &seeing, &reading, &score, &proposed);
         else
             aw_formula_decide(player->values, &r->task, &memory, &reading, score.violated, t > 0,
                               &proposed);
+        if (err)
+            return err;
         const struct aw_guard_input input = {.reading = &reading,
                                              .restarts = sample.restarts,
                                              .slo = score.violated ? AW_GUARD_SLO_MISSED
@@ -279,8 +324,19 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
     *ret =
         (struct aw_rehearsed){.cost_per_hour = sums.cost * 3600 / (sums.scored * r->config.step_s),
                               .cost_ratio = sums.ratio / sums.scored,
-                              .violation_share = (double)sums.violations / sums.scored};
+                              .violation_share = (double)sums.violations / sums.scored,
+                              .paper_reward = sums.paper_reward / sums.scored,
+                              .cores = sums.cores / sums.scored};
     return AW_OK;
+}
+
+static enum aw_err play(struct aw_rehearsal *r, const struct player *player, uint64_t seed,
+                        struct aw_rehearsed *ret)
+{
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < r->count; i++)
+        err = play_copy(r, i, player, seed, &ret[i]);
+    return err;
 }
 
 enum aw_err aw_rehearsal_play(struct aw_rehearsal *r, const struct aw_formula *formula,
@@ -288,21 +344,20 @@ enum aw_err aw_rehearsal_play(struct aw_rehearsal *r, const struct aw_formula *f
 {
     struct aw_formula_values values;
     aw_formula_decode(formula, &values);
-    const struct player player = {.values = &values};
-    enum aw_err err = AW_OK;
-    for (uint32_t i = 0; !err && i < r->count; i++)
-        err = play_copy(r, i, &player, seed, &ret[i]);
-    return err;
+    return play(r, &(struct player){.values = &values}, seed, ret);
 }
 
 enum aw_err aw_rehearsal_play_fallback(struct aw_rehearsal *r, struct aw_policy *policy,
                                        uint64_t seed, struct aw_rehearsed *ret)
 {
-    const struct player player = {.policy = policy};
-    enum aw_err err = AW_OK;
-    for (uint32_t i = 0; !err && i < r->count; i++)
-        err = play_copy(r, i, &player, seed, &ret[i]);
-    return err;
+    return play(r, &(struct player){.policy = policy}, seed, ret);
+}
+
+enum aw_err aw_rehearsal_play_network(struct aw_rehearsal *r,
+                                      const struct aw_rehearse_network *network, uint64_t seed,
+                                      struct aw_rehearsed *ret)
+{
+    return play(r, &(struct player){.network = network}, seed, ret);
 }
 
 double aw_rehearsal_value(const struct aw_rehearsal *r, const struct aw_rehearsed *each)

@@ -19,6 +19,7 @@
 #include "control/model.h"
 #include "env/autoscale.h"
 #include "fallback/policy.h"
+#include "rl/actnet.h"
 
 #define AW_REHEARSE_COPIES_MAX  8u
 #define AW_REHEARSE_MINUTES_MAX 1440u
@@ -50,6 +51,7 @@ struct aw_rehearse_config {
     uint32_t minutes;
     uint32_t minutes_seen; /* in all: how well its load is known */
     uint64_t seed;
+    double slo_weight; /* of the paper's reward */
 };
 
 /* What came of a policy on one copy. */
@@ -57,6 +59,8 @@ struct aw_rehearsed {
     double cost_per_hour;
     double cost_ratio; /* of an episode, to what its load needs (see below); mean over episodes */
     double violation_share;
+    double paper_reward; /* of a step */
+    double cores;        /* of a replica, as they were wanted; the mean over steps */
 };
 
 /* What the use of a step is worth: its CPU at half utilisation, with the memory of as many cores'
@@ -90,6 +94,17 @@ AW_NODISCARD enum aw_err aw_rehearsal_play(struct aw_rehearsal *rehearsal,
 AW_NODISCARD enum aw_err aw_rehearsal_play_fallback(struct aw_rehearsal *rehearsal,
                                                     struct aw_policy *policy, uint64_t seed,
                                                     struct aw_rehearsed *ret);
+/* A network, and how its workload is seen and acted on (all borrowed). */
+struct aw_rehearse_network {
+    const struct aw_actnet *actor;
+    const struct aw_state_config *state; /* its SLO becomes as strict for each copy */
+    const struct aw_action_config *action;
+    uint32_t controlled; /* AW_PLAN_*: what may be changed at all */
+};
+/* AW_ERR_DIVERGED: the network gave an answer that is no number. */
+AW_NODISCARD enum aw_err aw_rehearsal_play_network(struct aw_rehearsal *rehearsal,
+                                                   const struct aw_rehearse_network *network,
+                                                   uint64_t seed, struct aw_rehearsed *ret);
 /* One number to compare by, lower is better: ln of the cost, and a price on missing the target. */
 double aw_rehearsal_value(const struct aw_rehearsal *rehearsal, const struct aw_rehearsed *each);
 

@@ -213,6 +213,12 @@ static void a_fallback_plays_too_and_begins_anew_each_time(void **state)
     aw_rehearsal_free(r);
 }
 
+static struct aw_rehearsed came_of(double cost, double violation_share)
+{
+    return (struct aw_rehearsed){
+        .cost_per_hour = cost, .cost_ratio = 1, .violation_share = violation_share};
+}
+
 static void missing_the_target_is_dearer_than_any_saving_it_brings(void **state)
 {
     (void)state;
@@ -220,20 +226,63 @@ static void missing_the_target_is_dearer_than_any_saving_it_brings(void **state)
     struct aw_rehearsal *r = rehearsal_of(&config);
     double last = -INFINITY;
     for (uint32_t k = 0; k < 40; k++) { /* rises with violations, once the target is passed */
-        const struct aw_rehearsed each[2] = {{1, 1, 0.001 * k}, {1, 1, 0.001 * k}};
+        const struct aw_rehearsed each[2] = {came_of(1, 0.001 * k), came_of(1, 0.001 * k)};
         const double value = aw_rehearsal_value(r, each);
         assert_true(value >= last);
         last = value;
     }
-    const struct aw_rehearsed kept[2] = {{1, 1, 0}, {1, 1, 0}};
-    const struct aw_rehearsed dear[2] = {{1.1, 1, 0}, {1.1, 1, 0}};
-    const struct aw_rehearsed uneven[2] = {{1, 1, 0}, {1, 1, 0.2}};
-    const struct aw_rehearsed even[2] = {{1, 1, 0.1}, {1, 1, 0.1}};
-    const struct aw_rehearsed cheap[2] = {{0.8, 1, 0.1}, {0.8, 1, 0.1}};
+    const struct aw_rehearsed kept[2] = {came_of(1, 0), came_of(1, 0)};
+    const struct aw_rehearsed dear[2] = {came_of(1.1, 0), came_of(1.1, 0)};
+    const struct aw_rehearsed uneven[2] = {came_of(1, 0), came_of(1, 0.2)};
+    const struct aw_rehearsed even[2] = {came_of(1, 0.1), came_of(1, 0.1)};
+    const struct aw_rehearsed cheap[2] = {came_of(0.8, 0.1), came_of(0.8, 0.1)};
     assert_close(aw_rehearsal_value(r, kept), 0, 1e-12);
     assert_close(aw_rehearsal_value(r, dear), log(1.1), 1e-12);
     assert_true(aw_rehearsal_value(r, cheap) > aw_rehearsal_value(r, kept));
     assert_true(aw_rehearsal_value(r, uneven) > aw_rehearsal_value(r, even)); /* the worst counts */
+    aw_rehearsal_free(r);
+}
+
+static void a_network_plays_too_and_what_it_adds_it_pays_for(void **state)
+{
+    (void)state;
+    struct aw_rehearse_config config = config_of(60);
+    config.slo_weight = 0.5;
+    struct aw_rehearsal *r = rehearsal_of(&config);
+    const struct aw_state_config seen = {.preset = AW_STATE_DEFAULT,
+                                         .bounds = config.bounds,
+                                         .slo = config.slo,
+                                         .disk_bytes_per_s_max = 2e8,
+                                         .net_bytes_per_s_max = 1e8};
+    const struct aw_action_config acted = {.mapping = AW_ACTION_ANCHORED,
+                                           .bounds = config.bounds,
+                                           .window = 20,
+                                           .oom_steps = 100,
+                                           .deadband = 0.1,
+                                           .guard = true};
+    struct aw_actnet actor;
+    struct aw_rehearsed each[3][2], again[2];
+    assert_ok(aw_actnet_init(
+        &actor, &(struct aw_actnet_shape){AW_STATE_DEFAULT_DIM, AW_ACTION_DIM, 4}, NULL));
+    const struct aw_rehearse_network network = {.actor = &actor,
+                                                .state = &seen,
+                                                .action = &acted,
+                                                .controlled = AW_PLAN_REPLICAS | AW_PLAN_CPU |
+                                                              AW_PLAN_MEMORY};
+    for (uint32_t k = 0; k < 3; k++) { /* weights are 0: the action is `base`, whatever it sees */
+        actor.base[AW_ACTION_REPLICAS] = k == 0 ? -1.0f : k == 1 ? 0.0f : 1.0f;
+        assert_ok(aw_rehearsal_play_network(r, &network, 5, each[k]));
+    }
+    assert_true(each[0][0].cost_per_hour < each[1][0].cost_per_hour);
+    assert_true(each[1][0].cost_per_hour < each[2][0].cost_per_hour);
+    assert_true(each[2][0].violation_share <= each[0][0].violation_share);
+    assert_true(each[1][0].paper_reward > 0 && each[1][0].paper_reward < 2);
+    assert_true(each[1][0].cores >= 0.1 && each[1][0].cores <= 4);
+    assert_ok(aw_rehearsal_play_network(r, &network, 5, again));
+    assert_memory_equal(again, each[2], sizeof again);
+    actor.base[0] = NAN;
+    assert_int_equal(aw_rehearsal_play_network(r, &network, 5, again), AW_ERR_DIVERGED);
+    aw_actnet_deinit(&actor);
     aw_rehearsal_free(r);
 }
 
@@ -242,7 +291,7 @@ static void where_little_is_known_less_may_be_missed(void **state)
     (void)state;
     const struct aw_rehearse_config brief = config_of(60), all = config_of(MINUTES);
     struct aw_rehearsal *little = rehearsal_of(&brief), *more = rehearsal_of(&all);
-    const struct aw_rehearsed each[2] = {{1, 1, 0.006}, {1, 1, 0.006}};
+    const struct aw_rehearsed each[2] = {came_of(1, 0.006), came_of(1, 0.006)};
     assert_true(aw_rehearsal_value(little, each) > aw_rehearsal_value(more, each));
     aw_rehearsal_free(little);
     aw_rehearsal_free(more);
@@ -340,6 +389,7 @@ int main(void)
         cmocka_unit_test(costs_are_compared_with_needs_episode_by_episode),
         cmocka_unit_test(a_fallback_plays_too_and_begins_anew_each_time),
         cmocka_unit_test(missing_the_target_is_dearer_than_any_saving_it_brings),
+        cmocka_unit_test(a_network_plays_too_and_what_it_adds_it_pays_for),
         cmocka_unit_test(where_little_is_known_less_may_be_missed),
         cmocka_unit_test(too_little_to_go_by_is_told),
         cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing_behind),
