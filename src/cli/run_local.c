@@ -22,13 +22,14 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define DURATION_US (INT64_C(600) * 1000000) /* when --duration does not say */
 #define READY_US    (INT64_C(60) * 1000000)  /* for the first replicas */
 #define FRAME_US    100000
 #define REPORT_US   200000 /* between two looks of the load at the end of the run */
-#define CONNECTIONS 512u
+#define CONNECTIONS 2048u  /* of one workload's load */
 #define GIB         1073741824.0
 #define DEADLINE_US 1000000
 #define PROGRAM     "aware-workload"
@@ -309,9 +310,24 @@ static void *load_thread(void *ctx)
     return NULL;
 }
 
+/* A request in flight has three descriptors in this process: of the load, and on both sides of the
+ * balancer. Returns how many connections that leaves to each workload. */
+static uint32_t connections_max(uint32_t workloads)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files))
+        return 64;
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) || getrlimit(RLIMIT_NOFILE, &files))
+        return 64;
+    const uint64_t each = files.rlim_cur / 4 / workloads;
+    return each > CONNECTIONS ? CONNECTIONS : each > 0 ? (uint32_t)each : 1;
+}
+
 static enum aw_err load_begin(struct runner *r, struct aw_diag *diag)
 {
     const struct aw__runask *ask = &r->ask;
+    const uint32_t connections = connections_max(ask->count);
     sigset_t all, before;
     enum aw_err err = AW_OK;
     sigfillset(&all); /* signals are for the main thread */
@@ -333,7 +349,7 @@ static enum aw_err load_begin(struct runner *r, struct aw_diag *diag)
             .seed = ask->seed + i,
             .duration_us = (int64_t)llround(1e6 * (span_s + 1)),
         };
-        sender->config.connections_max = CONNECTIONS;
+        sender->config.connections_max = connections;
         sender->config.threads = 1;
         sender->config.timeout_us =
             (int64_t)llround(1e6 * ask->set.cluster.local.request_timeout_s);
