@@ -378,7 +378,7 @@ enum aw_err aw_context_load_state(struct aw_context *c, const char *path, const 
         for (uint32_t i = 0; i < pack.part_count; i++) {
             struct aw_tensor_view view;
             if (pack.part[i].own == (pass == 1) &&
-                aw_safetensors_find(file, pack.part[i].name, &view))
+                aw_safetensors_find(file, pack.part[i].name, &view) && view.bytes > 0)
                 memcpy(pack.part[i].data, view.data, view.bytes);
         }
         if (pass == 0 && !counts_fit(&pack, c))
