@@ -19,7 +19,8 @@
 
 #define AW__APPSET_RANKS      100u /* applications so far apart have the same function */
 #define AW__APPSET_TEST_FIRST 800u
-#define AW__APPSET_TRACE      "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
+/* below AWARE_DATA_DIR */
+#define AW__APPSET_TRACE "azure_functions_2019_fullday/f1250_inv.csv"
 
 struct aw__appset {
     char load[1024];           /* as it was given; of a file without its folders: `shown` */
