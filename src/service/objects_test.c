@@ -159,6 +159,31 @@ static void a_client_that_goes_away_half_way_leaves_nothing(void **state)
     place_close(&place); /* counts blocks */
 }
 
+/* More delays than there is room for at once, all of clients that do not wait for them. */
+static void delays_that_nobody_waits_for_do_not_pile_up(void **state)
+{
+    (void)state;
+    struct place place;
+    place_open(&place);
+    int fd = testing_connect(&place.address);
+    put(fd, "a", "whole");
+    (void)close(fd);
+    const struct linger hard = {.l_onoff = 1, .l_linger = 0};
+    for (uint32_t i = 0; i < 400; i++) { /* 64 connections, so 128 timers */
+        fd = testing_connect(&place.address);
+        testing_say(fd, "GET /a?delay_us=20000000 HTTP/1.1\r\nHost: o\r\n\r\n");
+        if (i % 20 == 0)
+            testing_nap(5000);
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+        (void)close(fd);
+    }
+    fd = testing_connect(&place.address);
+    get(fd, "a?delay_us=1000");
+    assert_int_equal(reply.status, 200);
+    (void)close(fd);
+    place_close(&place);
+}
+
 /* The three segments that talk to an object server, with one. */
 static void segments_wait_for_their_objects_in_the_socket(void **state)
 {
@@ -243,6 +268,7 @@ int main(void)
         cmocka_unit_test(a_delay_is_waited_for_and_parts_come_meanwhile),
         cmocka_unit_test(what_goes_beyond_a_limit_is_refused),
         cmocka_unit_test(a_client_that_goes_away_half_way_leaves_nothing),
+        cmocka_unit_test(delays_that_nobody_waits_for_do_not_pile_up),
         cmocka_unit_test(segments_wait_for_their_objects_in_the_socket),
         cmocka_unit_test(a_store_that_restarts_is_found_again),
     };

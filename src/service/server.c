@@ -545,14 +545,35 @@ static void listening_set(struct aw__server *server)
 
 /* ---- time ---- */
 
+static void timer_push(struct aw__server *server, struct timer timer)
+{
+    uint32_t i = server->timer_count++;
+    for (; i > 0 && server->timer[(i - 1) / 2].at_us > timer.at_us; i = (i - 1) / 2)
+        server->timer[i] = server->timer[(i - 1) / 2];
+    server->timer[i] = timer;
+}
+
+/* Drops the timers of requests that are over: clients that came, asked for a long delay and went.
+ */
+static void timers_prune(struct aw__server *server)
+{
+    const uint32_t count = server->timer_count;
+    server->timer_count = 0;
+    for (uint32_t i = 0; i < count; i++) { /* the heap grows behind what is read */
+        if (conn_of(server, server->timer[i].token))
+            timer_push(server, server->timer[i]);
+    }
+}
+
 void aw__server_timer(struct aw__server *server, aw__token token, int64_t at_us)
 {
-    if (!conn_of(server, token) || server->timer_count == server->timer_max)
+    if (!conn_of(server, token))
         return;
-    uint32_t i = server->timer_count++;
-    for (; i > 0 && server->timer[(i - 1) / 2].at_us > at_us; i = (i - 1) / 2)
-        server->timer[i] = server->timer[(i - 1) / 2];
-    server->timer[i] = (struct timer){at_us, token};
+    if (server->timer_count == server->timer_max)
+        timers_prune(server);
+    AW_ASSERT(server->timer_count <
+              server->timer_max); /* one per request is what the header says */
+    timer_push(server, (struct timer){at_us, token});
 }
 
 static struct timer timer_pop(struct aw__server *server)

@@ -85,6 +85,7 @@ void aw__server_notify(struct aw__server *server); /* from any thread */
 void aw__server_answer(struct aw__server *server, aw__token token, const struct aw__answer *answer);
 /* More of a borrowed body may be sent: `ready` bytes of it in all. */
 void aw__server_ready(struct aw__server *server, aw__token token, size_t ready);
+/* `timer` is called at that time, once. A request has one such time ahead of it at most. */
 void aw__server_timer(struct aw__server *server, aw__token token, int64_t at_us);
 /* AW__SERVER_USER_BYTES of the request, zeroed at its beginning; NULL: the token is stale. */
 void *aw__server_user(struct aw__server *server, aw__token token);
