@@ -128,7 +128,8 @@ enum aw_err aw__appset_setting(struct aw_pretrain_config *config, const char *pa
     const char *names[KEYS_MAX + 1] = {0};
     char key[64];
     uint32_t count = 0;
-    snprintf(key, sizeof key, "%.*s", (int)(strcspn(pair, "=") % sizeof key), pair);
+    const size_t len = strcspn(pair, "=");
+    snprintf(key, sizeof key, "%.*s", (int)(len < sizeof key ? len : sizeof key - 1), pair);
     for (uint32_t t = 0; t < 2; t++)
         for (const struct aw_conf_field *field = tables[t]; field->key; field++) {
             if (!strcmp(field->key, key))
