@@ -106,6 +106,11 @@ static bool say(int fd, const char *bytes, size_t len)
     return true;
 }
 
+static bool say_text(int fd, const char *text)
+{
+    return say(fd, text, strlen(text));
+}
+
 /* Everything until the other side closes, or `enough` is in it. */
 static size_t hear(int fd, const char *enough)
 {
@@ -151,6 +156,15 @@ static void still_answers(void)
     assert_int_equal(ask("GET", "/healthz", HOST, ""), 200);
     assert_non_null(strstr(answer, "{\"ok\":true}"));
 }
+
+/* A sanitizer keeps what was freed: its figures say nothing. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MEASURED false
+#elif defined(__has_feature)
+#define MEASURED (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
+#else
+#define MEASURED true
+#endif
 
 static double resident_mib(void)
 {
@@ -342,7 +356,7 @@ static void who_says_half_a_request_is_hung_up_on(void **state)
     (void)state;
     for (size_t i = 0; i < 32; i++) {
         fds[i] = dial();
-        assert_true(say(fds[i], "GET /v1/status HTTP/1.1\r\nHost: lo", 36));
+        assert_true(say_text(fds[i], "GET /v1/status HTTP/1.1\r\nHost: lo"));
     }
     still_answers();
     for (size_t i = 0; i < 32; i++) {
@@ -393,13 +407,13 @@ static void what_is_too_large_is_refused_and_not_kept(void **state)
     (void)state;
     memset(header, 'x', sizeof header);
     int fd = dial();
-    assert_true(say(fd, "GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: ", 45));
+    assert_true(say_text(fd, "GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: "));
     say(fd, header, sizeof header);
     hear(fd, NULL);
     assert_null(strstr(answer, "HTTP/1.1 200"));
     close(fd);
     fd = dial();
-    assert_true(say(fd, "GET /", 5));
+    assert_true(say_text(fd, "GET /"));
     say(fd, header, sizeof header);
     hear(fd, NULL);
     assert_null(strstr(answer, "HTTP/1.1 200"));
@@ -427,7 +441,7 @@ static void bodies_of_many_are_bounded_together(void **state)
     }
     still_answers();
     const double grown = resident_mib() - before;
-    if (grown > 64)
+    if (MEASURED && grown > 64)
         fail_msg("64 bodies of half a MiB, and half a MiB each to come: %.0f MiB more", grown);
     for (size_t i = 0; i < 64; i++) {
         say(fds[i], body, sizeof body);
@@ -457,7 +471,7 @@ static void who_never_reads_costs_no_more_than_its_share(void **state)
     }
     still_answers();
     const double grown = resident_mib() - before;
-    if (grown > 64)
+    if (MEASURED && grown > 64)
         fail_msg("%.0f MiB more", grown);
     for (size_t i = 0; i < 100; i++)
         close(fds[i]);
@@ -492,7 +506,7 @@ static void a_thousand_at_once_are_all_answered(void **state)
         assert_non_null(strstr(answer, "HTTP/1.1 200"));
     }
     const double grown = resident_mib() - before;
-    if (grown > 96)
+    if (MEASURED && grown > 96)
         fail_msg("a thousand connections: %.0f MiB more", grown);
     for (uint32_t i = 0; i < CROWD; i++)
         close(fds[i]);
@@ -511,7 +525,7 @@ static void connections_of_the_dead_are_let_go(void **state)
             fds[i] = dial();
             assert_true(fds[i] >= 0);
             if (i % 2)
-                say(fds[i], "GET /v1/table HTTP/1.1\r\nHost: localhost\r\n\r\n", 46);
+                say_text(fds[i], "GET /v1/table HTTP/1.1\r\nHost: localhost\r\n\r\n");
             setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &abort, sizeof abort);
         }
         for (size_t i = 0; i < 50; i++)
