@@ -7,8 +7,8 @@
 #include "cli/show.h"
 #include "cli/verbs.h"
 
-#include <math.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,21 +6,16 @@
 
 #include "control/pretrain.h"
 #include "env/autoscale.h"
-#include "meta/context.h"
-#include "nn/safetensors.h"
+#include "meta/frozen.h"
 
 #define ENDING ".safetensors"
 
 struct aw_pretrained {
     struct aw_pretrained_info info;
-    struct aw_context_settings settings;
+    struct aw_frozen frozen;
     double slo_weight;                              /* of the paper's reward, that is .. */
     double reward_miss, reward_shift, reward_scale; /* .. read as aw_pretrain_config has it */
-    struct aw_encoder encoder;
-    struct aw_mlp actor;
-    float *encoding, *theta; /* weights of the two */
     const struct aw_alloc *alloc;
-    void *block;
 };
 
 /* --- what a file must be ---------------------------------------------------------------------- */
@@ -73,74 +68,25 @@ static void name_of(const char *path, char *buf, size_t size)
     snprintf(buf, size, "%.*s", (int)(len < size ? len : size - 1), name);
 }
 
-/* --- weights ---------------------------------------------------------------------------------- */
-
-static uint64_t mix(uint64_t h, const float *values, size_t count)
-{
-    const unsigned char *byte = (const unsigned char *)values;
-    for (size_t i = 0; i < count * sizeof *values; i++)
-        h = (h ^ byte[i]) * 0x100000001b3u; /* FNV-1a */
-    return h;
-}
-
-/* Encoder and actor as meta/context.c names and lays them out; critics stay where they are. */
-static enum aw_err weights_read(struct aw_pretrained *model, const char *path, struct aw_diag *diag)
-{
-    const struct aw_context_settings *set = &model->settings;
-    const uint32_t S = aw_state_dim(model->info.state), A = AW_ACTION_DIM, E = set->embedding;
-    const struct aw_encoder_config shape = {set->encoder, S + A + 1, set->encoder_hidden,
-                                            set->encoder_dense, E};
-    const uint32_t width[] = {S + E, set->hidden, set->hidden, A};
-    const uint64_t in = shape.in;
-    struct aw_params encoding = {0}, actor = {0}; /* layouts alone; neither ever owns memory */
-    struct aw_safetensors *file = NULL;
-    aw_encoder_declare(&model->encoder, &encoding, "encoder", &shape);
-    aw_mlp_declare(&model->actor, &actor, "actor", width, 4, AW_ACT_RELU, AW_ACT_NONE);
-    struct aw_carve take = {0};
-    (void)aw_carve_take(&take, encoding.count, sizeof(float));
-    (void)aw_carve_take(&take, actor.count, sizeof(float));
-    if (!(model->block = aw_alloc_new(model->alloc, take.used, 1)))
-        return aw_fail(diag, AW_ERR_NOMEM, "%s: no memory to read it", path);
-    take = (struct aw_carve){.base = model->block};
-    model->encoding = aw_carve_take(&take, encoding.count, sizeof(float));
-    model->theta = aw_carve_take(&take, actor.count, sizeof(float));
-    struct aw_encoder_normal *normal = &model->encoder.normal;
-    enum aw_err err = aw_safetensors_open(path, model->alloc, &file, diag);
-    err = err ? err : aw_safetensors_copy_params(file, &encoding, "", model->encoding, diag);
-    err = err ? err : aw_safetensors_copy_params(file, &actor, "", model->theta, diag);
-    err = err ? err
-              : aw_safetensors_copy(file, "normal.mean", AW_DTYPE_F32, 1, &in, normal->mean, diag);
-    err =
-        err ? err
-            : aw_safetensors_copy(file, "normal.scale", AW_DTYPE_F32, 1, &in, normal->scale, diag);
-    aw_safetensors_close(file);
-    uint64_t h = mix(0xcbf29ce484222325u, model->encoding, encoding.count);
-    h = mix(mix(h, model->theta, actor.count), normal->mean, in);
-    h = mix(h, normal->scale, in);
-    model->info.checksum = h ? h : 1;
-    return err;
-}
-
 static enum aw_err read(struct aw_pretrained *model, const char *path,
                         struct aw_pretrain_model *taught, struct aw_diag *diag)
 {
-    struct aw_context_config shape;
+    const struct aw_context_config *shape = &model->frozen.config;
     enum aw_err err = aw_pretrain_model_read(path, taught, model->alloc, diag);
-    err = err ? err : aw_context_peek(path, &shape, model->alloc, diag);
     err = err ? err : task_read(model, path, &taught->config, diag);
+    err = err ? err : aw_frozen_open(&model->frozen, path, model->alloc, diag);
     if (err)
         return err;
-    if (shape.obs_dim != aw_state_dim(model->info.state) || shape.act_dim != AW_ACTION_DIM ||
-        shape.steps == 0 || shape.steps > AW_BUNDLE_STEPS_MAX || shape.settings.episodes == 0)
+    if (shape->obs_dim != aw_state_dim(model->info.state) || shape->act_dim != AW_ACTION_DIM)
         return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, "obs_dim",
-                          "%u states, %u actions and episodes of %u steps are not those of %s",
-                          shape.obs_dim, shape.act_dim, shape.steps, taught->config.env);
-    model->settings = shape.settings;
-    model->info.hidden = shape.settings.hidden;
-    model->info.episodes = shape.settings.episodes;
-    model->info.steps = shape.steps;
+                          "%u states and %u actions are not those of %s", shape->obs_dim,
+                          shape->act_dim, taught->config.env);
+    model->info.hidden = shape->settings.hidden;
+    model->info.episodes = shape->settings.episodes;
+    model->info.steps = shape->steps;
+    model->info.checksum = model->frozen.checksum;
     name_of(path, model->info.name, sizeof model->info.name);
-    return weights_read(model, path, diag);
+    return AW_OK;
 }
 
 enum aw_err aw_pretrained_open(const char *path, const struct aw_alloc *alloc,
@@ -161,7 +107,7 @@ enum aw_err aw_pretrained_open(const char *path, const struct aw_alloc *alloc,
         return AW_OK;
     }
     if (model)
-        aw_alloc_free(alloc, model->block);
+        aw_frozen_close(&model->frozen);
     aw_alloc_free(alloc, model);
     return err;
 }
@@ -170,7 +116,7 @@ void aw_pretrained_close(struct aw_pretrained *model)
 {
     if (!model)
         return;
-    aw_alloc_free(model->alloc, model->block);
+    aw_frozen_close(&model->frozen);
     aw_alloc_free(model->alloc, model);
 }
 
@@ -213,24 +159,26 @@ double aw_pretrained_reward(const struct aw_pretrained *model, double slo_preser
 enum aw_err aw_pretrained_bundle_init(const struct aw_pretrained *model,
                                       const struct aw_alloc *alloc, struct aw_bundle *ret_bundle)
 {
-    return aw_bundle_init(ret_bundle,
-                          &(struct aw_bundle_config){.episodes = model->info.episodes,
-                                                     .steps = model->info.steps,
-                                                     .obs_dim = aw_state_dim(model->info.state),
-                                                     .act_dim = AW_ACTION_DIM,
-                                                     .choice = model->settings.choice},
-                          alloc);
+    return aw_bundle_init(
+        ret_bundle,
+        &(struct aw_bundle_config){.episodes = model->info.episodes,
+                                   .steps = model->info.steps,
+                                   .obs_dim = aw_state_dim(model->info.state),
+                                   .act_dim = AW_ACTION_DIM,
+                                   .choice = model->frozen.config.settings.choice},
+        alloc);
 }
 
 /* The first layer loses the columns of the embedding to its bias; the others are as they were. */
 static void fold(const struct aw_pretrained *model, const float *embedding, struct aw_actnet *ret)
 {
-    const struct aw_mlp *from = &model->actor, *to = &ret->net;
+    const struct aw_mlp *from = &model->frozen.actor, *to = &ret->net;
+    const float *theta = model->frozen.theta;
     const struct aw_linear *wide = &from->layer[0], *narrow = &to->layer[0];
     const uint32_t S = narrow->in, E = wide->in - S;
     for (uint32_t j = 0; j < wide->out; j++) {
-        const float *row = model->theta + wide->weight + (size_t)j * wide->in;
-        double bias = (double)model->theta[wide->bias + j];
+        const float *row = theta + wide->weight + (size_t)j * wide->in;
+        double bias = (double)theta[wide->bias + j];
         for (uint32_t k = 0; k < E; k++)
             bias += (double)row[S + k] * (double)embedding[k];
         ret->theta[narrow->bias + j] = (float)bias;
@@ -238,9 +186,8 @@ static void fold(const struct aw_pretrained *model, const float *embedding, stru
     }
     for (uint32_t l = 1; l < from->layer_count; l++) {
         const struct aw_linear *a = &from->layer[l], *b = &to->layer[l];
-        memcpy(ret->theta + b->weight, model->theta + a->weight,
-               (size_t)a->in * a->out * sizeof(float));
-        memcpy(ret->theta + b->bias, model->theta + a->bias, a->out * sizeof(float));
+        memcpy(ret->theta + b->weight, theta + a->weight, (size_t)a->in * a->out * sizeof(float));
+        memcpy(ret->theta + b->bias, theta + a->bias, a->out * sizeof(float));
     }
 }
 
@@ -248,20 +195,13 @@ enum aw_err aw_pretrained_specialise(const struct aw_pretrained *model,
                                      const struct aw_bundle *bundle, const struct aw_alloc *alloc,
                                      struct aw_actnet *actor, struct aw_diag *diag)
 {
-    static const float unseen[AW_ENCODER_EMBEDDING_MAX]; /* the actor never saw one */
-    const float *embedding = unseen;
-    struct aw_encoder_cache *cache = NULL;
+    float embedding[AW_ENCODER_EMBEDDING_MAX];
     struct aw_actnet made = {0};
     AW_ASSERT(actor->shape.hidden == model->info.hidden);
     if (bundle->count == 0)
         return aw_fail(diag, AW_ERR_NODATA, "no episode of the fallback to know the workload by");
     enum aw_err err = aw_actnet_init(&made, &actor->shape, alloc);
-    if (!err && model->settings.to_actor) {
-        err = aw_encoder_cache_new(&model->encoder, 1, model->info.episodes, model->info.steps,
-                                   false, alloc, &cache);
-        if (!err)
-            embedding = aw_encoder_forward(&model->encoder, model->encoding, &bundle, 1, cache);
-    }
+    err = err ? err : aw_frozen_embed(&model->frozen, bundle, alloc, embedding);
     if (!err) {
         fold(model, embedding, &made);
         err = aw_actnet_seal(&made);
@@ -270,7 +210,6 @@ enum aw_err aw_pretrained_specialise(const struct aw_pretrained *model,
         aw_actnet_copy(actor, &made);
     else
         aw_fail(diag, err, "the model %s gives no policy for this workload", model->info.name);
-    aw_encoder_cache_free(cache);
     aw_actnet_deinit(&made);
     return err;
 }
