@@ -74,6 +74,34 @@ def rows_tell_of_every_episode_and_every_change():
         expect(Path(folder, "aware-state", "run.state").exists(), "the run is kept")
 
 
+def a_model_that_cannot_be_used_is_told_once_and_the_run_goes_on():
+    with tempfile.TemporaryDirectory() as folder:
+        world = Path(files(folder))
+        text = world.read_text(encoding="utf-8")
+        outputs = []
+        bad = Path(folder, "default.safetensors")
+        for model, damage in (("none", None), (str(bad), b""), (str(bad), b"\x08" + 15 * b"\0"),
+                              ("shipped", b"no model at all"), ("shipped", None)):
+            bad.unlink(missing_ok=True)
+            if damage is not None:
+                bad.write_bytes(damage)
+            world.write_text(text.replace("learning: {", f"learning: {{model: {model}, agent: "
+                                                         "{name: network}, "), encoding="utf-8")
+            done = expect_ok("run", "-f", str(world), "--models", folder, "--duration", "15m",
+                             "--state", "none", "--no-twin", "-o", "json", "--log-level", "warn",
+                             cwd=folder)
+            told = done.stderr.splitlines()
+            if damage is None:
+                expect(not told, done.stderr)
+            else:
+                expect(len(told) == 1 and "a model cannot be used" in told[0] and
+                       "default.safetensors" in told[0], done.stderr)
+                outputs.append(done.stdout)
+            if model == "none":
+                outputs.append(done.stdout)
+        expect(len(set(outputs)) == 1, "and decides as it does without a model")
+
+
 def lines_are_json_and_the_last_one_sums_up():
     with tempfile.TemporaryDirectory() as folder:
         done = expect_ok("run", "-f", files(folder), "--duration", "30m", "--state", "none", "-o",
