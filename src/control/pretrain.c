@@ -13,7 +13,8 @@
 #define SEED_CHECK UINT64_C(0x636865636b) /* episodes of a check are the same in every check */
 /* Applications that live an episode before what they met is learned from: enough to keep threads
  * busy, few enough for the policy to be a fresh one. */
-#define STRIDE 32u
+#define STRIDE    32u
+#define FNV_BASIS 0xcbf29ce484222325u
 
 #define REAL(key, member, initial, min, max, help)                                              \
     {                                                                                           \
@@ -100,8 +101,11 @@ static uint64_t mix(uint64_t h, const void *bytes, size_t count)
     return h;
 }
 
-static enum aw_err task_open(struct aw_pretrain *p, uint32_t i, struct aw_diag *diag)
+static enum aw_err task_open(struct aw_pretrain *p, uint32_t i, uint32_t worker, const void *ctx,
+                             struct aw_diag *diag)
 {
+    (void)worker;
+    (void)ctx;
     struct aw__pretrain_task *task = &p->task[i];
     const char *pairs[AW_PRETRAIN_PAIRS_MAX + 2];
     char app_pair[64], load_pair[AW_CONF_TEXT_MAX + 8] = "load=", *text = load_pair + 5;
@@ -115,11 +119,11 @@ static enum aw_err task_open(struct aw_pretrain *p, uint32_t i, struct aw_diag *
     if (p->config.load_make) {
         err = p->config.load_make(pool->ctx, app, p->alloc, &load, diag);
         if (!err)
-            p->loads = mix(p->loads, load.rate_per_s, load.slot_count * sizeof *load.rate_per_s);
+            task->load = mix(FNV_BASIS, load.rate_per_s, load.slot_count * sizeof *load.rate_per_s);
     } else {
         pool->load(pool->ctx, app, text, AW_CONF_TEXT_MAX);
         pairs[count++] = load_pair;
-        p->loads = mix(p->loads, text, strlen(text));
+        task->load = mix(FNV_BASIS, text, strlen(text));
     }
     if (!err && p->config.load_make)
         err = aw_autoscale_make(p->config.env, pairs, count, &load, p->alloc, &task->env, diag);
@@ -174,13 +178,18 @@ static enum aw_err context_make(struct aw_pretrain *p, struct aw_diag *diag)
     return err;
 }
 
-static enum aw_err workers_make(struct aw_pretrain *p, struct aw_diag *diag)
+static enum aw_err threads_make(struct aw_pretrain *p, struct aw_diag *diag)
 {
-    enum aw_err err = aw_threads_init(&p->threads, p->config.threads, p->alloc);
+    const enum aw_err err = aw_threads_init(&p->threads, p->config.threads, p->alloc);
     if (err)
         return aw_fail(diag, err, "%u threads cannot be had", p->config.threads);
-    if (!(p->worker = aw_alloc_new(p->alloc, p->threads.count, sizeof *p->worker)))
-        err = AW_ERR_NOMEM;
+    p->worker = aw_alloc_new(p->alloc, p->threads.count, sizeof *p->worker);
+    return p->worker ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for threads");
+}
+
+static enum aw_err workers_make(struct aw_pretrain *p, struct aw_diag *diag)
+{
+    enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < p->threads.count; i++) {
         err = aw_context_reader_new(p->context, &p->worker[i].reader);
         if (!err && !(p->worker[i].next = aw_alloc_new(p->alloc, p->obs_dim, sizeof(float))))
@@ -189,17 +198,19 @@ static enum aw_err workers_make(struct aw_pretrain *p, struct aw_diag *diag)
     return err ? aw_fail(diag, err, "no memory for %u threads", p->threads.count) : AW_OK;
 }
 
+/* The SLO of an application is measured when it is opened, which takes milliseconds each. */
 static enum aw_err open_all(struct aw_pretrain *p, struct aw_diag *diag)
 {
-    enum aw_err err = AW_OK;
-    p->loads = 0xcbf29ce484222325u;
-    if (!(p->task = aw_alloc_new(p->alloc, p->count, sizeof *p->task)))
+    enum aw_err err = threads_make(p, diag);
+    if (!err && !(p->task = aw_alloc_new(p->alloc, p->count, sizeof *p->task)))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u applications", p->count);
+    err = err ? err : task_open(p, 0, 0, NULL, diag);
+    err = err ? err : shape_take(p, diag);
+    err = err ? err : aw__pretrain_each(p, 1, p->count - 1, task_open, NULL, diag);
+    p->loads = FNV_BASIS;
     for (uint32_t i = 0; !err && i < p->count; i++) {
-        err = task_open(p, i, diag);
-        if (!err && i == 0)
-            err = shape_take(p, diag);
-        if (!err && (err = task_arrays(p, &p->task[i])))
+        p->loads = mix(p->loads, &p->task[i].load, sizeof p->task[i].load);
+        if ((err = task_arrays(p, &p->task[i])))
             aw_fail(diag, err, "no memory for %u applications", p->count);
     }
     err = err ? err : context_make(p, diag);

@@ -57,7 +57,8 @@ struct aw_pretrain_config {
     uint32_t pair_count;
     struct aw_pretrain_pool learn, check;
     /* NULL, or what makes the load of an application itself, in place of a pool's `load` and with
-     * that pool's `ctx`: where a trace was read once for all of them. */
+     * that pool's `ctx`: where a trace was read once for all of them. As `load`, it may be called
+     * from several threads at once. */
     enum aw_err (*load_make)(void *ctx, uint32_t app, const struct aw_alloc *alloc,
                              struct aw_load *ret_load, struct aw_diag *diag);
     struct aw_policy_settings fallback;

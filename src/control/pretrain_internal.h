@@ -13,6 +13,7 @@ struct aw__pretrain_task {
     struct aw_policy *fallback;
     float *obs, *action, *reward; /* of one episode */
     uint64_t episodes;            /* lived to learn from */
+    uint64_t load;                /* a hash of its load */
     struct aw_pretrain_score score;
     struct aw_foresight foresight;
 };
