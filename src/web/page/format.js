@@ -22,7 +22,7 @@ export const percent = (value, places) => (known(value)
   ? `${(100 * value).toFixed(places ?? (Math.abs(value) < 0.1 && value !== 0 ? 1 : 0))} %` : DASH);
 export const rate = (value) => (known(value) ? `${number(value)}/s` : DASH);
 export const cores = (milli) => (!known(milli) ? DASH
-  : milli >= 1000 ? `${digits(milli / 1000)} cores` : `${Math.round(milli)}m`);
+  : milli >= 1000 ? `${digits(milli / 1000)} ${milli === 1000 ? 'core' : 'cores'}` : `${Math.round(milli)}m`);
 export function bytes(value) {
   if (!known(value)) return DASH;
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
