@@ -590,6 +590,18 @@ static enum aw_err summary_json(struct runner *r, struct aw_diag *diag)
     return AW_OK;
 }
 
+static void trouble_tell(struct runner *r)
+{
+    for (uint32_t i = 0; i < r->ask.count; i++) {
+        char trouble[AW_DIAG_TEXT_MAX];
+        aw_local_trouble(r->local, i, trouble, sizeof trouble);
+        if (*trouble)
+            aw_log_warn(r->run->log, "replicas had trouble, last of all this",
+                        AW_LOG_STR("workload", r->ask.workload[i].pilot.name),
+                        AW_LOG_STR("why", trouble));
+    }
+}
+
 static void runner_close(struct runner *r)
 {
     const enum aw_err err = load_end(r, NULL); /* before those who answer it */
@@ -649,6 +661,7 @@ enum aw_err aw__run_local(const struct aw__run *run, struct aw_diag *diag)
     r->live = NULL;
     if (!err && r->look != LOOK_CSV)
         err = r->look == LOOK_JSON ? summary_json(r, diag) : summary_print(r, diag);
+    trouble_tell(r);
 out:
     runner_close(r);
     if (!err && stop_signal)

@@ -71,7 +71,7 @@ AW_NODISCARD enum aw_err aw__cgroup_drop(struct aw__cgroup_tree *tree, int64_t p
 
 AW_NODISCARD enum aw_err aw__cgroup_add(const struct aw__cgroup_tree *tree, const char *name,
                                         struct aw_diag *diag);
-/* AW_ERR_CONFLICT: there is still a process in it. */
+/* Ends what is left in it, and removes it. AW_ERR_CONFLICT: it takes a moment; ask again. */
 AW_NODISCARD enum aw_err aw__cgroup_remove(const struct aw__cgroup_tree *tree, const char *name);
 /* Files that a process writes "0" into to become a member, all of them; returns how many. */
 uint32_t aw__cgroup_doors(const struct aw__cgroup_tree *tree, const char *name,
