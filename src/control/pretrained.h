@@ -27,7 +27,7 @@
 
 struct aw_pretrained_info {
     char name[AW_PRETRAINED_NAME_MAX]; /* of its file, without folder and ending */
-    uint64_t checksum;                 /* of the weights that a policy is made from; never 0 */
+    uint64_t checksum;                 /* of its weights, as its card has it */
     uint32_t state, mapping;           /* enum aw_state_preset, enum aw_action_mapping */
     uint32_t hidden;                   /* units of each of the actor's two layers */
     uint32_t episodes, steps;          /* that a workload is known by at most, and of each */

@@ -78,6 +78,7 @@ static void the_folded_policy_acts_as_the_model_does(void **state)
         assert_int_equal(aw_pretrained_info(model)->episodes, 3);
         assert_int_equal(aw_pretrained_info(model)->steps, MODEL_STEPS);
         assert_string_equal(aw_pretrained_info(model)->name, "default");
+        assert_true(aw_pretrained_info(model)->checksum == aw_context_checksum(context));
         assert_ok(aw_pretrained_bundle_init(model, NULL, &bundle));
         show(context, &bundle, 5, 7); /* more than it keeps: both keep the latest */
         actor_new(&actor, 16);

@@ -5,6 +5,8 @@
 
 #include "nn/safetensors.h"
 
+#define BASIS UINT64_C(0xcbf29ce484222325) /* of FNV-1a */
+
 static uint64_t mix(uint64_t h, const float *values, size_t count)
 {
     const unsigned char *byte = (const unsigned char *)values;
@@ -13,7 +15,8 @@ static uint64_t mix(uint64_t h, const float *values, size_t count)
     return h;
 }
 
-/* Encoder and actor as context.c names and lays them out; the rest stays where it is. */
+/* Encoder and actor as context.c names and lays them out. Critics are read for the checksum alone,
+ * by which a model card names the file (aw_context_checksum). */
 static enum aw_err weights_read(struct aw_frozen *frozen, const char *path, struct aw_diag *diag)
 {
     const struct aw_context_settings *set = &frozen->config.settings;
@@ -22,15 +25,23 @@ static enum aw_err weights_read(struct aw_frozen *frozen, const char *path, stru
                                             set->encoder_dense, E};
     const uint32_t width[] = {S + E, set->hidden, set->hidden, A};
     const uint64_t in = shape.in;
-    struct aw_params encoding = {0}, actor = {0}; /* layouts alone; neither ever owns memory */
+    const uint32_t critic_width[] = {S + E + A, set->hidden, set->hidden, 1};
+    struct aw_params encoding = {0}, actor = {0}, critic = {0}; /* layouts alone, without memory */
+    struct aw_mlp unused;
     struct aw_safetensors *file = NULL;
     aw_encoder_declare(&frozen->encoder, &encoding, "encoder", &shape);
     aw_mlp_declare(&frozen->actor, &actor, "actor", width, 4, AW_ACT_RELU, AW_ACT_NONE);
+    aw_mlp_declare(&unused, &critic, "critic1", critic_width, 4, AW_ACT_RELU, AW_ACT_NONE);
+    aw_mlp_declare(&unused, &critic, "critic2", critic_width, 4, AW_ACT_RELU, AW_ACT_NONE);
     struct aw_carve take = {0};
     (void)aw_carve_take(&take, encoding.count, sizeof(float));
     (void)aw_carve_take(&take, actor.count, sizeof(float));
-    if (!(frozen->block = aw_alloc_new(frozen->alloc, take.used, 1)))
+    frozen->block = aw_alloc_new(frozen->alloc, take.used, 1);
+    float *critics = aw_alloc_new(frozen->alloc, critic.count, sizeof *critics);
+    if (!frozen->block || !critics) {
+        aw_alloc_free(frozen->alloc, critics);
         return aw_fail(diag, AW_ERR_NOMEM, "%s: no memory to read it", path);
+    }
     take = (struct aw_carve){.base = frozen->block};
     frozen->encoding = aw_carve_take(&take, encoding.count, sizeof(float));
     frozen->theta = aw_carve_take(&take, actor.count, sizeof(float));
@@ -43,11 +54,14 @@ static enum aw_err weights_read(struct aw_frozen *frozen, const char *path, stru
     err =
         err ? err
             : aw_safetensors_copy(file, "normal.scale", AW_DTYPE_F32, 1, &in, normal->scale, diag);
+    err = err ? err : aw_safetensors_copy_params(file, &critic, "", critics, diag);
     aw_safetensors_close(file);
-    uint64_t h = mix(0xcbf29ce484222325u, frozen->encoding, encoding.count);
-    h = mix(mix(h, frozen->theta, actor.count), normal->mean, in);
-    h = mix(h, normal->scale, in);
-    frozen->checksum = h ? h : 1;
+    if (!err)
+        frozen->checksum =
+            mix(mix(mix(mix(BASIS, frozen->encoding, encoding.count), frozen->theta, actor.count),
+                    critics, critic.count),
+                normal->mean, in);
+    aw_alloc_free(frozen->alloc, critics);
     return err;
 }
 

@@ -16,7 +16,7 @@ struct aw_frozen {
     struct aw_encoder encoder;
     struct aw_mlp actor;     /* [state, embedding] -> action before its tanh */
     float *encoding, *theta; /* weights of the two */
-    uint64_t checksum;       /* of these and of the normaliser; never 0 */
+    uint64_t checksum;       /* as aw_context_checksum has it */
     const struct aw_alloc *alloc;
     void *block;
 };
