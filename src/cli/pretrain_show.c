@@ -197,16 +197,21 @@ enum aw_err aw__pretrain_print(const struct aw__pretrain *ask, struct aw_diag *d
 
 /* --- the card --------------------------------------------------------------------------------- */
 
-static void card_settings(FILE *out, const struct aw_conf_field *fields, const void *settings,
-                          const void *defaults)
+/* How many there were. */
+static uint32_t card_settings(FILE *out, const struct aw_conf_field *fields, const void *settings,
+                              const void *defaults)
 {
+    uint32_t count = 0;
     for (; fields->key; fields++) {
         char value[AW_CONF_TEXT_MAX], usual[AW_CONF_TEXT_MAX];
         aw_conf_get(fields, settings, value, sizeof value);
         aw_conf_get(fields, defaults, usual, sizeof usual);
-        if (strcmp(value, usual) != 0)
-            fprintf(out, "- `%s` = %s (default %s): %s\n", fields->key, value, usual, fields->help);
+        if (!strcmp(value, usual))
+            continue;
+        fprintf(out, "- `%s` = %s (default %s): %s\n", fields->key, value, usual, fields->help);
+        count++;
     }
+    return count;
 }
 
 static void card_data(FILE *out, const struct aw__pretrain *ask)
@@ -262,8 +267,10 @@ static void card_text(FILE *out, const struct aw__pretrain *ask)
             ask->rounds_before ? " (of the last session)" : "",
             aw_context_checksum(aw_pretrain_context(ask->pretrain)));
     fprintf(out, "Settings other than the defaults:\n\n");
-    card_settings(out, aw_pretrain_fields, &ask->config, &usual);
-    card_settings(out, aw_context_fields, &ask->config.context, &usual.context);
+    if (card_settings(out, aw_pretrain_fields, &ask->config, &usual) +
+            card_settings(out, aw_context_fields, &ask->config.context, &usual.context) ==
+        0)
+        fprintf(out, "- none\n");
     fprintf(out, "\n## On validation\n\n");
 }
 
