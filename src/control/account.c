@@ -512,6 +512,8 @@ json_t *aw_account_brief(const struct aw_pilot_config *config, const struct aw_d
     aw__told_text(&told, "actor", aw_actor_name(decision->actor));
     aw__told_text(&told, "stage", aw_stage_name(decision->stage));
     aw__told_put(&told, "model", id_hex(decision->model));
+    if (decision->origin.checksum)
+        aw__told_put(&told, "specialised_from", origin_json(&decision->origin));
     aw__told_put(&told, "from", aw_account_plan_json(&before));
     aw__told_put(&told, "to", aw_account_plan_json(&after));
     aw__told_put(&told, "changed", axes_json(guard->plan.set));
