@@ -105,6 +105,10 @@ const char *aw__interval_show(enum aw_findings_unit unit, const struct aw_interv
         return buf;
     }
     aw__finding_show(unit, interval->low, low, sizeof low);
+    if (isinf(interval->high)) { /* a ratio to something that may be nothing */
+        snprintf(buf, size, "%s or more", low);
+        return buf;
+    }
     aw__finding_show(unit, interval->high, high, sizeof high);
     const size_t number = strspn(low, digits);
     const bool clock = strpbrk(low + number, digits); /* "1m 05s" is more than a unit */

@@ -142,6 +142,7 @@ static void an_interval_says_its_unit_once(void **state)
         {AW_UNIT_SECONDS, {65, 125}, "1m 05s to 2m 05s"},
         {AW_UNIT_PLAIN, {1, 2}, "1 to 2"},
         {AW_UNIT_TIMES, {NAN, 6}, "-"},
+        {AW_UNIT_TIMES, {9.25, INFINITY}, "9.25x or more"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[2 * AW__FINDING_MAX];

@@ -7,6 +7,7 @@
 
 #define RESAMPLES 2000u
 #define N_MAX     1000u
+#define BEYOND    1e9 /* a ratio to nothing */
 
 static struct aw_interval interval_of(double *statistic)
 {
@@ -51,10 +52,12 @@ struct aw_finding *aw__figure_ratio(struct aw_findings *findings, const double *
             up += a[k];
             down += b[k];
         }
-        statistic[r] = up / fmax(down, 1e-9 * fmax(1e-9, up));
+        statistic[r] = down > 0 ? fmin(BEYOND, up / down) : BEYOND;
     }
     if (n && over > 0)
         figure->interval = interval_of(statistic);
+    if (figure->interval.high >= BEYOND)
+        figure->interval.high = (double)INFINITY;
     return figure;
 }
 

@@ -22,20 +22,21 @@
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-#define AW__KEY_MAX 96u
+#define AW__PIECE_KEY_MAX 96u
 /* What a piece is called: `what`, and a hash of all that was mixed in. */
-struct aw__key {
+struct aw__piece_key {
     uint64_t hash;
 };
-void aw__key_begin(struct aw__key *key, const struct aw_experiment_config *config);
-void aw__key_text(struct aw__key *key, const char *text); /* NULL is a text of its own */
-void aw__key_number(struct aw__key *key, double number);
+void aw__piece_key_begin(struct aw__piece_key *key, const struct aw_experiment_config *config);
+void aw__piece_key_text(struct aw__piece_key *key,
+                        const char *text); /* NULL is a text of its own */
+void aw__piece_key_number(struct aw__piece_key *key, double number);
 /* Everything of a school but its pools and allocator; the content of its model too. */
-AW_NODISCARD enum aw_err aw__key_school(struct aw__key *key,
-                                        const struct aw_pretrain_config *school,
-                                        const struct aw_alloc *alloc, struct aw_diag *diag);
-void aw__key_path(const struct aw__key *key, const struct aw_experiment_config *config,
-                  const char *what, const char *suffix, char *buf, size_t size);
+AW_NODISCARD enum aw_err aw__piece_key_school(struct aw__piece_key *key,
+                                              const struct aw_pretrain_config *school,
+                                              const struct aw_alloc *alloc, struct aw_diag *diag);
+void aw__piece_key_path(const struct aw__piece_key *key, const struct aw_experiment_config *config,
+                        const char *what, const char *suffix, char *buf, size_t size);
 
 /* AW_ERR_NOTFOUND: there is none, or it is damaged, which is the same. */
 AW_NODISCARD enum aw_err aw__piece_load(const char *path, double *values, size_t count,

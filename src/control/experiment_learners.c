@@ -162,21 +162,22 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
     struct aw_pretrain_config school = *as;
     struct aw__model_cost cost = {0};
     struct aw_pretrain *p = NULL;
-    struct aw__key key;
-    char model[AW_EXPERIMENT_PATH_MAX + AW__KEY_MAX], figures[AW_EXPERIMENT_PATH_MAX + AW__KEY_MAX];
+    struct aw__piece_key key;
+    char model[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX],
+        figures[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX];
     char phase[64];
     double piece[4];
     school.learn = aw__pool(config, AW__LEARN_FIRST, apps);
     school.check = aw__pool(config, AW__CHECK_FIRST, AW__CHECK_COUNT);
     school.threads = config->threads;
-    aw__key_begin(&key, config);
-    aw__key_text(&key, variant);
-    aw__key_number(&key, apps);
-    enum aw_err err = aw__key_school(&key, &school, alloc, diag);
+    aw__piece_key_begin(&key, config);
+    aw__piece_key_text(&key, variant);
+    aw__piece_key_number(&key, apps);
+    enum aw_err err = aw__piece_key_school(&key, &school, alloc, diag);
     if (err)
         return err;
-    aw__key_path(&key, config, variant, "safetensors", model, sizeof model);
-    aw__key_path(&key, config, variant, "piece", figures, sizeof figures);
+    aw__piece_key_path(&key, config, variant, "safetensors", model, sizeof model);
+    aw__piece_key_path(&key, config, variant, "piece", figures, sizeof figures);
     if (strlen(model) >= AW_EXPERIMENT_PATH_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "%s: the name of the folder is too long", config->work);
     snprintf(phase, sizeof phase, "pretraining %s", variant);
@@ -309,22 +310,23 @@ enum aw_err aw__source(const struct aw_experiment_config *config, uint32_t app, 
 {
     struct aw_pretrain_config school;
     struct aw_pretrain *p = NULL;
-    struct aw__key key;
-    char model[AW_EXPERIMENT_PATH_MAX + AW__KEY_MAX], figures[AW_EXPERIMENT_PATH_MAX + AW__KEY_MAX];
-    char what[AW__KEY_MAX / 2];
+    struct aw__piece_key key;
+    char model[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX],
+        figures[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX];
+    char what[AW__PIECE_KEY_MAX / 2];
     double whole[1] = {1};
     aw__learner_plain(config, &school);
     school.foresight = foresight;
     school.rounds = episodes;
     school.learn = aw__pool(config, app, 1);
-    aw__key_begin(&key, config);
-    aw__key_number(&key, app);
-    enum aw_err err = aw__key_school(&key, &school, alloc, diag);
+    aw__piece_key_begin(&key, config);
+    aw__piece_key_number(&key, app);
+    enum aw_err err = aw__piece_key_school(&key, &school, alloc, diag);
     if (err)
         return err;
     snprintf(what, sizeof what, "source-%" PRIu32, app);
-    aw__key_path(&key, config, what, "safetensors", model, sizeof model);
-    aw__key_path(&key, config, what, "piece", figures, sizeof figures);
+    aw__piece_key_path(&key, config, what, "safetensors", model, sizeof model);
+    aw__piece_key_path(&key, config, what, "piece", figures, sizeof figures);
     if (strlen(model) >= AW_EXPERIMENT_PATH_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "%s: the name of the folder is too long", config->work);
     memcpy(ret_path, model, strlen(model) + 1);

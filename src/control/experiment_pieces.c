@@ -11,53 +11,54 @@
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-static void mix(struct aw__key *key, const void *bytes, size_t count)
+static void mix(struct aw__piece_key *key, const void *bytes, size_t count)
 {
     const unsigned char *at = bytes;
     for (size_t i = 0; i < count; i++)
         key->hash = (key->hash ^ at[i]) * 0x100000001b3u; /* FNV-1a */
 }
 
-void aw__key_text(struct aw__key *key, const char *text)
+void aw__piece_key_text(struct aw__piece_key *key, const char *text)
 {
     mix(key, text ? text : "\1", strlen(text ? text : "\1") + 1);
 }
 
-void aw__key_number(struct aw__key *key, double number)
+void aw__piece_key_number(struct aw__piece_key *key, double number)
 {
     mix(key, &number, sizeof number);
 }
 
-void aw__key_begin(struct aw__key *key, const struct aw_experiment_config *config)
+void aw__piece_key_begin(struct aw__piece_key *key, const struct aw_experiment_config *config)
 {
     key->hash = 0xcbf29ce484222325u;
-    aw__key_text(key, config->version);
-    aw__key_text(key, config->load);
-    aw__key_number(key, config->paper);
+    aw__piece_key_text(key, config->version);
+    aw__piece_key_text(key, config->load);
+    aw__piece_key_number(key, config->paper);
     mix(key, &config->pool, sizeof config->pool);
 }
 
-static void key_fields(struct aw__key *key, const struct aw_conf_field *fields, const void *values)
+static void key_fields(struct aw__piece_key *key, const struct aw_conf_field *fields,
+                       const void *values)
 {
     for (const struct aw_conf_field *field = fields; field->key; field++) {
         char value[AW_CONF_TEXT_MAX];
         aw_conf_get(field, values, value, sizeof value);
-        aw__key_text(key, field->key);
-        aw__key_text(key, value);
+        aw__piece_key_text(key, field->key);
+        aw__piece_key_text(key, value);
     }
 }
 
-enum aw_err aw__key_school(struct aw__key *key, const struct aw_pretrain_config *school,
-                           const struct aw_alloc *alloc, struct aw_diag *diag)
+enum aw_err aw__piece_key_school(struct aw__piece_key *key, const struct aw_pretrain_config *school,
+                                 const struct aw_alloc *alloc, struct aw_diag *diag)
 {
-    aw__key_text(key, school->env);
+    aw__piece_key_text(key, school->env);
     for (uint32_t i = 0; i < school->pair_count; i++)
-        aw__key_text(key, school->pairs[i]);
+        aw__piece_key_text(key, school->pairs[i]);
     key_fields(key, aw_context_fields, &school->context);
     key_fields(key, aw_policy_fields, &school->fallback);
     key_fields(key, aw_pretrain_fields, school);
     mix(key, &school->seed, sizeof school->seed);
-    aw__key_number(key, school->model != NULL);
+    aw__piece_key_number(key, school->model != NULL);
     if (!school->model)
         return AW_OK;
     char *bytes = NULL;
@@ -69,8 +70,8 @@ enum aw_err aw__key_school(struct aw__key *key, const struct aw_pretrain_config 
     return err;
 }
 
-void aw__key_path(const struct aw__key *key, const struct aw_experiment_config *config,
-                  const char *what, const char *suffix, char *buf, size_t size)
+void aw__piece_key_path(const struct aw__piece_key *key, const struct aw_experiment_config *config,
+                        const char *what, const char *suffix, char *buf, size_t size)
 {
     snprintf(buf, size, "%s/%s-%016" PRIx64 ".%s", config->work, what, key->hash, suffix);
 }
@@ -80,7 +81,7 @@ void aw__key_path(const struct aw__key *key, const struct aw_experiment_config *
 /* A header of four words, then the numbers: magic, count, hash of the numbers, 0. */
 static uint64_t hash_of(const double *values, size_t count)
 {
-    struct aw__key key = {0xcbf29ce484222325u};
+    struct aw__piece_key key = {0xcbf29ce484222325u};
     mix(&key, values, count * sizeof *values);
     return key.hash;
 }
@@ -202,21 +203,21 @@ static enum aw_err run_curve(void *ctx, uint32_t turn, struct aw_diag *diag)
     const struct curves *all = ctx;
     struct aw__curve *curve = &all->curve[turn];
     struct aw_pretrain_config *school = &curve->school;
-    char path[AW_EXPERIMENT_PATH_MAX + AW__KEY_MAX], what[AW__KEY_MAX / 2];
+    char path[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX], what[AW__PIECE_KEY_MAX / 2];
     const size_t count = ((size_t)curve->episodes + 1) * FIGURES + 6;
-    struct aw__key key;
+    struct aw__piece_key key;
     school->learn = aw__pool(all->config, curve->app, 1);
     school->check = (struct aw_pretrain_pool){0};
     school->rounds = curve->episodes;
     school->seed = curve->seed;
-    aw__key_begin(&key, all->config);
-    aw__key_text(&key, curve->who);
-    aw__key_number(&key, curve->app);
-    enum aw_err err = aw__key_school(&key, school, all->alloc, diag);
+    aw__piece_key_begin(&key, all->config);
+    aw__piece_key_text(&key, curve->who);
+    aw__piece_key_number(&key, curve->app);
+    enum aw_err err = aw__piece_key_school(&key, school, all->alloc, diag);
     if (err)
         return err;
     snprintf(what, sizeof what, "%s-%" PRIu32, curve->who, curve->app);
-    aw__key_path(&key, all->config, what, "curve", path, sizeof path);
+    aw__piece_key_path(&key, all->config, what, "curve", path, sizeof path);
     double *figures = aw_alloc_new(all->alloc, count, sizeof *figures);
     if (!figures)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a curve of %u episodes", curve->episodes);

@@ -74,7 +74,7 @@
         return td;
       };
       body.append(el("tr", {}, el("th", { scope: "row", textContent: f.name }), cell("Here", true, { textContent: tell(f.unit, f.value) }),
-        cell("95 %", ends, { textContent: ends ? tell(f.unit, ends[0]) + " to " + tell(f.unit, ends[1]) : "–" }),
+        cell("95 %", ends, { textContent: !ends ? "–" : tell(f.unit, ends[0]) + (ends[1] == null ? " or more" : " to " + tell(f.unit, ends[1])) }),
         cell("Paper", f.paper != null, { className: "paper", textContent: tell(f.unit, f.paper) }),
         cell("Goal", f.goal != null, { textContent: f.goal == null ? "–" : (f.goal_is === "at most" ? "≤ " : "≥ ") + tell(f.unit, f.goal) }),
         cell("Met", f.met != null, {}, met), span(f)));
