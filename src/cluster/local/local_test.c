@@ -218,8 +218,17 @@ static void without_control_groups_there_is_one_sentence_and_nothing_else(void *
     snprintf(path, sizeof path, "%s/lock", yard.run_dir);
     unlink(path);
     assert_int_equal(rmdir(yard.run_dir), 0);
+}
 
-    /* as somebody who may not write them */
+static void who_may_not_write_control_groups_is_told_what_that_takes(void **state)
+{
+    (void)state;
+    struct yard yard;
+    struct aw_diag diag = {0};
+    char path[128];
+    if (!yard_begin(&yard, NULL, 1)) /* where there are none, there is nothing to be told */
+        skip();
+    yard_end(&yard);
     yard_settings(&yard);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -378,6 +387,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_deaf_replica_is_ended_with_its_children),
         cmocka_unit_test(requests_survive_scaling_in_and_resizing),
         cmocka_unit_test(without_control_groups_there_is_one_sentence_and_nothing_else),
+        cmocka_unit_test(who_may_not_write_control_groups_is_told_what_that_takes),
         cmocka_unit_test(after_kill_9_cleaning_leaves_nothing),
         cmocka_unit_test(the_next_start_cleans_up_and_lets_the_living_live),
     };
