@@ -122,9 +122,10 @@ struct aw_guard_input {
     uint32_t uncontrolled; /* AW_PLAN_*: what is not ours to change, whatever a rail says */
     enum aw_guard_slo slo;
     enum aw_guard_freeze freeze;
-    bool in_place;               /* sizes change without a restart */
-    bool ordered;                /* by a person: rails of pace, freeze and mode stand aside */
-    bool first;                  /* look after a restart: nothing is changed but by order */
+    bool in_place; /* sizes change without a restart */
+    bool ordered;  /* by a person: rails of pace, freeze and mode stand aside */
+    bool blind;    /* the cluster did not answer: `reading` has what was asked of it */
+    bool first;    /* look after a restart: nothing is changed but by order */
     int64_t node_cpu_millicores; /* allocatable of the largest node; 0: unknown */
     int64_t node_memory_bytes;
 };
@@ -143,6 +144,7 @@ struct aw_guard_memory {
     int64_t known_us[2];           /* last figure of CPU and of memory */
     int64_t known_since_us[2];     /* since when there has been no gap of a peak_window */
     int64_t wanted[AW_GUARD_AXES]; /* as last seen or applied; 0: unknown */
+    int64_t seen[AW_GUARD_AXES];   /* as the cluster last said itself; 0: unknown */
     int64_t memory_before;         /* bytes, before the last change of size; 0: unknown */
     int64_t replicas_change_us, size_change_us;
     int64_t oom_us;          /* last kill */

@@ -174,8 +174,10 @@ void aw_guard_observe(const struct aw_guard *guard, struct aw_guard_memory *memo
     const struct aw_reading *reading = input->reading;
     int64_t wanted[AW_GUARD_AXES];
     clock_back(memory, now_us);
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
         wanted[i] = aw__guard_wanted_of(reading, i);
+        memory->seen[i] = input->blind ? memory->seen[i] : wanted[i];
+    }
     note_change(memory, wanted, now_us);
     note_range(guard, memory, now_us);
     note_peaks(guard, memory, reading, now_us);

@@ -166,6 +166,16 @@ static void rail_step(struct aw__pass *pass)
         const int64_t least = i == AW_GUARD_REPLICAS ? present + s->replicas_up_least : 0;
         at_most(pass, i, aw__larger(aw__whole_down((double)present * up[i]), least));
         at_least(pass, i, aw__whole_up((double)present / down[i]));
+        /* A cluster that took a change and has not been seen since may have done half of it: the
+         * next step counts from what was seen. What is asked for already is not taken back. */
+        const int64_t seen = pass->input->blind ? pass->memory->seen[i] : 0;
+        if (seen == 0)
+            continue;
+        const int64_t high = i == AW_GUARD_REPLICAS ? seen + s->replicas_up_least : 0;
+        const int64_t most = aw__larger(aw__whole_down((double)seen * up[i]), high);
+        const int64_t least_of_all = aw__whole_up((double)seen / down[i]);
+        at_most(pass, i, aw__larger(most, present));
+        at_least(pass, i, least_of_all < present ? least_of_all : present);
     }
 }
 

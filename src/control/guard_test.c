@@ -114,6 +114,34 @@ static void every_clip_has_a_name_and_a_sentence(void **state)
     }
 }
 
+/* A change that was taken and not seen since may have been done by half. */
+static void while_the_cluster_does_not_answer_steps_count_from_what_was_seen(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_begin(&scene);
+    scene.guard.settings.cpu_up_factor = scene.guard.settings.cpu_down_factor = 2;
+    apply(&scene, &(struct aw_plan){.set = C, .cpu_millicores = 2000}); /* seen: 1000 */
+    scene.input.blind = true;
+    wait(&scene, 1200); /* no cool-down lasts so long */
+    struct aw_guard_result result = pass(&scene, C, 4, 3000, 0);
+    assert_int_equal(result.plan.set & C, 0);
+    assert_int_equal(result.plan.cpu_millicores, 2000);
+    assert_true(result.axis_clips[AW_GUARD_CPU] & AW_CLIP_BIT(AW_CLIP_STEP));
+    scene.input.blind = false;
+    observe(&scene);
+    result = pass(&scene, C, 4, 3000, 0);
+    assert_int_equal(result.plan.cpu_millicores, 3000);
+    /* what somebody pinned meanwhile is not taken back */
+    apply(&scene, &(struct aw_plan){.set = C, .cpu_millicores = 3900});
+    scene.memory.seen[AW_GUARD_CPU] = 1000;
+    scene.input.blind = true;
+    wait(&scene, 1200);
+    result = pass(&scene, C, 4, 3900, 0);
+    assert_int_equal(result.plan.set & C, 0);
+    assert_int_equal(result.plan.cpu_millicores, 3900);
+}
+
 static void what_is_reasonable_passes_untouched(void **state)
 {
     (void)state;
@@ -703,6 +731,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_clip_has_a_name_and_a_sentence),
         cmocka_unit_test(what_is_reasonable_passes_untouched),
+        cmocka_unit_test(while_the_cluster_does_not_answer_steps_count_from_what_was_seen),
         cmocka_unit_test(each_rail_clips_what_it_names),
         cmocka_unit_test(recommend_only_still_says_what_it_would_do),
         cmocka_unit_test(a_new_guard_shrinks_nothing_until_it_knows_the_peaks),

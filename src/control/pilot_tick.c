@@ -500,6 +500,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
                                    .slo = slo,
                                    .freeze = (enum aw_guard_freeze)orders->freeze,
                                    .in_place = pilot->config.in_place,
+                                   .blind = !pilot->answered,
                                    .first = pilot->first,
                                    .uncontrolled =
                                        (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY) &
