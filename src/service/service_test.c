@@ -165,7 +165,8 @@ static void requests_beyond_threads_wait_and_beyond_the_queue_are_refused(void *
     place_init(&place, 800, 2);
     place_start(&place);
     wait_ready(&place);
-    for (uint32_t i = 0; i < 14; i++) { /* 2 at work, 8 waiting, 4 too many */
+    /* 2 at work, 8 waiting, 4 too many; what a slow thread has not taken yet waits too */
+    for (uint32_t i = 0; i < 14; i++) {
         fd[i] = testing_connect(&place.address);
         testing_say(fd[i], "GET / HTTP/1.1\r\nHost: t\r\n\r\n");
         if (i < 2)
@@ -181,7 +182,7 @@ static void requests_beyond_threads_wait_and_beyond_the_queue_are_refused(void *
         (void)close(fd[i]);
     }
     assert_int_equal(ok + refused, 14);
-    assert_in_range(refused, 1, 4);
+    assert_in_range(refused, 1, 14 - 8);
     testing_get(&place.address, "/metrics", &reply);
     assert_true(metric("aware_workload_requests_total{outcome=\"queue_full\"}") == refused);
     assert_true(metric("aware_workload_in_flight") == 0);

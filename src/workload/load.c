@@ -51,7 +51,8 @@ struct shape {
 /* Mean of sin(x)^(2k): gamma(k + 1/2) / (sqrt(pi) gamma(k + 1)). */
 static double wave_mean(double k)
 {
-    return exp(lgamma(k + 0.5) - lgamma(k + 1)) / sqrt(M_PI);
+    int sign; /* lgamma itself writes a global, which threads would race for */
+    return exp(lgamma_r(k + 0.5, &sign) - lgamma_r(k + 1, &sign)) / sqrt(M_PI);
 }
 
 static enum aw_err shape_init(struct shape *shape, const struct aw_load_settings *s,
