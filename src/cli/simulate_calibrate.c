@@ -1,5 +1,5 @@
 /*
- * calibrate.c - the verb `simulate calibrate`: fits the fast model's network to the reference.
+ * simulate_calibrate.c - the verb `simulate calibrate`: fits the fast network to the reference.
  *
  * Samples are independent, so they are drawn on all processors; the fit is one thread of our own
  * layers and optimiser. One sample in ten is held out, and only those are reported.
