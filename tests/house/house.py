@@ -113,6 +113,8 @@ def read_rules(tree):
 
 def room_of_include(include, public):
     """The room that an include reaches into; None for the C library and other people's headers."""
+    if include.endswith(".pb-c.h"):
+        return "rpc" # made from proto/ at build time
     if include.startswith("aware/"):
         return public.get(include, "?")
     first = include.split("/")[0]
