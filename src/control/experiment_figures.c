@@ -36,9 +36,9 @@ struct aw_finding *aw__figure_mean(struct aw_findings *findings, enum aw_finding
 struct aw_finding *aw__figure_ratio(struct aw_findings *findings, const double *a, const double *b,
                                     uint32_t n, double paper, const char *name)
 {
-    const double over = n ? aw_stats_mean(b, n) : 0;
-    struct aw_finding *figure = aw_findings_figure(
-        findings, AW_UNIT_TIMES, over > 0 ? aw_stats_mean(a, n) / over : (double)NAN, "%s", name);
+    const double above = n ? aw_stats_mean(a, n) : 0, over = n ? aw_stats_mean(b, n) : 0;
+    const double ratio = over > 0 ? above / over : above > 0 ? (double)INFINITY : (double)NAN;
+    struct aw_finding *figure = aw_findings_figure(findings, AW_UNIT_TIMES, ratio, "%s", name);
     if (!figure)
         return NULL;
     figure->paper = paper;
