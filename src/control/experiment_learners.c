@@ -125,6 +125,7 @@ void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_co
         ret->pairs[ret->pair_count++] = config->pair;
     if (config->fallback_episodes)
         ret->fallback_episodes = config->fallback_episodes;
+    ret->trim = true; /* guard rails are for all alike; teaching a model goes without */
     ret->load_make = load_make;
     ret->seed = config->seed;
     ret->threads = 1;
@@ -167,6 +168,7 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
         figures[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX];
     char phase[64];
     double piece[4];
+    school.trim = false;
     school.learn = aw__pool(config, AW__LEARN_FIRST, apps);
     school.check = aw__pool(config, AW__CHECK_FIRST, AW__CHECK_COUNT);
     school.threads = config->threads;

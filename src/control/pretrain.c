@@ -53,6 +53,7 @@ const struct aw_conf_field aw_pretrain_fields[] = {
           "the policy's own episodes join those by which an application is known"),
     TRUTH("foresight", foresight, "false",
           "the state has a forecast of the load and a table's word besides"),
+    TRUTH("trim", trim, "false", "what a policy asks for is raised while the SLO is missed"),
     WHOLE("actor_rests", actor_rests, "0", 0, 100000, "rounds before the actor learns"),
     {0},
 };

@@ -81,6 +81,7 @@ struct aw_pretrain_config {
      * as it is, and how many rounds its actor does too. */
     const char *model;
     uint32_t actor_rests;
+    bool trim;      /* what a policy asks for is raised while the SLO is missed (trim.h) */
     bool foresight; /* the state has a forecast and a table's word besides (foresight.h) */
     uint64_t seed;
     uint32_t threads; /* that live episodes; 0: one */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cma.h"
+#include "control/trim.h"
 #include "env/autoscale.h"
 
 #define NOISE_STREAM 7u
@@ -98,6 +99,8 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
     aw_rng_init(&rng, life->seed, NOISE_STREAM);
     for (uint32_t k = 0; k < p->act_dim; k++)
         offset.value[k] = aw_rng_normal(&rng);
+    struct aw_trim trim;
+    aw_trim_begin(&trim);
     uint32_t t = 0;
     for (bool over = false; !err && !over && t < p->steps; t++) {
         float *obs = task->obs + (size_t)t * p->obs_dim;
@@ -114,13 +117,17 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
             else
                 err = aw_context_reader_act(p->context, p->worker[worker].reader, i, obs, action);
             explore(p, life, &offset, &rng, action);
+            if (p->config.trim && life->who == AW__WHO_POLICY)
+                aw_trim_apply(&trim, action);
             err = err ? err : env->ops->step(env->self, action, next, &step);
         }
         if (err)
             break;
         foresee(p, task, &foresight, false, next);
         const double reward = (double)step.reward;
-        const double missed = aw_autoscale_info(env)->measured.violated ? p->config.reward_miss : 0;
+        const bool violated = aw_autoscale_info(env)->measured.violated;
+        const double missed = violated ? p->config.reward_miss : 0;
+        aw_trim_see(&trim, violated);
         task->reward[t] =
             (float)((reward - missed + p->config.reward_shift) * p->config.reward_scale);
         add_step(task, &sum, reward);

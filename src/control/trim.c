@@ -1,0 +1,38 @@
+/* trim.c - what a policy asks for, raised while the SLO is missed. */
+#include "control/trim.h"
+
+#include <math.h>
+
+#include "env/autoscale/action.h"
+
+/* Chosen on applications 760 to 799 of the pool, under loads that nothing is reported of: misses
+ * fell from 3.7 to 2.5 %, the reward R by 0.4 %. Neighbours of these did about as well. */
+#define QUICK_KEPT     0.97 /* of it after a step that met the SLO */
+#define QUICK_REPLICAS 0.5  /* what all of it adds to an action's replicas */
+#define SLOW_MISS      0.1  /* added by a miss */
+#define SLOW_KEPT      0.99
+#define SLOW_CPU       1.0 /* what all of it adds to an action's CPU .. */
+#define SLOW_STEPS     4.0 /* .. in so many steps */
+
+void aw_trim_begin(struct aw_trim *trim)
+{
+    *trim = (struct aw_trim){0};
+}
+
+void aw_trim_see(struct aw_trim *trim, bool missed)
+{
+    trim->quick = missed ? 1 : trim->quick * QUICK_KEPT;
+    trim->slow = missed ? fmin(1, trim->slow + SLOW_MISS) : trim->slow * SLOW_KEPT;
+}
+
+static float raised(float value, double by)
+{
+    return (float)fmin(1, (double)value + by);
+}
+
+void aw_trim_apply(const struct aw_trim *trim, float *action)
+{
+    const double size = floor(trim->slow * SLOW_STEPS) / SLOW_STEPS;
+    action[AW_ACTION_REPLICAS] = raised(action[AW_ACTION_REPLICAS], QUICK_REPLICAS * trim->quick);
+    action[AW_ACTION_CPU] = raised(action[AW_ACTION_CPU], SLOW_CPU * size);
+}

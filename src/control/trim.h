@@ -1,0 +1,29 @@
+/*
+ * trim.h - what a policy asks for, raised while the SLO is missed.
+ *
+ * A policy that knows a workload from a few episodes of somebody else may be wrong about how much
+ * it needs, and goes on being wrong until it has learned. Two numbers outside of it remember what
+ * was missed: `quick` asks for more replicas at the first miss and is gone within a few dozen
+ * steps; `slow` asks for larger ones where misses do not end, in few steps of its own, because each
+ * of them restarts replicas. Nothing is ever lowered.
+ *
+ * Call order: aw_trim_begin, then per step: aw_trim_apply before the action is carried out,
+ *             aw_trim_see with what came of it. A step of which nothing is known is not told.
+ * Memory:     a plain struct.
+ * Threads:    pure functions of their arguments.
+ */
+#ifndef AW_CONTROL_TRIM_H
+#define AW_CONTROL_TRIM_H
+
+#include <stdbool.h>
+
+struct aw_trim {
+    double quick, slow; /* 0 .. 1 */
+};
+
+void aw_trim_begin(struct aw_trim *trim);
+void aw_trim_see(struct aw_trim *trim, bool missed);
+/* `action` [AW_ACTION_DIM], each from -1 to 1, of either mapping (env/autoscale/action.h). */
+void aw_trim_apply(const struct aw_trim *trim, float *action);
+
+#endif
