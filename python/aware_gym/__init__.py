@@ -1,0 +1,30 @@
+"""aware_gym - the environments of AWARE in Python, and environments of Python for AWARE.
+
+    import aware_gym
+    env = aware_gym.make("autoscale-v0")
+    observation, info = env.reset(seed=1)
+
+make        an environment, as gymnasium.Env; make_vec: many copies in lockstep, as VectorEnv
+list_envs   what there is; describe: everything about one of them
+serve       lets the learners of `aware` train on an environment that is written in Python
+check_env   does an environment keep the contract? (check_vec_env: many copies of it)
+
+Without an address, `aware` itself is started on a private socket and ends with this process. Without
+gymnasium the classes are the same, with small spaces of their own. Every failure of the other side
+is an aware_gym.Error with one sentence and a status code.
+"""
+
+from .check import Finding, check_env, check_vec_env
+from .client import Connection, Session, connect
+from .env import Env, VectorEnv, describe, list_envs, make, make_vec
+from .errors import Error
+from .gym import Box, Discrete, MultiDiscrete
+from .server import Server, serve
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Box", "Connection", "Discrete", "Env", "Error", "Finding", "MultiDiscrete", "Server",
+    "Session", "VectorEnv", "check_env", "check_vec_env", "connect", "describe", "list_envs",
+    "make", "make_vec", "serve",
+]
