@@ -7,6 +7,7 @@
 make        an environment, as gymnasium.Env; make_vec: many copies in lockstep, as VectorEnv
 list_envs   what there is; describe: everything about one of them
 serve       lets the learners of `aware` train on an environment that is written in Python
+attend      an agent in Python decides for a workload of a running daemon
 check_env   does an environment keep the contract? (check_vec_env: many copies of it)
 
 Without an address, `aware` itself is started on a private socket and ends with this process. Without
@@ -14,6 +15,7 @@ gymnasium the classes are the same, with small spaces of their own. Every failur
 is an aware_gym.Error with one sentence and a status code.
 """
 
+from .agent import Attendance, attend
 from .check import Finding, check_env, check_vec_env
 from .client import Connection, Session, connect
 from .env import Env, VectorEnv, describe, list_envs, make, make_vec
@@ -24,7 +26,7 @@ from .server import Server, serve
 __version__ = "0.1.0"
 
 __all__ = [
-    "Box", "Connection", "Discrete", "Env", "Error", "Finding", "MultiDiscrete", "Server",
-    "Session", "VectorEnv", "check_env", "check_vec_env", "connect", "describe", "list_envs",
+    "Attendance", "Box", "Connection", "Discrete", "Env", "Error", "Finding", "MultiDiscrete", "Server",
+    "Session", "VectorEnv", "attend", "check_env", "check_vec_env", "connect", "describe", "list_envs",
     "make", "make_vec", "serve",
 ]

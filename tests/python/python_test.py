@@ -395,6 +395,67 @@ def a_server_ends_well_at_a_signal():
         expect(process.wait(WAIT_SECONDS_MAX) == 0, f"exit 0, found {process.returncode}")
 
 
+def an_agent_is_asked_answers_and_is_told():
+    """Against a daemon of a few lines that says what proto/ says."""
+    import concurrent.futures
+    import aware_gym
+    from aware_gym import agent_pb2 as pb, environment_pb2
+    logging.disable()
+    answers, seen = [], []
+
+    def daemon(messages, _):
+        register = next(messages).register
+        if register.workload != "shop/checkout":
+            yield pb.DaemonMessage(refused=pb.Refused(
+                reason=pb.Refused.REASON_NO_WORKLOAD, message="no such workload"))
+            return
+        box = environment_pb2.Space(kind=environment_pb2.Space.KIND_BOX)
+        box.axes.add(name="cpu", unit="cores", low=-1, high=1)
+        yield pb.DaemonMessage(registered=pb.Registered(
+            workload=register.workload, observation=box, action=box, deadline_ms=1000))
+        yield pb.DaemonMessage(standing=pb.Standing(state=pb.Standing.STATE_ACTING))
+        for number in range(1, 4):
+            due = pb.StateRequest(id=number, observation=[number / 10], fallback_action=[0.5],
+                                  episode_begins=number == 1)
+            if number > 1:
+                due.reward = -1
+                due.last_action.append(0.25)
+            yield pb.DaemonMessage(state=due)
+            if number == 2:
+                continue  # this one the policy leaves to the fallback
+            answers.append(next(messages).action)
+            yield pb.DaemonMessage(outcome=pb.Outcome(
+                id=number, verdict=pb.Outcome.VERDICT_ACCEPTED))
+        yield pb.DaemonMessage(replaced=pb.Replaced(
+            reason=pb.Replaced.REASON_STOPPING, message="the daemon ends"))
+
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(4), [
+        grpc.method_handlers_generic_handler("aware.v1.Agent", {
+            "Serve": grpc.stream_stream_rpc_method_handler(
+                daemon, pb.AgentMessage.FromString, pb.DaemonMessage.SerializeToString)})])
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+
+    def policy(state):
+        seen.append(state)
+        if state.id == 2:
+            raise RuntimeError("not this one")
+        return state.observation * 2
+
+    outcomes, standings = [], []
+    expect_error("NOT_FOUND", "no such workload", aware_gym.attend, policy, "shop/cart", address)
+    expect_error("ABORTED", "the daemon ends (REASON_STOPPING)", aware_gym.attend, policy,
+                 "shop/checkout", address, on_outcome=outcomes.append,
+                 on_standing=standings.append)
+    server.stop(None).wait()
+    expect([answer.id for answer in answers] == [1, 3], f"answers to 1 and 3, found {answers}")
+    expect(numpy.allclose([list(answer.values) for answer in answers], [[0.2], [0.6]]), "actions")
+    expect(seen[0].reward is None and seen[0].last_action is None and seen[0].episode_begins,
+           "the first state has nothing before it")
+    expect(seen[2].reward == -1 and seen[2].last_action.tolist() == [0.25], "the step before")
+    expect([outcome.id for outcome in outcomes] == [1, 3] and len(standings) == 1, "told")
+
+
 # --- with aware ----------------------------------------------------------------------------------
 
 
