@@ -323,6 +323,8 @@ static enum aw_err evaluate_run(const struct aw__run *run, struct aw_diag *diag)
 
 /* --- the verb --------------------------------------------------------------------------------- */
 
+static const char *const policies[] = {"formula", "network", NULL};
+
 static const struct aw__option evaluate_options[] = {
     {.name = "apps",
      .letter = 'a',
@@ -381,7 +383,7 @@ static const struct aw__option evaluate_options[] = {
      .kind = AW__CHOICE,
      .arg = "KIND",
      .initial = "formula",
-     .choices = aw_pilot_agent_names,
+     .choices = policies,
      .help = "what learns: formula or network"},
     {.name = "model",
      .kind = AW__TEXT,

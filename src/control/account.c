@@ -221,6 +221,25 @@ static json_t *origin_json(const struct aw_pilot_origin *origin)
     return aw__told_end(&told);
 }
 
+/* An agent of another process: who it is, what it answered, and why that was not followed. */
+static json_t *external_json(const struct aw_decision *decision)
+{
+    const struct aw_external_report *report = &decision->external;
+    char text[AW_EXTERNAL_TEXT_MAX];
+    struct aw__told told = aw__told_begin();
+    aw__told_text(&told, "name", *report->name ? report->name : NULL);
+    aw__told_text(&told, "standing", aw_external_standing_name(report->standing));
+    aw__told_text(&told, "answer", aw_external_fault_name(report->fault));
+    aw__told_flag(&told, "asked", report->asked);
+    aw__told_flag(&told, "follow", report->follow);
+    aw__told_flag(&told, "shadow", report->shadow);
+    aw__told_whole(&told, "strikes", report->strikes);
+    aw__told_real(&told, "aside_s", report->left_s);
+    aw__told_real(&told, "took_s", report->asked ? decision->took_s : (double)NAN);
+    aw__told_text(&told, "sentence", aw_external_report_format(report, text, sizeof text));
+    return aw__told_end(&told);
+}
+
 /* Of one of the two who decide: what it would have done, whoever acted. */
 static json_t *decider_json(const struct aw_pilot_config *config,
                             const struct aw_decision *decision, bool agent)
@@ -234,6 +253,8 @@ static json_t *decider_json(const struct aw_pilot_config *config,
         aw__told_put(&told, "model", id_hex(decision->model));
         if (decision->origin.checksum)
             aw__told_put(&told, "specialised_from", origin_json(&decision->origin));
+        if (config->agent == AW_PILOT_EXTERNAL)
+            aw__told_put(&told, "external", external_json(decision));
         aw__told_put(&told, "plan",
                      there ? aw_account_plan_json(&decision->by_agent) : json_null());
         aw__told_put(&told, "action", there ? action_json(action) : json_null());
@@ -565,7 +586,7 @@ bool aw_account_notable(const struct aw_decision *before, const struct aw_decisi
         decision->canary.restoring != before->canary.restoring ||
         decision->actor != before->actor || decision->stage != before->stage ||
         decision->model != before->model || decision->verdict != before->verdict ||
-        decision->answered != before->answered ||
+        decision->answered != before->answered || decision->external.moved ||
         (decision->verdict != AW_WATCHDOG_PASS &&
          decision->watchdog.cause != before->watchdog.cause) ||
         !same_orders(&decision->orders, &before->orders) ||

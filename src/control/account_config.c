@@ -59,7 +59,7 @@ static const struct member config_members[] = {
     OF(COUNT, mapping, AW_ACTION_ABSOLUTE),
     OF(FLAG, learning, 0),
     OF(FLAG, retrain, 0),
-    OF(COUNT, agent, AW_PILOT_NETWORK),
+    OF(COUNT, agent, AW_PILOT_EXTERNAL),
     OF(REAL, explore_sigma, 0),
     OF(COUNT, explore_hold, 0),
     OF(REAL, lambda, 0),
@@ -108,6 +108,7 @@ static const struct part {
     {"ope", offsetof(struct aw_pilot_config, learner.ope), aw_ope_fields},
     {"rehearse", offsetof(struct aw_pilot_config, rehearse), aw_rehearse_fields},
     {"canary", offsetof(struct aw_pilot_config, canary), aw_canary_fields},
+    {"external", offsetof(struct aw_pilot_config, external), aw_external_fields},
 };
 #define PARTS (sizeof parts / sizeof *parts)
 

@@ -610,6 +610,7 @@ static void random_config(struct aw_pilot_config *config, struct aw_policy_task 
     random_fields(aw_ope_fields, &config->learner.ope, rng);
     random_fields(aw_rehearse_fields, &config->rehearse, rng);
     random_fields(aw_canary_fields, &config->canary, rng);
+    random_fields(aw_external_fields, &config->external, rng);
 }
 
 static void config_comes_back_to_the_last_bit(void **state)
@@ -677,7 +678,7 @@ static void config_that_is_none_is_refused(void **state)
         const char *part, *key, *value, *says;
     } row[] = {
         {"config", "step_s", "fifteen", "config.step_s cannot"},
-        {"config", "agent", "2", "config.agent cannot"},
+        {"config", "agent", "3", "config.agent cannot"},
         {"config", "learning", "yes", "config.learning cannot"},
         {"config", "seed", "18446744073709551616", "config.seed cannot"},
         {"config", "node_memory_bytes", "-1", "config.node_memory_bytes cannot"},

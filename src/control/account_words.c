@@ -84,6 +84,10 @@ static void add_actor(struct aw_text *text, const struct aw_pilot_config *config
         aw_text_add(text, "fallback (%s)", aw_policy_names[config->fallback.kind]);
         break;
     case AW_ACTOR_AGENT:
+        if (config->agent == AW_PILOT_EXTERNAL) {
+            aw_text_add(text, "agent (external, %s)", decision->external.name);
+            break;
+        }
         aw_text_add(text, "agent (%s%s)", aw_pilot_agent_names[config->agent],
                     decision->canary.acts ? ", on trial" : "");
         break;
@@ -216,6 +220,7 @@ const char *aw_account_sentence(const struct aw_pilot_config *config,
     char reason[AW_LIFECYCLE_TEXT_MAX];
     _Static_assert(sizeof reason >= AW_WATCHDOG_TEXT_MAX && sizeof reason >= AW_CANARY_TEXT_MAX,
                    "it holds any of them");
+    _Static_assert(sizeof reason >= AW_EXTERNAL_TEXT_MAX, "and this one");
     struct aw_text text;
     aw_text_init(&text, buf, size);
     add_actor(&text, config, decision);
@@ -235,6 +240,9 @@ const char *aw_account_sentence(const struct aw_pilot_config *config,
     if (decision->verdict != AW_WATCHDOG_PASS)
         aw_text_add(&text, "; the agent is held back: %s",
                     aw_watchdog_reason_format(&decision->watchdog, reason, sizeof reason));
+    if (config->agent == AW_PILOT_EXTERNAL && config->learning && !decision->external.follow)
+        aw_text_add(&text, "; %s",
+                    aw_external_report_format(&decision->external, reason, sizeof reason));
     if (decision->moved)
         aw_text_add(&text, "; stage %s",
                     aw_lifecycle_reason_format(&decision->stay, reason, sizeof reason));

@@ -119,7 +119,8 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
                                  .thread_count = which == AW_JOB_AWARE ? config->thread_count : 1,
                                  .deadline_us = INT64_MAX,
                                  .desk = which == AW_JOB_AWARE ? config->desk : NULL,
-                                 .steadfast = config->steadfast},
+                                 .steadfast = config->steadfast,
+                                 .exchange = which == AW_JOB_AWARE ? config->exchange : NULL},
         job->alloc, &world->loop, diag);
 out:
     aw_alloc_free(job->alloc, tasks);

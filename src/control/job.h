@@ -40,6 +40,7 @@ struct aw_job_config {
     uint32_t thread_count;
     const struct aw_loop_desk *desk; /* of AWARE's world; borrowed; NULL: none */
     bool steadfast;                  /* see aw_loop_config */
+    struct aw_exchange *exchange;    /* the same, of AWARE's world */
 };
 
 /* Sums over steps. */

@@ -265,6 +265,7 @@ static uint32_t offline_least(const struct aw_lifecycle *lifecycle,
  * is what one may rely on. */
 static struct aw_lifecycle_reason look_offline(const struct aw_lifecycle *lifecycle,
                                                struct aw_lifecycle_memory *memory,
+                                               const struct aw_lifecycle_episode *episode,
                                                const struct aw_lifecycle_estimate *estimate)
 {
     struct aw_lifecycle_limits limits;
@@ -277,6 +278,11 @@ static struct aw_lifecycle_reason look_offline(const struct aw_lifecycle *lifecy
     reason.cause = AW_LIFECYCLE_CAUSE_NO_REFERENCE;
     if (isnan(limits.online))
         return reason;
+    if (episode->admitted) {
+        reason.cause = AW_LIFECYCLE_CAUSE_ADMITTED;
+        enter(memory, AW_STAGE_ONLINE, &reason);
+        return reason;
+    }
     reason.cause = AW_LIFECYCLE_CAUSE_NO_ESTIMATE;
     if (!estimate || !isfinite(estimate->low))
         return reason;
@@ -393,7 +399,7 @@ bool aw_lifecycle_episode(const struct aw_lifecycle *lifecycle, struct aw_lifecy
         ring_push(&memory->fallback, window, episode->score);
 
     struct aw_lifecycle_reason reason =
-        before == AW_STAGE_OFFLINE  ? look_offline(lifecycle, memory, estimate)
+        before == AW_STAGE_OFFLINE  ? look_offline(lifecycle, memory, episode, estimate)
         : before == AW_STAGE_ONLINE ? look_online(lifecycle, memory)
                                     : look_serving(lifecycle, memory);
     if (ret_reason)

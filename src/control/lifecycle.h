@@ -83,6 +83,7 @@ struct aw_lifecycle_memory {
 struct aw_lifecycle_episode {
     double score;       /* at the reference weight; not finite: the episode does not count */
     double agent_share; /* of its steps in which the agent acted, exploring or not */
+    bool admitted; /* nothing can be estimated of the agent, and it may be tried all the same */
 };
 /* At least this share makes it the agent's episode, at most that share the fallback's. What is in
  * between says nothing of either. */
@@ -112,7 +113,8 @@ struct aw_lifecycle_estimate {
     X(HOLDS,           "holds",           "mean and deviation hold")                               \
     X(DRIFTED,         "drifted",         "the mean fell below the agent's own level")             \
     X(POOR,            "poor",            "stayed below the fallback for too long")                \
-    X(TRIPS,           "trips",           "the watchdog tripped too often")
+    X(TRIPS,           "trips",           "the watchdog tripped too often")                        \
+    X(ADMITTED,        "admitted",        "an agent of which nothing can be estimated is tried")
 /* clang-format on */
 
 enum aw_lifecycle_cause {

@@ -36,7 +36,8 @@ static void begin(struct scene *scene, const struct aw_lifecycle_settings *setti
 static bool episode(struct scene *scene, double score, double share, double low)
 {
     return aw_lifecycle_episode(
-        &scene->lifecycle, &scene->memory, &(struct aw_lifecycle_episode){score, share},
+        &scene->lifecycle, &scene->memory,
+        &(struct aw_lifecycle_episode){.score = score, .agent_share = share},
         &(struct aw_lifecycle_estimate){low + 1, low, low + 2}, &scene->reason);
 }
 
@@ -485,6 +486,32 @@ static void a_memory_has_no_padding(void **state)
                                                              6 * 4);
 }
 
+static void an_agent_of_which_nothing_can_be_estimated_is_tried_in_its_time(void **state)
+{
+    (void)state;
+    struct aw_lifecycle_settings settings;
+    struct aw_lifecycle lifecycle;
+    struct aw_lifecycle_memory memory;
+    struct aw_lifecycle_reason reason;
+    aw_conf_defaults(aw_lifecycle_fields, &settings);
+    settings.bootstrap = true;
+    assert_ok(aw_lifecycle_init(&lifecycle, &settings,
+                                &(struct aw_lifecycle_thresholds){NAN, NAN, NAN}, NULL));
+    aw_lifecycle_begin(&lifecycle, &memory, NULL);
+    const struct aw_lifecycle_episode stranger = {.score = -100};
+    const struct aw_lifecycle_episode admitted = {.score = -100, .admitted = true};
+    for (uint32_t i = 0; i < 3 * settings.offline_least; i++) /* nobody has admitted it */
+        assert_false(aw_lifecycle_episode(&lifecycle, &memory, &stranger, NULL, &reason));
+    assert_int_equal(reason.cause, AW_LIFECYCLE_CAUSE_NO_ESTIMATE);
+    aw_lifecycle_begin(&lifecycle, &memory, NULL);
+    uint32_t episodes = 1;
+    while (!aw_lifecycle_episode(&lifecycle, &memory, &admitted, NULL, &reason))
+        assert_true(++episodes < 100);
+    assert_true(episodes >= settings.offline_least);
+    assert_int_equal(reason.cause, AW_LIFECYCLE_CAUSE_ADMITTED);
+    assert_int_equal(memory.stage, AW_STAGE_ONLINE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -504,6 +531,7 @@ int main(void)
         cmocka_unit_test(a_reason_reads_as_a_sentence_with_its_figures),
         cmocka_unit_test(a_twin_that_keeps_everything_moves_at_the_same_episodes),
         cmocka_unit_test(a_memory_has_no_padding),
+        cmocka_unit_test(an_agent_of_which_nothing_can_be_estimated_is_tried_in_its_time),
     };
     return cmocka_run_group_tests_name("lifecycle", tests, NULL, NULL);
 }

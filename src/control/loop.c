@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 #define MAGIC  UINT32_C(0x4c4f4f30) /* "LOO0" */
 #define NOBODY UINT32_MAX
 /* Of a slot in a state: nobody has it. */
@@ -29,6 +31,7 @@ struct aw_loop {
     int64_t deadline_us;
     const struct aw_loop_desk *desk; /* NULL: none */
     const struct aw_clock *clock;    /* NULL: none */
+    struct aw_exchange *exchange;    /* NULL: none */
     bool steadfast;
     bool resume_due; /* the store has not been asked yet where it ends */
     bool fresh;      /* some slot is */
@@ -81,6 +84,25 @@ static enum aw_err make_room(struct aw_loop *loop, uint32_t more, size_t moment_
     return AW_OK;
 }
 
+/* A seat for the agent of another process, where the workload admits one. */
+static enum aw_err make_seat(struct aw_loop *loop, uint32_t index,
+                             const struct aw_pilot_config *config, struct aw_diag *diag)
+{
+    if (!loop->exchange)
+        return AW_OK;
+    if (config->agent != AW_PILOT_EXTERNAL || !config->learning) {
+        aw_exchange_close(loop->exchange, index);
+        return AW_OK;
+    }
+    struct aw_exchange_seat seat = {.obs_dim = aw_state_dim(config->state),
+                                    .state = config->state,
+                                    .mapping = config->mapping,
+                                    .step_s = config->step_s,
+                                    .deadline_s = config->external.deadline};
+    memcpy(seat.name, config->name, sizeof seat.name);
+    return aw_exchange_open(loop->exchange, index, &seat, diag);
+}
+
 enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *config,
                         const struct aw_policy_task *task, uint32_t *ret_workload,
                         struct aw_diag *diag)
@@ -95,6 +117,7 @@ enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *conf
     struct aw_pilot *pilot = NULL;
     enum aw_err err = aw_pilot_new_among(config, task, now, &loop->pods, loop->alloc, &pilot, diag);
     err = err ? err : make_room(loop, pods_max, aw_pilot_moment_bytes_max(pilot), diag);
+    err = err ? err : make_seat(loop, index, config, diag);
     if (err) {
         aw_pilot_free(pilot);
         return err;
@@ -115,6 +138,8 @@ enum aw_err aw_loop_remove(struct aw_loop *loop, uint32_t workload)
     if (!aw_loop_has(loop, workload))
         return AW_ERR_NOTFOUND;
     struct slot *slot = &loop->slot[workload];
+    if (loop->exchange)
+        aw_exchange_close(loop->exchange, workload);
     aw_pilot_free(slot->pilot);
     loop->live--;
     loop->pods_wanted -= slot->pods_max;
@@ -136,6 +161,7 @@ enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
         return err;
     err = make_room(loop, pods_max > before ? pods_max - before : 0,
                     aw_pilot_moment_bytes_max(pilot), diag);
+    err = err ? err : make_seat(loop, workload, config, diag);
     if (err) {
         aw_pilot_free(pilot);
         return err;
@@ -190,6 +216,7 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     loop->desk = config->desk;
     loop->steadfast = config->steadfast;
     loop->clock = config->clock;
+    loop->exchange = config->exchange;
     loop->alloc = alloc;
     loop->max = max;
     loop->first_free = NOBODY;
@@ -204,6 +231,8 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
         aw_loop_free(loop);
         return err;
     }
+    if (loop->exchange) /* of a loop before this one */
+        aw_exchange_close_from(loop->exchange, loop->count);
     for (uint32_t i = 0; i < loop->count; i++) /* a store that is not empty: aw_loop_resume */
         loop->slot[i].fresh = false;
     loop->fresh = false;
@@ -225,6 +254,84 @@ void aw_loop_free(struct aw_loop *loop)
     aw_alloc_free(loop->alloc, loop->lowest);
     aw_alloc_free(loop->alloc, loop->slot);
     aw_alloc_free(loop->alloc, loop);
+}
+
+/* --- agents of other processes -----------------------------------------------------------------
+ */
+
+static bool has_external(const struct aw_loop *loop, const struct slot *slot)
+{
+    if (!loop->exchange || !slot->pilot)
+        return false;
+    const struct aw_pilot_config *config = aw_pilot_config(slot->pilot);
+    return config->agent == AW_PILOT_EXTERNAL && config->learning;
+}
+
+/* All at once, so that together they take no longer than the slowest may. */
+static void ask_all(struct aw_loop *loop)
+{
+    const struct aw_cluster *cluster = &loop->cluster;
+    const struct aw_loop_desk *desk = loop->desk;
+    if (!loop->exchange)
+        return;
+    for (uint32_t i = 0; i < loop->count; i++) {
+        struct aw_external_request request;
+        if (!has_external(loop, &loop->slot[i]))
+            continue;
+        if (aw_pilot_asks(loop->slot[i].pilot, cluster->ops->now_us(cluster->self), &request))
+            aw_exchange_ask(loop->exchange, i, &request);
+        else
+            aw_exchange_pass(loop->exchange, i);
+    }
+    if (!aw_exchange_waits(loop->exchange))
+        return;
+    if (desk)
+        desk->leave(desk->ctx);
+    aw_exchange_wait(loop->exchange);
+    if (desk)
+        desk->enter(desk->ctx);
+}
+
+static void hear_one(struct aw_loop *loop, uint32_t index)
+{
+    struct aw_external_answer answer;
+    if (!has_external(loop, &loop->slot[index]))
+        return;
+    aw_exchange_hear(loop->exchange, index, &answer);
+    aw_pilot_hear(loop->slot[index].pilot, &answer);
+}
+
+/* What an agent is told of a decision. */
+static void tell_one(struct aw_loop *loop, uint32_t index)
+{
+    if (!has_external(loop, &loop->slot[index]))
+        return;
+    const struct aw_decision *decision = aw_pilot_decision(loop->slot[index].pilot);
+    const struct aw_external_report *report = &decision->external;
+    const bool acts = decision->actor == AW_ACTOR_AGENT;
+    struct aw_exchange_outcome outcome = {
+        .verdict = report->fault == AW_EXTERNAL_FAULT_LATE     ? AW_EXCHANGE_LATE
+                   : report->fault > AW_EXTERNAL_FAULT_UNASKED ? AW_EXCHANGE_INVALID
+                   : !acts                                     ? AW_EXCHANGE_SHADOW
+                   : decision->guard.clips                     ? AW_EXCHANGE_CLIPPED
+                                                               : AW_EXCHANGE_FOLLOWED,
+        .standing = report->standing,
+        .acts = acts,
+        .frozen = decision->orders.freeze == AW_GUARD_FREEZE_ALL,
+    };
+    struct aw_text text;
+    char reason[AW_GUARD_TEXT_MAX];
+    aw_text_init(&text, outcome.text, sizeof outcome.text);
+    if (outcome.verdict == AW_EXCHANGE_CLIPPED)
+        aw_text_add(&text, "%s", aw_guard_clips_format(&decision->guard, reason, sizeof reason));
+    else if (!acts && report->follow && decision->verdict != AW_WATCHDOG_PASS)
+        aw_text_add(&text, "held back: %s",
+                    aw_watchdog_reason_format(&decision->watchdog, reason, sizeof reason));
+    else if (!acts && report->follow)
+        aw_text_add(&text, "the stage is %s: the fallback acts", aw_stage_name(decision->stage));
+    else if (!acts)
+        aw_text_add(&text, "%s", aw_external_report_format(report, reason, sizeof reason));
+    aw_exchange_tell(loop->exchange, index, &outcome);
 }
 
 /* --- a tick ----------------------------------------------------------------------------------- */
@@ -305,6 +412,7 @@ static void decide_all(struct aw_loop *loop)
         const int64_t now = cluster->ops->now_us(cluster->self);
         struct aw_orders orders = {0};
         size_t bytes = 0;
+        hear_one(loop, i);
         if (desk) {
             desk->orders(desk->ctx, i, now, &orders);
             if (desk->moments)
@@ -440,6 +548,7 @@ enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, st
         err = AW_OK;
     }
     if (!err) {
+        ask_all(loop);
         decide_all(loop);
         bool recorded = kept;
         if (desk) {
@@ -449,6 +558,8 @@ enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, st
             recorded = kept && !written;
         }
         apply_all(loop, recorded, sink, ctx);
+        for (uint32_t i = 0; loop->exchange && i < loop->count; i++)
+            tell_one(loop, i);
     }
     if (desk)
         desk->leave(desk->ctx);

@@ -15,6 +15,10 @@
  * Threads:    single owner; learning spreads over a pool of the loop's own. Its size changes no
  *             bytes.
  *
+ * Agents of other processes (exchange.h) are asked all at once, after everybody was observed, and
+ * waited for until the last deadline at most; whoever has not answered by then is decided for by
+ * its fallback. Nobody else is kept waiting: the desk is left meanwhile.
+ *
  * A cluster that does not answer is a tick without figures: nothing shrinks, the watchdog hands
  * over to the fallback, the tick goes on with the next workload.
  */
@@ -23,6 +27,7 @@
 
 #include "base/clock.h"
 #include "base/threads.h"
+#include "control/exchange.h"
 #include "control/pilot.h"
 
 struct aw_loop; /* opaque */
@@ -69,6 +74,8 @@ struct aw_loop_config {
     const struct aw_clock
         *clock; /* that agents are timed by, for the watchdog's deadline; borrowed.
                    NULL: they take no time, as where time is simulated */
+    struct aw_exchange *exchange; /* where agents of other processes are; borrowed, and the loop is
+                                     the one that asks there. NULL: nobody is */
 };
 
 /* A round is about a second's work: eight of them fit into the shortest usual period, 15 s. */

@@ -15,7 +15,7 @@
  * be mended by another hand-over. */
 #define SLACK 7
 
-const char *const aw_pilot_agent_names[] = {"formula", "network", NULL};
+const char *const aw_pilot_agent_names[] = {"formula", "network", "external", NULL};
 
 /* --- made and ended --------------------------------------------------------------------------- */
 
@@ -45,6 +45,7 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
     aw_conf_defaults(aw_ope_fields, &config->learner.ope);
     aw_conf_defaults(aw_rehearse_fields, &config->rehearse);
     aw_conf_defaults(aw_canary_fields, &config->canary);
+    aw_conf_defaults(aw_external_fields, &config->external);
     config->watchdog.slack = SLACK;
     config->fallback.kind = AW_POLICY_HPA_VPA_MEM;
     config->guard.mode = AW_GUARD_AUTO;
@@ -55,6 +56,8 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
 static enum aw_err begin_untrained(struct aw_pilot *pilot)
 {
     struct aw_rng rng;
+    if (pilot->config.agent == AW_PILOT_EXTERNAL) /* it comes as it is */
+        return AW_OK;
     aw_rng_init(&rng, pilot->config.seed, AW__PILOT_UNTRAINED_STREAM);
     for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
         pilot->memory.formula.x[i] = aw_rng_double(&rng);
@@ -159,10 +162,15 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
     if (!err && config->agent == AW_PILOT_NETWORK)
         err = new_network(pilot, diag);
+    if (!err && config->agent == AW_PILOT_EXTERNAL &&
+        !(pilot->external = aw_alloc_new(alloc, 1, sizeof *pilot->external)))
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
     if (err) {
         aw_pilot_free(pilot);
         return err;
     }
+    if (pilot->external)
+        aw_external_begin(&pilot->external->memory, now_us);
     struct aw__pilot_memory *memory = &pilot->memory;
     pilot->task = *task;
     aw_formula_plain(&memory->formula);
@@ -202,6 +210,7 @@ void aw_pilot_free(struct aw_pilot *pilot)
     }
     aw_policy_free(pilot->policy);
     aw_alloc_free(pilot->alloc, pilot->nets);
+    aw_alloc_free(pilot->alloc, pilot->external);
     if (!pilot->among)
         aw_alloc_free(pilot->alloc, pilot->pods);
     aw_alloc_free(pilot->alloc, pilot);
@@ -309,6 +318,8 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
         aw_pilot_free(pilot);
         return aw_fail(diag, err, "no memory for workload %s", config->name);
     }
+    if (old->external && pilot->external)
+        *pilot->external = *old->external;
     const bool same = same_network && same_question(&old->config, config);
     const struct aw_formula first = pilot->memory.formula;
     const uint64_t first_id = pilot->memory.formula_id;
@@ -385,6 +396,7 @@ size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
     if (pilot->nets)
         bytes +=
             sizeof *pilot->nets + pilot->nets->actor.block_bytes + pilot->nets->trial.block_bytes;
+    bytes += pilot->external ? sizeof *pilot->external : 0;
     bytes += pilot->among ? 0 : pilot->pods_max * sizeof *pilot->pods;
     if (learning && pilot->learner)
         bytes += aw_learner_bytes(pilot->learner);
@@ -398,8 +410,10 @@ struct head {
 };
 
 /* A network that is tried has its place whether there is one or not: states have one length. */
-static size_t network_bytes(const struct aw_pilot *pilot)
+static size_t agent_bytes(const struct aw_pilot *pilot)
 {
+    if (pilot->external)
+        return sizeof *pilot->external;
     return pilot->config.agent == AW_PILOT_NETWORK
                ? sizeof pilot->nets->familiar + 2 * aw_actnet_state_bytes(&pilot->nets->actor)
                : 0;
@@ -408,7 +422,7 @@ static size_t network_bytes(const struct aw_pilot *pilot)
 size_t aw_pilot_state_bytes(const struct aw_pilot *pilot)
 {
     return sizeof(struct head) + sizeof pilot->memory + aw_policy_state_bytes(pilot->policy) +
-           network_bytes(pilot);
+           agent_bytes(pilot);
 }
 
 static void save_network(const struct aw_pilot *pilot, unsigned char *to)
@@ -436,6 +450,8 @@ void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes)
     to += aw_policy_state_bytes(pilot->policy);
     if (pilot->config.agent == AW_PILOT_NETWORK)
         save_network(pilot, to);
+    else if (pilot->external)
+        memcpy(to, pilot->external, sizeof *pilot->external);
 }
 
 /* `memory` and `from` as they were saved. */
@@ -472,6 +488,9 @@ enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
     if (err)
         return err;
     memcpy(&pilot->memory, memory, sizeof pilot->memory);
+    if (pilot->external)
+        memcpy(pilot->external, from + aw_policy_state_bytes(pilot->policy),
+               sizeof *pilot->external);
     aw_formula_decode(&pilot->memory.formula, &pilot->formula);
     aw_formula_decode(&pilot->memory.trial, &pilot->trial);
     pilot->moved = pilot->canary_moved = false;

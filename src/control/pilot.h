@@ -25,6 +25,7 @@
 #include <aware/store.h>
 
 #include "control/canary.h"
+#include "control/external.h"
 #include "control/formula.h"
 #include "control/guard.h"
 #include "control/learner.h"
@@ -41,10 +42,11 @@ struct aw_profile;
 
 /* What kind of policy a workload is given. */
 enum aw_pilot_agent {
-    AW_PILOT_FORMULA, /* nine numbers, searched for on copies of the workload (formula.h) */
-    AW_PILOT_NETWORK, /* a network, taught from the record or on copies (learner.h) */
+    AW_PILOT_FORMULA,  /* nine numbers, searched for on copies of the workload (formula.h) */
+    AW_PILOT_NETWORK,  /* a network, taught from the record or on copies (learner.h) */
+    AW_PILOT_EXTERNAL, /* somebody else's, in another process (external.h) */
 };
-extern const char *const aw_pilot_agent_names[]; /* "formula", "network", NULL */
+extern const char *const aw_pilot_agent_names[]; /* "formula", "network", "external", NULL */
 
 struct aw_pilot_config {
     char name[AW_STORE_NAME_MAX];
@@ -80,6 +82,7 @@ struct aw_pilot_config {
     struct aw_learner_settings learner;
     struct aw_rehearse_settings rehearse;
     struct aw_canary_settings canary;
+    struct aw_external_settings external;
 
     int64_t node_cpu_millicores, node_memory_bytes; /* largest node; 0: unknown */
     bool in_place;
@@ -149,11 +152,12 @@ struct aw_decision {
     struct aw_guard_result guard; /* what was proposed, recommended and is to be applied */
     enum aw_watchdog_verdict verdict;
     struct aw_watchdog_reason watchdog;
-    bool moved;                      /* the stage changed since the decision before */
-    struct aw_lifecycle_reason stay; /* why it changed, or why it did not */
-    double took_s;                   /* the agent, to answer; 0: nobody has timed it */
-    bool applied;                    /* the cluster has taken it; set by aw_pilot_applied */
-    struct aw_canary_report canary;  /* a new policy beside the one in force */
+    bool moved;                         /* the stage changed since the decision before */
+    struct aw_lifecycle_reason stay;    /* why it changed, or why it did not */
+    double took_s;                      /* the agent, to answer; 0: nobody has timed it */
+    bool applied;                       /* the cluster has taken it; set by aw_pilot_applied */
+    struct aw_canary_report canary;     /* a new policy beside the one in force */
+    struct aw_external_report external; /* zeroed: the agent is none of somebody else's */
 
     /* the step that had ended */
     bool answered;               /* the cluster did; else nothing but what was wanted is known */
@@ -214,6 +218,12 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
  * before it has been seen, nor in that decision but by order, and steps go on in an episode behind
  * the last that is kept (NULL: none is), however old the state is that was loaded. */
 void aw_pilot_resume(struct aw_pilot *pilot, const struct aw_store_last *last);
+/* Of an external agent, between observe and decide: whether it is to be asked, and what. What came
+ * of asking is handed in by hear; a decision without it is one where nobody was there. */
+bool aw_pilot_asks(const struct aw_pilot *pilot, int64_t now_us,
+                   struct aw_external_request *ret_request);
+void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_answer *answer);
+
 /* What to do now. The decision stays until the next decide. `orders` NULL: nothing was ordered. */
 const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,
                                           int64_t now_us);

@@ -25,6 +25,8 @@ static bool is_formula(const struct aw_pilot *pilot)
 
 uint64_t aw__pilot_model(const struct aw_pilot *pilot)
 {
+    if (pilot->external)
+        return pilot->config.learning ? pilot->external->memory.agent : 0;
     return is_formula(pilot) ? pilot->memory.formula_id : pilot->nets->actor.id;
 }
 

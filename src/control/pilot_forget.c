@@ -54,6 +54,8 @@ enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_us, struct aw_
     struct aw__pilot_nets *nets = pilot->nets;
     pilot->nets = fresh->nets;
     fresh->nets = nets;
+    if (pilot->external)
+        *pilot->external = *fresh->external;
     pilot->formula = fresh->formula;
     pilot->trial = fresh->trial;
     pilot->moved = true;

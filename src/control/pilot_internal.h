@@ -91,6 +91,12 @@ struct aw__pilot_nets {
     struct aw_familiar familiar;
 };
 
+/* What an external agent alone needs. No padding: it is copied into snapshots. */
+struct aw__pilot_external {
+    struct aw_external_memory memory;
+    struct aw_external_answer heard; /* in this tick; zeroed between decisions */
+};
+
 struct aw_pilot {
     struct aw_pilot_config config;
     struct aw_state state;
@@ -106,8 +112,9 @@ struct aw_pilot {
     struct aw_formula_values trial;   /* of memory.trial */
     struct aw_policy_task task;
     struct aw_policy *policy;
-    struct aw__pilot_nets *nets; /* NULL: the policy is a formula */
-    struct aw_learner *learner;  /* NULL: nothing to learn now */
+    struct aw__pilot_nets *nets;         /* NULL: the policy is no network */
+    struct aw__pilot_external *external; /* NULL: the agent is none of somebody else's */
+    struct aw_learner *learner;          /* NULL: nothing to learn now */
     struct aw_pilot_learned learned;
 
     /* of this tick */
@@ -122,6 +129,7 @@ struct aw_pilot {
     float action_last[AW_ACTION_DIM], shadow_last[AW_ACTION_DIM];
     struct aw_score score;
     double gain;
+    float reward;                 /* of the finished step, as its row has it */
     const struct aw_clock *clock; /* that its answers are timed by; NULL: they take no time */
     double took_s;                /* without a clock: as the moment has it */
     bool finished;                /* a step was, in this tick */
@@ -178,6 +186,15 @@ AW_NODISCARD enum aw_err aw__pilot_round(struct aw_pilot *pilot, uint64_t seed,
  * of the model's acts; nothing has changed. */
 AW_NODISCARD enum aw_err aw__pilot_learn_shared(struct aw_pilot *pilot, uint64_t seed,
                                                 struct aw_diag *diag);
+
+/* --- pilot_external.c: somebody else's agent ---------------------------------------------------
+ */
+
+/* Takes in what came of asking, and forgets it. False: there is no answer that can be used in any
+ * way; else `ret_action` is it. `ret_took_s` is how long it took. */
+bool aw__pilot_external_step(struct aw_pilot *pilot, int64_t now_us,
+                             struct aw_external_report *ret_report, float *ret_action,
+                             double *ret_took_s);
 
 /* --- pilot_canary.c: the policy beside the one in force ----------------------------------------
  */

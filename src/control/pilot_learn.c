@@ -28,7 +28,7 @@
 
 bool aw__pilot_makes_copies(const struct aw_pilot *pilot)
 {
-    return pilot->config.agent == AW_PILOT_FORMULA || pilot->config.model ||
+    return pilot->config.agent != AW_PILOT_NETWORK || pilot->config.model ||
            pilot->config.learner.method != AW_LEARNER_BCQ;
 }
 

@@ -126,6 +126,10 @@ enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,
                                  struct aw_diag *diag)
 {
     const uint64_t id = aw__pilot_model(pilot);
+    if (pilot->external)
+        return aw_fail(diag, AW_ERR_UNSUPPORTED,
+                       "workload %s has an external agent, which keeps its policy itself",
+                       pilot->config.name);
     return id ? text_of(pilot, id, false, ret_text, diag)
               : aw_fail(diag, AW_ERR_NODATA, "workload %s has no policy yet", pilot->config.name);
 }
@@ -304,6 +308,10 @@ static enum aw_err file_read(const struct aw_pilot *pilot, const char *text, siz
 {
     json_error_t error;
     *ret = (struct file){0};
+    if (pilot->external)
+        return aw_fail(diag, AW_ERR_CONFIG,
+                       "workload %s has an external agent, which keeps its policy itself",
+                       pilot->config.name);
     if (size > AW_PILOT_POLICY_BYTES_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "a policy of %zu bytes: at most %u are read", size,
                        AW_PILOT_POLICY_BYTES_MAX);

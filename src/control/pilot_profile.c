@@ -42,6 +42,7 @@ void aw_pilot_config_of(struct aw_pilot_config *config, const struct aw_profile 
     config->agent = profile->agent;
     config->rehearse = profile->rehearse;
     config->learner = profile->learner;
+    config->external = profile->external;
     config->fallback = profile->fallback;
     config->canary = profile->canary;
     config->guard = profile->guard;

@@ -158,6 +158,8 @@ static void end_episode(struct aw_pilot *pilot)
                 ? memory->gain_sum * pilot->config.episode_steps / memory->step_count
                 : aw__pilot_episode_score(pilot, memory->cost_sum, memory->need_sum, violations),
         .agent_share = (double)memory->agent_steps / memory->step_count,
+        .admitted = pilot->external && !pilot->external->memory.shadow &&
+                    pilot->external->memory.standing == AW_EXTERNAL_TRUSTED,
     };
     const struct aw_lifecycle_estimate estimate = estimate_now(memory);
     /* what was rolled back is the canary's to judge; the policy in force has no part in it */
@@ -180,7 +182,7 @@ static void end_episode(struct aw_pilot *pilot)
          * and more rarely, while the policy serves */
         aw__pilot_canary_stage(pilot);
         memory->learn_due =
-            !aw_canary_busy(&memory->canary) &&
+            !aw_canary_busy(&memory->canary) && !pilot->external &&
             (pilot->config.agent == AW_PILOT_NETWORK ? aw_lifecycle_agent_learns(&memory->lifecycle)
                                                      : search_due(memory));
         if (!memory->learn_due) { /* what serves needs no learner */
@@ -264,6 +266,8 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
     memcpy(pilot->obs_last, memory->obs, sizeof pilot->obs_last);
     memcpy(pilot->action_last, memory->action_taken, sizeof pilot->action_last);
     memcpy(pilot->shadow_last, memory->shadow, sizeof pilot->shadow_last);
+    pilot->reward =
+        (float)(pilot->gain - aw__pilot_weight(pilot, memory->lambda) * pilot->score.violated);
     memory->gain_sum += pilot->gain;
     memory->cost_sum += pilot->score.cost;
     memory->need_sum +=
@@ -286,8 +290,7 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
         .obs = pilot->obs_last,
         .action = pilot->action_last,
         .shadow = memory->has_shadow ? pilot->shadow_last : NULL,
-        .reward =
-            (float)(pilot->gain - aw__pilot_weight(pilot, memory->lambda) * pilot->score.violated),
+        .reward = pilot->reward,
         .next_obs = pilot->obs,
         .truncated = last,
         .figures = {.arrivals_per_s = memory->reading.arrivals_per_s,
@@ -393,10 +396,13 @@ static void explore(const struct aw_pilot *pilot, float *action)
 }
 
 /* How far the state is from what was learned on. A network knows the states it has seen. A formula
- * scales with the load; strange to it is a load far beyond any that it was tried on. */
+ * scales with the load; strange to it is a load far beyond any that it was tried on. What somebody
+ * else's agent was taught nobody here knows. */
 static double distance(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
+    if (pilot->external)
+        return NAN;
     if (pilot->config.agent != AW_PILOT_FORMULA)
         return aw_familiar_distance(&pilot->nets->familiar, pilot->obs);
     if (memory->rehearsed_load <= 0 || isnan(memory->reading.arrivals_per_s))
@@ -475,6 +481,11 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_reading *reading = &memory->reading;
     struct aw_decision *out = &pilot->decision;
+    struct aw_external_report external = {0};
+    float answer[AW_ACTION_DIM];
+    double answer_s = 0;
+    const bool answered =
+        pilot->external && aw__pilot_external_step(pilot, now_us, &external, answer, &answer_s);
     orders = orders ? orders : &none;
     *out = (struct aw_decision){.at_us = now_us,
                                 .orders = *orders,
@@ -490,7 +501,8 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
                                 .lambda = memory->lambda,
                                 .stay = memory->stay,
                                 .moved = pilot->moved,
-                                .estimate = estimate_now(memory)};
+                                .estimate = estimate_now(memory),
+                                .external = external};
     pilot->moved = false;
     ages_of(&pilot->sample, now_us, out->age_s);
     memcpy(out->state, pilot->obs, pilot->obs_dim * sizeof *out->state);
@@ -517,6 +529,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     aw_action_from_plan(&pilot->action, &memory->action, &all, fallback);
 
     const bool formula = pilot->config.agent == AW_PILOT_FORMULA;
+    const bool network = pilot->config.agent == AW_PILOT_NETWORK;
     const bool has_agent = out->model != 0;
     bool finite = has_agent && (!formula || aw__pilot_formula_finite(&pilot->formula));
     struct aw__pilot_trial trial;
@@ -528,10 +541,13 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
             &pilot->formula, &task, &memory->formula_memory, reading, pilot->score.violated,
             pilot->finished && memory->actor == AW_ACTOR_AGENT && !memory->by_trial, &by_agent);
         aw_action_from_plan(&pilot->action, &memory->action, &by_agent, agent);
-    } else if (!formula) {
+    } else if (network) {
         finite = has_agent && !aw_actnet_act(&pilot->nets->actor, pilot->obs, agent);
+    } else if (pilot->external) {
+        finite = answered;
+        memcpy(agent, answer, answered ? sizeof agent : 0);
     }
-    out->took_s = took_since(pilot, asked_us);
+    out->took_s = pilot->external ? answer_s : took_since(pilot, asked_us);
     pilot->took_s = 0;
     const struct aw_watchdog_input watch = {
         .last_actor = pilot->finished && memory->actor != AW_ACTOR_PERSON
@@ -539,11 +555,12 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
                           : AW_ACTOR_NOBODY,
         .last_slo = (enum aw_watchdog_slo)slo,
         .last_extra_cost = memory->extra_cost,
-        .wanted = has_agent && aw_lifecycle_agent_acts(&memory->lifecycle),
+        .wanted = has_agent && aw_lifecycle_agent_acts(&memory->lifecycle) &&
+                  (!pilot->external || external.follow),
         .finite = trial.turn ? trial.finite : finite,
         .age_s = reading->age_s,
         .distance = distance(pilot),
-        .took_s = out->took_s,
+        .took_s = pilot->external ? 0 : out->took_s, /* it had a deadline of its own */
     };
     out->verdict = aw_watchdog_step(&pilot->config.watchdog, &memory->watchdog, &watch, now_us,
                                     &out->watchdog);
@@ -561,7 +578,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     if (watch.wanted && out->verdict == AW_WATCHDOG_PASS &&
         aw_lifecycle_agent_acts(&memory->lifecycle)) {
         out->actor = AW_ACTOR_AGENT;
-        if (!trial.turn && !formula && out->stage == AW_STAGE_ONLINE &&
+        if (!trial.turn && network && out->stage == AW_STAGE_ONLINE &&
             pilot->config.explore_sigma > 0 &&
             aw_explore_allowed(&pilot->config.watchdog, &memory->watchdog)) {
             out->actor = AW_ACTOR_EXPLORING;
@@ -570,7 +587,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     }
     const bool agent_acts = out->actor != AW_ACTOR_FALLBACK;
     const bool trial_acts = agent_acts && trial.turn;
-    if (!formula && out->stage != AW_STAGE_SERVING) /* what it sees while it learns it knows */
+    if (network && out->stage != AW_STAGE_SERVING) /* what it sees while it learns it knows */
         aw_familiar_push(&pilot->nets->familiar, pilot->obs);
     if (finite && !formula)
         aw_action_plan(&pilot->action, &memory->action, reading, agent, &by_agent);

@@ -118,6 +118,7 @@ struct aw_profile {
     char model[AW_SHELF_PATH_MAX]; /* of a network: "shipped", "none" or a path (pretrained.h) */
     struct aw_rehearse_settings rehearse; /* of a formula */
     struct aw_learner_settings learner;   /* of a network */
+    struct aw_external_settings external; /* of an agent in another process */
     struct aw_policy_settings fallback;
     struct aw_canary_settings canary;
 };

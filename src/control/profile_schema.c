@@ -457,12 +457,14 @@ static const struct aw_schema_field agent_fields[] = {
      .initial = "formula",
      .choices = aw_pilot_agent_names,
      .help = "formula: a policy of nine numbers, searched for on copies of the workload; network: "
-             "a network, taught from the record or on copies"},
+             "a network, taught from the record or on copies; external: an agent of another "
+             "process, which registers over gRPC"},
     {.name = "settings",
      .type = AW_SCHEMA_ANY_OBJECT,
      .help = "settings of that kind of agent: copies, tries, triesNear, target, errorMax; or "
              "episodes, hidden, updates, fitUpdates, batch, gamma, learningRate, reachOffline, "
-             "reachOnline, method, copySteps"},
+             "reachOnline, method, copySteps; or deadline, strikes, forgive, probation, backoff, "
+             "backoffMax"},
     {0},
 };
 

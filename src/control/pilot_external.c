@@ -1,0 +1,48 @@
+/* pilot_external.c - a pilot whose agent lives in another process: what it is asked, and what is
+ * made of its answer. */
+#include <string.h>
+
+#include "control/pilot_internal.h"
+
+bool aw_pilot_asks(const struct aw_pilot *pilot, int64_t now_us, struct aw_external_request *ret)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    if (!pilot->external || !pilot->config.learning ||
+        !aw_external_asks(&pilot->external->memory, now_us))
+        return false;
+    *ret = (struct aw_external_request){
+        .episode = memory->episode,
+        .step = memory->step,
+        .obs_dim = pilot->obs_dim,
+        .has_last = pilot->finished,
+        .violated = pilot->finished && pilot->score.violated,
+        .followed = pilot->finished && memory->actor == AW_ACTOR_AGENT,
+        .reward = pilot->finished ? pilot->reward : 0,
+    };
+    memcpy(ret->obs, pilot->obs, pilot->obs_dim * sizeof *ret->obs);
+    if (pilot->finished)
+        memcpy(ret->action, pilot->action_last, sizeof ret->action);
+    return true;
+}
+
+void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_answer *answer)
+{
+    AW_ASSERT(pilot->external);
+    pilot->external->heard = *answer;
+}
+
+bool aw__pilot_external_step(struct aw_pilot *pilot, int64_t now_us,
+                             struct aw_external_report *ret_report, float *ret_action,
+                             double *ret_took_s)
+{
+    struct aw__pilot_external *external = pilot->external;
+    aw_external_step(&pilot->config.external, &external->memory, &external->heard, now_us,
+                     ret_report);
+    const bool usable = ret_report->asked && ret_report->fault == AW_EXTERNAL_FAULT_NONE &&
+                        ret_report->standing != AW_EXTERNAL_ASIDE;
+    if (usable)
+        memcpy(ret_action, external->heard.action, sizeof external->heard.action);
+    *ret_took_s = external->heard.took_s;
+    memset(&external->heard, 0, sizeof external->heard);
+    return usable;
+}
