@@ -10,7 +10,7 @@ import queue
 import grpc
 
 from . import environment_pb2 as pb
-from . import program
+from . import program, wire
 from .errors import Error
 
 SERVICE = "/aware.v1.Environment/"
@@ -100,6 +100,7 @@ def text_of(options):
 class Session:
     """Copies of one environment on a stream: each request is answered before the next is made.
 
+    Arrays are numpy's, with a row for each copy; what comes back is the caller's to keep.
     Belongs to one thread, and to one process: after a fork, make another in the child.
     """
 
@@ -109,16 +110,19 @@ class Session:
         self._next_id = 0
         self._requests = queue.SimpleQueue()
         open_stream = connection.channel.stream_stream(
-            SERVICE + "Stream", request_serializer=pb.StreamRequest.SerializeToString,
-            response_deserializer=pb.StreamResponse.FromString)
+            SERVICE + "Stream", request_serializer=wire.StreamRequest.SerializeToString,
+            response_deserializer=wire.StreamResponse.FromString)
         # The iterator ends at the None that close puts.
         self._responses = open_stream(iter(self._requests.get, None), metadata=connection.metadata)
         try:
-            request = pb.InitRequest(name=name, options=text_of(options), count=count)
-            self.shape = self._ask(pb.StreamRequest(init=request)).init
+            request = wire.StreamRequest()
+            request.init.name, request.init.count = name, count
+            request.init.options.update(text_of(options))
+            made = self._ask(request).init
         except BaseException:
             self.close()
             raise
+        self.count, self.obs_dim, self.act_dim = made.count, made.observation_dim, made.action_dim
 
     def _ask(self, request):
         if self._responses is None:
@@ -143,16 +147,43 @@ class Session:
             raise Error.from_status(response.error.code, response.error.message)
         return response
 
+    def _rows(self, data, count, dim):
+        try:
+            return wire.from_bytes(data, (count, dim))
+        except ValueError as error:
+            raise Error(grpc.StatusCode.INTERNAL,
+                        f"the server at {self._where} answered what is no array: {error}") from None
+
+    def _fallback(self, response, count):
+        if not response.fallback_action:
+            return None
+        return self._rows(response.fallback_action, count, self.act_dim)
+
     def reset(self, seed, exact=False, autoreset=pb.AUTORESET_SAME_STEP, only=()):
-        """Begins episodes; returns a ResetResponse."""
-        request = pb.ResetRequest(seed=seed, exact=exact, autoreset=autoreset, only=only)
-        return self._ask(pb.StreamRequest(reset=request)).reset
+        """Begins episodes in all copies, or in those of `only`: (observation, fallback_action), the
+        latter None where there is no fallback."""
+        request = wire.StreamRequest()
+        reset = request.reset
+        reset.seed, reset.exact, reset.autoreset = seed, exact, autoreset
+        reset.only.extend(only)
+        response, count = self._ask(request).reset, len(only) or self.count
+        return self._rows(response.observation, count, self.obs_dim), \
+            self._fallback(response, count)
 
     def step(self, action):
-        """`action`: an iterable of floats, copy after copy. Returns a StepResponse."""
-        request = pb.StreamRequest()
-        request.step.action.extend(action)
-        return self._ask(request).step
+        """One step of every copy: (observation, reward, terminated, truncated, final_observation,
+        fallback_action). The flags are the numbers of the copies that ended; final_observation has a
+        row for each of them, and none without autoreset."""
+        request = wire.StreamRequest()
+        request.step.action = wire.to_bytes(action)
+        step = self._ask(request).step
+        final = step.final_observation
+        if final:
+            rows = len(set(step.terminated).union(step.truncated))
+            final = self._rows(final, rows, self.obs_dim)
+        return (self._rows(step.observation, self.count, self.obs_dim),
+                self._rows(step.reward, self.count, 1)[:, 0], step.terminated, step.truncated,
+                final, self._fallback(step, self.count))
 
     def close(self):
         """Ends the stream, and with it the copies. A second time is nothing."""

@@ -48,7 +48,6 @@ class Remote:
         except BaseException:
             connection.close()
             raise
-        self._discrete = isinstance(self.single_action_space, Discrete)
         self._start_chance(None)
 
     # Names, units and bounds of what the arrays hold.
@@ -107,9 +106,9 @@ class Env(Remote, BaseEnv):
         """Begins an episode; `options` is not used: those of the environment are given to make."""
         del options
         self._want_open()
-        response = self._session.reset(self._seed(seed), True, pb.AUTORESET_MANUAL)
+        rows, fallback = self._session.reset(self._seed(seed), True, pb.AUTORESET_MANUAL)
         self._running = True
-        return numpy.array(response.observation, numpy.float32), info_of(response)
+        return rows[0], info_of(fallback)
 
     def step(self, action):
         """One step. An action beyond the bounds is clipped by the environment."""
@@ -117,20 +116,14 @@ class Env(Remote, BaseEnv):
         if not self._running:
             raise Error(grpc.StatusCode.FAILED_PRECONDITION,
                         "no episode is running; call reset first")
-        response = self._session.step(self._flat(action))
-        terminated, truncated = bool(response.terminated), bool(response.truncated)
-        self._running = not (terminated or truncated)
-        return (numpy.array(response.observation, numpy.float32), response.reward[0], terminated,
-                truncated, info_of(response))
-
-    def _flat(self, action):
-        if self._discrete:
-            return (float(action),)
         action = numpy.asarray(action, numpy.float32)
         if action.shape != self.action_space.shape:
             raise ValueError(f"an action has the shape {self.action_space.shape}, "
                              f"found {action.shape}")
-        return action.tolist()
+        rows, rewards, terminated, truncated, _, fallback = self._session.step(action)
+        terminated, truncated = bool(terminated), bool(truncated)
+        self._running = not (terminated or truncated)
+        return rows[0], float(rewards[0]), terminated, truncated, info_of(fallback)
 
     def _want_open(self):
         if self._session is None:
@@ -143,11 +136,9 @@ class Env(Remote, BaseEnv):
         return f"<aware_gym.Env {self.name}>"
 
 
-def info_of(response):
+def info_of(fallback):
     """The fallback's opinion, where the environment has a fallback."""
-    if not response.fallback_action:
-        return {}
-    return {"fallback_action": numpy.array(response.fallback_action, numpy.float32)}
+    return {} if fallback is None else {"fallback_action": fallback[0]}
 
 
 class VectorEnv(Remote, BaseVectorEnv):
@@ -173,9 +164,9 @@ class VectorEnv(Remote, BaseVectorEnv):
         """Begins an episode in every copy; copy i draws the seeds of its episodes from (seed, i)."""
         del options
         self._want_open()
-        response = self._session.reset(self._seed(seed))
+        rows, fallback = self._session.reset(self._seed(seed))
         self._begun = True
-        return self._rows(response.observation), self._infos(response)
+        return rows, self._infos(fallback)
 
     def step(self, actions):
         """One step of every copy; `actions` has a row, or a choice, for each."""
@@ -186,29 +177,26 @@ class VectorEnv(Remote, BaseVectorEnv):
         if actions.shape != self.action_space.shape:
             raise ValueError(f"actions have the shape {self.action_space.shape}, "
                              f"found {actions.shape}")
-        response = self._session.step(actions.ravel().tolist())
+        rows, rewards, ended, cut, final, fallback = self._session.step(actions)
         terminated = numpy.zeros(self.num_envs, bool)
         truncated = numpy.zeros(self.num_envs, bool)
-        infos = self._infos(response)
-        if response.terminated or response.truncated:
-            terminated[list(response.terminated)] = True
-            truncated[list(response.truncated)] = True
-            ended = terminated | truncated
-            final = numpy.full(self.observation_space.shape, numpy.nan, numpy.float32)
-            final[ended] = self._rows(response.final_observation, int(ended.sum()))
-            infos["final_obs"], infos["_final_obs"] = final, ended
-        return (self._rows(response.observation),
-                numpy.array(response.reward, numpy.float32).astype(numpy.float64), terminated,
-                truncated, infos)
+        infos = self._infos(fallback)
+        if ended or cut:
+            terminated[list(ended)] = True
+            truncated[list(cut)] = True
+            mask = terminated | truncated
+            if not len(final):
+                raise Error(grpc.StatusCode.INTERNAL, "a copy ended and its last observation is "
+                            "missing; the server does not reset within the step")
+            last = numpy.full(self.observation_space.shape, numpy.nan, numpy.float32)
+            last[mask] = final
+            infos["final_obs"], infos["_final_obs"] = last, mask
+        return rows, rewards.astype(numpy.float64), terminated, truncated, infos
 
-    def _rows(self, numbers, count=None):
-        return numpy.array(numbers, numpy.float32).reshape(count or self.num_envs, -1)
-
-    def _infos(self, response):
-        if not response.fallback_action:
+    def _infos(self, fallback):
+        if fallback is None:
             return {}
-        return {"fallback_action": self._rows(response.fallback_action),
-                "_fallback_action": numpy.ones(self.num_envs, bool)}
+        return {"fallback_action": fallback, "_fallback_action": numpy.ones(self.num_envs, bool)}
 
     def _want_open(self):
         if self._session is None:

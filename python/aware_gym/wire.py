@@ -1,0 +1,51 @@
+"""wire.py - the messages of environment.proto with arrays as bytes.
+
+On the wire, packed floats are their little-endian bytes behind a length: exactly what a `bytes` field is.
+So the same messages are declared once more with `bytes` where the protocol has `repeated float`, and numpy
+reads them in place. For 256 observations of 19 elements that takes a microsecond instead of 400.
+"""
+
+import numpy
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from . import environment_pb2
+
+FLOATS = numpy.dtype("<f4")
+
+
+def _declare():
+    """{name: class} of the top messages."""
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto()
+    environment_pb2.DESCRIPTOR.CopyToProto(file)
+    for message in file.message_type:
+        for one in message.field:
+            if one.type == field.TYPE_FLOAT and one.label == field.LABEL_REPEATED:
+                one.type, one.label = field.TYPE_BYTES, field.LABEL_OPTIONAL
+    pool = descriptor_pool.DescriptorPool()  # its own: the names are those of the protocol
+    pool.Add(file)
+    if hasattr(message_factory, "GetMessageClass"):  # since protobuf 4.22
+        make = message_factory.GetMessageClass
+    else:
+        make = message_factory.MessageFactory(pool).GetPrototype
+    return {message.name: make(pool.FindMessageTypeByName(f"{file.package}.{message.name}"))
+            for message in file.message_type}
+
+
+_classes = _declare()
+StreamRequest, StreamResponse = _classes["StreamRequest"], _classes["StreamResponse"]
+
+
+def to_bytes(array):
+    return numpy.ascontiguousarray(array, FLOATS).tobytes()
+
+
+def from_bytes(data, shape):
+    """An array of its own, of native floats. ValueError: the sizes differ, or not all are finite."""
+    count = len(data) // FLOATS.itemsize
+    if count * FLOATS.itemsize != len(data) or count != numpy.prod(shape, dtype=int):
+        raise ValueError(f"floats for {shape} were expected, found {len(data)} bytes")
+    array = numpy.frombuffer(data, FLOATS, count).reshape(shape).astype(numpy.float32)
+    if not numpy.isfinite(array).all():
+        raise ValueError("a number is not finite")
+    return array
