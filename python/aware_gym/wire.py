@@ -2,7 +2,7 @@
 
 On the wire, packed floats are their little-endian bytes behind a length: exactly what a `bytes` field is.
 So the same messages are declared once more with `bytes` where the protocol has `repeated float`, and numpy
-reads them in place. For 256 observations of 19 elements that takes a microsecond instead of 400.
+reads them in place. For 256 observations of 19 elements that takes 10 us instead of 400.
 """
 
 import numpy
