@@ -1,0 +1,47 @@
+/*
+ * cache.h - items by key: an open-addressing table of fixed size, one block per item.
+ *
+ * Call order: init, put and drop in any order, deinit.
+ * Memory:     the table at init; each put is one block from the allocator, within `bytes_max`.
+ * Threads:    single owner.
+ *
+ * The trap: put gives the old item back instead of freeing it, because whoever is told of the
+ * change wants to see both. Free it with aw__kube_item_free.
+ */
+#ifndef AW_KUBE_CACHE_H
+#define AW_KUBE_CACHE_H
+
+#include "base/alloc.h"
+#include "kube/informer.h"
+
+struct aw__kube_item {
+    struct aw_kube_item view;
+    uint64_t hash;
+    size_t bytes;   /* of the block */
+    uint64_t round; /* of the list that saw it last */
+};
+
+struct aw__kube_cache {
+    const struct aw_alloc *alloc;
+    struct aw__kube_item **slots; /* [slot_count], a power of two; NULL: free */
+    uint32_t slot_count;
+    uint32_t count, count_max;
+    size_t bytes, bytes_max;
+};
+
+AW_NODISCARD enum aw_err aw__kube_cache_init(struct aw__kube_cache *cache, uint32_t count_max,
+                                             size_t bytes_max, const struct aw_alloc *alloc);
+void aw__kube_cache_deinit(struct aw__kube_cache *cache); /* zeroed is a no-op */
+
+struct aw__kube_item *aw__kube_cache_find(const struct aw__kube_cache *cache, const char *key);
+/* Puts a copy in; `ret_old` is what it replaced, or NULL. AW_ERR_LIMIT or AW_ERR_NOMEM, and then
+ * nothing has changed. */
+AW_NODISCARD enum aw_err aw__kube_cache_put(struct aw__kube_cache *cache,
+                                            const struct aw_kube_item *item, uint64_t round,
+                                            struct aw__kube_item **ret_item,
+                                            struct aw__kube_item **ret_old);
+/* Takes an item out; it is the caller's then. */
+void aw__kube_cache_take(struct aw__kube_cache *cache, struct aw__kube_item *item);
+void aw__kube_item_free(const struct aw__kube_cache *cache, struct aw__kube_item *item);
+
+#endif
