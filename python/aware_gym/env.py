@@ -18,6 +18,8 @@ from .gym import AUTORESET, BaseEnv, BaseVectorEnv, Box, Discrete, batched
 Axis = collections.namedtuple("Axis", "name unit low high")
 
 SEED_MAX = 2**64 - 1
+LOST = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.ABORTED)
 
 
 def space_of(message):
@@ -40,15 +42,33 @@ class Remote:
 
     def _open(self, name, options, count, connection):
         self._connection = connection
+        self._made_with = name, options, count
         try:
             self.description = connection.describe(name, options)
             self.single_observation_space = space_of(self.description.observation)
             self.single_action_space = space_of(self.description.action)
-            self._session = connection.session(name, options, count)
+            self._session = connection.session(*self._made_with)
         except BaseException:
             connection.close()
             raise
         self._start_chance(None)
+
+    def _begin(self, *arguments):
+        """Resets the session. A server ends a stream that nobody used for long: nothing is lost then,
+        for an episode that begins may as well begin on another stream."""
+        self._want_open()
+        try:
+            return self._session.reset(*arguments)
+        except Error as error:
+            if error.code not in LOST:
+                raise
+        self._session.close()
+        self._session = self._connection.session(*self._made_with)
+        return self._session.reset(*arguments)
+
+    def _want_open(self):
+        if self._session is None:
+            raise Error(grpc.StatusCode.FAILED_PRECONDITION, "the environment is closed")
 
     # Names, units and bounds of what the arrays hold.
 
@@ -105,8 +125,7 @@ class Env(Remote, BaseEnv):
     def reset(self, *, seed=None, options=None):
         """Begins an episode; `options` is not used: those of the environment are given to make."""
         del options
-        self._want_open()
-        rows, fallback = self._session.reset(self._seed(seed), True, pb.AUTORESET_MANUAL)
+        rows, fallback = self._begin(self._seed(seed), True, pb.AUTORESET_MANUAL)
         self._running = True
         return rows[0], info_of(fallback)
 
@@ -124,10 +143,6 @@ class Env(Remote, BaseEnv):
         terminated, truncated = bool(terminated), bool(truncated)
         self._running = not (terminated or truncated)
         return rows[0], float(rewards[0]), terminated, truncated, info_of(fallback)
-
-    def _want_open(self):
-        if self._session is None:
-            raise Error(grpc.StatusCode.FAILED_PRECONDITION, "the environment is closed")
 
     def close(self):
         self._close()
@@ -163,8 +178,7 @@ class VectorEnv(Remote, BaseVectorEnv):
     def reset(self, *, seed=None, options=None):
         """Begins an episode in every copy; copy i draws the seeds of its episodes from (seed, i)."""
         del options
-        self._want_open()
-        rows, fallback = self._session.reset(self._seed(seed))
+        rows, fallback = self._begin(self._seed(seed))
         self._begun = True
         return rows, self._infos(fallback)
 
@@ -197,10 +211,6 @@ class VectorEnv(Remote, BaseVectorEnv):
         if fallback is None:
             return {}
         return {"fallback_action": fallback, "_fallback_action": numpy.ones(self.num_envs, bool)}
-
-    def _want_open(self):
-        if self._session is None:
-            raise Error(grpc.StatusCode.FAILED_PRECONDITION, "the environment is closed")
 
     def close_extras(self, **keywords):
         del keywords

@@ -272,6 +272,24 @@ def an_environment_that_fails_harms_nobody_else():
                 expect(env.step(1)[0][0] == 1, "after reset it goes on")
 
 
+def a_reset_finds_a_server_that_was_away():
+    import aware_gym
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"unix:{folder}/socket"
+        with aware_gym.Server(Counter, address):
+            env = aware_gym.make("counter", address)
+            envs = aware_gym.make_vec("counter", 2, address)
+            env.reset(seed=1)
+            envs.reset(seed=1)
+        expect_error("UNAVAILABLE", "", env.step, 1)
+        with aware_gym.Server(Counter, address):
+            expect(env.reset(seed=5)[0].tolist() == [0, 5], "the episode of the seed")
+            expect(env.step(1)[0][0] == 1, "it goes on")
+            expect(envs.reset(seed=1)[0].shape == (2, 2), "and so do many")
+        env.close()
+        envs.close()
+
+
 def single_calls_do_what_the_stream_does():
     import aware_gym
     from aware_gym import environment_pb2 as pb
@@ -550,6 +568,23 @@ def a_random_agent_plays_on_autoscale():
     need_aware()
     import random_agent
     random_agent.main(5)
+
+
+def an_agent_in_pytorch_runs_over_the_wire():
+    need_aware()
+    try:
+        import torch
+    except ImportError as missing:
+        skip(f"{missing}; Debian has python3-torch")
+    import json
+    expect(torch.__version__, "a version")
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/python/torch_td3.py", "--env", "identity-box-v0",
+         "--steps", "1200", "--eval-episodes", "1"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/python", "OPENBLAS_NUM_THREADS": "1"})
+    expect(done.returncode == 0, f"exit 0, found {done.returncode}: {done.stderr}")
+    told = json.loads(done.stdout)
+    expect(told["steps"] == 1200 and numpy.isfinite(told["return_mean"]), done.stdout)
 
 
 def many_threads_have_sessions_of_their_own():
