@@ -39,6 +39,7 @@
 #define AW_RPC_SERVICES_MAX      8u
 #define AW_RPC_TEXT_MAX          256u /* bytes of a status message, with its NUL */
 #define AW_RPC_PATH_MAX          108u /* of a Unix socket, with its NUL: sun_path of unix(7) */
+#define AW_RPC_SLICE_BYTES       48u  /* room for what the library calls a slice */
 #define AW_RPC_TOKEN_MIN         16u  /* fewer bytes could be guessed */
 #define AW_RPC_TOKEN_MAX         257u /* with its NUL */
 
@@ -76,10 +77,8 @@ struct aw_rpc_reply {
     bool end; /* of a stream: no more, with `status` */
 
     /* the rest is the server's own business */
-    uint8_t *bytes;
-    size_t size;
     bool filled;
-    void *slice;
+    _Alignas(8) unsigned char slice[AW_RPC_SLICE_BYTES];
 };
 /* Room for a message of exactly `size` bytes, to be filled before the handler returns; NULL: more
  * than AW_RPC_MESSAGE_BYTES_MAX, and the reply says RESOURCE_EXHAUSTED. Asked for again, the room
@@ -99,6 +98,7 @@ enum aw_rpc_kind {
 struct aw_rpc_method {
     const char *path; /* "/aware.v1.Environment/Step"; NULL ends a table */
     enum aw_rpc_kind kind;
+    bool anyone; /* needs no token: probes have none */
 
     /* UNARY. `bytes` are the request, valid until it returns. */
     void (*unary)(void *ctx, const uint8_t *bytes, size_t size, struct aw_rpc_reply *reply);
