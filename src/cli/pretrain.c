@@ -17,6 +17,7 @@
 #include "base/threads.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
+#include "control/adapt.h"
 
 #define ENV_PREFIX "env." /* of a --set that is meant for the environment */
 #define ENDING     ".safetensors"
@@ -80,6 +81,7 @@ static enum aw_err settings_take(struct aw__pretrain *ask, const struct aw__args
                       : ask->team.size > 1 ? 1 /* the processes have the processors already */
                                            : aw_threads_cpu_count();
     ask->patience = (uint32_t)aw__args_number(args, "patience");
+    ask->predict = (uint32_t)aw__args_number(args, "predict");
     return AW_OK;
 }
 
@@ -144,8 +146,8 @@ static enum aw_err files_take(struct aw__pretrain *ask, const struct aw__args *a
 /* The command that makes the same model, wherever the trace lies. */
 static void command_write(struct aw__pretrain *ask, const struct aw__args *args)
 {
-    static const char *const kept[] = {"apps", "check",    "rounds", "preset",
-                                       "seed", "patience", NULL};
+    static const char *const kept[] = {"apps", "check",    "rounds",  "preset",
+                                       "seed", "patience", "predict", NULL};
     const struct aw__option *option;
     struct aw_text text;
     aw_text_init(&text, ask->command, sizeof ask->command);
@@ -269,6 +271,21 @@ static enum aw_err interrupted(struct aw__pretrain *ask, struct aw_diag *diag)
                          done, all);
 }
 
+/* The model is there already: who does not want to wait has one that predicts nothing. */
+static enum aw_err predict(struct aw__pretrain *ask, struct aw_known *known,
+                           const char *const *meta, size_t pairs, struct aw_diag *diag)
+{
+    ask->adapting = true;
+    ask->adapt_us = aw_clock_monotonic_us(NULL);
+    enum aw_err err = aw_pretrain_predict(ask->pretrain, ask->model, ask->predict, known, diag);
+    aw__pretrain_clear(ask);
+    if (err == AW_ERR_INTERRUPTED)
+        return AW_OK;
+    ask->drop = known->drop;
+    ask->episodes = known->episodes;
+    return err ? err : aw_pretrain_model_save(ask->pretrain, ask->model, known, meta, pairs, diag);
+}
+
 static enum aw_err finish(struct aw__pretrain *ask, struct aw_diag *diag)
 {
     const struct aw_pretrain_best *best = aw_pretrain_best(ask->pretrain);
@@ -302,9 +319,15 @@ static enum aw_err finish(struct aw__pretrain *ask, struct aw_diag *diag)
         "check.R.fallback",
         text[5],
     };
+    struct aw_known known = {0};
     aw_pretrain_recall(ask->pretrain);
-    enum aw_err err = aw_pretrain_model_save(ask->pretrain, ask->model, NULL, meta,
-                                             sizeof meta / sizeof *meta / 2, diag);
+    enum aw_err err = aw_pretrain_known(ask->pretrain, &known, diag);
+    err = err ? err
+              : aw_pretrain_model_save(ask->pretrain, ask->model, &known, meta,
+                                       sizeof meta / sizeof *meta / 2, diag);
+    if (!err && ask->predict > 0 && ask->team.rank == 0)
+        err = predict(ask, &known, meta, sizeof meta / sizeof *meta / 2, diag);
+    aw_known_deinit(&known);
     ask->cpu_s = aw_clock_process_cpu_s();
     if (err || ask->team.rank > 0)
         return err;
@@ -448,6 +471,13 @@ static const struct aw__option pretrain_options[] = {
      .initial = "3",
      .max = 100000,
      .help = "stop after so many checks without a better one; 0: never"},
+    {.name = "predict",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "20",
+     .max = AW_ADAPT_EPISODES_MAX,
+     .help = "episodes to live in each application of --check when all is learned, so that the "
+             "model can tell what a new one will cost; 0: none"},
     {.name = "preset",
      .letter = 'p',
      .kind = AW__CHOICE,

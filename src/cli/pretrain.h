@@ -12,6 +12,7 @@
 #include "cli/appset.h"
 #include "cli/verb.h"
 #include "control/pretrain.h"
+#include "meta/known.h"
 
 #define AW__PRETRAIN_COMMAND_MAX 1024u
 
@@ -32,6 +33,10 @@ struct aw__pretrain {
     bool begun;        /* all processes of the team have */
     bool silent;       /* another one tells what went wrong */
     uint32_t patience; /* 0: never stops early */
+    uint32_t predict;  /* episodes in each application for validation, at the end */
+    bool adapting;     /* to those, right now .. */
+    int64_t adapt_us;  /* .. since then */
+    struct aw_known_line drop, episodes; /* what the model predicts */
     char model[AW__TEXT_MAX], card[AW__TEXT_MAX];
     char state[AW__TEXT_MAX]; /* "": none */
     char command[AW__PRETRAIN_COMMAND_MAX];

@@ -24,18 +24,18 @@ bool aw__pretrain_met(void *ctx, uint32_t done, uint32_t total)
 {
     const struct aw__pretrain *ask = ctx;
     char left[32];
-    const double seconds = since(ask->begin_us);
+    const double seconds = since(ask->adapting ? ask->adapt_us : ask->begin_us);
     if (ask->quiet)
         return true;
     aw__seconds_format(seconds / done * (total - done), left, sizeof left);
     if (ask->terminal) {
         char line[128];
-        snprintf(line, sizeof line, "meeting applications, %" PRIu32 " of %" PRIu32 ", %s left",
-                 done, total, left);
+        snprintf(line, sizeof line, "%s applications, %" PRIu32 " of %" PRIu32 ", %s left",
+                 ask->adapting ? "adapting to" : "meeting", done, total, left);
         fprintf(stderr, "\r\033[K%.*s", (int)aw__columns(stderr) - 1, line);
     } else if (done == total)
-        fprintf(stderr, "%" PRIu32 " applications met in %s\n", total,
-                aw__seconds_format(seconds, left, sizeof left));
+        fprintf(stderr, "%s%" PRIu32 " applications%s in %s\n", ask->adapting ? "adapted to " : "",
+                total, ask->adapting ? "" : " met", aw__seconds_format(seconds, left, sizeof left));
     fflush(stderr);
     return true;
 }
@@ -274,6 +274,29 @@ static void card_text(FILE *out, const struct aw__pretrain *ask)
     fprintf(out, "\n## On validation\n\n");
 }
 
+static void card_line(FILE *out, const char *what, const struct aw_known_line *line, double unit,
+                      const char *suffix)
+{
+    fprintf(out, "| %s | %.2f%s | %+.2f%s | %.2f%s |\n", what,
+            unit * (line->intercept + line->slope), suffix, unit * line->slope, suffix,
+            unit * line->deviation, suffix);
+}
+
+static void card_predicts(FILE *out, const struct aw__pretrain *ask)
+{
+    if (!ask->drop.there)
+        return;
+    fprintf(out,
+            "\n## What it predicts\n\n"
+            "Over the similarity of an application to the nearest one that it knows, from %" PRIu32
+            " episodes in each of the applications above; `aware embed` uses it.\n\n"
+            "| prediction | at similarity 1 | per unit of it | error, one deviation |\n"
+            "|---|--:|--:|--:|\n",
+            ask->predict);
+    card_line(out, "reward missing at first", &ask->drop, 100, " %");
+    card_line(out, "episodes to adapt", &ask->episodes, 1, "");
+}
+
 static const char limits[] =
     "\n## Limits\n\n"
     "- The figures above chose the model, so they flatter it a little. Applications from 800 on "
@@ -295,6 +318,7 @@ enum aw_err aw__pretrain_card_write(const struct aw__pretrain *ask, struct aw_di
     card_text(out, ask);
     figures_table(ask, &table);
     enum aw_err err = aw__table_print_markdown(&table, out, diag);
+    card_predicts(out, ask);
     fputs(limits, out);
     if (fclose(out) != 0 && !err)
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for the card of the model");

@@ -57,18 +57,22 @@ static enum aw_err meta_fill(const struct aw_pretrain *p, const char *const *mor
     return AW_OK;
 }
 
-static enum aw_err known_make(struct aw_pretrain *p, struct aw_known *known, struct aw_diag *diag)
+enum aw_err aw_pretrain_known(struct aw_pretrain *p, struct aw_known *ret, struct aw_diag *diag)
 {
     const struct aw_pretrain_pool *pool = &p->config.learn;
-    enum aw_err err = aw_known_init(known, pool->count, p->config.context.embedding, p->alloc);
+    struct aw_known known;
+    enum aw_err err = aw_known_init(&known, pool->count, p->config.context.embedding, p->alloc);
     if (err)
         return aw_fail(diag, err, "no memory for %u embeddings", pool->count);
-    if ((err = aw_pretrain_embeddings(p, known->embedding, diag)))
+    if ((err = aw_pretrain_embeddings(p, known.embedding, diag))) {
+        aw_known_deinit(&known);
         return err;
+    }
     for (uint32_t i = 0; i < pool->count; i++)
-        snprintf(known->name[i], sizeof known->name[i], "%" PRIu64 ":%" PRIu32, pool->seed,
+        snprintf(known.name[i], sizeof known.name[i], "%" PRIu64 ":%" PRIu32, pool->seed,
                  pool->first + i);
-    aw_known_measure(known);
+    aw_known_measure(&known);
+    *ret = known;
     return AW_OK;
 }
 
@@ -81,7 +85,7 @@ enum aw_err aw_pretrain_model_save(struct aw_pretrain *p, const char *path,
     enum aw_err err = meta ? meta_fill(p, more, count, meta, diag)
                            : aw_fail(diag, AW_ERR_NOMEM, "no memory to write a model");
     if (!err && !known)
-        err = known_make(p, &own, diag);
+        err = aw_pretrain_known(p, &own, diag);
     if (!err && p->config.team.rank == 0)
         err = aw_known_save(p->context, known ? known : &own, path, meta->pair, meta->count, diag);
     aw_known_deinit(&own);
@@ -161,4 +165,5 @@ void aw_pretrain_config_adapt(struct aw_pretrain_config *config)
     config->noise = 0.1;
     config->noise_end = 0.05;
     config->noise_rounds = 20;
+    config->trim = true;
 }

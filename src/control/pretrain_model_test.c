@@ -1,6 +1,7 @@
 /* pretrain_model_test.c - a model says how it was taught, and is adapted with that. */
 #include "control/pretrain.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,48 @@ static void a_model_is_adapted_as_it_was_taught(void **state)
     free(model);
 }
 
+static void likeness_tells_what_a_new_application_costs(void **state)
+{
+    (void)state;
+    struct aw_pretrain_config config = small();
+    config.check = config.learn;
+    config.check.first += config.learn.count;
+    config.check.count = 3;
+    struct aw_pretrain *pretrain = begin(&config);
+    struct aw_known known;
+    assert_ok(aw_pretrain_known(pretrain, &known, NULL));
+    assert_ok(aw_pretrain_model_save(pretrain, path, &known, NULL, 0, NULL));
+    assert_false(known.drop.there);
+    assert_ok(aw_pretrain_predict(pretrain, path, 4, &known, NULL));
+    assert_true(known.drop.there && known.episodes.there);
+    assert_true(isfinite(known.drop.slope) && known.drop.deviation >= 0);
+    assert_true(known.episodes.deviation >= 0);
+    assert_ok(aw_pretrain_model_save(pretrain, path, &known, NULL, 0, NULL));
+    struct aw_known again;
+    assert_ok(aw_known_load(&again, path, NULL, NULL));
+    assert_true(fabs(again.drop.slope - known.drop.slope) < 1e-9);
+    assert_true(fabs(again.episodes.intercept - known.episodes.intercept) < 1e-9);
+    aw_known_deinit(&again);
+    aw_known_deinit(&known);
+    aw_pretrain_free(pretrain);
+}
+
+static void too_few_applications_for_a_line_predict_nothing(void **state)
+{
+    (void)state;
+    struct aw_pretrain_config config = small();
+    config.check = config.learn;
+    config.check.first += config.learn.count;
+    config.check.count = 2;
+    struct aw_pretrain *pretrain = begin(&config);
+    struct aw_known known;
+    assert_ok(aw_pretrain_known(pretrain, &known, NULL));
+    assert_ok(aw_pretrain_predict(pretrain, "nowhere", 4, &known, NULL));
+    assert_false(known.drop.there || known.episodes.there);
+    aw_known_deinit(&known);
+    aw_pretrain_free(pretrain);
+}
+
 static void a_model_that_does_not_say_how_it_was_taught_is_refused(void **state)
 {
     (void)state;
@@ -170,6 +213,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_load_that_is_handed_in_is_the_same_as_one_that_is_named),
         cmocka_unit_test(a_model_is_adapted_as_it_was_taught),
+        cmocka_unit_test(likeness_tells_what_a_new_application_costs),
+        cmocka_unit_test(too_few_applications_for_a_line_predict_nothing),
         cmocka_unit_test(a_model_that_does_not_say_how_it_was_taught_is_refused),
         cmocka_unit_test(meeting_can_be_watched_and_stopped),
     };
