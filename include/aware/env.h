@@ -17,6 +17,7 @@
 
 #define AW_ENV_DIM_MAX         4096u      /* elements of one observation or action */
 #define AW_ENV_NAME_MAX        64u        /* bytes of a name, with its NUL */
+#define AW_ENV_ADDRESS_MAX     256u       /* of what stands for a name: "grpc://host:port/NAME" */
 #define AW_ENV_STATE_BYTES_MAX (1u << 20) /* of one snapshot */
 
 struct aw_alloc;      /* where memory comes from (base/alloc.h); NULL is the process heap */
@@ -104,6 +105,15 @@ struct aw_env_factory {
                              struct aw_env *ret_env, struct aw_diag *diag);
 };
 #define AW_ENV_SETTINGS_BYTES_MAX 8192u
+
+/* Environments that live elsewhere are named by an address, SCHEME://...; whoever can reach them
+ * is told to the registry once, before threads are made. What `find` returns lives as long as the
+ * process, and its spec's name is the address. */
+struct aw_env_elsewhere {
+    enum aw_err (*find)(const char *address, const struct aw_env_factory **ret_factory,
+                        struct aw_diag *diag);
+};
+void aw_env_elsewhere_set(const struct aw_env_elsewhere *elsewhere);
 
 /* The built-in environments, ending with a NULL. */
 const struct aw_env_factory *const *aw_env_builtin(void);

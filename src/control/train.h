@@ -36,7 +36,7 @@
 #define AW_TRAIN_EVAL_STEPS_MAX    1000000u    /* of one episode of an evaluation */
 
 struct aw_train_config {
-    char env[AW_ENV_NAME_MAX];
+    char env[AW_ENV_ADDRESS_MAX]; /* a name, or where it is served */
     char agent[AW_ENV_NAME_MAX];
     char preset[AW_ENV_NAME_MAX]; /* what the settings started from, for the record; "": none */
     uint64_t steps;               /* environment steps in all, over all environments */

@@ -98,6 +98,9 @@ static void report(struct check *c, enum aw_env_check_rule rule, const char *fmt
 static void check_name(struct check *c)
 {
     const char *name = c->spec->name;
+    const bool elsewhere = name && strlen(name) < AW_ENV_ADDRESS_MAX && strstr(name, "://");
+    if (elsewhere) /* an address, which is not its own to choose */
+        return;
     if (!name || !name[0] || strlen(name) >= AW_ENV_NAME_MAX) {
         report(c, RULE(NAME), "expected a name of 1 to %u bytes", AW_ENV_NAME_MAX - 1);
         return;

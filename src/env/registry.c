@@ -22,6 +22,13 @@ static const struct aw_env_factory *const builtin[] = {
 };
 #define BUILTIN_COUNT (sizeof builtin / sizeof builtin[0] - 1)
 
+static const struct aw_env_elsewhere *elsewhere; /* set once, before there are threads */
+
+void aw_env_elsewhere_set(const struct aw_env_elsewhere *found)
+{
+    elsewhere = found;
+}
+
 const struct aw_env_factory *const *aw_env_builtin(void)
 {
     return builtin;
@@ -45,6 +52,8 @@ static enum aw_err unknown(const char *name, struct aw_diag *diag)
 enum aw_err aw_env_find(const char *name, const struct aw_env_factory **ret_factory,
                         struct aw_diag *diag)
 {
+    if (elsewhere && strstr(name, "://"))
+        return elsewhere->find(name, ret_factory, diag);
     for (size_t i = 0; i < BUILTIN_COUNT; i++)
         if (strcmp(builtin[i]->spec->name, name) == 0) {
             *ret_factory = builtin[i];

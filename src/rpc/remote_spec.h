@@ -1,0 +1,33 @@
+/* remote_spec.h - what the files of a remote environment share: an address, its connection and the
+ * spec that was made of its description. Nobody else includes it. */
+#ifndef AW_RPC_REMOTE_SPEC_H
+#define AW_RPC_REMOTE_SPEC_H
+
+#include "rpc/client.h"
+#include "rpc/remote.h"
+#include "rpc/target.h"
+
+struct aw__remote {
+    char address[AW_ENV_ADDRESS_MAX]; /* as it was written; spec.name points here */
+    struct aw_rpc_target target;
+    struct aw_rpc_client *client;
+    struct aw_env_spec spec;
+    struct aw_env_factory factory;
+    char summary[160];
+    char fallback[AW_ENV_NAME_MAX];
+    void *axes; /* one block: axes and their names */
+};
+
+extern const uint32_t aw__remote_state_bytes;
+
+AW_NODISCARD enum aw_err aw__remote_make(struct aw__remote *remote, const struct aw_alloc *alloc,
+                                         struct aw_env *ret_env, struct aw_diag *diag);
+void aw__remote_trouble_set(const char *text);
+
+/* Makes the spec of a description (a DescribeResponse, as it came). AW_ERR_FORMAT: it does not
+ * describe an environment. On failure `remote` holds nothing that needs freeing but its client. */
+AW_NODISCARD enum aw_err aw__remote_describe(struct aw__remote *remote, const uint8_t *bytes,
+                                             size_t size, struct aw_diag *diag);
+void aw__remote_deinit(struct aw__remote *remote); /* a zeroed one is a no-op */
+
+#endif
