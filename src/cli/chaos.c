@@ -70,6 +70,9 @@ static void take(struct days *days, uint64_t seed, const struct aw_chaos_result 
         sum->fault_count[i] += result->fault_count[i];
     for (uint32_t i = 0; i < AW_INVARIANT_COUNT; i++)
         sum->check_count[i] += result->check_count[i];
+    for (uint32_t i = 0; i < AW_EXTERNAL_FAULT_COUNT; i++)
+        sum->answers[i] += result->answers[i];
+    sum->asides += result->asides;
     sum->digest ^= result->digest; /* in any order */
     if (result->failed && (!days->failed || seed < days->failed_seed)) {
         days->failed = true;
@@ -118,6 +121,8 @@ static void command_print(FILE *out, const struct days *days, const char *more)
         fprintf(out, " --workloads %u", days->config.workloads);
     if (days->faults)
         fprintf(out, " --faults %s", days->faults);
+    if (days->config.external)
+        fprintf(out, " --external");
 }
 
 static void failure_print(const struct days *days, bool color)
@@ -144,6 +149,11 @@ static json_t *counts_json(const uint64_t *counts, uint32_t count,
     return object;
 }
 
+static const char *answer_name(uint32_t fault)
+{
+    return aw_external_fault_name((enum aw_external_fault)fault);
+}
+
 static enum aw_err days_json(const struct days *days, struct aw_diag *diag)
 {
     const struct aw_chaos_result *sum = &days->sum;
@@ -162,6 +172,11 @@ static enum aw_err days_json(const struct days *days, struct aw_diag *diag)
                         counts_json(sum->fault_count, AW_CHAOS_FAULT_COUNT, aw_chaos_fault_name));
     json_object_set_new(object, "checks",
                         counts_json(sum->check_count, AW_INVARIANT_COUNT, aw_invariant_name));
+    if (days->config.external) {
+        json_object_set_new(object, "answers",
+                            counts_json(sum->answers, AW_EXTERNAL_FAULT_COUNT, answer_name));
+        json_object_set_new(object, "asides", json_integer((json_int_t)sum->asides));
+    }
     if (days->failed) {
         const struct aw_chaos_failure *failure = &days->failure;
         json_object_set_new(object, "failure",
@@ -199,6 +214,15 @@ static enum aw_err days_print(const struct aw__run *run, const struct days *days
            (unsigned long long)sum->decisions, (unsigned long long)sum->agent_steps,
            (unsigned long long)sum->changes, (unsigned long long)faults,
            (unsigned long long)sum->orders, (unsigned long long)sum->restarts);
+    if (!days->config.external)
+        return err;
+    printf("External agents were set aside %llu times. Their answers:",
+           (unsigned long long)sum->asides);
+    for (uint32_t i = 0; i < AW_EXTERNAL_FAULT_COUNT; i++)
+        if (sum->answers[i])
+            printf(" %s %llu", aw_external_fault_name((enum aw_external_fault)i),
+                   (unsigned long long)sum->answers[i]);
+    printf("\n");
     return err;
 }
 
@@ -281,6 +305,7 @@ static enum aw_err ask(const struct aw__run *run, struct days *days, struct aw_d
     days->faults = aw__args_given(args, "faults") ? aw__args_text(args, "faults") : NULL;
     if (!err && days->faults)
         err = aw_chaos_faults_parse(days->faults, &days->config.faults, diag);
+    days->config.external = aw__args_given(args, "external");
     days->steps = aw__args_given(args, "steps");
     days->workloads = aw__args_given(args, "workloads");
     days->config.steps = days->steps ? (uint32_t)aw__args_number(args, "steps") : 0;
@@ -375,6 +400,9 @@ static const struct aw__option chaos_options[] = {
      .initial = "0",
      .max = AW_THREADS_MAX,
      .help = "days that are lived at once; 0: one per processor"},
+    {.name = "external",
+     .kind = AW__FLAG,
+     .help = "agents are other processes: late, silent, flooding, gone, not a number"},
     {.name = "trace", .kind = AW__FLAG, .help = "print the story of one seed, tick by tick"},
     {.name = "list", .kind = AW__FLAG, .help = "list faults and invariants, and do nothing"},
     {.name = NULL},

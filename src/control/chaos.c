@@ -267,6 +267,8 @@ static void tick_loop(struct aw__chaos *world)
     world->recorded = AW_OK;
     world->kept = true;
     aw__chaos_spite(world);
+    if (world->exchange)
+        aw__chaos_external_tick(world);
     const enum aw_err err = aw_loop_tick(world->loop, sink, world, &diag);
     aw__chaos_must(world, err == AW_OK, AW_INVARIANT_TICK, UINT32_MAX, "%s: %s", aw_err_name(err),
                    diag.text);

@@ -24,6 +24,8 @@
 #include <aware/cluster.h>
 #include <aware/store.h>
 
+#include "control/external.h"
+
 #define AW_CHAOS_WORKLOADS_MAX 6u
 #define AW_CHAOS_STEPS_MAX     2000u
 
@@ -130,6 +132,8 @@
     X(TICK,             "tick_never_fails", "no tick ends with an error")                          \
     X(STATE,            "state_is_whole_after_kill",                                               \
       "a save is taken up whole, or refused and done without")                                     \
+    X(EXTERNAL,         "only_a_good_answer_in_time_is_followed",                                  \
+      "what another process answers is carried out in time and in form, or not at all")            \
     X(SAME,             "same_seed_same_run", "the same seed gives the same run, byte for byte")
 /* clang-format on */
 enum aw_chaos_fault {
@@ -161,6 +165,7 @@ struct aw_chaos_config {
     uint32_t workloads; /* 0: drawn from the seed */
     uint64_t faults;    /* AW_CHAOS_BIT or-ed: those that may happen */
     bool again;         /* live it twice, and compare */
+    bool external;      /* agents are other processes, and as bad as they come */
 
     /* Every line of the story; NULL: nobody listens. */
     void (*trace)(void *ctx, const char *line);
@@ -183,6 +188,8 @@ struct aw_chaos_result {
     uint64_t decisions, changes, orders, restarts, agent_steps, learned;
     uint64_t fault_count[AW_CHAOS_FAULT_COUNT]; /* times each struck */
     uint64_t check_count[AW_INVARIANT_COUNT];   /* times each had something to say */
+    uint64_t answers[AW_EXTERNAL_FAULT_COUNT]; /* of external agents, by what was wrong with them */
+    uint64_t asides;                           /* times that one was set aside */
 };
 
 /* An error is one of the world itself (no memory); a promise that was broken is a result. */

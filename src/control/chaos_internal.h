@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "cluster/sim.h"
 #include "control/chaos.h"
+#include "control/exchange.h"
 #include "control/steward.h"
 
 #define AW__CHAOS_ORDERS_MAX     512u
@@ -121,6 +122,17 @@ struct aw__chaos_workload {
     bool has_decision;
 };
 
+/* Somebody on the other end of a wire. */
+struct aw__chaos_agent {
+    uint64_t ticket; /* 0: it is not there */
+    uint64_t asked;  /* id of the last question that it fetched */
+    double manners;  /* share of its ticks in which it does as agreed */
+    uint32_t mood;
+    bool answered; /* it has done what it will in this tick */
+    bool said;     /* a good answer of it was handed in, the first and in time */
+    float action[AW_ACTION_DIM];
+};
+
 /* An order that was acknowledged. */
 struct aw__chaos_order {
     uint64_t id;
@@ -177,6 +189,13 @@ struct aw__chaos {
     struct aw_clock stopwatch; /* that agents are timed by */
     int64_t stopwatch_us;
     uint32_t deciding; /* whose is asked */
+
+    /* agents of other processes; NULL: there are none */
+    struct aw_exchange *exchange;
+    struct aw_clock wire; /* that their deadlines are measured by */
+    int64_t wire_us, wire_asked_us;
+    struct aw_rng agent_rng; /* of what they do */
+    struct aw__chaos_agent agent[AW_CHAOS_WORKLOADS_MAX];
 
     /* the last save */
     unsigned char *save;
@@ -240,6 +259,13 @@ void aw__chaos_spite(struct aw__chaos *world);
 void aw__chaos_spite_over(struct aw__chaos *world);
 /* A stopwatch by which agents take as long to answer as they are made to. */
 void aw__chaos_stopwatch(struct aw__chaos *world);
+
+/* chaos_external.c: agents that are somebody else's, in a world that has them */
+AW_NODISCARD enum aw_err aw__chaos_external_make(struct aw__chaos *world, struct aw_diag *diag);
+void aw__chaos_external_free(struct aw__chaos *world);
+void aw__chaos_external_tick(struct aw__chaos *world); /* before a tick: who comes and goes */
+void aw__chaos_external_check(struct aw__chaos *world, uint32_t w,
+                              const struct aw_decision *decision);
 
 /* chaos_cluster.c, chaos_store.c */
 struct aw_cluster aw__chaos_cluster(struct aw__chaos *world);

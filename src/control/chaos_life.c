@@ -223,7 +223,8 @@ static enum aw_err begin(struct aw__chaos *world, struct aw_diag *diag)
                                                .deadline_us = world->step_us,
                                                .desk = &world->desk,
                                                .steadfast = true,
-                                               .clock = &world->stopwatch},
+                                               .clock = &world->stopwatch,
+                                               .exchange = world->exchange},
                       alloc, &world->loop, diag);
     return err ? err
                : aw_steward_attach(world->steward, world->loop, tasks, aw__chaos_now_us(world),

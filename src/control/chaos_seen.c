@@ -177,7 +177,8 @@ static void check_actor(struct aw__chaos *world, uint32_t i, const struct aw_dec
                        "the agent acts on figures that are %g s old, %g s are allowed",
                        seen->oldest_age_s, w->pilot.stale_s);
     const double took_s = 1e-6 * (double)w->answer_us;
-    if (took_s > w->pilot.watchdog.deadline && decision->stage >= AW_STAGE_ONLINE)
+    if (w->pilot.agent != AW_PILOT_EXTERNAL && took_s > w->pilot.watchdog.deadline &&
+        decision->stage >= AW_STAGE_ONLINE)
         aw__chaos_must(world, !agent, AW_INVARIANT_STRANGE, i,
                        "the agent acts on an answer that took %g s, %g s are allowed", took_s,
                        w->pilot.watchdog.deadline);
@@ -238,5 +239,7 @@ void aw__chaos_check_decision(struct aw__chaos *world, uint32_t i,
 {
     check_clips(world, i, decision);
     check_actor(world, i, decision);
+    if (world->exchange)
+        aw__chaos_external_check(world, i, decision);
     check_promise(world, i, decision);
 }

@@ -312,7 +312,7 @@ enum aw_err aw__chaos_world_make(struct aw__chaos *world, struct aw_diag *diag)
         return err;
     world->cluster = aw_sim_cluster(world->sim);
     aw__chaos_store_wrap(world);
-    return AW_OK;
+    return world->config.external ? aw__chaos_external_make(world, diag) : AW_OK;
 }
 
 void aw__chaos_world_free(struct aw__chaos *world)
@@ -321,6 +321,7 @@ void aw__chaos_world_free(struct aw__chaos *world)
         aw_disk_sim_kill(&world->disk);
     aw_loop_free(world->loop);
     aw_steward_free(world->steward);
+    aw__chaos_external_free(world);
     aw__chaos_log_forget(world);
     aw_sim_free(world->sim);
     aw_store_close(&world->memory_store);

@@ -35,8 +35,10 @@ static uint64_t hunt(const struct mutant *mutant, uint32_t *ret_others, const ch
     aw_mutant = mutant->number;
     for (uint64_t seed = 1; !found && seed <= SEEDS; seed++) {
         const bool twice = strcmp(mutant->invariant, aw_invariant_name(AW_INVARIANT_SAME)) == 0;
+        const bool others =
+            strcmp(mutant->invariant, aw_invariant_name(AW_INVARIANT_EXTERNAL)) == 0;
         const struct aw_chaos_config config = {
-            .seed = seed, .faults = AW_CHAOS_ALL, .again = twice};
+            .seed = seed, .faults = AW_CHAOS_ALL, .again = twice, .external = others};
         struct aw_chaos_result result;
         assert_ok(aw_chaos_run(&config, &result, NULL));
         if (!result.failed)
@@ -94,7 +96,8 @@ static void without_a_mutant_everything_holds(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
-        const struct aw_chaos_config config = {.seed = seed, .faults = AW_CHAOS_ALL};
+        const struct aw_chaos_config config = {
+            .seed = seed, .faults = AW_CHAOS_ALL, .external = seed > 8};
         struct aw_chaos_result result;
         assert_ok(aw_chaos_run(&config, &result, NULL));
         if (result.failed)
