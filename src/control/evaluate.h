@@ -42,6 +42,15 @@ struct aw_evaluate_app {
 };
 void aw_evaluate_apps_deinit(struct aw_evaluate_app *apps, uint32_t count);
 
+/* Where finished pieces of work are kept, so that they need not be done again: plain bytes, by the
+ * turn they had. Called from several threads at once. */
+struct aw_evaluate_shelf {
+    bool (*take)(void *ctx, uint32_t turn, void *piece, size_t size); /* false: not there */
+    enum aw_err (*keep)(void *ctx, uint32_t turn, const void *piece, size_t size,
+                        struct aw_diag *diag);
+    void *ctx;
+};
+
 struct aw_evaluate_config {
     struct aw_simulate_config simulate; /* settings, cluster, first seed, tuning, threads */
     struct aw_pilot_config pilot;       /* bounds, SLO, prices, fallback and seed are filled in */
@@ -51,6 +60,7 @@ struct aw_evaluate_config {
     uint32_t apps_each;                 /* disturbances: applications of one scenario, at most */
     double cores;                       /* disturbances: that the heavier world needs on average */
     bool ceiling;                       /* converged: run the oracle too */
+    const struct aw_evaluate_shelf *shelf; /* disturbances, bootstrapping; may be NULL */
 };
 /* Defaults of every table; 3 seeds, 4 halves to learn, 150 evaluations to tune a baseline. */
 void aw_evaluate_config_init(struct aw_evaluate_config *config);

@@ -21,7 +21,7 @@ struct work {
     struct unit *unit; /* [count * seeds * AW_EVALUATE_FALLBACKS] */
 };
 
-static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
+static enum aw_err live_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     const struct work *work = ctx;
     const struct aw_evaluate_config *config = work->config;
@@ -61,6 +61,13 @@ static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
     }
     aw_load_deinit(&load);
     return err;
+}
+
+static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
+{
+    const struct work *work = ctx;
+    struct unit *unit = &work->unit[turn];
+    return aw__shelf_use(work->config->shelf, turn, unit, sizeof *unit, live_unit, ctx, diag);
 }
 
 static void merge(const struct aw_evaluate_config *config, const struct aw_evaluate_app *app,

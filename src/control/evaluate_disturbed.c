@@ -118,7 +118,7 @@ static void take(const struct aw__lived *lived, enum aw_job_world world, uint32_
     aw_evaluate_tally_add(&unit->after[kind], &lived->span[1][world]);
 }
 
-static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
+static enum aw_err live_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     const struct work *work = ctx;
     const struct aw_evaluate_config *config = work->config;
@@ -180,6 +180,13 @@ static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
     aw_load_deinit(&load);
     aw_load_deinit(&stage.app.day);
     return err;
+}
+
+static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
+{
+    const struct work *work = ctx;
+    struct unit *unit = &work->unit[turn];
+    return aw__shelf_use(work->config->shelf, turn, unit, sizeof *unit, live_unit, ctx, diag);
 }
 
 enum aw_err aw_evaluate_disturbed(const struct aw_evaluate_config *config,

@@ -74,6 +74,19 @@ void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *ret);
 AW_NODISCARD enum aw_err aw__life_run(const struct aw__life *life, const struct aw_alloc *alloc,
                                       struct aw__lived *ret, struct aw_diag *diag);
 
+/* From the shelf, or lived and put there. */
+typedef enum aw_err aw__piece_live(void *ctx, uint32_t turn, struct aw_diag *diag);
+AW_NODISCARD static inline enum aw_err aw__shelf_use(const struct aw_evaluate_shelf *shelf,
+                                                     uint32_t turn, void *piece, size_t size,
+                                                     aw__piece_live *live, void *ctx,
+                                                     struct aw_diag *diag)
+{
+    if (shelf && shelf->take(shelf->ctx, turn, piece, size))
+        return AW_OK;
+    const enum aw_err err = live(ctx, turn, diag);
+    return err || !shelf ? err : shelf->keep(shelf->ctx, turn, piece, size, diag);
+}
+
 /* 95 % of the mean of `n` numbers, with a fixed seed. `n` at least 1. */
 AW_NODISCARD enum aw_err aw__interval(const double *x, uint32_t n, const struct aw_alloc *alloc,
                                       struct aw_interval *ret, struct aw_diag *diag);

@@ -180,15 +180,49 @@ static void ratios_are_geometric_and_the_gap_is_one_of_logarithms(void **state)
 
 /* --- bootstrap -------------------------------------------------------------------------------- */
 
+#define KEPT_MAX 8u
+struct kept {
+    unsigned char piece[KEPT_MAX][16384];
+    size_t size[KEPT_MAX];
+    uint32_t taken, put;
+};
+
+static bool kept_take(void *ctx, uint32_t turn, void *piece, size_t size)
+{
+    struct kept *kept = ctx;
+    assert_true(turn < KEPT_MAX);
+    if (kept->size[turn] != size)
+        return false;
+    memcpy(piece, kept->piece[turn], size);
+    kept->taken++;
+    return true;
+}
+
+static enum aw_err kept_put(void *ctx, uint32_t turn, const void *piece, size_t size,
+                            struct aw_diag *diag)
+{
+    (void)diag;
+    struct kept *kept = ctx;
+    assert_true(turn < KEPT_MAX && size <= sizeof kept->piece[turn]);
+    memcpy(kept->piece[turn], piece, size);
+    kept->size[turn] = size;
+    kept->put++;
+    return AW_OK;
+}
+
 static void with_and_without_bootstrapping_are_seen_over_the_same_steps(void **state)
 {
     (void)state;
+    static struct kept kept;
+    const struct aw_evaluate_shelf shelf = {kept_take, kept_put, &kept};
     struct bench b;
-    struct aw_evaluate_bootstrap row[1];
+    struct aw_evaluate_bootstrap row[1], again[1];
     struct aw_evaluate_bootstrap_sum sum;
     prepare(&b);
     b.config.learn_halves = 5; /* time enough to be judged twice */
     b.config.seeds = 1;
+    b.config.shelf = &shelf;
+    b.config.simulate.thread_count = 1;
     assert_ok(aw_evaluate_bootstrap(&b.config, b.app, 1, NULL, NULL, NULL, row, NULL));
     for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
         const uint64_t steps = row[0].by[f].twin.steps;
@@ -204,6 +238,13 @@ static void with_and_without_bootstrapping_are_seen_over_the_same_steps(void **s
     aw_evaluate_bootstrap_sum(&b.config, row, 1, &sum);
     assert_close(sum.by[0].reached_share, 1, 0);
     assert_int_equal(sum.goal_count, AW_EVALUATE_FALLBACKS);
+    /* what is on the shelf is not lived again, and is the same */
+    assert_true(kept.put == AW_EVALUATE_FALLBACKS && kept.taken == 0);
+    assert_ok(aw_evaluate_bootstrap(&b.config, b.app, 1, NULL, NULL, NULL, again, NULL));
+    assert_true(kept.put == AW_EVALUATE_FALLBACKS && kept.taken == AW_EVALUATE_FALLBACKS);
+    for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++)
+        assert_memory_equal(&again[0].by[f].before, &row[0].by[f].before,
+                            sizeof row[0].by[f].before);
     done(&b);
 }
 

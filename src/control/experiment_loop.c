@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "control/evaluate_internal.h"
 #include "control/experiment_internal.h"
@@ -57,7 +58,7 @@ static void settings(const struct aw_experiment_config *config, struct aw_evalua
     ret->simulate.tuning_budget = full ? 100 : 20;
     ret->seeds = config->seeds ? config->seeds : 1;
     ret->learn_halves = full ? 4 : 2;
-    ret->after_halves = full ? 2 : 1;
+    ret->after_halves = 2;
     ret->cores = MEAN_CORES;
     if (config->paper)
         aw_evaluate_config_paper(ret);
@@ -70,6 +71,76 @@ static enum aw_err tally_row(struct aw_findings *findings, uint32_t table,
     const double values[] = {mean.reward, mean.violation_share, mean.cpu_utilization,
                              mean.memory_utilization, mean.cost_per_hour};
     return aw_findings_row(findings, table, values, "%s", label);
+}
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+#define PIECE_BYTES_MAX (64u << 10)
+
+struct shelf {
+    const struct aw_experiment_config *config;
+    const struct aw_evaluate_config *evaluate;
+    const char *name;
+    uint32_t apps; /* 0: a turn means the same however many there are */
+    const struct aw_alloc *alloc;
+    struct aw_evaluate_shelf doors;
+};
+
+static void shelf_path(const struct shelf *shelf, uint32_t turn, char *buf, size_t size)
+{
+    const struct aw_evaluate_config *evaluate = shelf->evaluate;
+    struct aw__piece_key key;
+    aw__piece_key_begin(&key, shelf->config);
+    aw__piece_key_number(&key, (double)evaluate->simulate.seed);
+    aw__piece_key_number(&key, evaluate->simulate.tuning_budget);
+    aw__piece_key_number(&key, evaluate->seeds);
+    aw__piece_key_number(&key, evaluate->learn_halves);
+    aw__piece_key_number(&key, evaluate->after_halves);
+    aw__piece_key_number(&key, evaluate->apps_each);
+    aw__piece_key_number(&key, shelf->apps);
+    aw__piece_key_number(&key, turn);
+    aw__piece_key_path(&key, shelf->config, shelf->name, "piece", buf, size);
+}
+
+static bool shelf_take(void *ctx, uint32_t turn, void *piece, size_t size)
+{
+    const struct shelf *shelf = ctx;
+    char path[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX];
+    double words[PIECE_BYTES_MAX / sizeof(double)];
+    AW_ASSERT(size <= sizeof words);
+    shelf_path(shelf, turn, path, sizeof path);
+    if (aw__piece_load(path, words, (size + sizeof *words - 1) / sizeof *words, shelf->alloc))
+        return false;
+    memcpy(piece, words, size);
+    return true;
+}
+
+static enum aw_err shelf_keep(void *ctx, uint32_t turn, const void *piece, size_t size,
+                              struct aw_diag *diag)
+{
+    const struct shelf *shelf = ctx;
+    char path[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX];
+    double words[PIECE_BYTES_MAX / sizeof(double)];
+    const size_t count = (size + sizeof *words - 1) / sizeof *words;
+    AW_ASSERT(size <= sizeof words);
+    memset(words, 0, count * sizeof *words);
+    memcpy(words, piece, size);
+    shelf_path(shelf, turn, path, sizeof path);
+    return aw__piece_save(path, words, count, shelf->alloc, diag);
+}
+
+/* `evaluate` gets it; both stay where they are. */
+static void shelf_make(struct shelf *shelf, const struct aw_experiment_config *config,
+                       struct aw_evaluate_config *evaluate, const char *name, uint32_t apps,
+                       const struct aw_alloc *alloc)
+{
+    *shelf = (struct shelf){.config = config,
+                            .evaluate = evaluate,
+                            .name = name,
+                            .apps = apps,
+                            .alloc = alloc,
+                            .doors = {shelf_take, shelf_keep, shelf}};
+    evaluate->shelf = &shelf->doors;
 }
 
 static uint32_t tally_table(struct aw_findings *findings, const char *title)
@@ -150,8 +221,10 @@ enum aw_err aw__experiment_serving(const struct aw_experiment_config *config,
     const uint32_t count = config->apps ? config->apps : full ? 30 : 12;
     struct aw_evaluate_config evaluate;
     struct aw_evaluate_app *apps = NULL;
+    struct shelf shelf;
     settings(config, &evaluate);
     evaluate.apps_each = full ? 3 : 1;
+    shelf_make(&shelf, config, &evaluate, "serving", count, alloc);
     findings->apps = count;
     findings->seeds = evaluate.seeds;
     enum aw_err err = apps_make(config, count, alloc, &apps, diag);
@@ -246,7 +319,9 @@ enum aw_err aw__experiment_bootstrapping(const struct aw_experiment_config *conf
     const uint32_t count = config->apps ? config->apps : full ? 30 : 4;
     struct aw_evaluate_config evaluate;
     struct aw_evaluate_app *apps = NULL;
+    struct shelf shelf;
     settings(config, &evaluate);
+    shelf_make(&shelf, config, &evaluate, "bootstrapping", 0, alloc);
     findings->apps = count;
     findings->seeds = evaluate.seeds;
     enum aw_err err = apps_make(config, count, alloc, &apps, diag);
@@ -272,7 +347,7 @@ struct whole {
     const struct aw_alloc *alloc;
 };
 
-static enum aw_err live(void *ctx, uint32_t turn, struct aw_diag *diag)
+static enum aw_err live_whole(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     struct whole *w = ctx;
     const struct aw_evaluate_config *config = &w->evaluate;
@@ -313,6 +388,13 @@ static enum aw_err live(void *ctx, uint32_t turn, struct aw_diag *diag)
     err = aw__life_run(&life, w->alloc, &w->lived[turn], diag);
     aw_load_deinit(&load);
     return err;
+}
+
+static enum aw_err live(void *ctx, uint32_t turn, struct aw_diag *diag)
+{
+    struct whole *w = ctx;
+    return aw__shelf_use(w->evaluate.shelf, turn, &w->lived[turn], sizeof *w->lived, live_whole, w,
+                         diag);
 }
 
 static enum aw_err tell_whole(const struct whole *w, uint32_t count, struct aw_findings *findings)
@@ -359,7 +441,9 @@ enum aw_err aw__experiment_end_to_end(const struct aw_experiment_config *config,
     const bool full = config->scale == AW_EXPERIMENT_FULL;
     const uint32_t count = config->apps ? config->apps : full ? 20 : 4;
     struct whole w = {.config = config, .alloc = alloc};
+    struct shelf shelf;
     settings(config, &w.evaluate);
+    shelf_make(&shelf, config, &w.evaluate, "end-to-end", 0, alloc);
     findings->apps = count;
     findings->seeds = 1;
     enum aw_err err = apps_make(config, count, alloc, &w.apps, diag);
