@@ -149,7 +149,7 @@ class Session:
 
     def _rows(self, data, count, dim):
         try:
-            return wire.from_bytes(data, (count, dim))
+            return wire.from_bytes(data, count, dim)
         except ValueError as error:
             raise Error(grpc.StatusCode.INTERNAL,
                         f"the server at {self._where} answered what is no array: {error}") from None

@@ -40,12 +40,11 @@ def to_bytes(array):
     return numpy.ascontiguousarray(array, FLOATS).tobytes()
 
 
-def from_bytes(data, shape):
+def from_bytes(data, rows, columns):
     """An array of its own, of native floats. ValueError: the sizes differ, or not all are finite."""
-    count = len(data) // FLOATS.itemsize
-    if count * FLOATS.itemsize != len(data) or count != numpy.prod(shape, dtype=int):
-        raise ValueError(f"floats for {shape} were expected, found {len(data)} bytes")
-    array = numpy.frombuffer(data, FLOATS, count).reshape(shape).astype(numpy.float32)
+    if len(data) != rows * columns * FLOATS.itemsize:
+        raise ValueError(f"{rows} x {columns} floats were expected, found {len(data)} bytes")
+    array = numpy.frombuffer(data, FLOATS).reshape(rows, columns).astype(numpy.float32)
     if not numpy.isfinite(array).all():
         raise ValueError("a number is not finite")
     return array

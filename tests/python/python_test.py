@@ -125,16 +125,16 @@ def arrays_are_read_as_the_protocol_writes_them():
     told = pb.StreamResponse(id=3, step=pb.StepResponse(
         observation=rows.ravel().tolist(), reward=[1, 2], truncated=[0, 1]))
     read = wire.StreamResponse.FromString(told.SerializeToString())
-    expect(numpy.array_equal(wire.from_bytes(read.step.observation, (2, 3)), rows), "rows")
+    expect(numpy.array_equal(wire.from_bytes(read.step.observation, 2, 3), rows), "rows")
     expect(list(read.step.truncated) == [0, 1] and read.step.fallback_action == b"", "the rest")
     asked = wire.StreamRequest()
     asked.step.action = wire.to_bytes(rows.astype(float))
     asked = pb.StreamRequest.FromString(asked.SerializeToString())
     expect(numpy.array_equal(asked.step.action, rows.ravel()), "and written")
-    for data, shape in ((b"12345678", (3,)), (b"123", (1,)), (wire.to_bytes([numpy.nan]), (1,))):
+    for data, columns in ((b"12345678", 3), (b"123", 1), (b"", 1), (wire.to_bytes([numpy.nan]), 1)):
         try:
-            wire.from_bytes(data, shape)
-            expect(False, f"{data} is no array of the shape {shape}")
+            wire.from_bytes(data, 1, columns)
+            expect(False, f"{data} is no row of {columns}")
         except ValueError:
             pass
 
