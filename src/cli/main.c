@@ -13,6 +13,7 @@
 #include "cli/completion.h"
 #include "cli/help.h"
 #include "cli/verbs.h"
+#include "rpc/remote.h"
 
 #define WORDS_MAX 512
 
@@ -135,6 +136,7 @@ int main(int argc, char **argv)
     char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
     enum aw_err err;
 
+    aw_env_elsewhere_set(&aw_rpc_elsewhere);
     if (argc > 1 && !strcmp(argv[1], "__complete")) {
         aw__complete(argv + 2, (uint32_t)(argc - 2));
         return EXIT_SUCCESS;

@@ -533,7 +533,8 @@ static const struct aw__option train_options[] = {
      .letter = 'e',
      .kind = AW__ENV,
      .arg = "NAME",
-     .help = "the environment to learn; 'aware env list' shows them"},
+     .help = "the environment to learn; 'aware env list' shows them; or where another program "
+             "serves one: grpc://HOST:PORT/NAME"},
     {.name = "agent",
      .letter = 'a',
      .kind = AW__AGENT,

@@ -42,6 +42,7 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_env_list,
     &aw__verb_env_describe,
     &aw__verb_env_check,
+    &aw__verb_env_serve,
     &aw__verb_agent_list,
     &aw__verb_agent_describe,
     &aw__verb_bench,

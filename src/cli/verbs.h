@@ -36,6 +36,7 @@ extern const struct aw__verb aw__verb_embed;
 extern const struct aw__verb aw__verb_env_list;
 extern const struct aw__verb aw__verb_env_describe;
 extern const struct aw__verb aw__verb_env_check;
+extern const struct aw__verb aw__verb_env_serve;
 extern const struct aw__verb aw__verb_agent_list;
 extern const struct aw__verb aw__verb_agent_describe;
 extern const struct aw__verb aw__verb_bench;

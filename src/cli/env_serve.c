@@ -1,0 +1,136 @@
+/* env_serve.c - the verb `env serve`: environments for learners in other processes, over gRPC. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cli/verbs.h"
+#include "rpc/env_service.h"
+#include "rpc/server.h"
+
+/* One line on stdout when it can be reached, so that a script that asked for port 0 knows where. */
+static void announce(const struct aw__run *run, const struct aw_rpc_server *server,
+                     const char *listen)
+{
+    const uint16_t port = aw_rpc_server_port(server);
+    const char *scheme = aw__args_text(run->args, "tls-cert") ? "grpcs" : "grpc";
+    const char *path = !strncmp(listen, "unix:", 5) ? listen + 5 : listen;
+    const char *colon = strrchr(listen, ':');
+    if (!port)
+        printf("grpc+unix://%s\n", path);
+    else if (colon && colon != listen)
+        printf("%s://%.*s:%u\n", scheme, (int)(colon - listen), listen, port);
+    else
+        printf("%s://127.0.0.1:%u\n", scheme, port);
+    fflush(stdout);
+}
+
+/* Both signals, held back from before the server's threads are made until one of them comes. */
+static void stop_block(sigset_t *ret_stop, sigset_t *ret_before)
+{
+    sigemptyset(ret_stop);
+    sigaddset(ret_stop, SIGINT);
+    sigaddset(ret_stop, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, ret_stop, ret_before);
+}
+
+static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    char token[AW_RPC_TOKEN_MAX] = "";
+    const struct aw__args *args = run->args;
+    const char *token_path = aw__args_text(args, "token-file");
+    struct aw_env_service *service = NULL;
+    struct aw_rpc_server *server = NULL;
+    struct aw_rpc_config config = {
+        .listen = aw__args_text(args, "listen"),
+        .tls_cert_path = aw__args_text(args, "tls-cert"),
+        .tls_key_path = aw__args_text(args, "tls-key"),
+        .threads = (uint32_t)aw__args_number(args, "threads"),
+    };
+    struct aw_env_service_stats served = {0};
+    struct aw_rpc_stats calls = {0};
+    sigset_t stop, before;
+    int number = 0;
+    enum aw_err err;
+
+    if (token_path) {
+        if ((err = aw_rpc_token_read(token_path, token, diag)))
+            return err;
+        config.token = token;
+    }
+    stop_block(&stop, &before);
+    if ((err = aw_env_service_new(&service, args->positional[0], diag)))
+        goto out;
+    const struct aw_rpc_service *services[] = {aw_env_service_service(service)};
+    if ((err = aw_rpc_server_open(&server, &config, services, 1, diag)))
+        goto out;
+    announce(run, server, config.listen);
+    aw_log_info(run->log, "serving environments", AW_LOG_STR("listen", config.listen),
+                AW_LOG_INT("port", aw_rpc_server_port(server)));
+    sigwait(&stop, &number);
+    aw_rpc_server_stats(server, &calls);
+    aw_env_service_stats(service, &served);
+    aw_log_info(run->log, "stopping", AW_LOG_INT("calls", (int64_t)calls.calls),
+                AW_LOG_INT("refused", (int64_t)calls.refused),
+                AW_LOG_INT("steps", (int64_t)served.steps),
+                AW_LOG_INT("sessions", (int64_t)served.sessions));
+out:
+    aw_rpc_server_close(server);
+    aw_env_service_free(service);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    explicit_bzero(token, sizeof token);
+    return err;
+}
+
+static const struct aw__option serve_options[] = {
+    {.name = "listen",
+     .letter = 'l',
+     .kind = AW__TEXT,
+     .arg = "ADDRESS",
+     .initial = "127.0.0.1:50051",
+     .help = "where: HOST:PORT, with port 0 whichever is free, or unix:/PATH of a socket; beyond "
+             "this machine it needs --tls-cert, --tls-key and --token-file"},
+    {.name = "token-file",
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "clients have to send the first line of this file: authorization: Bearer TOKEN"},
+    {.name = "tls-cert", .kind = AW__FILE, .arg = "FILE", .help = "certificate chain, PEM"},
+    {.name = "tls-key", .kind = AW__FILE, .arg = "FILE", .help = "its key, PEM"},
+    {.name = "threads",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "2",
+     .min = 1,
+     .max = AW_RPC_THREADS_MAX,
+     .help = "threads that step environments and answer"},
+    {.name = NULL},
+};
+static const struct aw__positional serve_positionals[] = {
+    {.name = "NAME", .kind = AW__ENV, .help = "serve only this one", .optional = true},
+    {.name = NULL},
+};
+static const struct aw__example serve_examples[] = {
+    {"aware env serve", "all of them, on 127.0.0.1:50051"},
+    {"aware env serve --listen unix:/tmp/aware-env.sock pendulum-v1",
+     "one of them, on a socket that only its owner may use"},
+    {"aware train --env grpc://127.0.0.1:50051/pendulum-v1 --agent td3",
+     "learn from one over the wire"},
+    {NULL, NULL},
+};
+const struct aw__verb aw__verb_env_serve = {
+    .name = "env serve",
+    .summary = "Serve environments over gRPC to learners in any language",
+    .text =
+        "Serves aware.v1.Environment (proto/aware/v1/environment.proto), health and reflection. "
+        "Prints its address when it can be reached, and serves until it is interrupted. "
+        "docs/mechanisms/rpc.md tells the protocol; limits are those of one trusted user: at most "
+        "256 sessions and 16384 environments at once.\n\n"
+        "The other way round, 'aware train', 'aware eval', 'aware env describe' and 'aware env "
+        "check' take the address of an environment that another program serves: "
+        "grpc://HOST:PORT/NAME, grpcs://HOST:PORT/NAME?ca=FILE&token=FILE or "
+        "grpc+unix:///PATH?env=NAME.",
+    .options = serve_options,
+    .positionals = serve_positionals,
+    .examples = serve_examples,
+    .run = serve_run,
+};
