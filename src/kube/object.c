@@ -8,16 +8,17 @@
 #include "base/http.h"
 
 /* clang-format off */
-const struct aw_kube_kind aw_kube_pods         = {"", "v1", "pods", "Pod", true};
-const struct aw_kube_kind aw_kube_nodes        = {"", "v1", "nodes", "Node", false};
-const struct aw_kube_kind aw_kube_deployments  = {"apps", "v1", "deployments", "Deployment", true};
-const struct aw_kube_kind aw_kube_statefulsets = {"apps", "v1", "statefulsets", "StatefulSet", true};
-const struct aw_kube_kind aw_kube_replicasets  = {"apps", "v1", "replicasets", "ReplicaSet", true};
-const struct aw_kube_kind aw_kube_leases       = {"coordination.k8s.io", "v1", "leases", "Lease", true};
-const struct aw_kube_kind aw_kube_events_core  = {"", "v1", "events", "Event", true};
-const struct aw_kube_kind aw_kube_events_v1    = {"events.k8s.io", "v1", "events", "Event", true};
-const struct aw_kube_kind aw_kube_access_reviews = {
-    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", false};
+const struct aw_kube_kind
+    aw_kube_pods           = {"", "v1", "pods", "Pod", true},
+    aw_kube_nodes          = {"", "v1", "nodes", "Node", false},
+    aw_kube_deployments    = {"apps", "v1", "deployments", "Deployment", true},
+    aw_kube_statefulsets   = {"apps", "v1", "statefulsets", "StatefulSet", true},
+    aw_kube_replicasets    = {"apps", "v1", "replicasets", "ReplicaSet", true},
+    aw_kube_leases         = {"coordination.k8s.io", "v1", "leases", "Lease", true},
+    aw_kube_events_core    = {"", "v1", "events", "Event", true},
+    aw_kube_events_v1      = {"events.k8s.io", "v1", "events", "Event", true},
+    aw_kube_access_reviews = {"authorization.k8s.io", "v1", "selfsubjectaccessreviews",
+                              "SelfSubjectAccessReview", false};
 /* clang-format on */
 
 bool aw_kube_name_valid(const char *name)

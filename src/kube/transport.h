@@ -22,8 +22,8 @@
 
 #define AW_KUBE_CONNECT_TIMEOUT_MS   10000L
 #define AW_KUBE_KEEPALIVE_S          30L   /* of an idle connection, before the peer is asked */
-#define AW_KUBE_UNACKED_MS           30000 /* a peer that acknowledges nothing for so long is gone */
-#define AW_KUBE_STREAM_HIGH          ((size_t)1 << 20) /* unread bytes at which a stream is held */
+#define AW_KUBE_UNACKED_MS           30000 /* a peer that acknowledges nothing that long is gone */
+#define AW_KUBE_STREAM_HIGH          ((size_t)1 << 20) /* unread, at which a stream is held */
 #define AW_KUBE_RETRY_AFTER_TEXT_MAX 32u
 
 struct aw__kube_transfer {
