@@ -288,7 +288,8 @@ static const struct aw__option run_options[] = {
      .kind = AW__TEXT,
      .arg = "X",
      .help = "simulated over real time: 1 is real time, max as fast as it goes (default: max, and "
-             "1 for a daemon)"},
+             "1 for a daemon); with --cluster local how much faster time runs for the controllers "
+             "and the load, whose rates stay (default: 1)"},
     {.name = "state",
      .kind = AW__DIR,
      .arg = "DIR",
@@ -363,6 +364,8 @@ static const struct aw__example run_examples[] = {
     {"aware run -f shop.yaml --output json", "every decision as a line of JSON"},
     {"aware run --daemon -f shop.yaml --state /var/lib/aware", "as a service, in real time"},
     {"aware run --cluster local -f examples/local.yaml --duration 5m", "real processes, real load"},
+    {"aware run --cluster local -f examples/trial.yaml --speed 15 --duration 2h",
+     "two hours of control in eight minutes"},
     {NULL, NULL},
 };
 const struct aw__verb aw__verb_run = {

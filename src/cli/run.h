@@ -63,6 +63,13 @@ struct aw__runask {
 /* Reads options and files; what is odd or wrong in files goes to stderr. On failure zeroed. */
 AW_NODISCARD enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret,
                                          struct aw_diag *diag);
+/* The parts of read, for other verbs that take files of workloads (--file, --models, --seed,
+ * --threads) and may change what was read in between. `ask` is zeroed but for `demo` and an
+ * initialised set; on failure it is to be deinitialised. */
+AW_NODISCARD enum aw_err aw__runask_files(const struct aw__run *run, struct aw__runask *ask,
+                                          struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__runask_workloads(const struct aw__run *run, struct aw__runask *ask,
+                                              struct aw_diag *diag);
 void aw__runask_deinit(struct aw__runask *ask); /* a zeroed one is a no-op */
 
 /* The demo as a file of YAML; the caller frees it with free(). NULL: no memory. */

@@ -224,6 +224,44 @@ static const char *fallback_of(const struct aw__runask *ask)
     return aw_policy_names[kind];
 }
 
+enum aw_err aw__runask_files(const struct aw__run *run, struct aw__runask *ask,
+                             struct aw_diag *diag)
+{
+    const struct aw__args *args = run->args;
+    enum aw_err err = files_read(run, ask, diag);
+    if (err)
+        return err;
+    ask->seed = ask->set.cluster.seed;
+    if (aw__args_given(args, "seed")) {
+        ask->seed = aw__args_number(args, "seed");
+        for (uint32_t i = 0; i < ask->set.profile_count; i++)
+            ask->set.profiles[i].seed = ask->seed;
+    }
+    return AW_OK;
+}
+
+enum aw_err aw__runask_workloads(const struct aw__run *run, struct aw__runask *ask,
+                                 struct aw_diag *diag)
+{
+    const uint32_t count = ask->set.profile_count;
+    ask->workload = aw_alloc_new(NULL, count, sizeof *ask->workload);
+    ask->load = aw_alloc_new(NULL, count, sizeof *ask->load);
+    if (!ask->workload || !ask->load)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", count);
+    enum aw_err err = aw_job_workloads_of(&ask->set, NULL, ask->workload, ask->load, diag);
+    if (err)
+        return err;
+    ask->count = count;
+    if ((err = models_take(run, ask, diag)))
+        return err;
+    ask->step_s = ask->workload[0].pilot.step_s;
+    ask->fallback = fallback_of(ask);
+    ask->thread_count = (uint32_t)aw__args_number(run->args, "threads");
+    if (ask->thread_count == 0)
+        ask->thread_count = aw_threads_cpu_count();
+    return AW_OK;
+}
+
 enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret, struct aw_diag *diag)
 {
     const struct aw__args *args = run->args;
@@ -239,37 +277,12 @@ enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret, s
     enum aw_err err = speed_read(speed ? speed : ask->daemon ? "1" : "max", &ask->speed, diag);
     err = err ? err : keeping_read(args, ask, diag);
     err = err ? err : door_read(args, ask, diag);
-    err = err ? err : files_read(run, ask, diag);
-    if (err)
-        goto out;
-    ask->seed = ask->set.cluster.seed;
-    if (aw__args_given(args, "seed")) {
-        ask->seed = aw__args_number(args, "seed");
-        for (uint32_t i = 0; i < ask->set.profile_count; i++)
-            ask->set.profiles[i].seed = ask->seed;
-    }
-    const uint32_t count = ask->set.profile_count;
-    ask->workload = aw_alloc_new(NULL, count, sizeof *ask->workload);
-    ask->load = aw_alloc_new(NULL, count, sizeof *ask->load);
-    if (!ask->workload || !ask->load) {
-        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", count);
-        goto out;
-    }
-    if ((err = aw_job_workloads_of(&ask->set, NULL, ask->workload, ask->load, diag)))
-        goto out;
-    ask->count = count;
-    if ((err = models_take(run, ask, diag)))
-        goto out;
-    ask->step_s = ask->workload[0].pilot.step_s;
-    ask->fallback = fallback_of(ask);
-    ask->thread_count = (uint32_t)aw__args_number(args, "threads");
-    if (ask->thread_count == 0)
-        ask->thread_count = aw_threads_cpu_count();
+    err = err ? err : aw__runask_files(run, ask, diag);
+    err = err ? err : aw__runask_workloads(run, ask, diag);
     ask->steps_total = STEPS_MAX; /* a daemon's */
-    if (duration || !ask->daemon)
+    if (!err && (duration || !ask->daemon))
         err = duration_read(duration ? duration : AW__RUN_DURATION_TEXT, ask->step_s,
                             &ask->steps_total, diag);
-out:
     if (err)
         aw__runask_deinit(ask);
     return err;

@@ -58,6 +58,7 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_load,
     &aw__verb_load_show,
     &aw__verb_load_list,
+    &aw__verb_trial,
     &aw__verb_local_clean,
     &aw__verb_store_list,
     &aw__verb_store_export,

@@ -52,6 +52,7 @@ extern const struct aw__verb aw__verb_apps_describe;
 extern const struct aw__verb aw__verb_load;
 extern const struct aw__verb aw__verb_load_show;
 extern const struct aw__verb aw__verb_load_list;
+extern const struct aw__verb aw__verb_trial;
 extern const struct aw__verb aw__verb_local_clean;
 extern const struct aw__verb aw__verb_store_list;
 extern const struct aw__verb aw__verb_store_export;

@@ -138,7 +138,9 @@ static bool steady_step(struct aw_model_record *record, const struct aw_reading 
     const double arrived = reading->arrivals_per_s, answered = reading->completions_per_s;
     const double passed_s = 1e-6 * ((double)reading->at_us - (double)before_us);
     const bool keeps_up = answered >= KEEPS_UP * arrived;
-    const bool behind = !keeps_up && (arrived - answered) * passed_s > BACKLOG_LEAST;
+    /* where time runs faster than requests do, the product is more than what is left over */
+    const bool waits = isnan(reading->in_flight) || reading->in_flight > BACKLOG_LEAST;
+    const bool behind = !keeps_up && waits && (arrived - answered) * passed_s > BACKLOG_LEAST;
     const bool catching_up = record->unsettled > 0 && answered > CATCHES_UP * arrived;
     if (behind || catching_up)
         record->unsettled = SETTLE_STEPS;

@@ -237,6 +237,7 @@ static void a_backlog_that_is_worked_off_is_waited_out(void **state)
     for (uint32_t k = 0; k < 10; k++, t++) { /* answers what arrives, and old requests with it */
         struct aw_sample s = step_at(t, 50, 2e7);
         s.completions_per_s.value = k < 4 ? 30 : 60;
+        s.in_flight.value = k < 4 ? 300 * (k + 1) : 1200 - 150 * (k - 3);
         add(&record, &s);
     }
     struct aw_sample late = step_at(t++, 50, 2e7);
@@ -248,6 +249,24 @@ static void a_backlog_that_is_worked_off_is_waited_out(void **state)
     }
     assert_int_equal(record.bin_count, bins + 1); /* and then it learns again */
     assert_close(exp((double)record.bin[bins].log_p99), 1.2e5, 1e-6);
+}
+
+static void a_few_that_are_left_over_are_no_backlog(void **state)
+{
+    (void)state;
+    struct aw_model_record record;
+    aw_model_begin(&record);
+    uint32_t t = add_calm(&record, 1);
+    const uint32_t bins = record.bin_count;
+    struct aw_sample s = step_at(t++, 50, 1.2e5); /* 4 of them, whatever rate and time make of it */
+    s.completions_per_s.value = 46;
+    s.in_flight.value = 4;
+    add(&record, &s);
+    assert_int_equal(record.bin_count, bins); /* the step itself says nothing */
+    s = step_at(t, 50, 1.2e5);
+    s.completions_per_s.value = 54;
+    add(&record, &s);
+    assert_int_equal(record.bin_count, bins + 1); /* and the next need not wait */
 }
 
 static void starts_are_timed_and_flapping_is_no_start(void **state)
@@ -404,6 +423,7 @@ int main(void)
         cmocka_unit_test(steps_that_tell_nothing_of_latency_change_no_bin),
         cmocka_unit_test(lost_requests_do_not_make_the_others_dearer),
         cmocka_unit_test(a_backlog_that_is_worked_off_is_waited_out),
+        cmocka_unit_test(a_few_that_are_left_over_are_no_backlog),
         cmocka_unit_test(starts_are_timed_and_flapping_is_no_start),
         cmocka_unit_test(bins_are_bounded_and_the_most_faded_gives_way),
         cmocka_unit_test(after_a_doubt_the_new_outweighs_the_old),

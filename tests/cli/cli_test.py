@@ -33,7 +33,8 @@ VERBS = [["run"], ["get"], ["describe"], ["top"], ["explain"], ["history"], ["un
          ["train"], ["eval"], ["pretrain"], ["adapt"], ["embed"], ["env", "list"],
          ["env", "describe"], ["env", "check"],
          ["agent", "list"], ["agent", "describe"], ["bench"], ["simulate"], ["simulate", "fit"],
-         ["simulate", "calibrate"], ["evaluate"], ["experiment"], ["fallback", "check"],
+         ["simulate", "calibrate"], ["evaluate"], ["experiment"], ["trial"],
+         ["fallback", "check"],
          ["store", "list"], ["store", "export"], ["store", "import"], ["store", "prune"],
          ["completion"], ["version"], ["help"]]
 

@@ -99,6 +99,20 @@ def a_real_application_is_autoscaled():
         nothing_is_left(folder)  # a run forgets its groups only when they are gone
 
 
+def time_may_run_faster_and_rates_stay():
+    skip_without_control_groups()
+    with tempfile.TemporaryDirectory() as folder:
+        done = expect_ok("run", "--cluster", "local", "-f", world(folder), "--duration", "20s",
+                         "--speed", "4", "-o", "json", cwd=folder)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        steps = [line for line in lines if line["type"] == "step"]
+        expect(len(steps) == 20 and steps[-1]["at_s"] == 19, f"{len(steps)} steps")
+        shop = lines[-1]["workloads"][0]
+        # five real seconds of 30/s, and some more where ticks were late; not twenty
+        expect(100 < shop["requests"] < 300, shop)
+        nothing_is_left(folder)
+
+
 def the_table_is_drawn_on_a_terminal():
     skip_without_control_groups()
     with tempfile.TemporaryDirectory() as folder:
@@ -150,7 +164,7 @@ def after_kill_9_clean_leaves_nothing():
 def what_does_not_go_together_is_told():
     with tempfile.TemporaryDirectory() as folder:
         path = world(folder)
-        for words in (["--daemon"], ["--speed", "2"], ["--report", "r.html"]):
+        for words in (["--daemon"], ["--speed", "max"], ["--report", "r.html"]):
             done = run("run", "--cluster", "local", "-f", path, *words, cwd=folder)
             expect(done.returncode == 64 and "--cluster local" in done.stderr, done.stderr)
         done = run("run", "--cluster", "local", cwd=folder)

@@ -1,0 +1,81 @@
+/*
+ * real.h - workloads as real processes under real load, for the verbs that have them controlled.
+ *
+ * Replicas run in control groups of this machine behind balancers (cluster/local.h); the load that
+ * the files describe is sent for real (load/drive.h), from a thread per workload; one control loop
+ * scales them all. Time may run faster for the loop and for the load (cluster/pace.h).
+ *
+ * Call order: open, ready, load_begin, steps, load_end, close. After any failure: close.
+ * Memory:     all at open. close accepts a zeroed struct.
+ * Threads:    single owner, beside those that send and those of the cluster.
+ */
+#ifndef AW_CLI_REAL_H
+#define AW_CLI_REAL_H
+
+#include "cli/run.h"
+#include "cluster/local.h"
+#include "cluster/pace.h"
+#include "load/drive.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+/* The load of one workload. */
+struct aw__real_load {
+    const _Atomic bool *stop;
+    struct aw_load part; /* borrowed rates, from some moment of the load on */
+    struct aw_drive_config config;
+    struct aw_drive_result result; /* after load_end */
+    enum aw_err err;
+    struct aw_diag diag;
+    pthread_t thread;
+    bool made;
+};
+
+struct aw__real_config {
+    const struct aw__runask *ask; /* borrowed: workloads, loads and the cluster's settings */
+    const struct aw_pilot_config *pilots; /* [ask->count] in place of those in `ask`; NULL: those */
+    struct aw_store *store;               /* borrowed */
+    double speed;                         /* of the loop's time over real time */
+    int64_t begin_us;                     /* the loop's time to begin with */
+    const volatile sig_atomic_t *stop;    /* not 0: everything ends soon; borrowed */
+};
+
+struct aw__real {
+    struct aw__real_config config;
+    struct aw_local *local;
+    struct aw_pace pace;
+    struct aw_cluster cluster; /* as the loop sees it */
+    struct aw_loop *loop;
+    struct aw__real_load *load; /* [count] */
+    _Atomic bool load_stop;
+};
+
+/* A store for what these workloads look back on; `where` as aw_store_open takes it. */
+AW_NODISCARD enum aw_err aw__real_store_open(const struct aw__runask *ask, const char *where,
+                                             struct aw_store *ret_store, struct aw_diag *diag);
+/* Replicas are started. AW_ERR_UNSUPPORTED: control groups cannot be written here. */
+AW_NODISCARD enum aw_err aw__real_open(struct aw__real *real, const struct aw__real_config *config,
+                                       struct aw_diag *diag);
+/* Waits until every workload has a replica that answers; AW_OK too when it is stopped. */
+AW_NODISCARD enum aw_err aw__real_ready(struct aw__real *real, struct aw_diag *diag);
+/* Sends the load from `from_us` of its own time on, for as long as `steps` take. Same seed, same
+ * moments. */
+AW_NODISCARD enum aw_err aw__real_load_begin(struct aw__real *real, int64_t from_us, uint64_t steps,
+                                             uint64_t seed, struct aw_diag *diag);
+/* What is under way is dropped. A no-op where there is none. */
+AW_NODISCARD enum aw_err aw__real_load_end(struct aw__real *real, struct aw_diag *diag);
+
+/* Ticks until `steps` have ended; `told` is called at the end of each, from 1 on, when the loop's
+ * last decisions tell what became of it. */
+typedef void aw__real_told(void *ctx, uint64_t step);
+AW_NODISCARD enum aw_err aw__real_steps(struct aw__real *real, uint64_t steps, aw__real_told *told,
+                                        void *ctx, struct aw_diag *diag);
+void aw__real_close(struct aw__real *real);
+
+/* The step that ended with the decision; `step_s` is its length in real seconds. */
+void aw__real_tally(struct aw_job_tally *tally, const struct aw_decision *decision, double step_s);
+/* Requests that were not answered well. */
+uint64_t aw__real_failed(const struct aw_drive_totals *all);
+
+#endif

@@ -1,0 +1,559 @@
+/*
+ * trial.c - the verb `trial`: rules, a shared model and what becomes of it, on real processes.
+ *
+ * First everything is lived through once as `aware run --cluster local` does it: the fallback acts
+ * and the model reads its episodes, then the agent acts and learns. Two states are kept on the way:
+ * when the model's policy was about to take over, and at the end. Then come the runs that are
+ * measured: new processes, the next part of the load, and a loop that goes on from one of these
+ * states, once with the fallback alone, once with each policy; as often as asked, in turn, so that
+ * what changes on the machine meanwhile meets all of them.
+ *
+ * The one thing that is not as in production: the step to ONLINE asks for no estimate. What nobody
+ * would let act is measured, too.
+ */
+#include "cli/trial.h"
+
+#include "base/clock.h"
+#include "cli/layout.h"
+#include "cli/load.h"
+#include "cli/verbs.h"
+#include "workload/trace.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ANY_ESTIMATE (-1e9) /* a threshold that every estimate reaches */
+#define ANY_COPY     100.0  /* an error that every copy of a workload has less than */
+#define SEED_STRIDE  1000u  /* between the loads of two repeats */
+
+const char *const aw__trial_arm_names[] = {"fallback", "zero-shot", "adapted", NULL};
+
+/* A loop as it was at some moment. */
+struct kept {
+    void *bytes; /* NULL: not yet */
+    int64_t at_us;
+};
+
+struct session {
+    const struct aw__run *run;
+    struct aw__trial trial;
+    struct aw__real real;
+    struct aw_pilot_config *pilots; /* [count] that learn */
+    struct aw_store store;
+    struct kept kept[AW__TRIAL_ARMS]; /* SHARED, ADAPTED */
+    bool quiet, terminal;
+    int64_t begin_us;
+
+    /* of the run that goes on */
+    char title[64];
+    uint64_t steps; /* that it has */
+    enum aw__trial_arm arm;
+    struct aw__trial_cell *row; /* [count]; NULL while learning */
+    enum aw_err err;
+    struct aw_diag diag;
+};
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number;
+}
+
+static void signals_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+struct aw__trial_cell *aw__trial_cell(const struct aw__trial *trial, uint32_t repeat,
+                                      enum aw__trial_arm arm, uint32_t workload)
+{
+    const size_t row = (size_t)repeat * AW__TRIAL_ARMS + arm;
+    return &trial->cell[row * trial->ask.count + workload];
+}
+
+/* --- what was asked --------------------------------------------------------------------------- */
+
+/* "6,8,12": the rank of workload `i` among the busiest functions; the last one goes on by twos. */
+static enum aw_err rank_of(const char *text, uint32_t i, uint32_t *ret, struct aw_diag *diag)
+{
+    uint64_t rank = 0;
+    for (uint32_t k = 0; k <= i; k++) {
+        char word[16];
+        const size_t len = strcspn(text, ",");
+        snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word - 1), text);
+        if (len == 0 && k > 0) {
+            rank += 2;
+            continue;
+        }
+        if (len >= sizeof word || aw_text_parse_u64(word, &rank) || rank == 0 ||
+            rank > AW_TRACE_FUNCTIONS_MAX)
+            return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--top",
+                              "expected ranks from 1 on with commas between, found %s",
+                              AW__QUOTE(word));
+        text += len + (text[len] == ',');
+    }
+    *ret = (uint32_t)rank;
+    return AW_OK;
+}
+
+/* Every workload gets a function of the trace of its own. */
+static enum aw_err loads_replace(struct session *s, const char *load, struct aw_diag *diag)
+{
+    struct aw_profile_set *set = &s->trial.ask.set;
+    const char *ranks = aw__args_text(s->run->args, "top"), *slash = strrchr(load, '/');
+    const char *colon = strrchr(load, ':');
+    const bool pattern = aw__load_is_pattern(load), more = colon && strchr(colon, '=');
+    snprintf(s->trial.load, sizeof s->trial.load, "%.500s", slash ? slash + 1 : load);
+    for (uint32_t i = 0; i < set->profile_count; i++) {
+        const struct aw_profile_app *found = aw_profile_set_app(set, &set->profiles[i]);
+        struct aw_profile_app *app = &set->apps[found - set->apps];
+        uint32_t rank = 0;
+        const enum aw_err err = rank_of(ranks, i, &rank, diag);
+        if (err)
+            return err;
+        const int len = pattern ? snprintf(app->load, sizeof app->load, "%s", load)
+                                : snprintf(app->load, sizeof app->load, "%s%stop=%" PRIu32, load,
+                                           more ? "," : ":", rank);
+        if (len < 0 || (size_t)len >= sizeof app->load)
+            return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--load", "too long: %s",
+                              AW__QUOTE(load));
+    }
+    return AW_OK;
+}
+
+/* Whoever tries a model wants to measure it: a workload that would go without one is refused. */
+static enum aw_err workload_check(const struct aw__runask *ask, uint32_t i, struct aw_diag *diag)
+{
+    const struct aw_pilot_config *pilot = &ask->workload[i].pilot;
+    const char *name = aw__run_name(pilot->name);
+    if (pilot->agent != AW_PILOT_NETWORK || !pilot->learning)
+        return aw_fail(diag, AW_ERR_CONFIG,
+                       "%s: a trial is of networks that begin with a shared model: write an SLO "
+                       "and learning: {agent: {name: network}}",
+                       name);
+    if (!pilot->model)
+        return aw_fail(diag, AW_ERR_CONFIG, "%s: there is no shared model that it can begin with",
+                       name);
+    if (pilot->step_s != ask->step_s ||
+        pilot->episode_steps != ask->workload[0].pilot.episode_steps)
+        return aw_fail(diag, AW_ERR_CONFIG,
+                       "%s: stepSeconds and episodeSteps are the same for all in a trial", name);
+    return AW_OK;
+}
+
+static enum aw_err speed_read(const char *text, double *ret, struct aw_diag *diag)
+{
+    double speed = 0;
+    if (aw_text_parse_real(text, &speed) || !(speed >= AW_PACE_MIN && speed <= AW_PACE_MAX))
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--speed",
+                          "expected a number from %g to %g, found %s", AW_PACE_MIN, AW_PACE_MAX,
+                          AW__QUOTE(text));
+    *ret = speed;
+    return AW_OK;
+}
+
+static enum aw_err ask_read(struct session *s, struct aw_diag *diag)
+{
+    const struct aw__args *args = s->run->args;
+    const char *load = aw__args_text(args, "load");
+    struct aw__trial *trial = &s->trial;
+    struct aw__runask *ask = &trial->ask;
+    if (args->repeat_count == 0)
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "a trial needs a file: aware trial -f examples/trial.yaml");
+    aw_profile_set_init(&ask->set, NULL);
+    trial->bootstrap = (uint32_t)aw__args_number(args, "bootstrap");
+    trial->adapt = (uint32_t)aw__args_number(args, "adapt");
+    trial->repeats = (uint32_t)aw__args_number(args, "repeats");
+    trial->markdown = aw__args_given(args, "markdown");
+    if (trial->markdown && s->run->json)
+        return aw_fail(diag, AW_ERR_USAGE, "--markdown and --output exclude each other");
+    enum aw_err err = speed_read(aw__args_text(args, "speed"), &trial->speed, diag);
+    err = err ? err : aw__runask_files(s->run, ask, diag);
+    err = err || !load ? err : loads_replace(s, load, diag);
+    err = err ? err : aw__runask_workloads(s->run, ask, diag);
+    for (uint32_t i = 0; !err && i < ask->count; i++)
+        err = workload_check(ask, i, diag);
+    if (err)
+        return err;
+    const uint32_t episode = ask->workload[0].pilot.episode_steps;
+    trial->steps =
+        aw__args_given(args, "steps") ? (uint32_t)aw__args_number(args, "steps") : episode;
+    if (trial->steps > episode)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--steps",
+                          "a run that is measured is at most an episode, %" PRIu32
+                          " steps, so that nothing is learned in it; found %" PRIu32,
+                          episode, trial->steps);
+    ask->speed = trial->speed;
+    return AW_OK;
+}
+
+static enum aw_err make(struct session *s, struct aw_diag *diag)
+{
+    struct aw__trial *trial = &s->trial;
+    const uint32_t count = trial->ask.count;
+    trial->cell =
+        aw_alloc_new(NULL, (size_t)trial->repeats * AW__TRIAL_ARMS * count, sizeof *trial->cell);
+    for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++)
+        trial->learned[a] = aw_alloc_new(NULL, count, sizeof *trial->learned[a]);
+    s->pilots = aw_alloc_new(NULL, count, sizeof *s->pilots);
+    bool made = trial->cell && s->pilots;
+    for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++)
+        made = made && trial->learned[a];
+    if (!made)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a trial of %" PRIu32 " workloads", count);
+    for (uint32_t i = 0; i < count; i++) {
+        s->pilots[i] = trial->ask.workload[i].pilot;
+        s->pilots[i].lifecycle.bootstrap = true;
+        s->pilots[i].lifecycle.offline_least = trial->bootstrap;
+        s->pilots[i].thresholds.online = ANY_ESTIMATE;
+        s->pilots[i].rehearse.error_max = ANY_COPY; /* no estimate hangs on it */
+    }
+    return AW_OK;
+}
+
+/* --- while it runs ---------------------------------------------------------------------------- */
+
+static void progress(const struct session *s, uint64_t step)
+{
+    if (s->quiet || !s->terminal)
+        return;
+    char took[32];
+    aw__seconds_format(1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->begin_us), took,
+                       sizeof took);
+    fprintf(stderr, "\r\033[K%s: %" PRIu64 " of %" PRIu64 " steps, %s", s->title, step, s->steps,
+            took);
+    fflush(stderr);
+}
+
+static void progress_end(const struct session *s)
+{
+    if (!s->quiet && s->terminal)
+        fprintf(stderr, "\r\033[K");
+}
+
+/* A line per run where nobody watches. */
+static void run_tell(const struct session *s)
+{
+    const uint32_t count = s->trial.ask.count;
+    struct aw_job_tally all = {0};
+    progress_end(s);
+    if (s->quiet)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        all.steps += s->row[i].tally.steps;
+        all.violations += s->row[i].tally.violations;
+        all.agent_steps += s->row[i].tally.agent_steps;
+        all.reward += s->row[i].tally.reward;
+    }
+    fprintf(stderr,
+            "%s: reward %.1f, missed %" PRIu64 " of %" PRIu64 " steps, the agent acted in %" PRIu64
+            "\n",
+            s->title, all.steps ? 100 * all.reward / (double)all.steps : 0, all.violations,
+            all.steps, all.agent_steps);
+}
+
+static enum aw_err keep(struct session *s, enum aw__trial_arm arm)
+{
+    struct kept *kept = &s->kept[arm];
+    kept->at_us = s->real.cluster.ops->now_us(s->real.cluster.self);
+    kept->bytes = aw_alloc_new(NULL, 1, aw_loop_state_bytes(s->real.loop));
+    if (!kept->bytes)
+        return aw_fail(&s->diag, AW_ERR_NOMEM, "no memory for the state of the loop");
+    aw_loop_state_save(s->real.loop, kept->bytes);
+    return AW_OK;
+}
+
+static void on_learned(void *ctx, uint64_t step)
+{
+    struct session *s = ctx;
+    const struct aw__trial *trial = &s->trial;
+    const uint64_t episode = trial->ask.workload[0].pilot.episode_steps;
+    const uint64_t bootstrap = trial->bootstrap * episode;
+    for (uint32_t i = 0; i < trial->ask.count; i++)
+        aw__real_tally(
+            &trial->learned[step <= bootstrap ? AW__TRIAL_FALLBACK : AW__TRIAL_ADAPTED][i],
+            aw_pilot_decision(aw_loop_pilot(s->real.loop, i)), trial->ask.step_s / trial->speed);
+    if (step == bootstrap)
+        s->err = keep(s, AW__TRIAL_SHARED);
+    if (step == s->steps && !s->err)
+        s->err = keep(s, AW__TRIAL_ADAPTED);
+    progress(s, step);
+}
+
+static void on_measured(void *ctx, uint64_t step)
+{
+    struct session *s = ctx;
+    const struct aw__trial *trial = &s->trial;
+    for (uint32_t i = 0; i < trial->ask.count; i++) {
+        const struct aw_decision *d = aw_pilot_decision(aw_loop_pilot(s->real.loop, i));
+        struct aw__trial_cell *cell = &s->row[i];
+        aw__real_tally(&cell->tally, d, trial->ask.step_s / trial->speed);
+        cell->trips += d->verdict == AW_WATCHDOG_TRIPPED;
+        cell->clipped += d->guard.clips != 0;
+        cell->model = d->model;
+        cell->origin = d->origin;
+    }
+    progress(s, step);
+}
+
+/* The state that a run goes on from, and what is different in it from then on. */
+static enum aw_err go_on(struct session *s, const struct kept *kept, struct aw_diag *diag)
+{
+    struct aw_loop *loop = s->real.loop;
+    enum aw_err err = aw_loop_state_load(loop, kept->bytes);
+    if (err)
+        return aw_fail(diag, err, "the state of the loop that learned cannot be loaded");
+    for (uint32_t i = 0; !err && i < s->trial.ask.count; i++) {
+        struct aw_pilot_config config = *aw_pilot_config(aw_loop_pilot(loop, i));
+        config.explore_sigma = 0;
+        config.learning = s->arm != AW__TRIAL_FALLBACK;
+        err = aw_loop_update(loop, i, &config, diag);
+    }
+    if (!err)
+        aw_loop_resume(loop);
+    return err;
+}
+
+static void take(struct session *s)
+{
+    for (uint32_t i = 0; s->row && i < s->trial.ask.count; i++) {
+        const struct aw_drive_result *sent = &s->real.load[i].result;
+        struct aw__trial_cell *cell = &s->row[i];
+        struct aw_local_requests seen;
+        aw_local_requests(s->real.local, i, &seen);
+        cell->requests = sent->all.due;
+        cell->failed = aw__real_failed(&sent->all);
+        cell->lost = seen.lost;
+        cell->latency_us_p99 = (double)aw_hist_quantile(&sent->latency, 0.99);
+    }
+}
+
+/* Starts the processes, lets `s->steps` pass under the load from `from_step` on, ends everything.
+ */
+static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from_step,
+                        uint64_t seed, struct aw_diag *diag)
+{
+    struct aw__trial *trial = &s->trial;
+    const struct kept *kept =
+        s->row ? &s->kept[arm == AW__TRIAL_ADAPTED ? AW__TRIAL_ADAPTED : AW__TRIAL_SHARED] : NULL;
+    const int64_t from_us = llround(1e6 * trial->ask.step_s) * (int64_t)from_step;
+    const struct aw__real_config config = {
+        .ask = &trial->ask,
+        .pilots = s->pilots,
+        .store = &s->store,
+        .speed = trial->speed,
+        .begin_us = kept ? kept->at_us : 0,
+        .stop = &stop_signal,
+    };
+    s->arm = arm;
+    s->err = AW_OK;
+    progress(s, 0);
+    enum aw_err err = aw__real_store_open(&trial->ask, "memory", &s->store, diag);
+    err = err ? err : aw__real_open(&s->real, &config, diag);
+    err = err || !kept ? err : go_on(s, kept, diag);
+    err = err ? err : aw__real_ready(&s->real, diag);
+    err = err ? err : aw__real_load_begin(&s->real, from_us, s->steps, seed, diag);
+    err =
+        err ? err : aw__real_steps(&s->real, s->steps, s->row ? on_measured : on_learned, s, diag);
+    const enum aw_err sent = aw__real_load_end(&s->real, err ? NULL : diag);
+    err = err ? err : sent;
+    if (!err && s->err) {
+        err = s->err;
+        *diag = s->diag;
+    }
+    if (!err && stop_signal)
+        err = aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted; everything was ended");
+    if (!err)
+        take(s);
+    aw__real_close(&s->real);
+    aw_store_close(&s->store);
+    return err;
+}
+
+static enum aw_err learn(struct session *s, struct aw_diag *diag)
+{
+    const struct aw__trial *trial = &s->trial;
+    const uint64_t episode = trial->ask.workload[0].pilot.episode_steps;
+    s->row = NULL;
+    s->steps = (trial->bootstrap + trial->adapt) * episode;
+    snprintf(s->title, sizeof s->title, "learning");
+    const enum aw_err err = live(s, AW__TRIAL_SHARED, 0, trial->ask.seed, diag);
+    progress_end(s);
+    if (err || s->quiet)
+        return err;
+    char took[32];
+    aw__seconds_format(1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->begin_us), took,
+                       sizeof took);
+    fprintf(stderr, "learning: %" PRIu32 " episodes of the fallback, %" PRIu32 " more, %s\n",
+            trial->bootstrap, trial->adapt, took);
+    return AW_OK;
+}
+
+static enum aw_err measure(struct session *s, struct aw_diag *diag)
+{
+    struct aw__trial *trial = &s->trial;
+    const uint64_t episode = trial->ask.workload[0].pilot.episode_steps;
+    const uint64_t from = (trial->bootstrap + trial->adapt) * episode;
+    enum aw_err err = AW_OK;
+    s->steps = trial->steps;
+    for (uint32_t r = 0; !err && r < trial->repeats; r++)
+        for (uint32_t k = 0; !err && k < AW__TRIAL_ARMS; k++) {
+            const enum aw__trial_arm arm = (enum aw__trial_arm)((r + k) % AW__TRIAL_ARMS);
+            s->row = aw__trial_cell(trial, r, arm, 0);
+            snprintf(s->title, sizeof s->title, "run %" PRIu32 " of %" PRIu32 ", %s",
+                     trial->done + 1, trial->repeats * AW__TRIAL_ARMS, aw__trial_arm_names[arm]);
+            err = live(s, arm, from, trial->ask.seed + SEED_STRIDE * (r + 1), diag);
+            if (!err) {
+                trial->done++;
+                run_tell(s);
+            }
+        }
+    progress_end(s);
+    return err;
+}
+
+static void session_free(struct session *s)
+{
+    for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++) {
+        aw_alloc_free(NULL, s->kept[a].bytes);
+        aw_alloc_free(NULL, s->trial.learned[a]);
+    }
+    aw_alloc_free(NULL, s->trial.cell);
+    aw_alloc_free(NULL, s->pilots);
+    aw__runask_deinit(&s->trial.ask);
+    aw_alloc_free(NULL, s);
+}
+
+static enum aw_err trial_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    struct session *s = aw_alloc_new(NULL, 1, sizeof *s);
+    if (!s)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a trial");
+    s->run = run;
+    s->quiet = aw__args_given(run->args, "quiet");
+    s->terminal = isatty(STDERR_FILENO);
+    s->begin_us = aw_clock_monotonic_us(NULL);
+    enum aw_err err = ask_read(s, diag);
+    err = err ? err : make(s, diag);
+    if (!err)
+        signals_catch();
+    err = err ? err : learn(s, diag);
+    err = err ? err : measure(s, diag);
+    s->trial.seconds = 1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->begin_us);
+    if (!err)
+        err = run->json ? aw__trial_print_json(&s->trial, diag)
+                        : aw__trial_print(run, &s->trial, diag);
+    session_free(s);
+    return err;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+static const struct aw__option trial_options[] = {
+    {.name = "file",
+     .letter = 'f',
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "YAML or JSON with autoscalers and what they scale, as 'aware run --cluster local' "
+             "takes it; all workloads run at the same time",
+     .repeated = true},
+    {.name = "load",
+     .letter = 'l',
+     .kind = AW__LOAD,
+     .arg = "LOAD",
+     .help = "a trace with many functions, of which each workload gets its own, or a pattern, in "
+             "place of the loads that the files name"},
+    {.name = "top",
+     .kind = AW__TEXT,
+     .arg = "RANKS",
+     .initial = "2",
+     .help = "which of the busiest functions of --load each workload gets, e.g. 6,8,12; where "
+             "there are more workloads, every second one from the last on"},
+    {.name = "bootstrap",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "3",
+     .min = 1,
+     .max = AW__TRIAL_EPISODES_MAX,
+     .help = "episodes of the fallback, before the agent acts"},
+    {.name = "adapt",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "4",
+     .min = 1,
+     .max = AW__TRIAL_EPISODES_MAX,
+     .help = "episodes of the agent, in which it learns"},
+    {.name = "steps",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .min = 1,
+     .max = AW__TRIAL_STEPS_MAX,
+     .help = "of a run that is measured (default: an episode, which is also the most)"},
+    {.name = "repeats",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "3",
+     .min = 1,
+     .max = AW__TRIAL_REPEATS_MAX,
+     .help = "runs of each policy; chance in the load differs between repeats and not between "
+             "policies"},
+    {.name = "speed",
+     .kind = AW__TEXT,
+     .arg = "X",
+     .initial = "15",
+     .help = "seconds of the controllers' time in a second of real time: with 15 a step of 15 s "
+             "takes one"},
+    {.name = "models",
+     .kind = AW__DIR,
+     .arg = "DIR",
+     .help = "where the shipped model is looked for first (default: AWARE_MODELS, then beside this "
+             "program)"},
+    {.name = "seed",
+     .letter = 's',
+     .kind = AW__NUMBER,
+     .arg = "S",
+     .max = INT64_MAX,
+     .help = "chance of load and learners (default: as the files say)"},
+    {.name = "threads",
+     .letter = 'j',
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "0",
+     .max = AW_THREADS_MAX,
+     .help = "threads that learn; 0: one per processor"},
+    {.name = "markdown", .kind = AW__FLAG, .help = "tables as the pages of results have them"},
+    {.name = "quiet", .letter = 'q', .kind = AW__FLAG, .help = "no lines while it runs"},
+    {.name = NULL},
+};
+static const struct aw__example trial_examples[] = {
+    {"aware trial -f examples/trial.yaml", "three applications, about twenty minutes"},
+    {"aware trial -f examples/trial.yaml --load f1250_inv.csv:compress=6,start=11h --top 6,8,12",
+     "under three functions of a trace"},
+    {"aware trial -f shop.yaml --repeats 5 --output json", "one's own workload, for a program"},
+    {NULL, NULL},
+};
+const struct aw__verb aw__verb_trial = {
+    .name = "trial",
+    .summary = "Measure rules, a shared model and its adaptation on real processes",
+    .text = "The workloads run as real processes of this machine under real load. First the "
+            "fallback acts (HPA and VPA) and the shared model reads its episodes; then the model's "
+            "policy acts and goes on learning. After that the next part of the load is run "
+            "through again and again: with the fallback alone, with the model's policy as it was "
+            "(zero-shot) and with what became of it (adapted), in turn, rails and watchdog on for "
+            "all. Told are the reward of AWARE section 2.2 in 100 steps, steps that missed the "
+            "SLO, cost and use, each with its deviation over the repeats.\n\n"
+            "Needs control groups that it may write, as 'aware run --cluster local' does. The "
+            "agent is let act whatever is expected of it.",
+    .options = trial_options,
+    .examples = trial_examples,
+    .json = true,
+    .run = trial_run,
+};
