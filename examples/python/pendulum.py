@@ -2,7 +2,7 @@
 """pendulum.py - an environment written in Python, for the learners of `aware`.
 
     pendulum.py [ADDRESS]                       serves it, by default on 127.0.0.1:50051
-    aware train --env grpc://127.0.0.1:50051 --agent td3 --preset pendulum-v1 --steps 20k
+    aware train -e grpc://127.0.0.1:50051/python-pendulum-v1 -a td3 -p pendulum-v1 -n 20k
 
 Gymnasium's Pendulum-v1: a pendulum hangs on a weak motor; swing it up and hold it upright. Written out
 here so that it needs nothing but numpy, and so that it can be compared with the one built into aware.

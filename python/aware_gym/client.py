@@ -26,26 +26,36 @@ OPTIONS = [
 
 
 def target_of(address):
-    """What gRPC calls an address: grpc://HOST:PORT, HOST:PORT, unix:PATH or a path."""
-    if address.startswith("grpc://"):
-        address = address[len("grpc://"):]
-    if address.startswith("/"):
-        address = "unix:" + address
-    return address
+    """(what gRPC calls an address, whether it wants TLS).
+
+    An address is HOST:PORT, unix:PATH, a path, or what `aware env serve` prints: grpc://HOST:PORT,
+    grpcs://HOST:PORT (TLS) or grpc+unix://PATH.
+    """
+    tls = address.startswith("grpcs://")
+    target = address
+    for scheme, kept in (("grpc+unix://", "unix:"), ("grpcs://", ""), ("grpc://", "")):
+        if target.startswith(scheme):
+            target = kept + target[len(scheme):]
+    if target.startswith("/"):
+        target = "unix:" + target
+    if not target.startswith("unix:") and ("/" in target or ":" not in target):
+        raise ValueError(f"an address is HOST:PORT, unix:PATH or grpc://HOST:PORT, found {address!r}")
+    return target, tls
 
 
 class Connection:
     """A channel to a server of environments.
 
-    address     HOST:PORT, grpc://HOST:PORT or unix:PATH; None: a server of this process's own
+    address     HOST:PORT, unix:PATH, grpc://HOST:PORT, grpcs://HOST:PORT with TLS; None: a server of
+                this process's own
     token       sent with every call, for servers that want one
     ca_file     TLS, with the authorities of this PEM file; "" for those of the system
     """
 
     def __init__(self, address=None, token=None, ca_file=None):
-        self.address = target_of(address) if address else program.address()
+        self.address, tls = target_of(address or program.address())
         self.metadata = [("authorization", f"Bearer {token}")] if token else []
-        if ca_file is None:
+        if ca_file is None and not tls:
             self.channel = grpc.insecure_channel(self.address, OPTIONS)
         else:
             roots = None

@@ -226,8 +226,8 @@ def make(name, address=None, *, token=None, ca_file=None, **options):
         env = aware_gym.make("autoscale-v0", app="1:7")
 
     Without an address, `aware` is started on a private socket, once for all environments of this
-    process. Else it is that of a server: HOST:PORT, grpc://HOST:PORT or unix:PATH; token and ca_file
-    for servers that want them (see Connection). All other keywords are options of the environment,
+    process. Else it is that of a server: HOST:PORT, unix:PATH or what `aware env serve` prints; token
+    and ca_file for servers that want them (see Connection). All other keywords are options of the environment,
     as `aware env describe NAME` lists them.
     """
     return Env(name, options, Connection(address, token, ca_file))

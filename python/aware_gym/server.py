@@ -1,6 +1,7 @@
 """server.py - environments written in Python, for the learners of `aware`.
 
-    aware_gym.serve(MyEnv, "127.0.0.1:50051")       then:  aware train --env grpc://127.0.0.1:50051
+    aware_gym.serve(MyEnv, "127.0.0.1:50051")
+    aware train --env grpc://127.0.0.1:50051/my --agent td3         in another terminal
 
 MyEnv is anything with Gymnasium's reset and step, a Box or Discrete observation_space and
 action_space: a class, or a function that makes one. Gymnasium itself is not needed. What more there
@@ -471,7 +472,7 @@ class Server:
     """
 
     def __init__(self, env, address, *, name=None, episode_steps_max=None, token=None, tls=None):
-        target = target_of(address)
+        target, _ = target_of(address)
         if not is_private(target) and not (token and tls):
             raise ValueError(f"{address} can be reached from elsewhere: give token and tls, "
                              "or serve on 127.0.0.1 or a unix: socket")
@@ -480,6 +481,7 @@ class Server:
         else:
             kinds = [Kind(env, name, episode_steps_max)]
         self.names = [kind.name for kind in kinds]
+        self._tls = bool(tls)
         service = Service({kind.name: kind for kind in kinds}, token)
         # A stream holds a thread for as long as it lives; single calls need some beside them.
         self._threads = concurrent.futures.ThreadPoolExecutor(SESSIONS_MAX + 8)
@@ -501,6 +503,12 @@ class Server:
             raise Error(grpc.StatusCode.UNAVAILABLE, f"cannot listen on {address}")
         self.address = target if target.startswith("unix:") else \
             f"{target.rsplit(':', 1)[0]}:{port}"
+
+    def url(self, name):
+        """What `aware train --env` takes."""
+        if self.address.startswith("unix:"):
+            return f"grpc+unix://{self.address[len('unix:'):]}?env={name}"
+        return f"{'grpcs' if self._tls else 'grpc'}://{self.address}/{name}"
 
     def start(self):
         self._server.start()
@@ -524,8 +532,8 @@ def serve(env, address, **keywords):
     """Serves an environment until Ctrl-C or SIGTERM; see Server for the keywords, and for serving
     beside other things."""
     server = Server(env, address, **keywords).start()
-    print(f"serving {', '.join(server.names)} on {server.address}; "
-          f"aware train --env grpc://{server.address}", flush=True)
+    for name in server.names:
+        print(f"serving {name}: aware train --env '{server.url(name)}'", flush=True)
     before = signal.signal(signal.SIGTERM, lambda *_: server._server.stop(STOP_SECONDS_MAX))
     try:
         server.wait()

@@ -242,6 +242,12 @@ def what_goes_wrong_is_one_error_with_one_sentence():
     env.close()
     expect_error("FAILED_PRECONDITION", "closed", env.reset)
     expect_error("UNAVAILABLE", "no server", aware_gym.make, "counter", there)
+    for wrong in ("here", "http://127.0.0.1:1", "grpc://127.0.0.1:1/counter"):
+        try:
+            aware_gym.connect(wrong)
+            expect(False, f"{wrong} is no address")
+        except ValueError as error:
+            expect(wrong in str(error), str(error))
     try:
         aware_gym.Server(Counter, "0.0.0.0:0")
         expect(False, "beyond loopback only with token and TLS")
@@ -425,7 +431,7 @@ def a_server_ends_well_at_a_signal():
             env={**os.environ, "PYTHONPATH": f"{ROOT}/python", "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.PIPE, text=True)
         line = process.stdout.readline()
-        expect("python-pendulum-v1" in line and address in line, f"it says where: {line!r}")
+        expect(f"grpc+unix://{folder}/socket?env=python-pendulum-v1" in line, f"where: {line!r}")
         import aware_gym
         with aware_gym.make("python-pendulum-v1", address) as env:
             env.reset(seed=1)
@@ -615,7 +621,7 @@ def a_learner_in_c_learns_from_python():
     from pendulum import Pendulum
     with aware_gym.Server(Pendulum, "127.0.0.1:0") as server:
         done = subprocess.run(
-            [AWARE, "train", "--env", f"grpc://{server.address}", "--agent", "td3", "--steps",
+            [AWARE, "train", "--env", server.url("python-pendulum-v1"), "--agent", "td3", "--steps",
              "600", "--set", "warmup_steps=200", "--eval-episodes", "1", "-q", "-o", "json"],
             capture_output=True, text=True, check=False, timeout=100)
     expect(done.returncode == 0, f"exit 0, found {done.returncode}: {done.stderr}")
