@@ -4,8 +4,9 @@
     pendulum.py [ADDRESS]                       serves it, by default on 127.0.0.1:50051
     aware train -e grpc://127.0.0.1:50051/python-pendulum-v1 -a td3 -p pendulum-v1 -n 20k
 
-Gymnasium's Pendulum-v1: a pendulum hangs on a weak motor; swing it up and hold it upright. Written out
-here so that it needs nothing but numpy, and so that it can be compared with the one built into aware.
+Gymnasium's Pendulum-v1: a pendulum hangs on a weak motor; swing it up and hold it upright.
+Written out here so that it needs nothing but numpy, and so that it can be compared with the one
+built into aware.
 """
 
 import math

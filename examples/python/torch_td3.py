@@ -3,9 +3,9 @@
 
     torch_td3.py [--env NAME] [--steps N] [--seed N] [--address ADDRESS]
 
-TD3 (Fujimoto et al., 2018: twin critics, delayed policy, smoothed targets), with the settings that
-`aware agent describe td3` shows, so that the two can be compared. It prints what `aware train` calls
-the evaluation: the mean return of episodes without exploration.
+TD3 (Fujimoto et al., 2018: twin critics, delayed policy, smoothed targets), with the settings
+that `aware agent describe td3` shows, so that the two can be compared. It prints what `aware
+train` calls the evaluation: the mean return of episodes without exploration.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import aware_gym
 
 HIDDEN, BATCH, WARMUP, GAMMA, TAU, RATE = 64, 64, 1000, 0.99, 0.005, 1e-3
 NOISE, NOISE_END, NOISE_STEPS = 0.2, 0.1, 10000  # of exploration, on actions scaled to [-1, 1]
-TARGET_NOISE, TARGET_NOISE_MAX, POLICY_DELAY = 0.2, 0.5, 2
+TARGET_NOISE, NOISE_MAX, POLICY_DELAY = 0.2, 0.5, 2
 PRETANH_PENALTY = 1e-3  # keeps the actor out of the tanh's flat ends
 EVAL_SEED = 10**9  # episodes that nobody was taught on
 
@@ -65,7 +65,7 @@ class TD3:
     def learn(self, replay):
         obs, act, reward, next_obs, terminated = replay.sample()
         with torch.no_grad():
-            noise = (torch.randn_like(act) * TARGET_NOISE).clamp(-TARGET_NOISE_MAX, TARGET_NOISE_MAX)
+            noise = (torch.randn_like(act) * TARGET_NOISE).clamp(-NOISE_MAX, NOISE_MAX)
             next_act = (torch.tanh(self.targets[0](next_obs)) + noise).clamp(-1, 1)
             after = torch.cat([next_obs, next_act], 1)
             value = torch.min(self.targets[1][0](after), self.targets[1][1](after))

@@ -10,9 +10,9 @@ serve       lets the learners of `aware` train on an environment that is written
 attend      an agent in Python decides for a workload of a running daemon
 check_env   does an environment keep the contract? (check_vec_env: many copies of it)
 
-Without an address, `aware` itself is started on a private socket and ends with this process. Without
-gymnasium the classes are the same, with small spaces of their own. Every failure of the other side
-is an aware_gym.Error with one sentence and a status code.
+Without an address, `aware` itself is started on a private socket and ends with this process.
+Without gymnasium the classes are the same, with small spaces of their own. Every failure of the
+other side is an aware_gym.Error with one sentence and a status code.
 """
 
 from .agent import Attendance, attend
@@ -26,7 +26,7 @@ from .server import Server, serve
 __version__ = "0.1.0"
 
 __all__ = [
-    "Attendance", "Box", "Connection", "Discrete", "Env", "Error", "Finding", "MultiDiscrete", "Server",
-    "Session", "VectorEnv", "attend", "check_env", "check_vec_env", "connect", "describe", "list_envs",
-    "make", "make_vec", "serve",
+    "Attendance", "Box", "Connection", "Discrete", "Env", "Error", "Finding", "MultiDiscrete",
+    "Server", "Session", "VectorEnv", "attend", "check_env", "check_vec_env", "connect", "describe",
+    "list_envs", "make", "make_vec", "serve",
 ]

@@ -6,7 +6,8 @@
     python3 -m aware_gym bench NAME [--envs N]      steps per second from here
     python3 -m aware_gym serve FILE:CLASS ADDRESS   an environment of yours for `aware train`
 
-All but serve take --address and --set OPTION=VALUE, and start `aware` themselves without an address.
+All but serve take --address and --set OPTION=VALUE, and start `aware` themselves without an
+address.
 """
 
 import argparse

@@ -5,10 +5,10 @@
 
     aware_gym.attend(policy, "shop/checkout", "unix:/run/aware/grpc.sock")
 
-The agent is asked each time the workload has to be decided, and answers within the deadline or not at
-all: then the fallback acts. It never touches the workload: its answer passes the same guard rails as
-any other, and the daemon says what became of it. An agent that fails is set aside and comes back when
-it has behaved for a while; see proto/aware/v1/agent.proto.
+The agent is asked each time the workload has to be decided, and answers within the deadline or
+not at all: then the fallback acts. It never touches the workload: its answer passes the same
+guard rails as any other, and the daemon says what became of it. An agent that fails is set aside
+and comes back when it has behaved for a while; see proto/aware/v1/agent.proto.
 """
 
 import collections
@@ -53,8 +53,8 @@ class Attendance:
             for state in agent:
                 agent.answer(state, my_policy(state.observation))
 
-    on_outcome and on_standing are told what became of answers and whether the agent acts; both get the
-    message of proto/.
+    on_outcome and on_standing are told what became of answers and whether the agent acts; both
+    get the message of proto/.
     """
 
     def __init__(self, workload, address, *, agent="python", version="", shadow=False,
@@ -139,10 +139,11 @@ class Attendance:
 
 
 def attend(policy, workload, address, **keywords):
-    """Lets `policy` decide for a workload until the daemon ends the stream (then an Error says why).
+    """Lets `policy` decide for a workload until the daemon ends the stream; an Error then says why.
 
-    policy(state) returns an action, or None to leave this decision to the fallback. What it raises is
-    logged and leaves the decision to the fallback, too. The keywords are those of Attendance.
+    policy(state) returns an action, or None to leave this decision to the fallback. What it
+    raises is logged and leaves the decision to the fallback, too. The keywords are those of
+    Attendance.
     """
     with Attendance(workload, address, **keywords) as agent:
         for state in agent:

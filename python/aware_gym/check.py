@@ -1,8 +1,9 @@
 """check.py - does an environment keep the contract that learners rely on?
 
-Finds what a learner would otherwise learn around: seeds that leak, hidden resets, final observations
-that are lost, arrays that change after they were handed out, numbers outside of their spaces. Works on
-any environment with Gymnasium's interface; those of a server are asked some things more.
+Finds what a learner would otherwise learn around: seeds that leak, hidden resets, final
+observations that are lost, arrays that change after they were handed out, numbers outside of
+their spaces. Works on any environment with Gymnasium's interface; those of a server are asked
+some things more.
 """
 
 import collections
@@ -128,7 +129,8 @@ def check_remote(checker, env, paths):
     low, high = env.reward_range
     rewards = [step[1] for path in paths for step in path[1:]]
     checker.expect(low <= min(rewards) and max(rewards) <= high, "reward-range",
-                   f"rewards lie in {low:g} to {high:g}, found {min(rewards):g} to {max(rewards):g}")
+                   f"rewards lie in {low:g} to {high:g}, "
+                   f"found {min(rewards):g} to {max(rewards):g}")
     if limit:
         checker.expect(all(len(path) - 1 <= limit for path in paths)
                        and all(path[-1][3] for path in paths if len(path) - 1 == limit),

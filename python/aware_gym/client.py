@@ -39,15 +39,16 @@ def target_of(address):
     if target.startswith("/"):
         target = "unix:" + target
     if not target.startswith("unix:") and ("/" in target or ":" not in target):
-        raise ValueError(f"an address is HOST:PORT, unix:PATH or grpc://HOST:PORT, found {address!r}")
+        raise ValueError("an address is HOST:PORT, unix:PATH or grpc://HOST:PORT, "
+                         f"found {address!r}")
     return target, tls
 
 
 class Connection:
     """A channel to a server of environments.
 
-    address     HOST:PORT, unix:PATH, grpc://HOST:PORT, grpcs://HOST:PORT with TLS; None: a server of
-                this process's own
+    address     HOST:PORT, unix:PATH, grpc://HOST:PORT, or grpcs://HOST:PORT for TLS; None: a server
+                of this process's own
     token       sent with every call, for servers that want one
     ca_file     TLS, with the authorities of this PEM file; "" for those of the system
     """
@@ -182,8 +183,8 @@ class Session:
 
     def step(self, action):
         """One step of every copy: (observation, reward, terminated, truncated, final_observation,
-        fallback_action). The flags are the numbers of the copies that ended; final_observation has a
-        row for each of them, and none without autoreset."""
+        fallback_action). The flags are the numbers of the copies that ended; final_observation has
+        a row for each of them, and none without autoreset."""
         request = wire.StreamRequest()
         request.step.action = wire.to_bytes(action)
         step = self._ask(request).step

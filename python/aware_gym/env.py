@@ -1,8 +1,8 @@
 """env.py - environments of a server as gymnasium.Env and gymnasium.vector.VectorEnv.
 
 An episode comes from its seed alone: reset(seed=n) gives the same episode here, in C and on every
-other machine of the same kind. reset() without a seed draws the next seed from the generator that the
-last seed began, or from the system's chance when there was none.
+other machine of the same kind. reset() without a seed draws the next seed from the generator that
+the last seed began, or from the system's chance when there was none.
 """
 
 import collections
@@ -54,8 +54,8 @@ class Remote:
         self._start_chance(None)
 
     def _begin(self, *arguments):
-        """Resets the session. A server ends a stream that nobody used for long: nothing is lost then,
-        for an episode that begins may as well begin on another stream."""
+        """Resets the session. A server ends a stream that nobody used for long: nothing is lost
+        then, for an episode that begins may as well begin on another stream."""
         self._want_open()
         try:
             return self._session.reset(*arguments)
@@ -159,9 +159,10 @@ def info_of(fallback):
 class VectorEnv(Remote, BaseVectorEnv):
     """Copies of an environment, stepped by one message. See make_vec.
 
-    A copy whose episode ends is reset within the same step (Gymnasium's SAME_STEP): the observation is
-    the first of its next episode, and infos["final_obs"][i] the last of the old one, for the copies
-    that the mask infos["_final_obs"] names. Bootstrap from that, never from the observation.
+    A copy whose episode ends is reset within the same step (Gymnasium's SAME_STEP): the
+    observation is the first of its next episode, and infos["final_obs"][i] the last of the old
+    one, for the copies that the mask infos["_final_obs"] names. Bootstrap from that, never from
+    the observation.
     """
 
     metadata = {"render_modes": [], "autoreset_mode": AUTORESET}
@@ -176,7 +177,7 @@ class VectorEnv(Remote, BaseVectorEnv):
         self._begun = False
 
     def reset(self, *, seed=None, options=None):
-        """Begins an episode in every copy; copy i draws the seeds of its episodes from (seed, i)."""
+        """Begins an episode in every copy; copy i draws its seeds from (seed, i)."""
         del options
         rows, fallback = self._begin(self._seed(seed))
         self._begun = True
@@ -226,9 +227,9 @@ def make(name, address=None, *, token=None, ca_file=None, **options):
         env = aware_gym.make("autoscale-v0", app="1:7")
 
     Without an address, `aware` is started on a private socket, once for all environments of this
-    process. Else it is that of a server: HOST:PORT, unix:PATH or what `aware env serve` prints; token
-    and ca_file for servers that want them (see Connection). All other keywords are options of the environment,
-    as `aware env describe NAME` lists them.
+    process. Else it is that of a server: HOST:PORT, unix:PATH or what `aware env serve` prints;
+    token and ca_file for servers that want them (see Connection). All other keywords are options
+    of the environment, as `aware env describe NAME` lists them.
     """
     return Env(name, options, Connection(address, token, ca_file))
 

@@ -1,7 +1,7 @@
 """gym.py - Gymnasium where it is installed, and as much of it as environments need where it is not.
 
-The rest of the package imports BaseEnv, BaseVectorEnv and the spaces from here and does not ask which
-they are.
+The rest of the package imports BaseEnv, BaseVectorEnv and the spaces from here and does not ask
+which they are.
 """
 
 import numpy

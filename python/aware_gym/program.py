@@ -78,7 +78,8 @@ class Program:
             if self.ended.wait(0.01) or time.monotonic() > limit:
                 words = self.last_words()
                 self.stop()
-                raise Error(grpc.StatusCode.UNAVAILABLE, f"`aware env serve` did not start: {words}")
+                raise Error(grpc.StatusCode.UNAVAILABLE,
+                            f"`aware env serve` did not start: {words}")
 
     def last_words(self):
         try:

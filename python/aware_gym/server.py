@@ -45,12 +45,13 @@ log = logging.getLogger("aware_gym.server")
 
 
 def kind_of(space):
-    """("box" or "discrete", duck-typed: a space may come from any library that copies Gymnasium's."""
+    """KIND_BOX or KIND_DISCRETE, by its members: spaces of other libraries will do."""
     if isinstance(space, Discrete) or hasattr(space, "n") and not hasattr(space, "low"):
         return pb.Space.KIND_DISCRETE
     if isinstance(space, Box) or hasattr(space, "low") and hasattr(space, "high"):
         return pb.Space.KIND_BOX
-    raise Error(grpc.StatusCode.UNIMPLEMENTED, f"only Box and Discrete can be served, not {space!r}")
+    raise Error(grpc.StatusCode.UNIMPLEMENTED,
+                f"only Box and Discrete can be served, not {space!r}")
 
 
 class Layout:
@@ -138,6 +139,7 @@ class Kind:
                         f"the environment does not take {sorted(options)}: {error}") from None
 
     def layouts(self, env):
+        """(of observations, of actions)"""
         bare = getattr(env, "unwrapped", env)
         return (Layout(env.observation_space, getattr(bare, "observation_axes", None),
                        "observation"),
