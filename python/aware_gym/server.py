@@ -40,6 +40,7 @@ COPIES_MAX = 1024  # of one session
 IDLE_SECONDS_MAX = 600
 STOP_SECONDS_MAX = 5
 SERVICE = "aware.v1.Environment"
+FLOAT_MAX = float(numpy.finfo(numpy.float32).max)
 
 log = logging.getLogger("aware_gym.server")
 
@@ -98,16 +99,18 @@ class Layout:
             raise Error(grpc.StatusCode.INTERNAL, f"{what} is not finite: {row.tolist()}")
         return row
 
-    def value(self, row):
-        """An action from its floats: clipped to the bounds, or refused."""
-        if not numpy.isfinite(row).all():
-            raise Error(grpc.StatusCode.OUT_OF_RANGE, f"an action is finite, found {row.tolist()}")
+    def values(self, rows):
+        """Actions from their floats, a row each: clipped to the bounds, or all refused."""
+        if not numpy.isfinite(rows).all():
+            raise Error(grpc.StatusCode.OUT_OF_RANGE, f"an action is finite, found {rows.tolist()}")
         if self.kind == pb.Space.KIND_BOX:
-            return numpy.clip(row, self.low, self.high).reshape(self.shape).astype(self.dtype)
-        if row[0] != int(row[0]) or not 0 <= row[0] < self.n:
+            rows = numpy.minimum(numpy.maximum(rows, self.low), self.high)
+            return rows.astype(self.dtype, copy=False).reshape(-1, *self.shape)
+        choices = rows[:, 0]
+        if not ((choices >= 0) & (choices < self.n) & (choices == numpy.trunc(choices))).all():
             raise Error(grpc.StatusCode.OUT_OF_RANGE,
-                        f"an action is a whole number below {self.n}, found {row[0]:g}")
-        return int(row[0]) + self.start
+                        f"an action is a whole number below {self.n}, found {choices.tolist()}")
+        return (choices.astype(int) + self.start).tolist()
 
 
 class Kind:
@@ -251,7 +254,7 @@ class Copies:
             raise Error(grpc.StatusCode.FAILED_PRECONDITION,
                         f"copy {self.running.index(False)} has no episode; reset it first")
         # All are looked at before any moves: a refused step moves nothing.
-        actions = [self.action.value(row) for row in rows.reshape(self.count, -1)]
+        actions = self.action.values(rows.reshape(self.count, -1))
         response = pb.StepResponse()
         observations, finals = [], []
         for i, action in enumerate(actions):
@@ -271,7 +274,7 @@ class Copies:
         observation, reward, terminated, truncated, _ = self.envs[i].step(action)
         row = self.observation.row(observation, "an observation")
         reward = float(reward)
-        if not numpy.isfinite(numpy.float32(reward)):
+        if not abs(reward) <= FLOAT_MAX:  # nor is NaN
             raise Error(grpc.StatusCode.INTERNAL, f"a reward is not finite: {reward}")
         self.steps[i] += 1
         terminated = bool(terminated)
