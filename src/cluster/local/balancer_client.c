@@ -194,8 +194,8 @@ static bool request_begin(struct aw__balancer *b, struct aw__visitor *c)
     size_t used = 0;
     aw__frame_begin(&c->frame, &c->head);
     const uint32_t behind = c->begin + (uint32_t)c->head.bytes;
-    if (c->head.is_connect || !aw__frame_take(&c->frame, c->in + behind, c->end - behind, &used)) {
-        say(b, c, c->head.is_connect ? say_no : say_bad);
+    if (!aw__frame_take(&c->frame, c->in + behind, c->end - behind, &used)) {
+        say(b, c, say_bad);
         return true;
     }
     c->own = (uint32_t)c->head.bytes + (uint32_t)used;
@@ -218,12 +218,14 @@ static bool reading(struct aw__balancer *b, struct aw__visitor *c)
         case AW__FRAME_BAD:
             say(b, c, say_bad);
             return true;
-        case AW__FRAME_MORE:
-            break;
-        }
-        if (c->end - c->begin == AW__BUFFER) {
+        case AW__FRAME_LARGE:
             say(b, c, say_large);
             return true;
+        case AW__FRAME_OTHER:
+            say(b, c, say_no);
+            return true;
+        case AW__FRAME_MORE:
+            break;
         }
         if (c->end == AW__BUFFER) { /* room at the end */
             memmove(c->in, c->in + c->begin, c->end - c->begin);
@@ -343,8 +345,8 @@ static bool response_frame(struct aw__link *link, bool to_head)
             const enum aw__frame_result result =
                 aw__frame_response(at, link->unframed, to_head, &link->head);
             if (result == AW__FRAME_MORE)
-                return link->unframed < AW__BUFFER;
-            if (result == AW__FRAME_BAD || link->head.status == 101)
+                return true;
+            if (result != AW__FRAME_OK || link->head.status == 101)
                 return false; /* nothing is upgraded here */
             link->has_head = link->head.status >= 200;
             used = link->head.bytes;
@@ -383,7 +385,7 @@ static bool response_receive(struct aw__balancer *b, struct aw__visitor *c, bool
             return true;
         break;
     case GOT_END:
-        if (link->has_head && link->frame.body == AW__FRAME_TO_END) {
+        if (link->has_head && link->frame.body == AW_HTTP1_UNTIL_CLOSE) {
             link->frame.done = *progress = true;
             return true;
         }

@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 #define AW__BUFFER 16384u /* bytes each way; a head must fit */
+_Static_assert(AW__BUFFER >= 2 * AW_HTTP1_HEAD_BYTES_MAX, "a head that is not complete has room");
 
 enum aw__handle_kind {
     AW__HANDLE_LISTEN,

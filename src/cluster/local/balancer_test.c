@@ -133,7 +133,7 @@ static void requests_of_every_form_pass_through(void **state)
         {"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400, "", "a space before the colon"},
         {"GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "",
          "two lengths"},
-        {"GET / HTTP/2.0\r\n\r\n", 400, "", "another protocol"},
+        {"GET / HTTP/2.0\r\n\r\n", 501, "", "another version"},
         {"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", 501, "", "no tunnels"},
     };
     struct aw__balancer_config config;
@@ -455,9 +455,9 @@ static void clients_that_go_away_leave_the_books_in_order(void **state)
     config.request_timeout_us = 500000;
     world_begin(&world, &config, 2);
     for (int i = 0; i < 60; i++) {
-        static const char *const texts[] = {"GET /sleep/20 HTTP/1.1\r\nHost: x\r\n\r\n",
-                                            "POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\nhalf",
-                                            "GET / HT"};
+        static const char *const texts[] = {
+            "GET /sleep/20 HTTP/1.1\r\nHost: x\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf", "GET / HT"};
         const int fd = standin_connect(world.port);
         const struct linger reset = {.l_onoff = 1};
         (void)!send(fd, texts[i % 3], strlen(texts[i % 3]), MSG_NOSIGNAL);

@@ -20,40 +20,45 @@ static void heads_are_read_as_the_standard_says(void **state)
         bool keep_alive;
         const char *why;
     } cases[] = {
-        {"GET / HTTP/1.1\r\n\r\n", 0, 0, AW__FRAME_OK, AW__FRAME_EMPTY, true, "no body"},
+        {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 0, 0, AW__FRAME_OK, AW_HTTP1_EMPTY, true, "no body"},
         {"GET / HTTP/1.1\r\n", 0, 0, AW__FRAME_MORE, 0, false, "not complete"},
-        {"GET / HTTP/1.0\r\n\r\n", 0, 0, AW__FRAME_OK, AW__FRAME_EMPTY, false, "1.0 closes"},
-        {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", 0, 0, AW__FRAME_OK, AW__FRAME_EMPTY,
+        {"GET / HTTP/1.0\r\n\r\n", 0, 0, AW__FRAME_OK, AW_HTTP1_EMPTY, false, "1.0 closes"},
+        {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", 0, 0, AW__FRAME_OK, AW_HTTP1_EMPTY,
          true, "1.0 unless it says otherwise"},
-        {"GET / HTTP/1.1\r\nConnection: te, CLOSE\r\n\r\n", 0, 0, AW__FRAME_OK, AW__FRAME_EMPTY,
-         false, "a word in a list"},
-        {"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n", 0, 0, AW__FRAME_OK, AW__FRAME_LENGTH,
-         true, "a length"},
-        {"POST / HTTP/1.1\r\nContent-Length: 10\r\nContent-Length: 10\r\n\r\n", 0, 0, AW__FRAME_OK,
-         AW__FRAME_LENGTH, true, "the same length twice"},
-        {"POST / HTTP/1.1\r\nContent-Length: 10\r\nContent-Length: 11\r\n\r\n", 0, 0, AW__FRAME_BAD,
-         0, false, "two lengths"},
-        {"POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\n", 0, 0, AW__FRAME_BAD, 0, false, "a sign"},
-        {"POST / HTTP/1.1\r\nContent-Length: \r\n\r\n", 0, 0, AW__FRAME_BAD, 0, false, "no digits"},
-        {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 0, 0, AW__FRAME_OK,
-         AW__FRAME_CHUNKED, true, "chunks"},
-        {"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 0, 0, AW__FRAME_BAD, 0,
-         false, "an encoding that is not ours to undo"},
+        {"GET / HTTP/1.1\r\nHost: x\r\nConnection: te, CLOSE\r\n\r\n", 0, 0, AW__FRAME_OK,
+         AW_HTTP1_EMPTY, false, "a word in a list"},
+        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n", 0, 0, AW__FRAME_OK,
+         AW_HTTP1_LENGTH, true, "a length"},
+        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nContent-Length: 10\r\n\r\n", 0, 0,
+         AW__FRAME_BAD, 0, false, "the same length twice"},
+        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nContent-Length: 11\r\n\r\n", 0, 0,
+         AW__FRAME_BAD, 0, false, "two lengths"},
+        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\n", 0, 0, AW__FRAME_BAD, 0, false,
+         "a sign"},
+        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: \r\n\r\n", 0, 0, AW__FRAME_BAD, 0, false,
+         "no digits"},
+        {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", 0, 0, AW__FRAME_OK,
+         AW_HTTP1_CHUNKED, true, "chunks"},
+        {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 0, 0,
+         AW__FRAME_OTHER, 0, false, "an encoding that is not ours to undo"},
         {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 0, 0, AW__FRAME_BAD, 0, false,
          "chunks before there were any"},
-        {"GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n", 0, 0, AW__FRAME_BAD, 0, false, "folded"},
+        {"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n folded\r\n\r\n", 0, 0, AW__FRAME_BAD, 0, false,
+         "folded"},
         {"GET / HTTP/1.1\nA: b\r\n\r\n", 0, 0, AW__FRAME_BAD, 0, false, "a bare line feed"},
-        {"GET  HTTP/1.1\r\n\r\n", 0, 0, AW__FRAME_OK, AW__FRAME_EMPTY, true,
-         "an empty target is the replica's business"},
+        {"GET  HTTP/1.1\r\nHost: x\r\n\r\n", 0, 0, AW__FRAME_OTHER, 0, false, "no path"},
+        {"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", 0, 0, AW__FRAME_OTHER, 0, false, "a tunnel"},
+        {"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 0, 0, AW__FRAME_OTHER, 0, false, "a version"},
+        {"GET / HTTP/1.1\r\n\r\n", 0, 0, AW__FRAME_BAD, 0, false, "nobody's host"},
         {"GET\r\n\r\n", 0, 0, AW__FRAME_BAD, 0, false, "HTTP/0.9"},
-        {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", 1, 0, AW__FRAME_OK, AW__FRAME_LENGTH, true,
+        {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", 1, 0, AW__FRAME_OK, AW_HTTP1_LENGTH, true,
          "a length"},
-        {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", 1, 1, AW__FRAME_OK, AW__FRAME_EMPTY, true,
+        {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", 1, 1, AW__FRAME_OK, AW_HTTP1_EMPTY, true,
          "to HEAD there is no body"},
         {"HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n", 1, 0, AW__FRAME_OK,
-         AW__FRAME_EMPTY, true, "nor with 304"},
-        {"HTTP/1.1 100 Continue\r\n\r\n", 1, 0, AW__FRAME_OK, AW__FRAME_EMPTY, true, "interim"},
-        {"HTTP/1.1 200 OK\r\n\r\n", 1, 0, AW__FRAME_OK, AW__FRAME_TO_END, false, "to the end"},
+         AW_HTTP1_EMPTY, true, "nor with 304"},
+        {"HTTP/1.1 100 Continue\r\n\r\n", 1, 0, AW__FRAME_OK, AW_HTTP1_EMPTY, true, "interim"},
+        {"HTTP/1.1 200 OK\r\n\r\n", 1, 0, AW__FRAME_OK, AW_HTTP1_UNTIL_CLOSE, false, "to the end"},
         {"HTTP/1.1 2x0 OK\r\n\r\n", 1, 0, AW__FRAME_BAD, 0, false, "no status"},
         {"ICY 200 OK......\r\n\r\n", 1, 0, AW__FRAME_BAD, 0, false, "another protocol"},
     };
@@ -70,6 +75,19 @@ static void heads_are_read_as_the_standard_says(void **state)
     }
 }
 
+static void a_head_has_a_largest_size(void **state)
+{
+    (void)state;
+    static char text[2 * AW_HTTP1_HEAD_BYTES_MAX];
+    struct aw__frame_head head = {0};
+    memset(text, 'a', sizeof text);
+    memcpy(text, "GET /", 5);
+    assert_int_equal(aw__frame_request(text, AW_HTTP1_HEAD_BYTES_MAX - 1, &head), AW__FRAME_MORE);
+    assert_int_equal(aw__frame_request(text, sizeof text, &head), AW__FRAME_LARGE);
+    assert_int_equal(aw__frame_response(text, sizeof text, false, &head), AW__FRAME_LARGE);
+    assert_int_equal(head.bytes, 0);
+}
+
 /* However the bytes are cut into pieces, the body ends at the same place. */
 static void chunks_end_where_they_end_however_they_arrive(void **state)
 {
@@ -78,7 +96,7 @@ static void chunks_end_where_they_end_however_they_arrive(void **state)
                                "b\r\nC: d\r\n\r\n";
     static const char text[] = "5\r\nhello\r\n10;ext=\"1\"\r\n0123456789abcdef\r\n0\r\nA: "
                                "b\r\nC: d\r\n\r\nGET / HTTP/1.1";
-    const struct aw__frame_head head = {.body = AW__FRAME_CHUNKED};
+    const struct aw__frame_head head = {.body = AW_HTTP1_CHUNKED};
     struct aw_rng rng;
     aw_rng_init(&rng, 3, 0);
     for (int round = 0; round < 2000; round++) {
@@ -104,7 +122,7 @@ static void mangled_chunks_are_refused(void **state)
         "g\r\n",          "\r\n",    "5\nhello", "5\r\nhelloX",
         "1\r\na\rX",      "0\r\n\n", "5;a\nb",   "fffffffffffffffff\r\n",
         "0\r\nA: b\n\r\n"};
-    const struct aw__frame_head head = {.body = AW__FRAME_CHUNKED};
+    const struct aw__frame_head head = {.body = AW_HTTP1_CHUNKED};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct aw__frame frame;
         size_t used;
@@ -132,7 +150,7 @@ static void any_bytes_at_all_are_survived(void **state)
         (void)aw__frame_response(text, len + 4, false, &head);
         struct aw__frame frame;
         size_t used = 0;
-        aw__frame_begin(&frame, &(struct aw__frame_head){.body = AW__FRAME_CHUNKED});
+        aw__frame_begin(&frame, &(struct aw__frame_head){.body = AW_HTTP1_CHUNKED});
         if (aw__frame_take(&frame, text, len, &used))
             assert_true(used <= len);
     }
@@ -184,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_are_read_as_the_standard_says),
+        cmocka_unit_test(a_head_has_a_largest_size),
         cmocka_unit_test(chunks_end_where_they_end_however_they_arrive),
         cmocka_unit_test(mangled_chunks_are_refused),
         cmocka_unit_test(any_bytes_at_all_are_survived),
