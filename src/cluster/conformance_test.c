@@ -5,6 +5,7 @@
  * expect instead of assuming how long it takes: a simulated hour costs nothing, a real second does.
  */
 #include "cluster/local/local_testing.h"
+#include "cluster/pace.h"
 #include "cluster/sim.h"
 
 #include <math.h>
@@ -19,6 +20,7 @@ struct world {
 
     /* of the one or the other */
     struct aw_sim *sim;
+    struct aw_pace pace;
     struct aw_load load;
     float rate;
     struct yard yard;
@@ -71,6 +73,17 @@ static bool fast_in_place_begin(struct world *world, uint32_t replicas, bool sta
     return sim_begin_as(world, replicas, starved, AW_SIM_FAST, true);
 }
 
+/* By a clock that runs four times faster, and began at another time. */
+static bool hurried_begin(struct world *world, uint32_t replicas, bool starved)
+{
+    const bool begun = sim_begin_as(world, replicas, starved, AW_SIM_FAST, true);
+    aw_pace_init(&world->pace, world->cluster, 4, 1000);
+    world->cluster = aw_pace_cluster(&world->pace);
+    world->step_us *= 4;
+    world->patience_us *= 4;
+    return begun;
+}
+
 static bool reference_begin(struct world *world, uint32_t replicas, bool starved)
 {
     return sim_begin_as(world, replicas, starved, AW_SIM_REFERENCE, false);
@@ -115,6 +128,7 @@ static void local_end(struct world *world)
 static const struct backend backends[] = {
     {"sim, fast", fast_begin, sim_end},
     {"sim, fast, in place", fast_in_place_begin, sim_end},
+    {"sim, fast, hurried", hurried_begin, sim_end},
     {"sim, reference", reference_begin, sim_end},
     {"local", local_begin, local_end},
 };
