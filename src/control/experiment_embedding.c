@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "control/experiment_internal.h"
+#include "meta/axes.h"
 #include "meta/similarity.h"
 
 #define SOURCES_MAX 8u
@@ -55,50 +56,14 @@ static enum aw_err carry(void *ctx, uint32_t turn, struct aw_diag *diag)
 
 /* --- the map ---------------------------------------------------------------------------------- */
 
-/* The two directions in which embeddings differ most, by power iteration on their covariance. */
-static void directions(const float *x, uint32_t n, uint32_t width, double *mean,
-                       double (*axis)[256])
-{
-    for (uint32_t i = 0; i < width; i++) {
-        mean[i] = 0;
-        for (uint32_t r = 0; r < n; r++)
-            mean[i] += (double)x[(size_t)r * width + i] / n;
-    }
-    for (uint32_t k = 0; k < 2; k++) {
-        for (uint32_t i = 0; i < width; i++)
-            axis[k][i] = 1.0 / (1 + i + k);
-        for (uint32_t turn = 0; turn < 200; turn++) {
-            double next[256] = {0}, along = 0, length = 0;
-            for (uint32_t r = 0; r < n; r++) {
-                double dot = 0;
-                for (uint32_t i = 0; i < width; i++)
-                    dot += ((double)x[(size_t)r * width + i] - mean[i]) * axis[k][i];
-                for (uint32_t i = 0; i < width; i++)
-                    next[i] += dot * ((double)x[(size_t)r * width + i] - mean[i]);
-            }
-            for (uint32_t i = 0; k == 1 && i < width; i++)
-                along += next[i] * axis[0][i];
-            for (uint32_t i = 0; i < width; i++) {
-                next[i] -= k == 1 ? along * axis[0][i] : 0;
-                length += next[i] * next[i];
-            }
-            for (uint32_t i = 0; i < width; i++)
-                axis[k][i] = length > 0 ? next[i] / sqrt(length) : 0;
-        }
-    }
-}
-
 static enum aw_err put(struct aw_findings *findings, uint32_t plot, const char *name,
-                       const float *x, uint32_t n, uint32_t width, const double *mean,
-                       double (*axis)[256])
+                       const float *x, uint32_t n, const struct aw_axes *axes)
 {
     const uint32_t series = aw_findings_series(findings, plot, name);
     enum aw_err err = AW_OK;
     for (uint32_t r = 0; !err && r < n; r++) {
-        double at[2] = {0};
-        for (uint32_t k = 0; k < 2; k++)
-            for (uint32_t i = 0; i < width; i++)
-                at[k] += ((double)x[(size_t)r * width + i] - mean[i]) * axis[k][i];
+        double at[2];
+        aw_axes_place(axes, x + (size_t)r * axes->dim, at);
         err = aw_findings_point(findings, plot, series, at[0], at[1], (double)NAN, (double)NAN);
     }
     return err;
@@ -106,12 +71,12 @@ static enum aw_err put(struct aw_findings *findings, uint32_t plot, const char *
 
 static enum aw_err map(const struct study *s, struct aw_findings *findings)
 {
-    double mean[256], axis[2][256];
-    directions(s->known, KNOWN, s->width, mean, axis);
+    struct aw_axes axes;
+    aw_axes_find(s->known, KNOWN, s->width, &axes);
     const uint32_t plot = aw_findings_plot(findings, AW_FINDINGS_DOTS, "Embeddings, projected",
                                            "first direction", "second direction");
-    enum aw_err err = put(findings, plot, "learned from", s->known, KNOWN, s->width, mean, axis);
-    return err ? err : put(findings, plot, "never seen", s->test, s->apps, s->width, mean, axis);
+    enum aw_err err = put(findings, plot, "learned from", s->known, KNOWN, &axes);
+    return err ? err : put(findings, plot, "never seen", s->test, s->apps, &axes);
 }
 
 /* --- does it predict? ------------------------------------------------------------------------- */
