@@ -83,6 +83,7 @@ struct aw_external_request {
     uint32_t episode, step;
     uint32_t obs_dim;
     float obs[AW_STATE_DIM_MAX];
+    float fallback[AW_ACTION_DIM]; /* what happens unless it answers; the rails are still to come */
 
     /* the step that has ended */
     bool has_last; /* false: there was none, or nobody knows what came of it */

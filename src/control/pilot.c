@@ -163,7 +163,8 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     if (!err && config->agent == AW_PILOT_NETWORK)
         err = new_network(pilot, diag);
     if (!err && config->agent == AW_PILOT_EXTERNAL &&
-        !(pilot->external = aw_alloc_new(alloc, 1, sizeof *pilot->external)))
+        (!(pilot->external = aw_alloc_new(alloc, 1, sizeof *pilot->external)) ||
+         !(pilot->peek = aw_alloc_new(alloc, aw_policy_state_bytes(pilot->policy), 1))))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
     if (err) {
         aw_pilot_free(pilot);
@@ -208,6 +209,7 @@ void aw_pilot_free(struct aw_pilot *pilot)
         aw_actnet_deinit(&pilot->nets->actor);
         aw_actnet_deinit(&pilot->nets->trial);
     }
+    aw_alloc_free(pilot->alloc, pilot->peek);
     aw_policy_free(pilot->policy);
     aw_alloc_free(pilot->alloc, pilot->nets);
     aw_alloc_free(pilot->alloc, pilot->external);
@@ -396,7 +398,8 @@ size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
     if (pilot->nets)
         bytes +=
             sizeof *pilot->nets + pilot->nets->actor.block_bytes + pilot->nets->trial.block_bytes;
-    bytes += pilot->external ? sizeof *pilot->external : 0;
+    if (pilot->external)
+        bytes += sizeof *pilot->external + aw_policy_state_bytes(pilot->policy);
     bytes += pilot->among ? 0 : pilot->pods_max * sizeof *pilot->pods;
     if (learning && pilot->learner)
         bytes += aw_learner_bytes(pilot->learner);

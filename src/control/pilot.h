@@ -220,8 +220,7 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
 void aw_pilot_resume(struct aw_pilot *pilot, const struct aw_store_last *last);
 /* Of an external agent, between observe and decide: whether it is to be asked, and what. What came
  * of asking is handed in by hear; a decision without it is one where nobody was there. */
-bool aw_pilot_asks(const struct aw_pilot *pilot, int64_t now_us,
-                   struct aw_external_request *ret_request);
+bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us, struct aw_external_request *ret_request);
 void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_answer *answer);
 
 /* What to do now. The decision stays until the next decide. `orders` NULL: nothing was ordered. */

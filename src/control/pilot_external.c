@@ -4,7 +4,20 @@
 
 #include "control/pilot_internal.h"
 
-bool aw_pilot_asks(const struct aw_pilot *pilot, int64_t now_us, struct aw_external_request *ret)
+/* What the fallback is about to want; it is asked again when it is decided, and must not know. */
+static void peek(struct aw_pilot *pilot, int64_t now_us, float *ret_action)
+{
+    struct aw_plan plan;
+    struct aw_policy_reason reason;
+    aw_policy_state_save(pilot->policy, pilot->peek);
+    aw_policy_decide(pilot->policy, &pilot->sample, now_us, &plan, &reason);
+    const enum aw_err err = aw_policy_state_load(pilot->policy, pilot->peek);
+    AW_ASSERT(!err);
+    const struct aw_plan all = aw__pilot_whole(&plan, &pilot->memory.reading);
+    aw_action_from_plan(&pilot->action, &pilot->memory.action, &all, ret_action);
+}
+
+bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us, struct aw_external_request *ret)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     if (!pilot->external || !pilot->config.learning ||
@@ -20,6 +33,7 @@ bool aw_pilot_asks(const struct aw_pilot *pilot, int64_t now_us, struct aw_exter
         .reward = pilot->finished ? pilot->reward : 0,
     };
     memcpy(ret->obs, pilot->obs, pilot->obs_dim * sizeof *ret->obs);
+    peek(pilot, now_us, ret->fallback);
     if (pilot->finished)
         memcpy(ret->action, pilot->action_last, sizeof ret->action);
     return true;

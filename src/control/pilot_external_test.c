@@ -207,14 +207,18 @@ static void it_is_told_what_came_of_the_step_before(void **state)
     b.config.lifecycle.bootstrap = false;
     bench_begin(&b);
     const struct aw_external_answer answer = good_answer();
-    (void)tick(&b, &answer, &told);
+    const struct aw_decision *decision = tick(&b, &answer, &told);
     assert_true(told.asked);
     assert_false(told.request.has_last);
+    assert_memory_equal(told.request.fallback, decision->action, sizeof told.request.fallback);
     assert_int_equal(told.request.obs_dim, aw_state_dim(b.config.state));
     for (uint32_t t = 0; t < 2 * EPISODE; t++) {
-        (void)tick(&b, &answer, &told);
+        decision = tick(&b, &answer, &told);
         if (!told.asked)
             continue;
+        assert_memory_equal(told.request.fallback,
+                            decision->actor == AW_ACTOR_AGENT ? decision->shadow : decision->action,
+                            sizeof told.request.fallback);
         assert_true(told.request.has_last);
         assert_true(told.request.reward == b.row.reward);
         assert_memory_equal(told.request.action, b.row.action, sizeof told.request.action);

@@ -114,7 +114,8 @@ struct aw_pilot {
     struct aw_policy *policy;
     struct aw__pilot_nets *nets;         /* NULL: the policy is no network */
     struct aw__pilot_external *external; /* NULL: the agent is none of somebody else's */
-    struct aw_learner *learner;          /* NULL: nothing to learn now */
+    void *peek; /* of it: the fallback's state, while that one is asked before its time */
+    struct aw_learner *learner; /* NULL: nothing to learn now */
     struct aw_pilot_learned learned;
 
     /* of this tick */
