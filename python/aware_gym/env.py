@@ -217,6 +217,12 @@ class VectorEnv(Remote, BaseVectorEnv):
         del keywords
         self._close()
 
+    def __enter__(self):  # which gymnasium.vector.VectorEnv does not have
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
     def __repr__(self):
         return f"<aware_gym.VectorEnv {self.name} x {self.num_envs}>"
 

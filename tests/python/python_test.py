@@ -414,11 +414,11 @@ def with_gymnasium_the_classes_are_gymnasium_s():
             env.reset(seed=3)
             expect(env.np_random.integers(1000) == first, "Gymnasium's generator is the seed's")
             expect_sound(aware_gym.check_env(env))
-        envs = aware_gym.make_vec("python-pendulum-v1", 3, server.address)
-        expect(isinstance(envs, gymnasium.vector.VectorEnv), "a VectorEnv of Gymnasium")
-        expect(envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.SAME_STEP, "mode")
-        expect_sound(aware_gym.check_vec_env(envs))
-        envs.close()
+        with aware_gym.make_vec("python-pendulum-v1", 3, server.address) as envs:
+            expect(isinstance(envs, gymnasium.vector.VectorEnv), "a VectorEnv of Gymnasium")
+            expect(envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.SAME_STEP,
+                   "how it resets")
+            expect_sound(aware_gym.check_vec_env(envs))
         expect(envs.closed, "closed")
 
 

@@ -34,3 +34,7 @@ class VectorEnv:
 
     def close_extras(self, **keywords):
         """Nothing to free."""
+
+    def __del__(self):
+        if not self.closed:
+            self.close()
