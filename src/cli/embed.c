@@ -11,11 +11,11 @@
 #include "cli/json.h"
 #include "cli/layout.h"
 #include "cli/verbs.h"
+#include "control/embed.h"
 #include "control/pretrain.h"
 #include "meta/known.h"
 
-#define SCANNED_MAX 1024u /* newest episodes among which half best, half worst are looked for */
-#define NUMBERS_ROW 8u    /* of the embedding, as text */
+#define NUMBERS_ROW 8u /* of the embedding, as text */
 #define PERCENT     100.0
 
 struct ask {
@@ -26,19 +26,25 @@ struct ask {
     char name[AW_STORE_NAME_MAX];
     char from[160];               /* what it was read from */
     struct aw_pretrain *pretrain; /* of a generated application */
-    struct aw_context *context;   /* of a workload in a store */
-    const float *embedding;
+    float embedding[AW_EMBED_DIM_MAX];
     struct aw_known_place place;
     double embed_ms, embed_cpu_ms;
 };
 
-static void embed(struct ask *ask, struct aw_context *context)
+struct stopwatch {
+    int64_t begin_us;
+    double cpu_s;
+};
+
+static struct stopwatch stopwatch_start(void)
 {
-    const int64_t begin_us = aw_clock_monotonic_us(NULL);
-    const double cpu_s = aw_clock_process_cpu_s();
-    ask->embedding = aw_context_embed(context, 0);
-    ask->embed_ms = (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-3;
-    ask->embed_cpu_ms = 1e3 * (aw_clock_process_cpu_s() - cpu_s);
+    return (struct stopwatch){aw_clock_monotonic_us(NULL), aw_clock_process_cpu_s()};
+}
+
+static void stopwatch_stop(const struct stopwatch *begun, struct ask *ask)
+{
+    ask->embed_ms = (double)(aw_clock_monotonic_us(NULL) - begun->begin_us) * 1e-3;
+    ask->embed_cpu_ms = 1e3 * (aw_clock_process_cpu_s() - begun->cpu_s);
 }
 
 /* --- a generated application ------------------------------------------------------------------ */
@@ -64,120 +70,37 @@ static enum aw_err from_app(struct ask *ask, struct aw_diag *diag)
     snprintf(ask->name, sizeof ask->name, "%" PRIu64 ":%" PRIu32, learn->seed, learn->first);
     snprintf(ask->from, sizeof ask->from, "%" PRIu32 " episodes of %s under %.100s",
              config->fallback_episodes, aw_policy_names[config->fallback.kind], ask->pool.shown);
-    embed(ask, aw_pretrain_context(ask->pretrain));
+    const struct stopwatch begun = stopwatch_start();
+    const float *made = aw_context_embed(aw_pretrain_context(ask->pretrain), 0);
+    stopwatch_stop(&begun, ask);
+    memcpy(ask->embedding, made, config->context.embedding * sizeof *made);
     return AW_OK;
 }
 
 /* --- a workload in a store -------------------------------------------------------------------- */
 
-struct reading {
-    const struct ask *ask;
-    bool paper; /* the model's reward is R, whatever the store's was */
-    uint32_t obs_dim, act_dim, steps, count;
-    float *obs, *action, *reward;
-    struct aw_diag *diag;
-};
-
-static enum aw_err take_row(void *ctx, const struct aw_store_row *row)
-{
-    struct reading *r = ctx;
-    const struct aw_pretrain_config *config = &r->ask->model.config;
-    if (row->obs_dim != r->obs_dim || row->act_dim != r->act_dim)
-        return aw_fail(r->diag, AW_ERR_FORMAT,
-                       "the store has %" PRIu32 " states and %" PRIu32 " actions, and the model "
-                       "was taught with %" PRIu32 " and %" PRIu32,
-                       row->obs_dim, row->act_dim, r->obs_dim, r->act_dim);
-    if (r->count == r->steps)
-        return AW_OK; /* what is longer is cut at its end, as in a bundle */
-    const double paper = row->figures.paper_reward;
-    const double reward = r->paper && isfinite(paper) ? paper : (double)row->reward;
-    const double missed = row->figures.violated ? config->reward_miss : 0;
-    memcpy(r->obs + (size_t)r->count * r->obs_dim, row->obs, r->obs_dim * sizeof *r->obs);
-    memcpy(r->action + (size_t)r->count * r->act_dim, row->action, r->act_dim * sizeof *r->action);
-    r->reward[r->count++] =
-        (float)((reward - missed + config->reward_shift) * config->reward_scale);
-    return AW_OK;
-}
-
-/* The episodes that a bundle would choose, oldest first. */
-static enum aw_err episodes_of(struct aw_store *store, const char *workload,
-                               const struct aw_context_settings *settings,
-                               struct aw_store_episode *ret, uint32_t *ret_count,
-                               struct aw_diag *diag)
-{
-    const uint32_t most = settings->choice == AW_BUNDLE_ENDS ? SCANNED_MAX : settings->episodes;
-    const enum aw_err err =
-        settings->choice == AW_BUNDLE_BEST
-            ? aw_store_top_episodes(store, workload, most, ret, ret_count, diag)
-            : aw_store_recent_returns(store, workload, most, ret, ret_count, diag);
-    if (!err && *ret_count == 0)
-        return aw_fail(diag, AW_ERR_NODATA, "the store has no finished episode of %s",
-                       AW__QUOTE(workload));
-    return err;
-}
-
-static enum aw_err episodes_read(struct ask *ask, struct aw_store *store, struct reading *r,
-                                 struct aw_diag *diag)
-{
-    struct aw_store_episode *episode = aw_alloc_new(NULL, SCANNED_MAX, sizeof *episode);
-    uint32_t count = 0;
-    enum aw_err err = episode ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for episodes");
-    err = err ? err
-              : episodes_of(store, ask->name, &ask->model.config.context, episode, &count, diag);
-    for (uint32_t i = 0; !err && i < count; i++) {
-        struct aw_store_query query = AW_STORE_EVERY;
-        query.workload = ask->name;
-        query.episode_first = query.episode_last = episode[i].episode;
-        r->count = 0;
-        err = aw_store_scan(store, &query, take_row, r, diag);
-        if (!err)
-            (void)aw_context_episode(ask->context, 0, r->obs, r->action, r->reward, r->count);
-    }
-    snprintf(ask->from, sizeof ask->from, "%" PRIu32 " episodes of the store", count);
-    aw_alloc_free(NULL, episode);
-    return err;
-}
-
-static enum aw_err context_make(struct ask *ask, struct aw_diag *diag)
-{
-    struct aw_context_config shape;
-    enum aw_err err = aw_context_peek(ask->model.path, &shape, NULL, diag);
-    shape.workloads = 1;
-    shape.settings.replay = 16;
-    err = err ? err : aw_context_new(&shape, NULL, &ask->context, diag);
-    return err ? err : aw_context_load(ask->context, ask->model.path, diag);
-}
-
 static enum aw_err from_store(struct ask *ask, struct aw_diag *diag)
 {
     const struct aw__args *args = ask->run->args;
     struct aw_store store = {0};
-    struct reading r = {.ask = ask, .diag = diag};
+    struct aw_embed *embed = NULL;
+    struct aw_embed_from from;
     snprintf(ask->name, sizeof ask->name, "%s", aw__args_text(args, "workload"));
-    for (uint32_t i = 0; i < ask->model.config.pair_count; i++)
-        r.paper |= !strcmp(ask->model.config.pairs[i], "objective=paper");
-    enum aw_err err = context_make(ask, diag);
-    if (err)
-        return err;
-    const struct aw_context_config *shape = aw_context_config(ask->context);
-    r.obs_dim = shape->obs_dim;
-    r.act_dim = shape->act_dim;
-    r.steps = shape->steps;
-    r.obs = aw_alloc_new(NULL, (size_t)r.steps * r.obs_dim, sizeof *r.obs);
-    r.action = aw_alloc_new(NULL, (size_t)r.steps * r.act_dim, sizeof *r.action);
-    r.reward = aw_alloc_new(NULL, r.steps, sizeof *r.reward);
-    if (!r.obs || !r.action || !r.reward)
-        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for an episode");
+    enum aw_err err = aw_embed_open(ask->model.path, NULL, &embed, diag);
     err = err ? err
               : aw_store_open(&store, aw__args_text(args, "store"),
                               &(struct aw_store_options){.read_only = true}, NULL, diag);
-    err = err ? err : episodes_read(ask, &store, &r, diag);
-    if (!err)
-        embed(ask, ask->context);
+    err = err ? err : aw_embed_gather(embed, &store, ask->name, AW_EMBED_ALL, &from, diag);
+    if (!err) {
+        const struct stopwatch begun = stopwatch_start();
+        if ((err = aw_embed_make(embed, ask->embedding)))
+            aw_fail(diag, err, "the model makes nothing of this workload");
+        stopwatch_stop(&begun, ask);
+        snprintf(ask->from, sizeof ask->from, "%" PRIu32 " episodes of %s in the store",
+                 from.episodes, from.by_fallback ? "the fallback" : "whoever acted");
+    }
     aw_store_close(&store);
-    aw_alloc_free(NULL, r.obs);
-    aw_alloc_free(NULL, r.action);
-    aw_alloc_free(NULL, r.reward);
+    aw_embed_close(embed);
     return err;
 }
 
@@ -288,7 +211,6 @@ static enum aw_err embed_run(const struct aw__run *run, struct aw_diag *diag)
                        &ask->place);
         err = run->json ? aw__json_print(document(ask), diag) : print_text(ask, diag);
     }
-    aw_context_free(ask->context);
     aw_pretrain_free(ask->pretrain);
     aw__appset_close(&ask->pool);
     aw_known_deinit(&ask->known);
@@ -347,7 +269,8 @@ const struct aw__verb aw__verb_embed = {
             "(1 - distance + cosine) / 2, and whether the workload lies outside of what the model "
             "knows: where it is further from its nearest than 99 % of the known ones are from "
             "theirs. What the model will lose at first and how long it takes to adapt are told "
-            "where the model carries lines fitted to that.",
+            "where the model carries lines fitted to that. Of a store those episodes are read that "
+            "the fallback lived alone; where there are none, those of whoever acted.",
     .options = embed_options,
     .examples = embed_examples,
     .json = true,

@@ -207,7 +207,7 @@ def a_workload_of_a_store_is_embedded_by_what_was_kept():
         expect_ok("store", "import", store, write_lines(folder, "rows.jsonl", rows))
         ask = ["embed", "--model", model, "--store", store, "--workload"]
         document = json.loads(expect_ok(*ask, "shop/cart", "-o", "json").stdout)
-        expect(document["from"] == "3 episodes of the store", str(document["from"]))
+        expect(document["from"] == "3 episodes of the fallback in the store", str(document["from"]))
         expect(any(document["embedding"]), "an embedding of zeros")
         for name, words in (("odd", ["2 states", str(states)]), ("none", ["no finished episode"])):
             done = run(*ask, name)
