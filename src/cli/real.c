@@ -14,6 +14,8 @@
 #define REPORT_US       200000                  /* between two looks of the load at the end */
 #define CONNECTIONS     2048u                   /* of one workload's load */
 #define CONNECTIONS_FEW 64u                     /* where nobody says how many files may be open */
+#define LATE            4.0  /* times as long as it should take, and then some: a run whose ticks */
+#define LATE_S          60.0 /* are late, or that learns in between, has load until its end */
 #define GIB             1073741824.0
 #define DEADLINE_US     1000000
 #define PROGRAM         "aware-workload"
@@ -115,6 +117,7 @@ static enum aw_err loop_make(struct aw__real *real, struct aw_diag *diag)
             .workload_count = ask->count,
             .thread_count = ask->thread_count,
             .deadline_us = DEADLINE_US,
+            .exchange = real->config.exchange,
         };
         err = aw_loop_new(&config, NULL, &real->loop, diag);
     }
@@ -323,7 +326,7 @@ enum aw_err aw__real_load_begin(struct aw__real *real, int64_t from_us, uint64_t
                                 uint64_t seed, struct aw_diag *diag)
 {
     const struct aw__runask *ask = real->config.ask;
-    const double span_s = (double)steps * ask->step_s / real->config.speed + 1;
+    const double span_s = (double)steps * ask->step_s / real->config.speed * LATE + LATE_S;
     sigset_t all, before;
     enum aw_err err = AW_OK;
     real->load_stop = false;

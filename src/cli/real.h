@@ -39,6 +39,7 @@ struct aw__real_config {
     double speed;                         /* of the loop's time over real time */
     int64_t begin_us;                     /* the loop's time to begin with */
     const volatile sig_atomic_t *stop;    /* not 0: everything ends soon; borrowed */
+    struct aw_exchange *exchange;         /* for agents of other processes; NULL: none; borrowed */
 };
 
 struct aw__real {
@@ -59,8 +60,8 @@ AW_NODISCARD enum aw_err aw__real_open(struct aw__real *real, const struct aw__r
                                        struct aw_diag *diag);
 /* Waits until every workload has a replica that answers; AW_OK too when it is stopped. */
 AW_NODISCARD enum aw_err aw__real_ready(struct aw__real *real, struct aw_diag *diag);
-/* Sends the load from `from_us` of its own time on, for as long as `steps` take. Same seed, same
- * moments. */
+/* Sends the load from `from_us` of its own time on until load_end, for steps that may take longer
+ * than they should. Same seed, same moments. */
 AW_NODISCARD enum aw_err aw__real_load_begin(struct aw__real *real, int64_t from_us, uint64_t steps,
                                              uint64_t seed, struct aw_diag *diag);
 /* What is under way is dropped. A no-op where there is none. */

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/threads.h"
+#include "cli/run_agents.h"
 #include "cli/verbs.h"
 
 #include <inttypes.h>
@@ -232,6 +233,7 @@ static enum aw_err run_run(const struct aw__run *run, struct aw_diag *diag)
     }
     /* the table is for who watches; lines for programs may go elsewhere meanwhile */
     const bool watched = !quiet && (s->look == LOOK_NONE || !isatty(STDOUT_FILENO));
+    aw__runagents_wait(s->kept.agents, s->kept.ask.agents_wait_s, &stop_signal);
     s->kept.begin_us = s->kept.saved_us = aw_clock_monotonic_us(NULL);
     if ((err = aw__runlive_new(&s->kept.ask, stderr, watched, run->color_err, s->kept.steps_before,
                                &s->live))) {
@@ -349,6 +351,29 @@ static const struct aw__option run_options[] = {
      .kind = AW__DIR,
      .arg = "DIR",
      .help = "with --listen: reports (.html, .json) and runs of aware train that the page lists"},
+    {.name = "agents",
+     .kind = AW__TEXT,
+     .arg = "ADDRESS",
+     .help = "where agents of other processes come in over gRPC, for workloads whose agent is "
+             "external: unix:/PATH or HOST:PORT; beyond this machine with --agents-tls-cert, "
+             "--agents-tls-key and --agents-token-file (default: unix:agents in --state)"},
+    {.name = "agents-wait",
+     .kind = AW__TEXT,
+     .arg = "TIME",
+     .help = "before the first step, wait so long for every external agent to have registered "
+             "(default: 0s; not for a daemon)"},
+    {.name = "agents-token-file",
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "with --agents: agents have to send the first line of this file"},
+    {.name = "agents-tls-cert",
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "with --agents: certificate chain, PEM"},
+    {.name = "agents-tls-key",
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "with --agents: its key, PEM"},
     {.name = "audit",
      .kind = AW__FLAG,
      .help = "keep the audit log and explanations without a daemon too; slower"},

@@ -32,6 +32,7 @@
 #define AW__RUN_JOURNAL "decisions.db"
 #define AW__RUN_VIEWS   "views.json"
 #define AW__RUN_SOCKET  "socket"
+#define AW__RUN_AGENTS  "agents"
 
 /* --- what was asked --------------------------------------------------------------------------- */
 
@@ -55,6 +56,8 @@ struct aw__runask {
     char socket[AW__TEXT_MAX];  /* of a daemon */
     struct aw_door door;        /* of its page and metrics; host "": none */
     char reports[AW__TEXT_MAX]; /* folder that the page shows; "": none */
+    char agents[AW__TEXT_MAX];  /* where agents of other processes come in; "": nowhere */
+    double agents_wait_s;       /* for which a run waits for them before its first step */
     char state[AW__TEXT_MAX];   /* directory; "": none */
     char store[AW__TEXT_MAX];   /* for aw_store_open */
     char report[AW__TEXT_MAX];  /* file; "": none */
@@ -179,10 +182,11 @@ struct aw__runsession {
     struct aw_job *job;
     struct aw_store store;
     struct aw__runhistory history;
-    struct aw_steward *steward; /* NULL: no audit log */
-    struct aw_timing *timing;   /* borrowed; NULL: nobody measures */
-    uint64_t steps_before;      /* of earlier sessions */
-    int64_t begin_us, saved_us; /* real */
+    struct aw_steward *steward;   /* NULL: no audit log */
+    struct aw_timing *timing;     /* borrowed; NULL: nobody measures */
+    struct aw__runagents *agents; /* their door (run_agents.h); NULL: none */
+    uint64_t steps_before;        /* of earlier sessions */
+    int64_t begin_us, saved_us;   /* real */
     uint64_t save_every, saved_steps;
     int lock_fd; /* -1: none */
 };

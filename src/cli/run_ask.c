@@ -171,6 +171,30 @@ static enum aw_err door_read(const struct aw__args *args, struct aw__runask *ask
     return token ? aw_door_token_read(&ask->door, token, diag) : AW_OK;
 }
 
+/* Where agents of other processes come in. */
+static enum aw_err agents_read(const struct aw__args *args, struct aw__runask *ask,
+                               struct aw_diag *diag)
+{
+    static const char *const others[] = {"agents-token-file", "agents-tls-cert", "agents-tls-key"};
+    const char *agents = aw__args_text(args, "agents"), *wait = aw__args_text(args, "agents-wait");
+    int64_t wait_us = 0;
+    struct aw_diag why;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (aw__args_given(args, others[i]) && !agents)
+            return aw_fail(diag, AW_ERR_USAGE, "--%s goes with --agents alone", others[i]);
+    if (wait && aw_duration_parse(wait, AW_QUANTITY_POSITIVE_OR_0, &wait_us, &why))
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--agents-wait", "%s", why.text);
+    ask->agents_wait_s = 1e-6 * (double)wait_us;
+    if (agents) {
+        snprintf(ask->agents, sizeof ask->agents, "%s", agents);
+        return AW_OK;
+    }
+    if (*ask->state)
+        snprintf(ask->agents, sizeof ask->agents, "unix:%.*s/" AW__RUN_AGENTS,
+                 (int)(sizeof ask->agents - sizeof AW__RUN_AGENTS - sizeof "unix:"), ask->state);
+    return AW_OK;
+}
+
 /* The shared models that networks begin with. A run goes on without one that cannot be used: its
  * workloads learn by themselves, and whoever asked for it is told once for each. */
 static enum aw_err models_take(const struct aw__run *run, struct aw__runask *ask,
@@ -279,6 +303,7 @@ enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret, s
     err = err ? err : door_read(args, ask, diag);
     err = err ? err : aw__runask_files(run, ask, diag);
     err = err ? err : aw__runask_workloads(run, ask, diag);
+    err = err ? err : agents_read(args, ask, diag);
     ask->steps_total = STEPS_MAX; /* a daemon's */
     if (!err && (duration || !ask->daemon))
         err = duration_read(duration ? duration : AW__RUN_DURATION_TEXT, ask->step_s,

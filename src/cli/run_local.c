@@ -12,6 +12,7 @@
 #include "base/quantity.h"
 #include "cli/json.h"
 #include "cli/layout.h"
+#include "cli/run_agents.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -27,6 +28,7 @@ struct runner {
     const struct aw__run *run;
     struct aw__runask ask;
     struct aw__real real;
+    struct aw__runagents *agents; /* NULL: nobody is to come in */
     struct aw_store store;
     struct aw__runhistory history;
     struct aw__runlive *live;
@@ -102,9 +104,11 @@ static enum aw_err make(struct runner *r, struct aw_diag *diag)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", ask->count);
     if (*ask->state && (err = aw_file_mkdirs(ask->state, diag)))
         return err;
-    const struct aw__real_config config = {
+    struct aw__real_config config = {
         .ask = ask, .store = &r->store, .speed = ask->speed, .stop = &stop_signal};
     err = aw__real_store_open(ask, ask->store, &r->store, diag);
+    err = err ? err : aw__runagents_open(&r->agents, r->run, ask, diag);
+    config.exchange = aw__runagents_exchange(r->agents);
     err = err ? err : aw__runhistory_init(&r->history, ask, diag);
     err = err ? err : aw__real_open(&r->real, &config, diag);
     if (!err && *ask->state) /* steps of an earlier run may be there */
@@ -298,6 +302,7 @@ static void runner_close(struct runner *r)
 {
     aw__runlive_free(r->live);
     aw__real_close(&r->real);
+    aw__runagents_close(r->agents);
     aw_store_close(&r->store);
     aw__runhistory_deinit(&r->history);
     aw_alloc_free(NULL, r->row);
@@ -328,6 +333,8 @@ enum aw_err aw__run_local(const struct aw__run *run, struct aw_diag *diag)
                     aw__run_name(r->ask.workload[i].pilot.name),
                     (unsigned)aw_local_port(r->real.local, i));
     err = err ? err : aw__real_ready(&r->real, diag);
+    if (!err)
+        aw__runagents_wait(r->agents, r->ask.agents_wait_s, &stop_signal);
     if (err || stop_signal)
         goto out;
     const bool watched = !quiet && (r->look == LOOK_NONE || !isatty(STDOUT_FILENO));

@@ -8,6 +8,7 @@
  *   audit/            what was decided and ordered, with a daemon or --audit
  *   decisions.db      why, for a while
  *   views.json        of a daemon: what it would answer, as of a save
+ *   agents            socket where agents of other processes come in
  *   history-STEPS     what summary and plots tell, as of a save
  *   run.state         the job itself, saved last: it is what makes the save
  */
@@ -15,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/run_agents.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -199,7 +201,7 @@ enum aw_err aw__runsession_job(struct aw__runsession *s, struct aw_steward *stew
                                struct aw_job **ret, struct aw_diag *diag)
 {
     const struct aw__runask *ask = &s->ask;
-    const struct aw_job_config config = {
+    struct aw_job_config config = {
         .workloads = ask->workload,
         .count = ask->count,
         .sim = ask->set.cluster.sim,
@@ -214,6 +216,14 @@ enum aw_err aw__runsession_job(struct aw__runsession *s, struct aw_steward *stew
                             : aw_steward_desk(steward),
         .steadfast = ask->daemon,
     };
+    if (ret == &s->job) { /* the run itself, and nobody who only tries whether it could be */
+        if (!s->agents) {
+            const enum aw_err err = aw__runagents_open(&s->agents, s->run, ask, diag);
+            if (err)
+                return err;
+        }
+        config.exchange = aw__runagents_exchange(s->agents);
+    }
     return aw_job_new(&config, NULL, ret, diag);
 }
 
@@ -264,6 +274,7 @@ enum aw_err aw__runsession_open(struct aw__runsession *s, bool *ret_resumed, str
 void aw__runsession_close(struct aw__runsession *s)
 {
     aw__runhistory_deinit(&s->history);
+    aw__runagents_close(s->agents);
     aw_job_free(s->job);
     aw_steward_free(s->steward);
     aw_store_close(&s->store);
@@ -271,6 +282,7 @@ void aw__runsession_close(struct aw__runsession *s)
     if (s->lock_fd >= 0)
         close(s->lock_fd);
     s->job = NULL;
+    s->agents = NULL;
     s->steward = NULL;
     s->lock_fd = -1;
 }

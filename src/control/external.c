@@ -70,6 +70,10 @@ const char *aw_external_report_format(const struct aw_external_report *report, c
 {
     struct aw_text text;
     aw_text_init(&text, buf, size);
+    if (report->standing == AW_EXTERNAL_ABSENT && *report->name) {
+        aw_text_add(&text, "agent %s has left, and nobody else has registered", report->name);
+        return buf;
+    }
     if (*report->name)
         aw_text_add(&text, "agent %s is %s: ", report->name,
                     report->follow ? "followed" : "not followed");

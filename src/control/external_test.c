@@ -293,6 +293,8 @@ static void reports_read_as_sentences(void **state)
     assert_string_equal(
         aw_external_report_format(answers(&b, AW_EXTERNAL_FAULT_LATE), text, sizeof text),
         "agent td3@7 is not followed: it has not answered within the deadline (strike 1 of 3)");
+    assert_string_equal(aw_external_report_format(nobody(&b), text, sizeof text),
+                        "agent td3@7 has left, and nobody else has registered");
 }
 
 int main(void)
