@@ -127,7 +127,11 @@ static void see(struct aw_kube_informer *informer, const json_t *object)
         vanish_key(informer, key); /* what is old is worse than what is missing */
         return;
     }
-    tell(informer, old ? AW_KUBE_CHANGED : AW_KUBE_APPEARED, old, item);
+    /* most updates of a pod are somebody's heartbeat, and nothing to us */
+    const bool same = old && informer->config.project && old->view.len == item->view.len &&
+                      !memcmp(old->view.data, item->view.data, item->view.len);
+    if (!same)
+        tell(informer, old ? AW_KUBE_CHANGED : AW_KUBE_APPEARED, old, item);
     aw__kube_item_free(&informer->cache, old);
 }
 

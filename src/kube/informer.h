@@ -52,8 +52,9 @@ struct aw_kube_informer_config {
      * unreadable. NULL: only key, uid and version are kept. */
     enum aw_err (*project)(void *ctx, const json_t *object, void *buf, size_t size,
                            size_t *ret_len);
-    /* `before` is NULL for what appeared, `after` for what vanished. May send requests; must not
-     * step or close this informer. Never NULL. */
+    /* `before` is NULL for what appeared, `after` for what vanished; an update that leaves all that
+     * is kept as it was is not told. May send requests; must not step or close this informer.
+     * Never NULL. */
     void (*changed)(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
                     const struct aw_kube_item *after);
     void *ctx;

@@ -112,7 +112,16 @@ const char *aw_kube_meta_key(const struct aw_kube_meta *meta, char *buf, size_t 
     return buf;
 }
 
-/* The item of a list whose `key` is the text `wanted`. */
+/* Whether a value is the text `wanted`, or true where that says "true". */
+static bool says(const json_t *value, const char *wanted, size_t len)
+{
+    if (json_is_true(value))
+        return len == 4 && !memcmp(wanted, "true", 4);
+    return json_is_string(value) && json_string_length(value) == len &&
+           !memcmp(json_string_value(value), wanted, len);
+}
+
+/* The first item of a list whose `key` says `wanted`. */
 static const json_t *item_with(const json_t *list, const char *key, size_t key_len,
                                const char *wanted, size_t wanted_len)
 {
@@ -122,9 +131,7 @@ static const json_t *item_with(const json_t *list, const char *key, size_t key_l
         return NULL;
     json_array_foreach(list, i, item)
     {
-        const json_t *text = json_object_getn(item, key, key_len);
-        if (json_is_string(text) && json_string_length(text) == wanted_len &&
-            !memcmp(json_string_value(text), wanted, wanted_len))
+        if (says(json_object_getn(item, key, key_len), wanted, wanted_len))
             return item;
     }
     return NULL;

@@ -73,8 +73,8 @@ AW_NODISCARD enum aw_err aw_kube_meta_read(const json_t *object, struct aw_kube_
 const char *aw_kube_meta_key(const struct aw_kube_meta *meta, char *buf, size_t size);
 
 /* The value at "spec.replicas", "metadata.labels[app.kubernetes.io/name]" (a key in brackets) or
- * "status.conditions[type=Ready].status" (the first item of a list with that text); NULL when any
- * part is missing or of another kind. */
+ * "status.conditions[type=Ready].status" (the first item of a list with that text, or with true for
+ * [controller=true]); NULL when any part is missing or of another kind. */
 const json_t *aw_kube_at(const json_t *value, const char *path);
 /* The same for text; "" when it is not there or not text. */
 const char *aw_kube_text_at(const json_t *value, const char *path);
