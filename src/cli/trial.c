@@ -2,11 +2,11 @@
  * trial.c - the verb `trial`: rules, a shared model and what becomes of it, on real processes.
  *
  * First everything is lived through once as `aware run --cluster local` does it: the fallback acts
- * and the model reads its episodes, then the agent acts and learns. Two states are kept on the way:
- * when the model's policy was about to take over, and at the end. Then come the runs that are
- * measured: new processes, the next part of the load, and a loop that goes on from one of these
- * states, once with the fallback alone, once with each policy; as often as asked, in turn, so that
- * what changes on the machine meanwhile meets all of them.
+ * and the model reads its episodes, then the agent acts and learns. Two states of each workload are
+ * kept on the way: when the model's policy was about to take over, and at the end. Then come the
+ * runs that are measured: new processes, the next part of the load, and a loop that goes on from
+ * one of these states, once with the fallback alone, once with each policy; as often as asked, in
+ * turn, so that what changes on the machine meanwhile meets all of them.
  *
  * The one thing that is not as in production: the step to ONLINE asks for no estimate. What nobody
  * would let act is measured, too.
@@ -30,7 +30,7 @@
 
 const char *const aw__trial_arm_names[] = {"fallback", "zero-shot", "adapted", NULL};
 
-/* A loop as it was at some moment. */
+/* A pilot as it was at some moment. */
 struct kept {
     void *bytes; /* NULL: not yet */
     int64_t at_us;
@@ -42,7 +42,7 @@ struct session {
     struct aw__real real;
     struct aw_pilot_config *pilots; /* [count] that learn */
     struct aw_store store;
-    struct kept kept[AW__TRIAL_ARMS]; /* SHARED, ADAPTED */
+    struct kept *kept[AW__TRIAL_ARMS]; /* [count] each; FALLBACK: none, it goes on from SHARED */
     bool quiet, terminal;
     int64_t begin_us;
 
@@ -201,12 +201,13 @@ static enum aw_err make(struct session *s, struct aw_diag *diag)
     const uint32_t count = trial->ask.count;
     trial->cell =
         aw_alloc_new(NULL, (size_t)trial->repeats * AW__TRIAL_ARMS * count, sizeof *trial->cell);
-    for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++)
-        trial->learned[a] = aw_alloc_new(NULL, count, sizeof *trial->learned[a]);
     s->pilots = aw_alloc_new(NULL, count, sizeof *s->pilots);
     bool made = trial->cell && s->pilots;
-    for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++)
-        made = made && trial->learned[a];
+    for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++) {
+        trial->learned[a] = aw_alloc_new(NULL, count, sizeof *trial->learned[a]);
+        s->kept[a] = aw_alloc_new(NULL, count, sizeof *s->kept[a]);
+        made = made && trial->learned[a] && s->kept[a];
+    }
     if (!made)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a trial of %" PRIu32 " workloads", count);
     for (uint32_t i = 0; i < count; i++) {
@@ -260,15 +261,31 @@ static void run_tell(const struct session *s)
             all.steps, all.agent_steps);
 }
 
-static enum aw_err keep(struct session *s, enum aw__trial_arm arm)
+static enum aw_err keep(struct session *s, enum aw__trial_arm arm, uint32_t i)
 {
-    struct kept *kept = &s->kept[arm];
+    const struct aw_pilot *pilot = aw_loop_pilot(s->real.loop, i);
+    struct kept *kept = &s->kept[arm][i];
     kept->at_us = s->real.cluster.ops->now_us(s->real.cluster.self);
-    kept->bytes = aw_alloc_new(NULL, 1, aw_loop_state_bytes(s->real.loop));
+    kept->bytes = aw_alloc_new(NULL, 1, aw_pilot_state_bytes(pilot));
     if (!kept->bytes)
-        return aw_fail(&s->diag, AW_ERR_NOMEM, "no memory for the state of the loop");
-    aw_loop_state_save(s->real.loop, kept->bytes);
+        return aw_fail(&s->diag, AW_ERR_NOMEM, "no memory for the state of a workload");
+    aw_pilot_state_save(pilot, kept->bytes);
     return AW_OK;
+}
+
+/* At the end of an episode: a workload is kept when its policy is about to act, which may be later
+ * than asked where it took longer to know the workload; and at the end, whoever acts then. */
+static enum aw_err keep_due(struct session *s, bool last)
+{
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < s->trial.ask.count; i++) {
+        const bool acts = aw_pilot_stage(aw_loop_pilot(s->real.loop, i)) >= AW_STAGE_ONLINE;
+        if (!s->kept[AW__TRIAL_SHARED][i].bytes && (acts || last))
+            err = keep(s, AW__TRIAL_SHARED, i);
+        if (!err && last)
+            err = keep(s, AW__TRIAL_ADAPTED, i);
+    }
+    return err;
 }
 
 static void on_learned(void *ctx, uint64_t step)
@@ -281,10 +298,8 @@ static void on_learned(void *ctx, uint64_t step)
         aw__real_tally(
             &trial->learned[step <= bootstrap ? AW__TRIAL_FALLBACK : AW__TRIAL_ADAPTED][i],
             aw_pilot_decision(aw_loop_pilot(s->real.loop, i)), trial->ask.step_s / trial->speed);
-    if (step == bootstrap)
-        s->err = keep(s, AW__TRIAL_SHARED);
-    if (step == s->steps && !s->err)
-        s->err = keep(s, AW__TRIAL_ADAPTED);
+    if (step % episode == 0 && !s->err)
+        s->err = keep_due(s, step == s->steps);
     progress(s, step);
 }
 
@@ -304,15 +319,16 @@ static void on_measured(void *ctx, uint64_t step)
     progress(s, step);
 }
 
-/* The state that a run goes on from, and what is different in it from then on. */
+/* The states that a run goes on from, and what is different in it from then on. */
 static enum aw_err go_on(struct session *s, const struct kept *kept, struct aw_diag *diag)
 {
     struct aw_loop *loop = s->real.loop;
-    enum aw_err err = aw_loop_state_load(loop, kept->bytes);
-    if (err)
-        return aw_fail(diag, err, "the state of the loop that learned cannot be loaded");
+    enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < s->trial.ask.count; i++) {
-        struct aw_pilot_config config = *aw_pilot_config(aw_loop_pilot(loop, i));
+        struct aw_pilot *pilot = aw_loop_pilot(loop, i);
+        if ((err = aw_pilot_state_load(pilot, kept[i].bytes)))
+            return aw_fail(diag, err, "the state of a workload that learned cannot be loaded");
+        struct aw_pilot_config config = *aw_pilot_config(pilot);
         config.explore_sigma = 0;
         config.learning = s->arm != AW__TRIAL_FALLBACK;
         err = aw_loop_update(loop, i, &config, diag);
@@ -342,15 +358,19 @@ static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from
                         uint64_t seed, struct aw_diag *diag)
 {
     struct aw__trial *trial = &s->trial;
-    const struct kept *kept =
-        s->row ? &s->kept[arm == AW__TRIAL_ADAPTED ? AW__TRIAL_ADAPTED : AW__TRIAL_SHARED] : NULL;
+    const struct kept *kept = NULL; /* while learning */
+    int64_t begin_us = 0;
+    if (s->row)
+        kept = s->kept[arm == AW__TRIAL_ADAPTED ? AW__TRIAL_ADAPTED : AW__TRIAL_SHARED];
+    for (uint32_t i = 0; kept && i < trial->ask.count; i++)
+        begin_us = kept[i].at_us > begin_us ? kept[i].at_us : begin_us;
     const int64_t from_us = llround(1e6 * trial->ask.step_s) * (int64_t)from_step;
     const struct aw__real_config config = {
         .ask = &trial->ask,
         .pilots = s->pilots,
         .store = &s->store,
         .speed = trial->speed,
-        .begin_us = kept ? kept->at_us : 0,
+        .begin_us = begin_us,
         .stop = &stop_signal,
     };
     s->arm = arm;
@@ -423,7 +443,9 @@ static enum aw_err measure(struct session *s, struct aw_diag *diag)
 static void session_free(struct session *s)
 {
     for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++) {
-        aw_alloc_free(NULL, s->kept[a].bytes);
+        for (uint32_t i = 0; s->kept[a] && i < s->trial.ask.count; i++)
+            aw_alloc_free(NULL, s->kept[a][i].bytes);
+        aw_alloc_free(NULL, s->kept[a]);
         aw_alloc_free(NULL, s->trial.learned[a]);
     }
     aw_alloc_free(NULL, s->trial.cell);
@@ -487,7 +509,7 @@ static const struct aw__option trial_options[] = {
     {.name = "adapt",
      .kind = AW__NUMBER,
      .arg = "N",
-     .initial = "4",
+     .initial = "3",
      .min = 1,
      .max = AW__TRIAL_EPISODES_MAX,
      .help = "episodes of the agent, in which it learns"},
@@ -535,7 +557,7 @@ static const struct aw__option trial_options[] = {
 };
 static const struct aw__example trial_examples[] = {
     {"aware trial -f examples/trial.yaml", "three applications, about twenty minutes"},
-    {"aware trial -f examples/trial.yaml --load f1250_inv.csv:compress=6,start=11h --top 6,8,12",
+    {"aware trial -f examples/trial.yaml --load f1250_inv.csv:compress=6,start=10h --top 6,8,12",
      "under three functions of a trace"},
     {"aware trial -f shop.yaml --repeats 5 --output json", "one's own workload, for a program"},
     {NULL, NULL},

@@ -157,7 +157,7 @@ static void origins_print(const struct aw__trial *trial)
                    : adapted->origin.checksum      ? "the model's with more episodes"
                                                    : "what it learned itself");
         else
-            printf("%s%s: the model gave no policy, so that %s acted in its place.\n", mark, name,
+            printf("%s%s: the model gave no policy in time, so that zero-shot is %s.\n", mark, name,
                    shared->model ? "one of its own learning" : "the fallback");
     }
 }

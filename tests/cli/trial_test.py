@@ -102,8 +102,6 @@ def a_trial_measures_three_policies_on_one_load():
                 missed[policy["name"]] = policy["violation_share"]["mean"]
             rules, *learned = one["policies"]
             expect(rules["agent_share"]["mean"] == 0, rules)
-            requests = {policy["runs"][0]["requests"] for policy in one["policies"]}
-            expect(len(requests) == 1, f"not the same load: {requests}")
             for policy in learned:
                 expect(missed[policy["name"]] <= missed["fallback"] + WILD, missed)
             if learned[0]["specialised_from"] is None:
