@@ -25,9 +25,10 @@ static const struct {
     {"ope", aw__bench_ope, false},
     {"control", aw__bench_control, false},
     {"balancer", aw__bench_balancer, false},
+    {"rpc", aw__bench_rpc, false},
 };
-static const char *const benchmark_names[] = {"nn",  "rl",      "env",      "sim",
-                                              "ope", "control", "balancer", NULL};
+static const char *const benchmark_names[] = {"nn",      "rl",       "env", "sim", "ope",
+                                              "control", "balancer", "rpc", NULL};
 _Static_assert(sizeof benchmarks / sizeof *benchmarks + 1 ==
                    sizeof benchmark_names / sizeof *benchmark_names,
                "a benchmark has a name");
@@ -190,7 +191,8 @@ static const struct aw__positional bench_positionals[] = {
              "sim: of the simulated cluster, with --fidelity how near the fast model is; "
              "ope: how often intervals of off-policy evaluation hold the truth; "
              "control: one decision of a workload that serves, and what it keeps; "
-             "balancer: that of the local cluster beside wrk alone; needs control groups"},
+             "balancer: that of the local cluster beside wrk alone; needs control groups; "
+             "rpc: environments over gRPC, single steps and 256 a message"},
     {.name = NULL},
 };
 static const struct aw__example bench_examples[] = {

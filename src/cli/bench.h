@@ -49,6 +49,7 @@ aw__bench_fn aw__bench_env;
 aw__bench_fn aw__bench_nn;
 aw__bench_fn aw__bench_ope;
 aw__bench_fn aw__bench_rl;
+aw__bench_fn aw__bench_rpc;
 aw__bench_fn aw__bench_sim;
 
 #endif

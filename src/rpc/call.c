@@ -21,12 +21,37 @@ static void tag_init(struct aw_rpc_stream *call, struct aw__tag *tag, enum aw__c
 
 /* ---- the end ---- */
 
-static void buffers_drop(struct aw_rpc_stream *call)
+static bool queue_push(struct aw_rpc_stream *call, grpc_byte_buffer *message)
 {
-    for (; call->queue_count; call->queue_count--) {
-        grpc_byte_buffer_destroy(call->queue[call->queue_head]);
-        call->queue_head = (call->queue_head + 1) % AW_RPC_QUEUE;
-    }
+    const size_t size = grpc_byte_buffer_length(message);
+    if (call->queue_count == AW_RPC_QUEUE ||
+        (call->queue_count && call->queue_bytes + size > AW_RPC_QUEUE_BYTES))
+        return false;
+    call->queue[(call->queue_head + call->queue_count++) % AW_RPC_QUEUE] = message;
+    call->queue_bytes += size;
+    return true;
+}
+
+/* The oldest; NULL: none. */
+static grpc_byte_buffer *queue_pop(struct aw_rpc_stream *call)
+{
+    if (!call->queue_count)
+        return NULL;
+    grpc_byte_buffer *message = call->queue[call->queue_head];
+    call->queue_head = (call->queue_head + 1) % AW_RPC_QUEUE;
+    call->queue_count--;
+    call->queue_bytes -= grpc_byte_buffer_length(message);
+    return message;
+}
+
+static void end_mark(struct aw_rpc_stream *call, enum aw_rpc_status status, const char *text)
+{
+    if (call->ending)
+        return;
+    call->ending = true;
+    call->ending_us = aw_clock_monotonic_us(NULL);
+    call->status = status;
+    snprintf(call->text, sizeof call->text, "%s", text ? text : "");
 }
 
 static void call_free(struct aw_rpc_stream *call)
@@ -39,7 +64,8 @@ static void call_free(struct aw_rpc_stream *call)
         call->method->close(call->self);
     if (call->admitted)
         aw__server_leave(server, call);
-    buffers_drop(call);
+    for (grpc_byte_buffer *left = queue_pop(call); left; left = queue_pop(call))
+        grpc_byte_buffer_destroy(left);
     grpc_byte_buffer_destroy(call->incoming);
     grpc_byte_buffer_destroy(call->answer);
     grpc_byte_buffer_destroy(call->sending);
@@ -113,10 +139,7 @@ static void flush(struct aw_rpc_stream *call)
 {
     if (call->gone || call->sending || call->finishing)
         return;
-    if (call->queue_count) {
-        call->sending = call->queue[call->queue_head];
-        call->queue_head = (call->queue_head + 1) % AW_RPC_QUEUE;
-        call->queue_count--;
+    if ((call->sending = queue_pop(call))) {
         grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
         op.data.send_message.send_message = call->sending;
         batch(call, &op, 1, &call->sent);
@@ -140,13 +163,14 @@ enum aw_err aw_rpc_stream_send(struct aw_rpc_stream *stream, const uint8_t *byte
     pthread_mutex_lock(&stream->lock);
     if (stream->gone || stream->ending) {
         err = AW_ERR_UNAVAILABLE;
-    } else if (stream->queue_count == AW_RPC_QUEUE) {
-        err = AW_ERR_LIMIT;
     } else {
-        uint32_t at = (stream->queue_head + stream->queue_count++) % AW_RPC_QUEUE;
-        stream->queue[at] = aw__message_copy(bytes, size);
-        if (stream->opened)
+        grpc_byte_buffer *message = aw__message_copy(bytes, size);
+        if (!queue_push(stream, message)) {
+            grpc_byte_buffer_destroy(message);
+            err = AW_ERR_LIMIT;
+        } else if (stream->opened) {
             flush(stream);
+        }
     }
     pthread_mutex_unlock(&stream->lock);
     return err;
@@ -156,13 +180,9 @@ void aw_rpc_stream_end(struct aw_rpc_stream *stream, enum aw_rpc_status status, 
 {
     AW_ASSERT(stream->method->kind == AW_RPC_DUPLEX);
     pthread_mutex_lock(&stream->lock);
-    if (!stream->ending) {
-        stream->ending = true;
-        stream->status = status;
-        snprintf(stream->text, sizeof stream->text, "%s", text ? text : "");
-        if (stream->opened)
-            flush(stream);
-    }
+    end_mark(stream, status, text);
+    if (stream->opened)
+        flush(stream);
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -310,16 +330,17 @@ static void stream_answer(struct aw_rpc_stream *call, struct aw_rpc_reply *reply
         return;
     }
     pthread_mutex_lock(&call->lock);
-    if (reply->filled && call->queue_count < AW_RPC_QUEUE && !call->ending) {
+    bool fits = true;
+    if (reply->filled && !call->ending) {
         grpc_slice slice = aw__reply_slice(reply);
-        call->queue[(call->queue_head + call->queue_count++) % AW_RPC_QUEUE] =
-            grpc_raw_byte_buffer_create(&slice, 1);
+        grpc_byte_buffer *message = grpc_raw_byte_buffer_create(&slice, 1);
+        if (!(fits = queue_push(call, message)))
+            grpc_byte_buffer_destroy(message);
     }
-    if (ends && !call->ending) {
-        call->ending = true;
-        call->status = reply->status;
-        snprintf(call->text, sizeof call->text, "%s", reply->text);
-    }
+    if (!fits)
+        end_mark(call, AW_RPC_RESOURCE_EXHAUSTED, "what was sent is not read");
+    if (ends)
+        end_mark(call, reply->status, reply->text);
     flush(call);
     if (more && !call->gone && !call->ending) {
         grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};

@@ -57,8 +57,10 @@ struct aw_rpc_stream {
     uint32_t pending; /* tags under way */
     grpc_byte_buffer *queue[AW_RPC_QUEUE];
     uint32_t queue_head, queue_count;
+    size_t queue_bytes;
     grpc_byte_buffer *sending; /* DUPLEX: under way */
     bool ending, finishing, gone;
+    int64_t ending_us; /* since when */
     enum aw_rpc_status status;
     char text[AW_RPC_TEXT_MAX];
 };

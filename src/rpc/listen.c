@@ -26,9 +26,8 @@ enum aw_err aw__listen_parse(struct aw__listen *listen, const char *text, struct
         snprintf(made.path, sizeof made.path, "%s", path);
         snprintf(made.target, sizeof made.target, "unix:%s", path);
     } else {
-        enum aw_err err = aw_net_parse(text, &address, diag);
-        if (err)
-            return err == AW_ERR_FORMAT ? AW_ERR_CONFIG : err;
+        if (aw_net_parse(text, &address, diag))
+            return AW_ERR_CONFIG;
         made.local = aw_net_is_loopback(&address);
         snprintf(made.target, sizeof made.target, "%s",
                  aw_net_print(&address, printed, sizeof printed));

@@ -61,13 +61,19 @@ bool aw__server_rate_allows(struct aw_rpc_server *server, int64_t monotonic_us)
     return true;
 }
 
-/* Calls that never said what they want, and streams that nobody uses. */
+/* Calls that never said what they want, streams that nobody uses, and those that cannot end because
+ * what was sent before is not read. */
 static void idle_end(struct aw_rpc_server *server, int64_t now_us)
 {
     pthread_mutex_lock(&server->lock);
     for (struct aw_rpc_stream *call = server->first; call; call = call->next) {
         const int64_t silent_us = now_us - atomic_load(&call->heard_us);
-        if (!atomic_load(&call->heard) && silent_us > server->first_message_us)
+        pthread_mutex_lock(&call->lock);
+        const bool stuck = call->ending && now_us - call->ending_us > AW_RPC_ENDING_US;
+        pthread_mutex_unlock(&call->lock);
+        if (stuck)
+            aw__call_cancel(call, call->status, call->text);
+        else if (!atomic_load(&call->heard) && silent_us > server->first_message_us)
             aw__call_cancel(call, AW_RPC_DEADLINE_EXCEEDED, "no message came");
         else if (call->method->kind == AW_RPC_LOCKSTEP && silent_us > server->stream_idle_us)
             aw__call_cancel(call, AW_RPC_DEADLINE_EXCEEDED, "the stream was not used");

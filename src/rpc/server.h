@@ -28,11 +28,13 @@
 #define AW_RPC_STREAMS           128u       /* calls of one connection at once */
 #define AW_RPC_MESSAGE_BYTES_MAX (4u << 20) /* what other languages' gRPC takes by default */
 #define AW_RPC_QUEUE             64u        /* messages that wait to be sent on one stream */
+#define AW_RPC_QUEUE_BYTES       (8u << 20) /* of them together */
 #define AW_RPC_BUFFER_BYTES      (256u << 20)
 #define AW_RPC_THREADS           2u
 #define AW_RPC_THREADS_MAX       32u
 #define AW_RPC_FIRST_MESSAGE_US  10000000 /* a call whose first message is not there then, ends */
 #define AW_RPC_STREAM_IDLE_US    600000000
+#define AW_RPC_ENDING_US         1000000 /* for what waits to be read when a stream ends */
 #define AW_RPC_HANDSHAKE_MS      10000   /* a connection that says nothing is closed */
 #define AW_RPC_KEEPALIVE_MS      30000   /* a connection with calls is asked whether it lives */
 #define AW_RPC_STOP_US           2000000 /* close waits so long for calls to end by themselves */
@@ -126,10 +128,12 @@ struct aw_rpc_service {
 };
 
 /* For DUPLEX, from any thread, while the handle is valid. Copies. AW_ERR_LIMIT: AW_RPC_QUEUE
- * messages wait already, or it is too large; AW_ERR_UNAVAILABLE: the stream is ending. */
+ * messages or AW_RPC_QUEUE_BYTES wait already, or it is too large; AW_ERR_UNAVAILABLE: the stream
+ * is ending. */
 AW_NODISCARD enum aw_err aw_rpc_stream_send(struct aw_rpc_stream *stream, const uint8_t *bytes,
                                             size_t size);
-/* Ends the stream after what waits has been sent; `close` follows. `text` may be NULL. */
+/* Ends the stream after what waits has been sent, or AW_RPC_ENDING_US later; `close` follows.
+ * `text` may be NULL. */
 void aw_rpc_stream_end(struct aw_rpc_stream *stream, enum aw_rpc_status status, const char *text);
 /* Who is at the other end, as gRPC writes it: "ipv4:127.0.0.1:40112", "unix:". */
 const char *aw_rpc_stream_peer(const struct aw_rpc_stream *stream);
