@@ -466,6 +466,13 @@ void aw_double_token(struct aw_double *twin, const char *token)
     pthread_mutex_unlock(&twin->lock);
 }
 
+void aw_double_deny(struct aw_double *twin, const char *resource)
+{
+    pthread_mutex_lock(&twin->lock);
+    snprintf(twin->denied, sizeof twin->denied, "%s", resource);
+    pthread_mutex_unlock(&twin->lock);
+}
+
 void aw_double_fault(struct aw_double *twin, const struct aw_double_fault *fault)
 {
     pthread_mutex_lock(&twin->lock);

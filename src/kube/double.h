@@ -38,6 +38,8 @@ const char *aw_double_url(const struct aw_double *twin);
 
 /* Requests without "Bearer `token`" are 401 from now on; NULL: all may. Copied. */
 void aw_double_token(struct aw_double *twin, const char *token);
+/* Access reviews of this resource say no from now on, as those of secrets always do. Copied. */
+void aw_double_deny(struct aw_double *twin, const char *resource);
 void aw_double_fault(struct aw_double *twin, const struct aw_double_fault *fault);
 void aw_double_clear_faults(struct aw_double *twin);
 

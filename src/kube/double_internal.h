@@ -43,7 +43,7 @@ struct aw_double {
     char end_reason[64];
     uint64_t bookmark; /* how many there were */
     uint32_t watching;
-    char token[128];
+    char token[128], denied[64];
     struct aw__double_object objects[AW__DOUBLE_OBJECTS_MAX];
     uint32_t object_count;
     struct aw__double_change history[AW__DOUBLE_HISTORY_MAX];

@@ -259,7 +259,8 @@ json_t *aw__double_write(struct aw_double *twin, const char *method,
             const char *resource = json_string_value(json_object_get(wanted, "resource"));
             *ret_status = 201;
             return json_pack("{s:{s:b}}", "status", "allowed",
-                             resource && strcmp(resource, "secrets") != 0);
+                             resource && strcmp(resource, "secrets") != 0 &&
+                                 strcmp(resource, twin->denied) != 0);
         }
         if (aw__double_find(twin, route->collection, route->ns, name)) {
             *ret_status = 409;
