@@ -50,6 +50,7 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_simulate,
     &aw__verb_simulate_fit,
     &aw__verb_simulate_calibrate,
+    &aw__verb_calibrate,
     &aw__verb_evaluate,
     &aw__verb_experiment,
     &aw__verb_fallback_check,

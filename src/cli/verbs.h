@@ -44,6 +44,7 @@ extern const struct aw__verb aw__verb_chaos;
 extern const struct aw__verb aw__verb_simulate;
 extern const struct aw__verb aw__verb_simulate_fit;
 extern const struct aw__verb aw__verb_simulate_calibrate;
+extern const struct aw__verb aw__verb_calibrate;
 extern const struct aw__verb aw__verb_evaluate;
 extern const struct aw__verb aw__verb_experiment;
 extern const struct aw__verb aw__verb_fallback_check;

@@ -30,6 +30,9 @@
 #define AW_SIM_WORKLOADS_MAX 16384u
 
 enum aw_sim_model { AW_SIM_FAST, AW_SIM_REFERENCE };
+/* Who gets a request: any ready replica, as kube-proxy chooses, or the one with the fewest in
+ * flight, as the balancer of local.h does. */
+enum aw_sim_routing { AW_SIM_RANDOM, AW_SIM_LEAST };
 
 struct aw_sim_settings {
     uint32_t model; /* enum aw_sim_model */
@@ -50,6 +53,7 @@ struct aw_sim_settings {
     double
         metric_noise;  /* relative deviation of CPU use as read; memory is a level, read as it is */
     double metric_gap; /* share of readings that are lost */
+    uint32_t routing;  /* enum aw_sim_routing */
 };
 extern const struct aw_conf_field aw_sim_fields[];
 

@@ -45,6 +45,9 @@ struct aw_segment {
     double parallelism;   /* cores that one request can use at once, >= 1 */
     uint32_t threads;     /* requests a replica works on at once; 0: no limit */
     double cold_start_ms; /* from container start until it serves */
+    /* How much longer CPU work takes while its core's other hardware thread is busy: 0 not at all,
+     * 1 twice as long. Found by calibration (control/calibrate.h); descriptions have none. */
+    double crowding;
 };
 
 struct aw_app {
@@ -63,7 +66,7 @@ struct aw_demand {
     double disk_kib, net_kib;
     double parallelism; /* cores that a request can use, weighted by CPU time */
     uint32_t threads;   /* the tightest of its segments; 0: no limit */
-    uint32_t unused;    /* 0: part of snapshots, so no byte is left to chance */
+    float crowding;     /* weighted by CPU time */
     double cold_start_ms;
 };
 

@@ -42,6 +42,8 @@ const struct aw_segment_field aw_segment_fields[] = {
     {"parallelism", "", AT(parallelism), 1, 256, "cores that one request can use at once"},
     {"threads", "", AT(threads), 0, 65536, "requests a replica works on at once; 0: no limit"},
     {"cold_start", "ms", AT(cold_start_ms), 0, MS_MAX, "added to a replica's start"},
+    {"crowding", "", AT(crowding), 0, 4,
+     "how much longer CPU work takes while its core's other hardware thread is busy"},
     {NULL, NULL, 0, 0, 0, NULL},
 };
 /* clang-format on */
@@ -50,6 +52,12 @@ const struct aw_segment_field aw_segment_fields[] = {
 static bool is_threads(const struct aw_segment_field *field)
 {
     return field->offset == AT(threads);
+}
+
+/* Of a machine rather than of an application: not written while it is 0. */
+static bool is_optional(const struct aw_segment_field *field)
+{
+    return field->offset == AT(crowding);
 }
 
 static double member_get(const struct aw_segment *segment, const struct aw_segment_field *field)
@@ -432,7 +440,7 @@ static void members_write(FILE *out, const struct aw_segment *segment,
     for (uint32_t i = 0; i < FIELDS_COUNT; i++) {
         const struct aw_segment_field *field = &aw_segment_fields[i];
         double value = member_get(segment, field);
-        if (base && value == member_get(base, field))
+        if (base ? value == member_get(base, field) : is_optional(field) && value == 0)
             continue;
         if (field->unit)
             fprintf(out, ", %s: %s%s", field->key, aw_text_real(value, text, sizeof text),

@@ -14,6 +14,9 @@
 #define SHARED_DONE 0.42 /* work done of a request in service, in overload (reference) */
 #define PEAK_SPREAD 0.25 /* of a window's peak above the mean, from window to window */
 #define PEAK_SURE   5.0  /* deviations of it that never come */
+/* How suddenly crowding comes as the load grows: for the mean request, and for the slow ones. */
+#define CROWDED_MEAN 24.0
+#define CROWDED_SLOW 6.0
 
 struct cohort { /* ready replicas with the same cores */
     double cores;
@@ -157,16 +160,69 @@ static void kill_all(struct aw_sim *sim, uint32_t w, const struct victims *victi
     }
 }
 
+/* How much dearer a request is where hardware threads share cores: two of them run at once the more
+ * often the more there is to do, and always once requests pile up, because what was held back until
+ * the next period then runs together. How suddenly that comes is read off the reference. */
+static double crowded_cost(const struct aw_sim *sim, const struct aw_demand *demand, double cores,
+                           double rate_per_s, double n, double power)
+{
+    const double node = aw__max(sim->settings.node_cores, 2);
+    const double most = aw__min(node, n * busy_limit(demand) * demand->parallelism);
+    const double shared = aw__max(0, 2 * most - node) / most, crowding = (double)demand->crowding;
+    const double worst = 1 + shared * crowding;
+    const double load = aw__min(1, rate_per_s * demand->cpu_ms * 1e-3 * worst / cores);
+    const double busy = aw__min(1, 2 * n * rate_per_s * demand->cpu_ms * 1e-3 / node);
+    return 1 + shared * crowding * (busy + (1 - busy) * pow(load, power));
+}
+
+/* What a replica does where settings say more than the network knows of: where cores are shared,
+ * and where a request goes to the replica that has the fewest. Such replicas are better off than
+ * alone, because while one is throttled the others are asked, and worse off than one replica with
+ * the quota and the workers of all, because who has been sent to a replica stays there: latencies
+ * are half-way between the two, in logarithms, which is near the reference for two and three. */
+static void special_eval(const struct aw_sim *sim, const struct aw__workload *workload,
+                         double cores, double rate_per_s, double n, struct aw_steady *ret)
+{
+    struct aw_replica replica = {
+        .demand = workload->demand, .cores = cores, .rate_per_s = rate_per_s};
+    struct aw_steady pool;
+    replica.demand.cpu_ms *=
+        crowded_cost(sim, &workload->demand, cores, rate_per_s, n, CROWDED_SLOW);
+    aw_surrogate_eval(&replica, ret);
+    if (sim->settings.routing != AW_SIM_LEAST || n < 2)
+        return;
+    replica.cores *= n;
+    replica.rate_per_s *= n;
+    replica.demand.threads = (uint32_t)aw__min(n * replica.demand.threads, UINT32_MAX);
+    aw_surrogate_eval(&replica, &pool);
+    ret->mean_us = sqrt(ret->mean_us * pool.mean_us);
+    ret->p50_us = sqrt(ret->p50_us * pool.p50_us);
+    ret->p95_us = sqrt(ret->p95_us * pool.p95_us);
+    ret->p99_us = sqrt(ret->p99_us * pool.p99_us);
+    ret->in_flight = rate_per_s * ret->mean_us * 1e-6;
+    ret->in_flight_peak =
+        aw__max(ret->in_flight, aw__min(ret->in_flight_peak, pool.in_flight_peak));
+}
+
 static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *cohort,
                        double rate_per_s, double arrivals, double dt_us)
 {
     struct aw__workload *workload = &sim->workload[w];
     struct aw__pod *pods = aw__pods(sim, w);
     const double dt_s = dt_us * 1e-6, n = cohort->count;
-    const double capacity = aw_surrogate_capacity(&workload->known, cohort->cores);
+    const bool crowded = workload->demand.crowding > 0;
+    double capacity = aw_surrogate_capacity(&workload->known, cohort->cores), cost = 1;
+    if (crowded) {
+        capacity /= crowded_cost(sim, &workload->demand, cohort->cores, INFINITY, n, CROWDED_MEAN);
+        cost = crowded_cost(sim, &workload->demand, cohort->cores, aw__min(rate_per_s, capacity), n,
+                            CROWDED_MEAN);
+    }
     const double steady_rate = aw__min(rate_per_s, AW_SURROGATE_LOAD_MAX * capacity);
     struct aw_steady steady;
-    aw_surrogate_eval_known(&workload->known, cohort->cores, steady_rate, &steady);
+    if (crowded || (sim->settings.routing == AW_SIM_LEAST && cohort->count > 1))
+        special_eval(sim, workload, cohort->cores, steady_rate, n, &steady);
+    else
+        aw_surrogate_eval_known(&workload->known, cohort->cores, steady_rate, &steady);
 
     /* The steady state knows about chance below saturation; a growing queue takes what came. */
     const bool saturated = cohort->backlog > 0 || rate_per_s > steady_rate;
@@ -189,7 +245,7 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
     workload->in_flight += n * (beside + requests_of(queue.after, busy_limit(&workload->demand)));
     const double done = queue.done * n, after = queue.after, high = queue.high;
     const double cores_used =
-        aw__min(done / n / dt_s * workload->demand.cpu_ms * 1e-3, cohort->cores);
+        aw__min(done / n / dt_s * workload->demand.cpu_ms * cost * 1e-3, cohort->cores);
     const double throttled = saturated ? 1 : steady.throttled_share;
 
     const struct held held = held_of(workload, &steady, high);

@@ -1,11 +1,11 @@
 /*
  * reference.c - every request, as discrete events.
  *
- * A request goes to a ready replica at random (as kube-proxy chooses), waits for a worker, then
- * passes its segments: CPU work, then waiting. CPU work is processor sharing: with k runnable
- * requests of parallelism p each advances at p * f cores, f being 1 until the node's cores are
- * short. In virtual service time (the integral of f) every request ends at a point known when it
- * starts, so a heap per replica suffices.
+ * A request goes to a ready replica at random (as kube-proxy chooses; or to the one with the
+ * fewest, where settings say so), waits for a worker, then passes its segments: CPU work, then
+ * waiting. CPU work is processor sharing: with k runnable requests of parallelism p each advances
+ * at p * f cores, f being 1 until the node's cores are short. In virtual service time (the integral
+ * of f) every request ends at a point known when it starts, so a heap per replica suffices.
  *
  * CFS bandwidth control (kernel: Documentation/scheduler/sched-bwc.rst): a replica may use
  * cores * 100 ms of CPU time per period; when that is spent it stops until the period ends. The
@@ -32,7 +32,8 @@ struct request {
 
 struct server { /* one replica */
     uint32_t workload;
-    double v, f;       /* virtual service time and its speed */
+    double v, f;       /* virtual service time, and CPU time that a core gives in it */
+    double slowdown;   /* of work: CPU time that a unit of it takes; 1 unless crowded */
     double touched_us; /* integrals are right up to here */
     double runnable;   /* sum of parallelism of requests on the CPU */
     double on_node;    /* what of it the node counts: 0 while throttled */
@@ -63,6 +64,7 @@ struct aw__reference {
     struct source *source; /* [workloads_max] */
     double node_runnable[AW_SIM_NODES_MAX];
     bool world_changed;
+    bool crowded; /* somebody's work takes longer where hardware threads share a core */
 };
 
 static uint32_t workload_id(const struct aw_sim *sim, uint32_t w)
@@ -115,12 +117,13 @@ void aw__reference_reset(struct aw_sim *sim)
         ref->request[r].next = r + 1 < REQUESTS_MAX ? r + 1 : NONE;
     ref->free_request = 0;
     for (uint32_t i = 0; i < sim->pods_max; i++)
-        ref->server[i] =
-            (struct server){.f = 1, .in_service = NONE, .queue_head = NONE, .queue_tail = NONE};
+        ref->server[i] = (struct server){
+            .f = 1, .slowdown = 1, .in_service = NONE, .queue_head = NONE, .queue_tail = NONE};
     for (uint32_t w = 0; w < sim->workloads_max; w++)
         ref->source[w] = (struct source){0};
     for (uint32_t n = 0; n < AW_SIM_NODES_MAX; n++)
         ref->node_runnable[n] = 0;
+    ref->crowded = false;
 }
 
 static void release(struct aw__reference *ref, uint32_t r)
@@ -159,7 +162,7 @@ static void touch(struct aw_sim *sim, uint32_t p)
         }
     } else if (dt > 0) {
         double rate = s->runnable * s->f;
-        s->v += s->f * dt;
+        s->v += s->f / s->slowdown * dt;
         pod->cpu_core_us += rate * dt;
         workload->step.cpu_core_us += rate * dt;
         s->period_used = period > s->period
@@ -228,7 +231,7 @@ static void reschedule(struct aw_sim *sim, uint32_t p)
     double at = period_end;
     if (!s->throttled) {
         const double cores = sim->pod[p].cores, rate = s->runnable * s->f;
-        at = now + fmax(0, cpu_end(ref, s, 0) - s->v) / s->f;
+        at = now + fmax(0, cpu_end(ref, s, 0) - s->v) * s->slowdown / s->f;
         double spent = now + fmax(0, cores * AW__PERIOD_US - s->period_used) / rate;
         if (spent < period_end)
             at = fmin(at, spent);
@@ -236,6 +239,14 @@ static void reschedule(struct aw_sim *sim, uint32_t p)
             at = fmin(at, period_end);
     }
     aw__agenda_set(&ref->agenda, p, fmax(at, now));
+}
+
+/* Share of the running threads whose core has another one that runs, too. Cores have two hardware
+ * threads, and a scheduler fills idle cores first. */
+static double shared_cores(const struct aw__reference *ref, double runnable, double cores)
+{
+    const double busy = fmin(runnable, cores);
+    return ref->crowded && busy > 0 ? fmax(0, 2 * busy - fmax(cores, 2)) / busy : 0;
 }
 
 /* After runnable or throttled may have changed (the replica was touched before that): plans its
@@ -256,8 +267,8 @@ static void processor_changed(struct aw_sim *sim, uint32_t p)
     double after = before + on_node - s->on_node;
     ref->node_runnable[n] = after = after > 1e-9 ? after : 0;
     s->on_node = on_node;
-    const double f = after > cores ? cores / after : 1;
-    if (before <= cores && after <= cores) {
+    const double f = after > cores ? cores / after : 1, shared = shared_cores(ref, after, cores);
+    if (before <= cores && after <= cores && shared == shared_cores(ref, before, cores)) {
         s->f = 1;
         reschedule(sim, p);
         return;
@@ -266,6 +277,8 @@ static void processor_changed(struct aw_sim *sim, uint32_t p)
         if (sim->pod[other].node == n && aw__pod_running(&sim->pod[other])) {
             touch(sim, other);
             ref->server[other].f = f;
+            ref->server[other].slowdown =
+                1 + shared * (double)sim->workload[ref->server[other].workload].demand.crowding;
             reschedule(sim, other);
         }
 }
@@ -436,6 +449,27 @@ static void schedule_arrival(struct aw_sim *sim, uint32_t w)
     aw__agenda_set(&ref->agenda, workload_id(sim, w), fmin(next, slot_end));
 }
 
+/* The ready replica with the fewest requests; ties are broken by chance. */
+static uint32_t least_pod(struct aw_sim *sim, uint32_t w)
+{
+    struct aw__workload *workload = &sim->workload[w];
+    const struct aw__pod *pods = aw__pods(sim, w);
+    uint32_t best = NONE, ties = 0;
+    uint64_t fewest = UINT64_MAX;
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        const uint32_t p = sim->profile[w].first_pod + i;
+        const struct server *s = &sim->reference->server[p];
+        const uint64_t has = (uint64_t)s->busy + s->queue_count;
+        if (pods[i].phase != AW__POD_READY || has > fewest)
+            continue;
+        ties = has < fewest ? 1 : ties + 1;
+        fewest = has;
+        if (ties == 1 || aw_rng_below(&workload->rng, ties) == 0)
+            best = p;
+    }
+    return best;
+}
+
 static uint32_t choose_pod(struct aw_sim *sim, uint32_t w)
 {
     struct aw__workload *workload = &sim->workload[w];
@@ -443,6 +477,8 @@ static uint32_t choose_pod(struct aw_sim *sim, uint32_t w)
     uint32_t ready = sim->reference->source[w].ready_count;
     if (ready == 0)
         return NONE;
+    if (sim->settings.routing == AW_SIM_LEAST)
+        return least_pod(sim, w);
     uint32_t skip = aw_rng_below(&workload->rng, ready);
     for (uint32_t i = 0; i < workload->place_end; i++)
         if (pods[i].phase == AW__POD_READY && skip-- == 0)
@@ -509,8 +545,12 @@ void aw__reference_pod_changed(struct aw_sim *sim, uint32_t w, struct aw__pod *p
         s->cpu_count = 0;
         processor_changed(sim, p);
         aw__agenda_remove(&ref->agenda, p);
-        *s = (struct server){
-            .f = 1, .in_service = NONE, .queue_head = NONE, .queue_tail = NONE, .workload = w};
+        *s = (struct server){.f = 1,
+                             .slowdown = 1,
+                             .in_service = NONE,
+                             .queue_head = NONE,
+                             .queue_tail = NONE,
+                             .workload = w};
     } else if (pod->phase == AW__POD_READY) {
         s->workload = w;
         if (s->busy == 0 && s->queue_count == 0) {
@@ -553,6 +593,7 @@ double aw__reference_run(struct aw_sim *sim, double until_us)
     struct aw__reference *ref = sim->reference;
     for (uint32_t w = 0; w < sim->workload_count; w++) {
         source_refresh(sim, w);
+        ref->crowded = ref->crowded || sim->workload[w].demand.crowding > 0;
         if (ref->agenda.place[workload_id(sim, w)] == AW__AGENDA_NONE)
             schedule_arrival(sim, w);
     }

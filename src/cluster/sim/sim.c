@@ -7,6 +7,7 @@
 #include <string.h>
 
 static const char *const model_names[] = {"fast", "reference", NULL};
+static const char *const routing_names[] = {"random", "least", NULL};
 
 #define FIELD(key, type, initial, min, max, choices, help)                                  \
     {                                                                                       \
@@ -34,6 +35,8 @@ const struct aw_conf_field aw_sim_fields[] = {
     REAL(scrape_delay_s, "1", 0, 3600, "age of a reading when it arrives, in seconds"),
     REAL(metric_noise, "0.02", 0, 1, "relative deviation of readings of CPU use"),
     REAL(metric_gap, "0", 0, 1, "share of readings that are lost"),
+    FIELD(routing, AW_CONF_CHOICE, "random", 0, 0, routing_names,
+          "who gets a request: any ready replica (random), or that with the fewest (least)"),
     {0},
 };
 
