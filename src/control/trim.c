@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "env/autoscale/action.h"
+#include "env/autoscale.h"
 
 /* Chosen on applications 760 to 799 of the pool, under loads that nothing is reported of: misses
  * fell from 3.7 to 2.5 %, the reward R by 0.4 %. Neighbours of these did about as well. */

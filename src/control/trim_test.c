@@ -2,7 +2,7 @@
 #include "control/trim.h"
 
 #include "base/testing.h"
-#include "env/autoscale/action.h"
+#include "env/autoscale.h"
 
 static void nothing_is_raised_before_a_miss(void **state)
 {

@@ -110,7 +110,7 @@ def time_may_run_faster_and_rates_stay():
         steps = [line for line in lines if line["type"] == "step"]
         expect(len(steps) == 20 and steps[-1]["at_s"] == 19, f"{len(steps)} steps")
         shop = lines[-1]["workloads"][0]
-        # 30 in a real second; in a second of the controllers' time there would be four times as many
+        # 30 in a real second; in a second of the controllers' time it would be four times as many
         expect(50 < shop["requests"] < 45 * took + 50, f"{took} s: {shop}")
         nothing_is_left(folder)
 
