@@ -25,6 +25,7 @@
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "cli/verbs.h"
+#include "rpc/remote.h"
 #include "telemetry/csvlog.h"
 #include "telemetry/tfevents.h"
 
@@ -482,6 +483,16 @@ static enum aw_err session_run(struct session *session, bool resumed)
     return report(session, &evaluation);
 }
 
+/* What an environment of another process said itself, which its calls have no diagnostic for. */
+static enum aw_err with_trouble(enum aw_err err, struct aw_diag *diag)
+{
+    char before[AW_DIAG_TEXT_MAX], trouble[AW_DIAG_TEXT_MAX];
+    if (!err || !*aw_remote_trouble(trouble, sizeof trouble))
+        return err;
+    snprintf(before, sizeof before, "%s", diag->text);
+    return aw_fail(diag, err, "%.200s (%.290s)", before, trouble);
+}
+
 static enum aw_err train_run(const struct aw__run *run, struct aw_diag *diag)
 {
     const struct aw__args *args = run->args;
@@ -518,7 +529,7 @@ static enum aw_err train_run(const struct aw__run *run, struct aw_diag *diag)
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for the returns of the evaluation");
         goto out;
     }
-    err = session_run(&session, resume != NULL);
+    err = with_trouble(session_run(&session, resume != NULL), diag);
 out:
     aw_csvlog_close(&session.progress_csv);
     aw_csvlog_close(&session.evaluation_csv);

@@ -7,6 +7,7 @@
 #ifndef AW_RPC_TESTING_H
 #define AW_RPC_TESTING_H
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -23,7 +23,7 @@ enum aw_rpc_status aw_rpc_status_of(enum aw_err err)
     case AW_ERR_EXISTS:
         return AW_RPC_ALREADY_EXISTS;
     case AW_ERR_CONFLICT:
-        return AW_RPC_ABORTED;
+        return AW_RPC_FAILED_PRECONDITION;
     case AW_ERR_USAGE:
     case AW_ERR_CONFIG:
     case AW_ERR_FORMAT:
