@@ -61,6 +61,7 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_load_list,
     &aw__verb_trial,
     &aw__verb_local_clean,
+    &aw__verb_doctor,
     &aw__verb_store_list,
     &aw__verb_store_export,
     &aw__verb_store_import,

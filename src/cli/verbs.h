@@ -55,6 +55,7 @@ extern const struct aw__verb aw__verb_load_show;
 extern const struct aw__verb aw__verb_load_list;
 extern const struct aw__verb aw__verb_trial;
 extern const struct aw__verb aw__verb_local_clean;
+extern const struct aw__verb aw__verb_doctor;
 extern const struct aw__verb aw__verb_store_list;
 extern const struct aw__verb aw__verb_store_export;
 extern const struct aw__verb aw__verb_store_import;
