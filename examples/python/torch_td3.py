@@ -23,7 +23,7 @@ HIDDEN, BATCH, WARMUP, GAMMA, TAU, RATE = 64, 64, 1000, 0.99, 0.005, 1e-3
 NOISE, NOISE_END, NOISE_STEPS = 0.2, 0.1, 10000  # of exploration, on actions scaled to [-1, 1]
 TARGET_NOISE, NOISE_MAX, POLICY_DELAY = 0.2, 0.5, 2
 PRETANH_PENALTY = 1e-3  # keeps the actor out of the tanh's flat ends
-EVAL_SEED = 10**9  # episodes that nobody was taught on
+EVAL_SEED = 10**9  # of episodes that nobody was taught on
 
 
 def network(inputs, outputs):
@@ -79,7 +79,7 @@ class TD3:
         if self.updates % POLICY_DELAY:
             return
         raw = self.actor(obs)
-        loss = PRETANH_PENALTY * (raw**2).mean() \
+        loss = PRETANH_PENALTY * (raw**2).sum(1).mean() \
             - self.critics[0](torch.cat([obs, torch.tanh(raw)], 1)).mean()
         self.actor_adam.zero_grad()
         loss.backward()
@@ -90,16 +90,15 @@ class TD3:
                 target.lerp_(source, TAU)
 
 
-def evaluate(env, agent, to_env, episodes):
-    returns = []
-    for episode in range(episodes):
-        obs, _ = env.reset(seed=EVAL_SEED + episode)
-        total, ended = 0.0, False
-        while not ended:
-            obs, reward, terminated, truncated, _ = env.step(to_env(agent.act(obs)))
-            total, ended = total + reward, terminated or truncated
-        returns.append(total)
-    return numpy.array(returns)
+def evaluate(envs, agent, to_env):
+    """Returns of one episode of each copy, without exploration; all copies act on one message."""
+    obs, _ = envs.reset(seed=EVAL_SEED)
+    returns, running = numpy.zeros(envs.num_envs), numpy.ones(envs.num_envs, bool)
+    while running.any():
+        obs, rewards, terminated, truncated, _ = envs.step(to_env(agent.act(obs)))
+        returns += rewards * running
+        running &= ~(terminated | truncated)
+    return returns
 
 
 def main():
@@ -136,8 +135,9 @@ def main():
         if step >= WARMUP:
             agent.learn(replay)
     seconds = time.monotonic() - began
-    returns = evaluate(env, agent, to_env, options.eval_episodes)
     env.close()
+    with aware_gym.make_vec(options.env, options.eval_episodes, options.address) as envs:
+        returns = evaluate(envs, agent, to_env)
     print(json.dumps({"env": options.env, "agent": "torch-td3", "seed": options.seed,
                       "steps": options.steps, "seconds": round(seconds, 1),
                       "return_mean": round(float(returns.mean()), 2),
