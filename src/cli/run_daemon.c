@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/run_daemon.h"
+#include "cli/run_map.h"
 #include "cli/version.h"
 
 #include <inttypes.h>
@@ -113,6 +114,7 @@ static void on_step(void *ctx, const struct aw_job_step *step)
             log_event(d, event);
     }
     d->stages[step->decision->stage]++;
+    aw__runmap_tell(d->map, step->workload, view.episodes);
     if (ask->twin) {
         const struct aw_score *truth = &step->truth[AW_JOB_TWIN];
         aw_api_twin(&d->api, step->workload,
@@ -369,6 +371,7 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
     d->ticked_us = d->kept.begin_us;
     if ((err = api_open(d, diag)))
         return err;
+    aw__runmap_open(d->kept.run, &d->kept.ask, &d->api, &d->map);
     aw_log_info(&d->log, resumed ? "resumed" : "started",
                 AW_LOG_INT("workloads", d->kept.ask.count),
                 AW_LOG_INT("step", (int64_t)d->kept.steps_before),
@@ -416,6 +419,7 @@ enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag)
         aw_server_close(d->page);
         aw_server_close(d->server);
     }
+    aw__runmap_close(d->map);
     aw_api_deinit(&d->api);
     aw__runsession_close(&d->kept);
     aw_timing_deinit(&d->timing);

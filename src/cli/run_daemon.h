@@ -18,6 +18,7 @@ struct aw__daemon {
     struct aw_api api;
     struct aw_server *server, *page; /* on the Unix socket; by TCP, or NULL */
     struct aw_timing timing;
+    struct aw__runmap *map; /* NULL: none */
 
     uint64_t paced_steps;            /* steps at kept.begin_us */
     uint32_t stages[AW_STAGE_COUNT]; /* workloads in each, as of the last step */

@@ -9,6 +9,7 @@
 #include "cli/run_daemon.h"
 
 #include "base/clock.h"
+#include "cli/run_map.h"
 
 #include <stdlib.h>
 
@@ -107,6 +108,8 @@ static enum aw_err rehearse(struct aw__daemon *d, const struct aw__runask *next,
 static enum aw_err take_over(struct aw__daemon *d, struct aw__runask *next, struct aw_diag *diag)
 {
     struct aw__runsession *s = &d->kept;
+    aw__runmap_close(d->map);
+    d->map = NULL;
     aw_api_switch(&d->api, NULL);
     aw_steward_detach(s->steward, aw_job_now_us(s->job), "reload");
     aw_job_free(s->job);
@@ -126,6 +129,7 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw__runask *next, stru
     s->begin_us = aw_clock_monotonic_us(NULL);
     d->store_failures = aw_job_counts(s->job)->store_failures;
     d->orders = d->saved_orders = 0; /* the new steward counts its own */
+    aw__runmap_open(s->run, &s->ask, &d->api, &d->map);
     aw_api_switch(&d->api, s->steward);
     return AW_OK;
 }

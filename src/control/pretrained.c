@@ -12,6 +12,7 @@
 
 struct aw_pretrained {
     struct aw_pretrained_info info;
+    char path[AW_PRETRAIN_OPTIONS_MAX];
     struct aw_frozen frozen;
     double slo_weight;                              /* of the paper's reward, that is .. */
     double reward_miss, reward_shift, reward_scale; /* .. read as aw_pretrain_config has it */
@@ -86,6 +87,7 @@ static enum aw_err read(struct aw_pretrained *model, const char *path,
     model->info.steps = shape->steps;
     model->info.checksum = model->frozen.checksum;
     name_of(path, model->info.name, sizeof model->info.name);
+    snprintf(model->path, sizeof model->path, "%s", taught->path); /* measured there */
     return AW_OK;
 }
 
@@ -123,6 +125,11 @@ void aw_pretrained_close(struct aw_pretrained *model)
 const struct aw_pretrained_info *aw_pretrained_info(const struct aw_pretrained *model)
 {
     return &model->info;
+}
+
+const char *aw_pretrained_path(const struct aw_pretrained *model)
+{
+    return model->path;
 }
 
 enum aw_err aw_pretrained_fits(const struct aw_pretrained *model, uint32_t state, uint32_t mapping,

@@ -42,6 +42,7 @@ AW_NODISCARD enum aw_err aw_pretrained_open(const char *path, const struct aw_al
                                             struct aw_pretrained **ret_model, struct aw_diag *diag);
 void aw_pretrained_close(struct aw_pretrained *model); /* NULL is a no-op */
 const struct aw_pretrained_info *aw_pretrained_info(const struct aw_pretrained *model);
+const char *aw_pretrained_path(const struct aw_pretrained *model); /* it was read from */
 
 /* Whether a pilot that sees `state`, acts by `mapping` and serves networks of `hidden` units can
  * use it. AW_ERR_CONFIG: what differs. */

@@ -95,6 +95,15 @@ void aw_api_switch(struct aw_api *api, struct aw_steward *steward)
     pthread_rwlock_unlock(&api->gate);
 }
 
+void aw_api_map(struct aw_api *api, struct aw_atlas *atlas, const char *model, const char *missing)
+{
+    pthread_rwlock_wrlock(&api->gate);
+    api->atlas = atlas;
+    snprintf(api->map_model, sizeof api->map_model, "%s", model);
+    snprintf(api->map_missing, sizeof api->map_missing, "%s", missing);
+    pthread_rwlock_unlock(&api->gate);
+}
+
 void aw_api_tick(struct aw_api *api, const struct aw_loop_counts *counts, const char *store_trouble)
 {
     const int64_t now = aw_clock_monotonic_us(api->config.clock);

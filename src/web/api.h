@@ -18,6 +18,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "control/atlas.h"
 #include "control/steward.h"
 #include "web/timing.h"
 #include "web/watch.h"
@@ -33,6 +34,7 @@
 #define AW_API_RECENT           10u     /* entries in a description */
 #define AW_API_VERSION          1
 #define AW_API_HEADER_MAX       256u
+#define AW_API_MODEL_MAX        64u /* bytes of a model's name, with the NUL */
 
 /* What a daemon tells of itself. */
 struct aw_api_config {
@@ -56,7 +58,10 @@ struct aw_api {
     struct aw_api_config config;
     pthread_rwlock_t gate; /* held while an answer is made: switching waits for that */
     int64_t started_us, started_mono_us;
-    struct aw_watch watch; /* what lately happened; a lock of its own */
+    struct aw_watch watch;  /* what lately happened; a lock of its own */
+    struct aw_atlas *atlas; /* borrowed; behind the gate, as the two that follow; NULL: none */
+    char map_model[AW_API_MODEL_MAX];
+    char map_missing[AW_DIAG_TEXT_MAX]; /* why there is none */
 
     pthread_mutex_t lock;  /* of what follows */
     pthread_cond_t ticked; /* a tick is over, or somebody is to look up */
@@ -82,6 +87,9 @@ void aw_api_wake(struct aw_api *api);
 /* Another steward takes the place of this one; NULL: requests are told to come again. Returns when
  * nobody looks at the old one any more. */
 void aw_api_switch(struct aw_api *api, struct aw_steward *steward);
+/* Where workloads lie, by the model of this name. `atlas` NULL: nowhere, for want of what `missing`
+ * says. Returns when nobody looks at the one before any more. */
+void aw_api_map(struct aw_api *api, struct aw_atlas *atlas, const char *model, const char *missing);
 /* From now on orders are refused: the loop will not tick again. */
 void aw_api_stopping(struct aw_api *api);
 

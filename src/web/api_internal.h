@@ -1,7 +1,8 @@
 /*
  * api_internal.h - what the files of the API share: api.c finds the route, api_read.c and
  * api_workload.c tell the present, api_past.c what was, api_order.c what people want, api_diff.c
- * what files would change, api_series.c what lately happened, api_metrics.c what is scraped.
+ * what files would change, api_series.c what lately happened, api_map.c who is like whom,
+ * api_metrics.c what is scraped.
  *
  * A handler fills `body` (JSON, which the router writes) or writes `out` itself, and returns AW_OK;
  * or it returns an error with a diagnostic, and the router makes the answer.
@@ -91,6 +92,8 @@ json_t *aw__api_taken(const struct aw_api *api, uint64_t id, const struct aw_ord
                       int64_t now_us);
 json_t *aw__api_proposals(const struct aw_api *api, const char *namespace, int64_t now_us);
 json_t *aw__api_status(struct aw_api *api);
+/* Whom a workload is most like; null: it has no embedding. */
+json_t *aw__api_alike(const struct aw_api *api, const char *workload);
 /* All workloads, in the order of names. */
 json_t *aw__api_rows(const struct aw_api *api, int64_t now_us);
 

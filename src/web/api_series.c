@@ -429,16 +429,6 @@ enum aw_err aw__api_get_table(struct aw__api_call *call, struct aw_diag *diag)
     return ok ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the answer");
 }
 
-/* Nobody makes embeddings of a daemon's workloads yet: an empty map says so, in the shape that a
- * full one will have (docs/mechanisms/page.md). */
-enum aw_err aw__api_get_embeddings(struct aw__api_call *call, struct aw_diag *diag)
-{
-    call->body = json_pack("{s:i, s:n, s:[], s:[], s:s}", "dimensions", 0, "projection",
-                           "explained", "points", "missing",
-                           "this daemon has no encoder: no workload has an embedding yet");
-    return call->body ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the answer");
-}
-
 enum aw_err aw__api_get_reports(struct aw__api_call *call, struct aw_diag *diag)
 {
     return aw_reports_list(call->api->config.reports, call->out, diag);

@@ -451,5 +451,6 @@ bool aw__api_describe(const struct aw_api *api, const struct aw_steward_view *vi
     const bool tried = state && strcmp(state, "none") != 0;
     aw__json_set(object, "canary", tried ? json_incref(canary) : json_null(), &ok);
     aw__json_set(object, "decision", account, &ok);
+    aw__json_set(object, "alike", aw__api_alike(api, view->name), &ok);
     return ok && estimated;
 }
