@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "kube/client_internal.h"
 #include "kube/kube_testing.h"
 
 #define PODS       "/api/v1/pods"
@@ -339,6 +340,46 @@ static void a_resync_tells_everything_again(void **state)
     close_world(&world);
 }
 
+/* Nobody reads the watch while other requests are made: the server is held back, and nothing of
+ * what it had to say is lost. */
+static void a_watch_that_nobody_reads_holds_the_server_back(void **state)
+{
+    enum { COUNT = 400, PADDING = 8000 };
+    struct world world;
+    char *json = malloc(PADDING + 200);
+    size_t held = 0;
+    (void)state;
+    open_world(&world, NULL);
+    until(&world, aw_double_watching(world.base.twin) == 1);
+    for (int i = 0; i < COUNT; i++) {
+        const int len = snprintf(json, 200,
+                                 "{\"metadata\":{\"namespace\":\"n\",\"name\":\"p%d\"},"
+                                 "\"spec\":{\"x\":%d},\"pad\":\"",
+                                 i, i);
+        memset(json + len, 'x', PADDING);
+        memcpy(json + len + PADDING, "\"}", 3);
+        aw_double_set(world.base.twin, PODS, json);
+    }
+    const struct aw_kube_request request = {.path = "/version"};
+    const int64_t asked_us = aw_clock_monotonic_us(NULL);
+    while (held < AW_KUBE_STREAM_HIGH) { /* the server has more than that to say */
+        assert_ok(aw_kube_wait(world.base.kube, world.base.clock.mono_us));
+        usleep(500);
+        held = world.base.kube->watches[0]->len;
+        assert_true(aw_clock_monotonic_us(NULL) - asked_us < AW_TESTING_WAIT_US);
+    }
+    for (int i = 0; i < 20; i++)
+        assert_ok(aw_kube_send(world.base.kube, &request, NULL, NULL, NULL));
+    held = world.base.kube->watches[0]->len;
+    assert_true(held < AW_KUBE_STREAM_HIGH + 2 * CURL_MAX_WRITE_SIZE);
+    assert_int_equal(world.appeared, 0);
+    until(&world, world.appeared == COUNT);
+    assert_int_equal(value_of(&world, "n/p399"), 399);
+    assert_int_equal(state_of(&world)->watches, 1);
+    free(json);
+    close_world(&world);
+}
+
 static bool is_true_copy(const struct world *world)
 {
     uint32_t count = 0;
@@ -450,6 +491,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_left_out_and_said),
         cmocka_unit_test(one_bad_object_does_not_hide_the_others),
         cmocka_unit_test(a_resync_tells_everything_again),
+        cmocka_unit_test(a_watch_that_nobody_reads_holds_the_server_back),
         cmocka_unit_test(the_copy_becomes_true_whatever_happened),
         cmocka_unit_test(without_memory_nothing_is_followed),
     };
