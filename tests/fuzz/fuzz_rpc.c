@@ -1,0 +1,110 @@
+/*
+ * fuzz_rpc.c - any bytes as what comes over gRPC and is read by us: an address, a set of
+ * descriptors, the description of an environment, and the requests of a stream.
+ *
+ * The first byte says which.
+ */
+#include "fuzz.h"
+
+#include "rpc/descriptors.h"
+#include "rpc/env_service.h"
+#include "rpc/remote_spec.h"
+#include "rpc/server.h"
+#include "rpc/target.h"
+
+#include <grpc/slice.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void address(const uint8_t *data, size_t size)
+{
+    struct aw_rpc_target target = {0};
+    struct aw_diag diag = {0};
+    char *text = malloc(size + 1);
+    AW_ASSERT(text);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    const enum aw_err err = aw_rpc_target_parse(&target, text, &diag);
+    if (err)
+        check_refusal(&diag, err);
+    else
+        AW_ASSERT(*target.address && *target.env && target.timeout_s > 0 &&
+                  strlen(target.address) < sizeof target.address);
+    free(text);
+}
+
+static void descriptors(const uint8_t *data, size_t size)
+{
+    static const char *const symbols[] = {"a", "a.b", "a.b.c", "aware.v1.Environment.Step", "."};
+    struct aw__descriptors set;
+    if (aw__descriptors_index(&set, data, size))
+        return;
+    AW_ASSERT(set.count <= AW__DESCRIPTOR_FILES);
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        const struct aw__descriptor_file *file = aw__descriptors_by_symbol(&set, symbols[i]);
+        AW_ASSERT(!file || (file->whole.at >= data && file->whole.size <= size));
+        aw__descriptors_by_name(&set, symbols[i]);
+    }
+}
+
+static void description(const uint8_t *data, size_t size)
+{
+    struct aw__remote remote = {.address = "grpc://x:1/y"};
+    struct aw_diag diag = {0};
+    const enum aw_err err = aw__remote_describe(&remote, data, size, &diag);
+    if (err) {
+        check_refusal(&diag, err);
+    } else {
+        const struct aw_space *action = &remote.spec.action;
+        AW_ASSERT(remote.spec.observation.dim > 0 && action->dim > 0);
+        for (uint32_t i = 0; action->kind == AW_SPACE_BOX && i < action->dim; i++)
+            AW_ASSERT(isfinite(action->axes[i].low) && action->axes[i].low < action->axes[i].high);
+    }
+    aw__remote_deinit(&remote);
+}
+
+/* Each request begins with its length in two bytes; an answer comes to each, or an end. */
+static void stream(const uint8_t *data, size_t size)
+{
+    static struct aw_env_service *service;
+    if (!service)
+        AW_ASSERT(!aw_env_service_new(&service, "cartpole-v1", NULL));
+    const struct aw_rpc_method *method = aw_env_service_service(service)->methods;
+    struct aw_rpc_reply reply = {0};
+    void *self = NULL;
+    while (method->kind != AW_RPC_LOCKSTEP)
+        method++;
+    method->open(service, NULL, &self, &reply);
+    AW_ASSERT(!reply.status);
+    while (size >= 2 && !reply.status) {
+        size_t len = (size_t)data[0] << 8 | data[1];
+        data += 2;
+        size -= 2;
+        len = len < size ? len : size;
+        method->message(self, data, len, &reply);
+        AW_ASSERT(reply.filled || reply.status);
+        uint8_t *none = aw_rpc_reply_room(&reply, 0); /* lets go of what there was */
+        AW_ASSERT(none);
+        data += len;
+        size -= len;
+    }
+    if (reply.filled) {
+        grpc_slice slice;
+        memcpy(&slice, reply.slice, sizeof slice);
+        grpc_slice_unref(slice);
+    }
+    method->close(self);
+    struct aw_env_service_stats stats;
+    aw_env_service_stats(service, &stats);
+    AW_ASSERT(!stats.sessions && !stats.copies);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static void (*const readers[])(const uint8_t *, size_t) = {address, descriptors, description,
+                                                               stream};
+    if (size)
+        readers[data[0] % 4](data + 1, size - 1);
+    return 0;
+}
