@@ -21,7 +21,7 @@
 #define DIM         4u /* ln CPU factor, ln of the factor on its deviation, wait, crowding */
 #define FIGURES     4u /* of a point that are looked at */
 #define DRAWS       8u
-#define GENERATIONS 24u
+#define GENERATIONS 30u
 #define SPREAD      0.15 /* of the first draws, in the unit box */
 #define WINDOWS     8u
 #define OUTLIER     2.5
@@ -154,7 +154,8 @@ static bool solve(double a[DIM][DIM], const double *b, double *x)
 static enum aw_err derive(struct search *search, const double *x, const struct answer *at,
                           double normal[DIM][DIM], struct aw_diag *diag)
 {
-    static const double step[DIM] = {0.04, 0.1, 0.2, 0.1};
+    /* wide enough that they show more than the chance of a quantile */
+    static const double step[DIM] = {0.06, 0.4, 0.5, 0.3};
     double jacobian[DIM][AW_CALIBRATE_POINTS_MAX * FIGURES];
     for (uint32_t i = 0; i < DIM; i++) {
         struct answer beside;
