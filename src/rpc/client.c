@@ -220,9 +220,10 @@ static struct aw_rpc_talk *talk_new(struct aw_rpc_client *client, const char *pa
     grpc_metadata_array_init(&talk->initial);
     grpc_metadata_array_init(&talk->trailing);
     talk->queue = grpc_completion_queue_create_for_pluck(NULL);
-    talk->call =
-        grpc_channel_create_call(client->channel, NULL, 0, talk->queue,
-                                 grpc_slice_from_copied_string(path), NULL, deadline, NULL);
+    grpc_slice method = grpc_slice_from_copied_string(path);
+    talk->call = grpc_channel_create_call(client->channel, NULL, 0, talk->queue, method, NULL,
+                                          deadline, NULL);
+    grpc_slice_unref(method);
     return talk;
 }
 
