@@ -19,6 +19,7 @@
 #define AW_KUBE_EVENT_HEARTBEAT_US 300000000 /* between two patches of a repeated event */
 #define AW_KUBE_EVENT_FORGET_US    900000000 /* said again after so long, it is news */
 #define AW_KUBE_NOTE_MAX           1024u     /* what the API takes; longer ones are cut */
+#define AW_KUBE_INSTANCE_MAX       129u /* of reportingInstance, with the NUL; the API takes 128 */
 #define AW_KUBE_EVENT_TIMEOUT_US   5000000
 
 struct aw_kube_event {
@@ -33,7 +34,7 @@ struct aw_kube_event {
 struct aw_kube_recorder {
     struct aw_kube *kube;
     bool v1; /* events.k8s.io/v1 */
-    char instance[AW_KUBE_NAME_MAX];
+    char instance[AW_KUBE_INSTANCE_MAX];
     struct {
         uint64_t hash;                                     /* of all that is said; 0: free */
         char ns[AW_KUBE_NAME_MAX], name[AW_KUBE_NAME_MAX]; /* of the Event object */
@@ -42,7 +43,7 @@ struct aw_kube_recorder {
     uint64_t created, patched, kept_back;
 };
 
-/* `instance` names this process, e.g. its pod. */
+/* `instance` names this process, e.g. its pod; what is too long for the API is cut. */
 void aw_kube_recorder_init(struct aw_kube_recorder *recorder, struct aw_kube *kube,
                            const struct aw_kube_server *server, const char *instance);
 /* Errors are for the log, at most. */

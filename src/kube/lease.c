@@ -49,14 +49,15 @@ enum aw_err aw_kube_lease_read(const json_t *object, struct aw_kube_lease *ret_l
 json_t *aw_kube_lease_write(const struct aw_kube_lease *lease, const char *ns, const char *name)
 {
     char acquired[AW_KUBE_TIME_MAX], renewed[AW_KUBE_TIME_MAX];
+    /* nobody is said by silence: newer servers refuse an empty holder */
     return json_pack(
-        "{s:s, s:s, s:{s:s, s:s, s:s*}, s:{s:s, s:I, s:I, s:s, s:s}}", "apiVersion",
+        "{s:s, s:s, s:{s:s, s:s, s:s*}, s:{s:s*, s:I, s:I, s:s, s:s}}", "apiVersion",
         "coordination.k8s.io/v1", "kind", "Lease", "metadata", "namespace", ns, "name", name,
         "resourceVersion", lease->resource_version[0] ? lease->resource_version : NULL, "spec",
-        "holderIdentity", lease->holder, "leaseDurationSeconds", (json_int_t)lease->duration_s,
-        "leaseTransitions", (json_int_t)lease->transitions, "acquireTime",
-        aw_kube_time_print(lease->acquired_us, acquired, sizeof acquired), "renewTime",
-        aw_kube_time_print(lease->renewed_us, renewed, sizeof renewed));
+        "holderIdentity", lease->holder[0] ? lease->holder : NULL, "leaseDurationSeconds",
+        (json_int_t)lease->duration_s, "leaseTransitions", (json_int_t)lease->transitions,
+        "acquireTime", aw_kube_time_print(lease->acquired_us, acquired, sizeof acquired),
+        "renewTime", aw_kube_time_print(lease->renewed_us, renewed, sizeof renewed));
 }
 
 /* Creates or replaces the object; `ret_lease` is what the server has then. */

@@ -193,7 +193,7 @@ enum aw_err aw_kube_evict(struct aw_kube *kube, const char *policy_version, cons
         *ret_eviction = AW_KUBE_EVICTED;
     else if (status.code == 429) /* the server also limits rates so; later is right for both */
         *ret_eviction = AW_KUBE_BLOCKED;
-    else if (status.code == 409)
+    else if (status.code == 409 && uid && uid[0])
         *ret_eviction = AW_KUBE_REPLACED;
     else
         return err;
