@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LABEL 14u /* columns of what stands before a figure */
+#define LABEL       14u /* columns of what stands before a figure */
+#define ALIKE_SHOWN 2u
 
 static void head(const char *text, bool color)
 {
@@ -111,6 +112,28 @@ static void settings_print(const json_t *w)
              aw__show_age(aw__at_real(w, "step_s"), a, sizeof a),
              value_text(aw__at(w, "seed"), b, sizeof b));
     line("Policy", text);
+}
+
+/* What the shared model makes of it; nothing where it has not been read yet. */
+static void alike_print(const json_t *w)
+{
+    const json_t *near = aw__at(w, "alike.nearest"), *one;
+    char text[512];
+    struct aw_text list;
+    size_t i;
+    if (json_array_size(near) == 0)
+        return;
+    aw_text_init(&list, text, sizeof text);
+    json_array_foreach(near, i, one)
+    {
+        if (i < ALIKE_SHOWN)
+            aw_text_add(&list, "%s%s%s (%.0f %% alike)", i ? ", " : "",
+                        aw__at_true(one, "known") ? "application " : "", aw__at_text(one, "name"),
+                        100 * aw__at_real(one, "similarity"));
+    }
+    if (aw__at_true(w, "alike.out_of_distribution"))
+        aw_text_add(&list, "; unlike all that the shared model knows");
+    line("Most like", text);
 }
 
 /* --- conditions, orders ----------------------------------------------------------------------- */
@@ -260,6 +283,7 @@ static void workload_print(const json_t *w, bool color)
            aw__rows_reason(w, reason, sizeof reason));
     standing_print(w, color);
     settings_print(w);
+    alike_print(w);
     orders_print(w, color);
     conditions_print(w, color);
     budgets_print(w, color);

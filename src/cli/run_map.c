@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "cli/models.h"
 #include "control/atlas.h"
-#include "control/embed.h"
 
 #include <pthread.h>
 #include <signal.h>

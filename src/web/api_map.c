@@ -2,9 +2,6 @@
  */
 #include "web/api_internal.h"
 
-#include "base/text.h"
-
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -93,8 +93,11 @@ const views = {
     check(await page.locator('section.card .plot canvas').count() > 0, 'a run of aware train is drawn');
   }],
   map: ['#/map', async (page) => {
-    await page.waitForSelector('.nothing h2');
-    check((await page.locator('.nothing').textContent()).includes('no encoder'), 'an empty map says what is missing');
+    await page.waitForSelector('.map .dot');
+    check(await page.locator('.map .known').count() > 100, 'the map shows workloads among those that the model knows');
+    await page.locator('.map .dot').first().click();
+    await page.waitForFunction(() => document.body.textContent.includes('% alike'));
+    check(true, 'the map tells whom a workload is most like');
   }],
   reports: ['#/reports', async (page) => {
     await page.waitForSelector('tbody tr');
@@ -265,22 +268,39 @@ for (const [name, [hash, looks]] of Object.entries(views)) {
   await page.context().close();
 }
 
-// --- a map, in the shape that a daemon with an encoder will give it ----------------------------------
+// --- a map of many workloads, in the shape that a daemon gives it -----------------------------------
 
 {
   const points = Array.from({ length: 60 }, (_, i) => ({ name: `shop/app-${i}`, x: Math.cos(i) * (1 + (i % 3)),
     y: Math.sin(i * 1.7) * (1 + (i % 5)), stage: ['offline', 'online', 'serving'][i % 3],
-    out_of_distribution: i === 7, nearest: [{ name: `shop/app-${(i + 1) % 60}`, similarity: 0.93 }] }));
+    episodes: 3, by_fallback: true, out_of_distribution: i === 7, quantile: 0.5, retraining_episodes: null,
+    reward_drop: { value: 0.04, deviation: 0.02 }, nearest: [{ name: `shop/app-${(i + 1) % 60}`, similarity: 0.93,
+      known: false }, { name: '1:532', similarity: 0.9, known: true }] }));
+  const known = Array.from({ length: 200 }, (_, i) => ({ name: `1:${i}`, x: Math.sin(i) * 4, y: Math.cos(i * 2.3) * 5 }));
   const page = await open({}, '#/reports');
-  await page.route('**/v1/embeddings', (route) => route.fulfill({ json: { dimensions: 64, projection: 'pca',
-    explained: [0.61, 0.22], points, missing: null } }));
+  await page.route('**/v1/embeddings', (route) => route.fulfill({ json: { dimensions: 0, model: null, projection: null,
+    projection_of: null, explained: [], points: [], known: [], waiting: 0, left_out: 0,
+    missing: 'learning.model is none' } }));
+  await page.evaluate(() => { location.hash = '#/map'; });
+  await page.waitForSelector('.nothing h2');
+  check((await page.locator('.nothing').textContent()).includes('model is none'), 'an empty map says what is missing');
+  await page.unroute('**/v1/embeddings');
+  await page.evaluate(() => { location.hash = '#/reports'; });
+  await page.waitForSelector('tbody tr');
+  await page.route('**/v1/embeddings', (route) => route.fulfill({ json: { dimensions: 64, projection: 'principal components',
+    projection_of: 'known', explained: [0.61, 0.22], points, known, waiting: 2, left_out: 0, missing: null,
+    model: { name: 'default', checksum: '00000000000000ff', known: 200 } } }));
   await page.evaluate(() => { location.hash = '#/map'; });
   await page.waitForSelector('.map .dot');
   check(await page.locator('.map .dot').count() === 60, 'the map shows every embedding');
+  check(await page.locator('.map .known').count() === 200, 'the map shows what the model knows behind them');
   await page.locator('.map .dot').nth(7).focus();
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.body.textContent.includes('93 % alike'));
   check(true, 'the map tells who is alike, by keyboard too');
+  const told = await page.locator('body').textContent();
+  check(told.includes('application 1:532') && told.includes('4.0 %, give or take 2.0 %') &&
+    told.includes('2 without an embedding yet'), 'the map tells what is known, predicted and missing');
   await shot(page, 'map-full', false);
   await page.context().close();
 }
