@@ -66,7 +66,7 @@ struct aw_demand {
     double disk_kib, net_kib;
     double parallelism; /* cores that a request can use, weighted by CPU time */
     uint32_t threads;   /* the tightest of its segments; 0: no limit */
-    float crowding;     /* weighted by CPU time */
+    float crowding;     /* of its segments, weighted by CPU time */
     double cold_start_ms;
 };
 
