@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "rpc/library.h"
 
 #define PEM_BYTES_MAX (1u << 20)
@@ -166,11 +165,21 @@ static void status_wait(struct aw_rpc_talk *talk, int64_t patience_us)
     talk->told = true;
 }
 
+/* Text of the other side, for a terminal: cut, and without control bytes. */
+static void said_take(grpc_slice details, char *room, size_t size)
+{
+    const uint8_t *from = GRPC_SLICE_START_PTR(details);
+    size_t len = 0;
+    for (; len < GRPC_SLICE_LENGTH(details) && len + 1 < size; len++)
+        room[len] = from[len] >= ' ' && from[len] <= '~' ? (char)from[len] : '?';
+    room[len] = '\0';
+}
+
 /* How the call ended, in the words of the server or of the library. */
 static enum aw_err ended(struct aw_rpc_talk *talk, bool late, enum aw_rpc_status *ret_status,
                          struct aw_diag *diag)
 {
-    char quoted[AW_TEXT_QUOTE_MAX];
+    char said[AW_RPC_TEXT_MAX];
     status_wait(talk, late ? 0 : STATUS_US);
     const enum aw_rpc_status status =
         late ? AW_RPC_DEADLINE_EXCEEDED : (enum aw_rpc_status)talk->status;
@@ -179,11 +188,10 @@ static enum aw_err ended(struct aw_rpc_talk *talk, bool late, enum aw_rpc_status
     if (late)
         return aw_fail(diag, AW_ERR_DEADLINE, "%s did not answer within %g s",
                        talk->client->address, (double)talk->client->timeout_us / 1e6);
-    aw_text_quote((const char *)GRPC_SLICE_START_PTR(talk->details),
-                  GRPC_SLICE_LENGTH(talk->details), quoted, sizeof quoted);
+    said_take(talk->details, said, sizeof said);
     const enum aw_err err = status == AW_RPC_OK ? AW_ERR_UNAVAILABLE : aw_rpc_status_err(status);
-    return aw_fail(diag, err, "%s ended the call: %s %s", talk->client->address,
-                   aw_rpc_status_name(status), quoted);
+    return aw_fail(diag, err, "%s ended the call: %s: %s", talk->client->address,
+                   aw_rpc_status_name(status), said);
 }
 
 static void talk_free(struct aw_rpc_talk *talk)
