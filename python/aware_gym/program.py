@@ -39,6 +39,7 @@ class Program:
     """A server process of ours, and the folder of its socket."""
 
     def __init__(self):
+        program = find()
         self.folder = tempfile.mkdtemp(prefix="aware-gym-")
         self.socket = os.path.join(self.folder, "socket")
         self.address = f"unix:{self.socket}"
@@ -48,7 +49,7 @@ class Program:
         started = threading.Event()
         self.failure = None
         # The kernel ends the child when the thread that started it ends: that thread must stay.
-        threading.Thread(target=self._keep, args=(find(), started), daemon=True).start()
+        threading.Thread(target=self._keep, args=(program, started), daemon=True).start()
         started.wait()
         if self.failure:
             self._forget()

@@ -564,10 +564,13 @@ def wait_until(holds, what):
 
 def a_program_that_is_missing_is_told():
     import aware_gym
-    os.environ["AWARE"] = "/nonexistent/aware"
-    expect_error("NOT_FOUND", "$AWARE", aware_gym.make, "autoscale-v0")
-    os.environ["AWARE"] = shutil.which("false")
-    expect_error("UNAVAILABLE", "did not start", aware_gym.make, "autoscale-v0")
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = folder
+        os.environ["AWARE"] = "/nonexistent/aware"
+        expect_error("NOT_FOUND", "$AWARE", aware_gym.make, "autoscale-v0")
+        os.environ["AWARE"] = shutil.which("false")
+        expect_error("UNAVAILABLE", "did not start", aware_gym.make, "autoscale-v0")
+        expect(os.listdir(folder) == [], f"nothing is left, found {os.listdir(folder)}")
 
 
 def a_random_agent_plays_on_autoscale():
