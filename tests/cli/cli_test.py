@@ -31,7 +31,7 @@ VERBS = [["run"], ["get"], ["describe"], ["top"], ["explain"], ["history"], ["un
          ["reject"], ["freeze"], ["unfreeze"], ["emergency"], ["calm"], ["budget"], ["diff"],
          ["replay"], ["export"], ["state", "show"], ["state", "export"], ["state", "reset"],
          ["train"], ["eval"], ["pretrain"], ["adapt"], ["embed"], ["env", "list"],
-         ["env", "describe"], ["env", "check"],
+         ["env", "describe"], ["env", "check"], ["env", "serve"],
          ["agent", "list"], ["agent", "describe"], ["bench"], ["simulate"], ["simulate", "fit"],
          ["simulate", "calibrate"], ["evaluate"], ["experiment"], ["trial"],
          ["fallback", "check"],
