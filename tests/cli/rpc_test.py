@@ -39,7 +39,8 @@ def serving(*args):
 def what_is_served_is_learned_from():
     with serving("--listen", "127.0.0.1:0") as address:
         expect(address.startswith("grpc://127.0.0.1:"), address)
-        told = json.loads(expect_ok("env", "describe", f"{address}/pendulum-v1", "-o", "json").stdout)
+        done = expect_ok("env", "describe", f"{address}/pendulum-v1", "-o", "json")
+        told = json.loads(done.stdout)
         expect([axis["name"] for axis in told["action"]["elements"]] == ["torque"], told)
         common = ("--agent", "td3", "--steps", "400", "--eval-episodes", "2", "--preset",
                   "pendulum-v1", "--quiet", "-o", "json")
