@@ -99,6 +99,9 @@ int64_t aw__local_now_us(const struct aw_local *local);
 void aw__replica_reconcile(struct aw_local *local, struct aw__local_workload *workload);
 /* Whether anything is left of it. */
 bool aw__replica_any(const struct aw__local_workload *workload);
+/* When nobody supervises any more: takes leave of processes that were killed at last. `ended`: all
+ * of them have been; else who still runs is left. NULL is a no-op. */
+void aw__replica_reap(struct aw__local_workload *workload, bool ended);
 
 /* --- observe.c -------------------------------------------------------------------------------- */
 

@@ -228,11 +228,13 @@ void aw_local_free(struct aw_local *local)
         return;
     if (local->thread_made)
         wind_down(local);
-    for (uint32_t w = 0; w < local->workload_count; w++)
-        workload_free(local, local->workload[w]);
     enum aw_err left = AW_OK;
     if (local->tree_made)
         left = aw__cgroup_drop(&local->tree, PATIENCE_US, NULL);
+    for (uint32_t w = 0; w < local->workload_count; w++) {
+        aw__replica_reap(local->workload[w], left == AW_OK);
+        workload_free(local, local->workload[w]);
+    }
     if (left == AW_OK) {
         aw__rundir_remove(&local->rundir);
     } else if (local->rundir.lock_fd_plus_1) { /* the next run, or `clean`, tries again */

@@ -136,6 +136,7 @@ static inline void yard_end(struct yard *yard)
     char path[128];
     aw_local_free(yard->local);
     yard_tree_gone(&tree);
+    assert_true(waitpid(-1, NULL, WNOHANG) <= 0); /* nor a process that nobody took leave of */
     snprintf(path, sizeof path, "%s/lock", yard->run_dir);
     unlink(path);
     assert_int_equal(rmdir(yard->run_dir), 0); /* nothing else is in it */

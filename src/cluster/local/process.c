@@ -84,9 +84,7 @@ enum aw_err aw__process_spawn(const struct aw__process_start *start, int *ret_pi
         *ret_pid = (int)pid;
         return AW_OK;
     }
-    int status;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    aw__process_wait((int)pid);
     const bool missing = failure.stage == STAGE_PROGRAM && failure.why == ENOENT;
     static const char *const what[] = {"its parent is gone", "its control group", "its log", NULL};
     return aw_fail(diag, missing ? AW_ERR_NOTFOUND : AW_ERR_IO, "%s: %s",
@@ -110,4 +108,11 @@ enum aw__process_state aw__process_status(int pid, int *ret_code)
     }
     *ret_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     return AW__PROCESS_EXITED;
+}
+
+void aw__process_wait(int pid)
+{
+    int status;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
 }

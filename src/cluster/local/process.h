@@ -26,5 +26,7 @@ AW_NODISCARD enum aw_err aw__process_spawn(const struct aw__process_start *start
 enum aw__process_state { AW__PROCESS_RUNS, AW__PROCESS_EXITED, AW__PROCESS_SIGNALLED };
 /* Reaps it when it has ended. `ret_code`: exit status or signal. */
 enum aw__process_state aw__process_status(int pid, int *ret_code);
+/* Waits for one that has ended, or is about to. */
+void aw__process_wait(int pid);
 
 #endif

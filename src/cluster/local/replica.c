@@ -54,6 +54,19 @@ bool aw__replica_any(const struct aw__local_workload *workload)
     return false;
 }
 
+void aw__replica_reap(struct aw__local_workload *workload, bool ended)
+{
+    for (uint32_t i = 0; workload && workload->replica && i < workload->slots; i++) {
+        struct aw__replica *r = &workload->replica[i];
+        int code;
+        if (r->pid && ended)
+            aw__process_wait(r->pid);
+        else if (r->pid)
+            (void)aw__process_status(r->pid, &code);
+        r->pid = 0;
+    }
+}
+
 /* Whether the machine has room for so much more. */
 static bool fits(const struct aw_local *local, int64_t millicores, int64_t bytes)
 {
