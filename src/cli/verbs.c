@@ -45,6 +45,7 @@ const struct aw__verb *const aw__verbs[] = {
     &aw__verb_env_serve,
     &aw__verb_agent_list,
     &aw__verb_agent_describe,
+    &aw__verb_agent_serve,
     &aw__verb_bench,
     &aw__verb_chaos,
     &aw__verb_simulate,

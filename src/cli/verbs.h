@@ -39,6 +39,7 @@ extern const struct aw__verb aw__verb_env_check;
 extern const struct aw__verb aw__verb_env_serve;
 extern const struct aw__verb aw__verb_agent_list;
 extern const struct aw__verb aw__verb_agent_describe;
+extern const struct aw__verb aw__verb_agent_serve;
 extern const struct aw__verb aw__verb_bench;
 extern const struct aw__verb aw__verb_chaos;
 extern const struct aw__verb aw__verb_simulate;

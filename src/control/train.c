@@ -421,3 +421,16 @@ enum aw_err aw_train_evaluate(struct aw_train *train, uint32_t count, uint64_t s
     }
     return AW_OK;
 }
+
+enum aw_err aw_train_act(struct aw_train *train, const float *obs, uint32_t obs_dim,
+                         float *ret_action, uint32_t act_dim, struct aw_diag *diag)
+{
+    const struct aw_env_spec *spec = train->vec.spec;
+    if (spec->action.kind != AW_SPACE_BOX || spec->observation.dim != obs_dim ||
+        spec->action.dim != act_dim)
+        return aw_fail(diag, AW_ERR_CONFIG,
+                       "a policy for %s has %u observations and %u actions; asked for %u and %u",
+                       spec->name, spec->observation.dim, spec->action.dim, obs_dim, act_dim);
+    const enum aw_err err = train->agent.ops->act(train->agent.self, obs, 1, false, ret_action);
+    return err ? agent_failed(train, "act", err, diag) : AW_OK;
+}

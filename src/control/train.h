@@ -111,6 +111,11 @@ AW_NODISCARD enum aw_err aw_train_evaluate(struct aw_train *train, uint32_t coun
  * failure an earlier checkpoint in it is still whole. */
 AW_NODISCARD enum aw_err aw_train_save(struct aw_train *train, const char *dir, bool resumable,
                                        struct aw_diag *diag);
+/* What the policy does in one state, without exploring. AW_ERR_CONFIG: it was made for other sizes,
+ * or for a choice among few. On failure `ret_action` is untouched or partly written. */
+AW_NODISCARD enum aw_err aw_train_act(struct aw_train *train, const float *obs, uint32_t obs_dim,
+                                      float *ret_action, uint32_t act_dim, struct aw_diag *diag);
+
 /* A run directory for evaluation only: networks and normalisers, no replay. */
 AW_NODISCARD enum aw_err aw_train_open(const char *dir, const struct aw_alloc *alloc,
                                        struct aw_train **ret_train, struct aw_diag *diag);

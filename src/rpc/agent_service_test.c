@@ -12,6 +12,7 @@
 #include "control/loop.h"
 #include "control/pilot_testing.h"
 #include "rpc/client.h"
+#include "rpc/rpc_testing.h"
 
 #define ANSWER_US   INT64_C(60000000) /* that a client waits: a machine may be busy */
 #define TICKS_MAX   2000u

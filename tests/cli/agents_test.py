@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""agents_test.py - external agents as a user meets them: run --agents and agent serve.
+
+    agents_test.py TEST [AWARE]    one of the functions below, against the program AWARE
+
+Exit status as in cli_test.py.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import cli_test
+from cli_test import expect, run
+
+FILE = """
+apiVersion: autoscaling.aware.dev/v1alpha1
+kind: SimulatedApplication
+metadata: {name: shop}
+spec:
+  app: {seed: 1, index: 39}
+  load: {source: "diurnal:peak=3,period=6h", cores: 2}
+---
+apiVersion: autoscaling.aware.dev/v1alpha1
+kind: MultidimPodAutoscaler
+metadata: {name: shop}
+spec:
+  scaleTargetRef: {name: shop}
+  goals: {slo: {latency: {target: 89ms}}}
+  constraints:
+    global: {minReplicas: 1, maxReplicas: 20}
+    pod:
+      requests:
+        minAllowed: {cpu: 100m, memory: 64Mi}
+        maxAllowed: {cpu: 4, memory: 4Gi}
+  learning:
+    bootstrap: false
+    agent: {name: external, settings: {deadline: 30, probation: 5}}
+"""
+
+
+def begin(folder, duration):
+    """A run that waits for its agent, and the address where it lets one in.
+
+    What it says goes to files: nobody reads a pipe while the agent is served.
+    """
+    path, address = Path(folder, "shop.yaml"), f"unix:{folder}/agents"
+    path.write_text(FILE)
+    with open(Path(folder, "out"), "w") as out, open(Path(folder, "err"), "w") as err:
+        return subprocess.Popen(
+            [cli_test.AWARE, "run", "-f", str(path), "--agents", address, "--agents-wait", "60s",
+             "--state", "none", "--no-twin", "--duration", duration, "--output", "json"],
+            stdout=out, stderr=err), address
+
+
+def ended(process, folder):
+    """What the run has said, and that it went well."""
+    code = process.wait(timeout=120)
+    expect(code == 0, Path(folder, "err").read_text())
+    return Path(folder, "out").read_text()
+
+
+def served(address, *more):
+    """`agent serve`, once the door is open."""
+    for _ in range(600):
+        done = run("agent", "serve", "shop", "--address", address, *more)
+        if done.returncode != 69 or "connect" not in done.stderr:
+            return done
+    return done
+
+
+def steps_of(text):
+    return [step for step in map(json.loads, text.splitlines()) if step["type"] == "step"]
+
+
+def an_agent_decides_for_a_workload_behind_the_rails():
+    with tempfile.TemporaryDirectory() as folder:
+        process, address = begin(folder, "1h")
+        agent = served(address, "--policy", "constant:0.2,0.3,0.1", "--name", "tiny")
+        out = ended(process, folder)
+        expect(agent.returncode == 0 and "default/shop: 240 states, 240 answers" in agent.stdout,
+               agent.stdout + agent.stderr)
+        steps = steps_of(out)
+        actors = [step["actor"] for step in steps]
+        expect(actors == ["fallback"] * 4 + ["agent"] * 236, str(actors))
+        expect([round(a, 6) for a in steps[-1]["action"]] == [0.2, 0.3, 0.1], str(steps[-1]))
+
+
+def an_agent_that_leaves_is_replaced_by_the_fallback():
+    with tempfile.TemporaryDirectory() as folder:
+        process, address = begin(folder, "1h")
+        agent = served(address, "--policy", "fallback", "--steps", "50")
+        out = ended(process, folder)
+        expect(agent.returncode == 0 and "50 answers" in agent.stdout, agent.stdout + agent.stderr)
+        actors = [step["actor"] for step in steps_of(out)]
+        expect(len(actors) == 240 and actors.count("agent") in (45, 46), str(actors.count("agent")))
+        expect(set(actors[60:]) == {"fallback"}, str(actors[60:]))
+
+
+def who_is_not_expected_is_told():
+    with tempfile.TemporaryDirectory() as folder:
+        process, address = begin(folder, "30s")
+        served(address, "--steps", "1", "--policy", "nowhere")  # fails before it connects
+        other = run("agent", "serve", "cart", "--address", address)
+        for _ in range(600):
+            if "connect" not in other.stderr:
+                break
+            other = run("agent", "serve", "cart", "--address", address)
+        expect(other.returncode == 66 and 'is called "cart"' in other.stderr, other.stderr)
+        bad = run("agent", "serve", "shop", "--address", address, "--policy", "constant:1,2")
+        expect(bad.returncode == 64 and "CPU,MEMORY,REPLICAS" in bad.stderr, bad.stderr)
+        process.terminate()
+        process.wait(timeout=120)
+        path = Path(folder, "shop.yaml")
+        alone = run("run", "-f", str(path), "--state", "none")
+        expect(alone.returncode == 64 and "--agents" in alone.stderr, alone.stderr)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        cli_test.AWARE = sys.argv[2]
+    globals()[sys.argv[1]]()
