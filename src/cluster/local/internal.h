@@ -35,8 +35,9 @@ struct aw__replica {
     int64_t until_us, started_us, ready_change_us;
     int64_t cpu_millicores, memory_bytes; /* as they are set */
     uint32_t restart_count, oom_kill_count;
-    double backoff_s; /* before the next restart; 0: none yet */
-    int64_t oom_seen; /* of the kernel's counter */
+    uint32_t oom_kills_before; /* this life: a kill may be counted before its end is seen */
+    double backoff_s;          /* before the next restart; 0: none yet */
+    int64_t oom_seen;          /* of the kernel's counter */
 
     /* since the last observe */
     struct aw__cgroup_usage usage; /* then */

@@ -167,6 +167,7 @@ static enum aw_err start(struct aw_local *local, struct aw__local_workload *work
     envp[count++] = port_text;
     envp[count] = NULL;
     snprintf(log, sizeof log, "%s/%s.log", local->settings.log_dir, r->group);
+    r->oom_kills_before = r->oom_kill_count;
     const struct aw__process_start how = {
         .argv = argv,
         .envp = envp,
@@ -224,17 +225,17 @@ static void backoff_step(struct aw_local *local, struct aw__local_workload *work
 static void ended_by_itself(struct aw_local *local, struct aw__local_workload *workload,
                             struct aw__replica *r, enum aw__process_state state, int code)
 {
-    uint32_t kills = aw__observe_oom(local, workload, r);
+    (void)aw__observe_oom(local, workload, r);
     /* where the kernel does not count: SIGKILL, and it was not ours */
     if (aw__cgroup_oom_kills(&local->tree, r->group) < 0 && state == AW__PROCESS_SIGNALLED &&
         code == SIGKILL) {
-        kills = 1;
         r->oom_kill_count++;
         workload->oom_kills++;
     }
     if (state == AW__PROCESS_SIGNALLED)
         snprintf(workload->trouble, sizeof workload->trouble, "replica %" PRIu32 " ended by %s%s",
-                 r->id, strsignal(code), kills ? ": out of memory" : "");
+                 r->id, strsignal(code),
+                 r->oom_kill_count > r->oom_kills_before ? ": out of memory" : "");
     else
         snprintf(workload->trouble, sizeof workload->trouble,
                  "replica %" PRIu32 " ended with status %d%s", r->id, code,
