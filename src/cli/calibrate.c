@@ -328,6 +328,17 @@ static enum aw_err size_measure(struct session *s, struct aw__testbed *bed,
     return err;
 }
 
+/* From files of an earlier run. */
+static enum aw_err app_read(const struct session *s, struct aw__calibrated *app,
+                            struct aw_diag *diag)
+{
+    const struct aw__args *args = s->run->args;
+    enum aw_err err = AW_ERR_NOTFOUND;
+    for (uint32_t i = 0; err == AW_ERR_NOTFOUND && i < args->repeat_count; i++)
+        err = aw__calibrated_read(args->repeat[i], app, diag);
+    return err;
+}
+
 static enum aw_err app_measure(struct session *s, struct aw__calibrated *app, struct aw_diag *diag)
 {
     struct aw__testbed *bed = NULL;
@@ -461,7 +472,9 @@ static enum aw_err session_run(struct session *s, struct aw_diag *diag)
     s->planned_s = planned_s(s);
     s->begin_us = aw_clock_monotonic_us(NULL);
     for (uint32_t i = 0; !err && i < out->app_count; i++) {
-        if (!(err = app_measure(s, &out->app[i], diag)))
+        err = s->run->args->repeat_count ? app_read(s, &out->app[i], diag)
+                                         : app_measure(s, &out->app[i], diag);
+        if (!err)
             err = app_fit(s, &out->app[i], diag);
     }
     progress_clear(s);
@@ -530,6 +543,11 @@ static const struct aw__option calibrate_options[] = {
      .kind = AW__FILE,
      .arg = "FILE",
      .help = "write what was measured as CSV, for 'aware simulate fit'"},
+    {.name = "from",
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "measure nothing: take what was measured from a file of --output json",
+     .repeated = true},
     {.name = "seed",
      .letter = 's',
      .kind = AW__NUMBER,

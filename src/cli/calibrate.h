@@ -40,6 +40,10 @@ AW_NODISCARD enum aw_err aw__calibration_print(const struct aw__run *run,
                                                struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__calibration_print_json(const struct aw__calibration *c,
                                                     struct aw_diag *diag);
+/* Takes the measured points of `app` from what --output json printed before. AW_ERR_NOTFOUND: there
+ * are none of an application of that text; AW_ERR_FORMAT: it is something else. */
+AW_NODISCARD enum aw_err aw__calibrated_read(const char *path, struct aw__calibrated *app,
+                                             struct aw_diag *diag);
 /* Rows as `aware simulate fit` reads them. */
 AW_NODISCARD enum aw_err aw__calibration_write_rows(const struct aw__calibration *c,
                                                     const char *path, struct aw_diag *diag);

@@ -7,10 +7,10 @@
  * from some sizes; others are unseen as a whole, so that nothing is asked of the models that they
  * have been told.
  *
- * What is fitted is a copy of the description: its CPU times by a factor, how they vary, a wait
- * that belongs to nobody (sockets, balancer, scheduling), how much hardware threads that share a
- * core hinder each other, and memory. Threads, parallelism and the order of segments are the
- * application's, not the machine's.
+ * What is fitted is a copy of the description: its CPU times by a factor, how they and its waits
+ * vary, a wait that belongs to nobody (sockets, balancer, scheduling), how much hardware threads
+ * that share a core hinder each other, and memory. Threads, parallelism and the order of segments
+ * are the application's, not the machine's.
  *
  * Call order: for each size saturate, measure that, ladder, measure all of it; fit; predict each
  *             point; judge.
@@ -107,6 +107,7 @@ AW_NODISCARD enum aw_err aw_calibrate_predict(
     X(CPU_CV,           "cpu_cv",              "",    "its deviation over its mean") \
     X(WAIT,             "io",                  "ms",  "waiting off the CPU") \
     X(CROWDING,         "crowding",            "",    "dearer by this where cores are shared") \
+    X(WAIT_CV,          "io_cv",               "",    "the deviation of waiting over its mean") \
     X(MEMORY,           "memory",              "Mi",  "held by a replica") \
     X(MEMORY_FLIGHT,    "memory_per_request",  "Mi",  "held by a request in flight")
 /* clang-format on */

@@ -18,21 +18,25 @@
 #include <math.h>
 #include <string.h>
 
-#define DIM         4u /* ln CPU factor, ln of the factor on its deviation, wait, crowding */
+#define DIM \
+    5u /* ln CPU factor, ln of that on its deviation, wait, crowding, ln of that on waits' */
 #define FIGURES     4u /* of a point that are looked at */
 #define DRAWS       8u
-#define GENERATIONS 30u
+#define GENERATIONS 36u
 #define SPREAD      0.15 /* of the first draws, in the unit box */
 #define WINDOWS     8u
 #define OUTLIER     2.5
 /* What figures may be off by, ln or (utilisation) as a share: a part of its own, and what chance
  * makes of n requests, over the root of n. */
-#define P50_OFF(n)            (0.04 + 0.5 / sqrt(n))
+#define P50_OFF(n)            (0.05 + 0.5 / sqrt(n))
 #define MEAN_OFF(n)           (0.05 + 0.8 / sqrt(n))
-#define P99_OFF(n)            (0.12 + 2.0 / sqrt(n))
+#define P99_OFF(n)            (0.08 + 1.6 / sqrt(n))
 #define UTILISATION_OFF(n, u) (0.004 + 0.5 * (u) / sqrt(n))
 #define THROUGHPUT_OFF(n)     (0.02 + 0.4 / sqrt(n)) /* saturated */
+#define TOLD                  1e-3 /* of the normal matrix: less says nothing of a parameter */
 #define MILLI                 1e-3
+
+#define RESIDUALS_MAX (AW_CALIBRATE_POINTS_MAX * FIGURES + 2)
 
 struct search {
     const struct aw_app *described;
@@ -48,16 +52,17 @@ struct search {
 
 /* Weighed residuals, and what they add up to. */
 struct answer {
-    double residual[AW_CALIBRATE_POINTS_MAX * FIGURES];
+    double residual[RESIDUALS_MAX];
     uint32_t count;
     double loss;
 };
 
 /* Where parameters are sought. Wait and crowding have most of the box for small values. */
-#define FACTOR_MAX   1.0 /* ln, about where CPU time was found at first */
-#define VARIES_MAX   1.2 /* ln */
-#define WAIT_LEAST   5.0 /* ms that the box reaches to, or */
-#define WAIT_SHARE   1.0 /* of the mean latency of the least loaded */
+#define FACTOR_MAX   1.0  /* ln, about where CPU time was found at first */
+#define VARIES_MAX   1.2  /* ln */
+#define VARIES_OFF   0.25 /* ln: a machine changes little of it */
+#define WAIT_LEAST   5.0  /* ms that the box reaches to, or */
+#define WAIT_SHARE   1.0  /* of the mean latency of the least loaded */
 #define CROWDING_MAX 2.5
 
 /* The description with parameters `x`. The wait is constant, so what varies stays as it was. */
@@ -69,6 +74,7 @@ static void app_make(const struct aw_app *described, const double *x, struct aw_
         s->cpu_ms *= exp(x[0]);
         s->cpu_cv *= exp(x[1]);
         s->crowding = x[3];
+        s->io_cv *= exp(x[4]);
     }
     struct aw_segment *first = &ret->segment[0];
     const double io_ms = first->io_ms + x[2];
@@ -114,6 +120,9 @@ static enum aw_err evaluate(struct search *search, const double *x, struct answe
         residual_add(ret, log(said.mean_ms / seen->mean_ms), MEAN_OFF(n));
         residual_add(ret, log(said.p99_ms / seen->p99_ms), P99_OFF(n));
     }
+    /* a machine changes little of how much things vary: the description is believed, somewhat */
+    residual_add(ret, x[1], VARIES_OFF);
+    residual_add(ret, x[4], VARIES_OFF);
     search->evaluations++;
     const double most = GENERATIONS * DRAWS + DIM + 1;
     if (search->goes_on && !search->goes_on(search->ctx, fmin(1, search->evaluations / most)))
@@ -155,8 +164,8 @@ static enum aw_err derive(struct search *search, const double *x, const struct a
                           double normal[DIM][DIM], struct aw_diag *diag)
 {
     /* wide enough that they show more than the chance of a quantile */
-    static const double step[DIM] = {0.06, 0.4, 0.5, 0.3};
-    double jacobian[DIM][AW_CALIBRATE_POINTS_MAX * FIGURES];
+    static const double step[DIM] = {0.06, 0.4, 0.5, 0.3, 0.4};
+    double jacobian[DIM][RESIDUALS_MAX];
     for (uint32_t i = 0; i < DIM; i++) {
         struct answer beside;
         double y[DIM];
@@ -183,10 +192,16 @@ static enum aw_err derive(struct search *search, const double *x, const struct a
 static void errors_find(double normal[DIM][DIM], const struct answer *at, double *ret)
 {
     const double left = at->count > DIM ? at->count - DIM : 1;
+    bool told[DIM]; /* a parameter that changes nothing must not spoil the others */
+    for (uint32_t i = 0; i < DIM; i++) {
+        told[i] = normal[i][i] > TOLD;
+        normal[i][i] += TOLD;
+    }
     for (uint32_t i = 0; i < DIM; i++) {
         double unit[DIM] = {0}, column[DIM];
         unit[i] = 1;
-        ret[i] = solve(normal, unit, column) ? sqrt(fmax(column[i], 0) * at->loss / left) : NAN;
+        ret[i] = told[i] && solve(normal, unit, column) ? sqrt(fmax(column[i], 0) * at->loss / left)
+                                                        : NAN;
     }
 }
 
@@ -243,11 +258,13 @@ static void values_fill(const struct aw_app *described, const double *x, const d
     struct aw_demand before, after;
     aw_app_demand(described, 1, 0, &before);
     aw_app_demand(&fit->app, 1, 0, &after);
-    const double found[DIM] = {after.cpu_ms, after.cpu_cv, after.io_ms, x[3]};
-    const double told[DIM] = {before.cpu_ms, before.cpu_cv, before.io_ms, (double)before.crowding};
-    /* the first two are logarithms of factors */
-    const double off[DIM] = {found[0] * error[0], found[1] * error[1], error[2], error[3]};
-    _Static_assert(AW_CALIBRATE_CPU == 0 && AW_CALIBRATE_CROWDING == 3, "order of parameters");
+    const double found[DIM] = {after.cpu_ms, after.cpu_cv, after.io_ms, x[3], after.io_cv};
+    const double told[DIM] = {before.cpu_ms, before.cpu_cv, before.io_ms, (double)before.crowding,
+                              before.io_cv};
+    /* factors were sought as logarithms */
+    const double off[DIM] = {found[0] * error[0], found[1] * error[1], error[2], error[3],
+                             found[4] * error[4]};
+    _Static_assert(AW_CALIBRATE_CPU == 0 && AW_CALIBRATE_WAIT_CV == DIM - 1, "order of parameters");
     for (uint32_t i = 0; i < DIM; i++) {
         fit->value[i].described = told[i];
         fit->value[i].found = found[i];
@@ -262,6 +279,7 @@ static void parameters_of(const struct search *search, const double *unit, doubl
     x[1] = VARIES_MAX * (2 * unit[1] - 1);
     x[2] = search->wait_max_ms * unit[2] * unit[2];
     x[3] = CROWDING_MAX * unit[3] * unit[3];
+    x[4] = VARIES_MAX * (2 * unit[4] - 1);
 }
 
 /* Where to seek: about the CPU time that the least loaded used, and within the time it took. */
@@ -282,7 +300,7 @@ static void centre(struct search *search)
 
 static enum aw_err seek(struct search *search, double *x, struct answer *ret, struct aw_diag *diag)
 {
-    static const double start[DIM] = {0.5, 0.5, 0.3, 0.3};
+    static const double start[DIM] = {0.5, 0.5, 0.3, 0.3, 0.5};
     struct aw_cma cma;
     centre(search);
     aw_cma_init(&cma, DIM, start, SPREAD, DRAWS, search->world.seed);
