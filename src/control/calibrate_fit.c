@@ -3,11 +3,13 @@
  *
  * Weighed least squares. A residual is the error of a figure over what it may be off by (the
  * constants below: about what repeated measurements differ by), so a fit that is as good as the
- * measurements has a mean square of about 1. Beyond OUTLIER a residual counts linearly (Huber): a
- * span in which something else ran does not rule. The search is CMA-ES, which bears that a
- * simulation is not smooth. With the same seed it still draws the same numbers for slightly
- * different parameters, so that at the end differences over small steps are derivatives; their
- * normal matrix gives the standard errors, times what the residuals really were.
+ * measurements has a mean square of about 1. What is far off does not rule: beyond OUTLIER a
+ * residual counts linearly, and one of a latency less than that, because spans in which something
+ * else ran are always off to the same side. The search is CMA-ES, which bears that a simulation is
+ * not smooth. With the same
+ * seed it still draws the same numbers for slightly different parameters, so that at the end
+ * differences over small steps are derivatives; their normal matrix gives the standard errors,
+ * times what the residuals really were.
  *
  * Memory does not depend on the rest: a line over the requests in flight.
  */
@@ -18,14 +20,16 @@
 #include <math.h>
 #include <string.h>
 
-#define DIM \
-    5u /* ln CPU factor, ln of that on its deviation, wait, crowding, ln of that on waits' */
+/* Sought: ln of factors on CPU time and on its deviation, wait, crowding, ln of that on the
+ * deviation of waits. */
+#define DIM         5u
 #define FIGURES     4u /* of a point that are looked at */
 #define DRAWS       8u
 #define GENERATIONS 36u
 #define SPREAD      0.15 /* of the first draws, in the unit box */
 #define WINDOWS     8u
 #define OUTLIER     2.5
+#define DISTURBED   1.5
 /* What figures may be off by, ln or (utilisation) as a share: a part of its own, and what chance
  * makes of n requests, over the root of n. */
 #define P50_OFF(n)            (0.05 + 0.5 / sqrt(n))
@@ -82,15 +86,26 @@ static void app_make(const struct aw_app *described, const double *x, struct aw_
     first->io_ms = io_ms;
 }
 
-static void residual_add(struct answer *answer, double error, double off)
+static void residual_put(struct answer *answer, double r)
 {
-    double r = error / off;
     if (!isfinite(r))
         return;
-    if (fabs(r) > OUTLIER) /* its square is what Huber's loss is there */
-        r = copysign(sqrt(OUTLIER * (2 * fabs(r) - OUTLIER)), r);
     answer->residual[answer->count++] = r;
     answer->loss += r * r;
+}
+
+/* Of a figure that chance throws to both sides. Far out its square is Huber's loss, linear. */
+static void residual_add(struct answer *answer, double error, double off)
+{
+    const double r = error / off, far = fabs(r);
+    residual_put(answer, far > OUTLIER ? copysign(sqrt(OUTLIER * (2 * far - OUTLIER)), r) : r);
+}
+
+/* Of a latency. Its square is Cauchy's loss, logarithmic. */
+static void residual_add_latency(struct answer *answer, double said_ms, double seen_ms, double off)
+{
+    const double r = log(said_ms / seen_ms) / off;
+    residual_put(answer, copysign(DISTURBED * sqrt(log1p(r * r / (DISTURBED * DISTURBED))), r));
 }
 
 static enum aw_err evaluate(struct search *search, const double *x, struct answer *ret,
@@ -116,9 +131,9 @@ static enum aw_err evaluate(struct search *search, const double *x, struct answe
                          THROUGHPUT_OFF(n));
             continue;
         }
-        residual_add(ret, log(said.p50_ms / seen->p50_ms), P50_OFF(n));
-        residual_add(ret, log(said.mean_ms / seen->mean_ms), MEAN_OFF(n));
-        residual_add(ret, log(said.p99_ms / seen->p99_ms), P99_OFF(n));
+        residual_add_latency(ret, said.p50_ms, seen->p50_ms, P50_OFF(n));
+        residual_add_latency(ret, said.mean_ms, seen->mean_ms, MEAN_OFF(n));
+        residual_add_latency(ret, said.p99_ms, seen->p99_ms, P99_OFF(n));
     }
     /* a machine changes little of how much things vary: the description is believed, somewhat */
     residual_add(ret, x[1], VARIES_OFF);

@@ -83,9 +83,9 @@ static void a_fit_finds_what_really_runs(void **state)
     if (aw_calibrate_fit(&described, points, count, &world, NULL, NULL, &fit, &diag))
         fail_msg("%s", diag.text);
     aw_app_demand(&real, 1, 0, &is);
-    assert_close(fit.value[AW_CALIBRATE_CPU].found / is.cpu_ms, 1, 0.06);
-    assert_close(fit.value[AW_CALIBRATE_WAIT].found / is.io_ms, 1, 0.2);
-    assert_close(fit.value[AW_CALIBRATE_CROWDING].found, 0.6, 0.25);
+    assert_close(fit.value[AW_CALIBRATE_CPU].found / is.cpu_ms, 1, 0.12);
+    assert_close(fit.value[AW_CALIBRATE_WAIT].found / is.io_ms, 1, 0.25);
+    assert_close(fit.value[AW_CALIBRATE_CROWDING].found, 0.6, 0.35);
     assert_close(fit.value[AW_CALIBRATE_MEMORY].found / is.memory_base_mib, 1, 0.05);
     assert_true(fit.loss < 2.5);
     for (uint32_t i = 0; i < AW_CALIBRATE_VALUES; i++) {
