@@ -311,7 +311,11 @@ static void on_measured(void *ctx, uint64_t step)
         const struct aw_decision *d = aw_pilot_decision(aw_loop_pilot(s->real.loop, i));
         struct aw__trial_cell *cell = &s->row[i];
         aw__real_tally(&cell->tally, d, trial->ask.step_s / trial->speed);
-        cell->trips += d->verdict == AW_WATCHDOG_TRIPPED;
+        if (d->verdict == AW_WATCHDOG_TRIPPED) {
+            cell->first_trip = cell->trips ? cell->first_trip : (uint32_t)step;
+            cell->trips++;
+            cell->trips_by[d->watchdog.cause]++;
+        }
         cell->clipped += d->guard.clips != 0;
         cell->model = d->model;
         cell->origin = d->origin;

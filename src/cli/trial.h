@@ -28,9 +28,11 @@ struct aw__trial_cell {
     struct aw_job_tally tally;
     double latency_us_p99; /* of all requests of the run, from when they were due */
     uint64_t requests, failed, lost;
-    uint32_t trips;   /* of the watchdog */
-    uint32_t clipped; /* decisions that a rail changed */
-    uint64_t model;   /* id of the policy */
+    uint32_t trips; /* of the watchdog */
+    uint32_t trips_by[AW_WATCHDOG_CAUSE_COUNT];
+    uint32_t first_trip; /* the step before it, from 1; 0: none */
+    uint32_t clipped;    /* decisions that a rail changed */
+    uint64_t model;      /* id of the policy */
     struct aw_pilot_origin origin;
 };
 

@@ -212,7 +212,7 @@ enum aw_err aw__trial_print(const struct aw__run *run, const struct aw__trial *t
 static json_t *run_json(const struct aw__trial *trial, const struct aw__trial_cell *cell,
                         uint32_t repeat)
 {
-    json_t *one = json_object();
+    json_t *one = json_object(), *why = json_object();
     json_object_set_new(one, "repeat", json_integer((json_int_t)repeat + 1));
     json_object_set_new(one, "steps", json_integer((json_int_t)cell->tally.steps));
     json_object_set_new(one, "violations", json_integer((json_int_t)cell->tally.violations));
@@ -225,6 +225,12 @@ static json_t *run_json(const struct aw__trial *trial, const struct aw__trial_ce
     json_object_set_new(one, "lost", json_integer((json_int_t)cell->lost));
     json_object_set_new(one, "oom_kills", json_integer((json_int_t)cell->tally.oom_kills));
     json_object_set_new(one, "watchdog_trips", json_integer((json_int_t)cell->trips));
+    json_object_set_new(one, "first_trip_step", json_integer(cell->first_trip));
+    for (uint32_t c = 0; c < AW_WATCHDOG_CAUSE_COUNT; c++)
+        if (cell->trips_by[c])
+            json_object_set_new(why, aw_watchdog_cause_name((enum aw_watchdog_cause)c),
+                                json_integer(cell->trips_by[c]));
+    json_object_set_new(one, "watchdog_causes", why);
     json_object_set_new(one, "clipped_decisions", json_integer((json_int_t)cell->clipped));
     return one;
 }
