@@ -15,7 +15,7 @@ static struct aw_sim_truth run(uint32_t model, uint32_t routing, double crowding
     struct aw_sim_settings settings;
     struct aw_sim *sim = NULL;
     struct aw_diag diag = {0};
-    uint32_t index;
+    uint32_t index = 0;
     float rate = (float)rate_per_s;
     const struct aw_load load = {.slot_count = 1, .slot_us = 1000000000000, .rate_per_s = &rate};
     aw_conf_defaults(aw_sim_fields, &settings);
