@@ -389,7 +389,7 @@ static const struct aw__example run_examples[] = {
     {"aware run -f shop.yaml --output json", "every decision as a line of JSON"},
     {"aware run --daemon -f shop.yaml --state /var/lib/aware", "as a service, in real time"},
     {"aware run --cluster local -f examples/local.yaml --duration 5m", "real processes, real load"},
-    {"aware run --cluster local -f examples/trial.yaml --speed 15 --duration 2h",
+    {"aware run --cluster local -f examples/trial/trial.yaml --speed 15 --duration 2h",
      "two hours of control in eight minutes"},
     {NULL, NULL},
 };

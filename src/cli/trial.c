@@ -167,7 +167,7 @@ static enum aw_err ask_read(struct session *s, struct aw_diag *diag)
     struct aw__runask *ask = &trial->ask;
     if (args->repeat_count == 0)
         return aw_fail(diag, AW_ERR_USAGE,
-                       "a trial needs a file: aware trial -f examples/trial.yaml");
+                       "a trial needs a file: aware trial -f examples/trial/trial.yaml");
     aw_profile_set_init(&ask->set, NULL);
     trial->bootstrap = (uint32_t)aw__args_number(args, "bootstrap");
     trial->adapt = (uint32_t)aw__args_number(args, "adapt");
@@ -560,8 +560,8 @@ static const struct aw__option trial_options[] = {
     {.name = NULL},
 };
 static const struct aw__example trial_examples[] = {
-    {"aware trial -f examples/trial.yaml", "three applications, about twenty minutes"},
-    {"aware trial -f examples/trial.yaml --load f1250_inv.csv:compress=6,start=10h --top 6,8,12",
+    {"aware trial -f examples/trial/trial.yaml", "three applications, about twenty minutes"},
+    {"aware trial -f examples/trial/trial.yaml --load f1250_inv.csv:compress=6,start=10h --top 6,8,12",
      "under three functions of a trace"},
     {"aware trial -f shop.yaml --repeats 5 --output json", "one's own workload, for a program"},
     {NULL, NULL},

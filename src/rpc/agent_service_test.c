@@ -429,8 +429,10 @@ static void chaotic_agents_harm_nothing_and_a_good_one_is_followed_again(void **
 
     for (uint32_t i = 0; i < 2; i++)
         atomic_store(&c[i].stop, true);
-    while (!atomic_load(&c[0].ended) || !atomic_load(&c[1].ended)) /* they wait for a question */
+    while (!atomic_load(&c[0].ended) || !atomic_load(&c[1].ended)) { /* they wait for a question */
         (void)daemon_tick(&d);
+        usleep(1000); /* who is set aside is asked no more often for ticks that hurry */
+    }
     for (uint32_t i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
     struct good g = {.daemon = &d};
@@ -438,10 +440,10 @@ static void chaotic_agents_harm_nothing_and_a_good_one_is_followed_again(void **
     wait_until_seated(&d, "good");
     d.bench.config.external.deadline = 60; /* whatever else the machine does */
     assert_ok(aw_loop_update(d.loop, 0, &d.bench.config, NULL));
-    const uint32_t before = d.acted;
+    const uint32_t before = d.acted, from = d.ticks;
     while (d.acted < before + 5) {
         (void)daemon_tick(&d);
-        assert_true(d.ticks < 100 * TICKS_MAX);
+        assert_true(d.ticks - from < 100 * TICKS_MAX);
     }
     assert_ok(aw_loop_remove(d.loop, 0));
     pthread_join(good_thread, NULL);

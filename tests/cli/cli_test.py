@@ -512,7 +512,7 @@ def candidates_fit_the_place_of_the_cursor():
         (["simulate", "--set", "slo_b"], ["slo_budget="], True),
         (["simulate", "--load", "diu"], ["diurnal", ":files"], True),
         (["fallback", "check", "one.json", ""], [":files"], True),
-        (["tr"], ["train"], True),
+        (["trai"], ["train"], True),
         (["env", ""], ["list", "describe", "check"], True),
         (["env", "describe", "cart"], ["cartpole-v1"], True),
         (["agent", "describe", "pp"], ["ppo"], True),
@@ -527,7 +527,7 @@ def candidates_fit_the_place_of_the_cursor():
         (["train", "--out", ""], [":dirs"], True),
         (["eval", ""], [":dirs"], True),
         (["version", "--output", ""], ["table", "json"], True),
-        (["help", "tr"], ["train"], True),
+        (["help", "trai"], ["train"], True),
         (["help", "env", "de"], ["describe"], True),
         (["train", "--steps", ""], [], True),
         (["nonsense", ""], [], True),
@@ -562,7 +562,7 @@ try() {
     _aware 2>/dev/null # compopt complains outside of a completion
     echo "${COMPREPLY[*]}"
 }
-try 'aware tr'
+try 'aware trai'
 try 'aware env d'
 try 'aware train --agent ddpg --set gam'
 try 'aware train --env=pend'
@@ -587,7 +587,7 @@ _describe() { local name=${@[-1]}; [[ $name == '' ]] && name=${@[-3]}; local a
     for a in "$@"; do [[ $a == plain || $a == open ]] && print -rl -- "${(@P)a%%:*}"; done; }
 _files() { print -r -- files "$@"; }
 try() { local -a words; words=("$@"); local CURRENT=$#words; _aware; }
-try aware tr
+try aware trai
 try aware env d
 try aware train --agent ddpg --set gam
 try aware eval ''
@@ -605,7 +605,7 @@ def completion_works_in_zsh():
 
 FISH = """
 aware completion fish | source; or exit 3
-complete -C 'aware tr'
+complete -C 'aware trai'
 complete -C 'aware env d'
 complete -C 'aware train --agent ddpg --set gam'
 complete -C 'aware train --env pend'
