@@ -561,7 +561,8 @@ static const struct aw__option trial_options[] = {
 };
 static const struct aw__example trial_examples[] = {
     {"aware trial -f examples/trial/trial.yaml", "three applications, about twenty minutes"},
-    {"aware trial -f examples/trial/trial.yaml --load f1250_inv.csv:compress=6,start=10h --top 6,8,12",
+    {"aware trial -f examples/trial/trial.yaml --load f1250_inv.csv:compress=6,start=10h --top "
+     "6,8,12",
      "under three functions of a trace"},
     {"aware trial -f shop.yaml --repeats 5 --output json", "one's own workload, for a program"},
     {NULL, NULL},

@@ -211,7 +211,7 @@ BAD_INPUT = [
     # arguments, exit code, words that the line must have, why
     (["tarin"], 64, ["tarin", "'train'"], "an unknown verb, with the nearest"),
     (["xyzzy"], 64, ["xyzzy", "aware help"], "an unknown verb far from any"),
-    (["env"], 64, ["list", "describe", "check"], "a group alone"),
+    (["env"], 64, ["list", "describe", "check", "serve"], "a group alone"),
     (["env", "lst"], 64, ["lst", "env list"], "an unknown second word"),
     (["env", "list", "more"], 64, ["more"], "a word too many"),
     (["env", "describe"], 64, ["NAME"], "a word too few"),
@@ -513,7 +513,7 @@ def candidates_fit_the_place_of_the_cursor():
         (["simulate", "--load", "diu"], ["diurnal", ":files"], True),
         (["fallback", "check", "one.json", ""], [":files"], True),
         (["trai"], ["train"], True),
-        (["env", ""], ["list", "describe", "check"], True),
+        (["env", ""], ["list", "describe", "check", "serve"], True),
         (["env", "describe", "cart"], ["cartpole-v1"], True),
         (["agent", "describe", "pp"], ["ppo"], True),
         (["completion", ""], ["bash", "zsh", "fish"], True),
