@@ -39,7 +39,9 @@ static char *pem_of(const struct identity *identity, bool key)
     else
         assert_int_equal(PEM_write_bio_X509(bio, identity->cert), 1);
     const long len = BIO_get_mem_data(bio, &bytes);
-    copy = strndup(bytes, (size_t)len);
+    copy = calloc(1, (size_t)len + 1); /* the bytes have no end of a string */
+    assert_non_null(copy);
+    memcpy(copy, bytes, (size_t)len);
     BIO_free(bio);
     return copy;
 }
