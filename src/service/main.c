@@ -317,27 +317,6 @@ static enum aw_err app_of_kinds(const char *list, struct aw_app *ret, struct aw_
     return AW_OK;
 }
 
-static enum aw_err app_of_file(const char *text, struct aw_app *ret, struct aw_diag *diag)
-{
-    char path[AW_DIAG_FILE_MAX];
-    const char *colon = access(text, F_OK) == 0 ? NULL : strrchr(text, ':');
-    struct aw_apps apps;
-    snprintf(path, sizeof path, "%.*s", (int)(colon ? colon - text : (ptrdiff_t)strlen(text)),
-             text);
-    enum aw_err err = aw_apps_read(path, NULL, 0, NULL, &apps, diag);
-    if (err)
-        return err;
-    const struct aw_app *found = colon            ? aw_apps_find(&apps, colon + 1)
-                                 : apps.app_count ? apps.apps
-                                                  : NULL;
-    if (found)
-        *ret = *found;
-    else
-        err = aw_fail_at(diag, AW_ERR_NOTFOUND, path, 0, 0, NULL, "has no such application");
-    aw_apps_deinit(&apps);
-    return err;
-}
-
 static enum aw_err app_find(const char *text, struct aw_app *ret, struct aw_diag *diag)
 {
     char seed_text[24] = "";
@@ -353,7 +332,7 @@ static enum aw_err app_find(const char *text, struct aw_app *ret, struct aw_diag
         aw_app_generate(seed, (uint32_t)index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, ret);
         return AW_OK;
     }
-    return app_of_file(text, ret, diag);
+    return aw_apps_read_one(text, ret, diag);
 }
 
 /* ---- sockets and signals ---- */

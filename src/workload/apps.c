@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/conf.h"
 #include "base/quantity.h"
@@ -418,6 +419,30 @@ const struct aw_app *aw_apps_find(const struct aw_apps *apps, const char *name)
             return &apps->apps[i];
     }
     return NULL;
+}
+
+enum aw_err aw_apps_read_one(const char *text, struct aw_app *ret, struct aw_diag *diag)
+{
+    char path[AW_DIAG_FILE_MAX];
+    const char *colon = access(text, F_OK) == 0 ? NULL : strrchr(text, ':');
+    const size_t len = colon ? (size_t)(colon - text) : strlen(text);
+    struct aw_apps apps;
+    if (len >= sizeof path)
+        return aw_fail(diag, AW_ERR_LIMIT, "the path of a file of applications is too long");
+    memcpy(path, text, len);
+    path[len] = '\0';
+    enum aw_err err = aw_apps_read(path, NULL, 0, NULL, &apps, diag);
+    if (err)
+        return err;
+    const struct aw_app *found = colon            ? aw_apps_find(&apps, colon + 1)
+                                 : apps.app_count ? apps.apps
+                                                  : NULL;
+    if (found)
+        *ret = *found;
+    else
+        err = aw_fail_at(diag, AW_ERR_NOTFOUND, path, 0, 0, NULL, "has no such application");
+    aw_apps_deinit(&apps);
+    return err;
 }
 
 /* ---- writing ---- */

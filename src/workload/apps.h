@@ -57,6 +57,11 @@ AW_NODISCARD enum aw_err aw_apps_write(FILE *out, const struct aw_app *apps, uin
 /* The application of that name; NULL: none. */
 const struct aw_app *aw_apps_find(const struct aw_apps *apps, const char *name);
 
+/* One application of a file: `text` is PATH:NAME, or PATH alone for its first. A path that exists
+ * is never cut at a colon. AW_ERR_NOTFOUND: the file has no such application. */
+AW_NODISCARD enum aw_err aw_apps_read_one(const char *text, struct aw_app *ret,
+                                          struct aw_diag *diag);
+
 /* What a segment can say, for the reference: one entry per key, ending with a NULL key. */
 struct aw_segment_field {
     const char *key;
