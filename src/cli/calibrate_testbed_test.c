@@ -16,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define APP "kind:float_ops"
+#define APP       "kind:float_ops"
+#define TRIES_MAX 5u
 
 static bool goes_on(void *ctx, double share)
 {
@@ -70,21 +71,31 @@ static void nothing_is_left(void)
     assert_ok(aw_local_clean(aw_local_run_dir(dir, sizeof dir), &cleaned, &diag));
 }
 
+/* Where others have the whole machine for a while, a span may end without an answer: once more. */
+static void measure(struct aw__testbed *bed, const struct aw_calibrate_setting *setting,
+                    struct aw_calibrate_figures *ret_figures)
+{
+    struct aw_diag diag = {0};
+    enum aw_err err = AW_ERR_NODATA;
+    for (uint32_t tries = 0; err == AW_ERR_NODATA && tries < TRIES_MAX; tries++)
+        err = aw__testbed_measure(bed, setting, ret_figures, &diag);
+    if (err)
+        fail_msg("%s", diag.text);
+}
+
 static void more_load_uses_more_of_the_limit_and_never_more_than_it(void **state)
 {
     (void)state;
     struct aw__testbed *bed = bed_open(NULL);
-    struct aw_diag diag = {0};
     if (!bed)
         skip();
-    /* a request takes about 24 ms of CPU: a tenth of the limit, and too much for it */
-    static const double rates[] = {2, 16};
+    /* a request takes about 24 ms of CPU: 0.4 of one replica's limit, and 0.8 of two */
+    static const double rates[] = {4, 16};
     struct aw_calibrate_figures seen[2];
     for (uint32_t i = 0; i < 2; i++) {
         const struct aw_calibrate_setting setting = {
-            .size = {1 + i, 250, false}, .rate_per_s = rates[i], .load = 0.1 + i, .span_s = 2.5};
-        if (aw__testbed_measure(bed, &setting, &seen[i], &diag))
-            fail_msg("%s", diag.text);
+            .size = {1 + i, 250, false}, .rate_per_s = rates[i], .load = 0.4 + i, .span_s = 3};
+        measure(bed, &setting, &seen[i]);
         assert_true(seen[i].requests > 0 && seen[i].throughput_per_s >= 0);
         assert_true(seen[i].p50_ms > 0 && seen[i].p50_ms <= seen[i].p99_ms);
         assert_true(seen[i].mean_ms > 0);

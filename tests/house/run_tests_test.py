@@ -41,6 +41,16 @@ class CountTest(unittest.TestCase):
         sums = tuple(sum(column) for column in zip(*(case[2] for case in CASES)))
         self.assertEqual(run_tests.count(logs), sums)
 
+    def test_only_what_shares_the_machine_is_looked_at_again(self):
+        def log(*names, result="FAIL"):
+            return [{"name": f"aware:unit / {name}", "result": result} for name in names]
+        again = run_tests.second_looks
+        self.assertEqual(again(log("local-chaos", "guard", "runner")), ["local-chaos"])
+        self.assertEqual(again(log("web-it_scrapes", result="TIMEOUT")), ["web-it_scrapes"])
+        self.assertEqual(again(log("local", "server", result="OK")), [])
+        self.assertEqual(again(log("local", result="SKIP")), [])
+        self.assertEqual(again(log(*["local"] * (run_tests.SECOND_LOOKS_MAX + 1))), [])
+
     def test_the_last_line_reads_as_promised(self):
         self.assertEqual(run_tests.summary(3, 0, 1), "3 passed, 0 failed, 1 skipped")
 
