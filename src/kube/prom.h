@@ -1,0 +1,95 @@
+/*
+ * prom.h - asks a Prometheus (its HTTP API, v1) and tells the series that it answers with.
+ *
+ * Anything that speaks this API will do: Prometheus, Thanos, Mimir, VictoriaMetrics. It is reached
+ * at an address of its own, or through the API server (the proxy of a Service), so that a person at
+ * a desk needs no port-forward and no second credential.
+ *
+ * Call order: open, ask as often as you like, close (before the client of the API server).
+ * Memory:     answers are jansson values, dropped before a call returns; a visitor copies what it
+ *             wants to keep. Bounded by AW_KUBE_PROM_ANSWER_MAX and AW_KUBE_PROM_SERIES_MAX.
+ * Threads:    those of the client.
+ *
+ * The trap: the time beside a value of an aggregation is when the question was evaluated, not when
+ * anything was measured. How old the samples are is another question: timestamp(metric).
+ */
+#ifndef AW_KUBE_PROM_H
+#define AW_KUBE_PROM_H
+
+#include "kube/client.h"
+
+#define AW_KUBE_PROM_QUERY_MAX  4096u /* bytes of a question, with its NUL */
+#define AW_KUBE_PROM_PREFIX_MAX 700u  /* of the path before /api/v1, with its NUL */
+#define AW_KUBE_PROM_SERIES_MAX 200000u
+#define AW_KUBE_PROM_POINTS_MAX 11000u /* of one series; Prometheus itself refuses more */
+#define AW_KUBE_PROM_ANSWER_MAX ((size_t)64 << 20)
+#define AW_KUBE_PROM_TIMEOUT_US 10000000
+
+/* Where it is. Everything is borrowed until close. */
+struct aw_kube_prom_config {
+    const char *url;     /* "http://prometheus:9090/prefix"; NULL: behind the API server */
+    const char *service; /* "monitoring/prometheus:9090", of the cluster of `kube`; NULL: `url` */
+    struct aw_kube *kube;
+    const char *token_file;       /* read anew each minute; NULL: none. With `url` alone */
+    const char *ca_file;          /* NULL: the system's */
+    const struct aw_clock *clock; /* NULL: the real one */
+};
+
+struct aw_kube_prom;
+
+/* AW_ERR_CONFIG: neither or both of url and service, or not one; AW_ERR_NOMEM. Nothing is sent. */
+AW_NODISCARD enum aw_err aw_kube_prom_open(struct aw_kube_prom **ret_prom,
+                                           const struct aw_kube_prom_config *config,
+                                           const struct aw_alloc *alloc, struct aw_diag *diag);
+void aw_kube_prom_close(struct aw_kube_prom *prom); /* NULL is a no-op */
+
+/* One point: seconds since 1970 on the server's clock, and the value, always finite. */
+struct aw_kube_prom_point {
+    double at_s;
+    double value;
+};
+
+/* Told of every series of an answer that has at least one finite value. `labels` is an object of
+ * texts; of an instant question there is one point, of a range all finite ones, in order. */
+struct aw_kube_prom_visitor {
+    void (*series)(void *ctx, const json_t *labels, const struct aw_kube_prom_point *points,
+                   uint32_t count);
+    void *ctx;
+};
+
+/* What an answer was like besides its series. */
+struct aw_kube_prom_answer {
+    uint32_t series;  /* told */
+    uint32_t dropped; /* series or points that were not a finite number with a time */
+    bool warned;      /* the server says that it is partial, or has some other reserve */
+    char warning[AW_KUBE_MESSAGE_MAX]; /* the first of them, one printable line */
+};
+
+/* What is true now. AW_ERR_FORMAT: the question is not one, or the answer is none;
+ * AW_ERR_UNAVAILABLE, AW_ERR_DEADLINE, AW_ERR_CONFIG (rights), AW_ERR_LIMIT, AW_ERR_RANGE (the
+ * server could not work it out: 422). After a failure nothing was told. */
+AW_NODISCARD enum aw_err aw_kube_prom_ask(struct aw_kube_prom *prom, const char *query,
+                                          int64_t timeout_us,
+                                          const struct aw_kube_prom_visitor *visitor,
+                                          struct aw_kube_prom_answer *ret_answer,
+                                          struct aw_diag *diag);
+
+/* What was true from `from_s` to `to_s`, every `step_s` seconds. */
+struct aw_kube_prom_range {
+    int64_t from_s, to_s, step_s;
+};
+AW_NODISCARD enum aw_err aw_kube_prom_ask_range(struct aw_kube_prom *prom, const char *query,
+                                                const struct aw_kube_prom_range *range,
+                                                int64_t timeout_us,
+                                                const struct aw_kube_prom_visitor *visitor,
+                                                struct aw_kube_prom_answer *ret_answer,
+                                                struct aw_diag *diag);
+
+/* The decoder of both, for tests: vector, matrix and scalar. Nothing is told unless the whole body
+ * has the shape of an answer. */
+AW_NODISCARD enum aw_err aw_kube_prom_decode(const json_t *body,
+                                             const struct aw_kube_prom_visitor *visitor,
+                                             struct aw_kube_prom_answer *ret_answer,
+                                             struct aw_diag *diag);
+
+#endif
