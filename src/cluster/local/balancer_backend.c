@@ -112,7 +112,8 @@ void aw__link_keep(struct aw__balancer *b, struct aw__link *link)
 }
 
 /* Whether the replica has neither closed it nor spoken out of turn. An event may still be on its
- * way: this looks at the socket itself, so that no request is given to a replica that has ended. */
+ * way: this looks at the socket itself, so that no request is given to a replica that has ended
+ * which could not be given to another one after that. */
 static bool still_open(const struct aw__link *link)
 {
     char byte;
@@ -173,8 +174,9 @@ enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__visitor *c)
         struct aw__backend *backend = &b->backend[slot];
         struct aw__link *link;
         while ((link = backend->links) && link->state == AW__LINK_IDLE) {
-            if (still_open(link)) {
+            if (c->size > 0 || still_open(link)) {
                 link->handle.readable = false;
+                link->reused = true;
                 link->state = AW__LINK_BUSY;
                 chain_out(backend, link);
                 chain_in_behind(backend, link);
@@ -203,6 +205,7 @@ enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__visitor *c)
         b->link_count++;
         link->slot = slot;
         link->state = pending ? AW__LINK_CONNECTING : AW__LINK_BUSY;
+        link->reused = false;
         link->since_us = b->now_us;
         chain_in_behind(backend, link);
         link_begin(link, c);

@@ -144,6 +144,7 @@ static enum got receive(struct aw__handle *handle, char *to, size_t room, uint32
         handle->readable = false;
         return GOT_NOTHING;
     }
+    handle->broken = handle->broken || count < 0;
     return GOT_END;
 }
 
@@ -199,6 +200,8 @@ static bool request_begin(struct aw__balancer *b, struct aw__visitor *c)
         return true;
     }
     c->own = (uint32_t)c->head.bytes + (uint32_t)used;
+    c->from = c->begin;
+    c->size = c->head.is_safe && c->frame.done ? c->own : 0;
     c->tries = 0;
     c->counted = true;
     c->begun_us = aw_clock_monotonic_us(NULL);
@@ -251,8 +254,17 @@ static bool reading(struct aw__balancer *b, struct aw__visitor *c)
 static void link_failed(struct aw__balancer *b, struct aw__visitor *c)
 {
     const bool sent = c->link->any_sent, passed = c->link->any_passed;
+    /* A kept connection may be closed just when a request is sent on it. It is reset then: nobody
+     * has read the request (who reads it and ends, ends the stream instead). One that may be asked
+     * twice, and is still here as a whole, goes to another replica (RFC 9110 section 9.2.2). */
+    const bool crossed =
+        c->size > 0 && c->link->reused && c->link->end == 0 && c->link->handle.broken;
     link_leave(b, c, false);
-    if (!sent) { /* no replica has seen a byte of it */
+    if (crossed) {
+        c->begin = c->from;
+        c->own = c->size;
+    }
+    if (!sent || crossed) { /* no replica has seen a byte of it, or none will answer it */
         aw__bump(&b->books.retries, 1);
         state_set(b, c, AW__VISITOR_WAITING);
         if (++c->tries >= TRIES_MAX) {

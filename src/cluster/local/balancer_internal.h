@@ -32,7 +32,7 @@ struct aw__handle {
     int fd;        /* -1: closed */
     bool readable; /* perhaps: an edge has come, and no short read since */
     bool hung_up;  /* the other side says no more */
-    bool broken;
+    bool broken;   /* it was reset, or both sides are silent */
 };
 
 enum aw__visitor_state {
@@ -50,6 +50,7 @@ struct aw__visitor {
     uint32_t state;      /* enum aw__visitor_state */
     uint32_t begin, end; /* of `in`: bytes not yet passed on */
     uint32_t own;        /* of them: belong to this request, from `begin` */
+    uint32_t from, size; /* of `in`: the whole request; size 0: it must not be asked twice */
     uint32_t tries;
     bool ended; /* nothing more comes */
     bool close_after;
@@ -70,6 +71,7 @@ struct aw__link {
     struct aw__handle handle;
     uint32_t state; /* enum aw__link_state */
     uint32_t slot;
+    bool reused;               /* it has carried a request before this one */
     bool any_sent, any_passed; /* a byte of this request, of its response */
     bool has_head;
     bool surplus; /* bytes that belong to no response */

@@ -37,6 +37,7 @@ enum aw__frame_result aw__frame_request(const char *bytes, size_t len,
         return result;
     *ret_head = head_of(&head);
     ret_head->is_head = aw_http1_is(head.method, "HEAD");
+    ret_head->is_safe = ret_head->is_head || aw_http1_is(head.method, "GET");
     return AW__FRAME_OK;
 }
 

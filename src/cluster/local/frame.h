@@ -27,6 +27,7 @@ struct aw__frame_head {
     size_t bytes;    /* with the blank line */
     bool keep_alive; /* as far as this side is concerned */
     bool is_head;    /* request: HEAD, whose response has no body */
+    bool is_safe;    /* request: GET or HEAD, which may be asked twice (RFC 9110 section 9.2) */
     uint32_t status; /* response */
     uint32_t body;   /* enum aw_http1_framing */
     uint64_t length; /* LENGTH */
