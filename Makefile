@@ -16,7 +16,7 @@ ARGS    ?=
 AWARE := build/aware
 
 .DEFAULT_GOAL := all
-.PHONY: learn all run test asan tsan tidy format fuzz bench docs install clean help
+.PHONY: learn all run test e2e asan tsan tidy format fuzz bench docs install clean help
 
 all: ## build the program, build/aware
 	@tools/deps build
@@ -33,6 +33,9 @@ endif
 test: ## everything that must pass: all tests, then the unit tests under the sanitizers
 	@tools/deps test
 	@tools/run-tests
+
+e2e: ## on a real Kubernetes of one node, on loopback: needs root; the first time builds it, 15 minutes
+	@tests/e2e/run $(ARGS)
 
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer (clang)
 	@tools/deps test
