@@ -99,10 +99,10 @@ static const struct aw__option serve_options[] = {
     {.name = "threads",
      .kind = AW__NUMBER,
      .arg = "N",
-     .initial = "2",
+     .initial = "4",
      .min = 1,
      .max = AW_RPC_THREADS_MAX,
-     .help = "threads that step environments and answer"},
+     .help = "threads for what takes long: making copies, stepping many of them"},
     {.name = NULL},
 };
 static const struct aw__positional serve_positionals[] = {

@@ -82,14 +82,25 @@ static void call_free(struct aw_rpc_stream *call)
     pthread_mutex_unlock(&server->lock);
 }
 
-void aw__call_expect(struct aw__worker *worker)
+/* One tag of it came back, and is dealt with. */
+static void settle(struct aw_rpc_stream *call)
 {
-    struct aw_rpc_server *server = worker->server;
+    pthread_mutex_lock(&call->lock);
+    const bool last = --call->pending == 0;
+    call->over = last;
+    pthread_mutex_unlock(&call->lock);
+    if (last && call->opened)
+        aw__server_job(call->server, call); /* to close a service's own things may take long */
+    else if (last)
+        call_free(call);
+}
+
+void aw__call_expect(struct aw_rpc_server *server)
+{
     struct aw_rpc_stream *call = aw_alloc_new(NULL, 1, sizeof *call);
     if (!call)
-        return; /* the worker tries again at its next tick */
+        return; /* tried again at the next tick */
     call->server = server;
-    call->worker = worker;
     call->pending = 1;
     tag_init(call, &call->begun, AW__CALL_BEGUN);
     tag_init(call, &call->received, AW__CALL_RECEIVED);
@@ -107,11 +118,11 @@ void aw__call_expect(struct aw__worker *worker)
         call_free(call);
         return;
     }
-    worker->expecting = true;
+    server->expecting = true;
     aw__tag_hand(&call->begun);
     grpc_call_error error =
         grpc_server_request_call(server->grpc, &call->call, &call->details, &call->metadata,
-                                 worker->queue, worker->queue, &call->begun);
+                                 server->queue, server->queue, &call->begun);
     AW_ASSERT(error == GRPC_CALL_OK);
 }
 
@@ -351,11 +362,55 @@ static void stream_answer(struct aw_rpc_stream *call, struct aw_rpc_reply *reply
     aw__reply_drop(reply);
 }
 
-static void received(struct aw_rpc_stream *call, bool ok)
+/* Asks the service about `call->message` and answers. False: it is a worker's now. */
+static bool handle(struct aw_rpc_stream *call, bool can_defer)
+{
+    struct aw_rpc_reply reply = {.can_defer = can_defer};
+    const struct aw_rpc_method *method = call->method;
+    const uint8_t *bytes = GRPC_SLICE_START_PTR(call->message);
+    const size_t size = GRPC_SLICE_LENGTH(call->message);
+    if (method->kind == AW_RPC_UNARY)
+        method->unary(call->service->ctx, bytes, size, &reply);
+    else
+        method->message(call->self, bytes, size, &reply);
+    if (reply.deferred) {
+        aw__server_job(call->server, call);
+        return false;
+    }
+    grpc_slice_unref(call->message);
+    if (method->kind == AW_RPC_UNARY)
+        answer_all(call, &reply);
+    else
+        stream_answer(call, &reply, true);
+    return true;
+}
+
+void aw__call_work(struct aw_rpc_stream *call)
+{
+    if (call->over) {
+        call_free(call);
+        return;
+    }
+    const bool done = handle(call, false);
+    AW_ASSERT(done);
+    settle(call);
+}
+
+static void unreadable(struct aw_rpc_stream *call)
+{
+    struct aw_rpc_reply reply = {0};
+    aw_rpc_reply_fail(&reply, AW_RPC_INTERNAL, "the message cannot be read");
+    if (call->method->kind == AW_RPC_UNARY)
+        answer_all(call, &reply);
+    else
+        stream_answer(call, &reply, true);
+}
+
+/* False: it is a worker's now, with its tag. */
+static bool received(struct aw_rpc_stream *call, bool ok)
 {
     struct aw_rpc_reply reply = {0};
     const struct aw_rpc_method *method = call->method;
-    grpc_slice bytes;
     grpc_byte_buffer *incoming = call->incoming;
     call->incoming = NULL;
     if (!ok || !incoming) {
@@ -371,27 +426,17 @@ static void received(struct aw_rpc_stream *call, bool ok)
             }
             stream_answer(call, &reply, false);
         }
-        return;
+        return true;
     }
     atomic_fetch_add_explicit(&call->server->messages, 1, memory_order_relaxed);
     atomic_store_explicit(&call->heard_us, aw_clock_monotonic_us(NULL), memory_order_relaxed);
     atomic_store_explicit(&call->heard, true, memory_order_relaxed);
-    if (!aw__message_flatten(incoming, &bytes)) {
-        aw_rpc_reply_fail(&reply, AW_RPC_INTERNAL, "the message cannot be read");
-    } else {
-        if (method->kind == AW_RPC_UNARY)
-            method->unary(call->service->ctx, GRPC_SLICE_START_PTR(bytes), GRPC_SLICE_LENGTH(bytes),
-                          &reply);
-        else
-            method->message(call->self, GRPC_SLICE_START_PTR(bytes), GRPC_SLICE_LENGTH(bytes),
-                            &reply);
-        grpc_slice_unref(bytes);
-    }
+    const bool readable = aw__message_flatten(incoming, &call->message);
     grpc_byte_buffer_destroy(incoming);
-    if (method->kind == AW_RPC_UNARY)
-        answer_all(call, &reply);
-    else
-        stream_answer(call, &reply, true);
+    if (readable)
+        return handle(call, true);
+    unreadable(call);
+    return true;
 }
 
 void aw__call_event(struct aw__tag *tag, bool ok)
@@ -400,15 +445,16 @@ void aw__call_event(struct aw__tag *tag, bool ok)
     aw__tag_take(tag);
     switch ((enum aw__call_tag)tag->kind) {
     case AW__CALL_BEGUN:
-        call->worker->expecting = false;
+        call->server->expecting = false;
         if (ok) {
             if (!atomic_load(&call->server->stopping))
-                aw__call_expect(call->worker);
+                aw__call_expect(call->server);
             begun(call);
         }
         break;
     case AW__CALL_RECEIVED:
-        received(call, ok);
+        if (!received(call, ok))
+            return;
         break;
     case AW__CALL_SENT:
         pthread_mutex_lock(&call->lock);
@@ -427,9 +473,5 @@ void aw__call_event(struct aw__tag *tag, bool ok)
     case AW__CALL_DONE:
         break;
     }
-    pthread_mutex_lock(&call->lock);
-    const bool last = --call->pending == 0;
-    pthread_mutex_unlock(&call->lock);
-    if (last)
-        call_free(call);
+    settle(call);
 }

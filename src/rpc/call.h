@@ -1,9 +1,12 @@
 /*
  * call.h - one call of a client, from the moment that the server waits for it to its end.
  *
- * Call order: expect; then event for each tag that the worker's queue gives back.
+ * Call order: expect; then event for each tag that the server's queue gives back, and work for each
+ *             call that was given to a worker.
  * Memory:     one block per call, freed when no tag of it is under way any more.
- * Threads:    events of a call come on its worker alone; `lock` guards what other threads send.
+ * Threads:    events come on the thread that polls, work on a worker. A message under way on a
+ *             worker keeps its tag, and the next one is asked for only when it is answered: so a
+ *             service sees one after the other. `lock` guards what several threads touch.
  *
  * A call that runs always has its `ended` tag under way (RECV_CLOSE_ON_SERVER), so it cannot be
  * freed under a service that still sends.
@@ -24,18 +27,12 @@ enum aw__call_tag {
     AW__CALL_DONE
 };
 
-struct aw__worker {
-    struct aw_rpc_server *server;
-    grpc_completion_queue *queue;
-    pthread_t thread;
-    bool started;
-    bool expecting; /* a call is waited for; its own thread alone, once it runs */
-};
-
 struct aw_rpc_stream {
     struct aw_rpc_server *server;
-    struct aw__worker *worker;
     struct aw_rpc_stream *prev, *next; /* in the server's list, guarded by the server's lock */
+    struct aw_rpc_stream *job_next;    /* in the list of what workers have to do, by its lock */
+    grpc_slice message;                /* for a worker */
+    bool over;                         /* for a worker: nothing is left but to free it */
     struct aw__tag begun, received, sent, ended, done;
 
     grpc_call *call;
@@ -65,9 +62,11 @@ struct aw_rpc_stream {
     char text[AW_RPC_TEXT_MAX];
 };
 
-/* Waits for one more call on this worker. */
-void aw__call_expect(struct aw__worker *worker);
+/* Waits for one more call. On the thread that polls. */
+void aw__call_expect(struct aw_rpc_server *server);
 void aw__call_event(struct aw__tag *tag, bool ok);
+/* On a worker: what the thread that polls put off. */
+void aw__call_work(struct aw_rpc_stream *call);
 /* From any thread, with the server's lock held, so that it is still there. */
 void aw__call_cancel(struct aw_rpc_stream *call, enum aw_rpc_status status, const char *text);
 

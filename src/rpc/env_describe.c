@@ -166,6 +166,8 @@ void aw__env_describe(void *ctx, const uint8_t *bytes, size_t size, struct aw_rp
     struct aw_env env = {0};
     struct aw_diag diag = {0};
     struct aw__pairs *pairs = NULL;
+    if (aw_rpc_reply_defer(reply))
+        return; /* an environment is made to be described */
     Aware__V1__DescribeRequest *request = aware__v1__describe_request__unpack(NULL, size, bytes);
     if (!request) {
         aw_rpc_reply_fail(reply, AW_RPC_INVALID_ARGUMENT, "not a DescribeRequest");

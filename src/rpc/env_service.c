@@ -10,6 +10,10 @@
 #include "base/clock.h"
 #include "rpc/env_internal.h"
 
+/* What took longer than this is done by a worker the next time. To hand it over and back costs some
+ * tens of microseconds, which must not be much of it. */
+#define LONG_US 200
+
 /* ---- the places of sessions ---- */
 
 static enum aw_err place_take(struct aw_env_service *service, uint32_t count, struct aw_diag *diag)
@@ -112,7 +116,9 @@ static enum aw_err step(struct aw_env_service *service, struct aw__session *sess
                         const Aware__V1__StepRequest *request, Aware__V1__StepResponse *response,
                         struct aw_diag *diag)
 {
+    const int64_t begin_us = aw_clock_monotonic_us(NULL);
     enum aw_err err = aw__session_step(session, request->action, request->n_action, diag);
+    session->step_us = aw_clock_monotonic_us(NULL) - begin_us;
     if (err)
         return err;
     const size_t dim = session->spec->observation.dim;
@@ -142,8 +148,22 @@ static void slot_free(struct aw_env_service *service, struct aw__slot *slot)
     pthread_mutex_unlock(&service->lock);
 }
 
-/* The session, locked; NULL: there is none. */
-static struct aw__slot *slot_enter(struct aw_env_service *service, const char *id)
+static void slot_leave(struct aw_env_service *service, struct aw__slot *slot, bool locked)
+{
+    if (locked)
+        pthread_mutex_unlock(&slot->lock);
+    pthread_mutex_lock(&service->lock);
+    slot->used_us = aw_clock_monotonic_us(NULL);
+    const bool last = --slot->users == 0 && slot->doomed;
+    pthread_mutex_unlock(&service->lock);
+    if (last)
+        slot_free(service, slot);
+}
+
+/* The session, locked. NULL: there is none, and the reply says so; or it is put off, because
+ * somebody else is in it, or because it takes long. */
+static struct aw__slot *slot_enter(struct aw_env_service *service, const char *id,
+                                   struct aw_rpc_reply *reply)
 {
     struct aw__slot *found = NULL;
     pthread_mutex_lock(&service->lock);
@@ -155,20 +175,20 @@ static struct aw__slot *slot_enter(struct aw_env_service *service, const char *i
     if (found)
         found->users++;
     pthread_mutex_unlock(&service->lock);
-    if (found)
+    if (!found) {
+        aw_rpc_reply_fail(reply, AW_RPC_NOT_FOUND,
+                          "no such session: it was closed, or not used for %d s",
+                          AW_ENV_SERVICE_IDLE_US / 1000000);
+        return NULL;
+    }
+    const bool locked = pthread_mutex_trylock(&found->lock) == 0;
+    if ((!locked || found->session.step_us > LONG_US) && aw_rpc_reply_defer(reply)) {
+        slot_leave(service, found, locked);
+        return NULL;
+    }
+    if (!locked)
         pthread_mutex_lock(&found->lock);
     return found;
-}
-
-static void slot_leave(struct aw_env_service *service, struct aw__slot *slot)
-{
-    pthread_mutex_unlock(&slot->lock);
-    pthread_mutex_lock(&service->lock);
-    slot->used_us = aw_clock_monotonic_us(NULL);
-    const bool last = --slot->users == 0 && slot->doomed;
-    pthread_mutex_unlock(&service->lock);
-    if (last)
-        slot_free(service, slot);
 }
 
 static enum aw_err slot_new(struct aw_env_service *service, struct aw__session *session,
@@ -196,13 +216,6 @@ static void not_readable(struct aw_rpc_reply *reply, const char *what)
     aw_rpc_reply_fail(reply, AW_RPC_INVALID_ARGUMENT, "the bytes are not a %s", what);
 }
 
-static void no_session(struct aw_rpc_reply *reply)
-{
-    aw_rpc_reply_fail(reply, AW_RPC_NOT_FOUND,
-                      "no such session: it was closed, or not used for %d s",
-                      AW_ENV_SERVICE_IDLE_US / 1000000);
-}
-
 static void env_init(void *ctx, const uint8_t *bytes, size_t size, struct aw_rpc_reply *reply)
 {
     struct aw_env_service *service = ctx;
@@ -210,6 +223,8 @@ static void env_init(void *ctx, const uint8_t *bytes, size_t size, struct aw_rpc
     struct aw_diag diag = {0};
     char id[AW__SESSION_ID_MAX];
     Aware__V1__InitResponse response;
+    if (aw_rpc_reply_defer(reply))
+        return;
     Aware__V1__InitRequest *request = aware__v1__init_request__unpack(NULL, size, bytes);
     if (!request) {
         not_readable(reply, "InitRequest");
@@ -238,15 +253,15 @@ static void env_reset(void *ctx, const uint8_t *bytes, size_t size, struct aw_rp
     struct aw_env_service *service = ctx;
     struct aw_diag diag = {0};
     Aware__V1__ResetResponse response;
+    if (aw_rpc_reply_defer(reply))
+        return;
     Aware__V1__ResetRequest *request = aware__v1__reset_request__unpack(NULL, size, bytes);
     if (!request) {
         not_readable(reply, "ResetRequest");
         return;
     }
-    struct aw__slot *slot = slot_enter(service, request->session);
-    if (!slot) {
-        no_session(reply);
-    } else {
+    struct aw__slot *slot = slot_enter(service, request->session, reply);
+    if (slot) {
         const enum aw_err err = reset(&slot->session, request, &response, &diag);
         if (err) {
             aw_rpc_reply_err(reply, err, &diag);
@@ -256,7 +271,7 @@ static void env_reset(void *ctx, const uint8_t *bytes, size_t size, struct aw_rp
             if (room)
                 aware__v1__reset_response__pack(&response, room);
         }
-        slot_leave(service, slot);
+        slot_leave(service, slot, true);
     }
     aware__v1__reset_request__free_unpacked(request, NULL);
 }
@@ -271,10 +286,8 @@ static void env_step(void *ctx, const uint8_t *bytes, size_t size, struct aw_rpc
         not_readable(reply, "StepRequest");
         return;
     }
-    struct aw__slot *slot = slot_enter(service, request->session);
-    if (!slot) {
-        no_session(reply);
-    } else {
+    struct aw__slot *slot = slot_enter(service, request->session, reply);
+    if (slot) {
         const enum aw_err err = step(service, &slot->session, request, &response, &diag);
         if (err) {
             aw_rpc_reply_err(reply, err, &diag);
@@ -284,7 +297,7 @@ static void env_step(void *ctx, const uint8_t *bytes, size_t size, struct aw_rpc
             if (room)
                 aware__v1__step_response__pack(&response, room);
         }
-        slot_leave(service, slot);
+        slot_leave(service, slot, true);
     }
     aware__v1__step_request__free_unpacked(request, NULL);
 }
@@ -299,15 +312,18 @@ static void slot_doom(struct aw_env_service *service, struct aw__slot *slot)
 static void env_close(void *ctx, const uint8_t *bytes, size_t size, struct aw_rpc_reply *reply)
 {
     struct aw_env_service *service = ctx;
+    struct aw_rpc_reply none = {0}; /* closing what is not there is no error */
+    if (aw_rpc_reply_defer(reply))
+        return;
     Aware__V1__CloseRequest *request = aware__v1__close_request__unpack(NULL, size, bytes);
     if (!request) {
         not_readable(reply, "CloseRequest");
         return;
     }
-    struct aw__slot *slot = slot_enter(service, request->session);
+    struct aw__slot *slot = slot_enter(service, request->session, &none);
     if (slot) {
         slot_doom(service, slot);
-        slot_leave(service, slot);
+        slot_leave(service, slot, true);
     }
     const Aware__V1__CloseResponse response = AWARE__V1__CLOSE_RESPONSE__INIT;
     uint8_t *room = aw_rpc_reply_room(reply, aware__v1__close_response__get_packed_size(&response));
@@ -406,9 +422,17 @@ static void stream_message(void *self, const uint8_t *bytes, size_t size,
     Aware__V1__Error error;
     struct aw_diag diag = {0};
     char line[AW_RPC_TEXT_MAX];
+    const struct stream *stream = self;
+    if (stream->made && stream->session.step_us > LONG_US && aw_rpc_reply_defer(reply))
+        return;
     Aware__V1__StreamRequest *request = aware__v1__stream_request__unpack(NULL, size, bytes);
     if (!request) {
         not_readable(reply, "StreamRequest");
+        return;
+    }
+    if (request->request_case != AWARE__V1__STREAM_REQUEST__REQUEST_STEP &&
+        aw_rpc_reply_defer(reply)) {
+        aware__v1__stream_request__free_unpacked(request, NULL);
         return;
     }
     aware__v1__stream_response__init(&response);

@@ -83,13 +83,12 @@ static void idle_end(struct aw_rpc_server *server, int64_t now_us)
 
 /* ---- threads ---- */
 
-static void tick(struct aw__worker *worker)
+static void tick(struct aw_rpc_server *server)
 {
-    struct aw_rpc_server *server = worker->server;
     const int64_t now_us = aw_clock_monotonic_us(NULL);
-    if (!worker->expecting && !atomic_load(&server->stopping))
-        aw__call_expect(worker); /* the first one, or there was no memory the last time */
-    if (worker != &server->workers[0] || now_us < server->tick_us)
+    if (!server->expecting && !atomic_load(&server->stopping))
+        aw__call_expect(server); /* the first one, or there was no memory the last time */
+    if (now_us < server->tick_us)
         return;
     server->tick_us = now_us + TICK_US;
     idle_end(server, now_us);
@@ -98,13 +97,13 @@ static void tick(struct aw__worker *worker)
             server->services[i]->tick(server->services[i]->ctx, now_us);
 }
 
-static void *work(void *arg)
+static void *poll_calls(void *arg)
 {
-    struct aw__worker *worker = arg;
+    struct aw_rpc_server *server = arg;
     for (;;) {
-        tick(worker);
+        tick(server);
         const grpc_event event =
-            grpc_completion_queue_next(worker->queue, aw__deadline_in_us(TICK_US), NULL);
+            grpc_completion_queue_next(server->queue, aw__deadline_in_us(TICK_US), NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN)
             return NULL;
         if (event.type == GRPC_OP_COMPLETE)
@@ -112,17 +111,54 @@ static void *work(void *arg)
     }
 }
 
-static enum aw_err workers_start(struct aw_rpc_server *server, struct aw_diag *diag)
+void aw__server_job(struct aw_rpc_server *server, struct aw_rpc_stream *call)
+{
+    pthread_mutex_lock(&server->job_lock);
+    call->job_next = NULL;
+    if (server->job_first)
+        server->job_last->job_next = call;
+    else
+        server->job_first = call;
+    server->job_last = call;
+    pthread_cond_signal(&server->job_there);
+    pthread_mutex_unlock(&server->job_lock);
+}
+
+static void *work(void *arg)
+{
+    struct aw_rpc_server *server = arg;
+    pthread_mutex_lock(&server->job_lock);
+    for (;;) {
+        struct aw_rpc_stream *call = server->job_first;
+        if (call) {
+            server->job_first = call->job_next;
+            pthread_mutex_unlock(&server->job_lock);
+            aw__call_work(call);
+            pthread_mutex_lock(&server->job_lock);
+        } else if (server->job_end) {
+            break;
+        } else {
+            pthread_cond_wait(&server->job_there, &server->job_lock);
+        }
+    }
+    pthread_mutex_unlock(&server->job_lock);
+    return NULL;
+}
+
+/* Those that work first: whoever polls may need them. */
+static enum aw_err threads_start(struct aw_rpc_server *server, uint32_t workers,
+                                 struct aw_diag *diag)
 {
     sigset_t all, before;
     int failed = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (uint32_t i = 0; i < server->worker_count && !failed; i++) {
-        struct aw__worker *worker = &server->workers[i];
-        failed = pthread_create(&worker->thread, NULL, work, worker);
-        worker->started = !failed;
-    }
+    while (server->worker_count < workers &&
+           !(failed = pthread_create(&server->workers[server->worker_count], NULL, work, server)))
+        server->worker_count++;
+    if (!failed)
+        failed = pthread_create(&server->poller, NULL, poll_calls, server);
+    server->polling = !failed;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed
                ? aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread for the server: %s", strerror(failed))
@@ -278,6 +314,8 @@ enum aw_err aw_rpc_server_open(struct aw_rpc_server **ret_server,
     aw__library_open();
     pthread_mutex_init(&server->lock, NULL);
     pthread_cond_init(&server->empty, NULL);
+    pthread_mutex_init(&server->job_lock, NULL);
+    pthread_cond_init(&server->job_there, NULL);
     server->calls_max = config->calls_max ? config->calls_max : AW_RPC_CALLS;
     server->first_message_us =
         config->first_message_us ? config->first_message_us : AW_RPC_FIRST_MESSAGE_US;
@@ -288,16 +326,11 @@ enum aw_err aw_rpc_server_open(struct aw_rpc_server **ret_server,
     services_take(server, services, service_count);
     server->grpc = grpc_make();
     server->stop_queue = grpc_completion_queue_create_for_pluck(NULL);
-    const uint32_t threads = config->threads ? config->threads : AW_RPC_THREADS;
-    for (uint32_t i = 0; i < threads; i++) {
-        struct aw__worker *worker = &server->workers[server->worker_count++];
-        worker->server = server;
-        worker->queue = grpc_completion_queue_create_for_next(NULL);
-        grpc_server_register_completion_queue(server->grpc, worker->queue, NULL);
-    }
+    server->queue = grpc_completion_queue_create_for_next(NULL);
+    grpc_server_register_completion_queue(server->grpc, server->queue, NULL);
     if (!(err = port_bind(server, config, &listen, diag))) {
         grpc_server_start(server->grpc);
-        err = workers_start(server, diag);
+        err = threads_start(server, config->threads ? config->threads : AW_RPC_THREADS, diag);
     }
     if (err) {
         aw_rpc_server_close(server);
@@ -347,23 +380,27 @@ void aw_rpc_server_close(struct aw_rpc_server *server)
     if (!server)
         return;
     calls_end(server);
-    for (uint32_t i = 0; i < server->worker_count; i++) {
-        struct aw__worker *worker = &server->workers[i];
-        grpc_completion_queue_shutdown(worker->queue);
-        if (worker->started)
-            pthread_join(worker->thread, NULL);
-        else
-            work(worker); /* gives back what is still in it */
-    }
-    grpc_server_destroy(server->grpc);
+    grpc_completion_queue_shutdown(server->queue);
+    if (server->polling)
+        pthread_join(server->poller, NULL);
+    else
+        poll_calls(server); /* gives back what is still in it */
+    pthread_mutex_lock(&server->job_lock);
+    server->job_end = true;
+    pthread_cond_broadcast(&server->job_there);
+    pthread_mutex_unlock(&server->job_lock);
     for (uint32_t i = 0; i < server->worker_count; i++)
-        grpc_completion_queue_destroy(server->workers[i].queue);
+        pthread_join(server->workers[i], NULL);
+    grpc_server_destroy(server->grpc);
+    grpc_completion_queue_destroy(server->queue);
     grpc_completion_queue_shutdown(server->stop_queue);
     grpc_completion_queue_destroy(server->stop_queue);
     if (*server->socket_path)
         unlink(server->socket_path);
     aw__health_deinit(&server->health);
     explicit_bzero(server->token, sizeof server->token);
+    pthread_cond_destroy(&server->job_there);
+    pthread_mutex_destroy(&server->job_lock);
     pthread_cond_destroy(&server->empty);
     pthread_mutex_destroy(&server->lock);
     aw_alloc_free(NULL, server);

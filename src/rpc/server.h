@@ -5,8 +5,8 @@
  * Memory:     per call from the heap, bounded: AW_RPC_CALLS calls at once, messages up to
  *             AW_RPC_MESSAGE_BYTES_MAX, a queue of AW_RPC_QUEUE messages per stream, and a quota
  *             for what the library buffers (AW_RPC_BUFFER_BYTES).
- * Threads:    `threads` of its own, which take no signals. A call is bound to one of them: its
- *             callbacks come one after the other, those of distinct calls at the same time.
+ * Threads:    one that polls and answers, and `threads` that do what takes long; they take no
+ *             signals. The callbacks of a call come one after the other.
  *
  * Health (grpc.health.v1) and reflection (grpc.reflection.v1alpha) are there by themselves. A
  * method that nobody serves is UNIMPLEMENTED.
@@ -14,9 +14,13 @@
  * On a Unix socket, its owner's alone (0600), and on loopback it speaks plainly; a token is asked
  * for where one is set. Beyond loopback it opens only with TLS and a token.
  *
- * The trap: a callback that takes long holds up every call of its thread. And: a stream handle is
- * valid from `open` to the return of `close`; a service that sends from threads of its own guards
- * the handle with a lock of its own, which its `close` takes as well.
+ * One thread polls, because a thread that waits in the library beside another is woken for every
+ * message of that one, and it for it: two such threads answered a stream a third as fast as one.
+ *
+ * The trap: a callback that takes long holds up every other call, unless it puts itself off
+ * (aw_rpc_reply_defer). And: a stream handle is valid from `open` to the return of `close`; a
+ * service that sends from threads of its own guards the handle with a lock of its own, which its
+ * `close` takes as well.
  */
 #ifndef AW_RPC_SERVER_H
 #define AW_RPC_SERVER_H
@@ -30,7 +34,7 @@
 #define AW_RPC_QUEUE             64u        /* messages that wait to be sent on one stream */
 #define AW_RPC_QUEUE_BYTES       (8u << 20) /* of them together */
 #define AW_RPC_BUFFER_BYTES      (256u << 20)
-#define AW_RPC_THREADS           2u
+#define AW_RPC_THREADS           4u
 #define AW_RPC_THREADS_MAX       32u
 #define AW_RPC_FIRST_MESSAGE_US  10000000 /* a call whose first message is not there then, ends */
 #define AW_RPC_STREAM_IDLE_US    600000000
@@ -79,13 +83,16 @@ struct aw_rpc_reply {
     bool end; /* of a stream: no more, with `status` */
 
     /* the rest is the server's own business */
-    bool filled;
+    bool filled, can_defer, deferred;
     _Alignas(8) unsigned char slice[AW_RPC_SLICE_BYTES];
 };
 /* Room for a message of exactly `size` bytes, to be filled before the handler returns; NULL: more
  * than AW_RPC_MESSAGE_BYTES_MAX, and the reply says RESOURCE_EXHAUSTED. Asked for again, the room
  * before it is gone. */
 uint8_t *aw_rpc_reply_room(struct aw_rpc_reply *reply, size_t size);
+/* For `unary` and `message`, before anything else: what is asked takes long. True: return at once,
+ * a worker calls again with the same bytes. False: this is the worker, go on. */
+bool aw_rpc_reply_defer(struct aw_rpc_reply *reply);
 void aw_rpc_reply_fail(struct aw_rpc_reply *reply, enum aw_rpc_status status, const char *fmt, ...)
     AW_PRINTF(3, 4);
 /* From an error and what was said about it. */
@@ -115,7 +122,7 @@ struct aw_rpc_method {
     /* DUPLEX: the peer will send nothing more; a reply with `end` set ends the stream. NULL: it
      * ends with OK. */
     void (*half_closed)(void *self, struct aw_rpc_reply *reply);
-    /* The last call, however it ended. */
+    /* The last call, however it ended. On a worker: it may take long. */
     void (*close)(void *self);
 };
 
@@ -143,7 +150,7 @@ struct aw_rpc_config {
     const char *listen; /* "unix:/run/x.sock", "/run/x.sock", "127.0.0.1:50051", ":0" */
     const char *token;  /* what "authorization: Bearer ..." must carry; NULL: none on loopback */
     const char *tls_cert_path, *tls_key_path; /* PEM; both or none */
-    uint32_t threads;                         /* 0: AW_RPC_THREADS */
+    uint32_t threads;                         /* for what takes long; 0: AW_RPC_THREADS */
     uint32_t calls_max;                       /* 0: AW_RPC_CALLS */
     int64_t first_message_us;                 /* 0: AW_RPC_FIRST_MESSAGE_US */
     int64_t stream_idle_us;                   /* 0: AW_RPC_STREAM_IDLE_US */

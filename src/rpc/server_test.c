@@ -56,6 +56,22 @@ static void echo_lockstep(void *self, const uint8_t *bytes, size_t size, struct 
     echo_unary(NULL, bytes, size, reply);
 }
 
+static _Atomic uint32_t long_begun;
+static _Atomic bool long_may_end;
+
+/* As long as the test likes, on a worker. */
+static void echo_long(void *self, const uint8_t *bytes, size_t size, struct aw_rpc_reply *reply)
+{
+    (void)self;
+    if (aw_rpc_reply_defer(reply))
+        return;
+    atomic_fetch_add(&long_begun, 1);
+    const int64_t until_us = aw_clock_monotonic_us(NULL) + AW_TESTING_WAIT_US;
+    while (!atomic_load(&long_may_end) && aw_clock_monotonic_us(NULL) < until_us)
+        usleep(1000);
+    echo_unary(NULL, bytes, size, reply);
+}
+
 static void echo_close(void *self)
 {
     (void)self;
@@ -64,6 +80,12 @@ static void echo_close(void *self)
 
 static const struct aw_rpc_method echo_methods[] = {
     {.path = "/test.Echo/Unary", .kind = AW_RPC_UNARY, .unary = echo_unary},
+    {.path = "/test.Echo/LongUnary", .kind = AW_RPC_UNARY, .unary = echo_long},
+    {.path = "/test.Echo/LongLockstep",
+     .kind = AW_RPC_LOCKSTEP,
+     .open = echo_open,
+     .message = echo_long,
+     .close = echo_close},
     {.path = "/test.Echo/Lockstep",
      .kind = AW_RPC_LOCKSTEP,
      .open = echo_open,
@@ -85,6 +107,8 @@ static int set_up(void **state)
     (void)state;
     atomic_store(&streams_open, 0);
     atomic_store(&streams_closed, 0);
+    atomic_store(&long_begun, 0);
+    atomic_store(&long_may_end, false);
     aw_rpc_world_open(&world, NULL, &echo);
     return 0;
 }
@@ -119,6 +143,58 @@ static bool still_serves(void)
         !err && answer.size == sizeof word && !memcmp(answer.bytes, word, sizeof word);
     aw_rpc_answer_free(&answer);
     return same;
+}
+
+/* ---- what takes long ---- */
+
+#define LONG_STREAMS (AW_RPC_THREADS + 2u) /* more than there are workers */
+
+static void what_takes_long_holds_up_nobody_and_is_answered_in_the_end(void **state)
+{
+    (void)state;
+    struct aw_rpc_talk *talk[LONG_STREAMS], *quick;
+    struct aw_rpc_answer answer = {0};
+    const uint8_t word[] = "quick";
+    assert_ok(aw_rpc_talk_open(&quick, world.client, "/test.Echo/Lockstep", NULL));
+    for (uint8_t i = 0; i < LONG_STREAMS; i++) {
+        assert_ok(aw_rpc_talk_open(&talk[i], world.client, "/test.Echo/LongLockstep", NULL));
+        assert_ok(aw_rpc_talk_send(talk[i], &i, 1, NULL));
+    }
+    aw_testing_until(atomic_load(&long_begun) == AW_RPC_THREADS);
+    assert_true(still_serves());
+    for (int i = 0; i < 100; i++) {
+        assert_ok(aw_rpc_talk_exchange(quick, word, sizeof word, &answer, NULL));
+        assert_memory_equal(answer.bytes, word, sizeof word);
+        aw_rpc_answer_free(&answer);
+    }
+    assert_int_equal(atomic_load(&long_begun), AW_RPC_THREADS);
+    atomic_store(&long_may_end, true);
+    for (uint8_t i = 0; i < LONG_STREAMS; i++) {
+        assert_ok(aw_rpc_talk_receive(talk[i], &answer, NULL));
+        assert_int_equal(answer.size, 1);
+        assert_int_equal(answer.bytes[0], i);
+        aw_rpc_answer_free(&answer);
+        aw_rpc_talk_close(talk[i]);
+    }
+    aw_rpc_talk_close(quick);
+    assert_int_equal(status_of(world.client, "/test.Echo/LongUnary", word, sizeof word), AW_RPC_OK);
+    aw_testing_until(atomic_load(&streams_closed) == LONG_STREAMS + 1);
+}
+
+static void a_client_that_goes_while_its_answer_is_made_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct aw_rpc_talk *talk;
+    struct aw_rpc_stats stats;
+    assert_ok(aw_rpc_talk_open(&talk, world.client, "/test.Echo/LongLockstep", NULL));
+    assert_ok(aw_rpc_talk_send(talk, (const uint8_t *)"x", 1, NULL));
+    aw_testing_until(atomic_load(&long_begun) == 1);
+    aw_rpc_talk_close(talk);
+    assert_true(still_serves());
+    assert_int_equal(atomic_load(&streams_closed), 0); /* not under the feet of its handler */
+    atomic_store(&long_may_end, true);
+    aw_testing_until(atomic_load(&streams_closed) == 1);
+    aw_testing_until((aw_rpc_server_stats(world.server, &stats), stats.live == 0));
 }
 
 /* ---- methods ---- */
@@ -595,6 +671,8 @@ static void a_server_that_closes_ends_its_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(what_takes_long_holds_up_nobody_and_is_answered_in_the_end),
+        TEST(a_client_that_goes_while_its_answer_is_made_leaves_nothing_behind),
         TEST(an_unknown_method_is_unimplemented),
         TEST(messages_of_every_size_come_back),
         TEST(a_message_that_is_too_large_is_refused),

@@ -122,6 +122,13 @@ uint8_t *aw_rpc_reply_room(struct aw_rpc_reply *reply, size_t size)
     return slice.data.refcounted.bytes;
 }
 
+bool aw_rpc_reply_defer(struct aw_rpc_reply *reply)
+{
+    AW_ASSERT(!reply->filled);
+    reply->deferred = reply->can_defer;
+    return reply->deferred;
+}
+
 void aw__reply_drop(struct aw_rpc_reply *reply)
 {
     if (reply->filled)

@@ -11,6 +11,7 @@
 
 #include "base/quantity.h"
 #include "cluster/surrogate.h"
+#include "env/autoscale/alone.h"
 #include "env/autoscale/internal.h"
 
 #define GIB 1073741824.0
@@ -274,7 +275,7 @@ static double fastest_p99_us(const struct aw_app *app, double cores)
     struct aw_app limited = *app;
     for (uint32_t i = 0; i < limited.segment_count; i++)
         limited.segment[i].parallelism = fmin(limited.segment[i].parallelism, cores);
-    return aw_app_unloaded_p99_us(&limited, 1, 0);
+    return aw__alone_p99_us(&limited);
 }
 
 static enum aw_err slo_find(const struct aw_autoscale_settings *s, const struct aw__options *o,
@@ -285,8 +286,7 @@ static enum aw_err slo_find(const struct aw_autoscale_settings *s, const struct 
         *ret_slo_us = 0;
         return AW_OK;
     }
-    double slo_us =
-        s->slo_ms > 0 ? 1e3 * s->slo_ms : s->slo_factor * aw_app_unloaded_p99_us(app, 1, 0);
+    double slo_us = s->slo_ms > 0 ? 1e3 * s->slo_ms : s->slo_factor * aw__alone_p99_us(app);
     double fastest_us = fastest_p99_us(app, cores);
     if (slo_us < fastest_us)
         return aw_fail(diag, AW_ERR_CONFIG,
