@@ -4,14 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct aw_kube_kind aw__order_kind = {
-    .group = "autoscaling.aware.dev",
-    .version = "v1alpha1",
-    .plural = "multidimpodautoscalers",
-    .kind = "MultidimPodAutoscaler",
-    .namespaced = true,
-};
-
 /* clang-format off */
 #define FIELD(kind, member, path, absent) \
     {path, AW_KUBE_FIELD_##kind, offsetof(struct aw__order, member), absent, NULL, 0}

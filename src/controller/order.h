@@ -51,7 +51,6 @@ struct aw__order {
     struct aw_kube_span able, able_reason; /* "True", "False"; "": never said */
 };
 
-extern const struct aw_kube_kind aw__order_kind; /* MultidimPodAutoscaler */
 extern const struct aw_kube_field aw__order_fields[];
 
 /* For aw_kube_informer_config.project; `ctx` is not used. AW_ERR_FORMAT: an amount that is none. */

@@ -221,6 +221,8 @@ const struct aw_kube_field aw_kube_pod_fields[] = {
     TEXT(P, resize_pending, "status.conditions[type=PodResizePending].reason"),
     FLAG(P, resizing, "status.conditions[type=PodResizeInProgress].status"),
     TEXT(P, resize_error, "status.conditions[type=PodResizeInProgress].reason"),
+    TIME(P, resize_pending_us, "status.conditions[type=PodResizePending].lastTransitionTime"),
+    TIME(P, resizing_us, "status.conditions[type=PodResizeInProgress].lastTransitionTime"),
     LIST(P, containers, "spec.containers", container_fields, struct aw_kube_container),
     LIST(P, statuses, "status.containerStatuses", status_fields, struct aw_kube_container_status),
     END,
@@ -256,8 +258,15 @@ enum aw_err aw_kube_project_pod(void *ctx, const json_t *object, void *buf, size
     (void)ctx;
     enum aw_err err =
         aw_kube_project(aw_kube_pod_fields, sizeof(struct aw_kube_pod), object, buf, size, ret_len);
-    if (!err) { /* two things that are said by being there at all */
+    if (!err) { /* two things that are said by being there at all, and what two autoscalers of
+                 * nodes have made the words for "leave it alone" */
         struct aw_kube_pod *pod = buf;
+        pod->keep =
+            !strcmp(aw_kube_text_at(object, "metadata.annotations"
+                                            "[cluster-autoscaler.kubernetes.io/safe-to-evict]"),
+                    "false") ||
+            !strcmp(aw_kube_text_at(object, "metadata.annotations[karpenter.sh/do-not-disrupt]"),
+                    "true");
         pod->deleting = json_is_string(aw_kube_at(object, "metadata.deletionTimestamp"));
         pod->static_pod =
             aw_kube_at(object, "metadata.annotations[kubernetes.io/config.mirror]") != NULL;

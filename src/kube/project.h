@@ -78,11 +78,13 @@ struct aw_kube_pod {
     struct aw_kube_span node, phase, qos;
     bool ready, deleting, static_pod;
     int64_t created_us;
-    struct aw_kube_span resize_pending; /* "Deferred", "Infeasible"; "": not pending */
-    bool resizing;                      /* in progress */
-    struct aw_kube_span resize_error;   /* reason of PodResizeInProgress, e.g. "Error" */
-    struct aw_kube_span containers;     /* struct aw_kube_container */
-    struct aw_kube_span statuses;       /* struct aw_kube_container_status */
+    struct aw_kube_span resize_pending;     /* "Deferred", "Infeasible"; "": not pending */
+    bool resizing;                          /* in progress */
+    struct aw_kube_span resize_error;       /* reason of PodResizeInProgress, e.g. "Error" */
+    int64_t resize_pending_us, resizing_us; /* since when; 0: not said */
+    bool keep; /* an annotation forbids to disturb it: safe-to-evict=false, do-not-disrupt=true */
+    struct aw_kube_span containers; /* struct aw_kube_container */
+    struct aw_kube_span statuses;   /* struct aw_kube_container_status */
 };
 extern const struct aw_kube_field aw_kube_pod_fields[];
 

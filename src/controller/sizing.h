@@ -1,0 +1,57 @@
+/*
+ * sizing.h - from a recommended size to the requests and limits of a container.
+ *
+ * A recommendation is a request. What a container may use beyond it was decided by whoever wrote
+ * the template, as the ratio of limit to request, and that ratio is kept (as the Vertical Pod
+ * Autoscaler does): limit == request stays so, no limit stays none. A LimitRange of the namespace
+ * is obeyed, because the API server would refuse what breaks it.
+ *
+ * Memory:  plain structs. Threads: pure functions of their arguments.
+ *
+ * The trap: the class of quality of service hangs on requests equal to limits. A pod may not change
+ * it while it runs; see aw__sizing_keeps_qos.
+ */
+#ifndef AW_CONTROLLER_SIZING_H
+#define AW_CONTROLLER_SIZING_H
+
+#include "controller/order.h"
+
+/* Of a container; -1: none. */
+struct aw__resources {
+    int64_t request[AW__RESOURCES], limit[AW__RESOURCES];
+};
+
+/* What the LimitRanges of a namespace say, all of them together; -1: nothing. */
+struct aw__limit_range {
+    int64_t min[AW__RESOURCES], max[AW__RESOURCES];         /* of a container */
+    int64_t default_limit[AW__RESOURCES];                   /* of a container that has none */
+    int64_t pod_min[AW__RESOURCES], pod_max[AW__RESOURCES]; /* of all its containers together */
+};
+extern const struct aw__limit_range aw__limit_range_none;
+
+/* Narrows `range` by the items of a LimitRange. AW_ERR_FORMAT: an amount that is none; then some of
+ * its items may have been taken. */
+AW_NODISCARD enum aw_err aw__limit_range_add(struct aw__limit_range *range, const json_t *object);
+
+/* The size that `now` becomes when `wanted` is recommended (-1: that resource stays as it is).
+ * `others` is what the other containers of the pod have. */
+void aw__size(const struct aw__resources *now, const int64_t wanted[AW__RESOURCES],
+              const struct aw__limit_range *range, const struct aw__resources *others,
+              struct aw__resources *ret);
+
+/* What a container of a pod has. */
+struct aw__resources aw__resources_of(const struct aw_kube_container *container);
+/* The container that an order sizes; -1: the pod has none of that name, or several where the order
+ * names none. */
+int32_t aw__sized_container(const struct aw__order *order, const struct aw_kube_pod *pod);
+
+/* Whether a pod keeps its class when its container `index` becomes `size`. False too where the
+ * class is not known yet. */
+bool aw__sizing_keeps_qos(const struct aw_kube_pod *pod, uint32_t index,
+                          const struct aw__resources *size);
+
+/* |wanted - now| / now, the larger of both resources; a missing request is infinitely far. Only
+ * what is wanted counts. */
+double aw__sizing_distance(const struct aw__resources *now, const struct aw__resources *wanted);
+
+#endif
