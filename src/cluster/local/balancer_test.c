@@ -66,11 +66,13 @@ static bool view_ready(const struct world *world, uint32_t slot)
     return view.seen && view.ready;
 }
 
-#define wait_for(condition)                               \
-    do {                                                  \
-        for (int i_ = 0; i_ < 1000 && !(condition); i_++) \
-            standin_wait_ms(5);                           \
-        assert_true(condition);                           \
+#define WAITS_MAX 8000 /* of 5 ms: others may have the machine */
+#define wait_for(condition)                                             \
+    do {                                                                \
+        bool met_ = false;                                              \
+        for (int i_ = 0; i_ < WAITS_MAX && !(met_ = (condition)); i_++) \
+            standin_wait_ms(5);                                         \
+        assert_true(met_);                                              \
     } while (0)
 
 static void world_begin(struct world *world, const struct aw__balancer_config *config,

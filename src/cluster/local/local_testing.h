@@ -25,12 +25,15 @@ struct yard {
     uint32_t workload;
 };
 
-#define wait_until(seconds, condition)                                                     \
-    do {                                                                                   \
-        const int64_t limit_ = aw_clock_monotonic_us(NULL) + (int64_t)((seconds)*1000000); \
-        while (!(condition) && aw_clock_monotonic_us(NULL) < limit_)                       \
-            standin_wait_ms(2);                                                            \
-        assert_true(condition);                                                            \
+#define PATIENCE 8 /* others may have the machine */
+#define wait_until(seconds, condition)                                                    \
+    do {                                                                                  \
+        const int64_t limit_ =                                                            \
+            aw_clock_monotonic_us(NULL) + (int64_t)((seconds)*1000000.0 * PATIENCE);      \
+        bool met_;                                                                        \
+        while (!(met_ = (condition)) && aw_clock_monotonic_us(NULL) < limit_)             \
+            standin_wait_ms(2);                                                           \
+        assert_true(met_); /* as it was then: what is asked may change the next moment */ \
     } while (0)
 
 static inline void yard_settings(struct yard *yard)
