@@ -14,7 +14,7 @@
 #ifndef AW_CONTROLLER_SIZING_H
 #define AW_CONTROLLER_SIZING_H
 
-#include "controller/order.h"
+#include "controller/mandate.h"
 
 /* Of a container; -1: none. */
 struct aw__resources {
@@ -41,9 +41,9 @@ void aw__size(const struct aw__resources *now, const int64_t wanted[AW__RESOURCE
 
 /* What a container of a pod has. */
 struct aw__resources aw__resources_of(const struct aw_kube_container *container);
-/* The container that an order sizes; -1: the pod has none of that name, or several where the order
+/* The container that a mandate sizes; -1: the pod has none of that name, or several where it
  * names none. */
-int32_t aw__sized_container(const struct aw__order *order, const struct aw_kube_pod *pod);
+int32_t aw__sized_container(const struct aw__mandate *mandate, const struct aw_kube_pod *pod);
 
 /* Whether a pod keeps its class when its container `index` becomes `size`. False too where the
  * class is not known yet. */

@@ -30,26 +30,26 @@ bool aw__update_told(enum aw__update_reason reason)
 
 /* --- the object --- */
 
-static enum aw__update_reason judge_order(const struct aw__update_facts *facts)
+static enum aw__update_reason judge_mandate(const struct aw__update_facts *facts)
 {
-    const struct aw__order *order = facts->order;
-    if (!aw__order_updates(aw__order_mode(order)))
+    const struct aw__mandate *mandate = facts->mandate;
+    if (!aw__mandate_updates(aw__mandate_mode(mandate)))
         return AW__UPDATE_OFF;
-    if (order->generation_seen != order->generation)
+    if (mandate->generation_seen != mandate->generation)
         return AW__UPDATE_NOT_OBSERVED;
-    if (order->time_us == 0)
+    if (mandate->time_us == 0)
         return AW__UPDATE_NONE_GIVEN;
-    if (order->frozen)
+    if (mandate->frozen)
         return AW__UPDATE_FROZEN;
     if (facts->conflict)
         return AW__UPDATE_CONFLICT;
-    if (order->time_us - facts->now_us > AW__UPDATE_SKEW_US)
+    if (mandate->time_us - facts->now_us > AW__UPDATE_SKEW_US)
         return AW__UPDATE_SKEW;
-    if (facts->now_us - order->time_us > AW__UPDATE_STALE_US)
+    if (facts->now_us - mandate->time_us > AW__UPDATE_STALE_US)
         return AW__UPDATE_STALE;
-    if (order->replicas >= 0 &&
-        (order->replicas < order->replicas_min || order->replicas < 1 ||
-         (order->replicas_max > 0 && order->replicas > order->replicas_max)))
+    if (mandate->replicas >= 0 &&
+        (mandate->replicas < mandate->replicas_min || mandate->replicas < 1 ||
+         (mandate->replicas_max > 0 && mandate->replicas > mandate->replicas_max)))
         return AW__UPDATE_OUT_OF_BOUNDS;
     return AW__UPDATE_GO;
 }
@@ -222,12 +222,12 @@ static enum aw__update_reason judge_in_place(const struct aw__update_facts *fact
 static bool examine(const struct aw__update_facts *facts, const struct aw__update_memory *memory,
                     uint32_t i, struct candidate *ret)
 {
-    const struct aw__order *order = facts->order;
+    const struct aw__mandate *mandate = facts->mandate;
     const struct aw__update_pod *pod = &facts->pods[i];
-    const int32_t index = aw__sized_container(order, pod->pod);
-    const int64_t wanted[AW__RESOURCES] = {order->cpu_millicores, order->memory_bytes};
+    const int32_t index = aw__sized_container(mandate, pod->pod);
+    const int64_t wanted[AW__RESOURCES] = {mandate->cpu_millicores, mandate->memory_bytes};
     const struct aw__resources others = {{-1, -1}, {-1, -1}};
-    const enum aw__order_mode mode = aw__order_mode(order);
+    const enum aw__mandate_mode mode = aw__mandate_mode(mandate);
     *ret = (struct candidate){.step.pod = i, .block = AW__UPDATE_NO_CONTAINER};
     if (index < 0)
         return true;
@@ -244,7 +244,7 @@ static bool examine(const struct aw__update_facts *facts, const struct aw__updat
     ret->grows = ret->grows || state != AW__UPDATE_GO; /* it may not have yet what its spec says */
     if (ret->distance < AW__UPDATE_TOLERANCE && state == AW__UPDATE_GO)
         return false;
-    const bool in_place = facts->can_resize && mode != AW__ORDER_RECREATE;
+    const bool in_place = facts->can_resize && mode != AW__MANDATE_RECREATE;
     /* A node that cannot hold what was asked: elsewhere there may be room, if the object allows. A
      * size that the server refuses, likewise. */
     if (in_place) {
@@ -252,7 +252,7 @@ static bool examine(const struct aw__update_facts *facts, const struct aw__updat
                                ? AW__UPDATE_RESIZE_RESTART
                                : AW__UPDATE_RESIZE;
         ret->block = judge_in_place(facts, memory, pod, (uint32_t)index, &now, &ret->step.size);
-        if (mode != AW__ORDER_IN_PLACE ||
+        if (mode != AW__MANDATE_IN_PLACE ||
             (ret->block != AW__UPDATE_INFEASIBLE && ret->block != AW__UPDATE_REFUSED &&
              ret->block != AW__UPDATE_QOS))
             return true;
@@ -265,8 +265,8 @@ static bool examine(const struct aw__update_facts *facts, const struct aw__updat
 /* Whether the last eviction helped: is there a pod younger than it with the size it was for? */
 static void judge_eviction(const struct aw__update_facts *facts, struct aw__update_memory *memory)
 {
-    const int64_t wanted[AW__RESOURCES] = {facts->order->cpu_millicores,
-                                           facts->order->memory_bytes};
+    const int64_t wanted[AW__RESOURCES] = {facts->mandate->cpu_millicores,
+                                           facts->mandate->memory_bytes};
     if (!same_size(memory->evicted_for, wanted)) {
         memory->fruitless = 0; /* for another size the story is another one */
         memory->judged = true;
@@ -305,7 +305,8 @@ static enum aw__update_reason judge_disruption(const struct aw__update_facts *fa
     return AW__UPDATE_GO;
 }
 
-/* Who goes first: who wants to grow, then who is further off (upstream's order); then by place. */
+/* Who goes first: who wants to grow, then who is further off (upstream's mandate); then by place.
+ */
 static bool before(const struct candidate *a, const struct candidate *b)
 {
     if (a->grows != b->grows)
@@ -339,7 +340,7 @@ static bool plan_sizes(const struct aw__update_facts *facts, struct aw__update_m
     bool grows = false, disrupt = false, evicted = false;
     enum aw__update_reason block = AW__UPDATE_DONE;
     plan->reason = AW__UPDATE_DONE;
-    if (facts->order->cpu_millicores < 0 && facts->order->memory_bytes < 0)
+    if (facts->mandate->cpu_millicores < 0 && facts->mandate->memory_bytes < 0)
         return false;
     max = quarter > AW__UPDATE_STEPS_MAX ? AW__UPDATE_STEPS_MAX : max;
     judge_eviction(facts, memory);
@@ -396,15 +397,15 @@ static void plan_scale(struct aw__update_plan *plan, int64_t replicas)
 void aw__update_plan(const struct aw__update_facts *facts, struct aw__update_memory *memory,
                      struct aw__update_plan *ret_plan)
 {
-    const struct aw__order *order = facts->order;
+    const struct aw__mandate *mandate = facts->mandate;
     const struct census census = count_pods(facts);
-    *ret_plan = (struct aw__update_plan){.reason = judge_order(facts)};
+    *ret_plan = (struct aw__update_plan){.reason = judge_mandate(facts)};
     if (ret_plan->reason == AW__UPDATE_GO)
         ret_plan->reason = judge_target(facts, &census);
     if (ret_plan->reason != AW__UPDATE_GO)
         return;
     const int64_t have = facts->target->replicas_wanted;
-    const int64_t want = order->replicas >= 0 ? order->replicas : have;
+    const int64_t want = mandate->replicas >= 0 ? mandate->replicas : have;
     if (want > have) {
         if (census.pending > 0) /* those that were asked for before have no place yet */
             ret_plan->reason = AW__UPDATE_PENDING;

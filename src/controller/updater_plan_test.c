@@ -12,7 +12,7 @@
 
 /* An object, its target and its pods, as an API server would show them. */
 struct scene {
-    _Alignas(8) char order[2048], target[512], pods[PODS][2048];
+    _Alignas(8) char mandate[2048], target[512], pods[PODS][2048];
     char name[PODS][16], uid[PODS][16];
     struct aw__update_pod list[PODS];
     struct aw__update_facts facts;
@@ -32,8 +32,8 @@ static void load(char *buf, size_t size, const char *json,
     json_decref(object);
 }
 
-static void set_order(struct scene *scene, const char *mode, const char *recommendation,
-                      const char *more)
+static void set_mandate(struct scene *scene, const char *mode, const char *recommendation,
+                        const char *more)
 {
     char json[1024];
     snprintf(
@@ -42,8 +42,8 @@ static void set_order(struct scene *scene, const char *mode, const char *recomme
         "\"policy\":{\"updateMode\":\"%s\"},\"constraints\":{\"global\":{\"minReplicas\":1,"
         "\"maxReplicas\":10}}},\"status\":{\"observedGeneration\":3,\"recommendation\":{%s}%s}}",
         mode, recommendation, more);
-    load(scene->order, sizeof scene->order, json, aw__order_project);
-    scene->facts.order = (const struct aw__order *)scene->order;
+    load(scene->mandate, sizeof scene->mandate, json, aw__mandate_project);
+    scene->facts.mandate = (const struct aw__mandate *)scene->mandate;
 }
 
 static void set_target(struct scene *scene, int replicas)
@@ -86,7 +86,7 @@ static void set_pod(struct scene *scene, uint32_t i, const char *resources, cons
 static void open_scene(struct scene *scene, const char *mode, const char *recommendation)
 {
     *scene = (struct scene){0};
-    set_order(scene, mode, recommendation, "");
+    set_mandate(scene, mode, recommendation, "");
     set_target(scene, 3);
     for (uint32_t i = 0; i < 3; i++)
         set_pod(scene, i, RESOURCES, "", "");
@@ -145,15 +145,15 @@ static void an_old_or_unread_or_frozen_object_changes_nothing(void **state)
     scene.facts.conflict = "HorizontalPodAutoscaler n/web";
     assert_nothing(&scene, CONFLICT);
     scene.facts.conflict = NULL;
-    set_order(&scene, "Auto", BIGGER,
-              ",\"conditions\":[{\"type\":\"Frozen\",\"status\":\"True\"}]");
+    set_mandate(&scene, "Auto", BIGGER,
+                ",\"conditions\":[{\"type\":\"Frozen\",\"status\":\"True\"}]");
     assert_nothing(&scene, FROZEN);
-    set_order(&scene, "Auto", BIGGER,
-              ",\"conditions\":[{\"type\":\"Frozen\",\"status\":\"False\"}]");
+    set_mandate(&scene, "Auto", BIGGER,
+                ",\"conditions\":[{\"type\":\"Frozen\",\"status\":\"False\"}]");
     assert_step(&scene, RESIZE);
-    ((struct aw__order *)(void *)scene.order)->generation_seen = 2;
+    ((struct aw__mandate *)(void *)scene.mandate)->generation_seen = 2;
     assert_nothing(&scene, NOT_OBSERVED);
-    set_order(&scene, "Auto", "", "");
+    set_mandate(&scene, "Auto", "", "");
     assert_nothing(&scene, NONE_GIVEN);
 }
 
@@ -169,7 +169,7 @@ static void replicas_beyond_the_bounds_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         open_scene(&scene, "Auto", SAME);
         snprintf(text, sizeof text, "\"replicas\":%s," TIME, cases[i].replicas);
-        set_order(&scene, "Auto", text, "");
+        set_mandate(&scene, "Auto", text, "");
         plan(&scene);
         assert_int_equal(scene.plan.reason == AW__UPDATE_OUT_OF_BOUNDS, !cases[i].fine);
     }
@@ -294,7 +294,7 @@ static void a_resize_that_restarts_is_a_disruption(void **state)
     scene.facts.now_us = NOW_US + MINUTES;
     assert_step(&scene, RESIZE_RESTART);
     /* more CPU alone restarts nothing */
-    set_order(&scene, "Auto", "\"replicas\":3,\"cpu\":\"500m\"," TIME, "");
+    set_mandate(&scene, "Auto", "\"replicas\":3,\"cpu\":\"500m\"," TIME, "");
     scene.facts.now_us = NOW_US;
     assert_step(&scene, RESIZE);
 }
@@ -360,9 +360,9 @@ static void evictions_without_effect_end(void **state)
     }
     assert_nothing(&scene, FRUITLESS);
     /* another size is worth another try, a trembling one is not */
-    set_order(&scene, "Recreate", "\"replicas\":3,\"cpu\":\"510m\",\"memory\":\"1Gi\"," TIME, "");
+    set_mandate(&scene, "Recreate", "\"replicas\":3,\"cpu\":\"510m\",\"memory\":\"1Gi\"," TIME, "");
     assert_nothing(&scene, FRUITLESS);
-    set_order(&scene, "Recreate", "\"replicas\":3,\"cpu\":\"900m\",\"memory\":\"1Gi\"," TIME, "");
+    set_mandate(&scene, "Recreate", "\"replicas\":3,\"cpu\":\"900m\",\"memory\":\"1Gi\"," TIME, "");
     assert_step(&scene, EVICT);
 }
 
@@ -414,7 +414,7 @@ static void what_a_node_cannot_hold_is_evicted_only_where_the_object_allows(void
     for (uint32_t i = 0; i < 3; i++)
         set_pod(&scene, i, LARGE, "", i == 1 ? INFEASIBLE : "");
     assert_nothing(&scene, INFEASIBLE);
-    set_order(&scene, "InPlaceOrRecreate", BIGGER, "");
+    set_mandate(&scene, "InPlaceOrRecreate", BIGGER, "");
     assert_step(&scene, EVICT);
     assert_int_equal(scene.plan.steps[0].pod, 1);
 }
@@ -427,9 +427,9 @@ static void what_is_infeasible_is_asked_again_only_for_less(void **state)
     for (uint32_t i = 0; i < 3; i++)
         set_pod(&scene, i, LARGE, "", INFEASIBLE);
     assert_nothing(&scene, INFEASIBLE);
-    set_order(&scene, "Auto", "\"replicas\":3,\"cpu\":\"490m\",\"memory\":\"1Gi\"," TIME, "");
+    set_mandate(&scene, "Auto", "\"replicas\":3,\"cpu\":\"490m\",\"memory\":\"1Gi\"," TIME, "");
     assert_nothing(&scene, INFEASIBLE); /* a little less is the same */
-    set_order(&scene, "Auto", "\"replicas\":3,\"cpu\":\"400m\",\"memory\":\"1Gi\"," TIME, "");
+    set_mandate(&scene, "Auto", "\"replicas\":3,\"cpu\":\"400m\",\"memory\":\"1Gi\"," TIME, "");
     assert_step(&scene, RESIZE);
 }
 
@@ -448,7 +448,7 @@ static void what_the_server_refused_is_remembered_for_an_hour(void **state)
     assert_step(&scene, RESIZE);
     scene.list[1].uid = scene.uid[1];
     scene.facts.now_us = NOW_US + 60 * (int64_t)MINUTES;
-    ((struct aw__order *)(void *)scene.order)->time_us = scene.facts.now_us;
+    ((struct aw__mandate *)(void *)scene.mandate)->time_us = scene.facts.now_us;
     assert_step(&scene, RESIZE);
 }
 

@@ -1,14 +1,14 @@
-/* order.c - see order.h. */
-#include "controller/order.h"
+/* mandate.c - see mandate.h. */
+#include "controller/mandate.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* clang-format off */
 #define FIELD(kind, member, path, absent) \
-    {path, AW_KUBE_FIELD_##kind, offsetof(struct aw__order, member), absent, NULL, 0}
+    {path, AW_KUBE_FIELD_##kind, offsetof(struct aw__mandate, member), absent, NULL, 0}
 
-const struct aw_kube_field aw__order_fields[] = {
+const struct aw_kube_field aw__mandate_fields[] = {
     FIELD(TEXT,    target_version,  "spec.scaleTargetRef.apiVersion", 0),
     FIELD(TEXT,    target_kind,     "spec.scaleTargetRef.kind", 0),
     FIELD(TEXT,    target_name,     "spec.scaleTargetRef.name", 0),
@@ -32,45 +32,46 @@ const struct aw_kube_field aw__order_fields[] = {
 static const struct {
     const char *text;
     bool updates, admits;
-} modes[AW__ORDER_MODES] = {
-    [AW__ORDER_OFF]      = {"Off",               false, false},
-    [AW__ORDER_INITIAL]  = {"Initial",           false, true},
-    [AW__ORDER_AUTO]     = {"Auto",              true,  true},
-    [AW__ORDER_RECREATE] = {"Recreate",          true,  true},
-    [AW__ORDER_IN_PLACE] = {"InPlaceOrRecreate", true,  true},
-    [AW__ORDER_APPROVE]  = {"Approve",           false, false},
+} modes[AW__MANDATE_MODES] = {
+    [AW__MANDATE_OFF]      = {"Off",               false, false},
+    [AW__MANDATE_INITIAL]  = {"Initial",           false, true},
+    [AW__MANDATE_AUTO]     = {"Auto",              true,  true},
+    [AW__MANDATE_RECREATE] = {"Recreate",          true,  true},
+    [AW__MANDATE_IN_PLACE] = {"InPlaceOrRecreate", true,  true},
+    [AW__MANDATE_APPROVE]  = {"Approve",           false, false},
 };
 /* clang-format on */
 
-enum aw_err aw__order_project(void *ctx, const json_t *object, void *buf, size_t size,
-                              size_t *ret_len)
+enum aw_err aw__mandate_project(void *ctx, const json_t *object, void *buf, size_t size,
+                                size_t *ret_len)
 {
     (void)ctx;
-    return aw_kube_project(aw__order_fields, sizeof(struct aw__order), object, buf, size, ret_len);
+    return aw_kube_project(aw__mandate_fields, sizeof(struct aw__mandate), object, buf, size,
+                           ret_len);
 }
 
-enum aw__order_mode aw__order_mode(const struct aw__order *order)
+enum aw__mandate_mode aw__mandate_mode(const struct aw__mandate *mandate)
 {
-    const char *text = aw_kube_span_text(order, order->mode_text);
-    for (int i = 0; i < AW__ORDER_MODES; i++)
+    const char *text = aw_kube_span_text(mandate, mandate->mode_text);
+    for (int i = 0; i < AW__MANDATE_MODES; i++)
         if (!strcmp(text, modes[i].text))
-            return (enum aw__order_mode)i;
-    return AW__ORDER_OFF;
+            return (enum aw__mandate_mode)i;
+    return AW__MANDATE_OFF;
 }
 
-bool aw__order_updates(enum aw__order_mode mode)
+bool aw__mandate_updates(enum aw__mandate_mode mode)
 {
     return modes[mode].updates;
 }
 
-bool aw__order_admits(enum aw__order_mode mode)
+bool aw__mandate_admits(enum aw__mandate_mode mode)
 {
     return modes[mode].admits;
 }
 
-const char *aw__order_target_kind(const struct aw__order *order)
+const char *aw__mandate_target_kind(const struct aw__mandate *mandate)
 {
-    const char *kind = aw_kube_span_text(order, order->target_kind);
+    const char *kind = aw_kube_span_text(mandate, mandate->target_kind);
     return kind[0] ? kind : aw_kube_deployments.kind;
 }
 
@@ -87,9 +88,10 @@ const char *aw__target_key(const char *ns, const char *api_version, const char *
     return buf;
 }
 
-const char *aw__order_target(const struct aw__order *order, const char *ns, char *buf, size_t size)
+const char *aw__mandate_target(const struct aw__mandate *mandate, const char *ns, char *buf,
+                               size_t size)
 {
-    return aw__target_key(ns, aw_kube_span_text(order, order->target_version),
-                          aw__order_target_kind(order),
-                          aw_kube_span_text(order, order->target_name), buf, size);
+    return aw__target_key(ns, aw_kube_span_text(mandate, mandate->target_version),
+                          aw__mandate_target_kind(mandate),
+                          aw_kube_span_text(mandate, mandate->target_name), buf, size);
 }

@@ -1,6 +1,6 @@
 /*
- * order.h - what the updater and the admission webhook read of an object: whom it is about, how far
- * we may go, and what the recommender last wrote into its status.
+ * mandate.h - what the updater and the admission webhook read of an object: whom it is about, how
+ * far we may go, and what the recommender last wrote into its status.
  *
  * The status is all that passes between recommender and actors. So they can be separate processes
  * with separate rights, and whoever reads the object sees everything that they know.
@@ -10,13 +10,13 @@
  *
  * The trap: an object that says no mode is Off. On a cluster nothing is changed unasked.
  */
-#ifndef AW_CONTROLLER_ORDER_H
-#define AW_CONTROLLER_ORDER_H
+#ifndef AW_CONTROLLER_MANDATE_H
+#define AW_CONTROLLER_MANDATE_H
 
 #include "kube/project.h"
 
-#define AW__ORDER_ABLE     "AbleToScale"           /* the one condition that the updater writes */
-#define AW__ORDER_CONFLICT "ConflictingAutoscaler" /* its reason where somebody else acts too */
+#define AW__MANDATE_ABLE     "AbleToScale"           /* the one condition that the updater writes */
+#define AW__MANDATE_CONFLICT "ConflictingAutoscaler" /* its reason where somebody else acts too */
 
 /* What has an amount: everything that is done to CPU is done to memory. */
 enum aw__resource {
@@ -25,17 +25,17 @@ enum aw__resource {
     AW__RESOURCES,
 };
 
-enum aw__order_mode {
-    AW__ORDER_OFF,      /* recommend only; what nobody understands is this too */
-    AW__ORDER_INITIAL,  /* new pods are sized, nothing else */
-    AW__ORDER_AUTO,     /* resized in place where the server can, else evicted */
-    AW__ORDER_RECREATE, /* always evicted for a new size */
-    AW__ORDER_IN_PLACE, /* in place, and evicted where the node cannot */
-    AW__ORDER_APPROVE,  /* every change waits for a person: nothing is done here */
-    AW__ORDER_MODES,
+enum aw__mandate_mode {
+    AW__MANDATE_OFF,      /* recommend only; what nobody understands is this too */
+    AW__MANDATE_INITIAL,  /* new pods are sized, nothing else */
+    AW__MANDATE_AUTO,     /* resized in place where the server can, else evicted */
+    AW__MANDATE_RECREATE, /* always evicted for a new size */
+    AW__MANDATE_IN_PLACE, /* in place, and evicted where the node cannot */
+    AW__MANDATE_APPROVE,  /* every change waits for a person: nothing is done here */
+    AW__MANDATE_MODES,
 };
 
-struct aw__order {
+struct aw__mandate {
     struct aw_kube_span target_version, target_kind, target_name;
     struct aw_kube_span mode_text;
     int64_t replicas_min, replicas_max; /* 1 and 0 where they are not said */
@@ -51,24 +51,25 @@ struct aw__order {
     struct aw_kube_span able, able_reason; /* "True", "False"; "": never said */
 };
 
-extern const struct aw_kube_field aw__order_fields[];
+extern const struct aw_kube_field aw__mandate_fields[];
 
 /* For aw_kube_informer_config.project; `ctx` is not used. AW_ERR_FORMAT: an amount that is none. */
-AW_NODISCARD enum aw_err aw__order_project(void *ctx, const json_t *object, void *buf, size_t size,
-                                           size_t *ret_len);
-enum aw__order_mode aw__order_mode(const struct aw__order *order);
+AW_NODISCARD enum aw_err aw__mandate_project(void *ctx, const json_t *object, void *buf,
+                                             size_t size, size_t *ret_len);
+enum aw__mandate_mode aw__mandate_mode(const struct aw__mandate *mandate);
 /* Whether the updater acts on objects of this mode, and whether new pods are sized. */
-bool aw__order_updates(enum aw__order_mode mode);
-bool aw__order_admits(enum aw__order_mode mode);
+bool aw__mandate_updates(enum aw__mandate_mode mode);
+bool aw__mandate_admits(enum aw__mandate_mode mode);
 /* The kind of the target, and its group: "Deployment" and "apps" where nothing is said. Versions
  * are left out: apps/v1 and apps/v1beta1 name the same thing. */
-const char *aw__order_target_kind(const struct aw__order *order);
+const char *aw__mandate_target_kind(const struct aw__mandate *mandate);
 /* "namespace/group/Kind/name" of anything that is scaled; returns `buf`. `api_version` "" is
  * apps/v1. */
 #define AW__TARGET_MAX (4u * AW_KUBE_NAME_MAX)
 const char *aw__target_key(const char *ns, const char *api_version, const char *kind,
                            const char *name, char *buf, size_t size);
-/* The same for the target of an order in `ns`. */
-const char *aw__order_target(const struct aw__order *order, const char *ns, char *buf, size_t size);
+/* The same for the target of a mandate in `ns`. */
+const char *aw__mandate_target(const struct aw__mandate *mandate, const char *ns, char *buf,
+                               size_t size);
 
 #endif
