@@ -17,7 +17,7 @@
 
 #define AW_ENV_DIM_MAX         4096u      /* elements of one observation or action */
 #define AW_ENV_NAME_MAX        64u        /* bytes of a name, with its NUL */
-#define AW_ENV_ADDRESS_MAX     256u       /* of what stands for a name: "grpc://host:port/NAME" */
+#define AW_ENV_ADDRESS_MAX     512u       /* of what stands for a name: "grpc://host:port/NAME" */
 #define AW_ENV_STATE_BYTES_MAX (1u << 20) /* of one snapshot */
 
 struct aw_alloc;      /* where memory comes from (base/alloc.h); NULL is the process heap */
@@ -108,10 +108,14 @@ struct aw_env_factory {
 
 /* Environments that live elsewhere are named by an address, SCHEME://...; whoever can reach them
  * is told to the registry once, before threads are made. What `find` returns lives as long as the
- * process, and its spec's name is the address. */
+ * process, and its spec's name is the address. No slot is ever NULL. */
 struct aw_env_elsewhere {
     enum aw_err (*find)(const char *address, const struct aw_env_factory **ret_factory,
                         struct aw_diag *diag);
+    /* As aw_env_fallback_name and aw_env_fallback, of any environment: "" and false for those that
+     * it does not know. */
+    const char *(*fallback_name)(const struct aw_env *env);
+    bool (*fallback)(const struct aw_env *env, float *action);
 };
 void aw_env_elsewhere_set(const struct aw_env_elsewhere *elsewhere);
 
@@ -132,6 +136,11 @@ AW_NODISCARD enum aw_err aw_env_make_with(const char *name, const char *const *p
 AW_NODISCARD enum aw_err aw_env_settings(const struct aw_env_factory *factory,
                                          const char *const *pairs, size_t pair_count,
                                          void *settings, struct aw_diag *diag);
+/* The agent that an environment brings along and that needs no learning: a rule, a heuristic, what
+ * one ran before. Its name, "" where there is none; and what it would do now, action.dim floats
+ * that a step takes. False: it has not said. */
+const char *aw_env_fallback_name(const struct aw_env *env);
+bool aw_env_fallback(const struct aw_env *env, float *action);
 void aw_env_free(struct aw_env *env); /* zeroes it; a zeroed one is a no-op */
 
 #endif

@@ -85,6 +85,10 @@ enum aw_err aw__summary_print(const struct aw__summary *summary, bool color)
            aw__count_format(summary->steps_per_second, rate, sizeof rate));
     printf("  updates     %" PRIu64 "\n  episodes    %" PRIu64 "\n", at->update_count,
            at->episode_count);
+    if (at->bootstrap_count)
+        printf("  bootstrap   return %.1f over %" PRIu64
+               " episode%s of the environment's own agent\n",
+               at->bootstrap_return, at->bootstrap_count, at->bootstrap_count == 1 ? "" : "s");
     printf("  training    %s\n", aw__returns_text(summary->training, text, sizeof text));
     if (summary->evaluation)
         printf("  evaluation  %s\n", aw__returns_text(summary->evaluation, text, sizeof text));
@@ -115,6 +119,12 @@ json_t *aw__summary_json(const struct aw__summary *summary)
     json_object_set_new(object, "steps", json_integer((json_int_t)at->step));
     json_object_set_new(object, "updates", json_integer((json_int_t)at->update_count));
     json_object_set_new(object, "episodes", json_integer((json_int_t)at->episode_count));
+    if (at->bootstrap_count) {
+        json_t *bootstrap = json_object();
+        json_object_set_new(bootstrap, "episodes", json_integer((json_int_t)at->bootstrap_count));
+        json_object_set_new(bootstrap, "return_mean", aw__json_real(at->bootstrap_return));
+        json_object_set_new(object, "bootstrap", bootstrap);
+    }
     json_object_set_new(object, "seconds", aw__json_real(summary->seconds));
     json_object_set_new(object, "steps_per_second", aw__json_real(summary->steps_per_second));
     json_object_set_new(object, "training", aw__returns_json(summary->training));

@@ -91,20 +91,47 @@ static double wall_seconds(void)
 
 #define ENV_PREFIX "env." /* of a --set that is meant for the environment */
 
+/* What is served elsewhere takes its options in its address, so that whoever has the address, such
+ * as a run directory, has them too. */
+static enum aw_err address_build(const struct aw__args *args, char ret[static AW_ENV_ADDRESS_MAX],
+                                 struct aw_diag *diag)
+{
+    const char *name = aw__args_text(args, "env");
+    const bool elsewhere = strstr(name, "://");
+    int used = snprintf(ret, AW_ENV_ADDRESS_MAX, "%s", name);
+    for (uint32_t i = 0; elsewhere && i < args->repeat_count; i++) {
+        const char *pair = args->repeat[i] + strlen(ENV_PREFIX);
+        if (strncmp(args->repeat[i], ENV_PREFIX, strlen(ENV_PREFIX)))
+            continue;
+        if (strchr(pair, '&') || !strchr(pair, '='))
+            return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--set",
+                              "expected env.KEY=VALUE without &, found \"%.64s\"", args->repeat[i]);
+        if (used >= 0 && (size_t)used < AW_ENV_ADDRESS_MAX)
+            used += snprintf(ret + used, AW_ENV_ADDRESS_MAX - (size_t)used, "%cset.%s",
+                             strchr(ret, '?') ? '&' : '?', pair);
+    }
+    return used < 0 || (size_t)used >= AW_ENV_ADDRESS_MAX
+               ? aw_fail_at(diag, AW_ERR_LIMIT, NULL, 0, 0, "--env",
+                            "a name, or an address with its options, has at most %u bytes",
+                            AW_ENV_ADDRESS_MAX - 1)
+               : AW_OK;
+}
+
 static enum aw_err config_build(const struct aw__run *run, struct aw_train_config *config,
                                 struct aw_diag *diag)
 {
     const struct aw__args *args = run->args;
     const struct aw_agent_factory *agent = NULL;
     const struct aw_env_factory *env = NULL;
-    const char *env_name = aw__args_text(args, "env"), *agent_name = aw__args_text(args, "agent");
-    const char *preset;
+    const char *agent_name = aw__args_text(args, "agent"), *preset;
+    const bool env_given = aw__args_text(args, "env");
+    char env_name[AW_ENV_ADDRESS_MAX];
     enum aw_err err;
 
-    if (!env_name || !agent_name)
+    if (!env_given || !agent_name)
         return aw_fail(diag, AW_ERR_USAGE, "'aware train' needs --%s NAME, or --resume DIR",
-                       env_name ? "agent" : "env");
-    if ((err = aw_env_find(env_name, &env, diag)) ||
+                       env_given ? "agent" : "env");
+    if ((err = address_build(args, env_name, diag)) || (err = aw_env_find(env_name, &env, diag)) ||
         (err = aw_agent_factory_find(agent_name, &agent, diag)))
         return err;
     *config = (struct aw_train_config){
@@ -112,6 +139,7 @@ static enum aw_err config_build(const struct aw__run *run, struct aw_train_confi
         .seed = aw__args_number(args, "seed"),
         .env_count = (uint32_t)aw__args_number(args, "envs"),
         .thread_count = (uint32_t)aw__args_number(args, "threads"),
+        .bootstrap_episodes = (uint32_t)aw__args_number(args, "bootstrap"),
     };
     if ((err = aw_train_settings(agent, env_name, aw__args_text(args, "preset"), config->settings,
                                  &preset, diag)))
@@ -120,6 +148,8 @@ static enum aw_err config_build(const struct aw__run *run, struct aw_train_confi
     uint32_t env_pair_count = 0;
     for (uint32_t i = 0; i < args->repeat_count; i++) {
         const char *pair = args->repeat[i];
+        if (!strncmp(pair, ENV_PREFIX, strlen(ENV_PREFIX)) && strstr(env_name, "://"))
+            continue; /* is in the address */
         if (!strncmp(pair, ENV_PREFIX, strlen(ENV_PREFIX)))
             env_pairs[env_pair_count++] = pair + strlen(ENV_PREFIX);
         else if ((err = aw_conf_set_pair(agent->fields, config->settings, pair, diag)))
@@ -141,8 +171,8 @@ static enum aw_err config_build(const struct aw__run *run, struct aw_train_confi
 /* A run is what it is: these may not be changed on the way. */
 static enum aw_err resume_check(const struct aw__args *args, struct aw_diag *diag)
 {
-    static const char *const fixed[] = {"env",  "agent",   "preset", "set",   "seed",
-                                        "envs", "threads", "out",    "force", NULL};
+    static const char *const fixed[] = {"env",     "agent", "preset", "set",       "seed", "envs",
+                                        "threads", "out",   "force",  "bootstrap", NULL};
     for (const char *const *name = fixed; *name; name++) {
         if (aw__args_given(args, *name))
             return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--resume",
@@ -438,6 +468,9 @@ static void announce(const struct session *session, bool resumed)
     if (*config->preset && !resumed)
         fprintf(stderr, "preset %s is laid over the defaults%s\n", config->preset,
                 strcmp(config->preset, config->env) ? "" : " (turn it off with --preset none)");
+    if (config->bootstrap_episodes && !resumed)
+        fprintf(stderr, "the environment's own agent acts in the first %u episode%s\n",
+                config->bootstrap_episodes, config->bootstrap_episodes == 1 ? "" : "s");
     if (!session->dir)
         fputs("nothing will be saved: --out is not given\n", stderr);
 }
@@ -602,6 +635,13 @@ static const struct aw__option train_options[] = {
      .min = 1,
      .max = AW_THREADS_MAX,
      .help = "threads that step them; results do not depend on it"},
+    {.name = "bootstrap",
+     .kind = AW__NUMBER,
+     .arg = "EPISODES",
+     .initial = "0",
+     .max = AW_TRAIN_BOOTSTRAP_MAX,
+     .help = "let the agent that a served environment brings along act in the first episodes, and "
+             "learn from them before acting; --agent bcq is made for that"},
     {.name = "eval-every",
      .kind = AW__NUMBER,
      .arg = "N",

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -280,6 +281,11 @@ static enum aw_err loop_read(struct aw_train *train, const char *path, const voi
     progress.step = get_u64(&r);
     progress.update_count = get_u64(&r);
     progress.episode_count = get_u64(&r);
+    /* how well the environment's own agent did is not kept, only that its turn is over */
+    progress.bootstrap_count = progress.episode_count < train->config.bootstrap_episodes
+                                   ? progress.episode_count
+                                   : train->config.bootstrap_episodes;
+    progress.bootstrap_return = NAN;
     uint64_t recent_count = get_u64(&r), recent_next = get_u64(&r);
     if (recent_count > AW_TRAIN_RECENT || recent_next >= AW_TRAIN_RECENT ||
         progress.step > AW_TRAIN_STEPS_MAX + (uint64_t)AW_TRAIN_ENVS_MAX)

@@ -41,6 +41,8 @@ enum aw_err aw__run_write(const struct aw_train_config *config,
     json_object_set_new(root, "steps", json_integer((json_int_t)config->steps));
     json_object_set_new(root, "envs", json_integer((json_int_t)config->env_count));
     json_object_set_new(root, "threads", json_integer((json_int_t)config->thread_count));
+    if (config->bootstrap_episodes)
+        json_object_set_new(root, "bootstrap", json_integer(config->bootstrap_episodes));
     for (const struct aw_conf_field *field = factory->fields; field->key; field++)
         json_object_set_new(settings, field->key,
                             json_string(aw_conf_get(field, config->settings, value, sizeof value)));
@@ -141,14 +143,14 @@ enum aw_err aw__run_read(const char *dir, const struct aw_agent_factory *factory
                          struct aw_train_config *ret_config,
                          const struct aw_agent_factory **ret_factory, struct aw_diag *diag)
 {
-    static const char *const keys[] = {"format",  "version",  "env",          "agent",
-                                       "preset",  "seed",     "steps",        "envs",
-                                       "threads", "settings", "env_settings", NULL};
+    static const char *const keys[] = {"format",       "version",   "env",  "agent",   "preset",
+                                       "seed",         "steps",     "envs", "threads", "settings",
+                                       "env_settings", "bootstrap", NULL};
     char path[AW_FILE_PATH_MAX], format[32];
     struct aw_train_config config = {.env_count = 1};
     const struct aw_node *root = NULL;
     struct aw_tree tree = {0};
-    uint64_t version, envs, threads;
+    uint64_t version, envs, threads, bootstrap = 0;
     enum aw_err err = aw__path_join(dir, "run.json", path, sizeof path, diag);
     if (err || (err = aw_tree_load_file(&tree, path, NULL, diag)))
         return err;
@@ -167,8 +169,11 @@ enum aw_err aw__run_read(const char *dir, const struct aw_agent_factory *factory
         (err = number_get(&tree, root, "seed", 0, AW_TRAIN_SEED_MAX, &config.seed, diag)) ||
         (err = number_get(&tree, root, "steps", 1, AW_TRAIN_STEPS_MAX, &config.steps, diag)) ||
         (err = number_get(&tree, root, "envs", 1, AW_TRAIN_ENVS_MAX, &envs, diag)) ||
-        (err = number_get(&tree, root, "threads", 0, AW_THREADS_MAX, &threads, diag)))
+        (err = number_get(&tree, root, "threads", 0, AW_THREADS_MAX, &threads, diag)) ||
+        (aw_node_find(root, "bootstrap") &&
+         (err = number_get(&tree, root, "bootstrap", 1, AW_TRAIN_BOOTSTRAP_MAX, &bootstrap, diag))))
         goto out;
+    config.bootstrap_episodes = (uint32_t)bootstrap;
     config.env_count = (uint32_t)envs;
     config.thread_count = (uint32_t)threads;
     if (!factory && (err = aw_agent_factory_find(config.agent, &factory, diag))) {

@@ -47,6 +47,9 @@ static enum aw_err config_check(const struct aw_train_config *config, struct aw_
     if (config->env_count < 1 || config->env_count > AW_TRAIN_ENVS_MAX)
         return aw_fail_at(diag, AW_ERR_RANGE, NULL, 0, 0, "envs", "expected 1 to %u, found %u",
                           AW_TRAIN_ENVS_MAX, config->env_count);
+    if (config->bootstrap_episodes > AW_TRAIN_BOOTSTRAP_MAX)
+        return aw_fail_at(diag, AW_ERR_RANGE, NULL, 0, 0, "bootstrap", "expected 0 to %u, found %u",
+                          AW_TRAIN_BOOTSTRAP_MAX, config->bootstrap_episodes);
     if (config->thread_count > AW_THREADS_MAX)
         return aw_fail_at(diag, AW_ERR_RANGE, NULL, 0, 0, "threads", "expected 1 to %u, found %u",
                           AW_THREADS_MAX, config->thread_count);
@@ -166,6 +169,20 @@ static enum aw_err lanes_make(struct aw_train *train, const struct aw_env_factor
     return AW_OK;
 }
 
+static enum aw_err bootstrap_check(const struct aw_train *train, struct aw_diag *diag)
+{
+    if (!train->config.bootstrap_episodes)
+        return AW_OK;
+    if (train->factory->on_policy)
+        return aw_fail_at(diag, AW_ERR_UNSUPPORTED, NULL, 0, 0, "bootstrap",
+                          "%s learns only from what it does itself, not from another agent",
+                          train->factory->name);
+    if (!*aw_env_fallback_name(&train->vec.envs[0]))
+        return aw_fail_at(diag, AW_ERR_UNSUPPORTED, NULL, 0, 0, "bootstrap",
+                          "%s brings no agent of its own along", train->config.env);
+    return AW_OK;
+}
+
 enum aw_err aw__train_new(const struct aw_train_config *config,
                           const struct aw_agent_factory *factory, const struct aw_alloc *alloc,
                           struct aw_train **ret_train, struct aw_diag *diag)
@@ -188,6 +205,7 @@ enum aw_err aw__train_new(const struct aw_train_config *config,
     train->factory = factory;
     train->progress.return_mean = NAN;
     train->progress.length_mean = NAN;
+    train->progress.bootstrap_return = NAN;
     aw_rng_init(&rng, config->seed, STREAM_RUN);
     uint64_t env_seed = aw_rng_u64(&rng), agent_seed = aw_rng_u64(&rng);
 
@@ -199,7 +217,8 @@ enum aw_err aw__train_new(const struct aw_train_config *config,
     struct aw_threads *pool = config->thread_count > 1 ? &train->pool : NULL;
     if ((err = aw_vec_init_with(&train->vec, env, env_settings(config), config->env_count, pool,
                                 alloc, diag)) ||
-        (err = lanes_make(train, env, diag)) || (err = agent_make(train, agent_seed, diag)) ||
+        (err = bootstrap_check(train, diag)) || (err = lanes_make(train, env, diag)) ||
+        (err = agent_make(train, agent_seed, diag)) ||
         (err = aw_vec_reset(&train->vec, env_seed, diag)))
         goto out;
     *ret_train = train;
@@ -263,6 +282,19 @@ void aw__train_recent_update(struct aw_train *train)
     train->progress.length_mean = train->recent_count ? lengths / train->recent_count : (double)NAN;
 }
 
+/* The environment's own agent acts. */
+static bool bootstrapping(const struct aw_train *train)
+{
+    return train->progress.bootstrap_count < train->config.bootstrap_episodes;
+}
+
+static void bootstrap_take(struct aw_train_progress *at, double episode_return)
+{
+    const double before = at->bootstrap_count ? at->bootstrap_return : 0;
+    at->bootstrap_count++;
+    at->bootstrap_return = before + (episode_return - before) / (double)at->bootstrap_count;
+}
+
 static void episodes_take(struct aw_train *train,
                           void (*episode)(void *ctx, const struct aw_train_episode *), void *ctx)
 {
@@ -279,6 +311,8 @@ static void episodes_take(struct aw_train *train,
         if (train->recent_count < AW_TRAIN_RECENT)
             train->recent_count++;
         train->progress.episode_count++;
+        if (bootstrapping(train))
+            bootstrap_take(&train->progress, done.episode_return);
         if (episode)
             episode(ctx, &done);
     }
@@ -302,8 +336,12 @@ static enum aw_err turn(struct aw_train *train, struct aw_diag *diag)
     struct aw_learn_stats stats = {0};
     enum aw_err err;
 
-    if ((err = ops->act(train->agent.self, vec->obs, vec->count, true, vec->action)))
+    if (bootstrapping(train)) {
+        if ((err = aw_vec_fallback(vec, diag)))
+            return err;
+    } else if ((err = ops->act(train->agent.self, vec->obs, vec->count, true, vec->action))) {
         return agent_failed(train, "act", err, diag);
+    }
     if ((err = aw_vec_step(vec, diag)))
         return err;
     struct aw_transition transition = {

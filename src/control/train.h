@@ -14,6 +14,11 @@
  * written last and moved last. A crash at any point leaves either the old checkpoint or the new
  * one: resume finishes a move that was begun, and drops a checkpoint that was not complete.
  *
+ * A run may begin with the agent that the environment brings along (aw_env_fallback): it acts for
+ * bootstrap_episodes, while the learner takes in every step and makes its updates from them,
+ * offline as far as it is concerned; then the learner acts, and goes on learning from what it does
+ * itself.
+ *
  * A learner's setting `total_steps` that is 0 is given the run's steps, for what anneals over a
  * run.
  *
@@ -31,6 +36,7 @@
 
 #define AW_TRAIN_STEPS_MAX         1000000000u /* environment steps of one run */
 #define AW_TRAIN_ENVS_MAX          1024u       /* environments in lockstep */
+#define AW_TRAIN_BOOTSTRAP_MAX     1000000u    /* episodes of the environment's own agent */
 #define AW_TRAIN_SEED_MAX          INT64_MAX   /* what run.json can hold */
 #define AW_TRAIN_EVAL_EPISODES_MAX 1000000u    /* of one evaluation */
 #define AW_TRAIN_EVAL_STEPS_MAX    1000000u    /* of one episode of an evaluation */
@@ -41,8 +47,9 @@ struct aw_train_config {
     char preset[AW_ENV_NAME_MAX]; /* what the settings started from, for the record; "": none */
     uint64_t steps;               /* environment steps in all, over all environments */
     uint64_t seed;
-    uint32_t env_count;    /* environments in lockstep */
-    uint32_t thread_count; /* that step them; 0 and 1: the caller alone. Changes no bytes */
+    uint32_t env_count;          /* environments in lockstep */
+    uint32_t thread_count;       /* that step them; 0 and 1: the caller alone. Changes no bytes */
+    uint32_t bootstrap_episodes; /* in which the environment's own agent acts first; 0: none */
     _Alignas(16) unsigned char settings[AW_AGENT_SETTINGS_BYTES_MAX]; /* after every --set */
     /* Options of the environment, as aw_env_settings makes them; has_env_settings false: defaults.
      */
@@ -64,6 +71,8 @@ struct aw_train_progress {
     uint64_t episode_count;      /* episodes finished */
     double return_mean;          /* over the last AW_TRAIN_RECENT episodes; NAN before the first */
     double length_mean;          /* steps of those episodes */
+    uint64_t bootstrap_count;    /* episodes that the environment's own agent finished */
+    double bootstrap_return;     /* the mean of those; NAN before the first */
     struct aw_learn_stats learn; /* of the last learn that made updates */
 };
 #define AW_TRAIN_RECENT 100u
@@ -78,7 +87,8 @@ struct aw_train_episode {
 struct aw_train; /* opaque */
 
 /* Makes environments and learner. A learner that cannot take the environment's actions is
- * AW_ERR_UNSUPPORTED with a diagnostic that names those that can. */
+ * AW_ERR_UNSUPPORTED with a diagnostic that names those that can; so is bootstrapping where the
+ * environment has no agent of its own, or the learner learns from its own actions alone. */
 AW_NODISCARD enum aw_err aw_train_new(const struct aw_train_config *config,
                                       const struct aw_alloc *alloc, struct aw_train **ret_train,
                                       struct aw_diag *diag);

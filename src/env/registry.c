@@ -102,6 +102,16 @@ enum aw_err aw_env_make_with(const char *name, const char *const *pairs, size_t 
                            : factory->make(alloc, ret_env, diag);
 }
 
+const char *aw_env_fallback_name(const struct aw_env *env)
+{
+    return elsewhere ? elsewhere->fallback_name(env) : "";
+}
+
+bool aw_env_fallback(const struct aw_env *env, float *action)
+{
+    return elsewhere && elsewhere->fallback(env, action);
+}
+
 void aw_env_free(struct aw_env *env)
 {
     if (env->ops)

@@ -206,6 +206,16 @@ static void advance_one(void *ctx, uint32_t i, uint32_t worker)
     vec->members[i].err = advance(vec, i);
 }
 
+enum aw_err aw_vec_fallback(struct aw_vec *vec, struct aw_diag *diag)
+{
+    for (uint32_t i = 0; i < vec->count; i++)
+        if (!aw_env_fallback(&vec->envs[i], vec->action + (size_t)i * vec->spec->action.dim))
+            return aw_fail(diag, AW_ERR_NODATA,
+                           "copy %u of %s does not say what its own agent does", i,
+                           vec->spec->name);
+    return AW_OK;
+}
+
 enum aw_err aw_vec_step(struct aw_vec *vec, struct aw_diag *diag)
 {
     AW_ASSERT(vec->live);

@@ -74,6 +74,10 @@ void aw_vec_deinit(struct aw_vec *vec); /* a zeroed one is a no-op */
 /* Begins an episode everywhere. Copy i draws the seeds of all its episodes from (seed, i). */
 AW_NODISCARD enum aw_err aw_vec_reset(struct aw_vec *vec, uint64_t seed, struct aw_diag *diag);
 
+/* Fills `action` with what the environments' own agent would do (aw_env_fallback). AW_ERR_NODATA: a
+ * copy's has not said; some of `action` is not written then. */
+AW_NODISCARD enum aw_err aw_vec_fallback(struct aw_vec *vec, struct aw_diag *diag);
+
 /* Carries out `action`. AW_ERR_RANGE: an action that no step takes (not finite, no such choice);
  * nothing moved. Any other failure (an environment's own, or AW_ERR_DIVERGED for an observation or
  * reward that is not finite) leaves copies at different times: reset or load before going on. */

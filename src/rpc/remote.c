@@ -11,8 +11,7 @@
 #include "rpc/client.h"
 #include "rpc/remote_spec.h"
 
-#define PATH_STREAM   "/aware.v1.Environment/Stream"
-#define HEADERS_BYTES 64u /* of a request beyond its floats */
+#define PATH_STREAM "/aware.v1.Environment/Stream"
 
 struct remote_env {
     struct aw__remote *remote;
@@ -121,14 +120,25 @@ static enum aw_err connect_and_init(struct remote_env *env)
     struct aw_diag diag = {0};
     Aware__V1__StreamRequest request;
     Aware__V1__InitRequest init;
+    Aware__V1__InitRequest__OptionsEntry entry[AW_RPC_TARGET_OPTIONS],
+        *options[AW_RPC_TARGET_OPTIONS];
+    struct aw_rpc_target *target = &env->remote->target;
     Aware__V1__StreamResponse *response = NULL;
     enum aw_err err = aw_rpc_talk_open(&env->talk, env->remote->client, PATH_STREAM, &diag);
     if (err)
         return trouble(err, "%s", diag.text);
     aware__v1__stream_request__init(&request);
     aware__v1__init_request__init(&init);
-    init.name = env->remote->target.env;
+    init.name = target->env;
     init.count = 1;
+    for (uint32_t i = 0; i < target->option_count; i++) {
+        aware__v1__init_request__options_entry__init(&entry[i]);
+        entry[i].key = target->option[i].key;
+        entry[i].value = target->option[i].value;
+        options[i] = &entry[i];
+    }
+    init.n_options = target->option_count;
+    init.options = options;
     request.request_case = AWARE__V1__STREAM_REQUEST__REQUEST_INIT;
     request.init = &init;
     if ((err = ask(env, &request, AWARE__V1__STREAM_RESPONSE__RESPONSE_INIT, &response)))
@@ -278,7 +288,7 @@ enum aw_err aw__remote_make(struct aw__remote *remote, const struct aw_alloc *al
                             struct aw_env *ret_env, struct aw_diag *diag)
 {
     const uint32_t dim = remote->spec.action.dim;
-    const size_t buffer_size = HEADERS_BYTES + AW_ENV_NAME_MAX + dim * sizeof(float);
+    const size_t buffer_size = AW__REMOTE_REQUEST_BYTES + dim * sizeof(float);
     struct aw_carve block = {0};
     struct remote_env *env = NULL;
     for (int pass = 0; pass < 2; pass++) {
@@ -299,12 +309,12 @@ enum aw_err aw__remote_make(struct aw__remote *remote, const struct aw_alloc *al
     return AW_OK;
 }
 
-const char *aw_remote_fallback_name(const struct aw_env *env)
+const char *aw__remote_fallback_name(const struct aw_env *env)
 {
     return env->ops == &ops ? ((const struct remote_env *)env->self)->remote->fallback : "";
 }
 
-bool aw_remote_fallback(const struct aw_env *env, float *action)
+bool aw__remote_fallback(const struct aw_env *env, float *action)
 {
     if (env->ops != &ops)
         return false;

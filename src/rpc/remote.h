@@ -26,10 +26,5 @@ extern const struct aw_env_elsewhere aw_rpc_elsewhere;
 /* What the last failure of a remote environment was, for people: "" when there was none. Copies
  * into `buf`, and returns it. */
 const char *aw_remote_trouble(char *buf, size_t size);
-/* The name of the agent that needs no learning and that the environment says comes with it, or "".
- * `env` is one that was found by its address. */
-const char *aw_remote_fallback_name(const struct aw_env *env);
-/* What that agent would do now. False: it has not said. */
-bool aw_remote_fallback(const struct aw_env *env, float *action);
 
 #endif

@@ -172,11 +172,22 @@ const char *aw_remote_trouble(char *buf, size_t size)
 static enum aw_err describe(struct aw__remote *remote, struct aw_diag *diag)
 {
     Aware__V1__DescribeRequest request;
-    uint8_t bytes[AW_ENV_NAME_MAX + 16];
+    Aware__V1__DescribeRequest__OptionsEntry entry[AW_RPC_TARGET_OPTIONS],
+        *options[AW_RPC_TARGET_OPTIONS];
+    struct aw_rpc_target *target = &remote->target;
+    uint8_t bytes[AW__REMOTE_REQUEST_BYTES];
     struct aw_rpc_answer answer = {0};
     struct aw_diag why = {0};
     aware__v1__describe_request__init(&request);
-    request.name = remote->target.env;
+    request.name = target->env;
+    for (uint32_t i = 0; i < target->option_count; i++) {
+        aware__v1__describe_request__options_entry__init(&entry[i]);
+        entry[i].key = target->option[i].key;
+        entry[i].value = target->option[i].value;
+        options[i] = &entry[i];
+    }
+    request.n_options = target->option_count;
+    request.options = options;
     const size_t size = aware__v1__describe_request__get_packed_size(&request);
     AW_ASSERT(size <= sizeof bytes);
     aware__v1__describe_request__pack(&request, bytes);
@@ -239,4 +250,8 @@ static enum aw_err find(const char *address, const struct aw_env_factory **ret_f
     return err;
 }
 
-const struct aw_env_elsewhere aw_rpc_elsewhere = {.find = find};
+const struct aw_env_elsewhere aw_rpc_elsewhere = {
+    .find = find,
+    .fallback_name = aw__remote_fallback_name,
+    .fallback = aw__remote_fallback,
+};

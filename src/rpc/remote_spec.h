@@ -20,9 +20,16 @@ struct aw__remote {
 
 extern const uint32_t aw__remote_state_bytes;
 
+/* Room for a request without floats: its name, all its options, and what goes around them. */
+#define AW__REMOTE_REQUEST_BYTES \
+    (64u + AW_ENV_NAME_MAX + AW_ENV_ADDRESS_MAX + 16u * AW_RPC_TARGET_OPTIONS)
+
 AW_NODISCARD enum aw_err aw__remote_make(struct aw__remote *remote, const struct aw_alloc *alloc,
                                          struct aw_env *ret_env, struct aw_diag *diag);
 void aw__remote_trouble_set(const char *text);
+/* As aw_env_fallback_name and aw_env_fallback. */
+const char *aw__remote_fallback_name(const struct aw_env *env);
+bool aw__remote_fallback(const struct aw_env *env, float *action);
 
 /* Makes the spec of a description (a DescribeResponse, as it came). AW_ERR_FORMAT: it does not
  * describe an environment. On failure `remote` holds nothing that needs freeing but its client. */

@@ -199,8 +199,8 @@ static void over_the_wire_it_is_the_same_environment(void **state)
     assert_string_equal(there.spec->name, honest_address);
     assert_int_equal(there.spec->episode_steps_max, 200);
     assert_string_equal(there.spec->observation.axes[2].name, here.spec->observation.axes[2].name);
-    assert_string_equal(aw_remote_fallback_name(&there), "");
-    assert_string_equal(aw_remote_fallback_name(&here), "");
+    assert_string_equal(aw_env_fallback_name(&there), "");
+    assert_string_equal(aw_env_fallback_name(&here), "");
     aw_rng_init(&rng, 4, 4);
     for (uint64_t seed = 0; seed < 3; seed++) {
         struct aw_step x = {0}, y = {0};
@@ -266,17 +266,17 @@ static void a_lie_is_told_and_a_reset_begins_anew(void **state)
     (void)state;
     if (aw_env_make(liar_address, &env, &diag))
         fail_msg("%s", diag.text);
-    assert_string_equal(aw_remote_fallback_name(&env), "hold-still");
+    assert_string_equal(aw_env_fallback_name(&env), "hold-still");
     for (int i = 0; i < LIES; i++) {
         atomic_store(&lie, (enum lie)i);
         assert_ok(env.ops->reset(env.self, 1, obs));
-        assert_false(aw_remote_fallback(&env, &fallback));
+        assert_false(aw_env_fallback(&env, &fallback));
         const float before = obs[0];
         const enum aw_err err = env.ops->step(env.self, &action, obs, &step);
         if (err != cases[i].err)
             fail_msg("lie %d: %s", i, aw_err_name(err));
         if (!err) {
-            assert_true(aw_remote_fallback(&env, &fallback) && fallback == 0.25f);
+            assert_true(aw_env_fallback(&env, &fallback) && fallback == 0.25f);
             assert_true(step.reward == 0.5f);
             assert_true(obs[0] == (i == RESETS_ITSELF ? 8.0f : 1.0f));
             continue;

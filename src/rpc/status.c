@@ -124,7 +124,7 @@ uint8_t *aw_rpc_reply_room(struct aw_rpc_reply *reply, size_t size)
 
 bool aw_rpc_reply_defer(struct aw_rpc_reply *reply)
 {
-    AW_ASSERT(!reply->filled);
+    AW_ASSERT(!reply->can_defer || !reply->filled);
     reply->deferred = reply->can_defer;
     return reply->deferred;
 }

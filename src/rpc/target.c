@@ -28,6 +28,22 @@ static bool is(struct piece piece, const char *word)
     return piece.len == strlen(word) && !memcmp(piece.at, word, piece.len);
 }
 
+#define SET_PREFIX "set."
+
+static enum aw_err env_option(struct aw_rpc_target *target, struct piece key, struct piece value,
+                              struct aw_diag *diag)
+{
+    if (target->option_count == AW_RPC_TARGET_OPTIONS)
+        return aw_fail(diag, AW_ERR_USAGE, "more than %u options of the environment",
+                       AW_RPC_TARGET_OPTIONS);
+    struct aw_rpc_target_option *made = &target->option[target->option_count];
+    enum aw_err err = copy(key, made->key, sizeof made->key, "the key of an option", diag);
+    if (!err)
+        err = copy(value, made->value, sizeof made->value, made->key, diag);
+    target->option_count += !err;
+    return err;
+}
+
 static enum aw_err option(struct aw_rpc_target *target, struct piece key, struct piece value,
                           struct aw_diag *diag)
 {
@@ -39,8 +55,12 @@ static enum aw_err option(struct aw_rpc_target *target, struct piece key, struct
         return copy(value, target->ca_path, sizeof target->ca_path, "ca", diag);
     if (is(key, "token"))
         return copy(value, target->token_path, sizeof target->token_path, "token", diag);
+    const size_t set = strlen(SET_PREFIX);
+    if (key.len > set && !memcmp(key.at, SET_PREFIX, set))
+        return env_option(target, (struct piece){key.at + set, key.len - set}, value, diag);
     if (!is(key, "timeout"))
-        return aw_fail(diag, AW_ERR_USAGE, "expected env, ca, token or timeout after ?, found %s",
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "expected env, ca, token, timeout or set.KEY after ?, found %s",
                        aw_text_quote(key.at, key.len, quoted, sizeof quoted));
     enum aw_err err = copy(value, number, sizeof number, "timeout", diag);
     if (err)

@@ -60,6 +60,8 @@ static void what_is_no_address_is_refused_and_why(void **state)
         {"grpc://host:7/a?ca=/x", "only grpcs"},
         {"grpc://host:7/a?token=/x", "a token is sent only"},
         {"grpc://ho st:7/a", "spaces"},
+        {"grpc://host:7/a?set.=1", "found \"set.\""},
+        {"grpc://host:7/a?set.x=", "1 to"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -73,9 +75,23 @@ static void what_is_no_address_is_refused_and_why(void **state)
     }
 }
 
+static void options_of_the_environment_are_kept_in_their_order(void **state)
+{
+    struct aw_rpc_target target;
+    (void)state;
+    assert_ok(aw_rpc_target_parse(
+        &target, "grpc://host:7/a?set.load=diurnal:mean=2,peak=3&timeout=5&set.step_s=30", NULL));
+    assert_int_equal(target.option_count, 2);
+    assert_string_equal(target.option[0].key, "load");
+    assert_string_equal(target.option[0].value, "diurnal:mean=2,peak=3");
+    assert_string_equal(target.option[1].key, "step_s");
+    assert_string_equal(target.option[1].value, "30");
+    assert_int_equal(target.timeout_s, 5);
+}
+
 static void names_that_are_too_long_are_not_cut(void **state)
 {
-    char text[1024] = "grpc://host:7/";
+    char text[2 * AW_ENV_ADDRESS_MAX] = "grpc://host:7/";
     struct aw_rpc_target target;
     struct aw_diag diag = {0};
     (void)state;
@@ -93,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read),
         cmocka_unit_test(what_is_no_address_is_refused_and_why),
+        cmocka_unit_test(options_of_the_environment_are_kept_in_their_order),
         cmocka_unit_test(names_that_are_too_long_are_not_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -631,6 +631,67 @@ def a_learner_in_c_learns_from_python():
     expect('"steps": 600' in done.stdout and '"episodes": 3' in done.stdout, done.stdout)
 
 
+def a_learner_in_c_begins_with_the_rule_of_an_environment_in_python():
+    need_aware()
+    import json
+    import aware_gym
+    from pendulum import Pendulum
+
+    class NoRule(Pendulum):
+        name = "no-rule"
+        fallback_action = property()  # hasattr finds none
+
+    kinds = {kind.name: kind for kind in (Pendulum, NoRule)}
+    with aware_gym.Server(kinds, "127.0.0.1:0") as server:
+        def train(name, *more):
+            return subprocess.run(
+                [AWARE, "train", "--env", server.url(name), "--agent", "bcq", "--steps", "800",
+                 "--bootstrap", "3", "--eval-episodes", "1", "-q", "-o", "json", *more],
+                capture_output=True, text=True, check=False, timeout=100)
+        done = train("python-pendulum-v1")
+        refused = train("no-rule")
+    expect(done.returncode == 0, f"exit 0, found {done.returncode}: {done.stderr}")
+    told = json.loads(done.stdout)
+    expect(told["bootstrap"]["episodes"] == 3 and told["episodes"] == 4, done.stdout)
+    expect(told["bootstrap"]["return_mean"] > -600, f"what the rule gets: {done.stdout}")
+    expect(refused.returncode != 0 and "no agent of its own" in refused.stderr, refused.stderr)
+
+
+def options_of_a_served_environment_travel_with_its_address():
+    need_aware()
+    import aware_gym
+
+    class Short:
+        """Ends when it is told to."""
+
+        name = "short"
+        observation_space = aware_gym.Box(-1, 1, (1,))
+        action_space = aware_gym.Box(-1, 1, (1,))
+
+        def __init__(self, length="9"):
+            self.length = int(length)
+
+        def reset(self, *, seed=None, options=None):
+            self.left = self.length
+            return [0.0], {}
+
+        def step(self, action):
+            self.left -= 1
+            return [0.5], 1.0, self.left == 0, False, {}
+
+    with aware_gym.Server(Short, "127.0.0.1:0") as server:
+        def train(pair):
+            return subprocess.run(
+                [AWARE, "train", "--env", server.url("short"), "--agent", "td3", "--steps", "40",
+                 "--set", pair, "--eval-episodes", "1", "-q", "-o", "json"],
+                capture_output=True, text=True, check=False, timeout=100)
+        done, wrong = train("env.length=4"), train("env.width=4")
+    expect(done.returncode == 0, f"exit 0, found {done.returncode}: {done.stderr}")
+    expect('"episodes": 10' in done.stdout, f"ten episodes of 4 steps: {done.stdout}")
+    expect("?set.length=4" in done.stdout, f"the address tells: {done.stdout}")
+    expect(wrong.returncode != 0 and "width" in wrong.stderr, wrong.stderr)
+
+
 def main():
     global AWARE
     names = [name for name, value in globals().items()
