@@ -473,6 +473,13 @@ void aw_double_deny(struct aw_double *twin, const char *resource)
     pthread_mutex_unlock(&twin->lock);
 }
 
+void aw_double_nodes_resize(struct aw_double *twin, enum aw_double_resize resize)
+{
+    pthread_mutex_lock(&twin->lock);
+    twin->resize = resize;
+    pthread_mutex_unlock(&twin->lock);
+}
+
 void aw_double_fault(struct aw_double *twin, const struct aw_double_fault *fault)
 {
     pthread_mutex_lock(&twin->lock);

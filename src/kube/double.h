@@ -40,6 +40,14 @@ const char *aw_double_url(const struct aw_double *twin);
 void aw_double_token(struct aw_double *twin, const char *token);
 /* Access reviews of this resource say no from now on, as those of secrets always do. Copied. */
 void aw_double_deny(struct aw_double *twin, const char *resource);
+/* What nodes make of resizes from now on (double_resize.c). */
+enum aw_double_resize {
+    AW_DOUBLE_RESIZE_DONE,
+    AW_DOUBLE_RESIZE_IN_PROGRESS,
+    AW_DOUBLE_RESIZE_DEFERRED,
+    AW_DOUBLE_RESIZE_INFEASIBLE,
+};
+void aw_double_nodes_resize(struct aw_double *twin, enum aw_double_resize resize);
 void aw_double_fault(struct aw_double *twin, const struct aw_double_fault *fault);
 void aw_double_clear_faults(struct aw_double *twin);
 

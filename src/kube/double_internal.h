@@ -44,6 +44,7 @@ struct aw_double {
     uint64_t bookmark; /* how many there were */
     uint32_t watching;
     char token[128], denied[64];
+    enum aw_double_resize resize; /* what nodes say */
     struct aw__double_object objects[AW__DOUBLE_OBJECTS_MAX];
     uint32_t object_count;
     struct aw__double_change history[AW__DOUBLE_HISTORY_MAX];
@@ -61,7 +62,11 @@ struct aw__double_route {
 
 json_t *aw__double_status(int code, const char *reason, const char *message);
 
+void aw__double_merge(json_t *target, const json_t *patch); /* RFC 7396 */
+
 /* The rest with the lock held. */
+/* Edits a pod; NULL, or why it is refused: then `pod` is worth nothing. */
+const char *aw__double_resize(struct aw_double *twin, json_t *pod, const json_t *patch);
 struct aw__double_object *aw__double_find(struct aw_double *twin, const char *collection,
                                           const char *ns, const char *name);
 void aw__double_store(struct aw_double *twin, const char *collection, json_t *json);

@@ -131,7 +131,7 @@ json_t *aw__double_list(struct aw_double *twin, const struct aw__double_route *r
 }
 
 /* RFC 7396. */
-static void merge(json_t *target, const json_t *patch)
+void aw__double_merge(json_t *target, const json_t *patch)
 {
     const char *key;
     json_t *value;
@@ -142,33 +142,11 @@ static void merge(json_t *target, const json_t *patch)
         } else if (json_is_object(value)) {
             if (!json_is_object(json_object_get(target, key)))
                 json_object_set_new(target, key, json_object());
-            merge(json_object_get(target, key), value);
+            aw__double_merge(json_object_get(target, key), value);
         } else {
             json_object_set(target, key, value);
         }
     }
-}
-
-/* The strategic part of a resize: containers by name. */
-static bool resize(json_t *pod, const json_t *patch)
-{
-    size_t i, j;
-    json_t *wanted, *container;
-    json_array_foreach(json_object_get(json_object_get(patch, "spec"), "containers"), i, wanted)
-    {
-        bool found = false;
-        json_array_foreach(json_object_get(json_object_get(pod, "spec"), "containers"), j,
-                           container)
-        {
-            if (!json_equal(json_object_get(container, "name"), json_object_get(wanted, "name")))
-                continue;
-            found = true;
-            merge(container, wanted);
-        }
-        if (!found)
-            return false;
-    }
-    return true;
 }
 
 static json_t *scale_of(const struct aw__double_object *object)
@@ -202,19 +180,20 @@ static json_t *patch_object(struct aw_double *twin, const struct aw__double_rout
         return conflict(ret_status);
     json_t *copy = json_deep_copy(object->json);
     if (!strcmp(route->sub, "resize")) {
-        if (!resize(copy, body)) {
+        const char *refusal = aw__double_resize(twin, copy, body);
+        if (refusal) {
             json_decref(copy);
             *ret_status = 422;
-            return aw__double_status(422, "Invalid", "no such container");
+            return aw__double_status(422, "Invalid", refusal);
         }
     } else if (!strcmp(route->sub, "scale")) {
-        merge(json_object_get(copy, "spec"), json_object_get(body, "spec"));
+        aw__double_merge(json_object_get(copy, "spec"), json_object_get(body, "spec"));
     } else if (!strcmp(route->sub, "status")) {
         json_t *only = json_pack("{s:O?}", "status", json_object_get(body, "status"));
-        merge(copy, only);
+        aw__double_merge(copy, only);
         json_decref(only);
     } else {
-        merge(copy, body);
+        aw__double_merge(copy, body);
     }
     if (json_equal(copy, object->json)) { /* nothing changes: no new version, as etcd does */
         json_decref(copy);
@@ -293,7 +272,10 @@ json_t *aw__double_write(struct aw_double *twin, const char *method,
     }
     if (too_late(object, body))
         return conflict(ret_status);
-    aw__double_store(twin, route->collection, json_deep_copy(body));
+    json_t *copy = json_deep_copy(!strcmp(route->sub, "status") ? object->json : body);
+    if (!strcmp(route->sub, "status")) /* a status is only a status */
+        json_object_set(copy, "status", json_object_get(body, "status"));
+    aw__double_store(twin, route->collection, copy);
     return json_deep_copy(aw__double_find(twin, route->collection, route->ns, route->name)->json);
 }
 
