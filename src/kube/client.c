@@ -251,7 +251,9 @@ enum aw_err aw_kube_send(struct aw_kube *kube, const struct aw_kube_request *req
             err = aw_fail(diag, AW_ERR_LIMIT, "a request of %zu bytes; the API server takes %zu",
                           len, AW_KUBE_BODY_MAX);
     }
-    err = err ? err : send_text(kube, request, body, len, ret_body, &status, diag);
+    const char *sent = request->text ? request->text : body;
+    len = request->text ? strlen(request->text) : len;
+    err = err ? err : send_text(kube, request, sent, len, ret_body, &status, diag);
     free(body);
     if (ret_status)
         *ret_status = status;

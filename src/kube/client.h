@@ -49,6 +49,7 @@ struct aw_kube_request {
     const char *path;         /* from aw_kube_path, with its query */
     const char *content_type; /* of the body; NULL: application/json */
     const json_t *body;       /* NULL: none */
+    const char *text;         /* a body that is not JSON, with its content_type; NULL: none */
     int64_t timeout_us;       /* 0: the client's */
     bool once;                /* any answer is an answer: a refusal is not tried again */
     bool last_words;          /* sent even though the client was told to stop */

@@ -15,10 +15,10 @@
  * Threads:    single owner, that of the client. read waits for the network until its deadline.
  *
  * Missing is missing, never zero: NaN, infinities, negative amounts, series that appear twice, and
- * what is older than `age_max_us` are not figures. A figure says when it was true: the time of the
- * oldest sample that it was made from, moved to our clock by the server's own idea of now, so
- * clocks that disagree do no harm. When a question fails, what an earlier round brought stays,
- * growing old; when it is answered without a pod, that pod has none.
+ * what is older than `age_max_us` are not figures. A figure says when it was true: the time of its
+ * newest sample, of several pods that of the oldest, moved to our clock by the server's own idea of
+ * now, so clocks that disagree do no harm. When a question fails, what an earlier round brought
+ * stays, growing old; when it is answered without a pod, that pod has none.
  *
  * The trap: a sum over pods of which one did not report is too small. `pods` of a figure says how
  * many did; compare it with how many should have.
@@ -31,16 +31,16 @@
 #define AW_KUBE_NEVER         INT64_MIN
 #define AW_KUBE_METRICS_PODS  16384u /* `pods_max` where none is said */
 #define AW_KUBE_TARGETS_MAX   16384u
-#define AW_KUBE_BUCKETS_MAX   64u    /* bounds of histograms, over all that are read */
-#define AW_KUBE_ANSWER_SERIES 20000u /* expected of one answer: 20 MiB while it is decoded */
-#define AW_KUBE_ASKS_MAX      2000u  /* requests of one round */
-#define AW_KUBE_WINDOW_US     60000000
+#define AW_KUBE_BUCKETS_MAX   64u       /* bounds of histograms, over all that are read */
+#define AW_KUBE_ANSWER_SERIES 20000u    /* expected of one answer: 20 MiB while it is decoded */
+#define AW_KUBE_ASKS_MAX      2000u     /* requests of one round */
+#define AW_KUBE_WINDOW_US     120000000 /* two samples of a scrape each minute */
 #define AW_KUBE_AGE_MAX_US    300000000 /* as long as Prometheus itself looks back */
 #define AW_KUBE_AHEAD_MAX_US  10000000  /* a sample of the future: that much is a clock's error */
 
 /* What is asked. Each may be replaced by another question of the same meaning, or by "": not asked.
  * A question may have placeholders:
- *   $window      "60s", what rates are taken over
+ *   $window      "120s", what rates are taken over
  *   $namespaces  "shop|web": for =~, the namespaces of the round
  *   $selector    ",cluster=\"a\"": further matchers of the configuration, or nothing
  * and groups its answer by namespace and pod, or by namespace and workload (and le, for latency).
@@ -51,7 +51,7 @@
 /* clang-format off */
 /*     name          in files         unit                                         */
 #define AW_KUBE_QUERY_MAP(X)                                                          \
-    X(CPU,           "cpu",           "cores, mean over the window")                  \
+    X(CPU,           "cpu",           "cores, mean between two scrapes")              \
     X(CPU_TIME,      "cpuTime",       "when that was")                                \
     X(MEMORY,        "memory",        "bytes, working set")                           \
     X(MEMORY_TIME,   "memoryTime",    "when that was")                                \

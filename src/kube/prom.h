@@ -18,8 +18,9 @@
 
 #include "kube/client.h"
 
-#define AW_KUBE_PROM_QUERY_MAX  4096u /* bytes of a question, with its NUL */
-#define AW_KUBE_PROM_PREFIX_MAX 700u  /* of the path before /api/v1, with its NUL */
+#define AW_KUBE_PROM_QUERY_MAX  32768u /* bytes of a question, with its NUL */
+#define AW_KUBE_PROM_PROXY_MAX  4096u  /* of one that is part of an address */
+#define AW_KUBE_PROM_PREFIX_MAX 700u   /* of the path before /api/v1, with its NUL */
 #define AW_KUBE_PROM_SERIES_MAX 200000u
 #define AW_KUBE_PROM_POINTS_MAX 11000u /* of one series; Prometheus itself refuses more */
 #define AW_KUBE_PROM_ANSWER_MAX ((size_t)64 << 20)
@@ -43,6 +44,10 @@ AW_NODISCARD enum aw_err aw_kube_prom_open(struct aw_kube_prom **ret_prom,
                                            const struct aw_alloc *alloc, struct aw_diag *diag);
 void aw_kube_prom_close(struct aw_kube_prom *prom); /* NULL is a no-op */
 
+/* How long a question may be here, with its NUL: through the API server it goes into the address,
+ * because a POST there is another right. */
+size_t aw_kube_prom_query_max(const struct aw_kube_prom *prom);
+
 /* One point: seconds since 1970 on the server's clock, and the value, always finite. */
 struct aw_kube_prom_point {
     double at_s;
@@ -57,8 +62,9 @@ struct aw_kube_prom_visitor {
     void *ctx;
 };
 
-/* What an answer was like besides its series. */
+/* What an answer was like besides its series; filled after a failure too. */
 struct aw_kube_prom_answer {
+    int code;         /* HTTP; 0: nobody answered */
     uint32_t series;  /* told */
     uint32_t dropped; /* series or points that were not a finite number with a time */
     bool warned;      /* the server says that it is partial, or has some other reserve */

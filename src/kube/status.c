@@ -60,18 +60,22 @@ static enum aw_kube_reason reason_of_code(int code)
     return AW_KUBE_UNKNOWN;
 }
 
-/* Keeps what a terminal can show, on one line. */
-static void keep_message(struct aw_kube_status *status, const char *text)
+void aw__kube_one_line(const char *text, char *buf, size_t size)
 {
     size_t len = 0;
-    for (const char *at = text; *at && len + 1 < sizeof status->message; at++)
-        status->message[len++] = (unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at;
-    status->message[len] = '\0';
+    for (const char *at = text; *at && len + 1 < size; at++)
+        buf[len++] = (unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at;
+    buf[len] = '\0';
     /* C1 controls hide in UTF-8, and the cut may have split a character */
-    if (aw_text_utf8_bad(status->message, len) != len || strstr(status->message, "\xc2"))
+    if (aw_text_utf8_bad(buf, len) != len || strstr(buf, "\xc2"))
         for (size_t i = 0; i < len; i++)
-            if ((unsigned char)status->message[i] >= 0x7f)
-                status->message[i] = '?';
+            if ((unsigned char)buf[i] >= 0x7f)
+                buf[i] = '?';
+}
+
+static void keep_message(struct aw_kube_status *status, const char *text)
+{
+    aw__kube_one_line(text, status->message, sizeof status->message);
 }
 
 static int64_t clamp_retry(int64_t seconds)
@@ -92,6 +96,8 @@ void aw_kube_status_read_json(struct aw_kube_status *ret_status, int http_code, 
         status.reason = reason_of_text(aw_kube_text_at(body, "reason"));
         status.retry_after_us = clamp_retry(aw_kube_int_at(body, "details.retryAfterSeconds", 0));
         keep_message(&status, aw_kube_text_at(body, "message"));
+    } else if (!strcmp(aw_kube_text_at(body, "status"), "error")) { /* Prometheus, HTTP API v1 */
+        keep_message(&status, aw_kube_text_at(body, "error"));
     }
     if (status.code == 0)
         status.code = 500; /* something was said, and it was not a success */

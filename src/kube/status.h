@@ -3,7 +3,7 @@
  *
  * An answer that is not 2xx carries a Status object (metav1.Status): a code, a reason from a small
  * vocabulary, a sentence, sometimes how long to wait. Proxies in between answer with anything else;
- * then only the code is known.
+ * then only the code is known. A Prometheus has an error object of its own, whose sentence is kept.
  *
  * Memory:  nothing is kept; the struct is plain.
  * Threads: pure functions of their arguments.
@@ -72,5 +72,8 @@ void aw_kube_status_read_json(struct aw_kube_status *ret_status, int http_code, 
 enum aw_err aw_kube_status_err(const struct aw_kube_status *status);
 /* Whether a list or watch has to begin anew: its version has been compacted away. */
 bool aw_kube_status_is_gone(const struct aw_kube_status *status);
+
+/* Keeps of a stranger's text what a terminal can show, on one line; cut at `size`. */
+void aw__kube_one_line(const char *text, char *buf, size_t size);
 
 #endif

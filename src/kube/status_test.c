@@ -57,6 +57,17 @@ static void a_refusal_becomes_a_typed_error(void **state)
     }
 }
 
+static void a_prometheus_says_why_too(void **state)
+{
+    static const char body[] = "{\"status\":\"error\",\"errorType\":\"bad_data\","
+                               "\"error\":\"parse error\\nat char 3\"}";
+    struct aw_kube_status status;
+    (void)state;
+    aw_kube_status_read(&status, 400, body, sizeof body - 1, NULL);
+    assert_int_equal(aw_kube_status_err(&status), AW_ERR_FORMAT);
+    assert_string_equal(status.message, "parse error at char 3");
+}
+
 static void a_message_is_one_printable_line(void **state)
 {
     static const char body[] = "{\"kind\":\"Status\",\"message\":\"a\\nb\\u001b[31mc\\u0085d\"}";
@@ -104,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refusal_becomes_a_typed_error),
+        cmocka_unit_test(a_prometheus_says_why_too),
         cmocka_unit_test(a_message_is_one_printable_line),
         cmocka_unit_test(a_bucket_lets_a_burst_pass_and_then_the_rate),
         cmocka_unit_test(waits_double_and_keep_what_the_server_asked_for),

@@ -1,0 +1,108 @@
+/* metrics_internal.h - the parts of a reader of metrics: questions, the table, the two sources. */
+#ifndef AW_KUBE_METRICS_INTERNAL_H
+#define AW_KUBE_METRICS_INTERNAL_H
+
+#include "kube/metrics.h"
+
+#define AW__NONE           UINT32_MAX
+#define AW__NAME_BYTES     96u /* room for a pod's "namespace/name", on average */
+#define AW__SELECTOR_MAX   512u
+#define AW__API_SPACES_MAX 16u /* namespaces that are asked one by one; more: all at once */
+
+/* How often a question is asked in a round. */
+enum aw__ask {
+    AW__ASK_NEVER,
+    AW__ASK_ONCE,
+    AW__ASK_SPACES,    /* for some namespaces at a time */
+    AW__ASK_WORKLOADS, /* for each workload */
+};
+
+/* What a placeholder stands for. */
+struct aw__fill {
+    const char *window, *selector, *namespaces, *ns, *workload, *pods;
+};
+
+enum aw__ask aw__query_kind(const char *query);
+/* Bytes of the question without what stands for $namespaces, and how often it has that. */
+size_t aw__query_bytes(const char *query, const struct aw__fill *fill, uint32_t *ret_spaces);
+/* Adds the question with its placeholders filled. */
+void aw__query_fill(const char *query, const struct aw__fill *fill, struct aw_text *text);
+
+/* A value of one entry, or the time of values. */
+struct aw__metric_slot {
+    double value;   /* of a time: 0 */
+    int64_t at_us;  /* wall, on our clock */
+    uint32_t round; /* that brought it; 0: none */
+    bool missing;   /* it came, and was none: twice */
+};
+
+/* A pod, or a workload that has series of its own. */
+struct aw__metric_entry {
+    uint32_t key_at, key_len; /* in `names`: "namespace/pod", "namespace//workload" */
+    uint32_t hash;
+    int64_t seen_us;                              /* when anything came, wall */
+    struct aw__metric_slot slot[AW_KUBE_QUERIES]; /* that of LATENCY: of the whole row of buckets */
+};
+
+struct aw__trouble {
+    enum aw_err err; /* as it was told last */
+    bool warned;
+};
+
+struct aw_kube_metrics {
+    const struct aw_alloc *alloc;
+    struct aw_kube_metrics_config config;
+    struct aw_kube_metrics_state state;
+    const char *query[AW_KUBE_QUERIES];
+    enum aw__ask kind[AW_KUBE_QUERIES];
+    uint32_t time_of[AW_KUBE_QUERIES]; /* AW__NONE: as old as the answer */
+    char window[AW_KUBE_TIME_MAX], selector[AW__SELECTOR_MAX];
+
+    uint32_t round;
+    uint32_t good[AW_KUBE_QUERIES]; /* the last round in which it was answered whole */
+    struct aw__trouble trouble[AW_KUBE_QUERIES + 2]; /* and of the two sources */
+
+    struct aw__metric_entry *entry; /* [entry_max] */
+    uint32_t *index; /* [index_size], a power of two: 1 + place of the entry; 0: free */
+    float *bucket;   /* [entry_max][AW_KUBE_BUCKETS_MAX]; NaN: not there */
+    char *names;     /* [names_size] */
+    uint32_t entry_count, entry_max, index_size;
+    size_t names_len, names_size;
+    double bound[AW_KUBE_BUCKETS_MAX]; /* seconds, in the order in which they were met */
+    uint32_t bound_count;
+
+    uint32_t *order; /* [AW_KUBE_TARGETS_MAX]: targets by namespace */
+    uint32_t *space; /* [AW_KUBE_TARGETS_MAX]: of `order`, where a namespace begins */
+    uint32_t order_count, space_count;
+    char *text;   /* [AW_KUBE_PROM_QUERY_MAX]: a question */
+    char *spaces; /* [AW_KUBE_PROM_QUERY_MAX]: "shop|web" */
+};
+
+/* --- the table --- */
+
+/* Throws away what nobody has heard of for longer than `age_max_us`. */
+void aw__metrics_forget(struct aw_kube_metrics *metrics, int64_t now_us);
+/* `between` is "/" for a pod and "//" for a workload. AW__NONE: not there, or no room. */
+uint32_t aw__metrics_find(const struct aw_kube_metrics *metrics, const char *ns,
+                          const char *between, const char *name);
+uint32_t aw__metrics_add(struct aw_kube_metrics *metrics, const char *ns, const char *between,
+                         const char *name, int64_t now_us);
+/* What came twice in a round is none. */
+void aw__metrics_put(struct aw_kube_metrics *metrics, uint32_t entry, enum aw_kube_query_id id,
+                     double value, int64_t at_us);
+void aw__metrics_put_bucket(struct aw_kube_metrics *metrics, uint32_t entry, double bound_s,
+                            double value, int64_t at_us);
+
+/* --- metrics.k8s.io --- */
+
+struct aw__api_visitor {
+    void (*pod)(void *ctx, const char *ns, const char *name, double cores, double bytes,
+                int64_t at_us);
+    void *ctx;
+};
+/* A PodMetricsList. Pods that make no sense are counted in `ret_dropped`. AW_ERR_FORMAT. */
+AW_NODISCARD enum aw_err aw__metrics_api_decode(const json_t *body,
+                                                const struct aw__api_visitor *visitor,
+                                                uint64_t *ret_dropped, struct aw_diag *diag);
+
+#endif

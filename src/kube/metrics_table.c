@@ -1,0 +1,339 @@
+/* metrics_table.c - what is known of pods: an open table over one block, and what is read of it. */
+#include <math.h>
+#include <string.h>
+
+#include "kube/metrics_internal.h"
+
+/* Fowler, Noll and Vo's FNV-1a, 32 bits: names are short. */
+static uint32_t hash_more(uint32_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 16777619u;
+    return hash;
+}
+
+static uint32_t hash_key(const char *ns, const char *between, const char *name)
+{
+    return hash_more(hash_more(hash_more(2166136261u, ns), between), name);
+}
+
+static bool has_key(const struct aw_kube_metrics *metrics, const struct aw__metric_entry *entry,
+                    const char *ns, const char *between, const char *name)
+{
+    const char *key = metrics->names + entry->key_at;
+    const size_t ns_len = strlen(ns), between_len = strlen(between);
+    return strlen(name) + between_len + ns_len == entry->key_len && !memcmp(key, ns, ns_len) &&
+           !memcmp(key + ns_len, between, between_len) && !strcmp(key + ns_len + between_len, name);
+}
+
+/* Where the entry is, or the free place where it would be. */
+static uint32_t *place(const struct aw_kube_metrics *metrics, uint32_t hash, const char *ns,
+                       const char *between, const char *name)
+{
+    const uint32_t mask = metrics->index_size - 1;
+    uint32_t at = hash & mask;
+    for (; metrics->index[at]; at = (at + 1) & mask) {
+        const struct aw__metric_entry *entry = &metrics->entry[metrics->index[at] - 1];
+        if (entry->hash == hash && has_key(metrics, entry, ns, between, name))
+            break;
+    }
+    return &metrics->index[at];
+}
+
+uint32_t aw__metrics_find(const struct aw_kube_metrics *metrics, const char *ns,
+                          const char *between, const char *name)
+{
+    const uint32_t hash = hash_key(ns, between, name);
+    const uint32_t found = *place(metrics, hash, ns, between, name);
+    return found ? found - 1 : AW__NONE;
+}
+
+uint32_t aw__metrics_add(struct aw_kube_metrics *metrics, const char *ns, const char *between,
+                         const char *name, int64_t now_us)
+{
+    const uint32_t hash = hash_key(ns, between, name);
+    uint32_t *found = place(metrics, hash, ns, between, name);
+    if (*found == 0) {
+        struct aw_text text;
+        const size_t len = strlen(ns) + strlen(between) + strlen(name);
+        if (metrics->entry_count == metrics->entry_max ||
+            metrics->names_size - metrics->names_len <= len) {
+            metrics->state.left_out++;
+            return AW__NONE;
+        }
+        struct aw__metric_entry *entry = &metrics->entry[metrics->entry_count];
+        *entry = (struct aw__metric_entry){
+            .key_at = (uint32_t)metrics->names_len, .key_len = (uint32_t)len, .hash = hash};
+        aw_text_init(&text, metrics->names + metrics->names_len, len + 1);
+        aw_text_add(&text, "%s%s%s", ns, between, name);
+        metrics->names_len += len + 1;
+        *found = ++metrics->entry_count;
+    }
+    metrics->entry[*found - 1].seen_us = now_us;
+    return *found - 1;
+}
+
+void aw__metrics_forget(struct aw_kube_metrics *metrics, int64_t now_us)
+{
+    const uint32_t mask = metrics->index_size - 1;
+    uint32_t kept = 0;
+    size_t len = 0;
+    memset(metrics->index, 0, metrics->index_size * sizeof *metrics->index);
+    for (uint32_t i = 0; i < metrics->entry_count; i++) {
+        struct aw__metric_entry entry = metrics->entry[i];
+        if (now_us - entry.seen_us > metrics->config.age_max_us)
+            continue;
+        memmove(metrics->names + len, metrics->names + entry.key_at, entry.key_len + 1);
+        memmove(metrics->bucket + (size_t)kept * AW_KUBE_BUCKETS_MAX,
+                metrics->bucket + (size_t)i * AW_KUBE_BUCKETS_MAX,
+                AW_KUBE_BUCKETS_MAX * sizeof *metrics->bucket);
+        entry.key_at = (uint32_t)len;
+        len += entry.key_len + 1;
+        metrics->entry[kept++] = entry;
+        uint32_t at = entry.hash & mask;
+        while (metrics->index[at])
+            at = (at + 1) & mask;
+        metrics->index[at] = kept;
+    }
+    metrics->entry_count = kept;
+    metrics->names_len = len;
+    if (metrics->bound_count == AW_KUBE_BUCKETS_MAX) { /* somebody changes his buckets: anew */
+        metrics->bound_count = 0;
+        for (uint32_t i = 0; i < kept; i++)
+            metrics->entry[i].slot[AW_KUBE_QUERY_LATENCY].round = 0;
+    }
+}
+
+void aw__metrics_put(struct aw_kube_metrics *metrics, uint32_t entry, enum aw_kube_query_id id,
+                     double value, int64_t at_us)
+{
+    struct aw__metric_slot *slot = &metrics->entry[entry].slot[id];
+    if (slot->round == metrics->round) {
+        metrics->state.dropped += slot->missing ? 1 : 2;
+        slot->missing = true;
+        return;
+    }
+    *slot = (struct aw__metric_slot){.value = value, .at_us = at_us, .round = metrics->round};
+}
+
+void aw__metrics_put_bucket(struct aw_kube_metrics *metrics, uint32_t entry, double bound_s,
+                            double value, int64_t at_us)
+{
+    struct aw__metric_slot *slot = &metrics->entry[entry].slot[AW_KUBE_QUERY_LATENCY];
+    float *row = metrics->bucket + (size_t)entry * AW_KUBE_BUCKETS_MAX;
+    uint32_t b = 0;
+    while (b < metrics->bound_count && metrics->bound[b] != bound_s)
+        b++;
+    if (b == AW_KUBE_BUCKETS_MAX) {
+        metrics->state.dropped++;
+        return;
+    }
+    if (b == metrics->bound_count)
+        metrics->bound[metrics->bound_count++] = bound_s;
+    if (slot->round != metrics->round) {
+        *slot = (struct aw__metric_slot){.at_us = at_us, .round = metrics->round};
+        for (uint32_t i = 0; i < AW_KUBE_BUCKETS_MAX; i++)
+            row[i] = NAN;
+    }
+    if (!isnan(row[b])) {
+        metrics->state.dropped += slot->missing ? 1 : 2;
+        slot->missing = true;
+    }
+    row[b] = (float)value;
+}
+
+/* --- what is known --- */
+
+static const struct aw_kube_figure missing = {.at_us = AW_KUBE_NEVER};
+
+static bool is_there(const struct aw_kube_metrics *metrics, const struct aw__metric_entry *entry,
+                     uint32_t id)
+{
+    const struct aw__metric_slot *slot = &entry->slot[id];
+    return slot->round > 0 && slot->round >= metrics->good[id] && !slot->missing;
+}
+
+static struct aw_kube_figure figure(const struct aw_kube_metrics *metrics, uint32_t at,
+                                    enum aw_kube_query_id id, int64_t now_us)
+{
+    if (at == AW__NONE)
+        return missing;
+    const struct aw__metric_entry *entry = &metrics->entry[at];
+    const uint32_t time = metrics->time_of[id];
+    if (!is_there(metrics, entry, id) || (time != AW__NONE && !is_there(metrics, entry, time)))
+        return missing;
+    struct aw_kube_figure ret = {entry->slot[id].value, entry->slot[id].at_us, 1};
+    if (time != AW__NONE && entry->slot[time].at_us < ret.at_us)
+        ret.at_us = entry->slot[time].at_us;
+    return now_us - ret.at_us > metrics->config.age_max_us ? missing : ret;
+}
+
+void aw_kube_metrics_pod(const struct aw_kube_metrics *metrics, const char *ns, const char *pod,
+                         int64_t now_us, struct aw_kube_pod_metrics *ret_pod)
+{
+    const uint32_t at = aw__metrics_find(metrics, ns, "/", pod);
+    *ret_pod = (struct aw_kube_pod_metrics){
+        .cpu_cores = figure(metrics, at, AW_KUBE_QUERY_CPU, now_us),
+        .memory_bytes = figure(metrics, at, AW_KUBE_QUERY_MEMORY, now_us),
+        .throttled_share = figure(metrics, at, AW_KUBE_QUERY_THROTTLED, now_us),
+    };
+}
+
+/* Adds one pod's to the sum, which is as old as its oldest part. */
+static void add(struct aw_kube_figure *sum, struct aw_kube_figure part)
+{
+    if (part.at_us == AW_KUBE_NEVER)
+        return;
+    sum->value += part.value;
+    sum->at_us = sum->pods == 0 || part.at_us < sum->at_us ? part.at_us : sum->at_us;
+    sum->pods += part.pods;
+}
+
+/* Whose figures make up a workload. */
+struct members {
+    const struct aw_kube_metrics *metrics;
+    const char *ns;
+    const char *const *pods;
+    uint32_t pod_count;
+    uint32_t own; /* the entry of the workload itself, or AW__NONE */
+    int64_t now_us;
+};
+
+static struct aw_kube_figure sum_of(const struct members *members, enum aw_kube_query_id id)
+{
+    struct aw_kube_figure sum = figure(members->metrics, members->own, id, members->now_us);
+    if (sum.at_us != AW_KUBE_NEVER)
+        return sum;
+    sum = missing;
+    for (uint32_t i = 0; i < members->pod_count; i++)
+        add(&sum, figure(members->metrics,
+                         aw__metrics_find(members->metrics, members->ns, "/", members->pods[i]), id,
+                         members->now_us));
+    return sum;
+}
+
+/* Buckets of a workload: at the bounds that all its pods have. */
+struct histogram {
+    double bound[AW_KUBE_BUCKETS_MAX], count[AW_KUBE_BUCKETS_MAX];
+    uint32_t buckets;
+    struct aw_kube_figure all; /* the count of the last bucket, with its time and pods */
+    double sum_s;              /* of the durations of the same pods */
+    uint32_t sum_pods;         /* that had one */
+};
+
+static void merge_row(const struct aw_kube_metrics *metrics, uint32_t at, double *counts)
+{
+    const float *row = metrics->bucket + (size_t)at * AW_KUBE_BUCKETS_MAX;
+    for (uint32_t b = 0; b < metrics->bound_count; b++)
+        counts[b] += (double)row[b]; /* NaN stays: a bound that somebody lacks is none */
+}
+
+static bool has_total(const struct aw_kube_metrics *metrics, uint32_t at)
+{
+    const float *row = metrics->bucket + (size_t)at * AW_KUBE_BUCKETS_MAX;
+    for (uint32_t b = 0; b < metrics->bound_count; b++)
+        if (isinf(metrics->bound[b]))
+            return !isnan(row[b]);
+    return false;
+}
+
+static void merge_pod(const struct members *members, uint32_t at, double *counts,
+                      struct histogram *histogram)
+{
+    const struct aw_kube_metrics *metrics = members->metrics;
+    const struct aw_kube_figure row = figure(metrics, at, AW_KUBE_QUERY_LATENCY, members->now_us);
+    const struct aw_kube_figure sum =
+        figure(metrics, at, AW_KUBE_QUERY_LATENCY_SUM, members->now_us);
+    if (row.at_us == AW_KUBE_NEVER || !has_total(metrics, at))
+        return;
+    merge_row(metrics, at, counts);
+    add(&histogram->all, row);
+    histogram->sum_s += sum.value;
+    histogram->sum_pods += sum.at_us != AW_KUBE_NEVER;
+}
+
+/* By insertion: the bounds come in the order in which they were met. Counts never fall from one
+ * bucket to the next; rates of different scrapes may, by a little. */
+static void sort_buckets(const struct aw_kube_metrics *metrics, const double *counts,
+                         struct histogram *histogram)
+{
+    for (uint32_t b = 0; b < metrics->bound_count; b++) {
+        if (isnan(counts[b]))
+            continue;
+        uint32_t at = histogram->buckets++;
+        for (; at > 0 && histogram->bound[at - 1] > metrics->bound[b]; at--) {
+            histogram->bound[at] = histogram->bound[at - 1];
+            histogram->count[at] = histogram->count[at - 1];
+        }
+        histogram->bound[at] = metrics->bound[b];
+        histogram->count[at] = counts[b];
+    }
+    for (uint32_t b = 1; b < histogram->buckets; b++)
+        if (histogram->count[b] < histogram->count[b - 1])
+            histogram->count[b] = histogram->count[b - 1];
+}
+
+static void read_histogram(const struct members *members, struct histogram *histogram)
+{
+    const struct aw_kube_metrics *metrics = members->metrics;
+    double counts[AW_KUBE_BUCKETS_MAX] = {0};
+    *histogram = (struct histogram){.all = missing};
+    if (members->own != AW__NONE)
+        merge_pod(members, members->own, counts, histogram);
+    const bool own = histogram->all.pods > 0;
+    for (uint32_t i = 0; i < members->pod_count && !own; i++) {
+        const uint32_t at = aw__metrics_find(metrics, members->ns, "/", members->pods[i]);
+        if (at != AW__NONE)
+            merge_pod(members, at, counts, histogram);
+    }
+    if (histogram->all.pods > 0)
+        sort_buckets(metrics, counts, histogram);
+}
+
+double aw_kube_bucket_quantile(const double *bounds, const double *counts, uint32_t count,
+                               double quantile)
+{
+    if (count < 2 || !isinf(bounds[count - 1]) || !(counts[count - 1] > 0))
+        return NAN;
+    const double rank = quantile * counts[count - 1];
+    uint32_t b = 0;
+    while (b < count - 1 && counts[b] < rank)
+        b++;
+    if (b == count - 1)
+        return bounds[count - 2];
+    const double low = b > 0 ? bounds[b - 1] : (bounds[0] > 0 ? 0 : bounds[0]);
+    const double below = b > 0 ? counts[b - 1] : 0, within = counts[b] - below;
+    return within > 0 ? low + (bounds[b] - low) * (rank - below) / within : low;
+}
+
+static struct aw_kube_figure latency(const struct histogram *histogram, double quantile)
+{
+    struct aw_kube_figure ret = histogram->all;
+    ret.value = 1e6 * aw_kube_bucket_quantile(histogram->bound, histogram->count,
+                                              histogram->buckets, quantile);
+    return isnan(ret.value) ? missing : ret;
+}
+
+void aw_kube_metrics_workload(const struct aw_kube_metrics *metrics, const char *ns,
+                              const char *name, const char *const *pods, uint32_t pod_count,
+                              int64_t now_us, struct aw_kube_workload_metrics *ret_workload)
+{
+    const struct members members = {
+        metrics, ns, pods, pod_count, aw__metrics_find(metrics, ns, "//", name), now_us};
+    struct histogram histogram;
+    read_histogram(&members, &histogram);
+    *ret_workload = (struct aw_kube_workload_metrics){
+        .requests_per_s = sum_of(&members, AW_KUBE_QUERY_REQUESTS),
+        .errors_per_s = sum_of(&members, AW_KUBE_QUERY_ERRORS),
+        .in_flight = sum_of(&members, AW_KUBE_QUERY_IN_FLIGHT),
+        .latency_us_p50 = latency(&histogram, 0.50),
+        .latency_us_p95 = latency(&histogram, 0.95),
+        .latency_us_p99 = latency(&histogram, 0.99),
+        .latency_us_mean = histogram.all,
+    };
+    const double all = histogram.buckets ? histogram.count[histogram.buckets - 1] : 0;
+    if (all > 0 && histogram.sum_pods == histogram.all.pods)
+        ret_workload->latency_us_mean.value = 1e6 * histogram.sum_s / all;
+    else
+        ret_workload->latency_us_mean = missing;
+}
