@@ -16,6 +16,7 @@
 struct policy {
     struct aw_train *train; /* NULL: one of the others */
     bool constant;
+    char said[160]; /* of every answer, to the daemon's people */
     float action[AW_ACTION_DIM];
 };
 
@@ -42,6 +43,7 @@ static enum aw_err constant_read(const char *text, struct policy *policy, struct
 
 static enum aw_err policy_read(const char *text, struct policy *policy, struct aw_diag *diag)
 {
+    snprintf(policy->said, sizeof policy->said, "policy %.150s", text);
     if (strcmp(text, "fallback") == 0)
         return AW_OK;
     if (strncmp(text, CONSTANT, sizeof CONSTANT - 1) == 0)
@@ -80,7 +82,9 @@ static enum aw_err answer_all(const struct aw__run *run, struct aw_agent_client 
             continue;
         counts->states++;
         err = decide(policy, &event, action, diag);
-        err = err ? err : aw_agent_client_answer(client, event.id, action, AW_ACTION_DIM, diag);
+        err = err ? err
+                  : aw_agent_client_answer(client, event.id, action, AW_ACTION_DIM, policy->said,
+                                           diag);
         if (err)
             return err;
         counts->answers++;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/run_agents.h"
 #include "cli/run_daemon.h"
 #include "cli/run_map.h"
 #include "cli/version.h"
@@ -371,6 +372,7 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
     d->ticked_us = d->kept.begin_us;
     if ((err = api_open(d, diag)))
         return err;
+    aw_api_agents(&d->api, aw__runagents_exchange(d->kept.agents));
     aw__runmap_open(d->kept.run, &d->kept.ask, &d->api, &d->map);
     aw_log_info(&d->log, resumed ? "resumed" : "started",
                 AW_LOG_INT("workloads", d->kept.ask.count),

@@ -9,6 +9,7 @@
 #include "cli/run_daemon.h"
 
 #include "base/clock.h"
+#include "cli/run_agents.h"
 #include "cli/run_map.h"
 
 #include <stdlib.h>
@@ -130,6 +131,7 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw__runask *next, stru
     d->store_failures = aw_job_counts(s->job)->store_failures;
     d->orders = d->saved_orders = 0; /* the new steward counts its own */
     aw__runmap_open(s->run, &s->ask, &d->api, &d->map);
+    aw_api_agents(&d->api, aw__runagents_exchange(s->agents));
     aw_api_switch(&d->api, s->steward);
     return AW_OK;
 }

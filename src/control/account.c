@@ -236,6 +236,10 @@ static json_t *external_json(const struct aw_decision *decision)
     aw__told_whole(&told, "strikes", report->strikes);
     aw__told_real(&told, "aside_s", report->left_s);
     aw__told_real(&told, "took_s", report->asked ? decision->took_s : (double)NAN);
+    aw__told_real(&told, "confidence",
+                  report->words.has_confidence ? (double)report->words.confidence : (double)NAN);
+    aw__told_text(&told, "explanation",
+                  *report->words.explanation ? report->words.explanation : NULL);
     aw__told_text(&told, "sentence", aw_external_report_format(report, text, sizeof text));
     return aw__told_end(&told);
 }

@@ -34,11 +34,11 @@ char *aw_account_text(const struct aw_pilot_config *config, const struct aw_deci
 /* What an audit entry keeps of it: who, from what to what, why, in under AW_ACCOUNT_BRIEF_MAX bytes
  * of text. `from` and `to` name all three amounts, `changed` those that differ; `recommended` is
  * there where more was recommended than may be done. */
-#define AW_ACCOUNT_BRIEF_MAX 2048u
+#define AW_ACCOUNT_BRIEF_MAX 2560u
 json_t *aw_account_brief(const struct aw_pilot_config *config, const struct aw_decision *decision);
 /* One sentence for people: "fallback (hpa+vpa-mem): replicas 3 -> 5, because ...". Returns `buf`.
  */
-#define AW_ACCOUNT_SENTENCE_MAX 640u
+#define AW_ACCOUNT_SENTENCE_MAX 960u
 const char *aw_account_sentence(const struct aw_pilot_config *config,
                                 const struct aw_decision *decision, char *buf, size_t size);
 /* What differs between two, of what `plan` sets: "replicas 3 -> 5, cpu 500m -> 1.5 cores". */

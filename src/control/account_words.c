@@ -212,6 +212,15 @@ static void add_rails(struct aw_text *text, const struct aw_decision *decision)
     }
 }
 
+/* What an agent of another process said itself, in its own words. */
+static void add_words(struct aw_text *text, const struct aw_external_words *words)
+{
+    if (*words->explanation)
+        aw_text_add(text, "; it says: %s", words->explanation);
+    if (words->has_confidence)
+        aw_text_add(text, "; it is sure to %.0f %%", 100 * (double)words->confidence);
+}
+
 const char *aw_account_sentence(const struct aw_pilot_config *config,
                                 const struct aw_decision *decision, char *buf, size_t size)
 {
@@ -249,5 +258,6 @@ const char *aw_account_sentence(const struct aw_pilot_config *config,
     if (decision->canary.moved)
         aw_text_add(&text, "; new policy %s",
                     aw_canary_reason_format(&decision->canary.reason, reason, sizeof reason));
+    add_words(&text, &decision->external.words); /* last: if anything is cut, then this */
     return buf;
 }

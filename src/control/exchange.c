@@ -51,6 +51,8 @@ struct seat {
 
     bool has_outcome;
     struct aw_exchange_outcome outcome;
+    enum aw_external_standing standing; /* as the loop told last */
+    bool acts;
 };
 
 struct aw_exchange {
@@ -63,6 +65,11 @@ struct aw_exchange {
     uint64_t ticket_count, question_count;
     struct aw_exchange_counts counts;
 };
+
+/* An agent beside the daemon answers in a millisecond; a deadline may be as long as a step. */
+static const double took_bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                     0.1,    0.25,  0.5,    1,     2.5,  5,     15};
+static const double share_bounds[] = {0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1};
 
 /* --- made and ended --------------------------------------------------------------------------- */
 
@@ -92,6 +99,10 @@ enum aw_err aw_exchange_new(const struct aw_exchange_config *config, const struc
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an exchange");
     exchange->config = *config;
     exchange->alloc = alloc;
+    exchange->counts.took_s.bounds = took_bounds;
+    exchange->counts.took_s.bound_count = sizeof took_bounds / sizeof *took_bounds;
+    exchange->counts.deadline_share.bounds = share_bounds;
+    exchange->counts.deadline_share.bound_count = sizeof share_bounds / sizeof *share_bounds;
     if (config->agents_max == 0)
         exchange->config.agents_max = config->seats_max;
     exchange->seat = aw_alloc_new(alloc, config->seats_max, sizeof(struct seat *));
@@ -169,6 +180,10 @@ enum aw_err aw_exchange_open(struct aw_exchange *exchange, uint32_t index,
                           seat->of.mapping == of->mapping;
         if (!same)
             lose_seat(exchange, seat, AW_EXCHANGE_END_WORKLOAD_GONE);
+        if (!same) {
+            seat->standing = AW_EXTERNAL_ABSENT;
+            seat->acts = false;
+        }
         seat->of = *of;
         seat->open = true;
         seat->asked = seat->has_answer = seat->has_outcome = seat->flooded = false;
@@ -318,6 +333,8 @@ void aw_exchange_tell(struct aw_exchange *exchange, uint32_t index,
     pthread_mutex_lock(&exchange->lock);
     struct seat *seat = seat_at(exchange, index);
     AW_ASSERT(seat);
+    seat->standing = outcome->standing;
+    seat->acts = outcome->acts;
     if (seat->asked && same_agent(seat)) {
         seat->outcome = *outcome;
         seat->outcome.id = seat->question.id;
@@ -500,8 +517,24 @@ static void stray(struct aw_exchange *exchange, struct agent *agent)
     lose_seat(exchange, seat, AW_EXCHANGE_END_FLOODING);
 }
 
+static void answer_count(struct aw_exchange *exchange, const struct seat *seat)
+{
+    struct aw_exchange_counts *counts = &exchange->counts;
+    counts->answered++;
+    aw_metric_observe(&counts->took_s, seat->answer.took_s);
+    if (seat->of.deadline_s > 0)
+        aw_metric_observe(&counts->deadline_share, seat->answer.took_s / seat->of.deadline_s);
+}
+
 enum aw_external_fault aw_exchange_answer(struct aw_exchange *exchange, uint64_t ticket,
                                           uint64_t id, const float *values, size_t count)
+{
+    return aw_exchange_answer_saying(exchange, ticket, id, values, count, NULL);
+}
+
+enum aw_external_fault aw_exchange_answer_saying(struct aw_exchange *exchange, uint64_t ticket,
+                                                 uint64_t id, const float *values, size_t count,
+                                                 const struct aw_external_words *words)
 {
     pthread_mutex_lock(&exchange->lock);
     struct agent *agent = agent_of(exchange, ticket);
@@ -519,7 +552,11 @@ enum aw_external_fault aw_exchange_answer(struct aw_exchange *exchange, uint64_t
             seat->answer.fault = fault;
             seat->answer.took_s = 1e-6 * (double)(now - seat->asked_us);
             seat->has_answer = true;
-            exchange->counts.answered += fault == AW_EXTERNAL_FAULT_NONE;
+            memset(&seat->answer.words, 0, sizeof seat->answer.words);
+            if (words)
+                seat->answer.words = *words;
+            if (fault == AW_EXTERNAL_FAULT_NONE)
+                answer_count(exchange, seat);
             pthread_cond_broadcast(&exchange->arrived);
         }
     }
@@ -538,6 +575,13 @@ void aw_exchange_counts(struct aw_exchange *exchange, struct aw_exchange_counts 
 {
     pthread_mutex_lock(&exchange->lock);
     *ret = exchange->counts;
+    for (uint32_t i = 0; i < exchange->config.seats_max; i++) {
+        const struct seat *seat = seat_at(exchange, i);
+        if (!seat)
+            continue;
+        ret->standing[seat->standing]++;
+        ret->acting += seat->acts;
+    }
     pthread_mutex_unlock(&exchange->lock);
 }
 

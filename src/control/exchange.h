@@ -28,6 +28,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "control/external.h"
+#include "telemetry/metrics.h"
 
 /* Answers beyond those that were asked for before an agent loses its seat; each question takes one
  * back, so that an answer which is late each time is only late. */
@@ -148,7 +149,12 @@ struct aw_exchange_message {
 bool aw_exchange_poll(struct aw_exchange *exchange, uint64_t ticket,
                       struct aw_exchange_message *ret_message);
 /* Hands in an answer. Returns what was wrong with it: LATE after its deadline, OLD where nobody
- * asks this, or has had an answer to it, GONE where it has no seat. Copies `values`. */
+ * asks this, or has had an answer to it, GONE where it has no seat. Copies `values`, and `words`,
+ * which have crossed their wall; NULL: none. */
+enum aw_external_fault aw_exchange_answer_saying(struct aw_exchange *exchange, uint64_t ticket,
+                                                 uint64_t id, const float *values, size_t count,
+                                                 const struct aw_external_words *words);
+/* The same without words. */
 enum aw_external_fault aw_exchange_answer(struct aw_exchange *exchange, uint64_t ticket,
                                           uint64_t id, const float *values, size_t count);
 
@@ -157,7 +163,11 @@ enum aw_external_fault aw_exchange_answer(struct aw_exchange *exchange, uint64_t
 struct aw_exchange_counts {
     uint64_t registered, refused, left;
     uint64_t asked, answered;
-    uint64_t faults[AW_EXTERNAL_FAULT_COUNT]; /* of answers, and of questions without one */
+    uint64_t faults[AW_EXTERNAL_FAULT_COUNT];      /* of answers, and of questions without one */
+    uint32_t standing[AW_EXTERNAL_STANDING_COUNT]; /* open seats, by how their agent stands */
+    uint32_t acting;                               /* of them: its answer was carried out last */
+    struct aw_metric_histogram took_s;             /* from asking to a good answer */
+    struct aw_metric_histogram deadline_share;     /* of the time that there was */
 };
 void aw_exchange_counts(struct aw_exchange *exchange, struct aw_exchange_counts *ret_counts);
 /* The next open seat from `index` on, and who has it ("" for nobody). False: there is none. */

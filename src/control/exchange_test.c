@@ -484,9 +484,68 @@ static void agents_on_threads_of_their_own_are_heard(void **state)
     aw_exchange_free(w.exchange);
 }
 
+static void answers_saying(struct bench *b)
+{
+    static const float sure = 0.5f;
+    struct aw_external_words words;
+    aw_external_words_take(&words, &sure, "enough for the night");
+    assert_true(poll_one(b));
+    aw_clock_virtual_advance(&b->virt, 300000);
+    assert_int_equal(
+        aw_exchange_answer_saying(b->exchange, b->ticket, b->message.question.id, good, 3, &words),
+        AW_EXTERNAL_FAULT_NONE);
+}
+
+static void what_an_agent_says_comes_with_its_answer_and_not_with_the_next(void **state)
+{
+    struct bench b;
+    (void)state;
+    begin(&b);
+    register_agent(&b);
+    b.meanwhile = answers_saying;
+    struct aw_external_answer answer = ask(&b);
+    assert_string_equal(answer.words.explanation, "enough for the night");
+    assert_true(answer.words.has_confidence && answer.words.confidence == 0.5f);
+    b.meanwhile = answers_well;
+    answer = ask(&b);
+    assert_string_equal(answer.words.explanation, "");
+    assert_false(answer.words.has_confidence);
+    end(&b);
+}
+
+static void how_long_answers_take_and_how_agents_stand_is_counted(void **state)
+{
+    struct bench b;
+    struct aw_exchange_counts counts;
+    (void)state;
+    begin(&b);
+    aw_exchange_counts(b.exchange, &counts);
+    assert_int_equal(counts.standing[AW_EXTERNAL_ABSENT], 1);
+    register_agent(&b);
+    b.meanwhile = answers_well; /* after 0.2 s of 1 s */
+    (void)ask(&b);
+    aw_exchange_tell(b.exchange, 1,
+                     &(struct aw_exchange_outcome){.standing = AW_EXTERNAL_TRUSTED, .acts = true});
+    assert_true(poll_one(&b)); /* what became of it */
+    b.meanwhile = answers_late;
+    (void)ask(&b);
+    aw_exchange_counts(b.exchange, &counts);
+    assert_int_equal(counts.asked, 2);
+    assert_int_equal(counts.answered, 1);
+    assert_int_equal(counts.faults[AW_EXTERNAL_FAULT_LATE], 1);
+    assert_int_equal(counts.standing[AW_EXTERNAL_TRUSTED], 1);
+    assert_int_equal(counts.standing[AW_EXTERNAL_ABSENT], 0);
+    assert_int_equal(counts.acting, 1);
+    assert_true(fabs(counts.took_s.sum - 0.2) < 1e-9); /* a late one takes no time: it is none */
+    assert_true(fabs(counts.deadline_share.sum - 0.2) < 1e-9);
+    end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_an_agent_says_comes_with_its_answer_and_not_with_the_next),
+        cmocka_unit_test(how_long_answers_take_and_how_agents_stand_is_counted),
         cmocka_unit_test(an_answer_in_time_is_heard),
         cmocka_unit_test(nobody_waits_for_nobody),
         cmocka_unit_test(who_does_not_answer_is_waited_for_until_the_deadline_and_no_longer),

@@ -193,6 +193,39 @@ static void meet(struct aw_external_memory *memory, const struct aw_external_ans
     memcpy(memory->name, answer->name, sizeof memory->name);
 }
 
+void aw_external_words_take(struct aw_external_words *words, const float *confidence,
+                            const char *explanation)
+{
+    memset(words, 0, sizeof *words);
+    if (confidence && *confidence >= 0 && *confidence <= 1) {
+        words->has_confidence = 1;
+        words->confidence = *confidence;
+    }
+    size_t used = 0;
+    const char *at = explanation ? explanation : "";
+    for (size_t left = strlen(at); left > 0;) {
+        const size_t len = aw_text_utf8_length(at, left);
+        const bool plain = len > 1 || (len == 1 && *at >= ' ' && *at != 0x7f);
+        /* the controls that take two bytes, U+0080 to U+009F, begin with C2 */
+        const bool control =
+            len == 2 && (unsigned char)at[0] == 0xc2 && (unsigned char)at[1] < 0xa0;
+        const size_t step = len ? len : 1, room = plain && !control ? step : 1;
+        if (used + room >= sizeof words->explanation)
+            break;
+        if (plain && !control)
+            memcpy(words->explanation + used, at, step);
+        else
+            words->explanation[used] = len == 1 ? ' ' : '?';
+        if (words->explanation[used] == '"')
+            words->explanation[used] = '\'';
+        else if (words->explanation[used] == '\\')
+            words->explanation[used] = '/';
+        used += room;
+        at += step;
+        left -= step;
+    }
+}
+
 void aw_external_step(const struct aw_external_settings *settings,
                       struct aw_external_memory *memory, const struct aw_external_answer *answer,
                       int64_t now_us, struct aw_external_report *ret_report)
@@ -229,4 +262,6 @@ void aw_external_step(const struct aw_external_settings *settings,
             memory->standing == AW_EXTERNAL_ASIDE ? 1e-6 * (double)(memory->until_us - now_us) : 0,
     };
     memcpy(ret_report->name, memory->name, sizeof ret_report->name);
+    if (counts)
+        ret_report->words = answer->words;
 }

@@ -93,6 +93,20 @@ struct aw_external_request {
     float action[AW_ACTION_DIM]; /* as it was carried out */
 };
 
+/* What an agent says of its answer, for people: kept and shown, never acted upon. Zeroed: nothing.
+ * No padding, as in what it is part of. */
+#define AW_EXTERNAL_WORDS_MAX 256u
+struct aw_external_words {
+    uint32_t has_confidence;
+    float confidence; /* 0 to 1 */
+    char explanation[AW_EXTERNAL_WORDS_MAX];
+};
+/* The wall that words from outside cross: well-formed UTF-8 without control characters, cut between
+ * two characters, with other quotes and slashes than those that JSON would escape. `confidence`
+ * NULL, or no number from 0 to 1: not stated; so is a NULL text. */
+void aw_external_words_take(struct aw_external_words *words, const float *confidence,
+                            const char *explanation);
+
 /* What came of asking. Zeroed: nobody is there. */
 struct aw_external_answer {
     uint64_t agent;              /* of its name; 0: nobody is there */
@@ -101,6 +115,7 @@ struct aw_external_answer {
     uint32_t shadow;             /* 1: it wants to be judged, and never to act */
     float action[AW_ACTION_DIM]; /* where fault is NONE; each in [-1, 1] */
     uint32_t unused_;            /* 0 */
+    struct aw_external_words words;
     char name[AW_EXTERNAL_NAME_MAX];
 };
 /* Never 0. */
@@ -136,6 +151,7 @@ struct aw_external_report {
     uint32_t streak, probation;      /* good answers in a row, and how many it takes */
     double left_s;                   /* for which it is still set aside; 0: it is not */
     char name[AW_EXTERNAL_NAME_MAX]; /* ""; nobody has been there */
+    struct aw_external_words words;  /* with the answer of this tick, if it was a good one */
 };
 /* "agent td3@7 is not followed: it has not answered within the deadline (strike 2 of 3)". */
 #define AW_EXTERNAL_TEXT_MAX 320u

@@ -99,6 +99,42 @@ static void values_cross_the_wall_whole_or_not_at_all(void **state)
 
 /* --- standing --------------------------------------------------------------------------------- */
 
+static void words_cross_the_wall_as_text_that_can_be_shown(void **state)
+{
+    static const float sure = 0.75f, too_sure = 1.5f, unsure = NAN;
+    static const struct {
+        const char *said, *kept, *why;
+    } cases[] = {
+        {NULL, "", "nothing"},
+        {"load doubles at nine", "load doubles at nine", "plain"},
+        {"caf\xc3\xa9 \xe2\x82\xac", "caf\xc3\xa9 \xe2\x82\xac", "any language"},
+        {"a\nb\x1b[31mc\x7f", "a b [31mc ", "terminals obey control characters"},
+        {"a\xc2\x9b"
+         "b",
+         "a?b", "and those of two bytes"},
+        {"a\xff\xc3", "a??", "not UTF-8"},
+        {"\"\\", "'/", "JSON would escape them"},
+    };
+    struct aw_external_words words;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        aw_external_words_take(&words, &sure, cases[i].said);
+        if (strcmp(words.explanation, cases[i].kept) != 0)
+            fail_msg("%s: %s", cases[i].why, words.explanation);
+        assert_true(words.has_confidence && words.confidence == sure);
+    }
+    char many[2 * AW_EXTERNAL_WORDS_MAX + 1];
+    for (size_t i = 0; i < AW_EXTERNAL_WORDS_MAX; i++)
+        memcpy(many + 2 * i, "\xc3\xa9", 3);
+    aw_external_words_take(&words, &too_sure, many);
+    assert_int_equal(strlen(words.explanation), AW_EXTERNAL_WORDS_MAX - 2); /* whole characters */
+    assert_false(words.has_confidence);
+    aw_external_words_take(&words, &unsure, "");
+    assert_false(words.has_confidence);
+    aw_external_words_take(&words, NULL, "");
+    assert_false(words.has_confidence);
+}
+
 static void an_agent_is_judged_before_it_is_followed(void **state)
 {
     (void)state;
@@ -301,6 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_cross_the_wall_whole_or_not_at_all),
+        cmocka_unit_test(words_cross_the_wall_as_text_that_can_be_shown),
         cmocka_unit_test(an_agent_is_judged_before_it_is_followed),
         cmocka_unit_test(a_bad_answer_is_never_followed),
         cmocka_unit_test(three_strikes_set_it_aside_and_it_comes_back_when_it_behaves),

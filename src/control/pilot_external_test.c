@@ -109,6 +109,34 @@ static void without_bootstrapping_it_acts_after_its_probation(void **state)
     bench_end(&b);
 }
 
+static void what_it_says_of_its_answer_is_kept_in_the_account(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct told told;
+    char text[AW_ACCOUNT_SENTENCE_MAX];
+    prepare(&b);
+    b.config.lifecycle.bootstrap = false;
+    bench_begin(&b);
+    until_it_acts(&b);
+    struct aw_external_answer answer = good_answer();
+    aw_external_words_take(&answer.words, &(float){0.9f}, "load doubles at nine");
+    const struct aw_decision *decision = tick(&b, &answer, &told);
+    aw_account_sentence(&b.config, decision, text, sizeof text);
+    assert_non_null(strstr(text, "; it says: load doubles at nine; it is sure to 90 %"));
+    json_t *account = aw_account_json(&b.config, decision);
+    const json_t *external = json_object_get(json_object_get(account, "agent"), "external");
+    assert_string_equal(json_string_value(json_object_get(external, "explanation")),
+                        "load doubles at nine");
+    assert_true(fabs(json_real_value(json_object_get(external, "confidence")) - 0.9) < 1e-6);
+    json_decref(account);
+    answer = good_answer();
+    decision = tick(&b, &answer, &told);
+    aw_account_sentence(&b.config, decision, text, sizeof text);
+    assert_null(strstr(text, "it says"));
+    bench_end(&b);
+}
+
 static void while_it_is_bad_the_fallback_decides_and_says_why(void **state)
 {
     (void)state;
@@ -394,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_acts_once_the_fallback_has_been_seen_and_it_is_trusted),
         cmocka_unit_test(without_bootstrapping_it_acts_after_its_probation),
+        cmocka_unit_test(what_it_says_of_its_answer_is_kept_in_the_account),
         cmocka_unit_test(while_it_is_bad_the_fallback_decides_and_says_why),
         cmocka_unit_test(nobody_there_is_the_fallback_alone),
         cmocka_unit_test(an_agent_that_ruins_the_slo_is_stopped_like_any_other),

@@ -186,7 +186,7 @@ enum aw_err aw_agent_client_next(struct aw_agent_client *client, struct aw_agent
 }
 
 enum aw_err aw_agent_client_answer(struct aw_agent_client *client, uint64_t id, const float *action,
-                                   size_t count, struct aw_diag *diag)
+                                   size_t count, const char *explanation, struct aw_diag *diag)
 {
     Aware__V1__Action answer;
     Aware__V1__AgentMessage message;
@@ -194,6 +194,8 @@ enum aw_err aw_agent_client_answer(struct aw_agent_client *client, uint64_t id, 
     answer.id = id;
     answer.values = (float *)(uintptr_t)action;
     answer.n_values = count;
+    if (explanation)
+        answer.explanation = (char *)(uintptr_t)explanation;
     aware__v1__agent_message__init(&message);
     message.message_case = AWARE__V1__AGENT_MESSAGE__MESSAGE_ACTION;
     message.action = &answer;

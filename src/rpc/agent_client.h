@@ -63,8 +63,9 @@ struct aw_agent_client_event {
 AW_NODISCARD enum aw_err aw_agent_client_next(struct aw_agent_client *client,
                                               struct aw_agent_client_event *ret_event,
                                               struct aw_diag *diag);
+/* `explanation`: a sentence for people, which the daemon keeps with its decision; NULL: none. */
 AW_NODISCARD enum aw_err aw_agent_client_answer(struct aw_agent_client *client, uint64_t id,
                                                 const float *action, size_t count,
-                                                struct aw_diag *diag);
+                                                const char *explanation, struct aw_diag *diag);
 
 #endif

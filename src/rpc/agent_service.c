@@ -395,9 +395,13 @@ static void take_action(struct line *line, const Aware__V1__Action *message,
                "an action came before the agent has registered", reply);
         return;
     }
+    struct aw_external_words words;
+    const bool sure = message->sureness_case == AWARE__V1__ACTION__SURENESS_CONFIDENCE;
+    aw_external_words_take(&words, sure ? &message->confidence : NULL, message->explanation);
     /* the outcome of what was asked is told when it is decided; of this nobody would tell */
-    if (aw_exchange_answer(line->service->exchange, line->ticket, message->id, message->values,
-                           message->n_values) == AW_EXTERNAL_FAULT_OLD)
+    if (aw_exchange_answer_saying(line->service->exchange, line->ticket, message->id,
+                                  message->values, message->n_values,
+                                  &words) == AW_EXTERNAL_FAULT_OLD)
         send_outcome(line, message->id, AWARE__V1__OUTCOME__VERDICT__VERDICT_INVALID,
                      "nobody asks this, or it has been answered");
 }

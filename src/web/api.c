@@ -95,6 +95,13 @@ void aw_api_switch(struct aw_api *api, struct aw_steward *steward)
     pthread_rwlock_unlock(&api->gate);
 }
 
+void aw_api_agents(struct aw_api *api, struct aw_exchange *exchange)
+{
+    pthread_rwlock_wrlock(&api->gate);
+    api->exchange = exchange;
+    pthread_rwlock_unlock(&api->gate);
+}
+
 void aw_api_map(struct aw_api *api, struct aw_atlas *atlas, const char *model, const char *missing)
 {
     pthread_rwlock_wrlock(&api->gate);

@@ -58,7 +58,8 @@ struct aw_api {
     struct aw_api_config config;
     pthread_rwlock_t gate; /* held while an answer is made: switching waits for that */
     int64_t started_us, started_mono_us;
-    struct aw_watch watch;  /* what lately happened; a lock of its own */
+    struct aw_watch watch;        /* what lately happened; a lock of its own */
+    struct aw_exchange *exchange; /* borrowed; behind the gate; NULL: no external agents */
     struct aw_atlas *atlas; /* borrowed; behind the gate, as the two that follow; NULL: none */
     char map_model[AW_API_MODEL_MAX];
     char map_missing[AW_DIAG_TEXT_MAX]; /* why there is none */
@@ -90,6 +91,9 @@ void aw_api_switch(struct aw_api *api, struct aw_steward *steward);
 /* Where workloads lie, by the model of this name. `atlas` NULL: nowhere, for want of what `missing`
  * says. Returns when nobody looks at the one before any more. */
 void aw_api_map(struct aw_api *api, struct aw_atlas *atlas, const char *model, const char *missing);
+/* Where external agents come in; NULL: nowhere. Returns when nobody looks at the one before any
+ * more. */
+void aw_api_agents(struct aw_api *api, struct aw_exchange *exchange);
 /* From now on orders are refused: the loop will not tick again. */
 void aw_api_stopping(struct aw_api *api);
 

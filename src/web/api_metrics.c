@@ -7,6 +7,7 @@
  */
 #include "web/api_internal.h"
 
+#include "control/exchange.h"
 #include "telemetry/metrics.h"
 
 #include <math.h>
@@ -167,6 +168,46 @@ static void put_fleet(struct aw_metrics *m, const struct aw_watch *watch)
     gauge(m, "aware_workloads_frozen", NULL, "Workloads that an order freezes.", f->frozen);
     gauge(m, "aware_workloads_held_by_watchdog", NULL,
           "Workloads whose agent is held back by the watchdog.", f->held);
+}
+
+/* --- agents of other processes ---------------------------------------------------------------- */
+
+/* No label has an agent's name, which is its own to choose: a stranger must not make series. */
+static void put_agents(struct aw_metrics *m, struct aw_exchange *exchange)
+{
+    struct aw_exchange_counts c;
+    if (!exchange)
+        return;
+    aw_exchange_counts(exchange, &c);
+    aw_metrics_family(m, "aware_agent_seats", AW_METRIC_GAUGE, NULL,
+                      "Workloads that admit an external agent, by how theirs stands.");
+    for (uint32_t s = 0; s < AW_EXTERNAL_STANDING_COUNT; s++)
+        aw_metrics_sample(
+            m, (label[]){{"standing", aw_external_standing_name((enum aw_external_standing)s)}}, 1,
+            c.standing[s]);
+    gauge(m, "aware_agents_acting", NULL,
+          "External agents whose answer was carried out in the last step.", c.acting);
+    aw_metrics_family(m, "aware_agent_registrations", AW_METRIC_COUNTER, NULL,
+                      "External agents that came, by whether they got a seat.");
+    aw_metrics_sample(m, (label[]){{"result", "admitted"}}, 1, (double)c.registered);
+    aw_metrics_sample(m, (label[]){{"result", "refused"}}, 1, (double)c.refused);
+    counter(m, "aware_agent_departures", NULL, "External agents that left.", (double)c.left);
+    counter(m, "aware_agent_questions", NULL, "Questions to external agents.", (double)c.asked);
+    counter(m, "aware_agent_answers", NULL, "Good answers, in time and well formed.",
+            (double)c.answered);
+    aw_metrics_family(m, "aware_agent_refused_answers", AW_METRIC_COUNTER, NULL,
+                      "Answers that were not taken and questions without one, by reason; the "
+                      "fallback decides then.");
+    for (uint32_t f = AW_EXTERNAL_FAULT_LATE; f < AW_EXTERNAL_FAULT_COUNT; f++)
+        aw_metrics_sample(m,
+                          (label[]){{"reason", aw_external_fault_name((enum aw_external_fault)f)}},
+                          1, (double)c.faults[f]);
+    aw_metrics_family(m, "aware_agent_answer_time_seconds", AW_METRIC_HISTOGRAM, "seconds",
+                      "Time from a question to a good answer.");
+    aw_metrics_histogram(m, NULL, 0, &c.took_s);
+    aw_metrics_family(m, "aware_agent_deadline_used_ratio", AW_METRIC_HISTOGRAM, "ratio",
+                      "Share of its deadline that a good answer took.");
+    aw_metrics_histogram(m, NULL, 0, &c.deadline_share);
 }
 
 /* --- workloads -------------------------------------------------------------------------------- */
@@ -386,6 +427,7 @@ enum aw_err aw__api_get_metrics(struct aw__api_call *call, struct aw_diag *diag)
     put_process(&m, api);
     put_loop(&m, &counts, age_s);
     put_timing(&m, &counts, api->config.timing);
+    put_agents(&m, api->exchange);
     aw_watch_lock(watch);
     uint32_t *rows = calloc(watch->count + 1, sizeof *rows);
     struct writer writer = {.m = &m, .watch = watch, .rows = rows};

@@ -7,9 +7,13 @@ Exit status as in cli_test.py.
 """
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from pathlib import Path
 
 import cli_test
@@ -71,6 +75,21 @@ def served(address, *more):
     return done
 
 
+def until(holds, process):
+    """Looks again until it holds; the daemon has to live meanwhile."""
+    for _ in range(1200):
+        expect(process.poll() is None, "the daemon ended")
+        if holds():
+            return
+        time.sleep(0.1)
+    expect(False, "waited two minutes in vain")
+
+
+def scrape(url):
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
+        return answer.read().decode()
+
+
 def steps_of(text):
     return [step for step in map(json.loads, text.splitlines()) if step["type"] == "step"]
 
@@ -97,6 +116,48 @@ def an_agent_that_leaves_is_replaced_by_the_fallback():
         actors = [step["actor"] for step in steps_of(out)]
         expect(len(actors) == 240 and actors.count("agent") in (45, 46), str(actors.count("agent")))
         expect(set(actors[60:]) == {"fallback"}, str(actors[60:]))
+
+
+def what_an_agent_says_and_how_it_does_is_shown_to_people():
+    """Over a daemon: the sentence of a decision, and /metrics as promtool likes it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, address = Path(folder, "shop.yaml"), f"unix:{folder}/agents"
+        state = Path(folder, "state")
+        path.write_text(FILE)
+        with open(Path(folder, "log"), "w", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                [cli_test.AWARE, "run", "--daemon", "-f", str(path), "--agents", address, "--state",
+                 str(state), "--speed", "300", "--no-twin", "--listen", "127.0.0.1:0"],
+                stderr=log, stdout=subprocess.DEVNULL)
+        agent = None
+        try:
+            until(lambda: "url=" in Path(folder, "log").read_text(), process)
+            url = re.search(r"url=(\S+?)/?\s", Path(folder, "log").read_text())[1].rstrip("/")
+            agent = subprocess.Popen(
+                [cli_test.AWARE, "agent", "serve", "shop", "--address", address, "--policy",
+                 "constant:0.2,0.3,0.1", "--name", "tiny"], stdout=subprocess.DEVNULL)
+            until(lambda: float(re.search(r"^aware_agents_acting (\S+)", scrape(url), re.M)[1]) == 1,
+                  process)
+            text = scrape(url)
+            told = run("explain", "shop", "--state", str(state))
+        finally:
+            for one in filter(None, (agent, process)):
+                one.terminate()
+                one.wait(timeout=120)
+        expect("it says: policy constant:0.2,0.3,0.1" in told.stdout, told.stdout + told.stderr)
+        figures = dict(re.findall(r"^(aware_agent\S+) (\S+)$", text, re.M))
+        expect(figures['aware_agent_seats{standing="trusted"}'] == "1", str(figures))
+        expect(float(figures["aware_agent_answers_total"]) >= 5, str(figures))
+        expect(float(figures["aware_agent_answer_time_seconds_count"]) >= 5, str(figures))
+        page = (Path(__file__).parents[2] / "docs/mechanisms/metrics.md").read_text()
+        for name in {name.partition("{")[0] for name in figures}:
+            family = re.sub("_(bucket|sum|count)$", "", name)
+            expect(f"`{family}" in page, f"docs/mechanisms/metrics.md does not tell of {family}")
+        promtool = shutil.which("promtool")
+        if promtool:
+            done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True,
+                                  text=True, check=False)
+            expect(done.returncode == 0, f"promtool check metrics: {done.stdout}{done.stderr}")
 
 
 def who_is_not_expected_is_told():
