@@ -136,8 +136,8 @@ def what_an_agent_says_and_how_it_does_is_shown_to_people():
             agent = subprocess.Popen(
                 [cli_test.AWARE, "agent", "serve", "shop", "--address", address, "--policy",
                  "constant:0.2,0.3,0.1", "--name", "tiny"], stdout=subprocess.DEVNULL)
-            until(lambda: float(re.search(r"^aware_agents_acting (\S+)", scrape(url), re.M)[1]) == 1,
-                  process)
+            acting = re.compile(r"^aware_agents_acting (\S+)", re.M)
+            until(lambda: float(acting.search(scrape(url))[1]) == 1, process)
             text = scrape(url)
             told = run("explain", "shop", "--state", str(state))
         finally:
