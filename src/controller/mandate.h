@@ -48,7 +48,7 @@ struct aw__mandate {
     struct aw_kube_span decision;
     /* Conditions. */
     bool frozen;
-    struct aw_kube_span able, able_reason; /* "True", "False"; "": never said */
+    struct aw_kube_span able, able_reason; /* AbleToScale: "True", "False"; "": never said */
 };
 
 extern const struct aw_kube_field aw__mandate_fields[];

@@ -55,7 +55,7 @@
     X(STALE,          "StaleRecommendation",      false, "the recommendation is too old")          \
     X(SKEW,           "ClockSkew",                true,  "the recommendation is from the future")  \
     X(FROZEN,         "Frozen",                   false, "a person ordered that nothing changes")  \
-    X(CONFLICT,       AW__MANDATE_CONFLICT,         true,  "another autoscaler has the same target") \
+    X(CONFLICT,       AW__MANDATE_CONFLICT,       true,  "another autoscaler has the same target") \
     X(OUT_OF_BOUNDS,  "OutOfBounds",              true,  "the recommendation breaks the bounds")   \
     X(NO_TARGET,      "TargetNotFound",           true,  "the target is not there")                \
     X(PARKED,         "ScaledToZero",             true,  "somebody scaled the target to 0")        \
@@ -75,7 +75,9 @@
     X(SETTLING,       "Settling",                 false, "the last disruption was a moment ago")   \
     X(KEPT,           "PodsNotDisruptable",       true,  "annotations forbid to disturb its pods") \
     X(FRUITLESS,      "EvictionHadNoEffect",      true,  "replaced pods came with the old size")   \
-    X(PACE,           "RateLimited",              false, "other workloads come first")
+    X(PACE,           "RateLimited",              false, "other workloads come first")             \
+    X(FORBIDDEN,      "Forbidden",                true,  "the updater lacks a right")              \
+    X(FAILED,         "UpdateFailed",             true,  "the server would not do it")
 /* clang-format on */
 
 enum aw__update_reason {
