@@ -366,7 +366,7 @@ static void app_round(struct aw_app *app)
         double *const value[] = {&segment->cpu_ms,          &segment->cpu_cv,
                                  &segment->io_ms,           &segment->io_cv,
                                  &segment->memory_base_mib, &segment->memory_flight_mib,
-                                 &segment->crowding};
+                                 &segment->crowding,        &segment->fast_tail};
         for (size_t k = 0; k < sizeof value / sizeof *value; k++)
             *value[k] = digits(*value[k]);
     }

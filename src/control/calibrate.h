@@ -9,8 +9,9 @@
  *
  * What is fitted is a copy of the description: its CPU times by a factor, how they and its waits
  * vary, a wait that belongs to nobody (sockets, balancer, scheduling), how much hardware threads
- * that share a core hinder each other, and memory. Threads, parallelism and the order of segments
- * are the application's, not the machine's.
+ * that share a core hinder each other, and memory; then how far the fast model's tail is from the
+ * reference's with all that, which needs no measurement. Threads, parallelism and the order of
+ * segments are the application's, not the machine's.
  *
  * Call order: for each size saturate, measure that, ladder, measure all of it; fit; predict each
  *             point; judge.
@@ -109,7 +110,8 @@ AW_NODISCARD enum aw_err aw_calibrate_predict(
     X(CROWDING,         "crowding",            "",    "dearer by this where cores are shared") \
     X(WAIT_CV,          "io_cv",               "",    "the deviation of waiting over its mean") \
     X(MEMORY,           "memory",              "Mi",  "held by a replica") \
-    X(MEMORY_FLIGHT,    "memory_per_request",  "Mi",  "held by a request in flight")
+    X(MEMORY_FLIGHT,    "memory_per_request",  "Mi",  "held by a request in flight") \
+    X(FAST_TAIL,        "fast_tail",           "",    "the fast model's p99 at light load times this")
 /* clang-format on */
 
 enum aw_calibrate_value {

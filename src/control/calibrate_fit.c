@@ -16,6 +16,7 @@
 #include "control/calibrate.h"
 
 #include "base/cma.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <string.h>
@@ -68,6 +69,8 @@ struct answer {
 #define WAIT_LEAST   5.0  /* ms that the box reaches to, or */
 #define WAIT_SHARE   1.0  /* of the mean latency of the least loaded */
 #define CROWDING_MAX 2.5
+#define TAIL_LOAD    0.55 /* as light as the fast model means it */
+#define TAIL_MAX     8.0
 
 /* The description with parameters `x`. The wait is constant, so what varies stays as it was. */
 static void app_make(const struct aw_app *described, const double *x, struct aw_app *ret)
@@ -79,6 +82,7 @@ static void app_make(const struct aw_app *described, const double *x, struct aw_
         s->cpu_cv *= exp(x[1]);
         s->crowding = x[3];
         s->io_cv *= exp(x[4]);
+        s->fast_tail = 0;
     }
     struct aw_segment *first = &ret->segment[0];
     const double io_ms = first->io_ms + x[2];
@@ -267,6 +271,47 @@ static void memory_fit(const struct search *search, const struct aw_demand *desc
     }
 }
 
+/* How far the fast model is from the reference under light load, with all that was found: the
+ * median over the seen sizes, and what is left to chance in that. */
+static enum aw_err tail_fit(const struct search *search, struct aw_calibrate_fit *fit,
+                            struct aw_diag *diag)
+{
+    double off[AW_CALIBRATE_POINTS_MAX], tail = 1, error = NAN;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < search->count; i++) {
+        const struct aw_calibrate_point *p = search->point[i];
+        struct aw_calibrate_figures said[AW_CALIBRATE_MODELS];
+        if (p->setting.load > TAIL_LOAD)
+            continue;
+        for (uint32_t m = 0; m < AW_CALIBRATE_MODELS; m++) {
+            enum aw_err err =
+                aw_calibrate_predict((enum aw_calibrate_model)m, &fit->app, &search->world,
+                                     &p->setting, &p->measured, &said[m], diag);
+            if (err)
+                return err;
+        }
+        const double ratio =
+            log(said[AW_CALIBRATE_REFERENCE].p99_ms / said[AW_CALIBRATE_FAST].p99_ms);
+        if (isfinite(ratio))
+            off[count++] = ratio;
+    }
+    if (count > 0) {
+        aw_stats_sort(off, count);
+        tail = fmin(TAIL_MAX, fmax(1 / TAIL_MAX, exp(aw_stats_median(off, count))));
+        /* of a median: 1.25 times that of a mean; the half between the quarters is 1.35 wide */
+        if (count > 2)
+            error = tail * 1.25 / 1.35 *
+                    (aw_stats_quantile(off, count, 0.75) - aw_stats_quantile(off, count, 0.25)) /
+                    sqrt(count);
+    }
+    for (uint32_t i = 0; i < fit->app.segment_count; i++)
+        fit->app.segment[i].fast_tail = tail;
+    fit->value[AW_CALIBRATE_FAST_TAIL].described = 1;
+    fit->value[AW_CALIBRATE_FAST_TAIL].found = tail;
+    fit->value[AW_CALIBRATE_FAST_TAIL].error = error;
+    return AW_OK;
+}
+
 static void values_fill(const struct aw_app *described, const double *x, const double *error,
                         struct aw_calibrate_fit *fit)
 {
@@ -364,6 +409,8 @@ enum aw_err aw_calibrate_fit(const struct aw_app *described,
     app_make(described, x, &fit.app);
     values_fill(described, x, error, &fit);
     memory_fit(&search, &demand, &fit);
-    *ret = fit;
-    return AW_OK;
+    err = tail_fit(&search, &fit, diag);
+    if (!err)
+        *ret = fit;
+    return err;
 }

@@ -24,39 +24,39 @@
 /* clang-format off */
 static const struct aw_segment builtin[AW_SEGMENT_BUILTIN_COUNT] = {
 /*    name               family             cpu    cv    io   cv   base flight  read write  send
- *                            exponents: cpu   io  mem  bytes  cores threads  cold crowding */
+ *                            exponents: cpu   io  mem  bytes  cores threads  cold crowding tail */
     {"float_ops",       AW_PAYLOAD_FLOAT,     24, 0.10,  0.0, 0.0,     6,  0.5,     0,    0,    2,
-                                                1.00,  0.0,  0.0,  0.0,     1,    0,    150, 0},
+                                                1.00,  0.0,  0.0,  0.0,     1,    0,    150, 0, 0},
     {"matrix_multiply", AW_PAYLOAD_MODEL,     15, 0.10,  0.0, 0.0,    36,  3.0,     0,    0,    4,
-                                                0.45,  0.0,  0.4,  0.0,     2,    0,    400, 0},
+                                                0.45,  0.0,  0.4,  0.0,     2,    0,    400, 0, 0},
     {"image_resize",    AW_PAYLOAD_IMAGE,     11, 0.35,  1.0, 0.5,    28,  6.0,    40,    0,   20,
-                                                0.40,  0.2,  0.5,  0.6,     1,    0,    500, 0},
+                                                0.40,  0.2,  0.5,  0.6,     1,    0,    500, 0, 0},
     {"image_rotate",    AW_PAYLOAD_IMAGE,      9, 0.30,  1.0, 0.5,    28,  5.0,    40,    0,   40,
-                                                0.40,  0.2,  0.5,  0.6,     1,    0,    500, 0},
+                                                0.40,  0.2,  0.5,  0.6,     1,    0,    500, 0, 0},
     {"image_compress",  AW_PAYLOAD_IMAGE,     20, 0.40,  1.0, 0.5,    32,  7.0,    40,    0,   15,
-                                                0.45,  0.2,  0.5,  0.6,     1,    0,    500, 0},
+                                                0.45,  0.2,  0.5,  0.6,     1,    0,    500, 0, 0},
     {"json_to_yaml",    AW_PAYLOAD_TEXT,       5, 0.50,  0.0, 0.0,    12,  1.0,     0,    0,    3,
-                                                0.55,  0.0,  0.3,  0.9,     1,    0,    250, 0},
+                                                0.55,  0.0,  0.3,  0.9,     1,    0,    250, 0, 0},
     {"gzip",            AW_PAYLOAD_FILE,      16, 0.30,  2.0, 0.6,     8,  1.5,   256,    0,   90,
-                                                0.80,  0.5,  0.3,  1.0,     1,    0,    150, 0},
+                                                0.80,  0.5,  0.3,  1.0,     1,    0,    150, 0, 0},
     {"gunzip",          AW_PAYLOAD_FILE,       6, 0.30,  2.0, 0.6,     8,  1.5,    90,    0,  256,
-                                                0.80,  0.5,  0.3,  1.0,     1,    0,    150, 0},
+                                                0.80,  0.5,  0.3,  1.0,     1,    0,    150, 0, 0},
     {"web_serving",     AW_PAYLOAD_NONE,       3, 0.70,  4.0, 0.9,    40,  0.8,     4,    1,   24,
-                                                0.00,  0.0,  0.0,  0.0,     1,    8,    900, 0},
+                                                0.00,  0.0,  0.0,  0.0,     1,    8,    900, 0, 0},
     {"ml_inference",    AW_PAYLOAD_MODEL,     70, 0.12,  0.0, 0.0,   380, 14.0,     0,    0,    6,
-                                                0.40,  0.0,  0.3,  0.0,     4,    2,   7000, 0},
+                                                0.40,  0.0,  0.3,  0.0,     4,    2,   7000, 0, 0},
     {"file_read",       AW_PAYLOAD_FILE,     2.0, 0.40,  6.0, 0.8,     4,  0.6,   256,    0,    0,
-                                                0.50,  0.7,  0.5,  1.0,     1,    0,    100, 0},
+                                                0.50,  0.7,  0.5,  1.0,     1,    0,    100, 0, 0},
     {"file_write",      AW_PAYLOAD_FILE,     2.5, 0.40, 10.0, 0.9,     4,  0.6,     0,  256,    0,
-                                                0.50,  0.7,  0.5,  1.0,     1,    0,    100, 0},
+                                                0.50,  0.7,  0.5,  1.0,     1,    0,    100, 0, 0},
     {"object_read",     AW_PAYLOAD_FILE,     4.0, 0.40, 28.0, 0.6,    22,  1.2,     0,    0,    2,
-                                                0.45,  0.4,  0.5,  1.0,     1,   12,    600, 0},
+                                                0.45,  0.4,  0.5,  1.0,     1,   12,    600, 0, 0},
     {"object_write",    AW_PAYLOAD_FILE,     4.5, 0.40, 42.0, 0.7,    22,  1.2,     0,    0,  256,
-                                                0.45,  0.4,  0.5,  1.0,     1,   12,    600, 0},
+                                                0.45,  0.4,  0.5,  1.0,     1,   12,    600, 0, 0},
     {"object_stream",   AW_PAYLOAD_FILE,     7.0, 0.40, 65.0, 0.5,    22,  4.0,     0,    0,  256,
-                                                0.50,  0.6,  0.6,  1.0,     1,   12,    600, 0},
+                                                0.50,  0.6,  0.6,  1.0,     1,   12,    600, 0, 0},
     {"table_scan",      AW_PAYLOAD_TABLE,    7.0, 0.50, 18.0, 0.7,    30,  1.5,    64,    0,   16,
-                                                0.40,  0.4,  0.4,  0.6,     1,    6,    800, 0},
+                                                0.40,  0.4,  0.4,  0.6,     1,    6,    800, 0, 0},
 };
 /* clang-format on */
 
@@ -124,7 +124,7 @@ void aw_app_demand(const struct aw_app *app, double payload, uint32_t families,
                    struct aw_demand *ret_demand)
 {
     struct aw_demand d = {.memory_base_mib = RUNTIME_MEMORY_MIB, .cold_start_ms = RUNTIME_COLD_MS};
-    double cpu_variance = 0, io_variance = 0, wall_ms = 0, crowding_ms = 0;
+    double cpu_variance = 0, io_variance = 0, wall_ms = 0, crowding_ms = 0, tail_ms = 0;
     for (uint32_t i = 0; i < app->segment_count; i++) {
         struct aw_segment s;
         aw_segment_at(&app->segment[i], payload, families, &s);
@@ -142,8 +142,10 @@ void aw_app_demand(const struct aw_app *app, double payload, uint32_t families,
             d.threads = s.threads;
         d.cold_start_ms += s.cold_start_ms;
         crowding_ms += s.cpu_ms * s.crowding;
+        tail_ms += s.cpu_ms * s.fast_tail;
     }
     d.crowding = d.cpu_ms > 0 ? (float)(crowding_ms / d.cpu_ms) : 0;
+    d.fast_tail = d.cpu_ms > 0 ? tail_ms / d.cpu_ms : 0;
     d.cpu_cv = wall_ms > 0 ? sqrt(cpu_variance) / wall_ms : 0;
     d.io_cv = d.io_ms > 0 ? sqrt(io_variance) / d.io_ms : 0;
     d.parallelism = wall_ms > 0 ? d.cpu_ms / wall_ms : 1;

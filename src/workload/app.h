@@ -48,6 +48,9 @@ struct aw_segment {
     /* How much longer CPU work takes while its core's other hardware thread is busy: 0 not at all,
      * 1 twice as long. Found by calibration (control/calibrate.h); descriptions have none. */
     double crowding;
+    /* What the fast model's p99 is multiplied by where load is light; 0: by nothing. Found by
+     * calibration too: its network knows requests like those of the pool, not each that exists. */
+    double fast_tail;
 };
 
 struct aw_app {
@@ -68,6 +71,7 @@ struct aw_demand {
     uint32_t threads;   /* the tightest of its segments; 0: no limit */
     float crowding;     /* of its segments, weighted by CPU time */
     double cold_start_ms;
+    double fast_tail; /* of its segments, weighted by CPU time; 0: none of them says any */
 };
 
 /* The built-in kinds, AW_SEGMENT_BUILTIN_COUNT of them. */

@@ -45,6 +45,8 @@ const struct aw_segment_field aw_segment_fields[] = {
     {"cold_start", "ms", AT(cold_start_ms), 0, MS_MAX, "added to a replica's start"},
     {"crowding", "", AT(crowding), 0, 4,
      "how much longer CPU work takes while its core's other hardware thread is busy"},
+    {"fast_tail", "", AT(fast_tail), 0, 20,
+     "the fast model's p99 under light load times this; 0: as it is"},
     {NULL, NULL, 0, 0, 0, NULL},
 };
 /* clang-format on */
@@ -58,7 +60,7 @@ static bool is_threads(const struct aw_segment_field *field)
 /* Of a machine rather than of an application: not written while it is 0. */
 static bool is_optional(const struct aw_segment_field *field)
 {
-    return field->offset == AT(crowding);
+    return field->offset == AT(crowding) || field->offset == AT(fast_tail);
 }
 
 static double member_get(const struct aw_segment *segment, const struct aw_segment_field *field)

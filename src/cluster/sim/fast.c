@@ -17,6 +17,11 @@
 /* How suddenly crowding comes as the load grows: for the mean request, and for the slow ones. */
 #define CROWDED_MEAN 24.0
 #define CROWDED_SLOW 6.0
+/* Load up to which a correction of the tail is meant in full, and from where on not at all: what
+ * queues is the network's own trade. */
+#define TAIL_FULL 0.5
+#define TAIL_NONE 0.8
+#define TAIL_BEND 0.1 /* of the logarithms above the median that is left at least */
 
 struct cohort { /* ready replicas with the same cores */
     double cores;
@@ -204,6 +209,19 @@ static void special_eval(const struct aw_sim *sim, const struct aw__workload *wo
         aw__max(ret->in_flight, aw__min(ret->in_flight_peak, pool.in_flight_peak));
 }
 
+/* The slow requests of an application for which calibration has found how far off the network is:
+ * what lies between p50 and p99 keeps its shape. */
+static void tail_correct(double tail, double load, struct aw_steady *steady)
+{
+    const double share = aw__min(1, aw__max(0, (TAIL_NONE - load) / (TAIL_NONE - TAIL_FULL)));
+    const double before = log(steady->p99_us / steady->p50_us);
+    if (!(before > 0) || share <= 0)
+        return;
+    const double bend = aw__max(TAIL_BEND, 1 + share * log(tail) / before);
+    steady->p95_us = steady->p50_us * pow(steady->p95_us / steady->p50_us, bend);
+    steady->p99_us = steady->p50_us * exp(before * bend);
+}
+
 static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *cohort,
                        double rate_per_s, double arrivals, double dt_us)
 {
@@ -223,6 +241,8 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
         special_eval(sim, workload, cohort->cores, steady_rate, n, &steady);
     else
         aw_surrogate_eval_known(&workload->known, cohort->cores, steady_rate, &steady);
+    if (workload->demand.fast_tail > 0)
+        tail_correct(workload->demand.fast_tail, steady_rate / capacity, &steady);
 
     /* The steady state knows about chance below saturation; a growing queue takes what came. */
     const bool saturated = cohort->backlog > 0 || rate_per_s > steady_rate;

@@ -149,7 +149,7 @@ struct aw__world {
 };
 
 #pragma GCC diagnostic pop
-_Static_assert(sizeof(struct aw_demand) == 11 * sizeof(double), "no padding");
+_Static_assert(sizeof(struct aw_demand) == 12 * sizeof(double), "no padding");
 _Static_assert(sizeof(struct aw_sim_disturbance) == 6 * sizeof(double), "no padding");
 
 struct aw__reference; /* requests and events, reference.c */
