@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define SAME_SHARE 0.01 /* sizes that differ by less are the same: somebody rounded */
+#define SAME_SHARE 0.10 /* sizes that differ by less are left alone by who carries plans out */
 #define NOBODY     0u   /* of a directory's hash: the place is free */
 
 /* A pod that was seen. Kubernetes counts restarts for ever; what is new is a difference. */

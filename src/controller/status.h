@@ -23,7 +23,7 @@
 extern const struct aw_kube_kind aw_mpa_kind;
 
 #define AW_MPA_WORD_MAX    64u  /* of a reason, a mode, a stage; with the NUL, as all below */
-#define AW_MPA_MESSAGE_MAX 640u /* of a sentence; longer ones are cut */
+#define AW_MPA_MESSAGE_MAX 320u /* of a sentence; longer ones are cut */
 #define AW_MPA_ID_MAX      24u  /* of a decision: a number of the audit log */
 
 /* clang-format off */

@@ -1,0 +1,107 @@
+/*
+ * recommender.h - follows MultidimPodAutoscalers, decides for each, and writes what it recommends
+ * into their status. It changes nothing else.
+ *
+ * A round: the targets of all objects are looked up and their pods found; metrics are read; objects
+ * that came, changed or went are taken over; the control loop (control/loop.h) ticks; what is new
+ * is written into statuses, and what people should hear becomes an event.
+ *
+ * Call order: new; in the owner's loop step, then aw_kube_wait until `due`; free before the client.
+ *             Between steps: save.
+ * Memory:     slots at new for `objects_max`; a pilot and some 6 KB for each object; the informers'
+ *             copies, bounded.
+ * Threads:    those of the client. People's orders and looks go through the steward, which has a
+ *             lock of its own.
+ *
+ * Whoever does not lead only follows. Who begins to lead reads every status again and decides
+ * nothing in its first tick: the cluster has lived on meanwhile.
+ *
+ * A status is written when somebody who acts on it would act otherwise, at once where the object's
+ * mode acts, and once a minute where it only recommends; figures and sentences for people alone
+ * every five minutes at most. When nothing changes nothing is written.
+ *
+ * The trap: a status is written with the version that it was read with. Where somebody else wrote
+ * meanwhile it is not written at all, and made anew in the next round.
+ */
+#ifndef AW_CONTROLLER_RECOMMENDER_H
+#define AW_CONTROLLER_RECOMMENDER_H
+
+#include "base/log.h"
+#include "control/pretrained.h"
+#include "control/steward.h"
+#include "kube/client.h"
+#include "kube/discovery.h"
+#include "kube/metrics.h"
+
+#define AW_RECOMMENDER_OBJECTS_MAX 8192u
+#define AW_RECOMMENDER_PODS_MAX    65536u
+#define AW_RECOMMENDER_STEP_S      15.0      /* HPA's sync period */
+#define AW_RECOMMENDER_MEASURE_US  8000000   /* the most that metrics may take of a round */
+#define AW_RECOMMENDER_QUIET_US    60000000  /* between writes of an object that only recommends */
+#define AW_RECOMMENDER_WORDS_US    300000000 /* between writes of what is for people alone */
+#define AW_RECOMMENDER_WRITES_MAX  200u      /* of one round; the rest waits for the next */
+#define AW_RECOMMENDER_EVENTS_MAX  20u       /* likewise */
+#define AW_RECOMMENDER_WRITE_US    5000000   /* the most that one write may take */
+
+/* Zeroed but for the client is all defaults. */
+struct aw_recommender_config {
+    struct aw_kube *kube;            /* borrowed */
+    struct aw_kube_server server;    /* what it is (discovery.h) */
+    const char *ns;                  /* only objects of this namespace; NULL: all. Borrowed */
+    const char *instance;            /* names this process in events; NULL: "aware". Borrowed */
+    struct aw_kube_metrics *metrics; /* NULL: there are none; borrowed */
+    struct aw_store *store;          /* NULL: nothing is kept; borrowed */
+    struct aw_steward *steward;      /* NULL: no audit, no orders; borrowed */
+    const struct aw_loop_desk *desk; /* in the place of the steward's own; NULL: that one */
+    struct aw_shelf *shelf;          /* of models that networks begin with; NULL: none */
+    struct aw_log *log;              /* NULL: nobody is told; borrowed */
+    const struct aw_clock *clock;    /* NULL: the real one */
+    const char *memory;              /* file of what pilots learned, read at new; NULL: none */
+    /* Whether we lead at this moment; NULL: always. */
+    bool (*leads)(void *ctx);
+    /* A tick is over. `store_trouble` NULL: what had happened was kept. NULL: nobody is told. */
+    void (*ticked)(void *ctx, const struct aw_loop_counts *counts, const char *store_trouble);
+    void *ctx;
+    double step_s;
+    uint32_t objects_max, pods_max;
+    uint32_t thread_count; /* that learn; 0 and 1: the caller alone */
+};
+
+/* What it has done so far; for metrics. */
+struct aw_recommender_counts {
+    uint64_t rounds;
+    uint64_t writes, conflicts, failures; /* of statuses */
+    uint64_t events;
+    uint64_t reads_failed; /* rounds whose metrics could not be read */
+    uint32_t objects;      /* there are */
+    uint32_t active;       /* of them, those that are decided for */
+    uint32_t invalid;      /* of them, those that cannot be taken */
+    uint32_t waiting;      /* whose status should be written, and was not */
+    int64_t round_us;      /* how long the last round took, learning included */
+    bool leads;
+};
+
+struct aw_recommender;
+
+/* Sends nothing yet. AW_ERR_NOMEM, AW_ERR_CONFIG. */
+AW_NODISCARD enum aw_err aw_recommender_new(struct aw_recommender **ret_recommender,
+                                            const struct aw_recommender_config *config,
+                                            const struct aw_alloc *alloc, struct aw_diag *diag);
+/* Detaches the steward. NULL is a no-op. */
+void aw_recommender_free(struct aw_recommender *recommender);
+
+/* Does what is due. An error is for the log: it tries again by itself. AW_ERR_INTERRUPTED: the
+ * client was told to stop. */
+AW_NODISCARD enum aw_err aw_recommender_step(struct aw_recommender *recommender,
+                                             struct aw_diag *diag);
+int64_t aw_recommender_due(const struct aw_recommender *recommender); /* monotonic; 0: now */
+/* Whether everything has been seen once. */
+bool aw_recommender_synced(const struct aw_recommender *recommender);
+const struct aw_recommender_counts *aw_recommender_counts(const struct aw_recommender *recommender);
+struct aw_loop *aw_recommender_loop(struct aw_recommender *recommender);
+
+/* Writes what pilots learned to `path`, for the next process of this build. */
+AW_NODISCARD enum aw_err aw_recommender_save(struct aw_recommender *recommender, const char *path,
+                                             struct aw_diag *diag);
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * recommender_internal.h - what the files of the recommender share.
+ *
+ * recommender.c makes rounds, recommender_object.c takes objects over, recommender_status.c says
+ * what is so and writes it, recommender_memory.c keeps what was learned.
+ */
+#ifndef AW_CONTROLLER_RECOMMENDER_INTERNAL_H
+#define AW_CONTROLLER_RECOMMENDER_INTERNAL_H
+
+#include "control/profile.h"
+#include "controller/recommender.h"
+#include "controller/scene.h"
+#include "controller/status.h"
+#include "kube/events.h"
+
+#define AW__NOBODY      UINT32_MAX
+#define AW__LIMITED_US  300000000 /* a limit that was met so lately still holds */
+#define AW__SLO_HALF    960.0     /* steps after which one counts half: four hours of 15 s */
+#define AW__DEADLINE_US 1000000   /* of a call of the backend, which waits for nothing */
+
+/* One MultidimPodAutoscaler. */
+struct aw__object {
+    char key[AW_KUBE_KEY_MAX]; /* "": the place is free */
+    char uid[AW_KUBE_UID_MAX];
+    uint64_t hash;
+    bool gone;   /* the object is no longer there */
+    bool reborn; /* another one of its name is */
+    bool dirty;  /* its settings have not been read yet */
+    bool valid;  /* they were, and can be taken */
+    bool fresh;  /* nothing has been read of its status yet */
+    int64_t created_us;
+    int64_t generation; /* that was read last */
+
+    char ns[AW_CLUSTER_NAME_MAX], name[AW_CLUSTER_NAME_MAX]; /* of a valid one */
+    char api_version[AW_CLUSTER_NAME_MAX], kind[AW_CLUSTER_NAME_MAX];
+    char target_name[AW_CLUSTER_NAME_MAX];
+    struct aw__scene_target target; /* of a valid one; its texts are those above */
+    struct aw_pilot_config *config; /* that waits to be taken over; NULL: none does */
+    struct aw_kubecluster_place place;
+    uint32_t mode;                  /* enum aw_guard_mode */
+    uint32_t slot;                  /* of the loop; AW__NOBODY: none */
+    char why[AW_MPA_MESSAGE_MAX];   /* it is not valid, or cannot be decided for; "": it can */
+    char why_word[AW_MPA_WORD_MAX]; /* the same in one word */
+
+    double slo_steps, slo_met; /* faded */
+    int64_t limited_us;        /* when a limit was last met; AW_NEVER: never */
+    uint64_t steps;            /* seen with figures */
+    struct aw_mpa_status written;
+    int64_t wrote_us; /* monotonic; AW_NEVER: never */
+    bool owed;        /* it should be written */
+    bool pursued;     /* what is recommended is not there yet, and somebody may do it */
+};
+
+struct aw__remembered; /* what a file has of a pilot (recommender_memory.c) */
+
+struct aw_recommender {
+    struct aw_recommender_config config;
+    struct aw__scene *scene;
+    struct aw_kubecluster *cluster;
+    struct aw_loop *loop;
+    struct aw_kube_recorder recorder;
+    struct aw_recommender_counts counts;
+
+    struct aw__object **object;       /* [objects_max]; NULL: the place is free */
+    struct aw__scene_target **target; /* [objects_max] of those that are valid */
+    uint32_t *slot;                   /* [objects_max] object of a slot of the loop */
+    uint32_t *bucket;                 /* [bucket_count] places by key, open addressing */
+    uint32_t bucket_count;
+    uint32_t used;     /* places that have ever been used */
+    uint32_t live;     /* that are taken */
+    uint32_t overflow; /* objects for which there was no place */
+    uint32_t cursor;   /* where the next round begins to write */
+
+    struct aw_mpa_status scratch;      /* that is being made */
+    uint32_t events_left;              /* of this round */
+    struct aw__remembered *remembered; /* NULL: nothing is */
+    bool leads, begun, ails;
+    bool store_ails;
+    int64_t tick_us; /* monotonic: of the next round; 0: at once */
+    int64_t tidy_us;
+    const struct aw_alloc *alloc;
+};
+
+/* --- recommender_object.c --------------------------------------------------------------------- */
+
+/* For the informer: an object came, changed or went. */
+void aw__object_changed(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
+                        const struct aw_kube_item *after);
+/* Before targets are looked up: reads what is dirty, lets go who is gone. */
+void aw__objects_read(struct aw_recommender *r);
+/* After pods were found: whoever can be decided for gets a pilot. */
+void aw__objects_take(struct aw_recommender *r);
+/* Statuses as they are in the copies now: for who begins to lead. */
+void aw__objects_reread(struct aw_recommender *r);
+void aw__objects_free(struct aw_recommender *r);
+
+/* --- recommender_status.c --------------------------------------------------------------------- */
+
+/* After a tick: counts what came of each step. */
+void aw__statuses_count(struct aw_recommender *r);
+/* Writes what is to be written, as far as this round may. AW_ERR_INTERRUPTED: told to stop. */
+AW_NODISCARD enum aw_err aw__statuses_write(struct aw_recommender *r, struct aw_diag *diag);
+
+/* --- recommender_memory.c --------------------------------------------------------------------- */
+
+/* A file that is not there is nothing to remember; one that is no such file neither, and is told.
+ */
+void aw__memory_read(struct aw_recommender *r, const char *path);
+/* Gives a pilot back what it knew. AW_ERR_NOTFOUND: nothing is known of it, or by other settings.
+ * AW_ERR_FORMAT: the pilot is to be thrown away. */
+AW_NODISCARD enum aw_err aw__memory_give(struct aw_recommender *r, struct aw_pilot *pilot);
+void aw__memory_free(struct aw_recommender *r);
+
+#endif

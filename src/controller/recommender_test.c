@@ -1,0 +1,305 @@
+/* recommender_test.c - from an object to a recommendation, and what is said on the way. */
+#include "controller/recommender_testing.h"
+
+static void an_object_becomes_a_recommendation(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, BOUNDS);
+    rec_start(&w);
+    rec_rounds(&w, 3);
+    const struct aw_mpa_status s = status_of(&w, "web");
+    assert_true(s.recommendation.given);
+    assert_string_equal(s.mode, "Off");
+    assert_string_equal(s.recommendation.container, "web");
+    assert_int_equal(s.generation, 1);
+    assert_int_equal(s.replicas, 2);
+    assert_true(says(&w, "web", AW_MPA_ABLE_TO_SCALE, AW_MPA_TRUE, "TargetFound"));
+    assert_true(says(&w, "web", AW_MPA_CONFIG_INVALID, AW_MPA_FALSE, NULL));
+    assert_true(says(&w, "web", AW_MPA_SCALING_ACTIVE, AW_MPA_TRUE, NULL));
+    assert_true(says(&w, "web", AW_MPA_RECOMMENDATION_PROVIDED, AW_MPA_TRUE, NULL));
+    assert_true(says(&w, "web", AW_MPA_NO_PODS_MATCHED, AW_MPA_FALSE, NULL));
+    assert_true(says(&w, "web", AW_MPA_FALLBACK_ACTIVE, AW_MPA_TRUE, NULL));
+    assert_true(says(&w, "web", AW_MPA_LOW_CONFIDENCE, AW_MPA_TRUE, "NoRequestMetrics"));
+    assert_true(says(&w, "web", AW_MPA_FROZEN, AW_MPA_FALSE, NULL));
+    assert_int_equal(aw_recommender_counts(w.r)->active, 1);
+    rec_close(&w);
+}
+
+static void busy_pods_are_given_more_and_only_by_recommending(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, AUTO);
+    rec_start(&w);
+    w.cores = 0.49; /* of 0.5: HPA wants more */
+    rec_rounds(&w, 12);
+    const struct aw_mpa_status s = status_of(&w, "web");
+    assert_string_equal(s.mode, "Auto");
+    assert_true(s.recommendation.replicas > 2);
+    assert_true(llabs(s.recommendation.at_us - w.api.clock.wall_us) < 300 * S);
+    assert_int_equal(aw_double_count(w.api.twin, "PATCH /apis/apps"), 0);
+    assert_int_equal(aw_double_count(w.api.twin, "PATCH /api/v1"), 0);
+    assert_int_equal(aw_double_count(w.api.twin, "PUT "), 0);
+    assert_int_equal(aw_double_count(w.api.twin, "DELETE "), 0);
+    rec_close(&w);
+}
+
+static void nothing_is_written_when_nothing_changes(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, BOUNDS);
+    rec_start(&w);
+    w.cores = 0.4;
+    rec_rounds(&w, 60); /* a quarter of an hour: beginnings are over */
+    const uint32_t before = aw_double_count(w.api.twin, PATCHES);
+    rec_rounds(&w, 40);
+    const uint32_t writes = aw_double_count(w.api.twin, PATCHES) - before;
+    if (writes > 3) /* ten minutes: figures for people, twice */
+        fail_msg("%u writes in 40 rounds", writes);
+    rec_close(&w);
+}
+
+static void what_is_wrong_with_an_object_is_said_and_disturbs_nobody(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *target, *more;
+        enum aw_mpa_condition_type type;
+        enum aw_mpa_holds holds;
+        const char *reason;
+    } bad[] = {
+        {"unknown", "web2", BOUNDS ",\"colour\":\"red\"", AW_MPA_CONFIG_INVALID, AW_MPA_TRUE,
+         "Invalid"},
+        {"amount", "web2",
+         ",\"constraints\":{\"global\":{\"minReplicas\":1,\"maxReplicas\":3},\"container\":[{"
+         "\"name\":\"*\",\"requests\":{\"minAllowed\":{\"cpu\":\"much\"}}}]}",
+         AW_MPA_CONFIG_INVALID, AW_MPA_TRUE, "Invalid"},
+        {"missing", "nobody", BOUNDS, AW_MPA_ABLE_TO_SCALE, AW_MPA_FALSE, "TargetNotFound"},
+        {"empty", "empty", BOUNDS, AW_MPA_NO_PODS_MATCHED, AW_MPA_TRUE, "NoPods"},
+        {"web-twin", "web", BOUNDS, AW_MPA_CONFIG_INVALID, AW_MPA_TRUE, "TargetTaken"},
+        {"other", "web3", BOUNDS ",\"recommenders\":[{\"name\":\"theirs\"}]", AW_MPA_CONFIG_INVALID,
+         AW_MPA_TRUE, "OtherRecommender"},
+    };
+    struct rec_world w;
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_app(&w, "web2", 1);
+    put_app(&w, "web3", 1);
+    put_deployment(&w, "empty", 2);
+    put_mpa(&w, "web", "web", 1, BOUNDS);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        put_mpa(&w, bad[i].name, bad[i].target, 1, bad[i].more);
+    rec_start(&w);
+    rec_rounds(&w, 3);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (!says(&w, bad[i].name, bad[i].type, bad[i].holds, bad[i].reason))
+            fail_msg("%s: %s", bad[i].name,
+                     status_of(&w, bad[i].name).condition[bad[i].type].message);
+    assert_true(status_of(&w, "web").recommendation.given);
+    assert_true(says(&w, "web", AW_MPA_CONFIG_INVALID, AW_MPA_FALSE, NULL));
+    assert_int_equal(aw_recommender_counts(w.r)->active, 1);
+    assert_true(aw_double_count(w.api.twin, "POST /apis/events.k8s.io/v1") >= 5);
+
+    put_mpa(&w, "unknown", "web2", 2, BOUNDS); /* put right */
+    put_app(&w, "nobody", 1);
+    put_pod(&w, "empty", 0, "500m", "512Mi");
+    aw_double_remove(w.api.twin, MPAS, "shop", "web");
+    for (uint32_t i = 0; i < 40 && aw_recommender_counts(w.r)->active < 4; i++)
+        rec_rounds(&w, 1);
+    rec_rounds(&w, 2);
+    assert_int_equal(aw_recommender_counts(w.r)->active, 4);
+    assert_true(says(&w, "unknown", AW_MPA_CONFIG_INVALID, AW_MPA_FALSE, NULL));
+    assert_true(says(&w, "missing", AW_MPA_ABLE_TO_SCALE, AW_MPA_TRUE, NULL));
+    assert_true(says(&w, "empty", AW_MPA_NO_PODS_MATCHED, AW_MPA_FALSE, NULL));
+    assert_true(says(&w, "web-twin", AW_MPA_CONFIG_INVALID, AW_MPA_FALSE, NULL));
+    rec_close(&w);
+}
+
+static void an_edit_that_cannot_be_taken_leaves_the_old_settings_in_force(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, BOUNDS);
+    rec_start(&w);
+    rec_rounds(&w, 3);
+    put_mpa(&w, "web", "web", 2, BOUNDS ",\"colour\":\"red\"");
+    rec_until(&w, w.r->object[0]->dirty || w.r->object[0]->generation == 2);
+    rec_rounds(&w, 2);
+    assert_true(says(&w, "web", AW_MPA_CONFIG_INVALID, AW_MPA_TRUE, "Invalid"));
+    assert_int_equal(status_of(&w, "web").generation, 1); /* whoever acts sees that it is not his */
+    assert_int_equal(aw_recommender_counts(w.r)->active, 1);
+    put_mpa(&w, "web", "web", 3, AUTO);
+    rec_until(&w, w.r->object[0]->dirty || w.r->object[0]->generation == 3);
+    rec_rounds(&w, 2);
+    assert_int_equal(status_of(&w, "web").generation, 3);
+    assert_string_equal(status_of(&w, "web").mode, "Auto");
+    rec_close(&w);
+}
+
+static void an_object_that_goes_takes_its_pilot_with_it(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_app(&w, "db", 1);
+    put_mpa(&w, "web", "web", 1, BOUNDS);
+    put_mpa(&w, "db", "db", 1, BOUNDS);
+    rec_start(&w);
+    rec_rounds(&w, 2);
+    assert_int_equal(aw_recommender_counts(w.r)->active, 2);
+    aw_double_remove(w.api.twin, MPAS, "shop", "web");
+    rec_until(&w, !aw__scene_object_find(w.r->scene, "shop/web"));
+    rec_rounds(&w, 2);
+    assert_int_equal(aw_recommender_counts(w.r)->active, 1);
+    assert_int_equal(aw_recommender_counts(w.r)->objects, 1);
+    put_mpa(&w, "web", "web", 1, BOUNDS); /* another one of that name */
+    rec_until(&w, aw__scene_object_find(w.r->scene, "shop/web") != NULL);
+    rec_rounds(&w, 2);
+    assert_int_equal(aw_recommender_counts(w.r)->active, 2);
+    assert_true(status_of(&w, "web").recommendation.given);
+    rec_close(&w);
+}
+
+static void other_kinds_are_asked_for_their_scale(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, BOUNDS);
+    aw_double_set(w.api.twin, MPAS,
+                  "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"odd\",\"generation\":1},"
+                  "\"spec\":{\"scaleTargetRef\":{\"apiVersion\":\"example.com/v1\","
+                  "\"kind\":\"Rollout\",\"name\":\"x\"}" BOUNDS "}}");
+    aw_double_set(w.api.twin, MPAS,
+                  "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"pod\",\"generation\":1},"
+                  "\"spec\":{\"scaleTargetRef\":{\"apiVersion\":\"v1\","
+                  "\"kind\":\"Pod\",\"name\":\"x\"}" BOUNDS "}}");
+    rec_start(&w);
+    rec_rounds(&w, 3);
+    assert_true(says(&w, "odd", AW_MPA_ABLE_TO_SCALE, AW_MPA_FALSE, "KindNotFound"));
+    assert_true(says(&w, "pod", AW_MPA_ABLE_TO_SCALE, AW_MPA_FALSE, "TargetNotScalable"));
+    assert_true(status_of(&w, "web").recommendation.given);
+    rec_close(&w);
+}
+
+static void who_does_not_lead_writes_nothing(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    rec_open(&w);
+    w.leads = false;
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, BOUNDS);
+    rec_begin_with(&w, NULL);
+    rec_until(&w, aw_recommender_synced(w.r));
+    rec_synced(&w);
+    for (uint32_t i = 0; i < 20; i++) {
+        rec_pass(&w, 15 * S);
+        (void)!rec_turn(&w);
+    }
+    assert_int_equal(aw_recommender_counts(w.r)->rounds, 0);
+    assert_int_equal(aw_double_count(w.api.twin, "PATCH "), 0);
+    assert_int_equal(aw_double_count(w.api.twin, "POST "), 0);
+    w.leads = true;
+    rec_rounds(&w, 3);
+    assert_true(status_of(&w, "web").recommendation.given);
+    rec_close(&w);
+}
+
+static void a_restart_decides_nothing_and_knows_what_was_recommended(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/aware-recommender-XXXXXX";
+    struct rec_world w;
+    struct aw_diag diag = {0};
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, AUTO);
+    rec_start(&w);
+    w.cores = 0.49;
+    rec_rounds(&w, 12);
+    const struct aw_mpa_status before = status_of(&w, "web");
+    assert_true(before.recommendation.replicas > 2);
+    const uint32_t episode = aw_pilot_decision(aw_loop_pilot(w.r->loop, 0))->episode;
+    if (aw_recommender_save(w.r, path, &diag))
+        fail_msg("%s", diag.text);
+    aw_recommender_free(w.r);
+    w.r = NULL;
+
+    rec_begin_with(&w, path);
+    rec_until(&w, aw_recommender_synced(w.r));
+    rec_synced(&w);
+    w.cores = 0.01; /* and now it looks idle */
+    rec_rounds(&w, 1);
+    const struct aw_mpa_status after = status_of(&w, "web");
+    assert_int_equal(after.recommendation.replicas, before.recommendation.replicas);
+    assert_int_equal(after.recommendation.cpu_millicores, before.recommendation.cpu_millicores);
+    for (uint32_t i = 0; i < AW_MPA_CONDITION_COUNT; i++)
+        if (after.condition[i].holds == before.condition[i].holds)
+            assert_int_equal(after.condition[i].changed_us, before.condition[i].changed_us);
+    assert_true(aw_pilot_decision(aw_loop_pilot(w.r->loop, 0))->episode > episode);
+    rec_close(&w);
+    unlink(path);
+}
+
+static void of_two_at_once_only_one_writes(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    struct aw_recommender *other;
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, AUTO);
+    rec_start(&w);
+    other = w.r;
+    rec_begin_with(&w, NULL); /* both follow; w.leads is asked by both */
+    rec_until(&w, aw_recommender_synced(w.r));
+    /* a write with an old version is refused, so even two that both believe to lead cannot undo
+     * each other's words */
+    for (uint32_t i = 0; i < 10; i++) {
+        put_usage(&w);
+        aw_clock_virtual_advance(&w.api.clock, 15 * S);
+        (void)!aw_recommender_step(other, NULL);
+        (void)!rec_turn(&w);
+    }
+    const struct aw_recommender_counts *a = aw_recommender_counts(w.r);
+    const struct aw_recommender_counts *b = aw_recommender_counts(other);
+    assert_int_equal(a->writes + b->writes + a->conflicts + b->conflicts + a->failures +
+                         b->failures,
+                     aw_double_count(w.api.twin, PATCHES));
+    assert_int_equal(a->failures + b->failures, 0);
+    aw_recommender_free(other);
+    rec_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_object_becomes_a_recommendation),
+        cmocka_unit_test(busy_pods_are_given_more_and_only_by_recommending),
+        cmocka_unit_test(nothing_is_written_when_nothing_changes),
+        cmocka_unit_test(what_is_wrong_with_an_object_is_said_and_disturbs_nobody),
+        cmocka_unit_test(an_edit_that_cannot_be_taken_leaves_the_old_settings_in_force),
+        cmocka_unit_test(an_object_that_goes_takes_its_pilot_with_it),
+        cmocka_unit_test(other_kinds_are_asked_for_their_scale),
+        cmocka_unit_test(who_does_not_lead_writes_nothing),
+        cmocka_unit_test(a_restart_decides_nothing_and_knows_what_was_recommended),
+        cmocka_unit_test(of_two_at_once_only_one_writes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+/*
+ * scene.h - what a recommender sees of a cluster: the objects, their targets, the pods of each, and
+ * what the metrics say, all from copies that are kept up to date.
+ *
+ * Objects (MultidimPodAutoscalers), pods, Deployments and StatefulSets are followed by informers.
+ * Any other target is asked for its scale now and then. Which pods belong to a target is decided by
+ * its selector and by their owner, for all targets in one walk over all pods (gather).
+ *
+ * Call order: open; step until aw__scene_synced; then per round: step, gather with the targets,
+ *             read of the metrics, view of any target; close.
+ * Memory:     informers, bounded; lists of pods and an index, sized at open.
+ * Threads:    those of the client.
+ *
+ * The trap: what gather found points into the informers. It is good until the next step.
+ */
+#ifndef AW_CONTROLLER_SCENE_H
+#define AW_CONTROLLER_SCENE_H
+
+#include "cluster/kube.h"
+#include "kube/informer.h"
+#include "kube/verbs.h"
+
+#define AW__SCENE_POD_BYTES  ((size_t)128 << 20)        /* of all pods, as they are kept */
+#define AW__SCENE_VIEW_PODS  (2u * AW_CLUSTER_PODS_MAX) /* a rollout may double them */
+#define AW__SCENE_STALE_US   180000000 /* a server that was not heard for so long is gone */
+#define AW__SCENE_SCALE_US   60000000  /* between two looks at the scale of other kinds */
+#define AW__SCENE_SCALES_MAX 64u       /* such looks of one round */
+#define AW__SCENE_KINDS_MAX  32u       /* other kinds that are remembered */
+#define AW__SCENE_KIND_AGAIN_US                                      \
+    300000000 /* before a kind that was not there is asked for again \
+               */
+
+/* --- what is kept of an object --------------------------------------------------------------- */
+
+struct aw__scene_object {
+    int64_t generation, created_us;
+    bool deleting;
+    struct aw_kube_span spec, status; /* JSON texts; "": none */
+};
+struct aw__scene_pod {
+    struct aw_kube_pod pod; /* first: its spans count from here */
+    int64_t started_us, ready_change_us;
+    struct aw_kube_span labels; /* for selector.h; count: bytes */
+};
+struct aw__scene_workload {
+    struct aw_kube_workload workload; /* first, as above */
+    struct aw_kube_span selector;
+};
+/* For aw_kube_informer_config.project. */
+AW_NODISCARD enum aw_err aw__scene_project_object(void *ctx, const json_t *object, void *buf,
+                                                  size_t size, size_t *ret_len);
+AW_NODISCARD enum aw_err aw__scene_project_pod(void *ctx, const json_t *object, void *buf,
+                                               size_t size, size_t *ret_len);
+AW_NODISCARD enum aw_err aw__scene_project_workload(void *ctx, const json_t *object, void *buf,
+                                                    size_t size, size_t *ret_len);
+
+/* --- targets --------------------------------------------------------------------------------- */
+
+enum aw__scene_found {
+    AW__SCENE_UNKNOWN, /* the server could not be asked yet */
+    AW__SCENE_FOUND,
+    AW__SCENE_NO_TARGET,
+    AW__SCENE_NO_KIND,  /* the server has no such kind */
+    AW__SCENE_NO_SCALE, /* there is such a kind, and it cannot be scaled */
+};
+
+/* Whom an object is about; zeroed but for the names at first. The texts are its owner's. */
+struct aw__scene_target {
+    const char *ns, *api_version, *kind, *name;
+    enum aw__scene_found found;
+    int64_t replicas_wanted, replicas;
+    bool rolling;
+    char uid[AW_KUBE_UID_MAX];
+    int64_t looked_us;     /* monotonic: of kinds that are asked; 0: never */
+    char *selector_kept;   /* of kinds that are asked; NULL: none. aw__scene_target_deinit */
+    const char *selector;  /* in this round; NULL: none */
+    uint32_t first, count; /* its pods in this round */
+};
+
+struct aw__scene_config {
+    struct aw_kube *kube;            /* borrowed */
+    const char *ns;                  /* NULL: all */
+    const struct aw_clock *clock;    /* NULL: the real one */
+    struct aw_kube_metrics *metrics; /* NULL: there are none; borrowed */
+    uint32_t objects_max, pods_max;
+    /* Told of objects, as informer.h does. */
+    void (*changed)(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
+                    const struct aw_kube_item *after);
+    void *ctx;
+};
+
+struct aw__scene; /* opaque */
+
+AW_NODISCARD enum aw_err aw__scene_open(struct aw__scene **ret_scene,
+                                        const struct aw__scene_config *config,
+                                        const struct aw_alloc *alloc, struct aw_diag *diag);
+void aw__scene_close(struct aw__scene *scene); /* NULL is a no-op */
+/* Steps every informer once. The first error is told; the others go on all the same. */
+AW_NODISCARD enum aw_err aw__scene_step(struct aw__scene *scene, struct aw_diag *diag);
+int64_t aw__scene_due(const struct aw__scene *scene); /* monotonic; 0: now */
+bool aw__scene_synced(const struct aw__scene *scene);
+/* Whether what is kept can be believed: heard of lately, and all of it is there. */
+bool aw__scene_believed(const struct aw__scene *scene);
+const struct aw_kube_item *aw__scene_object_find(const struct aw__scene *scene, const char *key);
+const struct aw_kube_item *aw__scene_pod_walk(const struct aw__scene *scene, uint32_t *at);
+
+/* Looks every target up and finds its pods. `targets[i]` NULL: nobody. AW_ERR_INTERRUPTED: told to
+ * stop. */
+AW_NODISCARD enum aw_err aw__scene_gather(struct aw__scene *scene,
+                                          struct aw__scene_target *const *targets, uint32_t count,
+                                          struct aw_diag *diag);
+/* Reads the metrics of those targets, until `deadline_us` (monotonic) at the latest. */
+AW_NODISCARD enum aw_err aw__scene_measure(struct aw__scene *scene,
+                                           struct aw__scene_target *const *targets, uint32_t count,
+                                           int64_t deadline_us, struct aw_diag *diag);
+/* The target as the backend wants it; pods are good until the next call. AW_ERR_NODATA: it is not
+ * there; AW_ERR_UNAVAILABLE: what is kept cannot be believed; AW_ERR_LIMIT: too many pods. */
+AW_NODISCARD enum aw_err aw__scene_view(struct aw__scene *scene,
+                                        const struct aw__scene_target *target,
+                                        struct aw_kubecluster_view *ret_view);
+void aw__scene_target_deinit(struct aw__scene_target *target); /* zeroed is a no-op */
+
+/* How the informers fare; `which` counts from 0, NULL: there are no more. */
+const struct aw_kube_informer_state *aw__scene_state(const struct aw__scene *scene, uint32_t which,
+                                                     const char **ret_name);
+
+#endif
