@@ -71,6 +71,7 @@ struct answer {
 #define CROWDING_MAX 2.5
 #define TAIL_LOAD    0.55 /* as light as the fast model means it */
 #define TAIL_MAX     8.0
+#define TAIL_NOTHING 1e-6 /* of a square: as good as no difference */
 
 /* The description with parameters `x`. The wait is constant, so what varies stays as it was. */
 static void app_make(const struct aw_app *described, const double *x, struct aw_app *ret)
@@ -295,14 +296,17 @@ static enum aw_err tail_fit(const struct search *search, struct aw_calibrate_fit
         if (isfinite(ratio))
             off[count++] = ratio;
     }
-    if (count > 0) {
+    if (count > 2) {
         aw_stats_sort(off, count);
-        tail = fmin(TAIL_MAX, fmax(1 / TAIL_MAX, exp(aw_stats_median(off, count))));
+        const double middle = aw_stats_median(off, count);
         /* of a median: 1.25 times that of a mean; the half between the quarters is 1.35 wide */
-        if (count > 2)
-            error = tail * 1.25 / 1.35 *
-                    (aw_stats_quantile(off, count, 0.75) - aw_stats_quantile(off, count, 0.25)) /
-                    sqrt(count);
+        const double half =
+            aw_stats_quantile(off, count, 0.75) - aw_stats_quantile(off, count, 0.25);
+        const double chance = 1.25 / 1.35 * half / sqrt(count);
+        /* what may be chance is not corrected: drawn towards none by its share of the square */
+        const double sure = middle * middle / (middle * middle + chance * chance + TAIL_NOTHING);
+        tail = fmin(TAIL_MAX, fmax(1 / TAIL_MAX, exp(sure * middle)));
+        error = tail * chance;
     }
     for (uint32_t i = 0; i < fit->app.segment_count; i++)
         fit->app.segment[i].fast_tail = tail;
