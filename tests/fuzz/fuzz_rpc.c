@@ -1,11 +1,14 @@
 /*
  * fuzz_rpc.c - any bytes as what comes over gRPC and is read by us: an address, a set of
- * descriptors, the description of an environment, and the requests of a stream.
+ * descriptors, the description of an environment, the requests of a stream, and what an agent says
+ * of its answer.
  *
  * The first byte says which.
  */
 #include "fuzz.h"
 
+#include "base/text.h"
+#include "control/external.h"
 #include "rpc/descriptors.h"
 #include "rpc/env_service.h"
 #include "rpc/remote_spec.h"
@@ -31,6 +34,8 @@ static void address(const uint8_t *data, size_t size)
     else
         AW_ASSERT(*target.address && *target.env && target.timeout_s > 0 &&
                   strlen(target.address) < sizeof target.address);
+    for (uint32_t i = 0; !err && i < target.option_count; i++)
+        AW_ASSERT(*target.option[i].key && *target.option[i].value);
     free(text);
 }
 
@@ -100,11 +105,33 @@ static void stream(const uint8_t *data, size_t size)
     AW_ASSERT(!stats.sessions && !stats.copies);
 }
 
+/* The first four bytes are how sure it is. */
+static void words(const uint8_t *data, size_t size)
+{
+    struct aw_external_words taken;
+    float sure;
+    if (size < sizeof sure)
+        return;
+    memcpy(&sure, data, sizeof sure);
+    char *text = malloc(size - sizeof sure + 1);
+    AW_ASSERT(text);
+    memcpy(text, data + sizeof sure, size - sizeof sure);
+    text[size - sizeof sure] = '\0';
+    aw_external_words_take(&taken, &sure, text);
+    const size_t len = strlen(taken.explanation);
+    AW_ASSERT(len < sizeof taken.explanation && aw_text_utf8_bad(taken.explanation, len) == len);
+    for (size_t i = 0; i < len; i++)
+        AW_ASSERT((unsigned char)taken.explanation[i] >= ' ' && taken.explanation[i] != 0x7f &&
+                  taken.explanation[i] != '"' && taken.explanation[i] != '\\');
+    AW_ASSERT(!taken.has_confidence || (taken.confidence >= 0 && taken.confidence <= 1));
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const readers[])(const uint8_t *, size_t) = {address, descriptors, description,
-                                                               stream};
+                                                               stream, words};
     if (size)
-        readers[data[0] % 4](data + 1, size - 1);
+        readers[data[0] % 5](data + 1, size - 1);
     return 0;
 }

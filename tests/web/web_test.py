@@ -227,10 +227,14 @@ def a_page_survives_a_reload_and_forgets_nothing():
 
 
 def idle_it_takes_next_to_nothing():
-    """At the speed of life, with page, metrics and a listener: less than 1 % of a core, 64 MB."""
+    """At the speed of life, with page, metrics, a listener and the door of external agents: less than
+    1 % of a core, 64 MB."""
     if "asan" in cli_test.AWARE or os.environ.get("ASAN_OPTIONS"):
         skip("figures of a sanitized build say nothing")
-    with tempfile.TemporaryDirectory() as folder, daemon(folder, speed="1") as (process, url):
+    with tempfile.TemporaryDirectory() as folder, \
+            daemon(folder, "--agents", f"unix:{folder}/agents", speed="1") as (process, url):
+        expect(Path(folder, "agents").is_socket(), "gRPC is on")
+
         def cpu_s():
             fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
             return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
