@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-/* clang-format off: questions are read as they are asked */
+/* Questions are laid out as they are read. */
+/* clang-format off */
 #define CONTAINERS "{container!=\"\",container!=\"POD\",namespace=~\"$namespaces\"$selector}"
 #define PODS       "pod!=\"\",namespace=~\"$namespaces\"$selector"
 #define OR         " or on (namespace, pod) "
@@ -38,11 +39,13 @@
 #define H_OTEL   "http_server_request_duration_seconds"
 #define H_GRPC   "grpc_server_handling_seconds"
 
-#define REQUESTS                                                                                \
-    RATE("aware_workload_requests_total", "")                                                   \
-    OR RATE("http_requests_total", "") OR RATE(H_PLAIN "_count", "") OR RATE(H_SPRING "_count", \
-                                                                             "") OR             \
-    RATE(H_OTEL "_count", "") OR RATE("grpc_server_handled_total", "")
+#define REQUESTS \
+       RATE("aware_workload_requests_total", "") \
+    OR RATE("http_requests_total", "") \
+    OR RATE(H_PLAIN "_count", "") \
+    OR RATE(H_SPRING "_count", "") \
+    OR RATE(H_OTEL "_count", "") \
+    OR RATE("grpc_server_handled_total", "")
 
 static const char *const defaults[AW_KUBE_QUERIES] = {
     /* the last two samples, however far apart scrapes are: what metrics-server shows too */
@@ -51,29 +54,44 @@ static const char *const defaults[AW_KUBE_QUERIES] = {
     [AW_KUBE_QUERY_CPU_TIME] = NEWEST("container_cpu_usage_seconds_total" CONTAINERS),
     [AW_KUBE_QUERY_MEMORY] = SUM_OF_CONTAINERS("container_memory_working_set_bytes" CONTAINERS),
     [AW_KUBE_QUERY_MEMORY_TIME] = NEWEST("container_memory_working_set_bytes" CONTAINERS),
-    [AW_KUBE_QUERY_THROTTLED] = PERIODS("container_cpu_cfs_throttled_periods_total") " / " PERIODS(
-        "container_cpu_cfs_periods_total"),
+    [AW_KUBE_QUERY_THROTTLED] =
+        PERIODS("container_cpu_cfs_throttled_periods_total") " / "
+        PERIODS("container_cpu_cfs_periods_total"),
     [AW_KUBE_QUERY_REQUESTS] = REQUESTS,
-    [AW_KUBE_QUERY_REQUESTS_TIME] = NEWEST("aware_workload_requests_total{" PODS "}")
-        OR NEWEST("http_requests_total{" PODS "}") OR NEWEST(H_PLAIN "_count{" PODS "}")
-            OR NEWEST(H_SPRING "_count{" PODS "}") OR NEWEST(H_OTEL "_count{" PODS "}")
-                OR NEWEST("grpc_server_handled_total{" PODS "}"),
+    [AW_KUBE_QUERY_REQUESTS_TIME] =
+           NEWEST("aware_workload_requests_total{" PODS "}")
+        OR NEWEST("http_requests_total{" PODS "}")
+        OR NEWEST(H_PLAIN "_count{" PODS "}")
+        OR NEWEST(H_SPRING "_count{" PODS "}")
+        OR NEWEST(H_OTEL "_count{" PODS "}")
+        OR NEWEST("grpc_server_handled_total{" PODS "}"),
     /* A counter of errors is often born with the first of them: where requests are counted and no
      * error is, there was none. */
     [AW_KUBE_QUERY_ERRORS] =
-        RATE("aware_workload_errors_total", "") OR RATE("http_requests_total", "code=~\"5.*\",")
-            OR RATE("http_requests_total", "status=~\"5.*\",")
-                OR RATE(H_SPRING "_count", "status=~\"5.*\",")
-                    OR RATE(H_OTEL "_count", "http_response_status_code=~\"5.*\",")
-                        OR RATE("grpc_server_handled_total",
-                                "grpc_code=~\"Unknown|Internal|Unavailable|DataLoss\",") OR
-    "0 * (" REQUESTS ")",
-    [AW_KUBE_QUERY_IN_FLIGHT] = GAUGE("aware_workload_in_flight")
-        OR GAUGE("http_requests_in_flight") OR GAUGE("http_server_active_requests"),
-    [AW_KUBE_QUERY_LATENCY] = BUCKETS(H_AWARE) OR BUCKETS(H_PLAIN) OR BUCKETS(H_SPRING)
-        OR BUCKETS(H_OTEL) OR BUCKETS(H_GRPC),
-    [AW_KUBE_QUERY_LATENCY_SUM] = RATE(H_AWARE "_sum", "") OR RATE(H_PLAIN "_sum", "")
-        OR RATE(H_SPRING "_sum", "") OR RATE(H_OTEL "_sum", "") OR RATE(H_GRPC "_sum", ""),
+           RATE("aware_workload_errors_total", "")
+        OR RATE("http_requests_total", "code=~\"5.*\",")
+        OR RATE("http_requests_total", "status=~\"5.*\",")
+        OR RATE(H_SPRING "_count", "status=~\"5.*\",")
+        OR RATE(H_OTEL "_count", "http_response_status_code=~\"5.*\",")
+        OR RATE("grpc_server_handled_total",
+                "grpc_code=~\"Unknown|Internal|Unavailable|DataLoss\",")
+        OR "0 * (" REQUESTS ")",
+    [AW_KUBE_QUERY_IN_FLIGHT] =
+           GAUGE("aware_workload_in_flight")
+        OR GAUGE("http_requests_in_flight")
+        OR GAUGE("http_server_active_requests"),
+    [AW_KUBE_QUERY_LATENCY] =
+           BUCKETS(H_AWARE)
+        OR BUCKETS(H_PLAIN)
+        OR BUCKETS(H_SPRING)
+        OR BUCKETS(H_OTEL)
+        OR BUCKETS(H_GRPC),
+    [AW_KUBE_QUERY_LATENCY_SUM] =
+           RATE(H_AWARE "_sum", "")
+        OR RATE(H_PLAIN "_sum", "")
+        OR RATE(H_SPRING "_sum", "")
+        OR RATE(H_OTEL "_sum", "")
+        OR RATE(H_GRPC "_sum", ""),
 };
 /* clang-format on */
 

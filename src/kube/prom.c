@@ -8,7 +8,7 @@
 #include "base/http.h"
 
 #define ATTEMPTS_MAX 2u
-#define RATE         100.0 /* requests a second; a round is a dozen, and no API server is behind it */
+#define RATE         100.0 /* requests a second; a round is a dozen */
 #define FORM_MAX     (3u * AW_KUBE_PROM_QUERY_MAX + 128u) /* percent-encoded */
 
 struct aw_kube_prom {
