@@ -4,6 +4,7 @@
 #include "base/quantity.h"
 #include "base/threads.h"
 #include "base/yaml.h"
+#include "cli/daemon.h"
 #include "cli/models.h"
 
 #include <inttypes.h>
@@ -151,24 +152,14 @@ static enum aw_err keeping_read(const struct aw__args *args, struct aw__runask *
 static enum aw_err door_read(const struct aw__args *args, struct aw__runask *ask,
                              struct aw_diag *diag)
 {
-    const char *listen = aw__args_text(args, "listen"), *token = aw__args_text(args, "token-file"),
-               *reports = aw__args_text(args, "reports");
-    struct aw_diag why = {0};
+    const char *listen = aw__args_text(args, "listen"), *reports = aw__args_text(args, "reports");
     if (!ask->daemon && (listen || reports))
         return aw_fail(diag, AW_ERR_USAGE, "--%s goes with --daemon alone",
                        listen ? "listen" : "reports");
-    if (!listen && (token || reports))
-        return aw_fail(diag, AW_ERR_USAGE, "--%s goes with --listen alone",
-                       token ? "token-file" : "reports");
-    if (!listen)
-        return AW_OK;
-    if (aw_door_parse(&ask->door, listen, &why))
-        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--listen", "%s", why.text);
-    if (!ask->door.loopback && !token)
-        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--listen",
-                          "others can reach %s, so that it needs --token-file", ask->door.host);
+    if (!listen && reports)
+        return aw_fail(diag, AW_ERR_USAGE, "--reports goes with --listen alone");
     snprintf(ask->reports, sizeof ask->reports, "%s", reports ? reports : "");
-    return token ? aw_door_token_read(&ask->door, token, diag) : AW_OK;
+    return aw__daemon_door_read(args, &ask->door, diag);
 }
 
 /* Where agents of other processes come in. */

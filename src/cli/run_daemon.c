@@ -21,16 +21,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #define SAVE_US   (INT64_C(30) * 1000000) /* of real time between saves, at most */
 #define PIECE_US  100000                  /* between two looks at the signals */
 #define STATUS_US (INT64_C(5) * 1000000)  /* between two lines for systemctl status */
-/* Learning for many workloads takes minutes; what takes longer than this is stuck. */
-#define STUCK_S 900.0
 
 static _Atomic int stop_signal, reload_signal;
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "signal handlers write them");
@@ -56,28 +52,10 @@ static void signals_catch(void)
 
 /* --- what is told ----------------------------------------------------------------------------- */
 
-/* stderr is the journal's where $JOURNAL_STREAM names it (systemd.exec(5)). */
-static bool stderr_is_journal(void)
-{
-    const char *text = getenv("JOURNAL_STREAM");
-    unsigned long long device, inode;
-    struct stat st;
-    return text && sscanf(text, "%llu:%llu", &device, &inode) == 2 &&
-           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
-}
-
-/* What an operator wants to see of normal life, unless they said otherwise. */
 static void log_begin(struct aw__daemon *d)
 {
-    const struct aw__run *run = d->kept.run;
-    d->log = *run->log;
-    if (!aw__args_given(run->args, "log-level"))
-        d->log.level = AW_LOG_INFO;
-    if (!aw__args_given(run->args, "log-format") && stderr_is_journal()) {
-        d->log.format = AW_LOG_JOURNAL;
-        d->log.colour = false;
-    }
-    d->run = *run;
+    aw__daemon_log(d->kept.run, &d->log);
+    d->run = *d->kept.run;
     d->run.log = &d->log;
     d->kept.run = &d->run;
 }
@@ -294,38 +272,18 @@ static enum aw_err steps_watched(struct aw__daemon *d, struct aw_diag *diag)
 
 /* --- the daemon ------------------------------------------------------------------------------- */
 
-/* As many connections as the system grants files for, and never those that logs and stores need: a
- * crowd of clients must not keep the loop from writing down what it does. */
-static uint32_t connections_allowed(void)
-{
-    const rlim_t others = 256, wanted = AW_SERVER_CONNECTIONS_TCP + others;
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit))
-        return AW_SERVER_CONNECTIONS;
-    if (limit.rlim_cur < wanted) {
-        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
-        if (setrlimit(RLIMIT_NOFILE, &limit) && getrlimit(RLIMIT_NOFILE, &limit))
-            return AW_SERVER_CONNECTIONS;
-    }
-    return limit.rlim_cur >= wanted                          ? AW_SERVER_CONNECTIONS_TCP
-           : limit.rlim_cur > others + AW_SERVER_CONNECTIONS ? (uint32_t)(limit.rlim_cur - others)
-                                                             : AW_SERVER_CONNECTIONS;
-}
-
 static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
 {
     const struct aw__runask *ask = &d->kept.ask;
     struct aw_api_config *config = aw_alloc_new(NULL, 1, sizeof *config);
-    struct aw_server_config *listen = aw_alloc_new(NULL, 1, sizeof *listen);
-    enum aw_err err =
-        config && listen ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
+    enum aw_err err = config ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
     if (!err) {
         const double step_s = isinf(ask->speed) ? 0 : ask->step_s / ask->speed;
         config->steward = d->kept.steward;
         config->virtual_time = true;
         config->speed = ask->speed;
         config->step_s = ask->step_s;
-        config->stuck_s = STUCK_S + 3 * step_s;
+        config->stuck_s = AW__DAEMON_STUCK_S + 3 * step_s;
         snprintf(config->version, sizeof config->version, "%s", AW__VERSION_NUMBER);
         snprintf(config->cluster, sizeof config->cluster, "sim");
         snprintf(config->state, sizeof config->state, "%.*s", (int)sizeof config->state - 1,
@@ -337,18 +295,10 @@ static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
         snprintf(config->reports, sizeof config->reports, "%.*s", (int)sizeof config->reports - 1,
                  ask->reports);
         config->timing = &d->timing;
-        snprintf(listen->path, sizeof listen->path, "%s", ask->socket);
         if ((err = aw_api_init(&d->api, config)))
             aw_fail(diag, err, "no memory for the API");
     }
-    err = err ? err : aw_server_open(&d->server, listen, &d->api, diag);
-    if (!err && *ask->door.host) {
-        listen->connections_max = connections_allowed();
-        listen->path[0] = '\0';
-        listen->door = ask->door;
-        err = aw_server_open(&d->page, listen, &d->api, diag);
-    }
-    aw_alloc_free(NULL, listen);
+    err = err ? err : aw__doors_open(&d->doors, &d->api, ask->socket, &ask->door, diag);
     aw_alloc_free(NULL, config);
     return err;
 }
@@ -378,14 +328,7 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
                 AW_LOG_INT("workloads", d->kept.ask.count),
                 AW_LOG_INT("step", (int64_t)d->kept.steps_before),
                 AW_LOG_STR("state", d->kept.ask.state), AW_LOG_STR("socket", d->kept.ask.socket));
-    if (d->page) {
-        const struct aw_door *door = &d->kept.ask.door;
-        char url[AW_DOOR_HOST_MAX + 32];
-        snprintf(url, sizeof url, "http://%s%s%s:%u/", door->ipv6 ? "[" : "", door->host,
-                 door->ipv6 ? "]" : "", aw_server_port(d->page));
-        aw_log_info(&d->log, "page", AW_LOG_STR("url", url),
-                    AW_LOG_STR("orders", *door->token ? "with the token" : "read-only"));
-    }
+    aw__doors_tell(&d->doors, &d->kept.ask.door, &d->log);
     sd_notifyf(0, "READY=1\nSTATUS=%" PRIu32 " workloads", d->kept.ask.count);
     return AW_OK;
 }
@@ -409,8 +352,7 @@ enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag)
             err = saved;
             *diag = why;
         }
-        aw_server_close(d->page);
-        aw_server_close(d->server);
+        aw__doors_close(&d->doors);
         aw_steward_detach(d->kept.steward, aw_job_now_us(d->kept.job),
                           stop_signal ? strsignal(stop_signal)
                           : err       ? "an error"
@@ -418,8 +360,7 @@ enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag)
         if (!err)
             aw_log_info(&d->log, "stopped", AW_LOG_INT("step", (int64_t)d->kept.history.steps));
     } else {
-        aw_server_close(d->page);
-        aw_server_close(d->server);
+        aw__doors_close(&d->doors);
     }
     aw__runmap_close(d->map);
     aw_api_deinit(&d->api);

@@ -8,15 +8,15 @@
 #ifndef AW_CLI_RUN_DAEMON_H
 #define AW_CLI_RUN_DAEMON_H
 
+#include "cli/daemon.h"
 #include "cli/run.h"
-#include "web/server.h"
 
 struct aw__daemon {
     struct aw__runsession kept;
     struct aw__run run; /* as it was handed in, but for the log */
     struct aw_log log;
     struct aw_api api;
-    struct aw_server *server, *page; /* on the Unix socket; by TCP, or NULL */
+    struct aw__doors doors;
     struct aw_timing timing;
     struct aw__runmap *map; /* NULL: none */
 

@@ -16,53 +16,23 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/daemon.h"
 #include "cli/run_agents.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define SAVE_EPISODES 5u /* of simulated time between saves, at most */
 #define STATE_FILE    "run.state"
-#define LOCK_FILE     "lock"
 
 static const char *state_path(const struct aw__runsession *s, const char *name, char *buf,
                               size_t size)
 {
     snprintf(buf, size, "%.*s/%s", (int)(size - strlen(name) - 2), s->ask.state, name);
     return buf;
-}
-
-static enum aw_err lock_take(struct aw__runsession *s, struct aw_diag *diag)
-{
-    char path[AW__TEXT_MAX + 32], holder[32] = "";
-    const bool is_new = access(s->ask.state, F_OK) != 0;
-    enum aw_err err = aw_file_mkdirs(s->ask.state, diag);
-    if (err)
-        return err;
-    /* what a daemon keeps is its owner's, the socket among it */
-    if (is_new && s->ask.daemon && chmod(s->ask.state, 0700))
-        return aw_fail_at(diag, AW_ERR_IO, s->ask.state, 0, 0, NULL, "%s", strerror(errno));
-    state_path(s, LOCK_FILE, path, sizeof path);
-    s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (s->lock_fd < 0)
-        return aw_fail_at(diag, AW_ERR_IO, path, 0, 0, NULL, "%s", strerror(errno));
-    if (flock(s->lock_fd, LOCK_EX | LOCK_NB)) {
-        const ssize_t len = read(s->lock_fd, holder, sizeof holder - 1);
-        holder[len > 0 ? len : 0] = '\0';
-        holder[strcspn(holder, "\n")] = '\0';
-        return aw_fail_at(diag, AW_ERR_UNAVAILABLE, s->ask.state, 0, 0, NULL,
-                          "another run%s%s%s is using it; end that one, or give another --state",
-                          *holder ? " (process " : "", holder, *holder ? ")" : "");
-    }
-    const int len = snprintf(holder, sizeof holder, "%ld\n", (long)getpid());
-    if (ftruncate(s->lock_fd, 0) || pwrite(s->lock_fd, holder, (size_t)len, 0) != len)
-        return aw_fail_at(diag, AW_ERR_IO, path, 0, 0, NULL, "%s", strerror(errno));
-    return AW_OK;
 }
 
 /* Forgets an earlier run. The store goes only where it is our own. A record is never removed: the
@@ -245,7 +215,7 @@ enum aw_err aw__runsession_open(struct aw__runsession *s, bool *ret_resumed, str
     const struct aw__runask *ask = &s->ask;
     enum aw_err err = AW_OK;
     if (*ask->state) {
-        if ((err = lock_take(s, diag)))
+        if ((err = aw__daemon_lock(ask->state, ask->daemon, &s->lock_fd, diag)))
             return err;
         if (aw__args_given(s->run->args, "fresh") && (err = forget(s, diag)))
             return err;

@@ -1,0 +1,58 @@
+/*
+ * controller.h - what the files of the verb `controller` share: what was asked, who leads, and the
+ * roles, each with a client and a thread of its own.
+ *
+ * Call order: a role is opened on the thread that will step it, stepped until everything is to end,
+ *             and closed there.
+ * Threads:    everything here is read-only once roles run, but for what is atomic.
+ */
+#ifndef AW_CLI_CONTROLLER_H
+#define AW_CLI_CONTROLLER_H
+
+#include "base/clock.h"
+#include "cli/daemon.h"
+#include "kube/client.h"
+#include "kube/discovery.h"
+
+#include <stdatomic.h>
+
+#define AW__CONTROLLER_INSTANCE_MAX 128u
+
+struct aw__controller {
+    const struct aw__run *run;
+    struct aw_log log;
+    struct aw_kube_config where;
+    struct aw_kube_server server;
+    const char *ns;                             /* to work in; NULL: all */
+    char own_ns[AW_KUBE_NAME_MAX];              /* where we run, and where our Leases are */
+    char instance[AW__CONTROLLER_INSTANCE_MAX]; /* this process, for Leases and events */
+    const char *lease;                          /* name of the Lease; NULL: nobody else is there */
+    char state[AW__TEXT_MAX];                   /* directory; "": none */
+    char store[AW__TEXT_MAX];                   /* for aw_store_open */
+    char socket[AW__TEXT_MAX];                  /* "": none */
+    struct aw_door door;                        /* host "": none */
+    uint32_t thread_count;
+    double step_s;
+    _Atomic int64_t leads_until_us; /* monotonic; 0: we do not lead */
+    _Atomic bool stopping;
+    _Atomic bool failed; /* a role could not begin: everything is to end */
+};
+
+/* Whether we lead at this moment. `ctx` is the controller. */
+bool aw__controller_leads(void *ctx);
+
+/* One of --roles. */
+struct aw__role {
+    const char *name;
+    bool leads; /* only who leads steps it */
+    /* `kube` is this role's alone. */
+    enum aw_err (*open)(struct aw__controller *controller, struct aw_kube *kube, void **ret_self,
+                        struct aw_diag *diag);
+    enum aw_err (*step)(void *self, struct aw_diag *diag);
+    int64_t (*due)(const void *self); /* monotonic; 0: now */
+    void (*close)(void *self);
+};
+
+extern const struct aw__role aw__role_recommender;
+
+#endif

@@ -1,0 +1,253 @@
+/* controller_recommender.c - the recommender as a role: its store, its audit log, its doors. */
+#include "cli/controller.h"
+
+#include "cli/models.h"
+#include "cli/run.h"
+#include "cli/version.h"
+#include "controller/recommender.h"
+#include "kube/watch.h"
+#include "web/timing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#define SAVE_US     (INT64_C(60) * 1000000) /* between two saves of what was learned */
+#define PILOTS_FILE "pilots.state"
+
+struct recommender {
+    struct aw__controller *controller;
+    struct aw_recommender *it;
+    struct aw_kube_prom *prom;
+    struct aw_kube_metrics *metrics;
+    struct aw_store store;
+    struct aw_steward *steward;
+    struct aw_shelf *shelf;
+    struct aw_timing timing;
+    struct aw_api api;
+    struct aw__doors doors;
+    int lock_fd; /* -1: none */
+    char pilots[AW__TEXT_MAX + 32];
+    int64_t save_us;
+    bool save_ails, synced;
+};
+
+/* --- what is kept ----------------------------------------------------------------------------- */
+
+static enum aw_err keep_open(struct recommender *r, struct aw_diag *diag)
+{
+    const struct aw__controller *c = r->controller;
+    const struct aw_store_options options = {.workloads_max = AW_WORKLOADS_MAX};
+    enum aw_err err = AW_OK;
+    if (*c->state)
+        err = aw__daemon_lock(c->state, true, &r->lock_fd, diag);
+    err = err ? err : aw_store_open(&r->store, c->store, &options, NULL, diag);
+    if (err || !*c->state)
+        return err;
+    struct aw_steward_config *config = aw_alloc_new(NULL, 1, sizeof *config);
+    struct aw_audit_recovery recovery = {0};
+    if (!config)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the steward");
+    snprintf(config->folder, sizeof config->folder, "%.*s/" AW__RUN_AUDIT,
+             (int)(sizeof config->folder - sizeof AW__RUN_AUDIT - 1), c->state);
+    snprintf(config->journal, sizeof config->journal, "%.*s/" AW__RUN_JOURNAL,
+             (int)(sizeof config->journal - sizeof AW__RUN_JOURNAL - 1), c->state);
+    snprintf(r->pilots, sizeof r->pilots, "%s/" PILOTS_FILE, c->state);
+    err = aw_steward_new(config, NULL, &r->steward, &recovery, diag);
+    aw_alloc_free(NULL, config);
+    if (!err && recovery.torn_bytes)
+        aw_log_warn(&r->controller->log,
+                    "the audit log ended in the middle of an entry, which was cut off",
+                    AW_LOG_STR("file", recovery.torn_file), AW_LOG_STR("why", recovery.why));
+    return err;
+}
+
+static void save(struct recommender *r)
+{
+    struct aw_log *log = &r->controller->log;
+    struct aw_diag why = {0};
+    if (!*r->pilots || aw_recommender_counts(r->it)->rounds == 0)
+        return;
+    const enum aw_err err = aw_recommender_save(r->it, r->pilots, &why);
+    if (err && !r->save_ails)
+        aw_log_error(log, "what was learned cannot be saved", AW_LOG_STR("why", why.text));
+    else if (!err && r->save_ails)
+        aw_log_info(log, "over", AW_LOG_STR("what", "what was learned cannot be saved"));
+    r->save_ails = err != AW_OK;
+}
+
+/* --- what is measured ------------------------------------------------------------------------- */
+
+static void metrics_told(void *ctx, const char *source, enum aw_err err, const char *text)
+{
+    struct aw__controller *c = ctx;
+    if (err)
+        aw_log_warn(&c->log, "metrics", AW_LOG_STR("source", source), AW_LOG_STR("why", text));
+    else
+        aw_log_info(&c->log, "metrics", AW_LOG_STR("source", source), AW_LOG_STR("say", text));
+}
+
+static enum aw_err metrics_open(struct recommender *r, struct aw_kube *kube, struct aw_diag *diag)
+{
+    struct aw__controller *c = r->controller;
+    const char *named = aw__args_text(c->run->args, "prometheus");
+    struct aw_kube_prom_config where = {.kube = kube,
+                                        .token_file =
+                                            aw__args_text(c->run->args, "prometheus-token"),
+                                        .ca_file = aw__args_text(c->run->args, "prometheus-ca")};
+    enum aw_err err = AW_OK;
+    if (named && strstr(named, "://"))
+        where.url = named;
+    else
+        where.service = named;
+    if (named)
+        err = aw_kube_prom_open(&r->prom, &where, NULL, diag);
+    if (!err && !named && !*c->server.metrics) {
+        aw_log_warn(&c->log, "no metrics: nothing is recommended but what there is",
+                    AW_LOG_STR("fix", "give --prometheus, or install metrics-server"));
+        return AW_OK;
+    }
+    const struct aw_kube_metrics_config config = {.prom = r->prom,
+                                                  .kube = kube,
+                                                  .metrics_version = c->server.metrics,
+                                                  .pods_max = AW_RECOMMENDER_PODS_MAX,
+                                                  .told = metrics_told,
+                                                  .ctx = c};
+    return err ? err : aw_kube_metrics_open(&r->metrics, &config, NULL, diag);
+}
+
+/* --- doors ------------------------------------------------------------------------------------ */
+
+static enum aw_err api_open(struct recommender *r, struct aw_diag *diag)
+{
+    const struct aw__controller *c = r->controller;
+    struct aw_api_config *config = aw_alloc_new(NULL, 1, sizeof *config);
+    if (!config)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
+    config->steward = r->steward;
+    config->speed = 1;
+    config->step_s = c->step_s;
+    config->timing = &r->timing;
+    snprintf(config->version, sizeof config->version, "%s", AW__VERSION_NUMBER);
+    snprintf(config->cluster, sizeof config->cluster, "kubernetes");
+    snprintf(config->state, sizeof config->state, "%.*s", (int)sizeof config->state - 1, c->state);
+    snprintf(config->audit, sizeof config->audit, "%.*s/" AW__RUN_AUDIT,
+             (int)(sizeof config->audit - sizeof AW__RUN_AUDIT - 1), c->state);
+    snprintf(config->store, sizeof config->store, "%.*s", (int)sizeof config->store - 1, c->store);
+    enum aw_err err = aw_api_init(&r->api, config);
+    if (err)
+        aw_fail(diag, err, "no memory for the API");
+    aw_alloc_free(NULL, config);
+    err = err ? err : aw__doors_open(&r->doors, &r->api, c->socket, &c->door, diag);
+    if (!err)
+        aw__doors_tell(&r->doors, &c->door, &r->controller->log);
+    return err;
+}
+
+static void ticked(void *ctx, const struct aw_loop_counts *counts, const char *store_trouble)
+{
+    struct recommender *r = ctx;
+    if (r->api.made)
+        aw_api_tick(&r->api, counts, store_trouble);
+}
+
+/* --- the role --------------------------------------------------------------------------------- */
+
+static bool leads(void *ctx)
+{
+    return aw__controller_leads(((struct recommender *)ctx)->controller);
+}
+
+static void role_close(void *self)
+{
+    struct recommender *r = self;
+    if (!r)
+        return;
+    if (r->api.made)
+        aw_api_stopping(&r->api);
+    if (r->it)
+        save(r);
+    aw__doors_close(&r->doors);
+    aw_recommender_free(r->it);
+    aw_api_deinit(&r->api);
+    aw_steward_free(r->steward);
+    aw_timing_deinit(&r->timing);
+    aw_store_close(&r->store);
+    aw_shelf_free(r->shelf);
+    aw_kube_metrics_close(r->metrics);
+    aw_kube_prom_close(r->prom);
+    if (r->lock_fd >= 0)
+        close(r->lock_fd);
+    aw_alloc_free(NULL, r);
+}
+
+static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, void **ret_self,
+                             struct aw_diag *diag)
+{
+    struct recommender *r = aw_alloc_new(NULL, 1, sizeof *r);
+    if (!r)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a recommender");
+    r->controller = c;
+    r->lock_fd = -1;
+    enum aw_err err = keep_open(r, diag);
+    err = err ? err : metrics_open(r, kube, diag);
+    err = err ? err : aw__models_open(aw__args_text(c->run->args, "models"), &r->shelf, diag);
+    if (!err && (err = aw_timing_init(&r->timing, NULL)))
+        aw_fail(diag, err, "no memory for a clock");
+    const struct aw_recommender_config config = {
+        .kube = kube,
+        .server = c->server,
+        .ns = c->ns,
+        .instance = c->instance,
+        .metrics = r->metrics,
+        .store = &r->store,
+        .steward = r->steward,
+        .desk = r->steward ? aw_timing_desk(&r->timing, aw_steward_desk(r->steward)) : NULL,
+        .shelf = r->shelf,
+        .log = &c->log,
+        .memory = *r->pilots ? r->pilots : NULL,
+        .leads = leads,
+        .ticked = ticked,
+        .ctx = r,
+        .step_s = c->step_s,
+        .thread_count = c->thread_count};
+    err = err ? err : aw_recommender_new(&r->it, &config, NULL, diag);
+    if (!err && r->steward && *c->socket)
+        err = api_open(r, diag);
+    if (err) {
+        role_close(r);
+        return err;
+    }
+    r->save_us = aw_clock_monotonic_us(NULL) + SAVE_US;
+    *ret_self = r;
+    return AW_OK;
+}
+
+static enum aw_err role_step(void *self, struct aw_diag *diag)
+{
+    struct recommender *r = self;
+    const enum aw_err err = aw_recommender_step(r->it, diag);
+    const int64_t now_us = aw_clock_monotonic_us(NULL);
+    if (!r->synced && aw_recommender_synced(r->it)) {
+        r->synced = true;
+        aw_log_info(&r->controller->log, "following");
+        sd_notify(0, "READY=1");
+    }
+    if (now_us >= r->save_us) {
+        save(r);
+        r->save_us = now_us + SAVE_US;
+    }
+    return err;
+}
+
+static int64_t role_due(const void *self)
+{
+    return aw_recommender_due(((const struct recommender *)self)->it);
+}
+
+const struct aw__role aw__role_recommender = {.name = "recommender",
+                                              .open = role_open,
+                                              .step = role_step,
+                                              .due = role_due,
+                                              .close = role_close};

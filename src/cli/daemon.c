@@ -1,0 +1,142 @@
+/* daemon.c - log, state directory and doors of a daemon. */
+#include "cli/daemon.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOCK_FILE "lock"
+
+/* --- log -------------------------------------------------------------------------------------- */
+
+/* stderr is the journal's where $JOURNAL_STREAM names it (systemd.exec(5)). */
+static bool stderr_is_journal(void)
+{
+    const char *text = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat st;
+    return text && sscanf(text, "%llu:%llu", &device, &inode) == 2 &&
+           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
+
+void aw__daemon_log(const struct aw__run *run, struct aw_log *ret)
+{
+    *ret = *run->log;
+    if (!aw__args_given(run->args, "log-level"))
+        ret->level = AW_LOG_INFO;
+    if (!aw__args_given(run->args, "log-format") && stderr_is_journal()) {
+        ret->format = AW_LOG_JOURNAL;
+        ret->colour = false;
+    }
+}
+
+/* --- state directory -------------------------------------------------------------------------- */
+
+enum aw_err aw__daemon_lock(const char *dir, bool private, int *ret_fd, struct aw_diag *diag)
+{
+    char path[AW__TEXT_MAX + 32], holder[32] = "";
+    const bool is_new = access(dir, F_OK) != 0;
+    enum aw_err err = aw_file_mkdirs(dir, diag);
+    if (err)
+        return err;
+    /* what a daemon keeps is its owner's, the socket among it */
+    if (is_new && private && chmod(dir, 0700))
+        return aw_fail_at(diag, AW_ERR_IO, dir, 0, 0, NULL, "%s", strerror(errno));
+    snprintf(path, sizeof path, "%.*s/" LOCK_FILE, (int)(sizeof path - sizeof LOCK_FILE - 1), dir);
+    *ret_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (*ret_fd < 0)
+        return aw_fail_at(diag, AW_ERR_IO, path, 0, 0, NULL, "%s", strerror(errno));
+    if (flock(*ret_fd, LOCK_EX | LOCK_NB)) {
+        const ssize_t len = read(*ret_fd, holder, sizeof holder - 1);
+        holder[len > 0 ? len : 0] = '\0';
+        holder[strcspn(holder, "\n")] = '\0';
+        return aw_fail_at(diag, AW_ERR_UNAVAILABLE, dir, 0, 0, NULL,
+                          "another run%s%s%s is using it; end that one, or give another --state",
+                          *holder ? " (process " : "", holder, *holder ? ")" : "");
+    }
+    const int len = snprintf(holder, sizeof holder, "%ld\n", (long)getpid());
+    if (ftruncate(*ret_fd, 0) || pwrite(*ret_fd, holder, (size_t)len, 0) != len)
+        return aw_fail_at(diag, AW_ERR_IO, path, 0, 0, NULL, "%s", strerror(errno));
+    return AW_OK;
+}
+
+/* --- doors ------------------------------------------------------------------------------------ */
+
+enum aw_err aw__daemon_door_read(const struct aw__args *args, struct aw_door *door,
+                                 struct aw_diag *diag)
+{
+    const char *listen = aw__args_text(args, "listen"), *token = aw__args_text(args, "token-file");
+    struct aw_diag why = {0};
+    if (!listen && token)
+        return aw_fail(diag, AW_ERR_USAGE, "--token-file goes with --listen alone");
+    if (!listen)
+        return AW_OK;
+    if (aw_door_parse(door, listen, &why))
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--listen", "%s", why.text);
+    if (!door->loopback && !token)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--listen",
+                          "others can reach %s, so that it needs --token-file", door->host);
+    return token ? aw_door_token_read(door, token, diag) : AW_OK;
+}
+
+/* As many connections as the system grants files for, and never those that logs and stores need: a
+ * crowd of clients must not keep the loop from writing down what it does. */
+static uint32_t connections_allowed(void)
+{
+    const rlim_t others = 256, wanted = AW_SERVER_CONNECTIONS_TCP + others;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return AW_SERVER_CONNECTIONS;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+        if (setrlimit(RLIMIT_NOFILE, &limit) && getrlimit(RLIMIT_NOFILE, &limit))
+            return AW_SERVER_CONNECTIONS;
+    }
+    return limit.rlim_cur >= wanted                          ? AW_SERVER_CONNECTIONS_TCP
+           : limit.rlim_cur > others + AW_SERVER_CONNECTIONS ? (uint32_t)(limit.rlim_cur - others)
+                                                             : AW_SERVER_CONNECTIONS;
+}
+
+enum aw_err aw__doors_open(struct aw__doors *doors, struct aw_api *api, const char *socket,
+                           const struct aw_door *door, struct aw_diag *diag)
+{
+    struct aw_server_config *listen = aw_alloc_new(NULL, 1, sizeof *listen);
+    *doors = (struct aw__doors){0};
+    if (!listen)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
+    snprintf(listen->path, sizeof listen->path, "%s", socket);
+    enum aw_err err = aw_server_open(&doors->server, listen, api, diag);
+    if (!err && *door->host) {
+        listen->connections_max = connections_allowed();
+        listen->path[0] = '\0';
+        listen->door = *door;
+        err = aw_server_open(&doors->page, listen, api, diag);
+    }
+    aw_alloc_free(NULL, listen);
+    return err;
+}
+
+void aw__doors_close(struct aw__doors *doors)
+{
+    aw_server_close(doors->page);
+    aw_server_close(doors->server);
+    *doors = (struct aw__doors){0};
+}
+
+void aw__doors_tell(const struct aw__doors *doors, const struct aw_door *door, struct aw_log *log)
+{
+    char url[AW_DOOR_HOST_MAX + 32];
+    if (!doors->page)
+        return;
+    snprintf(url, sizeof url, "http://%s%s%s:%u/", door->ipv6 ? "[" : "", door->host,
+             door->ipv6 ? "]" : "", aw_server_port(doors->page));
+    aw_log_info(log, "page", AW_LOG_STR("url", url),
+                AW_LOG_STR("orders", *door->token ? "with the token" : "read-only"));
+}
