@@ -32,6 +32,7 @@ struct world {
     struct aw_kube *kube;
     struct aw_kube_server server;
     const char *ns;
+    struct aw_kube_informer *informer;
     uint32_t appeared, changed, vanished;
 };
 
@@ -61,6 +62,7 @@ static int open_world(void **state)
 static int close_world(void **state)
 {
     struct world *world = *state;
+    aw_kube_informer_close(world->informer);
     aw_kube_close(world->kube);
     aw_kube_config_deinit(&world->config);
     free(world);
@@ -142,15 +144,14 @@ static void heard(void *ctx, enum aw_kube_change change, const struct aw_kube_it
 
 static struct aw_kube_informer *follow(struct world *world)
 {
-    struct aw_kube_informer *informer = NULL;
     const struct aw_kube_informer_config config = {
         .query = {.kind = &aw_kube_deployments, .ns = world->ns, .limit = 7},
         .project = aw_kube_project_workload,
         .changed = heard,
         .ctx = world};
     world->appeared = world->changed = world->vanished = 0;
-    assert_ok(aw_kube_informer_open(&informer, world->kube, &config, NULL));
-    return informer;
+    assert_ok(aw_kube_informer_open(&world->informer, world->kube, &config, NULL));
+    return world->informer;
 }
 
 static bool paused(const struct aw_kube_informer *informer, const struct world *world,
@@ -222,7 +223,6 @@ static void a_copy_follows_what_others_do(void **state)
     assert_true(becomes(world, informer, OBJECTS - 1, "copy-00", true));
     assert_int_equal(world->vanished, 1);
     assert_int_equal(aw_kube_informer_state(informer)->lists, 1);
-    aw_kube_informer_close(informer);
 }
 
 static void a_server_that_was_killed_is_found_again_and_nothing_is_missed(void **state)
@@ -245,7 +245,6 @@ static void a_server_that_was_killed_is_found_again_and_nothing_is_missed(void *
     delete_deployment(world, "copy-22");
     assert_true(becomes(world, informer, OBJECTS - 1, "copy-01", true));
     assert_int_equal(world->vanished, 1);
-    aw_kube_informer_close(informer);
 }
 
 struct pages {
@@ -299,7 +298,6 @@ static void a_watch_from_a_compacted_version_lists_again(void **state)
     harm("compact", NULL, NULL);
     assert_true(becomes(world, informer, OBJECTS, "copy-03", true));
     assert_true(aw_kube_informer_state(informer)->lists >= 2);
-    aw_kube_informer_close(informer);
 }
 
 static void a_scale_from_an_old_version_is_a_conflict(void **state)
