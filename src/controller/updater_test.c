@@ -14,7 +14,7 @@
 #define HPAS        "/apis/autoscaling/v2/horizontalpodautoscalers"
 #define LEASES      "/apis/coordination.k8s.io/v1/leases"
 #define SCALE       "PATCH /apis/apps/v1/namespaces/n/deployments/web/scale"
-#define STATUS      "PUT /apis/autoscaling.aware.dev/v1alpha1/namespaces/n/multidimpodautoscalers/web"
+#define STATUS      "PUT /apis/autoscaling.aware.dev/"
 #define EVENTS      "POST /apis/events.k8s.io/v1/namespaces/n/events"
 #define SECOND_US   1000000
 
