@@ -197,7 +197,8 @@ class Cluster:
                 "server": SERVER,
                 "certificate-authority": str(self.state / "pki/ca.crt")}}],
             "users": [{"name": "it", "user": {"token": token}}],
-            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}),
+            "contexts": [{"name": "it", "context": {
+                "cluster": "it", "user": "it", "namespace": namespace}}]}),
             encoding="utf-8")
         path.chmod(0o600)
         return path

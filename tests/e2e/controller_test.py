@@ -1,0 +1,207 @@
+"""controller_test.py - the controllers on a real cluster, with a real workload under load."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import time
+
+from controller import (Controller, autoscaler, controller, events, holder, holds, pretty,
+                        recommended, status, wait_recommended, webhook)
+from e2e import Skipped, expect, wait_for
+from shop import shop
+
+
+def needs(cluster, *words):
+    done = subprocess.run([cluster.aware, "controller", "--help"], capture_output=True, text=True,
+                          check=False)
+    for word in words:
+        if done.returncode or word not in done.stdout:
+            raise Skipped(f"this build has no {word}")
+
+
+@contextlib.contextmanager
+def recommending(cluster, **how):
+    """A shop under load, the reader's rights, and a controller that only recommends."""
+    needs(cluster, "recommender")
+    cluster.uninstall()
+    cluster.install("recommend-only")
+    with shop(cluster, replicas=2, cpu="300m", memory="192Mi") as one:
+        with one.load(6), controller(cluster, "recommender", **how) as process:
+            yield one, process
+
+
+def a_recommendation_appears_and_nothing_else_is_written(cluster):
+    with recommending(cluster) as (one, _):
+        before, pods = one.get(), {pod["metadata"]["uid"] for pod in one.pods()}
+        cluster.apply(autoscaler(one.ns))
+        found = wait_recommended(cluster, one.ns)
+        expect(1 <= found["replicas"] <= 5 and "cpu" in found and "memory" in found and
+               found["container"] == "server", "what is recommended", pretty(found))
+        wait_for("a decision on fresh figures",
+                 lambda: holds(cluster, one.ns, "ScalingActive") == "True")
+        seen = status(cluster, one.ns)
+        expect(seen["mode"] == "Off", "an object that says nothing is Off", pretty(seen))
+        expect(seen["observedGeneration"] == 1, "generation", pretty(seen))
+        row = cluster.kubectl("-n", one.ns, "get", "mpa", "shop", "--no-headers").split()
+        expect("Off" in row and found["cpu"] in row, "kubectl get mpa", row)
+        after = one.get()
+        expect(after["spec"] == before["spec"] and
+               after["metadata"]["generation"] == before["metadata"]["generation"],
+               "the workload was written", pretty(after))
+        expect({pod["metadata"]["uid"] for pod in one.pods()} == pods, "pods were replaced")
+        wrote = {entry["manager"] for entry in after["metadata"].get("managedFields", [])}
+        expect("aware" not in wrote, "managers of the Deployment", wrote)
+
+
+def a_status_is_not_written_when_nothing_changes(cluster):
+    with recommending(cluster) as (one, _):
+        cluster.apply(autoscaler(one.ns))
+        wait_recommended(cluster, one.ns)
+        time.sleep(30)  # the first rounds have news; then the load is steady
+        versions = set()
+        until = time.monotonic() + 40
+        while time.monotonic() < until:
+            versions.add(cluster.get("-n", one.ns, "mpa", "shop")["metadata"]["resourceVersion"])
+            time.sleep(1)
+        # once a minute at most where it only recommends: 40 s see two versions, 20 rounds made them
+        expect(len(versions) <= 3, f"written {len(versions)} times in 20 rounds")
+
+
+def what_is_wrong_is_told_and_others_are_not_affected(cluster):
+    with recommending(cluster) as (one, _):
+        missing = autoscaler(one.ns, "nobody")
+        odd = autoscaler(one.ns, "odd")
+        odd["spec"]["goals"]["slo"]["latency"]["quantile"] = ["p99"]
+        plain = autoscaler(one.ns, "plain")
+        plain["spec"]["scaleTargetRef"] = {"apiVersion": "v1", "kind": "Service", "name": "shop"}
+        cluster.apply([missing, odd, plain, autoscaler(one.ns)])
+        wait_recommended(cluster, one.ns)
+        for name, condition, value in (("nobody", "AbleToScale", "False"),
+                                       ("odd", "ConfigInvalid", "True"),
+                                       ("plain", "AbleToScale", "False")):
+            wait_for(f"{name}: {condition} {value}", lambda n=name, c=condition, v=value: holds(
+                cluster, one.ns, c, n) == v)
+            expect(not recommended(cluster, one.ns, name), f"{name} has a recommendation")
+        said = " ".join(one["message"] for one in status(cluster, one.ns, "odd")["conditions"])
+        expect("quantile" in said, "the field is not named", said)
+        expect(events(cluster, one.ns), "no event was written")
+
+
+def people_can_look_freeze_and_ask_why(cluster):
+    with recommending(cluster) as (one, process):
+        cluster.apply(autoscaler(one.ns))
+        wait_recommended(cluster, one.ns)
+        listed = json.loads(process.ask("get", "--output", "json"))
+        expect(f"{one.ns}" in json.dumps(listed), "get does not list it", pretty(listed))
+        process.ask("freeze", f"{one.ns}/shop", "--reason", "a test")
+        wait_for("the condition Frozen", lambda: holds(cluster, one.ns, "Frozen") == "True")
+        process.ask("unfreeze", f"{one.ns}/shop")
+        wait_for("the end of Frozen", lambda: holds(cluster, one.ns, "Frozen") in ("False", None))
+        why = process.ask("explain", f"{one.ns}/shop")
+        expect(why.strip(), "no explanation")
+
+
+def deleting_the_object_leaves_the_workload(cluster):
+    with recommending(cluster) as (one, process):
+        cluster.apply(autoscaler(one.ns))
+        wait_recommended(cluster, one.ns)
+        before = one.get()
+        cluster.kubectl("-n", one.ns, "delete", "mpa", "shop", "--timeout=60s")
+        wait_for("the object to be forgotten", lambda: f"{one.ns}/shop" not in process.ask(
+            "get", "--output", "json"))
+        after = one.get()
+        expect(after["spec"] == before["spec"], "the workload has changed", pretty(after["spec"]))
+
+
+def one_leads_and_the_next_takes_over(cluster):
+    needs(cluster, "recommender", "--lease")
+    cluster.uninstall()
+    cluster.install("recommend-only")
+    one, two = Controller(cluster, "recommender", name="one"), None
+    try:
+        first = wait_for("a leader", lambda: holder(cluster))
+        two = Controller(cluster, "recommender", name="two")
+        time.sleep(5)
+        expect(holder(cluster) == first, "two leaders")
+        one.end(signal.SIGKILL)
+        began = time.monotonic()
+        second = wait_for("another leader", lambda: (holder(cluster) or first) != first and
+                          holder(cluster))
+        took_s = time.monotonic() - began
+        expect(took_s < 60, f"a Lease of 15 s was taken after {took_s:.0f} s")
+        three = Controller(cluster, "recommender", name="three")
+        try:
+            expect(two.end() == 0, "does not end in good order", two.said()[-2000:])
+            wait_for("the third to lead", lambda: holder(cluster) not in (None, "", second))
+        finally:
+            three.end()
+    finally:
+        for process in (one, two):
+            if process:
+                process.end()
+
+
+def changes_arrive_where_they_are_asked_for(cluster):
+    """Auto: replicas by the scale subresource; sizes by eviction, with the webhook sizing the new
+    pods, because this server cannot resize in place."""
+    needs(cluster, "updater", "admission")
+    cluster.uninstall()
+    cluster.install("acting")
+    with webhook(cluster), shop(cluster, replicas=2, cpu="300m", memory="192Mi") as one:
+        old = {pod["metadata"]["uid"] for pod in one.pods()}
+        with one.load(30), controller(cluster, "recommender,updater,admission") as _:
+            wait_for("a certificate in the webhook", lambda: cluster.get(
+                "mutatingwebhookconfiguration", "aware")["webhooks"][0]["clientConfig"].get(
+                    "caBundle"))
+            cluster.apply(autoscaler(one.ns, policy={"updateMode": "Auto"}))
+            found = wait_recommended(cluster, one.ns)
+
+            def arrived():
+                one.tell()
+                wanted = recommended(cluster, one.ns) or found
+                pods = [pod for pod in one.pods() if pod["status"].get("phase") == "Running"]
+                sizes = {pod["spec"]["containers"][0]["resources"]["requests"]["memory"]
+                         for pod in pods}
+                return (one.get()["spec"]["replicas"] == wanted["replicas"] and pods and
+                        {pod["metadata"]["uid"] for pod in pods}.isdisjoint(old) and
+                        wanted["memory"] in sizes and pods)
+            pods = wait_for("pods of the recommended size", arrived, 420)
+            for pod in pods:
+                size = pod["spec"]["containers"][0]["resources"]["limits"]
+                quota = cluster.cgroup(pod, "cpu/cpu.cfs_quota_us")
+                cores = float(size["cpu"][:-1]) / 1000 if size["cpu"].endswith("m") else float(
+                    size["cpu"])
+                expect(abs(quota - cores * 100000) < 1000, f"the kernel has {quota}", size)
+            expect(events(cluster, one.ns), "nothing was told")
+
+
+def another_autoscaler_of_the_same_target_is_left_alone(cluster):
+    needs(cluster, "updater")
+    cluster.uninstall()
+    cluster.install("acting")
+    with shop(cluster, replicas=2, cpu="300m", memory="192Mi") as one:
+        cluster.apply({
+            "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "shop", "namespace": one.ns},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment",
+                                        "name": "shop"},
+                     "minReplicas": 2, "maxReplicas": 2, "targetCPUUtilizationPercentage": 50}})
+        with one.load(30), controller(cluster, "recommender,updater") as _:
+            cluster.apply(autoscaler(one.ns, policy={"updateMode": "Auto"}))
+            wait_recommended(cluster, one.ns)
+            wait_for("AbleToScale False", lambda: holds(cluster, one.ns, "AbleToScale") == "False")
+            after = one.get()
+            expect(after["spec"]["replicas"] == 2, "it was scaled all the same", after["spec"])
+
+
+TESTS = (
+    a_recommendation_appears_and_nothing_else_is_written,
+    a_status_is_not_written_when_nothing_changes,
+    what_is_wrong_is_told_and_others_are_not_affected,
+    people_can_look_freeze_and_ask_why,
+    deleting_the_object_leaves_the_workload,
+    one_leads_and_the_next_takes_over,
+    changes_arrive_where_they_are_asked_for,
+    another_autoscaler_of_the_same_target_is_left_alone,
+)
