@@ -177,12 +177,12 @@ class Cluster:
         return kept
 
     def uninstall(self):
+        """All of it but the definition of the kind: with that every object would go."""
         objects = [one for one in self.kustomize("acting")
                    if one["kind"] != "CustomResourceDefinition"]
-        for one in objects:
-            where = ["-n", one["metadata"]["namespace"]] if "namespace" in one["metadata"] else []
-            self.kubectl("delete", *where, one["kind"].lower(), one["metadata"]["name"],
-                         "--ignore-not-found", "--wait=false", check=False)
+        self.kubectl("delete", "-f", "-", "--ignore-not-found", "--wait=false",
+                     text=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
+                     check=False)
         wait_for("the end of aware-system",
                  lambda: self.read("/api/v1/namespaces/aware-system") is None)
 
