@@ -31,6 +31,7 @@ struct dpg {
 
     float *a;                  /* [batch][A]: the policy's actions */
     float *da;                 /* [batch][A] */
+    float *tried;              /* [batch][A]: the batch's own actions, where they are imitated */
     float *next_sa;            /* [batch][S + A] */
     float *y;                  /* [batch]: targets */
     float *dq;                 /* [batch] */
@@ -46,6 +47,7 @@ static void carve(struct dpg *dpg, struct aw_carve *take)
     dpg->target_critic = aw_carve_take(take, dpg->critic.count, sizeof(float));
     dpg->a = aw_carve_take(take, B * A, sizeof(float));
     dpg->da = aw_carve_take(take, B * A, sizeof(float));
+    dpg->tried = aw_carve_take(take, B * A, sizeof(float));
     dpg->next_sa = aw_carve_take(take, B * (S + A), sizeof(float));
     dpg->y = aw_carve_take(take, B, sizeof(float));
     dpg->dq = aw_carve_take(take, B, sizeof(float));
@@ -274,7 +276,32 @@ static double update_critics(struct dpg *dpg)
     return loss;
 }
 
-/* L = -mean Q_1(s, tanh z) + penalty * mean over rows of |z|^2, with z the actor's raw output. */
+/* What is left of the weight of imitation at this step. */
+static float imitation(const struct dpg *dpg)
+{
+    const struct aw_dpg_settings *set = &dpg->settings;
+    const double over = set->imitate_steps;
+    const double left = over > 0 ? 1 - (double)dpg->off.step_count / over : 1;
+    return left > 0 ? set->imitate * (float)left : 0;
+}
+
+/* Adds w mean (a - a_tried)^2 to the actor's loss, and its slope to `da`. Returns the addend. */
+static double imitate(struct dpg *dpg, double weight)
+{
+    const size_t n = (size_t)dpg->settings.base.batch * dpg->off.shape.act_dim;
+    const float slope = (float)(2 * weight / (double)n);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float off = dpg->a[i] - dpg->tried[i];
+        sum += (double)off * (double)off;
+        dpg->da[i] += slope * off;
+    }
+    return weight * sum / (double)n;
+}
+
+/* L = -mean Q_1(s, tanh z) + penalty * mean over rows of |z|^2, with z the actor's raw output; and,
+ * where actions are imitated, + w mean (tanh z - a)^2 with w = imitate * mean |Q_1|, which passes
+ * no gradient: TD3+BC (Fujimoto and Gu, 2021) times mean |Q_1| / alpha, imitate = 1 / alpha. */
 static double update_actor(struct dpg *dpg)
 {
     const struct aw_dpg_settings *set = &dpg->settings;
@@ -284,16 +311,23 @@ static double update_actor(struct dpg *dpg)
         aw_mlp_forward(&dpg->actor_net, dpg->actor.value, off->obs, B, &dpg->actor_cache);
     memcpy(dpg->a, z, (size_t)B * A * sizeof *z);
     aw_act_apply(AW_ACT_TANH, dpg->a, (size_t)B * A);
+    const float copying = imitation(dpg);
+    for (uint32_t b = 0; copying > 0 && b < B; b++)
+        memcpy(dpg->tried + (size_t)b * A, off->obs_act + (size_t)b * (S + A) + S,
+               A * sizeof(float));
     aw__join_actions(off->obs_act, dpg->a, B, S, A); /* the batch's own actions are used up */
     const float *q = aw__qnet_forward(&dpg->critic_net[0], dpg->critic.value, off->obs,
                                       off->obs_act, B, &dpg->critic_cache);
-    double q_sum = 0, z_squared = 0;
+    double q_sum = 0, q_size = 0, z_squared = 0, copied = 0;
     for (uint32_t b = 0; b < B; b++) {
         q_sum += (double)q[b];
+        q_size += fabs((double)q[b]);
         dpg->dq[b] = -1.0f / (float)B;
     }
     aw__qnet_backward(&dpg->critic_net[0], dpg->critic.value, off->obs, off->obs_act, B,
                       &dpg->critic_cache, dpg->dq, NULL, dpg->da);
+    if (copying > 0)
+        copied = imitate(dpg, (double)copying * q_size / B);
     float pull = 2 * set->actor_pretanh_penalty / (float)B;
     for (size_t i = 0; i < (size_t)B * A; i++) {
         z_squared += (double)z[i] * (double)z[i];
@@ -306,7 +340,7 @@ static double update_actor(struct dpg *dpg)
         aw_params_clip_grad_norm(&dpg->actor, (double)set->base.grad_clip);
     aw_adam_step(&dpg->actor_adam, &dpg->actor);
     dpg->q_mean = q_sum / B;
-    return -dpg->q_mean + (double)set->actor_pretanh_penalty * z_squared / B;
+    return -dpg->q_mean + (double)set->actor_pretanh_penalty * z_squared / B + copied;
 }
 
 static enum aw_err update(struct dpg *dpg, double *ret_critic_loss)

@@ -24,6 +24,8 @@ struct aw_dpg_settings {
     float actor_lr, critic_lr;
     float weight_decay;
     float actor_pretanh_penalty;
+    float imitate;
+    uint32_t imitate_steps;
     uint32_t noise; /* enum aw_noise_kind */
     float noise_sigma, noise_sigma_end;
     uint32_t noise_decay_steps;
@@ -82,6 +84,24 @@ struct aw_dpg_settings {
          NULL,                                                                                     \
          "Weight of the squared outputs before the tanh in the actor's loss; keeps the actor out " \
          "of saturation, where it cannot learn any more. 0: off, as in the papers."},              \
+        {"imitate",                                                                                \
+         AW_CONF_F32,                                                                              \
+         offsetof(struct aw_dpg_settings, imitate),                                                \
+         "0",                                                                                      \
+         0,                                                                                        \
+         1000,                                                                                     \
+         NULL,                                                                                     \
+         "Weight of staying near the actions that were seen, in units of mean |Q|, for a run "     \
+         "that "                                                                                   \
+         "begins with somebody else's episodes (Fujimoto and Gu, 2021: 0.4). 0: off."},            \
+        {"imitate_steps",                                                                          \
+         AW_CONF_U32,                                                                              \
+         offsetof(struct aw_dpg_settings, imitate_steps),                                          \
+         "0",                                                                                      \
+         0,                                                                                        \
+         1e9,                                                                                      \
+         NULL,                                                                                     \
+         "Environment steps over which that weight fades to nothing; 0: it stays."},               \
         {"noise",                                                                                  \
          AW_CONF_CHOICE,                                                                           \
          offsetof(struct aw_dpg_settings, noise),                                                  \

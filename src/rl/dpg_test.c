@@ -15,6 +15,8 @@ struct twin {
     struct twin_net critic[2], target_critic[2];             /* early: all of it; late: the head */
     struct twin_net critic_state[2], target_critic_state[2]; /* late */
     uint32_t which; /* the critic whose loss is asked for */
+    double imitate; /* weight, and what it is times mean |Q| of the actor as it is */
+    double copying;
     double y[B];
 };
 
@@ -59,10 +61,26 @@ static double actor_loss(void *ctx)
         for (uint32_t j = 0; j < TWIN_A; j++) {
             a[j] = tanh(z[j]);
             sum += PENALTY * z[j] * z[j];
+            sum += twin->copying * (a[j] - twin->batch.act[b][j]) * (a[j] - twin->batch.act[b][j]) /
+                   TWIN_A;
         }
         sum -= value(twin, &twin->critic_state[0], &twin->critic[0], twin->batch.obs[b], a);
     }
     return sum / B;
+}
+
+/* The size of values passes no gradient: it is taken once, before the actor moves. */
+static void copying_find(struct twin *twin)
+{
+    double size = 0;
+    for (uint32_t b = 0; b < B; b++) {
+        double z[TWIN_WIDTH_MAX] = {0}, a[TWIN_A];
+        twin_forward(&twin->actor, twin->batch.obs[b], false, z);
+        for (uint32_t j = 0; j < TWIN_A; j++)
+            a[j] = tanh(z[j]);
+        size += fabs(value(twin, &twin->critic_state[0], &twin->critic[0], twin->batch.obs[b], a));
+    }
+    twin->copying = twin->imitate * size / B;
 }
 
 static void load_critics(struct twin *twin, const struct twin_save *save, const char *prefix,
@@ -98,11 +116,12 @@ static void targets(struct twin *twin, struct aw_rng *rng, double gamma, double 
     }
 }
 
-static void check_update(const char *name, const char *const *pairs, bool late)
+static void check_update(const char *name, const char *const *pairs, bool late, double imitate)
 {
     struct twin_save before, after;
     struct aw_agent agent;
-    struct twin twin = {.late = late, .critic_count = strcmp(name, "td3") == 0 ? 2 : 1};
+    struct twin twin = {
+        .late = late, .critic_count = strcmp(name, "td3") == 0 ? 2 : 1, .imitate = imitate};
     twin_agent(name, pairs, ROWS, 3, &agent);
     for (int i = 0; i < 40; i++) /* so that targets and online networks differ */
         assert_ok(agent.ops->learn(agent.self, NULL));
@@ -126,6 +145,7 @@ static void check_update(const char *name, const char *const *pairs, bool late)
     }
     /* the actor climbs the critic as it is after its own step */
     load_critics(&twin, &after, "", twin.critic_state, twin.critic);
+    copying_find(&twin);
     twin_check_gradient(&twin.actor, &before, &after, "actor.", actor_loss, &twin);
     twin_check_targets(&before, &after, 0.1);
     twin_save_drop(&before);
@@ -142,14 +162,14 @@ static void an_update_of_ddpg_follows_the_slope_of_the_papers_losses(void **stat
 {
     (void)state;
     static const char *const pairs[] = {COMMON, NULL};
-    check_update("ddpg", pairs, false);
+    check_update("ddpg", pairs, false, 0);
 }
 
 static void the_action_may_join_at_the_second_layer(void **state)
 {
     (void)state;
     static const char *const pairs[] = {COMMON, "critic_action_layer=1", NULL};
-    check_update("ddpg", pairs, true);
+    check_update("ddpg", pairs, true, 0);
 }
 
 static void an_update_of_td3_follows_the_slope_of_the_papers_losses(void **state)
@@ -157,7 +177,32 @@ static void an_update_of_td3_follows_the_slope_of_the_papers_losses(void **state
     (void)state;
     static const char *const pairs[] = {COMMON, "policy_delay=1", "target_noise=0.2",
                                         "target_noise_clip=0.25", NULL};
-    check_update("td3", pairs, false);
+    check_update("td3", pairs, false, 0);
+}
+
+static void an_actor_that_imitates_follows_the_slope_of_both_losses(void **state)
+{
+    (void)state;
+    static const char *const always[] = {
+        COMMON, "policy_delay=1", "target_noise=0.2", "target_noise_clip=0.25", "imitate=0.4",
+        NULL};
+    static const char *const fading[] = {COMMON,
+                                         "policy_delay=1",
+                                         "target_noise=0.2",
+                                         "target_noise_clip=0.25",
+                                         "imitate=0.4",
+                                         "imitate_steps=80",
+                                         NULL};
+    static const char *const faded[] = {COMMON,
+                                        "policy_delay=1",
+                                        "target_noise=0.2",
+                                        "target_noise_clip=0.25",
+                                        "imitate=0.4",
+                                        "imitate_steps=20",
+                                        NULL};
+    check_update("td3", always, false, 0.4);
+    check_update("td3", fading, false, 0.4 * (1 - ROWS / 80.0)); /* ROWS steps were seen */
+    check_update("td3", faded, false, 0);
 }
 
 static void td3_leaves_actor_and_targets_alone_between_its_delayed_updates(void **state)
@@ -323,6 +368,7 @@ int main(void)
         cmocka_unit_test(an_update_of_ddpg_follows_the_slope_of_the_papers_losses),
         cmocka_unit_test(the_action_may_join_at_the_second_layer),
         cmocka_unit_test(an_update_of_td3_follows_the_slope_of_the_papers_losses),
+        cmocka_unit_test(an_actor_that_imitates_follows_the_slope_of_both_losses),
         cmocka_unit_test(td3_leaves_actor_and_targets_alone_between_its_delayed_updates),
         cmocka_unit_test(the_targets_begin_as_copies),
         cmocka_unit_test(random_actions_come_first_then_the_policy_with_fading_noise),
