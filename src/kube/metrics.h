@@ -34,13 +34,13 @@
 #define AW_KUBE_BUCKETS_MAX   64u       /* bounds of histograms, over all that are read */
 #define AW_KUBE_ANSWER_SERIES 20000u    /* expected of one answer: 20 MiB while it is decoded */
 #define AW_KUBE_ASKS_MAX      2000u     /* requests of one round */
-#define AW_KUBE_WINDOW_US     120000000 /* two samples of a scrape each minute */
-#define AW_KUBE_AGE_MAX_US    300000000 /* as long as Prometheus itself looks back */
+#define AW_KUBE_WINDOW_US     300000000 /* as long as Prometheus itself looks back */
+#define AW_KUBE_AGE_MAX_US    300000000 /* and so old a figure may be */
 #define AW_KUBE_AHEAD_MAX_US  10000000  /* a sample of the future: that much is a clock's error */
 
 /* What is asked. Each may be replaced by another question of the same meaning, or by "": not asked.
  * A question may have placeholders:
- *   $window      "120s", what rates are taken over
+ *   $window      "300s", how far to look back for the two samples of a rate
  *   $namespaces  "shop|web": for =~, the namespaces of the round
  *   $selector    ",cluster=\"a\"": further matchers of the configuration, or nothing
  * and groups its answer by namespace and pod, or by namespace and workload (and le, for latency).

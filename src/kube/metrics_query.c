@@ -7,7 +7,11 @@
  * would count such things double.
  *
  * Of request metrics the first family that a pod has is taken (`or on`). They are summed within a
- * job, and the largest job counts, for pods that are scraped twice. */
+ * job, and the largest job counts, for pods that are scraped twice.
+ *
+ * Rates are those between the last two samples (irate), however far apart scrapes are. rate() over
+ * a window divides by the window even where a series is younger than it: a pod that has just
+ * started would seem to serve next to nothing, and its workload less than it does. */
 #include "kube/metrics_internal.h"
 
 #include <string.h>
@@ -21,13 +25,13 @@
 #define SUM_OF_CONTAINERS(what) \
     "sum by (namespace, pod) (max by (namespace, pod, container) (" what "))"
 #define NEWEST(metric)  "max by (namespace, pod) (timestamp(" metric "))"
-#define PERIODS(metric) SUM_OF_CONTAINERS("rate(" metric CONTAINERS "[$window])")
+#define PERIODS(metric) SUM_OF_CONTAINERS("irate(" metric CONTAINERS "[$window])")
 #define RATE(metric, when)                                   \
     "max by (namespace, pod) (sum by (namespace, pod, job) " \
-    "(rate(" metric "{" when PODS "}[$window])))"
+    "(irate(" metric "{" when PODS "}[$window])))"
 #define BUCKETS(metric)                                              \
     "max by (namespace, pod, le) (sum by (namespace, pod, job, le) " \
-    "(rate(" metric "_bucket{" PODS "}[$window])))"
+    "(irate(" metric "_bucket{" PODS "}[$window])))"
 #define GAUGE(metric) \
     "max by (namespace, pod) (sum by (namespace, pod, job) (" metric "{" PODS "}))"
 
@@ -48,9 +52,8 @@
     OR RATE("grpc_server_handled_total", "")
 
 static const char *const defaults[AW_KUBE_QUERIES] = {
-    /* the last two samples, however far apart scrapes are: what metrics-server shows too */
     [AW_KUBE_QUERY_CPU] =
-        SUM_OF_CONTAINERS("irate(container_cpu_usage_seconds_total" CONTAINERS "[5m])"),
+        SUM_OF_CONTAINERS("irate(container_cpu_usage_seconds_total" CONTAINERS "[$window])"),
     [AW_KUBE_QUERY_CPU_TIME] = NEWEST("container_cpu_usage_seconds_total" CONTAINERS),
     [AW_KUBE_QUERY_MEMORY] = SUM_OF_CONTAINERS("container_memory_working_set_bytes" CONTAINERS),
     [AW_KUBE_QUERY_MEMORY_TIME] = NEWEST("container_memory_working_set_bytes" CONTAINERS),

@@ -15,7 +15,7 @@
 #define FOREVER_US INT64_MAX
 
 /* How the default questions are recognised. */
-#define ASKS_CPU         "irate("
+#define ASKS_CPU         "irate(container_cpu_usage"
 #define ASKS_CPU_TIME    "timestamp(container_cpu"
 #define ASKS_MEMORY_TIME "timestamp(container_memory"
 #define ASKS_MEMORY      "container_memory_working_set"
@@ -367,7 +367,7 @@ static void a_question_about_a_workload_is_asked_for_each(void **state)
     ANSWER(&world, "mesh{to=\"web\"", {"", "7"});
     assert_ok(aw_kube_metrics_read(world.metrics, two, 3, FOREVER_US, NULL));
     assert_string_equal(aw_prom_double_last(world.twin, "mesh{to=\"a.b\""),
-                        "sum(rate(mesh{to=\"a.b\",ns=\"shop\",pod=~\"a\\\\.b-.+\"}[120s]))");
+                        "sum(rate(mesh{to=\"a.b\",ns=\"shop\",pod=~\"a\\\\.b-.+\"}[300s]))");
     assert_int_equal(aw_prom_double_count(world.twin, "bad"), 0);
     found = workload(&world);
     assert_close(found.requests_per_s.value, 7, 1e-12); /* as old as the answer */
