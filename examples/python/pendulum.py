@@ -3,9 +3,10 @@
 
     pendulum.py [ADDRESS]                       serves it, by default on 127.0.0.1:50051
     aware train -e grpc://127.0.0.1:50051/python-pendulum-v1 -a td3 -p pendulum-v1 -n 20k
-    aware train -e grpc://127.0.0.1:50051/python-pendulum-v1 -a bcq --bootstrap 25 -n 20k
+    aware train -e grpc://127.0.0.1:50051/python-pendulum-v1 -a td3 -p pendulum-v1 -n 8k \\
+        --bootstrap 10 --set imitate=1 --set imitate_steps=12000 --set updates_per_step=4
 
-The second begins with what the rule below does (fallback_action): it acts in the first 25 episodes
+The second begins with what the rule below does (fallback_action): it acts in the first 10 episodes
 while the learner learns from them, so that the learner never has to act without knowing anything.
 
 Gymnasium's Pendulum-v1: a pendulum hangs on a weak motor; swing it up and hold it upright.
