@@ -231,8 +231,9 @@ static void recommendation_say(struct aw_recommender *r, struct aw__object *obje
     if (d->at_us == AW_NEVER || aw_kubecluster_meant(r->cluster, object->slot, &meant))
         return; /* as it was written: not being seen for a while changes nothing */
     now->replicas = (int32_t)(meant.replicas < INT32_MAX ? meant.replicas : INT32_MAX);
-    if (!d->answered)
-        return;
+    if (!d->answered ||
+        (!rec->given && (isnan(d->reading.cpu_cores_used) || isnan(d->reading.memory_bytes_used))))
+        return; /* before anything was measured there is nothing to recommend */
     struct aw_plan plan = meant.plan;
     if (object->mode == AW_GUARD_OFF) { /* nobody carries it out: what it would be, every time */
         const struct aw_plan *would = &d->guard.recommended;
@@ -444,7 +445,7 @@ static void events_tell(struct aw_recommender *r, const struct aw__object *objec
         snprintf(note, sizeof note, "from %s to %s", was->stage, now->stage);
         err = tell(r, object, true, false, "StageChanged", note);
     }
-    if (now->recommendation.given && strcmp(was->last.id, now->last.id) &&
+    if (was->recommendation.given && strcmp(was->last.id, now->last.id) &&
         (was->recommendation.replicas != now->recommendation.replicas ||
          was->recommendation.cpu_millicores != now->recommendation.cpu_millicores ||
          was->recommendation.memory_bytes != now->recommendation.memory_bytes))

@@ -27,6 +27,10 @@
     "\"container\":[{\"name\":\"*\",\"requests\":{"                        \
     "\"minAllowed\":{\"cpu\":\"100m\",\"memory\":\"128Mi\"},"              \
     "\"maxAllowed\":{\"cpu\":\"2\",\"memory\":\"2Gi\"}}}]}"
+#define GOALS_SLO "{\"slo\":{\"latency\":{\"quantile\":\"p99\",\"target\":\"200ms\"}}}"
+#define GOALS_USE                                                                      \
+    "{\"metrics\":[{\"type\":\"Resource\",\"resource\":{\"name\":\"cpu\",\"target\":{" \
+    "\"type\":\"Utilization\",\"averageUtilization\":60}}}]}"
 #define AUTO BOUNDS ",\"policy\":{\"updateMode\":\"Auto\"}"
 
 struct rec_world {
@@ -39,6 +43,7 @@ struct rec_world {
     double cores;       /* that each pod uses */
     const char *memory; /* the same */
     bool measured;      /* usage is refreshed before each round */
+    const char *goals;  /* of objects, as JSON */
     int64_t heard_us;   /* virtual time of the last bookmark */
     uint32_t ticked;
 };
@@ -79,7 +84,8 @@ static void rec_open(struct rec_world *w)
 {
     const struct aw_store_options options = {
         .rows_max = 4096, .episodes_max = 256, .workloads_max = 64};
-    *w = (struct rec_world){.leads = true, .cores = 0.2, .memory = "200Mi", .measured = true};
+    *w = (struct rec_world){
+        .leads = true, .cores = 0.2, .memory = "200Mi", .measured = true, .goals = GOALS_SLO};
     aw_kube_world_open(&w->api, &(struct aw_kube_options){.requests_per_second = 10000});
     const struct aw_kube_metrics_config metrics = {
         .kube = w->api.kube, .metrics_version = "v1beta1", .clock = &w->api.clock.clock};
@@ -157,9 +163,9 @@ static void put_mpa(struct rec_world *w, const char *name, const char *target, i
         "\"metadata\":{\"namespace\":\"shop\",\"name\":\"%s\",\"generation\":%d,"
         "\"creationTimestamp\":\"2026-01-31T11:00:00Z\"},"
         "\"spec\":{\"scaleTargetRef\":{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\","
-        "\"name\":\"%s\"},\"goals\":{\"slo\":{\"latency\":{\"quantile\":\"p99\",\"target\":"
-        "\"200ms\"}}}%s}%s%s}",
-        name, generation, target, more, status ? ",\"status\":" : "", status ? status : "");
+        "\"name\":\"%s\"},\"goals\":%s%s}%s%s}",
+        name, generation, target, w->goals, more, status ? ",\"status\":" : "",
+        status ? status : "");
     free(status);
     json_decref(was);
     aw_double_set(w->api.twin, MPAS, text);
