@@ -231,15 +231,22 @@ static struct aw_kube_pod_metrics pod_of(const struct aw_kube_metrics *metrics, 
     return ret;
 }
 
-/* Everything has been seen twice. */
+static bool has(struct aw_kube_figure figure)
+{
+    return figure.at_us != AW_KUBE_NEVER;
+}
+
+/* Everything has been scraped twice before it was asked for. */
 static bool is_complete(const struct aw_kube_metrics *metrics)
 {
-    return pod_of(metrics, "web-1").cpu_cores.at_us != AW_KUBE_NEVER &&
-           pod_of(metrics, "web-1").throttled_share.at_us != AW_KUBE_NEVER &&
-           pod_of(metrics, "late-1").cpu_cores.at_us != AW_KUBE_NEVER &&
-           workload(metrics, "web-1").latency_us_p50.at_us != AW_KUBE_NEVER &&
-           workload(metrics, "calm-1").errors_per_s.at_us != AW_KUBE_NEVER &&
-           workload(metrics, "api-1").latency_us_mean.at_us != AW_KUBE_NEVER;
+    const struct aw_kube_pod_metrics web = pod_of(metrics, "web-1");
+    const struct aw_kube_workload_metrics served = workload(metrics, "web-1");
+    const struct aw_kube_workload_metrics api = workload(metrics, "api-1");
+    return has(web.cpu_cores) && has(web.memory_bytes) && has(web.throttled_share) &&
+           has(pod_of(metrics, "late-1").cpu_cores) && has(served.requests_per_s) &&
+           has(served.errors_per_s) && has(served.in_flight) && has(served.latency_us_p95) &&
+           has(served.latency_us_mean) && has(api.requests_per_s) && has(api.errors_per_s) &&
+           has(api.latency_us_mean) && has(workload(metrics, "calm-1").errors_per_s);
 }
 
 /* A rate is taken between two moments at which a busy machine scraped: near is all one can ask. */
