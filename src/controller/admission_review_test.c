@@ -83,7 +83,7 @@ static void apply(json_t *pod, const json_t *patch)
                 assert_true(json_is_object(at)); /* the parent must be there */
                 json_object_set(at, word, json_object_get(op, "value"));
             } else {
-                at = json_is_array(at) ? json_array_get(at, (size_t)atol(word))
+                at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(word, NULL, 10))
                                        : json_object_get(at, word);
                 assert_non_null(at);
             }

@@ -437,6 +437,12 @@ static bool may_disrupt(struct aw_updater *updater)
     return true;
 }
 
+/* A round may take longer than we lead. */
+static bool leading(const struct aw_updater *updater)
+{
+    return !updater->config.leads || updater->config.leads(updater->config.ctx);
+}
+
 /* Does a plan; returns what there is to tell. */
 static enum aw__update_reason act(struct errand *errand, const struct aw__update_facts *facts,
                                   const struct aw__update_plan *plan)
@@ -446,7 +452,8 @@ static enum aw__update_reason act(struct errand *errand, const struct aw__update
         const struct aw__update_step *step = &plan->steps[i];
         const bool disrupts =
             step->action == AW__UPDATE_EVICT || step->action == AW__UPDATE_RESIZE_RESTART;
-        if (errand->updater->writes_left == 0 || (disrupts && !may_disrupt(errand->updater)))
+        if (!leading(errand->updater) || errand->updater->writes_left == 0 ||
+            (disrupts && !may_disrupt(errand->updater)))
             return AW__UPDATE_PACE;
         errand->updater->writes_left--;
         switch (step->action) {

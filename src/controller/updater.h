@@ -39,6 +39,9 @@ struct aw_updater_config {
     /* The Lease by which the admission webhook shows that it lives (admission.h); without it nobody
      * is evicted, because the new pod would have the old size. NULL: nobody is ever evicted. */
     const char *lease_ns, *lease_name;
+    /* Asked before every change; NULL: always. */
+    bool (*leads)(void *ctx);
+    void *ctx;
     const struct aw_clock *clock; /* NULL: the real one */
     int64_t round_us;
     double disruptions_per_min;

@@ -1,0 +1,44 @@
+/*
+ * directory.h - bytes by name, for threads that only look them up.
+ *
+ * Call order: init; put and drop by the owner; find by anybody between enter and leave; deinit when
+ *             nobody is inside.
+ * Memory:     buckets at init, a block per entry; at most `max` entries.
+ * Threads:    find, enter and leave from any; the rest by one owner. Readers never wait for more
+ *             than one put.
+ *
+ * The trap: what find returns lives until leave.
+ */
+#ifndef AW_CONTROLLER_DIRECTORY_H
+#define AW_CONTROLLER_DIRECTORY_H
+
+#include "base/alloc.h"
+
+#include <pthread.h>
+
+struct aw__directory_entry;
+
+struct aw__directory {
+    const struct aw_alloc *alloc;
+    struct aw__directory_entry **buckets;
+    uint32_t bucket_count, count, max;
+    pthread_rwlock_t lock;
+    uint64_t left_out; /* puts for which there was no room */
+};
+
+/* AW_ERR_NOMEM; then `directory` is zeroed. */
+AW_NODISCARD enum aw_err aw__directory_init(struct aw__directory *directory, uint32_t max,
+                                            const struct aw_alloc *alloc);
+void aw__directory_deinit(struct aw__directory *directory); /* zeroed is a no-op */
+
+/* Copies. What was there under that name is replaced. AW_ERR_LIMIT, AW_ERR_NOMEM: it is not in. */
+AW_NODISCARD enum aw_err aw__directory_put(struct aw__directory *directory, const char *name,
+                                           const void *bytes, size_t len);
+void aw__directory_drop(struct aw__directory *directory, const char *name);
+
+void aw__directory_enter(struct aw__directory *directory);
+void aw__directory_leave(struct aw__directory *directory);
+/* Aligned to 8; NULL: not there. */
+const void *aw__directory_find(const struct aw__directory *directory, const char *name);
+
+#endif
