@@ -1,4 +1,5 @@
 /* recommender_test.c - from an object to a recommendation, and what is said on the way. */
+#include "base/disk_sim.h"
 #include "controller/recommender_testing.h"
 
 static void an_object_becomes_a_recommendation(void **state)
@@ -287,6 +288,69 @@ static void of_two_at_once_only_one_writes(void **state)
     rec_close(&w);
 }
 
+static uint64_t order(struct rec_world *w, enum aw_order_kind kind, uint64_t decision)
+{
+    struct aw_order given = {.kind = kind,
+                             .scope = AW_SCOPE_WORKLOAD,
+                             .name = "shop/web",
+                             .decision = decision,
+                             .until_us = AW_FOR_EVER,
+                             .freeze_until_us = AW_FOR_EVER,
+                             .reason = "a test",
+                             .by = "a person"};
+    struct aw_diag diag = {0};
+    uint64_t id = 0;
+    if (aw_steward_order(w->steward, &given, w->api.clock.wall_us, &id, &diag))
+        fail_msg("%s", diag.text);
+    return id;
+}
+
+static void orders_of_people_show_in_the_status(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    struct aw_disk_sim disk;
+    struct aw_steward_view view;
+    assert_ok(aw_disk_sim_init(&disk, 1, NULL));
+    const struct aw_steward_config config = {.disk = &disk.disk, .folder = "/state/audit"};
+    rec_open(&w);
+    assert_ok(aw_steward_new(&config, NULL, &w.steward, NULL, NULL));
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, AUTO);
+    rec_start(&w);
+    w.cores = 0.49;
+    for (uint32_t i = 0; i < 20 && status_of(&w, "web").recommendation.replicas <= 2; i++)
+        rec_rounds(&w, 1);
+    struct aw_mpa_status s = status_of(&w, "web");
+    const int32_t more = s.recommendation.replicas;
+    assert_true(more > 2);
+    assert_true(*s.last.id && *s.last.message);
+    assert_string_equal(s.last.actor, "fallback");
+    assert_string_equal(s.recommendation.decision, s.last.id);
+    put_app(&w, "web", more); /* somebody has carried it out */
+    rec_rounds(&w, 2);
+
+    order(&w, AW_ORDER_FREEZE, 0);
+    rec_rounds(&w, 1);
+    assert_true(says(&w, "web", AW_MPA_FROZEN, AW_MPA_TRUE, "Ordered"));
+    w.cores = 0.49;
+    rec_rounds(&w, 25); /* what was under way is given up, and nothing new is begun */
+    assert_int_equal(status_of(&w, "web").recommendation.replicas, more);
+
+    aw_steward_lock(w.steward);
+    aw_steward_peek(w.steward, 0, &view);
+    const uint64_t changed = view.changed_id;
+    aw_steward_unlock(w.steward);
+    assert_true(changed > 0);
+    order(&w, AW_ORDER_UNDO, changed);
+    rec_rounds(&w, 1);
+    s = status_of(&w, "web"); /* whoever acts must be able to, though it is frozen */
+    assert_true(says(&w, "web", AW_MPA_FROZEN, AW_MPA_FALSE, "OrderUnderWay"));
+    assert_true(s.recommendation.replicas < more);
+    rec_close(&w);
+    aw_disk_sim_deinit(&disk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +364,7 @@ int main(void)
         cmocka_unit_test(who_does_not_lead_writes_nothing),
         cmocka_unit_test(a_restart_decides_nothing_and_knows_what_was_recommended),
         cmocka_unit_test(of_two_at_once_only_one_writes),
+        cmocka_unit_test(orders_of_people_show_in_the_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
