@@ -41,7 +41,7 @@ def the_chart_is_the_same_as_the_manifests(cluster):
 def the_chart_is_taken_by_the_server_with_every_option(cluster):
     # a namespace that is there, since nothing is created
     for values in ({}, {"acting": True}, {
-            "acting": True, "watchNamespaces": ["shop", "web"], "image": {"tag": "1"},
+            "acting": True, "watchNamespace": "shop", "image": {"tag": "1"},
             "prometheus": {"url": "http://prometheus.monitoring:9090"},
             "extraArgs": ["--log-level=debug"], "podAnnotations": {"a": "b"},
             "serviceAccount": {"annotations": {"c": "d"}},
@@ -50,7 +50,7 @@ def the_chart_is_taken_by_the_server_with_every_option(cluster):
         objects, notes = Chart(CHART).template(values, namespace="default")
         expect("kubectl" in notes, "no notes", notes)
         for one in for_this_server(objects):
-            if one["metadata"].get("namespace") in ("shop", "web"):
+            if one["metadata"].get("namespace") == "shop":
                 one["metadata"]["namespace"] = "default"
             try:
                 cluster.kubectl("create", "--dry-run=server", "-f", "-", text=json.dumps(one))
@@ -59,7 +59,7 @@ def the_chart_is_taken_by_the_server_with_every_option(cluster):
 
 
 def a_namespaced_install_has_no_right_elsewhere(_cluster):
-    objects, _ = Chart(CHART).template({"acting": True, "watchNamespaces": ["shop"]})
+    objects, _ = Chart(CHART).template({"acting": True, "watchNamespace": "shop"})
     bound = [key(one) for one in objects if one["kind"] == "ClusterRoleBinding"]
     expect(bound == [("ClusterRoleBinding", "", "aware-webhook")], "bound everywhere", bound)
     expect(("RoleBinding", "shop", "aware-actor") in map(key, objects), "not bound in shop")
@@ -67,7 +67,7 @@ def a_namespaced_install_has_no_right_elsewhere(_cluster):
 
 def values_that_make_no_sense_are_refused(_cluster):
     for values in ({"actng": True}, {"acting": "yes"}, {"replicas": -1}, {"image": {"tag": 1}},
-                   {"watchNamespaces": ["No"]}, {"prometheus": {"url": "prometheus:9090"}},
+                   {"watchNamespace": "No"}, {"prometheus": {"url": "prometheus:9090"}},
                    {"extraArgs": ["rm"]}):
         try:
             Chart(CHART).template(values)

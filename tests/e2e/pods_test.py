@@ -56,9 +56,10 @@ def the_program_runs_as_nobody_on_a_read_only_root(cluster):
                        "metadata": {"name": "once", "namespace": ns}, "spec": spec})
         wait_for("the program to have run", lambda: cluster.get(
             "-n", ns, "pod", "once")["status"].get("phase") in ("Succeeded", "Failed"))
-        said = cluster.kubectl("-n", ns, "logs", "once")
-        phase = cluster.get("-n", ns, "pod", "once")["status"]["phase"]
-        expect(phase == "Succeeded" and "aware" in said, f"{phase}", said)
+        found = cluster.get("-n", ns, "pod", "once")["status"]
+        said = cluster.kubectl("-n", ns, "logs", "once", check=False).stdout
+        expect(found["phase"] == "Succeeded" and "aware" in said,
+               f"{found['phase']}: {found.get('containerStatuses')}", said)
 
 
 TESTS = (
