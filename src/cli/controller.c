@@ -34,7 +34,8 @@
 #define STEP_S_MIN    1.0
 #define STEP_S_MAX    3600.0
 
-static const struct aw__role *const roles[] = {&aw__role_recommender, NULL};
+static const struct aw__role *const roles[] = {&aw__role_recommender, &aw__role_updater,
+                                               &aw__role_admission, NULL};
 #define ROLES_MAX 4u
 
 /* A role that runs. */
@@ -431,6 +432,7 @@ out:
     return err;
 }
 
+static const char *const webhook_choices[] = {"auto", "always", NULL};
 static const struct aw__option controller_options[] = {
     {.name = "roles",
      .kind = AW__TEXT,
@@ -511,6 +513,25 @@ static const struct aw__option controller_options[] = {
      .initial = "1",
      .max = AW_THREADS_MAX,
      .help = "threads that learn; 0: one per processor"},
+    {.name = "webhook",
+     .kind = AW__CHOICE,
+     .arg = "WHEN",
+     .choices = webhook_choices,
+     .initial = "auto",
+     .help = "when the admission role serves: auto leaves it out where the server resizes pods in "
+             "place"},
+    {.name = "webhook-name",
+     .kind = AW__TEXT,
+     .arg = "NAME",
+     .initial = "aware",
+     .help = "of the Service it is reached by, in our own namespace, and of its "
+             "MutatingWebhookConfiguration, whose caBundle it keeps"},
+    {.name = "webhook-port",
+     .kind = AW__NUMBER,
+     .arg = "PORT",
+     .initial = "9443",
+     .max = 65535,
+     .help = "where the admission role listens; 0: any that is free"},
     {.name = NULL},
 };
 static const struct aw__example controller_examples[] = {

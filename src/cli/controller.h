@@ -53,6 +53,6 @@ struct aw__role {
     void (*close)(void *self);
 };
 
-extern const struct aw__role aw__role_recommender;
+extern const struct aw__role aw__role_recommender, aw__role_updater, aw__role_admission;
 
 #endif

@@ -298,12 +298,13 @@ static size_t decode(const char *text, char buf[AW__BUNDLE_MAX])
     return count;
 }
 
-static enum aw_err edit_bundles(void *ctx, json_t *object)
+/* Whether any webhook of the object lacked it, and has it now. */
+static enum aw_err edit_bundles(struct announcement *announcement, json_t *object,
+                                bool *ret_changed)
 {
-    struct announcement *announcement = ctx;
     json_t *webhook;
     size_t i;
-    bool changed = false;
+    *ret_changed = false;
     json_array_foreach(json_object_get(object, "webhooks"), i, webhook)
     {
         json_t *client = json_object_get(webhook, "clientConfig");
@@ -318,16 +319,38 @@ static enum aw_err edit_bundles(void *ctx, json_t *object)
                         (int)strlen(announcement->merged));
         if (json_object_set_new(client, "caBundle", json_string(announcement->encoded)) != 0)
             return AW_ERR_NOMEM;
-        changed = true;
+        *ret_changed = true;
     }
-    return changed ? AW_OK : AW_ERR_NODATA;
+    return AW_OK;
+}
+
+/* Reads the configuration and patches what it lacks: with its version, since a list is replaced as
+ * a whole, and by a patch, since that is the lesser right. */
+static enum aw_err edit_webhook(struct aw_admission *admission, struct announcement *announcement,
+                                struct aw_diag *diag)
+{
+    const struct aw_kube_ref ref = {&webhooks, NULL, admission->config.webhook, NULL};
+    json_t *object = NULL, *patch = NULL;
+    bool changed = false;
+    enum aw_err err = aw_kube_get(admission->kube, &ref, &object, NULL, diag);
+    err = err ? err : edit_bundles(announcement, object, &changed);
+    if (!err && changed) {
+        patch = json_pack("{s:{s:s}, s:O}", "metadata", "resourceVersion",
+                          aw_kube_text_at(object, "metadata.resourceVersion"), "webhooks",
+                          json_object_get(object, "webhooks"));
+        err = patch ? aw_kube_patch(admission->kube, &ref, AW_KUBE_PATCH_MERGE, patch, NULL, NULL,
+                                    diag)
+                    : aw_fail(diag, AW_ERR_NOMEM, "no memory for a patch");
+    }
+    json_decref(patch);
+    json_decref(object);
+    return err;
 }
 
 static enum aw_err announce(struct aw_admission *admission, struct aw_diag *diag)
 {
-    const struct aw_kube_ref ref = {&webhooks, NULL, admission->config.webhook, NULL};
     struct announcement *announcement;
-    if (!ref.name) {
+    if (!admission->config.webhook) {
         admission->announced = true; /* somebody else sees to it */
         return AW_OK;
     }
@@ -336,7 +359,9 @@ static enum aw_err announce(struct aw_admission *admission, struct aw_diag *diag
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a caBundle");
     announcement->ca = admission->has_next ? admission->next.ca : admission->certs.ca;
     announcement->now_us = aw_clock_now_us(admission->config.clock);
-    enum aw_err err = aw_kube_update(admission->kube, &ref, edit_bundles, announcement, diag);
+    enum aw_err err = AW_ERR_CONFLICT;
+    for (uint32_t i = 0; i < AW_KUBE_UPDATE_ATTEMPTS_MAX && err == AW_ERR_CONFLICT; i++)
+        err = edit_webhook(admission, announcement, diag);
     free(announcement);
     admission->announced = !err;
     return err;

@@ -1,0 +1,134 @@
+/* controller_actors.c - the two roles that change something: updater and admission. */
+#include "cli/controller.h"
+
+#include "base/alloc.h"
+#include "controller/admission.h"
+#include "controller/updater.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FOLDER    "webhook" /* of certificates, in --state */
+#define ASLEEP_US 3600000000
+
+/* --- updater ---------------------------------------------------------------------------------- */
+
+static enum aw_err updater_open(struct aw__controller *controller, struct aw_kube *kube,
+                                void **ret_self, struct aw_diag *diag)
+{
+    const struct aw_updater_config config = {.ns = controller->ns,
+                                             .instance = controller->instance,
+                                             .lease_ns = controller->own_ns,
+                                             .lease_name = AW_ADMISSION_LEASE,
+                                             .leads = aw__controller_leads,
+                                             .ctx = controller};
+    struct aw_updater *updater = NULL;
+    enum aw_err err = aw_updater_new(&updater, kube, &controller->server, &config, NULL, diag);
+    if (!err)
+        *ret_self = updater;
+    return err;
+}
+
+static enum aw_err updater_step(void *self, struct aw_diag *diag)
+{
+    return aw_updater_step(self, diag);
+}
+
+static int64_t updater_due(const void *self)
+{
+    return aw_updater_due(self);
+}
+
+static void updater_close(void *self)
+{
+    aw_updater_free(self);
+}
+
+const struct aw__role aw__role_updater = {
+    .name = "updater",
+    .leads = true,
+    .open = updater_open,
+    .step = updater_step,
+    .due = updater_due,
+    .close = updater_close,
+};
+
+/* --- admission -------------------------------------------------------------------------------- */
+
+/* Every process serves, whoever leads: answers are the same, and the API server needs one. */
+struct admission {
+    struct aw_admission *it; /* NULL: nothing to do on this server */
+    char folder[AW__TEXT_MAX + sizeof FOLDER + 1];
+};
+
+static enum aw_err admission_open(struct aw__controller *controller, struct aw_kube *kube,
+                                  void **ret_self, struct aw_diag *diag)
+{
+    const struct aw__args *args = controller->run->args;
+    const char *name = aw__args_text(args, "webhook-name");
+    const bool always = !strcmp(aw__args_text(args, "webhook"), "always");
+    struct admission *admission;
+    if (!controller->state[0])
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--state",
+                          "the admission role needs a folder for its certificates");
+    admission = aw_alloc_new(NULL, 1, sizeof *admission);
+    if (!admission)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a webhook");
+    if (!always && controller->server.pod_resize) {
+        aw_log_info(&controller->log, "no webhook: this server resizes pods in place",
+                    AW_LOG_STR("role", "admission"));
+        *ret_self = admission;
+        return AW_OK;
+    }
+    snprintf(admission->folder, sizeof admission->folder, "%s/" FOLDER, controller->state);
+    const struct aw_admission_config config = {.service = name,
+                                               .ns = controller->own_ns,
+                                               .webhook = name,
+                                               .lease_ns = controller->own_ns,
+                                               .lease_name = AW_ADMISSION_LEASE,
+                                               .state_dir = admission->folder,
+                                               .watch_ns = controller->ns,
+                                               .instance = controller->instance,
+                                               .port =
+                                                   (uint16_t)aw__args_number(args, "webhook-port")};
+    enum aw_err err =
+        aw_admission_new(&admission->it, kube, &controller->server, &config, NULL, diag);
+    if (err) {
+        aw_alloc_free(NULL, admission);
+        return err;
+    }
+    aw_log_info(&controller->log, "serving", AW_LOG_STR("role", "admission"),
+                AW_LOG_INT("port", aw_admission_port(admission->it)));
+    *ret_self = admission;
+    return AW_OK;
+}
+
+static enum aw_err admission_step(void *self, struct aw_diag *diag)
+{
+    struct admission *admission = self;
+    return admission->it ? aw_admission_step(admission->it, diag) : AW_OK;
+}
+
+static int64_t admission_due(const void *self)
+{
+    const struct admission *admission = self;
+    return admission->it ? aw_admission_due(admission->it)
+                         : aw_clock_monotonic_us(NULL) + ASLEEP_US;
+}
+
+static void admission_close(void *self)
+{
+    struct admission *admission = self;
+    if (admission)
+        aw_admission_free(admission->it);
+    aw_alloc_free(NULL, admission);
+}
+
+const struct aw__role aw__role_admission = {
+    .name = "admission",
+    .leads = false,
+    .open = admission_open,
+    .step = admission_step,
+    .due = admission_due,
+    .close = admission_close,
+};
