@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scan_test.py - `aware scan` and the plugin of kubectl as a user meets them, against canned answers.
+"""scan_test.py - `aware scan` and the plugin of kubectl, as users meet them, on canned answers.
 
     scan_test.py TEST [AWARE]    one of the functions below, against the program AWARE
 
@@ -180,8 +180,8 @@ def the_plugin_finds_who_leads_and_asks_there():
         done = plugin("freeze", "--context", "prod", "shop/web", "--reason", "a b")
         expect(done.returncode == 0, done.stderr)
         last = log.read_text(encoding="utf-8").splitlines()[-1]
-        expect(last == "--context=prod exec --quiet --namespace aware-system --container controller "
-               "aware-7d-x -- /bin/aware freeze shop/web --reason a b --state /state", last)
+        expect(last == "--context=prod exec --quiet --namespace aware-system --container "
+               "controller aware-7d-x -- /bin/aware freeze shop/web --reason a b --state /state", last)
         plugin("objects", "-A", "--kubeconfig=x")
         last = log.read_text(encoding="utf-8").splitlines()[-1]
         expect(last == "--kubeconfig=x get multidimpodautoscalers.autoscaling.aware.dev -A", last)
