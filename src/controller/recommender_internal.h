@@ -47,8 +47,10 @@ struct aw__object {
     uint64_t steps;            /* seen with figures */
     struct aw_mpa_status written;
     int64_t wrote_us; /* monotonic; AW_NEVER: never */
-    bool owed;        /* it should be written */
-    bool pursued;     /* what is recommended is not there yet, and somebody may do it */
+    /* Versions before and after our last write: the copy may not have heard of it yet. */
+    char version_from[AW_KUBE_VERSION_MAX], version_to[AW_KUBE_VERSION_MAX];
+    bool owed;    /* it should be written */
+    bool pursued; /* what is recommended is not there yet, and somebody may do it */
 };
 
 struct aw__remembered; /* what a file has of a pilot (recommender_memory.c) */

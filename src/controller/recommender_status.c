@@ -349,7 +349,15 @@ static bool worth_writing(const struct aw__object *object, struct aw_mpa_status 
     return all == AW_MPA_WORDS && !never && mono_us - object->wrote_us >= AW_RECOMMENDER_WORDS_US;
 }
 
-static enum aw_err status_patch(struct aw_recommender *r, const struct aw__object *object,
+/* The version that our view of the object is of. */
+static const char *version_of(const struct aw__object *object, const struct aw_kube_item *item)
+{
+    const bool behind =
+        *object->version_to && !strcmp(item->resource_version, object->version_from);
+    return behind ? object->version_to : item->resource_version;
+}
+
+static enum aw_err status_patch(struct aw_recommender *r, struct aw__object *object,
                                 const struct aw_mpa_status *now, struct aw_diag *diag)
 {
     const struct aw_kube_item *item = aw__scene_object_find(r->scene, object->key);
@@ -367,7 +375,7 @@ static enum aw_err status_patch(struct aw_recommender *r, const struct aw__objec
         return err;
     aw_kube_path_query(&text, "fieldManager", AW_KUBE_MANAGER);
     json_t *patch = json_pack("{s:{s:s},s:o}", "metadata", "resourceVersion",
-                              item->resource_version, "status", aw_mpa_status_json(now));
+                              version_of(object, item), "status", aw_mpa_status_json(now));
     if (!patch)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a status");
     const struct aw_kube_request request = {.method = "PATCH",
@@ -375,8 +383,15 @@ static enum aw_err status_patch(struct aw_recommender *r, const struct aw__objec
                                             .content_type = "application/merge-patch+json",
                                             .body = patch,
                                             .timeout_us = AW_RECOMMENDER_WRITE_US};
-    err = aw_kube_send(r->config.kube, &request, NULL, NULL, diag);
+    json_t *answer = NULL;
+    err = aw_kube_send(r->config.kube, &request, &answer, NULL, diag);
     json_decref(patch);
+    if (!err) {
+        snprintf(object->version_from, sizeof object->version_from, "%s", item->resource_version);
+        snprintf(object->version_to, sizeof object->version_to, "%s",
+                 aw_kube_text_at(answer, "metadata.resourceVersion"));
+    }
+    json_decref(answer);
     return err;
 }
 

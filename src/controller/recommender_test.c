@@ -314,6 +314,7 @@ static void orders_of_people_show_in_the_status(void **state)
     assert_ok(aw_disk_sim_init(&disk, 1, NULL));
     const struct aw_steward_config config = {.disk = &disk.disk, .folder = "/state/audit"};
     rec_open(&w);
+    w.goals = GOALS_USE; /* what nobody measures would keep even an order from shrinking */
     assert_ok(aw_steward_new(&config, NULL, &w.steward, NULL, NULL));
     put_app(&w, "web", 2);
     put_mpa(&w, "web", "web", 1, AUTO);
@@ -327,14 +328,15 @@ static void orders_of_people_show_in_the_status(void **state)
     assert_true(*s.last.id && *s.last.message);
     assert_string_equal(s.last.actor, "fallback");
     assert_string_equal(s.recommendation.decision, s.last.id);
-    put_app(&w, "web", more); /* somebody has carried it out */
+    put_app(&w, "web", more); /* somebody has carried it out, and that was enough */
+    w.cores = 0.3;
     rec_rounds(&w, 2);
 
     order(&w, AW_ORDER_FREEZE, 0);
     rec_rounds(&w, 1);
     assert_true(says(&w, "web", AW_MPA_FROZEN, AW_MPA_TRUE, "Ordered"));
     w.cores = 0.49;
-    rec_rounds(&w, 25); /* what was under way is given up, and nothing new is begun */
+    rec_rounds(&w, 25);
     assert_int_equal(status_of(&w, "web").recommendation.replicas, more);
 
     aw_steward_lock(w.steward);
@@ -342,6 +344,8 @@ static void orders_of_people_show_in_the_status(void **state)
     const uint64_t changed = view.changed_id;
     aw_steward_unlock(w.steward);
     assert_true(changed > 0);
+    w.cores = 0.1;
+    rec_rounds(&w, 30); /* an order does not shrink below recent peaks either: they are forgotten */
     order(&w, AW_ORDER_UNDO, changed);
     rec_rounds(&w, 1);
     s = status_of(&w, "web"); /* whoever acts must be able to, though it is frozen */
