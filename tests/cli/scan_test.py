@@ -181,7 +181,8 @@ def the_plugin_finds_who_leads_and_asks_there():
         expect(done.returncode == 0, done.stderr)
         last = log.read_text(encoding="utf-8").splitlines()[-1]
         expect(last == "--context=prod exec --quiet --namespace aware-system --container "
-               "controller aware-7d-x -- /bin/aware freeze shop/web --reason a b --state /state", last)
+               "controller aware-7d-x -- /bin/aware freeze shop/web --reason a b --state /state",
+               last)
         plugin("objects", "-A", "--kubeconfig=x")
         last = log.read_text(encoding="utf-8").splitlines()[-1]
         expect(last == "--kubeconfig=x get multidimpodautoscalers.autoscaling.aware.dev -A", last)
