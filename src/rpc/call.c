@@ -365,7 +365,10 @@ static void stream_answer(struct aw_rpc_stream *call, struct aw_rpc_reply *reply
 /* Asks the service about `call->message` and answers. False: it is a worker's now. */
 static bool handle(struct aw_rpc_stream *call, bool can_defer)
 {
-    struct aw_rpc_reply reply = {.can_defer = can_defer};
+    struct aw_rpc_reply reply = {
+        .can_defer = can_defer,
+        .alone = atomic_load_explicit(&call->server->live, memory_order_relaxed) == 1,
+    };
     const struct aw_rpc_method *method = call->method;
     const uint8_t *bytes = GRPC_SLICE_START_PTR(call->message);
     const size_t size = GRPC_SLICE_LENGTH(call->message);

@@ -10,9 +10,11 @@
 #include "base/clock.h"
 #include "rpc/env_internal.h"
 
-/* What took longer than this is done by a worker the next time. To hand it over and back costs some
- * tens of microseconds, which must not be much of it. */
-#define LONG_US 200
+/* A step that took longer than this is done by a worker the next time. To hand it over costs some
+ * tens of microseconds, on a busy machine far more, which must not be much of it; and where nobody
+ * else is there, all that it could hold up is somebody who comes. */
+#define LONG_US       200
+#define LONG_ALONE_US 20000
 
 /* ---- the places of sessions ---- */
 
@@ -137,6 +139,11 @@ static enum aw_err step(struct aw_env_service *service, struct aw__session *sess
     return AW_OK;
 }
 
+static bool takes_long(const struct aw__session *session, const struct aw_rpc_reply *reply)
+{
+    return session->step_us > (reply->alone ? LONG_ALONE_US : LONG_US);
+}
+
 /* ---- single calls ---- */
 
 static void slot_free(struct aw_env_service *service, struct aw__slot *slot)
@@ -182,7 +189,7 @@ static struct aw__slot *slot_enter(struct aw_env_service *service, const char *i
         return NULL;
     }
     const bool locked = pthread_mutex_trylock(&found->lock) == 0;
-    if ((!locked || found->session.step_us > LONG_US) && aw_rpc_reply_defer(reply)) {
+    if ((!locked || takes_long(&found->session, reply)) && aw_rpc_reply_defer(reply)) {
         slot_leave(service, found, locked);
         return NULL;
     }
@@ -423,7 +430,7 @@ static void stream_message(void *self, const uint8_t *bytes, size_t size,
     struct aw_diag diag = {0};
     char line[AW_RPC_TEXT_MAX];
     const struct stream *stream = self;
-    if (stream->made && stream->session.step_us > LONG_US && aw_rpc_reply_defer(reply))
+    if (stream->made && takes_long(&stream->session, reply) && aw_rpc_reply_defer(reply))
         return;
     Aware__V1__StreamRequest *request = aware__v1__stream_request__unpack(NULL, size, bytes);
     if (!request) {

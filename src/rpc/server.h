@@ -80,7 +80,8 @@ struct aw_rpc_stream; /* a call in hand; the server's */
 struct aw_rpc_reply {
     enum aw_rpc_status status; /* other than OK ends the call; `text` goes with it */
     char text[AW_RPC_TEXT_MAX];
-    bool end; /* of a stream: no more, with `status` */
+    bool end;   /* of a stream: no more, with `status` */
+    bool alone; /* told, not answered: no other call is under way, so nobody is held up */
 
     /* the rest is the server's own business */
     bool filled, can_defer, deferred;

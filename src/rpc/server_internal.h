@@ -32,7 +32,7 @@ struct aw_rpc_server {
     pthread_mutex_t lock;
     pthread_cond_t empty;
     struct aw_rpc_stream *first; /* calls that run */
-    uint32_t live;               /* of them */
+    _Atomic uint32_t live;       /* of them; written with the lock held */
     uint32_t made;               /* those that are waited for, too */
 
     pthread_mutex_t job_lock;
