@@ -28,8 +28,10 @@ def plain(objects):
 
 
 def the_chart_is_the_same_as_the_manifests(cluster):
-    for acting, overlay in ((False, "recommend-only"), (True, "acting")):
-        chart = plain(for_this_server(Chart(CHART).template({"acting": acting})[0]))
+    monitored = {"tokenSecret": "aware-token", "serviceMonitor": True}
+    for values, overlay in (({}, "recommend-only"), ({"acting": True}, "acting"),
+                            ({"acting": True, "metrics": monitored}, "acting-monitored")):
+        chart = plain(for_this_server(Chart(CHART).template(values)[0]))
         shipped = plain(cluster.kustomize(overlay))
         expect(sorted(chart) == sorted(shipped), f"{overlay}: other objects",
                sorted(set(chart) ^ set(shipped)))
@@ -43,7 +45,7 @@ def the_chart_is_taken_by_the_server_with_every_option(cluster):
     for values in ({}, {"acting": True}, {
             "acting": True, "watchNamespace": "shop", "image": {"tag": "1"},
             "prometheus": {"url": "http://prometheus.monitoring:9090"},
-            "extraArgs": ["--log-level=debug"], "podAnnotations": {"a": "b"},
+            "metrics": {"tokenSecret": "aware-token"}, "extraArgs": ["--log-level=debug"], "podAnnotations": {"a": "b"},
             "serviceAccount": {"annotations": {"c": "d"}},
             "nodeSelector": {"kubernetes.io/os": "linux"}, "priorityClassName": "system-node-critical",
             "tolerations": [{"key": "x", "operator": "Exists"}]}):
