@@ -258,7 +258,7 @@ enum aw_err aw__review(const char *bytes, size_t len, const struct aw__review_wo
     enum aw_err err = AW_OK;
     json_t *response = NULL, *answer = NULL;
     if (!review) {
-        err = aw_fail(diag, AW_ERR_FORMAT, "not JSON: %s", error.text);
+        err = aw_fail(diag, AW_ERR_FORMAT, "not JSON, from line %d on", error.line);
         goto out;
     }
     if (strcmp(aw_kube_text_at(review, "kind"), "AdmissionReview") != 0 ||
