@@ -260,7 +260,7 @@ static void take_bucket(struct round *round, uint32_t entry, const json_t *label
 {
     const char *le = json_string_value(json_object_get(labels, "le"));
     double bound = INFINITY;
-    if (!le || (strcmp(le, "+Inf") != 0 && aw_text_parse_real(le, &bound) != AW_OK)) {
+    if (!le || (strcmp(le, "+Inf") != 0 && aw_text_parse_real(le, &bound) != AW_OK) || bound < 0) {
         round->metrics->state.dropped++;
         return;
     }
@@ -541,4 +541,21 @@ enum aw_err aw_kube_metrics_read(struct aw_kube_metrics *metrics,
     if (diag)
         *diag = round.said;
     return round.err;
+}
+
+enum aw_err aw__metrics_feed(struct aw_kube_metrics *metrics, const struct aw_kube_target *targets,
+                             uint32_t count, enum aw_kube_query_id id, const json_t *body,
+                             struct aw_diag *diag)
+{
+    struct round round = {.metrics = metrics,
+                          .targets = targets,
+                          .id = id,
+                          .asked_us = aw_clock_now_us(metrics->config.clock)};
+    const struct aw_kube_prom_visitor visitor = {take_series, &round};
+    struct aw_kube_prom_answer answer = {0};
+    sort_targets(metrics, targets, count);
+    aw__metrics_forget(metrics, round.asked_us);
+    metrics->round++;
+    metrics->good[id] = metrics->round;
+    return aw_kube_prom_decode(body, &visitor, &answer, diag);
 }

@@ -93,6 +93,13 @@ void aw__metrics_put(struct aw_kube_metrics *metrics, uint32_t entry, enum aw_ku
 void aw__metrics_put_bucket(struct aw_kube_metrics *metrics, uint32_t entry, double bound_s,
                             double value, int64_t at_us);
 
+/* Takes `body` for the answer to question `id` of a round about `targets`, without asking anybody:
+ * for the fuzzer. */
+AW_NODISCARD enum aw_err aw__metrics_feed(struct aw_kube_metrics *metrics,
+                                          const struct aw_kube_target *targets, uint32_t count,
+                                          enum aw_kube_query_id id, const json_t *body,
+                                          struct aw_diag *diag);
+
 /* --- metrics.k8s.io --- */
 
 struct aw__api_visitor {

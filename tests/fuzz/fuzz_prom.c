@@ -1,0 +1,118 @@
+/*
+ * fuzz_prom.c - any bytes as what a Prometheus or metrics.k8s.io says of pods, as a question with
+ * placeholders, and as the objects that a scan reads. The first byte says which question it is the
+ * answer to.
+ */
+#include "fuzz.h"
+
+#include "kube/metrics_internal.h"
+#include "kube/scan_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NOW_US   1769860800000000
+#define FILL_MAX 4096u
+
+static const struct aw_kube_target targets[] = {{"shop", "web", 2}};
+static const char *const pods[] = {"a", "b"};
+
+/* Missing, or a number that a controller may act on. */
+static void check_figure(struct aw_kube_figure figure)
+{
+    AW_ASSERT(isfinite(figure.value) && figure.value >= 0);
+    AW_ASSERT(figure.at_us != AW_KUBE_NEVER || figure.value == 0);
+    AW_ASSERT(figure.at_us <= NOW_US);
+}
+
+static void check_known(const struct aw_kube_metrics *metrics)
+{
+    struct aw_kube_pod_metrics pod;
+    struct aw_kube_workload_metrics web;
+    aw_kube_metrics_pod(metrics, "shop", "a", NOW_US, &pod);
+    check_figure(pod.cpu_cores);
+    check_figure(pod.memory_bytes);
+    check_figure(pod.throttled_share);
+    AW_ASSERT(pod.throttled_share.value <= 1);
+    aw_kube_metrics_workload(metrics, "shop", "web", pods, 2, NOW_US, &web);
+    check_figure(web.requests_per_s);
+    check_figure(web.errors_per_s);
+    check_figure(web.in_flight);
+    check_figure(web.latency_us_mean);
+    check_figure(web.latency_us_p50);
+    check_figure(web.latency_us_p95);
+    check_figure(web.latency_us_p99);
+    AW_ASSERT(web.latency_us_p50.value <= web.latency_us_p95.value);
+    AW_ASSERT(web.latency_us_p95.value <= web.latency_us_p99.value);
+}
+
+static void check_pod(void *ctx, const char *ns, const char *name, double cores, double bytes,
+                      int64_t at_us)
+{
+    (void)ctx, (void)at_us;
+    AW_ASSERT(ns[0] && aw_kube_name_valid(name));
+    AW_ASSERT(isfinite(cores) && cores >= 0 && isfinite(bytes) && bytes >= 0);
+}
+
+static void check_scan(const json_t *json)
+{
+    struct aw_kube_scan_row row;
+    if (aw__scan_read_workload(json, "Deployment", &row) != AW_OK)
+        return;
+    const struct aw_kube_scan scan = {.row = &row, .count = 1};
+    aw__scan_read_pod(&scan, json);
+    (void)aw__scan_owner(&scan, row.ns, row.name);
+    aw_kube_scan_judge(&row);
+    AW_ASSERT(isfinite(aw_kube_scan_waste(&row)) && aw_kube_scan_waste(&row) >= 0);
+}
+
+static void check_fill(const char *bytes, size_t size)
+{
+    static const struct aw__fill fill = {"5s", ",a=\"b\"", "x|y", "x", "web", "web-.+"};
+    char query[512], filled[FILL_MAX];
+    struct aw_text text;
+    uint32_t spaces;
+    const size_t len = size < sizeof query - 1 ? size : sizeof query - 1;
+    memcpy(query, bytes, len);
+    query[len] = '\0';
+    aw_text_init(&text, filled, sizeof filled);
+    aw__query_fill(query, &fill, &text);
+    AW_ASSERT(text.cut || text.len == aw__query_bytes(query, &fill, &spaces) +
+                                          spaces * strlen(fill.namespaces));
+    (void)aw__query_kind(query);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct aw__api_visitor visitor = {check_pod, NULL};
+    static struct aw_clock_virtual clock;
+    static struct aw_kube *kube;
+    static struct aw_kube_metrics *metrics;
+    static char server[] = "http://127.0.0.1:1", ns[] = "default";
+    static struct aw_kube_config config = {.server = server, .ns = ns};
+    struct aw_diag diag = {0};
+    uint64_t dropped = 0;
+    if (!metrics) {
+        aw_clock_virtual_init(&clock, NOW_US);
+        AW_ASSERT(!aw_kube_open(&kube, &config, NULL, NULL, NULL));
+        const struct aw_kube_metrics_config with = {.kube = kube, /* nothing is ever sent */
+                                                    .metrics_version = "v1",
+                                                    .pods_max = 8,
+                                                    .clock = &clock.clock};
+        AW_ASSERT(!aw_kube_metrics_open(&metrics, &with, NULL, NULL));
+    }
+    if (size == 0)
+        return 0;
+    const char *bytes = (const char *)data + 1;
+    json_t *json = json_loadb(bytes, size - 1, JSON_REJECT_DUPLICATES, NULL);
+    const enum aw_err err = aw__metrics_feed(
+        metrics, targets, 1, (enum aw_kube_query_id)(data[0] % AW_KUBE_QUERIES), json, &diag);
+    if (err)
+        check_refusal(&diag, err);
+    check_known(metrics);
+    (void)!aw__metrics_api_decode(json, &visitor, &dropped, &diag);
+    check_scan(json);
+    json_decref(json);
+    check_fill(bytes, size - 1);
+    return 0;
+}
