@@ -229,8 +229,8 @@ def a_page_survives_a_reload_and_forgets_nothing():
 
 
 def idle_it_takes_next_to_nothing():
-    """At the speed of life, with page, metrics, a listener and the door of external agents: less than
-    1 % of a core, 64 MB."""
+    """At the speed of life, with page, metrics, a listener and the door of external agents: less
+    than 1 % of a core, 64 MB."""
     if "asan" in cli_test.AWARE or os.environ.get("ASAN_OPTIONS"):
         skip("figures of a sanitized build say nothing")
     with tempfile.TemporaryDirectory() as folder, \
