@@ -8,6 +8,7 @@
 #include "cli/layout.h"
 #include "cli/verbs.h"
 #include "env/check.h"
+#include "rpc/remote.h"
 
 static const char *space_text(const struct aw_space *space, char *buf, size_t size)
 {
@@ -121,6 +122,46 @@ static enum aw_err space_print(const struct aw_space *space, const char *what, b
     return aw__table_print(&table, stdout, color, diag);
 }
 
+/* The agent that an environment brings along. */
+static enum aw_err fallback_print(const struct aw_env_factory *factory, struct aw_diag *diag)
+{
+    struct aw_env env = {0};
+    const enum aw_err err = factory->make(NULL, &env, diag);
+    if (!err && *aw_env_fallback_name(&env))
+        printf("Agent:    %s, which needs no learning; 'aware train --bootstrap' begins with it\n",
+               aw_env_fallback_name(&env));
+    aw_env_free(&env);
+    return err;
+}
+
+/* Of an environment that lives here, or as another program tells of its own. */
+static enum aw_err options_print(const struct aw_env_factory *factory, bool color,
+                                 struct aw_diag *diag)
+{
+    static const char *const heads[] = {"OPTION", "DEFAULT", "TAKES", "WHAT IT DOES", NULL};
+    const struct aw_remote_option *told = NULL;
+    const uint32_t told_count = aw_remote_options(factory, &told);
+    struct aw__table table;
+    if (!factory->fields && !told_count)
+        return AW_OK;
+    printf("\nOptions, given to 'aware train' as --set env.OPTION=VALUE:\n");
+    aw__table_init(&table, heads);
+    for (const struct aw_conf_field *field = factory->fields; field && field->key; field++) {
+        char takes[128];
+        aw__table_add(&table, "%s", field->key);
+        aw__table_add(&table, "%s", *field->initial ? field->initial : "-");
+        aw__table_add(&table, "%s", aw_conf_expects(field, takes, sizeof takes));
+        aw__table_add(&table, "%s", field->help);
+    }
+    for (uint32_t i = 0; i < told_count; i++) {
+        aw__table_add(&table, "%s", told[i].key);
+        aw__table_add(&table, "%s", *told[i].initial ? told[i].initial : "-");
+        aw__table_add(&table, "%s", told[i].takes);
+        aw__table_add(&table, "%s", told[i].help);
+    }
+    return aw__table_print(&table, stdout, color, diag);
+}
+
 static enum aw_err describe_run(const struct aw__run *run, struct aw_diag *diag)
 {
     const struct aw_env_factory *factory = NULL;
@@ -143,22 +184,11 @@ static enum aw_err describe_run(const struct aw__run *run, struct aw_diag *diag)
     if (!isnan(spec->solved_return))
         printf("Solved:   at a mean episode return of %s\n",
                aw__figure_format((double)spec->solved_return, low, sizeof low));
-    if ((err = space_print(&spec->observation, "Observation", run->color_out, diag)))
+    if ((err = fallback_print(factory, diag)) ||
+        (err = space_print(&spec->observation, "Observation", run->color_out, diag)) ||
+        (err = space_print(&spec->action, "Action", run->color_out, diag)))
         return err;
-    if ((err = space_print(&spec->action, "Action", run->color_out, diag)) || !factory->fields)
-        return err;
-    static const char *const heads[] = {"OPTION", "DEFAULT", "TAKES", "WHAT IT DOES", NULL};
-    struct aw__table table;
-    printf("\nOptions, given to 'aware train' as --set env.OPTION=VALUE:\n");
-    aw__table_init(&table, heads);
-    for (const struct aw_conf_field *field = factory->fields; field->key; field++) {
-        char takes[128];
-        aw__table_add(&table, "%s", field->key);
-        aw__table_add(&table, "%s", *field->initial ? field->initial : "-");
-        aw__table_add(&table, "%s", aw_conf_expects(field, takes, sizeof takes));
-        aw__table_add(&table, "%s", field->help);
-    }
-    return aw__table_print(&table, stdout, run->color_out, diag);
+    return options_print(factory, run->color_out, diag);
 }
 
 static const struct aw__positional name_positional[] = {

@@ -23,6 +23,15 @@
 
 extern const struct aw_env_elsewhere aw_rpc_elsewhere;
 
+/* An option that the other side says its environment has; all of it is text for people. */
+struct aw_remote_option {
+    char key[AW_ENV_NAME_MAX], takes[AW_ENV_NAME_MAX], initial[128], help[256];
+};
+#define AW_REMOTE_OPTIONS_MAX 64u /* more are not kept */
+/* Those of an environment that was found by its address; they live as long as the factory. Returns
+ * how many: 0 for others. */
+uint32_t aw_remote_options(const struct aw_env_factory *factory,
+                           const struct aw_remote_option **ret_options);
 /* What the last failure of a remote environment was, for people: "" when there was none. Copies
  * into `buf`, and returns it. */
 const char *aw_remote_trouble(char *buf, size_t size);

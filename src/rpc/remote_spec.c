@@ -72,6 +72,26 @@ static void space_make(const Aware__V1__Space *from, struct aw_space *space,
     }
 }
 
+static enum aw_err options_make(struct aw__remote *remote, const Aware__V1__DescribeResponse *from,
+                                struct aw_diag *diag)
+{
+    const size_t count =
+        from->n_options < AW_REMOTE_OPTIONS_MAX ? from->n_options : AW_REMOTE_OPTIONS_MAX;
+    if (count == 0)
+        return AW_OK;
+    if (!(remote->options = aw_alloc_new(NULL, count, sizeof *remote->options)))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for options");
+    for (size_t i = 0; i < count; i++) {
+        struct aw_remote_option *option = &remote->options[i];
+        plain(option->key, sizeof option->key, from->options[i]->key);
+        plain(option->takes, sizeof option->takes, from->options[i]->type);
+        plain(option->initial, sizeof option->initial, from->options[i]->default_value);
+        plain(option->help, sizeof option->help, from->options[i]->help);
+    }
+    remote->option_count = (uint32_t)count;
+    return AW_OK;
+}
+
 static enum aw_err spec_make(struct aw__remote *remote, const Aware__V1__DescribeResponse *from,
                              struct aw_diag *diag)
 {
@@ -109,7 +129,7 @@ static enum aw_err spec_make(struct aw__remote *remote, const Aware__V1__Describ
         snprintf(remote->summary, sizeof remote->summary, "%s, served over gRPC",
                  remote->target.env);
     plain(remote->fallback, sizeof remote->fallback, from->fallback_agent);
-    return AW_OK;
+    return options_make(remote, from, diag);
 }
 
 enum aw_err aw__remote_describe(struct aw__remote *remote, const uint8_t *bytes, size_t size,
@@ -127,6 +147,7 @@ void aw__remote_deinit(struct aw__remote *remote)
 {
     aw_rpc_client_close(remote->client);
     aw_alloc_free(NULL, remote->axes);
+    aw_alloc_free(NULL, remote->options);
     *remote = (struct aw__remote){.client = NULL};
 }
 
@@ -153,6 +174,17 @@ MAKE(3)
 static enum aw_err (*const makes[])(const struct aw_alloc *, struct aw_env *,
                                     struct aw_diag *) = {make_0, make_1, make_2, make_3};
 _Static_assert(sizeof makes / sizeof *makes == AW_REMOTE_MAX, "each place has its function");
+
+uint32_t aw_remote_options(const struct aw_env_factory *factory,
+                           const struct aw_remote_option **ret_options)
+{
+    for (uint32_t i = 0; i < AW_REMOTE_MAX; i++)
+        if (factory == &table.remote[i].factory) {
+            *ret_options = table.remote[i].options;
+            return table.remote[i].option_count;
+        }
+    return 0;
+}
 
 void aw__remote_trouble_set(const char *text)
 {

@@ -15,7 +15,9 @@ struct aw__remote {
     struct aw_env_factory factory;
     char summary[160];
     char fallback[AW_ENV_NAME_MAX];
-    void *axes; /* one block: axes and their names */
+    void *axes;                       /* one block: axes and their names */
+    struct aw_remote_option *options; /* [option_count] */
+    uint32_t option_count;
 };
 
 extern const uint32_t aw__remote_state_bytes;

@@ -333,10 +333,42 @@ static void a_server_that_goes_is_told_and_found_again(void **state)
     aw_rpc_server_close(server);
 }
 
+static void options_travel_in_the_address_and_are_told(void **state)
+{
+    static const char *const pairs[] = {"history=1", "episode_steps=7"};
+    const struct aw_env_factory *factory = NULL;
+    const struct aw_remote_option *options = NULL;
+    struct aw_env here = {0}, there = {0};
+    struct aw_diag diag = {0};
+    char address[AW_ENV_ADDRESS_MAX];
+    float seen[2][AW_ENV_DIM_MAX];
+    (void)state;
+    snprintf(address, sizeof address, "grpc+unix://%s?env=autoscale-v0&set.hysteria=1",
+             world.socket);
+    assert_int_equal(aw_env_find(address, &factory, &diag), AW_ERR_CONFIG);
+    assert_non_null(strstr(diag.text, "hysteria"));
+    snprintf(address, sizeof address,
+             "grpc+unix://%s?env=autoscale-v0&set.history=1&set.episode_steps=7", world.socket);
+    assert_ok(aw_env_find(address, &factory, &diag));
+    assert_ok(factory->make(NULL, &there, NULL));
+    assert_ok(aw_env_make_with("autoscale-v0", pairs, 2, NULL, &here, NULL));
+    assert_int_equal(there.spec->observation.dim, here.spec->observation.dim);
+    assert_int_equal(there.spec->episode_steps_max, 7);
+    assert_ok(there.ops->reset(there.self, 5, seen[0]));
+    assert_ok(here.ops->reset(here.self, 5, seen[1]));
+    assert_memory_equal(seen[0], seen[1], here.spec->observation.dim * sizeof(float));
+    const uint32_t count = aw_remote_options(factory, &options);
+    assert_true(count > 10);
+    assert_string_equal(options[0].key, "app");
+    aw_env_free(&there);
+    aw_env_free(&here);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(over_the_wire_it_is_the_same_environment),
+        cmocka_unit_test(options_travel_in_the_address_and_are_told),
         cmocka_unit_test(a_snapshot_is_good_until_something_happens),
         cmocka_unit_test(a_lie_is_told_and_a_reset_begins_anew),
         cmocka_unit_test(nobody_there_is_said_at_once_and_by_name),

@@ -1,7 +1,7 @@
 /*
  * fuzz_rpc.c - any bytes as what comes over gRPC and is read by us: an address, a set of
- * descriptors, the description of an environment, the requests of a stream, and what an agent says
- * of its answer.
+ * descriptors, the description of an environment, the requests of a stream, what an agent says of
+ * its answer, and the messages of an agent.
  *
  * The first byte says which.
  */
@@ -15,6 +15,7 @@
 #include "rpc/server.h"
 #include "rpc/target.h"
 
+#include <aware/v1/agent.pb-c.h>
 #include <grpc/slice.h>
 #include <math.h>
 #include <stdlib.h>
@@ -127,11 +128,31 @@ static void words(const uint8_t *data, size_t size)
     free(text);
 }
 
+/* As the service takes an action apart: what is good is three numbers in bounds, whatever came. */
+static void agent(const uint8_t *data, size_t size)
+{
+    Aware__V1__AgentMessage *message = aware__v1__agent_message__unpack(NULL, size, data);
+    if (!message)
+        return;
+    if (message->message_case == AWARE__V1__AGENT_MESSAGE__MESSAGE_ACTION) {
+        const Aware__V1__Action *action = message->action;
+        float taken[AW_ACTION_DIM] = {NAN, NAN, NAN};
+        struct aw_external_words said;
+        const enum aw_external_fault fault =
+            aw_external_check(action->values, action->n_values, taken);
+        for (uint32_t i = 0; i < AW_ACTION_DIM; i++)
+            AW_ASSERT(fault ? isnan(taken[i]) : taken[i] >= -1 && taken[i] <= 1);
+        aw_external_words_take(&said, &action->confidence, action->explanation);
+        AW_ASSERT(memchr(said.explanation, '\0', sizeof said.explanation));
+    }
+    aware__v1__agent_message__free_unpacked(message, NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const readers[])(const uint8_t *, size_t) = {address, descriptors, description,
-                                                               stream, words};
+                                                               stream,  words,       agent};
     if (size)
-        readers[data[0] % 5](data + 1, size - 1);
+        readers[data[0] % 6](data + 1, size - 1);
     return 0;
 }

@@ -650,6 +650,9 @@ def a_learner_in_c_begins_with_the_rule_of_an_environment_in_python():
                 capture_output=True, text=True, check=False, timeout=100)
         done = train("python-pendulum-v1")
         refused = train("no-rule")
+        described = subprocess.run([AWARE, "env", "describe", server.url("python-pendulum-v1")],
+                                   capture_output=True, text=True, check=False, timeout=100)
+    expect("pump-and-hold" in described.stdout, described.stdout + described.stderr)
     expect(done.returncode == 0, f"exit 0, found {done.returncode}: {done.stderr}")
     told = json.loads(done.stdout)
     expect(told["bootstrap"]["episodes"] == 3 and told["episodes"] == 4, done.stdout)
