@@ -111,7 +111,7 @@ AW_NODISCARD enum aw_err aw_calibrate_predict(
     X(WAIT_CV,          "io_cv",               "",    "the deviation of waiting over its mean") \
     X(MEMORY,           "memory",              "Mi",  "held by a replica") \
     X(MEMORY_FLIGHT,    "memory_per_request",  "Mi",  "held by a request in flight") \
-    X(FAST_TAIL,        "fast_tail",           "",    "the fast model's p99 at light load times this")
+    X(FAST_TAIL,        "fast_tail",           "",    "the fast model's p99 times this")
 /* clang-format on */
 
 enum aw_calibrate_value {
