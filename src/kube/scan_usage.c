@@ -17,8 +17,9 @@ static const struct {
     bool range;
     const char *query;
 } questions[QUESTIONS] = {
+    /* between two scrapes: rate() would make pods idle that are younger than its window */
     [ASK_CPU] = {"CPU", true,
-        OF_PODS("rate(container_cpu_usage_seconds_total" CONTAINERS "[5m])")},
+        OF_PODS("irate(container_cpu_usage_seconds_total" CONTAINERS "[5m])")},
     /* the peak since the moment before: nothing is missed between two of them */
     [ASK_MEMORY] = {"memory", true,
         OF_PODS("max_over_time(container_memory_working_set_bytes" CONTAINERS "[$window])")},
