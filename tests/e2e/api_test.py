@@ -39,7 +39,7 @@ def the_definition_is_taken_and_its_columns_are_shown(cluster):
     with cluster.namespace() as ns:
         cluster.apply(GOOD, "-n", ns)
         head = cluster.kubectl("-n", ns, "get", "mpa").splitlines()[0].split()
-        for column in ("NAME", "MODE", "STAGE", "REPLICAS", "CPU", "MEMORY", "SLO", "REASON", "AGE"):
+        for column in "NAME MODE STAGE REPLICAS CPU MEMORY SLO REASON AGE".split():
             expect(column in head, f"no column {column}", head)
         expect("TARGET" in cluster.kubectl("-n", ns, "get", "mpa", "-o", "wide"), "no target")
 

@@ -1,5 +1,5 @@
-"""deploy_test.py - what we ship to be installed: taken by a real server, and the chart is the same as
-the manifests."""
+"""deploy_test.py - what we ship to be installed: a real server takes it, and the chart is the same
+as the manifests."""
 
 import json
 
@@ -14,7 +14,7 @@ def key(one):
 
 
 def plain(objects):
-    """By kind and name, without the labels that helm adds and without what helm does not install."""
+    """By kind and name, without the labels that helm adds and what it does not install."""
     found = {}
     for one in json.loads(json.dumps(objects)):
         if one["kind"] in ("Namespace", "CustomResourceDefinition"):
@@ -45,9 +45,10 @@ def the_chart_is_taken_by_the_server_with_every_option(cluster):
     for values in ({}, {"acting": True}, {
             "acting": True, "watchNamespace": "shop", "image": {"tag": "1"},
             "prometheus": {"url": "http://prometheus.monitoring:9090"},
-            "metrics": {"tokenSecret": "aware-token"}, "extraArgs": ["--log-level=debug"], "podAnnotations": {"a": "b"},
+            "metrics": {"tokenSecret": "aware-token"}, "extraArgs": ["--log-level=debug"],
+            "podAnnotations": {"a": "b"}, "priorityClassName": "system-node-critical",
             "serviceAccount": {"annotations": {"c": "d"}},
-            "nodeSelector": {"kubernetes.io/os": "linux"}, "priorityClassName": "system-node-critical",
+            "nodeSelector": {"kubernetes.io/os": "linux"},
             "tolerations": [{"key": "x", "operator": "Exists"}]}):
         objects, notes = Chart(CHART).template(values, namespace="default")
         expect("kubectl" in notes, "no notes", notes)

@@ -103,7 +103,7 @@ class Cluster:
         return json.loads(self.kubectl("get", *words, "-o", "json", **more))
 
     def read(self, path, body=None):
-        """One GET, or the POST of a question; quicker than kubectl. None: there is no such thing."""
+        """One GET, or the POST of a question; quicker than kubectl. None: no such thing."""
         request = urllib.request.Request(
             f"{SERVER}{path}", data=json.dumps(body).encode() if body else None,
             headers={"Content-Type": "application/json"})

@@ -1,5 +1,5 @@
-"""faults_test.py - the controllers when what they depend on fails: nothing shrinks, nothing is lost,
-and they go on by themselves."""
+"""faults_test.py - the controllers when what they depend on fails: nothing shrinks, nothing is
+lost, and they go on by themselves."""
 
 import time
 

@@ -171,7 +171,7 @@ class Summary:
 
 @contextlib.contextmanager
 def metrics_api(cluster):
-    """An aggregated API without kube-proxy: a Service without pods, whose endpoint is this machine."""
+    """An aggregated API without kube-proxy: a Service without pods, with us as its endpoint."""
     summary = Summary(cluster)
 
     class Handler(http.server.BaseHTTPRequestHandler):
