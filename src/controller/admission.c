@@ -54,9 +54,21 @@ static const char *target_of(const struct aw_kube_item *item, char *buf, size_t 
     return aw__mandate_target(item->data, ns, buf, size);
 }
 
+/* Whether an object has something to say about new pods. Of two about one target only the older
+ * has: the recommender gives the younger no recommendation. */
 static bool admits(const struct aw_kube_item *item)
 {
-    return item && aw__mandate_admits(aw__mandate_mode(item->data));
+    const struct aw__mandate *mandate = item ? item->data : NULL;
+    return mandate && aw__mandate_admits(aw__mandate_mode(mandate)) && mandate->time_us != 0;
+}
+
+/* Takes an object out, unless another one has taken its place. */
+static void forget(struct aw__directory *directory, const char *target, const char *key)
+{
+    const struct aw__known *known = aw__directory_find(directory, target);
+    const char *slash = strchr(key, '/');
+    if (known && !strcmp(known->name, slash ? slash + 1 : key))
+        aw__directory_drop(directory, target);
 }
 
 static void mandate_changed(void *ctx, enum aw_kube_change change,
@@ -72,7 +84,7 @@ static void mandate_changed(void *ctx, enum aw_kube_change change,
     if (admits(after))
         target_of(after, is, sizeof is);
     if (was[0] && strcmp(was, is) != 0)
-        aw__directory_drop(directory, was);
+        forget(directory, was, before->key);
     if (!is[0])
         return;
     const char *slash = strchr(after->key, '/');

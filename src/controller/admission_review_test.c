@@ -214,7 +214,7 @@ static void nothing_is_done_for_objects_that_do_not_ask_for_it(void **state)
     } cases[] = {
         {"recommend only", "Off", "", false},
         {"nothing is said", "", "", false},
-        {"a person decides", "Approve", "", false},
+        {"a person approved of it", "Approve", "", true},
         {"new pods alone", "Initial", "", true},
         {"evictions", "Recreate", "", true},
         {"another autoscaler", "Auto",

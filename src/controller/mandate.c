@@ -38,7 +38,7 @@ static const struct {
     [AW__MANDATE_AUTO]     = {"Auto",              true,  true},
     [AW__MANDATE_RECREATE] = {"Recreate",          true,  true},
     [AW__MANDATE_IN_PLACE] = {"InPlaceOrRecreate", true,  true},
-    [AW__MANDATE_APPROVE]  = {"Approve",           false, false},
+    [AW__MANDATE_APPROVE]  = {"Approve",           true,  true},
 };
 /* clang-format on */
 

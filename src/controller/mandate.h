@@ -31,7 +31,7 @@ enum aw__mandate_mode {
     AW__MANDATE_AUTO,     /* resized in place where the server can, else evicted */
     AW__MANDATE_RECREATE, /* always evicted for a new size */
     AW__MANDATE_IN_PLACE, /* in place, and evicted where the node cannot */
-    AW__MANDATE_APPROVE,  /* every change waits for a person: nothing is done here */
+    AW__MANDATE_APPROVE,  /* as AUTO: what no person approved of is never recommended */
     AW__MANDATE_MODES,
 };
 
@@ -44,7 +44,7 @@ struct aw__mandate {
     int64_t replicas;                     /* -1: none */
     int64_t cpu_millicores, memory_bytes; /* -1: none */
     int64_t time_us;                      /* wall; 0: there is no recommendation */
-    struct aw_kube_span container;        /* that is sized; "": the only one */
+    struct aw_kube_span container;        /* that is sized; "": the first */
     struct aw_kube_span decision;
     /* Conditions. */
     bool frozen;

@@ -153,7 +153,7 @@ int32_t aw__sized_container(const struct aw__mandate *mandate, const struct aw_k
 {
     const char *name = aw_kube_span_text(mandate, mandate->container);
     if (!name[0])
-        return pod->containers.count == 1 ? 0 : -1;
+        return pod->containers.count > 0 ? 0 : -1;
     for (uint32_t i = 0; i < pod->containers.count; i++)
         if (!strcmp(aw_kube_span_text(pod, container_at(pod, i)->name), name))
             return (int32_t)i;

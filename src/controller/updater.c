@@ -261,7 +261,8 @@ static void tell(struct errand *errand, enum aw__update_reason reason)
         return;
     /* these are asked before what was told, and so say nothing about it */
     if (reason == AW__UPDATE_NOT_OBSERVED || reason == AW__UPDATE_NONE_GIVEN ||
-        reason == AW__UPDATE_FROZEN || reason == AW__UPDATE_STALE)
+        reason == AW__UPDATE_FROZEN ||
+        (reason == AW__UPDATE_STALE && strcmp(said_word, AW__MANDATE_CONFLICT) != 0))
         return;
     if (errand->slot->told_us && now_us - errand->slot->told_us < TELL_US)
         return;
@@ -592,8 +593,9 @@ static uint32_t count_acting(const struct aw_updater *updater, bool *ret_evicts)
     while ((item = aw_kube_informer_walk(informer, &at))) {
         const enum aw__mandate_mode mode = aw__mandate_mode(item->data);
         count += aw__mandate_updates(mode);
-        *ret_evicts = *ret_evicts || (aw__mandate_updates(mode) &&
-                                      (mode != AW__MANDATE_AUTO || !updater->server.pod_resize));
+        *ret_evicts = *ret_evicts || (aw__mandate_updates(mode) && (mode == AW__MANDATE_RECREATE ||
+                                                                    mode == AW__MANDATE_IN_PLACE ||
+                                                                    !updater->server.pod_resize));
     }
     return count;
 }

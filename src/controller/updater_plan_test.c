@@ -120,7 +120,7 @@ static void plan(struct scene *scene)
 
 static void nothing_is_done_unless_the_mode_asks_for_it(void **state)
 {
-    static const char *const modes[] = {"Off", "", "Initial", "Approve", "auto", "Whatever"};
+    static const char *const modes[] = {"Off", "", "Initial", "auto", "Whatever"};
     struct scene scene;
     (void)state;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {

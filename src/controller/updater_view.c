@@ -251,7 +251,9 @@ static void index_rivals(struct aw__view *view, enum aw__view_kind kind)
         aw__key_ns(item->key, ns, sizeof ns);
         if (kind == AW__VIEW_MANDATES) {
             const struct aw__mandate *mandate = item->data;
-            if (!aw__mandate_updates(aw__mandate_mode(mandate)))
+            /* of two of ours the younger has no recommendation: the recommender sees to that */
+            if (!aw__mandate_updates(aw__mandate_mode(mandate)) || mandate->time_us == 0 ||
+                mandate->generation_seen != mandate->generation)
                 continue;
             aw__mandate_target(mandate, ns, key, sizeof key);
         } else {
