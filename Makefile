@@ -88,5 +88,5 @@ clean: ## delete every build folder; runs/ is yours and stays
 help: ## list the targets
 	@echo "usage: make [TARGET] [VARIABLE=value]"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { name = $$1 == "all" ? "(none)" : $$1; \
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { name = $$1 == "all" ? "(none)" : $$1; \
 	    printf "  %-8s  %s\n", name, $$2 }' Makefile

@@ -191,6 +191,56 @@ def changes_arrive_where_they_are_asked_for(cluster):
             expect(one.get()["spec"] == before, "deleting the object changed the workload")
 
 
+def initial_sizes_new_pods_and_leaves_the_others(cluster):
+    needs(cluster, "updater", "admission")
+    cluster.uninstall()
+    cluster.install("acting")
+    with webhook(cluster), shop(cluster, replicas=2, cpu="300m", memory="192Mi") as one:
+        old = {pod["metadata"]["uid"] for pod in one.pods()}
+        wanted = autoscaler(one.ns, policy={"updateMode": "Initial"})
+        wanted["spec"]["constraints"]["global"]["minReplicas"] = 2
+        wanted["spec"]["constraints"]["container"][0]["requests"]["minAllowed"]["memory"] = "256Mi"
+        with controller(cluster, "recommender,updater,admission"):
+            cluster.apply(wanted)
+            wait_for("a recommendation of 256Mi", lambda: (recommended(
+                cluster, one.ns) or {}).get("memory") == "256Mi")
+            wait_for("a certificate in the webhook", lambda: cluster.get(
+                "mutatingwebhookconfiguration", "aware")["webhooks"][0]["clientConfig"].get(
+                    "caBundle"))
+            time.sleep(20)  # two rounds of the updater
+            expect({pod["metadata"]["uid"] for pod in one.pods()} == old, "pods were replaced")
+            expect(one.get()["spec"]["replicas"] == 2, "it was scaled")
+            cluster.kubectl("-n", one.ns, "scale", "deployment", "shop", "--replicas=3")
+            one.settled(3)
+            new = [pod for pod in one.pods() if pod["metadata"]["uid"] not in old]
+            sizes = [pod["spec"]["containers"][0]["resources"] for pod in new]
+            expect([size["limits"]["memory"] for size in sizes] == ["256Mi"], "the new pod", sizes)
+            expect(cluster.cgroup(new[0], "memory/memory.limit_in_bytes") == 256 << 20,
+                   "the kernel's limit")
+
+
+def a_decision_can_be_taken_back(cluster):
+    needs(cluster, "updater")
+    cluster.uninstall()
+    cluster.install("acting")
+    with shop(cluster, replicas=2, cpu="300m", memory="192Mi") as one:
+        wanted = autoscaler(one.ns, policy={"updateMode": "Auto"})
+        wanted["spec"]["constraints"]["global"]["minReplicas"] = 3
+        with controller(cluster, "recommender,updater") as process:
+            cluster.apply(wanted)
+            wait_for("three replicas", lambda: one.get()["spec"]["replicas"] == 3)
+            one.settled(3)
+            wanted["spec"]["constraints"]["global"]["minReplicas"] = 1
+            cluster.apply(wanted)
+            wait_for("the new bounds", lambda: status(cluster, one.ns)["observedGeneration"] == 2)
+            found = json.loads(process.ask("history", f"{one.ns}/shop", "--output", "json"))
+            rows = found if isinstance(found, list) else next(
+                value for value in found.values() if isinstance(value, list))
+            expect(rows, "nothing in the history", pretty(found))
+            process.ask("undo", str(rows[0]["id"]), "--reason", "a test")
+            wait_for("two replicas again", lambda: one.get()["spec"]["replicas"] == 2, 300)
+
+
 def another_autoscaler_of_the_same_target_is_left_alone(cluster):
     needs(cluster, "updater")
     cluster.uninstall()
@@ -219,5 +269,7 @@ TESTS = (
     deleting_the_object_leaves_the_workload,
     one_leads_and_the_next_takes_over,
     changes_arrive_where_they_are_asked_for,
+    initial_sizes_new_pods_and_leaves_the_others,
+    a_decision_can_be_taken_back,
     another_autoscaler_of_the_same_target_is_left_alone,
 )
