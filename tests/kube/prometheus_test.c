@@ -10,6 +10,7 @@
 
 #include "kube/kube_testing.h"
 #include "kube/metrics.h"
+#include "kube/questions.h"
 #include "kube/scan.h"
 
 #include <arpa/inet.h>
@@ -73,6 +74,27 @@ static void print_kubelet(struct aw_text *text, double t)
         t, (long long)(1000 * (now_s() - LATE_S)));
 }
 
+/* What proxies of two meshes say, in milliseconds. */
+static void print_meshes(struct aw_text *text, double t)
+{
+    static const char *const labels[] = {
+        "reporter=\"destination\",destination_workload=\"mesh\","
+        "destination_workload_namespace=\"shop\"",
+        "direction=\"inbound\",namespace=\"shop\",pod=\"link-1\"",
+    };
+    static const char *const total[] = {"istio_requests_total", "response_total"};
+    static const char *const failed[] = {"response_code=\"503\"", "classification=\"failure\""};
+    static const char *const time[] = {"istio_request_duration_milliseconds",
+                                       "response_latency_ms"};
+    for (uint32_t i = 0; i < 2; i++) {
+        aw_text_add(text, "%s{%s,x=\"a\"} %f\n%s{%s,%s} %f\n", total[i], labels[i], 9 * t, total[i],
+                    labels[i], failed[i], t);
+        aw_text_add(text, "%s_bucket{%s,le=\"200\"} %f\n%s_bucket{%s,le=\"+Inf\"} %f\n", time[i],
+                    labels[i], 10 * t, time[i], labels[i], 10 * t);
+        aw_text_add(text, "%s_sum{%s} %f\n", time[i], labels[i], 500 * t);
+    }
+}
+
 static void print_histogram(struct aw_text *text, const char *name, const char *pod, double rate)
 {
     static const struct {
@@ -113,16 +135,15 @@ static enum MHD_Result export(void *ctx, struct MHD_Connection *connection, cons
                               size_t *size, void **state) {
     static char page[PAGE_MAX]; const double t = now_s() - born_s; struct aw_text text;
     (void)ctx, (void)method, (void)version, (void)data, (void)size, (void)state;
-    aw_text_init(&text, page, sizeof page);
-    print_kubelet(&text, t);
-    if (!strcmp(path, "/app")) print_requests(&text, t);
-    AW_ASSERT(!text.cut);
-    struct MHD_Response *response = MHD_create_response_from_buffer(text.len, page,
-                                                                    MHD_RESPMEM_MUST_COPY);
-    MHD_add_response_header(response, "Content-Type", "text/plain; version=0.0.4");
-    const enum MHD_Result result = MHD_queue_response(connection, 200, response);
-    MHD_destroy_response(response);
-    return result;
+    aw_text_init(&text, page, sizeof page); print_kubelet(&text, t);
+    if (!strcmp(path, "/app")){print_requests(&text, t); print_meshes(&text, t);}
+AW_ASSERT(!text.cut);
+struct MHD_Response *response =
+    MHD_create_response_from_buffer(text.len, page, MHD_RESPMEM_MUST_COPY);
+MHD_add_response_header(response, "Content-Type", "text/plain; version=0.0.4");
+const enum MHD_Result result = MHD_queue_response(connection, 200, response);
+MHD_destroy_response(response);
+return result;
 }
 
 /* --- the world --- */
@@ -286,6 +307,39 @@ static void every_question_is_answered_and_nothing_is_counted_twice(void **state
     aw_kube_metrics_close(metrics);
 }
 
+static void meshes_are_asked_in_their_own_words(void **state)
+{
+    static const char *const presets[] = {"preset: istio\n", "preset: linkerd\n"};
+    static const struct aw_kube_target mesh = {"shop", "mesh", 1};
+    static const char *const pod = "link-1";
+    const struct world *world = *state;
+    const int64_t end_us = aw_clock_monotonic_us(NULL) + WAIT_US;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct aw_kube_metrics_config config = {.prom = world->prom, .told = told};
+        struct aw_kube_workload_metrics found;
+        struct aw_kube_questions questions;
+        struct aw_kube_metrics *metrics = NULL;
+        assert_ok(
+            aw_kube_questions_parse(&questions, "a preset", presets[i], strlen(presets[i]), NULL));
+        aw_kube_questions_apply(&questions, &config);
+        assert_ok(aw_kube_metrics_open(&metrics, &config, NULL, NULL));
+        do {
+            assert_true(aw_clock_monotonic_us(NULL) < end_us);
+            (void)!aw_kube_metrics_read(metrics, &mesh, 1, end_us, NULL);
+            aw_kube_metrics_workload(metrics, "shop", "mesh", &pod, 1, aw_clock_now_us(NULL),
+                                     &found);
+            usleep(200000);
+        } while (!has(found.requests_per_s) || !has(found.errors_per_s) ||
+                 !has(found.latency_us_mean));
+        assert_near(found.requests_per_s.value, 10);
+        assert_near(found.errors_per_s.value, 1);
+        assert_near(found.latency_us_p50.value, 100000);
+        assert_near(found.latency_us_mean.value, 50000);
+        aw_kube_metrics_close(metrics);
+        aw_kube_questions_deinit(&questions);
+    }
+}
+
 static void a_scan_finds_the_history(void **state)
 {
     const struct world *world = *state;
@@ -335,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_question_is_answered_and_nothing_is_counted_twice),
+        cmocka_unit_test(meshes_are_asked_in_their_own_words),
         cmocka_unit_test(a_scan_finds_the_history),
     };
     if (!is_there())
