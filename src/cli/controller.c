@@ -464,6 +464,11 @@ static const struct aw__option controller_options[] = {
      .kind = AW__FILE,
      .arg = "FILE",
      .help = "certificates to trust for a URL (default: the system's)"},
+    {.name = "questions",
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "what to ask the Prometheus instead of the defaults: a preset (istio, linkerd), "
+             "queries, a selector"},
     {.name = "lease",
      .kind = AW__TEXT,
      .arg = "NAME",

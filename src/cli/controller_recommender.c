@@ -5,6 +5,7 @@
 #include "cli/run.h"
 #include "cli/version.h"
 #include "controller/recommender.h"
+#include "kube/questions.h"
 #include "kube/watch.h"
 #include "web/timing.h"
 
@@ -20,6 +21,7 @@ struct recommender {
     struct aw__controller *controller;
     struct aw_recommender *it;
     struct aw_kube_prom *prom;
+    struct aw_kube_questions questions;
     struct aw_kube_metrics *metrics;
     struct aw_store store;
     struct aw_steward *steward;
@@ -108,12 +110,17 @@ static enum aw_err metrics_open(struct recommender *r, struct aw_kube *kube, str
                     AW_LOG_STR("fix", "give --prometheus, or install metrics-server"));
         return AW_OK;
     }
-    const struct aw_kube_metrics_config config = {.prom = r->prom,
-                                                  .kube = kube,
-                                                  .metrics_version = c->server.metrics,
-                                                  .pods_max = AW_RECOMMENDER_PODS_MAX,
-                                                  .told = metrics_told,
-                                                  .ctx = c};
+    const char *questions = aw__args_text(c->run->args, "questions");
+    struct aw_kube_metrics_config config = {.prom = r->prom,
+                                            .kube = kube,
+                                            .metrics_version = c->server.metrics,
+                                            .pods_max = AW_RECOMMENDER_PODS_MAX,
+                                            .told = metrics_told,
+                                            .ctx = c};
+    if (!err && questions)
+        err = aw_kube_questions_load(&r->questions, questions, diag);
+    if (!err)
+        aw_kube_questions_apply(&r->questions, &config);
     return err ? err : aw_kube_metrics_open(&r->metrics, &config, NULL, diag);
 }
 
@@ -176,6 +183,7 @@ static void role_close(void *self)
     aw_store_close(&r->store);
     aw_shelf_free(r->shelf);
     aw_kube_metrics_close(r->metrics);
+    aw_kube_questions_deinit(&r->questions);
     aw_kube_prom_close(r->prom);
     if (r->lock_fd >= 0)
         close(r->lock_fd);
