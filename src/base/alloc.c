@@ -83,6 +83,13 @@ void aw_alloc_steady(void)
 #endif
 }
 
+void aw_alloc_trim(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
 void aw_alloc_free(const struct aw_alloc *alloc, void *block)
 {
     if (!alloc)

@@ -33,6 +33,9 @@ void aw_alloc_free(const struct aw_alloc *alloc, void *block);
  * instead of raising the size from which that happens (glibc's habit), so that resident memory does
  * not creep up with what has passed through. Costs page faults; once, before threads are made. */
 void aw_alloc_steady(void);
+/* Gives back to the system what lies free between blocks: after something large has passed through,
+ * such as the JSON of a list of which little is kept. Takes milliseconds; not on a hot path. */
+void aw_alloc_trim(void);
 
 /* Counts, and fails on request. `fail_after` n: the first n allocations succeed, all later fail. */
 struct aw_alloc_counting {

@@ -31,8 +31,11 @@
 #define IDLE_US       1000000  /* between two looks of a role that waits to lead */
 #define WAIT_MAX_US   10000000 /* a role looks up at least so often */
 #define ASK_US        5000000  /* for one question about the server, at the start */
-#define STEP_S_MIN    1.0
-#define STEP_S_MAX    3600.0
+/* Requests a second of a role: a new leader writes thousands of statuses, and the server's own
+ * fairness is between it and others. */
+#define RATE       50.0
+#define STEP_S_MIN 1.0
+#define STEP_S_MAX 3600.0
 
 static const struct aw__role *const roles[] = {&aw__role_recommender, &aw__role_updater,
                                                &aw__role_admission, NULL};
@@ -155,7 +158,9 @@ static enum aw_err thread_begin(pthread_t *thread, void *(*main)(void *), void *
 
 static enum aw_err runner_begin(struct runner *runner, struct aw_diag *diag)
 {
-    const struct aw_kube_options options = {.seed = (uint64_t)aw_clock_now_us(NULL)};
+    const struct aw_kube_options options = {.seed = (uint64_t)aw_clock_now_us(NULL),
+                                            .requests_per_second = RATE,
+                                            .burst = 2 * (uint32_t)RATE};
     enum aw_err err = aw_kube_open(&runner->kube, &runner->controller->where, &options, NULL, diag);
     err = err ? err : thread_begin(&runner->thread, role_thread, runner, diag);
     runner->made = !err;
@@ -274,8 +279,6 @@ static void keeping_read(struct aw__controller *c)
     else if (*c->state)
         snprintf(c->store, sizeof c->store, "%.*s/trajectories.db", (int)sizeof c->store - 32,
                  c->state);
-    else
-        snprintf(c->store, sizeof c->store, "memory");
     if (socket)
         snprintf(c->socket, sizeof c->socket, "%s", socket);
     else if (*c->state)
@@ -490,7 +493,7 @@ static const struct aw__option controller_options[] = {
      .kind = AW__FILE,
      .arg = "STORE",
      .help = "trajectories: an SQLite file, memory, or influx+http://HOST:PORT/DATABASE (default: "
-             "trajectories.db in --state, or memory)"},
+             "trajectories.db in --state, or none: nothing is learned)"},
     {.name = "models",
      .kind = AW__DIR,
      .arg = "DIR",

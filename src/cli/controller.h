@@ -28,7 +28,7 @@ struct aw__controller {
     char instance[AW__CONTROLLER_INSTANCE_MAX]; /* this process, for Leases and events */
     const char *lease;                          /* name of the Lease; NULL: nobody else is there */
     char state[AW__TEXT_MAX];                   /* directory; "": none */
-    char store[AW__TEXT_MAX];                   /* for aw_store_open */
+    char store[AW__TEXT_MAX];                   /* for aw_store_open; "": none */
     char socket[AW__TEXT_MAX];                  /* "": none */
     struct aw_door door;                        /* host "": none */
     uint32_t thread_count;

@@ -32,6 +32,7 @@ struct recommender {
     int lock_fd; /* -1: none */
     char pilots[AW__TEXT_MAX + 32];
     int64_t save_us;
+    uint64_t rounds, writes; /* that were told */
     bool save_ails, synced;
 };
 
@@ -44,7 +45,8 @@ static enum aw_err keep_open(struct recommender *r, struct aw_diag *diag)
     enum aw_err err = AW_OK;
     if (*c->state)
         err = aw__daemon_lock(c->state, true, &r->lock_fd, diag);
-    err = err ? err : aw_store_open(&r->store, c->store, &options, NULL, diag);
+    if (!err && *c->store)
+        err = aw_store_open(&r->store, c->store, &options, NULL, diag);
     if (err || !*c->state)
         return err;
     struct aw_steward_config *config = aw_alloc_new(NULL, 1, sizeof *config);
@@ -209,7 +211,7 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
         .ns = c->ns,
         .instance = c->instance,
         .metrics = r->metrics,
-        .store = &r->store,
+        .store = *c->store ? &r->store : NULL,
         .steward = r->steward,
         .desk = r->steward ? aw_timing_desk(&r->timing, aw_steward_desk(r->steward)) : NULL,
         .shelf = r->shelf,
@@ -232,18 +234,38 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
     return AW_OK;
 }
 
+static void round_tell(struct recommender *r)
+{
+    const struct aw_recommender_counts *counts = aw_recommender_counts(r->it);
+    if (counts->rounds == r->rounds)
+        return;
+    aw_log_debug(&r->controller->log, "round", AW_LOG_INT("ms", counts->round_us / 1000),
+                 AW_LOG_INT("cpu_ms", counts->round_cpu_us / 1000),
+                 AW_LOG_INT("pilot_kib", (int64_t)(counts->pilot_bytes >> 10)),
+                 AW_LOG_INT("copy_kib", (int64_t)(counts->copy_bytes >> 10)),
+                 AW_LOG_INT("objects", counts->objects), AW_LOG_INT("active", counts->active),
+                 AW_LOG_INT("invalid", counts->invalid),
+                 AW_LOG_INT("writes", (int64_t)(counts->writes - r->writes)),
+                 AW_LOG_INT("waiting", counts->waiting));
+    r->rounds = counts->rounds;
+    r->writes = counts->writes;
+}
+
 static enum aw_err role_step(void *self, struct aw_diag *diag)
 {
     struct recommender *r = self;
     const enum aw_err err = aw_recommender_step(r->it, diag);
+    round_tell(r);
     const int64_t now_us = aw_clock_monotonic_us(NULL);
     if (!r->synced && aw_recommender_synced(r->it)) {
         r->synced = true;
+        aw_alloc_trim(); /* lists were long, and little of them is kept */
         aw_log_info(&r->controller->log, "following");
         sd_notify(0, "READY=1");
     }
     if (now_us >= r->save_us) {
         save(r);
+        aw_alloc_trim();
         r->save_us = now_us + SAVE_US;
     }
     return err;

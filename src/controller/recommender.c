@@ -160,10 +160,21 @@ static enum aw_err tick(struct aw_recommender *r, struct aw_diag *diag)
     return err;
 }
 
+static void count_bytes(struct aw_recommender *r)
+{
+    const struct aw_kube_informer_state *state;
+    const char *name;
+    r->counts.pilot_bytes = aw_loop_bytes(r->loop);
+    r->counts.copy_bytes = 0;
+    for (uint32_t i = 0; (state = aw__scene_state(r->scene, i, &name)); i++)
+        r->counts.copy_bytes += state->bytes;
+}
+
 static enum aw_err make_round(struct aw_recommender *r, struct aw_diag *diag)
 {
     const struct aw_clock *clock = r->config.clock;
     const int64_t begin_us = aw_clock_monotonic_us(clock);
+    const double begin_cpu_s = aw_clock_thread_cpu_s();
     struct aw_diag why = {0};
     aw__objects_read(r);
     enum aw_err err = aw__scene_gather(r->scene, r->target, r->used, &why);
@@ -188,6 +199,8 @@ static enum aw_err make_round(struct aw_recommender *r, struct aw_diag *diag)
     const enum aw_err written = aw__statuses_write(r, ticked ? NULL : diag);
     r->counts.rounds++;
     r->counts.round_us = aw_clock_monotonic_us(clock) - begin_us;
+    r->counts.round_cpu_us = llround(1e6 * (aw_clock_thread_cpu_s() - begin_cpu_s));
+    count_bytes(r);
     if (written == AW_ERR_INTERRUPTED)
         return written;
     err = ticked ? ticked : written;

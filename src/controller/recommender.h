@@ -39,7 +39,7 @@
 #define AW_RECOMMENDER_MEASURE_US  8000000   /* the most that metrics may take of a round */
 #define AW_RECOMMENDER_QUIET_US    60000000  /* between writes of an object that only recommends */
 #define AW_RECOMMENDER_WORDS_US    300000000 /* between writes of what is for people alone */
-#define AW_RECOMMENDER_WRITES_MAX  200u      /* of one round; the rest waits for the next */
+#define AW_RECOMMENDER_WRITES_MAX  400u      /* of one round; the rest waits for the next */
 #define AW_RECOMMENDER_EVENTS_MAX  20u       /* likewise */
 #define AW_RECOMMENDER_WRITE_US    5000000   /* the most that one write may take */
 
@@ -72,12 +72,14 @@ struct aw_recommender_counts {
     uint64_t rounds;
     uint64_t writes, conflicts, failures; /* of statuses */
     uint64_t events;
-    uint64_t reads_failed; /* rounds whose metrics could not be read */
-    uint32_t objects;      /* there are */
-    uint32_t active;       /* of them, those that are decided for */
-    uint32_t invalid;      /* of them, those that cannot be taken */
-    uint32_t waiting;      /* whose status should be written, and was not */
-    int64_t round_us;      /* how long the last round took, learning included */
+    uint64_t reads_failed;          /* rounds whose metrics could not be read */
+    uint32_t objects;               /* there are */
+    uint32_t active;                /* of them, those that are decided for */
+    uint32_t invalid;               /* of them, those that cannot be taken */
+    uint32_t waiting;               /* whose status should be written, and was not */
+    int64_t round_us;               /* how long the last round took, learning included */
+    int64_t round_cpu_us;           /* of it, what this thread worked */
+    size_t pilot_bytes, copy_bytes; /* that pilots and what is kept of the cluster take */
     bool leads;
 };
 
