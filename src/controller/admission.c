@@ -24,6 +24,13 @@ static const struct aw_kube_kind webhooks = {"admissionregistration.k8s.io", "v1
                                              "mutatingwebhookconfigurations",
                                              "MutatingWebhookConfiguration", false};
 
+/* What is done now and then. */
+struct duty {
+    int64_t due_us;  /* monotonic */
+    enum aw_err err; /* of the last time */
+    struct aw_diag diag;
+};
+
 struct aw_admission {
     struct aw_kube *kube;
     struct aw_admission_config config;
@@ -34,7 +41,7 @@ struct aw_admission {
     bool has_next;
     bool announced; /* the API server trusts us, as far as we know */
     uint64_t renewed;
-    int64_t certs_us, bundle_us, lease_us; /* monotonic: when each is due */
+    struct duty renewing, announcing, showing;
     char mandate[AW_KUBE_PROJECTION_MAX + sizeof(struct aw__known)];
 };
 
@@ -233,7 +240,7 @@ enum aw_err aw_admission_new(struct aw_admission **ret_admission, struct aw_kube
     if (!err)
         err = aw__gate_serve(&admission->gate, &admission->certs, diag);
     admission->renewed += made;
-    admission->certs_us = aw_clock_monotonic_us(mine->clock) + RENEW_CHECK;
+    admission->renewing.due_us = aw_clock_monotonic_us(mine->clock) + RENEW_CHECK;
     if (err)
         aw_admission_free(admission);
     else
@@ -434,17 +441,20 @@ static enum aw_err show_life(struct aw_admission *admission, struct aw_diag *dia
 
 /* --- the loop --- */
 
-/* Does `what` when it is due; after a failure it is due again soon. */
-static enum aw_err in_time(struct aw_admission *admission, int64_t *due_us, int64_t period_us,
+/* Does `what` when it is due. A failure is told until it is over, and tried again soon. */
+static enum aw_err in_time(struct aw_admission *admission, struct duty *duty, int64_t period_us,
                            enum aw_err (*what)(struct aw_admission *, struct aw_diag *),
                            struct aw_diag *diag)
 {
     const int64_t now_us = aw_clock_monotonic_us(admission->config.clock);
-    if (now_us < *due_us)
-        return AW_OK;
-    enum aw_err err = what(admission, diag);
-    *due_us = now_us + (err ? AGAIN_US : period_us);
-    return err;
+    if (now_us >= duty->due_us) {
+        duty->diag = (struct aw_diag){0};
+        duty->err = what(admission, &duty->diag);
+        duty->due_us = now_us + (duty->err ? AGAIN_US : period_us);
+    }
+    if (duty->err && diag)
+        *diag = duty->diag;
+    return duty->err;
 }
 
 enum aw_err aw_admission_step(struct aw_admission *admission, struct aw_diag *diag)
@@ -456,12 +466,12 @@ enum aw_err aw_admission_step(struct aw_admission *admission, struct aw_diag *di
             return err;
         first = first ? first : err;
     }
-    err = in_time(admission, &admission->certs_us, RENEW_CHECK, renew, first ? NULL : diag);
+    err = in_time(admission, &admission->renewing, RENEW_CHECK, renew, first ? NULL : diag);
     first = first ? first : err;
-    err = in_time(admission, &admission->bundle_us, AW_ADMISSION_BUNDLE_CHECK_US, announce,
+    err = in_time(admission, &admission->announcing, AW_ADMISSION_BUNDLE_CHECK_US, announce,
                   first ? NULL : diag);
     first = first ? first : err;
-    err = in_time(admission, &admission->lease_us, AW_ADMISSION_LEASE_RENEW_US, show_life,
+    err = in_time(admission, &admission->showing, AW_ADMISSION_LEASE_RENEW_US, show_life,
                   first ? NULL : diag);
     first = first ? first : err;
     aw__gate_tidy(&admission->gate);
@@ -470,9 +480,11 @@ enum aw_err aw_admission_step(struct aw_admission *admission, struct aw_diag *di
 
 int64_t aw_admission_due(const struct aw_admission *admission)
 {
-    int64_t due_us = admission->certs_us;
-    due_us = admission->bundle_us < due_us ? admission->bundle_us : due_us;
-    due_us = admission->lease_us < due_us ? admission->lease_us : due_us;
+    int64_t due_us = admission->renewing.due_us;
+    if (admission->announcing.due_us < due_us)
+        due_us = admission->announcing.due_us;
+    if (admission->showing.due_us < due_us)
+        due_us = admission->showing.due_us;
     for (int i = 0; i < KINDS; i++) {
         const int64_t one_us = aw_kube_informer_due(admission->informers[i]);
         due_us = one_us < due_us ? one_us : due_us;

@@ -216,8 +216,8 @@ static enum aw_err edit_condition(void *ctx, json_t *object)
         if (json_array_append_new(conditions, condition) != 0)
             return AW_ERR_NOMEM;
     }
-    /* metav1.Time has whole seconds */
-    aw_kube_time_print(edit->now_us - edit->now_us % 1000000, time, sizeof time);
+    aw_kube_time_print(edit->now_us, time, sizeof time);
+    snprintf(time + strlen("2026-01-31T12:00:00"), 2, "Z"); /* metav1.Time has whole seconds */
     bool fine =
         json_object_set_new(condition, "type", json_string(AW__MANDATE_ABLE)) == 0 &&
         json_object_set_new(condition, "status", json_string(holds)) == 0 &&
@@ -524,6 +524,12 @@ static bool gather(struct errand *errand, struct aw__update_facts *facts, char *
         for (int i = AW__VIEW_DEPLOYMENTS; i <= AW__VIEW_REPLICASETS; i++)
             if (!strcmp(updater->view.kinds[i].kind, aw__mandate_target_kind(errand->mandate)))
                 errand->target_kind = updater->view.kinds[i];
+        if (!strcmp(errand->target_kind.kind, aw_kube_replicasets.kind)) {
+            /* it has one revision only, and counts none of it as updated */
+            errand->slot->custom.workload = *facts->target;
+            errand->slot->custom.workload.replicas_updated = facts->target->replicas;
+            facts->target = &errand->slot->custom.workload;
+        }
     } else if (!known) {
         const int64_t before_us = errand->slot->custom.read_us;
         facts->target = ask_scale(errand);

@@ -208,6 +208,34 @@ static void replicas_follow_the_recommendation(void **state)
     close_world(&world);
 }
 
+static bool set_scaled(struct world *world)
+{
+    return int_in(world, REPLICASETS, "alone", "spec.replicas") == 5;
+}
+
+static void a_replica_set_of_its_own_is_scaled_too(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, true);
+    aw_double_set(
+        world.kube.twin, REPLICASETS,
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"alone\",\"generation\":1},\"spec\":{"
+        "\"replicas\":2},\"status\":{\"observedGeneration\":1,\"replicas\":2}}");
+    set_object(&world, "Auto", "\"replicas\":5", 0);
+    json_t *object = aw_double_get(world.kube.twin, MPAS, "n", "web");
+    json_t *target = json_object_get(json_object_get(object, "spec"), "scaleTargetRef");
+    json_object_set_new(target, "kind", json_string("ReplicaSet"));
+    json_object_set_new(target, "name", json_string("alone"));
+    char *text = json_dumps(object, 0);
+    aw_double_set(world.kube.twin, MPAS, text);
+    free(text);
+    json_decref(object);
+    assert_true(until(&world, set_scaled));
+    assert_int_equal(int_in(&world, DEPLOYMENTS, "web", "spec.replicas"), 3);
+    close_world(&world);
+}
+
 static bool refused_once(struct world *world)
 {
     return aw_updater_counts(world->updater)->conflicts > 0;
@@ -455,6 +483,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recommend_only_writes_nothing_and_follows_nothing),
         cmocka_unit_test(replicas_follow_the_recommendation),
+        cmocka_unit_test(a_replica_set_of_its_own_is_scaled_too),
         cmocka_unit_test(a_conflict_is_looked_at_again),
         cmocka_unit_test(a_stale_recommendation_is_not_acted_on),
         cmocka_unit_test(another_autoscaler_of_the_same_target_is_told_and_not_fought),
