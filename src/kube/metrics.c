@@ -10,6 +10,7 @@
 #define MEMORY_BYTES_MAX 0x1p60
 #define PER_S_MAX        1e12
 #define SHARE_SLACK      1.001           /* two rates of one scrape round differently */
+#define NAMESPACE_MAX    64u             /* with the NUL: a DNS label (RFC 1123) */
 #define BUCKETS_EXPECTED 20u             /* series of a pod's histogram */
 #define SOURCE_PROM      AW_KUBE_QUERIES /* places in `trouble` */
 #define SOURCE_API       (AW_KUBE_QUERIES + 1)
@@ -62,9 +63,9 @@ static enum aw_err set_queries(struct aw_kube_metrics *metrics, struct aw_diag *
         query = config->prom ? query : "";
         metrics->query[id] = query;
         metrics->kind[id] = aw__query_kind(query);
+        const size_t bytes = aw__query_bytes(query, &fill, &spaces);
         if (config->prom &&
-            aw__query_bytes(query, &fill, &spaces) + (spaces + 1) * (size_t)AW_KUBE_NAME_MAX >
-                aw_kube_prom_query_max(config->prom))
+            bytes + (spaces + 1) * (size_t)NAMESPACE_MAX > aw_kube_prom_query_max(config->prom))
             return aw_fail(diag, AW_ERR_CONFIG, "the question for %s is too long",
                            aw_kube_query_name(id));
     }
@@ -212,7 +213,8 @@ static void sort_targets(struct aw_kube_metrics *metrics, const struct aw_kube_t
 {
     uint32_t kept = 0, spaces = 0;
     for (uint32_t i = 0; i < count && kept < AW_KUBE_TARGETS_MAX; i++)
-        if (is_plain(targets[i].ns) && is_plain(targets[i].name))
+        if (is_plain(targets[i].ns) && is_plain(targets[i].name) &&
+            strlen(targets[i].ns) < NAMESPACE_MAX)
             metrics->order[kept++] = i;
     qsort_r(metrics->order, kept, sizeof *metrics->order, by_space, (void *)(uintptr_t)targets);
     for (uint32_t i = 0; i < kept; i++)
@@ -419,6 +421,7 @@ static enum aw_err ask_workloads(struct round *round, struct aw__fill *fill, boo
 static void ask_prometheus(struct round *round)
 {
     struct aw_kube_metrics *metrics = round->metrics;
+    enum aw_err last = AW_OK;
     for (uint32_t id = 0; id < AW_KUBE_QUERIES && !round->silent; id++) {
         struct aw__fill fill = {metrics->window, metrics->selector, "", "", "", ""};
         bool whole = true;
@@ -435,8 +438,9 @@ static void ask_prometheus(struct round *round)
         if (!round->silent)
             note(metrics, id, err, &round->said);
         round->err = round->err ? round->err : err;
+        last = err;
     }
-    note(metrics, SOURCE_PROM, round->silent ? round->err : AW_OK, &round->said);
+    note(metrics, SOURCE_PROM, round->silent ? last : AW_OK, &round->said);
 }
 
 /* --- metrics.k8s.io --- */

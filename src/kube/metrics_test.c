@@ -491,6 +491,33 @@ static void lists_of_the_metrics_api_are_looked_at_closely(void **state)
     }
 }
 
+static void the_questions_fit_into_an_address(void **state)
+{
+    static const struct aw_kube_target longest = {
+        "a-namespace-of-sixty-three-characters-which-is-as-long-as-it-is", "web", 1};
+    struct aw_kube_metrics *metrics = NULL;
+    struct aw_kube_prom *prom = NULL;
+    struct aw_diag diag = {0};
+    struct world world;
+    (void)state;
+    open_with(&world, NULL);
+    assert_int_equal(strlen(longest.ns), 63);
+    const struct aw_kube_prom_config where = {.service = "monitoring/prometheus:9090",
+                                              .kube = world.api.kube};
+    assert_ok(aw_kube_prom_open(&prom, &where, NULL, NULL));
+    const struct aw_kube_metrics_config config = {
+        .prom = prom, .told = told, .ctx = &world, .clock = &world.api.clock.clock};
+    assert_ok(aw_kube_metrics_open(&metrics, &config, NULL, NULL));
+    /* the double is no proxy and refuses each of them, as it would not if they had not come */
+    assert_int_equal(aw_kube_metrics_read(metrics, &longest, 1, FOREVER_US, &diag), AW_ERR_FORMAT);
+    assert_int_equal(aw_double_count(world.api.twin, "GET /api/v1/namespaces/monitoring/services/"
+                                                     "prometheus:9090/proxy/api/v1/query?query="),
+                     AW_KUBE_QUERIES);
+    aw_kube_metrics_close(metrics);
+    aw_kube_prom_close(prom);
+    close_world(&world);
+}
+
 static void memory_that_runs_out_is_an_error_and_no_sources_too(void **state)
 {
     struct aw_alloc_counting counting;
@@ -530,6 +557,7 @@ int main(void)
         cmocka_unit_test(what_has_no_room_is_counted_and_old_pods_make_room),
         cmocka_unit_test(the_metrics_api_stands_in_for_usage),
         cmocka_unit_test(lists_of_the_metrics_api_are_looked_at_closely),
+        cmocka_unit_test(the_questions_fit_into_an_address),
         cmocka_unit_test(memory_that_runs_out_is_an_error_and_no_sources_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

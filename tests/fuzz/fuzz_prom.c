@@ -1,11 +1,12 @@
 /*
  * fuzz_prom.c - any bytes as what a Prometheus or metrics.k8s.io says of pods, as a question with
- * placeholders, and as the objects that a scan reads. The first byte says which question it is the
- * answer to.
+ * placeholders, as a file of questions, and as the objects that a scan reads. The first byte says
+ * which question it is the answer to.
  */
 #include "fuzz.h"
 
 #include "kube/metrics_internal.h"
+#include "kube/questions.h"
 #include "kube/scan_internal.h"
 
 #include <math.h>
@@ -77,9 +78,24 @@ static void check_fill(const char *bytes, size_t size)
     query[len] = '\0';
     aw_text_init(&text, filled, sizeof filled);
     aw__query_fill(query, &fill, &text);
-    AW_ASSERT(text.cut || text.len == aw__query_bytes(query, &fill, &spaces) +
-                                          spaces * strlen(fill.namespaces));
+    const size_t plain = aw__query_bytes(query, &fill, &spaces);
+    AW_ASSERT(text.cut || text.len == plain + spaces * strlen(fill.namespaces));
     (void)aw__query_kind(query);
+}
+
+static void check_questions(const char *bytes, size_t size)
+{
+    struct aw_kube_questions questions;
+    struct aw_kube_metrics_config config = {0};
+    struct aw_diag diag = {0};
+    const enum aw_err err = aw_kube_questions_parse(&questions, "fuzz", bytes, size, &diag);
+    if (err) {
+        check_refusal(&diag, err);
+        return;
+    }
+    aw_kube_questions_apply(&questions, &config);
+    AW_ASSERT(config.latency_unit_s >= 0 && config.window_us >= 0);
+    aw_kube_questions_deinit(&questions);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -114,5 +130,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_scan(json);
     json_decref(json);
     check_fill(bytes, size - 1);
+    check_questions(bytes, size - 1);
     return 0;
 }
