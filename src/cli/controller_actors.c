@@ -13,6 +13,12 @@
 
 /* --- updater ---------------------------------------------------------------------------------- */
 
+struct updater {
+    struct aw__controller *controller;
+    struct aw_updater *it;
+    struct aw_updater_counts told; /* what the log has */
+};
+
 static enum aw_err updater_open(struct aw__controller *controller, struct aw_kube *kube,
                                 void **ret_self, struct aw_diag *diag)
 {
@@ -22,26 +28,57 @@ static enum aw_err updater_open(struct aw__controller *controller, struct aw_kub
                                              .lease_name = AW_ADMISSION_LEASE,
                                              .leads = aw__controller_leads,
                                              .ctx = controller};
-    struct aw_updater *updater = NULL;
-    enum aw_err err = aw_updater_new(&updater, kube, &controller->server, &config, NULL, diag);
-    if (!err)
+    struct updater *updater = aw_alloc_new(NULL, 1, sizeof *updater);
+    if (!updater)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an updater");
+    updater->controller = controller;
+    enum aw_err err = aw_updater_new(&updater->it, kube, &controller->server, &config, NULL, diag);
+    if (err)
+        aw_alloc_free(NULL, updater);
+    else
         *ret_self = updater;
     return err;
 }
 
+/* One line for a round that changed or failed to change something; events have the details. */
+static void updater_tell(struct updater *updater)
+{
+    const struct aw_updater_counts *now = aw_updater_counts(updater->it), *was = &updater->told;
+    const uint64_t done = now->scaled - was->scaled + now->resized - was->resized + now->evicted -
+                          was->evicted + now->told - was->told;
+    const uint64_t not_done = now->blocked - was->blocked + now->conflicts - was->conflicts +
+                              now->refused - was->refused + now->failed - was->failed;
+    if (done || not_done)
+        aw_log_info(&updater->controller->log, "updated", AW_LOG_STR("role", "updater"),
+                    AW_LOG_INT("scaled", (int64_t)(now->scaled - was->scaled)),
+                    AW_LOG_INT("resized", (int64_t)(now->resized - was->resized)),
+                    AW_LOG_INT("evicted", (int64_t)(now->evicted - was->evicted)),
+                    AW_LOG_INT("conditions", (int64_t)(now->told - was->told)),
+                    AW_LOG_INT("not_done", (int64_t)not_done),
+                    AW_LOG_INT("waiting", (int64_t)now->waiting));
+    updater->told = *now;
+}
+
 static enum aw_err updater_step(void *self, struct aw_diag *diag)
 {
-    return aw_updater_step(self, diag);
+    struct updater *updater = self;
+    const enum aw_err err = aw_updater_step(updater->it, diag);
+    updater_tell(updater);
+    return err;
 }
 
 static int64_t updater_due(const void *self)
 {
-    return aw_updater_due(self);
+    const struct updater *updater = self;
+    return aw_updater_due(updater->it);
 }
 
 static void updater_close(void *self)
 {
-    aw_updater_free(self);
+    struct updater *updater = self;
+    if (updater)
+        aw_updater_free(updater->it);
+    aw_alloc_free(NULL, updater);
 }
 
 const struct aw__role aw__role_updater = {

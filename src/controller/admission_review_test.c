@@ -361,8 +361,7 @@ static void what_is_no_review_has_no_answer(void **state)
         "{}",
         "{\"kind\":\"AdmissionReview\"}",
         "{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v1\",\"request\":{}}",
-        "{\"kind\":\"AdmissionReview\",\"apiVersion\":\"admission.k8s.io/v2\",\"request\":"
-        "{\"uid\":\"u\"}}",
+        "{\"kind\":\"AdmissionReview\",\"apiVersion\":\"v1\",\"request\":{\"uid\":\"u\"}}",
         "{\"kind\":\"Pod\",\"apiVersion\":\"admission.k8s.io/v1\",\"request\":{\"uid\":\"u\"}}",
     };
     struct cluster cluster;
