@@ -170,12 +170,32 @@ static void count_bytes(struct aw_recommender *r)
         r->counts.copy_bytes += state->bytes;
 }
 
+/* What no node can hold would wait for ever. Whoever may not look at nodes goes without. */
+static void look_at_nodes(struct aw_recommender *r, int64_t now_us)
+{
+    struct aw__scene_node node = {0};
+    struct aw_diag why = {0};
+    if (now_us < r->nodes_us)
+        return;
+    r->nodes_us = now_us + AW__NODES_US;
+    const enum aw_err err = aw__scene_largest_node(r->scene, &node, &why);
+    if (err) {
+        aw_log_debug(r->config.log, "nodes cannot be looked at", AW_LOG_STR("why", why.text));
+        return;
+    }
+    if (node.cpu_millicores == r->node.cpu_millicores && node.memory_bytes == r->node.memory_bytes)
+        return;
+    r->node = node;
+    aw__objects_renew(r);
+}
+
 static enum aw_err make_round(struct aw_recommender *r, struct aw_diag *diag)
 {
     const struct aw_clock *clock = r->config.clock;
     const int64_t begin_us = aw_clock_monotonic_us(clock);
     const double begin_cpu_s = aw_clock_thread_cpu_s();
     struct aw_diag why = {0};
+    look_at_nodes(r, begin_us);
     aw__objects_read(r);
     enum aw_err err = aw__scene_gather(r->scene, r->target, r->used, &why);
     if (err == AW_ERR_INTERRUPTED)

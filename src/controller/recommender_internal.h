@@ -16,6 +16,7 @@
 #define AW__NOBODY      UINT32_MAX
 #define AW__LIMITED_US  300000000 /* a limit that was met so lately still holds */
 #define AW__SLO_HALF    960.0     /* steps after which one counts half: four hours of 15 s */
+#define AW__NODES_US    600000000 /* between two looks at nodes */
 #define AW__DEADLINE_US 1000000   /* of a call of the backend, which waits for nothing */
 
 /* One MultidimPodAutoscaler. */
@@ -80,6 +81,8 @@ struct aw_recommender {
     bool store_ails;
     int64_t tick_us; /* monotonic: of the next round; 0: at once */
     int64_t tidy_us;
+    int64_t nodes_us;           /* monotonic: of the next look at nodes */
+    struct aw__scene_node node; /* the largest */
     const struct aw_alloc *alloc;
 };
 
@@ -94,6 +97,8 @@ void aw__objects_read(struct aw_recommender *r);
 void aw__objects_take(struct aw_recommender *r);
 /* Statuses as they are in the copies now: for who begins to lead. */
 void aw__objects_reread(struct aw_recommender *r);
+/* All settings are read again: something has changed that they depend on. */
+void aw__objects_renew(struct aw_recommender *r);
 void aw__objects_free(struct aw_recommender *r);
 
 /* --- recommender_status.c --------------------------------------------------------------------- */

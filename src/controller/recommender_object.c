@@ -291,6 +291,8 @@ static void object_read(struct aw_recommender *r, struct aw__object *object,
     model_take(r, profile, config);
     config->step_s = r->config.step_s; /* one clock for all of them */
     config->in_place = r->config.server.pod_resize;
+    config->node_cpu_millicores = r->node.cpu_millicores;
+    config->node_memory_bytes = r->node.memory_bytes;
     if (!object->valid || target_moved(object, profile))
         target_take(r, object, profile);
     object->mode = config->guard.mode;
@@ -340,6 +342,13 @@ void aw__objects_read(struct aw_recommender *r)
     if (went)
         rehash(r);
     r->counts.objects = r->live;
+}
+
+void aw__objects_renew(struct aw_recommender *r)
+{
+    for (uint32_t i = 0; i < r->used; i++)
+        if (r->object[i])
+            r->object[i]->dirty = true;
 }
 
 void aw__objects_reread(struct aw_recommender *r)

@@ -288,6 +288,31 @@ static void of_two_at_once_only_one_writes(void **state)
     rec_close(&w);
 }
 
+static void what_no_node_can_hold_is_not_recommended(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    rec_open(&w);
+    aw_double_set(w.api.twin, "/api/v1/nodes",
+                  "{\"metadata\":{\"name\":\"small\"},\"status\":{\"allocatable\":"
+                  "{\"cpu\":\"1500m\",\"memory\":\"1Gi\"}}}");
+    aw_double_set(w.api.twin, "/api/v1/nodes",
+                  "{\"metadata\":{\"name\":\"drained\"},\"spec\":{\"unschedulable\":true},"
+                  "\"status\":{\"allocatable\":{\"cpu\":\"64\",\"memory\":\"256Gi\"}}}");
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, BOUNDS);
+    rec_start(&w);
+    rec_rounds(&w, 2);
+    const struct aw_pilot_config *config = aw_pilot_config(aw_loop_pilot(w.r->loop, 0));
+    assert_int_equal(config->node_cpu_millicores, 1500);
+    assert_int_equal(config->node_memory_bytes, INT64_C(1) << 30);
+    aw_double_remove(w.api.twin, "/api/v1/nodes", "", "small");
+    rec_rounds(&w, 45); /* looked at again after ten minutes */
+    config = aw_pilot_config(aw_loop_pilot(w.r->loop, 0));
+    assert_int_equal(config->node_cpu_millicores, 0);
+    rec_close(&w);
+}
+
 static uint64_t order(struct rec_world *w, enum aw_order_kind kind, uint64_t decision)
 {
     struct aw_order given = {.kind = kind,
@@ -368,6 +393,7 @@ int main(void)
         cmocka_unit_test(who_does_not_lead_writes_nothing),
         cmocka_unit_test(a_restart_decides_nothing_and_knows_what_was_recommended),
         cmocka_unit_test(of_two_at_once_only_one_writes),
+        cmocka_unit_test(what_no_node_can_hold_is_not_recommended),
         cmocka_unit_test(orders_of_people_show_in_the_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

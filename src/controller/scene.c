@@ -1,6 +1,7 @@
 /* scene.c - objects, targets, pods and metrics, from copies that are kept up to date. */
 #include "controller/scene.h"
 
+#include "base/quantity.h"
 #include "controller/selector.h"
 #include "controller/status.h"
 #include "kube/discovery.h"
@@ -448,6 +449,42 @@ enum aw_err aw__scene_gather(struct aw__scene *scene, struct aw__scene_target *c
         return err;
     index_targets(scene);
     find_pods(scene);
+    return err;
+}
+
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+static void nodes_begin(void *ctx)
+{
+    *(struct aw__scene_node *)ctx = (struct aw__scene_node){0};
+}
+
+static enum aw_err node_take(void *ctx, const json_t *object)
+{
+    struct aw__scene_node *largest = ctx;
+    int64_t millicores = 0, bytes = 0;
+    if (json_is_true(aw_kube_at(object, "spec.unschedulable")) ||
+        aw_quantity_parse_cpu(aw_kube_text_at(object, "status.allocatable.cpu"), &millicores,
+                              NULL) ||
+        aw_quantity_parse_memory(aw_kube_text_at(object, "status.allocatable.memory"), &bytes,
+                                 NULL))
+        return AW_OK;
+    if (millicores > largest->cpu_millicores)
+        largest->cpu_millicores = millicores;
+    if (bytes > largest->memory_bytes)
+        largest->memory_bytes = bytes;
+    return AW_OK;
+}
+
+enum aw_err aw__scene_largest_node(struct aw__scene *scene, struct aw__scene_node *ret,
+                                   struct aw_diag *diag)
+{
+    struct aw__scene_node largest = {0};
+    const struct aw_kube_query query = {.kind = &aw_kube_nodes};
+    const struct aw_kube_visitor visitor = {nodes_begin, node_take, &largest};
+    const enum aw_err err = aw_kube_list(scene->config.kube, &query, &visitor, diag);
+    if (!err)
+        *ret = largest;
     return err;
 }
 

@@ -120,6 +120,14 @@ AW_NODISCARD enum aw_err aw__scene_view(struct aw__scene *scene,
                                         struct aw_kubecluster_view *ret_view);
 void aw__scene_target_deinit(struct aw__scene_target *target); /* zeroed is a no-op */
 
+/* What the largest node can hold, CPU and memory each by itself; nodes that take no new pods do not
+ * count. Asks the server. 0: there are none. */
+struct aw__scene_node {
+    int64_t cpu_millicores, memory_bytes;
+};
+AW_NODISCARD enum aw_err aw__scene_largest_node(struct aw__scene *scene, struct aw__scene_node *ret,
+                                                struct aw_diag *diag);
+
 /* How the informers fare; `which` counts from 0, NULL: there are no more. */
 const struct aw_kube_informer_state *aw__scene_state(const struct aw__scene *scene, uint32_t which,
                                                      const char **ret_name);
