@@ -199,7 +199,7 @@ static enum aw_err listen_at(struct aw__gate *gate, const char *address, uint16_
     union {
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
-    } bound;
+    } bound = {0};
     socklen_t len = sizeof bound;
     const int yes = 1, no = 0;
     const bool v4 = address && inet_pton(AF_INET, address, &one.sin_addr) == 1;

@@ -37,7 +37,7 @@ static bool extend(X509 *cert, X509 *issuer, int nid, const char *value)
 /* A certificate of `key` in the name of `common_name`, without extensions and signature. */
 static X509 *begin_cert(EVP_PKEY *key, const char *common_name, int64_t now_us, int64_t life_us)
 {
-    unsigned char serial[SERIAL_SIZE];
+    unsigned char serial[SERIAL_SIZE] = {0};
     X509 *cert = X509_new();
     BIGNUM *number = NULL;
     bool fine = cert && RAND_bytes(serial, sizeof serial) == 1;
@@ -335,7 +335,7 @@ bool aw__bundle_merge(const char *old, size_t old_len, const char *ca, int64_t n
     }
     BIO_free(bio);
     ERR_clear_error(); /* the end of the text is one */
-    qsort(list, count, sizeof *list, by_age);
+    qsort(list, count, sizeof(X509 *), by_age);
     bool placed = false;
     for (uint32_t i = 0; i < count; i++) {
         /* the last place is ours if we have none before it */

@@ -23,7 +23,7 @@ enum aw_err aw__directory_init(struct aw__directory *directory, uint32_t max,
 {
     pthread_rwlockattr_t attr;
     *directory = (struct aw__directory){.alloc = alloc, .bucket_count = max, .max = max};
-    directory->buckets = aw_alloc_new(alloc, max, sizeof *directory->buckets);
+    directory->buckets = aw_alloc_new(alloc, max, sizeof(struct aw__directory_entry *));
     if (!directory->buckets) {
         *directory = (struct aw__directory){0};
         return AW_ERR_NOMEM;

@@ -36,7 +36,15 @@ static const struct aw_kube_field by_target[] = {
 static enum aw_err project_rival(void *ctx, const json_t *object, void *buf, size_t size,
                                  size_t *ret_len)
 {
-    return aw_kube_project(ctx, sizeof(struct rival), object, buf, size, ret_len);
+    (void)ctx;
+    return aw_kube_project(by_scale_target, sizeof(struct rival), object, buf, size, ret_len);
+}
+
+static enum aw_err project_vpa(void *ctx, const json_t *object, void *buf, size_t size,
+                               size_t *ret_len)
+{
+    (void)ctx;
+    return aw_kube_project(by_target, sizeof(struct rival), object, buf, size, ret_len);
 }
 
 static void no_news(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
@@ -132,8 +140,7 @@ static enum aw_err open_one(struct aw__view *view, enum aw__view_kind i, struct 
         config.project = aw_kube_project_workload;
         break;
     default:
-        config.project = project_rival;
-        config.ctx = (void *)(uintptr_t)(i == AW__VIEW_VPAS ? by_target : by_scale_target);
+        config.project = i == AW__VIEW_VPAS ? project_vpa : project_rival;
     }
     return aw_kube_informer_open(&view->informers[i], view->kube, &config, diag);
 }
@@ -306,7 +313,8 @@ const struct aw_kube_item *aw__view_target(const struct aw__view *view,
     char key[AW_KUBE_KEY_MAX];
     snprintf(key, sizeof key, "%s/%s", ns, aw_kube_span_text(mandate, mandate->target_name));
     for (int i = AW__VIEW_DEPLOYMENTS; i <= AW__VIEW_REPLICASETS; i++) {
-        if (strcmp(kind, view->kinds[i].kind) != 0 || (version[0] && strncmp(version, "apps/", 5)))
+        if (strcmp(kind, view->kinds[i].kind) != 0 ||
+            (version[0] && strncmp(version, "apps/", 5) != 0))
             continue;
         *ret_known = true;
         return aw_kube_informer_find(view->informers[i], key);
