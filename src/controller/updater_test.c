@@ -7,16 +7,18 @@
 #include "kube/kube_testing.h"
 #include "kube/lease.h"
 
-#define MPAS        "/apis/autoscaling.aware.dev/v1alpha1/multidimpodautoscalers"
-#define DEPLOYMENTS "/apis/apps/v1/deployments"
-#define REPLICASETS "/apis/apps/v1/replicasets"
-#define PODS        "/api/v1/pods"
-#define HPAS        "/apis/autoscaling/v2/horizontalpodautoscalers"
-#define LEASES      "/apis/coordination.k8s.io/v1/leases"
-#define SCALE       "PATCH /apis/apps/v1/namespaces/n/deployments/web/scale"
-#define STATUS      "PUT /apis/autoscaling.aware.dev/"
-#define EVENTS      "POST /apis/events.k8s.io/v1/namespaces/n/events"
-#define SECOND_US   1000000
+#define MPAS           "/apis/autoscaling.aware.dev/v1alpha1/multidimpodautoscalers"
+#define DEPLOYMENTS    "/apis/apps/v1/deployments"
+#define REPLICASETS    "/apis/apps/v1/replicasets"
+#define PODS           "/api/v1/pods"
+#define HPAS           "/apis/autoscaling/v2/horizontalpodautoscalers"
+#define VPAS           "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers"
+#define SCALED_OBJECTS "/apis/keda.sh/v1alpha1/scaledobjects"
+#define LEASES         "/apis/coordination.k8s.io/v1/leases"
+#define SCALE          "PATCH /apis/apps/v1/namespaces/n/deployments/web/scale"
+#define STATUS         "PUT /apis/autoscaling.aware.dev/"
+#define EVENTS         "POST /apis/events.k8s.io/v1/namespaces/n/events"
+#define SECOND_US      1000000
 
 struct world {
     struct aw_kube_world kube;
@@ -69,7 +71,8 @@ static void set_deployment(struct world *world, int replicas)
 
 #define SMALL "\"requests\":{\"cpu\":\"250m\",\"memory\":\"512Mi\"}"
 
-static void open_world(struct world *world, bool resize)
+/* `others`: the server has VerticalPodAutoscalers and KEDA. */
+static void open_world_with(struct world *world, bool resize, bool others)
 {
     *world = (struct world){0};
     aw_kube_world_open(&world->kube, &(struct aw_kube_options){.requests_per_second = 10000});
@@ -81,10 +84,17 @@ static void open_world(struct world *world, bool resize)
         set_pod(world, i, SMALL);
     assert_ok(aw_kube_discover(world->kube.kube, &world->server, NULL));
     world->server.pod_resize = resize;
+    snprintf(world->server.vpa, sizeof world->server.vpa, "%s", others ? "v1" : "");
+    snprintf(world->server.keda, sizeof world->server.keda, "%s", others ? "v1alpha1" : "");
     const struct aw_updater_config config = {
         .clock = &world->kube.clock.clock, .lease_ns = "sys", .lease_name = "aware-admission"};
     assert_ok(
         aw_updater_new(&world->updater, world->kube.kube, &world->server, &config, NULL, NULL));
+}
+
+static void open_world(struct world *world, bool resize)
+{
+    open_world_with(world, resize, false);
 }
 
 static void close_world(struct world *world)
@@ -322,6 +332,51 @@ static void another_autoscaler_of_the_same_target_is_told_and_not_fought(void **
     close_world(&world);
 }
 
+static void set_vpa(struct world *world, const char *mode)
+{
+    char json[320];
+    snprintf(
+        json, sizeof json,
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"v\"},\"spec\":{\"targetRef\":{\"apiVersion\""
+        ":\"apps/v1\",\"kind\":\"Deployment\",\"name\":\"web\"},\"updatePolicy\":{\"updateMode\":"
+        "\"%s\"}}}",
+        mode);
+    aw_double_set(world->kube.twin, VPAS, json);
+}
+
+static void vertical_and_event_driven_autoscalers_are_not_fought_either(void **state)
+{
+    static const struct {
+        const char *why, *vpa, *keda; /* its mode; the name of its target */
+        bool acts;
+    } cases[] = {
+        {"a VPA that acts", "Auto", NULL, false},
+        {"a VPA that sizes new pods", "Initial", NULL, false},
+        {"a VPA that recommends", "Off", NULL, true},
+        {"KEDA, whose targets are Deployments unless it says so", NULL, "web", false},
+        {"KEDA, about another target", NULL, "other", true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct world world;
+        char json[200];
+        open_world_with(&world, true, true);
+        if (cases[i].vpa)
+            set_vpa(&world, cases[i].vpa);
+        snprintf(json, sizeof json,
+                 "{\"metadata\":{\"namespace\":\"n\",\"name\":\"k\"},\"spec\":{\"scaleTargetRef\":{"
+                 "\"name\":\"%s\"}}}",
+                 cases[i].keda ? cases[i].keda : "");
+        if (cases[i].keda)
+            aw_double_set(world.kube.twin, SCALED_OBJECTS, json);
+        set_object(&world, "Auto", "\"replicas\":5", 0);
+        if (!until(&world, cases[i].acts ? scaled : told_once))
+            fail_msg("%s", cases[i].why);
+        assert_int_equal(scaled(&world), cases[i].acts);
+        close_world(&world);
+    }
+}
+
 static bool all_resized(struct world *world)
 {
     uint32_t done = 0;
@@ -487,6 +542,7 @@ int main(void)
         cmocka_unit_test(a_conflict_is_looked_at_again),
         cmocka_unit_test(a_stale_recommendation_is_not_acted_on),
         cmocka_unit_test(another_autoscaler_of_the_same_target_is_told_and_not_fought),
+        cmocka_unit_test(vertical_and_event_driven_autoscalers_are_not_fought_either),
         cmocka_unit_test(sizes_follow_in_place_where_the_server_can),
         cmocka_unit_test(what_the_node_cannot_hold_is_told_and_not_tried_for_ever),
         cmocka_unit_test(nobody_is_evicted_unless_the_webhook_lives),
