@@ -271,6 +271,8 @@ static void judge_eviction(const struct aw__update_facts *facts, struct aw__upda
         memory->fruitless = 0; /* for another size the story is another one */
         memory->judged = true;
     }
+    if (facts->now_us - memory->disrupted_us > AW__UPDATE_FRUITLESS_US)
+        memory->fruitless = 0; /* what was in the way may have been put right */
     if (memory->judged || memory->disrupted_us == 0)
         return;
     for (uint32_t i = 0; i < facts->pod_count; i++) {

@@ -38,6 +38,7 @@
 #define AW__UPDATE_IN_PROGRESS_US 3600000000 /* likewise; both are upstream's */
 #define AW__UPDATE_REFUSED_US     3600000000 /* what the server refused is not asked so long */
 #define AW__UPDATE_FRUITLESS_MAX  2u         /* evictions whose new pods had the old size */
+#define AW__UPDATE_FRUITLESS_US   3600000000 /* then another try is made */
 #define AW__UPDATE_STEPS_MAX      16u
 #define AW__UPDATE_REFUSALS_MAX   8u
 #define AW__UPDATE_PODS_MAX       1024u /* of one workload; of larger ones nothing is sized */

@@ -359,6 +359,14 @@ static void evictions_without_effect_end(void **state)
         ((struct aw_kube_pod *)(void *)scene.pods[i])->created_us = scene.facts.now_us;
     }
     assert_nothing(&scene, FRUITLESS);
+    const struct aw__update_memory memory = scene.memory;
+    scene.facts.now_us += 61 * (int64_t)MINUTES; /* an hour later it may have been put right */
+    ((struct aw__mandate *)(void *)scene.mandate)->time_us = scene.facts.now_us;
+    assert_step(&scene, EVICT);
+    scene.facts.now_us -= 61 * (int64_t)MINUTES;
+    scene.memory = memory;
+    set_mandate(&scene, "Recreate", BIGGER, "");
+    assert_nothing(&scene, FRUITLESS);
     /* another size is worth another try, a trembling one is not */
     set_mandate(&scene, "Recreate", "\"replicas\":3,\"cpu\":\"510m\",\"memory\":\"1Gi\"," TIME, "");
     assert_nothing(&scene, FRUITLESS);
