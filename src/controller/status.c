@@ -42,6 +42,7 @@ static void text_read(const json_t *value, const char *path, char *buf, size_t s
     struct aw_text text;
     aw_text_init(&text, buf, size);
     aw_text_add(&text, "%s", aw_kube_text_at(value, path));
+    buf[aw_text_utf8_bad(buf, text.len)] = '\0'; /* a character that was cut in two is none */
 }
 
 static int64_t time_read(const json_t *value, const char *path)
@@ -76,9 +77,12 @@ static void condition_read(const json_t *item, struct aw_mpa_status *status)
         struct aw_mpa_condition *c = &status->condition[i];
         if (strcmp(type, condition_names[i]))
             continue;
+        *c = (struct aw_mpa_condition){0};
         for (uint32_t h = AW_MPA_FALSE; h <= AW_MPA_UNKNOWN; h++)
             if (!strcmp(holds, holds_names[h]))
                 c->holds = (enum aw_mpa_holds)h;
+        if (c->holds == AW_MPA_ABSENT)
+            return;
         text_read(item, "reason", c->reason, sizeof c->reason);
         text_read(item, "message", c->message, sizeof c->message);
         c->changed_us = time_read(item, "lastTransitionTime");

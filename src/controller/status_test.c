@@ -125,6 +125,24 @@ static void a_long_sentence_is_cut_between_characters(void **state)
     json_decref(value);
 }
 
+static void what_others_wrote_too_long_can_still_be_written_again(void **state)
+{
+    (void)state;
+    struct aw_mpa_status s;
+    char words[AW_MPA_WORD_MAX * 3];
+    for (size_t i = 0; i + 3 < sizeof words; i += 3)
+        memcpy(words + i, "\xe2\x82\xac", 4);
+    json_t *odd = json_pack("{s:s,s:[{s:s,s:s,s:s,s:s}]}", "mode", words, "conditions", "type",
+                            "Frozen", "status", "True", "reason", words, "message", words);
+    aw_mpa_status_read(odd, &s);
+    json_t *value = aw_mpa_status_json(&s);
+    assert_non_null(value);
+    assert_true(*aw_kube_text_at(value, "mode"));
+    assert_true(*aw_kube_text_at(value, "conditions[type=Frozen].reason"));
+    json_decref(value);
+    json_decref(odd);
+}
+
 static void only_what_somebody_acts_on_is_news(void **state)
 {
     (void)state;
@@ -159,6 +177,7 @@ int main(void)
         cmocka_unit_test(rubbish_in_a_status_is_nothing),
         cmocka_unit_test(a_condition_that_holds_on_keeps_its_time),
         cmocka_unit_test(a_long_sentence_is_cut_between_characters),
+        cmocka_unit_test(what_others_wrote_too_long_can_still_be_written_again),
         cmocka_unit_test(only_what_somebody_acts_on_is_news),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
