@@ -380,6 +380,38 @@ static void orders_of_people_show_in_the_status(void **state)
     aw_disk_sim_deinit(&disk);
 }
 
+static void what_nobody_approved_of_is_not_recommended(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    struct aw_disk_sim disk;
+    struct aw_steward_view view = {0};
+    assert_ok(aw_disk_sim_init(&disk, 1, NULL));
+    const struct aw_steward_config config = {.disk = &disk.disk, .folder = "/state/audit"};
+    rec_open(&w);
+    w.goals = GOALS_USE;
+    assert_ok(aw_steward_new(&config, NULL, &w.steward, NULL, NULL));
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, BOUNDS ",\"policy\":{\"updateMode\":\"Approve\"}");
+    rec_start(&w);
+    w.cores = 0.49;
+    for (uint32_t i = 0; i < 40 && view.proposal.id == 0; i++) {
+        rec_rounds(&w, 1);
+        aw_steward_lock(w.steward);
+        aw_steward_peek(w.steward, 0, &view);
+        aw_steward_unlock(w.steward);
+    }
+    assert_true(view.proposal.id > 0 && view.proposal.plan.replicas > 2);
+    rec_rounds(&w, 2);
+    assert_string_equal(status_of(&w, "web").mode, "Approve");
+    assert_int_equal(status_of(&w, "web").recommendation.replicas, 2);
+    order(&w, AW_ORDER_APPROVE, view.proposal.id);
+    rec_rounds(&w, 2);
+    assert_true(status_of(&w, "web").recommendation.replicas > 2);
+    rec_close(&w);
+    aw_disk_sim_deinit(&disk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +427,7 @@ int main(void)
         cmocka_unit_test(of_two_at_once_only_one_writes),
         cmocka_unit_test(what_no_node_can_hold_is_not_recommended),
         cmocka_unit_test(orders_of_people_show_in_the_status),
+        cmocka_unit_test(what_nobody_approved_of_is_not_recommended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
