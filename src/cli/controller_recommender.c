@@ -14,7 +14,10 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#define SAVE_US     (INT64_C(60) * 1000000) /* between two saves of what was learned */
+/* Between two saves of what was learned, and so many times what the last one took: thousands of
+ * pilots are a hundred megabytes. What is lost in a crash is learned again from the store. */
+#define SAVE_US     (INT64_C(60) * 1000000)
+#define SAVE_RARE   100
 #define PILOTS_FILE "pilots.state"
 
 struct recommender {
@@ -266,7 +269,8 @@ static enum aw_err role_step(void *self, struct aw_diag *diag)
     if (now_us >= r->save_us) {
         save(r);
         aw_alloc_trim();
-        r->save_us = now_us + SAVE_US;
+        const int64_t took_us = aw_clock_monotonic_us(NULL) - now_us;
+        r->save_us = now_us + (SAVE_RARE * took_us > SAVE_US ? SAVE_RARE * took_us : SAVE_US);
     }
     return err;
 }

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TIDY_US 60000000 /* between two looks for pods that are gone */
+#define TIDY_US         60000000 /* between two looks for pods that are gone */
+#define REMEMBER_ROUNDS 40u      /* for which objects may come and be given what was learned */
 
 /* --- what the backend sees -------------------------------------------------------------------- */
 
@@ -211,6 +212,8 @@ static enum aw_err make_round(struct aw_recommender *r, struct aw_diag *diag)
         r->tidy_us = begin_us + TIDY_US;
     }
     aw__objects_take(r);
+    if (r->remembered && (r->counts.active == r->live || r->counts.rounds >= REMEMBER_ROUNDS))
+        aw__memory_free(r);
     if (!r->begun)
         aw_loop_resume(r->loop);
     r->begun = true;
