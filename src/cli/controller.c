@@ -94,7 +94,7 @@ static void tell(struct runner *runner, struct aw_diag *told, enum aw_err err,
                  const struct aw_diag *diag)
 {
     struct aw_log *log = &runner->controller->log;
-    if (err && strcmp(told->text, diag->text)) {
+    if (err && strcmp(told->text, diag->text) != 0) {
         aw_log_warn(log, "trouble", AW_LOG_STR("role", runner->role->name),
                     AW_LOG_STR("why", diag->text));
         *told = *diag;
@@ -389,10 +389,11 @@ static enum aw_err controller_run(const struct aw__run *run, struct aw_diag *dia
     uint32_t count = 0;
     struct aw__controller *c = aw_alloc_new(NULL, 1, sizeof *c);
     struct election *election = aw_alloc_new(NULL, 1, sizeof *election);
-    enum aw_err err =
-        c && election ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for a controller");
-    if (err)
+    enum aw_err err = AW_OK;
+    if (!c || !election) {
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for a controller");
         goto out;
+    }
     aw_alloc_steady();
     c->run = run;
     aw__daemon_log(run, &c->log);

@@ -231,7 +231,7 @@ static void pod_add(struct aw_kubecluster *cluster, struct slot *slot,
                 ? (uint32_t)(known->restarts < UINT32_MAX ? known->restarts : UINT32_MAX)
                 : 0,
     };
-    if (*name && strcmp(slot->container, name)) {
+    if (*name && strcmp(slot->container, name) != 0) {
         memset(slot->container, 0, sizeof slot->container);
         memcpy(slot->container, name, strnlen(name, sizeof slot->container - 1));
     }

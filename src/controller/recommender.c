@@ -39,8 +39,8 @@ static enum aw_err make_tables(struct aw_recommender *r, struct aw_diag *diag)
     r->bucket_count = 64;
     while (r->bucket_count < 2 * max)
         r->bucket_count *= 2;
-    r->object = aw_alloc_new(r->alloc, max, sizeof *r->object);
-    r->target = aw_alloc_new(r->alloc, max, sizeof *r->target);
+    r->object = aw_alloc_new(r->alloc, max, sizeof(void *));
+    r->target = aw_alloc_new(r->alloc, max, sizeof(void *));
     r->slot = aw_alloc_new(r->alloc, (size_t)max + 1, sizeof *r->slot); /* one more, for looking */
     r->bucket = aw_alloc_new(r->alloc, r->bucket_count, sizeof *r->bucket);
     if (!r->object || !r->target || !r->slot || !r->bucket)

@@ -71,7 +71,7 @@ void aw__memory_read(struct aw_recommender *r, const char *path)
                : AW_ERR_NOMEM;
     if (!err && memory->len >= sizeof head)
         memcpy(&head, memory->bytes, sizeof head);
-    if (!err && (memory->len < sizeof head || memcmp(head.magic, MAGIC, sizeof head.magic)))
+    if (!err && (memory->len < sizeof head || memcmp(head.magic, MAGIC, sizeof head.magic) != 0))
         err = aw_fail(&why, AW_ERR_FORMAT, "not a file of pilots");
     if (!err) {
         r->remembered = memory;
@@ -93,7 +93,7 @@ enum aw_err aw__memory_give(struct aw_recommender *r, struct aw_pilot *pilot)
     if (!r->remembered)
         return AW_ERR_NOTFOUND;
     for (size_t at = sizeof(struct head); entry_next(r->remembered, &at, &entry, &bytes);) {
-        if (strcmp(entry.name, config->name))
+        if (strcmp(entry.name, config->name) != 0)
             continue;
         if (entry.settings != settings_of(config) || entry.bytes != aw_pilot_state_bytes(pilot))
             return AW_ERR_NOTFOUND;

@@ -75,7 +75,7 @@ void aw__object_changed(void *ctx, enum aw_kube_change change, const struct aw_k
     struct aw__object *object = place == AW__NOBODY ? NULL : r->object[place];
     if (change == AW_KUBE_RESYNC)
         return;
-    if (change == AW_KUBE_VANISHED) {
+    if (!after) { /* it vanished */
         if (object)
             object->gone = true;
         return;
@@ -83,7 +83,7 @@ void aw__object_changed(void *ctx, enum aw_kube_change change, const struct aw_k
     if (!object && !(object = object_add(r, key, hash)))
         return;
     const struct aw__scene_object *record = after->data;
-    object->reborn = object->reborn || (*object->uid && strcmp(object->uid, after->uid));
+    object->reborn = object->reborn || (*object->uid && strcmp(object->uid, after->uid) != 0);
     object->gone = false;
     object->dirty = object->dirty || object->reborn || !*object->uid ||
                     record->generation != object->generation;
@@ -233,8 +233,8 @@ static void model_take(struct aw_recommender *r, const struct aw_profile *profil
 /* Whether it is about somebody else now. */
 static bool target_moved(const struct aw__object *object, const struct aw_profile *profile)
 {
-    return strcmp(object->api_version, profile->target_api_version) ||
-           strcmp(object->kind, profile->target_kind) ||
+    return strcmp(object->api_version, profile->target_api_version) != 0 ||
+           strcmp(object->kind, profile->target_kind) != 0 ||
            strcmp(object->target_name, profile->target_name);
 }
 
@@ -283,7 +283,7 @@ static void object_read(struct aw_recommender *r, struct aw__object *object,
             snprintf(object->why_word, sizeof object->why_word, "Invalid");
         goto out;
     }
-    if (*profile->recommender && strcmp(profile->recommender, "aware")) {
+    if (*profile->recommender && strcmp(profile->recommender, "aware") != 0) {
         why_set(object, "OtherRecommender", "it names another recommender, and is left to that");
         goto out;
     }

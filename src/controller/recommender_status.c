@@ -455,12 +455,12 @@ static void events_tell(struct aw_recommender *r, const struct aw__object *objec
             err = tell(r, object, heard[i].workload, heard[i].bad != AW_MPA_ABSENT, c->reason,
                        c->message);
     }
-    if (*was->stage && strcmp(was->stage, now->stage)) {
+    if (*was->stage && strcmp(was->stage, now->stage) != 0) {
         char note[AW_MPA_MESSAGE_MAX];
         snprintf(note, sizeof note, "from %s to %s", was->stage, now->stage);
         err = tell(r, object, true, false, "StageChanged", note);
     }
-    if (was->recommendation.given && strcmp(was->last.id, now->last.id) &&
+    if (was->recommendation.given && strcmp(was->last.id, now->last.id) != 0 &&
         (was->recommendation.replicas != now->recommendation.replicas ||
          was->recommendation.cpu_millicores != now->recommendation.cpu_millicores ||
          was->recommendation.memory_bytes != now->recommendation.memory_bytes))

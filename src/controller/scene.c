@@ -92,7 +92,7 @@ enum aw_err aw__scene_open(struct aw__scene **ret_scene, const struct aw__scene_
     scene->kinds = aw_alloc_new(alloc, AW__SCENE_KINDS_MAX, sizeof *scene->kinds);
     scene->bucket = aw_alloc_new(alloc, scene->bucket_count, sizeof *scene->bucket);
     scene->next = aw_alloc_new(alloc, config->objects_max, sizeof *scene->next);
-    scene->pods = aw_alloc_new(alloc, config->pods_max, sizeof *scene->pods);
+    scene->pods = aw_alloc_new(alloc, config->pods_max, sizeof(void *));
     scene->owner = aw_alloc_new(alloc, config->pods_max, sizeof *scene->owner);
     scene->measured = aw_alloc_new(alloc, config->objects_max, sizeof *scene->measured);
     enum aw_err err = AW_OK;

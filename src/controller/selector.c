@@ -197,7 +197,7 @@ static enum aw_err expression_print(struct aw_text *text, const json_t *item)
         aw_text_add(text, "%s%s", *op == 'D' ? "!" : "", key);
         return AW_OK;
     }
-    if ((strcmp(op, "In") && strcmp(op, "NotIn")) || json_array_size(values) == 0)
+    if ((strcmp(op, "In") != 0 && strcmp(op, "NotIn") != 0) || json_array_size(values) == 0)
         return AW_ERR_FORMAT;
     aw_text_add(text, "%s %s (", key, *op == 'I' ? "in" : "notin");
     json_array_foreach(values, i, value)

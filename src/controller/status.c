@@ -75,7 +75,7 @@ static void condition_read(const json_t *item, struct aw_mpa_status *status)
     const char *type = aw_kube_text_at(item, "type"), *holds = aw_kube_text_at(item, "status");
     for (uint32_t i = 0; i < AW_MPA_CONDITION_COUNT; i++) {
         struct aw_mpa_condition *c = &status->condition[i];
-        if (strcmp(type, condition_names[i]))
+        if (strcmp(type, condition_names[i]) != 0)
             continue;
         *c = (struct aw_mpa_condition){0};
         for (uint32_t h = AW_MPA_FALSE; h <= AW_MPA_UNKNOWN; h++)
@@ -253,21 +253,22 @@ static bool recommendation_moved(const struct aw_mpa_recommendation *from,
     return to->given && (from->replicas != to->replicas ||
                          size_moved(from->cpu_millicores, to->cpu_millicores, deadband) ||
                          size_moved(from->memory_bytes, to->memory_bytes, deadband) ||
-                         strcmp(from->container, to->container));
+                         strcmp(from->container, to->container) != 0);
 }
 
 enum aw_mpa_difference aw_mpa_status_differs(const struct aw_mpa_status *written,
                                              const struct aw_mpa_status *now, double deadband)
 {
-    bool words = strcmp(written->slo, now->slo) || strcmp(written->last.id, now->last.id) ||
+    bool words = strcmp(written->slo, now->slo) != 0 ||
+                 strcmp(written->last.id, now->last.id) != 0 ||
                  recommendation_moved(&written->recommendation, &now->recommendation, 0);
-    if (written->generation != now->generation || strcmp(written->mode, now->mode) ||
-        strcmp(written->stage, now->stage) || written->replicas != now->replicas ||
+    if (written->generation != now->generation || strcmp(written->mode, now->mode) != 0 ||
+        strcmp(written->stage, now->stage) != 0 || written->replicas != now->replicas ||
         recommendation_moved(&written->recommendation, &now->recommendation, deadband))
         return AW_MPA_NEWS;
     for (uint32_t i = 0; i < AW_MPA_CONDITION_COUNT; i++) {
         const struct aw_mpa_condition *a = &written->condition[i], *b = &now->condition[i];
-        if (a->holds != b->holds || strcmp(a->reason, b->reason))
+        if (a->holds != b->holds || strcmp(a->reason, b->reason) != 0)
             return AW_MPA_NEWS;
         words = words || strcmp(a->message, b->message);
     }

@@ -19,7 +19,6 @@
 #define MPAS    "/apis/autoscaling.aware.dev/v1alpha1/multidimpodautoscalers"
 #define WAIT_US AW_TESTING_WAIT_US
 
-extern char **environ;
 static const char *program;
 
 struct world {
@@ -170,7 +169,7 @@ static void one_of_two_leads_and_hands_over_when_it_ends(void **state)
     until(aw_double_watching(w.twin) >= 8); /* both follow four collections */
     kill(a, SIGTERM);
     assert_int_equal(wait_for(a), 0);
-    until((holder_of(&w, second, sizeof second), *second && strcmp(first, second)));
+    until((holder_of(&w, second, sizeof second), *second && strcmp(first, second) != 0));
     kill(b, SIGTERM);
     assert_int_equal(wait_for(b), 0);
     holder_of(&w, second, sizeof second);
