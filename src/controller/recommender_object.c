@@ -178,7 +178,7 @@ static char *object_text(const struct aw__object *object, const struct aw__scene
     json_t *root =
         slash ? json_pack("{s:s,s:s,s:{s:s%,s:s},s:o?}", "apiVersion", AW_PROFILE_API_VERSION,
                           "kind", aw_mpa_kind.kind, "metadata", "namespace", object->key,
-                          (int)(slash - object->key), "name", slash + 1, "spec", spec)
+                          (size_t)(slash - object->key), "name", slash + 1, "spec", spec)
               : NULL;
     if (root)
         text = json_dumps(root, JSON_COMPACT);
