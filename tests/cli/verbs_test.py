@@ -206,6 +206,9 @@ def orders_are_taken_told_and_lifted():
         ordered("unfreeze", "-n", "default")
         until(lambda: frozen() == "none")
 
+        # time goes on between a look and an order: what must not shrink meanwhile does not
+        held = ordered("freeze", "web", "--scale-down-only", "--reason", "hold still")
+        until(lambda: frozen() == "down")
         before = json_of(folder, "get", "web")["workloads"][0]
         ordered("emergency", "web", "--factor", "2", "--reason", "launch")
 
@@ -215,6 +218,7 @@ def orders_are_taken_told_and_lifted():
         until(grown)
         expect("emergency" in expect_ok("describe", "web", cwd=folder).stdout, "described")
         ordered("calm", "web")
+        ordered("unfreeze", str(held))
 
         def changed():
             return changes_of(folder, "api")
@@ -224,7 +228,7 @@ def orders_are_taken_told_and_lifted():
         expect(undo.returncode in (0, 75), undo.stderr) # 75: it has changed since
         kinds = [e["order"] for e in json_of(folder, "history", "web", "--limit", "1000")["entries"]
                  if e["kind"] == "order"]
-        expect(kinds.count("freeze") == 3 and "emergency" in kinds and "calm" in kinds, kinds)
+        expect(kinds.count("freeze") == 4 and "emergency" in kinds and "calm" in kinds, kinds)
 
 
 def a_change_waits_for_approval():
