@@ -9,8 +9,8 @@
 
 #include "cluster/sim/lanes.h"
 
+#include <pthread.h>
 #include <string.h>
-#include <threads.h>
 
 #define VECTORS (AW_SURROGATE_HIDDEN / LANES)
 _Static_assert(AW_SURROGATE_WIDTH == LANES && AW_SURROGATE_OUTPUTS <= LANES,
@@ -24,7 +24,7 @@ static struct {
     float w2[AW_SURROGATE_HIDDEN][LANES];
     float b2[LANES];
 } by_input;
-static once_flag turned = ONCE_FLAG_INIT;
+static pthread_once_t turned = PTHREAD_ONCE_INIT; /* not C11's: ThreadSanitizer knows this one */
 
 static void turn(void)
 {
@@ -124,7 +124,7 @@ AW__LANES_TWICE(extern, aw__network_end,
 void aw__network_begin(const float *x, float *sum)
 {
     static const uint8_t inputs[] = {5, 7, 8, 9, 10, 11};
-    call_once(&turned, turn); /* nobody asks for an end without a beginning */
+    pthread_once(&turned, turn); /* nobody asks for an end without a beginning */
     memcpy(sum, aw__weights.b0, sizeof aw__weights.b0);
     for (uint32_t i = 0; i < sizeof inputs; i++)
         for (uint32_t j = 0; j < AW_SURROGATE_HIDDEN; j++)
