@@ -125,7 +125,7 @@ export function view(root, app) {
       { label: 'fallback alone', colour: 'twin', dash: [5, 4], format: (v) => format.money(v, '/h') }] });
   const stages = panel({ title: 'Stages', axis: (v) => (Number.isInteger(v) ? format.integer(v) : ''), height: 190,
     sync: 'fleet', series: ['serving', 'online', 'offline'].map((s) => ({ label: s, colour: s, step: true,
-      format: format.integer, width: 1.25, fill: '66' })) });
+      format: format.integer, width: 1.25, fill: 'ff' })) }); // opaque: each covers those below it
   const slo = panel({ title: 'Workloads that miss their SLO', axis: (v) => (Number.isInteger(v) ? format.integer(v)
     : ''), height: 150, sync: 'fleet', ceiling: (data, high) => Math.max(1, high ?? 1),
   series: [{ label: 'AWARE', colour: 'bad', fill: true, step: true, format: format.integer },
