@@ -176,15 +176,14 @@ static char *object_text(const struct aw__object *object, const struct aw__scene
     const char *slash = strchr(object->key, '/');
     json_t *spec = json_loads(aw_kube_span_text(record, record->spec), 0, NULL);
     json_t *root =
-        slash ? json_pack("{s:s,s:s,s:{s:s%,s:s},s:o?}", "apiVersion", AW_PROFILE_API_VERSION,
+        slash ? json_pack("{s:s,s:s,s:{s:s%,s:s},s:O?}", "apiVersion", AW_PROFILE_API_VERSION,
                           "kind", aw_mpa_kind.kind, "metadata", "namespace", object->key,
                           (size_t)(slash - object->key), "name", slash + 1, "spec", spec)
               : NULL;
     if (root)
         text = json_dumps(root, JSON_COMPACT);
-    else
-        json_decref(spec);
     json_decref(root);
+    json_decref(spec);
     return text;
 }
 

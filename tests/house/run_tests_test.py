@@ -49,6 +49,9 @@ class CountTest(unittest.TestCase):
         self.assertEqual(again(log("web-it_scrapes", result="TIMEOUT")), ["web-it_scrapes"])
         self.assertEqual(again(log("local", "server", result="OK")), [])
         self.assertEqual(again(log("local", result="SKIP")), [])
+        self.assertEqual(again(log("kube-prom", "kube-project", "controller-admission",
+                                   "controller-admission-review")),
+                         ["kube-prom", "controller-admission"])
         self.assertEqual(again(log(*["local"] * (run_tests.SECOND_LOOKS_MAX + 1))), [])
 
     def test_the_last_line_reads_as_promised(self):
