@@ -36,6 +36,10 @@
 #define RATE       50.0
 #define STEP_S_MIN 1.0
 #define STEP_S_MAX 3600.0
+/* Of --speed: beyond the second, dates of the controllers' time would have five digits of a year.
+ */
+#define SPEED_MIN 1.0
+#define SPEED_MAX 100.0
 
 static const struct aw__role *const roles[] = {&aw__role_recommender, &aw__role_updater,
                                                &aw__role_admission, NULL};
@@ -314,6 +318,19 @@ static enum aw_err step_read(struct aw__controller *c, struct aw_diag *diag)
     return AW_OK;
 }
 
+static enum aw_err speed_read(struct aw__controller *c, struct aw_diag *diag)
+{
+    const char *text = aw__args_text(c->run->args, "speed");
+    if (aw_text_parse_real(text, &c->speed) || !(c->speed >= SPEED_MIN && c->speed <= SPEED_MAX))
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--speed", "expected %g to %g, found %s",
+                          SPEED_MIN, SPEED_MAX, AW__QUOTE(text));
+    if (c->step_s / c->speed < STEP_S_MIN)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--speed",
+                          "expected a step to take %g s of real time or more, found %g s",
+                          STEP_S_MIN, c->step_s / c->speed);
+    return AW_OK;
+}
+
 static enum aw_err ask_read(struct aw__controller *c, struct aw_diag *diag)
 {
     const struct aw__args *args = c->run->args;
@@ -325,6 +342,7 @@ static enum aw_err ask_read(struct aw__controller *c, struct aw_diag *diag)
         c->thread_count = aw_threads_cpu_count();
     keeping_read(c);
     enum aw_err err = step_read(c, diag);
+    err = err ? err : speed_read(c, diag);
     err = err ? err : aw__daemon_door_read(args, &c->door, diag);
     aw_kube_config_environment(&from);
     err = err ? err : aw_kube_config_load(&c->where, &from, NULL, diag);
@@ -484,6 +502,13 @@ static const struct aw__option controller_options[] = {
      .arg = "TIME",
      .initial = "15s",
      .help = "time between decisions, for all objects alike"},
+    {.name = "speed",
+     .kind = AW__TEXT,
+     .arg = "X",
+     .initial = "1",
+     .help =
+         "for trials: what controllers take for time (steps, windows, pauses) runs so many times "
+         "faster than the cluster does"},
     {.name = "state",
      .kind = AW__DIR,
      .arg = "DIR",

@@ -5,6 +5,7 @@
 #include "controller/admission.h"
 #include "controller/updater.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,12 @@ struct updater {
 static enum aw_err updater_open(struct aw__controller *controller, struct aw_kube *kube,
                                 void **ret_self, struct aw_diag *diag)
 {
+    const double speed = controller->speed;
     const struct aw_updater_config config = {.ns = controller->ns,
+                                             .round_us = llround(AW_UPDATER_ROUND_US / speed),
+                                             .pause_us = llround(AW_UPDATER_PAUSE_US / speed),
+                                             .disruptions_per_min =
+                                                 AW_UPDATER_DISRUPTIONS_PER_MIN * speed,
                                              .instance = controller->instance,
                                              .lease_ns = controller->own_ns,
                                              .lease_name = AW_ADMISSION_LEASE,

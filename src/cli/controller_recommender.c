@@ -138,7 +138,7 @@ static enum aw_err api_open(struct recommender *r, struct aw_diag *diag)
     if (!config)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
     config->steward = r->steward;
-    config->speed = 1;
+    config->speed = c->speed;
     config->step_s = c->step_s;
     config->timing = &r->timing;
     snprintf(config->version, sizeof config->version, "%s", AW__VERSION_NUMBER);
@@ -224,6 +224,7 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
         .ticked = ticked,
         .ctx = r,
         .step_s = c->step_s,
+        .speed = c->speed,
         .thread_count = c->thread_count};
     err = err ? err : aw_recommender_new(&r->it, &config, NULL, diag);
     if (!err && r->steward && *c->socket)

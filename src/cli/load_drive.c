@@ -36,30 +36,61 @@ static void on_signal(int number)
 struct live {
     FILE *out;
     bool on, drawn;
+    FILE *series; /* a line of CSV a second; NULL: none */
+    int64_t slo_us;
+    struct aw_drive_totals before; /* as of the last line */
 };
 
 /* ---- while it runs ---- */
+
+static uint64_t failures(const struct aw_drive_totals *totals)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < AW_DRIVE_ERRORS; i++)
+        sum += totals->error[i];
+    return sum;
+}
+
+/* A write that fails shows when the file is closed. */
+static void series_add(struct live *live, const struct aw_drive_report *report)
+{
+    const struct aw_drive_totals *was = &live->before, *now = &report->all;
+    const struct aw_hist *latency = report->latency;
+    fprintf(live->series, "%.3f,%llu,%llu,%llu,%llu,%llu", 1e-6 * (double)report->at_us,
+            (unsigned long long)(now->due - was->due),
+            (unsigned long long)(now->answered - was->answered),
+            (unsigned long long)(failures(now) - failures(was)),
+            (unsigned long long)aw_hist_above(latency, live->slo_us),
+            (unsigned long long)report->in_flight);
+    if (latency->count)
+        fprintf(live->series, ",%.3f,%.3f,%.3f\n", 1e-3 * (double)aw_hist_quantile(latency, 0.5),
+                1e-3 * (double)aw_hist_quantile(latency, 0.99), 1e-3 * (double)latency->max_us);
+    else
+        fputs(",,,\n", live->series); /* nothing answered is nothing known, not 0 */
+    (void)fflush(live->series);
+    live->before = *now;
+}
 
 static bool live_report(void *ctx, const struct aw_drive_report *report)
 {
     struct live *live = ctx;
     char p50[AW_QUANTITY_TEXT_MAX], p99[AW_QUANTITY_TEXT_MAX], rate[AW_QUANTITY_TEXT_MAX];
     char line[BAR_BYTES];
-    uint64_t errors = 0;
+    if (live->series)
+        series_add(live, report);
     if (interrupted)
         return false;
     if (!live->on)
         return true;
-    for (uint32_t i = 0; i < AW_DRIVE_ERRORS; i++)
-        errors += report->all.error[i];
     const double per_s =
         report->span_us > 0 ? 1e6 * (double)report->answered / (double)report->span_us : 0;
-    int len = snprintf(
-        line, sizeof line, "%.0fs  %s  p50 %s  p99 %s  %llu in flight  %u connections  %llu errors",
-        1e-6 * (double)report->at_us, aw_rate_round(per_s, rate, sizeof rate),
-        aw_duration_round(aw_hist_quantile(report->latency, 0.5), p50, sizeof p50),
-        aw_duration_round(aw_hist_quantile(report->latency, 0.99), p99, sizeof p99),
-        (unsigned long long)report->in_flight, report->connections, (unsigned long long)errors);
+    int len = snprintf(line, sizeof line,
+                       "%.0fs  %s  p50 %s  p99 %s  %llu in flight  %u connections  %llu errors",
+                       1e-6 * (double)report->at_us, aw_rate_round(per_s, rate, sizeof rate),
+                       aw_duration_round(aw_hist_quantile(report->latency, 0.5), p50, sizeof p50),
+                       aw_duration_round(aw_hist_quantile(report->latency, 0.99), p99, sizeof p99),
+                       (unsigned long long)report->in_flight, report->connections,
+                       (unsigned long long)failures(&report->all));
     const int columns = (int)aw__columns(live->out) - 1;
     if (len >= (int)sizeof line)
         len = (int)sizeof line - 1;
@@ -101,7 +132,7 @@ static json_t *hist_json(const struct aw_hist *hist)
 }
 
 static json_t *result_json(const char *url, const struct aw_drive_config *config,
-                           const struct aw_drive_result *result)
+                           const struct aw_drive_result *result, int64_t slo_us)
 {
     json_t *object = json_object(), *errors = json_object(), *statuses = json_object();
     const struct aw_drive_totals *all = &result->all;
@@ -119,6 +150,9 @@ static json_t *result_json(const char *url, const struct aw_drive_config *config
     json_object_set_new(object, "answered_per_s",
                         json_real(per_second(all->answered, result->drained_us)));
     json_object_set_new(object, "latency_ms", hist_json(&result->latency));
+    if (slo_us < AW_HIST_US_MAX)
+        json_object_set_new(object, "above_slo",
+                            json_integer((json_int_t)aw_hist_above(&result->latency, slo_us)));
     json_object_set_new(object, "service_ms", hist_json(&result->service));
     for (uint32_t i = 0; i < AW_DRIVE_ERRORS; i++)
         json_object_set_new(errors, aw_drive_error_name((enum aw_drive_error)i),
@@ -318,6 +352,32 @@ static enum aw_err ask(const struct aw__run *run, struct aw_drive_config *config
     return err;
 }
 
+static enum aw_err series_open(const struct aw__run *run, struct live *live, struct aw_diag *diag)
+{
+    const char *path = aw__args_text(run->args, "series");
+    live->slo_us = AW_HIST_US_MAX;
+    const enum aw_err err = time_ask(run, "slo", &live->slo_us, diag);
+    if (err || !path)
+        return err;
+    live->series = fopen(path, "we");
+    if (!live->series)
+        return aw_fail(diag, AW_ERR_UNAVAILABLE, "--series %s: %s", AW__QUOTE(path),
+                       strerror(errno));
+    fputs("time_s,due,answered,failed,above_slo,in_flight,p50_ms,p99_ms,max_ms\n", live->series);
+    return AW_OK;
+}
+
+static enum aw_err series_close(struct live *live, enum aw_err err, struct aw_diag *diag)
+{
+    if (!live->series)
+        return err;
+    const bool failed = ferror(live->series) != 0;
+    if ((fclose(live->series) != 0 || failed) && !err)
+        err = aw_fail(diag, AW_ERR_UNAVAILABLE, "--series: %s", strerror(errno));
+    live->series = NULL;
+    return err;
+}
+
 static enum aw_err drive_run(const struct aw__run *run, struct aw_diag *diag)
 {
     char headers[HEADERS_MAX];
@@ -331,6 +391,7 @@ static enum aw_err drive_run(const struct aw__run *run, struct aw_diag *diag)
     if (!result)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a result");
     enum aw_err err = ask(run, &config, &load, headers, diag);
+    err = err ? err : series_open(run, &live, diag);
     if (err)
         goto out;
     if (config.body_len) {
@@ -353,9 +414,11 @@ static enum aw_err drive_run(const struct aw__run *run, struct aw_diag *diag)
     live_clear(&live);
     if (!err)
         err = run->json
-                  ? aw__json_print(result_json(run->args->positional[0], &config, result), diag)
+                  ? aw__json_print(
+                        result_json(run->args->positional[0], &config, result, live.slo_us), diag)
                   : result_print(&config, result, run->color_out, diag);
 out:
+    err = series_close(&live, err, diag);
     aw_alloc_free(NULL, body);
     aw_alloc_free(NULL, result);
     aw_load_deinit(&load);
@@ -449,6 +512,15 @@ static const struct aw__option drive_options[] = {
      .initial = "1",
      .max = UINT64_MAX,
      .help = "of the timetable: the same seed, the same moments"},
+    {.name = "series",
+     .kind = AW__FILE,
+     .arg = "FILE",
+     .help = "write a line of CSV each second: what was due, answered, failed and above --slo, and "
+             "the latencies of what was answered"},
+    {.name = "slo",
+     .kind = AW__TEXT,
+     .arg = "TIME",
+     .help = "count answers that took longer, for --series and --output json"},
     {.name = "no-retry",
      .kind = AW__FLAG,
      .help = "a kept connection that turns out to be closed is an error, not tried again"},

@@ -25,6 +25,8 @@ static void defaults(struct aw_recommender_config *config)
 {
     if (!(config->step_s > 0))
         config->step_s = AW_RECOMMENDER_STEP_S;
+    if (!(config->speed > 0))
+        config->speed = 1;
     if (config->objects_max == 0)
         config->objects_max = AW_RECOMMENDER_OBJECTS_MAX;
     if (config->pods_max == 0)
@@ -50,18 +52,34 @@ static enum aw_err make_tables(struct aw_recommender *r, struct aw_diag *diag)
     return AW_OK;
 }
 
+/* The loop's own time. */
+static int64_t lived_us(const struct aw_recommender *r)
+{
+    const struct aw_cluster cluster = aw_kubecluster_cluster(r->cluster);
+    return r->config.speed == 1
+               ? cluster.ops->now_us(cluster.self)
+               : llround((double)cluster.ops->now_us(cluster.self) * r->config.speed);
+}
+
 static enum aw_err make_loop(struct aw_recommender *r, struct aw_diag *diag)
 {
     const struct aw_recommender_config *config = &r->config;
-    const struct aw_kubecluster_config cluster = {.source = {r, look},
-                                                  .clock = config->clock,
-                                                  .workloads_max = config->objects_max + 1,
-                                                  .pods_max = config->pods_max,
-                                                  .in_place = config->server.pod_resize};
+    const struct aw_kubecluster_config cluster = {
+        .source = {r, look},
+        .clock = config->clock,
+        .workloads_max = config->objects_max + 1,
+        .pods_max = config->pods_max,
+        .patience_us = llround(AW_KUBECLUSTER_PATIENCE_US / config->speed),
+        .in_place = config->server.pod_resize};
     enum aw_err err = aw_kubecluster_new(&cluster, r->alloc, &r->cluster, diag);
     if (err)
         return err;
-    const struct aw_loop_config loop = {.cluster = aw_kubecluster_cluster(r->cluster),
+    struct aw_cluster seen = aw_kubecluster_cluster(r->cluster);
+    if (config->speed != 1) {
+        aw_pace_init(&r->pace, seen, config->speed, lived_us(r));
+        seen = aw_pace_cluster(&r->pace);
+    }
+    const struct aw_loop_config loop = {.cluster = seen,
                                         .store = config->store,
                                         .workloads_max = config->objects_max,
                                         .thread_count = config->thread_count,
@@ -73,8 +91,7 @@ static enum aw_err make_loop(struct aw_recommender *r, struct aw_diag *diag)
                                         .clock = config->clock};
     err = aw_loop_new(&loop, r->alloc, &r->loop, diag);
     if (!err && config->steward)
-        err =
-            aw_steward_attach(config->steward, r->loop, NULL, aw_clock_now_us(config->clock), diag);
+        err = aw_steward_attach(config->steward, r->loop, NULL, lived_us(r), diag);
     return err;
 }
 
@@ -118,8 +135,7 @@ void aw_recommender_free(struct aw_recommender *r)
     if (!r)
         return;
     if (r->config.steward && r->loop)
-        aw_steward_detach(r->config.steward, aw_clock_now_us(r->config.clock),
-                          "the recommender ended");
+        aw_steward_detach(r->config.steward, lived_us(r), "the recommender ended");
     if (r->object)
         aw__objects_free(r);
     aw__memory_free(r);
@@ -252,7 +268,7 @@ enum aw_err aw_recommender_step(struct aw_recommender *r, struct aw_diag *diag)
     const int64_t now_us = aw_clock_monotonic_us(clock);
     enum aw_err err = AW_OK;
     if (r->leads && aw__scene_synced(r->scene) && now_us >= r->tick_us) {
-        const int64_t step_us = llround(1e6 * r->config.step_s);
+        const int64_t step_us = llround(1e6 * r->config.step_s / r->config.speed);
         /* at the same distance, but a round that took too long is not made up for */
         r->tick_us = r->tick_us == 0 || now_us - r->tick_us >= step_us ? now_us + step_us
                                                                        : r->tick_us + step_us;

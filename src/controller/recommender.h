@@ -20,6 +20,11 @@
  * mode acts, and once a minute where it only recommends; figures and sentences for people alone
  * every five minutes at most. When nothing changes nothing is written.
  *
+ * Time: with a `speed` above 1 the loop and everything that it counts by (steps, windows,
+ * half-lives) run faster than the cluster, for trials; its clock then shows `speed` times the
+ * seconds since 1970, so that a restart goes on where it was. What is written into objects is real
+ * time.
+ *
  * The trap: a status is written with the version that it was read with. Where somebody else wrote
  * meanwhile it is not written at all, and made anew in the next round.
  */
@@ -63,6 +68,7 @@ struct aw_recommender_config {
     void (*ticked)(void *ctx, const struct aw_loop_counts *counts, const char *store_trouble);
     void *ctx;
     double step_s;
+    double speed; /* so many seconds of the loop's time pass in a real one; 0: 1 */
     uint32_t objects_max, pods_max;
     uint32_t thread_count; /* that learn; 0 and 1: the caller alone */
 };

@@ -7,6 +7,7 @@
 #ifndef AW_CONTROLLER_RECOMMENDER_INTERNAL_H
 #define AW_CONTROLLER_RECOMMENDER_INTERNAL_H
 
+#include "cluster/pace.h"
 #include "control/profile.h"
 #include "controller/recommender.h"
 #include "controller/scene.h"
@@ -60,6 +61,7 @@ struct aw_recommender {
     struct aw_recommender_config config;
     struct aw__scene *scene;
     struct aw_kubecluster *cluster;
+    struct aw_pace pace; /* between the two, where the loop's time runs faster */
     struct aw_loop *loop;
     struct aw_kube_recorder recorder;
     struct aw_recommender_counts counts;

@@ -256,7 +256,14 @@ static void recommendation_say(struct aw_recommender *r, struct aw__object *obje
         rec->at_us = meant.at_us;
 }
 
-static void last_say(const struct aw_steward_view *view, struct aw_mpa_status *now)
+/* Objects tell real times. */
+static int64_t real_us(const struct aw_recommender *r, int64_t lived_us)
+{
+    return r->config.speed == 1 ? lived_us : llround((double)lived_us / r->config.speed);
+}
+
+static void last_say(const struct aw_recommender *r, const struct aw_steward_view *view,
+                     struct aw_mpa_status *now)
 {
     char id[AW_MPA_ID_MAX], sentence[AW_ACCOUNT_SENTENCE_MAX];
     const struct aw_decision *d = view->decision;
@@ -264,7 +271,7 @@ static void last_say(const struct aw_steward_view *view, struct aw_mpa_status *n
     if (view->last_id == 0 || !strcmp(id, now->last.id))
         return; /* nothing notable since: the sentence stays that of the decision it is about */
     snprintf(now->last.id, sizeof now->last.id, "%s", id);
-    now->last.at_us = d->at_us;
+    now->last.at_us = real_us(r, d->at_us);
     snprintf(now->last.actor, sizeof now->last.actor, "%s", aw_actor_name(d->actor));
     snprintf(now->last.reason, sizeof now->last.reason, "%s",
              d->orders.pin_kind != AW_ORDER_NONE ? "Ordered"
@@ -291,7 +298,7 @@ static void decided_say(struct aw_recommender *r, struct aw__object *object,
     }
     if (r->config.steward && aw_steward_has(r->config.steward, object->slot)) {
         aw_steward_peek(r->config.steward, object->slot, &view);
-        last_say(&view, now);
+        last_say(r, &view, now);
     }
     snprintf(now->stage, sizeof now->stage, "%s", aw_stage_name(d->stage));
     recommendation_say(r, object, d, now->last.id, now, now_us);

@@ -380,6 +380,38 @@ static void orders_of_people_show_in_the_status(void **state)
     aw_disk_sim_deinit(&disk);
 }
 
+static void a_faster_loop_lives_more_and_tells_real_times(void **state)
+{
+    (void)state;
+    enum { SPEED = 5, ROUNDS = 20 };
+    struct rec_world w;
+    struct aw_disk_sim disk;
+    assert_ok(aw_disk_sim_init(&disk, 1, NULL));
+    const struct aw_steward_config config = {.disk = &disk.disk, .folder = "/state/audit"};
+    rec_open(&w);
+    assert_ok(aw_steward_new(&config, NULL, &w.steward, NULL, NULL));
+    w.speed = SPEED;
+    w.cores = 0.49;
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, AUTO);
+    rec_start(&w);
+    const uint64_t before = aw_recommender_counts(w.r)->rounds;
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        put_usage(&w);
+        rec_pass(&w, 15 * S / SPEED);
+        rec_until(&w, aw_recommender_counts(w.r)->rounds >= before + i);
+    }
+    const struct aw_decision *d = aw_pilot_decision(aw_loop_pilot(w.r->loop, 0));
+    const struct aw_mpa_status s = status_of(&w, "web");
+    const int64_t wall_us = w.api.clock.wall_us;
+    assert_true(llabs(d->at_us - SPEED * wall_us) < 15 * S);
+    assert_true(s.recommendation.replicas > 2); /* a minute: the figures are as fresh as ever */
+    assert_true(llabs(s.recommendation.at_us - wall_us) < 120 * S);
+    assert_true(*s.last.id && llabs(s.last.at_us - wall_us) < 120 * S);
+    rec_close(&w);
+    aw_disk_sim_deinit(&disk);
+}
+
 static void what_nobody_approved_of_is_not_recommended(void **state)
 {
     (void)state;
@@ -427,6 +459,7 @@ int main(void)
         cmocka_unit_test(of_two_at_once_only_one_writes),
         cmocka_unit_test(what_no_node_can_hold_is_not_recommended),
         cmocka_unit_test(orders_of_people_show_in_the_status),
+        cmocka_unit_test(a_faster_loop_lives_more_and_tells_real_times),
         cmocka_unit_test(what_nobody_approved_of_is_not_recommended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

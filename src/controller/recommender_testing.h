@@ -40,6 +40,7 @@ struct rec_world {
     struct aw_recommender *r;
     struct aw_steward *steward;
     bool leads;
+    double speed;       /* of the loop's time; 0: the real one */
     double cores;       /* that each pod uses */
     const char *memory; /* the same */
     bool measured;      /* usage is refreshed before each round */
@@ -73,6 +74,7 @@ static void rec_begin_with(struct rec_world *w, const char *memory)
         .ticked = rec_ticked,
         .ctx = w,
         .memory = memory,
+        .speed = w->speed,
         .objects_max = 64,
         .pods_max = 256};
     struct aw_diag diag = {0};

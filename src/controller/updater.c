@@ -84,6 +84,7 @@ enum aw_err aw_updater_new(struct aw_updater **ret_updater, struct aw_kube *kube
     *mine = config ? *config : (struct aw_updater_config){0};
     mine->instance = mine->instance ? mine->instance : "aware";
     mine->round_us = mine->round_us ? mine->round_us : AW_UPDATER_ROUND_US;
+    mine->pause_us = mine->pause_us ? mine->pause_us : AW_UPDATER_PAUSE_US;
     mine->disruptions_per_min =
         mine->disruptions_per_min > 0 ? mine->disruptions_per_min : AW_UPDATER_DISRUPTIONS_PER_MIN;
     mine->objects_max = mine->objects_max ? mine->objects_max : AW_UPDATER_OBJECTS_MAX;
@@ -515,6 +516,7 @@ static bool gather(struct errand *errand, struct aw__update_facts *facts, char *
         .pods = updater->view.list,
         .can_resize = updater->server.pod_resize,
         .webhook_lives = updater->webhook_lives,
+        .pause_us = updater->config.pause_us,
         .now_us = aw_clock_now_us(updater->config.clock),
     };
     if (target) {

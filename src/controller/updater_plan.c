@@ -302,7 +302,7 @@ static enum aw__update_reason judge_disruption(const struct aw__update_facts *fa
         return AW__UPDATE_TOO_FEW;
     if (census->going > 0 || census->ready < configured || census->live > census->ready)
         return AW__UPDATE_NOT_READY;
-    if (memory->disrupted_us && facts->now_us - memory->disrupted_us < AW__UPDATE_PAUSE_US)
+    if (memory->disrupted_us && facts->now_us - memory->disrupted_us < facts->pause_us)
         return AW__UPDATE_SETTLING;
     return AW__UPDATE_GO;
 }

@@ -14,7 +14,7 @@
  *      of the pods at a time; what restarts a container is a disruption, as is an eviction.
  *   6. A disruption: one at a time per workload, every pod ready, at least
  *      AW__UPDATE_REPLICAS_MIN of them (the least of the upstream updater; with half of them as its
- *      tolerance one of two or more may go), AW__UPDATE_PAUSE_US after the last one; an eviction
+ *      tolerance one of two or more may go), `pause_us` after the last one; an eviction
  *      only while the webhook lives, since without it the new pod has the old size; and not when
  *      the last one had no effect.
  *
@@ -33,7 +33,6 @@
 #define AW__UPDATE_SKEW_US        60000000   /* from so far ahead, a clock is wrong */
 #define AW__UPDATE_TOLERANCE      0.10       /* of a request; upstream's defaultUpdateThreshold */
 #define AW__UPDATE_REPLICAS_MIN   2u         /* upstream's --min-replicas */
-#define AW__UPDATE_PAUSE_US       60000000   /* between disruptions of a workload; their loop */
 #define AW__UPDATE_DEFERRED_US    300000000  /* deferred for longer: as good as infeasible */
 #define AW__UPDATE_IN_PROGRESS_US 3600000000 /* likewise; both are upstream's */
 #define AW__UPDATE_REFUSED_US     3600000000 /* what the server refused is not asked so long */
@@ -119,6 +118,7 @@ struct aw__update_facts {
     uint32_t pod_count;
     bool can_resize;    /* the server has pods/resize */
     bool webhook_lives; /* new pods will be sized */
+    int64_t pause_us;   /* between two disruptions */
     int64_t now_us;     /* wall */
 };
 

@@ -94,6 +94,7 @@ static void open_scene(struct scene *scene, const char *mode, const char *recomm
     scene->facts.pod_count = 3;
     scene->facts.can_resize = true;
     scene->facts.webhook_lives = true;
+    scene->facts.pause_us = MINUTES;
     scene->facts.now_us = NOW_US;
 }
 

@@ -68,6 +68,18 @@ int64_t aw_hist_quantile(const struct aw_hist *hist, double q)
     return hist->max_us;
 }
 
+uint64_t aw_hist_above(const struct aw_hist *hist, int64_t us)
+{
+    uint64_t count = 0;
+    if (us < 0)
+        return hist->count;
+    if (us >= AW_HIST_US_MAX)
+        return 0;
+    for (uint32_t i = bucket_of((uint64_t)us) + 1; i < AW_HIST_BUCKETS; i++)
+        count += hist->bucket[i];
+    return count;
+}
+
 double aw_hist_mean(const struct aw_hist *hist)
 {
     return hist->count ? hist->sum_us / (double)hist->count : 0;

@@ -39,6 +39,8 @@ void aw_hist_reset(struct aw_hist *hist);
 /* The value that a share `q` in [0, 1] of all values does not exceed: the ceil(q * count)-th
  * smallest, to within its bucket. 0 when empty. */
 int64_t aw_hist_quantile(const struct aw_hist *hist, double q);
+/* Values above `us`; those that share its bucket count as not above, so at most 0.8 % are amiss. */
+uint64_t aw_hist_above(const struct aw_hist *hist, int64_t us);
 double aw_hist_mean(const struct aw_hist *hist); /* exact; 0 when empty */
 
 #endif

@@ -71,6 +71,24 @@ static void every_power_of_two_and_its_neighbours_find_their_bucket(void **state
     }
 }
 
+static void what_is_above_a_value_is_counted_to_within_its_bucket(void **state)
+{
+    (void)state;
+    static struct aw_hist hist;
+    aw_hist_reset(&hist);
+    for (int64_t us = 1; us <= 100000; us++)
+        aw_hist_record(&hist, us);
+    assert_int_equal(aw_hist_above(&hist, -1), 100000);
+    assert_int_equal(aw_hist_above(&hist, 0), 100000);
+    assert_int_equal(aw_hist_above(&hist, 200), 99800); /* a bucket of its own */
+    for (int64_t us = 256; us < 100000; us += 777) {
+        const int64_t above = (int64_t)aw_hist_above(&hist, us);
+        assert_true(above <= 100000 - us && above >= 100000 - us - us / 128);
+    }
+    assert_int_equal(aw_hist_above(&hist, 100000), 0);
+    assert_int_equal(aw_hist_above(&hist, INT64_MAX), 0);
+}
+
 static void what_is_out_of_range_counts_at_its_end(void **state)
 {
     (void)state;
@@ -120,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_quantile_is_never_below_the_true_one_and_at_most_a_128th_above),
         cmocka_unit_test(every_power_of_two_and_its_neighbours_find_their_bucket),
+        cmocka_unit_test(what_is_above_a_value_is_counted_to_within_its_bucket),
         cmocka_unit_test(what_is_out_of_range_counts_at_its_end),
         cmocka_unit_test(merged_histograms_are_as_if_recorded_in_one),
         cmocka_unit_test(an_empty_one_says_zero_and_merges_to_nothing),
