@@ -33,7 +33,7 @@ struct aw__controller {
     struct aw_door door;                        /* host "": none */
     uint32_t thread_count;
     double step_s;
-    double speed; /* of what the controllers take for time; 1 but in trials */
+    double speed;                   /* of what the controllers take for time; 1 but in trials */
     _Atomic int64_t leads_until_us; /* monotonic; 0: we do not lead */
     _Atomic bool stopping;
     _Atomic bool failed; /* a role could not begin: everything is to end */

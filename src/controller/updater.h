@@ -26,7 +26,7 @@
 #include "kube/discovery.h"
 
 #define AW_UPDATER_ROUND_US            10000000 /* between two looks at everything */
-#define AW_UPDATER_PAUSE_US            60000000 /* between disruptions of a workload: upstream's loop */
+#define AW_UPDATER_PAUSE_US            60000000 /* between disruptions of a workload */
 #define AW_UPDATER_OBJECTS_MAX         8192u
 #define AW_UPDATER_PODS_MAX            65536u
 #define AW_UPDATER_DISRUPTIONS_PER_MIN 12.0 /* of all workloads together */
