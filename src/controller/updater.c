@@ -115,8 +115,11 @@ void aw_updater_free(struct aw_updater *updater)
 
 int64_t aw_updater_due(const struct aw_updater *updater)
 {
-    const int64_t due_us = aw__view_due(&updater->view);
-    return due_us < updater->next_us ? due_us : updater->next_us;
+    const int64_t due_us = aw__view_due(&updater->view, updater->follow);
+    /* a round that cannot be made is not due: where nobody asks for one, only news can change that
+     */
+    const bool round = aw__view_ready(&updater->view, true);
+    return round && updater->next_us < due_us ? updater->next_us : due_us;
 }
 
 bool aw_updater_synced(const struct aw_updater *updater)

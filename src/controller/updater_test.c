@@ -194,6 +194,36 @@ static void recommend_only_writes_nothing_and_follows_nothing(void **state)
     close_world(&world);
 }
 
+/* Steps until nothing is due before the next news or the next round. */
+static bool rests(struct world *world)
+{
+    const int64_t end_us = aw_clock_monotonic_us(NULL) + AW_TESTING_WAIT_US;
+    while (aw_clock_monotonic_us(NULL) < end_us) {
+        (void)!aw_updater_step(world->updater, NULL);
+        if (aw_updater_due(world->updater) > aw_clock_monotonic_us(&world->kube.clock.clock))
+            return true;
+        (void)!aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + 500);
+    }
+    return false;
+}
+
+static void who_has_nothing_to_do_waits_for_news(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, true);
+    set_object(&world, "Off", "\"replicas\":5", 0);
+    assert_true(rests(&world));
+    assert_true(aw_updater_synced(world.updater));
+    assert_int_equal(aw_updater_due(world.updater), INT64_MAX);
+    set_object(&world, "Auto", "\"replicas\":5", 0);
+    do_round(&world);
+    assert_int_equal(aw_updater_counts(world.updater)->acting, 1);
+    assert_true(rests(&world));
+    assert_true(aw_updater_due(world.updater) < INT64_MAX); /* the next round */
+    close_world(&world);
+}
+
 static bool scaled(struct world *world)
 {
     return int_in(world, DEPLOYMENTS, "web", "spec.replicas") == 5;
@@ -537,6 +567,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recommend_only_writes_nothing_and_follows_nothing),
+        cmocka_unit_test(who_has_nothing_to_do_waits_for_news),
         cmocka_unit_test(replicas_follow_the_recommendation),
         cmocka_unit_test(a_replica_set_of_its_own_is_scaled_too),
         cmocka_unit_test(a_conflict_is_looked_at_again),

@@ -167,16 +167,16 @@ enum aw_err aw__view_step(struct aw__view *view, bool follow, struct aw_diag *di
     return first;
 }
 
-int64_t aw__view_due(const struct aw__view *view)
+int64_t aw__view_due(const struct aw__view *view, bool follow)
 {
-    int64_t due_us = INT64_MAX;
+    int64_t due_us = INT64_MAX; /* all of them watch: nothing is due until something comes */
     for (int i = 0; i < AW__VIEW_KINDS; i++) {
-        if (!view->informers[i])
+        if (!view->kinds[i].version || (i != AW__VIEW_MANDATES && !follow))
             continue;
-        const int64_t one_us = aw_kube_informer_due(view->informers[i]);
+        const int64_t one_us = view->informers[i] ? aw_kube_informer_due(view->informers[i]) : 0;
         due_us = one_us < due_us ? one_us : due_us;
     }
-    return due_us == INT64_MAX ? 0 : due_us;
+    return due_us;
 }
 
 bool aw__view_ready(const struct aw__view *view, bool all)

@@ -61,7 +61,8 @@ void aw__view_close(struct aw__view *view); /* zeroed is a no-op */
 
 /* Steps what is followed, all of it, and returns the first error: for the log. */
 AW_NODISCARD enum aw_err aw__view_step(struct aw__view *view, bool follow, struct aw_diag *diag);
-int64_t aw__view_due(const struct aw__view *view);
+/* INT64_MAX: when something comes. */
+int64_t aw__view_due(const struct aw__view *view, bool follow);
 /* Whether objects alone, or everything that is followed, has been seen whole. */
 bool aw__view_ready(const struct aw__view *view, bool all);
 

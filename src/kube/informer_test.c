@@ -116,6 +116,19 @@ static int64_t value_of(const struct world *world, const char *key)
     return value;
 }
 
+static void a_page_can_be_asked_for_without_a_status(void **state)
+{
+    struct world world;
+    struct aw_kube_page page;
+    const struct aw_kube_query pods = {.kind = &aw_kube_pods};
+    (void)state;
+    open_world(&world, NULL);
+    assert_ok(aw_kube_list_page(world.base.kube, &pods, NULL, &page, NULL, NULL));
+    assert_int_equal(json_array_size(page.items), 0);
+    aw_kube_page_deinit(&page);
+    close_world(&world);
+}
+
 static void it_lists_in_pages_and_then_follows(void **state)
 {
     struct world world;
@@ -481,6 +494,7 @@ static void without_memory_nothing_is_followed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_page_can_be_asked_for_without_a_status),
         cmocka_unit_test(it_lists_in_pages_and_then_follows),
         cmocka_unit_test(a_watch_that_ends_goes_on_where_the_bookmark_was),
         cmocka_unit_test(a_line_that_breaks_off_in_the_middle_comes_again),

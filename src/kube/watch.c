@@ -29,7 +29,8 @@ enum aw_err aw_kube_list_page(struct aw_kube *kube, const struct aw_kube_query *
     char path[AW_KUBE_PATH_MAX], limit[16];
     struct aw_text text;
     json_t *body = NULL;
-    *ret_status = (struct aw_kube_status){0};
+    if (ret_status)
+        *ret_status = (struct aw_kube_status){0};
     aw_text_init(&text, path, sizeof path);
     enum aw_err err = add_query(&text, query, diag);
     snprintf(limit, sizeof limit, "%u", query->limit ? query->limit : AW_KUBE_PAGE_ITEMS);

@@ -38,7 +38,8 @@ struct aw_kube_page {
     const char *next;             /* the token of the next page, in `body`; "": this is the last */
 };
 /* One page; `token` NULL is the first. A token that has expired is AW_ERR_NODATA with a status that
- * is gone: begin anew. One attempt: whoever follows a collection paces itself. */
+ * is gone: begin anew; `ret_status` may be NULL. One attempt: whoever follows a collection paces
+ * itself. */
 AW_NODISCARD enum aw_err aw_kube_list_page(struct aw_kube *kube, const struct aw_kube_query *query,
                                            const char *token, struct aw_kube_page *ret_page,
                                            struct aw_kube_status *ret_status, struct aw_diag *diag);
