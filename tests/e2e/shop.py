@@ -170,9 +170,9 @@ class Summary:
 
 
 @contextlib.contextmanager
-def metrics_api(cluster):
+def metrics_api(cluster, source=Summary):
     """An aggregated API without kube-proxy: a Service without pods, with us as its endpoint."""
-    summary = Summary(cluster)
+    summary = source(cluster)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
