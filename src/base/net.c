@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -68,5 +69,44 @@ enum aw_err aw_net_listen(const struct sockaddr_in *address, int backlog, int *r
     }
     *ret_fd = fd;
     *ret_bound = bound;
+    return AW_OK;
+}
+
+enum aw_err aw_net_unix(const char *path, struct sockaddr_un *ret, struct aw_diag *diag)
+{
+    _Static_assert(sizeof ret->sun_path == AW_NET_UNIX_PATH_MAX, "as unix(7) has it");
+    const size_t len = strlen(path);
+    if (!len || len >= AW_NET_UNIX_PATH_MAX)
+        return aw_fail(diag, AW_ERR_LIMIT,
+                       "the path of a Unix socket has 1 to %u bytes, found %zu: %.64s",
+                       AW_NET_UNIX_PATH_MAX - 1, len, path);
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(ret->sun_path, path, len);
+    return AW_OK;
+}
+
+enum aw_err aw_net_listen_unix(const char *path, int backlog, int *ret_fd, struct aw_diag *diag)
+{
+    struct sockaddr_un address;
+    enum aw_err err = aw_net_unix(path, &address, diag);
+    if (err)
+        return err;
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool bound = false;
+    /* Linux makes the file with the mode that the socket has when it is bound: nobody else can
+     * connect in between, as somebody could before a chmod(2) of the file. */
+    if (fd < 0 || fchmod(fd, 0600) != 0 ||
+        !(bound = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0) ||
+        listen(fd, backlog) != 0) {
+        const int failed = errno;
+        if (bound)
+            (void)unlink(path);
+        if (fd >= 0)
+            (void)close(fd);
+        return aw_fail(diag, failed == EADDRINUSE ? AW_ERR_CONFLICT : AW_ERR_UNAVAILABLE,
+                       "cannot listen on %s: %s", path,
+                       failed == EADDRINUSE ? "it is there already" : strerror(failed));
+    }
+    *ret_fd = fd;
     return AW_OK;
 }

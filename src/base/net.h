@@ -1,5 +1,5 @@
 /*
- * net.h - addresses as people write them, and listening sockets: IPv4 and TCP.
+ * net.h - addresses as people write them, and listening sockets: IPv4 and TCP, and Unix sockets.
  *
  * Memory:  nothing is allocated.
  * Threads: no shared state.
@@ -10,8 +10,12 @@
 #include <aware/err.h>
 
 #include <netinet/in.h>
+#include <sys/un.h>
 
-#define AW_NET_TEXT_MAX 32u /* bytes of a printed address, with its NUL */
+#define AW_NET_TEXT_MAX      32u  /* bytes of a printed address, with its NUL */
+#define AW_NET_UNIX_PATH_MAX 108u /* bytes of a Unix socket's path, with its NUL: unix(7) */
+/* The variable that offers a replica a path: who listens there beside its port is asked there. */
+#define AW_NET_UNIX_ENV "AWARE_SOCKET"
 
 /* "127.0.0.1:8080", ":8080" (this machine's loopback), "localhost:8080", "0.0.0.0:80". Names are
  * not looked up: whoever may reach the network says where in figures. */
@@ -25,5 +29,13 @@ bool aw_net_is_loopback(const struct sockaddr_in *address);
  * it. AW_ERR_CONFLICT: the address is taken; AW_ERR_UNAVAILABLE: it cannot be had. */
 AW_NODISCARD enum aw_err aw_net_listen(const struct sockaddr_in *address, int backlog, int *ret_fd,
                                        struct sockaddr_in *ret_bound, struct aw_diag *diag);
+
+/* AW_ERR_LIMIT: empty, or longer than AW_NET_UNIX_PATH_MAX. */
+AW_NODISCARD enum aw_err aw_net_unix(const char *path, struct sockaddr_un *ret,
+                                     struct aw_diag *diag);
+/* The same at a path, for its owner alone (mode 0600). Whoever listens also unlinks the path: a
+ * file that a dead process has left is AW_ERR_CONFLICT, and never taken away here. */
+AW_NODISCARD enum aw_err aw_net_listen_unix(const char *path, int backlog, int *ret_fd,
+                                            struct aw_diag *diag);
 
 #endif

@@ -2,7 +2,11 @@
 #include "base/net.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/testing.h"
@@ -62,11 +66,46 @@ static void port_0_is_a_free_one_and_a_taken_one_is_a_conflict(void **state)
     (void)close(second);
 }
 
+static void a_unix_socket_is_its_owners_and_a_file_in_the_way_is_a_conflict(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/aware-net-XXXXXX", path[64], text[AW_NET_UNIX_PATH_MAX + 1];
+    struct sockaddr_un address;
+    struct aw_diag diag = {0};
+    struct stat st;
+    int fd = -1, second = -1;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/s", dir);
+    assert_ok(aw_net_listen_unix(path, 4, &fd, NULL));
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(S_ISSOCK(st.st_mode));
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(accept4(fd, NULL, NULL, 0), -1); /* and does not block */
+    assert_int_equal(aw_net_listen_unix(path, 4, &second, &diag), AW_ERR_CONFLICT);
+    (void)close(fd);
+    assert_int_equal(aw_net_listen_unix(path, 4, &second, &diag), AW_ERR_CONFLICT);
+    assert_int_equal(second, -1);
+    assert_non_null(strstr(diag.text, path));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(aw_net_listen_unix("/nowhere/at/all", 4, &second, NULL), AW_ERR_UNAVAILABLE);
+    assert_int_equal(rmdir(dir), 0);
+
+    memset(text, 'x', sizeof text);
+    text[AW_NET_UNIX_PATH_MAX] = '\0';
+    assert_int_equal(aw_net_unix(text, &address, &diag), AW_ERR_LIMIT);
+    assert_non_null(strstr(diag.text, "1 to 107 bytes, found 108"));
+    text[AW_NET_UNIX_PATH_MAX - 1] = '\0';
+    assert_ok(aw_net_unix(text, &address, NULL));
+    assert_string_equal(address.sun_path, text);
+    assert_int_equal(aw_net_unix("", &address, NULL), AW_ERR_LIMIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read_and_printed),
         cmocka_unit_test(port_0_is_a_free_one_and_a_taken_one_is_a_conflict),
+        cmocka_unit_test(a_unix_socket_is_its_owners_and_a_file_in_the_way_is_a_conflict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

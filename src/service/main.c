@@ -41,6 +41,8 @@ static const char usage[] =
     "                         FILE:NAME of applications, or kind:KIND[,KIND]...\n"
     "  --listen ADDR:PORT     where to listen (127.0.0.1:8080); port 0 takes a free\n"
     "                         one and says which; fd:N is one that listens already\n"
+    "  --socket PATH          and on a Unix socket there, removed at the end; without\n"
+    "                         this, on $AWARE_SOCKET where that can be had\n"
     "  --threads N            requests worked on at once (as described; 64: no limit)\n"
     "  --queue N              requests that may wait for that (10000)\n"
     "  --connections N        connections at once (4096)\n"
@@ -63,6 +65,7 @@ static const char usage[] =
 enum code {
     OPT_APP = 1,
     OPT_LISTEN,
+    OPT_SOCKET,
     OPT_THREADS,
     OPT_QUEUE,
     OPT_CONNECTIONS,
@@ -86,6 +89,7 @@ enum code {
 static const struct option options[] = {
     {"app", required_argument, NULL, OPT_APP},
     {"listen", required_argument, NULL, OPT_LISTEN},
+    {"socket", required_argument, NULL, OPT_SOCKET},
     {"threads", required_argument, NULL, OPT_THREADS},
     {"queue", required_argument, NULL, OPT_QUEUE},
     {"connections", required_argument, NULL, OPT_CONNECTIONS},
@@ -110,6 +114,7 @@ static const struct option options[] = {
 struct asked {
     struct aw_service_config service;
     const char *app, *listen;
+    const char *socket; /* NULL: none was asked for */
     bool help, object_server;
 };
 
@@ -199,6 +204,9 @@ static enum aw_err option_read(struct asked *asked, int code, const char *text,
     case OPT_LISTEN:
         asked->listen = text;
         return AW_OK;
+    case OPT_SOCKET:
+        asked->socket = text;
+        return AW_OK;
     case OPT_THREADS:
         return count(text, AW_RUNNER_WORKERS_MAX, &runner->worker_count, diag);
     case OPT_QUEUE:
@@ -252,6 +260,7 @@ static enum aw_err options_read(int argc, char **argv, struct asked *asked, stru
                                                    .work_scale = 1,
                                                    .temp_dir = temp && *temp ? temp : "/tmp",
                                                    .seed = 1},
+                                        .unix_fd = -1,
                                         .connections_max = CONNECTIONS,
                                         .queue_max = QUEUE,
                                         .hold_memory = true,
@@ -279,6 +288,8 @@ static enum aw_err options_read(int argc, char **argv, struct asked *asked, stru
     }
     if (optind < argc)
         return aw_fail(diag, AW_ERR_USAGE, "%s: see aware-workload --help", argv[optind]);
+    if (asked->object_server && asked->socket)
+        return aw_fail(diag, AW_ERR_USAGE, "--socket: objects are served over TCP alone");
     if (!asked->help && !asked->object_server && !asked->app)
         return aw_fail(diag, AW_ERR_USAGE, "--app is missing; see aware-workload --help");
     return AW_OK;
@@ -364,6 +375,25 @@ static enum aw_err listener_open(const char *text, int *ret_fd, struct aw_diag *
     return AW_OK;
 }
 
+/* What was asked for must be had. What was merely offered, by whoever started us, is taken if it
+ * can be: they find us on the port as well. `path` is set if there is something to unlink. */
+static enum aw_err socket_open(const char *asked, struct aw_log *log, const char **path,
+                               int *ret_fd, struct aw_diag *diag)
+{
+    const char *at = asked ? asked : getenv(AW_NET_UNIX_ENV);
+    if (!at || (!asked && !*at))
+        return AW_OK;
+    const enum aw_err err = aw_net_listen_unix(at, BACKLOG, ret_fd, diag);
+    if (!err)
+        *path = at;
+    if (err && !asked) {
+        aw_log_warn(log, "no Unix socket", AW_LOG_STR("why", diag->text));
+        *diag = (struct aw_diag){0};
+        return AW_OK;
+    }
+    return err;
+}
+
 /* Before the first thread is made, so that all have them blocked. */
 static int signals_take(void)
 {
@@ -430,6 +460,7 @@ int main(int argc, char **argv)
     struct aw_diag diag = {0};
     struct aw_log log;
     char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
+    const char *socket_path = NULL;
     int listen_fd = -1, signal_fd = -1;
     enum aw_err err = options_read(argc, argv, &asked, &diag);
     if (!err && asked.help) {
@@ -443,11 +474,16 @@ int main(int argc, char **argv)
     if (!err && (signal_fd = signals_take()) < 0)
         err = aw_fail(&diag, AW_ERR_UNAVAILABLE, "signals: %s", strerror(errno));
     files_allow(asked.object_server ? CONNECTIONS : asked.service.connections_max);
+    /* the socket first: who is found on the port has it already */
+    if (!err && !asked.object_server)
+        err = socket_open(asked.socket, &log, &socket_path, &asked.service.unix_fd, &diag);
     if (!err)
         err = listener_open(asked.listen, &listen_fd, &diag);
     if (!err)
         err = asked.object_server ? serve_objects(listen_fd, signal_fd, &diag)
                                   : serve_app(&asked.service, listen_fd, signal_fd, &diag);
+    if (socket_path)
+        (void)unlink(socket_path);
     if (err)
         fprintf(stderr, "aware-workload: %s\n", aw_diag_format(&diag, err, line, sizeof line));
     return aw_err_exit_code(err);

@@ -243,6 +243,7 @@ static enum aw_err objects_new(const struct aw_objects_config *config, struct aw
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u objects", AW_OBJECTS_MAX);
     objects->config = *config;
     const struct aw__server_config server = {.listen_fd = config->listen_fd,
+                                             .unix_fd = -1,
                                              .signal_fd = config->signal_fd,
                                              .connections_max = config->connections_max,
                                              .idle_us = IDLE_US,

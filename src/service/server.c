@@ -42,6 +42,7 @@ struct conn {
     uint32_t generation; /* counts requests */
     bool readable, writable; /* as far as we know */
     bool keep_alive, closing, hung_up, is_head;
+    bool tells_writable; /* epoll is asked for it */
     enum aw_http1_framing framing;
     struct aw_http1_chunks chunks;
     uint64_t body_left;
@@ -79,7 +80,7 @@ struct aw__server {
 };
 
 /* What epoll hands back: an index, or one of these. */
-enum { TAG_LISTEN = UINT32_MAX - 8, TAG_EVENT, TAG_TIMER, TAG_SIGNAL };
+enum { TAG_LISTEN = UINT32_MAX - 8, TAG_LISTEN_UNIX, TAG_EVENT, TAG_TIMER, TAG_SIGNAL };
 
 static void conn_step(struct aw__server *server, struct conn *conn);
 
@@ -111,6 +112,34 @@ static bool watch(struct aw__server *server, int fd, uint32_t events, uint64_t t
 {
     struct epoll_event event = {.events = events, .data.u64 = tag};
     return epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static bool listeners_watch(struct aw__server *server)
+{
+    const struct aw__server_config *config = &server->config;
+    return watch(server, config->listen_fd, EPOLLIN, TAG_LISTEN) &&
+           (config->unix_fd < 0 || watch(server, config->unix_fd, EPOLLIN, TAG_LISTEN_UNIX));
+}
+
+static void listeners_close(struct aw__server *server)
+{
+    if (server->config.listen_fd >= 0)
+        (void)close(server->config.listen_fd);
+    if (server->config.unix_fd >= 0)
+        (void)close(server->config.unix_fd);
+    server->config.listen_fd = server->config.unix_fd = -1;
+}
+
+/* A Unix socket becomes writable, for epoll, whenever its peer has read anything, so that each
+ * request would wake us twice: that is asked for when it is wanted. TCP only tells who ran out of
+ * room. */
+static bool conn_watch(struct aw__server *server, struct conn *conn, bool writable, int how)
+{
+    struct epoll_event event = {
+        .events = EPOLLIN | EPOLLRDHUP | EPOLLET | (writable ? EPOLLOUT : 0),
+        .data.u64 = (uint64_t)conn->serial << 32 | (uint32_t)(conn - server->conn)};
+    conn->tells_writable = writable;
+    return epoll_ctl(server->epoll_fd, how, conn->fd, &event) == 0;
 }
 
 enum aw_err aw__server_new(const struct aw__server_config *config, const struct aw_alloc *alloc,
@@ -146,12 +175,11 @@ enum aw_err aw__server_new(const struct aw__server_config *config, const struct 
     server->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     server->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (server->epoll_fd < 0 || server->event_fd < 0 || server->timer_fd < 0 ||
-        !watch(server, config->listen_fd, EPOLLIN, TAG_LISTEN) ||
-        !watch(server, server->event_fd, EPOLLIN, TAG_EVENT) ||
+        !listeners_watch(server) || !watch(server, server->event_fd, EPOLLIN, TAG_EVENT) ||
         !watch(server, server->timer_fd, EPOLLIN, TAG_TIMER) ||
         (config->signal_fd >= 0 && !watch(server, config->signal_fd, EPOLLIN, TAG_SIGNAL))) {
         const int failed = errno;
-        server->config.listen_fd = -1;
+        server->config.listen_fd = server->config.unix_fd = -1;
         aw__server_free(server);
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "epoll: %s", strerror(failed));
     }
@@ -183,8 +211,7 @@ void aw__server_free(struct aw__server *server)
         if (server->conn[i].state != CLOSED)
             conn_close(server, &server->conn[i]);
     }
-    if (server->config.listen_fd >= 0)
-        (void)close(server->config.listen_fd);
+    listeners_close(server);
     if (server->epoll_fd >= 0)
         (void)close(server->epoll_fd);
     if (server->event_fd >= 0)
@@ -297,7 +324,8 @@ static bool conn_flush(struct aw__server *server, struct conn *conn)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             conn->writable = false;
-            break;
+            if (conn->tells_writable || conn_watch(server, conn, true, EPOLL_CTL_MOD))
+                break;
         }
         if (n < 0) {
             conn_close(server, conn);
@@ -502,25 +530,27 @@ static void conn_step(struct aw__server *server, struct conn *conn)
     server->stepping = outer;
 }
 
-static void connections_accept(struct aw__server *server)
+static void connections_accept(struct aw__server *server, int listen_fd)
 {
+    const bool is_unix = listen_fd == server->config.unix_fd;
     for (int i = 0; i < ACCEPTS_AT_ONCE && server->free_first; i++) {
-        const int fd = accept4(server->config.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        const int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) { /* none; or no descriptor is left, and those who wait stay in the backlog */
             server->no_files = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
             return;
         }
         struct conn *conn = &server->conn[server->free_first - 1];
         const int one = 1;
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        if (!watch(server, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                   (uint64_t)++conn->serial << 32 | (uint32_t)(conn - server->conn))) {
+        if (!is_unix)
+            (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        conn->fd = fd;
+        conn->serial++;
+        if (!conn_watch(server, conn, !is_unix, EPOLL_CTL_ADD)) {
             (void)close(fd);
             return;
         }
         server->free_first = conn->next_free;
         server->conn_count++;
-        conn->fd = fd;
         conn->readable = conn->writable = true;
         conn->hung_up = conn->closing = false;
         conn->in_from = conn->in_to = 0;
@@ -529,17 +559,19 @@ static void connections_accept(struct aw__server *server)
     }
 }
 
-/* The listening socket is watched while there is room for another connection: left alone while
- * there is none, it would wake us again and again. */
+/* The listening sockets are watched while there is room for another connection: left alone while
+ * there is none, they would wake us again and again. */
 static void listening_set(struct aw__server *server)
 {
     const bool wanted = !server->draining && server->free_first && !server->no_files;
     if (wanted == server->listening || server->config.listen_fd < 0)
         return;
     if (wanted)
-        (void)watch(server, server->config.listen_fd, EPOLLIN, TAG_LISTEN);
+        (void)listeners_watch(server);
     else
         (void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->config.listen_fd, NULL);
+    if (!wanted && server->config.unix_fd >= 0)
+        (void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->config.unix_fd, NULL);
     server->listening = wanted;
 }
 
@@ -654,11 +686,12 @@ void aw__server_drain(struct aw__server *server)
 {
     if (server->draining)
         return;
-    connections_accept(server); /* those who have connected already */
+    connections_accept(server, server->config.listen_fd); /* those who have connected already */
+    if (server->config.unix_fd >= 0)
+        connections_accept(server, server->config.unix_fd);
     server->draining = true;
     listening_set(server);
-    (void)close(server->config.listen_fd);
-    server->config.listen_fd = -1;
+    listeners_close(server);
     for (uint32_t i = 0; i < server->config.connections_max; i++) {
         struct conn *conn = &server->conn[i];
         if (conn->state != HEAD)
@@ -681,7 +714,10 @@ static void event_handle(struct aw__server *server, const struct epoll_event *ev
     struct conn *conn;
     switch ((uint32_t)event->data.u64) {
     case TAG_LISTEN:
-        connections_accept(server);
+        connections_accept(server, server->config.listen_fd);
+        return;
+    case TAG_LISTEN_UNIX:
+        connections_accept(server, server->config.unix_fd);
         return;
     case TAG_EVENT:
         drop_count(server->event_fd);

@@ -1,5 +1,6 @@
 /*
- * server.h - HTTP/1.1 over TCP on one thread: epoll, keep-alive, thousands of connections.
+ * server.h - HTTP/1.1 on one thread: epoll, keep-alive, thousands of connections, over TCP and
+ * over a Unix socket beside it.
  *
  * A handler is told of each request once its head is there, of its body as it arrives, and of its
  * end; it answers then or later, from the same thread. Other threads only notify, and the handler
@@ -49,6 +50,7 @@ struct aw__handler {
 
 struct aw__server_config {
     int listen_fd; /* listening, not blocking; the server's from `new` on, which closes it */
+    int unix_fd;   /* the same, a Unix socket; -1: none */
     int signal_fd; /* of signalfd(2), borrowed; -1: none */
     uint32_t connections_max;
     int64_t idle_us; /* a connection without a request is closed after it */
@@ -67,7 +69,7 @@ struct aw__answer {
     bool borrowed; /* the body stays where it is until `over`; else it is copied */
 };
 
-/* On failure the listening socket is still the caller's. */
+/* On failure the listening sockets are still the caller's. */
 AW_NODISCARD enum aw_err aw__server_new(const struct aw__server_config *config,
                                         const struct aw_alloc *alloc,
                                         struct aw__server **ret_server, struct aw_diag *diag);

@@ -130,12 +130,49 @@ static void *serve(void *arg)
     return NULL;
 }
 
+/* What happens to a connection is tested twice: over TCP, and over a Unix socket. */
+static bool over_unix;
+static char socket_path[] = "/tmp/aware-server-test-00000000.sock";
+
+static int over_unix_begin(void **state)
+{
+    (void)state;
+    snprintf(socket_path, sizeof socket_path, "/tmp/aware-server-test-%08x.sock",
+             (unsigned)getpid());
+    over_unix = true;
+    return 0;
+}
+
+static int over_unix_end(void **state)
+{
+    (void)state;
+    over_unix = false;
+    return unlink(socket_path);
+}
+
+static int echo_connect(const struct echo *echo)
+{
+    const struct timeval limit = {.tv_sec = 20};
+    struct sockaddr_un address;
+    if (!over_unix)
+        return testing_connect(&echo->address);
+    assert_ok(aw_net_unix(socket_path, &address, NULL));
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
 static void echo_start(struct echo *echo, int64_t idle_us)
 {
+    int unix_fd = -1;
     *echo = (struct echo){.large = test_malloc(LARGE)};
     memset(echo->large, 'L', LARGE);
     echo->listen_fd = testing_listen(&echo->address);
+    if (over_unix)
+        assert_ok(aw_net_listen_unix(socket_path, 64, &unix_fd, NULL));
     const struct aw__server_config config = {.listen_fd = echo->listen_fd,
+                                             .unix_fd = unix_fd,
                                              .signal_fd = -1,
                                              .connections_max = CONNECTIONS,
                                              .idle_us = idle_us,
@@ -163,7 +200,7 @@ static void a_connection_carries_many_requests(void **state)
     (void)state;
     struct echo echo;
     echo_start(&echo, 60000000);
-    const int fd = testing_connect(&echo.address);
+    const int fd = echo_connect(&echo);
     for (uint32_t i = 0; i < 50; i++) {
         testing_ask(fd, "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n\r\nhello", &reply);
         assert_int_equal(reply.status, 200);
@@ -194,7 +231,7 @@ static void a_body_arrives_whole_however_it_is_sent(void **state)
     struct echo echo;
     static char bulk[200000];
     echo_start(&echo, 60000000);
-    const int fd = testing_connect(&echo.address);
+    const int fd = echo_connect(&echo);
     const char *chunked = "POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
                           "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
     for (const char *c = chunked; *c; c++) /* a byte at a time */
@@ -246,7 +283,7 @@ static void what_is_not_http_is_told_so_and_hung_up_on(void **state)
     struct echo echo;
     echo_start(&echo, 60000000);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const int fd = testing_connect(&echo.address);
+        const int fd = echo_connect(&echo);
         testing_ask(fd, cases[i].text, &reply);
         if (reply.status != cases[i].status || reply.keep_alive)
             fail_msg("%s: %d", cases[i].why, reply.status);
@@ -269,7 +306,7 @@ static void large_answers_and_answers_in_parts_arrive_whole(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         char request[128];
         size_t have = 0;
-        const int fd = testing_connect(&echo.address);
+        const int fd = echo_connect(&echo);
         snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n",
                  paths[i]);
         testing_say(fd, request);
@@ -284,7 +321,7 @@ static void large_answers_and_answers_in_parts_arrive_whole(void **state)
         (void)close(fd);
     }
     /* HEAD is answered alike, without the body */
-    const int fd = testing_connect(&echo.address);
+    const int fd = echo_connect(&echo);
     testing_say(fd, "HEAD / HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
     ssize_t n = recv(fd, all, sizeof all, MSG_WAITALL);
     assert_true(n > 4 && !memcmp(all + n - 4, "\r\n\r\n", 4));
@@ -297,7 +334,7 @@ static void answers_may_come_later_and_for_clients_that_have_gone(void **state)
     (void)state;
     struct echo echo;
     echo_start(&echo, 60000000);
-    int fd = testing_connect(&echo.address);
+    int fd = echo_connect(&echo);
     testing_say(fd, "GET /later HTTP/1.1\r\nHost: t\r\n\r\n");
     while (!echo.has_later)
         testing_nap(1000);
@@ -326,7 +363,7 @@ static void more_connections_than_there_is_room_for_wait_their_turn(void **state
     int fd[2 * CONNECTIONS];
     echo_start(&echo, 60000000);
     for (uint32_t i = 0; i < 2 * CONNECTIONS; i++)
-        fd[i] = testing_connect(&echo.address); /* the later ones into the backlog */
+        fd[i] = echo_connect(&echo); /* the later ones into the backlog */
     for (uint32_t i = 0; i < 2 * CONNECTIONS; i++) {
         testing_ask(fd[i], "GET / HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n", &reply);
         assert_int_equal(reply.status, 200);
@@ -344,7 +381,7 @@ static void without_descriptors_clients_wait_and_the_thread_sleeps(void **state)
     int spare[64];
     uint32_t count = 0;
     echo_start(&echo, 60000000);
-    const int fd = testing_connect(&echo.address);
+    const int fd = echo_connect(&echo);
     testing_ask(fd, "GET / HTTP/1.1\r\nHost: t\r\n\r\n", &reply);
     const int waiting = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
@@ -378,7 +415,7 @@ static void connections_that_say_nothing_are_closed(void **state)
     struct echo echo;
     echo_start(&echo, 100000);
     const int64_t before_us = aw_clock_monotonic_us(NULL);
-    const int fd = testing_connect(&echo.address);
+    const int fd = echo_connect(&echo);
     assert_true(testing_closed(fd));
     assert_true(aw_clock_monotonic_us(NULL) - before_us >= 100000);
     (void)close(fd);
@@ -390,7 +427,7 @@ static void draining_answers_what_is_in_flight_and_ends(void **state)
     (void)state;
     struct echo echo;
     echo_start(&echo, 60000000);
-    const int idle = testing_connect(&echo.address), busy = testing_connect(&echo.address);
+    const int idle = echo_connect(&echo), busy = echo_connect(&echo);
     testing_ask(idle, "GET / HTTP/1.1\r\nHost: t\r\n\r\n", &reply);
     testing_say(busy, "GET /later HTTP/1.1\r\nHost: t\r\n\r\n");
     while (!echo.has_later)
@@ -424,6 +461,7 @@ static void every_allocation_may_fail(void **state)
     struct aw__server *server = NULL;
     struct sockaddr_in address;
     const struct aw__server_config config = {.listen_fd = testing_listen(&address),
+                                             .unix_fd = -1,
                                              .signal_fd = -1,
                                              .connections_max = 4,
                                              .idle_us = 1,
@@ -439,18 +477,24 @@ static void every_allocation_may_fail(void **state)
     assert_int_equal(counting.alloc_count, counting.free_count);
 }
 
+#define BOTH(test)                                                         \
+    cmocka_unit_test(test),                                                \
+    {                                                                      \
+#test " (Unix socket)", test, over_unix_begin, over_unix_end, NULL \
+    }
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_connection_carries_many_requests),
-        cmocka_unit_test(a_body_arrives_whole_however_it_is_sent),
-        cmocka_unit_test(what_is_not_http_is_told_so_and_hung_up_on),
-        cmocka_unit_test(large_answers_and_answers_in_parts_arrive_whole),
-        cmocka_unit_test(answers_may_come_later_and_for_clients_that_have_gone),
-        cmocka_unit_test(more_connections_than_there_is_room_for_wait_their_turn),
-        cmocka_unit_test(without_descriptors_clients_wait_and_the_thread_sleeps),
-        cmocka_unit_test(connections_that_say_nothing_are_closed),
-        cmocka_unit_test(draining_answers_what_is_in_flight_and_ends),
+        BOTH(a_connection_carries_many_requests),
+        BOTH(a_body_arrives_whole_however_it_is_sent),
+        BOTH(what_is_not_http_is_told_so_and_hung_up_on),
+        BOTH(large_answers_and_answers_in_parts_arrive_whole),
+        BOTH(answers_may_come_later_and_for_clients_that_have_gone),
+        BOTH(more_connections_than_there_is_room_for_wait_their_turn),
+        BOTH(without_descriptors_clients_wait_and_the_thread_sleeps),
+        BOTH(connections_that_say_nothing_are_closed),
+        BOTH(draining_answers_what_is_in_flight_and_ends),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

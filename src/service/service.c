@@ -519,6 +519,7 @@ enum aw_err aw_service_run(const struct aw_service_config *config, struct aw_dia
         service.config.runner.worker_count =
             demand.threads ? demand.threads : AW_SERVICE_WORKERS_UNLIMITED;
     const struct aw__server_config server = {.listen_fd = config->listen_fd,
+                                             .unix_fd = config->unix_fd,
                                              .signal_fd = config->signal_fd,
                                              .connections_max = config->connections_max,
                                              .idle_us = IDLE_US,

@@ -25,6 +25,7 @@
 struct aw_service_config {
     struct aw_runner_config runner; /* worker_count 0: as the description says */
     int listen_fd;                  /* listening, not blocking; taken over, and closed */
+    int unix_fd;                    /* the same, a Unix socket; -1: none */
     int signal_fd;                  /* signalfd(2) with SIGTERM and SIGINT, borrowed */
     uint32_t connections_max;
     uint32_t queue_max;     /* requests waiting for a worker; more are refused with 503 */

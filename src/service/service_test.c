@@ -35,6 +35,7 @@ static void place_init(struct place *place, double io_ms, uint32_t threads)
                                                   .work_scale = 1,
                                                   .temp_dir = "/tmp",
                                                   .seed = 1},
+                                       .unix_fd = -1,
                                        .signal_fd = signal_fd,
                                        .connections_max = 64,
                                        .queue_max = 8,

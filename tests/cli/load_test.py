@@ -122,6 +122,40 @@ def a_socket_that_listens_already_is_taken():
             process.communicate()
 
 
+def unix_fetch(path, target):
+    """The status line of an answer over a Unix socket."""
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.settimeout(PATIENCE_S)
+        peer.connect(path)
+        peer.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        answer = b""
+        while part := peer.recv(4096):
+            answer += part
+    return answer.decode().split("\r\n")[0]
+
+
+def a_unix_socket_is_served_beside_the_port_and_removed():
+    sleeper = ["--app", "kind:sleep", "--start", "0s"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/s"
+        for words, offered in (["--socket", path], {}), ([], {"AWARE_SOCKET": path}):
+            with workload(*sleeper, *words, env={**os.environ, **offered}) as (_, address):
+                expect(os.stat(path).st_mode & 0o777 == 0o600, "others may connect")
+                expect(unix_fetch(path, "/readyz") == "HTTP/1.1 200 OK", "not over the socket")
+                expect(fetch(address, "/")[0] == 200, "not over the port")
+            expect(not os.path.lexists(path), "it was left behind")
+        # what is asked for must be had; what is offered need not
+        Path(path).write_text("somebody's")
+        for wrong, reason in (path, "there already"), (f"{folder}/{'x' * 120}", "1 to 107 bytes"):
+            asked = [WORKLOAD, *sleeper, "--listen", "127.0.0.1:0", "--socket", wrong]
+            done = subprocess.run(asked, capture_output=True, text=True)
+            expect(done.returncode not in (0, 1) and reason in done.stderr, str(done))
+            expect(done.stderr.count("\n") == 1, done.stderr)
+            with workload(*sleeper, env={**os.environ, "AWARE_SOCKET": wrong}) as (_, address):
+                expect(fetch(address, "/")[0] == 200, "not over the port")
+        expect(Path(path).read_text() == "somebody's", "it was taken away")
+
+
 def what_was_measured_is_kept_for_the_next_start():
     with tempfile.TemporaryDirectory() as folder:
         costs = Path(folder, "costs.json")

@@ -22,18 +22,36 @@
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* Edge-triggered and for both directions: one call per connection, none per request. */
+static bool watch(struct aw__balancer *b, struct aw__handle *handle, int how, bool writable)
+{
+    struct epoll_event event = {
+        .events = EPOLLIN | EPOLLRDHUP | EPOLLET | (writable ? EPOLLOUT : 0), .data.ptr = handle};
+    handle->tells_writable = writable;
+    return epoll_ctl(b->epoll, how, handle->fd, &event) == 0;
+}
+
+/* Edge-triggered, one call per connection and none per request. For both directions over TCP, where
+ * the second is only told to who ran out of room. A Unix socket tells it whenever the peer has read
+ * anything (unix_write_space of the kernel): every request would wake this thread once more. */
 bool aw__balancer_watch(struct aw__balancer *b, struct aw__handle *handle)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                                .data.ptr = handle};
-    return epoll_ctl(b->epoll, EPOLL_CTL_ADD, handle->fd, &event) == 0;
+    const bool writable = !handle->is_unix || handle->kind != AW__HANDLE_LINK;
+    return watch(b, handle, EPOLL_CTL_ADD, writable);
+}
+
+bool aw__balancer_watch_writable(struct aw__balancer *b, struct aw__handle *handle, bool tell)
+{
+    if (!handle->is_unix || handle->tells_writable == tell)
+        return true;
+    return watch(b, handle, EPOLL_CTL_MOD, tell);
 }
 
 static void note(struct aw__handle *handle, uint32_t events)
 {
+    /* A Unix socket hangs up at the orderly end as well; only a reset is an error to it. */
+    const uint32_t broken = handle->is_unix ? EPOLLERR : EPOLLHUP | EPOLLERR;
     handle->hung_up = handle->hung_up || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
-    handle->broken = handle->broken || (events & (EPOLLHUP | EPOLLERR));
+    handle->broken = handle->broken || (events & broken);
     handle->readable = handle->readable || (events & EPOLLIN) || handle->hung_up;
 }
 
@@ -318,13 +336,15 @@ uint16_t aw__balancer_port(const struct aw__balancer *b)
 }
 
 void aw__balancer_set(struct aw__balancer *b, uint32_t slot, enum aw__backend_mode mode,
-                      uint16_t port)
+                      uint16_t port, const char *path)
 {
     AW_ASSERT(slot < b->config.slots);
+    const bool usable = path && strlen(path) < AW_NET_UNIX_PATH_MAX;
     pthread_mutex_lock(&b->lock);
     struct aw__order *order = &b->order[slot];
     order->mode = mode;
     order->port = port;
+    snprintf(order->path, sizeof order->path, "%s", usable ? path : "");
     order->number++;
     pthread_mutex_unlock(&b->lock);
     atomic_fetch_add(&b->orders, 1);
@@ -340,6 +360,7 @@ void aw__balancer_view(const struct aw__balancer *b, uint32_t slot, struct aw__b
     const bool seen = atomic_load(&order->seen) == number;
     *ret = (struct aw__backend_view){.seen = seen,
                                      .ready = seen && atomic_load(&order->ready),
+                                     .is_unix = atomic_load(&order->is_unix),
                                      .in_flight = atomic_load(&order->in_flight),
                                      .connect_failures = atomic_load(&order->connect_failures)};
 }

@@ -1,5 +1,9 @@
 /*
- * balancer.h - one port in front of many replicas: HTTP/1.1 over TCP, on a thread of its own.
+ * balancer.h - one port in front of many replicas: HTTP/1.1, on a thread of its own.
+ *
+ * Clients come over TCP. A replica that listens on the Unix socket it was offered is asked there,
+ * which costs the kernel half as much as a second connection over TCP; every other one is asked on
+ * its port. A health check finds out which, each time.
  *
  * Every request goes to the ready replica that has the fewest in flight. A replica is ready once
  * its health check has answered, and no longer after several that have not. A request whose
@@ -45,8 +49,9 @@ enum aw__backend_mode { AW__BACKEND_OFF, AW__BACKEND_ON, AW__BACKEND_DRAIN };
 
 /* Of one slot. */
 struct aw__backend_view {
-    bool seen;  /* the last set has been carried out */
-    bool ready; /* takes requests */
+    bool seen;    /* the last set has been carried out */
+    bool ready;   /* takes requests */
+    bool is_unix; /* over its Unix socket */
     uint32_t in_flight;
     uint64_t connect_failures;
 };
@@ -73,9 +78,11 @@ AW_NODISCARD enum aw_err aw__balancer_new(const struct aw__balancer_config *conf
 void aw__balancer_free(struct aw__balancer *balancer); /* NULL is a no-op */
 uint16_t aw__balancer_port(const struct aw__balancer *balancer);
 
-/* ON: a new replica listens on 127.0.0.1:port, ready as soon as it answers. */
+/* ON: a new replica listens on 127.0.0.1:port and perhaps, in its own time, on a Unix socket at
+ * `path` (NULL or "": never), ready as soon as it answers. A path that is too long for a socket is
+ * one that nobody can listen on. Both are ignored with the other modes. */
 void aw__balancer_set(struct aw__balancer *balancer, uint32_t slot, enum aw__backend_mode mode,
-                      uint16_t port);
+                      uint16_t port, const char *path);
 void aw__balancer_view(const struct aw__balancer *balancer, uint32_t slot,
                        struct aw__backend_view *ret);
 void aw__balancer_counts(const struct aw__balancer *balancer, struct aw__balancer_counts *ret);

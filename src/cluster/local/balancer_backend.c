@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -15,7 +16,21 @@
 /* While it starts a replica is asked often: its first request waits for the answer. */
 #define STARTING_PERIOD_US 20000
 
-static int connect_to(uint16_t port, bool *ret_pending)
+/* Made at once or not at all: where the queue of the socket is full, which is EAGAIN, as where
+ * nobody listens. */
+static int connect_unix(const char *path)
+{
+    struct sockaddr_un address;
+    if (aw_net_unix(path, &address, NULL))
+        return -1;
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int connect_tcp(uint16_t port, bool *ret_pending)
 {
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -24,7 +39,6 @@ static int connect_to(uint16_t port, bool *ret_pending)
     if (fd < 0)
         return -1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    *ret_pending = false;
     if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
         return fd;
     *ret_pending = errno == EINPROGRESS;
@@ -32,6 +46,22 @@ static int connect_to(uint16_t port, bool *ret_pending)
         return fd;
     close(fd);
     return -1;
+}
+
+/* Opens and watches a handle. False: nobody can be reached there. */
+static bool handle_connect(struct aw__balancer *b, uint32_t slot, bool is_unix,
+                           struct aw__handle *handle, bool *ret_pending)
+{
+    const struct aw__backend *backend = &b->backend[slot];
+    *ret_pending = false;
+    handle->is_unix = is_unix;
+    handle->fd = is_unix ? connect_unix(backend->path) : connect_tcp(backend->port, ret_pending);
+    if (handle->fd >= 0 && aw__balancer_watch(b, handle))
+        return true;
+    if (handle->fd >= 0)
+        close(handle->fd);
+    handle->fd = -1;
+    return false;
 }
 
 void aw__backend_count(struct aw__balancer *b, uint32_t slot, int by)
@@ -101,7 +131,9 @@ void aw__link_keep(struct aw__balancer *b, struct aw__link *link)
 {
     struct aw__backend *backend = &b->backend[link->slot];
     link->client = NULL;
-    if (backend->mode != AW__BACKEND_ON) {
+    /* nor is one kept over TCP where the replica has been found on its Unix socket since */
+    if (backend->mode != AW__BACKEND_ON || link->handle.is_unix != backend->is_unix ||
+        !aw__balancer_watch_writable(b, &link->handle, false)) {
         aw__link_close(b, link);
         return;
     }
@@ -191,12 +223,8 @@ enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__visitor *c)
         if (!link)
             return AW__LINK_NOBODY; /* what was just closed is free after this batch */
         bool pending = false;
-        const int fd = connect_to(backend->port, &pending);
-        link->handle = (struct aw__handle){.kind = AW__HANDLE_LINK, .fd = fd};
-        if (fd < 0 || !aw__balancer_watch(b, &link->handle)) {
-            if (fd >= 0)
-                close(fd);
-            link->handle.fd = -1;
+        link->handle = (struct aw__handle){.kind = AW__HANDLE_LINK, .fd = -1};
+        if (!handle_connect(b, slot, backend->is_unix, &link->handle, &pending)) {
             connect_failed(b, slot);
             aw__bump(&b->books.retries, 1);
             continue;
@@ -251,7 +279,8 @@ static void links_close(struct aw__balancer *b, uint32_t slot, bool all)
     }
 }
 
-static void order_follow(struct aw__balancer *b, uint32_t slot, uint32_t mode, uint16_t port)
+static void order_follow(struct aw__balancer *b, uint32_t slot, uint32_t mode, uint16_t port,
+                         const char *path)
 {
     struct aw__backend *backend = &b->backend[slot];
     backend->mode = mode;
@@ -267,6 +296,7 @@ static void order_follow(struct aw__balancer *b, uint32_t slot, uint32_t mode, u
     probe_close(&backend->probe);
     backend->mode = mode;
     backend->port = port;
+    snprintf(backend->path, sizeof backend->path, "%s", path);
     backend->avoid_until_us = 0;
     backend->probe.failures = 0;
     backend->probe.next_us = b->now_us;
@@ -281,10 +311,12 @@ void aw__backend_orders(struct aw__balancer *b)
         const uint32_t mode = order->mode;
         const uint16_t port = order->port;
         const uint64_t number = order->number;
+        char path[AW_NET_UNIX_PATH_MAX];
+        snprintf(path, sizeof path, "%s", order->path);
         pthread_mutex_unlock(&b->lock);
         if (number == b->backend[slot].order)
             continue;
-        order_follow(b, slot, mode, port);
+        order_follow(b, slot, mode, port, path);
         b->backend[slot].order = number;
         atomic_store(&order->seen, number);
     }
@@ -301,9 +333,12 @@ static void probe_done(struct aw__balancer *b, struct aw__probe *probe, bool hea
         backend->avoid_until_us = 0;
         b->waiting_due = true;
     }
-    if (healthy)
+    if (healthy) {
+        backend->is_unix = probe->handle.is_unix;
+        atomic_store(&b->order[probe->slot].is_unix, backend->is_unix);
         ready_set(b, probe->slot, true);
-    else if (probe->failures >= b->config.health_failures)
+    }
+    if (probe->failures >= b->config.health_failures)
         ready_set(b, probe->slot, false);
     int64_t period = b->config.health_period_us;
     if (!backend->ready && period > STARTING_PERIOD_US)
@@ -317,8 +352,10 @@ static void probe_begin(struct aw__balancer *b, struct aw__probe *probe)
     probe->got = 0;
     probe->asked = false;
     probe->deadline_us = b->now_us + b->config.health_timeout_us;
-    probe->handle.fd = connect_to(b->backend[probe->slot].port, &pending);
-    if (probe->handle.fd < 0 || !aw__balancer_watch(b, &probe->handle))
+    /* its Unix socket first, where it has been offered one; without one there, its port */
+    const bool offered = b->backend[probe->slot].path[0];
+    if (!(offered && handle_connect(b, probe->slot, true, &probe->handle, &pending)) &&
+        !handle_connect(b, probe->slot, false, &probe->handle, &pending))
         probe_done(b, probe, false);
     /* the question goes out when the socket is found writable */
 }

@@ -313,9 +313,9 @@ static bool upload(struct aw__balancer *b, struct aw__visitor *c, bool *progress
     for (;;) {
         while (c->own > 0) {
             const ssize_t sent = give(link->handle.fd, c->in + c->begin, c->own);
-            if (sent == 0)
+            if (sent == 0 && aw__balancer_watch_writable(b, &link->handle, true))
                 return true;
-            if (sent < 0) {
+            if (sent <= 0) {
                 /* an answer may have come before the rest of the request was refused */
                 if (link->handle.readable && link->any_sent)
                     return true;

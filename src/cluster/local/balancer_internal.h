@@ -11,6 +11,7 @@
 #ifndef AW_CLUSTER_LOCAL_BALANCER_INTERNAL_H
 #define AW_CLUSTER_LOCAL_BALANCER_INTERNAL_H
 
+#include "base/net.h"
 #include "cluster/local/balancer.h"
 #include "cluster/local/frame.h"
 
@@ -33,6 +34,8 @@ struct aw__handle {
     bool readable; /* perhaps: an edge has come, and no short read since */
     bool hung_up;  /* the other side says no more */
     bool broken;   /* it was reset, or both sides are silent */
+    bool is_unix;
+    bool tells_writable; /* epoll is asked for it */
 };
 
 enum aw__visitor_state {
@@ -98,7 +101,9 @@ struct aw__probe {
 struct aw__backend {
     uint32_t mode; /* enum aw__backend_mode */
     uint16_t port;
+    char path[AW_NET_UNIX_PATH_MAX]; /* of its Unix socket; "": none */
     bool ready;
+    bool is_unix; /* as the last healthy check found it */
     uint32_t in_flight;
     int64_t avoid_until_us; /* a connection failed just now */
     struct aw__link *links; /* all of them, idle ones first */
@@ -110,8 +115,9 @@ struct aw__backend {
 struct aw__order {
     uint32_t mode;
     uint16_t port;
+    char path[AW_NET_UNIX_PATH_MAX];
     _Atomic uint64_t number, seen;
-    _Atomic bool ready;
+    _Atomic bool ready, is_unix;
     _Atomic uint32_t in_flight;
     _Atomic uint64_t connect_failures;
 };
@@ -158,6 +164,8 @@ static inline void aw__bump(_Atomic uint64_t *counter, uint64_t by)
 }
 
 bool aw__balancer_watch(struct aw__balancer *b, struct aw__handle *handle);
+/* Whether room to write on a link over a Unix socket is told; of all others it always is. */
+bool aw__balancer_watch_writable(struct aw__balancer *b, struct aw__handle *handle, bool tell);
 
 /* --- balancer_client.c ------------------------------------------------------------------------ */
 

@@ -1,119 +1,5 @@
 /* balancer_test.c - requests through the balancer, against servers that misbehave on purpose. */
-#include "cluster/local/balancer.h"
-
-#include "cluster/local/standin_testing.h"
-
-#include <sys/wait.h>
-
-#define SERVERS_MAX 8
-
-struct world {
-    struct aw__balancer *balancer;
-    uint16_t port;
-    pid_t server[SERVERS_MAX];
-    uint16_t server_port[SERVERS_MAX];
-};
-
-static uint16_t port_free(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-    getsockname(fd, (struct sockaddr *)&address, &len);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-static pid_t server_start(uint16_t port, const char *word, const char *value)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%u", (unsigned)port);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execl("/proc/self/exe", "standin", "serve", text, word, value, (char *)NULL);
-        _exit(127);
-    }
-    return pid;
-}
-
-static void server_end(pid_t pid, int number)
-{
-    int status;
-    kill(pid, number);
-    waitpid(pid, &status, 0);
-}
-
-static void config_init(struct aw__balancer_config *config)
-{
-    *config = (struct aw__balancer_config){.slots = SERVERS_MAX,
-                                           .clients = 256,
-                                           .health_path = "/healthz",
-                                           .health_period_us = 100000,
-                                           .health_timeout_us = 500000,
-                                           .health_failures = 3,
-                                           .connect_timeout_us = 500000,
-                                           .wait_us = 3000000,
-                                           .request_timeout_us = 5000000,
-                                           .idle_us = 1000000};
-}
-
-static bool view_ready(const struct world *world, uint32_t slot)
-{
-    struct aw__backend_view view;
-    aw__balancer_view(world->balancer, slot, &view);
-    return view.seen && view.ready;
-}
-
-#define WAITS_MAX 8000 /* of 5 ms: others may have the machine */
-#define wait_for(condition)                                             \
-    do {                                                                \
-        bool met_ = false;                                              \
-        for (int i_ = 0; i_ < WAITS_MAX && !(met_ = (condition)); i_++) \
-            standin_wait_ms(5);                                         \
-        assert_true(met_);                                              \
-    } while (0)
-
-static void world_begin(struct world *world, const struct aw__balancer_config *config,
-                        uint32_t servers)
-{
-    struct aw_diag diag = {0};
-    *world = (struct world){0};
-    assert_ok(aw__balancer_new(config, NULL, &world->balancer, &diag));
-    world->port = aw__balancer_port(world->balancer);
-    for (uint32_t i = 0; i < servers; i++) {
-        world->server_port[i] = port_free();
-        world->server[i] = server_start(world->server_port[i], NULL, NULL);
-        aw__balancer_set(world->balancer, i, AW__BACKEND_ON, world->server_port[i]);
-    }
-    for (uint32_t i = 0; i < servers; i++)
-        wait_for(view_ready(world, i));
-}
-
-static void world_end(struct world *world)
-{
-    aw__balancer_free(world->balancer);
-    for (uint32_t i = 0; i < SERVERS_MAX; i++)
-        if (world->server[i])
-            server_end(world->server[i], SIGKILL);
-}
-
-static struct aw__balancer_counts counts_of(const struct world *world)
-{
-    struct aw__balancer_counts counts;
-    aw__balancer_counts(world->balancer, &counts);
-    return counts;
-}
-
-/* Whoever comes also goes, and is counted once. */
-static void books_close(const struct world *world)
-{
-    wait_for(counts_of(world).in_flight == 0);
-    const struct aw__balancer_counts c = counts_of(world);
-    assert_int_equal(c.arrivals,
-                     c.completions + c.refused + c.lost + c.timed_out + c.failed + c.aborted);
-}
+#include "cluster/local/balancer_testing.h"
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
@@ -141,7 +27,7 @@ static void requests_of_every_form_pass_through(void **state)
     struct aw__balancer_config config;
     struct world world;
     config_init(&config);
-    world_begin(&world, &config, 2);
+    world_begin(&world, &config, 2, state);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char body[64];
         const int fd = standin_connect(world.port);
@@ -163,14 +49,9 @@ static void large_bodies_arrive_whole_in_both_directions(void **state)
     struct aw__balancer_config config;
     struct world world;
     config_init(&config);
-    world_begin(&world, &config, 0);
+    world_begin(&world, &config, 0, state);
     /* a server that sends back what it got, and a client that reads slowly */
-    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
-    assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(listen(listener, 8), 0);
-    getsockname(listener, (struct sockaddr *)&address, &len);
+    const int listener = listener_open(&world, 0);
     const pid_t echo = fork();
     if (echo == 0) {
         static char bytes[SIZE + 4096];
@@ -205,7 +86,7 @@ static void large_bodies_arrive_whole_in_both_directions(void **state)
         }
     }
     close(listener);
-    aw__balancer_set(world.balancer, 0, AW__BACKEND_ON, ntohs(address.sin_port));
+    slot_on(&world, 0);
     wait_for(view_ready(&world, 0));
 
     static char out[SIZE], in[SIZE + 4096];
@@ -245,7 +126,7 @@ static void pipelined_requests_are_answered_in_order(void **state)
     char in[2048];
     size_t have = 0;
     config_init(&config);
-    world_begin(&world, &config, 2);
+    world_begin(&world, &config, 2, state);
     const int fd = standin_connect(world.port);
     assert_int_equal(send(fd, three, sizeof three - 1, 0), (ssize_t)sizeof three - 1);
     for (ssize_t got; (got = recv(fd, in + have, sizeof in - 1 - have, 0)) > 0;)
@@ -268,7 +149,7 @@ static void the_replica_with_the_fewest_in_flight_is_chosen(void **state)
     char body[32];
     int held[3];
     config_init(&config);
-    world_begin(&world, &config, 4);
+    world_begin(&world, &config, 4, state);
     /* three requests that last are spread over three replicas; all others go to the fourth */
     for (int i = 0; i < 3; i++) {
         static const char text[] = "GET /sleep/600 HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -293,11 +174,10 @@ static void a_replica_gets_requests_only_once_it_is_healthy(void **state)
     struct aw__balancer_config config;
     struct world world;
     config_init(&config);
-    world_begin(&world, &config, 0);
-    world.server_port[0] = port_free();
-    world.server[0] = server_start(world.server_port[0], "mute", "0.4");
+    world_begin(&world, &config, 0, state);
+    server_start(&world, 0, "mute", "0.4");
     const int64_t begin = aw_clock_monotonic_us(NULL);
-    aw__balancer_set(world.balancer, 0, AW__BACKEND_ON, world.server_port[0]);
+    slot_on(&world, 0);
     /* a request that comes before waits, and is answered */
     assert_int_equal(standin_ask(world.port, "/", NULL, 0), 200);
     assert_true(aw_clock_monotonic_us(NULL) - begin > 300000);
@@ -313,7 +193,7 @@ static void nobody_ready_is_a_503_after_a_while(void **state)
     struct world world;
     config_init(&config);
     config.wait_us = 200000;
-    world_begin(&world, &config, 0);
+    world_begin(&world, &config, 0, state);
     assert_int_equal(standin_ask(world.port, "/", NULL, 0), 503);
     books_close(&world);
     assert_int_equal(counts_of(&world).refused, 1);
@@ -328,7 +208,7 @@ static void an_answer_that_never_comes_is_a_504_and_counts_as_long(void **state)
     struct aw__tally_reading reading;
     config_init(&config);
     config.request_timeout_us = 300000;
-    world_begin(&world, &config, 1);
+    world_begin(&world, &config, 1, state);
     assert_int_equal(standin_ask(world.port, "/hang", NULL, 0), 504);
     assert_int_equal(standin_ask(world.port, "/500", NULL, 0), 500);
     books_close(&world);
@@ -346,7 +226,7 @@ static void a_replica_that_dies_loses_what_it_had_and_nothing_else(void **state)
     struct world world;
     struct standin_load load = {.path = "/spin/200", .clients = 8};
     config_init(&config);
-    world_begin(&world, &config, 4);
+    world_begin(&world, &config, 4, state);
     load.port = world.port;
     standin_load_begin(&load);
     uint64_t had = 0;
@@ -356,7 +236,7 @@ static void a_replica_that_dies_loses_what_it_had_and_nothing_else(void **state)
         if (i < 2) { /* what it has when it stops, it will never answer; it gets no more */
             kill(world.server[i], SIGSTOP);
             standin_wait_ms(5);
-            aw__balancer_set(world.balancer, i, AW__BACKEND_DRAIN, 0);
+            aw__balancer_set(world.balancer, i, AW__BACKEND_DRAIN, 0, NULL);
             do
                 aw__balancer_view(world.balancer, i, &view);
             while (!view.seen);
@@ -387,21 +267,18 @@ static void a_drained_replica_loses_nothing(void **state)
     struct world world;
     struct standin_load load = {.path = "/sleep/3", .clients = 16};
     config_init(&config);
-    world_begin(&world, &config, 4);
+    world_begin(&world, &config, 4, state);
     load.port = world.port;
     standin_load_begin(&load);
     for (uint32_t round = 0; round < 12; round++) {
         const uint32_t slot = round % 3;
         struct aw__backend_view view;
-        aw__balancer_set(world.balancer, slot, AW__BACKEND_DRAIN, 0);
-        do
-            aw__balancer_view(world.balancer, slot, &view);
-        while (!view.seen || view.in_flight > 0);
+        aw__balancer_set(world.balancer, slot, AW__BACKEND_DRAIN, 0, NULL);
+        wait_for((aw__balancer_view(world.balancer, slot, &view), view.seen && !view.in_flight));
         server_end(world.server[slot], SIGTERM);
-        aw__balancer_set(world.balancer, slot, AW__BACKEND_OFF, 0);
-        world.server_port[slot] = port_free();
-        world.server[slot] = server_start(world.server_port[slot], NULL, NULL);
-        aw__balancer_set(world.balancer, slot, AW__BACKEND_ON, world.server_port[slot]);
+        aw__balancer_set(world.balancer, slot, AW__BACKEND_OFF, 0, NULL);
+        server_start(&world, slot, NULL, NULL);
+        slot_on(&world, slot);
         wait_for(view_ready(&world, slot));
     }
     standin_load_end(&load);
@@ -421,7 +298,7 @@ static void a_connection_that_is_refused_is_tried_elsewhere(void **state)
     struct world world;
     config_init(&config);
     config.health_period_us = 60000000; /* so that nobody notices the death but requests */
-    world_begin(&world, &config, 2);
+    world_begin(&world, &config, 2, state);
     server_end(world.server[0], SIGKILL);
     world.server[0] = 0;
     for (int i = 0; i < 50; i++)
@@ -439,7 +316,7 @@ static void an_ill_replica_is_left_out_and_comes_back(void **state)
     struct world world;
     config_init(&config);
     config.health_timeout_us = 100000;
-    world_begin(&world, &config, 2);
+    world_begin(&world, &config, 2, state);
     kill(world.server[0], SIGSTOP);
     wait_for(!view_ready(&world, 0));
     for (int i = 0; i < 20; i++)
@@ -456,7 +333,7 @@ static void clients_that_go_away_leave_the_books_in_order(void **state)
     struct world world;
     config_init(&config);
     config.request_timeout_us = 500000;
-    world_begin(&world, &config, 2);
+    world_begin(&world, &config, 2, state);
     for (int i = 0; i < 60; i++) {
         static const char *const texts[] = {
             "GET /sleep/20 HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -476,6 +353,8 @@ static void clients_that_go_away_leave_the_books_in_order(void **state)
     world_end(&world);
 }
 
+/* --- limits ----------------------------------------------------------------------------------- */
+
 static void more_clients_than_places_wait_in_the_queue_of_the_socket(void **state)
 {
     (void)state;
@@ -485,7 +364,7 @@ static void more_clients_than_places_wait_in_the_queue_of_the_socket(void **stat
     config_init(&config);
     config.clients = 4;
     config.idle_us = 5000; /* so that places are given back */
-    world_begin(&world, &config, 2);
+    world_begin(&world, &config, 2, state);
     load.port = world.port;
     load.pause_us = 80000;
     standin_load_begin(&load);
@@ -522,7 +401,7 @@ static void a_port_in_use_is_told(void **state)
     struct aw__balancer *second = NULL;
     struct aw_diag diag = {0};
     config_init(&config);
-    world_begin(&world, &config, 0);
+    world_begin(&world, &config, 0, state);
     config.port = world.port;
     assert_int_equal(aw__balancer_new(&config, NULL, &second, &diag), AW_ERR_EXISTS);
     assert_non_null(strstr(diag.text, "in use"));
@@ -535,18 +414,18 @@ int main(int argc, char **argv)
         return standin_main(argc, argv);
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_of_every_form_pass_through),
-        cmocka_unit_test(large_bodies_arrive_whole_in_both_directions),
-        cmocka_unit_test(pipelined_requests_are_answered_in_order),
+        BOTH(requests_of_every_form_pass_through),
+        BOTH(large_bodies_arrive_whole_in_both_directions),
+        BOTH(pipelined_requests_are_answered_in_order),
         cmocka_unit_test(the_replica_with_the_fewest_in_flight_is_chosen),
-        cmocka_unit_test(a_replica_gets_requests_only_once_it_is_healthy),
+        BOTH(a_replica_gets_requests_only_once_it_is_healthy),
         cmocka_unit_test(nobody_ready_is_a_503_after_a_while),
-        cmocka_unit_test(an_answer_that_never_comes_is_a_504_and_counts_as_long),
-        cmocka_unit_test(a_replica_that_dies_loses_what_it_had_and_nothing_else),
-        cmocka_unit_test(a_drained_replica_loses_nothing),
-        cmocka_unit_test(a_connection_that_is_refused_is_tried_elsewhere),
-        cmocka_unit_test(an_ill_replica_is_left_out_and_comes_back),
-        cmocka_unit_test(clients_that_go_away_leave_the_books_in_order),
+        BOTH(an_answer_that_never_comes_is_a_504_and_counts_as_long),
+        BOTH(a_replica_that_dies_loses_what_it_had_and_nothing_else),
+        BOTH(a_drained_replica_loses_nothing),
+        BOTH(a_connection_that_is_refused_is_tried_elsewhere),
+        BOTH(an_ill_replica_is_left_out_and_comes_back),
+        BOTH(clients_that_go_away_leave_the_books_in_order),
         cmocka_unit_test(more_clients_than_places_wait_in_the_queue_of_the_socket),
         cmocka_unit_test(every_allocation_that_fails_is_an_error_and_leaks_nothing),
         cmocka_unit_test(a_port_in_use_is_told),

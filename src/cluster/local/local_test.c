@@ -201,6 +201,9 @@ static void requests_survive_scaling_in_and_resizing(void **state)
                                             .cpu_millicores = 200 + 100 * round,
                                             .memory_bytes = (128 + 32 * round) * MIB});
         wait_until(5, yard_is(&yard, round % 2 ? 4 : 1));
+        /* who has gone has left its socket behind, and that is gone as well */
+        wait_until(5, yard_sockets(&yard) == (round % 2 ? 4u : 1u));
+        wait_until(5, yard_is_unix(&yard, true));
     }
     standin_load_end(&load);
     struct aw_local_requests requests;
@@ -211,6 +214,58 @@ static void requests_survive_scaling_in_and_resizing(void **state)
     assert_int_equal(load.cut, 0);
     assert_int_equal(requests.arrivals, requests.completions);
     yard_end(&yard);
+}
+
+static void a_socket_of_a_life_that_was_killed_is_no_obstacle_to_the_next(void **state)
+{
+    (void)state;
+    struct yard yard;
+    if (!yard_begin(&yard, NULL, 1))
+        skip();
+    wait_until(5, yard_is(&yard, 1));
+    for (uint32_t round = 0; round < 3; round++) {
+        char body[32];
+        uint32_t restarts = 0;
+        const uint16_t port = aw_local_port(yard.local, yard.workload);
+        assert_int_equal(standin_ask(port, "/pid", body, sizeof body), 200);
+        assert_true(aw__local_signal(yard.local, yard.workload, 0, SIGKILL));
+        wait_until(5, (restarts += yard_observe(&yard).restarts, restarts == 1));
+        wait_until(5, yard_is(&yard, 1));
+        wait_until(5, yard_is_unix(&yard, true));
+        assert_int_equal(yard_sockets(&yard), 1);
+    }
+    yard_end(&yard);
+}
+
+static void without_a_socket_replicas_are_asked_on_their_port(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"tcp", NULL};
+    struct yard yard;
+    char base[64], path[256];
+    struct aw_diag diag = {0};
+    if (!yard_begin(&yard, words, 2)) /* it does not want the one that it is offered */
+        skip();
+    wait_until(5, yard_is(&yard, 2));
+    assert_true(yard_is_unix(&yard, false));
+    assert_int_equal(yard_sockets(&yard), 0);
+    assert_int_equal(standin_ask(aw_local_port(yard.local, yard.workload), "/", NULL, 0), 200);
+    yard_end(&yard);
+
+    yard_settings(&yard); /* and here none can be offered: the directory's name is too long */
+    snprintf(base, sizeof base, "%s", yard.run_dir);
+    snprintf(yard.settings.run_dir, sizeof yard.settings.run_dir, "%s/%0120d", base, 0);
+    assert_true(yard_new(&yard));
+    assert_ok(yard_add(&yard, NULL, 2, 64 * MIB, &diag));
+    wait_until(5, yard_is(&yard, 2));
+    assert_true(yard_is_unix(&yard, false));
+    assert_int_equal(standin_ask(aw_local_port(yard.local, yard.workload), "/", NULL, 0), 200);
+    aw_local_free(yard.local);
+    snprintf(path, sizeof path, "%s/%0120d/lock", base, 0);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/%0120d", base, 0);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(base), 0);
 }
 
 /* --- without permission ----------------------------------------------------------------------- */
@@ -402,6 +457,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(impossible_workloads_get_a_sentence),
         cmocka_unit_test(a_deaf_replica_is_ended_with_its_children),
         cmocka_unit_test(requests_survive_scaling_in_and_resizing),
+        cmocka_unit_test(a_socket_of_a_life_that_was_killed_is_no_obstacle_to_the_next),
+        cmocka_unit_test(without_a_socket_replicas_are_asked_on_their_port),
         cmocka_unit_test(without_control_groups_there_is_one_sentence_and_nothing_else),
         cmocka_unit_test(who_may_not_write_control_groups_is_told_what_that_takes),
         cmocka_unit_test(after_kill_9_cleaning_leaves_nothing),

@@ -126,6 +126,33 @@ static inline int yard_groups(const struct aw__cgroup_tree *tree, uint32_t part)
     return count;
 }
 
+/* Unix sockets of replicas, of this run. */
+static inline uint32_t yard_sockets(const struct yard *yard)
+{
+    DIR *dir = opendir(yard->local->rundir.path);
+    uint32_t count = 0;
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir));)
+        count += strstr(entry->d_name, ".sock") != NULL;
+    closedir(dir);
+    return count;
+}
+
+/* Whether every ready replica is asked over its Unix socket, or else none. */
+static inline bool yard_is_unix(struct yard *yard, bool is_unix)
+{
+    bool all = true;
+    pthread_mutex_lock(&yard->local->lock);
+    const struct aw__local_workload *workload = yard->local->workload[yard->workload];
+    for (uint32_t i = 0; i < workload->slots; i++) {
+        struct aw__backend_view view;
+        aw__balancer_view(workload->balancer, i, &view);
+        all = all && (!view.ready || view.is_unix == is_unix);
+    }
+    pthread_mutex_unlock(&yard->local->lock);
+    return all;
+}
+
 /* Nothing is left of `tree`: no group in any hierarchy. */
 static inline void yard_tree_gone(const struct aw__cgroup_tree *tree)
 {

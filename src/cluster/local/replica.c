@@ -11,6 +11,7 @@
  */
 #include "cluster/local/internal.h"
 
+#include "base/net.h"
 #include "cluster/local/process.h"
 
 #include <arpa/inet.h>
@@ -92,6 +93,24 @@ static uint32_t slot_of(const struct aw__local_workload *workload, const struct 
     return (uint32_t)(r - workload->replica);
 }
 
+/* Where it may listen beside its port; "": the run's directory has too long a name for that. */
+static const char *socket_of(const struct aw_local *local, const struct aw__replica *r,
+                             char buf[AW_NET_UNIX_PATH_MAX])
+{
+    const int len = snprintf(buf, AW_NET_UNIX_PATH_MAX, "%s/%s.sock", local->rundir.path, r->group);
+    if (len < 0 || (size_t)len >= AW_NET_UNIX_PATH_MAX)
+        buf[0] = '\0';
+    return buf;
+}
+
+/* What a life that ended too suddenly for that has not taken away itself. */
+static void socket_remove(const struct aw_local *local, const struct aw__replica *r)
+{
+    char path[AW_NET_UNIX_PATH_MAX];
+    if (*socket_of(local, r, path))
+        unlink(path);
+}
+
 /* --- started ---------------------------------------------------------------------------------- */
 
 /* A port that is free now. Somebody may take it before the replica does: then it ends, and is
@@ -108,6 +127,20 @@ static uint16_t free_port(void)
         address.sin_port = 0;
     close(fd);
     return ntohs(address.sin_port);
+}
+
+/* This process's own environment, but for the two variables that are the replica's alone. */
+static void environment(char *port_text, char *socket_text, char *envp[ENV_MAX + 3])
+{
+    uint32_t count = 0;
+    for (char **variable = environ; *variable && count < ENV_MAX; variable++)
+        if (strncmp(*variable, "PORT=", 5) != 0 &&
+            strncmp(*variable, AW_NET_UNIX_ENV "=", sizeof AW_NET_UNIX_ENV) != 0)
+            envp[count++] = *variable;
+    envp[count++] = port_text;
+    if (socket_text)
+        envp[count++] = socket_text;
+    envp[count] = NULL;
 }
 
 static void argument(const char *from, uint16_t port, char to[AW_LOCAL_ARG_MAX])
@@ -148,7 +181,8 @@ static enum aw_err start(struct aw_local *local, struct aw__local_workload *work
                          struct aw__replica *r, struct aw_diag *diag)
 {
     char text[AW_LOCAL_ARGS_MAX][AW_LOCAL_ARG_MAX], log[AW_CONF_TEXT_MAX + 64], port_text[32];
-    char *argv[AW_LOCAL_ARGS_MAX + 1], *envp[ENV_MAX + 2];
+    char path[AW_NET_UNIX_PATH_MAX], socket_text[sizeof AW_NET_UNIX_ENV + AW_NET_UNIX_PATH_MAX];
+    char *argv[AW_LOCAL_ARGS_MAX + 1], *envp[ENV_MAX + 3];
     enum aw_err err = r->has_group ? AW_OK : group_make(local, workload, r, diag);
     if (err)
         return err;
@@ -159,13 +193,10 @@ static enum aw_err start(struct aw_local *local, struct aw__local_workload *work
         argv[i] = text[i];
     }
     argv[workload->arg_count] = NULL;
-    uint32_t count = 0;
-    for (char **variable = environ; *variable && count < ENV_MAX; variable++)
-        if (strncmp(*variable, "PORT=", 5) != 0)
-            envp[count++] = *variable;
+    socket_remove(local, r);
     snprintf(port_text, sizeof port_text, "PORT=%u", (unsigned)r->port);
-    envp[count++] = port_text;
-    envp[count] = NULL;
+    snprintf(socket_text, sizeof socket_text, AW_NET_UNIX_ENV "=%s", socket_of(local, r, path));
+    environment(port_text, *path ? socket_text : NULL, envp);
     snprintf(log, sizeof log, "%s/%s.log", local->settings.log_dir, r->group);
     r->oom_kills_before = r->oom_kill_count;
     const struct aw__process_start how = {
@@ -180,7 +211,7 @@ static enum aw_err start(struct aw_local *local, struct aw__local_workload *work
     r->phase = AW__REPLICA_RUNS;
     r->started_us = aw__local_now_us(local);
     r->was_ready = false;
-    aw__balancer_set(workload->balancer, slot_of(workload, r), AW__BACKEND_ON, r->port);
+    aw__balancer_set(workload->balancer, slot_of(workload, r), AW__BACKEND_ON, r->port, path);
     return AW_OK;
 }
 
@@ -240,7 +271,7 @@ static void ended_by_itself(struct aw_local *local, struct aw__local_workload *w
         snprintf(workload->trouble, sizeof workload->trouble,
                  "replica %" PRIu32 " ended with status %d%s", r->id, code,
                  r->was_ready ? "" : " before it was ready");
-    aw__balancer_set(workload->balancer, slot_of(workload, r), AW__BACKEND_OFF, 0);
+    aw__balancer_set(workload->balancer, slot_of(workload, r), AW__BACKEND_OFF, 0, NULL);
     aw__cgroup_end(&local->tree, r->group);
     back_off(local, r);
 }
@@ -250,7 +281,7 @@ static void drain(struct aw_local *local, struct aw__local_workload *workload,
 {
     switch ((enum aw__replica_phase)r->phase) {
     case AW__REPLICA_RUNS:
-        aw__balancer_set(workload->balancer, slot_of(workload, r), AW__BACKEND_DRAIN, 0);
+        aw__balancer_set(workload->balancer, slot_of(workload, r), AW__BACKEND_DRAIN, 0, NULL);
         r->until_us = aw__local_now_us(local) + us(local->settings.drain_s);
         r->phase = AW__REPLICA_DRAINS;
         break;
@@ -266,7 +297,7 @@ static void drain(struct aw_local *local, struct aw__local_workload *workload,
 
 static void stop(struct aw_local *local, struct aw__local_workload *workload, struct aw__replica *r)
 {
-    aw__balancer_set(workload->balancer, slot_of(workload, r), AW__BACKEND_OFF, 0);
+    aw__balancer_set(workload->balancer, slot_of(workload, r), AW__BACKEND_OFF, 0, NULL);
     if (r->pid)
         kill(r->pid, SIGTERM); /* not reaped yet: the number is its own */
     r->until_us = aw__local_now_us(local) + us(local->settings.stop_s);
@@ -281,6 +312,7 @@ static void gone_step(struct aw_local *local, struct aw__local_workload *workloa
         if (aw__cgroup_remove(&local->tree, r->group))
             return; /* the next look finds it empty */
     }
+    socket_remove(local, r);
     *r = (struct aw__replica){0};
 }
 
@@ -299,7 +331,7 @@ static void process_look(struct aw_local *local, struct aw__local_workload *work
     }
     r->pid = 0;
     if (r->phase == AW__REPLICA_DRAINS)
-        aw__balancer_set(workload->balancer, slot_of(workload, r), AW__BACKEND_OFF, 0);
+        aw__balancer_set(workload->balancer, slot_of(workload, r), AW__BACKEND_OFF, 0, NULL);
     aw__observe_oom(local, workload, r);
     r->phase = AW__REPLICA_GONE;
 }

@@ -11,11 +11,14 @@
  *
  * Further words: "touch MIB" keeps memory; "child" leaves a grandchild that ignores SIGTERM and
  * outlives its parent; "mute SECONDS" answers no health check before; "deaf" ignores SIGTERM.
+ * It listens on the Unix socket that it is offered ($AWARE_SOCKET, or "socket PATH"), and leaves it
+ * behind when it ends; with "tcp" it does not.
  */
 #ifndef AW_CLUSTER_LOCAL_STANDIN_TESTING_H
 #define AW_CLUSTER_LOCAL_STANDIN_TESTING_H
 
 #include "base/clock.h"
+#include "base/net.h"
 #include "base/testing.h"
 
 #include <arpa/inet.h>
@@ -46,6 +49,7 @@ struct standin_connection {
 };
 
 static int64_t standin_mute_until;
+static const char *standin_socket;
 
 static void standin_answer(struct standin_connection *c, const char *status, const char *body)
 {
@@ -139,7 +143,12 @@ static void standin_readable(struct standin_connection *c)
 
 static void standin_words(int argc, char **argv)
 {
+    standin_socket = getenv(AW_NET_UNIX_ENV);
     for (int i = 3; i < argc; i++) {
+        if (!strcmp(argv[i], "tcp"))
+            standin_socket = NULL;
+        else if (!strcmp(argv[i], "socket") && i + 1 < argc)
+            standin_socket = argv[++i];
         if (!strcmp(argv[i], "touch") && i + 1 < argc) {
             const size_t bytes = (size_t)strtol(argv[++i], NULL, 10) << 20;
             char *block = malloc(bytes);
@@ -168,15 +177,19 @@ static int standin_main(int argc, char **argv)
     const struct sockaddr_in address = {.sin_family = AF_INET,
                                         .sin_port = htons((uint16_t)strtol(argv[2], NULL, 10)),
                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int listener[2] = {socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), -1};
     standin_words(argc, argv);
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (bind(listener, (const struct sockaddr *)&address, sizeof address) || listen(listener, 1024))
+    if (standin_socket && aw_net_listen_unix(standin_socket, 1024, &listener[1], NULL))
+        return 2;
+    setsockopt(listener[0], SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(listener[0], (const struct sockaddr *)&address, sizeof address) ||
+        listen(listener[0], 1024))
         return 2;
     for (int i = 0; i < STANDIN_CONNECTIONS; i++)
         connection[i].fd = -1;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-    epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event);
+    for (int i = 0; i < 2; i++)
+        epoll_ctl(epoll, EPOLL_CTL_ADD, listener[i], &event);
     for (bool sleepers = false;;) {
         const int count = epoll_wait(epoll, events, 64, sleepers ? 1 : -1);
         for (int i = 0; i < count; i++) {
@@ -184,7 +197,8 @@ static int standin_main(int argc, char **argv)
             if (c && c->fd >= 0)
                 standin_readable(c);
             int fd;
-            while (!c && (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+            while (!c && ((fd = accept4(listener[0], NULL, NULL, SOCK_CLOEXEC)) >= 0 ||
+                          (fd = accept4(listener[1], NULL, NULL, SOCK_CLOEXEC)) >= 0)) {
                 int at = 0;
                 while (at < STANDIN_CONNECTIONS - 1 && connection[at].fd >= 0)
                     at++;

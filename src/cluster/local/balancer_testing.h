@@ -1,0 +1,192 @@
+/*
+ * balancer_testing.h - a balancer with servers behind it, for its tests alone.
+ *
+ * Whatever happens to a link is tested twice: over TCP, and over a Unix socket. BOTH does so with
+ * the initial state of a test, and world_begin looks at it.
+ */
+#ifndef AW_CLUSTER_LOCAL_BALANCER_TESTING_H
+#define AW_CLUSTER_LOCAL_BALANCER_TESTING_H
+
+#include "cluster/local/balancer.h"
+#include "cluster/local/standin_testing.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+
+static bool over_unix = true;
+#define OVER_UNIX(test)                                      \
+    {                                                        \
+#test " (Unix socket)", test, NULL, NULL, &over_unix \
+    }
+#define BOTH(test) cmocka_unit_test(test), OVER_UNIX(test)
+
+#define SERVERS_MAX 8
+
+struct world {
+    struct aw__balancer *balancer;
+    uint16_t port;
+    bool is_unix;
+    char dir[64]; /* of Unix sockets */
+    pid_t server[SERVERS_MAX];
+    uint16_t server_port[SERVERS_MAX];
+};
+
+static inline uint16_t port_free(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+    getsockname(fd, (struct sockaddr *)&address, &len);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+/* The path that a server on that port is offered. */
+static inline const char *path_of(const struct world *world, uint16_t port, char buf[128])
+{
+    snprintf(buf, 128, "%s/%u.sock", world->dir, (unsigned)port);
+    return buf;
+}
+
+/* A server on a port of its own; it is not in the balancer yet. */
+static inline void server_start(struct world *world, uint32_t slot, const char *word,
+                                const char *value)
+{
+    char text[16], path[128];
+    world->server_port[slot] = port_free();
+    path_of(world, world->server_port[slot], path);
+    snprintf(text, sizeof text, "%u", (unsigned)world->server_port[slot]);
+    const char *const socket_word = world->is_unix ? "socket" : "tcp";
+    const char *const socket_path = world->is_unix ? path : "tcp";
+    const pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl("/proc/self/exe", "standin", "serve", text, socket_word, socket_path, word, value,
+              (char *)NULL);
+        _exit(127);
+    }
+    world->server[slot] = pid;
+}
+
+static inline void slot_on(const struct world *world, uint32_t slot)
+{
+    char path[128];
+    aw__balancer_set(world->balancer, slot, AW__BACKEND_ON, world->server_port[slot],
+                     path_of(world, world->server_port[slot], path));
+}
+
+static inline void server_end(pid_t pid, int number)
+{
+    int status;
+    kill(pid, number);
+    waitpid(pid, &status, 0);
+}
+
+static inline void config_init(struct aw__balancer_config *config)
+{
+    *config = (struct aw__balancer_config){.slots = SERVERS_MAX,
+                                           .clients = 256,
+                                           .health_path = "/healthz",
+                                           .health_period_us = 100000,
+                                           .health_timeout_us = 500000,
+                                           .health_failures = 3,
+                                           .connect_timeout_us = 500000,
+                                           .wait_us = 3000000,
+                                           .request_timeout_us = 5000000,
+                                           .idle_us = 1000000};
+}
+
+static inline bool view_ready(const struct world *world, uint32_t slot)
+{
+    struct aw__backend_view view;
+    aw__balancer_view(world->balancer, slot, &view);
+    return view.seen && view.ready;
+}
+
+#define WAITS_MAX 8000 /* of 5 ms: others may have the machine */
+#define wait_for(condition)                                             \
+    do {                                                                \
+        bool met_ = false;                                              \
+        for (int i_ = 0; i_ < WAITS_MAX && !(met_ = (condition)); i_++) \
+            standin_wait_ms(5);                                         \
+        assert_true(met_);                                              \
+    } while (0)
+
+static inline bool view_is_unix(const struct world *world, uint32_t slot)
+{
+    struct aw__backend_view view;
+    aw__balancer_view(world->balancer, slot, &view);
+    return view.is_unix;
+}
+
+static inline void world_begin(struct world *world, const struct aw__balancer_config *config,
+                               uint32_t servers, void **state)
+{
+    struct aw_diag diag = {0};
+    *world = (struct world){.is_unix = *state, .dir = "/tmp/aware-balancer-XXXXXX"};
+    assert_non_null(mkdtemp(world->dir));
+    assert_ok(aw__balancer_new(config, NULL, &world->balancer, &diag));
+    world->port = aw__balancer_port(world->balancer);
+    for (uint32_t i = 0; i < servers; i++) {
+        server_start(world, i, NULL, NULL);
+        slot_on(world, i);
+    }
+    for (uint32_t i = 0; i < servers; i++) {
+        wait_for(view_ready(world, i));
+        wait_for(view_is_unix(world, i) == world->is_unix);
+    }
+}
+
+static inline void world_end(struct world *world)
+{
+    aw__balancer_free(world->balancer);
+    for (uint32_t i = 0; i < SERVERS_MAX; i++)
+        if (world->server[i])
+            server_end(world->server[i], SIGKILL);
+    DIR *dir = opendir(world->dir);
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir));)
+        unlinkat(dirfd(dir), entry->d_name, 0);
+    closedir(dir);
+    assert_int_equal(rmdir(world->dir), 0);
+}
+
+static inline struct aw__balancer_counts counts_of(const struct world *world)
+{
+    struct aw__balancer_counts counts;
+    aw__balancer_counts(world->balancer, &counts);
+    return counts;
+}
+
+/* Whoever comes also goes, and is counted once. */
+static inline void books_close(const struct world *world)
+{
+    wait_for(counts_of(world).in_flight == 0);
+    const struct aw__balancer_counts c = counts_of(world);
+    assert_int_equal(c.arrivals,
+                     c.completions + c.refused + c.lost + c.timed_out + c.failed + c.aborted);
+}
+
+/* A replica of which the test itself is in charge: where links of the slot will arrive. */
+static inline int listener_open(struct world *world, uint32_t slot)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    char path[128];
+    int fd = -1;
+    world->server_port[slot] = port_free();
+    if (world->is_unix) {
+        assert_ok(aw_net_listen_unix(path_of(world, world->server_port[slot], path), 8, &fd, NULL));
+        assert_int_equal(fcntl(fd, F_SETFL, 0), 0); /* accept(2) is to wait */
+        return fd;
+    }
+    address.sin_port = htons(world->server_port[slot]);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    return fd;
+}
+
+#endif
