@@ -497,6 +497,11 @@ static const struct aw__option controller_options[] = {
      .initial = LEASE_DEFAULT,
      .help = "the Lease, in our own namespace, by which one of several processes leads; none: "
              "there are no others"},
+    {.name = "recommender-name",
+     .kind = AW__TEXT,
+     .arg = "NAME",
+     .initial = "aware",
+     .help = "the name in spec.recommenders by which stock VerticalPodAutoscalers mean us"},
     {.name = "step",
      .kind = AW__TEXT,
      .arg = "TIME",
@@ -585,6 +590,9 @@ const struct aw__verb aw__verb_controller = {
         "say what happened. It writes nothing else: an object whose updateMode is Off, which is "
         "the default, is never acted on. 'kubectl get mpa' shows it; 'aware get', 'explain', "
         "'freeze', 'undo' and their like ask this process over its socket.\n\n"
+        "Stock VerticalPodAutoscalers whose spec.recommenders names us get their recommendations "
+        "from the recommender too, where the server has that kind; the stock updater and webhook "
+        "act on them.\n\n"
         "Several processes may run: one of them leads, by a Lease, and the others follow until it "
         "ends. A restart decides nothing: what was recommended stays until the workload has been "
         "seen again.\n\n"

@@ -19,6 +19,7 @@
 #define SAVE_US     (INT64_C(60) * 1000000)
 #define SAVE_RARE   100
 #define PILOTS_FILE "pilots.state"
+#define VPAS_FILE   "vpas.json"
 
 struct recommender {
     struct aw__controller *controller;
@@ -34,6 +35,7 @@ struct recommender {
     struct aw__doors doors;
     int lock_fd; /* -1: none */
     char pilots[AW__TEXT_MAX + 32];
+    char vpas[AW__TEXT_MAX + 32]; /* what is known for VerticalPodAutoscalers; "": nothing */
     int64_t save_us;
     uint64_t rounds, writes; /* that were told */
     bool save_ails, synced;
@@ -61,6 +63,7 @@ static enum aw_err keep_open(struct recommender *r, struct aw_diag *diag)
     snprintf(config->journal, sizeof config->journal, "%.*s/" AW__RUN_JOURNAL,
              (int)(sizeof config->journal - sizeof AW__RUN_JOURNAL - 1), c->state);
     snprintf(r->pilots, sizeof r->pilots, "%s/" PILOTS_FILE, c->state);
+    snprintf(r->vpas, sizeof r->vpas, "%s/" VPAS_FILE, c->state);
     err = aw_steward_new(config, NULL, &r->steward, &recovery, diag);
     aw_alloc_free(NULL, config);
     if (!err && recovery.torn_bytes)
@@ -220,6 +223,10 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
         .shelf = r->shelf,
         .log = &c->log,
         .memory = *r->pilots ? r->pilots : NULL,
+        .vpa_memory = *r->vpas ? r->vpas : NULL,
+        .vpa_name = aw__args_text(c->run->args, "recommender-name"),
+        .prom = r->prom,
+        .prom_selector = r->questions.selector,
         .leads = leads,
         .ticked = ticked,
         .ctx = r,

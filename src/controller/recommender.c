@@ -95,6 +95,26 @@ static enum aw_err make_loop(struct aw_recommender *r, struct aw_diag *diag)
     return err;
 }
 
+static enum aw_err make_vpas(struct aw_recommender *r, struct aw_diag *diag)
+{
+    const struct aw_recommender_config *config = &r->config;
+    const struct aw__vpas_config vpas = {.kube = config->kube,
+                                         .scene = r->scene,
+                                         .usage = {.kube = config->kube,
+                                                   .metrics_version = r->config.server.metrics,
+                                                   .prom = config->prom,
+                                                   .selector = config->prom_selector,
+                                                   .clock = config->clock},
+                                         .ns = config->ns,
+                                         .name = config->vpa_name,
+                                         .memory = config->vpa_memory,
+                                         .log = config->log,
+                                         .clock = config->clock,
+                                         .objects_max = config->objects_max,
+                                         .pods_max = config->pods_max};
+    return aw__vpas_new(&r->vpas, &vpas, r->alloc, diag);
+}
+
 enum aw_err aw_recommender_new(struct aw_recommender **ret_recommender,
                                const struct aw_recommender_config *config,
                                const struct aw_alloc *alloc, struct aw_diag *diag)
@@ -120,6 +140,7 @@ enum aw_err aw_recommender_new(struct aw_recommender **ret_recommender,
                                            .ctx = r};
     err = err ? err : aw__scene_open(&r->scene, &scene, alloc, diag);
     err = err ? err : make_loop(r, diag);
+    err = err ? err : make_vpas(r, diag);
     if (err) {
         aw_recommender_free(r);
         return err;
@@ -141,6 +162,7 @@ void aw_recommender_free(struct aw_recommender *r)
     aw__memory_free(r);
     aw_loop_free(r->loop);
     aw_kubecluster_free(r->cluster);
+    aw__vpas_free(r->vpas);
     aw__scene_close(r->scene);
     aw_alloc_free(r->alloc, r->bucket);
     aw_alloc_free(r->alloc, r->slot);
@@ -274,6 +296,10 @@ enum aw_err aw_recommender_step(struct aw_recommender *r, struct aw_diag *diag)
                                                                        : r->tick_us + step_us;
         err = make_round(r, diag);
     }
+    if (err != AW_ERR_INTERRUPTED && aw__vpas_step(r->vpas, r->leads) == AW_ERR_INTERRUPTED)
+        return AW_ERR_INTERRUPTED;
+    r->counts.vpas = aw__vpas_counts(r->vpas)->objects;
+    r->counts.vpa_writes = aw__vpas_counts(r->vpas)->writes;
     if (!err && followed && diag)
         *diag = why;
     return err ? err : followed;
@@ -281,7 +307,9 @@ enum aw_err aw_recommender_step(struct aw_recommender *r, struct aw_diag *diag)
 
 int64_t aw_recommender_due(const struct aw_recommender *r)
 {
-    const int64_t scene_us = aw__scene_due(r->scene);
+    const int64_t vpas_us = aw__vpas_due(r->vpas, r->leads);
+    int64_t scene_us = aw__scene_due(r->scene);
+    scene_us = vpas_us < scene_us ? vpas_us : scene_us;
     if (!r->leads || !aw__scene_synced(r->scene))
         return scene_us;
     return r->tick_us < scene_us ? r->tick_us : scene_us;

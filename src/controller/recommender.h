@@ -13,6 +13,8 @@
  * Threads:    those of the client. People's orders and looks go through the steward, which has a
  *             lock of its own.
  *
+ * Stock VerticalPodAutoscalers that name us are served beside (vpa.h).
+ *
  * Whoever does not lead only follows. Who begins to lead reads every status again and decides
  * nothing in its first tick: the cluster has lived on meanwhile.
  *
@@ -62,6 +64,10 @@ struct aw_recommender_config {
     struct aw_log *log;              /* NULL: nobody is told; borrowed */
     const struct aw_clock *clock;    /* NULL: the real one */
     const char *memory;              /* file of what pilots learned, read at new; NULL: none */
+    const char *vpa_memory;          /* the same for VerticalPodAutoscalers (vpa.h) */
+    const char *vpa_name;            /* by which they mean us; NULL: "aware" */
+    struct aw_kube_prom *prom;       /* for the usage of containers; NULL: metrics.k8s.io alone */
+    const char *prom_selector;       /* further matchers of its questions; NULL: none */
     /* Whether we lead at this moment; NULL: always. */
     bool (*leads)(void *ctx);
     /* A tick is over. `store_trouble` NULL: what had happened was kept. NULL: nobody is told. */
@@ -83,6 +89,8 @@ struct aw_recommender_counts {
     uint32_t active;                /* of them, those that are decided for */
     uint32_t invalid;               /* of them, those that cannot be taken */
     uint32_t waiting;               /* whose status should be written, and was not */
+    uint32_t vpas;                  /* VerticalPodAutoscalers that name us */
+    uint64_t vpa_writes;            /* of their statuses */
     int64_t round_us;               /* how long the last round took, learning included */
     int64_t round_cpu_us;           /* of it, what this thread worked */
     size_t pilot_bytes, copy_bytes; /* that pilots and what is kept of the cluster take */
@@ -108,7 +116,8 @@ bool aw_recommender_synced(const struct aw_recommender *recommender);
 const struct aw_recommender_counts *aw_recommender_counts(const struct aw_recommender *recommender);
 struct aw_loop *aw_recommender_loop(struct aw_recommender *recommender);
 
-/* Writes what pilots learned to `path`, for the next process of this build. */
+/* Writes what pilots learned to `path`, for the next process of this build, and what is known for
+ * VerticalPodAutoscalers to `vpa_memory`. */
 AW_NODISCARD enum aw_err aw_recommender_save(struct aw_recommender *recommender, const char *path,
                                              struct aw_diag *diag);
 

@@ -12,6 +12,7 @@
 #include "controller/recommender.h"
 #include "controller/scene.h"
 #include "controller/status.h"
+#include "controller/vpa.h"
 #include "kube/events.h"
 
 #define AW__NOBODY      UINT32_MAX
@@ -60,6 +61,7 @@ struct aw__remembered; /* what a file has of a pilot (recommender_memory.c) */
 struct aw_recommender {
     struct aw_recommender_config config;
     struct aw__scene *scene;
+    struct aw__vpas *vpas;
     struct aw_kubecluster *cluster;
     struct aw_pace pace; /* between the two, where the loop's time runs faster */
     struct aw_loop *loop;

@@ -142,8 +142,11 @@ enum aw_err aw_recommender_save(struct aw_recommender *r, const char *path, stru
     for (uint32_t i = 0; !err && i < aw_loop_count(r->loop); i++)
         if (aw_loop_has(r->loop, i))
             err = pilot_write(r, aw_loop_pilot(r->loop, i), &writer, diag);
-    if (!err)
-        return aw_file_writer_commit(&writer, diag);
-    aw_file_writer_abort(&writer);
+    if (err)
+        aw_file_writer_abort(&writer);
+    else
+        err = aw_file_writer_commit(&writer, diag);
+    if (!err && r->config.vpa_memory)
+        err = aw__vpas_save(r->vpas, r->config.vpa_memory, diag);
     return err;
 }

@@ -145,7 +145,7 @@ static void put_pod(struct rec_world *w, const char *app, int n, const char *cpu
                          "web", "restartCount", 0, "ready", 1, "state", "running"));
 }
 
-static void put_app(struct rec_world *w, const char *app, int replicas)
+static inline void put_app(struct rec_world *w, const char *app, int replicas)
 {
     put_deployment(w, app, replicas);
     for (int i = 0; i < replicas; i++)
@@ -258,7 +258,7 @@ static void rec_rounds(struct rec_world *w, uint32_t count)
     }
 }
 
-static void rec_start(struct rec_world *w)
+static inline void rec_start(struct rec_world *w)
 {
     rec_begin_with(w, NULL);
     rec_until(w, aw_recommender_synced(w->r));

@@ -452,6 +452,13 @@ enum aw_err aw__scene_gather(struct aw__scene *scene, struct aw__scene_target *c
     return err;
 }
 
+const struct aw_kube_item *aw__scene_pod_of(const struct aw__scene *scene,
+                                            const struct aw__scene_target *target, uint32_t i)
+{
+    AW_ASSERT(i < target->count);
+    return scene->pods[target->first + i];
+}
+
 /* --- nodes ------------------------------------------------------------------------------------ */
 
 static void nodes_begin(void *ctx)

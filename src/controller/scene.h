@@ -119,6 +119,9 @@ AW_NODISCARD enum aw_err aw__scene_view(struct aw__scene *scene,
                                         const struct aw__scene_target *target,
                                         struct aw_kubecluster_view *ret_view);
 void aw__scene_target_deinit(struct aw__scene_target *target); /* zeroed is a no-op */
+/* One of the pods that gather found for a target of that call; `i` < target->count. */
+const struct aw_kube_item *aw__scene_pod_of(const struct aw__scene *scene,
+                                            const struct aw__scene_target *target, uint32_t i);
 
 /* What the largest node can hold, CPU and memory each by itself; nodes that take no new pods do not
  * count. Asks the server. 0: there are none. */

@@ -224,7 +224,42 @@ static enum MHD_Result begin_watch(struct aw_double *twin, struct MHD_Connection
 
 /* --- the front --- */
 
-static json_t *discovery_of(const char *path)
+/* The resources of a group that somebody defined: a CustomResourceDefinition, put into the double
+ * as an object, shows here as a real server would show it. NULL: nobody did. */
+static json_t *defined(struct aw_double *twin, const char *path)
+{
+    json_t *resources = json_array();
+    for (uint32_t i = 0; i < twin->object_count; i++) {
+        const json_t *spec = json_object_get(twin->objects[i].json, "spec"), *version;
+        const char *plural =
+            json_string_value(json_object_get(json_object_get(spec, "names"), "plural"));
+        char group[128], status[128];
+        size_t k;
+        if (!plural || !strstr(twin->objects[i].collection, "/customresourcedefinitions"))
+            continue;
+        const json_t *versions = json_object_get(spec, "versions");
+        json_array_foreach(versions, k, version)
+        {
+            snprintf(group, sizeof group, "/apis/%s/%s",
+                     json_string_value(json_object_get(spec, "group")),
+                     json_string_value(json_object_get(version, "name")));
+            if (strcmp(group, path) != 0)
+                continue;
+            json_array_append_new(resources,
+                                  json_pack("{s:s,s:b}", "name", plural, "namespaced", 1));
+            snprintf(status, sizeof status, "%s/status", plural);
+            if (json_object_get(json_object_get(version, "subresources"), "status"))
+                json_array_append_new(resources, json_pack("{s:s}", "name", status));
+        }
+    }
+    const bool none = json_array_size(resources) == 0;
+    json_t *list =
+        none ? NULL : json_pack("{s:s,s:O}", "kind", "APIResourceList", "resources", resources);
+    json_decref(resources);
+    return list;
+}
+
+static json_t *discovery_of(struct aw_double *twin, const char *path)
 {
     if (!strcmp(path, "/version"))
         return json_pack("{s:s, s:s, s:s}", "major", "1", "minor", "33+", "gitVersion", "v1.33.1");
@@ -241,7 +276,10 @@ static json_t *discovery_of(const char *path)
         return json_pack("{s:[{s:s, s:s, s:b}, {s:s, s:s}]}", "resources", "name", "deployments",
                          "kind", "Deployment", "namespaced", 1, "name", "deployments/scale", "kind",
                          "Scale");
-    return NULL;
+    pthread_mutex_lock(&twin->lock);
+    json_t *list = strncmp(path, "/apis/", 6) ? NULL : defined(twin, path);
+    pthread_mutex_unlock(&twin->lock);
+    return list;
 }
 
 static enum MHD_Result check_query(void *ctx, enum MHD_ValueKind kind, const char *key,
@@ -351,7 +389,7 @@ static enum MHD_Result respond(struct aw_double *twin, struct MHD_Connection *co
         result = answer_text(connection, 200, strdup("<html>"), 0);
     } else if (faulty && fault.cut && !watch) {
         result = answer_cut(connection);
-    } else if ((answer = discovery_of(path))) {
+    } else if ((answer = discovery_of(twin, path))) {
         result = answer_json(connection, 200, answer);
     } else if (!split(path, &route)) {
         result = refuse(connection, 404, "NotFound", "no such path");

@@ -4,7 +4,8 @@
  * It keeps JSON objects in memory as etcd would: one resourceVersion for all, a history for
  * watches, pages by token, conflicts by version. Strict: what a real server would refuse (an
  * unknown query parameter, a wrong content type, a name that is not the path's) is refused with a
- * Status. Not a Kubernetes: no schemas, no admission, no controllers, no field selectors.
+ * Status. Not a Kubernetes: no schemas, no admission, no controllers, no field selectors. A kind
+ * needs no definition; one that is put in shows in the discovery of its group.
  *
  * Call order: open; point a client at `url`; change things; close after the client.
  * Memory:     the process heap. Threads: one per connection; every function here may be called
