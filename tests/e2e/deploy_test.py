@@ -30,7 +30,9 @@ def plain(objects):
 def the_chart_is_the_same_as_the_manifests(cluster):
     monitored = {"tokenSecret": "aware-token", "serviceMonitor": True}
     for values, overlay in (({}, "recommend-only"), ({"acting": True}, "acting"),
-                            ({"acting": True, "metrics": monitored}, "acting-monitored")):
+                            ({"acting": True, "metrics": monitored}, "acting-monitored"),
+                            ({"acting": True, "prometheus": {"service": {"name": "prometheus"}}},
+                             "acting-proxied")):
         chart = plain(for_this_server(Chart(CHART).template(values)[0]))
         shipped = plain(cluster.kustomize(overlay))
         expect(sorted(chart) == sorted(shipped), f"{overlay}: other objects",
@@ -44,7 +46,7 @@ def the_chart_is_taken_by_the_server_with_every_option(cluster):
     # a namespace that is there, since nothing is created
     for values in ({}, {"acting": True}, {
             "acting": True, "watchNamespace": "shop", "image": {"tag": "1"},
-            "prometheus": {"url": "http://prometheus.monitoring:9090"},
+            "prometheus": {"url": "", "service": {"name": "prometheus", "port": 80}},
             "metrics": {"tokenSecret": "aware-token"}, "extraArgs": ["--log-level=debug"],
             "podAnnotations": {"a": "b"}, "priorityClassName": "system-node-critical",
             "serviceAccount": {"annotations": {"c": "d"}},
@@ -53,7 +55,7 @@ def the_chart_is_taken_by_the_server_with_every_option(cluster):
         objects, notes = Chart(CHART).template(values, namespace="default")
         expect("kubectl" in notes, "no notes", notes)
         for one in for_this_server(objects):
-            if one["metadata"].get("namespace") == "shop":
+            if one["metadata"].get("namespace") in ("shop", "monitoring"):
                 one["metadata"]["namespace"] = "default"
             try:
                 cluster.kubectl("create", "--dry-run=server", "-f", "-", text=json.dumps(one))
