@@ -5,6 +5,7 @@
 #include "controller/selector.h"
 #include "controller/status.h"
 #include "kube/discovery.h"
+#include "kube/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,6 +158,9 @@ bool aw__scene_synced(const struct aw__scene *scene)
         synced = synced && aw_kube_informer_state(scene->informer[i])->synced;
     return synced;
 }
+
+_Static_assert(AW_KUBE_WATCH_MAX_S * 1000000ull + AW_KUBE_WATCH_GRACE_US < AW__SCENE_STALE_US,
+               "a server that has nothing to tell is heard when a watch ends");
 
 bool aw__scene_believed(const struct aw__scene *scene)
 {

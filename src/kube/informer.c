@@ -282,7 +282,8 @@ static enum aw_err step_watch(struct aw_kube_informer *informer, struct aw_diag 
         switch (aw_kube_watch_next(informer->watch, &event, &status, &said)) {
         case AW_KUBE_WATCH_IDLE:
             return AW_OK;
-        case AW_KUBE_WATCH_ENDED:
+        case AW_KUBE_WATCH_ENDED: /* by the server: until now there was nothing more to tell */
+            informer->state.in_touch_us = now_us(informer);
             leave_watch(informer, &status, true);
             return AW_OK;
         case AW_KUBE_WATCH_FAILED:

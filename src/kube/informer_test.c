@@ -164,6 +164,22 @@ static void it_lists_in_pages_and_then_follows(void **state)
     close_world(&world);
 }
 
+/* Servers send no bookmark of a kind of which nothing has changed. */
+static void a_watch_that_ends_without_a_word_was_in_touch(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, NULL);
+    until(&world, aw_double_watching(world.base.twin) == 1);
+    const int64_t listed_us = state_of(&world)->in_touch_us;
+    aw_clock_virtual_advance(&world.base.clock, 60000000);
+    aw_double_end_watches(world.base.twin);
+    until(&world, state_of(&world)->watches == 2 && aw_double_watching(world.base.twin) == 1);
+    assert_int_equal(state_of(&world)->events, 0);
+    assert_true(state_of(&world)->in_touch_us >= listed_us + 60000000);
+    close_world(&world);
+}
+
 static void a_watch_that_ends_goes_on_where_the_bookmark_was(void **state)
 {
     struct world world;
@@ -496,6 +512,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_page_can_be_asked_for_without_a_status),
         cmocka_unit_test(it_lists_in_pages_and_then_follows),
+        cmocka_unit_test(a_watch_that_ends_without_a_word_was_in_touch),
         cmocka_unit_test(a_watch_that_ends_goes_on_where_the_bookmark_was),
         cmocka_unit_test(a_line_that_breaks_off_in_the_middle_comes_again),
         cmocka_unit_test(a_version_that_is_gone_is_listed_again_and_deletions_are_found),

@@ -15,11 +15,14 @@
 
 #include "kube/client.h"
 
-#define AW_KUBE_PAGE_ITEMS      250u              /* of a list; 500 pods are 4 MB of JSON */
-#define AW_KUBE_LINE_MAX        ((size_t)8 << 20) /* of one event; etcd takes objects of 1.5 MiB */
-#define AW_KUBE_WATCH_MIN_S     290u              /* a watch is asked to end after so long: */
-#define AW_KUBE_WATCH_MAX_S     590u              /* client-go's 5 to 10 minutes, a bit less */
-#define AW_KUBE_WATCH_GRACE_US  30000000          /* and is ended by us so long after that */
+#define AW_KUBE_PAGE_ITEMS 250u              /* of a list; 500 pods are 4 MB of JSON */
+#define AW_KUBE_LINE_MAX   ((size_t)8 << 20) /* of one event; etcd takes objects of 1.5 MiB */
+/* A watch is asked to end after so long. client-go waits 5 to 10 minutes; but a server says nothing
+ * at all, not even a bookmark, of a kind of which nothing has changed since it began (seen with
+ * 1.20), and a watch that ends in good order is then the only sign that it lives. */
+#define AW_KUBE_WATCH_MIN_S     60u
+#define AW_KUBE_WATCH_MAX_S     120u
+#define AW_KUBE_WATCH_GRACE_US  30000000 /* and is ended by us so long after that */
 #define AW_KUBE_LIST_TIMEOUT_US 20000000
 
 /* What to list or watch. */
