@@ -6,6 +6,8 @@
 #include "cli/verbs.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define ATTEMPTS_MAX 2u /* of a question: somebody is waiting at a terminal */
 
@@ -62,8 +64,16 @@ static enum aw_err doctor_run(const struct aw__run *run, struct aw_diag *diag)
     err = err ? err : aw_kube_open(&kube, &config, &options, NULL, diag);
     if (err)
         goto out;
+    /* as the controllers find out where they are */
+    const char *own_ns = getenv("POD_NAMESPACE");
+    const char *prometheus = aw__args_text(run->args, "prometheus");
     const struct aw_kube_doctor doctor = {
-        .ns = ns, .acts = aw__args_given(run->args, "act"), .found = found, .ctx = &report};
+        .ns = ns,
+        .own_ns = own_ns && *own_ns ? own_ns : config.ns,
+        .prometheus = prometheus && !strstr(prometheus, "://") ? prometheus : NULL,
+        .acts = aw__args_given(run->args, "act"),
+        .found = found,
+        .ctx = &report};
     err = aw_kube_examine(kube, &doctor, &health, &said);
     const enum aw_err printed = print(&report, &health, diag);
     if (!printed && diag)
@@ -92,6 +102,10 @@ static const struct aw__option doctor_options[] = {
      .kind = AW__TEXT,
      .arg = "NAME",
      .help = "the namespace to work in (default: all)"},
+    {.name = "prometheus",
+     .kind = AW__TEXT,
+     .arg = "WHERE",
+     .help = "as for the controllers: NAMESPACE/SERVICE:PORT needs a right of its own"},
     {.name = "act", .kind = AW__FLAG, .help = "ask for the rights to act too, not only to look"},
     {.name = NULL},
 };
@@ -107,7 +121,8 @@ const struct aw__verb aw__verb_doctor = {
     .text = "Asks the API server what it is and what it has, which rights we hold (one by one, "
             "with the rule that would grant a missing one), whether metrics answer, whether pods "
             "can be resized in place or evicted, and which other autoscalers are there, whose "
-            "targets will be left alone. It only asks; nothing is changed.\n\n"
+            "targets will be left alone. It only asks; nothing is changed. Leases are those of the "
+            "controllers' own namespace: that of the context, or POD_NAMESPACE.\n\n"
             "A state is ok, note (works, and there is something to know) or lack (something will "
             "not work). The exit status is 1 when something is lacking.",
     .options = doctor_options,

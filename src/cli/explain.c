@@ -296,6 +296,16 @@ static void open_set(json_t *object)
     json_object_set_new(object, "x-kubernetes-preserve-unknown-fields", json_true());
 }
 
+/* A number or a text: no type says that (int-or-string knows whole numbers alone), its values do.
+ */
+static void quantiles_set(json_t *object)
+{
+    open_set(object);
+    json_object_set_new(object, "enum",
+                        json_pack("[s,s,s,f,f,f,s,s,s]", "p50", "p95", "p99", 0.5, 0.95, 0.99,
+                                  "0.5", "0.95", "0.99"));
+}
+
 static void scalar_openapi(json_t *object, const struct aw_schema_field *field)
 {
     switch (field->type) {
@@ -325,6 +335,9 @@ static void scalar_openapi(json_t *object, const struct aw_schema_field *field)
     case AW_SCHEMA_DURATION:
     case AW_SCHEMA_RATE:
         type_set(object, "string");
+        break;
+    case AW_SCHEMA_QUANTILE:
+        quantiles_set(object);
         break;
     case AW_SCHEMA_CHOICE:
         type_set(object, "string");

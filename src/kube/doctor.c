@@ -22,6 +22,8 @@ static const struct {
     {"list", "apps", "replicasets", NULL, false, "to find whose pod it is"},
     {"list", "autoscaling", "horizontalpodautoscalers", NULL, false, "to keep out of their way"},
     {"get", "apps", "deployments", "scale", false, "to read the replicas"},
+    {"patch", "autoscaling.k8s.io", "verticalpodautoscalers", "status", false,
+     "to recommend for VPA objects that name us"},
     {"patch", "apps", "deployments", "scale", true, "to set the replicas"},
     {"patch", "", "pods", "resize", true, "to resize in place"},
     {"create", "", "pods", "eviction", true, "to resize by replacing a pod"},
@@ -82,17 +84,57 @@ static enum aw_err examine_server(struct exam *exam, struct aw_diag *diag)
     return AW_OK;
 }
 
+/* Whether this server, and what was asked, needs a right at all. */
+static bool matters(const struct exam *exam, uint32_t which)
+{
+    const char *sub = rights[which].sub ? rights[which].sub : "";
+    return (!rights[which].acts || exam->doctor->acts) &&
+           (strcmp(sub, "resize") != 0 || exam->server.pod_resize) &&
+           (strcmp(rights[which].group, "autoscaling.k8s.io") != 0 || exam->server.vpa[0]);
+}
+
+/* A Prometheus behind the server is a right for that one service, in its namespace. */
+static enum aw_err examine_proxy(struct exam *exam, struct aw_diag *diag)
+{
+    const char *where = exam->doctor->prometheus, *slash = where ? strchr(where, '/') : NULL;
+    char ns[AW_KUBE_NAME_MAX], fix[AW_KUBE_FINDING_MAX];
+    bool allowed = false;
+    if (!slash)
+        return AW_OK;
+    snprintf(ns, sizeof ns, "%.*s", (int)(slash - where), where);
+    const struct aw_kube_access access = {.verb = "get",
+                                          .group = "",
+                                          .resource = "services",
+                                          .subresource = "proxy",
+                                          .ns = ns,
+                                          .name = slash + 1};
+    const enum aw_err err = aw_kube_may(exam->kube, &access, &allowed, diag);
+    if (err)
+        return err;
+    snprintf(
+        fix, sizeof fix,
+        "add to a role in %.60s: apiGroups [\"\"] resources [\"services/proxy\"] resourceNames "
+        "[\"%.60s\"] verbs [\"get\"]",
+        ns, slash + 1);
+    say(exam, "prometheus", allowed ? AW_KUBE_FINE : AW_KUBE_LACK, allowed ? "" : fix,
+        "%s %.100s through the API server", allowed ? "may ask" : "may not ask", where);
+    return AW_OK;
+}
+
 static enum aw_err examine_rights(struct exam *exam, struct aw_diag *diag)
 {
+    const char *own_ns = exam->doctor->own_ns ? exam->doctor->own_ns : exam->doctor->ns;
     uint32_t granted = 0;
     bool allowed = false;
     for (uint32_t i = 0; i < sizeof rights / sizeof *rights; i++) {
-        const struct aw_kube_access access = {rights[i].verb, rights[i].group, rights[i].resource,
-                                              rights[i].sub, exam->doctor->ns};
+        const bool lease = !strcmp(rights[i].resource, "leases");
+        const struct aw_kube_access access = {.verb = rights[i].verb,
+                                              .group = rights[i].group,
+                                              .resource = rights[i].resource,
+                                              .subresource = rights[i].sub,
+                                              .ns = lease ? own_ns : exam->doctor->ns};
         char fix[AW_KUBE_FINDING_MAX];
-        if (rights[i].acts && !exam->doctor->acts)
-            continue;
-        if (rights[i].sub && !strcmp(rights[i].sub, "resize") && !exam->server.pod_resize)
+        if (!matters(exam, i))
             continue;
         enum aw_err err = aw_kube_may(exam->kube, &access, &allowed, diag);
         if (err)
@@ -104,14 +146,17 @@ static enum aw_err examine_rights(struct exam *exam, struct aw_diag *diag)
                  "add to the role: apiGroups [\"%s\"] resources [\"%s%s%s\"] verbs [\"%s\"]",
                  rights[i].group, rights[i].resource, rights[i].sub ? "/" : "",
                  rights[i].sub ? rights[i].sub : "", rights[i].verb);
-        say(exam, "rights", AW_KUBE_LACK, fix, "may not %s %s%s%s, which is needed %s",
+        say(exam, "rights", AW_KUBE_LACK, fix, "may not %s %s%s%s%s%s, which is needed %s",
             rights[i].verb, rights[i].resource, rights[i].sub ? "/" : "",
-            rights[i].sub ? rights[i].sub : "", rights[i].why);
+            rights[i].sub ? rights[i].sub : "", lease && own_ns ? " in " : "",
+            lease && own_ns ? own_ns : "", rights[i].why);
     }
     say(exam, "rights", AW_KUBE_FINE, "", "%u rights are there%s", granted,
         exam->doctor->acts ? "" : " (those to look; those to act were not asked for)");
-    const struct aw_kube_access secrets = {"get", "", "secrets", NULL, exam->doctor->ns};
-    enum aw_err err = aw_kube_may(exam->kube, &secrets, &allowed, diag);
+    const struct aw_kube_access secrets = {
+        .verb = "get", .group = "", .resource = "secrets", .ns = exam->doctor->ns};
+    enum aw_err err = examine_proxy(exam, diag);
+    err = err ? err : aw_kube_may(exam->kube, &secrets, &allowed, diag);
     if (!err && allowed)
         say(exam, "rights", AW_KUBE_NOTE, "use a service account with fewer rights",
             "may read secrets, which nothing here needs");

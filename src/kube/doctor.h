@@ -32,8 +32,10 @@ struct aw_kube_finding {
 };
 
 struct aw_kube_doctor {
-    const char *ns; /* to work in; NULL: all namespaces */
-    bool acts;      /* rights to act are needed too, not only those to look */
+    const char *ns;         /* to work in; NULL: all namespaces */
+    const char *own_ns;     /* where the controllers run, and their Leases are; NULL: as `ns` */
+    const char *prometheus; /* "monitoring/prometheus:9090", through the server; NULL: not asked */
+    bool acts;              /* rights to act are needed too, not only those to look */
     void (*found)(void *ctx, const struct aw_kube_finding *finding);
     void *ctx;
 };

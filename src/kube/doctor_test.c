@@ -91,12 +91,42 @@ static void a_server_that_is_away_is_the_only_finding(void **state)
     aw_kube_world_close(&world);
 }
 
+static void leases_are_asked_for_where_the_controllers_run(void **state)
+{
+    struct aw_kube_world world;
+    struct notes notes = {0};
+    struct aw_kube_health health;
+    const struct aw_kube_doctor doctor = {.own_ns = "aware-system",
+                                          .prometheus = "monitoring/prometheus:9090",
+                                          .acts = true,
+                                          .found = note,
+                                          .ctx = &notes};
+    (void)state;
+    aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
+    aw_double_deny(world.twin, "leases");
+    assert_ok(aw_kube_examine(world.kube, &doctor, &health, NULL));
+    const struct aw_kube_finding *lack = find(&notes, "rights", AW_KUBE_LACK);
+    assert_non_null(strstr(lack->text, "may not create leases in aware-system"));
+    assert_non_null(find(&notes, "prometheus", AW_KUBE_FINE));
+    aw_kube_world_close(&world);
+
+    notes.count = 0;
+    aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
+    aw_double_deny(world.twin, "services");
+    assert_ok(aw_kube_examine(world.kube, &doctor, &health, NULL));
+    assert_null(find(&notes, "rights", AW_KUBE_LACK));
+    lack = find(&notes, "prometheus", AW_KUBE_LACK);
+    assert_non_null(strstr(lack->fix, "resourceNames [\"prometheus:9090\"]"));
+    aw_kube_world_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_is_examined_without_writing_to_it),
         cmocka_unit_test(a_right_that_is_missing_comes_with_its_rule),
         cmocka_unit_test(a_server_that_is_away_is_the_only_finding),
+        cmocka_unit_test(leases_are_asked_for_where_the_controllers_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -259,11 +259,11 @@ enum aw_err aw_kube_may(struct aw_kube *kube, const struct aw_kube_access *acces
 {
     const struct aw_kube_ref ref = {.kind = &aw_kube_access_reviews};
     json_t *answer = NULL;
-    json_t *body =
-        json_pack("{s:s, s:s, s:{s:{s:s, s:s, s:s, s:s*, s:s*}}}", "apiVersion",
-                  "authorization.k8s.io/v1", "kind", "SelfSubjectAccessReview", "spec",
-                  "resourceAttributes", "verb", access->verb, "group", access->group, "resource",
-                  access->resource, "subresource", access->subresource, "namespace", access->ns);
+    json_t *body = json_pack("{s:s, s:s, s:{s:{s:s, s:s, s:s, s:s*, s:s*, s:s*}}}", "apiVersion",
+                             "authorization.k8s.io/v1", "kind", "SelfSubjectAccessReview", "spec",
+                             "resourceAttributes", "verb", access->verb, "group", access->group,
+                             "resource", access->resource, "subresource", access->subresource,
+                             "namespace", access->ns, "name", access->name);
     if (!body)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a request");
     enum aw_err err = aw_kube_create(kube, &ref, body, &answer, NULL, diag);

@@ -100,6 +100,7 @@ struct aw_kube_access {
     const char *verb, *group, *resource;
     const char *subresource; /* NULL: none */
     const char *ns;          /* NULL: everywhere */
+    const char *name;        /* of one object alone; NULL: any */
 };
 /* Asks the server whether we may (SelfSubjectAccessReview); needs no right of its own. */
 AW_NODISCARD enum aw_err aw_kube_may(struct aw_kube *kube, const struct aw_kube_access *access,

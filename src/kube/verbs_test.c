@@ -194,8 +194,8 @@ static void the_server_says_what_it_has_and_what_we_may(void **state)
     assert_int_equal(aw_kube_find_kind(world.kube, "apps/v1", "Deploy", &found, NULL),
                      AW_ERR_NOTFOUND);
     assert_int_equal(aw_kube_find_kind(world.kube, "../v1", "Pod", &found, NULL), AW_ERR_CONFIG);
-    const struct aw_kube_access pods = {"list", "", "pods", NULL, "n"};
-    const struct aw_kube_access secrets = {"get", "", "secrets", NULL, NULL};
+    const struct aw_kube_access pods = {.verb = "list", .group = "", .resource = "pods", .ns = "n"};
+    const struct aw_kube_access secrets = {.verb = "get", .group = "", .resource = "secrets"};
     assert_ok(aw_kube_may(world.kube, &pods, &allowed, NULL));
     assert_true(allowed);
     assert_ok(aw_kube_may(world.kube, &secrets, &allowed, NULL));

@@ -26,6 +26,9 @@ BAD = (
     (("policy",), {"updateMode": "Sometimes"}, "spec.policy.updateMode"),
     (("learning",), {"stepSeconds": "soon"}, "spec.learning.stepSeconds"),
     (("learning",), {"bootstrap": "yes"}, "spec.learning.bootstrap"),
+    (("goals", "slo", "latency", "quantile"), ["p99"], "spec.goals.slo.latency.quantile"),
+    (("goals", "slo", "latency", "quantile"), "p98", "spec.goals.slo.latency.quantile"),
+    (("goals", "slo", "latency", "quantile"), {"p": 99}, "spec.goals.slo.latency.quantile"),
 )
 
 

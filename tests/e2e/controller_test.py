@@ -72,7 +72,7 @@ def what_is_wrong_is_told_and_others_are_not_affected(cluster):
     with recommending(cluster) as (one, _):
         missing = autoscaler(one.ns, "nobody")
         odd = autoscaler(one.ns, "odd")
-        odd["spec"]["goals"]["slo"]["latency"]["quantile"] = ["p99"]
+        odd["spec"]["goals"]["slo"]["budget"] = ["1%"]
         plain = autoscaler(one.ns, "plain")
         plain["spec"]["scaleTargetRef"] = {"apiVersion": "v1", "kind": "Service", "name": "shop"}
         cluster.apply([missing, odd, plain, autoscaler(one.ns)])
@@ -84,7 +84,7 @@ def what_is_wrong_is_told_and_others_are_not_affected(cluster):
                 cluster, one.ns, c, n) == v)
             expect(not recommended(cluster, one.ns, name), f"{name} has a recommendation")
         said = " ".join(one["message"] for one in status(cluster, one.ns, "odd")["conditions"])
-        expect("quantile" in said, "the field is not named", said)
+        expect("budget" in said, "the field is not named", said)
         expect(events(cluster, one.ns), "no event was written")
 
 
