@@ -4,8 +4,9 @@
  *
  * wrk asks the same replicas twice in turn: directly, half of its connections each, and through the
  * balancer. All of them share the machine, so a request that passes the balancer costs two more
- * sockets' work on the same processors. Then replicas come, go and are resized under wrk, and the
- * balancer's books tell what became of every request.
+ * sockets' work on the same processors. The same again with replicas that do not take the Unix
+ * socket they are offered, as any other program would not. Then replicas come, go and are resized
+ * under wrk, and the balancer's books tell what became of every request.
  */
 #include "cli/bench.h"
 
@@ -23,6 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum workload { OFFER_TAKEN, OFFER_REFUSED, WORKLOADS }; /* of a Unix socket */
+
 #define REPLICAS    2u
 #define ROUNDS      3u
 #define CONNECTIONS 32u
@@ -32,6 +35,7 @@
 #define READY_US    20000000
 #define GOAL        0.5 /* of wrk's own rate */
 #define PROGRAM     "aware-workload"
+#define COUNT(list) (sizeof(list) / sizeof *(list))
 
 struct wrk {
     pid_t pid;
@@ -111,46 +115,48 @@ static int by_value(const void *a, const void *b)
 }
 
 /* CPU time so far, in microseconds: of this process, and of wrk and the replicas. */
-static enum aw_err cpu_now(struct aw_local *local, double *ret_own, double *ret_theirs,
-                           struct aw_diag *diag)
+static enum aw_err cpu_now(struct aw_local *local, uint32_t workload, double *ret_own,
+                           double *ret_theirs, struct aw_diag *diag)
 {
     const struct aw_cluster cluster = aw_local_cluster(local);
     struct rusage own, children;
     struct aw_sample sample;
-    static double replicas_us; /* observed cores times the time since the last look */
-    static int64_t looked_us;
-    if (cluster.ops->observe(cluster.self, 0, READY_US, &sample))
+    static double replicas_us[WORKLOADS]; /* observed cores times the time since the last look */
+    static int64_t looked_us[WORKLOADS];
+    if (cluster.ops->observe(cluster.self, workload, READY_US, &sample))
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "the local cluster does not answer");
-    replicas_us += looked_us ? sample.cpu_cores_used.value * (double)(sample.at_us - looked_us) : 0;
-    looked_us = sample.at_us;
+    if (looked_us[workload])
+        replicas_us[workload] +=
+            sample.cpu_cores_used.value * (double)(sample.at_us - looked_us[workload]);
+    looked_us[workload] = sample.at_us;
     getrusage(RUSAGE_SELF, &own);
     getrusage(RUSAGE_CHILDREN, &children);
     *ret_own = 1e6 * (double)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) +
                (double)(own.ru_utime.tv_usec + own.ru_stime.tv_usec);
-    *ret_theirs = replicas_us +
+    *ret_theirs = replicas_us[workload] +
                   1e6 * (double)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
                   (double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec);
     return AW_OK;
 }
 
-static enum aw_err compare(struct aw_local *local, const char *path, const char *name,
-                           struct aw__bench *bench, struct aw_diag *diag)
+static enum aw_err compare(struct aw_local *local, uint32_t workload, const char *path,
+                           const char *name, struct aw__bench *bench, struct aw_diag *diag)
 {
     double through[ROUNDS], direct[ROUNDS], ratio[ROUNDS];
     double own_us = 0, theirs_us = 0, own[2], theirs[2];
     struct aw_local_requests before, after;
     uint64_t answered = 0;
-    uint16_t ports[REPLICAS], front = aw_local_port(local, 0);
+    uint16_t ports[REPLICAS], front = aw_local_port(local, workload);
     enum aw_err err = AW_OK;
-    if (aw_local_replica_ports(local, 0, ports, REPLICAS) != REPLICAS)
+    if (aw_local_replica_ports(local, workload, ports, REPLICAS) != REPLICAS)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "the replicas are not ready");
     for (uint32_t round = 0; !err && round < ROUNDS; round++) {
         err = ask(ports, REPLICAS, path, &direct[round], diag);
-        err = err ? err : cpu_now(local, &own[0], &theirs[0], diag);
-        aw_local_requests(local, 0, &before);
+        err = err ? err : cpu_now(local, workload, &own[0], &theirs[0], diag);
+        aw_local_requests(local, workload, &before);
         err = err ? err : ask(&front, 1, path, &through[round], diag);
-        aw_local_requests(local, 0, &after);
-        err = err ? err : cpu_now(local, &own[1], &theirs[1], diag);
+        aw_local_requests(local, workload, &after);
+        err = err ? err : cpu_now(local, workload, &own[1], &theirs[1], diag);
         if (!err) {
             own_us += own[1] - own[0];
             theirs_us += theirs[1] - theirs[0];
@@ -167,7 +173,8 @@ static enum aw_err compare(struct aw_local *local, const char *path, const char 
     figure->value = through[ROUNDS / 2];
     figure->against = direct[ROUNDS / 2];
     figure->ratio = ratio[ROUNDS / 2];
-    figure->goal = GOAL;
+    if (workload == OFFER_TAKEN)
+        figure->goal = GOAL;
     figure = aw__bench_add(bench, "us/request", "its CPU time, beside that of wrk and replica, %s",
                            name);
     figure->value = answered ? own_us / (double)answered : NAN;
@@ -175,13 +182,13 @@ static enum aw_err compare(struct aw_local *local, const char *path, const char 
     return AW_OK;
 }
 
-static enum aw_err ready_wait(const struct aw_cluster *cluster, uint32_t count,
+static enum aw_err ready_wait(const struct aw_cluster *cluster, uint32_t workload, uint32_t count,
                               struct aw_diag *diag)
 {
     const int64_t until = cluster->ops->now_us(cluster->self) + READY_US;
     struct aw_sample sample;
     enum aw_err err;
-    while (!(err = cluster->ops->observe(cluster->self, 0, READY_US, &sample)) &&
+    while (!(err = cluster->ops->observe(cluster->self, workload, READY_US, &sample)) &&
            sample.replicas_ready != count && cluster->ops->now_us(cluster->self) < until)
         err = cluster->ops->advance(cluster->self, cluster->ops->now_us(cluster->self) + 20000);
     if (!err && sample.replicas_ready != count)
@@ -242,17 +249,19 @@ enum aw_err aw__bench_balancer(const struct aw__run *run, struct aw__bench *benc
 {
     (void)run;
     char path[PATH_MAX];
-    const char *const command[] = {program(path, sizeof path),
-                                   "--app",
-                                   "kind:web_serving",
-                                   "--waits",
-                                   "real",
-                                   "--no-memory",
-                                   "--start",
-                                   "0s",
-                                   "--listen",
-                                   "127.0.0.1:{port}",
-                                   NULL};
+    const char *command[] = {program(path, sizeof path),
+                             "--app",
+                             "kind:web_serving",
+                             "--waits",
+                             "real",
+                             "--no-memory",
+                             "--start",
+                             "0s",
+                             "--listen",
+                             "127.0.0.1:{port}",
+                             NULL,
+                             NULL,
+                             NULL};
     const struct aw_local_workload workload = {.command = command,
                                                .health_path = "/readyz",
                                                .replicas = REPLICAS,
@@ -265,14 +274,20 @@ enum aw_err aw__bench_balancer(const struct aw__run *run, struct aw__bench *benc
     aw_conf_defaults(aw_local_fields, &settings);
     settings.cores = 256; /* what limits here is the machine, not a quota */
     signal(SIGPIPE, SIG_IGN);
-    enum aw_err err = aw_local_new(&settings, 1, NULL, &local, diag);
-    err = err ? err : aw_local_add(local, &workload, &index, diag);
-    if (!err) {
+    enum aw_err err = aw_local_new(&settings, WORKLOADS, NULL, &local, diag);
+    for (uint32_t i = 0; !err && i < WORKLOADS; i++) {
+        if (i == OFFER_REFUSED) {
+            command[COUNT(command) - 3] = "--socket";
+            command[COUNT(command) - 2] = "";
+        }
+        err = aw_local_add(local, &workload, &index, diag);
         const struct aw_cluster cluster = aw_local_cluster(local);
-        err = ready_wait(&cluster, REPLICAS, diag);
+        err = err ? err : ready_wait(&cluster, i, REPLICAS, diag);
     }
-    err = err ? err : compare(local, "/healthz", "the least of answers", bench, diag);
-    err = err ? err : compare(local, "/", "a web page made", bench, diag);
+    err = err ? err : compare(local, OFFER_TAKEN, "/healthz", "the least of answers", bench, diag);
+    err = err ? err
+              : compare(local, OFFER_REFUSED, "/healthz", "the same over TCP alone", bench, diag);
+    err = err ? err : compare(local, OFFER_TAKEN, "/", "a web page made", bench, diag);
     err = err ? err : change(local, bench, diag);
     aw_local_free(local);
     return err;

@@ -42,7 +42,7 @@ static const char usage[] =
     "  --listen ADDR:PORT     where to listen (127.0.0.1:8080); port 0 takes a free\n"
     "                         one and says which; fd:N is one that listens already\n"
     "  --socket PATH          and on a Unix socket there, removed at the end; without\n"
-    "                         this, on $AWARE_SOCKET where that can be had\n"
+    "                         this, on $AWARE_SOCKET where that can be had; '': none\n"
     "  --threads N            requests worked on at once (as described; 64: no limit)\n"
     "  --queue N              requests that may wait for that (10000)\n"
     "  --connections N        connections at once (4096)\n"
@@ -381,7 +381,7 @@ static enum aw_err socket_open(const char *asked, struct aw_log *log, const char
                                int *ret_fd, struct aw_diag *diag)
 {
     const char *at = asked ? asked : getenv(AW_NET_UNIX_ENV);
-    if (!at || (!asked && !*at))
+    if (!at || !*at)
         return AW_OK;
     const enum aw_err err = aw_net_listen_unix(at, BACKLOG, ret_fd, diag);
     if (!err)

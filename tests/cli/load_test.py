@@ -144,6 +144,8 @@ def a_unix_socket_is_served_beside_the_port_and_removed():
                 expect(unix_fetch(path, "/readyz") == "HTTP/1.1 200 OK", "not over the socket")
                 expect(fetch(address, "/")[0] == 200, "not over the port")
             expect(not os.path.lexists(path), "it was left behind")
+        with workload(*sleeper, "--socket", "", env={**os.environ, "AWARE_SOCKET": path}):
+            expect(not os.path.lexists(path), "it was not wanted")
         # what is asked for must be had; what is offered need not
         Path(path).write_text("somebody's")
         for wrong, reason in (path, "there already"), (f"{folder}/{'x' * 120}", "1 to 107 bytes"):
