@@ -35,9 +35,9 @@ struct slot {
 
 struct aw_kubecluster {
     struct aw_kubecluster_config config;
-    struct slot *slot;          /* [workloads_max] */
-    struct known *known, *next; /* [known_count] each, open addressing; `next` is for tidying */
-    uint32_t known_count;       /* a power of two, twice as many as may be in it */
+    struct slot *slot;    /* [workloads_max] */
+    struct known *known;  /* [known_count], open addressing */
+    uint32_t known_count; /* a power of two, twice as many as may be in it */
     uint32_t known_used;
     uint32_t next_id;
     struct aw_pod shown[AW_CLUSTER_PODS_MAX];
@@ -59,10 +59,15 @@ static uint64_t hash_of(const char *uid)
     return h == NOBODY ? 1 : h;
 }
 
+static uint32_t home_of(uint32_t count, uint64_t hash)
+{
+    return (uint32_t)(hash ^ hash >> 32) & (count - 1);
+}
+
 /* Its place, or the free one where it belongs. */
 static struct known *known_find(struct known *table, uint32_t count, uint64_t hash)
 {
-    uint32_t at = (uint32_t)(hash ^ hash >> 32) & (count - 1);
+    uint32_t at = home_of(count, hash);
     while (table[at].hash != NOBODY && table[at].hash != hash)
         at = (at + 1) & (count - 1);
     return &table[at];
@@ -83,19 +88,31 @@ static struct known *known_take(struct aw_kubecluster *cluster, const char *uid,
     return known;
 }
 
+/* Whoever lies behind the gap and could not be reached across it moves into it (Knuth, The Art of
+ * Computer Programming, volume 3, 6.4, algorithm R). */
+static void known_drop(struct aw_kubecluster *cluster, uint32_t gap)
+{
+    const uint32_t mask = cluster->known_count - 1;
+    struct known *table = cluster->known;
+    for (uint32_t at = (gap + 1) & mask; table[at].hash != NOBODY; at = (at + 1) & mask)
+        if (((at - home_of(cluster->known_count, table[at].hash)) & mask) >= ((at - gap) & mask)) {
+            table[gap] = table[at];
+            gap = at;
+        }
+    table[gap] = (struct known){0};
+    cluster->known_used--;
+}
+
 void aw_kubecluster_tidy(struct aw_kubecluster *cluster)
 {
     const int64_t oldest = now_of(cluster) - AW_KUBECLUSTER_FORGET_US;
-    struct known *before = cluster->known, *after = cluster->next;
-    memset(after, 0, cluster->known_count * sizeof *after);
-    cluster->known_used = 0;
-    for (uint32_t i = 0; i < cluster->known_count; i++)
-        if (before[i].hash != NOBODY && before[i].seen_us >= oldest) {
-            *known_find(after, cluster->known_count, before[i].hash) = before[i];
-            cluster->known_used++;
-        }
-    cluster->known = after;
-    cluster->next = before;
+    for (uint32_t i = 0; i < cluster->known_count;) {
+        const struct known *known = &cluster->known[i];
+        if (known->hash != NOBODY && known->seen_us < oldest)
+            known_drop(cluster, i); /* another may have moved here: look again */
+        else
+            i++;
+    }
 }
 
 /* --- one pod ---------------------------------------------------------------------------------- */
@@ -542,8 +559,7 @@ enum aw_err aw_kubecluster_new(const struct aw_kubecluster_config *config,
         cluster->known_count *= 2;
     cluster->slot = aw_alloc_new(alloc, config->workloads_max, sizeof *cluster->slot);
     cluster->known = aw_alloc_new(alloc, cluster->known_count, sizeof *cluster->known);
-    cluster->next = aw_alloc_new(alloc, cluster->known_count, sizeof *cluster->next);
-    if (!cluster->slot || !cluster->known || !cluster->next) {
+    if (!cluster->slot || !cluster->known) {
         aw_kubecluster_free(cluster);
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u workloads", config->workloads_max);
     }
@@ -555,7 +571,6 @@ void aw_kubecluster_free(struct aw_kubecluster *cluster)
 {
     if (!cluster)
         return;
-    aw_alloc_free(cluster->alloc, cluster->next);
     aw_alloc_free(cluster->alloc, cluster->known);
     aw_alloc_free(cluster->alloc, cluster->slot);
     aw_alloc_free(cluster->alloc, cluster);

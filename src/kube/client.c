@@ -155,21 +155,26 @@ static bool worth_retrying(const struct aw_kube *kube, const struct aw_kube_requ
            (!is_post(request) || status->retry_after_us > 0);
 }
 
-static enum aw_err read_answer(struct aw_kube *kube, const char *name, json_t **ret_body,
-                               struct aw_diag *diag)
+static enum aw_err read_answer(struct aw_kube *kube, const struct aw_kube_request *request,
+                               const char *name, json_t **ret_body, struct aw_diag *diag)
 {
     const struct aw__kube_transfer *transfer = &kube->request;
-    json_error_t error;
+    const char *text = transfer->buf + transfer->first;
+    const size_t len = transfer->len - transfer->first;
     json_t *body = NULL;
     if (!ret_body)
         return AW_OK;
-    if (transfer->len > transfer->first) {
-        body = json_loadb(transfer->buf + transfer->first, transfer->len - transfer->first,
-                          JSON_REJECT_DUPLICATES, &error);
-        if (!body)
-            return aw_fail_at(diag, AW_ERR_FORMAT, name, 0, 0, NULL,
-                              "expected JSON from the server, found something else");
+    if (len > 0 && request->split) {
+        const enum aw_err err =
+            aw_kube_slices_cut(text, len, request->split, request->slices, &body, NULL);
+        if (err == AW_ERR_NOMEM)
+            return aw_fail(diag, err, "no memory for an answer");
+    } else if (len > 0) {
+        body = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
     }
+    if (len > 0 && !body)
+        return aw_fail_at(diag, AW_ERR_FORMAT, name, 0, 0, NULL,
+                          "expected JSON from the server, found something else");
     *ret_body = body;
     return AW_OK;
 }
@@ -219,7 +224,7 @@ static enum aw_err send_text(struct aw_kube *kube, const struct aw_kube_request 
             return err;
         err = err ? err : judge(kube, name, status, diag);
         if (!err)
-            return read_answer(kube, name, ret_body, diag);
+            return read_answer(kube, request, name, ret_body, diag);
         if (status->code == 401 && !renewed && aw_kube_credential_expire(&kube->credential)) {
             renewed = true;
             continue;
@@ -242,6 +247,8 @@ enum aw_err aw_kube_send(struct aw_kube *kube, const struct aw_kube_request *req
     char *body = NULL;
     size_t len = 0;
     enum aw_err err = AW_OK;
+    if (request->split)
+        *request->slices = (struct aw_kube_slices){0};
     if (request->body) {
         body = json_dumps(request->body, JSON_COMPACT);
         len = body ? strlen(body) : 0;

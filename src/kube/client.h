@@ -8,7 +8,8 @@
  *
  * Call order: aw_kube_config_load, open, requests and watches, aw_kube_wait in the loop, close.
  * Memory:     answers are jansson values, which live on the process heap; the buffer of an answer
- *             grows to `answer_bytes_max` and stays.
+ *             grows to `answer_bytes_max`, and of one that was large nothing is kept beyond the
+ *             next request.
  * Threads:    single owner; aw_kube_wake may be called from any thread, aw_kube_stop also from a
  *             signal handler.
  *
@@ -22,6 +23,7 @@
 #include "base/rng.h"
 #include "kube/config.h"
 #include "kube/object.h"
+#include "kube/slices.h"
 #include "kube/status.h"
 
 #define AW_KUBE_TIMEOUT_US       30000000
@@ -50,9 +52,13 @@ struct aw_kube_request {
     const char *content_type; /* of the body; NULL: application/json */
     const json_t *body;       /* NULL: none */
     const char *text;         /* a body that is not JSON, with its content_type; NULL: none */
-    int64_t timeout_us;       /* 0: the client's */
-    bool once;                /* any answer is an answer: a refusal is not tried again */
-    bool last_words;          /* sent even though the client was told to stop */
+    /* The array of the answer that is long ("items"), and where its items go: they are not in
+     * `ret_body`, and can be had until the client's next request. NULL: the answer comes whole. */
+    const char *split;
+    struct aw_kube_slices *slices;
+    int64_t timeout_us; /* 0: the client's */
+    bool once;          /* any answer is an answer: a refusal is not tried again */
+    bool last_words;    /* sent even though the client was told to stop */
 };
 
 /* What a client has done so far; for metrics. */

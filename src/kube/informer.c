@@ -168,8 +168,7 @@ static enum aw_err step_list(struct aw_kube_informer *informer, struct aw_diag *
 {
     struct aw_kube_page page;
     struct aw_kube_status status;
-    size_t i;
-    json_t *object;
+    json_t *object = NULL;
     if (!informer->token[0]) {
         informer->round++;
         informer->lacking = 0;
@@ -188,11 +187,13 @@ static enum aw_err step_list(struct aw_kube_informer *informer, struct aw_diag *
     informer->state.in_touch_us = now_us(informer);
     informer->due_us = 0;
     aw_kube_backoff_reset(&informer->backoff);
-    json_array_foreach(page.items, i, object)
-    {
+    while (!(err = aw_kube_slices_next(&page.items, &object, diag)) && object) {
         see(informer, object);
+        json_decref(object);
     }
-    if (strlen(page.next) >= sizeof informer->token) {
+    if (err) {
+        back_off(informer, &status); /* the page was no JSON to its end */
+    } else if (strlen(page.next) >= sizeof informer->token) {
         err = aw_fail(diag, AW_ERR_LIMIT, "the server's token of a page is too long");
         back_off(informer, &status);
     } else if (page.next[0]) {

@@ -478,14 +478,17 @@ static enum aw_err ask_api_for(struct round *round, const char *ns)
         return aw_fail(&round->said, AW_ERR_DEADLINE, "no time was left to ask");
     snprintf(path, sizeof path, "/apis/metrics.k8s.io/%s%s%s/pods", metrics->config.metrics_version,
              ns ? "/namespaces/" : "", ns ? ns : "");
+    struct aw_kube_slices items = {0};
     const struct aw_kube_request request = {
         .path = path,
+        .split = "items",
+        .slices = &items,
         .once = true,
         .timeout_us = left_us < AW_KUBE_PROM_TIMEOUT_US ? left_us : AW_KUBE_PROM_TIMEOUT_US};
     round->asked_us = aw_clock_now_us(metrics->config.clock);
     metrics->state.asked++;
     enum aw_err err = aw_kube_send(metrics->config.kube, &request, &body, NULL, &round->said);
-    err = err ? err : aw__metrics_api_decode(body, &visitor, &dropped, &round->said);
+    err = err ? err : aw__metrics_api_decode(body, &items, &visitor, &dropped, &round->said);
     json_decref(body);
     metrics->state.dropped += dropped;
     round->answers += err == AW_OK;
@@ -548,7 +551,7 @@ enum aw_err aw_kube_metrics_read(struct aw_kube_metrics *metrics,
 }
 
 enum aw_err aw__metrics_feed(struct aw_kube_metrics *metrics, const struct aw_kube_target *targets,
-                             uint32_t count, enum aw_kube_query_id id, const json_t *body,
+                             uint32_t count, enum aw_kube_query_id id, const char *text, size_t len,
                              struct aw_diag *diag)
 {
     struct round round = {.metrics = metrics,
@@ -561,5 +564,5 @@ enum aw_err aw__metrics_feed(struct aw_kube_metrics *metrics, const struct aw_ku
     aw__metrics_forget(metrics, round.asked_us);
     metrics->round++;
     metrics->good[id] = metrics->round;
-    return aw_kube_prom_decode(body, &visitor, &answer, diag);
+    return aw_kube_prom_decode(text, len, &visitor, &answer, diag);
 }

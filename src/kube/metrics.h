@@ -10,8 +10,9 @@
  * Call order: open; each round read, then pod and workload for as many as you like; close, before
  *             the client of the API server.
  * Memory:     one block at open for `pods_max` entries, their names and buckets; answers are
- *             jansson values on the process heap, dropped within read. A question is split by
- *             namespaces so that no answer is expected to have more than AW_KUBE_ANSWER_SERIES.
+ *             texts in the memory of the client, of which one series at a time is decoded. A
+ *             question is split by namespaces so that no answer is expected to have more than
+ *             AW_KUBE_ANSWER_SERIES.
  * Threads:    single owner, that of the client. read waits for the network until its deadline.
  *
  * Missing is missing, never zero: NaN, infinities, negative amounts, series that appear twice, and
@@ -32,7 +33,7 @@
 #define AW_KUBE_METRICS_PODS  16384u /* `pods_max` where none is said */
 #define AW_KUBE_TARGETS_MAX   16384u
 #define AW_KUBE_BUCKETS_MAX   64u       /* bounds of histograms, over all that are read */
-#define AW_KUBE_ANSWER_SERIES 20000u    /* expected of one answer: 20 MiB while it is decoded */
+#define AW_KUBE_ANSWER_SERIES 20000u    /* expected of one answer: 3 MiB of text */
 #define AW_KUBE_ASKS_MAX      2000u     /* requests of one round */
 #define AW_KUBE_WINDOW_US     300000000 /* as long as Prometheus itself looks back */
 #define AW_KUBE_AGE_MAX_US    300000000 /* and so old a figure may be */

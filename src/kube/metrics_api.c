@@ -29,28 +29,34 @@ static bool read_usage(const json_t *pod, double *ret_cores, double *ret_bytes)
     return true;
 }
 
-enum aw_err aw__metrics_api_decode(const json_t *body, const struct aw__api_visitor *visitor,
-                                   uint64_t *ret_dropped, struct aw_diag *diag)
+static bool read_pod(const json_t *pod, const struct aw__api_visitor *visitor)
 {
-    const json_t *items = json_object_get(body, "items"), *pod;
-    const char *kind = aw_kube_text_at(body, "kind"); /* PodMetricsList; of a proxy, List */
+    struct aw_kube_meta meta;
+    double cores, bytes;
+    int64_t at_us;
+    if (aw_kube_meta_read(pod, &meta, NULL) || !meta.ns[0] || !read_usage(pod, &cores, &bytes) ||
+        aw_kube_time_parse(aw_kube_text_at(pod, "timestamp"), &at_us))
+        return false;
+    visitor->pod(visitor->ctx, meta.ns, meta.name, cores, bytes, at_us);
+    return true;
+}
+
+enum aw_err aw__metrics_api_decode(const json_t *rest, struct aw_kube_slices *items,
+                                   const struct aw__api_visitor *visitor, uint64_t *ret_dropped,
+                                   struct aw_diag *diag)
+{
+    const char *kind = aw_kube_text_at(rest, "kind"); /* PodMetricsList; of a proxy, List */
     const size_t len = strlen(kind);
     uint64_t dropped = 0;
-    size_t i;
-    if (len < 4 || strcmp(kind + len - 4, "List") != 0 || !json_is_array(items))
+    json_t *pod = NULL;
+    enum aw_err err = AW_OK;
+    if (len < 4 || strcmp(kind + len - 4, "List") != 0 ||
+        !json_is_array(json_object_get(rest, "items")))
         return aw_fail(diag, AW_ERR_FORMAT, "expected a PodMetricsList, found something else");
-    json_array_foreach(items, i, pod)
-    {
-        struct aw_kube_meta meta;
-        double cores, bytes;
-        int64_t at_us;
-        if (aw_kube_meta_read(pod, &meta, NULL) || !meta.ns[0] ||
-            !read_usage(pod, &cores, &bytes) ||
-            aw_kube_time_parse(aw_kube_text_at(pod, "timestamp"), &at_us))
-            dropped++;
-        else
-            visitor->pod(visitor->ctx, meta.ns, meta.name, cores, bytes, at_us);
+    while (!(err = aw_kube_slices_next(items, &pod, diag)) && pod) {
+        dropped += !read_pod(pod, visitor);
+        json_decref(pod);
     }
     *ret_dropped = dropped;
-    return AW_OK;
+    return err;
 }

@@ -7,7 +7,7 @@
 #define AW__NONE           UINT32_MAX
 #define AW__NAME_BYTES     96u /* room for a pod's "namespace/name", on average */
 #define AW__SELECTOR_MAX   512u
-#define AW__API_SPACES_MAX 16u /* namespaces that are asked one by one; more: all at once */
+#define AW__API_SPACES_MAX 64u /* namespaces that are asked one by one; more: all at once */
 
 /* How often a question is asked in a round. */
 enum aw__ask {
@@ -64,7 +64,7 @@ struct aw_kube_metrics {
 
     struct aw__metric_entry *entry; /* [entry_max] */
     uint32_t *index; /* [index_size], a power of two: 1 + place of the entry; 0: free */
-    float *bucket;   /* [entry_max][AW_KUBE_BUCKETS_MAX]; NaN: not there */
+    float *bucket;   /* [AW_KUBE_BUCKETS_MAX][entry_max]; NaN: not there */
     char *names;     /* [names_size] */
     uint32_t entry_count, entry_max, index_size;
     size_t names_len, names_size;
@@ -93,11 +93,11 @@ void aw__metrics_put(struct aw_kube_metrics *metrics, uint32_t entry, enum aw_ku
 void aw__metrics_put_bucket(struct aw_kube_metrics *metrics, uint32_t entry, double bound_s,
                             double value, int64_t at_us);
 
-/* Takes `body` for the answer to question `id` of a round about `targets`, without asking anybody:
- * for the fuzzer. */
+/* Takes `text` for the answer to question `id` of a round about `targets`, without asking anybody:
+ * for the fuzzer. A NUL ends the text. */
 AW_NODISCARD enum aw_err aw__metrics_feed(struct aw_kube_metrics *metrics,
                                           const struct aw_kube_target *targets, uint32_t count,
-                                          enum aw_kube_query_id id, const json_t *body,
+                                          enum aw_kube_query_id id, const char *text, size_t len,
                                           struct aw_diag *diag);
 
 /* --- metrics.k8s.io --- */
@@ -107,8 +107,9 @@ struct aw__api_visitor {
                 int64_t at_us);
     void *ctx;
 };
-/* A PodMetricsList. Pods that make no sense are counted in `ret_dropped`. AW_ERR_FORMAT. */
-AW_NODISCARD enum aw_err aw__metrics_api_decode(const json_t *body,
+/* A PodMetricsList, cut at its items. Pods that make no sense are counted in `ret_dropped`.
+ * AW_ERR_FORMAT. */
+AW_NODISCARD enum aw_err aw__metrics_api_decode(const json_t *rest, struct aw_kube_slices *items,
                                                 const struct aw__api_visitor *visitor,
                                                 uint64_t *ret_dropped, struct aw_diag *diag);
 

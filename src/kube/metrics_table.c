@@ -4,6 +4,13 @@
 
 #include "kube/metrics_internal.h"
 
+/* Where the count of one bucket of an entry is. Bounds lie one behind the other, so that of those
+ * that nobody has no memory is ever touched. */
+static float *bucket_of(const struct aw_kube_metrics *metrics, uint32_t entry, uint32_t bound)
+{
+    return metrics->bucket + (size_t)bound * metrics->entry_max + entry;
+}
+
 /* Fowler, Noll and Vo's FNV-1a, 32 bits: names are short. */
 static uint32_t hash_more(uint32_t hash, const char *text)
 {
@@ -84,9 +91,8 @@ void aw__metrics_forget(struct aw_kube_metrics *metrics, int64_t now_us)
         if (now_us - entry.seen_us > metrics->config.age_max_us)
             continue;
         memmove(metrics->names + len, metrics->names + entry.key_at, entry.key_len + 1);
-        memmove(metrics->bucket + (size_t)kept * AW_KUBE_BUCKETS_MAX,
-                metrics->bucket + (size_t)i * AW_KUBE_BUCKETS_MAX,
-                AW_KUBE_BUCKETS_MAX * sizeof *metrics->bucket);
+        for (uint32_t b = 0; b < metrics->bound_count; b++)
+            *bucket_of(metrics, kept, b) = *bucket_of(metrics, i, b);
         entry.key_at = (uint32_t)len;
         len += entry.key_len + 1;
         metrics->entry[kept++] = entry;
@@ -120,7 +126,6 @@ void aw__metrics_put_bucket(struct aw_kube_metrics *metrics, uint32_t entry, dou
                             double value, int64_t at_us)
 {
     struct aw__metric_slot *slot = &metrics->entry[entry].slot[AW_KUBE_QUERY_LATENCY];
-    float *row = metrics->bucket + (size_t)entry * AW_KUBE_BUCKETS_MAX;
     uint32_t b = 0;
     while (b < metrics->bound_count && metrics->bound[b] != bound_s)
         b++;
@@ -128,18 +133,21 @@ void aw__metrics_put_bucket(struct aw_kube_metrics *metrics, uint32_t entry, dou
         metrics->state.dropped++;
         return;
     }
-    if (b == metrics->bound_count)
+    if (b == metrics->bound_count) { /* nobody has had it so far */
         metrics->bound[metrics->bound_count++] = bound_s;
+        for (uint32_t i = 0; i < metrics->entry_count; i++)
+            *bucket_of(metrics, i, b) = NAN;
+    }
     if (slot->round != metrics->round) {
         *slot = (struct aw__metric_slot){.at_us = at_us, .round = metrics->round};
-        for (uint32_t i = 0; i < AW_KUBE_BUCKETS_MAX; i++)
-            row[i] = NAN;
+        for (uint32_t i = 0; i < metrics->bound_count; i++)
+            *bucket_of(metrics, entry, i) = NAN;
     }
-    if (!isnan(row[b])) {
+    if (!isnan(*bucket_of(metrics, entry, b))) {
         metrics->state.dropped += slot->missing ? 1 : 2;
         slot->missing = true;
     }
-    row[b] = (float)value;
+    *bucket_of(metrics, entry, b) = (float)value;
 }
 
 /* --- what is known --- */
@@ -223,17 +231,16 @@ struct histogram {
 
 static void merge_row(const struct aw_kube_metrics *metrics, uint32_t at, double *counts)
 {
-    const float *row = metrics->bucket + (size_t)at * AW_KUBE_BUCKETS_MAX;
     for (uint32_t b = 0; b < metrics->bound_count; b++)
-        counts[b] += (double)row[b]; /* NaN stays: a bound that somebody lacks is none */
+        counts[b] +=
+            (double)*bucket_of(metrics, at, b); /* NaN stays: a bound that somebody lacks is none */
 }
 
 static bool has_total(const struct aw_kube_metrics *metrics, uint32_t at)
 {
-    const float *row = metrics->bucket + (size_t)at * AW_KUBE_BUCKETS_MAX;
     for (uint32_t b = 0; b < metrics->bound_count; b++)
         if (isinf(metrics->bound[b]))
-            return !isnan(row[b]);
+            return !isnan(*bucket_of(metrics, at, b));
     return false;
 }
 

@@ -8,7 +8,8 @@
 #include "base/http.h"
 
 #define ATTEMPTS_MAX 2u
-#define RATE         100.0 /* requests a second; a round is a dozen */
+#define RATE         100.0         /* requests a second; a round is a dozen */
+#define RESULT       "data.result" /* of an answer: the series */
 #define FORM_MAX     (3u * AW_KUBE_PROM_QUERY_MAX + 128u) /* percent-encoded */
 
 struct aw_kube_prom {
@@ -141,34 +142,17 @@ static enum aw_err fail_shape(struct aw_diag *diag)
     return aw_fail(diag, AW_ERR_FORMAT, "expected an answer of Prometheus, found something else");
 }
 
-/* Looks at everything before anything is told. `ret_points`: the longest series. */
-static enum aw_err check(const json_t *data, const char *type, const json_t *result,
-                         size_t *ret_points, struct aw_diag *diag)
+/* What is known of an answer before its series are. */
+static enum aw_err check(const json_t *body, const char **ret_type, struct aw_diag *diag)
 {
-    size_t longest = 1, i;
-    const json_t *item;
-    if (!json_is_object(data) || !json_is_array(result))
+    const json_t *data = json_object_get(body, "data");
+    const char *type = aw_kube_text_at(data, "resultType");
+    if (strcmp(aw_kube_text_at(body, "status"), "success") != 0 ||
+        !json_is_array(json_object_get(data, "result")))
         return fail_shape(diag);
-    if (!strcmp(type, "scalar"))
-        return AW_OK;
-    const bool matrix = !strcmp(type, "matrix");
-    if (!matrix && strcmp(type, "vector") != 0)
+    if (strcmp(type, "scalar") != 0 && strcmp(type, "vector") != 0 && strcmp(type, "matrix") != 0)
         return aw_fail(diag, AW_ERR_FORMAT, "expected series from Prometheus, found another type");
-    if (json_array_size(result) > AW_KUBE_PROM_SERIES_MAX)
-        return aw_fail(diag, AW_ERR_LIMIT, "%zu series in an answer, at most %u",
-                       json_array_size(result), AW_KUBE_PROM_SERIES_MAX);
-    json_array_foreach(result, i, item)
-    {
-        const json_t *values = json_object_get(item, "values");
-        if (!is_series(item))
-            return fail_shape(diag);
-        if (json_array_size(values) > AW_KUBE_PROM_POINTS_MAX)
-            return aw_fail(diag, AW_ERR_LIMIT, "%zu points in a series, at most %u",
-                           json_array_size(values), AW_KUBE_PROM_POINTS_MAX);
-        if (matrix && json_array_size(values) > longest)
-            longest = json_array_size(values);
-    }
-    *ret_points = longest;
+    *ret_type = type;
     return AW_OK;
 }
 
@@ -211,41 +195,100 @@ static void tell(const json_t *labels, const struct aw_kube_prom_point *points, 
     visitor->series(visitor->ctx, labels, points, count);
 }
 
-enum aw_err aw_kube_prom_decode(const json_t *body, const struct aw_kube_prom_visitor *visitor,
-                                struct aw_kube_prom_answer *ret_answer, struct aw_diag *diag)
+/* The points of one series; grows to the longest. Zeroed is empty. */
+struct points {
+    struct aw_kube_prom_point *point;
+    size_t max;
+};
+
+static enum aw_err make_room(struct points *points, size_t count, struct aw_diag *diag)
 {
-    struct aw_kube_prom_answer answer = {.code = ret_answer->code};
-    const json_t *data = json_object_get(body, "data"), *item;
-    const json_t *result = json_object_get(data, "result");
-    const char *type = aw_kube_text_at(data, "resultType");
-    size_t longest = 1, i;
-    if (strcmp(aw_kube_text_at(body, "status"), "success") != 0)
+    if (count > AW_KUBE_PROM_POINTS_MAX)
+        return aw_fail(diag, AW_ERR_LIMIT, "%zu points in a series, at most %u", count,
+                       AW_KUBE_PROM_POINTS_MAX);
+    if (count <= points->max)
+        return AW_OK;
+    aw_alloc_free(NULL, points->point);
+    points->point = aw_alloc_new(NULL, count, sizeof *points->point);
+    points->max = points->point ? count : 0;
+    return points->point ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for an answer");
+}
+
+static enum aw_err take_series(const json_t *item, uint64_t nth, struct points *points,
+                               const struct aw_kube_prom_visitor *visitor,
+                               struct aw_kube_prom_answer *answer, struct aw_diag *diag)
+{
+    const size_t count = json_array_size(json_object_get(item, "values"));
+    if (!is_series(item))
         return fail_shape(diag);
-    enum aw_err err = check(data, type, result, &longest, diag);
+    if (nth >= AW_KUBE_PROM_SERIES_MAX)
+        return aw_fail(diag, AW_ERR_LIMIT, "more than %u series in an answer",
+                       AW_KUBE_PROM_SERIES_MAX);
+    const enum aw_err err = make_room(points, count > 0 ? count : 1, diag);
     if (err)
         return err;
-    struct aw_kube_prom_point *points = aw_alloc_new(NULL, longest, sizeof *points);
-    json_t *none = json_object();
-    if (!points || !none) {
-        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for an answer");
-        goto out;
+    tell(json_object_get(item, "metric"), points->point, read_points(item, points->point, answer),
+         visitor, answer);
+    return AW_OK;
+}
+
+/* Two items that together are one value: the time and the number. */
+static enum aw_err take_scalar(struct aw_kube_slices *slices,
+                               const struct aw_kube_prom_visitor *visitor,
+                               struct aw_kube_prom_answer *answer, struct aw_diag *diag)
+{
+    struct aw_kube_prom_point point;
+    json_t *pair = json_array(), *none = json_object(), *item = NULL;
+    enum aw_err err = pair && none ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for an answer");
+    while (!err && !(err = aw_kube_slices_next(slices, &item, diag)) && item)
+        if (json_array_append_new(pair, item) || json_array_size(pair) > 2)
+            err = fail_shape(diag);
+    if (!err) {
+        const bool good = read_point(pair, &point);
+        answer->dropped += !good;
+        tell(none, &point, good, visitor, answer);
     }
-    read_warnings(body, &answer);
-    if (!strcmp(type, "scalar")) {
-        const bool good = read_point(result, &points[0]);
-        answer.dropped += !good;
-        tell(none, points, good, visitor, &answer);
-    } else {
-        json_array_foreach(result, i, item)
-        {
-            const uint32_t count = read_points(item, points, &answer);
-            tell(json_object_get(item, "metric"), points, count, visitor, &answer);
-        }
-    }
-    *ret_answer = answer;
-out:
     json_decref(none);
-    aw_alloc_free(NULL, points);
+    json_decref(pair);
+    return err;
+}
+
+/* `rest` is the answer without its result, which is in `slices`. */
+static enum aw_err decode(const json_t *rest, struct aw_kube_slices *slices,
+                          const struct aw_kube_prom_visitor *visitor,
+                          struct aw_kube_prom_answer *ret_answer, struct aw_diag *diag)
+{
+    struct aw_kube_prom_answer answer = {.code = ret_answer->code};
+    struct points points = {0};
+    const char *type = NULL;
+    json_t *item = NULL;
+    uint64_t nth = 0;
+    enum aw_err err = check(rest, &type, diag);
+    if (err)
+        return err;
+    read_warnings(rest, &answer);
+    if (!strcmp(type, "scalar"))
+        err = take_scalar(slices, visitor, &answer, diag);
+    else
+        while (!err && !(err = aw_kube_slices_next(slices, &item, diag)) && item) {
+            err = take_series(item, nth++, &points, visitor, &answer, diag);
+            json_decref(item);
+        }
+    if (!err)
+        *ret_answer = answer;
+    aw_alloc_free(NULL, points.point);
+    return err;
+}
+
+enum aw_err aw_kube_prom_decode(const char *text, size_t len,
+                                const struct aw_kube_prom_visitor *visitor,
+                                struct aw_kube_prom_answer *ret_answer, struct aw_diag *diag)
+{
+    struct aw_kube_slices slices = {0};
+    json_t *rest = NULL;
+    enum aw_err err = aw_kube_slices_cut(text, len, RESULT, &slices, &rest, diag);
+    err = err ? err : decode(rest, &slices, visitor, ret_answer, diag);
+    json_decref(rest);
     return err;
 }
 
@@ -258,6 +301,7 @@ static enum aw_err ask(struct aw_kube_prom *prom, const char *what, const char *
 {
     char path[AW_KUBE_PATH_MAX];
     struct aw_kube_status status = {0};
+    struct aw_kube_slices slices = {0};
     json_t *body = NULL;
     struct aw_text form, address;
     *ret_answer = (struct aw_kube_prom_answer){0};
@@ -277,9 +321,11 @@ static enum aw_err ask(struct aw_kube_prom *prom, const char *what, const char *
     if (form.cut || address.cut)
         return aw_fail(diag, AW_ERR_LIMIT, "a question of %zu bytes is too long", strlen(query));
     request->path = path;
+    request->split = RESULT;
+    request->slices = &slices;
     enum aw_err err = aw_kube_send(prom->kube, request, &body, &status, diag);
     ret_answer->code = status.code;
-    err = err ? err : aw_kube_prom_decode(body, visitor, ret_answer, diag);
+    err = err ? err : decode(body, &slices, visitor, ret_answer, diag);
     json_decref(body);
     return err;
 }

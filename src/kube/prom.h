@@ -91,9 +91,9 @@ AW_NODISCARD enum aw_err aw_kube_prom_ask_range(struct aw_kube_prom *prom, const
                                                 struct aw_kube_prom_answer *ret_answer,
                                                 struct aw_diag *diag);
 
-/* The decoder of both, for tests: vector, matrix and scalar. Nothing is told unless the whole body
- * has the shape of an answer. */
-AW_NODISCARD enum aw_err aw_kube_prom_decode(const json_t *body,
+/* The decoder of both, for tests, of a text that a NUL ends: vector, matrix and scalar. Series are
+ * told one by one, those before one that is none too; `ret_answer` is that of a whole answer. */
+AW_NODISCARD enum aw_err aw_kube_prom_decode(const char *text, size_t len,
                                              const struct aw_kube_prom_visitor *visitor,
                                              struct aw_kube_prom_answer *ret_answer,
                                              struct aw_diag *diag);

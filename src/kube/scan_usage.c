@@ -182,9 +182,11 @@ enum aw_err aw__scan_snapshot(struct aw_kube_scan *scan, const struct aw_kube_sc
                        "nothing is known of usage: neither a Prometheus nor metrics.k8s.io");
     snprintf(path, sizeof path, "/apis/metrics.k8s.io/%s%s%s/pods", config->server->metrics,
              config->ns ? "/namespaces/" : "", config->ns ? config->ns : "");
-    const struct aw_kube_request request = {.path = path, .timeout_us = AW_KUBE_SCAN_ASK_US};
+    struct aw_kube_slices items = {0};
+    const struct aw_kube_request request = {
+        .path = path, .timeout_us = AW_KUBE_SCAN_ASK_US, .split = "items", .slices = &items};
     enum aw_err err = aw_kube_send(config->kube, &request, &body, NULL, &said);
-    err = err ? err : aw__metrics_api_decode(body, &visitor, &dropped, &said);
+    err = err ? err : aw__metrics_api_decode(body, &items, &visitor, &dropped, &said);
     json_decref(body);
     if (err)
         return aw_fail(diag, err, "nothing is known of usage: metrics.k8s.io: %s", said.text);

@@ -13,6 +13,7 @@
 #include "kube/object.h"
 
 #define BUFFER_FIRST ((size_t)16 << 10)
+#define BUFFER_KEPT  ((size_t)1 << 20) /* of an answer that was larger, no memory is kept */
 #define HOST_MAX     512u
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -336,6 +337,11 @@ enum aw_err aw__kube_transfer_start(struct aw__kube_transfer *transfer,
     char url[AW_KUBE_PATH_MAX + HOST_MAX];
     struct aw_text text;
     aw__kube_transfer_stop(transfer);
+    if (transfer->size > BUFFER_KEPT) {
+        aw_alloc_free(transport->config->alloc, transfer->buf);
+        transfer->buf = NULL;
+        transfer->size = 0;
+    }
     transfer->first = transfer->len = transfer->scanned = 0;
     transfer->status = 0;
     transfer->code = CURLE_OK;

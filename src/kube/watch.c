@@ -40,15 +40,19 @@ enum aw_err aw_kube_list_page(struct aw_kube *kube, const struct aw_kube_query *
         err = aw_fail(diag, AW_ERR_LIMIT, "the query of a list is too long");
     if (err)
         return err;
-    const struct aw_kube_request request = {
-        .path = path, .timeout_us = AW_KUBE_LIST_TIMEOUT_US, .once = true};
+    struct aw_kube_slices slices;
+    const struct aw_kube_request request = {.path = path,
+                                            .timeout_us = AW_KUBE_LIST_TIMEOUT_US,
+                                            .split = "items",
+                                            .slices = &slices,
+                                            .once = true};
     err = aw_kube_send(kube, &request, &body, ret_status, diag);
     if (err)
         return err;
     const json_t *items = json_object_get(body, "items");
     const struct aw_kube_page page = {
         .body = body,
-        .items = items,
+        .items = slices,
         .resource_version = aw_kube_text_at(body, "metadata.resourceVersion"),
         .next = aw_kube_text_at(body, "metadata.continue"),
     };
@@ -69,18 +73,16 @@ void aw_kube_page_deinit(struct aw_kube_page *page)
     *page = (struct aw_kube_page){0};
 }
 
-static enum aw_err visit_page(const struct aw_kube_page *page,
-                              const struct aw_kube_visitor *visitor)
+static enum aw_err visit_page(struct aw_kube_page *page, const struct aw_kube_visitor *visitor,
+                              struct aw_diag *diag)
 {
-    size_t i;
-    json_t *object;
-    json_array_foreach(page->items, i, object)
-    {
-        enum aw_err err = visitor->object(visitor->ctx, object);
-        if (err)
-            return err;
+    json_t *object = NULL;
+    enum aw_err err = AW_OK;
+    while (!err && !(err = aw_kube_slices_next(&page->items, &object, diag)) && object) {
+        err = visitor->object(visitor->ctx, object);
+        json_decref(object);
     }
-    return AW_OK;
+    return err;
 }
 
 enum aw_err aw_kube_list(struct aw_kube *kube, const struct aw_kube_query *query,
@@ -101,7 +103,7 @@ enum aw_err aw_kube_list(struct aw_kube *kube, const struct aw_kube_query *query
         if (err)
             break;
         page = next;
-        err = visit_page(&page, visitor);
+        err = visit_page(&page, visitor, diag);
         if (err || !page.next[0])
             break;
     }

@@ -36,7 +36,7 @@ struct aw_kube_query {
 
 struct aw_kube_page {
     json_t *body;
-    const json_t *items;          /* an array, in `body` */
+    struct aw_kube_slices items;  /* in the client's memory, until its next request */
     const char *resource_version; /* of the collection, in `body` */
     const char *next;             /* the token of the next page, in `body`; "": this is the last */
 };
@@ -52,7 +52,8 @@ void aw_kube_page_deinit(struct aw_kube_page *page); /* zeroed is a no-op */
  * again when a token expired on the way: what was seen is then worth nothing. */
 struct aw_kube_visitor {
     void (*begin)(void *ctx);
-    enum aw_err (*object)(void *ctx, const json_t *object); /* an error ends the list */
+    /* An error ends the list. It asks nothing of the same client. */
+    enum aw_err (*object)(void *ctx, const json_t *object);
     void *ctx;
 };
 #define AW_KUBE_LIST_RESTARTS_MAX 3u

@@ -10,6 +10,7 @@
 #include "kube/scan_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NOW_US   1769860800000000
@@ -98,6 +99,24 @@ static void check_questions(const char *bytes, size_t size)
     aw_kube_questions_deinit(&questions);
 }
 
+/* What is JSON has the same items whether it is cut or not. */
+static void check_slices(const char *bytes, size_t len, const json_t *json)
+{
+    const json_t *items = json_object_get(json_object_get(json, "data"), "result");
+    struct aw_kube_slices slices;
+    json_t *rest = NULL, *item = NULL;
+    size_t count = 0;
+    enum aw_err err = aw_kube_slices_cut(bytes, len, "data.result", &slices, &rest, NULL);
+    AW_ASSERT(!err || !json_is_object(json));
+    while (!err && !(err = aw_kube_slices_next(&slices, &item, NULL)) && item) {
+        AW_ASSERT(!json_is_array(items) || json_equal(item, json_array_get(items, count)));
+        json_decref(item);
+        count++;
+    }
+    AW_ASSERT(!json_is_array(items) || (!err && count == json_array_size(items)));
+    json_decref(rest);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct aw__api_visitor visitor = {check_pod, NULL};
@@ -119,17 +138,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size == 0)
         return 0;
-    const char *bytes = (const char *)data + 1;
-    json_t *json = json_loadb(bytes, size - 1, JSON_REJECT_DUPLICATES, NULL);
+    const size_t len = size - 1;
+    char *bytes = malloc(len + 1); /* of its own length: a step beyond it is seen */
+    AW_ASSERT(bytes);
+    memcpy(bytes, data + 1, len);
+    bytes[len] = '\0';
     const enum aw_err err = aw__metrics_feed(
-        metrics, targets, 1, (enum aw_kube_query_id)(data[0] % AW_KUBE_QUERIES), json, &diag);
+        metrics, targets, 1, (enum aw_kube_query_id)(data[0] % AW_KUBE_QUERIES), bytes, len, &diag);
     if (err)
         check_refusal(&diag, err);
     check_known(metrics);
-    (void)!aw__metrics_api_decode(json, &visitor, &dropped, &diag);
+    json_t *json = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, NULL);
+    check_slices(bytes, len, json);
+    struct aw_kube_slices items;
+    json_t *rest = NULL;
+    if (aw_kube_slices_cut(bytes, len, "items", &items, &rest, NULL) == AW_OK)
+        (void)!aw__metrics_api_decode(rest, &items, &visitor, &dropped, &diag);
+    json_decref(rest);
     check_scan(json);
     json_decref(json);
-    check_fill(bytes, size - 1);
-    check_questions(bytes, size - 1);
+    check_fill(bytes, len);
+    check_questions(bytes, len);
+    free(bytes);
     return 0;
 }
