@@ -234,6 +234,8 @@ static enum aw_err make_round(struct aw_recommender *r, struct aw_diag *diag)
     const int64_t begin_us = aw_clock_monotonic_us(clock);
     const double begin_cpu_s = aw_clock_thread_cpu_s();
     struct aw_diag why = {0};
+    r->write_until_us =
+        begin_us + llround(AW_RECOMMENDER_WRITE_SHARE * 1e6 * r->config.step_s / r->config.speed);
     look_at_nodes(r, begin_us);
     aw__objects_read(r);
     enum aw_err err = aw__scene_gather(r->scene, r->target, r->used, &why);

@@ -8,7 +8,7 @@
  *
  * Call order: new; in the owner's loop step, then aw_kube_wait until `due`; free before the client.
  *             Between steps: save.
- * Memory:     slots at new for `objects_max`; a pilot and some 6 KB for each object; the informers'
+ * Memory:     slots at new for `objects_max`; a pilot and some 3 KB for each object; the informers'
  *             copies, bounded.
  * Threads:    those of the client. People's orders and looks go through the steward, which has a
  *             lock of its own.
@@ -49,6 +49,7 @@
 #define AW_RECOMMENDER_WRITES_MAX  400u      /* of one round; the rest waits for the next */
 #define AW_RECOMMENDER_EVENTS_MAX  20u       /* likewise */
 #define AW_RECOMMENDER_WRITE_US    5000000   /* the most that one write may take */
+#define AW_RECOMMENDER_WRITE_SHARE 0.8       /* of a step: by then a round begins no more writes */
 
 /* Zeroed but for the client is all defaults. */
 struct aw_recommender_config {

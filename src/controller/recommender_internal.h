@@ -48,8 +48,9 @@ struct aw__object {
     double slo_steps, slo_met; /* faded */
     int64_t limited_us;        /* when a limit was last met; AW_NEVER: never */
     uint64_t steps;            /* seen with figures */
-    struct aw_mpa_status written;
-    int64_t wrote_us; /* monotonic; AW_NEVER: never */
+    void *written;             /* the status, packed (status.h); NULL: nothing is known */
+    size_t written_bytes;      /* of it */
+    int64_t wrote_us;          /* monotonic; AW_NEVER: never */
     /* Versions before and after our last write: the copy may not have heard of it yet. */
     char version_from[AW_KUBE_VERSION_MAX], version_to[AW_KUBE_VERSION_MAX];
     bool owed;    /* it should be written */
@@ -78,8 +79,9 @@ struct aw_recommender {
     uint32_t overflow; /* objects for which there was no place */
     uint32_t cursor;   /* where the next round begins to write */
 
-    struct aw_mpa_status scratch;      /* that is being made */
+    struct aw_mpa_status scratch, was; /* that is being made, and as it was written */
     uint32_t events_left;              /* of this round */
+    int64_t write_until_us;            /* monotonic: of this round; the first is always made */
     struct aw__remembered *remembered; /* NULL: nothing is */
     bool leads, begun, ails;
     bool store_ails;
@@ -104,6 +106,10 @@ void aw__objects_reread(struct aw_recommender *r);
 /* All settings are read again: something has changed that they depend on. */
 void aw__objects_renew(struct aw_recommender *r);
 void aw__objects_free(struct aw_recommender *r);
+/* The status that was written last. Without memory to keep it, it is read again from the copies. */
+void aw__object_status(const struct aw__object *object, struct aw_mpa_status *ret);
+void aw__object_keep(struct aw_recommender *r, struct aw__object *object,
+                     const struct aw_mpa_status *status);
 
 /* --- recommender_status.c --------------------------------------------------------------------- */
 

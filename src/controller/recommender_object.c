@@ -56,7 +56,6 @@ static struct aw__object *object_add(struct aw_recommender *r, const char *key, 
                                   .wrote_us = AW_NEVER,
                                   .limited_us = AW_NEVER,
                                   .fresh = true};
-    aw_mpa_status_init(&object->written);
     snprintf(object->key, sizeof object->key, "%s", key);
     *bucket_of(r, key, hash) = place;
     r->object[place] = object;
@@ -130,6 +129,7 @@ static void object_forget(struct aw_recommender *r, struct aw__object *object)
 static void object_free(struct aw_recommender *r, uint32_t place)
 {
     object_forget(r, r->object[place]);
+    aw_alloc_free(r->alloc, r->object[place]->written);
     aw_alloc_free(r->alloc, r->object[place]);
     r->object[place] = NULL;
     r->target[place] = NULL;
@@ -254,12 +254,30 @@ static void target_take(struct aw_recommender *r, struct aw__object *object,
 }
 
 /* What was written before this process began, or while another one led. */
-static void status_take(struct aw__object *object, const struct aw__scene_object *record)
+static void status_take(struct aw_recommender *r, struct aw__object *object,
+                        const struct aw__scene_object *record)
 {
     json_t *status = json_loads(aw_kube_span_text(record, record->status), 0, NULL);
-    aw_mpa_status_read(status, &object->written);
+    aw_mpa_status_read(status, &r->was);
     json_decref(status);
     object->fresh = false;
+    aw__object_keep(r, object, &r->was);
+}
+
+void aw__object_status(const struct aw__object *object, struct aw_mpa_status *ret)
+{
+    aw_mpa_status_unpack(object->written, object->written_bytes, ret);
+}
+
+void aw__object_keep(struct aw_recommender *r, struct aw__object *object,
+                     const struct aw_mpa_status *status)
+{
+    const size_t bytes = aw_mpa_status_pack(status, NULL, 0);
+    void *packed = aw_alloc_new(r->alloc, bytes, 1);
+    aw_alloc_free(r->alloc, object->written);
+    object->written = packed;
+    object->written_bytes = packed ? aw_mpa_status_pack(status, packed, bytes) : 0;
+    object->fresh = object->fresh || !packed;
 }
 
 /* Settings that cannot be taken leave those before in force; observedGeneration stays with them,
@@ -332,7 +350,7 @@ void aw__objects_read(struct aw_recommender *r)
             object->fresh = true;
         }
         if (object->fresh)
-            status_take(object, record);
+            status_take(r, object, record);
         if (object->dirty)
             object_read(r, object, record);
         r->target[i] = object->valid ? &object->target : NULL;
@@ -356,7 +374,7 @@ void aw__objects_reread(struct aw_recommender *r)
         const struct aw_kube_item *item =
             r->object[i] ? aw__scene_object_find(r->scene, r->object[i]->key) : NULL;
         if (item)
-            status_take(r->object[i], item->data);
+            status_take(r, r->object[i], item->data);
     }
 }
 
@@ -431,7 +449,8 @@ static void task_of(const struct aw_pilot_config *config, const struct aw_sample
 /* What was recommended before a restart and is still to be done. */
 static void remind(struct aw_recommender *r, const struct aw__object *object)
 {
-    const struct aw_mpa_recommendation *rec = &object->written.recommendation;
+    const struct aw_mpa_recommendation *rec = &r->was.recommendation;
+    aw__object_status(object, &r->was);
     if (!rec->given || object->mode == AW_GUARD_OFF)
         return;
     const struct aw_plan plan = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,

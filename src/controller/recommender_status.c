@@ -311,11 +311,12 @@ static void decided_say(struct aw_recommender *r, struct aw__object *object,
     frozen_say(d, now, now_us);
 }
 
+/* From `r->was`, the status as it was written. */
 static void status_make(struct aw_recommender *r, struct aw__object *object,
                         struct aw_mpa_status *now)
 {
     const int64_t now_us = aw_clock_now_us(r->config.clock);
-    *now = object->written;
+    *now = r->was;
     if (!*object->why_word)
         now->generation = object->generation;
     if (object->valid)
@@ -336,10 +337,9 @@ static void status_make(struct aw_recommender *r, struct aw__object *object,
 /* --- written ---------------------------------------------------------------------------------- */
 
 /* Whether it is time to write what is different. */
-static bool worth_writing(const struct aw__object *object, struct aw_mpa_status *now,
-                          double deadband, int64_t mono_us)
+static bool worth_writing(const struct aw__object *object, const struct aw_mpa_status *was,
+                          struct aw_mpa_status *now, double deadband, int64_t mono_us)
 {
-    const struct aw_mpa_status *was = &object->written;
     const struct aw_mpa_recommendation recommended = now->recommendation;
     const bool never = object->wrote_us == AW_NEVER;
     now->recommendation = was->recommendation;
@@ -489,16 +489,15 @@ static bool status_write(struct aw_recommender *r, struct aw__object *object,
                          const struct aw_mpa_status *now, int64_t mono_us, enum aw_err *ret_err,
                          struct aw_diag *diag)
 {
-    const struct aw_mpa_status was = object->written;
     *ret_err = status_patch(r, object, now, diag);
     if (!*ret_err) {
         r->counts.writes++;
-        object->written = *now;
+        aw__object_keep(r, object, now);
         object->wrote_us = mono_us;
         object->owed = false;
         if (r->events_left > 0) {
             const uint64_t before = r->counts.events;
-            events_tell(r, object, &was, now);
+            events_tell(r, object, &r->was, now);
             const uint64_t told = r->counts.events - before;
             r->events_left -= told < r->events_left ? (uint32_t)told : r->events_left;
         }
@@ -529,15 +528,17 @@ enum aw_err aw__statuses_write(struct aw_recommender *r, struct aw_diag *diag)
         enum aw_err err = AW_OK;
         if (!object || object->gone)
             continue;
+        aw__object_status(object, &r->was);
         if (r->config.steward)
             aw_steward_lock(r->config.steward);
         status_make(r, object, now);
         if (r->config.steward)
             aw_steward_unlock(r->config.steward);
-        if (!worth_writing(object, now, deadband_of(r, object), mono_us))
+        if (!worth_writing(object, &r->was, now, deadband_of(r, object), mono_us))
             continue;
         object->owed = true;
-        if (go && left > 0 && (!r->config.leads || r->config.leads(r->config.ctx))) {
+        const bool time = left == AW_RECOMMENDER_WRITES_MAX || mono_us < r->write_until_us;
+        if (go && time && left > 0 && (!r->config.leads || r->config.leads(r->config.ctx))) {
             left--;
             go = status_write(r, object, now, mono_us, &err, &why);
             r->cursor = place + 1;

@@ -204,6 +204,92 @@ json_t *aw_mpa_status_json(const struct aw_mpa_status *status)
     return NULL;
 }
 
+/* --- packed ----------------------------------------------------------------------------------- */
+
+/* One walk over the members goes both ways. */
+struct walk {
+    unsigned char *to;         /* NULL: only counted */
+    const unsigned char *from; /* not NULL: members are read */
+    size_t at, max;
+};
+
+static void walk_value(struct walk *walk, void *member, size_t size)
+{
+    if (walk->at + size <= walk->max) {
+        if (walk->from)
+            memcpy(member, walk->from + walk->at, size);
+        else if (walk->to)
+            memcpy(walk->to + walk->at, member, size);
+    }
+    walk->at += size;
+}
+
+static void walk_text(struct walk *walk, char *text, size_t size)
+{
+    const size_t left = walk->at < walk->max ? walk->max - walk->at : 0;
+    size_t len = walk->from ? strnlen((const char *)walk->from + walk->at, left) : strlen(text);
+    if (walk->from && (len == left || len >= size)) { /* it does not end, or is too long */
+        walk->at = walk->max;
+        return;
+    }
+    walk_value(walk, text, len + 1);
+}
+
+static void walk_condition(struct walk *walk, struct aw_mpa_condition *c)
+{
+    uint8_t holds = (uint8_t)c->holds;
+    walk_value(walk, &holds, sizeof holds);
+    if (holds > AW_MPA_UNKNOWN || holds == AW_MPA_ABSENT)
+        return;
+    c->holds = (enum aw_mpa_holds)holds;
+    walk_value(walk, &c->changed_us, sizeof c->changed_us);
+    walk_value(walk, &c->generation, sizeof c->generation);
+    walk_text(walk, c->reason, sizeof c->reason);
+    walk_text(walk, c->message, sizeof c->message);
+}
+
+static void walk_status(struct walk *walk, struct aw_mpa_status *s)
+{
+    struct aw_mpa_recommendation *r = &s->recommendation;
+    uint8_t given = r->given;
+    walk_value(walk, &s->generation, sizeof s->generation);
+    walk_value(walk, &s->replicas, sizeof s->replicas);
+    walk_text(walk, s->mode, sizeof s->mode);
+    walk_text(walk, s->stage, sizeof s->stage);
+    walk_text(walk, s->slo, sizeof s->slo);
+    walk_value(walk, &given, sizeof given);
+    r->given = given == 1;
+    walk_value(walk, &r->replicas, sizeof r->replicas);
+    walk_value(walk, &r->cpu_millicores, sizeof r->cpu_millicores);
+    walk_value(walk, &r->memory_bytes, sizeof r->memory_bytes);
+    walk_value(walk, &r->at_us, sizeof r->at_us);
+    walk_text(walk, r->container, sizeof r->container);
+    walk_text(walk, r->decision, sizeof r->decision);
+    walk_value(walk, &s->last.at_us, sizeof s->last.at_us);
+    walk_text(walk, s->last.id, sizeof s->last.id);
+    walk_text(walk, s->last.actor, sizeof s->last.actor);
+    walk_text(walk, s->last.reason, sizeof s->last.reason);
+    walk_text(walk, s->last.message, sizeof s->last.message);
+    for (uint32_t i = 0; i < AW_MPA_CONDITION_COUNT; i++)
+        walk_condition(walk, &s->condition[i]);
+}
+
+size_t aw_mpa_status_pack(const struct aw_mpa_status *status, void *buf, size_t size)
+{
+    struct aw_mpa_status copy = *status; /* the walk could write, and does not */
+    struct walk walk = {.to = buf, .max = size};
+    walk_status(&walk, &copy);
+    return walk.at;
+}
+
+void aw_mpa_status_unpack(const void *bytes, size_t len, struct aw_mpa_status *ret)
+{
+    struct walk walk = {.from = bytes, .max = len};
+    aw_mpa_status_init(ret);
+    if (len > 0)
+        walk_status(&walk, ret);
+}
+
 /* --- conditions ------------------------------------------------------------------------------- */
 
 void aw_mpa_condition_set(struct aw_mpa_status *status, enum aw_mpa_condition_type type, bool holds,

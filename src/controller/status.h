@@ -93,6 +93,14 @@ void aw_mpa_status_read(const json_t *status, struct aw_mpa_status *ret);
  * NULL: no memory. */
 json_t *aw_mpa_status_json(const struct aw_mpa_status *status);
 
+/* The same in as few bytes as it has texts: there are thousands, and most of one is empty. Returns
+ * the bytes that it takes, at most AW_MPA_PACKED_MAX; where `size` is less nothing of use is in
+ * `buf`. */
+#define AW_MPA_PACKED_MAX (sizeof(struct aw_mpa_status))
+size_t aw_mpa_status_pack(const struct aw_mpa_status *status, void *buf, size_t size);
+/* `len` 0: nothing is known. Of bytes that are no whole status, what is missing is empty. */
+void aw_mpa_status_unpack(const void *bytes, size_t len, struct aw_mpa_status *ret);
+
 /* Sets a condition; the time of its last change stays where it holds as it did. */
 void aw_mpa_condition_set(struct aw_mpa_status *status, enum aw_mpa_condition_type type, bool holds,
                           int64_t now_us, const char *reason, const char *fmt, ...) AW_PRINTF(6, 7);

@@ -58,6 +58,28 @@ static void what_is_written_can_be_read(void **state)
     json_decref(value);
 }
 
+static void a_packed_status_is_the_same_in_few_bytes(void **state)
+{
+    (void)state;
+    const struct aw_mpa_status s = example();
+    struct aw_mpa_status back, none;
+    unsigned char bytes[AW_MPA_PACKED_MAX];
+    const size_t len = aw_mpa_status_pack(&s, bytes, sizeof bytes);
+    assert_int_equal(aw_mpa_status_pack(&s, NULL, 0), len);
+    assert_true(len < 256); /* of a struct of nearly 5 KB */
+    aw_mpa_status_unpack(bytes, len, &back);
+    assert_memory_equal(&back, &s, sizeof s);
+    aw_mpa_status_init(&none);
+    aw_mpa_status_unpack(NULL, 0, &back);
+    assert_memory_equal(&back, &none, sizeof none);
+    for (size_t cut = 0; cut < len; cut++) { /* what is missing is empty, and nothing is overrun */
+        aw_mpa_status_unpack(bytes, cut, &back);
+        assert_true(strlen(back.last.message) < sizeof back.last.message);
+        for (uint32_t i = 0; i < AW_MPA_CONDITION_COUNT; i++)
+            assert_true(strlen(back.condition[i].message) < AW_MPA_MESSAGE_MAX);
+    }
+}
+
 static void what_is_not_known_is_taken_out_of_the_object(void **state)
 {
     (void)state;
@@ -173,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_can_be_read),
+        cmocka_unit_test(a_packed_status_is_the_same_in_few_bytes),
         cmocka_unit_test(what_is_not_known_is_taken_out_of_the_object),
         cmocka_unit_test(rubbish_in_a_status_is_nothing),
         cmocka_unit_test(a_condition_that_holds_on_keeps_its_time),

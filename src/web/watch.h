@@ -28,7 +28,7 @@
 #define AW_WATCH_EPISODES_MAX 256u
 #define AW_WATCH_EPISODES_MIN 8u
 #define AW_WATCH_FLEET_MAX    1440u
-#define AW_WATCH_BYTES_MAX    (32u << 20) /* of all points and episodes together */
+#define AW_WATCH_BYTES_MAX    (16u << 20) /* of all points and episodes together */
 
 /* What became of a decision. */
 /* clang-format off */
