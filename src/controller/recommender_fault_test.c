@@ -229,6 +229,51 @@ static void what_others_wrote_into_a_status_is_kept(void **state)
     rec_close(&w);
 }
 
+/* A pod that no node has room for. */
+static void put_waiting(struct rec_world *w, int n)
+{
+    char name[32];
+    snprintf(name, sizeof name, "web-77-%d", n);
+    put_object(w, PODS,
+               json_pack("{s:{s:s,s:s,s:s,s:{s:s},s:[{s:s,s:s,s:s,s:b}]},s:{s:[{s:s,s:{s:{s:s}}}]},"
+                         "s:{s:s}}",
+                         "metadata", "namespace", "shop", "name", name, "creationTimestamp",
+                         "2026-01-31T10:00:00Z", "labels", "app", "web", "ownerReferences", "kind",
+                         "ReplicaSet", "name", "web-77", "uid", "u", "controller", 1, "spec",
+                         "containers", "name", "web", "resources", "requests", "cpu", "500m",
+                         "status", "phase", "Pending"));
+}
+
+static void pods_without_a_node_are_said_and_neither_shrink_nor_multiply(void **state)
+{
+    (void)state;
+    struct rec_world w;
+    idle_begin(&w);
+    put_deployment(&w, "web", 6);
+    put_waiting(&w, 4);
+    put_waiting(&w, 5);
+    w.cores = 0.4;
+    for (uint32_t i = 0; i < 10; i++) {
+        rec_rounds(&w, 1);
+        for (int n = 4; n < 6; n++) { /* what does not run uses nothing */
+            char name[32];
+            snprintf(name, sizeof name, "web-77-%d", n);
+            json_t *said = aw_double_get(w.api.twin, USAGE, "shop", name);
+            if (said)
+                aw_double_remove(w.api.twin, USAGE, "shop", name);
+            json_decref(said);
+        }
+    }
+    check_not_shrunk(&w);
+    assert_true(says(&w, "web", AW_MPA_SCALING_LIMITED, AW_MPA_TRUE, "PodsPending"));
+    assert_true(status_of(&w, "web").recommendation.replicas <= 8);
+    put_pod(&w, "web", 4, "500m", "512Mi");
+    put_pod(&w, "web", 5, "500m", "512Mi");
+    rec_rounds(&w, 6);
+    assert_false(says(&w, "web", AW_MPA_SCALING_LIMITED, AW_MPA_TRUE, "PodsPending"));
+    rec_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +284,7 @@ int main(void)
         cmocka_unit_test(broken_watches_and_lost_history_lose_no_object),
         cmocka_unit_test(a_status_that_could_not_be_written_is_written_later),
         cmocka_unit_test(what_others_wrote_into_a_status_is_kept),
+        cmocka_unit_test(pods_without_a_node_are_said_and_neither_shrink_nor_multiply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

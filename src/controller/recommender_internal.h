@@ -17,6 +17,7 @@
 
 #define AW__NOBODY      UINT32_MAX
 #define AW__LIMITED_US  300000000 /* a limit that was met so lately still holds */
+#define AW__PENDING_US  60000000  /* a pod that waits so long for a node is worth a word */
 #define AW__SLO_HALF    960.0     /* steps after which one counts half: four hours of 15 s */
 #define AW__NODES_US    600000000 /* between two looks at nodes */
 #define AW__DEADLINE_US 1000000   /* of a call of the backend, which waits for nothing */

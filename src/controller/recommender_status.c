@@ -16,6 +16,7 @@
 
 /* Rails that limit what is recommended for longer than a moment; those that pass by themselves in
  * seconds would turn the condition on and off. */
+#define PENDING "PodsPending"
 #define LIMITS                                                                               \
     (AW_CLIP_BIT(AW_CLIP_ABSURD) | AW_CLIP_BIT(AW_CLIP_BOUNDS) | AW_CLIP_BIT(AW_CLIP_NODE) | \
      AW_CLIP_BIT(AW_CLIP_OOM_FLOOR) | AW_CLIP_BIT(AW_CLIP_CRASH_LOOP) |                      \
@@ -166,8 +167,24 @@ static void confidence_say(const struct aw__object *object, const struct aw_pilo
                              "it has been watched for an episode or more");
 }
 
-static void limits_say(const struct aw__object *object, const struct aw_decision *d,
-                       struct aw_mpa_status *now, int64_t now_us)
+/* Pods for which no node has room: until there is, more of them are of no use to anybody. */
+static uint32_t pods_waiting(const struct aw_recommender *r, const struct aw__object *object,
+                             int64_t now_us)
+{
+    uint32_t waiting = 0;
+    /* whoever is not valid was not looked up in this round */
+    for (uint32_t i = 0; object->valid && i < object->target.count; i++) {
+        const struct aw_kube_item *item = aw__scene_pod_of(r->scene, &object->target, i);
+        const struct aw_kube_pod *pod = &((const struct aw__scene_pod *)item->data)->pod;
+        waiting += !*aw_kube_span_text(pod, pod->node) && !pod->deleting &&
+                   !strcmp(aw_kube_span_text(pod, pod->phase), "Pending") &&
+                   now_us - pod->created_us >= AW__PENDING_US;
+    }
+    return waiting;
+}
+
+static void limits_say(const struct aw_recommender *r, const struct aw__object *object,
+                       const struct aw_decision *d, struct aw_mpa_status *now, int64_t now_us)
 {
     char word[AW_MPA_WORD_MAX];
     const struct aw_mpa_condition *was = &now->condition[AW_MPA_SCALING_LIMITED];
@@ -178,9 +195,14 @@ static void limits_say(const struct aw__object *object, const struct aw_decision
                                  aw_clip_sentence((enum aw_clip)clip));
             return;
         }
-    const bool lately =
-        object->limited_us != AW_NEVER && now_us - object->limited_us < AW__LIMITED_US;
-    if (was->holds != AW_MPA_TRUE || !lately)
+    const uint32_t waiting = pods_waiting(r, object, now_us);
+    const bool lately = object->limited_us != AW_NEVER &&
+                        now_us - object->limited_us < AW__LIMITED_US &&
+                        strcmp(was->reason, PENDING) != 0;
+    if (waiting > 0)
+        aw_mpa_condition_set(now, AW_MPA_SCALING_LIMITED, true, now_us, PENDING,
+                             "%u of its pods wait%s for a node", waiting, waiting == 1 ? "s" : "");
+    else if (was->holds != AW_MPA_TRUE || !lately)
         aw_mpa_condition_set(now, AW_MPA_SCALING_LIMITED, false, now_us, "WithinLimits",
                              "nothing holds it back");
 }
@@ -306,7 +328,7 @@ static void decided_say(struct aw_recommender *r, struct aw__object *object,
         snprintf(now->slo, sizeof now->slo, "%.1f%%", 100 * object->slo_met / object->slo_steps);
     active_say(object, d, now, now_us);
     confidence_say(object, config, d, now, now_us);
-    limits_say(object, d, now, now_us);
+    limits_say(r, object, d, now, now_us);
     fallback_say(config, d, now, now_us);
     frozen_say(d, now, now_us);
 }
