@@ -1,12 +1,14 @@
 /*
- * fuzz_scene.c - any bytes as what a controller follows: an object, a pod, a Deployment, a status;
- * and as a selector with the labels of a pod, a line each.
+ * fuzz_scene.c - any bytes as what a controller follows: an object, a pod, a Deployment, a status,
+ * a VerticalPodAutoscaler, usage; and as a selector with the labels of a pod, a line each.
  */
 #include "fuzz.h"
 
 #include "controller/scene.h"
 #include "controller/selector.h"
 #include "controller/status.h"
+#include "controller/vpa_spec.h"
+#include "controller/vpa_usage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +51,29 @@ static void check_status(const json_t *json)
     json_decref(value);
 }
 
+/* A VerticalPodAutoscaler, or a list of what pods use: what is recommended reads back the same. */
+static void check_vpa(const json_t *json)
+{
+    static struct aw__vpa_rules rules;
+    static struct aw__vpa_advices advices, back;
+    static struct aw__usage usage;
+    const struct aw__vpa_conditions conditions = {.provided = true, .low_confidence = true};
+    (void)aw__vpa_is_for(json_object_get(json, "spec"), "aware");
+    if (aw__vpa_rules_read(json_object_get(json, "spec"), &rules, NULL) == AW_OK)
+        (void)aw__vpa_rule_of(&rules, "web");
+    aw__vpa_advices_read(json_object_get(json, "status"), &advices);
+    json_t *list = aw__vpa_conditions_json(json_object_get(json, "status"), &conditions, 0);
+    AW_ASSERT(list);
+    json_t *status = aw__vpa_status_json(&advices, list, 1);
+    AW_ASSERT(status);
+    aw__vpa_advices_read(status, &back);
+    AW_ASSERT(aw__vpa_advices_differ(&advices, &back, 0) == AW__VPA_SAME);
+    json_decref(status);
+    if (aw__usage_init(&usage, 16, NULL) == AW_OK)
+        (void)!aw__usage_decode(&usage, json, INT64_C(1769860800000000), NULL);
+    aw__usage_deinit(&usage);
+}
+
 /* Whatever a selector selects has the pair that it is found by. */
 static void check_selector(const char *bytes, size_t size)
 {
@@ -81,6 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (json) {
         check_records(json);
         check_status(json);
+        check_vpa(json);
     }
     json_decref(json);
     check_selector(bytes, size);
