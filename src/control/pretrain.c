@@ -72,14 +72,11 @@ void aw_pretrain_config_init(struct aw_pretrain_config *config)
 void aw_pretrain_config_paper(struct aw_pretrain_config *config)
 {
     aw_context_paper(&config->context);
-    config->context.imitate = 0;
-    /* 20 episodes through a GRU of 256 are some 40 GFLOP there and back: two workloads at a time */
-    config->context.group = 2;
-    config->context.rows = 64;
-    config->teacher_tries = 0;
-    config->own_episodes = true;
-    config->refresh = false;
-    config->reward_miss = 0;
+    /* an episode through a GRU of 256 is some 2 GFLOP there and back */
+    config->context.reads = 4;
+    /* what VPA's updater, which resizes for AWARE, leaves alone */
+    AW_ASSERT(config->pair_count < AW_PRETRAIN_PAIRS_MAX);
+    config->pairs[config->pair_count++] = "deadband=0.1";
     snprintf(config->env, sizeof config->env, "autoscale-paper-v0");
 }
 

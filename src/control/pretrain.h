@@ -93,8 +93,8 @@ struct aw_pretrain_config {
 };
 /* What was found to be good; see docs/mechanisms/pretrain.md. The pools are the caller's. */
 void aw_pretrain_config_init(struct aw_pretrain_config *config);
-/* Over those, what AWARE has: its environment, encoder and reward; no teacher; an application is
- * known by the best of all its episodes. */
+/* Over those, what AWARE has: its state, actions and encoder; an application is known by the best
+ * 20 episodes of its fallback. How it is taught stays. */
 void aw_pretrain_config_paper(struct aw_pretrain_config *config);
 extern const struct aw_conf_field aw_pretrain_fields[]; /* of struct aw_pretrain_config */
 

@@ -49,7 +49,9 @@ const struct aw_conf_field aw_context_fields[] = {
     REAL("target_noise", target_noise, "0.1", 0, 2, "deviation of the noise on target actions"),
     REAL("target_noise_clip", target_noise_clip, "0.3", 0, 2, "its largest size"),
     WHOLE("thin", thin, "4", 1, 1000,
-          "while learning, a pooling encoder reads every so-manieth step"),
+          "while learning, a pooling encoder reads every so-manieth step, a GRU episode"),
+    WHOLE("reads", reads, "0", 0, AW_CONTEXT_GROUP_MAX,
+          "workloads of a batch that are read anew, the others as they were last known; 0: all"),
     REAL("context_noise", context_noise, "0.05", 0, 10,
          "deviation of the noise on embeddings while learning"),
     WHOLE("replay", replay, "3000", 16, 10000000, "transitions kept of each workload"),
@@ -71,7 +73,6 @@ void aw_context_paper(struct aw_context_settings *settings)
     settings->embedding = 64;
     settings->episodes = 20;
     settings->choice = AW_BUNDLE_BEST;
-    settings->to_critic = false;
 }
 
 /* --- made and ended --------------------------------------------------------------------------- */
@@ -122,6 +123,11 @@ static void declare(struct aw_context *c)
                        AW_ACT_NONE);
 }
 
+static uint32_t reads_of(const struct aw_context_settings *s)
+{
+    return s->reads && s->reads < s->group ? s->reads : s->group;
+}
+
 static enum aw_err allocate(struct aw_context *c)
 {
     const struct aw_context_settings *s = &c->config.settings;
@@ -131,7 +137,7 @@ static enum aw_err allocate(struct aw_context *c)
     err = err ? err : aw_mlp_cache_init(&c->actor_cache, &c->actor_net, c->batch, c->alloc);
     err = err ? err : aw_mlp_cache_init(&c->critic_cache, &c->critic_net[0], c->batch, c->alloc);
     err = err ? err
-              : aw_encoder_cache_new(&c->encoder, s->group, s->episodes, c->config.steps, true,
+              : aw_encoder_cache_new(&c->encoder, reads_of(s), s->episodes, c->config.steps, true,
                                      c->alloc, &c->encoder_cache);
     if (err)
         return err;
@@ -474,6 +480,15 @@ enum aw_err aw_context_reader_act(struct aw_context *c, struct aw_context_reader
 
 /* --- learning --------------------------------------------------------------------------------- */
 
+/* The embedding as it last was, by whichever encoder: within a round that is near enough, and to
+ * read every workload of a batch anew is nearly all that an update with a GRU costs. */
+static const float *last_known(struct aw_context *c, uint32_t workload)
+{
+    return c->embedded[workload].encoder
+               ? c->embedding + (size_t)workload * c->config.settings.embedding
+               : aw_context_embed(c, workload);
+}
+
 /* Which workloads this batch is about, and their embeddings. Returns how many. */
 static uint32_t gather(struct aw_context *c)
 {
@@ -498,10 +513,13 @@ static uint32_t gather(struct aw_context *c)
             memcpy(c->context + (size_t)g * E, aw_context_embed(c, c->eligible[g]),
                    E * sizeof(float));
     } else {
+        const uint32_t reads = reads_of(s) < group ? reads_of(s) : group;
+        for (uint32_t g = reads; g < group; g++)
+            memcpy(c->context + (size_t)g * E, last_known(c, c->eligible[g]), E * sizeof(float));
         aw_encoder_thin(c->encoder_cache, s->thin, (uint32_t)aw_rng_below(&c->rng, s->thin));
         memcpy(c->context,
-               aw_encoder_forward(&c->encoder, c->encoding.value, bundles, group, c->encoder_cache),
-               (size_t)group * E * sizeof(float));
+               aw_encoder_forward(&c->encoder, c->encoding.value, bundles, reads, c->encoder_cache),
+               (size_t)reads * E * sizeof(float));
     }
     memset(c->d_context, 0, (size_t)group * E * sizeof(float));
     return group;

@@ -41,7 +41,8 @@ struct aw_context_settings {
     double improve; /* weight of what the critics say, beside it */
     uint32_t policy_delay;
     double target_noise, target_noise_clip;
-    uint32_t thin;        /* while learning every so-manieth step of an episode is read */
+    uint32_t thin;        /* while learning every so-manieth step is read; of a GRU, episode */
+    uint32_t reads;       /* workloads of a batch that are read anew; 0: all */
     double context_noise; /* deviation added to embeddings while learning */
     uint32_t replay;      /* transitions kept of each workload */
     uint32_t group;       /* workloads of a batch */
@@ -57,7 +58,7 @@ struct aw_context_config {
 };
 /* Every default; shape, workloads and seed are the caller's. */
 void aw_context_config_init(struct aw_context_config *config);
-/* What the paper has: GRU 256, dense 256, embedding 64, best 20 episodes, actor alone. */
+/* What the paper has: GRU 256, dense 256, embedding 64, best 20 episodes. */
 void aw_context_paper(struct aw_context_settings *settings);
 
 struct aw_context_stats {

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FORMAT       "aware-context-state-1"
-#define PARTS        28u
+#define FORMAT       "aware-context-state-2"
+#define PARTS        30u
 #define COUNTERS     12u
 #define CHECKSUM_MAX 20u /* bytes of its text */
 
@@ -75,6 +75,8 @@ static void list(struct pack *pack, struct aw_context *c, uint64_t *own, size_t 
     add(pack, "kept", AW_DTYPE_F32, kept_count(c), 1, c->kept);
     add(pack, "normal.mean", AW_DTYPE_F32, in, 1, c->encoder.normal.mean);
     add(pack, "normal.scale", AW_DTYPE_F32, in, 1, c->encoder.normal.scale);
+    add(pack, "embedding", AW_DTYPE_F32, W, c->config.settings.embedding, c->embedding);
+    add(pack, "embedded", AW_DTYPE_I64, W, sizeof *c->embedded / sizeof(uint64_t), c->embedded);
     add(pack, "own", AW_DTYPE_I64, own_count, 1, own);
     for (uint32_t i = 0; i < pack->part_count; i++)
         pack->part[i].own = true;
@@ -339,7 +341,6 @@ static void take_back(struct aw_context *c, const struct pack *pack)
             bundle->value[e] = pack->value[episode];
             memcpy(bundle->x + e * wide, pack->x + episode * wide, wide * sizeof(float));
         }
-        c->embedded[w] = (struct aw__embedded){0};
         for (uint32_t i = 0; i < A; i++)
             c->teacher[(size_t)w * A + i] =
                 pack->taught[w] ? pack->teacher[(size_t)w * A + i] : NAN;

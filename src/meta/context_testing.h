@@ -60,6 +60,7 @@ static inline void begin_with(struct toy *toy, uint32_t kind, uint64_t seed, boo
     config.settings.encoder = kind;
     config.settings.encoder_hidden = kind == AW_ENCODER_GRU ? 16 : 32;
     config.settings.encoder_dense = 32;
+    config.settings.reads = kind == AW_ENCODER_GRU ? 4 : 0;
     config.settings.embedding = 8;
     config.settings.hidden = 32;
     config.settings.episodes = 3;

@@ -146,6 +146,17 @@ static void normalise(const struct aw_encoder *encoder, const float *from, float
         to[i] = (from[i] - encoder->normal.mean[i]) * encoder->normal.scale[i];
 }
 
+/* Which of `count` episodes a GRU reads; one at least. */
+struct thinned {
+    uint32_t from, every;
+};
+
+static struct thinned thinned(const struct aw_encoder_cache *cache, uint32_t count)
+{
+    const uint32_t every = cache->every < count ? cache->every : count;
+    return (struct thinned){cache->from % every, every};
+}
+
 /* --- kind gru --------------------------------------------------------------------------------- */
 
 static void gru_forward(const struct aw_encoder *encoder, const float *theta,
@@ -153,12 +164,14 @@ static void gru_forward(const struct aw_encoder *encoder, const float *theta,
 {
     const uint32_t in = encoder->config.in, H = encoder->config.hidden, B = cache->episode_count;
     memset(cache->x, 0, (size_t)cache->T * B * in * sizeof *cache->x);
-    for (uint32_t w = 0, e = 0; w < cache->workload_count; w++)
-        for (uint32_t k = 0; k < bundles[w]->count; k++, e++) {
+    for (uint32_t w = 0, e = 0; w < cache->workload_count; w++) {
+        const struct thinned look = thinned(cache, bundles[w]->count);
+        for (uint32_t k = look.from; k < bundles[w]->count; k += look.every, e++) {
             const float *episode = aw_bundle_episode(bundles[w], k);
             for (uint32_t t = 0; t < bundles[w]->length[k]; t++)
                 normalise(encoder, episode + (size_t)t * in, cache->x + ((size_t)t * B + e) * in);
         }
+    }
     (void)aw_gru_forward(&encoder->gru, theta, cache->x, cache->T, B, cache->gru, cache->h_n);
     /* layer 1, forward then backward */
     for (uint32_t w = 0, e = 0; w < cache->workload_count; w++) {
@@ -251,7 +264,11 @@ const float *aw_encoder_forward(const struct aw_encoder *encoder, const float *t
         AW_ASSERT(bundle->count > 0 && bundle->count <= cache->episodes_max &&
                   bundle->dim == encoder->config.in && bundle->config.steps <= cache->steps_max);
         cache->episodes[w] = bundle->count;
-        cache->episode_count += bundle->count;
+        if (encoder->config.kind == AW_ENCODER_GRU) {
+            const struct thinned look = thinned(cache, bundle->count);
+            cache->episodes[w] = (bundle->count - look.from + look.every - 1) / look.every;
+        }
+        cache->episode_count += cache->episodes[w];
         cache->T = bundle->config.steps > cache->T ? bundle->config.steps : cache->T;
     }
     if (encoder->config.kind == AW_ENCODER_GRU)

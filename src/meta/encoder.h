@@ -68,8 +68,9 @@ AW_NODISCARD enum aw_err aw_encoder_cache_new(const struct aw_encoder *encoder,
 void aw_encoder_cache_free(struct aw_encoder_cache *cache); /* NULL is a no-op */
 
 /* From the next forward on a pooling encoder reads every `every`th step of an episode, from step
- * `from` < every on: cheaper to learn from, and another look at the same episodes each time. 1, 0:
- * all. A GRU reads all of them, always. */
+ * `from` < every on, and a GRU, for which steps without their neighbours are another thing, every
+ * `every`th episode: cheaper to learn from, and another look at the same bundle each time. 1, 0:
+ * all. */
 void aw_encoder_thin(struct aw_encoder_cache *cache, uint32_t every, uint32_t from);
 
 /* Embeddings [count][embedding] of `count` bundles, each with at least one episode. They live in

@@ -216,6 +216,34 @@ static void a_thinned_look_reads_the_steps_it_says(void **state)
     rig_close(&rig);
 }
 
+/* Of three episodes every second: the first and the third, or the second. */
+static void a_thinned_gru_reads_the_episodes_it_says(void **state)
+{
+    (void)state;
+    struct rig rig;
+    float all[5], ends[5], middle[5], again[5];
+    rig_open(&rig, AW_ENCODER_GRU);
+    memcpy(all, aw_encoder_forward(&rig.encoder, rig.params.value, rig.bundles, 1, rig.cache),
+           sizeof all);
+    aw_encoder_thin(rig.cache, 2, 0);
+    memcpy(ends, aw_encoder_forward(&rig.encoder, rig.params.value, rig.bundles, 1, rig.cache),
+           sizeof ends);
+    aw_encoder_thin(rig.cache, 2, 1);
+    memcpy(middle, aw_encoder_forward(&rig.encoder, rig.params.value, rig.bundles, 1, rig.cache),
+           sizeof middle);
+    assert_memory_not_equal(all, ends, sizeof all);
+    assert_memory_not_equal(ends, middle, sizeof ends);
+    for (uint32_t t = 0; t < T; t++)
+        rig.bundle[0].x[((size_t)T + t) * IN] += 1; /* of the second */
+    aw_encoder_thin(rig.cache, 2, 0);
+    memcpy(again, aw_encoder_forward(&rig.encoder, rig.params.value, rig.bundles, 1, rig.cache),
+           sizeof again);
+    assert_memory_equal(ends, again, sizeof again);
+    aw_encoder_thin(rig.cache, 100, 99); /* more than there are: one of them */
+    (void)aw_encoder_forward(&rig.encoder, rig.params.value, rig.bundles, 1, rig.cache);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +252,7 @@ int main(void)
         cmocka_unit_test(the_order_of_episodes_does_not_matter),
         cmocka_unit_test(nothing_is_allocated_after_the_cache),
         cmocka_unit_test(a_thinned_look_reads_the_steps_it_says),
+        cmocka_unit_test(a_thinned_gru_reads_the_episodes_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
