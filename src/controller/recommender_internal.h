@@ -24,7 +24,6 @@
 
 /* One MultidimPodAutoscaler. */
 struct aw__object {
-    char key[AW_KUBE_KEY_MAX]; /* "": the place is free */
     char uid[AW_KUBE_UID_MAX];
     uint64_t hash;
     bool gone;   /* the object is no longer there */
@@ -56,6 +55,7 @@ struct aw__object {
     char version_from[AW_KUBE_VERSION_MAX], version_to[AW_KUBE_VERSION_MAX];
     bool owed;    /* it should be written */
     bool pursued; /* what is recommended is not there yet, and somebody may do it */
+    char key[];   /* "namespace/name" */
 };
 
 struct aw__remembered; /* what a file has of a pilot (recommender_memory.c) */

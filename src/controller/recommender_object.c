@@ -42,11 +42,12 @@ static void rehash(struct aw_recommender *r)
 
 static struct aw__object *object_add(struct aw_recommender *r, const char *key, uint64_t hash)
 {
+    const size_t len = strlen(key) + 1;
     uint32_t place = 0;
     while (place < r->used && r->object[place])
         place++;
     struct aw__object *object =
-        place < r->config.objects_max ? aw_alloc_new(r->alloc, 1, sizeof *object) : NULL;
+        place < r->config.objects_max ? aw_alloc_new(r->alloc, sizeof *object + len, 1) : NULL;
     if (!object) {
         r->overflow++;
         return NULL;
@@ -56,7 +57,7 @@ static struct aw__object *object_add(struct aw_recommender *r, const char *key, 
                                   .wrote_us = AW_NEVER,
                                   .limited_us = AW_NEVER,
                                   .fresh = true};
-    snprintf(object->key, sizeof object->key, "%s", key);
+    memcpy(object->key, key, len);
     *bucket_of(r, key, hash) = place;
     r->object[place] = object;
     r->used += place == r->used;
@@ -257,9 +258,7 @@ static void target_take(struct aw_recommender *r, struct aw__object *object,
 static void status_take(struct aw_recommender *r, struct aw__object *object,
                         const struct aw__scene_object *record)
 {
-    json_t *status = json_loads(aw_kube_span_text(record, record->status), 0, NULL);
-    aw_mpa_status_read(status, &r->was);
-    json_decref(status);
+    aw_mpa_status_unpack(aw_kube_span_text(record, record->status), record->status.count, &r->was);
     object->fresh = false;
     aw__object_keep(r, object, &r->was);
 }

@@ -57,7 +57,7 @@ static enum aw_err follow(struct aw__scene *scene, struct aw_diag *diag)
     const struct aw__scene_config *config = &scene->config;
     const struct aw_kube_informer_config informers[FOLLOWED] = {
         [OBJECTS] = {.query = {.kind = &aw_mpa_kind, .ns = config->ns},
-                     .project = aw__scene_project_object,
+                     .project = aw__scene_project_mpa,
                      .changed = config->changed,
                      .ctx = config->ctx,
                      .objects_max = config->objects_max},

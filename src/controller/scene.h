@@ -35,7 +35,7 @@
 struct aw__scene_object {
     int64_t generation, created_us;
     bool deleting;
-    struct aw_kube_span spec, status; /* JSON texts; "": none */
+    struct aw_kube_span spec, status; /* JSON texts, see below of the status; empty: none */
 };
 struct aw__scene_pod {
     struct aw_kube_pod pod; /* first: its spans count from here */
@@ -47,8 +47,11 @@ struct aw__scene_workload {
     struct aw_kube_span selector;
 };
 /* For aw_kube_informer_config.project. */
+/* The status as JSON; of an autoscaler, packed (status.h): of thousands, that is a third. */
 AW_NODISCARD enum aw_err aw__scene_project_object(void *ctx, const json_t *object, void *buf,
                                                   size_t size, size_t *ret_len);
+AW_NODISCARD enum aw_err aw__scene_project_mpa(void *ctx, const json_t *object, void *buf,
+                                               size_t size, size_t *ret_len);
 AW_NODISCARD enum aw_err aw__scene_project_pod(void *ctx, const json_t *object, void *buf,
                                                size_t size, size_t *ret_len);
 AW_NODISCARD enum aw_err aw__scene_project_workload(void *ctx, const json_t *object, void *buf,

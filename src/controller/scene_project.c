@@ -2,6 +2,7 @@
 #include "controller/scene.h"
 
 #include "controller/selector.h"
+#include "controller/status.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,20 +46,51 @@ static int64_t time_at(const json_t *object, const char *path)
     return err ? 0 : us;
 }
 
-enum aw_err aw__scene_project_object(void *ctx, const json_t *object, void *buf, size_t size,
-                                     size_t *ret_len)
+/* All but the status. */
+static enum aw_err project_object(const json_t *object, void *buf, size_t size, size_t *ret_len)
 {
     struct aw__scene_object *record = buf;
     size_t len = sizeof *record;
-    (void)ctx;
     if (size < len)
         return AW_ERR_LIMIT;
     memset(record, 0, len);
     record->generation = aw_kube_int_at(object, "metadata.generation", 0);
     record->created_us = time_at(object, "metadata.creationTimestamp");
     record->deleting = aw_kube_at(object, "metadata.deletionTimestamp") != NULL;
-    enum aw_err err = put_json(buf, size, &len, json_object_get(object, "spec"), &record->spec);
+    const enum aw_err err =
+        put_json(buf, size, &len, json_object_get(object, "spec"), &record->spec);
+    if (!err)
+        *ret_len = len;
+    return err;
+}
+
+enum aw_err aw__scene_project_object(void *ctx, const json_t *object, void *buf, size_t size,
+                                     size_t *ret_len)
+{
+    struct aw__scene_object *record = buf;
+    size_t len = 0;
+    (void)ctx;
+    enum aw_err err = project_object(object, buf, size, &len);
     err = err ? err : put_json(buf, size, &len, json_object_get(object, "status"), &record->status);
+    if (!err)
+        *ret_len = len;
+    return err;
+}
+
+enum aw_err aw__scene_project_mpa(void *ctx, const json_t *object, void *buf, size_t size,
+                                  size_t *ret_len)
+{
+    struct aw__scene_object *record = buf;
+    struct aw_mpa_status status;
+    char packed[AW_MPA_PACKED_MAX];
+    size_t len = 0;
+    (void)ctx;
+    enum aw_err err = project_object(object, buf, size, &len);
+    if (!err && json_object_get(object, "status")) {
+        aw_mpa_status_read(object, &status);
+        const size_t bytes = aw_mpa_status_pack(&status, packed, sizeof packed);
+        err = put(buf, size, &len, packed, bytes, &record->status);
+    }
     if (!err)
         *ret_len = len;
     return err;

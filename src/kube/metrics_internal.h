@@ -30,11 +30,12 @@ void aw__query_fill(const char *query, const struct aw__fill *fill, struct aw_te
 
 /* A value of one entry, or the time of values. */
 struct aw__metric_slot {
-    double value;   /* of a time: 0 */
-    int64_t at_us;  /* wall, on our clock */
-    uint32_t round; /* that brought it; 0: none */
-    bool missing;   /* it came, and was none: twice */
+    int64_t at_us;       /* wall, on our clock */
+    float value;         /* of a time: 0 */
+    uint32_t round : 31; /* that brought it; 0: none */
+    bool missing : 1;    /* it came, and was none: twice */
 };
+_Static_assert(sizeof(struct aw__metric_slot) == 16, "there are eleven for each pod of a cluster");
 
 /* A pod, or a workload that has series of its own. */
 struct aw__metric_entry {

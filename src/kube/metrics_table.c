@@ -4,6 +4,8 @@
 
 #include "kube/metrics_internal.h"
 
+#define ROUND_MAX 0x7fffffffu /* a thousand years of rounds */
+
 /* Where the count of one bucket of an entry is. Bounds lie one behind the other, so that of those
  * that nobody has no memory is ever touched. */
 static float *bucket_of(const struct aw_kube_metrics *metrics, uint32_t entry, uint32_t bound)
@@ -119,7 +121,8 @@ void aw__metrics_put(struct aw_kube_metrics *metrics, uint32_t entry, enum aw_ku
         slot->missing = true;
         return;
     }
-    *slot = (struct aw__metric_slot){.value = value, .at_us = at_us, .round = metrics->round};
+    *slot = (struct aw__metric_slot){
+        .value = (float)value, .at_us = at_us, .round = metrics->round & ROUND_MAX};
 }
 
 void aw__metrics_put_bucket(struct aw_kube_metrics *metrics, uint32_t entry, double bound_s,
@@ -139,7 +142,7 @@ void aw__metrics_put_bucket(struct aw_kube_metrics *metrics, uint32_t entry, dou
             *bucket_of(metrics, i, b) = NAN;
     }
     if (slot->round != metrics->round) {
-        *slot = (struct aw__metric_slot){.at_us = at_us, .round = metrics->round};
+        *slot = (struct aw__metric_slot){.at_us = at_us, .round = metrics->round & ROUND_MAX};
         for (uint32_t i = 0; i < metrics->bound_count; i++)
             *bucket_of(metrics, entry, i) = NAN;
     }
@@ -170,7 +173,7 @@ static struct aw_kube_figure figure(const struct aw_kube_metrics *metrics, uint3
     const uint32_t time = metrics->time_of[id];
     if (!is_there(metrics, entry, id) || (time != AW__NONE && !is_there(metrics, entry, time)))
         return missing;
-    struct aw_kube_figure ret = {entry->slot[id].value, entry->slot[id].at_us, 1};
+    struct aw_kube_figure ret = {(double)entry->slot[id].value, entry->slot[id].at_us, 1};
     if (time != AW__NONE && entry->slot[time].at_us < ret.at_us)
         ret.at_us = entry->slot[time].at_us;
     return now_us - ret.at_us > metrics->config.age_max_us ? missing : ret;
