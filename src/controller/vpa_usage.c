@@ -178,13 +178,20 @@ struct asked {
     int64_t now_us;
 };
 
-static void series_take(void *ctx, const json_t *labels, const struct aw_kube_prom_point *points,
-                        uint32_t count)
+/* "": there is none. */
+static const char *label(const struct aw_kube_labels *labels, const char *name)
+{
+    const char *value = aw_kube_label(labels, name);
+    return value ? value : "";
+}
+
+static void series_take(void *ctx, const struct aw_kube_labels *labels,
+                        const struct aw_kube_prom_point *points, uint32_t count)
 {
     const struct asked *asked = ctx;
     struct aw__usage *usage = asked->usage;
-    const char *ns = aw_kube_text_at(labels, "namespace"), *pod = aw_kube_text_at(labels, "pod"),
-               *container = aw_kube_text_at(labels, "container");
+    const char *ns = label(labels, "namespace"), *pod = label(labels, "pod"),
+               *container = label(labels, "container");
     const bool is_time = asked->question == CPU_TIME || asked->question == MEMORY_TIME;
     const double scale = is_time ? 1e6 : asked->question == CPU ? 1e3 : 1;
     const double amount = ceil(points[count - 1].value * scale);

@@ -258,9 +258,10 @@ static void take_time(struct round *round, uint32_t entry, const struct aw_kube_
     aw__metrics_put(round->metrics, entry, round->id, 0, round->asked_us - age_us);
 }
 
-static void take_bucket(struct round *round, uint32_t entry, const json_t *labels, double value)
+static void take_bucket(struct round *round, uint32_t entry, const struct aw_kube_labels *labels,
+                        double value)
 {
-    const char *le = json_string_value(json_object_get(labels, "le"));
+    const char *le = aw_kube_label(labels, "le");
     double bound = INFINITY;
     if (!le || (strcmp(le, "+Inf") != 0 && aw_text_parse_real(le, &bound) != AW_OK) || bound < 0) {
         round->metrics->state.dropped++;
@@ -271,12 +272,12 @@ static void take_bucket(struct round *round, uint32_t entry, const json_t *label
 }
 
 /* Whose series it is: that of the workload that was asked for, of a pod, or of a workload. */
-static uint32_t owner(struct round *round, const json_t *labels)
+static uint32_t owner(struct round *round, const struct aw_kube_labels *labels)
 {
     struct aw_kube_metrics *metrics = round->metrics;
-    const char *ns = json_string_value(json_object_get(labels, "namespace"));
-    const char *pod = json_string_value(json_object_get(labels, "pod"));
-    const char *workload = json_string_value(json_object_get(labels, "workload"));
+    const char *ns = aw_kube_label(labels, "namespace");
+    const char *pod = aw_kube_label(labels, "pod");
+    const char *workload = aw_kube_label(labels, "workload");
     if (round->target)
         return aw__metrics_add(metrics, round->target->ns, "//", round->target->name,
                                round->asked_us);
@@ -288,8 +289,8 @@ static uint32_t owner(struct round *round, const json_t *labels)
     return aw__metrics_add(metrics, ns, pod ? "/" : "//", name, round->asked_us);
 }
 
-static void take_series(void *ctx, const json_t *labels, const struct aw_kube_prom_point *points,
-                        uint32_t count)
+static void take_series(void *ctx, const struct aw_kube_labels *labels,
+                        const struct aw_kube_prom_point *points, uint32_t count)
 {
     struct round *round = ctx;
     struct aw_kube_metrics *metrics = round->metrics;

@@ -186,8 +186,9 @@ static void read_warnings(const json_t *body, struct aw_kube_prom_answer *answer
         aw__kube_one_line(text, answer->warning, sizeof answer->warning);
 }
 
-static void tell(const json_t *labels, const struct aw_kube_prom_point *points, uint32_t count,
-                 const struct aw_kube_prom_visitor *visitor, struct aw_kube_prom_answer *answer)
+static void tell(const struct aw_kube_labels *labels, const struct aw_kube_prom_point *points,
+                 uint32_t count, const struct aw_kube_prom_visitor *visitor,
+                 struct aw_kube_prom_answer *answer)
 {
     if (count == 0)
         return;
@@ -214,21 +215,35 @@ static enum aw_err make_room(struct points *points, size_t count, struct aw_diag
     return points->point ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for an answer");
 }
 
-static enum aw_err take_series(const json_t *item, uint64_t nth, struct points *points,
+/* A series of any shape, by way of a tree. */
+static enum aw_err take_tree(const char *text, size_t len, struct points *points,
+                             const struct aw_kube_prom_visitor *visitor,
+                             struct aw_kube_prom_answer *answer, struct aw_diag *diag)
+{
+    struct aw_kube_labels labels;
+    json_t *item = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    const size_t count = json_array_size(json_object_get(item, "values"));
+    enum aw_err err =
+        is_series(item) ? make_room(points, count > 0 ? count : 1, diag) : fail_shape(diag);
+    if (!err) {
+        labels.tree = json_object_get(item, "metric");
+        tell(&labels, points->point, read_points(item, points->point, answer), visitor, answer);
+    }
+    json_decref(item);
+    return err;
+}
+
+static enum aw_err take_series(const char *text, size_t len, struct points *points,
                                const struct aw_kube_prom_visitor *visitor,
                                struct aw_kube_prom_answer *answer, struct aw_diag *diag)
 {
-    const size_t count = json_array_size(json_object_get(item, "values"));
-    if (!is_series(item))
-        return fail_shape(diag);
-    if (nth >= AW_KUBE_PROM_SERIES_MAX)
-        return aw_fail(diag, AW_ERR_LIMIT, "more than %u series in an answer",
-                       AW_KUBE_PROM_SERIES_MAX);
-    const enum aw_err err = make_room(points, count > 0 ? count : 1, diag);
-    if (err)
-        return err;
-    tell(json_object_get(item, "metric"), points->point, read_points(item, points->point, answer),
-         visitor, answer);
+    struct aw_kube_labels labels;
+    struct aw_kube_prom_point point;
+    bool finite;
+    if (!aw_kube_series_quick(text, len, &labels, &point, &finite))
+        return take_tree(text, len, points, visitor, answer, diag);
+    answer->dropped += !finite;
+    tell(&labels, &point, finite, visitor, answer);
     return AW_OK;
 }
 
@@ -238,17 +253,19 @@ static enum aw_err take_scalar(struct aw_kube_slices *slices,
                                struct aw_kube_prom_answer *answer, struct aw_diag *diag)
 {
     struct aw_kube_prom_point point;
-    json_t *pair = json_array(), *none = json_object(), *item = NULL;
-    enum aw_err err = pair && none ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for an answer");
+    struct aw_kube_labels none;
+    json_t *pair = json_array(), *item = NULL;
+    enum aw_err err = pair ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for an answer");
+    none.tree = NULL;
+    none.count = 0;
     while (!err && !(err = aw_kube_slices_next(slices, &item, diag)) && item)
         if (json_array_append_new(pair, item) || json_array_size(pair) > 2)
             err = fail_shape(diag);
     if (!err) {
         const bool good = read_point(pair, &point);
         answer->dropped += !good;
-        tell(none, &point, good, visitor, answer);
+        tell(&none, &point, good, visitor, answer);
     }
-    json_decref(none);
     json_decref(pair);
     return err;
 }
@@ -260,8 +277,8 @@ static enum aw_err decode(const json_t *rest, struct aw_kube_slices *slices,
 {
     struct aw_kube_prom_answer answer = {.code = ret_answer->code};
     struct points points = {0};
-    const char *type = NULL;
-    json_t *item = NULL;
+    const char *type = NULL, *text = NULL;
+    size_t len = 0;
     uint64_t nth = 0;
     enum aw_err err = check(rest, &type, diag);
     if (err)
@@ -270,9 +287,11 @@ static enum aw_err decode(const json_t *rest, struct aw_kube_slices *slices,
     if (!strcmp(type, "scalar"))
         err = take_scalar(slices, visitor, &answer, diag);
     else
-        while (!err && !(err = aw_kube_slices_next(slices, &item, diag)) && item) {
-            err = take_series(item, nth++, &points, visitor, &answer, diag);
-            json_decref(item);
+        while (!err && !(err = aw_kube_slices_text(slices, &text, &len, diag)) && text) {
+            err = nth++ < AW_KUBE_PROM_SERIES_MAX
+                      ? take_series(text, len, &points, visitor, &answer, diag)
+                      : aw_fail(diag, AW_ERR_LIMIT, "more than %u series in an answer",
+                                AW_KUBE_PROM_SERIES_MAX);
         }
     if (!err)
         *ret_answer = answer;

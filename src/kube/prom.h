@@ -17,6 +17,7 @@
 #define AW_KUBE_PROM_H
 
 #include "kube/client.h"
+#include "kube/series.h"
 
 #define AW_KUBE_PROM_QUERY_MAX  32768u /* bytes of a question, with its NUL */
 #define AW_KUBE_PROM_PROXY_MAX  4096u  /* of one that is part of an address */
@@ -48,17 +49,11 @@ void aw_kube_prom_close(struct aw_kube_prom *prom); /* NULL is a no-op */
  * because a POST there is another right. */
 size_t aw_kube_prom_query_max(const struct aw_kube_prom *prom);
 
-/* One point: seconds since 1970 on the server's clock, and the value, always finite. */
-struct aw_kube_prom_point {
-    double at_s;
-    double value;
-};
-
-/* Told of every series of an answer that has at least one finite value. `labels` is an object of
- * texts; of an instant question there is one point, of a range all finite ones, in order. */
+/* Told of every series of an answer that has at least one finite value. Of an instant question
+ * there is one point, of a range all finite ones, in order. */
 struct aw_kube_prom_visitor {
-    void (*series)(void *ctx, const json_t *labels, const struct aw_kube_prom_point *points,
-                   uint32_t count);
+    void (*series)(void *ctx, const struct aw_kube_labels *labels,
+                   const struct aw_kube_prom_point *points, uint32_t count);
     void *ctx;
 };
 
@@ -73,7 +68,8 @@ struct aw_kube_prom_answer {
 
 /* What is true now. AW_ERR_FORMAT: the question is not one, or the answer is none;
  * AW_ERR_UNAVAILABLE, AW_ERR_DEADLINE, AW_ERR_CONFIG (rights), AW_ERR_LIMIT, AW_ERR_RANGE (the
- * server could not work it out: 422). After a failure nothing was told. */
+ * server could not work it out: 422). After a failure some
+ * may have been told. */
 AW_NODISCARD enum aw_err aw_kube_prom_ask(struct aw_kube_prom *prom, const char *query,
                                           int64_t timeout_us,
                                           const struct aw_kube_prom_visitor *visitor,

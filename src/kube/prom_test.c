@@ -17,11 +17,11 @@ struct notes {
     char pod[64];
 };
 
-static void take(void *ctx, const json_t *labels, const struct aw_kube_prom_point *points,
-                 uint32_t count)
+static void take(void *ctx, const struct aw_kube_labels *labels,
+                 const struct aw_kube_prom_point *points, uint32_t count)
 {
     struct notes *notes = ctx;
-    const char *pod = json_string_value(json_object_get(labels, "pod"));
+    const char *pod = aw_kube_label(labels, "pod");
     assert_true(count > 0);
     notes->series++;
     snprintf(notes->pod, sizeof notes->pod, "%s", pod ? pod : "");

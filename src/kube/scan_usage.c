@@ -40,12 +40,12 @@ struct asker {
     uint32_t owned; /* series of workloads that are there */
 };
 
-static void take_series(void *ctx, const json_t *labels, const struct aw_kube_prom_point *points,
-                        uint32_t count)
+static void take_series(void *ctx, const struct aw_kube_labels *labels,
+                        const struct aw_kube_prom_point *points, uint32_t count)
 {
     struct asker *asker = ctx;
-    const char *ns = json_string_value(json_object_get(labels, "namespace"));
-    const char *pod = json_string_value(json_object_get(labels, "pod"));
+    const char *ns = aw_kube_label(labels, "namespace");
+    const char *pod = aw_kube_label(labels, "pod");
     const struct aw_kube_scan_row *row = ns && pod ? aw__scan_owner(asker->scan, ns, pod) : NULL;
     if (!row)
         return;

@@ -87,11 +87,16 @@ static const char *find_array(const char *at, const char *end, const char *path)
     return at && !*path && *at == '[' ? at : NULL;
 }
 
+static enum aw_err no_json(struct aw_diag *diag)
+{
+    return aw_fail(diag, AW_ERR_FORMAT, "expected JSON from the server, found something else");
+}
+
 static enum aw_err parse(const char *text, size_t len, json_t **ret_value, struct aw_diag *diag)
 {
     json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
     if (!value)
-        return aw_fail(diag, AW_ERR_FORMAT, "expected JSON from the server, found something else");
+        return no_json(diag);
     *ret_value = value;
     return AW_OK;
 }
@@ -120,30 +125,37 @@ enum aw_err aw_kube_slices_cut(const char *text, size_t len, const char *path,
     return err;
 }
 
-enum aw_err aw_kube_slices_next(struct aw_kube_slices *slices, json_t **ret_item,
-                                struct aw_diag *diag)
+enum aw_err aw_kube_slices_text(struct aw_kube_slices *slices, const char **ret_text,
+                                size_t *ret_len, struct aw_diag *diag)
 {
     const char *at = slices->at ? skip_blanks(slices->at) : NULL;
     if (!at || (at == slices->end && slices->told == 0)) {
-        *ret_item = NULL;
+        *ret_text = NULL;
         return AW_OK;
     }
     const char *behind = at < slices->end ? skip_value(at, slices->end) : NULL;
-    if (!behind)
-        return aw_fail(diag, AW_ERR_FORMAT, "expected JSON from the server, found something else");
-    const enum aw_err err = parse(at, (size_t)(behind - at), ret_item, diag);
-    if (err)
-        return err;
-    behind = skip_blanks(behind);
-    if (behind == slices->end) {
-        slices->at = NULL;
-    } else if (*behind == ',') {
-        slices->at = behind + 1;
-    } else {
-        json_decref(*ret_item);
-        *ret_item = NULL;
-        return aw_fail(diag, AW_ERR_FORMAT, "expected JSON from the server, found something else");
-    }
+    if (!behind || behind == at)
+        return no_json(diag);
+    const char *next = skip_blanks(behind);
+    if (next != slices->end && *next != ',')
+        return no_json(diag);
+    slices->at = next == slices->end ? NULL : next + 1;
     slices->told++;
+    *ret_text = at;
+    *ret_len = (size_t)(behind - at);
     return AW_OK;
+}
+
+enum aw_err aw_kube_slices_next(struct aw_kube_slices *slices, json_t **ret_item,
+                                struct aw_diag *diag)
+{
+    const char *text = NULL;
+    size_t len = 0;
+    json_t *item = NULL;
+    enum aw_err err = aw_kube_slices_text(slices, &text, &len, diag);
+    if (!err && text)
+        err = parse(text, len, &item, diag);
+    if (!err)
+        *ret_item = item;
+    return err;
 }
