@@ -13,13 +13,13 @@
 #include "base/threads.h"
 #include "cli/calibrate_testbed.h"
 #include "cli/layout.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 #include "workload/apps.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -51,13 +51,6 @@ struct session {
     char what[96];
 };
 
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int number)
-{
-    stop_signal = number;
-}
-
 /* --- progress --------------------------------------------------------------------------------- */
 
 static void progress_draw(const struct session *s, double share)
@@ -77,7 +70,7 @@ static bool goes_on(void *ctx, double share)
     const struct session *s = ctx;
     if (s->terminal)
         progress_draw(s, share);
-    return !stop_signal;
+    return !aw__stop_signal;
 }
 
 static void progress_next(struct session *s, double seconds)
@@ -435,15 +428,6 @@ static enum aw_err apps_write(const struct aw__calibration *out, const char *pat
 
 /* --- the verb --------------------------------------------------------------------------------- */
 
-static void signals_catch(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
-
 static enum aw_err session_run(struct session *s, struct aw_diag *diag)
 {
     struct aw__calibration *out = &s->out;
@@ -457,7 +441,7 @@ static enum aw_err session_run(struct session *s, struct aw_diag *diag)
             err = app_fit(s, &out->app[i], diag);
     }
     progress_clear(s);
-    if (stop_signal)
+    if (aw__stop_signal)
         return aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted; everything was ended");
     out->seconds = 1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->begin_us);
     return err ? err : judge_all(s, diag);
@@ -470,7 +454,8 @@ static enum aw_err calibrate_run(const struct aw__run *run, struct aw_diag *diag
     enum aw_err err = ask_read(&s, diag);
     if (err)
         goto out;
-    signals_catch();
+    aw__stop_catch(&(struct aw__stop_config){.twice = false});
+    signal(SIGPIPE, SIG_IGN);
     if ((err = session_run(&s, diag)))
         goto out;
     if (s.out.disturbed)

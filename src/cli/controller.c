@@ -11,6 +11,7 @@
 
 #include "base/quantity.h"
 #include "base/threads.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 #include "controller/recommender.h"
 #include "kube/lease.h"
@@ -67,20 +68,9 @@ struct election {
     _Atomic bool stop;
 };
 
-static _Atomic int stop_signal;
-_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler writes it");
-
-static void on_signal(int number)
-{
-    stop_signal = number;
-}
-
 static void signals_catch(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    aw__stop_catch(&(struct aw__stop_config){.twice = false});
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -362,7 +352,7 @@ static enum aw_err server_meet(struct aw__controller *c, struct aw_diag *diag)
     struct aw_kube *kube = NULL;
     bool told = false;
     enum aw_err err = aw_kube_open(&kube, &c->where, &options, NULL, diag);
-    while (!err && !stop_signal) {
+    while (!err && !aw__stop_signal) {
         struct aw_diag why = {0};
         err = aw_kube_discover(kube, &c->server, &why);
         if (!err)
@@ -375,7 +365,7 @@ static enum aw_err server_meet(struct aw__controller *c, struct aw_diag *diag)
             aw_log_warn(&c->log, "waiting for the API server", AW_LOG_STR("why", why.text));
         told = true;
         err = AW_OK;
-        for (uint32_t i = 0; i < 20 && !stop_signal; i++)
+        for (uint32_t i = 0; i < 20 && !aw__stop_signal; i++)
             (void)!aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + PIECE_US);
     }
     aw_kube_close(kube);
@@ -386,7 +376,7 @@ static enum aw_err server_meet(struct aw__controller *c, struct aw_diag *diag)
 
 static void watch_signals(struct aw__controller *c, const struct runner *runners, uint32_t count)
 {
-    while (!stop_signal && !c->failed) {
+    while (!aw__stop_signal && !c->failed) {
         bool done = false;
         for (uint32_t i = 0; i < count; i++)
             done = done || runners[i].done;
@@ -394,9 +384,9 @@ static void watch_signals(struct aw__controller *c, const struct runner *runners
             break;
         (void)!aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + PIECE_US);
     }
-    if (stop_signal) {
+    if (aw__stop_signal) {
         sd_notify(0, "STOPPING=1");
-        aw_log_info(&c->log, "stopping", AW_LOG_STR("signal", strsignal(stop_signal)));
+        aw_log_info(&c->log, "stopping", AW_LOG_STR("signal", strsignal(aw__stop_signal)));
     }
 }
 
@@ -422,7 +412,7 @@ static enum aw_err controller_run(const struct aw__run *run, struct aw_diag *dia
         goto out;
     signals_catch();
     err = server_meet(c, diag);
-    if (err || stop_signal)
+    if (err || aw__stop_signal)
         goto out;
     aw_log_info(&c->log, "started", AW_LOG_STR("roles", aw__args_text(run->args, "roles")),
                 AW_LOG_STR("server", c->server.release), AW_LOG_STR("as", c->instance),

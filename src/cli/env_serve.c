@@ -1,9 +1,9 @@
 /* env_serve.c - the verb `env serve`: environments for learners in other processes, over gRPC. */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 #include "rpc/env_service.h"
 #include "rpc/server.h"
@@ -25,15 +25,6 @@ static void announce(const struct aw__run *run, const struct aw_rpc_server *serv
     fflush(stdout);
 }
 
-/* Both signals, held back from before the server's threads are made until one of them comes. */
-static void stop_block(sigset_t *ret_stop, sigset_t *ret_before)
-{
-    sigemptyset(ret_stop);
-    sigaddset(ret_stop, SIGINT);
-    sigaddset(ret_stop, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, ret_stop, ret_before);
-}
-
 static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
 {
     char token[AW_RPC_TOKEN_MAX] = "";
@@ -49,8 +40,7 @@ static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
     };
     struct aw_env_service_stats served = {0};
     struct aw_rpc_stats calls = {0};
-    sigset_t stop, before;
-    int number = 0;
+    struct aw__stop_held held;
     enum aw_err err;
 
     if (token_path) {
@@ -58,7 +48,7 @@ static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
             return err;
         config.token = token;
     }
-    stop_block(&stop, &before);
+    aw__stop_hold(&held); /* from before the threads of the server are made */
     if ((err = aw_env_service_new(&service, args->positional[0], diag)))
         goto out;
     const struct aw_rpc_service *services[] = {aw_env_service_service(service)};
@@ -67,7 +57,7 @@ static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
     announce(run, server, config.listen);
     aw_log_info(run->log, "serving environments", AW_LOG_STR("listen", config.listen),
                 AW_LOG_INT("port", aw_rpc_server_port(server)));
-    sigwait(&stop, &number);
+    (void)aw__stop_wait();
     aw_rpc_server_stats(server, &calls);
     aw_env_service_stats(service, &served);
     aw_log_info(run->log, "stopping", AW_LOG_INT("calls", (int64_t)calls.calls),
@@ -77,7 +67,7 @@ static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
 out:
     aw_rpc_server_close(server);
     aw_env_service_free(service);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    aw__stop_release(&held);
     explicit_bzero(token, sizeof token);
     return err;
 }

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "cli/json.h"
 #include "cli/layout.h"
 #include "cli/load.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
 
@@ -182,26 +182,6 @@ static void command_write(const struct aw__run *run, const struct aw__experiment
 
 /* --- while it runs ---------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t stop_signal;
-
-/* Pieces that are under way are finished first, which takes seconds: say so at once. */
-static void on_signal(int number)
-{
-    static const char text[] = "\naware: ending with the pieces that are under way; once more ends "
-                               "at once\n";
-    stop_signal = number;
-    (void)!write(STDERR_FILENO, text, sizeof text - 1);
-}
-
-/* The first signal asks for an orderly end; the second ends at once. */
-static void signals_catch(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
 struct watch {
     bool quiet, terminal, drawn;
     char phase[AW__EXPERIMENT_LINE];
@@ -238,7 +218,7 @@ static bool watch_take(void *ctx, const char *phase, uint32_t done, uint32_t tot
     char line[AW__EXPERIMENT_LINE];
     double left_s = NAN;
     if (watch->quiet)
-        return !stop_signal;
+        return !aw__stop_signal;
     if (strncmp(phase, watch->phase, sizeof watch->phase - 1) != 0)
         phase_begin(watch, phase);
     watch->last_us = now_us;
@@ -263,7 +243,7 @@ static bool watch_take(void *ctx, const char *phase, uint32_t done, uint32_t tot
                 aw__experiment_line(phase, done, total, (double)(now_us - watch->begin_us) * 1e-6,
                                     left_s, sizeof line, line, sizeof line));
     }
-    return !stop_signal;
+    return !aw__stop_signal;
 }
 
 /* --- what it came to -------------------------------------------------------------------------- */
@@ -342,7 +322,12 @@ static enum aw_err experiment_run(const struct aw__run *run, struct aw_diag *dia
     ask->config.progress = watch_take;
     ask->config.progress_ctx = &watch;
     watch.threads = ask->config.threads;
-    signals_catch();
+    /* pieces that are under way are finished first, which takes seconds: that is said at once */
+    aw__stop_catch(&(struct aw__stop_config){
+        .twice = true,
+        .first_words =
+            "\naware: ending with the pieces that are under way; once more ends at once\n",
+    });
     if (!watch.quiet)
         fprintf(stderr, "aware: pieces are kept in %s\n", ask->config.work);
     const int64_t begin_us = watch.last_us = aw_clock_monotonic_us(NULL);

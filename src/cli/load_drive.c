@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -13,6 +12,7 @@
 #include "cli/json.h"
 #include "cli/layout.h"
 #include "cli/load.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 
 #define REPORT_US   1000000
@@ -24,14 +24,6 @@ static const double levels[] = {0.5, 0.9, 0.99, 0.999};
 static const char *const level_names[] = {"p50", "p90", "p99", "p99.9"};
 static const char *const method_choices[] = {"GET", "HEAD", "POST", "PUT", "DELETE", NULL};
 #define LEVELS (sizeof levels / sizeof *levels)
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
 
 struct live {
     FILE *out;
@@ -78,7 +70,7 @@ static bool live_report(void *ctx, const struct aw_drive_report *report)
     char line[BAR_BYTES];
     if (live->series)
         series_add(live, report);
-    if (interrupted)
+    if (aw__stop_signal)
         return false;
     if (!live->on)
         return true;
@@ -405,12 +397,9 @@ static enum aw_err drive_run(const struct aw__run *run, struct aw_diag *diag)
     config.report_us = REPORT_US;
     config.report = live_report;
     config.ctx = &live;
-    struct sigaction action = {.sa_handler = on_signal}, old_int, old_term;
-    sigaction(SIGINT, &action, &old_int);
-    sigaction(SIGTERM, &action, &old_term);
+    aw__stop_catch(&(struct aw__stop_config){.twice = false});
     err = aw_drive_run(&config, result, diag);
-    sigaction(SIGINT, &old_int, NULL);
-    sigaction(SIGTERM, &old_term, NULL);
+    aw__stop_let_go();
     live_clear(&live);
     if (!err)
         err = run->json

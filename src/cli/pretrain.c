@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/threads.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "control/adapt.h"
@@ -24,27 +24,11 @@
 
 static const char *const preset_names[] = {"default", "paper", NULL};
 
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int number)
-{
-    stop_signal = number;
-}
-
-/* The first signal asks for an end after this round; the second ends at once. */
-static void signals_catch(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
 static bool met(void *ctx, uint32_t done, uint32_t total)
 {
     /* in a team everybody must stop at the same place, which is the end of a round */
     const struct aw__pretrain *ask = ctx;
-    return aw__pretrain_met(ctx, done, total) && (!stop_signal || ask->team.size > 1);
+    return aw__pretrain_met(ctx, done, total) && (!aw__stop_signal || ask->team.size > 1);
 }
 
 /* --- what was asked --------------------------------------------------------------------------- */
@@ -232,7 +216,7 @@ static bool patience_over(const struct aw__pretrain *ask)
 static enum aw_err together(struct aw__pretrain *ask, uint64_t *ret_stop, struct aw_diag *diag)
 {
     const uint64_t own = aw_context_checksum(aw_pretrain_context(ask->pretrain));
-    uint64_t told[2] = {stop_signal != 0, own};
+    uint64_t told[2] = {aw__stop_signal != 0, own};
     if (aw_team_broadcast(&ask->team, told, sizeof told))
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "another process of the team is lost");
     if (told[1] != own)
@@ -420,7 +404,7 @@ static enum aw_err pretrain_run(const struct aw__run *run, struct aw_diag *diag)
     ask->begin_us = aw_clock_monotonic_us(NULL);
     enum aw_err err = aw_team_join(&ask->team, diag);
     if (!err) {
-        signals_catch();
+        aw__stop_catch(&(struct aw__stop_config){.twice = true});
         err = session(ask, diag);
         if (err && ask->team.size > 1)
             err = team_failed(ask, err, diag);

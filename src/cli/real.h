@@ -18,7 +18,7 @@
 #include "load/drive.h"
 
 #include <pthread.h>
-#include <signal.h>
+#include <stdatomic.h>
 
 /* The load of one workload. */
 struct aw__real_load {
@@ -38,7 +38,7 @@ struct aw__real_config {
     struct aw_store *store;               /* borrowed */
     double speed;                         /* of the loop's time over real time */
     int64_t begin_us;                     /* the loop's time to begin with */
-    const volatile sig_atomic_t *stop;    /* not 0: everything ends soon; borrowed */
+    const _Atomic int *stop;              /* not 0: everything ends soon; borrowed */
     struct aw_exchange *exchange;         /* for agents of other processes; NULL: none; borrowed */
 };
 

@@ -10,12 +10,12 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "cli/run_agents.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -36,32 +36,6 @@ struct session {
     struct aw_diag diag;
     _Atomic bool done;
 };
-
-static volatile sig_atomic_t stop_signal;
-
-/* The first signal asks for an orderly end; the second ends at once, with the cursor back. */
-static void on_signal(int number)
-{
-    static const char cursor[] = "\033[?25h";
-    if (stop_signal) {
-        if (isatty(STDERR_FILENO)) {
-            const ssize_t written = write(STDERR_FILENO, cursor, sizeof cursor - 1);
-            (void)written;
-        }
-        signal(number, SIG_DFL);
-        raise(number);
-        return;
-    }
-    stop_signal = number;
-}
-
-static void signals_catch(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
@@ -104,7 +78,7 @@ static void keep_pace(const struct session *s)
     const double simulated_s = (double)(aw_job_steps(s->kept.job) - s->kept.steps_before) *
                                s->kept.ask.step_s / s->kept.ask.speed;
     const int64_t until = s->kept.begin_us + llround(1e6 * simulated_s);
-    for (int64_t now; !stop_signal && (now = aw_clock_monotonic_us(NULL)) < until;) {
+    for (int64_t now; !aw__stop_signal && (now = aw_clock_monotonic_us(NULL)) < until;) {
         const int64_t piece = now + FRAME_US < until ? now + FRAME_US : until;
         const enum aw_err err = aw_clock_sleep_until(NULL, piece);
         (void)err; /* interrupted or not, the loop looks again */
@@ -113,7 +87,7 @@ static void keep_pace(const struct session *s)
 
 static enum aw_err steps(struct session *s, struct aw_diag *diag)
 {
-    while (!stop_signal && aw_job_steps(s->kept.job) < s->kept.ask.steps_total) {
+    while (!aw__stop_signal && aw_job_steps(s->kept.job) < s->kept.ask.steps_total) {
         enum aw_err err = aw_job_step(s->kept.job, on_step, s, diag);
         if (err)
             return err;
@@ -152,7 +126,7 @@ static enum aw_err steps_shown(struct session *s, struct aw_diag *diag)
     if (failed)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread to run on: %s", strerror(failed));
     while (!s->done) {
-        aw__runlive_draw(s->live, stop_signal != 0);
+        aw__runlive_draw(s->live, aw__stop_signal != 0);
         const enum aw_err err = aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + FRAME_US);
         (void)err; /* a signal only brings the next frame forward */
     }
@@ -172,7 +146,7 @@ static enum aw_err finish(struct session *s, struct aw_diag *diag)
         .history = &s->kept.history,
         .steps_before = s->kept.steps_before,
         .seconds = 1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->kept.begin_us),
-        .interrupted = stop_signal != 0,
+        .interrupted = aw__stop_signal != 0,
     };
     enum aw_err err = AW_OK;
     if (*s->kept.ask.report && aw_job_steps(s->kept.job) > 0)
@@ -224,7 +198,10 @@ static enum aw_err run_run(const struct aw__run *run, struct aw_diag *diag)
     enum aw_err err = aw__runask_read(run, &s->kept.ask, diag);
     if (err)
         goto out;
-    signals_catch();
+    aw__stop_catch(&(struct aw__stop_config){
+        .twice = true,
+        .second_words = isatty(STDERR_FILENO) ? "\033[?25h" : NULL, /* the cursor back */
+    });
     if ((err = aw__runsession_open(&s->kept, &resumed, diag)))
         goto out;
     if (!(s->row = aw_alloc_new(NULL, s->kept.ask.count, sizeof *s->row))) {
@@ -233,7 +210,7 @@ static enum aw_err run_run(const struct aw__run *run, struct aw_diag *diag)
     }
     /* the table is for who watches; lines for programs may go elsewhere meanwhile */
     const bool watched = !quiet && (s->look == LOOK_NONE || !isatty(STDOUT_FILENO));
-    aw__runagents_wait(s->kept.agents, s->kept.ask.agents_wait_s, &stop_signal);
+    aw__runagents_wait(s->kept.agents, s->kept.ask.agents_wait_s, &aw__stop_signal);
     s->kept.begin_us = s->kept.saved_us = aw_clock_monotonic_us(NULL);
     if ((err = aw__runlive_new(&s->kept.ask, stderr, watched, run->color_err, s->kept.steps_before,
                                &s->live))) {
@@ -250,12 +227,12 @@ static enum aw_err run_run(const struct aw__run *run, struct aw_diag *diag)
     aw__runlive_free(s->live);
     s->live = NULL;
     err = err ? err : finish(s, diag);
-    if (!err && stop_signal)
+    if (!err && aw__stop_signal)
         err = interrupted(s, diag);
 out:
     if (s->kept.steward && s->kept.job)
         aw_steward_detach(s->kept.steward, aw_job_now_us(s->kept.job),
-                          stop_signal ? "interrupted" : "the end of the run");
+                          aw__stop_signal ? "interrupted" : "the end of the run");
     aw_alloc_free(NULL, s->row);
     aw__runsession_close(&s->kept);
     aw_alloc_free(NULL, s);

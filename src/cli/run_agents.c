@@ -115,8 +115,7 @@ static bool all_there(struct aw_exchange *exchange)
     return true;
 }
 
-void aw__runagents_wait(const struct aw__runagents *agents, double wait_s,
-                        const volatile sig_atomic_t *stop)
+void aw__runagents_wait(const struct aw__runagents *agents, double wait_s, const _Atomic int *stop)
 {
     const int64_t until = aw_clock_monotonic_us(NULL) + (int64_t)(wait_s * 1e6);
     for (int64_t now; agents && !*stop && (now = aw_clock_monotonic_us(NULL)) < until &&

@@ -12,7 +12,7 @@
 
 #include "cli/run.h"
 
-#include <signal.h>
+#include <stdatomic.h>
 
 struct aw__runagents; /* opaque */
 
@@ -23,7 +23,6 @@ void aw__runagents_close(struct aw__runagents *agents); /* NULL is a no-op */
 /* NULL of NULL. */
 struct aw_exchange *aw__runagents_exchange(const struct aw__runagents *agents);
 /* Until every workload that admits an agent has one, `wait_s` are over, or `stop` is not 0. */
-void aw__runagents_wait(const struct aw__runagents *agents, double wait_s,
-                        const volatile sig_atomic_t *stop);
+void aw__runagents_wait(const struct aw__runagents *agents, double wait_s, const _Atomic int *stop);
 
 #endif

@@ -13,6 +13,7 @@
 #include "cli/run_agents.h"
 #include "cli/run_daemon.h"
 #include "cli/run_map.h"
+#include "cli/stop.h"
 #include "cli/version.h"
 
 #include <inttypes.h>
@@ -28,24 +29,9 @@
 #define PIECE_US  100000                  /* between two looks at the signals */
 #define STATUS_US (INT64_C(5) * 1000000)  /* between two lines for systemctl status */
 
-static _Atomic int stop_signal, reload_signal;
-_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "signal handlers write them");
-
-static void on_signal(int number)
-{
-    if (number == SIGHUP)
-        reload_signal = number;
-    else
-        stop_signal = number;
-}
-
 static void signals_catch(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    aw__stop_catch(&(struct aw__stop_config){.hangup = AW__STOP_HANGUP_NOTED});
     signal(SIGPIPE, SIG_IGN); /* a client that went away is no reason to end */
     signal(SIGXFSZ, SIG_IGN); /* nor is a file that may not grow: writing fails, and is told */
 }
@@ -192,7 +178,7 @@ static void keep_pace(const struct aw__daemon *d)
         (double)(aw_job_steps(s->job) - d->paced_steps) * s->ask.step_s / s->ask.speed;
     const int64_t until = s->begin_us + llround(1e6 * simulated_s);
     for (int64_t now;
-         !stop_signal && !reload_signal && (now = aw_clock_monotonic_us(NULL)) < until;) {
+         !aw__stop_signal && !aw__stop_hangup && (now = aw_clock_monotonic_us(NULL)) < until;) {
         const int64_t piece = now + PIECE_US < until ? now + PIECE_US : until;
         const enum aw_err err = aw_clock_sleep_until(NULL, piece);
         (void)err; /* interrupted or not, the loop looks again */
@@ -202,7 +188,7 @@ static void keep_pace(const struct aw__daemon *d)
 static enum aw_err steps(struct aw__daemon *d, struct aw_diag *diag)
 {
     struct aw__runsession *s = &d->kept;
-    while (!stop_signal && aw_job_steps(s->job) < s->ask.steps_total) {
+    while (!aw__stop_signal && aw_job_steps(s->job) < s->ask.steps_total) {
         struct aw_diag step_diag = {0};
         enum aw_err err = aw_job_step(s->job, on_step, d, &step_diag);
         if (err) {
@@ -216,8 +202,8 @@ static enum aw_err steps(struct aw__daemon *d, struct aw_diag *diag)
             aw_clock_monotonic_us(NULL) - s->saved_us >= SAVE_US)
             (void)aw__daemon_save(d, NULL); /* told there, and tried again */
         keep_pace(d);
-        if (reload_signal && !stop_signal) {
-            reload_signal = 0;
+        if (aw__stop_hangup && !aw__stop_signal) {
+            aw__stop_hangup = 0;
             if ((err = aw__daemon_reload(d, diag)))
                 return err;
         }
@@ -255,11 +241,11 @@ static enum aw_err steps_watched(struct aw__daemon *d, struct aw_diag *diag)
             sd_notify(0, "WATCHDOG=1");
             told_us = now;
         }
-        if (stop_signal && !stopping) {
+        if (aw__stop_signal && !stopping) {
             stopping = true;
             aw_api_stopping(&d->api);
             sd_notify(0, "STOPPING=1\nSTATUS=saving");
-            aw_log_info(&d->log, "stopping", AW_LOG_STR("signal", strsignal(stop_signal)));
+            aw_log_info(&d->log, "stopping", AW_LOG_STR("signal", strsignal(aw__stop_signal)));
         }
         const enum aw_err err = aw_clock_sleep_until(NULL, now + PIECE_US);
         (void)err; /* a signal only brings the next look forward */
@@ -354,9 +340,9 @@ enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag)
         }
         aw__doors_close(&d->doors);
         aw_steward_detach(d->kept.steward, aw_job_now_us(d->kept.job),
-                          stop_signal ? strsignal(stop_signal)
-                          : err       ? "an error"
-                                      : "the end of the run");
+                          aw__stop_signal ? strsignal(aw__stop_signal)
+                          : err           ? "an error"
+                                          : "the end of the run");
         if (!err)
             aw_log_info(&d->log, "stopped", AW_LOG_INT("step", (int64_t)d->kept.history.steps));
     } else {

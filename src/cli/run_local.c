@@ -13,6 +13,7 @@
 #include "cli/json.h"
 #include "cli/layout.h"
 #include "cli/run_agents.h"
+#include "cli/stop.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -40,22 +41,6 @@ struct runner {
     enum aw_err err;
     struct aw_diag diag;
 };
-
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int number)
-{
-    stop_signal = number;
-}
-
-static void signals_catch(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
 
 /* --- what was asked --------------------------------------------------------------------------- */
 
@@ -105,7 +90,7 @@ static enum aw_err make(struct runner *r, struct aw_diag *diag)
     if (*ask->state && (err = aw_file_mkdirs(ask->state, diag)))
         return err;
     struct aw__real_config config = {
-        .ask = ask, .store = &r->store, .speed = ask->speed, .stop = &stop_signal};
+        .ask = ask, .store = &r->store, .speed = ask->speed, .stop = &aw__stop_signal};
     err = aw__real_store_open(ask, ask->store, &r->store, diag);
     err = err ? err : aw__runagents_open(&r->agents, r->run, ask, diag);
     config.exchange = aw__runagents_exchange(r->agents);
@@ -197,7 +182,7 @@ static enum aw_err steps_shown(struct runner *r, struct aw_diag *diag)
     if (failed)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread to run on: %s", strerror(failed));
     while (!r->done) {
-        aw__runlive_draw(r->live, stop_signal != 0);
+        aw__runlive_draw(r->live, aw__stop_signal != 0);
         const enum aw_err err = aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + FRAME_US);
         (void)err; /* a signal only brings the next frame forward */
     }
@@ -275,7 +260,7 @@ static enum aw_err summary_json(struct runner *r, struct aw_diag *diag)
     }
     json_object_set_new(root, "type", json_string("summary"));
     json_object_set_new(root, "cluster", json_string("local"));
-    json_object_set_new(root, "interrupted", json_boolean(stop_signal != 0));
+    json_object_set_new(root, "interrupted", json_boolean(aw__stop_signal != 0));
     json_object_set_new(root, "workloads", list);
     char *line = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(root);
@@ -325,7 +310,8 @@ enum aw_err aw__run_local(const struct aw__run *run, struct aw_diag *diag)
     enum aw_err err = ask_read(r, diag);
     if (err)
         goto out;
-    signals_catch();
+    aw__stop_catch(&(struct aw__stop_config){.twice = false});
+    signal(SIGPIPE, SIG_IGN);
     err = make(r, diag);
     if (!err && !quiet && r->look == LOOK_NONE)
         for (uint32_t i = 0; i < r->ask.count; i++)
@@ -334,8 +320,8 @@ enum aw_err aw__run_local(const struct aw__run *run, struct aw_diag *diag)
                     (unsigned)aw_local_port(r->real.local, i));
     err = err ? err : aw__real_ready(&r->real, diag);
     if (!err)
-        aw__runagents_wait(r->agents, r->ask.agents_wait_s, &stop_signal);
-    if (err || stop_signal)
+        aw__runagents_wait(r->agents, r->ask.agents_wait_s, &aw__stop_signal);
+    if (err || aw__stop_signal)
         goto out;
     const bool watched = !quiet && (r->look == LOOK_NONE || !isatty(STDOUT_FILENO));
     if ((err = aw__runlive_new(&r->ask, stderr, watched, run->color_err, 0, &r->live))) {
@@ -359,7 +345,7 @@ enum aw_err aw__run_local(const struct aw__run *run, struct aw_diag *diag)
     trouble_tell(r);
 out:
     runner_close(r);
-    if (!err && stop_signal)
+    if (!err && aw__stop_signal)
         err = aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted; everything was ended");
     return err;
 }

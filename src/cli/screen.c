@@ -5,31 +5,19 @@
  * every terminal of today has); keys are read one by one, without echo.
  */
 #include "cli/rows.h"
+#include "cli/stop.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
 static struct termios before;
-static volatile sig_atomic_t ended;
-
-static void on_signal(int number)
-{
-    (void)number;
-    ended = 1;
-}
 
 void aw__screen_begin(struct aw__screen *screen)
 {
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-    ended = 0;
+    aw__stop_catch(&(struct aw__stop_config){.hangup = AW__STOP_HANGUP_ENDS});
     screen->raw = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &before) == 0;
     if (screen->raw) {
         struct termios raw = before;
@@ -54,10 +42,10 @@ int aw__screen_wait(double seconds)
     struct pollfd keys = {.fd = STDIN_FILENO, .events = POLLIN};
     const bool terminal = isatty(STDIN_FILENO);
     unsigned char key = 0;
-    if (ended)
+    if (aw__stop_signal)
         return -1;
     const int ready = poll(&keys, terminal ? 1 : 0, (int)(1000 * seconds));
-    if (ended)
+    if (aw__stop_signal)
         return -1;
     if (ready > 0 && read(STDIN_FILENO, &key, 1) == 1)
         return key;

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "cli/json.h"
 #include "cli/layout.h"
 #include "cli/progress.h"
+#include "cli/stop.h"
 #include "cli/summary.h"
 #include "cli/verbs.h"
 #include "rpc/remote.h"
@@ -60,22 +60,6 @@ struct session {
     struct aw_diag *diag;
     enum aw_err episode_err; /* of writing a row from inside the loop */
 };
-
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int number)
-{
-    stop_signal = number;
-}
-
-/* The first signal asks for an orderly end; the second ends at once. */
-static void signals_catch(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 static double session_seconds(const struct session *session)
 {
@@ -386,7 +370,7 @@ static enum aw_err run_to_end(struct session *session)
 {
     uint64_t slice = 1;
     enum aw_err err;
-    while (!aw_train_done(session->train) && !stop_signal) {
+    while (!aw_train_done(session->train) && !aw__stop_signal) {
         uint64_t step = aw_train_progress(session->train)->step;
         int64_t begin_us = aw_clock_monotonic_us(NULL);
         uint64_t due = min_u64(session->log_next, session->eval_next) - step;
@@ -543,7 +527,7 @@ static enum aw_err train_run(const struct aw__run *run, struct aw_diag *diag)
     if (session.eval_every && !session.eval_episodes)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--eval-every",
                           "needs --eval-episodes above 0");
-    signals_catch();
+    aw__stop_catch(&(struct aw__stop_config){.twice = true});
     if (resume) {
         uint64_t steps = aw__args_given(args, "steps") ? aw__args_number(args, "steps") : 0;
         if ((err = resume_check(args, diag)) ||

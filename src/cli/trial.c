@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "cli/layout.h"
 #include "cli/load.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 #include "workload/trace.h"
 
@@ -54,22 +55,6 @@ struct session {
     enum aw_err err;
     struct aw_diag diag;
 };
-
-static volatile sig_atomic_t stop_signal;
-
-static void on_signal(int number)
-{
-    stop_signal = number;
-}
-
-static void signals_catch(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
 
 struct aw__trial_cell *aw__trial_cell(const struct aw__trial *trial, uint32_t repeat,
                                       enum aw__trial_arm arm, uint32_t workload)
@@ -375,7 +360,7 @@ static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from
         .store = &s->store,
         .speed = trial->speed,
         .begin_us = begin_us,
-        .stop = &stop_signal,
+        .stop = &aw__stop_signal,
     };
     s->arm = arm;
     s->err = AW_OK;
@@ -393,7 +378,7 @@ static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from
         err = s->err;
         *diag = s->diag;
     }
-    if (!err && stop_signal)
+    if (!err && aw__stop_signal)
         err = aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted; everything was ended");
     if (!err)
         take(s);
@@ -470,7 +455,8 @@ static enum aw_err trial_run(const struct aw__run *run, struct aw_diag *diag)
     enum aw_err err = ask_read(s, diag);
     err = err ? err : make(s, diag);
     if (!err)
-        signals_catch();
+        aw__stop_catch(&(struct aw__stop_config){.twice = false});
+    signal(SIGPIPE, SIG_IGN);
     err = err ? err : learn(s, diag);
     err = err ? err : measure(s, diag);
     s->trial.seconds = 1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->begin_us);
