@@ -54,6 +54,10 @@ struct aw__role {
     void (*close)(void *self);
 };
 
+/* What updater and admission of this process did, for /metrics; nothing where they do not run. */
+struct aw_metrics;
+void aw__actors_metrics(struct aw_metrics *metrics);
+
 extern const struct aw__role aw__role_recommender, aw__role_updater, aw__role_admission;
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "controller/admission.h"
 #include "controller/updater.h"
+#include "telemetry/metrics.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +12,98 @@
 
 #define FOLDER    "webhook" /* of certificates, in --state */
 #define ASLEEP_US 3600000000
+
+/* --- what they did, for /metrics -------------------------------------------------------------- */
+
+typedef struct aw_metric_label label;
+
+/* Roles have a thread each, and whoever scrapes comes on another: what is shown is copied here. One
+ * process is one controller. */
+static struct {
+    pthread_mutex_t lock;
+    bool updates, admits;
+    struct aw_updater_counts updater;
+    struct aw_admission_counts admission;
+} shown = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void put(struct aw_metrics *m, const char *name, enum aw_metric_type type, const char *unit,
+                const char *help, double value)
+{
+    aw_metrics_family(m, name, type, unit, help);
+    aw_metrics_sample(m, NULL, 0, value);
+}
+
+struct row {
+    const char *name;
+    uint64_t count;
+};
+
+/* A family with one label, of the values in `rows`, whose last name is NULL. */
+static void put_by(struct aw_metrics *m, const char *name, enum aw_metric_type type,
+                   const char *help, const char *by, const struct row *rows)
+{
+    aw_metrics_family(m, name, type, NULL, help);
+    for (; rows->name; rows++)
+        aw_metrics_sample(m, (label[]){{by, rows->name}}, 1, (double)rows->count);
+}
+
+static void put_updater(struct aw_metrics *m, const struct aw_updater_counts *c)
+{
+    put_by(m, "aware_updater_changes", AW_METRIC_COUNTER, "Changes of the cluster, by what.",
+           "what",
+           (struct row[]){
+               {"scale", c->scaled}, {"resize", c->resized}, {"evict", c->evicted}, {NULL, 0}});
+    put_by(m, "aware_updater_refusals", AW_METRIC_COUNTER,
+           "Changes that were not done: a disruption budget, somebody who wrote first, a size that "
+           "the server does not take, another error.",
+           "reason",
+           (struct row[]){{"budget", c->blocked},
+                          {"conflict", c->conflicts},
+                          {"size", c->refused},
+                          {"error", c->failed},
+                          {NULL, 0}});
+    put_by(m, "aware_updater_objects", AW_METRIC_GAUGE,
+           "Objects of the last round, those that ask to be acted for, and of these those that are "
+           "not as recommended.",
+           "state",
+           (struct row[]){
+               {"seen", c->objects}, {"acting", c->acting}, {"waiting", c->waiting}, {NULL, 0}});
+    put(m, "aware_updater_conditions", AW_METRIC_COUNTER, NULL, "Conditions written.",
+        (double)c->told);
+    put(m, "aware_updater_rounds", AW_METRIC_COUNTER, NULL, "Looks at all objects.",
+        (double)c->rounds);
+    put(m, "aware_updater_round_seconds", AW_METRIC_GAUGE, "seconds", "How long the last took.",
+        1e-6 * (double)c->round_us);
+}
+
+static void put_admission(struct aw_metrics *m, const struct aw_admission_counts *c)
+{
+    put_by(m, "aware_admission_answers", AW_METRIC_COUNTER,
+           "Pods that were answered for: sized, left as they are, or not understood and left.",
+           "result",
+           (struct row[]){{"sized", c->patched},
+                          {"left", c->reviews - c->patched - c->unread},
+                          {"unread", c->unread},
+                          {NULL, 0}});
+    put(m, "aware_admission_refused", AW_METRIC_COUNTER, NULL,
+        "Requests that were no review: path, method, too large, too many.", (double)c->refused);
+    put(m, "aware_admission_certificates", AW_METRIC_COUNTER, NULL,
+        "Certificates made since the start.", (double)c->renewed);
+    put(m, "aware_admission_answer_seconds", AW_METRIC_COUNTER, "seconds",
+        "Time that answers took, from the last byte of a request on.", 1e-6 * (double)c->total_us);
+    put(m, "aware_admission_slowest_seconds", AW_METRIC_GAUGE, "seconds",
+        "The longest that one took.", 1e-6 * (double)c->slowest_us);
+}
+
+void aw__actors_metrics(struct aw_metrics *m)
+{
+    pthread_mutex_lock(&shown.lock);
+    if (shown.updates)
+        put_updater(m, &shown.updater);
+    if (shown.admits)
+        put_admission(m, &shown.admission);
+    pthread_mutex_unlock(&shown.lock);
+}
 
 /* --- updater ---------------------------------------------------------------------------------- */
 
@@ -63,6 +156,10 @@ static void updater_tell(struct updater *updater)
                     AW_LOG_INT("not_done", (int64_t)not_done),
                     AW_LOG_INT("waiting", (int64_t)now->waiting));
     updater->told = *now;
+    pthread_mutex_lock(&shown.lock);
+    shown.updates = true;
+    shown.updater = *now;
+    pthread_mutex_unlock(&shown.lock);
 }
 
 static enum aw_err updater_step(void *self, struct aw_diag *diag)
@@ -149,7 +246,15 @@ static enum aw_err admission_open(struct aw__controller *controller, struct aw_k
 static enum aw_err admission_step(void *self, struct aw_diag *diag)
 {
     struct admission *admission = self;
-    return admission->it ? aw_admission_step(admission->it, diag) : AW_OK;
+    if (!admission->it)
+        return AW_OK;
+    const enum aw_err err = aw_admission_step(admission->it, diag);
+    const struct aw_admission_counts now = aw_admission_counts(admission->it);
+    pthread_mutex_lock(&shown.lock);
+    shown.admits = true;
+    shown.admission = now;
+    pthread_mutex_unlock(&shown.lock);
+    return err;
 }
 
 static int64_t admission_due(const void *self)

@@ -7,6 +7,7 @@
 #include "controller/recommender.h"
 #include "kube/questions.h"
 #include "kube/watch.h"
+#include "telemetry/metrics.h"
 #include "web/timing.h"
 
 #include <stdio.h>
@@ -39,6 +40,7 @@ struct recommender {
     int64_t save_us;
     uint64_t rounds, writes; /* that were told */
     bool save_ails, synced;
+    _Atomic uint64_t vpa_objects, vpa_writes; /* whoever scrapes comes on another thread */
 };
 
 /* --- what is kept ----------------------------------------------------------------------------- */
@@ -134,6 +136,19 @@ static enum aw_err metrics_open(struct recommender *r, struct aw_kube *kube, str
 
 /* --- doors ------------------------------------------------------------------------------------ */
 
+/* The other roles, and VerticalPodAutoscalers. */
+static void more_metrics(void *ctx, struct aw_metrics *m)
+{
+    struct recommender *r = ctx;
+    aw__actors_metrics(m);
+    aw_metrics_family(m, "aware_vpa_objects", AW_METRIC_GAUGE, NULL,
+                      "VerticalPodAutoscalers that name us.");
+    aw_metrics_sample(m, NULL, 0, (double)r->vpa_objects);
+    aw_metrics_family(m, "aware_vpa_status_writes", AW_METRIC_COUNTER, NULL,
+                      "Writes of their statuses.");
+    aw_metrics_sample(m, NULL, 0, (double)r->vpa_writes);
+}
+
 static enum aw_err api_open(struct recommender *r, struct aw_diag *diag)
 {
     const struct aw__controller *c = r->controller;
@@ -144,6 +159,8 @@ static enum aw_err api_open(struct recommender *r, struct aw_diag *diag)
     config->speed = c->speed;
     config->step_s = c->step_s;
     config->timing = &r->timing;
+    config->more = more_metrics;
+    config->ctx = r;
     snprintf(config->version, sizeof config->version, "%s", AW__VERSION_NUMBER);
     snprintf(config->cluster, sizeof config->cluster, "kubernetes");
     snprintf(config->state, sizeof config->state, "%.*s", (int)sizeof config->state - 1, c->state);
@@ -248,6 +265,8 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
 static void round_tell(struct recommender *r)
 {
     const struct aw_recommender_counts *counts = aw_recommender_counts(r->it);
+    r->vpa_objects = counts->vpas;
+    r->vpa_writes = counts->vpa_writes;
     if (counts->rounds == r->rounds)
         return;
     aw_log_debug(&r->controller->log, "round", AW_LOG_INT("ms", counts->round_us / 1000),

@@ -36,6 +36,8 @@
 #define AW_API_HEADER_MAX       256u
 #define AW_API_MODEL_MAX        64u /* bytes of a model's name, with the NUL */
 
+struct aw_metrics;
+
 /* What a daemon tells of itself. */
 struct aw_api_config {
     struct aw_steward *steward;   /* borrowed; NULL: one will come (aw_api_switch) */
@@ -48,8 +50,11 @@ struct aw_api_config {
     char store[AW_DISK_PATH_MAX];   /* for aw_store_open; "" and "memory": none to read beside */
     char reports[AW_DISK_PATH_MAX]; /* folder of reports to show; "": none */
     struct aw_timing *timing;       /* borrowed; NULL: nobody measures */
-    bool virtual_time;              /* the loop's time is not the clock's */
-    double speed;                   /* simulated over real; INFINITY: as fast as it goes */
+    /* Adds families of others to an answer of /metrics; any thread. NULL: there are none. */
+    void (*more)(void *ctx, struct aw_metrics *metrics);
+    void *ctx;
+    bool virtual_time; /* the loop's time is not the clock's */
+    double speed;      /* simulated over real; INFINITY: as fast as it goes */
     double step_s;
     double stuck_s; /* real seconds without a tick that are too many; 0: never */
 };

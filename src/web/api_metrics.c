@@ -428,6 +428,8 @@ enum aw_err aw__api_get_metrics(struct aw__api_call *call, struct aw_diag *diag)
     put_loop(&m, &counts, age_s);
     put_timing(&m, &counts, api->config.timing);
     put_agents(&m, api->exchange);
+    if (api->config.more)
+        api->config.more(api->config.ctx, &m);
     aw_watch_lock(watch);
     uint32_t *rows = calloc(watch->count + 1, sizeof *rows);
     struct writer writer = {.m = &m, .watch = watch, .rows = rows};

@@ -13,6 +13,8 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -232,12 +234,83 @@ static void what_cannot_begin_says_why(void **state)
     end(&w);
 }
 
+/* What /metrics says over the socket of a process; false: it does not answer yet. */
+static bool scrape(const char *path, char *buf, size_t size)
+{
+    static const char question[] = "GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n";
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = 0;
+    ssize_t got = 0;
+    assert_true(strlen(path) < sizeof address.sun_path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    const bool asked = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+                       write(fd, question, sizeof question - 1) == (ssize_t)sizeof question - 1;
+    while (asked && len + 1 < size && (got = read(fd, buf + len, size - 1 - len)) > 0)
+        len += (size_t)got;
+    buf[len] = '\0';
+    close(fd);
+    return asked && len > 0;
+}
+
+static void every_role_shows_in_the_metrics(void **state)
+{
+    static const char *const names[] = {
+        "aware_updater_changes_total{what=\"evict\"} ",
+        "aware_updater_refusals_total{reason=\"budget\"} ",
+        "aware_updater_objects{state=\"seen\"} 1",
+        "aware_admission_answers_total{result=\"sized\"} 0",
+        "aware_admission_certificates_total ",
+        "aware_vpa_objects 0",
+        "aware_vpa_status_writes_total 0",
+    };
+    static char text[1 << 20];
+    struct world w;
+    char config[128], folder[128], out[128], path[160];
+    (void)state;
+    begin(&w);
+    snprintf(config, sizeof config, "%s/kubeconfig", w.folder);
+    snprintf(folder, sizeof folder, "%s/all", w.folder);
+    snprintf(out, sizeof out, "%s/all.log", w.folder);
+    snprintf(path, sizeof path, "%s/socket", folder);
+    const char *const args[] = {program,
+                                "controller",
+                                "--kubeconfig",
+                                config,
+                                "--state",
+                                folder,
+                                "--step",
+                                "1s",
+                                "--roles=recommender,updater,admission",
+                                "--webhook=always",
+                                "--webhook-port=0",
+                                NULL};
+    const pid_t pid = spawn(args, out);
+    const int64_t begun_us = aw_clock_monotonic_us(NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names;) {
+        if (scrape(path, text, sizeof text) && strstr(text, names[i])) {
+            i++;
+            continue;
+        }
+        if (aw_clock_monotonic_us(NULL) - begun_us > WAIT_US) {
+            kill(pid, SIGKILL);
+            fail_msg("never in the metrics: %s\n%s", names[i], text);
+        }
+        usleep(50000);
+    }
+    kill(pid, SIGTERM);
+    assert_int_equal(wait_for(pid), 0);
+    end(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_of_two_leads_and_hands_over_when_it_ends),
         cmocka_unit_test(people_are_answered_over_its_socket),
         cmocka_unit_test(what_cannot_begin_says_why),
+        cmocka_unit_test(every_role_shows_in_the_metrics),
     };
     if (argc < 2) {
         fprintf(stderr, "usage: %s AWARE\n", argv[0]);
