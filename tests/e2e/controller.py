@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 
-from e2e import PROMETHEUS, Failed, expect, wait_for
+from e2e import HERE, PROMETHEUS, Failed, expect, wait_for
 from shop import GATEWAY
 
 OBJECTS = "/apis/autoscaling.aware.dev/v1alpha1/namespaces/{ns}/multidimpodautoscalers/{name}"
@@ -18,16 +18,19 @@ WEBHOOK_PORT = 9443
 class Controller:
     """One process; its log and its state are kept in a folder until the cluster is closed."""
 
-    def __init__(self, cluster, roles, *more, prometheus=PROMETHEUS, name="one"):
+    def __init__(self, cluster, roles, *more, prometheus=PROMETHEUS, name="one", clock=None,
+                 state=None):
         self.cluster = cluster
         self.folder = cluster.scratch / f"controller-{cluster.count}-{name}"
         cluster.count += 1
         self.folder.mkdir()
         self.log = self.folder / "log"
-        self.state = self.folder / "state"
+        self.state = state or self.folder / "state"
+        # a clock that is wrong by so many seconds
+        moved = [HERE / "cluster/skewed", str(clock)] if clock else []
         with open(self.log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [cluster.aware, "controller", f"--roles={roles}", f"--state={self.state}",
+                [*moved, cluster.aware, "controller", f"--roles={roles}", f"--state={self.state}",
                  f"--kubeconfig={cluster.account()}", f"--step={STEP_S}s", "--log-level=info",
                  *([f"--prometheus={prometheus}"] if prometheus else []), *more],
                 stdout=log, stderr=subprocess.STDOUT,

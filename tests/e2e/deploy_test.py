@@ -95,3 +95,5 @@ TESTS = (
     values_that_make_no_sense_are_refused,
     no_rule_anywhere_names_a_secret_or_a_star,
 )
+
+PLANE = TESTS

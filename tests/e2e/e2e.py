@@ -5,7 +5,8 @@
                                 contain one of the words
 
 Each test is a function whose name is a sentence, in one of the modules named in MODULES; it gets a
-Cluster and is given a namespace of its own where it asks for one. Tests wait for conditions with
+Cluster and is given a namespace of its own where it asks for one. On a control plane without a
+kubelet (cluster/up --control) those run that a module has in PLANE. Tests wait for conditions with
 generous limits and never for a time: the machine may be busy. The exit status is 1 when one fails.
 """
 
@@ -27,7 +28,8 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-MODULES = ("api_test", "deploy_test", "pods_test", "controller_test", "faults_test")
+MODULES = ("api_test", "deploy_test", "pods_test", "controller_test", "faults_test",
+           "plane_test")
 PATIENCE_S = 180
 SERVER = "https://127.0.0.1:16443"
 PROMETHEUS = "http://127.0.0.1:19090"
@@ -82,6 +84,7 @@ class Cluster:
         self.workload = self.folder / "aware-workload"
         self.scratch = Path(tempfile.mkdtemp(prefix="aware-e2e-"))
         self.count = 0
+        self.plane = not (self.state / "run" / "unshare").exists()  # there is no kubelet
         expect(self.kubeconfig.exists(), f"no cluster: {self.kubeconfig} is not there")
         pki = self.state / "pki"
         self.tls = ssl.create_default_context(cafile=pki / "ca.crt")
@@ -232,14 +235,15 @@ class Cluster:
         return done
 
 
-def tests(words):
+def tests(words, plane):
     sys.path.insert(0, str(HERE))
     sys.dont_write_bytecode = True
     for name in MODULES:
         if not (HERE / f"{name}.py").exists():
             continue
         module = importlib.import_module(name)
-        for test in module.TESTS:
+        kept = getattr(module, "PLANE", ()) if plane else module.TESTS
+        for test in kept:
             if not words or any(word in f"{name} {test.__name__}" for word in words):
                 yield name, test
 
@@ -252,7 +256,7 @@ def main():
     this = importlib.import_module("e2e")
     cluster = this.Cluster(sys.argv[1])
     failed = skipped = passed = 0
-    for module, test in tests(sys.argv[2:]):
+    for module, test in tests(sys.argv[2:], cluster.plane):
         began = time.monotonic()
         name = f"{module}: {test.__name__}"
         try:
