@@ -468,8 +468,9 @@ static const struct aw__option pretrain_options[] = {
      .arg = "NAME",
      .initial = "default",
      .choices = preset_names,
-     .help = "what we found to be good, or what AWARE has: its environment, a GRU of 256, the best "
-             "20 episodes, no teacher"},
+     .help =
+         "what we found to be good, or what AWARE has: its state and actions, a GRU of 256, the "
+         "best 20 episodes"},
     {.name = "set",
      .kind = AW__SETTING,
      .arg = "KEY=VALUE",

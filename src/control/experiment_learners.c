@@ -270,12 +270,7 @@ enum aw_err aw__learner_aware(const struct aw_experiment_config *config, const c
         return err;
     aw__school(config, ret);
     ret->context = found.settings;
-    alone(ret);
-    ret->context.anchor = 0.1;
-    ret->actor_rests = 5;
-    ret->noise = 0.1;
-    ret->noise_end = 0.05;
-    ret->noise_rounds = 20;
+    aw_pretrain_config_adapt(ret);
     ret->model = model;
     return AW_OK;
 }

@@ -74,6 +74,9 @@ void aw_pretrain_config_paper(struct aw_pretrain_config *config)
     aw_context_paper(&config->context);
     /* an episode through a GRU of 256 is some 2 GFLOP there and back */
     config->context.reads = 4;
+    /* where sizes are absolute, critics lead a good policy astray: 139.9 became 133.6 within ten
+     * episodes with the default's hold, and 137.8 with this (eight applications for validation) */
+    config->context.anchor = 1;
     /* what VPA's updater, which resizes for AWARE, leaves alone */
     AW_ASSERT(config->pair_count < AW_PRETRAIN_PAIRS_MAX);
     config->pairs[config->pair_count++] = "deadband=0.1";

@@ -156,7 +156,8 @@ void aw_pretrain_config_adapt(struct aw_pretrain_config *config)
     config->context.group = 1;
     config->context.rows = 128;
     config->context.imitate = 0;
-    config->context.anchor = 0.1;
+    if (config->context.anchor == 0) /* as the model says, or what the default preset needs */
+        config->context.anchor = 0.1;
     config->updates = 50;
     config->refresh = false;
     config->own_episodes = false;
