@@ -345,8 +345,11 @@ static bool recommendation_moved(const struct aw_mpa_recommendation *from,
 enum aw_mpa_difference aw_mpa_status_differs(const struct aw_mpa_status *written,
                                              const struct aw_mpa_status *now, double deadband)
 {
+    /* a decision that says what the last one said, as a held one does every minute, is no news */
     bool words = strcmp(written->slo, now->slo) != 0 ||
-                 strcmp(written->last.id, now->last.id) != 0 ||
+                 strcmp(written->last.actor, now->last.actor) != 0 ||
+                 strcmp(written->last.reason, now->last.reason) != 0 ||
+                 strcmp(written->last.message, now->last.message) != 0 ||
                  recommendation_moved(&written->recommendation, &now->recommendation, 0);
     if (written->generation != now->generation || strcmp(written->mode, now->mode) != 0 ||
         strcmp(written->stage, now->stage) != 0 || written->replicas != now->replicas ||

@@ -191,6 +191,20 @@ static void only_what_somebody_acts_on_is_news(void **state)
     assert_int_equal(aw_mpa_status_differs(&s, &n, 0.1), AW_MPA_NEWS);
 }
 
+static void the_same_decision_again_is_not_written_again(void **state)
+{
+    (void)state;
+    const struct aw_mpa_status s = example();
+    struct aw_mpa_status n = s;
+    memcpy(n.last.id, "43", 3);
+    n.last.at_us += 60000000;
+    memcpy(n.recommendation.decision, "43", 3);
+    n.recommendation.at_us += 60000000;
+    assert_int_equal(aw_mpa_status_differs(&s, &n, 0.1), AW_MPA_SAME);
+    memcpy(n.last.message, "less load", 10);
+    assert_int_equal(aw_mpa_status_differs(&s, &n, 0.1), AW_MPA_WORDS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_long_sentence_is_cut_between_characters),
         cmocka_unit_test(what_others_wrote_too_long_can_still_be_written_again),
         cmocka_unit_test(only_what_somebody_acts_on_is_news),
+        cmocka_unit_test(the_same_decision_again_is_not_written_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
