@@ -198,6 +198,14 @@ static void ends_count(struct known *known, bool fresh, const struct slot *slot,
     known->restarts = restarts;
 }
 
+/* When something began, by the cluster's clock. What lies in our future has no age that we know: it
+ * counts as long ago, or its pod would be taken for young, and not be believed, until our clock has
+ * come that far. */
+static int64_t since(int64_t at_us, int64_t now_us)
+{
+    return at_us > now_us + AW_KUBECLUSTER_AHEAD_US ? 1 : at_us;
+}
+
 /* Adds the pod to the sample. */
 static void pod_add(struct aw_kubecluster *cluster, struct slot *slot,
                     const struct aw_kubecluster_pod *seen, int64_t now_us, struct aw_sample *sample)
@@ -223,7 +231,8 @@ static void pod_add(struct aw_kubecluster *cluster, struct slot *slot,
     sample->replicas_starting += !ready && placed;
     if (sample->pod_count == AW_CLUSTER_PODS_MAX)
         return;
-    const int64_t started = seen->started_us > 0 ? seen->started_us : pod->created_us;
+    const int64_t started =
+        since(seen->started_us > 0 ? seen->started_us : pod->created_us, now_us);
     cluster->shown[sample->pod_count++] = (struct aw_pod){
         .id = known ? known->id : (uint32_t)hash_of(seen->uid) | UINT32_C(1) << 31,
         .phase = ready || runs ? AW_POD_RUNNING
@@ -231,7 +240,8 @@ static void pod_add(struct aw_kubecluster *cluster, struct slot *slot,
                                : AW_POD_PENDING,
         .ready = ready,
         .started_us = (ready || runs) && started > 0 ? started : AW_NEVER,
-        .ready_change_us = seen->ready_change_us > 0 ? seen->ready_change_us : pod->created_us,
+        .ready_change_us =
+            since(seen->ready_change_us > 0 ? seen->ready_change_us : pod->created_us, now_us),
         .cpu_millicores =
             size_of(container ? container->cpu_request_millicores : -1,
                     container ? container->cpu_limit_millicores : -1,

@@ -301,6 +301,26 @@ static void figures_of_all_replicas_are_summed_with_the_oldest_time(void **state
     end(&w);
 }
 
+/* Our clock is three hours behind that of the nodes. */
+static void a_start_in_the_future_is_no_reason_to_doubt_a_replica(void **state)
+{
+    struct world w;
+    struct aw_sample sample;
+    const struct made pods[] = {
+        {.uid = "a", .created_s = 4 * 3600, .ready_s = 4 * 3600, .cpu = "1", .cores = 0.5},
+        {.uid = "b", .created_s = 3610, .ready_s = 3620, .cpu = "1", .cores = 0.5},
+    };
+    (void)state;
+    begin(&w, true);
+    put(&w, pods, 2);
+    assert_ok(w.ops.ops->observe(w.ops.self, 3, INT64_MAX, &sample));
+    assert_int_equal(sample.pods[0].started_us, 1); /* as long ago as anything */
+    assert_int_equal(sample.pods[0].ready_change_us, 1);
+    assert_int_equal(sample.pods[1].ready_change_us,
+                     T0 + 3620 * S); /* seconds are what clocks do */
+    end(&w);
+}
+
 static void a_silent_replica_makes_the_sum_missing_unless_it_is_young(void **state)
 {
     (void)state;
@@ -629,6 +649,7 @@ int main(void)
         cmocka_unit_test(the_size_is_the_request_then_the_limit_then_the_most_there_may_be),
         cmocka_unit_test(a_named_container_is_the_one_that_is_sized),
         cmocka_unit_test(figures_of_all_replicas_are_summed_with_the_oldest_time),
+        cmocka_unit_test(a_start_in_the_future_is_no_reason_to_doubt_a_replica),
         cmocka_unit_test(a_silent_replica_makes_the_sum_missing_unless_it_is_young),
         cmocka_unit_test(requests_counted_by_too_few_replicas_are_missing),
         cmocka_unit_test(what_is_no_figure_is_missing),
