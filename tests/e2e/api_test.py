@@ -230,3 +230,5 @@ TESTS = (
     people_who_may_edit_a_namespace_may_edit_its_autoscalers,
     the_client_stands_what_a_real_server_does,
 )
+
+PLANE = TESTS[:5]
