@@ -44,7 +44,7 @@ e2e-scale: ## 5 000 objects and 50 000 pods on a real API server: 20 minutes; AR
 	@tests/e2e/cluster/build
 	@tests/e2e/scale build $(ARGS)
 
-e2e-compare: ## Kubernetes' HPA and aware on the same real pods: 35 minutes; ARGS=--quick: 5
+e2e-compare: ## Kubernetes' HPA and aware on the same real pods: 20 minutes; ARGS=--quick: 5
 	@tests/e2e/run --compare $(ARGS)
 
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer (clang)
