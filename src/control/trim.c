@@ -33,6 +33,8 @@ static float raised(float value, double by)
 void aw_trim_apply(const struct aw_trim *trim, float *action)
 {
     const double size = floor(trim->slow * SLOW_STEPS) / SLOW_STEPS;
-    action[AW_ACTION_REPLICAS] = raised(action[AW_ACTION_REPLICAS], QUICK_REPLICAS * trim->quick);
+    const double beyond = fmax(0, (double)action[AW_ACTION_CPU] + SLOW_CPU * size - 1);
+    action[AW_ACTION_REPLICAS] =
+        raised(action[AW_ACTION_REPLICAS], QUICK_REPLICAS * trim->quick + beyond);
     action[AW_ACTION_CPU] = raised(action[AW_ACTION_CPU], SLOW_CPU * size);
 }

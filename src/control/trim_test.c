@@ -48,6 +48,20 @@ static void misses_that_do_not_end_ask_for_larger_replicas_in_few_steps(void **s
     assert_true(last == 1 && steps <= 4);
 }
 
+static void where_replicas_cannot_be_larger_there_are_more_of_them(void **state)
+{
+    (void)state;
+    struct aw_trim trim;
+    aw_trim_begin(&trim);
+    for (int i = 0; i < 20; i++)
+        aw_trim_see(&trim, true);
+    float room[AW_ACTION_DIM] = {0, 0, -1}, none[AW_ACTION_DIM] = {0.75f, 0, -1};
+    aw_trim_apply(&trim, room);
+    aw_trim_apply(&trim, none);
+    assert_true(room[AW_ACTION_CPU] == 1 && room[AW_ACTION_REPLICAS] == -0.5f);
+    assert_true(none[AW_ACTION_CPU] == 1 && none[AW_ACTION_REPLICAS] == 0.25f);
+}
+
 static void what_was_raised_is_given_back_when_all_is_well(void **state)
 {
     (void)state;
@@ -83,6 +97,7 @@ int main(void)
         cmocka_unit_test(nothing_is_raised_before_a_miss),
         cmocka_unit_test(one_miss_asks_for_replicas_and_leaves_sizes_alone),
         cmocka_unit_test(misses_that_do_not_end_ask_for_larger_replicas_in_few_steps),
+        cmocka_unit_test(where_replicas_cannot_be_larger_there_are_more_of_them),
         cmocka_unit_test(what_was_raised_is_given_back_when_all_is_well),
         cmocka_unit_test(an_action_is_never_lowered_and_never_leaves_its_bounds),
     };
