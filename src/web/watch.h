@@ -24,7 +24,7 @@
 #include "control/steward.h"
 
 #define AW_WATCH_POINTS_MAX   1440u /* of one workload: six hours of steps of 15 s */
-#define AW_WATCH_POINTS_MIN   16u
+#define AW_WATCH_POINTS_MIN   8u
 #define AW_WATCH_EPISODES_MAX 256u
 #define AW_WATCH_EPISODES_MIN 8u
 #define AW_WATCH_FLEET_MAX    1440u
