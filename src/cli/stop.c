@@ -1,6 +1,7 @@
 /* stop.c - the one handler of signals that ask for an end. */
 #include "cli/stop.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
@@ -14,10 +15,12 @@ static struct sigaction before_int, before_term, before_hup;
 
 static void words_write(const char *words)
 {
+    const int before = errno; /* of what was interrupted */
     if (words) {
         const ssize_t written = write(STDERR_FILENO, words, strlen(words));
         (void)written; /* there is nobody to tell */
     }
+    errno = before;
 }
 
 static void on_signal(int number)

@@ -276,10 +276,12 @@ bool aw_admission_synced(const struct aw_admission *admission)
 struct aw_admission_counts aw_admission_counts(struct aw_admission *admission)
 {
     const struct aw__gate *gate = &admission->gate;
+    /* first the parts, then the whole, which is counted before them: it is never less */
+    const uint64_t patched = gate->patched, unread = gate->unread;
     return (struct aw_admission_counts){
         .reviews = gate->reviews,
-        .patched = gate->patched,
-        .unread = gate->unread,
+        .patched = patched,
+        .unread = unread,
         .refused = gate->refused,
         .renewed = admission->renewed,
         .slowest_us = gate->slowest_us,

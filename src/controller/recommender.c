@@ -108,6 +108,8 @@ static enum aw_err make_vpas(struct aw_recommender *r, struct aw_diag *diag)
                                          .ns = config->ns,
                                          .name = config->vpa_name,
                                          .memory = config->vpa_memory,
+                                         .leads = config->leads,
+                                         .ctx = config->ctx,
                                          .log = config->log,
                                          .clock = config->clock,
                                          .objects_max = config->objects_max,

@@ -396,7 +396,10 @@ static enum aw_err serve(struct aw__vpas *v, struct aw__vpa *object, bool may_wr
     aw__vpa_advices_read(status, &v->was);
     if (!*object->why)
         aw__vpa_sample(v, object);
-    const bool low = aw__vpa_recommend(v, object);
+    /* without its rules nothing can be said that they might not forbid: what stands stays */
+    const bool low = !*object->why && aw__vpa_recommend(v, object);
+    if (*object->why)
+        v->now = v->was;
     object->provided = v->now.count > 0;
     conditions_make(v, object, low, &conditions);
     json_t *list = aw__vpa_conditions_json(status, &conditions, aw_clock_now_us(v->config.clock));
@@ -424,6 +427,7 @@ static enum aw_err serve_all(struct aw__vpas *v)
     struct aw_diag first = {0};
     enum aw_err failed = AW_OK;
     uint32_t writes = 0, next = v->cursor;
+    const int64_t until_us = aw_clock_monotonic_us(v->config.clock) + AW__VPA_WRITING_US;
     v->counts.provided = 0;
     for (uint32_t i = 0; i < v->used; i++) {
         const uint32_t at = (v->cursor + i) % v->used;
@@ -431,8 +435,10 @@ static enum aw_err serve_all(struct aw__vpas *v)
         bool wrote = false;
         if (!v->object[at])
             continue;
-        const enum aw_err err =
-            serve(v, v->object[at], writes < AW__VPA_WRITES_MAX && !failed, &wrote, &why);
+        const bool may_write = writes < AW__VPA_WRITES_MAX && !failed &&
+                               aw_clock_monotonic_us(v->config.clock) < until_us &&
+                               (!v->config.leads || v->config.leads(v->config.ctx));
+        const enum aw_err err = serve(v, v->object[at], may_write, &wrote, &why);
         if (err == AW_ERR_INTERRUPTED)
             return err;
         /* who changed or deleted it meanwhile is served in the next round */
@@ -466,10 +472,8 @@ static enum aw_err make_round(struct aw__vpas *v)
         return err == AW_ERR_INTERRUPTED ? err : AW_OK;
     err = serve_all(v);
     v->counts.rounds++;
-    if (v->remembered && v->counts.rounds >= REMEMBER_ROUNDS) {
-        json_decref(v->remembered);
-        v->remembered = NULL;
-    }
+    if (v->remembered && v->counts.rounds >= REMEMBER_ROUNDS)
+        aw__vpa_memory_tidy(v);
     return err;
 }
 

@@ -33,6 +33,7 @@
 #define AW__VPA_WORDS_US   600000000 /* between writes of bounds that moved a little */
 #define AW__VPA_WRITES_MAX 400u      /* of one round; the rest waits for the next */
 #define AW__VPA_WRITE_US   5000000   /* the most that one write may take */
+#define AW__VPA_WRITING_US 4000000   /* after which no other one of a round begins */
 #define AW__VPA_DEADBAND   0.1       /* relative change of a bound that is no news */
 #define AW__VPA_TRACKS_MAX 4096u     /* running containers of one object */
 #define AW__VPA_FLOOR_US   INT64_C(86400000000) /* for which what stood is not undercut */
@@ -44,9 +45,11 @@ struct aw__vpas_config {
     struct aw_kube *kube;    /* borrowed, as all below */
     struct aw__scene *scene; /* stepped by its owner */
     struct aw__usage_sources usage;
-    const char *ns;     /* only objects of this namespace; NULL: all */
-    const char *name;   /* by which objects mean us; NULL: AW__VPA_NAME */
-    const char *memory; /* file of what was learned, read at new; NULL: none */
+    const char *ns;           /* only objects of this namespace; NULL: all */
+    const char *name;         /* by which objects mean us; NULL: AW__VPA_NAME */
+    const char *memory;       /* file of what was learned, read at new; NULL: none */
+    bool (*leads)(void *ctx); /* asked before each write; NULL: always */
+    void *ctx;
     struct aw_log *log;
     const struct aw_clock *clock;
     uint32_t objects_max, pods_max;

@@ -82,5 +82,8 @@ void aw__vpa_memory_read(struct aw__vpas *v, const char *path);
 /* Fills the aggregate of a new part; false: nothing is known of it. */
 bool aw__vpa_memory_give(const struct aw__vpas *v, const struct aw__vpa *object,
                          struct aw__vpa_part *part);
+/* Lets go of what was remembered of objects that are gone, or have taken it; one that has no pods
+ * now may have some again. */
+void aw__vpa_memory_tidy(struct aw__vpas *v);
 
 #endif

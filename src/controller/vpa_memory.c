@@ -95,6 +95,25 @@ bool aw__vpa_memory_give(const struct aw__vpas *v, const struct aw__vpa *object,
     return good;
 }
 
+void aw__vpa_memory_tidy(struct aw__vpas *v)
+{
+    json_t *objects = json_object_get(v->remembered, "objects"), *past;
+    const char *key;
+    void *next;
+    json_object_foreach_safe(objects, next, key, past)
+    {
+        bool waits = false;
+        for (uint32_t i = 0; !waits && i < v->used; i++)
+            waits = v->object[i] && !v->object[i]->part_count && !strcmp(v->object[i]->key, key);
+        if (!waits)
+            json_object_del(objects, key);
+    }
+    if (json_object_size(objects) == 0) {
+        json_decref(v->remembered);
+        v->remembered = NULL;
+    }
+}
+
 /* --- the file --------------------------------------------------------------------------------- */
 
 void aw__vpa_memory_read(struct aw__vpas *v, const char *path)

@@ -34,6 +34,17 @@ static void *grown(const struct aw__vpas *v, void *block, size_t size, uint32_t 
     return larger;
 }
 
+/* What stands in the status is not undercut until a day of our own has been seen. */
+static void floor_take(const struct aw__vpas *v, struct aw__vpa_part *part)
+{
+    const struct aw__vpa_advice *stood = aw__vpa_advice_of(&v->was, part->name);
+    for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++) {
+        const int64_t target = stood ? stood->amount[AW__VPA_TARGET][r] : -1;
+        const int64_t uncapped = stood ? stood->amount[AW__VPA_UNCAPPED][r] : -1;
+        part->floor[r] = uncapped >= 0 ? uncapped : target;
+    }
+}
+
 /* NULL: there is no room. */
 static struct aw__vpa_part *part_of(struct aw__vpas *v, struct aw__vpa *object, const char *name)
 {
@@ -56,9 +67,7 @@ static struct aw__vpa_part *part_of(struct aw__vpas *v, struct aw__vpa *object, 
     part->remembered = aw__vpa_memory_give(v, object, part);
     if (!part->remembered)
         aw_vpa_aggregate_init(&part->aggregate, &v->logic, v->newest_us);
-    const struct aw__vpa_advice *stood = aw__vpa_advice_of(&v->was, name);
-    for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
-        part->floor[r] = stood ? stood->amount[AW__VPA_UNCAPPED][r] : -1;
+    floor_take(v, part);
     object->part[object->part_count++] = part;
     return part;
 }
@@ -104,19 +113,22 @@ static uint64_t id_of(const char *uid, const char *container)
 static void usage_take(struct aw__vpas *v, const struct aw__usage_sample *sample,
                        struct aw__vpa_part *part, struct aw__vpa_track *track)
 {
-    const int64_t remembered_us = part->aggregate.last_sample_us;
-    if (sample->cpu_at_us != AW_KUBE_NEVER &&
+    const int64_t last_us = part->aggregate.last_sample_us;
+    const bool known = part->remembered || part->since_us;
+    if (sample->cpu_at_us != AW_KUBE_NEVER && sample->cpu_millicores >= 0 &&
         aw_vpa_add(&v->logic, &part->aggregate, &track->container, AW_VPA_CPU,
                    sample->cpu_millicores, sample->cpu_at_us)) {
         v->newest_us = sample->cpu_at_us > v->newest_us ? sample->cpu_at_us : v->newest_us;
-        if (!part->since_us) {
-            part->since_us = sample->cpu_at_us;
-            /* a past that is too old is as good as none: others have recommended since */
-            part->remembered =
-                part->remembered && sample->cpu_at_us - remembered_us < AW__VPA_GAP_US;
+        /* a past that is too old is as good as none: others have recommended since */
+        if (known && sample->cpu_at_us - last_us >= AW__VPA_GAP_US) {
+            part->remembered = false;
+            part->since_us = 0;
+            floor_take(v, part);
         }
+        if (!part->since_us)
+            part->since_us = sample->cpu_at_us;
     }
-    if (sample->memory_at_us != AW_KUBE_NEVER)
+    if (sample->memory_at_us != AW_KUBE_NEVER && sample->memory_bytes >= 0)
         (void)aw_vpa_add(&v->logic, &part->aggregate, &track->container, AW_VPA_MEMORY,
                          sample->memory_bytes, sample->memory_at_us);
 }
@@ -133,7 +145,8 @@ static void oom_take(struct aw__vpas *v, const struct aw__scene_pod *pod,
             aw_kube_span_item(pod, pod->pod.statuses, sizeof(struct aw_kube_container_status), i);
         if (strcmp(aw_kube_span_text(pod, status->name), name) != 0 ||
             strcmp(aw_kube_span_text(pod, status->ended), "OOMKilled") != 0 ||
-            status->ended_us <= track->oom_us)
+            status->ended_us <= track->oom_us ||
+            status->ended_us > aw_clock_now_us(v->config.clock) + AW__USAGE_AHEAD_US)
             continue;
         const int64_t request = container->memory_request_bytes > 0
                                     ? container->memory_request_bytes
@@ -210,7 +223,23 @@ static const int64_t *floor_of(const struct aw__vpa_part *part)
 {
     static const int64_t none[AW_VPA_RESOURCE_COUNT] = {-1, -1};
     const bool young = part->aggregate.last_sample_us - part->since_us < AW__VPA_FLOOR_US;
+    if (!part->since_us) /* how old a remembered past is shows at the first sample */
+        return part->floor;
     return !part->remembered && young ? part->floor : none;
+}
+
+/* An amount of which no sample was ever seen is not known: what stands for it stays. */
+static void unseen(const struct aw__vpas *v, const struct aw__vpa_part *part,
+                   const struct aw__vpa_rule *rule, struct aw__vpa_advice *advice)
+{
+    const struct aw__vpa_advice *was = aw__vpa_advice_of(&v->was, part->name);
+    struct aw__vpa_advice kept;
+    const bool stood = was && aw__vpa_advice_keep(was, rule, &kept);
+    for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
+        for (int f = 0; aw_histogram_empty(&part->aggregate.usage[r], &v->logic.shape[r]) &&
+                        f < AW__VPA_FIGURES;
+             f++)
+            advice->amount[f][r] = stood ? kept.amount[f][r] : -1;
 }
 
 /* What stands for containers of which nothing is known yet; but one that no pod has any more is
@@ -248,6 +277,7 @@ bool aw__vpa_recommend(struct aw__vpas *v, const struct aw__vpa *object)
         memset(&advice, 0, sizeof advice);
         snprintf(advice.container, sizeof advice.container, "%s", part->name);
         aw__vpa_advice_make(&made, rule, floor_of(part), &advice);
+        unseen(v, part, rule, &advice);
         (void)!aw__vpa_advices_put(&v->now, &advice);
         low = low || part->aggregate.last_sample_us - part->aggregate.first_sample_us <
                          v->logic.confidence_us;

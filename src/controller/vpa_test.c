@@ -418,6 +418,96 @@ static void who_begins_without_memory_undercuts_nothing_for_a_day(void **state)
     rec_close(&v.w);
 }
 
+/* A rate needs two scrapes, its time one: of a container that has just begun there is a time
+ * without a value. */
+static void half_an_answer_is_no_sample_and_shrinks_nothing(void **state)
+{
+    (void)state;
+    struct vpa_world v;
+    vpa_open(&v);
+    define(&v, true);
+    put_web(&v, 2);
+    put_vpa(&v, "web", "web", OURS, "");
+    vpa_begin(&v);
+    first_round(&v);
+    minutes(&v, 5);
+    struct aw__vpas *vpas = v.w.r->vpas;
+    struct aw__vpa *object = vpas->object[0];
+    struct aw__vpa_part *part = object->part[0];
+    const uint64_t samples = part->aggregate.sample_count;
+    for (uint32_t i = 0; i < vpas->usage.slot_count; i++) {
+        vpas->usage.slots[i].cpu_millicores = vpas->usage.slots[i].memory_bytes = -1;
+        vpas->usage.slots[i].cpu_at_us += 60000000;
+    }
+    aw__vpa_sample(vpas, object);
+    assert_int_equal(part->aggregate.sample_count, samples);
+    /* and an amount of which nothing was ever seen stays as it stands, or is not said */
+    const int64_t memory = target_of(&v, "web", AW_VPA_MEMORY);
+    aw_histogram_reset(&part->aggregate.usage[AW_VPA_MEMORY], &vpas->logic.shape[AW_VPA_MEMORY]);
+    (void)aw__vpa_recommend(vpas, object);
+    const struct aw__vpa_advice *now = aw__vpa_advice_of(&vpas->now, part->name);
+    assert_int_equal(now->amount[AW__VPA_TARGET][AW_VPA_MEMORY], memory);
+    assert_true(now->amount[AW__VPA_TARGET][AW_VPA_CPU] > 400);
+    vpas->was.count = 0;
+    (void)aw__vpa_recommend(vpas, object);
+    now = aw__vpa_advice_of(&vpas->now, part->name);
+    assert_int_equal(now->amount[AW__VPA_TARGET][AW_VPA_MEMORY], -1);
+    rec_close(&v.w);
+}
+
+static void after_a_gap_what_stands_is_not_undercut(void **state)
+{
+    (void)state;
+    struct vpa_world v;
+    vpa_open(&v);
+    define(&v, true);
+    put_web(&v, 2);
+    put_vpa(&v, "web", "web", OURS, "");
+    vpa_begin(&v);
+    first_round(&v);
+    minutes(&v, 5);
+    struct aw__vpa_part *part = v.w.r->vpas->object[0]->part[0];
+    const int64_t since_us = part->since_us, cpu = target_of(&v, "web", AW_VPA_CPU);
+    assert_int_equal(part->floor[AW_VPA_CPU], -1);
+    v.usage = false;
+    minutes(&v, AW__VPA_GAP_US / 60000000 + 2);
+    v.usage = true;
+    v.web_millicores = 10;
+    minutes(&v, 3);
+    assert_true(part->since_us > since_us);
+    assert_in_range(part->floor[AW_VPA_CPU], cpu * 9 / 10, cpu * 11 / 10);
+    aw_histogram_reset(&part->aggregate.usage[AW_VPA_CPU],
+                       &v.w.r->vpas->logic.shape[AW_VPA_CPU]); /* as if the past had faded */
+    minutes(&v, 5);
+    assert_true(target_of(&v, "web", AW_VPA_CPU) >= part->floor[AW_VPA_CPU]);
+    rec_close(&v.w);
+}
+
+static void where_rules_cannot_be_read_what_stands_stays(void **state)
+{
+    (void)state;
+    static const char stands[] =
+        "{\"recommendation\":{\"containerRecommendations\":[{\"containerName\":\"web\",\"target\":{"
+        "\"cpu\":\"2\",\"memory\":\"3Gi\"}}]}}";
+    struct vpa_world v;
+    vpa_open(&v);
+    define(&v, true);
+    put_web(&v, 2);
+    put_vpa(&v, "web", "web", OURS, "");
+    vpa_begin(&v);
+    first_round(&v);
+    minutes(&v, 5);
+    assert_in_range(target_of(&v, "web", AW_VPA_CPU), 400, 600);
+    put_vpa(&v, "web", "web",
+            OURS ",\"resourcePolicy\":{\"containerPolicies\":[{\"containerName\":\"web\","
+                 "\"minAllowed\":{\"cpu\":\"three\"}}]}",
+            stands);
+    minutes(&v, 3);
+    assert_int_equal(target_of(&v, "web", AW_VPA_CPU), 2000);
+    assert_int_equal(target_of(&v, "web", AW_VPA_MEMORY), 3072 * MIB);
+    rec_close(&v.w);
+}
+
 static void running_out_of_memory_raises_the_target(void **state)
 {
     (void)state;
@@ -540,6 +630,9 @@ int main(void)
         cmocka_unit_test(missing_usage_never_shrinks_what_is_recommended),
         cmocka_unit_test(a_restart_goes_on_where_it_was),
         cmocka_unit_test(who_begins_without_memory_undercuts_nothing_for_a_day),
+        cmocka_unit_test(half_an_answer_is_no_sample_and_shrinks_nothing),
+        cmocka_unit_test(after_a_gap_what_stands_is_not_undercut),
+        cmocka_unit_test(where_rules_cannot_be_read_what_stands_stays),
         cmocka_unit_test(running_out_of_memory_raises_the_target),
         cmocka_unit_test(little_is_written_when_little_changes),
         cmocka_unit_test(what_is_wrong_with_a_target_is_said),

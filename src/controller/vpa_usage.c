@@ -72,8 +72,11 @@ static struct aw__usage_sample *sample_put(struct aw__usage *usage, const char *
         return NULL;
     }
     usage->count++;
-    *slot = (struct aw__usage_sample){
-        .id = id, .cpu_at_us = AW_KUBE_NEVER, .memory_at_us = AW_KUBE_NEVER};
+    *slot = (struct aw__usage_sample){.id = id,
+                                      .cpu_millicores = -1,
+                                      .memory_bytes = -1,
+                                      .cpu_at_us = AW_KUBE_NEVER,
+                                      .memory_at_us = AW_KUBE_NEVER};
     return slot;
 }
 
