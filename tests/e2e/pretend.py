@@ -47,6 +47,9 @@ def patch(cluster, path, body):
     return send(cluster, "PATCH", path, body, "application/merge-patch+json")
 
 
+PRETENDED = {"aware.io/pretended": "yes"}  # of a node; a real one would look for the image
+
+
 class Node:
     """A node by name, and the pods on it, kept by a thread until it is closed."""
 
@@ -58,7 +61,7 @@ class Node:
         send(cluster, "DELETE", f"/api/v1/nodes/{name}")  # of a test that was ended
         send(cluster, "POST", "/api/v1/nodes", {
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {
-                "kubernetes.io/hostname": name}}})
+                "kubernetes.io/hostname": name, **PRETENDED}}})
         self.beat()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -240,9 +243,9 @@ def deployment(ns, name="shop", replicas=2, cpu="300m", memory="192Mi"):
         "metadata": {"name": name, "namespace": ns},
         "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": {
             "metadata": {"labels": {"app": name}},
-            "spec": {"automountServiceAccountToken": False, "containers": [{
-                "name": "server", "image": "pretended", "resources": {
-                    "requests": size, "limits": size}}]}}}}
+            "spec": {"automountServiceAccountToken": False, "nodeSelector": PRETENDED,
+                     "containers": [{"name": "server", "image": "pretended", "resources": {
+                         "requests": size, "limits": size}}]}}}}
 
 
 def deploy(cluster, ns, **what):
