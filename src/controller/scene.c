@@ -43,15 +43,6 @@ struct aw__scene {
 
 /* --- opened and followed ---------------------------------------------------------------------- */
 
-static void unheard(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
-                    const struct aw_kube_item *after)
-{
-    (void)ctx;
-    (void)change;
-    (void)before;
-    (void)after;
-}
-
 static enum aw_err follow(struct aw__scene *scene, struct aw_diag *diag)
 {
     const struct aw__scene_config *config = &scene->config;
@@ -63,15 +54,12 @@ static enum aw_err follow(struct aw__scene *scene, struct aw_diag *diag)
                      .objects_max = config->objects_max},
         [PODS] = {.query = {.kind = &aw_kube_pods, .ns = config->ns},
                   .project = aw__scene_project_pod,
-                  .changed = unheard,
                   .objects_max = config->pods_max,
                   .bytes_max = AW__SCENE_POD_BYTES},
         [DEPLOYMENTS] = {.query = {.kind = &aw_kube_deployments, .ns = config->ns},
-                         .project = aw__scene_project_workload,
-                         .changed = unheard},
+                         .project = aw__scene_project_workload},
         [STATEFULSETS] = {.query = {.kind = &aw_kube_statefulsets, .ns = config->ns},
-                          .project = aw__scene_project_workload,
-                          .changed = unheard},
+                          .project = aw__scene_project_workload},
     };
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < FOLLOWED; i++)

@@ -47,15 +47,6 @@ static enum aw_err project_vpa(void *ctx, const json_t *object, void *buf, size_
     return aw_kube_project(by_target, sizeof(struct rival), object, buf, size, ret_len);
 }
 
-static void no_news(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
-                    const struct aw_kube_item *after)
-{
-    (void)ctx;
-    (void)change;
-    (void)before;
-    (void)after;
-}
-
 const char *aw__key_ns(const char *key, char *buf, size_t size)
 {
     const char *slash = strchr(key, '/');
@@ -123,7 +114,6 @@ static enum aw_err open_one(struct aw__view *view, enum aw__view_kind i, struct 
 {
     struct aw_kube_informer_config config = {
         .query = {.kind = &view->kinds[i], .ns = view->ns},
-        .changed = no_news,
         .objects_max =
             i == AW__VIEW_PODS || i == AW__VIEW_REPLICASETS ? view->pods_max : view->objects_max,
     };

@@ -102,15 +102,6 @@ static enum aw_err project(void *ctx, const json_t *object, void *buf, size_t si
     return AW_OK;
 }
 
-static void unheard(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
-                    const struct aw_kube_item *after)
-{
-    (void)ctx;
-    (void)change;
-    (void)before;
-    (void)after;
-}
-
 /* Whether the server has the kind by now. Its status is a subresource since VPA 1.0; the one that
  * GKE brings has none (kubernetes/autoscaler#6828), and then the object itself is patched. */
 static enum aw_err look_for_kind(struct aw__vpas *v, struct aw_diag *diag)
@@ -136,7 +127,6 @@ static enum aw_err look_for_kind(struct aw__vpas *v, struct aw_diag *diag)
     const struct aw_kube_informer_config config = {
         .query = {.kind = &aw__vpa_kind, .ns = v->config.ns},
         .project = project,
-        .changed = unheard,
         .ctx = v,
         .objects_max = v->config.objects_max};
     if (there)

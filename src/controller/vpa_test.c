@@ -315,17 +315,23 @@ static void without_a_status_of_its_own_the_object_is_patched(void **state)
     rec_close(&v.w);
 }
 
+/* The Deployment web, its object, and five minutes in which its pods were looked at. */
+static void vpa_settled(struct vpa_world *v)
+{
+    vpa_open(v);
+    define(v, true);
+    put_web(v, 2);
+    put_vpa(v, "web", "web", OURS, "");
+    vpa_begin(v);
+    first_round(v);
+    minutes(v, 5);
+}
+
 static void missing_usage_never_shrinks_what_is_recommended(void **state)
 {
     (void)state;
     struct vpa_world v;
-    vpa_open(&v);
-    define(&v, true);
-    put_web(&v, 2);
-    put_vpa(&v, "web", "web", OURS, "");
-    vpa_begin(&v);
-    first_round(&v);
-    minutes(&v, 5);
+    vpa_settled(&v);
     const int64_t cpu = target_of(&v, "web", AW_VPA_CPU);
     const int64_t memory = target_of(&v, "web", AW_VPA_MEMORY);
     assert_true(cpu > 400 && memory > 600 * MIB);
@@ -424,13 +430,7 @@ static void half_an_answer_is_no_sample_and_shrinks_nothing(void **state)
 {
     (void)state;
     struct vpa_world v;
-    vpa_open(&v);
-    define(&v, true);
-    put_web(&v, 2);
-    put_vpa(&v, "web", "web", OURS, "");
-    vpa_begin(&v);
-    first_round(&v);
-    minutes(&v, 5);
+    vpa_settled(&v);
     struct aw__vpas *vpas = v.w.r->vpas;
     struct aw__vpa *object = vpas->object[0];
     struct aw__vpa_part *part = object->part[0];
@@ -459,13 +459,7 @@ static void after_a_gap_what_stands_is_not_undercut(void **state)
 {
     (void)state;
     struct vpa_world v;
-    vpa_open(&v);
-    define(&v, true);
-    put_web(&v, 2);
-    put_vpa(&v, "web", "web", OURS, "");
-    vpa_begin(&v);
-    first_round(&v);
-    minutes(&v, 5);
+    vpa_settled(&v);
     struct aw__vpa_part *part = v.w.r->vpas->object[0]->part[0];
     const int64_t since_us = part->since_us, cpu = target_of(&v, "web", AW_VPA_CPU);
     assert_int_equal(part->floor[AW_VPA_CPU], -1);
@@ -490,13 +484,7 @@ static void where_rules_cannot_be_read_what_stands_stays(void **state)
         "{\"recommendation\":{\"containerRecommendations\":[{\"containerName\":\"web\",\"target\":{"
         "\"cpu\":\"2\",\"memory\":\"3Gi\"}}]}}";
     struct vpa_world v;
-    vpa_open(&v);
-    define(&v, true);
-    put_web(&v, 2);
-    put_vpa(&v, "web", "web", OURS, "");
-    vpa_begin(&v);
-    first_round(&v);
-    minutes(&v, 5);
+    vpa_settled(&v);
     assert_in_range(target_of(&v, "web", AW_VPA_CPU), 400, 600);
     put_vpa(&v, "web", "web",
             OURS ",\"resourcePolicy\":{\"containerPolicies\":[{\"containerName\":\"web\","

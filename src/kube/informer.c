@@ -69,8 +69,9 @@ static int64_t now_us(const struct aw_kube_informer *informer)
 static void tell(struct aw_kube_informer *informer, enum aw_kube_change change,
                  const struct aw__kube_item *before, const struct aw__kube_item *after)
 {
-    informer->config.changed(informer->config.ctx, change, before ? &before->view : NULL,
-                             after ? &after->view : NULL);
+    if (informer->config.changed)
+        informer->config.changed(informer->config.ctx, change, before ? &before->view : NULL,
+                                 after ? &after->view : NULL);
 }
 
 static void vanish(struct aw_kube_informer *informer, struct aw__kube_item *item)

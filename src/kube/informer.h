@@ -54,7 +54,7 @@ struct aw_kube_informer_config {
                            size_t *ret_len);
     /* `before` is NULL for what appeared, `after` for what vanished; an update that leaves all that
      * is kept as it was is not told. May send requests; must not step or close this informer.
-     * Never NULL. */
+     * NULL: nobody is told. */
     void (*changed)(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
                     const struct aw_kube_item *after);
     void *ctx;
