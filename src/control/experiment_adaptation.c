@@ -283,8 +283,13 @@ static void figures(const struct study *s, const struct row *rows, struct aw_fin
     (void)aw__figure_mean(findings, AW_UNIT_SHARE, b, n, (double)NAN,
                           "steps missed by whoever misses fewest, the largest sizes allowed too");
     double kept = 0;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         kept += a[i] <= b[i] + BUDGET;
+        a[i] = fmax(0, a[i] - b[i]);
+    }
+    goal(aw__figure_mean(findings, AW_UNIT_SHARE, a, n, (double)NAN,
+                         "of the steps that AWARE missed then, what somebody avoids"),
+         BUDGET, true);
     aw_findings_figure(findings, AW_UNIT_SHARE, kept / n,
                        "applications that AWARE misses at most %g %% of steps more in, before its "
                        "first episode",

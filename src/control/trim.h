@@ -5,8 +5,9 @@
  * it needs, and goes on being wrong until it has learned. Two numbers outside of it remember what
  * was missed: `quick` asks for more replicas at the first miss and is gone within a few dozen
  * steps; `slow` asks for larger ones where misses do not end, in few steps of its own, because each
- * of them restarts replicas; where they are as large as may be, for more of them. Nothing is ever
- * lowered.
+ * of them restarts replicas; where they are as large as may be, for more of them. It begins as
+ * after a miss: what somebody else has left may not do, and replicas that are asked for when that
+ * shows come too late. Nothing is ever lowered.
  *
  * Call order: aw_trim_begin, then per step: aw_trim_apply before the action is carried out,
  *             aw_trim_see with what came of it. A step of which nothing is known is not told.
