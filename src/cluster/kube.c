@@ -1,5 +1,6 @@
 /* kube.c - workloads of a Kubernetes cluster, as samples; what is asked of them is remembered. */
 #include "cluster/kube.h"
+#include "base/hash.h"
 
 #include <math.h>
 #include <string.h>
@@ -53,9 +54,7 @@ static int64_t now_of(const struct aw_kubecluster *cluster)
 
 static uint64_t hash_of(const char *uid)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (; *uid; uid++)
-        h = (h ^ (unsigned char)*uid) * UINT64_C(0x100000001b3);
+    uint64_t h = aw_hash_text(AW_HASH_BEGIN, uid);
     return h == NOBODY ? 1 : h;
 }
 

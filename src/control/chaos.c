@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/conf.h"
+#include "base/hash.h"
 #include "control/chaos_internal.h"
 
 #define LOG_EVERY       8u /* ticks: reading the whole log takes long */
@@ -135,10 +136,8 @@ int64_t aw__chaos_now_us(const struct aw__chaos *world)
 
 void aw__chaos_digest(struct aw__chaos *world, const void *bytes, size_t size)
 {
-    const unsigned char *byte = bytes;
     uint64_t h = world->result->digest;
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ byte[i]) * 0x100000001b3u;
+    h = aw_hash_bytes(h, bytes, size);
     world->result->digest = h;
 }
 
@@ -348,7 +347,7 @@ static enum aw_err run_once(const struct aw_chaos_config *config, struct aw_chao
     if (!world)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a world");
     memset(ret, 0, sizeof *ret);
-    ret->digest = 0xcbf29ce484222325u;
+    ret->digest = AW_HASH_BEGIN;
     world->config = *config;
     world->result = ret;
     const enum aw_err err = run(world, diag);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "control/experiment_internal.h"
 
 #define MODEL_BYTES_MAX (256u << 20)
@@ -13,9 +14,7 @@
 
 static void mix(struct aw__piece_key *key, const void *bytes, size_t count)
 {
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++)
-        key->hash = (key->hash ^ at[i]) * 0x100000001b3u; /* FNV-1a */
+    key->hash = aw_hash_bytes(key->hash, bytes, count);
 }
 
 void aw__piece_key_text(struct aw__piece_key *key, const char *text)
@@ -30,7 +29,7 @@ void aw__piece_key_number(struct aw__piece_key *key, double number)
 
 void aw__piece_key_begin(struct aw__piece_key *key, const struct aw_experiment_config *config)
 {
-    key->hash = 0xcbf29ce484222325u;
+    key->hash = AW_HASH_BEGIN;
     aw__piece_key_text(key, config->version);
     aw__piece_key_text(key, config->load);
     aw__piece_key_number(key, config->paper);
@@ -81,7 +80,7 @@ void aw__piece_key_path(const struct aw__piece_key *key, const struct aw_experim
 /* A header of four words, then the numbers: magic, count, hash of the numbers, 0. */
 static uint64_t hash_of(const double *values, size_t count)
 {
-    struct aw__piece_key key = {0xcbf29ce484222325u};
+    struct aw__piece_key key = {AW_HASH_BEGIN};
     mix(&key, values, count * sizeof *values);
     return key.hash;
 }

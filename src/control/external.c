@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 
 #define LEVEL_MAX 16u /* doublings of the back-off that are remembered */
@@ -96,9 +97,7 @@ const char *aw_external_report_format(const struct aw_external_report *report, c
 
 uint64_t aw_external_id(const char *name)
 {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (const char *c = name; *c; c++)
-        h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+    uint64_t h = aw_hash_text(AW_HASH_BEGIN, name);
     return h ? h : 1;
 }
 

@@ -1,6 +1,7 @@
 /* formula.c - capacity for the load, by what a request costs. */
 #include "control/formula.h"
 
+#include "base/hash.h"
 #include "base/pack16.h"
 
 #include <math.h>
@@ -96,10 +97,7 @@ void aw_formula_plain(struct aw_formula *formula)
 
 uint64_t aw_formula_id(const struct aw_formula *formula)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    const unsigned char *byte = (const unsigned char *)formula->x;
-    for (size_t i = 0; i < sizeof formula->x; i++)
-        h = (h ^ byte[i]) * 0x100000001b3u;
+    uint64_t h = aw_hash_bytes(AW_HASH_BEGIN, formula->x, sizeof formula->x);
     return h ? h : 1;
 }
 

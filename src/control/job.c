@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "control/simulate.h"
 #include "telemetry/crc32c.h"
 
@@ -46,33 +47,25 @@ struct aw_job {
 
 /* --- made and ended --------------------------------------------------------------------------- */
 
-static uint64_t hash(uint64_t h, const void *bytes, size_t size)
-{
-    const unsigned char *byte = bytes;
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ byte[i]) * 0x100000001b3u;
-    return h;
-}
-
 /* Of what a save depends on. Structs with padding are hashed by their members that matter most. */
 static uint64_t settings_hash(const struct aw_job_config *config)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    h = hash(h, &config->seed, sizeof config->seed);
-    h = hash(h, &config->count, sizeof config->count);
-    h = hash(h, &config->sim.node_count, sizeof config->sim.node_count);
+    uint64_t h = AW_HASH_BEGIN;
+    h = aw_hash_bytes(h, &config->seed, sizeof config->seed);
+    h = aw_hash_bytes(h, &config->count, sizeof config->count);
+    h = aw_hash_bytes(h, &config->sim.node_count, sizeof config->sim.node_count);
     for (uint32_t i = 0; i < config->count; i++) {
         const struct aw_job_workload *workload = &config->workloads[i];
         const struct aw_pilot_config *pilot = &workload->pilot;
-        h = hash(h, pilot->name, strlen(pilot->name));
-        h = hash(h, workload->app.name, strlen(workload->app.name));
-        h = hash(h, &pilot->bounds, sizeof pilot->bounds);
-        h = hash(h, &pilot->slo, sizeof pilot->slo);
-        h = hash(h, &pilot->step_s, sizeof pilot->step_s);
-        h = hash(h, &pilot->fallback.kind, sizeof pilot->fallback.kind);
-        h = hash(h, &pilot->seed, sizeof pilot->seed);
-        h = hash(h, workload->load->rate_per_s,
-                 workload->load->slot_count * sizeof *workload->load->rate_per_s);
+        h = aw_hash_bytes(h, pilot->name, strlen(pilot->name));
+        h = aw_hash_bytes(h, workload->app.name, strlen(workload->app.name));
+        h = aw_hash_bytes(h, &pilot->bounds, sizeof pilot->bounds);
+        h = aw_hash_bytes(h, &pilot->slo, sizeof pilot->slo);
+        h = aw_hash_bytes(h, &pilot->step_s, sizeof pilot->step_s);
+        h = aw_hash_bytes(h, &pilot->fallback.kind, sizeof pilot->fallback.kind);
+        h = aw_hash_bytes(h, &pilot->seed, sizeof pilot->seed);
+        h = aw_hash_bytes(h, workload->load->rate_per_s,
+                          workload->load->slot_count * sizeof *workload->load->rate_per_s);
     }
     return h;
 }

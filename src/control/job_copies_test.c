@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/testing.h"
 #include "control/job.h"
 #include "control/simulate.h"
@@ -89,8 +90,7 @@ static void listen(void *ctx, const struct aw_job_step *step)
                               (uint64_t)d->guard.plan.cpu_millicores,
                               (uint64_t)d->guard.plan.memory_bytes,
                               d->guard.clips};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        seen->hash = (seen->hash ^ words[i]) * 0x100000001b3u;
+    seen->hash = aw_hash_bytes(seen->hash, words, sizeof words);
     seen->models += d->model != seen->model;
     seen->model = d->model;
     seen->online_steps += d->stage == AW_STAGE_ONLINE;
@@ -98,7 +98,7 @@ static void listen(void *ctx, const struct aw_job_step *step)
 
 static struct seen run(struct bench *b, uint32_t steps)
 {
-    struct seen seen = {.hash = 0xcbf29ce484222325u};
+    struct seen seen = {.hash = AW_HASH_BEGIN};
     for (uint32_t i = 0; i < steps; i++) {
         struct aw_diag diag = {0};
         if (aw_job_step(b->job, listen, &seen, &diag))

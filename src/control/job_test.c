@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/testing.h"
 #include "control/simulate.h"
 
@@ -88,33 +89,25 @@ static void end(struct bench *b)
 }
 
 /* One number for everything that was decided: any difference shows. */
-static uint64_t mix(uint64_t h, const void *bytes, size_t size)
-{
-    const unsigned char *byte = bytes;
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ byte[i]) * 0x100000001b3u;
-    return h;
-}
-
 static void listen(void *ctx, const struct aw_job_step *step)
 {
     uint64_t *h = ctx;
     const struct aw_decision *d = step->decision;
-    *h = mix(*h, &d->at_us, sizeof d->at_us);
-    *h = mix(*h, &d->stage, sizeof d->stage);
-    *h = mix(*h, &d->actor, sizeof d->actor);
-    *h = mix(*h, &d->model, sizeof d->model);
-    *h = mix(*h, d->action, sizeof d->action);
-    *h = mix(*h, &d->guard.plan.replicas, sizeof d->guard.plan.replicas);
-    *h = mix(*h, &d->guard.plan.cpu_millicores, sizeof d->guard.plan.cpu_millicores);
-    *h = mix(*h, &d->guard.plan.memory_bytes, sizeof d->guard.plan.memory_bytes);
-    *h = mix(*h, &d->guard.clips, sizeof d->guard.clips);
-    *h = mix(*h, &step->truth[AW_JOB_AWARE].cost, sizeof(double));
+    *h = aw_hash_bytes(*h, &d->at_us, sizeof d->at_us);
+    *h = aw_hash_bytes(*h, &d->stage, sizeof d->stage);
+    *h = aw_hash_bytes(*h, &d->actor, sizeof d->actor);
+    *h = aw_hash_bytes(*h, &d->model, sizeof d->model);
+    *h = aw_hash_bytes(*h, d->action, sizeof d->action);
+    *h = aw_hash_bytes(*h, &d->guard.plan.replicas, sizeof d->guard.plan.replicas);
+    *h = aw_hash_bytes(*h, &d->guard.plan.cpu_millicores, sizeof d->guard.plan.cpu_millicores);
+    *h = aw_hash_bytes(*h, &d->guard.plan.memory_bytes, sizeof d->guard.plan.memory_bytes);
+    *h = aw_hash_bytes(*h, &d->guard.clips, sizeof d->guard.clips);
+    *h = aw_hash_bytes(*h, &step->truth[AW_JOB_AWARE].cost, sizeof(double));
 }
 
 static uint64_t run(struct bench *b, uint32_t steps)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = AW_HASH_BEGIN;
     for (uint32_t i = 0; i < steps; i++) {
         struct aw_diag diag = {0};
         if (aw_job_step(b->job, listen, &h, &diag))

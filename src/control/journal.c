@@ -17,6 +17,7 @@
 #include <zlib.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/sqlite.h"
 
 #define APPLICATION_ID 0x41574a4e /* "AWJN" */
@@ -316,19 +317,10 @@ static enum aw_err workload_id(struct aw_journal *j, const char *name, int64_t *
     return err;
 }
 
-/* FNV-1a. */
-static uint64_t hash_of(const char *text)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-    return h;
-}
-
 static enum aw_err config_id(struct aw_journal *j, const char *text, int64_t *ret,
                              struct aw_diag *diag)
 {
-    const int64_t hash = (int64_t)hash_of(text);
+    const int64_t hash = (int64_t)aw_hash_text(AW_HASH_BEGIN, text);
     sqlite3_stmt *find = fresh(j, CONFIG_FIND);
     enum aw_err err = AW_OK;
     int code = SQLITE_ROW;

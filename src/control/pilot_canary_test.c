@@ -2,31 +2,24 @@
  * bad is taken back, what is good stays, and nothing is forgotten over a restart. */
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "control/pilot_internal.h"
 #include "control/pilot_testing.h"
 
 /* One number for everything that was decided: any difference shows. */
-static uint64_t mix(uint64_t h, const void *bytes, size_t size)
-{
-    const unsigned char *byte = bytes;
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ byte[i]) * 0x100000001b3u;
-    return h;
-}
-
 static uint64_t mix_decision(uint64_t h, const struct aw_decision *d)
 {
-    h = mix(h, &d->at_us, sizeof d->at_us);
-    h = mix(h, &d->actor, sizeof d->actor);
-    h = mix(h, &d->model, sizeof d->model);
-    h = mix(h, d->action, sizeof d->action);
-    h = mix(h, &d->guard.plan.replicas, sizeof d->guard.plan.replicas);
-    h = mix(h, &d->guard.plan.cpu_millicores, sizeof d->guard.plan.cpu_millicores);
-    h = mix(h, &d->guard.plan.memory_bytes, sizeof d->guard.plan.memory_bytes);
-    h = mix(h, &d->guard.clips, sizeof d->guard.clips);
-    h = mix(h, &d->canary.state, sizeof d->canary.state);
-    h = mix(h, &d->canary.steps, sizeof d->canary.steps);
-    return mix(h, &d->canary.plan, sizeof d->canary.plan);
+    h = aw_hash_bytes(h, &d->at_us, sizeof d->at_us);
+    h = aw_hash_bytes(h, &d->actor, sizeof d->actor);
+    h = aw_hash_bytes(h, &d->model, sizeof d->model);
+    h = aw_hash_bytes(h, d->action, sizeof d->action);
+    h = aw_hash_bytes(h, &d->guard.plan.replicas, sizeof d->guard.plan.replicas);
+    h = aw_hash_bytes(h, &d->guard.plan.cpu_millicores, sizeof d->guard.plan.cpu_millicores);
+    h = aw_hash_bytes(h, &d->guard.plan.memory_bytes, sizeof d->guard.plan.memory_bytes);
+    h = aw_hash_bytes(h, &d->guard.clips, sizeof d->guard.clips);
+    h = aw_hash_bytes(h, &d->canary.state, sizeof d->canary.state);
+    h = aw_hash_bytes(h, &d->canary.steps, sizeof d->canary.steps);
+    return aw_hash_bytes(h, &d->canary.plan, sizeof d->canary.plan);
 }
 
 enum formula { SCANT, PLAIN, LAVISH };
@@ -256,7 +249,7 @@ static void after_a_rollback_at_least_the_last_known_good_allocation_is_asked_fo
 static uint64_t life(uint64_t *ret_seen)
 {
     struct bench b;
-    uint64_t h = 0xcbf29ce484222325u, seen = 0;
+    uint64_t h = AW_HASH_BEGIN, seen = 0;
     serve(&b, LAVISH);
     try_formula(&b, PLAIN);
     for (uint32_t t = 0; t < 5 * EPISODE; t++) {
@@ -316,7 +309,7 @@ static void a_pilot_that_was_killed_in_a_trial_goes_on_as_if_it_had_not_been(voi
                 b.pilot = again;
                 free(bytes);
             }
-            h[killed] = 0xcbf29ce484222325u;
+            h[killed] = AW_HASH_BEGIN;
             for (uint32_t t = 0; t < 4 * EPISODE; t++)
                 h[killed] = mix_decision(h[killed], bench_tick(&b));
             bench_end(&b);

@@ -17,6 +17,7 @@
 
 #include <jansson.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "control/pilot_internal.h"
 
@@ -39,9 +40,7 @@ static bool checksum_of(json_t *policy, char *hex)
         json_object_del(rest, "checksum");
         text = json_dumps(rest, DUMP_FLAGS);
     }
-    uint64_t h = 0xcbf29ce484222325u;
-    for (const char *c = text; c && *c; c++)
-        h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+    uint64_t h = aw_hash_text(AW_HASH_BEGIN, text);
     hex_of(h, hex);
     const bool known = text != NULL;
     free(text);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "control/pilot.h"
 #include "control/profile.h"
 
@@ -11,10 +12,7 @@ static uint64_t seed_of(const struct aw_profile *profile)
 {
     char key[AW_PROFILE_KEY_MAX];
     aw_profile_key(profile, key, sizeof key);
-    uint64_t h = 0xcbf29ce484222325u ^ profile->seed;
-    for (const char *c = key; *c; c++)
-        h = (h ^ (unsigned char)*c) * 0x100000001b3u;
-    return h;
+    return aw_hash_text(AW_HASH_BEGIN ^ profile->seed, key);
 }
 
 void aw_pilot_config_of(struct aw_pilot_config *config, const struct aw_profile *profile,

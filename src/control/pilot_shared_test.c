@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "control/account.h"
 #include "control/job.h"
 #include "control/simulate.h"
@@ -112,8 +113,7 @@ static void listen(void *ctx, const struct aw_job_step *step)
                               d->guard.plan.replicas,
                               (uint64_t)d->guard.plan.cpu_millicores,
                               (uint64_t)d->guard.plan.memory_bytes};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        seen->hash = (seen->hash ^ words[i]) * 0x100000001b3u;
+    seen->hash = aw_hash_bytes(seen->hash, words, sizeof words);
     seen->models += d->model != seen->model;
     seen->model = d->model;
     seen->agent_steps += d->actor == AW_ACTOR_AGENT || d->actor == AW_ACTOR_EXPLORING;
@@ -124,7 +124,7 @@ static void listen(void *ctx, const struct aw_job_step *step)
 
 static struct seen run(struct bench *b, uint32_t steps)
 {
-    struct seen seen = {.hash = 0xcbf29ce484222325u};
+    struct seen seen = {.hash = AW_HASH_BEGIN};
     for (uint32_t i = 0; i < steps; i++) {
         struct aw_diag diag = {0};
         if (aw_job_step(b->job, listen, &seen, &diag))

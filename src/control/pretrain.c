@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "env/autoscale.h"
 
 #define SEED_CHECK UINT64_C(0x636865636b) /* episodes of a check are the same in every check */
 /* Applications that live an episode before what they met is learned from: enough to keep threads
  * busy, few enough for the policy to be a fresh one. */
-#define STRIDE    32u
-#define FNV_BASIS 0xcbf29ce484222325u
+#define STRIDE 32u
 
 #define REAL(key, member, initial, min, max, help)                                              \
     {                                                                                           \
@@ -94,14 +94,6 @@ const struct aw_pretrain_pool *aw__pretrain_pool(const struct aw_pretrain *p, ui
     return pool;
 }
 
-static uint64_t mix(uint64_t h, const void *bytes, size_t count)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++)
-        h = (h ^ at[i]) * 0x100000001b3u; /* FNV-1a */
-    return h;
-}
-
 static enum aw_err task_open(struct aw_pretrain *p, uint32_t i, uint32_t worker, const void *ctx,
                              struct aw_diag *diag)
 {
@@ -120,11 +112,12 @@ static enum aw_err task_open(struct aw_pretrain *p, uint32_t i, uint32_t worker,
     if (p->config.load_make) {
         err = p->config.load_make(pool->ctx, app, p->alloc, &load, diag);
         if (!err)
-            task->load = mix(FNV_BASIS, load.rate_per_s, load.slot_count * sizeof *load.rate_per_s);
+            task->load = aw_hash_bytes(AW_HASH_BEGIN, load.rate_per_s,
+                                       load.slot_count * sizeof *load.rate_per_s);
     } else {
         pool->load(pool->ctx, app, text, AW_CONF_TEXT_MAX);
         pairs[count++] = load_pair;
-        task->load = mix(FNV_BASIS, text, strlen(text));
+        task->load = aw_hash_bytes(AW_HASH_BEGIN, text, strlen(text));
     }
     if (!err && p->config.load_make)
         err = aw_autoscale_make(p->config.env, pairs, count, &load, p->alloc, &task->env, diag);
@@ -208,9 +201,9 @@ static enum aw_err open_all(struct aw_pretrain *p, struct aw_diag *diag)
     err = err ? err : task_open(p, 0, 0, NULL, diag);
     err = err ? err : shape_take(p, diag);
     err = err ? err : aw__pretrain_each(p, 1, p->count - 1, task_open, NULL, diag);
-    p->loads = FNV_BASIS;
+    p->loads = AW_HASH_BEGIN;
     for (uint32_t i = 0; !err && i < p->count; i++) {
-        p->loads = mix(p->loads, &p->task[i].load, sizeof p->task[i].load);
+        p->loads = aw_hash_bytes(p->loads, &p->task[i].load, sizeof p->task[i].load);
         if ((err = task_arrays(p, &p->task[i])))
             aw_fail(diag, err, "no memory for %u applications", p->count);
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/disk_sim.h"
+#include "base/hash.h"
 #include "base/testing.h"
 #include "control/job.h"
 #include "control/simulate.h"
@@ -105,8 +106,7 @@ static inline void watch(void *ctx, const struct aw_job_step *step)
     b->plan[step->workload] = *plan;
     const uint64_t word[] = {plan->replicas, (uint64_t)plan->cpu_millicores,
                              (uint64_t)plan->memory_bytes, step->decision->guard.clips};
-    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-        b->hash = (b->hash ^ word[i]) * 0x100000001b3u;
+    b->hash = aw_hash_bytes(b->hash, word, sizeof word);
 }
 
 static inline void run(struct bench *b, uint32_t steps)

@@ -1,5 +1,6 @@
 /* directory.c - see directory.h. */
 #include "controller/directory.h"
+#include "base/hash.h"
 
 #include <string.h>
 
@@ -9,14 +10,6 @@ struct aw__directory_entry {
     size_t name_at; /* in bytes: behind the value */
     _Alignas(8) char bytes[];
 };
-
-static uint64_t hash_of(const char *name) /* FNV-1a, 64 bits */
-{
-    uint64_t hash = 14695981039346656037u;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 1099511628211u;
-    return hash;
-}
 
 enum aw_err aw__directory_init(struct aw__directory *directory, uint32_t max,
                                const struct aw_alloc *alloc)
@@ -56,7 +49,7 @@ void aw__directory_deinit(struct aw__directory *directory)
 static struct aw__directory_entry **place_of(const struct aw__directory *directory,
                                              const char *name)
 {
-    const uint64_t hash = hash_of(name);
+    const uint64_t hash = aw_hash_text(AW_HASH_BEGIN, name);
     struct aw__directory_entry **at = &directory->buckets[hash % directory->bucket_count];
     while (*at && ((*at)->hash != hash || strcmp((*at)->bytes + (*at)->name_at, name) != 0))
         at = &(*at)->next;
@@ -78,7 +71,7 @@ enum aw_err aw__directory_put(struct aw__directory *directory, const char *name,
         directory->left_out++;
         return AW_ERR_NOMEM;
     }
-    entry->hash = hash_of(name);
+    entry->hash = aw_hash_text(AW_HASH_BEGIN, name);
     entry->name_at = len;
     memcpy(entry->bytes, bytes, len);
     memcpy(entry->bytes + len, name, name_len + 1);

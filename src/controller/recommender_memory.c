@@ -8,6 +8,7 @@
 #include "controller/recommender_internal.h"
 
 #include "base/file.h"
+#include "base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +39,9 @@ static uint64_t settings_of(const struct aw_pilot_config *config)
                                         .replicas = config->bounds.replicas_min,
                                         .cpu_millicores = config->bounds.cpu_millicores_min,
                                         .memory_bytes = config->bounds.memory_bytes_min};
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    uint64_t h = AW_HASH_BEGIN;
     char *text = aw_account_config_text(config, &task);
-    for (const char *c = text; c && *c; c++)
-        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    h = aw_hash_text(h, text);
     free(text);
     return h;
 }

@@ -1,6 +1,7 @@
 /* recommender_object.c - objects as they come, change and go: read, taken over, let go. */
 #include "controller/recommender_internal.h"
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -10,14 +11,6 @@
 #include <string.h>
 
 /* --- places by key ---------------------------------------------------------------------------- */
-
-static uint64_t hash_of(const char *key)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (; *key; key++)
-        h = (h ^ (unsigned char)*key) * UINT64_C(0x100000001b3);
-    return h;
-}
 
 /* Where the key is in the table, or would be. */
 static uint32_t *bucket_of(struct aw_recommender *r, const char *key, uint64_t hash)
@@ -70,7 +63,7 @@ void aw__object_changed(void *ctx, enum aw_kube_change change, const struct aw_k
 {
     struct aw_recommender *r = ctx;
     const char *key = after ? after->key : before->key;
-    const uint64_t hash = hash_of(key);
+    const uint64_t hash = aw_hash_text(AW_HASH_BEGIN, key);
     const uint32_t place = *bucket_of(r, key, hash);
     struct aw__object *object = place == AW__NOBODY ? NULL : r->object[place];
     if (change == AW_KUBE_RESYNC)
@@ -395,7 +388,9 @@ static bool same_target(const struct aw__object *a, const struct aw__object *b)
 
 static uint64_t target_hash(const struct aw__object *object)
 {
-    return hash_of(object->ns) ^ hash_of(object->target_name) * 31 ^ hash_of(object->kind) * 131;
+    return aw_hash_text(AW_HASH_BEGIN, object->ns) ^
+           aw_hash_text(AW_HASH_BEGIN, object->target_name) * 31 ^
+           aw_hash_text(AW_HASH_BEGIN, object->kind) * 131;
 }
 
 /* Whoever came second has no pilot, and says so. An open-addressing table over targets, made anew

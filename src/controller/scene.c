@@ -1,6 +1,7 @@
 /* scene.c - objects, targets, pods and metrics, from copies that are kept up to date. */
 #include "controller/scene.h"
 
+#include "base/hash.h"
 #include "base/quantity.h"
 #include "controller/selector.h"
 #include "controller/status.h"
@@ -321,18 +322,11 @@ static enum aw_err look_all(struct aw__scene *scene, struct aw_diag *diag)
 
 /* --- whose a pod is --------------------------------------------------------------------------- */
 
-static uint64_t hash_add(uint64_t h, const char *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-    return h;
-}
-
 static uint32_t bucket_of(const struct aw__scene *scene, const char *ns, size_t ns_len,
                           const char *pair, size_t pair_len)
 {
-    uint64_t h = hash_add(UINT64_C(0xcbf29ce484222325), ns, ns_len);
-    h = hash_add(h * 31, pair, pair_len);
+    uint64_t h = aw_hash_bytes(AW_HASH_BEGIN, ns, ns_len);
+    h = aw_hash_bytes(h * 31, pair, pair_len);
     return (uint32_t)(h ^ h >> 32) & (scene->bucket_count - 1);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/quantity.h"
 #include "controller/admission.h"
 #include "controller/status.h"
@@ -136,9 +137,7 @@ const struct aw_updater_counts *aw_updater_counts(const struct aw_updater *updat
 
 static uint64_t hash_uid(const char *uid) /* FNV-1a, 64 bits; never 0 */
 {
-    uint64_t hash = 14695981039346656037u;
-    for (; *uid; uid++)
-        hash = (hash ^ (unsigned char)*uid) * 1099511628211u;
+    uint64_t hash = aw_hash_text(AW_HASH_BEGIN, uid);
     return hash ? hash : 1;
 }
 

@@ -1,5 +1,6 @@
 /* updater_plan.c - see updater_plan.h. */
 #include "controller/updater_plan.h"
+#include "base/hash.h"
 
 #include <math.h>
 #include <string.h>
@@ -116,9 +117,7 @@ static enum aw__update_reason judge_target(const struct aw__update_facts *facts,
 
 static uint64_t hash_text(const char *text) /* FNV-1a, 64 bits; never 0 */
 {
-    uint64_t hash = 14695981039346656037u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    uint64_t hash = aw_hash_text(AW_HASH_BEGIN, text);
     return hash ? hash : 1;
 }
 

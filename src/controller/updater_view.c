@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "controller/status.h"
 
 /* Another autoscaler: whom it scales, and whether it does. */
@@ -185,14 +186,13 @@ bool aw__view_ready(const struct aw__view *view, bool all)
 
 static uint64_t hash_add(uint64_t hash, const char *text, size_t len) /* FNV-1a, 64 bits */
 {
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
-    return (hash ^ '/') * 1099511628211u;
+    hash = aw_hash_bytes(hash, text, len);
+    return aw_hash_byte(hash, '/');
 }
 
 static uint64_t hash_of(const char *text)
 {
-    return hash_add(14695981039346656037u, text, strlen(text));
+    return hash_add(AW_HASH_BEGIN, text, strlen(text));
 }
 
 static int by_hash(const void *a, const void *b)

@@ -2,6 +2,7 @@
  * write. */
 #include "controller/vpa_internal.h"
 
+#include "base/hash.h"
 #include "kube/verbs.h"
 
 #include <stdio.h>
@@ -167,17 +168,9 @@ static json_t *json_of(const void *record, struct aw_kube_span span)
     return span.count ? json_loads(aw_kube_span_text(record, span), JSON_DECODE_ANY, NULL) : NULL;
 }
 
-static uint64_t hash_of(const char *key)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (const char *c = key; *c; c++)
-        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    return h;
-}
-
 static struct aw__vpa *object_of(struct aw__vpas *v, const char *key)
 {
-    const uint64_t hash = hash_of(key);
+    const uint64_t hash = aw_hash_text(AW_HASH_BEGIN, key);
     uint32_t at = v->config.objects_max;
     for (uint32_t i = 0; i < v->used; i++) {
         if (v->object[i] && v->object[i]->hash == hash && !strcmp(v->object[i]->key, key))

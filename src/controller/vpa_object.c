@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 /* --- what is known of containers -------------------------------------------------------------- */
 
 void aw__vpa_forget(struct aw__vpas *v, struct aw__vpa *object)
@@ -99,13 +101,9 @@ static struct aw__vpa_track *track_of(struct aw__vpas *v, struct aw__vpa *object
 
 static uint64_t id_of(const char *uid, const char *container)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (const char *c = uid; *c; c++)
-        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    h = (h ^ '/') * UINT64_C(0x100000001b3);
-    for (const char *c = container; *c; c++)
-        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    return h;
+    uint64_t h = aw_hash_text(AW_HASH_BEGIN, uid);
+    h = aw_hash_byte(h, '/');
+    return aw_hash_text(h, container);
 }
 
 /* --- samples ---------------------------------------------------------------------------------- */

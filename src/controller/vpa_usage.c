@@ -1,6 +1,7 @@
 /* vpa_usage.c - usage of containers, from metrics.k8s.io or from cAdvisor by a Prometheus. */
 #include "controller/vpa_usage.h"
 
+#include "base/hash.h"
 #include "base/quantity.h"
 #include "fallback/vpa.h"
 
@@ -42,11 +43,10 @@ void aw__usage_deinit(struct aw__usage *usage)
 static uint64_t id_of(const char *ns, const char *pod, const char *container)
 {
     const char *const names[] = {ns, pod, container};
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    uint64_t h = AW_HASH_BEGIN;
     for (size_t i = 0; i < 3; i++) {
-        for (const char *c = names[i]; *c; c++)
-            h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-        h = (h ^ 0xff) * UINT64_C(0x100000001b3);
+        h = aw_hash_text(h, names[i]);
+        h = aw_hash_byte(h, 0xff);
     }
     return h ? h : 1;
 }

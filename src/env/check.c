@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/rng.h"
 #include "env/space.h"
 
@@ -170,20 +171,12 @@ static bool check_spec(struct check *c)
 
 /* Calls with eyes open. */
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ at[i]) * 0x100000001b3u;
-    return hash;
-}
-
 static uint64_t hash_step(const struct check *c, const struct aw_step *step)
 {
     const unsigned char flags[] = {step->terminated, step->truncated};
-    uint64_t hash = hash_bytes(1, c->obs, c->spec->observation.dim * sizeof *c->obs);
-    hash = hash_bytes(hash, &step->reward, sizeof step->reward);
-    return hash_bytes(hash, flags, sizeof flags);
+    uint64_t hash = aw_hash_bytes(1, c->obs, c->spec->observation.dim * sizeof *c->obs);
+    hash = aw_hash_bytes(hash, &step->reward, sizeof step->reward);
+    return aw_hash_bytes(hash, flags, sizeof flags);
 }
 
 static void set_guard(void *end)
@@ -298,7 +291,7 @@ static bool play_episode(struct check *c, uint64_t seed, struct trace *trace, bo
         return false;
     size_t obs_bytes = c->spec->observation.dim * sizeof *c->obs;
     memcpy(c->first_obs, c->obs, obs_bytes);
-    trace->first = hash_bytes(1, c->obs, obs_bytes);
+    trace->first = aw_hash_bytes(1, c->obs, obs_bytes);
     return play(c, &rng, 0, EPISODE_STEPS_MAX, trace, ret_ended);
 }
 

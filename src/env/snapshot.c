@@ -3,12 +3,13 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+
 static uint64_t checksum(const unsigned char *bytes, size_t size, uint32_t magic, uint32_t version)
 {
-    uint64_t hash = 0xcbf29ce484222325u ^ ((uint64_t)magic << 32 | version);
-    for (size_t i = sizeof(struct aw__snapshot); i < size; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
+    uint64_t hash = AW_HASH_BEGIN ^ ((uint64_t)magic << 32 | version);
+    return aw_hash_bytes(hash, bytes + sizeof(struct aw__snapshot),
+                         size - sizeof(struct aw__snapshot));
 }
 
 void aw__snapshot_seal(void *bytes, size_t size, uint32_t magic, uint32_t version)

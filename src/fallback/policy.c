@@ -1,6 +1,7 @@
 /* policy.c - the contract: settings, dispatch, and the wall that every proposal passes. */
 #include "fallback/policy.h"
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "fallback/policy_kinds.h"
 
@@ -302,10 +303,7 @@ static struct saved head_of(const struct aw_policy *policy)
 /* FNV-1a, 64 bit: enough to tell bytes that were cut, mixed or made by another build. */
 static uint64_t sum_of(const unsigned char *bytes, size_t size)
 {
-    uint64_t sum = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < size; i++)
-        sum = (sum ^ bytes[i]) * 0x100000001b3u;
-    return sum;
+    return aw_hash_bytes(AW_HASH_BEGIN, bytes, size);
 }
 
 size_t aw_policy_state_bytes(const struct aw_policy *policy)

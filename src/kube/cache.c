@@ -1,5 +1,6 @@
 /* cache.c - linear probing at a load of at most two thirds; removal closes the gap. */
 #include "kube/cache.h"
+#include "base/hash.h"
 
 #include <string.h>
 
@@ -8,9 +9,7 @@
 /* FNV-1a: keys are names of objects in one cluster, whose owners could as well delete them. */
 static uint64_t hash_of(const char *key)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *key; key++)
-        hash = (hash ^ (unsigned char)*key) * 0x100000001b3u;
+    uint64_t hash = aw_hash_text(AW_HASH_BEGIN, key);
     return hash ^ hash >> 32;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "kube/client_internal.h"
 #include "kube/verbs.h"
 
@@ -19,14 +20,13 @@ void aw_kube_recorder_init(struct aw_kube_recorder *recorder, struct aw_kube *ku
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-    for (; text && *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return (hash ^ 0xff) * 0x100000001b3u; /* "ab","c" is not "a","bc" */
+    hash = aw_hash_text(hash, text);
+    return aw_hash_byte(hash, 0xff); /* "ab","c" is not "a","bc" */
 }
 
 static uint64_t hash_of(const struct aw_kube_event *event)
 {
-    uint64_t hash = 0xcbf29ce484222325u + event->warning;
+    uint64_t hash = AW_HASH_BEGIN + event->warning;
     hash = hash_text(hash, event->kind->plural);
     hash = hash_text(hash, event->ns);
     hash = hash_text(hash, event->name);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 
 static enum aw_err add_number(struct aw_safetensors_writer *writer, const char *key, uint64_t value)
@@ -175,15 +176,12 @@ enum aw_err aw_context_load(struct aw_context *c, const char *path, struct aw_di
 
 static uint64_t mix(uint64_t h, const float *values, size_t count)
 {
-    const unsigned char *byte = (const unsigned char *)values;
-    for (size_t i = 0; i < count * sizeof *values; i++)
-        h = (h ^ byte[i]) * 0x100000001b3u;
-    return h;
+    return aw_hash_bytes(h, values, count * sizeof *values);
 }
 
 uint64_t aw_context_checksum(const struct aw_context *c)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = AW_HASH_BEGIN;
     h = mix(h, c->encoding.value, c->encoding.count);
     h = mix(h, c->actor.value, c->actor.count);
     h = mix(h, c->critic.value, c->critic.count);

@@ -3,16 +3,12 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "nn/safetensors.h"
-
-#define BASIS UINT64_C(0xcbf29ce484222325) /* of FNV-1a */
 
 static uint64_t mix(uint64_t h, const float *values, size_t count)
 {
-    const unsigned char *byte = (const unsigned char *)values;
-    for (size_t i = 0; i < count * sizeof *values; i++)
-        h = (h ^ byte[i]) * 0x100000001b3u; /* FNV-1a */
-    return h;
+    return aw_hash_bytes(h, values, count * sizeof *values);
 }
 
 /* Encoder and actor as context.c names and lays them out. Critics are read for the checksum alone,
@@ -57,10 +53,10 @@ static enum aw_err weights_read(struct aw_frozen *frozen, const char *path, stru
     err = err ? err : aw_safetensors_copy_params(file, &critic, "", critics, diag);
     aw_safetensors_close(file);
     if (!err)
-        frozen->checksum =
-            mix(mix(mix(mix(BASIS, frozen->encoding, encoding.count), frozen->theta, actor.count),
-                    critics, critic.count),
-                normal->mean, in);
+        frozen->checksum = mix(mix(mix(mix(AW_HASH_BEGIN, frozen->encoding, encoding.count),
+                                       frozen->theta, actor.count),
+                                   critics, critic.count),
+                               normal->mean, in);
     aw_alloc_free(frozen->alloc, critics);
     return err;
 }

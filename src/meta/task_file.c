@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "nn/safetensors.h"
 
@@ -43,16 +44,13 @@ static void say(const struct aw_meta *meta, struct said said[SAID_COUNT])
 
 static uint64_t mix(uint64_t h, const float *values, size_t count)
 {
-    const unsigned char *byte = (const unsigned char *)values;
-    for (size_t i = 0; i < count * sizeof *values; i++)
-        h = (h ^ byte[i]) * 0x100000001b3u; /* FNV-1a */
-    return h;
+    return aw_hash_bytes(h, values, count * sizeof *values);
 }
 
 static uint64_t checksum_of(const float *values, size_t count,
                             const struct aw_encoder_normal *normal, uint32_t in)
 {
-    uint64_t h = mix(0xcbf29ce484222325u, values, count);
+    uint64_t h = mix(AW_HASH_BEGIN, values, count);
     h = mix(h, normal->mean, in);
     return mix(h, normal->scale, in);
 }

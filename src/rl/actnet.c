@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "nn/adam.h"
 
 #define LAYERS       3u
@@ -119,10 +120,7 @@ void aw_actnet_copy(struct aw_actnet *to, const struct aw_actnet *from)
 /* FNV-1a over all that decides an action; gaps of the block are zero, so they do not matter. */
 static uint64_t hash(const struct aw_actnet *actor)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    const unsigned char *byte = actor->block;
-    for (size_t i = 0; i < actor->block_bytes; i++)
-        h = (h ^ byte[i]) * 0x100000001b3u;
+    uint64_t h = aw_hash_bytes(AW_HASH_BEGIN, actor->block, actor->block_bytes);
     return h ? h : 1;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 
 #define SLOT_S  60.0
@@ -41,9 +42,7 @@ static void invocations_deinit(struct aw__trace *trace, struct invocations *v)
 
 static uint64_t name_hash(const char *name)
 {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+    uint64_t hash = aw_hash_text(AW_HASH_BEGIN, name);
     return hash ^ hash >> 32;
 }
 

@@ -1,5 +1,6 @@
 /* alone.c - see alone.h. */
 #include "env/autoscale/alone.h"
+#include "base/hash.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -24,11 +25,7 @@ static struct {
 /* FNV-1a, 64 bits: enough to spread some tens of applications. */
 static uint64_t hash(const struct key *key)
 {
-    const unsigned char *bytes = (const unsigned char *)key;
-    uint64_t h = 0xcbf29ce484222325ull;
-    for (size_t i = 0; i < sizeof *key; i++)
-        h = (h ^ bytes[i]) * 0x100000001b3ull;
-    return h;
+    return aw_hash_bytes(AW_HASH_BEGIN, key, sizeof *key);
 }
 
 double aw__alone_p99_us(const struct aw_app *app)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "env/autoscale/internal.h"
 #include "env/snapshot.h"
 #include "env/space.h"
@@ -478,12 +479,11 @@ static uint64_t options_hash(const struct aw_conf_field *fields,
                              const struct aw_autoscale_settings *settings)
 {
     char text[AW_CONF_TEXT_MAX];
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    uint64_t hash = AW_HASH_BEGIN;
     for (; fields->key; fields++) {
         aw_conf_get(fields, settings, text, sizeof text);
-        for (const char *c = text; *c; c++)
-            hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
-        hash = (hash ^ 0xff) * 0x100000001b3u;
+        hash = aw_hash_text(hash, text);
+        hash = aw_hash_byte(hash, 0xff);
     }
     return hash;
 }
@@ -569,10 +569,9 @@ static enum aw_err load_take(struct autoscale *self, const struct aw_load *load,
     if (err)
         return err;
     const size_t bytes = load->slot_count * sizeof *load->rate_per_s;
-    const unsigned char *rate = (const unsigned char *)load->rate_per_s;
-    memcpy(self->load.rate_per_s, rate, bytes);
-    for (size_t i = 0; i < bytes; i++) /* so that a snapshot knows where it belongs */
-        self->options_hash = (self->options_hash ^ rate[i]) * 0x100000001b3u;
+    memcpy(self->load.rate_per_s, load->rate_per_s, bytes);
+    /* so that a snapshot knows where it belongs */
+    self->options_hash = aw_hash_bytes(self->options_hash, load->rate_per_s, bytes);
     return AW_OK;
 }
 
