@@ -11,7 +11,8 @@
  *
  * Call order: new; tick, then let time pass (cluster.advance), again and again; free.
  *             add, remove, update, state_save and state_load between ticks.
- * Memory:     slots at new, a pilot at add; a tick takes nothing but what learning does.
+ * Memory:     slots at new, a pilot at add; a tick takes nothing but what learning does, and what
+ *             a fallback does that sees more pods than there ever were (fallback/policy.h).
  * Threads:    single owner; learning spreads over a pool of the loop's own. Its size changes no
  *             bytes.
  *

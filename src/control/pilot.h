@@ -11,8 +11,9 @@
  *             aw_pilot_learn_due says so, at best after the decision was carried out; free.
  *             state_save and state_load between ticks.
  * Memory:     all at new but for the learner, which is there only while there is something to
- * learn: a workload in SERVING is small (aw_pilot_bytes). observe, decide and applied never
- *             allocate; learn does.
+ *             learn: a workload in SERVING is small (aw_pilot_bytes). observe, decide and applied
+ *             never allocate, but for the fallback where it sees more pods than there ever were
+ *             (policy.h); learn does.
  * Threads:    single owner. Deciding is a function of the state, the sample and the time.
  *
  * The policy in force changes between episodes alone. A new one is tried first (canary.h): in the

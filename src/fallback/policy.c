@@ -136,7 +136,6 @@ static void carve(struct aw_policy *policy, struct aw_carve *c)
     policy->recommendations =
         aw_carve_take(c, policy->recommendation_max, sizeof *policy->recommendations);
     policy->usage = aw_carve_take(c, resources, sizeof *policy->usage);
-    policy->track = aw_carve_take(c, policy->track_max, sizeof *policy->track);
     policy->anchor = aw_carve_take(c, anchored, sizeof *policy->anchor);
     policy->state_bytes = c->used - before;
     policy->bytes = c->used;
@@ -169,11 +168,16 @@ enum aw_err aw_policy_new(const struct aw_policy_settings *settings,
     struct aw_carve c = {0};
     carve(&made, &c);
     struct aw_policy *policy = aw_alloc_new(alloc, 1, c.used);
-    if (!policy)
+    if (policy) {
+        c = (struct aw_carve){.base = (unsigned char *)policy};
+        carve(&made, &c);
+        *policy = made;
+        aw__policy_track_room(policy, task->replicas);
+    }
+    if (!policy || (made.track_max > 0 && !policy->track)) {
+        aw_policy_free(policy);
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a policy");
-    c = (struct aw_carve){.base = (unsigned char *)policy};
-    carve(&made, &c);
-    *policy = made;
+    }
     if (settings->kind == AW_POLICY_CONSTANT)
         aw__policy_constant_init(policy);
     aw_policy_reset(policy);
@@ -183,14 +187,36 @@ enum aw_err aw_policy_new(const struct aw_policy_settings *settings,
 
 void aw_policy_free(struct aw_policy *policy)
 {
-    if (policy)
-        aw_alloc_free(policy->alloc, policy);
+    if (!policy)
+        return;
+    aw_alloc_free(policy->alloc, policy->track);
+    aw_alloc_free(policy->alloc, policy);
+}
+
+void aw__policy_track_room(struct aw_policy *policy, uint32_t count)
+{
+    uint32_t room = policy->track_room ? policy->track_room : AW__POLICY_TRACK_ROOM;
+    while (room < count && room < policy->track_max)
+        room *= 2;
+    room = room < policy->track_max ? room : policy->track_max;
+    if (room <= policy->track_room)
+        return;
+    struct aw__pod_track *track = aw_alloc_new(policy->alloc, room, sizeof *track);
+    if (!track)
+        return; /* the first are followed, as where there are too many */
+    if (policy->track)
+        memcpy(track, policy->track, policy->track_room * sizeof *track);
+    aw_alloc_free(policy->alloc, policy->track);
+    policy->track = track;
+    policy->track_room = room;
 }
 
 void aw_policy_reset(struct aw_policy *policy)
 {
     struct aw__policy_state *state = policy->state;
     memset(state, 0, policy->state_bytes);
+    if (policy->track)
+        memset(policy->track, 0, policy->track_room * sizeof *policy->track);
     state->hpa_next_us = state->vpa_next_us = state->aimd_next_us = INT64_MIN;
     if (aw__policy_has_vpa(policy->settings.kind))
         aw__policy_vpa_reset(policy);
@@ -200,7 +226,7 @@ void aw_policy_reset(struct aw_policy *policy)
 
 size_t aw_policy_bytes(const struct aw_policy *policy)
 {
-    return policy->bytes;
+    return policy->bytes + policy->track_room * sizeof *policy->track;
 }
 
 /* --- deciding ---------------------------------------------------------------------------------
@@ -291,7 +317,7 @@ static struct saved head_of(const struct aw_policy *policy)
 {
     const bool hpa = aw__policy_has_hpa(policy->settings.kind);
     return (struct saved){
-        .magic = {'a', 'w', 'p', 'o', 'l', 'i', 'c', '3'},
+        .magic = {'a', 'w', 'p', 'o', 'l', 'i', 'c', '4'},
         .kind = policy->settings.kind,
         .track_max = policy->track_max,
         .recommendation_max = policy->recommendation_max,
@@ -306,17 +332,28 @@ static uint64_t sum_of(const unsigned char *bytes, size_t size)
     return aw_hash_bytes(AW_HASH_BEGIN, bytes, size);
 }
 
+/* Tracks that there is no room for are saved as ones that nobody has: states have one length. */
+static size_t track_bytes(const struct aw_policy *policy)
+{
+    return policy->track_max * sizeof *policy->track;
+}
+
 size_t aw_policy_state_bytes(const struct aw_policy *policy)
 {
-    return sizeof(struct saved) + policy->state_bytes;
+    return sizeof(struct saved) + policy->state_bytes + track_bytes(policy);
 }
 
 void aw_policy_state_save(const struct aw_policy *policy, void *bytes)
 {
     unsigned char *to = bytes;
     struct saved head = head_of(policy);
+    unsigned char *tracks = to + sizeof head + policy->state_bytes;
+    const size_t used = policy->track_room * sizeof *policy->track;
     memcpy(to + sizeof head, policy->state, policy->state_bytes);
-    head.sum = sum_of(to + sizeof head, policy->state_bytes);
+    if (used > 0)
+        memcpy(tracks, policy->track, used);
+    memset(tracks + used, 0, track_bytes(policy) - used);
+    head.sum = sum_of(to + sizeof head, policy->state_bytes + track_bytes(policy));
     memcpy(to, &head, sizeof head);
 }
 
@@ -328,13 +365,19 @@ enum aw_err aw_policy_state_load(struct aw_policy *policy, const void *bytes)
     wanted.sum = head.sum;
     /* only then are there as many bytes as the sum is asked of */
     if (memcmp(&head, &wanted, sizeof head) != 0 ||
-        head.sum != sum_of(from + sizeof head, policy->state_bytes))
+        head.sum != sum_of(from + sizeof head, policy->state_bytes + track_bytes(policy)))
         return AW_ERR_FORMAT;
     struct aw__policy_state state;
     memcpy(&state, from + sizeof head, sizeof state);
     if (state.recommendation_count > policy->recommendation_max ||
         state.track_count > policy->track_max)
         return AW_ERR_FORMAT;
+    aw__policy_track_room(policy, (uint32_t)state.track_count);
+    if (state.track_count > policy->track_room)
+        return AW_ERR_NOMEM;
     memcpy(policy->state, from + sizeof head, policy->state_bytes);
+    if (policy->track)
+        memcpy(policy->track, from + sizeof head + policy->state_bytes,
+               policy->track_room * sizeof *policy->track);
     return AW_OK;
 }

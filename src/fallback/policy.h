@@ -3,9 +3,11 @@
  *
  * Call order: aw_conf_defaults(aw_policy_fields, &settings), change what you like, new; then once
  *             per step decide; reset begins anew; state_save and state_load in between; free.
- * Memory:     one block at new, as large as kind and bounds ask for (some 6 KB for hpa+vpa-mem with
- * 20 replicas); decide does not allocate, and wants some 40 KB of stack. Threads:    single owner.
- * decide is a function of the state, the sample and the time.
+ * Memory:     as much as kind and pods ask for (some 3 KB for hpa+vpa-mem with up to 16 pods).
+ * decide allocates only where a VPA sees more pods than there ever were, up to what the bounds
+ *             allow twice over; without memory it follows the first of them, as it does with more
+ *             than that. It wants some 40 KB of stack.
+ * Threads:    single owner. decide is a function of the state, the sample and the time.
  *
  * Kinds, and what each may change:
  *
@@ -131,6 +133,7 @@ struct aw_policy_reason {
     enum aw_policy_cause cause;
     uint32_t held;              /* AW_PLAN_*: shrinking was refused for want of fresh figures */
     uint32_t clipped;           /* AW_PLAN_*: cut to the bounds */
+    uint32_t waiting;           /* AW_PLAN_*: not looked at, its period is not over */
     uint32_t replicas_proposed; /* before stabilisation and limits; 0: none */
     double utilization;         /* CPU over request, of the pods that count; NAN: not read */
     int64_t cpu_target;         /* VPA's recommendation in millicores; 0: none */
@@ -163,8 +166,8 @@ void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, 
  * many depends on the kind, the most replicas, and window and period of the HPA. */
 size_t aw_policy_state_bytes(const struct aw_policy *policy);
 void aw_policy_state_save(const struct aw_policy *policy, void *bytes);
-/* AW_ERR_FORMAT: these bytes are no state of a policy like this one in the above; nothing changed.
- */
+/* AW_ERR_FORMAT: these bytes are no state of a policy like this one in the above. AW_ERR_NOMEM:
+ * there is none for the tracks of so many pods. Nothing changed in either case. */
 AW_NODISCARD enum aw_err aw_policy_state_load(struct aw_policy *policy, const void *bytes);
 
 #endif

@@ -4,9 +4,10 @@
  * A kind proposes; policy.c clips, holds and drops what changes nothing.
  *
  * Memory:  a controller has thousands of policies, so one holds only what outlives a decision, and
- *          of that only what its kind and its bounds ask for. The state is one stretch of memory
- *          without pointers or padding, saved as it is. What HPA and VPA want in their own, larger
- *          structs is laid out on the stack for the length of a decision.
+ *          of that only what its kind, its bounds and its pods ask for. The state is one stretch of
+ *          memory without pointers or padding, and the tracks of pods, in a block of their own that
+ *          grows with them; saved, both lie one behind the other. What HPA and VPA want in their
+ *          own, larger structs is laid out on the stack for the length of a decision.
  * Threads: as policy.h.
  */
 #ifndef AW_FALLBACK_POLICY_KINDS_H
@@ -22,6 +23,9 @@
  * not asked for. Of more the first are followed, and the others count as never having been killed.
  */
 #define AW__POLICY_STRAY_PODS 4u
+/* Tracks that there is room for to begin with: few workloads have more pods, and the bounds of most
+ * allow many times as many as there ever are. */
+#define AW__POLICY_TRACK_ROOM 16u
 
 /* What the VPA remembers of one pod. */
 struct aw__pod_track {
@@ -64,18 +68,19 @@ struct aw_policy {
     struct aw_policy_task task;
     const struct aw_alloc *alloc;
     int64_t stale_us;
-    size_t bytes;             /* of the block */
+    size_t bytes;             /* of the block, without the tracks */
     struct aw_action *action; /* [1]; constant alone */
 
     /* what outlives a decision; parts that the kind does not use are empty */
-    size_t state_bytes;
+    size_t state_bytes;                            /* of the stretch */
     struct aw__policy_state *state;                /* where the stretch begins */
     struct aw_hpa_recommendation *recommendations; /* [recommendation_max] */
     struct aw__policy_usage *usage;                /* one for each resource that the VPA controls */
-    struct aw__pod_track *track;     /* [track_max], in the order of the last sample */
-    struct aw_action_memory *anchor; /* [1]; constant alone */
+    struct aw_action_memory *anchor;               /* [1]; constant alone */
+    struct aw__pod_track *track; /* [track_room], a block; in the order of the last sample */
     uint32_t recommendation_max;
-    uint32_t track_max;
+    uint32_t track_room; /* zero behind those that are used */
+    uint32_t track_max;  /* that there is ever room for */
 };
 
 static inline bool aw__policy_has_hpa(uint32_t kind)
@@ -100,6 +105,10 @@ static inline bool aw__policy_fresh(const struct aw_policy *policy, struct aw_fi
 {
     return figure.at_us != AW_NEVER && now_us - figure.at_us <= policy->stale_us;
 }
+
+/* Room for the tracks of `count` pods, if there may be so many and there is memory: twice as many
+ * as before, so that it does not grow with every pod. */
+void aw__policy_track_room(struct aw_policy *policy, uint32_t count);
 
 /* Each kind: `check` sees settings and task before there is memory, whatever the kind; `decide`
  * adds to the plan and the reason. */

@@ -1,7 +1,7 @@
 /* policy_memory_test.c - what a controller keeps: sizes, tracks of pods, saved bytes. */
 #include "fallback/policy_testing.h"
 
-/* The heap, with the size of the last block written down. */
+/* The heap, with the size of all blocks written down. */
 struct measuring {
     struct aw_alloc alloc;
     size_t bytes;
@@ -9,7 +9,7 @@ struct measuring {
 
 static void *measuring_alloc(void *ctx, size_t bytes)
 {
-    ((struct measuring *)ctx)->bytes = bytes;
+    ((struct measuring *)ctx)->bytes += bytes;
     return aw_alloc_heap.alloc(aw_alloc_heap.ctx, bytes);
 }
 
@@ -33,29 +33,134 @@ static void a_policy_takes_what_its_kind_and_bounds_ask_for(void **state)
         {AW_POLICY_AIMD, 256, 640, "likewise"},
         {AW_POLICY_HPA, 256, 1280, "recommendations of a window, whatever the pods"},
         {AW_POLICY_CONSTANT, 256, 3072, "two rings of peaks"},
-        {AW_POLICY_VPA, 20, 7168, "two histograms, a track for each pod"},
-        {AW_POLICY_HPA_VPA, 20, 7680, "both"},
-        {AW_POLICY_HPA_VPA_MEM, 10, 4608, "one histogram less"},
-        {AW_POLICY_HPA_VPA_MEM, 20, 6144, "tracks of 20 pods more"},
-        {AW_POLICY_HPA_VPA_MEM, 256, 20480, "tracks of all the pods that there can be"},
+        {AW_POLICY_VPA, 20, 3392, "two histograms, a track for each pod"},
+        {AW_POLICY_HPA_VPA, 20, 3968, "both"},
+        {AW_POLICY_HPA_VPA_MEM, 1, 2496, "one histogram less, and no more tracks than pods"},
+        {AW_POLICY_HPA_VPA_MEM, 20, 3072, "tracks of 16 pods"},
+        {AW_POLICY_HPA_VPA_MEM, 256, 3072, "no more: how many there may be takes nothing"},
     };
-    struct measuring measuring = {.alloc = {measuring_alloc, measuring_free, &measuring}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct aw_policy_settings settings;
         struct aw_policy_task t = task;
         struct aw_policy *policy = NULL;
+        struct measuring measuring = {.alloc = {measuring_alloc, measuring_free, &measuring}};
         aw_conf_defaults(aw_policy_fields, &settings);
         settings.kind = cases[i].kind;
         t.bounds.replicas_max = cases[i].replicas_max;
+        t.replicas = t.replicas < t.bounds.replicas_max ? t.replicas : t.bounds.replicas_max;
         assert_ok(aw_policy_new(&settings, &t, &measuring.alloc, &policy, NULL));
         assert_int_equal(aw_policy_bytes(policy), measuring.bytes);
-        assert_true(aw_policy_state_bytes(policy) < aw_policy_bytes(policy));
         if (aw_policy_bytes(policy) > cases[i].bytes_max)
             fail_msg("%s with %u replicas: %zu bytes, at most %zu expected: %s",
                      aw_policy_names[cases[i].kind], cases[i].replicas_max, aw_policy_bytes(policy),
                      cases[i].bytes_max, cases[i].why);
         aw_policy_free(policy);
     }
+}
+
+static struct aw_policy *with_replicas(uint32_t replicas_max, const struct aw_alloc *alloc)
+{
+    struct aw_policy_settings settings;
+    struct aw_policy_task t = task;
+    struct aw_policy *policy = NULL;
+    aw_conf_defaults(aw_policy_fields, &settings);
+    settings.kind = AW_POLICY_HPA_VPA_MEM;
+    t.bounds.replicas_max = replicas_max;
+    assert_ok(aw_policy_new(&settings, &t, alloc, &policy, NULL));
+    return policy;
+}
+
+/* One step of a workload with so many pods. */
+static void see(struct aw_policy *policy, uint32_t pods, int64_t now_us)
+{
+    static struct shown shown;
+    const struct view v = {.replicas = pods, .millicores = 500, .mib = 512, .p99_us = 200e3};
+    struct aw_plan plan;
+    aw_policy_decide(policy, show(&shown, &v, now_us), now_us, &plan, NULL);
+}
+
+static void room_for_tracks_grows_with_the_pods_and_no_further(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t pods, room;
+        bool grows;
+    } step[] = {{2, 16, false},  {16, 16, false}, {17, 32, true}, {20, 32, false},
+                {3, 32, false},  {32, 32, false}, {33, 44, true}, {44, 44, false},
+                {60, 44, false}, {2, 44, false},  {60, 44, false}};
+    struct aw_alloc_counting counting;
+    aw_alloc_counting_init(&counting);
+    struct aw_policy *policy = with_replicas(20, &counting.alloc);
+    const uint64_t blocks = counting.alloc_count - counting.free_count;
+    assert_int_equal(policy->track_max, 2 * 20 + AW__POLICY_STRAY_PODS);
+    for (size_t i = 0; i < sizeof step / sizeof *step; i++) {
+        const uint64_t before = counting.alloc_count;
+        see(policy, step[i].pods, NOW_US + (int64_t)i * STEP_US);
+        assert_int_equal(policy->track_room, step[i].room);
+        assert_int_equal(counting.alloc_count - before, step[i].grows);
+        assert_int_equal(counting.alloc_count - counting.free_count, blocks);
+        assert_int_equal(policy->state->track_count,
+                         step[i].pods < step[i].room ? step[i].pods : step[i].room);
+    }
+    aw_policy_free(policy);
+    assert_int_equal(counting.alloc_count, counting.free_count);
+}
+
+/* Without memory the first are followed: the tick goes on, and a later one has room again. */
+static void pods_that_there_is_no_memory_for_are_not_followed(void **state)
+{
+    (void)state;
+    struct aw_alloc_counting counting;
+    aw_alloc_counting_init(&counting);
+    struct aw_policy *policy = with_replicas(20, &counting.alloc);
+    counting.fail_after = counting.alloc_count;
+    see(policy, 30, NOW_US);
+    assert_int_equal(policy->state->track_count, AW__POLICY_TRACK_ROOM);
+    counting.fail_after = UINT64_MAX;
+    see(policy, 30, NOW_US + STEP_US);
+    assert_int_equal(policy->state->track_count, 30);
+    aw_policy_free(policy);
+}
+
+/* Of the same length whatever there is room for, and with the same bytes. */
+static void a_saved_state_does_not_tell_how_much_room_there_was(void **state)
+{
+    (void)state;
+    struct aw_alloc_counting counting;
+    aw_alloc_counting_init(&counting);
+    struct aw_policy *grown = with_replicas(20, NULL), *small = with_replicas(20, NULL);
+    struct aw_policy *loaded = with_replicas(20, &counting.alloc);
+    const size_t size = aw_policy_state_bytes(small);
+    unsigned char *a = malloc(size), *b = malloc(size);
+    assert_non_null(a);
+    assert_non_null(b);
+    see(grown, 40, NOW_US);
+    assert_int_equal(aw_policy_state_bytes(grown), size);
+    aw_policy_reset(grown);
+    for (int i = 1; i < 20; i++) {
+        see(grown, 10, NOW_US + i * STEP_US);
+        see(small, 10, NOW_US + i * STEP_US);
+    }
+    assert_true(grown->track_room > small->track_room);
+    aw_policy_state_save(grown, a);
+    aw_policy_state_save(small, b);
+    assert_memory_equal(a, b, size);
+
+    see(grown, 40, NOW_US + 20 * STEP_US);
+    aw_policy_state_save(grown, a);
+    counting.fail_after = counting.alloc_count;
+    assert_int_equal(aw_policy_state_load(loaded, a), AW_ERR_NOMEM);
+    assert_int_equal(loaded->state->track_count, 0); /* nothing changed */
+    counting.fail_after = UINT64_MAX;
+    assert_ok(aw_policy_state_load(loaded, a));
+    assert_int_equal(loaded->track_room, 44);
+    aw_policy_state_save(loaded, b);
+    assert_memory_equal(a, b, size);
+    aw_policy_free(grown);
+    aw_policy_free(small);
+    aw_policy_free(loaded);
+    free(a);
+    free(b);
 }
 
 /* A list of pods that come, go and change places, and never become more than `max`. */
@@ -294,6 +399,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_takes_what_its_kind_and_bounds_ask_for),
+        cmocka_unit_test(room_for_tracks_grows_with_the_pods_and_no_further),
+        cmocka_unit_test(pods_that_there_is_no_memory_for_are_not_followed),
+        cmocka_unit_test(a_saved_state_does_not_tell_how_much_room_there_was),
         cmocka_unit_test(each_track_stays_with_its_pod_while_others_come_and_go),
         cmocka_unit_test(pods_that_were_never_asked_for_do_no_harm),
         cmocka_unit_test(equal_lives_leave_equal_bytes),

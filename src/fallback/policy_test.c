@@ -381,21 +381,26 @@ static void memory_is_asked_for_once(void **state)
     struct aw_policy *policy = NULL;
     aw_conf_defaults(aw_policy_fields, &settings);
     aw_alloc_counting_init(&counting);
-    counting.fail_after = 0;
-    assert_int_equal(aw_policy_new(&settings, &task, &counting.alloc, &policy, NULL), AW_ERR_NOMEM);
-    assert_null(policy);
-    counting.fail_after = 1;
+    for (uint64_t blocks = 0; blocks < 2; blocks++) {
+        counting.fail_after = counting.alloc_count + blocks;
+        assert_int_equal(aw_policy_new(&settings, &task, &counting.alloc, &policy, NULL),
+                         AW_ERR_NOMEM);
+        assert_null(policy);
+        assert_int_equal(counting.free_count, counting.alloc_count);
+    }
     for (settings.kind = 0; settings.kind < AW_POLICY_COUNT; settings.kind++) {
+        const uint64_t blocks = aw__policy_has_vpa(settings.kind) ? 2 : 1;
         counting.alloc_count = counting.free_count = 0;
+        counting.fail_after = blocks;
         assert_ok(aw_policy_new(&settings, &task, &counting.alloc, &policy, NULL));
         struct view v = {.replicas = 4, .millicores = 1000, .mib = 512, .p99_us = 200e3};
         for (int i = 0; i < 50; i++) {
             struct aw_plan plan;
             aw_policy_decide(policy, show(&shown, &v, i * STEP_US), i * STEP_US, &plan, NULL);
         }
-        assert_int_equal(counting.alloc_count, 1);
+        assert_int_equal(counting.alloc_count, blocks);
         aw_policy_free(policy);
-        assert_int_equal(counting.free_count, 1);
+        assert_int_equal(counting.free_count, blocks);
     }
     aw_policy_free(NULL);
 }

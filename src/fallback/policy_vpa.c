@@ -123,7 +123,7 @@ void aw__policy_vpa_reset(struct aw_policy *policy)
 
 static uint32_t tracked(const struct aw_policy *policy, const struct aw_sample *sample)
 {
-    return sample->pod_count < policy->track_max ? sample->pod_count : policy->track_max;
+    return sample->pod_count < policy->track_room ? sample->pod_count : policy->track_room;
 }
 
 /* Where the track of pod `i` may go, all before it having theirs: behind the others, or, when there
@@ -131,9 +131,9 @@ static uint32_t tracked(const struct aw_policy *policy, const struct aw_sample *
 static uint32_t place_for(const struct aw_policy *policy, const struct aw_sample *sample,
                           uint32_t i, uint32_t count)
 {
-    if (policy->state->track_count < policy->track_max)
+    if (policy->state->track_count < policy->track_room)
         return (uint32_t)policy->state->track_count++;
-    for (uint32_t at = i; at < policy->track_max; at++) {
+    for (uint32_t at = i; at < policy->track_room; at++) {
         uint32_t next = i + 1;
         while (next < count && sample->pods[next].id != policy->track[at].id)
             next++;
@@ -232,6 +232,7 @@ static void take_in(struct aw_policy *policy, struct recommender *recommender,
 static void follow(struct aw_policy *policy, const struct aw_sample *sample, bool due,
                    int64_t now_us, struct recommender *ret)
 {
+    aw__policy_track_room(policy, sample->pod_count);
     const uint32_t count = tracked(policy, sample);
     align(policy, sample, count);
     bool news = due;
@@ -307,8 +308,10 @@ void aw__policy_vpa_decide(struct aw_policy *policy, const struct aw_sample *sam
 {
     struct recommender recommender;
     const bool due = now_us >= policy->state->vpa_next_us;
+    const bool cpu = aw__policy_controls(policy->settings.kind, AW_VPA_CPU);
     follow(policy, sample, due, now_us, &recommender);
     if (!due) {
+        reason->waiting |= AW_PLAN_MEMORY | (cpu ? AW_PLAN_CPU : 0u);
         if (reason->cause == AW_POLICY_CAUSE_NONE)
             reason->cause = AW_POLICY_CAUSE_NOT_YET;
         return;
@@ -320,7 +323,6 @@ void aw__policy_vpa_decide(struct aw_policy *policy, const struct aw_sample *sam
         .min_allowed = {bounds->cpu_millicores_min, bounds->memory_bytes_min},
         .max_allowed = {bounds->cpu_millicores_max, bounds->memory_bytes_max},
     };
-    const bool cpu = aw__policy_controls(policy->settings.kind, AW_VPA_CPU);
     struct aw_vpa_recommendation wanted;
     if (aw_vpa_recommend(&recommender.config, &recommender.aggregate, 1, &allowed, &wanted)) {
         if (reason->cause == AW_POLICY_CAUSE_NONE)
