@@ -566,38 +566,91 @@ json_t *aw_account_brief(const struct aw_pilot_config *config, const struct aw_d
 /* Rails that come and go with the noise of measuring, and hold nothing back that matters. */
 #define PASSING AW_CLIP_BIT(AW_CLIP_DEADBAND)
 
-static bool same_orders(const struct aw_orders *a, const struct aw_orders *b)
+/* Rails by which a recommendation waits for somebody. */
+#define WAITING (AW_CLIP_BIT(AW_CLIP_MODE) | AW_CLIP_BIT(AW_CLIP_FREEZE))
+
+/* AW_PLAN_*: amounts that nobody has looked at in this tick. */
+static uint32_t unsaid(const struct aw_decision *decision)
+{
+    return decision->actor == AW_ACTOR_FALLBACK ? decision->fallback.waiting & ~decision->homing
+                                                : 0;
+}
+
+void aw_account_note(struct aw_account_noted *noted, const struct aw_decision *decision)
+{
+    const struct aw_orders *orders = &decision->orders;
+    const struct aw_guard_result *guard = &decision->guard;
+    const struct aw_account_noted before = *noted;
+    const uint32_t kept = unsaid(decision) & ~guard->recommended.set;
+    *noted = (struct aw_account_noted){.model = decision->model,
+                                       .freeze_id = orders->freeze_id,
+                                       .pin_id = orders->pin_id,
+                                       .floor_id = orders->floor_id,
+                                       .recommended = guard->recommended,
+                                       .clips = guard->clips,
+                                       .freeze = (uint8_t)orders->freeze,
+                                       .pin_kind = (uint8_t)orders->pin_kind,
+                                       .urgent = orders->urgent,
+                                       .actor = (uint8_t)decision->actor,
+                                       .stage = (uint8_t)decision->stage,
+                                       .verdict = (uint8_t)decision->verdict,
+                                       .cause = (uint8_t)decision->watchdog.cause,
+                                       .answered = decision->answered,
+                                       .restoring = decision->canary.restoring};
+    memcpy(noted->axis_clips, guard->axis_clips, sizeof noted->axis_clips);
+    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+        if (kept & (1u << i)) {
+            noted->axis_clips[i] |= before.axis_clips[i];
+            noted->clips |= before.axis_clips[i];
+        }
+    noted->recommended.set |= before.recommended.set & kept;
+    if (kept & AW_PLAN_REPLICAS)
+        noted->recommended.replicas = before.recommended.replicas;
+    if (kept & AW_PLAN_CPU)
+        noted->recommended.cpu_millicores = before.recommended.cpu_millicores;
+    if (kept & AW_PLAN_MEMORY)
+        noted->recommended.memory_bytes = before.recommended.memory_bytes;
+}
+
+static bool same_orders(const struct aw_orders *a, const struct aw_account_noted *b)
 {
     return a->freeze == b->freeze && a->freeze_id == b->freeze_id && a->pin_kind == b->pin_kind &&
            a->pin_id == b->pin_id && a->floor_id == b->floor_id && a->urgent == b->urgent;
 }
 
 /* Of what was recommended and not done: a person may be waiting to approve of it. */
-static bool same_recommendation(const struct aw_guard_result *a, const struct aw_guard_result *b)
+static bool same_recommendation(const struct aw_account_noted *before,
+                                const struct aw_guard_result *now, uint32_t kept)
 {
-    const struct aw_plan *x = &a->recommended, *y = &b->recommended;
-    if (!((a->clips | b->clips) & (AW_CLIP_BIT(AW_CLIP_MODE) | AW_CLIP_BIT(AW_CLIP_FREEZE))))
+    const struct aw_plan *x = &now->recommended, *y = &before->recommended;
+    if (!((now->clips | before->clips) & WAITING))
         return true;
-    return x->set == y->set && (!(x->set & AW_PLAN_REPLICAS) || x->replicas == y->replicas) &&
-           (!(x->set & AW_PLAN_CPU) || x->cpu_millicores == y->cpu_millicores) &&
-           (!(x->set & AW_PLAN_MEMORY) || x->memory_bytes == y->memory_bytes);
+    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+        const uint32_t bit = 1u << i;
+        if (!(kept & bit) &&
+            (((x->set ^ y->set) & bit) || ((x->set & bit) && amount_of(x, i) != amount_of(y, i))))
+            return false;
+    }
+    return true;
 }
 
-bool aw_account_notable(const struct aw_decision *before, const struct aw_decision *decision)
+bool aw_account_notable(const struct aw_account_noted *before, const struct aw_decision *decision)
 {
     const struct aw_guard_result *now = &decision->guard;
+    const uint32_t kept = unsaid(decision) & ~now->recommended.set;
     if (!before || now->plan.set || decision->moved || decision->canary.moved ||
-        decision->canary.restoring != before->canary.restoring ||
-        decision->actor != before->actor || decision->stage != before->stage ||
-        decision->model != before->model || decision->verdict != before->verdict ||
-        decision->answered != before->answered || decision->external.moved ||
-        (decision->verdict != AW_WATCHDOG_PASS &&
-         decision->watchdog.cause != before->watchdog.cause) ||
-        !same_orders(&decision->orders, &before->orders) ||
-        !same_recommendation(now, &before->guard))
+        decision->canary.restoring != before->restoring || decision->actor != before->actor ||
+        decision->stage != before->stage || decision->model != before->model ||
+        decision->verdict != before->verdict || decision->answered != before->answered ||
+        decision->external.moved ||
+        (decision->verdict != AW_WATCHDOG_PASS && decision->watchdog.cause != before->cause) ||
+        !same_orders(&decision->orders, before) || !same_recommendation(before, now, kept))
         return true;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        if ((now->axis_clips[i] ^ before->guard.axis_clips[i]) & ~PASSING)
+    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+        const uint32_t is = now->axis_clips[i], was = before->axis_clips[i];
+        const uint32_t differs = kept & (1u << i) ? is & ~was : is ^ was;
+        if (differs & ~PASSING)
             return true;
+    }
     return false;
 }

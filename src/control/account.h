@@ -8,7 +8,7 @@
  *
  * Call order: none. account.c tells, account_words.c speaks, account_config.c keeps and reads
  *             config, account_replay.c takes decisions again.
- * Memory:     jansson's; the caller decrefs. NULL: no memory. aw_account_notable and
+ * Memory:     jansson's; the caller decrefs. NULL: no memory. note, notable and
  *             aw_account_sentence allocate nothing. What takes decisions again makes a pilot from
  *             `alloc`, and frees it.
  * Threads:    pure functions of their arguments.
@@ -53,10 +53,23 @@ struct aw_plan aw_account_before(const struct aw_decision *decision);
 /* $ per hour of a plan that sets all three amounts. */
 double aw_account_cost_per_hour(const struct aw_prices *prices, const struct aw_plan *plan);
 
+/* What is to be known of the decisions before, to see whether the next one says anything new. */
+struct aw_account_noted {
+    uint64_t model;
+    uint64_t freeze_id, pin_id, floor_id; /* of orders */
+    struct aw_plan recommended;
+    uint32_t axis_clips[AW_GUARD_AXES];
+    uint32_t clips;
+    uint8_t freeze, pin_kind, urgent;
+    uint8_t actor, stage, verdict, cause; /* cause: of the watchdog */
+    uint8_t answered, restoring;
+};
+void aw_account_note(struct aw_account_noted *noted, const struct aw_decision *decision);
 /* Whether a decision is worth keeping: it changes something, or who decides, or the stage, or what
  * holds it back, is not as in `before` (NULL: it is the first). A difference that is not worth a
- * restart comes and goes with every tick and is none. */
-bool aw_account_notable(const struct aw_decision *before, const struct aw_decision *decision);
+ * restart comes and goes with every tick and is none. Nor is it one that the fallback has not
+ * looked at an amount again yet: what it said of it last still stands. */
+bool aw_account_notable(const struct aw_account_noted *before, const struct aw_decision *decision);
 
 /* --- config ------------------------------------------------------------------------------------
  */

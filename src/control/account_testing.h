@@ -50,7 +50,7 @@ struct aw_bench {
     aw_bench_decided *decided;
     void *ctx;
     struct aw_bench_seen seen;
-    struct aw_decision before[AW_BENCH_WORKLOADS];
+    struct aw_account_noted before[AW_BENCH_WORKLOADS];
 };
 
 /* --- a cluster with bad days -------------------------------------------------------------------
@@ -154,7 +154,7 @@ static inline void aw_bench_tell(void *ctx, uint32_t workload, const struct aw_d
     seen->floored += d->orders.floor.set != 0;
     seen->canaries += d->canary.moved;
     seen->notable += aw_account_notable(b->ticks > 0 ? &b->before[workload] : NULL, d);
-    b->before[workload] = *d;
+    aw_account_note(&b->before[workload], d);
     if (b->decided)
         b->decided(b, workload, d, moment, moment_bytes);
 }

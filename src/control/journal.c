@@ -24,6 +24,7 @@
 #define FORMAT_VERSION 1
 #define INFLATED_MAX   (64u << 20) /* of one text or moment; a damaged row must not ask for more */
 #define GIVE_WAY       16          /* one in so many entries goes when there is no more room */
+#define CACHE_KIB      "2048"      /* of pages: entries are put at the end, and hardly ever read */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "blobs are little-endian");
 
@@ -164,9 +165,9 @@ static enum aw_err number(struct aw_journal *j, enum statement id, int64_t *ret,
 static enum aw_err prepare(struct aw_journal *j, struct aw_diag *diag)
 {
     bool empty = false;
-    enum aw_err err =
-        aw_sqlite_open(&j->db, j->path, j->read_only, &kind,
-                       "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192", &empty, diag);
+    enum aw_err err = aw_sqlite_open(&j->db, j->path, j->read_only, &kind,
+                                     "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -" CACHE_KIB,
+                                     &empty, diag);
     if (!err && !empty && !j->read_only)
         err = aw_sqlite_run(j->db, j->path, TIDY, "prepare the file", diag);
     return err ? err
@@ -356,17 +357,17 @@ struct putting {
     const char *workload;
     int64_t at_us;
     const struct aw_orders *orders; /* NULL: none */
-    const char *account, *config;
+    const char *account;
+    int64_t config;     /* its number */
     const void *moment; /* NULL: none */
     size_t moment_bytes;
 };
 
 static enum aw_err put(struct aw_journal *j, const struct putting *entry, struct aw_diag *diag)
 {
-    int64_t workload = 0, config = 0, orders[ORDERS];
+    int64_t workload = 0, orders[ORDERS];
     size_t used = 0, account_end = 0;
     enum aw_err err = workload_id(j, entry->workload, &workload, diag);
-    err = err ? err : config_id(j, entry->config, &config, diag);
     err = err ? err : deflate_more(j, entry->account, strlen(entry->account), &used, diag);
     account_end = used;
     if (!err && entry->moment)
@@ -377,7 +378,7 @@ static enum aw_err put(struct aw_journal *j, const struct putting *entry, struct
     sqlite3_bind_int64(to, 1, (int64_t)entry->id);
     sqlite3_bind_int64(to, 2, workload);
     sqlite3_bind_int64(to, 3, entry->at_us);
-    sqlite3_bind_int64(to, 4, config);
+    sqlite3_bind_int64(to, 4, entry->config);
     if (entry->orders && pack_orders(entry->orders, orders))
         sqlite3_bind_blob(to, 5, orders, sizeof orders, SQLITE_TRANSIENT);
     else
@@ -417,9 +418,38 @@ static enum aw_err fail_lost(const struct aw_journal *j, struct aw_diag *diag)
                       "an earlier failure has taken back these decisions");
 }
 
+/* What has failed has taken back all since begin. */
+static enum aw_err undone(struct aw_journal *j, enum aw_err err)
+{
+    if (err) {
+        roll_back(j);
+        j->lost = true;
+    }
+    return err;
+}
+
+enum aw_err aw_journal_config(struct aw_journal *j, const char *config, int64_t *ret_number,
+                              struct aw_diag *diag)
+{
+    AW_ASSERT(j->begun);
+    return j->lost ? fail_lost(j, diag) : undone(j, config_id(j, config, ret_number, diag));
+}
+
 enum aw_err aw_journal_put(struct aw_journal *j, uint64_t id, const char *workload, int64_t at_us,
                            const struct aw_orders *orders, const char *account, const char *config,
                            const void *moment, size_t moment_bytes, struct aw_diag *diag)
+{
+    int64_t number = 0;
+    const enum aw_err err = aw_journal_config(j, config, &number, diag);
+    return err ? err
+               : aw_journal_put_under(j, id, workload, at_us, orders, account, number, moment,
+                                      moment_bytes, diag);
+}
+
+enum aw_err aw_journal_put_under(struct aw_journal *j, uint64_t id, const char *workload,
+                                 int64_t at_us, const struct aw_orders *orders, const char *account,
+                                 int64_t config, const void *moment, size_t moment_bytes,
+                                 struct aw_diag *diag)
 {
     AW_ASSERT(j->begun && id <= INT64_MAX);
     if (j->lost)
@@ -436,12 +466,7 @@ enum aw_err aw_journal_put(struct aw_journal *j, uint64_t id, const char *worklo
                                   .config = config,
                                   .moment = moment,
                                   .moment_bytes = moment ? moment_bytes : 0};
-    const enum aw_err err = put(j, &entry, diag);
-    if (err) {
-        roll_back(j);
-        j->lost = true;
-    }
-    return err;
+    return undone(j, put(j, &entry, diag));
 }
 
 static enum aw_err make_room(struct aw_journal *j, struct aw_diag *diag)

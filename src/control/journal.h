@@ -49,6 +49,16 @@ AW_NODISCARD enum aw_err aw_journal_put(struct aw_journal *journal, uint64_t id,
                                         const struct aw_orders *orders, const char *account,
                                         const char *config, const void *moment, size_t moment_bytes,
                                         struct aw_diag *diag);
+/* The number of a config, which is kept once. It is good in this group, and in later ones if this
+ * one is committed: whoever puts many decisions under one need not tell it again and again. */
+AW_NODISCARD enum aw_err aw_journal_config(struct aw_journal *journal, const char *config,
+                                           int64_t *ret_number, struct aw_diag *diag);
+/* As put, under a config by its number. */
+AW_NODISCARD enum aw_err aw_journal_put_under(struct aw_journal *journal, uint64_t id,
+                                              const char *workload, int64_t at_us,
+                                              const struct aw_orders *orders, const char *account,
+                                              int64_t config, const void *moment,
+                                              size_t moment_bytes, struct aw_diag *diag);
 /* A put that failed, for want of disk or memory, has taken back all since begin: commit says so
  * again, and the next begin starts afresh. */
 AW_NODISCARD enum aw_err aw_journal_commit(struct aw_journal *journal, struct aw_diag *diag);

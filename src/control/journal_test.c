@@ -233,6 +233,32 @@ static void a_config_is_kept_once_and_not_for_ever(void **state)
     aw_journal_close(journal);
 }
 
+static void a_config_is_told_once_and_known_by_its_number(void **state)
+{
+    struct aw_journal *journal = open_journal(*state, false, 0);
+    struct aw_journal_entry entry;
+    int64_t old = 0, new = 0, again = 0;
+    assert_ok(aw_journal_begin(journal, NULL));
+    assert_ok(aw_journal_config(journal, "old", &old, NULL));
+    assert_ok(aw_journal_config(journal, "new", &new, NULL));
+    assert_true(old > 0 && new > 0 && old != new);
+    assert_ok(aw_journal_put_under(journal, 1, "a/b", 1, NULL, "{}", old, NULL, 0, NULL));
+    assert_ok(aw_journal_commit(journal, NULL));
+    assert_ok(aw_journal_begin(journal, NULL)); /* in a later group too */
+    assert_ok(aw_journal_config(journal, "new", &again, NULL));
+    assert_int_equal(again, new);
+    assert_ok(aw_journal_put_under(journal, 2, "a/b", 2, NULL, "{}", new, NULL, 0, NULL));
+    assert_ok(aw_journal_put(journal, 3, "a/b", 3, NULL, "{}", "old", NULL, 0, NULL));
+    assert_ok(aw_journal_commit(journal, NULL));
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_ok(aw_journal_get(journal, id, &entry, NULL));
+        assert_string_equal(entry.config, id == 2 ? "new" : "old");
+        aw_journal_entry_deinit(&entry);
+    }
+    aw_journal_close(journal);
+    assert_int_equal(asked(*state, "SELECT count(*) FROM config"), 2);
+}
+
 static void what_is_taken_back_was_never_there(void **state)
 {
     struct aw_journal *journal = open_journal(*state, false, 0);
@@ -428,6 +454,7 @@ int main(void)
         TEST(the_oldest_of_each_workload_are_forgotten),
         TEST(an_id_that_is_there_is_replaced),
         TEST(a_config_is_kept_once_and_not_for_ever),
+        TEST(a_config_is_told_once_and_known_by_its_number),
         TEST(what_is_taken_back_was_never_there),
         TEST(a_reader_looks_on_beside_the_writer),
         TEST(nobody_else_may_read_it),

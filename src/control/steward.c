@@ -31,9 +31,19 @@ struct aw__seat *aw__steward_seat(struct aw_steward *steward, uint32_t index, co
         aw__steward_policy_drop(seat);
         memset(seat, 0, sizeof *seat);
         snprintf(seat->name, sizeof seat->name, "%s", name);
-        seat->before.at_us = AW_NEVER;
+        seat->decided_us = AW_NEVER;
     }
     return seat;
+}
+
+/* The pilot has it; one that has come into this place since, or has been given back a state, has
+ * decided nothing yet. */
+const struct aw_decision *aw__steward_last(const struct aw_steward *steward, uint32_t index)
+{
+    static const struct aw_decision none = {.at_us = AW_NEVER};
+    const struct aw_decision *last = aw_pilot_decision(aw_loop_pilot(steward->loop, index));
+    const int64_t decided_us = steward->seat[index]->decided_us;
+    return decided_us != AW_NEVER && last->at_us == decided_us ? last : &none;
 }
 
 /* --- writing down ----------------------------------------------------------------------------- */
@@ -171,6 +181,15 @@ static void desk_orders(void *ctx, uint32_t index, int64_t now_us, struct aw_ord
     aw_book_orders(&steward->book, aw_pilot_config(pilot)->name, now_us, ret);
 }
 
+/* A recommendation that nobody has approved of in time, though it still stands. */
+static bool unproposed(const struct aw__seat *seat, const struct aw_pilot_config *config,
+                       const struct aw_decision *decision)
+{
+    return config->guard.mode == AW_GUARD_APPROVE && decision->guard.recommended.set &&
+           !decision->orders.pin.set &&
+           (!seat->proposal.id || decision->at_us >= seat->proposal.expires_us);
+}
+
 /* A recommendation that waits for a person: a new one, or none any more. */
 static enum aw_err propose(struct aw_steward *steward, struct aw__seat *seat,
                            const struct aw_pilot_config *config, const struct aw_decision *decision)
@@ -197,7 +216,33 @@ static enum aw_err propose(struct aw_steward *steward, struct aw__seat *seat,
     return err;
 }
 
-static void keep(struct aw_steward *steward, const struct aw__seat *seat,
+/* FNV-1a. Equal bytes are equal settings; what differs in padding alone is only told once more. */
+static uint64_t sum_more(uint64_t sum, const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        sum = (sum ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
+    return sum;
+}
+
+/* The number of the settings in the journal: their text is long, and they hardly ever change. */
+static enum aw_err settings_of(struct aw_steward *steward, struct aw__seat *seat,
+                               const struct aw_pilot_config *config)
+{
+    const uint64_t sum = sum_more(sum_more(0xcbf29ce484222325u, config, sizeof *config),
+                                  &seat->task, sizeof seat->task);
+    if (seat->config && seat->config_sum == sum)
+        return AW_OK;
+    char *text = aw_account_config_text(config, &seat->task);
+    const enum aw_err err =
+        text ? aw_journal_config(steward->journal, text, &seat->config, NULL) : AW_ERR_NOMEM;
+    seat->config_sum = sum;
+    if (err)
+        seat->config = 0;
+    free(text);
+    return err;
+}
+
+static void keep(struct aw_steward *steward, struct aw__seat *seat,
                  const struct aw_pilot_config *config, const struct aw_decision *decision,
                  const void *moment, size_t moment_bytes)
 {
@@ -208,14 +253,14 @@ static void keep(struct aw_steward *steward, const struct aw__seat *seat,
         err = aw_journal_begin(steward->journal, NULL);
         steward->journal_open = !err;
     }
+    err = err ? err : settings_of(steward, seat, config);
     char *account = err ? NULL : aw_account_text(config, decision);
-    char *settings = err ? NULL : aw_account_config_text(config, &seat->task);
-    if (account && settings)
-        err = aw_journal_put(steward->journal, seat->last_id, seat->name, decision->at_us,
-                             &decision->orders, account, settings, moment, moment_bytes, NULL);
-    steward->counts.journal_failures += err || !account || !settings;
+    if (account)
+        err = aw_journal_put_under(steward->journal, seat->last_id, seat->name, decision->at_us,
+                                   &decision->orders, account, seat->config, moment, moment_bytes,
+                                   NULL);
+    steward->counts.journal_failures += err || !account;
     free(account);
-    free(settings);
 }
 
 /* A person's order is carried out when all is as it asks, or a rail that lasts holds the rest. What
@@ -249,16 +294,18 @@ static void desk_decided(void *ctx, uint32_t index, const struct aw_decision *de
         steward->tick_err = AW_ERR_NOMEM;
         return;
     }
-    const struct aw_decision *before =
-        seat->before.at_us == AW_NEVER || seat->unlogged ? NULL : &seat->before;
-    const bool notable = aw_account_notable(before, decision);
+    const struct aw_account_noted *before =
+        seat->decided_us == AW_NEVER || seat->unlogged ? NULL : &seat->noted;
+    const bool notable = aw_account_notable(before, decision) || unproposed(seat, config, decision);
     steward->relived = steward->config.virtual_time && decision->at_us <= steward->lived_until_us;
     seat->orders = decision->orders;
     if (decision->orders.pin.set && carried_out(decision)) {
         aw__steward_outcome(steward, seat, decision->orders.pin_id, decision->orders.pin_id, AW_OK);
         aw_book_done(&steward->book, decision->orders.pin_id);
     }
-    seat->before = *decision;
+    aw_account_note(&seat->noted, decision);
+    seat->decided_us = decision->at_us;
+    seat->changes = decision->guard.plan.set != 0;
     seat->fresh_id = 0;
     if (!notable || steward->relived || steward->tick_err)
         return;
@@ -289,10 +336,11 @@ static enum aw_err desk_record(void *ctx, int64_t now_us, struct aw_diag *diag)
     } else if (steward->tick_entries > 0) {
         err = commit(steward, diag);
     }
+    bool taken_back = false;
     if (steward->journal_open) {
         if (err)
             aw_journal_abort(steward->journal);
-        else if (aw_journal_commit(steward->journal, NULL))
+        else if ((taken_back = aw_journal_commit(steward->journal, NULL) != AW_OK))
             steward->counts.journal_failures++;
         steward->journal_open = false;
     }
@@ -300,15 +348,17 @@ static enum aw_err desk_record(void *ctx, int64_t now_us, struct aw_diag *diag)
         struct aw__seat *seat = steward->seat[i];
         if (!seat)
             continue;
-        if (err) { /* what was not written is told again, and its numbers are nobody's */
+        if (err || taken_back)
+            seat->config = 0; /* so may its number have been */
+        if (err) {            /* what was not written is told again, and its numbers are nobody's */
             seat->unlogged = true;
-            if (seat->fresh_id || seat->proposal.at_us == seat->before.at_us)
+            if (seat->fresh_id || seat->proposal.at_us == seat->decided_us)
                 seat->proposal = (struct aw_steward_proposal){0};
             seat->last_id = seat->fresh_id ? 0 : seat->last_id;
             seat->fresh_id = 0;
         } else if (seat->fresh_id) {
             seat->unlogged = false;
-            if (seat->before.guard.plan.set)
+            if (seat->changes)
                 seat->changed_id = seat->fresh_id;
         }
     }
@@ -321,8 +371,8 @@ static void desk_applied(void *ctx, uint32_t index, const struct aw_decision *de
 {
     struct aw_steward *steward = ctx;
     struct aw__seat *seat = steward->seat[index];
+    (void)decision;
     AW_ASSERT(seat);
-    seat->before.applied = decision->applied;
     aw__steward_outcome(steward, seat, seat->fresh_id, 0, err);
 }
 
@@ -521,7 +571,7 @@ void aw_steward_peek(const struct aw_steward *steward, uint32_t index, struct aw
                                     .name = seat->name,
                                     .pilot = pilot,
                                     .config = aw_pilot_config(pilot),
-                                    .decision = &seat->before,
+                                    .decision = aw__steward_last(steward, index),
                                     .last_id = seat->last_id,
                                     .changed_id = seat->changed_id,
                                     .proposal = seat->proposal,

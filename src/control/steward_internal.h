@@ -23,7 +23,10 @@ struct aw__seat_policy {
 struct aw__seat {
     char name[AW_STORE_NAME_MAX];
     struct aw_policy_task task;
-    struct aw_decision before; /* the latest */
+    int64_t decided_us; /* when it was last decided for; AW_NEVER: not yet */
+    struct aw_account_noted noted;
+    uint64_t config_sum; /* of the bytes of config and task that `config` was made from */
+    int64_t config;      /* its number in the journal; 0: not known */
     uint64_t last_id, changed_id;
     uint64_t fresh_id; /* of this tick's entry; 0: none */
     struct aw_steward_proposal proposal;
@@ -31,6 +34,7 @@ struct aw__seat {
     struct aw__seat_policy policy;
     int64_t reset_us; /* when it was last ordered to forget what it learned; 0: never */
     bool unlogged;    /* its latest is not in the log: to be told again */
+    bool changes;     /* this tick's decision changes something */
 };
 
 struct aw__outcome {
@@ -77,6 +81,8 @@ struct aw_steward {
 };
 
 struct aw__seat *aw__steward_seat(struct aw_steward *steward, uint32_t index, const char *name);
+/* The latest decision of a workload that is there; at_us AW_NEVER: none yet. */
+const struct aw_decision *aw__steward_last(const struct aw_steward *steward, uint32_t index);
 void aw__steward_ail(struct aw_steward *steward, enum aw_err err, const struct aw_diag *diag);
 /* Reads the log: orders, and what became of workloads. */
 AW_NODISCARD enum aw_err aw__steward_recall(struct aw_steward *steward, struct aw_diag *diag);

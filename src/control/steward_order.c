@@ -199,7 +199,7 @@ static enum aw_err fill_undo(struct aw_steward *steward, struct aw_order *order,
         goto out;
     }
     snprintf(order->name, sizeof order->name, "%s", name);
-    const struct aw_reading *reading = &steward->seat[index]->before.reading;
+    const struct aw_reading *reading = &aw__steward_last(steward, index)->reading;
     struct aw_plan plan = {0};
     bool still = false;
     if (changed(wanted.members, "replicas")) {
@@ -264,7 +264,7 @@ static enum aw_err fill_approval(struct aw_steward *steward, struct aw_order *or
 /* More replicas where they are ours to add: that disturbs nobody. Larger ones otherwise. */
 static void fill_emergency(const struct aw_steward *steward, uint32_t index, struct aw_order *order)
 {
-    const struct aw_reading *reading = &steward->seat[index]->before.reading;
+    const struct aw_reading *reading = &aw__steward_last(steward, index)->reading;
     const struct aw_pilot_config *config = aw_pilot_config(aw_loop_pilot(steward->loop, index));
     struct aw_plan *plan = &order->plan;
     if (plan->set)

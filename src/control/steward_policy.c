@@ -210,7 +210,7 @@ enum aw_err aw__steward_policy_may(const struct aw_steward *steward, uint32_t in
                                    const struct aw_order *order, struct aw_diag *diag)
 {
     const struct aw__seat *seat = steward->seat[index];
-    const struct aw_decision *last = &seat->before;
+    const struct aw_decision *last = aw__steward_last(steward, index);
     const struct aw_canary_report *canary = &last->canary;
     const struct aw_pilot *pilot = aw_loop_pilot(steward->loop, index);
     const uint64_t waiting = aw__steward_policy_waits(seat, pilot);

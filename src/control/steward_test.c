@@ -246,6 +246,36 @@ static void a_proposal_expires(void **state)
     end(&b);
 }
 
+/* Also where its amount is one that is looked at once a minute alone. */
+static void a_recommendation_that_still_stands_is_proposed_again(void **state)
+{
+    (void)state;
+    struct bench b;
+    uint32_t again = 0;
+    struct aw_steward_view view = {0}, before = {0};
+    prepare(&b);
+    b.workload[0].pilot.guard.mode = AW_GUARD_APPROVE;
+    b.steward_config.proposal_s = 20;
+    begin(&b);
+    attach(&b);
+    for (uint32_t i = 0; i < 300; i++) {
+        run(&b, 1);
+        aw_steward_lock(b.steward);
+        aw_steward_peek(b.steward, 0, &view);
+        aw_steward_unlock(b.steward);
+        const bool waits = view.decision->guard.recommended.set != 0;
+        assert_true(!waits ||
+                    (view.proposal.id && view.decision->at_us < view.proposal.expires_us));
+        again += view.proposal.id != before.proposal.id && before.proposal.id &&
+                 view.proposal.at_us >= before.proposal.expires_us &&
+                 !memcmp(&view.proposal.plan, &before.proposal.plan, sizeof view.proposal.plan);
+        before = view.proposal.id ? view : before;
+    }
+    assert_true(again > 0);
+    assert_int_equal(b.applied[0], 0);
+    end(&b);
+}
+
 static void an_emergency_gives_generously_at_once(void **state)
 {
     (void)state;
@@ -406,6 +436,7 @@ int main(void)
         cmocka_unit_test(undo_puts_it_back_and_keeps_it_there),
         cmocka_unit_test(a_change_waits_for_approval),
         cmocka_unit_test(a_proposal_expires),
+        cmocka_unit_test(a_recommendation_that_still_stands_is_proposed_again),
         cmocka_unit_test(an_emergency_gives_generously_at_once),
         cmocka_unit_test(orders_that_mean_nothing_are_refused_with_a_reason),
         cmocka_unit_test(a_run_that_is_resumed_lives_its_orders_again_and_writes_nothing_twice),

@@ -154,8 +154,10 @@ void aw__policy_hpa_decide(struct aw_policy *policy, const struct aw_sample *sam
     const bool shown = to != 0 && (int32_t)sample->replicas_wanted == to;
     const bool due = now_us >= state->hpa_next_us;
     state->hpa_from = state->hpa_to = 0;
-    if (!due)
+    if (!due) {
         reason->cause = AW_POLICY_CAUSE_NOT_YET;
+        reason->waiting |= AW_PLAN_REPLICAS;
+    }
     if (!due && !shown)
         return;
 
