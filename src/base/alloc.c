@@ -37,17 +37,20 @@ static void ask_for_huge_pages(unsigned char *block, size_t bytes)
 
 /* calloc rather than aligned_alloc and memset: pages of a large block that nobody touches, such as
  * a replay of a million transitions, then cost neither time nor memory. Its own address stands
- * before the aligned block. */
+ * before the aligned block: calloc's blocks are aligned for any type, so that between one and the
+ * next multiple behind it there is room for an address, and never more than AW_ALLOC_ALIGN. */
+_Static_assert(_Alignof(max_align_t) >= sizeof(void *) &&
+                   AW_ALLOC_ALIGN % _Alignof(max_align_t) == 0,
+               "an address fits before an aligned block");
 static void *heap_alloc(void *ctx, size_t bytes)
 {
     (void)ctx;
     if (bytes > AW_ALLOC_BYTES_MAX)
         return NULL;
-    unsigned char *base = calloc(1, bytes + 2 * AW_ALLOC_ALIGN);
+    unsigned char *base = calloc(1, bytes + AW_ALLOC_ALIGN);
     if (!base)
         return NULL;
-    unsigned char *block = base + AW_ALLOC_ALIGN;
-    block += (AW_ALLOC_ALIGN - (uintptr_t)block % AW_ALLOC_ALIGN) % AW_ALLOC_ALIGN;
+    unsigned char *block = base + AW_ALLOC_ALIGN - (uintptr_t)base % AW_ALLOC_ALIGN;
     memcpy(block - sizeof base, &base, sizeof base);
     ask_for_huge_pages(block, bytes);
     return block;
