@@ -25,13 +25,13 @@ struct slot {
     bool based;   /* `base` is known: not right after a restart */
     uint32_t way; /* AW_PLAN_*: what was asked and is not there yet */
     struct aw_plan asked;
-    int64_t asked_us;     /* AW_NEVER: nothing was */
-    int64_t moved_us;     /* when what was asked last came nearer */
-    uint32_t resized;     /* pods that had the size asked for, then */
-    struct aw_plan base;  /* as the cluster wanted it when it was asked */
-    struct aw_plan there; /* as it wants it now */
-    uint32_t replicas;    /* that there are */
-    char container[AW_KUBE_NAME_MAX];
+    int64_t asked_us;                    /* AW_NEVER: nothing was */
+    int64_t moved_us;                    /* when what was asked last came nearer */
+    uint32_t resized;                    /* pods that had the size asked for, then */
+    struct aw_plan base;                 /* as the cluster wanted it when it was asked */
+    struct aw_plan there;                /* as it wants it now */
+    uint32_t replicas;                   /* that there are */
+    char container[AW_CLUSTER_NAME_MAX]; /* a label by the API's rules: 63 characters */
 };
 
 struct aw_kubecluster {

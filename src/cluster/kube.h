@@ -74,10 +74,10 @@ struct aw_kubecluster_config {
 
 /* What is to be known of a workload beforehand. */
 struct aw_kubecluster_place {
-    char container[AW_KUBE_NAME_MAX]; /* that is sized; "" and "*": the first */
-    int64_t cpu_millicores;           /* of a container that says none: as much as it may have */
-    int64_t memory_bytes;             /* the same */
-    bool new_pods_only;               /* sizes are for pods to come: running ones keep theirs */
+    char container[AW_CLUSTER_NAME_MAX]; /* that is sized; "" and "*": the first */
+    int64_t cpu_millicores;              /* of a container that says none: as much as it may have */
+    int64_t memory_bytes;                /* the same */
+    bool new_pods_only;                  /* sizes are for pods to come: running ones keep theirs */
 };
 
 /* How a workload should stand, and how far it is. */

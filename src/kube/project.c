@@ -212,7 +212,6 @@ static const struct aw_kube_field status_fields[] = {
 const struct aw_kube_field aw_kube_pod_fields[] = {
     TEXT(P, owner_kind, OWNER ".kind"),
     TEXT(P, owner_name, OWNER ".name"),
-    TEXT(P, owner_uid, OWNER ".uid"),
     TEXT(P, node, "spec.nodeName"),
     TEXT(P, phase, "status.phase"),
     TEXT(P, qos, "status.qosClass"),
@@ -233,7 +232,6 @@ const struct aw_kube_field aw_kube_pod_fields[] = {
 const struct aw_kube_field aw_kube_workload_fields[] = {
     TEXT(W, owner_kind, OWNER ".kind"),
     TEXT(W, owner_name, OWNER ".name"),
-    TEXT(W, owner_uid, OWNER ".uid"),
     INTEGER(W, replicas_wanted, "spec.replicas", 1),
     INTEGER(W, replicas, "status.replicas", 0),
     INTEGER(W, replicas_ready, "status.readyReplicas", 0),

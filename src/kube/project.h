@@ -74,7 +74,7 @@ struct aw_kube_container_status {
 };
 
 struct aw_kube_pod {
-    struct aw_kube_span owner_kind, owner_name, owner_uid; /* its controller; "": none */
+    struct aw_kube_span owner_kind, owner_name; /* its controller; "": none */
     struct aw_kube_span node, phase, qos;
     bool ready, deleting, static_pod;
     int64_t created_us;
@@ -90,7 +90,7 @@ extern const struct aw_kube_field aw_kube_pod_fields[];
 
 /* What a controller needs to know of a Deployment, StatefulSet or ReplicaSet. */
 struct aw_kube_workload {
-    struct aw_kube_span owner_kind, owner_name, owner_uid;
+    struct aw_kube_span owner_kind, owner_name;
     int64_t replicas_wanted; /* 1 where it is not said: the API's default */
     int64_t replicas, replicas_ready, replicas_updated;
     int64_t generation, generation_seen;
