@@ -493,54 +493,6 @@ static void what_is_worth_keeping(void **state)
     assert_true(aw_account_notable(&noted, &more)); /* for something else */
 }
 
-/* The VPA looks once a minute: in the ticks between, what it said of memory still stands. */
-static void an_amount_that_is_not_looked_at_again_yet_is_no_news(void **state)
-{
-    (void)state;
-    const uint32_t stale = AW_CLIP_BIT(AW_CLIP_NO_DATA), mode = AW_CLIP_BIT(AW_CLIP_MODE);
-    struct aw_account_noted noted = {0};
-    struct aw_decision looked = plain_decision(), between, other;
-    looked.actor = AW_ACTOR_FALLBACK;
-    looked.guard.clips = looked.guard.axis_clips[AW_GUARD_MEMORY] = stale;
-    between = looked;
-    between.guard.clips = between.guard.axis_clips[AW_GUARD_MEMORY] = 0;
-    between.fallback.waiting = AW_PLAN_MEMORY;
-    aw_account_note(&noted, &looked);
-    for (int minute = 0; minute < 3; minute++) {
-        assert_false(aw_account_notable(&noted, &between));
-        aw_account_note(&noted, &between);
-        assert_false(aw_account_notable(&noted, &looked)); /* the same again */
-        aw_account_note(&noted, &looked);
-    }
-    other = between;
-    other.fallback.waiting = 0;
-    assert_true(aw_account_notable(&noted, &other)); /* it looked, and nothing holds it back */
-    other = between;
-    other.actor = AW_ACTOR_AGENT;
-    aw_account_note(&noted, &looked);
-    noted.actor = AW_ACTOR_AGENT;
-    assert_true(aw_account_notable(&noted, &other)); /* an agent looks in every tick */
-    other = between;
-    other.guard.clips = other.guard.axis_clips[AW_GUARD_MEMORY] = AW_CLIP_BIT(AW_CLIP_OOM_FLOOR);
-    aw_account_note(&noted, &looked);
-    assert_true(aw_account_notable(&noted, &other)); /* a rail that nobody asked for */
-
-    /* the same of what is recommended and may not be done */
-    looked.guard.clips = looked.guard.axis_clips[AW_GUARD_MEMORY] = mode;
-    looked.guard.recommended.set = AW_PLAN_MEMORY;
-    looked.guard.recommended.memory_bytes = 300 << 20;
-    aw_account_note(&noted, &looked);
-    assert_false(aw_account_notable(&noted, &between));
-    aw_account_note(&noted, &between);
-    assert_false(aw_account_notable(&noted, &looked));
-    other = looked;
-    other.guard.recommended.memory_bytes++;
-    assert_true(aw_account_notable(&noted, &other));
-    other = between;
-    other.fallback.waiting = 0;
-    assert_true(aw_account_notable(&noted, &other)); /* it is recommended no longer */
-}
-
 /* --- config ----------------------------------------------------------------------------------- */
 
 static void random_field(const struct aw_conf_field *field, void *settings, struct aw_rng *rng)
@@ -814,7 +766,6 @@ int main(void)
         cmocka_unit_test(the_same_decision_is_the_same_text),
         cmocka_unit_test(a_brief_is_brief_on_the_worst_of_days),
         cmocka_unit_test(what_is_worth_keeping),
-        cmocka_unit_test(an_amount_that_is_not_looked_at_again_yet_is_no_news),
         cmocka_unit_test(config_comes_back_to_the_last_bit),
         cmocka_unit_test(every_byte_of_config_is_carried),
         cmocka_unit_test(config_that_is_none_is_refused),

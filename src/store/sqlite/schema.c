@@ -15,8 +15,8 @@
 #define FORMAT_VERSION 1
 
 /* A tick touches a page or two of each workload: 4 MiB keep those of a thousand at hand. Of more,
- * the kernel has them, a microsecond away; 16 MiB were no quicker. The log is moved into the file
- * every 16 MiB instead of every 4 (docs/mechanisms/store.md has figures).
+ * the kernel has them, a microsecond away. The log is moved into the file every 16 MiB instead of
+ * every 4 (docs/mechanisms/store.md has figures).
  */
 #define TUNING "PRAGMA cache_size = -4096; PRAGMA wal_autocheckpoint = 4096"
 
