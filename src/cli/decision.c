@@ -274,15 +274,8 @@ static void predicted_print(const struct page *page)
                                                   : "none yet",
              aw__at_text(page->account, "seed"));
     line("model", text);
-    if (aw__at(page->account, "agent.specialised_from")) {
-        snprintf(text, sizeof text,
-                 "specialised from the shared model %s (%s) by %" PRId64
-                 " episodes of the fallback",
-                 aw__at_text(page->account, "agent.specialised_from.model"),
-                 aw__at_text(page->account, "agent.specialised_from.checksum"),
-                 aw__at_integer(page->account, "agent.specialised_from.episodes"));
-        line("", text);
-    }
+    if (aw__at(page->account, "agent.specialised_from"))
+        line("", aw__show_origin(page->account, text, sizeof text));
 }
 
 static void policy_print(const struct page *page)

@@ -112,6 +112,8 @@ static void settings_print(const json_t *w)
              aw__show_age(aw__at_real(w, "step_s"), a, sizeof a),
              value_text(aw__at(w, "seed"), b, sizeof b));
     line("Policy", text);
+    if (aw__at(w, "decision.agent.specialised_from"))
+        line("", aw__show_origin(aw__at(w, "decision"), text, sizeof text));
 }
 
 /* What the shared model makes of it; nothing where it has not been read yet. */

@@ -114,19 +114,28 @@ static void settings_take(struct aw__evaluate *ask, const struct aw__args *args)
         aw_evaluate_config_paper(config);
 }
 
-/* Whoever asks for a model wants to measure it: one that cannot be used ends the evaluation. */
-static enum aw_err model_take(struct aw__evaluate *ask, const char *what, struct aw_diag *diag)
+/* Whoever asks for a model wants to measure it: one that cannot be used ends the evaluation. The
+ * shipped one, for which nobody asked, is left out then as a run leaves it out. */
+static enum aw_err model_take(const struct aw__run *run, struct aw__evaluate *ask,
+                              struct aw_diag *diag)
 {
     struct aw_pilot_config *pilot = &ask->config.pilot;
-    if (!strcmp(what, AW_SHELF_NONE))
-        return AW_OK;
-    if (pilot->agent != AW_PILOT_NETWORK)
-        return aw_fail(diag, AW_ERR_USAGE, "--model goes with --agent network alone");
+    struct aw_diag why = {0};
     enum aw_err err = aw__models_open(NULL, &ask->shelf, diag);
-    err = err ? err : aw_shelf_get(ask->shelf, what, &pilot->model, diag);
-    return err ? err
-               : aw_pretrained_fits(pilot->model, pilot->state, pilot->mapping,
-                                    pilot->learner.hidden, diag);
+    if (err)
+        return err;
+    err = aw_shelf_get(ask->shelf, aw__args_text(run->args, "model"), &pilot->model, &why);
+    if (!err && pilot->model)
+        err = aw_pilot_model_fits(pilot, pilot->model, &why);
+    if (!err)
+        return AW_OK;
+    pilot->model = NULL;
+    if (aw__args_given(run->args, "model")) {
+        *diag = why;
+        return err;
+    }
+    aw_log_info(run->log, "the shipped model is not used", AW_LOG_STR("why", why.text));
+    return AW_OK;
 }
 
 static enum aw_err ask_take(const struct aw__run *run, struct aw__evaluate *ask,
@@ -146,7 +155,7 @@ static enum aw_err ask_take(const struct aw__run *run, struct aw__evaluate *ask,
                   : markdown ? AW__EVALUATE_MARKDOWN
                              : AW__EVALUATE_TEXT;
     settings_take(ask, args);
-    enum aw_err err = model_take(ask, aw__args_text(args, "model"), diag);
+    enum aw_err err = model_take(run, ask, diag);
     if (err)
         return err;
     ask->pool = aw__args_number(args, "pool");
@@ -388,9 +397,9 @@ static const struct aw__option evaluate_options[] = {
     {.name = "model",
      .kind = AW__TEXT,
      .arg = "FILE",
-     .initial = "none",
-     .help = "what a network begins with: a model of 'aware pretrain', shipped for the one that "
-             "comes with this program, or none"},
+     .initial = "shipped",
+     .help = "what learning begins at: a model of 'aware pretrain', shipped for the one that comes "
+             "with this program, or none"},
     {.name = "preset",
      .kind = AW__CHOICE,
      .arg = "NAME",

@@ -42,7 +42,7 @@ struct aw__runask {
     struct aw_profile_set set;
     struct aw_job_workload *workload; /* [set.profile_count] */
     struct aw_load *load;             /* [set.profile_count] */
-    struct aw_shelf *shelf;           /* models that they begin with; NULL: none does */
+    struct aw_shelf *shelf;           /* models that they begin at; NULL: none does */
     uint32_t count;
     const char *fallback; /* "hpa+vpa-mem"; "the fallback" where they differ */
     uint64_t seed;

@@ -186,7 +186,7 @@ static enum aw_err agents_read(const struct aw__args *args, struct aw__runask *a
     return AW_OK;
 }
 
-/* The shared models that networks begin with. A run goes on without one that cannot be used: its
+/* The shared models that learning begins at. A run goes on without one that cannot be used: its
  * workloads learn by themselves, and whoever asked for it is told once for each. */
 static enum aw_err models_take(const struct aw__run *run, struct aw__runask *ask,
                                struct aw_diag *diag)
@@ -197,7 +197,7 @@ static enum aw_err models_take(const struct aw__run *run, struct aw__runask *ask
         struct aw_pilot_config *pilot = &ask->workload[i].pilot;
         const char *what = ask->set.profiles[i].model;
         struct aw_diag why = {0};
-        if (pilot->agent != AW_PILOT_NETWORK || !pilot->learning)
+        if (!aw_pilot_wants_model(pilot))
             continue;
         if (!ask->shelf) {
             const enum aw_err err =
@@ -206,9 +206,8 @@ static enum aw_err models_take(const struct aw__run *run, struct aw__runask *ask
                 return err;
         }
         enum aw_err err = aw_shelf_get(ask->shelf, what, &pilot->model, &why);
-        err = err || !pilot->model ? err
-                                   : aw_pretrained_fits(pilot->model, pilot->state, pilot->mapping,
-                                                        pilot->learner.hidden, &why);
+        if (!err && pilot->model)
+            err = aw_pilot_model_fits(pilot, pilot->model, &why);
         bool new = err != AW_OK &&told_count < AW_SHELF_MODELS_MAX;
         for (uint32_t k = 0; k < told_count; k++)
             new = new &&strcmp(told[k], what) != 0;
@@ -220,10 +219,10 @@ static enum aw_err models_take(const struct aw__run *run, struct aw__runask *ask
         char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
         aw_diag_format(&why, err, line, sizeof line);
         if (err == AW_ERR_NOTFOUND && !strcmp(what, AW_SHELF_SHIPPED))
-            aw_log_info(run->log, "no shipped model: networks begin with nothing",
+            aw_log_info(run->log, "no shipped model: workloads learn from nothing",
                         AW_LOG_STR("why", line));
         else
-            aw_log_warn(run->log, "a model cannot be used: networks begin with nothing",
+            aw_log_warn(run->log, "a model cannot be used: workloads learn from nothing",
                         AW_LOG_STR("workload", pilot->name), AW_LOG_STR("why", line));
     }
     return AW_OK;

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/layout.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -118,6 +119,21 @@ const char *aw__show_change(double after, double before, char *buf, size_t size)
         snprintf(buf, size, "same");
     else
         snprintf(buf, size, "%+.0f%%", percent);
+    return buf;
+}
+
+const char *aw__show_origin(const json_t *account, char *buf, size_t size)
+{
+    const json_t *origin = aw__at(account, "agent.specialised_from");
+    const int64_t episodes = aw__at_integer(origin, "episodes");
+    if (!origin)
+        return unknown(buf, size);
+    snprintf(buf, size,
+             "%s the shared model %s (%s), known by %" PRId64 " episode%s of the fallback",
+             strcmp(aw__at_text(account, "agent.kind"), "formula") ? "specialised from"
+                                                                   : "searched from",
+             aw__at_text(origin, "model"), aw__at_text(origin, "checksum"), episodes,
+             episodes == 1 ? "" : "s");
     return buf;
 }
 

@@ -49,6 +49,10 @@ double aw__seconds_between(const char *from, const char *until); /* NAN: one is 
 #define AW__PLAN_MAX 160u
 const char *aw__plan_show(const json_t *before, const json_t *after, char *buf, size_t size);
 
+/* Where the policy of a decision's account began: "searched from the shared model default
+ * (3f49..), known by 3 episodes of the fallback"; "-": at no model. */
+const char *aw__show_origin(const json_t *account, char *buf, size_t size);
+
 /* A bar of `width` cells for a share of 1. */
 const char *aw__bar_show(double share, unsigned width, char *buf, size_t size);
 

@@ -58,6 +58,31 @@ static void ages_money_and_changes_are_short(void **state)
     assert_string_equal(aw__show_percent(0.5, buf, sizeof buf), "50%");
 }
 
+static void a_policy_says_which_model_it_began_at(void **state)
+{
+    static const struct {
+        const char *account, *text, *why;
+    } cases[] = {
+        {"{\"agent\":{\"kind\":\"formula\",\"specialised_from\":{\"model\":\"default\","
+         "\"checksum\":\"3f49\",\"episodes\":3}}}",
+         "searched from the shared model default (3f49), known by 3 episodes of the fallback",
+         "a formula"},
+        {"{\"agent\":{\"kind\":\"network\",\"specialised_from\":{\"model\":\"default\","
+         "\"checksum\":\"3f49\",\"episodes\":1}}}",
+         "specialised from the shared model default (3f49), known by 1 episode of the fallback",
+         "a network"},
+        {"{\"agent\":{\"kind\":\"formula\"}}", "-", "one that chance found"},
+    };
+    char buf[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *account = json_loads(cases[i].account, 0, NULL);
+        if (strcmp(aw__show_origin(account, buf, sizeof buf), cases[i].text) != 0)
+            fail_msg("%s: %s", cases[i].why, buf);
+        json_decref(account);
+    }
+}
+
 static void times_read_back_and_simulated_ones_are_clocks(void **state)
 {
     static const char *const wrong[] = {"",
@@ -182,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(amounts_have_human_units_whatever_they_are),
         cmocka_unit_test(ages_money_and_changes_are_short),
+        cmocka_unit_test(a_policy_says_which_model_it_began_at),
         cmocka_unit_test(times_read_back_and_simulated_ones_are_clocks),
         cmocka_unit_test(a_plan_tells_only_what_differs),
         cmocka_unit_test(members_are_found_by_path_and_null_is_missing),

@@ -3,6 +3,7 @@
  * disturbances (AWARE Fig. 9), bootstrapping (Fig. 10 and Table 3), and both one after the other
  * (Fig. 1). The tables themselves are those of evaluate.h, on applications that no model knows.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +65,29 @@ static void settings(const struct aw_experiment_config *config, struct aw_evalua
         aw_evaluate_config_paper(ret);
 }
 
+/* The model that lives begin at, as in `aware run`; NULL: none was given, or it is of no use to
+ * them, which is noted. The caller closes it. */
+static struct aw_pretrained *model_open(const struct aw_experiment_config *config,
+                                        const struct aw_alloc *alloc,
+                                        struct aw_evaluate_config *evaluate,
+                                        struct aw_findings *findings)
+{
+    struct aw_pretrained *model = NULL;
+    struct aw_diag why = {0};
+    if (!config->model[0])
+        return NULL;
+    enum aw_err err = aw_pretrained_open(config->model, alloc, &model, &why);
+    err = err ? err : aw_pilot_model_fits(&evaluate->pilot, model, &why);
+    if (err) {
+        aw_findings_note(findings, "lives begin at no model: %s", why.text);
+        aw_pretrained_close(model);
+        return NULL;
+    }
+    aw_findings_note(findings, "lives begin at the model %s", aw_pretrained_info(model)->name);
+    evaluate->pilot.model = model;
+    return model;
+}
+
 static enum aw_err tally_row(struct aw_findings *findings, uint32_t table,
                              const struct aw_job_tally *tally, double step_s, const char *label)
 {
@@ -93,6 +117,11 @@ static void shelf_path(const struct shelf *shelf, uint32_t turn, char *buf, size
     aw__piece_key_begin(&key, shelf->config);
     aw__piece_key_number(&key, (double)evaluate->simulate.seed);
     aw__piece_key_number(&key, evaluate->simulate.tuning_budget);
+    char model[32] = "";
+    if (evaluate->pilot.model)
+        snprintf(model, sizeof model, "%016" PRIx64,
+                 aw_pretrained_info(evaluate->pilot.model)->checksum);
+    aw__piece_key_text(&key, model);
     aw__piece_key_number(&key, evaluate->seeds);
     aw__piece_key_number(&key, evaluate->learn_halves);
     aw__piece_key_number(&key, evaluate->after_halves);
@@ -230,7 +259,9 @@ enum aw_err aw__experiment_serving(const struct aw_experiment_config *config,
     enum aw_err err = apps_make(config, count, alloc, &apps, diag);
     if (err)
         return err;
+    struct aw_pretrained *model = model_open(config, alloc, &evaluate, findings);
     err = serving(config, &evaluate, apps, count, alloc, findings, diag);
+    aw_pretrained_close(model);
     aw_evaluate_apps_deinit(apps, count);
     aw_alloc_free(alloc, apps);
     return err;
@@ -327,7 +358,9 @@ enum aw_err aw__experiment_bootstrapping(const struct aw_experiment_config *conf
     enum aw_err err = apps_make(config, count, alloc, &apps, diag);
     if (err)
         return err;
+    struct aw_pretrained *model = model_open(config, alloc, &evaluate, findings);
     err = bootstrapping(config, &evaluate, apps, count, alloc, findings, diag);
+    aw_pretrained_close(model);
     aw_evaluate_apps_deinit(apps, count);
     aw_alloc_free(alloc, apps);
     return err;
@@ -449,10 +482,12 @@ enum aw_err aw__experiment_end_to_end(const struct aw_experiment_config *config,
     enum aw_err err = apps_make(config, count, alloc, &w.apps, diag);
     if (err)
         return err;
+    struct aw_pretrained *model = model_open(config, alloc, &w.evaluate, findings);
     if (!(w.lived = aw_alloc_new(alloc, count, sizeof *w.lived)))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u lives", count);
     err = err ? err : aw__turns(config, count, "two days", live, &w, alloc, diag);
     err = err ? err : tell_whole(&w, count, findings);
+    aw_pretrained_close(model);
     aw_alloc_free(alloc, w.lived);
     aw_evaluate_apps_deinit(w.apps, count);
     aw_alloc_free(alloc, w.apps);

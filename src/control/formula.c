@@ -76,6 +76,13 @@ double aw_formula_value(const struct aw_formula *formula, enum aw_formula_number
     }
 }
 
+double aw_formula_place(enum aw_formula_number number, double value)
+{
+    const double low = number_table[number].low, high = number_table[number].high;
+    AW_ASSERT(number_table[number].scale == SCALE_LOG);
+    return log(fmin(high, fmax(low, value)) / low) / log(high / low);
+}
+
 void aw_formula_decode(const struct aw_formula *formula, struct aw_formula_values *ret_values)
 {
     for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)

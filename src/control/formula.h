@@ -52,6 +52,8 @@ struct aw_formula {
 };
 /* What a number stands for, in its own unit. */
 double aw_formula_value(const struct aw_formula *formula, enum aw_formula_number number);
+/* The x of a value on a logarithmic scale (cpu, margin, ...); what is beyond lies at the end. */
+double aw_formula_place(enum aw_formula_number number, double value);
 /* All of them at once, for decide. */
 struct aw_formula_values {
     double v[AW_FORMULA_DIM];

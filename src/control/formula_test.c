@@ -655,9 +655,24 @@ static void same_inputs_same_bytes(void **state)
     }
 }
 
+static void a_value_lies_where_it_is_read_back_from(void **state)
+{
+    (void)state;
+    static const double cores[] = {0.1, 0.5, 1.7, 4};
+    struct aw_formula formula;
+    aw_formula_plain(&formula);
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++) {
+        formula.x[AW_FORMULA_CPU] = aw_formula_place(AW_FORMULA_CPU, cores[i]);
+        assert_close(aw_formula_value(&formula, AW_FORMULA_CPU), cores[i], 1e-12);
+    }
+    assert_close(aw_formula_place(AW_FORMULA_MARGIN, 1e9), 1, 0);
+    assert_close(aw_formula_place(AW_FORMULA_MARGIN, 0), 0, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_value_lies_where_it_is_read_back_from),
         cmocka_unit_test(every_number_has_its_scale),
         cmocka_unit_test(a_larger_x_never_means_less_where_it_is_on),
         cmocka_unit_test(the_plain_formula_is_a_core_and_twice_the_need),

@@ -607,7 +607,8 @@ enum aw_err aw_hindsight_search(struct aw_hindsight *h, struct aw_formula *ret_f
 {
     const uint32_t count = h->config.score_from;
     struct aw_rehearsal *rehearsal = NULL;
-    double value;
+    static const struct aw_rehearse_starts starts = {0};
+    struct aw_rehearse_found found;
     float *load = aw_alloc_new(h->alloc, AW_REHEARSE_MINUTES_MAX, sizeof *load);
     if (!load)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the recorded load");
@@ -635,7 +636,9 @@ enum aw_err aw_hindsight_search(struct aw_hindsight *h, struct aw_formula *ret_f
     };
     config.minutes_seen = config.minutes;
     enum aw_err err = aw_rehearsal_new(&config, h->alloc, &rehearsal, diag);
-    err = err ? err : aw_rehearsal_search(rehearsal, NULL, h->config.seed, ret_formula, &value);
+    err = err ? err : aw_rehearsal_search(rehearsal, &starts, h->config.seed, &found);
+    if (!err)
+        *ret_formula = found.formula;
     aw_rehearsal_free(rehearsal);
     aw_alloc_free(h->alloc, load);
     record_make(h, h->count);

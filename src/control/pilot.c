@@ -82,6 +82,19 @@ static enum aw_err new_network(struct aw_pilot *pilot, struct aw_diag *diag)
                : AW_OK;
 }
 
+bool aw_pilot_wants_model(const struct aw_pilot_config *config)
+{
+    return config->learning && config->agent != AW_PILOT_EXTERNAL;
+}
+
+enum aw_err aw_pilot_model_fits(const struct aw_pilot_config *config,
+                                const struct aw_pretrained *model, struct aw_diag *diag)
+{
+    const bool serves = config->agent == AW_PILOT_NETWORK;
+    return aw_pretrained_fits(model, config->state, config->mapping,
+                              serves ? config->learner.hidden : 0, diag);
+}
+
 uint32_t aw__pilot_pods_room(struct aw_pilot *pilot, uint32_t count)
 {
     struct aw_pilot_pods *among = pilot->among;
@@ -129,9 +142,8 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     pilot->step_us = (int64_t)llround(config->step_s * 1e6);
     pilot->stale_us = (int64_t)llround(config->stale_s * 1e6);
     pilot->obs_dim = aw_state_dim(config->state);
-    if (config->model && (config->agent != AW_PILOT_NETWORK || !config->learning ||
-                          aw_pretrained_fits(config->model, config->state, config->mapping,
-                                             config->learner.hidden, NULL)))
+    if (config->model &&
+        (!aw_pilot_wants_model(config) || aw_pilot_model_fits(config, config->model, NULL)))
         pilot->config.model = NULL;
     aw_state_init(&pilot->state, &(struct aw_state_config){.preset = config->state,
                                                            .bounds = config->bounds,
@@ -327,6 +339,8 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
     const uint64_t first_id = pilot->memory.formula_id;
     pilot->memory = old->memory;
     pilot->memory.in_flight = 0; /* begun under other bounds */
+    if (!same_network || old->config.agent != config->agent)
+        pilot->memory.origin = (struct aw_pilot_origin){0};
     if (old->memory.formula_id == 0) {
         pilot->memory.formula = first;
         pilot->memory.formula_id = first_id;

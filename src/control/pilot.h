@@ -88,11 +88,18 @@ struct aw_pilot_config {
     int64_t node_cpu_millicores, node_memory_bytes; /* largest node; 0: unknown */
     bool in_place;
 
-    /* What a network begins with: a shared model (borrowed, for as long as any pilot has this
-     * config). NULL, or one that does not fit: it begins with nothing. No part of what decides: a
-     * policy is in the pilot's state once it is made. */
+    /* What learning begins at: a shared model (borrowed, for as long as any pilot has this config).
+     * NULL, or one that does not fit: it begins at nothing. No part of what decides: a policy is in
+     * the pilot's state once it is made. */
     const struct aw_pretrained *model;
 };
+/* Whether such a pilot has a use for a shared model at all: it learns, and what it learns is ours.
+ */
+bool aw_pilot_wants_model(const struct aw_pilot_config *config);
+/* Whether `model` can be used. AW_ERR_CONFIG: what differs. */
+AW_NODISCARD enum aw_err aw_pilot_model_fits(const struct aw_pilot_config *config,
+                                             const struct aw_pretrained *model,
+                                             struct aw_diag *diag);
 
 /* Every table's defaults; bounds, SLO and name are the caller's to fill in. */
 void aw_pilot_config_init(struct aw_pilot_config *config);
@@ -123,7 +130,8 @@ enum aw_input {
         AW_INPUT_COUNT
 };
 
-/* The shared model that a policy is of, made for this workload; checksum 0: it is of none. */
+/* The shared model that a policy is of, made for this workload, or (a formula) was searched for
+ * from; checksum 0: it is of none. */
 struct aw_pilot_origin {
     char name[AW_PRETRAINED_NAME_MAX];
     uint64_t checksum;
@@ -255,7 +263,8 @@ bool aw_pilot_learn_due(const struct aw_pilot *pilot);
 /* Since it last learned, more steps missed the SLO than the budget has. */
 bool aw_pilot_misses(const struct aw_pilot *pilot);
 /* Before learn, from the thread that owns the store: makes the learner where there is none, and
- * fills it with what the store has of this workload. */
+ * fills it with what the store has of this workload. A formula needs none but where a shared model
+ * is to be shown the fallback's episodes, and learn frees that one. */
 AW_NODISCARD enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store,
                                          struct aw_diag *diag);
 /* Frees the learner that recall has made, which then fills another one from the store. */

@@ -64,10 +64,12 @@ static void begin(struct aw_pilot *pilot, const struct aw_canary_candidate *cand
 }
 
 void aw__pilot_try_formula(struct aw_pilot *pilot, const struct aw_formula *formula,
+                           const struct aw_pilot_origin *origin,
                            const struct aw_canary_candidate *candidate, enum aw_canary_cause cause)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     memory->trial = *formula;
+    memory->trial_origin = origin ? *origin : (struct aw_pilot_origin){0};
     memory->trial_trims =
         (struct aw__pilot_trims){.smooth_load = memory->formula_memory.smooth_load};
     aw_formula_decode(formula, &pilot->trial);
@@ -99,12 +101,13 @@ static void adopt(struct aw_pilot *pilot)
     }
     if (!is_formula(pilot)) {
         aw_actnet_copy(&pilot->nets->actor, &pilot->nets->trial);
-        memory->origin = (struct aw_pilot_origin){0};
+        memory->origin = (struct aw_pilot_origin){0}; /* people hand such policies in */
         return;
     }
     const struct aw__pilot_trims *trims = &memory->trial_trims;
     struct aw_formula_memory *lived = &memory->formula_memory;
     memory->formula = memory->trial;
+    memory->origin = memory->trial_origin;
     memory->formula_id = memory->canary.candidate.id;
     pilot->formula = pilot->trial;
     lived->margin_trim = trims->margin_trim;

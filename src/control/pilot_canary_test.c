@@ -81,7 +81,7 @@ static void try_formula(struct bench *b, enum formula kind)
     const struct aw_formula formula = formula_of(kind);
     const struct aw_canary_candidate candidate = {
         .id = aw_formula_id(&formula), .gain = NAN, .gain_error = NAN, .violation_share = NAN};
-    aw__pilot_try_formula(b->pilot, &formula, &candidate, AW_CANARY_CAUSE_PROPOSED);
+    aw__pilot_try_formula(b->pilot, &formula, NULL, &candidate, AW_CANARY_CAUSE_PROPOSED);
 }
 
 static void a_worse_policy_is_rolled_back_within_two_episodes(void **state)

@@ -38,6 +38,7 @@ struct aw__pilot_memory {
     struct aw_canary_memory canary;
     struct aw_formula trial; /* in SHADOW or TRIAL beside `formula` */
     struct aw__pilot_trims trial_trims;
+    struct aw_pilot_origin trial_origin;
     struct aw_model_record record;
     uint16_t load_per_s[AW__PILOT_SEARCH_MINUTES]; /* ring of minutes; aw_pack16 */
 
@@ -68,7 +69,7 @@ struct aw__pilot_memory {
     uint32_t has_shadow;
     uint32_t away;     /* the agent has acted, and sizes are not back yet */
     uint32_t by_trial; /* the policy on trial has decided it */
-    uint32_t unused_;  /* 0 */
+    uint32_t anew;     /* the workload is another than at the last search */
     int64_t at_us;
     int64_t forgotten_us; /* when it was last ordered to forget; 0: never */
     uint64_t model;
@@ -77,7 +78,7 @@ struct aw__pilot_memory {
 
     /* sizes under the fallback, to go back to when it takes over again */
     int64_t home_cpu_millicores, home_memory_bytes;
-    struct aw_pilot_origin origin;   /* of the network in force */
+    struct aw_pilot_origin origin;   /* of the policy in force */
     float obs[AW_STATE_DIM_MAX + 1]; /* + 1: a multiple of 8 */
     float action_taken[AW_ACTION_DIM + 1];
     float shadow[AW_ACTION_DIM + 1];
@@ -187,6 +188,13 @@ AW_NODISCARD enum aw_err aw__pilot_round(struct aw_pilot *pilot, uint64_t seed,
  * of the model's acts; nothing has changed. */
 AW_NODISCARD enum aw_err aw__pilot_learn_shared(struct aw_pilot *pilot, uint64_t seed,
                                                 struct aw_diag *diag);
+/* Whether the next search for a formula is to begin at a shared model too. */
+bool aw__pilot_asks_model(const struct aw_pilot *pilot);
+/* The formula that does what the model's policy for this workload does on the copies. NODATA: the
+ * fallback has lived no episode that is believed; nor is there one after any other failure. */
+AW_NODISCARD enum aw_err aw__pilot_taught(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
+                                          uint64_t seed, struct aw_formula *ret_formula,
+                                          struct aw_pilot_origin *ret_origin);
 
 /* --- pilot_external.c: somebody else's agent ---------------------------------------------------
  */
@@ -200,8 +208,9 @@ bool aw__pilot_external_step(struct aw_pilot *pilot, int64_t now_us,
 /* --- pilot_canary.c: the policy beside the one in force ----------------------------------------
  */
 
-/* Between episodes, not while another one is tried. */
+/* Between episodes, not while another one is tried. `origin` NULL: it is of no model. */
 void aw__pilot_try_formula(struct aw_pilot *pilot, const struct aw_formula *formula,
+                           const struct aw_pilot_origin *origin,
                            const struct aw_canary_candidate *candidate, enum aw_canary_cause cause);
 /* Of the shape of the pilot's own. AW_ERR_NOMEM: nothing changed. */
 AW_NODISCARD enum aw_err aw__pilot_try_network(struct aw_pilot *pilot,

@@ -74,7 +74,9 @@ static enum aw_err recall_row(void *ctx, const struct aw_store_row *row)
 
 enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store, struct aw_diag *diag)
 {
-    if (pilot->learner || pilot->config.agent == AW_PILOT_FORMULA)
+    if (pilot->learner)
+        return AW_OK;
+    if (pilot->config.agent == AW_PILOT_FORMULA && !(store && aw__pilot_asks_model(pilot)))
         return AW_OK; /* a search has all it needs in the pilot */
     enum aw_err err =
         aw_learner_new(&(struct aw_learner_shape){.obs_dim = pilot->obs_dim,
@@ -273,7 +275,32 @@ enum aw_err aw__pilot_rehearsal(struct aw_pilot *pilot, uint64_t seed,
     return aw_rehearsal_new(&rehearse, pilot->alloc, ret_rehearsal, diag);
 }
 
-static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
+/* Where the search begins beside chance: at what is in force, and at what a shared model would do
+ * here. `origin` [..] says of what model each would be; a model that says nothing is none. */
+struct starts {
+    struct aw_formula taught;
+    struct aw_pilot_origin origin[AW_REHEARSE_TAUGHT + 1];
+    struct aw_rehearse_starts at;
+};
+
+static enum aw_err find_starts(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
+                               uint64_t seed, struct starts *ret)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    enum aw_err err = AW_ERR_NODATA;
+    *ret = (struct starts){.origin[AW_REHEARSE_KNOWN] = memory->origin,
+                           .at.known = memory->formula_id ? &memory->formula : NULL};
+    if (pilot->learner) {
+        aw_learner_forget(pilot->learner, memory->episode - memory->learn_from);
+        err = aw__pilot_taught(pilot, rehearsal, seed, &ret->taught,
+                               &ret->origin[AW_REHEARSE_TAUGHT]);
+    }
+    if (!err)
+        ret->at.taught = &ret->taught;
+    return err == AW_ERR_NOMEM ? err : AW_OK;
+}
+
+static enum aw_err search_formula(struct aw_pilot *pilot, struct aw_diag *diag)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_pilot_config *config = &pilot->config;
@@ -290,48 +317,62 @@ static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
     }
     if (err)
         return err;
-    const struct aw_formula *known = memory->formula_id ? &memory->formula : NULL;
-    struct aw_formula found;
+    struct starts starts;
+    struct aw_rehearse_found found;
     struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX], in_force[AW_REHEARSE_COPIES_MAX];
-    double value = 0, before = INFINITY;
-    err = aw_rehearsal_search(rehearsal, known, seed, &found, &value);
+    double before = INFINITY;
+    err = find_starts(pilot, rehearsal, seed, &starts);
+    err = err ? err : aw_rehearsal_search(rehearsal, &starts.at, seed, &found);
+    const struct aw_formula *known = starts.at.known;
     if (!err && known) {
         err = aw_rehearsal_play(rehearsal, known, seed + AW__PILOT_ESTIMATE_STREAM, in_force);
         if (!err)
             before = aw_rehearsal_value(rehearsal, in_force);
     }
     double misses = 0;
-    err = err ? err : aw_rehearsal_play(rehearsal, &found, seed + AW__PILOT_ESTIMATE_STREAM, each);
+    if (!err)
+        err = aw_rehearsal_play(rehearsal, &found.formula, seed + AW__PILOT_ESTIMATE_STREAM, each);
     for (uint32_t i = 0; !err && i < aw_rehearsal_copies(rehearsal); i++)
         misses = fmax(misses, each[i].violation_share);
-    if (!err && value < before - SEARCH_GAIN && misses < SEARCH_MISSES * config->slo_budget) {
-        struct aw_canary_candidate candidate = {.id = aw_formula_id(&found)};
+    if (!err && found.value < before - SEARCH_GAIN && misses < SEARCH_MISSES * config->slo_budget) {
+        const struct aw_pilot_origin *origin = &starts.origin[found.from];
+        struct aw_canary_candidate candidate = {.id = aw_formula_id(&found.formula)};
         if (!goes_on_trial(pilot)) {
-            memory->formula = found;
+            memory->formula = found.formula;
             memory->formula_id = candidate.id;
-            aw_formula_decode(&found, &pilot->formula);
+            memory->origin = *origin;
+            aw_formula_decode(&memory->formula, &pilot->formula);
             aw_formula_changed(&memory->formula_memory);
         } else if (candidate.id != memory->formula_id &&
                    !aw_canary_barred(&memory->canary, candidate.id, memory->rows)) {
             aw_rehearsal_as_it_was(rehearsal);
             const uint64_t chance = seed + AW__PILOT_ESTIMATE_STREAM;
             err = aw_rehearsal_play(rehearsal, known, chance, in_force);
-            err = err ? err : aw_rehearsal_play(rehearsal, &found, chance, each);
+            err = err ? err : aw_rehearsal_play(rehearsal, &found.formula, chance, each);
             if (!err) {
                 predict(pilot, in_force, each, aw_rehearsal_copies(rehearsal), &candidate);
-                aw__pilot_try_formula(pilot, &found, &candidate, AW_CANARY_CAUSE_FOUND);
+                aw__pilot_try_formula(pilot, &found.formula, origin, &candidate,
+                                      AW_CANARY_CAUSE_FOUND);
             }
         }
     }
     if (!err) {
+        memory->anew = 0;
         pilot->learned.rounds++;
         pilot->learned.copies = aw_rehearsal_copies(rehearsal);
         pilot->learned.copy_error = aw_rehearsal_error(rehearsal);
-        pilot->learned.value = value;
+        pilot->learned.value = found.value;
     }
     if (!err && memory->formula_id)
         err = aw__pilot_estimate(pilot, rehearsal, seed + AW__PILOT_ESTIMATE_STREAM, diag);
     aw_rehearsal_free(rehearsal);
+    return err;
+}
+
+static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
+{
+    const enum aw_err err = search_formula(pilot, diag);
+    aw_pilot_put_away(pilot); /* what the model was shown: pilots of formulas are small */
     return err;
 }
 

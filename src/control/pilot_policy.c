@@ -356,7 +356,7 @@ enum aw_err aw_pilot_propose(struct aw_pilot *pilot, const char *text, size_t si
     const struct aw_canary_candidate candidate = {
         .id = file.id, .gain = NAN, .gain_error = NAN, .violation_share = NAN};
     if (!err && pilot->config.agent == AW_PILOT_FORMULA)
-        aw__pilot_try_formula(pilot, &file.formula, &candidate, AW_CANARY_CAUSE_PROPOSED);
+        aw__pilot_try_formula(pilot, &file.formula, NULL, &candidate, AW_CANARY_CAUSE_PROPOSED);
     else if (!err && (err = aw__pilot_try_network(pilot, &file.actor, &candidate)))
         err = aw_fail(diag, err, "no memory to try a policy");
     if (!err) {

@@ -1,7 +1,9 @@
 /*
- * pilot_shared.c - a network that begins as a shared model's policy for this workload.
+ * pilot_shared.c - learning that begins at a shared model's policy for this workload.
  *
- * The model reads the fallback's episodes and gives a policy (pretrained.h). It is tried on copies
+ * The model reads the fallback's episodes and gives a policy (pretrained.h). For a formula this
+ * policy is one more place to begin a search at: what it does on copies of the workload is said in
+ * the nine numbers. For a network it is the policy to begin with. It is tried on copies
  * of the workload like any other before it may act. Rounds of the workload's own learning go on
  * beside it; what they give takes its place when it does better on the same copies, so that
  * learning begins at the model's policy and never below it. While the fallback acts the model is
@@ -23,13 +25,19 @@ double aw__pilot_read(const struct aw_pilot *pilot, double slo_preservation, dou
                                : 0;
 }
 
+static struct aw_rehearse_network network_of(const struct aw_pilot *pilot,
+                                             const struct aw_actnet *actor)
+{
+    return (struct aw_rehearse_network){.actor = actor,
+                                        .state = &pilot->state.config,
+                                        .action = &pilot->action.config,
+                                        .controlled = pilot->config.controlled};
+}
+
 enum aw_err aw__pilot_play(const struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
                            const struct aw_actnet *actor, uint64_t seed, struct aw_rehearsed *ret)
 {
-    const struct aw_rehearse_network network = {.actor = actor,
-                                                .state = &pilot->state.config,
-                                                .action = &pilot->action.config,
-                                                .controlled = pilot->config.controlled};
+    const struct aw_rehearse_network network = network_of(pilot, actor);
     return aw_rehearsal_play_network(rehearsal, &network, seed, ret);
 }
 
@@ -68,6 +76,32 @@ static enum aw_err specialise(struct aw_pilot *pilot, struct aw_actnet *actor,
         snprintf(ret_origin->name, sizeof ret_origin->name, "%s", info->name);
     }
     aw_bundle_deinit(&bundle);
+    return err;
+}
+
+bool aw__pilot_asks_model(const struct aw_pilot *pilot)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    return pilot->config.model && pilot->config.agent == AW_PILOT_FORMULA &&
+           (memory->lifecycle.stage == AW_STAGE_OFFLINE || memory->anew);
+}
+
+enum aw_err aw__pilot_taught(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal, uint64_t seed,
+                             struct aw_formula *ret_formula, struct aw_pilot_origin *ret_origin)
+{
+    struct aw_actnet actor = {0};
+    const struct aw_actnet_shape shape = {
+        .obs_dim = pilot->obs_dim,
+        .act_dim = AW_ACTION_DIM,
+        .hidden = aw_pretrained_info(pilot->config.model)->hidden,
+    };
+    enum aw_err err = aw_actnet_init(&actor, &shape, pilot->alloc);
+    err = err ? err : specialise(pilot, &actor, ret_origin, NULL);
+    if (!err) {
+        const struct aw_rehearse_network network = network_of(pilot, &actor);
+        err = aw_rehearsal_translate(rehearsal, &network, seed, ret_formula);
+    }
+    aw_actnet_deinit(&actor);
     return err;
 }
 

@@ -144,6 +144,7 @@ static void begin_anew(struct aw_pilot *pilot, uint32_t rows)
     struct aw__pilot_memory *memory = &pilot->memory;
     memory->rows_first = memory->rows;
     memory->next_rows = memory->rows + rows;
+    memory->anew = 1;
     aw__pilot_canary_changed(pilot);
 }
 
@@ -596,7 +597,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
         by_agent = trial.plan;
         memcpy(agent, trial.action, sizeof agent);
         out->model = memory->canary.candidate.id;
-        out->origin = (struct aw_pilot_origin){0}; /* people hand such policies in */
+        out->origin = formula ? memory->trial_origin : (struct aw_pilot_origin){0};
     }
 
     memory->extra_cost = out->actor == AW_ACTOR_EXPLORING

@@ -144,7 +144,7 @@ enum aw_err aw_pretrained_fits(const struct aw_pretrained *model, uint32_t state
                        "\"%s\" and \"%s\"",
                        info->name, states[info->state], mappings[info->mapping], states[state],
                        mappings[mapping]);
-    if (info->hidden != hidden)
+    if (hidden && info->hidden != hidden)
         return aw_fail(diag, AW_ERR_CONFIG,
                        "the model %s has layers of %u units; the workload's policies have %u "
                        "(learning.agent.settings.hidden)",

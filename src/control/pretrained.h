@@ -44,8 +44,8 @@ void aw_pretrained_close(struct aw_pretrained *model); /* NULL is a no-op */
 const struct aw_pretrained_info *aw_pretrained_info(const struct aw_pretrained *model);
 const char *aw_pretrained_path(const struct aw_pretrained *model); /* it was read from */
 
-/* Whether a pilot that sees `state`, acts by `mapping` and serves networks of `hidden` units can
- * use it. AW_ERR_CONFIG: what differs. */
+/* Whether a pilot that sees `state`, acts by `mapping` and serves networks of `hidden` units (0: it
+ * serves none) can use it. AW_ERR_CONFIG: what differs. */
 AW_NODISCARD enum aw_err aw_pretrained_fits(const struct aw_pretrained *model, uint32_t state,
                                             uint32_t mapping, uint32_t hidden,
                                             struct aw_diag *diag);

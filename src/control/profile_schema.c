@@ -523,8 +523,8 @@ static const struct aw_schema_field learning_fields[] = {
      .type = AW_SCHEMA_TEXT,
      P(model),
      .initial = AW_SHELF_SHIPPED,
-     .help = "what a network begins with: shipped, the model that comes with the program where "
-             "there is one; none; or the path of a model that 'aware pretrain' wrote"},
+     .help = "what learning begins at: shipped, the model that comes with the program where there "
+             "is one; none; or the path of a model that 'aware pretrain' wrote"},
     {.name = "stepSeconds",
      .type = AW_SCHEMA_REAL,
      P(step_s),

@@ -61,6 +61,7 @@ struct aw_rehearsed {
     double violation_share;
     double paper_reward; /* of a step */
     double cores;        /* of a replica, as they were wanted; the mean over steps */
+    double margin;       /* all cores that were wanted, over those that were used */
 };
 
 /* What the use of a step is worth: its CPU at half utilisation, with the memory of as many cores'
@@ -108,10 +109,27 @@ AW_NODISCARD enum aw_err aw_rehearsal_play_network(struct aw_rehearsal *rehearsa
 /* One number to compare by, lower is better: ln of the cost, and a price on missing the target. */
 double aw_rehearsal_value(const struct aw_rehearsal *rehearsal, const struct aw_rehearsed *each);
 
-/* The best numbers found; `known` (may be NULL) is where the search begins too. `ret_value`: of the
- * result, on chance that the search has not seen. */
+/* A formula to begin a search with, from what `network` does on the copies: replicas of about its
+ * size and with as much to spare or less, and a way of reading a load; of these what is worth most.
+ * AW_ERR_DIVERGED as play_network. */
+AW_NODISCARD enum aw_err aw_rehearsal_translate(struct aw_rehearsal *rehearsal,
+                                                const struct aw_rehearse_network *network,
+                                                uint64_t seed, struct aw_formula *ret_formula);
+
+/* Where a search begins beside its own draws (borrowed; NULL: there is none). */
+struct aw_rehearse_starts {
+    const struct aw_formula *known;  /* what is in force */
+    const struct aw_formula *taught; /* what another policy does (aw_rehearsal_translate) */
+};
+enum aw_rehearse_from { AW_REHEARSE_DRAWN, AW_REHEARSE_KNOWN, AW_REHEARSE_TAUGHT };
+struct aw_rehearse_found {
+    struct aw_formula formula;
+    double value;               /* on chance that the search has not seen */
+    enum aw_rehearse_from from; /* the start that it came out of */
+};
+/* The best numbers found. */
 AW_NODISCARD enum aw_err aw_rehearsal_search(struct aw_rehearsal *rehearsal,
-                                             const struct aw_formula *known, uint64_t seed,
-                                             struct aw_formula *ret_formula, double *ret_value);
+                                             const struct aw_rehearse_starts *starts, uint64_t seed,
+                                             struct aw_rehearse_found *ret_found);
 
 #endif

@@ -83,6 +83,8 @@ static double worth(struct aw_rehearsal *r, const struct aw_formula *formula)
     return sum / plays;
 }
 
+static const struct aw_rehearse_starts by_chance = {0};
+
 static void the_search_finds_what_is_better_than_the_plain_formula(void **state)
 {
     (void)state;
@@ -90,17 +92,18 @@ static void the_search_finds_what_is_better_than_the_plain_formula(void **state)
     struct aw_rehearsal *r = rehearsal_of(&config);
     assert_int_equal(aw_rehearsal_copies(r), 2);
     assert_true(aw_rehearsal_error(r) < 0.3);
-    struct aw_formula plain, found;
+    struct aw_formula plain;
+    struct aw_rehearse_found found;
     struct aw_rehearsed by_plain[2], by_found[2];
-    double value = NAN;
     aw_formula_plain(&plain);
-    assert_ok(aw_rehearsal_search(r, NULL, 1, &found, &value));
-    assert_true(isfinite(value));
+    assert_ok(aw_rehearsal_search(r, &by_chance, 1, &found));
+    assert_true(isfinite(found.value));
+    assert_int_equal(found.from, AW_REHEARSE_DRAWN);
     for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
-        assert_true(found.x[i] >= 0 && found.x[i] <= 1);
-    assert_true(worth(r, &found) < worth(r, &plain) - 0.05);
+        assert_true(found.formula.x[i] >= 0 && found.formula.x[i] <= 1);
+    assert_true(worth(r, &found.formula) < worth(r, &plain) - 0.05);
     assert_ok(aw_rehearsal_play(r, &plain, 77, by_plain));
-    assert_ok(aw_rehearsal_play(r, &found, 77, by_found));
+    assert_ok(aw_rehearsal_play(r, &found.formula, 77, by_found));
     assert_true(by_found[0].cost_per_hour < by_plain[0].cost_per_hour);
     assert_true(by_found[0].violation_share <= 2 * BUDGET);
     aw_rehearsal_free(r);
@@ -113,16 +116,16 @@ static void a_search_is_repeatable_and_keeps_what_is_known_to_be_good(void **sta
     config.settings.tries = 10;
     config.settings.tries_near = 20;
     struct aw_rehearsal *r = rehearsal_of(&config);
-    struct aw_formula found, again;
-    double value = NAN, value_again = NAN;
-    assert_ok(aw_rehearsal_search(r, NULL, 1, &found, &value));
-    assert_ok(aw_rehearsal_search(r, NULL, 1, &again, &value_again));
-    assert_memory_equal(&found, &again, sizeof found);
-    assert_memory_equal(&value, &value_again, sizeof value);
-    assert_ok(aw_rehearsal_search(r, NULL, 2, &again, &value_again));
-    assert_memory_not_equal(&found, &again, sizeof found);
-    assert_ok(aw_rehearsal_search(r, &found, 3, &again, &value_again));
-    assert_true(worth(r, &again) < worth(r, &found) + 0.1);
+    struct aw_rehearse_found found, again;
+    assert_ok(aw_rehearsal_search(r, &by_chance, 1, &found));
+    assert_ok(aw_rehearsal_search(r, &by_chance, 1, &again));
+    assert_memory_equal(&found.formula, &again.formula, sizeof found.formula);
+    assert_memory_equal(&found.value, &again.value, sizeof found.value);
+    assert_ok(aw_rehearsal_search(r, &by_chance, 2, &again));
+    assert_memory_not_equal(&found.formula, &again.formula, sizeof found.formula);
+    const struct aw_rehearse_starts known = {.known = &found.formula};
+    assert_ok(aw_rehearsal_search(r, &known, 3, &again));
+    assert_true(worth(r, &again.formula) < worth(r, &found.formula) + 0.1);
     aw_rehearsal_free(r);
 }
 
@@ -243,46 +246,99 @@ static void missing_the_target_is_dearer_than_any_saving_it_brings(void **state)
     aw_rehearsal_free(r);
 }
 
+/* A network of a constant action: weights are 0, the action is `base` whatever it sees. */
+struct constant {
+    struct aw_state_config seen;
+    struct aw_action_config acted;
+    struct aw_actnet actor;
+    struct aw_rehearse_network network;
+};
+
+static void constant_make(struct constant *c, const struct aw_rehearse_config *config)
+{
+    *c = (struct constant){.seen = {.preset = AW_STATE_DEFAULT,
+                                    .bounds = config->bounds,
+                                    .slo = config->slo,
+                                    .disk_bytes_per_s_max = 2e8,
+                                    .net_bytes_per_s_max = 1e8},
+                           .acted = {.mapping = AW_ACTION_ANCHORED,
+                                     .bounds = config->bounds,
+                                     .window = 20,
+                                     .oom_steps = 100,
+                                     .deadband = 0.1,
+                                     .guard = true}};
+    assert_ok(aw_actnet_init(
+        &c->actor, &(struct aw_actnet_shape){AW_STATE_DEFAULT_DIM, AW_ACTION_DIM, 4}, NULL));
+    c->network =
+        (struct aw_rehearse_network){.actor = &c->actor,
+                                     .state = &c->seen,
+                                     .action = &c->acted,
+                                     .controlled = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY};
+}
+
 static void a_network_plays_too_and_what_it_adds_it_pays_for(void **state)
 {
     (void)state;
     struct aw_rehearse_config config = config_of(60);
     config.slo_weight = 0.5;
     struct aw_rehearsal *r = rehearsal_of(&config);
-    const struct aw_state_config seen = {.preset = AW_STATE_DEFAULT,
-                                         .bounds = config.bounds,
-                                         .slo = config.slo,
-                                         .disk_bytes_per_s_max = 2e8,
-                                         .net_bytes_per_s_max = 1e8};
-    const struct aw_action_config acted = {.mapping = AW_ACTION_ANCHORED,
-                                           .bounds = config.bounds,
-                                           .window = 20,
-                                           .oom_steps = 100,
-                                           .deadband = 0.1,
-                                           .guard = true};
-    struct aw_actnet actor;
+    struct constant c;
     struct aw_rehearsed each[3][2], again[2];
-    assert_ok(aw_actnet_init(
-        &actor, &(struct aw_actnet_shape){AW_STATE_DEFAULT_DIM, AW_ACTION_DIM, 4}, NULL));
-    const struct aw_rehearse_network network = {.actor = &actor,
-                                                .state = &seen,
-                                                .action = &acted,
-                                                .controlled = AW_PLAN_REPLICAS | AW_PLAN_CPU |
-                                                              AW_PLAN_MEMORY};
-    for (uint32_t k = 0; k < 3; k++) { /* weights are 0: the action is `base`, whatever it sees */
-        actor.base[AW_ACTION_REPLICAS] = k == 0 ? -1.0f : k == 1 ? 0.0f : 1.0f;
-        assert_ok(aw_rehearsal_play_network(r, &network, 5, each[k]));
+    constant_make(&c, &config);
+    for (uint32_t k = 0; k < 3; k++) {
+        c.actor.base[AW_ACTION_REPLICAS] = k == 0 ? -1.0f : k == 1 ? 0.0f : 1.0f;
+        assert_ok(aw_rehearsal_play_network(r, &c.network, 5, each[k]));
     }
     assert_true(each[0][0].cost_per_hour < each[1][0].cost_per_hour);
     assert_true(each[1][0].cost_per_hour < each[2][0].cost_per_hour);
     assert_true(each[2][0].violation_share <= each[0][0].violation_share);
     assert_true(each[1][0].paper_reward > 0 && each[1][0].paper_reward < 2);
     assert_true(each[1][0].cores >= 0.1 && each[1][0].cores <= 4);
-    assert_ok(aw_rehearsal_play_network(r, &network, 5, again));
+    assert_true(each[1][0].margin > 1 && each[1][0].margin < each[2][0].margin);
+    assert_ok(aw_rehearsal_play_network(r, &c.network, 5, again));
     assert_memory_equal(again, each[2], sizeof again);
-    actor.base[0] = NAN;
-    assert_int_equal(aw_rehearsal_play_network(r, &network, 5, again), AW_ERR_DIVERGED);
-    aw_actnet_deinit(&actor);
+    c.actor.base[0] = NAN;
+    assert_int_equal(aw_rehearsal_play_network(r, &c.network, 5, again), AW_ERR_DIVERGED);
+    aw_actnet_deinit(&c.actor);
+    aw_rehearsal_free(r);
+}
+
+static void what_a_network_does_becomes_a_formula_to_begin_with(void **state)
+{
+    (void)state;
+    struct aw_rehearse_config config = config_of(60);
+    config.settings.tries = 4;
+    config.settings.tries_near = 20;
+    struct aw_rehearsal *r = rehearsal_of(&config);
+    struct constant c;
+    struct aw_formula taught, again;
+    struct aw_rehearsed each[2];
+    constant_make(&c, &config);
+    c.actor.base[AW_ACTION_REPLICAS] = 0.5f;
+    assert_ok(aw_rehearsal_play_network(r, &c.network, 5, each));
+    assert_ok(aw_rehearsal_translate(r, &c.network, 5, &taught));
+    const double cores = 0.5 * (each[0].cores + each[1].cores);
+    const double margin = 0.5 * (each[0].margin + each[1].margin);
+    const double size = aw_formula_value(&taught, AW_FORMULA_CPU) / cores;
+    const double spare = aw_formula_value(&taught, AW_FORMULA_MARGIN) / margin;
+    assert_true(size > 0.99 && size < 2.01);
+    assert_true(spare > 0.24 && spare < 1.01);
+    assert_ok(aw_rehearsal_translate(r, &c.network, 5, &again));
+    assert_memory_equal(&taught, &again, sizeof taught);
+
+    /* a search from there ends no lower; where it began is told */
+    struct aw_rehearse_found by_itself, from_there;
+    const struct aw_rehearse_starts starts = {.taught = &taught};
+    assert_ok(aw_rehearsal_search(r, &by_chance, 1, &by_itself));
+    assert_ok(aw_rehearsal_search(r, &starts, 1, &from_there));
+    assert_true(from_there.value <= by_itself.value || from_there.from == AW_REHEARSE_TAUGHT);
+    if (from_there.from == AW_REHEARSE_DRAWN)
+        assert_memory_equal(&from_there.formula, &by_itself.formula, sizeof by_itself.formula);
+
+    c.actor.base[0] = NAN;
+    assert_int_equal(aw_rehearsal_translate(r, &c.network, 5, &again), AW_ERR_DIVERGED);
+    assert_memory_equal(&taught, &again, sizeof taught); /* untouched */
+    aw_actnet_deinit(&c.actor);
     aw_rehearsal_free(r);
 }
 
@@ -390,6 +446,7 @@ int main(void)
         cmocka_unit_test(a_fallback_plays_too_and_begins_anew_each_time),
         cmocka_unit_test(missing_the_target_is_dearer_than_any_saving_it_brings),
         cmocka_unit_test(a_network_plays_too_and_what_it_adds_it_pays_for),
+        cmocka_unit_test(what_a_network_does_becomes_a_formula_to_begin_with),
         cmocka_unit_test(where_little_is_known_less_may_be_missed),
         cmocka_unit_test(too_little_to_go_by_is_told),
         cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing_behind),

@@ -61,7 +61,7 @@ struct aw_recommender_config {
     struct aw_store *store;          /* NULL: nothing is kept; borrowed */
     struct aw_steward *steward;      /* NULL: no audit, no orders; borrowed */
     const struct aw_loop_desk *desk; /* in the place of the steward's own; NULL: that one */
-    struct aw_shelf *shelf;          /* of models that networks begin with; NULL: none */
+    struct aw_shelf *shelf;          /* of models that learning begins at; NULL: none */
     struct aw_log *log;              /* NULL: nobody is told; borrowed */
     const struct aw_clock *clock;    /* NULL: the real one */
     const char *memory;              /* file of what pilots learned, read at new; NULL: none */

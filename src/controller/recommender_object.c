@@ -210,16 +210,15 @@ static void model_take(struct aw_recommender *r, const struct aw_profile *profil
                        struct aw_pilot_config *config)
 {
     struct aw_diag why = {0};
-    if (config->agent != AW_PILOT_NETWORK || !config->learning || !r->config.shelf)
+    if (!aw_pilot_wants_model(config) || !r->config.shelf)
         return;
     enum aw_err err = aw_shelf_get(r->config.shelf, profile->model, &config->model, &why);
-    err = err || !config->model ? err
-                                : aw_pretrained_fits(config->model, config->state, config->mapping,
-                                                     config->learner.hidden, &why);
+    if (!err && config->model)
+        err = aw_pilot_model_fits(config, config->model, &why);
     if (!err)
         return;
     config->model = NULL;
-    aw_log_info(r->config.log, "a model cannot be used: the network begins with nothing",
+    aw_log_info(r->config.log, "a model cannot be used: the workload learns from nothing",
                 AW_LOG_STR("workload", config->name), AW_LOG_STR("why", why.text));
 }
 

@@ -75,6 +75,11 @@ def rows_tell_of_every_episode_and_every_change():
 
 
 def a_model_that_cannot_be_used_is_told_once_and_the_run_goes_on():
+    for agent in ("network", "formula"):
+        without_a_model(agent)
+
+
+def without_a_model(agent):
     with tempfile.TemporaryDirectory() as folder:
         world = Path(files(folder))
         text = world.read_text(encoding="utf-8")
@@ -86,7 +91,7 @@ def a_model_that_cannot_be_used_is_told_once_and_the_run_goes_on():
             if damage is not None:
                 bad.write_bytes(damage)
             world.write_text(text.replace("learning: {", f"learning: {{model: {model}, agent: "
-                                                         "{name: network}, "), encoding="utf-8")
+                                                         f"{{name: {agent}}}, "), encoding="utf-8")
             done = expect_ok("run", "-f", str(world), "--models", folder, "--duration", "15m",
                              "--state", "none", "--no-twin", "-o", "json", "--log-level", "warn",
                              cwd=folder)

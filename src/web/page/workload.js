@@ -256,6 +256,7 @@ export function view(root, app, [namespace, workload, what, id]) {
     fill(top, summary(w, series));
     fill(state, conditions(w.conditions));
     const cool = w.budgets.cooldown_left_s;
+    const began = w.decision && w.decision.agent && w.decision.agent.specialised_from;
     const waits = Object.entries(cool).filter(([, left]) => left > 0)
       .map(([key, left]) => `${key.replace('_', ' ')} ${format.duration(left)}`);
     fill(more, terms([
@@ -264,7 +265,9 @@ export function view(root, app, [namespace, workload, what, id]) {
       ['cool-down', waits.length ? waits.join(', ') : 'over'],
       ['watchdog', `${w.watchdog_reason}; ${w.budgets.watchdog_trips} trips`],
       ['memory floor', w.budgets.oom_floor_bytes ? format.bytes(w.budgets.oom_floor_bytes) : 'none'],
-      ['agent', `${w.agent}${w.model ? ` ${w.model}` : ', no policy yet'}`], ['fallback', w.fallback],
+      ['agent', `${w.agent}${w.model ? ` ${w.model}` : ', no policy yet'}`],
+      began && ['began at', `the shared model ${began.model}, known by ${began.episodes} episodes of the fallback`],
+      ['fallback', w.fallback],
       ['estimate', w.estimate && w.estimate.mean !== null ? `${format.number(w.estimate.mean)} per episode, ` +
         `${format.number(w.estimate.low)} to ${format.number(w.estimate.high)}` : 'none yet'],
       w.canary && w.canary.sentence && ['trial', w.canary.sentence],
