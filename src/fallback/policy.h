@@ -3,10 +3,10 @@
  *
  * Call order: aw_conf_defaults(aw_policy_fields, &settings), change what you like, new; then once
  *             per step decide; reset begins anew; state_save and state_load in between; free.
- * Memory:     as much as kind and pods ask for (some 3 KB for hpa+vpa-mem with up to 16 pods).
- * decide allocates only where a VPA sees more pods than there ever were, up to what the bounds
+ * Memory:     as much as kind and pods ask for: 3 KB for hpa+vpa-mem with up to 16 pods. Where a
+ *             VPA sees more pods than there ever were, decide allocates, up to what the bounds
  *             allow twice over; without memory it follows the first of them, as it does with more
- *             than that. It wants some 40 KB of stack.
+ *             than that. Else it does not. It wants some 40 KB of stack.
  * Threads:    single owner. decide is a function of the state, the sample and the time.
  *
  * Kinds, and what each may change:
