@@ -276,10 +276,10 @@ enum aw_err aw__pilot_rehearsal(struct aw_pilot *pilot, uint64_t seed,
 }
 
 /* Where the search begins beside chance: at what is in force, and at what a shared model would do
- * here. `origin` [..] says of what model each would be; a model that says nothing is none. */
+ * here. A model that gives nothing to begin at is as good as none. */
 struct starts {
     struct aw_formula taught;
-    struct aw_pilot_origin origin[AW_REHEARSE_TAUGHT + 1];
+    struct aw_pilot_origin origin[AW_REHEARSE_TAUGHT + 1]; /* by enum aw_rehearse_from */
     struct aw_rehearse_starts at;
 };
 
