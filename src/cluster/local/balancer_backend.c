@@ -131,8 +131,10 @@ void aw__link_keep(struct aw__balancer *b, struct aw__link *link)
 {
     struct aw__backend *backend = &b->backend[link->slot];
     link->client = NULL;
-    /* nor is one kept over TCP where the replica has been found on its Unix socket since */
-    if (backend->mode != AW__BACKEND_ON || link->handle.is_unix != backend->is_unix ||
+    /* nor is one kept of which the end was announced with the answer, nor one over TCP where the
+     * replica has been found on its Unix socket since */
+    if (backend->mode != AW__BACKEND_ON || link->handle.hung_up ||
+        link->handle.is_unix != backend->is_unix ||
         !aw__balancer_watch_writable(b, &link->handle, false)) {
         aw__link_close(b, link);
         return;
@@ -158,6 +160,7 @@ static void link_begin(struct aw__link *link, struct aw__visitor *c)
     link->client = c;
     link->any_sent = link->any_passed = link->has_head = link->surplus = false;
     link->begin = link->end = link->unframed = 0;
+    link->ended_us = 0;
     c->link = link;
 }
 

@@ -12,6 +12,7 @@
 #define TRIES_MAX 32u     /* replicas that a request is offered to */
 #define ENDING_US 1000000 /* for a client to take the last answer */
 #define KEEP_IDLE 10      /* times config.idle_us: clients without a request */
+#define RESET_US  10000   /* for the reset that follows the end of a link nobody reads any more */
 
 #define SAY(code, words)                                                                       \
     "HTTP/1.1 " code " " words "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-" \
@@ -250,15 +251,19 @@ static bool reading(struct aw__balancer *b, struct aw__visitor *c)
 
 /* --- and passes through ----------------------------------------------------------------------- */
 
+/* A kept connection may be closed just when a request is sent on it. It is reset then: nobody has
+ * read the request (who reads it and ends, ends the stream instead). One that may be asked twice,
+ * and is still here as a whole, goes to another replica (RFC 9110 section 9.2.2). */
+static bool may_cross(const struct aw__visitor *c)
+{
+    return c->size > 0 && c->link->reused && c->link->end == 0;
+}
+
 /* Leaves the state in which the client goes on. */
 static void link_failed(struct aw__balancer *b, struct aw__visitor *c)
 {
     const bool sent = c->link->any_sent, passed = c->link->any_passed;
-    /* A kept connection may be closed just when a request is sent on it. It is reset then: nobody
-     * has read the request (who reads it and ends, ends the stream instead). One that may be asked
-     * twice, and is still here as a whole, goes to another replica (RFC 9110 section 9.2.2). */
-    const bool crossed =
-        c->size > 0 && c->link->reused && c->link->end == 0 && c->link->handle.broken;
+    const bool crossed = may_cross(c) && c->link->handle.broken;
     link_leave(b, c, false);
     if (crossed) {
         c->begin = c->from;
@@ -401,6 +406,13 @@ static bool response_receive(struct aw__balancer *b, struct aw__visitor *c, bool
             link->frame.done = *progress = true;
             return true;
         }
+        /* Over TCP the end may overtake the reset: who closes does not look at what comes until it
+         * is done. Only without one has somebody read the request. */
+        if (may_cross(c) && !link->handle.broken && !link->handle.is_unix) {
+            link->ended_us = link->ended_us ? link->ended_us : b->now_us;
+            link->handle.readable = false;
+            return true;
+        }
         break;
     }
     link->any_sent = true; /* it was there, whatever it did */
@@ -530,6 +542,8 @@ void aw__visitor_tick(struct aw__balancer *b, struct aw__visitor *c)
     case AW__VISITOR_LINKED:
         if (b->now_us - c->begun_us > b->config.request_timeout_us)
             request_late(b, c);
+        else if (c->link->ended_us && b->now_us - c->link->ended_us > RESET_US)
+            link_failed(b, c);
         break;
     case AW__VISITOR_SAYING:
     case AW__VISITOR_ENDING:

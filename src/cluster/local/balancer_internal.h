@@ -83,6 +83,7 @@ struct aw__link {
     uint32_t begin, end; /* of `out`: bytes for the client */
     uint32_t unframed;   /* of them, at the end: not looked at yet */
     int64_t since_us;
+    int64_t ended_us; /* when it ended without an answer; 0: it has not */
     struct aw__visitor *client;
     struct aw__link *prev, *next; /* of its backend; `next` of free ones */
     char *out;                    /* [AW__BUFFER] */
