@@ -3,10 +3,12 @@
  *
  *     HEAD -> BODY -> WAIT -> SEND -> HEAD ... and from anywhere, after a refusal, LINGER -> gone
  *
+ * A stream of the trunk goes through them once, and a connection that becomes the trunk stays it.
+ *
  * Sockets are registered once, edge-triggered, so a request costs one recv and one send and no
  * epoll_ctl. A read that did not fill the buffer has emptied the socket (epoll(7), question 9).
  */
-#include "service/server.h"
+#include "service/server_internal.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -24,7 +26,6 @@
 
 #include "base/clock.h"
 
-#define IN_BYTES        (2 * AW_HTTP1_HEAD_BYTES_MAX) /* of a connection */
 #define EVENTS_MAX      256
 #define ACCEPTS_AT_ONCE 64
 #define SWEEP_US        250000   /* between two looks for connections that have been idle */
@@ -33,74 +34,27 @@
 #define HEAD_US         10000000 /* a head that has begun gets so much longer than an idle wait */
 #define STALL_US        60000000 /* a body that does not arrive, an answer that is not taken */
 
-enum state { CLOSED, HEAD, BODY, WAIT, SEND, LINGER };
-
-struct conn {
-    int fd;
-    enum state state;
-    uint32_t serial;     /* counts connections in this place: an event may be of the one before */
-    uint32_t generation; /* counts requests */
-    bool readable, writable; /* as far as we know */
-    bool keep_alive, closing, hung_up, is_head;
-    bool tells_writable; /* epoll is asked for it */
-    enum aw_http1_framing framing;
-    struct aw_http1_chunks chunks;
-    uint64_t body_left;
-    uint32_t in_from, in_to;  /* bytes of `in` not taken yet */
-    int64_t since_us;         /* when it entered its state */
-    size_t out_len, out_sent; /* copied bytes: the head, and a body that was copied */
-    const char *body;
-    size_t body_len, body_ready, body_sent; /* of a borrowed body */
-    size_t linger_bytes;
-    uint32_t next_free; /* index + 1 */
-    char *in;           /* [IN_BYTES] */
-    char *out;          /* [AW__SERVER_COPY_BYTES_MAX] */
-    _Alignas(8) unsigned char user[AW__SERVER_USER_BYTES];
-};
-
-struct timer {
-    int64_t at_us;
-    aw__token token;
-};
-
-struct aw__server {
-    const struct aw_alloc *alloc;
-    struct aw__server_config config;
-    int epoll_fd, event_fd, timer_fd; /* -1: not open */
-    bool listening, draining, stop;
-    bool no_files;         /* no descriptor was left for the last client: wait a little */
-    struct conn *stepping; /* whose step is going on */
-    time_t date_at;
-    char date[40];                   /* now, as answers say it */
-    uint32_t conn_count, free_first; /* index + 1; 0: none */
-    int64_t now_us, swept_us, ticked_us, timer_set_us;
-    struct conn *conn;   /* [connections_max] */
-    struct timer *timer; /* heap; a request has one at most, stale ones are dropped when due */
-    uint32_t timer_count, timer_max;
-};
-
 /* What epoll hands back: an index, or one of these. */
 enum { TAG_LISTEN = UINT32_MAX - 8, TAG_LISTEN_UNIX, TAG_EVENT, TAG_TIMER, TAG_SIGNAL };
 
-static void conn_step(struct aw__server *server, struct conn *conn);
-
-static aw__token token_of(const struct aw__server *server, const struct conn *conn)
+static aw__token token_of(const struct aw__server *server, const struct aw__conn *conn)
 {
     return (aw__token)conn->generation << 32 | (uint32_t)(conn - server->conn);
 }
 
 /* The connection of a request that is still going on; NULL: it is over. */
-static struct conn *conn_of(struct aw__server *server, aw__token token)
+static struct aw__conn *conn_of(struct aw__server *server, aw__token token)
 {
     const uint32_t index = (uint32_t)token;
     AW_ASSERT(index < server->config.connections_max);
-    struct conn *conn = &server->conn[index];
+    struct aw__conn *conn = &server->conn[index];
     const bool alive = conn->generation == token >> 32 &&
-                       (conn->state == BODY || conn->state == WAIT || conn->state == SEND);
+                       (conn->state == AW__CONN_BODY || conn->state == AW__CONN_WAIT ||
+                        conn->state == AW__CONN_SEND);
     return alive ? conn : NULL;
 }
 
-static void enter(struct aw__server *server, struct conn *conn, enum state state)
+void aw__conn_enter(struct aw__server *server, struct aw__conn *conn, enum aw__conn_state state)
 {
     conn->state = state;
     conn->since_us = server->now_us;
@@ -133,7 +87,7 @@ static void listeners_close(struct aw__server *server)
 /* A Unix socket becomes writable, for epoll, whenever its peer has read anything, so that each
  * request would wake us twice: that is asked for when it is wanted. TCP only tells who ran out of
  * room. */
-static bool conn_watch(struct aw__server *server, struct conn *conn, bool writable, int how)
+bool aw__conn_watch(struct aw__server *server, struct aw__conn *conn, bool writable, int how)
 {
     struct epoll_event event = {
         .events = EPOLLIN | EPOLLRDHUP | EPOLLET | (writable ? EPOLLOUT : 0),
@@ -150,18 +104,27 @@ enum aw_err aw__server_new(const struct aw__server_config *config, const struct 
     struct aw__server *server = NULL;
     for (struct aw_carve carve = {0};; carve = (struct aw_carve){.base = (unsigned char *)server}) {
         struct aw__server *self = aw_carve_take(&carve, 1, sizeof *self);
-        struct conn *conn = aw_carve_take(&carve, n, sizeof *conn);
-        struct timer *timer = aw_carve_take(&carve, 2 * (size_t)n, sizeof *timer);
-        char *in = aw_carve_take(&carve, n, IN_BYTES);
+        struct aw__conn *conn = aw_carve_take(&carve, n, sizeof *conn);
+        struct aw__timer *timer = aw_carve_take(&carve, 2 * (size_t)n, sizeof *timer);
+        char *in = aw_carve_take(&carve, n, AW__CONN_IN_BYTES);
         char *out = aw_carve_take(&carve, n, AW__SERVER_COPY_BYTES_MAX);
+        const bool is_unix = config->unix_fd >= 0; /* only there a trunk is asked for */
+        const size_t trunk_bytes = is_unix ? aw__server_trunk_out_bytes(n) : 0;
+        uint32_t *place = aw_carve_take(&carve, is_unix ? AW_TRUNK_STREAMS_MAX : 0, sizeof *place);
+        char *trunk_in = aw_carve_take(&carve, is_unix ? AW__TRUNK_IN_BYTES : 0, 1);
+        char *trunk_out = aw_carve_take(&carve, trunk_bytes, 1);
         if (server) {
             *self = (struct aw__server){.alloc = alloc,
                                         .config = *config,
                                         .conn = conn,
                                         .timer = timer,
-                                        .timer_max = 2 * n};
+                                        .timer_max = 2 * n,
+                                        .trunk = {.place = is_unix ? place : NULL,
+                                                  .in = trunk_in,
+                                                  .out = trunk_out,
+                                                  .out_bytes = trunk_bytes}};
             for (uint32_t i = n; i-- > 0;) {
-                conn[i].in = in + (size_t)i * IN_BYTES;
+                conn[i].in = in + (size_t)i * AW__CONN_IN_BYTES;
                 conn[i].out = out + (size_t)i * AW__SERVER_COPY_BYTES_MAX;
                 conn[i].next_free = self->free_first;
                 self->free_first = i + 1;
@@ -188,15 +151,37 @@ enum aw_err aw__server_new(const struct aw__server_config *config, const struct 
     return AW_OK;
 }
 
+struct aw__conn *aw__conn_open(struct aw__server *server, int fd)
+{
+    AW_ASSERT(server->free_first);
+    struct aw__conn *conn = &server->conn[server->free_first - 1];
+    server->free_first = conn->next_free;
+    server->conn_count++;
+    conn->fd = fd;
+    conn->serial++;
+    conn->readable = conn->writable = true;
+    conn->hung_up = conn->closing = conn->is_unix = conn->ended = false;
+    conn->in_from = conn->in_to = 0;
+    aw__conn_enter(server, conn, AW__CONN_HEAD);
+    return conn;
+}
+
 /* The descriptor leaves epoll with close(2): nobody else has it. */
-static void conn_close(struct aw__server *server, struct conn *conn)
+void aw__conn_close(struct aw__server *server, struct aw__conn *conn)
 {
     const aw__token token = token_of(server, conn);
     /* a refused request has been over since it was refused */
-    if ((conn->state == BODY || conn->state == WAIT || conn->state == SEND) && !conn->closing)
+    if ((conn->state == AW__CONN_BODY || conn->state == AW__CONN_WAIT ||
+         conn->state == AW__CONN_SEND) &&
+        !conn->closing)
         server->config.handler->over(server->config.self, token, false);
-    (void)close(conn->fd);
-    conn->state = CLOSED;
+    if (conn == server->trunk.conn)
+        aw__server_trunk_end(server);
+    if (aw__conn_is_stream(conn))
+        aw__server_trunk_leave(server, conn);
+    else
+        (void)close(conn->fd);
+    conn->state = AW__CONN_CLOSED;
     conn->generation++;
     conn->next_free = server->free_first;
     server->free_first = (uint32_t)(conn - server->conn) + 1;
@@ -208,8 +193,8 @@ void aw__server_free(struct aw__server *server)
     if (!server)
         return;
     for (uint32_t i = 0; i < server->config.connections_max; i++) {
-        if (server->conn[i].state != CLOSED)
-            conn_close(server, &server->conn[i]);
+        if (server->conn[i].state != AW__CONN_CLOSED)
+            aw__conn_close(server, &server->conn[i]);
     }
     listeners_close(server);
     if (server->epoll_fd >= 0)
@@ -262,11 +247,12 @@ static const char *date_now(struct aw__server *server)
     return server->date;
 }
 
-static void answer_put(struct aw__server *server, struct conn *conn,
+static void answer_put(struct aw__server *server, struct aw__conn *conn,
                        const struct aw__answer *answer)
 {
     const char *extra = answer->extra ? answer->extra : "";
-    conn->keep_alive = conn->keep_alive && !conn->closing && !server->draining;
+    conn->keep_alive =
+        conn->keep_alive && !conn->closing && (!server->draining || aw__conn_is_stream(conn));
     int len = snprintf(conn->out, AW__SERVER_COPY_BYTES_MAX,
                        "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s\r\n"
                        "Content-Length: %zu\r\n%s%s\r\n",
@@ -288,11 +274,11 @@ static void answer_put(struct aw__server *server, struct conn *conn,
         memcpy(conn->out + conn->out_len, answer->body, answer->len);
         conn->out_len += answer->len;
     }
-    enter(server, conn, SEND);
+    aw__conn_enter(server, conn, AW__CONN_SEND);
 }
 
 /* For requests that no handler has seen, or that it refused: say why, then hang up. */
-static void refuse(struct aw__server *server, struct conn *conn, enum aw_err err)
+static void refuse(struct aw__server *server, struct aw__conn *conn, enum aw_err err)
 {
     char body[128];
     const int len = snprintf(body, sizeof body, "%s\n", aw_err_text(err));
@@ -304,8 +290,10 @@ static void refuse(struct aw__server *server, struct conn *conn, enum aw_err err
 }
 
 /* Sends what may be sent. False: the connection is gone. */
-static bool conn_flush(struct aw__server *server, struct conn *conn)
+static bool conn_flush(struct aw__server *server, struct aw__conn *conn)
 {
+    if (aw__conn_is_stream(conn))
+        aw__server_trunk_answer(server, conn);
     while (conn->writable &&
            (conn->out_sent < conn->out_len || conn->body_sent < conn->body_ready)) {
         struct iovec part[2] = {
@@ -324,11 +312,11 @@ static bool conn_flush(struct aw__server *server, struct conn *conn)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             conn->writable = false;
-            if (conn->tells_writable || conn_watch(server, conn, true, EPOLL_CTL_MOD))
+            if (conn->tells_writable || aw__conn_watch(server, conn, true, EPOLL_CTL_MOD))
                 break;
         }
         if (n < 0) {
-            conn_close(server, conn);
+            aw__conn_close(server, conn);
             return false;
         }
         const size_t of_head = (size_t)n < part[0].iov_len ? (size_t)n : part[0].iov_len;
@@ -340,26 +328,26 @@ static bool conn_flush(struct aw__server *server, struct conn *conn)
 
 void aw__server_answer(struct aw__server *server, aw__token token, const struct aw__answer *answer)
 {
-    struct conn *conn = conn_of(server, token);
+    struct aw__conn *conn = conn_of(server, token);
     if (!conn)
         return;
-    AW_ASSERT(conn->state == WAIT);
+    AW_ASSERT(conn->state == AW__CONN_WAIT);
     answer_put(server, conn, answer);
-    conn_step(server, conn);
+    aw__conn_step(server, conn);
 }
 
 void aw__server_ready(struct aw__server *server, aw__token token, size_t ready)
 {
-    struct conn *conn = conn_of(server, token);
-    if (!conn || conn->state != SEND || !conn->body)
+    struct aw__conn *conn = conn_of(server, token);
+    if (!conn || conn->state != AW__CONN_SEND || !conn->body)
         return;
     conn->body_ready = ready < conn->body_len ? ready : conn->body_len;
-    conn_step(server, conn);
+    aw__conn_step(server, conn);
 }
 
 void *aw__server_user(struct aw__server *server, aw__token token)
 {
-    struct conn *conn = conn_of(server, token);
+    struct aw__conn *conn = conn_of(server, token);
     return conn ? conn->user : NULL;
 }
 
@@ -371,17 +359,17 @@ uint32_t aw__server_connections(const struct aw__server *server)
 /* ---- in ---- */
 
 /* Fills the buffer. False: the connection is gone. */
-static bool conn_fill(struct aw__server *server, struct conn *conn)
+static bool conn_fill(struct aw__server *server, struct aw__conn *conn)
 {
     if (conn->in_from == conn->in_to) {
         conn->in_from = conn->in_to = 0;
-    } else if (conn->in_from > 0 && conn->in_to == IN_BYTES) {
+    } else if (conn->in_from > 0 && conn->in_to == AW__CONN_IN_BYTES) {
         memmove(conn->in, conn->in + conn->in_from, conn->in_to - conn->in_from);
         conn->in_to -= conn->in_from;
         conn->in_from = 0;
     }
-    while (conn->readable && conn->in_to < IN_BYTES) {
-        const size_t room = IN_BYTES - conn->in_to;
+    while (conn->readable && conn->in_to < AW__CONN_IN_BYTES) {
+        const size_t room = AW__CONN_IN_BYTES - conn->in_to;
         const ssize_t n = recv(conn->fd, conn->in + conn->in_to, room, 0);
         if (n > 0) {
             conn->in_to += (uint32_t)n;
@@ -395,14 +383,14 @@ static bool conn_fill(struct aw__server *server, struct conn *conn)
             conn->readable = false;
             break;
         }
-        conn_close(server, conn); /* the peer has closed, or worse */
+        aw__conn_close(server, conn); /* the peer has closed, or worse */
         return false;
     }
     return true;
 }
 
 /* Takes a head from the buffer. False: there is none yet. */
-static bool head_take(struct aw__server *server, struct conn *conn)
+static bool head_take(struct aw__server *server, struct aw__conn *conn)
 {
     struct aw_http1_head head;
     const size_t have = conn->in_to - conn->in_from;
@@ -416,6 +404,10 @@ static bool head_take(struct aw__server *server, struct conn *conn)
         refuse(server, conn, err);
         return true;
     }
+    if (aw__server_trunk_is_asked(server, conn, &head)) {
+        aw__server_trunk_begin(server, conn);
+        return true;
+    }
     conn->in_from += (uint32_t)head.bytes;
     conn->keep_alive = head.keep_alive;
     conn->is_head = aw_http1_is(head.method, "HEAD");
@@ -423,13 +415,14 @@ static bool head_take(struct aw__server *server, struct conn *conn)
     conn->body_left = head.length;
     conn->chunks = (struct aw_http1_chunks){0};
     memset(conn->user, 0, sizeof conn->user);
-    enter(server, conn, BODY);
+    aw__conn_enter(server, conn, AW__CONN_BODY);
     const aw__token token = token_of(server, conn);
     if ((err = server->config.handler->begin(server->config.self, server, token, &head))) {
         server->config.handler->over(server->config.self, token, false);
         conn->generation++;
         refuse(server, conn, err);
-    } else if (head.expect_continue && head.framing != AW_HTTP1_EMPTY) {
+    } else if (head.expect_continue && head.framing != AW_HTTP1_EMPTY &&
+               !aw__conn_is_stream(conn)) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
         (void)send(conn->fd, go_on, sizeof go_on - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
@@ -437,7 +430,7 @@ static bool head_take(struct aw__server *server, struct conn *conn)
 }
 
 /* Hands on what is there of a body. True: it is complete, or was refused. */
-static bool body_take(struct aw__server *server, struct conn *conn)
+static bool body_take(struct aw__server *server, struct aw__conn *conn)
 {
     const aw__token token = token_of(server, conn);
     enum aw_err err = AW_OK;
@@ -468,63 +461,67 @@ static bool body_take(struct aw__server *server, struct conn *conn)
         conn->in_from = conn->in_to;
         refuse(server, conn, err);
     } else {
-        enter(server, conn, WAIT);
+        aw__conn_enter(server, conn, AW__CONN_WAIT);
         server->config.handler->end(server->config.self, server, token);
     }
     return true;
 }
 
 /* An answer is out: the next request, or the end. False: the connection is gone. */
-static bool answer_finish(struct aw__server *server, struct conn *conn)
+static bool answer_finish(struct aw__server *server, struct aw__conn *conn)
 {
     const aw__token token = token_of(server, conn);
     if (!conn->closing)
         server->config.handler->over(server->config.self, token, true);
     conn->generation++;
-    if (conn->keep_alive) {
-        enter(server, conn, HEAD);
+    const bool is_stream = aw__conn_is_stream(conn);
+    if (conn->keep_alive && !is_stream) {
+        aw__conn_enter(server, conn, AW__CONN_HEAD);
         return true;
     }
-    if (conn->closing) { /* unread bytes would turn our answer into a reset: RFC 9112, 9.6 */
+    if (conn->closing &&
+        !is_stream) { /* unread bytes would turn our answer into a reset: RFC 9112, 9.6 */
         (void)shutdown(conn->fd, SHUT_WR);
         conn->linger_bytes = 0;
-        enter(server, conn, LINGER);
+        aw__conn_enter(server, conn, AW__CONN_LINGER);
         return true;
     }
-    conn->state = HEAD; /* the handler has been told */
-    conn_close(server, conn);
+    conn->state = AW__CONN_HEAD; /* the handler has been told */
+    aw__conn_close(server, conn);
     return false;
 }
 
 /* Does whatever can be done without waiting. */
-static void conn_step(struct aw__server *server, struct conn *conn)
+void aw__conn_step(struct aw__server *server, struct aw__conn *conn)
 {
     if (server->stepping == conn)
         return; /* answered from inside of `end`: the loop that called it goes on */
-    struct conn *const outer = server->stepping;
+    struct aw__conn *const outer = server->stepping;
     server->stepping = conn;
     for (;;) {
-        if (conn->state == SEND) {
+        if (conn->state == AW__CONN_SEND) {
             if (!conn_flush(server, conn) || conn->out_sent < conn->out_len ||
                 conn->body_sent < conn->body_len || !answer_finish(server, conn))
                 break;
         }
-        if (conn->state == HEAD && head_take(server, conn))
+        if (conn->state == AW__CONN_HEAD && head_take(server, conn))
             continue;
-        if (conn->state == BODY && body_take(server, conn))
+        if (conn->state == AW__CONN_BODY && body_take(server, conn))
             continue;
-        if (conn->state == LINGER) {
+        if (conn->state == AW__CONN_TRUNK)
+            break; /* what comes now is for its streams */
+        if (conn->state == AW__CONN_LINGER) {
             conn->linger_bytes += conn->in_to - conn->in_from;
             conn->in_from = conn->in_to;
         }
-        if ((conn->state == LINGER && conn->linger_bytes > LINGER_BYTES) ||
-            (conn->state == HEAD && conn->in_from == conn->in_to && !conn->readable &&
+        if ((conn->state == AW__CONN_LINGER && conn->linger_bytes > LINGER_BYTES) ||
+            (conn->state == AW__CONN_HEAD && conn->in_from == conn->in_to && !conn->readable &&
              server->draining)) {
-            conn_close(server, conn);
+            aw__conn_close(server, conn);
             break;
         }
         /* a client that sends ahead waits until its request has been answered */
-        if (conn->state == WAIT || !conn->readable || !conn_fill(server, conn))
+        if (conn->state == AW__CONN_WAIT || !conn->readable || !conn_fill(server, conn))
             break;
     }
     server->stepping = outer;
@@ -539,23 +536,15 @@ static void connections_accept(struct aw__server *server, int listen_fd)
             server->no_files = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
             return;
         }
-        struct conn *conn = &server->conn[server->free_first - 1];
         const int one = 1;
         if (!is_unix)
             (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        conn->fd = fd;
-        conn->serial++;
-        if (!conn_watch(server, conn, !is_unix, EPOLL_CTL_ADD)) {
-            (void)close(fd);
-            return;
-        }
-        server->free_first = conn->next_free;
-        server->conn_count++;
-        conn->readable = conn->writable = true;
-        conn->hung_up = conn->closing = false;
-        conn->in_from = conn->in_to = 0;
-        enter(server, conn, HEAD);
-        conn_step(server, conn);
+        struct aw__conn *conn = aw__conn_open(server, fd);
+        conn->is_unix = is_unix;
+        if (aw__conn_watch(server, conn, !is_unix, EPOLL_CTL_ADD))
+            aw__conn_step(server, conn);
+        else
+            aw__conn_close(server, conn);
     }
 }
 
@@ -577,7 +566,7 @@ static void listening_set(struct aw__server *server)
 
 /* ---- time ---- */
 
-static void timer_push(struct aw__server *server, struct timer timer)
+static void timer_push(struct aw__server *server, struct aw__timer timer)
 {
     uint32_t i = server->timer_count++;
     for (; i > 0 && server->timer[(i - 1) / 2].at_us > timer.at_us; i = (i - 1) / 2)
@@ -605,12 +594,12 @@ void aw__server_timer(struct aw__server *server, aw__token token, int64_t at_us)
         timers_prune(server);
     AW_ASSERT(server->timer_count <
               server->timer_max); /* one per request is what the header says */
-    timer_push(server, (struct timer){at_us, token});
+    timer_push(server, (struct aw__timer){at_us, token});
 }
 
-static struct timer timer_pop(struct aw__server *server)
+static struct aw__timer timer_pop(struct aw__server *server)
 {
-    const struct timer first = server->timer[0], last = server->timer[--server->timer_count];
+    const struct aw__timer first = server->timer[0], last = server->timer[--server->timer_count];
     uint32_t i = 0;
     for (uint32_t child; (child = 2 * i + 1) < server->timer_count; i = child) {
         if (child + 1 < server->timer_count &&
@@ -627,7 +616,7 @@ static struct timer timer_pop(struct aw__server *server)
 static void timers_run(struct aw__server *server)
 {
     while (server->timer_count && server->timer[0].at_us <= server->now_us) {
-        const struct timer due = timer_pop(server);
+        const struct aw__timer due = timer_pop(server);
         if (conn_of(server, due.token))
             server->config.handler->timer(server->config.self, server, due.token);
     }
@@ -656,14 +645,14 @@ static void sweep(struct aw__server *server)
     server->swept_us = server->now_us;
     server->no_files = false;
     for (uint32_t i = 0; i < server->config.connections_max; i++) {
-        struct conn *conn = &server->conn[i];
+        struct aw__conn *conn = &server->conn[i];
         const int64_t age_us = server->now_us - conn->since_us;
-        const bool idle = conn->state == HEAD && conn->in_from == conn->in_to;
+        const bool idle = conn->state == AW__CONN_HEAD && conn->in_from == conn->in_to;
         if ((idle && (age_us > server->config.idle_us || server->draining)) ||
-            (conn->state == HEAD && !idle && age_us > server->config.idle_us + HEAD_US) ||
-            (conn->state == LINGER && age_us > LINGER_US) ||
-            ((conn->state == BODY || conn->state == SEND) && age_us > STALL_US))
-            conn_close(server, conn);
+            (conn->state == AW__CONN_HEAD && !idle && age_us > server->config.idle_us + HEAD_US) ||
+            (conn->state == AW__CONN_LINGER && age_us > LINGER_US) ||
+            ((conn->state == AW__CONN_BODY || conn->state == AW__CONN_SEND) && age_us > STALL_US))
+            aw__conn_close(server, conn);
     }
 }
 
@@ -692,12 +681,13 @@ void aw__server_drain(struct aw__server *server)
     server->draining = true;
     listening_set(server);
     listeners_close(server);
+    aw__server_trunk_farewell(server);
     for (uint32_t i = 0; i < server->config.connections_max; i++) {
-        struct conn *conn = &server->conn[i];
-        if (conn->state != HEAD)
+        struct aw__conn *conn = &server->conn[i];
+        if (conn->state != AW__CONN_HEAD)
             continue;
         conn->readable = true; /* a request may have come that epoll has not told us of yet */
-        conn_step(server, conn);
+        aw__conn_step(server, conn);
     }
 }
 
@@ -711,7 +701,7 @@ static void drop_count(int fd)
 static void event_handle(struct aw__server *server, const struct epoll_event *event)
 {
     struct signalfd_siginfo info;
-    struct conn *conn;
+    struct aw__conn *conn;
     switch ((uint32_t)event->data.u64) {
     case TAG_LISTEN:
         connections_accept(server, server->config.listen_fd);
@@ -733,16 +723,19 @@ static void event_handle(struct aw__server *server, const struct epoll_event *ev
         return;
     }
     conn = &server->conn[(uint32_t)event->data.u64];
-    if (conn->state == CLOSED || conn->serial != event->data.u64 >> 32)
+    if (conn->state == AW__CONN_CLOSED || conn->serial != event->data.u64 >> 32)
         return; /* closed while an earlier event of this round was handled */
     if (event->events & (EPOLLHUP | EPOLLERR)) {
-        conn_close(server, conn);
+        aw__conn_close(server, conn);
         return;
     }
     conn->readable |= (event->events & (EPOLLIN | EPOLLRDHUP)) != 0;
     conn->hung_up |= (event->events & EPOLLRDHUP) != 0;
     conn->writable |= (event->events & EPOLLOUT) != 0;
-    conn_step(server, conn);
+    if (conn == server->trunk.conn)
+        aw__server_trunk_step(server);
+    else
+        aw__conn_step(server, conn);
 }
 
 enum aw_err aw__server_run(struct aw__server *server, struct aw_diag *diag)
@@ -765,6 +758,7 @@ enum aw_err aw__server_run(struct aw__server *server, struct aw_diag *diag)
             server->ticked_us = server->now_us;
             server->config.handler->tick(server->config.self, server, 0);
         }
+        aw__server_trunk_settle(server);
     }
     return server->stop ? aw_fail(diag, AW_ERR_INTERRUPTED, "told to stop") : AW_OK;
 }

@@ -35,7 +35,7 @@ static bool watch(struct aw__balancer *b, struct aw__handle *handle, int how, bo
  * anything (unix_write_space of the kernel): every request would wake this thread once more. */
 bool aw__balancer_watch(struct aw__balancer *b, struct aw__handle *handle)
 {
-    const bool writable = !handle->is_unix || handle->kind != AW__HANDLE_LINK;
+    const bool writable = !handle->is_unix || handle->kind == AW__HANDLE_PROBE;
     return watch(b, handle, EPOLL_CTL_ADD, writable);
 }
 
@@ -88,8 +88,14 @@ static void batch(struct aw__balancer *b, struct epoll_event *events, int count)
 {
     for (int i = 0; i < count; i++) {
         struct aw__handle *handle = events[i].data.ptr;
-        if (handle->fd >= 0 && handle->kind == AW__HANDLE_LINK)
+        if (handle->fd < 0)
+            continue;
+        if (handle->kind == AW__HANDLE_LINK) {
             link_event(b, (struct aw__link *)handle, events[i].events);
+        } else if (handle->kind == AW__HANDLE_TRUNK) {
+            note(handle, events[i].events);
+            aw__trunk_event(b, (struct aw__trunk *)handle);
+        }
     }
     for (int i = 0; i < count; i++) {
         struct aw__handle *handle = events[i].data.ptr;
@@ -110,6 +116,7 @@ static void batch(struct aw__balancer *b, struct epoll_event *events, int count)
             aw__probe_event(b, (struct aw__probe *)handle, events[i].events);
             break;
         case AW__HANDLE_LINK:
+        case AW__HANDLE_TRUNK:
             break;
         }
     }
@@ -179,6 +186,7 @@ static void *live(void *ctx)
             tick_us = b->now_us;
             tick(b);
         }
+        aw__trunks_send(b);
         reuse(b);
     }
     return NULL;
@@ -215,12 +223,15 @@ static enum aw_err make(struct aw__balancer *b, struct aw_diag *diag)
 {
     const struct aw__balancer_config *config = &b->config;
     const uint32_t links = links_of(config);
+    const size_t trunk_bytes = aw__trunk_bytes(links);
     b->order = aw_alloc_new(b->alloc, config->slots, sizeof *b->order);
     b->backend = aw_alloc_new(b->alloc, config->slots, sizeof *b->backend);
     b->client_block = aw_alloc_new(b->alloc, config->clients, sizeof *b->client_block);
     b->link_block = aw_alloc_new(b->alloc, links, sizeof *b->link_block);
     b->buffers = aw_alloc_new(b->alloc, (size_t)config->clients + links, AW__BUFFER);
-    if (!b->order || !b->backend || !b->client_block || !b->link_block || !b->buffers)
+    b->trunk_buffers = aw_alloc_new(b->alloc, config->slots, trunk_bytes);
+    if (!b->order || !b->backend || !b->client_block || !b->link_block || !b->buffers ||
+        !b->trunk_buffers)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a balancer");
     for (uint32_t i = config->clients; i-- > 0;) {
         struct aw__visitor *c = &b->client_block[i];
@@ -229,6 +240,7 @@ static enum aw_err make(struct aw__balancer *b, struct aw_diag *diag)
                                   .in = b->buffers + (size_t)i * AW__BUFFER};
         b->client_free = c;
     }
+    b->links = links;
     for (uint32_t i = links; i-- > 0;) {
         struct aw__link *link = &b->link_block[i];
         *link = (struct aw__link){.handle = {.kind = AW__HANDLE_LINK, .fd = -1},
@@ -239,11 +251,18 @@ static enum aw_err make(struct aw__balancer *b, struct aw_diag *diag)
     for (uint32_t i = 0; i < config->slots; i++) {
         b->backend[i].probe.handle = (struct aw__handle){.kind = AW__HANDLE_PROBE, .fd = -1};
         b->backend[i].probe.slot = i;
+        aw__trunk_init(&b->backend[i].trunk, i, links, b->trunk_buffers + i * trunk_bytes);
     }
     b->probe_len = (uint32_t)snprintf(b->probe_text, sizeof b->probe_text,
                                       "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
                                       "User-Agent: aware-health\r\n\r\n",
                                       config->health_path);
+    if (config->health_path[0]) /* who is only connected to is not talked to */
+        b->upgrade_len =
+            (uint32_t)snprintf(b->upgrade_text, sizeof b->upgrade_text,
+                               "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\n"
+                               "Upgrade: " AW_TRUNK_UPGRADE "\r\nUser-Agent: aware-health\r\n\r\n",
+                               config->health_path);
     b->wake =
         (struct aw__handle){.kind = AW__HANDLE_WAKE, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     b->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -316,10 +335,13 @@ void aw__balancer_free(struct aw__balancer *b)
         close_fd(b->link_block[i].handle.fd);
     for (uint32_t i = 0; b->backend && b->buffers && i < b->config.slots; i++)
         close_fd(b->backend[i].probe.handle.fd);
+    for (uint32_t i = 0; b->backend && b->trunk_buffers && i < b->config.slots; i++)
+        close_fd(b->backend[i].trunk.handle.fd);
     close_fd(b->listen.fd);
     close_fd(b->wake.fd);
     close_fd(b->epoll);
     pthread_mutex_destroy(&b->lock);
+    aw_alloc_free(b->alloc, b->trunk_buffers);
     aw_alloc_free(b->alloc, b->buffers);
     aw_alloc_free(b->alloc, b->link_block);
     aw_alloc_free(b->alloc, b->client_block);
@@ -361,6 +383,7 @@ void aw__balancer_view(const struct aw__balancer *b, uint32_t slot, struct aw__b
     *ret = (struct aw__backend_view){.seen = seen,
                                      .ready = seen && atomic_load(&order->ready),
                                      .is_unix = atomic_load(&order->is_unix),
+                                     .has_trunk = atomic_load(&order->has_trunk),
                                      .in_flight = atomic_load(&order->in_flight),
                                      .connect_failures = atomic_load(&order->connect_failures)};
 }

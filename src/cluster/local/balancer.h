@@ -3,7 +3,8 @@
  *
  * Clients come over TCP. A replica that listens on the Unix socket it was offered is asked there,
  * which costs the kernel half as much as a second connection over TCP; every other one is asked on
- * its port. A health check finds out which, each time.
+ * its port. A health check finds out which, each time. One that listens there and knows trunks
+ * (base/trunk.h), is asked many things at once on one connection.
  *
  * Every request goes to the ready replica that has the fewest in flight. A replica is ready once
  * its health check has answered, and no longer after several that have not. A request whose
@@ -49,9 +50,10 @@ enum aw__backend_mode { AW__BACKEND_OFF, AW__BACKEND_ON, AW__BACKEND_DRAIN };
 
 /* Of one slot. */
 struct aw__backend_view {
-    bool seen;    /* the last set has been carried out */
-    bool ready;   /* takes requests */
-    bool is_unix; /* over its Unix socket */
+    bool seen;      /* the last set has been carried out */
+    bool ready;     /* takes requests */
+    bool is_unix;   /* over its Unix socket */
+    bool has_trunk; /* and there on one connection for many requests */
     uint32_t in_flight;
     uint64_t connect_failures;
 };

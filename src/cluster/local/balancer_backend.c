@@ -64,6 +64,12 @@ static bool handle_connect(struct aw__balancer *b, uint32_t slot, bool is_unix,
     return false;
 }
 
+bool aw__backend_connect_unix(struct aw__balancer *b, uint32_t slot, struct aw__handle *handle)
+{
+    bool pending;
+    return handle_connect(b, slot, true, handle, &pending);
+}
+
 void aw__backend_count(struct aw__balancer *b, uint32_t slot, int by)
 {
     struct aw__backend *backend = &b->backend[slot];
@@ -119,7 +125,10 @@ static void chain_in_behind(struct aw__backend *backend, struct aw__link *link)
 void aw__link_close(struct aw__balancer *b, struct aw__link *link)
 {
     chain_out(&b->backend[link->slot], link);
-    close(link->handle.fd);
+    if (link->is_stream)
+        aw__trunk_leave(b, link);
+    else
+        close(link->handle.fd);
     link->handle.fd = -1;
     link->client = NULL;
     link->next = b->link_released;
@@ -131,9 +140,9 @@ void aw__link_keep(struct aw__balancer *b, struct aw__link *link)
 {
     struct aw__backend *backend = &b->backend[link->slot];
     link->client = NULL;
-    /* nor is one kept of which the end was announced with the answer, nor one over TCP where the
-     * replica has been found on its Unix socket since */
-    if (backend->mode != AW__BACKEND_ON || link->handle.hung_up ||
+    /* a stream is for one request; nor is one kept of which the end was announced with the answer,
+     * nor one over TCP where the replica has been found on its Unix socket since */
+    if (link->is_stream || backend->mode != AW__BACKEND_ON || link->handle.hung_up ||
         link->handle.is_unix != backend->is_unix ||
         !aw__balancer_watch_writable(b, &link->handle, false)) {
         aw__link_close(b, link);
@@ -203,11 +212,42 @@ static uint32_t choose(struct aw__balancer *b)
     return best;
 }
 
+/* A link that is free; NULL: what was just closed is free after this batch. */
+static struct aw__link *link_free(struct aw__balancer *b)
+{
+    if (!b->link_free)
+        make_room(b);
+    if (b->link_free)
+        b->link_free->handle = (struct aw__handle){.kind = AW__HANDLE_LINK, .fd = -1};
+    return b->link_free;
+}
+
+/* It has been found free, and is taken. */
+static void link_take(struct aw__balancer *b, struct aw__link *link, uint32_t slot,
+                      struct aw__visitor *c, enum aw__link_state state)
+{
+    b->link_free = link->next;
+    b->link_count++;
+    link->slot = slot;
+    link->state = state;
+    link->reused = false;
+    link->since_us = b->now_us;
+    chain_in_behind(&b->backend[slot], link);
+    link_begin(link, c);
+}
+
 enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__visitor *c)
 {
     for (uint32_t slot; (slot = choose(b)) != UINT32_MAX;) {
         struct aw__backend *backend = &b->backend[slot];
         struct aw__link *link;
+        if (aw__trunk_takes(b, slot, c)) {
+            if (!(link = link_free(b)))
+                return AW__LINK_NOBODY;
+            link_take(b, link, slot, c, AW__LINK_BUSY);
+            aw__trunk_begin(link);
+            return AW__LINK_READY;
+        }
         while ((link = backend->links) && link->state == AW__LINK_IDLE) {
             if (c->size > 0 || still_open(link)) {
                 link->handle.readable = false;
@@ -220,26 +260,15 @@ enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__visitor *c)
             }
             aw__link_close(b, link);
         }
-        if (!b->link_free)
-            make_room(b);
-        link = b->link_free;
-        if (!link)
-            return AW__LINK_NOBODY; /* what was just closed is free after this batch */
+        if (!(link = link_free(b)))
+            return AW__LINK_NOBODY;
         bool pending = false;
-        link->handle = (struct aw__handle){.kind = AW__HANDLE_LINK, .fd = -1};
         if (!handle_connect(b, slot, backend->is_unix, &link->handle, &pending)) {
             connect_failed(b, slot);
             aw__bump(&b->books.retries, 1);
             continue;
         }
-        b->link_free = link->next;
-        b->link_count++;
-        link->slot = slot;
-        link->state = pending ? AW__LINK_CONNECTING : AW__LINK_BUSY;
-        link->reused = false;
-        link->since_us = b->now_us;
-        chain_in_behind(backend, link);
-        link_begin(link, c);
+        link_take(b, link, slot, c, pending ? AW__LINK_CONNECTING : AW__LINK_BUSY);
         return pending ? AW__LINK_WAIT : AW__LINK_READY;
     }
     return AW__LINK_NOBODY;
@@ -295,6 +324,7 @@ static void order_follow(struct aw__balancer *b, uint32_t slot, uint32_t mode, u
     }
     ready_set(b, slot, false);
     backend->mode = AW__BACKEND_OFF; /* what fails now is not sent here again */
+    aw__trunk_close(b, slot);
     links_close(b, slot, true);
     probe_close(&backend->probe);
     backend->mode = mode;
@@ -340,6 +370,8 @@ static void probe_done(struct aw__balancer *b, struct aw__probe *probe, bool hea
         backend->is_unix = probe->handle.is_unix;
         atomic_store(&b->order[probe->slot].is_unix, backend->is_unix);
         ready_set(b, probe->slot, true);
+        if (backend->is_unix)
+            aw__trunk_ask_for(b, probe->slot);
     }
     if (probe->failures >= b->config.health_failures)
         ready_set(b, probe->slot, false);
@@ -416,6 +448,7 @@ void aw__backend_tick(struct aw__balancer *b, uint32_t slot)
             next = backend->links; /* it may have taken or closed any of them */
         }
     }
+    aw__trunk_tick(b, slot);
     if (backend->mode != AW__BACKEND_ON)
         return;
     if (probe->handle.fd < 0 && b->now_us >= probe->next_us)

@@ -264,10 +264,11 @@ static void link_failed(struct aw__balancer *b, struct aw__visitor *c)
 {
     const bool sent = c->link->any_sent, passed = c->link->any_passed;
     const bool crossed = may_cross(c) && c->link->handle.broken;
+    const uint32_t unasked = c->link->is_stream && !sent ? c->link->asked : 0;
     link_leave(b, c, false);
-    if (crossed) {
+    if (crossed || unasked) {
         c->begin = c->from;
-        c->own = c->size;
+        c->own = unasked ? unasked : c->size;
     }
     if (!sent || crossed) { /* no replica has seen a byte of it, or none will answer it */
         aw__bump(&b->books.retries, 1);
@@ -315,6 +316,17 @@ static void request_done(struct aw__balancer *b, struct aw__visitor *c)
 static bool upload(struct aw__balancer *b, struct aw__visitor *c, bool *progress)
 {
     struct aw__link *link = c->link;
+    if (link->is_stream) { /* it is here as a whole, and there is room for it */
+        if (c->own > 0) {
+            aw__trunk_ask(b, link, c->in + c->begin, c->own);
+            link->any_sent = *progress = true;
+            link->asked = c->own;
+            c->begin += c->own;
+            aw__bump(&b->books.bytes, c->own);
+            c->own = 0;
+        }
+        return true;
+    }
     for (;;) {
         while (c->own > 0) {
             const ssize_t sent = give(link->handle.fd, c->in + c->begin, c->own);
@@ -385,6 +397,8 @@ static bool response_receive(struct aw__balancer *b, struct aw__visitor *c, bool
 {
     struct aw__link *link = c->link;
     uint32_t count = 0;
+    if (link->is_stream)
+        return true; /* aw__visitor_answer brings it */
     if (link->begin == link->end)
         link->begin = link->end = 0;
     const bool waits = link->end - link->unframed > link->begin; /* for the client to take it */
@@ -438,12 +452,40 @@ static bool linked(struct aw__balancer *b, struct aw__visitor *c)
         link->begin += (uint32_t)sent;
         link->any_passed = link->any_passed || sent > 0;
         progress = progress || sent > 0;
+        if (link->is_stream)
+            aw__trunk_passed(b, link, (uint32_t)sent);
     }
     if (link->has_head && link->frame.done && link->begin == link->end) {
         request_done(b, c);
         return true;
     }
     return progress;
+}
+
+bool aw__visitor_answer(struct aw__balancer *b, struct aw__visitor *c, const char *bytes,
+                        uint32_t len, bool last)
+{
+    struct aw__link *link = c->link;
+    if (link->ended || len > AW__BUFFER - (link->end - link->begin))
+        return false;
+    if (len > AW__BUFFER - link->end) {
+        memmove(link->out, link->out + link->begin, link->end - link->begin);
+        link->end -= link->begin;
+        link->begin = 0;
+    }
+    if (len)
+        memcpy(link->out + link->end, bytes, len);
+    link->end += len;
+    link->unframed += len;
+    link->ended = last;
+    aw__bump(&b->books.bytes, len);
+    const bool sound = response_frame(link, c->head.is_head);
+    if (sound && last && link->has_head && link->frame.body == AW_HTTP1_UNTIL_CLOSE)
+        link->frame.done = true;
+    if (!sound || (last && !(link->has_head && link->frame.done)))
+        link_failed(b, c);
+    aw__visitor_pump(b, c);
+    return true;
 }
 
 /* --- answers of our own ----------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  * balancer_internal.h - what the files of the balancer share.
  *
  * balancer.c lives (thread, events, timers, what other threads ask), balancer_client.c follows a
- * request, balancer_backend.c knows replicas: choosing, connecting, health.
+ * request, balancer_backend.c knows replicas: choosing, connecting, health; balancer_trunk.c
+ * carries many requests on one connection.
  *
  * Everything but `order` and the atomics belongs to the balancer's thread. What is released while a
  * batch of events is worked on is used again only after the batch: an event further down may still
@@ -12,6 +13,7 @@
 #define AW_CLUSTER_LOCAL_BALANCER_INTERNAL_H
 
 #include "base/net.h"
+#include "base/trunk.h"
 #include "cluster/local/balancer.h"
 #include "cluster/local/frame.h"
 
@@ -19,13 +21,15 @@
 
 #define AW__BUFFER 16384u /* bytes each way; a head must fit */
 _Static_assert(AW__BUFFER >= 2 * AW_HTTP1_HEAD_BYTES_MAX, "a head that is not complete has room");
+_Static_assert(AW__BUFFER >= AW_TRUNK_WINDOW, "what may be under way has room");
 
 enum aw__handle_kind {
     AW__HANDLE_LISTEN,
     AW__HANDLE_WAKE,
     AW__HANDLE_CLIENT,
     AW__HANDLE_LINK,
-    AW__HANDLE_PROBE
+    AW__HANDLE_PROBE,
+    AW__HANDLE_TRUNK
 };
 /* First member of whatever epoll knows. */
 struct aw__handle {
@@ -77,7 +81,13 @@ struct aw__link {
     bool reused;               /* it has carried a request before this one */
     bool any_sent, any_passed; /* a byte of this request, of its response */
     bool has_head;
-    bool surplus; /* bytes that belong to no response */
+    bool surplus;        /* bytes that belong to no response */
+    bool is_stream;      /* of the trunk of its backend: it has no descriptor of its own */
+    bool ended;          /* of a stream: nothing more comes */
+    uint16_t generation; /* counts streams in this place */
+    uint32_t asked;      /* of a stream: bytes of its request */
+    uint32_t owed;       /* of a stream: bytes passed on that the replica has not been told of */
+    uint64_t at;         /* of a stream: where on the trunk its request begins */
     struct aw__frame_head head;
     struct aw__frame frame;
     uint32_t begin, end; /* of `out`: bytes for the client */
@@ -99,6 +109,21 @@ struct aw__probe {
     uint32_t failures;
 };
 
+enum aw__trunk_state { AW__TRUNK_NONE, AW__TRUNK_ASKING, AW__TRUNK_ON, AW__TRUNK_DECLINED };
+struct aw__trunk {
+    struct aw__handle handle;
+    uint32_t state; /* enum aw__trunk_state */
+    uint32_t slot;
+    bool leaving;        /* the replica wants no more requests */
+    bool marked;         /* looked at when the batch ends */
+    int64_t deadline_us; /* ASKING */
+    uint32_t in_from, in_to, out_from, out_to;
+    uint32_t out_bytes;
+    uint64_t put, gone; /* bytes since it was made: into `out`, out of it */
+    struct aw__trunk *next_marked;
+    char *in, *out;
+};
+
 struct aw__backend {
     uint32_t mode; /* enum aw__backend_mode */
     uint16_t port;
@@ -109,6 +134,7 @@ struct aw__backend {
     int64_t avoid_until_us; /* a connection failed just now */
     struct aw__link *links; /* all of them, idle ones first */
     struct aw__probe probe;
+    struct aw__trunk trunk;
     uint64_t order; /* the last that was carried out */
 };
 
@@ -118,7 +144,7 @@ struct aw__order {
     uint16_t port;
     char path[AW_NET_UNIX_PATH_MAX];
     _Atomic uint64_t number, seen;
-    _Atomic bool ready, is_unix;
+    _Atomic bool ready, is_unix, has_trunk;
     _Atomic uint32_t in_flight;
     _Atomic uint64_t connect_failures;
 };
@@ -149,12 +175,15 @@ struct aw__balancer {
     struct aw__backend *backend; /* [slots] */
     struct aw__visitor *client_block, *clients, *client_free, *client_released;
     struct aw__link *link_block, *link_free, *link_released;
-    uint32_t link_count;
-    char *buffers;
+    uint32_t links, link_count;     /* places, and how many of them are taken */
+    struct aw__trunk *trunk_marked; /* those that have something to say */
+    char *buffers, *trunk_buffers;
     struct aw__books books;
     struct aw__tally tally;
     char probe_text[AW__BALANCER_PATH_MAX + 96];
     uint32_t probe_len;
+    char upgrade_text[AW__BALANCER_PATH_MAX + 128];
+    uint32_t upgrade_len; /* 0: no trunk is asked for */
     const struct aw_alloc *alloc;
 };
 
@@ -175,6 +204,9 @@ void aw__visitor_accept(struct aw__balancer *b);
 void aw__visitor_pump(struct aw__balancer *b, struct aw__visitor *c);
 /* Its link has failed, or its replica is to be left at once. */
 void aw__visitor_link_failed(struct aw__balancer *b, struct aw__visitor *c);
+/* Bytes of an answer from a trunk. False: more than were asked for. */
+bool aw__visitor_answer(struct aw__balancer *b, struct aw__visitor *c, const char *bytes,
+                        uint32_t len, bool last);
 /* Time limits; and those that wait try again. */
 void aw__visitor_tick(struct aw__balancer *b, struct aw__visitor *c);
 
@@ -193,5 +225,30 @@ void aw__backend_count(struct aw__balancer *b, uint32_t slot, int by);
 void aw__backend_orders(struct aw__balancer *b);
 void aw__backend_tick(struct aw__balancer *b, uint32_t slot);
 void aw__probe_event(struct aw__balancer *b, struct aw__probe *probe, uint32_t events);
+/* Opens and watches a handle. False: nobody can be reached there. */
+bool aw__backend_connect_unix(struct aw__balancer *b, uint32_t slot, struct aw__handle *handle);
+
+/* --- balancer_trunk.c ------------------------------------------------------------------------- */
+
+/* Of the buffer of a trunk that so many links may have streams on. */
+size_t aw__trunk_bytes(uint32_t links);
+void aw__trunk_init(struct aw__trunk *trunk, uint32_t slot, uint32_t links, char *buffer);
+/* A replica is well: unless it has said no, it is asked for a trunk. */
+void aw__trunk_ask_for(struct aw__balancer *b, uint32_t slot);
+void aw__trunk_tick(struct aw__balancer *b, uint32_t slot);
+/* What is in flight on it fails; what had not gone out is tried elsewhere. */
+void aw__trunk_close(struct aw__balancer *b, uint32_t slot);
+/* Whether a request can be a stream there. */
+bool aw__trunk_takes(const struct aw__balancer *b, uint32_t slot, const struct aw__visitor *c);
+void aw__trunk_begin(struct aw__link *link);
+void aw__trunk_ask(struct aw__balancer *b, struct aw__link *link, const char *bytes, uint32_t len);
+/* So much of its answer has been passed on. */
+void aw__trunk_passed(struct aw__balancer *b, struct aw__link *link, uint32_t bytes);
+/* The stream is over, as far as we are concerned. */
+void aw__trunk_leave(struct aw__balancer *b, struct aw__link *link);
+void aw__trunk_event(struct aw__balancer *b, struct aw__trunk *trunk);
+void aw__trunk_mark(struct aw__balancer *b, struct aw__trunk *trunk);
+/* At the end of a batch: what was said in it goes out. */
+void aw__trunks_send(struct aw__balancer *b);
 
 #endif

@@ -186,6 +186,7 @@ int main(int argc, char **argv)
         BOTH(a_request_that_nobody_read_goes_to_another),
         BOTH(a_kept_link_that_its_replica_closes_loses_nothing),
         cmocka_unit_test(a_replica_without_a_socket_is_asked_on_its_port),
+        OVER_TRUNK(a_socket_that_goes_or_comes_changes_the_way_and_loses_nothing),
         OVER_UNIX(a_socket_that_goes_or_comes_changes_the_way_and_loses_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,9 @@
 /*
  * balancer_testing.h - a balancer with servers behind it, for its tests alone.
  *
- * Whatever happens to a link is tested twice: over TCP, and over a Unix socket. BOTH does so with
- * the initial state of a test, and world_begin looks at it.
+ * Whatever happens to a link is tested over TCP and over a Unix socket (BOTH), and what happens to
+ * a request on a trunk, too (EVERY_WAY): by the initial state of a test, which world_begin looks
+ * at.
  */
 #ifndef AW_CLUSTER_LOCAL_BALANCER_TESTING_H
 #define AW_CLUSTER_LOCAL_BALANCER_TESTING_H
@@ -14,19 +15,21 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
-static bool over_unix = true;
-#define OVER_UNIX(test)                                      \
-    {                                                        \
-#test " (Unix socket)", test, NULL, NULL, &over_unix \
-    }
-#define BOTH(test) cmocka_unit_test(test), OVER_UNIX(test)
+enum way { WAY_TCP, WAY_UNIX, WAY_TRUNK };
+static enum way ways[] = {WAY_TCP, WAY_UNIX, WAY_TRUNK};
+/* clang-format off */
+#define OVER_UNIX(test)  { #test " (Unix socket)", test, NULL, NULL, &ways[WAY_UNIX] }
+#define OVER_TRUNK(test) { #test " (trunk)", test, NULL, NULL, &ways[WAY_TRUNK] }
+/* clang-format on */
+#define BOTH(test)      cmocka_unit_test(test), OVER_UNIX(test)
+#define EVERY_WAY(test) BOTH(test), OVER_TRUNK(test)
 
 #define SERVERS_MAX 8
 
 struct world {
     struct aw__balancer *balancer;
     uint16_t port;
-    bool is_unix;
+    enum way way;
     char dir[64]; /* of Unix sockets */
     pid_t server[SERVERS_MAX];
     uint16_t server_port[SERVERS_MAX];
@@ -58,8 +61,9 @@ static inline void server_start(struct world *world, uint32_t slot, const char *
     world->server_port[slot] = port_free();
     path_of(world, world->server_port[slot], path);
     snprintf(text, sizeof text, "%u", (unsigned)world->server_port[slot]);
-    const char *const socket_word = world->is_unix ? "socket" : "tcp";
-    const char *const socket_path = world->is_unix ? path : "tcp";
+    static const char *const words[] = {"tcp", "socket", "trunk"};
+    const char *const socket_word = words[world->way];
+    const char *const socket_path = world->way ? path : "tcp";
     const pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -121,11 +125,19 @@ static inline bool view_is_unix(const struct world *world, uint32_t slot)
     return view.is_unix;
 }
 
+static inline bool view_has_trunk(const struct world *world, uint32_t slot)
+{
+    struct aw__backend_view view;
+    aw__balancer_view(world->balancer, slot, &view);
+    return view.has_trunk;
+}
+
 static inline void world_begin(struct world *world, const struct aw__balancer_config *config,
                                uint32_t servers, void **state)
 {
     struct aw_diag diag = {0};
-    *world = (struct world){.is_unix = *state, .dir = "/tmp/aware-balancer-XXXXXX"};
+    *world = (struct world){.way = *state ? *(const enum way *)*state : WAY_TCP,
+                            .dir = "/tmp/aware-balancer-XXXXXX"};
     assert_non_null(mkdtemp(world->dir));
     assert_ok(aw__balancer_new(config, NULL, &world->balancer, &diag));
     world->port = aw__balancer_port(world->balancer);
@@ -135,7 +147,8 @@ static inline void world_begin(struct world *world, const struct aw__balancer_co
     }
     for (uint32_t i = 0; i < servers; i++) {
         wait_for(view_ready(world, i));
-        wait_for(view_is_unix(world, i) == world->is_unix);
+        wait_for(view_is_unix(world, i) == (world->way != WAY_TCP));
+        wait_for(view_has_trunk(world, i) == (world->way == WAY_TRUNK));
     }
 }
 
@@ -177,7 +190,7 @@ static inline int listener_open(struct world *world, uint32_t slot)
     char path[128];
     int fd = -1;
     world->server_port[slot] = port_free();
-    if (world->is_unix) {
+    if (world->way != WAY_TCP) {
         assert_ok(aw_net_listen_unix(path_of(world, world->server_port[slot], path), 8, &fd, NULL));
         assert_int_equal(fcntl(fd, F_SETFL, 0), 0); /* accept(2) is to wait */
         return fd;

@@ -11,8 +11,8 @@
  *
  * Further words: "touch MIB" keeps memory; "child" leaves a grandchild that ignores SIGTERM and
  * outlives its parent; "mute SECONDS" answers no health check before; "deaf" ignores SIGTERM.
- * It listens on the Unix socket that it is offered ($AWARE_SOCKET, or "socket PATH"), and leaves it
- * behind when it ends; with "tcp" it does not.
+ * It listens on the Unix socket that it is offered ($AWARE_SOCKET or "trunk PATH"; with "socket
+ * PATH" it takes no trunks there), and leaves it behind when it ends; with "tcp" it does not.
  */
 #ifndef AW_CLUSTER_LOCAL_STANDIN_TESTING_H
 #define AW_CLUSTER_LOCAL_STANDIN_TESTING_H
@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/net.h"
 #include "base/testing.h"
+#include "base/trunk.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -43,6 +44,8 @@
 
 struct standin_connection {
     int fd;
+    bool is_trunk, is_stream; /* a stream has the descriptor of its trunk */
+    uint32_t stream;
     uint32_t len;
     int64_t answer_us; /* of a request that sleeps; 0: none */
     char in[STANDIN_BYTES];
@@ -50,14 +53,33 @@ struct standin_connection {
 
 static int64_t standin_mute_until;
 static const char *standin_socket;
+static bool standin_trunks;
+static struct standin_connection standin_all[STANDIN_CONNECTIONS];
+
+static void standin_say(struct standin_connection *c, const char *text, size_t len)
+{
+    char out[AW_TRUNK_HEAD_BYTES + 1024];
+    if (c->is_stream) { /* all of an answer is one frame here */
+        aw_trunk_put(out, &(struct aw_trunk_frame){.kind = AW_TRUNK_ANSWER,
+                                                   .last = true,
+                                                   .stream = c->stream,
+                                                   .len = (uint32_t)len});
+        memcpy(out + AW_TRUNK_HEAD_BYTES, text, len);
+        text = out;
+        len += AW_TRUNK_HEAD_BYTES;
+    }
+    const ssize_t sent = send(c->fd, text, len, MSG_NOSIGNAL);
+    (void)sent;
+    if (c->is_stream)
+        c->fd = -1;
+}
 
 static void standin_answer(struct standin_connection *c, const char *status, const char *body)
 {
     char text[512];
     const int len = snprintf(text, sizeof text, "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n%s",
                              status, strlen(body), body);
-    const ssize_t sent = send(c->fd, text, (size_t)len, MSG_NOSIGNAL);
-    (void)sent;
+    standin_say(c, text, (size_t)len);
 }
 
 static long standin_number(const char *path, const char *name)
@@ -83,8 +105,7 @@ static bool standin_request(struct standin_connection *c, const char *path)
     } else if (strncmp(path, "/500", 4) == 0) {
         standin_answer(c, "500 Oops", "");
     } else if (strncmp(path, "/chunked", 8) == 0) {
-        const ssize_t sent = send(c->fd, chunked, sizeof chunked - 1, MSG_NOSIGNAL);
-        (void)sent;
+        standin_say(c, chunked, sizeof chunked - 1);
     } else if (strncmp(path, "/pid", 4) == 0) {
         char body[32];
         snprintf(body, sizeof body, "%ld", (long)getpid());
@@ -102,10 +123,60 @@ static bool standin_request(struct standin_connection *c, const char *path)
     return true;
 }
 
+static struct standin_connection *standin_take(int fd)
+{
+    int at = 0;
+    while (at < STANDIN_CONNECTIONS - 1 && standin_all[at].fd >= 0)
+        at++;
+    struct standin_connection *c = &standin_all[at];
+    c->fd = fd;
+    c->len = 0;
+    c->answer_us = 0;
+    c->is_trunk = c->is_stream = false;
+    return c;
+}
+
+static void standin_serve(struct standin_connection *c);
+
+static void standin_frames(struct standin_connection *trunk)
+{
+    struct aw_trunk_frame frame;
+    uint32_t from = 0;
+    while (!aw_trunk_take(trunk->in + from, trunk->len - from, &frame)) {
+        from += (uint32_t)frame.bytes;
+        for (int i = 0; i < STANDIN_CONNECTIONS && frame.kind == AW_TRUNK_CANCEL; i++) {
+            struct standin_connection *c = &standin_all[i];
+            if (c->fd == trunk->fd && c->is_stream && c->stream == frame.stream)
+                c->fd = -1;
+        }
+        if (frame.kind == AW_TRUNK_REQUEST) {
+            struct standin_connection *c = standin_take(trunk->fd);
+            c->is_stream = true;
+            c->stream = frame.stream;
+            c->len = frame.len;
+            memcpy(c->in, frame.payload, frame.len);
+            standin_serve(c);
+        }
+    }
+    memmove(trunk->in, trunk->in + from, trunk->len - from);
+    trunk->len -= from;
+}
+
+static bool standin_is_upgrade(struct standin_connection *c)
+{
+    static const char yes[] = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
+    if (!standin_trunks || c->is_stream || !strstr(c->in, "Upgrade: " AW_TRUNK_UPGRADE))
+        return false;
+    standin_say(c, yes, sizeof yes - 1);
+    c->is_trunk = true;
+    c->len = 0;
+    return true;
+}
+
 /* Requests in the buffer, one after the other; bodies are told by Content-Length alone. */
 static void standin_serve(struct standin_connection *c)
 {
-    while (c->answer_us == 0) {
+    while (c->answer_us == 0 && c->fd >= 0) {
         c->in[c->len] = '\0';
         char *end = strstr(c->in, "\r\n\r\n");
         const char *path = strchr(c->in, ' ');
@@ -115,7 +186,7 @@ static void standin_serve(struct standin_connection *c)
         size_t size = (size_t)(end + 4 - c->in);
         if (length && length < end)
             size += (size_t)strtol(length + 15, NULL, 10);
-        if (c->len < size)
+        if (c->len < size || standin_is_upgrade(c))
             return;
         standin_request(c, path + 1);
         memmove(c->in, c->in + size, c->len - size);
@@ -130,12 +201,18 @@ static void standin_readable(struct standin_connection *c)
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (got <= 0) {
-            close(c->fd);
-            c->fd = -1;
+            const int fd = c->fd;
+            close(fd);
+            for (int i = 0; i < STANDIN_CONNECTIONS; i++)
+                if (standin_all[i].fd == fd)
+                    standin_all[i].fd = -1;
             return;
         }
         c->len += (uint32_t)got;
-        standin_serve(c);
+        if (c->is_trunk)
+            standin_frames(c);
+        else
+            standin_serve(c);
         if (c->len < STANDIN_BYTES - 1)
             return; /* level-triggered: what is left comes again */
     }
@@ -144,11 +221,14 @@ static void standin_readable(struct standin_connection *c)
 static void standin_words(int argc, char **argv)
 {
     standin_socket = getenv(AW_NET_UNIX_ENV);
+    standin_trunks = standin_socket;
     for (int i = 3; i < argc; i++) {
         if (!strcmp(argv[i], "tcp"))
             standin_socket = NULL;
-        else if (!strcmp(argv[i], "socket") && i + 1 < argc)
+        else if ((!strcmp(argv[i], "socket") || !strcmp(argv[i], "trunk")) && i + 1 < argc) {
+            standin_trunks = !strcmp(argv[i], "trunk");
             standin_socket = argv[++i];
+        }
         if (!strcmp(argv[i], "touch") && i + 1 < argc) {
             const size_t bytes = (size_t)strtol(argv[++i], NULL, 10) << 20;
             char *block = malloc(bytes);
@@ -171,7 +251,6 @@ static void standin_words(int argc, char **argv)
 
 static int standin_main(int argc, char **argv)
 {
-    static struct standin_connection connection[STANDIN_CONNECTIONS];
     struct epoll_event events[64];
     const int yes = 1, epoll = epoll_create1(EPOLL_CLOEXEC);
     const struct sockaddr_in address = {.sin_family = AF_INET,
@@ -186,7 +265,7 @@ static int standin_main(int argc, char **argv)
         listen(listener[0], 1024))
         return 2;
     for (int i = 0; i < STANDIN_CONNECTIONS; i++)
-        connection[i].fd = -1;
+        standin_all[i].fd = -1;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
     for (int i = 0; i < 2; i++)
         epoll_ctl(epoll, EPOLL_CTL_ADD, listener[i], &event);
@@ -199,21 +278,15 @@ static int standin_main(int argc, char **argv)
             int fd;
             while (!c && ((fd = accept4(listener[0], NULL, NULL, SOCK_CLOEXEC)) >= 0 ||
                           (fd = accept4(listener[1], NULL, NULL, SOCK_CLOEXEC)) >= 0)) {
-                int at = 0;
-                while (at < STANDIN_CONNECTIONS - 1 && connection[at].fd >= 0)
-                    at++;
                 setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-                connection[at].fd = fd;
-                connection[at].len = 0;
-                connection[at].answer_us = 0;
-                event = (struct epoll_event){.events = EPOLLIN, .data.ptr = &connection[at]};
+                event = (struct epoll_event){.events = EPOLLIN, .data.ptr = standin_take(fd)};
                 epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
             }
         }
         sleepers = false;
         const int64_t now = aw_clock_monotonic_us(NULL);
         for (int i = 0; i < STANDIN_CONNECTIONS; i++) {
-            struct standin_connection *c = &connection[i];
+            struct standin_connection *c = &standin_all[i];
             if (c->fd >= 0 && c->answer_us > 0 && c->answer_us <= now) {
                 c->answer_us = 0;
                 standin_answer(c, "200 OK", "slept");

@@ -1,0 +1,102 @@
+/* trunk_test.c - frames are found again as they were put, wherever the bytes are cut. */
+#include "base/trunk.h"
+
+#include "base/rng.h"
+#include "base/testing.h"
+
+#include <string.h>
+
+static void frames_are_found_as_they_were_put_wherever_they_are_cut(void **state)
+{
+    (void)state;
+    static const struct aw_trunk_frame frames[] = {
+        {.kind = AW_TRUNK_REQUEST, .stream = 0x10002, .len = 5},
+        {.kind = AW_TRUNK_CREDIT, .stream = 7, .len = AW_TRUNK_WINDOW},
+        {.kind = AW_TRUNK_CANCEL, .stream = UINT32_MAX},
+        {.kind = AW_TRUNK_ANSWER, .stream = 3, .len = AW_TRUNK_PAYLOAD_MAX},
+        {.kind = AW_TRUNK_ANSWER, .stream = 3, .last = true},
+        {.kind = AW_TRUNK_REFUSED, .stream = 9},
+        {.kind = AW_TRUNK_FAREWELL},
+    };
+    static char bytes[2 * AW_TRUNK_PAYLOAD_MAX];
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        const struct aw_trunk_frame *put = &frames[i];
+        struct aw_trunk_frame got = {0};
+        const size_t whole =
+            AW_TRUNK_HEAD_BYTES + (put->kind == AW_TRUNK_CREDIT ? 0 : (size_t)put->len);
+        memset(bytes, 'x', sizeof bytes);
+        aw_trunk_put(bytes, put);
+        for (size_t len = 0; len < whole; len++)
+            assert_int_equal(aw_trunk_take(bytes, len, &got), AW_ERR_NODATA);
+        assert_int_equal(got.bytes, 0);
+        assert_ok(aw_trunk_take(bytes, sizeof bytes, &got));
+        assert_int_equal(got.kind, put->kind);
+        assert_int_equal(got.last, put->last);
+        assert_int_equal(got.stream, put->stream);
+        assert_int_equal(got.len, put->len);
+        assert_int_equal(got.bytes, whole);
+        assert_ptr_equal(got.payload, bytes + AW_TRUNK_HEAD_BYTES);
+    }
+}
+
+static void what_is_no_frame_is_said_to_be_none(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned char bytes[4];
+        const char *why;
+    } cases[] = {
+        {{0, 0, 0, 0}, "no kind"},
+        {{AW_TRUNK_KIND_END, 0, 0, 0}, "a kind that is not known"},
+        {{'G', 'E', 'T', ' '}, "HTTP"},
+        {{AW_TRUNK_ANSWER, 0, 0xff, 0xff}, "a payload that is too long"},
+        {{AW_TRUNK_CANCEL, 0, 1, 0}, "a payload where there is none"},
+        {{AW_TRUNK_REQUEST, 1, 1, 0}, "the last of a request"},
+        {{AW_TRUNK_ANSWER, 2, 1, 0}, "more than the last"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char bytes[64] = {0};
+        struct aw_trunk_frame got;
+        memcpy(bytes, cases[i].bytes, sizeof cases[i].bytes);
+        if (aw_trunk_take(bytes, sizeof bytes, &got) != AW_ERR_FORMAT)
+            fail_msg("%s", cases[i].why);
+    }
+}
+
+/* Whatever comes, a frame that is found lies within it and says what it could have been put as. */
+static void a_frame_in_any_bytes_lies_within_them(void **state)
+{
+    (void)state;
+    struct aw_rng rng;
+    char bytes[128], again[AW_TRUNK_HEAD_BYTES];
+    uint32_t found = 0;
+    aw_rng_init(&rng, 7, 0);
+    for (int i = 0; i < 200000; i++) {
+        struct aw_trunk_frame got;
+        for (size_t at = 0; at < sizeof bytes; at += sizeof(uint64_t)) {
+            const uint64_t word = aw_rng_u64(&rng);
+            memcpy(bytes + at, &word, sizeof word);
+        }
+        bytes[0] = (char)(bytes[0] & 7);
+        bytes[1] = (char)(bytes[1] & 1);
+        bytes[3] = (char)(bytes[3] & 0x40);
+        const size_t len = aw_rng_u64(&rng) % sizeof bytes;
+        if (aw_trunk_take(bytes, len, &got))
+            continue;
+        assert_true(got.bytes <= len);
+        aw_trunk_put(again, &got);
+        assert_memory_equal(again, bytes, sizeof again);
+        found++;
+    }
+    assert_true(found > 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_are_found_as_they_were_put_wherever_they_are_cut),
+        cmocka_unit_test(what_is_no_frame_is_said_to_be_none),
+        cmocka_unit_test(a_frame_in_any_bytes_lies_within_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

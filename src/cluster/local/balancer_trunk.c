@@ -1,0 +1,329 @@
+/*
+ * balancer_trunk.c - trunks: many requests on one connection to a replica (base/trunk.h).
+ *
+ * A replica that was found healthy on its Unix socket is asked for a trunk there, once. While it
+ * has one, every request that is here as a whole is a stream: a link without a descriptor. What is
+ * said to a replica in a batch of events goes out when the batch ends, in one call.
+ *
+ * The front of `out` is for requests. Behind it is room for what must be said whatever happens: for
+ * each link that it is given up, and twice that more of an answer may come (once for each half of
+ * its window, which is all that can arrive while nothing goes out).
+ */
+#include "cluster/local/balancer_internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define IN_BYTES      (4 * AW_TRUNK_PAYLOAD_MAX)
+#define REQUEST_BYTES (4 * AW_TRUNK_PAYLOAD_MAX) /* of `out` */
+#define WORDS         3u                         /* of a link, that are said whatever happens */
+
+size_t aw__trunk_bytes(uint32_t links)
+{
+    return IN_BYTES + REQUEST_BYTES + (size_t)WORDS * links * AW_TRUNK_HEAD_BYTES;
+}
+
+void aw__trunk_init(struct aw__trunk *trunk, uint32_t slot, uint32_t links, char *buffer)
+{
+    *trunk = (struct aw__trunk){.handle = {.kind = AW__HANDLE_TRUNK, .fd = -1},
+                                .slot = slot,
+                                .in = buffer,
+                                .out = buffer + IN_BYTES,
+                                .out_bytes = (uint32_t)(aw__trunk_bytes(links) - IN_BYTES)};
+}
+
+static void state_set(struct aw__balancer *b, struct aw__trunk *trunk, enum aw__trunk_state state)
+{
+    trunk->state = state;
+    atomic_store(&b->order[trunk->slot].has_trunk, state == AW__TRUNK_ON);
+}
+
+static void fd_close(struct aw__trunk *trunk)
+{
+    if (trunk->handle.fd >= 0)
+        close(trunk->handle.fd);
+    trunk->handle.fd = -1;
+}
+
+/* There is none, and none is asked for before the next order. */
+static void decline(struct aw__balancer *b, struct aw__trunk *trunk)
+{
+    fd_close(trunk);
+    state_set(b, trunk, AW__TRUNK_DECLINED);
+}
+
+void aw__trunk_ask_for(struct aw__balancer *b, uint32_t slot)
+{
+    struct aw__trunk *trunk = &b->backend[slot].trunk;
+    if (trunk->state != AW__TRUNK_NONE || !b->upgrade_len)
+        return;
+    trunk->leaving = trunk->handle.readable = trunk->handle.hung_up = trunk->handle.broken = false;
+    trunk->in_from = trunk->in_to = trunk->out_from = trunk->out_to = 0;
+    trunk->put = trunk->gone = 0;
+    trunk->deadline_us = b->now_us + b->config.health_timeout_us;
+    if (!aw__backend_connect_unix(b, slot, &trunk->handle))
+        return; /* the next health check asks again */
+    state_set(b, trunk, AW__TRUNK_ASKING);
+    if (send(trunk->handle.fd, b->upgrade_text, b->upgrade_len, MSG_NOSIGNAL | MSG_DONTWAIT) !=
+        (ssize_t)b->upgrade_len)
+        decline(b, trunk);
+}
+
+void aw__trunk_tick(struct aw__balancer *b, uint32_t slot)
+{
+    struct aw__trunk *trunk = &b->backend[slot].trunk;
+    if (trunk->state == AW__TRUNK_ASKING && b->now_us >= trunk->deadline_us)
+        decline(b, trunk);
+}
+
+void aw__trunk_close(struct aw__balancer *b, uint32_t slot)
+{
+    struct aw__backend *backend = &b->backend[slot];
+    struct aw__trunk *trunk = &backend->trunk;
+    fd_close(trunk);
+    state_set(b, trunk, AW__TRUNK_NONE);
+    for (struct aw__link *link = backend->links, *next; link; link = next) {
+        next = link->next;
+        if (!link->is_stream)
+            continue;
+        link->any_sent = link->any_sent && link->at < trunk->gone;
+        aw__visitor_link_failed(b, link->client);
+        next = backend->links; /* it may have taken or closed any of them */
+    }
+}
+
+/* --- out -------------------------------------------------------------------------------------- */
+
+static uint32_t waiting(const struct aw__trunk *trunk)
+{
+    return trunk->out_to - trunk->out_from;
+}
+
+static void put(struct aw__balancer *b, struct aw__trunk *trunk, const struct aw_trunk_frame *frame,
+                const char *payload)
+{
+    const uint32_t len = payload ? frame->len : 0;
+    if (trunk->out_to + AW_TRUNK_HEAD_BYTES + len > trunk->out_bytes) {
+        memmove(trunk->out, trunk->out + trunk->out_from, waiting(trunk));
+        trunk->out_to -= trunk->out_from;
+        trunk->out_from = 0;
+    }
+    AW_ASSERT(trunk->out_to + AW_TRUNK_HEAD_BYTES + len <= trunk->out_bytes);
+    aw_trunk_put(trunk->out + trunk->out_to, frame);
+    if (len)
+        memcpy(trunk->out + trunk->out_to + AW_TRUNK_HEAD_BYTES, payload, len);
+    trunk->out_to += AW_TRUNK_HEAD_BYTES + len;
+    trunk->put += AW_TRUNK_HEAD_BYTES + len;
+    aw__trunk_mark(b, trunk);
+}
+
+void aw__trunk_mark(struct aw__balancer *b, struct aw__trunk *trunk)
+{
+    if (trunk->marked)
+        return;
+    trunk->marked = true;
+    trunk->next_marked = b->trunk_marked;
+    b->trunk_marked = trunk;
+}
+
+bool aw__trunk_takes(const struct aw__balancer *b, uint32_t slot, const struct aw__visitor *c)
+{
+    const struct aw__backend *backend = &b->backend[slot];
+    const struct aw__trunk *trunk = &backend->trunk;
+    return trunk->state == AW__TRUNK_ON && !trunk->leaving && backend->is_unix && c->frame.done &&
+           c->own <= AW_TRUNK_PAYLOAD_MAX &&
+           waiting(trunk) + AW_TRUNK_HEAD_BYTES + c->own <= REQUEST_BYTES;
+}
+
+static uint32_t name_of(const struct aw__balancer *b, const struct aw__link *link)
+{
+    return (uint32_t)link->generation << 16 | (uint32_t)(link - b->link_block);
+}
+
+void aw__trunk_begin(struct aw__link *link)
+{
+    link->is_stream = true;
+    link->ended = false;
+    link->asked = link->owed = 0;
+    link->generation++;
+}
+
+void aw__trunk_ask(struct aw__balancer *b, struct aw__link *link, const char *bytes, uint32_t len)
+{
+    struct aw__trunk *trunk = &b->backend[link->slot].trunk;
+    link->at = trunk->put;
+    put(b, trunk,
+        &(struct aw_trunk_frame){.kind = AW_TRUNK_REQUEST, .stream = name_of(b, link), .len = len},
+        bytes);
+}
+
+void aw__trunk_passed(struct aw__balancer *b, struct aw__link *link, uint32_t bytes)
+{
+    struct aw__trunk *trunk = &b->backend[link->slot].trunk;
+    link->owed += bytes;
+    if (link->ended || link->owed < AW_TRUNK_WINDOW / 2 || trunk->state != AW__TRUNK_ON)
+        return;
+    put(b, trunk,
+        &(struct aw_trunk_frame){
+            .kind = AW_TRUNK_CREDIT, .stream = name_of(b, link), .len = link->owed},
+        NULL);
+    link->owed = 0;
+}
+
+void aw__trunk_leave(struct aw__balancer *b, struct aw__link *link)
+{
+    struct aw__trunk *trunk = &b->backend[link->slot].trunk;
+    link->is_stream = false;
+    if (trunk->state != AW__TRUNK_ON)
+        return;
+    if (!link->ended && link->any_sent)
+        put(b, trunk, &(struct aw_trunk_frame){.kind = AW_TRUNK_CANCEL, .stream = name_of(b, link)},
+            NULL);
+    else if (trunk->leaving)
+        aw__trunk_mark(b, trunk); /* perhaps this was the last */
+}
+
+/* False: it is broken. */
+static bool send_out(struct aw__balancer *b, struct aw__trunk *trunk)
+{
+    while (waiting(trunk) > 0) {
+        const ssize_t n = send(trunk->handle.fd, trunk->out + trunk->out_from, waiting(trunk),
+                               MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) {
+            trunk->out_from += (uint32_t)n;
+            trunk->gone += (uint64_t)n;
+        } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            return aw__balancer_watch_writable(b, &trunk->handle, true);
+        } else if (errno != EINTR) {
+            return false;
+        }
+    }
+    trunk->out_from = trunk->out_to = 0;
+    return aw__balancer_watch_writable(b, &trunk->handle, false);
+}
+
+static bool has_streams(const struct aw__backend *backend)
+{
+    const struct aw__link *link = backend->links;
+    while (link && !link->is_stream)
+        link = link->next;
+    return link;
+}
+
+void aw__trunks_send(struct aw__balancer *b)
+{
+    for (struct aw__trunk *trunk; (trunk = b->trunk_marked);) {
+        b->trunk_marked = trunk->next_marked;
+        trunk->marked = false;
+        if (trunk->state != AW__TRUNK_ON)
+            continue;
+        if (!send_out(b, trunk))
+            aw__trunk_close(b, trunk->slot);
+        else if (trunk->leaving && !has_streams(&b->backend[trunk->slot]))
+            decline(b, trunk);
+    }
+}
+
+/* --- in --------------------------------------------------------------------------------------- */
+
+/* The link of a stream; NULL: it was given up. */
+static struct aw__link *find(struct aw__balancer *b, const struct aw__trunk *trunk, uint32_t stream)
+{
+    const uint32_t index = stream % AW_TRUNK_STREAMS_MAX;
+    struct aw__link *link = index < b->links ? &b->link_block[index] : NULL;
+    return link && link->is_stream && link->slot == trunk->slot &&
+                   link->generation == stream >> 16 && link->client
+               ? link
+               : NULL;
+}
+
+/* False: this is not what a replica says. */
+static bool frame_take(struct aw__balancer *b, struct aw__trunk *trunk,
+                       const struct aw_trunk_frame *frame)
+{
+    struct aw__link *link = find(b, trunk, frame->stream);
+    switch (frame->kind) {
+    case AW_TRUNK_ANSWER:
+        return !link ||
+               aw__visitor_answer(b, link->client, frame->payload, frame->len, frame->last);
+    case AW_TRUNK_REFUSED:
+        if (link) {
+            link->any_sent = false;
+            aw__visitor_link_failed(b, link->client);
+        }
+        return true;
+    case AW_TRUNK_FAREWELL:
+        trunk->leaving = true;
+        aw__trunk_mark(b, trunk);
+        return true;
+    case AW_TRUNK_REQUEST:
+    case AW_TRUNK_CREDIT:
+    case AW_TRUNK_CANCEL:
+    case AW_TRUNK_KIND_END:
+        break;
+    }
+    return false;
+}
+
+/* The answer to the request for a trunk. False: no. */
+static bool welcome_take(struct aw__balancer *b, struct aw__trunk *trunk)
+{
+    static const char yes[] = "HTTP/1.1 101";
+    const uint32_t have = trunk->in_to < sizeof yes - 1 ? trunk->in_to : sizeof yes - 1;
+    if (memcmp(trunk->in, yes, have) != 0)
+        return false;
+    const char *end = memmem(trunk->in, trunk->in_to, "\r\n\r\n", 4);
+    if (end) {
+        trunk->in_from = (uint32_t)(end + 4 - trunk->in);
+        state_set(b, trunk, AW__TRUNK_ON);
+    }
+    return true;
+}
+
+/* False: it is broken. */
+static bool read_in(struct aw__balancer *b, struct aw__trunk *trunk)
+{
+    while (trunk->handle.readable) {
+        const uint32_t room = IN_BYTES - trunk->in_to;
+        const ssize_t n = recv(trunk->handle.fd, trunk->in + trunk->in_to, room, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            trunk->handle.readable = false;
+        else if (n <= 0)
+            return false;
+        else if ((uint32_t)n < room)
+            trunk->handle.readable = trunk->handle.hung_up;
+        trunk->in_to += n > 0 ? (uint32_t)n : 0;
+        if (trunk->state == AW__TRUNK_ASKING && !welcome_take(b, trunk))
+            return false;
+        struct aw_trunk_frame frame;
+        enum aw_err err = AW_ERR_NODATA;
+        while (trunk->state == AW__TRUNK_ON &&
+               !(err = aw_trunk_take(trunk->in + trunk->in_from, trunk->in_to - trunk->in_from,
+                                     &frame))) {
+            trunk->in_from += (uint32_t)frame.bytes;
+            if (!frame_take(b, trunk, &frame))
+                return false;
+        }
+        memmove(trunk->in, trunk->in + trunk->in_from, trunk->in_to - trunk->in_from);
+        trunk->in_to -= trunk->in_from;
+        trunk->in_from = 0;
+        if (err == AW_ERR_FORMAT || trunk->in_to == IN_BYTES)
+            return false;
+    }
+    return true;
+}
+
+void aw__trunk_event(struct aw__balancer *b, struct aw__trunk *trunk)
+{
+    if (read_in(b, trunk))
+        aw__trunk_mark(b, trunk); /* there may be room for what waits */
+    else if (trunk->state == AW__TRUNK_ASKING)
+        decline(b, trunk);
+    else
+        aw__trunk_close(b, trunk->slot);
+}

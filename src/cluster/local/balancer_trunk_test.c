@@ -1,0 +1,370 @@
+/* balancer_trunk_test.c - trunks, with the test as the replica that keeps or breaks its word. */
+#include "cluster/local/balancer_testing.h"
+
+static const char get[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+static const char fine[] = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine";
+
+/* The replica's end of a trunk. */
+struct end {
+    int fd;
+    size_t from, to;
+    char in[1 << 16];
+};
+
+/* Answers health checks until a trunk is asked for, and is made. */
+static void end_meet(struct end *end, int listener)
+{
+    static const char well[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    static const char yes[] = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
+    for (;;) {
+        *end = (struct end){.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)};
+        assert_true(end->fd >= 0);
+        const ssize_t got = recv(end->fd, end->in, sizeof end->in - 1, 0);
+        const bool asked = got > 0 && strstr(end->in, "\r\nUpgrade: " AW_TRUNK_UPGRADE "\r\n");
+        (void)!send(end->fd, asked ? yes : well, strlen(asked ? yes : well), MSG_NOSIGNAL);
+        if (asked)
+            return;
+        close(end->fd);
+    }
+}
+
+static void frame_say(const struct end *end, enum aw_trunk_kind kind, uint32_t stream,
+                      const char *payload, uint32_t len, bool last)
+{
+    static char bytes[AW_TRUNK_HEAD_BYTES + AW_TRUNK_PAYLOAD_MAX];
+    aw_trunk_put(
+        bytes, &(struct aw_trunk_frame){.kind = kind, .stream = stream, .len = len, .last = last});
+    if (len)
+        memcpy(bytes + AW_TRUNK_HEAD_BYTES, payload, len);
+    const ssize_t whole = (ssize_t)(AW_TRUNK_HEAD_BYTES + len);
+    assert_int_equal(send(end->fd, bytes, (size_t)whole, MSG_NOSIGNAL), whole);
+}
+
+static void answer(const struct end *end, uint32_t stream)
+{
+    frame_say(end, AW_TRUNK_ANSWER, stream, fine, sizeof fine - 1, true);
+}
+
+/* The next frame. False: the balancer has closed it. */
+static bool frame_next(struct end *end, struct aw_trunk_frame *ret)
+{
+    enum aw_err err;
+    while ((err = aw_trunk_take(end->in + end->from, end->to - end->from, ret))) {
+        assert_int_equal(err, AW_ERR_NODATA);
+        memmove(end->in, end->in + end->from, end->to - end->from);
+        end->to -= end->from;
+        end->from = 0;
+        const ssize_t n = recv(end->fd, end->in + end->to, sizeof end->in - end->to, 0);
+        if (n <= 0)
+            return false;
+        end->to += (size_t)n;
+    }
+    end->from += ret->bytes;
+    return true;
+}
+
+/* The next request; its stream. */
+static uint32_t request_next(struct end *end, const char *bytes)
+{
+    struct aw_trunk_frame frame;
+    assert_true(frame_next(end, &frame));
+    assert_int_equal(frame.kind, AW_TRUNK_REQUEST);
+    assert_int_equal(frame.len, strlen(bytes));
+    assert_memory_equal(frame.payload, bytes, frame.len);
+    return frame.stream;
+}
+
+static int client_ask(const struct world *world, const char *bytes)
+{
+    const int fd = standin_connect(world->port);
+    assert_int_equal(send(fd, bytes, strlen(bytes), MSG_NOSIGNAL), (ssize_t)strlen(bytes));
+    return fd;
+}
+
+/* The status of what comes, all of which is in `in`. */
+static int client_answer(int fd, char *in, size_t size)
+{
+    const ssize_t got = recv(fd, in, size - 1, 0);
+    in[got > 0 ? got : 0] = '\0';
+    return got > 12 ? (int)strtol(in + 9, NULL, 10) : 0;
+}
+
+static void meet(struct world *world, struct end *end, int *ret_listener, int64_t health_us)
+{
+    void *state = &ways[WAY_UNIX];
+    struct aw__balancer_config config;
+    config_init(&config);
+    config.health_period_us = health_us;
+    world_begin(world, &config, 0, &state);
+    *ret_listener = listener_open(world, 0);
+    slot_on(world, 0);
+    end_meet(end, *ret_listener);
+    wait_for(view_has_trunk(world, 0));
+}
+
+static void leave(struct world *world, const struct end *end, int listener)
+{
+    books_close(world);
+    close(end->fd);
+    close(listener);
+    world_end(world);
+}
+
+#define ONCE_US 60000000 /* between health checks: there is but one */
+
+static void requests_go_together_and_are_answered_in_any_order(void **state)
+{
+    (void)state;
+    static const char post[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
+    struct world world;
+    struct end end;
+    char in[512];
+    int listener;
+    meet(&world, &end, &listener, ONCE_US);
+    const int first = client_ask(&world, get);
+    const uint32_t one = request_next(&end, get);
+    const int second = client_ask(&world, post);
+    const uint32_t two = request_next(&end, post);
+    assert_int_not_equal(one, two);
+    answer(&end, 0xabcd0001); /* to nobody: he has gone */
+    answer(&end, two);
+    assert_int_equal(client_answer(second, in, sizeof in), 200);
+    assert_non_null(strstr(in, "\r\n\r\nfine"));
+    /* one that comes in parts, its head as well */
+    frame_say(&end, AW_TRUNK_ANSWER, one, fine, 20, false);
+    frame_say(&end, AW_TRUNK_ANSWER, one, fine + 20, sizeof fine - 3 - 20, false);
+    frame_say(&end, AW_TRUNK_ANSWER, one, fine + sizeof fine - 3, 2, true);
+    size_t have = 0;
+    while (have < sizeof fine - 1) {
+        const ssize_t got = recv(first, in + have, sizeof in - have, 0);
+        assert_true(got > 0);
+        have += (size_t)got;
+    }
+    assert_int_equal(have, sizeof fine - 1);
+    assert_memory_equal(in, fine, sizeof fine - 1);
+    close(first);
+    close(second);
+    wait_for(counts_of(&world).completions == 2);
+    leave(&world, &end, listener);
+}
+
+static void a_refused_request_is_asked_elsewhere(void **state)
+{
+    (void)state;
+    static const char post[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
+    struct world world;
+    struct end end;
+    char in[512];
+    int listener;
+    meet(&world, &end, &listener, ONCE_US);
+    const int client = client_ask(&world, post);
+    const uint32_t stream = request_next(&end, post);
+    server_start(&world, 1, NULL, NULL);
+    slot_on(&world, 1);
+    wait_for(view_ready(&world, 1));
+    frame_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
+    frame_say(&end, AW_TRUNK_REFUSED, stream, NULL, 0, false);
+    /* as a whole, though it is one that must not be asked twice: nobody has looked at it */
+    assert_int_equal(client_answer(client, in, sizeof in), 200);
+    assert_non_null(strstr(in, "\r\n\r\nok"));
+    assert_int_equal(counts_of(&world).lost, 0);
+    assert_true(counts_of(&world).retries > 0);
+    close(client);
+    leave(&world, &end, listener);
+}
+
+static void after_a_farewell_the_trunk_ends_with_its_last_answer(void **state)
+{
+    (void)state;
+    struct world world;
+    struct end end;
+    struct aw_trunk_frame frame;
+    char in[512];
+    int listener;
+    meet(&world, &end, &listener, ONCE_US);
+    const int client = client_ask(&world, get);
+    const uint32_t stream = request_next(&end, get);
+    frame_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
+    answer(&end, stream);
+    assert_int_equal(client_answer(client, in, sizeof in), 200);
+    assert_false(frame_next(&end, &frame));
+    wait_for(!view_has_trunk(&world, 0));
+    close(client);
+    leave(&world, &end, listener);
+}
+
+static void a_trunk_that_breaks_loses_what_it_had_and_is_made_anew(void **state)
+{
+    (void)state;
+    struct world world;
+    struct end end;
+    char in[512];
+    int listener, client[4];
+    meet(&world, &end, &listener, 20000);
+    for (int i = 0; i < 4; i++)
+        client[i] = client_ask(&world, get);
+    for (int i = 0; i < 4; i++)
+        (void)request_next(&end, get);
+    close(end.fd);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(client_answer(client[i], in, sizeof in), 502);
+        close(client[i]);
+    }
+    assert_int_equal(counts_of(&world).lost, 4);
+    end_meet(&end, listener);
+    wait_for(view_has_trunk(&world, 0));
+    client[0] = client_ask(&world, get);
+    answer(&end, request_next(&end, get));
+    assert_int_equal(client_answer(client[0], in, sizeof in), 200);
+    close(client[0]);
+    leave(&world, &end, listener);
+}
+
+static void what_no_replica_says_costs_it_its_trunk(void **state)
+{
+    (void)state;
+    static char much[AW_TRUNK_PAYLOAD_MAX];
+    static const struct {
+        enum aw_trunk_kind kind;
+        uint32_t len;
+        bool twice, last, ends;
+        const char *payload, *why;
+    } cases[] = {
+        {AW_TRUNK_REQUEST, 4, false, false, true, "GET ", "a request from who is asked"},
+        {AW_TRUNK_CANCEL, 0, false, false, true, NULL, "a cancellation from who is asked"},
+        {AW_TRUNK_ANSWER, AW_TRUNK_PAYLOAD_MAX, true, false, true, much, "more than its window"},
+        {AW_TRUNK_ANSWER, 7, false, true, false, "rubbish", "no answer at all"},
+        {AW_TRUNK_ANSWER, 0, false, true, false, NULL, "the end of an answer that never began"},
+        {AW_TRUNK_ANSWER, sizeof fine - 3, false, true, false, fine, "half an answer"},
+    };
+    memset(much, 'x', sizeof much);
+    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
+    memcpy(much, head, sizeof head - 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct world world;
+        struct end end;
+        struct aw_trunk_frame frame;
+        int listener;
+        meet(&world, &end, &listener, ONCE_US);
+        const int client = client_ask(&world, get);
+        const uint32_t stream = request_next(&end, get);
+        for (uint32_t n = 0; n < (cases[i].twice ? 1000u : 1u); n++) {
+            char bytes[AW_TRUNK_HEAD_BYTES];
+            if (!cases[i].twice) {
+                frame_say(&end, cases[i].kind, stream, cases[i].payload, cases[i].len,
+                          cases[i].last);
+                break;
+            }
+            /* nobody reads at the other end, and no credit is waited for */
+            aw_trunk_put(bytes, &(struct aw_trunk_frame){.kind = AW_TRUNK_ANSWER,
+                                                         .stream = stream,
+                                                         .len = AW_TRUNK_PAYLOAD_MAX});
+            if (send(end.fd, bytes, sizeof bytes, MSG_NOSIGNAL) <= 0 ||
+                send(end.fd, much, sizeof much, MSG_NOSIGNAL) <= 0)
+                break;
+        }
+        wait_for(counts_of(&world).lost == 1);
+        if (cases[i].ends && view_has_trunk(&world, 0))
+            fail_msg("%s: still there", cases[i].why);
+        if (cases[i].ends)
+            while (frame_next(&end, &frame))
+                ;
+        close(client);
+        leave(&world, &end, listener);
+    }
+}
+
+static void a_slow_client_holds_up_nobody(void **state)
+{
+    (void)state;
+    enum { SIZE = 8 << 20 };
+    static char part[AW_TRUNK_PAYLOAD_MAX / 2];
+    struct world world;
+    struct end end;
+    struct aw_trunk_frame frame;
+    char head[128], in[512];
+    int listener;
+    meet(&world, &end, &listener, ONCE_US);
+    const int slow = client_ask(&world, get);
+    const uint32_t stream = request_next(&end, get);
+    const int len =
+        snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", SIZE);
+    uint32_t credit = AW_TRUNK_WINDOW;
+    size_t sent = 0;
+    frame_say(&end, AW_TRUNK_ANSWER, stream, head, (uint32_t)len, false);
+    credit -= (uint32_t)len;
+    memset(part, 'p', sizeof part);
+    bool asked = false;
+    while (sent < SIZE) {
+        uint32_t count = credit < sizeof part ? credit : (uint32_t)sizeof part;
+        count = SIZE - sent < count ? (uint32_t)(SIZE - sent) : count;
+        if (count > 0) {
+            frame_say(&end, AW_TRUNK_ANSWER, stream, part, count, sent + count == SIZE);
+            sent += count;
+            credit -= count;
+            continue;
+        }
+        /* the sockets between the balancer and its client are full at some time: nothing comes */
+        struct timeval soon = {.tv_usec = 200000};
+        setsockopt(end.fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
+        if (frame_next(&end, &frame)) {
+            assert_true(frame.kind == AW_TRUNK_CREDIT && frame.stream == stream);
+            credit += frame.len;
+            assert_true(credit <= AW_TRUNK_WINDOW);
+            continue;
+        }
+        if (!asked) { /* now somebody else */
+            soon.tv_sec = 20;
+            setsockopt(end.fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
+            const int other = client_ask(&world, get);
+            answer(&end, request_next(&end, get));
+            assert_int_equal(client_answer(other, in, sizeof in), 200);
+            close(other);
+            asked = true;
+        }
+        static char much[1 << 18];
+        assert_true(recv(slow, much, sizeof much, 0) > 0);
+    }
+    assert_true(asked);
+    close(slow); /* without having read it all */
+    wait_for(counts_of(&world).in_flight == 0);
+    leave(&world, &end, listener);
+}
+
+static void a_client_that_goes_away_is_told(void **state)
+{
+    (void)state;
+    struct world world;
+    struct end end;
+    struct aw_trunk_frame frame;
+    int listener;
+    meet(&world, &end, &listener, ONCE_US);
+    const struct linger reset = {.l_onoff = 1};
+    const int client = client_ask(&world, get);
+    const uint32_t stream = request_next(&end, get);
+    setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    close(client);
+    assert_true(frame_next(&end, &frame));
+    assert_int_equal(frame.kind, AW_TRUNK_CANCEL);
+    assert_int_equal(frame.stream, stream);
+    answer(&end, stream); /* they have crossed */
+    wait_for(counts_of(&world).aborted == 1);
+    leave(&world, &end, listener);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 2 && !strcmp(argv[1], "serve"))
+        return standin_main(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_go_together_and_are_answered_in_any_order),
+        cmocka_unit_test(a_refused_request_is_asked_elsewhere),
+        cmocka_unit_test(after_a_farewell_the_trunk_ends_with_its_last_answer),
+        cmocka_unit_test(a_trunk_that_breaks_loses_what_it_had_and_is_made_anew),
+        cmocka_unit_test(what_no_replica_says_costs_it_its_trunk),
+        cmocka_unit_test(a_slow_client_holds_up_nobody),
+        cmocka_unit_test(a_client_that_goes_away_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
