@@ -3,8 +3,8 @@
  * loses.
  *
  * wrk asks the same replicas twice in turn: directly, half of its connections each, and through the
- * balancer. All of them share the machine, so a request that passes the balancer costs two more
- * sockets' work on the same processors. The same again with replicas that do not take the Unix
+ * balancer. All of them share the machine, so a request that passes the balancer costs a second
+ * connection's work on the same processors. The same again with replicas that do not take the Unix
  * socket they are offered, as any other program would not. Then replicas come, go and are resized
  * under wrk, and the balancer's books tell what became of every request.
  */
@@ -27,9 +27,9 @@
 enum workload { OFFER_TAKEN, OFFER_REFUSED, WORKLOADS }; /* of a Unix socket */
 
 #define REPLICAS    2u
-#define ROUNDS      3u
+#define ROUNDS      5u
 #define CONNECTIONS 32u
-#define SECONDS     "3s"
+#define SECONDS     "2s"
 #define CHANGES     24u
 #define CHANGE_US   250000
 #define READY_US    20000000
