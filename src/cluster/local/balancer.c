@@ -140,6 +140,10 @@ static void reuse(struct aw__balancer *b)
         b->client_free = c;
         c->state = AW__VISITOR_FREE;
     }
+    if (b->link_due && b->link_released) {
+        b->link_due = false;
+        b->waiting_due = true;
+    }
     for (struct aw__link *link; (link = b->link_released);) {
         b->link_released = link->next;
         link->next = b->link_free;
@@ -174,13 +178,16 @@ static void *live(void *ctx)
     int64_t tick_us = 0;
     while (!b->stop) {
         const int64_t left_us = tick_us + TICK_US - b->now_us;
-        const int wait_ms = left_us <= 0 ? 0 : (int)((left_us + 999) / 1000);
+        const bool at_once = left_us <= 0 || b->waiting_due || b->trunk_unread;
+        const int wait_ms = at_once ? 0 : (int)((left_us + 999) / 1000);
         const int count = epoll_wait(b->epoll, events, BATCH, wait_ms);
         b->now_us = aw_clock_monotonic_us(NULL);
         if (b->orders != b->orders_seen)
             aw__backend_orders(b);
         if (b->shut)
             shut_listen(b);
+        if (b->trunk_unread)
+            aw__trunks_read(b);
         batch(b, events, count > 0 ? count : 0);
         if (b->now_us - tick_us >= TICK_US) {
             tick_us = b->now_us;

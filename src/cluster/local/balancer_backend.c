@@ -185,9 +185,14 @@ static void make_room(struct aw__balancer *b)
     }
 }
 
-static void connect_failed(struct aw__balancer *b, uint32_t slot)
+void aw__backend_avoid(struct aw__balancer *b, uint32_t slot)
 {
     b->backend[slot].avoid_until_us = b->now_us + AVOID_US;
+}
+
+static void connect_failed(struct aw__balancer *b, uint32_t slot)
+{
+    aw__backend_avoid(b, slot);
     aw__bump(&b->order[slot].connect_failures, 1);
 }
 
@@ -217,6 +222,7 @@ static struct aw__link *link_free(struct aw__balancer *b)
 {
     if (!b->link_free)
         make_room(b);
+    b->link_due = b->link_due || !b->link_free;
     if (b->link_free)
         b->link_free->handle = (struct aw__handle){.kind = AW__HANDLE_LINK, .fd = -1};
     return b->link_free;

@@ -466,7 +466,7 @@ bool aw__visitor_answer(struct aw__balancer *b, struct aw__visitor *c, const cha
                         uint32_t len, bool last)
 {
     struct aw__link *link = c->link;
-    if (link->ended || len > AW__BUFFER - (link->end - link->begin))
+    if (link->ended || len > AW_TRUNK_WINDOW - (link->end - link->begin) - link->owed)
         return false;
     if (len > AW__BUFFER - link->end) {
         memmove(link->out, link->out + link->begin, link->end - link->begin);

@@ -115,6 +115,7 @@ struct aw__trunk {
     uint32_t state; /* enum aw__trunk_state */
     uint32_t slot;
     bool leaving;        /* the replica wants no more requests */
+    bool owes;           /* somebody is owed credit that there was no room to tell of */
     bool marked;         /* looked at when the batch ends */
     int64_t deadline_us; /* ASKING */
     uint32_t in_from, in_to, out_from, out_to;
@@ -171,7 +172,9 @@ struct aw__balancer {
     int64_t now_us; /* as of the batch */
     uint32_t turn;  /* where the next search for a replica begins */
     bool accept_due;
-    bool waiting_due;            /* a replica has become ready */
+    bool waiting_due;            /* a replica has become ready, or a link free */
+    bool link_due;               /* somebody waits for a link that is free after the batch */
+    bool trunk_unread;           /* there is more to be read */
     struct aw__backend *backend; /* [slots] */
     struct aw__visitor *client_block, *clients, *client_free, *client_released;
     struct aw__link *link_block, *link_free, *link_released;
@@ -225,6 +228,8 @@ void aw__backend_count(struct aw__balancer *b, uint32_t slot, int by);
 void aw__backend_orders(struct aw__balancer *b);
 void aw__backend_tick(struct aw__balancer *b, uint32_t slot);
 void aw__probe_event(struct aw__balancer *b, struct aw__probe *probe, uint32_t events);
+/* Others are asked first, for a while. */
+void aw__backend_avoid(struct aw__balancer *b, uint32_t slot);
 /* Opens and watches a handle. False: nobody can be reached there. */
 bool aw__backend_connect_unix(struct aw__balancer *b, uint32_t slot, struct aw__handle *handle);
 
@@ -247,6 +252,8 @@ void aw__trunk_passed(struct aw__balancer *b, struct aw__link *link, uint32_t by
 /* The stream is over, as far as we are concerned. */
 void aw__trunk_leave(struct aw__balancer *b, struct aw__link *link);
 void aw__trunk_event(struct aw__balancer *b, struct aw__trunk *trunk);
+/* What was too much for one time. */
+void aw__trunks_read(struct aw__balancer *b);
 void aw__trunk_mark(struct aw__balancer *b, struct aw__trunk *trunk);
 /* At the end of a batch: what was said in it goes out. */
 void aw__trunks_send(struct aw__balancer *b);

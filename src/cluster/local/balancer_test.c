@@ -23,6 +23,8 @@ static void requests_of_every_form_pass_through(void **state)
          "two lengths"},
         {"GET / HTTP/2.0\r\n\r\n", 501, "", "another version"},
         {"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", 501, "", "no tunnels"},
+        {"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: aware-trunk\r\n\r\n", 501,
+         "", "trunks are not for clients"},
     };
     struct aw__balancer_config config;
     struct world world;

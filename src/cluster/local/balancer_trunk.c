@@ -5,9 +5,9 @@
  * has one, every request that is here as a whole is a stream: a link without a descriptor. What is
  * said to a replica in a batch of events goes out when the batch ends, in one call.
  *
- * The front of `out` is for requests. Behind it is room for what must be said whatever happens: for
- * each link that it is given up, and twice that more of an answer may come (once for each half of
- * its window, which is all that can arrive while nothing goes out).
+ * The front of `out` is for requests, and for telling that more of an answer may come, which waits
+ * if it must. Behind it is room for what is said whatever happens: of each link, that it is given
+ * up.
  */
 #include "cluster/local/balancer_internal.h"
 
@@ -19,11 +19,11 @@
 
 #define IN_BYTES      (4 * AW_TRUNK_PAYLOAD_MAX)
 #define REQUEST_BYTES (4 * AW_TRUNK_PAYLOAD_MAX) /* of `out` */
-#define WORDS         3u                         /* of a link, that are said whatever happens */
+#define READS_MAX     16                         /* at a time: there are others */
 
 size_t aw__trunk_bytes(uint32_t links)
 {
-    return IN_BYTES + REQUEST_BYTES + (size_t)WORDS * links * AW_TRUNK_HEAD_BYTES;
+    return IN_BYTES + REQUEST_BYTES + (size_t)links * AW_TRUNK_HEAD_BYTES;
 }
 
 void aw__trunk_init(struct aw__trunk *trunk, uint32_t slot, uint32_t links, char *buffer)
@@ -60,7 +60,8 @@ void aw__trunk_ask_for(struct aw__balancer *b, uint32_t slot)
     struct aw__trunk *trunk = &b->backend[slot].trunk;
     if (trunk->state != AW__TRUNK_NONE || !b->upgrade_len)
         return;
-    trunk->leaving = trunk->handle.readable = trunk->handle.hung_up = trunk->handle.broken = false;
+    trunk->leaving = trunk->owes = trunk->handle.readable = trunk->handle.hung_up =
+        trunk->handle.broken = false;
     trunk->in_from = trunk->in_to = trunk->out_from = trunk->out_to = 0;
     trunk->put = trunk->gone = 0;
     trunk->deadline_us = b->now_us + b->config.health_timeout_us;
@@ -89,6 +90,10 @@ void aw__trunk_close(struct aw__balancer *b, uint32_t slot)
         next = link->next;
         if (!link->is_stream)
             continue;
+        if (link->has_head && link->frame.done) { /* all of its answer is here */
+            link->ended = true;
+            continue;
+        }
         link->any_sent = link->any_sent && link->at < trunk->gone;
         aw__visitor_link_failed(b, link->client);
         next = backend->links; /* it may have taken or closed any of them */
@@ -160,17 +165,35 @@ void aw__trunk_ask(struct aw__balancer *b, struct aw__link *link, const char *by
         bytes);
 }
 
-void aw__trunk_passed(struct aw__balancer *b, struct aw__link *link, uint32_t bytes)
+/* Tells the replica what it is owed, or leaves it for later where there is no room. */
+static void credit(struct aw__balancer *b, struct aw__trunk *trunk, struct aw__link *link)
 {
-    struct aw__trunk *trunk = &b->backend[link->slot].trunk;
-    link->owed += bytes;
     if (link->ended || link->owed < AW_TRUNK_WINDOW / 2 || trunk->state != AW__TRUNK_ON)
         return;
+    if (waiting(trunk) + AW_TRUNK_HEAD_BYTES > REQUEST_BYTES) {
+        trunk->owes = true;
+        return;
+    }
     put(b, trunk,
         &(struct aw_trunk_frame){
             .kind = AW_TRUNK_CREDIT, .stream = name_of(b, link), .len = link->owed},
         NULL);
     link->owed = 0;
+}
+
+void aw__trunk_passed(struct aw__balancer *b, struct aw__link *link, uint32_t bytes)
+{
+    link->owed += bytes;
+    credit(b, &b->backend[link->slot].trunk, link);
+}
+
+/* There is room again for what was left for later. */
+static void credit_all(struct aw__balancer *b, struct aw__trunk *trunk)
+{
+    trunk->owes = false;
+    for (struct aw__link *link = b->backend[trunk->slot].links; link; link = link->next)
+        if (link->is_stream)
+            credit(b, trunk, link);
 }
 
 void aw__trunk_leave(struct aw__balancer *b, struct aw__link *link)
@@ -205,26 +228,13 @@ static bool send_out(struct aw__balancer *b, struct aw__trunk *trunk)
     return aw__balancer_watch_writable(b, &trunk->handle, false);
 }
 
+/* Whether anything is still to come on it. */
 static bool has_streams(const struct aw__backend *backend)
 {
     const struct aw__link *link = backend->links;
-    while (link && !link->is_stream)
+    while (link && (!link->is_stream || link->ended))
         link = link->next;
     return link;
-}
-
-void aw__trunks_send(struct aw__balancer *b)
-{
-    for (struct aw__trunk *trunk; (trunk = b->trunk_marked);) {
-        b->trunk_marked = trunk->next_marked;
-        trunk->marked = false;
-        if (trunk->state != AW__TRUNK_ON)
-            continue;
-        if (!send_out(b, trunk))
-            aw__trunk_close(b, trunk->slot);
-        else if (trunk->leaving && !has_streams(&b->backend[trunk->slot]))
-            decline(b, trunk);
-    }
 }
 
 /* --- in --------------------------------------------------------------------------------------- */
@@ -250,10 +260,13 @@ static bool frame_take(struct aw__balancer *b, struct aw__trunk *trunk,
         return !link ||
                aw__visitor_answer(b, link->client, frame->payload, frame->len, frame->last);
     case AW_TRUNK_REFUSED:
-        if (link) {
-            link->any_sent = false;
-            aw__visitor_link_failed(b, link->client);
-        }
+        if (!link)
+            return true;
+        if (link->any_passed || link->end > 0)
+            return false; /* it has answered, or begun to */
+        aw__backend_avoid(b, trunk->slot);
+        link->any_sent = false;
+        aw__visitor_link_failed(b, link->client);
         return true;
     case AW_TRUNK_FAREWELL:
         trunk->leaving = true;
@@ -286,7 +299,7 @@ static bool welcome_take(struct aw__balancer *b, struct aw__trunk *trunk)
 /* False: it is broken. */
 static bool read_in(struct aw__balancer *b, struct aw__trunk *trunk)
 {
-    while (trunk->handle.readable) {
+    for (int reads = 0; trunk->handle.readable && reads < READS_MAX; reads++) {
         const uint32_t room = IN_BYTES - trunk->in_to;
         const ssize_t n = recv(trunk->handle.fd, trunk->in + trunk->in_to, room, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
@@ -320,10 +333,44 @@ static bool read_in(struct aw__balancer *b, struct aw__trunk *trunk)
 
 void aw__trunk_event(struct aw__balancer *b, struct aw__trunk *trunk)
 {
-    if (read_in(b, trunk))
+    if (read_in(b, trunk)) {
         aw__trunk_mark(b, trunk); /* there may be room for what waits */
-    else if (trunk->state == AW__TRUNK_ASKING)
+        b->trunk_unread = b->trunk_unread || trunk->handle.readable;
+    } else if (trunk->state == AW__TRUNK_ASKING) {
         decline(b, trunk);
-    else
+    } else {
         aw__trunk_close(b, trunk->slot);
+    }
+}
+
+void aw__trunks_read(struct aw__balancer *b)
+{
+    b->trunk_unread = false;
+    for (uint32_t slot = 0; slot < b->config.slots; slot++) {
+        struct aw__trunk *trunk = &b->backend[slot].trunk;
+        if (trunk->handle.fd >= 0 && trunk->handle.readable)
+            aw__trunk_event(b, trunk);
+    }
+}
+
+/* --- the end of a batch ----------------------------------------------------------------------- */
+
+void aw__trunks_send(struct aw__balancer *b)
+{
+    for (struct aw__trunk *trunk; (trunk = b->trunk_marked);) {
+        b->trunk_marked = trunk->next_marked;
+        trunk->marked = false;
+        if (trunk->state != AW__TRUNK_ON)
+            continue;
+        if (!send_out(b, trunk)) {
+            trunk->leaving = true;
+            trunk->handle.readable = true; /* what it said before it ended counts */
+            (void)read_in(b, trunk);
+            aw__trunk_close(b, trunk->slot);
+        } else if (trunk->leaving && !has_streams(&b->backend[trunk->slot])) {
+            decline(b, trunk);
+        } else if (trunk->owes && waiting(trunk) == 0) {
+            credit_all(b, trunk); /* which marks it again */
+        }
+    }
 }

@@ -105,7 +105,8 @@ static void meet(struct world *world, struct end *end, int *ret_listener, int64_
 static void leave(struct world *world, const struct end *end, int listener)
 {
     books_close(world);
-    close(end->fd);
+    if (end->fd >= 0)
+        close(end->fd);
     close(listener);
     world_end(world);
 }
@@ -274,60 +275,228 @@ static void what_no_replica_says_costs_it_its_trunk(void **state)
     }
 }
 
+/* --- slow clients ----------------------------------------------------------------------------- */
+
+#define SLOW_BYTES (8u << 20)
+
+/* An answer that is longer than sockets have room for, to a client that does not read yet. */
+struct slow {
+    int client;
+    uint32_t stream, credit;
+    size_t sent; /* of the body */
+    size_t got;  /* by the client, head and all */
+};
+
+static const char until_close[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+
+static void slow_begin(struct slow *slow, const struct world *world, struct end *end)
+{
+    *slow = (struct slow){.client = client_ask(world, get), .credit = AW_TRUNK_WINDOW};
+    slow->stream = request_next(end, get);
+    frame_say(end, AW_TRUNK_ANSWER, slow->stream, until_close, sizeof until_close - 1, false);
+    slow->credit -= (uint32_t)sizeof until_close - 1;
+}
+
+/* Says what may be said of it. False: nothing more for now, while the client does not read. */
+static bool slow_say(struct slow *slow, struct end *end)
+{
+    static char part[AW_TRUNK_PAYLOAD_MAX];
+    const struct timeval soon = {.tv_usec = 200000}, long_time = {.tv_sec = 20};
+    struct aw_trunk_frame frame;
+    while (slow->sent < SLOW_BYTES) {
+        const size_t left = SLOW_BYTES - slow->sent;
+        const uint32_t count = left < slow->credit ? (uint32_t)left : slow->credit;
+        if (count > 0) {
+            memset(part, 'p', count);
+            frame_say(end, AW_TRUNK_ANSWER, slow->stream, part, count, count == left);
+            slow->sent += count;
+            slow->credit -= count;
+            continue;
+        }
+        setsockopt(end->fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
+        const bool more = frame_next(end, &frame);
+        setsockopt(end->fd, SOL_SOCKET, SO_RCVTIMEO, &long_time, sizeof long_time);
+        if (!more)
+            return false;
+        assert_true(frame.kind == AW_TRUNK_CREDIT && frame.stream == slow->stream);
+        slow->credit += frame.len;
+        assert_true(slow->credit <= AW_TRUNK_WINDOW);
+    }
+    return true;
+}
+
+static bool slow_read(struct slow *slow)
+{
+    static char much[1 << 16];
+    ssize_t got = recv(slow->client, much, sizeof much, 0);
+    const bool any = got > 0;
+    for (; got > 0; got = recv(slow->client, much, sizeof much, MSG_DONTWAIT))
+        slow->got += (size_t)got;
+    return any;
+}
+
 static void a_slow_client_holds_up_nobody(void **state)
 {
     (void)state;
-    enum { SIZE = 8 << 20 };
-    static char part[AW_TRUNK_PAYLOAD_MAX / 2];
+    struct world world;
+    struct end end;
+    struct slow slow;
+    char in[512];
+    int listener;
+    meet(&world, &end, &listener, ONCE_US);
+    slow_begin(&slow, &world, &end);
+    assert_false(slow_say(&slow, &end)); /* the sockets to the client are full */
+    const int other = client_ask(&world, get);
+    answer(&end, request_next(&end, get));
+    assert_int_equal(client_answer(other, in, sizeof in), 200);
+    close(other);
+    while (!slow_say(&slow, &end))
+        assert_true(slow_read(&slow));
+    while (slow_read(&slow))
+        ;
+    assert_int_equal(slow.got, sizeof until_close - 1 + SLOW_BYTES);
+    close(slow.client);
+    wait_for(counts_of(&world).completions == 2);
+    leave(&world, &end, listener);
+}
+
+/* What is here needs nobody any more: the trunk may end by a farewell, or by a death. */
+static void an_answer_that_is_here_outlives_its_trunk(void **state)
+{
+    (void)state;
+    for (int farewell = 0; farewell < 2; farewell++) {
+        struct world world;
+        struct end end;
+        struct slow slow;
+        struct aw_trunk_frame frame;
+        int listener;
+        meet(&world, &end, &listener, ONCE_US);
+        slow_begin(&slow, &world, &end);
+        assert_false(slow_say(&slow, &end)); /* sockets are full, and a window of it is here */
+        frame_say(&end, AW_TRUNK_ANSWER, slow.stream, NULL, 0, true);
+        if (farewell) {
+            frame_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
+            while (frame_next(&end, &frame)) /* until it is closed there */
+                assert_int_equal(frame.kind, AW_TRUNK_CREDIT);
+        }
+        close(end.fd);
+        wait_for(!view_has_trunk(&world, 0));
+        while (slow_read(&slow))
+            ;
+        assert_int_equal(slow.got, sizeof until_close - 1 + slow.sent);
+        close(slow.client);
+        wait_for(counts_of(&world).completions == 1);
+        assert_int_equal(counts_of(&world).lost, 0);
+        end.fd = -1;
+        leave(&world, &end, listener);
+    }
+}
+
+/* --- replicas that break their word ----------------------------------------------------------- */
+
+static void who_answers_beyond_its_credit_loses_its_trunk(void **state)
+{
+    (void)state;
+    static char much[AW_TRUNK_PAYLOAD_MAX];
+    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
     struct world world;
     struct end end;
     struct aw_trunk_frame frame;
-    char head[128], in[512];
+    char in[AW_TRUNK_PAYLOAD_MAX];
+    int listener;
+    memset(much, 'x', sizeof much);
+    memcpy(much, head, sizeof head - 1);
+    meet(&world, &end, &listener, ONCE_US);
+    const int client = client_ask(&world, get);
+    const uint32_t stream = request_next(&end, get);
+    frame_say(&end, AW_TRUNK_ANSWER, stream, much, 8000, false); /* not enough for a credit */
+    for (size_t have = 0; have < 8000;) {
+        const ssize_t got = recv(client, in, sizeof in, 0);
+        assert_true(got > 0);
+        have += (size_t)got;
+    }
+    frame_say(&end, AW_TRUNK_ANSWER, stream, much, AW_TRUNK_WINDOW - 7999, false);
+    wait_for(counts_of(&world).lost == 1);
+    assert_false(view_has_trunk(&world, 0));
+    while (frame_next(&end, &frame))
+        ;
+    close(client);
+    leave(&world, &end, listener);
+}
+
+static void a_request_that_is_being_answered_cannot_be_refused(void **state)
+{
+    (void)state;
+    static const char post[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
+    struct world world;
+    struct end end;
+    char in[512];
     int listener;
     meet(&world, &end, &listener, ONCE_US);
-    const int slow = client_ask(&world, get);
-    const uint32_t stream = request_next(&end, get);
-    const int len =
-        snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", SIZE);
-    uint32_t credit = AW_TRUNK_WINDOW;
-    size_t sent = 0;
-    frame_say(&end, AW_TRUNK_ANSWER, stream, head, (uint32_t)len, false);
-    credit -= (uint32_t)len;
-    memset(part, 'p', sizeof part);
-    bool asked = false;
-    while (sent < SIZE) {
-        uint32_t count = credit < sizeof part ? credit : (uint32_t)sizeof part;
-        count = SIZE - sent < count ? (uint32_t)(SIZE - sent) : count;
-        if (count > 0) {
-            frame_say(&end, AW_TRUNK_ANSWER, stream, part, count, sent + count == SIZE);
-            sent += count;
-            credit -= count;
-            continue;
-        }
-        /* the sockets between the balancer and its client are full at some time: nothing comes */
-        struct timeval soon = {.tv_usec = 200000};
-        setsockopt(end.fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
-        if (frame_next(&end, &frame)) {
-            assert_true(frame.kind == AW_TRUNK_CREDIT && frame.stream == stream);
-            credit += frame.len;
-            assert_true(credit <= AW_TRUNK_WINDOW);
-            continue;
-        }
-        if (!asked) { /* now somebody else */
-            soon.tv_sec = 20;
-            setsockopt(end.fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
-            const int other = client_ask(&world, get);
-            answer(&end, request_next(&end, get));
-            assert_int_equal(client_answer(other, in, sizeof in), 200);
-            close(other);
-            asked = true;
-        }
-        static char much[1 << 18];
-        assert_true(recv(slow, much, sizeof much, 0) > 0);
+    const int client = client_ask(&world, post);
+    const uint32_t stream = request_next(&end, post);
+    frame_say(&end, AW_TRUNK_ANSWER, stream, fine, sizeof fine - 3, false);
+    frame_say(&end, AW_TRUNK_REFUSED, stream, NULL, 0, false);
+    wait_for(counts_of(&world).lost == 1);
+    assert_int_equal(counts_of(&world).retries, 0);
+    assert_false(view_has_trunk(&world, 0));
+    while (recv(client, in, sizeof in, 0) > 0)
+        ;
+    close(client);
+    leave(&world, &end, listener);
+}
+
+static void a_replica_that_is_full_is_asked_again_later(void **state)
+{
+    (void)state;
+    struct world world;
+    struct end end;
+    char in[512];
+    int listener;
+    meet(&world, &end, &listener, ONCE_US);
+    const int client = client_ask(&world, get);
+    for (int i = 0; i < 3; i++) {
+        const int64_t before_us = aw_clock_monotonic_us(NULL);
+        frame_say(&end, AW_TRUNK_REFUSED, request_next(&end, get), NULL, 0, false);
+        if (i > 0)
+            assert_true(aw_clock_monotonic_us(NULL) - before_us > 10000); /* not at once */
     }
-    assert_true(asked);
-    close(slow); /* without having read it all */
-    wait_for(counts_of(&world).in_flight == 0);
+    answer(&end, request_next(&end, get));
+    assert_int_equal(client_answer(client, in, sizeof in), 200);
+    close(client);
+    leave(&world, &end, listener);
+}
+
+static void who_never_stops_talking_holds_up_nobody(void **state)
+{
+    (void)state;
+    struct world world;
+    struct end end;
+    int listener;
+    meet(&world, &end, &listener, ONCE_US);
+    const pid_t talker = fork();
+    if (talker == 0) {              /* answers to nobody, as fast as they are taken */
+        static char bytes[1 << 16]; /* of so many words that reading them takes longer */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (size_t at = 0; at < sizeof bytes; at += AW_TRUNK_HEAD_BYTES)
+            aw_trunk_put(bytes + at,
+                         &(struct aw_trunk_frame){.kind = AW_TRUNK_ANSWER, .stream = 0xffff0000});
+        for (size_t cut = 0;;) { /* without a wait: who waits lets the queue get short */
+            const ssize_t sent =
+                send(end.fd, bytes + cut, sizeof bytes - cut, MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (sent < 0 && errno != EAGAIN)
+                break;
+            cut = sent > 0 ? (cut + (size_t)sent) % AW_TRUNK_HEAD_BYTES : cut;
+        }
+        _exit(0);
+    }
+    server_start(&world, 1, NULL, NULL);
+    slot_on(&world, 1);
+    wait_for(view_ready(&world, 1));
+    aw__balancer_set(world.balancer, 0, AW__BACKEND_DRAIN, 0, NULL);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(standin_ask(world.port, "/", NULL, 0), 200);
+    server_end(talker, SIGKILL);
     leave(&world, &end, listener);
 }
 
@@ -364,6 +533,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_trunk_that_breaks_loses_what_it_had_and_is_made_anew),
         cmocka_unit_test(what_no_replica_says_costs_it_its_trunk),
         cmocka_unit_test(a_slow_client_holds_up_nobody),
+        cmocka_unit_test(an_answer_that_is_here_outlives_its_trunk),
+        cmocka_unit_test(who_answers_beyond_its_credit_loses_its_trunk),
+        cmocka_unit_test(a_request_that_is_being_answered_cannot_be_refused),
+        cmocka_unit_test(a_replica_that_is_full_is_asked_again_later),
+        cmocka_unit_test(who_never_stops_talking_holds_up_nobody),
         cmocka_unit_test(a_client_that_goes_away_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

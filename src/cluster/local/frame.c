@@ -1,6 +1,8 @@
 /* frame.c - heads and bodies of HTTP/1.1, by their lengths. */
 #include "cluster/local/frame.h"
 
+#include "base/trunk.h"
+
 static enum aw__frame_result result_of(enum aw_err err)
 {
     switch (err) {
@@ -35,6 +37,10 @@ enum aw__frame_result aw__frame_request(const char *bytes, size_t len,
     const enum aw__frame_result result = result_of(aw_http1_request(bytes, len, &head, NULL));
     if (result != AW__FRAME_OK)
         return result;
+    /* trunks are between a balancer and its replicas */
+    const struct aw_http1_span upgrade = aw_http1_find(&head, "upgrade");
+    if (upgrade.at && aw_http1_is(upgrade, AW_TRUNK_UPGRADE))
+        return AW__FRAME_OTHER;
     *ret_head = head_of(&head);
     ret_head->is_head = aw_http1_is(head.method, "HEAD");
     ret_head->is_safe = ret_head->is_head || aw_http1_is(head.method, "GET");
