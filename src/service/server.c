@@ -479,8 +479,8 @@ static bool answer_finish(struct aw__server *server, struct aw__conn *conn)
         aw__conn_enter(server, conn, AW__CONN_HEAD);
         return true;
     }
-    if (conn->closing &&
-        !is_stream) { /* unread bytes would turn our answer into a reset: RFC 9112, 9.6 */
+    if (conn->closing && !is_stream) {
+        /* unread bytes would turn our answer into a reset: RFC 9112, 9.6 */
         (void)shutdown(conn->fd, SHUT_WR);
         conn->linger_bytes = 0;
         aw__conn_enter(server, conn, AW__CONN_LINGER);

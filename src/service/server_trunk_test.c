@@ -1,7 +1,7 @@
 /* server_trunk_test.c - many requests on one connection, and what a balancer may do wrong. */
 #include "service/server_testing.h"
 
-#include "base/trunk.h"
+#include "base/trunk_testing.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -10,17 +10,10 @@ static const char upgrade[] = "GET /readyz HTTP/1.1\r\nHost: t\r\nConnection: Up
                               "Upgrade: " AW_TRUNK_UPGRADE "\r\n\r\n";
 static struct testing_reply reply;
 
-/* One end of a trunk, and what has come on it. */
-struct end {
-    int fd;
-    size_t from, to;
-    char in[1 << 16];
-};
-
 /* A new connection that asks to be one. Returns the status of the answer: 101 if it is. */
-static int end_open(const struct echo *echo, struct end *end)
+static int end_open(const struct echo *echo, struct trunk_end *end)
 {
-    *end = (struct end){.fd = echo_connect(echo)};
+    *end = (struct trunk_end){.fd = echo_connect(echo)};
     testing_say(end->fd, upgrade);
     for (const char *behind = NULL; !behind;) {
         const ssize_t n = recv(end->fd, end->in + end->to, sizeof end->in - end->to, 0);
@@ -32,47 +25,18 @@ static int end_open(const struct echo *echo, struct end *end)
     return (int)strtol(end->in + strlen("HTTP/1.1 "), NULL, 10);
 }
 
-static void frame_say(const struct end *end, enum aw_trunk_kind kind, uint32_t stream,
-                      const char *payload, uint32_t len)
-{
-    char bytes[AW_TRUNK_HEAD_BYTES + 4096];
-    const uint32_t behind = payload ? len : 0;
-    aw_trunk_put(bytes, &(struct aw_trunk_frame){.kind = kind, .stream = stream, .len = len});
-    if (behind)
-        memcpy(bytes + AW_TRUNK_HEAD_BYTES, payload, behind);
-    testing_send(end->fd, bytes, AW_TRUNK_HEAD_BYTES + behind);
-}
-
-static void ask(const struct end *end, uint32_t stream, const char *path)
+static void ask(const struct trunk_end *end, uint32_t stream, const char *path)
 {
     char text[128];
     const int len = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: t\r\n\r\n", path);
-    frame_say(end, AW_TRUNK_REQUEST, stream, text, (uint32_t)len);
+    trunk_say(end, AW_TRUNK_REQUEST, stream, text, (uint32_t)len, false);
 }
 
-/* The next frame. False: the other side has hung up. */
-static bool frame_next(struct end *end, struct aw_trunk_frame *ret)
-{
-    enum aw_err err;
-    while ((err = aw_trunk_take(end->in + end->from, end->to - end->from, ret))) {
-        assert_int_equal(err, AW_ERR_NODATA);
-        memmove(end->in, end->in + end->from, end->to - end->from);
-        end->to -= end->from;
-        end->from = 0;
-        const ssize_t n = recv(end->fd, end->in + end->to, sizeof end->in - end->to, 0);
-        if (n <= 0)
-            return false;
-        end->to += (size_t)n;
-    }
-    end->from += ret->bytes;
-    return true;
-}
-
-static void expect_whole(struct end *end, uint32_t stream, const char *body)
+static void expect_whole(struct trunk_end *end, uint32_t stream, const char *body)
 {
     struct aw_trunk_frame frame;
     struct aw_http1_head head;
-    assert_true(frame_next(end, &frame));
+    assert_true(trunk_next(end, &frame));
     assert_int_equal(frame.kind, AW_TRUNK_ANSWER);
     assert_int_equal(frame.stream, stream);
     assert_true(frame.last);
@@ -96,14 +60,14 @@ static void many_requests_at_once_are_answered_each_by_its_name(void **state)
     (void)state;
     static const char post[] = "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n\r\nhello";
     struct echo echo;
-    struct end end;
+    struct trunk_end end;
     echo_start(&echo, 60000000);
     assert_int_equal(end_open(&echo, &end), 101);
     for (uint32_t round = 0; round < 20; round++) {
         const uint32_t name = round << 16;
         ask(&end, name | 1, "/later");
         ask(&end, name | 2, "/");
-        frame_say(&end, AW_TRUNK_REQUEST, name | 65535, post, sizeof post - 1);
+        trunk_say(&end, AW_TRUNK_REQUEST, name | 65535, post, sizeof post - 1, false);
         expect_whole(&end, name | 2, "0");
         expect_whole(&end, name | 65535, "5");
         wait_count(&echo.ended, 3 * round + 3);
@@ -120,7 +84,7 @@ static void an_answer_waits_for_credit_and_holds_up_nobody(void **state)
 {
     (void)state;
     struct echo echo;
-    struct end end;
+    struct trunk_end end;
     struct aw_trunk_frame frame;
     size_t got[2] = {0};
     echo_start(&echo, 60000000);
@@ -128,7 +92,7 @@ static void an_answer_waits_for_credit_and_holds_up_nobody(void **state)
     ask(&end, 7, "/go");   /* a large one */
     ask(&end, 8, "/slow"); /* one of which a half comes later */
     while (got[0] < AW_TRUNK_WINDOW || got[1] < AW_TRUNK_WINDOW) {
-        assert_true(frame_next(&end, &frame));
+        assert_true(trunk_next(&end, &frame));
         got[frame.stream - 7] += frame.len;
         assert_false(frame.last);
     }
@@ -139,11 +103,11 @@ static void an_answer_waits_for_credit_and_holds_up_nobody(void **state)
     while (!last[0] || !last[1]) {
         for (uint32_t i = 0; i < 2; i++) {
             if (owed[i] >= AW_TRUNK_WINDOW / 2 && !last[i]) {
-                frame_say(&end, AW_TRUNK_CREDIT, 7 + i, NULL, (uint32_t)owed[i]);
+                trunk_say(&end, AW_TRUNK_CREDIT, 7 + i, NULL, (uint32_t)owed[i], false);
                 owed[i] = 0;
             }
         }
-        assert_true(frame_next(&end, &frame));
+        assert_true(trunk_next(&end, &frame));
         const uint32_t i = frame.stream - 7;
         assert_true(i < 2);
         got[i] += frame.len;
@@ -166,7 +130,7 @@ static void who_does_not_read_is_not_read_from_and_loses_nothing(void **state)
     enum { ALL = 40000 };
     static bool answered[ALL];
     struct echo echo;
-    struct end end;
+    struct trunk_end end;
     struct aw_trunk_frame frame;
     static const char get[] = "GET / HTTP/1.1\r\nHost: t\r\n\r\n";
     char bytes[AW_TRUNK_HEAD_BYTES + sizeof get - 1];
@@ -188,7 +152,7 @@ static void who_does_not_read_is_not_read_from_and_loses_nothing(void **state)
         stops++;
         const uint32_t until = asked == ALL ? ALL : got + (asked - got + 1) / 2;
         while (got < until) {
-            assert_true(frame_next(&end, &frame));
+            assert_true(trunk_next(&end, &frame));
             assert_int_equal(frame.kind, AW_TRUNK_ANSWER);
             assert_true(frame.stream < asked && !answered[frame.stream]);
             answered[frame.stream] = frame.last; /* one may come in two parts */
@@ -205,20 +169,21 @@ static void a_request_nobody_waits_for_is_given_up(void **state)
 {
     (void)state;
     struct echo echo;
-    struct end end;
+    struct trunk_end end;
     echo_start(&echo, 60000000);
     assert_int_equal(end_open(&echo, &end), 101);
     ask(&end, 3, "/later");
     ask(&end, 4, "/go");
-    frame_say(&end, AW_TRUNK_CANCEL, 3, NULL, 0);
-    frame_say(&end, AW_TRUNK_CANCEL, 3, NULL, 0); /* there is none any more, which is no fault */
-    frame_say(&end, AW_TRUNK_CREDIT, 3, NULL, 1);
-    frame_say(&end, AW_TRUNK_CANCEL, 4, NULL, 0);
+    trunk_say(&end, AW_TRUNK_CANCEL, 3, NULL, 0, false);
+    trunk_say(&end, AW_TRUNK_CANCEL, 3, NULL, 0,
+              false); /* there is none any more, which is no fault */
+    trunk_say(&end, AW_TRUNK_CREDIT, 3, NULL, 1, false);
+    trunk_say(&end, AW_TRUNK_CANCEL, 4, NULL, 0, false);
     wait_count(&echo.over_gone, 2);
     ask(&end, 3, "/"); /* the name is free again */
     struct aw_trunk_frame frame;
     do /* what had been said of the other before */
-        assert_true(frame_next(&end, &frame));
+        assert_true(trunk_next(&end, &frame));
     while (frame.stream == 4);
     assert_int_equal(frame.stream, 3);
     assert_true(frame.last);
@@ -230,13 +195,13 @@ static void more_than_there_is_room_for_is_refused_without_a_look(void **state)
 {
     (void)state;
     struct echo echo;
-    struct end end;
+    struct trunk_end end;
     struct aw_trunk_frame frame;
     echo_start(&echo, 60000000);
     assert_int_equal(end_open(&echo, &end), 101);
     for (uint32_t i = 0; i < CONNECTIONS; i++) /* the trunk itself has a place */
         ask(&end, i, "/later");
-    assert_true(frame_next(&end, &frame));
+    assert_true(trunk_next(&end, &frame));
     assert_int_equal(frame.kind, AW_TRUNK_REFUSED);
     assert_int_equal(frame.stream, CONNECTIONS - 1);
     assert_int_equal(echo.begun, CONNECTIONS - 1);
@@ -262,26 +227,26 @@ static void what_no_balancer_says_ends_the_trunk_and_its_streams_alone(void **st
         {AW_TRUNK_KIND_END, 0, 0, NULL, "no frame"},
     };
     struct echo echo;
-    struct end end;
+    struct trunk_end end;
     struct aw_trunk_frame frame;
     echo_start(&echo, 60000000);
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(end_open(&echo, &end), 101);
         ask(&end, 5, "/later");
         wait_count(&echo.begun, i + 1);
-        frame_say(&end, cases[i].kind, cases[i].stream, cases[i].payload, cases[i].len);
-        if (frame_next(&end, &frame))
+        trunk_say(&end, cases[i].kind, cases[i].stream, cases[i].payload, cases[i].len, false);
+        if (trunk_next(&end, &frame))
             fail_msg("%s: still there", cases[i].why);
         wait_count(&echo.over_gone, i + 1);
         (void)close(end.fd);
     }
     /* of a request that is not whole or none at all its stream alone hears */
     assert_int_equal(end_open(&echo, &end), 101);
-    frame_say(&end, AW_TRUNK_REQUEST, 1, half, sizeof half - 1);
-    assert_true(frame_next(&end, &frame));
+    trunk_say(&end, AW_TRUNK_REQUEST, 1, half, sizeof half - 1, false);
+    assert_true(trunk_next(&end, &frame));
     assert_true(frame.kind == AW_TRUNK_ANSWER && frame.stream == 1 && frame.last && !frame.len);
-    frame_say(&end, AW_TRUNK_REQUEST, 2, "rubbish\r\n\r\n", 11);
-    assert_true(frame_next(&end, &frame));
+    trunk_say(&end, AW_TRUNK_REQUEST, 2, "rubbish\r\n\r\n", 11, false);
+    assert_true(trunk_next(&end, &frame));
     assert_true(frame.stream == 2 && frame.last && frame.len > 12);
     assert_memory_equal(frame.payload, "HTTP/1.1 400", 12);
     ask(&end, 3, "/");
@@ -294,7 +259,7 @@ static void there_is_one_trunk_and_only_on_the_unix_socket(void **state)
 {
     (void)state;
     struct echo echo;
-    struct end end, second;
+    struct trunk_end end, second;
     echo_start(&echo, 60000000);
     const int tcp = testing_connect(&echo.address);
     testing_ask(tcp, upgrade, &reply);
@@ -315,7 +280,7 @@ static void draining_says_farewell_and_answers_what_is_there(void **state)
 {
     (void)state;
     struct echo echo;
-    struct end end;
+    struct trunk_end end;
     struct aw_trunk_frame frame;
     echo_start(&echo, 60000000);
     assert_int_equal(end_open(&echo, &end), 101);
@@ -324,7 +289,7 @@ static void draining_says_farewell_and_answers_what_is_there(void **state)
     echo.has_later = false;
     echo.drain = true;
     aw__server_notify(echo.server);
-    assert_true(frame_next(&end, &frame));
+    assert_true(trunk_next(&end, &frame));
     assert_int_equal(frame.kind, AW_TRUNK_FAREWELL);
     ask(&end, 2, "/"); /* this has crossed with it */
     expect_whole(&end, 2, "0");

@@ -223,6 +223,7 @@ static enum aw_err listen_open(struct aw__balancer *b, struct aw_diag *diag)
 /* One connection of a replica for each client, and as many again that idle. */
 static uint32_t links_of(const struct aw__balancer_config *config)
 {
+    _Static_assert(2 * AW__BALANCER_CLIENTS_MAX <= AW_TRUNK_STREAMS_MAX, "each has a name");
     return 2 * config->clients;
 }
 

@@ -1,23 +1,17 @@
 /* balancer_trunk_test.c - trunks, with the test as the replica that keeps or breaks its word. */
+#include "base/trunk_testing.h"
 #include "cluster/local/balancer_testing.h"
 
 static const char get[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 static const char fine[] = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine";
 
-/* The replica's end of a trunk. */
-struct end {
-    int fd;
-    size_t from, to;
-    char in[1 << 16];
-};
-
 /* Answers health checks until a trunk is asked for, and is made. */
-static void end_meet(struct end *end, int listener)
+static void end_meet(struct trunk_end *end, int listener)
 {
     static const char well[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     static const char yes[] = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
     for (;;) {
-        *end = (struct end){.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)};
+        *end = (struct trunk_end){.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)};
         assert_true(end->fd >= 0);
         const ssize_t got = recv(end->fd, end->in, sizeof end->in - 1, 0);
         const bool asked = got > 0 && strstr(end->in, "\r\nUpgrade: " AW_TRUNK_UPGRADE "\r\n");
@@ -28,46 +22,16 @@ static void end_meet(struct end *end, int listener)
     }
 }
 
-static void frame_say(const struct end *end, enum aw_trunk_kind kind, uint32_t stream,
-                      const char *payload, uint32_t len, bool last)
+static void answer(const struct trunk_end *end, uint32_t stream)
 {
-    static char bytes[AW_TRUNK_HEAD_BYTES + AW_TRUNK_PAYLOAD_MAX];
-    aw_trunk_put(
-        bytes, &(struct aw_trunk_frame){.kind = kind, .stream = stream, .len = len, .last = last});
-    if (len)
-        memcpy(bytes + AW_TRUNK_HEAD_BYTES, payload, len);
-    const ssize_t whole = (ssize_t)(AW_TRUNK_HEAD_BYTES + len);
-    assert_int_equal(send(end->fd, bytes, (size_t)whole, MSG_NOSIGNAL), whole);
-}
-
-static void answer(const struct end *end, uint32_t stream)
-{
-    frame_say(end, AW_TRUNK_ANSWER, stream, fine, sizeof fine - 1, true);
-}
-
-/* The next frame. False: the balancer has closed it. */
-static bool frame_next(struct end *end, struct aw_trunk_frame *ret)
-{
-    enum aw_err err;
-    while ((err = aw_trunk_take(end->in + end->from, end->to - end->from, ret))) {
-        assert_int_equal(err, AW_ERR_NODATA);
-        memmove(end->in, end->in + end->from, end->to - end->from);
-        end->to -= end->from;
-        end->from = 0;
-        const ssize_t n = recv(end->fd, end->in + end->to, sizeof end->in - end->to, 0);
-        if (n <= 0)
-            return false;
-        end->to += (size_t)n;
-    }
-    end->from += ret->bytes;
-    return true;
+    trunk_say(end, AW_TRUNK_ANSWER, stream, fine, sizeof fine - 1, true);
 }
 
 /* The next request; its stream. */
-static uint32_t request_next(struct end *end, const char *bytes)
+static uint32_t request_next(struct trunk_end *end, const char *bytes)
 {
     struct aw_trunk_frame frame;
-    assert_true(frame_next(end, &frame));
+    assert_true(trunk_next(end, &frame));
     assert_int_equal(frame.kind, AW_TRUNK_REQUEST);
     assert_int_equal(frame.len, strlen(bytes));
     assert_memory_equal(frame.payload, bytes, frame.len);
@@ -89,7 +53,7 @@ static int client_answer(int fd, char *in, size_t size)
     return got > 12 ? (int)strtol(in + 9, NULL, 10) : 0;
 }
 
-static void meet(struct world *world, struct end *end, int *ret_listener, int64_t health_us)
+static void meet(struct world *world, struct trunk_end *end, int *ret_listener, int64_t health_us)
 {
     void *state = &ways[WAY_UNIX];
     struct aw__balancer_config config;
@@ -102,7 +66,7 @@ static void meet(struct world *world, struct end *end, int *ret_listener, int64_
     wait_for(view_has_trunk(world, 0));
 }
 
-static void leave(struct world *world, const struct end *end, int listener)
+static void leave(struct world *world, const struct trunk_end *end, int listener)
 {
     books_close(world);
     if (end->fd >= 0)
@@ -118,7 +82,7 @@ static void requests_go_together_and_are_answered_in_any_order(void **state)
     (void)state;
     static const char post[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
     struct world world;
-    struct end end;
+    struct trunk_end end;
     char in[512];
     int listener;
     meet(&world, &end, &listener, ONCE_US);
@@ -132,9 +96,9 @@ static void requests_go_together_and_are_answered_in_any_order(void **state)
     assert_int_equal(client_answer(second, in, sizeof in), 200);
     assert_non_null(strstr(in, "\r\n\r\nfine"));
     /* one that comes in parts, its head as well */
-    frame_say(&end, AW_TRUNK_ANSWER, one, fine, 20, false);
-    frame_say(&end, AW_TRUNK_ANSWER, one, fine + 20, sizeof fine - 3 - 20, false);
-    frame_say(&end, AW_TRUNK_ANSWER, one, fine + sizeof fine - 3, 2, true);
+    trunk_say(&end, AW_TRUNK_ANSWER, one, fine, 20, false);
+    trunk_say(&end, AW_TRUNK_ANSWER, one, fine + 20, sizeof fine - 3 - 20, false);
+    trunk_say(&end, AW_TRUNK_ANSWER, one, fine + sizeof fine - 3, 2, true);
     size_t have = 0;
     while (have < sizeof fine - 1) {
         const ssize_t got = recv(first, in + have, sizeof in - have, 0);
@@ -154,7 +118,7 @@ static void a_refused_request_is_asked_elsewhere(void **state)
     (void)state;
     static const char post[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
     struct world world;
-    struct end end;
+    struct trunk_end end;
     char in[512];
     int listener;
     meet(&world, &end, &listener, ONCE_US);
@@ -163,8 +127,8 @@ static void a_refused_request_is_asked_elsewhere(void **state)
     server_start(&world, 1, NULL, NULL);
     slot_on(&world, 1);
     wait_for(view_ready(&world, 1));
-    frame_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
-    frame_say(&end, AW_TRUNK_REFUSED, stream, NULL, 0, false);
+    trunk_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
+    trunk_say(&end, AW_TRUNK_REFUSED, stream, NULL, 0, false);
     /* as a whole, though it is one that must not be asked twice: nobody has looked at it */
     assert_int_equal(client_answer(client, in, sizeof in), 200);
     assert_non_null(strstr(in, "\r\n\r\nok"));
@@ -178,17 +142,17 @@ static void after_a_farewell_the_trunk_ends_with_its_last_answer(void **state)
 {
     (void)state;
     struct world world;
-    struct end end;
+    struct trunk_end end;
     struct aw_trunk_frame frame;
     char in[512];
     int listener;
     meet(&world, &end, &listener, ONCE_US);
     const int client = client_ask(&world, get);
     const uint32_t stream = request_next(&end, get);
-    frame_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
+    trunk_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
     answer(&end, stream);
     assert_int_equal(client_answer(client, in, sizeof in), 200);
-    assert_false(frame_next(&end, &frame));
+    assert_false(trunk_next(&end, &frame));
     wait_for(!view_has_trunk(&world, 0));
     close(client);
     leave(&world, &end, listener);
@@ -198,7 +162,7 @@ static void a_trunk_that_breaks_loses_what_it_had_and_is_made_anew(void **state)
 {
     (void)state;
     struct world world;
-    struct end end;
+    struct trunk_end end;
     char in[512];
     int listener, client[4];
     meet(&world, &end, &listener, 20000);
@@ -224,51 +188,32 @@ static void a_trunk_that_breaks_loses_what_it_had_and_is_made_anew(void **state)
 static void what_no_replica_says_costs_it_its_trunk(void **state)
 {
     (void)state;
-    static char much[AW_TRUNK_PAYLOAD_MAX];
     static const struct {
         enum aw_trunk_kind kind;
         uint32_t len;
-        bool twice, last, ends;
+        bool last, ends;
         const char *payload, *why;
     } cases[] = {
-        {AW_TRUNK_REQUEST, 4, false, false, true, "GET ", "a request from who is asked"},
-        {AW_TRUNK_CANCEL, 0, false, false, true, NULL, "a cancellation from who is asked"},
-        {AW_TRUNK_ANSWER, AW_TRUNK_PAYLOAD_MAX, true, false, true, much, "more than its window"},
-        {AW_TRUNK_ANSWER, 7, false, true, false, "rubbish", "no answer at all"},
-        {AW_TRUNK_ANSWER, 0, false, true, false, NULL, "the end of an answer that never began"},
-        {AW_TRUNK_ANSWER, sizeof fine - 3, false, true, false, fine, "half an answer"},
+        {AW_TRUNK_REQUEST, 4, false, true, "GET ", "a request from who is asked"},
+        {AW_TRUNK_CANCEL, 0, false, true, NULL, "a cancellation from who is asked"},
+        {AW_TRUNK_ANSWER, 7, true, false, "rubbish", "no answer at all"},
+        {AW_TRUNK_ANSWER, 0, true, false, NULL, "the end of an answer that never began"},
+        {AW_TRUNK_ANSWER, sizeof fine - 3, true, false, fine, "half an answer"},
     };
-    memset(much, 'x', sizeof much);
-    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
-    memcpy(much, head, sizeof head - 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct world world;
-        struct end end;
+        struct trunk_end end;
         struct aw_trunk_frame frame;
         int listener;
         meet(&world, &end, &listener, ONCE_US);
         const int client = client_ask(&world, get);
         const uint32_t stream = request_next(&end, get);
-        for (uint32_t n = 0; n < (cases[i].twice ? 1000u : 1u); n++) {
-            char bytes[AW_TRUNK_HEAD_BYTES];
-            if (!cases[i].twice) {
-                frame_say(&end, cases[i].kind, stream, cases[i].payload, cases[i].len,
-                          cases[i].last);
-                break;
-            }
-            /* nobody reads at the other end, and no credit is waited for */
-            aw_trunk_put(bytes, &(struct aw_trunk_frame){.kind = AW_TRUNK_ANSWER,
-                                                         .stream = stream,
-                                                         .len = AW_TRUNK_PAYLOAD_MAX});
-            if (send(end.fd, bytes, sizeof bytes, MSG_NOSIGNAL) <= 0 ||
-                send(end.fd, much, sizeof much, MSG_NOSIGNAL) <= 0)
-                break;
-        }
+        trunk_say(&end, cases[i].kind, stream, cases[i].payload, cases[i].len, cases[i].last);
         wait_for(counts_of(&world).lost == 1);
         if (cases[i].ends && view_has_trunk(&world, 0))
             fail_msg("%s: still there", cases[i].why);
         if (cases[i].ends)
-            while (frame_next(&end, &frame))
+            while (trunk_next(&end, &frame))
                 ;
         close(client);
         leave(&world, &end, listener);
@@ -289,16 +234,16 @@ struct slow {
 
 static const char until_close[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
 
-static void slow_begin(struct slow *slow, const struct world *world, struct end *end)
+static void slow_begin(struct slow *slow, const struct world *world, struct trunk_end *end)
 {
     *slow = (struct slow){.client = client_ask(world, get), .credit = AW_TRUNK_WINDOW};
     slow->stream = request_next(end, get);
-    frame_say(end, AW_TRUNK_ANSWER, slow->stream, until_close, sizeof until_close - 1, false);
+    trunk_say(end, AW_TRUNK_ANSWER, slow->stream, until_close, sizeof until_close - 1, false);
     slow->credit -= (uint32_t)sizeof until_close - 1;
 }
 
 /* Says what may be said of it. False: nothing more for now, while the client does not read. */
-static bool slow_say(struct slow *slow, struct end *end)
+static bool slow_say(struct slow *slow, struct trunk_end *end)
 {
     static char part[AW_TRUNK_PAYLOAD_MAX];
     const struct timeval soon = {.tv_usec = 200000}, long_time = {.tv_sec = 20};
@@ -308,13 +253,13 @@ static bool slow_say(struct slow *slow, struct end *end)
         const uint32_t count = left < slow->credit ? (uint32_t)left : slow->credit;
         if (count > 0) {
             memset(part, 'p', count);
-            frame_say(end, AW_TRUNK_ANSWER, slow->stream, part, count, count == left);
+            trunk_say(end, AW_TRUNK_ANSWER, slow->stream, part, count, count == left);
             slow->sent += count;
             slow->credit -= count;
             continue;
         }
         setsockopt(end->fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
-        const bool more = frame_next(end, &frame);
+        const bool more = trunk_next(end, &frame);
         setsockopt(end->fd, SOL_SOCKET, SO_RCVTIMEO, &long_time, sizeof long_time);
         if (!more)
             return false;
@@ -339,7 +284,7 @@ static void a_slow_client_holds_up_nobody(void **state)
 {
     (void)state;
     struct world world;
-    struct end end;
+    struct trunk_end end;
     struct slow slow;
     char in[512];
     int listener;
@@ -366,17 +311,17 @@ static void an_answer_that_is_here_outlives_its_trunk(void **state)
     (void)state;
     for (int farewell = 0; farewell < 2; farewell++) {
         struct world world;
-        struct end end;
+        struct trunk_end end;
         struct slow slow;
         struct aw_trunk_frame frame;
         int listener;
         meet(&world, &end, &listener, ONCE_US);
         slow_begin(&slow, &world, &end);
         assert_false(slow_say(&slow, &end)); /* sockets are full, and a window of it is here */
-        frame_say(&end, AW_TRUNK_ANSWER, slow.stream, NULL, 0, true);
+        trunk_say(&end, AW_TRUNK_ANSWER, slow.stream, NULL, 0, true);
         if (farewell) {
-            frame_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
-            while (frame_next(&end, &frame)) /* until it is closed there */
+            trunk_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
+            while (trunk_next(&end, &frame)) /* until it is closed there */
                 assert_int_equal(frame.kind, AW_TRUNK_CREDIT);
         }
         close(end.fd);
@@ -400,7 +345,7 @@ static void who_answers_beyond_its_credit_loses_its_trunk(void **state)
     static char much[AW_TRUNK_PAYLOAD_MAX];
     static const char head[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
     struct world world;
-    struct end end;
+    struct trunk_end end;
     struct aw_trunk_frame frame;
     char in[AW_TRUNK_PAYLOAD_MAX];
     int listener;
@@ -409,16 +354,16 @@ static void who_answers_beyond_its_credit_loses_its_trunk(void **state)
     meet(&world, &end, &listener, ONCE_US);
     const int client = client_ask(&world, get);
     const uint32_t stream = request_next(&end, get);
-    frame_say(&end, AW_TRUNK_ANSWER, stream, much, 8000, false); /* not enough for a credit */
+    trunk_say(&end, AW_TRUNK_ANSWER, stream, much, 8000, false); /* not enough for a credit */
     for (size_t have = 0; have < 8000;) {
         const ssize_t got = recv(client, in, sizeof in, 0);
         assert_true(got > 0);
         have += (size_t)got;
     }
-    frame_say(&end, AW_TRUNK_ANSWER, stream, much, AW_TRUNK_WINDOW - 7999, false);
+    trunk_say(&end, AW_TRUNK_ANSWER, stream, much, AW_TRUNK_WINDOW - 7999, false);
     wait_for(counts_of(&world).lost == 1);
     assert_false(view_has_trunk(&world, 0));
-    while (frame_next(&end, &frame))
+    while (trunk_next(&end, &frame))
         ;
     close(client);
     leave(&world, &end, listener);
@@ -429,14 +374,14 @@ static void a_request_that_is_being_answered_cannot_be_refused(void **state)
     (void)state;
     static const char post[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
     struct world world;
-    struct end end;
+    struct trunk_end end;
     char in[512];
     int listener;
     meet(&world, &end, &listener, ONCE_US);
     const int client = client_ask(&world, post);
     const uint32_t stream = request_next(&end, post);
-    frame_say(&end, AW_TRUNK_ANSWER, stream, fine, sizeof fine - 3, false);
-    frame_say(&end, AW_TRUNK_REFUSED, stream, NULL, 0, false);
+    trunk_say(&end, AW_TRUNK_ANSWER, stream, fine, sizeof fine - 3, false);
+    trunk_say(&end, AW_TRUNK_REFUSED, stream, NULL, 0, false);
     wait_for(counts_of(&world).lost == 1);
     assert_int_equal(counts_of(&world).retries, 0);
     assert_false(view_has_trunk(&world, 0));
@@ -450,14 +395,14 @@ static void a_replica_that_is_full_is_asked_again_later(void **state)
 {
     (void)state;
     struct world world;
-    struct end end;
+    struct trunk_end end;
     char in[512];
     int listener;
     meet(&world, &end, &listener, ONCE_US);
     const int client = client_ask(&world, get);
     for (int i = 0; i < 3; i++) {
         const int64_t before_us = aw_clock_monotonic_us(NULL);
-        frame_say(&end, AW_TRUNK_REFUSED, request_next(&end, get), NULL, 0, false);
+        trunk_say(&end, AW_TRUNK_REFUSED, request_next(&end, get), NULL, 0, false);
         if (i > 0)
             assert_true(aw_clock_monotonic_us(NULL) - before_us > 10000); /* not at once */
     }
@@ -471,7 +416,7 @@ static void who_never_stops_talking_holds_up_nobody(void **state)
 {
     (void)state;
     struct world world;
-    struct end end;
+    struct trunk_end end;
     int listener;
     meet(&world, &end, &listener, ONCE_US);
     const pid_t talker = fork();
@@ -504,7 +449,7 @@ static void a_client_that_goes_away_is_told(void **state)
 {
     (void)state;
     struct world world;
-    struct end end;
+    struct trunk_end end;
     struct aw_trunk_frame frame;
     int listener;
     meet(&world, &end, &listener, ONCE_US);
@@ -513,7 +458,7 @@ static void a_client_that_goes_away_is_told(void **state)
     const uint32_t stream = request_next(&end, get);
     setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     close(client);
-    assert_true(frame_next(&end, &frame));
+    assert_true(trunk_next(&end, &frame));
     assert_int_equal(frame.kind, AW_TRUNK_CANCEL);
     assert_int_equal(frame.stream, stream);
     answer(&end, stream); /* they have crossed */
