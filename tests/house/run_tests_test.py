@@ -54,6 +54,19 @@ class CountTest(unittest.TestCase):
                          ["kube-prom", "controller-admission"])
         self.assertEqual(again(log(*["local"] * (run_tests.SECOND_LOOKS_MAX + 1))), [])
 
+    def test_what_failed_is_said_at_the_end_with_its_last_lines(self):
+        said = run_tests.last_words("asan", [
+            {"name": "aware:unit / guard", "result": "OK", "stdout": "1..1\nok 1 - a\n"},
+            {"name": "aware:unit / local", "result": "SKIP", "stdout": "no cgroups\n"},
+            {"name": "aware:unit / server", "result": "FAIL",
+             "stdout": "1..2\nok 1 - a\nnot ok 2 - b\n# 1 != 2\n", "stderr": "it leaks\n"},
+            {"name": "aware:unit / pace", "result": "TIMEOUT", "stdout": "line\n" * 99}])
+        self.assertEqual(said[0].splitlines(), [
+            "== asan: aware:unit / server: FAIL", "  not ok 2 - b", "  # 1 != 2", "  it leaks"])
+        self.assertEqual(said[1].splitlines(), [
+            "== asan: aware:unit / pace: TIMEOUT", *["  line"] * run_tests.LAST_LINES])
+        self.assertEqual(len(said), 2)
+
     def test_the_last_line_reads_as_promised(self):
         self.assertEqual(run_tests.summary(3, 0, 1), "3 passed, 0 failed, 1 skipped")
 
