@@ -12,9 +12,11 @@
 
 #include "control/experiment_internal.h"
 
-#define APPS_MAX 40u
-#define SEGMENTS 4u
-#define MOVED    0.01 /* of the reward: less is no disturbance */
+#define APPS_MAX  40u
+#define SEEDS_MAX 5u
+#define RUNS_MAX  (APPS_MAX * SEEDS_MAX)
+#define SEGMENTS  4u
+#define MOVED     0.01 /* of the reward: less is no disturbance */
 
 static const char *const scenarios[] = {"file-size",        "table-size",       "float-ops",
                                         "image-size",       "text-size",        "model-size",
@@ -23,9 +25,10 @@ static const char *const scenarios[] = {"file-size",        "table-size",       
 struct study {
     const struct aw_experiment_config *config;
     const struct aw_alloc *alloc;
-    uint32_t apps, episodes;
-    char own[APPS_MAX][AW_EXPERIMENT_PATH_MAX]; /* taught on the application itself */
-    char other[AW_EXPERIMENT_PATH_MAX];         /* taught on one for training */
+    uint32_t apps, seeds, runs; /* a run is one application with one seed: app * seeds + seed */
+    uint32_t episodes;
+    char own[RUNS_MAX][AW_EXPERIMENT_PATH_MAX];    /* taught on the application itself */
+    char other[SEEDS_MAX][AW_EXPERIMENT_PATH_MAX]; /* taught on one for training */
     struct aw_adapt_point *points;
     struct aw__curve *curve;
 };
@@ -33,9 +36,12 @@ struct study {
 static enum aw_err teach(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     struct study *s = ctx;
-    const bool other = turn == s->apps;
-    return aw__source(s->config, other ? AW__LEARN_FIRST : AW__TEST_FIRST + turn, s->episodes,
-                      false, s->alloc, other ? s->other : s->own[turn], diag);
+    struct aw_experiment_config config = *s->config;
+    const bool other = turn >= s->runs;
+    config.seed += turn % s->seeds;
+    return aw__source(&config, other ? AW__LEARN_FIRST : AW__TEST_FIRST + turn / s->seeds,
+                      s->episodes, false, s->alloc, other ? s->other[turn - s->runs] : s->own[turn],
+                      diag);
 }
 
 static const struct aw__transfer as_usual = {3e-4, 1e-3, 0.2, 5};
@@ -44,24 +50,24 @@ static const struct aw__transfer as_usual = {3e-4, 1e-3, 0.2, 5};
 static enum aw_err curves(struct study *s, const struct aw_experiment_config *world, bool other,
                           const char *phase, struct aw_diag *diag)
 {
-    enum aw_err err = AW_OK;
-    for (uint32_t i = 0; i < 2 * s->apps; i++) {
-        const uint32_t app = i % s->apps;
+    for (uint32_t i = 0; i < 2 * s->runs; i++) {
+        const uint32_t run = i % s->runs, seed = run % s->seeds;
         struct aw__curve *curve = &s->curve[i];
-        *curve = (struct aw__curve){.who = i < s->apps ? "carried" : "scratch",
-                                    .app = AW__TEST_FIRST + app,
-                                    .seed = world->seed,
+        *curve = (struct aw__curve){.who = i < s->runs ? "carried" : "scratch",
+                                    .app = AW__TEST_FIRST + run / s->seeds,
+                                    .seed = world->seed + seed,
                                     .episodes = s->episodes,
                                     .point = s->points + (size_t)i * (s->episodes + 1)};
-        if (i < s->apps)
-            aw__learner_transfer(world, &as_usual, other ? s->other : s->own[app], &curve->school);
+        if (i < s->runs)
+            aw__learner_transfer(world, &as_usual, other ? s->other[seed] : s->own[run],
+                                 &curve->school);
         else
             aw__learner_plain(world, &curve->school);
     }
-    err = aw__curves(world, s->curve, 2 * s->apps, phase, s->alloc, diag);
-    return err;
+    return aw__curves(world, s->curve, 2 * s->runs, phase, s->alloc, diag);
 }
 
+/* Of each application that is moved, over its seeds. */
 struct sums {
     double drop[APPS_MAX], episodes[APPS_MAX], never;
     uint32_t count;
@@ -71,18 +77,27 @@ static void sum_up(const struct study *s, const double *before, struct sums *ret
 {
     memset(ret, 0, sizeof *ret);
     for (uint32_t a = 0; a < s->apps; a++) {
-        const struct aw_adapt_point *carried = s->curve[a].point;
-        const struct aw_pretrain_score one = aw_adapt_converged(carried, s->episodes);
-        const struct aw_pretrain_score two =
-            aw_adapt_converged(s->curve[s->apps + a].point, s->episodes);
-        const struct aw_pretrain_score *best = one.paper > two.paper ? &one : &two;
-        if (before && fabs(carried[0].judged.paper / before[a] - 1) < MOVED)
+        const double share = 1.0 / s->seeds;
+        double drop = 0, episodes = 0, never = 0, then = 0, now = 0;
+        for (uint32_t run = a * s->seeds; run < (a + 1) * s->seeds; run++) {
+            const struct aw_adapt_point *carried = s->curve[run].point;
+            const struct aw_pretrain_score one = aw_adapt_converged(carried, s->episodes);
+            const struct aw_pretrain_score two =
+                aw_adapt_converged(s->curve[s->runs + run].point, s->episodes);
+            const struct aw_pretrain_score *best = one.paper > two.paper ? &one : &two;
+            const struct aw_adapt_measure at =
+                aw_adapt_measure(carried, s->episodes, best, AW__NEAR, AW__WAY, 100);
+            then += before ? before[run] : 0;
+            now += carried[0].judged.paper;
+            drop += share * at.drop;
+            episodes += share * at.episodes;
+            never += share * at.never;
+        }
+        if (before && fabs(now / then - 1) < MOVED)
             continue;
-        const struct aw_adapt_measure at =
-            aw_adapt_measure(carried, s->episodes, best, AW__NEAR, AW__WAY, 100);
-        ret->drop[ret->count] = at.drop;
-        ret->episodes[ret->count++] = at.episodes;
-        ret->never += at.never;
+        ret->drop[ret->count] = drop;
+        ret->episodes[ret->count++] = episodes;
+        ret->never += never;
     }
 }
 
@@ -99,8 +114,8 @@ static enum aw_err early(const struct study *s, struct aw_findings *findings)
     enum aw_err err = AW_OK;
     for (uint32_t q = 0; !err && q < SEGMENTS; q++) {
         double value[4] = {0}, count = 0;
-        for (uint32_t a = 0; a < s->apps; a++) {
-            const struct aw_adapt_point *point = s->curve[s->apps + a].point;
+        for (uint32_t run = 0; run < s->runs; run++) {
+            const struct aw_adapt_point *point = s->curve[s->runs + run].point;
             const struct aw_pretrain_score end = aw_adapt_converged(point, s->episodes);
             const struct aw_adapt_measure at =
                 aw_adapt_measure(point, s->episodes, &end, AW__NEAR, AW__WAY, 100);
@@ -124,50 +139,57 @@ static enum aw_err row(struct aw_findings *findings, uint32_t table, const struc
                        const char *label)
 {
     const uint32_t n = sums->count;
-    const double values[] = {n, n ? aw_stats_mean(sums->drop, n) : (double)NAN,
+    const struct aw_interval drop = aw__resampled_mean(1, n, sums->drop);
+    const double values[] = {n,
+                             n ? aw_stats_mean(sums->drop, n) : (double)NAN,
+                             drop.low,
+                             drop.high,
                              n ? aw_stats_max(sums->drop, n) : (double)NAN,
                              n ? aw_stats_mean(sums->episodes, n) : (double)NAN,
                              n ? sums->never / n : (double)NAN};
     return aw_findings_row(findings, table, values, "%s", label);
 }
 
-static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
+static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
 {
-    static const char *const columns[] = {"applications",        "drop",  "worst drop",
-                                          "episodes to retrain", "never", NULL};
+    static const char *const columns[] = {"applications", "drop",       "95 % from",
+                                          "to",           "worst drop", "episodes to retrain",
+                                          "never",        NULL};
     static const enum aw_findings_unit units[] = {AW_UNIT_COUNT, AW_UNIT_SHARE, AW_UNIT_SHARE,
-                                                  AW_UNIT_PLAIN, AW_UNIT_SHARE};
+                                                  AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN,
+                                                  AW_UNIT_SHARE};
     const struct aw_experiment_config *config = s->config;
-    const size_t points = 2 * (size_t)s->apps * (s->episodes + 1);
+    const size_t points = 2 * (size_t)s->runs * (s->episodes + 1);
     struct sums sums;
-    double before[APPS_MAX];
+    double before[RUNS_MAX];
     s->points = aw_alloc_new(s->alloc, points, sizeof *s->points);
-    s->curve = aw_alloc_new(s->alloc, 2 * (size_t)s->apps, sizeof *s->curve);
+    s->curve = aw_alloc_new(s->alloc, 2 * (size_t)s->runs, sizeof *s->curve);
     if (!s->points || !s->curve)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %zu points", points);
-    enum aw_err err = aw__turns(config, s->apps + 1, "teaching sources", teach, s, s->alloc, diag);
+    enum aw_err err =
+        aw__turns(config, s->runs + s->seeds, "teaching sources", teach, s, s->alloc, diag);
     const uint32_t table = aw_findings_table(
         findings, "A plain learner in another world (AWARE Fig. 3)", columns, units);
     err = err ? err : curves(s, config, true, "a new application", diag);
     if (!err) {
         sum_up(s, NULL, &sums);
-        struct aw_finding *drop = aw__figure_mean(findings, AW_UNIT_SHARE, sums.drop, sums.count,
-                                                  0.456, "drop of reward in a new application");
-        (void)drop;
+        (void)aw__figure_mean(findings, AW_UNIT_SHARE, sums.drop, sums.count, 0.456,
+                              "drop of reward in a new application");
         (void)aw__figure_mean(findings, AW_UNIT_PLAIN, sums.episodes, sums.count, 230,
                               "episodes of retraining in a new application");
         err = row(findings, table, &sums, "a new application");
     }
     err = err ? err : early(s, findings);
-    for (uint32_t a = 0; !err && a < s->apps; a++) { /* its own policy in its own world */
+    for (uint32_t run = 0; !err && run < s->runs; run++) { /* its own policy in its own world */
         struct aw_pretrain_config school;
         struct aw_pretrain_score score;
         struct aw_pretrain *p = NULL;
-        aw__learner_transfer(config, &as_usual, s->own[a], &school);
-        school.learn = aw__pool(config, AW__TEST_FIRST + a, 1);
+        aw__learner_transfer(config, &as_usual, s->own[run], &school);
+        school.seed = config->seed + run % s->seeds;
+        school.learn = aw__pool(config, AW__TEST_FIRST + run / s->seeds, 1);
         err = aw_pretrain_new(&school, s->alloc, &p, diag);
         err = err ? err : aw_pretrain_try(p, 0, &score, diag);
-        before[a] = score.paper;
+        before[run] = score.paper;
         aw_pretrain_free(p);
     }
     for (const char *const *name = scenarios; !err && *name; name++) {
@@ -196,10 +218,12 @@ enum aw_err aw__experiment_characterize(const struct aw_experiment_config *confi
     s->config = config;
     s->alloc = alloc;
     s->apps = apps < APPS_MAX ? apps : APPS_MAX;
+    s->seeds = !config->seeds ? 1 : config->seeds < SEEDS_MAX ? config->seeds : SEEDS_MAX;
+    s->runs = s->apps * s->seeds;
     s->episodes = full ? 150 : 60;
     findings->apps = s->apps;
-    findings->seeds = 1;
-    const enum aw_err err = run(s, findings, diag);
+    findings->seeds = s->seeds;
+    const enum aw_err err = run_all(s, findings, diag);
     aw_alloc_free(alloc, s->points);
     aw_alloc_free(alloc, s->curve);
     aw_alloc_free(alloc, s);

@@ -5,15 +5,47 @@
 #include "base/rng.h"
 #include "control/experiment_internal.h"
 
-#define RESAMPLES 2000u
-#define N_MAX     1000u
-#define BEYOND    1e9 /* a ratio to nothing */
+#define N_MAX  1000u
+#define BEYOND 1e9 /* a ratio to nothing */
 
-static struct aw_interval interval_of(double *statistic)
+struct aw_interval aw__resampled(uint32_t groups, uint32_t count, uint32_t resamples,
+                                 aw__statistic *fn, const void *ctx)
 {
-    aw_stats_sort(statistic, RESAMPLES);
-    return (struct aw_interval){aw_stats_quantile(statistic, RESAMPLES, 0.025),
-                                aw_stats_quantile(statistic, RESAMPLES, 0.975)};
+    uint32_t pick[N_MAX];
+    double statistic[AW__RESAMPLES];
+    struct aw_rng rng;
+    const uint32_t n = groups * count;
+    if (n < 2 || n > N_MAX || resamples > AW__RESAMPLES)
+        return (struct aw_interval){(double)NAN, (double)NAN};
+    aw_rng_init(&rng, 2, 0);
+    for (uint32_t r = 0; r < resamples; r++) {
+        for (uint32_t g = 0; g < groups; g++) {
+            const uint32_t from = groups > 1 ? (uint32_t)aw_rng_below(&rng, groups) : 0;
+            for (uint32_t i = 0; i < count; i++)
+                pick[g * count + i] = from * count + (uint32_t)aw_rng_below(&rng, count);
+        }
+        statistic[r] = fmin(BEYOND, fn(ctx, pick, n));
+    }
+    aw_stats_sort(statistic, resamples);
+    struct aw_interval ret = {aw_stats_quantile(statistic, resamples, 0.025),
+                              aw_stats_quantile(statistic, resamples, 0.975)};
+    if (ret.high >= BEYOND)
+        ret.high = (double)INFINITY;
+    return ret;
+}
+
+static double mean_of(const void *ctx, const uint32_t *pick, uint32_t n)
+{
+    const double *x = ctx;
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += x[pick[i]];
+    return sum / n;
+}
+
+struct aw_interval aw__resampled_mean(uint32_t groups, uint32_t count, const double *x)
+{
+    return aw__resampled(groups, count, AW__RESAMPLES, mean_of, x);
 }
 
 struct aw_finding *aw__figure_mean(struct aw_findings *findings, enum aw_findings_unit unit,
@@ -26,11 +58,33 @@ struct aw_finding *aw__figure_mean(struct aw_findings *findings, enum aw_finding
     figure->paper = paper;
     if (n == 0 || n > N_MAX)
         return figure;
-    double scratch[N_MAX + RESAMPLES];
+    double scratch[N_MAX + AW__RESAMPLES];
     struct aw_rng rng;
     aw_rng_init(&rng, 1, 0);
-    figure->interval = aw_stats_bootstrap_mean(x, n, 0.95, RESAMPLES, &rng, scratch);
+    figure->interval = aw_stats_bootstrap_mean(x, n, 0.95, AW__RESAMPLES, &rng, scratch);
     return figure;
+}
+
+struct two {
+    const double *a, *b;
+};
+
+static double ratio_of(const void *ctx, const uint32_t *pick, uint32_t n)
+{
+    const struct two *two = ctx;
+    double up = 0, down = 0;
+    for (uint32_t i = 0; i < n; i++) { /* the same applications above and below */
+        up += two->a[pick[i]];
+        down += two->b[pick[i]];
+    }
+    return down > 0 ? up / down : (double)INFINITY;
+}
+
+struct aw_interval aw__resampled_ratio(uint32_t groups, uint32_t count, const double *a,
+                                       const double *b)
+{
+    const struct two two = {a, b};
+    return aw__resampled(groups, count, AW__RESAMPLES, ratio_of, &two);
 }
 
 struct aw_finding *aw__figure_ratio(struct aw_findings *findings, const double *a, const double *b,
@@ -42,22 +96,8 @@ struct aw_finding *aw__figure_ratio(struct aw_findings *findings, const double *
     if (!figure)
         return NULL;
     figure->paper = paper;
-    double statistic[RESAMPLES];
-    struct aw_rng rng;
-    aw_rng_init(&rng, 2, 0);
-    for (uint32_t r = 0; n && r < RESAMPLES; r++) {
-        double up = 0, down = 0;
-        for (uint32_t i = 0; i < n; i++) { /* the same applications above and below */
-            const uint32_t k = (uint32_t)aw_rng_below(&rng, n);
-            up += a[k];
-            down += b[k];
-        }
-        statistic[r] = down > 0 ? fmin(BEYOND, up / down) : BEYOND;
-    }
-    if (n && over > 0)
-        figure->interval = interval_of(statistic);
-    if (figure->interval.high >= BEYOND)
-        figure->interval.high = (double)INFINITY;
+    if (over > 0)
+        figure->interval = aw__resampled_ratio(1, n, a, b);
     return figure;
 }
 
@@ -89,29 +129,28 @@ double aw__rank_correlation(const double *a, const double *b, uint32_t n, double
     return aa > 0 && bb > 0 ? top / sqrt(aa * bb) : 0;
 }
 
+static double rank_of(const void *ctx, const uint32_t *pick, uint32_t n)
+{
+    const struct two *two = ctx;
+    double scratch[2 * N_MAX], x[N_MAX], y[N_MAX];
+    for (uint32_t i = 0; i < n; i++) {
+        x[i] = two->a[pick[i]];
+        y[i] = two->b[pick[i]];
+    }
+    return aw__rank_correlation(x, y, n, scratch);
+}
+
 struct aw_finding *aw__figure_rank(struct aw_findings *findings, const double *a, const double *b,
                                    uint32_t n, const char *name)
 {
     static const uint32_t few = 200; /* ranks are quadratic */
-    double scratch[2 * N_MAX], x[N_MAX], y[N_MAX], statistic[RESAMPLES];
+    const struct two two = {a, b};
+    double scratch[2 * N_MAX];
     if (n < 3 || n > N_MAX)
         return aw_findings_figure(findings, AW_UNIT_PLAIN, (double)NAN, "%s", name);
     struct aw_finding *figure = aw_findings_figure(
         findings, AW_UNIT_PLAIN, aw__rank_correlation(a, b, n, scratch), "%s", name);
-    if (!figure)
-        return NULL;
-    struct aw_rng rng;
-    aw_rng_init(&rng, 3, 0);
-    for (uint32_t r = 0; r < few; r++) {
-        for (uint32_t i = 0; i < n; i++) {
-            const uint32_t k = (uint32_t)aw_rng_below(&rng, n);
-            x[i] = a[k];
-            y[i] = b[k];
-        }
-        statistic[r] = aw__rank_correlation(x, y, n, scratch);
-    }
-    aw_stats_sort(statistic, few);
-    figure->interval = (struct aw_interval){aw_stats_quantile(statistic, few, 0.025),
-                                            aw_stats_quantile(statistic, few, 0.975)};
+    if (figure)
+        figure->interval = aw__resampled(1, n, few, rank_of, &two);
     return figure;
 }

@@ -130,6 +130,17 @@ AW_NODISCARD enum aw_err aw__turns(const struct aw_experiment_config *config, ui
 
 /* --- figures ---------------------------------------------------------------------------------- */
 
+/* Some figure of the applications in `pick` [count], some of which are there more than once. */
+typedef double aw__statistic(const void *ctx, const uint32_t *pick, uint32_t count);
+/* 95 % of it over applications drawn anew; with several groups (seeds) these are drawn anew first,
+ * and member i of group g is number g * count + i. No interval for fewer than two. */
+#define AW__RESAMPLES 2000u
+struct aw_interval aw__resampled(uint32_t groups, uint32_t count, uint32_t resamples,
+                                 aw__statistic *fn, const void *ctx);
+struct aw_interval aw__resampled_mean(uint32_t groups, uint32_t count, const double *x);
+/* Of the sum of a over the sum of b, for the same applications. */
+struct aw_interval aw__resampled_ratio(uint32_t groups, uint32_t count, const double *a,
+                                       const double *b);
 /* The mean with its interval over applications. NULL findings' figure: full, which is passed over.
  */
 struct aw_finding *aw__figure_mean(struct aw_findings *findings, enum aw_findings_unit unit,

@@ -5,6 +5,8 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@
 #include "workload/scenario.h"
 
 #define MEAN_CORES 2.0
+#define APPS_MAX   AW__TEST_COUNT
 
 struct watch {
     const struct aw_experiment_config *config;
@@ -25,6 +28,13 @@ static bool tell(void *ctx, uint32_t done, uint32_t total)
     const struct watch *watch = ctx;
     const struct aw_experiment_config *config = watch->config;
     return !config->progress || config->progress(config->progress_ctx, watch->phase, done, total);
+}
+
+static uint32_t app_count(const struct aw_experiment_config *config, uint32_t full, uint32_t quick)
+{
+    if (config->apps)
+        return config->apps < APPS_MAX ? config->apps : APPS_MAX;
+    return config->scale == AW_EXPERIMENT_FULL ? full : quick;
 }
 
 static enum aw_err apps_make(const struct aw_experiment_config *config, uint32_t count,
@@ -95,6 +105,60 @@ static enum aw_err tally_row(struct aw_findings *findings, uint32_t table,
     const double values[] = {mean.reward, mean.violation_share, mean.cpu_utilization,
                              mean.memory_utilization, mean.cost_per_hour};
     return aw_findings_row(findings, table, values, "%s", label);
+}
+
+/* Lives of the same applications, one kind beside another: how many times as much, or how much
+ * more, of a mean. */
+struct beside {
+    const struct aw_job_tally *one, *two; /* of the first application */
+    size_t stride;                        /* bytes from there to the next */
+    double step_s;
+    size_t mean; /* where in struct aw_evaluate_means */
+    bool more;
+};
+#define MEAN(name) offsetof(struct aw_evaluate_means, name)
+
+static double beside_of(const void *ctx, const uint32_t *pick, uint32_t n)
+{
+    const struct beside *beside = ctx;
+    struct aw_job_tally tally[2] = {0};
+    double mean[2];
+    for (uint32_t i = 0; i < n; i++) {
+        struct aw_job_tally one, two;
+        memcpy(&one, (const char *)beside->one + pick[i] * beside->stride, sizeof one);
+        memcpy(&two, (const char *)beside->two + pick[i] * beside->stride, sizeof two);
+        aw_evaluate_tally_add(&tally[0], &one);
+        aw_evaluate_tally_add(&tally[1], &two);
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct aw_evaluate_means means = aw_evaluate_means(&tally[k], beside->step_s);
+        memcpy(&mean[k], (const char *)&means + beside->mean, sizeof mean[k]);
+    }
+    const double times = mean[1] > 0 ? mean[0] / mean[1] : mean[0] > 0 ? (double)INFINITY : 1;
+    return beside->more ? times - 1 : times;
+}
+
+/* Of all applications, with its interval over them. */
+__attribute__((format(printf, 5, 6))) static struct aw_finding *
+figure_beside(struct aw_findings *findings, const struct beside *beside, uint32_t n, double paper,
+              const char *name_format, ...)
+{
+    char name[AW_FINDINGS_TEXT_MAX];
+    uint32_t each[APPS_MAX];
+    va_list args;
+    va_start(args, name_format);
+    vsnprintf(name, sizeof name, name_format, args);
+    va_end(args);
+    for (uint32_t i = 0; i < n; i++)
+        each[i] = i;
+    struct aw_finding *figure =
+        aw_findings_figure(findings, beside->more ? AW_UNIT_SHARE : AW_UNIT_TIMES,
+                           beside_of(beside, each, n), "%s", name);
+    if (!figure)
+        return NULL;
+    figure->interval = aw__resampled(1, n, AW__RESAMPLES, beside_of, beside);
+    figure->paper = paper;
+    return figure;
 }
 
 /* --- pieces ----------------------------------------------------------------------------------- */
@@ -180,13 +244,12 @@ static uint32_t tally_table(struct aw_findings *findings, const char *title)
     return aw_findings_table(findings, title, columns, units);
 }
 
-static void with_goal(struct aw_finding *figure, double paper, double goal, bool lower)
+static void at_most(struct aw_finding *figure, double goal)
 {
     if (!figure)
         return;
-    figure->paper = paper;
     figure->goal = goal;
-    figure->lower = lower;
+    figure->lower = true;
 }
 
 /* --- serving ---------------------------------------------------------------------------------- */
@@ -211,9 +274,11 @@ static enum aw_err serving(const struct aw_experiment_config *config,
     struct aw_finding *drop =
         aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_RETRAINED],
                            "reward below one that has known nothing else, with retraining");
-    with_goal(drop, 0.036, 0.015, true);
-    if (drop)
+    at_most(drop, 0.015);
+    if (drop) {
+        drop->paper = 0.036;
         drop->interval = sum.drop_interval;
+    }
     aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_FROZEN],
                        "the same without retraining");
     aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_FALLBACK],
@@ -247,7 +312,7 @@ enum aw_err aw__experiment_serving(const struct aw_experiment_config *config,
                                    struct aw_diag *diag)
 {
     const bool full = config->scale == AW_EXPERIMENT_FULL;
-    const uint32_t count = config->apps ? config->apps : full ? 30 : 12;
+    const uint32_t count = app_count(config, 30, 12);
     struct aw_evaluate_config evaluate;
     struct aw_evaluate_app *apps = NULL;
     struct shelf shelf;
@@ -297,29 +362,26 @@ static enum aw_err bootstrapping(const struct aw_experiment_config *config,
     const double step_s = evaluate->simulate.settings.step_s;
     for (uint32_t f = 0; !err && f < AW_EVALUATE_FALLBACKS; f++) {
         const char *name = aw_evaluate_fallback_names[f];
-        const struct aw_evaluate_means with =
-            aw_evaluate_means(&sum->by[f].before[AW_EVALUATE_WITH], step_s);
-        const struct aw_evaluate_means without =
-            aw_evaluate_means(&sum->by[f].before[AW_EVALUATE_WITHOUT], step_s);
         char title[AW_FINDINGS_TEXT_MAX];
-        with_goal(aw_findings_figure(findings, AW_UNIT_TIMES,
-                                     sum->by[f].violation_ratio[AW_EVALUATE_WITH],
-                                     "violations up to SERVING over %s alone", name),
-                  (double)NAN, 1.1, true);
-        with_goal(aw_findings_figure(findings, AW_UNIT_TIMES, sum->by[f].without_ratio,
-                                     "violations without bootstrapping over with it, %s", name),
-                  16.9, (double)NAN, false);
-        with_goal(aw_findings_figure(findings, AW_UNIT_SHARE,
-                                     with.cpu_utilization / without.cpu_utilization - 1,
-                                     "CPU utilization above no bootstrapping, %s", name),
-                  0.475, (double)NAN, false);
-        with_goal(aw_findings_figure(findings, AW_UNIT_SHARE,
-                                     with.memory_utilization / without.memory_utilization - 1,
-                                     "memory utilization above no bootstrapping, %s", name),
-                  0.392, (double)NAN, false);
-        with_goal(aw_findings_figure(findings, AW_UNIT_SHARE, with.reward / without.reward - 1,
-                                     "reward above no bootstrapping, %s", name),
-                  0.473, (double)NAN, false);
+        const struct aw_job_tally *with = &row->by[f].before[AW_EVALUATE_WITH];
+        const struct aw_job_tally *without = &row->by[f].before[AW_EVALUATE_WITHOUT];
+        struct beside beside = {with,   &row->by[f].twin,      sizeof *row,
+                                step_s, MEAN(violation_share), false};
+        at_most(figure_beside(findings, &beside, count, (double)NAN,
+                              "violations up to SERVING over %s alone", name),
+                1.1);
+        beside.one = without;
+        beside.two = with;
+        figure_beside(findings, &beside, count, 16.9,
+                      "violations without bootstrapping over with it, %s", name);
+        beside = (struct beside){with, without, sizeof *row, step_s, MEAN(cpu_utilization), true};
+        figure_beside(findings, &beside, count, 0.475, "CPU utilization above no bootstrapping, %s",
+                      name);
+        beside.mean = MEAN(memory_utilization);
+        figure_beside(findings, &beside, count, 0.392,
+                      "memory utilization above no bootstrapping, %s", name);
+        beside.mean = MEAN(reward);
+        figure_beside(findings, &beside, count, 0.473, "reward above no bootstrapping, %s", name);
         snprintf(title, sizeof title, "Up to SERVING, from %s", name);
         const uint32_t table = tally_table(findings, title);
         err = tally_row(findings, table, &sum->by[f].before[AW_EVALUATE_WITH], step_s, "AWARE");
@@ -346,8 +408,7 @@ enum aw_err aw__experiment_bootstrapping(const struct aw_experiment_config *conf
                                          const struct aw_alloc *alloc, struct aw_findings *findings,
                                          struct aw_diag *diag)
 {
-    const bool full = config->scale == AW_EXPERIMENT_FULL;
-    const uint32_t count = config->apps ? config->apps : full ? 30 : 4;
+    const uint32_t count = app_count(config, 30, 4);
     struct aw_evaluate_config evaluate;
     struct aw_evaluate_app *apps = NULL;
     struct shelf shelf;
@@ -376,7 +437,9 @@ struct whole {
     const struct aw_experiment_config *config;
     struct aw_evaluate_config evaluate;
     struct aw_evaluate_app *apps;
-    struct aw__lived *lived; /* [apps] */
+    uint32_t app_count;
+    struct aw__lived *lived;                     /* [app_count][seeds] */
+    struct aw_job_tally (*total)[AW_JOB_WORLDS]; /* [app_count] */
     const struct aw_alloc *alloc;
 };
 
@@ -384,7 +447,8 @@ static enum aw_err live_whole(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     struct whole *w = ctx;
     const struct aw_evaluate_config *config = &w->evaluate;
-    const struct aw_evaluate_app *app = &w->apps[turn];
+    const struct aw_evaluate_app *app = &w->apps[turn / config->seeds];
+    const uint64_t seed = config->simulate.seed + turn % config->seeds;
     struct aw__day day;
     struct aw__rule rule;
     struct aw_load load = {0};
@@ -393,9 +457,7 @@ static enum aw_err live_whole(void *ctx, uint32_t turn, struct aw_diag *diag)
     if (!err && !aw_evaluate_affected(&app->app, &scenario->effect))
         err = aw_scenario_find("load-low-to-high", &scenario, diag);
     err = err ? err : aw__day_of(app, config->simulate.settings.step_s, &day, diag);
-    err = err ? err
-              : aw__rule_tune(config, app, &day, config->simulate.seed, "hpa+vpa-mem", w->alloc,
-                              &rule, diag);
+    err = err ? err : aw__rule_tune(config, app, &day, seed, "hpa+vpa-mem", w->alloc, &rule, diag);
     err = err ? err : aw__day_repeat(&day, 2, 2, w->alloc, &load, diag);
     if (err)
         return err;
@@ -404,7 +466,7 @@ static enum aw_err live_whole(void *ctx, uint32_t turn, struct aw_diag *diag)
                             .app = app,
                             .load = &load,
                             .rule = &rule,
-                            .seed = config->simulate.seed,
+                            .seed = seed,
                             .twin = true,
                             .bootstrap = true,
                             .retrain = true,
@@ -430,8 +492,33 @@ static enum aw_err live(void *ctx, uint32_t turn, struct aw_diag *diag)
                          diag);
 }
 
-static enum aw_err tell_whole(const struct whole *w, uint32_t count, struct aw_findings *findings)
+/* AWARE beside the fallback, of each application's two days. */
+static void compare_whole(const struct whole *w, struct aw_findings *findings)
 {
+    const uint32_t seeds = w->evaluate.seeds;
+    for (uint32_t life = 0; life < w->app_count * seeds; life++)
+        for (uint32_t i = 0; i < SPANS; i++)
+            for (uint32_t world = 0; world < AW_JOB_WORLDS; world++)
+                aw_evaluate_tally_add(&w->total[life / seeds][world],
+                                      &w->lived[life].span[i][world]);
+    struct beside beside = {.one = &w->total[0][AW_JOB_AWARE],
+                            .two = &w->total[0][AW_JOB_TWIN],
+                            .stride = sizeof *w->total,
+                            .step_s = w->evaluate.simulate.settings.step_s,
+                            .mean = MEAN(reward),
+                            .more = true};
+    figure_beside(findings, &beside, w->app_count, (double)NAN, "reward above the fallback alone");
+    beside.mean = MEAN(cost_per_hour);
+    figure_beside(findings, &beside, w->app_count, (double)NAN, "spent above the fallback alone");
+    beside.mean = MEAN(violation_share);
+    beside.more = false;
+    figure_beside(findings, &beside, w->app_count, (double)NAN,
+                  "violations over the fallback alone");
+}
+
+static enum aw_err tell_whole(const struct whole *w, struct aw_findings *findings)
+{
+    const uint32_t lives = w->app_count * w->evaluate.seeds;
     static const char *const names[AW_JOB_WORLDS] = {"AWARE", "HPA and VPA on memory, tuned"};
     const double step_s = w->evaluate.simulate.settings.step_s;
     const uint32_t reward =
@@ -448,7 +535,7 @@ static enum aw_err tell_whole(const struct whole *w, uint32_t count, struct aw_f
         struct aw_job_tally all = {0};
         for (uint32_t i = 0; !err && i < SPANS; i++) {
             struct aw_job_tally span = {0};
-            for (uint32_t a = 0; a < count; a++)
+            for (uint32_t a = 0; a < lives; a++)
                 aw_evaluate_tally_add(&span, &w->lived[a].span[i][world]);
             aw_evaluate_tally_add(&all, &span);
             const struct aw_evaluate_means mean = aw_evaluate_means(&span, step_s);
@@ -461,9 +548,11 @@ static enum aw_err tell_whole(const struct whole *w, uint32_t count, struct aw_f
         err = err ? err : tally_row(findings, table, &all, step_s, names[world]);
     }
     uint32_t served = 0;
-    for (uint32_t a = 0; a < count; a++)
+    for (uint32_t a = 0; a < lives; a++)
         served += w->lived[a].serving_step != AW__LIFE_NEVER;
-    aw_findings_figure(findings, AW_UNIT_SHARE, (double)served / count, "applications that served");
+    aw_findings_figure(findings, AW_UNIT_SHARE, (double)served / lives,
+                       "lives that came to SERVING");
+    compare_whole(w, findings);
     return err;
 }
 
@@ -471,23 +560,26 @@ enum aw_err aw__experiment_end_to_end(const struct aw_experiment_config *config,
                                       const struct aw_alloc *alloc, struct aw_findings *findings,
                                       struct aw_diag *diag)
 {
-    const bool full = config->scale == AW_EXPERIMENT_FULL;
-    const uint32_t count = config->apps ? config->apps : full ? 20 : 4;
-    struct whole w = {.config = config, .alloc = alloc};
+    const uint32_t count = app_count(config, 20, 4);
+    struct whole w = {.config = config, .alloc = alloc, .app_count = count};
     struct shelf shelf;
     settings(config, &w.evaluate);
     shelf_make(&shelf, config, &w.evaluate, "end-to-end", 0, alloc);
     findings->apps = count;
-    findings->seeds = 1;
+    findings->seeds = w.evaluate.seeds;
     enum aw_err err = apps_make(config, count, alloc, &w.apps, diag);
     if (err)
         return err;
     struct aw_pretrained *model = model_open(config, alloc, &w.evaluate, findings);
-    if (!(w.lived = aw_alloc_new(alloc, count, sizeof *w.lived)))
-        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u lives", count);
-    err = err ? err : aw__turns(config, count, "two days", live, &w, alloc, diag);
-    err = err ? err : tell_whole(&w, count, findings);
+    const uint32_t lives = count * w.evaluate.seeds;
+    w.lived = aw_alloc_new(alloc, lives, sizeof *w.lived);
+    w.total = aw_alloc_new(alloc, count, sizeof *w.total);
+    if (!w.lived || !w.total)
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u lives", lives);
+    err = err ? err : aw__turns(config, lives, "two days", live, &w, alloc, diag);
+    err = err ? err : tell_whole(&w, findings);
     aw_pretrained_close(model);
+    aw_alloc_free(alloc, w.total);
     aw_alloc_free(alloc, w.lived);
     aw_evaluate_apps_deinit(w.apps, count);
     aw_alloc_free(alloc, w.apps);

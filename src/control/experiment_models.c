@@ -4,27 +4,66 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "control/experiment_internal.h"
 
-#define APPS_MAX AW__TEST_COUNT
+#define APPS_MAX  AW__TEST_COUNT
+#define SEEDS_MAX 5u
 
+/* Models that were taught alike but for chance, judged without an episode of their own. */
 struct judged {
+    uint32_t apps, seeds;
     struct aw_pretrain_score each[APPS_MAX];
-    double reward, missed, worst;
+    double paper[SEEDS_MAX * APPS_MAX];     /* [seeds][apps] */
+    double as_it_is[SEEDS_MAX * APPS_MAX];  /* the same of what others are compared with */
+    double reward, missed, cpu_s, episodes; /* means */
+    double worst;                           /* application of all */
 };
 
-static enum aw_err judge(const struct aw_experiment_config *config, const char *model,
-                         uint32_t first, uint32_t apps, const struct aw_alloc *alloc,
-                         struct judged *ret, struct aw_diag *diag)
+static struct judged *judged_new(const struct aw_experiment_config *config, uint32_t apps,
+                                 struct aw_findings *findings, const struct aw_alloc *alloc)
 {
-    enum aw_err err = aw__zero_shot(config, model, first, apps, alloc, ret->each, NULL, NULL, diag);
-    ret->reward = ret->missed = 0;
+    struct judged *judged = aw_alloc_new(alloc, 1, sizeof *judged);
+    if (!judged)
+        return NULL;
+    const uint32_t seeds = config->seeds                         ? config->seeds
+                           : config->scale == AW_EXPERIMENT_FULL ? 3
+                                                                 : 1;
+    findings->apps = judged->apps = apps < APPS_MAX ? apps : APPS_MAX;
+    findings->seeds = judged->seeds = seeds < SEEDS_MAX ? seeds : SEEDS_MAX;
+    return judged;
+}
+
+/* Teaches on `learn` applications, once with each seed, and judges on those from `first` on. */
+static enum aw_err judge(const struct aw_experiment_config *config, uint32_t learn,
+                         const char *variant, const struct aw_pretrain_config *as, uint32_t first,
+                         const struct aw_alloc *alloc, struct judged *ret, struct aw_diag *diag)
+{
+    enum aw_err err = AW_OK;
+    const double share = 1.0 / ret->seeds;
+    ret->reward = ret->missed = ret->cpu_s = ret->episodes = 0;
     ret->worst = (double)INFINITY;
-    for (uint32_t i = 0; !err && i < apps; i++) {
-        ret->reward += ret->each[i].paper / apps;
-        ret->missed += ret->each[i].violations / apps;
-        ret->worst = fmin(ret->worst, ret->each[i].paper);
+    for (uint32_t k = 0; !err && k < ret->seeds; k++) {
+        struct aw_experiment_config own = *config;
+        struct aw_pretrain_config school = *as;
+        char model[AW_EXPERIMENT_PATH_MAX];
+        struct aw__model_cost cost;
+        own.seed = school.seed = config->seed + k;
+        err = aw__model(&own, learn, variant, &school, alloc, model, &cost, diag);
+        err =
+            err ? err
+                : aw__zero_shot(&own, model, first, ret->apps, alloc, ret->each, NULL, NULL, diag);
+        if (err)
+            return err;
+        ret->cpu_s += share * cost.cpu_s;
+        ret->episodes += share * cost.episodes;
+        for (uint32_t i = 0; i < ret->apps; i++) {
+            ret->paper[k * ret->apps + i] = ret->each[i].paper;
+            ret->reward += share * ret->each[i].paper / ret->apps;
+            ret->missed += share * ret->each[i].violations / ret->apps;
+            ret->worst = fmin(ret->worst, ret->each[i].paper);
+        }
     }
     return err;
 }
@@ -36,48 +75,46 @@ static enum aw_err amortize(const struct aw_experiment_config *config, const str
                             struct aw_diag *diag)
 {
     static const uint32_t few[] = {25, 50, 100, 200}, many[] = {50, 100, 150, 200, 400, 760};
-    static const char *const columns[] = {"reward, unseen", "worst application", "missed",
-                                          "CPU time",       "episodes",          NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_SHARE,
-                                                  AW_UNIT_SECONDS, AW_UNIT_COUNT};
+    static const char *const columns[] = {"reward, unseen",    "95 % from", "to",
+                                          "worst application", "missed",    "CPU time",
+                                          "episodes",          NULL};
+    static const enum aw_findings_unit units[] = {AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_PLAIN,
+                                                  AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_SECONDS,
+                                                  AW_UNIT_COUNT};
     const bool full = config->scale == AW_EXPERIMENT_FULL;
     const uint32_t *sizes = full ? many : few, count = full ? 6 : 4;
-    const uint32_t apps = config->apps ? config->apps : full ? APPS_MAX : 40;
     const uint32_t table = aw_findings_table(findings, "Applications learned from", columns, units);
     const uint32_t plot =
         aw_findings_plot(findings, AW_FINDINGS_LINES, "Reward on applications never seen",
                          "applications learned from", "R per episode");
     const uint32_t series = aw_findings_series(findings, plot, "AWARE, no episode of its own");
-    findings->apps = apps;
-    findings->seeds = 1;
     struct aw_pretrain_config school;
     aw__school(config, &school);
     school.rounds = full ? 25 : 8;
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < count; i++) {
-        char model[AW_EXPERIMENT_PATH_MAX];
-        struct aw__model_cost cost;
         /* as many updates for each: what differs is what there is to learn from */
         school.updates = (2 * sizes[count - 1] + sizes[i] - 1) / sizes[i];
-        err = aw__model(config, sizes[i], "pool", &school, alloc, model, &cost, diag);
-        err = err ? err : judge(config, model, AW__TEST_FIRST, apps, alloc, judged, diag);
+        err = judge(config, sizes[i], "pool", &school, AW__TEST_FIRST, alloc, judged, diag);
         if (err)
             break;
-        const double values[] = {judged->reward, judged->worst, judged->missed, cost.cpu_s,
-                                 cost.episodes};
+        const struct aw_interval band =
+            aw__resampled_mean(judged->seeds, judged->apps, judged->paper);
+        const double values[] = {judged->reward, band.low,      band.high,       judged->worst,
+                                 judged->missed, judged->cpu_s, judged->episodes};
         err = aw_findings_row(findings, table, values, "%u", sizes[i]);
         err = err ? err
-                  : aw_findings_point(findings, plot, series, sizes[i], judged->reward, (double)NAN,
-                                      (double)NAN);
+                  : aw_findings_point(findings, plot, series, sizes[i], judged->reward, band.low,
+                                      band.high);
         if (sizes[i] == 200) {
             struct aw_finding *time =
-                aw_findings_figure(findings, AW_UNIT_SECONDS, cost.cpu_s,
+                aw_findings_figure(findings, AW_UNIT_SECONDS, judged->cpu_s,
                                    "CPU time of pretraining on 200 applications");
             if (time) {
                 time->goal = 1800;
                 time->lower = true;
             }
-            aw_findings_figure(findings, AW_UNIT_COUNT, cost.episodes, "its episodes");
+            aw_findings_figure(findings, AW_UNIT_COUNT, judged->episodes, "its episodes");
         }
     }
     return err;
@@ -87,7 +124,8 @@ enum aw_err aw__experiment_amortization(const struct aw_experiment_config *confi
                                         const struct aw_alloc *alloc, struct aw_findings *findings,
                                         struct aw_diag *diag)
 {
-    struct judged *judged = aw_alloc_new(alloc, 1, sizeof *judged);
+    const uint32_t apps = config->scale == AW_EXPERIMENT_FULL ? APPS_MAX : 40;
+    struct judged *judged = judged_new(config, config->apps ? config->apps : apps, findings, alloc);
     if (!judged)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
     const enum aw_err err = amortize(config, alloc, findings, judged, diag);
@@ -132,40 +170,43 @@ static enum aw_err set_all(const struct aw_conf_field *fields, void *values,
 static enum aw_err ablate(const struct aw_experiment_config *config, const struct aw_alloc *alloc,
                           struct aw_findings *findings, struct judged *judged, struct aw_diag *diag)
 {
-    static const char *const columns[] = {"reward, unseen", "below as it is", "worst application",
-                                          "missed",         "CPU time",       NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_PLAIN,
-                                                  AW_UNIT_SHARE, AW_UNIT_SECONDS};
+    static const char *const columns[] = {"reward, unseen",    "below as it is", "95 % from", "to",
+                                          "worst application", "missed",         "CPU time",  NULL};
+    static const enum aw_findings_unit units[] = {AW_UNIT_PLAIN,  AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                  AW_UNIT_SHARE,  AW_UNIT_PLAIN, AW_UNIT_SHARE,
+                                                  AW_UNIT_SECONDS};
     const bool full = config->scale == AW_EXPERIMENT_FULL;
-    const uint32_t apps = AW__CHECK_COUNT;
     const uint32_t table = aw_findings_table(
         findings, "One thing otherwise (applications for validation)", columns, units);
     double as_it_is = 0;
-    findings->apps = apps;
-    findings->seeds = 1;
     enum aw_err err = AW_OK;
     for (size_t v = 0; !err && v < VARIANTS; v++) {
         struct aw_experiment_config own = *config;
         struct aw_pretrain_config school;
-        char model[AW_EXPERIMENT_PATH_MAX];
-        struct aw__model_cost cost;
         own.pair = variants[v].pair;
         aw__school(&own, &school);
         school.rounds = full ? 15 : 6;
         school.updates = full ? 4 : 10;
         err = set_all(aw_context_fields, &school.context, variants[v].context, 3, diag);
         err = err ? err : set_all(aw_pretrain_fields, &school, variants[v].school, 2, diag);
-        err = err ? err
-                  : aw__model(&own, full ? 400 : 100, variants[v].name, &school, alloc, model,
-                              &cost, diag);
         own.fallback_episodes = school.fallback_episodes;
-        err = err ? err : judge(&own, model, AW__CHECK_FIRST, apps, alloc, judged, diag);
+        err = err ? err
+                  : judge(&own, full ? 400 : 100, variants[v].name, &school, AW__CHECK_FIRST, alloc,
+                          judged, diag);
         if (err)
             break;
-        if (v == 0)
+        struct aw_interval ratio = {(double)NAN, (double)NAN};
+        if (v == 0) {
             as_it_is = judged->reward;
-        const double values[] = {judged->reward, 1 - judged->reward / as_it_is, judged->worst,
-                                 judged->missed, cost.cpu_s};
+            memcpy(judged->as_it_is, judged->paper, sizeof judged->as_it_is);
+        } else {
+            ratio =
+                aw__resampled_ratio(judged->seeds, judged->apps, judged->paper, judged->as_it_is);
+        }
+        const double values[] = {judged->reward, 1 - judged->reward / as_it_is,
+                                 1 - ratio.high, 1 - ratio.low,
+                                 judged->worst,  judged->missed,
+                                 judged->cpu_s};
         err = aw_findings_row(findings, table, values, "%s", variants[v].label);
     }
     aw_findings_note(findings,
@@ -180,7 +221,7 @@ enum aw_err aw__experiment_ablation(const struct aw_experiment_config *config,
                                     const struct aw_alloc *alloc, struct aw_findings *findings,
                                     struct aw_diag *diag)
 {
-    struct judged *judged = aw_alloc_new(alloc, 1, sizeof *judged);
+    struct judged *judged = judged_new(config, AW__CHECK_COUNT, findings, alloc);
     if (!judged)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
     const enum aw_err err = ablate(config, alloc, findings, judged, diag);

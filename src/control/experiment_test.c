@@ -164,6 +164,32 @@ static void ranks_correlate_as_they_should(void **state)
     assert_close(aw__rank_correlation(up, flat, 6, scratch), 0, 0);
 }
 
+/* Two seeds that differ by 10, applications by 1: of one seed the mean is known to a fraction of 1,
+ * of any seed to no better than 10. Each application counts with its own seed's figures alone. */
+static void an_interval_knows_what_is_drawn_anew(void **state)
+{
+    (void)state;
+    enum { APPS = 40 };
+    double x[2 * APPS], twice[2 * APPS];
+    for (uint32_t i = 0; i < 2 * APPS; i++) {
+        x[i] = 100 + (i < APPS ? 0 : 10) + (i % 2 ? 0.5 : -0.5);
+        twice[i] = 2 * x[i];
+    }
+    const struct aw_interval one = aw__resampled_mean(1, APPS, x);
+    assert_true(one.low > 99.7 && one.low < 100 && one.high > 100 && one.high < 100.3);
+    const struct aw_interval any = aw__resampled_mean(2, APPS, x);
+    assert_true(any.low < 100 && any.high > 110);
+    const struct aw_interval pooled = aw__resampled_mean(1, 2 * APPS, x);
+    assert_true(pooled.low > 103 && pooled.high < 107);
+    const struct aw_interval ratio = aw__resampled_ratio(2, APPS, twice, x);
+    assert_close(ratio.low, 2, 1e-12);
+    assert_close(ratio.high, 2, 1e-12);
+    const double none[2] = {0}, some[2] = {0, 1};
+    assert_true(isinf(aw__resampled_ratio(1, 2, some, none).high));
+    assert_true(isnan(aw__resampled_mean(1, 1, x).low));
+    assert_true(isnan(aw__resampled_mean(1, 0, x).high));
+}
+
 static void every_experiment_has_a_name_of_its_own_and_says_what_it_shows(void **state)
 {
     (void)state;
@@ -185,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_piece_is_taken_for_the_same_question_alone),
         cmocka_unit_test(a_damaged_piece_is_none),
         cmocka_unit_test(ranks_correlate_as_they_should),
+        cmocka_unit_test(an_interval_knows_what_is_drawn_anew),
         cmocka_unit_test(every_experiment_has_a_name_of_its_own_and_says_what_it_shows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
