@@ -52,6 +52,10 @@ class CountTest(unittest.TestCase):
         self.assertEqual(again(log("kube-prom", "kube-project", "controller-admission",
                                    "controller-admission-review")),
                          ["kube-prom", "controller-admission"])
+        self.assertEqual(again(log("segments-runner", "sim", "cli-args", "simulate",
+                                   "cli-an_interrupt_saves_and_resumes_to_the_same_bytes")),
+                         ["segments-runner",
+                          "cli-an_interrupt_saves_and_resumes_to_the_same_bytes"])
         self.assertEqual(again(log(*["local"] * (run_tests.SECOND_LOOKS_MAX + 1))), [])
 
     def test_what_failed_is_said_at_the_end_with_its_last_lines(self):
