@@ -10,7 +10,7 @@
 #include "meta/axes.h"
 #include "meta/similarity.h"
 
-#define SOURCES_MAX 8u
+#define SOURCES_MAX 40u
 #define APPS_MAX    AW__TEST_COUNT
 #define KNOWN       200u /* applications that were learned from, on the map */
 
@@ -108,8 +108,9 @@ static enum aw_err predicts(const struct study *s, struct aw_findings *findings)
             y[n] = drop_of(s, k, a);
             err = aw_findings_point(findings, plot, series, x[n], y[n], (double)NAN, (double)NAN);
         }
-    if (!err && n <= 1000)
-        (void)aw__figure_rank(findings, x, y, n, "rank correlation of similarity and drop (pairs)");
+    if (!err)
+        (void)aw__figure_rank(findings, x, y, s->sources, s->apps,
+                              "rank correlation of similarity and drop (pairs)");
     double slope = 0, xx = 0, off = 0;
     const double mx = aw_stats_mean(x, n), my = aw_stats_mean(y, n);
     for (uint32_t i = 0; i < n; i++) {
@@ -186,7 +187,7 @@ enum aw_err aw__experiment_embedding(const struct aw_experiment_config *config,
     s->config = config;
     s->alloc = alloc;
     s->apps = apps < APPS_MAX ? apps : APPS_MAX;
-    s->sources = full ? 6 : 2; /* those of the experiment on adaptation */
+    s->sources = full ? SOURCES_MAX : 6;
     s->episodes = full ? 200 : 80;
     findings->apps = s->apps;
     findings->seeds = 1;

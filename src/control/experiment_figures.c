@@ -5,20 +5,21 @@
 #include "base/rng.h"
 #include "control/experiment_internal.h"
 
-#define N_MAX  1000u
-#define BEYOND 1e9 /* a ratio to nothing */
+#define RESAMPLES 2000u
+#define N_MAX     8000u
+#define BEYOND    1e9 /* a ratio to nothing */
 
-struct aw_interval aw__resampled(uint32_t groups, uint32_t count, uint32_t resamples,
-                                 aw__statistic *fn, const void *ctx)
+struct aw_interval aw__resampled(uint32_t groups, uint32_t count, aw__statistic *fn,
+                                 const void *ctx)
 {
     uint32_t pick[N_MAX];
-    double statistic[AW__RESAMPLES];
+    double statistic[RESAMPLES];
     struct aw_rng rng;
     const uint32_t n = groups * count;
-    if (n < 2 || n > N_MAX || resamples > AW__RESAMPLES)
+    if (n < 2 || n > N_MAX)
         return (struct aw_interval){(double)NAN, (double)NAN};
     aw_rng_init(&rng, 2, 0);
-    for (uint32_t r = 0; r < resamples; r++) {
+    for (uint32_t r = 0; r < RESAMPLES; r++) {
         for (uint32_t g = 0; g < groups; g++) {
             const uint32_t from = groups > 1 ? (uint32_t)aw_rng_below(&rng, groups) : 0;
             for (uint32_t i = 0; i < count; i++)
@@ -26,9 +27,9 @@ struct aw_interval aw__resampled(uint32_t groups, uint32_t count, uint32_t resam
         }
         statistic[r] = fmin(BEYOND, fn(ctx, pick, n));
     }
-    aw_stats_sort(statistic, resamples);
-    struct aw_interval ret = {aw_stats_quantile(statistic, resamples, 0.025),
-                              aw_stats_quantile(statistic, resamples, 0.975)};
+    aw_stats_sort(statistic, RESAMPLES);
+    struct aw_interval ret = {aw_stats_quantile(statistic, RESAMPLES, 0.025),
+                              aw_stats_quantile(statistic, RESAMPLES, 0.975)};
     if (ret.high >= BEYOND)
         ret.high = (double)INFINITY;
     return ret;
@@ -45,7 +46,7 @@ static double mean_of(const void *ctx, const uint32_t *pick, uint32_t n)
 
 struct aw_interval aw__resampled_mean(uint32_t groups, uint32_t count, const double *x)
 {
-    return aw__resampled(groups, count, AW__RESAMPLES, mean_of, x);
+    return aw__resampled(groups, count, mean_of, x);
 }
 
 struct aw_finding *aw__figure_mean(struct aw_findings *findings, enum aw_findings_unit unit,
@@ -58,10 +59,10 @@ struct aw_finding *aw__figure_mean(struct aw_findings *findings, enum aw_finding
     figure->paper = paper;
     if (n == 0 || n > N_MAX)
         return figure;
-    double scratch[N_MAX + AW__RESAMPLES];
+    double scratch[N_MAX + RESAMPLES];
     struct aw_rng rng;
     aw_rng_init(&rng, 1, 0);
-    figure->interval = aw_stats_bootstrap_mean(x, n, 0.95, AW__RESAMPLES, &rng, scratch);
+    figure->interval = aw_stats_bootstrap_mean(x, n, 0.95, RESAMPLES, &rng, scratch);
     return figure;
 }
 
@@ -84,7 +85,7 @@ struct aw_interval aw__resampled_ratio(uint32_t groups, uint32_t count, const do
                                        const double *b)
 {
     const struct two two = {a, b};
-    return aw__resampled(groups, count, AW__RESAMPLES, ratio_of, &two);
+    return aw__resampled(groups, count, ratio_of, &two);
 }
 
 struct aw_finding *aw__figure_ratio(struct aw_findings *findings, const double *a, const double *b,
@@ -101,17 +102,27 @@ struct aw_finding *aw__figure_ratio(struct aw_findings *findings, const double *
     return figure;
 }
 
-/* Mean rank of each, ties shared. */
-static void ranks(const double *x, uint32_t n, double *rank)
+/* How many of `sorted` are below `x`, or not above it. */
+static uint32_t below(const double *sorted, uint32_t n, double x, bool or_same)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        double below = 0, same = 0;
-        for (uint32_t k = 0; k < n; k++) {
-            below += x[k] < x[i];
-            same += x[k] == x[i];
-        }
-        rank[i] = below + (same - 1) / 2;
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        const uint32_t mid = low + (high - low) / 2;
+        if (sorted[mid] < x || (or_same && sorted[mid] == x))
+            low = mid + 1;
+        else
+            high = mid;
     }
+    return low;
+}
+
+/* Mean rank of each, ties shared. */
+static void ranks(const double *x, uint32_t n, double *sorted, double *rank)
+{
+    memcpy(sorted, x, n * sizeof *x);
+    aw_stats_sort(sorted, n);
+    for (uint32_t i = 0; i < n; i++)
+        rank[i] = (below(sorted, n, x[i], false) + below(sorted, n, x[i], true) - 1) / 2.0;
 }
 
 double aw__rank_correlation(const double *a, const double *b, uint32_t n, double *scratch)
@@ -119,8 +130,8 @@ double aw__rank_correlation(const double *a, const double *b, uint32_t n, double
     double *ra = scratch, *rb = scratch + n;
     double top = 0, aa = 0, bb = 0;
     const double mean = (n - 1) / 2.0;
-    ranks(a, n, ra);
-    ranks(b, n, rb);
+    ranks(a, n, scratch + 2 * (size_t)n, ra);
+    ranks(b, n, scratch + 2 * (size_t)n, rb);
     for (uint32_t i = 0; i < n; i++) {
         top += (ra[i] - mean) * (rb[i] - mean);
         aa += (ra[i] - mean) * (ra[i] - mean);
@@ -132,7 +143,7 @@ double aw__rank_correlation(const double *a, const double *b, uint32_t n, double
 static double rank_of(const void *ctx, const uint32_t *pick, uint32_t n)
 {
     const struct two *two = ctx;
-    double scratch[2 * N_MAX], x[N_MAX], y[N_MAX];
+    double scratch[3 * N_MAX], x[N_MAX], y[N_MAX];
     for (uint32_t i = 0; i < n; i++) {
         x[i] = two->a[pick[i]];
         y[i] = two->b[pick[i]];
@@ -141,16 +152,16 @@ static double rank_of(const void *ctx, const uint32_t *pick, uint32_t n)
 }
 
 struct aw_finding *aw__figure_rank(struct aw_findings *findings, const double *a, const double *b,
-                                   uint32_t n, const char *name)
+                                   uint32_t groups, uint32_t count, const char *name)
 {
-    static const uint32_t few = 200; /* ranks are quadratic */
+    const uint32_t n = groups * count;
     const struct two two = {a, b};
-    double scratch[2 * N_MAX];
+    double scratch[3 * N_MAX];
     if (n < 3 || n > N_MAX)
         return aw_findings_figure(findings, AW_UNIT_PLAIN, (double)NAN, "%s", name);
     struct aw_finding *figure = aw_findings_figure(
         findings, AW_UNIT_PLAIN, aw__rank_correlation(a, b, n, scratch), "%s", name);
     if (figure)
-        figure->interval = aw__resampled(1, n, few, rank_of, &two);
+        figure->interval = aw__resampled(groups, count, rank_of, &two);
     return figure;
 }

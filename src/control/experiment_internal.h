@@ -134,9 +134,8 @@ AW_NODISCARD enum aw_err aw__turns(const struct aw_experiment_config *config, ui
 typedef double aw__statistic(const void *ctx, const uint32_t *pick, uint32_t count);
 /* 95 % of it over applications drawn anew; with several groups (seeds) these are drawn anew first,
  * and member i of group g is number g * count + i. No interval for fewer than two. */
-#define AW__RESAMPLES 2000u
-struct aw_interval aw__resampled(uint32_t groups, uint32_t count, uint32_t resamples,
-                                 aw__statistic *fn, const void *ctx);
+struct aw_interval aw__resampled(uint32_t groups, uint32_t count, aw__statistic *fn,
+                                 const void *ctx);
 struct aw_interval aw__resampled_mean(uint32_t groups, uint32_t count, const double *x);
 /* Of the sum of a over the sum of b, for the same applications. */
 struct aw_interval aw__resampled_ratio(uint32_t groups, uint32_t count, const double *a,
@@ -148,9 +147,10 @@ struct aw_finding *aw__figure_mean(struct aw_findings *findings, enum aw_finding
 /* mean(a) / mean(b), with a paired bootstrap over applications. */
 struct aw_finding *aw__figure_ratio(struct aw_findings *findings, const double *a, const double *b,
                                     uint32_t n, double paper, const char *name);
-/* Spearman's rank correlation. */
+/* Spearman's rank correlation over all members of all groups. */
 struct aw_finding *aw__figure_rank(struct aw_findings *findings, const double *a, const double *b,
-                                   uint32_t n, const char *name);
+                                   uint32_t groups, uint32_t count, const char *name);
+/* `scratch` [3 * n]. */
 double aw__rank_correlation(const double *a, const double *b, uint32_t n, double *scratch);
 
 /* --- experiments ------------------------------------------------------------------------------ */

@@ -156,7 +156,7 @@ figure_beside(struct aw_findings *findings, const struct beside *beside, uint32_
                            beside_of(beside, each, n), "%s", name);
     if (!figure)
         return NULL;
-    figure->interval = aw__resampled(1, n, AW__RESAMPLES, beside_of, beside);
+    figure->interval = aw__resampled(1, n, beside_of, beside);
     figure->paper = paper;
     return figure;
 }

@@ -155,7 +155,7 @@ static void a_damaged_piece_is_none(void **state)
 static void ranks_correlate_as_they_should(void **state)
 {
     (void)state;
-    double scratch[12];
+    double scratch[18];
     const double up[] = {1, 2, 3, 10, 20, 1000}, down[] = {6, 5, 4, 3, 2, 1};
     const double ties[] = {1, 1, 2, 2, 3, 3}, flat[] = {1, 1, 1, 1, 1, 1};
     assert_close(aw__rank_correlation(up, up, 6, scratch), 1, 1e-12);
