@@ -52,7 +52,7 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer (clang)
 	@tools/run-tests asan
 
 tsan: ## the unit tests under ThreadSanitizer (gcc)
-	@tools/deps build
+	@tools/deps test
 	@tools/run-tests tsan
 
 tidy: ## static analysis with clang-tidy, cppcheck and shellcheck; any finding fails
