@@ -71,6 +71,10 @@ class CountTest(unittest.TestCase):
             "== asan: aware:unit / pace: TIMEOUT", *["  line"] * run_tests.LAST_LINES])
         self.assertEqual(len(said), 2)
 
+    def test_time_is_told_with_the_work_that_was_in_it(self):
+        self.assertEqual(run_tests.took((10, 1.2), (20.4, 19)), "10 s (18 s of CPU)")
+        self.assertLessEqual(run_tests.clock(), run_tests.clock())
+
     def test_the_last_line_reads_as_promised(self):
         self.assertEqual(run_tests.summary(3, 0, 1), "3 passed, 0 failed, 1 skipped")
 
