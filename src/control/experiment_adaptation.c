@@ -33,7 +33,7 @@ struct study {
     const struct aw_experiment_config *config;
     const struct aw_alloc *alloc;
     uint32_t sources, apps, seeds, source_episodes, tune_episodes;
-    uint32_t episodes[WHO_COUNT];
+    uint32_t episodes; /* of every learner */
     char model[AW_EXPERIMENT_PATH_MAX];
     char source[2][SOURCES_MAX][AW_EXPERIMENT_PATH_MAX]; /* without foresight, and with it */
     struct aw__transfer transfer[2];
@@ -134,9 +134,7 @@ static enum aw_err tune(struct study *s, uint32_t plus, struct aw_findings *find
 
 static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
 {
-    size_t points = 0;
-    for (uint32_t w = 0; w < WHO_COUNT; w++)
-        points += (size_t)s->apps * s->seeds * (s->episodes[w] + 1);
+    const size_t points = (size_t)WHO_COUNT * s->apps * s->seeds * (s->episodes + 1);
     s->points = aw_alloc_new(s->alloc, points, sizeof *s->points);
     s->curve = aw_alloc_new(s->alloc, (size_t)WHO_COUNT * s->apps * s->seeds, sizeof *s->curve);
     s->largest = aw_alloc_new(s->alloc, (size_t)s->apps * s->seeds, sizeof *s->largest);
@@ -150,9 +148,9 @@ static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
                 *curve = (struct aw__curve){.who = who_names[w],
                                             .app = AW__TEST_FIRST + a,
                                             .seed = s->config->seed + k,
-                                            .episodes = s->episodes[w],
+                                            .episodes = s->episodes,
                                             .point = at};
-                at += s->episodes[w] + 1;
+                at += s->episodes + 1;
                 enum aw_err err = AW_OK;
                 if (w == AWARE)
                     err = aw__learner_aware(s->config, s->model, &curve->school, diag);
@@ -217,7 +215,7 @@ static void row_of(const struct study *s, uint32_t app, struct row *ret)
     for (uint32_t w = 0; w < WHO_COUNT; w++) {
         for (uint32_t k = 0; k < s->seeds; k++) {
             const struct aw_pretrain_score own =
-                aw_adapt_converged(curve_of(s, w, app, k)->point, s->episodes[w]);
+                aw_adapt_converged(curve_of(s, w, app, k)->point, s->episodes);
             aw_pretrain_score_add(&mean[w], &own, share);
         }
         ret->own[w] = mean[w].paper;
@@ -229,7 +227,7 @@ static void row_of(const struct study *s, uint32_t app, struct row *ret)
         for (uint32_t k = 0; k < s->seeds; k++) {
             const struct aw__curve *curve = curve_of(s, w, app, k);
             const struct aw_adapt_measure at = aw_adapt_measure(
-                curve->point, s->episodes[w], &ret->converged, AW__NEAR, AW__WAY, 100);
+                curve->point, s->episodes, &ret->converged, AW__NEAR, AW__WAY, 100);
             ret->zero[w] += share * curve->point[0].judged.paper;
             ret->missed[w] += share * curve->point[0].judged.violations;
             ret->drop[w] += share * at.drop;
@@ -305,7 +303,7 @@ static void figures(const struct study *s, const struct row *rows, struct aw_fin
         (void)aw__figure_mean(findings, AW_UNIT_PLAIN, a, n, (double)NAN, name);
         COLUMN(never, named[i].who, a);
         snprintf(name, sizeof name, "runs that never converged, %s (of %u episodes)", named[i].name,
-                 s->episodes[named[i].who]);
+                 s->episodes);
         aw_findings_figure(findings, AW_UNIT_SHARE, aw_stats_mean(a, n), "%s", name);
     }
     COLUMN(episodes, AWARE, b);
@@ -313,6 +311,8 @@ static void figures(const struct study *s, const struct row *rows, struct aw_fin
     goal(aw__figure_ratio(findings, a, b, n, 5.5, "episodes, TL over AWARE"), 10, false);
     COLUMN(episodes, TL_PLUS, a);
     goal(aw__figure_ratio(findings, a, b, n, 4.6, "episodes, TL+ over AWARE"), 1, false);
+    COLUMN(episodes, SCRATCH, a);
+    (void)aw__figure_ratio(findings, a, b, n, (double)NAN, "episodes, from scratch over AWARE");
     COLUMN(cpu_s, AWARE, b);
     COLUMN(cpu_s, TL, a);
     (void)aw__figure_ratio(findings, a, b, n, 1 / 0.3, "CPU time to converge, TL over AWARE");
@@ -387,7 +387,7 @@ static enum aw_err plots(const struct study *s, const struct row *rows,
     for (uint32_t w = 0; !err && w < WHO_COUNT; w++) {
         const uint32_t judged = aw_findings_series(findings, plot, who_names[w]);
         const uint32_t missed = aw_findings_series(findings, lived, who_names[w]);
-        for (uint32_t e = 0; !err && e <= s->episodes[w]; e++) {
+        for (uint32_t e = 0; !err && e <= s->episodes; e++) {
             double x[APPS_MAX * SEEDS_MAX], violations = 0;
             uint32_t n = 0;
             for (uint32_t a = 0; a < s->apps; a++)
@@ -432,8 +432,7 @@ static void sizes(struct study *s)
     s->sources = full ? 6 : 2;
     s->source_episodes = full ? 200 : 80;
     s->tune_episodes = full ? 100 : 40;
-    s->episodes[AWARE] = full ? 60 : AW__WAY;
-    s->episodes[TL] = s->episodes[TL_PLUS] = s->episodes[SCRATCH] = full ? 200 : 80;
+    s->episodes = full ? 200 : 80;
 }
 
 static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
