@@ -8,14 +8,13 @@
  */
 #include <microhttpd.h>
 
+#include "base/port_testing.h"
 #include "kube/kube_testing.h"
 #include "kube/metrics.h"
 #include "kube/questions.h"
 #include "kube/scan.h"
 
-#include <arpa/inet.h>
 #include <math.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -155,17 +154,6 @@ struct world {
     struct aw_kube_prom *prom;
 };
 
-static uint16_t free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
 /* Two jobs scrape the same exporter, as clusters scrape one kubelet for two of its pages. */
 static void write_config(const struct world *world, unsigned port)
 {
@@ -195,7 +183,7 @@ static int open_world(void **state)
                                       MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_END);
     assert_non_null(world.exporter);
     write_config(&world, MHD_get_daemon_info(world.exporter, MHD_DAEMON_INFO_BIND_PORT)->port);
-    const unsigned port = free_port();
+    const unsigned port = test_port_free();
     snprintf(world.url, sizeof world.url, "http://127.0.0.1:%u/", port);
     snprintf(config, sizeof config, "--config.file=%s/prometheus.yml", world.folder);
     snprintf(data, sizeof data, "--storage.tsdb.path=%s/data", world.folder);

@@ -9,6 +9,7 @@ OUT is where screenshots are kept, and what npm brings. Exit status as in cli_te
 import contextlib
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -84,9 +85,11 @@ def tool(name, package):
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """Below those that the kernel gives to outgoing connections, which may take one any moment."""
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as one:
+            one.bind(("127.0.0.1", random.randrange(20000, 32000)))
+            return one.getsockname()[1]
 
 
 # --- metrics -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #ifndef AW_CLUSTER_LOCAL_BALANCER_TESTING_H
 #define AW_CLUSTER_LOCAL_BALANCER_TESTING_H
 
+#include "base/port_testing.h"
 #include "cluster/local/balancer.h"
 #include "cluster/local/standin_testing.h"
 
@@ -35,17 +36,6 @@ struct world {
     uint16_t server_port[SERVERS_MAX];
 };
 
-static inline uint16_t port_free(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof address;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-    getsockname(fd, (struct sockaddr *)&address, &len);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
 /* The path that a server on that port is offered. */
 static inline const char *path_of(const struct world *world, uint16_t port, char buf[128])
 {
@@ -58,7 +48,7 @@ static inline void server_start(struct world *world, uint32_t slot, const char *
                                 const char *value)
 {
     char text[16], path[128];
-    world->server_port[slot] = port_free();
+    world->server_port[slot] = test_port_free();
     path_of(world, world->server_port[slot], path);
     snprintf(text, sizeof text, "%u", (unsigned)world->server_port[slot]);
     static const char *const words[] = {"tcp", "socket", "trunk"};
@@ -189,7 +179,7 @@ static inline int listener_open(struct world *world, uint32_t slot)
     socklen_t len = sizeof address;
     char path[128];
     int fd = -1;
-    world->server_port[slot] = port_free();
+    world->server_port[slot] = test_port_free();
     if (world->way != WAY_TCP) {
         assert_ok(aw_net_listen_unix(path_of(world, world->server_port[slot], path), 8, &fd, NULL));
         assert_int_equal(fcntl(fd, F_SETFL, 0), 0); /* accept(2) is to wait */

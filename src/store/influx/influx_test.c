@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/http.h"
+#include "base/port_testing.h"
 #include "store/conformance_testing.h"
 #include "store/influx/pack.h"
 
@@ -40,17 +41,6 @@ static const char *find_server(void)
     return NULL;
 }
 
-static unsigned free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
 static bool answers(const char *path)
 {
     char url[128];
@@ -68,7 +58,7 @@ static void start_server(void)
 {
     char config[128];
     snprintf(config, sizeof config, "%s/influxdb.conf", folder);
-    port = free_port();
+    port = test_port_free();
     FILE *file = fopen(config, "w");
     assert_non_null(file);
     fprintf(file,
