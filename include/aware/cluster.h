@@ -72,6 +72,10 @@ struct aw_sample {
     struct aw_figure latency_us_p95;
     struct aw_figure latency_us_p99;
     struct aw_figure latency_us_mean;
+    /* Of that, inside replicas by their own metrics; for people. Nobody decides on it: what clients
+     * feel has the waiting before a replica in it. */
+    struct aw_figure inside_us_p50;
+    struct aw_figure inside_us_p99;
 
     /* Counted since the previous observe. */
     uint32_t oom_kills;

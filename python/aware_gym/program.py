@@ -7,6 +7,7 @@ socket in a folder of its own that nobody else may enter.
 import atexit
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -75,12 +76,17 @@ class Program:
 
     def _await_socket(self):
         limit = time.monotonic() + START_SECONDS_MAX
-        while not os.path.exists(self.socket):
+        while not self._listens():
             if self.ended.wait(0.01) or time.monotonic() > limit:
                 words = self.last_words()
                 self.stop()
                 raise Error(grpc.StatusCode.UNAVAILABLE,
                             f"`aware env serve` did not start: {words}")
+
+    def _listens(self):
+        """Whether somebody takes connections: the path is there a little earlier."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(self.socket) == 0
 
     def last_words(self):
         try:

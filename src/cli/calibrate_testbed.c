@@ -11,7 +11,6 @@
 #include "cluster/local.h"
 #include "load/drive.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,7 +47,6 @@ struct aw__testbed {
     struct aw_local *local;
     struct aw_cluster cluster;
     uint32_t workload;
-    char costs[64]; /* file that replicas share, so that all do the same work */
     struct aw_drive_result result;
     uint32_t connections;
     /* of the present measurement */
@@ -117,29 +115,10 @@ static enum aw_err ready_wait(struct aw__testbed *bed, uint32_t replicas, struct
     }
 }
 
-static enum aw_err costs_make(struct aw__testbed *bed, struct aw_diag *diag)
-{
-    snprintf(bed->costs, sizeof bed->costs, "/tmp/aware-calibrate-XXXXXX");
-    if (mkdtemp(bed->costs))
-        return AW_OK;
-    bed->costs[0] = '\0';
-    return aw_fail(diag, AW_ERR_IO, "no directory in /tmp for measured costs: %s", strerror(errno));
-}
-
-static void costs_remove(struct aw__testbed *bed)
-{
-    char path[sizeof bed->costs + 8];
-    if (!bed->costs[0])
-        return;
-    snprintf(path, sizeof path, "%s/costs", bed->costs);
-    (void)unlink(path); /* the first replica may not have come that far */
-    (void)rmdir(bed->costs);
-}
-
 static enum aw_err cluster_make(struct aw__testbed *bed, struct aw_diag *diag)
 {
     struct aw_local_settings settings;
-    char program[PATH_MAX], costs[sizeof bed->costs + 8];
+    char program[PATH_MAX], costs[PATH_MAX]; /* shared, so that replicas do the same work */
     aw_conf_defaults(aw_local_fields, &settings);
     settings.drain_s = DRAIN_S;
     settings.request_timeout_s = 1e-6 * TIMEOUT_US;
@@ -148,7 +127,7 @@ static enum aw_err cluster_make(struct aw__testbed *bed, struct aw_diag *diag)
         return err;
     bed->cluster = aw_local_cluster(bed->local);
     program_find(program, sizeof program);
-    snprintf(costs, sizeof costs, "%s/costs", bed->costs);
+    snprintf(costs, sizeof costs, "%s/costs", aw_local_dir(bed->local));
     const char *const command[] = {
         program,   "--app", bed->config.app, "--listen", "127.0.0.1:{port}",
         "--costs", costs,   "--start",       "0s",       NULL};
@@ -184,9 +163,7 @@ enum aw_err aw__testbed_open(const struct aw__testbed_config *config, struct aw_
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the replicas");
     bed->config = *config;
     bed->connections = connections_max();
-    enum aw_err err = costs_make(bed, diag);
-    if (!err)
-        err = cluster_make(bed, diag);
+    enum aw_err err = cluster_make(bed, diag);
     if (!err)
         err = ready_wait(bed, 1, diag);
     if (err) {
@@ -204,7 +181,6 @@ void aw__testbed_close(struct aw__testbed *bed)
     if (!bed)
         return;
     aw_local_free(bed->local);
-    costs_remove(bed);
     aw_alloc_free(NULL, bed);
 }
 

@@ -58,7 +58,7 @@ static void series_add(struct live *live, const struct aw_drive_report *report)
         fprintf(live->series, ",%.3f,%.3f,%.3f\n", 1e-3 * (double)aw_hist_quantile(latency, 0.5),
                 1e-3 * (double)aw_hist_quantile(latency, 0.99), 1e-3 * (double)latency->max_us);
     else
-        fputs(",,,\n", live->series); /* nothing answered is nothing known, not 0 */
+        fputs(",,,\n", live->series); /* nothing ended is nothing known, not 0 */
     (void)fflush(live->series);
     live->before = *now;
 }
@@ -505,7 +505,7 @@ static const struct aw__option drive_options[] = {
      .kind = AW__FILE,
      .arg = "FILE",
      .help = "write a line of CSV each second: what was due, answered, failed and above --slo, and "
-             "the latencies of what was answered"},
+             "the latencies of what was answered or failed"},
     {.name = "slo",
      .kind = AW__TEXT,
      .arg = "TIME",
@@ -536,8 +536,9 @@ const struct aw__verb aw__verb_load = {
             "answered, and latency runs from the moment at which a request was due. A server that "
             "stalls for a second therefore shows in the figures with every request of that second, "
             "which a generator that waits for answers would never have sent (coordinated "
-            "omission). The second row of the table, from when a request was sent, is what such a "
-            "one reports.\n\n"
+            "omission). A request that fails without an answer counts with the time until it did. "
+            "The second row of the table, from when a request was sent, is what such a one "
+            "reports, of those that were answered.\n\n"
             "Connections are kept alive. Only this machine is pressed unless --allow-remote is "
             "given. Ends by itself; Ctrl-C ends it early, with what was measured.",
     .options = drive_options,

@@ -2,6 +2,7 @@
 #include "cli/real.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -20,6 +21,7 @@
 #define GIB             1073741824.0
 #define DEADLINE_US     1000000
 #define PROGRAM         "aware-workload"
+#define METRICS         "/metrics" /* of it */
 
 /* --- processes -------------------------------------------------------------------------------- */
 
@@ -38,6 +40,37 @@ static void program_find(char *buf, size_t size)
     snprintf(slash + 1, sizeof PROGRAM, PROGRAM);
     if (access(path, X_OK) == 0 && strlen(path) < size)
         snprintf(buf, size, "%s", path);
+}
+
+/* The file that replicas of one workload share, so that all of them do the same work. */
+static const char *costs_path(const struct aw__real *real, uint32_t i, char buf[PATH_MAX])
+{
+    snprintf(buf, PATH_MAX, "%s/w%" PRIu32 ".costs", aw_local_dir(real->local), i);
+    return buf;
+}
+
+static enum aw_err costs_put(const struct aw__real *real, uint32_t i, struct aw_diag *diag)
+{
+    const struct aw__real_costs *costs = real->config.costs ? &real->config.costs[i] : NULL;
+    char path[PATH_MAX];
+    if (!costs || !costs->len)
+        return AW_OK;
+    return aw_file_replace(costs_path(real, i, path), costs->bytes, costs->len, NULL, diag);
+}
+
+/* Where there are none, because of another command or an early end, those of before stay. */
+static void costs_take(const struct aw__real *real, uint32_t i)
+{
+    struct aw__real_costs *costs = &real->config.costs[i];
+    char path[PATH_MAX], *bytes = NULL;
+    size_t len = 0;
+    const enum aw_err err =
+        aw_file_read(costs_path(real, i, path), sizeof costs->bytes, NULL, &bytes, &len, NULL);
+    if (!err && len) {
+        memcpy(costs->bytes, bytes, len);
+        costs->len = len;
+    }
+    aw_alloc_free(NULL, bytes);
 }
 
 /* Words of a command; `text` is cut into them. */
@@ -63,7 +96,7 @@ static enum aw_err workload_add(struct aw__real *real, uint32_t i, struct aw_dia
     const struct aw_profile_app *app = aw_profile_set_app(&ask->set, &ask->set.profiles[i]);
     const struct aw_policy_task *task = &ask->workload[i].task;
     const char *words[AW_LOCAL_ARGS_MAX + 1];
-    char text[PATH_MAX + sizeof app->local.command], program[PATH_MAX];
+    char text[sizeof app->local.command], program[PATH_MAX], costs[PATH_MAX];
     uint32_t index;
     AW_ASSERT(app);
     if (!app->local.command[0] && !app->pool[0])
@@ -71,14 +104,26 @@ static enum aw_err workload_add(struct aw__real *real, uint32_t i, struct aw_dia
                           "spec.local.command",
                           "an application that is written out needs the command of its replicas");
     program_find(program, sizeof program);
-    if (app->local.command[0])
-        snprintf(text, sizeof text, "%s", app->local.command);
-    else
-        snprintf(text, sizeof text, "%s --app %s --listen 127.0.0.1:{port}", program, app->pool);
+    const char *const own[] = {program,
+                               "--app",
+                               app->pool,
+                               "--listen",
+                               "127.0.0.1:{port}",
+                               "--costs",
+                               costs_path(real, i, costs),
+                               NULL};
+    snprintf(text, sizeof text, "%s", app->local.command);
     words_of(text, words, AW_LOCAL_ARGS_MAX);
+    const enum aw_err kept = costs_put(real, i, diag);
+    if (kept)
+        return kept;
     const struct aw_local_workload workload = {
-        .command = words,
+        .command = app->local.command[0] ? words : own,
         .health_path = app->local.health,
+        .metrics_path = app->local.metrics[0]   ? app->local.metrics
+                        : app->local.command[0] ? NULL
+                                                : METRICS,
+        .metrics_histogram = app->local.histogram,
         .port = (uint16_t)app->local.port,
         .replicas = task->replicas,
         .replicas_max = ask->workload[i].pilot.bounds.replicas_max,
@@ -152,6 +197,8 @@ void aw__real_close(struct aw__real *real)
     const enum aw_err err = aw__real_load_end(real, NULL); /* before those who answer it */
     (void)err;                                             /* told by who looked for it */
     aw_loop_free(real->loop);
+    for (uint32_t i = 0; real->local && real->config.costs && i < real->config.ask->count; i++)
+        costs_take(real, i);
     aw_local_free(real->local);
     aw_alloc_free(NULL, real->load);
     real->loop = NULL;

@@ -32,6 +32,14 @@ struct aw__real_load {
     bool made;
 };
 
+/* What replicas of one workload have measured their work by (`aware-workload --costs`): handed on
+ * from close to the next open, so that who is compared has done the same work. Zeroed: nothing. */
+#define AW__REAL_COSTS_MAX 4096u /* bytes */
+struct aw__real_costs {
+    char bytes[AW__REAL_COSTS_MAX];
+    size_t len;
+};
+
 struct aw__real_config {
     const struct aw__runask *ask; /* borrowed: workloads, loads and the cluster's settings */
     const struct aw_pilot_config *pilots; /* [ask->count] in place of those in `ask`; NULL: those */
@@ -40,6 +48,7 @@ struct aw__real_config {
     int64_t begin_us;                     /* the loop's time to begin with */
     const _Atomic int *stop;              /* not 0: everything ends soon; borrowed */
     struct aw_exchange *exchange;         /* for agents of other processes; NULL: none; borrowed */
+    struct aw__real_costs *costs; /* [ask->count] of the last one, and then of this; NULL: none */
 };
 
 struct aw__real {

@@ -26,6 +26,12 @@ static void put_real(FILE *out, const char *key, double value)
             isfinite(value) ? aw_text_real(value, text, sizeof text) : "null");
 }
 
+static void put_figure(FILE *out, const char *key, const struct aw_figure *us)
+{
+    putc(',', out);
+    put_real(out, key, us->at_us == AW_NEVER ? (double)NAN : us->value * 1e-3);
+}
+
 static void put_action(FILE *out, const char *key, const float action[AW_ACTION_DIM], bool given)
 {
     char text[AW_TEXT_REAL_MAX];
@@ -122,6 +128,10 @@ static void step_json(FILE *out, const struct aw__runask *ask, const struct aw_j
     put_reasons(out, decision);
     putc(',', out);
     put_real(out, "arrivals_per_s", step->arrivals_per_s);
+    if (step->sample) {
+        put_figure(out, "inside_ms_p50", &step->sample->inside_us_p50);
+        put_figure(out, "inside_ms_p99", &step->sample->inside_us_p99);
+    }
     put_truth(out, "aware", step, AW_JOB_AWARE);
     if (ask->twin) {
         put_truth(out, "twin", step, AW_JOB_TWIN);

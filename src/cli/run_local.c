@@ -127,6 +127,7 @@ static void step_tell(struct runner *r, uint32_t i, int64_t at_us)
     const struct aw_job_step step = {
         .workload = i,
         .decision = d,
+        .sample = aw_pilot_sample(pilot),
         .at_us = at_us,
         .truth[AW_JOB_AWARE] = d->score,
         .arrivals_per_s = isfinite(d->reading.arrivals_per_s) ? d->reading.arrivals_per_s : 0,
@@ -196,15 +197,16 @@ static enum aw_err steps_shown(struct runner *r, struct aw_diag *diag)
 
 static enum aw_err summary_print(struct runner *r, struct aw_diag *diag)
 {
-    static const char *const heads[] = {"WORKLOAD", "STAGE",  ">STEPS", ">MISSED", ">REWARD",
-                                        ">COST $",  ">CORES", ">CPU%",  ">MEM%",   ">REQUESTS",
-                                        ">FAILED",  ">P99",   ">OOM",   NULL};
+    static const char *const heads[] = {"WORKLOAD", "STAGE",  ">STEPS",  ">MISSED", ">REWARD",
+                                        ">COST $",  ">CORES", ">CPU%",   ">MEM%",   ">REQUESTS",
+                                        ">FAILED",  ">P99",   ">INSIDE", ">OOM",    NULL};
     struct aw__table table;
     aw__table_init(&table, heads);
     for (uint32_t i = 0; i < r->ask.count; i++) {
         const struct aw_job_tally *t = &r->view[i].total[AW_JOB_AWARE];
         const struct aw_drive_result *sent = &r->real.load[i].result;
         const double n = t->steps ? (double)t->steps : 1;
+        const double inside = aw_local_inside_us(r->real.local, i, 0.99);
         char p99[AW_QUANTITY_TEXT_MAX];
         aw__table_add(&table, "%s", aw__run_name(r->ask.workload[i].pilot.name));
         aw__table_add(&table, "%s", aw_stage_name(aw_pilot_stage(aw_loop_pilot(r->real.loop, i))));
@@ -220,6 +222,8 @@ static enum aw_err summary_print(struct runner *r, struct aw_diag *diag)
         aw__table_add(
             &table, "%s",
             aw_duration_round((int64_t)aw_hist_quantile(&sent->latency, 0.99), p99, sizeof p99));
+        aw__table_add(&table, "%s",
+                      isfinite(inside) ? aw_duration_round((int64_t)inside, p99, sizeof p99) : "-");
         aw__table_add(&table, "%" PRIu64, t->oom_kills);
     }
     return aw__table_print(&table, stdout, r->run->color_out, diag);
@@ -254,6 +258,10 @@ static enum aw_err summary_json(struct runner *r, struct aw_diag *diag)
         json_object_set_new(one, "answered_ok", json_integer((json_int_t)sent->all.ok));
         json_object_set_new(one, "latency_us_p99",
                             aw__json_real((double)aw_hist_quantile(&sent->latency, 0.99)));
+        json_object_set_new(one, "inside_us_p50",
+                            aw__json_real(aw_local_inside_us(r->real.local, i, 0.5)));
+        json_object_set_new(one, "inside_us_p99",
+                            aw__json_real(aw_local_inside_us(r->real.local, i, 0.99)));
         json_object_set_new(one, "balancer_lost", json_integer((json_int_t)seen.lost));
         json_object_set_new(one, "balancer_retries", json_integer((json_int_t)seen.retries));
         json_array_append_new(list, one);

@@ -42,6 +42,7 @@ struct session {
     struct aw__trial trial;
     struct aw__real real;
     struct aw_pilot_config *pilots; /* [count] that learn */
+    struct aw__real_costs *costs;   /* [count] of requests, the same in all runs */
     struct aw_store store;
     struct kept *kept[AW__TRIAL_ARMS]; /* [count] each; FALLBACK: none, it goes on from SHARED */
     bool quiet, terminal;
@@ -187,7 +188,8 @@ static enum aw_err make(struct session *s, struct aw_diag *diag)
     trial->cell =
         aw_alloc_new(NULL, (size_t)trial->repeats * AW__TRIAL_ARMS * count, sizeof *trial->cell);
     s->pilots = aw_alloc_new(NULL, count, sizeof *s->pilots);
-    bool made = trial->cell && s->pilots;
+    s->costs = aw_alloc_new(NULL, count, sizeof *s->costs);
+    bool made = trial->cell && s->pilots && s->costs;
     for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++) {
         trial->learned[a] = aw_alloc_new(NULL, count, sizeof *trial->learned[a]);
         s->kept[a] = aw_alloc_new(NULL, count, sizeof *s->kept[a]);
@@ -338,6 +340,8 @@ static void take(struct session *s)
         cell->failed = aw__real_failed(&sent->all);
         cell->lost = seen.lost;
         cell->latency_us_p99 = (double)aw_hist_quantile(&sent->latency, 0.99);
+        cell->inside_us_p50 = aw_local_inside_us(s->real.local, i, 0.5);
+        cell->inside_us_p99 = aw_local_inside_us(s->real.local, i, 0.99);
     }
 }
 
@@ -361,6 +365,7 @@ static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from
         .speed = trial->speed,
         .begin_us = begin_us,
         .stop = &aw__stop_signal,
+        .costs = s->costs,
     };
     s->arm = arm;
     s->err = AW_OK;
@@ -438,6 +443,7 @@ static void session_free(struct session *s)
         aw_alloc_free(NULL, s->trial.learned[a]);
     }
     aw_alloc_free(NULL, s->trial.cell);
+    aw_alloc_free(NULL, s->costs);
     aw_alloc_free(NULL, s->pilots);
     aw__runask_deinit(&s->trial.ask);
     aw_alloc_free(NULL, s);

@@ -26,7 +26,8 @@ extern const char *const aw__trial_arm_names[]; /* "fallback", "zero-shot", "ada
 /* One workload in one run. */
 struct aw__trial_cell {
     struct aw_job_tally tally;
-    double latency_us_p99; /* of all requests of the run, from when they were due */
+    double latency_us_p99;               /* of all requests of the run, from when they were due */
+    double inside_us_p50, inside_us_p99; /* of them, inside replicas; NAN: not known */
     uint64_t requests, failed, lost;
     uint32_t trips; /* of the watchdog */
     uint32_t trips_by[AW_WATCHDOG_CAUSE_COUNT];

@@ -14,10 +14,22 @@
 #define CELL_MAX     48u
 
 /* What is told of a run, per workload. */
-enum figure { REWARD, MISSED, COST, CORES, CPU, MEMORY, P99_MS, AGENT, FIGURES };
+enum figure {
+    REWARD,
+    MISSED,
+    COST,
+    CORES,
+    CPU,
+    MEMORY,
+    P99_MS,
+    INSIDE_P50_MS,
+    INSIDE_P99_MS,
+    AGENT,
+    FIGURES
+};
 static const char *const figure_names[FIGURES] = {
-    "reward_per_100_steps", "violation_share",    "cost_per_hour",  "cores",
-    "cpu_utilisation",      "memory_utilisation", "latency_ms_p99", "agent_share"};
+    "reward_per_100_steps", "violation_share", "cost_per_hour", "cores",         "cpu_utilisation",
+    "memory_utilisation",   "latency_ms_p99",  "inside_ms_p50", "inside_ms_p99", "agent_share"};
 
 static double figure_of(const struct aw__trial *trial, const struct aw__trial_cell *cell,
                         enum figure figure)
@@ -39,6 +51,10 @@ static double figure_of(const struct aw__trial *trial, const struct aw__trial_ce
         return t->memory_utilisation / n;
     case P99_MS:
         return 1e-3 * cell->latency_us_p99;
+    case INSIDE_P50_MS:
+        return 1e-3 * cell->inside_us_p50;
+    case INSIDE_P99_MS:
+        return 1e-3 * cell->inside_us_p99;
     case AGENT:
         return (double)t->agent_steps / n;
     case FIGURES:
@@ -56,8 +72,11 @@ static struct spread spread_of(const struct aw__trial *trial, enum aw__trial_arm
                                enum figure figure)
 {
     double x[AW__TRIAL_REPEATS_MAX];
-    for (uint32_t r = 0; r < trial->repeats; r++)
+    for (uint32_t r = 0; r < trial->repeats; r++) {
         x[r] = figure_of(trial, aw__trial_cell(trial, r, arm, i), figure);
+        if (isnan(x[r])) /* replicas without metrics of their own */
+            return (struct spread){(double)NAN, (double)NAN, (double)NAN, (double)NAN};
+    }
     return (struct spread){aw_stats_mean(x, trial->repeats), aw_stats_std(x, trial->repeats),
                            aw_stats_min(x, trial->repeats), aw_stats_max(x, trial->repeats)};
 }

@@ -28,7 +28,8 @@ struct world {
 };
 
 struct backend {
-    const char *name;
+    const char *test; /* its name */
+    const char *ops;  /* who must answer: aw_cluster_ops.name */
     bool (*begin)(struct world *world, uint32_t replicas, bool starved); /* false: not here */
     void (*end)(struct world *world);
 };
@@ -98,10 +99,10 @@ static void sim_end(struct world *world)
 
 static bool local_begin(struct world *world, uint32_t replicas, bool starved)
 {
-    static const char *const words[] = {"touch", "48", NULL};
+    static const char *const words[] = {"touch", TOUCHED, NULL};
     struct aw_diag diag = {0};
     *world = (struct world){.step_us = 20000,
-                            .patience_us = 15000000,
+                            .patience_us = INT64_C(10) * 1000000 * PATIENCE,
                             .cpu_millicores = 500,
                             .memory_bytes = 256 * MIB};
     yard_settings(&world->yard);
@@ -126,12 +127,14 @@ static void local_end(struct world *world)
 }
 
 static const struct backend backends[] = {
-    {"sim, fast", fast_begin, sim_end},
-    {"sim, fast, in place", fast_in_place_begin, sim_end},
-    {"sim, fast, hurried", hurried_begin, sim_end},
-    {"sim, reference", reference_begin, sim_end},
-    {"local", local_begin, local_end},
+    {"the_simulated_cluster_conforms", "sim", fast_begin, sim_end},
+    {"the_simulated_cluster_conforms_in_place", "sim", fast_in_place_begin, sim_end},
+    {"a_hurried_cluster_conforms", "pace", hurried_begin, sim_end},
+    {"the_reference_model_conforms", "sim", reference_begin, sim_end},
+    {"the_local_cluster_conforms", "local", local_begin, local_end},
 };
+#define BACKENDS 5u
+_Static_assert(sizeof backends / sizeof *backends == BACKENDS, "every backend is asked");
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
@@ -423,28 +426,25 @@ static void conforms(void **state)
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         struct world world;
         if (!backend->begin(&world, 2, questions[i].starved))
-            skip();
-        print_message("%s: %s\n", backend->name, questions[i].name);
+            skip(); /* it has been said why */
+        assert_string_equal(world.cluster.ops->name, backend->ops);
+        print_message("%s: %s\n", backend->test, questions[i].name);
         questions[i].fn(&world);
         backend->end(&world);
     }
 }
 
-static void *initial(size_t i)
-{
-    return (void *)(uintptr_t)&backends[i]; /* cmocka's state is not const */
-}
-
 int main(int argc, char **argv)
 {
+    struct CMUnitTest tests[BACKENDS];
     if (argc > 2 && !strcmp(argv[1], "serve"))
         return standin_main(argc, argv);
     signal(SIGPIPE, SIG_IGN);
-    const struct CMUnitTest tests[] = {
-        {"the_simulated_cluster_conforms", conforms, NULL, NULL, initial(0)},
-        {"the_simulated_cluster_conforms_in_place", conforms, NULL, NULL, initial(1)},
-        {"the_reference_model_conforms", conforms, NULL, NULL, initial(2)},
-        {"the_local_cluster_conforms", conforms, NULL, NULL, initial(3)},
-    };
+    for (uint32_t i = 0; i < BACKENDS; i++)
+        tests[i] = (struct CMUnitTest){
+            .name = backends[i].test,
+            .test_func = conforms,
+            .initial_state = (void *)(uintptr_t)&backends[i], /* cmocka's state is not const */
+        };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -363,6 +363,7 @@ static void service_take(const struct aw_kube_workload_metrics *service, int64_t
     sample->latency_us_p50 = TAKE(latency_us_p50);
     sample->latency_us_p95 = TAKE(latency_us_p95);
     sample->latency_us_p99 = TAKE(latency_us_p99);
+    sample->inside_us_p50 = sample->inside_us_p99 = (struct aw_figure){.at_us = AW_NEVER};
 #undef TAKE
 }
 

@@ -27,6 +27,7 @@
 #define AW_LOCAL_REPLICAS_MAX  128u /* of one workload */
 #define AW_LOCAL_ARGS_MAX      48u
 #define AW_LOCAL_ARG_MAX       256u /* bytes of one, with its NUL */
+#define AW_LOCAL_FILE_MAX      32u  /* bytes of a name in aw_local_dir: a temporary one has more */
 
 struct aw_local_settings {
     char run_dir[AW_CONF_TEXT_MAX]; /* where runs are written down; "": aw_local_run_dir */
@@ -43,16 +44,19 @@ struct aw_local_settings {
     double keep_s;            /* of an idle connection to a replica */
     double backoff_s;         /* before the second restart in a row; doubles */
     double backoff_max_s;
-    uint32_t connections;                         /* of clients */
-    char io_device[AW_CONF_TEXT_MAX];             /* "8:0"; "": I/O is not limited */
-    double io_read_mib_per_s, io_write_mib_per_s; /* of a replica; 0: no limit */
+    uint32_t connections;                               /* of clients */
+    char io_device[AW_CONF_TEXT_MAX];                   /* "8:0"; "": I/O is not limited */
+    double io_read_mib_per_s, io_write_mib_per_s;       /* of a replica; 0: no limit */
+    double network_in_mib_per_s, network_out_mib_per_s; /* likewise, through the balancer */
 };
 extern const struct aw_conf_field aw_local_fields[];
 
 struct aw_local_workload {
     const char *const *command; /* ends with NULL; "{port}" is replaced. Also as PORT=. Copied */
     const char *health_path;    /* "/healthz"; "": a connection is enough */
-    uint16_t port;              /* of the balancer; 0: any */
+    const char *metrics_path;   /* "/metrics", as Prometheus reads them; NULL or "": none. Copied */
+    const char *metrics_histogram; /* there, of durations in seconds, without "_bucket". Copied */
+    uint16_t port;                 /* of the balancer; 0: any */
     uint32_t replicas, replicas_max;
     int64_t cpu_millicores;
     int64_t memory_bytes;
@@ -75,6 +79,10 @@ struct aw_cluster aw_local_cluster(struct aw_local *local);
 /* Where clients connect. */
 uint16_t aw_local_port(const struct aw_local *local, uint32_t workload);
 
+/* A directory of this run, for its owner alone: files in it go with the run, or with
+ * aw_local_clean. Their names have at most AW_LOCAL_FILE_MAX bytes and begin with no dot. */
+const char *aw_local_dir(const struct aw_local *local);
+
 /* Where ready replicas listen themselves, for who measures beside the balancer; returns how many.
  */
 uint32_t aw_local_replica_ports(struct aw_local *local, uint32_t workload, uint16_t *ret_ports,
@@ -90,6 +98,9 @@ struct aw_local_requests {
 };
 void aw_local_requests(const struct aw_local *local, uint32_t workload,
                        struct aw_local_requests *ret);
+/* A quantile of how long requests took inside replicas since the workload was added, by the metrics
+ * that replicas have themselves; a second behind. NAN: not known. */
+double aw_local_inside_us(struct aw_local *local, uint32_t workload, double quantile);
 /* Why a replica last could not be started, or ended by itself; "" where none has. */
 void aw_local_trouble(struct aw_local *local, uint32_t workload, char *buf, size_t size);
 

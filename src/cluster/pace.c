@@ -31,7 +31,8 @@ static void sample_turn(struct aw_pace *pace, struct aw_sample *sample)
         &sample->throttled_share, &sample->disk_bytes_per_s,  &sample->net_bytes_per_s,
         &sample->arrivals_per_s,  &sample->completions_per_s, &sample->errors_per_s,
         &sample->in_flight,       &sample->latency_us_p50,    &sample->latency_us_p95,
-        &sample->latency_us_p99,  &sample->latency_us_mean,
+        &sample->latency_us_p99,  &sample->latency_us_mean,   &sample->inside_us_p50,
+        &sample->inside_us_p99,
     };
     sample->at_us = outer_of(pace, sample->at_us);
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)

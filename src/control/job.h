@@ -60,6 +60,7 @@ enum aw_job_world { AW_JOB_AWARE, AW_JOB_TWIN, AW_JOB_WORLDS };
 struct aw_job_step {
     uint32_t workload;
     const struct aw_decision *decision; /* at its beginning, in AWARE's world */
+    const struct aw_sample *sample;     /* of real replicas at its end; NULL: they are simulated */
     int64_t at_us;
     struct aw_score truth[AW_JOB_WORLDS];
     double arrivals_per_s;

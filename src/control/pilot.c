@@ -391,6 +391,11 @@ const struct aw_decision *aw_pilot_decision(const struct aw_pilot *pilot)
     return &pilot->decision;
 }
 
+const struct aw_sample *aw_pilot_sample(const struct aw_pilot *pilot)
+{
+    return &pilot->sample;
+}
+
 enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot)
 {
     return (enum aw_stage)pilot->memory.lifecycle.stage;

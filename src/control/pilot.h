@@ -324,6 +324,7 @@ void aw_pilot_policy_ordered(struct aw_pilot *pilot, uint64_t order);
 
 const struct aw_pilot_config *aw_pilot_config(const struct aw_pilot *pilot);
 const struct aw_decision *aw_pilot_decision(const struct aw_pilot *pilot); /* the last */
+const struct aw_sample *aw_pilot_sample(const struct aw_pilot *pilot);     /* that it was made on */
 enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot);
 /* What the workload takes; `learning` adds the learner, if there is one. */
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning);

@@ -43,6 +43,8 @@ static struct aw_sample nothing_known(const struct aw_reading *last, int64_t now
         .latency_us_p95 = unknown,
         .latency_us_p99 = unknown,
         .latency_us_mean = unknown,
+        .inside_us_p50 = unknown,
+        .inside_us_p99 = unknown,
     };
 }
 

@@ -27,6 +27,7 @@
 #include <aware/cluster.h>
 #include <aware/env.h>
 
+#include "base/promtext.h"
 #include "base/tree.h"
 #include "cluster/local.h"
 #include "cluster/sim.h"
@@ -135,7 +136,9 @@ struct aw_profile_local {
     char command[512]; /* words with spaces between, "{port}" in one; "": aware-workload */
     char health[128];  /* path of the health check */
     char path[128];    /* that requests ask for */
-    uint32_t port;     /* where clients connect; 0: any */
+    char metrics[128]; /* path of a replica's own metrics; "": those of aware-workload, if it is */
+    char histogram[AW_PROMTEXT_NAME_MAX]; /* there, of how long requests took */
+    uint32_t port;                        /* where clients connect; 0: any */
 };
 
 /* One SimulatedApplication. */

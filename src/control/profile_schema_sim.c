@@ -106,6 +106,17 @@ static const struct aw_schema_field app_local_fields[] = {
      A(app.local.path),
      .initial = "/",
      .help = "path that requests ask for"},
+    {.name = "metrics",
+     .type = AW_SCHEMA_TEXT,
+     A(app.local.metrics),
+     .help = "path where replicas expose metrics as Prometheus reads them, for time inside them "
+             "beside what clients feel (default: /metrics of aware-workload; of another command "
+             "none)"},
+    {.name = "histogram",
+     .type = AW_SCHEMA_TEXT,
+     A(app.local.histogram),
+     .initial = "aware_workload_request_duration_seconds",
+     .help = "histogram in those metrics that has durations of requests, in seconds"},
     {.name = "port",
      .type = AW_SCHEMA_U32,
      A(app.local.port),

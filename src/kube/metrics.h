@@ -151,10 +151,4 @@ void aw_kube_metrics_workload(const struct aw_kube_metrics *metrics, const char 
 
 const struct aw_kube_metrics_state *aw_kube_metrics_state(const struct aw_kube_metrics *metrics);
 
-/* The quantile of cumulative `counts` at ascending `bounds`, the last of which is infinity, by
- * linear interpolation as histogram_quantile does it; beyond the last finite bound, that bound.
- * NaN: nothing was counted. */
-double aw_kube_bucket_quantile(const double *bounds, const double *counts, uint32_t count,
-                               double quantile);
-
 #endif

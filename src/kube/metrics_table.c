@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/promtext.h"
 #include "kube/metrics_internal.h"
 
 #define ROUND_MAX 0x7fffffffu /* a thousand years of rounds */
@@ -300,27 +301,11 @@ static void read_histogram(const struct members *members, struct histogram *hist
         sort_buckets(metrics, counts, histogram);
 }
 
-double aw_kube_bucket_quantile(const double *bounds, const double *counts, uint32_t count,
-                               double quantile)
-{
-    if (count < 2 || !isinf(bounds[count - 1]) || !(counts[count - 1] > 0))
-        return NAN;
-    const double rank = quantile * counts[count - 1];
-    uint32_t b = 0;
-    while (b < count - 1 && counts[b] < rank)
-        b++;
-    if (b == count - 1)
-        return bounds[count - 2];
-    const double low = b > 0 ? bounds[b - 1] : (bounds[0] > 0 ? 0 : bounds[0]);
-    const double below = b > 0 ? counts[b - 1] : 0, within = counts[b] - below;
-    return within > 0 ? low + (bounds[b] - low) * (rank - below) / within : low;
-}
-
 static struct aw_kube_figure latency(const struct histogram *histogram, double quantile)
 {
     struct aw_kube_figure ret = histogram->all;
-    ret.value = 1e6 * aw_kube_bucket_quantile(histogram->bound, histogram->count,
-                                              histogram->buckets, quantile);
+    ret.value = 1e6 * aw_promtext_quantile(histogram->bound, histogram->count, histogram->buckets,
+                                           quantile);
     return isnan(ret.value) ? missing : ret;
 }
 

@@ -329,28 +329,6 @@ static void a_histogram_that_counts_nothing_has_no_quantiles(void **state)
     close_world(&world);
 }
 
-static void quantiles_are_those_of_histogram_quantile(void **state)
-{
-    static const double bounds[] = {0.1, 0.5, 1, INFINITY};
-    static const struct {
-        double counts[4], quantile, value;
-    } cases[] = {
-        {{10, 10, 10, 10}, 0.5, 0.05},    {{0, 10, 10, 10}, 0.5, 0.3}, {{0, 0, 0, 10}, 0.5, 1},
-        {{5, 5, 10, 10}, 0.9, 0.9},       {{10, 20, 20, 20}, 1, 0.5},  {{10, 20, 20, 20}, 0, 0},
-        {{0, 0, 0, 0}, 0.5, (double)NAN},
-    };
-    (void)state;
-    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const double found = aw_kube_bucket_quantile(bounds, cases[i].counts, 4, cases[i].quantile);
-        if (isnan(cases[i].value))
-            assert_true(isnan(found));
-        else
-            assert_close(found, cases[i].value, 1e-12);
-    }
-    assert_true(isnan(aw_kube_bucket_quantile(bounds, cases[0].counts, 3, 0.5))); /* no end */
-    assert_true(isnan(aw_kube_bucket_quantile(bounds, cases[0].counts, 0, 0.5)));
-}
-
 static void a_question_about_a_workload_is_asked_for_each(void **state)
 {
     static const struct aw_kube_target two[] = {
@@ -554,7 +532,6 @@ int main(void)
         cmocka_unit_test(nothing_is_asked_after_the_deadline),
         cmocka_unit_test(latencies_are_those_of_the_merged_histogram),
         cmocka_unit_test(a_histogram_that_counts_nothing_has_no_quantiles),
-        cmocka_unit_test(quantiles_are_those_of_histogram_quantile),
         cmocka_unit_test(a_question_about_a_workload_is_asked_for_each),
         cmocka_unit_test(questions_are_split_by_namespaces_and_never_asked_per_pod),
         cmocka_unit_test(what_has_no_room_is_counted_and_old_pods_make_room),

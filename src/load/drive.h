@@ -4,7 +4,8 @@
  * Open loop, without coordinated omission (Tene, "How NOT to measure latency"): a request's latency
  * runs from the moment at which it was due. When a server stalls, the requests that were due
  * meanwhile all count with the time that they had to wait, although a generator that waits for
- * answers before it sends again would never have sent them.
+ * answers before it sends again would never have sent them. One that fails counts, too, with the
+ * time until it did: every request that was due is in the histogram.
  *
  * A request that is due takes an idle connection, else a new one, else (all `connections_max` are
  * busy) it waits its turn, and the wait counts. A kept connection that the server closes just as it
@@ -64,7 +65,7 @@ struct aw_drive_report {
     int64_t at_us, span_us; /* since the start; since the last report */
     struct aw_drive_totals all;
     uint64_t answered;
-    const struct aw_hist *latency;
+    const struct aw_hist *latency; /* of what was answered or failed */
     uint32_t connections;
     uint64_t in_flight; /* due and not answered */
 };
@@ -95,7 +96,7 @@ struct aw_drive_result {
     uint64_t backlog_max;   /* requests that waited for a connection at once, of one thread */
     int64_t behind_us_p99;  /* how late requests with a connection were sent: the generator's own */
     bool stopped;           /* `report` ended it */
-    struct aw_hist latency; /* from due to answered */
+    struct aw_hist latency; /* from due to answered or failed: all that were due */
     struct aw_hist service; /* from sent to answered: what a closed loop would have seen */
 };
 

@@ -181,7 +181,7 @@ static void assert_all_accounted(const struct aw_drive_result *result)
     for (uint32_t i = 0; i < AW_DRIVE_ERRORS; i++)
         ended += i == AW_DRIVE_STATUS ? 0 : result->all.error[i];
     assert_int_equal(ended, result->all.due);
-    assert_int_equal(result->latency.count, result->all.answered);
+    assert_int_equal(result->latency.count, result->all.due);
     assert_int_equal(result->service.count, result->all.answered);
 }
 
@@ -282,6 +282,26 @@ static void a_stall_counts_for_every_request_that_was_due_in_it(void **state)
     assert_true(result.service.max_us >= SECOND);
     assert_true(aw_hist_quantile(&result.service, 0.99) < 400000);
     assert_true(result.backlog_max >= 150);
+}
+
+/* Those that wait for longer than the time-out are not answered: they are the worst, and count. */
+static void a_stall_beyond_the_time_out_counts_for_those_that_it_cost(void **state)
+{
+    (void)state;
+    struct server server;
+    server_start(&server, STALLS);
+    struct aw_drive_config config = config_of(&server, 200, 2);
+    config.connections_max = 1;
+    config.timeout_us = 2 * SECOND / 5;
+    assert_ok(aw_drive_run(&config, &result, NULL));
+    server_stop(&server);
+    assert_all_accounted(&result);
+    const uint64_t late = result.all.error[AW_DRIVE_TIMEOUT];
+    assert_true(late >= 80); /* of the 120 that were due in the first three fifths */
+    assert_int_equal(result.all.ok, 400 - late);
+    assert_true(aw_hist_quantile(&result.latency, 0.81) >= config.timeout_us);
+    assert_true(aw_hist_above(&result.latency, config.timeout_us * 98 / 100) >= late);
+    assert_int_equal(result.service.count, 400 - late);
 }
 
 static void a_kept_connection_that_is_closed_meanwhile_is_tried_again_once(void **state)
@@ -422,6 +442,7 @@ int main(void)
         cmocka_unit_test(servers_that_misbehave_are_errors_of_their_kind),
         cmocka_unit_test(nobody_there_is_a_refusal_of_every_request),
         cmocka_unit_test(a_stall_counts_for_every_request_that_was_due_in_it),
+        cmocka_unit_test(a_stall_beyond_the_time_out_counts_for_those_that_it_cost),
         cmocka_unit_test(a_kept_connection_that_is_closed_meanwhile_is_tried_again_once),
         cmocka_unit_test(what_is_sent_while_warming_up_is_not_counted),
         cmocka_unit_test(reports_add_up_and_can_end_it),

@@ -24,10 +24,18 @@ static bool counted(const struct aw__driver *driver, int64_t due_us)
     return due_us - driver->start_us >= driver->config->warm_up_us;
 }
 
+/* A request ends without an answer. The time that it has cost counts as any other: a stall that is
+ * longer than the time-out must not take its own victims out of the figures. One for which there
+ * was no room to wait would have waited for at least that long. */
 static void error_count(struct aw__driver *driver, int64_t due_us, enum aw_drive_error error)
 {
-    if (counted(driver, due_us))
-        driver->all.error[error]++;
+    if (!counted(driver, due_us))
+        return;
+    const int64_t took_us = error == AW_DRIVE_BACKLOG ? driver->config->timeout_us
+                                                      : aw_clock_monotonic_us(NULL) - due_us;
+    driver->all.error[error]++;
+    aw_hist_record(driver->latency, took_us);
+    aw_hist_record(driver->interval, took_us);
 }
 
 /* ---- connections ---- */

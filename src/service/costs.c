@@ -1,8 +1,13 @@
 /* costs.c - measured costs to a file and back. */
 #include "service/costs.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <float.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -92,6 +97,9 @@ enum aw_err aw__costs_read(const char *path, const struct aw_runner_config *conf
 {
     struct aw_runner_cost cost[AW_APP_SEGMENTS_MAX] = {{0}};
     struct aw_tree tree;
+    struct stat st;
+    if (stat(path, &st) == 0 && st.st_size == 0)
+        return AW_ERR_NOTFOUND;
     enum aw_err err = aw_tree_load_file(&tree, path, NULL, diag);
     if (!err)
         err = tree_read(&tree, config, cost, diag);
@@ -99,4 +107,17 @@ enum aw_err aw__costs_read(const char *path, const struct aw_runner_config *conf
     if (!err)
         memcpy(ret, cost, config->app.segment_count * sizeof *cost);
     return err;
+}
+
+/* The file itself is locked. It is replaced under the lock, so whoever waited for that has the lock
+ * of a file without a name, and finds the new one by its name. */
+int aw__costs_turn(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    const int why = errno;
+    close(fd);
+    errno = why;
+    return -1;
 }

@@ -1,6 +1,7 @@
 /* service.c - the handler of requests, the workers, and the life of the process. */
 #include "service/service.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +18,8 @@
 
 #define IDLE_US     75000000 /* nginx's keepalive_timeout */
 #define TICK_US     100000
+#define TURN_US     30000000 /* for who measures before; then everybody for themselves */
+#define LOOK_US     10000    /* between two looks whether it has */
 #define MIB         1048576.0
 #define PAYLOAD_MAX 64.0
 #define STACK_BYTES ((size_t)512 << 10) /* of a worker */
@@ -149,21 +152,48 @@ static enum aw_err ballast_take(struct service *service, struct aw_diag *diag)
     return AW_OK;
 }
 
+/* False: it is to end, or time does not pass. */
+static bool sleep_until(struct service *service, int64_t until_us)
+{
+    const bool slept = aw_clock_sleep_until(NULL, until_us) == AW_OK;
+    pthread_mutex_lock(&service->lock);
+    const bool stop = service->stop;
+    pthread_mutex_unlock(&service->lock);
+    return slept && !stop;
+}
+
+/* Returns a descriptor, or -1: not to be had. `ret_taken`: because somebody else still has it. */
+static int turn_wait(struct service *service, const char *file, bool *ret_taken)
+{
+    const int64_t limit_us = aw_clock_monotonic_us(NULL) + TURN_US;
+    for (;;) {
+        const int turn = aw__costs_turn(file);
+        *ret_taken = turn < 0 && errno == EWOULDBLOCK;
+        const int64_t now_us = aw_clock_monotonic_us(NULL);
+        if (!*ret_taken || now_us >= limit_us || !sleep_until(service, now_us + LOOK_US))
+            return turn;
+    }
+}
+
 static enum aw_err costs_find(struct service *service, struct aw_diag *diag)
 {
     const char *file = service->config.costs_file;
     struct aw_runner_cost cost[AW_APP_SEGMENTS_MAX];
     const struct aw_runner_config *config = &service->config.runner;
     enum aw_err err = file ? aw__costs_read(file, config, cost, diag) : AW_ERR_NOTFOUND;
+    int turn = -1;
+    bool taken = false;
+    if (file && err == AW_ERR_NOTFOUND && (turn = turn_wait(service, file, &taken)) >= 0)
+        err = aw__costs_read(file, config, cost, diag); /* somebody may have measured meanwhile */
     if (!err) {
         aw_runner_costs_set(service->runner, cost);
-        return AW_OK;
+    } else if (err == AW_ERR_NOTFOUND) {
+        err = aw_runner_measure(service->runner, service->config.measure_us, diag);
+        if (!err && file && !taken) /* the others have theirs from who has the turn */
+            err = aw__costs_write(file, config, aw_runner_costs(service->runner), diag);
     }
-    if (err != AW_ERR_NOTFOUND)
-        return err;
-    err = aw_runner_measure(service->runner, service->config.measure_us, diag);
-    if (!err && file)
-        err = aw__costs_write(file, config, aw_runner_costs(service->runner), diag);
+    if (turn >= 0)
+        close(turn);
     return err;
 }
 
@@ -184,16 +214,12 @@ static void *start(void *arg)
         const int64_t start_us =
             config->start_us >= 0 ? config->start_us
                                   : llround(1e3 * aw_runner_demand(service->runner)->cold_start_ms);
-        bool stop = false;
         /* in steps, so that a signal during a long start-up is not waited out */
-        while (!stop && aw_clock_monotonic_us(NULL) < service->born_us + start_us) {
-            const int64_t left_us = service->born_us + start_us - aw_clock_monotonic_us(NULL);
-            const int64_t step_us = left_us < TICK_US ? left_us : TICK_US;
-            if (aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + step_us))
+        for (int64_t now_us;
+             (now_us = aw_clock_monotonic_us(NULL)) < service->born_us + start_us;) {
+            const int64_t left_us = service->born_us + start_us - now_us;
+            if (!sleep_until(service, now_us + (left_us < TICK_US ? left_us : TICK_US)))
                 break;
-            pthread_mutex_lock(&service->lock);
-            stop = service->stop;
-            pthread_mutex_unlock(&service->lock);
         }
     }
     service->start_err = err;

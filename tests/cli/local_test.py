@@ -48,9 +48,11 @@ spec:
 """
 
 
-def world(folder):
+def world(folder, replicas=1):
     path = Path(folder, "world.yaml")
-    path.write_text(WORLD.replace("RUNDIR", str(Path(folder, "runs"))), encoding="utf-8")
+    text = WORLD.replace("RUNDIR", str(Path(folder, "runs")))
+    path.write_text(text.replace("replicas: 1,", f"replicas: {replicas},")
+                    .replace("minReplicas: 1,", f"minReplicas: {replicas},"), encoding="utf-8")
     return str(path)
 
 
@@ -60,9 +62,16 @@ def runs_of(folder):
     return {path.name for path in runs.iterdir() if path.is_dir()} if runs.exists() else set()
 
 
-def groups(runs):
-    """Sub-trees of these runs, in every hierarchy."""
-    return [path for run in runs for path in Path("/sys/fs/cgroup").glob(f"*/aware-local-{run}")]
+def groups_of(folder):
+    """Sub-trees of the runs that are written down, in every hierarchy of either version."""
+    groups = []
+    for state in Path(folder, "runs").glob("*/state"):
+        try:
+            lines = state.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:  # the run has just ended
+            continue
+        groups += [Path(line.split(" ", 1)[1]) for line in lines if line.startswith("group ")]
+    return groups
 
 
 def skip_without_control_groups():
@@ -75,17 +84,42 @@ def skip_without_control_groups():
             sys.exit(77)
 
 
-def nothing_is_left(folder, runs=()):
-    expect(not groups(runs), f"left: {groups(runs)}")
+def nothing_is_left(folder, groups):
+    """Of a run whose sub-trees were `groups` while it lived."""
+    expect(groups, "no control groups were seen while it ran")
+    left = [path for path in groups if path.exists()]
+    expect(not left, f"left: {left}")
     expect(not runs_of(folder), f"left in the run directory: {runs_of(folder)}")
+
+
+def ended(process, folder, patience_s):
+    """A process to its end: output, errors, and sub-trees that were seen while it lived."""
+    limit = time.monotonic() + patience_s
+    groups = set()
+    while True:
+        try:
+            return *process.communicate(timeout=0.1), groups
+        except subprocess.TimeoutExpired:
+            groups.update(path for path in groups_of(folder) if path.is_dir())
+        if time.monotonic() > limit:
+            process.kill()
+            expect(False, f"it did not end in {patience_s} s")
+
+
+def watched(folder, *words):
+    """A run to its end: the lines that it printed, and its sub-trees."""
+    process = subprocess.Popen([cli_test.AWARE, "run", "--cluster", "local", "-f", world(folder),
+                                *words, "-o", "json"], cwd=folder, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    stdout, stderr, groups = ended(process, folder, patience_s=100)
+    expect(process.returncode == 0, f"{words}: exit {process.returncode}, {stderr!r}")
+    return [json.loads(line) for line in stdout.splitlines()], groups
 
 
 def a_real_application_is_autoscaled():
     skip_without_control_groups()
     with tempfile.TemporaryDirectory() as folder:
-        done = expect_ok("run", "--cluster", "local", "-f", world(folder), "--duration", "8s",
-                         "-o", "json", cwd=folder)
-        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        lines, groups = watched(folder, "--duration", "8s")
         expect(lines[0]["type"] == "run" and lines[0]["cluster"] == "local", lines[0])
         steps = [line for line in lines if line["type"] == "step"]
         expect(len(steps) == 8, f"{len(steps)} steps")
@@ -96,23 +130,50 @@ def a_real_application_is_autoscaled():
         expect(shop["failed"] == 0 and shop["balancer_lost"] == 0, shop)
         expect(0 < shop["cpu_utilisation"] <= 1 and 0 < shop["memory_utilisation"] <= 1, shop)
         expect(shop["stage"] == "offline", shop)
-        nothing_is_left(folder)  # a run forgets its groups only when they are gone
+        # by the replicas' own histogram, whose bounds are up to 2.5 times the one before
+        expect(0 < shop["inside_us_p50"] <= shop["inside_us_p99"], shop)
+        expect(shop["inside_us_p50"] <= 2.5 * shop["latency_us_p99"], shop)
+        expect(any(step["inside_ms_p50"] is not None for step in steps), steps)
+        nothing_is_left(folder, groups)
+
+
+def metrics_that_are_not_there_are_missing_and_nothing_else():
+    skip_without_control_groups()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(world(folder))
+        text = path.read_text(encoding="utf-8")
+        here = "  start: {replicas: 1, cpu: 500m, memory: 256Mi}\n"
+        path.write_text(text.replace(here, here + "  local: {metrics: /nowhere}\n"),
+                        encoding="utf-8")
+        done = expect_ok("run", "--cluster", "local", "-f", str(path), "--duration", "4s",
+                         "-o", "json", cwd=folder)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        steps = [line for line in lines if line["type"] == "step"]
+        shop = lines[-1]["workloads"][0]
+        expect(shop["steps"] == len(steps) == 4 and shop["failed"] == 0, shop)
+        expect(shop["inside_us_p50"] is None and shop["inside_us_p99"] is None, shop)
+        for step in steps:
+            expect(step["inside_ms_p50"] is None and step["inside_ms_p99"] is None, step)
+        expect(any(step["aware"]["latency_ms"] for step in steps), steps)
+        path.write_text(text.replace(here, here + "  local: {metrics: nowhere}\n"),
+                        encoding="utf-8")
+        done = run("run", "--cluster", "local", "-f", str(path), "--duration", "1s", cwd=folder)
+        expect(done.returncode == 78 and "path of metrics begins with /" in done.stderr, done)
+        expect(not runs_of(folder), runs_of(folder))
 
 
 def time_may_run_faster_and_rates_stay():
     skip_without_control_groups()
     with tempfile.TemporaryDirectory() as folder:
         begin = time.monotonic()
-        done = expect_ok("run", "--cluster", "local", "-f", world(folder), "--duration", "20s",
-                         "--speed", "4", "-o", "json", cwd=folder)
+        lines, groups = watched(folder, "--duration", "20s", "--speed", "4")
         took = time.monotonic() - begin
-        lines = [json.loads(line) for line in done.stdout.splitlines()]
         steps = [line for line in lines if line["type"] == "step"]
         expect(len(steps) == 20 and steps[-1]["at_s"] == 19, f"{len(steps)} steps")
         shop = lines[-1]["workloads"][0]
         # 30 in a real second; in a second of the controllers' time it would be four times as many
         expect(50 < shop["requests"] < 45 * took + 50, f"{took} s: {shop}")
-        nothing_is_left(folder)
+        nothing_is_left(folder, groups)
 
 
 def the_table_is_drawn_on_a_terminal():
@@ -124,11 +185,11 @@ def the_table_is_drawn_on_a_terminal():
         expect("shop" in text and "REPLICAS" in text and "REQUESTS" in text, text)
 
 
-def begun(folder):
+def begun(folder, replicas=1):
     """A run that listens and has a replica, and where it listens."""
-    process = subprocess.Popen([cli_test.AWARE, "run", "--cluster", "local", "-f", world(folder),
-                                "--duration", "60s"], cwd=folder, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([cli_test.AWARE, "run", "--cluster", "local", "-f",
+                                world(folder, replicas), "--duration", "60s"], cwd=folder,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     line = process.stderr.readline()
     found = re.match(r"shop listens on http://127\.0\.0\.1:(\d+)", line)
     expect(found, line + process.stderr.read() if not found else "")
@@ -140,27 +201,69 @@ def an_interrupt_ends_everything():
     skip_without_control_groups()
     with tempfile.TemporaryDirectory() as folder:
         process, _ = begun(folder)
-        runs = runs_of(folder)
-        expect(len(runs) == 1 and groups(runs), "no control groups while it runs")
+        groups = groups_of(folder)
+        expect(groups and all(path.is_dir() for path in groups), f"not there: {groups}")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
         expect(process.returncode == 130, f"exit {process.returncode}")
-        nothing_is_left(folder, runs)
+        nothing_is_left(folder, groups)
 
 
 def after_kill_9_clean_leaves_nothing():
     skip_without_control_groups()
     with tempfile.TemporaryDirectory() as folder:
         process, _ = begun(folder)
-        runs = runs_of(folder)
+        groups = groups_of(folder)
         alive = expect_ok("local", "clean", "--run-dir", str(Path(folder, "runs"))).stdout
         expect("1 run is alive and untouched" in alive, alive)
         process.kill()
         process.communicate(timeout=30)
-        expect(groups(runs), "the control groups went by themselves")
+        expect(groups and all(path.is_dir() for path in groups),
+               f"the control groups went by themselves: {groups}")
         done = expect_ok("local", "clean", "--run-dir", str(Path(folder, "runs")), "-o", "json")
         expect(json.loads(done.stdout)["cleared"] == 1, done.stdout)
-        nothing_is_left(folder, runs)
+        nothing_is_left(folder, groups)
+
+
+def replicas_in(group):
+    """Of a sub-tree: the words of each replica by its number."""
+    found = {}
+    for procs in group.glob("w*/cgroup.procs"):
+        for pid in procs.read_text(encoding="utf-8").split():
+            try:
+                words = Path("/proc", pid, "cmdline").read_text(encoding="utf-8").split("\0")
+            except OSError:
+                continue
+            if "aware-workload" in words[0]:
+                found[int(pid)] = words
+    return found
+
+
+def replicas_share_what_their_work_costs():
+    skip_without_control_groups()
+    with tempfile.TemporaryDirectory() as folder:
+        process, _ = begun(folder, replicas=3)
+        groups = groups_of(folder)
+        shared = list(Path(folder, "runs").glob("*/*.costs"))
+        expect(len(shared) == 1, f"{shared}")
+        costs, stamp = json.loads(shared[0].read_text("utf-8")), shared[0].stat().st_mtime_ns
+        expect(all(segment["piece_us"] > 0 for segment in costs["segments"]), costs)
+        first = replicas_in(groups[0])
+        expect(len(first) >= 3, first)
+        # one that comes later reads them
+        os.kill(min(first), signal.SIGKILL)
+        limit = time.monotonic() + 30
+        while time.monotonic() < limit and not set(replicas_in(groups[0])) - set(first):
+            time.sleep(0.05)
+        later = replicas_in(groups[0])
+        expect(set(later) - set(first), "the replica was not started again")
+        time.sleep(1)
+        for words in [*first.values(), *later.values()]:
+            expect(words[words.index("--costs") + 1] == str(shared[0]), words)
+        expect(shared[0].stat().st_mtime_ns == stamp, "measured again")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        nothing_is_left(folder, groups)
 
 
 def what_does_not_go_together_is_told():

@@ -85,8 +85,11 @@ def without_a_model(agent):
         text = world.read_text(encoding="utf-8")
         outputs = []
         bad = Path(folder, "default.safetensors")
+        flipped = bytearray(Path(ROOT, "models/default.safetensors").read_bytes())
+        flipped[len(flipped) // 2] ^= 1
         for model, damage in (("none", None), (str(bad), b""), (str(bad), b"\x08" + 15 * b"\0"),
-                              ("shipped", b"no model at all"), ("shipped", None)):
+                              ("shipped", b"no model at all"), ("shipped", bytes(flipped)),
+                              ("shipped", None)):
             bad.unlink(missing_ok=True)
             if damage is not None:
                 bad.write_bytes(damage)

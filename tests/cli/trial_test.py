@@ -20,7 +20,8 @@ from pathlib import Path
 import cli_test
 import local_test
 from cli_test import expect, run
-from local_test import groups, nothing_is_left, runs_of, skip_without_control_groups
+from local_test import (ended, groups_of, nothing_is_left, runs_of,
+                        skip_without_control_groups)
 
 WORLD = """\
 apiVersion: autoscaling.aware.dev/v1alpha1
@@ -76,6 +77,7 @@ def check_run(one):
     expect(0 <= one["violation_share"] <= 1 and 0 <= one["agent_share"] <= 1, one)
     expect(0 < one["reward_per_100_steps"] <= 200, one)
     expect(0 < one["cores"] <= 8 and one["cost_per_hour"] > 0, one)
+    expect(0 < one["inside_ms_p50"] <= one["inside_ms_p99"], one)
 
 
 def a_trial_measures_three_policies_on_one_load():
@@ -83,12 +85,13 @@ def a_trial_measures_three_policies_on_one_load():
     skip_without_control_groups()
     apps = (("pages", 825, "diurnal:peak=2,period=30m"), ("thumbs", 912, "ramp:peak=2,period=40m"))
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([cli_test.AWARE, "trial", "-f", world(folder, workloads=apps),
-                               "--speed", "60", "--bootstrap", "3", "--adapt", "1", "--steps", "20",
-                               "--repeats", "1", "-o", "json"], cwd=folder, text=True, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=500)
-        expect(done.returncode == 0, f"exit {done.returncode}: {done.stderr}")
-        trial = json.loads(done.stdout)
+        process = subprocess.Popen([cli_test.AWARE, "trial", "-f", world(folder, workloads=apps),
+                                    "--speed", "60", "--bootstrap", "3", "--adapt", "1",
+                                    "--steps", "20", "--repeats", "1", "-o", "json"], cwd=folder,
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        stdout, stderr, groups = ended(process, folder, patience_s=500)
+        expect(process.returncode == 0, f"exit {process.returncode}: {stderr}")
+        trial = json.loads(stdout)
         expect([one["name"] for one in trial["workloads"]] == ["default/pages", "default/thumbs"],
                trial)
         for one in trial["workloads"]:
@@ -108,8 +111,8 @@ def a_trial_measures_three_policies_on_one_load():
                 print(one["name"], "could not be copied here, so that its model was not asked")
             else:
                 expect(learned[0]["known_by_episodes"] >= 1, learned[0])
-        expect(len(done.stderr.splitlines()) == 4, done.stderr)  # learning, and three runs
-        nothing_is_left(folder)
+        expect(len(stderr.splitlines()) == 4, stderr)  # learning, and three runs
+        nothing_is_left(folder, groups)
 
 
 def an_interrupt_ends_everything():
@@ -118,15 +121,14 @@ def an_interrupt_ends_everything():
         with subprocess.Popen([cli_test.AWARE, "trial", "-f", world(folder)], cwd=folder,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             until = time.monotonic() + 60
-            while not groups(runs_of(folder)) and time.monotonic() < until:
+            while not groups_of(folder) and time.monotonic() < until:
                 time.sleep(0.1)
-            runs = runs_of(folder)
-            expect(runs and groups(runs), "no control groups while it runs")
+            groups = groups_of(folder)
             process.send_signal(signal.SIGINT)
             _, told = process.communicate(timeout=60)
             expect(process.returncode == 130, f"exit {process.returncode}: {told}")
         expect("interrupted" in told.splitlines()[-1], told)
-        nothing_is_left(folder, runs)
+        nothing_is_left(folder, groups)
 
 
 def what_cannot_be_tried_is_told():

@@ -34,6 +34,9 @@
 #define AW__BALANCER_CLIENTS_MAX 16384u
 #define AW__BALANCER_PATH_MAX    128u
 
+/* Of bytes, as a replica sees it. */
+enum aw__meter_way { AW__METER_IN, AW__METER_OUT, AW__METER_WAYS };
+
 struct aw__balancer_config {
     uint16_t port; /* on 127.0.0.1; 0: any that is free */
     uint32_t slots, clients;
@@ -44,6 +47,7 @@ struct aw__balancer_config {
     int64_t wait_us;            /* for a ready replica: then 503 */
     int64_t request_timeout_us; /* then 504; also the latency of every request that failed */
     int64_t idle_us;            /* connections to replicas are kept so long; to clients ten times */
+    int64_t network_bytes_per_s[AW__METER_WAYS]; /* of each replica; 0: no limit */
 };
 
 enum aw__backend_mode { AW__BACKEND_OFF, AW__BACKEND_ON, AW__BACKEND_DRAIN };
@@ -82,7 +86,9 @@ uint16_t aw__balancer_port(const struct aw__balancer *balancer);
 
 /* ON: a new replica listens on 127.0.0.1:port and perhaps, in its own time, on a Unix socket at
  * `path` (NULL or "": never), ready as soon as it answers. A path that is too long for a socket is
- * one that nobody can listen on. Both are ignored with the other modes. */
+ * one that nobody can listen on. Both are ignored with the other modes.
+ * OFF: nothing is in flight there any more. What the replica has said before is passed on all the
+ * same, however slow the client; what it has not answered by then is lost. */
 void aw__balancer_set(struct aw__balancer *balancer, uint32_t slot, enum aw__backend_mode mode,
                       uint16_t port, const char *path);
 void aw__balancer_view(const struct aw__balancer *balancer, uint32_t slot,

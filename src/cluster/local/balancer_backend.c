@@ -142,8 +142,8 @@ void aw__link_keep(struct aw__balancer *b, struct aw__link *link)
     link->client = NULL;
     /* a stream is for one request; nor is one kept of which the end was announced with the answer,
      * nor one over TCP where the replica has been found on its Unix socket since */
-    if (link->is_stream || backend->mode != AW__BACKEND_ON || link->handle.hung_up ||
-        link->handle.is_unix != backend->is_unix ||
+    if (link->is_stream || link->left_us || backend->mode != AW__BACKEND_ON ||
+        link->handle.hung_up || link->handle.is_unix != backend->is_unix ||
         !aw__balancer_watch_writable(b, &link->handle, false)) {
         aw__link_close(b, link);
         return;
@@ -169,7 +169,7 @@ static void link_begin(struct aw__link *link, struct aw__visitor *c)
     link->client = c;
     link->any_sent = link->any_passed = link->has_head = link->surplus = false;
     link->begin = link->end = link->unframed = 0;
-    link->ended_us = 0;
+    link->ended_us = link->left_us = link->heard_us = 0;
     c->link = link;
 }
 
@@ -304,16 +304,32 @@ static void probe_close(struct aw__probe *probe)
     probe->got = 0;
 }
 
-/* Idle links, or all of them: then what is in flight on them fails. */
-static void links_close(struct aw__balancer *b, uint32_t slot, bool all)
+static void links_close_idle(struct aw__balancer *b, uint32_t slot)
 {
     struct aw__backend *backend = &b->backend[slot];
-    while (backend->links && (all || backend->links->state == AW__LINK_IDLE)) {
-        struct aw__link *link = backend->links;
-        if (link->client)
+    while (backend->links && backend->links->state == AW__LINK_IDLE)
+        aw__link_close(b, backend->links);
+}
+
+/* The replica is left at once, as a rule because it has ended. What it said before lies in sockets
+ * that nobody may have looked at yet: it is passed on, as fast as clients take it. A link of which
+ * nothing more comes fails (aw__visitor_tick). */
+static void links_give_up(struct aw__balancer *b, uint32_t slot)
+{
+    links_close_idle(b, slot);
+    /* none of them is kept and nothing is asked here again: only its own client closes a link */
+    for (struct aw__link *link = b->backend[slot].links, *next; link; link = next) {
+        next = link->next;
+        if (link->left_us)
+            continue;          /* of an earlier life */
+        if (!link->any_sent) { /* the connection is not made, or there were no bytes for it yet */
             aw__visitor_link_failed(b, link->client);
-        else
-            aw__link_close(b, link);
+            continue;
+        }
+        aw__backend_count(b, slot, -1);
+        link->left_us = b->now_us;
+        link->handle.readable = true;
+        aw__visitor_pump(b, link->client);
     }
 }
 
@@ -324,19 +340,20 @@ static void order_follow(struct aw__balancer *b, uint32_t slot, uint32_t mode, u
     backend->mode = mode;
     if (mode == AW__BACKEND_DRAIN) {
         ready_set(b, slot, false);
-        links_close(b, slot, false);
+        links_close_idle(b, slot);
         probe_close(&backend->probe);
         return;
     }
     ready_set(b, slot, false);
     backend->mode = AW__BACKEND_OFF; /* what fails now is not sent here again */
-    aw__trunk_close(b, slot);
-    links_close(b, slot, true);
+    aw__trunk_give_up(b, slot);
+    links_give_up(b, slot);
     probe_close(&backend->probe);
     backend->mode = mode;
     backend->port = port;
     snprintf(backend->path, sizeof backend->path, "%s", path);
     backend->avoid_until_us = 0;
+    aw__meter_reset(b, slot);
     backend->probe.failures = 0;
     backend->probe.next_us = b->now_us;
 }
@@ -443,6 +460,7 @@ void aw__backend_tick(struct aw__balancer *b, uint32_t slot)
 {
     struct aw__backend *backend = &b->backend[slot];
     struct aw__probe *probe = &backend->probe;
+    aw__meter_fill(b, slot);
     for (struct aw__link *link = backend->links, *next; link; link = next) {
         next = link->next;
         const int64_t age_us = b->now_us - link->since_us;

@@ -12,7 +12,8 @@
 #define TRIES_MAX 32u     /* replicas that a request is offered to */
 #define ENDING_US 1000000 /* for a client to take the last answer */
 #define KEEP_IDLE 10      /* times config.idle_us: clients without a request */
-#define RESET_US  10000   /* for the reset that follows the end of a link nobody reads any more */
+#define RESET_US  10000   /* for what is still on its way: the reset of a link, its first bytes */
+#define REST_US   1000000 /* for the next bytes of an answer whose replica was given up */
 
 #define SAY(code, words)                                                                       \
     "HTTP/1.1 " code " " words "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-" \
@@ -84,8 +85,8 @@ static void request_end(struct aw__balancer *b, struct aw__visitor *c, _Atomic u
     c->counted = false;
     if (latency_us >= 0)
         aw__tally_add(&b->tally, latency_us);
+    aw__bump(counter, 1); /* first: who sees nothing in flight finds it in the books */
     aw__bump(&b->books.in_flight, (uint64_t)-1);
-    aw__bump(counter, 1);
 }
 
 /* A failure lasts as long as the client would have waited: dropping requests wins nothing. */
@@ -100,7 +101,8 @@ static void link_leave(struct aw__balancer *b, struct aw__visitor *c, bool keep)
     if (!link)
         return;
     c->link = NULL;
-    aw__backend_count(b, link->slot, -1);
+    if (!link->left_us)
+        aw__backend_count(b, link->slot, -1);
     if (keep)
         aw__link_keep(b, link);
     else
@@ -329,7 +331,11 @@ static bool upload(struct aw__balancer *b, struct aw__visitor *c, bool *progress
     }
     for (;;) {
         while (c->own > 0) {
-            const ssize_t sent = give(link->handle.fd, c->in + c->begin, c->own);
+            const uint32_t may =
+                aw__meter_allows(b, link->slot, AW__METER_IN, link->metered, c->own);
+            if (may == 0)
+                return true; /* the tick comes back to it */
+            const ssize_t sent = give(link->handle.fd, c->in + c->begin, may);
             if (sent == 0 && aw__balancer_watch_writable(b, &link->handle, true))
                 return true;
             if (sent <= 0) {
@@ -342,6 +348,7 @@ static bool upload(struct aw__balancer *b, struct aw__visitor *c, bool *progress
             link->any_sent = *progress = true;
             c->begin += (uint32_t)sent;
             c->own -= (uint32_t)sent;
+            aw__meter_take(b, link->slot, AW__METER_IN, link->metered, (uint32_t)sent);
             aw__bump(&b->books.bytes, (uint64_t)sent);
         }
         if (c->frame.done)
@@ -404,13 +411,25 @@ static bool response_receive(struct aw__balancer *b, struct aw__visitor *c, bool
     const bool waits = link->end - link->unframed > link->begin; /* for the client to take it */
     if (waits || (link->has_head && link->frame.done) || link->end == AW__BUFFER)
         return true;
-    switch (receive(&link->handle, link->out + link->end, AW__BUFFER - link->end, &count)) {
+    const bool metered = !link->left_us; /* who has ended says no more than is there */
+    uint32_t room = AW__BUFFER - link->end;
+    if (metered && link->handle.readable)
+        room = aw__meter_allows(b, link->slot, AW__METER_OUT, link->metered, room);
+    /* before anything was sent for want of bytes there is no answer, and the link may have ended:
+     * then sending shows it, and the request goes elsewhere */
+    const bool waits_to_send = b->config.network_bytes_per_s[AW__METER_IN] && !link->any_sent;
+    if (room == 0 || waits_to_send)
+        return true;
+    switch (receive(&link->handle, link->out + link->end, room, &count)) {
     case GOT_NOTHING:
         return true;
     case GOT_BYTES:
         link->end += count;
         link->unframed += count;
+        if (metered)
+            aw__meter_take(b, link->slot, AW__METER_OUT, link->metered, count);
         aw__bump(&b->books.bytes, count);
+        link->heard_us = b->now_us;
         *progress = true;
         if (response_frame(link, c->head.is_head))
             return true;
@@ -563,6 +582,22 @@ static void request_late(struct aw__balancer *b, struct aw__visitor *c)
         say(b, c, say_late);
 }
 
+/* Whether nothing more comes on a link that has ended, or whose replica was given up. Of an answer
+ * that was begun the rest may be in the buffers of a kernel that sends it only as the client takes
+ * what came before, so that the wait begins anew with every byte. */
+static bool link_over(const struct aw__balancer *b, const struct aw__link *link)
+{
+    const int64_t now_us = b->now_us;
+    if (link->handle.readable || link->end - link->unframed > link->begin)
+        return false; /* there is more, or the client has still to take what there was */
+    if (link->ended_us)
+        return now_us - link->ended_us > RESET_US;
+    if (!link->left_us)
+        return false;
+    return now_us - link->left_us > RESET_US &&
+           (!link->heard_us || now_us - link->heard_us > REST_US);
+}
+
 void aw__visitor_tick(struct aw__balancer *b, struct aw__visitor *c)
 {
     const int64_t age_us = b->now_us - c->since_us;
@@ -584,7 +619,7 @@ void aw__visitor_tick(struct aw__balancer *b, struct aw__visitor *c)
     case AW__VISITOR_LINKED:
         if (b->now_us - c->begun_us > b->config.request_timeout_us)
             request_late(b, c);
-        else if (c->link->ended_us && b->now_us - c->link->ended_us > RESET_US)
+        else if (link_over(b, c->link))
             link_failed(b, c);
         break;
     case AW__VISITOR_SAYING:

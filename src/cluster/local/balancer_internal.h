@@ -3,7 +3,7 @@
  *
  * balancer.c lives (thread, events, timers, what other threads ask), balancer_client.c follows a
  * request, balancer_backend.c knows replicas: choosing, connecting, health; balancer_trunk.c
- * carries many requests on one connection.
+ * carries many requests on one connection; balancer_meter.c limits bytes per second.
  *
  * Everything but `order` and the atomics belongs to the balancer's thread. What is released while a
  * batch of events is worked on is used again only after the batch: an event further down may still
@@ -51,6 +51,20 @@ enum aw__visitor_state {
     AW__VISITOR_ENDING,  /* what still comes is thrown away, so that the answer is not */
 };
 
+/* Bytes of a replica, one way: a bucket that each tick fills. */
+struct aw__meter {
+    double left;  /* bytes */
+    double share; /* of them, for each in this round */
+    int64_t filled_us;
+    uint32_t round, without; /* how many wanted more in this one */
+};
+/* A connection that takes from it. */
+struct aw__metered {
+    double taken; /* in that round */
+    uint32_t round;
+    bool without;
+};
+
 struct aw__link;
 struct aw__visitor {
     struct aw__handle handle;
@@ -94,6 +108,9 @@ struct aw__link {
     uint32_t unframed;   /* of them, at the end: not looked at yet */
     int64_t since_us;
     int64_t ended_us; /* when it ended without an answer; 0: it has not */
+    int64_t heard_us; /* when bytes of the answer came last; 0: none have */
+    int64_t left_us;  /* when its replica was given up; 0: it was not, and counts as in flight */
+    struct aw__metered metered[AW__METER_WAYS];
     struct aw__visitor *client;
     struct aw__link *prev, *next; /* of its backend; `next` of free ones */
     char *out;                    /* [AW__BUFFER] */
@@ -121,6 +138,7 @@ struct aw__trunk {
     uint32_t in_from, in_to, out_from, out_to;
     uint32_t out_bytes;
     uint64_t put, gone; /* bytes since it was made: into `out`, out of it */
+    struct aw__metered metered[AW__METER_WAYS];
     struct aw__trunk *next_marked;
     char *in, *out;
 };
@@ -136,6 +154,7 @@ struct aw__backend {
     struct aw__link *links; /* all of them, idle ones first */
     struct aw__probe probe;
     struct aw__trunk trunk;
+    struct aw__meter meter[AW__METER_WAYS];
     uint64_t order; /* the last that was carried out */
 };
 
@@ -233,6 +252,33 @@ void aw__backend_avoid(struct aw__balancer *b, uint32_t slot);
 /* Opens and watches a handle. False: nobody can be reached there. */
 bool aw__backend_connect_unix(struct aw__balancer *b, uint32_t slot, struct aw__handle *handle);
 
+/* --- balancer_meter.c ------------------------------------------------------------------------- */
+
+/* For a new replica; and what has come since it was last filled. */
+void aw__meter_reset(struct aw__balancer *b, uint32_t slot);
+void aw__meter_fill(struct aw__balancer *b, uint32_t slot);
+uint32_t aw__meter_look(struct aw__meter *meter, struct aw__metered *who, uint32_t wanted);
+
+/* How many of so many bytes may be taken; 0: none before the next tick. */
+static inline uint32_t aw__meter_allows(struct aw__balancer *b, uint32_t slot,
+                                        enum aw__meter_way way, struct aw__metered who[],
+                                        uint32_t wanted)
+{
+    return b->config.network_bytes_per_s[way] == 0
+               ? wanted
+               : aw__meter_look(&b->backend[slot].meter[way], &who[way], wanted);
+}
+
+/* They have been. */
+static inline void aw__meter_take(struct aw__balancer *b, uint32_t slot, enum aw__meter_way way,
+                                  struct aw__metered who[], uint32_t bytes)
+{
+    if (b->config.network_bytes_per_s[way] == 0)
+        return;
+    b->backend[slot].meter[way].left -= bytes;
+    who[way].taken += bytes;
+}
+
 /* --- balancer_trunk.c ------------------------------------------------------------------------- */
 
 /* Of the buffer of a trunk that so many links may have streams on. */
@@ -241,8 +287,11 @@ void aw__trunk_init(struct aw__trunk *trunk, uint32_t slot, uint32_t links, char
 /* A replica is well: unless it has said no, it is asked for a trunk. */
 void aw__trunk_ask_for(struct aw__balancer *b, uint32_t slot);
 void aw__trunk_tick(struct aw__balancer *b, uint32_t slot);
-/* What is in flight on it fails; what had not gone out is tried elsewhere. */
+/* What is in flight on it fails, unless its answer is here; what had not gone out is tried
+ * elsewhere. */
 void aw__trunk_close(struct aw__balancer *b, uint32_t slot);
+/* The same, after everything that its replica has said before is taken. */
+void aw__trunk_give_up(struct aw__balancer *b, uint32_t slot);
 /* Whether a request can be a stream there. */
 bool aw__trunk_takes(const struct aw__balancer *b, uint32_t slot, const struct aw__visitor *c);
 void aw__trunk_begin(struct aw__link *link);

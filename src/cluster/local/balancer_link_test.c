@@ -52,7 +52,7 @@ static void a_request_that_was_read_is_never_asked_again(void **state)
     assert_true(got > 12);
     assert_memory_equal(in, "HTTP/1.1 502", 12);
     books_close(&world);
-    assert_int_equal(counts_of(&world).lost, 1);
+    assert_lost(&world, 1);
     assert_int_equal(counts_of(&world).retries, 0);
     close(client);
     close(listener);
@@ -81,7 +81,7 @@ static void a_request_that_nobody_read_goes_to_another(void **state)
     assert_memory_equal(in, "HTTP/1.1 200", 12);
     assert_non_null(strstr(in, "\r\n\r\nok"));
     books_close(&world);
-    assert_int_equal(counts_of(&world).lost, 0);
+    assert_lost(&world, 0);
     assert_true(counts_of(&world).retries > 0);
     close(client);
     world_end(&world);
@@ -111,6 +111,160 @@ static void a_kept_link_that_its_replica_closes_loses_nothing(void **state)
     assert_int_equal(counts_of(&world).completions, 300);
     close(client);
     server_end(rude, SIGKILL);
+    world_end(&world);
+}
+
+/* --- replicas that end ------------------------------------------------------------------------ */
+
+static int asking(const struct world *world)
+{
+    const int fd = standin_connect(world->port);
+    assert_int_equal(send(fd, get, sizeof get - 1, MSG_NOSIGNAL), (ssize_t)sizeof get - 1);
+    return fd;
+}
+
+/* Our end of the link that a request has come on, which has been read. */
+static int asked(int listener)
+{
+    char in[512];
+    for (;;) {
+        const int link = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        assert_true(link >= 0);
+        if (recv(link, in, sizeof in, 0) > 0)
+            return link;
+        close(link);
+    }
+}
+
+static void what_was_said_before_the_end_is_passed_on(void **state)
+{
+    static const char whole[] = "HTTP/1.1 200 OK\r\n\r\nuntil it closes";
+    static const char half[] = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf";
+    static const struct {
+        const char *says, *passed;
+    } cases[] = {{fine, fine}, {whole, whole}, {half, half}, {"", "HTTP/1.1 502"}};
+    for (int unseen = 0; unseen < 2; unseen++) {
+        struct world world;
+        char in[4][512] = {""};
+        int listener, client[4], link[4];
+        own_replica_begin(&world, state, &listener);
+        for (int i = 0; i < 4; i++) {
+            client[i] = asking(&world);
+            link[i] = asked(listener);
+        }
+        if (unseen)
+            thread_hold(&world);
+        for (int i = 0; i < 4; i++) {
+            const size_t len = strlen(cases[i].says);
+            assert_int_equal(send(link[i], cases[i].says, len, MSG_NOSIGNAL), (ssize_t)len);
+            close(link[i]);
+        }
+        close(listener);
+        if (unseen)
+            thread_release(&world, 0);
+        else
+            aw__balancer_set(world.balancer, 0, AW__BACKEND_OFF, 0, NULL);
+        for (int i = 0; i < 4; i++) {
+            size_t have = 0;
+            const size_t len = strlen(cases[i].passed);
+            for (ssize_t got = 1; got > 0 && have<len; have += got> 0 ? (size_t)got : 0)
+                got = recv(client[i], in[i] + have, sizeof in[i] - 1 - have, 0);
+            assert_memory_equal(in[i], cases[i].passed, len);
+            close(client[i]);
+        }
+        books_close(&world);
+        assert_int_equal(counts_of(&world).completions, 2);
+        assert_lost(&world, 2);
+        world_end(&world);
+    }
+}
+
+static void what_a_slow_client_has_not_taken_outlives_the_replica(void **state)
+{
+    static const char head[] = "HTTP/1.1 200 OK\r\n\r\n";
+    static char much[1 << 16];
+    struct world world;
+    struct aw__backend_view view;
+    size_t said = sizeof head - 1, taken = 0;
+    int listener;
+    own_replica_begin(&world, state, &listener);
+    const int client = asking(&world), link = asked(listener);
+    assert_int_equal(send(link, head, said, MSG_NOSIGNAL), (ssize_t)said);
+    struct pollfd room = {.fd = link, .events = POLLOUT};
+    while (poll(&room, 1, 200) == 1) { /* all sockets on the way are full behind it */
+        const ssize_t sent = send(link, much, sizeof much, MSG_NOSIGNAL | MSG_DONTWAIT);
+        said += sent > 0 ? (size_t)sent : 0;
+    }
+    close(link);
+    close(listener);
+    aw__balancer_set(world.balancer, 0, AW__BACKEND_OFF, 0, NULL);
+    wait_for((aw__balancer_view(world.balancer, 0, &view), view.seen));
+    assert_int_equal(view.in_flight, 0);
+    server_start(&world, 0, NULL, NULL); /* its place is another's by now */
+    slot_on(&world, 0);
+    wait_for(view_ready(&world, 0));
+    assert_int_equal(standin_ask(world.port, "/", NULL, 0), 200);
+    for (ssize_t got; (got = recv(client, much, sizeof much, 0)) > 0;)
+        taken += (size_t)got;
+    assert_int_equal(taken, said);
+    close(client);
+    books_close(&world);
+    assert_int_equal(counts_of(&world).completions, 2);
+    aw__balancer_view(world.balancer, 0, &view);
+    assert_int_equal(view.in_flight, 0);
+    world_end(&world);
+}
+
+/* A kernel sends what a dead replica left in its buffers as the client takes it, and not at once.
+ */
+static void the_rest_of_an_answer_comes_when_it_comes(void **state)
+{
+    static const char *const says[] = {"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n1", "23",
+                                       "456"};
+    struct world world;
+    struct aw__backend_view view;
+    char in[512];
+    size_t have = 0;
+    int listener;
+    own_replica_begin(&world, state, &listener);
+    const int client = asking(&world), link = asked(listener);
+    for (int i = 0; i < 3; i++) {
+        const size_t len = strlen(says[i]);
+        assert_int_equal(send(link, says[i], len, MSG_NOSIGNAL), (ssize_t)len);
+        standin_wait_ms(50);
+        if (i > 0)
+            continue;
+        aw__balancer_set(world.balancer, 0, AW__BACKEND_OFF, 0, NULL);
+        wait_for((aw__balancer_view(world.balancer, 0, &view), view.seen));
+    }
+    close(link);
+    close(listener);
+    for (ssize_t got; (got = recv(client, in + have, sizeof in - have, MSG_DONTWAIT)) > 0;)
+        have += (size_t)got;
+    assert_true(have > 6);
+    assert_memory_equal(in + have - 6, "123456", 6);
+    close(client);
+    books_close(&world);
+    assert_lost(&world, 0);
+    world_end(&world);
+}
+
+static void who_lives_on_and_is_given_up_loses_what_it_has(void **state)
+{
+    struct world world;
+    char in[512];
+    int listener;
+    own_replica_begin(&world, state, &listener);
+    const int client = asking(&world), link = asked(listener);
+    aw__balancer_set(world.balancer, 0, AW__BACKEND_OFF, 0, NULL);
+    assert_true(recv(client, in, sizeof in, 0) > 12);
+    assert_memory_equal(in, "HTTP/1.1 502", 12);
+    assert_int_equal(recv(link, in, sizeof in, 0), 0);
+    close(client);
+    close(link);
+    close(listener);
+    books_close(&world);
+    assert_lost(&world, 1);
     world_end(&world);
 }
 
@@ -185,6 +339,10 @@ int main(int argc, char **argv)
         BOTH(a_request_that_was_read_is_never_asked_again),
         BOTH(a_request_that_nobody_read_goes_to_another),
         BOTH(a_kept_link_that_its_replica_closes_loses_nothing),
+        BOTH(what_was_said_before_the_end_is_passed_on),
+        BOTH(what_a_slow_client_has_not_taken_outlives_the_replica),
+        BOTH(the_rest_of_an_answer_comes_when_it_comes),
+        BOTH(who_lives_on_and_is_given_up_loses_what_it_has),
         cmocka_unit_test(a_replica_without_a_socket_is_asked_on_its_port),
         OVER_TRUNK(a_socket_that_goes_or_comes_changes_the_way_and_loses_nothing),
         OVER_UNIX(a_socket_that_goes_or_comes_changes_the_way_and_loses_nothing),

@@ -20,6 +20,7 @@
 #define IN_BYTES      (4 * AW_TRUNK_PAYLOAD_MAX)
 #define REQUEST_BYTES (4 * AW_TRUNK_PAYLOAD_MAX) /* of `out` */
 #define READS_MAX     16                         /* at a time: there are others */
+#define LAST_READS    16                         /* so many times: a socket holds far less */
 
 size_t aw__trunk_bytes(uint32_t links)
 {
@@ -78,6 +79,10 @@ void aw__trunk_tick(struct aw__balancer *b, uint32_t slot)
     struct aw__trunk *trunk = &b->backend[slot].trunk;
     if (trunk->state == AW__TRUNK_ASKING && b->now_us >= trunk->deadline_us)
         decline(b, trunk);
+    if (trunk->state == AW__TRUNK_ON && trunk->out_from < trunk->out_to)
+        aw__trunk_mark(b, trunk); /* there may be bytes for it again */
+    if (trunk->state == AW__TRUNK_ON && trunk->handle.readable)
+        aw__trunk_event(b, trunk);
 }
 
 void aw__trunk_close(struct aw__balancer *b, uint32_t slot)
@@ -213,9 +218,14 @@ void aw__trunk_leave(struct aw__balancer *b, struct aw__link *link)
 static bool send_out(struct aw__balancer *b, struct aw__trunk *trunk)
 {
     while (waiting(trunk) > 0) {
-        const ssize_t n = send(trunk->handle.fd, trunk->out + trunk->out_from, waiting(trunk),
-                               MSG_NOSIGNAL | MSG_DONTWAIT);
+        const uint32_t may =
+            aw__meter_allows(b, trunk->slot, AW__METER_IN, trunk->metered, waiting(trunk));
+        if (may == 0)
+            return true; /* the tick comes back to it */
+        const ssize_t n =
+            send(trunk->handle.fd, trunk->out + trunk->out_from, may, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n > 0) {
+            aw__meter_take(b, trunk->slot, AW__METER_IN, trunk->metered, (uint32_t)n);
             trunk->out_from += (uint32_t)n;
             trunk->gone += (uint64_t)n;
         } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -296,11 +306,16 @@ static bool welcome_take(struct aw__balancer *b, struct aw__trunk *trunk)
     return true;
 }
 
-/* False: it is broken. */
-static bool read_in(struct aw__balancer *b, struct aw__trunk *trunk)
+/* `is_last`: whatever it has said is taken now, all the bytes that it has left. False: it is
+ * broken. */
+static bool read_in(struct aw__balancer *b, struct aw__trunk *trunk, bool is_last)
 {
     for (int reads = 0; trunk->handle.readable && reads < READS_MAX; reads++) {
-        const uint32_t room = IN_BYTES - trunk->in_to;
+        uint32_t room = IN_BYTES - trunk->in_to;
+        if (!is_last && trunk->state == AW__TRUNK_ON)
+            room = aw__meter_allows(b, trunk->slot, AW__METER_OUT, trunk->metered, room);
+        if (room == 0)
+            return true;
         const ssize_t n = recv(trunk->handle.fd, trunk->in + trunk->in_to, room, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
@@ -311,6 +326,7 @@ static bool read_in(struct aw__balancer *b, struct aw__trunk *trunk)
         else if ((uint32_t)n < room)
             trunk->handle.readable = trunk->handle.hung_up;
         trunk->in_to += n > 0 ? (uint32_t)n : 0;
+        aw__meter_take(b, trunk->slot, AW__METER_OUT, trunk->metered, n > 0 ? (uint32_t)n : 0);
         if (trunk->state == AW__TRUNK_ASKING && !welcome_take(b, trunk))
             return false;
         struct aw_trunk_frame frame;
@@ -331,16 +347,32 @@ static bool read_in(struct aw__balancer *b, struct aw__trunk *trunk)
     return true;
 }
 
+/* Whether there are no bytes for it before the next tick. */
+static bool is_without(const struct aw__balancer *b, const struct aw__trunk *trunk)
+{
+    const struct aw__metered *who = &trunk->metered[AW__METER_OUT];
+    return who->without && who->round == b->backend[trunk->slot].meter[AW__METER_OUT].round;
+}
+
 void aw__trunk_event(struct aw__balancer *b, struct aw__trunk *trunk)
 {
-    if (read_in(b, trunk)) {
+    if (read_in(b, trunk, false)) {
         aw__trunk_mark(b, trunk); /* there may be room for what waits */
-        b->trunk_unread = b->trunk_unread || trunk->handle.readable;
+        b->trunk_unread = b->trunk_unread || (trunk->handle.readable && !is_without(b, trunk));
     } else if (trunk->state == AW__TRUNK_ASKING) {
         decline(b, trunk);
     } else {
         aw__trunk_close(b, trunk->slot);
     }
+}
+
+void aw__trunk_give_up(struct aw__balancer *b, uint32_t slot)
+{
+    struct aw__trunk *trunk = &b->backend[slot].trunk;
+    trunk->handle.readable = trunk->handle.hung_up = trunk->state == AW__TRUNK_ON;
+    for (int i = 0; i < LAST_READS && trunk->handle.readable && read_in(b, trunk, true); i++)
+        ;
+    aw__trunk_close(b, slot);
 }
 
 void aw__trunks_read(struct aw__balancer *b)
@@ -365,7 +397,7 @@ void aw__trunks_send(struct aw__balancer *b)
         if (!send_out(b, trunk)) {
             trunk->leaving = true;
             trunk->handle.readable = true; /* what it said before it ended counts */
-            (void)read_in(b, trunk);
+            (void)read_in(b, trunk, true);
             aw__trunk_close(b, trunk->slot);
         } else if (trunk->leaving && !has_streams(&b->backend[trunk->slot])) {
             decline(b, trunk);

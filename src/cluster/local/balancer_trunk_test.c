@@ -53,17 +53,23 @@ static int client_answer(int fd, char *in, size_t size)
     return got > 12 ? (int)strtol(in + 9, NULL, 10) : 0;
 }
 
-static void meet(struct world *world, struct trunk_end *end, int *ret_listener, int64_t health_us)
+static void meet_as(struct world *world, struct trunk_end *end, int *ret_listener,
+                    const struct aw__balancer_config *config)
 {
     void *state = &ways[WAY_UNIX];
-    struct aw__balancer_config config;
-    config_init(&config);
-    config.health_period_us = health_us;
-    world_begin(world, &config, 0, &state);
+    world_begin(world, config, 0, &state);
     *ret_listener = listener_open(world, 0);
     slot_on(world, 0);
     end_meet(end, *ret_listener);
     wait_for(view_has_trunk(world, 0));
+}
+
+static void meet(struct world *world, struct trunk_end *end, int *ret_listener, int64_t health_us)
+{
+    struct aw__balancer_config config;
+    config_init(&config);
+    config.health_period_us = health_us;
+    meet_as(world, end, ret_listener, &config);
 }
 
 static void leave(struct world *world, const struct trunk_end *end, int listener)
@@ -132,7 +138,7 @@ static void a_refused_request_is_asked_elsewhere(void **state)
     /* as a whole, though it is one that must not be asked twice: nobody has looked at it */
     assert_int_equal(client_answer(client, in, sizeof in), 200);
     assert_non_null(strstr(in, "\r\n\r\nok"));
-    assert_int_equal(counts_of(&world).lost, 0);
+    assert_lost(&world, 0);
     assert_true(counts_of(&world).retries > 0);
     close(client);
     leave(&world, &end, listener);
@@ -175,7 +181,7 @@ static void a_trunk_that_breaks_loses_what_it_had_and_is_made_anew(void **state)
         assert_int_equal(client_answer(client[i], in, sizeof in), 502);
         close(client[i]);
     }
-    assert_int_equal(counts_of(&world).lost, 4);
+    assert_lost(&world, 4);
     end_meet(&end, listener);
     wait_for(view_has_trunk(&world, 0));
     client[0] = client_ask(&world, get);
@@ -183,6 +189,40 @@ static void a_trunk_that_breaks_loses_what_it_had_and_is_made_anew(void **state)
     assert_int_equal(client_answer(client[0], in, sizeof in), 200);
     close(client[0]);
     leave(&world, &end, listener);
+}
+
+static void what_was_said_before_the_end_is_passed_on(void **state)
+{
+    (void)state;
+    for (int unseen = 0; unseen < 2; unseen++) {
+        struct world world;
+        struct trunk_end end;
+        char in[512];
+        int listener, client[4];
+        uint32_t stream[4];
+        meet(&world, &end, &listener, ONCE_US);
+        for (int i = 0; i < 4; i++) {
+            client[i] = client_ask(&world, get);
+            stream[i] = request_next(&end, get);
+        }
+        if (unseen)
+            thread_hold(&world);
+        for (int i = 0; i < 3; i++) /* and one that it does not answer */
+            answer(&end, stream[i]);
+        close(end.fd);
+        end.fd = -1;
+        if (unseen)
+            thread_release(&world, 0);
+        else
+            aw__balancer_set(world.balancer, 0, AW__BACKEND_OFF, 0, NULL);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(client_answer(client[i], in, sizeof in), i < 3 ? 200 : 502);
+            close(client[i]);
+        }
+        wait_for(counts_of(&world).completions == 3);
+        assert_lost(&world, 1);
+        leave(&world, &end, listener);
+    }
 }
 
 static void what_no_replica_says_costs_it_its_trunk(void **state)
@@ -305,11 +345,71 @@ static void a_slow_client_holds_up_nobody(void **state)
     leave(&world, &end, listener);
 }
 
-/* What is here needs nobody any more: the trunk may end by a farewell, or by a death. */
+static void a_trunk_has_the_bytes_per_second_that_its_replica_may_have(void **state)
+{
+    (void)state;
+    struct aw__balancer_config config;
+    struct world world;
+    struct trunk_end end;
+    struct slow slow;
+    int listener;
+    config_init(&config);
+    config.health_period_us = ONCE_US;
+    config.request_timeout_us = 60000000;
+    config.network_bytes_per_s[AW__METER_OUT] = 6 << 20;
+    meet_as(&world, &end, &listener, &config);
+    const int64_t begin_us = aw_clock_monotonic_us(NULL), cpu_us = own_cpu_us();
+    slow_begin(&slow, &world, &end);
+    while (!slow_say(&slow, &end))
+        assert_true(slow_read(&slow));
+    while (slow_read(&slow))
+        ;
+    const int64_t took_us = aw_clock_monotonic_us(NULL) - begin_us;
+    assert_int_equal(slow.got, sizeof until_close - 1 + SLOW_BYTES);
+    assert_in_range(took_us, 1100000, 10000000); /* 1.33 s, less an eighth for the first burst */
+    assert_true(own_cpu_us() - cpu_us < took_us / 2); /* nobody turns round and round meanwhile */
+    close(slow.client);
+    wait_for(counts_of(&world).completions == 1);
+    leave(&world, &end, listener);
+}
+
+/* Requests are held back as well: they wait on the trunk, and none is lost. */
+static void a_trunk_takes_requests_as_fast_as_its_replica_may_be_asked(void **state)
+{
+    (void)state;
+    enum { REQUESTS = 8, BYTES = 8000 };
+    struct aw__balancer_config config;
+    struct world world;
+    struct trunk_end end;
+    char text[BYTES + 1] = "GET / HTTP/1.1\r\nHost: x\r\nX: ", in[512];
+    int listener, client[REQUESTS];
+    memset(text + strlen(text), 'x', BYTES - strlen(text));
+    memcpy(text + BYTES - 4, "\r\n\r\n", 5);
+    config_init(&config);
+    config.health_period_us = ONCE_US;
+    config.request_timeout_us = 60000000;
+    config.network_bytes_per_s[AW__METER_IN] = 48000; /* and 16 KiB at once */
+    meet_as(&world, &end, &listener, &config);
+    const int64_t begin_us = aw_clock_monotonic_us(NULL);
+    for (int i = 0; i < REQUESTS; i++)
+        client[i] = client_ask(&world, text);
+    for (int i = 0; i < REQUESTS; i++)
+        answer(&end, request_next(&end, text));
+    assert_in_range(aw_clock_monotonic_us(NULL) - begin_us, 800000, 10000000); /* 0.99 s */
+    for (int i = 0; i < REQUESTS; i++) {
+        assert_int_equal(client_answer(client[i], in, sizeof in), 200);
+        close(client[i]);
+    }
+    leave(&world, &end, listener);
+}
+
+/* What is here needs nobody any more: the trunk may end by a farewell, by a death, or because the
+ * replica is given up. */
 static void an_answer_that_is_here_outlives_its_trunk(void **state)
 {
     (void)state;
-    for (int farewell = 0; farewell < 2; farewell++) {
+    enum { DEATH, FAREWELL, ORDER, WAYS };
+    for (int way = DEATH; way < WAYS; way++) {
         struct world world;
         struct trunk_end end;
         struct slow slow;
@@ -319,11 +419,13 @@ static void an_answer_that_is_here_outlives_its_trunk(void **state)
         slow_begin(&slow, &world, &end);
         assert_false(slow_say(&slow, &end)); /* sockets are full, and a window of it is here */
         trunk_say(&end, AW_TRUNK_ANSWER, slow.stream, NULL, 0, true);
-        if (farewell) {
+        if (way == FAREWELL) {
             trunk_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
             while (trunk_next(&end, &frame)) /* until it is closed there */
                 assert_int_equal(frame.kind, AW_TRUNK_CREDIT);
         }
+        if (way == ORDER)
+            aw__balancer_set(world.balancer, 0, AW__BACKEND_OFF, 0, NULL);
         close(end.fd);
         wait_for(!view_has_trunk(&world, 0));
         while (slow_read(&slow))
@@ -331,7 +433,7 @@ static void an_answer_that_is_here_outlives_its_trunk(void **state)
         assert_int_equal(slow.got, sizeof until_close - 1 + slow.sent);
         close(slow.client);
         wait_for(counts_of(&world).completions == 1);
-        assert_int_equal(counts_of(&world).lost, 0);
+        assert_lost(&world, 0);
         end.fd = -1;
         leave(&world, &end, listener);
     }
@@ -476,8 +578,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_refused_request_is_asked_elsewhere),
         cmocka_unit_test(after_a_farewell_the_trunk_ends_with_its_last_answer),
         cmocka_unit_test(a_trunk_that_breaks_loses_what_it_had_and_is_made_anew),
+        cmocka_unit_test(what_was_said_before_the_end_is_passed_on),
         cmocka_unit_test(what_no_replica_says_costs_it_its_trunk),
         cmocka_unit_test(a_slow_client_holds_up_nobody),
+        cmocka_unit_test(a_trunk_has_the_bytes_per_second_that_its_replica_may_have),
+        cmocka_unit_test(a_trunk_takes_requests_as_fast_as_its_replica_may_be_asked),
         cmocka_unit_test(an_answer_that_is_here_outlives_its_trunk),
         cmocka_unit_test(who_answers_beyond_its_credit_loses_its_trunk),
         cmocka_unit_test(a_request_that_is_being_answered_cannot_be_refused),

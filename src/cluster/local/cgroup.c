@@ -14,9 +14,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LEAF      "self" /* where this process sits while it shares its own group with replicas */
-#define NAMES_MAX 128    /* bytes of a name or a file in a path */
-#define LOOK_US   2000
+#define LEAF             "self" /* where this process sits beside its replicas */
+#define NAMES_MAX        128    /* bytes of a name or a file in a path */
+#define LOOK_US          2000
+#define CONTROLLERS_FILE "cgroup.controllers"
+#define CONTROL_FILE     "cgroup.subtree_control"
+#define NEEDED           (AW__CGROUP_SET_CPU | AW__CGROUP_SET_MEMORY)
 
 /* Long paths are refused in find, so that nothing is cut here. */
 static const char *join(char *buf, const char *a, const char *b)
@@ -24,6 +27,87 @@ static const char *join(char *buf, const char *a, const char *b)
     snprintf(buf, AW__CGROUP_PATH_MAX, "%.*s/%.*s", (int)AW__CGROUP_PATH_MAX - NAMES_MAX - 2, a,
              NAMES_MAX, b);
     return buf;
+}
+
+/* --- controllers of version 2 ----------------------------------------------------------------- */
+
+static const struct {
+    const char *word;
+    uint32_t bit;
+} controllers[] = {
+    {"cpu", AW__CGROUP_SET_CPU},
+    {"memory", AW__CGROUP_SET_MEMORY},
+    {"io", AW__CGROUP_SET_IO},
+};
+#define CONTROLLERS (sizeof controllers / sizeof *controllers)
+
+static bool has_word(const char *text, const char *word)
+{
+    const size_t len = strlen(word);
+    for (const char *at = text; *at;) {
+        at += strspn(at, " \n");
+        const size_t here = strcspn(at, " \n");
+        if (here == len && strncmp(at, word, len) == 0)
+            return true;
+        at += here;
+    }
+    return false;
+}
+
+uint32_t aw__cgroup_set_read(const char *text)
+{
+    uint32_t set = 0;
+    for (size_t i = 0; i < CONTROLLERS; i++)
+        set |= has_word(text, controllers[i].word) ? controllers[i].bit : 0;
+    return set;
+}
+
+const char *aw__cgroup_set_text(uint32_t set, const char *sign, char buf[AW__CGROUP_SET_TEXT])
+{
+    size_t len = 0;
+    *buf = '\0';
+    for (size_t i = 0; i < CONTROLLERS; i++)
+        if (set & controllers[i].bit)
+            len += (size_t)snprintf(buf + len, AW__CGROUP_SET_TEXT - len, "%s%s%s", len ? " " : "",
+                                    sign, controllers[i].word);
+    return buf;
+}
+
+/* Those that a file of `dir` names. Returns 0 or an errno. */
+static int set_of(const char *dir, const char *file, uint32_t *ret_set)
+{
+    char path[AW__CGROUP_PATH_MAX], text[AW__CGROUP_TEXT_MAX];
+    if (aw__cgroup_file_read(join(path, dir, file), text, sizeof text) < 0)
+        return errno;
+    *ret_set = aw__cgroup_set_read(text);
+    return 0;
+}
+
+/* What `dir` has and does not hand down. */
+static int set_kept(const char *dir, uint32_t *ret_has, uint32_t *ret_kept)
+{
+    uint32_t down = 0;
+    int failed = set_of(dir, CONTROLLERS_FILE, ret_has);
+    if (!failed && !(failed = set_of(dir, CONTROL_FILE, &down)))
+        *ret_kept = *ret_has & ~down;
+    return failed;
+}
+
+static int set_write(const char *dir, const char *sign, uint32_t set)
+{
+    char path[AW__CGROUP_PATH_MAX], text[AW__CGROUP_SET_TEXT];
+    return aw__cgroup_file_write(join(path, dir, CONTROL_FILE),
+                                 aw__cgroup_set_text(set, sign, text));
+}
+
+/* One that somebody else needs by now stays on, and keeps none of the others on. */
+static void set_take_back(const char *dir, uint32_t set)
+{
+    if (!set || !set_write(dir, "-", set))
+        return;
+    for (size_t i = 0; i < CONTROLLERS; i++)
+        if (set & controllers[i].bit)
+            (void)set_write(dir, "-", controllers[i].bit);
 }
 
 /* --- found ------------------------------------------------------------------------------------ */
@@ -69,6 +153,16 @@ static enum aw_err place(struct aw__cgroup_tree *tree, const char *top, const ch
     return AW_OK;
 }
 
+/* The directory above the sub-tree. */
+static const char *parent_of(const struct aw__cgroup_tree *tree, uint32_t part, char *buf)
+{
+    snprintf(buf, AW__CGROUP_PATH_MAX, "%s", tree->part[part]);
+    char *slash = strrchr(buf, '/');
+    AW_ASSERT(slash);
+    *slash = '\0';
+    return buf;
+}
+
 static enum aw_err find_v1(struct aw__cgroup_tree *tree, const char *root, const char *parent,
                            struct aw_diag *diag)
 {
@@ -102,17 +196,20 @@ enum aw_err aw__cgroup_find(struct aw__cgroup_tree *ret_tree, const char *root, 
 {
     struct aw__cgroup_tree tree = {0};
     char path[AW__CGROUP_PATH_MAX], own[AW__CGROUP_PATH_MAX] = "";
+    uint32_t has = 0;
     if (strlen(root) > AW__CGROUP_PATH_MAX / 2 || strlen(id) >= sizeof tree.id)
         return aw_fail(diag, AW_ERR_LIMIT, "the path of control groups is too long: %.64s", root);
     snprintf(tree.id, sizeof tree.id, "%s", id);
     enum aw_err err = AW_OK;
-    if (access(join(path, root, "cgroup.controllers"), F_OK) == 0) {
+    if (access(join(path, root, CONTROLLERS_FILE), F_OK) == 0) {
         tree.version = 2;
         if (!*parent && access(root, W_OK) != 0) {
             own_group(own, sizeof own);
             parent = own;
         }
         err = place(&tree, root, parent, diag); /* every role is in part 0 */
+        if (!err)
+            (void)set_kept(parent_of(&tree, 0, path), &has, &tree.lent); /* make tells failures */
     } else {
         err = find_v1(&tree, root, parent, diag);
     }
@@ -132,74 +229,96 @@ static enum aw_err refused(struct aw_diag *diag, const char *path, int why)
                    path, strerror(why));
 }
 
-/* The directory above the sub-tree. */
-static const char *parent_of(const struct aw__cgroup_tree *tree, uint32_t part, char *buf)
-{
-    snprintf(buf, AW__CGROUP_PATH_MAX, "%s", tree->part[part]);
-    char *slash = strrchr(buf, '/');
-    AW_ASSERT(slash);
-    *slash = '\0';
-    return buf;
-}
+/* Who is in the group at `dir`. */
+struct crowd {
+    uint32_t others;
+    long first; /* of the others */
+    bool self;
+};
 
-/* Whether `word` is one of the words of `text`: "cpu" is not in "cpuset". */
-static bool has_word(const char *text, const char *word)
-{
-    const size_t len = strlen(word);
-    for (const char *at = text; *at;) {
-        at += strspn(at, " \n");
-        const size_t here = strcspn(at, " \n");
-        if (here == len && strncmp(at, word, len) == 0)
-            return true;
-        at += here;
-    }
-    return false;
-}
-
-/* Hands controllers down from `dir`. The I/O controller may be missing. */
-static enum aw_err hand_down(const char *dir, struct aw_diag *diag)
+static struct crowd crowd_of(const char *dir)
 {
     char path[AW__CGROUP_PATH_MAX], text[AW__CGROUP_TEXT_MAX];
-    join(path, dir, "cgroup.controllers");
-    if (aw__cgroup_file_read(path, text, sizeof text) < 0)
-        return refused(diag, path, errno);
-    if (!has_word(text, "cpu") || !has_word(text, "memory"))
+    struct crowd crowd = {0};
+    if (aw__cgroup_file_read(join(path, dir, "cgroup.procs"), text, sizeof text) < 0)
+        return crowd;
+    for (char *at = text, *next; *at; at = next + strspn(next, "\n ")) {
+        const long pid = strtol(at, &next, 10);
+        if (next == at)
+            break;
+        if (pid == (long)getpid())
+            crowd.self = true;
+        else if (crowd.others++ == 0)
+            crowd.first = pid;
+    }
+    return crowd;
+}
+
+static enum aw_err crowded(struct aw_diag *diag, const char *dir, const struct crowd *crowd)
+{
+    return aw_fail(diag, AW_ERR_UNSUPPORTED,
+                   "%s holds %u other process%s (the first is %ld), and a group of cgroup v2 with "
+                   "processes hands no controllers down: run it in a group of its own: systemd-run "
+                   "%s--scope -p Delegate=yes aware ..., or name an empty group as cgroupParent",
+                   dir, crowd->others, crowd->others == 1 ? "" : "es", crowd->first,
+                   geteuid() == 0 ? "" : "--user ");
+}
+
+/* From `dir`; adds what was off before to `lent`. The I/O controller may be missing. */
+static enum aw_err hand_down(const char *dir, uint32_t *lent, struct aw_diag *diag)
+{
+    uint32_t has = 0, kept = 0;
+    int failed = set_kept(dir, &has, &kept);
+    if (failed)
+        return refused(diag, dir, failed);
+    if ((has & NEEDED) != NEEDED)
         return aw_fail(diag, AW_ERR_UNSUPPORTED,
                        "%s has no controllers of CPU and memory: they must be delegated to it",
                        dir);
-    join(path, dir, "cgroup.subtree_control");
-    int failed = aw__cgroup_file_write(path, "+cpu +memory");
-    if (failed)
-        return refused(diag, path, failed);
-    if (has_word(text, "io"))
-        (void)aw__cgroup_file_write(path, "+io"); /* limits of I/O are optional */
-    return AW_OK;
+    failed = kept ? set_write(dir, "+", kept) : 0;
+    if (failed && (kept & AW__CGROUP_SET_IO)) { /* limits of I/O are optional */
+        kept &= NEEDED;
+        failed = kept ? set_write(dir, "+", kept) : 0;
+    }
+    if (!failed) {
+        *lent |= kept;
+        return AW_OK;
+    }
+    const struct crowd crowd = crowd_of(dir);
+    return failed == EBUSY && crowd.others ? crowded(diag, dir, &crowd)
+                                           : refused(diag, dir, failed);
 }
 
-/* Controllers are handed down by a group without processes alone (cgroup-v2.rst, "No Internal
- * Process Constraint"). */
-static enum aw_err step_aside(struct aw__cgroup_tree *tree, const char *parent,
-                              struct aw_diag *diag)
+static enum aw_err step_aside(struct aw__cgroup_tree *tree, struct aw_diag *diag)
 {
     char leaf[AW__CGROUP_PATH_MAX], path[AW__CGROUP_PATH_MAX], number[32];
     join(leaf, tree->part[0], LEAF);
-    if (mkdir(leaf, 0755))
+    if (mkdir(leaf, 0755) && errno != EEXIST)
         return refused(diag, leaf, errno);
     snprintf(number, sizeof number, "%ld", (long)getpid());
     const int failed = aw__cgroup_file_write(join(path, leaf, "cgroup.procs"), number);
     if (failed)
         return refused(diag, path, failed);
     tree->moved = true;
-    return hand_down(parent, diag);
+    return AW_OK;
 }
 
-static enum aw_err make_v2(struct aw__cgroup_tree *tree, struct aw_diag *diag)
+/* Controllers are handed down by a group without processes alone, or by the root of the hierarchy,
+ * which has no cgroup.events (cgroup-v2.rst, "No Internal Process Constraint"). */
+enum aw_err aw__cgroup_hand_down(struct aw__cgroup_tree *tree, struct aw_diag *diag)
 {
-    char parent[AW__CGROUP_PATH_MAX];
-    enum aw_err err = hand_down(parent_of(tree, 0, parent), diag);
-    if (err)
-        err = step_aside(tree, parent, diag);
-    return err ? err : hand_down(tree->part[0], diag);
+    char parent[AW__CGROUP_PATH_MAX], path[AW__CGROUP_PATH_MAX];
+    uint32_t own = 0;
+    enum aw_err err = AW_OK;
+    parent_of(tree, 0, parent);
+    if (access(join(path, parent, "cgroup.events"), F_OK) == 0) {
+        const struct crowd crowd = crowd_of(parent);
+        if (crowd.others)
+            return crowded(diag, parent, &crowd);
+        err = crowd.self ? step_aside(tree, diag) : AW_OK;
+    }
+    err = err ? err : hand_down(parent, &tree->lent, diag);
+    return err ? err : hand_down(tree->part[0], &own, diag);
 }
 
 enum aw_err aw__cgroup_make(struct aw__cgroup_tree *tree, struct aw_diag *diag)
@@ -209,7 +328,7 @@ enum aw_err aw__cgroup_make(struct aw__cgroup_tree *tree, struct aw_diag *diag)
         if (mkdir(tree->part[i], 0755))
             err = refused(diag, tree->part[i], errno);
     if (!err && tree->version == 2)
-        err = make_v2(tree, diag);
+        err = aw__cgroup_hand_down(tree, diag);
     if (err) {
         const enum aw_err gone = aw__cgroup_drop(tree, 1000000, NULL);
         (void)gone; /* the first failure is the one to tell */
@@ -292,12 +411,8 @@ static void step_back(struct aw__cgroup_tree *tree)
     char parent[AW__CGROUP_PATH_MAX], path[AW__CGROUP_PATH_MAX], number[32];
     parent_of(tree, 0, parent);
     snprintf(number, sizeof number, "%ld", (long)getpid());
-    (void)aw__cgroup_file_write(join(path, tree->part[0], "cgroup.subtree_control"),
-                                "-cpu -memory");
-    (void)aw__cgroup_file_write(path, "-io");
-    join(path, parent, "cgroup.subtree_control");
-    (void)aw__cgroup_file_write(path, "-cpu -memory");
-    (void)aw__cgroup_file_write(path, "-io");
+    set_take_back(tree->part[0], NEEDED | AW__CGROUP_SET_IO);
+    set_take_back(parent, tree->lent);
     if (aw__cgroup_file_write(join(path, parent, "cgroup.procs"), number) == 0)
         tree->moved = false;
 }
@@ -305,6 +420,7 @@ static void step_back(struct aw__cgroup_tree *tree)
 enum aw_err aw__cgroup_drop(struct aw__cgroup_tree *tree, int64_t patience_us, struct aw_diag *diag)
 {
     const int64_t until = aw_clock_monotonic_us(NULL) + patience_us;
+    char parent[AW__CGROUP_PATH_MAX];
     for (;;) {
         bool gone = true;
         uint32_t left = 0;
@@ -313,8 +429,12 @@ enum aw_err aw__cgroup_drop(struct aw__cgroup_tree *tree, int64_t patience_us, s
             left = gone && !cleared ? i : left;
             gone = gone && cleared;
         }
-        if (gone)
+        if (gone) {
+            if (tree->lent)
+                set_take_back(parent_of(tree, 0, parent), tree->lent);
+            tree->lent = 0;
             return AW_OK;
+        }
         if (tree->moved)
             step_back(tree);
         const int64_t now = aw_clock_monotonic_us(NULL);

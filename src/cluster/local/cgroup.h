@@ -5,7 +5,7 @@
  * (version 1: cpu, cpuacct, memory, blkio). Nothing outside of it is written, but for what version
  * 2 asks: controllers are handed down by the parent, and the parent must then hold no process, so
  * that a process that shares the delegated parent with its replicas moves into a leaf of the
- * sub-tree, and back.
+ * sub-tree, and back. What the parent did not hand down before, it does not afterwards.
  *
  * Call order: find, make; per group add, limits, read, end, remove; drop. drop alone suffices after
  *             a crash: all it needs is what find has filled in.
@@ -45,6 +45,12 @@ enum aw__cgroup_role {
 };
 #define AW__CGROUP_NOWHERE UINT32_MAX
 
+/* Controllers of version 2, as a set and as words: "+cpu +memory". */
+#define AW__CGROUP_SET_CPU    1u
+#define AW__CGROUP_SET_MEMORY 2u
+#define AW__CGROUP_SET_IO     4u
+#define AW__CGROUP_SET_TEXT   24u /* bytes of all of them with signs, and a NUL */
+
 struct aw__cgroup_tree {
     uint32_t version; /* 1 or 2; 0: none */
     uint32_t part_count;
@@ -52,6 +58,7 @@ struct aw__cgroup_tree {
     char part[AW__CGROUP_ROLES][AW__CGROUP_PATH_MAX]; /* the sub-tree in each hierarchy */
     char id[AW__CGROUP_ID_MAX];                       /* "aware-local-" and this is its name */
     bool moved;                                       /* this process sits in its leaf */
+    uint32_t lent; /* set of controllers that the parent hands down for its sake alone */
 };
 
 /* Finds out what there is below `root`, and where a sub-tree would be: below `parent` (relative to
@@ -62,8 +69,13 @@ AW_NODISCARD enum aw_err aw__cgroup_find(struct aw__cgroup_tree *ret_tree, const
 /* Makes the sub-tree. On failure what was made is gone again. AW_ERR_UNSUPPORTED: not permitted, or
  * a controller is missing; the text says what is needed. */
 AW_NODISCARD enum aw_err aw__cgroup_make(struct aw__cgroup_tree *tree, struct aw_diag *diag);
-/* Ends every process in the sub-tree and removes it, within `patience_us`. A sub-tree that is not
- * there is a success. AW_ERR_DEADLINE: something would not go. */
+/* What version 2 asks beyond directories: the parent hands controllers down to the sub-tree, and
+ * that to its groups. A part of make. AW_ERR_UNSUPPORTED: as there; other processes in the parent
+ * are told. */
+AW_NODISCARD enum aw_err aw__cgroup_hand_down(struct aw__cgroup_tree *tree, struct aw_diag *diag);
+/* Ends every process in the sub-tree, removes it and takes back what was lent, within
+ * `patience_us`. A sub-tree that is not there is a success. AW_ERR_DEADLINE: something would not
+ * go. */
 AW_NODISCARD enum aw_err aw__cgroup_drop(struct aw__cgroup_tree *tree, int64_t patience_us,
                                          struct aw_diag *diag);
 
@@ -112,6 +124,10 @@ int64_t aw__cgroup_oom_kills(const struct aw__cgroup_tree *tree, const char *nam
 
 /* --- for reading, by themselves --------------------------------------------------------------- */
 
+/* Those of the three that are words of `text`: "cpu" is not in "cpuset". */
+uint32_t aw__cgroup_set_read(const char *text);
+/* And back, each behind `sign`. Returns `buf`. */
+const char *aw__cgroup_set_text(uint32_t set, const char *sign, char buf[AW__CGROUP_SET_TEXT]);
 /* The number behind `key` and a space at the beginning of a line; -1: none. */
 int64_t aw__cgroup_value(const char *text, const char *key);
 /* The sum of "rbytes=" and "wbytes=" over all devices of io.stat. */

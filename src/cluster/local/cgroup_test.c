@@ -82,18 +82,61 @@ static void v1_begin(struct fake *fake, struct aw__cgroup_tree *tree)
         fail_msg("%s", diag.text);
 }
 
-static void v2_begin(struct fake *fake, struct aw__cgroup_tree *tree)
+#define SUBTREE "aware-local-" ID
+
+/* A group of version 2 with all files of its own that are looked at. */
+static void v2_group(const struct fake *fake, const char *name, const char *controllers,
+                     const char *control)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/cgroup.controllers", name);
+    fake_file(fake, path, controllers);
+    snprintf(path, sizeof path, "%s/cgroup.subtree_control", name);
+    fake_file(fake, path, control);
+    snprintf(path, sizeof path, "%s/cgroup.procs", name);
+    fake_file(fake, path, "");
+}
+
+/* The kernel lets a group's files go with it. */
+static void v2_group_empty(const struct fake *fake, const char *name)
+{
+    static const char *const files[] = {"cgroup.controllers", "cgroup.subtree_control",
+                                        "cgroup.procs"};
+    char path[128];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", name, files[i]);
+        unlink(path_of(fake, path));
+    }
+}
+
+/* In a plain directory nobody makes the files of a sub-tree but the test. */
+static void v2_find(const struct fake *fake, const char *parent, struct aw__cgroup_tree *tree)
 {
     struct aw_diag diag = {0};
-    fake_begin(fake);
-    fake_file(fake, "cgroup.controllers", "cpuset cpu io memory pids\n");
-    fake_file(fake, "cgroup.subtree_control", "");
-    if (aw__cgroup_find(tree, fake->root, "", ID, &diag))
+    char name[128];
+    if (aw__cgroup_find(tree, fake->root, parent, ID, &diag))
         fail_msg("%s", diag.text);
-    /* in a plain directory nobody makes these but the test */
     assert_int_equal(mkdir(tree->part[0], 0755), 0);
-    fake_file(fake, "aware-local-" ID "/cgroup.controllers", "cpu io memory\n");
-    fake_file(fake, "aware-local-" ID "/cgroup.subtree_control", "");
+    snprintf(name, sizeof name, "%s%s" SUBTREE, parent, *parent ? "/" : "");
+    v2_group(fake, name, "cpu io memory\n", "");
+}
+
+static void v2_begin(struct fake *fake, struct aw__cgroup_tree *tree)
+{
+    fake_begin(fake);
+    v2_group(fake, ".", "cpuset cpu io memory pids\n", "");
+    v2_find(fake, "", tree);
+}
+
+/* A delegated group, with `procs` in it: not the root, so it has events. */
+static void v2_delegated(struct fake *fake, const char *procs)
+{
+    fake_begin(fake);
+    v2_group(fake, ".", "cpuset cpu io memory pids\n", "cpu io memory pids\n");
+    fake_dir(fake, "mine");
+    v2_group(fake, "mine", "cpu io memory pids\n", "");
+    fake_file(fake, "mine/cgroup.events", "populated 1\n");
+    fake_file(fake, "mine/cgroup.procs", procs);
 }
 
 #define V1_MEMORY "memory/aware-local-" ID "/r1/"
@@ -310,7 +353,8 @@ static void a_stranger_is_never_ended(void **state)
 static void a_state_that_names_anything_else_is_refused(void **state)
 {
     (void)state;
-#define GOOD "aware-local 1\nid " ID "\nversion 1\n"
+#define GOOD  "aware-local 1\nid " ID "\nversion 1\n"
+#define GROUP GOOD "group /sys/fs/cgroup/cpu/aware-local-" ID "\n"
     static const struct {
         const char *text;
         enum aw_err err;
@@ -323,6 +367,12 @@ static void a_state_that_names_anything_else_is_refused(void **state)
         {GOOD "group /aware-local-0000000000000000\nend\n", AW_ERR_FORMAT, "another run"},
         {GOOD "group /sys/aware-local-" ID "\n", AW_ERR_FORMAT, "cut short"},
         {GOOD "end\n", AW_ERR_FORMAT, "nothing named"},
+        {GROUP "lent cpu memory io\nend\n", AW_OK, "controllers to take back"},
+        {GROUP "lent io\nend\n", AW_OK, "one of them"},
+        {GROUP "lent \nend\n", AW_ERR_FORMAT, "none of them"},
+        {GROUP "lent pids\nend\n", AW_ERR_FORMAT, "one that is never lent"},
+        {GROUP "lent cpu  memory\nend\n", AW_ERR_FORMAT, "not as it is written"},
+        {GROUP "lent cpu memory io and so on\nend\n", AW_ERR_FORMAT, "too long"},
         {"aware-local 1\nid ../..\nversion 1\nend\n", AW_ERR_FORMAT, "an id that is a path"},
         {"aware-local 2\n", AW_ERR_FORMAT, "another version"},
         {"", AW_ERR_FORMAT, "empty"},
@@ -335,9 +385,12 @@ static void a_state_that_names_anything_else_is_refused(void **state)
     struct aw__cgroup_tree tree = {.version = 2, .part_count = 1, .id = ID}, back;
     char text[1024];
     snprintf(tree.part[0], sizeof tree.part[0], "/x/aware-local-" ID);
-    assert_ok(aw__rundir_state_write(&tree, text, sizeof text));
-    assert_ok(aw__rundir_state_read(text, &back));
-    assert_memory_equal(&tree, &back, sizeof tree);
+    for (uint32_t lent = 0; lent < 8; lent++) {
+        tree.lent = lent;
+        assert_ok(aw__rundir_state_write(&tree, text, sizeof text));
+        assert_ok(aw__rundir_state_read(text, &back));
+        assert_memory_equal(&tree, &back, sizeof tree);
+    }
     assert_int_equal(aw__rundir_state_write(&tree, text, 20), AW_ERR_LIMIT);
 }
 
@@ -357,6 +410,158 @@ static void version_2_without_its_controllers_is_told(void **state)
     fake_end(&fake);
 }
 
+/* What is already handed down is neither asked for nor taken back. */
+static void controllers_that_were_off_are_off_again(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *control, *during, *after, *why;
+        uint32_t lent;
+    } cases[] = {
+        {"", "+cpu +memory +io", "-cpu -memory -io", "all of them", 7},
+        {"cpu memory pids\n", "+io", "-io", "one of them", AW__CGROUP_SET_IO},
+        {"cpuset memory\n", "+cpu +io", "-cpu -io", "a longer name", 5},
+        {"cpu io memory\n", "cpu io memory\n", "cpu io memory\n", "none of them", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fake fake;
+        struct aw__cgroup_tree tree;
+        struct aw_diag diag = {0};
+        print_message("%s\n", cases[i].why);
+        fake_begin(&fake);
+        v2_group(&fake, ".", "cpuset cpu io memory pids\n", cases[i].control);
+        fake_file(&fake, "cgroup.procs", "1\n2\n"); /* at the root nobody minds */
+        v2_find(&fake, "", &tree);
+        assert_int_equal(tree.lent, cases[i].lent);
+        if (aw__cgroup_hand_down(&tree, &diag))
+            fail_msg("%s", diag.text);
+        assert_false(tree.moved);
+        assert_int_equal(tree.lent, cases[i].lent);
+        assert_string_equal(fake_text(&fake, "cgroup.subtree_control"), cases[i].during);
+        assert_string_equal(fake_text(&fake, SUBTREE "/cgroup.subtree_control"),
+                            "+cpu +memory +io");
+        v2_group_empty(&fake, SUBTREE);
+        assert_ok(aw__cgroup_drop(&tree, 100000, NULL));
+        assert_string_equal(fake_text(&fake, "cgroup.subtree_control"), cases[i].after);
+        assert_string_equal(fake_text(&fake, "cgroup.procs"), "1\n2\n");
+        fake_end(&fake);
+    }
+}
+
+static void who_is_alone_in_a_delegated_group_steps_aside_and_back(void **state)
+{
+    (void)state;
+    struct fake fake;
+    struct aw__cgroup_tree tree;
+    struct aw_diag diag = {0};
+    char self[32];
+    snprintf(self, sizeof self, "%ld", (long)getpid());
+    v2_delegated(&fake, self);
+    v2_find(&fake, "mine", &tree);
+    fake_dir(&fake, "mine/" SUBTREE "/self");
+    fake_file(&fake, "mine/" SUBTREE "/self/cgroup.procs", "");
+    if (aw__cgroup_hand_down(&tree, &diag))
+        fail_msg("%s", diag.text);
+    assert_true(tree.moved);
+    assert_string_equal(fake_text(&fake, "mine/" SUBTREE "/self/cgroup.procs"), self);
+    assert_string_equal(fake_text(&fake, "mine/cgroup.subtree_control"), "+cpu +memory +io");
+    assert_string_equal(fake_text(&fake, "mine/" SUBTREE "/cgroup.subtree_control"),
+                        "+cpu +memory +io");
+
+    fake_file(&fake, "mine/cgroup.procs", ""); /* as the kernel has it by now */
+    assert_int_equal(aw__cgroup_drop(&tree, 0, &diag), AW_ERR_DEADLINE); /* files do not go */
+    assert_false(tree.moved);
+    assert_string_equal(fake_text(&fake, "mine/cgroup.procs"), self);
+    assert_string_equal(fake_text(&fake, "mine/cgroup.subtree_control"), "-cpu -memory -io");
+    assert_string_equal(fake_text(&fake, "mine/" SUBTREE "/cgroup.subtree_control"),
+                        "-cpu -memory -io");
+    v2_group_empty(&fake, "mine/" SUBTREE "/self");
+    v2_group_empty(&fake, "mine/" SUBTREE);
+    assert_ok(aw__cgroup_drop(&tree, 100000, &diag));
+    assert_int_equal(access(tree.part[0], F_OK), -1);
+    assert_string_equal(fake_text(&fake, "cgroup.subtree_control"), "cpu io memory pids\n");
+    fake_end(&fake);
+}
+
+/* Of an empty group that was named, this process is no member, and never becomes one. */
+static void an_empty_group_is_worked_in_from_outside(void **state)
+{
+    (void)state;
+    struct fake fake;
+    struct aw__cgroup_tree tree;
+    struct aw_diag diag = {0};
+    v2_delegated(&fake, "");
+    v2_find(&fake, "mine", &tree);
+    if (aw__cgroup_hand_down(&tree, &diag))
+        fail_msg("%s", diag.text);
+    assert_false(tree.moved);
+    v2_group_empty(&fake, "mine/" SUBTREE);
+    assert_ok(aw__cgroup_drop(&tree, 100000, &diag));
+    assert_string_equal(fake_text(&fake, "mine/cgroup.procs"), "");
+    assert_string_equal(fake_text(&fake, "mine/cgroup.subtree_control"), "-cpu -memory -io");
+    fake_end(&fake);
+}
+
+static void others_in_a_delegated_group_are_told_and_left_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *others, *told;
+    } cases[] = {
+        {"4711\n", "1 other process (the first is 4711)"},
+        {"4711\n4712\n17\n", "3 other processes (the first is 4711)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fake fake;
+        struct aw__cgroup_tree tree;
+        struct aw_diag diag = {0};
+        char procs[128];
+        snprintf(procs, sizeof procs, "%ld\n%s", (long)getpid(), cases[i].others);
+        v2_delegated(&fake, procs);
+        assert_ok(aw__cgroup_find(&tree, fake.root, "mine", ID, &diag));
+        assert_int_equal(aw__cgroup_make(&tree, &diag), AW_ERR_UNSUPPORTED);
+        assert_non_null(strstr(diag.text, path_of(&fake, "mine")));
+        assert_non_null(strstr(diag.text, cases[i].told));
+        assert_non_null(strstr(diag.text, "--scope -p Delegate=yes aware"));
+        assert_non_null(strstr(diag.text, "cgroupParent"));
+        assert_false(tree.moved);
+        assert_string_equal(fake_text(&fake, "mine/cgroup.procs"), procs);
+        assert_int_equal(access(tree.part[0], F_OK), -1); /* nothing is left */
+        fake_end(&fake);
+    }
+}
+
+/* kill -9: nobody knows more than was written down before. */
+static void cleaning_takes_back_what_a_dead_run_was_lent(void **state)
+{
+    (void)state;
+    struct fake fake;
+    struct aw__cgroup_tree tree;
+    struct aw__rundir_counts counts;
+    struct aw_diag diag = {0};
+    struct aw__rundir rundir;
+    v2_delegated(&fake, "");
+    fake_file(&fake, "mine/cgroup.subtree_control", "io\n");
+    assert_ok(aw__cgroup_find(&tree, fake.root, "mine", ID, &diag));
+    if (aw__rundir_make(&rundir, path_of(&fake, "runs"), &tree, &diag))
+        fail_msg("%s", diag.text);
+    v2_find(&fake, "mine", &tree);
+    assert_ok(aw__cgroup_hand_down(&tree, &diag));
+    assert_string_equal(fake_text(&fake, "mine/cgroup.subtree_control"), "+cpu +memory");
+    assert_ok(aw__rundir_clean(path_of(&fake, "runs"), 100000, &counts, &diag));
+    assert_int_equal(counts.alive, 1); /* untouched */
+    assert_string_equal(fake_text(&fake, "mine/cgroup.subtree_control"), "+cpu +memory");
+
+    close(rundir.lock_fd_plus_1 - 1); /* as the kernel does for who is killed */
+    v2_group_empty(&fake, "mine/" SUBTREE);
+    if (aw__rundir_clean(path_of(&fake, "runs"), 100000, &counts, &diag))
+        fail_msg("%s", diag.text);
+    assert_int_equal(counts.cleared, 1);
+    assert_int_equal(access(tree.part[0], F_OK), -1);
+    assert_string_equal(fake_text(&fake, "mine/cgroup.subtree_control"), "-cpu -memory");
+    fake_end(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +572,11 @@ int main(void)
         cmocka_unit_test(a_stranger_is_never_ended),
         cmocka_unit_test(a_state_that_names_anything_else_is_refused),
         cmocka_unit_test(version_2_without_its_controllers_is_told),
+        cmocka_unit_test(controllers_that_were_off_are_off_again),
+        cmocka_unit_test(who_is_alone_in_a_delegated_group_steps_aside_and_back),
+        cmocka_unit_test(an_empty_group_is_worked_in_from_outside),
+        cmocka_unit_test(others_in_a_delegated_group_are_told_and_left_alone),
+        cmocka_unit_test(cleaning_takes_back_what_a_dead_run_was_lent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

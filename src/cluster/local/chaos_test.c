@@ -100,6 +100,22 @@ static bool groups_in_order(struct yard *yard, const struct tally *tally)
     return right;
 }
 
+/* No machine is too busy for these: what fails with "books: " has failed (tools/run-tests). */
+static void books_check(const struct aw_local_requests *r, const struct standin_load *load,
+                        const struct tally *tally)
+{
+    const uint64_t others = r->refused + r->timed_out + r->failed;
+    if (r->arrivals != r->completions + r->lost + others + r->aborted)
+        fail_msg("books: %llu arrived, %llu did not end", (unsigned long long)r->arrivals,
+                 (unsigned long long)(r->arrivals - r->completions - r->lost - others));
+    if (r->lost + others != load->failed + load->cut || r->completions != load->ok)
+        fail_msg("books: %llu lost and %llu answered, clients say %llu and %llu",
+                 (unsigned long long)r->lost, (unsigned long long)r->completions,
+                 (unsigned long long)(load->failed + load->cut), (unsigned long long)load->ok);
+    if (r->lost > (uint64_t)tally->kills * load->clients) /* in flight on a killed one */
+        fail_msg("books: %llu lost by %u kills", (unsigned long long)r->lost, tally->kills);
+}
+
 static void two_hundred_operations_under_load_leave_everything_in_order(void **state)
 {
     (void)state;
@@ -131,12 +147,8 @@ static void two_hundred_operations_under_load_leave_everything_in_order(void **s
 
     struct aw_local_requests r;
     wait_until(5, (aw_local_requests(yard.local, yard.workload, &r), r.in_flight == 0));
-    assert_int_equal(r.arrivals,
-                     r.completions + r.refused + r.lost + r.timed_out + r.failed + r.aborted);
+    books_check(&r, &load, &tally);
     assert_int_equal(r.refused + r.timed_out + r.failed + r.aborted, 0);
-    assert_int_equal(r.lost, load.failed + load.cut); /* what was lost, a client was told of */
-    assert_true(r.lost <= (uint64_t)tally.kills * load.clients); /* in flight on a killed one */
-    assert_int_equal(r.completions, load.ok);
     assert_int_equal(tally.oom_kills, 0);
     /* one restart at the most for a kill; none where the replica was to go anyway */
     assert_true(tally.restarts <= tally.kills);

@@ -8,9 +8,11 @@
 #ifndef AW_CLUSTER_LOCAL_INTERNAL_H
 #define AW_CLUSTER_LOCAL_INTERNAL_H
 
+#include "base/net.h"
 #include "cluster/local.h"
 #include "cluster/local/balancer.h"
 #include "cluster/local/rundir.h"
+#include "cluster/local/scrape.h"
 
 #include <pthread.h>
 
@@ -70,6 +72,7 @@ struct aw__local_workload {
     struct aw__tally_reading latency;  /* then */
     struct aw__tally_reading window;   /* scratch */
     struct aw_sample figures;          /* of the last window */
+    struct aw__scrape_part scrape;
 };
 
 struct aw_local {
@@ -89,6 +92,7 @@ struct aw_local {
     uint32_t next_id, workloads_max, workload_count;
     struct aw__local_workload **workload; /* [workloads_max] */
     int64_t sampled_us;
+    struct aw__scrape *scrape; /* NULL: no workload has metrics */
     char doors[AW__CGROUP_ROLES][AW__CGROUP_PATH_MAX];
 };
 
@@ -98,6 +102,9 @@ int64_t aw__local_now_us(const struct aw_local *local);
 
 /* One look at everything; with the lock held, by the supervisor. */
 void aw__replica_reconcile(struct aw_local *local, struct aw__local_workload *workload);
+/* Where it may listen beside its port; "": the run's directory has too long a name for that. */
+const char *aw__replica_socket(const struct aw_local *local, const struct aw__replica *replica,
+                               char buf[AW_NET_UNIX_PATH_MAX]);
 /* Whether anything is left of it. */
 bool aw__replica_any(const struct aw__local_workload *workload);
 /* When nobody supervises any more: takes leave of processes that were killed at last. `ended`: all

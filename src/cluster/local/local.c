@@ -52,6 +52,10 @@ const struct aw_conf_field aw_local_fields[] = {
     TEXT(io_device, "", "major:minor of the disk whose use is limited; empty: none"),
     REAL(io_read_mib_per_s, "0", 0, 1e6, "MiB/s that a replica may read from it; 0: no limit"),
     REAL(io_write_mib_per_s, "0", 0, 1e6, "MiB/s that a replica may write to it; 0: no limit"),
+    REAL(network_in_mib_per_s, "0", 0, 1e6,
+         "MiB/s of requests that the balancer gives to a replica; 0: no limit"),
+    REAL(network_out_mib_per_s, "0", 0, 1e6,
+         "MiB/s of answers that the balancer takes from a replica; 0: no limit"),
     {0},
 };
 
@@ -125,6 +129,19 @@ static void capacity_find(struct aw_local *local)
                                                                : MEMORY_SHARE * pages * page);
 }
 
+/* Whether I/O of the device can be limited: the kernel is asked for no limit, and says. */
+static enum aw_err io_check(const struct aw_local *local, struct aw_diag *diag)
+{
+    const char *device = local->settings.io_device;
+    struct aw_diag why = {0};
+    if (!*device || !aw__cgroup_limit_io(&local->tree, "", device, 0, 0, &why))
+        return AW_OK;
+    return aw_fail(diag, AW_ERR_CONFIG,
+                   "ioDevice: expected major:minor of a disk, as lsblk shows them, whose I/O can "
+                   "be limited; found \"%.32s\" (%.200s)",
+                   device, why.text);
+}
+
 /* In this order: written down, made, watched. */
 static enum aw_err begin(struct aw_local *local, struct aw_diag *diag)
 {
@@ -143,6 +160,8 @@ static enum aw_err begin(struct aw_local *local, struct aw_diag *diag)
     if (err || (err = aw__cgroup_make(&local->tree, diag)))
         return err;
     local->tree_made = true;
+    if ((err = io_check(local, diag)))
+        return err;
     /* all replicas together beside the rest of the machine, as Kubernetes weighs its pods */
     if ((err = aw__cgroup_weigh(&local->tree, "", 1000 * (int64_t)aw_threads_cpu_count(), diag)))
         return err;
@@ -194,6 +213,7 @@ static void workload_free(struct aw_local *local, struct aw__local_workload *wor
     if (!workload)
         return;
     aw__balancer_free(workload->balancer);
+    aw_alloc_free(local->alloc, workload->scrape.last);
     aw_alloc_free(local->alloc, workload->shown);
     aw_alloc_free(local->alloc, workload->replica);
     aw_alloc_free(local->alloc, workload);
@@ -226,6 +246,7 @@ void aw_local_free(struct aw_local *local)
 {
     if (!local)
         return;
+    aw__scrape_free(local->scrape); /* before those whom it asks */
     if (local->thread_made)
         wind_down(local);
     enum aw_err left = AW_OK;
@@ -279,6 +300,12 @@ static enum aw_err check(const struct aw_local *local, const struct aw_local_wor
     return AW_OK;
 }
 
+/* The least is a byte: only 0 is none. */
+static int64_t bytes_per_s(double mib_per_s)
+{
+    return (int64_t)ceil(mib_per_s * 1048576);
+}
+
 static enum aw_err balancer_make(const struct aw_local *local,
                                  const struct aw_local_workload *workload,
                                  struct aw__local_workload *made, struct aw_diag *diag)
@@ -295,6 +322,8 @@ static enum aw_err balancer_make(const struct aw_local *local,
         .wait_us = (int64_t)(settings->wait_s * 1e6),
         .request_timeout_us = (int64_t)(settings->request_timeout_s * 1e6),
         .idle_us = (int64_t)(settings->keep_s * 1e6),
+        .network_bytes_per_s = {bytes_per_s(settings->network_in_mib_per_s),
+                                bytes_per_s(settings->network_out_mib_per_s)},
     };
     snprintf(config.health_path, sizeof config.health_path, "%s", workload->health_path);
     return aw__balancer_new(&config, local->alloc, &made->balancer, diag);
@@ -325,6 +354,11 @@ enum aw_err aw_local_add(struct aw_local *local, const struct aw_local_workload 
     made->shown = aw_alloc_new(local->alloc, made->slots, sizeof *made->shown);
     if (!made->replica || !made->shown)
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " replicas", made->slots);
+    err = err ? err
+              : aw__scrape_add(&made->scrape, workload->metrics_path, workload->metrics_histogram,
+                               made->slots, local->alloc, diag);
+    if (!err && made->scrape.path[0] && !local->scrape)
+        err = aw__scrape_begin(local, local->alloc, &local->scrape, diag);
     err = err ? err : balancer_make(local, workload, made, diag);
     if (err) {
         workload_free(local, made);
@@ -346,6 +380,8 @@ enum aw_err aw_local_add(struct aw_local *local, const struct aw_local_workload 
         .latency_us_p95 = never,
         .latency_us_p99 = never,
         .latency_us_mean = never,
+        .inside_us_p50 = never,
+        .inside_us_p99 = never,
     };
     made->observed_us = aw__local_now_us(local);
     pthread_mutex_lock(&local->lock);
@@ -360,6 +396,11 @@ uint16_t aw_local_port(const struct aw_local *local, uint32_t workload)
 {
     AW_ASSERT(workload < local->workload_count);
     return aw__balancer_port(local->workload[workload]->balancer);
+}
+
+const char *aw_local_dir(const struct aw_local *local)
+{
+    return local->rundir.path;
 }
 
 void aw_local_requests(const struct aw_local *local, uint32_t workload,
@@ -379,6 +420,16 @@ void aw_local_requests(const struct aw_local *local, uint32_t workload,
         .retries = counts.retries,
         .in_flight = counts.in_flight,
     };
+}
+
+double aw_local_inside_us(struct aw_local *local, uint32_t workload, double quantile)
+{
+    AW_ASSERT(workload < local->workload_count);
+    pthread_mutex_lock(&local->lock);
+    const struct aw_promtext_histogram *h = &local->workload[workload]->scrape.total;
+    const double s = aw_promtext_quantile(h->bound, h->count, h->buckets, quantile);
+    pthread_mutex_unlock(&local->lock);
+    return 1e6 * s;
 }
 
 void aw_local_trouble(struct aw_local *local, uint32_t workload, char *buf, size_t size)

@@ -3,14 +3,6 @@
 
 #include "base/rng.h"
 
-/* MiB that a replica touches. The thread sanitizer remembers four times what is touched, and that
- * is in the same control group. */
-#if defined(__SANITIZE_THREAD__)
-#define TOUCHED "8"
-#else
-#define TOUCHED "64"
-#endif
-
 static void limits_are_those_of_the_control_group(void **state)
 {
     (void)state;
@@ -42,6 +34,62 @@ static void limits_are_those_of_the_control_group(void **state)
     assert_true(busy.latency_us_p99.value > 2000);
     assert_true(busy.net_bytes_per_s.value > 0);
     yard_end(&yard);
+}
+
+static void bytes_per_second_are_limited_when_that_is_asked_for(void **state)
+{
+    (void)state;
+    static const char *const tcp[] = {"tcp", NULL};
+    struct aw_diag diag = {0};
+    for (int way = 0; way < 2; way++) { /* trunk and port */
+        struct yard yard;
+        yard_settings(&yard);
+        yard.settings.network_out_mib_per_s = 0.01;
+        if (!yard_new(&yard))
+            skip();
+        assert_ok(yard_add(&yard, way ? tcp : NULL, 1, 256 * MIB, &diag));
+        wait_until(5, yard_is(&yard, 1));
+        /* 24 000 bytes, 16 KiB of them at once */
+        const int64_t begin_us = aw_clock_monotonic_us(NULL);
+        const int client = standin_connect(aw_local_port(yard.local, yard.workload));
+        for (int i = 0; i < 600; i++)
+            assert_int_equal(standin_get(client, "/", NULL, 0), 200);
+        assert_true(aw_clock_monotonic_us(NULL) - begin_us > 500000);
+        close(client);
+        yard_end(&yard);
+    }
+}
+
+/* Of all replicas together. */
+static uint32_t yard_restarts(struct yard *yard)
+{
+    const struct aw_sample sample = yard_observe(yard);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sample.pod_count; i++)
+        count += sample.pods[i].restart_count;
+    return count;
+}
+
+static void a_replica_that_answers_and_leaves_loses_nothing(void **state)
+{
+    (void)state;
+    static const char *const tcp[] = {"tcp", NULL};
+    for (int way = 0; way < 2; way++) { /* trunk and port */
+        struct yard yard;
+        struct aw_local_requests requests;
+        if (!yard_begin(&yard, way ? tcp : NULL, 3))
+            skip();
+        const uint16_t port = aw_local_port(yard.local, yard.workload);
+        for (uint32_t round = 0; round < 5; round++) { /* each of them once */
+            wait_until(8, yard_restarts(&yard) == 3 * round && yard_is(&yard, 3));
+            for (int i = 0; i < 3; i++)
+                assert_int_equal(standin_ask(port, "/leave", NULL, 0), 200);
+        }
+        wait_until(1, (aw_local_requests(yard.local, yard.workload, &requests),
+                       requests.completions == 15)); /* an answer is booked behind its last byte */
+        assert_int_equal(requests.lost, 0);
+        yard_end(&yard);
+    }
 }
 
 static void too_little_memory_is_an_oom_kill_and_a_growing_pause(void **state)
@@ -170,6 +218,65 @@ static void impossible_workloads_get_a_sentence(void **state)
         assert_true(diag.text[0]);
     }
     yard_end(&yard);
+}
+
+static void io_device_set(struct yard *yard, const char *device)
+{
+    pthread_mutex_lock(&yard->local->lock);
+    snprintf(yard->local->settings.io_device, sizeof yard->local->settings.io_device, "%s", device);
+    pthread_mutex_unlock(&yard->local->lock);
+}
+
+static void a_replica_whose_limits_are_refused_does_not_run_without_them(void **state)
+{
+    (void)state;
+    struct yard yard;
+    struct aw_diag diag = {0};
+    char trouble[256];
+    yard_settings(&yard);
+    if (!yard_new(&yard))
+        skip();
+    io_device_set(&yard, "0:0"); /* one that no kernel has */
+    assert_ok(yard_add(&yard, NULL, 1, 64 * MIB, &diag));
+    wait_until(5, (aw_local_trouble(yard.local, yard.workload, trouble, sizeof trouble), *trouble));
+    for (uint32_t i = 0; i < 50; i++) { /* pauses between tries are 0.4 s at most */
+        assert_int_equal(yard_observe(&yard).replicas_ready, 0);
+        pthread_mutex_lock(&yard.local->lock);
+        for (uint32_t part = 0; part < yard.local->tree.part_count; part++)
+            assert_int_equal(yard_groups(&yard.local->tree, part), 0);
+        pthread_mutex_unlock(&yard.local->lock);
+        standin_wait_ms(20);
+    }
+    assert_non_null(strstr(trouble, "0:0"));
+    io_device_set(&yard, "");
+    wait_until(5, yard_is(&yard, 1));
+    const struct aw__cgroup_tree *tree = &yard.local->tree;
+    struct aw__cgroup_usage usage;
+    assert_ok(aw__cgroup_read(tree, yard.local->workload[0]->replica[0].group, &usage));
+    assert_int_equal(usage.memory_limit_bytes, 64 * MIB);
+    yard_end(&yard);
+}
+
+static void a_device_whose_io_cannot_be_limited_is_told_at_once(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"0:0", "sda", "8"};
+    struct yard yard;
+    char path[128];
+    yard_settings(&yard);
+    if (!yard_new(&yard))
+        skip();
+    aw_local_free(yard.local);
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        struct aw_diag diag = {0};
+        snprintf(yard.settings.io_device, sizeof yard.settings.io_device, "%s", devices[i]);
+        assert_int_equal(aw_local_new(&yard.settings, 1, NULL, &yard.local, &diag), AW_ERR_CONFIG);
+        assert_non_null(strstr(diag.text, "ioDevice"));
+        assert_non_null(strstr(diag.text, devices[i]));
+    }
+    snprintf(path, sizeof path, "%s/lock", yard.run_dir);
+    unlink(path);
+    assert_int_equal(rmdir(yard.run_dir), 0); /* and nothing is left of it */
 }
 
 static void a_deaf_replica_is_ended_with_its_children(void **state)
@@ -450,11 +557,15 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_those_of_the_control_group),
+        cmocka_unit_test(bytes_per_second_are_limited_when_that_is_asked_for),
+        cmocka_unit_test(a_replica_that_answers_and_leaves_loses_nothing),
         cmocka_unit_test(too_little_memory_is_an_oom_kill_and_a_growing_pause),
         cmocka_unit_test(a_kill_from_outside_is_a_restart_and_no_oom_kill),
         cmocka_unit_test(memory_in_use_is_not_taken_away),
         cmocka_unit_test(a_program_that_is_not_there_gets_a_sentence),
         cmocka_unit_test(impossible_workloads_get_a_sentence),
+        cmocka_unit_test(a_replica_whose_limits_are_refused_does_not_run_without_them),
+        cmocka_unit_test(a_device_whose_io_cannot_be_limited_is_told_at_once),
         cmocka_unit_test(a_deaf_replica_is_ended_with_its_children),
         cmocka_unit_test(requests_survive_scaling_in_and_resizing),
         cmocka_unit_test(a_socket_of_a_life_that_was_killed_is_no_obstacle_to_the_next),

@@ -143,6 +143,7 @@ static void window_close(struct aw_local *local, struct aw__local_workload *work
     f->latency_us_p95 = figure(aw__tally_quantile(window, 0.95), now);
     f->latency_us_p99 = figure(aw__tally_quantile(window, 0.99), now);
     f->latency_us_mean = figure(aw__tally_mean(window), now);
+    aw__scrape_close(&workload->scrape, f);
 
     workload->counts = counts;
     workload->latency = latency;

@@ -93,9 +93,8 @@ static uint32_t slot_of(const struct aw__local_workload *workload, const struct 
     return (uint32_t)(r - workload->replica);
 }
 
-/* Where it may listen beside its port; "": the run's directory has too long a name for that. */
-static const char *socket_of(const struct aw_local *local, const struct aw__replica *r,
-                             char buf[AW_NET_UNIX_PATH_MAX])
+const char *aw__replica_socket(const struct aw_local *local, const struct aw__replica *r,
+                               char buf[AW_NET_UNIX_PATH_MAX])
 {
     const int len = snprintf(buf, AW_NET_UNIX_PATH_MAX, "%s/%s.sock", local->rundir.path, r->group);
     if (len < 0 || (size_t)len >= AW_NET_UNIX_PATH_MAX)
@@ -107,7 +106,7 @@ static const char *socket_of(const struct aw_local *local, const struct aw__repl
 static void socket_remove(const struct aw_local *local, const struct aw__replica *r)
 {
     char path[AW_NET_UNIX_PATH_MAX];
-    if (*socket_of(local, r, path))
+    if (*aw__replica_socket(local, r, path))
         unlink(path);
 }
 
@@ -154,26 +153,36 @@ static void argument(const char *from, uint16_t port, char to[AW_LOCAL_ARG_MAX])
         snprintf(to, AW_LOCAL_ARG_MAX, "%s", from);
 }
 
-static enum aw_err group_make(struct aw_local *local, struct aw__local_workload *workload,
-                              struct aw__replica *r, struct aw_diag *diag)
+static enum aw_err limits_set(struct aw_local *local, struct aw__replica *r, struct aw_diag *diag)
 {
     const struct aw_local_settings *settings = &local->settings;
-    enum aw_err err = aw__cgroup_add(&local->tree, r->group, diag);
-    if (err)
-        return err;
-    r->has_group = true;
-    r->cpu_millicores = workload->cpu_millicores;
-    r->memory_bytes = workload->memory_bytes;
-    r->oom_seen = 0;
-    r->usage = (struct aw__cgroup_usage){0};
-    r->usage_us = aw__local_now_us(local);
-    err = aw__cgroup_limit_cpu(&local->tree, r->group, r->cpu_millicores, diag);
+    enum aw_err err = aw__cgroup_limit_cpu(&local->tree, r->group, r->cpu_millicores, diag);
     err = err ? err : aw__cgroup_weigh(&local->tree, r->group, r->cpu_millicores, diag);
     err = err ? err : aw__cgroup_limit_memory(&local->tree, r->group, r->memory_bytes, diag);
     if (!err && settings->io_device[0])
         err = aw__cgroup_limit_io(&local->tree, r->group, settings->io_device,
                                   (int64_t)(settings->io_read_mib_per_s * 1048576),
                                   (int64_t)(settings->io_write_mib_per_s * 1048576), diag);
+    return err;
+}
+
+/* A group has all of its limits, or is not there: nobody ever runs in one without. */
+static enum aw_err group_make(struct aw_local *local, struct aw__local_workload *workload,
+                              struct aw__replica *r, struct aw_diag *diag)
+{
+    enum aw_err err = aw__cgroup_add(&local->tree, r->group, diag);
+    if (err)
+        return err;
+    r->cpu_millicores = workload->cpu_millicores;
+    r->memory_bytes = workload->memory_bytes;
+    r->oom_seen = 0;
+    r->usage = (struct aw__cgroup_usage){0};
+    r->usage_us = aw__local_now_us(local);
+    if ((err = limits_set(local, r, diag))) {
+        const enum aw_err gone = aw__cgroup_remove(&local->tree, r->group);
+        (void)gone; /* where it stays, the next try fails to make it */
+    }
+    r->has_group = !err;
     return err;
 }
 
@@ -195,7 +204,8 @@ static enum aw_err start(struct aw_local *local, struct aw__local_workload *work
     argv[workload->arg_count] = NULL;
     socket_remove(local, r);
     snprintf(port_text, sizeof port_text, "PORT=%u", (unsigned)r->port);
-    snprintf(socket_text, sizeof socket_text, AW_NET_UNIX_ENV "=%s", socket_of(local, r, path));
+    snprintf(socket_text, sizeof socket_text, AW_NET_UNIX_ENV "=%s",
+             aw__replica_socket(local, r, path));
     environment(port_text, *path ? socket_text : NULL, envp);
     snprintf(log, sizeof log, "%s/%s.log", local->settings.log_dir, r->group);
     r->oom_kills_before = r->oom_kill_count;

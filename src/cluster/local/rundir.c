@@ -51,10 +51,13 @@ static const char *join(char *buf, const char *dir, const char *name)
 enum aw_err aw__rundir_state_write(const struct aw__cgroup_tree *tree, char *buf, size_t size)
 {
     struct aw_text text;
+    char lent[AW__CGROUP_SET_TEXT];
     aw_text_init(&text, buf, size);
     aw_text_add(&text, MAGIC "\nid %s\nversion %u\n", tree->id, tree->version);
     for (uint32_t i = 0; i < tree->part_count; i++)
         aw_text_add(&text, "group %s\n", tree->part[i]);
+    if (tree->lent)
+        aw_text_add(&text, "lent %s\n", aw__cgroup_set_text(tree->lent, "", lent));
     aw_text_add(&text, "end\n");
     return text.cut ? AW_ERR_LIMIT : AW_OK;
 }
@@ -101,6 +104,13 @@ enum aw_err aw__rundir_state_read(const char *text, struct aw__cgroup_tree *ret_
         if (*part != '/' || strcmp(part + len - tail, suffix) != 0 || strstr(part, "/../"))
             return AW_ERR_FORMAT;
         tree.part_count++;
+    }
+    if ((value = line_of(&text, "lent", &len))) {
+        char lent[AW__CGROUP_SET_TEXT], again[AW__CGROUP_SET_TEXT];
+        snprintf(lent, sizeof lent, "%.*s", (int)(len < sizeof lent ? len : 0), value);
+        tree.lent = aw__cgroup_set_read(lent);
+        if (!tree.lent || strcmp(aw__cgroup_set_text(tree.lent, "", again), lent) != 0)
+            return AW_ERR_FORMAT;
     }
     if (strcmp(text, "end\n") != 0 || tree.part_count == 0)
         return AW_ERR_FORMAT;

@@ -3,7 +3,7 @@
  *
  *   BASE/lock        held by whoever makes or clears a run
  *   BASE/ID/lock     held as long as the run lives
- *   BASE/ID/state    its control groups
+ *   BASE/ID/state    its control groups, and controllers that are switched on for them
  *
  * A run whose lock nobody holds is dead, however it ended, and everything that its state names can
  * go: the kernel lets go of a lock with the last process that has it.

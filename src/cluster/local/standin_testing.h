@@ -8,6 +8,8 @@
  *   /sleep/MS    200 after a while       /500       a failure
  *   /chunked     a chunked answer        /die       ends by itself
  *   /pid         its process number      /hang      never answers
+ *   /leave       200, and ends at once
+ *   /metrics     how long the sleeping ones took
  *
  * Further words: "touch MIB" keeps memory; "child" leaves a grandchild that ignores SIGTERM and
  * outlives its parent; "mute SECONDS" answers no health check before; "deaf" ignores SIGTERM.
@@ -48,6 +50,7 @@ struct standin_connection {
     uint32_t stream;
     uint32_t len;
     int64_t answer_us; /* of a request that sleeps; 0: none */
+    int64_t asked_us;
     char in[STANDIN_BYTES];
 };
 
@@ -88,6 +91,22 @@ static long standin_number(const char *path, const char *name)
     return strncmp(path, name, len) == 0 ? strtol(path + len, NULL, 10) : -1;
 }
 
+/* Of requests that slept. One that took longer than the last bound is told as that bound, and one
+ * within as half of it: quantiles are never more than what a long enough sleep really took. */
+#define STANDIN_HISTOGRAM "standin_seconds"
+#define STANDIN_BOUND_US  200000
+static uint64_t standin_slept, standin_slept_short;
+
+static void standin_metrics(struct standin_connection *c)
+{
+    char body[256];
+    snprintf(body, sizeof body,
+             "# TYPE " STANDIN_HISTOGRAM " histogram\n" STANDIN_HISTOGRAM
+             "_bucket{le=\"0.2\"} %llu\n" STANDIN_HISTOGRAM "_bucket{le=\"+Inf\"} %llu\n",
+             (unsigned long long)standin_slept_short, (unsigned long long)standin_slept);
+    standin_answer(c, "200 OK", body);
+}
+
 /* True: answered. */
 static bool standin_request(struct standin_connection *c, const char *path)
 {
@@ -99,6 +118,9 @@ static bool standin_request(struct standin_connection *c, const char *path)
         standin_answer(c, "503 Not Yet", "");
     } else if (strncmp(path, "/die", 4) == 0) {
         _exit(3);
+    } else if (strncmp(path, "/leave", 6) == 0) {
+        standin_answer(c, "200 OK", "bye");
+        _exit(0);
     } else if (strncmp(path, "/hang", 5) == 0) {
         c->answer_us = INT64_MAX;
         return false;
@@ -110,7 +132,10 @@ static bool standin_request(struct standin_connection *c, const char *path)
         char body[32];
         snprintf(body, sizeof body, "%ld", (long)getpid());
         standin_answer(c, "200 OK", body);
+    } else if (strncmp(path, "/metrics", 8) == 0) {
+        standin_metrics(c);
     } else if ((number = standin_number(path, "/sleep/")) >= 0) {
+        c->asked_us = now;
         c->answer_us = now + 1000 * number;
         return false;
     } else if ((number = standin_number(path, "/spin/")) >= 0) {
@@ -289,6 +314,8 @@ static int standin_main(int argc, char **argv)
             struct standin_connection *c = &standin_all[i];
             if (c->fd >= 0 && c->answer_us > 0 && c->answer_us <= now) {
                 c->answer_us = 0;
+                standin_slept++;
+                standin_slept_short += now - c->asked_us <= STANDIN_BOUND_US;
                 standin_answer(c, "200 OK", "slept");
                 standin_serve(c);
             }

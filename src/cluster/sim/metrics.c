@@ -132,6 +132,7 @@ enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t w, struct aw_sample *ret
     s->latency_us_p95 = figure(truth->latency_us_p95, at);
     s->latency_us_p99 = figure(truth->latency_us_p99, at);
     s->latency_us_mean = figure(truth->latency_us_mean, at);
+    s->inside_us_p50 = s->inside_us_p99 = (struct aw_figure){.at_us = AW_NEVER};
     s->oom_kills = workload->oom_total - workload->oom_seen;
     s->restarts = workload->restarts_total - workload->restarts_seen;
     s->replicas_ready = s->replicas_pending = s->replicas_starting = 0;

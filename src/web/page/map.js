@@ -29,7 +29,7 @@ function near(point) {
   }));
 }
 
-const guess = (value, show) => `${show(Math.max(0, value.value))}, give or take ${show(value.deviation)}`;
+const guess = (value, show) => `${show(value.value)}, give or take ${show(value.deviation)}`;
 
 function about(point) {
   const facts = [];
