@@ -18,6 +18,7 @@ struct ask {
     const struct aw__run *run;
     struct aw_pretrain_model model;
     struct aw__appset pool;
+    struct aw_apps file; /* where --app names one of a file */
     struct aw_pretrain *pretrain;
     uint32_t episodes;
     bool terminal, quiet;
@@ -46,15 +47,15 @@ static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
                           "--out");
     enum aw_err err = aw_pretrain_model_read(aw__args_text(args, "model"), &ask->model, NULL, diag);
     aw_pretrain_config_adapt(config);
-    config->learn = (struct aw_pretrain_pool){1, 0, 1, NULL, &ask->pool};
+    config->learn = (struct aw_pretrain_pool){.seed = 1, .count = 1, .ctx = &ask->pool};
     config->load_make = aw__appset_make;
     config->rounds = ask->episodes;
     config->seed = aw__args_number(args, "seed");
     for (uint32_t i = 0; !err && i < args->repeat_count; i++)
         err = aw__appset_setting(config, args->repeat[i], diag);
-    err = err ? err
-              : aw__appset_app(aw__args_text(args, "app"), "--app", &config->learn.seed,
-                               &config->learn.first, diag);
+    err =
+        err ? err
+            : aw__appset_one(aw__args_text(args, "app"), "--app", &config->learn, &ask->file, diag);
     err = err ? err : aw__appset_open(&ask->pool, aw__args_text(args, "load"), diag);
     ask->point = aw_alloc_new(NULL, (size_t)ask->episodes + 1, sizeof *ask->point);
     if (!err && !ask->point)
@@ -107,8 +108,12 @@ static json_t *document(const struct ask *ask)
                                                i ? score_json(&ask->point[i].lived) : json_null(),
                                                "judged", score_json(&ask->point[i].judged)));
     const char *out = aw__args_text(ask->run->args, "out");
-    return json_pack("{s:s, s:{s:I, s:I}, s:s, s:o, s:o, s:o, s:f}", "model", ask->model.path,
-                     "app", "seed", (json_int_t)learn->seed, "index", (json_int_t)learn->first,
+    json_t *app = learn->apps
+                      ? json_pack("{s:s, s:s}", "from", aw__args_text(ask->run->args, "app"),
+                                  "name", learn->apps[learn->first].name)
+                      : json_pack("{s:I, s:I}", "seed", (json_int_t)learn->seed, "index",
+                                  (json_int_t)learn->first);
+    return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:f}", "model", ask->model.path, "app", app,
                      "load", ask->pool.shown, "fallback", score_json(&ask->fallback), "curve",
                      curve, "out", out ? json_string(out) : json_null(), "seconds",
                      since(ask->begin_us));
@@ -119,9 +124,8 @@ static json_t *document(const struct ask *ask)
 static enum aw_err save(struct ask *ask, const char *out, struct aw_diag *diag)
 {
     struct aw_known known;
-    char app[64];
-    snprintf(app, sizeof app, "%" PRIu64 ":%" PRIu32, ask->model.config.learn.seed,
-             ask->model.config.learn.first);
+    char app[AW_APP_NAME_MAX];
+    aw_pretrain_app_name(&ask->model.config.learn, 0, app, sizeof app);
     const char *const meta[] = {"adapted.app", app, "adapted.load", ask->pool.shown};
     enum aw_err err = aw_known_load(&known, ask->model.path, NULL, diag);
     err = err ? err : aw_pretrain_model_save(ask->pretrain, out, &known, meta, 2, diag);
@@ -161,6 +165,7 @@ static enum aw_err adapt_run(const struct aw__run *run, struct aw_diag *diag)
                PERCENT * ask->fallback.violations, out ? "; the model is in " : "", out ? out : "");
     aw_pretrain_free(ask->pretrain);
     aw__appset_close(&ask->pool);
+    aw_apps_deinit(&ask->file);
     aw_alloc_free(NULL, ask->point);
     aw_alloc_free(NULL, ask);
     return err;
@@ -175,9 +180,9 @@ static const struct aw__option adapt_options[] = {
      .required = true},
     {.name = "app",
      .letter = 'a',
-     .kind = AW__TEXT,
-     .arg = "[SEED:]INDEX",
-     .help = "the application; those from 800 on are never taught on",
+     .kind = AW__FILE,
+     .arg = "FILE:NAME|[SEED:]INDEX",
+     .help = "the application; those of the generator from 800 on are never taught on",
      .required = true},
     {.name = "load",
      .letter = 'l',

@@ -6,6 +6,8 @@
  * there on, which they are reported on. What is reported on shares no load with what was learned
  * from.
  *
+ * Of a file its place there, from 0, stands for the number of an application.
+ *
  * Call order: open; make, as a hook of pretraining; close.
  * Memory:     the loads of one trace.
  * Threads:    read-only after open.
@@ -15,6 +17,7 @@
 
 #include <aware/err.h>
 
+#include "workload/apps.h"
 #include "workload/trace.h"
 
 #define AW__APPSET_RANKS      100u /* applications so far apart have the same function */
@@ -45,6 +48,25 @@ AW_NODISCARD enum aw_err aw__appset_range(const char *text, const char *key, uin
 /* "[SEED:]INDEX". */
 AW_NODISCARD enum aw_err aw__appset_app(const char *text, const char *key, uint64_t *ret_seed,
                                         uint32_t *ret_index, struct aw_diag *diag);
+
+struct aw_pretrain_pool;
+/* A range as above or, where there is anything but digits, ':' and '-' in it, a file of `aware apps
+ * generate` with all that is in it. `ret_pool` points into `text` and `ret_file`, which the caller
+ * deinits; both are left as they are on failure. The seed of a file is made of what its
+ * applications do. */
+AW_NODISCARD enum aw_err aw__appset_pool(const char *text, const char *key,
+                                         struct aw_pretrain_pool *ret_pool,
+                                         struct aw_apps *ret_file, struct aw_diag *diag);
+/* The same of one application: "[SEED:]INDEX", "FILE:NAME", or FILE for its first. */
+AW_NODISCARD enum aw_err aw__appset_one(const char *text, const char *key,
+                                        struct aw_pretrain_pool *ret_pool, struct aw_apps *ret_file,
+                                        struct aw_diag *diag);
+/* AW_ERR_USAGE, with the first of `check` that does what one of `learn` does. */
+AW_NODISCARD enum aw_err aw__appset_apart(const struct aw_pretrain_pool *learn,
+                                          const struct aw_pretrain_pool *check,
+                                          struct aw_diag *diag);
+/* "1:0-759", or "12 of apps.yaml". Returns `buf`. */
+const char *aw__appset_text(const struct aw_pretrain_pool *pool, char *buf, size_t size);
 
 struct aw_pretrain_config;
 /* "key=value" of how is taught or of the learner, whichever has the key. */

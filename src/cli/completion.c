@@ -257,6 +257,7 @@ static void offer_kind(const struct cursor *cursor, const struct aw__verb *verb,
     case AW__EXPERIMENT:
         for (const struct aw_experiment_entry *e = aw_experiments; e->run; e++)
             offer_text(cursor, e->name, e->title);
+        offer_text(cursor, "all", "every one of them, one after the other");
         break;
     case AW__VERB:
     case AW__FLAG:

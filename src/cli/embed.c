@@ -23,6 +23,7 @@ struct ask {
     struct aw_pretrain_model model;
     struct aw_known known;
     struct aw__appset pool;
+    struct aw_apps file; /* where --app names one of a file */
     char name[AW_STORE_NAME_MAX];
     char from[160];               /* what it was read from */
     struct aw_pretrain *pretrain; /* of a generated application */
@@ -60,14 +61,13 @@ static enum aw_err from_app(struct ask *ask, struct aw_diag *diag)
     config->load_make = aw__appset_make;
     config->teacher_tries = 0;
     config->context.replay = 2048; /* what is met is not learned from here */
-    enum aw_err err =
-        aw__appset_app(aw__args_text(args, "app"), "--app", &learn->seed, &learn->first, diag);
+    enum aw_err err = aw__appset_one(aw__args_text(args, "app"), "--app", learn, &ask->file, diag);
     err = err ? err : aw__appset_open(&ask->pool, aw__args_text(args, "load"), diag);
     err = err ? err : aw_pretrain_new(config, NULL, &ask->pretrain, diag);
     err = err ? err : aw_pretrain_meet(ask->pretrain, diag);
     if (err)
         return err;
-    snprintf(ask->name, sizeof ask->name, "%" PRIu64 ":%" PRIu32, learn->seed, learn->first);
+    aw_pretrain_app_name(learn, 0, ask->name, sizeof ask->name);
     snprintf(ask->from, sizeof ask->from, "%" PRIu32 " episodes of %s under %.100s",
              config->fallback_episodes, aw_policy_names[config->fallback.kind], ask->pool.shown);
     const struct stopwatch begun = stopwatch_start();
@@ -106,17 +106,20 @@ static enum aw_err from_store(struct ask *ask, struct aw_diag *diag)
 
 /* --- told ------------------------------------------------------------------------------------- */
 
-static double line_at(const struct aw_known_line *line, double similarity)
+static struct aw_known_prediction predict(const struct ask *ask, const struct aw_known_line *line)
 {
-    return line->intercept + line->slope * similarity;
+    const struct aw_known_place *place = &ask->place;
+    return aw_known_predict(line, place->count ? place->similarity[0] : (double)NAN, place->odd);
 }
 
 static json_t *prediction_json(const struct ask *ask, const struct aw_known_line *line)
 {
-    if (!line->there || ask->place.count == 0)
+    const struct aw_known_prediction told = predict(ask, line);
+    if (!told.there)
         return json_null();
-    return json_pack("{s:o, s:o}", "value", aw__json_real(line_at(line, ask->place.similarity[0])),
-                     "deviation", aw__json_real(line->deviation));
+    return json_pack("{s:o, s:o, s:b, s:b}", "value", aw__json_real(told.value), "deviation",
+                     aw__json_real(told.deviation), "related", (int)told.related, "outside",
+                     (int)told.outside);
 }
 
 static json_t *document(const struct ask *ask)
@@ -141,12 +144,16 @@ static json_t *document(const struct ask *ask)
 static void print_prediction(const struct ask *ask, const char *what,
                              const struct aw_known_line *line, double unit, const char *suffix)
 {
-    if (!line->there || ask->place.count == 0)
+    const struct aw_known_prediction told = predict(ask, line);
+    if (!told.there) {
         printf("%s: not known for this model\n", what);
-    else
-        printf("%s: %.1f%s, give or take %.1f%s\n", what,
-               unit * fmax(0, line_at(line, ask->place.similarity[0])), suffix,
-               unit * line->deviation, suffix);
+        return;
+    }
+    printf("%s: %s%.1f%s, give or take %.1f%s%s\n", what,
+           told.related ? ""
+                        : "no relation to similarity was found; on applications of validation ",
+           unit * told.value, suffix, unit * told.deviation, suffix,
+           told.outside ? "; this workload is outside of what that was measured on" : "");
 }
 
 static enum aw_err print_text(const struct ask *ask, struct aw_diag *diag)
@@ -213,6 +220,7 @@ static enum aw_err embed_run(const struct aw__run *run, struct aw_diag *diag)
     }
     aw_pretrain_free(ask->pretrain);
     aw__appset_close(&ask->pool);
+    aw_apps_deinit(&ask->file);
     aw_known_deinit(&ask->known);
     aw_alloc_free(NULL, ask);
     return err;
@@ -227,9 +235,10 @@ static const struct aw__option embed_options[] = {
      .required = true},
     {.name = "app",
      .letter = 'a',
-     .kind = AW__TEXT,
-     .arg = "[SEED:]INDEX",
-     .help = "a generated application; the fallback lives its episodes in the simulated cluster"},
+     .kind = AW__FILE,
+     .arg = "FILE:NAME|[SEED:]INDEX",
+     .help = "an application of a file or of the generator; the fallback lives its episodes in the "
+             "simulated cluster"},
     {.name = "load",
      .letter = 'l',
      .kind = AW__LOAD,
@@ -269,7 +278,10 @@ const struct aw__verb aw__verb_embed = {
             "(1 - distance + cosine) / 2, and whether the workload lies outside of what the model "
             "knows: where it is further from its nearest than 99 % of the known ones are from "
             "theirs. What the model will lose at first and how long it takes to adapt are told "
-            "where the model carries lines fitted to that. Of a store those episodes are read that "
+            "where the model carries lines fitted to that, with one standard deviation; below 0 "
+            "it begins better than it ends after adapting. Where likeness was found to tell "
+            "nothing, that is said, with the mean on applications of validation. Of a store those "
+            "episodes are read that "
             "the fallback lived alone; where there are none, those of whoever acted.",
     .options = embed_options,
     .examples = embed_examples,

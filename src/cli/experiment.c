@@ -19,8 +19,9 @@
 #define TRACE      "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
 #define APPS_MAX   200u /* of the pool, that nothing is learned from */
 #define SEEDS_MAX  100u
-#define NAMES_MAX  64u /* of experiments that a wrong name is compared with */
-#define ROWS_SHOWN 20u /* of progress in a phase, without a terminal */
+#define NAMES_MAX  64u    /* of experiments that a wrong name is compared with */
+#define ENV_PREFIX "env." /* of a --set: it is meant for the environment */
+#define ROWS_SHOWN 20u    /* of progress in a phase, without a terminal */
 /* Pieces that come in the first second of a phase come from the work folder: they say nothing about
  * how long the others take. Nor does the first of each thread say all: some phases prepare long. */
 #define KEPT_US 1000000
@@ -85,6 +86,42 @@ static enum aw_err load_take(const struct aw__args *args, struct aw__experiment 
     return err;
 }
 
+static enum aw_err pairs_take(const struct aw__args *args, struct aw_experiment_config *config,
+                              struct aw_diag *diag)
+{
+    for (uint32_t i = 0; i < args->repeat_count; i++) {
+        const char *pair = args->repeat[i];
+        if (strncmp(pair, ENV_PREFIX, strlen(ENV_PREFIX)) != 0)
+            return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--set",
+                              "options of the environment alone, as " ENV_PREFIX "deadband=0; "
+                              "not %s",
+                              AW__QUOTE(pair));
+        if (config->pair_count == AW_EXPERIMENT_PAIRS_MAX)
+            return aw_fail_at(diag, AW_ERR_LIMIT, NULL, 0, 0, "--set", "at most %u options",
+                              AW_EXPERIMENT_PAIRS_MAX);
+        config->pairs[config->pair_count++] = pair + strlen(ENV_PREFIX);
+    }
+    return AW_OK;
+}
+
+/* "200:800": so many of the pool may be learned from, so many are left to report on. */
+static enum aw_err split_take(const struct aw__args *args, struct aw_experiment_config *config,
+                              struct aw_diag *diag)
+{
+    const char *text = aw__args_text(args, "split");
+    unsigned learned = 0, unseen = 0;
+    char more;
+    if (!text)
+        return AW_OK;
+    if (strlen(text) > 9 || sscanf(text, "%u:%u%c", &learned, &unseen, &more) != 2 ||
+        learned == 0 || learned + unseen != AW_EXPERIMENT_POOL)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--split",
+                          "two numbers that add up to %u, as 200:800; not %s", AW_EXPERIMENT_POOL,
+                          AW__QUOTE(text));
+    config->learned = learned;
+    return AW_OK;
+}
+
 /* Where pieces are kept, and the two files of the report: beside that folder unless said. */
 static enum aw_err paths_take(const struct aw__args *args, struct aw__experiment *ask,
                               struct aw_diag *diag)
@@ -92,14 +129,18 @@ static enum aw_err paths_take(const struct aw__args *args, struct aw__experiment
     struct aw_experiment_config *config = &ask->config;
     const char *work = aw__args_text(args, "work"), *report = aw__args_text(args, "report");
     const char *cache = getenv("XDG_CACHE_HOME"), *name = ask->entry->name;
+    const char *folder_name = ask->all ? AW__EXPERIMENT_ALL : name; /* they share pieces */
     enum aw_err err;
+    if (ask->all && report)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--report",
+                          "names one page; those of all experiments are beside the work folder");
     if (work)
         err = path_set(config->work, sizeof config->work, diag, "%s", work);
     else if (cache && *cache == '/') /* the specification has other paths ignored */
         err = path_set(config->work, sizeof config->work, diag, "%s/aware/experiment-%s", cache,
-                       name);
+                       folder_name);
     else
-        err = path_set(config->work, sizeof config->work, diag, "experiment-%s", name);
+        err = path_set(config->work, sizeof config->work, diag, "experiment-%s", folder_name);
     if (err)
         return err;
     for (size_t len = strlen(config->work); len > 1 && config->work[len - 1] == '/'; len--)
@@ -127,15 +168,25 @@ static enum aw_err paths_take(const struct aw__args *args, struct aw__experiment
     return aw_file_mkdirs(folder, diag);
 }
 
+/* Of all experiments, one goes without what it does not know of. */
+static void ask_trim(struct aw__experiment *ask)
+{
+    struct aw_experiment_config *config = &ask->config;
+    const uint32_t takes = ask->entry->takes;
+    config->apps = takes & AW_EXPERIMENT_TAKES_APPS ? config->apps : 0;
+    config->seeds = takes & AW_EXPERIMENT_TAKES_SEEDS ? config->seeds : 0;
+    config->pair_count = takes & AW_EXPERIMENT_TAKES_PAIRS ? config->pair_count : 0;
+    config->learned = takes & AW_EXPERIMENT_TAKES_SPLIT ? config->learned : 0;
+}
+
+/* `ask` has its entry. */
 static enum aw_err ask_take(const struct aw__run *run, struct aw__experiment *ask,
                             struct aw_diag *diag)
 {
     const struct aw__args *args = run->args;
     struct aw_experiment_config *config = &ask->config;
     const char *model = aw__args_text(args, "model");
-    enum aw_err err = entry_find(args->positional[0], &ask->entry, diag);
-    if (err)
-        return err;
+    enum aw_err err;
     ask->markdown = aw__args_given(args, "markdown");
     if (ask->markdown && run->json)
         return aw_fail(diag, AW_ERR_USAGE, "--markdown and --output json exclude each other");
@@ -155,7 +206,12 @@ static enum aw_err ask_take(const struct aw__run *run, struct aw__experiment *as
         return err;
     if (model && access(model, R_OK) != 0)
         return aw_fail_at(diag, AW_ERR_NOTFOUND, model, 0, 0, NULL, "no such model");
-    err = load_take(args, ask, diag);
+    err = pairs_take(args, config, diag);
+    err = err ? err : split_take(args, config, diag);
+    if (!err && ask->all)
+        ask_trim(ask);
+    err = err ? err : aw_experiment_check(ask->entry, config, diag);
+    err = err ? err : load_take(args, ask, diag);
     return err ? err : paths_take(args, ask, diag);
 }
 
@@ -163,19 +219,31 @@ static enum aw_err ask_take(const struct aw__run *run, struct aw__experiment *as
 static void command_write(const struct aw__run *run, const struct aw__experiment *ask, char *buf,
                           size_t size)
 {
-    static const char *const kept[] = {"scale", "preset", "pool",  "seed",
-                                       "apps",  "seeds",  "model", NULL};
+    static const struct {
+        const char *name;
+        uint32_t takes; /* what an experiment must know of; 0: all do */
+    } kept[] = {{"scale", 0},
+                {"preset", 0},
+                {"pool", 0},
+                {"split", AW_EXPERIMENT_TAKES_SPLIT},
+                {"seed", 0},
+                {"apps", AW_EXPERIMENT_TAKES_APPS},
+                {"seeds", AW_EXPERIMENT_TAKES_SEEDS},
+                {"model", 0}};
     const struct aw__args *args = run->args;
     const struct aw__option *option;
     struct aw_text text;
     aw_text_init(&text, buf, size);
     aw_text_add(&text, "aware experiment %s", ask->entry->name);
     for (uint32_t i = 0; (option = aw__verb_option(args->verb, i)); i++) {
-        for (const char *const *name = kept; *name; name++) {
-            if (!strcmp(option->name, *name) && args->value[i].given)
+        for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
+            if (!strcmp(option->name, kept[k].name) && args->value[i].given &&
+                (ask->entry->takes & kept[k].takes) == kept[k].takes)
                 aw_text_add(&text, " --%s %s", option->name, args->value[i].text);
         }
     }
+    for (uint32_t i = 0; i < ask->config.pair_count; i++)
+        aw_text_add(&text, " --set " ENV_PREFIX "%s", ask->config.pairs[i]);
     if (aw__args_given(args, "load"))
         aw_text_add(&text, " --load %s", ask->load);
 }
@@ -268,14 +336,18 @@ static enum aw_err list_print(const struct aw__run *run, struct aw_diag *diag)
     return aw__table_print(&table, stdout, run->color_out, diag);
 }
 
+/* `list`: NULL, or where the document goes in place of stdout. */
 static enum aw_err findings_tell(const struct aw__run *run, const struct aw__experiment *ask,
-                                 const struct aw_findings *findings, struct aw_diag *diag)
+                                 const struct aw_findings *findings, json_t *list,
+                                 struct aw_diag *diag)
 {
     json_t *document = aw__experiment_json(ask, findings);
     if (!document)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the JSON document");
     enum aw_err err = AW_OK;
-    if (run->json)
+    if (run->json && list)
+        json_array_append(list, document);
+    else if (run->json)
         err = aw__json_print(json_incref(document), diag);
     else
         err =
@@ -290,62 +362,175 @@ static enum aw_err findings_tell(const struct aw__run *run, const struct aw__exp
     return err;
 }
 
-static enum aw_err goals_check(const struct aw_findings *findings, struct aw_diag *diag)
+/* --- one of them ------------------------------------------------------------------------------ */
+
+static uint32_t goals_of(const struct aw_findings *findings, enum aw_finding_verdict verdict)
 {
-    uint32_t missed = 0;
+    uint32_t count = 0;
     for (uint32_t i = 0; i < findings->figures; i++)
-        missed += aw_finding_verdict(&findings->figure[i]) == AW_FINDING_MISSED;
+        count += aw_finding_verdict(&findings->figure[i]) == verdict;
+    return count;
+}
+
+static enum aw_err goals_check(uint32_t missed, struct aw_diag *diag)
+{
     if (missed)
         return aw_fail(diag, AW_ERR_CHECK, "%" PRIu32 " goals are missed", missed);
     return AW_OK;
 }
 
-static enum aw_err experiment_run(const struct aw__run *run, struct aw_diag *diag)
+/* What became of one. */
+struct outcome {
+    enum aw_err err;
+    uint32_t figures, met, missed;
+    double seconds;
+    char html[AW_EXPERIMENT_PATH_MAX];
+};
+
+static enum aw_err ask_run(const struct aw__run *run, struct aw__experiment *ask, json_t *list,
+                           struct outcome *ret, struct aw_diag *diag)
 {
-    if (aw__args_given(run->args, "list"))
-        return list_print(run, diag);
-    if (!run->args->positional[0])
-        return aw_fail(diag, AW_ERR_USAGE,
-                       "which experiment? 'aware experiment --list' shows them");
     const char *term = getenv("TERM");
     struct watch watch = {.quiet = aw__args_given(run->args, "quiet"),
-                          .terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb")};
+                          .terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb"),
+                          .threads = ask->config.threads};
     struct aw_findings *findings = NULL;
-    struct aw__experiment *ask = aw_alloc_new(NULL, 1, sizeof *ask);
-    if (!ask)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
-    enum aw_err err = ask_take(run, ask, diag);
-    if (err || (err = aw_findings_new(ask->entry->name, ask->entry->title, NULL, &findings, diag)))
-        goto out;
+    enum aw_err err = aw_findings_new(ask->entry->name, ask->entry->title, NULL, &findings, diag);
+    if (err)
+        return err;
     command_write(run, ask, findings->command, sizeof findings->command);
     snprintf(findings->source, sizeof findings->source, "%s", AW__VERSION_SOURCE);
     ask->config.progress = watch_take;
     ask->config.progress_ctx = &watch;
-    watch.threads = ask->config.threads;
-    /* pieces that are under way are finished first, which takes seconds: that is said at once */
-    aw__stop_catch(&(struct aw__stop_config){
-        .twice = true,
-        .first_words =
-            "\naware: ending with the pieces that are under way; once more ends at once\n",
-    });
+    if (!watch.quiet && ask->all)
+        fprintf(stderr, "aware: %s\n", findings->command);
     if (!watch.quiet)
         fprintf(stderr, "aware: pieces are kept in %s\n", ask->config.work);
     const int64_t begin_us = watch.last_us = aw_clock_monotonic_us(NULL);
     err = aw_experiment_run(ask->entry, &ask->config, NULL, findings, diag);
     ask->seconds = (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-6;
     watch_clear(&watch);
-    if (err == AW_ERR_INTERRUPTED) {
+    if (err == AW_ERR_INTERRUPTED)
         aw_fail(diag, err,
                 "interrupted; what is done is kept in %s, and the same command goes on "
                 "from there",
                 ask->config.work);
-        goto out;
-    }
-    err = err ? err : findings_tell(run, ask, findings, diag);
-    if (!err && aw__args_given(run->args, "check"))
-        err = goals_check(findings, diag);
-out:
+    err = err ? err : findings_tell(run, ask, findings, list, diag);
+    *ret = (struct outcome){.err = err,
+                            .figures = findings->figures,
+                            .met = goals_of(findings, AW_FINDING_MET),
+                            .missed = goals_of(findings, AW_FINDING_MISSED),
+                            .seconds = ask->seconds};
+    snprintf(ret->html, sizeof ret->html, "%s", ask->html);
     aw_findings_free(findings);
+    return err;
+}
+
+/* --- all of them ------------------------------------------------------------------------------ */
+
+static enum aw_err summary_print(const struct aw__run *run, const struct outcome *outcome,
+                                 uint32_t count, struct aw_diag *diag)
+{
+    static const char *const heads[] = {"EXPERIMENT", "SHOWS", ">FIGURES", ">GOALS",
+                                        ">MET",       ">TIME", "PAGE",     NULL};
+    static const char *const heads_markdown[] = {"experiment", "shows", ">figures", ">goals",
+                                                 ">met",       ">time", "page",     NULL};
+    const bool markdown = aw__args_given(run->args, "markdown");
+    struct aw__table table;
+    char took[AW__FINDING_MAX];
+    aw__table_init(&table, markdown ? heads_markdown : heads);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct outcome *one = &outcome[i];
+        aw__table_add(&table, "%s", aw_experiments[i].name);
+        aw__table_add(&table, "%s", aw_experiments[i].shows);
+        if (one->err) {
+            aw__table_add(&table, "-");
+            aw__table_add(&table, "-");
+            aw__table_add(&table, "failed");
+        } else {
+            aw__table_add(&table, "%" PRIu32, one->figures);
+            aw__table_add(&table, "%" PRIu32, one->met + one->missed);
+            aw__table_add(&table, "%" PRIu32, one->met);
+        }
+        aw__table_add(&table, "%s", aw__seconds_format(one->seconds, took, sizeof took));
+        aw__table_add(&table, markdown && !one->err ? "[%s](%s)" : "%s", one->err ? "-" : one->html,
+                      one->html);
+    }
+    fputs(markdown ? "\n## All of them\n\n" : "\nAll of them\n\n", stdout);
+    return markdown ? aw__table_print_markdown(&table, stdout, diag)
+                    : aw__table_print(&table, stdout, run->color_out, diag);
+}
+
+/* One that fails does not keep the others from being made; an interruption does. */
+static enum aw_err all_run(const struct aw__run *run, struct aw__experiment *ask,
+                           struct aw_diag *diag)
+{
+    struct outcome outcome[NAMES_MAX] = {0};
+    uint32_t count = 0, failed = 0, missed = 0;
+    enum aw_err err = AW_OK, first = AW_OK;
+    for (count = 0; !err && count < NAMES_MAX && aw_experiments[count].run; count++) {
+        *ask = (struct aw__experiment){.entry = &aw_experiments[count], .all = true};
+        err = ask_take(run, ask, diag); /* now, and not after hours */
+    }
+    json_t *list = run->json && !err ? json_array() : NULL;
+    for (uint32_t i = 0; !err && i < count; i++) {
+        struct aw_diag why = {0};
+        *ask = (struct aw__experiment){.entry = &aw_experiments[i], .all = true};
+        err = ask_take(run, ask, diag);
+        if (err)
+            break;
+        outcome[i].err = ask_run(run, ask, list, &outcome[i], &why);
+        if (outcome[i].err == AW_ERR_INTERRUPTED) {
+            err = outcome[i].err;
+            if (diag)
+                *diag = why;
+        } else if (outcome[i].err) {
+            fprintf(stderr, "aware: %s: %s\n", ask->entry->name, why.text);
+            first = first ? first : outcome[i].err;
+            failed++;
+        }
+        missed += outcome[i].missed;
+    }
+    if (!err && run->json)
+        err = aw__json_print(json_pack("{s:O}", "experiments", list), diag);
+    else if (!err)
+        err = summary_print(run, outcome, count, diag);
+    json_decref(list);
+    if (err)
+        return err;
+    if (failed)
+        return aw_fail(diag, first, "%" PRIu32 " of %" PRIu32 " experiments failed", failed, count);
+    return aw__args_given(run->args, "check") ? goals_check(missed, diag) : AW_OK;
+}
+
+static enum aw_err experiment_run(const struct aw__run *run, struct aw_diag *diag)
+{
+    const char *name = run->args->positional[0];
+    if (aw__args_given(run->args, "list"))
+        return list_print(run, diag);
+    if (!name)
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "which experiment? 'aware experiment --list' shows them");
+    struct aw__experiment *ask = aw_alloc_new(NULL, 1, sizeof *ask);
+    if (!ask)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
+    const bool all = !strcmp(name, AW__EXPERIMENT_ALL);
+    struct outcome outcome;
+    enum aw_err err = all ? AW_OK : entry_find(name, &ask->entry, diag);
+    if (!err && !all)
+        err = ask_take(run, ask, diag);
+    /* pieces that are under way are finished first, which takes seconds: that is said at once */
+    if (!err)
+        aw__stop_catch(&(struct aw__stop_config){
+            .twice = true,
+            .first_words =
+                "\naware: ending with the pieces that are under way; once more ends at once\n",
+        });
+    if (!err && all)
+        err = all_run(run, ask, diag);
+    else if (!err && !(err = ask_run(run, ask, NULL, &outcome, diag)) &&
+             aw__args_given(run->args, "check"))
+        err = goals_check(outcome.missed, diag);
     aw_alloc_free(NULL, ask);
     return err;
 }
@@ -365,6 +550,12 @@ static const struct aw__option experiment_options[] = {
      .initial = "default",
      .choices = preset_names,
      .help = "paper: the paper's state, actions and encoder"},
+    {.name = "set",
+     .kind = AW__SETTING,
+     .arg = "env.KEY=VALUE",
+     .help = "change an option of the environment that everybody learns and is judged in ('aware "
+             "env describe autoscale-v0')",
+     .repeated = true},
     {.name = "work",
      .letter = 'w',
      .kind = AW__DIR,
@@ -411,6 +602,12 @@ static const struct aw__option experiment_options[] = {
      .initial = "1",
      .max = INT64_MAX,
      .help = "seed of the pool of applications"},
+    {.name = "split",
+     .kind = AW__TEXT,
+     .arg = "LEARN:REST",
+     .help =
+         "of the pool's 1000 applications, those that may be learned from, the last 40 of which "
+         "choose settings, and those that are reported on (default: 800:200; FLASH has 200:800)"},
     {.name = "threads",
      .letter = 'j',
      .kind = AW__NUMBER,
@@ -424,10 +621,13 @@ static const struct aw__option experiment_options[] = {
     {.name = "quiet", .letter = 'q', .kind = AW__FLAG, .help = "no lines while it runs"},
     {.name = NULL},
 };
+/* None has a table here: options of an environment are its own to tell. */
+static const struct aw_conf_field *const experiment_settings[] = {NULL};
 static const struct aw__positional experiment_positionals[] = {
     {.name = "NAME",
      .kind = AW__EXPERIMENT,
-     .help = "an experiment; 'aware experiment --list' shows them",
+     .help = "an experiment; 'aware experiment --list' shows them; all: every one, one after the "
+             "other",
      .optional = true},
     {.name = NULL},
 };
@@ -435,6 +635,10 @@ static const struct aw__example experiment_examples[] = {
     {"aware experiment --list", "what there is, and which table or figure each one shows"},
     {"aware experiment adaptation", "a quick look at one of them"},
     {"aware experiment adaptation --scale full --report fig8.html", "as it is recorded"},
+    {"aware experiment adaptation --preset paper --set env.deadband=0",
+     "with the paper's mapping, in which every change of size counts"},
+    {"aware experiment all --scale full --model models/default.safetensors --check",
+     "every one of them, with one table at the end; hours"},
     {"aware experiment adaptation --load diurnal:length=24h --apps 4 --seeds 1",
      "without any trace"},
     {NULL, NULL},
@@ -447,8 +651,13 @@ const struct aw__verb aw__verb_experiment = {
             "JSON. Applications and loads that are reported on are never learned from.\n\n"
             "An experiment is made of pieces, which are kept as they finish. After an interruption "
             "the same command takes them from there and goes on; pieces of another version of the "
-            "program or of other settings are not taken.",
+            "program or of other settings are not taken.\n\n"
+            "With the name all, every experiment is made with the same options, one after the "
+            "other and in one work folder; each goes without what it does not know of. One that "
+            "fails or misses a goal does not keep the others from being made. A table at the end "
+            "has them all, with their pages.",
     .options = experiment_options,
+    .settings = experiment_settings,
     .positionals = experiment_positionals,
     .examples = experiment_examples,
     .json = true,

@@ -16,11 +16,12 @@
 
 #define AW__FINDING_MAX     64u /* bytes of a figure as text, with its NUL */
 #define AW__EXPERIMENT_LINE 160u
+#define AW__EXPERIMENT_ALL  "all" /* in place of a name: every one of them */
 
 struct aw__experiment {
     const struct aw_experiment_entry *entry;
     struct aw_experiment_config config;
-    bool markdown;
+    bool markdown, all;                /* all: one of all that were asked for */
     char load[AW_EXPERIMENT_PATH_MAX]; /* as shown: without folders */
     char html[AW_EXPERIMENT_PATH_MAX], json[AW_EXPERIMENT_PATH_MAX];
     double seconds; /* that this run took; what was taken from the work folder took longer */

@@ -437,6 +437,7 @@ static json_t *plot_json(const struct aw_findings_plot *plot)
     json_t *object = json_object(), *list = json_array(), *labels = json_array();
     set(object, "title", json_string(plot->title));
     set(object, "kind", json_string(kind_names[plot->kind]));
+    set(object, "log", json_boolean(plot->log));
     set(object, "x", json_string(plot->x));
     set(object, "y", json_string(plot->y));
     for (uint32_t s = 0; s < plot->series_count; s++)
@@ -461,9 +462,14 @@ static void head_json(json_t *object, const struct aw__experiment *ask,
     set(object, "source", json_string(findings->source));
     set(object, "scale", json_string(scale_names[config->scale]));
     set(object, "preset", json_string(config->paper ? "paper" : "default"));
+    json_t *pairs = json_array();
+    for (uint32_t i = 0; i < config->pair_count; i++)
+        json_array_append_new(pairs, json_string(config->pairs[i]));
+    set(object, "env", pairs);
     set(object, "load", json_string(ask->load));
     set(object, "model", *config->model ? json_string(config->model) : json_null());
     set(object, "pool", json_integer((json_int_t)config->pool));
+    set(object, "learned", json_integer(config->learned ? config->learned : AW_EXPERIMENT_LEARNED));
     set(object, "seed", json_integer((json_int_t)config->seed));
     set(object, "seeds", findings->seeds ? json_integer(findings->seeds) : json_null());
     set(object, "apps", findings->apps ? json_integer(findings->apps) : json_null());

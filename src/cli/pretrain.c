@@ -74,14 +74,16 @@ static enum aw_err pools_take(struct aw__pretrain *ask, const struct aw__args *a
 {
     struct aw_pretrain_pool *learn = &ask->config.learn, *check = &ask->config.check;
     learn->seed = 1;
-    enum aw_err err = aw__appset_range(aw__args_text(args, "apps"), "--apps", &learn->seed,
-                                       &learn->first, &learn->count, diag);
-    check->seed = learn->seed;
+    enum aw_err err =
+        aw__appset_pool(aw__args_text(args, "apps"), "--apps", learn, &ask->learn_file, diag);
+    check->seed = learn->apps ? 1 : learn->seed;
     err = err ? err
-              : aw__appset_range(aw__args_text(args, "check"), "--check", &check->seed,
-                                 &check->first, &check->count, diag);
-    if (!err && check->seed == learn->seed && check->first < learn->first + learn->count &&
-        learn->first < check->first + check->count)
+              : aw__appset_pool(aw__args_text(args, "check"), "--check", check, &ask->check_file,
+                                diag);
+    if (!err && (learn->apps || check->apps))
+        err = aw__appset_apart(learn, check, diag);
+    else if (!err && check->seed == learn->seed && check->first < learn->first + learn->count &&
+             learn->first < check->first + check->count)
         err = aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--check",
                          "shares applications with --apps: what is learned from proves nothing");
     err = err ? err : aw__appset_open(&ask->pool, aw__args_text(args, "load"), diag);
@@ -127,11 +129,12 @@ static enum aw_err files_take(struct aw__pretrain *ask, const struct aw__args *a
     return aw_file_mkdirs(folder, diag);
 }
 
-/* The command that makes the same model, wherever the trace lies. */
+/* The command that makes the same model, wherever the trace and other files lie. */
 static void command_write(struct aw__pretrain *ask, const struct aw__args *args)
 {
     static const char *const kept[] = {"apps", "check",    "rounds",  "preset",
                                        "seed", "patience", "predict", NULL};
+    const char *const files[] = {ask->config.learn.file, ask->config.check.file};
     const struct aw__option *option;
     struct aw_text text;
     aw_text_init(&text, ask->command, sizeof ask->command);
@@ -139,9 +142,10 @@ static void command_write(struct aw__pretrain *ask, const struct aw__args *args)
         aw_text_add(&text, "mpirun -n %" PRIu32 " ", ask->team.size);
     aw_text_add(&text, "aware pretrain");
     for (uint32_t i = 0; (option = aw__verb_option(args->verb, i)); i++)
-        for (const char *const *name = kept; *name; name++)
-            if (!strcmp(option->name, *name) && args->value[i].given)
-                aw_text_add(&text, " --%s %s", option->name, args->value[i].text);
+        for (uint32_t k = 0; kept[k]; k++)
+            if (!strcmp(option->name, kept[k]) && args->value[i].given)
+                aw_text_add(&text, " --%s %s", option->name,
+                            k < 2 && files[k] ? files[k] : args->value[i].text);
     for (uint32_t i = 0; i < args->repeat_count; i++)
         aw_text_add(&text, " --set %s", args->repeat[i]);
     const char *slash = strrchr(ask->model, '/');
@@ -274,34 +278,30 @@ static enum aw_err finish(struct aw__pretrain *ask, struct aw_diag *diag)
 {
     const struct aw_pretrain_best *best = aw_pretrain_best(ask->pretrain);
     const struct aw_pretrain_pool *learn = &ask->config.learn, *check = &ask->config.check;
-    char text[6][64];
-    snprintf(text[0], sizeof text[0], "%" PRIu64 ":%" PRIu32 "-%" PRIu32, learn->seed, learn->first,
-             learn->first + learn->count - 1);
-    snprintf(text[1], sizeof text[1], "%" PRIu64 ":%" PRIu32 "-%" PRIu32, check->seed, check->first,
-             check->first + check->count - 1);
-    snprintf(text[2], sizeof text[2], "%" PRIu32, best->round);
-    snprintf(text[3], sizeof text[3], "%.3f", best->score.paper);
-    snprintf(text[4], sizeof text[4], "%.5f", best->score.violations);
-    snprintf(text[5], sizeof text[5], "%.3f", ask->fallback.paper);
+    char apps[2][AW_CONF_TEXT_MAX], text[4][64];
+    snprintf(text[0], sizeof text[0], "%" PRIu32, best->round);
+    snprintf(text[1], sizeof text[1], "%.3f", best->score.paper);
+    snprintf(text[2], sizeof text[2], "%.5f", best->score.violations);
+    snprintf(text[3], sizeof text[3], "%.3f", ask->fallback.paper);
     const char *const meta[] = {
         "command",
         ask->command,
         "source",
         AW__VERSION_SOURCE,
         "apps",
-        text[0],
+        aw__appset_text(learn, apps[0], sizeof apps[0]),
         "check",
-        text[1],
+        aw__appset_text(check, apps[1], sizeof apps[1]),
         "load",
         ask->pool.shown,
         "round",
-        text[2],
+        text[0],
         "check.R",
-        text[3],
+        text[1],
         "check.violations",
-        text[4],
+        text[2],
         "check.R.fallback",
-        text[5],
+        text[3],
     };
     struct aw_known known = {0};
     aw_pretrain_recall(ask->pretrain);
@@ -411,6 +411,8 @@ static enum aw_err pretrain_run(const struct aw__run *run, struct aw_diag *diag)
     }
     aw_pretrain_free(ask->pretrain);
     aw__appset_close(&ask->pool);
+    aw_apps_deinit(&ask->learn_file);
+    aw_apps_deinit(&ask->check_file);
     aw_alloc_free(NULL, ask->point);
     aw_team_leave(&ask->team);
     aw_alloc_free(NULL, ask);
@@ -422,15 +424,16 @@ static enum aw_err pretrain_run(const struct aw__run *run, struct aw_diag *diag)
 static const struct aw__option pretrain_options[] = {
     {.name = "apps",
      .letter = 'a',
-     .kind = AW__TEXT,
-     .arg = "[SEED:]FIRST-LAST",
+     .kind = AW__FILE,
+     .arg = "FILE|SEED:N",
      .initial = "0-759",
-     .help = "applications to learn from; SEED:N are the first N of a pool"},
+     .help = "applications to learn from: all of a file of 'aware apps generate', the first N of a "
+             "pool, or [SEED:]FIRST-LAST of it"},
     {.name = "check",
-     .kind = AW__TEXT,
-     .arg = "[SEED:]FIRST-LAST",
+     .kind = AW__FILE,
+     .arg = "FILE|SEED:N",
      .initial = "760-799",
-     .help = "applications that choose the best round; never learned from"},
+     .help = "applications that choose the best round, named in the same way; never learned from"},
     {.name = "load",
      .letter = 'l',
      .kind = AW__LOAD,
@@ -509,6 +512,8 @@ static const struct aw__example pretrain_examples[] = {
      "760 applications, each with a function of the trace as its load"},
     {"aware pretrain --out models/small --apps 1:200 --check 760-779 --load bursts",
      "200 applications under bursts: minutes"},
+    {"aware pretrain --out models/ours --apps apps.yaml --load traces/day.csv",
+     "those of a file, as 'aware apps generate -o apps.yaml' or a person writes it"},
     {"aware pretrain --out models/mine --load traces/day.csv -c mine.state --resume",
      "go on where an earlier one was stopped"},
     {"mpirun -n 4 aware pretrain --out models/mine --load traces/day.csv",

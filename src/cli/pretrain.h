@@ -26,6 +26,7 @@ struct aw__pretrain_point {
 struct aw__pretrain {
     const struct aw__run *run;
     struct aw__appset pool;
+    struct aw_apps learn_file, check_file; /* where --apps and --check name files */
     struct aw_pretrain_config config;
     struct aw_team team;
     struct aw_pretrain *pretrain;

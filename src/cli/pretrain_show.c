@@ -46,10 +46,13 @@ void aw__pretrain_announce(const struct aw__pretrain *ask, bool resumed)
     if (ask->quiet)
         return;
     fprintf(stderr,
-            "%s on %s: %" PRIu32 " applications, %" PRIu32 " to check on, %" PRIu32
+            "%s on %s: %" PRIu32 " applications%s%s, %" PRIu32 " to check on%s%s, %" PRIu32
             " rounds, seed %" PRIu64 ", %s",
             resumed ? "resuming" : "pretraining", config->env, config->learn.count,
-            config->check.count, config->rounds, config->seed, ask->pool.shown);
+            config->learn.apps ? " of " : "", config->learn.apps ? config->learn.file : "",
+            config->check.count, config->check.apps ? " of " : "",
+            config->check.apps ? config->check.file : "", config->rounds, config->seed,
+            ask->pool.shown);
     if (ask->team.size > 1)
         fprintf(stderr, ", %" PRIu32 " processes", ask->team.size);
     if (resumed)
@@ -117,6 +120,8 @@ static json_t *score_json(const struct aw_pretrain_score *score)
 
 static json_t *pool_json(const struct aw_pretrain_pool *pool)
 {
+    if (pool->apps)
+        return json_pack("{s:s, s:I}", "file", pool->file, "count", (json_int_t)pool->count);
     return json_pack("{s:I, s:I, s:I}", "seed", (json_int_t)pool->seed, "first",
                      (json_int_t)pool->first, "count", (json_int_t)pool->count);
 }
@@ -214,18 +219,26 @@ static uint32_t card_settings(FILE *out, const struct aw_conf_field *fields, con
     return count;
 }
 
+static void card_pool(FILE *out, const struct aw_pretrain_pool *pool)
+{
+    if (pool->apps)
+        fprintf(out, "all %" PRIu32 " applications of the file `%s`", pool->count, pool->file);
+    else
+        fprintf(out, "applications %" PRIu32 " to %" PRIu32 " of the pool with seed %" PRIu64,
+                pool->first, pool->first + pool->count - 1, pool->seed);
+}
+
 static void card_data(FILE *out, const struct aw__pretrain *ask)
 {
     const struct aw_pretrain_config *config = &ask->config;
-    const struct aw_pretrain_pool *learn = &config->learn, *check = &config->check;
-    fprintf(out,
-            "## Data\n\n"
-            "- learned from: applications %" PRIu32 " to %" PRIu32 " of the pool with seed %" PRIu64
-            ", made by `aware apps generate`; each is a random sequence of segments\n"
-            "- chosen on: applications %" PRIu32 " to %" PRIu32 " of the pool with seed %" PRIu64
-            ", never learned from\n",
-            learn->first, learn->first + learn->count - 1, learn->seed, check->first,
-            check->first + check->count - 1, check->seed);
+    fprintf(out, "## Data\n\n- learned from: ");
+    card_pool(out, &config->learn);
+    fprintf(out, "%s\n- chosen on: ",
+            config->learn.apps
+                ? ""
+                : ", made by `aware apps generate`; each is a random sequence of segments");
+    card_pool(out, &config->check);
+    fprintf(out, ", never learned from\n");
     fprintf(out, "- load: `%s`%s\n", ask->pool.shown,
             ask->pool.pattern ? ", drawn anew for each application"
             : ask->pool.pack.count > 1
@@ -277,22 +290,33 @@ static void card_text(FILE *out, const struct aw__pretrain *ask)
 static void card_line(FILE *out, const char *what, const struct aw_known_line *line, double unit,
                       const char *suffix)
 {
-    fprintf(out, "| %s | %.2f%s | %+.2f%s | %.2f%s |\n", what,
-            unit * (line->intercept + line->slope), suffix, unit * line->slope, suffix,
-            unit * line->deviation, suffix);
+    fprintf(out, "| %s | %.2f%s | ", what, unit * (line->intercept + line->slope * line->at),
+            suffix);
+    if (line->related)
+        fprintf(out, "%+.2f%s, give or take %.2f%s", unit * line->slope, suffix, unit * line->error,
+                suffix);
+    else
+        fprintf(out, "no relation was found");
+    fprintf(out, " | %.2f%s | %.2f%s |\n", unit * line->deviation, suffix, unit * line->growth,
+            suffix);
 }
 
 static void card_predicts(FILE *out, const struct aw__pretrain *ask)
 {
     if (!ask->drop.there)
         return;
-    fprintf(out,
-            "\n## What it predicts\n\n"
-            "Over the similarity of an application to the nearest one that it knows, from %" PRIu32
-            " episodes in each of the applications above; `aware embed` uses it.\n\n"
-            "| prediction | at similarity 1 | per unit of it | error, one deviation |\n"
-            "|---|--:|--:|--:|\n",
-            ask->predict);
+    fprintf(
+        out,
+        "\n## What it predicts\n\n"
+        "Over the similarity of an application to the nearest one that it knows, from %" PRIu32
+        " episodes in each of the applications for validation, and from what it loses there "
+        "when it takes them for known ones that are less and less like them (similarity down "
+        "to %.2f); `aware embed` uses it. Below 0 it begins better than it ends after those "
+        "episodes.\n\n"
+        "| prediction | at similarity %.2f, mean of validation | per unit of similarity | error, "
+        "one deviation | its growth per unit less like |\n"
+        "|---|--:|--:|--:|--:|\n",
+        ask->predict, ask->drop.lowest, ask->drop.at);
     card_line(out, "reward missing at first", &ask->drop, 100, " %");
     card_line(out, "episodes to adapt", &ask->episodes, 1, "");
 }

@@ -19,8 +19,9 @@ static void option_print(FILE *out, const struct aw__option *option)
     fputs("| ", out);
     if (option->letter)
         fprintf(out, "`-%c`, ", option->letter);
-    fprintf(out, "`--%s%s%s` | ", option->name, option->arg ? " " : "",
-            option->arg ? option->arg : "");
+    fprintf(out, "`--%s%s", option->name, option->arg ? " " : "");
+    cell(out, option->arg ? option->arg : "");
+    fputs("` | ", out);
     cell(out, aw__option_help(option, text, sizeof text));
     fputs(" |\n", out);
 }
@@ -36,7 +37,9 @@ static void verb_print(FILE *out, const struct aw__verb *verb)
     if (verb->positionals || verb->options)
         fputs("\n| option | meaning |\n|---|---|\n", out);
     for (const struct aw__positional *p = verb->positionals; p && p->name; p++) {
-        fprintf(out, "| `%s` | ", p->name);
+        fputs("| `", out);
+        cell(out, p->name);
+        fputs("` | ", out);
         cell(out, p->help);
         fputs(p->optional ? " (optional) |\n" : " |\n", out);
     }

@@ -47,7 +47,7 @@ struct aw_pretrain_score aw_adapt_converged(const struct aw_adapt_point *point, 
     return mean;
 }
 
-/* The first episode from which on a window of judged rewards is good enough. */
+/* The first window of judged rewards that is good enough. */
 static uint32_t reached(const struct aw_adapt_point *point, uint32_t episodes, double enough)
 {
     for (uint32_t e = 0; e + AW_ADAPT_WINDOW <= episodes + 1; e++) {

@@ -1,15 +1,16 @@
 /*
  * adapt.h - how a policy gets used to an application, episode by episode, and what that costs.
  *
- * Definitions, used wherever adaptation is reported (docs/results/adaptation.md):
+ * Definitions, used wherever adaptation is reported (docs/results/definitions.md):
  *
  *   judged        the paper's reward R of the policy without noise, on episodes that are the same
  *                 for all and after every episode; judging teaches nothing and costs nothing
  *   converged     the mean of the last AW_ADAPT_TAIL judged rewards of a learner; of an
  *                 application: the best of all learners that were tried on it
  *   drop          1 - judged before the first episode / converged of the application
- *   to converge   the first episode from which on the mean of AW_ADAPT_WINDOW judged rewards is
- *                 within `share` of the application's converged reward; never: censored at the end
+ *   to converge   episodes lived before the first AW_ADAPT_WINDOW judged rewards in a row whose
+ *                 mean is within `share` of the application's converged reward; never: censored at
+ *                 the end
  *   violations    steps that missed their SLO in the episodes lived until then, with all their
  *                 exploration
  *   deficit       how far below converged the utilisation of those episodes was, on average,

@@ -64,7 +64,7 @@ static void a_curve_repeats_itself_and_its_first_point_has_learned_nothing(void 
     (void)state;
     struct aw_pretrain_config config;
     aw_pretrain_config_init(&config);
-    config.learn = (struct aw_pretrain_pool){1, 3, 1, load_of, NULL};
+    config.learn = (struct aw_pretrain_pool){.seed = 1, .first = 3, .count = 1, .load = load_of};
     config.pairs[0] = "objective=paper";
     config.pairs[1] = "episode_steps=20";
     config.pair_count = 2;

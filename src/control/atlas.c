@@ -318,10 +318,10 @@ uint32_t aw_atlas_work(struct aw_atlas *atlas, int64_t now_us, uint32_t most)
 
 static struct aw_atlas_guess guess_of(const struct aw_known_line *line, const struct seat *seat)
 {
-    if (!line->there || seat->known_count == 0)
-        return (struct aw_atlas_guess){NAN, NAN};
-    return (struct aw_atlas_guess){line->intercept + line->slope * seat->known[0].similarity,
-                                   line->deviation};
+    const struct aw_known_prediction told = aw_known_predict(
+        line, seat->known_count ? seat->known[0].similarity : (double)NAN, seat->odd);
+    return told.there ? (struct aw_atlas_guess){told.value, told.deviation}
+                      : (struct aw_atlas_guess){NAN, NAN};
 }
 
 /* Known ones and workloads in one list, the nearest first. */

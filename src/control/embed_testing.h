@@ -41,8 +41,13 @@ static inline void embed_world_open(struct embed_world *w, uint32_t choice, uint
             those.embedding[i * those.dim + k] = (float)(0.2 * aw_rng_normal(&rng));
     }
     aw_known_measure(&those);
-    those.drop =
-        (struct aw_known_line){.there = true, .slope = -1, .intercept = 1.5, .deviation = 0.25};
+    those.drop = (struct aw_known_line){.there = true,
+                                        .slope = -1,
+                                        .intercept = 1.5,
+                                        .deviation = 0.25,
+                                        .at = 1,
+                                        .lowest = -1,
+                                        .related = true};
     assert_ok(aw_known_save(w->context, &those, w->model, model_meta, MODEL_PAIRS, &diag));
     aw_known_deinit(&those);
     assert_ok(aw_store_open(&w->store, w->url, &(struct aw_store_options){0}, NULL, &diag));

@@ -1,10 +1,10 @@
 /*
  * experiment.h - the experiments of the paper, each as one function that fills in findings.
  *
- * Applications come from one pool: the first 760 are learned from, 760 to 799 choose settings and
- * checkpoints, 800 on report. Loads are functions of a trace by rank: odd ranks for the former,
- * even ranks for the latter. What is reported of shares neither applications nor loads with what
- * was learned from.
+ * Applications come from one pool. Of the first 800 the last 40 choose settings and checkpoints,
+ * and the others are learned from; 800 on report. Where to divide is `learned`. Loads are functions
+ * of a trace by rank: odd ranks for the former, even ranks for the latter. What is reported of
+ * shares neither applications nor loads with what was learned from.
  *
  * Every experiment is made of pieces (a curve of one learner in one application, with one seed).
  * Pieces are kept in a folder as they finish; a run that was interrupted takes them from there and
@@ -20,7 +20,13 @@
 #include "control/adapt.h"
 #include "control/findings.h"
 
-#define AW_EXPERIMENT_PATH_MAX 512u
+#define AW_EXPERIMENT_PATH_MAX  512u
+#define AW_EXPERIMENT_PAIRS_MAX 8u
+/* Of the pool's thousand, the first that may be learned from, fewest and most. */
+#define AW_EXPERIMENT_POOL        1000u
+#define AW_EXPERIMENT_LEARNED     800u
+#define AW_EXPERIMENT_LEARNED_MIN 100u
+#define AW_EXPERIMENT_LEARNED_MAX 900u
 
 enum aw_experiment_scale { AW_EXPERIMENT_QUICK, AW_EXPERIMENT_FULL };
 
@@ -38,7 +44,11 @@ struct aw_experiment_config {
     uint32_t apps, seeds, threads; /* 0: what the scale says */
     aw_experiment_progress *progress;
     void *progress_ctx;
-    const char *pair;           /* one more option of the environment; NULL: none */
+    uint32_t learned; /* LEARNED_MIN to LEARNED_MAX; 0: AW_EXPERIMENT_LEARNED */
+    /* Options of the environment over those of the preset, as "deadband=0"; borrowed. */
+    const char *pairs[AW_EXPERIMENT_PAIRS_MAX];
+    uint32_t pair_count;
+    const char *pair;           /* one more, that the experiment itself is about; NULL: none */
     uint32_t fallback_episodes; /* by which an application is known; 0: as ever */
     struct aw__loads *loads;    /* what was read of the trace; aw_experiment_run fills it in */
 };
@@ -48,17 +58,29 @@ typedef enum aw_err aw_experiment(const struct aw_experiment_config *config,
                                   const struct aw_alloc *alloc, struct aw_findings *findings,
                                   struct aw_diag *diag);
 
+/* What an experiment is asked for that not all of them know of. */
+#define AW_EXPERIMENT_TAKES_APPS  1u /* a number of applications to report on */
+#define AW_EXPERIMENT_TAKES_SEEDS 2u /* a number of runs with different chance */
+#define AW_EXPERIMENT_TAKES_PAIRS 4u /* options of the environment */
+#define AW_EXPERIMENT_TAKES_SPLIT 8u /* how many are learned from, where no model is given */
+
 struct aw_experiment_entry {
     const char *name;   /* "adaptation" */
     const char *shows;  /* "AWARE Fig. 8, FLASH section 5.2" */
     const char *title;  /* one line */
     aw_experiment *run; /* NULL ends the table */
+    uint32_t takes;     /* AW_EXPERIMENT_TAKES_.. */
 };
 extern const struct aw_experiment_entry aw_experiments[];
 /* NULL: there is none of this name. */
 const struct aw_experiment_entry *aw_experiment_find(const char *name);
 
-/* Runs one, with what the scale says where the config has 0. */
+/* Whether it knows of all that `config` asks for: AW_ERR_USAGE, with what it does not. */
+AW_NODISCARD enum aw_err aw_experiment_check(const struct aw_experiment_entry *entry,
+                                             const struct aw_experiment_config *config,
+                                             struct aw_diag *diag);
+
+/* Checks and runs one, with what the scale says where the config has 0. */
 AW_NODISCARD enum aw_err aw_experiment_run(const struct aw_experiment_entry *entry,
                                            const struct aw_experiment_config *config,
                                            const struct aw_alloc *alloc,

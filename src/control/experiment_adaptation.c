@@ -2,10 +2,8 @@
  * experiment_adaptation.c - how fast who gets used to applications never seen (AWARE Fig. 8, FLASH
  * section 5.2).
  *
- * TL is a plain learner that was taught on one application and carries its weights to another, with
- * exploration restarted; its rates, its noise and how long its actor rests are searched for on
- * applications for validation. TL+ is the same with a forecast of the load and a table of what
- * allocations did in its state. Scratch is the plain learner that has learned nothing yet.
+ * TL and TL+ are those of experiment_transfer.c. Scratch is the plain learner that has learned
+ * nothing yet.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,27 +14,16 @@
 enum who { AWARE, TL, TL_PLUS, SCRATCH, WHO_COUNT };
 static const char *const who_names[WHO_COUNT] = {"aware", "tl", "tl+", "scratch"};
 
-#define SOURCES_MAX 8u
-#define TUNE_APPS   6u
-#define APPS_MAX    AW__TEST_COUNT
-#define SEEDS_MAX   8u
-
-static const struct aw__transfer choices[] = {
-    /* actor   critic  noise  rests */
-    {3e-4, 1e-3, 0.2, 0},  {3e-4, 1e-3, 0.2, 5},  {3e-4, 1e-3, 0.1, 5}, {1e-3, 1e-3, 0.2, 5},
-    {1e-3, 3e-3, 0.2, 5},  {1e-4, 1e-3, 0.2, 5},  {3e-4, 3e-3, 0.3, 0}, {1e-3, 1e-3, 0.1, 0},
-    {1e-4, 1e-3, 0.1, 10}, {3e-4, 3e-3, 0.1, 10},
-};
-#define CHOICES (sizeof choices / sizeof *choices)
+#define APPS_MAX  AW__TEST_COUNT
+#define SEEDS_MAX 8u
 
 struct study {
     const struct aw_experiment_config *config;
     const struct aw_alloc *alloc;
-    uint32_t sources, apps, seeds, source_episodes, tune_episodes;
+    uint32_t apps, seeds;
     uint32_t episodes; /* of every learner */
     char model[AW_EXPERIMENT_PATH_MAX];
-    char source[2][SOURCES_MAX][AW_EXPERIMENT_PATH_MAX]; /* without foresight, and with it */
-    struct aw__transfer transfer[2];
+    struct aw__tl tl[2]; /* and TL+ */
     struct aw_adapt_point *points;
     struct aw__curve *curve; /* [who][app][seed] */
     double *largest;         /* [app][seed], steps missed with the largest sizes there are */
@@ -45,89 +32,6 @@ struct study {
 static struct aw__curve *curve_of(const struct study *s, uint32_t who, uint32_t app, uint32_t seed)
 {
     return &s->curve[((size_t)who * s->apps + app) * s->seeds + seed];
-}
-
-/* --- sources ---------------------------------------------------------------------------------- */
-
-static uint32_t source_app(uint32_t i)
-{
-    return i * 127 % AW__LEARN_COUNT;
-}
-
-static enum aw_err make_source(void *ctx, uint32_t turn, struct aw_diag *diag)
-{
-    struct study *s = ctx;
-    const uint32_t plus = turn / s->sources, i = turn % s->sources;
-    return aw__source(s->config, source_app(i), s->source_episodes, plus == 1, s->alloc,
-                      s->source[plus][i], diag);
-}
-
-/* --- tuning ----------------------------------------------------------------------------------- */
-
-static void transfer_school(const struct study *s, uint32_t plus, const struct aw__transfer *how,
-                            uint32_t app, struct aw_pretrain_config *ret)
-{
-    aw__learner_transfer(s->config, how, s->source[plus][app % s->sources], ret);
-    ret->foresight = plus == 1;
-}
-
-/* Episodes to converge, over applications for validation, of one choice beside the others. */
-static void judge_choices(const struct aw__curve *curve, uint32_t episodes, double *ret)
-{
-    memset(ret, 0, CHOICES * sizeof *ret);
-    for (uint32_t a = 0; a < TUNE_APPS; a++) {
-        struct aw_pretrain_score best = {0};
-        for (size_t c = 0; c < CHOICES; c++) {
-            const struct aw_pretrain_score own =
-                aw_adapt_converged(curve[c * TUNE_APPS + a].point, episodes);
-            if (own.paper > best.paper)
-                best = own;
-        }
-        for (size_t c = 0; c < CHOICES; c++)
-            ret[c] += (double)aw_adapt_measure(curve[c * TUNE_APPS + a].point, episodes, &best,
-                                               AW__NEAR, AW__WAY, 100)
-                          .episodes /
-                      TUNE_APPS;
-    }
-}
-
-static enum aw_err tune(struct study *s, uint32_t plus, struct aw_findings *findings,
-                        struct aw_diag *diag)
-{
-    const uint32_t count = CHOICES * TUNE_APPS, points = s->tune_episodes + 1;
-    struct aw__curve *curve = aw_alloc_new(s->alloc, count, sizeof *curve);
-    struct aw_adapt_point *point = aw_alloc_new(s->alloc, (size_t)count * points, sizeof *point);
-    enum aw_err err = curve && point ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory to tune");
-    for (uint32_t i = 0; !err && i < count; i++) {
-        const uint32_t app = AW__CHECK_FIRST + i % TUNE_APPS;
-        curve[i] = (struct aw__curve){.who = plus ? "tune-tl+" : "tune-tl",
-                                      .app = app,
-                                      .seed = s->config->seed,
-                                      .episodes = s->tune_episodes,
-                                      .point = point + (size_t)i * points};
-        transfer_school(s, plus, &choices[i / TUNE_APPS], app, &curve[i].school);
-    }
-    err = err ? err
-              : aw__curves(s->config, curve, count, plus ? "tuning TL+" : "tuning TL", s->alloc,
-                           diag);
-    double value[CHOICES];
-    size_t best = 0;
-    if (!err) {
-        judge_choices(curve, s->tune_episodes, value);
-        for (size_t c = 1; c < CHOICES; c++)
-            best = value[c] < value[best] ? c : best;
-        s->transfer[plus] = choices[best];
-        aw_findings_note(findings,
-                         "%s was tuned on %u applications for validation: of %zu settings, actor "
-                         "%g, critic %g, noise %g, actor at rest for %u episodes took the fewest "
-                         "episodes (%.1f; the worst took %.1f).",
-                         plus ? "TL+" : "TL", TUNE_APPS, CHOICES, choices[best].actor_lr,
-                         choices[best].critic_lr, choices[best].noise, choices[best].rests,
-                         value[best], aw_stats_max(value, CHOICES));
-    }
-    aw_alloc_free(s->alloc, point);
-    aw_alloc_free(s->alloc, curve);
-    return err;
 }
 
 /* --- curves ----------------------------------------------------------------------------------- */
@@ -146,7 +50,7 @@ static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
             for (uint32_t k = 0; k < s->seeds; k++) {
                 struct aw__curve *curve = curve_of(s, w, a, k);
                 *curve = (struct aw__curve){.who = who_names[w],
-                                            .app = AW__TEST_FIRST + a,
+                                            .app = aw__test_first(s->config) + a,
                                             .seed = s->config->seed + k,
                                             .episodes = s->episodes,
                                             .point = at};
@@ -157,7 +61,7 @@ static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
                 else if (w == SCRATCH)
                     aw__learner_plain(s->config, &curve->school);
                 else
-                    transfer_school(s, w == TL_PLUS, &s->transfer[w == TL_PLUS], a, &curve->school);
+                    aw__tl_school(s->config, &s->tl[w == TL_PLUS], a, &curve->school);
                 if (err)
                     return err;
             }
@@ -178,7 +82,7 @@ static enum aw_err largest_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
     for (uint32_t k = 0; k < AW_PRETRAIN_ACTIONS_MAX; k++)
         most[k] = 1;
     aw__learner_plain(s->config, &school);
-    school.learn = aw__pool(s->config, AW__TEST_FIRST + turn / s->seeds, 1);
+    school.learn = aw__pool(s->config, aw__test_first(s->config) + turn / s->seeds, 1);
     school.seed = s->config->seed + turn % s->seeds;
     enum aw_err err = aw_pretrain_new(&school, s->alloc, &p, diag);
     err = err ? err : aw_pretrain_try_constant(p, 0, most, &score, diag);
@@ -368,7 +272,7 @@ static enum aw_err table(const struct study *s, const struct row *rows,
             row->converged.paper,   row->fallback,        row->zero[AWARE],  row->zero[TL],
             row->drop[AWARE],       row->episodes[AWARE], row->episodes[TL], row->episodes[TL_PLUS],
             row->episodes[SCRATCH], row->missed[AWARE],   row->least};
-        err = aw_findings_row(findings, t, values, "%u", AW__TEST_FIRST + a);
+        err = aw_findings_row(findings, t, values, "%u", aw__test_first(s->config) + a);
     }
     return err;
 }
@@ -429,9 +333,6 @@ static void sizes(struct study *s)
     const uint32_t seeds = config->seeds ? config->seeds : full ? 3 : 1;
     s->apps = apps < APPS_MAX ? apps : APPS_MAX;
     s->seeds = seeds < SEEDS_MAX ? seeds : SEEDS_MAX;
-    s->sources = full ? 6 : 2;
-    s->source_episodes = full ? 200 : 80;
-    s->tune_episodes = full ? 100 : 40;
     s->episodes = full ? 200 : 80;
 }
 
@@ -439,12 +340,8 @@ static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_
 {
     const struct aw_experiment_config *config = s->config;
     enum aw_err err = aw__model_or_own(config, s->alloc, s->model, diag);
-    err =
-        err ? err
-            : aw__turns(config, 2 * s->sources, "teaching sources", make_source, s, s->alloc, diag);
-    s->transfer[0] = s->transfer[1] = choices[1];
     for (uint32_t plus = 0; !err && plus < 2; plus++)
-        err = tune(s, plus, findings, diag);
+        err = aw__tl_make(config, plus == 1, s->alloc, findings, &s->tl[plus], diag);
     err = err ? err : lay_out(s, diag);
     err = err ? err
               : aw__curves(config, s->curve, WHO_COUNT * s->apps * s->seeds, "adapting", s->alloc,

@@ -18,9 +18,21 @@
 #define SEGMENTS  4u
 #define MOVED     0.01 /* of the reward: less is no disturbance */
 
-static const char *const scenarios[] = {"file-size",        "table-size",       "float-ops",
-                                        "image-size",       "text-size",        "model-size",
-                                        "load-high-to-low", "load-low-to-high", NULL};
+/* With what AWARE section 2.3 says of each; of the other payloads it has a range alone. */
+static const struct {
+    const char *name;
+    double drop, episodes;
+} scenarios[] = {
+    {"file-size", 0.128, 70},
+    {"table-size", (double)NAN, (double)NAN},
+    {"float-ops", (double)NAN, (double)NAN},
+    {"image-size", (double)NAN, (double)NAN},
+    {"text-size", (double)NAN, (double)NAN},
+    {"model-size", (double)NAN, (double)NAN},
+    {"load-high-to-low", 0.199, 98},
+    {"load-low-to-high", 0.218, 107},
+    {NULL, 0, 0},
+};
 
 struct study {
     const struct aw_experiment_config *config;
@@ -39,9 +51,9 @@ static enum aw_err teach(void *ctx, uint32_t turn, struct aw_diag *diag)
     struct aw_experiment_config config = *s->config;
     const bool other = turn >= s->runs;
     config.seed += turn % s->seeds;
-    return aw__source(&config, other ? AW__LEARN_FIRST : AW__TEST_FIRST + turn / s->seeds,
-                      s->episodes, false, s->alloc, other ? s->other[turn - s->runs] : s->own[turn],
-                      diag);
+    return aw__source(
+        &config, other ? AW__LEARN_FIRST : aw__test_first(s->config) + turn / s->seeds, s->episodes,
+        false, s->alloc, other ? s->other[turn - s->runs] : s->own[turn], diag);
 }
 
 static const struct aw__transfer as_usual = {3e-4, 1e-3, 0.2, 5};
@@ -54,7 +66,7 @@ static enum aw_err curves(struct study *s, const struct aw_experiment_config *wo
         const uint32_t run = i % s->runs, seed = run % s->seeds;
         struct aw__curve *curve = &s->curve[i];
         *curve = (struct aw__curve){.who = i < s->runs ? "carried" : "scratch",
-                                    .app = AW__TEST_FIRST + run / s->seeds,
+                                    .app = aw__test_first(s->config) + run / s->seeds,
                                     .seed = world->seed + seed,
                                     .episodes = s->episodes,
                                     .point = s->points + (size_t)i * (s->episodes + 1)};
@@ -135,8 +147,53 @@ static enum aw_err early(const struct study *s, struct aw_findings *findings)
     return err;
 }
 
+/* The same beside the fallback on the same application, as AWARE Table 3 has it. */
+static enum aw_err early_beside(const struct study *s, struct aw_findings *findings)
+{
+    static const char *const columns[] = {
+        "CPU deficit", "paper", "memory deficit", "paper", "violations", "paper", NULL};
+    static const enum aw_findings_unit units[] = {AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                  AW_UNIT_SHARE, AW_UNIT_TIMES, AW_UNIT_TIMES};
+    static const double published[SEGMENTS][3] = {
+        {0.323, 0.288, 56.1}, {0.429, 0.305, 22.2}, {0.221, 0.265, 12.7}, {0.100, 0.078, 10.1}};
+    const uint32_t table = aw_findings_table(
+        findings, "Early training from scratch, beside the fallback (AWARE Table 3)", columns,
+        units);
+    enum aw_err err = AW_OK;
+    for (uint32_t q = 0; !err && q < SEGMENTS; q++) {
+        double cpu[2] = {0}, memory[2] = {0}, missed[2] = {0};
+        for (uint32_t run = 0; run < s->runs; run++) {
+            const struct aw__curve *curve = &s->curve[s->runs + run];
+            const struct aw_pretrain_score end = aw_adapt_converged(curve->point, s->episodes);
+            const uint32_t way =
+                aw_adapt_measure(curve->point, s->episodes, &end, AW__NEAR, AW__WAY, 100).episodes;
+            for (uint32_t e = 1 + q * way / SEGMENTS; e <= (q + 1) * way / SEGMENTS; e++) {
+                const struct aw_pretrain_score *of[2] = {&curve->point[e].lived, &curve->fallback};
+                for (uint32_t k = 0; k < 2; k++) {
+                    cpu[k] += of[k]->cpu;
+                    memory[k] += of[k]->memory;
+                    missed[k] += of[k]->violations;
+                }
+            }
+        }
+        const double values[] = {
+            cpu[1] > 0 ? 1 - cpu[0] / cpu[1] : (double)NAN,          published[q][0],
+            memory[1] > 0 ? 1 - memory[0] / memory[1] : (double)NAN, published[q][1],
+            missed[1] > 0 ? missed[0] / missed[1] : (double)NAN,     published[q][2]};
+        err = aw_findings_row(findings, table, values, "part %u of %u", q + 1, SEGMENTS);
+    }
+    aw_findings_note(findings,
+                     "The paper's drop is that after the change; ours is below converged in the "
+                     "changed world. Of the payloads but file-size it says 15.6 to 19.9 %% "
+                     "together. The first table of early training is relative to converged; that "
+                     "beside the fallback (HPA, and VPA on memory) is as AWARE Table 3, whose four "
+                     "parts are 100 episodes each, up to where the learner is better than HPA and "
+                     "VPA; ours end where it has converged.");
+    return err;
+}
+
 static enum aw_err row(struct aw_findings *findings, uint32_t table, const struct sums *sums,
-                       const char *label)
+                       const char *label, double paper_drop, double paper_episodes)
 {
     const uint32_t n = sums->count;
     const struct aw_interval drop = aw__resampled_mean(1, n, sums->drop);
@@ -146,18 +203,20 @@ static enum aw_err row(struct aw_findings *findings, uint32_t table, const struc
                              drop.high,
                              n ? aw_stats_max(sums->drop, n) : (double)NAN,
                              n ? aw_stats_mean(sums->episodes, n) : (double)NAN,
-                             n ? sums->never / n : (double)NAN};
+                             n ? sums->never / n : (double)NAN,
+                             paper_drop,
+                             paper_episodes};
     return aw_findings_row(findings, table, values, "%s", label);
 }
 
 static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
 {
-    static const char *const columns[] = {"applications", "drop",       "95 % from",
-                                          "to",           "worst drop", "episodes to retrain",
-                                          "never",        NULL};
+    static const char *const columns[] = {
+        "applications",        "drop",  "95 % from",   "to",       "worst drop",
+        "episodes to retrain", "never", "paper: drop", "episodes", NULL};
     static const enum aw_findings_unit units[] = {AW_UNIT_COUNT, AW_UNIT_SHARE, AW_UNIT_SHARE,
                                                   AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN,
-                                                  AW_UNIT_SHARE};
+                                                  AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN};
     const struct aw_experiment_config *config = s->config;
     const size_t points = 2 * (size_t)s->runs * (s->episodes + 1);
     struct sums sums;
@@ -177,31 +236,33 @@ static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct
                               "drop of reward in a new application");
         (void)aw__figure_mean(findings, AW_UNIT_PLAIN, sums.episodes, sums.count, 230,
                               "episodes of retraining in a new application");
-        err = row(findings, table, &sums, "a new application");
+        err = row(findings, table, &sums, "a new application", 0.456, 230);
     }
     err = err ? err : early(s, findings);
+    err = err ? err : early_beside(s, findings);
     for (uint32_t run = 0; !err && run < s->runs; run++) { /* its own policy in its own world */
         struct aw_pretrain_config school;
         struct aw_pretrain_score score;
         struct aw_pretrain *p = NULL;
         aw__learner_transfer(config, &as_usual, s->own[run], &school);
         school.seed = config->seed + run % s->seeds;
-        school.learn = aw__pool(config, AW__TEST_FIRST + run / s->seeds, 1);
+        school.learn = aw__pool(config, aw__test_first(s->config) + run / s->seeds, 1);
         err = aw_pretrain_new(&school, s->alloc, &p, diag);
         err = err ? err : aw_pretrain_try(p, 0, &score, diag);
         before[run] = score.paper;
         aw_pretrain_free(p);
     }
-    for (const char *const *name = scenarios; !err && *name; name++) {
+    for (uint32_t i = 0; !err && scenarios[i].name; i++) {
         struct aw_experiment_config world = *config;
         char pair[96];
-        snprintf(pair, sizeof pair, "scenario=%s@0s", *name);
+        snprintf(pair, sizeof pair, "scenario=%s@0s", scenarios[i].name);
         world.pair = pair;
-        err = curves(s, &world, false, *name, diag);
+        err = curves(s, &world, false, scenarios[i].name, diag);
         if (err)
             break;
         sum_up(s, before, &sums);
-        err = row(findings, table, &sums, *name);
+        err = row(findings, table, &sums, scenarios[i].name, scenarios[i].drop,
+                  scenarios[i].episodes);
     }
     return err;
 }

@@ -9,11 +9,11 @@
 #include "control/experiment.h"
 
 #define AW__LEARN_FIRST 0u
-#define AW__LEARN_COUNT 760u
-#define AW__CHECK_FIRST 760u
 #define AW__CHECK_COUNT 40u
-#define AW__TEST_FIRST  800u
-#define AW__TEST_COUNT  200u
+#define AW__TEST_COUNT  200u /* the most that are reported on */
+uint32_t aw__learn_count(const struct aw_experiment_config *config);
+uint32_t aw__check_first(const struct aw_experiment_config *config);
+uint32_t aw__test_first(const struct aw_experiment_config *config);
 
 #define AW__RANKS 100u /* functions of a trace for either */
 
@@ -63,9 +63,10 @@ struct aw_pretrain_pool aw__pool(const struct aw_experiment_config *config, uint
                                  uint32_t count);
 /* The model that `config` names, or one that is pretrained here, as a piece, on `apps`
  * applications. `ret_path` [AW_EXPERIMENT_PATH_MAX]. `cost` (may be NULL): seconds of CPU, episodes
- * and the score on validation. */
+ * (of the policy, and by who acts) and the score on validation. */
 struct aw__model_cost {
     double cpu_s, episodes, check, missed;
+    struct aw_pretrain_episodes lived;
 };
 AW_NODISCARD enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps,
                                    const char *variant, const struct aw_pretrain_config *school,
@@ -102,10 +103,30 @@ struct aw__transfer {
 void aw__learner_transfer(const struct aw_experiment_config *config,
                           const struct aw__transfer *transfer, const char *source,
                           struct aw_pretrain_config *ret);
+/* The `i`th application that a single policy is taught on, spread over those learned from. */
+uint32_t aw__source_app(const struct aw_experiment_config *config, uint32_t i);
 /* A plain learner taught on training application `app`, as a file; a piece. */
 AW_NODISCARD enum aw_err aw__source(const struct aw_experiment_config *config, uint32_t app,
                                     uint32_t episodes, bool foresight, const struct aw_alloc *alloc,
                                     char *ret_path, struct aw_diag *diag);
+
+/* TL: plain learners of some applications for training, and how they begin again: of some settings
+ * the one that took the fewest episodes on applications for validation. TL+ has a forecast of the
+ * load and a table of what allocations did besides. */
+#define AW__TL_SOURCES_MAX 8u
+struct aw__tl {
+    bool plus;
+    uint32_t sources;
+    char source[AW__TL_SOURCES_MAX][AW_EXPERIMENT_PATH_MAX];
+    struct aw__transfer how;
+};
+/* Teaches and tunes, in pieces; what was chosen is noted. */
+AW_NODISCARD enum aw_err aw__tl_make(const struct aw_experiment_config *config, bool plus,
+                                     const struct aw_alloc *alloc, struct aw_findings *findings,
+                                     struct aw__tl *ret, struct aw_diag *diag);
+/* The `i`th application that is adapted to; `tl` is borrowed. */
+void aw__tl_school(const struct aw_experiment_config *config, const struct aw__tl *tl, uint32_t i,
+                   struct aw_pretrain_config *ret);
 
 /* --- curves ----------------------------------------------------------------------------------- */
 
@@ -152,6 +173,21 @@ struct aw_finding *aw__figure_rank(struct aw_findings *findings, const double *a
                                    uint32_t groups, uint32_t count, const char *name);
 /* `scratch` [3 * n]. */
 double aw__rank_correlation(const double *a, const double *b, uint32_t n, double *scratch);
+
+/* --- amortization ----------------------------------------------------------------------------- */
+
+/* Models taught alike on so many applications, one with each seed. */
+struct aw__taught {
+    uint32_t apps, seeds;
+    struct aw_pretrain_episodes episodes;  /* of one */
+    char (*model)[AW_EXPERIMENT_PATH_MAX]; /* [seeds] */
+};
+/* Adapts `apps` applications never seen with each of them, and with TL: what an application costs
+ * in episodes, pretraining shared. */
+AW_NODISCARD enum aw_err aw__amortize(const struct aw_experiment_config *config,
+                                      const struct aw__taught *taught, uint32_t count,
+                                      uint32_t apps, const struct aw_alloc *alloc,
+                                      struct aw_findings *findings, struct aw_diag *diag);
 
 /* --- experiments ------------------------------------------------------------------------------ */
 

@@ -8,6 +8,23 @@
 #include "control/experiment_internal.h"
 #include "workload/trace.h"
 
+/* --- who is learned from ---------------------------------------------------------------------- */
+
+uint32_t aw__test_first(const struct aw_experiment_config *config)
+{
+    return config->learned ? config->learned : AW_EXPERIMENT_LEARNED;
+}
+
+uint32_t aw__check_first(const struct aw_experiment_config *config)
+{
+    return aw__test_first(config) - AW__CHECK_COUNT;
+}
+
+uint32_t aw__learn_count(const struct aw_experiment_config *config)
+{
+    return aw__check_first(config) - AW__LEARN_FIRST;
+}
+
 /* --- loads ------------------------------------------------------------------------------------ */
 
 struct aw__loads {
@@ -39,9 +56,9 @@ void aw__loads_free(struct aw__loads *loads)
 }
 
 /* Odd ranks are learned from, even ones reported on. */
-static uint32_t rank_of(uint32_t app)
+static uint32_t rank_of(const struct aw_experiment_config *config, uint32_t app)
 {
-    return 2 * (app % AW__RANKS) + (app < AW__TEST_FIRST ? 1 : 2);
+    return 2 * (app % AW__RANKS) + (app < aw__test_first(config) ? 1 : 2);
 }
 
 static bool is_trace(const char *load)
@@ -55,7 +72,7 @@ static bool text_of(const struct aw_experiment_config *config, uint32_t app, cha
     int length;
     if (is_trace(config->load))
         length = snprintf(buf, size, "%s%stop=%" PRIu32, config->load,
-                          strchr(config->load, ':') ? "," : ":", rank_of(app));
+                          strchr(config->load, ':') ? "," : ":", rank_of(config, app));
     else
         length = snprintf(buf, size, "%s", config->load);
     return length >= 0 && (size_t)length < size;
@@ -70,7 +87,7 @@ enum aw_err aw__load_of(const struct aw_experiment_config *config, uint32_t app,
                         const struct aw_alloc *alloc, struct aw_load *ret, struct aw_diag *diag)
 {
     struct aw__loads *loads = config->loads;
-    const uint32_t at = rank_of(app) - 1;
+    const uint32_t at = rank_of(config, app) - 1;
     char text[AW_CONF_TEXT_MAX];
     if (!text_of(config, app, text, sizeof text))
         return aw_fail(diag, AW_ERR_LIMIT, "--load is longer than %zu bytes", sizeof text - 1);
@@ -111,7 +128,8 @@ struct aw_pretrain_pool aw__pool(const struct aw_experiment_config *config, uint
         const struct aw_experiment_config *in;
         void *out;
     } ctx = {.in = config}; /* the hooks only read it */
-    return (struct aw_pretrain_pool){config->pool, first, count, load_text, ctx.out};
+    return (struct aw_pretrain_pool){
+        .seed = config->pool, .first = first, .count = count, .load = load_text, .ctx = ctx.out};
 }
 
 void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_config *ret)
@@ -121,6 +139,8 @@ void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_co
         aw_pretrain_config_paper(ret);
     ret->pairs[ret->pair_count++] = "objective=paper";
     ret->pairs[ret->pair_count++] = "load_cores=2";
+    for (uint32_t i = 0; i < config->pair_count; i++)
+        ret->pairs[ret->pair_count++] = config->pairs[i]; /* who comes later overrules */
     if (config->pair)
         ret->pairs[ret->pair_count++] = config->pair;
     if (config->fallback_episodes)
@@ -170,7 +190,7 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
     double piece[4];
     school.trim = false;
     school.learn = aw__pool(config, AW__LEARN_FIRST, apps);
-    school.check = aw__pool(config, AW__CHECK_FIRST, AW__CHECK_COUNT);
+    school.check = aw__pool(config, aw__check_first(config), AW__CHECK_COUNT);
     school.threads = config->threads;
     aw__piece_key_begin(&key, config);
     aw__piece_key_text(&key, variant);
@@ -182,7 +202,8 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
     aw__piece_key_path(&key, config, variant, "piece", figures, sizeof figures);
     if (strlen(model) >= AW_EXPERIMENT_PATH_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "%s: the name of the folder is too long", config->work);
-    snprintf(phase, sizeof phase, "pretraining %s", variant);
+    snprintf(phase, sizeof phase, "pretraining %s on %" PRIu32 ", seed %" PRIu64, variant, apps,
+             school.seed);
     /* the figures are written last: with them the model is whole */
     if (aw__piece_load(figures, piece, 4, alloc)) {
         const double from = aw_clock_process_cpu_s();
@@ -199,7 +220,8 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
         return err;
     memcpy(ret_path, model, strlen(model) + 1);
     if (ret_cost)
-        *ret_cost = (struct aw__model_cost){piece[0], piece[1], piece[2], piece[3]};
+        *ret_cost = (struct aw__model_cost){piece[0], piece[1], piece[2], piece[3],
+                                            aw_pretrain_episodes(&school)};
     return AW_OK;
 }
 
@@ -215,8 +237,8 @@ enum aw_err aw__model_or_own(const struct aw_experiment_config *config,
     aw__school(config, &school);
     if (!full)
         school.rounds = 10;
-    return aw__model(config, full ? AW__LEARN_COUNT : 200, "default", &school, alloc, ret_path,
-                     NULL, diag);
+    const uint32_t all = aw__learn_count(config), some = all < 200 ? all : 200;
+    return aw__model(config, full ? all : some, "default", &school, alloc, ret_path, NULL, diag);
 }
 
 enum aw_err aw__zero_shot(const struct aw_experiment_config *config, const char *model,
@@ -299,6 +321,12 @@ void aw__learner_transfer(const struct aw_experiment_config *config,
     ret->noise = transfer->noise;
     ret->actor_rests = transfer->rests;
     ret->model = source;
+}
+
+uint32_t aw__source_app(const struct aw_experiment_config *config, uint32_t i)
+{
+    const uint32_t count = aw__learn_count(config);
+    return i * (count % 127 ? 127 : 131) % count; /* each once, wherever they have no divisor */
 }
 
 enum aw_err aw__source(const struct aw_experiment_config *config, uint32_t app, uint32_t episodes,

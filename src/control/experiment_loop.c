@@ -44,7 +44,7 @@ static enum aw_err apps_make(const struct aw_experiment_config *config, uint32_t
     struct aw_evaluate_app *apps = aw_alloc_new(alloc, count, sizeof *apps);
     enum aw_err err = apps ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for applications");
     for (uint32_t i = 0; !err && i < count; i++) {
-        apps[i].index = AW__TEST_FIRST + i;
+        apps[i].index = aw__test_first(config) + i;
         aw_app_generate(config->pool, apps[i].index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT,
                         &apps[i].app);
         err = aw__load_of(config, apps[i].index, alloc, &apps[i].day, diag);
@@ -254,6 +254,33 @@ static void at_most(struct aw_finding *figure, double goal)
 
 /* --- serving ---------------------------------------------------------------------------------- */
 
+/* Who retrains beside who does not, from the disturbance on: what AWARE Fig. 9 compares. */
+static void retraining(const struct aw_evaluate_disturbed *row, uint32_t rows, double step_s,
+                       struct aw_findings *findings)
+{
+    if (rows == 0 || rows > APPS_MAX)
+        return;
+    struct beside beside = {.one = &row->after[AW_EVALUATE_RETRAINED],
+                            .two = &row->after[AW_EVALUATE_FROZEN],
+                            .stride = sizeof *row,
+                            .step_s = step_s,
+                            .mean = MEAN(cpu_utilization),
+                            .more = true};
+    figure_beside(findings, &beside, rows, 0.096, "CPU utilization above no retraining");
+    beside.mean = MEAN(memory_utilization);
+    figure_beside(findings, &beside, rows, 0.148, "memory utilization above no retraining");
+    beside.mean = MEAN(reward);
+    figure_beside(findings, &beside, rows, 0.086, "reward above no retraining");
+    beside = (struct beside){.one = beside.two,
+                             .two = beside.one,
+                             .stride = sizeof *row,
+                             .step_s = step_s,
+                             .mean = MEAN(violation_share)};
+    figure_beside(findings, &beside, rows, 3.1, "violations without retraining over with it");
+    aw_findings_note(findings, "Above no retraining: from the disturbance on, to the end; AWARE "
+                               "Fig. 9 is until its agent has converged again.");
+}
+
 static enum aw_err serving(const struct aw_experiment_config *config,
                            const struct aw_evaluate_config *evaluate,
                            const struct aw_evaluate_app *apps, uint32_t count,
@@ -268,9 +295,10 @@ static enum aw_err serving(const struct aw_experiment_config *config,
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u lives", rows);
     enum aw_err err = aw_evaluate_disturbed(evaluate, apps, count, tell, &watch, alloc, row, diag);
     err = err ? err : aw_evaluate_disturbed_sum(evaluate, row, rows, alloc, &sum, diag);
-    aw_alloc_free(alloc, row);
-    if (err)
+    if (err) {
+        aw_alloc_free(alloc, row);
         return err;
+    }
     struct aw_finding *drop =
         aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_RETRAINED],
                            "reward below one that has known nothing else, with retraining");
@@ -284,6 +312,8 @@ static enum aw_err serving(const struct aw_experiment_config *config,
     aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_FALLBACK],
                        "the same of the fallback alone");
     const double step_s = evaluate->simulate.settings.step_s;
+    retraining(row, rows, step_s, findings);
+    aw_alloc_free(alloc, row);
     const uint32_t table = tally_table(findings, "Half a day, after the disturbance");
     for (uint32_t k = 0; !err && k < AW_EVALUATE_KINDS; k++) {
         struct aw_job_tally all = {0};
@@ -553,6 +583,7 @@ static enum aw_err tell_whole(const struct whole *w, struct aw_findings *finding
     aw_findings_figure(findings, AW_UNIT_SHARE, (double)served / lives,
                        "lives that came to SERVING");
     compare_whole(w, findings);
+    aw_findings_note(findings, "AWARE Fig. 1 is a picture: the paper gives no figures of it.");
     return err;
 }
 

@@ -19,20 +19,18 @@ struct judged {
     double as_it_is[SEEDS_MAX * APPS_MAX];  /* the same of what others are compared with */
     double reward, missed, cpu_s, episodes; /* means */
     double worst;                           /* application of all */
+    struct aw_pretrain_episodes lived;      /* of one model */
+    char model[SEEDS_MAX][AW_EXPERIMENT_PATH_MAX];
 };
 
-static struct judged *judged_new(const struct aw_experiment_config *config, uint32_t apps,
-                                 struct aw_findings *findings, const struct aw_alloc *alloc)
+static void judged_begin(struct judged *judged, const struct aw_experiment_config *config,
+                         uint32_t apps, struct aw_findings *findings)
 {
-    struct judged *judged = aw_alloc_new(alloc, 1, sizeof *judged);
-    if (!judged)
-        return NULL;
     const uint32_t seeds = config->seeds                         ? config->seeds
                            : config->scale == AW_EXPERIMENT_FULL ? 3
                                                                  : 1;
     findings->apps = judged->apps = apps < APPS_MAX ? apps : APPS_MAX;
     findings->seeds = judged->seeds = seeds < SEEDS_MAX ? seeds : SEEDS_MAX;
-    return judged;
 }
 
 /* Teaches on `learn` applications, once with each seed, and judges on those from `first` on. */
@@ -47,7 +45,7 @@ static enum aw_err judge(const struct aw_experiment_config *config, uint32_t lea
     for (uint32_t k = 0; !err && k < ret->seeds; k++) {
         struct aw_experiment_config own = *config;
         struct aw_pretrain_config school = *as;
-        char model[AW_EXPERIMENT_PATH_MAX];
+        char *model = ret->model[k];
         struct aw__model_cost cost;
         own.seed = school.seed = config->seed + k;
         err = aw__model(&own, learn, variant, &school, alloc, model, &cost, diag);
@@ -58,6 +56,7 @@ static enum aw_err judge(const struct aw_experiment_config *config, uint32_t lea
             return err;
         ret->cpu_s += share * cost.cpu_s;
         ret->episodes += share * cost.episodes;
+        ret->lived = cost.lived;
         for (uint32_t i = 0; i < ret->apps; i++) {
             ret->paper[k * ret->apps + i] = ret->each[i].paper;
             ret->reward += share * ret->each[i].paper / ret->apps;
@@ -70,10 +69,29 @@ static enum aw_err judge(const struct aw_experiment_config *config, uint32_t lea
 
 /* --- amortization ----------------------------------------------------------------------------- */
 
-static enum aw_err amortize(const struct aw_experiment_config *config, const struct aw_alloc *alloc,
-                            struct aw_findings *findings, struct judged *judged,
-                            struct aw_diag *diag)
+#define POOLS_MAX   6u
+#define SHARED_MOST 200u /* applications of the largest pool whose episodes are counted (FLASH) */
+
+/* What is adapted with afterwards: the models of some pools. */
+struct pools {
+    struct judged judged;
+    uint32_t count;
+    struct aw__taught taught[POOLS_MAX];
+    char model[POOLS_MAX][SEEDS_MAX][AW_EXPERIMENT_PATH_MAX];
+};
+
+static void pools_keep(struct pools *pools, uint32_t apps)
 {
+    const uint32_t i = pools->count++;
+    memcpy(pools->model[i], pools->judged.model, sizeof pools->model[i]);
+    pools->taught[i] =
+        (struct aw__taught){apps, pools->judged.seeds, pools->judged.lived, pools->model[i]};
+}
+
+static enum aw_err amortize(const struct aw_experiment_config *config, const struct aw_alloc *alloc,
+                            struct aw_findings *findings, struct pools *pools, struct aw_diag *diag)
+{
+    struct judged *judged = &pools->judged;
     static const uint32_t few[] = {25, 50, 100, 200}, many[] = {50, 100, 150, 200, 400, 760};
     static const char *const columns[] = {"reward, unseen",    "95 % from", "to",
                                           "worst application", "missed",    "CPU time",
@@ -95,7 +113,7 @@ static enum aw_err amortize(const struct aw_experiment_config *config, const str
     for (uint32_t i = 0; !err && i < count; i++) {
         /* as many updates for each: what differs is what there is to learn from */
         school.updates = (2 * sizes[count - 1] + sizes[i] - 1) / sizes[i];
-        err = judge(config, sizes[i], "pool", &school, AW__TEST_FIRST, alloc, judged, diag);
+        err = judge(config, sizes[i], "pool", &school, aw__test_first(config), alloc, judged, diag);
         if (err)
             break;
         const struct aw_interval band =
@@ -111,13 +129,19 @@ static enum aw_err amortize(const struct aw_experiment_config *config, const str
                 aw_findings_figure(findings, AW_UNIT_SECONDS, judged->cpu_s,
                                    "CPU time of pretraining on 200 applications");
             if (time) {
+                time->paper = 5.2 * 3600; /* of a GPU */
                 time->goal = 1800;
                 time->lower = true;
             }
-            aw_findings_figure(findings, AW_UNIT_COUNT, judged->episodes, "its episodes");
         }
+        if (!err && sizes[i] <= SHARED_MOST)
+            pools_keep(pools, sizes[i]);
     }
-    return err;
+    const uint32_t adapted = full ? 16 : 4;
+    return err ? err
+               : aw__amortize(config, pools->taught, pools->count,
+                              judged->apps < adapted ? judged->apps : adapted, alloc, findings,
+                              diag);
 }
 
 enum aw_err aw__experiment_amortization(const struct aw_experiment_config *config,
@@ -125,11 +149,12 @@ enum aw_err aw__experiment_amortization(const struct aw_experiment_config *confi
                                         struct aw_diag *diag)
 {
     const uint32_t apps = config->scale == AW_EXPERIMENT_FULL ? APPS_MAX : 40;
-    struct judged *judged = judged_new(config, config->apps ? config->apps : apps, findings, alloc);
-    if (!judged)
+    struct pools *pools = aw_alloc_new(alloc, 1, sizeof *pools);
+    if (!pools)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
-    const enum aw_err err = amortize(config, alloc, findings, judged, diag);
-    aw_alloc_free(alloc, judged);
+    judged_begin(&pools->judged, config, config->apps ? config->apps : apps, findings);
+    const enum aw_err err = amortize(config, alloc, findings, pools, diag);
+    aw_alloc_free(alloc, pools);
     return err;
 }
 
@@ -191,8 +216,8 @@ static enum aw_err ablate(const struct aw_experiment_config *config, const struc
         err = err ? err : set_all(aw_pretrain_fields, &school, variants[v].school, 2, diag);
         own.fallback_episodes = school.fallback_episodes;
         err = err ? err
-                  : judge(&own, full ? 400 : 100, variants[v].name, &school, AW__CHECK_FIRST, alloc,
-                          judged, diag);
+                  : judge(&own, full ? 400 : 100, variants[v].name, &school,
+                          aw__check_first(config), alloc, judged, diag);
         if (err)
             break;
         struct aw_interval ratio = {(double)NAN, (double)NAN};
@@ -221,9 +246,10 @@ enum aw_err aw__experiment_ablation(const struct aw_experiment_config *config,
                                     const struct aw_alloc *alloc, struct aw_findings *findings,
                                     struct aw_diag *diag)
 {
-    struct judged *judged = judged_new(config, AW__CHECK_COUNT, findings, alloc);
+    struct judged *judged = aw_alloc_new(alloc, 1, sizeof *judged);
     if (!judged)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
+    judged_begin(judged, config, AW__CHECK_COUNT, findings);
     const enum aw_err err = ablate(config, alloc, findings, judged, diag);
     aw_alloc_free(alloc, judged);
     return err;

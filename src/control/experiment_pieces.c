@@ -34,6 +34,9 @@ void aw__piece_key_begin(struct aw__piece_key *key, const struct aw_experiment_c
     aw__piece_key_text(key, config->load);
     aw__piece_key_number(key, config->paper);
     mix(key, &config->pool, sizeof config->pool);
+    aw__piece_key_number(key, aw__test_first(config)); /* who has which load depends on it */
+    for (uint32_t i = 0; i < config->pair_count; i++)
+        aw__piece_key_text(key, config->pairs[i]);
 }
 
 static void key_fields(struct aw__piece_key *key, const struct aw_conf_field *fields,

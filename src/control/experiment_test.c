@@ -41,7 +41,7 @@ static void rig_open(struct rig *rig, const char *work)
     rig->config.pair = "episode_steps=20";
     for (uint32_t i = 0; i < CURVES; i++) {
         rig->curve[i] = (struct aw__curve){.who = "plain",
-                                           .app = AW__TEST_FIRST + i,
+                                           .app = aw__test_first(&rig->config) + i,
                                            .seed = 1,
                                            .episodes = EPISODES,
                                            .point = rig->point[i]};
@@ -122,6 +122,14 @@ static void a_piece_is_taken_for_the_same_question_alone(void **state)
     rig_open(&rig, work);
     assert_ok(aw__curves(&rig.config, rig.curve, 1, "trying", NULL, NULL));
     assert_int_equal(files_in(work), 3);
+    static struct rig other;
+    rig_open(&other, work);
+    other.config.pairs[other.config.pair_count++] = "deadband=0";
+    aw__learner_plain(&other.config, &other.curve[0].school);
+    other.curve[0].school.context.hidden = other.curve[0].school.context.rows = 16;
+    other.curve[0].school.updates = 2;
+    assert_ok(aw__curves(&other.config, other.curve, 1, "trying", NULL, NULL));
+    assert_int_equal(files_in(work), 4);                                /* in another environment */
     assert_memory_equal(&first, &rig.point[0][EPISODES], sizeof first); /* CPU time and all */
     empty(work);
 }
@@ -202,6 +210,75 @@ static void every_experiment_has_a_name_of_its_own_and_says_what_it_shows(void *
     }
     assert_true(count > 3);
     assert_null(aw_experiment_find("alchemy"));
+    assert_null(aw_experiment_find("all")); /* that is every one of them */
+}
+
+static void a_split_divides_applications_and_loads(void **state)
+{
+    (void)state;
+    struct aw_experiment_config config;
+    struct aw_diag diag = {0};
+    aw_experiment_config_init(&config);
+    assert_int_equal(aw__learn_count(&config), 760);
+    assert_int_equal(aw__check_first(&config), 760);
+    assert_int_equal(aw__test_first(&config), 800);
+    config.learned = 200; /* as FLASH */
+    assert_int_equal(aw__learn_count(&config), 160);
+    assert_int_equal(aw__check_first(&config), 160);
+    assert_int_equal(aw__test_first(&config), 200);
+    for (config.learned = AW_EXPERIMENT_LEARNED_MIN; config.learned <= 900; config.learned++) {
+        bool taken[AW_EXPERIMENT_POOL] = {0};
+        for (uint32_t i = 0; i < 40; i++) {
+            const uint32_t app = aw__source_app(&config, i);
+            assert_true(app < aw__learn_count(&config) && !taken[app]);
+            taken[app] = true;
+        }
+    }
+    const struct aw_experiment_entry *adaptation = aw_experiment_find("adaptation");
+    config.learned = 200;
+    assert_ok(aw_experiment_check(adaptation, &config, NULL));
+    assert_int_equal(aw_experiment_check(aw_experiment_find("ablation"), &config, &diag),
+                     AW_ERR_USAGE);
+    config.learned = 99;
+    assert_int_equal(aw_experiment_check(adaptation, &config, &diag), AW_ERR_USAGE);
+    config.learned = 900;
+    config.apps = 101;
+    assert_int_equal(aw_experiment_check(adaptation, &config, &diag), AW_ERR_USAGE);
+    config.apps = 0;
+    snprintf(config.model, sizeof config.model, "some.safetensors");
+    assert_int_equal(aw_experiment_check(adaptation, &config, &diag), AW_ERR_USAGE);
+    assert_string_equal(diag.key, "--split");
+}
+
+static void what_an_experiment_knows_nothing_of_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t apps, seeds, pairs;
+        enum aw_err err;
+        const char *key, *why;
+    } cases[] = {
+        {"embedding", 10, 0, 0, AW_OK, "", "it reports on as many as one likes"},
+        {"embedding", 0, 2, 0, AW_ERR_USAGE, "--seeds", "its sources are taught once"},
+        {"overhead", 1, 0, 0, AW_ERR_USAGE, "--apps", "nobody is adapted to"},
+        {"ablation", 0, 2, 1, AW_OK, "", "models are taught anew"},
+        {"ablation", 2, 0, 0, AW_ERR_USAGE, "--apps", "those for validation, all of them"},
+        {"serving", 2, 2, 0, AW_OK, "", "whole lives"},
+        {"serving", 2, 2, 1, AW_ERR_USAGE, "--set", "which are lived in no environment"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct aw_experiment_config config;
+        struct aw_diag diag = {0};
+        aw_experiment_config_init(&config);
+        config.apps = cases[i].apps;
+        config.seeds = cases[i].seeds;
+        config.pair_count = cases[i].pairs;
+        config.pairs[0] = "deadband=0";
+        if (aw_experiment_check(aw_experiment_find(cases[i].name), &config, &diag) != cases[i].err)
+            fail_msg("%s: %s", cases[i].name, cases[i].why);
+        assert_string_equal(diag.key, cases[i].key);
+    }
 }
 
 int main(void)
@@ -212,6 +289,8 @@ int main(void)
         cmocka_unit_test(a_damaged_piece_is_none),
         cmocka_unit_test(ranks_correlate_as_they_should),
         cmocka_unit_test(an_interval_knows_what_is_drawn_anew),
+        cmocka_unit_test(a_split_divides_applications_and_loads),
+        cmocka_unit_test(what_an_experiment_knows_nothing_of_is_refused),
         cmocka_unit_test(every_experiment_has_a_name_of_its_own_and_says_what_it_shows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

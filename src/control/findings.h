@@ -72,6 +72,7 @@ struct aw_findings_series {
 struct aw_findings_plot {
     char title[AW_FINDINGS_TEXT_MAX], x[48], y[48];
     enum aw_findings_kind kind;
+    bool log; /* both axes; nothing but lines of what is above 0 */
     uint32_t series_count;
     struct aw_findings_series series[AW_FINDINGS_SERIES_MAX];
     uint32_t labels; /* words that stand for values of x, as under groups of bars */

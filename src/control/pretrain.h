@@ -27,6 +27,7 @@
 #include "control/simulate.h"
 #include "fallback/policy.h"
 #include "meta/context.h"
+#include "workload/app.h"
 #include "workload/load.h"
 
 #define AW_PRETRAIN_APPS_MAX    4096u
@@ -40,7 +41,16 @@ struct aw_pretrain_pool {
     /* The load of application `app`, as aw_load_parse reads it. */
     void (*load)(void *ctx, uint32_t app, char *buf, size_t size);
     void *ctx;
+    /* NULL: the generator's. Otherwise [first + count] of a file, known by their names, and `seed`
+     * is where the chance of their episodes starts: no other pool of the run may have the same. */
+    const struct aw_app *apps;
+    const char *file; /* its name, for people; both borrowed */
 };
+
+/* By what an application of a pool, `index` from `first` on, is known: "1:17", or its name in the
+ * file. Returns `buf`. */
+const char *aw_pretrain_app_name(const struct aw_pretrain_pool *pool, uint32_t index, char *buf,
+                                 size_t size);
 
 /* Processes that learn together; zeroed: one alone. */
 struct aw_pretrain_team {
@@ -62,7 +72,8 @@ struct aw_pretrain_config {
     enum aw_err (*load_make)(void *ctx, uint32_t app, const struct aw_alloc *alloc,
                              struct aw_load *ret_load, struct aw_diag *diag);
     struct aw_policy_settings fallback;
-    uint32_t fallback_episodes;
+    uint32_t fallback_episodes; /* by which an application is known .. */
+    uint32_t fallback_learned;  /* .. and so many of them, the last, are learned from too */
     bool refresh; /* the fallback lives one more in every round, of the applications learned from */
     uint32_t rounds;      /* episodes of each application */
     uint32_t updates;     /* per application and round */
@@ -111,6 +122,16 @@ struct aw_pretrain_score {
 void aw_pretrain_score_add(struct aw_pretrain_score *to, const struct aw_pretrain_score *score,
                            double share);
 
+/* Episodes that a whole run lives, by who acts in them, of the applications learned from and those
+ * for validation. */
+struct aw_pretrain_episodes {
+    double policy;   /* with noise, that are learned from */
+    double fallback; /* by which applications are known, and learned from too */
+    double search;   /* for teachers */
+    double checks;   /* without noise, which choose the checkpoint */
+};
+struct aw_pretrain_episodes aw_pretrain_episodes(const struct aw_pretrain_config *config);
+
 struct aw_pretrain; /* opaque */
 
 AW_NODISCARD enum aw_err aw_pretrain_new(const struct aw_pretrain_config *config,
@@ -131,6 +152,10 @@ AW_NODISCARD enum aw_err aw_pretrain_check(struct aw_pretrain *pretrain,
 /* The same of one application that is learned from; a try does not change anything. */
 AW_NODISCARD enum aw_err aw_pretrain_try(struct aw_pretrain *pretrain, uint32_t app,
                                          struct aw_pretrain_score *ret, struct aw_diag *diag);
+/* A policy that takes the application for the one with this embedding. */
+AW_NODISCARD enum aw_err aw_pretrain_try_as(struct aw_pretrain *pretrain, uint32_t app,
+                                            const float *embedding, struct aw_pretrain_score *ret,
+                                            struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw_pretrain_try_fallback(struct aw_pretrain *pretrain, uint32_t app,
                                                   struct aw_pretrain_score *ret,
                                                   struct aw_diag *diag);
@@ -179,8 +204,10 @@ AW_NODISCARD enum aw_err aw_pretrain_known(struct aw_pretrain *pretrain, struct 
                                            struct aw_diag *diag);
 /* Fills in what a workload loses at first, and how many episodes it takes to adapt, over its
  * similarity to the nearest of `known`: the model at `path`, which is this one, lives so many
- * episodes in each application for validation. Three of them are the fewest that a line with an
- * error can be drawn through; with fewer nothing is filled in. */
+ * episodes in each application for validation. What is lost where nobody like it is known is
+ * measured by taking each of them for known ones that are less and less like it. Three applications
+ * are the fewest that a line with an error can be drawn through; with fewer nothing is filled in.
+ */
 AW_NODISCARD enum aw_err aw_pretrain_predict(struct aw_pretrain *pretrain, const char *path,
                                              uint32_t episodes, struct aw_known *known,
                                              struct aw_diag *diag);

@@ -114,6 +114,9 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
         } else {
             if (life->who == AW__WHO_CONSTANT)
                 memcpy(action, life->constant, p->act_dim * sizeof *action);
+            else if (life->as)
+                err = aw_context_reader_act_as(p->context, p->worker[worker].reader, life->as, obs,
+                                               action);
             else
                 err = aw_context_reader_act(p->context, p->worker[worker].reader, i, obs, action);
             explore(p, life, &offset, &rng, action);
@@ -220,12 +223,27 @@ enum aw_err aw__pretrain_teach(struct aw_pretrain *p, uint32_t i, uint32_t worke
     return AW_OK;
 }
 
-enum aw_err aw__pretrain_look(struct aw_pretrain *p, uint32_t i, uint32_t worker,
+struct aw_pretrain_episodes aw_pretrain_episodes(const struct aw_pretrain_config *config)
+{
+    const double learn = config->learn.count, check = config->check.count;
+    const uint32_t draws =
+        (config->teacher_tries + TEACHER_DRAWS - 1) / TEACHER_DRAWS * TEACHER_DRAWS;
+    const uint32_t checks = (config->rounds + config->check_every - 1) / config->check_every;
+    return (struct aw_pretrain_episodes){
+        .policy = learn * config->rounds,
+        .fallback = learn * (config->fallback_episodes + (config->refresh ? config->rounds : 0)) +
+                    check * config->fallback_episodes,
+        .search = learn * draws * config->teacher_episodes,
+        .checks = check * checks * config->check_episodes,
+    };
+}
+
+enum aw_err aw__pretrain_look(struct aw_pretrain *p, uint32_t i, uint32_t worker, bool learned,
                               struct aw_diag *diag)
 {
     const struct aw__pretrain_life life = {.who = AW__WHO_FALLBACK,
                                            .join = true,
-                                           .push = i < p->learn,
+                                           .push = learned && i < p->learn,
                                            .seed = aw__pretrain_seed(p, i, p->task[i].episodes++)};
     struct aw_pretrain_score score;
     return aw__pretrain_live(p, i, worker, &life, &score, diag);

@@ -49,6 +49,7 @@ enum aw__pretrain_who { AW__WHO_FALLBACK, AW__WHO_POLICY, AW__WHO_CONSTANT };
 struct aw__pretrain_life {
     enum aw__pretrain_who who;
     const float *constant; /* its action */
+    const float *as;       /* the embedding that the policy is told; NULL: the application's own */
     double noise;
     double *learned; /* sum of what is learned from; may be NULL */
     bool push;       /* its transitions are learned from */
@@ -65,8 +66,9 @@ uint64_t aw__pretrain_seed(const struct aw_pretrain *p, uint32_t i, uint64_t epi
 enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker,
                               const struct aw__pretrain_life *life, struct aw_pretrain_score *ret,
                               struct aw_diag *diag);
-/* An episode of the fallback's, by which an application is known. */
-enum aw_err aw__pretrain_look(struct aw_pretrain *p, uint32_t i, uint32_t worker,
+/* An episode of the fallback's, by which an application is known; `learned`: from which is learned,
+ * too. */
+enum aw_err aw__pretrain_look(struct aw_pretrain *p, uint32_t i, uint32_t worker, bool learned,
                               struct aw_diag *diag);
 /* The best constant action of an application becomes its teacher. */
 enum aw_err aw__pretrain_teach(struct aw_pretrain *p, uint32_t i, uint32_t worker,

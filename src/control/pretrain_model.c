@@ -57,6 +57,16 @@ static enum aw_err meta_fill(const struct aw_pretrain *p, const char *const *mor
     return AW_OK;
 }
 
+const char *aw_pretrain_app_name(const struct aw_pretrain_pool *pool, uint32_t index, char *buf,
+                                 size_t size)
+{
+    if (pool->apps)
+        snprintf(buf, size, "%s", pool->apps[pool->first + index].name);
+    else
+        snprintf(buf, size, "%" PRIu64 ":%" PRIu32, pool->seed, pool->first + index);
+    return buf;
+}
+
 enum aw_err aw_pretrain_known(struct aw_pretrain *p, struct aw_known *ret, struct aw_diag *diag)
 {
     const struct aw_pretrain_pool *pool = &p->config.learn;
@@ -69,8 +79,7 @@ enum aw_err aw_pretrain_known(struct aw_pretrain *p, struct aw_known *ret, struc
         return err;
     }
     for (uint32_t i = 0; i < pool->count; i++)
-        snprintf(known.name[i], sizeof known.name[i], "%" PRIu64 ":%" PRIu32, pool->seed,
-                 pool->first + i);
+        aw_pretrain_app_name(pool, i, known.name[i], sizeof known.name[i]);
     aw_known_measure(&known);
     *ret = known;
     return AW_OK;

@@ -31,7 +31,7 @@ static struct aw_pretrain_config small(void)
 {
     struct aw_pretrain_config config;
     aw_pretrain_config_init(&config);
-    config.learn = (struct aw_pretrain_pool){1, 10, 4, load_of, NULL};
+    config.learn = (struct aw_pretrain_pool){.seed = 1, .first = 10, .count = 4, .load = load_of};
     config.pairs[0] = "objective=paper";
     config.pairs[1] = "episode_steps=40";
     config.pair_count = 2;
@@ -68,8 +68,38 @@ static void a_load_that_is_handed_in_is_the_same_as_one_that_is_named(void **sta
     }
     assert_true(checksum[0] == checksum[1]);
     struct aw_env env;
-    assert_int_equal(aw_autoscale_make("pendulum-v1", NULL, 0, NULL, NULL, &env, NULL),
+    assert_int_equal(aw_autoscale_make("pendulum-v1", NULL, 0, NULL, NULL, NULL, &env, NULL),
                      AW_ERR_UNSUPPORTED);
+}
+
+static void applications_of_a_file_are_the_same_as_those_of_the_generator(void **state)
+{
+    (void)state;
+    uint64_t checksum[4];
+    static struct aw_app apps[14];
+    for (uint32_t i = 0; i < 14; i++)
+        aw_app_generate(1, i, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &apps[i]);
+    snprintf(apps[12].name, sizeof apps[12].name, "cart");
+    for (uint32_t i = 0; i < 4; i++) {
+        struct aw_pretrain_config config = small();
+        if (i > 0) {
+            config.learn.apps = apps;
+            config.learn.file = "apps.yaml";
+        }
+        config.load_make = i == 2 ? load_make : NULL;
+        config.learn.seed = i == 3 ? 2 : 1; /* the same applications, other episodes */
+        struct aw_pretrain *pretrain = begin(&config);
+        assert_ok(aw_pretrain_round(pretrain, NULL, NULL));
+        checksum[i] = aw_context_checksum(aw_pretrain_context(pretrain));
+        struct aw_known known;
+        assert_ok(aw_pretrain_known(pretrain, &known, NULL));
+        assert_string_equal(known.name[2], i ? "cart" : "1:12");
+        assert_string_equal(known.name[3], i ? "app-1-13" : "1:13");
+        aw_known_deinit(&known);
+        aw_pretrain_free(pretrain);
+    }
+    assert_true(checksum[0] == checksum[1] && checksum[0] == checksum[2]);
+    assert_true(checksum[0] != checksum[3]);
 }
 
 static void a_model_is_adapted_as_it_was_taught(void **state)
@@ -98,7 +128,8 @@ static void a_model_is_adapted_as_it_was_taught(void **state)
     assert_true(model->config.reward_miss == 0.625);
     assert_int_equal(model->config.context.embedding, 4);
     aw_pretrain_config_adapt(&model->config);
-    model->config.learn = (struct aw_pretrain_pool){1, 900, 1, load_of, NULL};
+    model->config.learn =
+        (struct aw_pretrain_pool){.seed = 1, .first = 900, .count = 1, .load = load_of};
     struct aw_pretrain *one = begin(&model->config);
     const uint64_t before = aw_context_checksum(aw_pretrain_context(one));
     assert_true(before == aw_context_checksum(aw_pretrain_context(pretrain)));
@@ -126,15 +157,36 @@ static void likeness_tells_what_a_new_application_costs(void **state)
     assert_false(known.drop.there);
     assert_ok(aw_pretrain_predict(pretrain, path, 4, &known, NULL));
     assert_true(known.drop.there && known.episodes.there);
-    assert_true(isfinite(known.drop.slope) && known.drop.deviation >= 0);
-    assert_true(known.episodes.deviation >= 0);
+    assert_true(isfinite(known.drop.slope) && known.drop.deviation > 0 && known.drop.error >= 0);
+    assert_true(known.drop.lowest <= known.drop.at && known.drop.growth >= 0);
+    assert_true(known.episodes.deviation >= 1); /* they are whole ones */
+    assert_true(!known.drop.related || known.drop.slope < 0);
     assert_ok(aw_pretrain_model_save(pretrain, path, &known, NULL, 0, NULL));
     struct aw_known again;
     assert_ok(aw_known_load(&again, path, NULL, NULL));
     assert_true(fabs(again.drop.slope - known.drop.slope) < 1e-9);
+    assert_true(again.drop.related == known.drop.related);
     assert_true(fabs(again.episodes.intercept - known.episodes.intercept) < 1e-9);
     aw_known_deinit(&again);
     aw_known_deinit(&known);
+    aw_pretrain_free(pretrain);
+}
+
+static void a_policy_may_take_an_application_for_another(void **state)
+{
+    (void)state;
+    struct aw_pretrain_config config = small();
+    struct aw_pretrain *pretrain = begin(&config);
+    struct aw_pretrain_score own, as_itself, as_other;
+    const float other[4] = {300, -300, 300, -300};
+    float itself[4];
+    assert_ok(aw_pretrain_round(pretrain, NULL, NULL));
+    assert_ok(aw_pretrain_try(pretrain, 1, &own, NULL));
+    memcpy(itself, aw_context_embed(aw_pretrain_context(pretrain), 1), sizeof itself);
+    assert_ok(aw_pretrain_try_as(pretrain, 1, itself, &as_itself, NULL));
+    assert_ok(aw_pretrain_try_as(pretrain, 1, other, &as_other, NULL));
+    assert_memory_equal(&own, &as_itself, sizeof own);
+    assert_true(own.paper != as_other.paper);
     aw_pretrain_free(pretrain);
 }
 
@@ -212,8 +264,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_load_that_is_handed_in_is_the_same_as_one_that_is_named),
+        cmocka_unit_test(applications_of_a_file_are_the_same_as_those_of_the_generator),
         cmocka_unit_test(a_model_is_adapted_as_it_was_taught),
         cmocka_unit_test(likeness_tells_what_a_new_application_costs),
+        cmocka_unit_test(a_policy_may_take_an_application_for_another),
         cmocka_unit_test(too_few_applications_for_a_line_predict_nothing),
         cmocka_unit_test(a_model_that_does_not_say_how_it_was_taught_is_refused),
         cmocka_unit_test(meeting_can_be_watched_and_stopped),

@@ -22,8 +22,12 @@ static void add_fields(struct aw_text *text, const char *word, const struct aw_c
 
 static void add_pool(struct aw_text *text, const char *word, const struct aw_pretrain_pool *pool)
 {
-    aw_text_add(text, "%s %" PRIu64 ":%" PRIu32 "+%" PRIu32 "\n", word, pool->seed, pool->first,
-                pool->count);
+    if (pool->apps) /* the seed tells a file that has been changed meanwhile */
+        aw_text_add(text, "%s %" PRIu32 " of %s %016" PRIx64 "\n", word, pool->count, pool->file,
+                    pool->seed);
+    else
+        aw_text_add(text, "%s %" PRIu64 ":%" PRIu32 "+%" PRIu32 "\n", word, pool->seed, pool->first,
+                    pool->count);
 }
 
 /* Lines "key value" of all that decides how the run goes on. */

@@ -25,8 +25,8 @@ static struct aw_pretrain_config small(void)
 {
     struct aw_pretrain_config config;
     aw_pretrain_config_init(&config);
-    config.learn = (struct aw_pretrain_pool){1, 0, 5, load_of, NULL};
-    config.check = (struct aw_pretrain_pool){1, 600, 2, load_of, NULL};
+    config.learn = (struct aw_pretrain_pool){.seed = 1, .count = 5, .load = load_of};
+    config.check = (struct aw_pretrain_pool){.seed = 1, .first = 600, .count = 2, .load = load_of};
     config.pairs[0] = "objective=paper";
     config.pairs[1] = "episode_steps=20";
     config.pair_count = 2;

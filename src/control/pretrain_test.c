@@ -16,8 +16,8 @@ static struct aw_pretrain_config small(void)
 {
     struct aw_pretrain_config config;
     aw_pretrain_config_init(&config);
-    config.learn = (struct aw_pretrain_pool){1, 0, 6, load_of, NULL};
-    config.check = (struct aw_pretrain_pool){1, 600, 3, load_of, NULL};
+    config.learn = (struct aw_pretrain_pool){.seed = 1, .count = 6, .load = load_of};
+    config.check = (struct aw_pretrain_pool){.seed = 1, .first = 600, .count = 3, .load = load_of};
     config.pairs[0] = "objective=paper";
     config.pairs[1] = "episode_steps=30";
     config.pair_count = 2;
@@ -82,11 +82,37 @@ static void pools_that_are_none_are_refused(void **state)
     assert_null(pretrain);
 }
 
+static void episodes_are_counted_whoever_lives_them(void **state)
+{
+    (void)state;
+    struct aw_pretrain_config config = small();
+    config.learn.count = 5;
+    config.check.count = 3;
+    config.rounds = 7;
+    config.check_every = 3;
+    config.check_episodes = 2;
+    config.fallback_episodes = 2;
+    config.refresh = true;
+    config.teacher_tries = 15; /* asked for by ten */
+    config.teacher_episodes = 4;
+    struct aw_pretrain_episodes lived = aw_pretrain_episodes(&config);
+    assert_close(lived.policy, 35, 0);
+    assert_close(lived.fallback, 5 * (2 + 7) + 3 * 2, 0);
+    assert_close(lived.search, 5 * 20 * 4, 0);
+    assert_close(lived.checks, 3 * 3 * 2, 0); /* after rounds 3, 6 and 7 */
+    config.refresh = false;
+    config.teacher_tries = 0;
+    lived = aw_pretrain_episodes(&config);
+    assert_close(lived.fallback, 16, 0);
+    assert_close(lived.search, 0, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_seed_gives_the_same_policy),
         cmocka_unit_test(pools_that_are_none_are_refused),
+        cmocka_unit_test(episodes_are_counted_whoever_lives_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -232,14 +232,21 @@ static void no_damage_is_read_as_a_model(void **state)
         assert_int_not_equal(aw_pretrained_open(path, NULL, &model, &diag), AW_OK);
         assert_true(diag.text[0] != '\0');
     }
-    /* a weight that is no number: the last four bytes belong to a tensor */
-    memset(bytes + size - 4, 0xff, 4);
-    file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    fclose(file);
-    struct aw_pretrained *model = NULL;
-    assert_int_equal(aw_pretrained_open(path, NULL, &model, NULL), AW_ERR_DIVERGED);
+    /* one bit of a weight: the last four bytes belong to a tensor; and one that is no number */
+    for (uint32_t no_number = 0; no_number < 2; no_number++) {
+        struct aw_pretrained *model = NULL;
+        struct aw_diag diag = {0};
+        if (no_number)
+            memset(bytes + size - 4, 0xff, 4);
+        else
+            bytes[size - 4] ^= 1;
+        file = fopen(path, "wb");
+        assert_non_null(file);
+        assert_int_equal(fwrite(bytes, 1, size, file), size);
+        fclose(file);
+        assert_int_equal(aw_pretrained_open(path, NULL, &model, &diag), AW_ERR_FORMAT);
+        assert_non_null(strstr(diag.text, "the file is damaged"));
+    }
     aw_context_free(context);
 }
 

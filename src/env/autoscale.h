@@ -91,12 +91,13 @@ struct aw_autoscale_info {
     uint32_t oom_kills, restarts;
 };
 
-/* As aw_env_make_with, under a load that is there already: it is copied, and takes the place of the
- * option `load`. NULL: as the options say. AW_ERR_UNSUPPORTED: not an autoscaling environment. */
+/* As aw_env_make_with, of an application and under a load that are there already: they are copied,
+ * and take the place of the options `app` (which then shows the name) and `load`. NULL: as the
+ * options say. AW_ERR_UNSUPPORTED: not an autoscaling environment. */
 AW_NODISCARD enum aw_err aw_autoscale_make(const char *name, const char *const *pairs,
-                                           size_t pair_count, const struct aw_load *load,
-                                           const struct aw_alloc *alloc, struct aw_env *ret_env,
-                                           struct aw_diag *diag);
+                                           size_t pair_count, const struct aw_app *app,
+                                           const struct aw_load *load, const struct aw_alloc *alloc,
+                                           struct aw_env *ret_env, struct aw_diag *diag);
 
 /* Of the last step; zeroed after reset and state_load. NULL: not an autoscaling environment. */
 const struct aw_autoscale_info *aw_autoscale_info(const struct aw_env *env);

@@ -44,6 +44,8 @@ const struct aw_conf_field aw_context_fields[] = {
          "weight of the distance from a teacher's action in the actor's loss"),
     REAL("anchor", anchor, "0", 0, 1000,
          "weight of the distance from what the actor did when it was loaded"),
+    REAL("anchor_follow", anchor_follow, "0", 0, 1,
+         "share of the actor's weights that what it is held to takes over per update of it"),
     REAL("improve", improve, "1", 0, 1000, "weight of what the critics say in the actor's loss"),
     WHOLE("policy_delay", policy_delay, "2", 1, 100, "updates of the critics per one of the actor"),
     REAL("target_noise", target_noise, "0.1", 0, 2, "deviation of the noise on target actions"),
@@ -83,7 +85,7 @@ static void carve(struct aw_context *c, struct aw_carve *take)
     const size_t B = c->batch, G = c->config.settings.group;
     c->actor_target = aw_carve_take(take, c->actor.count, sizeof(float));
     c->critic_target = aw_carve_take(take, c->critic.count, sizeof(float));
-    c->actor_loaded = aw_carve_take(take, c->actor.count, sizeof(float));
+    c->actor_held = aw_carve_take(take, c->actor.count, sizeof(float));
     c->kept =
         aw_carve_take(take, c->encoding.count + c->actor.count + c->critic.count, sizeof(float));
     c->embedding = aw_carve_take(take, (size_t)c->config.workloads * E, sizeof(float));
@@ -99,7 +101,7 @@ static void carve(struct aw_context *c, struct aw_carve *take)
     c->dx_actor = aw_carve_take(take, B * (S + E), sizeof(float));
     c->dx_critic = aw_carve_take(take, B * (S + E + A), sizeof(float));
     c->a = aw_carve_take(take, B * A, sizeof(float));
-    c->a_loaded = aw_carve_take(take, B * A, sizeof(float));
+    c->a_held = aw_carve_take(take, B * A, sizeof(float));
     c->du = aw_carve_take(take, B * A, sizeof(float));
     c->y = aw_carve_take(take, B, sizeof(float));
     c->dq = aw_carve_take(take, B, sizeof(float));
@@ -405,22 +407,29 @@ const float *aw_context_embed(struct aw_context *c, uint32_t workload)
     return embed_with(c, c->encoder_cache, workload);
 }
 
-/* The action without noise; x [S + E] is room for what the actor reads. */
-static enum aw_err act_with(struct aw_context *c, struct aw_encoder_cache *cache, float *x,
-                            uint32_t workload, const float *obs, float *action)
+/* The action without noise; x [S + E] is room for what the actor reads; `embedding` NULL: zeros. */
+static enum aw_err act_as(struct aw_context *c, float *x, const float *embedding, const float *obs,
+                          float *action)
 {
     const uint32_t S = c->config.obs_dim, A = c->config.act_dim, E = c->config.settings.embedding;
     if (!aw_params_finite(obs, S))
         return AW_ERR_DIVERGED;
     memcpy(x, obs, S * sizeof *obs);
-    if (c->config.settings.to_actor)
-        memcpy(x + S, embed_with(c, cache, workload), E * sizeof *obs);
+    if (embedding)
+        memcpy(x + S, embedding, E * sizeof *obs);
     else
         memset(x + S, 0, E * sizeof *obs);
     aw_mlp_infer(&c->actor_net, c->actor.value, x, action);
     for (uint32_t i = 0; i < A; i++)
         action[i] = (float)tanh((double)action[i]);
     return aw_params_finite(action, A) ? AW_OK : AW_ERR_DIVERGED;
+}
+
+static enum aw_err act_with(struct aw_context *c, struct aw_encoder_cache *cache, float *x,
+                            uint32_t workload, const float *obs, float *action)
+{
+    const float *own = c->config.settings.to_actor ? embed_with(c, cache, workload) : NULL;
+    return act_as(c, x, own, obs, action);
 }
 
 enum aw_err aw_context_act(struct aw_context *c, uint32_t workload, const float *obs, double noise,
@@ -476,6 +485,12 @@ enum aw_err aw_context_reader_act(struct aw_context *c, struct aw_context_reader
                                   uint32_t workload, const float *obs, float *action)
 {
     return act_with(c, reader->cache, reader->x, workload, obs, action);
+}
+
+enum aw_err aw_context_reader_act_as(struct aw_context *c, struct aw_context_reader *reader,
+                                     const float *embedding, const float *obs, float *action)
+{
+    return act_as(c, reader->x, c->config.settings.to_actor ? embedding : NULL, obs, action);
 }
 
 /* --- learning --------------------------------------------------------------------------------- */
@@ -612,8 +627,8 @@ static void learn_actor(struct aw_context *c, struct aw_context_stats *stats)
     const bool anchored = c->loaded && s->anchor > 0;
     join(c, c->obs, NULL, false, c->x_actor);
     if (anchored)
-        squash(aw_mlp_forward(&c->actor_net, c->actor_loaded, c->x_actor, B, &c->actor_cache),
-               (size_t)B * A, c->a_loaded);
+        squash(aw_mlp_forward(&c->actor_net, c->actor_held, c->x_actor, B, &c->actor_cache),
+               (size_t)B * A, c->a_held);
     const float *u = aw_mlp_forward(&c->actor_net, c->actor.value, c->x_actor, B, &c->actor_cache);
     squash(u, (size_t)B * A, c->a);
     join(c, c->obs, c->a, true, c->x_critic);
@@ -636,7 +651,7 @@ static void learn_actor(struct aw_context *c, struct aw_context_stats *stats)
             if (!isnan(teacher[i]))
                 da += pull * (a - teacher[i]);
             if (anchored)
-                da += hold * (a - c->a_loaded[(size_t)b * A + i]);
+                da += hold * (a - c->a_held[(size_t)b * A + i]);
             c->du[(size_t)b * A + i] = da * (1 - a * a) + penalty * u[(size_t)b * A + i];
         }
     }
@@ -696,6 +711,9 @@ enum aw_err aw_context_learn(struct aw_context *c, struct aw_context_stats *ret_
         if ((err = together(c, &c->actor)))
             return err;
         aw_adam_step(&c->actor_adam, &c->actor);
+        if (c->loaded && s->anchor_follow > 0)
+            aw_params_soft_update(c->actor_held, c->actor.value, (float)s->anchor_follow,
+                                  c->actor.count);
     }
     if (encoder_learns(c)) {
         aw_params_zero_grad(&c->encoding);

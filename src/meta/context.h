@@ -37,8 +37,9 @@ struct aw_context_settings {
     double actor_lr, critic_lr, encoder_lr;
     double pretanh_penalty;
     double imitate; /* weight of the squared distance from a teacher's action in the actor's loss */
-    double anchor;  /* the same from what the actor did when it was loaded */
-    double improve; /* weight of what the critics say, beside it */
+    double anchor;  /* the same from what the actor was when it was loaded .. */
+    double anchor_follow; /* .. and what that takes over of the actor at each of its updates */
+    double improve;       /* weight of what the critics say, beside it */
     uint32_t policy_delay;
     double target_noise, target_noise_clip;
     uint32_t thin;        /* while learning every so-manieth step is read; of a GRU, episode */
@@ -108,6 +109,11 @@ const float *aw_context_reader_embed(struct aw_context *context, struct aw_conte
 AW_NODISCARD enum aw_err aw_context_reader_act(struct aw_context *context,
                                                struct aw_context_reader *reader, uint32_t workload,
                                                const float *obs, float *action);
+/* The same, told by `embedding` [embedding] in which workload it is, true or not. */
+AW_NODISCARD enum aw_err aw_context_reader_act_as(struct aw_context *context,
+                                                  struct aw_context_reader *reader,
+                                                  const float *embedding, const float *obs,
+                                                  float *action);
 
 /* One update over workloads that have both transitions and episodes. AW_ERR_NODATA: none has.
  * AW_ERR_DIVERGED: a number left the finite range; the learner is to be thrown away. */
@@ -129,8 +135,9 @@ void aw_context_freeze(struct aw_context *context, bool encoder, bool actor_too)
 void aw_context_keep(struct aw_context *context);
 bool aw_context_recall(struct aw_context *context);
 
-/* One file: networks, encoder and its normaliser, settings as metadata. load: AW_ERR_FORMAT where
- * the file is damaged or its shapes and settings are not these; nothing has changed then. */
+/* One file: networks, encoder and its normaliser, settings as metadata, a checksum of it all. load:
+ * AW_ERR_FORMAT where the file is damaged or its shapes and settings are not these; nothing has
+ * changed then. */
 AW_NODISCARD enum aw_err aw_context_save(const struct aw_context *context, const char *path,
                                          const char *const *meta, size_t meta_pairs,
                                          struct aw_diag *diag);

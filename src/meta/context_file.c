@@ -55,6 +55,7 @@ enum aw_err aw_context_save(const struct aw_context *c, const char *path, const 
     struct aw_safetensors_writer *writer = NULL;
     enum aw_err err = aw_safetensors_writer_new(c->alloc, &writer);
     err = err ? err : aw__context_add(writer, c, meta, meta_pairs);
+    err = err ? err : aw_safetensors_seal(writer);
     if (err)
         aw_fail(diag, err, "%s: cannot be written", path);
     err = err ? err : aw_safetensors_write(writer, path, diag);
@@ -108,12 +109,29 @@ enum aw_err aw__context_meta_read(const struct aw_safetensors *file, const char 
     return AW_OK;
 }
 
+enum aw_err aw__context_open(const char *path, const struct aw_alloc *alloc,
+                             struct aw_safetensors **ret_file, struct aw_context_config *ret_config,
+                             struct aw_diag *diag)
+{
+    struct aw_safetensors *file = NULL;
+    enum aw_err err = aw_safetensors_open(path, alloc, &file, diag);
+    err = err ? err : aw__context_meta_read(file, AW__CONTEXT_FORMAT, path, ret_config, diag);
+    err = err ? err : aw_safetensors_check_seal(file, diag);
+    if (err)
+        aw_safetensors_close(file);
+    else
+        *ret_file = file;
+    return err;
+}
+
 enum aw_err aw_context_peek(const char *path, struct aw_context_config *ret,
                             const struct aw_alloc *alloc, struct aw_diag *diag)
 {
     struct aw_safetensors *file = NULL;
-    enum aw_err err = aw_safetensors_open(path, alloc, &file, diag);
-    err = err ? err : aw__context_meta_read(file, AW__CONTEXT_FORMAT, path, ret, diag);
+    struct aw_context_config config;
+    const enum aw_err err = aw__context_open(path, alloc, &file, &config, diag);
+    if (!err)
+        *ret = config;
     aw_safetensors_close(file);
     return err;
 }
@@ -135,8 +153,7 @@ enum aw_err aw_context_load(struct aw_context *c, const char *path, struct aw_di
     const uint64_t in = c->encoder.config.in;
     struct aw_encoder_normal normal = c->encoder.normal;
     float *values = NULL;
-    enum aw_err err = aw_safetensors_open(path, c->alloc, &file, diag);
-    err = err ? err : aw__context_meta_read(file, AW__CONTEXT_FORMAT, path, &config, diag);
+    enum aw_err err = aw__context_open(path, c->alloc, &file, &config, diag);
     if (!err && !same_shape(&config, &c->config))
         err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL,
                          "the model is of another shape: %u states, %u actions, embedding %u; "
@@ -160,7 +177,7 @@ enum aw_err aw_context_load(struct aw_context *c, const char *path, struct aw_di
         memcpy(c->encoding.value, values, c->encoding.count * sizeof(float));
         memcpy(c->actor.value, actor, c->actor.count * sizeof(float));
         memcpy(c->critic.value, critic, c->critic.count * sizeof(float));
-        memcpy(c->actor_loaded, actor, c->actor.count * sizeof(float));
+        memcpy(c->actor_held, actor, c->actor.count * sizeof(float));
         c->loaded = true;
         memcpy(c->actor_target, actor, c->actor.count * sizeof(float));
         memcpy(c->critic_target, critic, c->critic.count * sizeof(float));

@@ -24,7 +24,7 @@ struct aw_context {
     struct aw_mlp actor_net; /* no output activation: the penalty needs what goes into the tanh */
     struct aw_mlp critic_net[2];
     float *actor_target, *critic_target;
-    float *actor_loaded; /* what an anchor holds on to */
+    float *actor_held; /* what an anchor holds on to */
     bool loaded;
     float *kept; /* [encoding, actor, critic] as they were at their best */
     bool has_kept;
@@ -43,7 +43,7 @@ struct aw_context {
     uint32_t rows_now;
     float *obs, *next_obs, *act, *reward, *terminal;
     float *x_actor, *x_critic, *dx_actor, *dx_critic;
-    float *a, *a_loaded, *du, *y, *dq;
+    float *a, *a_held, *du, *y, *dq;
     float *context, *d_context; /* [group][E] */
 
     const struct aw_alloc *alloc;
@@ -61,5 +61,11 @@ enum aw_err aw__context_meta_add(struct aw_safetensors_writer *writer, const cha
 enum aw_err aw__context_meta_read(const struct aw_safetensors *file, const char *format,
                                   const char *path, struct aw_context_config *ret,
                                   struct aw_diag *diag);
+/* Opens the file of a model: every way to read one goes through here. AW_ERR_FORMAT: of another
+ * kind, or not as it was written. A model from before there were seals (AW_SAFETENSORS_SEAL) has
+ * none, and is taken. */
+enum aw_err aw__context_open(const char *path, const struct aw_alloc *alloc,
+                             struct aw_safetensors **ret_file, struct aw_context_config *ret_config,
+                             struct aw_diag *diag);
 
 #endif

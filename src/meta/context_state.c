@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FORMAT       "aware-context-state-2"
-#define PARTS        30u
-#define COUNTERS     12u
+#define FORMAT       "aware-context-state-3"
+#define PARTS        31u
+#define COUNTERS     13u
 #define CHECKSUM_MAX 20u /* bytes of its text */
 
 struct part {
@@ -72,6 +72,7 @@ static void list(struct pack *pack, struct aw_context *c, uint64_t *own, size_t 
     add_params(pack, critic, &c->critic);
     add(pack, "actor.target", AW_DTYPE_F32, c->actor.count, 1, c->actor_target);
     add(pack, "critic.target", AW_DTYPE_F32, c->critic.count, 1, c->critic_target);
+    add(pack, "actor.held", AW_DTYPE_F32, c->actor.count, 1, c->actor_held);
     add(pack, "kept", AW_DTYPE_F32, kept_count(c), 1, c->kept);
     add(pack, "normal.mean", AW_DTYPE_F32, in, 1, c->encoder.normal.mean);
     add(pack, "normal.scale", AW_DTYPE_F32, in, 1, c->encoder.normal.scale);
@@ -130,10 +131,10 @@ static void fill(struct pack *pack, const struct aw_context *c)
     const uint32_t A = c->config.act_dim;
     const size_t wide = (size_t)c->config.steps * c->encoder.config.in;
     uint64_t row = 0, episode = 0;
-    const uint64_t counter[COUNTERS] = {c->rng.s[0],      c->rng.s[1],       c->rng.s[2],
-                                        c->rng.s[3],      c->version,        c->updates,
-                                        c->encoding.step, c->actor.step,     c->critic.step,
-                                        c->has_kept,      c->encoder_frozen, c->actor_frozen};
+    const uint64_t counter[COUNTERS] = {
+        c->rng.s[0],       c->rng.s[1],      c->rng.s[2],   c->rng.s[3],    c->version,
+        c->updates,        c->encoding.step, c->actor.step, c->critic.step, c->has_kept,
+        c->encoder_frozen, c->actor_frozen,  c->loaded};
     memcpy(pack->counter, counter, sizeof counter);
     for (uint32_t w = 0; w < c->config.workloads; w++) {
         const struct aw_replay *replay = &c->replay[w];
@@ -324,6 +325,7 @@ static void take_back(struct aw_context *c, const struct pack *pack)
     c->has_kept = pack->counter[9] != 0;
     c->encoder_frozen = pack->counter[10] != 0;
     c->actor_frozen = pack->counter[11] != 0;
+    c->loaded = pack->counter[12] != 0;
     for (uint32_t w = 0; w < c->config.workloads; w++) {
         struct aw_replay *replay = &c->replay[w];
         struct aw_bundle *bundle = &c->bundle[w];

@@ -16,14 +16,14 @@ static void a_learner_goes_on_from_its_state_with_the_same_bytes(void **state)
     for (uint32_t kind = AW_ENCODER_POOL; kind <= AW_ENCODER_GRU; kind++) {
         struct toy toy, other;
         uint64_t own[3] = {7, UINT64_MAX, 0}, found[3] = {0};
-        begin_with(&toy, kind, 5, true);
+        begin(&toy, kind, 5);
         learn(&toy, 20);
         aw_context_keep(toy.context);
         const uint64_t kept = aw_context_checksum(toy.context);
         learn(&toy, 5);
         aw_context_teach(toy.context, 3, (const float[]){0.5f});
         assert_ok(aw_context_save_state(toy.context, path, "a 1\nb 2\n", own, 3, NULL));
-        begin_with(&other, kind, 5, true);
+        begin(&other, kind, 5);
         assert_ok(aw_context_load_state(other.context, path, "a 1\nb 2\n", found, 3, NULL));
         assert_memory_equal(own, found, sizeof own);
         learn(&toy, 30);
@@ -36,13 +36,36 @@ static void a_learner_goes_on_from_its_state_with_the_same_bytes(void **state)
     }
 }
 
+static void what_a_loaded_learner_is_held_to_goes_on_with_it(void **state)
+{
+    (void)state;
+    struct aw_context_config config;
+    struct toy toy, other;
+    uint64_t own[1] = {7}, found[1];
+    toy_config(&config, AW_ENCODER_POOL, 5);
+    config.settings.anchor = 1;
+    config.settings.anchor_follow = 0.01;
+    begin_with(&toy, &config);
+    assert_ok(aw_context_save(toy.context, path, NULL, 0, NULL));
+    assert_ok(aw_context_load(toy.context, path, NULL));
+    learn(&toy, 25);
+    assert_ok(aw_context_save_state(toy.context, path, "", own, 1, NULL));
+    begin_with(&other, &config);
+    assert_ok(aw_context_load_state(other.context, path, "", found, 1, NULL));
+    learn(&toy, 30);
+    learn(&other, 30);
+    assert_true(aw_context_checksum(toy.context) == aw_context_checksum(other.context));
+    aw_context_free(other.context);
+    aw_context_free(toy.context);
+}
+
 static void a_state_about_something_else_is_refused_with_the_line(void **state)
 {
     (void)state;
     struct toy toy;
     struct aw_diag diag = {0};
     uint64_t own = 1;
-    begin_with(&toy, AW_ENCODER_POOL, 5, true);
+    begin(&toy, AW_ENCODER_POOL, 5);
     assert_ok(aw_context_save_state(toy.context, path, "a 1\nb 2\n", &own, 1, NULL));
     static const struct {
         const char *about, *said;
@@ -65,7 +88,7 @@ static void a_reader_embeds_and_acts_as_the_learner_does(void **state)
     (void)state;
     struct toy toy;
     struct aw_context_reader *reader = NULL;
-    begin_with(&toy, AW_ENCODER_POOL, 6, true);
+    begin(&toy, AW_ENCODER_POOL, 6);
     learn(&toy, 10);
     assert_ok(aw_context_reader_new(toy.context, &reader));
     const uint32_t E = aw_context_config(toy.context)->settings.embedding;
@@ -145,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_learner_goes_on_from_its_state_with_the_same_bytes),
+        cmocka_unit_test(what_a_loaded_learner_is_held_to_goes_on_with_it),
         cmocka_unit_test(a_state_about_something_else_is_refused_with_the_line),
         cmocka_unit_test(a_reader_embeds_and_acts_as_the_learner_does),
         cmocka_unit_test(every_allocation_may_fail),

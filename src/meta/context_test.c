@@ -1,5 +1,6 @@
 /* context_test.c - the learner with context: bytes, files, freezing, memory. */
 #include "meta/context_testing.h"
+#include "meta/frozen.h"
 
 static void the_same_seed_gives_the_same_bytes_and_a_file_carries_everything(void **state)
 {
@@ -59,6 +60,49 @@ static void a_file_of_another_shape_or_a_damaged_one_is_refused(void **state)
     assert_int_equal(aw_context_load(gru.context, path, &diag), AW_ERR_NOTFOUND);
     aw_context_free(pool.context);
     aw_context_free(gru.context);
+}
+
+static void a_flipped_bit_is_not_taken_for_another_weight(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/aware-context-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    struct toy toy;
+    struct aw_diag diag = {0};
+    begin(&toy, AW_ENCODER_POOL, 3);
+    assert_ok(aw_context_save(toy.context, path, NULL, 0, NULL));
+    const uint64_t before = aw_context_checksum(toy.context);
+    close(fd);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    uint64_t header = 0;
+    assert_int_equal(fread(&header, sizeof header, 1, file), 1);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    const long first = (long)(sizeof header + header), size = ftell(file);
+    for (long at = first; at < size; at += (size - first) / 29) {
+        for (uint32_t twice = 0; twice < 2; twice++) { /* there, and back */
+            unsigned char byte = 0;
+            assert_int_equal(fseek(file, at, SEEK_SET), 0);
+            assert_int_equal(fread(&byte, 1, 1, file), 1);
+            byte ^= 1; /* of a mantissa, or of an exponent: finite or not */
+            assert_int_equal(fseek(file, at, SEEK_SET), 0);
+            assert_int_equal(fwrite(&byte, 1, 1, file), 1);
+            assert_int_equal(fflush(file), 0);
+            struct aw_context_config config;
+            struct aw_frozen frozen;
+            const enum aw_err expected = twice ? AW_OK : AW_ERR_FORMAT;
+            assert_int_equal(aw_context_load(toy.context, path, &diag), expected);
+            assert_true(aw_context_checksum(toy.context) == before);
+            assert_int_equal(aw_context_peek(path, &config, NULL, NULL), expected);
+            assert_int_equal(aw_frozen_open(&frozen, path, NULL, NULL), expected);
+            aw_frozen_close(&frozen);
+        }
+        assert_non_null(strstr(diag.text, "the file is damaged"));
+    }
+    fclose(file);
+    unlink(path);
+    aw_context_free(toy.context);
 }
 
 static void frozen_means_frozen(void **state)
@@ -135,7 +179,10 @@ static void a_learner_that_is_shown_no_context_does_not_know_one_workload_from_a
 {
     (void)state;
     struct toy toy;
-    begin_with(&toy, AW_ENCODER_POOL, 5, false);
+    struct aw_context_config config;
+    toy_config(&config, AW_ENCODER_POOL, 5);
+    config.settings.to_actor = config.settings.to_critic = false;
+    begin_with(&toy, &config);
     for (uint32_t n = 0; n < 30; n++)
         assert_ok(aw_context_learn(toy.context, NULL));
     const float x = 0.3f;
@@ -216,11 +263,60 @@ learning_together_passes_every_gradient_on_and_stops_when_a_partner_is_lost(void
     aw_context_free(pair.context);
 }
 
+/* How far the policy has gone from what was loaded, on average over states. */
+static double gone(double anchor, double follow, const char *path)
+{
+    struct aw_context_config config;
+    struct toy toy;
+    float before[20];
+    double sum = 0;
+    toy_config(&config, AW_ENCODER_POOL, 9);
+    config.settings.anchor = anchor;
+    config.settings.anchor_follow = follow;
+    begin_with(&toy, &config);
+    assert_ok(aw_context_save(toy.context, path, NULL, 0, NULL));
+    assert_ok(aw_context_load(toy.context, path, NULL));
+    aw_context_freeze(toy.context, true, false);
+    for (uint32_t n = 0; n < 20; n++) {
+        const float x = 0.1f * (float)n - 1;
+        assert_ok(aw_context_act(toy.context, 0, &x, 0, &before[n]));
+    }
+    for (uint32_t n = 0; n < 800; n++)
+        assert_ok(aw_context_learn(toy.context, NULL));
+    for (uint32_t n = 0; n < 20; n++) {
+        const float x = 0.1f * (float)n - 1;
+        float a;
+        assert_ok(aw_context_act(toy.context, 0, &x, 0, &a));
+        sum += fabs((double)a - (double)before[n]) / 20;
+    }
+    aw_context_free(toy.context);
+    return sum;
+}
+
+static void an_anchor_holds_what_was_loaded_and_one_that_follows_lets_go(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/aware-context-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    const double loose = gone(0, 0, path), held = gone(100, 0, path);
+    const double led = gone(100, 0.5, path), slowly = gone(100, 1e-5, path);
+    print_message(
+        "gone %.3f without an anchor, %.3f with one, %.3f where it follows, %.3f slowly\n", loose,
+        held, led, slowly);
+    assert_true(held < 0.1 * loose);
+    assert_true(slowly < 0.1 * loose);
+    assert_true(led > 2 * held && led < loose);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_seed_gives_the_same_bytes_and_a_file_carries_everything),
         cmocka_unit_test(a_file_of_another_shape_or_a_damaged_one_is_refused),
+        cmocka_unit_test(a_flipped_bit_is_not_taken_for_another_weight),
         cmocka_unit_test(frozen_means_frozen),
         cmocka_unit_test(nothing_is_allocated_after_new_and_nothing_is_learned_from_nothing),
         cmocka_unit_test(
@@ -228,6 +324,7 @@ int main(void)
         cmocka_unit_test(what_teachers_show_carries_over_to_workloads_never_taught),
         cmocka_unit_test(
             learning_together_passes_every_gradient_on_and_stops_when_a_partner_is_lost),
+        cmocka_unit_test(an_anchor_holds_what_was_loaded_and_one_that_follows_lets_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

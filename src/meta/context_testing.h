@@ -48,31 +48,33 @@ static inline void live(struct toy *toy, uint32_t task, bool learn)
                                   false));
 }
 
-static inline void begin_with(struct toy *toy, uint32_t kind, uint64_t seed, bool shown)
+static inline void toy_config(struct aw_context_config *config, uint32_t kind, uint64_t seed)
 {
-    struct aw_context_config config;
+    aw_context_config_init(config);
+    config->obs_dim = config->act_dim = 1;
+    config->steps = STEPS;
+    config->workloads = TASKS + HELD;
+    config->seed = seed;
+    config->settings.encoder = kind;
+    config->settings.encoder_hidden = kind == AW_ENCODER_GRU ? 16 : 32;
+    config->settings.encoder_dense = 32;
+    config->settings.reads = kind == AW_ENCODER_GRU ? 4 : 0;
+    config->settings.embedding = 8;
+    config->settings.hidden = 32;
+    config->settings.episodes = 3;
+    config->settings.choice = AW_BUNDLE_LATEST;
+    config->settings.gamma = 0;
+    config->settings.replay = 64;
+    config->settings.rows = 8;
+    config->settings.encoder_lr = config->settings.actor_lr = 2e-3;
+}
+
+static inline void begin_with(struct toy *toy, const struct aw_context_config *config)
+{
     struct aw_diag diag = {0};
-    aw_context_config_init(&config);
-    config.obs_dim = config.act_dim = 1;
-    config.steps = STEPS;
-    config.workloads = TASKS + HELD;
-    config.seed = seed;
-    config.settings.encoder = kind;
-    config.settings.encoder_hidden = kind == AW_ENCODER_GRU ? 16 : 32;
-    config.settings.encoder_dense = 32;
-    config.settings.reads = kind == AW_ENCODER_GRU ? 4 : 0;
-    config.settings.embedding = 8;
-    config.settings.hidden = 32;
-    config.settings.episodes = 3;
-    config.settings.choice = AW_BUNDLE_LATEST;
-    config.settings.gamma = 0;
-    config.settings.replay = 64;
-    config.settings.to_actor = config.settings.to_critic = shown;
-    config.settings.rows = 8;
-    config.settings.encoder_lr = config.settings.actor_lr = 2e-3;
-    if (aw_context_new(&config, NULL, &toy->context, &diag))
+    if (aw_context_new(config, NULL, &toy->context, &diag))
         fail_msg("%s", diag.text);
-    aw_rng_init(&toy->rng, seed, 7);
+    aw_rng_init(&toy->rng, config->seed, 7);
     for (uint32_t w = 0; w < TASKS + HELD; w++) {
         toy->c[w] = aw_rng_uniform(&toy->rng, -1, 1);
         for (uint32_t e = 0; e < 3; e++)
@@ -83,7 +85,9 @@ static inline void begin_with(struct toy *toy, uint32_t kind, uint64_t seed, boo
 
 static inline void begin(struct toy *toy, uint32_t kind, uint64_t seed)
 {
-    begin_with(toy, kind, seed, true);
+    struct aw_context_config config;
+    toy_config(&config, kind, seed);
+    begin_with(toy, &config);
 }
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "nn/safetensors.h"
+#include "meta/context_internal.h"
 
 static uint64_t mix(uint64_t h, const float *values, size_t count)
 {
@@ -25,6 +25,7 @@ static enum aw_err weights_read(struct aw_frozen *frozen, const char *path, stru
     struct aw_params encoding = {0}, actor = {0}, critic = {0}; /* layouts alone, without memory */
     struct aw_mlp unused;
     struct aw_safetensors *file = NULL;
+    struct aw_context_config config;
     aw_encoder_declare(&frozen->encoder, &encoding, "encoder", &shape);
     aw_mlp_declare(&frozen->actor, &actor, "actor", width, 4, AW_ACT_RELU, AW_ACT_NONE);
     aw_mlp_declare(&unused, &critic, "critic1", critic_width, 4, AW_ACT_RELU, AW_ACT_NONE);
@@ -42,7 +43,7 @@ static enum aw_err weights_read(struct aw_frozen *frozen, const char *path, stru
     frozen->encoding = aw_carve_take(&take, encoding.count, sizeof(float));
     frozen->theta = aw_carve_take(&take, actor.count, sizeof(float));
     struct aw_encoder_normal *normal = &frozen->encoder.normal;
-    enum aw_err err = aw_safetensors_open(path, frozen->alloc, &file, diag);
+    enum aw_err err = aw__context_open(path, frozen->alloc, &file, &config, diag);
     err = err ? err : aw_safetensors_copy_params(file, &encoding, "", frozen->encoding, diag);
     err = err ? err : aw_safetensors_copy_params(file, &actor, "", frozen->theta, diag);
     err = err ? err

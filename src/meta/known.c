@@ -72,40 +72,73 @@ void aw_known_place(const struct aw_known *known, const float *embedding, uint32
     ret->odd = ret->quantile < AW_KNOWN_ODD_BELOW;
 }
 
+struct aw_known_prediction aw_known_predict(const struct aw_known_line *line, double similarity,
+                                            bool odd)
+{
+    struct aw_known_prediction told = {0};
+    if (!line->there || isnan(similarity))
+        return told;
+    told.there = true;
+    told.related = line->related;
+    told.outside = odd || similarity < line->lowest;
+    told.value = line->intercept + line->slope * (line->related ? similarity : line->at);
+    told.deviation =
+        hypot(line->deviation, line->related ? line->growth * fmax(0, line->at - similarity) : 0);
+    return told;
+}
+
 /* --- in the file of a model ------------------------------------------------------------------- */
 
-static const char *const parts[] = {"slope", "intercept", "deviation"};
+#define PARTS     8u
+#define PARTS_OLD 3u /* the first; a model that has no others is an older one */
+static const char *const parts[PARTS] = {"slope", "intercept", "deviation", "at",
+                                         "error", "growth",    "lowest",    "related"};
 
-static double *part_of(struct aw_known_line *line, uint32_t part)
+static void parts_of(const struct aw_known_line *line, double part[PARTS])
 {
-    return part == 0 ? &line->slope : part == 1 ? &line->intercept : &line->deviation;
+    const double value[PARTS] = {line->slope, line->intercept, line->deviation, line->at,
+                                 line->error, line->growth,    line->lowest,    line->related};
+    memcpy(part, value, sizeof value);
 }
 
 static enum aw_err line_add(struct aw_safetensors_writer *writer, const char *name,
-                            struct aw_known_line line)
+                            const struct aw_known_line *line)
 {
     enum aw_err err = AW_OK;
-    for (uint32_t i = 0; !err && line.there && i < 3; i++) {
+    double part[PARTS];
+    parts_of(line, part);
+    for (uint32_t i = 0; !err && line->there && i < PARTS; i++) {
         char key[64], value[AW_TEXT_REAL_MAX];
         snprintf(key, sizeof key, "predict.%s.%s", name, parts[i]);
-        err = aw_safetensors_add_meta(writer, key,
-                                      aw_text_real(*part_of(&line, i), value, sizeof value));
+        if (isfinite(part[i])) /* what is not known is left out */
+            err = aw_safetensors_add_meta(writer, key, aw_text_real(part[i], value, sizeof value));
     }
     return err;
 }
 
-static void line_read(const struct aw_safetensors *file, const char *name,
+static void line_read(const struct aw_safetensors *file, const char *name, double deviation_min,
                       struct aw_known_line *line)
 {
-    struct aw_known_line found = {.there = true};
-    for (uint32_t i = 0; i < 3; i++) {
+    double part[PARTS] = {0, 0, 0, 1, (double)NAN, 0, (double)NAN, 0};
+    for (uint32_t i = 0; i < PARTS; i++) {
         char key[64];
         snprintf(key, sizeof key, "predict.%s.%s", name, parts[i]);
         const char *text = aw_safetensors_meta(file, key);
-        if (!text || aw_text_parse_real(text, part_of(&found, i)))
+        const bool read = text && !aw_text_parse_real(text, &part[i]);
+        if (!read && i < PARTS_OLD)
             return;
+        if (!read && i == PARTS - 1)
+            part[i] = part[0] < 0; /* an older model: likeness helps, or it is not a relation */
     }
-    *line = found;
+    *line = (struct aw_known_line){.there = true,
+                                   .slope = part[0],
+                                   .intercept = part[1],
+                                   .deviation = fmax(part[2], deviation_min),
+                                   .at = part[3],
+                                   .error = part[4],
+                                   .growth = part[5],
+                                   .lowest = part[6],
+                                   .related = part[7] != 0};
 }
 
 enum aw_err aw_known_save(const struct aw_context *c, const struct aw_known *known,
@@ -122,8 +155,8 @@ enum aw_err aw_known_save(const struct aw_context *c, const struct aw_known *kno
         used += (size_t)snprintf(names + used, room - used, "%s%s", i ? "\n" : "", known->name[i]);
     err = err ? err : aw_safetensors_writer_new(c->alloc, &writer);
     err = err ? err : aw__context_add(writer, c, meta, meta_pairs);
-    err = err ? err : line_add(writer, "drop", known->drop);
-    err = err ? err : line_add(writer, "episodes", known->episodes);
+    err = err ? err : line_add(writer, "drop", &known->drop);
+    err = err ? err : line_add(writer, "episodes", &known->episodes);
     if (known->count > 0) {
         err = err ? err : aw_safetensors_add_meta(writer, "known.names", names);
         err = err ? err
@@ -133,6 +166,7 @@ enum aw_err aw_known_save(const struct aw_context *c, const struct aw_known *kno
                   : aw_safetensors_add(writer, "known.nearest", AW_DTYPE_F64, 1, shape,
                                        known->nearest);
     }
+    err = err ? err : aw_safetensors_seal(writer);
     if (err)
         aw_fail_at(diag, err, path, 0, 0, NULL, "cannot be written");
     err = err ? err : aw_safetensors_write(writer, path, diag);
@@ -164,9 +198,8 @@ enum aw_err aw_known_load(struct aw_known *known, const char *path, const struct
     struct aw_tensor_view view;
     struct aw_context_config config;
     struct aw_known made = {0};
-    enum aw_err err = aw_safetensors_open(path, alloc, &file, diag);
+    enum aw_err err = aw__context_open(path, alloc, &file, &config, diag);
     *known = (struct aw_known){0};
-    err = err ? err : aw__context_meta_read(file, AW__CONTEXT_FORMAT, path, &config, diag);
     if (!err && aw_safetensors_find(file, "known.embedding", &view)) {
         const uint64_t count = view.rank == 2 ? view.shape[0] : 0;
         const uint32_t dim = config.settings.embedding;
@@ -187,8 +220,8 @@ enum aw_err aw_known_load(struct aw_known *known, const char *path, const struct
     if (err) {
         aw_known_deinit(&made);
     } else {
-        line_read(file, "drop", &made.drop);
-        line_read(file, "episodes", &made.episodes);
+        line_read(file, "drop", AW_KNOWN_DROP_DEVIATION_MIN, &made.drop);
+        line_read(file, "episodes", AW_KNOWN_EPISODES_DEVIATION_MIN, &made.episodes);
         *known = made;
     }
     aw_safetensors_close(file);
@@ -200,8 +233,7 @@ enum aw_err aw_known_meta(const char *path, aw_known_visit *visit, void *ctx,
 {
     struct aw_safetensors *file = NULL;
     struct aw_context_config config;
-    enum aw_err err = aw_safetensors_open(path, alloc, &file, diag);
-    err = err ? err : aw__context_meta_read(file, AW__CONTEXT_FORMAT, path, &config, diag);
+    enum aw_err err = aw__context_open(path, alloc, &file, &config, diag);
     for (uint32_t i = 0; !err && i < aw_safetensors_meta_count(file); i++) {
         const char *key = aw_safetensors_meta_key(file, i);
         visit(ctx, key, aw_safetensors_meta(file, key));

@@ -22,11 +22,33 @@
 #define AW_KNOWN_NAME_MAX   64u  /* bytes of a name, with its NUL; without newlines */
 #define AW_KNOWN_ODD_BELOW  0.01 /* quantile below which a workload is outside of what is known */
 #define AW_KNOWN_PLACES_MAX 64u  /* nearest ones that can be asked for */
+/* Nothing is told more exactly than this: R is a number of some 100 with one digit, and episodes
+ * are counted in whole ones. */
+#define AW_KNOWN_DROP_DEVIATION_MIN     0.001
+#define AW_KNOWN_EPISODES_DEVIATION_MIN 1.0
 
-/* intercept + slope * similarity, off by `deviation` (one standard deviation of residuals). */
+/* intercept + slope * similarity. `related`: the slope is below 0 by more than chance; where it is
+ * not, all that is known is what the applications for validation came to, which is the line at
+ * `at`. Models from before have slope, intercept and deviation alone: at 1, and related where the
+ * slope is below 0. */
 struct aw_known_line {
     bool there;
-    double slope, intercept, deviation;
+    double slope, intercept;
+    double deviation; /* one, of a workload as like as those for validation; never 0 */
+    double at;        /* mean similarity of the applications for validation to their nearest */
+    double error;     /* of the slope, one standard error; NAN: not known */
+    double growth;    /* of the deviation, per unit of similarity below `at` */
+    double lowest;    /* the least similarity that was measured; NAN: not known */
+    bool related;
+};
+
+/* What a line says of a workload. */
+struct aw_known_prediction {
+    bool there;   /* false: the model does not say, and nothing else is filled in */
+    double value; /* where no relation was found, the mean on validation */
+    double deviation;
+    bool related; /* false: no relation was found */
+    bool outside; /* the workload is outside of what is known, or less like than was measured */
 };
 
 struct aw_known {
@@ -57,8 +79,12 @@ struct aw_known_place {
 void aw_known_place(const struct aw_known *known, const float *embedding, uint32_t max,
                     struct aw_known_place *ret);
 
+/* `similarity` to the nearest one known, NAN: nobody is; `odd`: outside of what is known. */
+struct aw_known_prediction aw_known_predict(const struct aw_known_line *line, double similarity,
+                                            bool odd);
+
 /* As aw_context_save, with those known. The lines become metadata predict.drop.slope, .intercept,
- * .deviation and predict.episodes.*. */
+ * .deviation and so on, and predict.episodes.*. */
 AW_NODISCARD enum aw_err aw_known_save(const struct aw_context *context,
                                        const struct aw_known *known, const char *path,
                                        const char *const *meta, size_t meta_pairs,

@@ -103,7 +103,15 @@ static void a_model_carries_those_known_and_loads_as_before(void **state)
     static const char *const meta[] = {"env", "autoscale-v0"};
     assert_ok(aw_known_init(&known, 5, DIM, NULL));
     fill(&known, 3);
-    known.drop = (struct aw_known_line){true, -0.5, 0.625, 0.03125};
+    known.drop = (struct aw_known_line){.there = true,
+                                        .slope = -0.5,
+                                        .intercept = 0.625,
+                                        .deviation = 0.03125,
+                                        .at = 0.75,
+                                        .error = 0.125,
+                                        .growth = 0.25,
+                                        .lowest = (double)NAN,
+                                        .related = true};
     assert_ok(aw_known_save(context, &known, path, meta, 1, NULL));
     assert_ok(aw_context_load(other, path, NULL));
     assert_true(aw_context_checksum(other) == aw_context_checksum(context));
@@ -114,6 +122,8 @@ static void a_model_carries_those_known_and_loads_as_before(void **state)
     assert_string_equal(found.name[4], "1:4");
     assert_true(found.drop.there && found.drop.slope == -0.5 && found.drop.intercept == 0.625 &&
                 found.drop.deviation == 0.03125 && !found.episodes.there);
+    assert_true(found.drop.at == 0.75 && found.drop.error == 0.125 && found.drop.growth == 0.25 &&
+                isnan(found.drop.lowest) && found.drop.related);
     assert_ok(aw_known_meta(path, take_env, text, NULL, NULL));
     assert_string_equal(text, "autoscale-v0");
     aw_known_deinit(&found);
@@ -123,6 +133,58 @@ static void a_model_carries_those_known_and_loads_as_before(void **state)
     aw_known_deinit(&found);
     aw_known_deinit(&known);
     aw_context_free(other);
+    aw_context_free(context);
+}
+
+static void a_line_is_followed_only_where_likeness_tells_something(void **state)
+{
+    (void)state;
+    struct aw_known_line line = {.there = true,
+                                 .slope = -0.5,
+                                 .intercept = 0.5,
+                                 .deviation = 0.03,
+                                 .at = 0.9,
+                                 .growth = 0.1,
+                                 .lowest = -0.25,
+                                 .related = true};
+    struct aw_known_prediction told = aw_known_predict(&line, 0.9, false);
+    assert_true(told.there && told.related && !told.outside);
+    assert_close(told.value, 0.05, 1e-12);
+    assert_close(told.deviation, 0.03, 1e-12);
+    told = aw_known_predict(&line, 0.5, true); /* the error grows, and it is said to be outside */
+    assert_close(told.value, 0.25, 1e-12);
+    assert_close(told.deviation, 0.05, 1e-12);
+    assert_true(told.outside);
+    assert_true(aw_known_predict(&line, -0.3, false).outside); /* less like than was measured */
+    assert_false(aw_known_predict(&line, (double)NAN, false).there);
+    line.related = false; /* then it is what validation came to, wherever the workload lies */
+    told = aw_known_predict(&line, 0.5, false);
+    assert_true(told.there && !told.related);
+    assert_close(told.value, 0.05, 1e-12);
+    assert_close(told.deviation, 0.03, 1e-12);
+    assert_false(aw_known_predict(&(struct aw_known_line){0}, 0.9, false).there);
+}
+
+static void a_model_from_before_is_taken_at_its_slope(void **state)
+{
+    (void)state;
+    struct aw_context *context = model(NULL);
+    struct aw_known found;
+    static const char *const meta[] = {
+        "predict.drop.slope",         "0.25", "predict.drop.intercept",     "-0.125",
+        "predict.drop.deviation",     "0.5",  "predict.episodes.slope",     "-2",
+        "predict.episodes.intercept", "3",    "predict.episodes.deviation", "0"};
+    assert_ok(aw_context_save(context, path, meta, 6, NULL));
+    assert_ok(aw_known_load(&found, path, NULL, NULL));
+    struct aw_known_prediction told = aw_known_predict(&found.drop, 0.5, false);
+    assert_true(told.there && !told.related && !told.outside); /* likeness that hurts is none */
+    assert_close(told.value, 0.125, 1e-12);
+    assert_close(told.deviation, 0.5, 1e-12);
+    told = aw_known_predict(&found.episodes, 0.5, false);
+    assert_true(told.there && told.related);
+    assert_close(told.value, 2, 1e-12);
+    assert_close(told.deviation, 1, 1e-12); /* nobody knows it to the episode */
+    aw_known_deinit(&found);
     aw_context_free(context);
 }
 
@@ -175,6 +237,8 @@ int main(void)
         cmocka_unit_test(each_is_measured_against_its_nearest),
         cmocka_unit_test(one_of_those_known_is_in_place_and_a_stranger_is_odd),
         cmocka_unit_test(a_model_carries_those_known_and_loads_as_before),
+        cmocka_unit_test(a_line_is_followed_only_where_likeness_tells_something),
+        cmocka_unit_test(a_model_from_before_is_taken_at_its_slope),
         cmocka_unit_test(what_is_no_model_is_refused_and_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

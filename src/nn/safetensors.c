@@ -559,6 +559,31 @@ static enum aw_err expect(const struct aw_safetensors *file, const char *name, e
     return err;
 }
 
+enum aw_err aw_safetensors_check_seal(const struct aw_safetensors *file, struct aw_diag *diag)
+{
+    const char *sealed = aw_safetensors_meta(file, AW_SAFETENSORS_SEAL);
+    char found[AW__SAFETENSORS_SEAL_MAX];
+    uint64_t sum = 0;
+    if (!sealed)
+        return AW_OK;
+    for (uint32_t i = 0; i < file->count; i++) {
+        struct aw_tensor_view view;
+        aw_safetensors_at(file, i, &view);
+        sum += aw__safetensors_sum_tensor(view.name, view.dtype, view.rank, view.shape, view.data,
+                                          view.bytes);
+    }
+    for (uint32_t i = 0; i < aw_safetensors_meta_count(file); i++) {
+        const char *key = aw_safetensors_meta_key(file, i);
+        if (strcmp(key, AW_SAFETENSORS_SEAL) != 0)
+            sum += aw__safetensors_sum_meta(key, aw_safetensors_meta(file, key));
+    }
+    aw__safetensors_seal_text(sum, found);
+    if (strcmp(found, sealed) == 0)
+        return AW_OK;
+    return aw_fail_at(diag, AW_ERR_FORMAT, file->file_name, 0, 0, AW_SAFETENSORS_SEAL,
+                      "the file is damaged: its content is not what was written");
+}
+
 enum aw_err aw_safetensors_copy(const struct aw_safetensors *file, const char *name,
                                 enum aw_dtype dtype, uint32_t rank, const uint64_t *shape,
                                 void *data, struct aw_diag *diag)

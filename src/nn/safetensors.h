@@ -7,7 +7,8 @@
  * dtype or shape, NaN or infinity are refused with a diagnostic that names file, tensor and what
  * was expected.
  *
- * Call order: writer: new, add..., write, free. reader: open, get or copy..., close.
+ * Call order: writer: new, add..., seal, write, free. reader: open, check_seal, get or copy...,
+ *             close. Seals are for files in which a flipped bit must not become another number.
  * Memory:     the reader reads the file once into one block; views live until close. It does not
  *             map it: a file that someone truncates in place would kill the process on the next
  *             access. The writer keeps pointers to the caller's arrays until write. The JSON tree
@@ -29,6 +30,7 @@
 #define AW_SAFETENSORS_META_MAX         1024u /* keys of __metadata__ */
 #define AW_SAFETENSORS_NAME_MAX         256u  /* bytes of a tensor's name or a key, with the NUL */
 #define AW_SAFETENSORS_RANK_MAX         8u
+#define AW_SAFETENSORS_SEAL             "checksum" /* the key of metadata that seals the others */
 
 enum aw_dtype { AW_DTYPE_F32, AW_DTYPE_F64, AW_DTYPE_I64, AW_DTYPE_U8 };
 const char *aw_dtype_name(enum aw_dtype dtype); /* "F32" */
@@ -52,6 +54,9 @@ AW_NODISCARD enum aw_err aw_safetensors_add_meta(struct aw_safetensors_writer *w
 AW_NODISCARD enum aw_err aw_safetensors_add_params(struct aw_safetensors_writer *writer,
                                                    const struct aw_params *params,
                                                    const float *values, const char *prefix);
+/* Adds the metadata AW_SAFETENSORS_SEAL: a checksum of all that was added so far, tensors and
+ * metadata, in whatever order. The last thing before write. */
+AW_NODISCARD enum aw_err aw_safetensors_seal(struct aw_safetensors_writer *writer);
 /* Replaces `path` atomically. AW_ERR_DIVERGED: a number is not finite, and nothing was touched. */
 AW_NODISCARD enum aw_err aw_safetensors_write(struct aw_safetensors_writer *writer,
                                               const char *path, struct aw_diag *diag);
@@ -66,6 +71,11 @@ AW_NODISCARD enum aw_err aw_safetensors_parse(const void *bytes, size_t size, co
                                               struct aw_safetensors **ret_file,
                                               struct aw_diag *diag);
 void aw_safetensors_close(struct aw_safetensors *file); /* NULL is a no-op */
+
+/* AW_ERR_FORMAT: what the file holds is not what was sealed. One without a seal passes: those who
+ * wrote it did not have it. */
+AW_NODISCARD enum aw_err aw_safetensors_check_seal(const struct aw_safetensors *file,
+                                                   struct aw_diag *diag);
 
 struct aw_tensor_view {
     const char *name;

@@ -671,6 +671,54 @@ static void every_failed_allocation_is_reported_and_leaks_nothing(void **state)
     assert_true(budget > 8);
 }
 
+static void a_seal_notices_every_bit_and_its_absence_is_no_fault(void **state)
+{
+    (void)state;
+    struct aw_safetensors_writer *writer = NULL;
+    struct aw_safetensors *file = NULL;
+    const float weights[] = {1, -2, 3.5f};
+    const double far[] = {4, 5};
+    const uint64_t three = 3, two = 2;
+    uint32_t refused = 0;
+    const char *const path = in_folder("a.safetensors");
+    assert_ok(aw_safetensors_writer_new(NULL, &writer));
+    assert_ok(aw_safetensors_add(writer, "w", AW_DTYPE_F32, 1, &three, weights));
+    assert_ok(aw_safetensors_add_meta(writer, "name", "toy"));
+    assert_ok(aw_safetensors_write(writer, path, NULL)); /* without a seal */
+    assert_ok(aw_safetensors_open(path, NULL, &file, NULL));
+    assert_ok(aw_safetensors_check_seal(file, NULL));
+    aw_safetensors_close(file);
+    assert_ok(aw_safetensors_add(writer, "far", AW_DTYPE_F64, 1, &two, far));
+    assert_ok(aw_safetensors_seal(writer));
+    assert_ok(aw_safetensors_write(writer, path, NULL));
+    aw_safetensors_writer_free(writer);
+    assert_ok(aw_safetensors_open(path, NULL, &file, NULL));
+    assert_ok(aw_safetensors_check_seal(file, NULL));
+    aw_safetensors_close(file);
+    FILE *in = fopen(path, "rb");
+    assert_non_null(in);
+    char bytes[1024];
+    const size_t size = fread(bytes, 1, sizeof bytes, in);
+    fclose(in);
+    const size_t data = size - sizeof weights - sizeof far;
+    for (size_t bit = 8 * data; bit < 8 * size; bit++, refused++) {
+        struct aw_diag diag = {0};
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        assert_ok(aw_safetensors_parse(bytes, size, "sealed", NULL, &file, NULL));
+        assert_int_equal(aw_safetensors_check_seal(file, &diag), AW_ERR_FORMAT);
+        assert_non_null(strstr(diag.text, "the file is damaged"));
+        aw_safetensors_close(file);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    assert_int_equal(refused, 8 * (sizeof weights + sizeof far));
+    char *const toy = memmem(bytes, size, "toy", 3); /* metadata is sealed, too */
+    assert_non_null(toy);
+    toy[0] = 'b';
+    assert_ok(aw_safetensors_parse(bytes, size, "sealed", NULL, &file, NULL));
+    assert_int_equal(aw_safetensors_check_seal(file, NULL), AW_ERR_FORMAT);
+    aw_safetensors_close(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -678,6 +726,7 @@ int main(void)
         cmocka_unit_test(lengths_that_lie_are_told_apart),
         cmocka_unit_test(too_many_tensors_or_too_long_a_name_are_refused),
         cmocka_unit_test(truncation_at_every_byte_is_refused),
+        cmocka_unit_test(a_seal_notices_every_bit_and_its_absence_is_no_fault),
         cmocka_unit_test(a_file_of_another_writer_is_read_wherever_its_bytes_lie),
         cmocka_unit_test(a_copy_names_what_it_expected_and_found),
         cmocka_unit_test(a_number_that_is_not_finite_is_named_by_its_index),

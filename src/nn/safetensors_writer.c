@@ -147,6 +147,19 @@ enum aw_err aw_safetensors_add_params(struct aw_safetensors_writer *writer,
     return AW_OK;
 }
 
+enum aw_err aw_safetensors_seal(struct aw_safetensors_writer *writer)
+{
+    char text[AW__SAFETENSORS_SEAL_MAX];
+    uint64_t sum = 0;
+    for (const struct tensor *tensor = writer->tensors; tensor; tensor = tensor->next)
+        sum += aw__safetensors_sum_tensor(tensor->name, tensor->dtype, tensor->rank, tensor->shape,
+                                          tensor->data, tensor->bytes);
+    for (const struct meta *meta = writer->metas; meta; meta = meta->next)
+        sum += aw__safetensors_sum_meta(meta->key, meta->value);
+    aw__safetensors_seal_text(sum, text);
+    return aw_safetensors_add_meta(writer, AW_SAFETENSORS_SEAL, text);
+}
+
 /* The reference writer's order: widest alignment first, so that every tensor is aligned when the
  * first one is, with its order of dtypes among equals; then by name. */
 static int dtype_place(enum aw_dtype dtype)

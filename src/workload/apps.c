@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/conf.h"
+#include "base/hash.h"
 #include "base/quantity.h"
 #include "base/text.h"
 
@@ -445,6 +446,19 @@ enum aw_err aw_apps_read_one(const char *text, struct aw_app *ret, struct aw_dia
         err = aw_fail_at(diag, AW_ERR_NOTFOUND, path, 0, 0, NULL, "has no such application");
     aw_apps_deinit(&apps);
     return err;
+}
+
+uint64_t aw_app_hash(const struct aw_app *app)
+{
+    uint64_t hash = AW_HASH_BEGIN;
+    for (uint32_t i = 0; i < app->segment_count; i++) {
+        hash = aw_hash_byte(aw_hash_text(hash, app->segment[i].name), 0xff);
+        for (uint32_t f = 0; f < FIELDS_COUNT; f++) {
+            const double value = member_get(&app->segment[i], &aw_segment_fields[f]);
+            hash = aw_hash_bytes(hash, &value, sizeof value);
+        }
+    }
+    return hash;
 }
 
 /* ---- writing ---- */

@@ -62,6 +62,10 @@ const struct aw_app *aw_apps_find(const struct aw_apps *apps, const char *name);
 AW_NODISCARD enum aw_err aw_apps_read_one(const char *text, struct aw_app *ret,
                                           struct aw_diag *diag);
 
+/* Of what an application does, whatever its name: one that was written and read again has the same.
+ */
+uint64_t aw_app_hash(const struct aw_app *app);
+
 /* What a segment can say, for the reference: one entry per key, ending with a NULL key. */
 struct aw_segment_field {
     const char *key;

@@ -70,6 +70,35 @@ static const char user_file[] = "segments:\n"
                                 "  - {kind: gzip, send: 1Mi}\n"
                                 "  - {kind: table_scan, cpu: 0.123456789012345678ms}\n";
 
+static void the_hash_is_of_what_an_application_does_and_outlives_a_file(void **state)
+{
+    (void)state;
+    const struct aw_segment *kinds = aw_segment_builtin();
+    struct aw_app app, other;
+    struct aw_apps read = {0};
+    char *text = NULL;
+    size_t len = 0;
+    aw_app_generate(1, 3, kinds, AW_SEGMENT_BUILTIN_COUNT, &app);
+    aw_app_generate(1, 4, kinds, AW_SEGMENT_BUILTIN_COUNT, &other);
+    assert_true(aw_app_hash(&app) != aw_app_hash(&other));
+    FILE *out = open_memstream(&text, &len);
+    assert_ok(aw_apps_write(out, &app, 1, kinds, AW_SEGMENT_BUILTIN_COUNT, NULL));
+    fclose(out);
+    assert_ok(read_text(text, len, NULL, &read, NULL));
+    assert_true(aw_app_hash(&read.apps[0]) == aw_app_hash(&app));
+    other = app;
+    snprintf(other.name, sizeof other.name, "renamed");
+    assert_true(aw_app_hash(&other) == aw_app_hash(&app));
+    for (uint32_t i = 0; aw_segment_fields[i].key; i++) {
+        other = app;
+        ((unsigned char *)&other.segment[0])[aw_segment_fields[i].offset] ^= 1;
+        if (aw_app_hash(&other) == aw_app_hash(&app))
+            fail_msg("%s does not matter", aw_segment_fields[i].key);
+    }
+    aw_apps_deinit(&read);
+    free(text);
+}
+
 static void users_add_kinds_and_take_the_place_of_builtin_ones(void **state)
 {
     (void)state;
@@ -232,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pool_of_a_thousand_reads_back_to_the_same_bits_within_a_second),
+        cmocka_unit_test(the_hash_is_of_what_an_application_does_and_outlives_a_file),
         cmocka_unit_test(users_add_kinds_and_take_the_place_of_builtin_ones),
         cmocka_unit_test(a_file_of_users_kinds_round_trips_too),
         cmocka_unit_test(what_is_wrong_is_said_with_its_place_and_key),

@@ -133,6 +133,9 @@ def bad_input_gets_one_line_and_the_right_code():
         flipped[8] ^= 0xff
         Path(folder, "damaged").write_bytes(flipped)
         Path(folder, "text").write_text("not a model")
+        Path(folder, "apps").write_text("apps: 3\n")
+        Path(folder, "kinds").write_text("segments:\n- {name: nap, cpu: 1ms}\n")
+        expect_ok("apps", "generate", "--seed", "1", "-n", "4", "-o", f"{folder}/first.yaml")
         out = ["--out", str(Path(folder, "x"))]
         table = [
             (["pretrain"], 64, ["--out"]),
@@ -140,6 +143,14 @@ def bad_input_gets_one_line_and_the_right_code():
             (["pretrain", *out, "--load", "diurnal", "--apps", "5"], 64, ["--apps", "FIRST-LAST"]),
             (["pretrain", *out, "--load", "diurnal", "--apps", "0-9", "--check", "5-12"], 64,
              ["--check", "shares"]),
+            (["pretrain", *out, "--load", "diurnal", "--apps", f"{folder}/none.yaml"], 66,
+             ["none.yaml: --apps: there is no such file"]),
+            (["pretrain", *out, "--load", "diurnal", "--check", f"{folder}/apps"], 78,
+             [f"{folder}/apps:1:7: apps: expected a list"]),
+            (["pretrain", *out, "--load", "diurnal", "--apps", f"{folder}/kinds"], 78,
+             [f"{folder}/kinds:1:1: expected \"apps\""]),
+            (["pretrain", *out, "--load", "diurnal", "--apps", f"{folder}/first.yaml", "--check",
+              "3-9"], 64, ["--check: shares", "1:3"]),
             (["pretrain", *out, "--apps", "1:3"], 64, ["--load", "AWARE_DATA_DIR"]),
             (["pretrain", *out, "--load", "diurnl"], 66, ["diurnal"]),
             (["pretrain", *out, "--load", "diurnal", "--set", "noisy=1"], 78, ["noise"]),
@@ -162,6 +173,8 @@ def bad_input_gets_one_line_and_the_right_code():
                 ([*verb, *APP, "--model", f"{folder}/text"], None, ["text"]),
                 ([*verb, *APP, "--model", state], None, ["format"]),
                 ([*verb, "--model", model, "--app", "x", "--load", "diurnal"], 64, ["--app"]),
+                ([*verb, "--model", model, "--app", f"{folder}/first.yaml:x", "--load", "diurnal"],
+                 66, ["first.yaml: --app: has no application \"x\""]),
             ]
         table += [
             (["embed", "--model", model], 64, ["--app", "--store"]),
@@ -179,6 +192,67 @@ def bad_input_gets_one_line_and_the_right_code():
             expect(not done.stdout, f"{args}: {done.stdout!r}")
 
 
+def the_applications_of_a_file_are_learned_from_under_their_names():
+    with tempfile.TemporaryDirectory() as folder:
+        apps, check, state = (str(Path(folder, n)) for n in ("apps.yaml", "judges.yaml", "state"))
+        expect_ok("apps", "generate", "--seed", "1", "-n", "4", "-o", apps)
+        expect_ok("apps", "generate", "--seed", "2", "-n", "3", "-o", check)
+        few = ["--apps", apps, "--check", check, *SMALL[4:], "--rounds", "1", "--predict", "2"]
+        whole = ["pretrain", *few, "--out", f"{folder}/m", "--checkpoint", state]
+        done = run(*whole, "-o", "json")
+        expect(done.returncode == 0 and "4 applications of apps.yaml" in done.stderr, done.stderr)
+        document = json.loads(done.stdout)
+        expect(document["apps"] == {"file": "apps.yaml", "count": 4} and
+               document["check"] == {"file": "judges.yaml", "count": 3}, str(document))
+        expect("--apps apps.yaml --check judges.yaml" in document["command"], document["command"])
+        model = f"{folder}/m.safetensors"
+        told = metadata(model)
+        expect(told["known.names"].split("\n") == [f"app-1-{i}" for i in range(4)], str(told))
+        expect(told["apps"] == "4 of apps.yaml" and told["check"] == "3 of judges.yaml", str(told))
+        card = Path(folder, "m.md").read_text()
+        expect("all 4 applications of the file `apps.yaml`" in card and folder not in card, card)
+        # those of --check are the generator's as long as nobody says otherwise
+        done = run("pretrain", "--apps", apps, *SMALL[4:], "--rounds", "1", "--predict", "0", "-q",
+                   "--out", f"{folder}/usual", "-o", "json")
+        expect(json.loads(done.stdout)["check"] == {"seed": 1, "first": 760, "count": 40},
+               done.stdout)
+        # one of them, by its name
+        load = ["--load", "diurnal:period=1h", "-o", "json"]
+        own = json.loads(expect_ok("embed", "--model", model, "--app", f"{apps}:app-1-2",
+                                   *load).stdout)
+        expect(own["nearest"][0]["name"] == "app-1-2", str(own["nearest"]))
+        adapted = json.loads(expect_ok("adapt", "--model", model, "--app", f"{apps}:app-1-2", "-n",
+                                       "1", "-q", *load).stdout)
+        expect(adapted["app"] == {"from": f"{apps}:app-1-2", "name": "app-1-2"}, str(adapted))
+        # a file that has changed is another run
+        Path(apps).write_text(Path(apps).read_text().replace("28.96ms", "28.97ms"))
+        done = run(*whole, "--resume", "--force")
+        expect(done.returncode > 1 and "another run" in done.stderr and
+               "4 of apps.yaml" in done.stderr, done.stderr)
+
+
+def a_model_with_a_flipped_bit_is_refused():
+    shipped = Path(__file__).resolve().parents[2] / "models" / "default.safetensors"
+    expect("checksum" in metadata(shipped), "the shipped model has no checksum")
+    with tempfile.TemporaryDirectory() as folder:
+        bad = Path(folder, "bad.safetensors")
+        for model in (Path(model_in(folder)), shipped):
+            whole = model.read_bytes()
+            first = 8 + struct.unpack("<Q", whole[:8])[0]
+            noise = whole.index(b'"pretrain.noise":"0.') + 20
+            for at in (noise, first, (first + len(whole)) // 2, len(whole) - 1):
+                flipped = bytearray(whole)
+                flipped[at] ^= 1
+                bad.write_bytes(flipped)
+                for verb in (["embed"], ["adapt", "-n", "1"]):
+                    done = run(*verb, "--model", str(bad), *APP)
+                    expect(done.returncode > 1 and not done.stdout and
+                           "the file is damaged" in done.stderr and
+                           len(done.stderr.splitlines()) == 1, f"{at}: {done.stderr!r}")
+            bad.write_bytes(whole)
+            expect_ok("embed", "--model", str(bad), *APP)
+
+
 def a_workload_is_embedded_and_its_nearest_are_named():
     with tempfile.TemporaryDirectory() as folder:
         model = model_in(folder)
@@ -188,8 +262,17 @@ def a_workload_is_embedded_and_its_nearest_are_named():
         expect(len(document["embedding"]) == 32 and document["known"] == 12, str(document))
         similar = [near["similarity"] for near in document["nearest"]]
         expect(len(similar) == 5 and similar == sorted(similar, reverse=True), str(similar))
-        expect(set(document["reward_drop"]) == {"value", "deviation"} and
-               document["embed_ms"] > 0, str(document))
+        for key, words, unit in (("reward_drop", "reward missing at first", 100),
+                                 ("retraining_episodes", "episodes to adapt", 1)):
+            told = document[key]
+            expect(set(told) == {"value", "deviation", "related", "outside"} and
+                   unit * told["deviation"] >= 0.1, str(told))
+            line = next(line for line in text.splitlines() if line.startswith(words))
+            expect(f"{unit * told['value']:.1f}" in line and
+                   f"give or take {unit * told['deviation']:.1f}" in line, f"{told}: {line}")
+            expect(("no relation" in line) != told["related"] and
+                   ("outside" in line) == told["outside"], f"{told}: {line}")
+        expect(document["embed_ms"] > 0, str(document))
         # one that it was taught on is known under its own name
         own = json.loads(expect_ok("embed", "--model", model, "--app", "7", "--load",
                                    "diurnal:period=1h", "-o", "json").stdout)

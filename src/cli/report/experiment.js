@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const { $, el, css, digits, axis } = AW;
+  const { $, el, css, digits, axis, decades } = AW;
   const D = JSON.parse($("data").textContent);
   const PALETTE = ["#2f7de1", "#ea7317", "#0e9f6e", "#d6336c", "#8b5cf6", "#c29a0b", "#0aa5c2",
     "#db5ad5", "#6b9e1f", "#7c8798", "#a16207", "#4f46e5", "#be185d", "#15803d", "#b45309", "#475569"];
@@ -142,6 +142,7 @@
     const all = plot.series.flatMap((s, k) => (shown[k] ? [...s.y, ...(s.low || []), ...(s.high || [])] : [])).filter(finite);
     let lo = Math.min(...all), hi = Math.max(...all);
     if (!all.length) return [0, 1];
+    if (plot.log) return [lo / 1.3, hi * 1.3];
     if (plot.kind === "bars" || (lo > 0 && lo < 0.25 * hi)) lo = Math.min(0, lo);
     if (plot.kind === "bars") hi = Math.max(0, hi);
     const room = (hi - lo || Math.abs(hi) || 1) * 0.06;
@@ -272,6 +273,7 @@
     else if (dot) plugins.push(dots(plot, shown, colors));
     else plugins.push(bands(rows, shown, colors));
     const width = Math.max(200, box.clientWidth - 22);
+    const logs = (key) => (plot.log ? { splits: (u) => { const { min, max } = u.scales[key]; return decades(min, max, max / min > 300); }, filter: (u, ticks) => ticks } : {});
     const marks = words.size ? [...words.keys()] : xs;
     // words that do not fit beside each other slant; then they need room below, and left of the first
     const longest = 6.5 * Math.max(0, ...[...words.values()].map((w) => w.length)), room = (width - 70) / Math.max(1, words.size);
@@ -280,7 +282,7 @@
     return new uPlot({
       width, height: Math.round(Math.min(340, Math.max(230, width * 0.55))), legend: { show: false }, padding: [10, 14, 0, 0], plugins,
       cursor: { points: { show: !bar && !dot, size: 6 }, drag: { x: true, y: false }, y: false },
-      scales: { x: { time: false, range: (u, min, max) => (min == null || (min <= lo && max >= hi) ? all : [min, max]) }, y: { range: () => extent(plot, shown) } },
+      scales: { x: { time: false, range: (u, min, max) => (min == null || (min <= lo && max >= hi) ? all : [min, max]), distr: plot.log ? 3 : 1 }, y: { distr: plot.log ? 3 : 1, range: () => extent(plot, shown) } },
       series: [{}, ...plot.series.map((s, k) => ({
         show: shown[k], stroke: bar || dot ? "transparent" : colors[k], width: 1.8, spanGaps: false,
         paths: bar || dot ? () => null : undefined, points: bar || dot ? { show: false } : { show: s.x.length === 1 ? true : undefined, size: 5 },
@@ -288,8 +290,8 @@
       axes: [
         axis({ label: plot.x || undefined, size: below, rotate: crowded ? 32 : 0, values: words.size ? (u, t) => t.map((x) => words.get(x) || "") : values,
           splits: bar || words.size ? (u) => marks.filter((x) => x >= u.scales.x.min && x <= u.scales.x.max) : undefined, incrs: !bar && whole ? [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10000, 1e5, 1e6] : undefined, space: 50,
-          grid: bar ? { show: false } : { stroke: () => css("--grid"), width: 1 } }),
-        axis({ size: left, values, space: 30 }),
+          grid: bar ? { show: false } : { stroke: () => css("--grid"), width: 1 }, ...logs("x") }),
+        axis({ size: left, values, space: 30, ...logs("y") }),
       ],
     }, [xs, ...rows.map((r) => r.y)], box);
   }

@@ -135,6 +135,8 @@ static enum aw_err observe(struct autoscale *self)
             .latency_us_p95.at_us = AW_NEVER,
             .latency_us_p99.at_us = AW_NEVER,
             .latency_us_mean.at_us = AW_NEVER,
+            .inside_us_p50.at_us = AW_NEVER,
+            .inside_us_p99.at_us = AW_NEVER,
         };
     if (err)
         aw_reading_take(&self->sample, self->stale_us, reading);
@@ -576,12 +578,13 @@ static enum aw_err load_take(struct autoscale *self, const struct aw_load *load,
 }
 
 static enum aw_err make(const struct aw_env_factory *factory,
-                        const struct aw_autoscale_settings *settings, const struct aw_load *load,
-                        const struct aw_alloc *alloc, struct aw_env *ret_env, struct aw_diag *diag)
+                        const struct aw_autoscale_settings *settings, const struct aw_app *app,
+                        const struct aw_load *load, const struct aw_alloc *alloc,
+                        struct aw_env *ret_env, struct aw_diag *diag)
 {
     struct aw__options options;
     struct autoscale *self = NULL;
-    enum aw_err err = aw__options_read(settings, alloc, &options, diag);
+    enum aw_err err = aw__options_read(settings, app, alloc, &options, diag);
     if (err)
         return err;
     struct aw_carve block = {0};
@@ -596,6 +599,8 @@ static enum aw_err make(const struct aw_env_factory *factory,
     self->settings = *settings;
     self->options = options;
     self->options_hash = options_hash(factory->fields, settings);
+    if (app)
+        self->options_hash ^= aw_app_hash(app);
     self->episode.lambda = settings->lambda;
     parts_init(self);
     axes_fill(self);
@@ -606,6 +611,7 @@ static enum aw_err make(const struct aw_env_factory *factory,
         if ((err = aw__options_app(settings, &options, &self->load, i, &self->pool[i],
                                    &self->warnings, diag)))
             goto out;
+    self->options.given = NULL;
     if ((err = cluster_make(self, diag)))
         goto out;
     *ret_env = (struct aw_env){&self->spec, &ops, self};
@@ -618,7 +624,7 @@ out:
 static enum aw_err default_make_with(const void *settings, const struct aw_alloc *alloc,
                                      struct aw_env *ret_env, struct aw_diag *diag)
 {
-    return make(&aw__autoscale_factory, settings, NULL, alloc, ret_env, diag);
+    return make(&aw__autoscale_factory, settings, NULL, NULL, alloc, ret_env, diag);
 }
 
 static enum aw_err default_make(const struct aw_alloc *alloc, struct aw_env *ret_env,
@@ -632,7 +638,7 @@ static enum aw_err default_make(const struct aw_alloc *alloc, struct aw_env *ret
 static enum aw_err paper_make_with(const void *settings, const struct aw_alloc *alloc,
                                    struct aw_env *ret_env, struct aw_diag *diag)
 {
-    return make(&aw__autoscale_paper_factory, settings, NULL, alloc, ret_env, diag);
+    return make(&aw__autoscale_paper_factory, settings, NULL, NULL, alloc, ret_env, diag);
 }
 
 static enum aw_err paper_make(const struct aw_alloc *alloc, struct aw_env *ret_env,
@@ -685,8 +691,9 @@ const struct aw_env_factory aw__autoscale_paper_factory = {
 /* --- what only this kind of environment has --------------------------------------------------- */
 
 enum aw_err aw_autoscale_make(const char *name, const char *const *pairs, size_t pair_count,
-                              const struct aw_load *load, const struct aw_alloc *alloc,
-                              struct aw_env *ret_env, struct aw_diag *diag)
+                              const struct aw_app *app, const struct aw_load *load,
+                              const struct aw_alloc *alloc, struct aw_env *ret_env,
+                              struct aw_diag *diag)
 {
     struct aw_autoscale_settings settings = {0};
     const struct aw_env_factory *factory = NULL;
@@ -694,7 +701,9 @@ enum aw_err aw_autoscale_make(const char *name, const char *const *pairs, size_t
     if (!err && factory != &aw__autoscale_factory && factory != &aw__autoscale_paper_factory)
         err = aw_fail(diag, AW_ERR_UNSUPPORTED, "%s is not an autoscaling environment", name);
     err = err ? err : aw_env_settings(factory, pairs, pair_count, &settings, diag);
-    return err ? err : make(factory, &settings, load, alloc, ret_env, diag);
+    if (!err && app)
+        snprintf(settings.app, sizeof settings.app, "%s", app->name);
+    return err ? err : make(factory, &settings, app, load, alloc, ret_env, diag);
 }
 
 static struct autoscale *of(const struct aw_env *env)

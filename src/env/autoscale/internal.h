@@ -32,15 +32,17 @@ struct aw__options {
     uint32_t app_first; /* of the generator ... */
     uint64_t app_seed;
     struct aw_apps file; /* ... or those of a file */
+    /* ... or this one, which is borrowed until the environment is made */
+    const struct aw_app *given;
 };
 
 extern const struct aw_conf_field aw__autoscale_fields[];
 extern const struct aw_conf_field aw__autoscale_paper_fields[];
 
-/* Reads what the settings hold as text, and checks what belongs together. On failure the options
- * are zeroed. */
+/* Reads what the settings hold as text, and checks what belongs together. `app` takes the place of
+ * the setting; NULL: none does. On failure the options are zeroed. */
 AW_NODISCARD enum aw_err aw__options_read(const struct aw_autoscale_settings *settings,
-                                          const struct aw_alloc *alloc,
+                                          const struct aw_app *app, const struct aw_alloc *alloc,
                                           struct aw__options *ret_options, struct aw_diag *diag);
 void aw__options_deinit(struct aw__options *options); /* a zeroed one is a no-op */
 /* The load of the settings. */

@@ -223,7 +223,7 @@ static enum aw_err sizes_read(const struct aw_autoscale_settings *s, struct aw__
     return aw_bounds_check(b, diag);
 }
 
-static enum aw_err read_all(const struct aw_autoscale_settings *settings,
+static enum aw_err read_all(const struct aw_autoscale_settings *settings, const struct aw_app *app,
                             const struct aw_alloc *alloc, struct aw__options *o,
                             struct aw_diag *diag)
 {
@@ -246,15 +246,19 @@ static enum aw_err read_all(const struct aw_autoscale_settings *settings,
                        "%g cores and %g GiB",
                        settings->cpu_max, settings->memory_max, o->sim.node_cores,
                        o->sim.node_memory_gib);
-    return blame("app", app_read(settings->app, alloc, o, diag), diag);
+    if (!app)
+        return blame("app", app_read(settings->app, alloc, o, diag), diag);
+    o->given = app;
+    o->app_count = 1;
+    return AW_OK;
 }
 
-enum aw_err aw__options_read(const struct aw_autoscale_settings *settings,
+enum aw_err aw__options_read(const struct aw_autoscale_settings *settings, const struct aw_app *app,
                              const struct aw_alloc *alloc, struct aw__options *ret_options,
                              struct aw_diag *diag)
 {
     *ret_options = (struct aw__options){0};
-    enum aw_err err = read_all(settings, alloc, ret_options, diag);
+    enum aw_err err = read_all(settings, app, alloc, ret_options, diag);
     if (err)
         aw__options_deinit(ret_options);
     return err;
@@ -333,7 +337,9 @@ enum aw_err aw__options_app(const struct aw_autoscale_settings *settings,
     const struct aw_load_figures figures = aw_load_figures(load);
     struct aw__pool_app pool_app = {.load_factor = 1};
     struct aw_demand demand;
-    if (options->file.app_count > 0)
+    if (options->given)
+        pool_app.app = *options->given;
+    else if (options->file.app_count > 0)
         pool_app.app = options->file.apps[index];
     else
         aw_app_generate(options->app_seed, options->app_first + index, aw_segment_builtin(),

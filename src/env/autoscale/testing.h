@@ -48,6 +48,8 @@ static inline struct aw_sample aw_testing_sample(int64_t at_us)
         .latency_us_p95 = FIGURE(6e4),
         .latency_us_p99 = FIGURE(9e4),
         .latency_us_mean = FIGURE(2.5e4),
+        .inside_us_p50.at_us = AW_NEVER,
+        .inside_us_p99.at_us = AW_NEVER,
     };
 #undef FIGURE
 }
