@@ -56,7 +56,7 @@ static enum aw_err teach(void *ctx, uint32_t turn, struct aw_diag *diag)
         false, s->alloc, other ? s->other[turn - s->runs] : s->own[turn], diag);
 }
 
-static const struct aw__transfer as_usual = {3e-4, 1e-3, 0.2, 5};
+static const struct aw__transfer as_usual = {3e-4, 1e-3, 0.2, 5, 0};
 
 /* Curves of all applications in one changed world: carried over, and from scratch. */
 static enum aw_err curves(struct study *s, const struct aw_experiment_config *world, bool other,

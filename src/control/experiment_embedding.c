@@ -41,7 +41,7 @@ static enum aw_err make_source(void *ctx, uint32_t turn, struct aw_diag *diag)
 static enum aw_err carry(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     struct study *s = ctx;
-    const struct aw__transfer any = {3e-4, 1e-3, 0.1, 0}; /* nothing is learned */
+    const struct aw__transfer any = {3e-4, 1e-3, 0.1, 0, 0}; /* nothing is learned */
     struct aw_pretrain_config school;
     struct aw_pretrain_score mean;
     struct aw_pretrain *p = NULL;
@@ -158,7 +158,7 @@ static enum aw_err predicts(const struct study *s, struct aw_findings *findings)
 
 /* --- and what it takes to fit there ----------------------------------------------------------- */
 
-static const struct aw__transfer as_usual = {3e-4, 1e-3, 0.2, 5};
+static const struct aw__transfer as_usual = {3e-4, 1e-3, 0.2, 5, 0};
 
 static enum aw_err tune(struct study *s, struct aw_diag *diag)
 {

@@ -1,5 +1,6 @@
 /* experiment_learners.c - loads, the school, and who learns in it. */
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,7 +146,7 @@ void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_co
         ret->pairs[ret->pair_count++] = config->pair;
     if (config->fallback_episodes)
         ret->fallback_episodes = config->fallback_episodes;
-    ret->trim = true; /* guard rails are for all alike; teaching a model goes without */
+    ret->trim = true; /* guard rails are for all alike */
     ret->load_make = load_make;
     ret->seed = config->seed;
     ret->threads = 1;
@@ -188,7 +189,7 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
         figures[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX];
     char phase[64];
     double piece[4];
-    school.trim = false;
+    school.trim = config->paper; /* as the presets of 'aware pretrain' have it */
     school.learn = aw__pool(config, AW__LEARN_FIRST, apps);
     school.check = aw__pool(config, aw__check_first(config), AW__CHECK_COUNT);
     school.threads = config->threads;
@@ -281,6 +282,8 @@ static void alone(struct aw_pretrain_config *school)
     school->refresh = false;
     school->own_episodes = false;
     school->teacher_tries = 0;
+    school->context.improve = 1;
+    school->fade = 0;
 }
 
 enum aw_err aw__learner_aware(const struct aw_experiment_config *config, const char *model,
@@ -319,6 +322,8 @@ void aw__learner_transfer(const struct aw_experiment_config *config,
     ret->context.actor_lr = transfer->actor_lr;
     ret->context.critic_lr = transfer->critic_lr;
     ret->noise = transfer->noise;
+    ret->noise_end = fmin(ret->noise_end, transfer->noise);
+    ret->trial = transfer->trial;
     ret->actor_rests = transfer->rests;
     ret->model = source;
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -14,7 +15,8 @@
 #define SEED_CHECK UINT64_C(0x636865636b) /* episodes of a check are the same in every check */
 /* Applications that live an episode before what they met is learned from: enough to keep threads
  * busy, few enough for the policy to be a fresh one. */
-#define STRIDE 32u
+#define STRIDE      32u
+#define TRIAL_FADES 0.2 /* of what was known of who is held, with each trial that it wins */
 
 #define REAL(key, member, initial, min, max, help)                                              \
     {                                                                                           \
@@ -57,6 +59,9 @@ const struct aw_conf_field aw_pretrain_fields[] = {
           "the state has a forecast of the load and a table's word besides"),
     TRUTH("trim", trim, "false", "what a policy asks for is raised while the SLO is missed"),
     WHOLE("actor_rests", actor_rests, "0", 0, 100000, "rounds before the actor learns"),
+    WHOLE("trial", trial, "0", 0, AW_PRETRAIN_TRIAL_MAX,
+          "episodes after which an actor that lives worse than before is put back; 0: none"),
+    REAL("fade", fade, "0", 0, 1, "share of the rounds, the last, in which rates fall to 0"),
     {0},
 };
 
@@ -80,16 +85,18 @@ void aw_pretrain_config_paper(struct aw_pretrain_config *config)
     config->fallback_episodes = config->context.episodes;
     /* an episode through a GRU of 256 is some 2 GFLOP there and back */
     config->context.reads = 4;
-    /* where sizes are absolute, critics lead a good policy astray: 139.9 became 133.6 within ten
-     * episodes with the default's hold, and 137.8 with this (eight applications for validation).
-     * What holds it follows, so that a policy that does not fit is left: on forty, 134.9 after 200
-     * episodes became 136.2, and of five runs that came nowhere near the best one was left */
-    config->context.anchor = 1;
-    config->context.anchor_follow = 3e-4;
+    /* where sizes are absolute, who comes a little too near to what memory takes loses all its
+     * replicas: critics know of that too late, and lead a good policy astray. Teachers alone led to
+     * 139.5 instead of 135.0 on forty applications for validation, before their first episode (a
+     * pooling encoder, ten rounds); layers of 64 to 135.6 */
+    config->context.improve = 0;
+    config->context.hidden = 128;
+    config->trim = true;
+    config->fade = 0.5;
     /* what VPA's updater, which resizes for AWARE, leaves alone */
     AW_ASSERT(config->pair_count < AW_PRETRAIN_PAIRS_MAX);
     config->pairs[config->pair_count++] = "deadband=0.1";
-    snprintf(config->env, sizeof config->env, "autoscale-paper-v0");
+    snprintf(config->env, sizeof config->env, AW_PRETRAIN_ENV_PAPER);
 }
 
 /* --- made and ended --------------------------------------------------------------------------- */
@@ -385,6 +392,13 @@ static double noise_now(const struct aw_pretrain *p)
     return config->noise + (config->noise_end - config->noise) * fmin(1, far);
 }
 
+/* Of the rates of learning. */
+static double pace_now(const struct aw_pretrain *p)
+{
+    const double fading = p->config.fade * p->config.rounds, left = p->config.rounds - p->rounds;
+    return left < fading ? left / fading : 1;
+}
+
 /* Everybody's shares of a mean, added up. */
 static enum aw_err score_gather(const struct aw_pretrain *p, struct aw_pretrain_score *share)
 {
@@ -400,6 +414,33 @@ static enum aw_err score_gather(const struct aw_pretrain *p, struct aw_pretrain_
     return err;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* One episode more of a trial, and at its end what became of it. Exploration ruins an episode now
+ * and then whoever acts, so that the one in the middle counts. What was known of who is held fades:
+ * luck is not held to for ever. */
+static void trial_see(struct aw_pretrain *p, const struct aw_pretrain_score *lived)
+{
+    struct aw__pretrain_trial *trial = &p->trial;
+    trial->lived[trial->count++] = aw_pretrain_worth(p, lived);
+    if (trial->count < p->config.trial)
+        return;
+    qsort(trial->lived, trial->count, sizeof *trial->lived, ascending);
+    const double found = trial->lived[trial->count / 2];
+    trial->count = 0;
+    const bool better = !trial->any || found > trial->held;
+    if (better)
+        aw_context_hold(p->context);
+    else
+        aw_context_put_back(p->context);
+    trial->held = better ? found : trial->held + TRIAL_FADES * (found - trial->held);
+    trial->any = true;
+}
+
 enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *ret_learned,
                               struct aw_diag *diag)
 {
@@ -408,6 +449,7 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
     enum aw_err err = aw_pretrain_meet(p, diag);
     const double noise = noise_now(p);
     aw_context_freeze(p->context, config->model != NULL, p->rounds < config->actor_rests);
+    aw_context_pace(p->context, pace_now(p));
     for (uint32_t first = 0; !err && first < p->turns; first += STRIDE) {
         const uint32_t turns = p->turns - first < STRIDE ? p->turns - first : STRIDE;
         const uint32_t mine = first + turns <= p->learn ? turns : p->learn - first;
@@ -422,6 +464,8 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
         aw_pretrain_score_add(&mean, &p->task[i].score, 1.0 / config->learn.count);
     if (config->team.size > 1 && (err = score_gather(p, &mean)))
         return aw_fail(diag, err, "a round cannot be told to the others");
+    if (config->model && config->trial)
+        trial_see(p, &mean);
     p->rounds++;
     if (ret_learned)
         *ret_learned = mean;

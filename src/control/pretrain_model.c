@@ -162,18 +162,23 @@ enum aw_err aw_pretrain_model_read(const char *path, struct aw_pretrain_model *r
 
 void aw_pretrain_config_adapt(struct aw_pretrain_config *config)
 {
+    /* Absolute sizes have an edge that noise falls off: lived with more of it, what is best is not
+     * what is best without. And critics are wrong near it: whatever they lead to is on trial. */
+    const bool absolute = strcmp(config->env, AW_PRETRAIN_ENV_PAPER) == 0;
     config->context.group = 1;
     config->context.rows = 128;
     config->context.imitate = 0;
-    if (config->context.anchor == 0) /* as the model says, or what the default preset needs */
-        config->context.anchor = 0.1;
+    config->context.improve = 1;
+    config->context.anchor = absolute ? 3 : 0.1;
     config->updates = 50;
     config->refresh = false;
     config->own_episodes = false;
     config->teacher_tries = 0;
     config->actor_rests = 5;
-    config->noise = 0.1;
-    config->noise_end = 0.05;
+    config->trial = absolute ? 5 : 0;
+    config->noise = absolute ? 0.02 : 0.1;
+    config->noise_end = absolute ? 0.02 : 0.05;
     config->noise_rounds = 20;
+    config->fade = 0;
     config->trim = true;
 }

@@ -3,6 +3,8 @@
 #include "control/pretrain.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/testing.h"
 
@@ -107,12 +109,55 @@ static void episodes_are_counted_whoever_lives_them(void **state)
     assert_close(lived.search, 0, 0);
 }
 
+static void an_actor_that_lives_worse_is_put_back(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/aware-trial-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    struct aw_pretrain_config config = small();
+    struct aw_pretrain *pretrain = begin(&config);
+    for (uint32_t r = 0; r < config.rounds; r++)
+        assert_ok(aw_pretrain_round(pretrain, NULL, NULL));
+    assert_ok(aw_context_save(aw_pretrain_context(pretrain), path, NULL, 0, NULL));
+    aw_pretrain_free(pretrain);
+    aw_pretrain_config_adapt(&config);
+    config.learn.count = 1;
+    config.check.count = 0;
+    config.model = path;
+    config.trial = 3;
+    config.actor_rests = 3;     /* one trial of what was loaded, then some of what comes of this */
+    config.reward_scale = -0.1; /* the opposite is learned */
+    config.context.actor_lr = 0.01;
+    config.context.anchor = 0;
+    config.context.rows = 16;
+    config.noise = config.noise_end = 0;
+    pretrain = begin(&config);
+    struct aw_pretrain_score loaded, judged;
+    uint32_t away = 0, back = 0;
+    assert_ok(aw_pretrain_try(pretrain, 0, &loaded, NULL));
+    for (uint32_t r = 1; r <= 15; r++) {
+        assert_ok(aw_pretrain_round(pretrain, NULL, NULL));
+        assert_ok(aw_pretrain_try(pretrain, 0, &judged, NULL));
+        const bool same = judged.paper == loaded.paper;
+        away += !same;
+        back += same && r > 3 && r % 3 == 0;
+        assert_true(same || r > 3);
+    }
+    print_message("%u times away, %u times back\n", away, back);
+    assert_true(away >= 4 && back >= 2);
+    aw_pretrain_free(pretrain);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_seed_gives_the_same_policy),
         cmocka_unit_test(pools_that_are_none_are_refused),
         cmocka_unit_test(episodes_are_counted_whoever_lives_them),
+        cmocka_unit_test(an_actor_that_lives_worse_is_put_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,9 +43,7 @@ const struct aw_conf_field aw_context_fields[] = {
     REAL("imitate", imitate, "1", 0, 1000,
          "weight of the distance from a teacher's action in the actor's loss"),
     REAL("anchor", anchor, "0", 0, 1000,
-         "weight of the distance from what the actor did when it was loaded"),
-    REAL("anchor_follow", anchor_follow, "0", 0, 1,
-         "share of the actor's weights that what it is held to takes over per update of it"),
+         "weight of the distance from what a loaded actor is held to"),
     REAL("improve", improve, "1", 0, 1000, "weight of what the critics say in the actor's loss"),
     WHOLE("policy_delay", policy_delay, "2", 1, 100, "updates of the critics per one of the actor"),
     REAL("target_noise", target_noise, "0.1", 0, 2, "deviation of the noise on target actions"),
@@ -197,9 +195,7 @@ enum aw_err aw_context_new(const struct aw_context_config *config, const struct 
         aw_mlp_init_fan_in(&c->critic_net[k], c->critic.value, 3e-3f, &c->rng);
     memcpy(c->actor_target, c->actor.value, c->actor.count * sizeof(float));
     memcpy(c->critic_target, c->critic.value, c->critic.count * sizeof(float));
-    c->actor_adam = aw_adam_default(s->actor_lr);
-    c->critic_adam = aw_adam_default(s->critic_lr);
-    c->encoder_adam = aw_adam_default(s->encoder_lr);
+    aw_context_pace(c, 1);
     *ret_context = c;
     return AW_OK;
 }
@@ -236,6 +232,25 @@ void aw_context_freeze(struct aw_context *c, bool encoder, bool actor_too)
 {
     c->encoder_frozen = encoder;
     c->actor_frozen = actor_too;
+}
+
+void aw_context_hold(struct aw_context *c)
+{
+    memcpy(c->actor_held, c->actor.value, c->actor.count * sizeof(float));
+}
+
+void aw_context_put_back(struct aw_context *c)
+{
+    memcpy(c->actor.value, c->actor_held, c->actor.count * sizeof(float));
+    memcpy(c->actor_target, c->actor_held, c->actor.count * sizeof(float));
+}
+
+void aw_context_pace(struct aw_context *c, double factor)
+{
+    const struct aw_context_settings *s = &c->config.settings;
+    c->actor_adam = aw_adam_default(factor * s->actor_lr);
+    c->critic_adam = aw_adam_default(factor * s->critic_lr);
+    c->encoder_adam = aw_adam_default(factor * s->encoder_lr);
 }
 
 void aw_context_reseed(struct aw_context *c, uint64_t stream)
@@ -711,9 +726,6 @@ enum aw_err aw_context_learn(struct aw_context *c, struct aw_context_stats *ret_
         if ((err = together(c, &c->actor)))
             return err;
         aw_adam_step(&c->actor_adam, &c->actor);
-        if (c->loaded && s->anchor_follow > 0)
-            aw_params_soft_update(c->actor_held, c->actor.value, (float)s->anchor_follow,
-                                  c->actor.count);
     }
     if (encoder_learns(c)) {
         aw_params_zero_grad(&c->encoding);

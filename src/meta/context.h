@@ -37,9 +37,8 @@ struct aw_context_settings {
     double actor_lr, critic_lr, encoder_lr;
     double pretanh_penalty;
     double imitate; /* weight of the squared distance from a teacher's action in the actor's loss */
-    double anchor;  /* the same from what the actor was when it was loaded .. */
-    double anchor_follow; /* .. and what that takes over of the actor at each of its updates */
-    double improve;       /* weight of what the critics say, beside it */
+    double anchor;  /* the same from what a loaded actor is held to */
+    double improve; /* weight of what the critics say, beside it */
     uint32_t policy_delay;
     double target_noise, target_noise_clip;
     uint32_t thin;        /* while learning every so-manieth step is read; of a GRU, episode */
@@ -129,6 +128,14 @@ void aw_context_reseed(struct aw_context *context, uint64_t stream);
 
 /* Frozen: the encoder learns no more. `actor_too`: nor does the actor, until said otherwise. */
 void aw_context_freeze(struct aw_context *context, bool encoder, bool actor_too);
+
+/* What the actor is held to (`anchor`), at first what was loaded, is what it does now; or it does
+ * that again. */
+void aw_context_hold(struct aw_context *context);
+void aw_context_put_back(struct aw_context *context);
+
+/* From here on rates of learning are so many times those of the settings. */
+void aw_context_pace(struct aw_context *context, double factor);
 
 /* The weights as they are now are kept, in the place of those kept before; recall puts them back
  * (false: none were kept). */

@@ -44,11 +44,12 @@ static void what_a_loaded_learner_is_held_to_goes_on_with_it(void **state)
     uint64_t own[1] = {7}, found[1];
     toy_config(&config, AW_ENCODER_POOL, 5);
     config.settings.anchor = 1;
-    config.settings.anchor_follow = 0.01;
     begin_with(&toy, &config);
     assert_ok(aw_context_save(toy.context, path, NULL, 0, NULL));
     assert_ok(aw_context_load(toy.context, path, NULL));
-    learn(&toy, 25);
+    learn(&toy, 10);
+    aw_context_hold(toy.context);
+    learn(&toy, 15);
     assert_ok(aw_context_save_state(toy.context, path, "", own, 1, NULL));
     begin_with(&other, &config);
     assert_ok(aw_context_load_state(other.context, path, "", found, 1, NULL));
