@@ -4,9 +4,10 @@
  * First everything is lived through once as `aware run --cluster local` does it: the fallback acts
  * and the model reads its episodes, then the agent acts and learns. Two states of each workload are
  * kept on the way: when the model's policy was about to take over, and at the end. Then come the
- * runs that are measured: new processes, the next part of the load, and a loop that goes on from
- * one of these states, once with the fallback alone, once with each policy; as often as asked, in
- * turn, so that what changes on the machine meanwhile meets all of them.
+ * runs that are measured: new processes, which the fallback runs until they are warm; the next part
+ * of the load; and a loop that goes on from one of these states, once with the fallback alone, once
+ * with each policy; as often as asked, in turn, so that what changes on the machine meanwhile meets
+ * all of them.
  *
  * The one thing that is not as in production: the step to ONLINE asks for no estimate. What nobody
  * would let act is measured, too.
@@ -50,8 +51,7 @@ struct session {
 
     /* of the run that goes on */
     char title[64];
-    uint64_t steps; /* that it has */
-    enum aw__trial_arm arm;
+    uint64_t steps;             /* that it has */
     struct aw__trial_cell *row; /* [count]; NULL while learning */
     enum aw_err err;
     struct aw_diag diag;
@@ -158,6 +158,7 @@ static enum aw_err ask_read(struct session *s, struct aw_diag *diag)
     trial->bootstrap = (uint32_t)aw__args_number(args, "bootstrap");
     trial->adapt = (uint32_t)aw__args_number(args, "adapt");
     trial->repeats = (uint32_t)aw__args_number(args, "repeats");
+    trial->warm = (uint32_t)aw__args_number(args, "warm");
     trial->markdown = aw__args_given(args, "markdown");
     if (trial->markdown && s->run->json)
         return aw_fail(diag, AW_ERR_USAGE, "--markdown and --output exclude each other");
@@ -310,18 +311,34 @@ static void on_measured(void *ctx, uint64_t step)
     progress(s, step);
 }
 
-/* The states that a run goes on from, and what is different in it from then on. */
-static enum aw_err go_on(struct session *s, const struct kept *kept, struct aw_diag *diag)
+/* What a run of this kind goes on from. */
+static const struct kept *kept_of(const struct session *s, enum aw__trial_arm arm)
+{
+    return s->kept[arm == AW__TRIAL_ADAPTED ? AW__TRIAL_ADAPTED : AW__TRIAL_SHARED];
+}
+
+static void on_warm(void *ctx, uint64_t step)
+{
+    (void)step;
+    progress(ctx, 0);
+}
+
+/* Every workload goes on from the state that was kept of it: with its policy, or the fallback
+ * alone. */
+static enum aw_err go_on(struct session *s, const struct kept *kept, bool policy,
+                         struct aw_diag *diag)
 {
     struct aw_loop *loop = s->real.loop;
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < s->trial.ask.count; i++) {
-        struct aw_pilot *pilot = aw_loop_pilot(loop, i);
-        if ((err = aw_pilot_state_load(pilot, kept[i].bytes)))
-            return aw_fail(diag, err, "the state of a workload that learned cannot be loaded");
-        struct aw_pilot_config config = *aw_pilot_config(pilot);
+        struct aw_pilot_config config = *aw_pilot_config(aw_loop_pilot(loop, i));
         config.explore_sigma = 0;
-        config.learning = s->arm != AW__TRIAL_FALLBACK;
+        config.learning = true; /* the kind of pilot that was kept */
+        if ((err = aw_loop_update(loop, i, &config, diag)))
+            return err;
+        if ((err = aw_pilot_state_load(aw_loop_pilot(loop, i), kept[i].bytes)))
+            return aw_fail(diag, err, "the state of a workload that learned cannot be loaded");
+        config.learning = policy;
         err = aw_loop_update(loop, i, &config, diag);
     }
     if (!err)
@@ -329,34 +346,70 @@ static enum aw_err go_on(struct session *s, const struct kept *kept, struct aw_d
     return err;
 }
 
-static void take(struct session *s)
+/* Lets steps pass under the load from `from_us` on. */
+static enum aw_err pass(struct session *s, int64_t from_us, uint64_t steps, uint64_t seed,
+                        aw__real_told *told, struct aw_diag *diag)
 {
-    for (uint32_t i = 0; s->row && i < s->trial.ask.count; i++) {
+    enum aw_err err = aw__real_load_begin(&s->real, from_us, steps, seed, diag);
+    err = err ? err : aw__real_steps(&s->real, steps, told, s, diag);
+    const enum aw_err sent = aw__real_load_end(&s->real, err ? NULL : diag);
+    return err ? err : sent;
+}
+
+/* Processes that have just begun are unlike any that a policy has seen: the fallback runs them for
+ * a while, under the load that comes before what is measured. */
+static enum aw_err warm_up(struct session *s, const struct kept *kept, int64_t from_us,
+                           uint64_t seed, struct aw_diag *diag)
+{
+    const struct aw__trial *trial = &s->trial;
+    const int64_t warm_us = llround(1e6 * trial->ask.step_s * trial->warm);
+    enum aw_err err = go_on(s, kept, false, diag);
+    if (err || !trial->warm)
+        return err;
+    return pass(s, from_us > warm_us ? from_us - warm_us : 0, trial->warm, seed + 1, on_warm, diag);
+}
+
+static void take(struct session *s, const struct aw_local_requests *before)
+{
+    for (uint32_t i = 0; i < s->trial.ask.count; i++) {
         const struct aw_drive_result *sent = &s->real.load[i].result;
         struct aw__trial_cell *cell = &s->row[i];
         struct aw_local_requests seen;
         aw_local_requests(s->real.local, i, &seen);
         cell->requests = sent->all.due;
         cell->failed = aw__real_failed(&sent->all);
-        cell->lost = seen.lost;
+        cell->lost = seen.lost - before[i].lost;
         cell->latency_us_p99 = (double)aw_hist_quantile(&sent->latency, 0.99);
         cell->inside_us_p50 = aw_local_inside_us(s->real.local, i, 0.5);
         cell->inside_us_p99 = aw_local_inside_us(s->real.local, i, 0.99);
     }
 }
 
-/* Starts the processes, lets `s->steps` pass under the load from `from_step` on, ends everything.
- */
+/* A run that is measured: warmed up, then whoever is to act. */
+static enum aw_err measured(struct session *s, enum aw__trial_arm arm, int64_t from_us,
+                            uint64_t seed, struct aw_diag *diag)
+{
+    struct aw_local_requests before[AW_LOCAL_WORKLOADS_MAX];
+    enum aw_err err = warm_up(s, kept_of(s, arm), from_us, seed, diag);
+    err = err ? err : go_on(s, kept_of(s, arm), arm != AW__TRIAL_FALLBACK, diag);
+    for (uint32_t i = 0; !err && i < s->trial.ask.count; i++)
+        aw_local_requests(s->real.local, i, &before[i]);
+    err = err ? err : pass(s, from_us, s->steps, seed, on_measured, diag);
+    if (!err)
+        take(s, before);
+    return err;
+}
+
+/* Starts the processes, lets them live, ends everything. */
 static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from_step,
                         uint64_t seed, struct aw_diag *diag)
 {
     struct aw__trial *trial = &s->trial;
-    const struct kept *kept = NULL; /* while learning */
-    int64_t begin_us = 0;
-    if (s->row)
-        kept = s->kept[arm == AW__TRIAL_ADAPTED ? AW__TRIAL_ADAPTED : AW__TRIAL_SHARED];
-    for (uint32_t i = 0; kept && i < trial->ask.count; i++)
-        begin_us = kept[i].at_us > begin_us ? kept[i].at_us : begin_us;
+    int64_t begin_us = 0; /* of the loop's time: where it goes on */
+    for (uint32_t i = 0; s->row && i < trial->ask.count; i++) {
+        const int64_t at_us = kept_of(s, arm)[i].at_us;
+        begin_us = at_us > begin_us ? at_us : begin_us;
+    }
     const int64_t from_us = llround(1e6 * trial->ask.step_s) * (int64_t)from_step;
     const struct aw__real_config config = {
         .ask = &trial->ask,
@@ -367,26 +420,20 @@ static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from
         .stop = &aw__stop_signal,
         .costs = s->costs,
     };
-    s->arm = arm;
     s->err = AW_OK;
     progress(s, 0);
     enum aw_err err = aw__real_store_open(&trial->ask, "memory", &s->store, diag);
     err = err ? err : aw__real_open(&s->real, &config, diag);
-    err = err || !kept ? err : go_on(s, kept, diag);
     err = err ? err : aw__real_ready(&s->real, diag);
-    err = err ? err : aw__real_load_begin(&s->real, from_us, s->steps, seed, diag);
-    err =
-        err ? err : aw__real_steps(&s->real, s->steps, s->row ? on_measured : on_learned, s, diag);
-    const enum aw_err sent = aw__real_load_end(&s->real, err ? NULL : diag);
-    err = err ? err : sent;
+    if (!err)
+        err = s->row ? measured(s, arm, from_us, seed, diag)
+                     : pass(s, from_us, s->steps, seed, on_learned, diag);
     if (!err && s->err) {
         err = s->err;
         *diag = s->diag;
     }
     if (!err && aw__stop_signal)
         err = aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted; everything was ended");
-    if (!err)
-        take(s);
     aw__real_close(&s->real);
     aw_store_close(&s->store);
     return err;
@@ -515,6 +562,13 @@ static const struct aw__option trial_options[] = {
      .min = 1,
      .max = AW__TRIAL_STEPS_MAX,
      .help = "of a run that is measured (default: an episode, which is also the most)"},
+    {.name = "warm",
+     .kind = AW__NUMBER,
+     .arg = "N",
+     .initial = "20",
+     .max = AW__TRIAL_STEPS_MAX,
+     .help = "steps before that, of the fallback, which are not measured: processes that have just "
+             "begun are unlike any that run"},
     {.name = "repeats",
      .kind = AW__NUMBER,
      .arg = "N",

@@ -41,6 +41,7 @@ struct aw__trial {
     struct aw__runask ask;
     uint32_t bootstrap, adapt; /* episodes */
     uint32_t steps, repeats;
+    uint32_t warm; /* steps of the fallback before a run that is measured */
     double speed;
     char load[512];              /* as asked, without directories; "": as the files say */
     uint32_t done;               /* runs that came to their end, in the order they are kept */

@@ -208,11 +208,12 @@ enum aw_err aw__trial_print(const struct aw__run *run, const struct aw__trial *t
     char took[32];
     printf("%" PRIu32 " workloads at the same time, %g times faster than real time; learning: "
            "%" PRIu32 " episodes of %s, %" PRIu32 " of the agent, %" PRIu32
-           " steps each; runs: %" PRIu32 " steps, %" PRIu32
+           " steps each; runs: %" PRIu32 " steps after %" PRIu32 " of %s to warm up, %" PRIu32
            " of each policy; load: %s; seed %" PRIu64 "; source %s; %s\n\n",
            trial->ask.count, trial->speed, trial->bootstrap, trial->ask.fallback, trial->adapt,
-           trial->ask.workload[0].pilot.episode_steps, trial->steps, trial->repeats,
-           *trial->load ? trial->load : "as the files say", trial->ask.seed, AW__VERSION_SOURCE,
+           trial->ask.workload[0].pilot.episode_steps, trial->steps, trial->warm,
+           trial->ask.fallback, trial->repeats, *trial->load ? trial->load : "as the files say",
+           trial->ask.seed, AW__VERSION_SOURCE,
            aw__seconds_format(trial->seconds, took, sizeof took));
     enum aw_err err = means_print(run, trial, diag);
     printf("\n");
@@ -313,6 +314,7 @@ enum aw_err aw__trial_print_json(const struct aw__trial *trial, struct aw_diag *
     json_object_set_new(root, "bootstrap_episodes", json_integer(trial->bootstrap));
     json_object_set_new(root, "adapt_episodes", json_integer(trial->adapt));
     json_object_set_new(root, "steps", json_integer(trial->steps));
+    json_object_set_new(root, "warm_steps", json_integer(trial->warm));
     json_object_set_new(root, "repeats", json_integer(trial->repeats));
     json_object_set_new(root, "load", *trial->load ? json_string(trial->load) : json_null());
     json_object_set_new(root, "seed", json_integer((json_int_t)trial->ask.seed));

@@ -87,8 +87,9 @@ def a_trial_measures_three_policies_on_one_load():
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen([cli_test.AWARE, "trial", "-f", world(folder, workloads=apps),
                                     "--speed", "60", "--bootstrap", "3", "--adapt", "1",
-                                    "--steps", "20", "--repeats", "1", "-o", "json"], cwd=folder,
-                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                    "--steps", "20", "--warm", "10", "--repeats", "1",
+                                    "-o", "json"], cwd=folder, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         stdout, stderr, groups = ended(process, folder, patience_s=500)
         expect(process.returncode == 0, f"exit {process.returncode}: {stderr}")
         trial = json.loads(stdout)
