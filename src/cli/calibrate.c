@@ -15,6 +15,7 @@
 #include "cli/layout.h"
 #include "cli/stop.h"
 #include "cli/verbs.h"
+#include "service/service.h"
 #include "workload/apps.h"
 
 #include <errno.h>
@@ -159,6 +160,16 @@ static enum aw_err size_parse(const struct session *s, const char *word, size_t 
     return AW_OK;
 }
 
+/* A description without a limit is served by as many workers as the program has then: what comes on
+ * top of them waits its turn instead of sharing the processor with all. */
+static void as_served(struct aw_app *app)
+{
+    struct aw_demand demand;
+    aw_app_demand(app, 1, 0, &demand);
+    if (!demand.threads)
+        app->segment[0].threads = AW_SERVICE_WORKERS_UNLIMITED;
+}
+
 static enum aw_err sizes_parse(struct session *s, const char *option, bool seen,
                                struct aw_diag *diag)
 {
@@ -209,6 +220,7 @@ static enum aw_err ask_read(struct session *s, struct aw_diag *diag)
         s->out.app[i].text = args->words[i];
         if ((err = app_find(args->words[i], &s->out.app[i].described, diag)))
             return err;
+        as_served(&s->out.app[i].described);
     }
     return AW_OK;
 }

@@ -132,7 +132,8 @@ static enum aw_err evaluate(struct search *search, const double *x, struct answe
         residual_add(ret, said.utilisation - seen->utilisation,
                      UTILISATION_OFF(n, seen->utilisation));
         if (p->setting.load > 1) {
-            residual_add(ret, log(said.throughput_per_s / seen->throughput_per_s),
+            /* what is always busy does a request for less: only a model that answers more is off */
+            residual_add(ret, fmax(0, log(said.throughput_per_s / seen->throughput_per_s)),
                          THROUGHPUT_OFF(n));
             continue;
         }
