@@ -98,7 +98,8 @@ void aw__learner_plain(const struct aw_experiment_config *config, struct aw_pret
 /* How a learner that is carried over begins again; what a search chooses from. */
 struct aw__transfer {
     double actor_lr, critic_lr, noise;
-    uint32_t rests, trial; /* episodes: the actor at rest, of a trial (0: none) */
+    uint32_t rests; /* episodes of the actor */
+    double lean;    /* instead of learning (pretrain.h); 0: it learns */
 };
 void aw__learner_transfer(const struct aw_experiment_config *config,
                           const struct aw__transfer *transfer, const char *source,

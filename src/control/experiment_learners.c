@@ -323,7 +323,7 @@ void aw__learner_transfer(const struct aw_experiment_config *config,
     ret->context.critic_lr = transfer->critic_lr;
     ret->noise = transfer->noise;
     ret->noise_end = fmin(ret->noise_end, transfer->noise);
-    ret->trial = transfer->trial;
+    ret->lean = transfer->lean;
     ret->actor_rests = transfer->rests;
     ret->model = source;
 }

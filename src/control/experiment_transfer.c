@@ -2,9 +2,9 @@
  * experiment_transfer.c - whom a policy with context is compared with: TL, a plain learner that was
  * taught on one application and carries its weights to another, with exploration restarted.
  *
- * Its rates, its noise, how long its actor rests and whether it is on trial (pretrain.h) are
- * searched for on applications for validation. TL+ is the same with a forecast of the load and a
- * table of what allocations did in its state.
+ * Its rates, its noise, how long its actor rests and whether it leans instead of learning
+ * (pretrain.h) are searched for on applications for validation. TL+ is the same with a forecast of
+ * the load and a table of what allocations did in its state.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 #define TUNE_APPS 10u
 
 static const struct aw__transfer choices[] = {
-    /* actor   critic  noise  rests  trial */
+    /* actor   critic  noise  rests  lean */
     {3e-4, 1e-3, 0.2, 0, 0},  {3e-4, 1e-3, 0.2, 5, 0},  {3e-4, 1e-3, 0.1, 5, 0},
     {1e-3, 1e-3, 0.2, 5, 0},  {1e-3, 3e-3, 0.2, 5, 0},  {1e-4, 1e-3, 0.2, 5, 0},
     {3e-4, 3e-3, 0.3, 0, 0},  {1e-3, 1e-3, 0.1, 0, 0},  {1e-4, 1e-3, 0.1, 10, 0},
-    {3e-4, 3e-3, 0.1, 10, 0}, {1e-3, 3e-3, 0.05, 5, 0}, {3e-4, 1e-3, 0.02, 5, 5},
-    {1e-3, 3e-3, 0.1, 5, 5},
+    {3e-4, 3e-3, 0.1, 10, 0}, {1e-3, 3e-3, 0.05, 5, 0}, {1e-3, 1e-3, 0.02, 5, 0},
+    {0, 0, 0, 0, 0.1},        {0, 0, 0, 0, 0.3},
 };
 #define CHOICES (sizeof choices / sizeof *choices)
 #define TUNED   (CHOICES + 1) /* beside them who begins from scratch: what can be reached */
@@ -108,10 +108,10 @@ static enum aw_err tune(const struct aw_experiment_config *config, uint32_t epis
         aw_findings_note(
             findings,
             "%s was tuned on %u applications for validation: of %zu settings, actor "
-            "%g, critic %g, noise %g, actor at rest for %u episodes, trials of %u took "
+            "%g, critic %g, noise %g, actor at rest for %u episodes, leaning %g at a time took "
             "the fewest episodes (%.1f; the worst took %.1f).",
             tl->plus ? "TL+" : "TL", TUNE_APPS, CHOICES, tl->how.actor_lr, tl->how.critic_lr,
-            tl->how.noise, tl->how.rests, tl->how.trial, value[best], aw_stats_max(value, CHOICES));
+            tl->how.noise, tl->how.rests, tl->how.lean, value[best], aw_stats_max(value, CHOICES));
     }
     aw_alloc_free(alloc, point);
     aw_alloc_free(alloc, curve);

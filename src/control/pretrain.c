@@ -16,7 +16,8 @@
 /* Applications that live an episode before what they met is learned from: enough to keep threads
  * busy, few enough for the policy to be a fresh one. */
 #define STRIDE      32u
-#define TRIAL_FADES 0.2 /* of what was known of who is held, with each trial that it wins */
+#define LEAN_SPREAD 10.0 /* of what episodes are worth, where one leans one way or another */
+#define LEAN_NOISE  4.0  /* of one */
 
 #define REAL(key, member, initial, min, max, help)                                              \
     {                                                                                           \
@@ -59,8 +60,8 @@ const struct aw_conf_field aw_pretrain_fields[] = {
           "the state has a forecast of the load and a table's word besides"),
     TRUTH("trim", trim, "false", "what a policy asks for is raised while the SLO is missed"),
     WHOLE("actor_rests", actor_rests, "0", 0, 100000, "rounds before the actor learns"),
-    WHOLE("trial", trial, "0", 0, AW_PRETRAIN_TRIAL_MAX,
-          "episodes after which an actor that lives worse than before is put back; 0: none"),
+    REAL("lean", lean, "0", 0, 2,
+         "how far at a time what is added to a loaded actor's actions is sought; 0: it learns"),
     REAL("fade", fade, "0", 0, 1, "share of the rounds, the last, in which rates fall to 0"),
     {0},
 };
@@ -184,6 +185,12 @@ static enum aw_err context_make(struct aw_pretrain *p, struct aw_diag *diag)
     enum aw_err err = aw_context_new(&context, p->alloc, &p->context, diag);
     if (!err && p->config.model)
         err = aw_context_load(p->context, p->config.model, diag);
+    if (!err && p->config.model && p->config.lean > 0) {
+        const struct aw_seek_config seek = {p->act_dim, p->config.seed, p->config.lean, LEAN_SPREAD,
+                                            LEAN_NOISE};
+        if ((err = aw_seek_init(&p->seek, &seek, p->alloc)))
+            aw_fail(diag, err, "no memory to lean");
+    }
     if (!err && team->size > 1) {
         aw_context_together(p->context, team->reduce, team->ctx);
         aw_context_reseed(p->context, UINT64_C(1) + team->rank);
@@ -279,6 +286,7 @@ void aw_pretrain_free(struct aw_pretrain *p)
         aw_alloc_free(p->alloc, task->reward);
     }
     aw_context_free(p->context);
+    aw_seek_deinit(&p->seek);
     aw_alloc_free(p->alloc, p->task);
     aw_alloc_free(p->alloc, p);
 }
@@ -414,31 +422,19 @@ static enum aw_err score_gather(const struct aw_pretrain *p, struct aw_pretrain_
     return err;
 }
 
-static int ascending(const void *a, const void *b)
+/* What to lean by in the episode that is next. */
+static void lean_next(struct aw_pretrain *p, double *ret)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    aw_seek_next(&p->seek, ret);
+    aw_context_lean(p->context, ret);
 }
 
-/* One episode more of a trial, and at its end what became of it. Exploration ruins an episode now
- * and then whoever acts, so that the one in the middle counts. What was known of who is held fades:
- * luck is not held to for ever. */
-static void trial_see(struct aw_pretrain *p, const struct aw_pretrain_score *lived)
+/* The episode was lived; from here on the actor leans by what is known to be best. */
+static void lean_lived(struct aw_pretrain *p, double *by, const struct aw_pretrain_score *lived)
 {
-    struct aw__pretrain_trial *trial = &p->trial;
-    trial->lived[trial->count++] = aw_pretrain_worth(p, lived);
-    if (trial->count < p->config.trial)
-        return;
-    qsort(trial->lived, trial->count, sizeof *trial->lived, ascending);
-    const double found = trial->lived[trial->count / 2];
-    trial->count = 0;
-    const bool better = !trial->any || found > trial->held;
-    if (better)
-        aw_context_hold(p->context);
-    else
-        aw_context_put_back(p->context);
-    trial->held = better ? found : trial->held + TRIAL_FADES * (found - trial->held);
-    trial->any = true;
+    aw_seek_tell(&p->seek, by, aw_pretrain_worth(p, lived));
+    aw_seek_best(&p->seek, by);
+    aw_context_lean(p->context, by);
 }
 
 enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *ret_learned,
@@ -448,13 +444,17 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
     struct aw_pretrain_score mean = {0};
     enum aw_err err = aw_pretrain_meet(p, diag);
     const double noise = noise_now(p);
+    const bool leans = config->model && config->lean > 0;
+    double by[AW_PRETRAIN_ACTIONS_MAX];
     aw_context_freeze(p->context, config->model != NULL, p->rounds < config->actor_rests);
     aw_context_pace(p->context, pace_now(p));
+    if (leans && !err)
+        lean_next(p, by);
     for (uint32_t first = 0; !err && first < p->turns; first += STRIDE) {
         const uint32_t turns = p->turns - first < STRIDE ? p->turns - first : STRIDE;
         const uint32_t mine = first + turns <= p->learn ? turns : p->learn - first;
         err = aw__pretrain_each(p, first, mine, round_turn, &noise, diag);
-        for (uint32_t u = 0; !err && u < turns * config->updates; u++)
+        for (uint32_t u = 0; !err && u < (leans ? 0 : turns * config->updates); u++)
             if ((err = aw_context_learn(p->context, NULL)))
                 aw_fail(diag, err, "learning broke off in round %u", p->rounds);
     }
@@ -464,8 +464,8 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
         aw_pretrain_score_add(&mean, &p->task[i].score, 1.0 / config->learn.count);
     if (config->team.size > 1 && (err = score_gather(p, &mean)))
         return aw_fail(diag, err, "a round cannot be told to the others");
-    if (config->model && config->trial)
-        trial_see(p, &mean);
+    if (leans)
+        lean_lived(p, by, &mean);
     p->rounds++;
     if (ret_learned)
         *ret_learned = mean;

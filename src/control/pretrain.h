@@ -33,7 +33,6 @@
 #define AW_PRETRAIN_APPS_MAX    4096u
 #define AW_PRETRAIN_PAIRS_MAX   32u
 #define AW_PRETRAIN_ENV_PAPER   "autoscale-paper-v0"
-#define AW_PRETRAIN_TRIAL_MAX   32u
 #define AW_PRETRAIN_ACTIONS_MAX 16u
 
 /* Which applications, each with its load. */
@@ -94,9 +93,9 @@ struct aw_pretrain_config {
      * as it is, and how many rounds its actor does too. */
     const char *model;
     uint32_t actor_rests;
-    /* Episodes of a trial: an actor that lives worse in them than what it is held to did is put
-     * back, one that lives better is what it is held to from now on. 0: no trials. */
-    uint32_t trial;
+    /* Instead of learning from its critics, a loaded actor leans: what is added to its actions is
+     * sought by what episodes live, so far at a time. 0: it learns. */
+    double lean;
     double fade;    /* share of the rounds, the last, in which rates of learning fall to 0 */
     bool trim;      /* what a policy asks for is raised while the SLO is missed (trim.h) */
     bool foresight; /* the state has a forecast and a table's word besides (foresight.h) */

@@ -4,6 +4,7 @@
 
 #include "control/pretrain.h"
 
+#include "base/seek.h"
 #include "base/threads.h"
 #include "control/foresight.h"
 
@@ -27,14 +28,6 @@ struct aw__pretrain_worker {
     struct aw_diag diag;
 };
 
-/* What an adapting actor lives, and what lived who it is held to. */
-struct aw__pretrain_trial {
-    double lived[AW_PRETRAIN_TRIAL_MAX];
-    uint32_t count;
-    bool any;
-    double held;
-};
-
 struct aw_pretrain {
     struct aw_pretrain_config config;
     struct aw_context *context;
@@ -46,7 +39,7 @@ struct aw_pretrain {
     uint32_t rounds;
     uint64_t loads; /* a hash of them all */
     struct aw_pretrain_best best;
-    struct aw__pretrain_trial trial;
+    struct aw_seek seek; /* for what to lean by */
     struct aw_threads threads;
     struct aw__pretrain_worker *worker; /* [threads.count] */
     const struct aw_alloc *alloc;

@@ -120,6 +120,8 @@ static void key_take(void *ctx, const char *key, const char *value)
         snprintf(config->env, sizeof config->env, "%s", value);
     else if (!strcmp(key, "env.options"))
         snprintf(r->model->options, sizeof r->model->options, "%s", value);
+    else if (!strcmp(key, "pretrain.trial")) /* of earlier versions: how to adapt, not a model's */
+        return;
     else if (!strncmp(key, "pretrain.", 9))
         err = aw_conf_set(aw_pretrain_fields, config, key + 9, value, NULL);
     else if (!strncmp(key, "fallback.", 9))
@@ -162,22 +164,22 @@ enum aw_err aw_pretrain_model_read(const char *path, struct aw_pretrain_model *r
 
 void aw_pretrain_config_adapt(struct aw_pretrain_config *config)
 {
-    /* Absolute sizes have an edge that noise falls off: lived with more of it, what is best is not
-     * what is best without. And critics are wrong near it: whatever they lead to is on trial. */
+    /* Absolute sizes have an edge that noise falls off, and that critics know of too late: there
+     * an actor leans this way or that by what episodes live. */
     const bool absolute = strcmp(config->env, AW_PRETRAIN_ENV_PAPER) == 0;
     config->context.group = 1;
     config->context.rows = 128;
     config->context.imitate = 0;
     config->context.improve = 1;
-    config->context.anchor = absolute ? 3 : 0.1;
+    config->context.anchor = 0.1;
     config->updates = 50;
     config->refresh = false;
     config->own_episodes = false;
     config->teacher_tries = 0;
     config->actor_rests = 5;
-    config->trial = absolute ? 5 : 0;
-    config->noise = absolute ? 0.02 : 0.1;
-    config->noise_end = absolute ? 0.02 : 0.05;
+    config->lean = absolute ? 0.1 : 0;
+    config->noise = absolute ? 0 : 0.1;
+    config->noise_end = absolute ? 0 : 0.05;
     config->noise_rounds = 20;
     config->fade = 0;
     config->trim = true;

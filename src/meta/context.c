@@ -234,15 +234,14 @@ void aw_context_freeze(struct aw_context *c, bool encoder, bool actor_too)
     c->actor_frozen = actor_too;
 }
 
-void aw_context_hold(struct aw_context *c)
+void aw_context_lean(struct aw_context *c, const double *by)
 {
-    memcpy(c->actor_held, c->actor.value, c->actor.count * sizeof(float));
-}
-
-void aw_context_put_back(struct aw_context *c)
-{
+    AW_ASSERT(c->loaded);
+    const struct aw_linear *last = &c->actor_net.layer[c->actor_net.layer_count - 1];
     memcpy(c->actor.value, c->actor_held, c->actor.count * sizeof(float));
-    memcpy(c->actor_target, c->actor_held, c->actor.count * sizeof(float));
+    for (uint32_t i = 0; i < last->out; i++)
+        c->actor.value[last->bias + i] += (float)by[i];
+    memcpy(c->actor_target, c->actor.value, c->actor.count * sizeof(float));
 }
 
 void aw_context_pace(struct aw_context *c, double factor)

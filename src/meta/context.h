@@ -129,10 +129,8 @@ void aw_context_reseed(struct aw_context *context, uint64_t stream);
 /* Frozen: the encoder learns no more. `actor_too`: nor does the actor, until said otherwise. */
 void aw_context_freeze(struct aw_context *context, bool encoder, bool actor_too);
 
-/* What the actor is held to (`anchor`), at first what was loaded, is what it does now; or it does
- * that again. */
-void aw_context_hold(struct aw_context *context);
-void aw_context_put_back(struct aw_context *context);
+/* The actor does what was loaded, with so much added to each action [act_dim] before the tanh. */
+void aw_context_lean(struct aw_context *context, const double *by);
 
 /* From here on rates of learning are so many times those of the settings. */
 void aw_context_pace(struct aw_context *context, double factor);

@@ -47,9 +47,7 @@ static void what_a_loaded_learner_is_held_to_goes_on_with_it(void **state)
     begin_with(&toy, &config);
     assert_ok(aw_context_save(toy.context, path, NULL, 0, NULL));
     assert_ok(aw_context_load(toy.context, path, NULL));
-    learn(&toy, 10);
-    aw_context_hold(toy.context);
-    learn(&toy, 15);
+    learn(&toy, 25);
     assert_ok(aw_context_save_state(toy.context, path, "", own, 1, NULL));
     begin_with(&other, &config);
     assert_ok(aw_context_load_state(other.context, path, "", found, 1, NULL));

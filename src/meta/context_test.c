@@ -305,26 +305,33 @@ static void an_anchor_holds_what_was_loaded(void **state)
     unlink(path);
 }
 
-static void an_actor_that_is_put_back_does_what_it_did_when_it_was_held(void **state)
+static void an_actor_that_leans_does_what_was_loaded_and_a_little_more(void **state)
 {
     (void)state;
+    char path[] = "/tmp/aware-context-XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
     struct toy toy;
     const float x = 0.3f;
-    float at[4];
+    float loaded, learned, leans, upright;
     begin(&toy, AW_ENCODER_POOL, 9);
+    assert_ok(aw_context_save(toy.context, path, NULL, 0, NULL));
+    assert_ok(aw_context_load(toy.context, path, NULL));
     aw_context_freeze(toy.context, true, false);
-    for (uint32_t i = 0; i < 4; i++) {
-        if (i == 3)
-            aw_context_put_back(toy.context);
-        assert_ok(aw_context_act(toy.context, 0, &x, 0, &at[i]));
-        if (i == 1)
-            aw_context_hold(toy.context);
-        for (uint32_t n = 0; n < 50; n++)
-            assert_ok(aw_context_learn(toy.context, NULL));
-    }
-    assert_true(at[0] != at[1] && at[1] != at[2]);
-    assert_true(at[3] == at[1]);
+    assert_ok(aw_context_act(toy.context, 0, &x, 0, &loaded));
+    for (uint32_t n = 0; n < 50; n++)
+        assert_ok(aw_context_learn(toy.context, NULL));
+    assert_ok(aw_context_act(toy.context, 0, &x, 0, &learned));
+    assert_true(learned != loaded);
+    aw_context_lean(toy.context, &(double){0.25});
+    assert_ok(aw_context_act(toy.context, 0, &x, 0, &leans));
+    assert_close(atanh((double)leans), atanh((double)loaded) + 0.25, 1e-5);
+    aw_context_lean(toy.context, &(double){0}); /* not on top of what it leaned by before */
+    assert_ok(aw_context_act(toy.context, 0, &x, 0, &upright));
+    assert_true(upright == loaded);
     aw_context_free(toy.context);
+    unlink(path);
 }
 
 int main(void)
@@ -341,7 +348,7 @@ int main(void)
         cmocka_unit_test(
             learning_together_passes_every_gradient_on_and_stops_when_a_partner_is_lost),
         cmocka_unit_test(an_anchor_holds_what_was_loaded),
-        cmocka_unit_test(an_actor_that_is_put_back_does_what_it_did_when_it_was_held),
+        cmocka_unit_test(an_actor_that_leans_does_what_was_loaded_and_a_little_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,221 @@
+/* seek.c - a Gaussian process over tries, and where to try next. */
+#include "base/seek.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/stats.h"
+
+#define N        AW_SEEK_TRIES_MAX
+#define DRAWS    256u
+#define LEAST    0.05 /* of the spread: an improvement that is worth a try */
+#define DOUBT    1.0  /* deviations that the best is good beyond */
+#define WORST    3.0  /* spreads below the median: what is worse is no worse than that */
+#define JITTER   1e-9
+#define FACTORS  3
+#define BELIEVES 0.7 /* deviation of ln of what was expected of length, spread and noise */
+
+static const double factor_of[FACTORS] = {0.5, 1, 2};
+
+enum aw_err aw_seek_init(struct aw_seek *seek, const struct aw_seek_config *config,
+                         const struct aw_alloc *alloc)
+{
+    AW_ASSERT(config->dim > 0 && config->dim <= AW_SEEK_DIM_MAX);
+    *seek = (struct aw_seek){.config = *config, .alloc = alloc};
+    aw_rng_init(&seek->rng, config->seed, 0);
+    seek->x = aw_alloc_new(alloc, N, sizeof *seek->x);
+    seek->value = aw_alloc_new(alloc, 3 * (size_t)N + (size_t)N * N, sizeof(double));
+    if (!seek->x || !seek->value) {
+        aw_seek_deinit(seek);
+        return AW_ERR_NOMEM;
+    }
+    seek->weight = seek->value + N;
+    seek->scratch = seek->weight + N;
+    seek->factor = seek->scratch + N;
+    return AW_OK;
+}
+
+void aw_seek_deinit(struct aw_seek *seek)
+{
+    aw_alloc_free(seek->alloc, seek->x);
+    aw_alloc_free(seek->alloc, seek->value);
+    seek->x = NULL;
+    seek->value = NULL;
+}
+
+/* --- the process ------------------------------------------------------------------------------ */
+
+static double kernel(const struct aw_seek *seek, const double *a, const double *b)
+{
+    double far = 0;
+    for (uint32_t i = 0; i < seek->config.dim; i++)
+        far += (a[i] - b[i]) * (a[i] - b[i]);
+    return seek->spread * seek->spread * exp(-0.5 * far / (seek->length * seek->length));
+}
+
+/* y of L y = b, in place. */
+static void solve_lower(const struct aw_seek *seek, double *b)
+{
+    for (uint32_t i = 0; i < seek->count; i++) {
+        const double *row = seek->factor + (size_t)i * N;
+        double sum = b[i];
+        for (uint32_t j = 0; j < i; j++)
+            sum -= row[j] * b[j];
+        b[i] = sum / row[i];
+    }
+}
+
+static void solve_upper(const struct aw_seek *seek, double *b)
+{
+    for (uint32_t i = seek->count; i-- > 0;) {
+        double sum = b[i];
+        for (uint32_t j = i + 1; j < seek->count; j++)
+            sum -= seek->factor[(size_t)j * N + i] * b[j];
+        b[i] = sum / seek->factor[(size_t)i * N + i];
+    }
+}
+
+/* The process with its present length, spread and noise. Returns how likely the tries are by it, as
+ * a logarithm but for a constant. */
+static double condition(struct aw_seek *seek)
+{
+    const double noise = seek->noise * seek->noise + JITTER * seek->spread * seek->spread;
+    double likely = 0;
+    for (uint32_t i = 0; i < seek->count; i++) {
+        double *row = seek->factor + (size_t)i * N;
+        for (uint32_t j = 0; j <= i; j++) {
+            const double *other = seek->factor + (size_t)j * N;
+            double sum = kernel(seek, seek->x[i], seek->x[j]) + (i == j ? noise : 0);
+            for (uint32_t k = 0; k < j; k++)
+                sum -= row[k] * other[k];
+            row[j] = i == j ? sqrt(fmax(sum, noise * JITTER)) : sum / other[j];
+        }
+        seek->weight[i] = seek->value[i] - seek->mean;
+        likely -= log(row[i]);
+    }
+    solve_lower(seek, seek->weight);
+    for (uint32_t i = 0; i < seek->count; i++)
+        likely -= 0.5 * seek->weight[i] * seek->weight[i];
+    solve_upper(seek, seek->weight);
+    return likely;
+}
+
+/* What is to be expected at x, and its deviation. */
+static double expect(struct aw_seek *seek, const double *x, double *ret_deviation)
+{
+    double mean = seek->mean, left = seek->spread * seek->spread;
+    for (uint32_t i = 0; i < seek->count; i++) {
+        seek->scratch[i] = kernel(seek, x, seek->x[i]);
+        mean += seek->scratch[i] * seek->weight[i];
+    }
+    solve_lower(seek, seek->scratch);
+    for (uint32_t i = 0; i < seek->count; i++)
+        left -= seek->scratch[i] * seek->scratch[i];
+    *ret_deviation = sqrt(fmax(left, 0));
+    return mean;
+}
+
+/* The most likely of a few lengths, spreads and noises. */
+static void suppose(struct aw_seek *seek)
+{
+    const struct aw_seek_config *config = &seek->config;
+    double best = -INFINITY, found[3] = {0};
+    for (uint32_t k = 0; k < FACTORS * FACTORS * FACTORS; k++) {
+        const double by[3] = {factor_of[k % FACTORS], factor_of[k / FACTORS % FACTORS],
+                              factor_of[k / FACTORS / FACTORS]};
+        double believed = 0;
+        for (uint32_t i = 0; i < 3; i++)
+            believed -= 0.5 * pow(log(by[i]) / BELIEVES, 2);
+        seek->length = config->length * by[0];
+        seek->spread = config->spread * by[1];
+        seek->noise = config->noise * by[2];
+        const double likely = condition(seek) + believed;
+        if (likely > best) {
+            best = likely;
+            memcpy(found, by, sizeof found);
+        }
+    }
+    seek->length = config->length * found[0];
+    seek->spread = config->spread * found[1];
+    seek->noise = config->noise * found[2];
+    (void)condition(seek);
+}
+
+/* --- tries ------------------------------------------------------------------------------------ */
+
+static double median(struct aw_seek *seek)
+{
+    memcpy(seek->scratch, seek->value, seek->count * sizeof *seek->value);
+    aw_stats_sort(seek->scratch, seek->count);
+    return aw_stats_median(seek->scratch, seek->count);
+}
+
+void aw_seek_tell(struct aw_seek *seek, const double *x, double value)
+{
+    if (seek->count == N) {
+        memmove(seek->x, seek->x + 1, (N - 1) * sizeof *seek->x);
+        memmove(seek->value, seek->value + 1, (N - 1) * sizeof *seek->value);
+        seek->count--;
+    }
+    memset(seek->x[seek->count], 0, sizeof *seek->x);
+    memcpy(seek->x[seek->count], x, seek->config.dim * sizeof *x);
+    const double least = seek->count ? median(seek) - WORST * seek->config.spread : -INFINITY;
+    value = isfinite(value) ? fmax(value, least) : isfinite(least) ? least : 0;
+    seek->value[seek->count++] = value;
+    seek->mean = median(seek);
+    suppose(seek);
+    double most = -INFINITY;
+    for (uint32_t i = 0; i < seek->count; i++) {
+        double deviation;
+        const double sure = expect(seek, seek->x[i], &deviation) - DOUBT * deviation;
+        if (sure > most) {
+            most = sure;
+            seek->best = i;
+        }
+    }
+}
+
+void aw_seek_best(const struct aw_seek *seek, double *ret)
+{
+    if (seek->count)
+        memcpy(ret, seek->x[seek->best], seek->config.dim * sizeof *ret);
+    else
+        memset(ret, 0, seek->config.dim * sizeof *ret);
+}
+
+/* Of a normal variable beyond 0. */
+static double improvement(double mean, double deviation)
+{
+    if (!(deviation > 0))
+        return fmax(mean, 0);
+    const double z = mean / deviation;
+    return mean * 0.5 * erfc(-z / sqrt(2)) + deviation * exp(-0.5 * z * z) / sqrt(2 * acos(-1));
+}
+
+void aw_seek_next(struct aw_seek *seek, double *ret)
+{
+    aw_seek_best(seek, ret);
+    if (seek->count == 0)
+        return;
+    const uint32_t dim = seek->config.dim;
+    const double *best = seek->x[seek->best];
+    double ignored, most = LEAST * seek->config.spread;
+    const double now = expect(seek, best, &ignored);
+    for (uint32_t k = 0; k < DRAWS; k++) {
+        double x[AW_SEEK_DIM_MAX], far = 0, deviation;
+        for (uint32_t i = 0; i < dim; i++) {
+            x[i] = aw_rng_normal(&seek->rng);
+            far += x[i] * x[i];
+        }
+        /* uniform in a ball */
+        const double radius = seek->config.length * pow(aw_rng_double(&seek->rng), 1.0 / dim);
+        for (uint32_t i = 0; i < dim; i++)
+            x[i] = best[i] + radius * x[i] / sqrt(far);
+        const double mean = expect(seek, x, &deviation);
+        const double worth = improvement(mean - now, deviation);
+        if (worth > most) {
+            most = worth;
+            memcpy(ret, x, dim * sizeof *ret);
+        }
+    }
+}
