@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 
-#define AW_SEEK_DIM_MAX   8u
+#define AW_SEEK_DIM_MAX   16u
 #define AW_SEEK_TRIES_MAX 128u
 
 struct aw_seek_config {

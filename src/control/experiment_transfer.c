@@ -105,13 +105,18 @@ static enum aw_err tune(const struct aw_experiment_config *config, uint32_t epis
         for (size_t c = 1; c < CHOICES; c++)
             best = value[c] < value[best] ? c : best;
         tl->how = choices[best];
-        aw_findings_note(
-            findings,
-            "%s was tuned on %u applications for validation: of %zu settings, actor "
-            "%g, critic %g, noise %g, actor at rest for %u episodes, leaning %g at a time took "
-            "the fewest episodes (%.1f; the worst took %.1f).",
-            tl->plus ? "TL+" : "TL", TUNE_APPS, CHOICES, tl->how.actor_lr, tl->how.critic_lr,
-            tl->how.noise, tl->how.rests, tl->how.lean, value[best], aw_stats_max(value, CHOICES));
+        char how[160];
+        if (tl->how.lean > 0)
+            snprintf(how, sizeof how, "leaning %g at a time", tl->how.lean);
+        else
+            snprintf(how, sizeof how,
+                     "rates of %g (actor) and %g (critic), noise %g, actor at rest for %u episodes",
+                     tl->how.actor_lr, tl->how.critic_lr, tl->how.noise, tl->how.rests);
+        aw_findings_note(findings,
+                         "%s was tuned on %u applications for validation: of %zu settings, %s took "
+                         "the fewest episodes (%.1f; the worst took %.1f).",
+                         tl->plus ? "TL+" : "TL", TUNE_APPS, CHOICES, how, value[best],
+                         aw_stats_max(value, CHOICES));
     }
     aw_alloc_free(alloc, point);
     aw_alloc_free(alloc, curve);

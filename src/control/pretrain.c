@@ -16,8 +16,8 @@
 /* Applications that live an episode before what they met is learned from: enough to keep threads
  * busy, few enough for the policy to be a fresh one. */
 #define STRIDE      32u
-#define LEAN_SPREAD 10.0 /* of what episodes are worth, where one leans one way or another */
-#define LEAN_NOISE  4.0  /* of one */
+#define LEAN_SPREAD 0.10 /* of what a step is worth, where one leans one way or another */
+#define LEAN_NOISE  0.04 /* of the mean over an episode */
 
 #define REAL(key, member, initial, min, max, help)                                              \
     {                                                                                           \
@@ -186,8 +186,8 @@ static enum aw_err context_make(struct aw_pretrain *p, struct aw_diag *diag)
     if (!err && p->config.model)
         err = aw_context_load(p->context, p->config.model, diag);
     if (!err && p->config.model && p->config.lean > 0) {
-        const struct aw_seek_config seek = {p->act_dim, p->config.seed, p->config.lean, LEAN_SPREAD,
-                                            LEAN_NOISE};
+        const struct aw_seek_config seek = {p->act_dim, p->config.seed, p->config.lean,
+                                            LEAN_SPREAD * p->steps, LEAN_NOISE * p->steps};
         if ((err = aw_seek_init(&p->seek, &seek, p->alloc)))
             aw_fail(diag, err, "no memory to lean");
     }
