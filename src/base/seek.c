@@ -9,8 +9,10 @@
 #define N        AW_SEEK_TRIES_MAX
 #define DRAWS    256u
 #define LEAST    0.05 /* of the spread: an improvement that is worth a try */
-#define DOUBT    1.0  /* deviations that the best is good beyond */
-#define WORST    3.0  /* spreads below the median: what is worse is no worse than that */
+#define DOUBT    0.5  /* deviations that a difference is beyond */
+#define AGAIN    8    /* tries after which many are supposed about anew */
+#define MANY     32u
+#define WORST    3.0 /* spreads below the median: what is worse is no worse than that */
 #define JITTER   1e-9
 #define FACTORS  3
 #define BELIEVES 0.7 /* deviation of ln of what was expected of length, spread and noise */
@@ -24,13 +26,14 @@ enum aw_err aw_seek_init(struct aw_seek *seek, const struct aw_seek_config *conf
     *seek = (struct aw_seek){.config = *config, .alloc = alloc};
     aw_rng_init(&seek->rng, config->seed, 0);
     seek->x = aw_alloc_new(alloc, N, sizeof *seek->x);
-    seek->value = aw_alloc_new(alloc, 3 * (size_t)N + (size_t)N * N, sizeof(double));
+    seek->value = aw_alloc_new(alloc, 4 * (size_t)N + (size_t)N * N, sizeof(double));
     if (!seek->x || !seek->value) {
         aw_seek_deinit(seek);
         return AW_ERR_NOMEM;
     }
     seek->weight = seek->value + N;
-    seek->scratch = seek->weight + N;
+    seek->seen = seek->weight + N;
+    seek->scratch = seek->seen + N;
     seek->factor = seek->scratch + N;
     return AW_OK;
 }
@@ -90,7 +93,7 @@ static double condition(struct aw_seek *seek)
                 sum -= row[k] * other[k];
             row[j] = i == j ? sqrt(fmax(sum, noise * JITTER)) : sum / other[j];
         }
-        seek->weight[i] = seek->value[i] - seek->mean;
+        seek->weight[i] = seek->seen[i] - seek->mean;
         likely -= log(row[i]);
     }
     solve_lower(seek, seek->weight);
@@ -98,21 +101,6 @@ static double condition(struct aw_seek *seek)
         likely -= 0.5 * seek->weight[i] * seek->weight[i];
     solve_upper(seek, seek->weight);
     return likely;
-}
-
-/* What is to be expected at x, and its deviation. */
-static double expect(struct aw_seek *seek, const double *x, double *ret_deviation)
-{
-    double mean = seek->mean, left = seek->spread * seek->spread;
-    for (uint32_t i = 0; i < seek->count; i++) {
-        seek->scratch[i] = kernel(seek, x, seek->x[i]);
-        mean += seek->scratch[i] * seek->weight[i];
-    }
-    solve_lower(seek, seek->scratch);
-    for (uint32_t i = 0; i < seek->count; i++)
-        left -= seek->scratch[i] * seek->scratch[i];
-    *ret_deviation = sqrt(fmax(left, 0));
-    return mean;
 }
 
 /* The most likely of a few lengths, spreads and noises. */
@@ -143,11 +131,35 @@ static void suppose(struct aw_seek *seek)
 
 /* --- tries ------------------------------------------------------------------------------------ */
 
-static double median(struct aw_seek *seek)
+/* What is far below the others, or no number, is as far below as anything can be: how far says
+ * nothing. */
+static void clip(struct aw_seek *seek)
 {
-    memcpy(seek->scratch, seek->value, seek->count * sizeof *seek->value);
-    aw_stats_sort(seek->scratch, seek->count);
-    return aw_stats_median(seek->scratch, seek->count);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < seek->count; i++)
+        if (isfinite(seek->value[i]))
+            seek->scratch[count++] = seek->value[i];
+    aw_stats_sort(seek->scratch, count);
+    const double median = count ? aw_stats_median(seek->scratch, count) : 0;
+    const double least = median - WORST * seek->config.spread;
+    for (uint32_t i = 0; i < seek->count; i++)
+        seek->seen[i] = isfinite(seek->value[i]) ? fmax(seek->value[i], least) : least;
+    seek->mean = median;
+}
+
+/* By how much x is expected to be better than the best, and the deviation of that. */
+static double better(struct aw_seek *seek, const double *x, double *ret_deviation)
+{
+    double mean = 0, left = 2 * (seek->spread * seek->spread - kernel(seek, x, seek->best));
+    for (uint32_t i = 0; i < seek->count; i++) {
+        seek->scratch[i] = kernel(seek, x, seek->x[i]) - kernel(seek, seek->best, seek->x[i]);
+        mean += seek->scratch[i] * seek->weight[i];
+    }
+    solve_lower(seek, seek->scratch);
+    for (uint32_t i = 0; i < seek->count; i++)
+        left -= seek->scratch[i] * seek->scratch[i];
+    *ret_deviation = sqrt(fmax(left, 0));
+    return mean;
 }
 
 void aw_seek_tell(struct aw_seek *seek, const double *x, double value)
@@ -159,28 +171,29 @@ void aw_seek_tell(struct aw_seek *seek, const double *x, double value)
     }
     memset(seek->x[seek->count], 0, sizeof *seek->x);
     memcpy(seek->x[seek->count], x, seek->config.dim * sizeof *x);
-    const double least = seek->count ? median(seek) - WORST * seek->config.spread : -INFINITY;
-    value = isfinite(value) ? fmax(value, least) : isfinite(least) ? least : 0;
     seek->value[seek->count++] = value;
-    seek->mean = median(seek);
-    suppose(seek);
-    double most = -INFINITY;
+    clip(seek);
+    if (seek->count <= MANY || seek->count % AGAIN == 0)
+        suppose(seek);
+    else
+        (void)condition(seek);
+    double most = 0;
+    const double *found = NULL;
     for (uint32_t i = 0; i < seek->count; i++) {
         double deviation;
-        const double sure = expect(seek, seek->x[i], &deviation) - DOUBT * deviation;
-        if (sure > most) {
-            most = sure;
-            seek->best = i;
+        const double mean = better(seek, seek->x[i], &deviation);
+        if (mean - DOUBT * deviation > most) {
+            most = mean - DOUBT * deviation;
+            found = seek->x[i];
         }
     }
+    if (found)
+        memcpy(seek->best, found, sizeof seek->best);
 }
 
 void aw_seek_best(const struct aw_seek *seek, double *ret)
 {
-    if (seek->count)
-        memcpy(ret, seek->x[seek->best], seek->config.dim * sizeof *ret);
-    else
-        memset(ret, 0, seek->config.dim * sizeof *ret);
+    memcpy(ret, seek->best, seek->config.dim * sizeof *ret);
 }
 
 /* Of a normal variable beyond 0. */
@@ -198,9 +211,7 @@ void aw_seek_next(struct aw_seek *seek, double *ret)
     if (seek->count == 0)
         return;
     const uint32_t dim = seek->config.dim;
-    const double *best = seek->x[seek->best];
-    double ignored, most = LEAST * seek->config.spread;
-    const double now = expect(seek, best, &ignored);
+    double most = LEAST * seek->config.spread;
     for (uint32_t k = 0; k < DRAWS; k++) {
         double x[AW_SEEK_DIM_MAX], far = 0, deviation;
         for (uint32_t i = 0; i < dim; i++) {
@@ -210,9 +221,9 @@ void aw_seek_next(struct aw_seek *seek, double *ret)
         /* uniform in a ball */
         const double radius = seek->config.length * pow(aw_rng_double(&seek->rng), 1.0 / dim);
         for (uint32_t i = 0; i < dim; i++)
-            x[i] = best[i] + radius * x[i] / sqrt(far);
-        const double mean = expect(seek, x, &deviation);
-        const double worth = improvement(mean - now, deviation);
+            x[i] = seek->best[i] + radius * x[i] / sqrt(far);
+        const double mean = better(seek, x, &deviation);
+        const double worth = improvement(mean, deviation);
         if (worth > most) {
             most = worth;
             memcpy(ret, x, dim * sizeof *ret);

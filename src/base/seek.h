@@ -5,8 +5,8 @@
  * What was tried is a Gaussian process (Rasmussen and Williams, "Gaussian Processes for Machine
  * Learning", 2006): near what went well things go well, and how near and how noisy that is, is what
  * makes the tries most likely. The next try is where most improvement is to be expected (Jones et
- * al., 1998), not far from the best; where none is worth it, the best is tried again. The best is
- * the try that is good beyond doubt, so that 0 stays the best until there is evidence.
+ * al., 1998), not far from the best; where none is worth it, the best is tried again. The best, 0
+ * at first, is left only for a try that is better beyond doubt.
  *
  * Call order: init; then next, judge it (higher is better), tell; again. The best at any time.
  * Memory:     sized at init. Beyond AW_SEEK_TRIES_MAX the oldest tries are forgotten.
@@ -21,7 +21,7 @@
 #include "base/rng.h"
 
 #define AW_SEEK_DIM_MAX   16u
-#define AW_SEEK_TRIES_MAX 128u
+#define AW_SEEK_TRIES_MAX 256u
 
 struct aw_seek_config {
     uint32_t dim;
@@ -38,12 +38,13 @@ struct aw_seek {
     uint32_t count;
     double (*x)[AW_SEEK_DIM_MAX]; /* [AW_SEEK_TRIES_MAX] tries, and .. */
     double *value;                /* .. what came of them */
-    uint32_t best;                /* of the tries */
+    double best[AW_SEEK_DIM_MAX];
 
     /* the process */
     double length, spread, noise, mean; /* as the tries have them */
     double *factor;                     /* lower triangle L of the covariance, L L' */
     double *weight;                     /* covariance^-1 (value - mean) */
+    double *seen;                       /* values, none of them far below the others */
     double *scratch;
     const struct aw_alloc *alloc;
 };

@@ -105,6 +105,31 @@ static void what_is_best_already_is_hardly_left(void **state)
     assert_true(found.lived > -3);
 }
 
+static void chance_alone_does_not_move_the_best(void **state)
+{
+    (void)state;
+    const struct aw_seek_config config = {
+        .dim = DIM, .seed = 5, .length = 0.1, .spread = 10, .noise = 4};
+    uint32_t moves = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct aw_seek seek;
+        struct aw_rng rng;
+        double x[DIM], before[DIM], after[DIM];
+        aw_rng_init(&rng, seed, 2);
+        assert_ok(aw_seek_init(&seek, &config, NULL));
+        for (uint32_t i = 0; i < 30; i++) {
+            aw_seek_next(&seek, x);
+            aw_seek_best(&seek, before);
+            aw_seek_tell(&seek, x, 4 * aw_rng_normal(&rng));
+            aw_seek_best(&seek, after);
+            moves += memcmp(before, after, sizeof after) != 0;
+        }
+        aw_seek_deinit(&seek);
+    }
+    print_message("%.1f moves in thirty tries\n", moves / 20.0);
+    assert_true(moves <= 20 * 6);
+}
+
 static void where_nothing_matters_trying_comes_to_an_end(void **state)
 {
     (void)state;
@@ -155,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_highest_point_is_found_in_few_tries),
         cmocka_unit_test(what_is_best_already_is_hardly_left),
+        cmocka_unit_test(chance_alone_does_not_move_the_best),
         cmocka_unit_test(where_nothing_matters_trying_comes_to_an_end),
         cmocka_unit_test(the_same_seed_tries_the_same_and_what_is_no_number_is_bad),
     };

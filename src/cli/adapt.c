@@ -227,10 +227,12 @@ const struct aw__verb aw__verb_adapt = {
     .name = "adapt",
     .summary = "Let a model get used to one application, episode by episode",
     .text = "The fallback lives some episodes first, by which the model knows the application. "
-            "Then each row is an episode: the reward R as it was lived, with noise; and judged "
-            "without noise on episodes that are the same for all rows, with the share of steps "
-            "that missed the SLO and the utilisation. Row 0 is the model as it is: what a new "
-            "workload gets on its first day. The encoder stays as it is.",
+            "Then each row is an episode: the reward R as it was lived, with what was tried in it; "
+            "and judged, as it is known to be best by then, on episodes that are the same for all "
+            "rows, with the share of steps that missed the SLO and the utilisation. Row 0 is the "
+            "model as it is: what a new workload gets on its first day.\n\n"
+            "The model stays as it is, but for what is added to each of its actions, which is "
+            "sought by what episodes live; --set lean=0 has actor and critics learn instead.",
     .options = adapt_options,
     .examples = adapt_examples,
     .json = true,

@@ -311,38 +311,44 @@ static void on_measured(void *ctx, uint64_t step)
     progress(s, step);
 }
 
-/* What a run of this kind goes on from. */
-static const struct kept *kept_of(const struct session *s, enum aw__trial_arm arm)
-{
-    return s->kept[arm == AW__TRIAL_ADAPTED ? AW__TRIAL_ADAPTED : AW__TRIAL_SHARED];
-}
-
 static void on_warm(void *ctx, uint64_t step)
 {
     (void)step;
     progress(ctx, 0);
 }
 
-/* Every workload goes on from the state that was kept of it: with its policy, or the fallback
- * alone. */
-static enum aw_err go_on(struct session *s, const struct kept *kept, bool policy,
+/* A workload goes on from a state that was kept of it: with its policy, or the fallback alone. */
+static enum aw_err go_on(struct session *s, uint32_t i, const struct kept *kept, bool policy,
                          struct aw_diag *diag)
 {
     struct aw_loop *loop = s->real.loop;
-    enum aw_err err = AW_OK;
-    for (uint32_t i = 0; !err && i < s->trial.ask.count; i++) {
-        struct aw_pilot_config config = *aw_pilot_config(aw_loop_pilot(loop, i));
-        config.explore_sigma = 0;
-        config.learning = true; /* the kind of pilot that was kept */
-        if ((err = aw_loop_update(loop, i, &config, diag)))
-            return err;
-        if ((err = aw_pilot_state_load(aw_loop_pilot(loop, i), kept[i].bytes)))
-            return aw_fail(diag, err, "the state of a workload that learned cannot be loaded");
-        config.learning = policy;
-        err = aw_loop_update(loop, i, &config, diag);
-    }
-    if (!err)
-        aw_loop_resume(loop);
+    struct aw_pilot_config config = *aw_pilot_config(aw_loop_pilot(loop, i));
+    config.explore_sigma = 0;
+    config.learning = true; /* the kind of pilot that was kept */
+    config.model = s->pilots[i].model;
+    enum aw_err err = aw_loop_update(loop, i, &config, diag);
+    if (err)
+        return err;
+    if ((err = aw_pilot_state_load(aw_loop_pilot(loop, i), kept->bytes)))
+        return aw_fail(diag, err, "the state of a workload that learned cannot be loaded");
+    config.learning = policy;
+    return aw_loop_update(loop, i, &config, diag);
+}
+
+/* The policy of a state that was kept takes over from the fallback, which remembers what it has
+ * just seen. */
+static enum aw_err take_over(struct session *s, uint32_t i, const struct kept *kept,
+                             struct aw_diag *diag)
+{
+    const struct aw_pilot *before = aw_loop_pilot(s->real.loop, i);
+    void *fallback = aw_alloc_new(NULL, 1, aw_pilot_fallback_bytes(before));
+    if (!fallback)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for what the fallback remembers");
+    aw_pilot_fallback_save(before, fallback);
+    enum aw_err err = go_on(s, i, kept, true, diag);
+    if (!err && (err = aw_pilot_fallback_load(aw_loop_pilot(s->real.loop, i), fallback)))
+        aw_fail(diag, err, "what the fallback remembers cannot be handed on");
+    aw_alloc_free(NULL, fallback);
     return err;
 }
 
@@ -357,13 +363,16 @@ static enum aw_err pass(struct session *s, int64_t from_us, uint64_t steps, uint
 }
 
 /* Processes that have just begun are unlike any that a policy has seen: the fallback runs them for
- * a while, under the load that comes before what is measured. */
-static enum aw_err warm_up(struct session *s, const struct kept *kept, int64_t from_us,
-                           uint64_t seed, struct aw_diag *diag)
+ * a while, under the load that comes before what is measured; the same whoever is measured then. */
+static enum aw_err warm_up(struct session *s, int64_t from_us, uint64_t seed, struct aw_diag *diag)
 {
     const struct aw__trial *trial = &s->trial;
     const int64_t warm_us = llround(1e6 * trial->ask.step_s * trial->warm);
-    enum aw_err err = go_on(s, kept, false, diag);
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < trial->ask.count; i++)
+        err = go_on(s, i, &s->kept[AW__TRIAL_SHARED][i], false, diag);
+    if (!err)
+        aw_loop_resume(s->real.loop);
     if (err || !trial->warm)
         return err;
     return pass(s, from_us > warm_us ? from_us - warm_us : 0, trial->warm, seed + 1, on_warm, diag);
@@ -390,10 +399,14 @@ static enum aw_err measured(struct session *s, enum aw__trial_arm arm, int64_t f
                             uint64_t seed, struct aw_diag *diag)
 {
     struct aw_local_requests before[AW_LOCAL_WORKLOADS_MAX];
-    enum aw_err err = warm_up(s, kept_of(s, arm), from_us, seed, diag);
-    err = err ? err : go_on(s, kept_of(s, arm), arm != AW__TRIAL_FALLBACK, diag);
-    for (uint32_t i = 0; !err && i < s->trial.ask.count; i++)
+    enum aw_err err = warm_up(s, from_us, seed, diag);
+    for (uint32_t i = 0; !err && i < s->trial.ask.count; i++) {
+        if (arm != AW__TRIAL_FALLBACK)
+            err = take_over(s, i, &s->kept[arm][i], diag);
         aw_local_requests(s->real.local, i, &before[i]);
+    }
+    if (!err && arm != AW__TRIAL_FALLBACK)
+        aw_loop_resume(s->real.loop);
     err = err ? err : pass(s, from_us, s->steps, seed, on_measured, diag);
     if (!err)
         take(s, before);
@@ -406,10 +419,9 @@ static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from
 {
     struct aw__trial *trial = &s->trial;
     int64_t begin_us = 0; /* of the loop's time: where it goes on */
-    for (uint32_t i = 0; s->row && i < trial->ask.count; i++) {
-        const int64_t at_us = kept_of(s, arm)[i].at_us;
-        begin_us = at_us > begin_us ? at_us : begin_us;
-    }
+    for (uint32_t a = 0; s->row && a < AW__TRIAL_ARMS; a++)
+        for (uint32_t i = 0; i < trial->ask.count; i++)
+            begin_us = s->kept[a][i].at_us > begin_us ? s->kept[a][i].at_us : begin_us;
     const int64_t from_us = llround(1e6 * trial->ask.step_s) * (int64_t)from_step;
     const struct aw__real_config config = {
         .ask = &trial->ask,

@@ -133,8 +133,8 @@ static enum aw_err evaluate(struct search *search, const double *x, struct answe
                      UTILISATION_OFF(n, seen->utilisation));
         if (p->setting.load > 1) {
             /* what is always busy does a request for less: only a model that answers more is off */
-            residual_add(ret, fmax(0, log(said.throughput_per_s / seen->throughput_per_s)),
-                         THROUGHPUT_OFF(n));
+            const double more = log(said.throughput_per_s / seen->throughput_per_s);
+            residual_add(ret, more < 0 ? 0 : more, THROUGHPUT_OFF(n));
             continue;
         }
         residual_add_latency(ret, said.p50_ms, seen->p50_ms, P50_OFF(n));

@@ -20,7 +20,8 @@ static const char *const who_names[WHO_COUNT] = {"aware", "tl", "tl+", "scratch"
 /* What is judged once, beside those that learn. */
 struct aside {
     double largest; /* steps missed with the largest sizes there are */
-    double bare;    /* R of TL before its first episode, without the rails that all others have */
+    /* R before the first episode where there are no rails: of AWARE, of a TL taught without them */
+    double aware, plain;
 };
 
 struct study {
@@ -30,6 +31,7 @@ struct study {
     uint32_t episodes; /* of every learner */
     char model[AW_EXPERIMENT_PATH_MAX];
     struct aw__tl tl[2]; /* and TL+ */
+    struct aw__tl bare;  /* TL that has never had guard rails; not tuned */
     struct aw_adapt_point *points;
     struct aw__curve *curve; /* [who][app][seed] */
     struct aside *aside;     /* [app][seed] */
@@ -76,6 +78,23 @@ static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
 
 /* --- aside ------------------------------------------------------------------------------------ */
 
+/* Of a policy, or of the same sizes all the time, without guard rails. */
+static enum aw_err bare_try(const struct study *s, uint32_t turn, struct aw_pretrain_config *school,
+                            const float *constant, struct aw_pretrain_score *ret,
+                            struct aw_diag *diag)
+{
+    struct aw_pretrain *p = NULL;
+    school->learn = aw__pool(s->config, aw__test_first(s->config) + turn / s->seeds, 1);
+    school->seed = s->config->seed + turn % s->seeds;
+    school->trim = false;
+    enum aw_err err = aw_pretrain_new(school, s->alloc, &p, diag);
+    if (!err)
+        err = constant ? aw_pretrain_try_constant(p, 0, constant, ret, diag)
+                       : aw_pretrain_try(p, 0, ret, diag);
+    aw_pretrain_free(p);
+    return err;
+}
+
 /* An episode begins with the sizes of its start, and some loads come in batches that nothing
  * foretells: a few steps are missed by whoever asks for the most that is allowed, all the time. And
  * what a plain learner loses in the papers it loses without guard rails. */
@@ -83,21 +102,17 @@ static enum aw_err aside_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     struct study *s = ctx;
     struct aw_pretrain_config school;
-    struct aw_pretrain_score score, bare;
-    struct aw_pretrain *p = NULL;
-    float most[AW_PRETRAIN_ACTIONS_MAX];
+    struct aw_pretrain_score most, aware, plain;
+    float largest[AW_PRETRAIN_ACTIONS_MAX];
     for (uint32_t k = 0; k < AW_PRETRAIN_ACTIONS_MAX; k++)
-        most[k] = 1;
-    aw__tl_school(s->config, &s->tl[0], turn / s->seeds, &school);
-    school.learn = aw__pool(s->config, aw__test_first(s->config) + turn / s->seeds, 1);
-    school.seed = s->config->seed + turn % s->seeds;
-    school.trim = false;
-    enum aw_err err = aw_pretrain_new(&school, s->alloc, &p, diag);
-    err = err ? err : aw_pretrain_try_constant(p, 0, most, &score, diag);
-    err = err ? err : aw_pretrain_try(p, 0, &bare, diag);
+        largest[k] = 1;
+    enum aw_err err = aw__learner_aware(s->config, s->model, &school, diag);
+    err = err ? err : bare_try(s, turn, &school, NULL, &aware, diag);
+    aw__tl_school(s->config, &s->bare, turn / s->seeds, &school);
+    err = err ? err : bare_try(s, turn, &school, NULL, &plain, diag);
+    err = err ? err : bare_try(s, turn, &school, largest, &most, diag);
     if (!err)
-        s->aside[turn] = (struct aside){score.violations, bare.paper};
-    aw_pretrain_free(p);
+        s->aside[turn] = (struct aside){most.violations, aware.paper, plain.paper};
     return err;
 }
 
@@ -114,7 +129,7 @@ struct row {
     double violations[WHO_COUNT], cpu[WHO_COUNT], memory[WHO_COUNT]; /* on the way */
     double violations_until[WHO_COUNT], cpu_until[WHO_COUNT], memory_until[WHO_COUNT]; /* sums */
     double fallback;
-    double bare; /* drop of TL without rails */
+    double bare[TL + 1]; /* drop without guard rails */
 };
 
 #define BUDGET 0.01 /* share of steps that may miss the SLO */
@@ -157,8 +172,11 @@ static void row_of(const struct study *s, uint32_t app, struct row *ret)
             if (w == AWARE)
                 ret->fallback += share * curve->fallback.paper;
         }
-    for (uint32_t k = 0; k < s->seeds; k++)
-        ret->bare += share * (1 - s->aside[app * s->seeds + k].bare / ret->converged.paper);
+    for (uint32_t k = 0; k < s->seeds; k++) {
+        const struct aside *aside = &s->aside[app * s->seeds + k];
+        ret->bare[AWARE] += share * (1 - aside->aware / ret->converged.paper);
+        ret->bare[TL] += share * (1 - aside->plain / ret->converged.paper);
+    }
 }
 
 /* One figure of every application. */
@@ -190,9 +208,12 @@ static void figures(const struct study *s, const struct row *rows, struct aw_fin
     COLUMN(drop, TL, b);
     (void)aw__figure_mean(findings, AW_UNIT_SHARE, b, n, (double)NAN,
                           "zero-shot drop, plain learner taught on another application");
-    column(rows, n, offsetof(struct row, bare), b);
+    COLUMN(bare, AWARE, b);
+    (void)aw__figure_mean(findings, AW_UNIT_SHARE, b, n, (double)NAN,
+                          "zero-shot drop without guard rails, AWARE");
+    COLUMN(bare, TL, b);
     (void)aw__figure_mean(findings, AW_UNIT_SHARE, b, n, s->config->paper ? 0.456 : 0.37,
-                          "the same without guard rails, as in the papers");
+                          "zero-shot drop without guard rails, plain learner taught without them");
     COLUMN(missed, AWARE, a);
     (void)aw__figure_mean(findings, AW_UNIT_SHARE, a, n, (double)NAN,
                           "steps that missed the SLO, AWARE before its first episode");
@@ -357,6 +378,9 @@ static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_
     enum aw_err err = aw__model_or_own(config, s->alloc, s->model, diag);
     for (uint32_t plus = 0; !err && plus < 2; plus++)
         err = aw__tl_make(config, plus == 1, s->alloc, findings, &s->tl[plus], diag);
+    struct aw_experiment_config bare = *config;
+    bare.bare = true;
+    err = err ? err : aw__tl_teach(&bare, false, s->alloc, &s->bare, diag);
     err = err ? err : lay_out(s, diag);
     err = err ? err
               : aw__curves(config, s->curve, WHO_COUNT * s->apps * s->seeds, "adapting", s->alloc,

@@ -98,7 +98,7 @@ void aw__learner_plain(const struct aw_experiment_config *config, struct aw_pret
 /* How a learner that is carried over begins again; what a search chooses from. */
 struct aw__transfer {
     double actor_lr, critic_lr, noise;
-    uint32_t rests; /* episodes of the actor */
+    uint32_t rests; /* episodes for which the actor stays as it is */
     double lean;    /* instead of learning (pretrain.h); 0: it learns */
 };
 void aw__learner_transfer(const struct aw_experiment_config *config,
@@ -121,6 +121,10 @@ struct aw__tl {
     char source[AW__TL_SOURCES_MAX][AW_EXPERIMENT_PATH_MAX];
     struct aw__transfer how;
 };
+/* Teaches, in pieces. */
+AW_NODISCARD enum aw_err aw__tl_teach(const struct aw_experiment_config *config, bool plus,
+                                      const struct aw_alloc *alloc, struct aw__tl *ret,
+                                      struct aw_diag *diag);
 /* Teaches and tunes, in pieces; what was chosen is noted. */
 AW_NODISCARD enum aw_err aw__tl_make(const struct aw_experiment_config *config, bool plus,
                                      const struct aw_alloc *alloc, struct aw_findings *findings,

@@ -146,7 +146,7 @@ void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_co
         ret->pairs[ret->pair_count++] = config->pair;
     if (config->fallback_episodes)
         ret->fallback_episodes = config->fallback_episodes;
-    ret->trim = true; /* guard rails are for all alike */
+    ret->trim = !config->bare; /* guard rails are for all alike */
     ret->load_make = load_make;
     ret->seed = config->seed;
     ret->threads = 1;

@@ -19,7 +19,8 @@ static const struct aw__transfer choices[] = {
     {1e-3, 1e-3, 0.2, 5, 0},  {1e-3, 3e-3, 0.2, 5, 0},  {1e-4, 1e-3, 0.2, 5, 0},
     {3e-4, 3e-3, 0.3, 0, 0},  {1e-3, 1e-3, 0.1, 0, 0},  {1e-4, 1e-3, 0.1, 10, 0},
     {3e-4, 3e-3, 0.1, 10, 0}, {1e-3, 3e-3, 0.05, 5, 0}, {1e-3, 1e-3, 0.02, 5, 0},
-    {0, 0, 0, 0, 0.1},        {0, 0, 0, 0, 0.3},
+    {0, 0, 0, 0, 0.1},        {0, 0, 0, 0, 0.2},        {0, 0, 0, 0, 0.6},
+    {0, 0, 0, 0, 0.3},
 };
 #define CHOICES (sizeof choices / sizeof *choices)
 #define TUNED   (CHOICES + 1) /* beside them who begins from scratch: what can be reached */
@@ -123,16 +124,23 @@ static enum aw_err tune(const struct aw_experiment_config *config, uint32_t epis
     return err;
 }
 
-enum aw_err aw__tl_make(const struct aw_experiment_config *config, bool plus,
-                        const struct aw_alloc *alloc, struct aw_findings *findings,
-                        struct aw__tl *ret, struct aw_diag *diag)
+enum aw_err aw__tl_teach(const struct aw_experiment_config *config, bool plus,
+                         const struct aw_alloc *alloc, struct aw__tl *ret, struct aw_diag *diag)
 {
     const bool full = config->scale == AW_EXPERIMENT_FULL;
     struct sources sources = {config, alloc, full ? 200 : 80, ret};
     ret->plus = plus;
     ret->sources = full ? 6 : 2;
-    const enum aw_err err =
-        aw__turns(config, ret->sources, plus ? "teaching sources of TL+" : "teaching sources of TL",
-                  make_source, &sources, alloc, diag);
-    return err ? err : tune(config, full ? 100 : 40, alloc, findings, ret, diag);
+    return aw__turns(config, ret->sources,
+                     plus ? "teaching sources of TL+" : "teaching sources of TL", make_source,
+                     &sources, alloc, diag);
+}
+
+enum aw_err aw__tl_make(const struct aw_experiment_config *config, bool plus,
+                        const struct aw_alloc *alloc, struct aw_findings *findings,
+                        struct aw__tl *ret, struct aw_diag *diag)
+{
+    const uint32_t episodes = config->scale == AW_EXPERIMENT_FULL ? 100 : 40;
+    const enum aw_err err = aw__tl_teach(config, plus, alloc, ret, diag);
+    return err ? err : tune(config, episodes, alloc, findings, ret, diag);
 }

@@ -522,6 +522,21 @@ enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
     return AW_OK;
 }
 
+size_t aw_pilot_fallback_bytes(const struct aw_pilot *pilot)
+{
+    return aw_policy_state_bytes(pilot->policy);
+}
+
+void aw_pilot_fallback_save(const struct aw_pilot *pilot, void *bytes)
+{
+    aw_policy_state_save(pilot->policy, bytes);
+}
+
+enum aw_err aw_pilot_fallback_load(struct aw_pilot *pilot, const void *bytes)
+{
+    return aw_policy_state_load(pilot->policy, bytes);
+}
+
 /* --- a moment ---------------------------------------------------------------------------------
  */
 

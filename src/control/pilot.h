@@ -336,5 +336,9 @@ size_t aw_pilot_state_bytes(const struct aw_pilot *pilot);
 void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes);
 /* AW_ERR_FORMAT: not a state of such a pilot; it is to be thrown away then. */
 AW_NODISCARD enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes);
+/* Of that, what the fallback alone remembers. */
+size_t aw_pilot_fallback_bytes(const struct aw_pilot *pilot);
+void aw_pilot_fallback_save(const struct aw_pilot *pilot, void *bytes);
+AW_NODISCARD enum aw_err aw_pilot_fallback_load(struct aw_pilot *pilot, const void *bytes);
 
 #endif

@@ -443,8 +443,8 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
     const struct aw_pretrain_config *config = &p->config;
     struct aw_pretrain_score mean = {0};
     enum aw_err err = aw_pretrain_meet(p, diag);
-    const double noise = noise_now(p);
     const bool leans = config->model && config->lean > 0;
+    const double noise = leans ? 0 : noise_now(p);
     double by[AW_PRETRAIN_ACTIONS_MAX];
     aw_context_freeze(p->context, config->model != NULL, p->rounds < config->actor_rests);
     aw_context_pace(p->context, pace_now(p));

@@ -94,7 +94,7 @@ struct aw_pretrain_config {
     const char *model;
     uint32_t actor_rests;
     /* Instead of learning from its critics, a loaded actor leans: what is added to its actions is
-     * sought by what episodes live, so far at a time. 0: it learns. */
+     * sought by what episodes live, so far at a time and without noise. 0: it learns. */
     double lean;
     double fade;    /* share of the rounds, the last, in which rates of learning fall to 0 */
     bool trim;      /* what a policy asks for is raised while the SLO is missed (trim.h) */

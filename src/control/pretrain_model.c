@@ -172,14 +172,16 @@ void aw_pretrain_config_adapt(struct aw_pretrain_config *config)
     config->context.rows = 128;
     config->context.imitate = 0;
     config->context.improve = 1;
-    config->context.anchor = 0.1;
+    config->context.anchor = absolute ? 3 : 0.1;
     config->updates = 50;
     config->refresh = false;
     config->own_episodes = false;
     config->teacher_tries = 0;
     config->actor_rests = 5;
     config->lean = absolute ? 0.1 : 0.2;
-    config->noise = config->noise_end = 0;
+    config->noise = absolute ? 0.02 : 0.1; /* where it learns */
+    config->noise_end = absolute ? 0.02 : 0.05;
+    config->noise_rounds = 20;
     config->fade = 0;
     config->trim = true;
 }

@@ -125,7 +125,6 @@ static void leaning_is_by_what_episodes_live(void **state)
     config.check.count = 0;
     config.model = path;
     config.lean = 0.3;
-    config.noise = config.noise_end = 0;
     struct aw_pretrain_score first, last[2];
     for (uint32_t again = 0; again < 2; again++) {
         pretrain = begin(&config);

@@ -95,6 +95,7 @@ def a_trial_measures_three_policies_on_one_load():
         trial = json.loads(stdout)
         expect([one["name"] for one in trial["workloads"]] == ["default/pages", "default/thumbs"],
                trial)
+        expect(trial["warm_steps"] == 10, trial)
         for one in trial["workloads"]:
             expect(one["bootstrap"]["steps"] == 180 and one["adapt"]["steps"] == 60, one)
             expect(one["bootstrap"]["agent_steps"] <= 1, one["bootstrap"])  # the last decision's
@@ -112,6 +113,7 @@ def a_trial_measures_three_policies_on_one_load():
                 print(one["name"], "could not be copied here, so that its model was not asked")
             else:
                 expect(learned[0]["known_by_episodes"] >= 1, learned[0])
+                expect(learned[0]["agent_share"]["mean"] > 0, learned[0])  # it took over
         expect(len(stderr.splitlines()) == 4, stderr)  # learning, and three runs
         nothing_is_left(folder, groups)
 
