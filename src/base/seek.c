@@ -10,7 +10,7 @@
 #define DRAWS    256u
 #define LEAST    0.05 /* of the spread: an improvement that is worth a try */
 #define DOUBT    0.5  /* deviations that a difference is beyond */
-#define AGAIN    8    /* tries after which many are supposed about anew */
+#define AGAIN    8u   /* tries after which many are supposed about anew */
 #define MANY     32u
 #define WORST    3.0 /* spreads below the median: what is worse is no worse than that */
 #define JITTER   1e-9
@@ -147,19 +147,31 @@ static void clip(struct aw_seek *seek)
     seek->mean = median;
 }
 
-/* By how much x is expected to be better than the best, and the deviation of that. */
-static double better(struct aw_seek *seek, const double *x, double *ret_deviation)
+/* By how much x is expected to be better than the best. Leaves what its deviation is made from. */
+static double better(struct aw_seek *seek, const double *x)
 {
-    double mean = 0, left = 2 * (seek->spread * seek->spread - kernel(seek, x, seek->best));
+    double mean = 0;
     for (uint32_t i = 0; i < seek->count; i++) {
         seek->scratch[i] = kernel(seek, x, seek->x[i]) - kernel(seek, seek->best, seek->x[i]);
         mean += seek->scratch[i] * seek->weight[i];
     }
+    return mean;
+}
+
+/* Its deviation, before anything was tried: the most that there can be. */
+static double deviation_most(const struct aw_seek *seek, const double *x)
+{
+    return sqrt(2 * fmax(0, seek->spread * seek->spread - kernel(seek, x, seek->best)));
+}
+
+/* The deviation itself, right after `better`: nearly all that a question costs. */
+static double deviation(struct aw_seek *seek, const double *x)
+{
+    double left = pow(deviation_most(seek, x), 2);
     solve_lower(seek, seek->scratch);
     for (uint32_t i = 0; i < seek->count; i++)
         left -= seek->scratch[i] * seek->scratch[i];
-    *ret_deviation = sqrt(fmax(left, 0));
-    return mean;
+    return sqrt(fmax(left, 0));
 }
 
 void aw_seek_tell(struct aw_seek *seek, const double *x, double value)
@@ -172,18 +184,19 @@ void aw_seek_tell(struct aw_seek *seek, const double *x, double value)
     memset(seek->x[seek->count], 0, sizeof *seek->x);
     memcpy(seek->x[seek->count], x, seek->config.dim * sizeof *x);
     seek->value[seek->count++] = value;
+    seek->told++;
     clip(seek);
-    if (seek->count <= MANY || seek->count % AGAIN == 0)
+    if (seek->count <= MANY || seek->told % AGAIN == 0)
         suppose(seek);
     else
         (void)condition(seek);
     double most = 0;
     const double *found = NULL;
     for (uint32_t i = 0; i < seek->count; i++) {
-        double deviation;
-        const double mean = better(seek, seek->x[i], &deviation);
-        if (mean - DOUBT * deviation > most) {
-            most = mean - DOUBT * deviation;
+        const double mean = better(seek, seek->x[i]);
+        const double sure = mean > most ? mean - DOUBT * deviation(seek, seek->x[i]) : most;
+        if (sure > most) {
+            most = sure;
             found = seek->x[i];
         }
     }
@@ -213,7 +226,7 @@ void aw_seek_next(struct aw_seek *seek, double *ret)
     const uint32_t dim = seek->config.dim;
     double most = LEAST * seek->config.spread;
     for (uint32_t k = 0; k < DRAWS; k++) {
-        double x[AW_SEEK_DIM_MAX], far = 0, deviation;
+        double x[AW_SEEK_DIM_MAX], far = 0;
         for (uint32_t i = 0; i < dim; i++) {
             x[i] = aw_rng_normal(&seek->rng);
             far += x[i] * x[i];
@@ -222,8 +235,10 @@ void aw_seek_next(struct aw_seek *seek, double *ret)
         const double radius = seek->config.length * pow(aw_rng_double(&seek->rng), 1.0 / dim);
         for (uint32_t i = 0; i < dim; i++)
             x[i] = seek->best[i] + radius * x[i] / sqrt(far);
-        const double mean = better(seek, x, &deviation);
-        const double worth = improvement(mean, deviation);
+        const double mean = better(seek, x);
+        if (improvement(mean, deviation_most(seek, x)) <= most)
+            continue;
+        const double worth = improvement(mean, deviation(seek, x));
         if (worth > most) {
             most = worth;
             memcpy(ret, x, dim * sizeof *ret);

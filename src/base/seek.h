@@ -35,7 +35,7 @@ struct aw_seek_config {
 struct aw_seek {
     struct aw_seek_config config;
     struct aw_rng rng;
-    uint32_t count;
+    uint32_t count, told;         /* tries: remembered, and in all */
     double (*x)[AW_SEEK_DIM_MAX]; /* [AW_SEEK_TRIES_MAX] tries, and .. */
     double *value;                /* .. what came of them */
     double best[AW_SEEK_DIM_MAX];
