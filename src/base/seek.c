@@ -226,7 +226,7 @@ void aw_seek_next(struct aw_seek *seek, double *ret)
     const uint32_t dim = seek->config.dim;
     double most = LEAST * seek->config.spread;
     for (uint32_t k = 0; k < DRAWS; k++) {
-        double x[AW_SEEK_DIM_MAX], far = 0;
+        double x[AW_SEEK_DIM_MAX] = {0}, far = 0;
         for (uint32_t i = 0; i < dim; i++) {
             x[i] = aw_rng_normal(&seek->rng);
             far += x[i] * x[i];

@@ -398,7 +398,7 @@ static void take(struct session *s, const struct aw_local_requests *before)
 static enum aw_err measured(struct session *s, enum aw__trial_arm arm, int64_t from_us,
                             uint64_t seed, struct aw_diag *diag)
 {
-    struct aw_local_requests before[AW_LOCAL_WORKLOADS_MAX];
+    struct aw_local_requests before[AW_LOCAL_WORKLOADS_MAX] = {0};
     enum aw_err err = warm_up(s, from_us, seed, diag);
     for (uint32_t i = 0; !err && i < s->trial.ask.count; i++) {
         if (arm != AW__TRIAL_FALLBACK)
