@@ -26,14 +26,15 @@ enum aw_err aw_seek_init(struct aw_seek *seek, const struct aw_seek_config *conf
     *seek = (struct aw_seek){.config = *config, .alloc = alloc};
     aw_rng_init(&seek->rng, config->seed, 0);
     seek->x = aw_alloc_new(alloc, N, sizeof *seek->x);
-    seek->value = aw_alloc_new(alloc, 4 * (size_t)N + (size_t)N * N, sizeof(double));
+    seek->value = aw_alloc_new(alloc, 5 * (size_t)N + (size_t)N * N, sizeof(double));
     if (!seek->x || !seek->value) {
         aw_seek_deinit(seek);
         return AW_ERR_NOMEM;
     }
     seek->weight = seek->value + N;
     seek->seen = seek->weight + N;
-    seek->scratch = seek->seen + N;
+    seek->near = seek->seen + N;
+    seek->scratch = seek->near + N;
     seek->factor = seek->scratch + N;
     return AW_OK;
 }
@@ -147,27 +148,34 @@ static void clip(struct aw_seek *seek)
     seek->mean = median;
 }
 
+/* Before `better`, whenever the process or the best is another. */
+static void near_best(struct aw_seek *seek)
+{
+    for (uint32_t i = 0; i < seek->count; i++)
+        seek->near[i] = kernel(seek, seek->best, seek->x[i]);
+}
+
 /* By how much x is expected to be better than the best. Leaves what its deviation is made from. */
 static double better(struct aw_seek *seek, const double *x)
 {
     double mean = 0;
     for (uint32_t i = 0; i < seek->count; i++) {
-        seek->scratch[i] = kernel(seek, x, seek->x[i]) - kernel(seek, seek->best, seek->x[i]);
+        seek->scratch[i] = kernel(seek, x, seek->x[i]) - seek->near[i];
         mean += seek->scratch[i] * seek->weight[i];
     }
     return mean;
 }
 
-/* Its deviation, before anything was tried: the most that there can be. */
-static double deviation_most(const struct aw_seek *seek, const double *x)
+/* Its variance before anything was tried: the most that there can be. */
+static double variance_most(const struct aw_seek *seek, const double *x)
 {
-    return sqrt(2 * fmax(0, seek->spread * seek->spread - kernel(seek, x, seek->best)));
+    return 2 * fmax(0, seek->spread * seek->spread - kernel(seek, x, seek->best));
 }
 
-/* The deviation itself, right after `better`: nearly all that a question costs. */
+/* Its deviation, right after `better`: nearly all that a question costs. */
 static double deviation(struct aw_seek *seek, const double *x)
 {
-    double left = pow(deviation_most(seek, x), 2);
+    double left = variance_most(seek, x);
     solve_lower(seek, seek->scratch);
     for (uint32_t i = 0; i < seek->count; i++)
         left -= seek->scratch[i] * seek->scratch[i];
@@ -190,6 +198,7 @@ void aw_seek_tell(struct aw_seek *seek, const double *x, double value)
         suppose(seek);
     else
         (void)condition(seek);
+    near_best(seek);
     double most = 0;
     const double *found = NULL;
     for (uint32_t i = 0; i < seek->count; i++) {
@@ -224,6 +233,7 @@ void aw_seek_next(struct aw_seek *seek, double *ret)
     if (seek->count == 0)
         return;
     const uint32_t dim = seek->config.dim;
+    near_best(seek);
     double most = LEAST * seek->config.spread;
     for (uint32_t k = 0; k < DRAWS; k++) {
         double x[AW_SEEK_DIM_MAX] = {0}, far = 0;
@@ -236,7 +246,7 @@ void aw_seek_next(struct aw_seek *seek, double *ret)
         for (uint32_t i = 0; i < dim; i++)
             x[i] = seek->best[i] + radius * x[i] / sqrt(far);
         const double mean = better(seek, x);
-        if (improvement(mean, deviation_most(seek, x)) <= most)
+        if (improvement(mean, sqrt(variance_most(seek, x))) <= most)
             continue;
         const double worth = improvement(mean, deviation(seek, x));
         if (worth > most) {

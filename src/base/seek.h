@@ -45,6 +45,7 @@ struct aw_seek {
     double *factor;                     /* lower triangle L of the covariance, L L' */
     double *weight;                     /* covariance^-1 (value - mean) */
     double *seen;                       /* values, none of them far below the others */
+    double *near;                       /* covariance of each with the best */
     double *scratch;
     const struct aw_alloc *alloc;
 };

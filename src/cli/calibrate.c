@@ -135,6 +135,16 @@ static enum aw_err app_find(const char *text, struct aw_app *ret, struct aw_diag
     return aw_apps_read_one(text, ret, diag);
 }
 
+/* A description without a limit is served by as many workers as the program has then: what comes on
+ * top of them waits its turn instead of sharing the processor with all. */
+static void as_served(struct aw_app *app)
+{
+    struct aw_demand demand;
+    aw_app_demand(app, 1, 0, &demand);
+    if (!demand.threads)
+        app->segment[0].threads = AW_SERVICE_WORKERS_UNLIMITED;
+}
+
 /* "2x250m", "300m" or "0.3". */
 static enum aw_err size_parse(const struct session *s, const char *word, size_t len, bool seen,
                               struct aw_calibrate_size *ret, struct aw_diag *diag)
@@ -158,16 +168,6 @@ static enum aw_err size_parse(const struct session *s, const char *word, size_t 
                        s->world.node_cores);
     *ret = size;
     return AW_OK;
-}
-
-/* A description without a limit is served by as many workers as the program has then: what comes on
- * top of them waits its turn instead of sharing the processor with all. */
-static void as_served(struct aw_app *app)
-{
-    struct aw_demand demand;
-    aw_app_demand(app, 1, 0, &demand);
-    if (!demand.threads)
-        app->segment[0].threads = AW_SERVICE_WORKERS_UNLIMITED;
 }
 
 static enum aw_err sizes_parse(struct session *s, const char *option, bool seen,

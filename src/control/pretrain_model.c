@@ -166,7 +166,7 @@ void aw_pretrain_config_adapt(struct aw_pretrain_config *config)
 {
     /* Critics of one workload know too late of the edges that there are, and led what was loaded
      * astray: on forty applications for validation from 141.4 to 139.6 in eighty episodes. Leaning
-     * led to 142.6 (seeds 2 and 3: 142.3 and 142.7). Absolute sizes have their edge nearer by. */
+     * led to 142.4. Absolute sizes have their edge nearer by. */
     const bool absolute = strcmp(config->env, AW_PRETRAIN_ENV_PAPER) == 0;
     config->context.group = 1;
     config->context.rows = 128;
