@@ -47,6 +47,14 @@ struct aw_pretrain_score aw_adapt_converged(const struct aw_adapt_point *point, 
     return mean;
 }
 
+void aw_adapt_best(struct aw_pretrain_score *best, const struct aw_adapt_point *point,
+                   uint32_t episodes)
+{
+    const struct aw_pretrain_score own = aw_adapt_converged(point, episodes);
+    if (own.paper > best->paper)
+        *best = own;
+}
+
 /* The first window of judged rewards that is good enough. */
 static uint32_t reached(const struct aw_adapt_point *point, uint32_t episodes, double enough)
 {

@@ -6,7 +6,8 @@
  *   judged        the paper's reward R of the policy without noise, on episodes that are the same
  *                 for all and after every episode; judging teaches nothing and costs nothing
  *   converged     the mean of the last AW_ADAPT_TAIL judged rewards of a learner; of an
- *                 application: the best of all learners that were tried on it
+ *                 application: the best of all learners that were tried on it with the same seed,
+ *                 as with another seed other episodes are judged
  *   drop          1 - judged before the first episode / converged of the application
  *   to converge   episodes lived before the first AW_ADAPT_WINDOW judged rewards in a row whose
  *                 mean is within `share` of the application's converged reward; never: censored at
@@ -45,6 +46,10 @@ AW_NODISCARD enum aw_err aw_adapt_run(const struct aw_pretrain_config *config, u
 
 /* Mean of the last points, whatever is judged of them. */
 struct aw_pretrain_score aw_adapt_converged(const struct aw_adapt_point *point, uint32_t episodes);
+/* `best` becomes what this learner converged to, where that is better; zeroed, it is nobody's yet.
+ * All learners of one application and one seed make its converged. */
+void aw_adapt_best(struct aw_pretrain_score *best, const struct aw_adapt_point *point,
+                   uint32_t episodes);
 
 /* Of some episodes as they were lived, exploration and all. */
 struct aw_adapt_lived {

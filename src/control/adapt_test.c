@@ -53,6 +53,25 @@ static void what_never_gets_there_is_counted_to_its_end_and_says_so(void **state
     assert_close(none.way.violations, 0, 0);
 }
 
+static void converged_is_that_of_the_best_learner(void **state)
+{
+    (void)state;
+    struct aw_adapt_point one[12], two[12];
+    struct aw_pretrain_score best = {0};
+    for (uint32_t e = 0; e < 12; e++) {
+        one[e] = point_of(120, 0, 0.5);
+        two[e] = point_of(e < 2 ? 190 : 110, 0, 0.5); /* good once is not converged */
+        one[e].judged.cpu = 0.7;
+    }
+    aw_adapt_best(&best, two, 11);
+    assert_close(best.paper, 110, 1e-9);
+    aw_adapt_best(&best, one, 11);
+    assert_close(best.paper, 120, 1e-9);
+    assert_close(best.cpu, 0.7, 1e-9); /* all figures are the same learner's */
+    aw_adapt_best(&best, two, 11);
+    assert_close(best.paper, 120, 1e-9);
+}
+
 static void load_of(void *ctx, uint32_t app, char *buf, size_t size)
 {
     (void)ctx, (void)app;
@@ -94,6 +113,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_are_those_of_the_definitions),
+        cmocka_unit_test(converged_is_that_of_the_best_learner),
         cmocka_unit_test(what_never_gets_there_is_counted_to_its_end_and_says_so),
         cmocka_unit_test(a_curve_repeats_itself_and_its_first_point_has_learned_nothing),
     };

@@ -31,10 +31,11 @@ struct study {
     uint32_t episodes; /* of every learner */
     char model[AW_EXPERIMENT_PATH_MAX];
     struct aw__tl tl[2]; /* and TL+ */
-    struct aw__tl bare;  /* TL that has never had guard rails; not tuned */
+    struct aw__tl bare;  /* TL that knows R alone and has never had guard rails; not tuned */
     struct aw_adapt_point *points;
-    struct aw__curve *curve; /* [who][app][seed] */
-    struct aside *aside;     /* [app][seed] */
+    struct aw__curve *curve;             /* [who][app][seed] */
+    struct aside *aside;                 /* [app][seed] */
+    struct aw_pretrain_score *converged; /* [app][seed], the best of all learners */
 };
 
 static struct aw__curve *curve_of(const struct study *s, uint32_t who, uint32_t app, uint32_t seed)
@@ -50,7 +51,8 @@ static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
     s->points = aw_alloc_new(s->alloc, points, sizeof *s->points);
     s->curve = aw_alloc_new(s->alloc, (size_t)WHO_COUNT * s->apps * s->seeds, sizeof *s->curve);
     s->aside = aw_alloc_new(s->alloc, (size_t)s->apps * s->seeds, sizeof *s->aside);
-    if (!s->points || !s->curve || !s->aside)
+    s->converged = aw_alloc_new(s->alloc, (size_t)s->apps * s->seeds, sizeof *s->converged);
+    if (!s->points || !s->curve || !s->aside || !s->converged)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %zu points", points);
     struct aw_adapt_point *at = s->points;
     for (uint32_t w = 0; w < WHO_COUNT; w++)
@@ -120,9 +122,8 @@ static enum aw_err aside_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
 
 /* What is said of one application, over its seeds. */
 struct row {
-    struct aw_pretrain_score converged; /* the best of all learners */
-    double own[WHO_COUNT];              /* converged, of each */
-    double zero[WHO_COUNT];             /* before the first episode */
+    double converged;       /* the best of all learners */
+    double zero[WHO_COUNT]; /* before the first episode */
     double drop[WHO_COUNT], episodes[WHO_COUNT], never[WHO_COUNT], cpu_s[WHO_COUNT];
     double missed[WHO_COUNT]; /* of judged steps, before the first episode */
     double least;             /* .. by the largest sizes, or by whoever converged with fewest */
@@ -138,25 +139,23 @@ static void row_of(const struct study *s, uint32_t app, struct row *ret)
 {
     const double share = 1.0 / s->seeds;
     memset(ret, 0, sizeof *ret);
-    struct aw_pretrain_score mean[WHO_COUNT] = {0};
-    for (uint32_t k = 0; k < s->seeds; k++)
+    const struct aw_pretrain_score *converged = &s->converged[(size_t)app * s->seeds];
+    for (uint32_t k = 0; k < s->seeds; k++) {
         ret->least += share * s->aside[app * s->seeds + k].largest;
+        ret->converged += share * converged[k].paper;
+    }
     for (uint32_t w = 0; w < WHO_COUNT; w++) {
-        for (uint32_t k = 0; k < s->seeds; k++) {
-            const struct aw_pretrain_score own =
-                aw_adapt_converged(curve_of(s, w, app, k)->point, s->episodes);
-            aw_pretrain_score_add(&mean[w], &own, share);
-        }
-        ret->own[w] = mean[w].paper;
-        ret->least = fmin(ret->least, mean[w].violations);
-        if (mean[w].paper > ret->converged.paper)
-            ret->converged = mean[w];
+        double missed = 0;
+        for (uint32_t k = 0; k < s->seeds; k++)
+            missed +=
+                share * aw_adapt_converged(curve_of(s, w, app, k)->point, s->episodes).violations;
+        ret->least = fmin(ret->least, missed);
     }
     for (uint32_t w = 0; w < WHO_COUNT; w++)
         for (uint32_t k = 0; k < s->seeds; k++) {
             const struct aw__curve *curve = curve_of(s, w, app, k);
-            const struct aw_adapt_measure at = aw_adapt_measure(
-                curve->point, s->episodes, &ret->converged, AW__NEAR, AW__WAY, 100);
+            const struct aw_adapt_measure at =
+                aw_adapt_measure(curve->point, s->episodes, &converged[k], AW__NEAR, AW__WAY, 100);
             ret->zero[w] += share * curve->point[0].judged.paper;
             ret->missed[w] += share * curve->point[0].judged.violations;
             ret->drop[w] += share * at.drop;
@@ -174,8 +173,8 @@ static void row_of(const struct study *s, uint32_t app, struct row *ret)
         }
     for (uint32_t k = 0; k < s->seeds; k++) {
         const struct aside *aside = &s->aside[app * s->seeds + k];
-        ret->bare[AWARE] += share * (1 - aside->aware / ret->converged.paper);
-        ret->bare[TL] += share * (1 - aside->plain / ret->converged.paper);
+        ret->bare[AWARE] += share * (1 - aside->aware / converged[k].paper);
+        ret->bare[TL] += share * (1 - aside->plain / converged[k].paper);
     }
 }
 
@@ -212,8 +211,9 @@ static void figures(const struct study *s, const struct row *rows, struct aw_fin
     (void)aw__figure_mean(findings, AW_UNIT_SHARE, b, n, (double)NAN,
                           "zero-shot drop without guard rails, AWARE");
     COLUMN(bare, TL, b);
-    (void)aw__figure_mean(findings, AW_UNIT_SHARE, b, n, s->config->paper ? 0.456 : 0.37,
-                          "zero-shot drop without guard rails, plain learner taught without them");
+    (void)aw__figure_mean(
+        findings, AW_UNIT_SHARE, b, n, s->config->paper ? 0.456 : 0.37,
+        "zero-shot drop without guard rails, plain learner taught R without them");
     COLUMN(missed, AWARE, a);
     (void)aw__figure_mean(findings, AW_UNIT_SHARE, a, n, (double)NAN,
                           "steps that missed the SLO, AWARE before its first episode");
@@ -282,12 +282,13 @@ static void figures(const struct study *s, const struct row *rows, struct aw_fin
     COLUMN(violations, TL_PLUS, a);
     (void)aw__figure_ratio(findings, a, b, n, (double)NAN,
                            "SLO violations of the first episodes, TL+ over AWARE");
-    aw_findings_note(findings,
-                     "%u applications never seen, %u seeds. Converged is the best of all learners "
-                     "in each application; to converge is to come within %g %% of it. Until "
-                     "converged: summed over the episodes that it took, as lived. The first "
-                     "episodes: %u of them, for all alike.",
-                     n, s->seeds, 100 * AW__NEAR, AW__WAY);
+    aw_findings_note(
+        findings,
+        "%u applications never seen, %u seeds. Converged is the best of all learners "
+        "in each application, seed by seed; to converge is to come within %g %% of it. Until "
+        "converged: summed over the episodes that it took, as lived. The first "
+        "episodes: %u of them, for all alike.",
+        n, s->seeds, 100 * AW__NEAR, AW__WAY);
 }
 
 static enum aw_err table(const struct study *s, const struct row *rows,
@@ -305,7 +306,7 @@ static enum aw_err table(const struct study *s, const struct row *rows,
     for (uint32_t a = 0; !err && a < s->apps; a++) {
         const struct row *row = &rows[a];
         const double values[] = {
-            row->converged.paper,   row->fallback,        row->zero[AWARE],  row->zero[TL],
+            row->converged,         row->fallback,        row->zero[AWARE],  row->zero[TL],
             row->drop[AWARE],       row->episodes[AWARE], row->episodes[TL], row->episodes[TL_PLUS],
             row->episodes[SCRATCH], row->missed[AWARE],   row->least};
         err = aw_findings_row(findings, t, values, "%u", aw__test_first(s->config) + a);
@@ -333,7 +334,7 @@ static enum aw_err plots(const struct study *s, const struct row *rows,
             for (uint32_t a = 0; a < s->apps; a++)
                 for (uint32_t k = 0; k < s->seeds; k++) {
                     const struct aw_adapt_point *point = &curve_of(s, w, a, k)->point[e];
-                    x[n++] = point->judged.paper / rows[a].converged.paper;
+                    x[n++] = point->judged.paper / s->converged[a * s->seeds + k].paper;
                     violations += point->lived.violations / (s->apps * s->seeds);
                 }
             const double mean = aw_stats_mean(x, n);
@@ -393,6 +394,9 @@ static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_
     struct row *rows = aw_alloc_new(s->alloc, s->apps, sizeof *rows);
     if (!rows)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u applications", s->apps);
+    for (uint32_t w = 0; w < WHO_COUNT; w++)
+        for (uint32_t i = 0; i < s->apps * s->seeds; i++)
+            aw_adapt_best(&s->converged[i], curve_of(s, w, 0, i)->point, s->episodes);
     for (uint32_t a = 0; a < s->apps; a++)
         row_of(s, a, &rows[a]);
     figures(s, rows, findings);
@@ -417,6 +421,7 @@ enum aw_err aw__experiment_adaptation(const struct aw_experiment_config *config,
     findings->apps = s->apps;
     findings->seeds = s->seeds;
     const enum aw_err err = run(s, findings, diag);
+    aw_alloc_free(alloc, s->converged);
     aw_alloc_free(alloc, s->aside);
     aw_alloc_free(alloc, s->points);
     aw_alloc_free(alloc, s->curve);

@@ -75,31 +75,21 @@ static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
     return err;
 }
 
-/* Converged of an application is the best of all learners, means over seeds. */
+/* Converged of an application is the best of all learners, seed by seed. */
 static void measure(struct study *s)
 {
     memset(s->never, 0, sizeof s->never);
-    for (uint32_t app = 0; app < s->apps; app++) {
+    for (uint32_t i = 0; i < s->seeds * s->apps; i++) { /* a seed's application */
         struct aw_pretrain_score best = {0};
-        for (uint32_t who = 0; who <= s->pools; who++) {
-            struct aw_pretrain_score mean = {0};
-            for (uint32_t k = 0; k < s->seeds; k++) {
-                const struct aw__curve *curve = &s->curve[at(s, who, k, app)];
-                const struct aw_pretrain_score own =
-                    aw_adapt_converged(curve->point, curve->episodes);
-                aw_pretrain_score_add(&mean, &own, 1.0 / s->seeds);
-            }
-            if (mean.paper > best.paper)
-                best = mean;
-        }
         for (uint32_t who = 0; who <= s->pools; who++)
-            for (uint32_t k = 0; k < s->seeds; k++) {
-                const struct aw__curve *curve = &s->curve[at(s, who, k, app)];
-                const struct aw_adapt_measure found =
-                    aw_adapt_measure(curve->point, curve->episodes, &best, AW__NEAR, AW__WAY, 100);
-                s->cost[at(s, who, k, app)] = found.episodes;
-                s->never[who] += (double)found.never / (s->seeds * s->apps);
-            }
+            aw_adapt_best(&best, s->curve[at(s, who, 0, i)].point, s->episodes);
+        for (uint32_t who = 0; who <= s->pools; who++) {
+            const uint32_t k = at(s, who, 0, i);
+            const struct aw_adapt_measure found =
+                aw_adapt_measure(s->curve[k].point, s->episodes, &best, AW__NEAR, AW__WAY, 100);
+            s->cost[k] = found.episodes;
+            s->never[who] += (double)found.never / (s->seeds * s->apps);
+        }
     }
 }
 

@@ -3,8 +3,12 @@
  * early training costs (AWARE Fig. 3 and Table 3).
  *
  * The learner is taught on an application until it has converged. Then it is judged and taught on:
- * another application, or its own under one disturbance that does not end. A payload concerns only
- * what handles it: applications whose reward a disturbance does not move are left out.
+ * another application, or its own under one disturbance that does not end. Every application that
+ * is reported on meets the policy of one of its own. A payload concerns only what handles it:
+ * applications whose reward a disturbance does not move are left out.
+ *
+ * With the paper's preset the learner is the paper's, too: it has no guard rails and learns R
+ * alone.
  */
 #include <math.h>
 #include <stdio.h>
@@ -39,8 +43,8 @@ struct study {
     const struct aw_alloc *alloc;
     uint32_t apps, seeds, runs; /* a run is one application with one seed: app * seeds + seed */
     uint32_t episodes;
-    char own[RUNS_MAX][AW_EXPERIMENT_PATH_MAX];    /* taught on the application itself */
-    char other[SEEDS_MAX][AW_EXPERIMENT_PATH_MAX]; /* taught on one for training */
+    char own[RUNS_MAX][AW_EXPERIMENT_PATH_MAX];   /* taught on the application itself */
+    char other[RUNS_MAX][AW_EXPERIMENT_PATH_MAX]; /* .. on one of those for training */
     struct aw_adapt_point *points;
     struct aw__curve *curve;
 };
@@ -50,10 +54,10 @@ static enum aw_err teach(void *ctx, uint32_t turn, struct aw_diag *diag)
     struct study *s = ctx;
     struct aw_experiment_config config = *s->config;
     const bool other = turn >= s->runs;
-    config.seed += turn % s->seeds;
-    return aw__source(
-        &config, other ? AW__LEARN_FIRST : aw__test_first(s->config) + turn / s->seeds, s->episodes,
-        false, s->alloc, other ? s->other[turn - s->runs] : s->own[turn], diag);
+    const uint32_t run = turn % s->runs, app = run / s->seeds;
+    config.seed += run % s->seeds;
+    return aw__source(&config, other ? aw__source_app(&config, app) : aw__test_first(&config) + app,
+                      s->episodes, false, s->alloc, other ? s->other[run] : s->own[run], diag);
 }
 
 static const struct aw__transfer as_usual = {3e-4, 1e-3, 0.2, 5, 0};
@@ -71,7 +75,7 @@ static enum aw_err curves(struct study *s, const struct aw_experiment_config *wo
                                     .episodes = s->episodes,
                                     .point = s->points + (size_t)i * (s->episodes + 1)};
         if (i < s->runs)
-            aw__learner_transfer(world, &as_usual, other ? s->other[seed] : s->own[run],
+            aw__learner_transfer(world, &as_usual, other ? s->other[run] : s->own[run],
                                  &curve->school);
         else
             aw__learner_plain(world, &curve->school);
@@ -93,12 +97,11 @@ static void sum_up(const struct study *s, const double *before, struct sums *ret
         double drop = 0, episodes = 0, never = 0, then = 0, now = 0;
         for (uint32_t run = a * s->seeds; run < (a + 1) * s->seeds; run++) {
             const struct aw_adapt_point *carried = s->curve[run].point;
-            const struct aw_pretrain_score one = aw_adapt_converged(carried, s->episodes);
-            const struct aw_pretrain_score two =
-                aw_adapt_converged(s->curve[s->runs + run].point, s->episodes);
-            const struct aw_pretrain_score *best = one.paper > two.paper ? &one : &two;
+            struct aw_pretrain_score best = {0};
+            aw_adapt_best(&best, carried, s->episodes);
+            aw_adapt_best(&best, s->curve[s->runs + run].point, s->episodes);
             const struct aw_adapt_measure at =
-                aw_adapt_measure(carried, s->episodes, best, AW__NEAR, AW__WAY, 100);
+                aw_adapt_measure(carried, s->episodes, &best, AW__NEAR, AW__WAY, 100);
             then += before ? before[run] : 0;
             now += carried[0].judged.paper;
             drop += share * at.drop;
@@ -225,8 +228,7 @@ static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct
     s->curve = aw_alloc_new(s->alloc, 2 * (size_t)s->runs, sizeof *s->curve);
     if (!s->points || !s->curve)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %zu points", points);
-    enum aw_err err =
-        aw__turns(config, s->runs + s->seeds, "teaching sources", teach, s, s->alloc, diag);
+    enum aw_err err = aw__turns(config, 2 * s->runs, "teaching sources", teach, s, s->alloc, diag);
     const uint32_t table = aw_findings_table(
         findings, "A plain learner in another world (AWARE Fig. 3)", columns, units);
     err = err ? err : curves(s, config, true, "a new application", diag);
@@ -276,7 +278,9 @@ enum aw_err aw__experiment_characterize(const struct aw_experiment_config *confi
     if (!s)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
     const uint32_t apps = config->apps ? config->apps : full ? 16 : 4;
-    s->config = config;
+    struct aw_experiment_config plain = *config;
+    plain.bare = config->paper;
+    s->config = &plain;
     s->alloc = alloc;
     s->apps = apps < APPS_MAX ? apps : APPS_MAX;
     s->seeds = !config->seeds ? 1 : config->seeds < SEEDS_MAX ? config->seeds : SEEDS_MAX;

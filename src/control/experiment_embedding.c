@@ -185,12 +185,8 @@ static enum aw_err retrains(const struct study *s, struct aw_findings *findings)
     const uint32_t n = s->sources * s->tuned;
     double x[SOURCES_MAX * TUNED_MAX], y[SOURCES_MAX * TUNED_MAX], never = 0, like, unlike;
     struct aw_pretrain_score best[TUNED_MAX] = {0};
-    for (uint32_t i = 0; i < n; i++) {
-        const struct aw_pretrain_score own =
-            aw_adapt_converged(s->curve[i].point, s->tuned_episodes);
-        if (own.paper > best[i % s->tuned].paper)
-            best[i % s->tuned] = own;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        aw_adapt_best(&best[i % s->tuned], s->curve[i].point, s->tuned_episodes);
     const uint32_t plot = aw_findings_plot(findings, AW_FINDINGS_DOTS,
                                            "Retraining a policy of one application in another",
                                            "similarity S", "episodes to converge");

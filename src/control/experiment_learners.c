@@ -312,6 +312,8 @@ void aw__learner_plain(const struct aw_experiment_config *config, struct aw_pret
     ret->noise = 0.2;
     ret->noise_end = 0.05;
     ret->noise_rounds = 60;
+    if (config->bare)
+        ret->reward_miss = 0;
 }
 
 void aw__learner_transfer(const struct aw_experiment_config *config,

@@ -57,12 +57,8 @@ static void judge_choices(const struct aw__curve *curve, uint32_t episodes, doub
     memset(ret, 0, CHOICES * sizeof *ret);
     for (uint32_t a = 0; a < TUNE_APPS; a++) {
         struct aw_pretrain_score best = {0};
-        for (size_t c = 0; c < TUNED; c++) {
-            const struct aw_pretrain_score own =
-                aw_adapt_converged(curve[c * TUNE_APPS + a].point, episodes);
-            if (own.paper > best.paper)
-                best = own;
-        }
+        for (size_t c = 0; c < TUNED; c++)
+            aw_adapt_best(&best, curve[c * TUNE_APPS + a].point, episodes);
         for (size_t c = 0; c < CHOICES; c++)
             ret[c] += (double)aw_adapt_measure(curve[c * TUNE_APPS + a].point, episodes, &best,
                                                AW__NEAR, AW__WAY, 100)
