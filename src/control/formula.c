@@ -129,14 +129,23 @@ void aw_formula_new_load(struct aw_formula_memory *memory)
     memory->high_load = memory->smooth_load;
 }
 
-static double highest(const uint16_t *ring, uint32_t length, uint32_t step, uint32_t window)
+static uint16_t highest_of(const uint16_t *values, uint32_t count)
 {
     uint16_t high = 0;
-    for (uint32_t i = 0; i < window && i <= step; i++) {
-        const uint16_t value = ring[(step - i) % length];
-        high = value > high ? value : high;
-    }
-    return aw_unpack16(high);
+    for (uint32_t i = 0; i < count; i++)
+        high = values[i] > high ? values[i] : high;
+    return high;
+}
+
+/* Of the last `window` steps, `step` the latest; a ring lies in two pieces. */
+static double highest(const uint16_t *ring, uint32_t length, uint32_t step, uint32_t window)
+{
+    AW_ASSERT(window <= length);
+    const uint32_t count = window <= step ? window : step + 1, end = step % length + 1;
+    const uint32_t late = count < end ? count : end, early = count - late;
+    const uint16_t one = highest_of(ring + end - late, late);
+    const uint16_t two = highest_of(ring + length - early, early);
+    return aw_unpack16(one > two ? one : two);
 }
 
 /* What the load needs, in requests/s. */

@@ -121,9 +121,11 @@ enum aw_err aw_guard_init(struct aw_guard *guard, const struct aw_guard_settings
 
 static void note(struct aw__pass *pass, uint32_t axis, enum aw_clip clip, int64_t to)
 {
-    pass->clips[axis] |= AW_CLIP_BIT(clip);
-    if (pass->cut_count < AW_GUARD_CUTS_MAX)
-        pass->cut[pass->cut_count++] =
+    struct aw_guard_result *result = pass->result;
+    result->axis_clips[axis] |= AW_CLIP_BIT(clip);
+    result->clips |= AW_CLIP_BIT(clip);
+    if (result->cut_count < AW_GUARD_CUTS_MAX)
+        result->cut[result->cut_count++] =
             (struct aw_guard_cut){.to = to, .clip = (uint32_t)clip, .axis = axis};
 }
 
@@ -211,9 +213,10 @@ void aw_guard_pass(const struct aw_guard *guard, const struct aw_guard_memory *m
                    const struct aw_guard_input *input, const struct aw_plan *proposed,
                    int64_t now_us, struct aw_guard_result *ret_result)
 {
-    struct aw__pass pass = {.guard = guard, .memory = memory, .input = input, .now_us = now_us};
-    struct aw_guard_result result = {.proposed = *proposed};
-    begin(&pass, proposed);
+    struct aw__pass pass = {
+        .guard = guard, .memory = memory, .input = input, .now_us = now_us, .result = ret_result};
+    *ret_result = (struct aw_guard_result){.proposed = *proposed};
+    begin(&pass, &ret_result->proposed);
     walk(&pass, aw__guard_hard, AW__GUARD_HARD);
     for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
         const int64_t at = pass.present[i] > 0 ? pass.present[i] : pass.amount[i];
@@ -228,14 +231,8 @@ void aw_guard_pass(const struct aw_guard *guard, const struct aw_guard_memory *m
     set = strike(&pass, set, input->uncontrolled, AW_CLIP_UNCONTROLLED);
     if (pass.present[AW_GUARD_REPLICAS] == 0) /* as the HPA: zero replicas switch scaling off */
         set = strike(&pass, set, set, AW_CLIP_ZERO);
-    plan_set(&result.recommended, &pass, set);
-    plan_set(&result.plan, &pass, struck(&pass, set));
-    memcpy(result.axis_clips, pass.clips, sizeof result.axis_clips);
-    memcpy(result.cut, pass.cut, sizeof result.cut);
-    result.cut_count = pass.cut_count;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        result.clips |= pass.clips[i];
-    *ret_result = result;
+    plan_set(&ret_result->recommended, &pass, set);
+    plan_set(&ret_result->plan, &pass, struck(&pass, set));
 }
 
 const char *aw_guard_clips_format(const struct aw_guard_result *result, char *buf, size_t size)

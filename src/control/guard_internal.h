@@ -101,10 +101,27 @@ static inline int64_t aw__guard_piece_us(double window)
     return aw__larger(aw__us(window) / (AW_GUARD_BUCKETS - 1), 1);
 }
 
-static inline bool aw__guard_piece_counts(int64_t begun_us, double window, int64_t now_us)
+/* What is later than this is less than `span_us` ago, as aw__since counts: never is not, a time to
+ * come is. One subtraction for a whole ring of times. */
+static inline int64_t aw__guard_after(int64_t now_us, int64_t span_us)
 {
-    return begun_us != AW_NEVER &&
-           aw__since(now_us, begun_us) < aw__us(window) + aw__guard_piece_us(window);
+    int64_t after;
+    return __builtin_sub_overflow(now_us, span_us, &after) ? AW_NEVER : after;
+}
+
+/* Pieces that began later than this count. */
+static inline int64_t aw__guard_window_after(int64_t now_us, double window)
+{
+    return aw__guard_after(now_us, aw__us(window) + aw__guard_piece_us(window));
+}
+
+/* Changes of size within the window that there have been, and that there may be. */
+uint32_t aw__guard_restarts_used(const struct aw_guard *guard, const struct aw_guard_memory *memory,
+                                 int64_t now_us);
+static inline uint32_t aw__guard_restarts_allowed(const struct aw_guard *guard, bool growing)
+{
+    const uint32_t count = guard->settings.restart_count;
+    return growing ? count : (count + 1) / 2;
 }
 
 /* --- one passing through the rails -------------------------------------------------------------
@@ -125,10 +142,8 @@ struct aw__pass {
     int64_t home[AW_GUARD_AXES];    /* the present within what hard rails left */
     int64_t amount[AW_GUARD_AXES];  /* on its way from proposed to allowed; 0: unknown */
     struct aw__room room[AW_GUARD_AXES];
-    uint32_t dropped; /* AW_PLAN_*: not touched at all */
-    uint32_t clips[AW_GUARD_AXES];
-    uint32_t cut_count;
-    struct aw_guard_cut cut[AW_GUARD_CUTS_MAX];
+    uint32_t dropped;               /* AW_PLAN_*: not touched at all */
+    struct aw_guard_result *result; /* gets the clips and cuts on the way */
 };
 
 struct aw__rail {

@@ -21,10 +21,11 @@ static int64_t shifted(int64_t time, int64_t by)
  * emptied. The oldest makes room. */
 static uint32_t piece_slot(int64_t *begun_us, double window, int64_t now_us, bool *ret_new)
 {
+    const int64_t after = aw__guard_after(now_us, aw__guard_piece_us(window));
     uint32_t oldest = 0;
     *ret_new = false;
     for (uint32_t i = 0; i < PIECES; i++) {
-        if (begun_us[i] != AW_NEVER && aw__since(now_us, begun_us[i]) < aw__guard_piece_us(window))
+        if (begun_us[i] > after)
             return i;
         if (begun_us[i] < begun_us[oldest])
             oldest = i;
@@ -199,13 +200,20 @@ void aw_guard_applied(const struct aw_guard *guard, struct aw_guard_memory *memo
     note_range(guard, memory, now_us);
 }
 
+uint32_t aw__guard_restarts_used(const struct aw_guard *guard, const struct aw_guard_memory *memory,
+                                 int64_t now_us)
+{
+    const int64_t after = aw__guard_after(now_us, aw__us(guard->settings.restart_window));
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < RESTARTS_MAX; i++)
+        used += memory->restart_us[i] > after;
+    return used;
+}
+
 uint32_t aw_guard_restarts_left(const struct aw_guard *guard, const struct aw_guard_memory *memory,
                                 bool growing, int64_t now_us)
 {
-    const struct aw_guard_settings *s = &guard->settings;
-    const uint32_t allowed = growing ? s->restart_count : (s->restart_count + 1) / 2;
-    uint32_t used = 0;
-    for (uint32_t i = 0; i < RESTARTS_MAX; i++)
-        used += aw__since(now_us, memory->restart_us[i]) < aw__us(s->restart_window);
+    const uint32_t allowed = aw__guard_restarts_allowed(guard, growing);
+    const uint32_t used = aw__guard_restarts_used(guard, memory, now_us);
     return used < allowed ? allowed - used : 0;
 }

@@ -123,9 +123,10 @@ static void rail_crash_loop(struct aw__pass *pass)
 {
     const struct aw_guard_settings *s = &pass->guard->settings;
     const struct aw_guard_memory *m = pass->memory;
+    const int64_t after = aw__guard_window_after(pass->now_us, s->crash_window);
     uint64_t kills = 0, restarts = 0;
     for (uint32_t i = 0; i < PIECES; i++) {
-        if (aw__guard_piece_counts(m->crash_us[i], s->crash_window, pass->now_us)) {
+        if (m->crash_us[i] > after) {
             kills += m->crash_kills[i];
             restarts += m->crash_restarts[i];
         }
@@ -185,8 +186,9 @@ static void rail_restart_budget(struct aw__pass *pass)
 {
     if (pass->input->in_place)
         return;
-    const bool down = aw_guard_restarts_left(pass->guard, pass->memory, false, pass->now_us) > 0;
-    const bool up = aw_guard_restarts_left(pass->guard, pass->memory, true, pass->now_us) > 0;
+    const uint32_t used = aw__guard_restarts_used(pass->guard, pass->memory, pass->now_us);
+    const bool down = used < aw__guard_restarts_allowed(pass->guard, false);
+    const bool up = used < aw__guard_restarts_allowed(pass->guard, true);
     for (uint32_t i = AW_GUARD_CPU; i <= AW_GUARD_MEMORY; i++) {
         if (!down)
             hold_down(pass, i);
@@ -202,8 +204,9 @@ static void rail_change_budget(struct aw__pass *pass)
     int64_t low[AW_GUARD_AXES], high[AW_GUARD_AXES];
     for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
         low[i] = high[i] = pass->present[i];
+    const int64_t after = aw__guard_window_after(pass->now_us, s->change_window);
     for (uint32_t k = 0; k < PIECES; k++) {
-        if (!aw__guard_piece_counts(m->change_us[k], s->change_window, pass->now_us))
+        if (m->change_us[k] <= after)
             continue;
         for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
             if (m->change_low[k][i] > 0)
@@ -242,12 +245,12 @@ static void rail_working_set(struct aw__pass *pass)
 {
     const struct aw_guard_settings *s = &pass->guard->settings;
     const struct aw_guard_memory *m = pass->memory;
+    const int64_t after = aw__guard_window_after(pass->now_us, s->peak_window);
     double cores = 0, bytes = 0;
-    for (uint32_t i = 0; i < PIECES; i++) {
-        if (aw__guard_piece_counts(m->peak_us[i], s->peak_window, pass->now_us)) {
-            cores = fmax(cores, m->peak_cores[i]);
-            bytes = fmax(bytes, m->peak_bytes[i]);
-        }
+    for (uint32_t i = 0; i < PIECES; i++) { /* peaks are numbers: note_peaks */
+        const bool counts = m->peak_us[i] > after;
+        cores = counts && m->peak_cores[i] > cores ? m->peak_cores[i] : cores;
+        bytes = counts && m->peak_bytes[i] > bytes ? m->peak_bytes[i] : bytes;
     }
     int64_t floor[AW_GUARD_AXES] = {0, 0, aw__whole_up(bytes * (1 + s->memory_margin))};
     const double need = MILLI_PER_CORE * cores * (1 + s->cpu_margin);

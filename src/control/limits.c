@@ -13,8 +13,9 @@ static double left_s(double for_s, int64_t since_us, int64_t now_us)
 static void change_range(const struct aw_guard_settings *s, const struct aw_guard_memory *m,
                          int64_t now_us, struct aw_limits *ret)
 {
+    const int64_t after = aw__guard_window_after(now_us, s->change_window);
     for (uint32_t piece = 0; piece < AW_GUARD_BUCKETS; piece++) {
-        if (!aw__guard_piece_counts(m->change_us[piece], s->change_window, now_us))
+        if (m->change_us[piece] <= after)
             continue;
         for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
             const int64_t low = m->change_low[piece][i], high = m->change_high[piece][i];
