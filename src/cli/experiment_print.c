@@ -13,6 +13,7 @@
 #include "cli/json.h"
 #include "cli/layout.h"
 #include "cli/version.h"
+#include "nn/matmul.h"
 
 #define ROWS_SHOWN 40u /* of a table; JSON and the page have all */
 #define NAME_LEAST 24u /* columns: the names of figures are not wrapped any narrower */
@@ -460,6 +461,7 @@ static void head_json(json_t *object, const struct aw__experiment *ask,
     set(object, "command", json_string(findings->command));
     set(object, "version", json_string(AW__VERSION_NUMBER));
     set(object, "source", json_string(findings->source));
+    set(object, "kernels", json_string(aw_matmul_kernels()));
     set(object, "scale", json_string(scale_names[config->scale]));
     set(object, "preset", json_string(config->paper ? "paper" : "default"));
     json_t *pairs = json_array();

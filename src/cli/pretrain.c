@@ -18,6 +18,7 @@
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "control/adapt.h"
+#include "nn/matmul.h"
 
 #define ENV_PREFIX "env." /* of a --set that is meant for the environment */
 #define ENDING     ".safetensors"
@@ -288,6 +289,8 @@ static enum aw_err finish(struct aw__pretrain *ask, struct aw_diag *diag)
         ask->command,
         "source",
         AW__VERSION_SOURCE,
+        "kernels",
+        aw_matmul_kernels(),
         "apps",
         aw__appset_text(learn, apps[0], sizeof apps[0]),
         "check",

@@ -10,6 +10,7 @@
 #include "cli/layout.h"
 #include "cli/pretrain.h"
 #include "cli/version.h"
+#include "nn/matmul.h"
 
 #define PERCENT 100.0
 
@@ -141,15 +142,16 @@ static json_t *document(const struct aw__pretrain *ask)
                                         point->checked ? score_json(&point->check) : json_null()));
     }
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:b, s:s, s:o, s:o, s:I, "
+        "{s:s, s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:b, s:s, s:s, s:o, s:o, s:I, "
         "s:f, s:f, s:o}",
         "model", ask->model, "card", ask->card, "command", ask->command, "env", ask->config.env,
         "apps", pool_json(&ask->config.learn), "check", pool_json(&ask->config.check), "load",
         ask->pool.shown, "preset", ask->paper ? "paper" : "default", "rounds",
         (json_int_t)aw_pretrain_rounds(ask->pretrain), "best_round", (json_int_t)best->round,
-        "stopped_early", (int)ask->early, "checksum", checksum, "policy", score_json(&best->score),
-        "fallback", score_json(&ask->fallback), "processes", (json_int_t)ask->team.size, "seconds",
-        since(ask->begin_us), "cpu_seconds", ask->cpu_s, "history", rounds);
+        "stopped_early", (int)ask->early, "checksum", checksum, "kernels", aw_matmul_kernels(),
+        "policy", score_json(&best->score), "fallback", score_json(&ask->fallback), "processes",
+        (json_int_t)ask->team.size, "seconds", since(ask->begin_us), "cpu_seconds", ask->cpu_s,
+        "history", rounds);
 }
 
 #define FIGURES 5u
@@ -272,13 +274,17 @@ static void card_text(FILE *out, const struct aw__pretrain *ask)
             "- source %s, seed %" PRIu64 ", preset %s\n"
             "- %" PRIu32 " rounds%s; the weights are those after round %" PRIu32
             ", the best on validation\n"
-            "- %s, %s of CPU time%s; checksum of the weights `%016" PRIx64 "`\n\n",
+            "- %s, %s of CPU time%s; checksum of the weights `%016" PRIx64 "`\n"
+            "- kernels of OpenBLAS: %s. Those for another processor round otherwise and give other "
+            "weights, alike in worth; with `OPENBLAS_CORETYPE=%s` before the command they are the "
+            "same everywhere\n\n",
             ask->command, AW__VERSION_SOURCE, ask->config.seed, ask->paper ? "paper" : "default",
             aw_pretrain_rounds(ask->pretrain), ask->early ? " (stopped early)" : "", best->round,
             aw__seconds_format(since(ask->begin_us), took, sizeof took),
             aw__seconds_format(ask->cpu_s, cpu, sizeof cpu),
             ask->rounds_before ? " (of the last session)" : "",
-            aw_context_checksum(aw_pretrain_context(ask->pretrain)));
+            aw_context_checksum(aw_pretrain_context(ask->pretrain)), aw_matmul_kernels(),
+            aw_matmul_kernels());
     fprintf(out, "Settings other than the defaults:\n\n");
     if (card_settings(out, aw_pretrain_fields, &ask->config, &usual) +
             card_settings(out, aw_context_fields, &ask->config.context, &usual.context) ==

@@ -9,6 +9,7 @@
 #include "cli/json.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
+#include "nn/matmul.h"
 
 #if defined(__clang__)
 #define COMPILER "clang " __clang_version__
@@ -49,7 +50,7 @@ static enum aw_err version_run(const struct aw__run *run, struct aw_diag *diag)
     const char *config = openblas_get_config();
     size_t name = strcspn(config, " "), number = name + strspn(config + name, " ");
     snprintf(blas, sizeof blas, "%.*s (%s)", (int)strcspn(config + number, " "), config + number,
-             openblas_get_corename());
+             aw_matmul_kernels());
     const struct {
         const char *key, *value;
     } row[] = {

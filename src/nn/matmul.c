@@ -185,6 +185,11 @@ void aw_bias_backward(const float *dy, float *restrict db, uint32_t B, uint32_t 
     }
 }
 
+const char *aw_matmul_kernels(void)
+{
+    return openblas_get_corename();
+}
+
 void aw_matmul_single_thread(void)
 {
     openblas_set_num_threads(1);

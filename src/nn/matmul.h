@@ -53,6 +53,11 @@ void aw_bias_backward(const float *dy, float *db, uint32_t B, uint32_t N);
 /* Makes OpenBLAS use one thread; the products above see to it themselves. Idempotent. */
 void aw_matmul_single_thread(void);
 
+/* Whose kernels OpenBLAS has chosen, "Haswell". Those for another processor round otherwise, and
+ * what was learned with them has other bits; the variable OPENBLAS_CORETYPE chooses them before a
+ * start. */
+const char *aw_matmul_kernels(void);
+
 /* What the kernels run on: "avx2+fma" or "generic". */
 const char *aw_matmul_kernel_name(void);
 

@@ -54,7 +54,7 @@ def a_model_is_written_with_its_card_and_told_in_words_and_json():
         expect("\x1b" not in done.stderr and "\r" not in done.stderr, "control characters in rows")
         card = Path(folder, "new/m.md").read_text()
         for words in ("# Model card", "aware pretrain --apps 1:12", "## Limits", "seed 1",
-                      "applications 0 to 11", "applications 760 to 763"):
+                      "applications 0 to 11", "applications 760 to 763", "`OPENBLAS_CORETYPE="):
             expect(words in card, f"{words!r} is not in the card:\n{card}")
         expect(folder not in card, "the card names a folder of this machine")
         done = pretrain(folder, "j", "-q", "-o", "json")
@@ -64,6 +64,8 @@ def a_model_is_written_with_its_card_and_told_in_words_and_json():
         expect(all(0 < point["check"]["R"] <= 80 for point in document["history"]), str(document))
         expect(document["policy"]["R"] in [p["check"]["R"] for p in document["history"]],
                "what is reported is not a check")
+        expect(f"OPENBLAS_CORETYPE={document['kernels']}" in card and
+               metadata(Path(folder, "new/m.safetensors"))["kernels"] == document["kernels"], card)
 
 
 def the_line_on_a_terminal_fits_and_is_cleared():
