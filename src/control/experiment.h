@@ -50,9 +50,10 @@ struct aw_experiment_config {
     uint32_t pair_count;
     const char *pair;           /* one more, that the experiment itself is about; NULL: none */
     uint32_t fallback_episodes; /* by which an application is known; 0: as ever */
-    /* Plain learners as the papers have them: no guard rails, and a miss costs what R says alone. */
+    /* Plain learners as the papers have them: no guard rails, and a miss costs what R says alone.
+     */
     bool bare;
-    struct aw__loads *loads;    /* what was read of the trace; aw_experiment_run fills it in */
+    struct aw__loads *loads; /* what was read of the trace; aw_experiment_run fills it in */
 };
 void aw_experiment_config_init(struct aw_experiment_config *config);
 
