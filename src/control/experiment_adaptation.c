@@ -378,7 +378,7 @@ static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_
     const struct aw_experiment_config *config = s->config;
     enum aw_err err = aw__model_or_own(config, s->alloc, s->model, diag);
     for (uint32_t plus = 0; !err && plus < 2; plus++)
-        err = aw__tl_make(config, plus == 1, s->alloc, findings, &s->tl[plus], diag);
+        err = aw__tl_make(config, plus == 1, s->model, s->alloc, findings, &s->tl[plus], diag);
     struct aw_experiment_config bare = *config;
     bare.bare = true;
     err = err ? err : aw__tl_teach(&bare, false, s->alloc, &s->bare, diag);

@@ -255,7 +255,8 @@ static enum aw_err plot(const struct study *s, bool all, struct aw_findings *fin
 
 static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
 {
-    enum aw_err err = aw__tl_make(s->config, false, s->alloc, findings, &s->tl, diag);
+    enum aw_err err = aw__tl_make(s->config, false, s->taught[s->pools - 1].model[0], s->alloc,
+                                  findings, &s->tl, diag);
     err = err ? err : lay_out(s, diag);
     err = err ? err
               : aw__curves(s->config, s->curve, (s->pools + 1) * s->seeds * s->apps, "adapting",

@@ -125,10 +125,12 @@ struct aw__tl {
 AW_NODISCARD enum aw_err aw__tl_teach(const struct aw_experiment_config *config, bool plus,
                                       const struct aw_alloc *alloc, struct aw__tl *ret,
                                       struct aw_diag *diag);
-/* Teaches and tunes, in pieces; what was chosen is noted. */
+/* Teaches and tunes, in pieces; what was chosen is noted. What can be reached on applications for
+ * validation is the best of all choices, of who begins from scratch, and of AWARE with `model`. */
 AW_NODISCARD enum aw_err aw__tl_make(const struct aw_experiment_config *config, bool plus,
-                                     const struct aw_alloc *alloc, struct aw_findings *findings,
-                                     struct aw__tl *ret, struct aw_diag *diag);
+                                     const char *model, const struct aw_alloc *alloc,
+                                     struct aw_findings *findings, struct aw__tl *ret,
+                                     struct aw_diag *diag);
 /* The `i`th application that is adapted to; `tl` is borrowed. */
 void aw__tl_school(const struct aw_experiment_config *config, const struct aw__tl *tl, uint32_t i,
                    struct aw_pretrain_config *ret);

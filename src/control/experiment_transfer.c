@@ -23,7 +23,10 @@ static const struct aw__transfer choices[] = {
     {0, 0, 0, 0, 0.3},
 };
 #define CHOICES (sizeof choices / sizeof *choices)
-#define TUNED   (CHOICES + 1) /* beside them who begins from scratch: what can be reached */
+/* Beside them who begins from scratch, and AWARE: what can be reached, as where it is reported. */
+#define SCRATCH CHOICES
+#define AWARE   (CHOICES + 1)
+#define TUNED   (CHOICES + 2)
 
 /* --- sources ---------------------------------------------------------------------------------- */
 
@@ -51,7 +54,7 @@ void aw__tl_school(const struct aw_experiment_config *config, const struct aw__t
 /* --- tuning ----------------------------------------------------------------------------------- */
 
 /* Episodes to converge, over applications for validation, of each choice; converged is the best of
- * all of them and of who began from scratch. */
+ * all of them, of who began from scratch and of AWARE. */
 static void judge_choices(const struct aw__curve *curve, uint32_t episodes, double *ret)
 {
     memset(ret, 0, CHOICES * sizeof *ret);
@@ -67,30 +70,40 @@ static void judge_choices(const struct aw__curve *curve, uint32_t episodes, doub
     }
 }
 
+/* Who lives the `i`th curve. */
+static enum aw_err tune_school(const struct aw_experiment_config *config, size_t choice,
+                               const char *model, struct aw__tl *tl, struct aw__curve *curve,
+                               struct aw_diag *diag)
+{
+    if (choice == AWARE) {
+        curve->who = "tune-aware";
+        return aw__learner_aware(config, model, &curve->school, diag);
+    }
+    if (choice == SCRATCH) {
+        curve->who = "tune-scratch";
+        aw__learner_plain(config, &curve->school);
+        return AW_OK;
+    }
+    curve->who = tl->plus ? "tune-tl+" : "tune-tl";
+    tl->how = choices[choice];
+    aw__tl_school(config, tl, curve->app, &curve->school);
+    return AW_OK;
+}
+
 static enum aw_err tune(const struct aw_experiment_config *config, uint32_t episodes,
-                        const struct aw_alloc *alloc, struct aw_findings *findings,
-                        struct aw__tl *tl, struct aw_diag *diag)
+                        const char *model, const struct aw_alloc *alloc,
+                        struct aw_findings *findings, struct aw__tl *tl, struct aw_diag *diag)
 {
     const uint32_t count = TUNED * TUNE_APPS, points = episodes + 1;
     struct aw__curve *curve = aw_alloc_new(alloc, count, sizeof *curve);
     struct aw_adapt_point *point = aw_alloc_new(alloc, (size_t)count * points, sizeof *point);
     enum aw_err err = curve && point ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory to tune");
     for (uint32_t i = 0; !err && i < count; i++) {
-        const uint32_t app = aw__check_first(config) + i % TUNE_APPS;
-        const bool scratch = i / TUNE_APPS == CHOICES;
-        curve[i] = (struct aw__curve){.who = scratch    ? "tune-scratch"
-                                             : tl->plus ? "tune-tl+"
-                                                        : "tune-tl",
-                                      .app = app,
+        curve[i] = (struct aw__curve){.app = aw__check_first(config) + i % TUNE_APPS,
                                       .seed = config->seed,
                                       .episodes = episodes,
                                       .point = point + (size_t)i * points};
-        if (scratch) {
-            aw__learner_plain(config, &curve[i].school);
-            continue;
-        }
-        tl->how = choices[i / TUNE_APPS];
-        aw__tl_school(config, tl, app, &curve[i].school);
+        err = tune_school(config, i / TUNE_APPS, model, tl, &curve[i], diag);
     }
     err =
         err ? err
@@ -111,7 +124,8 @@ static enum aw_err tune(const struct aw_experiment_config *config, uint32_t epis
                      tl->how.actor_lr, tl->how.critic_lr, tl->how.noise, tl->how.rests);
         aw_findings_note(findings,
                          "%s was tuned on %u applications for validation: of %zu settings, %s took "
-                         "the fewest episodes (%.1f; the worst took %.1f).",
+                         "the fewest episodes to what anybody, AWARE too, came to there (%.1f; the "
+                         "worst took %.1f).",
                          tl->plus ? "TL+" : "TL", TUNE_APPS, CHOICES, how, value[best],
                          aw_stats_max(value, CHOICES));
     }
@@ -132,11 +146,11 @@ enum aw_err aw__tl_teach(const struct aw_experiment_config *config, bool plus,
                      &sources, alloc, diag);
 }
 
-enum aw_err aw__tl_make(const struct aw_experiment_config *config, bool plus,
+enum aw_err aw__tl_make(const struct aw_experiment_config *config, bool plus, const char *model,
                         const struct aw_alloc *alloc, struct aw_findings *findings,
                         struct aw__tl *ret, struct aw_diag *diag)
 {
     const uint32_t episodes = config->scale == AW_EXPERIMENT_FULL ? 100 : 40;
     const enum aw_err err = aw__tl_teach(config, plus, alloc, ret, diag);
-    return err ? err : tune(config, episodes, alloc, findings, ret, diag);
+    return err ? err : tune(config, episodes, model, alloc, findings, ret, diag);
 }
