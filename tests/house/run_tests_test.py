@@ -3,8 +3,10 @@
 
 import importlib.machinery
 import importlib.util
+import io
 import sys
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -28,6 +30,19 @@ CASES = [
     ("EXPECTEDFAIL", "", (1, 0, 0), "meant to fail, and did"),
     ("UNEXPECTEDPASS", "", (0, 1, 0), "meant to fail, and did not"),
 ]
+
+
+class BuildTest(unittest.TestCase):
+    def test_what_cannot_be_built_is_told_and_shown_when_it_is_waited_for(self):
+        run_tests.PHASES["nowhere"] = {"dir": "build-nowhere"} # tools/configure knows no such way
+        shown = io.BytesIO()
+        with unittest.mock.patch.object(run_tests.sys, "stdout", io.TextIOWrapper(shown)):
+            there = run_tests.Build("nowhere", beside=True).wait()
+            run_tests.sys.stdout.flush()
+            text = shown.getvalue().decode()
+        del run_tests.PHASES["nowhere"]
+        self.assertFalse(there)
+        self.assertIn("found 'nowhere'", text)
 
 
 class CountTest(unittest.TestCase):
