@@ -33,22 +33,63 @@ static void judged_begin(struct judged *judged, const struct aw_experiment_confi
     findings->seeds = judged->seeds = seeds < SEEDS_MAX ? seeds : SEEDS_MAX;
 }
 
-/* Teaches on `learn` applications, once with each seed, and judges on those from `first` on. */
-static enum aw_err judge(const struct aw_experiment_config *config, uint32_t learn,
-                         const char *variant, const struct aw_pretrain_config *as, uint32_t first,
-                         const struct aw_alloc *alloc, struct judged *ret, struct aw_diag *diag)
+/* How models are taught that are alike but for chance. */
+struct lesson {
+    const char *variant;
+    uint32_t learn; /* applications */
+    struct aw_experiment_config config;
+    struct aw_pretrain_config school;
+};
+
+static enum aw_err teach(const struct lesson *lesson, uint32_t seed, const struct aw_alloc *alloc,
+                         char *ret_path, struct aw__model_cost *ret_cost, struct aw_diag *diag)
+{
+    struct aw_experiment_config own = lesson->config;
+    struct aw_pretrain_config school = lesson->school;
+    own.seed = school.seed = own.seed + seed;
+    own.threads = 1;
+    own.progress = NULL; /* who asked for all of them tells */
+    return aw__model(&own, lesson->learn, lesson->variant, &school, alloc, ret_path, ret_cost,
+                     diag);
+}
+
+struct lessons {
+    const struct lesson *lesson;
+    uint32_t seeds;
+    const struct aw_alloc *alloc;
+};
+
+static enum aw_err teach_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
+{
+    const struct lessons *all = ctx;
+    char path[AW_EXPERIMENT_PATH_MAX];
+    return teach(&all->lesson[turn / all->seeds], turn % all->seeds, all->alloc, path, NULL, diag);
+}
+
+/* All models, as pieces: one has little to share among threads, and many are taught beside each
+ * other. */
+static enum aw_err teach_all(const struct aw_experiment_config *config, const struct lesson *lesson,
+                             uint32_t count, uint32_t seeds, const struct aw_alloc *alloc,
+                             struct aw_diag *diag)
+{
+    struct lessons all = {lesson, seeds, alloc};
+    return aw__turns(config, count * seeds, "pretraining", teach_turn, &all, alloc, diag);
+}
+
+/* Models taught with each seed, judged on the applications from `first` on. */
+static enum aw_err judge(const struct lesson *lesson, uint32_t first, const struct aw_alloc *alloc,
+                         struct judged *ret, struct aw_diag *diag)
 {
     enum aw_err err = AW_OK;
     const double share = 1.0 / ret->seeds;
     ret->reward = ret->missed = ret->cpu_s = ret->episodes = 0;
     ret->worst = (double)INFINITY;
     for (uint32_t k = 0; !err && k < ret->seeds; k++) {
-        struct aw_experiment_config own = *config;
-        struct aw_pretrain_config school = *as;
+        struct aw_experiment_config own = lesson->config;
         char *model = ret->model[k];
         struct aw__model_cost cost;
-        own.seed = school.seed = config->seed + k;
-        err = aw__model(&own, learn, variant, &school, alloc, model, &cost, diag);
+        own.seed += k;
+        err = teach(lesson, k, alloc, model, &cost, diag); /* a piece by now */
         err =
             err ? err
                 : aw__zero_shot(&own, model, first, ret->apps, alloc, ret->each, NULL, NULL, diag);
@@ -106,14 +147,17 @@ static enum aw_err amortize(const struct aw_experiment_config *config, const str
         aw_findings_plot(findings, AW_FINDINGS_LINES, "Reward on applications never seen",
                          "applications learned from", "R per episode");
     const uint32_t series = aw_findings_series(findings, plot, "AWARE, no episode of its own");
-    struct aw_pretrain_config school;
-    aw__school(config, &school);
-    school.rounds = full ? 25 : 8;
-    enum aw_err err = AW_OK;
-    for (uint32_t i = 0; !err && i < count; i++) {
+    struct lesson lesson[POOLS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        lesson[i] = (struct lesson){.variant = "pool", .learn = sizes[i], .config = *config};
+        aw__school(config, &lesson[i].school);
+        lesson[i].school.rounds = full ? 25 : 8;
         /* as many updates for each: what differs is what there is to learn from */
-        school.updates = (2 * sizes[count - 1] + sizes[i] - 1) / sizes[i];
-        err = judge(config, sizes[i], "pool", &school, aw__test_first(config), alloc, judged, diag);
+        lesson[i].school.updates = (2 * sizes[count - 1] + sizes[i] - 1) / sizes[i];
+    }
+    enum aw_err err = teach_all(config, lesson, count, judged->seeds, alloc, diag);
+    for (uint32_t i = 0; !err && i < count; i++) {
+        err = judge(&lesson[i], aw__test_first(config), alloc, judged, diag);
         if (err)
             break;
         const struct aw_interval band =
@@ -192,6 +236,23 @@ static enum aw_err set_all(const struct aw_conf_field *fields, void *values,
     return err;
 }
 
+static enum aw_err lesson_of(const struct aw_experiment_config *config,
+                             const struct variant *variant, struct lesson *ret,
+                             struct aw_diag *diag)
+{
+    const bool full = config->scale == AW_EXPERIMENT_FULL;
+    *ret = (struct lesson){.variant = variant->name, .learn = full ? 400 : 100, .config = *config};
+    struct aw_pretrain_config *school = &ret->school;
+    ret->config.pair = variant->pair;
+    aw__school(&ret->config, school);
+    school->rounds = full ? 15 : 6;
+    school->updates = full ? 4 : 10;
+    enum aw_err err = set_all(aw_context_fields, &school->context, variant->context, 3, diag);
+    err = err ? err : set_all(aw_pretrain_fields, school, variant->school, 2, diag);
+    ret->config.fallback_episodes = school->fallback_episodes;
+    return err;
+}
+
 static enum aw_err ablate(const struct aw_experiment_config *config, const struct aw_alloc *alloc,
                           struct aw_findings *findings, struct judged *judged, struct aw_diag *diag)
 {
@@ -204,20 +265,13 @@ static enum aw_err ablate(const struct aw_experiment_config *config, const struc
     const uint32_t table = aw_findings_table(
         findings, "One thing otherwise (applications for validation)", columns, units);
     double as_it_is = 0;
+    struct lesson lesson[VARIANTS];
     enum aw_err err = AW_OK;
+    for (size_t v = 0; !err && v < VARIANTS; v++)
+        err = lesson_of(config, &variants[v], &lesson[v], diag);
+    err = err ? err : teach_all(config, lesson, VARIANTS, judged->seeds, alloc, diag);
     for (size_t v = 0; !err && v < VARIANTS; v++) {
-        struct aw_experiment_config own = *config;
-        struct aw_pretrain_config school;
-        own.pair = variants[v].pair;
-        aw__school(&own, &school);
-        school.rounds = full ? 15 : 6;
-        school.updates = full ? 4 : 10;
-        err = set_all(aw_context_fields, &school.context, variants[v].context, 3, diag);
-        err = err ? err : set_all(aw_pretrain_fields, &school, variants[v].school, 2, diag);
-        own.fallback_episodes = school.fallback_episodes;
-        err = err ? err
-                  : judge(&own, full ? 400 : 100, variants[v].name, &school,
-                          aw__check_first(config), alloc, judged, diag);
+        err = judge(&lesson[v], aw__check_first(config), alloc, judged, diag);
         if (err)
             break;
         struct aw_interval ratio = {(double)NAN, (double)NAN};
