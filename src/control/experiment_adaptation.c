@@ -88,7 +88,7 @@ static enum aw_err bare_try(const struct study *s, uint32_t turn, struct aw_pret
     struct aw_pretrain *p = NULL;
     school->learn = aw__pool(s->config, aw__test_first(s->config) + turn / s->seeds, 1);
     school->seed = s->config->seed + turn % s->seeds;
-    school->trim = false;
+    school->trim = school->bump = false;
     enum aw_err err = aw_pretrain_new(school, s->alloc, &p, diag);
     if (!err)
         err = constant ? aw_pretrain_try_constant(p, 0, constant, ret, diag)

@@ -146,7 +146,8 @@ void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_co
         ret->pairs[ret->pair_count++] = config->pair;
     if (config->fallback_episodes)
         ret->fallback_episodes = config->fallback_episodes;
-    ret->trim = !config->bare; /* guard rails are for all alike */
+    ret->trim = !config->bare;              /* guard rails are for all alike */
+    ret->bump = ret->trim && config->paper; /* anchored sizes keep above kills by themselves */
     ret->load_make = load_make;
     ret->seed = config->seed;
     ret->threads = 1;
@@ -190,6 +191,7 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
     char phase[64];
     double piece[4];
     school.trim = config->paper; /* as the presets of 'aware pretrain' have it */
+    school.bump = false;
     school.learn = aw__pool(config, AW__LEARN_FIRST, apps);
     school.check = aw__pool(config, aw__check_first(config), AW__CHECK_COUNT);
     school.threads = config->threads;

@@ -97,7 +97,8 @@ struct aw_pretrain_config {
      * sought by what episodes live, so far at a time and without noise. 0: it learns. */
     double lean;
     double fade;    /* share of the rounds, the last, in which rates of learning fall to 0 */
-    bool trim;      /* what a policy asks for is raised while the SLO is missed (trim.h) */
+    bool trim;      /* what a policy asks for is raised while the SLO is missed (trim.h) .. */
+    bool bump;      /* .. and memory after replicas were killed for want of it */
     bool foresight; /* the state has a forecast and a table's word besides (foresight.h) */
     uint64_t seed;
     uint32_t threads; /* that live episodes; 0: one */

@@ -131,6 +131,8 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
         const bool violated = aw_autoscale_info(env)->measured.violated;
         const double missed = violated ? p->config.reward_miss : 0;
         aw_trim_see(&trim, violated);
+        if (p->config.bump && aw_autoscale_info(env)->oom_kills > 0)
+            aw_trim_killed(&trim);
         task->reward[t] =
             (float)((reward - missed + p->config.reward_shift) * p->config.reward_scale);
         add_step(task, &sum, reward);

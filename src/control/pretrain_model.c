@@ -184,4 +184,5 @@ void aw_pretrain_config_adapt(struct aw_pretrain_config *config)
     config->noise_rounds = 20;
     config->fade = 0;
     config->trim = true;
+    config->bump = absolute;
 }

@@ -16,6 +16,10 @@
 #define SLOW_KEPT      0.99
 #define SLOW_CPU       1.0 /* what all of it adds to an action's CPU .. */
 #define SLOW_STEPS     4.0 /* .. in so many steps */
+/* A tenth more, where 2 is all of 64 MiB to 8 GiB on a log scale. On 760 to 799 (a GRU of 256,
+ * absolute sizes, before their first episode) R is 139.1 with it, 138.8 without, 138.2 with VPA's
+ * fifth; of the steps missed, 2.25, 2.78 and 2.36 %. */
+#define KILLED_MEMORY 0.04
 
 void aw_trim_begin(struct aw_trim *trim)
 {
@@ -26,6 +30,11 @@ void aw_trim_see(struct aw_trim *trim, bool missed)
 {
     trim->quick = missed ? 1 : trim->quick * QUICK_KEPT;
     trim->slow = missed ? fmin(1, trim->slow + SLOW_MISS) : trim->slow * SLOW_KEPT;
+}
+
+void aw_trim_killed(struct aw_trim *trim)
+{
+    trim->memory = fmin(AW_TRIM_MEMORY_MAX, trim->memory + KILLED_MEMORY);
 }
 
 static float raised(float value, double by)
@@ -40,4 +49,5 @@ void aw_trim_apply(const struct aw_trim *trim, float *action)
     action[AW_ACTION_REPLICAS] =
         raised(action[AW_ACTION_REPLICAS], QUICK_REPLICAS * trim->quick + beyond);
     action[AW_ACTION_CPU] = raised(action[AW_ACTION_CPU], SLOW_CPU * size);
+    action[AW_ACTION_MEMORY] = raised(action[AW_ACTION_MEMORY], trim->memory);
 }

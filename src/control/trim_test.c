@@ -52,6 +52,27 @@ static void misses_that_do_not_end_ask_for_larger_replicas_in_few_steps(void **s
     assert_true(last == 1 && steps <= 4);
 }
 
+static void kills_ask_for_memory_that_stays_and_misses_do_not(void **state)
+{
+    (void)state;
+    struct aw_trim trim;
+    float once[AW_ACTION_DIM] = {0, 0, 0}, later[AW_ACTION_DIM] = {0, 0, 0};
+    float most[AW_ACTION_DIM] = {-1, -1, -1};
+    aw_trim_begin(&trim);
+    aw_trim_see(&trim, true);
+    aw_trim_killed(&trim);
+    aw_trim_apply(&trim, once);
+    assert_true(once[AW_ACTION_MEMORY] > 0 && once[AW_ACTION_MEMORY] < 0.1f);
+    for (int i = 0; i < 1000; i++)
+        aw_trim_see(&trim, i % 2 == 0);
+    aw_trim_apply(&trim, later);
+    assert_true(later[AW_ACTION_MEMORY] == once[AW_ACTION_MEMORY]);
+    for (int i = 0; i < 1000; i++)
+        aw_trim_killed(&trim);
+    aw_trim_apply(&trim, most);
+    assert_true(most[AW_ACTION_MEMORY] == 1 && trim.memory <= AW_TRIM_MEMORY_MAX);
+}
+
 static void where_replicas_cannot_be_larger_there_are_more_of_them(void **state)
 {
     (void)state;
@@ -101,6 +122,7 @@ int main(void)
         cmocka_unit_test(an_episode_begins_as_after_a_miss_and_that_fades),
         cmocka_unit_test(one_miss_asks_for_replicas_and_leaves_sizes_alone),
         cmocka_unit_test(misses_that_do_not_end_ask_for_larger_replicas_in_few_steps),
+        cmocka_unit_test(kills_ask_for_memory_that_stays_and_misses_do_not),
         cmocka_unit_test(where_replicas_cannot_be_larger_there_are_more_of_them),
         cmocka_unit_test(what_was_raised_is_given_back_when_all_is_well),
         cmocka_unit_test(an_action_is_never_lowered_and_never_leaves_its_bounds),
