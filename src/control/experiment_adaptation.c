@@ -12,7 +12,8 @@
 #include "control/experiment_internal.h"
 
 enum who { AWARE, TL, TL_PLUS, SCRATCH, WHO_COUNT };
-static const char *const who_names[WHO_COUNT] = {"aware", "tl", "tl+", "scratch"};
+static const char *const who_names[WHO_COUNT] = {"aware", "tl", "tl+", "scratch"}; /* of pieces */
+static const char *const who_shown[WHO_COUNT] = {"AWARE", "TL", "TL+", "from scratch"};
 
 #define APPS_MAX  AW__TEST_COUNT
 #define SEEDS_MAX 8u
@@ -232,17 +233,13 @@ static void figures(const struct study *s, const struct row *rows, struct aw_fin
                        "applications that AWARE misses at most %g %% of steps more in, before its "
                        "first episode",
                        100 * BUDGET);
-    static const struct {
-        enum who who;
-        const char *name;
-    } named[] = {{AWARE, "AWARE"}, {TL, "TL"}, {TL_PLUS, "TL+"}, {SCRATCH, "from scratch"}};
     char name[AW_FINDINGS_TEXT_MAX];
-    for (size_t i = 0; i < WHO_COUNT; i++) {
-        COLUMN(episodes, named[i].who, a);
-        snprintf(name, sizeof name, "episodes to converge, %s", named[i].name);
+    for (size_t w = 0; w < WHO_COUNT; w++) {
+        COLUMN(episodes, w, a);
+        snprintf(name, sizeof name, "episodes to converge, %s", who_shown[w]);
         (void)aw__figure_mean(findings, AW_UNIT_PLAIN, a, n, (double)NAN, name);
-        COLUMN(never, named[i].who, a);
-        snprintf(name, sizeof name, "runs that never converged, %s (of %u episodes)", named[i].name,
+        COLUMN(never, w, a);
+        snprintf(name, sizeof name, "runs that never converged, %s (of %u episodes)", who_shown[w],
                  s->episodes);
         aw_findings_figure(findings, AW_UNIT_SHARE, aw_stats_mean(a, n), "%s", name);
     }
@@ -318,16 +315,16 @@ static enum aw_err table(const struct study *s, const struct row *rows,
 static enum aw_err plots(const struct study *s, const struct row *rows,
                          struct aw_findings *findings)
 {
-    const uint32_t plot =
-        aw_findings_plot(findings, AW_FINDINGS_LINES, "Reward without noise, over converged",
-                         "episodes", "share of converged");
+    const uint32_t plot = aw_findings_plot(
+        findings, AW_FINDINGS_LINES, "Reward without noise, over converged (bands: quartiles)",
+        "episodes", "share of converged");
     const uint32_t lived =
         aw_findings_plot(findings, AW_FINDINGS_LINES, "Steps that missed the SLO, as lived",
                          "episodes", "share of steps");
     enum aw_err err = AW_OK;
     for (uint32_t w = 0; !err && w < WHO_COUNT; w++) {
-        const uint32_t judged = aw_findings_series(findings, plot, who_names[w]);
-        const uint32_t missed = aw_findings_series(findings, lived, who_names[w]);
+        const uint32_t judged = aw_findings_series(findings, plot, who_shown[w]);
+        const uint32_t missed = aw_findings_series(findings, lived, who_shown[w]);
         for (uint32_t e = 0; !err && e <= s->episodes; e++) {
             double x[APPS_MAX * SEEDS_MAX], violations = 0;
             uint32_t n = 0;
@@ -350,7 +347,7 @@ static enum aw_err plots(const struct study *s, const struct row *rows,
         aw_findings_plot(findings, AW_FINDINGS_DOTS, "Episodes to converge, applications in order",
                          "application by rank", "episodes");
     for (uint32_t w = 0; !err && w < WHO_COUNT; w++) {
-        const uint32_t series = aw_findings_series(findings, bars, who_names[w]);
+        const uint32_t series = aw_findings_series(findings, bars, who_shown[w]);
         double x[APPS_MAX];
         COLUMN(episodes, w, x);
         aw_stats_sort(x, s->apps);
