@@ -195,11 +195,48 @@ static enum aw_err early_beside(const struct study *s, struct aw_findings *findi
     return err;
 }
 
-static enum aw_err row(struct aw_findings *findings, uint32_t table, const struct sums *sums,
+/* What is found in each world: a table, and two plots beside what was published. */
+struct worlds {
+    uint32_t table, count;
+    uint32_t drop, episodes; /* plots */
+};
+
+static void worlds_begin(struct worlds *worlds, struct aw_findings *findings)
+{
+    static const char *const columns[] = {
+        "applications",        "drop",  "95 % from",   "to",       "worst drop",
+        "episodes to retrain", "never", "paper: drop", "episodes", NULL};
+    static const enum aw_findings_unit units[] = {AW_UNIT_COUNT, AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                  AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN,
+                                                  AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN};
+    *worlds = (struct worlds){0};
+    worlds->table = aw_findings_table(findings, "A plain learner in another world (AWARE Fig. 3)",
+                                      columns, units);
+    worlds->drop = aw_findings_plot(findings, AW_FINDINGS_BARS, "What is lost at first", "",
+                                    "share of the reward");
+    worlds->episodes = aw_findings_plot(findings, AW_FINDINGS_BARS, "How long it is learned again",
+                                        "", "episodes");
+    for (uint32_t i = 0; i < 2; i++) {
+        (void)aw_findings_series(findings, worlds->drop, i ? "paper" : "here");
+        (void)aw_findings_series(findings, worlds->episodes, i ? "paper" : "here");
+    }
+}
+
+static enum aw_err bars(struct aw_findings *findings, uint32_t plot, double x, const char *label,
+                        double here, struct aw_interval interval, double paper)
+{
+    enum aw_err err = aw_findings_label(findings, plot, x, label);
+    err = err ? err : aw_findings_point(findings, plot, 0, x, here, interval.low, interval.high);
+    return err ? err : aw_findings_point(findings, plot, 1, x, paper, (double)NAN, (double)NAN);
+}
+
+static enum aw_err row(struct aw_findings *findings, struct worlds *worlds, const struct sums *sums,
                        const char *label, double paper_drop, double paper_episodes)
 {
     const uint32_t n = sums->count;
     const struct aw_interval drop = aw__resampled_mean(1, n, sums->drop);
+    const struct aw_interval episodes = aw__resampled_mean(1, n, sums->episodes);
+    const double x = worlds->count++;
     const double values[] = {n,
                              n ? aw_stats_mean(sums->drop, n) : (double)NAN,
                              drop.low,
@@ -209,17 +246,14 @@ static enum aw_err row(struct aw_findings *findings, uint32_t table, const struc
                              n ? sums->never / n : (double)NAN,
                              paper_drop,
                              paper_episodes};
-    return aw_findings_row(findings, table, values, "%s", label);
+    enum aw_err err = aw_findings_row(findings, worlds->table, values, "%s", label);
+    err = err ? err : bars(findings, worlds->drop, x, label, values[1], drop, paper_drop);
+    return err ? err
+               : bars(findings, worlds->episodes, x, label, values[5], episodes, paper_episodes);
 }
 
 static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
 {
-    static const char *const columns[] = {
-        "applications",        "drop",  "95 % from",   "to",       "worst drop",
-        "episodes to retrain", "never", "paper: drop", "episodes", NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_COUNT, AW_UNIT_SHARE, AW_UNIT_SHARE,
-                                                  AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN,
-                                                  AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN};
     const struct aw_experiment_config *config = s->config;
     const size_t points = 2 * (size_t)s->runs * (s->episodes + 1);
     struct sums sums;
@@ -229,8 +263,8 @@ static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct
     if (!s->points || !s->curve)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %zu points", points);
     enum aw_err err = aw__turns(config, 2 * s->runs, "teaching sources", teach, s, s->alloc, diag);
-    const uint32_t table = aw_findings_table(
-        findings, "A plain learner in another world (AWARE Fig. 3)", columns, units);
+    struct worlds worlds;
+    worlds_begin(&worlds, findings);
     err = err ? err : curves(s, config, true, "a new application", diag);
     if (!err) {
         sum_up(s, NULL, &sums);
@@ -238,7 +272,7 @@ static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct
                               "drop of reward in a new application");
         (void)aw__figure_mean(findings, AW_UNIT_PLAIN, sums.episodes, sums.count, 230,
                               "episodes of retraining in a new application");
-        err = row(findings, table, &sums, "a new application", 0.456, 230);
+        err = row(findings, &worlds, &sums, "a new application", 0.456, 230);
     }
     err = err ? err : early(s, findings);
     err = err ? err : early_beside(s, findings);
@@ -263,7 +297,7 @@ static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct
         if (err)
             break;
         sum_up(s, before, &sums);
-        err = row(findings, table, &sums, scenarios[i].name, scenarios[i].drop,
+        err = row(findings, &worlds, &sums, scenarios[i].name, scenarios[i].drop,
                   scenarios[i].episodes);
     }
     return err;

@@ -322,7 +322,7 @@ static enum aw_err serving(const struct aw_experiment_config *config,
         err = tally_row(findings, table, &all, step_s, aw_evaluate_kind_names[k]);
     }
     const uint32_t plot =
-        aw_findings_plot(findings, AW_FINDINGS_BARS, "Reward below native", "disturbance", "share");
+        aw_findings_plot(findings, AW_FINDINGS_BARS, "Reward below native", "", "share");
     for (uint32_t k = 0; !err && k < AW_EVALUATE_KINDS; k++) {
         if (k == AW_EVALUATE_NATIVE)
             continue;
@@ -331,9 +331,10 @@ static enum aw_err serving(const struct aw_experiment_config *config,
             err = aw_findings_point(findings, plot, series, s, sum.by[s].drop[k], (double)NAN,
                                     (double)NAN);
     }
-    for (uint32_t s = 0; aw_evaluate_scenarios[s]; s++)
-        aw_findings_note(findings, "%u: %s, %u applications", s, aw_evaluate_scenarios[s],
-                         sum.by[s].apps);
+    for (uint32_t s = 0; !err && aw_evaluate_scenarios[s]; s++) {
+        err = aw_findings_label(findings, plot, s, aw_evaluate_scenarios[s]);
+        aw_findings_note(findings, "%s: %u applications", aw_evaluate_scenarios[s], sum.by[s].apps);
+    }
     return err;
 }
 

@@ -264,6 +264,9 @@ static enum aw_err ablate(const struct aw_experiment_config *config, const struc
     const bool full = config->scale == AW_EXPERIMENT_FULL;
     const uint32_t table = aw_findings_table(
         findings, "One thing otherwise (applications for validation)", columns, units);
+    const uint32_t plot = aw_findings_plot(findings, AW_FINDINGS_BARS, "Reward below as it is", "",
+                                           "share of the reward");
+    const uint32_t series = aw_findings_series(findings, plot, "one thing otherwise");
     double as_it_is = 0;
     struct lesson lesson[VARIANTS];
     enum aw_err err = AW_OK;
@@ -287,6 +290,12 @@ static enum aw_err ablate(const struct aw_experiment_config *config, const struc
                                  judged->worst,  judged->missed,
                                  judged->cpu_s};
         err = aw_findings_row(findings, table, values, "%s", variants[v].label);
+        if (v == 0 || err)
+            continue;
+        err = aw_findings_label(findings, plot, (double)v, variants[v].name);
+        err = err ? err
+                  : aw_findings_point(findings, plot, series, (double)v, values[1], values[2],
+                                      values[3]);
     }
     aw_findings_note(findings,
                      "Taught on %u applications for %u rounds each; judged without an "
