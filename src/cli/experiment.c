@@ -15,6 +15,7 @@
 #include "cli/stop.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
+#include "nn/matmul.h"
 
 #define TRACE      "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
 #define APPS_MAX   200u /* of the pool, that nothing is learned from */
@@ -201,7 +202,8 @@ static enum aw_err ask_take(const struct aw__run *run, struct aw__experiment *as
     config->threads = (uint32_t)aw__args_number(args, "threads");
     if (config->threads == 0)
         config->threads = aw_threads_cpu_count();
-    snprintf(config->version, sizeof config->version, "%s", AW__VERSION_SOURCE);
+    snprintf(config->version, sizeof config->version, "%s %s", AW__VERSION_SOURCE,
+             aw_matmul_kernels()); /* which round otherwise (matmul.h) */
     if (model && (err = path_set(config->model, sizeof config->model, diag, "%s", model)))
         return err;
     if (model && access(model, R_OK) != 0)

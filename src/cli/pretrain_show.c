@@ -277,7 +277,7 @@ static void card_text(FILE *out, const struct aw__pretrain *ask)
             "- %s, %s of CPU time%s; checksum of the weights `%016" PRIx64 "`\n"
             "- kernels of OpenBLAS: %s. Those for another processor round otherwise and give other "
             "weights, alike in worth; with `OPENBLAS_CORETYPE=%s` before the command they are the "
-            "same everywhere\n\n",
+            "same on every processor that can run these\n\n",
             ask->command, AW__VERSION_SOURCE, ask->config.seed, ask->paper ? "paper" : "default",
             aw_pretrain_rounds(ask->pretrain), ask->early ? " (stopped early)" : "", best->round,
             aw__seconds_format(since(ask->begin_us), took, sizeof took),

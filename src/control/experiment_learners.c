@@ -147,7 +147,7 @@ void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_co
     if (config->fallback_episodes)
         ret->fallback_episodes = config->fallback_episodes;
     ret->trim = !config->bare;              /* guard rails are for all alike */
-    ret->bump = ret->trim && config->paper; /* anchored sizes keep above kills by themselves */
+    ret->bump = ret->trim && config->paper; /* the default environment keeps memory above kills */
     ret->load_make = load_make;
     ret->seed = config->seed;
     ret->threads = 1;

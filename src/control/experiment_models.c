@@ -3,6 +3,7 @@
  * (FLASH Fig. 15), and without one of its parts.
  */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,29 +42,65 @@ struct lesson {
     struct aw_pretrain_config school;
 };
 
-static enum aw_err teach(const struct lesson *lesson, uint32_t seed, const struct aw_alloc *alloc,
-                         char *ret_path, struct aw__model_cost *ret_cost, struct aw_diag *diag)
+/* `progress` (may be NULL) is told of rounds; none where the model is a piece already. */
+static enum aw_err teach(const struct lesson *lesson, uint32_t seed,
+                         aw_experiment_progress *progress, void *progress_ctx,
+                         const struct aw_alloc *alloc, char *ret_path,
+                         struct aw__model_cost *ret_cost, struct aw_diag *diag)
 {
     struct aw_experiment_config own = lesson->config;
     struct aw_pretrain_config school = lesson->school;
     own.seed = school.seed = own.seed + seed;
     own.threads = 1;
-    own.progress = NULL; /* who asked for all of them tells */
+    own.progress = progress;
+    own.progress_ctx = progress_ctx;
     return aw__model(&own, lesson->learn, lesson->variant, &school, alloc, ret_path, ret_cost,
                      diag);
 }
 
 struct lessons {
+    const struct aw_experiment_config *config;
     const struct lesson *lesson;
-    uint32_t seeds;
+    uint32_t count, seeds;
+    uint32_t done, total; /* rounds of all models */
+    pthread_mutex_t lock; /* of `done`, and of who watches */
     const struct aw_alloc *alloc;
 };
 
+/* One model's rounds among all. */
+struct told {
+    struct lessons *all;
+    uint32_t rounds;
+};
+
+static bool tell_rounds(void *ctx, const char *phase, uint32_t done, uint32_t total)
+{
+    struct told *told = ctx;
+    struct lessons *all = told->all;
+    const struct aw_experiment_config *config = all->config;
+    (void)phase, (void)total;
+    pthread_mutex_lock(&all->lock);
+    all->done += done - told->rounds;
+    told->rounds = done;
+    const bool go_on = !config->progress ||
+                       config->progress(config->progress_ctx, "pretraining", all->done, all->total);
+    pthread_mutex_unlock(&all->lock);
+    return go_on;
+}
+
+/* The largest first, so that none is left alone at the end. */
 static enum aw_err teach_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
-    const struct lessons *all = ctx;
+    struct lessons *all = ctx;
+    const struct lesson *lesson = &all->lesson[all->count - 1 - turn / all->seeds];
+    const uint32_t rounds = lesson->school.rounds;
+    struct told told = {all, 0};
     char path[AW_EXPERIMENT_PATH_MAX];
-    return teach(&all->lesson[turn / all->seeds], turn % all->seeds, all->alloc, path, NULL, diag);
+    const enum aw_err err =
+        teach(lesson, turn % all->seeds, tell_rounds, &told, all->alloc, path, NULL, diag);
+    if (!err && told.rounds < rounds && !tell_rounds(&told, NULL, rounds, rounds))
+        return aw_fail(diag, AW_ERR_INTERRUPTED, "stopped while models are taught");
+    return err;
 }
 
 /* All models, as pieces: one has little to share among threads, and many are taught beside each
@@ -72,8 +109,15 @@ static enum aw_err teach_all(const struct aw_experiment_config *config, const st
                              uint32_t count, uint32_t seeds, const struct aw_alloc *alloc,
                              struct aw_diag *diag)
 {
-    struct lessons all = {lesson, seeds, alloc};
-    return aw__turns(config, count * seeds, "pretraining", teach_turn, &all, alloc, diag);
+    struct lessons all = {
+        .config = config, .lesson = lesson, .count = count, .seeds = seeds, .alloc = alloc};
+    for (uint32_t i = 0; i < count; i++)
+        all.total += seeds * lesson[i].school.rounds;
+    pthread_mutex_init(&all.lock, NULL);
+    const enum aw_err err =
+        aw_spread(config->threads, count * seeds, teach_turn, &all, NULL, NULL, alloc, diag);
+    pthread_mutex_destroy(&all.lock);
+    return err;
 }
 
 /* Models taught with each seed, judged on the applications from `first` on. */
@@ -89,7 +133,7 @@ static enum aw_err judge(const struct lesson *lesson, uint32_t first, const stru
         char *model = ret->model[k];
         struct aw__model_cost cost;
         own.seed += k;
-        err = teach(lesson, k, alloc, model, &cost, diag); /* a piece by now */
+        err = teach(lesson, k, NULL, NULL, alloc, model, &cost, diag); /* a piece by now */
         err =
             err ? err
                 : aw__zero_shot(&own, model, first, ret->apps, alloc, ret->each, NULL, NULL, diag);

@@ -70,7 +70,7 @@ static void judge_choices(const struct aw__curve *curve, uint32_t episodes, doub
     }
 }
 
-/* Who lives the `i`th curve. */
+/* Who lives a curve of this choice. */
 static enum aw_err tune_school(const struct aw_experiment_config *config, size_t choice,
                                const char *model, struct aw__tl *tl, struct aw__curve *curve,
                                struct aw_diag *diag)

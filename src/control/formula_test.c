@@ -198,6 +198,28 @@ static void a_recent_peak_counts_for_its_window_and_no_longer(void **state)
     }
 }
 
+/* A ring lies in two pieces: every window, with its peak at every place of it and of the ring. */
+static void a_peak_is_found_wherever_its_window_lies_in_the_ring(void **state)
+{
+    (void)state;
+    static const uint32_t windows[] = {1, 2, 7, 100, 239, 240};
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
+        for (uint32_t at = 0; at < 2 * AW_FORMULA_HISTORY; at += 3) {
+            struct aw_formula_values values = direct_values();
+            struct aw_formula_memory memory;
+            struct aw_reading reading = calm();
+            values.v[AW_FORMULA_WINDOW] = windows[w];
+            aw_formula_begin(&memory);
+            for (uint32_t i = 0; i < at + windows[w] + 3; i++) {
+                reading.arrivals_per_s = i == at ? 40 : 10;
+                const uint32_t replicas = decide(&values, &memory, &reading).replicas;
+                if (replicas != (i >= at && i < at + windows[w] ? 8 : 2))
+                    fail_msg("window %u, peak at %u: %u replicas at %u", windows[w], at, replicas,
+                             i);
+            }
+        }
+}
+
 static void a_floor_serves_a_share_of_the_highest_load(void **state)
 {
     (void)state;
@@ -678,6 +700,7 @@ int main(void)
         cmocka_unit_test(the_plain_formula_is_a_core_and_twice_the_need),
         cmocka_unit_test(other_numbers_have_another_id),
         cmocka_unit_test(replicas_are_the_need_times_the_margin),
+        cmocka_unit_test(a_peak_is_found_wherever_its_window_lies_in_the_ring),
         cmocka_unit_test(a_recent_peak_counts_for_its_window_and_no_longer),
         cmocka_unit_test(a_floor_serves_a_share_of_the_highest_load),
         cmocka_unit_test(missing_figures_shrink_and_restart_nothing),

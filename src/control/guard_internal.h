@@ -101,8 +101,8 @@ static inline int64_t aw__guard_piece_us(double window)
     return aw__larger(aw__us(window) / (AW_GUARD_BUCKETS - 1), 1);
 }
 
-/* What is later than this is less than `span_us` ago, as aw__since counts: never is not, a time to
- * come is. One subtraction for a whole ring of times. */
+/* What is later than this is less than `span_us`, which is above 0, ago, as aw__since counts: never
+ * is not, a time to come is. One subtraction for a whole ring of times. */
 static inline int64_t aw__guard_after(int64_t now_us, int64_t span_us)
 {
     int64_t after;

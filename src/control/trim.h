@@ -12,7 +12,8 @@
  * does (guard.h). Nothing is ever lowered.
  *
  * Call order: aw_trim_begin, then per step: aw_trim_apply before the action is carried out,
- *             aw_trim_see with what came of it. A step of which nothing is known is not told.
+ *             aw_trim_see with what came of it, and where sizes are absolute aw_trim_killed. A step
+ *             of which nothing is known is not told.
  * Memory:     a plain struct.
  * Threads:    pure functions of their arguments.
  */

@@ -2,8 +2,10 @@
 #include "nn/panels.h"
 
 #include "nn/kernels.h"
+#include "nn/matmul.h"
 
 #include <string.h>
+#include <strings.h>
 
 #define VECTOR 8u /* floats of an AVX register, the grain of a panel's width */
 
@@ -60,13 +62,18 @@ void aw__panels_multiply(const struct aw__panels_product *p)
     aw__panels_multiply_generic(p);
 }
 
+/* By the kernels that OpenBLAS has chosen and not by what the processor could do, so that who
+ * chooses them (OPENBLAS_CORETYPE) gets the same bits from all of it. */
 bool aw__panels_beat_blas(void)
 {
+    static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+    bool beat = false;
 #if AW__HAVE_AVX2
-    return aw__cpu_avx2() && !__builtin_cpu_supports("avx512f");
-#else
-    return false;
+    beat = aw__cpu_avx2();
 #endif
+    for (size_t i = 0; i < sizeof avx512 / sizeof *avx512; i++)
+        beat = beat && strcasecmp(aw_matmul_kernels(), avx512[i]) != 0;
+    return beat;
 }
 
 void aw__panels_multiply_generic(const struct aw__panels_product *p)

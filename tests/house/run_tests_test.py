@@ -34,15 +34,22 @@ CASES = [
 
 class BuildTest(unittest.TestCase):
     def test_what_cannot_be_built_is_told_and_shown_when_it_is_waited_for(self):
-        run_tests.PHASES["nowhere"] = {"dir": "build-nowhere"} # tools/configure knows no such way
         shown = io.BytesIO()
-        with unittest.mock.patch.object(run_tests.sys, "stdout", io.TextIOWrapper(shown)):
-            there = run_tests.Build("nowhere", beside=True).wait()
+        with (unittest.mock.patch.dict(run_tests.PHASES, {"nowhere": {"dir": "build-nowhere"}}),
+              unittest.mock.patch.object(run_tests.sys, "stdout", io.TextIOWrapper(shown))):
+            there = run_tests.Build("nowhere", beside=True).wait() # tools/configure knows it not
             run_tests.sys.stdout.flush()
             text = shown.getvalue().decode()
-        del run_tests.PHASES["nowhere"]
         self.assertFalse(there)
         self.assertIn("found 'nowhere'", text)
+
+    def test_what_nobody_waits_for_is_ended(self):
+        with unittest.mock.patch.dict(run_tests.PHASES, {"nowhere": {"dir": "build-nowhere"}}):
+            build = run_tests.Build("nowhere", beside=True)
+            build.end()
+            self.assertIsNotNone(build.process.returncode)
+            build.end() # twice is once
+            build.written.close()
 
 
 class CountTest(unittest.TestCase):
