@@ -16,7 +16,7 @@
 
 #include "control/experiment_internal.h"
 
-#define APPS_MAX  40u
+#define APPS_MAX  AW__CROSSED_MAX
 #define SEEDS_MAX 5u
 #define RUNS_MAX  (APPS_MAX * SEEDS_MAX)
 #define SEGMENTS  4u
@@ -114,6 +114,21 @@ static void sum_up(const struct study *s, const double *before, struct sums *ret
         ret->episodes[ret->count++] = episodes;
         ret->never += never;
     }
+}
+
+/* Every policy in every application, with the first seed. */
+static enum aw_err cross(const struct study *s, struct aw_findings *findings, struct aw_diag *diag)
+{
+    struct aw__crossed crossed = {.apps = s->apps, .how = &as_usual};
+    for (uint32_t a = 0; a < s->apps; a++) {
+        const uint32_t run = a * s->seeds;
+        struct aw_pretrain_score best = {0};
+        aw_adapt_best(&best, s->curve[run].point, s->episodes);
+        aw_adapt_best(&best, s->curve[s->runs + run].point, s->episodes);
+        crossed.source[a] = s->other[run];
+        crossed.converged[a] = best.paper;
+    }
+    return aw__cross(s->config, &crossed, s->alloc, findings, diag);
 }
 
 /* Four segments of the way from scratch to converged: what each costs. */
@@ -274,6 +289,7 @@ static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct
                               "episodes of retraining in a new application");
         err = row(findings, &worlds, &sums, "a new application", 0.456, 230);
     }
+    err = err ? err : cross(s, findings, diag);
     err = err ? err : early(s, findings);
     err = err ? err : early_beside(s, findings);
     for (uint32_t run = 0; !err && run < s->runs; run++) { /* its own policy in its own world */

@@ -196,6 +196,22 @@ AW_NODISCARD enum aw_err aw__amortize(const struct aw_experiment_config *config,
                                       uint32_t apps, const struct aw_alloc *alloc,
                                       struct aw_findings *findings, struct aw_diag *diag);
 
+/* --- crossing --------------------------------------------------------------------------------- */
+
+#define AW__CROSSED_MAX 40u
+/* Policies of the first so many sources, each to be judged in the first so many applications that
+ * are reported on; everything is borrowed. */
+struct aw__crossed {
+    uint32_t apps;
+    const char *source[AW__CROSSED_MAX];
+    double converged[AW__CROSSED_MAX]; /* of each application */
+    const struct aw__transfer *how;
+};
+/* What a policy of another application loses, and what constant sizes do that fit another best. */
+AW_NODISCARD enum aw_err aw__cross(const struct aw_experiment_config *config,
+                                   const struct aw__crossed *of, const struct aw_alloc *alloc,
+                                   struct aw_findings *findings, struct aw_diag *diag);
+
 /* --- experiments ------------------------------------------------------------------------------ */
 
 aw_experiment aw__experiment_adaptation, aw__experiment_characterize, aw__experiment_embedding,

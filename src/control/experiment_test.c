@@ -198,6 +198,49 @@ static void an_interval_knows_what_is_drawn_anew(void **state)
     assert_true(isnan(aw__resampled_mean(1, 0, x).high));
 }
 
+/* Figures of pairs: shares that are one together, and what fits another never fits better. */
+static void what_is_carried_over_is_judged_in_every_application(void **state)
+{
+    (void)state;
+    char work[] = "/tmp/aware-experiment-XXXXXX";
+    assert_non_null(mkdtemp(work));
+    static struct rig rig;
+    static char path[2][AW_EXPERIMENT_PATH_MAX];
+    static const struct aw__transfer how = {3e-4, 1e-3, 0.2, 5, 0};
+    struct aw__crossed crossed = {.apps = 2, .converged = {40, 40}, .how = &how};
+    struct aw_findings *findings = NULL;
+    struct aw_diag diag = {0};
+    rig_open(&rig, work);
+    rig.config.progress = NULL;
+    rig.config.paper = rig.config.bare = true; /* where there is something to lose */
+    rig.config.pair = NULL; /* whole episodes: there must be enough to learn from */
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t app = aw__source_app(&rig.config, i);
+        if (aw__source(&rig.config, app, 1, false, NULL, path[i], &diag))
+            fail_msg("%s", diag.text);
+        crossed.source[i] = path[i];
+    }
+    assert_ok(aw_findings_new("crossing", "", NULL, &findings, &diag));
+    if (aw__cross(&rig.config, &crossed, NULL, findings, &diag))
+        fail_msg("%s", diag.text);
+    assert_int_equal(findings->figures, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct aw_finding *figure = &findings->figure[i];
+        assert_true(figure->value < 1 && figure->interval.low <= figure->value &&
+                    figure->value <= figure->interval.high);
+    }
+    assert_true(findings->figure[1].value > -0.01); /* a search may stop a little short */
+    assert_int_equal(findings->tables, 1);
+    for (uint32_t column = 0; column < 2; column++) {
+        double sum = 0;
+        for (uint32_t row = 0; row < findings->table[0].rows; row++)
+            sum += findings->table[0].value[2 * row + column];
+        assert_true(fabs(sum - 1) < 1e-9);
+    }
+    aw_findings_free(findings);
+    empty(work);
+}
+
 static void every_experiment_has_a_name_of_its_own_and_says_what_it_shows(void **state)
 {
     (void)state;
@@ -289,6 +332,7 @@ int main(void)
         cmocka_unit_test(a_damaged_piece_is_none),
         cmocka_unit_test(ranks_correlate_as_they_should),
         cmocka_unit_test(an_interval_knows_what_is_drawn_anew),
+        cmocka_unit_test(what_is_carried_over_is_judged_in_every_application),
         cmocka_unit_test(a_split_divides_applications_and_loads),
         cmocka_unit_test(what_an_experiment_knows_nothing_of_is_refused),
         cmocka_unit_test(every_experiment_has_a_name_of_its_own_and_says_what_it_shows),
