@@ -438,6 +438,18 @@ static void lean_lived(struct aw_pretrain *p, double *by, const struct aw_pretra
     aw_context_lean(p->context, by);
 }
 
+static void learning_failed(const struct aw_pretrain *p, enum aw_err err, struct aw_diag *diag)
+{
+    const uint32_t rows = p->config.context.rows, round = p->rounds + 1;
+    if (err == AW_ERR_NODATA)
+        aw_fail(diag, err,
+                "rows: a batch takes %u steps of an application, and none has as many in round %u; "
+                "expected fewer rows or longer episodes, found episodes of %u steps",
+                rows, round, p->steps);
+    else
+        aw_fail(diag, err, "learning broke off in round %u: %s", round, aw_err_text(err));
+}
+
 enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *ret_learned,
                               struct aw_diag *diag)
 {
@@ -457,7 +469,7 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
         err = aw__pretrain_each(p, first, mine, round_turn, &noise, diag);
         for (uint32_t u = 0; !err && u < (leans ? 0 : turns * config->updates); u++)
             if ((err = aw_context_learn(p->context, NULL)))
-                aw_fail(diag, err, "learning broke off in round %u", p->rounds);
+                learning_failed(p, err, diag);
     }
     if (err)
         return err;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/testing.h"
@@ -109,6 +110,19 @@ static void episodes_are_counted_whoever_lives_them(void **state)
     assert_close(lived.search, 0, 0);
 }
 
+static void too_large_a_batch_is_told(void **state)
+{
+    (void)state;
+    struct aw_pretrain_config config = small();
+    struct aw_diag diag = {0};
+    struct aw_pretrain_score learned;
+    config.context.rows = 1024;
+    struct aw_pretrain *pretrain = begin(&config);
+    assert_int_equal(aw_pretrain_round(pretrain, &learned, &diag), AW_ERR_NODATA);
+    assert_non_null(strstr(diag.text, "rows: a batch takes 1024 steps of an application"));
+    aw_pretrain_free(pretrain);
+}
+
 static void leaning_is_by_what_episodes_live(void **state)
 {
     (void)state;
@@ -146,6 +160,7 @@ int main(void)
         cmocka_unit_test(the_same_seed_gives_the_same_policy),
         cmocka_unit_test(pools_that_are_none_are_refused),
         cmocka_unit_test(episodes_are_counted_whoever_lives_them),
+        cmocka_unit_test(too_large_a_batch_is_told),
         cmocka_unit_test(leaning_is_by_what_episodes_live),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
