@@ -165,6 +165,12 @@ enum aw_err aw__cross(const struct aw_experiment_config *config, const struct aw
     if (!err) {
         figure(c, findings, c->by_policy, "policies");
         figure(c, findings, c->by_sizes, "constant sizes that fit the source best");
+        aw_findings_note(
+            findings,
+            "All pairs: %u sources, and as many applications that nothing was learned "
+            "in. A policy is compared with what the application converges to, constant "
+            "sizes with those that fit it best itself, both found by %u tries.",
+            of->apps, TRIES);
         err = spread(c, findings);
     }
     aw_alloc_free(alloc, c);
