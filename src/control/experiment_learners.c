@@ -242,7 +242,7 @@ enum aw_err aw__model_or_own(const struct aw_experiment_config *config,
     }
     aw__school(config, &school);
     if (!full)
-        school.rounds = 10;
+        school.rounds = config->paper ? 6 : 10;
     const uint32_t all = aw__learn_count(config), some = all < 200 ? all : 200;
     return aw__model(config, full ? all : some, "default", &school, alloc, ret_path, NULL, diag);
 }
