@@ -33,7 +33,15 @@ class ConfigureTest(unittest.TestCase):
     def configure(self, profile, **extra):
         return subprocess.run([self.top / "tools" / "configure", profile], capture_output=True,
                               text=True, check=False,
-                              env={"PATH": f"{self.top / 'bin'}:/usr/bin:/bin", **extra})
+                              env={"PATH": f"{self.top / 'bin'}:/usr/bin:/bin"} | extra)
+
+    def tools(self):
+        """A folder with what the script needs, and no MPI."""
+        folder = self.top / "tools-alone"
+        folder.mkdir()
+        for name in ("sh", "cat", "dirname", "grep", "ls", "mkdir", "mktemp", "rm", "touch"):
+            (folder / name).symlink_to(shutil.which(name))
+        return folder
 
     def calls(self):
         path = self.top / "calls"
@@ -73,6 +81,17 @@ class ConfigureTest(unittest.TestCase):
         self.configure("release")
         self.assertEqual(self.calls(),
                          ["gcc setup build", "clang setup build", "gcc setup build"])
+
+    def test_mpi_that_came_later_is_seen_and_nothing_is_lost(self):
+        self.configure("release", PATH=f"{self.top / 'bin'}:{self.tools()}")
+        (self.top / "build" / "compiled").touch()
+        mpicc = self.top / "bin" / "mpicc"
+        mpicc.write_text("#!/bin/sh\n")
+        mpicc.chmod(mpicc.stat().st_mode | stat.S_IXUSR)
+        for _ in range(2):
+            self.assertEqual(self.configure("release").returncode, 0)
+        self.assertEqual(self.calls(), ["gcc setup build", "gcc setup build --reconfigure"])
+        self.assertTrue((self.top / "build" / "compiled").exists())
 
     def test_a_folder_that_is_not_ours_is_left_alone(self):
         (self.top / "build").mkdir()
