@@ -39,9 +39,9 @@ static uint32_t app_at(const struct crossing *c, uint32_t i)
                            : aw__test_first(c->config) + i - c->of->apps;
 }
 
-static void action_of(const double *x, float *ret)
+static void action_of(const double *x, uint32_t dim, float *ret)
 {
-    for (uint32_t k = 0; k < AW_PRETRAIN_ACTIONS_MAX; k++)
+    for (uint32_t k = 0; k < dim; k++)
         ret[k] = (float)(2 * x[k] - 1);
 }
 
@@ -60,25 +60,27 @@ static enum aw_err search_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
     enum aw_err err = open_at(c, &school, app, &p, diag);
     if (err)
         return err;
-    aw_cma_init(&cma, aw_context_config(aw_pretrain_context(p))->act_dim, start, 0.3, DRAWS,
-                c->config->seed + app);
+    const uint32_t dim = aw_context_config(aw_pretrain_context(p))->act_dim;
+    aw_cma_init(&cma, dim, start, 0.3, DRAWS, c->config->seed + app);
     for (uint32_t tries = 0; !err && tries < TRIES; tries += DRAWS) {
         double value[DRAWS];
         aw_cma_ask(&cma);
         for (uint32_t d = 0; !err && d < DRAWS; d++) {
-            struct aw_pretrain_score score;
+            struct aw_pretrain_score score = {0};
             float action[AW_PRETRAIN_ACTIONS_MAX];
-            action_of(cma.x[d], action);
+            action_of(cma.x[d], dim, action);
             err = aw_pretrain_try_constant(p, 0, action, &score, diag);
             value[d] = -score.paper;
         }
         if (!err)
             aw_cma_tell(&cma, value);
     }
-    action_of(cma.best, c->sizes[turn]);
-    c->best[turn] = -cma.best_value;
     aw_pretrain_free(p);
-    return err;
+    if (err)
+        return err;
+    action_of(cma.best, dim, c->sizes[turn]);
+    c->best[turn] = -cma.best_value;
+    return AW_OK;
 }
 
 /* Everything that is carried into one application. */

@@ -93,6 +93,17 @@ class ConfigureTest(unittest.TestCase):
         self.assertEqual(self.calls(), ["gcc setup build", "gcc setup build --reconfigure"])
         self.assertTrue((self.top / "build" / "compiled").exists())
 
+    def test_looking_again_that_broke_off_makes_it_anew(self):
+        self.configure("release")
+        recipe = self.top / "build" / "configured-as"
+        recipe.write_text(recipe.read_text().splitlines()[0] + "\nmpicc: elsewhere\n")
+        (self.top / "broken").touch()
+        self.assertEqual(self.configure("release").returncode, 1)
+        (self.top / "broken").unlink()
+        self.assertEqual(self.configure("release").returncode, 0)
+        self.assertEqual(self.calls(), ["gcc setup build", "gcc setup build --reconfigure",
+                                        "gcc setup build"])
+
     def test_a_folder_that_is_not_ours_is_left_alone(self):
         (self.top / "build").mkdir()
         (self.top / "build" / "thesis.txt").write_text("years of work")
