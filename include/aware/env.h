@@ -14,6 +14,7 @@
 #define AWARE_ENV_H
 
 #include <aware/err.h>
+#include <aware/space.h>
 
 #define AW_ENV_DIM_MAX         4096u      /* elements of one observation or action */
 #define AW_ENV_NAME_MAX        64u        /* bytes of a name, with its NUL */
@@ -22,31 +23,6 @@
 
 struct aw_alloc;      /* where memory comes from (base/alloc.h); NULL is the process heap */
 struct aw_conf_field; /* a table of settings (base/conf.h) */
-
-enum aw_space_kind {
-    AW_SPACE_BOX,      /* `dim` real numbers, each within its bounds */
-    AW_SPACE_DISCRETE, /* one whole number in [0, n), carried in one float */
-};
-
-/* One element of a box: what it is called, in which unit, and how far it goes. */
-struct aw_space_axis {
-    const char *name; /* "pole_angle" */
-    const char *unit; /* "rad"; "" for a pure number */
-    float low, high;  /* may be -INFINITY, INFINITY */
-};
-
-struct aw_space {
-    enum aw_space_kind kind;
-    uint32_t dim;                     /* floats that carry it: box: elements; discrete: 1 */
-    uint32_t n;                       /* discrete: number of choices; box: 0 */
-    const struct aw_space_axis *axes; /* box: `dim` of them; discrete: `n` named choices */
-};
-
-/* True when `value` (dim floats) is finite and lies in `space`. */
-bool aw_space_contains(const struct aw_space *space, const float *value);
-/* True when step has to take `value` as an action of `space`: finite, and a choice that exists. A
- * box takes what is beyond its bounds, and clips it. */
-bool aw_space_accepts(const struct aw_space *space, const float *value);
 
 struct aw_env_spec {
     const char *name;    /* "cartpole-v1": lower case, digits, dashes */

@@ -23,6 +23,7 @@
 #define AWARE_STORE_H
 
 #include <aware/err.h>
+#include <aware/stage.h>
 
 #define AW_STORE_NAME_MAX    128u /* bytes of a workload's name, with its NUL */
 #define AW_STORE_OBS_MAX     1024u
@@ -32,38 +33,6 @@
 
 struct aw_alloc; /* where memory comes from (base/alloc.h); NULL is the process heap */
 struct aw_rng;   /* chance (base/rng.h) */
-
-/* AWARE Alg. 1. */
-/* clang-format off */
-/*     id            name  */
-#define AW_STAGE_MAP(X)                                                                            \
-    X(INITIALIZED,  "initialized")                                                                 \
-    X(OFFLINE,      "offline")                                                                     \
-    X(ONLINE,       "online")                                                                      \
-    X(SERVING,      "serving")
-/* Who acted. */
-/*     id            name  */
-#define AW_ACTOR_MAP(X)                                                                            \
-    X(FALLBACK,     "fallback")                                                                    \
-    X(AGENT,        "agent")                                                                       \
-    X(EXPLORING,    "exploring")                                                                   \
-    X(NOBODY,       "nobody")                                                                      \
-    X(PERSON,       "person")
-/* clang-format on */
-enum aw_stage {
-#define X(id, name) AW_STAGE_##id,
-    AW_STAGE_MAP(X)
-#undef X
-        AW_STAGE_COUNT
-};
-enum aw_actor {
-#define X(id, name) AW_ACTOR_##id,
-    AW_ACTOR_MAP(X)
-#undef X
-        AW_ACTOR_COUNT
-};
-const char *aw_stage_name(uint32_t stage); /* "offline"; NULL for what is no stage */
-const char *aw_actor_name(uint32_t actor); /* "agent"; NULL for what is no actor */
 
 /* What the step was, beyond what a learner reads. NAN: not known. */
 struct aw_store_figures {

@@ -9,8 +9,8 @@
 #include "cli/json.h"
 #include "cli/layout.h"
 #include "cli/verbs.h"
-#include "control/adapt.h"
 #include "meta/known.h"
+#include "pretrain/adapt.h"
 
 #define PERCENT 100.0
 
@@ -113,8 +113,8 @@ static json_t *document(const struct ask *ask)
                                   "name", learn->apps[learn->first].name)
                       : json_pack("{s:I, s:I}", "seed", (json_int_t)learn->seed, "index",
                                   (json_int_t)learn->first);
-    return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:f}", "model", ask->model.path, "app", app,
-                     "load", ask->pool.shown, "fallback", score_json(&ask->fallback), "curve",
+    return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:f}", "model", ask->model.card.path, "app",
+                     app, "load", ask->pool.shown, "fallback", score_json(&ask->fallback), "curve",
                      curve, "out", out ? json_string(out) : json_null(), "seconds",
                      since(ask->begin_us));
 }
@@ -127,7 +127,7 @@ static enum aw_err save(struct ask *ask, const char *out, struct aw_diag *diag)
     char app[AW_APP_NAME_MAX];
     aw_pretrain_app_name(&ask->model.config.learn, 0, app, sizeof app);
     const char *const meta[] = {"adapted.app", app, "adapted.load", ask->pool.shown};
-    enum aw_err err = aw_known_load(&known, ask->model.path, NULL, diag);
+    enum aw_err err = aw_known_load(&known, ask->model.card.path, NULL, diag);
     err = err ? err : aw_pretrain_model_save(ask->pretrain, out, &known, meta, 2, diag);
     aw_known_deinit(&known);
     return err;

@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 #include "cli/verbs.h"
-#include "control/train.h"
 #include "rpc/agent_client.h"
+#include "train/train.h"
 
 #define CONSTANT     "constant:"
 #define NUMBER_BYTES 64u

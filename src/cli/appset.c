@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "cli/load.h"
-#include "control/pretrain.h"
+#include "pretrain/pretrain.h"
 
 enum aw_err aw__appset_open(struct aw__appset *pool, const char *load, struct aw_diag *diag)
 {

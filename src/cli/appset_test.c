@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/testing.h"
-#include "control/pretrain.h"
+#include "pretrain/pretrain.h"
 
 static void ranges_are_read_and_nonsense_is_refused(void **state)
 {

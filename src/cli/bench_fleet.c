@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "base/stats.h"
 #include "cluster/sim.h"
-#include "control/steward.h"
+#include "desk/steward.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "cli/bench.h"
 
 #include "base/clock.h"
-#include "control/train.h"
+#include "train/train.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -19,8 +19,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/space.h"
+#include <aware/env.h>
+
 #include "cli/bench.h"
-#include "env/space.h"
 #include "rpc/client.h"
 #include "rpc/env_service.h"
 

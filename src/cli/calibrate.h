@@ -3,7 +3,7 @@
 #define AW_CLI_CALIBRATE_H
 
 #include "cli/verb.h"
-#include "control/calibrate.h"
+#include "study/calibrate.h"
 
 #define AW__CALIBRATE_APPS_MAX 32u
 #define AW__CALIBRATE_QUIET    0.25 /* cores of others: more disturbs a measurement */

@@ -10,7 +10,7 @@
 #ifndef AW_CLI_CALIBRATE_TESTBED_H
 #define AW_CLI_CALIBRATE_TESTBED_H
 
-#include "control/calibrate.h"
+#include "study/calibrate.h"
 
 struct aw__testbed; /* opaque */
 

@@ -1,5 +1,5 @@
 /* chaos.c - the verb `chaos`: bad days by the thousand, and the seed of the one that went wrong. */
-#include "control/chaos.h"
+#include "chaos/chaos.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -14,9 +14,9 @@
 
 #include "cli/completion.h"
 #include "cli/verbs.h"
-#include "control/experiment.h"
-#include "control/simulate.h"
 #include "rl/agents.h"
+#include "simulation/simulate.h"
+#include "study/experiment.h"
 #include "workload/load.h"
 
 static const char bash_script[] =

@@ -6,7 +6,7 @@
 #include "cli/rows.h"
 #include "cli/show.h"
 #include "cli/verbs.h"
-#include "control/profile.h"
+#include "profile/profile.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -11,9 +11,9 @@
 #include "cli/json.h"
 #include "cli/layout.h"
 #include "cli/verbs.h"
-#include "control/embed.h"
-#include "control/pretrain.h"
 #include "meta/known.h"
+#include "pretrain/embed.h"
+#include "pretrain/pretrain.h"
 
 #define NUMBERS_ROW 8u /* of the embedding, as text */
 #define PERCENT     100.0
@@ -86,7 +86,7 @@ static enum aw_err from_store(struct ask *ask, struct aw_diag *diag)
     struct aw_embed *embed = NULL;
     struct aw_embed_from from;
     snprintf(ask->name, sizeof ask->name, "%s", aw__args_text(args, "workload"));
-    enum aw_err err = aw_embed_open(ask->model.path, NULL, &embed, diag);
+    enum aw_err err = aw_embed_open(ask->model.card.path, NULL, &embed, diag);
     err = err ? err
               : aw_store_open(&store, aw__args_text(args, "store"),
                               &(struct aw_store_options){.read_only = true}, NULL, diag);
@@ -132,7 +132,7 @@ static json_t *document(const struct ask *ask)
                               json_pack("{s:s, s:o}", "name", ask->known.name[ask->place.index[i]],
                                         "similarity", aw__json_real(ask->place.similarity[i])));
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o}", "model",
-                     ask->model.path, "workload", ask->name, "from", ask->from, "embedding",
+                     ask->model.card.path, "workload", ask->name, "from", ask->from, "embedding",
                      numbers, "nearest", nearest, "known", (json_int_t)ask->known.count, "quantile",
                      aw__json_real(ask->place.quantile), "out_of_distribution", (int)ask->place.odd,
                      "reward_drop", prediction_json(ask, &ask->known.drop), "retraining_episodes",

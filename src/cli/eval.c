@@ -9,7 +9,7 @@
 #include "cli/layout.h"
 #include "cli/summary.h"
 #include "cli/verbs.h"
-#include "control/train.h"
+#include "train/train.h"
 
 #define EVAL_EPISODES_MAX 100000u
 

@@ -66,7 +66,7 @@ static enum aw_err app_make(const struct aw__evaluate *ask, const char *load, ui
     struct aw_trace_report report;
     enum aw_err err = aw_load_parse_report(own, app->index, NULL, &app->day, &report, diag);
     if (!err)
-        aw_simulate_load_scale(&app->day, &app->app, MEAN_CORES);
+        aw_load_scale_cores(&app->day, &app->app, MEAN_CORES);
     return err;
 }
 

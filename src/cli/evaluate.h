@@ -9,7 +9,7 @@
 
 #include "cli/models.h"
 #include "cli/verb.h"
-#include "control/evaluate.h"
+#include "study/evaluate.h"
 
 enum aw__evaluate_what {
     AW__EVALUATE_BOOTSTRAP,

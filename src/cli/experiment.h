@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "cli/verb.h"
-#include "control/experiment.h"
+#include "study/experiment.h"
 
 #define AW__FINDING_MAX     64u /* bytes of a figure as text, with its NUL */
 #define AW__EXPERIMENT_LINE 160u

@@ -3,7 +3,7 @@
 #include "cli/layout.h"
 #include "cli/verbs.h"
 
-#include "control/profile_schema.h"
+#include "profile/profile_schema.h"
 
 #include <math.h>
 #include <stdio.h>

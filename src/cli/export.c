@@ -6,7 +6,7 @@
 #include "cli/json.h"
 #include "cli/show.h"
 #include "cli/verbs.h"
-#include "control/journal.h"
+#include "desk/journal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,9 +7,9 @@
 #include "base/quantity.h"
 #include "cli/client.h"
 #include "cli/show.h"
-#include "control/account.h"
-#include "control/book.h"
-#include "control/journal.h"
+#include "desk/account.h"
+#include "desk/book.h"
+#include "desk/journal.h"
 
 #include <math.h>
 #include <pwd.h>

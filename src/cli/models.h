@@ -8,7 +8,7 @@
 #define AW_CLI_MODELS_H
 
 #include "cli/verb.h"
-#include "control/pretrained.h"
+#include "policy/pretrained.h"
 
 /* A shelf over, in this order: `given` (NULL: not said), AWARE_MODELS, and what lies beside this
  * program, as `meson install` and a build folder in the source tree have it. */

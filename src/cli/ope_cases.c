@@ -12,6 +12,8 @@
 #include "env/autoscale.h"
 #include "fallback/policy.h"
 #include "rl/agents.h"
+#include "task/action.h"
+#include "task/state.h"
 
 #define EPISODES_MIN 20u
 #define EPISODES_MAX 40u

@@ -6,8 +6,8 @@
 #include "cli/json.h"
 #include "cli/show.h"
 #include "cli/verbs.h"
-#include "control/book.h"
-#include "control/policy_view.h"
+#include "desk/book.h"
+#include "desk/policy_view.h"
 
 #include <math.h>
 #include <stdio.h>

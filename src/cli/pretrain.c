@@ -17,8 +17,8 @@
 #include "cli/stop.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
-#include "control/adapt.h"
 #include "nn/matmul.h"
+#include "pretrain/adapt.h"
 
 #define ENV_PREFIX "env." /* of a --set that is meant for the environment */
 #define ENDING     ".safetensors"
@@ -48,9 +48,9 @@ static enum aw_err settings_take(struct aw__pretrain *ask, const struct aw__args
     for (uint32_t i = 0; !err && i < args->repeat_count; i++) {
         const char *pair = args->repeat[i];
         if (!strncmp(pair, ENV_PREFIX, strlen(ENV_PREFIX))) {
-            if (config->pair_count == AW_PRETRAIN_PAIRS_MAX)
+            if (config->pair_count == AW_MODEL_CARD_PAIRS_MAX)
                 return aw_fail_at(diag, AW_ERR_LIMIT, NULL, 0, 0, "--set", "at most %u options",
-                                  AW_PRETRAIN_PAIRS_MAX);
+                                  AW_MODEL_CARD_PAIRS_MAX);
             config->pairs[config->pair_count++] = pair + strlen(ENV_PREFIX);
         } else {
             err = aw__appset_setting(config, pair, diag);

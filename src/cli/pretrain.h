@@ -11,8 +11,8 @@
 #include "base/team.h"
 #include "cli/appset.h"
 #include "cli/verb.h"
-#include "control/pretrain.h"
 #include "meta/known.h"
+#include "pretrain/pretrain.h"
 
 #define AW__PRETRAIN_COMMAND_MAX 1024u
 

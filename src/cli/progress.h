@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "control/train.h"
+#include "train/train.h"
 
 #define AW__PROGRESS_REDRAW_US 100000 /* a terminal is redrawn at most 10 times a second */
 #define AW__PROGRESS_ROWS      20u    /* about so many rows per run without a terminal */

@@ -7,10 +7,10 @@
 #include "cli/rows.h"
 #include "cli/show.h"
 #include "cli/verbs.h"
-#include "control/account.h"
-#include "control/hindsight.h"
-#include "control/journal.h"
-#include "control/profile.h"
+#include "desk/account.h"
+#include "desk/journal.h"
+#include "profile/profile.h"
+#include "study/hindsight.h"
 
 #include <math.h>
 #include <stdarg.h>

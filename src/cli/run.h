@@ -12,8 +12,8 @@
 #define AW_CLI_RUN_H
 
 #include "cli/verb.h"
-#include "control/job.h"
-#include "control/steward.h"
+#include "desk/steward.h"
+#include "simulation/job.h"
 #include "web/door.h"
 #include "web/timing.h"
 

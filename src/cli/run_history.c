@@ -4,8 +4,8 @@
  */
 #include "cli/run.h"
 
+#include "base/crc32c.h"
 #include "base/file.h"
-#include "telemetry/crc32c.h"
 
 #include <dirent.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "cli/models.h"
-#include "control/atlas.h"
+#include "pretrain/atlas.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -9,7 +9,7 @@
 #define AW_CLI_SIMULATE_H
 
 #include "cli/verb.h"
-#include "control/simulate.h"
+#include "simulation/simulate.h"
 #include "workload/apps.h"
 #include "workload/scenario.h"
 

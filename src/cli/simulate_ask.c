@@ -390,8 +390,8 @@ static enum aw_err loads_of(const struct aw__run *run, struct aw__simulate *ask,
         return err;
     /* of a pattern a peak is a ratio, of a trace a rate */
     if (!says(text, "mean") && (aw__load_is_pattern(text) || !says(text, "peak"))) {
-        ask->peak_scaled += aw_simulate_load_scale(reported, &ask->cases[i].app, ask->load_cores);
-        ask->peak_scaled += aw_simulate_load_scale(tuned, &ask->cases[i].app, ask->load_cores);
+        ask->peak_scaled += aw_load_scale_cores(reported, &ask->cases[i].app, ask->load_cores);
+        ask->peak_scaled += aw_load_scale_cores(tuned, &ask->cases[i].app, ask->load_cores);
     }
     ask->cases[i].load = reported;
     ask->cases[i].tuning_load = tuned;

@@ -356,7 +356,7 @@ static enum aw_err rows_table(const struct aw__run *run, const struct aw__simula
     if (ask->peak_scaled)
         printf("%" PRIu32 " of %" PRIu32 " loads have rare peaks and were scaled by those, at most "
                "%g times %g cores\n",
-               ask->peak_scaled, 2 * ask->case_count, AW_SIMULATE_PEAK_RATIO, ask->load_cores);
+               ask->peak_scaled, 2 * ask->case_count, AW_LOAD_PEAK_RATIO, ask->load_cores);
     printf("COST RATIO is against %s, application by application\n\n", rows[baseline].policy);
     return aw__table_print(&table, stdout, run->color_out, diag);
 }

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "control/train.h"
+#include "train/train.h"
 
 /* A set of episode returns. With no episodes all figures are NAN. */
 struct aw__returns {

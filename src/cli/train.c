@@ -5,7 +5,7 @@
  * seen and logs are written. A slice also ends at every step where a log row or an evaluation is
  * due, so what is logged does not depend on how fast the machine is.
  */
-#include "control/train.h"
+#include "train/train.h"
 
 #include <dirent.h>
 #include <errno.h>

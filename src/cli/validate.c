@@ -2,7 +2,7 @@
 #include "cli/json.h"
 #include "cli/verbs.h"
 
-#include "control/profile.h"
+#include "profile/profile.h"
 
 #include <stdio.h>
 

@@ -27,7 +27,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "control/external.h"
+#include "safety/external.h"
 #include "telemetry/metrics.h"
 
 /* Answers beyond those that were asked for before an agent loses its seat; each question takes one

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "control/pilot.h"
 
 #define MAGIC        UINT32_C(0x50494c30) /* "PIL0" */
 #define MOMENT_MAGIC UINT32_C(0x4d4f4d30) /* "MOM0" */
@@ -372,11 +373,10 @@ double aw__pilot_weight(const struct aw_pilot *pilot, double lambda)
     return pilot->config.objective == AW_OBJECTIVE_PAPER ? 0 : lambda;
 }
 
-double aw__pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,
-                               double violation_share)
+void aw_pilot_limits(const struct aw_pilot *pilot, int64_t now_us, struct aw_limits *ret)
 {
-    const double ratio = need > 0 ? fmin(AW_COST_RATIO_MAX, cost / need) : 0;
-    return -(double)pilot->config.episode_steps * (ratio + pilot->config.lambda * violation_share);
+    aw_limits_of(&pilot->guard, &pilot->memory.guard, &pilot->config.watchdog,
+                 &pilot->memory.watchdog, now_us, ret);
 }
 
 /* --- looking in ------------------------------------------------------------------------------- */
@@ -626,55 +626,4 @@ enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes, size
     pilot->first = seen.first;
     memcpy(pilot->obs, seen.obs, sizeof pilot->obs);
     return AW_OK;
-}
-
-static struct aw_figure *figure_of(struct aw_sample *sample, enum aw_input input)
-{
-    switch (input) {
-#define X(id, member, unit) \
-    case AW_INPUT_##id:     \
-        return &sample->member;
-        AW_INPUT_MAP(X)
-#undef X
-    case AW_INPUT_COUNT:
-        break;
-    }
-    AW_ASSERT(false);
-    return NULL;
-}
-
-/* What a state looks like from here; the difference of two such is what a figure does to it. */
-static void encode(const struct aw_pilot *pilot, float *out)
-{
-    struct aw_state_memory past = pilot->memory.state;
-    aw_state_encode(&pilot->state, &past, &pilot->memory.reading, &pilot->score, out);
-}
-
-void aw__pilot_nudge(struct aw_pilot *pilot, enum aw_input input, double factor)
-{
-    struct aw__pilot_memory *memory = &pilot->memory;
-    float before[AW_STATE_DIM_MAX], after[AW_STATE_DIM_MAX];
-    encode(pilot, before);
-    figure_of(&pilot->sample, input)->value *= factor;
-    for (uint32_t i = 0; i < pilot->sample.pod_count; i++) {
-        if (input == AW_INPUT_CPU_CORES_USED)
-            pilot->pods[i].cpu_cores_used.value *= factor;
-        if (input == AW_INPUT_MEMORY_BYTES_USED)
-            pilot->pods[i].memory_bytes_used.value *= factor;
-    }
-    aw_reading_take(&pilot->sample, pilot->stale_us, &memory->reading);
-    pilot->objective.cost_reference_per_hour = memory->cost_reference_per_hour;
-    const struct aw_outcome outcome = aw_outcome_of(&memory->reading);
-    aw_objective_score(&pilot->objective, &outcome, pilot->config.step_s, &pilot->score);
-    pilot->gain = aw__pilot_gain(pilot, pilot->score.cost, pilot->score.paper_reward);
-
-    /* the reading takes the place of the one that was taken in last */
-    struct aw_action_memory *action = &memory->action;
-    action->next = (action->next ? action->next : pilot->action.config.window) - 1;
-    action->oom_steps_left += action->oom_steps_left > 0;
-    aw_action_observe(&pilot->action, action, &memory->reading);
-    encode(pilot, after);
-    for (uint32_t i = 0; i < pilot->obs_dim; i++)
-        pilot->obs[i] = fminf(aw_state_axes[i].high,
-                              fmaxf(aw_state_axes[i].low, pilot->obs[i] + after[i] - before[i]));
 }

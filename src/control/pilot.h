@@ -25,21 +25,25 @@
 #include <aware/cluster.h>
 #include <aware/store.h>
 
-#include "control/canary.h"
-#include "control/external.h"
-#include "control/formula.h"
-#include "control/guard.h"
-#include "control/learner.h"
-#include "control/lifecycle.h"
-#include "control/orders.h"
-#include "control/pretrained.h"
-#include "control/rehearse.h"
-#include "control/watchdog.h"
-#include "env/autoscale.h"
 #include "fallback/policy.h"
+#include "policy/formula.h"
+#include "policy/pretrained.h"
+#include "rehearsal/learner.h"
+#include "rehearsal/rehearse.h"
+#include "safety/canary.h"
+#include "safety/external.h"
+#include "safety/guard.h"
+#include "safety/lifecycle.h"
+#include "safety/limits.h"
+#include "safety/orders.h"
+#include "safety/watchdog.h"
+#include "task/action.h"
+#include "task/bounds.h"
+#include "task/objective.h"
+#include "task/reading.h"
+#include "task/state.h"
 
 struct aw_clock;
-struct aw_profile;
 
 /* What kind of policy a workload is given. */
 enum aw_pilot_agent {
@@ -103,9 +107,6 @@ AW_NODISCARD enum aw_err aw_pilot_model_fits(const struct aw_pilot_config *confi
 
 /* Every table's defaults; bounds, SLO and name are the caller's to fill in. */
 void aw_pilot_config_init(struct aw_pilot_config *config);
-/* What a user wrote. `simulated`: a profile that says no updateMode acts. */
-void aw_pilot_config_of(struct aw_pilot_config *config, const struct aw_profile *profile,
-                        bool simulated);
 
 /* clang-format off */
 /* The figures that decisions are made of, as members of struct aw_reading and struct aw_sample.
@@ -322,6 +323,8 @@ AW_NODISCARD enum aw_err aw_pilot_rollback(struct aw_pilot *pilot, struct aw_dia
 uint64_t aw_pilot_policy_order(const struct aw_pilot *pilot);
 void aw_pilot_policy_ordered(struct aw_pilot *pilot, uint64_t order);
 
+/* What its rails and its watchdog still allow. */
+void aw_pilot_limits(const struct aw_pilot *pilot, int64_t now_us, struct aw_limits *ret);
 const struct aw_pilot_config *aw_pilot_config(const struct aw_pilot *pilot);
 const struct aw_decision *aw_pilot_decision(const struct aw_pilot *pilot); /* the last */
 const struct aw_sample *aw_pilot_sample(const struct aw_pilot *pilot);     /* that it was made on */

@@ -50,7 +50,7 @@ static void serve(struct bench *b, enum formula kind)
     bench_prepare(b);
     aw_load_deinit(&b->load); /* so that an hour is as good as another */
     assert_ok(aw_load_parse("constant:mean=20", 1, NULL, &b->load, NULL));
-    aw_load_scale_mean(&b->load, aw_simulate_rate_for(&b->app, 1.5));
+    aw_load_scale_mean(&b->load, aw_app_rate_for(&b->app, 1.5));
     b->config.slo.latency_us_p99 *= 2;
     b->task.slo_latency_us *= 2;
     b->config.canary.shadow_steps = 10;

@@ -2,10 +2,10 @@
  * and that it is all the same when it is taken again. */
 #include <stdlib.h>
 
-#include "control/account.h"
 #include "control/loop.h"
 #include "control/pilot_internal.h"
 #include "control/pilot_testing.h"
+#include "desk/account.h"
 
 /* An agent that keeps the workload well supplied. */
 static struct aw_external_answer good_answer(void)

@@ -149,11 +149,6 @@ bool aw__pilot_makes_copies(const struct aw_pilot *pilot);
 double aw__pilot_gain(const struct aw_pilot *pilot, double cost, double paper_reward);
 /* `lambda`, or 0 where the objective has no such weight. */
 double aw__pilot_weight(const struct aw_pilot *pilot, double lambda);
-/* What an episode was worth, at one weight of the SLO for ever: its cost over what its load needed,
- * so that a busy hour can be compared with a quiet one. */
-double aw__pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,
-                               double violation_share);
-
 /* What a shared model would read as the reward of a step; 0: there is none. */
 double aw__pilot_read(const struct aw_pilot *pilot, double slo_preservation, double cpu_utilisation,
                       double memory_utilisation, bool violated);
@@ -246,10 +241,6 @@ void aw__pilot_canary_propose(struct aw_pilot *pilot, bool agent_acts, bool tria
 /* The guard has spoken: watches a policy in SHADOW, and fills in decision.canary. */
 void aw__pilot_canary_decided(struct aw_pilot *pilot, const struct aw__pilot_trial *trial,
                               const struct aw_guard_input *rails, int64_t now_us);
-
-/* Between moment_load and decide: as if this figure had been measured `factor` times as large, all
- * else as it was. What a step before this one left behind stays. */
-void aw__pilot_nudge(struct aw_pilot *pilot, enum aw_input input, double factor);
 
 /* Whether the load of the last half hour is far from all that was seen before. */
 bool aw__pilot_load_jumped(const struct aw__pilot_memory *memory);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "control/pilot_internal.h"
+#include "control/pilot_peek.h"
 
 /* Of the fallback's score: an interval hardly ever shows a network to be better
  * (docs/results/ope.md); no worse than this must do. */
@@ -149,7 +150,7 @@ static double score_of(const struct aw_pilot *pilot, const struct aw_rehearsed *
 {
     if (pilot->config.objective == AW_OBJECTIVE_PAPER)
         return pilot->config.episode_steps * rehearsed->paper_reward;
-    return aw__pilot_episode_score(pilot, rehearsed->cost_ratio, 1, rehearsed->violation_share);
+    return aw_pilot_episode_score(pilot, rehearsed->cost_ratio, 1, rehearsed->violation_share);
 }
 
 /* Of the episodes on record; `otherwise` where there are none. */

@@ -2,9 +2,9 @@
  *
  * The complaint behind it (mercari/tortoise#422, #444, #446): an emergency mode that misfired where
  * only sizes are scaled, and that never came back to normal. */
-#include "control/book.h"
 #include "control/pilot_internal.h"
 #include "control/pilot_testing.h"
+#include "desk/book.h"
 
 #define MINUTE_US INT64_C(60000000)
 #define LASTS_MIN 30

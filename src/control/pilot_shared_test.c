@@ -1,13 +1,13 @@
 /* pilot_shared_test.c - workloads whose learning begins at a shared model's policy for them. */
-#include "control/pretrained_testing.h"
+#include "policy/pretrained_testing.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "control/account.h"
-#include "control/job.h"
-#include "control/simulate.h"
+#include "desk/account.h"
+#include "simulation/job.h"
+#include "simulation/simulate.h"
 
 #define EPISODE 24u
 #define HIDDEN  8u
@@ -69,7 +69,7 @@ static void begin_in(struct bench *b, const struct asked *asked, const struct aw
     struct aw_job_workload *w = &b->workload;
     aw_app_generate(1, asked->app, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &w->app);
     assert_ok(aw_load_parse("diurnal:mean=20,period=900", 1, NULL, &b->load, NULL));
-    aw_load_scale_mean(&b->load, aw_simulate_rate_for(&w->app, 1.5));
+    aw_load_scale_mean(&b->load, aw_app_rate_for(&w->app, 1.5));
     w->load = &b->load;
     struct aw_pilot_config *pilot = &w->pilot;
     aw_pilot_config_init(pilot);

@@ -9,7 +9,7 @@
 #include "base/testing.h"
 #include "cluster/sim.h"
 #include "control/pilot.h"
-#include "control/simulate.h"
+#include "simulation/simulate.h"
 
 #define MIB     ((int64_t)1 << 20)
 #define EPISODE 24u
@@ -42,7 +42,7 @@ static inline void bench_prepare(struct bench *b)
     memset(b, 0, sizeof *b);
     aw_app_generate(1, 4, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &b->app);
     assert_ok(aw_load_parse("diurnal:mean=20,period=900", 1, NULL, &b->load, NULL));
-    aw_load_scale_mean(&b->load, aw_simulate_rate_for(&b->app, 1.5));
+    aw_load_scale_mean(&b->load, aw_app_rate_for(&b->app, 1.5));
     struct aw_pilot_config *config = &b->config;
     aw_pilot_config_init(config);
     snprintf(config->name, sizeof config->name, "test/app");

@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "control/pilot_internal.h"
+#include "control/pilot_peek.h"
 
 #define STRANGE_LOAD   2.0  /* times the highest load of a rehearsal */
 #define LAMBDA_RATE    0.2  /* per episode; a weight that is five times too small takes a dozen */
@@ -159,7 +160,7 @@ static void end_episode(struct aw_pilot *pilot)
         .score =
             pilot->config.objective == AW_OBJECTIVE_PAPER
                 ? memory->gain_sum * pilot->config.episode_steps / memory->step_count
-                : aw__pilot_episode_score(pilot, memory->cost_sum, memory->need_sum, violations),
+                : aw_pilot_episode_score(pilot, memory->cost_sum, memory->need_sum, violations),
         .agent_share = (double)memory->agent_steps / memory->step_count,
         .admitted = pilot->external && !pilot->external->memory.shadow &&
                     pilot->external->memory.standing == AW_EXTERNAL_TRUSTED,

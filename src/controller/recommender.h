@@ -34,11 +34,11 @@
 #define AW_CONTROLLER_RECOMMENDER_H
 
 #include "base/log.h"
-#include "control/pretrained.h"
-#include "control/steward.h"
+#include "desk/steward.h"
 #include "kube/client.h"
 #include "kube/discovery.h"
 #include "kube/metrics.h"
+#include "policy/pretrained.h"
 
 #define AW_RECOMMENDER_OBJECTS_MAX 8192u
 #define AW_RECOMMENDER_PODS_MAX    65536u

@@ -8,12 +8,12 @@
 #define AW_CONTROLLER_RECOMMENDER_INTERNAL_H
 
 #include "cluster/pace.h"
-#include "control/profile.h"
 #include "controller/recommender.h"
 #include "controller/scene.h"
 #include "controller/status.h"
 #include "controller/vpa.h"
 #include "kube/events.h"
+#include "profile/profile.h"
 
 #define AW__NOBODY      UINT32_MAX
 #define AW__LIMITED_US  300000000 /* a limit that was met so lately still holds */

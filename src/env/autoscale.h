@@ -24,11 +24,11 @@
 #include <aware/env.h>
 
 #include "base/conf.h"
-#include "env/autoscale/action.h"
-#include "env/autoscale/bounds.h"
-#include "env/autoscale/objective.h"
-#include "env/autoscale/reading.h"
-#include "env/autoscale/state.h"
+#include "task/action.h"
+#include "task/bounds.h"
+#include "task/objective.h"
+#include "task/reading.h"
+#include "task/state.h"
 #include "workload/app.h"
 #include "workload/load.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
-#include "env/space.h"
+#include "base/space.h"
 
 #define EPISODES          16u      /* of random play */
 #define EPISODE_STEPS_MAX 2000u    /* of one of them; also the length of a trace */

@@ -2,9 +2,11 @@
 #ifndef AW_ENV_TESTING_H
 #define AW_ENV_TESTING_H
 
+#include <aware/env.h>
+
+#include "base/space.h"
 #include "base/stats.h"
 #include "base/testing.h"
-#include "env/space.h"
 
 /* Plays `episodes` episodes; asserts that mean and deviation of the return lie within four standard
  * errors of the stated ones (eight for the deviation, whose error is that of a normal only

@@ -1,6 +1,6 @@
+#include "base/space.h"
 #include "base/testing.h"
 #include "env/snapshot.h"
-#include "env/space.h"
 #include "env/vec.h"
 
 #include <math.h>

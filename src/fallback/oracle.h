@@ -26,6 +26,7 @@
 
 #include "cluster/sim.h"
 #include "fallback/policy.h"
+#include "task/objective.h"
 
 enum aw_oracle_goal {
     AW_ORACLE_REWARD, /* the paper's reward */

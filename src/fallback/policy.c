@@ -4,6 +4,9 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "fallback/policy_kinds.h"
+#include "task/action.h"
+#include "task/bounds.h"
+#include "task/reading.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -35,7 +35,7 @@
 
 #include "base/alloc.h"
 #include "base/conf.h"
-#include "env/autoscale.h"
+#include "task/bounds.h"
 
 /* clang-format off */
 /*     id            name           */

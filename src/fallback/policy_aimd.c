@@ -9,6 +9,8 @@
  * one is judged, and none is made while a rollout is under way.
  */
 #include "fallback/policy_kinds.h"
+#include "task/bounds.h"
+#include "task/reading.h"
 
 #include <math.h>
 

@@ -6,6 +6,8 @@
  * the anchors do the following. What it cannot do is look ahead.
  */
 #include "fallback/policy_kinds.h"
+#include "task/action.h"
+#include "task/reading.h"
 
 /* For which a kill is remembered: as long as an episode of the paper. */
 #define OOM_STEPS 100u

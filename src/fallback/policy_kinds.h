@@ -16,6 +16,8 @@
 #include "fallback/hpa.h"
 #include "fallback/policy.h"
 #include "fallback/vpa_update.h"
+#include "task/action.h"
+#include "task/reading.h"
 
 #define AW__POLICY_MIB 1048576.0
 

@@ -1,5 +1,7 @@
 /* tune.c - bisection, golden section and pattern search, whichever fits what is tuned. */
 #include "fallback/tune.h"
+#include "task/action.h"
+#include "task/bounds.h"
 
 #include <math.h>
 

@@ -11,8 +11,9 @@
 #ifndef AW_RPC_AGENT_CLIENT_H
 #define AW_RPC_AGENT_CLIENT_H
 
-#include "env/autoscale.h"
 #include "rpc/client.h"
+#include "task/action.h"
+#include "task/state.h"
 
 #define AW_AGENT_CLIENT_TEXT_MAX 256u
 

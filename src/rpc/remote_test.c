@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/rng.h"
-#include "env/space.h"
+#include "base/space.h"
 #include "rpc/rpc_testing.h"
 
 /* ---- a server that lies on request ---- */

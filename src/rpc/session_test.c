@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/space.h"
 #include "base/testing.h"
-#include "env/space.h"
 #include "env/vec.h"
 
 #define COPIES 5u

@@ -9,26 +9,6 @@
 _Static_assert(offsetof(struct aw_store_figures, replicas) == FIGURES * sizeof(double),
                "the real figures come first");
 
-const char *aw_stage_name(uint32_t stage)
-{
-    static const char *const names[] = {
-#define X(id, name) name,
-        AW_STAGE_MAP(X)
-#undef X
-    };
-    return stage < AW_STAGE_COUNT ? names[stage] : NULL;
-}
-
-const char *aw_actor_name(uint32_t actor)
-{
-    static const char *const names[] = {
-#define X(id, name) name,
-        AW_ACTOR_MAP(X)
-#undef X
-    };
-    return actor < AW_ACTOR_COUNT ? names[actor] : NULL;
-}
-
 enum aw_err aw__name_check(const char *workload, struct aw_diag *diag)
 {
     size_t len = workload ? strnlen(workload, AW_STORE_NAME_MAX) : 0;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "telemetry/crc32c.h"
+#include "base/crc32c.h"
 
 #define FRAME_HEAD 12u /* u64 length, u32 checksum of it */
 #define FRAME_TAIL 4u  /* u32 checksum of the content */

@@ -18,8 +18,8 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "control/atlas.h"
-#include "control/steward.h"
+#include "desk/steward.h"
+#include "pretrain/atlas.h"
 #include "web/timing.h"
 #include "web/watch.h"
 

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/yaml.h"
-#include "control/profile.h"
+#include "profile/profile.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* api_map_test.c - the map of workloads as others get it. */
-#include "control/embed_testing.h"
+#include "pretrain/embed_testing.h"
 #include "web/api_internal.h"
 #include "web/api_testing.h"
 

@@ -2,7 +2,7 @@
 #include "web/api_internal.h"
 
 #include "base/text.h"
-#include "control/policy_view.h"
+#include "desk/policy_view.h"
 
 #include <stdlib.h>
 #include <string.h>

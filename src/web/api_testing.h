@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "control/job.h"
-#include "control/simulate.h"
+#include "simulation/job.h"
+#include "simulation/simulate.h"
 #include "web/api.h"
 
 #define AW_API_TESTING_WORKLOADS 3u
@@ -72,7 +72,7 @@ static inline void aw_api_world_open_as(struct aw_api_world *w, enum aw_guard_mo
         aw_app_generate(1, 3 + i, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &one->app);
         aw_api_testing_must(
             aw_load_parse("bursts:mean=20,peak=4,period=1800", 1, NULL, &w->load[i], &diag), &diag);
-        aw_load_scale_mean(&w->load[i], aw_simulate_rate_for(&one->app, 1.5));
+        aw_load_scale_mean(&w->load[i], aw_app_rate_for(&one->app, 1.5));
         one->load = &w->load[i];
         aw_pilot_config_init(&one->pilot);
         snprintf(one->pilot.name, sizeof one->pilot.name, "%s", names[i]);

@@ -2,7 +2,10 @@
 #include "web/api_internal.h"
 
 #include "base/quantity.h"
-#include "control/limits.h"
+#include "control/pilot.h"
+#include "safety/limits.h"
+#include "task/bounds.h"
+#include "task/objective.h"
 
 #include <math.h>
 #include <string.h>
@@ -184,7 +187,7 @@ json_t *aw__api_row(const struct aw_api *api, const struct aw_steward_view *view
     bool ok = true;
     json_t *row = json_object();
     aw__api_present(view, &present);
-    aw_limits_of(view->pilot, now_us, &limits);
+    aw_pilot_limits(view->pilot, now_us, &limits);
     aw__api_orders(api, view->name, now_us, &orders);
     set_name(row, view->name, &ok);
     aw__json_set(row, "stage", json_string(aw_stage_name(aw_pilot_stage(view->pilot))), &ok);
@@ -423,7 +426,7 @@ bool aw__api_describe(const struct aw_api *api, const struct aw_steward_view *vi
     struct aw_limits limits;
     struct aw_orders orders;
     bool ok = true;
-    aw_limits_of(view->pilot, now_us, &limits);
+    aw_pilot_limits(view->pilot, now_us, &limits);
     aw__api_orders(api, view->name, now_us, &orders);
     set_settings(object, view->config, &ok);
     aw__json_set(object, "conditions", conditions_json(view, &orders), &ok);

@@ -2,7 +2,8 @@
 #include "web/watch.h"
 
 #include "base/alloc.h"
-#include "control/limits.h"
+#include "control/pilot.h"
+#include "safety/limits.h"
 
 #include <math.h>
 #include <string.h>
@@ -351,7 +352,7 @@ static void one_tick(struct aw_watch *watch, struct aw_watch_one *one,
     one->has_slo = config->slo.latency_us_p99 > 0 || config->slo.throughput_per_s > 0;
     if (d->at_us == AW_NEVER)
         return;
-    aw_limits_of(view->pilot, d->at_us, &limits);
+    aw_pilot_limits(view->pilot, d->at_us, &limits);
     one->recent_steps = limits.slo_steps;
     one->recent_missed = limits.slo_missed;
     one->learned = *aw_pilot_learned(view->pilot);

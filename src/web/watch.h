@@ -21,7 +21,7 @@
 
 #include <pthread.h>
 
-#include "control/steward.h"
+#include "desk/steward.h"
 
 #define AW_WATCH_POINTS_MAX   1440u /* of one workload: six hours of steps of 15 s */
 #define AW_WATCH_POINTS_MIN   8u

@@ -181,3 +181,10 @@ double aw_app_unloaded_p99_us(const struct aw_app *app, double payload, uint32_t
     qsort(sample, UNLOADED_SAMPLES, sizeof *sample, compare);
     return sample[(size_t)(0.99 * UNLOADED_SAMPLES)];
 }
+
+double aw_app_rate_for(const struct aw_app *app, double cores)
+{
+    struct aw_demand demand;
+    aw_app_demand(app, 1, 0, &demand);
+    return cores / (demand.cpu_ms * 1e-3);
+}

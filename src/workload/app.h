@@ -46,7 +46,7 @@ struct aw_segment {
     uint32_t threads;     /* requests a replica works on at once; 0: no limit */
     double cold_start_ms; /* from container start until it serves */
     /* How much longer CPU work takes while its core's other hardware thread is busy: 0 not at all,
-     * 1 twice as long. Found by calibration (control/calibrate.h); descriptions have none. */
+     * 1 twice as long. Found by calibration (study/calibrate.h); descriptions have none. */
     double crowding;
     /* What the fast model's p99 is multiplied by where load is light; 0: by nothing. Found by
      * calibration too: its network knows requests like those of the pool, not each that exists. */
@@ -94,5 +94,8 @@ void aw_app_demand(const struct aw_app *app, double payload, uint32_t families,
 /* p99 of a request alone on generous resources, in microseconds: the foot of an SLO. Sampled with a
  * fixed generator, so it is a property of the application. */
 double aw_app_unloaded_p99_us(const struct aw_app *app, double payload, uint32_t families);
+
+/* Requests/s with which the application keeps `cores` cores busy: to scale a load to it. */
+double aw_app_rate_for(const struct aw_app *app, double cores);
 
 #endif

@@ -238,3 +238,17 @@ struct aw_load_figures aw_load_figures(const struct aw_load *load)
     f.burstiness = f.mean_per_s > 0 ? sqrt(square / load->slot_count) / f.mean_per_s : 0;
     return f;
 }
+
+bool aw_load_scale_cores(struct aw_load *load, const struct aw_app *app, double cores)
+{
+    const double rate = aw_app_rate_for(app, cores);
+    const struct aw_load_figures figures = aw_load_figures(load);
+    if (!(cores > 0) || !(figures.mean_per_s > 0) || !isfinite(rate))
+        return false;
+    const bool peak = figures.peak_per_s > AW_LOAD_PEAK_RATIO * figures.mean_per_s;
+    if (peak)
+        aw_load_scale_peak(load, AW_LOAD_PEAK_RATIO * rate);
+    else
+        aw_load_scale_mean(load, rate);
+    return peak;
+}

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/conf.h"
 #include "base/rng.h"
+#include "workload/app.h"
 
 #define AW_LOAD_SLOTS_MAX (16u << 20)
 
@@ -83,6 +84,10 @@ double aw_load_mean(const struct aw_load *load, int64_t from_us, int64_t to_us);
 /* Scales all slots so that the mean (or the highest slot) becomes `rate_per_s`. */
 void aw_load_scale_mean(struct aw_load *load, double rate_per_s);
 void aw_load_scale_peak(struct aw_load *load, double rate_per_s);
+/* Scales a load so that its mean keeps `cores` cores busy, or, where its peak would then need more
+ * than AW_LOAD_PEAK_RATIO times as many, so that its peak needs just those. True: the latter. */
+#define AW_LOAD_PEAK_RATIO 8.0
+bool aw_load_scale_cores(struct aw_load *load, const struct aw_app *app, double cores);
 
 struct aw_load_figures {
     double mean_per_s, low_per_s, peak_per_s;

@@ -14,7 +14,7 @@
 #include "base/testing.h"
 #include "cluster/sim.h"
 #include "control/pilot.h"
-#include "control/simulate.h"
+#include "simulation/simulate.h"
 
 #define MIB ((int64_t)1 << 20)
 
@@ -64,10 +64,10 @@ static inline void bench_begin(struct bench *b)
     struct aw_diag diag = {0};
     if (b->load_text) {
         assert_ok(aw_load_parse(b->load_text, 1, NULL, &b->load, NULL));
-        aw_load_scale_mean(&b->load, aw_simulate_rate_for(&b->app, b->cores[0]));
+        aw_load_scale_mean(&b->load, aw_app_rate_for(&b->app, b->cores[0]));
     } else {
         for (uint32_t i = 0; i < 2; i++)
-            b->rate[i] = (float)aw_simulate_rate_for(&b->app, b->cores[b->cores[i] > 0 ? i : 0]);
+            b->rate[i] = (float)aw_app_rate_for(&b->app, b->cores[b->cores[i] > 0 ? i : 0]);
         b->load = (struct aw_load){
             .slot_count = 2, .slot_us = INT64_C(1800000000), .rate_per_s = b->rate};
     }

@@ -1,9 +1,9 @@
 /* decisions_test.c - what people have suffered from controllers that fight, shrink for ever, forget
  * when they are restarted, and do not say why. Each test is named after a thread. */
 #include "bench.h"
-#include "control/account.h"
-#include "control/book.h"
-#include "control/profile_testing.h"
+#include "desk/account.h"
+#include "desk/book.h"
+#include "profile/profile_testing.h"
 
 #include "base/quantity.h"
 

@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 
-#include "control/profile.h"
+#include "profile/profile.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,12 +8,12 @@
 #include "fuzz.h"
 
 #include "base/text.h"
-#include "control/external.h"
 #include "rpc/descriptors.h"
 #include "rpc/env_service.h"
 #include "rpc/remote_spec.h"
 #include "rpc/server.h"
 #include "rpc/target.h"
+#include "safety/external.h"
 
 #include <aware/v1/agent.pb-c.h>
 #include <grpc/slice.h>

@@ -4,6 +4,7 @@
     house.py CHECK [ROOT]       one of the checks below, over the tree at ROOT
 
 uses        every #include against the may-use table in docs/ARCHITECTURE.md
+rooms       the may-use table has no cycle, no room is too large
 reach       aw__ names stay inside one room
 headers     every header compiles alone
 banned      functions and compiler flags that we do not use
@@ -27,6 +28,9 @@ FILE_LINES_MAX = 800
 LINE_COLUMNS_MAX = 100
 ARCHITECTURE = "docs/ARCHITECTURE.md"
 
+ROOM_FILES_MAX = 70 # of a room, tests not counted
+ROOM_LINES_MAX = 12000
+IS_TEST = re.compile(r"_test(ing)?\.[ch]$|/testing\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
@@ -94,13 +98,16 @@ def tables(markdown):
 
 
 def read_rules(tree):
-    """({room: set of rooms, or None: anything}, {public header: room}) as the page says."""
-    may_use, public = {}, {}
+    """({room: set of rooms, or None: anything}, {public header: room}, {room: set that its tests
+    may use besides}) as the page says."""
+    may_use, public, tests_too = {}, {}, {}
     for header, rows in tables((tree.root / ARCHITECTURE).read_text()):
         if header == ["room", "may use"]:
             for names, allowed in rows:
                 for name in names.split():
                     may_use[name] = None if allowed == "anything" else set(allowed.split())
+        elif header == ["tests of", "may also use"]:
+            tests_too.update((name, set(allowed.split())) for name, allowed in rows)
         elif header[:2] == ["public header", "room"]:
             for row in rows:
                 public[row[0]] = row[1]
@@ -108,7 +115,7 @@ def read_rules(tree):
     for name, allowed in may_use.items():
         if allowed is not None:
             may_use[name] = allowed & set(may_use)
-    return may_use, public
+    return may_use, public, tests_too
 
 
 def room_of_include(include, public):
@@ -122,7 +129,7 @@ def room_of_include(include, public):
 
 
 def check_uses(tree):
-    may_use, public = read_rules(tree)
+    may_use, public, tests_too = read_rules(tree)
     if not may_use:
         yield f"{ARCHITECTURE}:1: expected a table headed | room | may use |, found none"
         return
@@ -163,6 +170,8 @@ def check_uses(tree):
                 yield f"{where}: no room is known for {include}"
                 continue
             allowed = may_use[room]
+            if allowed is not None and IS_TEST.search(name):
+                allowed = allowed | tests_too.get(room, set())
             if target == room or allowed is None:
                 continue
             if target not in allowed:
@@ -170,6 +179,51 @@ def check_uses(tree):
                        f"not {target} ({include})")
             elif quote == '"' and include.count("/") > 1:
                 yield f"{where}: {include} is inside {target}; use a header at its door"
+            elif include.endswith("_internal.h"):
+                yield f"{where}: {include} is for {target} alone"
+
+
+# --- rooms ---------------------------------------------------------------------------------------
+
+
+def cycle_in(may_use):
+    """Rooms that use each other in a ring, the first again at the end; empty: there is none."""
+    done = set()
+
+    def walk(room, path):
+        if room in path:
+            return [*path[path.index(room):], room]
+        if room in done:
+            return []
+        for target in sorted(may_use.get(room) or ()):
+            ring = walk(target, [*path, room])
+            if ring:
+                return ring
+        done.add(room)
+        return []
+
+    for room in may_use:
+        ring = walk(room, [])
+        if ring:
+            return ring
+    return []
+
+
+def check_rooms(tree):
+    may_use, _, _ = read_rules(tree)
+    ring = cycle_in(may_use)
+    if ring:
+        yield f"{ARCHITECTURE}:1: the may-use table has a cycle: {' -> '.join(ring)}"
+    for folder in sorted((tree.root / "src").iterdir()):
+        if not folder.is_dir():
+            continue
+        files = [path for path in tree.files((folder,), "*.c", "*.h")
+                 if not IS_TEST.search(path.as_posix())]
+        lines = sum(path.read_text().count("\n") for path in files)
+        if len(files) > ROOM_FILES_MAX:
+            yield f"src/{folder.name}:1: {len(files)} files, at most {ROOM_FILES_MAX}; split it"
+        if lines > ROOM_LINES_MAX:
+            yield f"src/{folder.name}:1: {lines} lines, at most {ROOM_LINES_MAX}; split it"
 
 
 # --- reach --------------------------------------------------------------------------------------
@@ -323,6 +377,7 @@ def check_format(tree):
 
 CHECKS = {
     "uses": check_uses,
+    "rooms": check_rooms,
     "reach": check_reach,
     "headers": check_headers,
     "banned": check_banned,

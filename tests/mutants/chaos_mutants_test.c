@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/testing.h"
-#include "control/chaos.h"
+#include "chaos/chaos.h"
 
 #define SEEDS 300u
 

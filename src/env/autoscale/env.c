@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/space.h"
 #include "env/autoscale/internal.h"
 #include "env/snapshot.h"
-#include "env/space.h"
 
 #define MAGIC   0x41555430u /* "AUT0" */
 #define VERSION 1u

@@ -1,10 +1,14 @@
 #include "base/alloc.h"
+#include "base/space.h"
 #include "base/threads.h"
 #include "env/autoscale.h"
-#include "env/autoscale/testing.h"
 #include "env/check.h"
-#include "env/space.h"
 #include "env/vec.h"
+#include "task/action.h"
+#include "task/objective.h"
+#include "task/reading.h"
+#include "task/state.h"
+#include "task/testing.h"
 
 #include <stdlib.h>
 

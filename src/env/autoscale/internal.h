@@ -9,6 +9,7 @@
 
 #include "cluster/sim.h"
 #include "env/autoscale.h"
+#include "task/bounds.h"
 #include "workload/apps.h"
 #include "workload/scenario.h"
 

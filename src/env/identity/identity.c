@@ -19,8 +19,8 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "base/space.h"
 #include "env/snapshot.h"
-#include "env/space.h"
 
 #define STEPS_MAX 100
 #define CHOICES   4

@@ -12,8 +12,8 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "base/space.h"
 #include "env/snapshot.h"
-#include "env/space.h"
 
 #define PI              3.14159265358979323846
 #define GRAVITY         10.0 /* m/s^2 */

@@ -1,0 +1,47 @@
+/*
+ * pilot_peek.h - what explanations, evaluations and bad days may see of a pilot, and bend.
+ *
+ * Call order: between ticks; nudge and stage between a load and decide.
+ * Memory:     a peek borrows from the pilot, until its next call.
+ * Threads:    those of the pilot.
+ *
+ * The trap: nothing on the tick may use this. What a bent pilot decides is a question of "what if",
+ * or a fault that the rails have to stop.
+ */
+#ifndef AW_CONTROL_PILOT_PEEK_H
+#define AW_CONTROL_PILOT_PEEK_H
+
+#include "control/pilot.h"
+
+struct aw_pilot_peek {
+    bool finished; /* a step was, in this tick */
+    uint32_t episode;
+    const struct aw_reading *reading;
+    const struct aw_score *score;
+    const struct aw_model_record *record; /* what copies are made from; NULL: none are made */
+    const struct aw_formula *formula;     /* that decided last; NULL: none did */
+    double rehearsed_load;                /* requests/s; the highest that the policy was tried on */
+    double better_mean, better_low, better_high; /* than the fallback, per episode; NAN: unknown */
+};
+void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret);
+
+/* What an episode was worth, at one weight of the SLO for ever: its cost over what its load needed,
+ * so that a busy hour can be compared with a quiet one. */
+double aw_pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,
+                              double violation_share);
+
+/* As if this figure had been measured `factor` times as large, all else as it was. What a step
+ * before this one left behind stays. */
+void aw_pilot_nudge(struct aw_pilot *pilot, enum aw_input input, double factor);
+/* Puts it into this stage, with a watchdog that knows nothing. */
+void aw_pilot_set_stage(struct aw_pilot *pilot, enum aw_stage stage, int64_t now_us);
+
+/* The numbers of its policy where it keeps them, past all that checks what is learned or loaded.
+ * Both are NULL for an external agent, one of them for any other. */
+struct aw_pilot_numbers {
+    struct aw_formula_values *formula;
+    struct aw_actnet *network;
+};
+struct aw_pilot_numbers aw_pilot_numbers(struct aw_pilot *pilot);
+
+#endif

@@ -1,0 +1,32 @@
+/* account_internal.h - what the files of an account share. */
+#ifndef AW_DESK_ACCOUNT_INTERNAL_H
+#define AW_DESK_ACCOUNT_INTERNAL_H
+
+#include "desk/account.h"
+
+extern const char *const aw__account_axes[AW_GUARD_AXES]; /* "replicas", "cpu", "memory" */
+
+/* An object as it is built: memory that runs out is looked at once, at the end. */
+struct aw__told {
+    json_t *object;
+    bool failed;
+};
+struct aw__told aw__told_begin(void);
+/* Takes over `value`; NULL: there was no memory for it. */
+void aw__told_put(struct aw__told *told, const char *key, json_t *value);
+void aw__told_text(struct aw__told *told, const char *key, const char *value);
+void aw__told_real(struct aw__told *told, const char *key, double value); /* NAN, INFINITY: null */
+void aw__told_whole(struct aw__told *told, const char *key, int64_t value);
+void aw__told_flag(struct aw__told *told, const char *key, bool value);
+/* NULL: no memory; nothing is left behind. */
+json_t *aw__told_end(struct aw__told *told);
+
+json_t *aw__account_real(double value);
+/* Whole of a plan, whatever it sets: what is not set is as in `before`. */
+struct aw_plan aw__account_whole(const struct aw_plan *plan, const struct aw_plan *before);
+
+/* For tests: 1 in `config` and `task`, as large as their structs, for every byte that the text of a
+ * config carries. */
+void aw__account_config_carried(unsigned char *config, unsigned char *task);
+
+#endif

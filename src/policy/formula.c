@@ -1,0 +1,263 @@
+/* formula.c - capacity for the load, by what a request costs. */
+#include "policy/formula.h"
+
+#include "base/hash.h"
+#include "base/pack16.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The budget is aimed at from below: a window's worth of chance must not overspend it. */
+#define TARGET_SHARE    0.9
+#define MARGIN_TRIM_MIN (-0.4)
+#define MARGIN_TRIM_MAX 1.5
+#define SIZE_TRIM_MIN   (-0.1)
+#define SIZE_TRIM_MAX   0.3
+#define SIZE_TRIM_GAIN  0.005
+#define RESIZE_STEPS    40u  /* ten minutes between changes of size */
+#define RESIZE_LEAST    0.01 /* change of the size's logarithm that is worth a rollout */
+#define SETTLED_STEPS   2u
+#define REQUEST_FADE    0.995
+#define HIGH_FADE       0.9995
+#define MEMORY_WINDOW   100u
+#define MEMORY_MARGIN   1.08
+#define MEMORY_LEAST    1.03 /* over the peak: below it, it must grow */
+#define MEMORY_SHRINK   0.85 /* a smaller size must save this much to be worth a restart */
+#define MEMORY_GROW     1.06
+#define OOM_FACTOR      1.15
+#define OOM_FADE        0.998
+#define OFF_BELOW       0.1 /* of x: OFF and SLEEP are switched off there */
+#define SLEEP_ABOVE     0.8
+#define MIB             1048576.0
+#define LOAD_MAX        1e12 /* requests/s: nobody has it, and 16 bits still hold it */
+
+_Static_assert(MEMORY_WINDOW <= AW_FORMULA_MEMORY_HISTORY, "a window fits its ring");
+
+enum scale { SCALE_LOG, SCALE_SHARE, SCALE_OFF, SCALE_SLEEP };
+
+static const struct {
+    const char *name, *meaning;
+    double low, high;
+    enum scale scale;
+} number_table[AW_FORMULA_DIM] = {
+#define X(id, name, low, high, scale, meaning) {name, meaning, low, high, SCALE_##scale},
+    AW_FORMULA_MAP(X)
+#undef X
+};
+
+const char *aw_formula_name(enum aw_formula_number number)
+{
+    return number_table[number].name;
+}
+
+const char *aw_formula_meaning(enum aw_formula_number number)
+{
+    return number_table[number].meaning;
+}
+
+static double between(double u, double low, double high)
+{
+    return low * pow(high / low, fmin(1, fmax(0, u)));
+}
+
+double aw_formula_value(const struct aw_formula *formula, enum aw_formula_number number)
+{
+    const double x = fmin(1, fmax(0, formula->x[number]));
+    const double low = number_table[number].low, high = number_table[number].high;
+    switch (number_table[number].scale) {
+    case SCALE_SHARE:
+        return fmin(1, fmax(0, low + x * (high - low)));
+    case SCALE_OFF:
+        return x < OFF_BELOW ? 0 : between((x - OFF_BELOW) / (1 - OFF_BELOW), low, high);
+    case SCALE_SLEEP:
+        return x >= SLEEP_ABOVE ? 0 : floor(between(x / SLEEP_ABOVE, low, high));
+    default:
+        return between(x, low, high);
+    }
+}
+
+double aw_formula_place(enum aw_formula_number number, double value)
+{
+    const double low = number_table[number].low, high = number_table[number].high;
+    AW_ASSERT(number_table[number].scale == SCALE_LOG);
+    return log(fmin(high, fmax(low, value)) / low) / log(high / low);
+}
+
+void aw_formula_decode(const struct aw_formula *formula, struct aw_formula_values *ret_values)
+{
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
+        ret_values->v[i] = aw_formula_value(formula, (enum aw_formula_number)i);
+}
+
+void aw_formula_plain(struct aw_formula *formula)
+{
+    *formula = (struct aw_formula){.x = {[AW_FORMULA_CPU] = 0.624,
+                                         [AW_FORMULA_MARGIN] = 0.306,
+                                         [AW_FORMULA_WINDOW] = 0.5,
+                                         [AW_FORMULA_PEAK] = 0.8,
+                                         [AW_FORMULA_SMOOTH] = 0.9,
+                                         [AW_FORMULA_TRIM] = 0.4,
+                                         [AW_FORMULA_FLOOR] = 0,
+                                         [AW_FORMULA_SLEEP] = 0.9,
+                                         [AW_FORMULA_ASLEEP] = 0.5}};
+}
+
+uint64_t aw_formula_id(const struct aw_formula *formula)
+{
+    uint64_t h = aw_hash_bytes(AW_HASH_BEGIN, formula->x, sizeof formula->x);
+    return h ? h : 1;
+}
+
+void aw_formula_begin(struct aw_formula_memory *memory)
+{
+    memset(memory, 0, sizeof *memory);
+}
+
+void aw_formula_changed(struct aw_formula_memory *memory)
+{
+    memory->margin_trim = memory->size_trim = memory->size_trim_used = 0;
+    memory->since_resize = 0;
+}
+
+void aw_formula_new_requests(struct aw_formula_memory *memory)
+{
+    memory->cores_sum = memory->completions_sum = 0;
+}
+
+void aw_formula_new_load(struct aw_formula_memory *memory)
+{
+    memory->high_load = memory->smooth_load;
+}
+
+static uint16_t highest_of(const uint16_t *values, uint32_t count)
+{
+    uint16_t high = 0;
+    for (uint32_t i = 0; i < count; i++)
+        high = values[i] > high ? values[i] : high;
+    return high;
+}
+
+/* Of the last `window` steps, `step` the latest; a ring lies in two pieces. */
+static double highest(const uint16_t *ring, uint32_t length, uint32_t step, uint32_t window)
+{
+    AW_ASSERT(window <= length);
+    const uint32_t count = window <= step ? window : step + 1, end = step % length + 1;
+    const uint32_t late = count < end ? count : end, early = count - late;
+    const uint16_t one = highest_of(ring + end - late, late);
+    const uint16_t two = highest_of(ring + length - early, early);
+    return aw_unpack16(one > two ? one : two);
+}
+
+/* What the load needs, in requests/s. */
+static double load_to_serve(const struct aw_formula_values *values,
+                            struct aw_formula_memory *memory, double load)
+{
+    if (memory->step == 0)
+        memory->smooth_load = load;
+    memory->smooth_load += values->v[AW_FORMULA_SMOOTH] * (load - memory->smooth_load);
+    memory->high_load = fmax(load, memory->high_load * HIGH_FADE);
+    const uint32_t window = (uint32_t)(values->v[AW_FORMULA_WINDOW] + 0.5);
+    const double peak = highest(memory->load, AW_FORMULA_HISTORY, memory->step, window);
+    const double share = values->v[AW_FORMULA_PEAK];
+    const double need = (1 - share) * memory->smooth_load + share * peak;
+    return fmax(need, values->v[AW_FORMULA_FLOOR] * memory->high_load);
+}
+
+static void follow(const struct aw_formula_values *values, const struct aw_formula_task *task,
+                   struct aw_formula_memory *memory, bool violated)
+{
+    const double off = (violated ? 1 : 0) - TARGET_SHARE * task->budget;
+    const double trim = memory->margin_trim + values->v[AW_FORMULA_TRIM] * off;
+    memory->margin_trim = fmin(MARGIN_TRIM_MAX, fmax(MARGIN_TRIM_MIN, trim));
+    if (memory->quiet > SETTLED_STEPS)
+        memory->size_trim =
+            fmin(SIZE_TRIM_MAX, fmax(SIZE_TRIM_MIN, memory->size_trim + SIZE_TRIM_GAIN * off));
+}
+
+static int64_t memory_for(const struct aw_bounds *bounds, struct aw_formula_memory *memory,
+                          const struct aw_reading *reading, bool resize)
+{
+    const double present = (double)reading->memory_bytes_wanted;
+    const double peak =
+        highest(memory->memory_bytes, AW_FORMULA_MEMORY_HISTORY, memory->step, MEMORY_WINDOW);
+    if (reading->oom_kills)
+        memory->oom_floor_bytes = fmax(memory->oom_floor_bytes, OOM_FACTOR * present);
+    else
+        memory->oom_floor_bytes *= OOM_FADE;
+    if (peak <= 0)
+        return reading->memory_bytes_wanted;
+    const double want = fmax(peak * MEMORY_MARGIN, memory->oom_floor_bytes);
+    const bool roomy = present >= MEMORY_LEAST * peak;
+    if (!resize && roomy && want > MEMORY_SHRINK * present && want < MEMORY_GROW * present)
+        return reading->memory_bytes_wanted;
+    if (isnan(reading->memory_bytes_peak) && want < present) /* old peaks alone shrink nothing */
+        return reading->memory_bytes_wanted;
+    const double mib = ceil(fmin(want, (double)bounds->memory_bytes_max) / MIB);
+    return (int64_t)mib * (int64_t)MIB;
+}
+
+void aw_formula_decide(const struct aw_formula_values *values, const struct aw_formula_task *task,
+                       struct aw_formula_memory *memory, const struct aw_reading *reading,
+                       bool violated, bool acts, struct aw_plan *ret_plan)
+{
+    const struct aw_bounds *bounds = &task->bounds;
+    struct aw_plan plan = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+                           .replicas = reading->replicas_wanted,
+                           .cpu_millicores = reading->cpu_millicores_wanted,
+                           .memory_bytes = reading->memory_bytes_wanted};
+    if (!isnan(reading->cpu_cores_used) && !isnan(reading->completions_per_s)) {
+        memory->cores_sum = REQUEST_FADE * memory->cores_sum + reading->cpu_cores_used;
+        memory->completions_sum =
+            REQUEST_FADE * memory->completions_sum + reading->completions_per_s;
+    }
+    const bool known = !isnan(reading->arrivals_per_s);
+    const double load = known ? fmin(LOAD_MAX, reading->arrivals_per_s) : memory->smooth_load;
+    memory->load[memory->step % AW_FORMULA_HISTORY] = aw_pack16(load);
+    memory->memory_bytes[memory->step % AW_FORMULA_MEMORY_HISTORY] =
+        reading->memory_bytes_peak > 0
+            ? aw_pack16_up(fmin(reading->memory_bytes_peak, (double)bounds->memory_bytes_max))
+            : 0;
+    double need = load_to_serve(values, memory, load);
+
+    const bool moving = reading->rollout || reading->replicas_ready < reading->replicas_wanted;
+    memory->quiet = moving ? 0 : memory->quiet + 1;
+    if (known) /* what nobody saw was not idle */
+        memory->idle = load > 0 ? 0 : memory->idle + 1;
+    memory->since_resize++;
+    if (acts && known && load > 0 && memory->step > 0)
+        follow(values, task, memory, violated);
+    if (memory->since_resize > RESIZE_STEPS && memory->quiet > SETTLED_STEPS &&
+        fabs(memory->size_trim - memory->size_trim_used) > RESIZE_LEAST) {
+        memory->size_trim_used = memory->size_trim;
+        memory->since_resize = 0;
+    }
+    need *= exp(memory->margin_trim);
+
+    double millicores = 1e3 * values->v[AW_FORMULA_CPU] * exp(memory->size_trim_used);
+    millicores = fmin((double)bounds->cpu_millicores_max,
+                      fmax((double)bounds->cpu_millicores_min, millicores));
+    const double per_request =
+        memory->completions_sum > 0 ? memory->cores_sum / memory->completions_sum : 0;
+    const double margin = values->v[AW_FORMULA_MARGIN];
+    double replicas = ceil(1e3 * per_request * need * margin / millicores);
+    const double sleep = values->v[AW_FORMULA_SLEEP];
+    if (sleep > 0 && memory->idle >= sleep) {
+        replicas = 1;
+        millicores *= values->v[AW_FORMULA_ASLEEP];
+    }
+    plan.cpu_millicores = (int64_t)(millicores / 10 + 0.5) * 10;
+    plan.replicas = (uint32_t)fmin(1e6, fmax(1, replicas));
+    const bool nothing = !known || per_request <= 0; /* to go by */
+    const bool blind = nothing || isnan(reading->cpu_cores_used);
+    if (nothing || (blind && plan.replicas < reading->replicas_wanted))
+        plan.replicas = reading->replicas_wanted;
+    if (blind)
+        plan.cpu_millicores = reading->cpu_millicores_wanted;
+    const bool resize = plan.cpu_millicores != reading->cpu_millicores_wanted;
+    plan.memory_bytes = memory_for(bounds, memory, reading, resize);
+    if (blind && plan.memory_bytes < reading->memory_bytes_wanted)
+        plan.memory_bytes = reading->memory_bytes_wanted;
+    aw_bounds_clip(bounds, &plan);
+    memory->step++;
+    *ret_plan = plan;
+}

@@ -1,0 +1,99 @@
+/*
+ * formula.h - a policy of nine numbers: capacity for the load, by what a request costs.
+ *
+ * Wanted cores are what the load needs (smoothed load mixed with its recent peak, times CPU per
+ * request as it is measured) times a margin; replicas follow from the size of one. Two trims move
+ * with experience: every missed step raises the margin a little, every met one lowers it by so much
+ * less that the two balance where just the budget is missed (adaptive conformal inference, Gibbs
+ * and Candes, 2021, is the same rule); slower, the same for the size of a replica. Memory is the
+ * recent peak and a little more. Without load for long a workload may sleep: one small replica.
+ *
+ * What is learned are the nine numbers (by trying on copies of the workload, rehearse.h); what
+ * adapts from step to step are the trims. A constant has no answer to a workload that changes; this
+ * has, and its numbers can be read.
+ *
+ * Call order: begin for a new workload; decide once per reading, in the order of time.
+ * Memory:     plain structs. A memory has no padding: it is part of snapshots.
+ * Threads:    pure functions of their arguments.
+ *
+ * Missing figures shrink nothing: without a load to go by the present stays, without a figure of
+ * CPU or of memory that amount does not fall. Memory alone may still grow.
+ */
+#ifndef AW_POLICY_FORMULA_H
+#define AW_POLICY_FORMULA_H
+
+#include "task/bounds.h"
+#include "task/reading.h"
+
+/* clang-format off */
+/* Each is kept as x in [0, 1]; the scale says what that stands for.
+ *     id      name      low    high  scale  meaning */
+#define AW_FORMULA_MAP(X)                                                                          \
+    X(CPU,    "cpu",    0.1,   4,    LOG,   "cores of a replica")                                  \
+    X(MARGIN, "margin", 0.8,   16,   LOG,   "capacity over need")                                  \
+    X(WINDOW, "window", 1,     240,  LOG,   "steps over which a peak of load is recent")           \
+    X(PEAK,   "peak",   -0.15, 1.15, SHARE, "share of the recent peak in the load to serve")       \
+    X(SMOOTH, "smooth", 0.03,  1,    LOG,   "how fast the smoothed load follows")                  \
+    X(TRIM,   "trim",   0.01,  0.3,  LOG,   "how fast missed steps raise the margin")              \
+    X(FLOOR,  "floor",  0.02,  1,    OFF,   "share of the highest load that is always served")     \
+    X(SLEEP,  "sleep",  1,     200,  SLEEP, "steps without load before it sleeps; 0: never")       \
+    X(ASLEEP, "asleep", 0.03,  1,    LOG,   "size of the one sleeping replica, of a waking one")
+/* clang-format on */
+enum aw_formula_number {
+#define X(id, name, low, high, scale, meaning) AW_FORMULA_##id,
+    AW_FORMULA_MAP(X)
+#undef X
+        AW_FORMULA_DIM
+};
+const char *aw_formula_name(enum aw_formula_number number);
+const char *aw_formula_meaning(enum aw_formula_number number);
+
+struct aw_formula {
+    double x[AW_FORMULA_DIM];
+};
+/* What a number stands for, in its own unit. */
+double aw_formula_value(const struct aw_formula *formula, enum aw_formula_number number);
+/* The x of a value on a logarithmic scale (cpu, margin, ...); what is beyond lies at the end. */
+double aw_formula_place(enum aw_formula_number number, double value);
+/* All of them at once, for decide. */
+struct aw_formula_values {
+    double v[AW_FORMULA_DIM];
+};
+void aw_formula_decode(const struct aw_formula *formula, struct aw_formula_values *ret_values);
+/* As an operator would begin who knows nothing: about one core, twice the need. */
+void aw_formula_plain(struct aw_formula *formula);
+/* FNV over the numbers: what a decision is recorded under. Never 0. */
+uint64_t aw_formula_id(const struct aw_formula *formula);
+
+#define AW_FORMULA_HISTORY        256u /* steps of load; the longest window is 240 */
+#define AW_FORMULA_MEMORY_HISTORY 128u /* of memory */
+
+struct aw_formula_memory {
+    double margin_trim, size_trim, size_trim_used; /* logarithms */
+    double cores_sum, completions_sum;             /* that fade: CPU per request */
+    double smooth_load, high_load;
+    double oom_floor_bytes;
+    uint16_t load[AW_FORMULA_HISTORY];                /* rings, aw_pack16; requests/s */
+    uint16_t memory_bytes[AW_FORMULA_MEMORY_HISTORY]; /* never below what was seen */
+    uint32_t step, idle, since_resize, quiet;
+};
+void aw_formula_begin(struct aw_formula_memory *memory);
+/* The numbers are others now: what was learned about the old ones no longer holds. */
+void aw_formula_changed(struct aw_formula_memory *memory);
+/* The workload is another now: requests cost what they cost from here on, or the load is what it is
+ * from here on. */
+void aw_formula_new_requests(struct aw_formula_memory *memory);
+void aw_formula_new_load(struct aw_formula_memory *memory);
+
+struct aw_formula_task {
+    struct aw_bounds bounds;
+    double budget; /* share of steps that may miss the SLO */
+};
+/* Takes in a reading, and says what to ask for: all of `ret_plan` is set. `violated`: the step that
+ * has ended missed its SLO. `acts`: this policy has brought that step about; the trims follow only
+ * then. */
+void aw_formula_decide(const struct aw_formula_values *values, const struct aw_formula_task *task,
+                       struct aw_formula_memory *memory, const struct aw_reading *reading,
+                       bool violated, bool acts, struct aw_plan *ret_plan);
+
+#endif

@@ -1,0 +1,107 @@
+/* pretrained_shelf.c - the models of a process, each read once. */
+#include "policy/pretrained.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct book {
+    char path[AW_SHELF_PATH_MAX];
+    struct aw_pretrained *model; /* NULL: refused, for .. */
+    enum aw_err err;             /* .. this reason */
+    struct aw_diag diag;
+};
+
+struct aw_shelf {
+    uint32_t folder_count, count;
+    char folder[AW_SHELF_FOLDERS_MAX][AW_SHELF_PATH_MAX];
+    struct book book[AW_SHELF_MODELS_MAX];
+    const struct aw_alloc *alloc;
+};
+
+enum aw_err aw_shelf_new(const char *const *folders, size_t count, const struct aw_alloc *alloc,
+                         struct aw_shelf **ret_shelf, struct aw_diag *diag)
+{
+    struct aw_shelf *shelf = aw_alloc_new(alloc, 1, sizeof *shelf);
+    if (!shelf)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for models");
+    shelf->alloc = alloc;
+    enum aw_err err = AW_OK;
+    for (size_t i = 0; !err && i < count; i++) {
+        if (!folders[i] || !folders[i][0])
+            continue;
+        if (shelf->folder_count == AW_SHELF_FOLDERS_MAX ||
+            strlen(folders[i]) + sizeof "/" AW_SHELF_FILE > AW_SHELF_PATH_MAX)
+            err = aw_fail(diag, AW_ERR_LIMIT, "too many folders of models, or too long a path: %s",
+                          folders[i]);
+        else
+            snprintf(shelf->folder[shelf->folder_count++], AW_SHELF_PATH_MAX, "%s", folders[i]);
+    }
+    if (err)
+        aw_shelf_free(shelf);
+    else
+        *ret_shelf = shelf;
+    return err;
+}
+
+void aw_shelf_free(struct aw_shelf *shelf)
+{
+    if (!shelf)
+        return;
+    for (uint32_t i = 0; i < shelf->count; i++)
+        aw_pretrained_close(shelf->book[i].model);
+    aw_alloc_free(shelf->alloc, shelf);
+}
+
+/* The first file of that name; where one is there but cannot be read, opening it says why. */
+static enum aw_err shipped_find(const struct aw_shelf *shelf, char *buf, size_t size,
+                                struct aw_diag *diag)
+{
+    for (uint32_t i = 0; i < shelf->folder_count; i++) {
+        const int len = snprintf(buf, size, "%s/" AW_SHELF_FILE, shelf->folder[i]);
+        AW_ASSERT(len > 0 && (size_t)len < size); /* new has measured them */
+        if (access(buf, F_OK) == 0)
+            return AW_OK;
+    }
+    return aw_fail(diag, AW_ERR_NOTFOUND, "no " AW_SHELF_FILE " in %s%s%s",
+                   shelf->folder_count ? shelf->folder[0] : "any folder",
+                   shelf->folder_count > 1 ? ", nor in " : "",
+                   shelf->folder_count > 1 ? shelf->folder[1] : "");
+}
+
+enum aw_err aw_shelf_get(struct aw_shelf *shelf, const char *what,
+                         const struct aw_pretrained **ret_model, struct aw_diag *diag)
+{
+    char path[AW_SHELF_PATH_MAX];
+    if (strcmp(what, AW_SHELF_NONE) == 0) {
+        *ret_model = NULL;
+        return AW_OK;
+    }
+    if (strcmp(what, AW_SHELF_SHIPPED) == 0) {
+        const enum aw_err err = shipped_find(shelf, path, sizeof path, diag);
+        if (err)
+            return err;
+    } else if (strlen(what) >= sizeof path) {
+        return aw_fail(diag, AW_ERR_LIMIT, "the path of a model is longer than %zu bytes",
+                       sizeof path - 1);
+    } else {
+        snprintf(path, sizeof path, "%s", what);
+    }
+    struct book *book = NULL;
+    for (uint32_t i = 0; i < shelf->count && !book; i++)
+        if (strcmp(shelf->book[i].path, path) == 0)
+            book = &shelf->book[i];
+    if (!book) {
+        if (shelf->count == AW_SHELF_MODELS_MAX)
+            return aw_fail(diag, AW_ERR_LIMIT, "more than %u different models",
+                           AW_SHELF_MODELS_MAX);
+        book = &shelf->book[shelf->count++];
+        snprintf(book->path, sizeof book->path, "%s", path);
+        book->err = aw_pretrained_open(path, shelf->alloc, &book->model, &book->diag);
+    }
+    if (book->err && diag)
+        *diag = book->diag;
+    if (!book->err)
+        *ret_model = book->model;
+    return book->err;
+}

@@ -1,0 +1,619 @@
+/*
+ * profile.c - one MultidimPodAutoscaler: from what is written to a profile, and what cannot be.
+ *
+ * The table decodes every field on its own; here is what concerns several at once. A check whose
+ * fields were wrong already is left out: its finding would only repeat theirs.
+ */
+#include "profile/profile_internal.h"
+
+#include "base/quantity.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Bounds where nothing is said; those of the simulations and of training. */
+#define CPU_MIN_MILLICORES 100
+#define CPU_MAX_MILLICORES 4000
+#define MEMORY_MIN_BYTES   ((int64_t)64 << 20)
+#define MEMORY_MAX_BYTES   ((int64_t)8 << 30)
+
+const char *aw_profile_key(const struct aw_profile *profile, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s/%s", profile->namespace, profile->name);
+    return buf;
+}
+
+enum aw_guard_mode aw_profile_mode(const struct aw_profile *profile, bool simulated)
+{
+    if (simulated && !profile->update_mode_given)
+        return AW_GUARD_AUTO;
+    switch ((enum aw_update_mode)profile->update_mode) {
+    case AW_UPDATE_OFF:
+        return AW_GUARD_OFF;
+    case AW_UPDATE_INITIAL:
+        return AW_GUARD_INITIAL;
+    case AW_UPDATE_AUTO:
+    case AW_UPDATE_RECREATE:
+    case AW_UPDATE_IN_PLACE_OR_RECREATE:
+        return AW_GUARD_AUTO;
+    case AW_UPDATE_APPROVE:
+        return AW_GUARD_APPROVE;
+    }
+    AW_ASSERT(!"a known mode");
+    return AW_GUARD_OFF;
+}
+
+bool aw_profile_has_slo(const struct aw_profile *profile)
+{
+    return profile->slo_latency_us > 0 || profile->slo_throughput_per_s > 0;
+}
+
+/* --- findings ---------------------------------------------------------------------------------
+ */
+
+void aw__report_fail(struct aw_profile_report *report, enum aw_err err, const struct aw_diag *diag)
+{
+    const struct aw_profile_finding finding = {.err = err, .diag = *diag};
+    report->error_count++;
+    if (report->take)
+        report->take(report->ctx, &finding);
+}
+
+void aw__report_warn(struct aw_profile_report *report, const char *name, const struct aw_diag *diag)
+{
+    const struct aw_profile_finding finding = {.err = AW_OK, .warning = name, .diag = *diag};
+    report->warning_count++;
+    if (report->take)
+        report->take(report->ctx, &finding);
+}
+
+void aw__reading_fail(struct aw__reading *reading, const struct aw_node *node, enum aw_err err,
+                      const struct aw_diag *diag)
+{
+    if (reading->bad_count < AW__PROFILE_BAD_MAX)
+        reading->bad[reading->bad_count++] = node;
+    aw__report_fail(reading->report, err, diag);
+}
+
+static void sink_take(void *ctx, const struct aw_node *node, enum aw_err err,
+                      const struct aw_diag *diag)
+{
+    aw__reading_fail(ctx, node, err, diag);
+}
+
+struct aw_schema_sink aw__reading_sink(struct aw__reading *reading)
+{
+    return (struct aw_schema_sink){.take = sink_take, .ctx = reading};
+}
+
+void aw__reading_expected(struct aw__reading *reading, const struct aw_node *node, const char *fmt,
+                          ...)
+{
+    char text[AW_DIAG_TEXT_MAX];
+    struct aw_diag diag;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    aw_fail(&diag, AW_ERR_CONFIG, "%s", text);
+    aw__reading_fail(reading, node, aw_tree_place(reading->tree, node, AW_ERR_CONFIG, &diag),
+                     &diag);
+}
+
+void aw__reading_warn(struct aw__reading *reading, const struct aw_node *node, const char *name,
+                      const char *fmt, ...)
+{
+    char text[AW_DIAG_TEXT_MAX];
+    struct aw_diag diag;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    aw_fail(&diag, AW_ERR_CONFIG, "%s", text);
+    (void)aw_tree_place(reading->tree, node, AW_ERR_CONFIG, &diag);
+    aw__report_warn(reading->report, name, &diag);
+}
+
+/* Walks a path of keys as far as there are any; `*ret_whole`: to its end, at something. */
+static const struct aw_node *walk(const struct aw_node *node, const char *path, bool *ret_whole)
+{
+    *ret_whole = true;
+    while (*path) {
+        char key[AW_SCHEMA_NAME_MAX];
+        const size_t len = strcspn(path, ".");
+        AW_ASSERT(len < sizeof key);
+        memcpy(key, path, len);
+        key[len] = 0;
+        const struct aw_node *next = aw_node_find(node, key);
+        if (!next || next->kind == AW_NODE_NULL) {
+            *ret_whole = false;
+            return node;
+        }
+        node = next;
+        path += len + (path[len] == '.');
+    }
+    return node;
+}
+
+const struct aw_node *aw__reading_at(const struct aw__reading *reading, const char *path)
+{
+    bool whole;
+    const struct aw_node *node = walk(reading->root, path, &whole);
+    return whole ? node : NULL;
+}
+
+bool aw__reading_sound(const struct aw__reading *reading, const char *path)
+{
+    bool whole;
+    const struct aw_node *top = walk(reading->root, path, &whole);
+    if (reading->bad_count == AW__PROFILE_BAD_MAX)
+        return false;
+    for (uint32_t i = 0; i < reading->bad_count; i++) {
+        /* of what is absent: the map that it would be in lacks something, or is none */
+        if (!whole && reading->bad[i] == top)
+            return false;
+        for (const struct aw_node *n = reading->bad[i]; whole && n; n = n->parent) {
+            if (n == top)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* --- goals ------------------------------------------------------------------------------------
+ */
+
+static void metrics_use(struct aw__reading *r, struct aw__profile_draft *draft)
+{
+    const struct aw_node *list = aw__reading_at(r, "spec.goals.metrics");
+    const struct aw_node *own = aw__reading_at(r, "spec.learning.fallback.hpaTarget");
+    const struct aw_node *item = list ? list->first : NULL;
+    for (uint32_t i = 0; i < draft->metric_count && item; i++, item = item->next) {
+        const struct aw__metric *metric = &draft->metric[i];
+        if (metric->type != 0 || strcmp(metric->resource, "cpu") != 0 || metric->target_type != 0 ||
+            metric->utilization == 0) {
+            aw__reading_expected(r, item,
+                                 "expected a Resource cpu with a target of type Utilization and "
+                                 "averageUtilization: the fallback's HPA reads nothing else");
+            continue;
+        }
+        if (i > 0) {
+            aw__reading_expected(r, item, "expected one metric, found the CPU again");
+            continue;
+        }
+        if (!aw__reading_sound(r, "spec.learning.fallback"))
+            continue;
+        if (own && draft->profile.fallback.hpa_target != metric->utilization)
+            aw__reading_expected(r, item,
+                                 "averageUtilization is %" PRIu32 ", but "
+                                 "spec.learning.fallback.hpaTarget on line %" PRIu32 " is %" PRIu32,
+                                 metric->utilization, own->line,
+                                 draft->profile.fallback.hpa_target);
+        else
+            draft->profile.fallback.hpa_target = metric->utilization;
+    }
+}
+
+static void slo_check(struct aw__reading *r, struct aw__profile_draft *draft)
+{
+    struct aw_profile *p = &draft->profile;
+    char step[AW_QUANTITY_TEXT_MAX], window[AW_QUANTITY_TEXT_MAX];
+    const struct aw_node *slo = aw__reading_at(r, "spec.goals.slo");
+    const struct aw_node *target = aw__reading_at(r, "spec.goals.slo.latency.target");
+    const struct aw_node *at = aw__reading_at(r, "spec.goals.slo.window");
+    p->slo_latency_us = target ? (double)draft->latency_us : 0;
+    p->slo_timeout_us = (double)draft->timeout_us;
+    p->slo_throughput_per_s = draft->throughput_per_s;
+    if (!aw_profile_has_slo(p)) {
+        aw__reading_warn(r, slo ? slo : aw__reading_at(r, "spec"), "no_slo",
+                         "no SLO (spec.goals.slo): nothing is learned, the fallback acts");
+        return;
+    }
+    if (target && p->slo_timeout_us < p->slo_latency_us) {
+        const struct aw_node *timeout = aw__reading_at(r, "spec.goals.slo.latency.timeout");
+        aw__reading_expected(r, timeout ? timeout : target,
+                             "expected a timeout above the target: a request that is never "
+                             "answered must miss it");
+    }
+    if (!aw__reading_sound(r, "spec.learning.stepSeconds"))
+        return;
+    const double steps = (double)p->slo_window_us / (p->step_s * 1e6);
+    aw_duration_print((int64_t)(p->step_s * 1e6), step, sizeof step);
+    aw_duration_print(p->slo_window_us, window, sizeof window);
+    if (steps < 1)
+        aw__reading_expected(r, at ? at : slo,
+                             "expected a window of at least a step (%s), found %s", step, window);
+    else if (p->slo_budget > 0 && p->slo_budget * steps < 1)
+        aw__reading_warn(r, at ? at : slo, "small_budget",
+                         "%g %% of a window of %s is less than one step of %s: one miss spends it",
+                         p->slo_budget * 100, window, step);
+}
+
+/* --- constraints ------------------------------------------------------------------------------
+ */
+
+static const struct aw_node *item_at(const struct aw_node *list, uint32_t index)
+{
+    const struct aw_node *item = list && list->kind == AW_NODE_LIST ? list->first : NULL;
+    while (item && index-- > 0)
+        item = item->next;
+    return item;
+}
+
+/* All entries of both lists, constraints.container first. */
+struct entries {
+    const struct aw__profile_draft *draft;
+    const struct aw_node *container, *policy;
+};
+
+static uint32_t entry_count(const struct entries *e)
+{
+    return e->draft->container_count + e->draft->policy_count;
+}
+
+static const struct aw__container *entry(const struct entries *e, uint32_t i)
+{
+    return i < e->draft->container_count ? &e->draft->container[i]
+                                         : &e->draft->policy[i - e->draft->container_count];
+}
+
+static const struct aw_node *entry_node(const struct entries *e, uint32_t i)
+{
+    return i < e->draft->container_count ? item_at(e->container, i)
+                                         : item_at(e->policy, i - e->draft->container_count);
+}
+
+static void twice_check(struct aw__reading *r, const struct entries *e)
+{
+    for (uint32_t i = 0; i < entry_count(e); i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            if (strcmp(entry(e, i)->name, entry(e, k)->name) != 0)
+                continue;
+            char path[AW_DIAG_KEY_MAX], quoted[AW_TEXT_QUOTE_MAX];
+            const struct aw_node *first = entry_node(e, k);
+            aw__reading_expected(
+                r, entry_node(e, i), "container %s is described on line %" PRIu32 " already (%s)",
+                aw_text_quote(entry(e, i)->name, strlen(entry(e, i)->name), quoted, sizeof quoted),
+                first->line, aw_node_path(first, path, sizeof path));
+            break;
+        }
+    }
+}
+
+/* The entry that is sized: the named one with mode Auto, else "*"; NULL: none. `*ret_off`: every
+ * container is Off. */
+static const struct aw__container *sized_entry(struct aw__reading *r, const struct entries *e,
+                                               bool *ret_off)
+{
+    const struct aw__container *sized = NULL, *rest = NULL;
+    const struct aw_node *first = NULL;
+    bool tell = true;
+    *ret_off = false;
+    for (uint32_t i = 0; i < entry_count(e); i++) {
+        const struct aw__container *c = entry(e, i);
+        const bool is_rest = !strcmp(c->name, "*");
+        if (is_rest)
+            rest = c;
+        if (c->mode != 0)
+            continue;
+        if (!is_rest && sized && tell && strcmp(sized->name, c->name) != 0) {
+            aw__reading_expected(r, entry_node(e, i),
+                                 "expected one container with mode Auto: a replica has one size "
+                                 "that is decided on, and line %" PRIu32 " names another",
+                                 first->line);
+            tell = false;
+        }
+        if (!is_rest && !sized) {
+            sized = c;
+            first = entry_node(e, i);
+        }
+    }
+    if (!sized && rest && rest->mode == 0)
+        sized = rest;
+    *ret_off = !sized && rest; /* "*" is Off */
+    return sized;
+}
+
+/* The narrower of two limits on each side; 0: not said. */
+static void limits_narrow(struct aw__limits *to, const struct aw__limits *by)
+{
+    if (by->cpu_min > to->cpu_min)
+        to->cpu_min = by->cpu_min;
+    if (by->memory_min > to->memory_min)
+        to->memory_min = by->memory_min;
+    if (by->cpu_max && (!to->cpu_max || by->cpu_max < to->cpu_max))
+        to->cpu_max = by->cpu_max;
+    if (by->memory_max && (!to->memory_max || by->memory_max < to->memory_max))
+        to->memory_max = by->memory_max;
+}
+
+/* Fills in what was not said, never on the wrong side of what was. */
+static void limits_fill(int64_t *low, int64_t *high, int64_t low_initial, int64_t high_initial)
+{
+    const bool low_said = *low > 0, high_said = *high > 0;
+    if (!low_said)
+        *low = high_said && *high < low_initial ? *high : low_initial;
+    if (!high_said)
+        *high = *low > high_initial ? *low : high_initial;
+}
+
+static void controlled_set(struct aw__reading *r, struct aw__profile_draft *draft,
+                           const struct aw__container *sized, const struct aw_node *sized_node,
+                           bool off)
+{
+    static const struct {
+        uint32_t bit, plan;
+        const char *name;
+        size_t low, high;
+    } resources[] = {
+        {1, AW_PLAN_CPU, "cpu", offsetof(struct aw__limits, cpu_min),
+         offsetof(struct aw__limits, cpu_max)},
+        {2, AW_PLAN_MEMORY, "memory", offsetof(struct aw__limits, memory_min),
+         offsetof(struct aw__limits, memory_max)},
+    };
+    const struct aw_node *all = aw__reading_at(r, "spec.constraints.containerControlledResources");
+    const struct aw_node *own = sized_node ? aw_node_find(sized_node, "controlledResources") : NULL;
+    uint32_t bits = draft->controlled;
+    if (own && all && sized->controlled != draft->controlled)
+        aw__reading_expected(r, own,
+                             "differs from spec.constraints.containerControlledResources on line "
+                             "%" PRIu32,
+                             all->line);
+    else if (own)
+        bits = sized->controlled;
+    draft->profile.controlled = AW_PLAN_REPLICAS;
+    struct aw__limits said = draft->pod;
+    if (sized)
+        limits_narrow(&said, &sized->limits);
+    for (size_t i = 0; i < sizeof resources / sizeof *resources && !off; i++) {
+        int64_t low, high;
+        if (!(bits & resources[i].bit))
+            continue;
+        draft->profile.controlled |= resources[i].plan;
+        memcpy(&low, (const char *)&said + resources[i].low, sizeof low);
+        memcpy(&high, (const char *)&said + resources[i].high, sizeof high);
+        if ((own || all) && !low && !high)
+            aw__reading_warn(r, own ? own : all, "unbounded",
+                             "%s is controlled, but has no minAllowed and no maxAllowed: the "
+                             "defaults hold",
+                             resources[i].name);
+    }
+}
+
+static void replicas_check(struct aw__reading *r, const struct aw_bounds *b)
+{
+    if (b->replicas_min > b->replicas_max)
+        aw__reading_expected(r, aw__reading_at(r, "spec.constraints.global"),
+                             "expected minReplicas of at most maxReplicas, found %" PRIu32
+                             " and %" PRIu32,
+                             b->replicas_min, b->replicas_max);
+}
+
+static void bounds_check(struct aw__reading *r, struct aw__profile_draft *draft,
+                         const struct aw_node *sizes)
+{
+    struct aw_bounds *b = &draft->profile.bounds;
+    char low[AW_QUANTITY_TEXT_MAX], high[AW_QUANTITY_TEXT_MAX];
+    if (b->cpu_millicores_min > b->cpu_millicores_max)
+        aw__reading_expected(
+            r, sizes, "expected minAllowed.cpu of at most maxAllowed.cpu, found %s and %s",
+            aw_quantity_print_cpu(b->cpu_millicores_min, AW_QUANTITY_MILLI, low, sizeof low),
+            aw_quantity_print_cpu(b->cpu_millicores_max, AW_QUANTITY_MILLI, high, sizeof high));
+    if (b->memory_bytes_min > b->memory_bytes_max)
+        aw__reading_expected(
+            r, sizes, "expected minAllowed.memory of at most maxAllowed.memory, found %s and %s",
+            aw_quantity_print_memory(b->memory_bytes_min, low, sizeof low),
+            aw_quantity_print_memory(b->memory_bytes_max, high, sizeof high));
+    if (b->replicas_min == b->replicas_max && draft->profile.controlled == AW_PLAN_REPLICAS)
+        aw__reading_warn(r, aw__reading_at(r, "spec.constraints"), "nothing_to_scale",
+                         "one number of replicas is allowed and no size may change: there is "
+                         "nothing to decide");
+}
+
+static void constraints_use(struct aw__reading *r, struct aw__profile_draft *draft)
+{
+    struct aw_profile *p = &draft->profile;
+    const struct entries e = {draft, aw__reading_at(r, "spec.constraints.container"),
+                              aw__reading_at(r, "spec.resourcePolicy.containerPolicies")};
+    const struct aw_node *node = aw__reading_at(r, "spec.constraints");
+    const struct aw_node *pod = aw__reading_at(r, "spec.constraints.pod");
+    bool off;
+    twice_check(r, &e);
+    const struct aw__container *sized = sized_entry(r, &e, &off);
+    struct aw__limits limits = draft->pod;
+    snprintf(p->container, sizeof p->container, "%s", sized ? sized->name : "*");
+    if (pod)
+        node = pod;
+    for (uint32_t i = 0; i < entry_count(&e); i++) {
+        if (entry(&e, i) == sized)
+            node = entry_node(&e, i);
+    }
+    if (sized) {
+        limits_narrow(&limits, &sized->limits);
+        p->requests_only = sized->controlled_values == 1;
+    }
+    limits_fill(&limits.cpu_min, &limits.cpu_max, CPU_MIN_MILLICORES, CPU_MAX_MILLICORES);
+    limits_fill(&limits.memory_min, &limits.memory_max, MEMORY_MIN_BYTES, MEMORY_MAX_BYTES);
+    p->bounds.cpu_millicores_min = limits.cpu_min;
+    p->bounds.cpu_millicores_max = limits.cpu_max;
+    p->bounds.memory_bytes_min = limits.memory_min;
+    p->bounds.memory_bytes_max = limits.memory_max;
+    controlled_set(r, draft, sized, sized ? node : NULL, off);
+    bounds_check(r, draft, node);
+}
+
+static void behavior_use(struct aw__reading *r, struct aw__profile_draft *draft)
+{
+    const struct aw_node *window =
+        aw__reading_at(r, "spec.constraints.global.behavior.scaleDown.stabilizationWindowSeconds");
+    const struct aw_node *own = aw__reading_at(r, "spec.learning.fallback.hpaDownWindow");
+    if (!window)
+        return;
+    if (own && draft->profile.fallback.hpa_down_window != draft->down_window_s)
+        aw__reading_expected(r, window,
+                             "differs from spec.learning.fallback.hpaDownWindow on line %" PRIu32,
+                             own->line);
+    else
+        draft->profile.fallback.hpa_down_window = draft->down_window_s;
+}
+
+/* --- learning ---------------------------------------------------------------------------------
+ */
+
+static void agent_use(struct aw__reading *r, struct aw_profile *p)
+{
+    aw_conf_defaults(aw_rehearse_fields, &p->rehearse);
+    aw_conf_defaults(aw_learner_fields, &p->learner);
+    aw_conf_defaults(aw_ope_fields, &p->learner.ope);
+    aw_conf_defaults(aw_external_fields, &p->external);
+    const struct aw_node *settings = aw__reading_at(r, "spec.learning.agent.settings");
+    if (!settings || settings->kind != AW_NODE_MAP)
+        return;
+    const struct aw_schema_sink sink = aw__reading_sink(r);
+    if (p->agent == AW_PILOT_FORMULA)
+        aw_schema_decode_conf(aw_rehearse_fields, r->tree, settings, &p->rehearse, &sink);
+    else if (p->agent == AW_PILOT_EXTERNAL)
+        aw_schema_decode_conf(aw_external_fields, r->tree, settings, &p->external, &sink);
+    else
+        aw_schema_decode_conf(aw_learner_fields, r->tree, settings, &p->learner, &sink);
+}
+
+static void learning_check(struct aw__reading *r, struct aw_profile *p)
+{
+    const struct aw_node *mode = aw__reading_at(r, "spec.learning.retraining.mode");
+    const struct aw_node *stakes = aw__reading_at(r, "spec.learning.retraining.highStakes");
+    const struct aw_node *serving = aw__reading_at(r, "spec.learning.thresholds.serving");
+    if (!aw__reading_sound(r, "spec.learning.retraining"))
+        return;
+    if (p->high_stakes && mode && p->retraining == AW_RETRAINING_ONLINE)
+        aw__reading_expected(
+            r, mode, "expected offline, found online: highStakes on line %" PRIu32 " rules it out",
+            stakes->line);
+    else if (p->high_stakes)
+        p->retraining = AW_RETRAINING_OFFLINE;
+    if (p->threshold_serving < p->threshold_online) /* false where one is auto */
+        aw__reading_warn(r, serving, "low_serving",
+                         "serving needs less than acting at all: %g is below online, %g",
+                         p->threshold_serving, p->threshold_online);
+}
+
+/* Asks the fallback itself whether it can work: settings, bounds, goals. */
+static enum aw_err fallback_check(struct aw__reading *r, struct aw_profile *p,
+                                  const struct aw_alloc *alloc, struct aw_diag *ret_diag)
+{
+    const struct aw_node *node = aw__reading_at(r, "spec.learning.fallback");
+    const struct aw_policy_task task = {
+        .bounds = p->bounds,
+        .slo_latency_us = p->slo_latency_us,
+        .replicas = p->bounds.replicas_min,
+        .cpu_millicores = p->bounds.cpu_millicores_min,
+        .memory_bytes = p->bounds.memory_bytes_min,
+    };
+    struct aw_policy *policy = NULL;
+    struct aw_diag diag;
+    node = node ? node : aw__reading_at(r, "spec");
+    if (p->fallback.kind == AW_POLICY_AIMD && !(p->slo_latency_us > 0))
+        aw__reading_expected(r, node,
+                             "expected a latency SLO (spec.goals.slo.latency): aimd "
+                             "follows nothing else");
+    if (p->fallback.kind == AW_POLICY_VPA && p->controlled == AW_PLAN_REPLICAS)
+        aw__reading_expected(r, node,
+                             "expected a fallback that changes replicas: no size may "
+                             "change, and vpa changes nothing else");
+    if (p->fallback.kind == AW_POLICY_HPA && p->bounds.replicas_min == p->bounds.replicas_max)
+        aw__reading_expected(r, node,
+                             "expected a fallback that changes sizes: one number of "
+                             "replicas is allowed, and hpa changes nothing else");
+    if (r->bad_count > 0)
+        return AW_OK;
+    const enum aw_err err = aw_policy_new(&p->fallback, &task, alloc, &policy, &diag);
+    aw_policy_free(policy);
+    if (err == AW_ERR_NOMEM) {
+        if (ret_diag)
+            *ret_diag = diag;
+        return err;
+    }
+    if (err)
+        aw__reading_fail(r, node, aw_tree_place(r->tree, node, AW_ERR_CONFIG, &diag), &diag);
+    return AW_OK;
+}
+
+static void guard_check(struct aw__reading *r, struct aw_profile *p)
+{
+    const struct aw_node *node = aw__reading_at(r, "spec.guard");
+    struct aw_guard guard;
+    struct aw_diag diag;
+    p->guard.mode = aw_profile_mode(p, false);
+    const enum aw_err err = aw_guard_init(&guard, &p->guard, &p->bounds, &diag);
+    node = node ? node : aw__reading_at(r, "spec");
+    if (err)
+        aw__reading_fail(r, node, aw_tree_place(r->tree, node, AW_ERR_CONFIG, &diag), &diag);
+}
+
+/* --- all of it --------------------------------------------------------------------------------
+ */
+
+static void recommender_use(struct aw__reading *r, struct aw__profile_draft *draft)
+{
+    const char *name = draft->recommender[0].name;
+    if (draft->recommender_count == 0 || !strcmp(name, "aware") || !strcmp(name, "default"))
+        return;
+    memcpy(draft->profile.recommender, name, sizeof draft->profile.recommender);
+    aw__reading_warn(r, aw__reading_at(r, "spec.recommenders"), "other_recommender",
+                     "%s decides: this object is left alone", name);
+}
+
+static bool all_sound(const struct aw__reading *r, const char *const *paths)
+{
+    bool sound = true;
+    for (; *paths; paths++)
+        sound &= aw__reading_sound(r, *paths);
+    return sound;
+}
+
+enum aw_err aw__profile_read(struct aw__reading *r, const struct aw_alloc *alloc,
+                             struct aw_profile *ret, struct aw_diag *diag)
+{
+    static const char *const counts[] = {"spec.constraints.global.minReplicas",
+                                         "spec.constraints.global.maxReplicas", NULL};
+    static const char *const sizes[] = {"spec.constraints.container", "spec.constraints.pod",
+                                        "spec.constraints.containerControlledResources",
+                                        "spec.resourcePolicy", NULL};
+    struct aw__profile_draft *draft = aw_alloc_new(alloc, 1, sizeof *draft);
+    enum aw_err err = AW_OK;
+    if (!draft)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an autoscaler");
+    struct aw_profile *p = &draft->profile;
+    const struct aw_schema_sink sink = aw__reading_sink(r);
+    aw_schema_defaults(aw__profile_fields, draft);
+    aw_schema_decode(aw__profile_fields, r->tree, r->root, draft, &sink);
+    p->update_mode_given = aw__reading_at(r, "spec.policy.updateMode") != NULL;
+    if (aw__reading_sound(r, "spec.goals.metrics"))
+        metrics_use(r, draft);
+    if (aw__reading_sound(r, "spec.goals.slo"))
+        slo_check(r, draft);
+    if (all_sound(r, counts))
+        replicas_check(r, &p->bounds);
+    if (all_sound(r, sizes))
+        constraints_use(r, draft);
+    if (aw__reading_sound(r, "spec.constraints.global") &&
+        aw__reading_sound(r, "spec.learning.fallback"))
+        behavior_use(r, draft);
+    if (aw__reading_sound(r, "spec.recommenders"))
+        recommender_use(r, draft);
+    if (aw__reading_sound(r, "spec.learning.agent"))
+        agent_use(r, p);
+    learning_check(r, p);
+    if (r->bad_count == 0) {
+        guard_check(r, p);
+        err = fallback_check(r, p, alloc, diag);
+    }
+    if (!err)
+        *ret = *p;
+    aw_alloc_free(alloc, draft);
+    return err;
+}

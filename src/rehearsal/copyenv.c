@@ -1,0 +1,405 @@
+/* copyenv.c - binds a fitted copy, its cluster and the pilot's translations to the contract. */
+#include "rehearsal/copyenv.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/rng.h"
+#include "cluster/sim.h"
+
+#define WORKLOAD     0u
+#define MINUTE_US    INT64_C(60000000)
+#define MAGIC        UINT32_C(0x434f5031) /* "COP1" */
+#define SETTLE_STEPS 4u /* at least, before an episode: its first state is measured */
+#define ALL          (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+/* What decides the future, beside the simulator. No padding: it is copied into snapshots. */
+struct episode {
+    struct aw_state_memory state;
+    struct aw_action_memory action;
+    struct aw_guard_memory guard;
+    struct aw_reading reading; /* the latest */
+    int64_t load_offset_us;
+    double load_factor;
+    uint32_t restarts; /* that came with the reading */
+    uint32_t slo;      /* enum aw_guard_slo, likewise */
+    uint32_t step;
+    uint32_t live; /* reset, and not yet ended */
+};
+
+/* A snapshot: this, then the simulator's own state. */
+struct snapshot {
+    uint32_t magic;
+    uint32_t checksum; /* of all that follows */
+    uint32_t identity; /* of the copy: a state means nothing to another */
+    uint32_t bytes;
+    struct episode episode;
+};
+#pragma GCC diagnostic pop
+
+struct copyenv {
+    struct aw_env_spec spec;
+    struct aw_copyenv_config config; /* record and load are not read after make */
+    struct aw_state state;
+    struct aw_action action;
+    struct aw_objective objective;
+    struct aw_guard guard;
+    int64_t step_us, stale_us;
+    uint32_t settle_steps;
+    uint32_t identity;
+
+    struct aw_sim *sim;
+    struct aw_cluster cluster;
+    struct aw_sim_workload workload;
+    struct aw_load load;
+
+    struct episode episode;
+    struct aw_score score; /* of the episode's reading */
+    const struct aw_alloc *alloc;
+};
+
+static const struct aw_space_axis action_axes[AW_ACTION_DIM] = {
+    [AW_ACTION_CPU] = {"cpu", "", -1, 1},
+    [AW_ACTION_MEMORY] = {"memory", "", -1, 1},
+    [AW_ACTION_REPLICAS] = {"replicas", "", -1, 1},
+};
+
+/* --- an episode ------------------------------------------------------------------------------- */
+
+/* Puts the copy on an empty cluster, at the episode's place of the past. */
+static enum aw_err place(struct copyenv *self, uint64_t seed)
+{
+    enum aw_err err =
+        aw_sim_replace(self->sim, WORKLOAD, &self->workload, self->episode.load_offset_us);
+    err = err ? err : aw_sim_reset(self->sim, seed);
+    if (err)
+        return err;
+    struct aw_sim_disturbance busier = aw_sim_undisturbed;
+    busier.load_factor = self->episode.load_factor;
+    aw_sim_disturb(self->sim, WORKLOAD, &busier);
+    return AW_OK;
+}
+
+static enum aw_guard_slo slo_of(const struct copyenv *self)
+{
+    const struct aw_slo *slo = &self->objective.slo;
+    if (slo->latency_us_p99 <= 0 && slo->throughput_per_s <= 0)
+        return AW_GUARD_SLO_MET;
+    if (self->score.violated)
+        return AW_GUARD_SLO_MISSED;
+    return isnan(self->episode.reading.arrivals_per_s) ? AW_GUARD_SLO_UNKNOWN : AW_GUARD_SLO_MET;
+}
+
+/* Takes in what there is to be seen now. */
+static enum aw_err observe(struct copyenv *self)
+{
+    struct episode *episode = &self->episode;
+    struct aw_sample sample;
+    struct aw_sim_placed placed;
+    const enum aw_err err = aw_sim_observe(self->sim, WORKLOAD, &sample, &placed);
+    if (err)
+        return err;
+    aw_reading_take_placed(&sample, self->stale_us, placed.cpu_millicores, placed.memory_bytes,
+                           &episode->reading);
+    const struct aw_outcome outcome = aw_outcome_of(&episode->reading);
+    aw_objective_score(&self->objective, &outcome, self->config.step_s, &self->score);
+    episode->restarts = sample.restarts;
+    episode->slo = slo_of(self);
+    aw_action_observe(&self->action, &episode->action, &episode->reading);
+    return AW_OK;
+}
+
+/* Asks for `wanted`, lets a step pass and looks again. */
+static enum aw_err pass(struct copyenv *self, const struct aw_plan *wanted)
+{
+    struct episode *episode = &self->episode;
+    const struct aw_cluster *cluster = &self->cluster;
+    const struct aw_copyenv_config *config = &self->config;
+    const int64_t now = cluster->ops->now_us(cluster->self);
+    struct aw_plan plan = *wanted;
+    plan.set &= config->controlled;
+    if (config->guarded) {
+        const struct aw_guard_input rails = {.reading = &episode->reading,
+                                             .restarts = episode->restarts,
+                                             .slo = (enum aw_guard_slo)episode->slo,
+                                             .in_place = config->in_place,
+                                             .uncontrolled = ALL & ~config->controlled,
+                                             .node_cpu_millicores = config->node_cpu_millicores,
+                                             .node_memory_bytes = config->node_memory_bytes};
+        struct aw_guard_result result;
+        aw_guard_observe(&self->guard, &episode->guard, &rails, now);
+        aw_guard_pass(&self->guard, &episode->guard, &rails, &plan, now, &result);
+        plan = result.plan;
+    }
+    enum aw_err err = AW_OK;
+    if (plan.set)
+        err = cluster->ops->apply(cluster->self, WORKLOAD, &plan, INT64_MAX);
+    if (err && !aw_err_transient(err)) /* what is not taken now is asked again by the next action */
+        return err;
+    if (plan.set && !err && config->guarded)
+        aw_guard_applied(&self->guard, &episode->guard, &plan, now);
+    err = cluster->ops->advance(cluster->self, now + self->step_us);
+    return err ? err : observe(self);
+}
+
+static enum aw_err copyenv_reset(void *ctx, uint64_t seed, float *obs)
+{
+    struct copyenv *self = ctx;
+    struct episode *episode = &self->episode;
+    struct aw_rng rng;
+    aw_rng_init(&rng, seed, 0);
+    memset(episode, 0, sizeof *episode);
+    episode->load_offset_us = aw_rng_below(&rng, self->config.minutes) * MINUTE_US;
+    episode->load_factor = 1 + aw_rng_double(&rng) * (self->config.busier - 1);
+    aw_state_begin(&episode->state);
+    aw_action_begin(&episode->action);
+    aw_guard_begin(&episode->guard);
+    const struct aw_cluster *cluster = &self->cluster;
+    const struct aw_plan stay = {0};
+    enum aw_err err = place(self, aw_rng_u64(&rng));
+    err = err ? err : cluster->ops->advance(cluster->self, self->step_us);
+    err = err ? err : observe(self);
+    if (!err)
+        aw_state_encode(&self->state, &episode->state, &episode->reading, &self->score, obs);
+    for (uint32_t i = 0; !err && i < self->settle_steps; i++) {
+        err = pass(self, &stay);
+        if (!err)
+            aw_state_encode(&self->state, &episode->state, &episode->reading, &self->score, obs);
+    }
+    if (err)
+        return err;
+    episode->live = 1;
+    return AW_OK;
+}
+
+static enum aw_err copyenv_step(void *ctx, const float *action, float *obs, struct aw_step *ret)
+{
+    struct copyenv *self = ctx;
+    struct episode *episode = &self->episode;
+    AW_ASSERT(episode->live);
+    if (!aw_space_accepts(&self->spec.action, action))
+        return AW_ERR_RANGE;
+    struct aw_plan plan;
+    aw_action_plan(&self->action, &episode->action, &episode->reading, action, &plan);
+    const enum aw_err err = pass(self, &plan);
+    if (err)
+        return err;
+    aw_state_encode(&self->state, &episode->state, &episode->reading, &self->score, obs);
+    episode->step++;
+    episode->live = episode->step < self->config.episode_steps;
+    *ret = (struct aw_step){
+        .reward = (float)aw_objective_reward(&self->objective, &self->score, self->config.step_s,
+                                             self->config.lambda),
+        .truncated = !episode->live,
+    };
+    return AW_OK;
+}
+
+/* --- snapshots -------------------------------------------------------------------------------- */
+
+#define UNSUMMED (2 * sizeof(uint32_t)) /* magic and checksum itself */
+
+static uint32_t checksum(const struct copyenv *self, const void *bytes)
+{
+    return aw_crc32c(0, (const unsigned char *)bytes + UNSUMMED, self->spec.state_bytes - UNSUMMED);
+}
+
+static void copyenv_state_save(const void *ctx, void *bytes)
+{
+    const struct copyenv *self = ctx;
+    struct snapshot snapshot = {.magic = MAGIC,
+                                .identity = self->identity,
+                                .bytes = self->spec.state_bytes,
+                                .episode = self->episode};
+    memcpy(bytes, &snapshot, sizeof snapshot);
+    aw_sim_state_save(self->sim, (unsigned char *)bytes + sizeof snapshot);
+    snapshot.checksum = checksum(self, bytes);
+    memcpy(bytes, &snapshot, sizeof snapshot);
+}
+
+static enum aw_err copyenv_state_load(void *ctx, const void *bytes)
+{
+    struct copyenv *self = ctx;
+    struct snapshot snapshot;
+    memcpy(&snapshot, bytes, sizeof snapshot);
+    const struct episode *e = &snapshot.episode;
+    if (snapshot.magic != MAGIC || snapshot.bytes != self->spec.state_bytes ||
+        snapshot.identity != self->identity || snapshot.checksum != checksum(self, bytes) ||
+        e->step > self->config.episode_steps || e->live > 1 || e->load_offset_us < 0 ||
+        !(e->load_factor >= 1 && e->load_factor <= self->config.busier) ||
+        e->action.next >= self->action.config.window)
+        return AW_ERR_FORMAT;
+    self->episode = *e;
+    const enum aw_err err = place(self, 0);
+    return err ? err : aw_sim_state_load(self->sim, (const unsigned char *)bytes + sizeof snapshot);
+}
+
+/* --- making one ------------------------------------------------------------------------------- */
+
+static void copyenv_free(void *ctx)
+{
+    struct copyenv *self = ctx;
+    if (!self)
+        return;
+    aw_sim_free(self->sim);
+    aw_load_deinit(&self->load);
+    aw_alloc_free(self->alloc, self);
+}
+
+static const struct aw_env_ops ops = {
+    .reset = copyenv_reset,
+    .step = copyenv_step,
+    .state_save = copyenv_state_save,
+    .state_load = copyenv_state_load,
+    .free = copyenv_free,
+};
+
+static void spec_fill(struct copyenv *self)
+{
+    const struct aw_copyenv_config *config = &self->config;
+    const bool paper = config->objective.kind == AW_OBJECTIVE_PAPER;
+    double low, high;
+    aw_objective_range(&self->objective, &low, &high);
+    self->spec = (struct aw_env_spec){
+        .name = "copy",
+        .summary = "a workload's fitted copy under its past load, behind its guard rails",
+        .observation = {.kind = AW_SPACE_BOX,
+                        .dim = aw_state_dim(config->state.preset),
+                        .axes = aw_state_axes},
+        .action = {.kind = AW_SPACE_BOX, .dim = AW_ACTION_DIM, .axes = action_axes},
+        .episode_steps_max = config->episode_steps,
+        .reward_low = (float)(paper ? low : -(AW_COST_RATIO_MAX + config->lambda)),
+        .reward_high = (float)high,
+        .solved_return = NAN,
+        .state_bytes = (uint32_t)(sizeof(struct snapshot) + aw_sim_state_bytes(self->sim)),
+    };
+}
+
+/* The translations, as the workload has them but for an SLO that is as strict for the copy. */
+static enum aw_err parts_init(struct copyenv *self, const struct aw_model_fit *fit,
+                              struct aw_diag *diag)
+{
+    const struct aw_copyenv_config *config = &self->config;
+    self->step_us = (int64_t)llround(config->step_s * 1e6);
+    self->stale_us = (int64_t)llround(config->stale_s * 1e6);
+    self->settle_steps = SETTLE_STEPS;
+    if (config->guarded)
+        self->settle_steps += (uint32_t)ceil(config->guard.peak_window / config->step_s);
+    self->objective = config->objective;
+    self->objective.slo.latency_us_p99 *= exp(-fit->bias);
+    struct aw_state_config state = config->state;
+    state.slo = self->objective.slo;
+    aw_state_init(&self->state, &state);
+    aw_action_init(&self->action, &config->action);
+    struct aw_guard_settings rails = config->guard;
+    rails.mode = AW_GUARD_AUTO;
+    if (config->guarded)
+        return aw_guard_init(&self->guard, &rails, &config->action.bounds, diag);
+    return AW_OK;
+}
+
+static enum aw_err world_init(struct copyenv *self, const struct aw_model_fit *fit,
+                              struct aw_diag *diag)
+{
+    const struct aw_copyenv_config *config = &self->config;
+    struct aw_plan start = config->start;
+    aw_bounds_clip(&config->action.bounds, &start);
+    enum aw_err err =
+        aw_load_init(&self->load, "past", config->minutes, MINUTE_US, self->alloc, diag);
+    if (err)
+        return err;
+    memcpy(self->load.rate_per_s, config->load_per_s, config->minutes * sizeof(float));
+    self->workload = (struct aw_sim_workload){
+        .app = fit->app,
+        .load = &self->load,
+        .replicas = start.replicas,
+        .replicas_max = config->action.bounds.replicas_max,
+        .cpu_millicores = start.cpu_millicores,
+        .memory_bytes = start.memory_bytes,
+    };
+    struct aw_sim_settings sim;
+    aw_conf_defaults(aw_sim_fields, &sim);
+    sim.in_place = config->in_place;
+    if ((err = aw_sim_new(&sim, config->seed, 1, self->alloc, &self->sim, diag)))
+        return err;
+    uint32_t workload;
+    err = aw_sim_add(self->sim, &self->workload, &workload, diag);
+    self->cluster = aw_sim_cluster(self->sim);
+    return err;
+}
+
+static uint32_t identity_of(const struct copyenv *self, const struct aw_model_fit *fit)
+{
+    const double figures[] = {fit->bias,
+                              fit->error,
+                              fit->capacity_per_core,
+                              self->config.lambda,
+                              self->config.busier,
+                              self->config.step_s,
+                              self->objective.slo.latency_us_p99,
+                              self->objective.cost_reference_per_hour};
+    const uint32_t crc = aw_crc32c(0, figures, sizeof figures);
+    return aw_crc32c(crc, self->load.rate_per_s, self->config.minutes * sizeof(float));
+}
+
+static enum aw_err check(const struct aw_copyenv_config *config, struct aw_diag *diag)
+{
+    AW_ASSERT(config->step_s > 0 && config->objective.cost_reference_per_hour > 0);
+    AW_ASSERT(config->busier >= 1 && config->lambda >= 0 && config->lambda <= AW_LAMBDA_MAX);
+    if (config->minutes < AW_COPYENV_MINUTES_MIN)
+        return aw_fail(diag, AW_ERR_NODATA, "%u minutes of load, at least %u are needed",
+                       config->minutes, AW_COPYENV_MINUTES_MIN);
+    if (config->minutes > AW_COPYENV_MINUTES_MAX || config->episode_steps == 0 ||
+        config->episode_steps > AW_COPYENV_STEPS_MAX)
+        return aw_fail(diag, AW_ERR_LIMIT, "no episodes of %u steps under %u minutes of load",
+                       config->episode_steps, config->minutes);
+    return AW_OK;
+}
+
+enum aw_err aw_copyenv_make(const struct aw_copyenv_config *config, const struct aw_alloc *alloc,
+                            struct aw_env *ret_env, struct aw_diag *diag)
+{
+    struct aw_model_fit fit;
+    enum aw_err err = check(config, diag);
+    if (err)
+        return err;
+    if ((err = aw_model_fit(config->record, config->seed, &fit)))
+        return aw_fail(diag, err, "too little was seen of the workload to make a copy of it");
+    if (fit.error > config->error_max)
+        return aw_fail(diag, AW_ERR_NODATA, "no copy answers as the workload does: error %.2f",
+                       fit.error);
+    struct copyenv *self = aw_alloc_new(alloc, 1, sizeof *self);
+    if (!self)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a copy");
+    self->config = *config;
+    self->alloc = alloc;
+    err = parts_init(self, &fit, diag);
+    err = err ? err : world_init(self, &fit, diag);
+    if (err)
+        goto out;
+    self->config.record = NULL;
+    self->config.load_per_s = NULL;
+    self->episode.load_factor = 1;
+    self->identity = identity_of(self, &fit);
+    spec_fill(self);
+    if (self->spec.state_bytes > AW_ENV_STATE_BYTES_MAX) {
+        err = aw_fail(diag, AW_ERR_LIMIT, "a copy of %u replicas has too large a state",
+                      config->action.bounds.replicas_max);
+        goto out;
+    }
+    *ret_env = (struct aw_env){&self->spec, &ops, self};
+    return AW_OK;
+out:
+    copyenv_free(self);
+    return err;
+}
+
+const struct aw_score *aw_copyenv_score(const struct aw_env *env)
+{
+    AW_ASSERT(env->ops == &ops);
+    const struct copyenv *self = env->self;
+    return &self->score;
+}

@@ -1,0 +1,86 @@
+/* model_testing.h - the life of a generated application under a rule-based controller, as a record
+ * that copies are made from. Included by tests alone. */
+#ifndef AW_REHEARSAL_MODEL_TESTING_H
+#define AW_REHEARSAL_MODEL_TESTING_H
+
+#include "base/testing.h"
+#include "cluster/sim.h"
+#include "fallback/policy.h"
+#include "rehearsal/model.h"
+
+#define MIB      ((int64_t)1 << 20)
+#define STEP_US  INT64_C(15000000)
+#define STALE_US INT64_C(120000000)
+#define HOURS    3u
+#define MINUTES  (60 * HOURS)
+
+/* An application as it is, and what was recorded of it while a rule-based controller scaled it. */
+struct life {
+    struct aw_app app;
+    struct aw_demand demand;
+    struct aw_model_record record;
+    float load_per_s[MINUTES];
+    int64_t memory_bytes; /* that a replica began with */
+};
+
+/* Half of the time replicas have one size, half of it another: what a fit has to go by. */
+static inline void live(uint32_t index, uint64_t seed, struct life *life)
+{
+    aw_app_generate(1, index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &life->app);
+    aw_app_demand(&life->app, 1, 0, &life->demand);
+    struct aw_load load;
+    assert_ok(aw_load_parse("diurnal:mean=20,peak=3,period=3600", seed, NULL, &load, NULL));
+    aw_load_scale_mean(&load, aw_app_rate_for(&life->app, 2));
+    for (uint32_t m = 0; m < MINUTES; m++)
+        life->load_per_s[m] = (float)aw_load_mean(&load, m * 4 * STEP_US, (m + 1) * 4 * STEP_US);
+    struct aw_sim_settings settings;
+    aw_conf_defaults(aw_sim_fields, &settings);
+    struct aw_sim *sim = NULL;
+    assert_ok(aw_sim_new(&settings, seed, 1, NULL, &sim, NULL));
+    const double mib = 1.5 * (life->demand.memory_base_mib + 16 * life->demand.memory_flight_mib);
+    const struct aw_sim_workload workload = {.app = life->app,
+                                             .load = &load,
+                                             .replicas = 4,
+                                             .replicas_max = 20,
+                                             .cpu_millicores = 1000,
+                                             .memory_bytes = (int64_t)mib * MIB};
+    life->memory_bytes = workload.memory_bytes;
+    uint32_t at;
+    assert_ok(aw_sim_add(sim, &workload, &at, NULL));
+    const struct aw_cluster cluster = aw_sim_cluster(sim);
+    struct aw_policy_settings hpa;
+    aw_conf_defaults(aw_policy_fields, &hpa);
+    hpa.kind = AW_POLICY_HPA_VPA_MEM;
+    hpa.hpa_target = 50;
+    const struct aw_policy_task task = {.bounds = {1, 20, 100, 4000, 32 * MIB, 32768 * MIB},
+                                        .slo_latency_us = 1e9,
+                                        .replicas = 4,
+                                        .cpu_millicores = 1000,
+                                        .memory_bytes = workload.memory_bytes};
+    struct aw_policy *policy = NULL;
+    assert_ok(aw_policy_new(&hpa, &task, NULL, &policy, NULL));
+    aw_model_begin(&life->record);
+    const uint32_t steps = HOURS * 240;
+    for (uint32_t t = 0; t < steps; t++) {
+        struct aw_sample sample;
+        if (!cluster.ops->observe(cluster.self, at, INT64_MAX, &sample)) {
+            struct aw_reading reading;
+            struct aw_plan plan;
+            aw_reading_take(&sample, STALE_US, &reading);
+            aw_model_add(&life->record, &sample, &reading);
+            aw_policy_decide(policy, &sample, sample.at_us, &plan, NULL);
+            if (t == steps / 2) {
+                plan.set |= AW_PLAN_CPU;
+                plan.cpu_millicores = 2000;
+            }
+            if (plan.set)
+                (void)!cluster.ops->apply(cluster.self, at, &plan, INT64_MAX);
+        }
+        assert_ok(cluster.ops->advance(cluster.self, (t + 1) * STEP_US));
+    }
+    aw_policy_free(policy);
+    aw_sim_free(sim);
+    aw_load_deinit(&load);
+}
+
+#endif

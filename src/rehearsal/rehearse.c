@@ -1,0 +1,556 @@
+/* rehearse.c - policies tried on copies of a workload. */
+#include "rehearsal/rehearse.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/cma.h"
+#include "cluster/sim.h"
+
+#define WORKLOAD       0u
+#define ENOUGH_MINUTES 1440u /* of load, to know what there may be */
+#define STRESS         1.5   /* more load than ever seen, where nothing is known */
+#define CAREFUL_LEAST  0.2   /* of the target, where nothing is known */
+#define UNSCORED       10u   /* steps: how it stood before is nobody's merit */
+#define CHECK_SEED     0x5eedu
+#define DRAWS          10u
+#define NEAR_SPREAD    0.04 /* of the search around what is known */
+#define FAR_SPREAD     0.07
+#define STARTS         2u
+#define MISS_PRICE     0.5 /* of ln cost, for missing twice the target */
+#define MISS_MORE      1.5
+#define MARGIN_LEAST   1.1  /* to begin a search with */
+#define IDLE           1e-3 /* of what was wanted: as little use as is told apart from none */
+
+/* clang-format off */
+const struct aw_conf_field aw_rehearse_fields[] = {
+    {"copies", AW_CONF_U32, offsetof(struct aw_rehearse_settings, copies), "2", 1,
+     AW_REHEARSE_COPIES_MAX, NULL, "Copies of a workload that a policy is tried on."},
+    {"tries", AW_CONF_U32, offsetof(struct aw_rehearse_settings, tries), "80", 4, 100000, NULL,
+     "Policies drawn at random before the search proper."},
+    {"tries_near", AW_CONF_U32, offsetof(struct aw_rehearse_settings, tries_near), "100", 10,
+     100000, NULL, "Policies tried by each search (CMA-ES)."},
+    {"target", AW_CONF_F64, offsetof(struct aw_rehearse_settings, target), "0.95", 0.01, 1, NULL,
+     "Share of the SLO budget that a rehearsed policy may spend."},
+    {"error_max", AW_CONF_F64, offsetof(struct aw_rehearse_settings, error_max), "0.5", 0, 100,
+     NULL, "Mean error of ln latency beyond which a copy is not believed."},
+    {0},
+};
+/* clang-format on */
+
+struct copy {
+    struct aw_sim *sim;
+    struct aw_cluster cluster;
+    struct aw_sim_workload workload;
+    double load_factor;
+    double slo_us; /* as strict for the copy as the true one is for the workload */
+    double error;
+};
+
+struct aw_rehearsal {
+    struct aw_rehearse_config config;
+    struct aw_guard guard;
+    struct aw_formula_task task;
+    struct aw_objective objective;
+    struct aw_load load;
+    uint32_t steps, count;
+    int64_t step_us, stale_us;
+    struct copy copy[AW_REHEARSE_COPIES_MAX];
+    const struct aw_alloc *alloc;
+};
+
+double aw_rehearse_busier(uint32_t minutes_seen)
+{
+    return 1 + STRESS * fmax(0, 1 - minutes_seen / (double)ENOUGH_MINUTES);
+}
+
+static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_diag *diag)
+{
+    const struct aw_rehearse_config *config = &r->config;
+    struct aw_model_fit fit;
+    /* the first believes the record as it is; the others are drawn around it */
+    enum aw_err err = aw_model_fit(config->record, index ? config->seed + index : 0, &fit);
+    if (err)
+        return aw_fail(diag, err, "too little was seen of the workload to make a copy of it");
+    if (fit.error > config->settings.error_max)
+        return aw_fail(diag, AW_ERR_NODATA, "no copy answers as the workload does: error %.2f",
+                       fit.error);
+    struct copy *copy = &r->copy[r->count];
+    struct aw_sim_settings sim;
+    aw_conf_defaults(aw_sim_fields, &sim);
+    sim.in_place = config->in_place;
+    copy->error = fit.error;
+    /* every other copy is busier than the past was */
+    copy->load_factor = index % 2 ? aw_rehearse_busier(config->minutes_seen) : 1;
+    copy->slo_us = config->slo.latency_us_p99 * exp(-fit.bias);
+    copy->workload = (struct aw_sim_workload){
+        .app = fit.app,
+        .load = &r->load,
+        .replicas = config->start.replicas,
+        .replicas_max = config->bounds.replicas_max,
+        .cpu_millicores = config->start.cpu_millicores,
+        .memory_bytes = config->start.memory_bytes,
+    };
+    err = aw_sim_new(&sim, config->seed, 1, r->alloc, &copy->sim, diag);
+    if (err)
+        return err;
+    r->count++;
+    uint32_t workload;
+    err = aw_sim_add(copy->sim, &copy->workload, &workload, diag);
+    copy->cluster = aw_sim_cluster(copy->sim);
+    return err;
+}
+
+enum aw_err aw_rehearsal_new(const struct aw_rehearse_config *config, const struct aw_alloc *alloc,
+                             struct aw_rehearsal **ret_rehearsal, struct aw_diag *diag)
+{
+    AW_ASSERT(config->settings.copies <= AW_REHEARSE_COPIES_MAX);
+    if (config->minutes < AW_REHEARSE_MINUTES_MIN)
+        return aw_fail(diag, AW_ERR_NODATA, "%u minutes of load, at least %u are needed",
+                       config->minutes, AW_REHEARSE_MINUTES_MIN);
+    const double steps = config->minutes * 60.0 / config->step_s;
+    if (steps < 2 * UNSCORED)
+        return aw_fail(diag, AW_ERR_NODATA, "%.0f steps of load, at least %u are needed", steps,
+                       2 * UNSCORED);
+    struct aw_rehearsal *r = aw_alloc_new(alloc, 1, sizeof *r);
+    if (!r)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a rehearsal");
+    r->config = *config;
+    r->alloc = alloc;
+    r->step_us = (int64_t)llround(config->step_s * 1e6);
+    r->stale_us = (int64_t)llround(config->stale_s * 1e6);
+    r->steps = (uint32_t)steps;
+    r->task = (struct aw_formula_task){.bounds = config->bounds, .budget = config->budget};
+    r->objective = (struct aw_objective){.kind = AW_OBJECTIVE_CONSTRAINED,
+                                         .slo_weight = config->slo_weight,
+                                         .slo = config->slo,
+                                         .prices = config->prices,
+                                         .cost_reference_per_hour = 1};
+    struct aw_guard_settings rails = config->guard;
+    rails.mode = AW_GUARD_AUTO;
+    enum aw_err err = aw_guard_init(&r->guard, &rails, &config->bounds, diag);
+    err = err ? err : aw_load_init(&r->load, "past", config->minutes, 60000000, alloc, diag);
+    if (!err)
+        memcpy(r->load.rate_per_s, config->load_per_s, config->minutes * sizeof(float));
+    for (uint32_t i = 0; !err && i < config->settings.copies; i++)
+        err = make_copy(r, i, diag);
+    if (err) {
+        aw_rehearsal_free(r);
+        return err;
+    }
+    *ret_rehearsal = r;
+    return AW_OK;
+}
+
+void aw_rehearsal_free(struct aw_rehearsal *r)
+{
+    if (!r)
+        return;
+    for (uint32_t i = 0; i < r->count; i++)
+        aw_sim_free(r->copy[i].sim);
+    aw_load_deinit(&r->load);
+    aw_alloc_free(r->alloc, r);
+}
+
+uint32_t aw_rehearsal_copies(const struct aw_rehearsal *r)
+{
+    return r->count;
+}
+
+double aw_rehearsal_error(const struct aw_rehearsal *r)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < r->count; i++)
+        sum += r->copy[i].error;
+    return sum / r->count;
+}
+
+void aw_rehearsal_as_it_was(struct aw_rehearsal *r)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        r->copy[i].load_factor = 1;
+}
+
+/* --- a play ----------------------------------------------------------------------------------- */
+
+/* Who decides in a play: one of the three. */
+struct player {
+    const struct aw_formula_values *values;
+    struct aw_policy *policy;
+    const struct aw_rehearse_network *network;
+};
+
+/* What a network knows of a play so far. */
+struct seeing {
+    struct aw_state state;
+    struct aw_action action;
+    struct aw_state_memory state_memory;
+    struct aw_action_memory action_memory;
+};
+
+static void seeing_begin(struct seeing *seeing, const struct aw_rehearse_network *network,
+                         double slo_us)
+{
+    struct aw_state_config state = *network->state;
+    state.slo.latency_us_p99 = slo_us;
+    aw_state_init(&seeing->state, &state);
+    aw_action_init(&seeing->action, network->action);
+    aw_state_begin(&seeing->state_memory);
+    aw_action_begin(&seeing->action_memory);
+}
+
+/* As a pilot does it (pilot_tick.c). */
+static enum aw_err network_decide(const struct aw_rehearse_network *network, struct seeing *seeing,
+                                  const struct aw_reading *reading, const struct aw_score *score,
+                                  struct aw_plan *ret)
+{
+    float obs[AW_STATE_DIM_MAX], action[AW_ACTION_DIM];
+    aw_action_observe(&seeing->action, &seeing->action_memory, reading);
+    aw_state_encode(&seeing->state, &seeing->state_memory, reading, score, obs);
+    const enum aw_err err = aw_actnet_act(network->actor, obs, action);
+    if (err)
+        return err;
+    aw_action_plan(&seeing->action, &seeing->action_memory, reading, action, ret);
+    ret->set &= network->controlled;
+    return AW_OK;
+}
+
+/* Sums of a play. Costs of an hour in which nothing is needed and of a busy one are compared with
+ * their own needs each, as the lifecycle does it, and not all costs with all needs. */
+struct sums {
+    double cost, ratio, paper_reward, cores;
+    double wanted, used;               /* cores of all replicas */
+    double episode_cost, episode_need; /* of the episode so far, in $ */
+    uint32_t episode_steps;
+    uint32_t violations, scored;
+};
+
+static void end_episode(struct sums *sums)
+{
+    if (sums->episode_need > 0)
+        sums->ratio +=
+            sums->episode_steps * fmin(AW_COST_RATIO_MAX, sums->episode_cost / sums->episode_need);
+    sums->episode_cost = sums->episode_need = 0;
+    sums->episode_steps = 0;
+}
+
+static void add_step(const struct aw_rehearse_config *config, const struct aw_reading *reading,
+                     const struct aw_score *score, struct sums *sums)
+{
+    sums->cost += score->cost;
+    sums->paper_reward += score->paper_reward;
+    sums->cores += 1e-3 * (double)reading->cpu_millicores_wanted;
+    sums->wanted += 1e-3 * (double)reading->cpu_millicores_wanted * reading->replicas_wanted;
+    sums->used += isnan(reading->cpu_cores_used) ? 0 : reading->cpu_cores_used;
+    sums->violations += score->violated;
+    sums->scored++;
+    sums->episode_cost += score->cost;
+    sums->episode_need +=
+        aw_need_per_hour(&config->prices, &config->bounds, reading) * config->step_s / 3600;
+    if (++sums->episode_steps == config->episode_steps)
+        end_episode(sums);
+}
+
+static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struct player *player,
+                             uint64_t seed, struct aw_rehearsed *ret)
+{
+    struct copy *copy = &r->copy[which];
+    const struct aw_cluster *cluster = &copy->cluster;
+    struct aw_objective objective = r->objective;
+    objective.slo.latency_us_p99 = copy->slo_us;
+    enum aw_err err = aw_sim_replace(copy->sim, WORKLOAD, &copy->workload, 0);
+    err = err ? err : aw_sim_reset(copy->sim, seed + which);
+    if (!err) {
+        struct aw_sim_disturbance stress = aw_sim_undisturbed;
+        stress.load_factor = copy->load_factor;
+        aw_sim_disturb(copy->sim, WORKLOAD, &stress);
+        err = cluster->ops->advance(cluster->self, r->step_us);
+    }
+    if (err)
+        return err;
+    struct aw_formula_memory memory;
+    struct aw_guard_memory rails_memory;
+    aw_formula_begin(&memory);
+    aw_guard_begin(&rails_memory);
+    struct seeing seeing;
+    if (player->network)
+        seeing_begin(&seeing, player->network, copy->slo_us);
+    if (player->policy)
+        aw_policy_reset(player->policy);
+    struct sums sums = {0};
+    for (uint32_t t = 0; t < r->steps; t++) {
+        const int64_t now = cluster->ops->now_us(cluster->self);
+        struct aw_sample sample;
+        struct aw_reading reading;
+        struct aw_score score;
+        if ((err = cluster->ops->observe(cluster->self, WORKLOAD, INT64_MAX, &sample)))
+            return err;
+        aw_reading_take(&sample, r->stale_us, &reading);
+        const struct aw_outcome outcome = aw_outcome_of(&reading);
+        aw_objective_score(&objective, &outcome, r->config.step_s, &score);
+        if (t >= UNSCORED)
+            add_step(&r->config, &reading, &score, &sums);
+        struct aw_plan proposed;
+        if (player->policy)
+            aw_policy_decide(player->policy, &sample, now, &proposed, NULL);
+        else if (player->network)
+            err = network_decide(player->network, &seeing, &reading, &score, &proposed);
+        else
+            aw_formula_decide(player->values, &r->task, &memory, &reading, score.violated, t > 0,
+                              &proposed);
+        if (err)
+            return err;
+        const struct aw_guard_input input = {.reading = &reading,
+                                             .restarts = sample.restarts,
+                                             .slo = score.violated ? AW_GUARD_SLO_MISSED
+                                                                   : AW_GUARD_SLO_MET,
+                                             .in_place = r->config.in_place,
+                                             .node_cpu_millicores = r->config.node_cpu_millicores,
+                                             .node_memory_bytes = r->config.node_memory_bytes};
+        struct aw_guard_result rails;
+        aw_guard_observe(&r->guard, &rails_memory, &input, now);
+        aw_guard_pass(&r->guard, &rails_memory, &input, &proposed, now, &rails);
+        if (rails.plan.set && !cluster->ops->apply(cluster->self, WORKLOAD, &rails.plan, INT64_MAX))
+            aw_guard_applied(&r->guard, &rails_memory, &rails.plan, now);
+        if ((err = cluster->ops->advance(cluster->self, now + r->step_us)))
+            return err;
+    }
+    end_episode(&sums); /* what is left of it counts by its length */
+    *ret =
+        (struct aw_rehearsed){.cost_per_hour = sums.cost * 3600 / (sums.scored * r->config.step_s),
+                              .cost_ratio = sums.ratio / sums.scored,
+                              .violation_share = (double)sums.violations / sums.scored,
+                              .paper_reward = sums.paper_reward / sums.scored,
+                              .cores = sums.cores / sums.scored,
+                              .margin = sums.wanted / fmax(IDLE * sums.wanted, sums.used)};
+    return AW_OK;
+}
+
+static enum aw_err play(struct aw_rehearsal *r, const struct player *player, uint64_t seed,
+                        struct aw_rehearsed *ret)
+{
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < r->count; i++)
+        err = play_copy(r, i, player, seed, &ret[i]);
+    return err;
+}
+
+enum aw_err aw_rehearsal_play(struct aw_rehearsal *r, const struct aw_formula *formula,
+                              uint64_t seed, struct aw_rehearsed *ret)
+{
+    struct aw_formula_values values;
+    aw_formula_decode(formula, &values);
+    return play(r, &(struct player){.values = &values}, seed, ret);
+}
+
+enum aw_err aw_rehearsal_play_fallback(struct aw_rehearsal *r, struct aw_policy *policy,
+                                       uint64_t seed, struct aw_rehearsed *ret)
+{
+    return play(r, &(struct player){.policy = policy}, seed, ret);
+}
+
+enum aw_err aw_rehearsal_play_network(struct aw_rehearsal *r,
+                                      const struct aw_rehearse_network *network, uint64_t seed,
+                                      struct aw_rehearsed *ret)
+{
+    return play(r, &(struct player){.network = network}, seed, ret);
+}
+
+double aw_rehearsal_value(const struct aw_rehearsal *r, const struct aw_rehearsed *each)
+{
+    double cost = 0, share = 0, worst = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        cost += log(each[i].cost_per_hour);
+        share += each[i].violation_share / r->count;
+        worst = fmax(worst, each[i].violation_share);
+    }
+    const double known = fmin(1, 2.0 * r->config.minutes_seen / ENOUGH_MINUTES);
+    const double target =
+        fmax(1e-4, r->config.settings.target * r->config.budget * fmax(CAREFUL_LEAST, known));
+    const double over = 0.5 * (share + worst) / target;
+    double price = 0;
+    if (over > 1)
+        price += MISS_PRICE * fmin(over - 1, 1);
+    if (over > 2)
+        price += MISS_MORE * log(over / 2);
+    return cost / r->count + price;
+}
+
+/* --- the search ------------------------------------------------------------------------------- */
+
+static enum aw_err judge(struct aw_rehearsal *r, const double *x, uint64_t seed, double *ret)
+{
+    struct aw_formula formula;
+    struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
+    memcpy(formula.x, x, sizeof formula.x);
+    const enum aw_err err = aw_rehearsal_play(r, &formula, seed, each);
+    if (!err)
+        *ret = aw_rehearsal_value(r, each);
+    return err;
+}
+
+/* The numbers that decide most, which are sought before the others. */
+static const uint32_t few[] = {AW_FORMULA_CPU, AW_FORMULA_MARGIN, AW_FORMULA_WINDOW,
+                               AW_FORMULA_PEAK};
+#define FEW (sizeof few / sizeof *few)
+
+/* How a network's size and margin are tried in a formula. Networks are taught for a reward without
+ * prices: they keep much to spare, and where few large replicas are the cheapest they take larger
+ * ones than elsewhere, but not as large. (A start with these is worth nearly twice as much of ln
+ * cost as one with the size as it is and margins of 1 and 0.7; docs/results/shipped.md.) */
+static const struct {
+    double cores, margin;
+} taken[] = {{1, 1}, {1, 0.5}, {1, 0.25}, {2, 1}, {2, 0.5}, {2, 0.25}};
+#define TAKEN (sizeof taken / sizeof *taken)
+
+/* Ways to read a load: smoothed, steady, quick, by slow peaks, asleep between batches. */
+static const double way[][AW_FORMULA_DIM] = {
+    /* window, peak, smooth, trim, floor, sleep, asleep */
+    {[AW_FORMULA_WINDOW] = 0.05, 0.05, 0.2, 0.35, 0, 0.9, 0.3},
+    {[AW_FORMULA_WINDOW] = 0.5, 0.85, 0.9, 0.35, 0, 0.9, 0.3},
+    {[AW_FORMULA_WINDOW] = 0.3, 0.5, 0.85, 0.45, 0.2, 0.9, 0.3},
+    {[AW_FORMULA_WINDOW] = 0.85, 0.6, 0.6, 0.35, 0, 0.9, 0.3},
+    {[AW_FORMULA_WINDOW] = 0.35, 0.5, 0.85, 0.45, 0.2, 0.6, 0.2},
+};
+#define WAYS (sizeof way / sizeof *way)
+
+/* A first guess: sizes spread over their range, a margin at random, and one of the ways. */
+static void draw(struct aw_rng *rng, uint32_t number, uint32_t count, double *x)
+{
+    memcpy(x, way[number % WAYS], AW_FORMULA_DIM * sizeof *x);
+    const uint32_t stratum = (uint32_t)((number * 7919ull) % count); /* in no order of ways */
+    x[AW_FORMULA_CPU] = (stratum + aw_rng_double(rng)) / count;
+    x[AW_FORMULA_MARGIN] = 0.75 * pow(aw_rng_double(rng), 1.5);
+}
+
+/* CMA-ES over the numbers `which` of `x`; x becomes the best that was found. `ret_mean` (may be
+ * NULL): where the search ended. */
+static enum aw_err refine(struct aw_rehearsal *r, const uint32_t *which, uint32_t dim,
+                          double spread, uint64_t seed, double *x, double *ret_mean)
+{
+    struct aw_cma cma;
+    double start[AW_FORMULA_DIM], trial[AW_FORMULA_DIM];
+    for (uint32_t i = 0; i < dim; i++)
+        start[i] = x[which ? which[i] : i];
+    aw_cma_init(&cma, dim, start, spread, DRAWS, seed);
+    memcpy(trial, x, sizeof trial);
+    enum aw_err err = AW_OK;
+    for (uint32_t tried = 0; !err && tried < r->config.settings.tries_near; tried += DRAWS) {
+        double value[DRAWS];
+        aw_cma_ask(&cma);
+        for (uint32_t k = 0; !err && k < DRAWS; k++) {
+            for (uint32_t i = 0; i < dim; i++)
+                trial[which ? which[i] : i] = cma.x[k][i];
+            err = judge(r, trial, seed, &value[k]);
+        }
+        if (!err)
+            aw_cma_tell(&cma, value);
+    }
+    for (uint32_t i = 0; !err && i < dim; i++) {
+        if (ret_mean)
+            ret_mean[which ? which[i] : i] = cma.mean[i];
+        x[which ? which[i] : i] = cma.best[i];
+    }
+    return err;
+}
+
+/* Keeps the better one of `x` and the best so far, by chance that no search has seen. */
+static enum aw_err contend(struct aw_rehearsal *r, const double *x, enum aw_rehearse_from from,
+                           uint64_t seed, struct aw_rehearse_found *best)
+{
+    double first, second;
+    enum aw_err err = judge(r, x, seed ^ CHECK_SEED, &first);
+    err = err ? err : judge(r, x, (seed ^ CHECK_SEED) + 1, &second);
+    if (!err && 0.5 * (first + second) < best->value) {
+        best->value = 0.5 * (first + second);
+        best->from = from;
+        memcpy(best->formula.x, x, sizeof best->formula.x);
+    }
+    return err;
+}
+
+enum aw_err aw_rehearsal_translate(struct aw_rehearsal *r,
+                                   const struct aw_rehearse_network *network, uint64_t seed,
+                                   struct aw_formula *ret_formula)
+{
+    struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
+    enum aw_err err = aw_rehearsal_play_network(r, network, seed, each);
+    double cores = 0, margin = 0, best = INFINITY;
+    for (uint32_t i = 0; !err && i < r->count; i++) {
+        cores += each[i].cores / r->count;
+        margin += each[i].margin / r->count;
+    }
+    struct aw_formula made = {0};
+    for (uint32_t i = 0; !err && i < WAYS * TAKEN; i++) {
+        const double part = margin * taken[i / WAYS].margin;
+        double x[AW_FORMULA_DIM], value;
+        memcpy(x, way[i % WAYS], sizeof x);
+        x[AW_FORMULA_CPU] = aw_formula_place(AW_FORMULA_CPU, cores * taken[i / WAYS].cores);
+        x[AW_FORMULA_MARGIN] = aw_formula_place(AW_FORMULA_MARGIN, fmax(MARGIN_LEAST, part));
+        err = judge(r, x, seed, &value);
+        if (!err && value < best) {
+            best = value;
+            memcpy(made.x, x, sizeof x);
+        }
+    }
+    if (!err)
+        *ret_formula = made;
+    return err;
+}
+
+/* From the start `x`, which becomes the best near it. */
+static enum aw_err seek(struct aw_rehearsal *r, enum aw_rehearse_from from, double spread,
+                        uint64_t chance, uint64_t seed, double *x, struct aw_rehearse_found *best)
+{
+    const enum aw_err err = refine(r, few, FEW, spread, chance, x, NULL);
+    return err ? err : contend(r, x, from, seed, best);
+}
+
+enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_rehearse_starts *starts,
+                                uint64_t seed, struct aw_rehearse_found *ret_found)
+{
+    struct aw_rng rng;
+    aw_rng_init(&rng, seed, 0);
+    double start[STARTS][AW_FORMULA_DIM] = {0}, value[STARTS];
+    for (uint32_t s = 0; s < STARTS; s++)
+        value[s] = INFINITY;
+    enum aw_err err = AW_OK;
+    for (uint32_t i = 0; !err && i < r->config.settings.tries; i++) {
+        double x[AW_FORMULA_DIM], v;
+        draw(&rng, i, r->config.settings.tries, x);
+        if ((err = judge(r, x, seed, &v)))
+            break;
+        uint32_t at = STARTS;
+        while (at > 0 && v < value[at - 1])
+            at--;
+        if (at == STARTS)
+            continue;
+        for (uint32_t s = STARTS - 1; s > at; s--) {
+            memcpy(start[s], start[s - 1], sizeof start[s]);
+            value[s] = value[s - 1];
+        }
+        memcpy(start[at], x, sizeof x);
+        value[at] = v;
+    }
+    struct aw_rehearse_found best = {.value = INFINITY};
+    double x[AW_FORMULA_DIM], mean[AW_FORMULA_DIM];
+    for (uint32_t s = 0; !err && s < STARTS; s++)
+        err = seek(r, AW_REHEARSE_DRAWN, FAR_SPREAD, seed + s, seed, start[s], &best);
+    if (!err && starts->known) {
+        memcpy(x, starts->known->x, sizeof x);
+        err = seek(r, AW_REHEARSE_KNOWN, NEAR_SPREAD, seed + STARTS, seed, x, &best);
+    }
+    if (!err && starts->taught) {
+        memcpy(x, starts->taught->x, sizeof x);
+        err = seek(r, AW_REHEARSE_TAUGHT, FAR_SPREAD, seed + STARTS + 2, seed, x, &best);
+    }
+    if (!err) {
+        memcpy(x, best.formula.x, sizeof x);
+        err = refine(r, NULL, AW_FORMULA_DIM, FAR_SPREAD, seed + STARTS + 1, x, mean);
+        err = err ? err : contend(r, x, best.from, seed, &best);
+        err = err ? err : contend(r, mean, best.from, seed, &best);
+    }
+    if (!err)
+        *ret_found = best;
+    return err;
+}

@@ -1,0 +1,535 @@
+/* job.c - two simulated worlds in lockstep, and what happened in each. */
+#include "simulation/job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "simulation/simulate.h"
+
+#define MAGIC           UINT32_C(0x4a4f4230) /* "JOB0" */
+#define STATE_BYTES_MAX ((size_t)1 << 30)
+#define GIB             1073741824.0
+
+/* What is tallied of one workload. No padding: it is part of a save. */
+struct account {
+    struct aw_job_tally total[AW_JOB_WORLDS];
+    struct aw_job_tally stage[AW_JOB_WORLDS][AW_STAGE_COUNT];
+    struct aw_job_tally before_serving[AW_JOB_WORLDS];
+    struct aw_job_tally recent[AW_JOB_WORLDS];
+    struct aw_job_tally episode[AW_JOB_WORLDS]; /* so far */
+    int64_t serving_us;
+    uint32_t episodes, transitions;
+};
+
+struct world {
+    struct aw_sim *sim;
+    struct aw_cluster cluster;
+    struct aw_loop *loop;
+};
+
+struct aw_job {
+    uint32_t count, worlds, fault_count;
+    struct aw_job_workload *workload; /* [count] */
+    struct aw_objective *objective;   /* [count] */
+    struct account *account;          /* [count] */
+    struct aw_profile_fault *fault;   /* [fault_count] */
+    struct world world[AW_JOB_WORLDS];
+    struct aw_sim_settings sim;
+    uint64_t steps;
+    uint64_t settings_hash;
+    int64_t step_us;
+    const struct aw_alloc *alloc;
+};
+
+/* --- made and ended --------------------------------------------------------------------------- */
+
+/* Of what a save depends on. Structs with padding are hashed by their members that matter most. */
+static uint64_t settings_hash(const struct aw_job_config *config)
+{
+    uint64_t h = AW_HASH_BEGIN;
+    h = aw_hash_bytes(h, &config->seed, sizeof config->seed);
+    h = aw_hash_bytes(h, &config->count, sizeof config->count);
+    h = aw_hash_bytes(h, &config->sim.node_count, sizeof config->sim.node_count);
+    for (uint32_t i = 0; i < config->count; i++) {
+        const struct aw_job_workload *workload = &config->workloads[i];
+        const struct aw_pilot_config *pilot = &workload->pilot;
+        h = aw_hash_bytes(h, pilot->name, strlen(pilot->name));
+        h = aw_hash_bytes(h, workload->app.name, strlen(workload->app.name));
+        h = aw_hash_bytes(h, &pilot->bounds, sizeof pilot->bounds);
+        h = aw_hash_bytes(h, &pilot->slo, sizeof pilot->slo);
+        h = aw_hash_bytes(h, &pilot->step_s, sizeof pilot->step_s);
+        h = aw_hash_bytes(h, &pilot->fallback.kind, sizeof pilot->fallback.kind);
+        h = aw_hash_bytes(h, &pilot->seed, sizeof pilot->seed);
+        h = aw_hash_bytes(h, workload->load->rate_per_s,
+                          workload->load->slot_count * sizeof *workload->load->rate_per_s);
+    }
+    return h;
+}
+
+static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *config,
+                              enum aw_job_world which, struct aw_diag *diag)
+{
+    struct world *world = &job->world[which];
+    struct aw_pilot_config *pilots = aw_alloc_new(job->alloc, job->count, sizeof *pilots);
+    struct aw_policy_task *tasks = aw_alloc_new(job->alloc, job->count, sizeof *tasks);
+    enum aw_err err = AW_OK;
+    if (!pilots || !tasks) {
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u workloads", job->count);
+        goto out;
+    }
+    err = aw_sim_new(&config->sim, config->seed, job->count, job->alloc, &world->sim, diag);
+    for (uint32_t i = 0; !err && i < job->count; i++) {
+        const struct aw_job_workload *workload = &job->workload[i];
+        pilots[i] = workload->pilot;
+        pilots[i].learning = workload->pilot.learning && which == AW_JOB_AWARE;
+        if (which == AW_JOB_TWIN)
+            pilots[i].lifecycle.bootstrap = true; /* OFFLINE for ever */
+        tasks[i] = workload->task;
+        const struct aw_sim_workload placed = {
+            .app = workload->app,
+            .load = workload->load,
+            .replicas = workload->task.replicas,
+            .replicas_max = workload->pilot.bounds.replicas_max,
+            .cpu_millicores = workload->task.cpu_millicores,
+            .memory_bytes = workload->task.memory_bytes,
+        };
+        uint32_t index;
+        err = aw_sim_add(world->sim, &placed, &index, diag);
+    }
+    if (err)
+        goto out;
+    world->cluster = aw_sim_cluster(world->sim);
+    err = aw_loop_new(
+        &(struct aw_loop_config){.cluster = world->cluster,
+                                 .store = which == AW_JOB_AWARE ? config->store : NULL,
+                                 .pilots = pilots,
+                                 .tasks = tasks,
+                                 .workload_count = job->count,
+                                 .thread_count = which == AW_JOB_AWARE ? config->thread_count : 1,
+                                 .deadline_us = INT64_MAX,
+                                 .desk = which == AW_JOB_AWARE ? config->desk : NULL,
+                                 .steadfast = config->steadfast,
+                                 .exchange = which == AW_JOB_AWARE ? config->exchange : NULL},
+        job->alloc, &world->loop, diag);
+out:
+    aw_alloc_free(job->alloc, tasks);
+    aw_alloc_free(job->alloc, pilots);
+    return err;
+}
+
+enum aw_err aw_job_new(const struct aw_job_config *config, const struct aw_alloc *alloc,
+                       struct aw_job **ret_job, struct aw_diag *diag)
+{
+    if (config->count == 0 || config->count > AW_SIM_WORKLOADS_MAX)
+        return aw_fail(diag, AW_ERR_CONFIG, "expected 1 to %u workloads, found %u",
+                       AW_SIM_WORKLOADS_MAX, config->count);
+    for (uint32_t i = 1; i < config->count; i++)
+        if (config->workloads[i].pilot.step_s != config->workloads[0].pilot.step_s)
+            return aw_fail(diag, AW_ERR_CONFIG,
+                           "workloads of one cluster have one step: %s has %g s, %s %g s",
+                           config->workloads[0].pilot.name, config->workloads[0].pilot.step_s,
+                           config->workloads[i].pilot.name, config->workloads[i].pilot.step_s);
+    struct aw_job *job = aw_alloc_new(alloc, 1, sizeof *job);
+    if (!job)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a job");
+    job->alloc = alloc;
+    job->count = config->count;
+    job->worlds = config->twin ? 2 : 1;
+    job->sim = config->sim;
+    job->step_us = (int64_t)llround(config->workloads[0].pilot.step_s * 1e6);
+    job->settings_hash = settings_hash(config);
+    job->workload = aw_alloc_new(alloc, job->count, sizeof *job->workload);
+    job->objective = aw_alloc_new(alloc, job->count, sizeof *job->objective);
+    job->account = aw_alloc_new(alloc, job->count, sizeof *job->account);
+    job->fault = aw_alloc_new(alloc, config->fault_count, sizeof *job->fault);
+    enum aw_err err = AW_OK;
+    if (!job->workload || !job->objective || !job->account || !job->fault)
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for a job of %u workloads", job->count);
+    if (!err) {
+        job->fault_count = config->fault_count;
+        if (config->fault_count)
+            memcpy(job->fault, config->faults, config->fault_count * sizeof *job->fault);
+        memcpy(job->workload, config->workloads, job->count * sizeof *job->workload);
+        for (uint32_t i = 0; i < job->count; i++) {
+            const struct aw_pilot_config *pilot = &job->workload[i].pilot;
+            job->objective[i] = (struct aw_objective){.kind = pilot->objective,
+                                                      .slo_weight = pilot->slo_weight,
+                                                      .slo = pilot->slo,
+                                                      .prices = pilot->prices,
+                                                      .cost_reference_per_hour = 1};
+            job->account[i].serving_us = AW_NEVER;
+        }
+    }
+    for (uint32_t w = 0; !err && w < job->worlds; w++)
+        err = make_world(job, config, (enum aw_job_world)w, diag);
+    if (err) {
+        aw_job_free(job);
+        return err;
+    }
+    *ret_job = job;
+    return AW_OK;
+}
+
+void aw_job_free(struct aw_job *job)
+{
+    if (!job)
+        return;
+    for (uint32_t w = 0; w < AW_JOB_WORLDS; w++) {
+        aw_loop_free(job->world[w].loop);
+        aw_sim_free(job->world[w].sim);
+    }
+    aw_alloc_free(job->alloc, job->fault);
+    aw_alloc_free(job->alloc, job->account);
+    aw_alloc_free(job->alloc, job->objective);
+    aw_alloc_free(job->alloc, job->workload);
+    aw_alloc_free(job->alloc, job);
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+/* Brings on what begins or ends at this step. */
+static void disturb(const struct aw_job *job, const struct world *world, int64_t now)
+{
+    for (uint32_t i = 0; i < job->count; i++) {
+        const struct aw_schedule *schedule = &job->workload[i].scenarios;
+        if (schedule->count == 0 || aw_schedule_next(schedule, now - job->step_us) > now)
+            continue;
+        struct aw_effect effect;
+        aw_schedule_effect(schedule, now, &effect);
+        const struct aw_sim_disturbance disturbance = {
+            .payload = effect.payload,
+            .families = effect.families,
+            .cpu_slowdown = effect.cpu_slowdown,
+            .io_slowdown = effect.io_slowdown,
+            .load_factor = effect.load_factor,
+            .memory_leak_mib = effect.memory_leak_mib,
+        };
+        aw_sim_disturb(world->sim, i, &disturbance);
+    }
+    for (uint32_t f = 0; f < job->fault_count; f++) {
+        const struct aw_profile_fault *fault = &job->fault[f];
+        if (fault->at_us > now || fault->at_us <= now - job->step_us)
+            continue;
+        const int64_t until = now + fault->duration_us;
+        if (fault->kind == AW_PROFILE_FAULT_NODE)
+            aw_sim_fail_node(world->sim, fault->node, until);
+        else if (fault->kind == AW_PROFILE_FAULT_METRICS)
+            aw_sim_fail_metrics(world->sim, until);
+        else
+            aw_sim_fail_api(world->sim, until);
+    }
+}
+
+static double share(double used, double allocated)
+{
+    return allocated > 0 ? fmin(1, used / allocated) : 0;
+}
+
+static void score_truth(const struct aw_job *job, uint32_t i, const struct aw_sim_truth *truth,
+                        struct aw_score *ret)
+{
+    const double step_s = (double)job->step_us * 1e-6;
+    const struct aw_outcome outcome = {
+        .arrivals_per_s = truth->arrivals / step_s,
+        .completions_per_s = truth->completions / step_s,
+        .errors_per_s = truth->failures / step_s,
+        .latency_us_p99 = job->workload[i].pilot.slo_quantile < 0.9    ? truth->latency_us_p50
+                          : job->workload[i].pilot.slo_quantile < 0.97 ? truth->latency_us_p95
+                                                                       : truth->latency_us_p99,
+        .cpu_utilisation = share(truth->cpu_core_s, truth->cpu_limit_core_s),
+        .memory_utilisation = share(truth->memory_gib_s, truth->memory_limit_gib_s),
+        .cores_allocated = truth->cpu_limit_core_s / step_s,
+        .gib_allocated = truth->memory_limit_gib_s / step_s,
+    };
+    aw_objective_score(&job->objective[i], &outcome, step_s, ret);
+}
+
+static void tally_add(struct aw_job_tally *tally, const struct aw_score *score,
+                      const struct aw_sim_truth *truth, bool by_agent)
+{
+    tally->steps++;
+    tally->violations += score->violated;
+    tally->agent_steps += by_agent;
+    tally->cost += score->cost;
+    tally->reward += score->paper_reward;
+    tally->cpu_utilisation += score->cpu_utilisation;
+    tally->memory_utilisation += score->memory_utilisation;
+    tally->requests += truth->arrivals;
+    tally->failed += truth->failures;
+    tally->core_s += truth->cpu_limit_core_s;
+    tally->gib_s += truth->memory_limit_gib_s;
+    tally->replica_s += truth->replica_s;
+    tally->oom_kills += truth->oom_kills;
+    tally->restarts += truth->restarts;
+}
+
+static void account_for(struct aw_job *job, uint32_t i, struct aw_job_step *step)
+{
+    struct account *account = &job->account[i];
+    const struct aw_decision *decision = step->decision;
+    if (decision->moved) {
+        account->transitions++;
+        if (decision->stage == AW_STAGE_SERVING && account->serving_us == AW_NEVER)
+            account->serving_us = step->at_us;
+    }
+    const bool agent = decision->actor == AW_ACTOR_AGENT || decision->actor == AW_ACTOR_EXPLORING;
+    for (uint32_t w = 0; w < job->worlds; w++) {
+        const struct aw_sim_truth *truth = aw_sim_truth(job->world[w].sim, i);
+        struct aw_score *score = &step->truth[w];
+        score_truth(job, i, truth, score);
+        const bool by_agent = agent && w == AW_JOB_AWARE;
+        tally_add(&account->total[w], score, truth, by_agent);
+        tally_add(&account->stage[w][decision->stage], score, truth, by_agent);
+        tally_add(&account->episode[w], score, truth, by_agent);
+        if (account->serving_us == AW_NEVER)
+            tally_add(&account->before_serving[w], score, truth, by_agent);
+        if (w == AW_JOB_AWARE)
+            step->arrivals_per_s = truth->arrivals * 1e6 / (double)job->step_us;
+    }
+    if (account->episode[AW_JOB_AWARE].steps >= job->workload[i].pilot.episode_steps) {
+        memcpy(account->recent, account->episode, sizeof account->recent);
+        memset(account->episode, 0, sizeof account->episode);
+        account->episodes++;
+    }
+}
+
+enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx, struct aw_diag *diag)
+{
+    const int64_t now = aw_job_now_us(job);
+    enum aw_err err = AW_OK;
+    for (uint32_t w = 0; !err && w < job->worlds; w++) {
+        const struct world *world = &job->world[w];
+        disturb(job, world, now);
+        err = aw_loop_tick(world->loop, NULL, NULL, diag);
+        if (!err && (err = world->cluster.ops->advance(world->cluster.self, now + job->step_us)))
+            aw_fail(diag, err, "the simulated cluster stopped");
+    }
+    if (err)
+        return err;
+    job->steps++;
+    for (uint32_t i = 0; i < job->count; i++) {
+        struct aw_job_step step = {
+            .workload = i,
+            .at_us = now,
+            .decision = aw_pilot_decision(aw_loop_pilot(job->world[AW_JOB_AWARE].loop, i)),
+        };
+        account_for(job, i, &step);
+        for (uint32_t w = 0; w < job->worlds; w++) {
+            const struct aw_decision *decision =
+                aw_pilot_decision(aw_loop_pilot(job->world[w].loop, i));
+            step.replicas_ready[w] = decision->reading.replicas_ready;
+            step.plan[w] = decision->guard.plan;
+        }
+        if (sink)
+            sink(ctx, &step);
+    }
+    return AW_OK;
+}
+
+/* --- looking in ------------------------------------------------------------------------------- */
+
+int64_t aw_job_now_us(const struct aw_job *job)
+{
+    const struct aw_cluster *cluster = &job->world[AW_JOB_AWARE].cluster;
+    return cluster->ops->now_us(cluster->self);
+}
+
+uint64_t aw_job_steps(const struct aw_job *job)
+{
+    return job->steps;
+}
+
+uint32_t aw_job_count(const struct aw_job *job)
+{
+    return job->count;
+}
+
+void aw_job_view(const struct aw_job *job, uint32_t i, struct aw_job_view *ret)
+{
+    AW_ASSERT(i < job->count);
+    const struct account *account = &job->account[i];
+    const struct aw_pilot *pilot = aw_loop_pilot(job->world[AW_JOB_AWARE].loop, i);
+    *ret = (struct aw_job_view){.name = job->workload[i].pilot.name,
+                                .pilot = pilot,
+                                .decision = job->steps ? aw_pilot_decision(pilot) : NULL,
+                                .episodes = account->episodes,
+                                .transitions = account->transitions,
+                                .serving_us = account->serving_us};
+    memcpy(ret->total, account->total, sizeof ret->total);
+    memcpy(ret->stage, account->stage, sizeof ret->stage);
+    memcpy(ret->before_serving, account->before_serving, sizeof ret->before_serving);
+    memcpy(ret->recent, account->recent, sizeof ret->recent);
+}
+
+const struct aw_loop_counts *aw_job_counts(const struct aw_job *job)
+{
+    return aw_loop_counts(job->world[AW_JOB_AWARE].loop);
+}
+
+struct aw_loop *aw_job_loop(struct aw_job *job)
+{
+    return job->world[AW_JOB_AWARE].loop;
+}
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+struct head {
+    uint32_t magic, checksum; /* of all that follows it */
+    uint64_t bytes;           /* in all */
+    uint64_t settings_hash;
+    uint64_t steps;
+    uint32_t count, worlds;
+};
+_Static_assert(sizeof(struct head) == 40, "a save has no padding");
+
+static size_t state_bytes(const struct aw_job *job)
+{
+    size_t bytes = sizeof(struct head) + job->count * sizeof *job->account;
+    for (uint32_t w = 0; w < job->worlds; w++)
+        bytes += aw_loop_state_bytes(job->world[w].loop) + aw_sim_state_bytes(job->world[w].sim);
+    return bytes;
+}
+
+static uint32_t checksum(const unsigned char *bytes, size_t size)
+{
+    return aw_crc32c(0, bytes + 8, size - 8);
+}
+
+enum aw_err aw_job_save(const struct aw_job *job, const char *path, struct aw_diag *diag)
+{
+    if (job->sim.model != AW_SIM_FAST)
+        return aw_fail(diag, AW_ERR_UNSUPPORTED, "only the fast model can be saved");
+    const size_t size = state_bytes(job);
+    unsigned char *bytes = aw_alloc_new(job->alloc, size, 1);
+    if (!bytes)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory to save %zu bytes", size);
+    unsigned char *to = bytes + sizeof(struct head);
+    memcpy(to, job->account, job->count * sizeof *job->account);
+    to += job->count * sizeof *job->account;
+    for (uint32_t w = 0; w < job->worlds; w++) {
+        aw_loop_state_save(job->world[w].loop, to);
+        to += aw_loop_state_bytes(job->world[w].loop);
+        aw_sim_state_save(job->world[w].sim, to);
+        to += aw_sim_state_bytes(job->world[w].sim);
+    }
+    struct head head = {.magic = MAGIC,
+                        .bytes = size,
+                        .settings_hash = job->settings_hash,
+                        .steps = job->steps,
+                        .count = job->count,
+                        .worlds = job->worlds};
+    memcpy(bytes, &head, sizeof head);
+    head.checksum = checksum(bytes, size);
+    memcpy(bytes, &head, sizeof head);
+    enum aw_err err = aw_file_replace(path, bytes, size, NULL, diag);
+    aw_alloc_free(job->alloc, bytes);
+    return err;
+}
+
+static enum aw_err take(struct aw_job *job, const unsigned char *bytes, size_t size,
+                        const char *path, struct aw_diag *diag)
+{
+    struct head head;
+    if (size < sizeof head)
+        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "truncated: %zu bytes", size);
+    memcpy(&head, bytes, sizeof head);
+    if (head.magic != MAGIC)
+        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "not the state of a run");
+    if (head.bytes != size || head.checksum != checksum(bytes, size))
+        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "truncated or damaged");
+    if (head.settings_hash != job->settings_hash || head.count != job->count ||
+        head.worlds != job->worlds || size != state_bytes(job))
+        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL,
+                          "the state of a run with other workloads, settings or seed");
+    const unsigned char *from = bytes + sizeof head;
+    memcpy(job->account, from, job->count * sizeof *job->account);
+    from += job->count * sizeof *job->account;
+    for (uint32_t w = 0; w < job->worlds; w++) {
+        enum aw_err err = aw_loop_state_load(job->world[w].loop, from);
+        from += aw_loop_state_bytes(job->world[w].loop);
+        err = err ? err : aw_sim_state_load(job->world[w].sim, from);
+        from += aw_sim_state_bytes(job->world[w].sim);
+        if (err)
+            return aw_fail_at(diag, err, path, 0, 0, NULL, "not a state of this build");
+    }
+    job->steps = head.steps;
+    return AW_OK;
+}
+
+enum aw_err aw_job_load(struct aw_job *job, const char *path, struct aw_diag *diag)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    enum aw_err err = aw_file_read(path, STATE_BYTES_MAX, job->alloc, &bytes, &size, diag);
+    if (err)
+        return err;
+    err = take(job, (const unsigned char *)bytes, size, path, diag);
+    aw_alloc_free(job->alloc, bytes);
+    return err;
+}
+
+/* --- what users wrote ------------------------------------------------------------------------- */
+
+static enum aw_err workload_of(const struct aw_profile_set *set, const struct aw_profile *profile,
+                               const struct aw_alloc *alloc, struct aw_job_workload *ret,
+                               struct aw_load *ret_load, struct aw_diag *diag)
+{
+    const struct aw_profile_app *app = aw_profile_set_app(set, profile);
+    if (!app)
+        return aw_fail_at(diag, AW_ERR_CONFIG, profile->place.file, profile->place.line,
+                          profile->place.column, "spec.scaleTargetRef.name",
+                          "the simulated cluster knows no \"%s\": expected a SimulatedApplication "
+                          "of this name in the files",
+                          profile->target_name);
+    enum aw_err err = aw_load_parse(app->load, app->load_seed, alloc, ret_load, diag);
+    if (err)
+        return err;
+    if (app->load_cores > 0)
+        aw_load_scale_mean(ret_load, aw_app_rate_for(&app->app, app->load_cores));
+    *ret = (struct aw_job_workload){.app = app->app, .load = ret_load, .scenarios = app->scenarios};
+    aw_pilot_config_of(&ret->pilot, profile, true);
+
+    /* how it begins: what was written, or as an operator would who knows nothing but the load */
+    struct aw_demand demand;
+    aw_app_demand(&app->app, 1, 0, &demand);
+    const double cores = 1e-3 * demand.cpu_ms * aw_load_figures(ret_load).mean_per_s;
+    const int64_t cpu = app->cpu_millicores ? app->cpu_millicores : 1000;
+    const double mib = 1.5 * (demand.memory_base_mib + 16 * demand.memory_flight_mib);
+    struct aw_plan start = {
+        .replicas = app->replicas ? app->replicas
+                                  : (uint32_t)fmin(1e6, ceil(2 * cores * 1e3 / (double)cpu)),
+        .cpu_millicores = cpu,
+        .memory_bytes = app->memory_bytes ? app->memory_bytes : (int64_t)(mib * 1048576),
+    };
+    aw_bounds_clip(&profile->bounds, &start);
+    ret->task = (struct aw_policy_task){.bounds = profile->bounds,
+                                        .slo_latency_us = profile->slo_latency_us,
+                                        .replicas = start.replicas,
+                                        .cpu_millicores = start.cpu_millicores,
+                                        .memory_bytes = start.memory_bytes};
+    const struct aw_sim_settings *sim = &set->cluster.sim;
+    ret->pilot.node_cpu_millicores = (int64_t)(sim->node_cores * 1e3);
+    ret->pilot.node_memory_bytes = (int64_t)(sim->node_memory_gib * GIB);
+    ret->pilot.in_place = sim->in_place;
+    return AW_OK;
+}
+
+enum aw_err aw_job_workloads_of(const struct aw_profile_set *set, const struct aw_alloc *alloc,
+                                struct aw_job_workload *ret_workloads, struct aw_load *ret_loads,
+                                struct aw_diag *diag)
+{
+    for (uint32_t i = 0; i < set->profile_count; i++) {
+        enum aw_err err =
+            workload_of(set, &set->profiles[i], alloc, &ret_workloads[i], &ret_loads[i], diag);
+        if (err) {
+            for (uint32_t k = 0; k < i; k++)
+                aw_load_deinit(&ret_loads[k]);
+            return err;
+        }
+    }
+    return AW_OK;
+}

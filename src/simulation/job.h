@@ -1,0 +1,118 @@
+/*
+ * job.h - the control loop on the simulated cluster, beside a twin that the fallback runs alone.
+ *
+ * Two worlds with the same applications, load, disturbances, faults and chance. In one the control
+ * loop acts as it would in production; in the other the fallback acts for ever. What happened in
+ * both is tallied from the simulator's truth, so "against the fallback" is measured, not estimated.
+ *
+ * Call order: new, step as often as wanted, tallies in between, free. save and load between steps.
+ * Memory:     all at new but for what learning takes.
+ * Threads:    single owner; the loop learns on threads of its own.
+ *
+ * A job that was saved, ended and loaded takes the same decisions as one that was not. The store
+ * may be ahead of the save: its rows are lived again and found to be the same.
+ */
+#ifndef AW_SIMULATION_JOB_H
+#define AW_SIMULATION_JOB_H
+
+#include "cluster/sim.h"
+#include "control/loop.h"
+#include "profile/profile.h"
+
+/* One application under control. */
+struct aw_job_workload {
+    struct aw_pilot_config pilot;
+    struct aw_policy_task task; /* how it begins */
+    struct aw_app app;
+    const struct aw_load *load; /* borrowed */
+    struct aw_schedule scenarios;
+};
+
+struct aw_job_config {
+    const struct aw_job_workload *workloads; /* [count], copied */
+    uint32_t count;
+    struct aw_sim_settings sim;
+    const struct aw_profile_fault *faults; /* [fault_count] by time; copied */
+    uint32_t fault_count;
+    uint64_t seed;
+    struct aw_store *store; /* borrowed; NULL: none */
+    bool twin;
+    uint32_t thread_count;
+    const struct aw_loop_desk *desk; /* of AWARE's world; borrowed; NULL: none */
+    bool steadfast;                  /* see aw_loop_config */
+    struct aw_exchange *exchange;    /* the same, of AWARE's world */
+};
+
+/* Sums over steps. */
+struct aw_job_tally {
+    uint64_t steps, violations, agent_steps;
+    double cost;                                /* $ */
+    double reward;                              /* the paper's */
+    double cpu_utilisation, memory_utilisation; /* sums of shares */
+    double requests, failed;
+    double core_s, gib_s, replica_s;
+    uint64_t oom_kills, restarts;
+};
+
+enum aw_job_world { AW_JOB_AWARE, AW_JOB_TWIN, AW_JOB_WORLDS };
+
+/* One step of one workload in both worlds, by what really happened. */
+struct aw_job_step {
+    uint32_t workload;
+    const struct aw_decision *decision; /* at its beginning, in AWARE's world */
+    const struct aw_sample *sample;     /* of real replicas at its end; NULL: they are simulated */
+    int64_t at_us;
+    struct aw_score truth[AW_JOB_WORLDS];
+    double arrivals_per_s;
+    uint32_t replicas_ready[AW_JOB_WORLDS]; /* at its beginning */
+    struct aw_plan plan[AW_JOB_WORLDS];     /* asked for: all three amounts, `set` what changed */
+};
+typedef void aw_job_sink(void *ctx, const struct aw_job_step *step);
+
+/* What became of a workload so far. */
+struct aw_job_view {
+    const char *name;
+    const struct aw_pilot *pilot;
+    const struct aw_decision *decision; /* the last; NULL before the first */
+    struct aw_job_tally total[AW_JOB_WORLDS];
+    struct aw_job_tally stage[AW_JOB_WORLDS][AW_STAGE_COUNT]; /* by the stage in AWARE's world */
+    struct aw_job_tally before_serving[AW_JOB_WORLDS];        /* until it first served */
+    struct aw_job_tally recent[AW_JOB_WORLDS];                /* the last whole episode */
+    uint32_t episodes;
+    uint32_t transitions; /* of the stage */
+    int64_t serving_us;   /* when it first served; AW_NEVER: not yet */
+};
+
+struct aw_job; /* opaque */
+
+AW_NODISCARD enum aw_err aw_job_new(const struct aw_job_config *config,
+                                    const struct aw_alloc *alloc, struct aw_job **ret_job,
+                                    struct aw_diag *diag);
+void aw_job_free(struct aw_job *job); /* NULL is a no-op */
+
+/* One step of both worlds. `sink` (may be NULL) is told of every workload, in order. */
+AW_NODISCARD enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx,
+                                     struct aw_diag *diag);
+int64_t aw_job_now_us(const struct aw_job *job);
+uint64_t aw_job_steps(const struct aw_job *job);
+uint32_t aw_job_count(const struct aw_job *job);
+void aw_job_view(const struct aw_job *job, uint32_t workload, struct aw_job_view *ret_view);
+const struct aw_loop_counts *aw_job_counts(const struct aw_job *job);
+struct aw_loop *aw_job_loop(struct aw_job *job);
+
+/* One file, replaced atomically. Only with the fast model: AW_ERR_UNSUPPORTED. */
+AW_NODISCARD enum aw_err aw_job_save(const struct aw_job *job, const char *path,
+                                     struct aw_diag *diag);
+/* AW_ERR_FORMAT: damaged, of another version, or of a job with other settings. After a failure the
+ * job is to be thrown away. AW_ERR_NOTFOUND: no such file; the job is as it was. */
+AW_NODISCARD enum aw_err aw_job_load(struct aw_job *job, const char *path, struct aw_diag *diag);
+
+/* What users wrote, as workloads of a job. `loads` has room for set->profile_count; the caller
+ * deinits them when the job is gone. AW_ERR_CONFIG: a target that no SimulatedApplication stands
+ * for, with the profile's place. */
+AW_NODISCARD enum aw_err aw_job_workloads_of(const struct aw_profile_set *set,
+                                             const struct aw_alloc *alloc,
+                                             struct aw_job_workload *ret_workloads,
+                                             struct aw_load *ret_loads, struct aw_diag *diag);
+
+#endif

@@ -1,0 +1,394 @@
+/* job_test.c - pilot, loop and job together: what must hold whatever was learned. */
+#include "simulation/job.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/testing.h"
+#include "simulation/simulate.h"
+
+#define WORKLOADS 2u
+#define EPISODE   24u
+
+struct bench {
+    struct aw_job_workload workload[WORKLOADS];
+    struct aw_load load[WORKLOADS];
+    struct aw_job_config config;
+    struct aw_store store;
+    struct aw_job *job;
+};
+
+/* Small enough that a test of hundreds of steps takes a moment, learning included. */
+static void prepare(struct bench *b)
+{
+    memset(b, 0, sizeof *b);
+    for (uint32_t i = 0; i < WORKLOADS; i++) {
+        struct aw_job_workload *w = &b->workload[i];
+        aw_app_generate(1, 3 + i, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &w->app);
+        assert_ok(
+            aw_load_parse(i ? "bursts:mean=20,peak=3,period=600" : "diurnal:mean=20,period=900", 1,
+                          NULL, &b->load[i], NULL));
+        aw_load_scale_mean(&b->load[i], aw_app_rate_for(&w->app, 1.5));
+        w->load = &b->load[i];
+        aw_pilot_config_init(&w->pilot);
+        snprintf(w->pilot.name, sizeof w->pilot.name, "test/app-%u", i);
+        w->pilot.bounds = (struct aw_bounds){1, 10, 100, 4000, 128 << 20, (int64_t)4 << 30};
+        w->pilot.slo.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&w->app, 1, 0);
+        w->pilot.seed = i + 1;
+        w->pilot.episode_steps = EPISODE;
+        w->pilot.thresholds.online = -1e9; /* whatever was learned may act */
+        w->pilot.lifecycle.offline_least = 4;
+        w->pilot.agent = i ? AW_PILOT_FORMULA : AW_PILOT_NETWORK;
+        w->pilot.slo_budget = 0.2; /* few tries find nothing better */
+        w->pilot.rehearse.error_max = 100;
+        w->pilot.rehearse.copies = 1;
+        w->pilot.rehearse.tries = 4;
+        w->pilot.rehearse.tries_near = 10;
+        w->pilot.learner.episodes = 8;
+        w->pilot.learner.hidden = 8;
+        w->pilot.learner.updates = 6;
+        w->pilot.learner.fit_updates = 6;
+        w->pilot.learner.batch = 8;
+        w->pilot.learner.ope.members = 2;
+        w->pilot.learner.ope.hidden = 8;
+        w->pilot.learner.ope.fqe_updates = 6;
+        w->pilot.learner.ope.model_updates = 6;
+        w->pilot.learner.ope.model_rollouts = 2;
+        struct aw_plan start = {
+            .replicas = 3, .cpu_millicores = 1000, .memory_bytes = (int64_t)2 << 30};
+        w->task = (struct aw_policy_task){.bounds = w->pilot.bounds,
+                                          .slo_latency_us = w->pilot.slo.latency_us_p99,
+                                          .replicas = start.replicas,
+                                          .cpu_millicores = start.cpu_millicores,
+                                          .memory_bytes = start.memory_bytes};
+    }
+    b->config = (struct aw_job_config){
+        .workloads = b->workload, .count = WORKLOADS, .seed = 7, .twin = true, .thread_count = 1};
+    aw_conf_defaults(aw_sim_fields, &b->config.sim);
+}
+
+static void begin(struct bench *b)
+{
+    assert_ok(aw_store_open(&b->store, "memory", &(struct aw_store_options){0}, NULL, NULL));
+    b->config.store = &b->store;
+    struct aw_diag diag = {0};
+    if (aw_job_new(&b->config, NULL, &b->job, &diag))
+        fail_msg("%s", diag.text);
+}
+
+static void end(struct bench *b)
+{
+    aw_job_free(b->job);
+    aw_store_close(&b->store);
+    for (uint32_t i = 0; i < WORKLOADS; i++)
+        aw_load_deinit(&b->load[i]);
+}
+
+/* One number for everything that was decided: any difference shows. */
+static void listen(void *ctx, const struct aw_job_step *step)
+{
+    uint64_t *h = ctx;
+    const struct aw_decision *d = step->decision;
+    *h = aw_hash_bytes(*h, &d->at_us, sizeof d->at_us);
+    *h = aw_hash_bytes(*h, &d->stage, sizeof d->stage);
+    *h = aw_hash_bytes(*h, &d->actor, sizeof d->actor);
+    *h = aw_hash_bytes(*h, &d->model, sizeof d->model);
+    *h = aw_hash_bytes(*h, d->action, sizeof d->action);
+    *h = aw_hash_bytes(*h, &d->guard.plan.replicas, sizeof d->guard.plan.replicas);
+    *h = aw_hash_bytes(*h, &d->guard.plan.cpu_millicores, sizeof d->guard.plan.cpu_millicores);
+    *h = aw_hash_bytes(*h, &d->guard.plan.memory_bytes, sizeof d->guard.plan.memory_bytes);
+    *h = aw_hash_bytes(*h, &d->guard.clips, sizeof d->guard.clips);
+    *h = aw_hash_bytes(*h, &step->truth[AW_JOB_AWARE].cost, sizeof(double));
+}
+
+static uint64_t run(struct bench *b, uint32_t steps)
+{
+    uint64_t h = AW_HASH_BEGIN;
+    for (uint32_t i = 0; i < steps; i++) {
+        struct aw_diag diag = {0};
+        if (aw_job_step(b->job, listen, &h, &diag))
+            fail_msg("step %u: %s", i, diag.text);
+    }
+    return h;
+}
+
+static void it_learns_and_takes_over(void **state)
+{
+    (void)state;
+    struct bench b;
+    prepare(&b);
+    begin(&b);
+    run(&b, 12 * EPISODE);
+    for (uint32_t i = 0; i < WORKLOADS; i++) {
+        struct aw_job_view view;
+        aw_job_view(b.job, i, &view);
+        assert_true(view.episodes >= 11);
+        assert_true(view.stage[AW_JOB_AWARE][AW_STAGE_OFFLINE].steps >= 4 * EPISODE);
+        assert_true(view.total[AW_JOB_AWARE].agent_steps > 0);
+        assert_true(view.total[AW_JOB_TWIN].agent_steps == 0);
+        assert_true(view.decision->model != 0);
+    }
+    struct aw_store_counts counts;
+    assert_ok(b.store.ops->counts(b.store.self, NULL, &counts, NULL));
+    assert_int_equal(counts.workloads, WORKLOADS);
+    assert_int_equal(counts.rows, WORKLOADS * (12 * EPISODE - 1)); /* one is in flight */
+    end(&b);
+}
+
+static void same_seed_same_decisions_on_one_thread_and_on_two(void **state)
+{
+    (void)state;
+    uint64_t h[3];
+    for (uint32_t n = 0; n < 3; n++) {
+        struct bench b;
+        prepare(&b);
+        b.config.thread_count = n + 1;
+        begin(&b);
+        h[n] = run(&b, 9 * EPISODE + 5);
+        end(&b);
+    }
+    assert_true(h[0] == h[1]);
+    assert_true(h[0] == h[2]);
+    struct bench b;
+    prepare(&b);
+    b.config.seed++;
+    begin(&b);
+    assert_true(run(&b, 9 * EPISODE + 5) != h[0]); /* the hash can tell */
+    end(&b);
+}
+
+static void a_run_that_was_killed_goes_on_as_if_it_had_not_been(void **state)
+{
+    (void)state;
+    /* saved at some step, lived on for some more, killed; then resumed from the save with a store
+     * that is ahead of it */
+    static const struct {
+        uint32_t saved, lived;
+        const char *why;
+    } at[] = {
+        {0, 3, "before anything"},
+        {7, 0, "within the first episode"},
+        {EPISODE, EPISODE + 3, "at the end of an episode, killed in the next"},
+        {4 * EPISODE + 1, 40, "while it learns offline"},
+        {6 * EPISODE - 1, 30, "before a round of learning"},
+        {9 * EPISODE + 5, 17, "while the agent acts"},
+    };
+    char path[] = "/tmp/aw-job-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    for (size_t k = 0; k < sizeof at / sizeof *at; k++) {
+        struct bench b;
+        prepare(&b);
+        begin(&b);
+        run(&b, at[k].saved);
+        assert_ok(aw_job_save(b.job, path, NULL));
+        const uint64_t unkilled = run(&b, 60);
+
+        struct aw_job *again = NULL;
+        run(&b, at[k].lived);
+        aw_job_free(b.job);
+        assert_ok(aw_job_new(&b.config, NULL, &again, NULL));
+        b.job = again;
+        struct aw_diag diag = {0};
+        if (aw_job_load(b.job, path, &diag))
+            fail_msg("%s: %s", at[k].why, diag.text);
+        assert_int_equal(aw_job_steps(b.job), at[k].saved);
+        if (run(&b, 60) != unkilled)
+            fail_msg("%s: other decisions", at[k].why);
+        end(&b);
+    }
+    unlink(path);
+}
+
+static void a_damaged_or_foreign_save_is_refused(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/aw-job-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    struct bench b;
+    prepare(&b);
+    begin(&b);
+    run(&b, 5);
+    assert_ok(aw_job_save(b.job, path, NULL));
+    close(fd);
+    fd = open(path, O_RDWR); /* a save replaces the file */
+    assert_true(fd >= 0);
+    char byte;
+    assert_int_equal(pread(fd, &byte, 1, 2000), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 2000), 1);
+    struct aw_diag diag = {0};
+    assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_FORMAT);
+    assert_non_null(strstr(diag.text, "damaged"));
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 2000), 1);
+    assert_ok(aw_job_load(b.job, path, &diag));
+    assert_int_equal(ftruncate(fd, 1000), 0);
+    assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_FORMAT);
+    assert_int_equal(ftruncate(fd, 3), 0);
+    assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_FORMAT);
+    close(fd);
+    end(&b);
+
+    prepare(&b);
+    begin(&b);
+    assert_ok(aw_job_save(b.job, path, NULL));
+    end(&b);
+    prepare(&b);
+    b.config.seed++;
+    begin(&b);
+    assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_FORMAT);
+    assert_non_null(strstr(diag.text, "other workloads"));
+    end(&b);
+    unlink(path);
+    prepare(&b);
+    begin(&b);
+    assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_NOTFOUND);
+    end(&b);
+}
+
+static void without_learning_both_worlds_are_the_same(void **state)
+{
+    (void)state;
+    struct bench b;
+    prepare(&b);
+    for (uint32_t i = 0; i < WORKLOADS; i++)
+        b.workload[i].pilot.learning = false;
+    begin(&b);
+    run(&b, 6 * EPISODE);
+    for (uint32_t i = 0; i < WORKLOADS; i++) {
+        struct aw_job_view view;
+        aw_job_view(b.job, i, &view);
+        assert_memory_equal(&view.total[AW_JOB_AWARE], &view.total[AW_JOB_TWIN],
+                            sizeof view.total[0]);
+    }
+    end(&b);
+}
+
+struct outage {
+    int64_t from_us, to_us;
+    uint32_t replicas[WORKLOADS];
+    int64_t memory_bytes[WORKLOADS];
+    uint32_t agent_steps; /* within it, once the figures have grown old */
+};
+
+static void watch_outage(void *ctx, const struct aw_job_step *step)
+{
+    struct outage *out = ctx;
+    const struct aw_plan *plan = &step->plan[AW_JOB_AWARE];
+    const uint32_t i = step->workload;
+    if (step->at_us >= out->from_us + 150000000 && step->at_us < out->to_us) {
+        assert_true(plan->replicas >= out->replicas[i]);
+        assert_true(plan->memory_bytes >= out->memory_bytes[i]);
+        out->agent_steps += step->decision->actor != AW_ACTOR_FALLBACK;
+    }
+    out->replicas[i] = plan->replicas;
+    out->memory_bytes[i] = plan->memory_bytes;
+}
+
+static void lost_metrics_hand_over_to_the_fallback_and_shrink_nothing(void **state)
+{
+    (void)state;
+    struct bench b;
+    prepare(&b);
+    const int64_t from = (int64_t)8 * EPISODE * 15000000;
+    const struct aw_profile_fault fault = {
+        .kind = AW_PROFILE_FAULT_METRICS, .at_us = from, .duration_us = 900000000};
+    b.config.faults = &fault;
+    b.config.fault_count = 1;
+    begin(&b);
+    struct outage out = {.from_us = from, .to_us = from + fault.duration_us};
+    for (uint32_t s = 0; s < 14 * EPISODE; s++)
+        assert_ok(aw_job_step(b.job, watch_outage, &out, NULL));
+    assert_int_equal(out.agent_steps, 0);
+    struct aw_job_view view;
+    aw_job_view(b.job, 0, &view);
+    assert_true(view.total[AW_JOB_AWARE].agent_steps > 0);
+    end(&b);
+}
+
+static void ticks_do_not_allocate_and_a_serving_workload_is_small(void **state)
+{
+    (void)state;
+    struct bench b;
+    prepare(&b);
+    for (uint32_t i = 0; i < WORKLOADS; i++) {
+        b.workload[i].pilot.agent = AW_PILOT_FORMULA; /* as users have it */
+        aw_conf_defaults(aw_learner_fields, &b.workload[i].pilot.learner);
+        b.workload[i].pilot.learning = false;
+    }
+    struct aw_alloc_counting counting;
+    aw_alloc_counting_init(&counting);
+    b.config.store = NULL;
+    assert_ok(aw_job_new(&b.config, &counting.alloc, &b.job, NULL));
+    const uint64_t before = counting.alloc_count;
+    run(&b, 3 * EPISODE);
+    assert_int_equal(counting.alloc_count, before);
+    struct aw_job_view view;
+    aw_job_view(b.job, 0, &view);
+    assert_true(aw_pilot_bytes(view.pilot, false) <= 64 << 10);
+    aw_job_free(b.job);
+    b.job = NULL;
+    assert_int_equal(counting.alloc_count, counting.free_count);
+    for (uint32_t i = 0; i < WORKLOADS; i++)
+        aw_load_deinit(&b.load[i]);
+}
+
+static void a_formula_does_not_take_the_papers_objective(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct aw_diag diag = {0};
+    prepare(&b);
+    b.workload[1].pilot.objective = AW_OBJECTIVE_PAPER;
+    assert_int_equal(aw_job_new(&b.config, NULL, &b.job, &diag), AW_ERR_CONFIG);
+    assert_non_null(strstr(diag.text, "network"));
+    for (uint32_t i = 0; i < WORKLOADS; i++)
+        aw_load_deinit(&b.load[i]);
+}
+
+static void lack_of_memory_is_told_and_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct bench b;
+    prepare(&b);
+    for (uint64_t n = 0;; n++) {
+        struct aw_alloc_counting counting;
+        aw_alloc_counting_init(&counting);
+        counting.fail_after = n;
+        struct aw_job *job = NULL;
+        const enum aw_err err = aw_job_new(&b.config, &counting.alloc, &job, NULL);
+        if (!err)
+            aw_job_free(job);
+        assert_int_equal(counting.alloc_count, counting.free_count);
+        if (!err)
+            break;
+        assert_int_equal(err, AW_ERR_NOMEM);
+        assert_null(job);
+        assert_true(n < 500);
+    }
+    for (uint32_t i = 0; i < WORKLOADS; i++)
+        aw_load_deinit(&b.load[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_learns_and_takes_over),
+        cmocka_unit_test(same_seed_same_decisions_on_one_thread_and_on_two),
+        cmocka_unit_test(a_run_that_was_killed_goes_on_as_if_it_had_not_been),
+        cmocka_unit_test(a_damaged_or_foreign_save_is_refused),
+        cmocka_unit_test(without_learning_both_worlds_are_the_same),
+        cmocka_unit_test(lost_metrics_hand_over_to_the_fallback_and_shrink_nothing),
+        cmocka_unit_test(ticks_do_not_allocate_and_a_serving_workload_is_small),
+        cmocka_unit_test(a_formula_does_not_take_the_papers_objective),
+        cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

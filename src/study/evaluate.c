@@ -1,0 +1,379 @@
+/* evaluate.c - days and their halves, tuned rules, lives. */
+#include "study/evaluate_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LEVEL          0.95
+#define INTERVAL_SEED  0xe7a1u
+#define TUNING_BUDGET  150u /* evaluations; a constant's three numbers take about as many */
+#define SLACK_NO_BOUND 1e12
+#define EPISODE_STEPS  100.0 /* of the paper, whatever a pilot calls an episode */
+
+const char *const aw_evaluate_who_names[] = {
+#define X(id, name) name,
+    AW_EVALUATE_WHO_MAP(X)
+#undef X
+        NULL};
+
+void aw_evaluate_config_init(struct aw_evaluate_config *config)
+{
+    *config = (struct aw_evaluate_config){.seeds = 3,
+                                          .learn_halves = 4,
+                                          .after_halves = 4,
+                                          .apps_each = 5,
+                                          .cores = 2,
+                                          .ceiling = true};
+    aw_simulate_config_init(&config->simulate);
+    config->simulate.tuning_budget = TUNING_BUDGET;
+    config->simulate.tuning_whole = true;
+    config->simulate.tuning_episodes = 1;
+    aw_pilot_config_init(&config->pilot);
+}
+
+void aw_evaluate_config_paper(struct aw_evaluate_config *config)
+{
+    config->pilot.objective = AW_OBJECTIVE_PAPER;
+    config->pilot.state = AW_STATE_PAPER;
+    config->pilot.mapping = AW_ACTION_ABSOLUTE;
+    config->pilot.agent = AW_PILOT_NETWORK;
+}
+
+void aw_evaluate_apps_deinit(struct aw_evaluate_app *apps, uint32_t count)
+{
+    for (uint32_t i = 0; apps && i < count; i++)
+        aw_load_deinit(&apps[i].day);
+}
+
+/* --- tallies ---------------------------------------------------------------------------------- */
+
+void aw_evaluate_tally_add(struct aw_job_tally *to, const struct aw_job_tally *more)
+{
+    to->steps += more->steps;
+    to->violations += more->violations;
+    to->agent_steps += more->agent_steps;
+    to->cost += more->cost;
+    to->reward += more->reward;
+    to->cpu_utilisation += more->cpu_utilisation;
+    to->memory_utilisation += more->memory_utilisation;
+    to->requests += more->requests;
+    to->failed += more->failed;
+    to->core_s += more->core_s;
+    to->gib_s += more->gib_s;
+    to->replica_s += more->replica_s;
+    to->oom_kills += more->oom_kills;
+    to->restarts += more->restarts;
+}
+
+/* What happened between two looks at one running sum. */
+static struct aw_job_tally between(const struct aw_job_tally *from, const struct aw_job_tally *to)
+{
+    return (struct aw_job_tally){
+        .steps = to->steps - from->steps,
+        .violations = to->violations - from->violations,
+        .agent_steps = to->agent_steps - from->agent_steps,
+        .cost = to->cost - from->cost,
+        .reward = to->reward - from->reward,
+        .cpu_utilisation = to->cpu_utilisation - from->cpu_utilisation,
+        .memory_utilisation = to->memory_utilisation - from->memory_utilisation,
+        .requests = to->requests - from->requests,
+        .failed = to->failed - from->failed,
+        .core_s = to->core_s - from->core_s,
+        .gib_s = to->gib_s - from->gib_s,
+        .replica_s = to->replica_s - from->replica_s,
+        .oom_kills = to->oom_kills - from->oom_kills,
+        .restarts = to->restarts - from->restarts,
+    };
+}
+
+struct aw_evaluate_means aw_evaluate_means(const struct aw_job_tally *tally, double step_s)
+{
+    if (tally->steps == 0)
+        return (struct aw_evaluate_means){NAN, NAN, NAN, NAN, NAN};
+    const double steps = (double)tally->steps;
+    return (struct aw_evaluate_means){
+        .cost_per_hour = tally->cost * 3600 / (steps * step_s),
+        .violation_share = (double)tally->violations / steps,
+        .reward = tally->reward * EPISODE_STEPS / steps,
+        .cpu_utilization = tally->cpu_utilisation / steps,
+        .memory_utilization = tally->memory_utilisation / steps,
+    };
+}
+
+bool aw_evaluate_met(const struct aw_evaluate_goal *goal)
+{
+    return goal->lower_is_better ? goal->value <= goal->goal : goal->value >= goal->goal;
+}
+
+/* --- days ------------------------------------------------------------------------------------- */
+
+enum aw_err aw__day_of(const struct aw_evaluate_app *app, double step_s, struct aw__day *ret,
+                       struct aw_diag *diag)
+{
+    const uint32_t half = app->day.slot_count / 2;
+    const int64_t step_us = llround(step_s * 1e6);
+    struct aw__day day = {.learn = app->day, .report = app->day, .whole = app->day};
+    day.learn.slot_count = day.report.slot_count = half;
+    day.whole.slot_count = 2 * half;
+    day.report.rate_per_s += half;
+    day.half_steps = (uint32_t)(half * app->day.slot_us / step_us);
+    if (day.half_steps < AW_EVALUATE_QUARTERS)
+        return aw_fail(diag, AW_ERR_NODATA,
+                       "a load of %" PRIu32 " slots of %g s is too short to be halved: expected "
+                       "halves of at least %u steps of %g s",
+                       app->day.slot_count, (double)app->day.slot_us * 1e-6, AW_EVALUATE_QUARTERS,
+                       step_s);
+    *ret = day;
+    return AW_OK;
+}
+
+enum aw_err aw__day_repeat(const struct aw__day *day, uint32_t learn, uint32_t report,
+                           const struct aw_alloc *alloc, struct aw_load *ret, struct aw_diag *diag)
+{
+    const uint32_t half = day->learn.slot_count;
+    if (learn + report == 0 || learn + report > AW_EVALUATE_HALVES_MAX)
+        return aw_fail(diag, AW_ERR_CONFIG, "a life has 1 to %u halves of a day, not %" PRIu32,
+                       AW_EVALUATE_HALVES_MAX, learn + report);
+    enum aw_err err = aw_load_init(ret, day->learn.name, (double)half * (learn + report),
+                                   day->learn.slot_us, alloc, diag);
+    for (uint32_t i = 0; !err && i < learn + report; i++)
+        memcpy(ret->rate_per_s + (size_t)i * half,
+               i < learn ? day->learn.rate_per_s : day->report.rate_per_s,
+               half * sizeof *ret->rate_per_s);
+    return err;
+}
+
+/* --- rules ------------------------------------------------------------------------------------ */
+
+static uint32_t quarter_of(uint32_t step, uint32_t steps)
+{
+    return (uint32_t)((uint64_t)step * AW_EVALUATE_QUARTERS / steps);
+}
+
+struct watch {
+    struct aw_job_tally *quarter; /* [AW_EVALUATE_QUARTERS], or [1] of all of it */
+    uint32_t steps;               /* of the run; 0: all into one */
+};
+
+static bool watch_step(void *ctx, const struct aw_simulate_step *step)
+{
+    const struct watch *watch = ctx;
+    const struct aw_sim_truth *truth = &step->truth;
+    const struct aw_job_tally one = {
+        .steps = 1,
+        .violations = step->violated,
+        .cost = step->cost,
+        .reward = step->reward,
+        .cpu_utilisation = step->cpu_utilization,
+        .memory_utilisation = step->memory_utilization,
+        .requests = truth->arrivals,
+        .failed = truth->failures,
+        .core_s = truth->cpu_limit_core_s,
+        .gib_s = truth->memory_limit_gib_s,
+        .replica_s = truth->replica_s,
+        .oom_kills = truth->oom_kills,
+        .restarts = truth->restarts,
+    };
+    const uint32_t at = watch->steps ? quarter_of(step->step, watch->steps) : 0;
+    aw_evaluate_tally_add(&watch->quarter[at], &one);
+    return true;
+}
+
+/* One run of a half in a row: an "episode" of the simulator is only a boundary. */
+static struct aw_simulate_config half_config(const struct aw_evaluate_config *config,
+                                             const struct aw__day *day, uint64_t seed)
+{
+    struct aw_simulate_config half = config->simulate;
+    half.seed = seed;
+    half.thread_count = 1;
+    half.settings.episodes = 1;
+    half.settings.episode_steps = day->half_steps;
+    half.settings.continuous = true;
+    half.settings.shift = false;
+    return half;
+}
+
+enum aw_err aw__rule_tune(const struct aw_evaluate_config *config,
+                          const struct aw_evaluate_app *app, const struct aw__day *day,
+                          uint64_t seed, const char *name, const struct aw_alloc *alloc,
+                          struct aw__rule *ret, struct aw_diag *diag)
+{
+    const struct aw_simulate_config half = half_config(config, day, seed);
+    const struct aw_simulate_case c = {
+        .app = app->app, .load = &day->learn, .tuning_load = &day->learn};
+    struct aw__rule rule = {.task = aw_simulate_task(&half.settings, &c)};
+    bool kept;
+    enum aw_err err = aw_simulate_policy_named(name, &rule.policy, diag);
+    err =
+        err ? err
+            : aw_simulate_tune(&half, &c, app->index, &rule.policy, &rule.task, alloc, &kept, diag);
+    if (!err)
+        *ret = rule;
+    return err;
+}
+
+enum aw_err aw__rule_learned(const struct aw_evaluate_config *config,
+                             const struct aw_evaluate_app *app, const struct aw__day *day,
+                             uint64_t seed, const struct aw__rule *rule,
+                             const struct aw_alloc *alloc, struct aw_job_tally *ret,
+                             struct aw_diag *diag)
+{
+    const struct aw_simulate_config half = half_config(config, day, seed ^ AW_SIMULATE_TUNING_SEED);
+    const struct aw_simulate_case c = {.app = app->app, .load = &day->learn};
+    struct aw_job_tally all = {0};
+    struct watch watch = {&all, 0};
+    struct aw_simulate_summary summary;
+    enum aw_err err = aw_simulate_run(&half, &c, app->index, &rule->policy, &rule->task, watch_step,
+                                      &watch, alloc, &summary, NULL, diag);
+    if (!err)
+        *ret = all;
+    return err;
+}
+
+enum aw_err aw__rule_report(const struct aw_evaluate_config *config,
+                            const struct aw_evaluate_app *app, const struct aw__day *day,
+                            uint64_t seed, const struct aw__rule *rule,
+                            const struct aw_alloc *alloc, struct aw_job_tally *ret_quarters,
+                            struct aw_diag *diag)
+{
+    struct aw_simulate_config half = half_config(config, day, seed);
+    struct aw_load load = day->whole;
+    half.settings.warmup_steps = day->half_steps;
+    if (rule->policy.is_oracle) { /* it needs no past, and half a day of search is long */
+        const int64_t warmup_us =
+            (int64_t)config->simulate.settings.warmup_steps * llround(half.settings.step_s * 1e6);
+        const uint32_t slots = (uint32_t)((warmup_us + load.slot_us - 1) / load.slot_us);
+        if (slots < day->learn.slot_count) {
+            load.rate_per_s += day->learn.slot_count - slots;
+            load.slot_count = day->report.slot_count + slots;
+            half.settings.warmup_steps =
+                (uint32_t)(slots * load.slot_us / llround(half.settings.step_s * 1e6));
+        }
+    }
+    const struct aw_simulate_case c = {.app = app->app, .load = &load};
+    struct aw_job_tally quarter[AW_EVALUATE_QUARTERS] = {0};
+    struct watch watch = {quarter, day->half_steps};
+    struct aw_simulate_summary summary;
+    enum aw_err err = aw_simulate_run(&half, &c, app->index, &rule->policy, &rule->task, watch_step,
+                                      &watch, alloc, &summary, NULL, diag);
+    if (!err)
+        memcpy(ret_quarters, quarter, sizeof quarter);
+    return err;
+}
+
+/* --- lives ------------------------------------------------------------------------------------ */
+
+static uint64_t life_seed(uint64_t seed, uint32_t index)
+{
+    struct aw_rng rng;
+    aw_rng_init(&rng, seed, index);
+    return aw_rng_u64(&rng);
+}
+
+void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *pilot)
+{
+    const struct aw_evaluate_config *config = life->config;
+    const struct aw_simulate_settings *s = &config->simulate.settings;
+    const struct aw_sim_settings *sim = &config->simulate.sim;
+    *pilot = config->pilot;
+    snprintf(pilot->name, sizeof pilot->name, "evaluate/app-%" PRIu32, life->app->index);
+    pilot->bounds = life->rule->task.bounds;
+    pilot->slo = (struct aw_slo){.latency_us_p99 = life->slo_latency_us > 0
+                                                       ? life->slo_latency_us
+                                                       : life->rule->task.slo_latency_us,
+                                 .timeout_us = sim->request_timeout_s * 1e6};
+    pilot->slo_budget = s->slo_budget;
+    pilot->slo_weight = s->reward_weight;
+    pilot->prices = (struct aw_prices){s->price_core_hour, s->price_gib_hour};
+    pilot->step_s = s->step_s;
+    pilot->seed = life_seed(life->seed, life->app->index);
+    pilot->fallback = life->rule->policy.policy;
+    pilot->node_cpu_millicores = llround(sim->node_cores * 1e3);
+    pilot->node_memory_bytes = llround(sim->node_memory_gib * 1073741824.0);
+    pilot->in_place = sim->in_place;
+    pilot->retrain = life->retrain;
+    pilot->lifecycle.bootstrap = life->bootstrap;
+    if (!life->bootstrap) { /* nobody takes control away from it */
+        pilot->watchdog.slack = SLACK_NO_BOUND;
+        pilot->watchdog.strange = SLACK_NO_BOUND;
+        pilot->lifecycle.patience = 0;
+    }
+}
+
+static enum aw_err life_steps(const struct aw__life *life, struct aw_job *job,
+                              struct aw__lived *lived, struct aw_diag *diag)
+{
+    struct aw_job_tally last[AW_JOB_WORLDS] = {0};
+    uint32_t mark = 0;
+    lived->serving_step = AW__LIFE_NEVER;
+    for (uint32_t step = 1; mark < life->mark_count; step++) {
+        enum aw_err err = aw_job_step(job, NULL, NULL, diag);
+        if (err)
+            return err;
+        struct aw_job_view view;
+        aw_job_view(job, 0, &view);
+        if (lived->serving_step == AW__LIFE_NEVER && view.serving_us != AW_NEVER)
+            lived->serving_step = step - 1;
+        if (step == life->split)
+            memcpy(lived->before, view.total, sizeof lived->before);
+        while (mark < life->mark_count && step == life->mark[mark]) {
+            for (uint32_t w = 0; w < AW_JOB_WORLDS; w++)
+                lived->span[mark][w] = between(&last[w], &view.total[w]);
+            memcpy(last, view.total, sizeof last);
+            lived->stage[mark] = view.decision->stage;
+            lived->transitions[mark++] = view.transitions;
+        }
+        if (life->split == AW__LIFE_NEVER && mark == life->mark_count)
+            memcpy(lived->before, view.before_serving, sizeof lived->before);
+    }
+    return AW_OK;
+}
+
+enum aw_err aw__life_run(const struct aw__life *life, const struct aw_alloc *alloc,
+                         struct aw__lived *ret, struct aw_diag *diag)
+{
+    AW_ASSERT(life->mark_count >= 1 && life->mark_count <= AW__LIFE_MARKS_MAX);
+    struct aw_job_workload workload = {.task = life->rule->task,
+                                       .app = life->app->app,
+                                       .load = life->load,
+                                       .scenarios = life->scenarios};
+    aw__life_pilot(life, &workload.pilot);
+    workload.task.slo_latency_us = workload.pilot.slo.latency_us_p99;
+    struct aw_store store = {0};
+    struct aw_job *job = NULL;
+    struct aw__lived lived = {0};
+    enum aw_err err = aw_store_open(&store, "memory", &(struct aw_store_options){0}, alloc, diag);
+    if (err)
+        return err;
+    const struct aw_job_config config = {.workloads = &workload,
+                                         .count = 1,
+                                         .sim = life->config->simulate.sim,
+                                         .seed = life_seed(life->seed, life->app->index),
+                                         .store = &store,
+                                         .twin = life->twin,
+                                         .thread_count = 1};
+    err = aw_job_new(&config, alloc, &job, diag);
+    err = err ? err : life_steps(life, job, &lived, diag);
+    if (!err)
+        *ret = lived;
+    aw_job_free(job);
+    aw_store_close(&store);
+    return err;
+}
+
+/* --- figures ------------------------------------------------------------------------------- */
+
+enum aw_err aw__interval(const double *x, uint32_t n, const struct aw_alloc *alloc,
+                         struct aw_interval *ret, struct aw_diag *diag)
+{
+    double *scratch = aw_alloc_new(alloc, n + (size_t)AW_EVALUATE_BOOTSTRAP_N, sizeof *scratch);
+    if (!scratch)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an interval of %" PRIu32 " numbers", n);
+    struct aw_rng rng;
+    aw_rng_init(&rng, INTERVAL_SEED, 0);
+    *ret = aw_stats_bootstrap_mean(x, n, LEVEL, AW_EVALUATE_BOOTSTRAP_N, &rng, scratch);
+    aw_alloc_free(alloc, scratch);
+    return AW_OK;
+}

@@ -1,0 +1,94 @@
+/*
+ * evaluate_internal.h - what the three tables share: days, tuning, lives, threads.
+ *
+ * A life is one workload under the control loop from its first second on, seen between marks.
+ */
+#ifndef AW_STUDY_EVALUATE_INTERNAL_H
+#define AW_STUDY_EVALUATE_INTERNAL_H
+
+#include "base/spread.h"
+#include "study/evaluate.h"
+
+#define AW__LIFE_MARKS_MAX 8u
+#define AW__LIFE_NEVER     UINT32_MAX
+
+/* The halves of a day, and both together with an even number of slots. They borrow its rates. */
+struct aw__day {
+    struct aw_load learn, report, whole;
+    uint32_t half_steps;
+};
+/* AW_ERR_NODATA: a half has no whole step. */
+AW_NODISCARD enum aw_err aw__day_of(const struct aw_evaluate_app *app, double step_s,
+                                    struct aw__day *ret, struct aw_diag *diag);
+/* `learn` first halves, then `report` second ones. The caller deinits it. */
+AW_NODISCARD enum aw_err aw__day_repeat(const struct aw__day *day, uint32_t learn, uint32_t report,
+                                        const struct aw_alloc *alloc, struct aw_load *ret,
+                                        struct aw_diag *diag);
+
+/* A controller of the simulator, tuned on the first half. */
+struct aw__rule {
+    struct aw_simulate_policy policy;
+    struct aw_policy_task task;
+};
+AW_NODISCARD enum aw_err aw__rule_tune(const struct aw_evaluate_config *config,
+                                       const struct aw_evaluate_app *app, const struct aw__day *day,
+                                       uint64_t seed, const char *name,
+                                       const struct aw_alloc *alloc, struct aw__rule *ret,
+                                       struct aw_diag *diag);
+/* Runs it through the first half with the chance that it was tuned with. */
+AW_NODISCARD enum aw_err aw__rule_learned(const struct aw_evaluate_config *config,
+                                          const struct aw_evaluate_app *app,
+                                          const struct aw__day *day, uint64_t seed,
+                                          const struct aw__rule *rule, const struct aw_alloc *alloc,
+                                          struct aw_job_tally *ret, struct aw_diag *diag);
+/* Runs it through the day; what happened in each quarter of the second half. */
+AW_NODISCARD enum aw_err aw__rule_report(const struct aw_evaluate_config *config,
+                                         const struct aw_evaluate_app *app,
+                                         const struct aw__day *day, uint64_t seed,
+                                         const struct aw__rule *rule, const struct aw_alloc *alloc,
+                                         struct aw_job_tally *ret_quarters, struct aw_diag *diag);
+
+struct aw__life {
+    const struct aw_evaluate_config *config;
+    const struct aw_evaluate_app *app;
+    const struct aw_load *load;   /* from its first second on */
+    const struct aw__rule *rule;  /* the fallback, and how it begins */
+    double slo_latency_us;        /* 0: the task's */
+    struct aw_schedule scenarios; /* may be empty */
+    uint64_t seed;
+    bool twin, bootstrap, retrain;
+    uint32_t mark[AW__LIFE_MARKS_MAX]; /* steps, ascending; the last ends it */
+    uint32_t mark_count;
+    uint32_t split; /* step up to which `before` counts; AW__LIFE_NEVER: until it first serves */
+};
+
+struct aw__lived {
+    struct aw_job_tally span[AW__LIFE_MARKS_MAX][AW_JOB_WORLDS]; /* from mark to mark */
+    struct aw_job_tally before[AW_JOB_WORLDS];
+    enum aw_stage stage[AW__LIFE_MARKS_MAX];  /* at a mark */
+    uint32_t transitions[AW__LIFE_MARKS_MAX]; /* of the stage, up to it */
+    uint32_t serving_step;                    /* AW__LIFE_NEVER: it never served */
+};
+/* What the workload is told: the config's pilot with this life's bounds, SLO, fallback and seed. */
+void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *ret);
+AW_NODISCARD enum aw_err aw__life_run(const struct aw__life *life, const struct aw_alloc *alloc,
+                                      struct aw__lived *ret, struct aw_diag *diag);
+
+/* From the shelf, or lived and put there. */
+typedef enum aw_err aw__piece_live(void *ctx, uint32_t turn, struct aw_diag *diag);
+AW_NODISCARD static inline enum aw_err aw__shelf_use(const struct aw_evaluate_shelf *shelf,
+                                                     uint32_t turn, void *piece, size_t size,
+                                                     aw__piece_live *live, void *ctx,
+                                                     struct aw_diag *diag)
+{
+    if (shelf && shelf->take(shelf->ctx, turn, piece, size))
+        return AW_OK;
+    const enum aw_err err = live(ctx, turn, diag);
+    return err || !shelf ? err : shelf->keep(shelf->ctx, turn, piece, size, diag);
+}
+
+/* 95 % of the mean of `n` numbers, with a fixed seed. `n` at least 1. */
+AW_NODISCARD enum aw_err aw__interval(const double *x, uint32_t n, const struct aw_alloc *alloc,
+                                      struct aw_interval *ret, struct aw_diag *diag);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * bounds.h - how far a workload may be scaled, and the log scale between the two ends.
+ *
+ * Sizes are compared by their ratio: from 100m to 200m is as far as from 2 cores to 4. So every
+ * amount is carried on a log scale, 0 at its lower bound and 1 at its upper one.
+ *
+ * Memory:  plain structs.
+ * Threads: pure functions of their arguments.
+ */
+#ifndef AW_TASK_BOUNDS_H
+#define AW_TASK_BOUNDS_H
+
+#include <aware/cluster.h>
+
+struct aw_bounds {
+    uint32_t replicas_min, replicas_max;
+    int64_t cpu_millicores_min, cpu_millicores_max; /* per replica */
+    int64_t memory_bytes_min, memory_bytes_max;     /* per replica */
+};
+
+/* AW_ERR_CONFIG: a lower bound above its upper one, or not above 0. */
+AW_NODISCARD enum aw_err aw_bounds_check(const struct aw_bounds *bounds, struct aw_diag *diag);
+/* Moves all three amounts into the bounds, whatever `set` names. */
+void aw_bounds_clip(const struct aw_bounds *bounds, struct aw_plan *plan);
+
+/* One amount on its log scale, with what would otherwise be computed again and again. */
+struct aw_log_range {
+    double low, high;
+    float log_low, log_span, log_span_inverse; /* inverse 0: the range is a point */
+};
+struct aw_log_range aw_log_range(double low, double high); /* 0 < low <= high */
+/* Into [0, 1]; below the range (also 0 and NaN) is 0, above it 1. A point is 0. */
+float aw_log_range_unit(const struct aw_log_range *range, double amount);
+/* Back from [0, 1], ends exact. */
+double aw_log_range_amount(const struct aw_log_range *range, double unit);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * objective.h - what a step was worth: the SLO, the utilisation, the paper's reward, the cost.
+ *
+ * Two objectives. The paper's (AWARE section 2.2): r = a * SP * |R| + (1 - a) * sum of RU over the
+ * resources R = {cpu, memory}; at most 2 a step. The constrained one: spend the least while the
+ * share of steps that miss the SLO stays within a budget; its reward is minus the cost, relative
+ * to a reference, minus lambda for a missed step, where lambda is moved by aw_lambda_next until the
+ * budget is kept.
+ *
+ * A score is made from a reading (what a production loop sees; what rewards are made of) or from
+ * the figures of a simulator (what results are reported from): the same function for both.
+ *
+ * Memory:  plain structs.
+ * Threads: pure functions of their arguments.
+ */
+#ifndef AW_TASK_OBJECTIVE_H
+#define AW_TASK_OBJECTIVE_H
+
+#include <aware/err.h>
+
+#include "task/bounds.h"
+#include "task/reading.h"
+
+#define AW_OBJECTIVE_RESOURCES 2  /* |R|: CPU and memory */
+#define AW_COST_RATIO_MAX      10 /* of a step's cost over the reference; beyond, this */
+#define AW_LAMBDA_MIN          0.01
+#define AW_LAMBDA_MAX          100.0
+
+struct aw_slo {
+    double latency_us_p99;   /* 0: none */
+    double throughput_per_s; /* 0: none */
+    double timeout_us;       /* latency of a request that is never answered */
+};
+
+struct aw_prices {
+    double core_hour; /* $ */
+    double gib_hour;
+};
+
+enum aw_objective_kind { AW_OBJECTIVE_CONSTRAINED, AW_OBJECTIVE_PAPER };
+
+struct aw_objective {
+    uint32_t kind;     /* enum aw_objective_kind */
+    double slo_weight; /* a, in [0, 1] */
+    struct aw_slo slo;
+    struct aw_prices prices;
+    double cost_reference_per_hour; /* $; what counts as cost 1 in the constrained reward; > 0 */
+};
+
+/* What happened in a step, whoever says so. NAN: unknown, or there was none. */
+struct aw_outcome {
+    double arrivals_per_s, completions_per_s, errors_per_s;
+    double latency_us_p99;
+    double cpu_utilisation, memory_utilisation; /* in [0, 1] */
+    double cores_allocated, gib_allocated;      /* mean over the step */
+};
+
+struct aw_score {
+    double latency_sp, throughput_sp;           /* SLO preservation, in [0, 1] */
+    double sp;                                  /* the smaller of the two */
+    bool violated;                              /* an SLO was missed: sp < 1 */
+    double cpu_utilisation, memory_utilisation; /* RU; unknown counts as 0 */
+    double latency_us_p99;                      /* NAN: no request */
+    double paper_reward;                        /* in [0, 2] */
+    double cost;                                /* $ */
+};
+
+struct aw_outcome aw_outcome_of(const struct aw_reading *reading);
+
+/* SLO / measured when that is less than 1. 1 without an SLO, without requests, and where nobody
+ * knows. Requests that fail or are not answered, with no latency reported: the time-out. */
+double aw_slo_latency_sp(const struct aw_slo *slo, const struct aw_outcome *outcome);
+/* Measured / SLO when less than 1. A load below the SLO can at best be served whole: then the load
+ * takes the SLO's place. */
+double aw_slo_throughput_sp(const struct aw_slo *slo, const struct aw_outcome *outcome);
+
+void aw_objective_score(const struct aw_objective *objective, const struct aw_outcome *outcome,
+                        double step_s, struct aw_score *ret_score);
+/* The reward of a scored step. `lambda` is read by the constrained objective alone. */
+double aw_objective_reward(const struct aw_objective *objective, const struct aw_score *score,
+                           double step_s, double lambda);
+/* The least and most that a step can be worth. */
+void aw_objective_range(const struct aw_objective *objective, double *ret_low, double *ret_high);
+
+/* The next weight of the SLO, after `violation_share` of recent steps missed it where `budget` may.
+ * Multiplied by exp(rate * (share / budget - 1)), the exponent's error held in [-1, 4]: a run far
+ * over its budget grows fast, one without any violation shrinks by exp(-rate), and a weight never
+ * leaves [AW_LAMBDA_MIN, AW_LAMBDA_MAX]. A budget of 0 is never undercut, so lambda never falls. */
+double aw_lambda_next(double lambda, double budget, double violation_share, double rate);
+
+/* What the use of a step is worth: its CPU at half utilisation, with the memory of as many cores'
+ * replicas, in $ per hour. Load decides it and not who acts, so costs of different hours can be
+ * compared by their ratio to it. What is not known counts as nothing. */
+double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *bounds,
+                        const struct aw_reading *reading);
+
+#endif

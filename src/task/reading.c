@@ -1,0 +1,132 @@
+/* reading.c - each figure is believed or not, once; limits are summed over what is placed. */
+#include "task/reading.h"
+
+#include <math.h>
+
+#define VALUE_MAX 1e15 /* a pebibyte, thirty years: no figure of a workload can be beyond it */
+#define LIMIT_MAX \
+    ((int64_t)1 << 50) /* of a pod, in millicores or bytes: AW_CLUSTER_PODS_MAX add up */
+
+/* The earliest time that is not stale at `at_us`. Never itself is always stale. */
+static int64_t oldest_believed(int64_t at_us, int64_t stale_us)
+{
+    int64_t oldest;
+    if (__builtin_sub_overflow(at_us, stale_us, &oldest) || oldest == AW_NEVER)
+        return AW_NEVER + 1;
+    return oldest;
+}
+
+static double value(const struct aw_figure *figure, int64_t oldest_us)
+{
+    bool usable = figure->at_us >= oldest_us && figure->value >= 0 && figure->value < VALUE_MAX;
+    return usable ? figure->value : (double)NAN;
+}
+
+/* Of the oldest of those that everything hangs on; a clock that is ahead of ours makes it 0. */
+static double age_s(const struct aw_sample *sample, const struct aw_reading *reading)
+{
+    if (isnan(reading->cpu_cores_used) || isnan(reading->memory_bytes_used) ||
+        isnan(reading->arrivals_per_s))
+        return INFINITY;
+    int64_t oldest = sample->cpu_cores_used.at_us;
+    if (sample->memory_bytes_used.at_us < oldest)
+        oldest = sample->memory_bytes_used.at_us;
+    if (sample->arrivals_per_s.at_us < oldest)
+        oldest = sample->arrivals_per_s.at_us;
+    /* in double: the difference of two times from outside may not fit */
+    double age = ((double)sample->at_us - (double)oldest) * 1e-6;
+    return age > 0 ? age : 0;
+}
+
+static double ratio(double used, double allocated)
+{
+    if (isnan(used) || !(allocated > 0))
+        return NAN;
+    return used < allocated ? used / allocated : 1;
+}
+
+static int64_t believed(int64_t limit)
+{
+    return limit > 0 && limit <= LIMIT_MAX ? limit : 0;
+}
+
+/* A backend that shows no pods: what is wanted stands for what is there. */
+static void allocation_wanted(const struct aw_sample *sample, struct aw_reading *reading)
+{
+    double placed = (double)sample->replicas_ready + sample->replicas_starting;
+    reading->cores_allocated = 1e-3 * (double)believed(reading->cpu_millicores_wanted) * placed;
+    reading->memory_bytes_allocated = (double)believed(reading->memory_bytes_wanted) * placed;
+}
+
+static void allocation(const struct aw_sample *sample, struct aw_reading *reading)
+{
+    if (sample->pod_count == 0 || !sample->pods) {
+        allocation_wanted(sample, reading);
+        return;
+    }
+    const uint32_t count =
+        sample->pod_count < AW_CLUSTER_PODS_MAX ? sample->pod_count : AW_CLUSTER_PODS_MAX;
+    int64_t millicores = 0, bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct aw_pod *pod = &sample->pods[i];
+        bool placed = pod->phase == AW_POD_RUNNING || pod->phase == AW_POD_STARTING;
+        millicores += placed ? believed(pod->cpu_millicores) : 0;
+        bytes += placed ? believed(pod->memory_bytes) : 0;
+    }
+    reading->cores_allocated = 1e-3 * (double)millicores;
+    reading->memory_bytes_allocated = (double)bytes;
+}
+
+/* Everything but what is allocated, and what hangs on it. */
+static void take(const struct aw_sample *sample, int64_t stale_us, struct aw_reading *ret_reading)
+{
+    const int64_t oldest = oldest_believed(sample->at_us, stale_us);
+#define FIGURE(name) .name = value(&sample->name, oldest)
+    *ret_reading = (struct aw_reading){
+        .at_us = sample->at_us,
+        .replicas_wanted = sample->replicas_wanted,
+        .cpu_millicores_wanted = sample->cpu_millicores_wanted,
+        .memory_bytes_wanted = sample->memory_bytes_wanted,
+        .replicas_ready = sample->replicas_ready,
+        .rollout = sample->rollout,
+        FIGURE(cpu_cores_used),
+        FIGURE(memory_bytes_used),
+        FIGURE(memory_bytes_peak),
+        FIGURE(throttled_share),
+        FIGURE(disk_bytes_per_s),
+        FIGURE(net_bytes_per_s),
+        FIGURE(arrivals_per_s),
+        FIGURE(completions_per_s),
+        FIGURE(errors_per_s),
+        FIGURE(in_flight),
+        FIGURE(latency_us_p99),
+        .oom_kills = sample->oom_kills,
+    };
+#undef FIGURE
+}
+
+static void relate(const struct aw_sample *sample, struct aw_reading *reading)
+{
+    reading->cpu_utilisation = ratio(reading->cpu_cores_used, reading->cores_allocated);
+    reading->memory_utilisation = ratio(reading->memory_bytes_used * reading->replicas_ready,
+                                        reading->memory_bytes_allocated);
+    reading->age_s = age_s(sample, reading);
+}
+
+void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,
+                     struct aw_reading *ret_reading)
+{
+    take(sample, stale_us, ret_reading);
+    allocation(sample, ret_reading);
+    relate(sample, ret_reading);
+}
+
+void aw_reading_take_placed(const struct aw_sample *sample, int64_t stale_us,
+                            int64_t cpu_millicores, int64_t memory_bytes,
+                            struct aw_reading *ret_reading)
+{
+    take(sample, stale_us, ret_reading);
+    ret_reading->cores_allocated = 1e-3 * (double)cpu_millicores;
+    ret_reading->memory_bytes_allocated = (double)memory_bytes;
+    relate(sample, ret_reading);
+}

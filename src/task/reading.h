@@ -1,0 +1,57 @@
+/*
+ * reading.h - a cluster's sample as plain numbers that have passed the wall.
+ *
+ * What comes from a cluster may be missing, stale, negative or not a number. Here each figure is
+ * looked at once: what cannot be believed is NAN from then on, and nobody behind this wall reads a
+ * figure's time again. State, action and objective all work on a reading.
+ *
+ * Memory:  plain structs.
+ * Threads: pure functions of their arguments.
+ *
+ * The trap: NAN is the answer to "how much?" when nobody knows. Compare so that it falls on the
+ * side that shrinks nothing and accuses nobody.
+ */
+#ifndef AW_TASK_READING_H
+#define AW_TASK_READING_H
+
+#include <aware/cluster.h>
+
+/* No padding: it is part of snapshots. */
+struct aw_reading {
+    int64_t at_us;
+
+    /* wanted: the last plan, per replica where it is a size */
+    int64_t cpu_millicores_wanted;
+    int64_t memory_bytes_wanted;
+    uint32_t replicas_wanted;
+
+    /* there */
+    uint32_t replicas_ready;
+    double cores_allocated;        /* sum of limits of all that is placed, ready or not */
+    double memory_bytes_allocated; /* the same for memory */
+
+    /* measured over the last step; NAN: missing, stale or absurd */
+    double cpu_cores_used; /* sum */
+    double memory_bytes_used, memory_bytes_peak;
+    double throttled_share;
+    double disk_bytes_per_s, net_bytes_per_s;
+    double arrivals_per_s, completions_per_s, errors_per_s;
+    double in_flight;
+    double latency_us_p99;
+    double cpu_utilisation, memory_utilisation; /* used / allocated, in [0, 1] */
+    double age_s; /* of the oldest of CPU, memory and arrivals; INFINITY: one is missing */
+
+    uint32_t oom_kills; /* since the reading before */
+    uint32_t rollout;   /* 1: a vertical change is being rolled out */
+};
+
+/* `stale_us`: a figure older than this at the time of the sample is missing. */
+void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,
+                     struct aw_reading *ret_reading);
+/* The same where the limits of all that is placed have been summed already, and the sample's pods
+ * do not count. */
+void aw_reading_take_placed(const struct aw_sample *sample, int64_t stale_us,
+                            int64_t cpu_millicores, int64_t memory_bytes,
+                            struct aw_reading *ret_reading);
+
+#endif
