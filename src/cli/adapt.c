@@ -5,19 +5,19 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/appset.h"
-#include "cli/json.h"
-#include "cli/layout.h"
-#include "cli/verbs.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/verbs.h"
+#include "lab/appset.h"
 #include "meta/known.h"
 #include "pretrain/adapt.h"
 
 #define PERCENT 100.0
 
 struct ask {
-    const struct aw__run *run;
+    const struct aw_call *run;
     struct aw_pretrain_model model;
-    struct aw__appset pool;
+    struct aw_appset pool;
     struct aw_apps file; /* where --app names one of a file */
     struct aw_pretrain *pretrain;
     uint32_t episodes;
@@ -34,29 +34,28 @@ static double since(int64_t begin_us)
 
 static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
 {
-    const struct aw__args *args = ask->run->args;
+    const struct aw_args *args = ask->run->args;
     struct aw_pretrain_config *config = &ask->model.config;
-    const char *out = aw__args_text(args, "out");
-    ask->episodes = (uint32_t)aw__args_number(args, "episodes");
-    ask->quiet = aw__args_given(args, "quiet");
+    const char *out = aw_args_text(args, "out");
+    ask->episodes = (uint32_t)aw_args_number(args, "episodes");
+    ask->quiet = aw_args_given(args, "quiet");
     ask->terminal = isatty(fileno(stderr)) && (ask->run->json || !isatty(fileno(stdout)));
     ask->begin_us = aw_clock_monotonic_us(NULL);
-    if (out && !aw__args_given(args, "force") && access(out, F_OK) == 0)
+    if (out && !aw_args_given(args, "force") && access(out, F_OK) == 0)
         return aw_fail_at(diag, AW_ERR_EXISTS, out, 0, 0, NULL,
                           "there is a file already: replace it with --force, or choose another "
                           "--out");
-    enum aw_err err = aw_pretrain_model_read(aw__args_text(args, "model"), &ask->model, NULL, diag);
+    enum aw_err err = aw_pretrain_model_read(aw_args_text(args, "model"), &ask->model, NULL, diag);
     aw_pretrain_config_adapt(config);
     config->learn = (struct aw_pretrain_pool){.seed = 1, .count = 1, .ctx = &ask->pool};
-    config->load_make = aw__appset_make;
+    config->load_make = aw_appset_make;
     config->rounds = ask->episodes;
-    config->seed = aw__args_number(args, "seed");
+    config->seed = aw_args_number(args, "seed");
     for (uint32_t i = 0; !err && i < args->repeat_count; i++)
-        err = aw__appset_setting(config, args->repeat[i], diag);
-    err =
-        err ? err
-            : aw__appset_one(aw__args_text(args, "app"), "--app", &config->learn, &ask->file, diag);
-    err = err ? err : aw__appset_open(&ask->pool, aw__args_text(args, "load"), diag);
+        err = aw_appset_setting(config, args->repeat[i], diag);
+    err = err ? err
+              : aw_appset_one(aw_args_text(args, "app"), "--app", &config->learn, &ask->file, diag);
+    err = err ? err : aw_appset_open(&ask->pool, aw_args_text(args, "load"), diag);
     ask->point = aw_alloc_new(NULL, (size_t)ask->episodes + 1, sizeof *ask->point);
     if (!err && !ask->point)
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " episodes", ask->episodes);
@@ -85,7 +84,7 @@ static void show(const struct ask *ask, uint32_t episode)
         const double each = since(ask->begin_us) / (episode + 1);
         fprintf(stderr, "\r\033[Kepisode %" PRIu32 " of %" PRIu32 "  R %.1f  %s left", episode,
                 ask->episodes, point->judged.paper,
-                aw__seconds_format(each * (ask->episodes - episode), left, sizeof left));
+                aw_seconds_format(each * (ask->episodes - episode), left, sizeof left));
         if (episode == ask->episodes)
             fprintf(stderr, "\r\033[K");
         fflush(stderr);
@@ -94,9 +93,9 @@ static void show(const struct ask *ask, uint32_t episode)
 
 static json_t *score_json(const struct aw_pretrain_score *score)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "R", aw__json_real(score->paper), "violations",
-                     aw__json_real(score->violations), "cost_per_hour", aw__json_real(score->cost),
-                     "cpu", aw__json_real(score->cpu), "memory", aw__json_real(score->memory));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "R", aw_json_real(score->paper), "violations",
+                     aw_json_real(score->violations), "cost_per_hour", aw_json_real(score->cost),
+                     "cpu", aw_json_real(score->cpu), "memory", aw_json_real(score->memory));
 }
 
 static json_t *document(const struct ask *ask)
@@ -107,12 +106,11 @@ static json_t *document(const struct ask *ask)
         json_array_append_new(curve, json_pack("{s:I, s:o, s:o}", "episode", (json_int_t)i, "lived",
                                                i ? score_json(&ask->point[i].lived) : json_null(),
                                                "judged", score_json(&ask->point[i].judged)));
-    const char *out = aw__args_text(ask->run->args, "out");
-    json_t *app = learn->apps
-                      ? json_pack("{s:s, s:s}", "from", aw__args_text(ask->run->args, "app"),
-                                  "name", learn->apps[learn->first].name)
-                      : json_pack("{s:I, s:I}", "seed", (json_int_t)learn->seed, "index",
-                                  (json_int_t)learn->first);
+    const char *out = aw_args_text(ask->run->args, "out");
+    json_t *app = learn->apps ? json_pack("{s:s, s:s}", "from", aw_args_text(ask->run->args, "app"),
+                                          "name", learn->apps[learn->first].name)
+                              : json_pack("{s:I, s:I}", "seed", (json_int_t)learn->seed, "index",
+                                          (json_int_t)learn->first);
     return json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:f}", "model", ask->model.card.path, "app",
                      app, "load", ask->pool.shown, "fallback", score_json(&ask->fallback), "curve",
                      curve, "out", out ? json_string(out) : json_null(), "seconds",
@@ -147,9 +145,9 @@ static enum aw_err curve(struct ask *ask, struct aw_diag *diag)
     return err;
 }
 
-static enum aw_err adapt_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err adapt_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    const char *out = aw__args_text(run->args, "out");
+    const char *out = aw_args_text(run->args, "out");
     struct ask *ask = aw_alloc_new(NULL, 1, sizeof *ask);
     if (!ask)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a model");
@@ -159,62 +157,62 @@ static enum aw_err adapt_run(const struct aw__run *run, struct aw_diag *diag)
     if (!err && out)
         err = save(ask, out, diag);
     if (!err && run->json)
-        err = aw__json_print(document(ask), diag);
+        err = aw_json_print(document(ask), diag);
     else if (!err)
         printf("\nthe fallback: R %.1f, %.2f %% violations%s%s\n", ask->fallback.paper,
                PERCENT * ask->fallback.violations, out ? "; the model is in " : "", out ? out : "");
     aw_pretrain_free(ask->pretrain);
-    aw__appset_close(&ask->pool);
+    aw_appset_close(&ask->pool);
     aw_apps_deinit(&ask->file);
     aw_alloc_free(NULL, ask->point);
     aw_alloc_free(NULL, ask);
     return err;
 }
 
-static const struct aw__option adapt_options[] = {
+static const struct aw_option adapt_options[] = {
     {.name = "model",
      .letter = 'm',
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "a model that 'aware pretrain' wrote",
      .required = true},
     {.name = "app",
      .letter = 'a',
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE:NAME|[SEED:]INDEX",
      .help = "the application; those of the generator from 800 on are never taught on",
      .required = true},
     {.name = "load",
      .letter = 'l',
-     .kind = AW__LOAD,
+     .kind = AW_ARG_LOAD,
      .arg = "LOAD",
      .help = "its load: a pattern, or a trace of which it gets its own function "
-             "(default: " AW__APPSET_TRACE " in AWARE_DATA_DIR)"},
+             "(default: " AW_APPSET_TRACE " in AWARE_DATA_DIR)"},
     {.name = "episodes",
      .letter = 'n',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "20",
      .max = AW_ADAPT_EPISODES_MAX,
      .help = "episodes to live and learn from; 0: only judge the model as it is"},
     {.name = "set",
-     .kind = AW__SETTING,
+     .kind = AW_ARG_SETTING,
      .arg = "KEY=VALUE",
      .help = "change a setting of the learner that does not change its shape",
      .repeated = true},
     {.name = "seed",
      .letter = 's',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "1",
      .max = INT64_MAX,
      .help = "where all chance starts"},
-    {.name = "out", .kind = AW__FILE, .arg = "FILE", .help = "write the adapted model here"},
-    {.name = "force", .letter = 'f', .kind = AW__FLAG, .help = "replace what --out names"},
-    {.name = "quiet", .letter = 'q', .kind = AW__FLAG, .help = "no progress on stderr"},
+    {.name = "out", .kind = AW_ARG_FILE, .arg = "FILE", .help = "write the adapted model here"},
+    {.name = "force", .letter = 'f', .kind = AW_ARG_FLAG, .help = "replace what --out names"},
+    {.name = "quiet", .letter = 'q', .kind = AW_ARG_FLAG, .help = "no progress on stderr"},
     {.name = NULL},
 };
-static const struct aw__example adapt_examples[] = {
+static const struct aw_example adapt_examples[] = {
     {"aware adapt --model models/mine.safetensors --app 817 --load bursts",
      "20 episodes of an application that the model has never seen"},
     {"aware adapt -m models/mine.safetensors -a 817 -l traces/day.csv -n 50 --out cart.safetensors",
@@ -223,7 +221,7 @@ static const struct aw__example adapt_examples[] = {
 };
 static const struct aw_conf_field *const adapt_settings[] = {aw_pretrain_fields, aw_context_fields,
                                                              NULL};
-const struct aw__verb aw__verb_adapt = {
+const struct aw_verb aw_verb_adapt = {
     .name = "adapt",
     .summary = "Let a model get used to one application, episode by episode",
     .text = "The fallback lives some episodes first, by which the model knows the application. "

@@ -1,9 +1,9 @@
 /* agent.c - the verbs `agent list` and `agent describe`. */
 #include <stdio.h>
 
-#include "cli/json.h"
-#include "cli/layout.h"
-#include "cli/verbs.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/verbs.h"
 #include "rl/agents.h"
 
 #define SETTING_TEXT_MAX 512u
@@ -50,7 +50,7 @@ static json_t *factory_json(const struct aw_agent_factory *factory)
 
 /* ---- list ---- */
 
-static enum aw_err list_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err list_run(const struct aw_call *run, struct aw_diag *diag)
 {
     static const char *const heads[] = {"NAME", "ACTIONS", "LEARNS FROM", "SUMMARY", NULL};
     const struct aw_agent_factory *const *factory = aw_agent_builtin();
@@ -58,24 +58,24 @@ static enum aw_err list_run(const struct aw__run *run, struct aw_diag *diag)
         json_t *list = json_array();
         for (; *factory; factory++)
             json_array_append_new(list, factory_json(*factory));
-        return aw__json_print(list, diag);
+        return aw_json_print(list, diag);
     }
-    struct aw__table table;
-    aw__table_init(&table, heads);
+    struct aw_table table;
+    aw_table_init(&table, heads);
     for (; *factory; factory++) {
-        aw__table_add(&table, "%s", (*factory)->name);
-        aw__table_add(&table, "%s", actions_text(*factory));
-        aw__table_add(&table, "%s", (*factory)->on_policy ? "rollouts" : "replay");
-        aw__table_add(&table, "%s", (*factory)->summary);
+        aw_table_add(&table, "%s", (*factory)->name);
+        aw_table_add(&table, "%s", actions_text(*factory));
+        aw_table_add(&table, "%s", (*factory)->on_policy ? "rollouts" : "replay");
+        aw_table_add(&table, "%s", (*factory)->summary);
     }
-    return aw__table_print(&table, stdout, run->color_out, diag);
+    return aw_table_print(&table, stdout, run->color_out, diag);
 }
 
-static const struct aw__example list_examples[] = {
+static const struct aw_example list_examples[] = {
     {"aware agent list", "the learners there are"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_agent_list = {
+const struct aw_verb aw_verb_agent_list = {
     .name = "agent list",
     .summary = "List the learners",
     .text = "LEARNS FROM says whether a learner keeps old steps (replay) or learns only from its "
@@ -92,47 +92,47 @@ static enum aw_err settings_print(const struct aw_agent_factory *factory, bool c
 {
     static const char *const heads[] = {"KEY", "DEFAULT", "MEANING", NULL};
     char text[SETTING_TEXT_MAX];
-    struct aw__table table;
+    struct aw_table table;
     printf("\nSettings, for --set KEY=VALUE:\n");
-    aw__table_init(&table, heads);
+    aw_table_init(&table, heads);
     for (const struct aw_conf_field *field = factory->fields; field->key; field++) {
-        aw__table_add(&table, "%s", field->key);
-        aw__table_add(&table, "%s", *field->initial ? field->initial : "-");
-        aw__table_add(&table, "%s (%s)", field->help, aw_conf_expects(field, text, sizeof text));
+        aw_table_add(&table, "%s", field->key);
+        aw_table_add(&table, "%s", *field->initial ? field->initial : "-");
+        aw_table_add(&table, "%s (%s)", field->help, aw_conf_expects(field, text, sizeof text));
     }
-    return aw__table_print(&table, stdout, color, diag);
+    return aw_table_print(&table, stdout, color, diag);
 }
 
 static enum aw_err presets_print(const struct aw_agent_factory *factory, bool color,
                                  struct aw_diag *diag)
 {
     static const char *const heads[] = {"PRESET", "SETS", NULL};
-    struct aw__table table;
+    struct aw_table table;
     if (!factory->presets || !factory->presets->name)
         return AW_OK;
     printf("\nPresets, for --preset NAME (one named like the environment is taken by itself):\n");
-    aw__table_init(&table, heads);
+    aw_table_init(&table, heads);
     for (const struct aw_agent_preset *preset = factory->presets; preset->name; preset++) {
-        char buf[AW__CELL_MAX];
+        char buf[AW_CELL_MAX];
         struct aw_text text;
         aw_text_init(&text, buf, sizeof buf);
         aw_text_add(&text, "%s:", preset->summary);
         for (const char *const *pair = preset->pairs; *pair; pair++)
             aw_text_add(&text, " %s", *pair);
-        aw__table_add(&table, "%s", preset->name);
-        aw__table_add(&table, "%s", buf);
+        aw_table_add(&table, "%s", preset->name);
+        aw_table_add(&table, "%s", buf);
     }
-    return aw__table_print(&table, stdout, color, diag);
+    return aw_table_print(&table, stdout, color, diag);
 }
 
-static enum aw_err describe_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err describe_run(const struct aw_call *run, struct aw_diag *diag)
 {
     const struct aw_agent_factory *factory = NULL;
     enum aw_err err = aw_agent_factory_find(run->args->positional[0], &factory, diag);
     if (err)
         return err;
     if (run->json)
-        return aw__json_print(factory_json(factory), diag);
+        return aw_json_print(factory_json(factory), diag);
     printf("%s: %s\n\nActions:      %s\nLearns from:  %s\n", factory->name, factory->summary,
            actions_text(factory),
            factory->on_policy ? "its own latest steps (rollouts)" : "a replay of old steps");
@@ -141,16 +141,16 @@ static enum aw_err describe_run(const struct aw__run *run, struct aw_diag *diag)
     return presets_print(factory, run->color_out, diag);
 }
 
-static const struct aw__positional name_positional[] = {
-    {.name = "NAME", .kind = AW__AGENT, .help = "a learner; 'aware agent list' shows them"},
+static const struct aw_positional name_positional[] = {
+    {.name = "NAME", .kind = AW_ARG_AGENT, .help = "a learner; 'aware agent list' shows them"},
     {.name = NULL},
 };
-static const struct aw__example describe_examples[] = {
+static const struct aw_example describe_examples[] = {
     {"aware agent describe ddpg", "its settings with defaults, and its presets"},
     {"aware agent describe ppo --output json", "the same for programs"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_agent_describe = {
+const struct aw_verb aw_verb_agent_describe = {
     .name = "agent describe",
     .summary = "Show the settings and presets of a learner",
     .positionals = name_positional,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/verbs.h"
+#include "frame/verbs.h"
 #include "rpc/agent_client.h"
 #include "train/train.h"
 
@@ -63,11 +63,11 @@ static enum aw_err decide(const struct policy *policy, const struct aw_agent_cli
 }
 
 /* Until the daemon ends it, which is no failure. */
-static enum aw_err answer_all(const struct aw__run *run, struct aw_agent_client *client,
+static enum aw_err answer_all(const struct aw_call *run, struct aw_agent_client *client,
                               const struct policy *policy, struct counts *counts,
                               struct aw_diag *diag)
 {
-    const uint64_t steps = aw__args_number(run->args, "steps");
+    const uint64_t steps = aw_args_number(run->args, "steps");
     while (steps == 0 || counts->states < steps) {
         struct aw_agent_client_event event;
         float action[AW_ACTION_DIM];
@@ -92,29 +92,29 @@ static enum aw_err answer_all(const struct aw__run *run, struct aw_agent_client 
     return AW_OK;
 }
 
-static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err serve_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    const struct aw__args *args = run->args;
-    const char *token_path = aw__args_text(args, "token-file"), *ca = aw__args_text(args, "tls-ca");
-    const char *version = aw__args_text(args, "agent-version");
+    const struct aw_args *args = run->args;
+    const char *token_path = aw_args_text(args, "token-file"), *ca = aw_args_text(args, "tls-ca");
+    const char *version = aw_args_text(args, "agent-version");
     char token[AW_RPC_TOKEN_MAX] = "";
     struct policy policy = {0};
     struct aw_agent_client *client = NULL;
     struct aw_agent_client_seat seat;
     struct counts counts = {0};
-    enum aw_err err = policy_read(aw__args_text(args, "policy"), &policy, diag);
+    enum aw_err err = policy_read(aw_args_text(args, "policy"), &policy, diag);
     if (!err && token_path)
         err = aw_rpc_token_read(token_path, token, diag);
     const struct aw_agent_client_config config = {
-        .wire = {.address = aw__args_text(args, "address"),
-                 .tls = ca != NULL || aw__args_given(args, "tls"),
+        .wire = {.address = aw_args_text(args, "address"),
+                 .tls = ca != NULL || aw_args_given(args, "tls"),
                  .ca_path = ca,
                  .token = *token ? token : NULL},
         .workload = args->positional[0],
-        .agent = aw__args_text(args, "name"),
+        .agent = aw_args_text(args, "name"),
         .version = version ? version : "",
-        .shadow = aw__args_given(args, "shadow"),
-        .take_over = aw__args_given(args, "take-over")};
+        .shadow = aw_args_given(args, "shadow"),
+        .take_over = aw_args_given(args, "take-over")};
     err = err ? err : aw_agent_client_open(&client, &config, &seat, diag);
     if (!err) {
         aw_log_info(run->log, "registered", AW_LOG_STR("workload", seat.workload),
@@ -134,55 +134,61 @@ static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
     return err;
 }
 
-static const struct aw__option serve_options[] = {
+static const struct aw_option serve_options[] = {
     {.name = "address",
      .letter = 'a',
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "ADDRESS",
      .initial = "unix:aware-state/agents",
      .help = "where a run lets agents in: unix:/PATH or HOST:PORT"},
     {.name = "policy",
      .letter = 'p',
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "POLICY",
      .initial = "fallback",
      .help = "what answers: a run directory of 'aware train'; constant:CPU,MEMORY,REPLICAS, each "
              "from -1 to 1; or fallback, which says what the fallback would do"},
-    {.name = "name", .kind = AW__TEXT, .arg = "NAME", .initial = "aware", .help = "of the agent"},
+    {.name = "name",
+     .kind = AW_ARG_TEXT,
+     .arg = "NAME",
+     .initial = "aware",
+     .help = "of the agent"},
     {.name = "agent-version",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "TEXT",
      .help = "of the agent, for the audit log"},
-    {.name = "shadow", .kind = AW__FLAG, .help = "be asked and recorded, and never followed"},
-    {.name = "take-over", .kind = AW__FLAG, .help = "take the place of an agent that is there"},
+    {.name = "shadow", .kind = AW_ARG_FLAG, .help = "be asked and recorded, and never followed"},
+    {.name = "take-over", .kind = AW_ARG_FLAG, .help = "take the place of an agent that is there"},
     {.name = "steps",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "0",
      .max = INT64_MAX,
      .help = "leave after so many answers; 0: never"},
     {.name = "token-file",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "the first line of this file is sent as the token"},
-    {.name = "tls", .kind = AW__FLAG, .help = "speak TLS, trusting what the system trusts"},
+    {.name = "tls", .kind = AW_ARG_FLAG, .help = "speak TLS, trusting what the system trusts"},
     {.name = "tls-ca",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "speak TLS, trusting the certificates in this file"},
     {.name = NULL},
 };
-static const struct aw__positional serve_positionals[] = {
-    {.name = "WORKLOAD", .kind = AW__TEXT, .help = "whose agent is external, as 'aware get' says"},
+static const struct aw_positional serve_positionals[] = {
+    {.name = "WORKLOAD",
+     .kind = AW_ARG_TEXT,
+     .help = "whose agent is external, as 'aware get' says"},
     {.name = NULL},
 };
-static const struct aw__example serve_examples[] = {
+static const struct aw_example serve_examples[] = {
     {"aware agent serve shop/checkout --address unix:/var/lib/aware/agents --policy runs/td3",
      "a policy of 'aware train --env autoscale-v0' decides for a workload"},
     {"aware agent serve cart --policy constant:0.2,0.3,0.1 --shadow", "watched, never followed"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_agent_serve = {
+const struct aw_verb aw_verb_agent_serve = {
     .name = "agent serve",
     .summary = "Be the external agent of a workload of a running loop",
     .text = "Registers over gRPC for a workload whose files say learning.agent.name: external, and "

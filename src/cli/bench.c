@@ -8,9 +8,9 @@
 
 #include <aware/cluster.h>
 
-#include "cli/json.h"
-#include "cli/layout.h"
-#include "cli/verbs.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/verbs.h"
 
 /* The benchmarks there are, and the names that complete them, in the same order. */
 static const struct {
@@ -66,10 +66,10 @@ static json_t *bench_json(const char *name, const struct aw__bench *bench, uint3
         json_t *entry = json_object();
         json_object_set_new(entry, "name", json_string(figure->name));
         json_object_set_new(entry, "unit", json_string(figure->unit));
-        json_object_set_new(entry, "value", aw__json_real(figure->value));
-        json_object_set_new(entry, "against", aw__json_real(figure->against));
-        json_object_set_new(entry, "ratio", aw__json_real(figure->ratio));
-        json_object_set_new(entry, "goal", aw__json_real(figure->goal));
+        json_object_set_new(entry, "value", aw_json_real(figure->value));
+        json_object_set_new(entry, "against", aw_json_real(figure->against));
+        json_object_set_new(entry, "ratio", aw_json_real(figure->ratio));
+        json_object_set_new(entry, "goal", aw_json_real(figure->goal));
         json_object_set_new(entry, "missed", json_boolean(aw__bench_missed(figure)));
         json_array_append_new(list, entry);
     }
@@ -82,7 +82,7 @@ static const char *value_format(double value, char *buf, size_t size)
     if (isnan(value))
         snprintf(buf, size, "-");
     else if (fabs(value) >= 1e4)
-        aw__count_format(value, buf, size);
+        aw_count_format(value, buf, size);
     else
         snprintf(buf, size, "%.4g", value);
     return buf;
@@ -95,36 +95,36 @@ static enum aw_err bench_table(const struct aw__bench *bench, bool color, struct
     static const char *const bare[] = {"WHAT", ">AWARE", "UNIT", NULL};
     bool plain = true;
     char text[32];
-    struct aw__table table;
+    struct aw_table table;
     for (uint32_t i = 0; i < bench->figure_count; i++)
         plain = plain && isnan(bench->figure[i].against) && isnan(bench->figure[i].goal);
-    aw__table_init(&table, plain ? bare : heads);
+    aw_table_init(&table, plain ? bare : heads);
     for (uint32_t i = 0; i < bench->figure_count; i++) {
         const struct aw__bench_figure *figure = &bench->figure[i];
-        aw__table_add(&table, "%s", figure->name);
-        aw__table_add(&table, "%s", value_format(figure->value, text, sizeof text));
-        aw__table_add(&table, "%s", figure->unit);
+        aw_table_add(&table, "%s", figure->name);
+        aw_table_add(&table, "%s", value_format(figure->value, text, sizeof text));
+        aw_table_add(&table, "%s", figure->unit);
         if (plain)
             continue;
-        aw__table_add(&table, "%s", value_format(figure->against, text, sizeof text));
-        aw__table_add(&table, "%s", value_format(figure->ratio, text, sizeof text));
-        aw__table_add(&table, "%s", value_format(figure->goal, text, sizeof text));
-        aw__table_add(&table, "%s",
-                      isnan(figure->goal)        ? "-"
-                      : aw__bench_missed(figure) ? "no"
-                                                 : "yes");
+        aw_table_add(&table, "%s", value_format(figure->against, text, sizeof text));
+        aw_table_add(&table, "%s", value_format(figure->ratio, text, sizeof text));
+        aw_table_add(&table, "%s", value_format(figure->goal, text, sizeof text));
+        aw_table_add(&table, "%s",
+                     isnan(figure->goal)        ? "-"
+                     : aw__bench_missed(figure) ? "no"
+                                                : "yes");
     }
-    return aw__table_print(&table, stdout, color, diag);
+    return aw_table_print(&table, stdout, color, diag);
 }
 
-static enum aw_err bench_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err bench_run(const struct aw_call *run, struct aw_diag *diag)
 {
     static struct aw__bench bench; /* too large for a stack, and there is one per process */
     const char *name = run->args->positional[0];
     uint32_t which = 0, missed = 0;
     while (strcmp(benchmarks[which].name, name) != 0)
         which++;
-    bench = (struct aw__bench){.against_torch = aw__args_given(run->args, "against")};
+    bench = (struct aw__bench){.against_torch = aw_args_given(run->args, "against")};
     if (bench.against_torch && !benchmarks[which].has_peer)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--against",
                           "'aware bench %s' has no peer to measure", name);
@@ -133,58 +133,58 @@ static enum aw_err bench_run(const struct aw__run *run, struct aw_diag *diag)
         return err;
     for (uint32_t i = 0; i < bench.figure_count; i++)
         missed += aw__bench_missed(&bench.figure[i]);
-    err = run->json ? aw__json_print(bench_json(name, &bench, missed), diag)
+    err = run->json ? aw_json_print(bench_json(name, &bench, missed), diag)
                     : bench_table(&bench, run->color_out, diag);
-    if (!err && missed && aw__args_given(run->args, "check"))
+    if (!err && missed && aw_args_given(run->args, "check"))
         err = aw_fail(diag, AW_ERR_CHECK, "%u of %u figures miss their goal", missed,
                       bench.figure_count);
     return err;
 }
 
 static const char *const peers[] = {"torch", NULL};
-static const struct aw__option bench_options[] = {
+static const struct aw_option bench_options[] = {
     {.name = "against",
-     .kind = AW__CHOICE,
+     .kind = AW_ARG_CHOICE,
      .arg = "PEER",
      .choices = peers,
      .help = "measure a peer in the same run: torch"},
     {.name = "fidelity",
-     .kind = AW__FLAG,
+     .kind = AW_ARG_FLAG,
      .help = "sim: compare the fast model with the reference on 500 random settings"},
     {.name = "cases",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "160",
      .min = 4,
      .max = 16384,
      .help = "ope: policies judged, four on each record; 2 s of CPU time each"},
     {.name = "seed",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "S",
      .initial = "2",
      .min = 0,
      .max = 1000000,
      .help = "ope: of the records; seed 1 is the one that the intervals were tuned on"},
     {.name = "workloads",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .min = 1,
      .max = AW_WORKLOADS_MAX,
      .help = "control: so many of them in one loop, then workloads that come, change and go"},
     {.name = "hours",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "H",
      .initial = "24",
      .min = 0,
      .max = 720,
      .help = "control: simulated, of that coming and going, with --workloads"},
-    {.name = "csv", .kind = AW__FILE, .arg = "FILE", .help = "ope: write every case to a file"},
-    {.name = "check", .kind = AW__FLAG, .help = "exit with status 1 where a goal is missed"},
+    {.name = "csv", .kind = AW_ARG_FILE, .arg = "FILE", .help = "ope: write every case to a file"},
+    {.name = "check", .kind = AW_ARG_FLAG, .help = "exit with status 1 where a goal is missed"},
     {.name = NULL},
 };
-static const struct aw__positional bench_positionals[] = {
+static const struct aw_positional bench_positionals[] = {
     {.name = "WHAT",
-     .kind = AW__CHOICE,
+     .kind = AW_ARG_CHOICE,
      .choices = benchmark_names,
      .help = "nn: updates, actions and encoder, with --against torch beside PyTorch; "
              "rl: training steps per second; env: steps per second of the environments; "
@@ -195,7 +195,7 @@ static const struct aw__positional bench_positionals[] = {
              "rpc: environments over gRPC, single steps and 256 a message"},
     {.name = NULL},
 };
-static const struct aw__example bench_examples[] = {
+static const struct aw_example bench_examples[] = {
     {"aware bench nn --against torch --check", "fail where we are not as fast as we say"},
     {"aware bench env", "steps per second of every built-in environment"},
     {"aware bench control --check", "fail where a decision is slow, allocates or keeps too much"},
@@ -204,7 +204,7 @@ static const struct aw__example bench_examples[] = {
     {"aware bench env --output json", "every figure, for a script"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_bench = {
+const struct aw_verb aw_verb_bench = {
     .name = "bench",
     .summary = "Measure how fast things are",
     .options = bench_options,

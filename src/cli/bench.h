@@ -8,7 +8,7 @@
 #ifndef AW_CLI_BENCH_H
 #define AW_CLI_BENCH_H
 
-#include "cli/verb.h"
+#include "frame/verb.h"
 
 #define AW__BENCH_FIGURES_MAX 128u
 #define AW__BENCH_NAME_MAX    96u
@@ -36,7 +36,7 @@ struct aw__bench_figure *aw__bench_add(struct aw__bench *bench, const char *unit
 bool aw__bench_missed(const struct aw__bench_figure *figure);
 
 /* A benchmark. It may write progress to stderr, nothing to stdout. */
-typedef enum aw_err aw__bench_fn(const struct aw__run *run, struct aw__bench *bench,
+typedef enum aw_err aw__bench_fn(const struct aw_call *run, struct aw__bench *bench,
                                  struct aw_diag *diag);
 
 aw__bench_fn aw__bench_balancer;

@@ -244,7 +244,7 @@ static const char *program(char *buf, size_t size)
     return buf;
 }
 
-enum aw_err aw__bench_balancer(const struct aw__run *run, struct aw__bench *bench,
+enum aw_err aw__bench_balancer(const struct aw_call *run, struct aw__bench *bench,
                                struct aw_diag *diag)
 {
     (void)run;

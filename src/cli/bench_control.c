@@ -152,12 +152,12 @@ static void figure(struct aw__bench *bench, const char *unit, const char *name, 
     added->lower_is_better = true;
 }
 
-enum aw_err aw__bench_control(const struct aw__run *run, struct aw__bench *bench,
+enum aw_err aw__bench_control(const struct aw_call *run, struct aw__bench *bench,
                               struct aw_diag *diag)
 {
-    if (aw__args_given(run->args, "workloads"))
-        return aw__bench_fleet((uint32_t)aw__args_number(run->args, "workloads"),
-                               (uint32_t)aw__args_number(run->args, "hours"), bench, diag);
+    if (aw_args_given(run->args, "workloads"))
+        return aw__bench_fleet((uint32_t)aw_args_number(run->args, "workloads"),
+                               (uint32_t)aw_args_number(run->args, "hours"), bench, diag);
     struct rig rig = {0};
     double *ns = aw_alloc_new(NULL, DECISIONS, sizeof *ns);
     enum aw_err err = ns ? rig_open(&rig, diag) : aw_fail(diag, AW_ERR_NOMEM, "no memory");

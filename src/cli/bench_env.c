@@ -118,7 +118,7 @@ out:
     return err;
 }
 
-enum aw_err aw__bench_env(const struct aw__run *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_env(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
 {
     _Static_assert(ACTION_COUNT % VEC_COUNT == 0, "a lockstep never reads past the actions");
     enum aw_err err = AW_OK;

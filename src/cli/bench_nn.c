@@ -297,7 +297,7 @@ static void measure_products(struct rig *rig, struct aw__bench *bench)
         }
 }
 
-enum aw_err aw__bench_nn(const struct aw__run *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_nn(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
 {
     struct rig rig = {0};
     struct aw__peer peer = {0};

@@ -165,11 +165,11 @@ static void report(struct aw__bench *bench, const struct work *work, double *scr
     figure->lower_is_better = true;
 }
 
-enum aw_err aw__bench_ope(const struct aw__run *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_ope(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
 {
-    const uint64_t cases = aw__args_number(run->args, "cases");
-    const uint64_t seed = aw__args_number(run->args, "seed");
-    const char *csv = aw__args_text(run->args, "csv"), *data = getenv("AWARE_DATA_DIR");
+    const uint64_t cases = aw_args_number(run->args, "cases");
+    const uint64_t seed = aw_args_number(run->args, "seed");
+    const char *csv = aw_args_text(run->args, "csv"), *data = getenv("AWARE_DATA_DIR");
     char trace[AW_CONF_TEXT_MAX];
     struct work work = {.lock = PTHREAD_MUTEX_INITIALIZER, .tell = run->color_err};
     struct aw_threads pool = {0};

@@ -61,7 +61,7 @@ out:
     return err;
 }
 
-enum aw_err aw__bench_rl(const struct aw__run *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_rl(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
 {
     enum aw_err err = AW_OK;
     (void)run;

@@ -275,7 +275,7 @@ out:
     return err;
 }
 
-enum aw_err aw__bench_rpc(const struct aw__run *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_rpc(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
 {
     static const char *const names[] = {"pendulum-v1", "autoscale-v0"};
     static const struct {

@@ -237,9 +237,9 @@ static enum aw_err speed(struct aw__bench *bench, uint32_t count, struct aw_diag
     return err;
 }
 
-enum aw_err aw__bench_sim(const struct aw__run *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_sim(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
 {
-    if (aw__args_given(run->args, "fidelity"))
+    if (aw_args_given(run->args, "fidelity"))
         return fidelity_run(bench, diag);
     static const uint32_t counts[] = {1, 10, 100, 1000};
     enum aw_err err = AW_OK;

@@ -13,7 +13,7 @@
 #include <aware/env.h>
 
 #include "cli/completion.h"
-#include "cli/verbs.h"
+#include "frame/verbs.h"
 #include "rl/agents.h"
 #include "simulation/simulate.h"
 #include "study/experiment.h"
@@ -89,7 +89,7 @@ static const char fish_script[] =
     "end\n"
     "complete -c aware -f -a '(__aware_complete)'\n";
 
-static enum aw_err completion_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err completion_run(const struct aw_call *run, struct aw_diag *diag)
 {
     const char *shell = run->args->positional[0];
     (void)diag;
@@ -101,17 +101,17 @@ static enum aw_err completion_run(const struct aw__run *run, struct aw_diag *dia
 }
 
 static const char *const shells[] = {"bash", "zsh", "fish", NULL};
-static const struct aw__positional completion_positionals[] = {
-    {.name = "SHELL", .kind = AW__CHOICE, .choices = shells, .help = "bash, zsh or fish"},
+static const struct aw_positional completion_positionals[] = {
+    {.name = "SHELL", .kind = AW_ARG_CHOICE, .choices = shells, .help = "bash, zsh or fish"},
     {.name = NULL},
 };
-static const struct aw__example completion_examples[] = {
+static const struct aw_example completion_examples[] = {
     {"source <(aware completion bash)", "for this bash session"},
     {"aware completion zsh > ~/.zfunc/_aware", "for every zsh, with ~/.zfunc in $fpath"},
     {"aware completion fish > ~/.config/fish/completions/aware.fish", "for every fish"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_completion = {
+const struct aw_verb aw_verb_completion = {
     .name = "completion",
     .summary = "Print the completion script of a shell",
     .text = "The script completes verbs, options, choices, the names of environments and "
@@ -146,13 +146,13 @@ static void offer_text(const struct cursor *cursor, const char *text, const char
 static void offer_verbs(const struct cursor *cursor, const char *first)
 {
     const char *shown = NULL;
-    for (uint32_t i = 0; aw__verbs[i]; i++) {
-        const struct aw__verb *verb = aw__verbs[i];
+    for (uint32_t i = 0; aw_verbs[i]; i++) {
+        const struct aw_verb *verb = aw_verbs[i];
         size_t len = strcspn(verb->name, " ");
-        if (aw__verb_hidden(verb))
+        if (aw_verb_hidden(verb))
             continue;
         if (first) {
-            if (aw__verb_in_group(verb, first))
+            if (aw_verb_in_group(verb, first))
                 offer_text(cursor, verb->name + len + 1, verb->summary);
         } else if (!shown || strcspn(shown, " ") != len || strncmp(shown, verb->name, len)) {
             offer(cursor, verb->name, len, verb->name[len] ? "Several verbs" : verb->summary);
@@ -208,35 +208,36 @@ static void offer_policies(const struct cursor *cursor)
     }
 }
 
-static void offer_kind(const struct cursor *cursor, const struct aw__verb *verb, enum aw__kind kind,
-                       const char *const *choices, const struct aw_agent_factory *agent)
+static void offer_kind(const struct cursor *cursor, const struct aw_verb *verb,
+                       enum aw_arg_kind kind, const char *const *choices,
+                       const struct aw_agent_factory *agent)
 {
     const struct aw_agent_factory *const *agents = aw_agent_builtin();
     switch (kind) {
-    case AW__CHOICE:
+    case AW_ARG_CHOICE:
         for (; *choices; choices++)
             offer_text(cursor, *choices, "");
         break;
-    case AW__DIR:
+    case AW_ARG_DIR:
         puts(":dirs");
         break;
-    case AW__FILE:
+    case AW_ARG_FILE:
         puts(":files");
         break;
-    case AW__ENV:
+    case AW_ARG_ENV:
         for (const struct aw_env_factory *const *f = aw_env_builtin(); *f; f++)
             offer_text(cursor, (*f)->spec->name, (*f)->spec->summary);
         break;
-    case AW__AGENT:
+    case AW_ARG_AGENT:
         for (; *agents; agents++)
             offer_text(cursor, (*agents)->name, (*agents)->summary);
         break;
-    case AW__PRESET:
+    case AW_ARG_PRESET:
         offer_text(cursor, "none", "the learner's own defaults");
         for (const struct aw_agent_preset *p = agent ? agent->presets : NULL; p && p->name; p++)
             offer_text(cursor, p->name, p->summary);
         break;
-    case AW__SETTING:
+    case AW_ARG_SETTING:
         if (verb->settings)
             for (const struct aw_conf_field *const *t = verb->settings; *t; t++)
                 offer_settings_of(cursor, *t);
@@ -246,32 +247,32 @@ static void offer_kind(const struct cursor *cursor, const struct aw__verb *verb,
             for (; *agents; agents++)
                 offer_settings_of(cursor, (*agents)->fields);
         break;
-    case AW__POLICY:
+    case AW_ARG_POLICY:
         offer_policies(cursor);
         break;
-    case AW__LOAD:
+    case AW_ARG_LOAD:
         for (const char *const *name = aw_load_pattern_names; *name; name++)
             offer_text(cursor, *name, "");
         puts(":files");
         break;
-    case AW__EXPERIMENT:
+    case AW_ARG_EXPERIMENT:
         for (const struct aw_experiment_entry *e = aw_experiments; e->run; e++)
             offer_text(cursor, e->name, e->title);
         offer_text(cursor, "all", "every one of them, one after the other");
         break;
-    case AW__VERB:
-    case AW__FLAG:
-    case AW__NUMBER:
-    case AW__TEXT:
+    case AW_ARG_VERB:
+    case AW_ARG_FLAG:
+    case AW_ARG_NUMBER:
+    case AW_ARG_TEXT:
         break;
     }
 }
 
 /* The option that `word` spells, exactly, up to a '='; NULL: none. */
-static const struct aw__option *option_spelled(const struct aw__verb *verb, const char *word)
+static const struct aw_option *option_spelled(const struct aw_verb *verb, const char *word)
 {
-    const struct aw__option *option;
-    for (uint32_t i = 0; (option = aw__verb_option(verb, i)); i++) {
+    const struct aw_option *option;
+    for (uint32_t i = 0; (option = aw_verb_option(verb, i)); i++) {
         size_t len = strlen(option->name);
         if (!strncmp(word, "--", 2) && !strncmp(word + 2, option->name, len) &&
             (!word[2 + len] || word[2 + len] == '='))
@@ -282,12 +283,12 @@ static const struct aw__option *option_spelled(const struct aw__verb *verb, cons
     return NULL;
 }
 
-static void complete_verb(const struct aw__verb *verb, uint32_t used, char *const *words,
+static void complete_verb(const struct aw_verb *verb, uint32_t used, char *const *words,
                           uint32_t count)
 {
     const char *word = words[count - 1];
     const struct aw_agent_factory *agent = agent_given(words, count);
-    const struct aw__option *option;
+    const struct aw_option *option;
     struct cursor cursor = {.word = word, .before = ""};
     uint32_t position = 0;
 
@@ -297,7 +298,7 @@ static void complete_verb(const struct aw__verb *verb, uint32_t used, char *cons
             continue;
         }
         option = option_spelled(verb, words[i]);
-        if (!option || option->kind == AW__FLAG || strchr(words[i], '='))
+        if (!option || option->kind == AW_ARG_FLAG || strchr(words[i], '='))
             continue;
         if (i + 2 == count) {
             offer_kind(&cursor, verb, option->kind, option->choices, agent);
@@ -310,19 +311,19 @@ static void complete_verb(const struct aw__verb *verb, uint32_t used, char *cons
         cursor.before_len = (int)(strchr(word, '=') - word) + 1;
         cursor.word = word + cursor.before_len;
         option = option_spelled(verb, word);
-        if (option && option->kind != AW__FLAG)
+        if (option && option->kind != AW_ARG_FLAG)
             offer_kind(&cursor, verb, option->kind, option->choices, agent);
         return;
     }
     if (word[0] == '-') {
-        for (uint32_t i = 0; (option = aw__verb_option(verb, i)); i++) {
+        for (uint32_t i = 0; (option = aw_verb_option(verb, i)); i++) {
             char text[64];
             snprintf(text, sizeof text, "--%s", option->name);
             offer_text(&cursor, text, option->help);
         }
         return;
     }
-    for (const struct aw__positional *p = verb->positionals; p && p->name; p++) {
+    for (const struct aw_positional *p = verb->positionals; p && p->name; p++) {
         if (position == 0 || p->repeated)
             offer_kind(&cursor, verb, p->kind, p->choices, agent);
         position--;
@@ -331,7 +332,7 @@ static void complete_verb(const struct aw__verb *verb, uint32_t used, char *cons
 
 void aw__complete(char *const *words, uint32_t count)
 {
-    const struct aw__verb *verb;
+    const struct aw_verb *verb;
     uint32_t used;
     if (count && !strcmp(words[0], "--"))
         words++, count--;
@@ -341,7 +342,7 @@ void aw__complete(char *const *words, uint32_t count)
             offer_verbs(&cursor, count == 3 ? words[1] : NULL);
     } else if (count <= 1) {
         offer_verbs(&cursor, NULL);
-    } else if (!aw__verb_find(words, count - 1, &verb, &used, NULL)) {
+    } else if (!aw_verb_find(words, count - 1, &verb, &used, NULL)) {
         if (count == 2) /* of a verb that is a group as well */
             offer_verbs(&cursor, words[0]);
         complete_verb(verb, used, words, count);

@@ -11,9 +11,9 @@
 
 #include "base/quantity.h"
 #include "base/threads.h"
-#include "cli/stop.h"
-#include "cli/verbs.h"
 #include "controller/recommender.h"
+#include "frame/stop.h"
+#include "frame/verbs.h"
 #include "kube/lease.h"
 
 #include <inttypes.h>
@@ -70,7 +70,7 @@ struct election {
 
 static void signals_catch(void)
 {
-    aw__stop_catch(&(struct aw__stop_config){.twice = false});
+    aw_stop_catch(&(struct aw_stop_config){.twice = false});
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -263,9 +263,9 @@ static enum aw_err roles_read(const char *text, const struct aw__role **ret, uin
 
 static void keeping_read(struct aw__controller *c)
 {
-    const struct aw__args *args = c->run->args;
-    const char *state = aw__args_text(args, "state"), *store = aw__args_text(args, "store"),
-               *socket = aw__args_text(args, "socket");
+    const struct aw_args *args = c->run->args;
+    const char *state = aw_args_text(args, "state"), *store = aw_args_text(args, "store"),
+               *socket = aw_args_text(args, "socket");
     if (strcmp(state, "none") != 0)
         snprintf(c->state, sizeof c->state, "%s", state);
     if (store)
@@ -295,7 +295,7 @@ static void identity_read(struct aw__controller *c)
 
 static enum aw_err step_read(struct aw__controller *c, struct aw_diag *diag)
 {
-    const char *text = aw__args_text(c->run->args, "step");
+    const char *text = aw_args_text(c->run->args, "step");
     int64_t us = 0;
     struct aw_diag why = {0};
     if (aw_duration_parse(text, AW_QUANTITY_POSITIVE_OR_0, &us, &why))
@@ -304,16 +304,16 @@ static enum aw_err step_read(struct aw__controller *c, struct aw_diag *diag)
     if (!(c->step_s >= STEP_S_MIN && c->step_s <= STEP_S_MAX))
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--step",
                           "expected %g s to %g s, found %s", STEP_S_MIN, STEP_S_MAX,
-                          AW__QUOTE(text));
+                          AW_QUOTE(text));
     return AW_OK;
 }
 
 static enum aw_err speed_read(struct aw__controller *c, struct aw_diag *diag)
 {
-    const char *text = aw__args_text(c->run->args, "speed");
+    const char *text = aw_args_text(c->run->args, "speed");
     if (aw_text_parse_real(text, &c->speed) || !(c->speed >= SPEED_MIN && c->speed <= SPEED_MAX))
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--speed", "expected %g to %g, found %s",
-                          SPEED_MIN, SPEED_MAX, AW__QUOTE(text));
+                          SPEED_MIN, SPEED_MAX, AW_QUOTE(text));
     if (c->step_s / c->speed < STEP_S_MIN)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--speed",
                           "expected a step to take %g s of real time or more, found %g s",
@@ -323,11 +323,11 @@ static enum aw_err speed_read(struct aw__controller *c, struct aw_diag *diag)
 
 static enum aw_err ask_read(struct aw__controller *c, struct aw_diag *diag)
 {
-    const struct aw__args *args = c->run->args;
-    struct aw_kube_config_from from = {.path = aw__args_text(args, "kubeconfig"),
-                                       .context = aw__args_text(args, "context")};
-    c->ns = aw__args_text(args, "namespace");
-    c->thread_count = (uint32_t)aw__args_number(args, "threads");
+    const struct aw_args *args = c->run->args;
+    struct aw_kube_config_from from = {.path = aw_args_text(args, "kubeconfig"),
+                                       .context = aw_args_text(args, "context")};
+    c->ns = aw_args_text(args, "namespace");
+    c->thread_count = (uint32_t)aw_args_number(args, "threads");
     if (c->thread_count == 0)
         c->thread_count = aw_threads_cpu_count();
     keeping_read(c);
@@ -339,7 +339,7 @@ static enum aw_err ask_read(struct aw__controller *c, struct aw_diag *diag)
     if (err)
         return err;
     identity_read(c);
-    const char *lease = aw__args_text(args, "lease");
+    const char *lease = aw_args_text(args, "lease");
     c->lease = strcmp(lease, "none") != 0 ? lease : NULL;
     return AW_OK;
 }
@@ -352,7 +352,7 @@ static enum aw_err server_meet(struct aw__controller *c, struct aw_diag *diag)
     struct aw_kube *kube = NULL;
     bool told = false;
     enum aw_err err = aw_kube_open(&kube, &c->where, &options, NULL, diag);
-    while (!err && !aw__stop_signal) {
+    while (!err && !aw_stop_signal) {
         struct aw_diag why = {0};
         err = aw_kube_discover(kube, &c->server, &why);
         if (!err)
@@ -365,7 +365,7 @@ static enum aw_err server_meet(struct aw__controller *c, struct aw_diag *diag)
             aw_log_warn(&c->log, "waiting for the API server", AW_LOG_STR("why", why.text));
         told = true;
         err = AW_OK;
-        for (uint32_t i = 0; i < 20 && !aw__stop_signal; i++)
+        for (uint32_t i = 0; i < 20 && !aw_stop_signal; i++)
             (void)!aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + PIECE_US);
     }
     aw_kube_close(kube);
@@ -376,7 +376,7 @@ static enum aw_err server_meet(struct aw__controller *c, struct aw_diag *diag)
 
 static void watch_signals(struct aw__controller *c, const struct runner *runners, uint32_t count)
 {
-    while (!aw__stop_signal && !c->failed) {
+    while (!aw_stop_signal && !c->failed) {
         bool done = false;
         for (uint32_t i = 0; i < count; i++)
             done = done || runners[i].done;
@@ -384,13 +384,13 @@ static void watch_signals(struct aw__controller *c, const struct runner *runners
             break;
         (void)!aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + PIECE_US);
     }
-    if (aw__stop_signal) {
+    if (aw_stop_signal) {
         sd_notify(0, "STOPPING=1");
-        aw_log_info(&c->log, "stopping", AW_LOG_STR("signal", strsignal(aw__stop_signal)));
+        aw_log_info(&c->log, "stopping", AW_LOG_STR("signal", strsignal(aw_stop_signal)));
     }
 }
 
-static enum aw_err controller_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err controller_run(const struct aw_call *run, struct aw_diag *diag)
 {
     const struct aw__role *wanted[ROLES_MAX];
     struct runner runners[ROLES_MAX] = {0};
@@ -406,15 +406,15 @@ static enum aw_err controller_run(const struct aw__run *run, struct aw_diag *dia
     c->run = run;
     aw__daemon_log(run, &c->log);
     election->controller = c;
-    err = roles_read(aw__args_text(run->args, "roles"), wanted, &count, diag);
+    err = roles_read(aw_args_text(run->args, "roles"), wanted, &count, diag);
     err = err ? err : ask_read(c, diag);
     if (err)
         goto out;
     signals_catch();
     err = server_meet(c, diag);
-    if (err || aw__stop_signal)
+    if (err || aw_stop_signal)
         goto out;
-    aw_log_info(&c->log, "started", AW_LOG_STR("roles", aw__args_text(run->args, "roles")),
+    aw_log_info(&c->log, "started", AW_LOG_STR("roles", aw_args_text(run->args, "roles")),
                 AW_LOG_STR("server", c->server.release), AW_LOG_STR("as", c->instance),
                 AW_LOG_STR("namespace", c->ns ? c->ns : "all"));
     err = election_begin(election, diag);
@@ -445,132 +445,132 @@ out:
 }
 
 static const char *const webhook_choices[] = {"auto", "always", NULL};
-static const struct aw__option controller_options[] = {
+static const struct aw_option controller_options[] = {
     {.name = "roles",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "LIST",
      .initial = "recommender",
      .help = "what this process does, with commas between: recommender writes what it recommends "
              "into the status of objects; updater makes the cluster so; admission sizes new pods"},
     {.name = "kubeconfig",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "the cluster and who to be (default: $KUBECONFIG, ~/.kube/config, or the pod's "
              "service account)"},
-    {.name = "context", .kind = AW__TEXT, .arg = "NAME", .help = "a context of the kubeconfig"},
+    {.name = "context", .kind = AW_ARG_TEXT, .arg = "NAME", .help = "a context of the kubeconfig"},
     {.name = "namespace",
      .letter = 'n',
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "NAME",
      .help = "only objects of this namespace (default: all)"},
     {.name = "prometheus",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "WHERE",
      .help = "a URL, or NAMESPACE/SERVICE:PORT to go through the API server (default: CPU and "
              "memory alone, from metrics.k8s.io)"},
     {.name = "prometheus-token",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "a bearer token for a URL"},
     {.name = "prometheus-ca",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "certificates to trust for a URL (default: the system's)"},
     {.name = "questions",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "what to ask the Prometheus instead of the defaults: a preset (istio, linkerd), "
              "queries, a selector"},
     {.name = "lease",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "NAME",
      .initial = LEASE_DEFAULT,
      .help = "the Lease, in our own namespace, by which one of several processes leads; none: "
              "there are no others"},
     {.name = "recommender-name",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "NAME",
      .initial = "aware",
      .help = "the name in spec.recommenders by which stock VerticalPodAutoscalers mean us"},
     {.name = "step",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "TIME",
      .initial = "15s",
      .help = "time between decisions, for all objects alike"},
     {.name = "speed",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "X",
      .initial = "1",
      .help =
          "for trials: what controllers take for time (steps, windows, pauses) runs so many times "
          "faster than the cluster does"},
     {.name = "state",
-     .kind = AW__DIR,
+     .kind = AW_ARG_DIR,
      .arg = "DIR",
      .initial = STATE_DEFAULT,
      .help = "where the audit log, explanations and what was learned are kept; none keeps nothing, "
              "and takes no orders"},
     {.name = "store",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "STORE",
      .help = "trajectories: an SQLite file, memory, or influx+http://HOST:PORT/DATABASE (default: "
              "trajectories.db in --state, or none: nothing is learned)"},
     {.name = "models",
-     .kind = AW__DIR,
+     .kind = AW_ARG_DIR,
      .arg = "DIR",
      .help = "where the shipped model is looked for first (default: AWARE_MODELS, then beside this "
              "program)"},
     {.name = "socket",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "PATH",
      .help = "where it listens for 'aware get' and its like, for its owner alone (default: socket "
              "in --state)"},
     {.name = "listen",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "ADDRESS",
      .help = "a page to watch, metrics to scrape and the API at 127.0.0.1:PORT, to look at alone "
              "(default: none)"},
     {.name = "token-file",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "with --listen: whoever sends the token in this file may give orders too; needed "
              "beyond loopback"},
     {.name = "threads",
      .letter = 'j',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "1",
      .max = AW_THREADS_MAX,
      .help = "threads that learn; 0: one per processor"},
     {.name = "webhook",
-     .kind = AW__CHOICE,
+     .kind = AW_ARG_CHOICE,
      .arg = "WHEN",
      .choices = webhook_choices,
      .initial = "auto",
      .help = "when the admission role serves: auto leaves it out where the server resizes pods in "
              "place"},
     {.name = "webhook-name",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "NAME",
      .initial = "aware",
      .help = "of the Service it is reached by, in our own namespace, and of its "
              "MutatingWebhookConfiguration, whose caBundle it keeps"},
     {.name = "webhook-port",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "PORT",
      .initial = "9443",
      .max = 65535,
      .help = "where the admission role listens; 0: any that is free"},
     {.name = NULL},
 };
-static const struct aw__example controller_examples[] = {
+static const struct aw_example controller_examples[] = {
     {"aware controller", "recommend for all objects of the current context's cluster"},
     {"aware controller --prometheus monitoring/prometheus:9090 -n shop",
      "one namespace, with requests and latencies"},
     {"aware controller --roles recommender,updater --state /var/lib/aware", "and act on it"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_controller = {
+const struct aw_verb aw_verb_controller = {
     .name = "controller",
     .summary = "Autoscale the workloads of a Kubernetes cluster, as its objects say",
     .text =

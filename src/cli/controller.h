@@ -19,7 +19,7 @@
 #define AW__CONTROLLER_INSTANCE_MAX 128u
 
 struct aw__controller {
-    const struct aw__run *run;
+    const struct aw_call *run;
     struct aw_log log;
     struct aw_kube_config where;
     struct aw_kube_server server;
@@ -27,9 +27,9 @@ struct aw__controller {
     char own_ns[AW_KUBE_NAME_MAX];              /* where we run, and where our Leases are */
     char instance[AW__CONTROLLER_INSTANCE_MAX]; /* this process, for Leases and events */
     const char *lease;                          /* name of the Lease; NULL: nobody else is there */
-    char state[AW__TEXT_MAX];                   /* directory; "": none */
-    char store[AW__TEXT_MAX];                   /* for aw_store_open; "": none */
-    char socket[AW__TEXT_MAX];                  /* "": none */
+    char state[AW_TEXT_MAX];                    /* directory; "": none */
+    char store[AW_TEXT_MAX];                    /* for aw_store_open; "": none */
+    char socket[AW_TEXT_MAX];                   /* "": none */
     struct aw_door door;                        /* host "": none */
     uint32_t thread_count;
     double step_s;

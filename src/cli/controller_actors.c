@@ -198,15 +198,15 @@ const struct aw__role aw__role_updater = {
 /* Every process serves, whoever leads: answers are the same, and the API server needs one. */
 struct admission {
     struct aw_admission *it; /* NULL: nothing to do on this server */
-    char folder[AW__TEXT_MAX + sizeof FOLDER + 1];
+    char folder[AW_TEXT_MAX + sizeof FOLDER + 1];
 };
 
 static enum aw_err admission_open(struct aw__controller *controller, struct aw_kube *kube,
                                   void **ret_self, struct aw_diag *diag)
 {
-    const struct aw__args *args = controller->run->args;
-    const char *name = aw__args_text(args, "webhook-name");
-    const bool always = !strcmp(aw__args_text(args, "webhook"), "always");
+    const struct aw_args *args = controller->run->args;
+    const char *name = aw_args_text(args, "webhook-name");
+    const bool always = !strcmp(aw_args_text(args, "webhook"), "always");
     struct admission *admission;
     if (!controller->state[0])
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--state",
@@ -230,7 +230,7 @@ static enum aw_err admission_open(struct aw__controller *controller, struct aw_k
                                                .watch_ns = controller->ns,
                                                .instance = controller->instance,
                                                .port =
-                                                   (uint16_t)aw__args_number(args, "webhook-port")};
+                                                   (uint16_t)aw_args_number(args, "webhook-port")};
     enum aw_err err =
         aw_admission_new(&admission->it, kube, &controller->server, &config, NULL, diag);
     if (err) {

@@ -1,10 +1,10 @@
 /* controller_recommender.c - the recommender as a role: its store, its audit log, its doors. */
 #include "cli/controller.h"
 
-#include "cli/models.h"
 #include "cli/run.h"
-#include "cli/version.h"
 #include "controller/recommender.h"
+#include "frame/models.h"
+#include "frame/version.h"
 #include "kube/questions.h"
 #include "kube/watch.h"
 #include "telemetry/metrics.h"
@@ -35,8 +35,8 @@ struct recommender {
     struct aw_api api;
     struct aw__doors doors;
     int lock_fd; /* -1: none */
-    char pilots[AW__TEXT_MAX + 32];
-    char vpas[AW__TEXT_MAX + 32]; /* what is known for VerticalPodAutoscalers; "": nothing */
+    char pilots[AW_TEXT_MAX + 32];
+    char vpas[AW_TEXT_MAX + 32]; /* what is known for VerticalPodAutoscalers; "": nothing */
     int64_t save_us;
     uint64_t rounds, writes; /* that were told */
     bool save_ails, synced;
@@ -103,11 +103,11 @@ static void metrics_told(void *ctx, const char *source, enum aw_err err, const c
 static enum aw_err metrics_open(struct recommender *r, struct aw_kube *kube, struct aw_diag *diag)
 {
     struct aw__controller *c = r->controller;
-    const char *named = aw__args_text(c->run->args, "prometheus");
+    const char *named = aw_args_text(c->run->args, "prometheus");
     struct aw_kube_prom_config where = {.kube = kube,
                                         .token_file =
-                                            aw__args_text(c->run->args, "prometheus-token"),
-                                        .ca_file = aw__args_text(c->run->args, "prometheus-ca")};
+                                            aw_args_text(c->run->args, "prometheus-token"),
+                                        .ca_file = aw_args_text(c->run->args, "prometheus-ca")};
     enum aw_err err = AW_OK;
     if (named && strstr(named, "://"))
         where.url = named;
@@ -120,7 +120,7 @@ static enum aw_err metrics_open(struct recommender *r, struct aw_kube *kube, str
                     AW_LOG_STR("fix", "give --prometheus, or install metrics-server"));
         return AW_OK;
     }
-    const char *questions = aw__args_text(c->run->args, "questions");
+    const char *questions = aw_args_text(c->run->args, "questions");
     struct aw_kube_metrics_config config = {.prom = r->prom,
                                             .kube = kube,
                                             .metrics_version = c->server.metrics,
@@ -161,7 +161,7 @@ static enum aw_err api_open(struct recommender *r, struct aw_diag *diag)
     config->timing = &r->timing;
     config->more = more_metrics;
     config->ctx = r;
-    snprintf(config->version, sizeof config->version, "%s", AW__VERSION_NUMBER);
+    snprintf(config->version, sizeof config->version, "%s", AW_VERSION_NUMBER);
     snprintf(config->cluster, sizeof config->cluster, "kubernetes");
     snprintf(config->state, sizeof config->state, "%.*s", (int)sizeof config->state - 1, c->state);
     snprintf(config->audit, sizeof config->audit, "%.*s/" AW__RUN_AUDIT,
@@ -225,7 +225,7 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
     r->lock_fd = -1;
     enum aw_err err = keep_open(r, diag);
     err = err ? err : metrics_open(r, kube, diag);
-    err = err ? err : aw__models_open(aw__args_text(c->run->args, "models"), &r->shelf, diag);
+    err = err ? err : aw_models_open(aw_args_text(c->run->args, "models"), &r->shelf, diag);
     if (!err && (err = aw_timing_init(&r->timing, NULL)))
         aw_fail(diag, err, "no memory for a clock");
     const struct aw_recommender_config config = {
@@ -241,7 +241,7 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
         .log = &c->log,
         .memory = *r->pilots ? r->pilots : NULL,
         .vpa_memory = *r->vpas ? r->vpas : NULL,
-        .vpa_name = aw__args_text(c->run->args, "recommender-name"),
+        .vpa_name = aw_args_text(c->run->args, "recommender-name"),
         .prom = r->prom,
         .prom_selector = r->questions.selector,
         .leads = leads,

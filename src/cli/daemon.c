@@ -26,12 +26,12 @@ static bool stderr_is_journal(void)
            fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
 }
 
-void aw__daemon_log(const struct aw__run *run, struct aw_log *ret)
+void aw__daemon_log(const struct aw_call *run, struct aw_log *ret)
 {
     *ret = *run->log;
-    if (!aw__args_given(run->args, "log-level"))
+    if (!aw_args_given(run->args, "log-level"))
         ret->level = AW_LOG_INFO;
-    if (!aw__args_given(run->args, "log-format") && stderr_is_journal()) {
+    if (!aw_args_given(run->args, "log-format") && stderr_is_journal()) {
         ret->format = AW_LOG_JOURNAL;
         ret->colour = false;
     }
@@ -41,7 +41,7 @@ void aw__daemon_log(const struct aw__run *run, struct aw_log *ret)
 
 enum aw_err aw__daemon_lock(const char *dir, bool private, int *ret_fd, struct aw_diag *diag)
 {
-    char path[AW__TEXT_MAX + 32], holder[32] = "";
+    char path[AW_TEXT_MAX + 32], holder[32] = "";
     const bool is_new = access(dir, F_OK) != 0;
     enum aw_err err = aw_file_mkdirs(dir, diag);
     if (err)
@@ -69,10 +69,10 @@ enum aw_err aw__daemon_lock(const char *dir, bool private, int *ret_fd, struct a
 
 /* --- doors ------------------------------------------------------------------------------------ */
 
-enum aw_err aw__daemon_door_read(const struct aw__args *args, struct aw_door *door,
+enum aw_err aw__daemon_door_read(const struct aw_args *args, struct aw_door *door,
                                  struct aw_diag *diag)
 {
-    const char *listen = aw__args_text(args, "listen"), *token = aw__args_text(args, "token-file");
+    const char *listen = aw_args_text(args, "listen"), *token = aw_args_text(args, "token-file");
     struct aw_diag why = {0};
     if (!listen && token)
         return aw_fail(diag, AW_ERR_USAGE, "--token-file goes with --listen alone");

@@ -9,7 +9,7 @@
 #ifndef AW_CLI_DAEMON_H
 #define AW_CLI_DAEMON_H
 
-#include "cli/verb.h"
+#include "frame/verb.h"
 #include "web/server.h"
 
 /* Real seconds without a tick that are too many: learning for many workloads takes minutes. */
@@ -17,7 +17,7 @@
 
 /* What an operator wants to see of normal life, unless they said otherwise; in journald's form
  * where stderr is its. */
-void aw__daemon_log(const struct aw__run *run, struct aw_log *ret);
+void aw__daemon_log(const struct aw_call *run, struct aw_log *ret);
 
 /* Makes the directory, for its owner alone where `private` and it is new, and takes it for this
  * process until `*ret_fd` is closed. AW_ERR_UNAVAILABLE: another one has it. After a failure
@@ -26,7 +26,7 @@ AW_NODISCARD enum aw_err aw__daemon_lock(const char *dir, bool private, int *ret
                                          struct aw_diag *diag);
 
 /* --listen and --token-file. `door` is untouched where nothing is listened on. */
-AW_NODISCARD enum aw_err aw__daemon_door_read(const struct aw__args *args, struct aw_door *door,
+AW_NODISCARD enum aw_err aw__daemon_door_read(const struct aw_args *args, struct aw_door *door,
                                               struct aw_diag *diag);
 
 struct aw__doors {

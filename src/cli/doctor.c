@@ -1,9 +1,9 @@
 /* doctor.c - the verb `doctor`: is everything there that a controller on this cluster needs? */
 #include "kube/doctor.h"
 
-#include "cli/json.h"
-#include "cli/layout.h"
-#include "cli/verbs.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/verbs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 
 /* Where findings go: one of the two. */
 struct report {
-    struct aw__table table;
+    struct aw_table table;
     json_t *list;
-    const struct aw__run *run;
+    const struct aw_call *run;
 };
 
 static void found(void *ctx, const struct aw_kube_finding *finding)
@@ -28,35 +28,35 @@ static void found(void *ctx, const struct aw_kube_finding *finding)
                                         verdict, "found", finding->text, "fix", finding->fix));
         return;
     }
-    aw__table_add(&report->table, "%s", finding->check);
-    aw__table_add(&report->table, "%s", verdict);
-    aw__table_add(&report->table, "%s%s%s", finding->text, finding->fix[0] ? "; " : "",
-                  finding->fix);
+    aw_table_add(&report->table, "%s", finding->check);
+    aw_table_add(&report->table, "%s", verdict);
+    aw_table_add(&report->table, "%s%s%s", finding->text, finding->fix[0] ? "; " : "",
+                 finding->fix);
 }
 
 static enum aw_err print(struct report *report, const struct aw_kube_health *health,
                          struct aw_diag *diag)
 {
     if (!report->run->json)
-        return aw__table_print(&report->table, stdout, report->run->color_out, diag);
+        return aw_table_print(&report->table, stdout, report->run->color_out, diag);
     json_t *root =
         json_pack("{s:i, s:i, s:i, s:O}", "ok", (int)health->fine, "notes", (int)health->notes,
                   "lacks", (int)health->lacks, "findings", report->list);
-    return aw__json_print(root, diag);
+    return aw_json_print(root, diag);
 }
 
-static enum aw_err doctor_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err doctor_run(const struct aw_call *run, struct aw_diag *diag)
 {
     static const char *const heads[] = {"CHECK", "STATE", "FOUND", NULL};
-    const char *ns = aw__args_text(run->args, "namespace");
-    struct aw_kube_config_from from = {.path = aw__args_text(run->args, "kubeconfig"),
-                                       .context = aw__args_text(run->args, "context")};
+    const char *ns = aw_args_text(run->args, "namespace");
+    struct aw_kube_config_from from = {.path = aw_args_text(run->args, "kubeconfig"),
+                                       .context = aw_args_text(run->args, "context")};
     struct report report = {.run = run, .list = json_array()};
     struct aw_kube_health health = {0};
     struct aw_kube_config config = {0};
     struct aw_kube *kube = NULL;
     struct aw_diag said = {0};
-    aw__table_init(&report.table, heads);
+    aw_table_init(&report.table, heads);
     aw_kube_config_environment(&from);
     enum aw_err err = aw_kube_config_load(&config, &from, NULL, diag);
     const struct aw_kube_options options = {.attempts_max = ATTEMPTS_MAX,
@@ -66,12 +66,12 @@ static enum aw_err doctor_run(const struct aw__run *run, struct aw_diag *diag)
         goto out;
     /* as the controllers find out where they are */
     const char *own_ns = getenv("POD_NAMESPACE");
-    const char *prometheus = aw__args_text(run->args, "prometheus");
+    const char *prometheus = aw_args_text(run->args, "prometheus");
     const struct aw_kube_doctor doctor = {
         .ns = ns,
         .own_ns = own_ns && *own_ns ? own_ns : config.ns,
         .prometheus = prometheus && !strstr(prometheus, "://") ? prometheus : NULL,
-        .acts = aw__args_given(run->args, "act"),
+        .acts = aw_args_given(run->args, "act"),
         .found = found,
         .ctx = &report};
     err = aw_kube_examine(kube, &doctor, &health, &said);
@@ -85,37 +85,37 @@ static enum aw_err doctor_run(const struct aw__run *run, struct aw_diag *diag)
 out:
     aw_kube_close(kube);
     aw_kube_config_deinit(&config);
-    aw__table_deinit(&report.table);
+    aw_table_deinit(&report.table);
     json_decref(report.list);
     return err;
 }
 
-static const struct aw__option doctor_options[] = {
+static const struct aw_option doctor_options[] = {
     {.name = "kubeconfig",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "the cluster and who to be (default: $KUBECONFIG, ~/.kube/config, or the pod's "
              "service account)"},
-    {.name = "context", .kind = AW__TEXT, .arg = "NAME", .help = "a context of the kubeconfig"},
+    {.name = "context", .kind = AW_ARG_TEXT, .arg = "NAME", .help = "a context of the kubeconfig"},
     {.name = "namespace",
      .letter = 'n',
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "NAME",
      .help = "the namespace to work in (default: all)"},
     {.name = "prometheus",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "WHERE",
      .help = "as for the controllers: NAMESPACE/SERVICE:PORT needs a right of its own"},
-    {.name = "act", .kind = AW__FLAG, .help = "ask for the rights to act too, not only to look"},
+    {.name = "act", .kind = AW_ARG_FLAG, .help = "ask for the rights to act too, not only to look"},
     {.name = NULL},
 };
-static const struct aw__example doctor_examples[] = {
+static const struct aw_example doctor_examples[] = {
     {"aware doctor", "the cluster of the current context"},
     {"aware doctor --context prod --namespace shop --act", "may we act there?"},
     {"aware doctor --output json", "for a pipeline; the exit status says it too"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_doctor = {
+const struct aw_verb aw_verb_doctor = {
     .name = "doctor",
     .summary = "Find out what a Kubernetes cluster lacks for autoscaling with aware",
     .text = "Asks the API server what it is and what it has, which rights we hold (one by one, "

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/appset.h"
-#include "cli/json.h"
-#include "cli/layout.h"
-#include "cli/verbs.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/verbs.h"
+#include "lab/appset.h"
 #include "meta/known.h"
 #include "pretrain/embed.h"
 #include "pretrain/pretrain.h"
@@ -19,10 +19,10 @@
 #define PERCENT     100.0
 
 struct ask {
-    const struct aw__run *run;
+    const struct aw_call *run;
     struct aw_pretrain_model model;
     struct aw_known known;
-    struct aw__appset pool;
+    struct aw_appset pool;
     struct aw_apps file; /* where --app names one of a file */
     char name[AW_STORE_NAME_MAX];
     char from[160];               /* what it was read from */
@@ -52,17 +52,17 @@ static void stopwatch_stop(const struct stopwatch *begun, struct ask *ask)
 
 static enum aw_err from_app(struct ask *ask, struct aw_diag *diag)
 {
-    const struct aw__args *args = ask->run->args;
+    const struct aw_args *args = ask->run->args;
     struct aw_pretrain_config *config = &ask->model.config;
     struct aw_pretrain_pool *learn = &config->learn;
     learn->seed = 1;
     learn->count = 1;
     learn->ctx = &ask->pool;
-    config->load_make = aw__appset_make;
+    config->load_make = aw_appset_make;
     config->teacher_tries = 0;
     config->context.replay = 2048; /* what is met is not learned from here */
-    enum aw_err err = aw__appset_one(aw__args_text(args, "app"), "--app", learn, &ask->file, diag);
-    err = err ? err : aw__appset_open(&ask->pool, aw__args_text(args, "load"), diag);
+    enum aw_err err = aw_appset_one(aw_args_text(args, "app"), "--app", learn, &ask->file, diag);
+    err = err ? err : aw_appset_open(&ask->pool, aw_args_text(args, "load"), diag);
     err = err ? err : aw_pretrain_new(config, NULL, &ask->pretrain, diag);
     err = err ? err : aw_pretrain_meet(ask->pretrain, diag);
     if (err)
@@ -81,14 +81,14 @@ static enum aw_err from_app(struct ask *ask, struct aw_diag *diag)
 
 static enum aw_err from_store(struct ask *ask, struct aw_diag *diag)
 {
-    const struct aw__args *args = ask->run->args;
+    const struct aw_args *args = ask->run->args;
     struct aw_store store = {0};
     struct aw_embed *embed = NULL;
     struct aw_embed_from from;
-    snprintf(ask->name, sizeof ask->name, "%s", aw__args_text(args, "workload"));
+    snprintf(ask->name, sizeof ask->name, "%s", aw_args_text(args, "workload"));
     enum aw_err err = aw_embed_open(ask->model.card.path, NULL, &embed, diag);
     err = err ? err
-              : aw_store_open(&store, aw__args_text(args, "store"),
+              : aw_store_open(&store, aw_args_text(args, "store"),
                               &(struct aw_store_options){.read_only = true}, NULL, diag);
     err = err ? err : aw_embed_gather(embed, &store, ask->name, AW_EMBED_ALL, &from, diag);
     if (!err) {
@@ -117,8 +117,8 @@ static json_t *prediction_json(const struct ask *ask, const struct aw_known_line
     const struct aw_known_prediction told = predict(ask, line);
     if (!told.there)
         return json_null();
-    return json_pack("{s:o, s:o, s:b, s:b}", "value", aw__json_real(told.value), "deviation",
-                     aw__json_real(told.deviation), "related", (int)told.related, "outside",
+    return json_pack("{s:o, s:o, s:b, s:b}", "value", aw_json_real(told.value), "deviation",
+                     aw_json_real(told.deviation), "related", (int)told.related, "outside",
                      (int)told.outside);
 }
 
@@ -126,19 +126,18 @@ static json_t *document(const struct ask *ask)
 {
     json_t *numbers = json_array(), *nearest = json_array();
     for (uint32_t i = 0; i < ask->model.config.context.embedding; i++)
-        json_array_append_new(numbers, aw__json_real((double)ask->embedding[i]));
+        json_array_append_new(numbers, aw_json_real((double)ask->embedding[i]));
     for (uint32_t i = 0; i < ask->place.count; i++)
         json_array_append_new(nearest,
                               json_pack("{s:s, s:o}", "name", ask->known.name[ask->place.index[i]],
-                                        "similarity", aw__json_real(ask->place.similarity[i])));
+                                        "similarity", aw_json_real(ask->place.similarity[i])));
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:b, s:o, s:o, s:o, s:o}", "model",
                      ask->model.card.path, "workload", ask->name, "from", ask->from, "embedding",
                      numbers, "nearest", nearest, "known", (json_int_t)ask->known.count, "quantile",
-                     aw__json_real(ask->place.quantile), "out_of_distribution", (int)ask->place.odd,
+                     aw_json_real(ask->place.quantile), "out_of_distribution", (int)ask->place.odd,
                      "reward_drop", prediction_json(ask, &ask->known.drop), "retraining_episodes",
                      prediction_json(ask, &ask->known.episodes), "embed_ms",
-                     aw__json_real(ask->embed_ms), "embed_cpu_ms",
-                     aw__json_real(ask->embed_cpu_ms));
+                     aw_json_real(ask->embed_ms), "embed_cpu_ms", aw_json_real(ask->embed_cpu_ms));
 }
 
 static void print_prediction(const struct ask *ask, const char *what,
@@ -160,7 +159,7 @@ static enum aw_err print_text(const struct ask *ask, struct aw_diag *diag)
 {
     static const char *const heads[] = {">NEAREST", "WORKLOAD", ">SIMILARITY", NULL};
     const uint32_t dim = ask->model.config.context.embedding;
-    struct aw__table table;
+    struct aw_table table;
     printf("%s, known by %s; embedded in %.2f ms (%.2f ms of CPU)\n\n", ask->name, ask->from,
            ask->embed_ms, ask->embed_cpu_ms);
     for (uint32_t i = 0; i < dim; i++)
@@ -171,13 +170,13 @@ static enum aw_err print_text(const struct ask *ask, struct aw_diag *diag)
         printf("the model does not say which workloads it knows\n");
         return AW_OK;
     }
-    aw__table_init(&table, heads);
+    aw_table_init(&table, heads);
     for (uint32_t i = 0; i < ask->place.count; i++) {
-        aw__table_add(&table, "%" PRIu32, i + 1);
-        aw__table_add(&table, "%s", ask->known.name[ask->place.index[i]]);
-        aw__table_add(&table, "%.3f", ask->place.similarity[i]);
+        aw_table_add(&table, "%" PRIu32, i + 1);
+        aw_table_add(&table, "%s", ask->known.name[ask->place.index[i]]);
+        aw_table_add(&table, "%.3f", ask->place.similarity[i]);
     }
-    const enum aw_err err = aw__table_print(&table, stdout, ask->run->color_out, diag);
+    const enum aw_err err = aw_table_print(&table, stdout, ask->run->color_out, diag);
     if (err)
         return err;
     printf("\n%s: nearer to its nearest than %.0f %% of the %" PRIu32 " known are to theirs\n",
@@ -188,75 +187,75 @@ static enum aw_err print_text(const struct ask *ask, struct aw_diag *diag)
     return AW_OK;
 }
 
-static enum aw_err asked_well(const struct aw__args *args, struct aw_diag *diag)
+static enum aw_err asked_well(const struct aw_args *args, struct aw_diag *diag)
 {
-    const bool store = aw__args_given(args, "store"), app = aw__args_given(args, "app");
+    const bool store = aw_args_given(args, "store"), app = aw_args_given(args, "app");
     if (store == app)
         return aw_fail(diag, AW_ERR_USAGE,
                        "'aware embed' needs --app INDEX, or --store PATH and "
                        "--workload NAME");
-    if (store && !aw__args_given(args, "workload"))
+    if (store && !aw_args_given(args, "workload"))
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--store", "needs --workload NAME");
     return AW_OK;
 }
 
-static enum aw_err embed_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err embed_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    const struct aw__args *args = run->args;
+    const struct aw_args *args = run->args;
     struct ask *ask = aw_alloc_new(NULL, 1, sizeof *ask);
     if (!ask)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a model");
     ask->run = run;
-    const char *path = aw__args_text(args, "model");
+    const char *path = aw_args_text(args, "model");
     enum aw_err err = asked_well(args, diag);
     err = err ? err : aw_pretrain_model_read(path, &ask->model, NULL, diag);
     err = err ? err : aw_known_load(&ask->known, path, NULL, diag);
     if (!err)
-        err = aw__args_given(args, "store") ? from_store(ask, diag) : from_app(ask, diag);
+        err = aw_args_given(args, "store") ? from_store(ask, diag) : from_app(ask, diag);
     if (!err) {
-        aw_known_place(&ask->known, ask->embedding, (uint32_t)aw__args_number(args, "nearest"),
+        aw_known_place(&ask->known, ask->embedding, (uint32_t)aw_args_number(args, "nearest"),
                        &ask->place);
-        err = run->json ? aw__json_print(document(ask), diag) : print_text(ask, diag);
+        err = run->json ? aw_json_print(document(ask), diag) : print_text(ask, diag);
     }
     aw_pretrain_free(ask->pretrain);
-    aw__appset_close(&ask->pool);
+    aw_appset_close(&ask->pool);
     aw_apps_deinit(&ask->file);
     aw_known_deinit(&ask->known);
     aw_alloc_free(NULL, ask);
     return err;
 }
 
-static const struct aw__option embed_options[] = {
+static const struct aw_option embed_options[] = {
     {.name = "model",
      .letter = 'm',
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "a model that 'aware pretrain' wrote",
      .required = true},
     {.name = "app",
      .letter = 'a',
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE:NAME|[SEED:]INDEX",
      .help = "an application of a file or of the generator; the fallback lives its episodes in the "
              "simulated cluster"},
     {.name = "load",
      .letter = 'l',
-     .kind = AW__LOAD,
+     .kind = AW_ARG_LOAD,
      .arg = "LOAD",
      .help = "its load: a pattern, or a trace of which it gets its own function "
-             "(default: " AW__APPSET_TRACE " in AWARE_DATA_DIR)"},
+             "(default: " AW_APPSET_TRACE " in AWARE_DATA_DIR)"},
     {.name = "store",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "PATH",
      .help = "a store of trajectories, as 'aware run' keeps it"},
     {.name = "workload",
      .letter = 'w',
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "NAME",
      .help = "a workload of the store"},
     {.name = "nearest",
      .letter = 'n',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "5",
      .min = 1,
@@ -264,14 +263,14 @@ static const struct aw__option embed_options[] = {
      .help = "known workloads to show, the nearest first"},
     {.name = NULL},
 };
-static const struct aw__example embed_examples[] = {
+static const struct aw_example embed_examples[] = {
     {"aware embed --model models/mine.safetensors --app 817 --load bursts",
      "an application that the model has never seen"},
     {"aware embed --model models/mine.safetensors --store aware.db --workload shop/cart",
      "a workload by what was kept of it"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_embed = {
+const struct aw_verb aw_verb_embed = {
     .name = "embed",
     .summary = "Show what a model makes of a workload, and which known ones it is like",
     .text = "Prints the embedding, the known workloads that are nearest with their similarity S = "

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/json.h"
-#include "cli/layout.h"
-#include "cli/verbs.h"
 #include "env/check.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/verbs.h"
 #include "rpc/remote.h"
 
 static const char *space_text(const struct aw_space *space, char *buf, size_t size)
@@ -32,8 +32,8 @@ static json_t *space_json(const struct aw_space *space)
         json_object_set_new(entry, "name", json_string(axis->name));
         if (!discrete) {
             json_object_set_new(entry, "unit", json_string(axis->unit));
-            json_object_set_new(entry, "low", aw__json_real((double)axis->low));
-            json_object_set_new(entry, "high", aw__json_real((double)axis->high));
+            json_object_set_new(entry, "low", aw_json_real((double)axis->low));
+            json_object_set_new(entry, "high", aw_json_real((double)axis->high));
         }
         json_array_append_new(axes, entry);
     }
@@ -49,15 +49,15 @@ static json_t *spec_json(const struct aw_env_spec *spec)
     json_object_set_new(object, "observation", space_json(&spec->observation));
     json_object_set_new(object, "action", space_json(&spec->action));
     json_object_set_new(object, "episode_steps_max", json_integer(spec->episode_steps_max));
-    json_object_set_new(object, "reward_low", aw__json_real((double)spec->reward_low));
-    json_object_set_new(object, "reward_high", aw__json_real((double)spec->reward_high));
-    json_object_set_new(object, "solved_return", aw__json_real((double)spec->solved_return));
+    json_object_set_new(object, "reward_low", aw_json_real((double)spec->reward_low));
+    json_object_set_new(object, "reward_high", aw_json_real((double)spec->reward_high));
+    json_object_set_new(object, "solved_return", aw_json_real((double)spec->solved_return));
     return object;
 }
 
 /* ---- list ---- */
 
-static enum aw_err list_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err list_run(const struct aw_call *run, struct aw_diag *diag)
 {
     static const char *const heads[] = {"NAME", "OBSERVATION", "ACTION", ">STEPS", "SUMMARY", NULL};
     const struct aw_env_factory *const *factory = aw_env_builtin();
@@ -66,29 +66,29 @@ static enum aw_err list_run(const struct aw__run *run, struct aw_diag *diag)
         json_t *list = json_array();
         for (; *factory; factory++)
             json_array_append_new(list, spec_json((*factory)->spec));
-        return aw__json_print(list, diag);
+        return aw_json_print(list, diag);
     }
-    struct aw__table table;
-    aw__table_init(&table, heads);
+    struct aw_table table;
+    aw_table_init(&table, heads);
     for (; *factory; factory++) {
         const struct aw_env_spec *spec = (*factory)->spec;
-        aw__table_add(&table, "%s", spec->name);
-        aw__table_add(&table, "%s", space_text(&spec->observation, text, sizeof text));
-        aw__table_add(&table, "%s", space_text(&spec->action, text, sizeof text));
+        aw_table_add(&table, "%s", spec->name);
+        aw_table_add(&table, "%s", space_text(&spec->observation, text, sizeof text));
+        aw_table_add(&table, "%s", space_text(&spec->action, text, sizeof text));
         if (spec->episode_steps_max)
-            aw__table_add(&table, "%u", spec->episode_steps_max);
+            aw_table_add(&table, "%u", spec->episode_steps_max);
         else
-            aw__table_add(&table, "-");
-        aw__table_add(&table, "%s", spec->summary);
+            aw_table_add(&table, "-");
+        aw_table_add(&table, "%s", spec->summary);
     }
-    return aw__table_print(&table, stdout, run->color_out, diag);
+    return aw_table_print(&table, stdout, run->color_out, diag);
 }
 
-static const struct aw__example list_examples[] = {
+static const struct aw_example list_examples[] = {
     {"aware env list", "what there is to learn"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_env_list = {
+const struct aw_verb aw_verb_env_list = {
     .name = "env list",
     .summary = "List the built-in environments",
     .text = "STEPS is how many steps an episode may last before it is cut off; - means for ever.",
@@ -105,21 +105,21 @@ static enum aw_err space_print(const struct aw_space *space, const char *what, b
     static const char *const box[] = {">INDEX", "NAME", "UNIT", ">LOW", ">HIGH", NULL};
     static const char *const discrete[] = {">VALUE", "MEANING", NULL};
     char low[32], high[32], text[64];
-    struct aw__table table;
+    struct aw_table table;
     bool is_box = space->kind == AW_SPACE_BOX;
     printf("\n%s: %s\n", what, space_text(space, text, sizeof text));
-    aw__table_init(&table, is_box ? box : discrete);
+    aw_table_init(&table, is_box ? box : discrete);
     for (uint32_t i = 0; i < (is_box ? space->dim : space->n); i++) {
         const struct aw_space_axis *axis = &space->axes[i];
-        aw__table_add(&table, "%u", i);
-        aw__table_add(&table, "%s", axis->name);
+        aw_table_add(&table, "%u", i);
+        aw_table_add(&table, "%s", axis->name);
         if (!is_box)
             continue;
-        aw__table_add(&table, "%s", *axis->unit ? axis->unit : "-");
-        aw__table_add(&table, "%s", aw__figure_format((double)axis->low, low, sizeof low));
-        aw__table_add(&table, "%s", aw__figure_format((double)axis->high, high, sizeof high));
+        aw_table_add(&table, "%s", *axis->unit ? axis->unit : "-");
+        aw_table_add(&table, "%s", aw_figure_format((double)axis->low, low, sizeof low));
+        aw_table_add(&table, "%s", aw_figure_format((double)axis->high, high, sizeof high));
     }
-    return aw__table_print(&table, stdout, color, diag);
+    return aw_table_print(&table, stdout, color, diag);
 }
 
 /* The agent that an environment brings along. */
@@ -141,28 +141,28 @@ static enum aw_err options_print(const struct aw_env_factory *factory, bool colo
     static const char *const heads[] = {"OPTION", "DEFAULT", "TAKES", "WHAT IT DOES", NULL};
     const struct aw_remote_option *told = NULL;
     const uint32_t told_count = aw_remote_options(factory, &told);
-    struct aw__table table;
+    struct aw_table table;
     if (!factory->fields && !told_count)
         return AW_OK;
     printf("\nOptions, given to 'aware train' as --set env.OPTION=VALUE:\n");
-    aw__table_init(&table, heads);
+    aw_table_init(&table, heads);
     for (const struct aw_conf_field *field = factory->fields; field && field->key; field++) {
         char takes[128];
-        aw__table_add(&table, "%s", field->key);
-        aw__table_add(&table, "%s", *field->initial ? field->initial : "-");
-        aw__table_add(&table, "%s", aw_conf_expects(field, takes, sizeof takes));
-        aw__table_add(&table, "%s", field->help);
+        aw_table_add(&table, "%s", field->key);
+        aw_table_add(&table, "%s", *field->initial ? field->initial : "-");
+        aw_table_add(&table, "%s", aw_conf_expects(field, takes, sizeof takes));
+        aw_table_add(&table, "%s", field->help);
     }
     for (uint32_t i = 0; i < told_count; i++) {
-        aw__table_add(&table, "%s", told[i].key);
-        aw__table_add(&table, "%s", *told[i].initial ? told[i].initial : "-");
-        aw__table_add(&table, "%s", told[i].takes);
-        aw__table_add(&table, "%s", told[i].help);
+        aw_table_add(&table, "%s", told[i].key);
+        aw_table_add(&table, "%s", *told[i].initial ? told[i].initial : "-");
+        aw_table_add(&table, "%s", told[i].takes);
+        aw_table_add(&table, "%s", told[i].help);
     }
-    return aw__table_print(&table, stdout, color, diag);
+    return aw_table_print(&table, stdout, color, diag);
 }
 
-static enum aw_err describe_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err describe_run(const struct aw_call *run, struct aw_diag *diag)
 {
     const struct aw_env_factory *factory = NULL;
     char low[32], high[32];
@@ -171,19 +171,19 @@ static enum aw_err describe_run(const struct aw__run *run, struct aw_diag *diag)
         return err;
     const struct aw_env_spec *spec = factory->spec;
     if (run->json)
-        return aw__json_print(spec_json(spec), diag);
+        return aw_json_print(spec_json(spec), diag);
     printf("%s: %s\n\n", spec->name, spec->summary);
     if (spec->episode_steps_max)
         printf("Episode:  at most %u steps\n", spec->episode_steps_max);
     else
         printf("Episode:  as long as it takes\n");
-    aw__figure_format((double)spec->reward_low, low, sizeof low);
-    aw__figure_format((double)spec->reward_high, high, sizeof high);
+    aw_figure_format((double)spec->reward_low, low, sizeof low);
+    aw_figure_format((double)spec->reward_high, high, sizeof high);
     printf("Reward:   %s%s%s for each step\n", low, strcmp(low, high) ? " to " : "",
            strcmp(low, high) ? high : "");
     if (!isnan(spec->solved_return))
         printf("Solved:   at a mean episode return of %s\n",
-               aw__figure_format((double)spec->solved_return, low, sizeof low));
+               aw_figure_format((double)spec->solved_return, low, sizeof low));
     if ((err = fallback_print(factory, diag)) ||
         (err = space_print(&spec->observation, "Observation", run->color_out, diag)) ||
         (err = space_print(&spec->action, "Action", run->color_out, diag)))
@@ -191,16 +191,16 @@ static enum aw_err describe_run(const struct aw__run *run, struct aw_diag *diag)
     return options_print(factory, run->color_out, diag);
 }
 
-static const struct aw__positional name_positional[] = {
-    {.name = "NAME", .kind = AW__ENV, .help = "an environment; 'aware env list' shows them"},
+static const struct aw_positional name_positional[] = {
+    {.name = "NAME", .kind = AW_ARG_ENV, .help = "an environment; 'aware env list' shows them"},
     {.name = NULL},
 };
-static const struct aw__example describe_examples[] = {
+static const struct aw_example describe_examples[] = {
     {"aware env describe pendulum-v1", "spaces with names, units and bounds"},
     {"aware env describe cartpole-v1 --output json", "the same for programs; null is unbounded"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_env_describe = {
+const struct aw_verb aw_verb_env_describe = {
     .name = "env describe",
     .summary = "Show the spaces, rewards and limits of an environment",
     .positionals = name_positional,
@@ -216,7 +216,7 @@ static const char *level_text(enum aw_env_check_level level)
     return level == AW_ENV_CHECK_ERROR ? "error" : "warning";
 }
 
-static enum aw_err findings_print(const struct aw__run *run, const char *name,
+static enum aw_err findings_print(const struct aw_call *run, const char *name,
                                   const struct aw_env_finding *findings, uint32_t count,
                                   uint32_t error_count, struct aw_diag *diag)
 {
@@ -236,24 +236,24 @@ static enum aw_err findings_print(const struct aw__run *run, const char *name,
             json_array_append_new(list, entry);
         }
         json_object_set_new(object, "findings", list);
-        return aw__json_print(object, diag);
+        return aw_json_print(object, diag);
     }
     printf("%s: %d rules checked, %u error%s, %u warning%s\n", name, AW_ENV_CHECK_RULE_COUNT,
            error_count, error_count == 1 ? "" : "s", count - error_count,
            count - error_count == 1 ? "" : "s");
     if (!count)
         return AW_OK;
-    struct aw__table table;
-    aw__table_init(&table, heads);
+    struct aw_table table;
+    aw_table_init(&table, heads);
     for (uint32_t i = 0; i < count; i++) {
-        aw__table_add(&table, "%s", level_text(findings[i].level));
-        aw__table_add(&table, "%s", aw_env_check_rule_name(findings[i].rule));
-        aw__table_add(&table, "%s", findings[i].text);
+        aw_table_add(&table, "%s", level_text(findings[i].level));
+        aw_table_add(&table, "%s", aw_env_check_rule_name(findings[i].rule));
+        aw_table_add(&table, "%s", findings[i].text);
     }
-    return aw__table_print(&table, stdout, run->color_out, diag);
+    return aw_table_print(&table, stdout, run->color_out, diag);
 }
 
-static enum aw_err check_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err check_run(const struct aw_call *run, struct aw_diag *diag)
 {
     struct aw_env_finding findings[AW_ENV_CHECK_RULE_COUNT];
     const char *name = run->args->positional[0];
@@ -262,7 +262,7 @@ static enum aw_err check_run(const struct aw__run *run, struct aw_diag *diag)
     enum aw_err err = aw_env_make(name, &env, diag);
     if (err)
         return err;
-    if ((err = aw_env_check(&env, aw__args_number(run->args, "seed"), NULL, findings,
+    if ((err = aw_env_check(&env, aw_args_number(run->args, "seed"), NULL, findings,
                             AW_ENV_CHECK_RULE_COUNT, &count)))
         goto out;
     for (uint32_t i = 0; i < count; i++)
@@ -276,21 +276,21 @@ out:
     return err;
 }
 
-static const struct aw__option check_options[] = {
+static const struct aw_option check_options[] = {
     {.name = "seed",
      .letter = 's',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "0",
      .max = UINT64_MAX,
      .help = "where the episodes of the check start"},
     {.name = NULL},
 };
-static const struct aw__example check_examples[] = {
+static const struct aw_example check_examples[] = {
     {"aware env check cartpole-v1", "exit status 1 when it finds an error"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_env_check = {
+const struct aw_verb aw_verb_env_check = {
     .name = "env check",
     .summary = "Check that an environment keeps its contract",
     .text = "Plays episodes and looks for what a learner would otherwise learn around: leaking "

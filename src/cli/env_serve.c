@@ -3,17 +3,17 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "cli/stop.h"
-#include "cli/verbs.h"
+#include "frame/stop.h"
+#include "frame/verbs.h"
 #include "rpc/env_service.h"
 #include "rpc/server.h"
 
 /* One line on stdout when it can be reached, so that a script that asked for port 0 knows where. */
-static void announce(const struct aw__run *run, const struct aw_rpc_server *server,
+static void announce(const struct aw_call *run, const struct aw_rpc_server *server,
                      const char *listen)
 {
     const uint16_t port = aw_rpc_server_port(server);
-    const char *scheme = aw__args_text(run->args, "tls-cert") ? "grpcs" : "grpc";
+    const char *scheme = aw_args_text(run->args, "tls-cert") ? "grpcs" : "grpc";
     const char *path = !strncmp(listen, "unix:", 5) ? listen + 5 : listen;
     const char *colon = strrchr(listen, ':');
     if (!port)
@@ -25,22 +25,22 @@ static void announce(const struct aw__run *run, const struct aw_rpc_server *serv
     fflush(stdout);
 }
 
-static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err serve_run(const struct aw_call *run, struct aw_diag *diag)
 {
     char token[AW_RPC_TOKEN_MAX] = "";
-    const struct aw__args *args = run->args;
-    const char *token_path = aw__args_text(args, "token-file");
+    const struct aw_args *args = run->args;
+    const char *token_path = aw_args_text(args, "token-file");
     struct aw_env_service *service = NULL;
     struct aw_rpc_server *server = NULL;
     struct aw_rpc_config config = {
-        .listen = aw__args_text(args, "listen"),
-        .tls_cert_path = aw__args_text(args, "tls-cert"),
-        .tls_key_path = aw__args_text(args, "tls-key"),
-        .threads = (uint32_t)aw__args_number(args, "threads"),
+        .listen = aw_args_text(args, "listen"),
+        .tls_cert_path = aw_args_text(args, "tls-cert"),
+        .tls_key_path = aw_args_text(args, "tls-key"),
+        .threads = (uint32_t)aw_args_number(args, "threads"),
     };
     struct aw_env_service_stats served = {0};
     struct aw_rpc_stats calls = {0};
-    struct aw__stop_held held;
+    struct aw_stop_held held;
     enum aw_err err;
 
     if (token_path) {
@@ -48,7 +48,7 @@ static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
             return err;
         config.token = token;
     }
-    aw__stop_hold(&held); /* from before the threads of the server are made */
+    aw_stop_hold(&held); /* from before the threads of the server are made */
     if ((err = aw_env_service_new(&service, args->positional[0], diag)))
         goto out;
     const struct aw_rpc_service *services[] = {aw_env_service_service(service)};
@@ -57,7 +57,7 @@ static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
     announce(run, server, config.listen);
     aw_log_info(run->log, "serving environments", AW_LOG_STR("listen", config.listen),
                 AW_LOG_INT("port", aw_rpc_server_port(server)));
-    (void)aw__stop_wait();
+    (void)aw_stop_wait();
     aw_rpc_server_stats(server, &calls);
     aw_env_service_stats(service, &served);
     aw_log_info(run->log, "stopping", AW_LOG_INT("calls", (int64_t)calls.calls),
@@ -67,27 +67,27 @@ static enum aw_err serve_run(const struct aw__run *run, struct aw_diag *diag)
 out:
     aw_rpc_server_close(server);
     aw_env_service_free(service);
-    aw__stop_release(&held);
+    aw_stop_release(&held);
     explicit_bzero(token, sizeof token);
     return err;
 }
 
-static const struct aw__option serve_options[] = {
+static const struct aw_option serve_options[] = {
     {.name = "listen",
      .letter = 'l',
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "ADDRESS",
      .initial = "127.0.0.1:50051",
      .help = "where: HOST:PORT, with port 0 whichever is free, or unix:/PATH of a socket; beyond "
              "this machine it needs --tls-cert, --tls-key and --token-file"},
     {.name = "token-file",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "clients have to send the first line of this file: authorization: Bearer TOKEN"},
-    {.name = "tls-cert", .kind = AW__FILE, .arg = "FILE", .help = "certificate chain, PEM"},
-    {.name = "tls-key", .kind = AW__FILE, .arg = "FILE", .help = "its key, PEM"},
+    {.name = "tls-cert", .kind = AW_ARG_FILE, .arg = "FILE", .help = "certificate chain, PEM"},
+    {.name = "tls-key", .kind = AW_ARG_FILE, .arg = "FILE", .help = "its key, PEM"},
     {.name = "threads",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "4",
      .min = 1,
@@ -95,11 +95,11 @@ static const struct aw__option serve_options[] = {
      .help = "threads for what takes long: making copies, stepping many of them"},
     {.name = NULL},
 };
-static const struct aw__positional serve_positionals[] = {
-    {.name = "NAME", .kind = AW__ENV, .help = "serve only this one", .optional = true},
+static const struct aw_positional serve_positionals[] = {
+    {.name = "NAME", .kind = AW_ARG_ENV, .help = "serve only this one", .optional = true},
     {.name = NULL},
 };
-static const struct aw__example serve_examples[] = {
+static const struct aw_example serve_examples[] = {
     {"aware env serve", "all of them, on 127.0.0.1:50051"},
     {"aware env serve --listen unix:/tmp/aware-env.sock pendulum-v1",
      "one of them, on a socket that only its owner may use"},
@@ -107,7 +107,7 @@ static const struct aw__example serve_examples[] = {
      "learn from one over the wire"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_env_serve = {
+const struct aw_verb aw_verb_env_serve = {
     .name = "env serve",
     .summary = "Serve environments over gRPC to learners in any language",
     .text =

@@ -1,14 +1,14 @@
 /* fallback.c - the verb `fallback check`: case files against our HPA and VPA. */
-#include "cli/json.h"
-#include "cli/layout.h"
-#include "cli/verbs.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/verbs.h"
 
 #include "fallback/conformance.h"
 
 #include <stdio.h>
 
 struct check {
-    const struct aw__run *run;
+    const struct aw_call *run;
     const char *path;
     json_t *failures; /* NULL: people read along */
 };
@@ -42,7 +42,7 @@ static void result_take(void *ctx, const struct aw_conformance_result *result)
            result->test, result->expected, result->found);
 }
 
-static enum aw_err check_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err check_run(const struct aw_call *run, struct aw_diag *diag)
 {
     struct check check = {.run = run, .failures = run->json ? json_array() : NULL};
     struct aw_conformance_summary total = {0};
@@ -68,7 +68,7 @@ static enum aw_err check_run(const struct aw__run *run, struct aw_diag *diag)
         json_object_set_new(object, "passed", json_integer(total.passed));
         json_object_set_new(object, "failed", json_integer(total.failed));
         json_object_set_new(object, "failures", check.failures);
-        if ((err = aw__json_print(object, diag)))
+        if ((err = aw_json_print(object, diag)))
             return err;
     }
     if (total.failed)
@@ -77,18 +77,18 @@ static enum aw_err check_run(const struct aw__run *run, struct aw_diag *diag)
     return AW_OK;
 }
 
-static const struct aw__positional check_positionals[] = {
+static const struct aw_positional check_positionals[] = {
     {.name = "FILE",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .help = "case files in JSON or YAML; \"-\" is standard input",
      .repeated = true},
     {.name = NULL},
 };
-static const struct aw__example check_examples[] = {
+static const struct aw_example check_examples[] = {
     {"aware fallback check tests/conformance/hpa_cases.json", "the cases taken from Kubernetes"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_fallback_check = {
+const struct aw_verb aw_verb_fallback_check = {
     .name = "fallback check",
     .summary = "Run case files against the built-in HPA and VPA",
     .text = "A case has an id, a kind, what goes in and what is expected; a kind or key that is "

@@ -1,15 +1,15 @@
 /* local.c - the verb `local clean`: ends what local clusters have left that are no longer alive. */
 #include "cluster/local.h"
 
-#include "cli/json.h"
-#include "cli/verbs.h"
+#include "frame/json.h"
+#include "frame/verbs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-static enum aw_err clean_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err clean_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    const char *given = aw__args_text(run->args, "run-dir");
+    const char *given = aw_args_text(run->args, "run-dir");
     char usual[AW_CONF_TEXT_MAX];
     const char *dir = given ? given : aw_local_run_dir(usual, sizeof usual);
     struct aw_local_cleaned cleaned = {0};
@@ -21,7 +21,7 @@ static enum aw_err clean_run(const struct aw__run *run, struct aw_diag *diag)
         json_object_set_new(root, "run_dir", json_string(dir));
         json_object_set_new(root, "cleared", json_integer(cleaned.cleared));
         json_object_set_new(root, "alive", json_integer(cleaned.alive));
-        return aw__json_print(root, diag);
+        return aw_json_print(root, diag);
     }
     if (cleaned.cleared == 0)
         printf("%s: nothing was left behind\n", dir);
@@ -34,19 +34,19 @@ static enum aw_err clean_run(const struct aw__run *run, struct aw_diag *diag)
     return AW_OK;
 }
 
-static const struct aw__option clean_options[] = {
+static const struct aw_option clean_options[] = {
     {.name = "run-dir",
-     .kind = AW__DIR,
+     .kind = AW_ARG_DIR,
      .arg = "DIR",
      .help = "where runs are written down (default: /run/aware-local for root, else in "
              "$XDG_RUNTIME_DIR)"},
     {.name = NULL},
 };
-static const struct aw__example clean_examples[] = {
+static const struct aw_example clean_examples[] = {
     {"aware local clean", "after a crash, or kill -9"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_local_clean = {
+const struct aw_verb aw_verb_local_clean = {
     .name = "local clean",
     .summary = "End processes and control groups that dead runs on this machine have left",
     .text = "'aware run --cluster local' writes down what it makes before it makes it, and holds a "

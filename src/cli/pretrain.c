@@ -14,9 +14,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/threads.h"
-#include "cli/stop.h"
-#include "cli/verbs.h"
-#include "cli/version.h"
+#include "frame/stop.h"
+#include "frame/verbs.h"
+#include "frame/version.h"
 #include "nn/matmul.h"
 #include "pretrain/adapt.h"
 
@@ -29,18 +29,18 @@ static bool met(void *ctx, uint32_t done, uint32_t total)
 {
     /* in a team everybody must stop at the same place, which is the end of a round */
     const struct aw__pretrain *ask = ctx;
-    return aw__pretrain_met(ctx, done, total) && (!aw__stop_signal || ask->team.size > 1);
+    return aw__pretrain_met(ctx, done, total) && (!aw_stop_signal || ask->team.size > 1);
 }
 
 /* --- what was asked --------------------------------------------------------------------------- */
 
-static enum aw_err settings_take(struct aw__pretrain *ask, const struct aw__args *args,
+static enum aw_err settings_take(struct aw__pretrain *ask, const struct aw_args *args,
                                  struct aw_diag *diag)
 {
     struct aw_pretrain_config *config = &ask->config;
     enum aw_err err = AW_OK;
     aw_pretrain_config_init(config);
-    ask->paper = !strcmp(aw__args_text(args, "preset"), "paper");
+    ask->paper = !strcmp(aw_args_text(args, "preset"), "paper");
     if (ask->paper)
         aw_pretrain_config_paper(config);
     config->pairs[config->pair_count++] = "objective=paper";
@@ -53,52 +53,52 @@ static enum aw_err settings_take(struct aw__pretrain *ask, const struct aw__args
                                   AW_MODEL_CARD_PAIRS_MAX);
             config->pairs[config->pair_count++] = pair + strlen(ENV_PREFIX);
         } else {
-            err = aw__appset_setting(config, pair, diag);
+            err = aw_appset_setting(config, pair, diag);
         }
     }
     if (err)
         return err;
-    if (aw__args_given(args, "rounds"))
-        config->rounds = (uint32_t)aw__args_number(args, "rounds");
-    config->seed = aw__args_number(args, "seed");
-    const uint64_t threads = aw__args_number(args, "threads");
+    if (aw_args_given(args, "rounds"))
+        config->rounds = (uint32_t)aw_args_number(args, "rounds");
+    config->seed = aw_args_number(args, "seed");
+    const uint64_t threads = aw_args_number(args, "threads");
     config->threads = threads              ? (uint32_t)threads
                       : ask->team.size > 1 ? 1 /* the processes have the processors already */
                                            : aw_threads_cpu_count();
-    ask->patience = (uint32_t)aw__args_number(args, "patience");
-    ask->predict = (uint32_t)aw__args_number(args, "predict");
+    ask->patience = (uint32_t)aw_args_number(args, "patience");
+    ask->predict = (uint32_t)aw_args_number(args, "predict");
     return AW_OK;
 }
 
-static enum aw_err pools_take(struct aw__pretrain *ask, const struct aw__args *args,
+static enum aw_err pools_take(struct aw__pretrain *ask, const struct aw_args *args,
                               struct aw_diag *diag)
 {
     struct aw_pretrain_pool *learn = &ask->config.learn, *check = &ask->config.check;
     learn->seed = 1;
     enum aw_err err =
-        aw__appset_pool(aw__args_text(args, "apps"), "--apps", learn, &ask->learn_file, diag);
+        aw_appset_pool(aw_args_text(args, "apps"), "--apps", learn, &ask->learn_file, diag);
     check->seed = learn->apps ? 1 : learn->seed;
-    err = err ? err
-              : aw__appset_pool(aw__args_text(args, "check"), "--check", check, &ask->check_file,
-                                diag);
+    err =
+        err ? err
+            : aw_appset_pool(aw_args_text(args, "check"), "--check", check, &ask->check_file, diag);
     if (!err && (learn->apps || check->apps))
-        err = aw__appset_apart(learn, check, diag);
+        err = aw_appset_apart(learn, check, diag);
     else if (!err && check->seed == learn->seed && check->first < learn->first + learn->count &&
              learn->first < check->first + check->count)
         err = aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--check",
                          "shares applications with --apps: what is learned from proves nothing");
-    err = err ? err : aw__appset_open(&ask->pool, aw__args_text(args, "load"), diag);
+    err = err ? err : aw_appset_open(&ask->pool, aw_args_text(args, "load"), diag);
     learn->ctx = check->ctx = &ask->pool;
-    ask->config.load_make = aw__appset_make;
+    ask->config.load_make = aw_appset_make;
     return err;
 }
 
-static enum aw_err files_take(struct aw__pretrain *ask, const struct aw__args *args,
+static enum aw_err files_take(struct aw__pretrain *ask, const struct aw_args *args,
                               struct aw_diag *diag)
 {
-    const char *out = aw__args_text(args, "out"), *state = aw__args_text(args, "checkpoint");
+    const char *out = aw_args_text(args, "out"), *state = aw_args_text(args, "checkpoint");
     size_t len = strlen(out);
-    const bool resume = aw__args_given(args, "resume");
+    const bool resume = aw_args_given(args, "resume");
     if (len > strlen(ENDING) && !strcmp(out + len - strlen(ENDING), ENDING))
         len -= strlen(ENDING);
     if (len + 16 >= sizeof ask->model || (state && strlen(state) + 32 >= sizeof ask->state))
@@ -113,15 +113,15 @@ static enum aw_err files_take(struct aw__pretrain *ask, const struct aw__args *a
                  ask->team.size);
     else if (state)
         snprintf(ask->state, sizeof ask->state, "%s", state);
-    if (!aw__args_given(args, "force") && access(ask->model, F_OK) == 0)
+    if (!aw_args_given(args, "force") && access(ask->model, F_OK) == 0)
         return aw_fail_at(diag, AW_ERR_EXISTS, ask->model, 0, 0, NULL,
                           "the model is there already: replace it with --force, or choose another "
                           "--out");
-    if (state && !resume && !aw__args_given(args, "force") && access(ask->state, F_OK) == 0)
+    if (state && !resume && !aw_args_given(args, "force") && access(ask->state, F_OK) == 0)
         return aw_fail_at(diag, AW_ERR_EXISTS, ask->state, 0, 0, NULL,
                           "a checkpoint is there already: go on with --resume, or replace it with "
                           "--force");
-    char folder[AW__TEXT_MAX];
+    char folder[AW_TEXT_MAX];
     snprintf(folder, sizeof folder, "%s", ask->model);
     char *slash = strrchr(folder, '/');
     if (!slash || slash == folder)
@@ -131,18 +131,18 @@ static enum aw_err files_take(struct aw__pretrain *ask, const struct aw__args *a
 }
 
 /* The command that makes the same model, wherever the trace and other files lie. */
-static void command_write(struct aw__pretrain *ask, const struct aw__args *args)
+static void command_write(struct aw__pretrain *ask, const struct aw_args *args)
 {
     static const char *const kept[] = {"apps", "check",    "rounds",  "preset",
                                        "seed", "patience", "predict", NULL};
     const char *const files[] = {ask->config.learn.file, ask->config.check.file};
-    const struct aw__option *option;
+    const struct aw_option *option;
     struct aw_text text;
     aw_text_init(&text, ask->command, sizeof ask->command);
     if (ask->team.size > 1)
         aw_text_add(&text, "mpirun -n %" PRIu32 " ", ask->team.size);
     aw_text_add(&text, "aware pretrain");
-    for (uint32_t i = 0; (option = aw__verb_option(args->verb, i)); i++)
+    for (uint32_t i = 0; (option = aw_verb_option(args->verb, i)); i++)
         for (uint32_t k = 0; kept[k]; k++)
             if (!strcmp(option->name, kept[k]) && args->value[i].given)
                 aw_text_add(&text, " --%s %s", option->name,
@@ -157,14 +157,14 @@ static void command_write(struct aw__pretrain *ask, const struct aw__args *args)
 
 static enum aw_err ask_take(struct aw__pretrain *ask, struct aw_diag *diag)
 {
-    const struct aw__args *args = ask->run->args;
+    const struct aw_args *args = ask->run->args;
     enum aw_err err = settings_take(ask, args, diag);
     err = err ? err : pools_take(ask, args, diag);
     err = err ? err : files_take(ask, args, diag);
     if (err)
         return err;
     command_write(ask, args);
-    ask->quiet = aw__args_given(args, "quiet") || ask->team.rank > 0;
+    ask->quiet = aw_args_given(args, "quiet") || ask->team.rank > 0;
     const char *term = getenv("TERM");
     ask->terminal = isatty(fileno(stderr)) && term && strcmp(term, "dumb") != 0;
     ask->config.progress = met;
@@ -183,7 +183,7 @@ static enum aw_err ask_take(struct aw__pretrain *ask, struct aw_diag *diag)
  */
 static enum aw_err save(struct aw__pretrain *ask, struct aw_diag *diag)
 {
-    char next[AW__TEXT_MAX + 8];
+    char next[AW_TEXT_MAX + 8];
     if (ask->team.size == 1)
         return aw_pretrain_save_state(ask->pretrain, ask->state, diag);
     snprintf(next, sizeof next, "%s.next", ask->state);
@@ -221,7 +221,7 @@ static bool patience_over(const struct aw__pretrain *ask)
 static enum aw_err together(struct aw__pretrain *ask, uint64_t *ret_stop, struct aw_diag *diag)
 {
     const uint64_t own = aw_context_checksum(aw_pretrain_context(ask->pretrain));
-    uint64_t told[2] = {aw__stop_signal != 0, own};
+    uint64_t told[2] = {aw_stop_signal != 0, own};
     if (aw_team_broadcast(&ask->team, told, sizeof told))
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "another process of the team is lost");
     if (told[1] != own)
@@ -288,13 +288,13 @@ static enum aw_err finish(struct aw__pretrain *ask, struct aw_diag *diag)
         "command",
         ask->command,
         "source",
-        AW__VERSION_SOURCE,
+        AW_VERSION_SOURCE,
         "kernels",
         aw_matmul_kernels(),
         "apps",
-        aw__appset_text(learn, apps[0], sizeof apps[0]),
+        aw_appset_text(learn, apps[0], sizeof apps[0]),
         "check",
-        aw__appset_text(check, apps[1], sizeof apps[1]),
+        aw_appset_text(check, apps[1], sizeof apps[1]),
         "load",
         ask->pool.shown,
         "round",
@@ -361,7 +361,7 @@ static enum aw_err same_round(struct aw__pretrain *ask, struct aw_diag *diag)
 
 static enum aw_err session(struct aw__pretrain *ask, struct aw_diag *diag)
 {
-    const bool resume = aw__args_given(ask->run->args, "resume");
+    const bool resume = aw_args_given(ask->run->args, "resume");
     bool stopped = false;
     enum aw_err err = ask_take(ask, diag);
     err = err ? err : aw_pretrain_new(&ask->config, NULL, &ask->pretrain, diag);
@@ -398,7 +398,7 @@ static enum aw_err team_failed(struct aw__pretrain *ask, enum aw_err err,
     return ask->silent || (err == AW_ERR_INTERRUPTED && ask->team.rank > 0) ? AW_OK : err;
 }
 
-static enum aw_err pretrain_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err pretrain_run(const struct aw_call *run, struct aw_diag *diag)
 {
     struct aw__pretrain *ask = aw_alloc_new(NULL, 1, sizeof *ask);
     if (!ask)
@@ -407,13 +407,13 @@ static enum aw_err pretrain_run(const struct aw__run *run, struct aw_diag *diag)
     ask->begin_us = aw_clock_monotonic_us(NULL);
     enum aw_err err = aw_team_join(&ask->team, diag);
     if (!err) {
-        aw__stop_catch(&(struct aw__stop_config){.twice = true});
+        aw_stop_catch(&(struct aw_stop_config){.twice = true});
         err = session(ask, diag);
         if (err && ask->team.size > 1)
             err = team_failed(ask, err, diag);
     }
     aw_pretrain_free(ask->pretrain);
-    aw__appset_close(&ask->pool);
+    aw_appset_close(&ask->pool);
     aw_apps_deinit(&ask->learn_file);
     aw_apps_deinit(&ask->check_file);
     aw_alloc_free(NULL, ask->point);
@@ -424,45 +424,45 @@ static enum aw_err pretrain_run(const struct aw__run *run, struct aw_diag *diag)
 
 /* --- the verb --------------------------------------------------------------------------------- */
 
-static const struct aw__option pretrain_options[] = {
+static const struct aw_option pretrain_options[] = {
     {.name = "apps",
      .letter = 'a',
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE|SEED:N",
      .initial = "0-759",
      .help = "applications to learn from: all of a file of 'aware apps generate', the first N of a "
              "pool, or [SEED:]FIRST-LAST of it"},
     {.name = "check",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE|SEED:N",
      .initial = "760-799",
      .help = "applications that choose the best round, named in the same way; never learned from"},
     {.name = "load",
      .letter = 'l',
-     .kind = AW__LOAD,
+     .kind = AW_ARG_LOAD,
      .arg = "LOAD",
      .help = "a trace with many functions, of which each application gets its own, or a pattern "
-             "(default: " AW__APPSET_TRACE " in AWARE_DATA_DIR)"},
+             "(default: " AW_APPSET_TRACE " in AWARE_DATA_DIR)"},
     {.name = "out",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "NAME",
      .help = "writes NAME" ENDING " and its card, NAME.md",
      .required = true},
     {.name = "rounds",
      .letter = 'n',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .min = 1,
      .max = 100000,
      .help = "episodes of each application (default: 25; with the paper's preset 12)"},
     {.name = "patience",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "3",
      .max = 100000,
      .help = "stop after so many checks without a better one; 0: never"},
     {.name = "predict",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "20",
      .max = AW_ADAPT_EPISODES_MAX,
@@ -470,7 +470,7 @@ static const struct aw__option pretrain_options[] = {
              "model can tell what a new one will cost; 0: none"},
     {.name = "preset",
      .letter = 'p',
-     .kind = AW__CHOICE,
+     .kind = AW_ARG_CHOICE,
      .arg = "NAME",
      .initial = "default",
      .choices = preset_names,
@@ -478,39 +478,39 @@ static const struct aw__option pretrain_options[] = {
          "what we found to be good, or what AWARE has: its state and actions, a GRU of 256, the "
          "best 20 episodes"},
     {.name = "set",
-     .kind = AW__SETTING,
+     .kind = AW_ARG_SETTING,
      .arg = "KEY=VALUE",
      .help = "change a setting of the learner or, as env.KEY=VALUE, an option of the environment "
              "('aware env describe autoscale-v0')",
      .repeated = true},
     {.name = "seed",
      .letter = 's',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "1",
      .max = INT64_MAX,
      .help = "where all chance starts; the same seed gives the same model"},
     {.name = "checkpoint",
      .letter = 'c',
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "everything is saved here after each check, to go on with"},
     {.name = "resume",
      .letter = 'r',
-     .kind = AW__FLAG,
+     .kind = AW_ARG_FLAG,
      .help = "go on with the checkpoint, exactly where it was saved"},
-    {.name = "force", .letter = 'f', .kind = AW__FLAG, .help = "replace files that are there"},
+    {.name = "force", .letter = 'f', .kind = AW_ARG_FLAG, .help = "replace files that are there"},
     {.name = "threads",
      .letter = 'j',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "0",
      .max = AW_THREADS_MAX,
      .help = "threads that live episodes; 0: one per processor. The model does not depend on it"},
-    {.name = "quiet", .letter = 'q', .kind = AW__FLAG, .help = "no progress on stderr"},
+    {.name = "quiet", .letter = 'q', .kind = AW_ARG_FLAG, .help = "no progress on stderr"},
     {.name = NULL},
 };
-static const struct aw__example pretrain_examples[] = {
+static const struct aw_example pretrain_examples[] = {
     {"aware pretrain --out models/mine --load traces/day.csv",
      "760 applications, each with a function of the trace as its load"},
     {"aware pretrain --out models/small --apps 1:200 --check 760-779 --load bursts",
@@ -525,7 +525,7 @@ static const struct aw__example pretrain_examples[] = {
 };
 static const struct aw_conf_field *const pretrain_settings[] = {aw_pretrain_fields,
                                                                 aw_context_fields, NULL};
-const struct aw__verb aw__verb_pretrain = {
+const struct aw_verb aw_verb_pretrain = {
     .name = "pretrain",
     .summary = "Teach one policy on many applications, and write a model",
     .text =

@@ -9,8 +9,8 @@
 #define AW_CLI_PRETRAIN_H
 
 #include "base/team.h"
-#include "cli/appset.h"
-#include "cli/verb.h"
+#include "frame/verb.h"
+#include "lab/appset.h"
 #include "meta/known.h"
 #include "pretrain/pretrain.h"
 
@@ -24,8 +24,8 @@ struct aw__pretrain_point {
 };
 
 struct aw__pretrain {
-    const struct aw__run *run;
-    struct aw__appset pool;
+    const struct aw_call *run;
+    struct aw_appset pool;
     struct aw_apps learn_file, check_file; /* where --apps and --check name files */
     struct aw_pretrain_config config;
     struct aw_team team;
@@ -38,8 +38,8 @@ struct aw__pretrain {
     bool adapting;     /* to those, right now .. */
     int64_t adapt_us;  /* .. since then */
     struct aw_known_line drop, episodes; /* what the model predicts */
-    char model[AW__TEXT_MAX], card[AW__TEXT_MAX];
-    char state[AW__TEXT_MAX]; /* "": none */
+    char model[AW_TEXT_MAX], card[AW_TEXT_MAX];
+    char state[AW_TEXT_MAX]; /* "": none */
     char command[AW__PRETRAIN_COMMAND_MAX];
     struct aw__pretrain_point *point; /* of this session; a ring is not needed: rounds are few */
     uint32_t point_count, rounds_before;

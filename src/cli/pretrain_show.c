@@ -6,10 +6,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "cli/json.h"
-#include "cli/layout.h"
 #include "cli/pretrain.h"
-#include "cli/version.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/version.h"
 #include "nn/matmul.h"
 
 #define PERCENT 100.0
@@ -28,15 +28,15 @@ bool aw__pretrain_met(void *ctx, uint32_t done, uint32_t total)
     const double seconds = since(ask->adapting ? ask->adapt_us : ask->begin_us);
     if (ask->quiet)
         return true;
-    aw__seconds_format(seconds / done * (total - done), left, sizeof left);
+    aw_seconds_format(seconds / done * (total - done), left, sizeof left);
     if (ask->terminal) {
         char line[128];
         snprintf(line, sizeof line, "%s applications, %" PRIu32 " of %" PRIu32 ", %s left",
                  ask->adapting ? "adapting to" : "meeting", done, total, left);
-        fprintf(stderr, "\r\033[K%.*s", (int)aw__columns(stderr) - 1, line);
+        fprintf(stderr, "\r\033[K%.*s", (int)aw_columns(stderr) - 1, line);
     } else if (done == total)
         fprintf(stderr, "%s%" PRIu32 " applications%s in %s\n", ask->adapting ? "adapted to " : "",
-                total, ask->adapting ? "" : " met", aw__seconds_format(seconds, left, sizeof left));
+                total, ask->adapting ? "" : " met", aw_seconds_format(seconds, left, sizeof left));
     fflush(stderr);
     return true;
 }
@@ -76,14 +76,14 @@ void aw__pretrain_row(const struct aw__pretrain *ask, const struct aw__pretrain_
         snprintf(best_text, sizeof best_text, "%.1f (round %" PRIu32 ")", best->score.paper,
                  best->round);
     const uint32_t done = point->round - ask->rounds_before;
-    aw__seconds_format(since(ask->learn_us) / done * (ask->config.rounds - point->round), left,
-                       sizeof left);
+    aw_seconds_format(since(ask->learn_us) / done * (ask->config.rounds - point->round), left,
+                      sizeof left);
     if (ask->terminal) {
         char line[256];
         snprintf(line, sizeof line,
                  "round %" PRIu32 " of %" PRIu32 "  train R %.1f  check R %s  best %s  %s left",
                  point->round, ask->config.rounds, point->learned.paper, check, best_text, left);
-        fprintf(stderr, "\r\033[K%.*s", (int)aw__columns(stderr) - 1, line); /* never two lines */
+        fprintf(stderr, "\r\033[K%.*s", (int)aw_columns(stderr) - 1, line); /* never two lines */
         fflush(stderr);
         return;
     }
@@ -113,10 +113,10 @@ void aw__pretrain_clear(const struct aw__pretrain *ask)
 
 static json_t *score_json(const struct aw_pretrain_score *score)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "reward", aw__json_real(score->reward), "R",
-                     aw__json_real(score->paper), "violations", aw__json_real(score->violations),
-                     "cost_per_hour", aw__json_real(score->cost), "cpu", aw__json_real(score->cpu),
-                     "memory", aw__json_real(score->memory));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "reward", aw_json_real(score->reward), "R",
+                     aw_json_real(score->paper), "violations", aw_json_real(score->violations),
+                     "cost_per_hour", aw_json_real(score->cost), "cpu", aw_json_real(score->cpu),
+                     "memory", aw_json_real(score->memory));
 }
 
 static json_t *pool_json(const struct aw_pretrain_pool *pool)
@@ -169,36 +169,36 @@ static void figures_of(const struct aw_pretrain_score *score, double ret[FIGURES
     ret[4] = PERCENT * score->memory;
 }
 
-static void figures_table(const struct aw__pretrain *ask, struct aw__table *table)
+static void figures_table(const struct aw__pretrain *ask, struct aw_table *table)
 {
     static const char *const heads[] = {"ON VALIDATION", ">MODEL", ">FALLBACK", NULL};
     double own[FIGURES], other[FIGURES];
     figures_of(&aw_pretrain_best(ask->pretrain)->score, own);
     figures_of(&ask->fallback, other);
-    aw__table_init(table, heads);
+    aw_table_init(table, heads);
     for (uint32_t i = 0; i < FIGURES; i++) {
-        aw__table_add(table, "%s", figure_names[i]);
-        aw__table_add(table, "%.*f", figure_digits[i], own[i]);
-        aw__table_add(table, "%.*f", figure_digits[i], other[i]);
+        aw_table_add(table, "%s", figure_names[i]);
+        aw_table_add(table, "%.*f", figure_digits[i], own[i]);
+        aw_table_add(table, "%.*f", figure_digits[i], other[i]);
     }
 }
 
 enum aw_err aw__pretrain_print(const struct aw__pretrain *ask, struct aw_diag *diag)
 {
     const struct aw_pretrain_best *best = aw_pretrain_best(ask->pretrain);
-    struct aw__table table;
+    struct aw_table table;
     char took[32], cpu[32];
     if (ask->run->json)
-        return aw__json_print(document(ask), diag);
+        return aw_json_print(document(ask), diag);
     figures_table(ask, &table);
-    const enum aw_err err = aw__table_print(&table, stdout, ask->run->color_out, diag);
+    const enum aw_err err = aw_table_print(&table, stdout, ask->run->color_out, diag);
     if (err)
         return err;
     printf("\n%s and %s: round %" PRIu32 " of %" PRIu32 "%s, %s (%s of CPU)\n", ask->model,
            ask->card, best->round, aw_pretrain_rounds(ask->pretrain),
            ask->early ? ", stopped early" : "",
-           aw__seconds_format(since(ask->begin_us), took, sizeof took),
-           aw__seconds_format(ask->cpu_s, cpu, sizeof cpu));
+           aw_seconds_format(since(ask->begin_us), took, sizeof took),
+           aw_seconds_format(ask->cpu_s, cpu, sizeof cpu));
     return AW_OK;
 }
 
@@ -278,10 +278,10 @@ static void card_text(FILE *out, const struct aw__pretrain *ask)
             "- kernels of OpenBLAS: %s. Those for another processor round otherwise and give other "
             "weights, alike in worth; with `OPENBLAS_CORETYPE=%s` before the command they are the "
             "same on every processor that can run these\n\n",
-            ask->command, AW__VERSION_SOURCE, ask->config.seed, ask->paper ? "paper" : "default",
+            ask->command, AW_VERSION_SOURCE, ask->config.seed, ask->paper ? "paper" : "default",
             aw_pretrain_rounds(ask->pretrain), ask->early ? " (stopped early)" : "", best->round,
-            aw__seconds_format(since(ask->begin_us), took, sizeof took),
-            aw__seconds_format(ask->cpu_s, cpu, sizeof cpu),
+            aw_seconds_format(since(ask->begin_us), took, sizeof took),
+            aw_seconds_format(ask->cpu_s, cpu, sizeof cpu),
             ask->rounds_before ? " (of the last session)" : "",
             aw_context_checksum(aw_pretrain_context(ask->pretrain)), aw_matmul_kernels(),
             aw_matmul_kernels());
@@ -341,13 +341,13 @@ enum aw_err aw__pretrain_card_write(const struct aw__pretrain *ask, struct aw_di
 {
     char *text = NULL;
     size_t size = 0;
-    struct aw__table table;
+    struct aw_table table;
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the card of the model");
     card_text(out, ask);
     figures_table(ask, &table);
-    enum aw_err err = aw__table_print_markdown(&table, out, diag);
+    enum aw_err err = aw_table_print_markdown(&table, out, diag);
     card_predicts(out, ask);
     fputs(limits, out);
     if (fclose(out) != 0 && !err)

@@ -43,15 +43,15 @@ static void program_find(char *buf, size_t size)
 }
 
 /* The file that replicas of one workload share, so that all of them do the same work. */
-static const char *costs_path(const struct aw__real *real, uint32_t i, char buf[PATH_MAX])
+static const char *costs_path(const struct aw_real *real, uint32_t i, char buf[PATH_MAX])
 {
     snprintf(buf, PATH_MAX, "%s/w%" PRIu32 ".costs", aw_local_dir(real->local), i);
     return buf;
 }
 
-static enum aw_err costs_put(const struct aw__real *real, uint32_t i, struct aw_diag *diag)
+static enum aw_err costs_put(const struct aw_real *real, uint32_t i, struct aw_diag *diag)
 {
-    const struct aw__real_costs *costs = real->config.costs ? &real->config.costs[i] : NULL;
+    const struct aw_real_costs *costs = real->config.costs ? &real->config.costs[i] : NULL;
     char path[PATH_MAX];
     if (!costs || !costs->len)
         return AW_OK;
@@ -59,9 +59,9 @@ static enum aw_err costs_put(const struct aw__real *real, uint32_t i, struct aw_
 }
 
 /* Where there are none, because of another command or an early end, those of before stay. */
-static void costs_take(const struct aw__real *real, uint32_t i)
+static void costs_take(const struct aw_real *real, uint32_t i)
 {
-    struct aw__real_costs *costs = &real->config.costs[i];
+    struct aw_real_costs *costs = &real->config.costs[i];
     char path[PATH_MAX], *bytes = NULL;
     size_t len = 0;
     const enum aw_err err =
@@ -90,9 +90,9 @@ static uint32_t words_of(char *text, const char **ret, uint32_t max)
     return count;
 }
 
-static enum aw_err workload_add(struct aw__real *real, uint32_t i, struct aw_diag *diag)
+static enum aw_err workload_add(struct aw_real *real, uint32_t i, struct aw_diag *diag)
 {
-    const struct aw__runask *ask = real->config.ask;
+    const struct aw_runask *ask = real->config.ask;
     const struct aw_profile_app *app = aw_profile_set_app(&ask->set, &ask->set.profiles[i]);
     const struct aw_policy_task *task = &ask->workload[i].task;
     const char *words[AW_LOCAL_ARGS_MAX + 1];
@@ -138,9 +138,9 @@ static enum aw_err workload_add(struct aw__real *real, uint32_t i, struct aw_dia
     return AW_OK;
 }
 
-static enum aw_err loop_make(struct aw__real *real, struct aw_diag *diag)
+static enum aw_err loop_make(struct aw_real *real, struct aw_diag *diag)
 {
-    const struct aw__runask *ask = real->config.ask;
+    const struct aw_runask *ask = real->config.ask;
     const struct aw_local_settings *settings = &ask->set.cluster.local;
     struct aw_pilot_config *pilots = aw_alloc_new(NULL, ask->count, sizeof *pilots);
     struct aw_policy_task *tasks = aw_alloc_new(NULL, ask->count, sizeof *tasks);
@@ -172,11 +172,11 @@ static enum aw_err loop_make(struct aw__real *real, struct aw_diag *diag)
     return err;
 }
 
-enum aw_err aw__real_open(struct aw__real *real, const struct aw__real_config *config,
-                          struct aw_diag *diag)
+enum aw_err aw_real_open(struct aw_real *real, const struct aw_real_config *config,
+                         struct aw_diag *diag)
 {
-    const struct aw__runask *ask = config->ask;
-    *real = (struct aw__real){.config = *config};
+    const struct aw_runask *ask = config->ask;
+    *real = (struct aw_real){.config = *config};
     if (ask->count > AW_LOCAL_WORKLOADS_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "at most %u workloads on one machine, found %" PRIu32,
                        AW_LOCAL_WORKLOADS_MAX, ask->count);
@@ -192,10 +192,10 @@ enum aw_err aw__real_open(struct aw__real *real, const struct aw__real_config *c
     return loop_make(real, diag);
 }
 
-void aw__real_close(struct aw__real *real)
+void aw_real_close(struct aw_real *real)
 {
-    const enum aw_err err = aw__real_load_end(real, NULL); /* before those who answer it */
-    (void)err;                                             /* told by who looked for it */
+    const enum aw_err err = aw_real_load_end(real, NULL); /* before those who answer it */
+    (void)err;                                            /* told by who looked for it */
     aw_loop_free(real->loop);
     for (uint32_t i = 0; real->local && real->config.costs && i < real->config.ask->count; i++)
         costs_take(real, i);
@@ -206,8 +206,8 @@ void aw__real_close(struct aw__real *real)
     real->load = NULL;
 }
 
-enum aw_err aw__real_store_open(const struct aw__runask *ask, const char *where,
-                                struct aw_store *ret_store, struct aw_diag *diag)
+enum aw_err aw_real_store_open(const struct aw_runask *ask, const char *where,
+                               struct aw_store *ret_store, struct aw_diag *diag)
 {
     uint64_t rows = 0, episodes = 0;
     for (uint32_t i = 0; i < ask->count; i++) { /* what learners look back on, and one in flight */
@@ -225,13 +225,13 @@ enum aw_err aw__real_store_open(const struct aw__runask *ask, const char *where,
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-static bool stopped(const struct aw__real *real)
+static bool stopped(const struct aw_real *real)
 {
     return real->config.stop && *real->config.stop;
 }
 
 /* Lets time pass in pieces that notice a signal. */
-static enum aw_err pause_until(const struct aw__real *real, int64_t until_us)
+static enum aw_err pause_until(const struct aw_real *real, int64_t until_us)
 {
     const struct aw_cluster_ops *ops = real->cluster.ops;
     const int64_t frame_us = llround(FRAME_US * real->config.speed);
@@ -242,7 +242,7 @@ static enum aw_err pause_until(const struct aw__real *real, int64_t until_us)
     return err;
 }
 
-static enum aw_err ready_one(struct aw__real *real, uint32_t i, int64_t until_us,
+static enum aw_err ready_one(struct aw_real *real, uint32_t i, int64_t until_us,
                              struct aw_diag *diag)
 {
     const struct aw_cluster_ops *ops = real->cluster.ops;
@@ -262,11 +262,11 @@ static enum aw_err ready_one(struct aw__real *real, uint32_t i, int64_t until_us
     char trouble[AW_DIAG_TEXT_MAX];
     aw_local_trouble(real->local, i, trouble, sizeof trouble);
     return aw_fail(diag, AW_ERR_UNAVAILABLE, "%s: no replica became ready%s%.300s",
-                   aw__run_name(real->config.ask->workload[i].pilot.name), *trouble ? ": " : "",
+                   aw_run_name(real->config.ask->workload[i].pilot.name), *trouble ? ": " : "",
                    trouble);
 }
 
-enum aw_err aw__real_ready(struct aw__real *real, struct aw_diag *diag)
+enum aw_err aw_real_ready(struct aw_real *real, struct aw_diag *diag)
 {
     const int64_t until = aw_clock_monotonic_us(NULL) + READY_US;
     enum aw_err err = AW_OK;
@@ -275,8 +275,8 @@ enum aw_err aw__real_ready(struct aw__real *real, struct aw_diag *diag)
     return err;
 }
 
-enum aw_err aw__real_steps(struct aw__real *real, uint64_t steps, aw__real_told *told, void *ctx,
-                           struct aw_diag *diag)
+enum aw_err aw_real_steps(struct aw_real *real, uint64_t steps, aw_real_told *told, void *ctx,
+                          struct aw_diag *diag)
 {
     const struct aw_cluster_ops *ops = real->cluster.ops;
     const int64_t step_us = llround(1e6 * real->config.ask->step_s);
@@ -336,10 +336,10 @@ static struct aw_load part_of(const struct aw_load *load, int64_t from_us)
     return part;
 }
 
-static enum aw_err load_one(struct aw__real *real, uint32_t i, int64_t from_us, double span_s,
+static enum aw_err load_one(struct aw_real *real, uint32_t i, int64_t from_us, double span_s,
                             uint64_t seed, struct aw_diag *diag)
 {
-    const struct aw__runask *ask = real->config.ask;
+    const struct aw_runask *ask = real->config.ask;
     const struct aw_profile_app *app = aw_profile_set_app(&ask->set, &ask->set.profiles[i]);
     struct aw__real_load *load = &real->load[i];
     char url[256];
@@ -370,10 +370,10 @@ static enum aw_err load_one(struct aw__real *real, uint32_t i, int64_t from_us, 
                : AW_OK;
 }
 
-enum aw_err aw__real_load_begin(struct aw__real *real, int64_t from_us, uint64_t steps,
-                                uint64_t seed, struct aw_diag *diag)
+enum aw_err aw_real_load_begin(struct aw_real *real, int64_t from_us, uint64_t steps, uint64_t seed,
+                               struct aw_diag *diag)
 {
-    const struct aw__runask *ask = real->config.ask;
+    const struct aw_runask *ask = real->config.ask;
     const double span_s = (double)steps * ask->step_s / real->config.speed * LATE + LATE_S;
     sigset_t all, before;
     enum aw_err err = AW_OK;
@@ -386,7 +386,7 @@ enum aw_err aw__real_load_begin(struct aw__real *real, int64_t from_us, uint64_t
     return err;
 }
 
-enum aw_err aw__real_load_end(struct aw__real *real, struct aw_diag *diag)
+enum aw_err aw_real_load_end(struct aw_real *real, struct aw_diag *diag)
 {
     enum aw_err err = AW_OK;
     real->load_stop = true;
@@ -412,7 +412,7 @@ static double or_zero(double value)
     return isfinite(value) ? value : 0;
 }
 
-void aw__real_tally(struct aw_job_tally *tally, const struct aw_decision *d, double step_s)
+void aw_real_tally(struct aw_job_tally *tally, const struct aw_decision *d, double step_s)
 {
     tally->steps++;
     tally->violations += d->score.violated;
@@ -429,7 +429,7 @@ void aw__real_tally(struct aw_job_tally *tally, const struct aw_decision *d, dou
     tally->oom_kills += d->reading.oom_kills;
 }
 
-uint64_t aw__real_failed(const struct aw_drive_totals *all)
+uint64_t aw_real_failed(const struct aw_drive_totals *all)
 {
     uint64_t failed = 0;
     for (uint32_t i = 0; i < AW_DRIVE_ERRORS; i++)

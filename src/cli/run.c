@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "cli/run_agents.h"
-#include "cli/stop.h"
-#include "cli/verbs.h"
+#include "frame/stop.h"
+#include "frame/verbs.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -42,7 +42,7 @@ struct session {
 static void on_step(void *ctx, const struct aw_job_step *step)
 {
     struct session *s = ctx;
-    const struct aw__runask *ask = &s->kept.ask;
+    const struct aw_runask *ask = &s->kept.ask;
     const uint32_t i = step->workload;
     struct aw_job_view view;
     uint32_t events = 0;
@@ -78,7 +78,7 @@ static void keep_pace(const struct session *s)
     const double simulated_s = (double)(aw_job_steps(s->kept.job) - s->kept.steps_before) *
                                s->kept.ask.step_s / s->kept.ask.speed;
     const int64_t until = s->kept.begin_us + llround(1e6 * simulated_s);
-    for (int64_t now; !aw__stop_signal && (now = aw_clock_monotonic_us(NULL)) < until;) {
+    for (int64_t now; !aw_stop_signal && (now = aw_clock_monotonic_us(NULL)) < until;) {
         const int64_t piece = now + FRAME_US < until ? now + FRAME_US : until;
         const enum aw_err err = aw_clock_sleep_until(NULL, piece);
         (void)err; /* interrupted or not, the loop looks again */
@@ -87,7 +87,7 @@ static void keep_pace(const struct session *s)
 
 static enum aw_err steps(struct session *s, struct aw_diag *diag)
 {
-    while (!aw__stop_signal && aw_job_steps(s->kept.job) < s->kept.ask.steps_total) {
+    while (!aw_stop_signal && aw_job_steps(s->kept.job) < s->kept.ask.steps_total) {
         enum aw_err err = aw_job_step(s->kept.job, on_step, s, diag);
         if (err)
             return err;
@@ -126,7 +126,7 @@ static enum aw_err steps_shown(struct session *s, struct aw_diag *diag)
     if (failed)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread to run on: %s", strerror(failed));
     while (!s->done) {
-        aw__runlive_draw(s->live, aw__stop_signal != 0);
+        aw__runlive_draw(s->live, aw_stop_signal != 0);
         const enum aw_err err = aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + FRAME_US);
         (void)err; /* a signal only brings the next frame forward */
     }
@@ -146,7 +146,7 @@ static enum aw_err finish(struct session *s, struct aw_diag *diag)
         .history = &s->kept.history,
         .steps_before = s->kept.steps_before,
         .seconds = 1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->kept.begin_us),
-        .interrupted = aw__stop_signal != 0,
+        .interrupted = aw_stop_signal != 0,
     };
     enum aw_err err = AW_OK;
     if (*s->kept.ask.report && aw_job_steps(s->kept.job) > 0)
@@ -178,16 +178,16 @@ static enum aw_err demo_print(struct aw_diag *diag)
     return AW_OK;
 }
 
-static enum aw_err run_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err run_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    const char *output = aw__args_text(run->args, "output");
-    const bool quiet = aw__args_given(run->args, "quiet");
+    const char *output = aw_args_text(run->args, "output");
+    const bool quiet = aw_args_given(run->args, "quiet");
     bool resumed = false;
-    if (aw__args_given(run->args, "print-demo"))
+    if (aw_args_given(run->args, "print-demo"))
         return demo_print(diag);
-    if (!strcmp(aw__args_text(run->args, "cluster"), "local"))
+    if (!strcmp(aw_args_text(run->args, "cluster"), "local"))
         return aw__run_local(run, diag);
-    if (aw__args_given(run->args, "daemon"))
+    if (aw_args_given(run->args, "daemon"))
         return aw__run_daemon(run, diag);
     struct session *s = aw_alloc_new(NULL, 1, sizeof *s);
     if (!s)
@@ -198,7 +198,7 @@ static enum aw_err run_run(const struct aw__run *run, struct aw_diag *diag)
     enum aw_err err = aw__runask_read(run, &s->kept.ask, diag);
     if (err)
         goto out;
-    aw__stop_catch(&(struct aw__stop_config){
+    aw_stop_catch(&(struct aw_stop_config){
         .twice = true,
         .second_words = isatty(STDERR_FILENO) ? "\033[?25h" : NULL, /* the cursor back */
     });
@@ -210,7 +210,7 @@ static enum aw_err run_run(const struct aw__run *run, struct aw_diag *diag)
     }
     /* the table is for who watches; lines for programs may go elsewhere meanwhile */
     const bool watched = !quiet && (s->look == LOOK_NONE || !isatty(STDOUT_FILENO));
-    aw__runagents_wait(s->kept.agents, s->kept.ask.agents_wait_s, &aw__stop_signal);
+    aw__runagents_wait(s->kept.agents, s->kept.ask.agents_wait_s, &aw_stop_signal);
     s->kept.begin_us = s->kept.saved_us = aw_clock_monotonic_us(NULL);
     if ((err = aw__runlive_new(&s->kept.ask, stderr, watched, run->color_err, s->kept.steps_before,
                                &s->live))) {
@@ -227,12 +227,12 @@ static enum aw_err run_run(const struct aw__run *run, struct aw_diag *diag)
     aw__runlive_free(s->live);
     s->live = NULL;
     err = err ? err : finish(s, diag);
-    if (!err && aw__stop_signal)
+    if (!err && aw_stop_signal)
         err = interrupted(s, diag);
 out:
     if (s->kept.steward && s->kept.job)
         aw_steward_detach(s->kept.steward, aw_job_now_us(s->kept.job),
-                          aw__stop_signal ? "interrupted" : "the end of the run");
+                          aw_stop_signal ? "interrupted" : "the end of the run");
     aw_alloc_free(NULL, s->row);
     aw__runsession_close(&s->kept);
     aw_alloc_free(NULL, s);
@@ -240,17 +240,17 @@ out:
 }
 
 static const char *const clusters[] = {"sim", "local", NULL};
-static const struct aw__option run_options[] = {
+static const struct aw_option run_options[] = {
     {.name = "file",
      .letter = 'f',
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "YAML or JSON with autoscalers and what they scale; a directory stands for all files "
              "in it, \"-\" for standard input; without any, the built-in demo runs",
      .repeated = true},
     {.name = "cluster",
      .letter = 'c',
-     .kind = AW__CHOICE,
+     .kind = AW_ARG_CHOICE,
      .arg = "NAME",
      .initial = "sim",
      .choices = clusters,
@@ -259,106 +259,106 @@ static const struct aw__option run_options[] = {
          "in real time, which needs control groups"},
     {.name = "duration",
      .letter = 'd',
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "TIME",
      .help = "simulated time from the beginning of the run, e.g. 90m or 7d "
              "(default: " AW__RUN_DURATION_TEXT ", no end for a daemon, 10m on the local cluster)"},
     {.name = "speed",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "X",
      .help = "simulated over real time: 1 is real time, max as fast as it goes (default: max, and "
              "1 for a daemon); with --cluster local how much faster time runs for the controllers "
              "and the load, whose rates stay (default: 1)"},
     {.name = "state",
-     .kind = AW__DIR,
+     .kind = AW_ARG_DIR,
      .arg = "DIR",
      .help = "where the run is kept and resumed from; none keeps nothing (default: aware-state in "
              "the working directory, and none for the demo without --daemon)"},
     {.name = "models",
-     .kind = AW__DIR,
+     .kind = AW_ARG_DIR,
      .arg = "DIR",
      .help = "where the shipped model is looked for first (default: AWARE_MODELS, then beside this "
              "program)"},
-    {.name = "fresh", .kind = AW__FLAG, .help = "forget what is kept and begin anew"},
+    {.name = "fresh", .kind = AW_ARG_FLAG, .help = "forget what is kept and begin anew"},
     {.name = "store",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "STORE",
      .help = "trajectories: an SQLite file, memory, or influx+http://HOST:PORT/DATABASE (default: "
              "trajectories.db in --state, or memory)"},
     {.name = "report",
      .letter = 'r',
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "write a page with plots that needs no other file; none writes none (default: "
              "report.html for the demo, none with --file)"},
     {.name = "no-twin",
-     .kind = AW__FLAG,
+     .kind = AW_ARG_FLAG,
      .help = "do not run the fallback alone on the same load: faster, and nothing to compare with"},
     {.name = "seed",
      .letter = 's',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "S",
      .max = INT64_MAX,
      .help = "chance of the cluster and of the learners (default: as the files say)"},
     {.name = "threads",
      .letter = 'j',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "0",
      .max = AW_THREADS_MAX,
      .help = "threads that learn; 0: one per processor; decisions do not depend on it"},
     {.name = "daemon",
-     .kind = AW__FLAG,
+     .kind = AW_ARG_FLAG,
      .help = "run for good: no table, an API on a socket, an audit log, journald and systemd"},
     {.name = "socket",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "PATH",
      .help = "of a daemon: where it listens, for its owner alone (default: socket in --state)"},
     {.name = "listen",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "ADDRESS",
      .help = "of a daemon: a page to watch, metrics to scrape and the API at 127.0.0.1:PORT, to "
              "look at alone (default: none)"},
     {.name = "token-file",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "with --listen: whoever sends the token in this file may give orders too; needed "
              "beyond loopback"},
     {.name = "reports",
-     .kind = AW__DIR,
+     .kind = AW_ARG_DIR,
      .arg = "DIR",
      .help = "with --listen: reports (.html, .json) and runs of aware train that the page lists"},
     {.name = "agents",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "ADDRESS",
      .help = "where agents of other processes come in over gRPC, for workloads whose agent is "
              "external: unix:/PATH or HOST:PORT; beyond this machine with --agents-tls-cert, "
              "--agents-tls-key and --agents-token-file (default: unix:agents in --state)"},
     {.name = "agents-wait",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "TIME",
      .help = "before the first step, wait so long for every external agent to have registered "
              "(default: 0s; not for a daemon)"},
     {.name = "agents-token-file",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "with --agents: agents have to send the first line of this file"},
     {.name = "agents-tls-cert",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "with --agents: certificate chain, PEM"},
     {.name = "agents-tls-key",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "with --agents: its key, PEM"},
     {.name = "audit",
-     .kind = AW__FLAG,
+     .kind = AW_ARG_FLAG,
      .help = "keep the audit log and explanations without a daemon too; slower"},
-    {.name = "quiet", .letter = 'q', .kind = AW__FLAG, .help = "no table and no rows"},
-    {.name = "print-demo", .kind = AW__FLAG, .help = "print the demo as a file to start from"},
+    {.name = "quiet", .letter = 'q', .kind = AW_ARG_FLAG, .help = "no table and no rows"},
+    {.name = "print-demo", .kind = AW_ARG_FLAG, .help = "print the demo as a file to start from"},
     {.name = NULL},
 };
-static const struct aw__example run_examples[] = {
+static const struct aw_example run_examples[] = {
     {"aware run", "the demo: about a minute, then a summary and report.html"},
     {"aware run -f examples/demo.yaml --report report.html", "the same from a file"},
     {"aware run -f shop.yaml -f cluster.yaml --duration 7d", "a week of one's own workloads"},
@@ -370,7 +370,7 @@ static const struct aw__example run_examples[] = {
      "two hours of control in eight minutes"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_run = {
+const struct aw_verb aw_verb_run = {
     .name = "run",
     .summary = "Autoscale workloads: learn from the fallback, take over, serve, retrain",
     .text =

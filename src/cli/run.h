@@ -11,8 +11,8 @@
 #ifndef AW_CLI_RUN_H
 #define AW_CLI_RUN_H
 
-#include "cli/verb.h"
 #include "desk/steward.h"
+#include "frame/verb.h"
 #include "simulation/job.h"
 #include "web/door.h"
 #include "web/timing.h"
@@ -36,7 +36,7 @@
 
 /* --- what was asked --------------------------------------------------------------------------- */
 
-struct aw__runask {
+struct aw_runask {
     bool demo;
     const char *cluster; /* "sim", "local" */
     struct aw_profile_set set;
@@ -53,27 +53,27 @@ struct aw__runask {
     bool daemon; /* for good, with a socket */
     bool audit;  /* with an audit log and a journal */
     uint32_t thread_count;
-    char socket[AW__TEXT_MAX];  /* of a daemon */
-    struct aw_door door;        /* of its page and metrics; host "": none */
-    char reports[AW__TEXT_MAX]; /* folder that the page shows; "": none */
-    char agents[AW__TEXT_MAX];  /* where agents of other processes come in; "": nowhere */
-    double agents_wait_s;       /* for which a run waits for them before its first step */
-    char state[AW__TEXT_MAX];   /* directory; "": none */
-    char store[AW__TEXT_MAX];   /* for aw_store_open */
-    char report[AW__TEXT_MAX];  /* file; "": none */
+    char socket[AW_TEXT_MAX];  /* of a daemon */
+    struct aw_door door;       /* of its page and metrics; host "": none */
+    char reports[AW_TEXT_MAX]; /* folder that the page shows; "": none */
+    char agents[AW_TEXT_MAX];  /* where agents of other processes come in; "": nowhere */
+    double agents_wait_s;      /* for which a run waits for them before its first step */
+    char state[AW_TEXT_MAX];   /* directory; "": none */
+    char store[AW_TEXT_MAX];   /* for aw_store_open */
+    char report[AW_TEXT_MAX];  /* file; "": none */
 };
 
 /* Reads options and files; what is odd or wrong in files goes to stderr. On failure zeroed. */
-AW_NODISCARD enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret,
+AW_NODISCARD enum aw_err aw__runask_read(const struct aw_call *run, struct aw_runask *ret,
                                          struct aw_diag *diag);
 /* The parts of read, for other verbs that take files of workloads (--file, --models, --seed,
  * --threads) and may change what was read in between. `ask` is zeroed but for `demo` and an
  * initialised set; on failure it is to be deinitialised. */
-AW_NODISCARD enum aw_err aw__runask_files(const struct aw__run *run, struct aw__runask *ask,
-                                          struct aw_diag *diag);
-AW_NODISCARD enum aw_err aw__runask_workloads(const struct aw__run *run, struct aw__runask *ask,
-                                              struct aw_diag *diag);
-void aw__runask_deinit(struct aw__runask *ask); /* a zeroed one is a no-op */
+AW_NODISCARD enum aw_err aw_runask_files(const struct aw_call *run, struct aw_runask *ask,
+                                         struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw_runask_workloads(const struct aw_call *run, struct aw_runask *ask,
+                                             struct aw_diag *diag);
+void aw_runask_deinit(struct aw_runask *ask); /* a zeroed one is a no-op */
 
 /* The demo as a file of YAML; the caller frees it with free(). NULL: no memory. */
 char *aw__run_demo_yaml(void);
@@ -149,14 +149,14 @@ struct aw__runhistory {
 };
 
 AW_NODISCARD enum aw_err aw__runhistory_init(struct aw__runhistory *history,
-                                             const struct aw__runask *ask, struct aw_diag *diag);
+                                             const struct aw_runask *ask, struct aw_diag *diag);
 void aw__runhistory_deinit(struct aw__runhistory *history);
 /* One step of one workload, in order. `view` is as after the step. Returns what it did to the event
  * log: the number of events that were added. */
-uint32_t aw__runhistory_step(struct aw__runhistory *history, const struct aw__runask *ask,
+uint32_t aw__runhistory_step(struct aw__runhistory *history, const struct aw_runask *ask,
                              const struct aw_job_step *step, const struct aw_job_view *view);
 /* What is said of the cluster itself at `at_us`; once per step. */
-uint32_t aw__runhistory_cluster(struct aw__runhistory *history, const struct aw__runask *ask,
+uint32_t aw__runhistory_cluster(struct aw__runhistory *history, const struct aw_runask *ask,
                                 int64_t at_us);
 /* The nth event from the last; NULL: there is none, or it is forgotten. */
 const struct aw__runevent *aw__runhistory_event(const struct aw__runhistory *history,
@@ -177,8 +177,8 @@ void aw__runhistory_prune(const char *dir, uint64_t keep_steps);
 /* A run that goes on. The caller sets run and ask, and lock_fd to -1; close ends any state of it.
  */
 struct aw__runsession {
-    const struct aw__run *run;
-    struct aw__runask ask;
+    const struct aw_call *run;
+    struct aw_runask ask;
     struct aw_job *job;
     struct aw_store store;
     struct aw__runhistory history;
@@ -209,10 +209,10 @@ AW_NODISCARD enum aw_err aw__runsession_attach(struct aw__runsession *session,
                                                struct aw_diag *diag);
 
 /* `aware run --cluster local`. */
-AW_NODISCARD enum aw_err aw__run_local(const struct aw__run *run, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__run_local(const struct aw_call *run, struct aw_diag *diag);
 
 /* `aware run --daemon`. */
-AW_NODISCARD enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__run_daemon(const struct aw_call *run, struct aw_diag *diag);
 
 /* --- how it is shown -------------------------------------------------------------------------- */
 
@@ -240,7 +240,7 @@ double aw__run_cost_ratio(const struct aw_job_tally *tally);
 /* Of one episode of `steps`. */
 double aw__run_reward(const struct aw_job_tally *tally, uint32_t steps);
 /* The name without "default/". */
-const char *aw__run_name(const char *name);
+const char *aw_run_name(const char *name);
 /* "4:05", "1d 04:05": hours and minutes of simulated time. Returns `buf`. */
 #define AW__RUN_CLOCK_MAX 32u
 const char *aw__run_clock(int64_t us, char *buf, size_t size);
@@ -248,7 +248,7 @@ const char *aw__run_clock(int64_t us, char *buf, size_t size);
 /* The live table. begin draws at once; told by one thread, drawn by another. */
 struct aw__runlive;
 /* NULL without failure: `out` is no terminal, or nobody wants it. */
-AW_NODISCARD enum aw_err aw__runlive_new(const struct aw__runask *ask, FILE *out, bool wanted,
+AW_NODISCARD enum aw_err aw__runlive_new(const struct aw_runask *ask, FILE *out, bool wanted,
                                          bool color, uint64_t steps_before,
                                          struct aw__runlive **ret);
 /* Any thread; cheap when it is not yet time. `rows` [ask->count]. */
@@ -259,26 +259,26 @@ void aw__runlive_draw(struct aw__runlive *live, bool stopping);
 void aw__runlive_free(struct aw__runlive *live); /* erases it; NULL is a no-op */
 
 /* One line per workload and episode, and one per event. */
-void aw__runrows_head(FILE *out, const struct aw__runask *ask);
-void aw__runrows_episode(FILE *out, const struct aw__runask *ask, const struct aw__runrow *row,
+void aw__runrows_head(FILE *out, const struct aw_runask *ask);
+void aw__runrows_episode(FILE *out, const struct aw_runask *ask, const struct aw__runrow *row,
                          int64_t at_us);
-void aw__runrows_event(FILE *out, const struct aw__runask *ask, const struct aw__runevent *event);
+void aw__runrows_event(FILE *out, const struct aw_runask *ask, const struct aw__runevent *event);
 
 /* Lines for programs. */
-void aw__runlines_head(FILE *out, bool json, const struct aw__runask *ask, uint64_t steps);
-void aw__runlines_step(FILE *out, bool json, const struct aw__runask *ask,
+void aw__runlines_head(FILE *out, bool json, const struct aw_runask *ask, uint64_t steps);
+void aw__runlines_step(FILE *out, bool json, const struct aw_runask *ask,
                        const struct aw_job_step *step);
 
 /* The end of a run. */
 struct aw__runend {
-    const struct aw__runask *ask;
+    const struct aw_runask *ask;
     const struct aw_job *job;
     const struct aw__runhistory *history;
     uint64_t steps_before; /* of earlier sessions */
     double seconds;        /* of this one, real */
     bool interrupted;
 };
-AW_NODISCARD enum aw_err aw__runsummary_print(const struct aw__run *run,
+AW_NODISCARD enum aw_err aw__runsummary_print(const struct aw_call *run,
                                               const struct aw__runend *end, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__runsummary_json(const struct aw__runend *end, struct aw_diag *diag);
 /* The summary's sentences as a list: `put` writes one, commas are put between. */

@@ -18,7 +18,7 @@ struct aw__runagents {
 };
 
 /* The first workload that admits such an agent. NULL: none does. */
-static const char *first_external(const struct aw__runask *ask)
+static const char *first_external(const struct aw_runask *ask)
 {
     for (uint32_t i = 0; i < ask->count; i++)
         if (ask->workload[i].pilot.agent == AW_PILOT_EXTERNAL && ask->workload[i].pilot.learning)
@@ -34,15 +34,15 @@ static void told(void *ctx, const char *what, const char *workload, const char *
                 AW_LOG_STR("about", text));
 }
 
-static enum aw_err server_open(struct aw__runagents *agents, const struct aw__run *run,
-                               const struct aw__runask *ask, struct aw_diag *diag)
+static enum aw_err server_open(struct aw__runagents *agents, const struct aw_call *run,
+                               const struct aw_runask *ask, struct aw_diag *diag)
 {
-    const struct aw__args *args = run->args;
-    const char *token = aw__args_text(args, "agents-token-file");
+    const struct aw_args *args = run->args;
+    const char *token = aw_args_text(args, "agents-token-file");
     const struct aw_rpc_service *services[] = {aw_agent_service_service(agents->service)};
     struct aw_rpc_config config = {.listen = ask->agents,
-                                   .tls_cert_path = aw__args_text(args, "agents-tls-cert"),
-                                   .tls_key_path = aw__args_text(args, "agents-tls-key"),
+                                   .tls_cert_path = aw_args_text(args, "agents-tls-cert"),
+                                   .tls_key_path = aw_args_text(args, "agents-tls-key"),
                                    .stream_idle_us = AW_AGENT_SERVICE_IDLE_US};
     if (token) {
         const enum aw_err err = aw_rpc_token_read(token, agents->token, diag);
@@ -60,11 +60,11 @@ static enum aw_err server_open(struct aw__runagents *agents, const struct aw__ru
     return AW_OK;
 }
 
-enum aw_err aw__runagents_open(struct aw__runagents **ret, const struct aw__run *run,
-                               const struct aw__runask *ask, struct aw_diag *diag)
+enum aw_err aw__runagents_open(struct aw__runagents **ret, const struct aw_call *run,
+                               const struct aw_runask *ask, struct aw_diag *diag)
 {
     const char *first = first_external(ask);
-    const bool asked = aw__args_given(run->args, "agents");
+    const bool asked = aw_args_given(run->args, "agents");
     *ret = NULL;
     if (!first && !asked)
         return AW_OK;

@@ -17,8 +17,8 @@
 struct aw__runagents; /* opaque */
 
 /* NULL without failure: no workload admits such an agent, and nobody asked for a door. */
-AW_NODISCARD enum aw_err aw__runagents_open(struct aw__runagents **ret, const struct aw__run *run,
-                                            const struct aw__runask *ask, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__runagents_open(struct aw__runagents **ret, const struct aw_call *run,
+                                            const struct aw_runask *ask, struct aw_diag *diag);
 void aw__runagents_close(struct aw__runagents *agents); /* NULL is a no-op */
 /* NULL of NULL. */
 struct aw_exchange *aw__runagents_exchange(const struct aw__runagents *agents);

@@ -5,7 +5,7 @@
 #include "base/threads.h"
 #include "base/yaml.h"
 #include "cli/daemon.h"
-#include "cli/models.h"
+#include "frame/models.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,7 +20,7 @@
 
 static void finding_take(void *ctx, const struct aw_profile_finding *finding)
 {
-    const struct aw__run *run = ctx;
+    const struct aw_call *run = ctx;
     const bool color = run->color_err;
     char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
     aw_diag_format(&finding->diag, finding->err ? finding->err : AW_ERR_CONFIG, line, sizeof line);
@@ -31,7 +31,7 @@ static void finding_take(void *ctx, const struct aw_profile_finding *finding)
                 color ? "\033[0m" : "");
 }
 
-static enum aw_err demo_read(struct aw__runask *ask, struct aw_profile_report *report,
+static enum aw_err demo_read(struct aw_runask *ask, struct aw_profile_report *report,
                              struct aw_diag *diag)
 {
     struct aw_tree tree = {0};
@@ -46,10 +46,10 @@ static enum aw_err demo_read(struct aw__runask *ask, struct aw_profile_report *r
     return err;
 }
 
-static enum aw_err files_read(const struct aw__run *run, struct aw__runask *ask,
+static enum aw_err files_read(const struct aw_call *run, struct aw_runask *ask,
                               struct aw_diag *diag)
 {
-    struct aw__run reader = *run; /* the report's context is not const */
+    struct aw_call reader = *run; /* the report's context is not const */
     struct aw_profile_report report = {.take = finding_take, .ctx = &reader};
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < run->args->repeat_count; i++)
@@ -81,7 +81,7 @@ static enum aw_err speed_read(const char *text, double *ret, struct aw_diag *dia
     if (aw_text_parse_real(digits, &speed) || speed < SPEED_MIN || speed > SPEED_MAX)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--speed",
                           "expected max, or simulated over real time from %g to %g, found %s",
-                          SPEED_MIN, SPEED_MAX, AW__QUOTE(text));
+                          SPEED_MIN, SPEED_MAX, AW_QUOTE(text));
     *ret = speed;
     return AW_OK;
 }
@@ -96,16 +96,16 @@ static enum aw_err duration_read(const char *text, double step_s, uint64_t *ret_
     const double steps = ceil(1e-6 * (double)us / step_s);
     if (steps < 1 || steps > (double)STEPS_MAX)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--duration",
-                          "expected at least one step of %g s, found %s", step_s, AW__QUOTE(text));
+                          "expected at least one step of %g s, found %s", step_s, AW_QUOTE(text));
     *ret_steps = (uint64_t)steps;
     return AW_OK;
 }
 
 /* Where the run is kept. In memory nothing outlives the run, so nothing can be resumed. */
-static enum aw_err keeping_read(const struct aw__args *args, struct aw__runask *ask,
+static enum aw_err keeping_read(const struct aw_args *args, struct aw_runask *ask,
                                 struct aw_diag *diag)
 {
-    const char *state = aw__args_text(args, "state"), *store = aw__args_text(args, "store");
+    const char *state = aw_args_text(args, "state"), *store = aw_args_text(args, "store");
     const bool in_memory = store && !strcmp(store, "memory");
     if (state && strcmp(state, "none") != 0 && in_memory)
         return aw_fail(diag, AW_ERR_USAGE,
@@ -126,7 +126,7 @@ static enum aw_err keeping_read(const struct aw__args *args, struct aw__runask *
                  (int)(sizeof ask->store - sizeof STORE_FILE - 1), ask->state);
     else
         snprintf(ask->store, sizeof ask->store, "memory");
-    const char *socket = aw__args_text(args, "socket");
+    const char *socket = aw_args_text(args, "socket");
     if (socket && !ask->daemon)
         return aw_fail(diag, AW_ERR_USAGE, "--socket goes with --daemon alone");
     if (socket)
@@ -136,9 +136,9 @@ static enum aw_err keeping_read(const struct aw__args *args, struct aw__runask *
                  (int)(sizeof ask->socket - sizeof AW__RUN_SOCKET - 1), ask->state);
     if (ask->audit && !*ask->state)
         return aw_fail(diag, AW_ERR_USAGE, "--audit: this run keeps no state; give --state DIR");
-    if (aw__args_given(args, "fresh") && !*ask->state)
+    if (aw_args_given(args, "fresh") && !*ask->state)
         return aw_fail(diag, AW_ERR_USAGE, "--fresh: this run keeps no state; it is always fresh");
-    const char *report = aw__args_text(args, "report");
+    const char *report = aw_args_text(args, "report");
     if (report && ask->daemon)
         return aw_fail(diag, AW_ERR_USAGE, "--report goes without --daemon");
     if (!report)
@@ -149,10 +149,10 @@ static enum aw_err keeping_read(const struct aw__args *args, struct aw__runask *
 }
 
 /* Where a daemon's page and metrics are, and who may do more than look. */
-static enum aw_err door_read(const struct aw__args *args, struct aw__runask *ask,
+static enum aw_err door_read(const struct aw_args *args, struct aw_runask *ask,
                              struct aw_diag *diag)
 {
-    const char *listen = aw__args_text(args, "listen"), *reports = aw__args_text(args, "reports");
+    const char *listen = aw_args_text(args, "listen"), *reports = aw_args_text(args, "reports");
     if (!ask->daemon && (listen || reports))
         return aw_fail(diag, AW_ERR_USAGE, "--%s goes with --daemon alone",
                        listen ? "listen" : "reports");
@@ -163,15 +163,15 @@ static enum aw_err door_read(const struct aw__args *args, struct aw__runask *ask
 }
 
 /* Where agents of other processes come in. */
-static enum aw_err agents_read(const struct aw__args *args, struct aw__runask *ask,
+static enum aw_err agents_read(const struct aw_args *args, struct aw_runask *ask,
                                struct aw_diag *diag)
 {
     static const char *const others[] = {"agents-token-file", "agents-tls-cert", "agents-tls-key"};
-    const char *agents = aw__args_text(args, "agents"), *wait = aw__args_text(args, "agents-wait");
+    const char *agents = aw_args_text(args, "agents"), *wait = aw_args_text(args, "agents-wait");
     int64_t wait_us = 0;
     struct aw_diag why;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (aw__args_given(args, others[i]) && !agents)
+        if (aw_args_given(args, others[i]) && !agents)
             return aw_fail(diag, AW_ERR_USAGE, "--%s goes with --agents alone", others[i]);
     if (wait && aw_duration_parse(wait, AW_QUANTITY_POSITIVE_OR_0, &wait_us, &why))
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--agents-wait", "%s", why.text);
@@ -188,7 +188,7 @@ static enum aw_err agents_read(const struct aw__args *args, struct aw__runask *a
 
 /* The shared models that learning begins at. A run goes on without one that cannot be used: its
  * workloads learn by themselves, and whoever asked for it is told once for each. */
-static enum aw_err models_take(const struct aw__run *run, struct aw__runask *ask,
+static enum aw_err models_take(const struct aw_call *run, struct aw_runask *ask,
                                struct aw_diag *diag)
 {
     const char *told[AW_SHELF_MODELS_MAX];
@@ -201,7 +201,7 @@ static enum aw_err models_take(const struct aw__run *run, struct aw__runask *ask
             continue;
         if (!ask->shelf) {
             const enum aw_err err =
-                aw__models_open(aw__args_text(run->args, "models"), &ask->shelf, diag);
+                aw_models_open(aw_args_text(run->args, "models"), &ask->shelf, diag);
             if (err)
                 return err;
         }
@@ -228,7 +228,7 @@ static enum aw_err models_take(const struct aw__run *run, struct aw__runask *ask
     return AW_OK;
 }
 
-static const char *fallback_of(const struct aw__runask *ask)
+static const char *fallback_of(const struct aw_runask *ask)
 {
     const uint32_t kind = ask->workload[0].pilot.fallback.kind;
     for (uint32_t i = 1; i < ask->count; i++) {
@@ -238,24 +238,23 @@ static const char *fallback_of(const struct aw__runask *ask)
     return aw_policy_names[kind];
 }
 
-enum aw_err aw__runask_files(const struct aw__run *run, struct aw__runask *ask,
-                             struct aw_diag *diag)
+enum aw_err aw_runask_files(const struct aw_call *run, struct aw_runask *ask, struct aw_diag *diag)
 {
-    const struct aw__args *args = run->args;
+    const struct aw_args *args = run->args;
     enum aw_err err = files_read(run, ask, diag);
     if (err)
         return err;
     ask->seed = ask->set.cluster.seed;
-    if (aw__args_given(args, "seed")) {
-        ask->seed = aw__args_number(args, "seed");
+    if (aw_args_given(args, "seed")) {
+        ask->seed = aw_args_number(args, "seed");
         for (uint32_t i = 0; i < ask->set.profile_count; i++)
             ask->set.profiles[i].seed = ask->seed;
     }
     return AW_OK;
 }
 
-enum aw_err aw__runask_workloads(const struct aw__run *run, struct aw__runask *ask,
-                                 struct aw_diag *diag)
+enum aw_err aw_runask_workloads(const struct aw_call *run, struct aw_runask *ask,
+                                struct aw_diag *diag)
 {
     const uint32_t count = ask->set.profile_count;
     ask->workload = aw_alloc_new(NULL, count, sizeof *ask->workload);
@@ -270,40 +269,40 @@ enum aw_err aw__runask_workloads(const struct aw__run *run, struct aw__runask *a
         return err;
     ask->step_s = ask->workload[0].pilot.step_s;
     ask->fallback = fallback_of(ask);
-    ask->thread_count = (uint32_t)aw__args_number(run->args, "threads");
+    ask->thread_count = (uint32_t)aw_args_number(run->args, "threads");
     if (ask->thread_count == 0)
         ask->thread_count = aw_threads_cpu_count();
     return AW_OK;
 }
 
-enum aw_err aw__runask_read(const struct aw__run *run, struct aw__runask *ret, struct aw_diag *diag)
+enum aw_err aw__runask_read(const struct aw_call *run, struct aw_runask *ret, struct aw_diag *diag)
 {
-    const struct aw__args *args = run->args;
-    struct aw__runask *ask = ret;
-    *ask = (struct aw__runask){.demo = args->repeat_count == 0,
-                               .cluster = aw__args_text(args, "cluster"),
-                               .twin = !aw__args_given(args, "no-twin"),
-                               .daemon = aw__args_given(args, "daemon"),
-                               .audit =
-                                   aw__args_given(args, "daemon") || aw__args_given(args, "audit")};
+    const struct aw_args *args = run->args;
+    struct aw_runask *ask = ret;
+    *ask =
+        (struct aw_runask){.demo = args->repeat_count == 0,
+                           .cluster = aw_args_text(args, "cluster"),
+                           .twin = !aw_args_given(args, "no-twin"),
+                           .daemon = aw_args_given(args, "daemon"),
+                           .audit = aw_args_given(args, "daemon") || aw_args_given(args, "audit")};
     aw_profile_set_init(&ask->set, NULL);
-    const char *speed = aw__args_text(args, "speed"), *duration = aw__args_text(args, "duration");
+    const char *speed = aw_args_text(args, "speed"), *duration = aw_args_text(args, "duration");
     enum aw_err err = speed_read(speed ? speed : ask->daemon ? "1" : "max", &ask->speed, diag);
     err = err ? err : keeping_read(args, ask, diag);
     err = err ? err : door_read(args, ask, diag);
-    err = err ? err : aw__runask_files(run, ask, diag);
-    err = err ? err : aw__runask_workloads(run, ask, diag);
+    err = err ? err : aw_runask_files(run, ask, diag);
+    err = err ? err : aw_runask_workloads(run, ask, diag);
     err = err ? err : agents_read(args, ask, diag);
     ask->steps_total = STEPS_MAX; /* a daemon's */
     if (!err && (duration || !ask->daemon))
         err = duration_read(duration ? duration : AW__RUN_DURATION_TEXT, ask->step_s,
                             &ask->steps_total, diag);
     if (err)
-        aw__runask_deinit(ask);
+        aw_runask_deinit(ask);
     return err;
 }
 
-void aw__runask_deinit(struct aw__runask *ask)
+void aw_runask_deinit(struct aw_runask *ask)
 {
     for (uint32_t i = 0; i < ask->count; i++)
         aw_load_deinit(&ask->load[i]);
@@ -311,5 +310,5 @@ void aw__runask_deinit(struct aw__runask *ask)
     aw_alloc_free(NULL, ask->workload);
     aw_profile_set_deinit(&ask->set);
     aw_shelf_free(ask->shelf);
-    *ask = (struct aw__runask){0};
+    *ask = (struct aw_runask){0};
 }

@@ -13,8 +13,8 @@
 #include "cli/run_agents.h"
 #include "cli/run_daemon.h"
 #include "cli/run_map.h"
-#include "cli/stop.h"
-#include "cli/version.h"
+#include "frame/stop.h"
+#include "frame/version.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -31,7 +31,7 @@
 
 static void signals_catch(void)
 {
-    aw__stop_catch(&(struct aw__stop_config){.hangup = AW__STOP_HANGUP_NOTED});
+    aw_stop_catch(&(struct aw_stop_config){.hangup = AW_STOP_HANGUP_NOTED});
     signal(SIGPIPE, SIG_IGN); /* a client that went away is no reason to end */
     signal(SIGXFSZ, SIG_IGN); /* nor is a file that may not grow: writing fails, and is told */
 }
@@ -48,7 +48,7 @@ static void log_begin(struct aw__daemon *d)
 
 static void log_event(struct aw__daemon *d, const struct aw__runevent *event)
 {
-    const struct aw__runask *ask = &d->kept.ask;
+    const struct aw_runask *ask = &d->kept.ask;
     const char *name =
         event->workload < ask->count ? ask->workload[event->workload].pilot.name : "cluster";
     if (event->kind == AW__RUNEVENT_STAGE)
@@ -61,7 +61,7 @@ static void log_event(struct aw__daemon *d, const struct aw__runevent *event)
 static void on_step(void *ctx, const struct aw_job_step *step)
 {
     struct aw__daemon *d = ctx;
-    const struct aw__runask *ask = &d->kept.ask;
+    const struct aw_runask *ask = &d->kept.ask;
     const struct aw_pilot_config *config = &ask->workload[step->workload].pilot;
     struct aw_job_view view;
     char sentence[AW_ACCOUNT_SENTENCE_MAX];
@@ -142,7 +142,7 @@ static void tell_health(struct aw__daemon *d, const struct aw_diag *step_diag)
 /* What verbs read once this process is gone. A failure is told, and tried again with the next. */
 static enum aw_err views_write(struct aw__daemon *d, struct aw_diag *diag)
 {
-    char path[AW__TEXT_MAX + 32], *text = NULL;
+    char path[AW_TEXT_MAX + 32], *text = NULL;
     size_t len = 0;
     snprintf(path, sizeof path, "%s/" AW__RUN_VIEWS, d->kept.ask.state);
     enum aw_err err = aw_api_views(&d->api, &text, &len);
@@ -178,7 +178,7 @@ static void keep_pace(const struct aw__daemon *d)
         (double)(aw_job_steps(s->job) - d->paced_steps) * s->ask.step_s / s->ask.speed;
     const int64_t until = s->begin_us + llround(1e6 * simulated_s);
     for (int64_t now;
-         !aw__stop_signal && !aw__stop_hangup && (now = aw_clock_monotonic_us(NULL)) < until;) {
+         !aw_stop_signal && !aw_stop_hangup && (now = aw_clock_monotonic_us(NULL)) < until;) {
         const int64_t piece = now + PIECE_US < until ? now + PIECE_US : until;
         const enum aw_err err = aw_clock_sleep_until(NULL, piece);
         (void)err; /* interrupted or not, the loop looks again */
@@ -188,7 +188,7 @@ static void keep_pace(const struct aw__daemon *d)
 static enum aw_err steps(struct aw__daemon *d, struct aw_diag *diag)
 {
     struct aw__runsession *s = &d->kept;
-    while (!aw__stop_signal && aw_job_steps(s->job) < s->ask.steps_total) {
+    while (!aw_stop_signal && aw_job_steps(s->job) < s->ask.steps_total) {
         struct aw_diag step_diag = {0};
         enum aw_err err = aw_job_step(s->job, on_step, d, &step_diag);
         if (err) {
@@ -202,8 +202,8 @@ static enum aw_err steps(struct aw__daemon *d, struct aw_diag *diag)
             aw_clock_monotonic_us(NULL) - s->saved_us >= SAVE_US)
             (void)aw__daemon_save(d, NULL); /* told there, and tried again */
         keep_pace(d);
-        if (aw__stop_hangup && !aw__stop_signal) {
-            aw__stop_hangup = 0;
+        if (aw_stop_hangup && !aw_stop_signal) {
+            aw_stop_hangup = 0;
             if ((err = aw__daemon_reload(d, diag)))
                 return err;
         }
@@ -241,11 +241,11 @@ static enum aw_err steps_watched(struct aw__daemon *d, struct aw_diag *diag)
             sd_notify(0, "WATCHDOG=1");
             told_us = now;
         }
-        if (aw__stop_signal && !stopping) {
+        if (aw_stop_signal && !stopping) {
             stopping = true;
             aw_api_stopping(&d->api);
             sd_notify(0, "STOPPING=1\nSTATUS=saving");
-            aw_log_info(&d->log, "stopping", AW_LOG_STR("signal", strsignal(aw__stop_signal)));
+            aw_log_info(&d->log, "stopping", AW_LOG_STR("signal", strsignal(aw_stop_signal)));
         }
         const enum aw_err err = aw_clock_sleep_until(NULL, now + PIECE_US);
         (void)err; /* a signal only brings the next look forward */
@@ -260,7 +260,7 @@ static enum aw_err steps_watched(struct aw__daemon *d, struct aw_diag *diag)
 
 static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
 {
-    const struct aw__runask *ask = &d->kept.ask;
+    const struct aw_runask *ask = &d->kept.ask;
     struct aw_api_config *config = aw_alloc_new(NULL, 1, sizeof *config);
     enum aw_err err = config ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
     if (!err) {
@@ -270,7 +270,7 @@ static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
         config->speed = ask->speed;
         config->step_s = ask->step_s;
         config->stuck_s = AW__DAEMON_STUCK_S + 3 * step_s;
-        snprintf(config->version, sizeof config->version, "%s", AW__VERSION_NUMBER);
+        snprintf(config->version, sizeof config->version, "%s", AW_VERSION_NUMBER);
         snprintf(config->cluster, sizeof config->cluster, "sim");
         snprintf(config->state, sizeof config->state, "%.*s", (int)sizeof config->state - 1,
                  ask->state);
@@ -294,7 +294,7 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
     bool resumed = false;
     aw_alloc_steady();
     enum aw_err err = aw__runask_read(d->kept.run, &d->kept.ask, diag);
-    if (!err && (d->kept.run->json || strcmp(aw__args_text(d->kept.run->args, "output"), "table")))
+    if (!err && (d->kept.run->json || strcmp(aw_args_text(d->kept.run->args, "output"), "table")))
         err = aw_fail(diag, AW_ERR_USAGE, "--output goes without --daemon; see 'aware export'");
     if (!err && (err = aw_timing_init(&d->timing, NULL)))
         aw_fail(diag, err, "no memory for a clock");
@@ -319,7 +319,7 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
     return AW_OK;
 }
 
-enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag)
+enum aw_err aw__run_daemon(const struct aw_call *run, struct aw_diag *diag)
 {
     struct aw__daemon *d = aw_alloc_new(NULL, 1, sizeof *d);
     if (!d)
@@ -340,9 +340,9 @@ enum aw_err aw__run_daemon(const struct aw__run *run, struct aw_diag *diag)
         }
         aw__doors_close(&d->doors);
         aw_steward_detach(d->kept.steward, aw_job_now_us(d->kept.job),
-                          aw__stop_signal ? strsignal(aw__stop_signal)
-                          : err           ? "an error"
-                                          : "the end of the run");
+                          aw_stop_signal ? strsignal(aw_stop_signal)
+                          : err          ? "an error"
+                                         : "the end of the run");
         if (!err)
             aw_log_info(&d->log, "stopped", AW_LOG_INT("step", (int64_t)d->kept.history.steps));
     } else {

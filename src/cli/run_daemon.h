@@ -13,7 +13,7 @@
 
 struct aw__daemon {
     struct aw__runsession kept;
-    struct aw__run run; /* as it was handed in, but for the log */
+    struct aw_call run; /* as it was handed in, but for the log */
     struct aw_log log;
     struct aw_api api;
     struct aw__doors doors;

@@ -34,7 +34,7 @@ static void carve(struct aw__runhistory *h, struct aw_carve *carve, bool plots)
     h->point = aw_carve_take(carve, (size_t)h->plotted * AW__RUN_POINTS_MAX, sizeof *h->point);
 }
 
-enum aw_err aw__runhistory_init(struct aw__runhistory *h, const struct aw__runask *ask,
+enum aw_err aw__runhistory_init(struct aw__runhistory *h, const struct aw_runask *ask,
                                 struct aw_diag *diag)
 {
     /* a run that is kept may be asked for a report when it is resumed */
@@ -112,7 +112,7 @@ static uint32_t events_of_decision(struct aw__runhistory *h, const struct aw_job
 }
 
 /* Disturbances as they begin and end, by the schedule. */
-static uint32_t events_of_schedule(struct aw__runhistory *h, const struct aw__runask *ask,
+static uint32_t events_of_schedule(struct aw__runhistory *h, const struct aw_runask *ask,
                                    const struct aw_job_step *step)
 {
     const struct aw_schedule *schedule = &ask->workload[step->workload].scenarios;
@@ -138,7 +138,7 @@ static uint32_t events_of_schedule(struct aw__runhistory *h, const struct aw__ru
     return added;
 }
 
-uint32_t aw__runhistory_cluster(struct aw__runhistory *h, const struct aw__runask *ask,
+uint32_t aw__runhistory_cluster(struct aw__runhistory *h, const struct aw_runask *ask,
                                 int64_t at_us)
 {
     static const char *const what[] = {
@@ -275,7 +275,7 @@ static void episode_add(struct aw__runhistory *h, const struct aw_job_step *step
     }
 }
 
-uint32_t aw__runhistory_step(struct aw__runhistory *h, const struct aw__runask *ask,
+uint32_t aw__runhistory_step(struct aw__runhistory *h, const struct aw_runask *ask,
                              const struct aw_job_step *step, const struct aw_job_view *view)
 {
     const struct aw_decision *decision = step->decision;

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/quantity.h"
-#include "cli/layout.h"
-#include "cli/progress.h"
+#include "frame/layout.h"
+#include "frame/progress.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -74,7 +74,7 @@ struct cell {
 };
 
 struct aw__runlive {
-    const struct aw__runask *ask;
+    const struct aw_runask *ask;
     FILE *out;
     bool color, utf8;
     int64_t begin_us;
@@ -109,7 +109,7 @@ static bool is_utf8(void)
     return false;
 }
 
-enum aw_err aw__runlive_new(const struct aw__runask *ask, FILE *out, bool wanted, bool color,
+enum aw_err aw__runlive_new(const struct aw_runask *ask, FILE *out, bool wanted, bool color,
                             uint64_t steps_before, struct aw__runlive **ret)
 {
     const char *term = getenv("TERM");
@@ -139,7 +139,7 @@ enum aw_err aw__runlive_new(const struct aw__runask *ask, FILE *out, bool wanted
 
 bool aw__runlive_due(const struct aw__runlive *live)
 {
-    return live && aw_clock_monotonic_us(NULL) - live->told_us >= AW__PROGRESS_REDRAW_US;
+    return live && aw_clock_monotonic_us(NULL) - live->told_us >= AW_PROGRESS_REDRAW_US;
 }
 
 void aw__runlive_tell(struct aw__runlive *live, const struct aw__runrow *rows, uint64_t steps,
@@ -173,7 +173,7 @@ struct line {
 
 static void line_begin(struct line *line, struct aw__runlive *live)
 {
-    const unsigned all = aw__columns(live->out);
+    const unsigned all = aw_columns(live->out);
     *line = (struct line){.live = live, .limit = all > 1 ? all - 1 : 1};
 }
 
@@ -226,7 +226,7 @@ static void line_end(struct line *line)
 /* Up to where the first line was drawn, however the terminal has wrapped it since. */
 static void go_up(struct aw__runlive *live)
 {
-    const unsigned all = aw__columns(live->out);
+    const unsigned all = aw_columns(live->out);
     unsigned up = 0;
     for (uint32_t i = 0; i < live->lines; i++)
         up += live->line_width[i] > all ? (live->line_width[i] + all - 1) / all : 1;
@@ -440,7 +440,7 @@ static void row_of_all(const struct aw__runlive *live, struct cell cells[COLUMNS
 
 static void head_draw(struct aw__runlive *live, uint64_t steps, int64_t told_us, bool stopping)
 {
-    const struct aw__runask *ask = live->ask;
+    const struct aw_runask *ask = live->ask;
     const int64_t now = aw_clock_monotonic_us(NULL);
     const double seconds = 1e-6 * (double)(now - live->rate_us);
     if (seconds >= 0.2 && steps > live->rate_steps) {
@@ -467,10 +467,10 @@ static void head_draw(struct aw__runlive *live, uint64_t steps, int64_t told_us,
     aw__run_clock((int64_t)ask->steps_total * step_us, end, sizeof end);
     if (live->rate > 0) {
         snprintf(rate, sizeof rate, "%.0f", live->rate * ask->step_s);
-        aw__count_format(live->rate * ask->step_s, rate, sizeof rate);
-        aw__seconds_format((double)(ask->steps_total - steps) / live->rate, left, sizeof left);
+        aw_count_format(live->rate * ask->step_s, rate, sizeof rate);
+        aw_seconds_format((double)(ask->steps_total - steps) / live->rate, left, sizeof left);
     }
-    aw__seconds_format(1e-6 * (double)(now - live->begin_us), spent, sizeof spent);
+    aw_seconds_format(1e-6 * (double)(now - live->begin_us), spent, sizeof spent);
     bar_fill(live, bar, sizeof bar, share, BAR_CELLS);
     line_begin(&line, live);
     if (line.limit > 100)
@@ -487,7 +487,7 @@ static void head_draw(struct aw__runlive *live, uint64_t steps, int64_t told_us,
 
 static void table_draw(struct aw__runlive *live, unsigned room)
 {
-    const struct aw__runask *ask = live->ask;
+    const struct aw_runask *ask = live->ask;
     struct cell cells[COLUMNS];
     struct line line;
     bool shown[COLUMNS];
@@ -557,7 +557,7 @@ static void events_draw(struct aw__runlive *live, const struct aw__runevent *eve
         line_fmt(&line, QUIET, "%9s  ", aw__run_clock(event->at_us, clock, sizeof clock));
         line_fmt(&line, fresh ? BOLD : PLAIN, "%s",
                  event->workload < live->ask->count
-                     ? aw__run_name(live->ask->workload[event->workload].pilot.name)
+                     ? aw_run_name(live->ask->workload[event->workload].pilot.name)
                      : "cluster");
         line_fmt(&line, fresh ? ink[event->kind] : PLAIN, "  %s", event->text);
         line_end(&line);

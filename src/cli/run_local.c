@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/quantity.h"
-#include "cli/json.h"
-#include "cli/layout.h"
 #include "cli/run_agents.h"
-#include "cli/stop.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/stop.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,9 +26,9 @@
 enum look { LOOK_NONE, LOOK_ROWS, LOOK_JSON, LOOK_CSV };
 
 struct runner {
-    const struct aw__run *run;
-    struct aw__runask ask;
-    struct aw__real real;
+    const struct aw_call *run;
+    struct aw_runask ask;
+    struct aw_real real;
     struct aw__runagents *agents; /* NULL: nobody is to come in */
     struct aw_store store;
     struct aw__runhistory history;
@@ -47,9 +47,9 @@ struct runner {
 static enum aw_err ask_read(struct runner *r, struct aw_diag *diag)
 {
     static const char *const others[] = {"report", "daemon", "audit", "fresh"};
-    const struct aw__args *args = r->run->args;
+    const struct aw_args *args = r->run->args;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (aw__args_given(args, others[i]))
+        if (aw_args_given(args, others[i]))
             return aw_fail(diag, AW_ERR_USAGE, "--%s goes without --cluster local", others[i]);
     if (args->repeat_count == 0)
         return aw_fail(diag, AW_ERR_USAGE,
@@ -58,18 +58,18 @@ static enum aw_err ask_read(struct runner *r, struct aw_diag *diag)
     enum aw_err err = aw__runask_read(r->run, &r->ask, diag);
     if (err)
         return err;
-    struct aw__runask *ask = &r->ask;
+    struct aw_runask *ask = &r->ask;
     ask->twin = false;
-    if (!aw__args_given(args, "speed"))
+    if (!aw_args_given(args, "speed"))
         ask->speed = 1;
     if (!(ask->speed >= AW_PACE_MIN && ask->speed <= AW_PACE_MAX))
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--speed",
                           "with --cluster local from %g to %g: real processes cannot be hurried",
                           AW_PACE_MIN, AW_PACE_MAX);
     ask->report[0] = '\0';
-    if (!aw__args_given(args, "duration"))
+    if (!aw_args_given(args, "duration"))
         ask->steps_total = (uint64_t)ceil(1e-6 * (double)DURATION_US * ask->speed / ask->step_s);
-    if (!aw__args_given(args, "state") && !aw__args_given(args, "store")) {
+    if (!aw_args_given(args, "state") && !aw_args_given(args, "store")) {
         ask->state[0] = '\0';
         snprintf(ask->store, sizeof ask->store, "memory");
     }
@@ -80,7 +80,7 @@ static enum aw_err ask_read(struct runner *r, struct aw_diag *diag)
 
 static enum aw_err make(struct runner *r, struct aw_diag *diag)
 {
-    const struct aw__runask *ask = &r->ask;
+    const struct aw_runask *ask = &r->ask;
     r->view = aw_alloc_new(NULL, ask->count, sizeof *r->view);
     r->episode = aw_alloc_new(NULL, ask->count, sizeof *r->episode);
     r->row = aw_alloc_new(NULL, ask->count, sizeof *r->row);
@@ -89,13 +89,13 @@ static enum aw_err make(struct runner *r, struct aw_diag *diag)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", ask->count);
     if (*ask->state && (err = aw_file_mkdirs(ask->state, diag)))
         return err;
-    struct aw__real_config config = {
-        .ask = ask, .store = &r->store, .speed = ask->speed, .stop = &aw__stop_signal};
-    err = aw__real_store_open(ask, ask->store, &r->store, diag);
+    struct aw_real_config config = {
+        .ask = ask, .store = &r->store, .speed = ask->speed, .stop = &aw_stop_signal};
+    err = aw_real_store_open(ask, ask->store, &r->store, diag);
     err = err ? err : aw__runagents_open(&r->agents, r->run, ask, diag);
     config.exchange = aw__runagents_exchange(r->agents);
     err = err ? err : aw__runhistory_init(&r->history, ask, diag);
-    err = err ? err : aw__real_open(&r->real, &config, diag);
+    err = err ? err : aw_real_open(&r->real, &config, diag);
     if (!err && *ask->state) /* steps of an earlier run may be there */
         aw_loop_resume(r->real.loop);
     return err;
@@ -105,7 +105,7 @@ static enum aw_err make(struct runner *r, struct aw_diag *diag)
 
 static void step_tell(struct runner *r, uint32_t i, int64_t at_us)
 {
-    const struct aw__runask *ask = &r->ask;
+    const struct aw_runask *ask = &r->ask;
     struct aw_job_view *view = &r->view[i];
     const struct aw_pilot *pilot = aw_loop_pilot(r->real.loop, i);
     const struct aw_decision *d = aw_pilot_decision(pilot);
@@ -115,9 +115,9 @@ static void step_tell(struct runner *r, uint32_t i, int64_t at_us)
     view->pilot = pilot;
     view->decision = d;
     const double step_s = ask->step_s / ask->speed;
-    aw__real_tally(&view->total[AW_JOB_AWARE], d, step_s);
-    aw__real_tally(&view->stage[AW_JOB_AWARE][d->stage], d, step_s);
-    aw__real_tally(own, d, step_s);
+    aw_real_tally(&view->total[AW_JOB_AWARE], d, step_s);
+    aw_real_tally(&view->stage[AW_JOB_AWARE][d->stage], d, step_s);
+    aw_real_tally(own, d, step_s);
     view->transitions += d->moved;
     if (own->steps >= ask->workload[i].pilot.episode_steps) {
         view->recent[AW_JOB_AWARE] = *own;
@@ -161,7 +161,7 @@ static void on_step(void *ctx, uint64_t step)
 
 static enum aw_err steps(struct runner *r, struct aw_diag *diag)
 {
-    return aw__real_steps(&r->real, r->ask.steps_total, on_step, r, diag);
+    return aw_real_steps(&r->real, r->ask.steps_total, on_step, r, diag);
 }
 
 static void *steps_thread(void *ctx)
@@ -183,7 +183,7 @@ static enum aw_err steps_shown(struct runner *r, struct aw_diag *diag)
     if (failed)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread to run on: %s", strerror(failed));
     while (!r->done) {
-        aw__runlive_draw(r->live, aw__stop_signal != 0);
+        aw__runlive_draw(r->live, aw_stop_signal != 0);
         const enum aw_err err = aw_clock_sleep_until(NULL, aw_clock_monotonic_us(NULL) + FRAME_US);
         (void)err; /* a signal only brings the next frame forward */
     }
@@ -200,33 +200,33 @@ static enum aw_err summary_print(struct runner *r, struct aw_diag *diag)
     static const char *const heads[] = {"WORKLOAD", "STAGE",  ">STEPS",  ">MISSED", ">REWARD",
                                         ">COST $",  ">CORES", ">CPU%",   ">MEM%",   ">REQUESTS",
                                         ">FAILED",  ">P99",   ">INSIDE", ">OOM",    NULL};
-    struct aw__table table;
-    aw__table_init(&table, heads);
+    struct aw_table table;
+    aw_table_init(&table, heads);
     for (uint32_t i = 0; i < r->ask.count; i++) {
         const struct aw_job_tally *t = &r->view[i].total[AW_JOB_AWARE];
         const struct aw_drive_result *sent = &r->real.load[i].result;
         const double n = t->steps ? (double)t->steps : 1;
         const double inside = aw_local_inside_us(r->real.local, i, 0.99);
         char p99[AW_QUANTITY_TEXT_MAX];
-        aw__table_add(&table, "%s", aw__run_name(r->ask.workload[i].pilot.name));
-        aw__table_add(&table, "%s", aw_stage_name(aw_pilot_stage(aw_loop_pilot(r->real.loop, i))));
-        aw__table_add(&table, "%" PRIu64, t->steps);
-        aw__table_add(&table, "%" PRIu64, t->violations);
-        aw__table_add(&table, "%.1f", aw__run_reward(t, r->ask.workload[i].pilot.episode_steps));
-        aw__table_add(&table, "%.5f", t->cost);
-        aw__table_add(&table, "%.2f", t->core_s * r->ask.speed / (n * r->ask.step_s));
-        aw__table_add(&table, "%.1f", 100 * t->cpu_utilisation / n);
-        aw__table_add(&table, "%.1f", 100 * t->memory_utilisation / n);
-        aw__table_add(&table, "%" PRIu64, sent->all.due);
-        aw__table_add(&table, "%" PRIu64, aw__real_failed(&sent->all));
-        aw__table_add(
+        aw_table_add(&table, "%s", aw_run_name(r->ask.workload[i].pilot.name));
+        aw_table_add(&table, "%s", aw_stage_name(aw_pilot_stage(aw_loop_pilot(r->real.loop, i))));
+        aw_table_add(&table, "%" PRIu64, t->steps);
+        aw_table_add(&table, "%" PRIu64, t->violations);
+        aw_table_add(&table, "%.1f", aw__run_reward(t, r->ask.workload[i].pilot.episode_steps));
+        aw_table_add(&table, "%.5f", t->cost);
+        aw_table_add(&table, "%.2f", t->core_s * r->ask.speed / (n * r->ask.step_s));
+        aw_table_add(&table, "%.1f", 100 * t->cpu_utilisation / n);
+        aw_table_add(&table, "%.1f", 100 * t->memory_utilisation / n);
+        aw_table_add(&table, "%" PRIu64, sent->all.due);
+        aw_table_add(&table, "%" PRIu64, aw_real_failed(&sent->all));
+        aw_table_add(
             &table, "%s",
             aw_duration_round((int64_t)aw_hist_quantile(&sent->latency, 0.99), p99, sizeof p99));
-        aw__table_add(&table, "%s",
-                      isfinite(inside) ? aw_duration_round((int64_t)inside, p99, sizeof p99) : "-");
-        aw__table_add(&table, "%" PRIu64, t->oom_kills);
+        aw_table_add(&table, "%s",
+                     isfinite(inside) ? aw_duration_round((int64_t)inside, p99, sizeof p99) : "-");
+        aw_table_add(&table, "%" PRIu64, t->oom_kills);
     }
-    return aw__table_print(&table, stdout, r->run->color_out, diag);
+    return aw_table_print(&table, stdout, r->run->color_out, diag);
 }
 
 static enum aw_err summary_json(struct runner *r, struct aw_diag *diag)
@@ -246,29 +246,29 @@ static enum aw_err summary_json(struct runner *r, struct aw_diag *diag)
         json_object_set_new(one, "steps", json_integer((json_int_t)t->steps));
         json_object_set_new(one, "violations", json_integer((json_int_t)t->violations));
         json_object_set_new(one, "agent_steps", json_integer((json_int_t)t->agent_steps));
-        json_object_set_new(one, "reward_per_step", aw__json_real(t->reward / n));
-        json_object_set_new(one, "cost", aw__json_real(t->cost));
-        json_object_set_new(one, "core_s", aw__json_real(t->core_s));
-        json_object_set_new(one, "gib_s", aw__json_real(t->gib_s));
-        json_object_set_new(one, "cpu_utilisation", aw__json_real(t->cpu_utilisation / n));
-        json_object_set_new(one, "memory_utilisation", aw__json_real(t->memory_utilisation / n));
+        json_object_set_new(one, "reward_per_step", aw_json_real(t->reward / n));
+        json_object_set_new(one, "cost", aw_json_real(t->cost));
+        json_object_set_new(one, "core_s", aw_json_real(t->core_s));
+        json_object_set_new(one, "gib_s", aw_json_real(t->gib_s));
+        json_object_set_new(one, "cpu_utilisation", aw_json_real(t->cpu_utilisation / n));
+        json_object_set_new(one, "memory_utilisation", aw_json_real(t->memory_utilisation / n));
         json_object_set_new(one, "oom_kills", json_integer((json_int_t)t->oom_kills));
         json_object_set_new(one, "requests", json_integer((json_int_t)sent->all.due));
-        json_object_set_new(one, "failed", json_integer((json_int_t)aw__real_failed(&sent->all)));
+        json_object_set_new(one, "failed", json_integer((json_int_t)aw_real_failed(&sent->all)));
         json_object_set_new(one, "answered_ok", json_integer((json_int_t)sent->all.ok));
         json_object_set_new(one, "latency_us_p99",
-                            aw__json_real((double)aw_hist_quantile(&sent->latency, 0.99)));
+                            aw_json_real((double)aw_hist_quantile(&sent->latency, 0.99)));
         json_object_set_new(one, "inside_us_p50",
-                            aw__json_real(aw_local_inside_us(r->real.local, i, 0.5)));
+                            aw_json_real(aw_local_inside_us(r->real.local, i, 0.5)));
         json_object_set_new(one, "inside_us_p99",
-                            aw__json_real(aw_local_inside_us(r->real.local, i, 0.99)));
+                            aw_json_real(aw_local_inside_us(r->real.local, i, 0.99)));
         json_object_set_new(one, "balancer_lost", json_integer((json_int_t)seen.lost));
         json_object_set_new(one, "balancer_retries", json_integer((json_int_t)seen.retries));
         json_array_append_new(list, one);
     }
     json_object_set_new(root, "type", json_string("summary"));
     json_object_set_new(root, "cluster", json_string("local"));
-    json_object_set_new(root, "interrupted", json_boolean(aw__stop_signal != 0));
+    json_object_set_new(root, "interrupted", json_boolean(aw_stop_signal != 0));
     json_object_set_new(root, "workloads", list);
     char *line = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(root);
@@ -294,42 +294,42 @@ static void trouble_tell(struct runner *r)
 static void runner_close(struct runner *r)
 {
     aw__runlive_free(r->live);
-    aw__real_close(&r->real);
+    aw_real_close(&r->real);
     aw__runagents_close(r->agents);
     aw_store_close(&r->store);
     aw__runhistory_deinit(&r->history);
     aw_alloc_free(NULL, r->row);
     aw_alloc_free(NULL, r->episode);
     aw_alloc_free(NULL, r->view);
-    aw__runask_deinit(&r->ask);
+    aw_runask_deinit(&r->ask);
     aw_alloc_free(NULL, r);
 }
 
-enum aw_err aw__run_local(const struct aw__run *run, struct aw_diag *diag)
+enum aw_err aw__run_local(const struct aw_call *run, struct aw_diag *diag)
 {
     struct runner *r = aw_alloc_new(NULL, 1, sizeof *r);
-    const bool quiet = aw__args_given(run->args, "quiet");
+    const bool quiet = aw_args_given(run->args, "quiet");
     if (!r)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a run");
     r->run = run;
-    r->look = run->json                                            ? LOOK_JSON
-              : !strcmp(aw__args_text(run->args, "output"), "csv") ? LOOK_CSV
-                                                                   : LOOK_NONE;
+    r->look = run->json                                           ? LOOK_JSON
+              : !strcmp(aw_args_text(run->args, "output"), "csv") ? LOOK_CSV
+                                                                  : LOOK_NONE;
     enum aw_err err = ask_read(r, diag);
     if (err)
         goto out;
-    aw__stop_catch(&(struct aw__stop_config){.twice = false});
+    aw_stop_catch(&(struct aw_stop_config){.twice = false});
     signal(SIGPIPE, SIG_IGN);
     err = make(r, diag);
     if (!err && !quiet && r->look == LOOK_NONE)
         for (uint32_t i = 0; i < r->ask.count; i++)
             fprintf(stderr, "%s listens on http://127.0.0.1:%u\n",
-                    aw__run_name(r->ask.workload[i].pilot.name),
+                    aw_run_name(r->ask.workload[i].pilot.name),
                     (unsigned)aw_local_port(r->real.local, i));
-    err = err ? err : aw__real_ready(&r->real, diag);
+    err = err ? err : aw_real_ready(&r->real, diag);
     if (!err)
-        aw__runagents_wait(r->agents, r->ask.agents_wait_s, &aw__stop_signal);
-    if (err || aw__stop_signal)
+        aw__runagents_wait(r->agents, r->ask.agents_wait_s, &aw_stop_signal);
+    if (err || aw_stop_signal)
         goto out;
     const bool watched = !quiet && (r->look == LOOK_NONE || !isatty(STDOUT_FILENO));
     if ((err = aw__runlive_new(&r->ask, stderr, watched, run->color_err, 0, &r->live))) {
@@ -342,9 +342,9 @@ enum aw_err aw__run_local(const struct aw__run *run, struct aw_diag *diag)
         aw__runrows_head(stdout, &r->ask);
     else if (r->look != LOOK_NONE)
         aw__runlines_head(stdout, r->look == LOOK_JSON, &r->ask, 0);
-    err = aw__real_load_begin(&r->real, 0, r->ask.steps_total, r->ask.seed, diag);
+    err = aw_real_load_begin(&r->real, 0, r->ask.steps_total, r->ask.seed, diag);
     err = err ? err : r->live ? steps_shown(r, diag) : steps(r, diag);
-    const enum aw_err sent = aw__real_load_end(&r->real, err ? NULL : diag);
+    const enum aw_err sent = aw_real_load_end(&r->real, err ? NULL : diag);
     err = err ? err : sent;
     aw__runlive_free(r->live);
     r->live = NULL;
@@ -353,7 +353,7 @@ enum aw_err aw__run_local(const struct aw__run *run, struct aw_diag *diag)
     trouble_tell(r);
 out:
     runner_close(r);
-    if (!err && aw__stop_signal)
+    if (!err && aw_stop_signal)
         err = aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted; everything was ended");
     return err;
 }

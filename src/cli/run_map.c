@@ -2,7 +2,7 @@
 #include "cli/run_map.h"
 
 #include "base/clock.h"
-#include "cli/models.h"
+#include "frame/models.h"
 #include "pretrain/atlas.h"
 
 #include <pthread.h>
@@ -25,12 +25,12 @@ struct aw__runmap {
 /* --- whose ------------------------------------------------------------------------------------ */
 
 /* The first that can be used. `missing` has why, where there is none. */
-static const struct aw_pretrained *model_find(const struct aw__run *run, struct aw__runask *ask,
+static const struct aw_pretrained *model_find(const struct aw_call *run, struct aw_runask *ask,
                                               char *missing, size_t size)
 {
     const char *before = NULL; /* most name the same one as the workload before them */
     struct aw_diag diag = {0};
-    if (!ask->shelf && aw__models_open(aw__args_text(run->args, "models"), &ask->shelf, &diag)) {
+    if (!ask->shelf && aw_models_open(aw_args_text(run->args, "models"), &ask->shelf, &diag)) {
         snprintf(missing, size, "%s", diag.text);
         return NULL;
     }
@@ -54,7 +54,7 @@ static const struct aw_pretrained *model_find(const struct aw__run *run, struct 
 }
 
 /* Who is read by it. A workload that does not learn has a place as well. */
-static void workloads_fill(struct aw__runask *ask, const struct aw_pretrained *model,
+static void workloads_fill(struct aw_runask *ask, const struct aw_pretrained *model,
                            struct aw_atlas_workload *ret)
 {
     const struct aw_pretrained_info *info = aw_pretrained_info(model);
@@ -107,7 +107,7 @@ static bool thread_start(struct aw__runmap *map)
 
 /* --- opened and closed ------------------------------------------------------------------------ */
 
-void aw__runmap_open(const struct aw__run *run, struct aw__runask *ask, struct aw_api *api,
+void aw__runmap_open(const struct aw_call *run, struct aw_runask *ask, struct aw_api *api,
                      struct aw__runmap **ret)
 {
     char missing[AW_DIAG_TEXT_MAX] = "";

@@ -19,7 +19,7 @@ struct aw__runmap; /* opaque */
 /* The model is the first that a workload names and that can be read; workloads that name another
  * one, or see and act otherwise than it was taught, are left out. Without one, or without memory,
  * the API is told what is missing, and the daemon goes on: `*ret` NULL. */
-void aw__runmap_open(const struct aw__run *run, struct aw__runask *ask, struct aw_api *api,
+void aw__runmap_open(const struct aw_call *run, struct aw_runask *ask, struct aw_api *api,
                      struct aw__runmap **ret);
 void aw__runmap_close(struct aw__runmap *map); /* the API shows it no more; NULL is a no-op */
 

@@ -53,7 +53,7 @@ static uint32_t differences(const struct aw_job_workload *before, const struct a
     return count;
 }
 
-static const struct aw_job_workload *workload_of(const struct aw__runask *ask, const char *name)
+static const struct aw_job_workload *workload_of(const struct aw_runask *ask, const char *name)
 {
     for (uint32_t i = 0; i < ask->count; i++)
         if (strcmp(ask->workload[i].pilot.name, name) == 0)
@@ -62,7 +62,7 @@ static const struct aw_job_workload *workload_of(const struct aw__runask *ask, c
 }
 
 /* Returns how many workloads differ. */
-static uint32_t tell_differences(struct aw__daemon *d, const struct aw__runask *next)
+static uint32_t tell_differences(struct aw__daemon *d, const struct aw_runask *next)
 {
     uint32_t changed = 0;
     for (uint32_t i = 0; i < next->count; i++) {
@@ -88,11 +88,11 @@ static void refused(struct aw__daemon *d, const char *why)
 }
 
 /* Whether a job with these settings takes up the state of this one. */
-static enum aw_err rehearse(struct aw__daemon *d, const struct aw__runask *next,
+static enum aw_err rehearse(struct aw__daemon *d, const struct aw_runask *next,
                             struct aw_diag *diag)
 {
     struct aw__runsession *s = &d->kept;
-    const struct aw__runask present = s->ask;
+    const struct aw_runask present = s->ask;
     struct aw_job *job = NULL;
     if (strcmp(present.state, next->state) != 0 || strcmp(present.store, next->store) != 0)
         return aw_fail(diag, AW_ERR_CONFLICT, "state and store stay where they are");
@@ -106,7 +106,7 @@ static enum aw_err rehearse(struct aw__daemon *d, const struct aw__runask *next,
 
 /* The old job is gone from here on. The log is closed and opened again: its start and stop tell
  * what was in force when. */
-static enum aw_err take_over(struct aw__daemon *d, struct aw__runask *next, struct aw_diag *diag)
+static enum aw_err take_over(struct aw__daemon *d, struct aw_runask *next, struct aw_diag *diag)
 {
     struct aw__runsession *s = &d->kept;
     aw__runmap_close(d->map);
@@ -117,9 +117,9 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw__runask *next, stru
     aw_steward_free(s->steward);
     s->job = NULL;
     s->steward = NULL;
-    aw__runask_deinit(&s->ask);
+    aw_runask_deinit(&s->ask);
     s->ask = *next;
-    *next = (struct aw__runask){0};
+    *next = (struct aw_runask){0};
     enum aw_err err = aw__runsession_steward(s, diag);
     err = err ? err : aw__runsession_job(s, s->steward, &s->job, diag);
     err = err ? err : aw__runsession_reload(s, s->job, diag);
@@ -138,7 +138,7 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw__runask *next, stru
 
 enum aw_err aw__daemon_reload(struct aw__daemon *d, struct aw_diag *diag)
 {
-    struct aw__runask *next = aw_alloc_new(NULL, 1, sizeof *next);
+    struct aw_runask *next = aw_alloc_new(NULL, 1, sizeof *next);
     struct aw_diag why = {0};
     enum aw_err err = AW_OK;
     char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
@@ -159,7 +159,7 @@ enum aw_err aw__daemon_reload(struct aw__daemon *d, struct aw_diag *diag)
         aw_log_info(&d->log, "reloaded", AW_LOG_INT("workloads", changed));
 out:
     if (next)
-        aw__runask_deinit(next);
+        aw_runask_deinit(next);
     aw_alloc_free(NULL, next);
     return err;
 }

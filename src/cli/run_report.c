@@ -5,14 +5,14 @@
 #include "cli/run.h"
 
 #include "base/quantity.h"
-#include "cli/page.h"
+#include "frame/page.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 #define TEXT_MAX 1024u
 
-extern const char aw__report_run_html[], aw__report_run_css[], aw__report_run_js[];
+extern const char aw_report_run_html[], aw_report_run_css[], aw_report_run_js[];
 
 static const char *comma(bool *first)
 {
@@ -29,7 +29,7 @@ static void put_points(FILE *out, const struct aw__runhistory *h, uint32_t workl
         float value;
         memcpy(&value, (const char *)&point[i] + offset, sizeof value);
         putc(i ? ',' : '[', out);
-        aw__page_real(out, (double)value);
+        aw_page_real(out, (double)value);
     }
     fputs(h->points ? "]" : "[]", out);
 }
@@ -100,7 +100,7 @@ static void put_episodes(FILE *out, const struct aw__runend *end, uint32_t workl
         fputs(w ? ",[" : "[", out);
         for (uint32_t i = 0; i < count; i++) {
             fputs(i ? "," : "", out);
-            aw__page_real(out, (double)list[i].reward[w]);
+            aw_page_real(out, (double)list[i].reward[w]);
         }
         putc(']', out);
     }
@@ -137,7 +137,7 @@ static void put_workload(FILE *out, const struct aw__runend *end, uint32_t i)
     struct aw_job_view view;
     aw_job_view(end->job, i, &view);
     fputs("{\"name\":", out);
-    aw__page_text(out, aw__run_name(view.name));
+    aw_page_text(out, aw_run_name(view.name));
     fprintf(out, ",\"stage\":%d,\"episode_steps\":%" PRIu32 ",\"trips\":%" PRIu64 ",\"serving_s\":",
             aw_pilot_stage(view.pilot), pilot->episode_steps, trips_of(&end->history->counts[i]));
     if (view.serving_us == AW_NEVER)
@@ -199,7 +199,7 @@ static void put_events(FILE *out, const struct aw__runhistory *h)
                 "%s{\"t\":%.9g,\"w\":%" PRIu32 ",\"kind\":%" PRIu32 ",\"to\":%" PRIu32 ",\"text\":",
                 comma(&first), 1e-6 * (double)event->at_us, event->workload, event->kind,
                 event->to);
-        aw__page_text(out, event->text);
+        aw_page_text(out, event->text);
         putc('}', out);
     }
     putc(']', out);
@@ -208,7 +208,7 @@ static void put_events(FILE *out, const struct aw__runhistory *h)
 static void put_data(FILE *out, const void *ctx)
 {
     const struct aw__runend *end = ctx;
-    const struct aw__runask *ask = end->ask;
+    const struct aw_runask *ask = end->ask;
     char about[TEXT_MAX], clock[AW__RUN_CLOCK_MAX];
     struct aw_text text;
     aw_text_init(&text, about, sizeof about);
@@ -223,12 +223,12 @@ static void put_data(FILE *out, const void *ctx)
                     "Beside it a twin of the cluster had the same load and chance under %s alone.",
                     ask->fallback);
     fputs("{\"about\":", out);
-    aw__page_text(out, about);
+    aw_page_text(out, about);
     fprintf(out, ",\"twin\":%s,\"fallback\":", ask->twin ? "true" : "false");
-    aw__page_text(out, ask->fallback);
+    aw_page_text(out, ask->fallback);
     fprintf(out, ",\"quantile\":\"p%.0f\",\"left_out\":%" PRIu32 ",\"words\":[",
             100 * ask->workload[0].pilot.slo_quantile, ask->count - end->history->plotted);
-    aw__runsummary_words(end, aw__page_text, out);
+    aw__runsummary_words(end, aw_page_text, out);
     fputs("],\n\"workloads\":[", out);
     for (uint32_t i = 0; i < ask->count; i++) {
         if (i)
@@ -251,12 +251,12 @@ static void put_title(FILE *out, const void *ctx)
 enum aw_err aw__runreport_write(const struct aw__runend *end, const char *path,
                                 struct aw_diag *diag)
 {
-    static const struct aw__page_part parts[] = {
+    static const struct aw_page_part parts[] = {
         {.name = "title", .put = put_title},
         {.name = "data", .put = put_data},
-        {.name = "run.css", .text = aw__report_run_css},
-        {.name = "run.js", .text = aw__report_run_js},
+        {.name = "run.css", .text = aw_report_run_css},
+        {.name = "run.js", .text = aw_report_run_js},
         {.name = NULL},
     };
-    return aw__page_write(aw__report_run_html, parts, end, path, diag);
+    return aw_page_write(aw_report_run_html, parts, end, path, diag);
 }

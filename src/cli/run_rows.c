@@ -19,7 +19,7 @@ double aw__run_reward(const struct aw_job_tally *tally, uint32_t steps)
     return tally->steps ? tally->reward / (double)tally->steps * steps : NAN;
 }
 
-const char *aw__run_name(const char *name)
+const char *aw_run_name(const char *name)
 {
     static const char ours[] = "default/";
     return strncmp(name, ours, strlen(ours)) != 0 ? name : name + strlen(ours);
@@ -62,7 +62,7 @@ void aw__runrow_of(struct aw__runrow *row, const struct aw_job_step *step,
     const struct aw_pilot_config *config = aw_pilot_config(view->pilot);
     const struct aw_score *truth = &step->truth[AW_JOB_AWARE];
     const struct aw_plan *plan = &step->plan[AW_JOB_AWARE];
-    row->name = aw__run_name(view->name);
+    row->name = aw_run_name(view->name);
     row->stage = decision->stage;
     row->actor = decision->actor;
     row->verdict = decision->verdict;
@@ -85,17 +85,17 @@ void aw__runrow_of(struct aw__runrow *row, const struct aw_job_step *step,
 
 /* --- rows of a log ---------------------------------------------------------------------------- */
 
-static int name_width(const struct aw__runask *ask)
+static int name_width(const struct aw_runask *ask)
 {
     size_t width = strlen("WORKLOAD");
     for (uint32_t i = 0; i < ask->count; i++) {
-        const size_t len = strlen(aw__run_name(ask->workload[i].pilot.name));
+        const size_t len = strlen(aw_run_name(ask->workload[i].pilot.name));
         width = len > width ? len : width;
     }
     return width < NAME_COLUMN_MAX ? (int)width : NAME_COLUMN_MAX;
 }
 
-void aw__runrows_head(FILE *out, const struct aw__runask *ask)
+void aw__runrows_head(FILE *out, const struct aw_runask *ask)
 {
     fprintf(out, "%9s  %-*s  %7s  %-8s  %5s  %8s  %6s  %7s  %7s  %6s  %6s  %-15s  %-13s\n", "TIME",
             name_width(ask), "WORKLOAD", "EPISODE", "STAGE", "AGENT", "REPLICAS", "CPU", "MEMORY",
@@ -103,7 +103,7 @@ void aw__runrows_head(FILE *out, const struct aw__runask *ask)
             ask->twin ? "REWARD (GAIN)" : "REWARD");
 }
 
-void aw__runrows_episode(FILE *out, const struct aw__runask *ask, const struct aw__runrow *row,
+void aw__runrows_episode(FILE *out, const struct aw_runask *ask, const struct aw__runrow *row,
                          int64_t at_us)
 {
     const struct aw_job_tally *own = &row->recent[AW_JOB_AWARE], *twin = &row->recent[AW_JOB_TWIN];
@@ -139,7 +139,7 @@ void aw__runrows_episode(FILE *out, const struct aw__runask *ask, const struct a
         fprintf(out, "  missed %" PRIu64 "\n", own->violations);
 }
 
-void aw__runrows_event(FILE *out, const struct aw__runask *ask, const struct aw__runevent *event)
+void aw__runrows_event(FILE *out, const struct aw_runask *ask, const struct aw__runevent *event)
 {
     static const char mark[] = {
         [AW__RUNEVENT_STAGE] = '>',
@@ -150,7 +150,7 @@ void aw__runrows_event(FILE *out, const struct aw__runask *ask, const struct aw_
     char clock[AW__RUN_CLOCK_MAX];
     fprintf(out, "%9s  %-*.*s  %c %s\n", aw__run_clock(event->at_us, clock, sizeof clock),
             name_width(ask), name_width(ask),
-            event->workload < ask->count ? aw__run_name(ask->workload[event->workload].pilot.name)
+            event->workload < ask->count ? aw_run_name(ask->workload[event->workload].pilot.name)
                                          : "cluster",
             mark[event->kind], event->text);
 }

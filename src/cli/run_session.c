@@ -42,7 +42,7 @@ static enum aw_err forget(const struct aw__runsession *s, struct aw_diag *diag)
     static const char *const ours[] = {
         STATE_FILE,      "trajectories.db",      "trajectories.db-wal",  "trajectories.db-shm",
         AW__RUN_JOURNAL, AW__RUN_JOURNAL "-wal", AW__RUN_JOURNAL "-shm", AW__RUN_VIEWS};
-    char path[AW__TEXT_MAX + 32], aside[AW__TEXT_MAX + 64];
+    char path[AW_TEXT_MAX + 32], aside[AW_TEXT_MAX + 64];
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         unlink(state_path(s, ours[i], path, sizeof path));
     aw__runhistory_prune(s->ask.state, UINT64_MAX);
@@ -55,7 +55,7 @@ static enum aw_err forget(const struct aw__runsession *s, struct aw_diag *diag)
 
 static enum aw_err store_open(struct aw__runsession *s, struct aw_diag *diag)
 {
-    const struct aw__runask *ask = &s->ask;
+    const struct aw_runask *ask = &s->ask;
     uint64_t rows = 0, episodes = 0;
     for (uint32_t i = 0; i < ask->count; i++) {
         const struct aw_pilot_config *pilot = &ask->workload[i].pilot;
@@ -84,7 +84,7 @@ static enum aw_err store_check(struct aw__runsession *s, bool resumed, struct aw
             return aw_fail(diag, AW_ERR_EXISTS,
                            "%s has %" PRIu64 " steps of %s from another run; resume that run with "
                            "its --state, give another --store, or begin anew with --fresh",
-                           s->ask.store, counts.rows, aw__run_name(name));
+                           s->ask.store, counts.rows, aw_run_name(name));
         if (resumed && s->steps_before > 0 && counts.rows == 0)
             aw_log_warn(s->run->log, "the store has no steps of a workload that is resumed",
                         AW_LOG_STR("workload", name), AW_LOG_STR("store", s->ask.store));
@@ -94,7 +94,7 @@ static enum aw_err store_check(struct aw__runsession *s, bool resumed, struct aw
 
 enum aw_err aw__runsession_save(struct aw__runsession *s, struct aw_diag *diag)
 {
-    char path[AW__TEXT_MAX + 32];
+    char path[AW_TEXT_MAX + 32];
     if (!*s->ask.state || s->ask.set.cluster.sim.model != AW_SIM_FAST)
         return AW_OK;
     enum aw_err err = aw__runhistory_save(&s->history, s->ask.state, diag);
@@ -111,7 +111,7 @@ enum aw_err aw__runsession_save(struct aw__runsession *s, struct aw_diag *diag)
 /* A state that does not fit is an error with the way out. */
 static enum aw_err resume(struct aw__runsession *s, bool *ret_resumed, struct aw_diag *diag)
 {
-    char path[AW__TEXT_MAX + 32], clock[AW__RUN_CLOCK_MAX];
+    char path[AW_TEXT_MAX + 32], clock[AW__RUN_CLOCK_MAX];
     struct aw_diag why;
     *ret_resumed = false;
     if (!*s->ask.state)
@@ -134,7 +134,7 @@ static enum aw_err resume(struct aw__runsession *s, bool *ret_resumed, struct aw
         s->history.steps = s->steps_before;
     }
     *ret_resumed = true;
-    if (!aw__args_given(s->run->args, "quiet") && s->steps_before > 0)
+    if (!aw_args_given(s->run->args, "quiet") && s->steps_before > 0)
         fprintf(stderr, "resuming %s at %s, step %" PRIu64 "\n", s->ask.state,
                 aw__run_clock(aw_job_now_us(s->job), clock, sizeof clock), s->steps_before);
     if (s->steps_before >= s->ask.steps_total)
@@ -170,7 +170,7 @@ static enum aw_err steward_new(struct aw__runsession *s, struct aw_diag *diag)
 enum aw_err aw__runsession_job(struct aw__runsession *s, struct aw_steward *steward,
                                struct aw_job **ret, struct aw_diag *diag)
 {
-    const struct aw__runask *ask = &s->ask;
+    const struct aw_runask *ask = &s->ask;
     struct aw_job_config config = {
         .workloads = ask->workload,
         .count = ask->count,
@@ -212,12 +212,12 @@ enum aw_err aw__runsession_attach(struct aw__runsession *s, struct aw_diag *diag
 
 enum aw_err aw__runsession_open(struct aw__runsession *s, bool *ret_resumed, struct aw_diag *diag)
 {
-    const struct aw__runask *ask = &s->ask;
+    const struct aw_runask *ask = &s->ask;
     enum aw_err err = AW_OK;
     if (*ask->state) {
         if ((err = aw__daemon_lock(ask->state, ask->daemon, &s->lock_fd, diag)))
             return err;
-        if (aw__args_given(s->run->args, "fresh") && (err = forget(s, diag)))
+        if (aw_args_given(s->run->args, "fresh") && (err = forget(s, diag)))
             return err;
     }
     err = store_open(s, diag);
@@ -248,7 +248,7 @@ void aw__runsession_close(struct aw__runsession *s)
     aw_job_free(s->job);
     aw_steward_free(s->steward);
     aw_store_close(&s->store);
-    aw__runask_deinit(&s->ask);
+    aw_runask_deinit(&s->ask);
     if (s->lock_fd >= 0)
         close(s->lock_fd);
     s->job = NULL;
@@ -260,7 +260,7 @@ void aw__runsession_close(struct aw__runsession *s)
 enum aw_err aw__runsession_reload(struct aw__runsession *s, struct aw_job *job,
                                   struct aw_diag *diag)
 {
-    char path[AW__TEXT_MAX + 32];
+    char path[AW_TEXT_MAX + 32];
     return aw_job_load(job, state_path(s, STATE_FILE, path, sizeof path), diag);
 }
 

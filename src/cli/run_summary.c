@@ -4,8 +4,8 @@
  */
 #include "cli/run.h"
 
-#include "cli/json.h"
-#include "cli/layout.h"
+#include "frame/json.h"
+#include "frame/layout.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -98,7 +98,7 @@ static void say_missed(struct aw_text *text, const struct part *part)
 }
 
 /* The share of steps that may miss the SLO, where all workloads have the same; 0: they differ. */
-static double budget_of(const struct aw__runask *ask)
+static double budget_of(const struct aw_runask *ask)
 {
     const double budget = ask->workload[0].pilot.slo_budget;
     for (uint32_t i = 1; i < ask->count; i++) {
@@ -108,7 +108,7 @@ static double budget_of(const struct aw__runask *ask)
     return budget;
 }
 
-static void say_part(struct aw_text *text, const struct aw__runask *ask, const struct part *part,
+static void say_part(struct aw_text *text, const struct aw_runask *ask, const struct part *part,
                      const char *when)
 {
     const struct aw_job_tally *own = &part->tally[AW_JOB_AWARE];
@@ -182,7 +182,7 @@ static void say_watchdog(struct aw_text *text, const struct aw__runcounts *all)
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-static void cells_of(struct aw__table *table, const struct aw__runask *ask,
+static void cells_of(struct aw_table *table, const struct aw_runask *ask,
                      const struct part parts[PARTS], uint32_t episode_steps)
 {
     const struct aw_job_tally *own = &parts[WHOLE].tally[AW_JOB_AWARE];
@@ -190,34 +190,33 @@ static void cells_of(struct aw__table *table, const struct aw__runask *ask,
     const double steps = own->steps ? (double)own->steps : 1;
     const double after = aw__run_cost_ratio(parts[AFTER].tally);
     if (!ask->twin) {
-        aw__table_add(table, "$%.3f", own->cost);
-        aw__table_add(table, "%.2f %%", 100 * missed_share(own));
-        aw__table_add(table, "%.1f", aw__run_reward(own, episode_steps));
-        aw__table_add(table, "%.0f %%", 100 * own->cpu_utilisation / steps);
-        aw__table_add(table, "%.0f %%", 100 * own->memory_utilisation / steps);
+        aw_table_add(table, "$%.3f", own->cost);
+        aw_table_add(table, "%.2f %%", 100 * missed_share(own));
+        aw_table_add(table, "%.1f", aw__run_reward(own, episode_steps));
+        aw_table_add(table, "%.0f %%", 100 * own->cpu_utilisation / steps);
+        aw_table_add(table, "%.0f %%", 100 * own->memory_utilisation / steps);
         return;
     }
-    aw__table_add(table, "%.2fx", aw__run_cost_ratio(parts[WHOLE].tally));
+    aw_table_add(table, "%.2fx", aw__run_cost_ratio(parts[WHOLE].tally));
     if (isnan(after))
-        aw__table_add(table, "-");
+        aw_table_add(table, "-");
     else
-        aw__table_add(table, "%.2fx", after);
-    aw__table_add(table, "%.2f / %.2f %%", 100 * missed_share(own), 100 * missed_share(twin));
+        aw_table_add(table, "%.2fx", after);
+    aw_table_add(table, "%.2f / %.2f %%", 100 * missed_share(own), 100 * missed_share(twin));
     if (parts[AFTER].tally[AW_JOB_AWARE].steps == 0)
-        aw__table_add(table, "-");
+        aw_table_add(table, "-");
     else
-        aw__table_add(table, "%.2f / %.2f %%",
-                      100 * missed_share(&parts[AFTER].tally[AW_JOB_AWARE]),
-                      100 * missed_share(&parts[AFTER].tally[AW_JOB_TWIN]));
-    aw__table_add(table, "%.1f / %.1f", aw__run_reward(own, episode_steps),
-                  aw__run_reward(twin, episode_steps));
-    aw__table_add(table, "%.0f / %.0f %%", 100 * own->cpu_utilisation / steps,
-                  100 * twin->cpu_utilisation / steps);
-    aw__table_add(table, "%.0f / %.0f %%", 100 * own->memory_utilisation / steps,
-                  100 * twin->memory_utilisation / steps);
+        aw_table_add(table, "%.2f / %.2f %%", 100 * missed_share(&parts[AFTER].tally[AW_JOB_AWARE]),
+                     100 * missed_share(&parts[AFTER].tally[AW_JOB_TWIN]));
+    aw_table_add(table, "%.1f / %.1f", aw__run_reward(own, episode_steps),
+                 aw__run_reward(twin, episode_steps));
+    aw_table_add(table, "%.0f / %.0f %%", 100 * own->cpu_utilisation / steps,
+                 100 * twin->cpu_utilisation / steps);
+    aw_table_add(table, "%.0f / %.0f %%", 100 * own->memory_utilisation / steps,
+                 100 * twin->memory_utilisation / steps);
 }
 
-static enum aw_err table_print(const struct aw__run *run, const struct aw__runend *end,
+static enum aw_err table_print(const struct aw_call *run, const struct aw__runend *end,
                                const struct part all[PARTS], struct aw_diag *diag)
 {
     static const char *const heads[] = {"WORKLOAD",     "STAGE",        ">SERVING AT",  ">COST",
@@ -226,12 +225,12 @@ static enum aw_err table_print(const struct aw__run *run, const struct aw__runen
     static const char *const alone[] = {"WORKLOAD",    "STAGE",   ">SERVING AT", ">COST",
                                         ">SLO MISSED", ">REWARD", ">CPU USED",   ">MEMORY USED",
                                         ">TRIPS",      NULL};
-    const struct aw__runask *ask = end->ask;
-    struct aw__table table;
+    const struct aw_runask *ask = end->ask;
+    struct aw_table table;
     char clock[AW__RUN_CLOCK_MAX];
     uint32_t serving = 0, served = 0;
     uint64_t trips = 0;
-    aw__table_init(&table, ask->twin ? heads : alone);
+    aw_table_init(&table, ask->twin ? heads : alone);
     for (uint32_t i = 0; i < ask->count; i++) {
         struct aw_job_view view;
         struct part parts[PARTS] = {0};
@@ -241,23 +240,23 @@ static enum aw_err table_print(const struct aw__run *run, const struct aw__runen
         serving += stage == AW_STAGE_SERVING;
         served += view.serving_us != AW_NEVER;
         trips += trips_of(&end->history->counts[i]);
-        aw__table_add(&table, "%s", aw__run_name(view.name));
-        aw__table_add(&table, "%s", aw_stage_name(stage));
-        aw__table_add(&table, "%s",
-                      view.serving_us == AW_NEVER
-                          ? "-"
-                          : aw__run_clock(view.serving_us, clock, sizeof clock));
+        aw_table_add(&table, "%s", aw_run_name(view.name));
+        aw_table_add(&table, "%s", aw_stage_name(stage));
+        aw_table_add(&table, "%s",
+                     view.serving_us == AW_NEVER
+                         ? "-"
+                         : aw__run_clock(view.serving_us, clock, sizeof clock));
         cells_of(&table, ask, parts, ask->workload[i].pilot.episode_steps);
-        aw__table_add(&table, "%" PRIu64, trips_of(&end->history->counts[i]));
+        aw_table_add(&table, "%" PRIu64, trips_of(&end->history->counts[i]));
     }
     if (ask->count > 1) {
-        aw__table_add(&table, "all");
-        aw__table_add(&table, "%" PRIu32 "/%" PRIu32 " serve", serving, ask->count);
-        aw__table_add(&table, "%" PRIu32 "/%" PRIu32, served, ask->count);
+        aw_table_add(&table, "all");
+        aw_table_add(&table, "%" PRIu32 "/%" PRIu32 " serve", serving, ask->count);
+        aw_table_add(&table, "%" PRIu32 "/%" PRIu32, served, ask->count);
         cells_of(&table, ask, all, ask->workload[0].pilot.episode_steps);
-        aw__table_add(&table, "%" PRIu64, trips);
+        aw_table_add(&table, "%" PRIu64, trips);
     }
-    return aw__table_print(&table, stdout, run->color_out, diag);
+    return aw_table_print(&table, stdout, run->color_out, diag);
 }
 
 static void counts_sum(const struct aw__runend *end, struct aw__runcounts *ret)
@@ -290,7 +289,7 @@ static void parts_sum(const struct aw__runend *end, struct part all[PARTS])
 /* The sentences of a summary, one after the other; false: there are no more. */
 static bool sentence(const struct aw__runend *end, uint32_t nth, char *buf, size_t size)
 {
-    const struct aw__runask *ask = end->ask;
+    const struct aw_runask *ask = end->ask;
     struct part all[PARTS] = {0};
     struct aw__runcounts counts;
     struct aw_text text;
@@ -338,17 +337,17 @@ void aw__runsummary_words(const struct aw__runend *end, void (*put)(FILE *out, c
     }
 }
 
-enum aw_err aw__runsummary_print(const struct aw__run *run, const struct aw__runend *end,
+enum aw_err aw__runsummary_print(const struct aw_call *run, const struct aw__runend *end,
                                  struct aw_diag *diag)
 {
-    const struct aw__runask *ask = end->ask;
+    const struct aw_runask *ask = end->ask;
     struct part all[PARTS] = {0};
     char clock[AW__RUN_CLOCK_MAX], seconds[32], buf[SENTENCE_MAX];
     parts_sum(end, all);
     printf("\n%" PRIu32 " workload%s, %s simulated%s, %s of real time\n", ask->count,
            ask->count == 1 ? "" : "s", aw__run_clock(aw_job_now_us(end->job), clock, sizeof clock),
            end->steps_before ? " in all" : "",
-           aw__seconds_format(end->seconds, seconds, sizeof seconds));
+           aw_seconds_format(end->seconds, seconds, sizeof seconds));
     if (ask->twin)
         printf("AWARE / %s alone, on the same load and chance; COST is AWARE's over the "
                "fallback's\n",
@@ -360,7 +359,7 @@ enum aw_err aw__runsummary_print(const struct aw__run *run, const struct aw__run
     putchar('\n');
     for (uint32_t n = 0; sentence(end, n, buf, sizeof buf); n++) {
         if (*buf)
-            aw__wrap(stdout, buf, 0, 0, 100);
+            aw_wrap(stdout, buf, 0, 0, 100);
     }
     if (*ask->report)
         printf("Plots: %s\n", ask->report);
@@ -378,22 +377,22 @@ static json_t *tally_json(const struct aw_job_tally *tally)
     json_object_set_new(object, "steps", json_integer((json_int_t)tally->steps));
     json_object_set_new(object, "violations", json_integer((json_int_t)tally->violations));
     json_object_set_new(object, "agent_steps", json_integer((json_int_t)tally->agent_steps));
-    json_object_set_new(object, "cost", aw__json_real(tally->cost));
-    json_object_set_new(object, "reward_per_step", aw__json_real(tally->reward / steps));
-    json_object_set_new(object, "cpu_utilization", aw__json_real(tally->cpu_utilisation / steps));
+    json_object_set_new(object, "cost", aw_json_real(tally->cost));
+    json_object_set_new(object, "reward_per_step", aw_json_real(tally->reward / steps));
+    json_object_set_new(object, "cpu_utilization", aw_json_real(tally->cpu_utilisation / steps));
     json_object_set_new(object, "memory_utilization",
-                        aw__json_real(tally->memory_utilisation / steps));
-    json_object_set_new(object, "requests", aw__json_real(tally->requests));
-    json_object_set_new(object, "failed", aw__json_real(tally->failed));
-    json_object_set_new(object, "core_hours", aw__json_real(tally->core_s / 3600));
-    json_object_set_new(object, "gib_hours", aw__json_real(tally->gib_s / 3600));
-    json_object_set_new(object, "replica_hours", aw__json_real(tally->replica_s / 3600));
+                        aw_json_real(tally->memory_utilisation / steps));
+    json_object_set_new(object, "requests", aw_json_real(tally->requests));
+    json_object_set_new(object, "failed", aw_json_real(tally->failed));
+    json_object_set_new(object, "core_hours", aw_json_real(tally->core_s / 3600));
+    json_object_set_new(object, "gib_hours", aw_json_real(tally->gib_s / 3600));
+    json_object_set_new(object, "replica_hours", aw_json_real(tally->replica_s / 3600));
     json_object_set_new(object, "oom_kills", json_integer((json_int_t)tally->oom_kills));
     json_object_set_new(object, "restarts", json_integer((json_int_t)tally->restarts));
     return object;
 }
 
-static void parts_json(json_t *object, const struct aw__runask *ask, const struct part parts[PARTS])
+static void parts_json(json_t *object, const struct aw_runask *ask, const struct part parts[PARTS])
 {
     for (int p = 0; p < PARTS; p++) {
         json_t *both = json_object();
@@ -401,7 +400,7 @@ static void parts_json(json_t *object, const struct aw__runask *ask, const struc
         if (ask->twin) {
             json_object_set_new(both, "fallback", tally_json(&parts[p].tally[AW_JOB_TWIN]));
             json_object_set_new(both, "cost_ratio",
-                                aw__json_real(aw__run_cost_ratio(parts[p].tally)));
+                                aw_json_real(aw__run_cost_ratio(parts[p].tally)));
         }
         json_object_set_new(object, part_names[p], both);
     }
@@ -430,7 +429,7 @@ static void counts_json(json_t *object, const struct aw__runcounts *counts)
 
 enum aw_err aw__runsummary_json(const struct aw__runend *end, struct aw_diag *diag)
 {
-    const struct aw__runask *ask = end->ask;
+    const struct aw_runask *ask = end->ask;
     struct part all[PARTS] = {0};
     struct aw__runcounts counts;
     json_t *object = json_object(), *list = json_array(), *sum = json_object();
@@ -438,7 +437,7 @@ enum aw_err aw__runsummary_json(const struct aw__runend *end, struct aw_diag *di
     counts_sum(end, &counts);
     json_object_set_new(object, "type", json_string("summary"));
     json_object_set_new(object, "simulated_s",
-                        aw__json_real(1e-6 * (double)aw_job_now_us(end->job)));
+                        aw_json_real(1e-6 * (double)aw_job_now_us(end->job)));
     json_object_set_new(object, "interrupted", json_boolean(end->interrupted));
     for (uint32_t i = 0; i < ask->count; i++) {
         struct aw_job_view view;

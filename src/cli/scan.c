@@ -2,9 +2,9 @@
 #include "kube/scan.h"
 
 #include "base/quantity.h"
-#include "cli/json.h"
-#include "cli/layout.h"
-#include "cli/verbs.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/verbs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 /* A scan and how it is to be shown. */
 struct view {
-    const struct aw__run *run;
+    const struct aw_call *run;
     struct aw_kube_scan scan;
     uint32_t *order; /* [scan.count]: rows as they are shown */
     uint32_t shown;  /* of them */
@@ -126,24 +126,24 @@ static struct sums sum_up(const struct view *view)
 /* --- for people --- */
 
 static void add_row(const struct view *view, const struct aw_kube_scan_row *row,
-                    struct aw__table *table)
+                    struct aw_table *table)
 {
-    char buf[6][AW_QUANTITY_TEXT_MAX], risks[AW__CELL_MAX];
+    char buf[6][AW_QUANTITY_TEXT_MAX], risks[AW_CELL_MAX];
     struct aw_text text;
     aw_text_init(&text, risks, sizeof risks);
     print_risks(row, &text);
-    aw__table_add(table, "%s", row->ns);
-    aw__table_add(table, "%s/%s", row->kind, row->name);
-    aw__table_add(table, "%u", row->pods);
-    aw__table_add(table, "%s", cpu_text(row->cpu_request, buf[0]));
-    aw__table_add(table, "%s", cpu_text(row->cpu_need, buf[1]));
-    aw__table_add(table, "%s", memory_text(row->memory_request, buf[2]));
-    aw__table_add(table, "%s", memory_text(row->memory_need, buf[3]));
-    aw__table_add(table, "%s", cpu_text(row->cpu_waste, buf[4]));
-    aw__table_add(table, "%s", memory_text(row->memory_waste, buf[5]));
+    aw_table_add(table, "%s", row->ns);
+    aw_table_add(table, "%s/%s", row->kind, row->name);
+    aw_table_add(table, "%u", row->pods);
+    aw_table_add(table, "%s", cpu_text(row->cpu_request, buf[0]));
+    aw_table_add(table, "%s", cpu_text(row->cpu_need, buf[1]));
+    aw_table_add(table, "%s", memory_text(row->memory_request, buf[2]));
+    aw_table_add(table, "%s", memory_text(row->memory_need, buf[3]));
+    aw_table_add(table, "%s", cpu_text(row->cpu_waste, buf[4]));
+    aw_table_add(table, "%s", memory_text(row->memory_waste, buf[5]));
     if (has_prices(view))
-        aw__table_add(table, "%.2f", money(view, row->cpu_waste, row->memory_waste));
-    aw__table_add(table, "%s%s%s", level(row), row->risk ? ": " : "", risks);
+        aw_table_add(table, "%.2f", money(view, row->cpu_waste, row->memory_waste));
+    aw_table_add(table, "%s%s%s", level(row), row->risk ? ": " : "", risks);
 }
 
 static void print_sums(const struct view *view)
@@ -171,15 +171,15 @@ static enum aw_err print_table(const struct view *view, struct aw_diag *diag)
     static const char *const priced[] = {"NAMESPACE",      "WORKLOAD", ">PODS",  ">CPU",
                                          ">NEEDS",         ">MEMORY",  ">NEEDS", ">CPU UNUSED",
                                          ">MEMORY UNUSED", ">MONTHLY", "RISK",   NULL};
-    struct aw__table table;
+    struct aw_table table;
     if (view->scan.count == 0) {
         printf("No Deployment, StatefulSet or DaemonSet was found.\n");
         return AW_OK;
     }
-    aw__table_init(&table, has_prices(view) ? priced : heads);
+    aw_table_init(&table, has_prices(view) ? priced : heads);
     for (uint32_t i = 0; i < view->shown; i++)
         add_row(view, &view->scan.row[view->order[i]], &table);
-    const enum aw_err err = aw__table_print(&table, stdout, view->run->color_out, diag);
+    const enum aw_err err = aw_table_print(&table, stdout, view->run->color_out, diag);
     if (!err)
         print_sums(view);
     return err;
@@ -190,7 +190,7 @@ static enum aw_err print_table(const struct view *view, struct aw_diag *diag)
 /* A figure that is not known is null. */
 static json_t *known(double value)
 {
-    return value < 0 ? json_null() : aw__json_real(value);
+    return value < 0 ? json_null() : aw_json_real(value);
 }
 
 static json_t *usage_json(const struct aw_kube_scan_usage *usage)
@@ -233,25 +233,25 @@ static enum aw_err print_json(struct view *view, struct aw_diag *diag)
     json_t *rows = json_array();
     for (uint32_t i = 0; i < view->shown; i++)
         json_array_append_new(rows, row_json(view, &view->scan.row[view->order[i]]));
-    return aw__json_print(json_pack("{s:s, s:i, s:i, s:{s:f, s:f}, s:{s:f, s:f}, s:o, s:O}",
-                                    "source", sources[view->scan.source], "workloads",
-                                    (int)view->scan.count, "atRisk", (int)sums.risky, "cpu",
-                                    "requested", sums.cpu, "unused", sums.cpu_waste, "memory",
-                                    "requested", sums.memory, "unused", sums.memory_waste, "rows",
-                                    rows, "notes", view->notes),
-                          diag);
+    return aw_json_print(json_pack("{s:s, s:i, s:i, s:{s:f, s:f}, s:{s:f, s:f}, s:o, s:O}",
+                                   "source", sources[view->scan.source], "workloads",
+                                   (int)view->scan.count, "atRisk", (int)sums.risky, "cpu",
+                                   "requested", sums.cpu, "unused", sums.cpu_waste, "memory",
+                                   "requested", sums.memory, "unused", sums.memory_waste, "rows",
+                                   rows, "notes", view->notes),
+                         diag);
 }
 
 /* --- asking --- */
 
-static enum aw_err read_price(const struct aw__run *run, const char *name, double *ret_price,
+static enum aw_err read_price(const struct aw_call *run, const char *name, double *ret_price,
                               struct aw_diag *diag)
 {
-    const char *text = aw__args_text(run->args, name);
+    const char *text = aw_args_text(run->args, name);
     *ret_price = -1;
     if (text && (aw_text_parse_real(text, ret_price) != AW_OK || *ret_price < 0))
         return aw_fail(diag, AW_ERR_USAGE, "expected an amount for --%s, found %s", name,
-                       AW__QUOTE(text));
+                       AW_QUOTE(text));
     return AW_OK;
 }
 
@@ -259,8 +259,8 @@ static enum aw_err read_price(const struct aw__run *run, const char *name, doubl
 static enum aw_err open_prom(struct view *view, struct aw_kube *kube, struct aw_kube_prom **ret,
                              struct aw_diag *diag)
 {
-    const struct aw__args *args = view->run->args;
-    const char *named = aw__args_text(args, "prometheus");
+    const struct aw_args *args = view->run->args;
+    const char *named = aw_args_text(args, "prometheus");
     char found[2 * AW_KUBE_NAME_MAX], text[sizeof found + 64];
     struct aw_diag said = {0};
     if (!named) {
@@ -273,8 +273,8 @@ static enum aw_err open_prom(struct view *view, struct aw_kube *kube, struct aw_
         return AW_OK;
     }
     struct aw_kube_prom_config config = {.kube = kube,
-                                         .token_file = aw__args_text(args, "prometheus-token"),
-                                         .ca_file = aw__args_text(args, "prometheus-ca")};
+                                         .token_file = aw_args_text(args, "prometheus-token"),
+                                         .ca_file = aw_args_text(args, "prometheus-ca")};
     if (strstr(named, "://"))
         config.url = named;
     else
@@ -311,25 +311,25 @@ static enum aw_err look(struct view *view, struct aw_kube *kube, const char *ns,
     return AW_OK;
 }
 
-static enum aw_err scan_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err scan_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    const char *sort = aw__args_text(run->args, "sort");
-    const char *ns = aw__args_text(run->args, "namespace");
-    const uint64_t limit = aw__args_number(run->args, "limit");
+    const char *sort = aw_args_text(run->args, "sort");
+    const char *ns = aw_args_text(run->args, "namespace");
+    const uint64_t limit = aw_args_number(run->args, "limit");
     struct view view = {.run = run,
                         .notes = json_array(),
                         .by_risk = !strcmp(sort, "risk"),
                         .by_name = !strcmp(sort, "name")};
-    struct aw_kube_config_from from = {.path = aw__args_text(run->args, "kubeconfig"),
-                                       .context = aw__args_text(run->args, "context")};
+    struct aw_kube_config_from from = {.path = aw_args_text(run->args, "kubeconfig"),
+                                       .context = aw_args_text(run->args, "context")};
     struct aw_kube_config config = {0};
     struct aw_kube *kube = NULL;
     int64_t history_us = 0;
-    enum aw_err err = aw_duration_parse(aw__args_text(run->args, "history"),
+    enum aw_err err = aw_duration_parse(aw_args_text(run->args, "history"),
                                         AW_QUANTITY_POSITIVE_OR_0, &history_us, diag);
     if (!err && (history_us < HISTORY_MIN_US || history_us > HISTORY_MAX_US))
         err = aw_fail(diag, AW_ERR_USAGE, "expected --history between 10m and 90d");
-    if (!err && ns && aw__args_given(run->args, "all-namespaces"))
+    if (!err && ns && aw_args_given(run->args, "all-namespaces"))
         err = aw_fail(diag, AW_ERR_USAGE, "--namespace and --all-namespaces exclude each other");
     err = err ? err : read_price(run, "price-cpu", &view.price_cpu, diag);
     err = err ? err : read_price(run, "price-memory", &view.price_memory, diag);
@@ -341,7 +341,7 @@ static enum aw_err scan_run(const struct aw__run *run, struct aw_diag *diag)
     err = err ? err : aw_kube_open(&kube, &config, &options, NULL, diag);
     if (err)
         goto out;
-    if (!ns && !aw__args_given(run->args, "all-namespaces"))
+    if (!ns && !aw_args_given(run->args, "all-namespaces"))
         ns = config.ns;
     err = look(&view, kube, ns, history_us, diag);
     if (err)
@@ -358,67 +358,70 @@ out:
 }
 
 static const char *const sorts[] = {"waste", "risk", "name", NULL};
-static const struct aw__option scan_options[] = {
+static const struct aw_option scan_options[] = {
     {.name = "namespace",
      .letter = 'n',
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "NAME",
      .help = "the namespace to look at (default: that of the context)"},
-    {.name = "all-namespaces", .letter = 'A', .kind = AW__FLAG, .help = "look at all namespaces"},
+    {.name = "all-namespaces",
+     .letter = 'A',
+     .kind = AW_ARG_FLAG,
+     .help = "look at all namespaces"},
     {.name = "prometheus",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "WHERE",
      .help = "a URL, or NAMESPACE/SERVICE:PORT to go through the API server, or none (default: a "
              "Service that is labelled as a Prometheus)"},
     {.name = "prometheus-token",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "a bearer token for a URL"},
     {.name = "prometheus-ca",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "certificates to trust for a URL (default: the system's)"},
     {.name = "history",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "TIME",
      .initial = "7d",
      .help = "how far to look back, 10m to 90d"},
     {.name = "sort",
-     .kind = AW__CHOICE,
+     .kind = AW_ARG_CHOICE,
      .arg = "BY",
      .initial = "waste",
      .choices = sorts,
      .help = "what comes first: waste, risk or name"},
     {.name = "limit",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "0",
      .max = AW_KUBE_SCAN_ROWS_MAX,
      .help = "show only the first so many; 0 is all"},
     {.name = "price-cpu",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "AMOUNT",
      .help = "of a core for a month; adds a column"},
     {.name = "price-memory",
-     .kind = AW__TEXT,
+     .kind = AW_ARG_TEXT,
      .arg = "AMOUNT",
      .help = "of a GiB for a month; adds a column"},
     {.name = "kubeconfig",
-     .kind = AW__FILE,
+     .kind = AW_ARG_FILE,
      .arg = "FILE",
      .help = "the cluster and who to be (default: $KUBECONFIG, ~/.kube/config, or the pod's "
              "service account)"},
-    {.name = "context", .kind = AW__TEXT, .arg = "NAME", .help = "a context of the kubeconfig"},
+    {.name = "context", .kind = AW_ARG_TEXT, .arg = "NAME", .help = "a context of the kubeconfig"},
     {.name = NULL},
 };
-static const struct aw__example scan_examples[] = {
+static const struct aw_example scan_examples[] = {
     {"aware scan -A", "every namespace, most waste first"},
     {"aware scan -n shop --sort risk", "what is about to break in one namespace"},
     {"aware scan -A --price-cpu 22 --price-memory 3 --limit 20", "the twenty dearest, in money"},
     {"aware scan -A --prometheus http://127.0.0.1:9090 -o json", "for a pipeline"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_scan = {
+const struct aw_verb aw_verb_scan = {
     .name = "scan",
     .summary = "Rank the workloads of a Kubernetes cluster by waste and risk",
     .text =

@@ -19,12 +19,12 @@
 #include "base/file.h"
 #include "base/stats.h"
 #include "base/threads.h"
-#include "cli/json.h"
-#include "cli/layout.h"
-#include "cli/progress.h"
-#include "cli/stop.h"
-#include "cli/summary.h"
-#include "cli/verbs.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/progress.h"
+#include "frame/stop.h"
+#include "frame/summary.h"
+#include "frame/verbs.h"
 #include "rpc/remote.h"
 #include "telemetry/csvlog.h"
 #include "telemetry/tfevents.h"
@@ -44,7 +44,7 @@ static const char *const evaluation_columns[] = {
     "step", "time_s", "return_mean", "return_low", "return_high", "episodes", NULL};
 
 struct session {
-    const struct aw__run *run;
+    const struct aw_call *run;
     struct aw_train *train;
     const char *dir; /* NULL: nothing is kept */
     const char *preset;
@@ -56,7 +56,7 @@ struct session {
     double time_before_s; /* of earlier sessions of this run */
     struct aw_csvlog progress_csv, evaluation_csv;
     struct aw_tfevents events;
-    struct aw__progress progress;
+    struct aw_progress progress;
     struct aw_diag *diag;
     enum aw_err episode_err; /* of writing a row from inside the loop */
 };
@@ -77,10 +77,10 @@ static double wall_seconds(void)
 
 /* What is served elsewhere takes its options in its address, so that whoever has the address, such
  * as a run directory, has them too. */
-static enum aw_err address_build(const struct aw__args *args, char ret[static AW_ENV_ADDRESS_MAX],
+static enum aw_err address_build(const struct aw_args *args, char ret[static AW_ENV_ADDRESS_MAX],
                                  struct aw_diag *diag)
 {
-    const char *name = aw__args_text(args, "env");
+    const char *name = aw_args_text(args, "env");
     const bool elsewhere = strstr(name, "://");
     int used = snprintf(ret, AW_ENV_ADDRESS_MAX, "%s", name);
     for (uint32_t i = 0; elsewhere && i < args->repeat_count; i++) {
@@ -101,14 +101,14 @@ static enum aw_err address_build(const struct aw__args *args, char ret[static AW
                : AW_OK;
 }
 
-static enum aw_err config_build(const struct aw__run *run, struct aw_train_config *config,
+static enum aw_err config_build(const struct aw_call *run, struct aw_train_config *config,
                                 struct aw_diag *diag)
 {
-    const struct aw__args *args = run->args;
+    const struct aw_args *args = run->args;
     const struct aw_agent_factory *agent = NULL;
     const struct aw_env_factory *env = NULL;
-    const char *agent_name = aw__args_text(args, "agent"), *preset;
-    const bool env_given = aw__args_text(args, "env");
+    const char *agent_name = aw_args_text(args, "agent"), *preset;
+    const bool env_given = aw_args_text(args, "env");
     char env_name[AW_ENV_ADDRESS_MAX];
     enum aw_err err;
 
@@ -119,16 +119,16 @@ static enum aw_err config_build(const struct aw__run *run, struct aw_train_confi
         (err = aw_agent_factory_find(agent_name, &agent, diag)))
         return err;
     *config = (struct aw_train_config){
-        .steps = aw__args_number(args, "steps"),
-        .seed = aw__args_number(args, "seed"),
-        .env_count = (uint32_t)aw__args_number(args, "envs"),
-        .thread_count = (uint32_t)aw__args_number(args, "threads"),
-        .bootstrap_episodes = (uint32_t)aw__args_number(args, "bootstrap"),
+        .steps = aw_args_number(args, "steps"),
+        .seed = aw_args_number(args, "seed"),
+        .env_count = (uint32_t)aw_args_number(args, "envs"),
+        .thread_count = (uint32_t)aw_args_number(args, "threads"),
+        .bootstrap_episodes = (uint32_t)aw_args_number(args, "bootstrap"),
     };
-    if ((err = aw_train_settings(agent, env_name, aw__args_text(args, "preset"), config->settings,
+    if ((err = aw_train_settings(agent, env_name, aw_args_text(args, "preset"), config->settings,
                                  &preset, diag)))
         return err;
-    const char *env_pairs[AW__REPEAT_MAX];
+    const char *env_pairs[AW_REPEAT_MAX];
     uint32_t env_pair_count = 0;
     for (uint32_t i = 0; i < args->repeat_count; i++) {
         const char *pair = args->repeat[i];
@@ -153,12 +153,12 @@ static enum aw_err config_build(const struct aw__run *run, struct aw_train_confi
 }
 
 /* A run is what it is: these may not be changed on the way. */
-static enum aw_err resume_check(const struct aw__args *args, struct aw_diag *diag)
+static enum aw_err resume_check(const struct aw_args *args, struct aw_diag *diag)
 {
     static const char *const fixed[] = {"env",     "agent", "preset", "set",       "seed", "envs",
                                         "threads", "out",   "force",  "bootstrap", NULL};
     for (const char *const *name = fixed; *name; name++) {
-        if (aw__args_given(args, *name))
+        if (aw_args_given(args, *name))
             return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--resume",
                               "goes on with the run as it was; --%s cannot be given with it",
                               *name);
@@ -292,7 +292,7 @@ static enum aw_err log_point(struct session *session)
                            session->diag);
 }
 
-static enum aw_err evaluate(struct session *session, struct aw__returns *ret)
+static enum aw_err evaluate(struct session *session, struct aw_returns *ret)
 {
     const struct aw_train_config *config = aw_train_config(session->train);
     enum aw_err err =
@@ -300,18 +300,18 @@ static enum aw_err evaluate(struct session *session, struct aw__returns *ret)
                           session->returns, session->diag);
     if (err)
         return err;
-    return aw__returns_of(session->returns, session->eval_episodes, ret, session->diag);
+    return aw_returns_of(session->returns, session->eval_episodes, ret, session->diag);
 }
 
 static enum aw_err evaluation_point(struct session *session)
 {
     const struct aw_train_progress *at = aw_train_progress(session->train);
-    struct aw__returns returns;
+    struct aw_returns returns;
     enum aw_err err = evaluate(session, &returns);
     if (err)
         return err;
-    if (session->progress.mode != AW__PROGRESS_NONE) {
-        aw__progress_clear(&session->progress);
+    if (session->progress.mode != AW_PROGRESS_NONE) {
+        aw_progress_clear(&session->progress);
         fprintf(stderr, "evaluation at step %" PRIu64 ": return %.1f (%.1f to %.1f), %u episodes\n",
                 at->step, returns.mean, returns.low, returns.high, session->eval_episodes);
     }
@@ -370,7 +370,7 @@ static enum aw_err run_to_end(struct session *session)
 {
     uint64_t slice = 1;
     enum aw_err err;
-    while (!aw_train_done(session->train) && !aw__stop_signal) {
+    while (!aw_train_done(session->train) && !aw_stop_signal) {
         uint64_t step = aw_train_progress(session->train)->step;
         int64_t begin_us = aw_clock_monotonic_us(NULL);
         uint64_t due = min_u64(session->log_next, session->eval_next) - step;
@@ -386,7 +386,7 @@ static enum aw_err run_to_end(struct session *session)
             slice /= 2;
         if ((err = points(session)))
             return err;
-        aw__progress_update(&session->progress, aw_train_progress(session->train), now_us);
+        aw_progress_update(&session->progress, aw_train_progress(session->train), now_us);
     }
     return AW_OK;
 }
@@ -412,13 +412,13 @@ static enum aw_err interrupted(struct session *session)
                    at->step, steps, session->dir);
 }
 
-static enum aw_err report(struct session *session, const struct aw__returns *evaluation)
+static enum aw_err report(struct session *session, const struct aw_returns *evaluation)
 {
     double recent[AW_TRAIN_RECENT];
-    struct aw__returns training = {0};
+    struct aw_returns training = {0};
     uint32_t count = aw_train_recent(session->train, recent);
     double seconds = session_seconds(session);
-    struct aw__summary summary = {
+    struct aw_summary summary = {
         .config = aw_train_config(session->train),
         .progress = aw_train_progress(session->train),
         .training = &training,
@@ -429,11 +429,11 @@ static enum aw_err report(struct session *session, const struct aw__returns *eva
             (seconds > 0 ? seconds : 1),
         .dir = session->dir,
     };
-    enum aw_err err = aw__returns_of(recent, count, &training, session->diag);
+    enum aw_err err = aw_returns_of(recent, count, &training, session->diag);
     if (err)
         return err;
-    return session->run->json ? aw__json_print(aw__summary_json(&summary), session->diag)
-                              : aw__summary_print(&summary, session->run->color_out);
+    return session->run->json ? aw_json_print(aw_summary_json(&summary), session->diag)
+                              : aw_summary_print(&summary, session->run->color_out);
 }
 
 /* What a person wants to know before waiting. */
@@ -441,7 +441,7 @@ static void announce(const struct session *session, bool resumed)
 {
     const struct aw_train_config *config = aw_train_config(session->train);
     const struct aw_train_progress *at = aw_train_progress(session->train);
-    if (session->progress.mode == AW__PROGRESS_NONE)
+    if (session->progress.mode == AW_PROGRESS_NONE)
         return;
     fprintf(stderr, "%s %s on %s: %" PRIu64 " steps, seed %" PRIu64 ", %u environment%s",
             resumed ? "resuming" : "training", config->agent, config->env, config->steps,
@@ -461,7 +461,7 @@ static void announce(const struct session *session, bool resumed)
 
 static enum aw_err session_run(struct session *session, bool resumed)
 {
-    struct aw__returns evaluation = {0};
+    struct aw_returns evaluation = {0};
     uint64_t step = aw_train_progress(session->train)->step;
     const struct aw_train_config *config = aw_train_config(session->train);
     enum aw_err err;
@@ -477,15 +477,15 @@ static enum aw_err session_run(struct session *session, bool resumed)
     if (session->dir && !resumed &&
         (err = aw_train_save(session->train, session->dir, true, session->diag)))
         return err;
-    aw__progress_init(&session->progress, stderr, aw__args_given(session->run->args, "quiet"), step,
-                      config->steps, session->start_us);
+    aw_progress_init(&session->progress, stderr, aw_args_given(session->run->args, "quiet"), step,
+                     config->steps, session->start_us);
     announce(session, resumed);
     aw_log_info(session->run->log, resumed ? "run resumed" : "run begun",
                 AW_LOG_STR("env", config->env), AW_LOG_STR("agent", config->agent),
                 AW_LOG_INT("seed", (int64_t)config->seed),
                 AW_LOG_INT("steps", (int64_t)config->steps), AW_LOG_INT("step", (int64_t)step));
     err = run_to_end(session);
-    aw__progress_clear(&session->progress);
+    aw_progress_clear(&session->progress);
     if (err)
         return err;
     if (!aw_train_done(session->train))
@@ -510,15 +510,15 @@ static enum aw_err with_trouble(enum aw_err err, struct aw_diag *diag)
     return aw_fail(diag, err, "%.200s (%.290s)", before, trouble);
 }
 
-static enum aw_err train_run(const struct aw__run *run, struct aw_diag *diag)
+static enum aw_err train_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    const struct aw__args *args = run->args;
-    const char *resume = aw__args_text(args, "resume");
+    const struct aw_args *args = run->args;
+    const char *resume = aw_args_text(args, "resume");
     struct session session = {
         .run = run,
-        .dir = resume ? resume : aw__args_text(args, "out"),
-        .eval_every = aw__args_number(args, "eval-every"),
-        .eval_episodes = (uint32_t)aw__args_number(args, "eval-episodes"),
+        .dir = resume ? resume : aw_args_text(args, "out"),
+        .eval_every = aw_args_number(args, "eval-every"),
+        .eval_episodes = (uint32_t)aw_args_number(args, "eval-episodes"),
         .diag = diag,
     };
     struct aw_train_config config;
@@ -527,9 +527,9 @@ static enum aw_err train_run(const struct aw__run *run, struct aw_diag *diag)
     if (session.eval_every && !session.eval_episodes)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--eval-every",
                           "needs --eval-episodes above 0");
-    aw__stop_catch(&(struct aw__stop_config){.twice = true});
+    aw_stop_catch(&(struct aw_stop_config){.twice = true});
     if (resume) {
-        uint64_t steps = aw__args_given(args, "steps") ? aw__args_number(args, "steps") : 0;
+        uint64_t steps = aw_args_given(args, "steps") ? aw_args_number(args, "steps") : 0;
         if ((err = resume_check(args, diag)) ||
             (err = aw_train_resume(resume, steps, NULL, &session.train, diag)))
             goto out;
@@ -538,7 +538,7 @@ static enum aw_err train_run(const struct aw__run *run, struct aw_diag *diag)
             (err = aw_train_new(&config, NULL, &session.train, diag)))
             goto out;
         if (session.dir &&
-            (err = directory_prepare(session.dir, aw__args_given(args, "force"), diag)))
+            (err = directory_prepare(session.dir, aw_args_given(args, "force"), diag)))
             goto out;
     }
     session.returns = aw_alloc_new(NULL, session.eval_episodes + 1, sizeof *session.returns);
@@ -556,21 +556,21 @@ out:
     return err;
 }
 
-static const struct aw__option train_options[] = {
+static const struct aw_option train_options[] = {
     {.name = "env",
      .letter = 'e',
-     .kind = AW__ENV,
+     .kind = AW_ARG_ENV,
      .arg = "NAME",
      .help = "the environment to learn; 'aware env list' shows them; or where another program "
              "serves one: grpc://HOST:PORT/NAME"},
     {.name = "agent",
      .letter = 'a',
-     .kind = AW__AGENT,
+     .kind = AW_ARG_AGENT,
      .arg = "NAME",
      .help = "the learner; 'aware agent list' shows them"},
     {.name = "steps",
      .letter = 'n',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "100k",
      .min = 1,
@@ -578,70 +578,70 @@ static const struct aw__option train_options[] = {
      .help = "environment steps in all: 20000, 20k, 1M; with --resume a new total"},
     {.name = "seed",
      .letter = 's',
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "0",
      .max = AW_TRAIN_SEED_MAX - EVAL_SEED_OFFSET,
      .help = "where all chance starts; the same seed gives the same bytes"},
     {.name = "preset",
      .letter = 'p',
-     .kind = AW__PRESET,
+     .kind = AW_ARG_PRESET,
      .arg = "NAME",
      .help = "settings laid over the learner's defaults; without it, the preset named like the "
              "environment if there is one; none turns that off"},
     {.name = "set",
-     .kind = AW__SETTING,
+     .kind = AW_ARG_SETTING,
      .arg = "KEY=VALUE",
      .help = "change a setting of the learner ('aware agent describe NAME' lists them) or, as "
              "env.KEY=VALUE, an option of the environment ('aware env describe NAME')",
      .repeated = true},
-    {.name = "out", .kind = AW__DIR, .arg = "DIR", .help = "keep the run in this directory"},
+    {.name = "out", .kind = AW_ARG_DIR, .arg = "DIR", .help = "keep the run in this directory"},
     {.name = "resume",
      .letter = 'r',
-     .kind = AW__DIR,
+     .kind = AW_ARG_DIR,
      .arg = "DIR",
      .help = "go on with the run in this directory, exactly where it was saved"},
     {.name = "force",
      .letter = 'f',
-     .kind = AW__FLAG,
+     .kind = AW_ARG_FLAG,
      .help = "replace the run that --out already holds"},
     {.name = "envs",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "1",
      .min = 1,
      .max = AW_TRAIN_ENVS_MAX,
      .help = "environments stepped in lockstep"},
     {.name = "threads",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "1",
      .min = 1,
      .max = AW_THREADS_MAX,
      .help = "threads that step them; results do not depend on it"},
     {.name = "bootstrap",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "EPISODES",
      .initial = "0",
      .max = AW_TRAIN_BOOTSTRAP_MAX,
      .help = "let the agent that a served environment brings along act in the first episodes, and "
              "learn from them before acting; --agent bcq is made for that"},
     {.name = "eval-every",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "0",
      .max = AW_TRAIN_STEPS_MAX,
      .help = "evaluate each time so many steps are done; 0: only at the end"},
     {.name = "eval-episodes",
-     .kind = AW__NUMBER,
+     .kind = AW_ARG_NUMBER,
      .arg = "N",
      .initial = "20",
      .max = EVAL_EPISODES_MAX,
      .help = "deterministic episodes of an evaluation; 0: none"},
-    {.name = "quiet", .letter = 'q', .kind = AW__FLAG, .help = "no progress on stderr"},
+    {.name = "quiet", .letter = 'q', .kind = AW_ARG_FLAG, .help = "no progress on stderr"},
     {.name = NULL},
 };
-static const struct aw__example train_examples[] = {
+static const struct aw_example train_examples[] = {
     {"aware train --env cartpole-v1 --agent ppo --steps 100k --out runs/cart",
      "train, and keep everything in runs/cart"},
     {"aware train --resume runs/cart --steps 200k", "train the same run for longer"},
@@ -650,7 +650,7 @@ static const struct aw__example train_examples[] = {
     {"aware train -e pendulum-v1 -a ddpg -n 20k -q -o json", "for a script: one JSON document"},
     {NULL, NULL},
 };
-const struct aw__verb aw__verb_train = {
+const struct aw_verb aw_verb_train = {
     .name = "train",
     .summary = "Train a learner on an environment, or go on with a run",
     .text =

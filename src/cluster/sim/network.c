@@ -31,20 +31,20 @@ static void turn(void)
     const uint32_t in = AW_SURROGATE_INPUTS, hidden = AW_SURROGATE_HIDDEN;
     for (uint32_t j = 0; j < hidden; j++) {
         for (uint32_t k = 0; k < in; k++)
-            by_input.w0[k][j] = aw__weights.w0[j * in + k];
+            by_input.w0[k][j] = aw_weights.w0[j * in + k];
         for (uint32_t k = 0; k < hidden; k++)
-            by_input.w1[k][j] = aw__weights.w1[j * hidden + k];
+            by_input.w1[k][j] = aw_weights.w1[j * hidden + k];
     }
     for (uint32_t j = 0; j < AW_SURROGATE_OUTPUTS; j++) {
         for (uint32_t k = 0; k < hidden; k++)
-            by_input.w2[k][j] = aw__weights.w2[j * hidden + k];
-        by_input.b2[j] = aw__weights.b2[j];
+            by_input.w2[k][j] = aw_weights.w2[j * hidden + k];
+        by_input.b2[j] = aw_weights.b2[j];
     }
 }
 
 INLINE float standard(enum aw__input i, float x)
 {
-    return (x - aw__weights.shift[i]) * aw__weights.scale[i];
+    return (x - aw_weights.shift[i]) * aw_weights.scale[i];
 }
 
 INLINE void add_input(floats *sum, const float *weights, float x)
@@ -89,7 +89,7 @@ INLINE void network(const float *sum, const struct aw__network_asked *asked, flo
     for (uint32_t v = 0; v < VECTORS; v++) {
         relu(&a[v]);
         store(&a[v], hidden + v * LANES);
-        load(aw__weights.b1 + v * LANES, &b[v]);
+        load(aw_weights.b1 + v * LANES, &b[v]);
     }
     /* Two sums at a time, and four below: one alone would wait for each addition. */
     for (uint32_t k = 0; k < AW_SURROGATE_HIDDEN; k += 2) {
@@ -125,7 +125,7 @@ void aw__network_begin(const float *x, float *sum)
 {
     static const uint8_t inputs[] = {5, 7, 8, 9, 10, 11};
     pthread_once(&turned, turn); /* nobody asks for an end without a beginning */
-    memcpy(sum, aw__weights.b0, sizeof aw__weights.b0);
+    memcpy(sum, aw_weights.b0, sizeof aw_weights.b0);
     for (uint32_t i = 0; i < sizeof inputs; i++)
         for (uint32_t j = 0; j < AW_SURROGATE_HIDDEN; j++)
             sum[j] += by_input.w0[inputs[i]][j] * standard(inputs[i], x[inputs[i]]);

@@ -12,22 +12,22 @@ static void naive(const struct aw_replica *replica, double *e)
     double a[AW_SURROGATE_HIDDEN], b[AW_SURROGATE_HIDDEN];
     aw_surrogate_inputs(replica, x);
     for (uint32_t j = 0; j < AW_SURROGATE_HIDDEN; j++) {
-        a[j] = (double)aw__weights.b0[j];
+        a[j] = (double)aw_weights.b0[j];
         for (uint32_t k = 0; k < AW_SURROGATE_INPUTS; k++)
-            a[j] += (double)aw__weights.w0[j * AW_SURROGATE_INPUTS + k] *
-                    ((double)x[k] - (double)aw__weights.shift[k]) * (double)aw__weights.scale[k];
+            a[j] += (double)aw_weights.w0[j * AW_SURROGATE_INPUTS + k] *
+                    ((double)x[k] - (double)aw_weights.shift[k]) * (double)aw_weights.scale[k];
         a[j] = fmax(a[j], 0);
     }
     for (uint32_t j = 0; j < AW_SURROGATE_HIDDEN; j++) {
-        b[j] = (double)aw__weights.b1[j];
+        b[j] = (double)aw_weights.b1[j];
         for (uint32_t k = 0; k < AW_SURROGATE_HIDDEN; k++)
-            b[j] += (double)aw__weights.w1[j * AW_SURROGATE_HIDDEN + k] * a[k];
+            b[j] += (double)aw_weights.w1[j * AW_SURROGATE_HIDDEN + k] * a[k];
         b[j] = fmax(b[j], 0);
     }
     for (uint32_t j = 0; j < AW_SURROGATE_OUTPUTS; j++) {
-        e[j] = (double)aw__weights.b2[j];
+        e[j] = (double)aw_weights.b2[j];
         for (uint32_t k = 0; k < AW_SURROGATE_HIDDEN; k++)
-            e[j] += (double)aw__weights.w2[j * AW_SURROGATE_HIDDEN + k] * b[k];
+            e[j] += (double)aw_weights.w2[j * AW_SURROGATE_HIDDEN + k] * b[k];
         e[j] = exp(fmin(fmax(e[j], -12), 12));
     }
 }

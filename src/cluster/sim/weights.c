@@ -2,7 +2,7 @@
 #include "cluster/sim/weights.h"
 
 /* clang-format off */
-const struct aw__weights aw__weights = {
+const struct aw_weights aw_weights = {
     .shift =
         {0.438016951f, -0.780060351f, 0.223680317f, -0.387694329f, -0.139946356f,
          -0.782183945f, -0.642237604f, 0.22079362f, 0.439305604f, 0.511101127f,

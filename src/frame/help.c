@@ -1,0 +1,223 @@
+/* help.c - the verb `help`, and --help of every verb. */
+#include "frame/help.h"
+
+#include <string.h>
+
+#include "frame/layout.h"
+#include "frame/verbs.h"
+
+#define HELP_TEXT_MAX 2048u
+#define SYNOPSIS_MAX  512u
+#define OPTION_COLUMN 27u /* where the text of an option starts */
+#define VERB_COLUMN   18u /* where the summary of a verb starts */
+
+const char aw__about[] =
+    "aware learns to autoscale: it sets the replicas of a workload, and the CPU and memory of "
+    "each, "
+    "so that its SLO holds at the least cost. It begins under the controllers that people trust "
+    "(HPA "
+    "and VPA), takes over when it has shown that it is better, and says why it did what it did. "
+    "'aware run' shows it on a simulated cluster.";
+
+const struct aw__note aw__notes_environment[] = {
+    {"AWARE_SOCKET",
+     "Socket of the daemon that verbs ask, where neither --socket nor --state says otherwise."},
+    {"NO_COLOR", "Set to anything: no colour, unless --color=always is given."},
+    {"TERM", "When it is dumb: no colour and no progress line."},
+    {NULL, NULL},
+};
+
+const struct aw__note aw__notes_files[] = {
+    {"DIR/run.json", "What was asked: environment, learner, seed, steps and every setting."},
+    {"DIR/model.safetensors", "The networks under PyTorch's parameter names, with metadata."},
+    {"DIR/state.safetensors", "Moments, replay, normalisers and generator of the learner."},
+    {"DIR/loop.state", "The environments in mid-episode and the counters of the run."},
+    {"DIR/progress.csv", "One row for each finished episode."},
+    {"DIR/events.out.tfevents.*", "The same and the losses for TensorBoard."},
+    {NULL, NULL},
+};
+
+const struct aw__note aw__notes_exit[] = {
+    {"0", "Done."},
+    {"1", "A check did not hold: aware env check, aware bench --check, aware explain --replay; or "
+          "aware diff found a difference."},
+    {"64", "Wrong usage: an unknown verb, option or value."},
+    {"65", "Malformed or out-of-range input, such as a damaged file."},
+    {"66", "Not found: an environment, a learner, a directory."},
+    {"69", "Not supported here, or not enough data."},
+    {"70", "A number left the finite range: training diverged."},
+    {"71", "Out of memory."},
+    {"73", "It already exists: a run directory that is not empty."},
+    {"74", "Input or output failed."},
+    {"75", "Try again: something changed under us or took too long."},
+    {"78", "Invalid configuration: an unknown setting or a bad value."},
+    {"130", "Interrupted; what was learned is saved when --out was given."},
+    {NULL, NULL},
+};
+
+static const char *bold(bool color)
+{
+    return color ? "\033[1m" : "";
+}
+
+static const char *plain(bool color)
+{
+    return color ? "\033[0m" : "";
+}
+
+static void heading(FILE *out, const char *text, bool color)
+{
+    fprintf(out, "\n%s%s%s\n", bold(color), text, plain(color));
+}
+
+/* `term` at column 2, `text` wrapped from `column`; on the next line when the term is too long. */
+static void item(FILE *out, const char *term, const char *text, unsigned column)
+{
+    unsigned len = (unsigned)strlen(term) + 2;
+    fprintf(out, "  %s", term);
+    if (len + 2 > column) {
+        fputc('\n', out);
+        len = 0;
+    }
+    fprintf(out, "%*s", (int)(column - len), "");
+    aw_wrap(out, text, column, column, AW_HELP_COLUMNS);
+}
+
+static void paragraphs(FILE *out, const char *text)
+{
+    char paragraph[HELP_TEXT_MAX];
+    while (*text) {
+        const char *end = strstr(text, "\n\n");
+        size_t len = end ? (size_t)(end - text) : strlen(text);
+        snprintf(paragraph, sizeof paragraph, "%.*s", (int)len, text);
+        fputc('\n', out);
+        aw_wrap(out, paragraph, 0, 0, AW_HELP_COLUMNS);
+        text += len + (end ? 2 : 0);
+    }
+}
+
+const char *aw__option_help(const struct aw_option *option, char *buf, size_t size)
+{
+    if (option->initial)
+        snprintf(buf, size, "%s (default %s)", option->help, option->initial);
+    else
+        snprintf(buf, size, "%s%s%s", option->help, option->required ? " (required)" : "",
+                 option->repeated ? " (repeatable)" : "");
+    return buf;
+}
+
+void aw_help_verb(FILE *out, const struct aw_verb *verb, bool color)
+{
+    char term[128], text[HELP_TEXT_MAX], synopsis[SYNOPSIS_MAX];
+    const struct aw_option *option;
+
+    fprintf(out, "%sUsage:%s ", bold(color), plain(color));
+    aw_wrap(out, aw__verb_synopsis(verb, synopsis, sizeof synopsis), 7, 9, AW_HELP_COLUMNS);
+    snprintf(text, sizeof text, "%s.", verb->summary);
+    paragraphs(out, text);
+    if (verb->text)
+        paragraphs(out, verb->text);
+    if (verb->positionals)
+        heading(out, "Arguments:", color);
+    for (const struct aw_positional *p = verb->positionals; p && p->name; p++)
+        item(out, p->name, p->help, OPTION_COLUMN);
+    heading(out, "Options:", color);
+    for (uint32_t i = 0; (option = aw_verb_option(verb, i)); i++) {
+        char letter[8] = "    ";
+        if (option->letter)
+            snprintf(letter, sizeof letter, "-%c, ", option->letter);
+        snprintf(term, sizeof term, "%s--%s%s%s", letter, option->name, option->arg ? " " : "",
+                 option->arg ? option->arg : "");
+        item(out, term, aw__option_help(option, text, sizeof text), OPTION_COLUMN);
+    }
+    bool headed = false;
+    for (uint32_t i = 0; aw_verbs[i]; i++) {
+        if (!aw_verb_in_group(aw_verbs[i], verb->name))
+            continue;
+        if (!headed)
+            heading(out, "Verbs:", color);
+        headed = true;
+        item(out, aw_verbs[i]->name, aw_verbs[i]->summary, OPTION_COLUMN);
+    }
+    if (verb->examples)
+        heading(out, "Examples:", color);
+    for (const struct aw_example *e = verb->examples; e && e->command; e++)
+        fprintf(out, "%s  # %s\n  %s\n", e == verb->examples ? "" : "\n", e->help, e->command);
+}
+
+void aw__help_group(FILE *out, const char *word, bool color)
+{
+    fprintf(out, "%sUsage:%s aware %s VERB [OPTION]...\n", bold(color), plain(color), word);
+    heading(out, "Verbs:", color);
+    for (uint32_t i = 0; aw_verbs[i]; i++) {
+        if (aw_verb_in_group(aw_verbs[i], word))
+            item(out, aw_verbs[i]->name, aw_verbs[i]->summary, VERB_COLUMN);
+    }
+    fprintf(out, "\n'aware help %s VERB' tells more about one.\n", word);
+}
+
+void aw_help_all(FILE *out, bool color)
+{
+    fprintf(out, "%sUsage:%s aware VERB [OPTION]... [ARGUMENT]...\n\n", bold(color), plain(color));
+    aw_wrap(out, aw__about, 0, 0, AW_HELP_COLUMNS);
+    heading(out, "Verbs:", color);
+    for (uint32_t i = 0; aw_verbs[i]; i++) {
+        if (!aw_verb_hidden(aw_verbs[i]))
+            item(out, aw_verbs[i]->name, aw_verbs[i]->summary, VERB_COLUMN);
+    }
+    heading(out, "First steps:", color);
+    fputs("  aware env list\n"
+          "  aware train --env cartpole-v1 --agent ppo --steps 100k --out runs/first\n"
+          "  aware eval runs/first\n"
+          "\n'aware help VERB' tells more about one verb; 'man aware' tells it all.\n",
+          out);
+}
+
+static enum aw_err help_run(const struct aw_call *run, struct aw_diag *diag)
+{
+    const char *first = run->args->positional[0], *second = run->args->positional[1];
+    const struct aw_verb *verb = NULL;
+    char *words[2] = {(char *)(uintptr_t)first, (char *)(uintptr_t)second};
+    uint32_t used;
+    enum aw_err err;
+
+    if (!first) {
+        aw_help_all(stdout, run->color_out);
+        return AW_OK;
+    }
+    if (!second) {
+        for (uint32_t i = 0; aw_verbs[i]; i++) {
+            if (aw_verb_in_group(aw_verbs[i], first) && !aw_verb_named(first)) {
+                aw__help_group(stdout, first, run->color_out);
+                return AW_OK;
+            }
+        }
+    }
+    if ((err = aw_verb_find(words, second ? 2 : 1, &verb, &used, diag)))
+        return err;
+    if (second && used == 1)
+        return aw_fail(diag, AW_ERR_USAGE, "'aware %s' has no verbs of its own", first);
+    aw_help_verb(stdout, verb, run->color_out);
+    return AW_OK;
+}
+
+static const struct aw_positional help_positionals[] = {
+    {.name = "VERB", .kind = AW_ARG_VERB, .help = "the verb to tell about", .optional = true},
+    {.name = "WORD",
+     .kind = AW_ARG_VERB,
+     .help = "its second word, as in env list",
+     .optional = true},
+    {.name = NULL},
+};
+static const struct aw_example help_examples[] = {
+    {"aware help train", "everything about one verb"},
+    {"aware help env describe", "a verb of two words"},
+    {NULL, NULL},
+};
+const struct aw_verb aw_verb_help = {
+    .name = "help",
+    .summary = "Show what a verb does and takes",
+    .positionals = help_positionals,
+    .examples = help_examples,
+    .run = help_run,
+};

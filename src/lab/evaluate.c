@@ -1,0 +1,463 @@
+/* evaluate.c - the verb `evaluate`: what AWARE is worth on generated applications. */
+#include "lab/evaluate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/threads.h"
+#include "frame/layout.h"
+#include "frame/verbs.h"
+#include "lab/load.h"
+
+#define TRACE        "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
+#define POOL_STRIDE  100u /* applications of the pool that share a set of functions of the trace */
+#define MEAN_CORES   2.0
+#define ROWS_SHOWN   20u /* of progress without a terminal */
+#define PERCENT_FULL 100u
+
+static const char *const what_names[] = {"bootstrap", "converged", "disturbances", "estimates",
+                                         NULL};
+static const char *const preset_names[] = {"default", "paper", NULL};
+
+/* --- what is asked ---------------------------------------------------------------------------- */
+
+/* "200-239" or "7". */
+static enum aw_err apps_range(const char *text, uint32_t *ret_first, uint32_t *ret_count,
+                              struct aw_diag *diag)
+{
+    char low[32];
+    uint64_t first = 0, last = 0;
+    const char *dash = strchr(text, '-');
+    const size_t len = dash ? (size_t)(dash - text) : strlen(text);
+    snprintf(low, sizeof low, "%.*s", (int)(len < 30 ? len : 30), text);
+    if (aw_text_parse_u64(low, &first) || aw_text_parse_u64(dash ? dash + 1 : low, &last) ||
+        last < first || last - first >= AW_EVALUATE_APPS_MAX || last >= UINT32_MAX)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--apps",
+                          "expected FIRST-LAST with at most %u applications, found %s",
+                          AW_EVALUATE_APPS_MAX, AW_QUOTE(text));
+    *ret_first = (uint32_t)first;
+    *ret_count = (uint32_t)(last - first + 1);
+    return AW_OK;
+}
+
+/* Which of the busiest functions an application has: odd ranks for one hundred of the pool, even
+ * ones for the next, so that what is tuned on 100-199 and reported on 200-299 shares no load. */
+static uint32_t function_of(uint32_t index)
+{
+    return 2 * (index % POOL_STRIDE) + (index / POOL_STRIDE % 2 ? 1 : 2);
+}
+
+static enum aw_err app_make(const struct aw__evaluate *ask, const char *load, uint32_t i,
+                            struct aw_diag *diag)
+{
+    struct aw_evaluate_app *app = &ask->apps[i];
+    char own[AW_TEXT_MAX + 32];
+    app->index = ask->first + i;
+    aw_app_generate(ask->pool, app->index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT,
+                    &app->app);
+    snprintf(own, sizeof own, "%s", load);
+    if (!aw__load_is_pattern(load))
+        snprintf(own, sizeof own, "%s%stop=%" PRIu32, load,
+                 strrchr(load, ':') && strchr(strrchr(load, ':'), '=') ? "," : ":",
+                 function_of(app->index));
+    struct aw_trace_report report;
+    enum aw_err err = aw_load_parse_report(own, app->index, NULL, &app->day, &report, diag);
+    if (!err)
+        aw_load_scale_cores(&app->day, &app->app, MEAN_CORES);
+    return err;
+}
+
+/* The command that makes the same table, wherever the trace lies. */
+static void command_write(struct aw__evaluate *ask, const struct aw_args *args)
+{
+    struct aw_text text;
+    aw_text_init(&text, ask->command, sizeof ask->command);
+    aw_text_add(&text, "aware evaluate %s", what_names[ask->what]);
+    const struct aw_option *option;
+    for (uint32_t i = 0; (option = aw_verb_option(args->verb, i)); i++) {
+        static const char *const kept[] = {"apps",       "pool",  "seeds",  "seed",   "learn",
+                                           "after",      "agent", "preset", "tuning", "each",
+                                           "no-ceiling", "model", NULL};
+        for (const char *const *name = kept; *name; name++) {
+            if (strcmp(option->name, *name) != 0 || !args->value[i].given)
+                continue;
+            aw_text_add(&text, " --%s", option->name);
+            if (option->kind != AW_ARG_FLAG)
+                aw_text_add(&text, " %s", args->value[i].text);
+        }
+    }
+    if (aw_args_given(args, "load"))
+        aw_text_add(&text, " --load %s", ask->load);
+}
+
+static void settings_take(struct aw__evaluate *ask, const struct aw_args *args)
+{
+    struct aw_evaluate_config *config = &ask->config;
+    const uint64_t threads = aw_args_number(args, "threads");
+    aw_evaluate_config_init(config);
+    config->simulate.seed = aw_args_number(args, "seed");
+    config->simulate.tuning_budget = (uint32_t)aw_args_number(args, "tuning");
+    config->simulate.thread_count = threads ? (uint32_t)threads : aw_threads_cpu_count();
+    config->seeds = (uint32_t)aw_args_number(args, "seeds");
+    config->learn_halves = (uint32_t)aw_args_number(args, "learn");
+    config->after_halves = (uint32_t)aw_args_number(args, "after");
+    config->apps_each = (uint32_t)aw_args_number(args, "each");
+    config->ceiling = !aw_args_given(args, "no-ceiling");
+    config->cores = MEAN_CORES;
+    config->pilot.agent =
+        strcmp(aw_args_text(args, "agent"), "network") ? AW_PILOT_FORMULA : AW_PILOT_NETWORK;
+    ask->paper = !strcmp(aw_args_text(args, "preset"), "paper");
+    if (ask->paper)
+        aw_evaluate_config_paper(config);
+}
+
+/* Whoever asks for a model wants to measure it: one that cannot be used ends the evaluation. The
+ * shipped one, for which nobody asked, is left out then as a run leaves it out. */
+static enum aw_err model_take(const struct aw_call *run, struct aw__evaluate *ask,
+                              struct aw_diag *diag)
+{
+    struct aw_pilot_config *pilot = &ask->config.pilot;
+    struct aw_diag why = {0};
+    enum aw_err err = aw_models_open(NULL, &ask->shelf, diag);
+    if (err)
+        return err;
+    err = aw_shelf_get(ask->shelf, aw_args_text(run->args, "model"), &pilot->model, &why);
+    if (!err && pilot->model)
+        err = aw_pilot_model_fits(pilot, pilot->model, &why);
+    if (!err)
+        return AW_OK;
+    pilot->model = NULL;
+    if (aw_args_given(run->args, "model")) {
+        *diag = why;
+        return err;
+    }
+    aw_log_info(run->log, "the shipped model is not used", AW_LOG_STR("why", why.text));
+    return AW_OK;
+}
+
+static enum aw_err ask_take(const struct aw_call *run, struct aw__evaluate *ask,
+                            struct aw_diag *diag)
+{
+    const struct aw_args *args = run->args;
+    const char *data = getenv("AWARE_DATA_DIR"), *load = aw_args_text(args, "load");
+    char trace[AW_TEXT_MAX];
+    while (strcmp(what_names[ask->what], args->positional[0]) != 0)
+        ask->what++;
+    const bool markdown = aw_args_given(args, "markdown");
+    const bool csv = !strcmp(aw_args_text(args, "output"), "csv");
+    if (markdown && (csv || run->json))
+        return aw_fail(diag, AW_ERR_USAGE, "--markdown and --output exclude each other");
+    ask->format = run->json  ? AW__EVALUATE_JSON
+                  : csv      ? AW__EVALUATE_CSV
+                  : markdown ? AW__EVALUATE_MARKDOWN
+                             : AW__EVALUATE_TEXT;
+    settings_take(ask, args);
+    enum aw_err err = model_take(run, ask, diag);
+    if (err)
+        return err;
+    ask->pool = aw_args_number(args, "pool");
+    if (!load) {
+        if (!data)
+            return aw_fail(diag, AW_ERR_USAGE,
+                           "no load: say --load, or set AWARE_DATA_DIR to where " TRACE " is");
+        snprintf(trace, sizeof trace, "%s/" TRACE, data);
+        load = trace;
+    }
+    const char *slash = strrchr(load, '/');
+    snprintf(ask->load, sizeof ask->load, "%.500s", slash ? slash + 1 : load);
+    command_write(ask, args);
+    err = apps_range(aw_args_text(args, "apps"), &ask->first, &ask->count, diag);
+    if (err)
+        return err;
+    if (!(ask->apps = aw_alloc_new(NULL, ask->count, sizeof *ask->apps)))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " applications", ask->count);
+    for (uint32_t i = 0; !err && i < ask->count; i++)
+        err = app_make(ask, load, i, diag);
+    return err;
+}
+
+/* --- while it runs ---------------------------------------------------------------------------- */
+
+struct watch {
+    bool quiet, terminal;
+    int64_t begin_us;
+    uint32_t rows; /* told so far */
+};
+
+static bool watch_take(void *ctx, uint32_t done, uint32_t total)
+{
+    struct watch *watch = ctx;
+    char took[32], left[32];
+    if (watch->quiet)
+        return true;
+    const double seconds = (double)(aw_clock_monotonic_us(NULL) - watch->begin_us) * 1e-6;
+    aw_seconds_format(seconds, took, sizeof took);
+    aw_seconds_format(seconds / done * (total - done), left, sizeof left);
+    if (watch->terminal) {
+        fprintf(stderr, "\r\033[K%3u %%  %" PRIu32 " of %" PRIu32 " runs, %s, %s left",
+                (unsigned)((uint64_t)PERCENT_FULL * done / total), done, total, took, left);
+        if (done == total)
+            fprintf(stderr, "\r\033[K");
+        fflush(stderr);
+    } else if ((uint64_t)done * ROWS_SHOWN / total > watch->rows) {
+        watch->rows = (uint32_t)((uint64_t)done * ROWS_SHOWN / total);
+        fprintf(stderr, "%" PRIu32 " of %" PRIu32 " runs, %s, %s left\n", done, total, took, left);
+    }
+    return true;
+}
+
+/* --- the tables ------------------------------------------------------------------------------- */
+
+static uint32_t missed_of(const struct aw_evaluate_goal *goal, uint32_t count)
+{
+    uint32_t missed = 0;
+    for (uint32_t i = 0; i < count; i++)
+        missed += !aw_evaluate_met(&goal[i]);
+    return missed;
+}
+
+static double since(int64_t begin_us)
+{
+    return (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-6;
+}
+
+static enum aw_err bootstrap(const struct aw_call *run, struct aw__evaluate *ask,
+                             struct watch *watch, uint32_t *ret_missed, struct aw_diag *diag)
+{
+    struct aw_evaluate_bootstrap_sum sum;
+    struct aw_evaluate_bootstrap *rows = aw_alloc_new(NULL, ask->count, sizeof *rows);
+    if (!rows)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rows", ask->count);
+    enum aw_err err = aw_evaluate_bootstrap(&ask->config, ask->apps, ask->count, watch_take, watch,
+                                            NULL, rows, diag);
+    if (!err) {
+        aw_evaluate_bootstrap_sum(&ask->config, rows, ask->count, &sum);
+        *ret_missed = missed_of(sum.goal, sum.goal_count);
+        ask->seconds = since(watch->begin_us);
+        err = aw__evaluate_print_bootstrap(run, ask, rows, &sum, diag);
+    }
+    aw_alloc_free(NULL, rows);
+    return err;
+}
+
+static enum aw_err converged(const struct aw_call *run, struct aw__evaluate *ask,
+                             struct watch *watch, uint32_t *ret_missed, struct aw_diag *diag)
+{
+    struct aw_evaluate_converged_sum sum;
+    struct aw_evaluate_converged *rows = aw_alloc_new(NULL, ask->count, sizeof *rows);
+    if (!rows)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rows", ask->count);
+    enum aw_err err = aw_evaluate_converged(&ask->config, ask->apps, ask->count, watch_take, watch,
+                                            NULL, rows, diag);
+    err = err ? err : aw_evaluate_converged_sum(&ask->config, rows, ask->count, NULL, &sum, diag);
+    if (!err) {
+        *ret_missed = missed_of(sum.goal, sum.goal_count);
+        ask->seconds = since(watch->begin_us);
+        err = aw__evaluate_print_converged(run, ask, rows, &sum, diag);
+    }
+    aw_alloc_free(NULL, rows);
+    return err;
+}
+
+static enum aw_err disturbed(const struct aw_call *run, struct aw__evaluate *ask,
+                             struct watch *watch, uint32_t *ret_missed, struct aw_diag *diag)
+{
+    struct aw_evaluate_disturbed_sum sum;
+    const uint32_t count = aw_evaluate_disturbed_count(&ask->config, ask->apps, ask->count);
+    struct aw_evaluate_disturbed *rows = aw_alloc_new(NULL, count, sizeof *rows);
+    if (!rows)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rows", count);
+    enum aw_err err = aw_evaluate_disturbed(&ask->config, ask->apps, ask->count, watch_take, watch,
+                                            NULL, rows, diag);
+    err = err ? err : aw_evaluate_disturbed_sum(&ask->config, rows, count, NULL, &sum, diag);
+    if (!err) {
+        *ret_missed = missed_of(sum.goal, sum.goal_count);
+        ask->seconds = since(watch->begin_us);
+        err = aw__evaluate_print_disturbed(run, ask, rows, count, &sum, diag);
+    }
+    aw_alloc_free(NULL, rows);
+    return err;
+}
+
+static enum aw_err estimates(const struct aw_call *run, struct aw__evaluate *ask,
+                             struct watch *watch, uint32_t *ret_missed, struct aw_diag *diag)
+{
+    const uint32_t most = aw_evaluate_estimates_max(&ask->config, ask->count);
+    struct aw_evaluate_estimate *rows = aw_alloc_new(NULL, most, sizeof *rows);
+    uint32_t count = 0;
+    struct aw_evaluate_estimates_sum sum;
+    if (!rows)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rows", most);
+    enum aw_err err = aw_evaluate_estimates(&ask->config, ask->apps, ask->count, watch_take, watch,
+                                            NULL, rows, &count, diag);
+    if (!err && count == 0)
+        err = aw_fail(diag, AW_ERR_NODATA, "no search came to a policy: the load is too short");
+    err = err ? err : aw_evaluate_estimates_sum(rows, count, NULL, &sum, diag);
+    if (!err) {
+        *ret_missed = missed_of(sum.goal, sum.goal_count);
+        ask->seconds = since(watch->begin_us);
+        err = aw__evaluate_print_estimates(run, ask, rows, count, &sum, diag);
+    }
+    aw_alloc_free(NULL, rows);
+    return err;
+}
+
+static enum aw_err evaluate_run(const struct aw_call *run, struct aw_diag *diag)
+{
+    uint32_t missed = 0;
+    struct aw__evaluate *ask = aw_alloc_new(NULL, 1, sizeof *ask);
+    if (!ask)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for an evaluation");
+    enum aw_err err = ask_take(run, ask, diag);
+    struct watch watch = {.quiet = aw_args_given(run->args, "quiet"),
+                          .terminal = isatty(fileno(stderr)),
+                          .begin_us = aw_clock_monotonic_us(NULL)};
+    if (!err) {
+        static enum aw_err (*const tables[])(const struct aw_call *, struct aw__evaluate *,
+                                             struct watch *, uint32_t *, struct aw_diag *) = {
+            bootstrap, converged, disturbed, estimates};
+        err = tables[ask->what](run, ask, &watch, &missed, diag);
+    }
+    if (!err && missed && aw_args_given(run->args, "check"))
+        err = aw_fail(diag, AW_ERR_CHECK, "%" PRIu32 " goals are missed", missed);
+    aw_evaluate_apps_deinit(ask->apps, ask->apps ? ask->count : 0);
+    aw_shelf_free(ask->shelf);
+    aw_alloc_free(NULL, ask->apps);
+    aw_alloc_free(NULL, ask);
+    return err;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+static const char *const policies[] = {"formula", "network", NULL};
+
+static const struct aw_option evaluate_options[] = {
+    {.name = "apps",
+     .letter = 'a',
+     .kind = AW_ARG_TEXT,
+     .arg = "FIRST-LAST",
+     .initial = "200-239",
+     .help = "applications of the pool; settings were chosen on 100-129, which prove nothing"},
+    {.name = "pool",
+     .kind = AW_ARG_NUMBER,
+     .arg = "SEED",
+     .initial = "1",
+     .max = INT64_MAX,
+     .help = "seed of the pool of applications"},
+    {.name = "load",
+     .letter = 'l',
+     .kind = AW_ARG_LOAD,
+     .arg = "LOAD",
+     .help = "a day's trace with many functions, of which each application gets its own, or a "
+             "pattern (default: " TRACE " in AWARE_DATA_DIR)"},
+    {.name = "seeds",
+     .kind = AW_ARG_NUMBER,
+     .arg = "N",
+     .initial = "3",
+     .min = 1,
+     .max = AW_EVALUATE_SEEDS_MAX,
+     .help = "runs of each application, with different chance"},
+    {.name = "seed",
+     .letter = 's',
+     .kind = AW_ARG_NUMBER,
+     .arg = "S",
+     .initial = "1",
+     .max = INT64_MAX,
+     .help = "the first of them"},
+    {.name = "learn",
+     .kind = AW_ARG_NUMBER,
+     .arg = "N",
+     .initial = "4",
+     .min = 1,
+     .max = AW_EVALUATE_HALVES_MAX / 2,
+     .help = "how often the first half of the day is lived through"},
+    {.name = "after",
+     .kind = AW_ARG_NUMBER,
+     .arg = "N",
+     .initial = "4",
+     .min = 2,
+     .max = AW_EVALUATE_HALVES_MAX / 2,
+     .help = "disturbances: second halves of the day after it came; the last one is compared"},
+    {.name = "each",
+     .kind = AW_ARG_NUMBER,
+     .arg = "N",
+     .initial = "5",
+     .min = 1,
+     .max = AW_EVALUATE_APPS_MAX,
+     .help = "disturbances: applications of one scenario, of those that it affects"},
+    {.name = "agent",
+     .kind = AW_ARG_CHOICE,
+     .arg = "KIND",
+     .initial = "formula",
+     .choices = policies,
+     .help = "what learns: formula or network"},
+    {.name = "model",
+     .kind = AW_ARG_TEXT,
+     .arg = "FILE",
+     .initial = "shipped",
+     .help = "what learning begins at: a model of 'aware pretrain', shipped for the one that comes "
+             "with this program, or none"},
+    {.name = "preset",
+     .kind = AW_ARG_CHOICE,
+     .arg = "NAME",
+     .initial = "default",
+     .choices = preset_names,
+     .help = "paper: the paper's reward as objective, its state and actions, a network, HPA+VPA"},
+    {.name = "tuning",
+     .kind = AW_ARG_NUMBER,
+     .arg = "N",
+     .initial = "150",
+     .min = 1,
+     .max = 100000,
+     .help = "evaluations of a baseline's tuning, at most"},
+    {.name = "no-ceiling", .kind = AW_ARG_FLAG, .help = "converged: without the oracle of cost"},
+    {.name = "threads",
+     .letter = 'j',
+     .kind = AW_ARG_NUMBER,
+     .arg = "N",
+     .initial = "0",
+     .max = AW_THREADS_MAX,
+     .help = "threads; 0: one per processor; results do not depend on it"},
+    {.name = "markdown", .kind = AW_ARG_FLAG, .help = "tables as the pages of results have them"},
+    {.name = "check", .kind = AW_ARG_FLAG, .help = "exit with status 1 where a goal is missed"},
+    {.name = "quiet", .letter = 'q', .kind = AW_ARG_FLAG, .help = "no lines while it runs"},
+    {.name = NULL},
+};
+static const struct aw_positional evaluate_positionals[] = {
+    {.name = "WHAT",
+     .kind = AW_ARG_CHOICE,
+     .choices = what_names,
+     .help =
+         "bootstrap: from the first second to SERVING; converged: on load it has not seen, "
+         "beside tuned baselines; disturbances: with retraining and without; estimates: what was "
+         "believed of a policy before it acted, beside what it did then"},
+    {.name = NULL},
+};
+static const struct aw_example evaluate_examples[] = {
+    {"aware evaluate converged --apps 200-239 --check", "is it cheaper at no more violations?"},
+    {"aware evaluate bootstrap --agent network", "what learning costs, with a network"},
+    {"aware evaluate disturbances --seeds 1 --each 2", "a quick look"},
+    {"aware evaluate estimates --seeds 1 --tuning 20 --check",
+     "do 80 % intervals hold 70 to 90 % of the truths?"},
+    {"aware evaluate converged --load diurnal:length=24h --seeds 1 --output json",
+     "without any trace"},
+    {NULL, NULL},
+};
+const struct aw_verb aw_verb_evaluate = {
+    .name = "evaluate",
+    .summary = "Measure what AWARE is worth beside tuned autoscalers",
+    .text = "Generated applications run under the busiest functions of a day of Azure Functions, "
+            "one each, scaled to two cores of work on average. The first half of the day is there "
+            "to learn and to tune on, the second to report. Baselines are tuned per application; "
+            "the best of them is chosen on the first half. What happened is taken from the "
+            "simulator, not from metrics that a controller saw.",
+    .options = evaluate_options,
+    .positionals = evaluate_positionals,
+    .examples = evaluate_examples,
+    .json = true,
+    .csv = true,
+    .run = evaluate_run,
+};

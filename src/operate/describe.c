@@ -1,0 +1,392 @@
+/* describe.c - the verbs `describe` and `budget`: all that is known of one workload. */
+#include "frame/grid.h"
+#include "frame/json.h"
+#include "frame/layout.h"
+#include "frame/rows.h"
+#include "frame/show.h"
+#include "frame/verbs.h"
+#include "operate/client.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LABEL       14u /* columns of what stands before a figure */
+#define ALIKE_SHOWN 2u
+
+static void head(const char *text, bool color)
+{
+    printf("\n%s%s%s\n", color ? "\033[1m" : "", text, color ? "\033[0m" : "");
+}
+
+static void line(const char *label, const char *text)
+{
+    if (!*text)
+        return;
+    printf("  %-*s ", (int)LABEL, label);
+    aw_wrap(stdout, text, LABEL + 3, LABEL + 3, aw_columns(stdout));
+}
+
+/* --- what it is ------------------------------------------------------------------------------- */
+
+static void standing_print(const json_t *w, bool color)
+{
+    char text[512], a[AW_SHOW_MAX], b[AW_SHOW_MAX], c[AW_SHOW_MAX], d[AW_SHOW_MAX];
+    const double limit = aw_at_real(w, "slo.latency_us");
+    snprintf(text, sizeof text, "%s, mode %s; %s acts%s%s", aw_at_text(w, "stage"),
+             aw_at_text(w, "mode"), aw_at_text(w, "actor"),
+             *aw_at_text(w, "model") ? ", model " : "", aw_at_text(w, "model"));
+    line("Stage", text);
+    line("", aw_at_text(w, "stage_reason"));
+    snprintf(text, sizeof text, "%.0f of %.0f ready, %.0f to %.0f allowed",
+             aw_at_real(w, "replicas.ready"), aw_at_real(w, "replicas.wanted"),
+             aw_at_real(w, "replicas.min"), aw_at_real(w, "replicas.max"));
+    line("Replicas", isnan(aw_at_real(w, "replicas.wanted")) ? "not seen yet" : text);
+    snprintf(text, sizeof text, "CPU %s (%s used), memory %s (%s used), each",
+             aw_show_cpu(aw_at_real(w, "cpu_millicores"), a, sizeof a),
+             aw_show_percent(aw_at_real(w, "cpu_used"), b, sizeof b),
+             aw_show_memory(aw_at_real(w, "memory_bytes"), c, sizeof c),
+             aw_show_percent(aw_at_real(w, "memory_used"), d, sizeof d));
+    line("Size", text);
+    snprintf(text, sizeof text, "%s, figures %s old",
+             aw_show_rate(aw_at_real(w, "arrivals_per_s"), a, sizeof a),
+             aw_show_age(aw_at_real(w, "figures_age_s"), b, sizeof b));
+    line("Load", text);
+    struct aw_text slo;
+    aw_text_init(&slo, text, sizeof text);
+    if (limit > 0) {
+        const bool missed = aw_at_true(w, "slo.missed");
+        aw_text_add(&slo, "p%.0f %s of %s: %s%s%s", 100 * aw_at_real(w, "slo.quantile"),
+                    aw_show_latency(aw_at_real(w, "latency_us"), a, sizeof a),
+                    aw_show_latency(limit, b, sizeof b),
+                    aw_tone_on(missed ? AW_TONE_BAD : AW_TONE_GOOD, color),
+                    missed ? "missed" : "met", aw_tone_off(color));
+        if (aw_at_real(w, "slo.recent_steps") > 0)
+            aw_text_add(&slo, "; of the agent's last %.0f steps %.0f missed it, %.0f may",
+                        aw_at_real(w, "slo.recent_steps"), aw_at_real(w, "slo.recent_missed"),
+                        aw_at_real(w, "slo.recent_allowed"));
+    } else {
+        aw_text_add(&slo, "none: the fallback acts for good");
+    }
+    line("SLO", text);
+    snprintf(text, sizeof text, "%s an hour, the fallback's plan %s (%s)",
+             aw_show_money(aw_at_real(w, "cost_per_hour"), a, sizeof a),
+             aw_show_money(aw_at_real(w, "fallback_cost_per_hour"), b, sizeof b),
+             aw_show_change(aw_at_real(w, "cost_per_hour"), aw_at_real(w, "fallback_cost_per_hour"),
+                            c, sizeof c));
+    line("Cost", text);
+}
+
+/* A whole number of 64 bits is a text in JSON. */
+static const char *value_text(const json_t *value, char *buf, size_t size)
+{
+    if (json_is_integer(value))
+        snprintf(buf, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else
+        snprintf(buf, size, "%s", json_is_string(value) ? json_string_value(value) : "-");
+    return buf;
+}
+
+static void settings_print(const json_t *w)
+{
+    static const char *const keys[] = {"controlled", NULL};
+    char text[512], a[AW_SHOW_MAX], b[AW_SHOW_MAX], c[AW_SHOW_MAX], d[AW_SHOW_MAX];
+    if (!aw_at(w, "bounds"))
+        return;
+    snprintf(text, sizeof text, "replicas %.0f to %.0f, CPU %s to %s, memory %s to %s",
+             aw_at_real(w, "bounds.replicas.min"), aw_at_real(w, "bounds.replicas.max"),
+             aw_show_cpu(aw_at_real(w, "bounds.cpu_millicores.min"), a, sizeof a),
+             aw_show_cpu(aw_at_real(w, "bounds.cpu_millicores.max"), b, sizeof b),
+             aw_show_memory(aw_at_real(w, "bounds.memory_bytes.min"), c, sizeof c),
+             aw_show_memory(aw_at_real(w, "bounds.memory_bytes.max"), d, sizeof d));
+    line("Bounds", text);
+    struct aw_text list;
+    aw_text_init(&list, text, sizeof text);
+    const json_t *controlled = aw_at(w, keys[0]);
+    for (size_t i = 0; i < json_array_size(controlled); i++)
+        aw_text_add(&list, "%s%s", i ? ", " : "", json_string_value(json_array_get(controlled, i)));
+    line("Controls", text);
+    snprintf(text, sizeof text, "fallback %s; agent %s, %s; a step is %s, seed %s",
+             aw_at_text(w, "fallback"), aw_at_text(w, "agent"),
+             aw_at_true(w, "learning") ? "learning" : "not learning",
+             aw_show_age(aw_at_real(w, "step_s"), a, sizeof a),
+             value_text(aw_at(w, "seed"), b, sizeof b));
+    line("Policy", text);
+    if (aw_at(w, "decision.agent.specialised_from"))
+        line("", aw_show_origin(aw_at(w, "decision"), text, sizeof text));
+}
+
+/* What the shared model makes of it; nothing where it has not been read yet. */
+static void alike_print(const json_t *w)
+{
+    const json_t *near = aw_at(w, "alike.nearest"), *one;
+    char text[512];
+    struct aw_text list;
+    size_t i;
+    if (json_array_size(near) == 0)
+        return;
+    aw_text_init(&list, text, sizeof text);
+    json_array_foreach(near, i, one)
+    {
+        if (i < ALIKE_SHOWN)
+            aw_text_add(&list, "%s%s%s (%.0f %% alike)", i ? ", " : "",
+                        aw_at_true(one, "known") ? "application " : "", aw_at_text(one, "name"),
+                        100 * aw_at_real(one, "similarity"));
+    }
+    if (aw_at_true(w, "alike.out_of_distribution"))
+        aw_text_add(&list, "; unlike all that the shared model knows");
+    line("Most like", text);
+}
+
+/* --- conditions, orders ----------------------------------------------------------------------- */
+
+static void conditions_print(const json_t *w, bool color)
+{
+    const json_t *conditions = aw_at(w, "conditions");
+    if (json_array_size(conditions) == 0)
+        return;
+    head("Conditions:", color);
+    for (size_t i = 0; i < json_array_size(conditions); i++) {
+        const json_t *one = json_array_get(conditions, i);
+        const bool ok = aw_at_true(one, "ok");
+        printf("  %s%-4s%s %-14s ", aw_tone_on(ok ? AW_TONE_GOOD : AW_TONE_ODD, color),
+               ok ? "ok" : "look", aw_tone_off(color), aw_at_text(one, "type"));
+        aw_wrap(stdout, aw_at_text(one, "message"), 22, 22, aw_columns(stdout));
+    }
+}
+
+static void orders_print(const json_t *w, bool color)
+{
+    const json_t *freezes = aw_at(w, "freezes"), *pending = aw_at(w, "pending"),
+                 *emergency = aw_at(w, "emergency");
+    char text[512], a[AW_SHOW_MAX], plan[AW_PLAN_MAX];
+    if (json_array_size(freezes) == 0 && !pending && !emergency)
+        return;
+    head("Orders:", color);
+    for (size_t i = 0; i < json_array_size(freezes); i++) {
+        const json_t *one = json_array_get(freezes, i);
+        const double left = aw_at_real(one, "left_s");
+        snprintf(text, sizeof text, "%s%s%s%s: %s (%s)",
+                 aw_at_true(one, "down_only") ? "scale-down frozen" : "frozen",
+                 isnan(left) ? "" : " for another ",
+                 isnan(left) ? " until lifted" : aw_show_age(left, a, sizeof a), "",
+                 aw_at_text(one, "reason"), aw_at_text(one, "by"));
+        snprintf(plan, sizeof plan, "%lld", (long long)aw_at_integer(one, "id"));
+        line(plan, text);
+    }
+    if (emergency) {
+        snprintf(text, sizeof text, "emergency, nothing below %s: %s",
+                 aw_plan_show(NULL, aw_at(emergency, "plan"), plan, sizeof plan),
+                 aw_at_text(emergency, "reason"));
+        snprintf(plan, sizeof plan, "%lld", (long long)aw_at_integer(emergency, "id"));
+        line(plan, text);
+    }
+    if (pending) {
+        snprintf(text, sizeof text, "waits for approval: %s; 'aware approve %lld' or reject",
+                 aw_plan_show(w, aw_at(pending, "plan"), plan, sizeof plan),
+                 (long long)aw_at_integer(pending, "id"));
+        snprintf(plan, sizeof plan, "%lld", (long long)aw_at_integer(pending, "id"));
+        line(plan, text);
+    }
+}
+
+/* --- budgets ---------------------------------------------------------------------------------- */
+
+static void budgets_print(const json_t *w, bool color)
+{
+    const json_t *b = aw_at(w, "budgets");
+    static const struct {
+        const char *key, *name;
+        bool memory, cpu;
+    } amounts[] = {{"replicas", "replicas", false, false},
+                   {"cpu_millicores", "CPU", false, true},
+                   {"memory_bytes", "memory", true, false}};
+    static const struct {
+        const char *key, *name;
+    } cooldowns[] = {{"replicas_up", "more replicas"},
+                     {"replicas_down", "fewer replicas"},
+                     {"size_up", "larger"},
+                     {"size_down", "smaller"}};
+    char text[512], x[AW_SHOW_MAX], y[AW_SHOW_MAX], key[64];
+    if (!b)
+        return;
+    head("Budgets:", color);
+    snprintf(text, sizeof text, "%.0f to grow and %.0f to shrink are left, of every %s",
+             aw_at_real(b, "restarts_left.grow"), aw_at_real(b, "restarts_left.shrink"),
+             aw_show_age(aw_at_real(b, "restarts_left.window_s"), x, sizeof x));
+    line("Resizes", text);
+    struct aw_text list;
+    aw_text_init(&list, text, sizeof text);
+    for (size_t i = 0; i < sizeof cooldowns / sizeof *cooldowns; i++) {
+        snprintf(key, sizeof key, "cooldown_left_s.%s", cooldowns[i].key);
+        const double left = aw_at_real(b, key);
+        aw_text_add(&list, "%s%s %s%s", i ? ", " : "", cooldowns[i].name, left > 0 ? "in " : "",
+                    left > 0 ? aw_show_age(left, x, sizeof x) : "now");
+    }
+    line("May change", text);
+    aw_text_init(&list, text, sizeof text);
+    aw_text_add(&list, "by %.3gx within %s; so far", aw_at_real(b, "change_window.factor"),
+                aw_show_age(aw_at_real(b, "change_window.window_s"), x, sizeof x));
+    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
+        snprintf(key, sizeof key, "change_window.%s.low", amounts[i].key);
+        const double low = aw_at_real(b, key);
+        snprintf(key, sizeof key, "change_window.%s.high", amounts[i].key);
+        const double high = aw_at_real(b, key);
+        if (isnan(low))
+            continue;
+        aw_text_add(&list, "%s %s %s to %s", i ? "," : "", amounts[i].name,
+                    amounts[i].memory ? aw_show_memory(low, x, sizeof x)
+                    : amounts[i].cpu  ? aw_show_cpu(low, x, sizeof x)
+                                      : aw_figure_format(low, x, sizeof x),
+                    amounts[i].memory ? aw_show_memory(high, y, sizeof y)
+                    : amounts[i].cpu  ? aw_show_cpu(high, y, sizeof y)
+                                      : aw_figure_format(high, y, sizeof y));
+    }
+    line("Range", text);
+    if (aw_at_real(b, "oom_floor_bytes") > 0) {
+        snprintf(text, sizeof text, "%s, for another %s: it was killed for want of memory",
+                 aw_show_memory(aw_at_real(b, "oom_floor_bytes"), x, sizeof x),
+                 aw_show_age(aw_at_real(b, "oom_hold_left_s"), y, sizeof y));
+        line("Memory floor", text);
+    }
+    if (aw_at_real(w, "slo.recent_steps") > 0) {
+        snprintf(text, sizeof text, "%.0f of %.0f misses that the agent may have are used",
+                 aw_at_real(w, "slo.recent_missed"), aw_at_real(w, "slo.recent_allowed"));
+        line("SLO", text);
+    }
+}
+
+/* --- the last decision and the latest entries ------------------------------------------------- */
+
+static void recent_print(const json_t *w, bool color)
+{
+    const json_t *recent = aw_at(w, "recent");
+    char when[AW_SHOW_MAX], what[AW_ENTRY_MAX], text[1024];
+    bool headed = false;
+    for (size_t i = 0; i < json_array_size(recent); i++) {
+        const json_t *entry = json_array_get(recent, i);
+        if (!aw_entry_notable(entry))
+            continue;
+        if (!headed)
+            head("Recently:", color);
+        headed = true;
+        snprintf(text, sizeof text, "%s: %s; %s", aw_entry_who(entry),
+                 aw_entry_what(entry, what, sizeof what), aw_entry_why(entry));
+        printf("  %5lld  %s  ", (long long)aw_at_integer(entry, "seq"),
+               aw_time_show(aw_at_text(entry, "at"), when, sizeof when));
+        aw_wrap(stdout, text, (unsigned)strlen(when) + 11, 9, aw_columns(stdout));
+    }
+}
+
+static void workload_print(const json_t *w, bool color)
+{
+    char reason[AW_GRID_CELL_MAX];
+    printf("%s%s%s: %s\n\n", color ? "\033[1m" : "", aw_at_text(w, "name"), color ? "\033[0m" : "",
+           aw_rows_reason(w, reason, sizeof reason));
+    standing_print(w, color);
+    settings_print(w);
+    alike_print(w);
+    orders_print(w, color);
+    conditions_print(w, color);
+    budgets_print(w, color);
+    if (*aw_at_text(w, "why")) {
+        head("Last decision:", color);
+        fputs("  ", stdout);
+        aw_wrap(stdout, aw_at_text(w, "why"), 2, 2, aw_columns(stdout));
+    }
+    recent_print(w, color);
+    printf("\nMore: aware explain %s, aware history %s\n", aw_rows_name(aw_at_text(w, "name")),
+           aw_rows_name(aw_at_text(w, "name")));
+}
+
+static enum aw_err fetch(const struct aw_call *run, json_t **ret, bool *ret_running,
+                         struct aw_diag *diag)
+{
+    struct aw__client client;
+    enum aw_err err = aw__client_open(&client, run, diag);
+    if (err)
+        return err;
+    *ret_running = aw__client_running(&client);
+    err = aw__client_workload(&client, run->args->positional[0], ret, diag);
+    aw__client_close(&client);
+    return err;
+}
+
+static enum aw_err describe_run(const struct aw_call *run, struct aw_diag *diag)
+{
+    json_t *workload = NULL;
+    bool running;
+    enum aw_err err = fetch(run, &workload, &running, diag);
+    if (err)
+        return err;
+    if (run->json) {
+        json_object_set_new(workload, "v", json_integer(1));
+        return aw_json_print(workload, diag);
+    }
+    workload_print(workload, run->color_out);
+    json_decref(workload);
+    return AW_OK;
+}
+
+static enum aw_err budget_run(const struct aw_call *run, struct aw_diag *diag)
+{
+    json_t *workload = NULL, *budgets;
+    bool running;
+    enum aw_err err = fetch(run, &workload, &running, diag);
+    if (err)
+        return err;
+    budgets = json_incref(json_object_get(workload, "budgets"));
+    if (!budgets)
+        err = aw_fail(diag, AW_ERR_NODATA,
+                      running ? "the daemon does not tell its budgets"
+                              : "what is left of a budget needs a running daemon: it is counted "
+                                "from now");
+    if (!err && run->json) {
+        json_object_set_new(budgets, "v", json_integer(1));
+        json_object_set_new(budgets, "workload", json_string(aw_at_text(workload, "name")));
+        err = aw_json_print(json_incref(budgets), diag);
+    } else if (!err) {
+        printf("%s", aw_at_text(workload, "name"));
+        budgets_print(workload, run->color_out);
+    }
+    json_decref(budgets);
+    json_decref(workload);
+    return err;
+}
+
+static const struct aw_option options[] = {AW__CLIENT_OPTIONS, {.name = NULL}};
+static const struct aw_positional positionals[] = {
+    {.name = "WORKLOAD", .kind = AW_ARG_TEXT, .help = "NAME, or NAMESPACE/NAME"},
+    {.name = NULL},
+};
+static const struct aw_example describe_examples[] = {
+    {"aware describe cart", "one workload"},
+    {"aware describe shop/cart -o json", "the same for a program"},
+    {NULL, NULL},
+};
+const struct aw_verb aw_verb_describe = {
+    .name = "describe",
+    .summary = "Describe one workload: sizes, SLO, cost, conditions, orders, budgets, history",
+    .text = "A condition says ok where nobody needs to look. Budgets say how much may still change "
+            "within each window, and when.",
+    .options = options,
+    .positionals = positionals,
+    .examples = describe_examples,
+    .json = true,
+    .run = describe_run,
+};
+static const struct aw_example budget_examples[] = {
+    {"aware budget cart", "restarts, cool-downs and range of change that are left"},
+    {NULL, NULL},
+};
+const struct aw_verb aw_verb_budget = {
+    .name = "budget",
+    .summary = "Show what may still change of a workload in each window, and when",
+    .text = "Budgets are counted over time windows, never per tick: a loop that runs more often "
+            "changes no more.",
+    .options = options,
+    .positionals = positionals,
+    .examples = budget_examples,
+    .json = true,
+    .run = budget_run,
+};

@@ -1,0 +1,137 @@
+/* validate.c - the verb `validate`: files of autoscalers, read and judged. */
+#include "frame/json.h"
+#include "frame/verbs.h"
+
+#include "profile/profile.h"
+
+#include <stdio.h>
+
+struct validate {
+    const struct aw_call *run;
+    json_t *files, *findings; /* NULL: people read along */
+    uint32_t file_count;
+};
+
+static json_t *finding_json(const struct aw_profile_finding *finding)
+{
+    json_t *object = json_object();
+    json_object_set_new(object, "severity", json_string(finding->err ? "error" : "warning"));
+    json_object_set_new(object, "name",
+                        json_string(finding->err ? aw_err_name(finding->err) : finding->warning));
+    json_object_set_new(object, "file", json_string(finding->diag.file));
+    json_object_set_new(object, "line", json_integer(finding->diag.line));
+    json_object_set_new(object, "column", json_integer(finding->diag.column));
+    json_object_set_new(object, "path", json_string(finding->diag.key));
+    json_object_set_new(object, "text", json_string(finding->diag.text));
+    return object;
+}
+
+static void finding_take(void *ctx, const struct aw_profile_finding *finding)
+{
+    struct validate *validate = ctx;
+    const bool color = validate->run->color_err;
+    char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
+    if (validate->findings) {
+        json_array_append_new(validate->findings, finding_json(finding));
+        return;
+    }
+    aw_diag_format(&finding->diag, finding->err ? finding->err : AW_ERR_CONFIG, line, sizeof line);
+    fflush(stdout); /* what was fine before stands before it, where both are one terminal */
+    if (finding->err)
+        fprintf(stderr, "%s%s%s\n", color ? "\033[31m" : "", line, color ? "\033[0m" : "");
+    else
+        fprintf(stderr, "%swarning: %s [%s]%s\n", color ? "\033[33m" : "", line, finding->warning,
+                color ? "\033[0m" : "");
+}
+
+static void count_print(const char **separator, uint32_t count, const char *what)
+{
+    if (count == 0)
+        return;
+    printf("%s%u %s%s", *separator, count, what, count == 1 ? "" : "s");
+    *separator = ", ";
+}
+
+static void file_take(void *ctx, const char *file, const struct aw_profile_counts *counts)
+{
+    struct validate *validate = ctx;
+    const char *separator = "";
+    validate->file_count++;
+    if (validate->files) {
+        json_t *object = json_object();
+        json_object_set_new(object, "file", json_string(file));
+        json_object_set_new(object, "ok", json_boolean(counts->errors == 0));
+        json_object_set_new(object, "autoscalers", json_integer(counts->profiles));
+        json_object_set_new(object, "simulated_applications", json_integer(counts->apps));
+        json_object_set_new(object, "simulated_clusters", json_integer(counts->clusters));
+        json_object_set_new(object, "errors", json_integer(counts->errors));
+        json_object_set_new(object, "warnings", json_integer(counts->warnings));
+        json_array_append_new(validate->files, object);
+        return;
+    }
+    if (counts->errors > 0)
+        return; /* said already */
+    printf("%s: ok (", strcmp(file, "-") != 0 ? file : "standard input");
+    count_print(&separator, counts->profiles, "autoscaler");
+    count_print(&separator, counts->apps, "simulated application");
+    count_print(&separator, counts->clusters, "simulated cluster");
+    printf("%s)\n", *separator ? "" : "nothing of ours");
+}
+
+static enum aw_err validate_run(const struct aw_call *run, struct aw_diag *diag)
+{
+    struct validate validate = {.run = run,
+                                .files = run->json ? json_array() : NULL,
+                                .findings = run->json ? json_array() : NULL};
+    struct aw_profile_report report = {.take = finding_take, .ctx = &validate};
+    struct aw_profile_set set;
+    enum aw_err err = AW_OK, judged = AW_OK;
+    aw_profile_set_init(&set, NULL);
+    for (uint32_t i = 0; !err && i < run->args->word_count; i++)
+        err = aw_profile_set_read(&set, run->args->words[i], &report, file_take, &validate, diag);
+    if (!err)
+        judged = aw_profile_set_check(&set, &report, diag);
+    if (!err && run->json) {
+        json_t *object = json_object();
+        json_object_set_new(object, "ok", json_boolean(!judged));
+        json_object_set_new(object, "errors", json_integer(report.error_count));
+        json_object_set_new(object, "warnings", json_integer(report.warning_count));
+        json_object_set(object, "files", validate.files);
+        json_object_set(object, "findings", validate.findings);
+        err = aw_json_print(object, diag);
+    }
+    json_decref(validate.files);
+    json_decref(validate.findings);
+    aw_profile_set_deinit(&set);
+    return err ? err : judged;
+}
+
+static const struct aw_positional positionals[] = {
+    {.name = "FILE",
+     .kind = AW_ARG_FILE,
+     .help = "YAML or JSON of any number of documents; a directory stands for every *.yaml, *.yml "
+             "and *.json in it, \"-\" for standard input",
+     .repeated = true},
+    {.name = NULL},
+};
+static const struct aw_example examples[] = {
+    {"aware validate examples/ten-lines.yaml", "one file"},
+    {"aware validate examples", "a directory"},
+    {"aware validate --output json examples", "findings for a program"},
+    {NULL, NULL},
+};
+const struct aw_verb aw_verb_validate = {
+    .name = "validate",
+    .summary = "Check files of autoscalers and say all that is wrong",
+    .text = "Reads MultidimPodAutoscaler, SimulatedApplication and SimulatedCluster objects as "
+            "'aware run' would. Every error is a line with file, line, column, path, what was "
+            "expected and what was found; warnings are odd things that are not wrong, each with "
+            "its name in brackets. Files together are judged together: two autoscalers of one "
+            "target are an error wherever they are.\n\n"
+            "The exit status is 78 when there was an error. 'aware explain-schema' shows what "
+            "can be written.",
+    .positionals = positionals,
+    .examples = examples,
+    .json = true,
+    .run = validate_run,
+};
