@@ -446,121 +446,61 @@ out:
 
 static const char *const webhook_choices[] = {"auto", "always", NULL};
 static const struct aw_option controller_options[] = {
-    {.name = "roles",
-     .kind = AW_ARG_TEXT,
-     .arg = "LIST",
-     .initial = "recommender",
-     .help = "what this process does, with commas between: recommender writes what it recommends "
-             "into the status of objects; updater makes the cluster so; admission sizes new pods"},
-    {.name = "kubeconfig",
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "the cluster and who to be (default: $KUBECONFIG, ~/.kube/config, or the pod's "
-             "service account)"},
-    {.name = "context", .kind = AW_ARG_TEXT, .arg = "NAME", .help = "a context of the kubeconfig"},
-    {.name = "namespace",
-     .letter = 'n',
-     .kind = AW_ARG_TEXT,
-     .arg = "NAME",
-     .help = "only objects of this namespace (default: all)"},
-    {.name = "prometheus",
-     .kind = AW_ARG_TEXT,
-     .arg = "WHERE",
-     .help = "a URL, or NAMESPACE/SERVICE:PORT to go through the API server (default: CPU and "
-             "memory alone, from metrics.k8s.io)"},
-    {.name = "prometheus-token",
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "a bearer token for a URL"},
-    {.name = "prometheus-ca",
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "certificates to trust for a URL (default: the system's)"},
-    {.name = "questions",
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "what to ask the Prometheus instead of the defaults: a preset (istio, linkerd), "
-             "queries, a selector"},
-    {.name = "lease",
-     .kind = AW_ARG_TEXT,
-     .arg = "NAME",
-     .initial = LEASE_DEFAULT,
-     .help = "the Lease, in our own namespace, by which one of several processes leads; none: "
-             "there are no others"},
-    {.name = "recommender-name",
-     .kind = AW_ARG_TEXT,
-     .arg = "NAME",
-     .initial = "aware",
-     .help = "the name in spec.recommenders by which stock VerticalPodAutoscalers mean us"},
-    {.name = "step",
-     .kind = AW_ARG_TEXT,
-     .arg = "TIME",
-     .initial = "15s",
-     .help = "time between decisions, for all objects alike"},
-    {.name = "speed",
-     .kind = AW_ARG_TEXT,
-     .arg = "X",
-     .initial = "1",
-     .help =
-         "for trials: what controllers take for time (steps, windows, pauses) runs so many times "
-         "faster than the cluster does"},
-    {.name = "state",
-     .kind = AW_ARG_DIR,
-     .arg = "DIR",
-     .initial = STATE_DEFAULT,
-     .help = "where the audit log, explanations and what was learned are kept; none keeps nothing, "
-             "and takes no orders"},
-    {.name = "store",
-     .kind = AW_ARG_FILE,
-     .arg = "STORE",
-     .help = "trajectories: an SQLite file, memory, or influx+http://HOST:PORT/DATABASE (default: "
-             "trajectories.db in --state, or none: nothing is learned)"},
-    {.name = "models",
-     .kind = AW_ARG_DIR,
-     .arg = "DIR",
-     .help = "where the shipped model is looked for first (default: AWARE_MODELS, then beside this "
-             "program)"},
-    {.name = "socket",
-     .kind = AW_ARG_FILE,
-     .arg = "PATH",
-     .help = "where it listens for 'aware get' and its like, for its owner alone (default: socket "
-             "in --state)"},
-    {.name = "listen",
-     .kind = AW_ARG_TEXT,
-     .arg = "ADDRESS",
-     .help = "a page to watch, metrics to scrape and the API at 127.0.0.1:PORT, to look at alone "
-             "(default: none)"},
-    {.name = "token-file",
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "with --listen: whoever sends the token in this file may give orders too; needed "
-             "beyond loopback"},
-    {.name = "threads",
-     .letter = 'j',
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "1",
-     .max = AW_THREADS_MAX,
-     .help = "threads that learn; 0: one per processor"},
-    {.name = "webhook",
-     .kind = AW_ARG_CHOICE,
-     .arg = "WHEN",
-     .choices = webhook_choices,
-     .initial = "auto",
-     .help = "when the admission role serves: auto leaves it out where the server resizes pods in "
-             "place"},
-    {.name = "webhook-name",
-     .kind = AW_ARG_TEXT,
-     .arg = "NAME",
-     .initial = "aware",
-     .help = "of the Service it is reached by, in our own namespace, and of its "
-             "MutatingWebhookConfiguration, whose caBundle it keeps"},
-    {.name = "webhook-port",
-     .kind = AW_ARG_NUMBER,
-     .arg = "PORT",
-     .initial = "9443",
-     .max = 65535,
-     .help = "where the admission role listens; 0: any that is free"},
+    AW_OPTION(TEXT, "roles", 0, "LIST", "recommender",
+              "what this process does, with commas between: recommender writes what it recommends "
+              "into the status of objects; updater makes the cluster so; admission sizes new pods"),
+    AW_OPTION(FILE, "kubeconfig", 0, "FILE", NULL,
+              "the cluster and who to be (default: $KUBECONFIG, ~/.kube/config, or the pod's "
+              "service account)"),
+    AW_OPTION(TEXT, "context", 0, "NAME", NULL, "a context of the kubeconfig"),
+    AW_OPTION(TEXT, "namespace", 'n', "NAME", NULL,
+              "only objects of this namespace (default: all)"),
+    AW_OPTION(TEXT, "prometheus", 0, "WHERE", NULL,
+              "a URL, or NAMESPACE/SERVICE:PORT to go through the API server (default: CPU and "
+              "memory alone, from metrics.k8s.io)"),
+    AW_OPTION(FILE, "prometheus-token", 0, "FILE", NULL, "a bearer token for a URL"),
+    AW_OPTION(FILE, "prometheus-ca", 0, "FILE", NULL,
+              "certificates to trust for a URL (default: the system's)"),
+    AW_OPTION(FILE, "questions", 0, "FILE", NULL,
+              "what to ask the Prometheus instead of the defaults: a preset (istio, linkerd), "
+              "queries, a selector"),
+    AW_OPTION(TEXT, "lease", 0, "NAME", LEASE_DEFAULT,
+              "the Lease, in our own namespace, by which one of several processes leads; none: "
+              "there are no others"),
+    AW_OPTION(TEXT, "recommender-name", 0, "NAME", "aware",
+              "the name in spec.recommenders by which stock VerticalPodAutoscalers mean us"),
+    AW_OPTION(TEXT, "step", 0, "TIME", "15s", "time between decisions, for all objects alike"),
+    AW_OPTION(TEXT, "speed", 0, "X", "1",
+              "for trials: what controllers take for time (steps, windows, pauses) runs so many "
+              "times faster than the cluster does"),
+    AW_OPTION(DIR, "state", 0, "DIR", STATE_DEFAULT,
+              "where the audit log, explanations and what was learned are kept; none keeps "
+              "nothing, and takes no orders"),
+    AW_OPTION(FILE, "store", 0, "STORE", NULL,
+              "trajectories: an SQLite file, memory, or influx+http://HOST:PORT/DATABASE (default: "
+              "trajectories.db in --state, or none: nothing is learned)"),
+    AW_OPTION(DIR, "models", 0, "DIR", NULL,
+              "where the shipped model is looked for first (default: AWARE_MODELS, then beside "
+              "this program)"),
+    AW_OPTION(FILE, "socket", 0, "PATH", NULL,
+              "where it listens for 'aware get' and its like, for its owner alone (default: socket "
+              "in --state)"),
+    AW_OPTION(TEXT, "listen", 0, "ADDRESS", NULL,
+              "a page to watch, metrics to scrape and the API at 127.0.0.1:PORT, to look at alone "
+              "(default: none)"),
+    AW_OPTION(FILE, "token-file", 0, "FILE", NULL,
+              "with --listen: whoever sends the token in this file may give orders too; needed "
+              "beyond loopback"),
+    AW_OPTION_THREADS("1", "threads that learn; 0: one per processor"),
+    AW_OPTION(
+        CHOICE, "webhook", 0, "WHEN", "auto",
+        "when the admission role serves: auto leaves it out where the server resizes pods in place",
+        .choices = webhook_choices),
+    AW_OPTION(TEXT, "webhook-name", 0, "NAME", "aware",
+              "of the Service it is reached by, in our own namespace, and of its "
+              "MutatingWebhookConfiguration, whose caBundle it keeps"),
+    AW_NUMBER("webhook-port", 0, "PORT", "9443", 0, 65535,
+              "where the admission role listens; 0: any that is free"),
     {.name = NULL},
 };
 static const struct aw_example controller_examples[] = {

@@ -91,22 +91,14 @@ out:
 }
 
 static const struct aw_option doctor_options[] = {
-    {.name = "kubeconfig",
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "the cluster and who to be (default: $KUBECONFIG, ~/.kube/config, or the pod's "
-             "service account)"},
-    {.name = "context", .kind = AW_ARG_TEXT, .arg = "NAME", .help = "a context of the kubeconfig"},
-    {.name = "namespace",
-     .letter = 'n',
-     .kind = AW_ARG_TEXT,
-     .arg = "NAME",
-     .help = "the namespace to work in (default: all)"},
-    {.name = "prometheus",
-     .kind = AW_ARG_TEXT,
-     .arg = "WHERE",
-     .help = "as for the controllers: NAMESPACE/SERVICE:PORT needs a right of its own"},
-    {.name = "act", .kind = AW_ARG_FLAG, .help = "ask for the rights to act too, not only to look"},
+    AW_OPTION(FILE, "kubeconfig", 0, "FILE", NULL,
+              "the cluster and who to be (default: $KUBECONFIG, ~/.kube/config, or the pod's "
+              "service account)"),
+    AW_OPTION(TEXT, "context", 0, "NAME", NULL, "a context of the kubeconfig"),
+    AW_OPTION(TEXT, "namespace", 'n', "NAME", NULL, "the namespace to work in (default: all)"),
+    AW_OPTION(TEXT, "prometheus", 0, "WHERE", NULL,
+              "as for the controllers: NAMESPACE/SERVICE:PORT needs a right of its own"),
+    AW_FLAG("act", 0, "ask for the rights to act too, not only to look"),
     {.name = NULL},
 };
 static const struct aw_example doctor_examples[] = {

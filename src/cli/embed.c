@@ -226,41 +226,18 @@ static enum aw_err embed_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option embed_options[] = {
-    {.name = "model",
-     .letter = 'm',
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "a model that 'aware pretrain' wrote",
-     .required = true},
-    {.name = "app",
-     .letter = 'a',
-     .kind = AW_ARG_FILE,
-     .arg = "FILE:NAME|[SEED:]INDEX",
-     .help = "an application of a file or of the generator; the fallback lives its episodes in the "
-             "simulated cluster"},
-    {.name = "load",
-     .letter = 'l',
-     .kind = AW_ARG_LOAD,
-     .arg = "LOAD",
-     .help = "its load: a pattern, or a trace of which it gets its own function "
-             "(default: " AW_APPSET_TRACE " in AWARE_DATA_DIR)"},
-    {.name = "store",
-     .kind = AW_ARG_FILE,
-     .arg = "PATH",
-     .help = "a store of trajectories, as 'aware run' keeps it"},
-    {.name = "workload",
-     .letter = 'w',
-     .kind = AW_ARG_TEXT,
-     .arg = "NAME",
-     .help = "a workload of the store"},
-    {.name = "nearest",
-     .letter = 'n',
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "5",
-     .min = 1,
-     .max = AW_KNOWN_PLACES_MAX,
-     .help = "known workloads to show, the nearest first"},
+    AW_OPTION(FILE, "model", 'm', "FILE", NULL, "a model that 'aware pretrain' wrote",
+              .required = true),
+    AW_OPTION(FILE, "app", 'a', "FILE:NAME|[SEED:]INDEX", NULL,
+              "an application of a file or of the generator; the fallback lives its episodes in "
+              "the simulated cluster"),
+    AW_OPTION(LOAD, "load", 'l', "LOAD", NULL,
+              "its load: a pattern, or a trace of which it gets its own function "
+              "(default: " AW_APPSET_TRACE " in AWARE_DATA_DIR)"),
+    AW_OPTION(FILE, "store", 0, "PATH", NULL, "a store of trajectories, as 'aware run' keeps it"),
+    AW_OPTION(TEXT, "workload", 'w', "NAME", NULL, "a workload of the store"),
+    AW_NUMBER("nearest", 'n', "N", "5", 1, AW_KNOWN_PLACES_MAX,
+              "known workloads to show, the nearest first"),
     {.name = NULL},
 };
 static const struct aw_example embed_examples[] = {

@@ -277,13 +277,7 @@ out:
 }
 
 static const struct aw_option check_options[] = {
-    {.name = "seed",
-     .letter = 's',
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "0",
-     .max = UINT64_MAX,
-     .help = "where the episodes of the check start"},
+    AW_OPTION_SEED("0", "where the episodes of the check start"),
     {.name = NULL},
 };
 static const struct aw_example check_examples[] = {

@@ -73,26 +73,15 @@ out:
 }
 
 static const struct aw_option serve_options[] = {
-    {.name = "listen",
-     .letter = 'l',
-     .kind = AW_ARG_TEXT,
-     .arg = "ADDRESS",
-     .initial = "127.0.0.1:50051",
-     .help = "where: HOST:PORT, with port 0 whichever is free, or unix:/PATH of a socket; beyond "
-             "this machine it needs --tls-cert, --tls-key and --token-file"},
-    {.name = "token-file",
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "clients have to send the first line of this file: authorization: Bearer TOKEN"},
-    {.name = "tls-cert", .kind = AW_ARG_FILE, .arg = "FILE", .help = "certificate chain, PEM"},
-    {.name = "tls-key", .kind = AW_ARG_FILE, .arg = "FILE", .help = "its key, PEM"},
-    {.name = "threads",
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "4",
-     .min = 1,
-     .max = AW_RPC_THREADS_MAX,
-     .help = "threads for what takes long: making copies, stepping many of them"},
+    AW_OPTION(TEXT, "listen", 'l', "ADDRESS", "127.0.0.1:50051",
+              "where: HOST:PORT, with port 0 whichever is free, or unix:/PATH of a socket; beyond "
+              "this machine it needs --tls-cert, --tls-key and --token-file"),
+    AW_OPTION(FILE, "token-file", 0, "FILE", NULL,
+              "clients have to send the first line of this file: authorization: Bearer TOKEN"),
+    AW_OPTION(FILE, "tls-cert", 0, "FILE", NULL, "certificate chain, PEM"),
+    AW_OPTION(FILE, "tls-key", 0, "FILE", NULL, "its key, PEM"),
+    AW_NUMBER("threads", 0, "N", "4", 1, AW_RPC_THREADS_MAX,
+              "threads for what takes long: making copies, stepping many of them"),
     {.name = NULL},
 };
 static const struct aw_positional serve_positionals[] = {

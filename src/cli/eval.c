@@ -70,21 +70,9 @@ out:
 }
 
 static const struct aw_option eval_options[] = {
-    {.name = "episodes",
-     .letter = 'n',
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "100",
-     .min = 1,
-     .max = EVAL_EPISODES_MAX,
-     .help = "episodes to play"},
-    {.name = "seed",
-     .letter = 's',
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "1000",
-     .max = AW_TRAIN_SEED_MAX,
-     .help = "where the episodes start; never those of the training"},
+    AW_NUMBER("episodes", 'n', "N", "100", 1, EVAL_EPISODES_MAX, "episodes to play"),
+    AW_NUMBER("seed", 's', "N", "1000", 0, AW_TRAIN_SEED_MAX,
+              "where the episodes start; never those of the training"),
     {.name = NULL},
 };
 static const struct aw_positional eval_positionals[] = {

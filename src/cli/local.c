@@ -35,11 +35,9 @@ static enum aw_err clean_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option clean_options[] = {
-    {.name = "run-dir",
-     .kind = AW_ARG_DIR,
-     .arg = "DIR",
-     .help = "where runs are written down (default: /run/aware-local for root, else in "
-             "$XDG_RUNTIME_DIR)"},
+    AW_OPTION(DIR, "run-dir", 0, "DIR", NULL,
+              "where runs are written down (default: /run/aware-local for root, else in "
+              "$XDG_RUNTIME_DIR)"),
     {.name = NULL},
 };
 static const struct aw_example clean_examples[] = {

@@ -53,7 +53,7 @@ static const struct aw_option common_options[] = {
         .choices = format_choices,
         .help = "log lines on stderr as text, json, or as journald takes them",
     },
-    {.name = "help", .letter = 'h', .kind = AW_ARG_FLAG, .help = "print this help"},
+    AW_FLAG("help", 'h', "print this help"),
     {.name = NULL},
 };
 

@@ -56,6 +56,21 @@ struct aw_option {
     bool repeated; /* at most one option of a verb may be */
 };
 
+/* Rows of a table of options. Further members follow the help: .required, .repeated, .choices. */
+#define AW_OPTION(kind_, name_, letter_, arg_, initial_, help_, ...)           \
+    {                                                                          \
+        .name = name_, .letter = letter_, .kind = AW_ARG_##kind_, .arg = arg_, \
+        .initial = initial_, .help = help_, ##__VA_ARGS__                      \
+    }
+#define AW_FLAG(name_, letter_, help_) AW_OPTION(FLAG, name_, letter_, NULL, NULL, help_)
+#define AW_NUMBER(name_, letter_, arg_, initial_, min_, max_, help_, ...)              \
+    AW_OPTION(NUMBER, name_, letter_, arg_, initial_, help_, .min = min_, .max = max_, \
+              ##__VA_ARGS__)
+/* What several verbs have means the same in all of them. */
+#define AW_OPTION_SEED(initial_, help_) AW_NUMBER("seed", 's', "N", initial_, 0, INT64_MAX, help_)
+#define AW_OPTION_THREADS(initial_, help_) \
+    AW_NUMBER("threads", 'j', "N", initial_, 0, AW_THREADS_MAX, help_)
+
 struct aw_positional {
     const char *name; /* "NAME"; NULL ends a table */
     enum aw_arg_kind kind;

@@ -166,13 +166,7 @@ out:
 }
 
 static const struct aw_option show_options[] = {
-    {.name = "seed",
-     .letter = 's',
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "1",
-     .max = UINT64_MAX,
-     .help = "of what is left to chance in a pattern"},
+    AW_OPTION_SEED("1", "of what is left to chance in a pattern"),
     {.name = NULL},
 };
 static const struct aw_positional show_positionals[] = {
@@ -297,26 +291,13 @@ static enum aw_err list_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option list_options[] = {
-    {.name = "count",
-     .letter = 'n',
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "20",
-     .min = 1,
-     .max = LISTED_MAX,
-     .help = "how many functions to show, the busiest first"},
-    {.name = "side",
-     .kind = AW_ARG_CHOICE,
-     .arg = "SIDE",
-     .initial = "all",
-     .choices = side_choices,
-     .help = "all, or those above (high) or not above (low) 1e5 requests a day"},
-    {.name = "format",
-     .kind = AW_ARG_CHOICE,
-     .arg = "FORMAT",
-     .initial = "auto",
-     .choices = format_choices,
-     .help = "what the file is; auto looks at its first line"},
+    AW_NUMBER("count", 'n', "N", "20", 1, LISTED_MAX,
+              "how many functions to show, the busiest first"),
+    AW_OPTION(CHOICE, "side", 0, "SIDE", "all",
+              "all, or those above (high) or not above (low) 1e5 requests a day",
+              .choices = side_choices),
+    AW_OPTION(CHOICE, "format", 0, "FORMAT", "auto",
+              "what the file is; auto looks at its first line", .choices = format_choices),
     {.name = NULL},
 };
 static const struct aw_positional list_positionals[] = {

@@ -274,25 +274,11 @@ static enum aw_err fit_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option fit_options[] = {
-    {.name = "out",
-     .letter = 'o',
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "write what was fitted as a pool of applications, for 'aware simulate --app'"},
-    {.name = "learn",
-     .kind = AW_ARG_NUMBER,
-     .arg = "PERCENT",
-     .initial = "70",
-     .min = 10,
-     .max = 90,
-     .help = "share of the rows to learn from; errors are reported on the others"},
-    {.name = "seed",
-     .letter = 's',
-     .kind = AW_ARG_NUMBER,
-     .arg = "S",
-     .initial = "1",
-     .max = UINT64_MAX,
-     .help = "chance of the split and of the search"},
+    AW_OPTION(FILE, "out", 'o', "FILE", NULL,
+              "write what was fitted as a pool of applications, for 'aware simulate --app'"),
+    AW_NUMBER("learn", 0, "PERCENT", "70", 10, 90,
+              "share of the rows to learn from; errors are reported on the others"),
+    AW_OPTION_SEED("1", "chance of the split and of the search"),
     {.name = NULL},
 };
 static const struct aw_positional fit_positionals[] = {

@@ -102,10 +102,8 @@ static enum aw_err verify_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option verify_options[] = {
-    {.name = "head",
-     .kind = AW_ARG_TEXT,
-     .arg = "HASH",
-     .help = "an entry with this hash must be there: one that was written down elsewhere"},
+    AW_OPTION(TEXT, "head", 0, "HASH", NULL,
+              "an entry with this hash must be there: one that was written down elsewhere"),
     {.name = NULL},
 };
 static const struct aw_example verify_examples[] = {
@@ -299,18 +297,10 @@ static enum aw_err show_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option show_options[] = {
-    {.name = "since",
-     .kind = AW_ARG_TEXT,
-     .arg = "TIME",
-     .help = "nothing older: 2026-11-16T02:00:00Z, or how long ago, such as 2h"},
-    {.name = "kind", .kind = AW_ARG_TEXT, .arg = "KIND", .help = "only entries of this kind"},
-    {.name = "last",
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "50",
-     .min = 1,
-     .max = SHOWN_MAX,
-     .help = "the newest so many"},
+    AW_OPTION(TEXT, "since", 0, "TIME", NULL,
+              "nothing older: 2026-11-16T02:00:00Z, or how long ago, such as 2h"),
+    AW_OPTION(TEXT, "kind", 0, "KIND", NULL, "only entries of this kind"),
+    AW_NUMBER("last", 0, "N", "50", 1, SHOWN_MAX, "the newest so many"),
     {.name = NULL},
 };
 static const struct aw_example show_examples[] = {

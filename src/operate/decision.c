@@ -370,15 +370,10 @@ static enum aw_err explain_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option options[] = {
-    {.name = "decision",
-     .kind = AW_ARG_NUMBER,
-     .arg = "ID",
-     .min = 1,
-     .max = INT64_MAX,
-     .help = "an earlier one; 'aware history' has their numbers (default: the last kept)"},
-    {.name = "replay",
-     .kind = AW_ARG_FLAG,
-     .help = "take the decision again from its recorded moment; exit status 1 where it differs"},
+    AW_NUMBER("decision", 0, "ID", NULL, 1, INT64_MAX,
+              "an earlier one; 'aware history' has their numbers (default: the last kept)"),
+    AW_FLAG("replay", 0,
+            "take the decision again from its recorded moment; exit status 1 where it differs"),
     AW__CLIENT_OPTIONS,
     {.name = NULL},
 };

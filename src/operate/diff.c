@@ -215,13 +215,9 @@ static enum aw_err diff_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option options[] = {
-    {.name = "file",
-     .letter = 'f',
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "autoscalers in YAML or JSON, a directory of them, or - for standard input",
-     .required = true,
-     .repeated = true},
+    AW_OPTION(FILE, "file", 'f', "FILE", NULL,
+              "autoscalers in YAML or JSON, a directory of them, or - for standard input",
+              .required = true, .repeated = true),
     AW__CLIENT_OPTIONS,
     {.name = NULL},
 };

@@ -482,9 +482,7 @@ static enum aw_err explain_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option options[] = {
-    {.name = "openapi",
-     .kind = AW_ARG_FLAG,
-     .help = "print the schema in OpenAPI, as a CustomResourceDefinition has it"},
+    AW_FLAG("openapi", 0, "print the schema in OpenAPI, as a CustomResourceDefinition has it"),
     {.name = NULL},
 };
 static const struct aw_positional positionals[] = {

@@ -168,21 +168,13 @@ static enum aw_err export_run(const struct aw_call *run, struct aw_diag *diag)
 
 static const char *const whats[] = {"decisions", "trajectories", "audit", NULL};
 static const struct aw_option options[] = {
-    {.name = "what",
-     .kind = AW_ARG_CHOICE,
-     .arg = "WHAT",
-     .initial = "decisions",
-     .choices = whats,
-     .help = "decisions with their accounts, trajectories (finished steps), or the audit log"},
-    {.name = "file",
-     .letter = 'f',
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "replace this file, wholly or not at all (default: standard output)"},
-    {.name = "since",
-     .kind = AW_ARG_TEXT,
-     .arg = "TIME",
-     .help = "only what is younger: 2h, or a time; of a running daemon"},
+    AW_OPTION(CHOICE, "what", 0, "WHAT", "decisions",
+              "decisions with their accounts, trajectories (finished steps), or the audit log",
+              .choices = whats),
+    AW_OPTION(FILE, "file", 'f', "FILE", NULL,
+              "replace this file, wholly or not at all (default: standard output)"),
+    AW_OPTION(TEXT, "since", 0, "TIME", NULL,
+              "only what is younger: 2h, or a time; of a running daemon"),
     AW__CLIENT_OPTIONS,
     {.name = NULL},
 };

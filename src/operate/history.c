@@ -188,21 +188,10 @@ static enum aw_err history_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option options[] = {
-    {.name = "since",
-     .kind = AW_ARG_TEXT,
-     .arg = "TIME",
-     .help = "only what is younger: 2h, 1d, or a time such as 2026-11-16T02:00:00Z"},
-    {.name = "all",
-     .letter = 'a',
-     .kind = AW_ARG_FLAG,
-     .help = "also decisions that changed nothing, and what became of plans"},
-    {.name = "limit",
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "100",
-     .min = 1,
-     .max = LIMIT_ALL,
-     .help = "entries to look through, newest first"},
+    AW_OPTION(TEXT, "since", 0, "TIME", NULL,
+              "only what is younger: 2h, 1d, or a time such as 2026-11-16T02:00:00Z"),
+    AW_FLAG("all", 'a', "also decisions that changed nothing, and what became of plans"),
+    AW_NUMBER("limit", 0, "N", "100", 1, LIMIT_ALL, "entries to look through, newest first"),
     AW__CLIENT_OPTIONS,
     {.name = NULL},
 };

@@ -314,12 +314,9 @@ const struct aw_verb aw_verb_policy_show = {
 };
 
 static const struct aw_option export_options[] = {
-    {.name = "out",
-     .letter = 'o',
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "replace this file, wholly or not at all (default: standard output)"},
-    {.name = "trial", .kind = AW_ARG_FLAG, .help = "the policy on trial, not the last known good"},
+    AW_OPTION(FILE, "out", 'o', "FILE", NULL,
+              "replace this file, wholly or not at all (default: standard output)"),
+    AW_FLAG("trial", 0, "the policy on trial, not the last known good"),
     AW__CLIENT_OPTIONS,
     {.name = NULL},
 };
@@ -346,11 +343,7 @@ static const struct aw_positional propose_positionals[] = {
     {.name = NULL},
 };
 static const struct aw_option reason_options[] = {
-    {.name = "reason",
-     .letter = 'r',
-     .kind = AW_ARG_TEXT,
-     .arg = "TEXT",
-     .help = "why, for whoever asks later; kept in the log"},
+    AW_OPTION(TEXT, "reason", 'r', "TEXT", NULL, "why, for whoever asks later; kept in the log"),
     AW__CLIENT_OPTIONS,
     {.name = NULL},
 };

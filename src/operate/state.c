@@ -140,11 +140,8 @@ const struct aw_verb aw_verb_state_show = {
     .run = show_run,
 };
 static const struct aw_option export_options[] = {
-    {.name = "file",
-     .letter = 'f',
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .help = "replace this file, wholly or not at all (default: standard output)"},
+    AW_OPTION(FILE, "file", 'f', "FILE", NULL,
+              "replace this file, wholly or not at all (default: standard output)"),
     AW__CLIENT_OPTIONS,
     {.name = NULL},
 };
@@ -161,12 +158,8 @@ const struct aw_verb aw_verb_state_export = {
     .run = export_run,
 };
 static const struct aw_option reset_options[] = {
-    {.name = "reason",
-     .letter = 'r',
-     .kind = AW_ARG_TEXT,
-     .arg = "TEXT",
-     .help = "why, for whoever asks later; kept in the log",
-     .required = true},
+    AW_OPTION(TEXT, "reason", 'r', "TEXT", NULL, "why, for whoever asks later; kept in the log",
+              .required = true),
     AW__CLIENT_OPTIONS,
     {.name = NULL},
 };

@@ -154,9 +154,7 @@ out:
 }
 
 static const struct aw_option list_options[] = {
-    {.name = "check",
-     .kind = AW_ARG_FLAG,
-     .help = "look for damage first; reads everything and fails when it finds some"},
+    AW_FLAG("check", 0, "look for damage first; reads everything and fails when it finds some"),
     {.name = NULL},
 };
 static const struct aw_example list_examples[] = {
@@ -272,31 +270,12 @@ static enum aw_err export_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option export_options[] = {
-    {.name = "out",
-     .letter = 'o',
-     .kind = AW_ARG_FILE,
-     .arg = "FILE",
-     .initial = "-",
-     .help = "where to write; - is standard output"},
-    {.name = "format",
-     .kind = AW_ARG_CHOICE,
-     .arg = "FORMAT",
-     .initial = "auto",
-     .choices = format_choices,
-     .help = "auto: csv for a file that ends with .csv, else jsonl"},
-    {.name = "workload", .kind = AW_ARG_TEXT, .arg = "NAME", .help = "only this one"},
-    {.name = "first",
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "0",
-     .max = AW_STORE_EPISODE_MAX,
-     .help = "the first episode"},
-    {.name = "last",
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "2147483646",
-     .max = AW_STORE_EPISODE_MAX,
-     .help = "the last episode"},
+    AW_OPTION(FILE, "out", 'o', "FILE", "-", "where to write; - is standard output"),
+    AW_OPTION(CHOICE, "format", 0, "FORMAT", "auto",
+              "auto: csv for a file that ends with .csv, else jsonl", .choices = format_choices),
+    AW_OPTION(TEXT, "workload", 0, "NAME", NULL, "only this one"),
+    AW_NUMBER("first", 0, "N", "0", 0, AW_STORE_EPISODE_MAX, "the first episode"),
+    AW_NUMBER("last", 0, "N", "2147483646", 0, AW_STORE_EPISODE_MAX, "the last episode"),
     {.name = NULL},
 };
 static const struct aw_example export_examples[] = {
@@ -365,12 +344,8 @@ out:
 }
 
 static const struct aw_option import_options[] = {
-    {.name = "format",
-     .kind = AW_ARG_CHOICE,
-     .arg = "FORMAT",
-     .initial = "auto",
-     .choices = format_choices,
-     .help = "auto: csv for a file that ends with .csv, else jsonl"},
+    AW_OPTION(CHOICE, "format", 0, "FORMAT", "auto",
+              "auto: csv for a file that ends with .csv, else jsonl", .choices = format_choices),
     {.name = NULL},
 };
 static const struct aw_positional import_positionals[] = {
@@ -443,22 +418,12 @@ static enum aw_err prune_run(const struct aw_call *run, struct aw_diag *diag)
 }
 
 static const struct aw_option prune_options[] = {
-    {.name = "episodes",
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "0",
-     .max = UINT32_MAX,
-     .help = "keep so many of each workload, the newest; 0 is no limit"},
-    {.name = "rows",
-     .kind = AW_ARG_NUMBER,
-     .arg = "N",
-     .initial = "0",
-     .max = INT64_MAX,
-     .help = "keep so many rows in all; what began first goes first; 0 is no limit"},
-    {.name = "older-than",
-     .kind = AW_ARG_TEXT,
-     .arg = "DURATION",
-     .help = "drop episodes whose last row is older, e.g. 30d"},
+    AW_NUMBER("episodes", 0, "N", "0", 0, UINT32_MAX,
+              "keep so many of each workload, the newest; 0 is no limit"),
+    AW_NUMBER("rows", 0, "N", "0", 0, INT64_MAX,
+              "keep so many rows in all; what began first goes first; 0 is no limit"),
+    AW_OPTION(TEXT, "older-than", 0, "DURATION", NULL,
+              "drop episodes whose last row is older, e.g. 30d"),
     {.name = NULL},
 };
 static const struct aw_example prune_examples[] = {
