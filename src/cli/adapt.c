@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "frame/json.h"
 #include "frame/layout.h"
+#include "frame/status_line.h"
 #include "frame/verbs.h"
 #include "lab/appset.h"
 #include "meta/known.h"
@@ -21,7 +22,7 @@ struct ask {
     struct aw_apps file; /* where --app names one of a file */
     struct aw_pretrain *pretrain;
     uint32_t episodes;
-    bool terminal, quiet;
+    struct aw_status_line line;
     struct aw_adapt_point *point; /* [episodes + 1] */
     struct aw_pretrain_score fallback;
     int64_t begin_us;
@@ -38,8 +39,9 @@ static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
     struct aw_pretrain_config *config = &ask->model.config;
     const char *out = aw_args_text(args, "out");
     ask->episodes = (uint32_t)aw_args_number(args, "episodes");
-    ask->quiet = aw_args_given(args, "quiet");
-    ask->terminal = isatty(fileno(stderr)) && (ask->run->json || !isatty(fileno(stdout)));
+    aw_status_line_init(&ask->line, stderr,
+                        aw_args_given(args, "quiet") ||
+                            (!ask->run->json && aw_is_terminal(stdout)));
     ask->begin_us = aw_clock_monotonic_us(NULL);
     if (out && !aw_args_given(args, "force") && access(out, F_OK) == 0)
         return aw_fail_at(diag, AW_ERR_EXISTS, out, 0, 0, NULL,
@@ -64,7 +66,7 @@ static enum aw_err ask_take(struct ask *ask, struct aw_diag *diag)
 
 /* --- shown ------------------------------------------------------------------------------------ */
 
-static void show(const struct ask *ask, uint32_t episode)
+static void show(struct ask *ask, uint32_t episode)
 {
     const struct aw_adapt_point *point = &ask->point[episode];
     if (!ask->run->json) {
@@ -79,16 +81,13 @@ static void show(const struct ask *ask, uint32_t episode)
                PERCENT * point->judged.memory);
         fflush(stdout);
     }
-    if (ask->terminal && !ask->quiet) {
-        char left[32];
-        const double each = since(ask->begin_us) / (episode + 1);
-        fprintf(stderr, "\r\033[Kepisode %" PRIu32 " of %" PRIu32 "  R %.1f  %s left", episode,
-                ask->episodes, point->judged.paper,
-                aw_seconds_format(each * (ask->episodes - episode), left, sizeof left));
-        if (episode == ask->episodes)
-            fprintf(stderr, "\r\033[K");
-        fflush(stderr);
-    }
+    char left[32];
+    const double each = since(ask->begin_us) / (episode + 1);
+    aw_status_line_draw(&ask->line, true, 0, "episode %" PRIu32 " of %" PRIu32 "  R %.1f  %s left",
+                        episode, ask->episodes, point->judged.paper,
+                        aw_seconds_format(each * (ask->episodes - episode), left, sizeof left));
+    if (episode == ask->episodes)
+        aw_status_line_clear(&ask->line);
 }
 
 static json_t *score_json(const struct aw_pretrain_score *score)

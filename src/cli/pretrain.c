@@ -164,9 +164,7 @@ static enum aw_err ask_take(struct aw__pretrain *ask, struct aw_diag *diag)
     if (err)
         return err;
     command_write(ask, args);
-    ask->quiet = aw_args_given(args, "quiet") || ask->team.rank > 0;
-    const char *term = getenv("TERM");
-    ask->terminal = isatty(fileno(stderr)) && term && strcmp(term, "dumb") != 0;
+    aw_status_line_init(&ask->line, stderr, aw_args_given(args, "quiet") || ask->team.rank > 0);
     ask->config.progress = met;
     ask->config.progress_ctx = ask;
     ask->config.team = (struct aw_pretrain_team){ask->team.rank, ask->team.size, aw_team_mean,
@@ -267,7 +265,7 @@ static enum aw_err predict(struct aw__pretrain *ask, struct aw_known *known,
     ask->adapting = true;
     ask->adapt_us = aw_clock_monotonic_us(NULL);
     enum aw_err err = aw_pretrain_predict(ask->pretrain, ask->model, ask->predict, known, diag);
-    aw__pretrain_clear(ask);
+    aw_status_line_clear(&ask->line);
     if (err == AW_ERR_INTERRUPTED)
         return AW_OK;
     ask->drop = known->drop;
@@ -376,12 +374,12 @@ static enum aw_err session(struct aw__pretrain *ask, struct aw_diag *diag)
     aw__pretrain_announce(ask, resume);
     err = aw_pretrain_meet(ask->pretrain, diag);
     err = err ? err : aw_pretrain_check_fallback(ask->pretrain, &ask->fallback, NULL, diag);
-    aw__pretrain_clear(ask);
+    aw_status_line_clear(&ask->line);
     if (!err && !resume && ask->state[0])
         err = save(ask, diag);
     ask->learn_us = aw_clock_monotonic_us(NULL);
     err = err ? err : rounds(ask, &stopped, diag);
-    aw__pretrain_clear(ask);
+    aw_status_line_clear(&ask->line);
     if (err)
         return err;
     return stopped ? interrupted(ask, diag) : finish(ask, diag);

@@ -9,6 +9,7 @@
 #define AW_CLI_PRETRAIN_H
 
 #include "base/team.h"
+#include "frame/status_line.h"
 #include "frame/verb.h"
 #include "lab/appset.h"
 #include "meta/known.h"
@@ -30,7 +31,8 @@ struct aw__pretrain {
     struct aw_pretrain_config config;
     struct aw_team team;
     struct aw_pretrain *pretrain;
-    bool paper, quiet, terminal;
+    bool paper;
+    struct aw_status_line line;
     bool begun;        /* all processes of the team have */
     bool silent;       /* another one tells what went wrong */
     uint32_t patience; /* 0: never stops early */
@@ -52,8 +54,7 @@ struct aw__pretrain {
 /* --- while it runs, on stderr --- */
 bool aw__pretrain_met(void *ask, uint32_t done, uint32_t total); /* a hook of pretraining */
 void aw__pretrain_announce(const struct aw__pretrain *ask, bool resumed);
-void aw__pretrain_row(const struct aw__pretrain *ask, const struct aw__pretrain_point *point);
-void aw__pretrain_clear(const struct aw__pretrain *ask); /* the line, if there is one */
+void aw__pretrain_row(struct aw__pretrain *ask, const struct aw__pretrain_point *point);
 
 /* --- at the end --- */
 AW_NODISCARD enum aw_err aw__pretrain_card_write(const struct aw__pretrain *ask,

@@ -23,18 +23,15 @@ static double since(int64_t begin_us)
 
 bool aw__pretrain_met(void *ctx, uint32_t done, uint32_t total)
 {
-    const struct aw__pretrain *ask = ctx;
+    struct aw__pretrain *ask = ctx;
     char left[32];
     const double seconds = since(ask->adapting ? ask->adapt_us : ask->begin_us);
-    if (ask->quiet)
+    if (ask->line.quiet)
         return true;
     aw_seconds_format(seconds / done * (total - done), left, sizeof left);
-    if (ask->terminal) {
-        char line[128];
-        snprintf(line, sizeof line, "%s applications, %" PRIu32 " of %" PRIu32 ", %s left",
-                 ask->adapting ? "adapting to" : "meeting", done, total, left);
-        fprintf(stderr, "\r\033[K%.*s", (int)aw_columns(stderr) - 1, line);
-    } else if (done == total)
+    aw_status_line_draw(&ask->line, true, 0, "%s applications, %" PRIu32 " of %" PRIu32 ", %s left",
+                        ask->adapting ? "adapting to" : "meeting", done, total, left);
+    if (!ask->line.terminal && done == total)
         fprintf(stderr, "%s%" PRIu32 " applications%s in %s\n", ask->adapting ? "adapted to " : "",
                 total, ask->adapting ? "" : " met", aw_seconds_format(seconds, left, sizeof left));
     fflush(stderr);
@@ -44,7 +41,7 @@ bool aw__pretrain_met(void *ctx, uint32_t done, uint32_t total)
 void aw__pretrain_announce(const struct aw__pretrain *ask, bool resumed)
 {
     const struct aw_pretrain_config *config = &ask->config;
-    if (ask->quiet)
+    if (ask->line.quiet)
         return;
     fprintf(stderr,
             "%s on %s: %" PRIu32 " applications%s%s, %" PRIu32 " to check on%s%s, %" PRIu32
@@ -61,11 +58,11 @@ void aw__pretrain_announce(const struct aw__pretrain *ask, bool resumed)
     fputc('\n', stderr);
 }
 
-void aw__pretrain_row(const struct aw__pretrain *ask, const struct aw__pretrain_point *point)
+void aw__pretrain_row(struct aw__pretrain *ask, const struct aw__pretrain_point *point)
 {
     const struct aw_pretrain_best *best = aw_pretrain_best(ask->pretrain);
     char check[32] = "-", best_text[48] = "-", left[32];
-    if (ask->quiet)
+    if (ask->line.quiet)
         return;
     const struct aw__pretrain_point *last = NULL;
     for (uint32_t i = 0; i < ask->point_count; i++)
@@ -78,13 +75,11 @@ void aw__pretrain_row(const struct aw__pretrain *ask, const struct aw__pretrain_
     const uint32_t done = point->round - ask->rounds_before;
     aw_seconds_format(since(ask->learn_us) / done * (ask->config.rounds - point->round), left,
                       sizeof left);
-    if (ask->terminal) {
-        char line[256];
-        snprintf(line, sizeof line,
-                 "round %" PRIu32 " of %" PRIu32 "  train R %.1f  check R %s  best %s  %s left",
-                 point->round, ask->config.rounds, point->learned.paper, check, best_text, left);
-        fprintf(stderr, "\r\033[K%.*s", (int)aw_columns(stderr) - 1, line); /* never two lines */
-        fflush(stderr);
+    if (ask->line.terminal) {
+        aw_status_line_draw(
+            &ask->line, true, 0,
+            "round %" PRIu32 " of %" PRIu32 "  train R %.1f  check R %s  best %s  %s left",
+            point->round, ask->config.rounds, point->learned.paper, check, best_text, left);
         return;
     }
     if (done == 1)
@@ -99,14 +94,6 @@ void aw__pretrain_row(const struct aw__pretrain *ask, const struct aw__pretrain_
         fprintf(stderr, "  %6.1f  %s\n", best->score.paper, left);
     else
         fprintf(stderr, "  %6s  %s\n", "-", left);
-}
-
-void aw__pretrain_clear(const struct aw__pretrain *ask)
-{
-    if (!ask->quiet && ask->terminal) {
-        fprintf(stderr, "\r\033[K");
-        fflush(stderr);
-    }
 }
 
 /* --- at the end ------------------------------------------------------------------------------- */

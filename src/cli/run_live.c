@@ -139,7 +139,7 @@ enum aw_err aw__runlive_new(const struct aw_runask *ask, FILE *out, bool wanted,
 
 bool aw__runlive_due(const struct aw__runlive *live)
 {
-    return live && aw_clock_monotonic_us(NULL) - live->told_us >= AW_PROGRESS_REDRAW_US;
+    return live && aw_clock_monotonic_us(NULL) - live->told_us >= AW_STATUS_REDRAW_US;
 }
 
 void aw__runlive_tell(struct aw__runlive *live, const struct aw__runrow *rows, uint64_t steps,

@@ -310,7 +310,7 @@ static enum aw_err evaluation_point(struct session *session)
     enum aw_err err = evaluate(session, &returns);
     if (err)
         return err;
-    if (session->progress.mode != AW_PROGRESS_NONE) {
+    if (!session->progress.line.quiet) {
         aw_progress_clear(&session->progress);
         fprintf(stderr, "evaluation at step %" PRIu64 ": return %.1f (%.1f to %.1f), %u episodes\n",
                 at->step, returns.mean, returns.low, returns.high, session->eval_episodes);
@@ -441,7 +441,7 @@ static void announce(const struct session *session, bool resumed)
 {
     const struct aw_train_config *config = aw_train_config(session->train);
     const struct aw_train_progress *at = aw_train_progress(session->train);
-    if (session->progress.mode == AW_PROGRESS_NONE)
+    if (session->progress.line.quiet)
         return;
     fprintf(stderr, "%s %s on %s: %" PRIu64 " steps, seed %" PRIu64 ", %u environment%s",
             resumed ? "resuming" : "training", config->agent, config->env, config->steps,

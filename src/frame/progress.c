@@ -15,19 +15,14 @@
 void aw_progress_init(struct aw_progress *progress, FILE *out, bool quiet, uint64_t step,
                       uint64_t total, int64_t now_us)
 {
-    const char *term = getenv("TERM");
-    bool terminal = isatty(fileno(out)) && term && strcmp(term, "dumb");
-    uint64_t every = total / AW__PROGRESS_ROWS ? total / AW__PROGRESS_ROWS : 1;
+    uint64_t every = total / AW_STATUS_ROWS ? total / AW_STATUS_ROWS : 1;
     *progress = (struct aw_progress){
-        .out = out,
-        .mode = quiet      ? AW_PROGRESS_NONE
-                : terminal ? AW__PROGRESS_LINE
-                           : AW__PROGRESS_ROWS_MODE,
         .total = total,
         .row_next = (step / every + 1) * every,
         .rate_us = now_us,
         .rate_step = step,
     };
+    aw_status_line_init(&progress->line, out, quiet);
 }
 
 static const char *return_text(double value, char *buf, size_t size)
@@ -99,50 +94,41 @@ static void row_print(struct aw_progress *progress, const struct aw_train_progre
 {
     char rate[32], mean[32], length[32];
     if (!progress->headed)
-        fprintf(progress->out, "%12s  %4s  %9s  %9s  %9s  %8s\n", "step", "%", "steps/s", "return",
-                "length", "episodes");
+        fprintf(progress->line.out, "%12s  %4s  %9s  %9s  %9s  %8s\n", "step", "%", "steps/s",
+                "return", "length", "episodes");
     progress->headed = true;
     struct aw__progress_view view = {at, progress->total, progress->rate};
-    fprintf(progress->out, "%12llu  %4d  %9s  %9s  %9s  %8llu\n", (unsigned long long)at->step,
+    fprintf(progress->line.out, "%12llu  %4d  %9s  %9s  %9s  %8llu\n", (unsigned long long)at->step,
             (int)(100 * fraction(&view)),
             progress->rate > 0 ? aw_count_format(progress->rate, rate, sizeof rate) : "-",
             return_text(at->return_mean, mean, sizeof mean),
             return_text(at->length_mean, length, sizeof length),
             (unsigned long long)at->episode_count);
-    fflush(progress->out);
+    fflush(progress->line.out);
 }
 
 void aw_progress_update(struct aw_progress *progress, const struct aw_train_progress *at,
                         int64_t now_us)
 {
-    char line[AW__PROGRESS_LINE_MAX];
-    if (progress->mode == AW_PROGRESS_NONE)
+    char line[AW_STATUS_LINE_MAX];
+    if (progress->line.quiet)
         return;
     rate_update(progress, at->step, now_us);
-    if (progress->mode == AW__PROGRESS_ROWS_MODE) {
-        uint64_t every =
-            progress->total / AW__PROGRESS_ROWS ? progress->total / AW__PROGRESS_ROWS : 1;
+    if (!progress->line.terminal) {
+        uint64_t every = progress->total / AW_STATUS_ROWS ? progress->total / AW_STATUS_ROWS : 1;
         if (at->step < progress->row_next)
             return;
         progress->row_next = (at->step / every + 1) * every;
         row_print(progress, at);
         return;
     }
-    if (progress->drawn && now_us - progress->drawn_us < AW_PROGRESS_REDRAW_US)
-        return;
     struct aw__progress_view view = {at, progress->total, progress->rate};
-    /* back to the left, the line, then erase what a longer one left behind */
-    fprintf(progress->out, "\r%s\033[K",
-            aw__progress_line(&view, aw_columns(progress->out), line, sizeof line));
-    fflush(progress->out);
-    progress->drawn = true;
-    progress->drawn_us = now_us;
+    aw_status_line_draw(
+        &progress->line, false, now_us, "%s",
+        aw__progress_line(&view, aw_columns(progress->line.out), line, sizeof line));
 }
 
 void aw_progress_clear(struct aw_progress *progress)
 {
-    if (progress->drawn)
-        fputs("\r\033[K", progress->out);
-    fflush(progress->out);
-    progress->drawn = false;
+    aw_status_line_clear(&progress->line);
 }

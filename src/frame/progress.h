@@ -10,22 +10,14 @@
 
 #include <stdio.h>
 
+#include "frame/status_line.h"
 #include "train/train.h"
 
-#define AW_PROGRESS_REDRAW_US 100000 /* a terminal is redrawn at most 10 times a second */
-#define AW__PROGRESS_ROWS     20u    /* about so many rows per run without a terminal */
-#define AW__PROGRESS_LINE_MAX 512u   /* bytes of a line, with its NUL */
-
-enum aw__progress_mode { AW_PROGRESS_NONE, AW__PROGRESS_LINE, AW__PROGRESS_ROWS_MODE };
-
 struct aw_progress {
-    FILE *out;
-    enum aw__progress_mode mode;
+    struct aw_status_line line;
     uint64_t total; /* steps of the whole run */
     uint64_t row_next;
-    bool headed; /* the head of the rows is out */
-    bool drawn;  /* there is a line to clear */
-    int64_t drawn_us;
+    bool headed;     /* the head of the rows is out */
     int64_t rate_us; /* when `rate` was last brought up to date, and at which step */
     uint64_t rate_step;
     double rate; /* steps/s, smoothed over a few seconds; 0: not known yet */

@@ -11,7 +11,7 @@ static void the_line_never_fills_the_terminal_and_drops_the_least_first(void **s
     (void)state;
     const struct aw_train_progress at = {.step = 42000, .return_mean = -152.34};
     const struct aw__progress_view view = {&at, 100000, 31234};
-    char line[AW__PROGRESS_LINE_MAX];
+    char line[AW_STATUS_LINE_MAX];
     assert_string_equal(aw__progress_line(&view, 120, line, sizeof line),
                         " 42%  [##########..............]  42.0k/100k steps  return -152.3  "
                         "31.2k/s  1.9 s left");
@@ -30,7 +30,7 @@ static void before_the_first_episode_there_is_a_dash_and_no_nan(void **state)
     (void)state;
     const struct aw_train_progress at = {.return_mean = (double)NAN};
     const struct aw__progress_view view = {&at, 100, 0};
-    char line[AW__PROGRESS_LINE_MAX];
+    char line[AW_STATUS_LINE_MAX];
     aw__progress_line(&view, 120, line, sizeof line);
     assert_null(strstr(line, "nan"));
     assert_non_null(strstr(line, "return -"));
@@ -42,7 +42,7 @@ static void a_run_past_its_total_shows_a_hundred_percent(void **state)
     (void)state;
     const struct aw_train_progress at = {.step = 104, .return_mean = 12345.6};
     const struct aw__progress_view view = {&at, 100, 10};
-    char line[AW__PROGRESS_LINE_MAX];
+    char line[AW_STATUS_LINE_MAX];
     aw__progress_line(&view, 120, line, sizeof line);
     assert_non_null(strstr(line, "100%"));
     assert_non_null(strstr(line, "0.0 s left"));
@@ -60,7 +60,7 @@ static void a_file_gets_about_twenty_rows_however_the_run_is_sliced(void **state
         assert_non_null(out);
         struct aw_progress progress;
         aw_progress_init(&progress, out, false, 0, 1000, 0);
-        assert_int_equal(progress.mode, AW__PROGRESS_ROWS_MODE);
+        assert_false(progress.line.terminal);
         struct aw_train_progress at = {.return_mean = 1, .length_mean = 1};
         for (; at.step < 1000;) {
             at.step += slices[i];

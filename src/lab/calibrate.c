@@ -12,6 +12,7 @@
 #include "base/quantity.h"
 #include "base/threads.h"
 #include "frame/layout.h"
+#include "frame/status_line.h"
 #include "frame/stop.h"
 #include "frame/verbs.h"
 #include "lab/calibrate_testbed.h"
@@ -46,7 +47,7 @@ struct session {
     uint32_t repeats;
     struct aw__calibration out;
     /* progress */
-    bool terminal;
+    struct aw_status_line line;
     int64_t begin_us;
     double planned_s, done_s, current_s;
     char what[96];
@@ -54,7 +55,7 @@ struct session {
 
 /* --- progress --------------------------------------------------------------------------------- */
 
-static void progress_draw(const struct session *s, double share)
+static void progress_draw(struct session *s, double share)
 {
     const double done = s->done_s + share * s->current_s;
     const double way = fmin(1, done / s->planned_s);
@@ -63,14 +64,13 @@ static void progress_draw(const struct session *s, double share)
         bar[i] = i < (int)(way * BAR) ? '#' : '.';
     bar[BAR] = '\0';
     aw_seconds_format(fmax(0, s->planned_s - done), left, sizeof left);
-    fprintf(stderr, "\r[%s] %3.0f %%  %s left  %s\033[K", bar, 100 * way, left, s->what);
+    aw_status_line_draw(&s->line, false, aw_clock_monotonic_us(NULL), "[%s] %3.0f %%  %s left  %s",
+                        bar, 100 * way, left, s->what);
 }
 
 static bool goes_on(void *ctx, double share)
 {
-    const struct session *s = ctx;
-    if (s->terminal)
-        progress_draw(s, share);
+    progress_draw(ctx, share);
     return !aw_stop_signal;
 }
 
@@ -78,12 +78,6 @@ static void progress_next(struct session *s, double seconds)
 {
     s->done_s += s->current_s;
     s->current_s = seconds;
-}
-
-static void progress_clear(const struct session *s)
-{
-    if (s->terminal)
-        fputs("\r\033[K", stderr);
 }
 
 /* --- what was asked --------------------------------------------------------------------------- */
@@ -452,7 +446,7 @@ static enum aw_err session_run(struct session *s, struct aw_diag *diag)
         if (!err)
             err = app_fit(s, &out->app[i], diag);
     }
-    progress_clear(s);
+    aw_status_line_clear(&s->line);
     if (aw_stop_signal)
         return aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted; everything was ended");
     out->seconds = 1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->begin_us);
@@ -461,7 +455,8 @@ static enum aw_err session_run(struct session *s, struct aw_diag *diag)
 
 static enum aw_err calibrate_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    struct session s = {.run = run, .terminal = isatty(STDERR_FILENO) && !run->json};
+    struct session s = {.run = run};
+    aw_status_line_init(&s.line, stderr, run->json);
     const char *path = aw_args_text(run->args, "out"), *rows = aw_args_text(run->args, "rows");
     enum aw_err err = ask_read(&s, diag);
     if (err)

@@ -11,11 +11,11 @@
 #include "base/threads.h"
 #include "frame/json.h"
 #include "frame/layout.h"
+#include "frame/status_line.h"
 #include "frame/verbs.h"
 
 #define SEEDS_MAX    1000000u
 #define AGAIN_EVERY  16u /* seeds: one of so many is lived twice and compared */
-#define REDRAW_US    200000
 #define BAR_COLUMNS  30u
 #define DEFAULT_SEED 1u
 
@@ -34,25 +34,22 @@ struct days {
     enum aw_err err;
     struct aw_diag diag;
     struct aw_chaos_result sum;
-    bool terminal;
-    int64_t begin_us, drawn_us;
+    struct aw_status_line line;
+    int64_t begin_us;
 };
 
 static void draw(struct days *days)
 {
     const int64_t now = aw_clock_monotonic_us(NULL);
-    if (!days->terminal || (now - days->drawn_us < REDRAW_US && days->done < days->count))
-        return;
-    days->drawn_us = now;
     const double spent = 1e-6 * (double)(now - days->begin_us);
     char left[32];
     aw_seconds_format(spent / (double)days->done * (double)(days->count - days->done), left,
                       sizeof left);
     const unsigned full = (unsigned)(BAR_COLUMNS * days->done / days->count);
-    fprintf(stderr, "\r\033[K%llu of %llu seeds  [%.*s%*s]  %s left",
-            (unsigned long long)days->done, (unsigned long long)days->count, (int)full,
-            "##############################", (int)(BAR_COLUMNS - full), "", left);
-    fflush(stderr);
+    aw_status_line_draw(&days->line, days->done == days->count, now,
+                        "%llu of %llu seeds  [%.*s%*s]  %s left", (unsigned long long)days->done,
+                        (unsigned long long)days->count, (int)full,
+                        "##############################", (int)(BAR_COLUMNS - full), "", left);
 }
 
 static void take(struct days *days, uint64_t seed, const struct aw_chaos_result *result)
@@ -337,13 +334,12 @@ static enum aw_err chaos_run(const struct aw_call *run, struct aw_diag *diag)
         goto out;
     }
     pthread_mutex_init(&days->lock, NULL);
-    days->terminal = isatty(STDERR_FILENO) && !days->config.trace;
+    aw_status_line_init(&days->line, stderr, days->config.trace != NULL);
     days->begin_us = aw_clock_monotonic_us(NULL);
     aw_threads_parallel_for(&pool, (uint32_t)days->count, 1, one_seed, days);
     aw_threads_deinit(&pool);
     pthread_mutex_destroy(&days->lock);
-    if (days->terminal)
-        fprintf(stderr, "\r\033[K");
+    aw_status_line_clear(&days->line);
     if ((err = days->err)) {
         if (diag)
             *diag = days->diag;

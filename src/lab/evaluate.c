@@ -9,14 +9,13 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "frame/layout.h"
+#include "frame/status_line.h"
 #include "frame/verbs.h"
 #include "lab/load.h"
 
-#define TRACE        "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
-#define POOL_STRIDE  100u /* applications of the pool that share a set of functions of the trace */
-#define MEAN_CORES   2.0
-#define ROWS_SHOWN   20u /* of progress without a terminal */
-#define PERCENT_FULL 100u
+#define TRACE       "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
+#define POOL_STRIDE 100u /* applications of the pool that share a set of functions of the trace */
+#define MEAN_CORES  2.0
 
 static const char *const what_names[] = {"bootstrap", "converged", "disturbances", "estimates",
                                          NULL};
@@ -182,30 +181,25 @@ static enum aw_err ask_take(const struct aw_call *run, struct aw__evaluate *ask,
 /* --- while it runs ---------------------------------------------------------------------------- */
 
 struct watch {
-    bool quiet, terminal;
+    struct aw_status_line line;
     int64_t begin_us;
-    uint32_t rows; /* told so far */
 };
 
 static bool watch_take(void *ctx, uint32_t done, uint32_t total)
 {
     struct watch *watch = ctx;
     char took[32], left[32];
-    if (watch->quiet)
-        return true;
-    const double seconds = (double)(aw_clock_monotonic_us(NULL) - watch->begin_us) * 1e-6;
+    const int64_t now_us = aw_clock_monotonic_us(NULL);
+    const double seconds = (double)(now_us - watch->begin_us) * 1e-6;
     aw_seconds_format(seconds, took, sizeof took);
     aw_seconds_format(seconds / done * (total - done), left, sizeof left);
-    if (watch->terminal) {
-        fprintf(stderr, "\r\033[K%3u %%  %" PRIu32 " of %" PRIu32 " runs, %s, %s left",
-                (unsigned)((uint64_t)PERCENT_FULL * done / total), done, total, took, left);
-        if (done == total)
-            fprintf(stderr, "\r\033[K");
-        fflush(stderr);
-    } else if ((uint64_t)done * ROWS_SHOWN / total > watch->rows) {
-        watch->rows = (uint32_t)((uint64_t)done * ROWS_SHOWN / total);
+    aw_status_line_draw(&watch->line, true, now_us,
+                        "%3u %%  %" PRIu32 " of %" PRIu32 " runs, %s, %s left",
+                        (unsigned)((uint64_t)done * 100 / total), done, total, took, left);
+    if (done == total)
+        aw_status_line_clear(&watch->line);
+    if (aw_status_line_row(&watch->line, done, total))
         fprintf(stderr, "%" PRIu32 " of %" PRIu32 " runs, %s, %s left\n", done, total, took, left);
-    }
     return true;
 }
 
@@ -312,9 +306,8 @@ static enum aw_err evaluate_run(const struct aw_call *run, struct aw_diag *diag)
     if (!ask)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an evaluation");
     enum aw_err err = ask_take(run, ask, diag);
-    struct watch watch = {.quiet = aw_args_given(run->args, "quiet"),
-                          .terminal = isatty(fileno(stderr)),
-                          .begin_us = aw_clock_monotonic_us(NULL)};
+    struct watch watch = {.begin_us = aw_clock_monotonic_us(NULL)};
+    aw_status_line_init(&watch.line, stderr, aw_args_given(run->args, "quiet"));
     if (!err) {
         static enum aw_err (*const tables[])(const struct aw_call *, struct aw__evaluate *,
                                              struct watch *, uint32_t *, struct aw_diag *) = {

@@ -11,6 +11,7 @@
 #include "base/threads.h"
 #include "frame/json.h"
 #include "frame/layout.h"
+#include "frame/status_line.h"
 #include "frame/stop.h"
 #include "frame/verbs.h"
 #include "frame/version.h"
@@ -22,7 +23,6 @@
 #define SEEDS_MAX  100u
 #define NAMES_MAX  64u    /* of experiments that a wrong name is compared with */
 #define ENV_PREFIX "env." /* of a --set: it is meant for the environment */
-#define ROWS_SHOWN 20u    /* of progress in a phase, without a terminal */
 /* Pieces that come in the first second of a phase come from the work folder: they say nothing about
  * how long the others take. Nor does the first of each thread say all: some phases prepare long. */
 #define KEPT_US 1000000
@@ -253,23 +253,14 @@ static void command_write(const struct aw_call *run, const struct aw__experiment
 /* --- while it runs ---------------------------------------------------------------------------- */
 
 struct watch {
-    bool quiet, terminal, drawn;
+    struct aw_status_line line;
     char phase[AW__EXPERIMENT_LINE];
     int64_t last_us;  /* when something was told last, or the run began */
     int64_t begin_us; /* of the phase */
     int64_t kept_us;  /* from when on it is estimated how long the rest takes */
     uint32_t kept;    /* done by then */
     uint32_t threads;
-    uint32_t rows; /* told so far */
-    int64_t drawn_us;
 };
-
-static void watch_clear(struct watch *watch)
-{
-    if (watch->drawn)
-        fprintf(stderr, "\r\033[K");
-    watch->drawn = false;
-}
 
 /* A phase begins where the last one ended: its first piece may have taken long. */
 static void phase_begin(struct watch *watch, const char *phase)
@@ -277,8 +268,8 @@ static void phase_begin(struct watch *watch, const char *phase)
     snprintf(watch->phase, sizeof watch->phase, "%s", phase);
     watch->begin_us = watch->kept_us = watch->last_us;
     watch->kept = 0;
-    watch->rows = 0;
-    watch->drawn_us = 0;
+    watch->line.rows = 0;
+    watch->line.drawn_us = 0;
 }
 
 static bool watch_take(void *ctx, const char *phase, uint32_t done, uint32_t total)
@@ -287,7 +278,7 @@ static bool watch_take(void *ctx, const char *phase, uint32_t done, uint32_t tot
     const int64_t now_us = aw_clock_monotonic_us(NULL);
     char line[AW__EXPERIMENT_LINE];
     double left_s = NAN;
-    if (watch->quiet)
+    if (watch->line.quiet)
         return !aw_stop_signal;
     if (strncmp(phase, watch->phase, sizeof watch->phase - 1) != 0)
         phase_begin(watch, phase);
@@ -300,19 +291,12 @@ static bool watch_take(void *ctx, const char *phase, uint32_t done, uint32_t tot
         watch->kept = done;
     }
     const bool end = done >= total;
-    if (watch->terminal && (end || now_us - watch->drawn_us >= 100000)) {
-        aw__experiment_line(phase, done, total, (double)(now_us - watch->begin_us) * 1e-6, left_s,
-                            aw_columns(stderr), line, sizeof line);
-        fprintf(stderr, "\r\033[K%s", line);
-        fflush(stderr);
-        watch->drawn = true;
-        watch->drawn_us = now_us;
-    } else if (!watch->terminal && total && (uint64_t)done * ROWS_SHOWN / total > watch->rows) {
-        watch->rows = (uint32_t)((uint64_t)done * ROWS_SHOWN / total);
-        fprintf(stderr, "%s\n",
-                aw__experiment_line(phase, done, total, (double)(now_us - watch->begin_us) * 1e-6,
-                                    left_s, sizeof line, line, sizeof line));
-    }
+    const unsigned columns = watch->line.terminal ? aw_columns(stderr) : sizeof line;
+    aw__experiment_line(phase, done, total, (double)(now_us - watch->begin_us) * 1e-6, left_s,
+                        columns, line, sizeof line);
+    aw_status_line_draw(&watch->line, end, now_us, "%s", line);
+    if (aw_status_line_row(&watch->line, done, total))
+        fprintf(stderr, "%s\n", line);
     return !aw_stop_signal;
 }
 
@@ -391,10 +375,8 @@ struct outcome {
 static enum aw_err ask_run(const struct aw_call *run, struct aw__experiment *ask, json_t *list,
                            struct outcome *ret, struct aw_diag *diag)
 {
-    const char *term = getenv("TERM");
-    struct watch watch = {.quiet = aw_args_given(run->args, "quiet"),
-                          .terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb"),
-                          .threads = ask->config.threads};
+    struct watch watch = {.threads = ask->config.threads};
+    aw_status_line_init(&watch.line, stderr, aw_args_given(run->args, "quiet"));
     struct aw_findings *findings = NULL;
     enum aw_err err = aw_findings_new(ask->entry->name, ask->entry->title, NULL, &findings, diag);
     if (err)
@@ -403,14 +385,14 @@ static enum aw_err ask_run(const struct aw_call *run, struct aw__experiment *ask
     snprintf(findings->source, sizeof findings->source, "%s", AW_VERSION_SOURCE);
     ask->config.progress = watch_take;
     ask->config.progress_ctx = &watch;
-    if (!watch.quiet && ask->all)
+    if (!watch.line.quiet && ask->all)
         fprintf(stderr, "aware: %s\n", findings->command);
-    if (!watch.quiet)
+    if (!watch.line.quiet)
         fprintf(stderr, "aware: pieces are kept in %s\n", ask->config.work);
     const int64_t begin_us = watch.last_us = aw_clock_monotonic_us(NULL);
     err = aw_experiment_run(ask->entry, &ask->config, NULL, findings, diag);
     ask->seconds = (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-6;
-    watch_clear(&watch);
+    aw_status_line_clear(&watch.line);
     if (err == AW_ERR_INTERRUPTED)
         aw_fail(diag, err,
                 "interrupted; what is done is kept in %s, and the same command goes on "

@@ -11,6 +11,7 @@
 #include "base/quantity.h"
 #include "frame/json.h"
 #include "frame/layout.h"
+#include "frame/status_line.h"
 #include "frame/stop.h"
 #include "frame/verbs.h"
 #include "lab/load.h"
@@ -18,7 +19,6 @@
 #define REPORT_US   1000000
 #define FILES_SPARE 64u /* descriptors beside the connections */
 #define HEADERS_MAX 4096u
-#define BAR_BYTES   160u
 
 static const double levels[] = {0.5, 0.9, 0.99, 0.999};
 static const char *const level_names[] = {"p50", "p90", "p99", "p99.9"};
@@ -26,8 +26,7 @@ static const char *const method_choices[] = {"GET", "HEAD", "POST", "PUT", "DELE
 #define LEVELS (sizeof levels / sizeof *levels)
 
 struct live {
-    FILE *out;
-    bool on, drawn;
+    struct aw_status_line line;
     FILE *series; /* a line of CSV a second; NULL: none */
     int64_t slo_us;
     struct aw_drive_totals before; /* as of the last line */
@@ -67,36 +66,20 @@ static bool live_report(void *ctx, const struct aw_drive_report *report)
 {
     struct live *live = ctx;
     char p50[AW_QUANTITY_TEXT_MAX], p99[AW_QUANTITY_TEXT_MAX], rate[AW_QUANTITY_TEXT_MAX];
-    char line[BAR_BYTES];
     if (live->series)
         series_add(live, report);
     if (aw_stop_signal)
         return false;
-    if (!live->on)
-        return true;
     const double per_s =
         report->span_us > 0 ? 1e6 * (double)report->answered / (double)report->span_us : 0;
-    int len = snprintf(line, sizeof line,
-                       "%.0fs  %s  p50 %s  p99 %s  %llu in flight  %u connections  %llu errors",
-                       1e-6 * (double)report->at_us, aw_rate_round(per_s, rate, sizeof rate),
-                       aw_duration_round(aw_hist_quantile(report->latency, 0.5), p50, sizeof p50),
-                       aw_duration_round(aw_hist_quantile(report->latency, 0.99), p99, sizeof p99),
-                       (unsigned long long)report->in_flight, report->connections,
-                       (unsigned long long)failures(&report->all));
-    const int columns = (int)aw_columns(live->out) - 1;
-    if (len >= (int)sizeof line)
-        len = (int)sizeof line - 1;
-    fprintf(live->out, "\r%.*s\033[K", len < columns ? len : columns, line);
-    (void)fflush(live->out);
-    live->drawn = true;
+    aw_status_line_draw(&live->line, true, report->at_us,
+                        "%.0fs  %s  p50 %s  p99 %s  %llu in flight  %u connections  %llu errors",
+                        1e-6 * (double)report->at_us, aw_rate_round(per_s, rate, sizeof rate),
+                        aw_duration_round(aw_hist_quantile(report->latency, 0.5), p50, sizeof p50),
+                        aw_duration_round(aw_hist_quantile(report->latency, 0.99), p99, sizeof p99),
+                        (unsigned long long)report->in_flight, report->connections,
+                        (unsigned long long)failures(&report->all));
     return true;
-}
-
-static void live_clear(struct live *live)
-{
-    if (live->drawn)
-        fputs("\r\033[K", live->out);
-    live->drawn = false;
 }
 
 /* ---- afterwards ---- */
@@ -372,11 +355,10 @@ static enum aw_err series_close(struct live *live, enum aw_err err, struct aw_di
 static enum aw_err drive_run(const struct aw_call *run, struct aw_diag *diag)
 {
     char headers[HEADERS_MAX];
-    const char *term = getenv("TERM");
     struct aw_drive_config config = {0};
     struct aw_load load = {0};
-    struct live live = {.out = stderr,
-                        .on = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0};
+    struct live live = {0};
+    aw_status_line_init(&live.line, stderr, false);
     char *body = NULL;
     struct aw_drive_result *result = aw_alloc_new(NULL, 1, sizeof *result);
     if (!result)
@@ -399,7 +381,7 @@ static enum aw_err drive_run(const struct aw_call *run, struct aw_diag *diag)
     aw_stop_catch(&(struct aw_stop_config){.twice = false});
     err = aw_drive_run(&config, result, diag);
     aw_stop_let_go();
-    live_clear(&live);
+    aw_status_line_clear(&live.line);
     if (!err)
         err = run->json
                   ? aw_json_print(

@@ -5,6 +5,7 @@
  * layers and optimiser. One sample in ten is held out, and only those are reported.
  */
 #include "frame/layout.h"
+#include "frame/status_line.h"
 #include "frame/verbs.h"
 
 #include "base/clock.h"
@@ -68,18 +69,17 @@ static enum aw_err draw_all(struct calibration *c, struct aw_diag *diag)
     enum aw_err err = aw_threads_init(&pool, aw_threads_cpu_count(), NULL);
     if (err)
         return aw_fail(diag, err, "no threads for the samples");
-    const bool terminal = isatty(STDERR_FILENO);
+    struct aw_status_line line;
+    aw_status_line_init(&line, stderr, false);
     const int64_t begin_us = aw_clock_monotonic_us(NULL);
     for (c->first = 0; c->first < c->sample_count; c->first += SLICE) {
         uint32_t left = c->sample_count - c->first;
         aw_threads_parallel_for(&pool, left < SLICE ? left : SLICE, 1, draw, c);
-        double seconds = (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-6;
-        if (terminal)
-            fprintf(stderr, "\rsamples %u of %u, %.0f s \033[K", c->first + SLICE, c->sample_count,
-                    seconds);
+        const int64_t now_us = aw_clock_monotonic_us(NULL);
+        aw_status_line_draw(&line, false, now_us, "samples %u of %u, %.0f s", c->first + SLICE,
+                            c->sample_count, (double)(now_us - begin_us) * 1e-6);
     }
-    if (terminal)
-        fputs("\r\033[K", stderr);
+    aw_status_line_clear(&line);
     aw_threads_deinit(&pool);
     return c->failures ? aw_fail(diag, AW_ERR_CHECK, "%u samples failed", c->failures) : AW_OK;
 }
@@ -125,6 +125,8 @@ static enum aw_err fit(struct calibration *c, uint32_t epochs, struct aw_diag *d
             order[count++] = i;
     const uint32_t batches = count / BATCH;
     struct aw_adam adam = aw_adam_default(LR);
+    struct aw_status_line line;
+    aw_status_line_init(&line, stderr, false);
     for (uint32_t epoch = 0; epoch < epochs; epoch++) {
         aw_rng_shuffle(&rng, order, count);
         double loss = 0;
@@ -143,12 +145,10 @@ static enum aw_err fit(struct calibration *c, uint32_t epochs, struct aw_diag *d
             aw_mlp_backward(&c->mlp, c->params.value, x, BATCH, &cache, dy, c->params.grad, NULL);
             aw_adam_step(&adam, &c->params);
         }
-        if (isatty(STDERR_FILENO))
-            fprintf(stderr, "\rfit: epoch %u of %u, loss %.5f \033[K", epoch + 1, epochs,
-                    loss / batches);
+        aw_status_line_draw(&line, false, aw_clock_monotonic_us(NULL),
+                            "fit: epoch %u of %u, loss %.5f", epoch + 1, epochs, loss / batches);
     }
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+    aw_status_line_clear(&line);
 out:
     aw_mlp_cache_deinit(&cache);
     aw_alloc_free(NULL, order);

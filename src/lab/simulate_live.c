@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "frame/layout.h"
 #include "frame/progress.h"
+#include "frame/status_line.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -96,7 +97,7 @@ static void status_put(struct aw__live *live, uint32_t policy)
 static bool begin(struct aw__live *live)
 {
     const int64_t now_us = aw_clock_monotonic_us(NULL);
-    if (live->lines > 0 && now_us - live->drawn_us < AW_PROGRESS_REDRAW_US)
+    if (live->lines > 0 && now_us - live->drawn_us < AW_STATUS_REDRAW_US)
         return false;
     live->drawn_us = now_us;
     erase(live);
