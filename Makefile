@@ -18,7 +18,7 @@ AWARE := build/aware
 .DEFAULT_GOAL := all
 .PHONY: learn all run test e2e e2e-compare e2e-scale asan tsan tidy format fuzz bench docs install clean help
 
-all: ## build the program, build/aware
+all: ## build the program, build/aware, and what measures it, build/aware-bench
 	@tools/deps build
 	@tools/configure release
 	@ninja -C build products
@@ -72,10 +72,10 @@ fuzz: ## feed every parser random input, FUZZ_SECONDS=60 each
 
 bench: all ## measure: neural core against PyTorch, learners, environments, control; a missed goal fails
 	@tools/deps bench
-	$(AWARE) bench nn --against torch --check
-	$(AWARE) bench rl
-	$(AWARE) bench env
-	$(AWARE) bench control --check
+	build/aware-bench nn --against torch --check
+	build/aware-bench rl
+	build/aware-bench env
+	build/aware-bench control --check
 
 learn: all ## train every learner in full on known problems, 5 seeds each: the tables of docs/results
 	@ninja -C build $(addprefix tests/learning/,learn_dpg learn_ppo learn_dqn bcq_offline)

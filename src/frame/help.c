@@ -39,8 +39,8 @@ const struct aw__note aw__notes_files[] = {
 
 const struct aw__note aw__notes_exit[] = {
     {"0", "Done."},
-    {"1", "A check did not hold: aware env check, aware bench --check, aware explain --replay; or "
-          "aware diff found a difference."},
+    {"1", "A check did not hold: aware env check, aware explain --replay; or aware diff found a "
+          "difference."},
     {"64", "Wrong usage: an unknown verb, option or value."},
     {"65", "Malformed or out-of-range input, such as a damaged file."},
     {"66", "Not found: an environment, a learner, a directory."},

@@ -46,7 +46,6 @@ const struct aw_verb *const aw_verbs[] = {
     &aw_verb_agent_list,
     &aw_verb_agent_describe,
     &aw_verb_agent_serve,
-    &aw_verb_bench,
     &aw_verb_chaos,
     &aw_verb_simulate,
     &aw_verb_simulate_fit,
@@ -81,6 +80,13 @@ const struct aw_verb *const aw_verbs[] = {
     NULL,
 };
 /* clang-format on */
+
+/* Verbs that left the program; to be told for one release. */
+static const struct {
+    const char *word, *where;
+} moved[] = {
+    {"bench", "benchmarks are a program of their own, build/aware-bench"},
+};
 
 bool aw_verb_hidden(const struct aw_verb *verb)
 {
@@ -195,6 +201,11 @@ enum aw_err aw_verb_find(char *const *words, uint32_t count, const struct aw_ver
                  verb->name);
         names[name_count] = first[name_count];
         name_count++;
+    }
+    for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+        if (!strcmp(moved[i].word, words[0]))
+            return aw_fail(diag, AW_ERR_USAGE, "'aware %s' has moved: %s", words[0],
+                           moved[i].where);
     }
     const char *nearest = aw_conf_nearest(words[0], names);
     if (nearest)

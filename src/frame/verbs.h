@@ -40,7 +40,6 @@ extern const struct aw_verb aw_verb_env_serve;
 extern const struct aw_verb aw_verb_agent_list;
 extern const struct aw_verb aw_verb_agent_describe;
 extern const struct aw_verb aw_verb_agent_serve;
-extern const struct aw_verb aw_verb_bench;
 extern const struct aw_verb aw_verb_chaos;
 extern const struct aw_verb aw_verb_simulate;
 extern const struct aw_verb aw_verb_simulate_fit;

@@ -9,7 +9,7 @@
 #undef I /* cblas.h brings complex.h */
 
 /*
- * Where our kernels end and OpenBLAS begins, as `aware bench nn` measures it. Forward: as long as
+ * Where our kernels end and OpenBLAS begins, as `aware-bench nn` measures it. Forward: as long as
  * the transposed weight fits the second-level cache, whatever the batch. Backward: multiply-adds up
  * to which reading the operands unpacked does not yet cost more than packing them.
  */

@@ -4,7 +4,7 @@
  * The networks of this project are small (40 to 256 wide, batches of 64): there a general BLAS
  * spends more time finding out what to do than doing it. Small products run in our own kernels,
  * which fuse bias and activation and pack nothing but a transposed weight; larger ones go to
- * OpenBLAS. `aware bench nn` measures both, and the border comes from there.
+ * OpenBLAS. `aware-bench nn` measures both, and the border comes from there.
  *
  * Kernels use AVX2 and FMA where the processor has them, found at run time; plain C otherwise.
  *

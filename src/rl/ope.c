@@ -11,7 +11,7 @@
 
 /*
  * How far to trust each judge, and how wrong an estimate is per unit of what makes it so. Chosen on
- * 160 cases whose truth was measured (aware bench ope --seed 1) so that Student's t with 4 degrees
+ * 160 cases whose truth was measured (aware-bench ope --seed 1) so that Student's t with 4 degrees
  * of freedom fits the errors; checked on others. docs/results/ope.md has the figures of both.
  */
 #define FQE_WEIGHT     0.25 /* it sees further than it can count: its outliers are large */

@@ -32,7 +32,7 @@ VERBS = [["run"], ["get"], ["describe"], ["top"], ["explain"], ["history"], ["un
          ["replay"], ["export"], ["state", "show"], ["state", "export"], ["state", "reset"],
          ["train"], ["eval"], ["pretrain"], ["adapt"], ["embed"], ["env", "list"],
          ["env", "describe"], ["env", "check"], ["env", "serve"],
-         ["agent", "list"], ["agent", "describe"], ["bench"], ["simulate"], ["simulate", "fit"],
+         ["agent", "list"], ["agent", "describe"], ["simulate"], ["simulate", "fit"],
          ["simulate", "calibrate"], ["evaluate"], ["experiment"], ["trial"],
          ["fallback", "check"],
          ["store", "list"], ["store", "export"], ["store", "import"], ["store", "prune"],
@@ -219,7 +219,8 @@ BAD_INPUT = [
     (["env", "describe", ""], 64, ["empty"], "an empty name"),
     (["agent", "describe", "pp0"], 66, ["pp0", "ppo"], "no such learner"),
     (["completion", "tcsh"], 64, ["tcsh", "bash"], "no such shell"),
-    (["bench", "everything"], 64, ["everything", "env"], "no such benchmark"),
+    (["bench", "env"], 64, ["build/aware-bench"], "a verb that became a program"),
+    (["help", "bench"], 64, ["build/aware-bench"], "help of one"),
     (["help", "nothing"], 64, ["nothing"], "help of an unknown verb"),
     (["help", "train", "more"], 64, ["train"], "help of a second word that is none"),
     (["version", "--outptu", "json"], 64, ["--outptu", "--output"], "an unknown option"),
@@ -295,7 +296,7 @@ def bad_input_gets_one_line_and_the_right_code():
         line = done.stderr
         expect(done.returncode == code,
                f"{why}: {args}: exit {done.returncode}, not {code}: {line!r}")
-        expect(line.startswith("aware: ") and line.count("\n") == 1 and line.endswith("\n"),
+        expect(re.fullmatch(rf"{Path(AWARE).name}: [^\n]*\n", line),
                f"{why}: {args}: not one line: {line!r}")
         expect(all(word in line for word in words), f"{why}: {args}: {words} not in {line!r}")
         expect(done.stdout == "", f"{why}: {args}: something on stdout")
@@ -509,7 +510,7 @@ def candidates(*words):
 def candidates_fit_the_place_of_the_cursor():
     table = [
         ([""], ["run", "get", "explain", "freeze", "state", "train", "eval", "env", "agent",
-                "bench", "simulate", "evaluate", "fallback", "apps", "load", "store", "validate",
+                "simulate", "evaluate", "fallback", "apps", "load", "store", "validate",
                 "explain-schema", "completion", "version", "help"],
          False),
         (["fr"], ["freeze"], True),
@@ -634,32 +635,6 @@ def completion_works_in_fish():
     found = [line.split("\t")[0] for line in done.stdout.splitlines()]
     expect(done.returncode == 0 and found == ["train", "describe", "gamma=", "pendulum-v1"],
            f"{done.returncode}: {done.stdout!r} {done.stderr!r}")
-
-
-# --- the benchmark verb -------------------------------------------------------------------------
-
-
-def the_environments_are_measured():
-    document = json.loads(expect_ok("bench", "env", "--output", "json").stdout)
-    rates = {figure["name"]: figure["value"] for figure in document["figures"]}
-    names = [entry["name"] for entry in json.loads(expect_ok("env", "list", "-o", "json").stdout)]
-    for name in names:
-        mine = [rate for figure, rate in rates.items() if figure.startswith(name + " ")]
-        # one that has options is also measured with an action that is held
-        expect(len(mine) in (3, 4) and min(mine) > 1000, f"{name}: {mine}")
-
-
-def an_opponent_that_is_none_is_refused():
-    """To beat a PyTorch without a tuned BLAS proves nothing; to find none is no result."""
-    with tempfile.TemporaryDirectory() as folder:
-        for answer, words in (("ready 1.0 0", "no opponent"), ("", "no Python with PyTorch")):
-            fake = Path(folder) / "python3"
-            fake.write_text(f"#!/bin/sh\necho '{answer}'\nread -r line\n")
-            fake.chmod(0o755)
-            done = run("bench", "nn", "--against", "torch", "--check",
-                       env={"AWARE_PYTHON": str(fake), "PATH": folder})
-            expect(done.returncode == 69 and words in done.stderr and not done.stdout,
-                   f"{answer!r}: exit {done.returncode}, {done.stderr!r}")
 
 
 # --- the evaluation -----------------------------------------------------------------------------

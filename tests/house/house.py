@@ -73,6 +73,11 @@ class Tree:
     def name(self, path):
         return path.relative_to(self.root).as_posix()
 
+    def room(self, path):
+        """src/nn/x.c: nn; bench/x.c: bench."""
+        parts = self.name(path).split("/")
+        return parts[1] if parts[0] == "src" else parts[0]
+
 
 def without_comments_and_texts(text):
     """The code alone; what is blanked out keeps its line breaks, so that lines still count."""
@@ -146,7 +151,7 @@ def check_uses(tree):
                 yield f"{name}:1: this header has no row in the table of public headers"
                 continue
         else:
-            room = parts[1] if parts[0] == "src" else parts[0]
+            room = tree.room(path)
         if room not in may_use:
             continue # said above, once per room
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -232,8 +237,8 @@ def check_rooms(tree):
 def check_reach(tree):
     """aw__noun_verb is a promise inside one folder: no other room may say its name."""
     homes = {}
-    for path in tree.c_files("src"):
-        room = tree.name(path).split("/")[1]
+    for path in tree.c_files("src", "bench"):
+        room = tree.room(path)
         code = without_comments_and_texts(path.read_text())
         for number, line in enumerate(code.splitlines(), 1):
             for symbol in re.findall(r"\baw__\w+", line):
@@ -336,9 +341,9 @@ def check_shape(tree):
 
 def check_registered(tree):
     """A source that no meson.build names is not compiled; a test that none names never runs."""
-    for path in tree.files(("src", "tests"), "*.c"):
+    for path in tree.files(("src", "bench", "tests"), "*.c"):
         is_test = path.name.endswith("_test.c")
-        if not is_test and not tree.name(path).startswith("src/"):
+        if not is_test and tree.name(path).startswith("tests/"):
             continue # sources of fuzz targets and helpers are named by loops in tests/
         folder, found = path.parent, False
         while not found:

@@ -113,7 +113,9 @@ class HouseTest(unittest.TestCase):
         self.write("src/rl/td3.c", '/* aw__mlp_step */\nconst char *a = "aw__mlp_step";\n')
         self.assert_clean("reach")
         self.write("src/cli/x.c", "void g(void)\n{\n    aw__mlp_step();\n}\n")
-        self.assert_found("reach", "src/cli/x.c:3: aw__mlp_step belongs to nn")
+        self.write("bench/nn.c", "int h = aw__mlp_step();\n")
+        self.assert_found("reach", "bench/nn.c:1: aw__mlp_step belongs to nn",
+                          "src/cli/x.c:3: aw__mlp_step belongs to nn")
 
     # headers
 
@@ -173,10 +175,12 @@ class HouseTest(unittest.TestCase):
             self.write(name, "\n")
         self.assert_clean("registered")
         self.write("src/env/lost.c", "\n")
+        self.write("bench/lost.c", "\n")
         self.write("src/env/pole/pole_test.c", "\n")
         self.write("tests/golden/gru_test.c", "\n")
         self.assert_found("registered", "src/env/lost.c:1: this source is not built",
                           "src/env/pole/pole_test.c:1: this test never runs",
+                          "bench/lost.c:1: this source is not built",
                           "tests/golden/gru_test.c:1: this test never runs")
 
     # format

@@ -1,12 +1,12 @@
 /*
- * bench_control.c - one decision for one workload that serves: how long it takes, what it
+ * control.c - one decision for one workload that serves: how long it takes, what it
  * allocates, and what the workload keeps in memory.
  *
  * A pilot is brought to SERVING on the simulated cluster with thresholds that everybody passes and
  * very little learning: what is measured does not depend on how good the policy is. Time is that of
  * the thread, so that other work on the machine does not count.
  */
-#include "cli/bench.h"
+#include "bench/bench.h"
 
 #include "base/alloc.h"
 #include "base/stats.h"
@@ -152,12 +152,10 @@ static void figure(struct aw__bench *bench, const char *unit, const char *name, 
     added->lower_is_better = true;
 }
 
-enum aw_err aw__bench_control(const struct aw_call *run, struct aw__bench *bench,
-                              struct aw_diag *diag)
+enum aw_err aw__bench_control(struct aw__bench *bench, struct aw_diag *diag)
 {
-    if (aw_args_given(run->args, "workloads"))
-        return aw__bench_fleet((uint32_t)aw_args_number(run->args, "workloads"),
-                               (uint32_t)aw_args_number(run->args, "hours"), bench, diag);
+    if (bench->workload_count)
+        return aw__bench_fleet(bench, diag);
     struct rig rig = {0};
     double *ns = aw_alloc_new(NULL, DECISIONS, sizeof *ns);
     enum aw_err err = ns ? rig_open(&rig, diag) : aw_fail(diag, AW_ERR_NOMEM, "no memory");

@@ -1,5 +1,5 @@
-/* bench_peer.c - a child process, two pipes, one line each way. */
-#include "cli/bench_peer.h"
+/* peer.c - a child process, two pipes, one line each way. */
+#include "bench/peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern const char aw__bench_torch_py[]; /* bench_torch.py, embedded by the build */
+extern const char aw__bench_torch_py[]; /* torch_peer.py, embedded by the build */
 
 /* In the child: becomes Python, reading the script from its command line. */
 static _Noreturn void become_python(const char *python, int in, int out)

@@ -1,5 +1,5 @@
 /* ope_cases.c - records, policies and truths to try off-policy evaluation on. */
-#include "cli/ope_cases.h"
+#include "bench/ope_cases.h"
 
 #include <math.h>
 #include <stdio.h>

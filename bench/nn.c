@@ -1,12 +1,12 @@
 /*
- * bench_nn.c - the neural core at the sizes that matter here, against PyTorch in the same run.
+ * nn.c - the neural core at the sizes that matter here, against PyTorch in the same run.
  *
  * Every figure is CPU time of one thread. Ours and the peer's rounds alternate, and the
  * quickest of each are compared: on a shared machine noise only ever adds, and it comes and goes.
  * The products table compares our kernels with OpenBLAS, which decides where matmul.c hands over.
  */
-#include "cli/bench.h"
-#include "cli/bench_peer.h"
+#include "bench/bench.h"
+#include "bench/peer.h"
 
 #include "base/alloc.h"
 #include "base/stats.h"
@@ -297,7 +297,7 @@ static void measure_products(struct rig *rig, struct aw__bench *bench)
         }
 }
 
-enum aw_err aw__bench_nn(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_nn(struct aw__bench *bench, struct aw_diag *diag)
 {
     struct rig rig = {0};
     struct aw__peer peer = {0};
@@ -305,7 +305,7 @@ enum aw_err aw__bench_nn(const struct aw_call *run, struct aw__bench *bench, str
     enum aw_err err = bench->against_torch ? aw__peer_open(&peer, diag) : AW_OK;
     if (!err)
         err = rig_make(&rig, diag);
-    if (!err && bench->against_torch && !run->json)
+    if (!err && bench->against_torch && !bench->json)
         fprintf(stderr, "one thread each, in turns: AWARE (%s) and PyTorch %s\n",
                 aw_matmul_kernel_name(), peer.version);
     for (size_t i = 0; !err && i < sizeof cases / sizeof *cases; i++)

@@ -1,4 +1,4 @@
-"""The PyTorch side of `aware bench nn --against torch`.
+"""The PyTorch side of `aware-bench nn --against torch`.
 
 Reads one line "CASE COUNT" at a time, runs the case COUNT times on one thread and answers with the
 thread's CPU seconds. The parent alternates between us and itself, so both meet the same weather.

@@ -1,18 +1,19 @@
 /*
- * bench_ope.c - how far off-policy evaluation can be trusted: how often its intervals hold the
+ * ope.c - how far off-policy evaluation can be trusted: how often its intervals hold the
  * truth, how wide they are, how long one takes. The cases and their truths are of ope_cases.h.
  */
-#include "cli/bench.h"
+#include "bench/bench.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/stats.h"
 #include "base/threads.h"
-#include "cli/ope_cases.h"
+#include "bench/ope_cases.h"
 
 #define TRACE          "azure_functions_2019_fullday/f1250_inv.csv" /* below AWARE_DATA_DIR */
 #define PENDULUM_SHARE 4u /* one record of pendulum-v1 to so many of autoscale-v0 */
@@ -165,21 +166,20 @@ static void report(struct aw__bench *bench, const struct work *work, double *scr
     figure->lower_is_better = true;
 }
 
-enum aw_err aw__bench_ope(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_ope(struct aw__bench *bench, struct aw_diag *diag)
 {
-    const uint64_t cases = aw_args_number(run->args, "cases");
-    const uint64_t seed = aw_args_number(run->args, "seed");
-    const char *csv = aw_args_text(run->args, "csv"), *data = getenv("AWARE_DATA_DIR");
+    const char *data = getenv("AWARE_DATA_DIR");
     char trace[AW_CONF_TEXT_MAX];
-    struct work work = {.lock = PTHREAD_MUTEX_INITIALIZER, .tell = run->color_err};
+    struct work work = {.lock = PTHREAD_MUTEX_INITIALIZER, .tell = isatty(STDERR_FILENO)};
     struct aw_threads pool = {0};
     double *scratch = NULL;
-    work.records[AW__OPE_AUTOSCALE] = (uint32_t)((cases + AW__OPE_POLICIES - 1) / AW__OPE_POLICIES);
+    work.records[AW__OPE_AUTOSCALE] =
+        (uint32_t)((bench->case_count + AW__OPE_POLICIES - 1) / AW__OPE_POLICIES);
     work.records[AW__OPE_PENDULUM] =
         (work.records[AW__OPE_AUTOSCALE] + PENDULUM_SHARE - 1) / PENDULUM_SHARE;
     AW_ASSERT(work.records[AW__OPE_AUTOSCALE] <= RECORDS_MAX);
     for (uint32_t world = 0; world < 2; world++)
-        aw__ope_config_init(&work.config[world], (enum aw__ope_world)world, seed);
+        aw__ope_config_init(&work.config[world], (enum aw__ope_world)world, bench->seed);
     if (data && (size_t)snprintf(trace, sizeof trace, "%s/" TRACE, data) < sizeof trace)
         work.config[AW__OPE_AUTOSCALE].trace = trace;
     const uint32_t records = work.records[0] + work.records[1];
@@ -202,8 +202,8 @@ enum aw_err aw__bench_ope(const struct aw_call *run, struct aw__bench *bench, st
         goto out;
     }
     report(bench, &work, scratch);
-    if (csv)
-        err = write_csv(csv, &work, diag);
+    if (bench->csv)
+        err = write_csv(bench->csv, &work, diag);
 out:
     aw_threads_deinit(&pool);
     aw_alloc_free(NULL, scratch);

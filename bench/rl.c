@@ -1,10 +1,10 @@
 /*
- * bench_rl.c - steps per second of whole training loops: act, step, observe, learn.
+ * rl.c - steps per second of whole training loops: act, step, observe, learn.
  *
  * Each learner trains on a built-in environment with its own settings for it, warm-up excluded, so
  * the figure is what `aware train` reaches once it learns.
  */
-#include "cli/bench.h"
+#include "bench/bench.h"
 
 #include "base/clock.h"
 #include "train/train.h"
@@ -61,10 +61,9 @@ out:
     return err;
 }
 
-enum aw_err aw__bench_rl(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_rl(struct aw__bench *bench, struct aw_diag *diag)
 {
     enum aw_err err = AW_OK;
-    (void)run;
     for (size_t i = 0; !err && i < sizeof pairs / sizeof *pairs; i++)
         err = measure(pairs[i].agent, pairs[i].env, bench, diag);
     return err;

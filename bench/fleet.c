@@ -1,5 +1,5 @@
 /*
- * bench_fleet.c - many workloads in one loop: what a tick costs, what all of them take, and whether
+ * fleet.c - many workloads in one loop: what a tick costs, what all of them take, and whether
  * that stays so while workloads come, change and go.
  *
  * The fleet runs on the simulated cluster. Each workload has a policy of its own that acts from the
@@ -7,7 +7,7 @@
  * tick costs rather more than in production. Time is that of the thread, so that other work on the
  * machine does not count, and what the simulator takes is told by itself.
  */
-#include "cli/bench.h"
+#include "bench/bench.h"
 
 #include "base/alloc.h"
 #include "base/disk_sim.h"
@@ -406,9 +406,9 @@ static enum aw_err churn(struct fleet *fleet, uint32_t hours, struct aw__bench *
     return AW_OK;
 }
 
-enum aw_err aw__bench_fleet(uint32_t count, uint32_t hours, struct aw__bench *bench,
-                            struct aw_diag *diag)
+enum aw_err aw__bench_fleet(struct aw__bench *bench, struct aw_diag *diag)
 {
+    const uint32_t count = bench->workload_count, hours = bench->hours;
     aw_alloc_steady(); /* as the daemon does */
     struct fleet *fleet = aw_alloc_new(NULL, 1, sizeof *fleet);
     if (!fleet)

@@ -1,5 +1,5 @@
 /*
- * bench_balancer.c - `aware bench balancer`: what the balancer of the local cluster costs and
+ * balancer.c - `aware-bench balancer`: what the balancer of the local cluster costs and
  * loses.
  *
  * wrk asks the same replicas twice in turn: directly, half of its connections each, and through the
@@ -8,7 +8,7 @@
  * socket they are offered, as any other program would not. Then replicas come, go and are resized
  * under wrk, and the balancer's books tell what became of every request.
  */
-#include "cli/bench.h"
+#include "bench/bench.h"
 
 #include "base/clock.h"
 #include "cluster/local.h"
@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -244,10 +245,8 @@ static const char *program(char *buf, size_t size)
     return buf;
 }
 
-enum aw_err aw__bench_balancer(const struct aw_call *run, struct aw__bench *bench,
-                               struct aw_diag *diag)
+enum aw_err aw__bench_balancer(struct aw__bench *bench, struct aw_diag *diag)
 {
-    (void)run;
     char path[PATH_MAX];
     const char *command[] = {program(path, sizeof path),
                              "--app",

@@ -1,5 +1,5 @@
 /*
- * bench_env.c - steps per second of every built-in environment: alone (CPU time), and in lockstep
+ * env.c - steps per second of every built-in environment: alone (CPU time), and in lockstep
  * on one and two threads (wall time).
  *
  * A new random action at every step is the hardest that an environment can be asked: to the
@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "cli/bench.h"
+#include "bench/bench.h"
 #include "env/vec.h"
 
 #define MEASURE_US   200000 /* of each figure; alone, of each round */
@@ -118,11 +118,10 @@ out:
     return err;
 }
 
-enum aw_err aw__bench_env(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_env(struct aw__bench *bench, struct aw_diag *diag)
 {
     _Static_assert(ACTION_COUNT % VEC_COUNT == 0, "a lockstep never reads past the actions");
     enum aw_err err = AW_OK;
-    (void)run;
     for (const struct aw_env_factory *const *f = aw_env_builtin(); *f && !err; f++) {
         const struct aw_env_spec *spec = (*f)->spec;
         struct aw_rng rng;

@@ -1,10 +1,10 @@
 /*
- * bench_sim.c - the simulated cluster: how fast it is and, with --fidelity, how true.
+ * sim.c - the simulated cluster: how fast it is and, with --fidelity, how true.
  *
  * Fidelity runs random settings (application, rate, cores, replicas) through both models and
  * compares. The applications come from another seed than those the fast model was fitted to.
  */
-#include "cli/bench.h"
+#include "bench/bench.h"
 
 #include "base/alloc.h"
 #include "base/stats.h"
@@ -237,9 +237,9 @@ static enum aw_err speed(struct aw__bench *bench, uint32_t count, struct aw_diag
     return err;
 }
 
-enum aw_err aw__bench_sim(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_sim(struct aw__bench *bench, struct aw_diag *diag)
 {
-    if (aw_args_given(run->args, "fidelity"))
+    if (bench->fidelity)
         return fidelity_run(bench, diag);
     static const uint32_t counts[] = {1, 10, 100, 1000};
     enum aw_err err = AW_OK;

@@ -1,5 +1,5 @@
 /*
- * bench_rpc.c - `aware bench rpc`: environment steps per second over gRPC, from a client in C to a
+ * rpc.c - `aware-bench rpc`: environment steps per second over gRPC, from a client in C to a
  * server in another process of this machine.
  *
  * A step is one message each way. Single steps measure the wire and the wake-ups of two processes;
@@ -7,12 +7,14 @@
  * time is in all of them, so an environment is measured that costs little (pendulum-v1) and the one
  * that this is for (autoscale-v0), whose actions are held for 20 steps, as controllers do.
  */
+#include <aware/env.h>
 #include <aware/v1/environment.pb-c.h>
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,9 +22,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/space.h"
-#include <aware/env.h>
-
-#include "cli/bench.h"
+#include "bench/bench.h"
 #include "rpc/client.h"
 #include "rpc/env_service.h"
 
@@ -275,7 +275,7 @@ out:
     return err;
 }
 
-enum aw_err aw__bench_rpc(const struct aw_call *run, struct aw__bench *bench, struct aw_diag *diag)
+enum aw_err aw__bench_rpc(struct aw__bench *bench, struct aw_diag *diag)
 {
     static const char *const names[] = {"pendulum-v1", "autoscale-v0"};
     static const struct {
@@ -292,7 +292,6 @@ enum aw_err aw__bench_rpc(const struct aw_call *run, struct aw__bench *bench, st
     struct server server = {0};
     struct aw_rpc_client *client = NULL;
     char address[sizeof server.socket + 8];
-    (void)run;
     enum aw_err err = server_begin(&server, diag);
     if (err)
         goto out;

@@ -8,8 +8,8 @@
  * each record: BCQ trained on it; BCQ with something added to its actions; a constant near the mean
  * of the recorded actions; and the mean of BCQ and that constant.
  */
-#ifndef AW_CLI_OPE_CASES_H
-#define AW_CLI_OPE_CASES_H
+#ifndef AW_BENCH_OPE_CASES_H
+#define AW_BENCH_OPE_CASES_H
 
 #include "rl/ope.h"
 

@@ -1,6 +1,6 @@
 /* ope_cases_test.c - intervals of off-policy evaluation against measured truths, on few cases; the
- * full table is `aware bench ope`. */
-#include "cli/ope_cases.h"
+ * full table is `aware-bench ope`. */
+#include "bench/ope_cases.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /*
- * bench_peer.h - the other side of a comparison: a Python process that runs a case on request.
+ * peer.h - the other side of a comparison: a Python process that runs a case on request.
  *
  * Call order: open, time as often as wanted, close.
  * Threads:    single owner.
@@ -7,8 +7,8 @@
  * The peer is asked round by round, so that it and we alternate: on a shared machine two figures
  * compare only when they were taken in the same minute.
  */
-#ifndef AW_CLI_BENCH_PEER_H
-#define AW_CLI_BENCH_PEER_H
+#ifndef AW_BENCH_PEER_H
+#define AW_BENCH_PEER_H
 
 #include <aware/err.h>
 
