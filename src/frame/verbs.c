@@ -53,7 +53,6 @@ const struct aw_verb *const aw_verbs[] = {
     &aw_verb_calibrate,
     &aw_verb_evaluate,
     &aw_verb_experiment,
-    &aw_verb_fallback_check,
     &aw_verb_apps_generate,
     &aw_verb_apps_describe,
     &aw_verb_load,
@@ -85,6 +84,8 @@ const struct aw_verb *const aw_verbs[] = {
 static const struct {
     const char *word, *where;
 } moved[] = {
+    {"fallback",
+     "cases run in a test program, build/tests/conformance/test-upstream-cases FILE..."},
     {"bench", "benchmarks are a program of their own, build/aware-bench"},
 };
 

@@ -47,7 +47,6 @@ extern const struct aw_verb aw_verb_simulate_calibrate;
 extern const struct aw_verb aw_verb_calibrate;
 extern const struct aw_verb aw_verb_evaluate;
 extern const struct aw_verb aw_verb_experiment;
-extern const struct aw_verb aw_verb_fallback_check;
 extern const struct aw_verb aw_verb_apps_generate;
 extern const struct aw_verb aw_verb_apps_describe;
 extern const struct aw_verb aw_verb_load;

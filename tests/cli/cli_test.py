@@ -34,7 +34,6 @@ VERBS = [["run"], ["get"], ["describe"], ["top"], ["explain"], ["history"], ["un
          ["env", "describe"], ["env", "check"], ["env", "serve"],
          ["agent", "list"], ["agent", "describe"], ["simulate"], ["simulate", "fit"],
          ["simulate", "calibrate"], ["evaluate"], ["experiment"], ["trial"],
-         ["fallback", "check"],
          ["store", "list"], ["store", "export"], ["store", "import"], ["store", "prune"],
          ["completion"], ["version"], ["help"]]
 
@@ -220,6 +219,7 @@ BAD_INPUT = [
     (["agent", "describe", "pp0"], 66, ["pp0", "ppo"], "no such learner"),
     (["completion", "tcsh"], 64, ["tcsh", "bash"], "no such shell"),
     (["bench", "env"], 64, ["build/aware-bench"], "a verb that became a program"),
+    (["fallback", "check", "one.json"], 64, ["test-upstream-cases"], "one that became a test"),
     (["help", "bench"], 64, ["build/aware-bench"], "help of one"),
     (["help", "nothing"], 64, ["nothing"], "help of an unknown verb"),
     (["help", "train", "more"], 64, ["train"], "help of a second word that is none"),
@@ -510,7 +510,7 @@ def candidates(*words):
 def candidates_fit_the_place_of_the_cursor():
     table = [
         ([""], ["run", "get", "explain", "freeze", "state", "train", "eval", "env", "agent",
-                "simulate", "evaluate", "fallback", "apps", "load", "store", "validate",
+                "simulate", "evaluate", "apps", "load", "store", "validate",
                 "explain-schema", "completion", "version", "help"],
          False),
         (["fr"], ["freeze"], True),
@@ -527,7 +527,7 @@ def candidates_fit_the_place_of_the_cursor():
         (["simulate", "--compare", "hpa,cons"], ["hpa,constant", "hpa,constant-reward"], True),
         (["simulate", "--set", "slo_b"], ["slo_budget="], True),
         (["simulate", "--load", "diu"], ["diurnal", ":files"], True),
-        (["fallback", "check", "one.json", ""], [":files"], True),
+        (["validate", "one.yaml", ""], [":files"], True),
         (["trai"], ["train"], True),
         (["env", ""], ["list", "describe", "check", "serve"], True),
         (["env", "describe", "cart"], ["cartpole-v1"], True),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""simulate_test.py - the verbs that simulate, fit and check, as a user meets them.
+"""simulate_test.py - the verbs that simulate and fit, as a user meets them.
 
     simulate_test.py TEST [AWARE]    one of the functions below, against the program AWARE
 
@@ -20,7 +20,6 @@ import cli_test
 from cli_test import expect, expect_ok, on_a_terminal, run, skip
 
 SHORT = ["--episodes", "2", "-q"]
-CONFORMANCE = Path(__file__).resolve().parent.parent / "conformance"
 
 
 def data(*parts):
@@ -181,8 +180,6 @@ BAD_INPUT = [
     (SIMULATE + ["-f", "/nowhere.yaml"], 66, ["/nowhere.yaml"], "no such file"),
     (["simulate", "fit", "/nowhere.csv"], 66, ["/nowhere.csv"], "nothing to fit"),
     (["simulate", "fit"], 64, ["FILE"], "nothing named to fit"),
-    (["fallback", "check"], 64, ["FILE"], "nothing to check"),
-    (["fallback", "check", "/nowhere.json"], 66, ["/nowhere.json"], "no case file"),
 ]
 
 
@@ -237,28 +234,6 @@ def lines_are_drawn_on_a_terminal_alone():
     expect("\x1b[J" in drawn, "what was drawn is not erased")
     done = expect_ok("simulate", "--episodes", "2", "-p", "hpa")
     expect(done.stderr == "", f"lines without a terminal: {done.stderr!r}")
-
-
-def case_files_are_checked_and_failures_told():
-    files = [str(CONFORMANCE / name) for name in ("hpa_cases.json", "vpa_cases.json")]
-    text = expect_ok("fallback", "check", *files).stdout
-    expect(text.count("cases pass") == 2, text)
-    with tempfile.TemporaryDirectory() as folder:
-        cases = json.loads(Path(files[0]).read_text(encoding="utf-8"))
-        first = cases["cases"][0]
-        for key in first["expect"]:
-            if isinstance(first["expect"][key], (int, float)):
-                first["expect"][key] += 1
-        wrong = Path(folder, "wrong.json")
-        wrong.write_text(json.dumps(cases))
-        done = run("fallback", "check", str(wrong))
-        expect(done.returncode == 1 and first["id"] in done.stdout and "expected" in done.stdout,
-               f"exit {done.returncode}: {done.stdout[:300]}")
-        document = json.loads(run("fallback", "check", str(wrong), files[1], "-o", "json").stdout)
-        expect(document["failed"] == 1 and document["failures"][0]["id"] == first["id"],
-               str(document)[:300])
-        wrong.write_text("{}")
-        expect(run("fallback", "check", str(wrong)).returncode in (65, 69, 78), "no cases")
 
 
 def made_up(path, rows=400):

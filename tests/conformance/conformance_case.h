@@ -5,8 +5,8 @@
  * Readers return 0 after a failure, so a kind reads all it needs, computes, compares, and never
  * looks at errors; the runner does. Memory and threads: as conformance.h.
  */
-#ifndef AW_FALLBACK_CONFORMANCE_CASE_H
-#define AW_FALLBACK_CONFORMANCE_CASE_H
+#ifndef AW_TESTS_CONFORMANCE_CASE_H
+#define AW_TESTS_CONFORMANCE_CASE_H
 
 #include "base/text.h"
 #include "base/tree.h"

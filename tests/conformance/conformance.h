@@ -1,5 +1,5 @@
 /*
- * conformance.h - runs case files against the HPA and the VPA of this room.
+ * conformance.h - runs case files against the HPA and the VPA of src/fallback.
  *
  * A case file is a map with a list `cases`; each case has an `id`, a `kind`, `in` and `expect`, and
  * may say where it comes from in `test` and `source`. The kinds and their keys are described in
@@ -11,8 +11,8 @@
  * Memory:     the file's tree, from the allocator given; a result is valid during the call.
  * Threads:    no shared state.
  */
-#ifndef AW_FALLBACK_CONFORMANCE_H
-#define AW_FALLBACK_CONFORMANCE_H
+#ifndef AW_TESTS_CONFORMANCE_H
+#define AW_TESTS_CONFORMANCE_H
 
 #include "base/tree.h"
 

@@ -1,5 +1,5 @@
 /* conformance_hpa.c - the kinds of case that are about the HPA. */
-#include "fallback/conformance_case.h"
+#include "conformance_case.h"
 #include "fallback/hpa_limits.h"
 #include "fallback/hpa_replicas.h"
 

@@ -1,5 +1,5 @@
 /* conformance_vpa.c - the kinds of case that are about the VPA. */
-#include "fallback/conformance_case.h"
+#include "conformance_case.h"
 #include "fallback/vpa_update.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* conformance.c - reads case files, finds the kind of each case, and compares. */
-#include "fallback/conformance.h"
+#include "conformance.h"
 
-#include "fallback/conformance_case.h"
+#include "conformance_case.h"
 
 #include <inttypes.h>
 #include <math.h>
