@@ -5,7 +5,7 @@
 #include "controller/recommender.h"
 #include "frame/models.h"
 #include "frame/version.h"
-#include "kube/questions.h"
+#include "kube/prom_queries.h"
 #include "kube/watch.h"
 #include "telemetry/metrics.h"
 #include "web/timing.h"
@@ -26,7 +26,7 @@ struct recommender {
     struct aw__controller *controller;
     struct aw_recommender *it;
     struct aw_kube_prom *prom;
-    struct aw_kube_questions questions;
+    struct aw_kube_prom_queries questions;
     struct aw_kube_metrics *metrics;
     struct aw_store store;
     struct aw_steward *steward;
@@ -128,9 +128,9 @@ static enum aw_err metrics_open(struct recommender *r, struct aw_kube *kube, str
                                             .told = metrics_told,
                                             .ctx = c};
     if (!err && questions)
-        err = aw_kube_questions_load(&r->questions, questions, diag);
+        err = aw_kube_prom_queries_load(&r->questions, questions, diag);
     if (!err)
-        aw_kube_questions_apply(&r->questions, &config);
+        aw_kube_prom_queries_apply(&r->questions, &config);
     return err ? err : aw_kube_metrics_open(&r->metrics, &config, NULL, diag);
 }
 
@@ -208,7 +208,7 @@ static void role_close(void *self)
     aw_store_close(&r->store);
     aw_shelf_free(r->shelf);
     aw_kube_metrics_close(r->metrics);
-    aw_kube_questions_deinit(&r->questions);
+    aw_kube_prom_queries_deinit(&r->questions);
     aw_kube_prom_close(r->prom);
     if (r->lock_fd >= 0)
         close(r->lock_fd);

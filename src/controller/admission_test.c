@@ -39,7 +39,7 @@ static void set_object(struct world *world, const char *mode, const char *cpu)
              "\"recommendation\":{\"replicas\":3,\"cpu\":\"%s\",\"memory\":\"1Gi\",\"container\":"
              "\"app\",\"decision\":\"17\",\"time\":\"2026-01-01T00:00:00Z\"}}}",
              mode, cpu);
-    aw_double_set(world->kube.twin, MPAS, json);
+    aw_fake_apiserver_set(world->kube.twin, MPAS, json);
 }
 
 static void open_world(struct world *world, int64_t now_us)
@@ -49,10 +49,11 @@ static void open_world(struct world *world, int64_t now_us)
     aw_kube_world_open(&world->kube, &(struct aw_kube_options){.requests_per_second = 10000});
     world->kube.clock.wall_us = now_us;
     set_object(world, "Auto", "500m");
-    aw_double_set(world->kube.twin, SETS,
-                  "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web-x\",\"ownerReferences\":[{"
-                  "\"kind\":\"Deployment\",\"name\":\"web\",\"controller\":true}]}}");
-    aw_double_set(
+    aw_fake_apiserver_set(
+        world->kube.twin, SETS,
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web-x\",\"ownerReferences\":[{"
+        "\"kind\":\"Deployment\",\"name\":\"web\",\"controller\":true}]}}");
+    aw_fake_apiserver_set(
         world->kube.twin, WEBHOOKS,
         "{\"metadata\":{\"name\":\"aware\"},\"webhooks\":[{\"name\":\"a\",\"clientConfig\""
         ":{\"service\":{\"name\":\"aware\"}}}]}");
@@ -100,7 +101,7 @@ static void step(struct world *world, int64_t us)
 /* The authorities that an API server would trust: the caBundle, decoded. */
 static size_t bundle(struct world *world, char *buf, size_t size)
 {
-    json_t *object = aw_double_get(world->kube.twin, WEBHOOKS, "", "aware");
+    json_t *object = aw_fake_apiserver_get(world->kube.twin, WEBHOOKS, "", "aware");
     const json_t *hook = json_array_get(json_object_get(object, "webhooks"), 0);
     const char *text = aw_kube_text_at(hook, "clientConfig.caBundle");
     assert_true(strlen(text) < size);
@@ -227,11 +228,12 @@ static void a_new_pod_is_sized_as_the_object_says_now(void **state)
     assert_non_null(strstr(patch_of(&world, patch, sizeof patch), "decision 17 of web-mpa"));
     set_object(&world, "Auto", "700m");
     assert_true(patched_with(&world, "\"700m\""));
-    aw_double_set(world.kube.twin, RANGES,
-                  "{\"metadata\":{\"namespace\":\"n\",\"name\":\"a\"},\"spec\":{\"limits\":[{"
-                  "\"type\":\"Container\",\"max\":{\"cpu\":\"600m\"}}]}}");
+    aw_fake_apiserver_set(
+        world.kube.twin, RANGES,
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"a\"},\"spec\":{\"limits\":[{"
+        "\"type\":\"Container\",\"max\":{\"cpu\":\"600m\"}}]}}");
     assert_true(patched_with(&world, "\"600m\""));
-    aw_double_remove(world.kube.twin, RANGES, "n", "a");
+    aw_fake_apiserver_remove(world.kube.twin, RANGES, "n", "a");
     assert_true(patched_with(&world, "\"700m\""));
     /* Off: from now on as the template has it */
     set_object(&world, "Off", "700m");
@@ -251,21 +253,23 @@ static void somebody_serves_shows_in_a_lease(void **state)
     struct world world;
     (void)state;
     open_world(&world, aw_clock_now_us(NULL));
-    aw_double_remove(world.kube.twin, WEBHOOKS, "", "aware");
+    aw_fake_apiserver_remove(world.kube.twin, WEBHOOKS, "", "aware");
     begin(&world);
     for (int i = 0; i < 3; i++)
         step(&world, 11000000);
-    assert_null(aw_double_get(world.kube.twin, LEASES, "sys", AW_ADMISSION_LEASE)); /* not asked */
-    aw_double_set(world.kube.twin, WEBHOOKS, "{\"metadata\":{\"name\":\"aware\"},\"webhooks\":[]}");
+    assert_null(
+        aw_fake_apiserver_get(world.kube.twin, LEASES, "sys", AW_ADMISSION_LEASE)); /* not asked */
+    aw_fake_apiserver_set(world.kube.twin, WEBHOOKS,
+                          "{\"metadata\":{\"name\":\"aware\"},\"webhooks\":[]}");
     for (int i = 0; i < 3; i++)
         step(&world, 11000000);
-    json_t *lease = aw_double_get(world.kube.twin, LEASES, "sys", AW_ADMISSION_LEASE);
+    json_t *lease = aw_fake_apiserver_get(world.kube.twin, LEASES, "sys", AW_ADMISSION_LEASE);
     char first[AW_KUBE_TIME_MAX];
     snprintf(first, sizeof first, "%s", aw_kube_text_at(lease, "spec.renewTime"));
     assert_true(first[0]);
     json_decref(lease);
     step(&world, 11000000);
-    lease = aw_double_get(world.kube.twin, LEASES, "sys", AW_ADMISSION_LEASE);
+    lease = aw_fake_apiserver_get(world.kube.twin, LEASES, "sys", AW_ADMISSION_LEASE);
     assert_string_not_equal(aw_kube_text_at(lease, "spec.renewTime"), first);
     json_decref(lease);
     close_world(&world);
@@ -308,7 +312,7 @@ static void a_caBundle_that_somebody_emptied_is_filled_again(void **state)
     open_world(&world, aw_clock_now_us(NULL));
     begin(&world);
     step(&world, 0);
-    aw_double_set(
+    aw_fake_apiserver_set(
         world.kube.twin, WEBHOOKS,
         "{\"metadata\":{\"name\":\"aware\"},\"webhooks\":[{\"name\":\"a\",\"clientConfig\""
         ":{\"caBundle\":\"Cg==\",\"service\":{\"name\":\"aware\"}}}]}");

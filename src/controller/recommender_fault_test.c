@@ -33,7 +33,7 @@ static void remove_usage(struct rec_world *w)
     for (int i = 0; i < 4; i++) {
         char name[32];
         snprintf(name, sizeof name, "web-77-%d", i);
-        aw_double_remove(w->api.twin, USAGE, "shop", name);
+        aw_fake_apiserver_remove(w->api.twin, USAGE, "shop", name);
     }
 }
 
@@ -57,14 +57,14 @@ static void metrics_that_are_gone_stale_empty_or_rubbish_shrink_nothing(void **s
         idle_begin(&w);
         w.cores = 0.01;
         w.measured = false;
-        const struct aw_double_fault fault = {.match = "GET /apis/metrics.k8s.io",
-                                              .count = UINT32_MAX,
-                                              .status = i == REFUSED ? 503 : 0,
-                                              .reason = "ServiceUnavailable",
-                                              .rubbish = i == NONSENSE,
-                                              .cut = i == CUT};
+        const struct aw_fake_apiserver_fault fault = {.match = "GET /apis/metrics.k8s.io",
+                                                      .count = UINT32_MAX,
+                                                      .status = i == REFUSED ? 503 : 0,
+                                                      .reason = "ServiceUnavailable",
+                                                      .rubbish = i == NONSENSE,
+                                                      .cut = i == CUT};
         if (i == REFUSED || i == NONSENSE || i == CUT)
-            aw_double_fault(w.api.twin, &fault);
+            aw_fake_apiserver_fault(w.api.twin, &fault);
         if (i == EMPTY)
             remove_usage(&w);
         if (i == STALE) /* once idle, and then never again */
@@ -72,7 +72,7 @@ static void metrics_that_are_gone_stale_empty_or_rubbish_shrink_nothing(void **s
         rec_rounds(&w, 60);
         check_not_shrunk(&w);
         assert_true(says(&w, "web", AW_MPA_SCALING_ACTIVE, AW_MPA_FALSE, "NoMetrics"));
-        aw_double_clear_faults(w.api.twin);
+        aw_fake_apiserver_clear_faults(w.api.twin);
         w.measured = true;
         w.cores = 0.4;
         rec_rounds(&w, 4);
@@ -108,10 +108,10 @@ static void a_server_that_is_gone_changes_nothing_and_is_found_again(void **stat
     struct rec_world w;
     idle_begin(&w);
     const struct aw_mpa_status before = status_of(&w, "web");
-    const struct aw_double_fault all = {
+    const struct aw_fake_apiserver_fault all = {
         .match = "", .count = UINT32_MAX, .status = 503, .reason = "ServiceUnavailable"};
-    aw_double_fault(w.api.twin, &all);
-    aw_double_error_watches(w.api.twin, 500, "InternalError");
+    aw_fake_apiserver_fault(w.api.twin, &all);
+    aw_fake_apiserver_error_watches(w.api.twin, 500, "InternalError");
     w.cores = 0.01;
     silence(&w, 60);
     assert_true(aw_recommender_counts(w.r)->active == 1); /* nobody was let go */
@@ -119,7 +119,7 @@ static void a_server_that_is_gone_changes_nothing_and_is_found_again(void **stat
     assert_int_equal(there.recommendation.replicas, before.recommendation.replicas);
     put_app(&w, "db", 1);
     put_mpa(&w, "db", "db", 1, BOUNDS); /* while nobody heard of it */
-    aw_double_clear_faults(w.api.twin);
+    aw_fake_apiserver_clear_faults(w.api.twin);
     w.cores = 0.4;
     for (uint32_t i = 0; i < 8; i++) { /* whatever waits for its turn to try again */
         aw_clock_virtual_advance(&w.api.clock, 30 * S);
@@ -143,15 +143,15 @@ static void broken_watches_and_lost_history_lose_no_object(void **state)
         char name[16];
         snprintf(name, sizeof name, "app%u", i);
         if (i % 3 == 0)
-            aw_double_end_watches(w.api.twin);
+            aw_fake_apiserver_end_watches(w.api.twin);
         else
-            aw_double_compact(w.api.twin);
+            aw_fake_apiserver_compact(w.api.twin);
         put_app(&w, name, 1);
         put_mpa(&w, name, name, 1, BOUNDS);
         if (i % 3 == 1)
-            aw_double_error_watches(w.api.twin, 410, "Expired");
+            aw_fake_apiserver_error_watches(w.api.twin, 410, "Expired");
         if (i % 3 == 2)
-            aw_double_error_watches(w.api.twin, 500, "InternalError");
+            aw_fake_apiserver_error_watches(w.api.twin, 500, "InternalError");
         char key[32];
         snprintf(key, sizeof key, "shop/%s", name);
         const int64_t begun_us = aw_clock_monotonic_us(NULL);
@@ -161,9 +161,9 @@ static void broken_watches_and_lost_history_lose_no_object(void **state)
             assert_true(aw_clock_monotonic_us(NULL) - begun_us < AW_TESTING_WAIT_US);
         }
     }
-    aw_double_remove(w.api.twin, MPAS, "shop", "app0");
-    aw_double_compact(w.api.twin);
-    aw_double_error_watches(w.api.twin, 410, "Expired");
+    aw_fake_apiserver_remove(w.api.twin, MPAS, "shop", "app0");
+    aw_fake_apiserver_compact(w.api.twin);
+    aw_fake_apiserver_error_watches(w.api.twin, 410, "Expired");
     const int64_t begun_us = aw_clock_monotonic_us(NULL);
     while (aw__scene_object_find(w.r->scene, "shop/app0")) {
         aw_clock_virtual_advance(&w.api.clock, S);
@@ -180,7 +180,7 @@ static void broken_watches_and_lost_history_lose_no_object(void **state)
 static void a_status_that_could_not_be_written_is_written_later(void **state)
 {
     (void)state;
-    static const struct aw_double_fault faults[] = {
+    static const struct aw_fake_apiserver_fault faults[] = {
         {.match = PATCHES, .count = 3, .status = 409, .reason = "Conflict"},
         {.match = PATCHES,
          .count = 3,
@@ -197,7 +197,7 @@ static void a_status_that_could_not_be_written_is_written_later(void **state)
         put_app(&w, "web", 2);
         rec_start(&w);
         rec_rounds(&w, 1);
-        aw_double_fault(w.api.twin, &faults[i]);
+        aw_fake_apiserver_fault(w.api.twin, &faults[i]);
         put_mpa(&w, "web", "web", 1, BOUNDS);
         rec_until(&w, aw__scene_object_find(w.r->scene, "shop/web") != NULL);
         for (uint32_t n = 0; n < 20 && !status_of(&w, "web").recommendation.given; n++)
@@ -213,7 +213,7 @@ static void what_others_wrote_into_a_status_is_kept(void **state)
     (void)state;
     struct rec_world w;
     idle_begin(&w);
-    json_t *object = aw_double_get(w.api.twin, MPAS, "shop", "web"), *item;
+    json_t *object = aw_fake_apiserver_get(w.api.twin, MPAS, "shop", "web"), *item;
     size_t i;
     json_array_foreach(json_object_get(json_object_get(object, "status"), "conditions"), i, item)
     {
@@ -258,9 +258,9 @@ static void pods_without_a_node_are_said_and_neither_shrink_nor_multiply(void **
         for (int n = 4; n < 6; n++) { /* what does not run uses nothing */
             char name[32];
             snprintf(name, sizeof name, "web-77-%d", n);
-            json_t *said = aw_double_get(w.api.twin, USAGE, "shop", name);
+            json_t *said = aw_fake_apiserver_get(w.api.twin, USAGE, "shop", name);
             if (said)
-                aw_double_remove(w.api.twin, USAGE, "shop", name);
+                aw_fake_apiserver_remove(w.api.twin, USAGE, "shop", name);
             json_decref(said);
         }
     }

@@ -43,10 +43,10 @@ static void busy_pods_are_given_more_and_only_by_recommending(void **state)
     assert_string_equal(s.mode, "Auto");
     assert_true(s.recommendation.replicas > 2);
     assert_true(llabs(s.recommendation.at_us - w.api.clock.wall_us) < 300 * S);
-    assert_int_equal(aw_double_count(w.api.twin, "PATCH /apis/apps"), 0);
-    assert_int_equal(aw_double_count(w.api.twin, "PATCH /api/v1"), 0);
-    assert_int_equal(aw_double_count(w.api.twin, "PUT "), 0);
-    assert_int_equal(aw_double_count(w.api.twin, "DELETE "), 0);
+    assert_int_equal(aw_fake_apiserver_count(w.api.twin, "PATCH /apis/apps"), 0);
+    assert_int_equal(aw_fake_apiserver_count(w.api.twin, "PATCH /api/v1"), 0);
+    assert_int_equal(aw_fake_apiserver_count(w.api.twin, "PUT "), 0);
+    assert_int_equal(aw_fake_apiserver_count(w.api.twin, "DELETE "), 0);
     rec_close(&w);
 }
 
@@ -60,9 +60,9 @@ static void nothing_is_written_when_nothing_changes(void **state)
     rec_start(&w);
     w.cores = 0.4;
     rec_rounds(&w, 60); /* a quarter of an hour: beginnings are over */
-    const uint32_t before = aw_double_count(w.api.twin, PATCHES);
+    const uint32_t before = aw_fake_apiserver_count(w.api.twin, PATCHES);
     rec_rounds(&w, 40);
-    const uint32_t writes = aw_double_count(w.api.twin, PATCHES) - before;
+    const uint32_t writes = aw_fake_apiserver_count(w.api.twin, PATCHES) - before;
     if (writes > 3) /* ten minutes: figures for people, twice */
         fail_msg("%u writes in 40 rounds", writes);
     rec_close(&w);
@@ -107,12 +107,12 @@ static void what_is_wrong_with_an_object_is_said_and_disturbs_nobody(void **stat
     assert_true(status_of(&w, "web").recommendation.given);
     assert_true(says(&w, "web", AW_MPA_CONFIG_INVALID, AW_MPA_FALSE, NULL));
     assert_int_equal(aw_recommender_counts(w.r)->active, 1);
-    assert_true(aw_double_count(w.api.twin, "POST /apis/events.k8s.io/v1") >= 5);
+    assert_true(aw_fake_apiserver_count(w.api.twin, "POST /apis/events.k8s.io/v1") >= 5);
 
     put_mpa(&w, "unknown", "web2", 2, BOUNDS); /* put right */
     put_app(&w, "nobody", 1);
     put_pod(&w, "empty", 0, "500m", "512Mi");
-    aw_double_remove(w.api.twin, MPAS, "shop", "web");
+    aw_fake_apiserver_remove(w.api.twin, MPAS, "shop", "web");
     for (uint32_t i = 0; i < 40 && aw_recommender_counts(w.r)->active < 4; i++)
         rec_rounds(&w, 1);
     rec_rounds(&w, 2);
@@ -159,7 +159,7 @@ static void an_object_that_goes_takes_its_pilot_with_it(void **state)
     rec_start(&w);
     rec_rounds(&w, 2);
     assert_int_equal(aw_recommender_counts(w.r)->active, 2);
-    aw_double_remove(w.api.twin, MPAS, "shop", "web");
+    aw_fake_apiserver_remove(w.api.twin, MPAS, "shop", "web");
     rec_until(&w, !aw__scene_object_find(w.r->scene, "shop/web"));
     rec_rounds(&w, 2);
     assert_int_equal(aw_recommender_counts(w.r)->active, 1);
@@ -179,14 +179,16 @@ static void other_kinds_are_asked_for_their_scale(void **state)
     rec_open(&w);
     put_app(&w, "web", 2);
     put_mpa(&w, "web", "web", 1, BOUNDS);
-    aw_double_set(w.api.twin, MPAS,
-                  "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"odd\",\"generation\":1},"
-                  "\"spec\":{\"scaleTargetRef\":{\"apiVersion\":\"example.com/v1\","
-                  "\"kind\":\"Rollout\",\"name\":\"x\"}" BOUNDS "}}");
-    aw_double_set(w.api.twin, MPAS,
-                  "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"pod\",\"generation\":1},"
-                  "\"spec\":{\"scaleTargetRef\":{\"apiVersion\":\"v1\","
-                  "\"kind\":\"Pod\",\"name\":\"x\"}" BOUNDS "}}");
+    aw_fake_apiserver_set(
+        w.api.twin, MPAS,
+        "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"odd\",\"generation\":1},"
+        "\"spec\":{\"scaleTargetRef\":{\"apiVersion\":\"example.com/v1\","
+        "\"kind\":\"Rollout\",\"name\":\"x\"}" BOUNDS "}}");
+    aw_fake_apiserver_set(
+        w.api.twin, MPAS,
+        "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"pod\",\"generation\":1},"
+        "\"spec\":{\"scaleTargetRef\":{\"apiVersion\":\"v1\","
+        "\"kind\":\"Pod\",\"name\":\"x\"}" BOUNDS "}}");
     rec_start(&w);
     rec_rounds(&w, 3);
     assert_true(says(&w, "odd", AW_MPA_ABLE_TO_SCALE, AW_MPA_FALSE, "KindNotFound"));
@@ -211,8 +213,8 @@ static void who_does_not_lead_writes_nothing(void **state)
         (void)!rec_turn(&w);
     }
     assert_int_equal(aw_recommender_counts(w.r)->rounds, 0);
-    assert_int_equal(aw_double_count(w.api.twin, "PATCH "), 0);
-    assert_int_equal(aw_double_count(w.api.twin, "POST "), 0);
+    assert_int_equal(aw_fake_apiserver_count(w.api.twin, "PATCH "), 0);
+    assert_int_equal(aw_fake_apiserver_count(w.api.twin, "POST "), 0);
     w.leads = true;
     rec_rounds(&w, 3);
     assert_true(status_of(&w, "web").recommendation.given);
@@ -282,7 +284,7 @@ static void of_two_at_once_only_one_writes(void **state)
     const struct aw_recommender_counts *b = aw_recommender_counts(other);
     assert_int_equal(a->writes + b->writes + a->conflicts + b->conflicts + a->failures +
                          b->failures,
-                     aw_double_count(w.api.twin, PATCHES));
+                     aw_fake_apiserver_count(w.api.twin, PATCHES));
     assert_int_equal(a->failures + b->failures, 0);
     aw_recommender_free(other);
     rec_close(&w);
@@ -293,12 +295,12 @@ static void what_no_node_can_hold_is_not_recommended(void **state)
     (void)state;
     struct rec_world w;
     rec_open(&w);
-    aw_double_set(w.api.twin, "/api/v1/nodes",
-                  "{\"metadata\":{\"name\":\"small\"},\"status\":{\"allocatable\":"
-                  "{\"cpu\":\"1500m\",\"memory\":\"1Gi\"}}}");
-    aw_double_set(w.api.twin, "/api/v1/nodes",
-                  "{\"metadata\":{\"name\":\"drained\"},\"spec\":{\"unschedulable\":true},"
-                  "\"status\":{\"allocatable\":{\"cpu\":\"64\",\"memory\":\"256Gi\"}}}");
+    aw_fake_apiserver_set(w.api.twin, "/api/v1/nodes",
+                          "{\"metadata\":{\"name\":\"small\"},\"status\":{\"allocatable\":"
+                          "{\"cpu\":\"1500m\",\"memory\":\"1Gi\"}}}");
+    aw_fake_apiserver_set(w.api.twin, "/api/v1/nodes",
+                          "{\"metadata\":{\"name\":\"drained\"},\"spec\":{\"unschedulable\":true},"
+                          "\"status\":{\"allocatable\":{\"cpu\":\"64\",\"memory\":\"256Gi\"}}}");
     put_app(&w, "web", 2);
     put_mpa(&w, "web", "web", 1, BOUNDS);
     rec_start(&w);
@@ -306,7 +308,7 @@ static void what_no_node_can_hold_is_not_recommended(void **state)
     const struct aw_pilot_config *config = aw_pilot_config(aw_loop_pilot(w.r->loop, 0));
     assert_int_equal(config->node_cpu_millicores, 1500);
     assert_int_equal(config->node_memory_bytes, INT64_C(1) << 30);
-    aw_double_remove(w.api.twin, "/api/v1/nodes", "", "small");
+    aw_fake_apiserver_remove(w.api.twin, "/api/v1/nodes", "", "small");
     rec_rounds(&w, 45); /* looked at again after ten minutes */
     config = aw_pilot_config(aw_loop_pilot(w.r->loop, 0));
     assert_int_equal(config->node_cpu_millicores, 0);

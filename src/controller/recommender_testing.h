@@ -110,7 +110,7 @@ static void put_object(struct rec_world *w, const char *collection, json_t *obje
 {
     assert_non_null(object);
     char *text = json_dumps(object, JSON_COMPACT);
-    aw_double_set(w->api.twin, collection, text);
+    aw_fake_apiserver_set(w->api.twin, collection, text);
     free(text);
     json_decref(object);
 }
@@ -157,7 +157,7 @@ static void put_mpa(struct rec_world *w, const char *name, const char *target, i
                     const char *more)
 {
     char text[16384];
-    json_t *was = aw_double_get(w->api.twin, MPAS, "shop", name);
+    json_t *was = aw_fake_apiserver_get(w->api.twin, MPAS, "shop", name);
     char *status = json_dumps(json_object_get(was, "status"), JSON_COMPACT);
     snprintf(
         text, sizeof text,
@@ -170,7 +170,7 @@ static void put_mpa(struct rec_world *w, const char *name, const char *target, i
         status ? status : "");
     free(status);
     json_decref(was);
-    aw_double_set(w->api.twin, MPAS, text);
+    aw_fake_apiserver_set(w->api.twin, MPAS, text);
 }
 
 /* What metrics-server would say of every pod now. */
@@ -238,7 +238,7 @@ static void rec_pass(struct rec_world *w, int64_t us)
     const int64_t begun_us = aw_clock_monotonic_us(NULL);
     for (uint32_t i = 0; !rec_heard(w, w->heard_us); i++) {
         if (i % 64 == 0) /* a watch that is just being opened has missed the one before */
-            aw_double_bookmark(w->api.twin);
+            aw_fake_apiserver_bookmark(w->api.twin);
         (void)!rec_turn(w);
         if (aw_clock_monotonic_us(NULL) - begun_us > AW_TESTING_WAIT_US)
             fail_msg("the server was never heard again");
@@ -270,7 +270,7 @@ static inline void rec_start(struct rec_world *w)
 static struct aw_mpa_status status_of(struct rec_world *w, const char *name)
 {
     struct aw_mpa_status status;
-    json_t *object = aw_double_get(w->api.twin, MPAS, "shop", name);
+    json_t *object = aw_fake_apiserver_get(w->api.twin, MPAS, "shop", name);
     assert_non_null(object);
     aw_mpa_status_read(json_object_get(object, "status"), &status);
     json_decref(object);

@@ -42,7 +42,7 @@ static void set_object(struct world *world, const char *mode, const char *recomm
              "\"container\":\"app\",\"decision\":\"17\",\"time\":\"%s\"},\"conditions\":["
              "{\"type\":\"RecommendationProvided\",\"status\":\"True\"}]}}",
              mode, recommendation, time);
-    aw_double_set(world->kube.twin, MPAS, json);
+    aw_fake_apiserver_set(world->kube.twin, MPAS, json);
 }
 
 static void set_pod(struct world *world, int i, const char *resources)
@@ -55,7 +55,7 @@ static void set_pod(struct world *world, int i, const char *resources)
              "\"app\",\"resources\":{%s}}]},\"status\":{\"phase\":\"Running\",\"qosClass\":"
              "\"Burstable\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}",
              i, resources);
-    aw_double_set(world->kube.twin, PODS, json);
+    aw_fake_apiserver_set(world->kube.twin, PODS, json);
 }
 
 static void set_deployment(struct world *world, int replicas)
@@ -66,7 +66,7 @@ static void set_deployment(struct world *world, int replicas)
              "\"replicas\":%d},\"status\":{\"observedGeneration\":1,\"replicas\":%d,"
              "\"readyReplicas\":%d,\"updatedReplicas\":%d}}",
              replicas, replicas, replicas, replicas);
-    aw_double_set(world->kube.twin, DEPLOYMENTS, json);
+    aw_fake_apiserver_set(world->kube.twin, DEPLOYMENTS, json);
 }
 
 #define SMALL "\"requests\":{\"cpu\":\"250m\",\"memory\":\"512Mi\"}"
@@ -77,9 +77,10 @@ static void open_world_with(struct world *world, bool resize, bool others)
     *world = (struct world){0};
     aw_kube_world_open(&world->kube, &(struct aw_kube_options){.requests_per_second = 10000});
     set_deployment(world, 3);
-    aw_double_set(world->kube.twin, REPLICASETS,
-                  "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web-1\",\"ownerReferences\":[{"
-                  "\"kind\":\"Deployment\",\"name\":\"web\",\"uid\":\"d\",\"controller\":true}]}}");
+    aw_fake_apiserver_set(
+        world->kube.twin, REPLICASETS,
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web-1\",\"ownerReferences\":[{"
+        "\"kind\":\"Deployment\",\"name\":\"web\",\"uid\":\"d\",\"controller\":true}]}}");
     for (int i = 0; i < 3; i++)
         set_pod(world, i, SMALL);
     assert_ok(aw_kube_discover(world->kube.kube, &world->server, NULL));
@@ -106,14 +107,14 @@ static void close_world(struct world *world)
 /* The recommendation is meant anew, as the recommender does: all else of the object stays. */
 static void refresh(struct world *world)
 {
-    json_t *object = aw_double_get(world->kube.twin, MPAS, "n", "web");
+    json_t *object = aw_fake_apiserver_get(world->kube.twin, MPAS, "n", "web");
     json_t *recommendation = json_object_get(json_object_get(object, "status"), "recommendation");
     char time[AW_KUBE_TIME_MAX];
     if (recommendation && !world->silent) {
         aw_kube_time_print(aw_clock_now_us(&world->kube.clock.clock), time, sizeof time);
         json_object_set_new(recommendation, "time", json_string(time));
         char *text = json_dumps(object, 0);
-        aw_double_set(world->kube.twin, MPAS, text);
+        aw_fake_apiserver_set(world->kube.twin, MPAS, text);
         free(text);
     }
     json_decref(object);
@@ -153,13 +154,13 @@ static bool until(struct world *world, bool (*done)(struct world *world))
 
 static uint32_t count(struct world *world, const char *match)
 {
-    return aw_double_count(world->kube.twin, match);
+    return aw_fake_apiserver_count(world->kube.twin, match);
 }
 
 static int64_t int_in(struct world *world, const char *collection, const char *name,
                       const char *path)
 {
-    json_t *object = aw_double_get(world->kube.twin, collection, "n", name);
+    json_t *object = aw_fake_apiserver_get(world->kube.twin, collection, "n", name);
     const int64_t value = aw_kube_int_at(object, path, -1);
     json_decref(object);
     return value;
@@ -173,7 +174,7 @@ static void renew(struct world *world)
     lease.renewed_us = 1769860800000000 + world->renewed_us;
     json_t *object = aw_kube_lease_write(&lease, "sys", "aware-admission");
     char *text = json_dumps(object, 0);
-    aw_double_set(world->kube.twin, LEASES, text);
+    aw_fake_apiserver_set(world->kube.twin, LEASES, text);
     free(text);
     json_decref(object);
 }
@@ -236,10 +237,10 @@ static void replicas_follow_the_recommendation(void **state)
     open_world(&world, true);
     set_object(&world, "Auto", "\"replicas\":5", 0);
     assert_true(until(&world, scaled));
-    json_t *body = aw_double_body(world.kube.twin, SCALE);
+    json_t *body = aw_fake_apiserver_body(world.kube.twin, SCALE);
     assert_true(aw_kube_text_at(body, "metadata.resourceVersion")[0]); /* never blindly */
     json_decref(body);
-    body = aw_double_body(world.kube.twin, EVENTS);
+    body = aw_fake_apiserver_body(world.kube.twin, EVENTS);
     assert_string_equal(aw_kube_text_at(body, "reason"), "ScaledHorizontally");
     assert_string_equal(aw_kube_text_at(body, "regarding.name"), "web");
     assert_non_null(strstr(aw_kube_text_at(body, "note"), "from 3 to 5 replicas (decision 17"));
@@ -258,17 +259,17 @@ static void a_replica_set_of_its_own_is_scaled_too(void **state)
     struct world world;
     (void)state;
     open_world(&world, true);
-    aw_double_set(
+    aw_fake_apiserver_set(
         world.kube.twin, REPLICASETS,
         "{\"metadata\":{\"namespace\":\"n\",\"name\":\"alone\",\"generation\":1},\"spec\":{"
         "\"replicas\":2},\"status\":{\"observedGeneration\":1,\"replicas\":2}}");
     set_object(&world, "Auto", "\"replicas\":5", 0);
-    json_t *object = aw_double_get(world.kube.twin, MPAS, "n", "web");
+    json_t *object = aw_fake_apiserver_get(world.kube.twin, MPAS, "n", "web");
     json_t *target = json_object_get(json_object_get(object, "spec"), "scaleTargetRef");
     json_object_set_new(target, "kind", json_string("ReplicaSet"));
     json_object_set_new(target, "name", json_string("alone"));
     char *text = json_dumps(object, 0);
-    aw_double_set(world.kube.twin, MPAS, text);
+    aw_fake_apiserver_set(world.kube.twin, MPAS, text);
     free(text);
     json_decref(object);
     assert_true(until(&world, set_scaled));
@@ -287,9 +288,9 @@ static void a_conflict_is_looked_at_again(void **state)
     (void)state;
     open_world(&world, true);
     set_object(&world, "Auto", "\"replicas\":5", 0);
-    aw_double_fault(
-        world.kube.twin,
-        &(struct aw_double_fault){.match = SCALE, .count = 1, .status = 409, .reason = "Conflict"});
+    aw_fake_apiserver_fault(world.kube.twin,
+                            &(struct aw_fake_apiserver_fault){
+                                .match = SCALE, .count = 1, .status = 409, .reason = "Conflict"});
     assert_true(until(&world, refused_once));
     set_object(&world, "Auto", "\"replicas\":5", 0);
     assert_true(until(&world, scaled));
@@ -327,13 +328,13 @@ static void another_autoscaler_of_the_same_target_is_told_and_not_fought(void **
     struct world world;
     (void)state;
     open_world(&world, true);
-    aw_double_set(world.kube.twin, HPAS,
-                  "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web-hpa\"},\"spec\":{"
-                  "\"scaleTargetRef\":{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\","
-                  "\"name\":\"web\"}}}");
+    aw_fake_apiserver_set(world.kube.twin, HPAS,
+                          "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web-hpa\"},\"spec\":{"
+                          "\"scaleTargetRef\":{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\","
+                          "\"name\":\"web\"}}}");
     set_object(&world, "Auto", "\"replicas\":5", 0);
     assert_true(until(&world, told_once));
-    json_t *object = aw_double_get(world.kube.twin, MPAS, "n", "web");
+    json_t *object = aw_fake_apiserver_get(world.kube.twin, MPAS, "n", "web");
     const char *able = "status.conditions[type=AbleToScale].";
     char path[64];
     snprintf(path, sizeof path, "%sstatus", able);
@@ -352,10 +353,10 @@ static void another_autoscaler_of_the_same_target_is_told_and_not_fought(void **
     assert_int_equal(aw_updater_counts(world.updater)->told, 1); /* once is enough */
     assert_int_equal(count(&world, "PATCH"), 0);
     /* it goes away: that is told too, and work goes on */
-    aw_double_remove(world.kube.twin, HPAS, "n", "web-hpa");
+    aw_fake_apiserver_remove(world.kube.twin, HPAS, "n", "web-hpa");
     assert_true(until(&world, scaled));
     assert_true(until(&world, told_twice));
-    object = aw_double_get(world.kube.twin, MPAS, "n", "web");
+    object = aw_fake_apiserver_get(world.kube.twin, MPAS, "n", "web");
     snprintf(path, sizeof path, "%sstatus", able);
     assert_string_equal(aw_kube_text_at(object, path), "True");
     json_decref(object);
@@ -371,7 +372,7 @@ static void set_vpa(struct world *world, const char *mode)
         ":\"apps/v1\",\"kind\":\"Deployment\",\"name\":\"web\"},\"updatePolicy\":{\"updateMode\":"
         "\"%s\"}}}",
         mode);
-    aw_double_set(world->kube.twin, VPAS, json);
+    aw_fake_apiserver_set(world->kube.twin, VPAS, json);
 }
 
 static void vertical_and_event_driven_autoscalers_are_not_fought_either(void **state)
@@ -398,7 +399,7 @@ static void vertical_and_event_driven_autoscalers_are_not_fought_either(void **s
                  "\"name\":\"%s\"}}}",
                  cases[i].keda ? cases[i].keda : "");
         if (cases[i].keda)
-            aw_double_set(world.kube.twin, SCALED_OBJECTS, json);
+            aw_fake_apiserver_set(world.kube.twin, SCALED_OBJECTS, json);
         set_object(&world, "Auto", "\"replicas\":5", 0);
         if (!until(&world, cases[i].acts ? scaled : told_once))
             fail_msg("%s", cases[i].why);
@@ -413,7 +414,7 @@ static bool all_resized(struct world *world)
     char name[16];
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "web-1-%d", i);
-        json_t *pod = aw_double_get(world->kube.twin, PODS, "n", name);
+        json_t *pod = aw_fake_apiserver_get(world->kube.twin, PODS, "n", name);
         const json_t *container = json_array_get(aw_kube_at(pod, "spec.containers"), 0);
         done += !strcmp(aw_kube_text_at(container, "resources.requests.cpu"), "500m");
         json_decref(pod);
@@ -441,7 +442,7 @@ static void what_the_node_cannot_hold_is_told_and_not_tried_for_ever(void **stat
     (void)state;
     open_world(&world, true);
     set_object(&world, "Auto", "\"replicas\":3,\"cpu\":\"500m\",\"memory\":\"1Gi\"", 0);
-    aw_double_nodes_resize(world.kube.twin, AW_DOUBLE_RESIZE_INFEASIBLE);
+    aw_fake_apiserver_nodes_resize(world.kube.twin, AW_FAKE_RESIZE_INFEASIBLE);
     assert_true(until(&world, told_once));
     for (int i = 0; i < 10; i++)
         do_round(&world);
@@ -464,7 +465,7 @@ static void nobody_is_evicted_unless_the_webhook_lives(void **state)
     set_object(&world, "Auto", "\"replicas\":3,\"cpu\":\"500m\",\"memory\":\"1Gi\"", 0);
     renew(&world);                         /* it was here once, and no more */
     assert_true(until(&world, told_once)); /* told: NoAdmissionWebhook */
-    json_t *object = aw_double_body(world.kube.twin, STATUS);
+    json_t *object = aw_fake_apiserver_body(world.kube.twin, STATUS);
     assert_string_equal(aw_kube_text_at(object, "status.conditions[type=AbleToScale].reason"),
                         "NoAdmissionWebhook");
     json_decref(object);
@@ -492,11 +493,11 @@ static void a_disruption_budget_is_an_answer_and_the_next_try_waits(void **state
     (void)state;
     open_world(&world, false);
     set_object(&world, "Auto", "\"replicas\":3,\"cpu\":\"500m\",\"memory\":\"1Gi\"", 0);
-    aw_double_fault(world.kube.twin,
-                    &(struct aw_double_fault){.match = "POST /api/v1/namespaces/n/pods/",
-                                              .count = 3,
-                                              .status = 429,
-                                              .reason = "TooManyRequests"});
+    aw_fake_apiserver_fault(world.kube.twin, &(struct aw_fake_apiserver_fault){
+                                                 .match = "POST /api/v1/namespaces/n/pods/",
+                                                 .count = 3,
+                                                 .status = 429,
+                                                 .reason = "TooManyRequests"});
     assert_true(until(&world, blocked_once));
     const int64_t first_us = aw_clock_monotonic_us(&world.kube.clock.clock);
     assert_true(until(&world, blocked_thrice)); /* half a minute between tries */
@@ -512,11 +513,12 @@ static void a_missing_right_is_told(void **state)
     (void)state;
     open_world(&world, true);
     set_object(&world, "Auto", "\"replicas\":5", 0);
-    aw_double_fault(world.kube.twin,
-                    &(struct aw_double_fault){
-                        .match = SCALE, .count = UINT32_MAX, .status = 403, .reason = "Forbidden"});
+    aw_fake_apiserver_fault(
+        world.kube.twin,
+        &(struct aw_fake_apiserver_fault){
+            .match = SCALE, .count = UINT32_MAX, .status = 403, .reason = "Forbidden"});
     assert_true(until(&world, told_once));
-    json_t *body = aw_double_body(world.kube.twin, STATUS);
+    json_t *body = aw_fake_apiserver_body(world.kube.twin, STATUS);
     assert_string_equal(aw_kube_text_at(body, "status.conditions[type=AbleToScale].reason"),
                         "Forbidden");
     json_decref(body);
@@ -530,7 +532,7 @@ static void deleting_the_object_leaves_the_workload_as_it_is(void **state)
     open_world(&world, true);
     set_object(&world, "Auto", "\"replicas\":5", 0);
     assert_true(until(&world, scaled));
-    aw_double_remove(world.kube.twin, MPAS, "n", "web");
+    aw_fake_apiserver_remove(world.kube.twin, MPAS, "n", "web");
     const uint32_t writes = count(&world, "PATCH") + count(&world, "PUT");
     for (int i = 0; i < 5; i++)
         do_round(&world);

@@ -21,7 +21,7 @@ static void define(struct vpa_world *v, bool status)
              "\"group\":\"autoscaling.k8s.io\",\"names\":{\"plural\":\"verticalpodautoscalers\"},"
              "\"versions\":[{\"name\":\"v1\"%s}]}}",
              status ? ",\"subresources\":{\"status\":{}}" : "");
-    aw_double_set(v->w.api.twin, DEFINITIONS, text);
+    aw_fake_apiserver_set(v->w.api.twin, DEFINITIONS, text);
 }
 
 /* `spec` is JSON of members behind the target, beginning with a comma; "" is none. */
@@ -35,7 +35,7 @@ static void put_vpa(struct vpa_world *v, const char *name, const char *target, c
              "\"spec\":{\"targetRef\":{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\","
              "\"name\":\"%s\"}%s}%s%s}",
              name, target, spec, *status ? ",\"status\":" : "", status);
-    aw_double_set(v->w.api.twin, VPAS, text);
+    aw_fake_apiserver_set(v->w.api.twin, VPAS, text);
 }
 #define OURS ",\"recommenders\":[{\"name\":\"aware\"}]"
 
@@ -59,7 +59,7 @@ static void put_pair(struct vpa_world *v, const char *app, int n, const char *ki
              "\"containerStatuses\":[{\"name\":\"web\",\"restartCount\":0,\"ready\":true,"
              "\"state\":{\"running\":{}}%s}]}}",
              app, n, app, n, app, app, last);
-    aw_double_set(v->w.api.twin, PODS, text);
+    aw_fake_apiserver_set(v->w.api.twin, PODS, text);
 }
 
 static void put_web(struct vpa_world *v, int replicas)
@@ -84,7 +84,7 @@ static void tell_usage(struct vpa_world *v)
             "\"memory\":\"%lldMi\"}}]}",
             strchr(item->key, '/') + 1, when, (long long)v->web_millicores, (long long)v->web_mib,
             (long long)v->side_millicores, (long long)v->side_mib);
-        aw_double_set(v->w.api.twin, USAGE, text);
+        aw_fake_apiserver_set(v->w.api.twin, USAGE, text);
     }
 }
 
@@ -139,7 +139,7 @@ static void first_round(struct vpa_world *v)
 
 static json_t *vpa_status(struct vpa_world *v, const char *name)
 {
-    json_t *object = aw_double_get(v->w.api.twin, VPAS, "shop", name);
+    json_t *object = aw_fake_apiserver_get(v->w.api.twin, VPAS, "shop", name);
     json_t *status = json_incref(json_object_get(object, "status"));
     json_decref(object);
     return status;
@@ -211,11 +211,12 @@ static void an_object_that_names_us_is_recommended_for_and_others_are_left_alone
     assert_null(vpa_status(&v, "stock"));
     assert_null(vpa_status(&v, "theirs"));
     /* all that was written is the status of that one */
-    assert_int_equal(aw_double_count(v.w.api.twin, "PATCH "),
-                     aw_double_count(v.w.api.twin, "PATCH /apis/autoscaling.k8s.io/v1/namespaces/"
-                                                   "shop/verticalpodautoscalers/web/status"));
-    assert_int_equal(aw_double_count(v.w.api.twin, "PUT "), 0);
-    json_t *body = aw_double_body(v.w.api.twin, "PATCH ");
+    assert_int_equal(aw_fake_apiserver_count(v.w.api.twin, "PATCH "),
+                     aw_fake_apiserver_count(v.w.api.twin,
+                                             "PATCH /apis/autoscaling.k8s.io/v1/namespaces/"
+                                             "shop/verticalpodautoscalers/web/status"));
+    assert_int_equal(aw_fake_apiserver_count(v.w.api.twin, "PUT "), 0);
+    json_t *body = aw_fake_apiserver_body(v.w.api.twin, "PATCH ");
     assert_int_equal(json_object_size(body), 2); /* the version that it was made from, and status */
     assert_int_equal(json_object_size(json_object_get(body, "metadata")), 1);
     json_decref(body);
@@ -282,12 +283,13 @@ static void the_kind_may_come_later_and_go_again(void **state)
     }
     assert_int_equal(counts(&v)->provided, 1);
     /* deleted with all of its objects */
-    aw_double_remove(v.w.api.twin, DEFINITIONS, "", "verticalpodautoscalers.autoscaling.k8s.io");
-    aw_double_fault(v.w.api.twin, &(struct aw_double_fault){.match = "GET " VPAS,
-                                                            .count = UINT32_MAX,
-                                                            .status = 404,
-                                                            .reason = "NotFound"});
-    aw_double_end_watches(v.w.api.twin);
+    aw_fake_apiserver_remove(v.w.api.twin, DEFINITIONS, "",
+                             "verticalpodautoscalers.autoscaling.k8s.io");
+    aw_fake_apiserver_fault(v.w.api.twin, &(struct aw_fake_apiserver_fault){.match = "GET " VPAS,
+                                                                            .count = UINT32_MAX,
+                                                                            .status = 404,
+                                                                            .reason = "NotFound"});
+    aw_fake_apiserver_end_watches(v.w.api.twin);
     for (uint32_t i = 0; i < 80 && v.w.r->vpas->informer; i++)
         rec_rounds(&v.w, 1);
     assert_null(v.w.r->vpas->informer);
@@ -307,10 +309,12 @@ static void without_a_status_of_its_own_the_object_is_patched(void **state)
     first_round(&v);
     minutes(&v, 1);
     assert_true(target_of(&v, "web", AW_VPA_CPU) > 400);
-    assert_true(aw_double_count(v.w.api.twin, "PATCH /apis/autoscaling.k8s.io/v1/namespaces/shop/"
-                                              "verticalpodautoscalers/web?") > 0);
-    assert_int_equal(aw_double_count(v.w.api.twin, "PATCH /apis/autoscaling.k8s.io/v1/namespaces/"
-                                                   "shop/verticalpodautoscalers/web/status"),
+    assert_true(aw_fake_apiserver_count(v.w.api.twin,
+                                        "PATCH /apis/autoscaling.k8s.io/v1/namespaces/shop/"
+                                        "verticalpodautoscalers/web?") > 0);
+    assert_int_equal(aw_fake_apiserver_count(v.w.api.twin,
+                                             "PATCH /apis/autoscaling.k8s.io/v1/namespaces/"
+                                             "shop/verticalpodautoscalers/web/status"),
                      0);
     rec_close(&v.w);
 }
@@ -335,21 +339,21 @@ static void missing_usage_never_shrinks_what_is_recommended(void **state)
     const int64_t cpu = target_of(&v, "web", AW_VPA_CPU);
     const int64_t memory = target_of(&v, "web", AW_VPA_MEMORY);
     assert_true(cpu > 400 && memory > 600 * MIB);
-    aw_double_fault(v.w.api.twin, &(struct aw_double_fault){.match = "GET /apis/metrics.k8s.io",
-                                                            .count = UINT32_MAX,
-                                                            .status = 503});
+    aw_fake_apiserver_fault(
+        v.w.api.twin, &(struct aw_fake_apiserver_fault){
+                          .match = "GET /apis/metrics.k8s.io", .count = UINT32_MAX, .status = 503});
     minutes(&v, 10);
     assert_true(counts(&v)->reads_failed >= 10);
     assert_int_equal(target_of(&v, "web", AW_VPA_CPU), cpu);
     assert_int_equal(target_of(&v, "web", AW_VPA_MEMORY), memory);
-    aw_double_clear_faults(v.w.api.twin);
+    aw_fake_apiserver_clear_faults(v.w.api.twin);
     v.usage = false; /* answered, and nothing new in it */
     minutes(&v, 5);
     assert_int_equal(target_of(&v, "web", AW_VPA_CPU), cpu);
     /* no pods: what is known stays, and the condition says so */
     put_deployment(&v.w, "web", 0);
-    aw_double_remove(v.w.api.twin, PODS, "shop", "web-77-0");
-    aw_double_remove(v.w.api.twin, PODS, "shop", "web-77-1");
+    aw_fake_apiserver_remove(v.w.api.twin, PODS, "shop", "web-77-0");
+    aw_fake_apiserver_remove(v.w.api.twin, PODS, "shop", "web-77-1");
     minutes(&v, 3);
     assert_condition(&v, "web", "NoPodsMatched", "True");
     assert_condition(&v, "web", "RecommendationProvided", "True");
@@ -548,9 +552,9 @@ static void what_is_wrong_with_a_target_is_said(void **state)
     put_web(&v, 1);
     put_vpa(&v, "web", "web", OURS, "");
     put_vpa(&v, "nobody", "nobody", OURS, "");
-    aw_double_set(v.w.api.twin, VPAS,
-                  "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"blank\"},\"spec\":{"
-                  "\"recommenders\":[{\"name\":\"aware\"}]}}");
+    aw_fake_apiserver_set(v.w.api.twin, VPAS,
+                          "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"blank\"},\"spec\":{"
+                          "\"recommenders\":[{\"name\":\"aware\"}]}}");
     vpa_begin(&v);
     first_round(&v);
     minutes(&v, 1);
@@ -573,11 +577,12 @@ static void a_status_that_somebody_else_wrote_is_made_anew(void **state)
     define(&v, true);
     put_web(&v, 1);
     put_vpa(&v, "web", "web", OURS, "");
-    aw_double_fault(v.w.api.twin, &(struct aw_double_fault){.match = "PATCH "
-                                                                     "/apis/autoscaling.k8s.io",
-                                                            .count = 1,
-                                                            .status = 409,
-                                                            .reason = "Conflict"});
+    aw_fake_apiserver_fault(v.w.api.twin,
+                            &(struct aw_fake_apiserver_fault){.match = "PATCH "
+                                                                       "/apis/autoscaling.k8s.io",
+                                                              .count = 1,
+                                                              .status = 409,
+                                                              .reason = "Conflict"});
     vpa_begin(&v);
     first_round(&v);
     assert_int_equal(counts(&v)->conflicts, 1);
@@ -600,7 +605,7 @@ static void who_does_not_lead_writes_nothing(void **state)
     for (int i = 0; i < 12; i++)
         rec_pass(&v.w, 15 * S);
     assert_int_equal(counts(&v)->rounds, 0);
-    assert_int_equal(aw_double_count(v.w.api.twin, "PATCH "), 0);
+    assert_int_equal(aw_fake_apiserver_count(v.w.api.twin, "PATCH "), 0);
     v.w.leads = true;
     first_round(&v);
     minutes(&v, 1);

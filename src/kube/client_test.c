@@ -12,7 +12,8 @@
 
 static void put_pod(struct aw_kube_world *world)
 {
-    aw_double_set(world->twin, PODS, "{\"metadata\":{\"namespace\":\"default\",\"name\":\"a\"}}");
+    aw_fake_apiserver_set(world->twin, PODS,
+                          "{\"metadata\":{\"namespace\":\"default\",\"name\":\"a\"}}");
 }
 
 static enum aw_err ask(struct aw_kube_world *world, const struct aw_kube_request *request,
@@ -44,7 +45,7 @@ static void an_answer_is_json_and_a_refusal_is_typed(void **state)
     assert_null(body);
     assert_int_equal(status.reason, AW_KUBE_NOT_FOUND);
     assert_string_equal(diag.file, "GET " POD "x");
-    assert_int_equal(aw_double_count(world.twin, "GET"), 2); /* and was not tried again */
+    assert_int_equal(aw_fake_apiserver_count(world.twin, "GET"), 2); /* and was not tried again */
     aw_kube_world_close(&world);
 }
 
@@ -52,7 +53,7 @@ static void what_is_harmless_is_tried_again(void **state)
 {
     static const struct {
         const char *why, *method;
-        struct aw_double_fault fault;
+        struct aw_fake_apiserver_fault fault;
         enum aw_err err;
         uint32_t attempts;
         int64_t wait_min_us;
@@ -83,13 +84,13 @@ static void what_is_harmless_is_tried_again(void **state)
     (void)state;
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct aw_kube_world world;
-        struct aw_double_fault fault = cases[i].fault;
+        struct aw_fake_apiserver_fault fault = cases[i].fault;
         struct aw_diag diag = {0};
         const bool post = !strcmp(cases[i].method, "POST"), get = !strcmp(cases[i].method, "GET");
         aw_kube_world_open(&world, NULL);
         put_pod(&world);
         fault.match = "";
-        aw_double_fault(world.twin, &fault);
+        aw_fake_apiserver_fault(world.twin, &fault);
         json_t *body = json_pack("{s:{s:s, s:s}}", "metadata", "namespace", "default", "name", "a");
         const struct aw_kube_request request = {.method = cases[i].method,
                                                 .path =
@@ -98,7 +99,7 @@ static void what_is_harmless_is_tried_again(void **state)
                                                 .timeout_us = 100000000};
         const int64_t before_us = world.clock.mono_us;
         const enum aw_err err = ask(&world, &request, NULL, &diag);
-        const uint32_t attempts = aw_double_count(world.twin, cases[i].method);
+        const uint32_t attempts = aw_fake_apiserver_count(world.twin, cases[i].method);
         if (err != cases[i].err || attempts != cases[i].attempts ||
             world.clock.mono_us - before_us < cases[i].wait_min_us)
             fail_msg("%s: %s after %u attempts and %lld us: %s", cases[i].why, aw_err_name(err),
@@ -115,8 +116,8 @@ static void a_wait_beyond_the_deadline_is_not_begun(void **state)
     struct aw_kube_status status;
     (void)state;
     aw_kube_world_open(&world, NULL);
-    aw_double_fault(world.twin,
-                    &(struct aw_double_fault){
+    aw_fake_apiserver_fault(
+        world.twin, &(struct aw_fake_apiserver_fault){
                         .match = "", .count = UINT32_MAX, .status = 429, .retry_after_s = 60});
     const int64_t before_us = world.clock.mono_us;
     const struct aw_kube_request request = {.path = POD, .timeout_us = 5000000};
@@ -133,12 +134,12 @@ static void a_slow_server_costs_no_more_than_the_deadline(void **state)
     struct aw_kube_status status;
     (void)state;
     aw_kube_world_open(&world, &(struct aw_kube_options){.clock = &aw_clock_real});
-    aw_double_fault(world.twin,
-                    &(struct aw_double_fault){.match = "", .count = 1, .slow_ms = 1000});
+    aw_fake_apiserver_fault(
+        world.twin, &(struct aw_fake_apiserver_fault){.match = "", .count = 1, .slow_ms = 1000});
     const struct aw_kube_request request = {.path = POD, .timeout_us = 100000};
     assert_int_equal(ask(&world, &request, &status, NULL), AW_ERR_DEADLINE);
     assert_int_equal(status.code, 0);
-    assert_int_equal(aw_double_count(world.twin, ""), 1);
+    assert_int_equal(aw_fake_apiserver_count(world.twin, ""), 1);
     aw_kube_world_close(&world);
 }
 
@@ -148,7 +149,7 @@ static void nobody_there_is_tried_again_and_then_said(void **state)
     struct aw_diag diag = {0};
     (void)state;
     aw_kube_world_open(&world, NULL);
-    aw_double_close(world.twin);
+    aw_fake_apiserver_close(world.twin);
     const struct aw_kube_request request = {.path = POD, .method = "POST", .timeout_us = 60000000};
     assert_int_equal(ask(&world, &request, NULL, &diag), AW_ERR_UNAVAILABLE);
     assert_int_equal(aw_kube_counts(world.kube)->requests, AW_KUBE_ATTEMPTS_DEFAULT);
@@ -183,16 +184,16 @@ static void a_refused_token_is_read_again_once(void **state)
     aw_kube_world_open(&world, NULL);
     put_pod(&world);
     world.config.token_file = file;
-    aw_double_token(world.twin, "old-secret");
+    aw_fake_apiserver_token(world.twin, "old-secret");
     assert_ok(ask(&world, &(struct aw_kube_request){.path = POD}, NULL, NULL));
-    aw_double_token(world.twin, "new-secret");
+    aw_fake_apiserver_token(world.twin, "new-secret");
     assert_int_equal(pwrite(fd, "new-secret", 10, 0), 10);
     assert_ok(ask(&world, &(struct aw_kube_request){.path = POD}, NULL, NULL));
-    assert_int_equal(aw_double_count(world.twin, "GET"), 3);
-    aw_double_token(world.twin, "another-secret");
+    assert_int_equal(aw_fake_apiserver_count(world.twin, "GET"), 3);
+    aw_fake_apiserver_token(world.twin, "another-secret");
     assert_int_equal(ask(&world, &(struct aw_kube_request){.path = POD}, NULL, &diag),
                      AW_ERR_CONFIG);
-    assert_int_equal(aw_double_count(world.twin, "GET"), 5); /* once more, and no oftener */
+    assert_int_equal(aw_fake_apiserver_count(world.twin, "GET"), 5); /* once more, and no oftener */
     assert_null(strstr(diag.text, "secret"));
     close(fd);
     unlink(file);

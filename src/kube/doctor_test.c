@@ -37,8 +37,8 @@ static void a_server_is_examined_without_writing_to_it(void **state)
     const struct aw_kube_doctor doctor = {.acts = true, .found = note, .ctx = &notes};
     (void)state;
     aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
-    aw_double_set(world.twin, "/apis/autoscaling/v2/horizontalpodautoscalers",
-                  "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web\"}}");
+    aw_fake_apiserver_set(world.twin, "/apis/autoscaling/v2/horizontalpodautoscalers",
+                          "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web\"}}");
     assert_ok(aw_kube_examine(world.kube, &doctor, &health, NULL));
     assert_non_null(strstr(find(&notes, "server", AW_KUBE_FINE)->text, "v1.33.1"));
     assert_non_null(find(&notes, "resize", AW_KUBE_FINE));
@@ -49,9 +49,11 @@ static void a_server_is_examined_without_writing_to_it(void **state)
         strstr(find(&notes, "others", AW_KUBE_NOTE)->text, "1 HorizontalPodAutoscaler"));
     assert_int_equal(health.fine + health.notes + health.lacks, notes.count);
     assert_int_equal(
-        aw_double_count(world.twin, "POST"),
-        aw_double_count(world.twin, "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"));
-    assert_int_equal(aw_double_count(world.twin, "P"), aw_double_count(world.twin, "POST"));
+        aw_fake_apiserver_count(world.twin, "POST"),
+        aw_fake_apiserver_count(world.twin,
+                                "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"));
+    assert_int_equal(aw_fake_apiserver_count(world.twin, "P"),
+                     aw_fake_apiserver_count(world.twin, "POST"));
     aw_kube_world_close(&world);
 }
 
@@ -63,7 +65,7 @@ static void a_right_that_is_missing_comes_with_its_rule(void **state)
     const struct aw_kube_doctor doctor = {.ns = "n", .found = note, .ctx = &notes};
     (void)state;
     aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
-    aw_double_deny(world.twin, "pods");
+    aw_fake_apiserver_deny(world.twin, "pods");
     assert_ok(aw_kube_examine(world.kube, &doctor, &health, NULL));
     const struct aw_kube_finding *lack = find(&notes, "rights", AW_KUBE_LACK);
     assert_non_null(lack);
@@ -82,8 +84,8 @@ static void a_server_that_is_away_is_the_only_finding(void **state)
     const struct aw_kube_doctor doctor = {.found = note, .ctx = &notes};
     (void)state;
     aw_kube_world_open(&world, NULL);
-    aw_double_fault(world.twin,
-                    &(struct aw_double_fault){.match = "", .count = UINT32_MAX, .status = 401});
+    aw_fake_apiserver_fault(world.twin, &(struct aw_fake_apiserver_fault){
+                                            .match = "", .count = UINT32_MAX, .status = 401});
     assert_int_equal(aw_kube_examine(world.kube, &doctor, &health, &diag), AW_ERR_CONFIG);
     assert_int_equal(notes.count, 1);
     assert_int_equal(health.lacks, 1);
@@ -103,7 +105,7 @@ static void leases_are_asked_for_where_the_controllers_run(void **state)
                                           .ctx = &notes};
     (void)state;
     aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
-    aw_double_deny(world.twin, "leases");
+    aw_fake_apiserver_deny(world.twin, "leases");
     assert_ok(aw_kube_examine(world.kube, &doctor, &health, NULL));
     const struct aw_kube_finding *lack = find(&notes, "rights", AW_KUBE_LACK);
     assert_non_null(strstr(lack->text, "may not create leases in aware-system"));
@@ -112,7 +114,7 @@ static void leases_are_asked_for_where_the_controllers_run(void **state)
 
     notes.count = 0;
     aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
-    aw_double_deny(world.twin, "services");
+    aw_fake_apiserver_deny(world.twin, "services");
     assert_ok(aw_kube_examine(world.kube, &doctor, &health, NULL));
     assert_null(find(&notes, "rights", AW_KUBE_LACK));
     lack = find(&notes, "prometheus", AW_KUBE_LACK);

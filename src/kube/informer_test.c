@@ -55,7 +55,7 @@ static void set(struct world *world, const char *name, int x)
     char json[256];
     snprintf(json, sizeof json,
              "{\"metadata\":{\"namespace\":\"n\",\"name\":\"%s\"},\"spec\":{\"x\":%d}}", name, x);
-    aw_double_set(world->base.twin, PODS, json);
+    aw_fake_apiserver_set(world->base.twin, PODS, json);
 }
 
 static void open_world(struct world *world, const struct aw_kube_informer_config *like)
@@ -143,10 +143,10 @@ static void it_lists_in_pages_and_then_follows(void **state)
     }
     until(&world, state_of(&world)->synced);
     assert_int_equal(world.appeared, 10);
-    assert_int_equal(aw_double_count(world.base.twin, LIST_PODS), 4);
+    assert_int_equal(aw_fake_apiserver_count(world.base.twin, LIST_PODS), 4);
     assert_true(state_of(&world)->complete);
     assert_int_equal(value_of(&world, "n/p7"), 7);
-    until(&world, aw_double_watching(world.base.twin) == 1);
+    until(&world, aw_fake_apiserver_watching(world.base.twin) == 1);
     set(&world, "p7", 7); /* a new version, and nothing that we keep is new */
     set(&world, "p7", 70);
     until(&world, world.changed >= 1);
@@ -154,7 +154,7 @@ static void it_lists_in_pages_and_then_follows(void **state)
     assert_int_equal(value_of(&world, "n/p7"), 70);
     set(&world, "new", 1);
     until(&world, world.appeared == 11);
-    aw_double_remove(world.base.twin, PODS, "n", "p7");
+    aw_fake_apiserver_remove(world.base.twin, PODS, "n", "p7");
     until(&world, world.vanished == 1);
     assert_string_equal(world.last, "n/p7");
     assert_null(aw_kube_informer_find(world.informer, "n/p7"));
@@ -172,11 +172,12 @@ static void a_watch_that_ends_without_a_word_was_in_touch(void **state)
     struct world world;
     (void)state;
     open_world(&world, NULL);
-    until(&world, aw_double_watching(world.base.twin) == 1);
+    until(&world, aw_fake_apiserver_watching(world.base.twin) == 1);
     const int64_t listed_us = state_of(&world)->in_touch_us;
     aw_clock_virtual_advance(&world.base.clock, 60000000);
-    aw_double_end_watches(world.base.twin);
-    until(&world, state_of(&world)->watches == 2 && aw_double_watching(world.base.twin) == 1);
+    aw_fake_apiserver_end_watches(world.base.twin);
+    until(&world,
+          state_of(&world)->watches == 2 && aw_fake_apiserver_watching(world.base.twin) == 1);
     assert_int_equal(state_of(&world)->events, 0);
     assert_true(state_of(&world)->in_touch_us >= listed_us + 60000000);
     close_world(&world);
@@ -188,13 +189,14 @@ static void a_watch_that_ends_goes_on_where_the_bookmark_was(void **state)
     (void)state;
     open_world(&world, NULL);
     set(&world, "a", 1);
-    until(&world, aw_double_watching(world.base.twin) == 1);
-    aw_double_bookmark(world.base.twin); /* the server's version is 1002 now */
+    until(&world, aw_fake_apiserver_watching(world.base.twin) == 1);
+    aw_fake_apiserver_bookmark(world.base.twin); /* the server's version is 1002 now */
     until(&world, state_of(&world)->events == 1);
-    aw_double_end_watches(world.base.twin);
-    until(&world, state_of(&world)->watches == 2 && aw_double_watching(world.base.twin) == 1);
-    assert_int_equal(aw_double_count(world.base.twin,
-                                     WATCH_PODS "&allowWatchBookmarks=true&resourceVersion=1002"),
+    aw_fake_apiserver_end_watches(world.base.twin);
+    until(&world,
+          state_of(&world)->watches == 2 && aw_fake_apiserver_watching(world.base.twin) == 1);
+    assert_int_equal(aw_fake_apiserver_count(world.base.twin, WATCH_PODS
+                                             "&allowWatchBookmarks=true&resourceVersion=1002"),
                      1);
     set(&world, "a", 2);
     until(&world, world.changed == 1);
@@ -208,10 +210,10 @@ static void a_line_that_breaks_off_in_the_middle_comes_again(void **state)
     struct world world;
     (void)state;
     open_world(&world, NULL);
-    aw_double_fault(
-        world.base.twin,
-        &(struct aw_double_fault){.match = WATCH_PODS, .count = 1, .cut = true, .watch_lines = 1});
-    until(&world, aw_double_watching(world.base.twin) == 1);
+    aw_fake_apiserver_fault(world.base.twin,
+                            &(struct aw_fake_apiserver_fault){
+                                .match = WATCH_PODS, .count = 1, .cut = true, .watch_lines = 1});
+    until(&world, aw_fake_apiserver_watching(world.base.twin) == 1);
     set(&world, "a", 1);
     set(&world, "b", 2);
     set(&world, "c", 3);
@@ -231,20 +233,20 @@ static void a_version_that_is_gone_is_listed_again_and_deletions_are_found(void 
         set(&world, "a", 1);
         set(&world, "b", 2);
         set(&world, "c", 3);
-        until(&world, aw_double_watching(world.base.twin) == 1);
+        until(&world, aw_fake_apiserver_watching(world.base.twin) == 1);
         /* nothing passes between the end of this watch and the compaction */
-        aw_double_fault(
-            world.base.twin,
-            &(struct aw_double_fault){.match = WATCH_PODS, .count = UINT32_MAX, .status = 503});
+        aw_fake_apiserver_fault(world.base.twin,
+                                &(struct aw_fake_apiserver_fault){
+                                    .match = WATCH_PODS, .count = UINT32_MAX, .status = 503});
         if (inside) /* an ERROR event in the stream, or the refusal of the next watch */
-            aw_double_error_watches(world.base.twin, 410, "Expired");
+            aw_fake_apiserver_error_watches(world.base.twin, 410, "Expired");
         else
-            aw_double_end_watches(world.base.twin);
-        until(&world, aw_double_watching(world.base.twin) == 0);
-        aw_double_remove(world.base.twin, PODS, "n", "b");
+            aw_fake_apiserver_end_watches(world.base.twin);
+        until(&world, aw_fake_apiserver_watching(world.base.twin) == 0);
+        aw_fake_apiserver_remove(world.base.twin, PODS, "n", "b");
         set(&world, "c", 30);
-        aw_double_compact(world.base.twin);
-        aw_double_clear_faults(world.base.twin);
+        aw_fake_apiserver_compact(world.base.twin);
+        aw_fake_apiserver_clear_faults(world.base.twin);
         until(&world, state_of(&world)->lists >= 2 && world.vanished == 1 && world.changed == 1);
         assert_null(aw_kube_informer_find(world.informer, "n/b"));
         assert_int_equal(value_of(&world, "n/c"), 30);
@@ -265,7 +267,7 @@ static void a_token_that_is_gone_begins_the_list_anew(void **state)
         set(&world, name, i);
     }
     until(&world, world.appeared == 2); /* the first page */
-    aw_double_compact(world.base.twin);
+    aw_fake_apiserver_compact(world.base.twin);
     until(&world, state_of(&world)->synced);
     assert_int_equal(world.appeared, 6);
     assert_int_equal(world.vanished, 0);
@@ -281,17 +283,17 @@ static void refusals_are_waited_out(void **state)
     open_world(&world, NULL);
     set(&world, "a", 1);
     const int64_t before_us = world.base.clock.mono_us;
-    aw_double_fault(world.base.twin,
-                    &(struct aw_double_fault){
-                        .match = LIST_PODS, .count = 2, .status = 429, .retry_after_s = 5});
-    aw_double_fault(world.base.twin,
-                    &(struct aw_double_fault){.match = LIST_PODS, .count = 1, .rubbish = true});
-    aw_double_fault(world.base.twin,
-                    &(struct aw_double_fault){.match = WATCH_PODS, .count = 3, .status = 500});
-    until(&world, aw_double_watching(world.base.twin) == 1);
+    aw_fake_apiserver_fault(world.base.twin,
+                            &(struct aw_fake_apiserver_fault){
+                                .match = LIST_PODS, .count = 2, .status = 429, .retry_after_s = 5});
+    aw_fake_apiserver_fault(world.base.twin, &(struct aw_fake_apiserver_fault){
+                                                 .match = LIST_PODS, .count = 1, .rubbish = true});
+    aw_fake_apiserver_fault(world.base.twin, &(struct aw_fake_apiserver_fault){
+                                                 .match = WATCH_PODS, .count = 3, .status = 500});
+    until(&world, aw_fake_apiserver_watching(world.base.twin) == 1);
     assert_true(world.base.clock.mono_us - before_us >= 10000000);
-    assert_int_equal(aw_double_count(world.base.twin, LIST_PODS), 4);
-    assert_int_equal(aw_double_count(world.base.twin, WATCH_PODS), 4);
+    assert_int_equal(aw_fake_apiserver_count(world.base.twin, LIST_PODS), 4);
+    assert_int_equal(aw_fake_apiserver_count(world.base.twin, WATCH_PODS), 4);
     assert_int_equal(world.appeared, 1);
     close_world(&world);
 }
@@ -302,15 +304,16 @@ static void another_object_under_the_same_name_is_another_object(void **state)
     (void)state;
     open_world(&world, NULL);
     set(&world, "a", 1);
-    until(&world, aw_double_watching(world.base.twin) == 1);
-    aw_double_fault(world.base.twin, &(struct aw_double_fault){
-                                         .match = WATCH_PODS, .count = UINT32_MAX, .status = 503});
-    aw_double_end_watches(world.base.twin);
-    until(&world, aw_double_watching(world.base.twin) == 0);
-    aw_double_remove(world.base.twin, PODS, "n", "a");
+    until(&world, aw_fake_apiserver_watching(world.base.twin) == 1);
+    aw_fake_apiserver_fault(
+        world.base.twin,
+        &(struct aw_fake_apiserver_fault){.match = WATCH_PODS, .count = UINT32_MAX, .status = 503});
+    aw_fake_apiserver_end_watches(world.base.twin);
+    until(&world, aw_fake_apiserver_watching(world.base.twin) == 0);
+    aw_fake_apiserver_remove(world.base.twin, PODS, "n", "a");
     set(&world, "a", 2);
-    aw_double_compact(world.base.twin); /* only the new list shows it, with another uid */
-    aw_double_clear_faults(world.base.twin);
+    aw_fake_apiserver_compact(world.base.twin); /* only the new list shows it, with another uid */
+    aw_fake_apiserver_clear_faults(world.base.twin);
     until(&world, world.appeared == 2);
     assert_int_equal(world.vanished, 1);
     assert_int_equal(world.changed, 0);
@@ -349,8 +352,9 @@ static void one_bad_object_does_not_hide_the_others(void **state)
     (void)state;
     open_world(&world, NULL);
     set(&world, "a", 1);
-    aw_double_set(world.base.twin, PODS,
-                  "{\"metadata\":{\"namespace\":\"n\",\"name\":\"bad\"},\"spec\":{\"x\":\"?\"}}");
+    aw_fake_apiserver_set(
+        world.base.twin, PODS,
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"bad\"},\"spec\":{\"x\":\"?\"}}");
     set(&world, "b", 2);
     until(&world, state_of(&world)->synced);
     assert_int_equal(state_of(&world)->objects, 2);
@@ -381,7 +385,7 @@ static void a_watch_that_nobody_reads_holds_the_server_back(void **state)
     size_t held = 0;
     (void)state;
     open_world(&world, NULL);
-    until(&world, aw_double_watching(world.base.twin) == 1);
+    until(&world, aw_fake_apiserver_watching(world.base.twin) == 1);
     for (int i = 0; i < COUNT; i++) {
         const int len = snprintf(json, 200,
                                  "{\"metadata\":{\"namespace\":\"n\",\"name\":\"p%d\"},"
@@ -389,7 +393,7 @@ static void a_watch_that_nobody_reads_holds_the_server_back(void **state)
                                  i, i);
         memset(json + len, 'x', PADDING);
         memcpy(json + len + PADDING, "\"}", 3);
-        aw_double_set(world.base.twin, PODS, json);
+        aw_fake_apiserver_set(world.base.twin, PODS, json);
     }
     const struct aw_kube_request request = {.path = "/version"};
     const int64_t asked_us = aw_clock_monotonic_us(NULL);
@@ -418,7 +422,7 @@ static bool is_true_copy(const struct world *world)
         char name[16], key[16];
         snprintf(name, sizeof name, "p%u", k);
         snprintf(key, sizeof key, "n/p%u", k);
-        json_t *object = aw_double_get(world->base.twin, PODS, "n", name);
+        json_t *object = aw_fake_apiserver_get(world->base.twin, PODS, "n", name);
         const int64_t wanted = object ? aw_kube_int_at(object, "spec.x", -1) : -100;
         count += object != NULL;
         json_decref(object);
@@ -447,39 +451,41 @@ static void the_copy_becomes_true_whatever_happened(void **state)
                 set(&world, name, i);
                 there[k] = true;
             } else if (what < 18 && there[k]) {
-                aw_double_remove(world.base.twin, PODS, "n", name);
+                aw_fake_apiserver_remove(world.base.twin, PODS, "n", name);
                 there[k] = false;
             } else if (what == 18) {
-                aw_double_end_watches(world.base.twin);
+                aw_fake_apiserver_end_watches(world.base.twin);
             } else if (what == 19) {
-                aw_double_error_watches(world.base.twin, 410, "Expired");
+                aw_fake_apiserver_error_watches(world.base.twin, 410, "Expired");
             } else if (what == 20) {
-                aw_double_compact(world.base.twin);
+                aw_fake_apiserver_compact(world.base.twin);
             } else if (what == 21) {
-                aw_double_error_watches(world.base.twin, 500, "InternalError");
+                aw_fake_apiserver_error_watches(world.base.twin, 500, "InternalError");
             } else if (what == 22) {
-                aw_double_bookmark(world.base.twin);
+                aw_fake_apiserver_bookmark(world.base.twin);
             } else if (what == 23) {
-                aw_double_clear_faults(world.base.twin);
-                aw_double_fault(world.base.twin,
-                                &(struct aw_double_fault){
-                                    .match = "GET", .count = 2, .cut = true, .watch_lines = 1});
+                aw_fake_apiserver_clear_faults(world.base.twin);
+                aw_fake_apiserver_fault(
+                    world.base.twin,
+                    &(struct aw_fake_apiserver_fault){
+                        .match = "GET", .count = 2, .cut = true, .watch_lines = 1});
             } else if (what == 24) {
-                aw_double_clear_faults(world.base.twin);
-                aw_double_fault(world.base.twin, &(struct aw_double_fault){
-                                                     .match = "GET", .count = 2, .status = 503});
+                aw_fake_apiserver_clear_faults(world.base.twin);
+                aw_fake_apiserver_fault(
+                    world.base.twin,
+                    &(struct aw_fake_apiserver_fault){.match = "GET", .count = 2, .status = 503});
             } else {
                 (void)!turn(&world);
             }
         }
-        aw_double_clear_faults(world.base.twin);
+        aw_fake_apiserver_clear_faults(world.base.twin);
         /* later pages of the double may be newer than the list's version, as with any server that
          * has lost a snapshot; the watch then mends it */
         until(&world, is_true_copy(&world));
-        aw_double_bookmark(world.base.twin);
+        aw_fake_apiserver_bookmark(world.base.twin);
         const uint64_t events = state_of(&world)->events;
-        until(&world,
-              state_of(&world)->events > events || aw_double_watching(world.base.twin) == 0);
+        until(&world, state_of(&world)->events > events ||
+                          aw_fake_apiserver_watching(world.base.twin) == 0);
         assert_true(is_true_copy(&world));
         assert_int_equal(world.alive, state_of(&world)->objects);
         close_world(&world);

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/testing.h"
+#include "doubles/fake_apiserver.h"
 #include "kube/client.h"
-#include "kube/double.h"
 
 #define AW_TESTING_WAIT_US 60000000 /* how long a condition may take on a machine that is busy */
 
 struct aw_kube_world {
-    struct aw_double *twin;
+    struct aw_fake_apiserver *twin;
     struct aw_kube_config config;
     struct aw_clock_virtual clock; /* waits cost nothing, and tests can count them */
     struct aw_kube *kube;
@@ -24,10 +24,11 @@ static inline void aw_kube_world_open(struct aw_kube_world *world,
 {
     struct aw_kube_options wanted = options ? *options : (struct aw_kube_options){0};
     *world = (struct aw_kube_world){.ns = "default"};
-    world->twin = aw_double_open();
+    world->twin = aw_fake_apiserver_open();
     assert_non_null(world->twin);
     for (size_t i = 0;
-         i < sizeof world->server && (world->server[i] = aw_double_url(world->twin)[i]); i++) {
+         i < sizeof world->server && (world->server[i] = aw_fake_apiserver_url(world->twin)[i]);
+         i++) {
     }
     world->config.server = world->server;
     world->config.ns = world->ns;
@@ -40,7 +41,7 @@ static inline void aw_kube_world_open(struct aw_kube_world *world,
 static inline void aw_kube_world_close(struct aw_kube_world *world)
 {
     aw_kube_close(world->kube);
-    aw_double_close(world->twin);
+    aw_fake_apiserver_close(world->twin);
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* lease_test.c - leaders over a Lease of the double: one at a time, and handed over at the end. */
+/* lease_test.c - leaders over a Lease of the fake API server: one at a time, and handed over at the
+ * end. */
 #include "kube/lease.h"
 
 #include <stdio.h>
@@ -54,7 +55,7 @@ static void one_leads_and_the_other_takes_over_when_it_is_gone(void **state)
     open_world(&world);
     assert_true(run(&world, 60000000, true));
     assert_true(aw_kube_leader_leads(&world.a));
-    json_t *lease = aw_double_get(world.base.twin, LEASES, "n", "aware");
+    json_t *lease = aw_fake_apiserver_get(world.base.twin, LEASES, "n", "aware");
     assert_string_equal(aw_kube_text_at(lease, "spec.holderIdentity"), "a");
     assert_int_equal(aw_kube_int_at(lease, "spec.leaseTransitions", -1), 0);
     json_decref(lease);
@@ -85,7 +86,7 @@ static void a_leader_that_was_told_to_stop_hands_over_at_once(void **state)
 
 static void trouble_with_the_server_never_makes_two_leaders(void **state)
 {
-    static const struct aw_double_fault faults[] = {
+    static const struct aw_fake_apiserver_fault faults[] = {
         {.match = "PUT", .count = 3, .status = 500},
         {.match = "PUT", .count = 9, .status = 409, .reason = "Conflict"},
         {.match = "GET", .count = 5, .status = 503},
@@ -99,12 +100,12 @@ static void trouble_with_the_server_never_makes_two_leaders(void **state)
     aw_rng_init(&rng, 5, 0);
     open_world(&world);
     for (int i = 0; i < 40; i++) {
-        aw_double_clear_faults(world.base.twin);
-        aw_double_fault(world.base.twin, &faults[aw_rng_below(&rng, 6)]);
+        aw_fake_apiserver_clear_faults(world.base.twin);
+        aw_fake_apiserver_fault(world.base.twin, &faults[aw_rng_below(&rng, 6)]);
         assert_true(run(&world, (1 + (int64_t)aw_rng_below(&rng, 20)) * 1000000,
                         aw_rng_below(&rng, 3) > 0));
     }
-    aw_double_clear_faults(world.base.twin);
+    aw_fake_apiserver_clear_faults(world.base.twin);
     assert_true(run(&world, 30000000, true));
     assert_true(aw_kube_leader_leads(&world.a) != aw_kube_leader_leads(&world.b));
     close_world(&world);

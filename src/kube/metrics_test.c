@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "doubles/fake_prometheus.h"
 #include "kube/kube_testing.h"
 #include "kube/metrics_internal.h"
-#include "kube/prom_double.h"
 
 #define S          1000000
 #define WALL_US    1769860800000000 /* what our clock says at first */
@@ -29,7 +29,7 @@
 
 struct world {
     struct aw_kube_world api;
-    struct aw_prom_double *twin;
+    struct aw_fake_prometheus *twin;
     struct aw_kube_prom *prom;
     struct aw_kube_metrics *metrics;
     uint32_t told;
@@ -51,9 +51,9 @@ static void open_with(struct world *world, const struct aw_kube_metrics_config *
     *world = (struct world){0};
     aw_kube_world_open(&world->api, &(struct aw_kube_options){.requests_per_second = 1000});
     aw_clock_virtual_init(&world->api.clock, WALL_US);
-    world->twin = aw_prom_double_open();
+    world->twin = aw_fake_prometheus_open();
     assert_non_null(world->twin);
-    const struct aw_kube_prom_config where = {.url = aw_prom_double_url(world->twin),
+    const struct aw_kube_prom_config where = {.url = aw_fake_prometheus_url(world->twin),
                                               .clock = &world->api.clock.clock};
     assert_ok(aw_kube_prom_open(&world->prom, &where, NULL, NULL));
     struct aw_kube_metrics_config config = like ? *like : (struct aw_kube_metrics_config){0};
@@ -69,7 +69,7 @@ static void close_world(struct world *world)
 {
     aw_kube_metrics_close(world->metrics);
     aw_kube_prom_close(world->prom);
-    aw_prom_double_close(world->twin);
+    aw_fake_prometheus_close(world->twin);
     aw_kube_world_close(&world->api);
 }
 
@@ -90,7 +90,7 @@ static void answer(struct world *world, const char *match, const struct series *
                     series[i].labels, SERVER_S, series[i].value);
     aw_text_add(&text, "]}}");
     assert_false(text.cut);
-    aw_prom_double_answer(world->twin, match, 200, body);
+    aw_fake_prometheus_answer(world->twin, match, 200, body);
 }
 #define ANSWER(world, match, ...)                              \
     answer(world, match, (const struct series[]){__VA_ARGS__}, \
@@ -201,7 +201,8 @@ static void a_figure_grows_old_while_its_question_fails_and_ends_when_it_is_deni
     times_are_of_now(&world);
     ANSWER(&world, ASKS_CPU, {POD("web-1"), "1"});
     assert_ok(read_round(&world));
-    aw_prom_double_answer(world.twin, ASKS_CPU, 503, "{\"status\":\"error\",\"error\":\"busy\"}");
+    aw_fake_prometheus_answer(world.twin, ASKS_CPU, 503,
+                              "{\"status\":\"error\",\"error\":\"busy\"}");
     aw_clock_virtual_advance(&world.api.clock, 60 * S);
     assert_ok(read_round(&world));
     assert_int_equal(pod(&world, "web-1").cpu_cores.at_us, WALL_US);
@@ -222,15 +223,15 @@ static void a_failing_question_is_told_once_by_its_name(void **state)
     struct world world;
     (void)state;
     open_with(&world, NULL);
-    aw_prom_double_answer(world.twin, ASKS_THROTTLED, 422,
-                          "{\"status\":\"error\",\"error\":\"many-to-many matching\"}");
+    aw_fake_prometheus_answer(world.twin, ASKS_THROTTLED, 422,
+                              "{\"status\":\"error\",\"error\":\"many-to-many matching\"}");
     for (uint32_t i = 0; i < 3; i++)
         assert_ok(read_round(&world));
     assert_int_equal(world.told, 1);
     assert_string_equal(world.told_source, "throttled");
     assert_int_equal(world.told_err, AW_ERR_RANGE);
     assert_non_null(strstr(world.told_text, "many-to-many"));
-    aw_prom_double_answer(world.twin, ASKS_THROTTLED, 200, NULL);
+    aw_fake_prometheus_answer(world.twin, ASKS_THROTTLED, 200, NULL);
     assert_ok(read_round(&world));
     assert_int_equal(world.told, 2);
     assert_int_equal(world.told_err, AW_OK);
@@ -245,9 +246,10 @@ static void a_partial_answer_is_told_and_does_not_deny(void **state)
     times_are_of_now(&world);
     ANSWER(&world, ASKS_CPU, {POD("web-1"), "1"});
     assert_ok(read_round(&world));
-    aw_prom_double_answer(world.twin, ASKS_CPU, 200,
-                          "{\"status\":\"success\",\"warnings\":[\"half\"],\"data\":{\"resultType\""
-                          ":\"vector\",\"result\":[]}}");
+    aw_fake_prometheus_answer(
+        world.twin, ASKS_CPU, 200,
+        "{\"status\":\"success\",\"warnings\":[\"half\"],\"data\":{\"resultType\""
+        ":\"vector\",\"result\":[]}}");
     assert_ok(read_round(&world));
     assert_ok(read_round(&world));
     assert_int_equal(world.told, 1);
@@ -261,7 +263,7 @@ static void a_prometheus_that_is_away_is_asked_once_a_round(void **state)
     struct world world;
     (void)state;
     open_with(&world, NULL);
-    aw_prom_double_close(world.twin);
+    aw_fake_prometheus_close(world.twin);
     world.twin = NULL;
     assert_int_equal(read_round(&world), AW_ERR_UNAVAILABLE);
     assert_int_equal(read_round(&world), AW_ERR_UNAVAILABLE);
@@ -277,7 +279,7 @@ static void nothing_is_asked_after_the_deadline(void **state)
     (void)state;
     open_with(&world, NULL);
     assert_int_equal(aw_kube_metrics_read(world.metrics, &web, 1, 0, NULL), AW_ERR_DEADLINE);
-    assert_int_equal(aw_prom_double_count(world.twin, ""), 0);
+    assert_int_equal(aw_fake_prometheus_count(world.twin, ""), 0);
     assert_int_equal(world.told, 1);
     close_world(&world);
 }
@@ -344,9 +346,9 @@ static void a_question_about_a_workload_is_asked_for_each(void **state)
     ANSWER(&world, "mesh_bucket{to=\"web\"}", {"\"le\":\"100\"", "5"}, {"\"le\":\"+Inf\"", "5"});
     ANSWER(&world, "mesh{to=\"web\"", {"", "7"});
     assert_ok(aw_kube_metrics_read(world.metrics, two, 3, FOREVER_US, NULL));
-    assert_string_equal(aw_prom_double_last(world.twin, "mesh{to=\"a.b\""),
+    assert_string_equal(aw_fake_prometheus_last(world.twin, "mesh{to=\"a.b\""),
                         "sum(rate(mesh{to=\"a.b\",ns=\"shop\",pod=~\"a\\\\.b-.+\"}[300s]))");
-    assert_int_equal(aw_prom_double_count(world.twin, "bad"), 0);
+    assert_int_equal(aw_fake_prometheus_count(world.twin, "bad"), 0);
     found = workload(&world);
     assert_close(found.requests_per_s.value, 7, 1e-12); /* as old as the answer */
     assert_int_equal(found.requests_per_s.at_us, WALL_US);
@@ -368,11 +370,11 @@ static void questions_are_split_by_namespaces_and_never_asked_per_pod(void **sta
     }
     open_with(&world, &config);
     assert_ok(aw_kube_metrics_read(world.metrics, targets, SPACES, FOREVER_US, NULL));
-    assert_int_equal(aw_prom_double_count(world.twin, ASKS_CPU), 1);     /* 4000 series */
-    assert_int_equal(aw_prom_double_count(world.twin, ASKS_LATENCY), 4); /* 80000 */
-    assert_non_null(strstr(aw_prom_double_last(world.twin, ASKS_CPU), "\"space-00|space-01|"));
-    assert_non_null(strstr(aw_prom_double_last(world.twin, ASKS_CPU), ",cluster=\"a\"}"));
-    assert_null(strchr(aw_prom_double_last(world.twin, ""), '$'));
+    assert_int_equal(aw_fake_prometheus_count(world.twin, ASKS_CPU), 1);     /* 4000 series */
+    assert_int_equal(aw_fake_prometheus_count(world.twin, ASKS_LATENCY), 4); /* 80000 */
+    assert_non_null(strstr(aw_fake_prometheus_last(world.twin, ASKS_CPU), "\"space-00|space-01|"));
+    assert_non_null(strstr(aw_fake_prometheus_last(world.twin, ASKS_CPU), ",cluster=\"a\"}"));
+    assert_null(strchr(aw_fake_prometheus_last(world.twin, ""), '$'));
     close_world(&world);
 }
 
@@ -390,7 +392,7 @@ static void what_has_no_room_is_counted_and_old_pods_make_room(void **state)
     assert_close(pod(&world, "web-2").cpu_cores.value, 2, 1e-12);
     assert_missing(pod(&world, "web-3").cpu_cores);
     assert_true(aw_kube_metrics_state(world.metrics)->left_out > 0);
-    aw_prom_double_forget(world.twin);
+    aw_fake_prometheus_forget(world.twin);
     ANSWER(&world, ASKS_CPU_TIME, {POD("web-3"), "1769861100"});
     ANSWER(&world, ASKS_CPU, {POD("web-3"), "3"});
     aw_clock_virtual_advance(&world.api.clock, AW_KUBE_AGE_MAX_US + S);
@@ -411,12 +413,12 @@ static void the_metrics_api_stands_in_for_usage(void **state)
     struct world world;
     (void)state;
     open_with(&world, &config);
-    aw_double_set(world.api.twin, "/apis/metrics.k8s.io/v1beta1/pods",
-                  POD_METRICS("web-1", "2026-01-31T11:59:50Z", "249000000n", "3Mi"));
-    aw_double_set(world.api.twin, "/apis/metrics.k8s.io/v1beta1/pods",
-                  POD_METRICS("web-2", "2026-01-31T11:59:50Z", "rubbish", "3Mi"));
-    aw_double_set(world.api.twin, "/apis/metrics.k8s.io/v1beta1/pods",
-                  POD_METRICS("web-3", "2026-01-31T12:59:50Z", "1", "3Mi"));
+    aw_fake_apiserver_set(world.api.twin, "/apis/metrics.k8s.io/v1beta1/pods",
+                          POD_METRICS("web-1", "2026-01-31T11:59:50Z", "249000000n", "3Mi"));
+    aw_fake_apiserver_set(world.api.twin, "/apis/metrics.k8s.io/v1beta1/pods",
+                          POD_METRICS("web-2", "2026-01-31T11:59:50Z", "rubbish", "3Mi"));
+    aw_fake_apiserver_set(world.api.twin, "/apis/metrics.k8s.io/v1beta1/pods",
+                          POD_METRICS("web-3", "2026-01-31T12:59:50Z", "1", "3Mi"));
     /* a time without a value must not be in the way */
     ANSWER(&world, ASKS_CPU_TIME, {POD("web-1"), "1769861100"});
     assert_ok(read_round(&world));
@@ -430,7 +432,7 @@ static void the_metrics_api_stands_in_for_usage(void **state)
     ANSWER(&world, ASKS_CPU, {POD("web-1"), "0.5"});
     assert_ok(read_round(&world)); /* and is not asked where the first source has any */
     assert_close(pod(&world, "web-1").cpu_cores.value, 0.5, 1e-12);
-    assert_int_equal(aw_double_count(world.api.twin, "GET " METRICS), 1);
+    assert_int_equal(aw_fake_apiserver_count(world.api.twin, "GET " METRICS), 1);
     close_world(&world);
 }
 
@@ -491,8 +493,9 @@ static void the_questions_fit_into_an_address(void **state)
     assert_ok(aw_kube_metrics_open(&metrics, &config, NULL, NULL));
     /* the double is no proxy and refuses each of them, as it would not if they had not come */
     assert_int_equal(aw_kube_metrics_read(metrics, &longest, 1, FOREVER_US, &diag), AW_ERR_FORMAT);
-    assert_int_equal(aw_double_count(world.api.twin, "GET /api/v1/namespaces/monitoring/services/"
-                                                     "prometheus:9090/proxy/api/v1/query?query="),
+    assert_int_equal(aw_fake_apiserver_count(world.api.twin,
+                                             "GET /api/v1/namespaces/monitoring/services/"
+                                             "prometheus:9090/proxy/api/v1/query?query="),
                      AW_KUBE_QUERIES);
     aw_kube_metrics_close(metrics);
     aw_kube_prom_close(prom);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/testing.h"
-#include "kube/prom_double.h"
+#include "doubles/fake_prometheus.h"
 
 #define POINTS_MAX 16u
 
@@ -101,15 +101,15 @@ static void only_finite_numbers_with_a_time_are_points(void **state)
 }
 
 struct world {
-    struct aw_prom_double *twin;
+    struct aw_fake_prometheus *twin;
     struct aw_kube_prom *prom;
 };
 
 static void open_world(struct world *world, const char *token_file)
 {
-    world->twin = aw_prom_double_open();
+    world->twin = aw_fake_prometheus_open();
     assert_non_null(world->twin);
-    const struct aw_kube_prom_config config = {.url = aw_prom_double_url(world->twin),
+    const struct aw_kube_prom_config config = {.url = aw_fake_prometheus_url(world->twin),
                                                .token_file = token_file};
     assert_ok(aw_kube_prom_open(&world->prom, &config, NULL, NULL));
 }
@@ -117,7 +117,7 @@ static void open_world(struct world *world, const char *token_file)
 static void close_world(struct world *world)
 {
     aw_kube_prom_close(world->prom);
-    aw_prom_double_close(world->twin);
+    aw_fake_prometheus_close(world->twin);
 }
 
 static void a_question_arrives_as_it_was_asked(void **state)
@@ -130,14 +130,14 @@ static void a_question_arrives_as_it_was_asked(void **state)
     const struct aw_kube_prom_range range = {1000, 2000, 100};
     (void)state;
     open_world(&world, NULL);
-    aw_prom_double_answer(world.twin, "rate(x", 200,
-                          VECTOR("{\"metric\":{\"pod\":\"a\"},\"value\":[1.5,\"2\"]}"));
+    aw_fake_prometheus_answer(world.twin, "rate(x", 200,
+                              VECTOR("{\"metric\":{\"pod\":\"a\"},\"value\":[1.5,\"2\"]}"));
     assert_ok(aw_kube_prom_ask(world.prom, query, 0, &visitor, &answer, NULL));
-    assert_string_equal(aw_prom_double_last(world.twin, "rate"), query);
+    assert_string_equal(aw_fake_prometheus_last(world.twin, "rate"), query);
     assert_string_equal(notes.pod, "a");
     assert_int_equal(answer.code, 200);
     assert_ok(aw_kube_prom_ask_range(world.prom, query, &range, 0, &visitor, &answer, NULL));
-    assert_int_equal(aw_prom_double_count(world.twin, "rate(x"), 2);
+    assert_int_equal(aw_fake_prometheus_count(world.twin, "rate(x"), 2);
     const struct aw_kube_prom_range endless = {0, 1000000000, 1};
     assert_int_equal(
         aw_kube_prom_ask_range(world.prom, query, &endless, 0, &visitor, &answer, NULL),
@@ -171,7 +171,7 @@ static void a_refusal_says_why_and_tells_nothing(void **state)
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct aw_kube_prom_answer answer;
         struct aw_diag diag = {0};
-        aw_prom_double_answer(world.twin, "up", cases[i].status, cases[i].body);
+        aw_fake_prometheus_answer(world.twin, "up", cases[i].status, cases[i].body);
         assert_int_equal(aw_kube_prom_ask(world.prom, "up", 0, &visitor, &answer, &diag),
                          cases[i].err);
         assert_int_equal(answer.code, cases[i].status);
@@ -190,9 +190,10 @@ static void a_reserve_of_the_server_is_kept(void **state)
     const struct aw_kube_prom_visitor visitor = {take, &notes};
     (void)state;
     open_world(&world, NULL);
-    aw_prom_double_answer(world.twin, "up", 200,
-                          "{\"status\":\"success\",\"warnings\":[\"store 2\\nis away\"],\"data\":{"
-                          "\"resultType\":\"vector\",\"result\":[]}}");
+    aw_fake_prometheus_answer(
+        world.twin, "up", 200,
+        "{\"status\":\"success\",\"warnings\":[\"store 2\\nis away\"],\"data\":{"
+        "\"resultType\":\"vector\",\"result\":[]}}");
     assert_ok(aw_kube_prom_ask(world.prom, "up", 0, &visitor, &answer, NULL));
     assert_true(answer.warned);
     assert_string_equal(answer.warning, "store 2 is away");
@@ -211,12 +212,12 @@ static void a_token_is_shown_and_read_anew(void **state)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "first\n", 6), 6);
     open_world(&world, file);
-    aw_prom_double_token(world.twin, "first");
+    aw_fake_prometheus_token(world.twin, "first");
     assert_ok(aw_kube_prom_ask(world.prom, "up", 0, &visitor, &answer, NULL));
-    aw_prom_double_token(world.twin, "later");
+    aw_fake_prometheus_token(world.twin, "later");
     assert_int_equal(pwrite(fd, "later\n", 6, 0), 6);
     assert_ok(aw_kube_prom_ask(world.prom, "up", 0, &visitor, &answer, NULL)); /* after a 401 */
-    aw_prom_double_token(world.twin, "other");
+    aw_fake_prometheus_token(world.twin, "other");
     assert_int_equal(aw_kube_prom_ask(world.prom, "up", 0, &visitor, &answer, NULL), AW_ERR_CONFIG);
     assert_int_equal(answer.code, 401);
     close_world(&world);

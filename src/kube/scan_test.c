@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "doubles/fake_prometheus.h"
 #include "kube/kube_testing.h"
-#include "kube/prom_double.h"
 #include "kube/scan_internal.h"
 
 #define MIB 1048576.0
@@ -117,7 +117,7 @@ static void a_pod_is_known_by_its_name(void **state)
 
 struct world {
     struct aw_kube_world api;
-    struct aw_prom_double *twin;
+    struct aw_fake_prometheus *twin;
     struct aw_kube_prom *prom;
     struct aw_kube_server server;
     struct aw_kube_scan scan;
@@ -136,21 +136,22 @@ static void open_world(struct world *world)
 {
     *world = (struct world){.server = {.autoscaling = "v2"}};
     aw_kube_world_open(&world->api, &(struct aw_kube_options){.requests_per_second = 1000});
-    world->twin = aw_prom_double_open();
+    world->twin = aw_fake_prometheus_open();
     assert_non_null(world->twin);
-    const struct aw_kube_prom_config config = {.url = aw_prom_double_url(world->twin)};
+    const struct aw_kube_prom_config config = {.url = aw_fake_prometheus_url(world->twin)};
     assert_ok(aw_kube_prom_open(&world->prom, &config, NULL, NULL));
-    aw_double_set(world->api.twin, DEPLOYMENTS,
-                  WORKLOAD("shop", "web", "\"replicas\":2,",
-                           CONTAINER("\"cpu\":\"1\",\"memory\":\"1Gi\"", "\"memory\":\"1Gi\"")));
-    aw_double_set(world->api.twin, DEPLOYMENTS,
-                  WORKLOAD("shop", "bare", "", CONTAINER("", "\"cpu\":\"500m\"")));
-    aw_double_set(world->api.twin, "/apis/apps/v1/statefulsets",
-                  WORKLOAD("shop", "db", "\"replicas\":1,",
-                           CONTAINER("\"cpu\":\"100m\",\"memory\":\"64Mi\"", "")));
-    aw_double_set(world->api.twin, "/apis/apps/v1/daemonsets",
-                  "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"odd\"},\"spec\":{}}");
-    aw_double_set(
+    aw_fake_apiserver_set(
+        world->api.twin, DEPLOYMENTS,
+        WORKLOAD("shop", "web", "\"replicas\":2,",
+                 CONTAINER("\"cpu\":\"1\",\"memory\":\"1Gi\"", "\"memory\":\"1Gi\"")));
+    aw_fake_apiserver_set(world->api.twin, DEPLOYMENTS,
+                          WORKLOAD("shop", "bare", "", CONTAINER("", "\"cpu\":\"500m\"")));
+    aw_fake_apiserver_set(world->api.twin, "/apis/apps/v1/statefulsets",
+                          WORKLOAD("shop", "db", "\"replicas\":1,",
+                                   CONTAINER("\"cpu\":\"100m\",\"memory\":\"64Mi\"", "")));
+    aw_fake_apiserver_set(world->api.twin, "/apis/apps/v1/daemonsets",
+                          "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"odd\"},\"spec\":{}}");
+    aw_fake_apiserver_set(
         world->api.twin, "/api/v1/pods",
         "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web-5d9c-aaaaa\","
         "\"ownerReferences\":[{\"controller\":true,\"kind\":\"ReplicaSet\",\"name\":"
@@ -163,7 +164,7 @@ static void open_world(struct world *world)
                  "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"h%u\"},\"spec\":{"
                  "\"scaleTargetRef\":{\"kind\":\"StatefulSet\",\"name\":\"db\"}}}",
                  i);
-        aw_double_set(world->api.twin, HPAS, json);
+        aw_fake_apiserver_set(world->api.twin, HPAS, json);
     }
 }
 
@@ -183,7 +184,7 @@ static void close_world(struct world *world)
 {
     aw_kube_scan_deinit(&world->scan);
     aw_kube_prom_close(world->prom);
-    aw_prom_double_close(world->twin);
+    aw_fake_prometheus_close(world->twin);
     aw_kube_world_close(&world->api);
 }
 
@@ -205,7 +206,7 @@ static void requests_meet_what_was_used(void **state)
     struct world world;
     (void)state;
     open_world(&world);
-    aw_prom_double_answer(
+    aw_fake_prometheus_answer(
         world.twin, "cpu_usage", 200,
         MATRIX(POD("web-5d9c-aaaaa") "\"values\":[[1,\"0.1\"],[2,\"0.1\"],[3,\"NaN\"]]}," POD(
             "web-4444-bbbbb") "\"values\":[[1,\"0.1\"]]}," POD("db-0") "\"values\":[[1,\"0.2\"]]}"
@@ -214,12 +215,12 @@ static void requests_meet_what_was_used(void **state)
                                                                                            "1,"
                                                                                            "\"7\"]]"
                                                                                            "}"));
-    aw_prom_double_answer(world.twin, "working_set", 200,
-                          MATRIX(POD("web-5d9c-aaaaa") "\"values\":[[1,\"104857600\"]]}"));
-    aw_prom_double_answer(world.twin, "throttled", 200,
-                          VECTOR(POD("db-0") "\"value\":[1,\"0.5\"]}"));
-    aw_prom_double_answer(world.twin, "oom_events", 200,
-                          VECTOR(POD("web-5d9c-aaaaa") "\"value\":[1,\"2.03\"]}"));
+    aw_fake_prometheus_answer(world.twin, "working_set", 200,
+                              MATRIX(POD("web-5d9c-aaaaa") "\"values\":[[1,\"104857600\"]]}"));
+    aw_fake_prometheus_answer(world.twin, "throttled", 200,
+                              VECTOR(POD("db-0") "\"value\":[1,\"0.5\"]}"));
+    aw_fake_prometheus_answer(world.twin, "oom_events", 200,
+                              VECTOR(POD("web-5d9c-aaaaa") "\"value\":[1,\"2.03\"]}"));
     scan_world(&world, true);
     assert_int_equal(world.scan.source, AW_KUBE_SCAN_HISTORY);
     assert_int_equal(world.told, 0);
@@ -237,7 +238,7 @@ static void requests_meet_what_was_used(void **state)
     row = row_of(&world, "Deployment", "bare");
     assert_close(row->cpu_request, 0.5, 1e-12); /* the limit stands for it */
     assert_true(row->memory_request < 0 && row->pods == 1);
-    assert_int_equal(aw_double_count(world.api.twin, "P"), 0); /* nothing was written */
+    assert_int_equal(aw_fake_apiserver_count(world.api.twin, "P"), 0); /* nothing was written */
     close_world(&world);
 }
 
@@ -247,10 +248,10 @@ static void without_a_history_one_look_must_do_and_is_said(void **state)
     (void)state;
     open_world(&world);
     snprintf(world.server.metrics, sizeof world.server.metrics, "v1beta1");
-    aw_double_set(world.api.twin, "/apis/metrics.k8s.io/v1beta1/pods",
-                  "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"db-0\"},\"timestamp\":"
-                  "\"2026-01-31T12:00:00Z\",\"containers\":[{\"usage\":{\"cpu\":\"20m\","
-                  "\"memory\":\"50Mi\"}}]}");
+    aw_fake_apiserver_set(world.api.twin, "/apis/metrics.k8s.io/v1beta1/pods",
+                          "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"db-0\"},\"timestamp\":"
+                          "\"2026-01-31T12:00:00Z\",\"containers\":[{\"usage\":{\"cpu\":\"20m\","
+                          "\"memory\":\"50Mi\"}}]}");
     scan_world(&world, true); /* whose Prometheus knows nobody */
     assert_int_equal(world.scan.source, AW_KUBE_SCAN_SNAPSHOT);
     assert_int_equal(world.told, 2);
@@ -278,7 +279,8 @@ static void who_may_not_look_is_told_so(void **state)
     struct aw_diag diag = {0};
     (void)state;
     open_world(&world);
-    aw_double_fault(world.api.twin, &(struct aw_double_fault){.match = "GET " DEPLOYMENTS,
+    aw_fake_apiserver_fault(world.api.twin,
+                            &(struct aw_fake_apiserver_fault){.match = "GET " DEPLOYMENTS,
                                                               .count = UINT32_MAX,
                                                               .status = 403,
                                                               .reason = "Forbidden"});

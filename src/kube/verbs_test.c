@@ -16,10 +16,11 @@ static const struct aw_kube_ref web = {&aw_kube_deployments, "n", "web", NULL};
 static void open_world(struct aw_kube_world *world)
 {
     aw_kube_world_open(world, &(struct aw_kube_options){.requests_per_second = 1000});
-    aw_double_set(world->twin, DEPLOYMENTS,
-                  "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web\"},\"spec\":{\"replicas\":3},"
-                  "\"status\":{\"replicas\":2}}");
-    aw_double_set(
+    aw_fake_apiserver_set(
+        world->twin, DEPLOYMENTS,
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web\"},\"spec\":{\"replicas\":3},"
+        "\"status\":{\"replicas\":2}}");
+    aw_fake_apiserver_set(
         world->twin, PODS,
         "{\"metadata\":{\"namespace\":\"n\",\"name\":\"p\"},\"spec\":{\"containers\":["
         "{\"name\":\"app\",\"resources\":{\"requests\":{\"cpu\":\"1\",\"memory\":\"1Gi\"}}}"
@@ -28,7 +29,7 @@ static void open_world(struct aw_kube_world *world)
 
 static int64_t int_in(struct aw_kube_world *world, const char *path)
 {
-    json_t *object = aw_double_get(world->twin, DEPLOYMENTS, "n", "web");
+    json_t *object = aw_fake_apiserver_get(world->twin, DEPLOYMENTS, "n", "web");
     const int64_t value = aw_kube_int_at(object, path, -1);
     json_decref(object);
     return value;
@@ -74,7 +75,7 @@ static enum aw_err add_one(void *ctx, json_t *object)
         snprintf(json, sizeof json,
                  "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web\"},\"spec\":{\"n\":%d}}",
                  (int)now + 10);
-        aw_double_set(race->world->twin, DEPLOYMENTS, json);
+        aw_fake_apiserver_set(race->world->twin, DEPLOYMENTS, json);
     }
     if (now >= 1000)
         return AW_ERR_NODATA;
@@ -94,12 +95,13 @@ static void an_update_survives_conflicts_and_loses_nothing(void **state)
     race = (struct race){&world, 99, 0};
     assert_int_equal(aw_kube_update(world.kube, &web, add_one, &race, NULL), AW_ERR_CONFLICT);
     assert_int_equal(race.calls, AW_KUBE_UPDATE_ATTEMPTS_MAX);
-    aw_double_set(world.twin, DEPLOYMENTS,
-                  "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web\"},\"spec\":{\"n\":1000}}");
+    aw_fake_apiserver_set(
+        world.twin, DEPLOYMENTS,
+        "{\"metadata\":{\"namespace\":\"n\",\"name\":\"web\"},\"spec\":{\"n\":1000}}");
     race = (struct race){&world, 0, 0};
-    const uint32_t puts = aw_double_count(world.twin, "PUT");
+    const uint32_t puts = aw_fake_apiserver_count(world.twin, "PUT");
     assert_ok(aw_kube_update(world.kube, &web, add_one, &race, NULL)); /* nothing to write */
-    assert_int_equal(aw_double_count(world.twin, "PUT"), puts);
+    assert_int_equal(aw_fake_apiserver_count(world.twin, "PUT"), puts);
     aw_kube_world_close(&world);
 }
 
@@ -115,8 +117,9 @@ static void a_patch_says_what_kind_it_is(void **state)
     assert_int_equal(int_in(&world, "spec.replicas"), 3); /* a status is only a status */
     assert_int_equal(int_in(&world, "status.seen"), 1);
     assert_ok(aw_kube_patch(world.kube, &web, AW_KUBE_PATCH_APPLY_FORCE, patch, NULL, NULL, NULL));
-    assert_int_equal(aw_double_count(world.twin, "PATCH /apis/apps/v1/namespaces/n/deployments/web"
-                                                 "?fieldManager=aware&force=true"),
+    assert_int_equal(aw_fake_apiserver_count(world.twin,
+                                             "PATCH /apis/apps/v1/namespaces/n/deployments/web"
+                                             "?fieldManager=aware&force=true"),
                      1);
     json_decref(patch);
     aw_kube_world_close(&world);
@@ -128,15 +131,15 @@ static void an_eviction_is_done_blocked_or_not_for_this_pod(void **state)
     enum aw_kube_eviction eviction = AW_KUBE_EVICTED;
     (void)state;
     open_world(&world);
-    aw_double_fault(world.twin,
-                    &(struct aw_double_fault){.match = "POST /api/v1/namespaces/n/pods/p/eviction",
-                                              .count = 1,
-                                              .status = 429,
-                                              .reason = "TooManyRequests",
-                                              .retry_after_s = 10});
+    aw_fake_apiserver_fault(world.twin, &(struct aw_fake_apiserver_fault){
+                                            .match = "POST /api/v1/namespaces/n/pods/p/eviction",
+                                            .count = 1,
+                                            .status = 429,
+                                            .reason = "TooManyRequests",
+                                            .retry_after_s = 10});
     assert_ok(aw_kube_evict(world.kube, "v1", "n", "p", NULL, &eviction, NULL));
     assert_int_equal(eviction, AW_KUBE_BLOCKED);
-    assert_int_equal(aw_double_count(world.twin, "POST"), 1); /* not tried again */
+    assert_int_equal(aw_fake_apiserver_count(world.twin, "POST"), 1); /* not tried again */
     assert_ok(aw_kube_evict(world.kube, "v1", "n", "p", "another-uid", &eviction, NULL));
     assert_int_equal(eviction, AW_KUBE_REPLACED);
     assert_int_equal(aw_kube_evict(world.kube, "v1beta1", "n", "p", NULL, &eviction, NULL),
@@ -245,24 +248,24 @@ static void the_same_said_again_is_counted_not_created(void **state)
         aw_kube_recorder_init(&recorder, world.kube, &server, "pod-1");
         for (int i = 0; i < 10; i++)
             assert_ok(aw_kube_record(&recorder, &scaled, NULL));
-        assert_int_equal(aw_double_count(world.twin, collection), 1);
-        assert_int_equal(aw_double_count(world.twin, "PATCH"), 0);
-        json_t *body = aw_double_body(world.twin, collection);
+        assert_int_equal(aw_fake_apiserver_count(world.twin, collection), 1);
+        assert_int_equal(aw_fake_apiserver_count(world.twin, "PATCH"), 0);
+        json_t *body = aw_fake_apiserver_body(world.twin, collection);
         assert_string_equal(aw_kube_text_at(body, v1 ? "note" : "message"), "3 -> 5");
         assert_string_equal(aw_kube_text_at(body, v1 ? "regarding.name" : "involvedObject.name"),
                             "web");
         json_decref(body);
         aw_clock_virtual_advance(&world.clock, AW_KUBE_EVENT_HEARTBEAT_US);
         assert_ok(aw_kube_record(&recorder, &scaled, NULL));
-        body = aw_double_body(world.twin, "PATCH");
+        body = aw_fake_apiserver_body(world.twin, "PATCH");
         assert_int_equal(aw_kube_int_at(body, v1 ? "series.count" : "count", 0), 11);
         json_decref(body);
         other.note = "5 -> 3";
         assert_ok(aw_kube_record(&recorder, &other, NULL));
-        assert_int_equal(aw_double_count(world.twin, collection), 2);
+        assert_int_equal(aw_fake_apiserver_count(world.twin, collection), 2);
         aw_clock_virtual_advance(&world.clock, AW_KUBE_EVENT_FORGET_US);
         assert_ok(aw_kube_record(&recorder, &scaled, NULL)); /* news again */
-        assert_int_equal(aw_double_count(world.twin, collection), 3);
+        assert_int_equal(aw_fake_apiserver_count(world.twin, collection), 3);
         aw_kube_world_close(&world);
     }
 }
@@ -285,7 +288,7 @@ static enum aw_err count_object(void *ctx, const json_t *object)
     assert_true(json_is_object(object));
     counted->objects++;
     if (counted->world)
-        aw_double_compact(counted->world->twin);
+        aw_fake_apiserver_compact(counted->world->twin);
     counted->world = NULL;
     return AW_OK;
 }
@@ -298,7 +301,7 @@ static void a_list_of_many_pages_begins_anew_when_its_token_expires(void **state
     open_world(&world);
     for (int i = 0; i < 9; i++) {
         snprintf(json, sizeof json, "{\"metadata\":{\"namespace\":\"m\",\"name\":\"p%d\"}}", i);
-        aw_double_set(world.twin, PODS, json);
+        aw_fake_apiserver_set(world.twin, PODS, json);
     }
     struct counted counted = {0, 0, &world};
     const struct aw_kube_query query = {.kind = &aw_kube_pods, .limit = 4};

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "kube/metrics_internal.h"
-#include "kube/questions.h"
+#include "kube/prom_queries.h"
 #include "kube/scan_internal.h"
 
 #include <math.h>
@@ -86,17 +86,17 @@ static void check_fill(const char *bytes, size_t size)
 
 static void check_questions(const char *bytes, size_t size)
 {
-    struct aw_kube_questions questions;
+    struct aw_kube_prom_queries questions;
     struct aw_kube_metrics_config config = {0};
     struct aw_diag diag = {0};
-    const enum aw_err err = aw_kube_questions_parse(&questions, "fuzz", bytes, size, &diag);
+    const enum aw_err err = aw_kube_prom_queries_parse(&questions, "fuzz", bytes, size, &diag);
     if (err) {
         check_refusal(&diag, err);
         return;
     }
-    aw_kube_questions_apply(&questions, &config);
+    aw_kube_prom_queries_apply(&questions, &config);
     AW_ASSERT(config.latency_unit_s >= 0 && config.window_us >= 0);
-    aw_kube_questions_deinit(&questions);
+    aw_kube_prom_queries_deinit(&questions);
 }
 
 /* What is JSON has the same items whether it is cut or not. */

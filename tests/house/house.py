@@ -171,6 +171,10 @@ def check_uses(tree):
                 yield f'{where}: a public header includes only public headers, found "{include}"'
                 continue
             target = room_of_include(include, public)
+            if target == "doubles":
+                if not path.stem.endswith(("_test", "_testing")):
+                    yield f"{where}: only x_test.c and x_testing.h may use {include}"
+                continue
             if target == "?" or (quote == '"' and target not in may_use):
                 yield f"{where}: no room is known for {include}"
                 continue
@@ -270,7 +274,8 @@ def library_flags():
 def check_headers(tree):
     compiler = os.environ.get("CC", "cc").split()
     flags = ["-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
-             f"-I{tree.root / 'include'}", f"-I{tree.root / 'src'}", *library_flags()]
+             *(f"-I{tree.root / folder}" for folder in ("include", "src", "tests")),
+             *library_flags()]
 
     def compile_alone(path):
         # as an include of an empty file: a header given directly warns about its own "pragma once"

@@ -86,6 +86,13 @@ class HouseTest(unittest.TestCase):
         self.write("src/control/loop.c", '#include "env/pole/pole.h"\n')
         self.assert_found("uses", "src/control/loop.c:1: env/pole/pole.h is inside env")
 
+    def test_doubles_are_for_tests_alone(self):
+        for name in ("src/env/vec_test.c", "src/env/env_testing.h"):
+            self.write(name, '#include "doubles/fake_prometheus.h"\n')
+        self.assert_clean("uses")
+        self.write("src/cli/main.c", '#include "doubles/fake_prometheus.h"\n')
+        self.assert_found("uses", "src/cli/main.c:1: only x_test.c and x_testing.h may use doubles")
+
     def test_public_headers_keep_to_public_headers(self):
         self.write("include/aware/env.h", '#include "base/rng.h"\n#include <aware/agent.h>\n')
         self.assert_found("uses", "include/aware/env.h:1: a public header includes only public",

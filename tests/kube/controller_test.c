@@ -24,13 +24,13 @@
 static const char *program;
 
 struct world {
-    struct aw_double *twin;
+    struct aw_fake_apiserver *twin;
     char folder[64];
 };
 
 static void put(struct world *w, const char *collection, const char *json)
 {
-    aw_double_set(w->twin, collection, json);
+    aw_fake_apiserver_set(w->twin, collection, json);
 }
 
 static void begin(struct world *w)
@@ -38,7 +38,7 @@ static void begin(struct world *w)
     char path[128];
     snprintf(w->folder, sizeof w->folder, "/tmp/aware-controller-XXXXXX");
     assert_non_null(mkdtemp(w->folder));
-    assert_non_null(w->twin = aw_double_open());
+    assert_non_null(w->twin = aw_fake_apiserver_open());
     snprintf(path, sizeof path, "%s/kubeconfig", w->folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -47,7 +47,7 @@ static void begin(struct world *w)
             "\"name\":\"x\",\"context\":{\"cluster\":\"x\",\"user\":\"x\",\"namespace\":\"own\"}}],"
             "\"clusters\":[{\"name\":\"x\",\"cluster\":{\"server\":\"%s\"}}],"
             "\"users\":[{\"name\":\"x\",\"user\":{}}]}\n",
-            aw_double_url(w->twin));
+            aw_fake_apiserver_url(w->twin));
     fclose(file);
     put(w, "/apis/apps/v1/deployments",
         "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web\",\"generation\":1},"
@@ -114,7 +114,8 @@ static int wait_for(pid_t pid)
 
 static void holder_of(struct world *w, char *buf, size_t size)
 {
-    json_t *lease = aw_double_get(w->twin, "/apis/coordination.k8s.io/v1/leases", "own", "aware");
+    json_t *lease =
+        aw_fake_apiserver_get(w->twin, "/apis/coordination.k8s.io/v1/leases", "own", "aware");
     snprintf(buf, size, "%s", aw_kube_text_at(lease, "spec.holderIdentity"));
     json_decref(lease);
 }
@@ -132,7 +133,7 @@ static void holder_of(struct world *w, char *buf, size_t size)
 static bool decided(struct world *w)
 {
     struct aw_mpa_status status;
-    json_t *object = aw_double_get(w->twin, MPAS, "shop", "web");
+    json_t *object = aw_fake_apiserver_get(w->twin, MPAS, "shop", "web");
     aw_mpa_status_read(json_object_get(object, "status"), &status);
     json_decref(object);
     return !strcmp(status.mode, "Off") && *status.stage && *status.last.id;
@@ -140,7 +141,7 @@ static bool decided(struct world *w)
 
 static bool frozen(struct world *w)
 {
-    json_t *object = aw_double_get(w->twin, MPAS, "shop", "web");
+    json_t *object = aw_fake_apiserver_get(w->twin, MPAS, "shop", "web");
     const bool is =
         !strcmp(aw_kube_text_at(object, "status.conditions[type=Frozen].status"), "True");
     json_decref(object);
@@ -149,7 +150,7 @@ static bool frozen(struct world *w)
 
 static void end(struct world *w)
 {
-    aw_double_close(w->twin);
+    aw_fake_apiserver_close(w->twin);
     const char *const args[] = {"/bin/rm", "-rf", w->folder, NULL};
     const char *before = program;
     program = "/bin/rm";
@@ -168,7 +169,7 @@ static void one_of_two_leads_and_hands_over_when_it_ends(void **state)
     holder_of(&w, first, sizeof first);
     assert_true(*first);
     const pid_t b = controller(&w, "b");
-    until(aw_double_watching(w.twin) >= 8); /* both follow four collections */
+    until(aw_fake_apiserver_watching(w.twin) >= 8); /* both follow four collections */
     kill(a, SIGTERM);
     assert_int_equal(wait_for(a), 0);
     until((holder_of(&w, second, sizeof second), *second && strcmp(first, second) != 0));
@@ -176,8 +177,8 @@ static void one_of_two_leads_and_hands_over_when_it_ends(void **state)
     assert_int_equal(wait_for(b), 0);
     holder_of(&w, second, sizeof second);
     assert_string_equal(second, ""); /* given back */
-    assert_int_equal(aw_double_count(w.twin, "PATCH /apis/apps"), 0);
-    assert_int_equal(aw_double_count(w.twin, "PATCH /api/v1"), 0);
+    assert_int_equal(aw_fake_apiserver_count(w.twin, "PATCH /apis/apps"), 0);
+    assert_int_equal(aw_fake_apiserver_count(w.twin, "PATCH /api/v1"), 0);
     end(&w);
 }
 

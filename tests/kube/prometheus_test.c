@@ -11,7 +11,7 @@
 #include "base/port_testing.h"
 #include "kube/kube_testing.h"
 #include "kube/metrics.h"
-#include "kube/questions.h"
+#include "kube/prom_queries.h"
 #include "kube/scan.h"
 
 #include <math.h>
@@ -305,11 +305,11 @@ static void meshes_are_asked_in_their_own_words(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         struct aw_kube_metrics_config config = {.prom = world->prom, .told = told};
         struct aw_kube_workload_metrics found;
-        struct aw_kube_questions questions;
+        struct aw_kube_prom_queries questions;
         struct aw_kube_metrics *metrics = NULL;
-        assert_ok(
-            aw_kube_questions_parse(&questions, "a preset", presets[i], strlen(presets[i]), NULL));
-        aw_kube_questions_apply(&questions, &config);
+        assert_ok(aw_kube_prom_queries_parse(&questions, "a preset", presets[i], strlen(presets[i]),
+                                             NULL));
+        aw_kube_prom_queries_apply(&questions, &config);
         assert_ok(aw_kube_metrics_open(&metrics, &config, NULL, NULL));
         do {
             assert_true(aw_clock_monotonic_us(NULL) < end_us);
@@ -324,7 +324,7 @@ static void meshes_are_asked_in_their_own_words(void **state)
         assert_near(found.latency_us_p50.value, 100000);
         assert_near(found.latency_us_mean.value, 50000);
         aw_kube_metrics_close(metrics);
-        aw_kube_questions_deinit(&questions);
+        aw_kube_prom_queries_deinit(&questions);
     }
 }
 
@@ -336,7 +336,7 @@ static void a_scan_finds_the_history(void **state)
     const int64_t end_us = aw_clock_monotonic_us(NULL) + WAIT_US;
     struct aw_kube_scan scan = {0};
     aw_kube_world_open(&api, &(struct aw_kube_options){.clock = &aw_clock_real});
-    aw_double_set(
+    aw_fake_apiserver_set(
         api.twin, "/apis/apps/v1/deployments",
         "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"web\"},\"spec\":{\"replicas\":3,"
         "\"template\":{\"spec\":{\"containers\":[{\"name\":\"app\",\"resources\":{"

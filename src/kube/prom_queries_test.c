@@ -1,45 +1,45 @@
-/* questions_test.c - files that say what to ask: what is taken, what is refused and where. */
-#include "kube/questions.h"
+/* prom_queries_test.c - files that say what to ask: what is taken, what is refused and where. */
+#include "kube/prom_queries.h"
 
 #include <string.h>
 
 #include "base/testing.h"
 
-static enum aw_err parse(struct aw_kube_questions *questions, const char *text,
+static enum aw_err parse(struct aw_kube_prom_queries *questions, const char *text,
                          struct aw_diag *diag)
 {
-    return aw_kube_questions_parse(questions, "q.yaml", text, strlen(text), diag);
+    return aw_kube_prom_queries_parse(questions, "q.yaml", text, strlen(text), diag);
 }
 
 static void what_a_file_says_goes_before_the_defaults(void **state)
 {
-    struct aw_kube_questions questions;
+    struct aw_kube_prom_queries questions;
     struct aw_kube_metrics_config config = {0};
     (void)state;
     assert_ok(parse(&questions,
                     "selector: cluster=\"a\"\nwindow: 2m\nlatencyUnit: 1ms\n"
                     "queries:\n  cpu: my_cpu\n  inFlight: \"\"\n",
                     NULL));
-    aw_kube_questions_apply(&questions, &config);
+    aw_kube_prom_queries_apply(&questions, &config);
     assert_string_equal(config.query[AW_KUBE_QUERY_CPU], "my_cpu");
     assert_string_equal(config.query[AW_KUBE_QUERY_IN_FLIGHT], "");
     assert_null(config.query[AW_KUBE_QUERY_MEMORY]);
     assert_string_equal(config.selector, "cluster=\"a\"");
     assert_int_equal(config.window_us, 120000000);
     assert_close(config.latency_unit_s, 0.001, 1e-12);
-    aw_kube_questions_deinit(&questions);
+    aw_kube_prom_queries_deinit(&questions);
 }
 
 static void a_preset_can_be_corrected(void **state)
 {
-    struct aw_kube_questions questions;
+    struct aw_kube_prom_queries questions;
     (void)state;
     assert_ok(parse(&questions, "preset: istio\nqueries: {errors: mine}\n", NULL));
     assert_close(questions.latency_unit_s, 0.001, 1e-12);
     assert_string_equal(questions.query[AW_KUBE_QUERY_ERRORS], "mine");
     assert_non_null(strstr(questions.query[AW_KUBE_QUERY_LATENCY], "istio_request_duration"));
     assert_null(questions.query[AW_KUBE_QUERY_CPU]); /* usage is still cAdvisor's */
-    aw_kube_questions_deinit(&questions);
+    aw_kube_prom_queries_deinit(&questions);
 }
 
 static void what_is_wrong_is_refused_with_its_place(void **state)
@@ -60,7 +60,7 @@ static void what_is_wrong_is_refused_with_its_place(void **state)
     };
     (void)state;
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct aw_kube_questions questions;
+        struct aw_kube_prom_queries questions;
         struct aw_diag diag = {0};
         const enum aw_err err = parse(&questions, cases[i].text, &diag);
         if (err == AW_OK || diag.line != 1 || strcmp(diag.key, cases[i].key) != 0)

@@ -1,5 +1,5 @@
-/* double.c - the front of the double: routes, strictness, faults, watches. */
-#include "kube/double_internal.h"
+/* fake_apiserver.c - the front of the fake API server: routes, strictness, faults, watches. */
+#include "doubles/fake_apiserver_internal.h"
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,15 +13,15 @@ struct request {
     size_t len;
 };
 
-static bool split(const char *path, struct aw__double_route *route)
+static bool split(const char *path, struct aw__fake_route *route)
 {
-    char copy[AW__DOUBLE_TEXT_MAX], *part[12], *rest = copy;
+    char copy[AW__FAKE_TEXT_MAX], *part[12], *rest = copy;
     uint32_t count = 0, at;
     snprintf(copy, sizeof copy, "%s", path);
     for (char *word; count < 12 && (word = strsep(&rest, "/"));)
         if (*word)
             part[count++] = word;
-    *route = (struct aw__double_route){0};
+    *route = (struct aw__fake_route){0};
     if (count >= 2 && !strcmp(part[0], "api"))
         at = 2;
     else if (count >= 3 && !strcmp(part[0], "apis"))
@@ -71,7 +71,7 @@ static enum MHD_Result answer_json(struct MHD_Connection *connection, int status
 static enum MHD_Result refuse(struct MHD_Connection *connection, int code, const char *reason,
                               const char *message)
 {
-    return answer_json(connection, code, aw__double_status(code, reason, message));
+    return answer_json(connection, code, aw__fake_status(code, reason, message));
 }
 
 /* An answer that ends before its end: the length says more than comes. */
@@ -98,8 +98,8 @@ static enum MHD_Result answer_cut(struct MHD_Connection *connection)
 /* --- watches --- */
 
 struct watch {
-    struct aw_double *twin;
-    struct aw__double_route route;
+    struct aw_fake_apiserver *twin;
+    struct aw__fake_route route;
     uint64_t version, epoch, bookmark;
     uint32_t lines_left; /* before it breaks; UINT32_MAX: never */
     char *line;          /* on its way out */
@@ -110,10 +110,10 @@ struct watch {
 /* The next line that this watch should say, or NULL; with the lock held. */
 static char *next_line(struct watch *watch)
 {
-    struct aw_double *twin = watch->twin;
+    struct aw_fake_apiserver *twin = watch->twin;
     char *line = NULL;
     for (uint32_t i = 0; i < twin->history_count; i++) {
-        const struct aw__double_change *change = &twin->history[i];
+        const struct aw__fake_change *change = &twin->history[i];
         if (change->version <= watch->version ||
             strcmp(change->collection, watch->route.collection) != 0 ||
             (watch->route.ns[0] && strcmp(change->ns, watch->route.ns) != 0))
@@ -136,7 +136,7 @@ static char *next_line(struct watch *watch)
         watch->over = true;
         if (twin->end_code) {
             json_t *json = json_pack("{s:s, s:o}", "type", "ERROR", "object",
-                                     aw__double_status(twin->end_code, twin->end_reason, "ended"));
+                                     aw__fake_status(twin->end_code, twin->end_reason, "ended"));
             char *text = json_dumps(json, JSON_COMPACT);
             AW_ASSERT(asprintf(&line, "%s\n", text) > 0);
             free(text);
@@ -149,7 +149,7 @@ static char *next_line(struct watch *watch)
 static ssize_t watch_reader(void *ctx, uint64_t at, char *buf, size_t max)
 {
     struct watch *watch = ctx;
-    struct aw_double *twin = watch->twin;
+    struct aw_fake_apiserver *twin = watch->twin;
     (void)at;
     pthread_mutex_lock(&twin->lock);
     while (!watch->line && !twin->stop && !watch->over && !watch->broken) {
@@ -190,8 +190,9 @@ static void watch_free(void *ctx)
     free(watch);
 }
 
-static enum MHD_Result begin_watch(struct aw_double *twin, struct MHD_Connection *connection,
-                                   const struct aw__double_route *route, uint32_t lines_left)
+static enum MHD_Result begin_watch(struct aw_fake_apiserver *twin,
+                                   struct MHD_Connection *connection,
+                                   const struct aw__fake_route *route, uint32_t lines_left)
 {
     const char *version =
         MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "resourceVersion");
@@ -224,9 +225,9 @@ static enum MHD_Result begin_watch(struct aw_double *twin, struct MHD_Connection
 
 /* --- the front --- */
 
-/* The resources of a group that somebody defined: a CustomResourceDefinition, put into the double
+/* The resources of a group that somebody defined: a CustomResourceDefinition, put into the fake
  * as an object, shows here as a real server would show it. NULL: nobody did. */
-static json_t *defined(struct aw_double *twin, const char *path)
+static json_t *defined(struct aw_fake_apiserver *twin, const char *path)
 {
     json_t *resources = json_array();
     for (uint32_t i = 0; i < twin->object_count; i++) {
@@ -259,7 +260,7 @@ static json_t *defined(struct aw_double *twin, const char *path)
     return list;
 }
 
-static json_t *discovery_of(struct aw_double *twin, const char *path)
+static json_t *discovery_of(struct aw_fake_apiserver *twin, const char *path)
 {
     if (!strcmp(path, "/version"))
         return json_pack("{s:s, s:s, s:s}", "major", "1", "minor", "33+", "gitVersion", "v1.33.1");
@@ -305,8 +306,8 @@ static const char *header(struct MHD_Connection *connection, const char *name)
 }
 
 /* What a real server would refuse before it looks at the object; 0: nothing. */
-static int refusal(struct aw_double *twin, struct MHD_Connection *connection, const char *method,
-                   const struct request *request)
+static int refusal(struct aw_fake_apiserver *twin, struct MHD_Connection *connection,
+                   const char *method, const struct request *request)
 {
     static const char *const patches[] = {
         "application/merge-patch+json", "application/strategic-merge-patch+json",
@@ -332,10 +333,11 @@ static int refusal(struct aw_double *twin, struct MHD_Connection *connection, co
 }
 
 /* The fault that is due for this request, used up by one; with the lock held. */
-static bool take_fault(struct aw_double *twin, const char *line, struct aw_double_fault *ret)
+static bool take_fault(struct aw_fake_apiserver *twin, const char *line,
+                       struct aw_fake_apiserver_fault *ret)
 {
     for (uint32_t i = 0; i < twin->fault_count; i++) {
-        struct aw_double_fault *fault = &twin->faults[i];
+        struct aw_fake_apiserver_fault *fault = &twin->faults[i];
         if (!fault->count || strncmp(line, fault->match, strlen(fault->match)) != 0)
             continue;
         fault->count -= fault->count != UINT32_MAX;
@@ -351,23 +353,23 @@ static enum MHD_Result add_pair(void *ctx, enum MHD_ValueKind kind, const char *
     char *line = ctx;
     const size_t len = strlen(line);
     (void)kind;
-    snprintf(line + len, AW__DOUBLE_TEXT_MAX - len, "%c%s=%s", strchr(line, '?') ? '&' : '?', key,
+    snprintf(line + len, AW__FAKE_TEXT_MAX - len, "%c%s=%s", strchr(line, '?') ? '&' : '?', key,
              value ? value : "");
     return MHD_YES;
 }
 
-static enum MHD_Result respond(struct aw_double *twin, struct MHD_Connection *connection,
+static enum MHD_Result respond(struct aw_fake_apiserver *twin, struct MHD_Connection *connection,
                                const char *path, const char *method, const struct request *request)
 {
-    struct aw__double_route route;
-    struct aw_double_fault fault = {0};
-    char line[AW__DOUBLE_TEXT_MAX];
+    struct aw__fake_route route;
+    struct aw_fake_apiserver_fault fault = {0};
+    char line[AW__FAKE_TEXT_MAX];
     json_t *body = request->len ? json_loadb(request->body, request->len, 0, NULL) : NULL, *answer;
     int status = 200;
     snprintf(line, sizeof line, "%s %.512s", method, path);
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_pair, line);
     pthread_mutex_lock(&twin->lock);
-    AW_ASSERT(twin->log_count < AW__DOUBLE_LOG_MAX);
+    AW_ASSERT(twin->log_count < AW__FAKE_LOG_MAX);
     snprintf(twin->log[twin->log_count].line, sizeof twin->log[0].line, "%s", line);
     twin->log[twin->log_count++].body = json_incref(body);
     const bool faulty = take_fault(twin, line, &fault);
@@ -378,13 +380,13 @@ static enum MHD_Result respond(struct aw_double *twin, struct MHD_Connection *co
     const char *watch = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "watch");
     enum MHD_Result result;
     if (faulty && fault.status) {
-        answer = aw__double_status(fault.status, fault.reason ? fault.reason : "",
-                                   "as the test wants it");
+        answer =
+            aw__fake_status(fault.status, fault.reason ? fault.reason : "", "as the test wants it");
         char *text = json_dumps(answer, JSON_COMPACT);
         json_decref(answer);
         result = answer_text(connection, fault.status, text, fault.retry_after_s);
     } else if (refused) {
-        result = refuse(connection, refused, "", "this double is strict");
+        result = refuse(connection, refused, "", "this server is strict");
     } else if (faulty && fault.rubbish) {
         result = answer_text(connection, 200, strdup("<html>"), 0);
     } else if (faulty && fault.cut && !watch) {
@@ -403,12 +405,12 @@ static enum MHD_Result respond(struct aw_double *twin, struct MHD_Connection *co
             MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "continue");
         pthread_mutex_lock(&twin->lock);
         if (strcmp(method, "GET") != 0)
-            answer = aw__double_write(twin, method, &route, body, &status);
+            answer = aw__fake_write(twin, method, &route, body, &status);
         else if (route.name[0])
-            answer = aw__double_read(twin, &route, &status);
+            answer = aw__fake_read(twin, &route, &status);
         else
-            answer = aw__double_list(twin, &route, limit ? strtoull(limit, NULL, 10) : 0, token,
-                                     &status);
+            answer =
+                aw__fake_list(twin, &route, limit ? strtoull(limit, NULL, 10) : 0, token, &status);
         pthread_mutex_unlock(&twin->lock);
         result = answer_json(connection, status, answer);
     }
@@ -449,9 +451,9 @@ static void finish(void *ctx, struct MHD_Connection *connection, void **state,
     *state = NULL;
 }
 
-struct aw_double *aw_double_open(void)
+struct aw_fake_apiserver *aw_fake_apiserver_open(void)
 {
-    struct aw_double *twin = calloc(1, sizeof *twin);
+    struct aw_fake_apiserver *twin = calloc(1, sizeof *twin);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (!twin)
         return NULL;
@@ -464,14 +466,14 @@ struct aw_double *aw_double_open(void)
     const union MHD_DaemonInfo *info =
         twin->daemon ? MHD_get_daemon_info(twin->daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
     if (!info) {
-        aw_double_close(twin);
+        aw_fake_apiserver_close(twin);
         return NULL;
     }
     snprintf(twin->url, sizeof twin->url, "http://127.0.0.1:%u", info->port);
     return twin;
 }
 
-void aw_double_close(struct aw_double *twin)
+void aw_fake_apiserver_close(struct aw_fake_apiserver *twin)
 {
     if (!twin)
         return;
@@ -492,84 +494,86 @@ void aw_double_close(struct aw_double *twin)
     free(twin);
 }
 
-const char *aw_double_url(const struct aw_double *twin)
+const char *aw_fake_apiserver_url(const struct aw_fake_apiserver *twin)
 {
     return twin->url;
 }
 
-void aw_double_token(struct aw_double *twin, const char *token)
+void aw_fake_apiserver_token(struct aw_fake_apiserver *twin, const char *token)
 {
     pthread_mutex_lock(&twin->lock);
     snprintf(twin->token, sizeof twin->token, "%s", token ? token : "");
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_double_deny(struct aw_double *twin, const char *resource)
+void aw_fake_apiserver_deny(struct aw_fake_apiserver *twin, const char *resource)
 {
     pthread_mutex_lock(&twin->lock);
     snprintf(twin->denied, sizeof twin->denied, "%s", resource);
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_double_nodes_resize(struct aw_double *twin, enum aw_double_resize resize)
+void aw_fake_apiserver_nodes_resize(struct aw_fake_apiserver *twin,
+                                    enum aw_fake_apiserver_resize resize)
 {
     pthread_mutex_lock(&twin->lock);
     twin->resize = resize;
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_double_fault(struct aw_double *twin, const struct aw_double_fault *fault)
+void aw_fake_apiserver_fault(struct aw_fake_apiserver *twin,
+                             const struct aw_fake_apiserver_fault *fault)
 {
     pthread_mutex_lock(&twin->lock);
-    AW_ASSERT(twin->fault_count < AW__DOUBLE_FAULTS_MAX);
+    AW_ASSERT(twin->fault_count < AW__FAKE_FAULTS_MAX);
     twin->faults[twin->fault_count++] = *fault;
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_double_clear_faults(struct aw_double *twin)
+void aw_fake_apiserver_clear_faults(struct aw_fake_apiserver *twin)
 {
     pthread_mutex_lock(&twin->lock);
     twin->fault_count = 0;
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_double_set(struct aw_double *twin, const char *collection, const char *json)
+void aw_fake_apiserver_set(struct aw_fake_apiserver *twin, const char *collection, const char *json)
 {
     json_t *object = json_loads(json, 0, NULL);
     AW_ASSERT(json_is_object(json_object_get(object, "metadata")));
     pthread_mutex_lock(&twin->lock);
-    aw__double_store(twin, collection, object);
+    aw__fake_store(twin, collection, object);
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_double_remove(struct aw_double *twin, const char *collection, const char *ns,
-                      const char *name)
+void aw_fake_apiserver_remove(struct aw_fake_apiserver *twin, const char *collection,
+                              const char *ns, const char *name)
 {
     pthread_mutex_lock(&twin->lock);
-    struct aw__double_object *object = aw__double_find(twin, collection, ns, name);
+    struct aw__fake_object *object = aw__fake_find(twin, collection, ns, name);
     AW_ASSERT(object);
-    aw__double_erase(twin, object);
+    aw__fake_erase(twin, object);
     pthread_mutex_unlock(&twin->lock);
 }
 
-json_t *aw_double_get(struct aw_double *twin, const char *collection, const char *ns,
-                      const char *name)
+json_t *aw_fake_apiserver_get(struct aw_fake_apiserver *twin, const char *collection,
+                              const char *ns, const char *name)
 {
     pthread_mutex_lock(&twin->lock);
-    const struct aw__double_object *object = aw__double_find(twin, collection, ns, name);
+    const struct aw__fake_object *object = aw__fake_find(twin, collection, ns, name);
     json_t *copy = object ? json_deep_copy(object->json) : NULL;
     pthread_mutex_unlock(&twin->lock);
     return copy;
 }
 
-void aw_double_compact(struct aw_double *twin)
+void aw_fake_apiserver_compact(struct aw_fake_apiserver *twin)
 {
     pthread_mutex_lock(&twin->lock);
     twin->compacted = ++twin->version;
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_double_bookmark(struct aw_double *twin)
+void aw_fake_apiserver_bookmark(struct aw_fake_apiserver *twin)
 {
     pthread_mutex_lock(&twin->lock);
     twin->bookmark++;
@@ -578,7 +582,7 @@ void aw_double_bookmark(struct aw_double *twin)
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_double_error_watches(struct aw_double *twin, int code, const char *reason)
+void aw_fake_apiserver_error_watches(struct aw_fake_apiserver *twin, int code, const char *reason)
 {
     pthread_mutex_lock(&twin->lock);
     twin->end_code = code;
@@ -588,12 +592,12 @@ void aw_double_error_watches(struct aw_double *twin, int code, const char *reaso
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_double_end_watches(struct aw_double *twin)
+void aw_fake_apiserver_end_watches(struct aw_fake_apiserver *twin)
 {
-    aw_double_error_watches(twin, 0, "");
+    aw_fake_apiserver_error_watches(twin, 0, "");
 }
 
-uint32_t aw_double_count(struct aw_double *twin, const char *match)
+uint32_t aw_fake_apiserver_count(struct aw_fake_apiserver *twin, const char *match)
 {
     uint32_t count = 0;
     pthread_mutex_lock(&twin->lock);
@@ -603,7 +607,7 @@ uint32_t aw_double_count(struct aw_double *twin, const char *match)
     return count;
 }
 
-uint32_t aw_double_watching(struct aw_double *twin)
+uint32_t aw_fake_apiserver_watching(struct aw_fake_apiserver *twin)
 {
     pthread_mutex_lock(&twin->lock);
     const uint32_t count = twin->watching;
@@ -611,7 +615,7 @@ uint32_t aw_double_watching(struct aw_double *twin)
     return count;
 }
 
-json_t *aw_double_body(struct aw_double *twin, const char *match)
+json_t *aw_fake_apiserver_body(struct aw_fake_apiserver *twin, const char *match)
 {
     json_t *body = NULL;
     pthread_mutex_lock(&twin->lock);

@@ -1,11 +1,12 @@
-/* double_store.c - the objects of the double: versions, pages, conflicts, patches. */
-#include "kube/double_internal.h"
+/* fake_apiserver_store.c - the objects of the fake API server: versions, pages, conflicts, patches.
+ */
+#include "doubles/fake_apiserver_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-json_t *aw__double_status(int code, const char *reason, const char *message)
+json_t *aw__fake_status(int code, const char *reason, const char *message)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "kind", "Status", "apiVersion", "v1",
                      "status", "Failure", "reason", reason, "message", message, "code", code);
@@ -17,11 +18,11 @@ static const char *text_at(const json_t *json, const char *a, const char *b)
     return text ? text : "";
 }
 
-struct aw__double_object *aw__double_find(struct aw_double *twin, const char *collection,
-                                          const char *ns, const char *name)
+struct aw__fake_object *aw__fake_find(struct aw_fake_apiserver *twin, const char *collection,
+                                      const char *ns, const char *name)
 {
     for (uint32_t i = 0; i < twin->object_count; i++) {
-        struct aw__double_object *object = &twin->objects[i];
+        struct aw__fake_object *object = &twin->objects[i];
         if (!strcmp(object->collection, collection) && !strcmp(object->ns, ns) &&
             !strcmp(object->name, name))
             return object;
@@ -29,19 +30,19 @@ struct aw__double_object *aw__double_find(struct aw_double *twin, const char *co
     return NULL;
 }
 
-static void remember(struct aw_double *twin, const char *type,
-                     const struct aw__double_object *object)
+static void remember(struct aw_fake_apiserver *twin, const char *type,
+                     const struct aw__fake_object *object)
 {
-    AW_ASSERT(twin->history_count < AW__DOUBLE_HISTORY_MAX);
-    struct aw__double_change *change = &twin->history[twin->history_count++];
-    *change = (struct aw__double_change){.version = twin->version, .type = type};
+    AW_ASSERT(twin->history_count < AW__FAKE_HISTORY_MAX);
+    struct aw__fake_change *change = &twin->history[twin->history_count++];
+    *change = (struct aw__fake_change){.version = twin->version, .type = type};
     snprintf(change->collection, sizeof change->collection, "%s", object->collection);
     snprintf(change->ns, sizeof change->ns, "%s", object->ns);
     change->json = json_dumps(object->json, JSON_COMPACT);
     pthread_cond_broadcast(&twin->moved);
 }
 
-static void stamp(struct aw_double *twin, json_t *json)
+static void stamp(struct aw_fake_apiserver *twin, json_t *json)
 {
     char version[32];
     json_t *meta = json_object_get(json, "metadata");
@@ -49,17 +50,17 @@ static void stamp(struct aw_double *twin, json_t *json)
     json_object_set_new(meta, "resourceVersion", json_string(version));
 }
 
-void aw__double_store(struct aw_double *twin, const char *collection, json_t *json)
+void aw__fake_store(struct aw_fake_apiserver *twin, const char *collection, json_t *json)
 {
     const char *ns = text_at(json, "metadata", "namespace");
     const char *name = text_at(json, "metadata", "name");
-    struct aw__double_object *object = aw__double_find(twin, collection, ns, name);
+    struct aw__fake_object *object = aw__fake_find(twin, collection, ns, name);
     const bool fresh = !object;
     if (fresh) {
         char uid[48];
-        AW_ASSERT(twin->object_count < AW__DOUBLE_OBJECTS_MAX);
+        AW_ASSERT(twin->object_count < AW__FAKE_OBJECTS_MAX);
         object = &twin->objects[twin->object_count++];
-        *object = (struct aw__double_object){0};
+        *object = (struct aw__fake_object){0};
         snprintf(object->collection, sizeof object->collection, "%s", collection);
         snprintf(object->ns, sizeof object->ns, "%s", ns);
         snprintf(object->name, sizeof object->name, "%s", name);
@@ -75,7 +76,7 @@ void aw__double_store(struct aw_double *twin, const char *collection, json_t *js
     remember(twin, fresh ? "ADDED" : "MODIFIED", object);
 }
 
-void aw__double_erase(struct aw_double *twin, struct aw__double_object *object)
+void aw__fake_erase(struct aw_fake_apiserver *twin, struct aw__fake_object *object)
 {
     stamp(twin, object->json);
     remember(twin, "DELETED", object);
@@ -85,17 +86,17 @@ void aw__double_erase(struct aw_double *twin, struct aw__double_object *object)
 
 static int by_key(const void *a, const void *b)
 {
-    const struct aw__double_object *const *x = a, *const *y = b;
+    const struct aw__fake_object *const *x = a, *const *y = b;
     const int order = strcmp((*x)->ns, (*y)->ns);
     return order ? order : strcmp((*x)->name, (*y)->name);
 }
 
 /* A page, in the order of the keys: tokens are "version:namespace/name" of the last item, so what
  * is deleted meanwhile shifts nothing, and they go with the history. */
-json_t *aw__double_list(struct aw_double *twin, const struct aw__double_route *route,
-                        uint64_t limit, const char *token, int *ret_status)
+json_t *aw__fake_list(struct aw_fake_apiserver *twin, const struct aw__fake_route *route,
+                      uint64_t limit, const char *token, int *ret_status)
 {
-    static const struct aw__double_object *found[AW__DOUBLE_OBJECTS_MAX]; /* under the lock */
+    static const struct aw__fake_object *found[AW__FAKE_OBJECTS_MAX]; /* under the lock */
     uint64_t version = twin->version, count = 0, taken = 0;
     const char *after = "";
     char text[256];
@@ -105,11 +106,11 @@ json_t *aw__double_list(struct aw_double *twin, const struct aw__double_route *r
         after = *colon == ':' ? colon + 1 : "";
         if (version < twin->compacted) {
             *ret_status = 410;
-            return aw__double_status(410, "Expired", "The provided continue parameter is too old");
+            return aw__fake_status(410, "Expired", "The provided continue parameter is too old");
         }
     }
     for (uint32_t i = 0; i < twin->object_count; i++) {
-        const struct aw__double_object *object = &twin->objects[i];
+        const struct aw__fake_object *object = &twin->objects[i];
         snprintf(text, sizeof text, "%s/%s", object->ns, object->name);
         if (!strcmp(object->collection, route->collection) &&
             (!route->ns[0] || !strcmp(object->ns, route->ns)) && strcmp(text, after) > 0)
@@ -131,7 +132,7 @@ json_t *aw__double_list(struct aw_double *twin, const struct aw__double_route *r
 }
 
 /* RFC 7396. */
-void aw__double_merge(json_t *target, const json_t *patch)
+void aw__fake_merge(json_t *target, const json_t *patch)
 {
     const char *key;
     json_t *value;
@@ -142,14 +143,14 @@ void aw__double_merge(json_t *target, const json_t *patch)
         } else if (json_is_object(value)) {
             if (!json_is_object(json_object_get(target, key)))
                 json_object_set_new(target, key, json_object());
-            aw__double_merge(json_object_get(target, key), value);
+            aw__fake_merge(json_object_get(target, key), value);
         } else {
             json_object_set(target, key, value);
         }
     }
 }
 
-static json_t *scale_of(const struct aw__double_object *object)
+static json_t *scale_of(const struct aw__fake_object *object)
 {
     const json_t *meta = json_object_get(object->json, "metadata");
     return json_pack(
@@ -163,71 +164,69 @@ static json_t *scale_of(const struct aw__double_object *object)
 static json_t *conflict(int *ret_status)
 {
     *ret_status = 409;
-    return aw__double_status(409, "Conflict", "the object has been modified");
+    return aw__fake_status(409, "Conflict", "the object has been modified");
 }
 
 /* A body that names another version than the object's comes too late. */
-static bool too_late(const struct aw__double_object *object, const json_t *body)
+static bool too_late(const struct aw__fake_object *object, const json_t *body)
 {
     const char *version = text_at(body, "metadata", "resourceVersion");
     return version[0] && strcmp(version, text_at(object->json, "metadata", "resourceVersion")) != 0;
 }
 
-static json_t *patch_object(struct aw_double *twin, const struct aw__double_route *route,
-                            struct aw__double_object *object, const json_t *body, int *ret_status)
+static json_t *patch_object(struct aw_fake_apiserver *twin, const struct aw__fake_route *route,
+                            struct aw__fake_object *object, const json_t *body, int *ret_status)
 {
     if (too_late(object, body))
         return conflict(ret_status);
     json_t *copy = json_deep_copy(object->json);
     if (!strcmp(route->sub, "resize")) {
-        const char *refusal = aw__double_resize(twin, copy, body);
+        const char *refusal = aw__fake_resize(twin, copy, body);
         if (refusal) {
             json_decref(copy);
             *ret_status = 422;
-            return aw__double_status(422, "Invalid", refusal);
+            return aw__fake_status(422, "Invalid", refusal);
         }
     } else if (!strcmp(route->sub, "scale")) {
-        aw__double_merge(json_object_get(copy, "spec"), json_object_get(body, "spec"));
+        aw__fake_merge(json_object_get(copy, "spec"), json_object_get(body, "spec"));
     } else if (!strcmp(route->sub, "status")) {
         json_t *only = json_pack("{s:O?}", "status", json_object_get(body, "status"));
-        aw__double_merge(copy, only);
+        aw__fake_merge(copy, only);
         json_decref(only);
     } else {
-        aw__double_merge(copy, body);
+        aw__fake_merge(copy, body);
     }
     if (json_equal(copy, object->json)) { /* nothing changes: no new version, as etcd does */
         json_decref(copy);
     } else {
-        aw__double_store(twin, route->collection, copy);
+        aw__fake_store(twin, route->collection, copy);
     }
-    object = aw__double_find(twin, route->collection, route->ns, route->name);
+    object = aw__fake_find(twin, route->collection, route->ns, route->name);
     return !strcmp(route->sub, "scale") ? scale_of(object) : json_deep_copy(object->json);
 }
 
-static json_t *evict(struct aw_double *twin, const struct aw__double_route *route,
+static json_t *evict(struct aw_fake_apiserver *twin, const struct aw__fake_route *route,
                      const json_t *body, int *ret_status)
 {
-    struct aw__double_object *object =
-        aw__double_find(twin, route->collection, route->ns, route->name);
+    struct aw__fake_object *object = aw__fake_find(twin, route->collection, route->ns, route->name);
     const char *version = json_string_value(json_object_get(body, "apiVersion"));
     const json_t *uid = json_object_get(
         json_object_get(json_object_get(body, "deleteOptions"), "preconditions"), "uid");
     if (!version || strcmp(version, "policy/v1") != 0) {
         *ret_status = 400;
-        return aw__double_status(400, "BadRequest", "expected policy/v1");
+        return aw__fake_status(400, "BadRequest", "expected policy/v1");
     }
     if (uid && strcmp(json_string_value(uid), text_at(object->json, "metadata", "uid")) != 0)
         return conflict(ret_status);
-    aw__double_erase(twin, object);
+    aw__fake_erase(twin, object);
     *ret_status = 201;
     return json_pack("{s:s, s:s}", "kind", "Status", "status", "Success");
 }
 
-json_t *aw__double_write(struct aw_double *twin, const char *method,
-                         const struct aw__double_route *route, const json_t *body, int *ret_status)
+json_t *aw__fake_write(struct aw_fake_apiserver *twin, const char *method,
+                       const struct aw__fake_route *route, const json_t *body, int *ret_status)
 {
-    struct aw__double_object *object =
-        aw__double_find(twin, route->collection, route->ns, route->name);
+    struct aw__fake_object *object = aw__fake_find(twin, route->collection, route->ns, route->name);
     const bool create = !strcmp(method, "POST") && !route->sub[0];
     *ret_status = 200;
     if (create) {
@@ -241,51 +240,51 @@ json_t *aw__double_write(struct aw_double *twin, const char *method,
                              resource && strcmp(resource, "secrets") != 0 &&
                                  strcmp(resource, twin->denied) != 0);
         }
-        if (aw__double_find(twin, route->collection, route->ns, name)) {
+        if (aw__fake_find(twin, route->collection, route->ns, name)) {
             *ret_status = 409;
-            return aw__double_status(409, "AlreadyExists", "already exists");
+            return aw__fake_status(409, "AlreadyExists", "already exists");
         }
         if (!name[0] || text_at(body, "metadata", "resourceVersion")[0] ||
             strcmp(text_at(body, "metadata", "namespace"), route->ns) != 0) {
             *ret_status = 400;
-            return aw__double_status(400, "BadRequest", "metadata does not fit a new object");
+            return aw__fake_status(400, "BadRequest", "metadata does not fit a new object");
         }
-        aw__double_store(twin, route->collection, json_deep_copy(body));
+        aw__fake_store(twin, route->collection, json_deep_copy(body));
         *ret_status = 201;
-        return json_deep_copy(aw__double_find(twin, route->collection, route->ns, name)->json);
+        return json_deep_copy(aw__fake_find(twin, route->collection, route->ns, name)->json);
     }
     if (!object) {
         *ret_status = 404;
-        return aw__double_status(404, "NotFound", "not found");
+        return aw__fake_status(404, "NotFound", "not found");
     }
     if (!strcmp(route->sub, "eviction") && !strcmp(method, "POST"))
         return evict(twin, route, body, ret_status);
     if (!strcmp(method, "PATCH"))
         return patch_object(twin, route, object, body, ret_status);
     if (!strcmp(method, "DELETE")) {
-        aw__double_erase(twin, object);
+        aw__fake_erase(twin, object);
         return json_pack("{s:s, s:s}", "kind", "Status", "status", "Success");
     }
     if (strcmp(text_at(body, "metadata", "name"), route->name) != 0) {
         *ret_status = 400;
-        return aw__double_status(400, "BadRequest", "the name is not the path's");
+        return aw__fake_status(400, "BadRequest", "the name is not the path's");
     }
     if (too_late(object, body))
         return conflict(ret_status);
     json_t *copy = json_deep_copy(!strcmp(route->sub, "status") ? object->json : body);
     if (!strcmp(route->sub, "status")) /* a status is only a status */
         json_object_set(copy, "status", json_object_get(body, "status"));
-    aw__double_store(twin, route->collection, copy);
-    return json_deep_copy(aw__double_find(twin, route->collection, route->ns, route->name)->json);
+    aw__fake_store(twin, route->collection, copy);
+    return json_deep_copy(aw__fake_find(twin, route->collection, route->ns, route->name)->json);
 }
 
-json_t *aw__double_read(struct aw_double *twin, const struct aw__double_route *route,
-                        int *ret_status)
+json_t *aw__fake_read(struct aw_fake_apiserver *twin, const struct aw__fake_route *route,
+                      int *ret_status)
 {
-    const struct aw__double_object *object =
-        aw__double_find(twin, route->collection, route->ns, route->name);
+    const struct aw__fake_object *object =
+        aw__fake_find(twin, route->collection, route->ns, route->name);
     *ret_status = object ? 200 : 404;
     if (!object)
-        return aw__double_status(404, "NotFound", "not found");
+        return aw__fake_status(404, "NotFound", "not found");
     return !strcmp(route->sub, "scale") ? scale_of(object) : json_deep_copy(object->json);
 }

@@ -1,5 +1,6 @@
 /*
- * double_resize.c - pods/resize of the double, as the documentation of Kubernetes 1.33 has it.
+ * fake_apiserver_resize.c - pods/resize of the fake, as the documentation of Kubernetes 1.33 has
+ * it.
  *
  * Refused: anything in the patch but names and resources of containers that are there; resources
  * other than cpu and memory; taking an amount away; a request above its limit; another class of
@@ -7,7 +8,7 @@
  * Accepted sizes stand in the spec at once. What the node says of them is the test's to choose:
  * done (the status has them), in progress, deferred or infeasible (a condition has that).
  */
-#include "kube/double_internal.h"
+#include "doubles/fake_apiserver_internal.h"
 
 #include <string.h>
 
@@ -106,14 +107,14 @@ static const char *bad_result(const json_t *before, const json_t *after)
 }
 
 /* The kubelet, as far as it shows. */
-static void let_node_answer(struct aw_double *twin, json_t *pod)
+static void let_node_answer(struct aw_fake_apiserver *twin, json_t *pod)
 {
     static const struct {
         const char *type, *reason;
     } conditions[] = {
-        [AW_DOUBLE_RESIZE_IN_PROGRESS] = {"PodResizeInProgress", ""},
-        [AW_DOUBLE_RESIZE_DEFERRED] = {"PodResizePending", "Deferred"},
-        [AW_DOUBLE_RESIZE_INFEASIBLE] = {"PodResizePending", "Infeasible"},
+        [AW_FAKE_RESIZE_IN_PROGRESS] = {"PodResizeInProgress", ""},
+        [AW_FAKE_RESIZE_DEFERRED] = {"PodResizePending", "Deferred"},
+        [AW_FAKE_RESIZE_INFEASIBLE] = {"PodResizePending", "Infeasible"},
     };
     json_t *status = json_object_get(pod, "status"), *kept = json_array(), *condition;
     size_t i;
@@ -127,7 +128,7 @@ static void let_node_answer(struct aw_double *twin, json_t *pod)
         if (type && strncmp(type, "PodResize", 9) != 0)
             json_array_append(kept, condition);
     }
-    if (twin->resize != AW_DOUBLE_RESIZE_DONE) {
+    if (twin->resize != AW_FAKE_RESIZE_DONE) {
         json_array_append_new(kept, json_pack("{s:s, s:s, s:s}", "type",
                                               conditions[twin->resize].type, "status", "True",
                                               "reason", conditions[twin->resize].reason));
@@ -145,7 +146,7 @@ static void let_node_answer(struct aw_double *twin, json_t *pod)
     json_object_set_new(status, "conditions", kept);
 }
 
-const char *aw__double_resize(struct aw_double *twin, json_t *pod, const json_t *patch)
+const char *aw__fake_resize(struct aw_fake_apiserver *twin, json_t *pod, const json_t *patch)
 {
     const char *class_before = qos(pod), *refusal;
     const char *key;
@@ -171,7 +172,7 @@ const char *aw__double_resize(struct aw_double *twin, json_t *pod, const json_t 
                 continue;
             json_t *before = json_deep_copy(container);
             found = true;
-            aw__double_merge(container, wanted);
+            aw__fake_merge(container, wanted);
             refusal = bad_result(before, container);
             json_decref(before);
         }

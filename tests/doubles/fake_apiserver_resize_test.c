@@ -1,4 +1,5 @@
-/* double_resize_test.c - pods/resize of the double keeps the rules that the documentation names. */
+/* fake_apiserver_resize_test.c - pods/resize of the fake keeps the rules that the documentation
+ * names. */
 #include <stdio.h>
 
 #include "kube/kube_testing.h"
@@ -16,7 +17,7 @@ static void set_pod(struct aw_kube_world *world, const char *meta, const char *r
              "{\"name\":\"app\",\"resources\":{%s}%s}]},\"status\":{\"conditions\":[{\"type\":"
              "\"Ready\",\"status\":\"True\"}]}}",
              meta, resources, more);
-    aw_double_set(world->twin, PODS, json);
+    aw_fake_apiserver_set(world->twin, PODS, json);
 }
 
 /* A patch of the one container by hand; the code of the answer. */
@@ -76,11 +77,11 @@ static void what_the_documentation_refuses_is_refused(void **state)
     aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         set_pod(&world, cases[i].meta, cases[i].resources, cases[i].more);
-        json_t *before = aw_double_get(world.twin, PODS, "n", "p");
+        json_t *before = aw_fake_apiserver_get(world.twin, PODS, "n", "p");
         const int code = patch(&world, cases[i].patch);
         if (code != cases[i].code)
             fail_msg("%s: %d", cases[i].why, code);
-        json_t *after = aw_double_get(world.twin, PODS, "n", "p");
+        json_t *after = aw_fake_apiserver_get(world.twin, PODS, "n", "p");
         assert_int_equal(json_equal(before, after), code != 200); /* refused is untouched */
         json_decref(before);
         json_decref(after);
@@ -91,14 +92,14 @@ static void what_the_documentation_refuses_is_refused(void **state)
 static void what_the_node_says_stands_in_the_conditions(void **state)
 {
     static const struct {
-        enum aw_double_resize resize;
+        enum aw_fake_apiserver_resize resize;
         const char *pending;
         bool resizing, has_it;
     } cases[] = {
-        {AW_DOUBLE_RESIZE_DEFERRED, "Deferred", false, false},
-        {AW_DOUBLE_RESIZE_INFEASIBLE, "Infeasible", false, false},
-        {AW_DOUBLE_RESIZE_IN_PROGRESS, "", true, false},
-        {AW_DOUBLE_RESIZE_DONE, "", false, true},
+        {AW_FAKE_RESIZE_DEFERRED, "Deferred", false, false},
+        {AW_FAKE_RESIZE_INFEASIBLE, "Infeasible", false, false},
+        {AW_FAKE_RESIZE_IN_PROGRESS, "", true, false},
+        {AW_FAKE_RESIZE_DONE, "", false, true},
     };
     struct aw_kube_world world;
     _Alignas(8) char record[2048];
@@ -108,9 +109,9 @@ static void what_the_node_says_stands_in_the_conditions(void **state)
     aw_kube_world_open(&world, &(struct aw_kube_options){.requests_per_second = 1000});
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         set_pod(&world, "", BURSTABLE, "");
-        aw_double_nodes_resize(world.twin, cases[i].resize);
+        aw_fake_apiserver_nodes_resize(world.twin, cases[i].resize);
         assert_int_equal(patch(&world, APP("\"limits\":{\"cpu\":\"3\"}")), 200);
-        json_t *object = aw_double_get(world.twin, PODS, "n", "p");
+        json_t *object = aw_fake_apiserver_get(world.twin, PODS, "n", "p");
         assert_ok(aw_kube_project_pod(NULL, object, record, sizeof record, &len));
         json_decref(object);
         const struct aw_kube_container *container =

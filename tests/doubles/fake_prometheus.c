@@ -1,5 +1,5 @@
-/* prom_double.c - see prom_double.h. */
-#include "kube/prom_double.h"
+/* fake_prometheus.c - see fake_prometheus.h. */
+#include "doubles/fake_prometheus.h"
 
 #include <arpa/inet.h>
 #include <microhttpd.h>
@@ -18,7 +18,7 @@ struct answer {
     int status;
 };
 
-struct aw_prom_double {
+struct aw_fake_prometheus {
     struct MHD_Daemon *daemon;
     pthread_mutex_t lock;
     char url[64], token[64];
@@ -76,7 +76,7 @@ static enum MHD_Result reply(struct MHD_Connection *connection, int status, cons
     return result;
 }
 
-static bool may(struct aw_prom_double *twin, struct MHD_Connection *connection)
+static bool may(struct aw_fake_prometheus *twin, struct MHD_Connection *connection)
 {
     const char *header = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
     char wanted[96];
@@ -85,7 +85,7 @@ static bool may(struct aw_prom_double *twin, struct MHD_Connection *connection)
 }
 
 /* With the lock held. */
-static enum MHD_Result answer(struct aw_prom_double *twin, struct MHD_Connection *connection,
+static enum MHD_Result answer(struct aw_fake_prometheus *twin, struct MHD_Connection *connection,
                               const struct request *request, const char *path)
 {
     const bool range = !strcmp(path, "/api/v1/query_range");
@@ -111,7 +111,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *connection, cons
                               const char *method, const char *version, const char *data,
                               size_t *size, void **state)
 {
-    struct aw_prom_double *twin = ctx;
+    struct aw_fake_prometheus *twin = ctx;
     struct request *request = *state;
     const bool post = !strcmp(method, "POST");
     (void)version;
@@ -153,10 +153,10 @@ static void finish(void *ctx, struct MHD_Connection *connection, void **state,
     free(request);
 }
 
-struct aw_prom_double *aw_prom_double_open(void)
+struct aw_fake_prometheus *aw_fake_prometheus_open(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct aw_prom_double *twin = calloc(1, sizeof *twin);
+    struct aw_fake_prometheus *twin = calloc(1, sizeof *twin);
     if (!twin)
         return NULL;
     pthread_mutex_init(&twin->lock, NULL);
@@ -166,20 +166,20 @@ struct aw_prom_double *aw_prom_double_open(void)
     const union MHD_DaemonInfo *info =
         twin->daemon ? MHD_get_daemon_info(twin->daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
     if (!info) {
-        aw_prom_double_close(twin);
+        aw_fake_prometheus_close(twin);
         return NULL;
     }
     snprintf(twin->url, sizeof twin->url, "http://127.0.0.1:%u", info->port);
     return twin;
 }
 
-void aw_prom_double_close(struct aw_prom_double *twin)
+void aw_fake_prometheus_close(struct aw_fake_prometheus *twin)
 {
     if (!twin)
         return;
     if (twin->daemon)
         MHD_stop_daemon(twin->daemon);
-    aw_prom_double_forget(twin);
+    aw_fake_prometheus_forget(twin);
     for (uint32_t i = 0; i < twin->question_count; i++)
         free(twin->questions[i]);
     free(twin->last);
@@ -187,13 +187,13 @@ void aw_prom_double_close(struct aw_prom_double *twin)
     free(twin);
 }
 
-const char *aw_prom_double_url(const struct aw_prom_double *twin)
+const char *aw_fake_prometheus_url(const struct aw_fake_prometheus *twin)
 {
     return twin->url;
 }
 
-void aw_prom_double_answer(struct aw_prom_double *twin, const char *match, int status,
-                           const char *body)
+void aw_fake_prometheus_answer(struct aw_fake_prometheus *twin, const char *match, int status,
+                               const char *body)
 {
     pthread_mutex_lock(&twin->lock);
     uint32_t i = 0;
@@ -208,7 +208,7 @@ void aw_prom_double_answer(struct aw_prom_double *twin, const char *match, int s
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_prom_double_forget(struct aw_prom_double *twin)
+void aw_fake_prometheus_forget(struct aw_fake_prometheus *twin)
 {
     pthread_mutex_lock(&twin->lock);
     for (uint32_t i = 0; i < twin->answer_count; i++) {
@@ -219,14 +219,14 @@ void aw_prom_double_forget(struct aw_prom_double *twin)
     pthread_mutex_unlock(&twin->lock);
 }
 
-void aw_prom_double_token(struct aw_prom_double *twin, const char *token)
+void aw_fake_prometheus_token(struct aw_fake_prometheus *twin, const char *token)
 {
     pthread_mutex_lock(&twin->lock);
     snprintf(twin->token, sizeof twin->token, "%s", token);
     pthread_mutex_unlock(&twin->lock);
 }
 
-uint32_t aw_prom_double_count(struct aw_prom_double *twin, const char *match)
+uint32_t aw_fake_prometheus_count(struct aw_fake_prometheus *twin, const char *match)
 {
     uint32_t count = 0;
     pthread_mutex_lock(&twin->lock);
@@ -236,7 +236,7 @@ uint32_t aw_prom_double_count(struct aw_prom_double *twin, const char *match)
     return count;
 }
 
-const char *aw_prom_double_last(struct aw_prom_double *twin, const char *match)
+const char *aw_fake_prometheus_last(struct aw_fake_prometheus *twin, const char *match)
 {
     pthread_mutex_lock(&twin->lock);
     free(twin->last);

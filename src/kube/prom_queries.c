@@ -1,5 +1,5 @@
-/* questions.c - see questions.h. */
-#include "kube/questions.h"
+/* prom_queries.c - see prom_queries.h. */
+#include "kube/prom_queries.h"
 
 #include <string.h>
 
@@ -51,7 +51,7 @@ static const struct preset presets[] = {
 };
 /* clang-format on */
 
-static enum aw_err read_preset(struct aw_kube_questions *questions, const struct aw_node *node,
+static enum aw_err read_preset(struct aw_kube_prom_queries *questions, const struct aw_node *node,
                                struct aw_diag *diag)
 {
     const char *name = NULL;
@@ -71,7 +71,7 @@ static enum aw_err read_preset(struct aw_kube_questions *questions, const struct
 }
 
 /* Of a duration within [min, max]; `ret_us` is left alone where none is written. */
-static enum aw_err read_duration(struct aw_kube_questions *questions, const struct aw_node *node,
+static enum aw_err read_duration(struct aw_kube_prom_queries *questions, const struct aw_node *node,
                                  int64_t min_us, int64_t max_us, int64_t *ret_us,
                                  struct aw_diag *diag)
 {
@@ -91,7 +91,7 @@ static enum aw_err read_duration(struct aw_kube_questions *questions, const stru
     return err;
 }
 
-static enum aw_err read_queries(struct aw_kube_questions *questions, const struct aw_node *map,
+static enum aw_err read_queries(struct aw_kube_prom_queries *questions, const struct aw_node *map,
                                 struct aw_diag *diag)
 {
     const char *names[AW_KUBE_QUERIES + 1] = {NULL};
@@ -110,7 +110,7 @@ static enum aw_err read_queries(struct aw_kube_questions *questions, const struc
 }
 
 /* The tree is there. */
-static enum aw_err read_all(struct aw_kube_questions *questions, struct aw_diag *diag)
+static enum aw_err read_all(struct aw_kube_prom_queries *questions, struct aw_diag *diag)
 {
     static const char *const keys[] = {"preset",      "selector", "window",
                                        "latencyUnit", "queries",  NULL};
@@ -133,37 +133,37 @@ static enum aw_err read_all(struct aw_kube_questions *questions, struct aw_diag 
     return err ? err : read_queries(questions, aw_node_find(root, "queries"), diag);
 }
 
-static enum aw_err finish(struct aw_kube_questions *questions, enum aw_err err,
+static enum aw_err finish(struct aw_kube_prom_queries *questions, enum aw_err err,
                           struct aw_diag *diag)
 {
     err = err ? err : read_all(questions, diag);
     if (err)
-        aw_kube_questions_deinit(questions);
+        aw_kube_prom_queries_deinit(questions);
     return err;
 }
 
-enum aw_err aw_kube_questions_load(struct aw_kube_questions *questions, const char *path,
-                                   struct aw_diag *diag)
+enum aw_err aw_kube_prom_queries_load(struct aw_kube_prom_queries *questions, const char *path,
+                                      struct aw_diag *diag)
 {
-    *questions = (struct aw_kube_questions){0};
+    *questions = (struct aw_kube_prom_queries){0};
     return finish(questions, aw_tree_load_file(&questions->tree, path, NULL, diag), diag);
 }
 
-enum aw_err aw_kube_questions_parse(struct aw_kube_questions *questions, const char *name,
-                                    const char *bytes, size_t len, struct aw_diag *diag)
+enum aw_err aw_kube_prom_queries_parse(struct aw_kube_prom_queries *questions, const char *name,
+                                       const char *bytes, size_t len, struct aw_diag *diag)
 {
-    *questions = (struct aw_kube_questions){0};
+    *questions = (struct aw_kube_prom_queries){0};
     return finish(questions, aw_tree_load(&questions->tree, name, bytes, len, NULL, diag), diag);
 }
 
-void aw_kube_questions_deinit(struct aw_kube_questions *questions)
+void aw_kube_prom_queries_deinit(struct aw_kube_prom_queries *questions)
 {
     aw_tree_deinit(&questions->tree);
-    *questions = (struct aw_kube_questions){0};
+    *questions = (struct aw_kube_prom_queries){0};
 }
 
-void aw_kube_questions_apply(const struct aw_kube_questions *questions,
-                             struct aw_kube_metrics_config *config)
+void aw_kube_prom_queries_apply(const struct aw_kube_prom_queries *questions,
+                                struct aw_kube_metrics_config *config)
 {
     for (uint32_t id = 0; id < AW_KUBE_QUERIES; id++)
         config->query[id] = questions->query[id] ? questions->query[id] : config->query[id];
