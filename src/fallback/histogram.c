@@ -196,25 +196,6 @@ void aw_histogram_subtract(struct aw_histogram *histogram, const struct aw_histo
     tighten(histogram, shape);
 }
 
-void aw_histogram_merge(struct aw_histogram *histogram, const struct aw_histogram_shape *shape,
-                        const struct aw_histogram *other)
-{
-    double factor = 1;
-    if (shape->half_life_us > 0) {
-        /* The older reference moves to the younger; `other` is only read, so scale its copy. */
-        if (histogram->reference_us < other->reference_us)
-            move_reference(histogram, shape, other->reference_us);
-        double half_lives = round((double)(other->reference_us - histogram->reference_us) /
-                                  (double)shape->half_life_us);
-        factor = ldexp(1, half_lives < -5000 ? -5000 : (int)half_lives);
-    }
-    for (uint32_t i = 0; i < shape->bucket_count; i++) {
-        histogram->weight[i] += other->weight[i] * factor;
-        widen(histogram, shape, i);
-    }
-    histogram->total += other->total * factor;
-}
-
 bool aw_histogram_empty(const struct aw_histogram *histogram,
                         const struct aw_histogram_shape *shape)
 {

@@ -73,9 +73,6 @@ void aw_histogram_add(struct aw_histogram *histogram, const struct aw_histogram_
                       double value, double weight, int64_t time_us);
 void aw_histogram_subtract(struct aw_histogram *histogram, const struct aw_histogram_shape *shape,
                            double value, double weight, int64_t time_us);
-/* Adds all of `other`, of the same shape. */
-void aw_histogram_merge(struct aw_histogram *histogram, const struct aw_histogram_shape *shape,
-                        const struct aw_histogram *other);
 bool aw_histogram_empty(const struct aw_histogram *histogram,
                         const struct aw_histogram_shape *shape);
 /* The end of the bucket that holds fraction `p` of the weight; the start of the last. 0: empty. */

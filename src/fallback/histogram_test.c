@@ -224,37 +224,6 @@ static void a_reference_is_the_nearest_multiple_of_the_half_life_since_year_one(
     }
 }
 
-static void merging_equals_adding_everything_to_one(void **state)
-{
-    (void)state;
-    struct aw_histogram_shape shape = cpu();
-    for (uint64_t seed = 0; seed < 50; seed++) {
-        struct aw_histogram one, a, b;
-        struct aw_rng rng;
-        aw_rng_init(&rng, seed, 1);
-        aw_histogram_reset(&one, &shape);
-        aw_histogram_reset(&a, &shape);
-        aw_histogram_reset(&b, &shape);
-        for (int i = 0; i < 40; i++) {
-            /* b lives half a year later, so the references differ */
-            bool to_b = aw_rng_below(&rng, 2) == 1;
-            int64_t time_us =
-                (int64_t)aw_rng_below(&rng, 24 * 60) * HOUR_US + (to_b ? 24 * 180 * HOUR_US : 0);
-            double value = aw_rng_exponential(&rng, 3);
-            aw_histogram_add(&one, &shape, value, 1, time_us);
-            aw_histogram_add(to_b ? &b : &a, &shape, value, 1, time_us);
-        }
-        struct aw_histogram ab = a, ba = b;
-        aw_histogram_merge(&ab, &shape, &b);
-        aw_histogram_merge(&ba, &shape, &a);
-        for (double p = 0.05; p < 1; p += 0.09) {
-            double expected = aw_histogram_percentile(&one, &shape, p);
-            assert_close(aw_histogram_percentile(&ab, &shape, p), expected, 0);
-            assert_close(aw_histogram_percentile(&ba, &shape, p), expected, 0);
-        }
-    }
-}
-
 static void a_checkpoint_gives_the_same_percentiles_back(void **state)
 {
     (void)state;
@@ -329,7 +298,6 @@ int main(void)
         cmocka_unit_test(what_was_added_can_be_taken_away_without_a_trace),
         cmocka_unit_test(a_century_of_half_lives_changes_no_answer),
         cmocka_unit_test(a_reference_is_the_nearest_multiple_of_the_half_life_since_year_one),
-        cmocka_unit_test(merging_equals_adding_everything_to_one),
         cmocka_unit_test(a_checkpoint_gives_the_same_percentiles_back),
         cmocka_unit_test(a_broken_checkpoint_is_refused_and_changes_nothing),
     };

@@ -44,27 +44,6 @@ void aw_hpa_spec_defaults(struct aw_hpa_spec *spec, int32_t replicas_max)
     };
 }
 
-enum aw_err aw_hpa_controller_check(const struct aw_hpa_controller *controller,
-                                    struct aw_diag *diag)
-{
-    const struct {
-        const char *key;
-        int64_t us;
-    } times[] = {
-        {"downscale-stabilization", controller->downscale_stabilization_us},
-        {"cpu-initialization-period", controller->cpu_initialization_us},
-        {"initial-readiness-delay", controller->initial_readiness_us},
-    };
-    if (!isfinite(controller->tolerance) || controller->tolerance < 0)
-        return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "tolerance",
-                          "expected 0 or more, found %g", controller->tolerance);
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        if (times[i].us < 0 || times[i].us > AW_HPA_TIME_US_MAX)
-            return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, times[i].key,
-                              "expected 0 or more, found %" PRId64 " us", times[i].us);
-    return AW_OK;
-}
-
 static enum aw_err check_metric(const struct aw_hpa_metric *metric, uint32_t index,
                                 struct aw_diag *diag)
 {
@@ -322,23 +301,12 @@ bool aw_hpa_state_valid(const struct aw_hpa_state *state)
 const char *aw_hpa_reason_name(enum aw_hpa_reason reason)
 {
     static const char *const names[] = {
-#define X(id, name, text) name,
+#define X(id, name) name,
         AW_HPA_REASON_MAP(X)
 #undef X
     };
     AW_ASSERT((unsigned)reason < AW_HPA_REASON_COUNT);
     return names[reason];
-}
-
-const char *aw_hpa_reason_text(enum aw_hpa_reason reason)
-{
-    static const char *const texts[] = {
-#define X(id, name, text) text,
-        AW_HPA_REASON_MAP(X)
-#undef X
-    };
-    AW_ASSERT((unsigned)reason < AW_HPA_REASON_COUNT);
-    return texts[reason];
 }
 
 const char *aw_hpa_failure_text(enum aw_hpa_failure failure)
@@ -350,58 +318,4 @@ const char *aw_hpa_failure_text(enum aw_hpa_failure failure)
     };
     AW_ASSERT((unsigned)failure < AW_HPA_FAILURE_COUNT);
     return texts[failure];
-}
-
-static void add_condition(struct aw_text *text, const char *type,
-                          const struct aw_hpa_condition *condition)
-{
-    if (condition->reason)
-        aw_text_add(text, "\n%s %s %s: %s", type, condition->status ? "True" : "False",
-                    aw_hpa_reason_name(condition->reason), aw_hpa_reason_text(condition->reason));
-}
-
-static void add_proposal(struct aw_text *text, const struct aw_hpa_metric *metric,
-                         const struct aw_hpa_proposal *proposal)
-{
-    aw_text_add(text, "\n%s: ", metric->name);
-    if (proposal->failure) {
-        aw_text_add(text, "%s", aw_hpa_failure_text(proposal->failure));
-        return;
-    }
-    aw_text_add(text, "%" PRId32 " replicas; ", proposal->replicas);
-    if (metric->target_type == AW_HPA_UTILIZATION)
-        aw_text_add(text, "%" PRId32 "%% of the request, target %" PRId64 "%%",
-                    proposal->utilization_pct, metric->target);
-    else
-        aw_text_add(text, "%.3f, target %.3f", (double)proposal->usage / 1000,
-                    (double)metric->target / 1000);
-    if (metric->type != AW_HPA_OBJECT && metric->type != AW_HPA_EXTERNAL)
-        aw_text_add(text,
-                    "; pods: %" PRIu32 " ready, %" PRIu32 " unready, %" PRIu32
-                    " without a sample, %" PRIu32 " ignored",
-                    proposal->ready_count, proposal->unready_count, proposal->missing_count,
-                    proposal->ignored_count);
-}
-
-const char *aw_hpa_decision_format(const struct aw_hpa_decision *decision,
-                                   const struct aw_hpa_spec *spec, char *buf, size_t size)
-{
-    struct aw_text text;
-    aw_text_init(&text, buf, size);
-    if (decision->rescale)
-        aw_text_add(&text, "scale from %" PRId32 " to %" PRId32, decision->current,
-                    decision->replicas);
-    else
-        aw_text_add(&text, "stay at %" PRId32, decision->current);
-    if (decision->rescale_cause)
-        aw_text_add(&text, ": %s", aw_hpa_reason_text(decision->rescale_cause));
-    else if (decision->has_proposal)
-        aw_text_add(&text, ": proposed %" PRId32 " by %s, %" PRId32 " after stabilisation",
-                    decision->proposed, spec->metrics[decision->metric].name, decision->stabilized);
-    add_condition(&text, "AbleToScale", &decision->able_to_scale);
-    add_condition(&text, "ScalingActive", &decision->scaling_active);
-    add_condition(&text, "ScalingLimited", &decision->scaling_limited);
-    for (uint32_t i = 0; i < decision->metric_count; i++)
-        add_proposal(&text, &spec->metrics[i], &decision->proposals[i]);
-    return buf;
 }

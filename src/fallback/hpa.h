@@ -29,7 +29,6 @@
 #define AW_HPA_RECOMMENDATIONS_MAX     256u /* the longest window, synced every 15 s */
 #define AW_HPA_EVENTS_MAX              128u /* the longest period, scaled every 15 s */
 #define AW_HPA_TIME_US_MAX             ((int64_t)1 << 60) /* in either direction */
-#define AW_HPA_DECISION_TEXT_MAX       2048u
 #define AW_HPA_TOLERANCE_OF_CONTROLLER (-1.0)
 #define AW_HPA_WINDOW_OF_CONTROLLER    (-1)
 
@@ -147,46 +146,27 @@ struct aw_hpa_snapshot {
 };
 
 /* clang-format off */
-/*     id                   name as in status.conditions[].reason, and a sentence for people */
-#define AW_HPA_REASON_MAP(X)                                                                    \
-    X(NONE,                "",                                                                  \
-      "this decision does not say")                                                             \
-    X(SUCCEEDED_GET_SCALE, "SucceededGetScale",                                                 \
-      "the current scale of the target is known")                                               \
-    X(READY,               "ReadyForNewScale",                                                  \
-      "the recent past asks for nothing else")                                                  \
-    X(UP_STABILIZED,       "ScaleUpStabilized",                                                 \
-      "recent recommendations were lower; the lowest of them is used")                          \
-    X(DOWN_STABILIZED,     "ScaleDownStabilized",                                               \
-      "recent recommendations were higher; the highest of them is used")                        \
-    X(VALID_METRIC,        "ValidMetricFound",                                                  \
-      "the metrics gave a replica count")                                                       \
-    X(FAILED_RESOURCE,     "FailedGetResourceMetric",                                           \
-      "a resource metric gave no replica count")                                                \
-    X(FAILED_CONTAINER,    "FailedGetContainerResourceMetric",                                  \
-      "a container resource metric gave no replica count")                                      \
-    X(FAILED_PODS,         "FailedGetPodsMetric",                                               \
-      "a pods metric gave no replica count")                                                    \
-    X(FAILED_OBJECT,       "FailedGetObjectMetric",                                             \
-      "an object metric gave no replica count")                                                 \
-    X(FAILED_EXTERNAL,     "FailedGetExternalMetric",                                           \
-      "an external metric gave no replica count")                                               \
-    X(DISABLED,            "ScalingDisabled",                                                   \
-      "the target was set to zero replicas by someone else")                                    \
-    X(WITHIN_RANGE,        "DesiredWithinRange",                                                \
-      "the wanted count is allowed")                                                            \
-    X(TOO_FEW,             "TooFewReplicas",                                                    \
-      "the wanted count is below the minimum")                                                  \
-    X(TOO_MANY,            "TooManyReplicas",                                                   \
-      "the wanted count is above the maximum")                                                  \
-    X(UP_LIMIT,            "ScaleUpLimit",                                                      \
-      "the wanted count is further up than one step may go")                                    \
-    X(DOWN_LIMIT,          "ScaleDownLimit",                                                    \
-      "the wanted count is further down than one step may go")                                  \
-    X(ABOVE_MAX,           "AboveMaxReplicas",                                                  \
-      "the current count is above the maximum; no metric was read")                             \
-    X(BELOW_MIN,           "BelowMinReplicas",                                                  \
-      "the current count is below the minimum; no metric was read")
+/*    id                    as in status.conditions[].reason */
+#define AW_HPA_REASON_MAP(X)                                   \
+    X(NONE,                "")                                 \
+    X(SUCCEEDED_GET_SCALE, "SucceededGetScale")                \
+    X(READY,               "ReadyForNewScale")                 \
+    X(UP_STABILIZED,       "ScaleUpStabilized")                \
+    X(DOWN_STABILIZED,     "ScaleDownStabilized")              \
+    X(VALID_METRIC,        "ValidMetricFound")                 \
+    X(FAILED_RESOURCE,     "FailedGetResourceMetric")          \
+    X(FAILED_CONTAINER,    "FailedGetContainerResourceMetric") \
+    X(FAILED_PODS,         "FailedGetPodsMetric")              \
+    X(FAILED_OBJECT,       "FailedGetObjectMetric")            \
+    X(FAILED_EXTERNAL,     "FailedGetExternalMetric")          \
+    X(DISABLED,            "ScalingDisabled")                  \
+    X(WITHIN_RANGE,        "DesiredWithinRange")               \
+    X(TOO_FEW,             "TooFewReplicas")                   \
+    X(TOO_MANY,            "TooManyReplicas")                  \
+    X(UP_LIMIT,            "ScaleUpLimit")                     \
+    X(DOWN_LIMIT,          "ScaleDownLimit")                   \
+    X(ABOVE_MAX,           "AboveMaxReplicas")                 \
+    X(BELOW_MIN,           "BelowMinReplicas")
 
 #define AW_HPA_FAILURE_MAP(X)                                                                   \
     X(NONE,       "no failure")                                                                 \
@@ -198,7 +178,7 @@ struct aw_hpa_snapshot {
 /* clang-format on */
 
 enum aw_hpa_reason {
-#define X(id, name, text) AW_HPA_REASON_##id,
+#define X(id, name) AW_HPA_REASON_##id,
     AW_HPA_REASON_MAP(X)
 #undef X
         AW_HPA_REASON_COUNT
@@ -273,9 +253,6 @@ struct aw_hpa_state {
 
 /* The defaults of kube-controller-manager: 10 %, 300 s, 300 s, 30 s. */
 void aw_hpa_controller_defaults(struct aw_hpa_controller *controller);
-/* AW_ERR_CONFIG: a tolerance or a time that is negative or not finite. */
-AW_NODISCARD enum aw_err aw_hpa_controller_check(const struct aw_hpa_controller *controller,
-                                                 struct aw_diag *diag);
 /* One replica at least, `replicas_max` at most, CPU at 80 % of the request, no behavior, and the
  * rules that upstream fills in where a behavior is present but silent. */
 void aw_hpa_spec_defaults(struct aw_hpa_spec *spec, int32_t replicas_max);
@@ -300,11 +277,6 @@ void aw_hpa_applied(const struct aw_hpa_spec *spec, struct aw_hpa_state *state, 
 bool aw_hpa_state_valid(const struct aw_hpa_state *state);
 
 const char *aw_hpa_reason_name(enum aw_hpa_reason reason); /* as in status.conditions[].reason */
-const char *aw_hpa_reason_text(enum aw_hpa_reason reason);
 const char *aw_hpa_failure_text(enum aw_hpa_failure failure);
-/* Several lines for a person, the last without a newline. AW_HPA_DECISION_TEXT_MAX bytes suffice
- * for 4 metrics and more are cut. Returns `buf`. */
-const char *aw_hpa_decision_format(const struct aw_hpa_decision *decision,
-                                   const struct aw_hpa_spec *spec, char *buf, size_t size);
 
 #endif

@@ -388,48 +388,6 @@ static void what_the_api_server_refuses_is_refused(void **state)
     }
 }
 
-static void a_controller_with_impossible_flags_is_refused(void **state)
-{
-    (void)state;
-    struct aw_hpa_controller good, bad;
-    struct aw_diag diag;
-    aw_hpa_controller_defaults(&good);
-    assert_ok(aw_hpa_controller_check(&good, NULL));
-    bad = good;
-    bad.tolerance = -0.1;
-    assert_int_equal(aw_hpa_controller_check(&bad, &diag), AW_ERR_CONFIG);
-    assert_string_equal(diag.key, "tolerance");
-    bad.tolerance = 0.0 / 0.0;
-    assert_int_equal(aw_hpa_controller_check(&bad, &diag), AW_ERR_CONFIG);
-    bad = good;
-    bad.initial_readiness_us = -1;
-    assert_int_equal(aw_hpa_controller_check(&bad, &diag), AW_ERR_CONFIG);
-    assert_string_equal(diag.key, "initial-readiness-delay");
-    bad = good;
-    bad.cpu_initialization_us = INT64_MAX;
-    assert_int_equal(aw_hpa_controller_check(&bad, &diag), AW_ERR_CONFIG);
-}
-
-static void a_decision_reads_like_a_reason(void **state)
-{
-    (void)state;
-    struct world world;
-    char text[AW_HPA_DECISION_TEXT_MAX];
-    world_init(&world, 1, 7, 5);
-    a_second_metric(&world, AW_HPA_EXTERNAL, 100);
-    world.snapshot.readings[1].failed = true;
-    set_usage(&world, 0, 1600);
-    decide(&world);
-    aw_hpa_decision_format(&world.decision, &world.spec, text, sizeof text);
-    assert_non_null(strstr(text, "scale from 5 to 7: proposed 10 by cpu"));
-    assert_non_null(strstr(text, "ScalingLimited True TooManyReplicas"));
-    assert_non_null(strstr(text, "cpu: 10 replicas; 160% of the request, target 80%; pods: 5 "));
-    assert_non_null(strstr(text, "qps: the metric could not be read"));
-    char small[16];
-    aw_hpa_decision_format(&world.decision, &world.spec, small, sizeof small);
-    assert_int_equal(strlen(small), 15);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,8 +401,6 @@ int main(void)
         cmocka_unit_test(a_decision_never_leaves_the_bounds),
         cmocka_unit_test(a_state_restored_from_bytes_goes_on_alike),
         cmocka_unit_test(what_the_api_server_refuses_is_refused),
-        cmocka_unit_test(a_controller_with_impossible_flags_is_refused),
-        cmocka_unit_test(a_decision_reads_like_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,7 +289,6 @@ static enum aw_vpa_verdict judge(const struct aw_policy *policy, const struct aw
         const struct aw_vpa_pod seen = {
             .containers = &container,
             .container_count = 1,
-            .pending = pod->phase == AW_POD_PENDING,
             .started = pod->started_us != AW_NEVER,
             .start_us = pod->started_us != AW_NEVER ? pod->started_us : 0,
         };

@@ -110,24 +110,6 @@ enum aw_err aw_vpa_config_check(const struct aw_vpa_config *config, struct aw_di
     return AW_OK;
 }
 
-enum aw_err aw_vpa_policy_check(const struct aw_vpa_policy *policy, struct aw_diag *diag)
-{
-    for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++) {
-        const char *name = aw_vpa_resource_name((enum aw_vpa_resource)r);
-        int64_t min = policy->min_allowed[r], max = policy->max_allowed[r];
-        if (min < 0 || max < 0)
-            return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, name,
-                              "expected minAllowed and maxAllowed of 0 or more, found %" PRId64
-                              " and %" PRId64,
-                              min, max);
-        if (max > 0 && min > max)
-            return aw_fail_at(
-                diag, AW_ERR_CONFIG, NULL, 0, 0, name,
-                "expected minAllowed of at most maxAllowed %" PRId64 ", found %" PRId64, max, min);
-    }
-    return AW_OK;
-}
-
 void aw_vpa_aggregate_init(struct aw_vpa_aggregate *aggregate, const struct aw_vpa_config *config,
                            int64_t now_us)
 {
@@ -204,7 +186,8 @@ bool aw_vpa_add(const struct aw_vpa_config *config, struct aw_vpa_aggregate *agg
                : add_memory(config, aggregate, container, amount, time_us, false);
 }
 
-int64_t aw__vpa_amount(double value)
+/* Cut to a whole one within 0 to AW_VPA_AMOUNT_MAX. */
+static int64_t whole_amount(double value)
 {
     if (!(value > 0)) /* NaN too */
         return 0;
@@ -217,8 +200,8 @@ int64_t aw__vpa_oom_bytes(const struct aw_vpa_config *config,
                           const struct aw_vpa_container *container, int64_t request_bytes)
 {
     int64_t used = request_bytes > container->memory_peak ? request_bytes : container->memory_peak;
-    int64_t by_bytes = aw__vpa_amount((double)used + (double)config->oom_bytes_min);
-    int64_t by_ratio = aw__vpa_amount((double)used * config->oom_ratio);
+    int64_t by_bytes = whole_amount((double)used + (double)config->oom_bytes_min);
+    int64_t by_ratio = whole_amount((double)used * config->oom_ratio);
     return by_bytes > by_ratio ? by_bytes : by_ratio;
 }
 
@@ -231,20 +214,6 @@ bool aw_vpa_oom(const struct aw_vpa_config *config, struct aw_vpa_aggregate *agg
                       aw__vpa_oom_bytes(config, container, request_bytes), time_us, true);
 }
 
-void aw_vpa_aggregate_merge(struct aw_vpa_aggregate *aggregate, const struct aw_vpa_config *config,
-                            const struct aw_vpa_aggregate *other)
-{
-    for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
-        aw_histogram_merge(&aggregate->usage[r], &config->shape[r], &other->usage[r]);
-    if (other->sample_count == 0)
-        return;
-    if (aggregate->sample_count == 0 || other->first_sample_us < aggregate->first_sample_us)
-        aggregate->first_sample_us = other->first_sample_us;
-    if (aggregate->sample_count == 0 || other->last_sample_us > aggregate->last_sample_us)
-        aggregate->last_sample_us = other->last_sample_us;
-    aggregate->sample_count += other->sample_count;
-}
-
 bool aw_vpa_expired(const struct aw_vpa_aggregate *aggregate, const struct aw_vpa_config *config,
                     int64_t now_us)
 {
@@ -255,7 +224,7 @@ bool aw_vpa_expired(const struct aw_vpa_aggregate *aggregate, const struct aw_vp
 
 int64_t aw__vpa_with_margin(int64_t amount, double margin)
 {
-    int64_t sum = amount + aw__vpa_amount((double)amount * margin);
+    int64_t sum = amount + whole_amount((double)amount * margin);
     return sum > AW_VPA_AMOUNT_MAX ? AW_VPA_AMOUNT_MAX : sum;
 }
 
@@ -277,12 +246,12 @@ int64_t aw__vpa_with_confidence(int64_t amount, double multiplier, double expone
      * 0 * infinity for an amount of 0. */
     if (confidence <= 0 && multiplier > 0)
         return exponent > 0 ? AW_VPA_AMOUNT_MAX : 0;
-    return aw__vpa_amount((double)amount * pow(1 + multiplier / confidence, exponent));
+    return whole_amount((double)amount * pow(1 + multiplier / confidence, exponent));
 }
 
 int64_t aw__vpa_pod_share(int64_t pod_min, uint32_t container_count)
 {
-    return aw__vpa_amount((double)pod_min * (1.0 / (double)container_count));
+    return whole_amount((double)pod_min * (1.0 / (double)container_count));
 }
 
 static int64_t estimate(const struct aw_vpa_config *config,
@@ -291,7 +260,7 @@ static int64_t estimate(const struct aw_vpa_config *config,
 {
     double usage = aw_histogram_percentile(&aggregate->usage[resource], &config->shape[resource],
                                            estimator->percentile[resource]);
-    int64_t amount = aw__vpa_amount(usage * config->unit[resource]);
+    int64_t amount = whole_amount(usage * config->unit[resource]);
     int64_t least = aw__vpa_pod_share(config->pod_min[resource], container_count);
     amount = aw__vpa_with_margin(amount, estimator->margin);
     amount = aw__vpa_with_confidence(amount, estimator->confidence_multiplier,
@@ -373,14 +342,4 @@ enum aw_err aw_vpa_load(struct aw_vpa_aggregate *ret, const struct aw_vpa_config
     }
     *ret = loaded;
     return AW_OK;
-}
-
-int64_t aw_vpa_limit(int64_t old_request, int64_t old_limit, int64_t new_request)
-{
-    if (old_limit <= 0)
-        return 0;
-    if (old_request <= 0 || old_request == old_limit)
-        return new_request;
-    __int128 limit = (__int128)old_limit * new_request / old_request;
-    return limit > INT64_MAX ? INT64_MAX : (int64_t)limit;
 }

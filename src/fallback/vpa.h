@@ -105,11 +105,6 @@ void aw_vpa_config_init(struct aw_vpa_config *config);
 AW_NODISCARD enum aw_err aw_vpa_config_check(const struct aw_vpa_config *config,
                                              struct aw_diag *diag);
 
-/* AW_ERR_CONFIG: negative amounts, or a minimum above its maximum. (Upstream takes such a pair, and
- * the maximum has the last word.) */
-AW_NODISCARD enum aw_err aw_vpa_policy_check(const struct aw_vpa_policy *policy,
-                                             struct aw_diag *diag);
-
 void aw_vpa_aggregate_init(struct aw_vpa_aggregate *aggregate, const struct aw_vpa_config *config,
                            int64_t now_us);
 /* Takes one sample of usage in; false and nothing changed when it is negative, CPU not newer, or
@@ -121,9 +116,6 @@ bool aw_vpa_add(const struct aw_vpa_config *config, struct aw_vpa_aggregate *agg
  * `request_bytes`: counts as a peak of more than that. False: too old to matter. */
 bool aw_vpa_oom(const struct aw_vpa_config *config, struct aw_vpa_aggregate *aggregate,
                 struct aw_vpa_container *container, int64_t request_bytes, int64_t time_us);
-/* Adds all of `other`: the same container name under other labels. */
-void aw_vpa_aggregate_merge(struct aw_vpa_aggregate *aggregate, const struct aw_vpa_config *config,
-                            const struct aw_vpa_aggregate *other);
 /* Nothing came for the whole window of memory: forget it. */
 bool aw_vpa_expired(const struct aw_vpa_aggregate *aggregate, const struct aw_vpa_config *config,
                     int64_t now_us);
@@ -145,12 +137,7 @@ AW_NODISCARD enum aw_err aw_vpa_load(struct aw_vpa_aggregate *ret,
                                      const struct aw_vpa_checkpoint *checkpoint, int64_t now_us,
                                      struct aw_diag *diag);
 
-/* The limit that goes with a new request: in proportion to the old pair (0: there was none), equal
- * where they were equal, and none where there was none. Saturates at INT64_MAX. */
-int64_t aw_vpa_limit(int64_t old_request, int64_t old_limit, int64_t new_request);
-
 /* The steps of an estimate; for tests and case files within this room. */
-int64_t aw__vpa_amount(double value); /* cut to a whole one within 0 to AW_VPA_AMOUNT_MAX */
 int64_t aw__vpa_with_margin(int64_t amount, double margin);
 double aw__vpa_confidence(const struct aw_vpa_aggregate *aggregate, int64_t confidence_us);
 int64_t aw__vpa_with_confidence(int64_t amount, double multiplier, double exponent,

@@ -128,12 +128,6 @@ static void the_maximum_of_a_policy_has_the_last_word(void **state)
     aw_vpa_aggregate_init(&aggregate, &config, START_US);
     aw_vpa_add(&config, &aggregate, &container, AW_VPA_CPU, 1000, START_US);
     struct aw_vpa_policy policy = {.min_allowed = {3000}, .max_allowed = {2000}};
-    struct aw_diag diag;
-    assert_int_equal(aw_vpa_policy_check(&policy, &diag), AW_ERR_CONFIG);
-    assert_string_equal(diag.text, "expected minAllowed of at most maxAllowed 2000, found 3000");
-    assert_ok(aw_vpa_policy_check(&(struct aw_vpa_policy){.min_allowed = {3000}}, NULL));
-    assert_int_equal(aw_vpa_policy_check(&(struct aw_vpa_policy){.max_allowed = {-1}}, NULL),
-                     AW_ERR_CONFIG);
     assert_ok(aw_vpa_recommend(&config, &aggregate, 1, &policy, &wanted));
     assert_int_equal(wanted.target[AW_VPA_CPU], 2000);
     assert_true(wanted.uncapped_target[AW_VPA_CPU] > 1000 &&
@@ -283,24 +277,6 @@ static void fill(struct aw_vpa_aggregate *aggregate, uint64_t seed, int64_t star
     }
 }
 
-static void merged_aggregates_recommend_like_one(void **state)
-{
-    (void)state;
-    struct aw_vpa_aggregate one, a, b;
-    struct aw_vpa_recommendation of_one, of_both;
-    aw_vpa_aggregate_init(&one, &config, START_US);
-    aw_vpa_aggregate_init(&a, &config, START_US);
-    aw_vpa_aggregate_init(&b, &config, START_US);
-    fill(&one, 1, START_US);
-    fill(&one, 2, START_US + 3 * DAY_US);
-    fill(&a, 1, START_US);
-    fill(&b, 2, START_US + 3 * DAY_US);
-    aw_vpa_aggregate_merge(&a, &config, &b);
-    assert_ok(aw_vpa_recommend(&config, &one, 1, NULL, &of_one));
-    assert_ok(aw_vpa_recommend(&config, &a, 1, NULL, &of_both));
-    assert_memory_equal(&of_one, &of_both, sizeof of_one);
-}
-
 static void a_checkpoint_keeps_the_recommendation(void **state)
 {
     (void)state;
@@ -332,26 +308,6 @@ static void a_checkpoint_keeps_the_recommendation(void **state)
     broken.usage[AW_VPA_MEMORY].total = NAN;
     assert_int_equal(aw_vpa_load(&loaded, &config, &broken, 0, &diag), AW_ERR_FORMAT);
     assert_memory_equal(&loaded, &untouched, sizeof loaded);
-}
-
-static void limits_keep_their_proportion(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *why;
-        int64_t old_request, old_limit, new_request, expected;
-    } cases[] = {
-        {"no limit, none set", 100, 0, 500, 0},
-        {"twice the request", 100, 200, 500, 1000},
-        {"equal stays equal", 100, 100, 333, 333},
-        {"a limit alone becomes the request", 0, 200, 500, 500},
-        {"cut, not rounded", 3, 10, 7, 23},
-        {"too large for a number", 1, INT64_MAX / 2, 1000, INT64_MAX},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (aw_vpa_limit(cases[i].old_request, cases[i].old_limit, cases[i].new_request) !=
-            cases[i].expected)
-            fail_msg("%s", cases[i].why);
 }
 
 static void settings_that_would_break_the_order_of_bounds_are_refused(void **state)
@@ -414,9 +370,7 @@ int main(void)
         cmocka_unit_test(a_series_of_kills_does_not_bump_the_bump),
         cmocka_unit_test(an_old_kill_is_history),
         cmocka_unit_test(silence_for_eight_days_expires),
-        cmocka_unit_test(merged_aggregates_recommend_like_one),
         cmocka_unit_test(a_checkpoint_keeps_the_recommendation),
-        cmocka_unit_test(limits_keep_their_proportion),
         cmocka_unit_test(settings_that_would_break_the_order_of_bounds_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
