@@ -287,18 +287,11 @@ enum aw_err aw_kube_wait(struct aw_kube *kube, int64_t until_us)
         const int64_t left_us = until_us - aw_clock_monotonic_us(clock);
         if (kube->stop)
             return AW_ERR_INTERRUPTED;
-        if (kube->woken || left_us <= 0 || any_watch_ready(kube))
+        if (left_us <= 0 || any_watch_ready(kube))
             break;
         aw__kube_transport_wait(&kube->transport, left_us < STOP_LOOK_US ? left_us : STOP_LOOK_US);
     }
-    kube->woken = false;
     return AW_OK;
-}
-
-void aw_kube_wake(struct aw_kube *kube)
-{
-    kube->woken = true;
-    aw__kube_transport_wake(&kube->transport);
 }
 
 void aw_kube_stop(struct aw_kube *kube)

@@ -10,8 +10,7 @@
  * Memory:     answers are jansson values, which live on the process heap; the buffer of an answer
  *             grows to `answer_bytes_max`, and of one that was large nothing is kept beyond the
  *             next request.
- * Threads:    single owner; aw_kube_wake may be called from any thread, aw_kube_stop also from a
- *             signal handler.
+ * Threads:    single owner; aw_kube_stop may be called from any thread and from a signal handler.
  *
  * The trap: an error tells what happened to the last attempt. After AW_ERR_DEADLINE or a broken
  * connection a write may have been done; read before writing again.
@@ -91,11 +90,10 @@ AW_NODISCARD enum aw_err aw_kube_send(struct aw_kube *kube, const struct aw_kube
                                       json_t **ret_body, struct aw_kube_status *ret_status,
                                       struct aw_diag *diag);
 
-/* Waits until a watch has something, somebody woke us, or `until_us` (monotonic; with a clock that
+/* Waits until a watch has something or `until_us` (monotonic; with a clock that
  * tests move by hand only an earlier time ends it). Watches advance meanwhile; what they bring is
  * fetched by their owners. AW_ERR_INTERRUPTED: told to stop. */
 AW_NODISCARD enum aw_err aw_kube_wait(struct aw_kube *kube, int64_t until_us);
-void aw_kube_wake(struct aw_kube *kube);
 /* From now on waits end and requests fail with AW_ERR_INTERRUPTED, but for last words. */
 void aw_kube_stop(struct aw_kube *kube);
 

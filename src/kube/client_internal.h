@@ -20,7 +20,7 @@ struct aw_kube {
     struct aw_kube_counts counts;
     struct aw__kube_transfer *watches[AW__KUBE_WATCHES_MAX]; /* open ones, in no order */
     uint32_t watch_count;
-    _Atomic bool stop, woken;
+    _Atomic bool stop;
 };
 
 /* Takes a token of the bucket, waiting for it until `deadline_us`. */

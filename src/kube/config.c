@@ -45,8 +45,9 @@ void aw__kube_wipe(const struct aw_alloc *alloc, char *text)
     aw_alloc_free(alloc, text);
 }
 
-enum aw_err aw__kube_base64(const char *text, size_t len, const struct aw_alloc *alloc,
-                            char **ret_bytes, size_t *ret_len)
+/* Decodes base64 as Go does: padded, line breaks allowed. AW_ERR_FORMAT, AW_ERR_NOMEM. */
+static enum aw_err base64_decode(const char *text, size_t len, const struct aw_alloc *alloc,
+                                 char **ret_bytes, size_t *ret_len)
 {
     int first = 0, last = 0;
     /* to OpenSSL a dash is the end of the data, as in a PEM file */
@@ -125,7 +126,7 @@ static enum aw_err keep_pem(struct aw_kube_config *config, const struct found *i
         return keep_path(config, in, file_key, &ret->file, diag);
     enum aw_err err =
         node->kind == AW_NODE_STRING
-            ? aw__kube_base64(node->text, node->text_len, config->alloc, &ret->bytes, &ret->len)
+            ? base64_decode(node->text, node->text_len, config->alloc, &ret->bytes, &ret->len)
             : AW_ERR_FORMAT;
     if (err == AW_ERR_NOMEM)
         return no_memory(diag);

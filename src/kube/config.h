@@ -87,8 +87,5 @@ void aw_kube_config_deinit(struct aw_kube_config *config); /* a zeroed one is a 
 /* A copy of `len` bytes with a NUL, or NULL; and the end of one that may have been secret. */
 char *aw__kube_keep(const struct aw_alloc *alloc, const char *bytes, size_t len);
 void aw__kube_wipe(const struct aw_alloc *alloc, char *text);
-/* Decodes base64 as Go does: padded, line breaks allowed. AW_ERR_FORMAT, AW_ERR_NOMEM. */
-AW_NODISCARD enum aw_err aw__kube_base64(const char *text, size_t len, const struct aw_alloc *alloc,
-                                         char **ret_bytes, size_t *ret_len);
 
 #endif

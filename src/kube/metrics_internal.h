@@ -84,8 +84,6 @@ struct aw_kube_metrics {
 /* Throws away what nobody has heard of for longer than `age_max_us`. */
 void aw__metrics_forget(struct aw_kube_metrics *metrics, int64_t now_us);
 /* `between` is "/" for a pod and "//" for a workload. AW__NONE: not there, or no room. */
-uint32_t aw__metrics_find(const struct aw_kube_metrics *metrics, const char *ns,
-                          const char *between, const char *name);
 uint32_t aw__metrics_add(struct aw_kube_metrics *metrics, const char *ns, const char *between,
                          const char *name, int64_t now_us);
 /* What came twice in a round is none. */

@@ -50,8 +50,9 @@ static uint32_t *place(const struct aw_kube_metrics *metrics, uint32_t hash, con
     return &metrics->index[at];
 }
 
-uint32_t aw__metrics_find(const struct aw_kube_metrics *metrics, const char *ns,
-                          const char *between, const char *name)
+/* As aw__metrics_add, without adding. */
+static uint32_t entry_find(const struct aw_kube_metrics *metrics, const char *ns,
+                           const char *between, const char *name)
 {
     const uint32_t hash = hash_key(ns, between, name);
     const uint32_t found = *place(metrics, hash, ns, between, name);
@@ -183,7 +184,7 @@ static struct aw_kube_figure figure(const struct aw_kube_metrics *metrics, uint3
 void aw_kube_metrics_pod(const struct aw_kube_metrics *metrics, const char *ns, const char *pod,
                          int64_t now_us, struct aw_kube_pod_metrics *ret_pod)
 {
-    const uint32_t at = aw__metrics_find(metrics, ns, "/", pod);
+    const uint32_t at = entry_find(metrics, ns, "/", pod);
     *ret_pod = (struct aw_kube_pod_metrics){
         .cpu_cores = figure(metrics, at, AW_KUBE_QUERY_CPU, now_us),
         .memory_bytes = figure(metrics, at, AW_KUBE_QUERY_MEMORY, now_us),
@@ -219,7 +220,7 @@ static struct aw_kube_figure sum_of(const struct members *members, enum aw_kube_
     sum = missing;
     for (uint32_t i = 0; i < members->pod_count; i++)
         add(&sum, figure(members->metrics,
-                         aw__metrics_find(members->metrics, members->ns, "/", members->pods[i]), id,
+                         entry_find(members->metrics, members->ns, "/", members->pods[i]), id,
                          members->now_us));
     return sum;
 }
@@ -293,7 +294,7 @@ static void read_histogram(const struct members *members, struct histogram *hist
         merge_pod(members, members->own, counts, histogram);
     const bool own = histogram->all.pods > 0;
     for (uint32_t i = 0; i < members->pod_count && !own; i++) {
-        const uint32_t at = aw__metrics_find(metrics, members->ns, "/", members->pods[i]);
+        const uint32_t at = entry_find(metrics, members->ns, "/", members->pods[i]);
         if (at != AW__NONE)
             merge_pod(members, at, counts, histogram);
     }
@@ -314,7 +315,7 @@ void aw_kube_metrics_workload(const struct aw_kube_metrics *metrics, const char 
                               int64_t now_us, struct aw_kube_workload_metrics *ret_workload)
 {
     const struct members members = {
-        metrics, ns, pods, pod_count, aw__metrics_find(metrics, ns, "//", name), now_us};
+        metrics, ns, pods, pod_count, entry_find(metrics, ns, "//", name), now_us};
     struct histogram histogram;
     read_histogram(&members, &histogram);
     *ret_workload = (struct aw_kube_workload_metrics){

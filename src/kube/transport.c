@@ -473,8 +473,3 @@ void aw__kube_transport_wait(struct aw__kube_transport *transport, int64_t timeo
     (void)curl_multi_poll(transport->multi, NULL, 0, (int)timeout_ms, NULL);
     aw__kube_transport_perform(transport);
 }
-
-void aw__kube_transport_wake(struct aw__kube_transport *transport)
-{
-    (void)curl_multi_wakeup(transport->multi);
-}

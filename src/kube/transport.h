@@ -10,7 +10,7 @@
  *
  * Call order: init; transfer_start, then perform or wait until done, then transfer_stop; deinit.
  * Memory:     a buffer per transfer, grown by doubling to its maximum, kept for the next one.
- * Threads:    single owner; aw__kube_transport_wake may be called from anywhere.
+ * Threads:    single owner.
  */
 #ifndef AW_KUBE_TRANSPORT_H
 #define AW_KUBE_TRANSPORT_H
@@ -90,6 +90,5 @@ bool aw__kube_transfer_line(struct aw__kube_transfer *transfer, const char **ret
 /* Lets all transfers advance without waiting, and with waiting for at most `timeout_us`. */
 void aw__kube_transport_perform(struct aw__kube_transport *transport);
 void aw__kube_transport_wait(struct aw__kube_transport *transport, int64_t timeout_us);
-void aw__kube_transport_wake(struct aw__kube_transport *transport);
 
 #endif
