@@ -287,17 +287,6 @@ void aw_context_teach(struct aw_context *c, uint32_t workload, const float *acti
     memcpy(c->teacher + (size_t)workload * A, action, A * sizeof *action);
 }
 
-void aw_context_forget(struct aw_context *c, uint32_t workload)
-{
-    AW_ASSERT(workload < c->config.workloads);
-    aw_bundle_clear(&c->bundle[workload]);
-    c->replay[workload].count = 0;
-    c->replay[workload].cursor = 0;
-    c->embedded[workload] = (struct aw__embedded){0};
-    for (uint32_t i = 0; i < c->config.act_dim; i++)
-        c->teacher[(size_t)workload * c->config.act_dim + i] = NAN;
-}
-
 /* Adds to `sum` what (x - mean)^power adds up to in the bundles there are, number by number of a
  * step; returns of how many steps. */
 static double add_up(const struct aw_context *c, const double *mean, uint32_t power, double *sum)

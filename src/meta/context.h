@@ -83,8 +83,6 @@ bool aw_context_episode(struct aw_context *context, uint32_t workload, const flo
                         const float *action, const float *reward, uint32_t steps);
 /* What a teacher would do in this workload, whatever its state: the actor is drawn towards it. */
 void aw_context_teach(struct aw_context *context, uint32_t workload, const float *action);
-/* Forgets a workload: its bundle, its transitions and its teacher. */
-void aw_context_forget(struct aw_context *context, uint32_t workload);
 
 /* Means and scales of what the encoder reads, from the bundles there are (of everybody who learns
  * together): once, before learning. Fails where sharing does. */

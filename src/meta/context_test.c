@@ -156,8 +156,6 @@ static void nothing_is_allocated_after_new_and_nothing_is_learned_from_nothing(v
     obs[0] = NAN;
     assert_int_equal(aw_context_act(context, 0, obs, 0, action), AW_ERR_DIVERGED);
     assert_int_equal(aw_context_push(context, 0, obs, action, 1, obs, false), AW_ERR_DIVERGED);
-    aw_context_forget(context, 0);
-    assert_int_equal(aw_context_learn(context, NULL), AW_ERR_NODATA);
     assert_int_equal(counting.alloc_count, count);
     aw_context_free(context);
     assert_int_equal(counting.alloc_count, counting.free_count);

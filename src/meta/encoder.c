@@ -27,16 +27,6 @@ struct aw_encoder_cache {
     const struct aw_alloc *alloc;
 };
 
-struct aw_encoder_config aw_encoder_paper(uint32_t in)
-{
-    return (struct aw_encoder_config){AW_ENCODER_GRU, in, 256, 256, 64};
-}
-
-struct aw_encoder_config aw_encoder_default(uint32_t in)
-{
-    return (struct aw_encoder_config){AW_ENCODER_POOL, in, 64, 64, 32};
-}
-
 void aw_encoder_declare(struct aw_encoder *encoder, struct aw_params *params, const char *prefix,
                         const struct aw_encoder_config *config)
 {

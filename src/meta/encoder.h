@@ -36,10 +36,6 @@ struct aw_encoder_config {
     uint32_t dense;     /* of the ReLU layer after pooling */
     uint32_t embedding; /* numbers out */
 };
-/* The paper's: GRU 256, 256, 64. */
-struct aw_encoder_config aw_encoder_paper(uint32_t in);
-/* Ours: pool 64, 64, 32. */
-struct aw_encoder_config aw_encoder_default(uint32_t in);
 
 /* Mean and scale of each of `in` numbers; identity at declare. */
 struct aw_encoder_normal {
