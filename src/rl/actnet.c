@@ -64,11 +64,6 @@ void aw_actnet_deinit(struct aw_actnet *actor)
     memset(actor, 0, sizeof *actor);
 }
 
-size_t aw_actnet_bytes(const struct aw_actnet *actor)
-{
-    return sizeof *actor + actor->block_bytes;
-}
-
 /* Both clip, and a clip makes a number of what is none: they say whether there was one. */
 static bool see(const struct aw_actnet *actor, const float *obs, float *out)
 {

@@ -7,9 +7,8 @@
  * and reach 1 it is the actor of DDPG and TD3.
  *
  * Call order: init, then fit or set the parts by hand, seal; act as often as wanted; deinit.
- * Memory:     one block, sized at init; aw_actnet_bytes tells how large. act never allocates; fit
- *             allocates its scratch and frees it.
- * Threads:    act only reads. fit and set have one owner.
+ * Memory:     one block, sized at init. act never allocates; fit allocates its scratch and frees
+ * it. Threads:    act only reads. fit and set have one owner.
  *
  * `id` names the content: two actors that would act alike have the same id, and any change another.
  * It is 0 until the first seal, which stands for "no policy".
@@ -50,8 +49,6 @@ AW_NODISCARD enum aw_err aw_actnet_init(struct aw_actnet *actor,
                                         const struct aw_actnet_shape *shape,
                                         const struct aw_alloc *alloc);
 void aw_actnet_deinit(struct aw_actnet *actor); /* a zeroed one is a no-op */
-/* Of an actor of this shape, all told. */
-size_t aw_actnet_bytes(const struct aw_actnet *actor);
 
 /* One action. Finite in, finite out: AW_ERR_DIVERGED where an observation is not, and `action` is
  * untouched then. */

@@ -39,7 +39,4 @@ struct aw_logged_policy {
     void *ctx;
 };
 
-/* `agent` without exploration, as such a policy; it outlives the policy. */
-struct aw_logged_policy aw_logged_policy_of(struct aw_agent *agent);
-
 #endif

@@ -76,10 +76,3 @@ double aw_schedule_linear(double start, double end, double duration, double t)
         return end;
     return t <= 0 ? start : start + (end - start) * (t / duration);
 }
-
-double aw_schedule_exponential(double start, double end, double scale, double t)
-{
-    if (scale <= 0)
-        return end;
-    return t <= 0 ? start : end + (start - end) * exp(-t / scale);
-}

@@ -51,11 +51,8 @@ void aw_noise_reset(struct aw_noise *noise, uint32_t env);
 /* STATE part NAME. */
 void aw_noise_persist(struct aw_noise *noise, struct aw_persist *persist, const char *name);
 
-/* What fades with time. Both are exact at the ends and defined for every t. */
-
-/* From start at t = 0 straight to end at t = duration and there after; duration 0: end at once. */
+/* What fades with time, exact at the ends and defined for every t: from start at t = 0 straight to
+ * end at t = duration and there after; duration 0: end at once. */
 double aw_schedule_linear(double start, double end, double duration, double t);
-/* end + (start - end) exp(-t / scale); scale 0: end at once. */
-double aw_schedule_exponential(double start, double end, double scale, double t);
 
 #endif

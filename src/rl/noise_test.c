@@ -114,24 +114,17 @@ static void schedules_begin_and_end_where_they_say(void **state)
 {
     (void)state;
     static const struct {
-        double start, end, span, t, linear, exponential;
+        double start, end, span, t, linear;
         const char *why;
     } cases[] = {
-        {1, 0.1, 100, 0, 1, 1, "the start"},
-        {1, 0.1, 100, -5, 1, 1, "before the start"},
-        {1, 0.1, 100, 50, 0.55, 0.1 + 0.9 * 0.60653065971263342, "half way"},
-        {1, 0.1, 100, 100, 0.1, 0.1 + 0.9 * 0.36787944117144233, "the end of the line"},
-        {1, 0.1, 100, 1e9, 0.1, 0.1, "long after"},
-        {0.2, 0.6, 10, 5, 0.4, 0.6 - 0.4 * 0.60653065971263342, "upwards"},
-        {1, 0.1, 0, 0, 0.1, 0.1, "no time at all"},
+        {1, 0.1, 100, 0, 1, "the start"},      {1, 0.1, 100, -5, 1, "before the start"},
+        {1, 0.1, 100, 50, 0.55, "half way"},   {1, 0.1, 100, 100, 0.1, "the end of the line"},
+        {1, 0.1, 100, 1e9, 0.1, "long after"}, {0.2, 0.6, 10, 5, 0.4, "upwards"},
+        {1, 0.1, 0, 0, 0.1, "no time at all"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_close(aw_schedule_linear(cases[i].start, cases[i].end, cases[i].span, cases[i].t),
                      cases[i].linear, 1e-12);
-        assert_close(
-            aw_schedule_exponential(cases[i].start, cases[i].end, cases[i].span, cases[i].t),
-            cases[i].exponential, 1e-12);
-    }
 }
 
 int main(void)

@@ -9,17 +9,6 @@
 #define ACTION_SCALE_MIN 0.1f  /* of half the range between its bounds */
 #define OBS_SCALE_MIN    1e-6f /* below it an element is constant, and gets scale 1 */
 
-static enum aw_err agent_act(void *ctx, const float *obs, uint32_t count, float *action)
-{
-    struct aw_agent *agent = ctx;
-    return agent->ops->act(agent->self, obs, count, false, action);
-}
-
-struct aw_logged_policy aw_logged_policy_of(struct aw_agent *agent)
-{
-    return (struct aw_logged_policy){.act = agent_act, .ctx = agent};
-}
-
 static void carve(struct aw__prepared *p, struct aw_carve *take)
 {
     size_t S = p->S, A = p->A, n = p->steps_max;
