@@ -66,7 +66,6 @@ void aw__json_set(json_t *object, const char *key, json_t *value, bool *ok);
 /* RFC 3339 with microseconds. Returns `buf`. */
 #define AW__TIME_TEXT_MAX 40u
 const char *aw__time_format(int64_t us, char *buf, size_t size);
-AW_NODISCARD enum aw_err aw__time_parse(const char *text, int64_t *ret_us, struct aw_diag *diag);
 
 /* Whether a decision has been taken since the loop was made. */
 bool aw__api_decided(const struct aw_steward_view *view);
@@ -91,11 +90,8 @@ json_t *aw__api_freezes(const struct aw_api *api, int64_t now_us);
 json_t *aw__api_taken(const struct aw_api *api, uint64_t id, const struct aw_order *asked,
                       int64_t now_us);
 json_t *aw__api_proposals(const struct aw_api *api, const char *namespace, int64_t now_us);
-json_t *aw__api_status(struct aw_api *api);
 /* Whom a workload is most like; null: it has no embedding. */
 json_t *aw__api_alike(const struct aw_api *api, const char *workload);
-/* All workloads, in the order of names. */
-json_t *aw__api_rows(const struct aw_api *api, int64_t now_us);
 
 /* Who asks is known, and the loop will tick again. Without the steward's lock. */
 AW_NODISCARD enum aw_err aw__api_may_order(const struct aw__api_call *call, struct aw_diag *diag);
@@ -114,9 +110,6 @@ struct aw__api_entries {
 };
 AW_NODISCARD enum aw_err aw__api_entries(const struct aw_api *api, struct aw__api_entries *ask,
                                          FILE *out, struct aw_diag *diag);
-/* One entry by its id, parsed. AW_ERR_NOTFOUND. */
-AW_NODISCARD enum aw_err aw__api_entry(const struct aw_api *api, uint64_t id, json_t **ret,
-                                       struct aw_diag *diag);
 
 aw__api_handler aw__api_get_health, aw__api_get_ready, aw__api_get_status, aw__api_get_workloads,
     aw__api_get_workload, aw__api_get_state, aw__api_get_explain, aw__api_get_history,

@@ -137,7 +137,9 @@ enum aw_err aw__api_entries(const struct aw_api *api, struct aw__api_entries *as
     return err;
 }
 
-enum aw_err aw__api_entry(const struct aw_api *api, uint64_t id, json_t **ret, struct aw_diag *diag)
+/* One entry by its id, parsed. AW_ERR_NOTFOUND. */
+static enum aw_err entry_read(const struct aw_api *api, uint64_t id, json_t **ret,
+                              struct aw_diag *diag)
 {
     struct aw__api_entries ask = {.since_us = INT64_MIN, .before = id + 1, .limit = 1};
     char *text = NULL;
@@ -399,7 +401,7 @@ enum aw_err aw__api_get_decision(struct aw__api_call *call, struct aw_diag *diag
     uint64_t id;
     bool ok = true;
     enum aw_err err = aw__api_id(call->part[1], "decision", &id, diag);
-    err = err ? err : aw__api_entry(call->api, id, &line, diag);
+    err = err ? err : entry_read(call->api, id, &line, diag);
     if (err)
         return err;
     const bool kept = !journal_read(call->api, NULL, id, &entry, NULL);

@@ -279,7 +279,7 @@ static void set_health(json_t *status, struct aw_api *api, const struct told *to
     aw__json_set(status, "health", health, ok);
 }
 
-json_t *aw__api_status(struct aw_api *api)
+static json_t *status_json(struct aw_api *api)
 {
     struct aw_steward *steward = api->config.steward;
     struct aw_diag ailment = {0};
@@ -312,7 +312,7 @@ json_t *aw__api_status(struct aw_api *api)
 
 enum aw_err aw__api_get_status(struct aw__api_call *call, struct aw_diag *diag)
 {
-    call->body = aw__api_status(call->api);
+    call->body = status_json(call->api);
     return call->body ? AW_OK : no_memory(diag);
 }
 
@@ -420,7 +420,8 @@ static json_t *page_json(const struct aw_api *api, const struct item *items, uin
     return NULL;
 }
 
-json_t *aw__api_rows(const struct aw_api *api, int64_t now_us)
+/* All workloads, in the order of names. */
+static json_t *rows_json(const struct aw_api *api, int64_t now_us)
 {
     const struct filter all = {.stage = AW_STAGE_COUNT};
     uint32_t count = 0;
@@ -545,10 +546,10 @@ enum aw_err aw_api_views(struct aw_api *api, char **ret_text, size_t *ret_len)
     }
     json_t *views = json_object();
     aw__json_set(views, "saved", aw__json_time(aw_clock_now_us(api->config.clock)), &ok);
-    aw__json_set(views, "status", aw__api_status(api), &ok);
+    aw__json_set(views, "status", status_json(api), &ok);
     aw_steward_lock(steward);
     const int64_t now = aw__api_now_us(api);
-    aw__json_set(views, "workloads", aw__api_rows(api, now), &ok);
+    aw__json_set(views, "workloads", rows_json(api, now), &ok);
     aw__json_set(views, "freezes", aw__api_freezes(api, now), &ok);
     aw__json_set(views, "proposals", aw__api_proposals(api, NULL, now), &ok);
     aw_steward_unlock(steward);

@@ -88,7 +88,7 @@ json_t *aw__json_amounts(const struct aw_plan *plan)
 /* --- times that come in ----------------------------------------------------------------------- */
 
 /* 2026-11-16T02:03:04Z, with any number of digits of a second; nothing but Z stands for UTC. */
-enum aw_err aw__time_parse(const char *text, int64_t *ret_us, struct aw_diag *diag)
+static enum aw_err time_parse(const char *text, int64_t *ret_us, struct aw_diag *diag)
 {
     struct tm tm = {0}, back;
     const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
@@ -129,7 +129,7 @@ enum aw_err aw__api_since(const struct aw__api_call *call, int64_t *ret_us, stru
             *ret_us = INT64_MIN;
         return AW_OK;
     }
-    if (aw__time_parse(text, ret_us, &why))
+    if (time_parse(text, ret_us, &why))
         return aw_fail_at(diag, AW_ERR_FORMAT, NULL, 0, 0, "since", "%s", why.text);
     return AW_OK;
 }

@@ -210,14 +210,6 @@ struct MHD_Response *aw__events_answer(struct aw__events *events, struct MHD_Con
     return response;
 }
 
-uint32_t aw__events_count(struct aw__events *events)
-{
-    pthread_mutex_lock(&events->lock);
-    const uint32_t count = events->count;
-    pthread_mutex_unlock(&events->lock);
-    return count;
-}
-
 /* --- made and ended --------------------------------------------------------------------------- */
 
 enum aw_err aw__events_open(struct aw__events **ret, struct aw_api *api, struct aw_diag *diag)

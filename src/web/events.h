@@ -33,6 +33,5 @@ void aw__events_free(struct aw__events *events); /* once no stream can be read a
  * memory. */
 struct MHD_Response *aw__events_answer(struct aw__events *events,
                                        struct MHD_Connection *connection);
-uint32_t aw__events_count(struct aw__events *events);
 
 #endif

@@ -461,10 +461,3 @@ const struct aw_watch_one *aw_watch_find(const struct aw_watch *watch, const cha
             return &watch->one[i];
     return NULL;
 }
-
-size_t aw_watch_bytes(const struct aw_watch *watch)
-{
-    return (size_t)watch->max * (sizeof *watch->one + watch->points_max * sizeof *watch->point +
-                                 watch->episodes_max * sizeof *watch->episode) +
-           AW_WATCH_FLEET_MAX * sizeof *watch->fleet;
-}

@@ -178,7 +178,5 @@ uint32_t aw_watch_fleets(const struct aw_watch *watch);
 const struct aw_watch_fleet *aw_watch_fleet(const struct aw_watch *watch, uint32_t nth);
 /* NULL: nobody of this name. */
 const struct aw_watch_one *aw_watch_find(const struct aw_watch *watch, const char *name);
-/* Bytes of all rings. */
-size_t aw_watch_bytes(const struct aw_watch *watch);
 
 #endif
