@@ -49,19 +49,13 @@ struct aw_fit_rows {
     const struct aw_alloc *alloc;
 };
 
-/* Reads a CSV file whose first line names its columns; the names are in aw_fit_columns. Requests
+/* Reads a CSV file whose first line names its columns; the names are in fit_read.c. Requests
  * are per minute and of all replicas. Without requests, rows of one size are runs of one request
  * each, and are averaged. AW_ERR_NOTFOUND; AW_ERR_FORMAT: a column that is needed is missing;
  * AW_ERR_NODATA: no row; AW_ERR_LIMIT: too many rows, groups or settings. */
 AW_NODISCARD enum aw_err aw_fit_read(const char *path, const struct aw_alloc *alloc,
                                      struct aw_fit_rows *ret, struct aw_diag *diag);
 void aw_fit_rows_deinit(struct aw_fit_rows *rows); /* a zeroed one is a no-op */
-
-struct aw_fit_column {
-    const char *name; /* compared without regard to case; NULL ends the table */
-    const char *means;
-};
-extern const struct aw_fit_column aw_fit_columns[];
 
 struct aw_fit_config {
     uint64_t seed;      /* of the split and of the starts */

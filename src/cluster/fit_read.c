@@ -20,26 +20,25 @@
 enum field { REQUESTS, LATENCY, PODS, CORES, SIZE, LIMIT, USED_GIB, USED_MIB, USED_CORES, GROUP };
 #define FIELD_COUNT ((uint32_t)GROUP + 1)
 
-const struct aw_fit_column aw_fit_columns[] = {
-    {"requests", "requests per minute, of all replicas"},
-    {"requests_duration_mean", "mean latency in milliseconds"},
-    {"latency_ms", "the same"},
-    {"duration", "the same, of one run"},
-    {"num_pods", "replicas; 1 where there is no such column"},
-    {"replicas", "the same"},
-    {"pod_cpu_limit", "cores of a replica"},
-    {"cores", "the same"},
-    {"memory size", "memory in MiB of AWS Lambda, which is CPU too: one core at 1792"},
-    {"pod_mem_limit", "memory limit of a replica in GiB"},
-    {"pod_util_mem_avg", "memory used by a replica in GiB"},
-    {"max memory used", "the same in MiB"},
-    {"pod_util_cpu_avg", "cores used by a replica"},
-    {"function", "rows of each are fitted apart"},
-    {NULL, NULL},
+static const struct {
+    const char *name; /* compared without regard to case */
+    enum field field;
+} columns[] = {
+    {"requests", REQUESTS},              /* per minute, of all replicas */
+    {"requests_duration_mean", LATENCY}, /* in milliseconds */
+    {"latency_ms", LATENCY},
+    {"duration", LATENCY}, /* of one run */
+    {"num_pods", PODS},    /* 1 where there is no such column */
+    {"replicas", PODS},
+    {"pod_cpu_limit", CORES}, /* of a replica */
+    {"cores", CORES},
+    {"memory size", SIZE},    /* MiB of AWS Lambda, which is CPU too: one core at 1792 */
+    {"pod_mem_limit", LIMIT}, /* of a replica, GiB */
+    {"pod_util_mem_avg", USED_GIB},
+    {"max memory used", USED_MIB},
+    {"pod_util_cpu_avg", USED_CORES},
+    {"function", GROUP}, /* rows of each are fitted apart */
 };
-static const enum field column_field[] = {REQUESTS, LATENCY,  LATENCY,    LATENCY, PODS,
-                                          PODS,     CORES,    CORES,      SIZE,    LIMIT,
-                                          USED_GIB, USED_MIB, USED_CORES, GROUP};
 
 struct reader {
     FILE *in;
@@ -96,9 +95,9 @@ static enum aw_err header_read(struct reader *r, char *line, struct aw_diag *dia
         return aw_fail_at(diag, AW_ERR_LIMIT, r->path, 1, 0, NULL, "more than %u columns",
                           COLUMNS_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t k = 0; aw_fit_columns[k].name; k++) {
-            if (!strcasecmp(cell[i], aw_fit_columns[k].name) && !r->column_of[column_field[k]])
-                r->column_of[column_field[k]] = i + 1;
+        for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {
+            if (!strcasecmp(cell[i], columns[k].name) && !r->column_of[columns[k].field])
+                r->column_of[columns[k].field] = i + 1;
         }
     }
     if (!r->column_of[LATENCY])

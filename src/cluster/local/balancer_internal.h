@@ -287,10 +287,8 @@ void aw__trunk_init(struct aw__trunk *trunk, uint32_t slot, uint32_t links, char
 /* A replica is well: unless it has said no, it is asked for a trunk. */
 void aw__trunk_ask_for(struct aw__balancer *b, uint32_t slot);
 void aw__trunk_tick(struct aw__balancer *b, uint32_t slot);
-/* What is in flight on it fails, unless its answer is here; what had not gone out is tried
- * elsewhere. */
-void aw__trunk_close(struct aw__balancer *b, uint32_t slot);
-/* The same, after everything that its replica has said before is taken. */
+/* Closes it, after everything that its replica has said is taken: what is in flight fails, unless
+ * its answer is here; what had not gone out is tried elsewhere. */
 void aw__trunk_give_up(struct aw__balancer *b, uint32_t slot);
 /* Whether a request can be a stream there. */
 bool aw__trunk_takes(const struct aw__balancer *b, uint32_t slot, const struct aw__visitor *c);
@@ -303,7 +301,6 @@ void aw__trunk_leave(struct aw__balancer *b, struct aw__link *link);
 void aw__trunk_event(struct aw__balancer *b, struct aw__trunk *trunk);
 /* What was too much for one time. */
 void aw__trunks_read(struct aw__balancer *b);
-void aw__trunk_mark(struct aw__balancer *b, struct aw__trunk *trunk);
 /* At the end of a batch: what was said in it goes out. */
 void aw__trunks_send(struct aw__balancer *b);
 

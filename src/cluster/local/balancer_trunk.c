@@ -74,18 +74,30 @@ void aw__trunk_ask_for(struct aw__balancer *b, uint32_t slot)
         decline(b, trunk);
 }
 
+/* Something is to be sent on it at the end of the batch. */
+static void trunk_mark(struct aw__balancer *b, struct aw__trunk *trunk)
+{
+    if (trunk->marked)
+        return;
+    trunk->marked = true;
+    trunk->next_marked = b->trunk_marked;
+    b->trunk_marked = trunk;
+}
+
 void aw__trunk_tick(struct aw__balancer *b, uint32_t slot)
 {
     struct aw__trunk *trunk = &b->backend[slot].trunk;
     if (trunk->state == AW__TRUNK_ASKING && b->now_us >= trunk->deadline_us)
         decline(b, trunk);
     if (trunk->state == AW__TRUNK_ON && trunk->out_from < trunk->out_to)
-        aw__trunk_mark(b, trunk); /* there may be bytes for it again */
+        trunk_mark(b, trunk); /* there may be bytes for it again */
     if (trunk->state == AW__TRUNK_ON && trunk->handle.readable)
         aw__trunk_event(b, trunk);
 }
 
-void aw__trunk_close(struct aw__balancer *b, uint32_t slot)
+/* What is in flight on it fails, unless its answer is here; what had not gone out is tried
+ * elsewhere. */
+static void trunk_close(struct aw__balancer *b, uint32_t slot)
 {
     struct aw__backend *backend = &b->backend[slot];
     struct aw__trunk *trunk = &backend->trunk;
@@ -127,16 +139,7 @@ static void put(struct aw__balancer *b, struct aw__trunk *trunk, const struct aw
         memcpy(trunk->out + trunk->out_to + AW_TRUNK_HEAD_BYTES, payload, len);
     trunk->out_to += AW_TRUNK_HEAD_BYTES + len;
     trunk->put += AW_TRUNK_HEAD_BYTES + len;
-    aw__trunk_mark(b, trunk);
-}
-
-void aw__trunk_mark(struct aw__balancer *b, struct aw__trunk *trunk)
-{
-    if (trunk->marked)
-        return;
-    trunk->marked = true;
-    trunk->next_marked = b->trunk_marked;
-    b->trunk_marked = trunk;
+    trunk_mark(b, trunk);
 }
 
 bool aw__trunk_takes(const struct aw__balancer *b, uint32_t slot, const struct aw__visitor *c)
@@ -211,7 +214,7 @@ void aw__trunk_leave(struct aw__balancer *b, struct aw__link *link)
         put(b, trunk, &(struct aw_trunk_frame){.kind = AW_TRUNK_CANCEL, .stream = name_of(b, link)},
             NULL);
     else if (trunk->leaving)
-        aw__trunk_mark(b, trunk); /* perhaps this was the last */
+        trunk_mark(b, trunk); /* perhaps this was the last */
 }
 
 /* False: it is broken. */
@@ -280,7 +283,7 @@ static bool frame_take(struct aw__balancer *b, struct aw__trunk *trunk,
         return true;
     case AW_TRUNK_FAREWELL:
         trunk->leaving = true;
-        aw__trunk_mark(b, trunk);
+        trunk_mark(b, trunk);
         return true;
     case AW_TRUNK_REQUEST:
     case AW_TRUNK_CREDIT:
@@ -357,12 +360,12 @@ static bool is_without(const struct aw__balancer *b, const struct aw__trunk *tru
 void aw__trunk_event(struct aw__balancer *b, struct aw__trunk *trunk)
 {
     if (read_in(b, trunk, false)) {
-        aw__trunk_mark(b, trunk); /* there may be room for what waits */
+        trunk_mark(b, trunk); /* there may be room for what waits */
         b->trunk_unread = b->trunk_unread || (trunk->handle.readable && !is_without(b, trunk));
     } else if (trunk->state == AW__TRUNK_ASKING) {
         decline(b, trunk);
     } else {
-        aw__trunk_close(b, trunk->slot);
+        trunk_close(b, trunk->slot);
     }
 }
 
@@ -372,7 +375,7 @@ void aw__trunk_give_up(struct aw__balancer *b, uint32_t slot)
     trunk->handle.readable = trunk->handle.hung_up = trunk->state == AW__TRUNK_ON;
     for (int i = 0; i < LAST_READS && trunk->handle.readable && read_in(b, trunk, true); i++)
         ;
-    aw__trunk_close(b, slot);
+    trunk_close(b, slot);
 }
 
 void aw__trunks_read(struct aw__balancer *b)
@@ -398,7 +401,7 @@ void aw__trunks_send(struct aw__balancer *b)
             trunk->leaving = true;
             trunk->handle.readable = true; /* what it said before it ended counts */
             (void)read_in(b, trunk, true);
-            aw__trunk_close(b, trunk->slot);
+            trunk_close(b, trunk->slot);
         } else if (trunk->leaving && !has_streams(&b->backend[trunk->slot])) {
             decline(b, trunk);
         } else if (trunk->owes && waiting(trunk) == 0) {

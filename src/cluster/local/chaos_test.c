@@ -47,7 +47,7 @@ static void operate(struct yard *yard, struct aw_rng *rng, struct tally *tally)
     case 5:
     case 6: {
         const uint32_t nth = (uint32_t)(aw_rng_double(rng) * tally->replicas);
-        if (aw__local_signal(yard->local, yard->workload, nth, which == 5 ? SIGKILL : SIGTERM))
+        if (signal_replica(yard->local, yard->workload, nth, which == 5 ? SIGKILL : SIGTERM))
             tally->kills++;
         break;
     }

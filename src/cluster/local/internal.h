@@ -124,7 +124,4 @@ void aw__observe_peaks(struct aw_local *local, struct aw__local_workload *worklo
 void aw__observe(struct aw_local *local, struct aw__local_workload *workload,
                  struct aw_sample *ret);
 
-/* For tests and benchmarks: a signal to the nth ready replica. False: there is none. */
-bool aw__local_signal(struct aw_local *local, uint32_t workload, uint32_t nth, int number);
-
 #endif

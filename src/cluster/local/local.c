@@ -454,21 +454,6 @@ uint32_t aw_local_replica_ports(struct aw_local *local, uint32_t workload, uint1
     return count;
 }
 
-bool aw__local_signal(struct aw_local *local, uint32_t workload, uint32_t nth, int number)
-{
-    bool sent = false;
-    AW_ASSERT(workload < local->workload_count);
-    pthread_mutex_lock(&local->lock); /* nobody reaps it meanwhile: the number is its own */
-    const struct aw__local_workload *of = local->workload[workload];
-    for (uint32_t i = 0; i < of->slots && !sent; i++) {
-        const struct aw__replica *r = &of->replica[i];
-        if (r->phase == AW__REPLICA_RUNS && r->ready && r->pid && nth-- == 0)
-            sent = kill(r->pid, number) == 0;
-    }
-    pthread_mutex_unlock(&local->lock);
-    return sent;
-}
-
 /* --- the contract ----------------------------------------------------------------------------- */
 
 static uint32_t local_capabilities(const void *self)

@@ -131,7 +131,7 @@ static void a_kill_from_outside_is_a_restart_and_no_oom_kill(void **state)
         skip();
     wait_until(5, yard_is(&yard, 2));
     const uint32_t id = yard_observe(&yard).pods[0].id;
-    assert_true(aw__local_signal(yard.local, yard.workload, 1, SIGKILL));
+    assert_true(signal_replica(yard.local, yard.workload, 1, SIGKILL));
     struct aw_sample sample;
     uint32_t restarts = 0, kills = 0;
     wait_until(5, (sample = yard_observe(&yard), restarts += sample.restarts,
@@ -335,7 +335,7 @@ static void a_socket_of_a_life_that_was_killed_is_no_obstacle_to_the_next(void *
         uint32_t restarts = 0;
         const uint16_t port = aw_local_port(yard.local, yard.workload);
         assert_int_equal(standin_ask(port, "/pid", body, sizeof body), 200);
-        assert_true(aw__local_signal(yard.local, yard.workload, 0, SIGKILL));
+        assert_true(signal_replica(yard.local, yard.workload, 0, SIGKILL));
         wait_until(5, (restarts += yard_observe(&yard).restarts, restarts == 1));
         wait_until(5, yard_is(&yard, 1));
         wait_until(5, yard_is_unix(&yard, true));

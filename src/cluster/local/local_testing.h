@@ -183,4 +183,20 @@ static inline void yard_end(struct yard *yard)
     assert_int_equal(rmdir(yard->run_dir), 0); /* nothing else is in it */
 }
 
+/* A signal to the nth ready replica. False: there is none. */
+static inline bool signal_replica(struct aw_local *local, uint32_t workload, uint32_t nth,
+                                  int number)
+{
+    bool sent = false;
+    pthread_mutex_lock(&local->lock); /* nobody reaps it meanwhile: the number is its own */
+    const struct aw__local_workload *of = local->workload[workload];
+    for (uint32_t i = 0; i < of->slots && !sent; i++) {
+        const struct aw__replica *r = &of->replica[i];
+        if (r->phase == AW__REPLICA_RUNS && r->ready && r->pid && nth-- == 0)
+            sent = kill(r->pid, number) == 0;
+    }
+    pthread_mutex_unlock(&local->lock);
+    return sent;
+}
+
 #endif

@@ -168,7 +168,7 @@ static void a_restart_takes_nothing_away(void **state)
         wait_until(5, told(&yard) > before + 8);
         before = told(&yard);
         uint32_t restarts = 0;
-        assert_true(aw__local_signal(yard.local, yard.workload, 0, SIGKILL));
+        assert_true(signal_replica(yard.local, yard.workload, 0, SIGKILL));
         wait_until(5, (restarts += yard_observe(&yard).restarts, restarts == 1));
         assert_true(told(&yard) >= before);
     }
