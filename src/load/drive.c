@@ -59,7 +59,8 @@ static void publish(struct aw__driver *driver)
         aw_hist_reset(driver->interval);
 }
 
-void aw__driver_run(struct aw__driver *driver)
+/* Runs until the timetable is over and everything has ended; `err` says how it went. */
+static void driver_run(struct aw__driver *driver)
 {
     int64_t due_us = 0, expire_us = 0, publish_us = 0;
     bool more = own_next(driver, &due_us);
@@ -95,7 +96,7 @@ static void *thread_main(void *arg)
 {
     /* the default lets a timer be 50 us late, several requests at 50 000 a second: prctl(2) */
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-    aw__driver_run(arg);
+    driver_run(arg);
     return NULL;
 }
 

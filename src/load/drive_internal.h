@@ -68,9 +68,6 @@ struct aw__driver {
     _Atomic bool done;
 };
 
-/* Runs until the timetable is over and everything has ended; `err` says how it went. */
-void aw__driver_run(struct aw__driver *driver);
-
 /* wire.c */
 enum aw_err aw__wire_open(struct aw__driver *driver, struct aw_diag *diag); /* epoll */
 void aw__wire_close(struct aw__driver *driver);

@@ -69,8 +69,3 @@ bool aw_timetable_next(struct aw_timetable *timetable, int64_t *ret_us)
         timetable->slot++;
     }
 }
-
-double aw_timetable_rate(const struct aw_timetable *timetable, int64_t at_us)
-{
-    return at_us < 0 ? 0 : slot_rate(timetable, (uint64_t)((double)at_us / timetable->slot_us));
-}

@@ -48,7 +48,5 @@ AW_NODISCARD enum aw_err aw_timetable_init(struct aw_timetable *timetable,
                                            struct aw_diag *diag);
 /* When the next request is due, in microseconds since the start; false: there is none. */
 bool aw_timetable_next(struct aw_timetable *timetable, int64_t *ret_us);
-/* The rate at that moment, as asked for. */
-double aw_timetable_rate(const struct aw_timetable *timetable, int64_t at_us);
 
 #endif
