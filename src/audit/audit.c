@@ -117,12 +117,6 @@ enum aw_err aw__audit_clear(struct aw_audit *a, struct aw_diag *diag)
     return err;
 }
 
-enum aw_err aw_audit_probe(struct aw_audit *audit, struct aw_diag *diag)
-{
-    AW_ASSERT(audit->group_len == 0);
-    return aw__audit_clear(audit, diag);
-}
-
 /* ---- the head ---- */
 
 enum aw_err aw__audit_write_head(struct aw_audit *a)

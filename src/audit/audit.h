@@ -109,9 +109,6 @@ AW_NODISCARD enum aw_err aw_audit_append_text(struct aw_audit *audit, int64_t at
  * touching the disk. */
 AW_NODISCARD enum aw_err aw_audit_commit(struct aw_audit *audit, struct aw_diag *diag);
 void aw_audit_abort(struct aw_audit *audit); /* empties the group */
-/* AW_OK: the disk takes entries, as far as one can know without writing one. Else the failure of
- * taking back what a failed commit left. Tries that again. Only with an empty group. */
-AW_NODISCARD enum aw_err aw_audit_probe(struct aw_audit *audit, struct aw_diag *diag);
 
 /* The latest entry that is recorded: worth keeping elsewhere (see verify). 0 and zeros: none. */
 struct aw_audit_head {

@@ -7,6 +7,7 @@
  * what is there verifies; and the log goes on.
  */
 #include "audit/audit_testing.h"
+#include "audit/writer.h"
 
 #define ENTRIES_MAX 512u
 #define COMMITS     14u
@@ -310,7 +311,7 @@ static void a_failed_commit_that_was_taken_back_does_not_come_again(void **state
         assert_true(commit(audit, &twin, 2));
         sim.faults.fail_at = sim.call_count + 2; /* the sync */
         assert_false(commit(audit, &twin, 3));
-        assert_ok(aw_audit_probe(audit, NULL));
+        assert_ok(aw__audit_clear(audit, NULL));
         memset(twin.maybe_of_seq, 0xff, sizeof twin.maybe_of_seq); /* it is gone for good */
         aw_disk_sim_power_cut(&sim, seed);
         aw_audit_close(audit);
@@ -374,7 +375,7 @@ static void on_a_full_disk_nothing_is_recorded_until_there_is_space(void **state
         assert_ok(append_n(audit, 0, NULL, NULL));
         assert_int_equal(aw_audit_commit(audit, &diag), AW_ERR_IO);
         assert_non_null(strstr(diag.text, "No space left"));
-        assert_ok(aw_audit_probe(audit, &diag));
+        assert_ok(aw__audit_clear(audit, &diag));
         sim.faults.space_bytes = 0;
         assert_true(commit(audit, &twin, 2));
         aw_audit_close(audit);
@@ -407,7 +408,7 @@ static void a_torn_end_on_a_full_disk_waits_for_space(void **state)
     assert_int_equal(recovery.entry_count, 3);
     assert_string_equal(recovery.torn_file, "audit-00000001.jsonl");
     assert_string_equal(recovery.torn_aside, ""); /* not yet */
-    assert_int_equal(aw_audit_probe(audit, &diag), AW_ERR_IO);
+    assert_int_equal(aw__audit_clear(audit, &diag), AW_ERR_IO);
     assert_ok(append_n(audit, 3, NULL, &diag));
     assert_int_equal(aw_audit_commit(audit, &diag), AW_ERR_IO);
     sim.faults.space_bytes = 0;
