@@ -103,8 +103,8 @@ static struct aw_hpa_proposal propose(struct aw__case *c, struct world *world)
 static void resource_utilization(struct aw__case *c)
 {
     struct world world;
-    struct aw_hpa_reading *reading = &world.snapshot.readings[0];
     world_init(c, &world, "cpu", AW_HPA_RESOURCE, AW_HPA_UTILIZATION, "target_utilization_pct");
+    struct aw_hpa_reading *reading = &world.snapshot.readings[0];
     world.snapshot.spec_replicas = replicas_of(c, "current_replicas");
     for (const struct aw_node *node = aw__case_list(c, c->in, "pods"); node; node = node->next) {
         struct aw_hpa_pod *pod = add_pod(&world);
