@@ -1,0 +1,131 @@
+/*
+ * envelope.h - the one head that saved bytes have: whose they are, and whether they are whole.
+ *
+ * A format is one struct: a kind, a sentence, a version, and the layouts of the structs that lie
+ * in its bytes. A layout names every member; its hash is made of their names, types, places and
+ * sizes. So bytes of a build whose structs differ are refused even where their number is the same,
+ * and who forgets to name a new member cannot compile.
+ *
+ *     #define POINT(X, at) X(at x) X(at y)
+ *     static AW_LAYOUT(point_layout, struct point, POINT, 0)
+ *     static struct aw_format format = {
+ *         .kind = "point", .what = "a point", .version = 1, .layout = {point_layout}};
+ *
+ * Call order: leave sizeof(struct aw_envelope) bytes, write what is to be saved behind them, seal;
+ *             on the way back open, then believe what is behind the head. write and read do the
+ *             same with a file.
+ * Memory:     seal and open allocate nothing; read gives a block.
+ * Threads:    any. A format is written to once, atomically: its hash.
+ *
+ * The trap: the checksum finds accidents, not forgeries. Who opens bytes still checks that numbers
+ * are in range. And what is named "unused" today and used tomorrow has the same layout: give it
+ * its new name in the list, or the format a new version.
+ */
+#ifndef AW_BASE_ENVELOPE_H
+#define AW_BASE_ENVELOPE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "base/alloc.h"
+
+#define AW_FORMAT_LAYOUTS_MAX 8u
+#define AW_FORMAT_KIND_MAX    8u /* bytes of a kind, with its NUL */
+
+/* --- layouts ---------------------------------------------------------------------------------- */
+
+/* Mixes the members of a struct, or of several, into `hash`. */
+typedef uint64_t aw_layout(uint64_t hash);
+
+struct aw_member {
+    const char *name;
+    uint32_t offset, bytes, align;
+    char type;
+};
+
+/* For AW_LAYOUT: the members must be in the order in which they lie. */
+uint64_t aw_layout_mix(uint64_t hash, const struct aw_member *members, size_t count, size_t bytes);
+
+/* Defines `uint64_t name(uint64_t hash)`. LIST(X, at) is X(at member) for every member, in order;
+ * the members of a struct within are LIST_OF_IT(X, at inner.). An array of structs is one member,
+ * whose struct needs a layout of its own. `padding` is what no member has; best none. */
+#define AW_LAYOUT(name_, type_, LIST, padding)                                                    \
+    uint64_t name_(uint64_t hash)                                                                 \
+    {                                                                                             \
+        typedef type_ aw__saved;                                                                  \
+        static const struct aw_member members[] = {LIST(AW__MEMBER, )};                           \
+        _Static_assert((padding)LIST(AW__MEMBER_BYTES, ) == sizeof(aw__saved),                    \
+                       "name every member of " #type_);                                           \
+        _Static_assert(!(0 LIST(AW__MEMBER_WHOLE, )),                                             \
+                       "name the members of a struct within " #type_);                            \
+        return aw_layout_mix(hash, members, sizeof members / sizeof *members, sizeof(aw__saved)); \
+    }
+
+#define AW__AT(m) (((aw__saved *)0)->m)
+#define AW__MEMBER(m) \
+    {#m, offsetof(aw__saved, m), sizeof AW__AT(m), _Alignof(__typeof__(AW__AT(m))), AW__TYPE(m)},
+#define AW__MEMBER_BYTES(m) +sizeof AW__AT(m)
+#define AW__MEMBER_WHOLE(m) || __builtin_classify_type(AW__AT(m)) == AW__RECORD
+#define AW__RECORD          12 /* record_type_class of GCC's typeclass.h, and of Clang */
+/* An array counts as what it is made of; 's': of arrays or structs. */
+#define AW__TYPE(m) \
+    _Generic(AW__AT(m), bool: 'b', bool *: 'b', char: 'c', char *: 'c', uint8_t: 'B',    \
+        uint8_t *: 'B', uint16_t: 'H', uint16_t *: 'H', int32_t: 'i', int32_t *: 'i',    \
+        uint32_t: 'I', uint32_t *: 'I', int64_t: 'q', int64_t *: 'q', uint64_t: 'Q',     \
+        uint64_t *: 'Q', float: 'f', float *: 'f', double: 'd', double *: 'd', default: 's')
+
+/* --- formats ---------------------------------------------------------------------------------- */
+
+/* The way from one version to the next. */
+struct aw_format_past {
+    uint32_t version;              /* that it begins at; it ends at version + 1 */
+    uint64_t layout;               /* that bytes of this version have; a refusal tells it */
+    size_t (*bytes)(size_t bytes); /* how many `bytes` become; 0: they cannot be such a thing */
+    /* AW_ERR_FORMAT: what they say cannot be. `to` is zeroed. */
+    enum aw_err (*migrate)(const void *from, size_t bytes, void *to);
+};
+
+struct aw_format {
+    const char *kind; /* a word; differs from every other format's */
+    const char *what; /* for sentences: "the state of a run" */
+    uint32_t version; /* from 1 on */
+    uint32_t past_count;
+    const struct aw_format_past *past; /* [past_count]; NULL: none */
+    aw_layout *layout[AW_FORMAT_LAYOUTS_MAX];
+    _Atomic uint64_t layout_hash; /* 0: not made yet */
+};
+
+/* The head. What was saved follows it. */
+struct aw_envelope {
+    char mark[8];
+    uint32_t crc; /* of all that follows */
+    uint32_t version;
+    char kind[AW_FORMAT_KIND_MAX];
+    uint64_t layout;
+    uint64_t owner;
+    uint64_t bytes; /* behind the head */
+};
+_Static_assert(sizeof(struct aw_envelope) == 48, "an envelope has no padding");
+
+/* `bytes` are `size` with the head, which is written. `owner` is a number that whoever opens them
+ * must give again: a hash of settings without which they mean nothing; 0 will do. */
+void aw_envelope_seal(struct aw_format *format, uint64_t owner, void *bytes, size_t size);
+
+/* AW_ERR_FORMAT: not what `format` seals now, and the sentence says what was expected and found.
+ * Bytes of an older version are refused here; read migrates them. */
+AW_NODISCARD enum aw_err aw_envelope_open(struct aw_format *format, uint64_t owner,
+                                          const void *bytes, size_t size, struct aw_diag *diag);
+
+/* Seals, and replaces the file. */
+AW_NODISCARD enum aw_err aw_envelope_write(struct aw_format *format, uint64_t owner, void *bytes,
+                                           size_t size, const char *path, struct aw_diag *diag);
+
+/* A file of at most `size_max` bytes, opened, and migrated if it is of an older version. The block,
+ * head included, is the caller's to free with aw_alloc_free. On failure the file is as it was and
+ * outputs are untouched; the diagnostic names the file. */
+AW_NODISCARD enum aw_err aw_envelope_read(struct aw_format *format, uint64_t owner,
+                                          const char *path, size_t size_max,
+                                          const struct aw_alloc *alloc, void **ret_bytes,
+                                          size_t *ret_size, struct aw_diag *diag);
+
+#endif
