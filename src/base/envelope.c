@@ -44,10 +44,10 @@ static uint64_t layout_of(struct aw_format *format)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-static uint32_t crc_of(const void *bytes, size_t size)
+static uint32_t crc_of(uint32_t version, const void *bytes, size_t size)
 {
-    const size_t from = offsetof(struct aw_envelope, version);
-    return aw_crc32c(0, (const unsigned char *)bytes + from, size - from);
+    const size_t from = offsetof(struct aw_envelope, kind);
+    return aw_crc32c(version, (const unsigned char *)bytes + from, size - from);
 }
 
 void aw_envelope_seal(struct aw_format *format, uint64_t owner, void *bytes, size_t size)
@@ -56,12 +56,12 @@ void aw_envelope_seal(struct aw_format *format, uint64_t owner, void *bytes, siz
                                .layout = layout_of(format),
                                .owner = owner,
                                .bytes = size - sizeof head};
-    AW_ASSERT(size >= sizeof head && strlen(format->kind) < sizeof head.kind);
+    AW_ASSERT(size >= sizeof head);
     memcpy(head.mark, mark, sizeof mark);
-    memcpy(head.kind, format->kind, strlen(format->kind));
+    memcpy(head.kind, format->kind, sizeof head.kind);
     memcpy(bytes, &head, sizeof head);
-    head.crc = crc_of(bytes, size);
-    memcpy(bytes, &head, sizeof head);
+    head.crc = crc_of(head.version, bytes, size);
+    memcpy((unsigned char *)bytes + offsetof(struct aw_envelope, crc), &head.crc, sizeof head.crc);
 }
 
 /* Whether `bytes` are a whole envelope of the kind, of whatever version. */
@@ -77,7 +77,7 @@ static enum aw_err whole(const struct aw_format *format, const void *bytes, size
                        "expected %s, found something else: of an earlier version of aware, which "
                        "this one cannot read, or no saved state at all",
                        format->what);
-    if (strncmp(ret->kind, format->kind, sizeof ret->kind) != 0)
+    if (memcmp(ret->kind, format->kind, sizeof ret->kind) != 0)
         return aw_fail(diag, AW_ERR_FORMAT, "expected %s (%s), found \"%.*s\"", format->what,
                        format->kind, (int)sizeof ret->kind, ret->kind);
     if (ret->bytes != size - sizeof *ret)
@@ -85,7 +85,7 @@ static enum aw_err whole(const struct aw_format *format, const void *bytes, size
                        "%s: expected %" PRIu64 " bytes behind the head, found %zu",
                        ret->bytes > size - sizeof *ret ? "truncated" : "damaged", ret->bytes,
                        size - sizeof *ret);
-    if (ret->crc != crc_of(bytes, size))
+    if (ret->crc != crc_of(ret->version, bytes, size))
         return aw_fail(diag, AW_ERR_FORMAT, "damaged: the checksum of %s does not match",
                        format->what);
     return AW_OK;

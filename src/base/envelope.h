@@ -7,7 +7,7 @@
  * and who forgets to name a new member cannot compile.
  *
  *     #define POINT(X, at) X(at x) X(at y)
- *     static AW_LAYOUT(point_layout, struct point, POINT, 0)
+ *     AW_LAYOUT(point_layout, struct point, POINT, 0);
  *     static struct aw_format format = {
  *         .kind = "point", .what = "a point", .version = 1, .layout = {point_layout}};
  *
@@ -46,20 +46,20 @@ struct aw_member {
 /* For AW_LAYOUT: the members must be in the order in which they lie. */
 uint64_t aw_layout_mix(uint64_t hash, const struct aw_member *members, size_t count, size_t bytes);
 
-/* Defines `uint64_t name(uint64_t hash)`. LIST(X, at) is X(at member) for every member, in order;
- * the members of a struct within are LIST_OF_IT(X, at inner.). An array of structs is one member,
- * whose struct needs a layout of its own. `padding` is what no member has; best none. */
-#define AW_LAYOUT(name_, type_, LIST, padding)                                                    \
-    uint64_t name_(uint64_t hash)                                                                 \
+/* Defines the static aw_layout `name`. LIST(X, at) is X(at member) for every member, in order; the
+ * members of a struct within are LIST_OF_IT(X, at inner.). An array of structs is one member, whose
+ * struct needs a layout of its own. `padding` is what no member has, in bytes; best none. */
+#define AW_LAYOUT(name, type, LIST, padding)                                                      \
+    static uint64_t name(uint64_t hash)                                                           \
     {                                                                                             \
-        typedef type_ aw__saved;                                                                  \
+        typedef type aw__saved;                                                                   \
         static const struct aw_member members[] = {LIST(AW__MEMBER, )};                           \
+        _Static_assert(!(0 LIST(AW__MEMBER_WHOLE, )), "name the members of structs within it");   \
         _Static_assert((padding)LIST(AW__MEMBER_BYTES, ) == sizeof(aw__saved),                    \
-                       "name every member of " #type_);                                           \
-        _Static_assert(!(0 LIST(AW__MEMBER_WHOLE, )),                                             \
-                       "name the members of a struct within " #type_);                            \
+                       "name every member of it");                                                \
         return aw_layout_mix(hash, members, sizeof members / sizeof *members, sizeof(aw__saved)); \
-    }
+    }                                                                                             \
+    _Static_assert(sizeof(type) <= UINT32_MAX, "a layout is of a struct")
 
 #define AW__AT(m) (((aw__saved *)0)->m)
 #define AW__MEMBER(m) \
@@ -68,11 +68,13 @@ uint64_t aw_layout_mix(uint64_t hash, const struct aw_member *members, size_t co
 #define AW__MEMBER_WHOLE(m) || __builtin_classify_type(AW__AT(m)) == AW__RECORD
 #define AW__RECORD          12 /* record_type_class of GCC's typeclass.h, and of Clang */
 /* An array counts as what it is made of; 's': of arrays or structs. */
-#define AW__TYPE(m) \
+/* clang-format off */
+#define AW__TYPE(m)                                                                      \
     _Generic(AW__AT(m), bool: 'b', bool *: 'b', char: 'c', char *: 'c', uint8_t: 'B',    \
         uint8_t *: 'B', uint16_t: 'H', uint16_t *: 'H', int32_t: 'i', int32_t *: 'i',    \
         uint32_t: 'I', uint32_t *: 'I', int64_t: 'q', int64_t *: 'q', uint64_t: 'Q',     \
         uint64_t *: 'Q', float: 'f', float *: 'f', double: 'd', double *: 'd', default: 's')
+/* clang-format on */
 
 /* --- formats ---------------------------------------------------------------------------------- */
 
@@ -86,9 +88,9 @@ struct aw_format_past {
 };
 
 struct aw_format {
-    const char *kind; /* a word; differs from every other format's */
-    const char *what; /* for sentences: "the state of a run" */
-    uint32_t version; /* from 1 on */
+    char kind[AW_FORMAT_KIND_MAX]; /* a word; differs from every other format's */
+    const char *what;              /* for sentences: "the state of a run" */
+    uint32_t version;              /* from 1 on */
     uint32_t past_count;
     const struct aw_format_past *past; /* [past_count]; NULL: none */
     aw_layout *layout[AW_FORMAT_LAYOUTS_MAX];
@@ -98,7 +100,7 @@ struct aw_format {
 /* The head. What was saved follows it. */
 struct aw_envelope {
     char mark[8];
-    uint32_t crc; /* of all that follows */
+    uint32_t crc; /* of all that follows, begun with the version */
     uint32_t version;
     char kind[AW_FORMAT_KIND_MAX];
     uint64_t layout;
@@ -106,6 +108,9 @@ struct aw_envelope {
     uint64_t bytes; /* behind the head */
 };
 _Static_assert(sizeof(struct aw_envelope) == 48, "an envelope has no padding");
+/* For the list of a struct that begins with it. */
+#define AW_ENVELOPE(X, at) \
+    X(at mark) X(at crc) X(at version) X(at kind) X(at layout) X(at owner) X(at bytes)
 
 /* `bytes` are `size` with the head, which is written. `owner` is a number that whoever opens them
  * must give again: a hash of settings without which they mean nothing; 0 will do. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/crc32c.h"
+#include "base/envelope_testing.h"
 #include "base/file.h"
 #include "base/testing.h"
 
@@ -20,7 +20,8 @@ struct point {
 };
 #define INNER(X, at) X(at weight)
 #define POINT(X, at) X(at x) X(at y) X(at steps) X(at unused) INNER(X, at inner.)
-static AW_LAYOUT(point_layout, struct point, POINT, 0) static struct aw_format format = {
+AW_LAYOUT(point_layout, struct point, POINT, 0);
+static struct aw_format format = {
     .kind = "point", .what = "a point", .version = 2, .layout = {point_layout}};
 
 struct saved {
@@ -86,16 +87,14 @@ struct resized {
 #define RENAMED(X, at) X(at x) X(at y) X(at steps) X(at episodes) INNER(X, at inner.)
 #define MOVED(X, at)   X(at x) X(at y) INNER(X, at inner.) X(at steps) X(at unused)
 #define RESIZED(X, at) X(at x) X(at y) X(at steps) INNER(X, at inner.)
-static AW_LAYOUT(swapped_layout, struct swapped, SWAPPED, 0) static AW_LAYOUT(
-    retyped_layout, struct retyped, POINT,
-    0) static AW_LAYOUT(renamed_layout, struct renamed, RENAMED,
-                        0) static AW_LAYOUT(moved_layout, struct moved, MOVED,
-                                            0) static AW_LAYOUT(within_layout, struct within, POINT,
-                                                                0) static AW_LAYOUT(resized_layout,
-                                                                                    struct resized,
-                                                                                    RESIZED, 0)
+AW_LAYOUT(swapped_layout, struct swapped, SWAPPED, 0);
+AW_LAYOUT(retyped_layout, struct retyped, POINT, 0);
+AW_LAYOUT(renamed_layout, struct renamed, RENAMED, 0);
+AW_LAYOUT(moved_layout, struct moved, MOVED, 0);
+AW_LAYOUT(within_layout, struct within, POINT, 0);
+AW_LAYOUT(resized_layout, struct resized, RESIZED, 0);
 
-    static void another_layout_of_the_same_size_is_refused(void **state)
+static void another_layout_of_the_same_size_is_refused(void **state)
 {
     (void)state;
     struct {
@@ -141,9 +140,9 @@ struct padded {
     bool ready;
 };
 #define PADDED(X, at) X(at count) X(at value) X(at ready)
-static AW_LAYOUT(padded_layout, struct padded, PADDED, 11)
+AW_LAYOUT(padded_layout, struct padded, PADDED, 11);
 
-    static void padding_is_said_and_counted(void **state)
+static void padding_is_said_and_counted(void **state)
 {
     (void)state;
     assert_int_not_equal(padded_layout(0), 0);
@@ -181,13 +180,6 @@ static void every_length_counts(void **state)
     }
 }
 
-/* As a program of another time or place would have sealed it. */
-static void reseal(struct saved *saved)
-{
-    const size_t from = offsetof(struct aw_envelope, version);
-    saved->head.crc = aw_crc32c(0, (const char *)saved + from, sizeof *saved - from);
-}
-
 static void a_refusal_is_a_sentence(void **state)
 {
     (void)state;
@@ -199,11 +191,11 @@ static void a_refusal_is_a_sentence(void **state)
     older.head.version = 1;
     layout.head.layout++;
     owner.head.owner = 12;
-    reseal(&kind);
-    reseal(&newer);
-    reseal(&older);
-    reseal(&layout);
-    reseal(&owner);
+    aw_testing_reseal(&kind, sizeof kind);
+    aw_testing_reseal(&newer, sizeof newer);
+    aw_testing_reseal(&older, sizeof older);
+    aw_testing_reseal(&layout, sizeof layout);
+    aw_testing_reseal(&owner, sizeof owner);
     damaged.point.x = 9;
     const struct {
         const struct saved *saved;
@@ -243,9 +235,9 @@ struct second {
 };
 #define FIRST(X, at)  X(at x) X(at y)
 #define SECOND(X, at) X(at x) X(at y) X(at steps) X(at unused)
-static AW_LAYOUT(first_layout, struct first, FIRST,
-                 0) static AW_LAYOUT(second_layout, struct second, SECOND,
-                                     0) static struct aw_format format_first = {
+AW_LAYOUT(first_layout, struct first, FIRST, 0);
+AW_LAYOUT(second_layout, struct second, SECOND, 0);
+static struct aw_format format_first = {
     .kind = "point", .what = "a point", .version = 1, .layout = {first_layout}};
 static struct aw_format format_second = {
     .kind = "point", .what = "a point", .version = 2, .layout = {second_layout}};

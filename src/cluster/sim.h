@@ -126,6 +126,8 @@ size_t aw_sim_state_bytes(const struct aw_sim *sim);
 void aw_sim_state_save(const struct aw_sim *sim, void *bytes);
 /* AW_ERR_FORMAT: saved when there were others; nothing changed. */
 AW_NODISCARD enum aw_err aw_sim_state_load(struct aw_sim *sim, const void *bytes);
+/* For the format of whoever keeps such bytes beyond the process (base/envelope.h). */
+uint64_t aw_sim_layout(uint64_t hash);
 
 /* The truth that no metric shows, for scoring: what really happened in the last advance. */
 struct aw_sim_truth {

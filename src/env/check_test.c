@@ -1,7 +1,7 @@
+#include "base/envelope.h"
 #include "base/rng.h"
 #include "base/testing.h"
 #include "env/check.h"
-#include "env/snapshot.h"
 
 #include <math.h>
 #include <string.h>
@@ -66,9 +66,14 @@ struct walk {
     uint32_t live;
 };
 struct walk_snapshot {
-    struct aw__snapshot head;
+    struct aw_envelope head;
     struct walk walk;
 };
+#define WALK(X, at)     X(at rng.s) X(at x) X(at first) X(at step) X(at live)
+#define SNAPSHOT(X, at) AW_ENVELOPE(X, at head.) WALK(X, at walk.)
+AW_LAYOUT(layout, struct walk_snapshot, SNAPSHOT, 0);
+static struct aw_format format = {
+    .kind = "walk", .what = "a walk", .version = 1, .layout = {layout}};
 
 /* One at a time: the environment's `self` is this, and a test sets the fault before each check. */
 static struct world {
@@ -156,7 +161,7 @@ static void walk_save(const void *ctx, void *bytes)
         aw_rng_init(&snapshot.walk.rng, 0, 0);
     if (w->fault == SNAPSHOT_RESTLESS)
         snapshot.walk.live |= world.save_count++ << 8;
-    aw__snapshot_seal(&snapshot, sizeof snapshot, 1234, 1);
+    aw_envelope_seal(&format, 0, &snapshot, sizeof snapshot);
     memcpy(bytes, &snapshot, sizeof snapshot);
     if (w->fault == OVERRUN_STATE)
         ((unsigned char *)bytes)[sizeof snapshot] = 0;
@@ -167,9 +172,9 @@ static enum aw_err walk_load(void *ctx, const void *bytes)
     struct world *w = ctx;
     struct walk_snapshot snapshot;
     memcpy(&snapshot, bytes, sizeof snapshot);
-    bool valid = aw__snapshot_valid(&snapshot, sizeof snapshot, 1234, 1);
+    bool valid = !aw_envelope_open(&format, 0, &snapshot, sizeof snapshot, NULL);
     if (w->fault == DAMAGE_TAKEN)
-        valid = snapshot.head.magic == 1234 || (snapshot.head.magic ^ 1) == 1234;
+        valid = memcmp(snapshot.head.kind, format.kind, sizeof "walk") == 0;
     if (w->fault == SNAPSHOT_REFUSES_ITSELF || (!valid && w->fault != FOREIGN_TAKEN)) {
         w->walk.x += w->fault == FOREIGN_CHANGES ? 0.01 : 0;
         return w->fault == FOREIGN_WRONG_ERROR ? AW_ERR_IO : AW_ERR_FORMAT;
@@ -277,7 +282,7 @@ static const struct {
     {FOREIGN_TAKEN, BOTH, R(SNAPSHOT_FOREIGN), "load takes anything"},
     {FOREIGN_CHANGES, BOTH, R(SNAPSHOT_FOREIGN), "load refuses after it has begun"},
     {FOREIGN_WRONG_ERROR, BOTH, R(SNAPSHOT_FOREIGN), "load refuses with another error"},
-    {DAMAGE_TAKEN, BOTH, R(SNAPSHOT_DAMAGED), "load looks only at the magic"},
+    {DAMAGE_TAKEN, BOTH, R(SNAPSHOT_DAMAGED), "load looks only at the kind"},
     {NAN_TAKEN, BOX, R(ACTION_REFUSED), "an action that is not a number moves it"},
     {CHOICE_TAKEN, DISCRETE, R(ACTION_REFUSED), "one choice too many"},
     {HALF_CHOICE_TAKEN, DISCRETE, R(ACTION_REFUSED), "half a choice"},

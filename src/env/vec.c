@@ -4,10 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "env/snapshot.h"
-
-#define MAGIC   0x56454331u /* "VEC1" */
-#define VERSION 1u
+#include "base/envelope.h"
 
 struct aw_vec_member {
     struct aw_rng seeds; /* of this copy's episodes */
@@ -18,7 +15,7 @@ struct aw_vec_member {
 
 /* A snapshot: a head, then for each copy a record, its row of `obs` and its environment's own. */
 struct head {
-    struct aw__snapshot head;
+    struct aw_envelope head;
     uint32_t count;
     uint32_t obs_dim;
     uint32_t state_bytes;
@@ -30,8 +27,16 @@ struct record {
     uint32_t length;
     uint32_t unused; /* zero */
 };
-_Static_assert(sizeof(struct head) == 32, "a snapshot has no padding");
-_Static_assert(sizeof(struct record) == 48, "a snapshot has no padding");
+/* clang-format off */
+#define HEAD(X, at)   AW_ENVELOPE(X, at head.) X(at count) X(at obs_dim) X(at state_bytes) X(at live)
+#define RECORD(X, at) X(at seeds.s) X(at episode_return) X(at length) X(at unused)
+/* clang-format on */
+AW_LAYOUT(head_layout, struct head, HEAD, 0);
+AW_LAYOUT(record_layout, struct record, RECORD, 0);
+static struct aw_format format = {.kind = "vec",
+                                  .what = "a snapshot of environments",
+                                  .version = 1,
+                                  .layout = {head_layout, record_layout}};
 
 size_t aw_vec_state_bytes(const struct aw_vec *vec)
 {
@@ -262,7 +267,7 @@ void aw_vec_state_save(const struct aw_vec *vec, void *bytes)
         vec->envs[i].ops->state_save(vec->envs[i].self, at);
         at += vec->spec->state_bytes;
     }
-    aw__snapshot_seal(bytes, aw_vec_state_bytes(vec), MAGIC, VERSION);
+    aw_envelope_seal(&format, 0, bytes, aw_vec_state_bytes(vec));
 }
 
 /* Takes everything from a snapshot of the right shape. A failure may leave it half done. */
@@ -300,16 +305,18 @@ enum aw_err aw_vec_state_load(struct aw_vec *vec, const void *bytes, size_t size
         return aw_fail(diag, AW_ERR_FORMAT,
                        "a snapshot of %u times %s is %zu bytes long, found %zu", vec->count,
                        vec->spec->name, aw_vec_state_bytes(vec), size);
+    enum aw_err err = aw_envelope_open(&format, 0, bytes, size, diag);
+    if (err)
+        return err;
     memcpy(&head, bytes, sizeof head);
-    if (!aw__snapshot_valid(bytes, size, MAGIC, VERSION) || head.count != vec->count ||
-        head.obs_dim != vec->spec->observation.dim || head.state_bytes != vec->spec->state_bytes ||
-        head.live > 1)
+    if (head.count != vec->count || head.obs_dim != vec->spec->observation.dim ||
+        head.state_bytes != vec->spec->state_bytes || head.live > 1)
         return aw_fail(diag, AW_ERR_FORMAT, "these bytes are not a snapshot of %u times %s",
                        vec->count, vec->spec->name);
     bool was_live = vec->live;
     if (was_live)
         aw_vec_state_save(vec, vec->rollback);
-    enum aw_err err = load(vec, bytes);
+    err = load(vec, bytes);
     if (err) {
         /* What we just wrote ourselves loads. A vector that had failed stays so. */
         vec->live = false;

@@ -44,6 +44,15 @@ struct aw_reading {
     uint32_t oom_kills; /* since the reading before */
     uint32_t rollout;   /* 1: a vertical change is being rolled out */
 };
+/* clang-format off */
+#define AW_READING(X, at)                                                                         \
+    X(at at_us) X(at cpu_millicores_wanted) X(at memory_bytes_wanted) X(at replicas_wanted)       \
+    X(at replicas_ready) X(at cores_allocated) X(at memory_bytes_allocated) X(at cpu_cores_used)  \
+    X(at memory_bytes_used) X(at memory_bytes_peak) X(at throttled_share) X(at disk_bytes_per_s)  \
+    X(at net_bytes_per_s) X(at arrivals_per_s) X(at completions_per_s) X(at errors_per_s)         \
+    X(at in_flight) X(at latency_us_p99) X(at cpu_utilisation) X(at memory_utilisation)           \
+    X(at age_s) X(at oom_kills) X(at rollout)
+/* clang-format on */
 
 /* `stale_us`: a figure older than this at the time of the sample is missing. */
 void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,

@@ -30,9 +30,8 @@
 #define AW__PIECE        64u
 #define AW__PIECE_PLACES 256u
 
-/* A snapshot is a copy of the state and is compared by bytes: nothing here may have padding. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic error "-Wpadded"
+/* A snapshot is a copy of the state and is compared by bytes: nothing here may have padding, and
+ * layout.c names every member. */
 
 enum aw__phase {
     AW__POD_NONE,     /* a free place */
@@ -147,10 +146,6 @@ struct aw__world {
     double metrics_down_until_us, api_down_until_us;
     double last_reading_us;
 };
-
-#pragma GCC diagnostic pop
-_Static_assert(sizeof(struct aw_demand) == 12 * sizeof(double), "no padding");
-_Static_assert(sizeof(struct aw_sim_disturbance) == 6 * sizeof(double), "no padding");
 
 struct aw__reference; /* requests and events, reference.c */
 struct aw__histogram;

@@ -10,13 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/envelope.h"
 #include "base/hash.h"
 #include "base/space.h"
 #include "env/autoscale/internal.h"
-#include "env/snapshot.h"
 
-#define MAGIC   0x41555430u /* "AUT0" */
-#define VERSION 1u
 /* Of every snapshot, whatever the options: the spec of a factory is a constant. The simulator's
  * own state is about half of it; make refuses a cluster that does not fit. */
 #define SNAPSHOT_BYTES (64u << 10)
@@ -38,15 +36,6 @@ struct episode {
     uint32_t unused;
     float past[AW_STATE_HISTORY_MAX * AW_STATE_DIM_MAX + 8]; /* newest first; + 8: a multiple */
 };
-_Static_assert(sizeof(struct episode) ==
-                   sizeof(struct aw_state_memory) + sizeof(struct aw_action_memory) +
-                       sizeof(struct aw_reading) + 24 + 16 +
-                       sizeof(float) * (AW_STATE_HISTORY_MAX * AW_STATE_DIM_MAX + 8),
-               "a snapshot has no padding");
-_Static_assert(sizeof(struct aw_state_memory) == 56, "a snapshot has no padding");
-_Static_assert(sizeof(struct aw_action_memory) == 16 * AW_ACTION_WINDOW_MAX + 32,
-               "a snapshot has no padding");
-_Static_assert(sizeof(struct aw_reading) == 24 + 8 + 16 + 14 * 8 + 8, "a snapshot has no padding");
 
 /* What was done in one step. */
 struct record {
@@ -54,17 +43,29 @@ struct record {
     uint32_t cpu_millicores;
     int64_t memory_bytes;
 };
-_Static_assert(sizeof(struct record) == 16, "a snapshot has no padding");
 
 /* A snapshot: this, then `more_bytes`, then zeros. With the fast model the bytes are the
  * simulator's. The reference model has too much going on to copy: there they are the records of
  * the episode, which a load plays again. */
 struct snapshot {
-    struct aw__snapshot head;
-    uint64_t options; /* hash of all of them: a state means nothing under others */
+    struct aw_envelope head; /* the owner is a hash of all options */
     uint64_t more_bytes;
     struct episode episode;
 };
+/* clang-format off */
+#define RECORD(X, at)   X(at replicas) X(at cpu_millicores) X(at memory_bytes)
+#define SNAPSHOT(X, at)                                                                           \
+    AW_ENVELOPE(X, at head.) X(at more_bytes) AW_STATE_MEMORY(X, at episode.state.)               \
+    AW_ACTION_MEMORY(X, at episode.action.) AW_READING(X, at episode.reading.)                    \
+    X(at episode.seed) X(at episode.load_offset_us) X(at episode.lambda) X(at episode.app)        \
+    X(at episode.step) X(at episode.live) X(at episode.unused) X(at episode.past)
+/* clang-format on */
+AW_LAYOUT(snapshot_layout, struct snapshot, SNAPSHOT, 0);
+AW_LAYOUT(record_layout, struct record, RECORD, 0);
+static struct aw_format format = {.kind = "scale",
+                                  .what = "a state of autoscale-v0",
+                                  .version = 1,
+                                  .layout = {snapshot_layout, record_layout, aw_sim_layout}};
 #define MORE_BYTES_MAX (SNAPSHOT_BYTES - sizeof(struct snapshot))
 
 struct autoscale {
@@ -353,7 +354,6 @@ static void autoscale_state_save(const void *ctx, void *bytes)
     const size_t more = more_bytes(self, &self->episode);
     struct snapshot snapshot;
     memset(&snapshot, 0, sizeof snapshot);
-    snapshot.options = self->options_hash;
     snapshot.more_bytes = more;
     snapshot.episode = self->episode;
     memcpy(at, &snapshot, sizeof snapshot);
@@ -363,7 +363,7 @@ static void autoscale_state_save(const void *ctx, void *bytes)
     else
         aw_sim_state_save(self->sim, at);
     memset(at + more, 0, MORE_BYTES_MAX - more);
-    aw__snapshot_seal(bytes, SNAPSHOT_BYTES, MAGIC, VERSION);
+    aw_envelope_seal(&format, self->options_hash, bytes, SNAPSHOT_BYTES);
 }
 
 static bool episode_valid(const struct autoscale *self, const struct episode *e)
@@ -413,8 +413,8 @@ static enum aw_err autoscale_state_load(void *ctx, const void *bytes)
     struct autoscale *self = ctx;
     struct snapshot snapshot;
     memcpy(&snapshot, bytes, sizeof snapshot);
-    if (!aw__snapshot_valid(bytes, SNAPSHOT_BYTES, MAGIC, VERSION) ||
-        snapshot.options != self->options_hash || !episode_valid(self, &snapshot.episode) ||
+    if (aw_envelope_open(&format, self->options_hash, bytes, SNAPSHOT_BYTES, NULL) ||
+        !episode_valid(self, &snapshot.episode) ||
         snapshot.more_bytes != more_bytes(self, &snapshot.episode))
         return AW_ERR_FORMAT;
     const unsigned char *more = (const unsigned char *)bytes + sizeof snapshot;

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/envelope.h"
 #include "base/rng.h"
-#include "env/snapshot.h"
 
 #define GRAVITY      9.8  /* m/s^2 */
 #define CART_MASS    1.0  /* kg */
@@ -26,9 +26,6 @@
 #define START_MAX    0.05 /* every element starts within +- this */
 #define STEPS_MAX    500
 
-#define MAGIC   0x43505631u /* "CPV1" */
-#define VERSION 1u
-
 struct cartpole {
     const struct aw_alloc *alloc;
     struct aw__cartpole_state state;
@@ -37,12 +34,19 @@ struct cartpole {
 };
 
 struct snapshot {
-    struct aw__snapshot head;
+    struct aw_envelope head;
     struct aw__cartpole_state state;
     uint32_t step;
     uint32_t live;
 };
-_Static_assert(sizeof(struct snapshot) == 16 + 4 * 8 + 8, "a snapshot has no padding");
+/* clang-format off */
+#define SNAPSHOT(X, at)                                                                           \
+    AW_ENVELOPE(X, at head.) X(at state.position) X(at state.velocity) X(at state.angle)          \
+    X(at state.spin) X(at step) X(at live)
+/* clang-format on */
+AW_LAYOUT(layout, struct snapshot, SNAPSHOT, 0);
+static struct aw_format format = {
+    .kind = "cart", .what = "a state of cartpole-v1", .version = 1, .layout = {layout}};
 
 /* The observation space is twice what ends an episode, so that the last observation is inside. */
 static const struct aw_space_axis observation_axes[] = {
@@ -150,7 +154,7 @@ static void cartpole_state_save(const void *ctx, void *bytes)
 {
     const struct cartpole *self = ctx;
     struct snapshot snapshot = {.state = self->state, .step = self->step, .live = self->live};
-    aw__snapshot_seal(&snapshot, sizeof snapshot, MAGIC, VERSION);
+    aw_envelope_seal(&format, 0, &snapshot, sizeof snapshot);
     memcpy(bytes, &snapshot, sizeof snapshot);
 }
 
@@ -160,7 +164,7 @@ static enum aw_err cartpole_state_load(void *ctx, const void *bytes)
     struct snapshot snapshot;
     memcpy(&snapshot, bytes, sizeof snapshot);
     const struct aw__cartpole_state *state = &snapshot.state;
-    if (!aw__snapshot_valid(&snapshot, sizeof snapshot, MAGIC, VERSION) ||
+    if (aw_envelope_open(&format, 0, &snapshot, sizeof snapshot, NULL) ||
         !isfinite(state->position) || !isfinite(state->velocity) || !isfinite(state->angle) ||
         !isfinite(state->spin) || snapshot.step > STEPS_MAX || snapshot.live > 1 ||
         (snapshot.live && aw__cartpole_fallen(state)))

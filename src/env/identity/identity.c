@@ -18,16 +18,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/envelope.h"
 #include "base/rng.h"
 #include "base/space.h"
-#include "env/snapshot.h"
 
 #define STEPS_MAX 100
 #define CHOICES   4
-
-#define MAGIC_BOX      0x49444258u /* "IDBX" */
-#define MAGIC_DISCRETE 0x49444443u /* "IDDC" */
-#define VERSION        1u
 
 struct identity {
     const struct aw_alloc *alloc;
@@ -38,14 +34,19 @@ struct identity {
 };
 
 struct snapshot {
-    struct aw__snapshot head;
+    struct aw_envelope head;
     struct aw_rng rng;
     float shown;
     uint32_t step;
     uint32_t live;
     uint32_t unused; /* zero */
 };
-_Static_assert(sizeof(struct snapshot) == 16 + 32 + 16, "a snapshot has no padding");
+#define SNAPSHOT(X, at) \
+    AW_ENVELOPE(X, at head.) X(at rng.s) X(at shown) X(at step) X(at live) X(at unused)
+AW_LAYOUT(layout, struct snapshot, SNAPSHOT, 0);
+static struct aw_format format = {
+    .kind = "same", .what = "a state of identity-v0", .version = 1, .layout = {layout}};
+enum owner { BOX = 1, DISCRETE };
 
 static const struct aw_space_axis discrete_observation_axes[CHOICES] = {
     {"lit_0", "", 0, 1}, {"lit_1", "", 0, 1}, {"lit_2", "", 0, 1}, {"lit_3", "", 0, 1}};
@@ -141,22 +142,22 @@ static enum aw_err box_step(void *ctx, const float *action, float *obs, struct a
     return AW_OK;
 }
 
-static void save(const struct identity *self, uint32_t magic, void *bytes)
+static void save(const struct identity *self, enum owner owner, void *bytes)
 {
     struct snapshot snapshot = {
         .rng = self->rng, .shown = self->shown, .step = self->step, .live = self->live};
-    aw__snapshot_seal(&snapshot, sizeof snapshot, magic, VERSION);
+    aw_envelope_seal(&format, owner, &snapshot, sizeof snapshot);
     memcpy(bytes, &snapshot, sizeof snapshot);
 }
 
-static enum aw_err load(struct identity *self, uint32_t magic, float low, float high,
+static enum aw_err load(struct identity *self, enum owner owner, float low, float high,
                         const void *bytes)
 {
     struct snapshot snapshot;
     memcpy(&snapshot, bytes, sizeof snapshot);
-    if (!aw__snapshot_valid(&snapshot, sizeof snapshot, magic, VERSION) ||
+    if (aw_envelope_open(&format, owner, &snapshot, sizeof snapshot, NULL) ||
         !(snapshot.shown >= low && snapshot.shown <= high) ||
-        (magic == MAGIC_DISCRETE && snapshot.shown != floorf(snapshot.shown)) ||
+        (owner == DISCRETE && snapshot.shown != floorf(snapshot.shown)) ||
         snapshot.step > STEPS_MAX || snapshot.live > 1 || snapshot.unused != 0)
         return AW_ERR_FORMAT;
     self->rng = snapshot.rng;
@@ -168,22 +169,22 @@ static enum aw_err load(struct identity *self, uint32_t magic, float low, float 
 
 static void discrete_state_save(const void *ctx, void *bytes)
 {
-    save(ctx, MAGIC_DISCRETE, bytes);
+    save(ctx, DISCRETE, bytes);
 }
 
 static enum aw_err discrete_state_load(void *ctx, const void *bytes)
 {
-    return load(ctx, MAGIC_DISCRETE, 0, CHOICES - 1, bytes);
+    return load(ctx, DISCRETE, 0, CHOICES - 1, bytes);
 }
 
 static void box_state_save(const void *ctx, void *bytes)
 {
-    save(ctx, MAGIC_BOX, bytes);
+    save(ctx, BOX, bytes);
 }
 
 static enum aw_err box_state_load(void *ctx, const void *bytes)
 {
-    return load(ctx, MAGIC_BOX, -1, 1, bytes);
+    return load(ctx, BOX, -1, 1, bytes);
 }
 
 static void identity_free(void *ctx)

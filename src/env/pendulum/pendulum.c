@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/envelope.h"
 #include "base/rng.h"
 #include "base/space.h"
-#include "env/snapshot.h"
 
 #define PI              3.14159265358979323846
 #define GRAVITY         10.0 /* m/s^2 */
@@ -29,9 +29,6 @@
 /* no episode turns further than this */
 #define ANGLE_MAX (PI + STEPS_MAX * SPEED_MAX * TIME_STEP)
 
-#define MAGIC   0x50565631u /* "PVV1" */
-#define VERSION 1u
-
 struct pendulum {
     const struct aw_alloc *alloc;
     struct aw__pendulum_state state;
@@ -40,12 +37,15 @@ struct pendulum {
 };
 
 struct snapshot {
-    struct aw__snapshot head;
+    struct aw_envelope head;
     double angle, speed;
     uint32_t step;
     uint32_t live;
 };
-_Static_assert(sizeof(struct snapshot) == 16 + 2 * 8 + 8, "a snapshot has no padding");
+#define SNAPSHOT(X, at) AW_ENVELOPE(X, at head.) X(at angle) X(at speed) X(at step) X(at live)
+AW_LAYOUT(layout, struct snapshot, SNAPSHOT, 0);
+static struct aw_format format = {
+    .kind = "swing", .what = "a state of pendulum-v1", .version = 1, .layout = {layout}};
 
 static const struct aw_space_axis observation_axes[] = {
     {"angle_cosine", "", -1, 1},
@@ -142,7 +142,7 @@ static void pendulum_state_save(const void *ctx, void *bytes)
                                 .speed = self->state.speed,
                                 .step = self->step,
                                 .live = self->live};
-    aw__snapshot_seal(&snapshot, sizeof snapshot, MAGIC, VERSION);
+    aw_envelope_seal(&format, 0, &snapshot, sizeof snapshot);
     memcpy(bytes, &snapshot, sizeof snapshot);
 }
 
@@ -151,7 +151,7 @@ static enum aw_err pendulum_state_load(void *ctx, const void *bytes)
     struct pendulum *self = ctx;
     struct snapshot snapshot;
     memcpy(&snapshot, bytes, sizeof snapshot);
-    if (!aw__snapshot_valid(&snapshot, sizeof snapshot, MAGIC, VERSION) ||
+    if (aw_envelope_open(&format, 0, &snapshot, sizeof snapshot, NULL) ||
         !(fabs(snapshot.angle) <= ANGLE_MAX) || !(fabs(snapshot.speed) <= SPEED_MAX) ||
         snapshot.step > STEPS_MAX || snapshot.live > 1)
         return AW_ERR_FORMAT;
