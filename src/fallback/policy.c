@@ -1,6 +1,7 @@
 /* policy.c - the contract: settings, dispatch, and the wall that every proposal passes. */
 #include "fallback/policy.h"
 
+#include "base/envelope.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "fallback/policy_kinds.h"
@@ -304,35 +305,36 @@ void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, 
 /* --- state ------------------------------------------------------------------------------------
  */
 
-/* What the state's bytes are, and whose: the HPA's memory is as long as its window has periods. */
-struct saved {
-    char magic[8];
-    uint32_t kind;
-    uint32_t track_max;
-    uint32_t recommendation_max;
-    uint32_t hpa_down_window; /* 0 without HPA, as is the period */
-    double hpa_period;
-    uint64_t sum; /* of the state's bytes */
-};
-_Static_assert(sizeof(struct saved) == 40, "no padding: it is part of saved states");
+/* clang-format off */
+#define STATE(X, at)                                                                              \
+    X(at hpa_next_us) X(at vpa_next_us) X(at aimd_next_us) X(at hpa_from) X(at hpa_to)            \
+    X(at recommendation_count) X(at scaled_to_zero) X(at first_sample_us) X(at last_sample_us)    \
+    X(at sample_count) X(at track_count)
+#define USAGE(X, at) X(at reference_us) X(at lowest) X(at highest) X(at weight)
+#define TRACK(X, at)                                                                              \
+    X(at id) X(at oom_kill_count) X(at started_us) X(at oom_after_start_us) X(at cpu_last_us)     \
+    X(at memory_last_us) X(at window_end_us) X(at memory_peak) X(at oom_peak)
+#define RECOMMENDATION(X, at) X(at time_us) X(at span_us) X(at low) X(at high)
+/* clang-format on */
+AW_LAYOUT(state_layout, struct aw__policy_state, STATE, 0);
+AW_LAYOUT(usage_layout, struct aw__policy_usage, USAGE, 0);
+AW_LAYOUT(track_layout, struct aw__pod_track, TRACK, 0);
+AW_LAYOUT(recommendation_layout, struct aw_hpa_recommendation, RECOMMENDATION, 0);
+AW_LAYOUT(anchor_layout, struct aw_action_memory, AW_ACTION_MEMORY, 0);
+static struct aw_format format = {
+    .kind = "rules",
+    .what = "the memory of a fallback",
+    .version = 1,
+    .layout = {state_layout, usage_layout, track_layout, recommendation_layout, anchor_layout}};
 
-static struct saved head_of(const struct aw_policy *policy)
+/* Whose bytes they are: the HPA's memory is as long as its window has periods. */
+static uint64_t owner_of(const struct aw_policy *policy)
 {
     const bool hpa = aw__policy_has_hpa(policy->settings.kind);
-    return (struct saved){
-        .magic = {'a', 'w', 'p', 'o', 'l', 'i', 'c', '4'},
-        .kind = policy->settings.kind,
-        .track_max = policy->track_max,
-        .recommendation_max = policy->recommendation_max,
-        .hpa_down_window = hpa ? policy->settings.hpa_down_window : 0,
-        .hpa_period = hpa ? policy->settings.hpa_period : 0,
-    };
-}
-
-/* FNV-1a, 64 bit: enough to tell bytes that were cut, mixed or made by another build. */
-static uint64_t sum_of(const unsigned char *bytes, size_t size)
-{
-    return aw_hash_bytes(AW_HASH_BEGIN, bytes, size);
+    const double whose[] = {policy->settings.kind, policy->track_max, policy->recommendation_max,
+                            hpa ? policy->settings.hpa_down_window : 0,
+                            hpa ? policy->settings.hpa_period : 0};
+    return aw_hash_bytes(AW_HASH_BEGIN, whose, sizeof whose);
 }
 
 /* Tracks that there is no room for are saved as ones that nobody has: states have one length. */
@@ -343,44 +345,37 @@ static size_t track_bytes(const struct aw_policy *policy)
 
 size_t aw_policy_state_bytes(const struct aw_policy *policy)
 {
-    return sizeof(struct saved) + policy->state_bytes + track_bytes(policy);
+    return sizeof(struct aw_envelope) + policy->state_bytes + track_bytes(policy);
 }
 
 void aw_policy_state_save(const struct aw_policy *policy, void *bytes)
 {
-    unsigned char *to = bytes;
-    struct saved head = head_of(policy);
-    unsigned char *tracks = to + sizeof head + policy->state_bytes;
+    unsigned char *to = (unsigned char *)bytes + sizeof(struct aw_envelope);
+    unsigned char *tracks = to + policy->state_bytes;
     const size_t used = policy->track_room * sizeof *policy->track;
-    memcpy(to + sizeof head, policy->state, policy->state_bytes);
+    memcpy(to, policy->state, policy->state_bytes);
     if (used > 0)
         memcpy(tracks, policy->track, used);
     memset(tracks + used, 0, track_bytes(policy) - used);
-    head.sum = sum_of(to + sizeof head, policy->state_bytes + track_bytes(policy));
-    memcpy(to, &head, sizeof head);
+    aw_envelope_seal(&format, owner_of(policy), bytes, aw_policy_state_bytes(policy));
 }
 
 enum aw_err aw_policy_state_load(struct aw_policy *policy, const void *bytes)
 {
-    const unsigned char *from = bytes;
-    struct saved head, wanted = head_of(policy);
-    memcpy(&head, from, sizeof head);
-    wanted.sum = head.sum;
-    /* only then are there as many bytes as the sum is asked of */
-    if (memcmp(&head, &wanted, sizeof head) != 0 ||
-        head.sum != sum_of(from + sizeof head, policy->state_bytes + track_bytes(policy)))
-        return AW_ERR_FORMAT;
+    const unsigned char *from = (const unsigned char *)bytes + sizeof(struct aw_envelope);
     struct aw__policy_state state;
-    memcpy(&state, from + sizeof head, sizeof state);
+    if (aw_envelope_open(&format, owner_of(policy), bytes, aw_policy_state_bytes(policy), NULL))
+        return AW_ERR_FORMAT;
+    memcpy(&state, from, sizeof state);
     if (state.recommendation_count > policy->recommendation_max ||
         state.track_count > policy->track_max)
         return AW_ERR_FORMAT;
     aw__policy_track_room(policy, (uint32_t)state.track_count);
     if (state.track_count > policy->track_room)
         return AW_ERR_NOMEM;
-    memcpy(policy->state, from + sizeof head, policy->state_bytes);
+    memcpy(policy->state, from, policy->state_bytes);
     if (policy->track)
-        memcpy(policy->track, from + sizeof head + policy->state_bytes,
+        memcpy(policy->track, from + policy->state_bytes,
                policy->track_room * sizeof *policy->track);
     return AW_OK;
 }

