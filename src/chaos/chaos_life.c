@@ -7,44 +7,25 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "base/envelope.h"
 #include "chaos/chaos_internal.h"
 
-#define MAGIC      UINT32_C(0x43414f53) /* "CAOS" */
-#define VERSION    2u
 #define FILE_BYTES 32768u /* of a file of the log: it rotates some times in a run */
 #define GROUP      131072u
 
 /* --- a save ----------------------------------------------------------------------------------- */
 
-/* As a run keeps its state in a file (job.c): whose it is, and a checksum over everything. */
-struct head {
-    uint32_t magic, version;
-    uint32_t checksum, unused; /* of what follows */
-    uint64_t bytes, owner;
-};
-
-static uint32_t checksum(const unsigned char *save, size_t bytes)
-{
-    const size_t from = offsetof(struct head, unused);
-    return aw_crc32c(0, save + from, bytes - from);
-}
-
-static void seal(unsigned char *save, size_t bytes, uint32_t version, uint64_t owner)
-{
-    struct head head = {.magic = MAGIC, .version = version, .bytes = bytes, .owner = owner};
-    memcpy(save, &head, sizeof head);
-    head.checksum = checksum(save, bytes);
-    memcpy(save, &head, sizeof head);
-}
+/* As a run keeps its state in a file (job.c). The owner is the seed. */
+static struct aw_format format = {.kind = "chaos", .what = "a save", .version = 2};
 
 void aw__chaos_save(struct aw__chaos *world)
 {
-    const size_t bytes = sizeof(struct head) + aw_loop_state_bytes(world->loop);
+    const size_t bytes = sizeof(struct aw_envelope) + aw_loop_state_bytes(world->loop);
     unsigned char *save = world->save_bytes == bytes ? world->save : realloc(world->save, bytes);
     if (!save)
         return;
-    aw_loop_state_save(world->loop, save + sizeof(struct head));
-    seal(save, bytes, VERSION, world->config.seed);
+    aw_loop_state_save(world->loop, save + sizeof(struct aw_envelope));
+    aw_envelope_seal(&format, world->config.seed, save, bytes);
     world->save = save;
     world->save_bytes = bytes;
     world->save_tick = world->tick + 1;
@@ -58,19 +39,16 @@ void aw__chaos_save(struct aw__chaos *world)
 static const unsigned char *opened(const struct aw__chaos *world, const unsigned char *save,
                                    size_t bytes)
 {
-    struct head head;
-    if (bytes < sizeof head)
-        return NULL;
-    memcpy(&head, save, sizeof head);
-    const bool good = head.magic == MAGIC && head.version == VERSION && head.bytes == bytes &&
-                      head.checksum == checksum(save, bytes) && head.owner == world->config.seed &&
-                      bytes == sizeof head + aw_loop_state_bytes(world->loop);
-    return good ? save + sizeof head : NULL;
+    return aw_envelope_open(&format, world->config.seed, save, bytes, NULL) ||
+                   bytes != sizeof(struct aw_envelope) + aw_loop_state_bytes(world->loop)
+               ? NULL
+               : save + sizeof(struct aw_envelope);
 }
 
 /* What a bad day makes of a save. `ret_bytes` is how long it is then. */
 static void damage(struct aw__chaos *world, unsigned char *save, size_t *ret_bytes)
 {
+    struct aw_format older = {.kind = "chaos", .what = "a save", .version = format.version - 1};
     struct aw_rng *rng = &world->rng;
     const uint32_t size = (uint32_t)*ret_bytes;
     switch (aw_rng_below(rng, 5)) {
@@ -85,10 +63,10 @@ static void damage(struct aw__chaos *world, unsigned char *save, size_t *ret_byt
         save[size / 2] = (unsigned char)~save[size / 2];
         break;
     case 3: /* of another run */
-        seal(save, size, VERSION, world->config.seed + 1);
+        aw_envelope_seal(&format, world->config.seed + 1, save, size);
         break;
     default: /* of an older format */
-        seal(save, size, VERSION - 1, world->config.seed);
+        aw_envelope_seal(&older, world->config.seed, save, size);
         break;
     }
 }

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "base/envelope.h"
 #include "base/text.h"
 
-#define MAGIC  UINT32_C(0x4c4f4f30) /* "LOO0" */
 #define NOBODY UINT32_MAX
 /* Of a slot in a state: nobody has it. */
 #define EMPTY UINT64_MAX
@@ -601,13 +601,19 @@ const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-struct head {
-    uint32_t magic, count;
-};
+/* clang-format off */
+#define COUNTS(X, at)                                                                             \
+    X(at ticks) X(at decisions) X(at plans_applied) X(at observe_failures) X(at apply_failures)   \
+    X(at store_failures) X(at record_failures) X(at learn_rounds) X(at learn_failures)            \
+    X(at learn_waiting) X(at learn_waited)
+/* clang-format on */
+AW_LAYOUT(counts_layout, struct aw_loop_counts, COUNTS, 0);
+static struct aw_format format = {
+    .kind = "loop", .what = "the state of all workloads", .version = 1, .layout = {counts_layout}};
 
 size_t aw_loop_state_bytes(const struct aw_loop *loop)
 {
-    size_t bytes = sizeof(struct head) + sizeof loop->counts;
+    size_t bytes = sizeof(struct aw_envelope) + sizeof loop->counts;
     for (uint32_t i = 0; i < loop->count; i++) {
         const struct slot *slot = &loop->slot[i];
         bytes += sizeof slot->since + (slot->pilot ? aw_pilot_state_bytes(slot->pilot) : 0);
@@ -617,9 +623,7 @@ size_t aw_loop_state_bytes(const struct aw_loop *loop)
 
 void aw_loop_state_save(const struct aw_loop *loop, void *bytes)
 {
-    unsigned char *to = bytes;
-    memcpy(to, &(struct head){.magic = MAGIC, .count = loop->count}, sizeof(struct head));
-    to += sizeof(struct head);
+    unsigned char *to = (unsigned char *)bytes + sizeof(struct aw_envelope);
     memcpy(to, &loop->counts, sizeof loop->counts);
     to += sizeof loop->counts;
     for (uint32_t i = 0; i < loop->count; i++) {
@@ -632,16 +636,14 @@ void aw_loop_state_save(const struct aw_loop *loop, void *bytes)
         aw_pilot_state_save(slot->pilot, to);
         to += aw_pilot_state_bytes(slot->pilot);
     }
+    aw_envelope_seal(&format, loop->count, bytes, aw_loop_state_bytes(loop));
 }
 
 enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *bytes)
 {
-    const unsigned char *from = bytes;
-    struct head head;
-    memcpy(&head, from, sizeof head);
-    if (head.magic != MAGIC || head.count != loop->count)
+    const unsigned char *from = (const unsigned char *)bytes + sizeof(struct aw_envelope);
+    if (aw_envelope_open(&format, loop->count, bytes, aw_loop_state_bytes(loop), NULL))
         return AW_ERR_FORMAT;
-    from += sizeof head;
     memcpy(&loop->counts, from, sizeof loop->counts);
     from += sizeof loop->counts;
     for (uint32_t i = 0; i < loop->count; i++) {

@@ -10,8 +10,6 @@
 #include "base/rng.h"
 #include "control/pilot.h"
 
-#define MAGIC        UINT32_C(0x50494c30) /* "PIL0" */
-#define MOMENT_MAGIC UINT32_C(0x4d4f4d30) /* "MOM0" */
 /* Violations that a window may have beyond the budget: what the trims mend within minutes need not
  * be mended by another hand-over. */
 #define SLACK 7
@@ -427,9 +425,8 @@ size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-struct head {
-    uint32_t magic, bytes;
-};
+static struct aw_format format = {
+    .kind = "pilot", .what = "the state of a workload", .version = 1, .layout = {aw__pilot_layout}};
 
 /* A network that is tried has its place whether there is one or not: states have one length. */
 static size_t agent_bytes(const struct aw_pilot *pilot)
@@ -443,8 +440,8 @@ static size_t agent_bytes(const struct aw_pilot *pilot)
 
 size_t aw_pilot_state_bytes(const struct aw_pilot *pilot)
 {
-    return sizeof(struct head) + sizeof pilot->memory + aw_policy_state_bytes(pilot->policy) +
-           agent_bytes(pilot);
+    return sizeof(struct aw_envelope) + sizeof pilot->memory +
+           aw_policy_state_bytes(pilot->policy) + agent_bytes(pilot);
 }
 
 static void save_network(const struct aw_pilot *pilot, unsigned char *to)
@@ -462,10 +459,7 @@ static void save_network(const struct aw_pilot *pilot, unsigned char *to)
 
 void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes)
 {
-    unsigned char *to = bytes;
-    const struct head head = {MAGIC, (uint32_t)aw_pilot_state_bytes(pilot)};
-    memcpy(to, &head, sizeof head);
-    to += sizeof head;
+    unsigned char *to = (unsigned char *)bytes + sizeof(struct aw_envelope);
     memcpy(to, &pilot->memory, sizeof pilot->memory);
     to += sizeof pilot->memory;
     aw_policy_state_save(pilot->policy, to);
@@ -474,6 +468,7 @@ void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes)
         save_network(pilot, to);
     else if (pilot->external)
         memcpy(to, pilot->external, sizeof *pilot->external);
+    aw_envelope_seal(&format, pilot->config.agent, bytes, aw_pilot_state_bytes(pilot));
 }
 
 /* `memory` and `from` as they were saved. */
@@ -497,15 +492,11 @@ static enum aw_err load_network(struct aw_pilot *pilot, const unsigned char *mem
 
 enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
 {
-    const unsigned char *from = bytes;
-    struct head head;
-    memcpy(&head, from, sizeof head);
-    if (head.magic != MAGIC || head.bytes != aw_pilot_state_bytes(pilot))
-        return AW_ERR_FORMAT;
-    from += sizeof head;
-    const unsigned char *memory = from;
-    from += sizeof pilot->memory;
-    enum aw_err err = aw_policy_state_load(pilot->policy, from);
+    const unsigned char *memory = (const unsigned char *)bytes + sizeof(struct aw_envelope);
+    const unsigned char *from = memory + sizeof pilot->memory;
+    enum aw_err err =
+        aw_envelope_open(&format, pilot->config.agent, bytes, aw_pilot_state_bytes(pilot), NULL);
+    err = err ? err : aw_policy_state_load(pilot->policy, from);
     err = err ? err : load_network(pilot, memory, from + aw_policy_state_bytes(pilot->policy));
     if (err)
         return err;
@@ -540,23 +531,15 @@ enum aw_err aw_pilot_fallback_load(struct aw_pilot *pilot, const void *bytes)
 /* --- a moment ---------------------------------------------------------------------------------
  */
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic error "-Wpadded"
-/* What a tick has seen. No padding: bytes of it are compared. */
-struct seen {
-    uint32_t magic, bytes; /* in all */
-    struct aw_score score;
-    double gain;
-    double took_s; /* of the decision that followed */
-    uint32_t answered, restarts, finished, moved, pod_count, canary_moved, first, unused_;
-    float obs[AW_STATE_DIM_MAX + 1];
-};
-#pragma GCC diagnostic pop
+static struct aw_format moment_format = {.kind = "moment",
+                                         .what = "a moment of a workload",
+                                         .version = 1,
+                                         .layout = {aw__pilot_seen_layout}};
 
 size_t aw_pilot_moment_bytes_max(const struct aw_pilot *pilot)
 {
-    return sizeof(struct seen) + sizeof pilot->sample + pilot->pods_max * sizeof *pilot->pods +
-           aw_pilot_state_bytes(pilot);
+    return sizeof(struct aw__pilot_seen) + sizeof pilot->sample +
+           pilot->pods_max * sizeof *pilot->pods + aw_pilot_state_bytes(pilot);
 }
 
 size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes)
@@ -564,18 +547,17 @@ size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes)
     unsigned char *to = bytes;
     struct aw_sample sample = pilot->sample;
     const size_t pods = sample.pod_count * sizeof *pilot->pods;
-    const size_t size = sizeof(struct seen) + sizeof sample + pods + aw_pilot_state_bytes(pilot);
-    struct seen seen = {.magic = MOMENT_MAGIC,
-                        .bytes = (uint32_t)size,
-                        .score = pilot->score,
-                        .gain = pilot->gain,
-                        .answered = pilot->answered,
-                        .restarts = pilot->restarts,
-                        .finished = pilot->finished,
-                        .moved = pilot->moved,
-                        .canary_moved = pilot->canary_moved,
-                        .first = pilot->first,
-                        .pod_count = sample.pod_count};
+    const size_t size =
+        sizeof(struct aw__pilot_seen) + sizeof sample + pods + aw_pilot_state_bytes(pilot);
+    struct aw__pilot_seen seen = {.score = pilot->score,
+                                  .gain = pilot->gain,
+                                  .answered = pilot->answered,
+                                  .restarts = pilot->restarts,
+                                  .finished = pilot->finished,
+                                  .moved = pilot->moved,
+                                  .canary_moved = pilot->canary_moved,
+                                  .first = pilot->first,
+                                  .pod_count = sample.pod_count};
     memcpy(seen.obs, pilot->obs, sizeof pilot->obs);
     sample.pods = NULL; /* an address is no fact about the workload */
     memcpy(to, &seen, sizeof seen);
@@ -585,23 +567,28 @@ size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes)
     if (pods)
         memcpy(to, pilot->pods, pods);
     aw_pilot_state_save(pilot, to + pods);
+    aw_envelope_seal(&moment_format, 0, bytes, size);
     return size;
 }
 
 void aw_pilot_moment_took(void *bytes, double took_s)
 {
-    memcpy((unsigned char *)bytes + offsetof(struct seen, took_s), &took_s, sizeof took_s);
+    struct aw_envelope head;
+    memcpy(&head, bytes, sizeof head);
+    memcpy((unsigned char *)bytes + offsetof(struct aw__pilot_seen, took_s), &took_s,
+           sizeof took_s);
+    aw_envelope_seal(&moment_format, 0, bytes, sizeof head + head.bytes);
 }
 
 enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes, size_t size)
 {
     const unsigned char *from = bytes;
-    struct seen seen;
-    if (size < sizeof seen)
+    struct aw__pilot_seen seen;
+    if (aw_envelope_open(&moment_format, 0, bytes, size, NULL) || size < sizeof seen)
         return AW_ERR_FORMAT;
     memcpy(&seen, from, sizeof seen);
     from += sizeof seen;
-    if (seen.magic != MOMENT_MAGIC || seen.bytes != size || seen.pod_count > pilot->pods_max ||
+    if (seen.pod_count > pilot->pods_max ||
         aw__pilot_pods_room(pilot, seen.pod_count) != seen.pod_count)
         return AW_ERR_FORMAT;
     const size_t pods = seen.pod_count * sizeof *pilot->pods;

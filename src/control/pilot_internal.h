@@ -3,6 +3,7 @@
 #define AW_CONTROL_PILOT_INTERNAL_H
 
 #include "base/clock.h"
+#include "base/envelope.h"
 #include "base/pack16.h"
 #include "control/pilot.h"
 
@@ -15,8 +16,6 @@
 /* Minutes of the past that policies are tried on. */
 #define AW__PILOT_SEARCH_MINUTES 720u
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic error "-Wpadded"
 /* What two formulas of one workload do not share (struct aw_formula_memory). */
 struct aw__pilot_trims {
     double margin_trim, size_trim, size_trim_used;
@@ -25,7 +24,7 @@ struct aw__pilot_trims {
 };
 
 /* Everything that outlives a tick, but for the fallback and the policy. No padding: it is copied
- * into snapshots. */
+ * into snapshots, and pilot_layout.c names every member. */
 struct aw__pilot_memory {
     struct aw_state_memory state;
     struct aw_action_memory action;
@@ -83,7 +82,16 @@ struct aw__pilot_memory {
     float action_taken[AW_ACTION_DIM + 1];
     float shadow[AW_ACTION_DIM + 1];
 };
-#pragma GCC diagnostic pop
+
+/* What a tick has seen, as a moment has it. No padding but in the score: bytes of it are compared. */
+struct aw__pilot_seen {
+    struct aw_envelope head;
+    struct aw_score score;
+    double gain;
+    double took_s; /* of the decision that followed */
+    uint32_t answered, restarts, finished, moved, pod_count, canary_moved, first, unused_;
+    float obs[AW_STATE_DIM_MAX + 1];
+};
 
 /* What a network alone needs. */
 struct aw__pilot_nets {
@@ -141,6 +149,10 @@ struct aw_pilot {
     struct aw_decision decision;
     const struct aw_alloc *alloc;
 };
+
+/* Of the bytes of a state, and of what a moment has besides. */
+uint64_t aw__pilot_layout(uint64_t hash);
+uint64_t aw__pilot_seen_layout(uint64_t hash);
 
 /* Whether what is learned is learned on copies of the workload. */
 bool aw__pilot_makes_copies(const struct aw_pilot *pilot);

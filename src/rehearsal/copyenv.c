@@ -5,17 +5,15 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "base/envelope.h"
 #include "base/rng.h"
 #include "cluster/sim.h"
 
 #define WORKLOAD     0u
 #define MINUTE_US    INT64_C(60000000)
-#define MAGIC        UINT32_C(0x434f5031) /* "COP1" */
 #define SETTLE_STEPS 4u /* at least, before an episode: its first state is measured */
 #define ALL          (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY)
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic error "-Wpadded"
 /* What decides the future, beside the simulator. No padding: it is copied into snapshots. */
 struct episode {
     struct aw_state_memory state;
@@ -32,13 +30,19 @@ struct episode {
 
 /* A snapshot: this, then the simulator's own state. */
 struct snapshot {
-    uint32_t magic;
-    uint32_t checksum; /* of all that follows */
-    uint32_t identity; /* of the copy: a state means nothing to another */
-    uint32_t bytes;
+    struct aw_envelope head; /* the owner is the copy: a state means nothing to another */
     struct episode episode;
 };
-#pragma GCC diagnostic pop
+/* clang-format off */
+#define SNAPSHOT(X, at)                                                                           \
+    AW_ENVELOPE(X, at head.) AW_STATE_MEMORY(X, at episode.state.)                                \
+    AW_ACTION_MEMORY(X, at episode.action.) AW_GUARD_MEMORY(X, at episode.guard.)                 \
+    AW_READING(X, at episode.reading.) X(at episode.load_offset_us) X(at episode.load_factor)     \
+    X(at episode.restarts) X(at episode.slo) X(at episode.step) X(at episode.live)
+/* clang-format on */
+AW_LAYOUT(layout, struct snapshot, SNAPSHOT, 0);
+static struct aw_format format = {
+    .kind = "copy", .what = "a state of a copy", .version = 1, .layout = {layout, aw_sim_layout}};
 
 struct copyenv {
     struct aw_env_spec spec;
@@ -200,24 +204,12 @@ static enum aw_err copyenv_step(void *ctx, const float *action, float *obs, stru
 
 /* --- snapshots -------------------------------------------------------------------------------- */
 
-#define UNSUMMED (2 * sizeof(uint32_t)) /* magic and checksum itself */
-
-static uint32_t checksum(const struct copyenv *self, const void *bytes)
-{
-    return aw_crc32c(0, (const unsigned char *)bytes + UNSUMMED, self->spec.state_bytes - UNSUMMED);
-}
-
 static void copyenv_state_save(const void *ctx, void *bytes)
 {
     const struct copyenv *self = ctx;
-    struct snapshot snapshot = {.magic = MAGIC,
-                                .identity = self->identity,
-                                .bytes = self->spec.state_bytes,
-                                .episode = self->episode};
-    memcpy(bytes, &snapshot, sizeof snapshot);
-    aw_sim_state_save(self->sim, (unsigned char *)bytes + sizeof snapshot);
-    snapshot.checksum = checksum(self, bytes);
-    memcpy(bytes, &snapshot, sizeof snapshot);
+    memcpy(bytes, &(struct snapshot){.episode = self->episode}, sizeof(struct snapshot));
+    aw_sim_state_save(self->sim, (unsigned char *)bytes + sizeof(struct snapshot));
+    aw_envelope_seal(&format, self->identity, bytes, self->spec.state_bytes);
 }
 
 static enum aw_err copyenv_state_load(void *ctx, const void *bytes)
@@ -226,8 +218,7 @@ static enum aw_err copyenv_state_load(void *ctx, const void *bytes)
     struct snapshot snapshot;
     memcpy(&snapshot, bytes, sizeof snapshot);
     const struct episode *e = &snapshot.episode;
-    if (snapshot.magic != MAGIC || snapshot.bytes != self->spec.state_bytes ||
-        snapshot.identity != self->identity || snapshot.checksum != checksum(self, bytes) ||
+    if (aw_envelope_open(&format, self->identity, bytes, self->spec.state_bytes, NULL) ||
         e->step > self->config.episode_steps || e->live > 1 || e->load_offset_us < 0 ||
         !(e->load_factor >= 1 && e->load_factor <= self->config.busier) ||
         e->action.next >= self->action.config.window)

@@ -5,12 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/crc32c.h"
+#include "base/envelope.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "simulation/simulate.h"
 
-#define MAGIC           UINT32_C(0x4a4f4230) /* "JOB0" */
 #define STATE_BYTES_MAX ((size_t)1 << 30)
 #define GIB             1073741824.0
 
@@ -53,6 +52,7 @@ static uint64_t settings_hash(const struct aw_job_config *config)
     uint64_t h = AW_HASH_BEGIN;
     h = aw_hash_bytes(h, &config->seed, sizeof config->seed);
     h = aw_hash_bytes(h, &config->count, sizeof config->count);
+    h = aw_hash_bytes(h, &config->twin, sizeof config->twin);
     h = aw_hash_bytes(h, &config->sim.node_count, sizeof config->sim.node_count);
     for (uint32_t i = 0; i < config->count; i++) {
         const struct aw_job_workload *workload = &config->workloads[i];
@@ -378,13 +378,27 @@ struct aw_loop *aw_job_loop(struct aw_job *job)
 /* --- bytes ------------------------------------------------------------------------------------ */
 
 struct head {
-    uint32_t magic, checksum; /* of all that follows it */
-    uint64_t bytes;           /* in all */
-    uint64_t settings_hash;
+    struct aw_envelope envelope; /* of whom: settings */
     uint64_t steps;
-    uint32_t count, worlds;
 };
-_Static_assert(sizeof(struct head) == 40, "a save has no padding");
+/* clang-format off */
+#define HEAD(X, at) AW_ENVELOPE(X, at envelope.) X(at steps)
+#define ACCOUNT(X, at)                                                                            \
+    X(at total) X(at stage) X(at before_serving) X(at recent) X(at episode) X(at serving_us)      \
+    X(at episodes) X(at transitions)
+#define TALLY(X, at)                                                                              \
+    X(at steps) X(at violations) X(at agent_steps) X(at cost) X(at reward) X(at cpu_utilisation)  \
+    X(at memory_utilisation) X(at requests) X(at failed) X(at core_s) X(at gib_s) X(at replica_s) \
+    X(at oom_kills) X(at restarts)
+/* clang-format on */
+AW_LAYOUT(head_layout, struct head, HEAD, 0);
+AW_LAYOUT(account_layout, struct account, ACCOUNT, 0);
+AW_LAYOUT(tally_layout, struct aw_job_tally, TALLY, 0);
+static struct aw_format format = {
+    .kind = "job",
+    .what = "the state of a run",
+    .version = 1,
+    .layout = {head_layout, account_layout, tally_layout, aw_sim_layout}};
 
 static size_t state_bytes(const struct aw_job *job)
 {
@@ -392,11 +406,6 @@ static size_t state_bytes(const struct aw_job *job)
     for (uint32_t w = 0; w < job->worlds; w++)
         bytes += aw_loop_state_bytes(job->world[w].loop) + aw_sim_state_bytes(job->world[w].sim);
     return bytes;
-}
-
-static uint32_t checksum(const unsigned char *bytes, size_t size)
-{
-    return aw_crc32c(0, bytes + 8, size - 8);
 }
 
 enum aw_err aw_job_save(const struct aw_job *job, const char *path, struct aw_diag *diag)
@@ -408,6 +417,7 @@ enum aw_err aw_job_save(const struct aw_job *job, const char *path, struct aw_di
     if (!bytes)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory to save %zu bytes", size);
     unsigned char *to = bytes + sizeof(struct head);
+    memcpy(bytes, &(struct head){.steps = job->steps}, sizeof(struct head));
     memcpy(to, job->account, job->count * sizeof *job->account);
     to += job->count * sizeof *job->account;
     for (uint32_t w = 0; w < job->worlds; w++) {
@@ -416,36 +426,17 @@ enum aw_err aw_job_save(const struct aw_job *job, const char *path, struct aw_di
         aw_sim_state_save(job->world[w].sim, to);
         to += aw_sim_state_bytes(job->world[w].sim);
     }
-    struct head head = {.magic = MAGIC,
-                        .bytes = size,
-                        .settings_hash = job->settings_hash,
-                        .steps = job->steps,
-                        .count = job->count,
-                        .worlds = job->worlds};
-    memcpy(bytes, &head, sizeof head);
-    head.checksum = checksum(bytes, size);
-    memcpy(bytes, &head, sizeof head);
-    enum aw_err err = aw_file_replace(path, bytes, size, NULL, diag);
+    enum aw_err err = aw_envelope_write(&format, job->settings_hash, bytes, size, path, diag);
     aw_alloc_free(job->alloc, bytes);
     return err;
 }
 
-static enum aw_err take(struct aw_job *job, const unsigned char *bytes, size_t size,
-                        const char *path, struct aw_diag *diag)
+static enum aw_err take(struct aw_job *job, const unsigned char *from, const char *path,
+                        struct aw_diag *diag)
 {
     struct head head;
-    if (size < sizeof head)
-        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "truncated: %zu bytes", size);
-    memcpy(&head, bytes, sizeof head);
-    if (head.magic != MAGIC)
-        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "not the state of a run");
-    if (head.bytes != size || head.checksum != checksum(bytes, size))
-        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "truncated or damaged");
-    if (head.settings_hash != job->settings_hash || head.count != job->count ||
-        head.worlds != job->worlds || size != state_bytes(job))
-        return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL,
-                          "the state of a run with other workloads, settings or seed");
-    const unsigned char *from = bytes + sizeof head;
+    memcpy(&head, from, sizeof head);
+    from += sizeof head;
     memcpy(job->account, from, job->count * sizeof *job->account);
     from += job->count * sizeof *job->account;
     for (uint32_t w = 0; w < job->worlds; w++) {
@@ -454,7 +445,8 @@ static enum aw_err take(struct aw_job *job, const unsigned char *bytes, size_t s
         err = err ? err : aw_sim_state_load(job->world[w].sim, from);
         from += aw_sim_state_bytes(job->world[w].sim);
         if (err)
-            return aw_fail_at(diag, err, path, 0, 0, NULL, "not a state of this build");
+            return aw_fail_at(diag, err, path, 0, 0, NULL,
+                              "what workloads remember was made by another build of aware");
     }
     job->steps = head.steps;
     return AW_OK;
@@ -462,12 +454,17 @@ static enum aw_err take(struct aw_job *job, const unsigned char *bytes, size_t s
 
 enum aw_err aw_job_load(struct aw_job *job, const char *path, struct aw_diag *diag)
 {
-    char *bytes = NULL;
+    void *bytes = NULL;
     size_t size = 0;
-    enum aw_err err = aw_file_read(path, STATE_BYTES_MAX, job->alloc, &bytes, &size, diag);
+    enum aw_err err = aw_envelope_read(&format, job->settings_hash, path, STATE_BYTES_MAX,
+                                       job->alloc, &bytes, &size, diag);
     if (err)
         return err;
-    err = take(job, (const unsigned char *)bytes, size, path, diag);
+    err = size == state_bytes(job)
+              ? take(job, bytes, path, diag)
+              : aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL,
+                           "the state of a run with other settings: expected %zu bytes, found %zu",
+                           state_bytes(job), size);
     aw_alloc_free(job->alloc, bytes);
     return err;
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/envelope_testing.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/testing.h"
 #include "simulation/simulate.h"
@@ -253,6 +255,87 @@ static void a_damaged_or_foreign_save_is_refused(void **state)
     end(&b);
 }
 
+/* What a newer, another or an older program would have left there. */
+static void make_newer(unsigned char *bytes, size_t size)
+{
+    bytes[offsetof(struct aw_envelope, version)]++;
+    aw_testing_reseal(bytes, size);
+}
+static void make_kind(unsigned char *bytes, size_t size)
+{
+    memcpy(bytes + offsetof(struct aw_envelope, kind), "history", 8);
+    aw_testing_reseal(bytes, size);
+}
+static void make_before(unsigned char *bytes, size_t size)
+{
+    (void)size;
+    memcpy(bytes, "0BOJ", 4); /* how the head began before there were envelopes */
+}
+static void make_layout(unsigned char *bytes, size_t size)
+{
+    aw_testing_other_layout(bytes, size);
+}
+/* The pilots' own: they lie behind the head, the accounts and the loop's counts. */
+static void make_inner_layout(unsigned char *bytes, size_t size)
+{
+    for (size_t i = sizeof(struct aw_envelope); i + sizeof(struct aw_envelope) < size; i++) {
+        struct aw_envelope head;
+        memcpy(&head, bytes + i, sizeof head);
+        if (memcmp(head.mark, bytes, sizeof head.mark) == 0 && strcmp(head.kind, "pilot") == 0)
+            aw_testing_other_layout(bytes + i, sizeof head + head.bytes);
+    }
+    for (size_t i = sizeof(struct aw_envelope); i + sizeof(struct aw_envelope) < size; i++) {
+        struct aw_envelope head;
+        memcpy(&head, bytes + i, sizeof head);
+        if (memcmp(head.mark, bytes, sizeof head.mark) == 0 && strcmp(head.kind, "loop") == 0)
+            aw_testing_reseal(bytes + i, sizeof head + head.bytes);
+    }
+    aw_testing_reseal(bytes, size);
+}
+
+static void the_save_of_another_program_is_refused_and_stays(void **state)
+{
+    (void)state;
+    const struct {
+        void (*make)(unsigned char *bytes, size_t size);
+        const char *text;
+    } cases[] = {
+        {make_newer, "made by a newer version of aware: expected format 1, found 2"},
+        {make_kind, "expected the state of a run (job), found \"history\""},
+        {make_before, "of an earlier version of aware"},
+        {make_layout, "made by another build of aware"},
+        {make_inner_layout, "what workloads remember was made by another build of aware"},
+    };
+    char path[] = "/tmp/aw-job-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    struct bench b;
+    prepare(&b);
+    begin(&b);
+    run(&b, 5);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct aw_diag diag = {0};
+        char *bytes = NULL, *after = NULL;
+        size_t size = 0, after_size = 0;
+        assert_ok(aw_job_save(b.job, path, NULL));
+        assert_ok(aw_file_read(path, 1u << 30, NULL, &bytes, &size, NULL));
+        cases[i].make((unsigned char *)bytes, size);
+        assert_ok(aw_file_replace(path, bytes, size, NULL, NULL));
+        assert_int_equal(aw_job_load(b.job, path, &diag), AW_ERR_FORMAT);
+        if (!strstr(diag.text, cases[i].text))
+            fail_msg("found \"%s\"", diag.text);
+        assert_string_equal(diag.file, path);
+        assert_ok(aw_file_read(path, 1u << 30, NULL, &after, &after_size, NULL));
+        assert_int_equal(after_size, size);
+        assert_memory_equal(after, bytes, size);
+        aw_alloc_free(NULL, after);
+        aw_alloc_free(NULL, bytes);
+    }
+    end(&b);
+    unlink(path);
+}
+
 static void without_learning_both_worlds_are_the_same(void **state)
 {
     (void)state;
@@ -384,6 +467,7 @@ int main(void)
         cmocka_unit_test(same_seed_same_decisions_on_one_thread_and_on_two),
         cmocka_unit_test(a_run_that_was_killed_goes_on_as_if_it_had_not_been),
         cmocka_unit_test(a_damaged_or_foreign_save_is_refused),
+        cmocka_unit_test(the_save_of_another_program_is_refused_and_stays),
         cmocka_unit_test(without_learning_both_worlds_are_the_same),
         cmocka_unit_test(lost_metrics_hand_over_to_the_fallback_and_shrink_nothing),
         cmocka_unit_test(ticks_do_not_allocate_and_a_serving_workload_is_small),
