@@ -4,7 +4,7 @@
  */
 #include "cli/run.h"
 
-#include "base/crc32c.h"
+#include "base/envelope.h"
 #include "base/file.h"
 
 #include <dirent.h>
@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define GIB       1073741824.0
-#define MAGIC     UINT32_C(0x48495331) /* "HIS1" */
 #define BYTES_MAX ((size_t)1 << 30)
 #define PREFIX    "history-"
 
@@ -306,11 +305,33 @@ uint32_t aw__runhistory_step(struct aw__runhistory *h, const struct aw_runask *a
 /* --- a file ----------------------------------------------------------------------------------- */
 
 struct head {
-    uint32_t magic, checksum; /* of all that follows it */
-    uint64_t bytes, steps, event_count;
-    uint32_t count, plotted, stride, points;
+    struct aw_envelope envelope; /* the owner is the step */
+    uint64_t event_count;
+    uint32_t stride, points;
 };
-_Static_assert(sizeof(struct head) == 48, "a file has no padding");
+/* clang-format off */
+#define HEAD(X, at) AW_ENVELOPE(X, at envelope.) X(at event_count) X(at stride) X(at points)
+#define EVENT(X, at) X(at at_us) X(at workload) X(at kind) X(at from) X(at to) X(at text)
+#define POINT(X, at)                                                                              \
+    X(at load) X(at ready) X(at wanted) X(at cpu_cores) X(at memory_gib) X(at cpu_used)           \
+    X(at memory_used) X(at p99_ms) X(at cost_per_hour) X(at missed) X(at stage) X(at actor)       \
+    X(at unused)
+#define EPISODE(X, at)                                                                            \
+    X(at end_s) X(at reward) X(at cost) X(at missed) X(at agent_share) X(at stage)
+#define COUNTS(X, at)                                                                             \
+    X(at decisions) X(at changes) X(at clipped) X(at clips) X(at trips) X(at held) X(at stages)   \
+    X(at retrained_us)
+/* clang-format on */
+AW_LAYOUT(head_layout, struct head, HEAD, 0);
+AW_LAYOUT(event_layout, struct aw__runevent, EVENT, 0);
+AW_LAYOUT(point_layout, struct aw__runpoint, POINT, 0);
+AW_LAYOUT(episode_layout, struct aw__runepisode, EPISODE, 0);
+AW_LAYOUT(counts_layout, struct aw__runcounts, COUNTS, 0);
+static struct aw_format format = {
+    .kind = "history",
+    .what = "the history of a run",
+    .version = 1,
+    .layout = {head_layout, event_layout, point_layout, episode_layout, counts_layout}};
 
 static const char *path_of(const char *dir, uint64_t steps, char *buf, size_t size)
 {
@@ -326,20 +347,12 @@ enum aw_err aw__runhistory_save(const struct aw__runhistory *h, const char *dir,
     unsigned char *bytes = aw_alloc_new(NULL, size, 1);
     if (!bytes)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory to save %zu bytes", size);
-    struct head head = {.magic = MAGIC,
-                        .bytes = size,
-                        .steps = h->steps,
-                        .event_count = h->event_count,
-                        .count = h->count,
-                        .plotted = h->plotted,
-                        .stride = h->stride,
-                        .points = h->points};
+    const struct head head = {
+        .event_count = h->event_count, .stride = h->stride, .points = h->points};
     memcpy(bytes, &head, sizeof head);
     memcpy(bytes + sizeof head, h->block, h->block_bytes);
-    head.checksum = aw_crc32c(0, bytes + 8, size - 8);
-    memcpy(bytes, &head, sizeof head);
-    enum aw_err err =
-        aw_file_replace(path_of(dir, h->steps, path, sizeof path), bytes, size, NULL, diag);
+    enum aw_err err = aw_envelope_write(&format, h->steps, bytes, size,
+                                        path_of(dir, h->steps, path, sizeof path), diag);
     aw_alloc_free(NULL, bytes);
     return err;
 }
@@ -347,27 +360,24 @@ enum aw_err aw__runhistory_save(const struct aw__runhistory *h, const char *dir,
 enum aw_err aw__runhistory_load(struct aw__runhistory *h, const char *dir, uint64_t steps,
                                 struct aw_diag *diag)
 {
-    char path[AW_FILE_PATH_MAX], *bytes = NULL;
+    char path[AW_FILE_PATH_MAX], aside[AW_FILE_PATH_MAX];
+    void *bytes = NULL;
     size_t size = 0;
-    struct head head = {0};
-    enum aw_err err =
-        aw_file_read(path_of(dir, steps, path, sizeof path), BYTES_MAX, NULL, &bytes, &size, diag);
-    if (err)
-        return err;
-    if (size >= sizeof head)
-        memcpy(&head, bytes, sizeof head);
-    if (head.magic != MAGIC || head.bytes != size ||
-        head.checksum != aw_crc32c(0, bytes + 8, size - 8) || head.steps != steps ||
-        head.count != h->count || size != sizeof head + h->block_bytes) {
+    struct head head;
+    enum aw_err err = aw_envelope_read(&format, steps, path_of(dir, steps, path, sizeof path),
+                                       BYTES_MAX, NULL, &bytes, &size, diag);
+    if (!err && size != sizeof head + h->block_bytes)
         err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "not the history of this run");
-    } else {
-        memcpy(h->block, bytes + sizeof head, h->block_bytes);
-        h->steps = head.steps;
+    if (!err) {
+        memcpy(&head, bytes, sizeof head);
+        memcpy(h->block, (char *)bytes + sizeof head, h->block_bytes);
+        h->steps = steps;
         h->event_count = head.event_count;
         h->stride = head.stride;
         h->points = head.points;
     }
     aw_alloc_free(NULL, bytes);
+    (void)aw_envelope_set_aside(path, err, aside, sizeof aside); /* the run goes on without it */
     return err;
 }
 

@@ -1,31 +1,31 @@
 /*
  * recommender_memory.c - what pilots learned, in one file, for the next process.
  *
- * A head, then for each pilot its name, a checksum of its settings, and the bytes of its state
- * (control/pilot.h), which are of one build alone. What does not fit is left aside: the pilot then
- * learns again, from what the store has.
+ * An envelope for each pilot, one behind the other: its name, a checksum of its settings, and the
+ * bytes of its state (control/pilot.h). What does not fit is left aside: the pilot then learns
+ * again, from what the store has.
  */
 #include "controller/recommender_internal.h"
 
+#include "base/envelope.h"
 #include "base/file.h"
 #include "base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC     "AWPILOT1"
 #define BYTES_MAX ((size_t)1 << 30)
 
-struct head {
-    char magic[8];
-    uint64_t count;
-};
-
+/* The state follows it. */
 struct entry {
+    struct aw_envelope head;
     char name[AW_STORE_NAME_MAX];
     uint64_t settings; /* checksum */
-    uint64_t bytes;    /* that follow */
 };
+#define ENTRY(X, at) AW_ENVELOPE(X, at head.) X(at name) X(at settings)
+AW_LAYOUT(layout, struct entry, ENTRY, 0);
+static struct aw_format format = {
+    .kind = "pilots", .what = "what pilots learned", .version = 1, .layout = {layout}};
 
 struct aw__remembered {
     char *bytes;
@@ -46,40 +46,48 @@ static uint64_t settings_of(const struct aw_pilot_config *config)
     return h;
 }
 
-/* The entry at `*at`, which then is behind it; false: there is none. */
-static bool entry_next(const struct aw__remembered *memory, size_t *at, struct entry *ret,
-                       const char **ret_bytes)
+/* Of the entry at `at`, or of what is left, which is no whole one. */
+static size_t entry_bytes(const struct aw__remembered *memory, size_t at, struct entry *ret)
 {
-    if (memory->len - *at < sizeof *ret)
-        return false;
-    memcpy(ret, memory->bytes + *at, sizeof *ret);
+    const size_t left = memory->len - at;
+    *ret = (struct entry){0};
+    memcpy(ret, memory->bytes + at, left < sizeof *ret ? left : sizeof *ret);
     ret->name[sizeof ret->name - 1] = '\0';
-    if (ret->bytes > memory->len - *at - sizeof *ret)
-        return false;
-    *ret_bytes = memory->bytes + *at + sizeof *ret;
-    *at += sizeof *ret + ret->bytes;
-    return true;
+    return ret->head.bytes < left - sizeof ret->head && left > sizeof ret->head
+               ? sizeof ret->head + ret->head.bytes
+               : left;
+}
+
+/* Whether every entry can be read. */
+static enum aw_err entries_check(const struct aw__remembered *memory, struct aw_diag *diag)
+{
+    struct entry entry;
+    enum aw_err err = AW_OK;
+    for (size_t at = 0, size; !err && at < memory->len; at += size) {
+        size = entry_bytes(memory, at, &entry);
+        err = aw_envelope_open(&format, 0, memory->bytes + at, size, diag);
+    }
+    return err;
 }
 
 void aw__memory_read(struct aw_recommender *r, const char *path)
 {
+    char buf[AW_FILE_PATH_MAX];
     struct aw_diag why = {0};
-    struct head head;
     struct aw__remembered *memory = aw_alloc_new(r->alloc, 1, sizeof *memory);
     enum aw_err err =
         memory ? aw_file_read(path, BYTES_MAX, r->alloc, &memory->bytes, &memory->len, &why)
                : AW_ERR_NOMEM;
-    if (!err && memory->len >= sizeof head)
-        memcpy(&head, memory->bytes, sizeof head);
-    if (!err && (memory->len < sizeof head || memcmp(head.magic, MAGIC, sizeof head.magic) != 0))
-        err = aw_fail(&why, AW_ERR_FORMAT, "not a file of pilots");
+    err = err ? err : entries_check(memory, &why);
     if (!err) {
         r->remembered = memory;
         return;
     }
+    const char *aside = aw_envelope_set_aside(path, err, buf, sizeof buf);
     if (err != AW_ERR_NOTFOUND)
         aw_log_warn(r->config.log, "what was learned before cannot be read",
-                    AW_LOG_STR("file", path), AW_LOG_STR("why", why.text));
+                    AW_LOG_STR("file", path), AW_LOG_STR("why", why.text),
+                    AW_LOG_STR("kept", aside));
     if (memory)
         aw_alloc_free(r->alloc, memory->bytes);
     aw_alloc_free(r->alloc, memory);
@@ -88,22 +96,16 @@ void aw__memory_read(struct aw_recommender *r, const char *path)
 enum aw_err aw__memory_give(struct aw_recommender *r, struct aw_pilot *pilot)
 {
     const struct aw_pilot_config *config = aw_pilot_config(pilot);
-    const char *bytes = NULL;
+    const struct aw__remembered *memory = r->remembered;
     struct entry entry;
-    if (!r->remembered)
-        return AW_ERR_NOTFOUND;
-    for (size_t at = sizeof(struct head); entry_next(r->remembered, &at, &entry, &bytes);) {
+    for (size_t at = 0, size; memory && at < memory->len; at += size) {
+        size = entry_bytes(memory, at, &entry);
         if (strcmp(entry.name, config->name) != 0)
             continue;
-        if (entry.settings != settings_of(config) || entry.bytes != aw_pilot_state_bytes(pilot))
+        if (entry.settings != settings_of(config) ||
+            size != sizeof entry + aw_pilot_state_bytes(pilot))
             return AW_ERR_NOTFOUND;
-        void *aligned = aw_alloc_new(r->alloc, entry.bytes, 1);
-        if (!aligned)
-            return AW_ERR_NOTFOUND;
-        memcpy(aligned, bytes, entry.bytes);
-        const enum aw_err err = aw_pilot_state_load(pilot, aligned);
-        aw_alloc_free(r->alloc, aligned);
-        return err;
+        return aw_pilot_state_load(pilot, memory->bytes + at + sizeof entry);
     }
     return AW_ERR_NOTFOUND;
 }
@@ -120,25 +122,24 @@ static enum aw_err pilot_write(struct aw_recommender *r, const struct aw_pilot *
                                struct aw_file_writer *writer, struct aw_diag *diag)
 {
     const struct aw_pilot_config *config = aw_pilot_config(pilot);
-    struct entry entry = {.settings = settings_of(config), .bytes = aw_pilot_state_bytes(pilot)};
-    void *bytes = aw_alloc_new(r->alloc, entry.bytes, 1);
+    const size_t size = sizeof(struct entry) + aw_pilot_state_bytes(pilot);
+    struct entry entry = {.settings = settings_of(config)};
+    char *bytes = aw_alloc_new(r->alloc, size, 1);
     if (!bytes)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the state of %s", config->name);
     memcpy(entry.name, config->name, sizeof entry.name);
-    aw_pilot_state_save(pilot, bytes);
-    enum aw_err err = aw_file_writer_write(writer, &entry, sizeof entry, diag);
-    err = err ? err : aw_file_writer_write(writer, bytes, entry.bytes, diag);
+    memcpy(bytes, &entry, sizeof entry);
+    aw_pilot_state_save(pilot, bytes + sizeof entry);
+    aw_envelope_seal(&format, 0, bytes, size);
+    enum aw_err err = aw_file_writer_write(writer, bytes, size, diag);
     aw_alloc_free(r->alloc, bytes);
     return err;
 }
 
 enum aw_err aw_recommender_save(struct aw_recommender *r, const char *path, struct aw_diag *diag)
 {
-    struct head head = {.count = r->counts.active};
     struct aw_file_writer writer = {0};
-    memcpy(head.magic, MAGIC, sizeof head.magic);
     enum aw_err err = aw_file_writer_open(&writer, path, NULL, diag);
-    err = err ? err : aw_file_writer_write(&writer, &head, sizeof head, diag);
     for (uint32_t i = 0; !err && i < aw_loop_count(r->loop); i++)
         if (aw_loop_has(r->loop, i))
             err = pilot_write(r, aw_loop_pilot(r->loop, i), &writer, diag);

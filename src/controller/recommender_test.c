@@ -1,5 +1,6 @@
 /* recommender_test.c - from an object to a recommendation, and what is said on the way. */
 #include "base/disk_sim.h"
+#include "base/file.h"
 #include "controller/recommender_testing.h"
 
 static void an_object_becomes_a_recommendation(void **state)
@@ -260,6 +261,40 @@ static void a_restart_decides_nothing_and_knows_what_was_recommended(void **stat
     unlink(path);
 }
 
+static void what_was_learned_and_cannot_be_read_is_kept_aside(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/aware-recommender-XXXXXX", aside[64], *bytes = NULL, *kept = NULL;
+    size_t len = 0, kept_len = 0;
+    struct rec_world w;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(aside, sizeof aside, "%s.refused", path);
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, AUTO);
+    rec_start(&w);
+    rec_rounds(&w, 3);
+    assert_ok(aw_recommender_save(w.r, path, NULL));
+    assert_ok(aw_file_read(path, 1 << 20, NULL, &bytes, &len, NULL));
+    bytes[len / 2] ^= 1;
+    assert_ok(aw_file_replace(path, bytes, len, NULL, NULL));
+    aw_recommender_free(w.r);
+    w.r = NULL;
+    rec_begin_with(&w, path);
+    assert_null(w.r->remembered);
+    assert_ok(aw_recommender_save(w.r, path, NULL)); /* does not take its place */
+    assert_ok(aw_file_read(aside, 1 << 20, NULL, &kept, &kept_len, NULL));
+    assert_int_equal(kept_len, len);
+    assert_memory_equal(kept, bytes, len);
+    aw_alloc_free(NULL, bytes);
+    aw_alloc_free(NULL, kept);
+    rec_close(&w);
+    unlink(path);
+    unlink(aside);
+}
+
 static void of_two_at_once_only_one_writes(void **state)
 {
     (void)state;
@@ -458,6 +493,7 @@ int main(void)
         cmocka_unit_test(other_kinds_are_asked_for_their_scale),
         cmocka_unit_test(who_does_not_lead_writes_nothing),
         cmocka_unit_test(a_restart_decides_nothing_and_knows_what_was_recommended),
+        cmocka_unit_test(what_was_learned_and_cannot_be_read_is_kept_aside),
         cmocka_unit_test(of_two_at_once_only_one_writes),
         cmocka_unit_test(what_no_node_can_hold_is_not_recommended),
         cmocka_unit_test(orders_of_people_show_in_the_status),

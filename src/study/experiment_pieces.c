@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/envelope.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "study/experiment_internal.h"
 
 #define MODEL_BYTES_MAX (256u << 20)
-#define MAGIC           UINT64_C(0x31656365697077) /* "wpiece1" */
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
@@ -80,52 +80,32 @@ void aw__piece_key_path(const struct aw__piece_key *key, const struct aw_experim
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* A header of four words, then the numbers: magic, count, hash of the numbers, 0. */
-static uint64_t hash_of(const double *values, size_t count)
-{
-    struct aw__piece_key key = {AW_HASH_BEGIN};
-    mix(&key, values, count * sizeof *values);
-    return key.hash;
-}
+/* Numbers. The owner is how many. */
+static struct aw_format format = {
+    .kind = "piece", .what = "a piece of an experiment", .version = 1};
 
 enum aw_err aw__piece_load(const char *path, double *values, size_t count,
                            const struct aw_alloc *alloc)
 {
-    char *bytes = NULL;
-    size_t len = 0;
-    uint64_t head[4];
-    const size_t size = count * sizeof *values;
-    if (aw_file_read(path, sizeof head + size, alloc, &bytes, &len, NULL))
+    void *bytes = NULL;
+    size_t len = 0, size = sizeof(struct aw_envelope) + count * sizeof *values;
+    if (aw_envelope_read(&format, count, path, size, alloc, &bytes, &len, NULL))
         return AW_ERR_NOTFOUND;
-    bool good = len == sizeof head + size;
-    if (good) {
-        memcpy(head, bytes, sizeof head);
-        good = head[0] == MAGIC && head[1] == count;
-    }
-    double *found = good ? aw_alloc_new(alloc, count, sizeof *found) : NULL;
-    if (found) {
-        memcpy(found, bytes + sizeof head, size);
-        good = head[2] == hash_of(found, count);
-    }
-    if (found && good)
-        memcpy(values, found, size);
-    good = good && found;
-    aw_alloc_free(alloc, found);
+    if (len == size)
+        memcpy(values, (char *)bytes + sizeof(struct aw_envelope), count * sizeof *values);
     aw_alloc_free(alloc, bytes);
-    return good ? AW_OK : AW_ERR_NOTFOUND;
+    return len == size ? AW_OK : AW_ERR_NOTFOUND;
 }
 
 enum aw_err aw__piece_save(const char *path, const double *values, size_t count,
                            const struct aw_alloc *alloc, struct aw_diag *diag)
 {
-    const uint64_t head[4] = {MAGIC, count, hash_of(values, count), 0};
-    const size_t size = count * sizeof *values;
-    char *bytes = aw_alloc_new(alloc, sizeof head + size, 1);
+    const size_t size = sizeof(struct aw_envelope) + count * sizeof *values;
+    char *bytes = aw_alloc_new(alloc, size, 1);
     if (!bytes)
         return aw_fail(diag, AW_ERR_NOMEM, "%s: no memory to write it", path);
-    memcpy(bytes, head, sizeof head);
-    memcpy(bytes + sizeof head, values, size);
-    const enum aw_err err = aw_file_replace(path, bytes, sizeof head + size, NULL, diag);
+    memcpy(bytes + sizeof(struct aw_envelope), values, count * sizeof *values);
+    const enum aw_err err = aw_envelope_write(&format, count, bytes, size, path, diag);
     aw_alloc_free(alloc, bytes);
     return err;
 }
