@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/envelope.h"
 #include "rpc/client.h"
 #include "rpc/remote_spec.h"
 
@@ -25,10 +26,15 @@ struct remote_env {
     bool has_fallback, running;
 };
 
+/* The owner is the environment: nobody else can be put where it was. */
 struct snapshot {
-    uint64_t magic, self, moves;
+    struct aw_envelope head;
+    uint64_t moves;
 };
-#define MAGIC 0x52454d4f544531ull /* "REMOTE1" */
+#define SNAPSHOT(X, at) AW_ENVELOPE(X, at head.) X(at moves)
+AW_LAYOUT(layout, struct snapshot, SNAPSHOT, 0);
+static struct aw_format format = {
+    .kind = "remote", .what = "where an environment was", .version = 1, .layout = {layout}};
 
 static enum aw_err trouble(enum aw_err err, const char *fmt, ...) AW_PRINTF(2, 3);
 static enum aw_err trouble(enum aw_err err, const char *fmt, ...)
@@ -251,7 +257,8 @@ static enum aw_err env_step(void *self, const float *action, float *obs, struct 
 static void env_state_save(const void *self, void *bytes)
 {
     const struct remote_env *env = self;
-    const struct snapshot snapshot = {MAGIC, (uintptr_t)self, env->moves};
+    struct snapshot snapshot = {.moves = env->moves};
+    aw_envelope_seal(&format, (uintptr_t)self, &snapshot, sizeof snapshot);
     memcpy(bytes, &snapshot, sizeof snapshot);
 }
 
@@ -260,7 +267,8 @@ static enum aw_err env_state_load(void *self, const void *bytes)
     const struct remote_env *env = self;
     struct snapshot snapshot;
     memcpy(&snapshot, bytes, sizeof snapshot);
-    if (snapshot.magic == MAGIC && snapshot.self == (uintptr_t)self && snapshot.moves == env->moves)
+    if (!aw_envelope_open(&format, (uintptr_t)self, &snapshot, sizeof snapshot, NULL) &&
+        snapshot.moves == env->moves)
         return AW_OK;
     return trouble(AW_ERR_FORMAT, "%s: cannot be put back to where it was", env->remote->spec.name);
 }

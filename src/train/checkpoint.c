@@ -1,10 +1,8 @@
 /*
  * checkpoint.c - the files of a run directory: saved as one, resumed as one.
  *
- * loop.state, little endian: magic, version, number of environments, counters, the ring of recent
- * returns, the last figures of the learner, size and checksum of the two files of the learner, the
- * snapshot of the vectoriser, and the CRC-32C of all bytes before. Everything has a fixed size but
- * the snapshot, whose length is written down and known in advance, so a reader never trusts it.
+ * loop.state is one struct, with size and checksum of the two files of the learner in it, and
+ * behind it the snapshot of the vectoriser, all in one envelope.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,13 +15,11 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
+#include "base/envelope.h"
 #include "base/file.h"
 #include "train/train_internal.h"
 
-#define LOOP_MAGIC     "AWLOOP\r\n" /* a transfer as text would break it */
-#define LOOP_VERSION   1u
 #define LOOP_BYTES_MAX ((size_t)1 << 30)
-#define LOOP_FIXED_MAX 8192u /* bytes of all but the snapshot */
 #define SAVING         "checkpoint.tmp"
 #define LOOP_FILE      "loop.state"
 #define LEARNER_FILES  2u
@@ -32,71 +28,32 @@ static const char *const learner_file[LEARNER_FILES] = {"model.safetensors", "st
 
 struct file_sum {
     uint64_t size;
-    uint32_t crc;
+    uint64_t crc;
 };
 
-/* ---- bytes ---- */
-
-struct writer {
-    unsigned char *bytes;
-    size_t len, size;
+struct loop_state {
+    struct aw_envelope head; /* the owner is how many environments there are */
+    struct file_sum learner[LEARNER_FILES];
+    uint64_t step, update_count, episode_count;
+    uint64_t recent_count, recent_next;
+    double recent_return[AW_TRAIN_RECENT], recent_length[AW_TRAIN_RECENT];
+    uint64_t learn_update_count, stat_count;
+    char stat_name[AW_LEARN_STATS_MAX][AW__STAT_NAME_MAX];
+    double stat_value[AW_LEARN_STATS_MAX];
 };
-
-static void put(struct writer *w, const void *bytes, size_t len)
-{
-    AW_ASSERT(len <= w->size - w->len);
-    memcpy(w->bytes + w->len, bytes, len);
-    w->len += len;
-}
-
-static void put_u64(struct writer *w, uint64_t value)
-{
-    unsigned char le[8];
-    for (unsigned i = 0; i < 8; i++)
-        le[i] = (unsigned char)(value >> 8 * i);
-    put(w, le, 8);
-}
-
-static void put_f64(struct writer *w, double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    put_u64(w, bits);
-}
-
-/* Reading beyond the end yields zeroes and sets `over`, which the caller checks once. */
-struct reader {
-    const unsigned char *bytes;
-    size_t at, len;
-    bool over;
-};
-
-static const unsigned char *get(struct reader *r, size_t len)
-{
-    if (len > r->len - r->at) {
-        r->over = true;
-        return NULL;
-    }
-    r->at += len;
-    return r->bytes + r->at - len;
-}
-
-static uint64_t get_u64(struct reader *r)
-{
-    const unsigned char *le = get(r, 8);
-    uint64_t value = 0;
-    for (unsigned i = 0; le && i < 8; i++)
-        value |= (uint64_t)le[i] << 8 * i;
-    return value;
-}
-
-static double get_f64(struct reader *r)
-{
-    uint64_t bits = get_u64(r);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
+/* clang-format off */
+#define SUM(X, at) X(at size) X(at crc)
+#define LOOP_STATE(X, at)                                                                         \
+    AW_ENVELOPE(X, at head.) X(at learner) X(at step) X(at update_count) X(at episode_count)      \
+    X(at recent_count) X(at recent_next) X(at recent_return) X(at recent_length)                  \
+    X(at learn_update_count) X(at stat_count) X(at stat_name) X(at stat_value)
+/* clang-format on */
+AW_LAYOUT(loop_layout, struct loop_state, LOOP_STATE, 0);
+AW_LAYOUT(sum_layout, struct file_sum, SUM, 0);
+static struct aw_format format = {.kind = "train",
+                                  .what = "the state of a training loop",
+                                  .version = 1,
+                                  .layout = {loop_layout, sum_layout}};
 
 /* ---- files ---- */
 
@@ -214,109 +171,52 @@ static enum aw_err saving_recover(const char *dir, struct aw_diag *diag)
 
 /* ---- loop.state ---- */
 
-static void loop_write(const struct aw_train *train, const struct file_sum *sums, struct writer *w)
+static void loop_write(const struct aw_train *train, struct loop_state *ret)
 {
     const struct aw_train_progress *progress = &train->progress;
-    size_t vec_bytes = aw_vec_state_bytes(&train->vec);
-    put(w, LOOP_MAGIC, 8);
-    put_u64(w, LOOP_VERSION);
-    put_u64(w, train->config.env_count);
-    put_u64(w, vec_bytes);
-    for (uint32_t i = 0; i < LEARNER_FILES; i++) {
-        put_u64(w, sums[i].size);
-        put_u64(w, sums[i].crc);
+    ret->step = progress->step;
+    ret->update_count = progress->update_count;
+    ret->episode_count = progress->episode_count;
+    ret->recent_count = train->recent_count;
+    ret->recent_next = train->recent_next;
+    memcpy(ret->recent_return, train->recent_return, sizeof ret->recent_return);
+    memcpy(ret->recent_length, train->recent_length, sizeof ret->recent_length);
+    ret->learn_update_count = progress->learn.update_count;
+    ret->stat_count = progress->learn.count;
+    for (uint32_t i = 0; i < progress->learn.count; i++) {
+        snprintf(ret->stat_name[i], sizeof ret->stat_name[i], "%s", progress->learn.stat[i].name);
+        ret->stat_value[i] = progress->learn.stat[i].value;
     }
-    put_u64(w, progress->step);
-    put_u64(w, progress->update_count);
-    put_u64(w, progress->episode_count);
-    put_u64(w, train->recent_count);
-    put_u64(w, train->recent_next);
-    for (uint32_t i = 0; i < AW_TRAIN_RECENT; i++) {
-        put_f64(w, train->recent_return[i]);
-        put_f64(w, train->recent_length[i]);
-    }
-    put_u64(w, progress->learn.update_count);
-    put_u64(w, progress->learn.count);
-    for (uint32_t i = 0; i < AW_LEARN_STATS_MAX; i++) {
-        char name[AW__STAT_NAME_MAX] = "";
-        bool used = i < progress->learn.count;
-        if (used)
-            snprintf(name, sizeof name, "%s", progress->learn.stat[i].name);
-        put(w, name, sizeof name);
-        put_f64(w, used ? progress->learn.stat[i].value : 0);
-    }
-    AW_ASSERT(vec_bytes <= w->size - w->len);
-    aw_vec_state_save(&train->vec, w->bytes + w->len);
-    w->len += vec_bytes;
-    put_u64(w, aw_crc32c(0, w->bytes, w->len));
 }
 
-static enum aw_err loop_bad(const char *path, struct aw_diag *diag, const char *text)
+/* Fills the counters. */
+static enum aw_err loop_read(struct aw_train *train, const struct loop_state *loop)
 {
-    return aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "%s", text);
-}
-
-/* Fills counters and environments from the bytes of loop.state. */
-static enum aw_err loop_read(struct aw_train *train, const char *path, const void *bytes,
-                             size_t len, struct file_sum *ret_sums, struct aw_diag *diag)
-{
-    struct reader r = {.bytes = bytes, .len = len};
-    struct aw_train_progress progress = {0};
-    const unsigned char *magic = get(&r, 8);
-    if (!magic || memcmp(magic, LOOP_MAGIC, 8) != 0)
-        return loop_bad(path, diag, "is not the state of a training loop");
-    if (get_u64(&r) != LOOP_VERSION)
-        return loop_bad(path, diag, "was written by another version of the program");
-    r.at = len < 16 ? len : len - 8;
-    if (get_u64(&r) != aw_crc32c(0, bytes, len < 16 ? len : len - 8))
-        return loop_bad(path, diag, "is truncated or damaged: the checksum does not match");
-    r.at = 16;
-    uint64_t env_count = get_u64(&r), vec_bytes = get_u64(&r);
-    if (env_count != train->config.env_count || vec_bytes != aw_vec_state_bytes(&train->vec))
-        return loop_bad(path, diag, "does not fit run.json: other environments");
-    for (uint32_t i = 0; i < LEARNER_FILES; i++) {
-        ret_sums[i].size = get_u64(&r);
-        ret_sums[i].crc = (uint32_t)get_u64(&r);
-    }
-    progress.step = get_u64(&r);
-    progress.update_count = get_u64(&r);
-    progress.episode_count = get_u64(&r);
+    struct aw_train_progress *progress = &train->progress;
+    if (loop->recent_count > AW_TRAIN_RECENT || loop->recent_next >= AW_TRAIN_RECENT ||
+        loop->stat_count > AW_LEARN_STATS_MAX ||
+        loop->step > AW_TRAIN_STEPS_MAX + (uint64_t)AW_TRAIN_ENVS_MAX)
+        return AW_ERR_FORMAT;
+    *progress = (struct aw_train_progress){.step = loop->step,
+                                           .update_count = loop->update_count,
+                                           .episode_count = loop->episode_count};
     /* how well the environment's own agent did is not kept, only that its turn is over */
-    progress.bootstrap_count = progress.episode_count < train->config.bootstrap_episodes
-                                   ? progress.episode_count
-                                   : train->config.bootstrap_episodes;
-    progress.bootstrap_return = NAN;
-    uint64_t recent_count = get_u64(&r), recent_next = get_u64(&r);
-    if (recent_count > AW_TRAIN_RECENT || recent_next >= AW_TRAIN_RECENT ||
-        progress.step > AW_TRAIN_STEPS_MAX + (uint64_t)AW_TRAIN_ENVS_MAX)
-        return loop_bad(path, diag, "a counter is out of range");
-    for (uint32_t i = 0; i < AW_TRAIN_RECENT; i++) {
-        train->recent_return[i] = get_f64(&r);
-        train->recent_length[i] = get_f64(&r);
-    }
-    progress.learn.update_count = get_u64(&r);
-    uint64_t stat_count = get_u64(&r);
-    if (stat_count > AW_LEARN_STATS_MAX)
-        return loop_bad(path, diag, "a counter is out of range");
-    progress.learn.count = (uint32_t)stat_count;
+    progress->bootstrap_count = progress->episode_count < train->config.bootstrap_episodes
+                                    ? progress->episode_count
+                                    : train->config.bootstrap_episodes;
+    progress->bootstrap_return = NAN;
+    memcpy(train->recent_return, loop->recent_return, sizeof loop->recent_return);
+    memcpy(train->recent_length, loop->recent_length, sizeof loop->recent_length);
+    memcpy(train->stat_name, loop->stat_name, sizeof loop->stat_name);
+    progress->learn.update_count = loop->learn_update_count;
+    progress->learn.count = (uint32_t)loop->stat_count;
     for (uint32_t i = 0; i < AW_LEARN_STATS_MAX; i++) {
-        const unsigned char *name = get(&r, AW__STAT_NAME_MAX);
-        if (name) {
-            memcpy(train->stat_name[i], name, AW__STAT_NAME_MAX);
-            train->stat_name[i][AW__STAT_NAME_MAX - 1] = '\0';
-        }
-        progress.learn.stat[i].name = train->stat_name[i];
-        progress.learn.stat[i].value = get_f64(&r);
+        train->stat_name[i][AW__STAT_NAME_MAX - 1] = '\0';
+        progress->learn.stat[i].name = train->stat_name[i];
+        progress->learn.stat[i].value = loop->stat_value[i];
     }
-    const unsigned char *vec = get(&r, (size_t)vec_bytes);
-    if (!vec || r.over || r.at + 8 != len)
-        return loop_bad(path, diag, "has another length than it should");
-    enum aw_err err = aw_vec_state_load(&train->vec, vec, (size_t)vec_bytes, diag);
-    if (err)
-        return err;
-    train->progress = progress;
-    train->recent_count = (uint32_t)recent_count;
-    train->recent_next = (uint32_t)recent_next;
+    train->recent_count = (uint32_t)loop->recent_count;
+    train->recent_next = (uint32_t)loop->recent_next;
     aw__train_recent_update(train);
     return AW_OK;
 }
@@ -327,7 +227,7 @@ static enum aw_err saving_begin(struct aw_train *train, const char *saving, stru
 {
     char path[AW_FILE_PATH_MAX];
     struct file_sum sums[LEARNER_FILES];
-    struct writer w = {.size = LOOP_FIXED_MAX + aw_vec_state_bytes(&train->vec)};
+    const size_t size = sizeof(struct loop_state) + aw_vec_state_bytes(&train->vec);
     enum aw_err err;
     if ((err = aw_file_mkdirs(saving, diag)) ||
         (err = train->agent.ops->save(train->agent.self, saving, true, diag)))
@@ -337,12 +237,15 @@ static enum aw_err saving_begin(struct aw_train *train, const char *saving, stru
             (err = file_sum(path, &sums[i], diag)))
             return err;
     }
-    if (!(w.bytes = aw_alloc_new(train->alloc, w.size, 1)))
+    struct loop_state *loop = aw_alloc_new(train->alloc, size, 1);
+    if (!loop)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory to save the environments");
-    loop_write(train, sums, &w);
+    memcpy(loop->learner, sums, sizeof sums);
+    loop_write(train, loop);
+    aw_vec_state_save(&train->vec, loop + 1);
     if (!(err = aw__path_join(saving, LOOP_FILE, path, sizeof path, diag)))
-        err = aw_file_replace(path, w.bytes, w.len, NULL, diag);
-    aw_alloc_free(train->alloc, w.bytes);
+        err = aw_envelope_write(&format, train->config.env_count, loop, size, path, diag);
+    aw_alloc_free(train->alloc, loop);
     return err;
 }
 
@@ -385,17 +288,27 @@ static enum aw_err sums_check(const char *dir, const struct file_sum *sums, stru
 static enum aw_err loop_load(struct aw_train *train, const char *dir, struct aw_diag *diag)
 {
     char path[AW_FILE_PATH_MAX];
-    struct file_sum sums[LEARNER_FILES];
-    char *bytes = NULL;
+    struct loop_state loop;
+    void *bytes = NULL;
     size_t len = 0;
     enum aw_err err;
     if ((err = saving_recover(dir, diag)) ||
         (err = aw__path_join(dir, LOOP_FILE, path, sizeof path, diag)) ||
-        (err = aw_file_read(path, LOOP_BYTES_MAX, train->alloc, &bytes, &len, diag)))
+        (err = aw_envelope_read(&format, train->config.env_count, path, LOOP_BYTES_MAX,
+                                train->alloc, &bytes, &len, diag)))
         return err;
-    err = loop_read(train, path, bytes, len, sums, diag);
+    const size_t vec_bytes = aw_vec_state_bytes(&train->vec);
+    if (len != sizeof loop + vec_bytes) {
+        err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL,
+                         "does not fit run.json: other environments");
+    } else {
+        memcpy(&loop, bytes, sizeof loop);
+        err = aw_vec_state_load(&train->vec, (char *)bytes + sizeof loop, vec_bytes, diag);
+        if (!err && loop_read(train, &loop))
+            err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "a counter is out of range");
+    }
     aw_alloc_free(train->alloc, bytes);
-    return err ? err : sums_check(dir, sums, diag);
+    return err ? err : sums_check(dir, loop.learner, diag);
 }
 
 /* A total that the run has already passed cannot be what was meant. The last turn of all
