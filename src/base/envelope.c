@@ -64,66 +64,61 @@ void aw_envelope_seal(struct aw_format *format, uint64_t owner, void *bytes, siz
     memcpy((unsigned char *)bytes + offsetof(struct aw_envelope, crc), &head.crc, sizeof head.crc);
 }
 
-/* Whether `bytes` are a whole envelope of the kind, of whatever version. */
-static enum aw_err whole(const struct aw_format *format, const void *bytes, size_t size,
-                         struct aw_envelope *ret, struct aw_diag *diag)
+static const struct aw_format_past *past_of(const struct aw_format *format, uint32_t version)
 {
-    if (size < sizeof *ret)
-        return aw_fail(diag, AW_ERR_FORMAT, "truncated: expected %s, found %zu bytes", format->what,
-                       size);
-    memcpy(ret, bytes, sizeof *ret);
-    if (memcmp(ret->mark, mark, sizeof mark) != 0)
+    for (uint32_t i = 0; i < format->past_count; i++)
+        if (format->past[i].version == version)
+            return &format->past[i];
+    return NULL;
+}
+
+/* What is wrong is found in the order in which the rest can be believed. `ret_past` gets the way on
+ * from an older version, NULL from the present one; where it is NULL itself, there is none. */
+static enum aw_err check(struct aw_format *format, uint64_t owner, const void *bytes, size_t size,
+                         const struct aw_format_past **ret_past, struct aw_diag *diag)
+{
+    struct aw_envelope head;
+    const char *what = format->what;
+    if (size < sizeof head)
+        return aw_fail(diag, AW_ERR_FORMAT, "truncated: expected %s, found %zu bytes", what, size);
+    memcpy(&head, bytes, sizeof head);
+    const size_t found = size - sizeof head;
+    if (memcmp(head.mark, mark, sizeof mark) != 0)
         return aw_fail(diag, AW_ERR_FORMAT,
                        "expected %s, found something else: of an earlier version of aware, which "
                        "this one cannot read, or no saved state at all",
-                       format->what);
-    if (memcmp(ret->kind, format->kind, sizeof ret->kind) != 0)
-        return aw_fail(diag, AW_ERR_FORMAT, "expected %s (%s), found \"%.*s\"", format->what,
-                       format->kind, (int)sizeof ret->kind, ret->kind);
-    if (ret->bytes != size - sizeof *ret)
+                       what);
+    if (memcmp(head.kind, format->kind, sizeof head.kind) != 0)
+        return aw_fail(diag, AW_ERR_FORMAT, "expected %s (%s), found \"%.*s\"", what, format->kind,
+                       (int)sizeof head.kind, head.kind);
+    if (head.bytes != found)
         return aw_fail(diag, AW_ERR_FORMAT,
                        "%s: expected %" PRIu64 " bytes behind the head, found %zu",
-                       ret->bytes > size - sizeof *ret ? "truncated" : "damaged", ret->bytes,
-                       size - sizeof *ret);
-    if (ret->crc != crc_of(ret->version, bytes, size))
-        return aw_fail(diag, AW_ERR_FORMAT, "damaged: the checksum of %s does not match",
-                       format->what);
-    return AW_OK;
-}
-
-static enum aw_err current(struct aw_format *format, const struct aw_envelope *head,
-                           uint64_t layout, struct aw_diag *diag)
-{
-    if (head->version != format->version)
-        return aw_fail(diag, AW_ERR_FORMAT,
-                       "%s was made by %s version of aware: expected format %" PRIu32
-                       ", found %" PRIu32,
-                       format->what, head->version > format->version ? "a newer" : "an older",
-                       format->version, head->version);
-    if (head->layout != layout)
+                       head.bytes > found ? "truncated" : "damaged", head.bytes, found);
+    if (head.crc != crc_of(head.version, bytes, size))
+        return aw_fail(diag, AW_ERR_FORMAT, "damaged: the checksum of %s does not match", what);
+    if (head.owner != owner)
+        return aw_fail(diag, AW_ERR_FORMAT, "%s with other workloads, settings or seed", what);
+    const struct aw_format_past *past = ret_past ? past_of(format, head.version) : NULL;
+    if (head.version != format->version && !(past && past->layout == head.layout))
+        return aw_fail(
+            diag, AW_ERR_FORMAT,
+            "%s was made by %s version of aware: expected format %" PRIu32 ", found %" PRIu32, what,
+            head.version > format->version ? "a newer" : "an older", format->version, head.version);
+    if (!past && head.layout != layout_of(format))
         return aw_fail(diag, AW_ERR_FORMAT,
                        "%s was made by another build of aware: expected layout %016" PRIx64
                        ", found %016" PRIx64,
-                       format->what, layout, head->layout);
+                       what, layout_of(format), head.layout);
+    if (ret_past)
+        *ret_past = past;
     return AW_OK;
-}
-
-static enum aw_err owned(const struct aw_format *format, const struct aw_envelope *head,
-                         uint64_t owner, struct aw_diag *diag)
-{
-    return head->owner == owner
-               ? AW_OK
-               : aw_fail(diag, AW_ERR_FORMAT, "%s with other workloads, settings or seed",
-                         format->what);
 }
 
 enum aw_err aw_envelope_open(struct aw_format *format, uint64_t owner, const void *bytes,
                              size_t size, struct aw_diag *diag)
 {
-    struct aw_envelope head;
-    enum aw_err err = whole(format, bytes, size, &head, diag);
-    err = err ? err : current(format, &head, layout_of(format), diag);
-    return err ? err : owned(format, &head, owner, diag);
+    return check(format, owner, bytes, size, NULL, diag);
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -135,19 +130,12 @@ enum aw_err aw_envelope_write(struct aw_format *format, uint64_t owner, void *by
     return aw_file_replace(path, bytes, size, NULL, diag);
 }
 
-static const struct aw_format_past *past_of(const struct aw_format *format, uint32_t version)
-{
-    for (uint32_t i = 0; i < format->past_count; i++)
-        if (format->past[i].version == version)
-            return &format->past[i];
-    return NULL;
-}
-
 /* One version on. `bytes` and `size` are replaced. */
-static enum aw_err step(const struct aw_format *format, const struct aw_format_past *past,
+static enum aw_err step(struct aw_format *format, uint64_t owner, const struct aw_format_past *past,
                         const struct aw_alloc *alloc, char **bytes, size_t *size,
                         struct aw_diag *diag)
 {
+    AW_ASSERT(past->version + 1 == format->version || past_of(format, past->version + 1));
     const size_t head = sizeof(struct aw_envelope), more = past->bytes(*size - head);
     char *to = more ? aw_alloc_new(alloc, head + more, 1) : NULL;
     if (more && !to)
@@ -161,21 +149,7 @@ static enum aw_err step(const struct aw_format *format, const struct aw_format_p
     aw_alloc_free(alloc, *bytes);
     *bytes = to;
     *size = head + more;
-    return AW_OK;
-}
-
-/* From the version that was found to the present one. */
-static enum aw_err migrate(struct aw_format *format, const struct aw_envelope *head,
-                           const struct aw_alloc *alloc, char **bytes, size_t *size,
-                           struct aw_diag *diag)
-{
-    const struct aw_format_past *past = past_of(format, head->version);
-    if (!past || past->layout != head->layout)
-        return current(format, head, layout_of(format), diag);
-    for (enum aw_err err; past; past = past_of(format, past->version + 1))
-        if ((err = step(format, past, alloc, bytes, size, diag)))
-            return err;
-    aw_envelope_seal(format, head->owner, *bytes, *size);
+    aw_envelope_seal(format, owner, *bytes, *size);
     return AW_OK;
 }
 
@@ -185,13 +159,13 @@ enum aw_err aw_envelope_read(struct aw_format *format, uint64_t owner, const cha
 {
     char *bytes = NULL;
     size_t size = 0;
-    struct aw_envelope head;
+    const struct aw_format_past *past = NULL;
     enum aw_err err = aw_file_read(path, size_max, alloc, &bytes, &size, diag);
     if (err)
         return err;
-    err = whole(format, bytes, size, &head, diag);
-    err = err ? err : owned(format, &head, owner, diag);
-    err = err ? err : migrate(format, &head, alloc, &bytes, &size, diag);
+    err = check(format, owner, bytes, size, &past, diag);
+    for (; !err && past; past = past_of(format, past->version + 1))
+        err = step(format, owner, past, alloc, &bytes, &size, diag);
     if (!err) {
         *ret_bytes = bytes;
         *ret_size = size;

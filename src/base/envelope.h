@@ -6,8 +6,7 @@
  * sizes. So bytes of a build whose structs differ are refused even where their number is the same,
  * and who forgets to name a new member cannot compile.
  *
- *     #define POINT(X, at) X(at x) X(at y)
- *     AW_LAYOUT(point_layout, struct point, POINT, 0);
+ *     AW_LAYOUT(point_layout, struct point, 0, x, y);
  *     static struct aw_format format = {
  *         .kind = "point", .what = "a point", .version = 1, .layout = {point_layout}};
  *
@@ -46,35 +45,45 @@ struct aw_member {
 /* For AW_LAYOUT: the members must be in the order in which they lie. */
 uint64_t aw_layout_mix(uint64_t hash, const struct aw_member *members, size_t count, size_t bytes);
 
-/* Defines the static aw_layout `name`. LIST(X, at) is X(at member) for every member, in order; the
- * members of a struct within are LIST_OF_IT(X, at inner.). An array of structs is one member, whose
- * struct needs a layout of its own. `padding` is what no member has, in bytes; best none. */
-#define AW_LAYOUT(name, type, LIST, padding)                                                      \
-    static uint64_t name(uint64_t hash)                                                           \
-    {                                                                                             \
-        typedef type aw__saved;                                                                   \
-        static const struct aw_member members[] = {LIST(AW__MEMBER, )};                           \
-        _Static_assert(!(0 LIST(AW__MEMBER_WHOLE, )), "name the members of structs within it");   \
-        _Static_assert((padding)LIST(AW__MEMBER_BYTES, ) == sizeof(aw__saved),                    \
-                       "name every member of it");                                                \
-        return aw_layout_mix(hash, members, sizeof members / sizeof *members, sizeof(aw__saved)); \
-    }                                                                                             \
+/* Defines the static aw_layout `name`. Every member is named, in order; of a struct within, its
+ * members: `rng.s`. An array of structs is one member, whose struct needs a layout of its own.
+ * `padding` is what no member has, in bytes; best none. */
+#define AW_LAYOUT(name, type, padding, ...)                                                    \
+    static uint64_t name(uint64_t hash)                                                        \
+    {                                                                                          \
+        static const struct aw_member members[] = {AW__EACH(AW__MEMBER, type, __VA_ARGS__)};   \
+        _Static_assert((padding)AW__EACH(AW__MEMBER_BYTES, type, __VA_ARGS__) == sizeof(type), \
+                       "name every member of it");                                             \
+        return aw_layout_mix(hash, members, sizeof members / sizeof *members, sizeof(type));   \
+    }                                                                                          \
     _Static_assert(sizeof(type) <= UINT32_MAX, "a layout is of a struct")
 
-#define AW__AT(m) (((aw__saved *)0)->m)
-#define AW__MEMBER(m) \
-    {#m, offsetof(aw__saved, m), sizeof AW__AT(m), _Alignof(__typeof__(AW__AT(m))), AW__TYPE(m)},
-#define AW__MEMBER_BYTES(m) +sizeof AW__AT(m)
-#define AW__MEMBER_WHOLE(m) || __builtin_classify_type(AW__AT(m)) == AW__RECORD
-#define AW__RECORD          12 /* record_type_class of GCC's typeclass.h, and of Clang */
+#define AW__AT(T, m) (((T *)0)->m)
+#define AW__MEMBER(T, m)                                                          \
+    {#m, offsetof(T, m), sizeof AW__AT(T, m), _Alignof(__typeof__(AW__AT(T, m))), \
+     AW__TYPE(AW__AT(T, m)) * AW__NOT_A_STRUCT(AW__AT(T, m))},
+#define AW__MEMBER_BYTES(T, m) +sizeof AW__AT(T, m)
+/* 12 is record_type_class of GCC's typeclass.h, and of Clang. */
+#define AW__NOT_A_STRUCT(m) sizeof(char[__builtin_classify_type(m) == 12 ? -1 : 1])
 /* An array counts as what it is made of; 's': of arrays or structs. */
 /* clang-format off */
 #define AW__TYPE(m)                                                                      \
-    _Generic(AW__AT(m), bool: 'b', bool *: 'b', char: 'c', char *: 'c', uint8_t: 'B',    \
+    _Generic((m), bool: 'b', bool *: 'b', char: 'c', char *: 'c', uint8_t: 'B',    \
         uint8_t *: 'B', uint16_t: 'H', uint16_t *: 'H', int32_t: 'i', int32_t *: 'i',    \
         uint32_t: 'I', uint32_t *: 'I', int64_t: 'q', int64_t *: 'q', uint64_t: 'Q',     \
         uint64_t *: 'Q', float: 'f', float *: 'f', double: 'd', double *: 'd', default: 's')
 /* clang-format on */
+
+/* M(T, m) for every m of at most 340: what is scanned again goes one further (C17 has no loop). */
+#define AW__EACH(M, T, ...)      AW__SCAN(AW__EACH_1(M, T, __VA_ARGS__, ))
+#define AW__EACH_1(M, T, m, ...) M(T, m) __VA_OPT__(AW__EACH_AGAIN AW__NONE(M, T, __VA_ARGS__))
+#define AW__EACH_AGAIN()         AW__EACH_1
+#define AW__NONE                 ()
+#define AW__SCAN(...)            AW__SCAN_64(AW__SCAN_64(AW__SCAN_64(AW__SCAN_64(__VA_ARGS__))))
+#define AW__SCAN_64(...)         AW__SCAN_16(AW__SCAN_16(AW__SCAN_16(AW__SCAN_16(__VA_ARGS__))))
+#define AW__SCAN_16(...)         AW__SCAN_4(AW__SCAN_4(AW__SCAN_4(AW__SCAN_4(__VA_ARGS__))))
+#define AW__SCAN_4(...)          AW__SCAN_1(AW__SCAN_1(AW__SCAN_1(AW__SCAN_1(__VA_ARGS__))))
+#define AW__SCAN_1(...)          __VA_ARGS__
 
 /* --- formats ---------------------------------------------------------------------------------- */
 
@@ -109,8 +118,7 @@ struct aw_envelope {
 };
 _Static_assert(sizeof(struct aw_envelope) == 48, "an envelope has no padding");
 /* For the list of a struct that begins with it. */
-#define AW_ENVELOPE(X, at) \
-    X(at mark) X(at crc) X(at version) X(at kind) X(at layout) X(at owner) X(at bytes)
+#define AW_ENVELOPE(at) at mark, at crc, at version, at kind, at layout, at owner, at bytes
 
 /* `bytes` are `size` with the head, which is written. `owner` is a number that whoever opens them
  * must give again: a hash of settings without which they mean nothing; 0 will do. */

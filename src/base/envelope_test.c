@@ -18,9 +18,9 @@ struct point {
     uint32_t steps, unused;
     struct inner inner;
 };
-#define INNER(X, at) X(at weight)
-#define POINT(X, at) X(at x) X(at y) X(at steps) X(at unused) INNER(X, at inner.)
-AW_LAYOUT(point_layout, struct point, POINT, 0);
+#define INNER(at) at weight
+#define POINT(at) at x, at y, at steps, at unused, INNER(at inner.)
+AW_LAYOUT(point_layout, struct point, 0, POINT());
 static struct aw_format format = {
     .kind = "point", .what = "a point", .version = 2, .layout = {point_layout}};
 
@@ -83,16 +83,12 @@ struct resized {
     uint32_t steps[2];
     struct inner inner;
 };
-#define SWAPPED(X, at) X(at y) X(at x) X(at steps) X(at unused) INNER(X, at inner.)
-#define RENAMED(X, at) X(at x) X(at y) X(at steps) X(at episodes) INNER(X, at inner.)
-#define MOVED(X, at)   X(at x) X(at y) INNER(X, at inner.) X(at steps) X(at unused)
-#define RESIZED(X, at) X(at x) X(at y) X(at steps) INNER(X, at inner.)
-AW_LAYOUT(swapped_layout, struct swapped, SWAPPED, 0);
-AW_LAYOUT(retyped_layout, struct retyped, POINT, 0);
-AW_LAYOUT(renamed_layout, struct renamed, RENAMED, 0);
-AW_LAYOUT(moved_layout, struct moved, MOVED, 0);
-AW_LAYOUT(within_layout, struct within, POINT, 0);
-AW_LAYOUT(resized_layout, struct resized, RESIZED, 0);
+AW_LAYOUT(swapped_layout, struct swapped, 0, y, x, steps, unused, INNER(inner.));
+AW_LAYOUT(retyped_layout, struct retyped, 0, POINT());
+AW_LAYOUT(renamed_layout, struct renamed, 0, x, y, steps, episodes, INNER(inner.));
+AW_LAYOUT(moved_layout, struct moved, 0, x, y, INNER(inner.), steps, unused);
+AW_LAYOUT(within_layout, struct within, 0, POINT());
+AW_LAYOUT(resized_layout, struct resized, 0, x, y, steps, INNER(inner.));
 
 static void another_layout_of_the_same_size_is_refused(void **state)
 {
@@ -139,8 +135,7 @@ struct padded {
     double value;
     bool ready;
 };
-#define PADDED(X, at) X(at count) X(at value) X(at ready)
-AW_LAYOUT(padded_layout, struct padded, PADDED, 11);
+AW_LAYOUT(padded_layout, struct padded, 11, count, value, ready);
 
 static void padding_is_said_and_counted(void **state)
 {
@@ -233,10 +228,8 @@ struct second {
     double x, y;
     uint32_t steps, unused;
 };
-#define FIRST(X, at)  X(at x) X(at y)
-#define SECOND(X, at) X(at x) X(at y) X(at steps) X(at unused)
-AW_LAYOUT(first_layout, struct first, FIRST, 0);
-AW_LAYOUT(second_layout, struct second, SECOND, 0);
+AW_LAYOUT(first_layout, struct first, 0, x, y);
+AW_LAYOUT(second_layout, struct second, 0, x, y, steps, unused);
 static struct aw_format format_first = {
     .kind = "point", .what = "a point", .version = 1, .layout = {first_layout}};
 static struct aw_format format_second = {

@@ -309,24 +309,14 @@ struct head {
     uint64_t event_count;
     uint32_t stride, points;
 };
-/* clang-format off */
-#define HEAD(X, at) AW_ENVELOPE(X, at envelope.) X(at event_count) X(at stride) X(at points)
-#define EVENT(X, at) X(at at_us) X(at workload) X(at kind) X(at from) X(at to) X(at text)
-#define POINT(X, at)                                                                              \
-    X(at load) X(at ready) X(at wanted) X(at cpu_cores) X(at memory_gib) X(at cpu_used)           \
-    X(at memory_used) X(at p99_ms) X(at cost_per_hour) X(at missed) X(at stage) X(at actor)       \
-    X(at unused)
-#define EPISODE(X, at)                                                                            \
-    X(at end_s) X(at reward) X(at cost) X(at missed) X(at agent_share) X(at stage)
-#define COUNTS(X, at)                                                                             \
-    X(at decisions) X(at changes) X(at clipped) X(at clips) X(at trips) X(at held) X(at stages)   \
-    X(at retrained_us)
-/* clang-format on */
-AW_LAYOUT(head_layout, struct head, HEAD, 0);
-AW_LAYOUT(event_layout, struct aw__runevent, EVENT, 0);
-AW_LAYOUT(point_layout, struct aw__runpoint, POINT, 0);
-AW_LAYOUT(episode_layout, struct aw__runepisode, EPISODE, 0);
-AW_LAYOUT(counts_layout, struct aw__runcounts, COUNTS, 0);
+AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(envelope.), event_count, stride, points);
+AW_LAYOUT(event_layout, struct aw__runevent, 0, at_us, workload, kind, from, to, text);
+AW_LAYOUT(point_layout, struct aw__runpoint, 0, load, ready, wanted, cpu_cores, memory_gib,
+          cpu_used, memory_used, p99_ms, cost_per_hour, missed, stage, actor, unused);
+AW_LAYOUT(episode_layout, struct aw__runepisode, 0, end_s, reward, cost, missed, agent_share,
+          stage);
+AW_LAYOUT(counts_layout, struct aw__runcounts, 0, decisions, changes, clipped, clips, trips, held,
+          stages, retrained_us);
 static struct aw_format format = {
     .kind = "history",
     .what = "the history of a run",

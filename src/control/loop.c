@@ -601,13 +601,9 @@ const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-/* clang-format off */
-#define COUNTS(X, at)                                                                             \
-    X(at ticks) X(at decisions) X(at plans_applied) X(at observe_failures) X(at apply_failures)   \
-    X(at store_failures) X(at record_failures) X(at learn_rounds) X(at learn_failures)            \
-    X(at learn_waiting) X(at learn_waited)
-/* clang-format on */
-AW_LAYOUT(counts_layout, struct aw_loop_counts, COUNTS, 0);
+AW_LAYOUT(counts_layout, struct aw_loop_counts, 0, ticks, decisions, plans_applied,
+          observe_failures, apply_failures, store_failures, record_failures, learn_rounds,
+          learn_failures, learn_waiting, learn_waited);
 static struct aw_format format = {
     .kind = "loop", .what = "the state of all workloads", .version = 1, .layout = {counts_layout}};
 

@@ -22,8 +22,7 @@ struct entry {
     char name[AW_STORE_NAME_MAX];
     uint64_t settings; /* checksum */
 };
-#define ENTRY(X, at) AW_ENVELOPE(X, at head.) X(at name) X(at settings)
-AW_LAYOUT(layout, struct entry, ENTRY, 0);
+AW_LAYOUT(layout, struct entry, 0, AW_ENVELOPE(head.), name, settings);
 static struct aw_format format = {
     .kind = "pilots", .what = "what pilots learned", .version = 1, .layout = {layout}};
 

@@ -69,9 +69,8 @@ struct walk_snapshot {
     struct aw_envelope head;
     struct walk walk;
 };
-#define WALK(X, at)     X(at rng.s) X(at x) X(at first) X(at step) X(at live)
-#define SNAPSHOT(X, at) AW_ENVELOPE(X, at head.) WALK(X, at walk.)
-AW_LAYOUT(layout, struct walk_snapshot, SNAPSHOT, 0);
+#define WALK(at) at rng.s, at x, at first, at step, at live
+AW_LAYOUT(layout, struct walk_snapshot, 0, AW_ENVELOPE(head.), WALK(walk.));
 static struct aw_format format = {
     .kind = "walk", .what = "a walk", .version = 1, .layout = {layout}};
 

@@ -27,12 +27,8 @@ struct record {
     uint32_t length;
     uint32_t unused; /* zero */
 };
-/* clang-format off */
-#define HEAD(X, at)   AW_ENVELOPE(X, at head.) X(at count) X(at obs_dim) X(at state_bytes) X(at live)
-#define RECORD(X, at) X(at seeds.s) X(at episode_return) X(at length) X(at unused)
-/* clang-format on */
-AW_LAYOUT(head_layout, struct head, HEAD, 0);
-AW_LAYOUT(record_layout, struct record, RECORD, 0);
+AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(head.), count, obs_dim, state_bytes, live);
+AW_LAYOUT(record_layout, struct record, 0, seeds.s, episode_return, length, unused);
 static struct aw_format format = {.kind = "vec",
                                   .what = "a snapshot of environments",
                                   .version = 1,

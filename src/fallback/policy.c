@@ -305,22 +305,14 @@ void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, 
 /* --- state ------------------------------------------------------------------------------------
  */
 
-/* clang-format off */
-#define STATE(X, at)                                                                              \
-    X(at hpa_next_us) X(at vpa_next_us) X(at aimd_next_us) X(at hpa_from) X(at hpa_to)            \
-    X(at recommendation_count) X(at scaled_to_zero) X(at first_sample_us) X(at last_sample_us)    \
-    X(at sample_count) X(at track_count)
-#define USAGE(X, at) X(at reference_us) X(at lowest) X(at highest) X(at weight)
-#define TRACK(X, at)                                                                              \
-    X(at id) X(at oom_kill_count) X(at started_us) X(at oom_after_start_us) X(at cpu_last_us)     \
-    X(at memory_last_us) X(at window_end_us) X(at memory_peak) X(at oom_peak)
-#define RECOMMENDATION(X, at) X(at time_us) X(at span_us) X(at low) X(at high)
-/* clang-format on */
-AW_LAYOUT(state_layout, struct aw__policy_state, STATE, 0);
-AW_LAYOUT(usage_layout, struct aw__policy_usage, USAGE, 0);
-AW_LAYOUT(track_layout, struct aw__pod_track, TRACK, 0);
-AW_LAYOUT(recommendation_layout, struct aw_hpa_recommendation, RECOMMENDATION, 0);
-AW_LAYOUT(anchor_layout, struct aw_action_memory, AW_ACTION_MEMORY, 0);
+AW_LAYOUT(state_layout, struct aw__policy_state, 0, hpa_next_us, vpa_next_us, aimd_next_us,
+          hpa_from, hpa_to, recommendation_count, scaled_to_zero, first_sample_us, last_sample_us,
+          sample_count, track_count);
+AW_LAYOUT(usage_layout, struct aw__policy_usage, 0, reference_us, lowest, highest, weight);
+AW_LAYOUT(track_layout, struct aw__pod_track, 0, id, oom_kill_count, started_us, oom_after_start_us,
+          cpu_last_us, memory_last_us, window_end_us, memory_peak, oom_peak);
+AW_LAYOUT(recommendation_layout, struct aw_hpa_recommendation, 0, time_us, span_us, low, high);
+AW_LAYOUT(anchor_layout, struct aw_action_memory, 0, AW_ACTION_MEMORY());
 static struct aw_format format = {
     .kind = "rules",
     .what = "the memory of a fallback",

@@ -33,14 +33,10 @@ struct snapshot {
     struct aw_envelope head; /* the owner is the copy: a state means nothing to another */
     struct episode episode;
 };
-/* clang-format off */
-#define SNAPSHOT(X, at)                                                                           \
-    AW_ENVELOPE(X, at head.) AW_STATE_MEMORY(X, at episode.state.)                                \
-    AW_ACTION_MEMORY(X, at episode.action.) AW_GUARD_MEMORY(X, at episode.guard.)                 \
-    AW_READING(X, at episode.reading.) X(at episode.load_offset_us) X(at episode.load_factor)     \
-    X(at episode.restarts) X(at episode.slo) X(at episode.step) X(at episode.live)
-/* clang-format on */
-AW_LAYOUT(layout, struct snapshot, SNAPSHOT, 0);
+AW_LAYOUT(layout, struct snapshot, 0, AW_ENVELOPE(head.), AW_STATE_MEMORY(episode.state.),
+          AW_ACTION_MEMORY(episode.action.), AW_GUARD_MEMORY(episode.guard.),
+          AW_READING(episode.reading.), episode.load_offset_us, episode.load_factor,
+          episode.restarts, episode.slo, episode.step, episode.live);
 static struct aw_format format = {
     .kind = "copy", .what = "a state of a copy", .version = 1, .layout = {layout, aw_sim_layout}};
 

@@ -31,8 +31,7 @@ struct snapshot {
     struct aw_envelope head;
     uint64_t moves;
 };
-#define SNAPSHOT(X, at) AW_ENVELOPE(X, at head.) X(at moves)
-AW_LAYOUT(layout, struct snapshot, SNAPSHOT, 0);
+AW_LAYOUT(layout, struct snapshot, 0, AW_ENVELOPE(head.), moves);
 static struct aw_format format = {
     .kind = "remote", .what = "where an environment was", .version = 1, .layout = {layout}};
 

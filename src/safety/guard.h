@@ -167,14 +167,11 @@ struct aw_guard_memory {
     uint32_t restart_next;
     uint32_t sized; /* 1: a size has been applied; what mode Initial asks */
 };
-/* clang-format off */
-#define AW_GUARD_MEMORY(X, at)                                                                    \
-    X(at seen_us) X(at known_us) X(at known_since_us) X(at wanted) X(at seen) X(at memory_before) \
-    X(at replicas_change_us) X(at size_change_us) X(at oom_us) X(at oom_floor_bytes)              \
-    X(at restart_us) X(at peak_us) X(at peak_cores) X(at peak_bytes) X(at change_us)              \
-    X(at change_low) X(at change_high) X(at crash_us) X(at crash_restarts) X(at crash_kills)      \
-    X(at restart_next) X(at sized)
-/* clang-format on */
+#define AW_GUARD_MEMORY(at)                                                                     \
+    at seen_us, at known_us, at known_since_us, at wanted, at seen, at memory_before,           \
+        at replicas_change_us, at size_change_us, at oom_us, at oom_floor_bytes, at restart_us, \
+        at peak_us, at peak_cores, at peak_bytes, at change_us, at change_low, at change_high,  \
+        at crash_us, at crash_restarts, at crash_kills, at restart_next, at sized
 
 /* What one rail made of one amount. */
 struct aw_guard_cut {

@@ -381,19 +381,12 @@ struct head {
     struct aw_envelope envelope; /* of whom: settings */
     uint64_t steps;
 };
-/* clang-format off */
-#define HEAD(X, at) AW_ENVELOPE(X, at envelope.) X(at steps)
-#define ACCOUNT(X, at)                                                                            \
-    X(at total) X(at stage) X(at before_serving) X(at recent) X(at episode) X(at serving_us)      \
-    X(at episodes) X(at transitions)
-#define TALLY(X, at)                                                                              \
-    X(at steps) X(at violations) X(at agent_steps) X(at cost) X(at reward) X(at cpu_utilisation)  \
-    X(at memory_utilisation) X(at requests) X(at failed) X(at core_s) X(at gib_s) X(at replica_s) \
-    X(at oom_kills) X(at restarts)
-/* clang-format on */
-AW_LAYOUT(head_layout, struct head, HEAD, 0);
-AW_LAYOUT(account_layout, struct account, ACCOUNT, 0);
-AW_LAYOUT(tally_layout, struct aw_job_tally, TALLY, 0);
+AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(envelope.), steps);
+AW_LAYOUT(account_layout, struct account, 0, total, stage, before_serving, recent, episode,
+          serving_us, episodes, transitions);
+AW_LAYOUT(tally_layout, struct aw_job_tally, 0, steps, violations, agent_steps, cost, reward,
+          cpu_utilisation, memory_utilisation, requests, failed, core_s, gib_s, replica_s,
+          oom_kills, restarts);
 static struct aw_format format = {
     .kind = "job",
     .what = "the state of a run",

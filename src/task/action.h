@@ -51,11 +51,9 @@ struct aw_action_memory {
     double oom_floor_bytes;                   /* 0: none */
     uint32_t next, oom_steps_left;
 };
-/* clang-format off */
-#define AW_ACTION_MEMORY(X, at)                                                                   \
-    X(at cpu_cores) X(at memory_bytes) X(at cpu_cores_peak) X(at memory_bytes_peak)               \
-    X(at oom_floor_bytes) X(at next) X(at oom_steps_left)
-/* clang-format on */
+#define AW_ACTION_MEMORY(at)                                                                    \
+    at cpu_cores, at memory_bytes, at cpu_cores_peak, at memory_bytes_peak, at oom_floor_bytes, \
+        at next, at oom_steps_left
 
 void aw_action_init(struct aw_action *action, const struct aw_action_config *config);
 void aw_action_begin(struct aw_action_memory *memory);

@@ -44,15 +44,13 @@ struct aw_reading {
     uint32_t oom_kills; /* since the reading before */
     uint32_t rollout;   /* 1: a vertical change is being rolled out */
 };
-/* clang-format off */
-#define AW_READING(X, at)                                                                         \
-    X(at at_us) X(at cpu_millicores_wanted) X(at memory_bytes_wanted) X(at replicas_wanted)       \
-    X(at replicas_ready) X(at cores_allocated) X(at memory_bytes_allocated) X(at cpu_cores_used)  \
-    X(at memory_bytes_used) X(at memory_bytes_peak) X(at throttled_share) X(at disk_bytes_per_s)  \
-    X(at net_bytes_per_s) X(at arrivals_per_s) X(at completions_per_s) X(at errors_per_s)         \
-    X(at in_flight) X(at latency_us_p99) X(at cpu_utilisation) X(at memory_utilisation)           \
-    X(at age_s) X(at oom_kills) X(at rollout)
-/* clang-format on */
+#define AW_READING(at)                                                                        \
+    at at_us, at cpu_millicores_wanted, at memory_bytes_wanted, at replicas_wanted,           \
+        at replicas_ready, at cores_allocated, at memory_bytes_allocated, at cpu_cores_used,  \
+        at memory_bytes_used, at memory_bytes_peak, at throttled_share, at disk_bytes_per_s,  \
+        at net_bytes_per_s, at arrivals_per_s, at completions_per_s, at errors_per_s,         \
+        at in_flight, at latency_us_p99, at cpu_utilisation, at memory_utilisation, at age_s, \
+        at oom_kills, at rollout
 
 /* `stale_us`: a figure older than this at the time of the sample is missing. */
 void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,

@@ -54,11 +54,9 @@ struct aw_state_memory {
     uint32_t begun;  /* 0: nothing seen yet */
     float wanted[4]; /* the three of them on their axes; the last is 0 */
 };
-/* clang-format off */
-#define AW_STATE_MEMORY(X, at)                                                                    \
-    X(at arrivals_per_s) X(at changed_us) X(at cpu_millicores) X(at memory_bytes) X(at replicas)  \
-    X(at begun) X(at wanted)
-/* clang-format on */
+#define AW_STATE_MEMORY(at)                                                                      \
+    at arrivals_per_s, at changed_us, at cpu_millicores, at memory_bytes, at replicas, at begun, \
+        at wanted
 
 void aw_state_init(struct aw_state *state, const struct aw_state_config *config);
 /* The axes of one state; those of the paper's are the first of them. */

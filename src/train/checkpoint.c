@@ -41,15 +41,10 @@ struct loop_state {
     char stat_name[AW_LEARN_STATS_MAX][AW__STAT_NAME_MAX];
     double stat_value[AW_LEARN_STATS_MAX];
 };
-/* clang-format off */
-#define SUM(X, at) X(at size) X(at crc)
-#define LOOP_STATE(X, at)                                                                         \
-    AW_ENVELOPE(X, at head.) X(at learner) X(at step) X(at update_count) X(at episode_count)      \
-    X(at recent_count) X(at recent_next) X(at recent_return) X(at recent_length)                  \
-    X(at learn_update_count) X(at stat_count) X(at stat_name) X(at stat_value)
-/* clang-format on */
-AW_LAYOUT(loop_layout, struct loop_state, LOOP_STATE, 0);
-AW_LAYOUT(sum_layout, struct file_sum, SUM, 0);
+AW_LAYOUT(loop_layout, struct loop_state, 0, AW_ENVELOPE(head.), learner, step, update_count,
+          episode_count, recent_count, recent_next, recent_return, recent_length,
+          learn_update_count, stat_count, stat_name, stat_value);
+AW_LAYOUT(sum_layout, struct file_sum, 0, size, crc);
 static struct aw_format format = {.kind = "train",
                                   .what = "the state of a training loop",
                                   .version = 1,

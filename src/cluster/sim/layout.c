@@ -2,55 +2,43 @@
 #include "base/envelope.h"
 #include "cluster/sim/internal.h"
 
-/* clang-format off */
-#define POD(X, at)                                                                                \
-    X(at id) X(at count) X(at revision) X(at phase) X(at cores) X(at memory_mib)                  \
-    X(at memory_noise) X(at memory_noise_low) X(at memory_noise_high) X(at started_us)            \
-    X(at ready_us) X(at until_us) X(at ready_change_us) X(at stable_since_us) X(at restarts)      \
-    X(at oom_kills) X(at crashes) X(at node) X(at on_node) X(at cpu_core_us) X(at memory_mib_us)  \
-    X(at running_us) X(at read_cpu_cores) X(at read_memory_mib) X(at read_us) X(at read_noise)    \
-    X(at backlog)
-#define NODE(X, at)                                                                               \
-    X(at cores) X(at memory_mib) X(at cores_taken) X(at memory_taken) X(at down_until_us)
-#define SUMS(X, at)                                                                               \
-    X(at span_us) X(at arrivals) X(at completions) X(at failures) X(at cpu_core_us)               \
-    X(at cpu_limit_core_us) X(at memory_mib_us) X(at memory_limit_mib_us) X(at throttled_us)      \
-    X(at running_us) X(at replica_us) X(at in_flight_peak) X(at memory_peak_mib) X(at disk_kib)   \
-    X(at net_kib) X(at oom_kills) X(at restarts)
-#define MIXTURE(X, at)                                                                            \
-    X(at count) X(at unused) X(at failures) X(at weight_sum) X(at mean_sum_us) X(at spread)       \
-    X(at weight) X(at p50_us) X(at p95_us) X(at p99_us)
-#define DISTURBANCE(X, at)                                                                        \
-    X(at payload) X(at families) X(at unused) X(at cpu_slowdown) X(at io_slowdown)                \
-    X(at load_factor) X(at memory_leak_mib)
-#define TRUTH(X, at)                                                                              \
-    X(at arrivals) X(at completions) X(at failures) X(at latency_us_p50) X(at latency_us_p95)     \
-    X(at latency_us_p99) X(at latency_us_mean) X(at cpu_core_s) X(at cpu_limit_core_s)            \
-    X(at memory_gib_s) X(at memory_limit_gib_s) X(at throttled_share) X(at in_flight)             \
-    X(at in_flight_peak) X(at replica_s) X(at oom_kills) X(at restarts)
-#define DEMAND(X, at)                                                                             \
-    X(at cpu_ms) X(at cpu_cv) X(at io_ms) X(at io_cv) X(at memory_base_mib)                       \
-    X(at memory_flight_mib) X(at disk_kib) X(at net_kib) X(at parallelism) X(at threads)          \
-    X(at crowding) X(at cold_start_ms) X(at fast_tail)
-#define KNOWN(X, at)                                                                              \
-    X(at io_ms) X(at cpu_ms) X(at parallelism) X(at threads) X(at capacity_threads)               \
-    X(at capacity_core) X(at sum) X(at log_cpu) X(at unused)
-#define WORKLOAD(X, at)                                                                           \
-    X(at replicas) X(at revision) X(at cores) X(at memory_mib) X(at place_end) X(at next_id)      \
-    X(at next_event_us) X(at load_offset_us) X(at rng.s) X(at memory_key)                         \
-    DISTURBANCE(X, at disturbance.) DEMAND(X, at demand.) KNOWN(X, at known.) SUMS(X, at sums.)   \
-    SUMS(X, at step.) TRUTH(X, at truth.) MIXTURE(X, at mixture.) SUMS(X, at reading.)            \
-    TRUTH(X, at reading_truth.) X(at reading_us) X(at oom_seen) X(at restarts_seen)               \
-    X(at oom_total) X(at restarts_total) X(at in_flight) X(at reported)
-#define WORLD(X, at)                                                                              \
-    X(at now_us) X(at rng.s) X(at neighbour_cpu) X(at neighbour_memory)                           \
-    X(at metrics_down_until_us) X(at api_down_until_us) X(at last_reading_us)
-/* clang-format on */
+#define SUMS(at)                                                                                 \
+    at span_us, at arrivals, at completions, at failures, at cpu_core_us, at cpu_limit_core_us,  \
+        at memory_mib_us, at memory_limit_mib_us, at throttled_us, at running_us, at replica_us, \
+        at in_flight_peak, at memory_peak_mib, at disk_kib, at net_kib, at oom_kills, at restarts
+#define MIXTURE(at)                                                                        \
+    at count, at unused, at failures, at weight_sum, at mean_sum_us, at spread, at weight, \
+        at p50_us, at p95_us, at p99_us
+#define DISTURBANCE(at)                                                                  \
+    at payload, at families, at unused, at cpu_slowdown, at io_slowdown, at load_factor, \
+        at memory_leak_mib
+#define TRUTH(at)                                                                   \
+    at arrivals, at completions, at failures, at latency_us_p50, at latency_us_p95, \
+        at latency_us_p99, at latency_us_mean, at cpu_core_s, at cpu_limit_core_s,  \
+        at memory_gib_s, at memory_limit_gib_s, at throttled_share, at in_flight,   \
+        at in_flight_peak, at replica_s, at oom_kills, at restarts
+#define DEMAND(at)                                                                          \
+    at cpu_ms, at cpu_cv, at io_ms, at io_cv, at memory_base_mib, at memory_flight_mib,     \
+        at disk_kib, at net_kib, at parallelism, at threads, at crowding, at cold_start_ms, \
+        at fast_tail
+#define KNOWN(at)                                                                           \
+    at io_ms, at cpu_ms, at parallelism, at threads, at capacity_threads, at capacity_core, \
+        at sum, at log_cpu, at unused
 
-AW_LAYOUT(pod_layout, struct aw__pod, POD, 0);
-AW_LAYOUT(node_layout, struct aw__node, NODE, 0);
-AW_LAYOUT(workload_layout, struct aw__workload, WORKLOAD, 0);
-AW_LAYOUT(world_layout, struct aw__world, WORLD, 0);
+AW_LAYOUT(pod_layout, struct aw__pod, 0, id, count, revision, phase, cores, memory_mib,
+          memory_noise, memory_noise_low, memory_noise_high, started_us, ready_us, until_us,
+          ready_change_us, stable_since_us, restarts, oom_kills, crashes, node, on_node,
+          cpu_core_us, memory_mib_us, running_us, read_cpu_cores, read_memory_mib, read_us,
+          read_noise, backlog);
+AW_LAYOUT(node_layout, struct aw__node, 0, cores, memory_mib, cores_taken, memory_taken,
+          down_until_us);
+AW_LAYOUT(workload_layout, struct aw__workload, 0, replicas, revision, cores, memory_mib, place_end,
+          next_id, next_event_us, load_offset_us, rng.s, memory_key, DISTURBANCE(disturbance.),
+          DEMAND(demand.), KNOWN(known.), SUMS(sums.), SUMS(step.), TRUTH(truth.),
+          MIXTURE(mixture.), SUMS(reading.), TRUTH(reading_truth.), reading_us, oom_seen,
+          restarts_seen, oom_total, restarts_total, in_flight, reported);
+AW_LAYOUT(world_layout, struct aw__world, 0, now_us, rng.s, neighbour_cpu, neighbour_memory,
+          metrics_down_until_us, api_down_until_us, last_reading_us);
 
 uint64_t aw_sim_layout(uint64_t hash)
 {

@@ -52,16 +52,11 @@ struct snapshot {
     uint64_t more_bytes;
     struct episode episode;
 };
-/* clang-format off */
-#define RECORD(X, at)   X(at replicas) X(at cpu_millicores) X(at memory_bytes)
-#define SNAPSHOT(X, at)                                                                           \
-    AW_ENVELOPE(X, at head.) X(at more_bytes) AW_STATE_MEMORY(X, at episode.state.)               \
-    AW_ACTION_MEMORY(X, at episode.action.) AW_READING(X, at episode.reading.)                    \
-    X(at episode.seed) X(at episode.load_offset_us) X(at episode.lambda) X(at episode.app)        \
-    X(at episode.step) X(at episode.live) X(at episode.unused) X(at episode.past)
-/* clang-format on */
-AW_LAYOUT(snapshot_layout, struct snapshot, SNAPSHOT, 0);
-AW_LAYOUT(record_layout, struct record, RECORD, 0);
+AW_LAYOUT(snapshot_layout, struct snapshot, 0, AW_ENVELOPE(head.), more_bytes,
+          AW_STATE_MEMORY(episode.state.), AW_ACTION_MEMORY(episode.action.),
+          AW_READING(episode.reading.), episode.seed, episode.load_offset_us, episode.lambda,
+          episode.app, episode.step, episode.live, episode.unused, episode.past);
+AW_LAYOUT(record_layout, struct record, 0, replicas, cpu_millicores, memory_bytes);
 static struct aw_format format = {.kind = "scale",
                                   .what = "a state of autoscale-v0",
                                   .version = 1,

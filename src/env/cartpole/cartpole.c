@@ -39,12 +39,8 @@ struct snapshot {
     uint32_t step;
     uint32_t live;
 };
-/* clang-format off */
-#define SNAPSHOT(X, at)                                                                           \
-    AW_ENVELOPE(X, at head.) X(at state.position) X(at state.velocity) X(at state.angle)          \
-    X(at state.spin) X(at step) X(at live)
-/* clang-format on */
-AW_LAYOUT(layout, struct snapshot, SNAPSHOT, 0);
+AW_LAYOUT(layout, struct snapshot, 0, AW_ENVELOPE(head.), state.position, state.velocity,
+          state.angle, state.spin, step, live);
 static struct aw_format format = {
     .kind = "cart", .what = "a state of cartpole-v1", .version = 1, .layout = {layout}};
 

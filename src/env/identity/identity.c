@@ -41,9 +41,7 @@ struct snapshot {
     uint32_t live;
     uint32_t unused; /* zero */
 };
-#define SNAPSHOT(X, at) \
-    AW_ENVELOPE(X, at head.) X(at rng.s) X(at shown) X(at step) X(at live) X(at unused)
-AW_LAYOUT(layout, struct snapshot, SNAPSHOT, 0);
+AW_LAYOUT(layout, struct snapshot, 0, AW_ENVELOPE(head.), rng.s, shown, step, live, unused);
 static struct aw_format format = {
     .kind = "same", .what = "a state of identity-v0", .version = 1, .layout = {layout}};
 enum owner { BOX = 1, DISCRETE };

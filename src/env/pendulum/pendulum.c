@@ -42,8 +42,7 @@ struct snapshot {
     uint32_t step;
     uint32_t live;
 };
-#define SNAPSHOT(X, at) AW_ENVELOPE(X, at head.) X(at angle) X(at speed) X(at step) X(at live)
-AW_LAYOUT(layout, struct snapshot, SNAPSHOT, 0);
+AW_LAYOUT(layout, struct snapshot, 0, AW_ENVELOPE(head.), angle, speed, step, live);
 static struct aw_format format = {
     .kind = "swing", .what = "a state of pendulum-v1", .version = 1, .layout = {layout}};
 
