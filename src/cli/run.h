@@ -166,7 +166,7 @@ const struct aw__runevent *aw__runhistory_event(const struct aw__runhistory *his
  * of steps belongs to it. */
 AW_NODISCARD enum aw_err aw__runhistory_save(const struct aw__runhistory *history, const char *dir,
                                              struct aw_diag *diag);
-/* AW_ERR_NOTFOUND: nothing changed. AW_ERR_FORMAT: likewise, but the file is now called .refused. */
+/* AW_ERR_NOTFOUND, AW_ERR_FORMAT: nothing changed, but a refused file is called .refused now. */
 AW_NODISCARD enum aw_err aw__runhistory_load(struct aw__runhistory *history, const char *dir,
                                              uint64_t steps, struct aw_diag *diag);
 /* Removes those of other steps; UINT64_MAX: all. */

@@ -83,7 +83,8 @@ struct aw__pilot_memory {
     float shadow[AW_ACTION_DIM + 1];
 };
 
-/* What a tick has seen, as a moment has it. No padding but in the score: bytes of it are compared. */
+/* What a tick has seen, as a moment has it. No padding but in the score: bytes of it are compared.
+ */
 struct aw__pilot_seen {
     struct aw_envelope head;
     struct aw_score score;
