@@ -334,7 +334,7 @@ size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning);
 const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot); /* NULL: a formula */
 const struct aw_formula *aw_pilot_formula(const struct aw_pilot *pilot);
 
-/* Everything that decides the future but the store. Bytes of this build alone. */
+/* Everything that decides the future but the store, in an envelope (base/envelope.h). */
 size_t aw_pilot_state_bytes(const struct aw_pilot *pilot);
 void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes);
 /* AW_ERR_FORMAT: not a state of such a pilot; it is to be thrown away then. */

@@ -117,7 +117,7 @@ bool aw_recommender_synced(const struct aw_recommender *recommender);
 const struct aw_recommender_counts *aw_recommender_counts(const struct aw_recommender *recommender);
 struct aw_loop *aw_recommender_loop(struct aw_recommender *recommender);
 
-/* Writes what pilots learned to `path`, for the next process of this build, and what is known for
+/* Writes what pilots learned to `path`, for the next process, and what is known for
  * VerticalPodAutoscalers to `vpa_memory`. */
 AW_NODISCARD enum aw_err aw_recommender_save(struct aw_recommender *recommender, const char *path,
                                              struct aw_diag *diag);

@@ -13,7 +13,7 @@
  *             `alloc`, and frees it.
  * Threads:    pure functions of their arguments.
  *
- * The trap: a moment is bytes of one build. Another version of the program may refuse it, and says
+ * The trap: a moment is bytes of structs. A build that lays them out otherwise refuses it, and says
  * so; the account itself it can always read.
  */
 #ifndef AW_DESK_ACCOUNT_H

@@ -162,8 +162,8 @@ size_t aw_policy_bytes(const struct aw_policy *policy);
 void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
                       struct aw_plan *ret_plan, struct aw_policy_reason *ret_reason);
 
-/* Everything that outlives a decision. Bytes are of this build alone: no format for exchange. How
- * many depends on the kind, the most replicas, and window and period of the HPA. */
+/* Everything that outlives a decision, in an envelope (base/envelope.h). How many bytes depends on
+ * the kind, the most replicas, and window and period of the HPA. */
 size_t aw_policy_state_bytes(const struct aw_policy *policy);
 void aw_policy_state_save(const struct aw_policy *policy, void *bytes);
 /* AW_ERR_FORMAT: these bytes are no state of a policy like this one in the above. AW_ERR_NOMEM:
