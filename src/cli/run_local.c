@@ -219,9 +219,9 @@ static enum aw_err summary_print(struct runner *r, struct aw_diag *diag)
         aw_table_add(&table, "%.1f", 100 * t->memory_utilisation / n);
         aw_table_add(&table, "%" PRIu64, sent->all.due);
         aw_table_add(&table, "%" PRIu64, aw_real_failed(&sent->all));
-        aw_table_add(
-            &table, "%s",
-            aw_duration_round((int64_t)aw_hist_quantile(&sent->latency, 0.99), p99, sizeof p99));
+        aw_table_add(&table, "%s",
+                     aw_duration_round((int64_t)aw_latency_histogram_quantile(&sent->latency, 0.99),
+                                       p99, sizeof p99));
         aw_table_add(&table, "%s",
                      isfinite(inside) ? aw_duration_round((int64_t)inside, p99, sizeof p99) : "-");
         aw_table_add(&table, "%" PRIu64, t->oom_kills);
@@ -256,8 +256,9 @@ static enum aw_err summary_json(struct runner *r, struct aw_diag *diag)
         json_object_set_new(one, "requests", json_integer((json_int_t)sent->all.due));
         json_object_set_new(one, "failed", json_integer((json_int_t)aw_real_failed(&sent->all)));
         json_object_set_new(one, "answered_ok", json_integer((json_int_t)sent->all.ok));
-        json_object_set_new(one, "latency_us_p99",
-                            aw_json_real((double)aw_hist_quantile(&sent->latency, 0.99)));
+        json_object_set_new(
+            one, "latency_us_p99",
+            aw_json_real((double)aw_latency_histogram_quantile(&sent->latency, 0.99)));
         json_object_set_new(one, "inside_us_p50",
                             aw_json_real(aw_local_inside_us(r->real.local, i, 0.5)));
         json_object_set_new(one, "inside_us_p99",

@@ -301,9 +301,9 @@ enum aw_err aw__testbed_measure(struct aw__testbed *bed, const struct aw_calibra
     const double cores = 1e-3 * (double)setting->size.cpu_millicores * setting->size.replicas;
     *ret = (struct aw_calibrate_figures){
         .requests = (double)all->answered,
-        .p50_ms = 1e-3 * (double)aw_hist_quantile(&bed->result.latency, 0.5),
-        .p99_ms = 1e-3 * (double)aw_hist_quantile(&bed->result.latency, 0.99),
-        .mean_ms = 1e-3 * aw_hist_mean(&bed->result.latency),
+        .p50_ms = 1e-3 * (double)aw_latency_histogram_quantile(&bed->result.latency, 0.5),
+        .p99_ms = 1e-3 * (double)aw_latency_histogram_quantile(&bed->result.latency, 0.99),
+        .mean_ms = 1e-3 * aw_latency_histogram_mean(&bed->result.latency),
         .utilisation = sums->cpu_core_us / us / cores,
         .throughput_per_s = 1e6 * sums->completions / us,
         .memory_mib = sums->memory_byte_us / us / MIB,

@@ -46,16 +46,18 @@ static uint64_t failures(const struct aw_drive_totals *totals)
 static void series_add(struct live *live, const struct aw_drive_report *report)
 {
     const struct aw_drive_totals *was = &live->before, *now = &report->all;
-    const struct aw_hist *latency = report->latency;
+    const struct aw_latency_histogram *latency = report->latency;
     fprintf(live->series, "%.3f,%llu,%llu,%llu,%llu,%llu", 1e-6 * (double)report->at_us,
             (unsigned long long)(now->due - was->due),
             (unsigned long long)(now->answered - was->answered),
             (unsigned long long)(failures(now) - failures(was)),
-            (unsigned long long)aw_hist_above(latency, live->slo_us),
+            (unsigned long long)aw_latency_histogram_above(latency, live->slo_us),
             (unsigned long long)report->in_flight);
     if (latency->count)
-        fprintf(live->series, ",%.3f,%.3f,%.3f\n", 1e-3 * (double)aw_hist_quantile(latency, 0.5),
-                1e-3 * (double)aw_hist_quantile(latency, 0.99), 1e-3 * (double)latency->max_us);
+        fprintf(live->series, ",%.3f,%.3f,%.3f\n",
+                1e-3 * (double)aw_latency_histogram_quantile(latency, 0.5),
+                1e-3 * (double)aw_latency_histogram_quantile(latency, 0.99),
+                1e-3 * (double)latency->max_us);
     else
         fputs(",,,\n", live->series); /* nothing ended is nothing known, not 0 */
     (void)fflush(live->series);
@@ -72,13 +74,14 @@ static bool live_report(void *ctx, const struct aw_drive_report *report)
         return false;
     const double per_s =
         report->span_us > 0 ? 1e6 * (double)report->answered / (double)report->span_us : 0;
-    aw_status_line_draw(&live->line, true, report->at_us,
-                        "%.0fs  %s  p50 %s  p99 %s  %llu in flight  %u connections  %llu errors",
-                        1e-6 * (double)report->at_us, aw_rate_round(per_s, rate, sizeof rate),
-                        aw_duration_round(aw_hist_quantile(report->latency, 0.5), p50, sizeof p50),
-                        aw_duration_round(aw_hist_quantile(report->latency, 0.99), p99, sizeof p99),
-                        (unsigned long long)report->in_flight, report->connections,
-                        (unsigned long long)failures(&report->all));
+    aw_status_line_draw(
+        &live->line, true, report->at_us,
+        "%.0fs  %s  p50 %s  p99 %s  %llu in flight  %u connections  %llu errors",
+        1e-6 * (double)report->at_us, aw_rate_round(per_s, rate, sizeof rate),
+        aw_duration_round(aw_latency_histogram_quantile(report->latency, 0.5), p50, sizeof p50),
+        aw_duration_round(aw_latency_histogram_quantile(report->latency, 0.99), p99, sizeof p99),
+        (unsigned long long)report->in_flight, report->connections,
+        (unsigned long long)failures(&report->all));
     return true;
 }
 
@@ -90,19 +93,19 @@ static double per_second(uint64_t count, int64_t us)
 }
 
 /* Nothing answered is nothing known, not 0. */
-static json_t *us_json(const struct aw_hist *hist, double us)
+static json_t *us_json(const struct aw_latency_histogram *hist, double us)
 {
     return hist->count ? json_real(1e-3 * us) : json_null();
 }
 
-static json_t *hist_json(const struct aw_hist *hist)
+static json_t *hist_json(const struct aw_latency_histogram *hist)
 {
     json_t *object = json_object();
     for (uint32_t i = 0; i < LEVELS; i++)
         json_object_set_new(object, level_names[i],
-                            us_json(hist, (double)aw_hist_quantile(hist, levels[i])));
+                            us_json(hist, (double)aw_latency_histogram_quantile(hist, levels[i])));
     json_object_set_new(object, "max", us_json(hist, (double)hist->max_us));
-    json_object_set_new(object, "mean", us_json(hist, aw_hist_mean(hist)));
+    json_object_set_new(object, "mean", us_json(hist, aw_latency_histogram_mean(hist)));
     return object;
 }
 
@@ -125,9 +128,10 @@ static json_t *result_json(const char *url, const struct aw_drive_config *config
     json_object_set_new(object, "answered_per_s",
                         json_real(per_second(all->answered, result->drained_us)));
     json_object_set_new(object, "latency_ms", hist_json(&result->latency));
-    if (slo_us < AW_HIST_US_MAX)
-        json_object_set_new(object, "above_slo",
-                            json_integer((json_int_t)aw_hist_above(&result->latency, slo_us)));
+    if (slo_us < AW_LATENCY_HISTOGRAM_US_MAX)
+        json_object_set_new(
+            object, "above_slo",
+            json_integer((json_int_t)aw_latency_histogram_above(&result->latency, slo_us)));
     json_object_set_new(object, "service_ms", hist_json(&result->service));
     for (uint32_t i = 0; i < AW_DRIVE_ERRORS; i++)
         json_object_set_new(errors, aw_drive_error_name((enum aw_drive_error)i),
@@ -148,7 +152,7 @@ static json_t *result_json(const char *url, const struct aw_drive_config *config
     return object;
 }
 
-static void cell_add(struct aw_table *table, const struct aw_hist *hist, int64_t us)
+static void cell_add(struct aw_table *table, const struct aw_latency_histogram *hist, int64_t us)
 {
     char buf[AW_QUANTITY_TEXT_MAX];
     aw_table_add(table, "%s", hist->count ? aw_duration_round(us, buf, sizeof buf) : "-");
@@ -159,17 +163,17 @@ static enum aw_err latency_print(const struct aw_drive_result *result, bool colo
 {
     static const char *const heads[] = {"LATENCY", ">p50", ">p90",  ">p99",
                                         ">p99.9",  ">MAX", ">MEAN", NULL};
-    const struct aw_hist *const hists[] = {&result->latency, &result->service};
+    const struct aw_latency_histogram *const hists[] = {&result->latency, &result->service};
     static const char *const names[] = {"from when it was due", "from when it was sent"};
     struct aw_table table;
     aw_table_init(&table, heads);
     for (uint32_t k = 0; k < 2; k++) {
-        const struct aw_hist *hist = hists[k];
+        const struct aw_latency_histogram *hist = hists[k];
         aw_table_add(&table, "%s", names[k]);
         for (uint32_t i = 0; i < LEVELS; i++)
-            cell_add(&table, hist, aw_hist_quantile(hist, levels[i]));
+            cell_add(&table, hist, aw_latency_histogram_quantile(hist, levels[i]));
         cell_add(&table, hist, hist->max_us);
-        cell_add(&table, hist, llround(aw_hist_mean(hist)));
+        cell_add(&table, hist, llround(aw_latency_histogram_mean(hist)));
     }
     return aw_table_print(&table, stdout, color, diag);
 }
@@ -329,7 +333,7 @@ static enum aw_err ask(const struct aw_call *run, struct aw_drive_config *config
 static enum aw_err series_open(const struct aw_call *run, struct live *live, struct aw_diag *diag)
 {
     const char *path = aw_args_text(run->args, "series");
-    live->slo_us = AW_HIST_US_MAX;
+    live->slo_us = AW_LATENCY_HISTOGRAM_US_MAX;
     const enum aw_err err = time_ask(run, "slo", &live->slo_us, diag);
     if (err || !path)
         return err;

@@ -387,7 +387,7 @@ static void take(struct session *s, const struct aw_local_requests *before)
         cell->requests = sent->all.due;
         cell->failed = aw_real_failed(&sent->all);
         cell->lost = seen.lost - before[i].lost;
-        cell->latency_us_p99 = (double)aw_hist_quantile(&sent->latency, 0.99);
+        cell->latency_us_p99 = (double)aw_latency_histogram_quantile(&sent->latency, 0.99);
         cell->inside_us_p50 = aw_local_inside_us(s->real.local, i, 0.5);
         cell->inside_us_p99 = aw_local_inside_us(s->real.local, i, 0.99);
     }

@@ -53,10 +53,10 @@ static void publish(struct aw__driver *driver)
     pthread_mutex_lock(&driver->lock);
     driver->published = driver->all;
     driver->published_connections = driver->wire_open;
-    aw_hist_merge(driver->published_interval, driver->interval);
+    aw_latency_histogram_merge(driver->published_interval, driver->interval);
     pthread_mutex_unlock(&driver->lock);
     if (driver->interval->count)
-        aw_hist_reset(driver->interval);
+        aw_latency_histogram_reset(driver->interval);
 }
 
 /* Runs until the timetable is over and everything has ended; `err` says how it went. */
@@ -106,7 +106,7 @@ struct drive {
     struct aw__driver *driver; /* [threads] */
     char *request;
     size_t request_len;
-    struct aw_hist *interval;
+    struct aw_latency_histogram *interval;
     _Atomic bool stop;
 };
 
@@ -126,7 +126,7 @@ static unsigned char *block_new(const struct aw_drive_config *config, struct dri
             char *heads = aw_carve_take(&carve, wires, AW_HTTP1_HEAD_BYTES_MAX);
             int64_t *backlog = aw_carve_take(&carve, AW_DRIVE_BACKLOG_MAX, sizeof *backlog);
             char *in = aw_carve_take(&carve, AW__DRIVE_IN_BYTES, 1);
-            struct aw_hist *hist = aw_carve_take(&carve, 5, sizeof *hist);
+            struct aw_latency_histogram *hist = aw_carve_take(&carve, 5, sizeof *hist);
             if (!block)
                 continue;
             drive->driver[i] = (struct aw__driver){.config = config,
@@ -192,14 +192,14 @@ static bool report(const struct aw_drive_config *config, struct drive *drive, in
                    int64_t *last_us, uint64_t *last_answered)
 {
     struct aw_drive_report now = {.latency = drive->interval};
-    aw_hist_reset(drive->interval);
+    aw_latency_histogram_reset(drive->interval);
     for (uint32_t i = 0; i < config->threads; i++) {
         struct aw__driver *driver = &drive->driver[i];
         pthread_mutex_lock(&driver->lock);
         totals_add(&now.all, &driver->published);
         now.connections += driver->published_connections;
-        aw_hist_merge(drive->interval, driver->published_interval);
-        aw_hist_reset(driver->published_interval);
+        aw_latency_histogram_merge(drive->interval, driver->published_interval);
+        aw_latency_histogram_reset(driver->published_interval);
         pthread_mutex_unlock(&driver->lock);
     }
     uint64_t ended = now.all.answered;
@@ -271,14 +271,14 @@ static void result_make(const struct aw_drive_config *config, const struct drive
                         int64_t start_us, struct aw_drive_result *ret)
 {
     int64_t due_us = start_us, finished_us = start_us;
-    struct aw_hist *behind = drive->interval;
-    aw_hist_reset(behind);
+    struct aw_latency_histogram *behind = drive->interval;
+    aw_latency_histogram_reset(behind);
     for (uint32_t i = 0; i < config->threads; i++) {
         const struct aw__driver *driver = &drive->driver[i];
         totals_add(&ret->all, &driver->all);
-        aw_hist_merge(&ret->latency, driver->latency);
-        aw_hist_merge(&ret->service, driver->service);
-        aw_hist_merge(behind, driver->behind);
+        aw_latency_histogram_merge(&ret->latency, driver->latency);
+        aw_latency_histogram_merge(&ret->service, driver->service);
+        aw_latency_histogram_merge(behind, driver->behind);
         due_us = driver->last_due_us > due_us ? driver->last_due_us : due_us;
         finished_us = driver->finished_us > finished_us ? driver->finished_us : finished_us;
         if (driver->backlog_seen_max > ret->backlog_max)
@@ -292,7 +292,7 @@ static void result_make(const struct aw_drive_config *config, const struct drive
     const int64_t warm_us = start_us + config->warm_up_us;
     ret->span_us = end_us > warm_us ? end_us - warm_us : 0;
     ret->drained_us = finished_us > warm_us ? finished_us - warm_us : 0;
-    ret->behind_us_p99 = aw_hist_quantile(behind, 0.99);
+    ret->behind_us_p99 = aw_latency_histogram_quantile(behind, 0.99);
 }
 
 static enum aw_err config_check(const struct aw_drive_config *config, struct aw_diag *diag)

@@ -20,7 +20,7 @@
 #define AW_LOAD_DRIVE_H
 
 #include "base/alloc.h"
-#include "load/hist.h"
+#include "base/latency_histogram.h"
 #include "load/target.h"
 #include "load/timetable.h"
 
@@ -65,7 +65,7 @@ struct aw_drive_report {
     int64_t at_us, span_us; /* since the start; since the last report */
     struct aw_drive_totals all;
     uint64_t answered;
-    const struct aw_hist *latency; /* of what was answered or failed */
+    const struct aw_latency_histogram *latency; /* of what was answered or failed */
     uint32_t connections;
     uint64_t in_flight; /* due and not answered */
 };
@@ -91,13 +91,14 @@ struct aw_drive_config {
 
 struct aw_drive_result {
     struct aw_drive_totals all;
-    int64_t span_us;        /* from the end of the warm-up until the last request was due */
-    int64_t drained_us;     /* and until the last was answered or given up */
-    uint64_t backlog_max;   /* requests that waited for a connection at once, of one thread */
-    int64_t behind_us_p99;  /* how late requests with a connection were sent: the generator's own */
-    bool stopped;           /* `report` ended it */
-    struct aw_hist latency; /* from due to answered or failed: all that were due */
-    struct aw_hist service; /* from sent to answered: what a closed loop would have seen */
+    int64_t span_us;       /* from the end of the warm-up until the last request was due */
+    int64_t drained_us;    /* and until the last was answered or given up */
+    uint64_t backlog_max;  /* requests that waited for a connection at once, of one thread */
+    int64_t behind_us_p99; /* how late requests with a connection were sent: the generator's own */
+    bool stopped;          /* `report` ended it */
+    struct aw_latency_histogram latency; /* from due to answered or failed: all that were due */
+    struct aw_latency_histogram
+        service; /* from sent to answered: what a closed loop would have seen */
 };
 
 /* AW_OK whatever became of the requests: the result tells. AW_ERR_CONFIG, AW_ERR_NODATA,

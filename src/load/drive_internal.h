@@ -57,13 +57,13 @@ struct aw__driver {
     int64_t now_us, last_due_us, finished_us;
 
     struct aw_drive_totals all;
-    struct aw_hist *latency, *service, *behind;
-    struct aw_hist *interval; /* since it was last published */
+    struct aw_latency_histogram *latency, *service, *behind;
+    struct aw_latency_histogram *interval; /* since it was last published */
 
     /* for whoever reports */
     pthread_mutex_t lock;
     struct aw_drive_totals published;
-    struct aw_hist *published_interval;
+    struct aw_latency_histogram *published_interval;
     uint32_t published_connections;
     _Atomic bool done;
 };

@@ -276,11 +276,11 @@ static void a_stall_counts_for_every_request_that_was_due_in_it(void **state)
     assert_all_accounted(&result);
     assert_int_equal(result.all.ok, 400);
     assert_true(result.latency.max_us >= SECOND);
-    assert_true(aw_hist_quantile(&result.latency, 0.90) >= 700000);
-    assert_true(aw_hist_quantile(&result.latency, 0.75) >= 400000);
-    assert_true(aw_hist_mean(&result.latency) >= 200000);
+    assert_true(aw_latency_histogram_quantile(&result.latency, 0.90) >= 700000);
+    assert_true(aw_latency_histogram_quantile(&result.latency, 0.75) >= 400000);
+    assert_true(aw_latency_histogram_mean(&result.latency) >= 200000);
     assert_true(result.service.max_us >= SECOND);
-    assert_true(aw_hist_quantile(&result.service, 0.99) < 400000);
+    assert_true(aw_latency_histogram_quantile(&result.service, 0.99) < 400000);
     assert_true(result.backlog_max >= 150);
 }
 
@@ -299,8 +299,8 @@ static void a_stall_beyond_the_time_out_counts_for_those_that_it_cost(void **sta
     const uint64_t late = result.all.error[AW_DRIVE_TIMEOUT];
     assert_true(late >= 80); /* of the 120 that were due in the first three fifths */
     assert_int_equal(result.all.ok, 400 - late);
-    assert_true(aw_hist_quantile(&result.latency, 0.81) >= config.timeout_us);
-    assert_true(aw_hist_above(&result.latency, config.timeout_us * 98 / 100) >= late);
+    assert_true(aw_latency_histogram_quantile(&result.latency, 0.81) >= config.timeout_us);
+    assert_true(aw_latency_histogram_above(&result.latency, config.timeout_us * 98 / 100) >= late);
     assert_int_equal(result.service.count, 400 - late);
 }
 

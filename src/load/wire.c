@@ -34,8 +34,8 @@ static void error_count(struct aw__driver *driver, int64_t due_us, enum aw_drive
     const int64_t took_us = error == AW_DRIVE_BACKLOG ? driver->config->timeout_us
                                                       : aw_clock_monotonic_us(NULL) - due_us;
     driver->all.error[error]++;
-    aw_hist_record(driver->latency, took_us);
-    aw_hist_record(driver->interval, took_us);
+    aw_latency_histogram_record(driver->latency, took_us);
+    aw_latency_histogram_record(driver->interval, took_us);
 }
 
 /* ---- connections ---- */
@@ -202,7 +202,7 @@ static bool request_begin(struct aw__driver *driver, struct aw__wire *wire)
     wire->out_sent = 0;
     wire->sent_us = aw_clock_monotonic_us(NULL);
     if (counted(driver, wire->due_us) && wire->used)
-        aw_hist_record(driver->behind, wire->sent_us - wire->due_us);
+        aw_latency_histogram_record(driver->behind, wire->sent_us - wire->due_us);
     return request_send(driver, wire);
 }
 
@@ -217,9 +217,9 @@ static void answer_finish(struct aw__driver *driver, struct aw__wire *wire, bool
         driver->all.status[wire->status / 100]++;
         if (wire->status >= 400)
             driver->all.error[AW_DRIVE_STATUS]++;
-        aw_hist_record(driver->latency, now_us - due_us);
-        aw_hist_record(driver->interval, now_us - due_us);
-        aw_hist_record(driver->service, now_us - wire->sent_us);
+        aw_latency_histogram_record(driver->latency, now_us - due_us);
+        aw_latency_histogram_record(driver->interval, now_us - due_us);
+        aw_latency_histogram_record(driver->service, now_us - wire->sent_us);
     }
     if (reusable && wire->keep_alive && wire->out_sent == driver->request_len) {
         wire->used = true;

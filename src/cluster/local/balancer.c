@@ -414,9 +414,9 @@ void aw__balancer_counts(const struct aw__balancer *b, struct aw__balancer_count
     ret->arrivals = books->arrivals; /* last: whatever has ended has also arrived */
 }
 
-void aw__balancer_latency(const struct aw__balancer *b, struct aw__tally_reading *ret)
+void aw__balancer_latency(const struct aw__balancer *b, struct aw_latency_histogram *ret)
 {
-    aw__tally_read(&b->tally, ret);
+    aw_latency_histogram_read(&b->latency, ret);
 }
 
 void aw__balancer_shut(struct aw__balancer *b)

@@ -26,7 +26,7 @@
 #define AW_CLUSTER_LOCAL_BALANCER_H
 
 #include "base/alloc.h"
-#include "cluster/local/tally.h"
+#include "base/latency_histogram.h"
 
 #include <stddef.h>
 
@@ -94,7 +94,7 @@ void aw__balancer_set(struct aw__balancer *balancer, uint32_t slot, enum aw__bac
 void aw__balancer_view(const struct aw__balancer *balancer, uint32_t slot,
                        struct aw__backend_view *ret);
 void aw__balancer_counts(const struct aw__balancer *balancer, struct aw__balancer_counts *ret);
-void aw__balancer_latency(const struct aw__balancer *balancer, struct aw__tally_reading *ret);
+void aw__balancer_latency(const struct aw__balancer *balancer, struct aw_latency_histogram *ret);
 /* No connection is taken any more; what is in flight ends. */
 void aw__balancer_shut(struct aw__balancer *balancer);
 

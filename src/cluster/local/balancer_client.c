@@ -84,7 +84,7 @@ static void request_end(struct aw__balancer *b, struct aw__visitor *c, _Atomic u
         return;
     c->counted = false;
     if (latency_us >= 0)
-        aw__tally_add(&b->tally, latency_us);
+        aw_latency_histogram_record(&b->latency, latency_us);
     aw__bump(counter, 1); /* first: who sees nothing in flight finds it in the books */
     aw__bump(&b->books.in_flight, (uint64_t)-1);
 }

@@ -18,6 +18,7 @@
 #include "cluster/local/frame.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define AW__BUFFER 16384u /* bytes each way; a head must fit */
 _Static_assert(AW__BUFFER >= 2 * AW_HTTP1_HEAD_BYTES_MAX, "a head that is not complete has room");
@@ -201,7 +202,7 @@ struct aw__balancer {
     struct aw__trunk *trunk_marked; /* those that have something to say */
     char *buffers, *trunk_buffers;
     struct aw__books books;
-    struct aw__tally tally;
+    struct aw_latency_histogram latency;
     char probe_text[AW__BALANCER_PATH_MAX + 96];
     uint32_t probe_len;
     char upgrade_text[AW__BALANCER_PATH_MAX + 128];

@@ -207,7 +207,7 @@ static void an_answer_that_never_comes_is_a_504_and_counts_as_long(void **state)
     (void)state;
     struct aw__balancer_config config;
     struct world world;
-    struct aw__tally_reading reading;
+    struct aw_latency_histogram reading;
     config_init(&config);
     config.request_timeout_us = 300000;
     world_begin(&world, &config, 1, state);
@@ -216,7 +216,7 @@ static void an_answer_that_never_comes_is_a_504_and_counts_as_long(void **state)
     books_close(&world);
     aw__balancer_latency(world.balancer, &reading);
     assert_int_equal(reading.count, 2);
-    assert_close(aw__tally_quantile(&reading, 0.01), 300000, 0.03);
+    assert_close(aw_latency_histogram_estimate(&reading, 0.01), 300000, 0.03);
     assert_int_equal(counts_of(&world).timed_out, 1);
     world_end(&world);
 }

@@ -1,9 +1,8 @@
-/* frame_test.c - framing of HTTP/1.1, and the tally of latencies, against simple twins. */
+/* frame_test.c - framing of HTTP/1.1 against a simple twin. */
 #include "cluster/local/frame.h"
 
 #include "base/rng.h"
 #include "base/testing.h"
-#include "cluster/local/tally.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -156,48 +155,6 @@ static void any_bytes_at_all_are_survived(void **state)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void quantiles_are_within_two_percent_of_a_sorted_list(void **state)
-{
-    (void)state;
-    enum { COUNT = 20000 };
-    static double sorted[COUNT];
-    static struct aw__tally tally;
-    static struct aw__tally_reading before, reading;
-    struct aw_rng rng;
-    double sum = 0;
-    aw_rng_init(&rng, 5, 0);
-    aw__tally_add(&tally, 77); /* of an earlier window */
-    aw__tally_read(&tally, &before);
-    for (int i = 0; i < COUNT; i++) {
-        const int64_t us = (int64_t)exp(aw_rng_uniform(&rng, 0, 16));
-        sorted[i] = (double)us;
-        sum += (double)us;
-        aw__tally_add(&tally, us);
-    }
-    aw__tally_read(&tally, &reading);
-    aw__tally_since(&reading, &before);
-    assert_int_equal(reading.count, COUNT);
-    assert_close(aw__tally_mean(&reading), sum / COUNT, 1e-9);
-    qsort(sorted, COUNT, sizeof *sorted, by_value);
-    static const double levels[] = {0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 0.999};
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        const double exact = sorted[(size_t)(levels[i] * COUNT)];
-        const double found = aw__tally_quantile(&reading, levels[i]);
-        assert_true(fabs(found - exact) <= 0.02 * exact + 1);
-    }
-    assert_true(isnan(aw__tally_quantile(&(struct aw__tally_reading){0}, 0.5)));
-    aw__tally_add(&tally, -5); /* a clock that went back */
-    aw__tally_add(&tally, INT64_MAX);
-    aw__tally_read(&tally, &reading);
-    assert_int_equal(reading.count, COUNT + 3);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,7 +163,6 @@ int main(void)
         cmocka_unit_test(chunks_end_where_they_end_however_they_arrive),
         cmocka_unit_test(mangled_chunks_are_refused),
         cmocka_unit_test(any_bytes_at_all_are_survived),
-        cmocka_unit_test(quantiles_are_within_two_percent_of_a_sorted_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,10 +68,10 @@ struct aw__local_workload {
     struct aw__ended ended;
     double memory_peak;
     int64_t observed_us;
-    struct aw__balancer_counts counts; /* then */
-    struct aw__tally_reading latency;  /* then */
-    struct aw__tally_reading window;   /* scratch */
-    struct aw_sample figures;          /* of the last window */
+    struct aw__balancer_counts counts;   /* then */
+    struct aw_latency_histogram latency; /* then */
+    struct aw_latency_histogram window;  /* scratch */
+    struct aw_sample figures;            /* of the last window */
     struct aw__scrape_part scrape;
 };
 

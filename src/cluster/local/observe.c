@@ -121,9 +121,9 @@ static void window_close(struct aw_local *local, struct aw__local_workload *work
     aw__balancer_counts(workload->balancer, &counts);
     const struct aw__balancer_counts *then = &workload->counts;
     aw__balancer_latency(workload->balancer, &workload->window);
-    const struct aw__tally_reading latency = workload->window;
-    aw__tally_since(&workload->window, &workload->latency);
-    const struct aw__tally_reading *window = &workload->window;
+    const struct aw_latency_histogram latency = workload->window;
+    aw_latency_histogram_since(&workload->window, &workload->latency);
+    const struct aw_latency_histogram *window = &workload->window;
     const double failures =
         (double)(counts.refused - then->refused) + (double)(counts.lost - then->lost) +
         (double)(counts.timed_out - then->timed_out) + (double)(counts.failed - then->failed);
@@ -139,10 +139,10 @@ static void window_close(struct aw_local *local, struct aw__local_workload *work
     f->completions_per_s = figure((double)(counts.completions - then->completions) * per_s, now);
     f->errors_per_s = figure(failures * per_s, now);
     f->in_flight = figure((double)counts.in_flight, now);
-    f->latency_us_p50 = figure(aw__tally_quantile(window, 0.5), now);
-    f->latency_us_p95 = figure(aw__tally_quantile(window, 0.95), now);
-    f->latency_us_p99 = figure(aw__tally_quantile(window, 0.99), now);
-    f->latency_us_mean = figure(aw__tally_mean(window), now);
+    f->latency_us_p50 = figure(aw_latency_histogram_estimate(window, 0.5), now);
+    f->latency_us_p95 = figure(aw_latency_histogram_estimate(window, 0.95), now);
+    f->latency_us_p99 = figure(aw_latency_histogram_estimate(window, 0.99), now);
+    f->latency_us_mean = figure(window->count ? aw_latency_histogram_mean(window) : NAN, now);
     aw__scrape_close(&workload->scrape, f);
 
     workload->counts = counts;

@@ -1,7 +1,6 @@
 #include "base/rng.h"
 #include "base/testing.h"
 #include "cluster/sim/agenda.h"
-#include "cluster/sim/histogram.h"
 
 #include <math.h>
 
@@ -46,31 +45,10 @@ static void the_first_is_always_the_earliest(void **state)
     aw__agenda_deinit(&agenda, NULL);
 }
 
-static void a_histogram_knows_quantiles_to_half_a_percent(void **state)
-{
-    (void)state;
-    static struct aw__histogram histogram;
-    aw__histogram_reset(&histogram);
-    assert_true(isnan(aw__histogram_quantile(&histogram, 0.5)));
-    for (int turn = 0; turn < 2; turn++) { /* twice: a reset forgets everything */
-        aw__histogram_reset(&histogram);
-        for (int i = 1; i <= 10000; i++)
-            aw__histogram_add(&histogram, 100.0 * i);
-        assert_close(aw__histogram_quantile(&histogram, 0.5), 500000, 0.006);
-        assert_close(aw__histogram_quantile(&histogram, 0.99), 990000, 0.006);
-        assert_close(histogram.sum_us / histogram.count, 500050, 1e-9);
-    }
-    aw__histogram_reset(&histogram);
-    aw__histogram_add(&histogram, 0);
-    aw__histogram_add(&histogram, 1e15);
-    assert_true(aw__histogram_quantile(&histogram, 0.99) > 1e9);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_is_always_the_earliest),
-        cmocka_unit_test(a_histogram_knows_quantiles_to_half_a_percent),
     };
     return cmocka_run_group_tests_name("agenda", tests, NULL, NULL);
 }

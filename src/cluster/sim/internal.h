@@ -148,7 +148,7 @@ struct aw__world {
 };
 
 struct aw__reference; /* requests and events, reference.c */
-struct aw__histogram;
+struct aw_latency_histogram;
 
 /* An application, and how many workloads are it: thousands of them are a few applications. */
 struct aw__app {
@@ -193,7 +193,8 @@ struct aw_sim {
 
     struct aw_pod *shown;            /* [largest pods_max]: what observe hands out */
     struct aw__reference *reference; /* NULL with the fast model */
-    struct aw__histogram *histogram; /* [workloads_max]: latencies of the step; reference only */
+    struct aw_latency_histogram
+        *histogram; /* [workloads_max]: latencies of the step; reference only */
 };
 
 /* libm's fmin and fmax are calls, for the sake of NaN, of which there is none here. */

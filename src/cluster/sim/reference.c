@@ -11,8 +11,8 @@
  * cores * 100 ms of CPU time per period; when that is spent it stops until the period ends. The
  * rate between two events is constant, so the time of exhaustion is computed, not stepped to.
  */
+#include "base/latency_histogram.h"
 #include "cluster/sim/agenda.h"
-#include "cluster/sim/histogram.h"
 #include "cluster/sim/internal.h"
 
 #define REQUESTS_MAX 262144u
@@ -141,7 +141,7 @@ static void record(struct aw_sim *sim, uint32_t w, double latency_us, bool faile
         step->failures++;
     else
         step->completions++;
-    aw__histogram_add(&sim->histogram[w], failed ? timeout_us : latency_us);
+    aw_latency_histogram_record(&sim->histogram[w], llround(failed ? timeout_us : latency_us));
 }
 
 /* --- one replica's processor ------------------------------------------------------------------ */

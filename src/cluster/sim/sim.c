@@ -1,7 +1,7 @@
 /* sim.c - virtual time, settings, and the cluster contract over the simulated world. */
 #include "cluster/sim.h"
 
-#include "cluster/sim/histogram.h"
+#include "base/latency_histogram.h"
 #include "cluster/sim/internal.h"
 
 #include <string.h>
@@ -408,11 +408,11 @@ static void truth_make(struct aw_sim *sim, uint32_t w)
     const struct aw__sums *step = &workload->step;
     double p50 = NAN, p95 = NAN, p99 = NAN, mean = NAN;
     if (sim->reference) {
-        const struct aw__histogram *histogram = &sim->histogram[w];
-        p50 = aw__histogram_quantile(histogram, 0.5);
-        p95 = aw__histogram_quantile(histogram, 0.95);
-        p99 = aw__histogram_quantile(histogram, 0.99);
-        mean = histogram->sum_us / histogram->count;
+        const struct aw_latency_histogram *histogram = &sim->histogram[w];
+        p50 = aw_latency_histogram_estimate(histogram, 0.5);
+        p95 = aw_latency_histogram_estimate(histogram, 0.95);
+        p99 = aw_latency_histogram_estimate(histogram, 0.99);
+        mean = histogram->count ? aw_latency_histogram_mean(histogram) : NAN;
         workload->in_flight = aw__reference_in_flight(sim, w);
     } else {
         aw__mixture_latency(sim, w, &mean, &p50, &p95, &p99);
@@ -450,7 +450,7 @@ static enum aw_err sim_advance(void *self, int64_t until_us)
         sim->workload[w].step = aw__sums_none;
         aw__mixture_begin(&sim->workload[w].mixture);
         if (sim->histogram)
-            aw__histogram_reset(&sim->histogram[w]);
+            aw_latency_histogram_reset(&sim->histogram[w]);
     }
     while (world->now_us < until) {
         const double from = world->now_us;
