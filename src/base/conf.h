@@ -46,7 +46,29 @@ struct aw_conf_field {
     const char *help;           /* one sentence: what it does, and the source of the default */
 };
 
-/* A table of fields ends with a field whose key is NULL. */
+/* A table of fields ends with a field whose key is NULL.
+ *
+ * Its rows: the file defines AW_CONF_OF as the settings struct; the type is that of the member, and
+ * the key its name, but for _AS. */
+#define AW_CONF_NUMBER(member, initial, min, max, help) \
+    AW_CONF_NUMBER_AS(#member, member, initial, min, max, help)
+#define AW_CONF_NUMBER_AS(key, member, initial, min, max, help) \
+    AW_CONF_ROW(AW_CONF_OF, key, member, initial, min, max, help)
+/* true, false, and text. */
+#define AW_CONF_PLAIN(member, initial, help) \
+    AW_CONF_ROW(AW_CONF_OF, #member, member, initial, 0, 0, help)
+#define AW_CONF_ONE_OF(member, initial, choices, help)                                      \
+    {                                                                                       \
+#member, AW_CONF_CHOICE, offsetof(AW_CONF_OF, member), initial, 0, 0, choices, help \
+    }
+#define AW_CONF_ROW(T, key, member, initial, min, max, help)                                    \
+    {                                                                                           \
+        key, AW_CONF_TYPE(((T *)0)->member), offsetof(T, member), initial, min, max, NULL, help \
+    }
+#define AW_CONF_TYPE(value) \
+    _Generic((value), bool: AW_CONF_BOOL, uint32_t: AW_CONF_U32, uint64_t: AW_CONF_U64,  \
+        float: AW_CONF_F32, double: AW_CONF_F64, struct aw_conf_u32_list: AW_CONF_U32_LIST, \
+        char *: AW_CONF_TEXT)
 
 /* Sets every member to its default. A default that does not parse is a bug (AW_ASSERT). */
 void aw_conf_defaults(const struct aw_conf_field *table, void *settings);

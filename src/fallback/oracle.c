@@ -6,19 +6,18 @@
 
 static const char *const goal_names[] = {"reward", "cost", NULL};
 
-#define WHOLE(key, initial, min, max, help)                                                        \
-    {                                                                                              \
-#key, AW_CONF_U32, offsetof(struct aw_oracle_settings, key), initial, min, max, NULL, help \
-    }
+#define AW_CONF_OF struct aw_oracle_settings
 const struct aw_conf_field aw_oracle_fields[] = {
-    {"goal", AW_CONF_CHOICE, offsetof(struct aw_oracle_settings, goal), "reward", 0, 0, goal_names,
-     "what is best: the paper's reward, or cost within the SLO budget"},
-    WHOLE(size_horizon, "32", 1, 1000,
-          "steps over which a size of a replica is judged; a rollout must pay for itself"),
-    WHOLE(count_horizon, "4", 1, 1000,
-          "steps over which a number of replicas is judged; it can change again in the next"),
-    WHOLE(hold, "2", 1, 100, "steps between searches for a size"),
-    WHOLE(refresh, "5", 1, 100000, "searches for a size after which the whole grid is tried"),
+    AW_CONF_ONE_OF(goal, "reward", goal_names,
+                   "what is best: the paper's reward, or cost within the SLO budget"),
+    AW_CONF_NUMBER(size_horizon, "32", 1, 1000,
+                   "steps over which a size of a replica is judged; a rollout must pay for itself"),
+    AW_CONF_NUMBER(
+        count_horizon, "4", 1, 1000,
+        "steps over which a number of replicas is judged; it can change again in the next"),
+    AW_CONF_NUMBER(hold, "2", 1, 100, "steps between searches for a size"),
+    AW_CONF_NUMBER(refresh, "5", 1, 100000,
+                   "searches for a size after which the whole grid is tried"),
     {0},
 };
 

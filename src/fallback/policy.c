@@ -20,48 +20,49 @@ const char *const aw_policy_names[] = {
         NULL,
 };
 
-#define FIELD(key, type, initial, min, max, choices, help)                                     \
-    {                                                                                          \
-#key, type, offsetof(struct aw_policy_settings, key), initial, min, max, choices, help \
-    }
-#define REAL(key, initial, min, max, help)  FIELD(key, AW_CONF_F64, initial, min, max, NULL, help)
-#define WHOLE(key, initial, min, max, help) FIELD(key, AW_CONF_U32, initial, min, max, NULL, help)
-
+/* clang-format off */
+#define AW_CONF_OF struct aw_policy_settings
 const struct aw_conf_field aw_policy_fields[] = {
-    FIELD(kind, AW_CONF_CHOICE, "hpa+vpa-mem", 0, 0, aw_policy_names, "which rules decide"),
-    REAL(stale, "45", 1, 3600,
-         "seconds after which a figure counts as missing; three readings of 15 s"),
-    WHOLE(hpa_target, "80", 1, 100,
-          "CPU utilisation in percent of the request that the HPA aims at; Kubernetes' default"),
-    REAL(hpa_period, "15", 1, 3600, "seconds between syncs of the HPA; Kubernetes' default"),
-    REAL(hpa_tolerance, "0.1", 0, 1,
-         "relative distance from the target that the HPA leaves alone; Kubernetes' default"),
-    WHOLE(hpa_down_window, "300", 0, 3600,
-          "seconds of stabilisation before the HPA removes replicas; Kubernetes' default"),
-    REAL(history_half_life, "1800", 60, 8640000,
-         "seconds after which a sample of the VPA weighs half; all clocks of the VPA follow, so "
-         "that hours show what days would (upstream: 86400)"),
-    REAL(vpa_period, "60", 1, 86400, "seconds between looks of the VPA; upstream's default"),
-    WHOLE(vpa_replicas_min, "1", 1, 1000,
-          "live replicas below which the VPA disturbs none (upstream: 2, without a surge)"),
-    REAL(vpa_memory_min_mib, "32", 1, 1048576,
-         "least memory in MiB that the VPA recommends (upstream: 250, more than many of the "
-         "generated applications use)"),
-    REAL(aimd_period, "60", 1, 3600, "seconds between changes of aimd"),
-    REAL(aimd_cpu_step, "0.5", 0.01, 64, "cores in all that aimd adds when the SLO is missed"),
-    REAL(aimd_memory_step, "64", 1, 65536, "MiB that aimd adds when memory is short"),
-    REAL(aimd_decrease, "0.9", 0.1, 0.99, "factor by which aimd shrinks when the SLO is easy"),
-    REAL(aimd_slack, "0.7", 0.05, 0.99, "p99 below this share of the SLO is easy"),
-    REAL(aimd_memory_high, "0.85", 0.1, 0.99, "use of memory beyond which it is short"),
-    REAL(aimd_memory_low, "0.6", 0.05, 0.98, "use of memory below which it is plenty"),
-    REAL(constant_cpu, "0.3", -1, 1, "anchored action of constant: CPU of a replica"),
-    REAL(constant_memory, "0", -1, 1, "anchored action of constant: memory over its recent peak"),
-    REAL(constant_replicas, "-0.5", -1, 1,
-         "anchored action of constant: CPU in all over its recent peak"),
-    WHOLE(anchor_window, "20", 1, AW_ACTION_WINDOW_MAX,
-          "steps over which a peak of use is recent; 5 minutes, as the HPA's window"),
+    AW_CONF_ONE_OF(kind, "hpa+vpa-mem", aw_policy_names, "which rules decide"),
+    AW_CONF_NUMBER(stale, "45", 1, 3600,
+        "seconds after which a figure counts as missing; three readings of 15 s"),
+    AW_CONF_NUMBER(hpa_target, "80", 1, 100,
+        "CPU utilisation in percent of the request that the HPA aims at; Kubernetes' default"),
+    AW_CONF_NUMBER(hpa_period, "15", 1, 3600,
+        "seconds between syncs of the HPA; Kubernetes' default"),
+    AW_CONF_NUMBER(hpa_tolerance, "0.1", 0, 1,
+        "relative distance from the target that the HPA leaves alone; Kubernetes' default"),
+    AW_CONF_NUMBER(hpa_down_window, "300", 0, 3600,
+        "seconds of stabilisation before the HPA removes replicas; Kubernetes' default"),
+    AW_CONF_NUMBER(history_half_life, "1800", 60, 8640000,
+        "seconds after which a sample of the VPA weighs half; all clocks of the VPA follow, so "
+        "that hours show what days would (upstream: 86400)"),
+    AW_CONF_NUMBER(vpa_period, "60", 1, 86400,
+        "seconds between looks of the VPA; upstream's default"),
+    AW_CONF_NUMBER(vpa_replicas_min, "1", 1, 1000,
+        "live replicas below which the VPA disturbs none (upstream: 2, without a surge)"),
+    AW_CONF_NUMBER(vpa_memory_min_mib, "32", 1, 1048576,
+        "least memory in MiB that the VPA recommends (upstream: 250, more than many of the "
+        "generated applications use)"),
+    AW_CONF_NUMBER(aimd_period, "60", 1, 3600, "seconds between changes of aimd"),
+    AW_CONF_NUMBER(aimd_cpu_step, "0.5", 0.01, 64,
+        "cores in all that aimd adds when the SLO is missed"),
+    AW_CONF_NUMBER(aimd_memory_step, "64", 1, 65536, "MiB that aimd adds when memory is short"),
+    AW_CONF_NUMBER(aimd_decrease, "0.9", 0.1, 0.99,
+        "factor by which aimd shrinks when the SLO is easy"),
+    AW_CONF_NUMBER(aimd_slack, "0.7", 0.05, 0.99, "p99 below this share of the SLO is easy"),
+    AW_CONF_NUMBER(aimd_memory_high, "0.85", 0.1, 0.99, "use of memory beyond which it is short"),
+    AW_CONF_NUMBER(aimd_memory_low, "0.6", 0.05, 0.98, "use of memory below which it is plenty"),
+    AW_CONF_NUMBER(constant_cpu, "0.3", -1, 1, "anchored action of constant: CPU of a replica"),
+    AW_CONF_NUMBER(constant_memory, "0", -1, 1,
+        "anchored action of constant: memory over its recent peak"),
+    AW_CONF_NUMBER(constant_replicas, "-0.5", -1, 1,
+        "anchored action of constant: CPU in all over its recent peak"),
+    AW_CONF_NUMBER(anchor_window, "20", 1, AW_ACTION_WINDOW_MAX,
+        "steps over which a peak of use is recent; 5 minutes, as the HPA's window"),
     {0},
 };
+/* clang-format on */
 
 const char *aw_policy_cause_text(enum aw_policy_cause cause)
 {

@@ -8,55 +8,45 @@
 
 #define STATE_STREAM 1u
 
-#define REAL(key, member, initial, min, max, help)                                               \
-    {                                                                                            \
-        key, AW_CONF_F64, offsetof(struct aw_context_settings, member), initial, min, max, NULL, \
-            help                                                                                 \
-    }
-#define WHOLE(key, member, initial, min, max, help)                                              \
-    {                                                                                            \
-        key, AW_CONF_U32, offsetof(struct aw_context_settings, member), initial, min, max, NULL, \
-            help                                                                                 \
-    }
+#define AW_CONF_OF struct aw_context_settings
 const struct aw_conf_field aw_context_fields[] = {
-    {"encoder", AW_CONF_CHOICE, offsetof(struct aw_context_settings, encoder), "pool", 0, 0,
-     aw_encoder_kind_names, "what reads the episodes: pool over steps, or the paper's GRU"},
-    WHOLE("encoder_hidden", encoder_hidden, "64", 1, 1024, "width of what reads a step"),
-    WHOLE("encoder_dense", encoder_dense, "64", 1, 1024, "width of the layer after pooling"),
-    WHOLE("embedding", embedding, "32", 1, AW_ENCODER_EMBEDDING_MAX, "numbers of an embedding"),
-    WHOLE("episodes", episodes, "3", 1, AW_BUNDLE_EPISODES_MAX, "episodes of a bundle"),
-    {"choice", AW_CONF_CHOICE, offsetof(struct aw_context_settings, choice), "latest", 0, 0,
-     aw_bundle_choice_names, "which episodes: the best, half best half worst, or the latest"},
-    WHOLE("hidden", hidden, "64", 1, AW_CONTEXT_HIDDEN_MAX,
-          "width of the two layers of actor and critics"),
-    {"to_actor", AW_CONF_BOOL, offsetof(struct aw_context_settings, to_actor), "true", 0, 0, NULL,
-     "the actor sees the embedding"},
-    {"to_critic", AW_CONF_BOOL, offsetof(struct aw_context_settings, to_critic), "true", 0, 0, NULL,
-     "critics see the embedding too"},
-    REAL("gamma", gamma, "0.9", 0, 0.9999, "discount of a step"),
-    REAL("tau", tau, "0.005", 1e-6, 1, "share of the weights that targets take over per update"),
-    REAL("actor_lr", actor_lr, "3e-4", 0, 1, "Adam's learning rate of the actor"),
-    REAL("critic_lr", critic_lr, "1e-3", 0, 1, "Adam's learning rate of the critics"),
-    REAL("encoder_lr", encoder_lr, "3e-4", 0, 1, "Adam's learning rate of the encoder"),
-    REAL("pretanh_penalty", pretanh_penalty, "1e-3", 0, 10,
-         "weight of the squared outputs before the tanh in the actor's loss"),
-    REAL("imitate", imitate, "1", 0, 1000,
-         "weight of the distance from a teacher's action in the actor's loss"),
-    REAL("anchor", anchor, "0", 0, 1000,
-         "weight of the distance from what a loaded actor is held to"),
-    REAL("improve", improve, "1", 0, 1000, "weight of what the critics say in the actor's loss"),
-    WHOLE("policy_delay", policy_delay, "2", 1, 100, "updates of the critics per one of the actor"),
-    REAL("target_noise", target_noise, "0.1", 0, 2, "deviation of the noise on target actions"),
-    REAL("target_noise_clip", target_noise_clip, "0.3", 0, 2, "its largest size"),
-    WHOLE("thin", thin, "4", 1, 1000,
-          "while learning, a pooling encoder reads every so-manieth step, a GRU episode"),
-    WHOLE("reads", reads, "0", 0, AW_CONTEXT_GROUP_MAX,
-          "workloads of a batch that are read anew, the others as they were last known; 0: all"),
-    REAL("context_noise", context_noise, "0.05", 0, 10,
-         "deviation of the noise on embeddings while learning"),
-    WHOLE("replay", replay, "3000", 16, 10000000, "transitions kept of each workload"),
-    WHOLE("group", group, "16", 1, AW_CONTEXT_GROUP_MAX, "workloads of a batch"),
-    WHOLE("rows", rows, "16", 1, 1024, "transitions of each workload in a batch"),
+    AW_CONF_ONE_OF(encoder, "pool", aw_encoder_kind_names,
+                   "what reads the episodes: pool over steps, or the paper's GRU"),
+    AW_CONF_NUMBER(encoder_hidden, "64", 1, 1024, "width of what reads a step"),
+    AW_CONF_NUMBER(encoder_dense, "64", 1, 1024, "width of the layer after pooling"),
+    AW_CONF_NUMBER(embedding, "32", 1, AW_ENCODER_EMBEDDING_MAX, "numbers of an embedding"),
+    AW_CONF_NUMBER(episodes, "3", 1, AW_BUNDLE_EPISODES_MAX, "episodes of a bundle"),
+    AW_CONF_ONE_OF(choice, "latest", aw_bundle_choice_names,
+                   "which episodes: the best, half best half worst, or the latest"),
+    AW_CONF_NUMBER(hidden, "64", 1, AW_CONTEXT_HIDDEN_MAX,
+                   "width of the two layers of actor and critics"),
+    AW_CONF_PLAIN(to_actor, "true", "the actor sees the embedding"),
+    AW_CONF_PLAIN(to_critic, "true", "critics see the embedding too"),
+    AW_CONF_NUMBER(gamma, "0.9", 0, 0.9999, "discount of a step"),
+    AW_CONF_NUMBER(tau, "0.005", 1e-6, 1, "share of the weights that targets take over per update"),
+    AW_CONF_NUMBER(actor_lr, "3e-4", 0, 1, "Adam's learning rate of the actor"),
+    AW_CONF_NUMBER(critic_lr, "1e-3", 0, 1, "Adam's learning rate of the critics"),
+    AW_CONF_NUMBER(encoder_lr, "3e-4", 0, 1, "Adam's learning rate of the encoder"),
+    AW_CONF_NUMBER(pretanh_penalty, "1e-3", 0, 10,
+                   "weight of the squared outputs before the tanh in the actor's loss"),
+    AW_CONF_NUMBER(imitate, "1", 0, 1000,
+                   "weight of the distance from a teacher's action in the actor's loss"),
+    AW_CONF_NUMBER(anchor, "0", 0, 1000,
+                   "weight of the distance from what a loaded actor is held to"),
+    AW_CONF_NUMBER(improve, "1", 0, 1000, "weight of what the critics say in the actor's loss"),
+    AW_CONF_NUMBER(policy_delay, "2", 1, 100, "updates of the critics per one of the actor"),
+    AW_CONF_NUMBER(target_noise, "0.1", 0, 2, "deviation of the noise on target actions"),
+    AW_CONF_NUMBER(target_noise_clip, "0.3", 0, 2, "its largest size"),
+    AW_CONF_NUMBER(thin, "4", 1, 1000,
+                   "while learning, a pooling encoder reads every so-manieth step, a GRU episode"),
+    AW_CONF_NUMBER(
+        reads, "0", 0, AW_CONTEXT_GROUP_MAX,
+        "workloads of a batch that are read anew, the others as they were last known; 0: all"),
+    AW_CONF_NUMBER(context_noise, "0.05", 0, 10,
+                   "deviation of the noise on embeddings while learning"),
+    AW_CONF_NUMBER(replay, "3000", 16, 10000000, "transitions kept of each workload"),
+    AW_CONF_NUMBER(group, "16", 1, AW_CONTEXT_GROUP_MAX, "workloads of a batch"),
+    AW_CONF_NUMBER(rows, "16", 1, 1024, "transitions of each workload in a batch"),
     {0},
 };
 

@@ -9,15 +9,12 @@
 
 #define TAUGHT "pretrain." /* what the keys of teaching begin with */
 
-#define REAL(key, member, initial, min, max)                                                  \
-    {                                                                                         \
-        key, AW_CONF_F64, offsetof(struct aw_model_card, member), initial, min, max, NULL, "" \
-    }
+#define AW_CONF_OF struct aw_model_card
 static const struct aw_conf_field fields[] = {
-    REAL("reward_shift", reward_shift, "-1", -100, 100),
-    REAL("reward_scale", reward_scale, "0.1", 1e-6, 100),
-    REAL("reward_miss", reward_miss, "1", 0, 100),
-    {"foresight", AW_CONF_BOOL, offsetof(struct aw_model_card, foresight), "false", 0, 0, NULL, ""},
+    AW_CONF_NUMBER(reward_shift, "-1", -100, 100, ""),
+    AW_CONF_NUMBER(reward_scale, "0.1", 1e-6, 100, ""),
+    AW_CONF_NUMBER(reward_miss, "1", 0, 100, ""),
+    AW_CONF_PLAIN(foresight, "false", ""),
     {0},
 };
 #undef REAL

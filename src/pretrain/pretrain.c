@@ -19,51 +19,38 @@
 #define LEAN_SPREAD 0.10 /* of what a step is worth, where one leans one way or another */
 #define LEAN_NOISE  0.04 /* of the mean over an episode */
 
-#define REAL(key, member, initial, min, max, help)                                              \
-    {                                                                                           \
-        key, AW_CONF_F64, offsetof(struct aw_pretrain_config, member), initial, min, max, NULL, \
-            help                                                                                \
-    }
-#define WHOLE(key, member, initial, min, max, help)                                             \
-    {                                                                                           \
-        key, AW_CONF_U32, offsetof(struct aw_pretrain_config, member), initial, min, max, NULL, \
-            help                                                                                \
-    }
-#define TRUTH(key, member, initial, help)                                                         \
-    {                                                                                             \
-        key, AW_CONF_BOOL, offsetof(struct aw_pretrain_config, member), initial, 0, 0, NULL, help \
-    }
+#define AW_CONF_OF struct aw_pretrain_config
 const struct aw_conf_field aw_pretrain_fields[] = {
-    WHOLE("fallback_episodes", fallback_episodes, "3", 1, 1000,
-          "episodes of the fallback by which an application is known"),
-    WHOLE("fallback_learned", fallback_learned, "3", 0, 1000,
-          "so many of them, the last, are learned from too"),
-    TRUTH("refresh", refresh, "true", "the fallback lives one more in every round"),
-    WHOLE("rounds", rounds, "25", 1, 100000, "episodes of each application"),
-    WHOLE("updates", updates, "2", 0, 10000, "updates per application and round"),
-    WHOLE("check_every", check_every, "5", 1, 100000, "rounds between checks"),
-    WHOLE("check_episodes", check_episodes, "2", 1, 1000, "episodes of a check, per application"),
-    REAL("noise", noise, "0.15", 0, 2, "deviation of the noise on actions, in the first round"),
-    REAL("noise_end", noise_end, "0.05", 0, 2, "and in the last"),
-    WHOLE("noise_rounds", noise_rounds, "0", 0, 100000, "rounds until then; 0: all"),
-    REAL("noise_jitter", noise_jitter, "0.25", 0, 1, "share of it that is drawn at each step"),
-    REAL("reward_shift", reward_shift, "-1", -100, 100, "added to a step's reward .."),
-    REAL("reward_scale", reward_scale, "0.1", 1e-6, 100, ".. and then multiplied by this"),
-    REAL("reward_miss", reward_miss, "1", 0, 100,
-         "taken from the reward of a step that missed its SLO"),
-    WHOLE("teacher_tries", teacher_tries, "160", 0, 100000,
-          "tries of the search for a teacher; 0: no teacher"),
-    WHOLE("teacher_episodes", teacher_episodes, "4", 1, 1000, "episodes of a try"),
-    TRUTH("own_episodes", own_episodes, "false",
-          "the policy's own episodes join those by which an application is known"),
-    TRUTH("foresight", foresight, "false",
-          "the state has a forecast of the load and a table's word besides"),
-    TRUTH("trim", trim, "false", "what a policy asks for is raised while the SLO is missed .."),
-    TRUTH("bump", bump, "false", ".. and memory after replicas were killed for want of it"),
-    WHOLE("actor_rests", actor_rests, "0", 0, 100000, "rounds before the actor learns"),
-    REAL("lean", lean, "0", 0, 2,
-         "how far at a time what is added to a loaded actor's actions is sought; 0: it learns"),
-    REAL("fade", fade, "0", 0, 1, "share of the rounds, the last, in which rates fall to 0"),
+    AW_CONF_NUMBER(fallback_episodes, "3", 1, 1000,
+                   "episodes of the fallback by which an application is known"),
+    AW_CONF_NUMBER(fallback_learned, "3", 0, 1000,
+                   "so many of them, the last, are learned from too"),
+    AW_CONF_PLAIN(refresh, "true", "the fallback lives one more in every round"),
+    AW_CONF_NUMBER(rounds, "25", 1, 100000, "episodes of each application"),
+    AW_CONF_NUMBER(updates, "2", 0, 10000, "updates per application and round"),
+    AW_CONF_NUMBER(check_every, "5", 1, 100000, "rounds between checks"),
+    AW_CONF_NUMBER(check_episodes, "2", 1, 1000, "episodes of a check, per application"),
+    AW_CONF_NUMBER(noise, "0.15", 0, 2, "deviation of the noise on actions, in the first round"),
+    AW_CONF_NUMBER(noise_end, "0.05", 0, 2, "and in the last"),
+    AW_CONF_NUMBER(noise_rounds, "0", 0, 100000, "rounds until then; 0: all"),
+    AW_CONF_NUMBER(noise_jitter, "0.25", 0, 1, "share of it that is drawn at each step"),
+    AW_CONF_NUMBER(reward_shift, "-1", -100, 100, "added to a step's reward .."),
+    AW_CONF_NUMBER(reward_scale, "0.1", 1e-6, 100, ".. and then multiplied by this"),
+    AW_CONF_NUMBER(reward_miss, "1", 0, 100, "taken from the reward of a step that missed its SLO"),
+    AW_CONF_NUMBER(teacher_tries, "160", 0, 100000,
+                   "tries of the search for a teacher; 0: no teacher"),
+    AW_CONF_NUMBER(teacher_episodes, "4", 1, 1000, "episodes of a try"),
+    AW_CONF_PLAIN(own_episodes, "false",
+                  "the policy's own episodes join those by which an application is known"),
+    AW_CONF_PLAIN(foresight, "false",
+                  "the state has a forecast of the load and a table's word besides"),
+    AW_CONF_PLAIN(trim, "false", "what a policy asks for is raised while the SLO is missed .."),
+    AW_CONF_PLAIN(bump, "false", ".. and memory after replicas were killed for want of it"),
+    AW_CONF_NUMBER(actor_rests, "0", 0, 100000, "rounds before the actor learns"),
+    AW_CONF_NUMBER(
+        lean, "0", 0, 2,
+        "how far at a time what is added to a loaded actor's actions is sought; 0: it learns"),
+    AW_CONF_NUMBER(fade, "0", 0, 1, "share of the rounds, the last, in which rates fall to 0"),
     {0},
 };
 

@@ -20,36 +20,29 @@
 
 const char *const aw_learner_method_names[] = {"bcq", "ppo", "td3", "ddpg", NULL};
 
-/* clang-format off */
+#define AW_CONF_OF struct aw_learner_settings
 const struct aw_conf_field aw_learner_fields[] = {
-    {"method", AW_CONF_CHOICE, offsetof(struct aw_learner_settings, method), "bcq", 0, 0,
-     aw_learner_method_names,
-     "Where a round learns: bcq from the record alone, the others on copies fitted to it."},
-    {"copy_steps", AW_CONF_U32, offsetof(struct aw_learner_settings, copy_steps), "40_000",
-     AW_LEARNER_COPY_STEPS_MIN, 1e6, NULL,
-     "Steps on copies in one round, all copies together; bcq makes none."},
-    {"episodes", AW_CONF_U32, offsetof(struct aw_learner_settings, episodes), "60",
-     AW_OPE_EPISODES_MIN, 1000, NULL,
-     "Episodes a workload learns from, the latest ones."},
-    {"hidden", AW_CONF_U32, offsetof(struct aw_learner_settings, hidden), "64", 4, 256, NULL,
-     "Units of each of the policy's two layers."},
-    {"updates", AW_CONF_U32, offsetof(struct aw_learner_settings, updates), "600", 1, 1e6, NULL,
-     "Gradient updates of one round."},
-    {"fit_updates", AW_CONF_U32, offsetof(struct aw_learner_settings, fit_updates), "400", 1, 1e6,
-     NULL, "Gradient updates that teach what was learned to the policy that serves."},
-    {"batch", AW_CONF_U32, offsetof(struct aw_learner_settings, batch), "64", 1, 1024, NULL,
-     "Steps in one gradient update."},
-    {"gamma", AW_CONF_F64, offsetof(struct aw_learner_settings, gamma), "0.9", 0, 0.999, NULL,
-     "Discount of the reward one step later; 0.9 looks ahead two and a half minutes."},
-    {"learning_rate", AW_CONF_F64, offsetof(struct aw_learner_settings, learning_rate), "1e-3",
-     1e-6, 0.1, NULL, "Of Adam, for every network of a round."},
-    {"reach_offline", AW_CONF_F64, offsetof(struct aw_learner_settings, reach_offline), "0.1", 0, 2,
-     NULL, "How far a policy learned from the fallback may depart from actions on record."},
-    {"reach_online", AW_CONF_F64, offsetof(struct aw_learner_settings, reach_online), "0.15", 0, 2,
-     NULL, "How far one may that has acted itself."},
+    AW_CONF_ONE_OF(
+        method, "bcq", aw_learner_method_names,
+        "Where a round learns: bcq from the record alone, the others on copies fitted to it."),
+    AW_CONF_NUMBER(copy_steps, "40_000", AW_LEARNER_COPY_STEPS_MIN, 1e6,
+                   "Steps on copies in one round, all copies together; bcq makes none."),
+    AW_CONF_NUMBER(episodes, "60", AW_OPE_EPISODES_MIN, 1000,
+                   "Episodes a workload learns from, the latest ones."),
+    AW_CONF_NUMBER(hidden, "64", 4, 256, "Units of each of the policy's two layers."),
+    AW_CONF_NUMBER(updates, "600", 1, 1e6, "Gradient updates of one round."),
+    AW_CONF_NUMBER(fit_updates, "400", 1, 1e6,
+                   "Gradient updates that teach what was learned to the policy that serves."),
+    AW_CONF_NUMBER(batch, "64", 1, 1024, "Steps in one gradient update."),
+    AW_CONF_NUMBER(
+        gamma, "0.9", 0, 0.999,
+        "Discount of the reward one step later; 0.9 looks ahead two and a half minutes."),
+    AW_CONF_NUMBER(learning_rate, "1e-3", 1e-6, 0.1, "Of Adam, for every network of a round."),
+    AW_CONF_NUMBER(reach_offline, "0.1", 0, 2,
+                   "How far a policy learned from the fallback may depart from actions on record."),
+    AW_CONF_NUMBER(reach_online, "0.15", 0, 2, "How far one may that has acted itself."),
     {0},
 };
-/* clang-format on */
 
 static void carve(struct aw_learner *learner, struct aw_carve *take)
 {

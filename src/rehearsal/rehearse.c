@@ -22,21 +22,18 @@
 #define MARGIN_LEAST   1.1  /* to begin a search with */
 #define IDLE           1e-3 /* of what was wanted: as little use as is told apart from none */
 
-/* clang-format off */
+#define AW_CONF_OF struct aw_rehearse_settings
 const struct aw_conf_field aw_rehearse_fields[] = {
-    {"copies", AW_CONF_U32, offsetof(struct aw_rehearse_settings, copies), "2", 1,
-     AW_REHEARSE_COPIES_MAX, NULL, "Copies of a workload that a policy is tried on."},
-    {"tries", AW_CONF_U32, offsetof(struct aw_rehearse_settings, tries), "80", 4, 100000, NULL,
-     "Policies drawn at random before the search proper."},
-    {"tries_near", AW_CONF_U32, offsetof(struct aw_rehearse_settings, tries_near), "100", 10,
-     100000, NULL, "Policies tried by each search (CMA-ES)."},
-    {"target", AW_CONF_F64, offsetof(struct aw_rehearse_settings, target), "0.95", 0.01, 1, NULL,
-     "Share of the SLO budget that a rehearsed policy may spend."},
-    {"error_max", AW_CONF_F64, offsetof(struct aw_rehearse_settings, error_max), "0.5", 0, 100,
-     NULL, "Mean error of ln latency beyond which a copy is not believed."},
+    AW_CONF_NUMBER(copies, "2", 1, AW_REHEARSE_COPIES_MAX,
+                   "Copies of a workload that a policy is tried on."),
+    AW_CONF_NUMBER(tries, "80", 4, 100000, "Policies drawn at random before the search proper."),
+    AW_CONF_NUMBER(tries_near, "100", 10, 100000, "Policies tried by each search (CMA-ES)."),
+    AW_CONF_NUMBER(target, "0.95", 0.01, 1,
+                   "Share of the SLO budget that a rehearsed policy may spend."),
+    AW_CONF_NUMBER(error_max, "0.5", 0, 100,
+                   "Mean error of ln latency beyond which a copy is not believed."),
     {0},
 };
-/* clang-format on */
 
 struct copy {
     struct aw_sim *sim;

@@ -5,6 +5,7 @@
 #include "rl/dpg.h"
 #include "rl/noise.h"
 
+#define AW_CONF_OF struct aw_dpg_settings
 static const struct aw_conf_field fields[] = {
     AW__DPG_FIELDS,
     AW__OFFPOLICY_FIELDS(struct aw_dpg_settings, "64", "1_000", "false"),

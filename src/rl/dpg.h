@@ -36,141 +36,45 @@ struct aw_dpg_settings {
 };
 
 /* The rows that both tables share, for struct aw_dpg_settings. */
-#define AW__DPG_FIELDS                                                                             \
-    {"hidden",                                                                                     \
-     AW_CONF_U32_LIST,                                                                             \
-     offsetof(struct aw_dpg_settings, hidden),                                                     \
-     "64,64",                                                                                      \
-     1,                                                                                            \
-     AW_MLP_WIDTH_MAX,                                                                             \
-     NULL,                                                                                         \
-     "Widths of the hidden layers of actor and critic, ReLU between."},                            \
-        {"critic_action_layer",                                                                    \
-         AW_CONF_U32,                                                                              \
-         offsetof(struct aw_dpg_settings, critic_action_layer),                                    \
-         "0",                                                                                      \
-         0,                                                                                        \
-         1,                                                                                        \
-         NULL,                                                                                     \
-         "Layer of the critic at which the action joins: 0 the input, 1 the second layer "         \
-         "(Lillicrap et al., 2016)."},                                                             \
-        {"final_init",                                                                             \
-         AW_CONF_F32,                                                                              \
-         offsetof(struct aw_dpg_settings, final_init),                                             \
-         "3e-3",                                                                                   \
-         0,                                                                                        \
-         1,                                                                                        \
-         NULL,                                                                                     \
-         "The last layers begin uniformly within plus or minus this (Lillicrap et al., 2016); 0: " \
-         "as the others."},                                                                        \
-        {"actor_lr", AW_CONF_F32, offsetof(struct aw_dpg_settings, actor_lr), "1e-3", 0,           \
-         1,          NULL,        "Adam's learning rate of the actor."},                           \
-        {"critic_lr", AW_CONF_F32, offsetof(struct aw_dpg_settings, critic_lr), "1e-3", 0,         \
-         1,           NULL,        "Adam's learning rate of the critic."},                         \
-        {"weight_decay",                                                                           \
-         AW_CONF_F32,                                                                              \
-         offsetof(struct aw_dpg_settings, weight_decay),                                           \
-         "0",                                                                                      \
-         0,                                                                                        \
-         1,                                                                                        \
-         NULL,                                                                                     \
-         "L2 penalty on the critic's weights (Lillicrap et al. use 1e-2)."},                       \
-        {"actor_pretanh_penalty",                                                                  \
-         AW_CONF_F32,                                                                              \
-         offsetof(struct aw_dpg_settings, actor_pretanh_penalty),                                  \
-         "1e-3",                                                                                   \
-         0,                                                                                        \
-         10,                                                                                       \
-         NULL,                                                                                     \
-         "Weight of the squared outputs before the tanh in the actor's loss; keeps the actor out " \
-         "of saturation, where it cannot learn any more. 0: off, as in the papers."},              \
-        {"imitate",                                                                                \
-         AW_CONF_F32,                                                                              \
-         offsetof(struct aw_dpg_settings, imitate),                                                \
-         "0",                                                                                      \
-         0,                                                                                        \
-         1000,                                                                                     \
-         NULL,                                                                                     \
-         "Weight of staying near the actions that were seen, in units of mean |Q|, for a run "     \
-         "that "                                                                                   \
-         "begins with somebody else's episodes (Fujimoto and Gu, 2021: 0.4). 0: off."},            \
-        {"imitate_steps",                                                                          \
-         AW_CONF_U32,                                                                              \
-         offsetof(struct aw_dpg_settings, imitate_steps),                                          \
-         "0",                                                                                      \
-         0,                                                                                        \
-         1e9,                                                                                      \
-         NULL,                                                                                     \
-         "Environment steps over which that weight fades to nothing; 0: it stays."},               \
-        {"noise",                                                                                  \
-         AW_CONF_CHOICE,                                                                           \
-         offsetof(struct aw_dpg_settings, noise),                                                  \
-         "gaussian",                                                                               \
-         0,                                                                                        \
-         0,                                                                                        \
-         aw_noise_kind_names,                                                                      \
-         "Exploration noise on actions scaled to [-1, 1]."},                                       \
-        {"noise_sigma",                                                                            \
-         AW_CONF_F32,                                                                              \
-         offsetof(struct aw_dpg_settings, noise_sigma),                                            \
-         "0.2",                                                                                    \
-         0,                                                                                        \
-         10,                                                                                       \
-         NULL,                                                                                     \
-         "Its deviation (ou: of the driving noise) at the start."},                                \
-        {"noise_sigma_end",                                                                        \
-         AW_CONF_F32,                                                                              \
-         offsetof(struct aw_dpg_settings, noise_sigma_end),                                        \
-         "0.1",                                                                                    \
-         0,                                                                                        \
-         10,                                                                                       \
-         NULL,                                                                                     \
-         "Its deviation after noise_decay_steps."},                                                \
-        {"noise_decay_steps",                                                                      \
-         AW_CONF_U32,                                                                              \
-         offsetof(struct aw_dpg_settings, noise_decay_steps),                                      \
-         "10_000",                                                                                 \
-         0,                                                                                        \
-         1e9,                                                                                      \
-         NULL,                                                                                     \
-         "Environment steps over which the deviation goes from start to end; 0: the start's "      \
-         "for ever."},                                                                             \
-        {"noise_theta",                                                                            \
-         AW_CONF_F32,                                                                              \
-         offsetof(struct aw_dpg_settings, noise_theta),                                            \
-         "0.15",                                                                                   \
-         0,                                                                                        \
-         100,                                                                                      \
-         NULL,                                                                                     \
-         "ou: pull towards 0 per time unit (Lillicrap et al., 2016)."},                            \
-        {"noise_dt",                                                                               \
-         AW_CONF_F32,                                                                              \
-         offsetof(struct aw_dpg_settings, noise_dt),                                               \
-         "0.01",                                                                                   \
-         1e-6,                                                                                     \
-         10,                                                                                       \
-         NULL,                                                                                     \
-         "ou: time units of one step."},                                                           \
-        {"epsilon",                                                                                \
-         AW_CONF_F64,                                                                              \
-         offsetof(struct aw_dpg_settings, epsilon),                                                \
-         "1",                                                                                      \
-         0,                                                                                        \
-         1,                                                                                        \
-         NULL,                                                                                     \
-         "Exploration factor on the noise at the start (AWARE, Table 2)."},                        \
-        {"epsilon_end",                                                                            \
-         AW_CONF_F64,                                                                              \
-         offsetof(struct aw_dpg_settings, epsilon_end),                                            \
-         "0",                                                                                      \
-         0,                                                                                        \
-         1,                                                                                        \
-         NULL,                                                                                     \
-         "The factor never falls below this."},                                                    \
-    {                                                                                              \
-        "epsilon_decay", AW_CONF_F64, offsetof(struct aw_dpg_settings, epsilon_decay), "0", 0, 1,  \
-            NULL, "Taken off the factor at every update (AWARE, Table 2: 1e-6)."                   \
-    }
+/* clang-format off */
+#define AW__DPG_FIELDS                                                                            \
+    AW_CONF_NUMBER(hidden, "64,64", 1, AW_MLP_WIDTH_MAX,                                          \
+        "Widths of the hidden layers of actor and critic, ReLU between."),                        \
+    AW_CONF_NUMBER(critic_action_layer, "0", 0, 1,                                                \
+        "Layer of the critic at which the action joins: 0 the input, 1 the second layer "         \
+        "(Lillicrap et al., 2016)."),                                                             \
+    AW_CONF_NUMBER(final_init, "3e-3", 0, 1,                                                      \
+        "The last layers begin uniformly within plus or minus this (Lillicrap et al., 2016); "    \
+        "0: as the others."),                                                                     \
+    AW_CONF_NUMBER(actor_lr, "1e-3", 0, 1, "Adam's learning rate of the actor."),                 \
+    AW_CONF_NUMBER(critic_lr, "1e-3", 0, 1, "Adam's learning rate of the critic."),               \
+    AW_CONF_NUMBER(weight_decay, "0", 0, 1,                                                       \
+        "L2 penalty on the critic's weights (Lillicrap et al. use 1e-2)."),                       \
+    AW_CONF_NUMBER(actor_pretanh_penalty, "1e-3", 0, 10,                                          \
+        "Weight of the squared outputs before the tanh in the actor's loss; keeps the actor "     \
+        "out of saturation, where it cannot learn any more. 0: off, as in the papers."),          \
+    AW_CONF_NUMBER(imitate, "0", 0, 1000,                                                         \
+        "Weight of staying near the actions that were seen, in units of mean |Q|, for a run "     \
+        "that begins with somebody else's episodes (Fujimoto and Gu, 2021: 0.4). 0: off."),       \
+    AW_CONF_NUMBER(imitate_steps, "0", 0, 1e9,                                                    \
+        "Environment steps over which that weight fades to nothing; 0: it stays."),               \
+    AW_CONF_ONE_OF(noise, "gaussian", aw_noise_kind_names,                                        \
+        "Exploration noise on actions scaled to [-1, 1]."),                                       \
+    AW_CONF_NUMBER(noise_sigma, "0.2", 0, 10,                                                     \
+        "Its deviation (ou: of the driving noise) at the start."),                                \
+    AW_CONF_NUMBER(noise_sigma_end, "0.1", 0, 10, "Its deviation after noise_decay_steps."),      \
+    AW_CONF_NUMBER(noise_decay_steps, "10_000", 0, 1e9,                                           \
+        "Environment steps over which the deviation goes from start to end; 0: the start's "      \
+        "for ever."),                                                                             \
+    AW_CONF_NUMBER(noise_theta, "0.15", 0, 100,                                                   \
+        "ou: pull towards 0 per time unit (Lillicrap et al., 2016)."),                            \
+    AW_CONF_NUMBER(noise_dt, "0.01", 1e-6, 10, "ou: time units of one step."),                    \
+    AW_CONF_NUMBER(epsilon, "1", 0, 1,                                                            \
+        "Exploration factor on the noise at the start (AWARE, Table 2)."),                        \
+    AW_CONF_NUMBER(epsilon_end, "0", 0, 1, "The factor never falls below this."),                 \
+    AW_CONF_NUMBER(epsilon_decay, "0", 0, 1,                                                      \
+        "Taken off the factor at every update (AWARE, Table 2: 1e-6).")
+/* clang-format on */
 
 /* Makes one; `settings` are copied. `critic_count` 1: tensors critic.*, 2: critic1.*, critic2.*. */
 AW_NODISCARD enum aw_err aw__dpg_make(const struct aw_agent_ops *ops,

@@ -36,95 +36,35 @@ struct aw_offpolicy_settings {
 
 /* The rows of a settings table for member `base` of struct T; the defaults that differ are given.
  */
-#define AW__OFFPOLICY_FIELDS(T, BATCH, WARMUP, OFFLINE)                                            \
-    {"batch",                                                                                      \
-     AW_CONF_U32,                                                                                  \
-     offsetof(T, base.batch),                                                                      \
-     BATCH,                                                                                        \
-     1,                                                                                            \
-     AW_REPLAY_BATCH_MAX,                                                                          \
-     NULL,                                                                                         \
-     "Transitions in one gradient update."},                                                       \
-        {"replay_capacity",                                                                        \
-         AW_CONF_U32,                                                                              \
-         offsetof(T, base.replay_capacity),                                                        \
-         "1_000_000",                                                                              \
-         1,                                                                                        \
-         AW_REPLAY_CAPACITY_MAX,                                                                   \
-         NULL,                                                                                     \
-         "Transitions kept; the oldest is overwritten. Memory: 4 * (2 * observations + actions + " \
-         "2) bytes each."},                                                                        \
-        {"warmup_steps",                                                                           \
-         AW_CONF_U32,                                                                              \
-         offsetof(T, base.warmup_steps),                                                           \
-         WARMUP,                                                                                   \
-         0,                                                                                        \
-         1e9,                                                                                      \
-         NULL,                                                                                     \
-         "Environment steps with uniformly random actions and no updates at the start."},          \
-        {"update_every",                                                                           \
-         AW_CONF_U32,                                                                              \
-         offsetof(T, base.update_every),                                                           \
-         "1",                                                                                      \
-         1,                                                                                        \
-         1e6,                                                                                      \
-         NULL,                                                                                     \
-         "Environment steps from one round of updates to the next."},                              \
-        {"updates_per_step",                                                                       \
-         AW_CONF_U32,                                                                              \
-         offsetof(T, base.updates_per_step),                                                       \
-         "1",                                                                                      \
-         1,                                                                                        \
-         1e6,                                                                                      \
-         NULL,                                                                                     \
-         "Gradient updates in one round; offline: in one call of learn."},                         \
-        {"offline",                                                                                \
-         AW_CONF_BOOL,                                                                             \
-         offsetof(T, base.offline),                                                                \
-         OFFLINE,                                                                                  \
-         0,                                                                                        \
-         0,                                                                                        \
-         NULL,                                                                                     \
-         "Learn from what was observed without asking for new steps: every call of learn makes "   \
-         "updates_per_step updates."},                                                             \
-        {"normalise_obs",                                                                          \
-         AW_CONF_BOOL,                                                                             \
-         offsetof(T, base.normalise_obs),                                                          \
-         "false",                                                                                  \
-         0,                                                                                        \
-         0,                                                                                        \
-         NULL,                                                                                     \
-         "Divide observations by their running deviation, after subtracting the running mean; "    \
-         "clipped at 10."},                                                                        \
-        {"gamma",                                                                                  \
-         AW_CONF_F32,                                                                              \
-         offsetof(T, base.gamma),                                                                  \
-         "0.99",                                                                                   \
-         0,                                                                                        \
-         1,                                                                                        \
-         NULL,                                                                                     \
-         "Discount of the reward one step later."},                                                \
-        {"tau",                                                                                    \
-         AW_CONF_F32,                                                                              \
-         offsetof(T, base.tau),                                                                    \
-         "0.005",                                                                                  \
-         0,                                                                                        \
-         1,                                                                                        \
-         NULL,                                                                                     \
-         "Share of the online weights that moves into the target networks at an update "           \
-         "(Fujimoto et al., 2018)."},                                                              \
-        {"reward_scale",                                                                           \
-         AW_CONF_F32,                                                                              \
-         offsetof(T, base.reward_scale),                                                           \
-         "1",                                                                                      \
-         0,                                                                                        \
-         1e6,                                                                                      \
-         NULL,                                                                                     \
-         "Factor on rewards before learning; 1 - gamma keeps values near the size of a reward."},  \
-    {                                                                                              \
-        "grad_clip", AW_CONF_F32, offsetof(T, base.grad_clip), "0", 0, 1e6, NULL,                  \
-            "Largest global norm of a gradient; 0: no limit."                                      \
-    }
+/* clang-format off */
+#define AW__OFFPOLICY_FIELDS(T, BATCH, WARMUP, OFFLINE)                                           \
+    AW_CONF_ROW(T, "batch", base.batch, BATCH, 1, AW_REPLAY_BATCH_MAX,                            \
+        "Transitions in one gradient update."),                                                   \
+    AW_CONF_ROW(T, "replay_capacity", base.replay_capacity, "1_000_000", 1,                       \
+        AW_REPLAY_CAPACITY_MAX,                                                                   \
+        "Transitions kept; the oldest is overwritten. Memory: 4 * (2 * observations + "           \
+        "actions + 2) bytes each."),                                                              \
+    AW_CONF_ROW(T, "warmup_steps", base.warmup_steps, WARMUP, 0, 1e9,                             \
+        "Environment steps with uniformly random actions and no updates at the start."),          \
+    AW_CONF_ROW(T, "update_every", base.update_every, "1", 1, 1e6,                                \
+        "Environment steps from one round of updates to the next."),                              \
+    AW_CONF_ROW(T, "updates_per_step", base.updates_per_step, "1", 1, 1e6,                        \
+        "Gradient updates in one round; offline: in one call of learn."),                         \
+    AW_CONF_ROW(T, "offline", base.offline, OFFLINE, 0, 0,                                        \
+        "Learn from what was observed without asking for new steps: every call of learn "         \
+        "makes updates_per_step updates."),                                                       \
+    AW_CONF_ROW(T, "normalise_obs", base.normalise_obs, "false", 0, 0,                            \
+        "Divide observations by their running deviation, after subtracting the running mean; "    \
+        "clipped at 10."),                                                                        \
+    AW_CONF_ROW(T, "gamma", base.gamma, "0.99", 0, 1, "Discount of the reward one step later."),  \
+    AW_CONF_ROW(T, "tau", base.tau, "0.005", 0, 1,                                                \
+        "Share of the online weights that moves into the target networks at an update "           \
+        "(Fujimoto et al., 2018)."),                                                              \
+    AW_CONF_ROW(T, "reward_scale", base.reward_scale, "1", 0, 1e6,                                \
+        "Factor on rewards before learning; 1 - gamma keeps values near the size of a reward."),  \
+    AW_CONF_ROW(T, "grad_clip", base.grad_clip, "0", 0, 1e6,                                      \
+        "Largest global norm of a gradient; 0: no limit.")
+/* clang-format on */
 
 struct aw_offpolicy {
     struct aw_agent_shape shape; /* bounds are copies in the block */

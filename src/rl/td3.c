@@ -5,14 +5,16 @@
 #include "rl/dpg.h"
 #include "rl/noise.h"
 
+#define AW_CONF_OF struct aw_dpg_settings
 static const struct aw_conf_field fields[] = {
     AW__DPG_FIELDS,
-    {"policy_delay", AW_CONF_U32, offsetof(struct aw_dpg_settings, policy_delay), "2", 1, 1000,
-     NULL, "Updates of the critics for one of the actor and the targets (Fujimoto et al., 2018)."},
-    {"target_noise", AW_CONF_F32, offsetof(struct aw_dpg_settings, target_noise), "0.2", 0, 10,
-     NULL, "Deviation of the noise on the target's action (Fujimoto et al., 2018)."},
-    {"target_noise_clip", AW_CONF_F32, offsetof(struct aw_dpg_settings, target_noise_clip), "0.5",
-     0, 10, NULL, "That noise is cut at plus or minus this (Fujimoto et al., 2018)."},
+    AW_CONF_NUMBER(
+        policy_delay, "2", 1, 1000,
+        "Updates of the critics for one of the actor and the targets (Fujimoto et al., 2018)."),
+    AW_CONF_NUMBER(target_noise, "0.2", 0, 10,
+                   "Deviation of the noise on the target's action (Fujimoto et al., 2018)."),
+    AW_CONF_NUMBER(target_noise_clip, "0.5", 0, 10,
+                   "That noise is cut at plus or minus this (Fujimoto et al., 2018)."),
     AW__OFFPOLICY_FIELDS(struct aw_dpg_settings, "64", "1_000", "false"),
     {.key = NULL},
 };

@@ -21,34 +21,33 @@
 #define STD_SHARE_MIN 0.05 /* of |m|: a calm past makes s tiny, which no change could match */
 #define NONE          ((double)NAN)
 
-#define FIELD(key, type, initial, min, max, help)                                           \
-    {                                                                                       \
-#key, type, offsetof(struct aw_canary_settings, key), initial, min, max, NULL, help \
-    }
-#define FLAG(key, initial, help)            FIELD(key, AW_CONF_BOOL, initial, 0, 0, help)
-#define REAL(key, initial, min, max, help)  FIELD(key, AW_CONF_F64, initial, min, max, help)
-#define WHOLE(key, initial, min, max, help) FIELD(key, AW_CONF_U32, initial, min, max, help)
-
+#define AW_CONF_OF struct aw_canary_settings
 const struct aw_conf_field aw_canary_fields[] = {
-    FLAG(enabled, "true", "a new policy is watched and tried before it takes the old one's place"),
-    WHOLE(shadow_steps, "40", 1, 100000,
-          "steps for which it is asked beside the policy in force; forty are ten minutes"),
-    REAL(share, "0.25", 0.01, 1,
-         "of its first episode, the last part, in which it acts; 1 begins with whole episodes"),
-    WHOLE(episodes, "2", 1, 1000, "whole episodes in which it acts before it is adopted"),
-    REAL(clipped, "0.2", 0, 1,
-         "share of shadow steps in which hard rails may cut it, beyond those in which they cut the "
-         "policy in force"),
-    REAL(width, "3", 0.1, 100,
-         "deviations from its predicted score at which it is rolled back; chance alone goes as far "
-         "once in seven hundred"),
-    REAL(chance, "0.01", 0, 1,
-         "probability of so many violations by chance, below which it is rolled back"),
-    REAL(clump, "3", 1, 100,
-         "steps: violations come in groups of about so many, which count as one"),
-    WHOLE(grace, "2", 0, 1000, "steps after taking over that still belong to who acted before"),
-    WHOLE(restore_steps, "20", 0, 1000,
-          "steps for which at least the last known good allocation is asked for after a rollback"),
+    AW_CONF_PLAIN(enabled, "true",
+                  "a new policy is watched and tried before it takes the old one's place"),
+    AW_CONF_NUMBER(shadow_steps, "40", 1, 100000,
+                   "steps for which it is asked beside the policy in force; forty are ten minutes"),
+    AW_CONF_NUMBER(
+        share, "0.25", 0.01, 1,
+        "of its first episode, the last part, in which it acts; 1 begins with whole episodes"),
+    AW_CONF_NUMBER(episodes, "2", 1, 1000, "whole episodes in which it acts before it is adopted"),
+    AW_CONF_NUMBER(
+        clipped, "0.2", 0, 1,
+        "share of shadow steps in which hard rails may cut it, beyond those in which they cut the "
+        "policy in force"),
+    AW_CONF_NUMBER(
+        width, "3", 0.1, 100,
+        "deviations from its predicted score at which it is rolled back; chance alone goes as far "
+        "once in seven hundred"),
+    AW_CONF_NUMBER(chance, "0.01", 0, 1,
+                   "probability of so many violations by chance, below which it is rolled back"),
+    AW_CONF_NUMBER(clump, "3", 1, 100,
+                   "steps: violations come in groups of about so many, which count as one"),
+    AW_CONF_NUMBER(grace, "2", 0, 1000,
+                   "steps after taking over that still belong to who acted before"),
+    AW_CONF_NUMBER(
+        restore_steps, "20", 0, 1000,
+        "steps for which at least the last known good allocation is asked for after a rollback"),
     {0},
 };
 

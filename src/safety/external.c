@@ -12,19 +12,17 @@
 /* Of a value in [-1, 1] that was computed in double and cut to float. */
 #define ROUNDING 1e-6f
 
-#define FIELD(key, type, initial, min, max, help)                                             \
-    {                                                                                         \
-#key, type, offsetof(struct aw_external_settings, key), initial, min, max, NULL, help \
-    }
+#define AW_CONF_OF struct aw_external_settings
 const struct aw_conf_field aw_external_fields[] = {
-    FIELD(deadline, AW_CONF_F64, "1", 0.001, 60, "seconds that an external agent has to answer"),
-    FIELD(strikes, AW_CONF_U32, "3", 1, 1000, "bad answers that set it aside"),
-    FIELD(forgive, AW_CONF_U32, "20", 1, 1000000,
-          "good answers that take back one bad one, or one doubling of the time aside"),
-    FIELD(probation, AW_CONF_U32, "10", 1, 1000000,
-          "good answers in a row before it is followed, at first and after every time aside"),
-    FIELD(backoff, AW_CONF_F64, "60", 1, 86400, "seconds for which it is set aside; doubles"),
-    FIELD(backoff_max, AW_CONF_F64, "3600", 1, 864000, "longest of these times in seconds"),
+    AW_CONF_NUMBER(deadline, "1", 0.001, 60, "seconds that an external agent has to answer"),
+    AW_CONF_NUMBER(strikes, "3", 1, 1000, "bad answers that set it aside"),
+    AW_CONF_NUMBER(forgive, "20", 1, 1000000,
+                   "good answers that take back one bad one, or one doubling of the time aside"),
+    AW_CONF_NUMBER(
+        probation, "10", 1, 1000000,
+        "good answers in a row before it is followed, at first and after every time aside"),
+    AW_CONF_NUMBER(backoff, "60", 1, 86400, "seconds for which it is set aside; doubles"),
+    AW_CONF_NUMBER(backoff_max, "3600", 1, 864000, "longest of these times in seconds"),
     {0},
 };
 

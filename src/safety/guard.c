@@ -17,65 +17,71 @@ const int64_t aw__guard_amount_max[AW_GUARD_AXES] = {1000000, 1000000000, (int64
 
 const char *const aw_guard_mode_names[] = {"Off", "Initial", "Auto", "Approve", NULL};
 
-#define FIELD(key, type, initial, min, max, choices, help)                                    \
-    {                                                                                         \
-#key, type, offsetof(struct aw_guard_settings, key), initial, min, max, choices, help \
-    }
-#define REAL(key, initial, min, max, help)  FIELD(key, AW_CONF_F64, initial, min, max, NULL, help)
-#define WHOLE(key, initial, min, max, help) FIELD(key, AW_CONF_U32, initial, min, max, NULL, help)
-#define DAY                                 86400
+#define DAY 86400
 
+/* clang-format off */
+#define AW_CONF_OF struct aw_guard_settings
 const struct aw_conf_field aw_guard_fields[] = {
-    FIELD(mode, AW_CONF_CHOICE, "Off", 0, 0, aw_guard_mode_names,
-          "Off only recommends, Initial sizes replicas once, Auto acts; users begin with Off"),
-    REAL(replicas_up_factor, "4", 1, 1000,
-         "most that a decision may multiply the replicas by; twice what the HPA adds in a period"),
-    REAL(replicas_down_factor, "2", 1, 1000,
-         "most that a decision may divide the replicas by; Knative's max-scale-down-rate"),
-    REAL(cpu_up_factor, "4", 1, 1000, "most that a decision may multiply a replica's CPU by"),
-    REAL(cpu_down_factor, "2", 1, 1000, "most that a decision may divide a replica's CPU by"),
-    REAL(memory_up_factor, "4", 1, 1000, "most that a decision may multiply a replica's memory by"),
-    REAL(memory_down_factor, "2", 1, 1000, "most that a decision may divide a replica's memory by"),
-    WHOLE(replicas_up_least, "4", 0, 1000,
-          "replicas that a decision may always add, however few there are; the HPA's default"),
-    REAL(restart_window, "3600", 60, 7 * DAY, "seconds over which changes of size are counted"),
-    WHOLE(restart_count, "12", 0, RESTARTS_MAX,
-          "changes of size within that window, each of which restarts every replica; shrinking may "
-          "use half of them, so that growing finds some left"),
-    REAL(change_window, "600", 60, 7 * DAY, "seconds over which an amount's range is kept"),
-    REAL(change_factor, "8", 1, 1000,
-         "most that an amount's largest may be over its smallest within that window; growing under "
-         "pressure is free of it"),
-    REAL(replicas_up_cooldown, "0", 0, DAY,
-         "seconds after a change of replicas before more are added; the HPA waits for nothing"),
-    REAL(replicas_down_cooldown, "60", 0, DAY,
-         "seconds after a change of replicas before some are removed"),
-    REAL(size_up_cooldown, "60", 0, DAY, "seconds after a change of size before it grows again"),
-    REAL(size_down_cooldown, "300", 0, DAY,
-         "seconds after a change of size before it shrinks; the HPA's window for scaling in"),
-    REAL(peak_window, "300", 30, 7 * DAY,
-         "seconds for which a peak of use counts; the HPA's window for scaling in"),
-    REAL(memory_margin, "0.05", 0, 10,
-         "share of the recent peak of memory that stays free above it; less lets replicas be "
-         "killed"),
-    REAL(cpu_margin, "0.05", 0, 10,
-         "share of the recent peak of CPU use that stays free above it, over all replicas"),
-    REAL(oom_factor, "1.2", 1, 10,
-         "times the size that was killed for want of memory; VPA's bump-up ratio"),
-    REAL(oom_hold, "1800", 0, 30 * DAY, "seconds after a kill for which that floor holds"),
-    REAL(deadband, "0.1", 0, 1,
-         "relative change of both sizes that is not worth a restart; VPA's updater asks for 10 % "
-         "too"),
-    REAL(pressure, "0.7", 0, 1,
-         "CPU utilisation beyond which growth waits for no cool-down, window or rollout, as when "
-         "the SLO is missed"),
-    REAL(crash_window, "600", 60, DAY, "seconds over which crashes are counted"),
-    WHOLE(crash_count, "3", 1, 1000, "crashes within that window, at least, that make a loop"),
-    REAL(crash_share, "0.5", 0, 100,
-         "crashes per replica within that window, at least, that make a loop: one bad replica of "
-         "many freezes nothing"),
+    AW_CONF_ONE_OF(mode, "Off", aw_guard_mode_names,
+        "Off only recommends, Initial sizes replicas once, Auto acts; users begin with Off"),
+    AW_CONF_NUMBER(replicas_up_factor, "4", 1, 1000,
+        "most that a decision may multiply the replicas by; twice what the HPA adds in a period"),
+    AW_CONF_NUMBER(replicas_down_factor, "2", 1, 1000,
+        "most that a decision may divide the replicas by; Knative's max-scale-down-rate"),
+    AW_CONF_NUMBER(cpu_up_factor, "4", 1, 1000,
+        "most that a decision may multiply a replica's CPU by"),
+    AW_CONF_NUMBER(cpu_down_factor, "2", 1, 1000,
+        "most that a decision may divide a replica's CPU by"),
+    AW_CONF_NUMBER(memory_up_factor, "4", 1, 1000,
+        "most that a decision may multiply a replica's memory by"),
+    AW_CONF_NUMBER(memory_down_factor, "2", 1, 1000,
+        "most that a decision may divide a replica's memory by"),
+    AW_CONF_NUMBER(replicas_up_least, "4", 0, 1000,
+        "replicas that a decision may always add, however few there are; the HPA's default"),
+    AW_CONF_NUMBER(restart_window, "3600", 60, 7 * DAY,
+        "seconds over which changes of size are counted"),
+    AW_CONF_NUMBER(restart_count, "12", 0, RESTARTS_MAX,
+        "changes of size within that window, each of which restarts every replica; shrinking may "
+        "use half of them, so that growing finds some left"),
+    AW_CONF_NUMBER(change_window, "600", 60, 7 * DAY,
+        "seconds over which an amount's range is kept"),
+    AW_CONF_NUMBER(change_factor, "8", 1, 1000,
+        "most that an amount's largest may be over its smallest within that window; growing "
+        "under pressure is free of it"),
+    AW_CONF_NUMBER(replicas_up_cooldown, "0", 0, DAY,
+        "seconds after a change of replicas before more are added; the HPA waits for nothing"),
+    AW_CONF_NUMBER(replicas_down_cooldown, "60", 0, DAY,
+        "seconds after a change of replicas before some are removed"),
+    AW_CONF_NUMBER(size_up_cooldown, "60", 0, DAY,
+        "seconds after a change of size before it grows again"),
+    AW_CONF_NUMBER(size_down_cooldown, "300", 0, DAY,
+        "seconds after a change of size before it shrinks; the HPA's window for scaling in"),
+    AW_CONF_NUMBER(peak_window, "300", 30, 7 * DAY,
+        "seconds for which a peak of use counts; the HPA's window for scaling in"),
+    AW_CONF_NUMBER(memory_margin, "0.05", 0, 10,
+        "share of the recent peak of memory that stays free above it; less lets replicas be "
+        "killed"),
+    AW_CONF_NUMBER(cpu_margin, "0.05", 0, 10,
+        "share of the recent peak of CPU use that stays free above it, over all replicas"),
+    AW_CONF_NUMBER(oom_factor, "1.2", 1, 10,
+        "times the size that was killed for want of memory; VPA's bump-up ratio"),
+    AW_CONF_NUMBER(oom_hold, "1800", 0, 30 * DAY,
+        "seconds after a kill for which that floor holds"),
+    AW_CONF_NUMBER(deadband, "0.1", 0, 1,
+        "relative change of both sizes that is not worth a restart; VPA's updater asks for 10 % "
+        "too"),
+    AW_CONF_NUMBER(pressure, "0.7", 0, 1,
+        "CPU utilisation beyond which growth waits for no cool-down, window or rollout, as when "
+        "the SLO is missed"),
+    AW_CONF_NUMBER(crash_window, "600", 60, DAY, "seconds over which crashes are counted"),
+    AW_CONF_NUMBER(crash_count, "3", 1, 1000,
+        "crashes within that window, at least, that make a loop"),
+    AW_CONF_NUMBER(crash_share, "0.5", 0, 100,
+        "crashes per replica within that window, at least, that make a loop: one bad replica of "
+        "many freezes nothing"),
     {0},
 };
+/* clang-format on */
 
 const char *aw_clip_name(enum aw_clip clip)
 {

@@ -27,46 +27,46 @@
 #define BACKOFF_MAX         6u   /* doublings of offline_least */
 #define NONE                ((double)NAN)
 
-#define FIELD(key, type, initial, min, max, help)                                              \
-    {                                                                                          \
-#key, type, offsetof(struct aw_lifecycle_settings, key), initial, min, max, NULL, help \
-    }
-#define FLAG(key, initial, help)            FIELD(key, AW_CONF_BOOL, initial, 0, 0, help)
-#define REAL(key, initial, min, max, help)  FIELD(key, AW_CONF_F64, initial, min, max, help)
-#define WHOLE(key, initial, min, max, help) FIELD(key, AW_CONF_U32, initial, min, max, help)
-
+#define AW_CONF_OF struct aw_lifecycle_settings
 const struct aw_conf_field aw_lifecycle_fields[] = {
-    FLAG(bootstrap, "true", "begin OFFLINE: the fallback acts and the agent learns from it"),
-    FLAG(retrain_offline, "false",
-         "high stakes: the fallback acts while the agent learns again (AWARE section 3.3)"),
-    WHOLE(window, "10", 2, AW_LIFECYCLE_WINDOW_MAX,
-          "episodes over which mean and deviation are taken; ten know a deviation to within a "
-          "quarter"),
-    WHOLE(fill, "5", 2, AW_LIFECYCLE_WINDOW_MAX,
-          "episodes of the window at least before anything is judged"),
-    WHOLE(offline_least, "5", 1, 1000,
-          "episodes to stay OFFLINE at least; doubles each time the agent was poor or tripped"),
-    WHOLE(stage_least, "5", 1, 1000, "episodes to stay ONLINE and SERVING at least"),
-    WHOLE(streak, "2", 1, 100, "episodes in a row that must fail before SERVING ends"),
-    WHOLE(
+    AW_CONF_PLAIN(bootstrap, "true",
+                  "begin OFFLINE: the fallback acts and the agent learns from it"),
+    AW_CONF_PLAIN(
+        retrain_offline, "false",
+        "high stakes: the fallback acts while the agent learns again (AWARE section 3.3)"),
+    AW_CONF_NUMBER(
+        window, "10", 2, AW_LIFECYCLE_WINDOW_MAX,
+        "episodes over which mean and deviation are taken; ten know a deviation to within a "
+        "quarter"),
+    AW_CONF_NUMBER(fill, "5", 2, AW_LIFECYCLE_WINDOW_MAX,
+                   "episodes of the window at least before anything is judged"),
+    AW_CONF_NUMBER(
+        offline_least, "5", 1, 1000,
+        "episodes to stay OFFLINE at least; doubles each time the agent was poor or tripped"),
+    AW_CONF_NUMBER(stage_least, "5", 1, 1000, "episodes to stay ONLINE and SERVING at least"),
+    AW_CONF_NUMBER(streak, "2", 1, 100, "episodes in a row that must fail before SERVING ends"),
+    AW_CONF_NUMBER(
         patience, "20", 0, 100000,
         "ONLINE episodes after which a mean below T_online ends it; 0 is AWARE's algorithm to the "
         "letter, which waits for ever"),
-    REAL(serving_margin, "1", 0, 100,
-         "auto T_serving: standard errors above the fallback's mean; one means better with 84 %"),
-    REAL(hysteresis, "2", 0, 100,
-         "standard errors of the window's mean below T_serving before SERVING ends; chance alone "
-         "goes as far once in forty"),
-    REAL(deviation_factor, "2", 0, 100, "auto T_var: times the fallback's deviation"),
-    REAL(deviation_hysteresis, "0.25", 0, 100,
-         "relative excess over T_var before SERVING ends; what ten episodes know it to"),
-    REAL(drift, "3", 0, 100,
-         "auto T_serving: standard errors of a difference below its own level before SERVING ends; "
-         "0 "
-         "looks at the fallback alone"),
-    WHOLE(trip_count, "3", 1, AW_LIFECYCLE_TRIPS_MAX,
-          "trips of the watchdog that take the agent back to OFFLINE"),
-    REAL(trip_window, "21600", 1, 8640000, "seconds within which they count"),
+    AW_CONF_NUMBER(
+        serving_margin, "1", 0, 100,
+        "auto T_serving: standard errors above the fallback's mean; one means better with 84 %"),
+    AW_CONF_NUMBER(
+        hysteresis, "2", 0, 100,
+        "standard errors of the window's mean below T_serving before SERVING ends; chance alone "
+        "goes as far once in forty"),
+    AW_CONF_NUMBER(deviation_factor, "2", 0, 100, "auto T_var: times the fallback's deviation"),
+    AW_CONF_NUMBER(deviation_hysteresis, "0.25", 0, 100,
+                   "relative excess over T_var before SERVING ends; what ten episodes know it to"),
+    AW_CONF_NUMBER(
+        drift, "3", 0, 100,
+        "auto T_serving: standard errors of a difference below its own level before SERVING ends; "
+        "0 "
+        "looks at the fallback alone"),
+    AW_CONF_NUMBER(trip_count, "3", 1, AW_LIFECYCLE_TRIPS_MAX,
+                   "trips of the watchdog that take the agent back to OFFLINE"),
+    AW_CONF_NUMBER(trip_window, "21600", 1, 8640000, "seconds within which they count"),
     {0},
 };
 

@@ -23,39 +23,38 @@
 #define FORGET    4    /* quiet times without a trip that take back one doubling */
 #define STD_MIN   0.05 /* of a state's element: states are in [0, 1] or [-1, 1] */
 
-#define FIELD(key, type, initial, min, max, help)                                             \
-    {                                                                                         \
-#key, type, offsetof(struct aw_watchdog_settings, key), initial, min, max, NULL, help \
-    }
-#define REAL(key, initial, min, max, help)  FIELD(key, AW_CONF_F64, initial, min, max, help)
-#define WHOLE(key, initial, min, max, help) FIELD(key, AW_CONF_U32, initial, min, max, help)
-#define DAY                                 86400
+#define DAY 86400
 
+#define AW_CONF_OF struct aw_watchdog_settings
 const struct aw_conf_field aw_watchdog_fields[] = {
-    REAL(slo_budget, "0.01", 0, 1, "share of steps that may miss the SLO"),
-    WHOLE(window, "100", 1, AW_WATCHDOG_WINDOW_MAX,
-          "steps of the agent over which violations are counted; an episode"),
-    REAL(slack, "3", 0, AW_WATCHDOG_WINDOW_MAX,
-         "violations beyond the budget before it trips; with a budget of 1 % chance alone makes "
-         "five in "
-         "a hundred steps once in 270 windows"),
-    REAL(fallback_factor, "1.1", 0, 100,
-         "times the fallback's own share of violations, when that is above the budget"),
-    WHOLE(grace, "2", 0, AW_WATCHDOG_WINDOW_MAX,
-          "steps after taking over whose violations belong to who acted before"),
-    REAL(stale, "45", 0, DAY, "seconds after which a needed figure counts as missing"),
-    REAL(strange, "4", 0, 1e6,
-         "deviations that an element of the state may lie outside all that was trained on"),
-    REAL(deadline, "1", 0, DAY, "seconds that a decision may take"),
-    REAL(quiet, "300", 1, DAY, "seconds for which the fallback acts after a trip; doubles"),
-    REAL(quiet_max, "14400", 1, 30 * DAY, "longest of these times in seconds"),
-    WHOLE(explore_window, "400", AW_EXPLORE_PIECES, 1000000,
-          "steps over which exploring is accounted; four episodes"),
-    REAL(explore_violation, "0.5", 0, 100,
-         "share of slo_budget that exploring may spend in that window"),
-    REAL(explore_cost, "0.05", 0, 100,
-         "extra cost per step of that window that exploring may cause"),
-    REAL(explore_slack, "1", 0, 1000, "violations while exploring that are always forgiven"),
+    AW_CONF_NUMBER(slo_budget, "0.01", 0, 1, "share of steps that may miss the SLO"),
+    AW_CONF_NUMBER(window, "100", 1, AW_WATCHDOG_WINDOW_MAX,
+                   "steps of the agent over which violations are counted; an episode"),
+    AW_CONF_NUMBER(
+        slack, "3", 0, AW_WATCHDOG_WINDOW_MAX,
+        "violations beyond the budget before it trips; with a budget of 1 % chance alone makes "
+        "five in "
+        "a hundred steps once in 270 windows"),
+    AW_CONF_NUMBER(fallback_factor, "1.1", 0, 100,
+                   "times the fallback's own share of violations, when that is above the budget"),
+    AW_CONF_NUMBER(grace, "2", 0, AW_WATCHDOG_WINDOW_MAX,
+                   "steps after taking over whose violations belong to who acted before"),
+    AW_CONF_NUMBER(stale, "45", 0, DAY, "seconds after which a needed figure counts as missing"),
+    AW_CONF_NUMBER(
+        strange, "4", 0, 1e6,
+        "deviations that an element of the state may lie outside all that was trained on"),
+    AW_CONF_NUMBER(deadline, "1", 0, DAY, "seconds that a decision may take"),
+    AW_CONF_NUMBER(quiet, "300", 1, DAY,
+                   "seconds for which the fallback acts after a trip; doubles"),
+    AW_CONF_NUMBER(quiet_max, "14400", 1, 30 * DAY, "longest of these times in seconds"),
+    AW_CONF_NUMBER(explore_window, "400", AW_EXPLORE_PIECES, 1000000,
+                   "steps over which exploring is accounted; four episodes"),
+    AW_CONF_NUMBER(explore_violation, "0.5", 0, 100,
+                   "share of slo_budget that exploring may spend in that window"),
+    AW_CONF_NUMBER(explore_cost, "0.05", 0, 100,
+                   "extra cost per step of that window that exploring may cause"),
+    AW_CONF_NUMBER(explore_slack, "1", 0, 1000,
+                   "violations while exploring that are always forgiven"),
     {0},
 };
 

@@ -25,38 +25,35 @@
 #define STREAM_LOAD      0x10ad0000u
 #define STREAM_BOOTSTRAP 0xb0070000u
 
-#define FIELD(key, type, initial, min, max, help)                                             \
-    {                                                                                         \
-#key, type, offsetof(struct aw_simulate_settings, key), initial, min, max, NULL, help \
-    }
-#define REAL(key, initial, min, max, help)  FIELD(key, AW_CONF_F64, initial, min, max, help)
-#define WHOLE(key, initial, min, max, help) FIELD(key, AW_CONF_U32, initial, min, max, help)
-
+#define AW_CONF_OF struct aw_simulate_settings
 const struct aw_conf_field aw_simulate_fields[] = {
-    WHOLE(episodes, "10", 1, AW_SIMULATE_EPISODES_MAX, "episodes that are scored"),
-    WHOLE(episode_steps, "100", 1, 100000, "steps of an episode (AWARE section 2.2: 100)"),
-    WHOLE(warmup_steps, "40", 0, 100000, "steps before the first episode that are not scored"),
-    REAL(step_s, "15", 1, 3600, "seconds of a step; the HPA's sync period"),
-    FIELD(continuous, AW_CONF_BOOL, "true", 0, 0,
-          "episodes follow one another; if not, each begins anew elsewhere in the load"),
-    FIELD(shift, AW_CONF_BOOL, "false", 0, 0,
-          "begin at a time of the load that the seed chooses, not at its beginning"),
-    REAL(slo_ms, "0", 0, 1e7, "latency SLO in milliseconds, for p99; 0: by slo_factor"),
-    REAL(slo_factor, "1.5", 0, 1000,
-         "latency SLO as a multiple of the unloaded p99; 0: none (SIMPPO section 4.4 uses 1.15)"),
-    REAL(slo_budget, "0.01", 0, 1, "share of steps that may miss the SLO"),
-    REAL(reward_weight, "0.5", 0, 1, "AWARE's alpha: weight of the SLO in its reward"),
-    REAL(price_core_hour, "0.04", 0, 1e6, "$ of a core for an hour"),
-    REAL(price_gib_hour, "0.005", 0, 1e6, "$ of a GiB of memory for an hour"),
-    WHOLE(replicas_min, "1", 1, 64, "fewest replicas"),
-    WHOLE(replicas_max, "20", 1, 64, "most replicas"),
-    REAL(cpu_min_cores, "0.1", 0.001, 1024, "least CPU of a replica in cores"),
-    REAL(cpu_max_cores, "4", 0.001, 1024, "most CPU of a replica in cores"),
-    REAL(memory_min_mib, "64", 1, 1e8, "least memory of a replica in MiB"),
-    REAL(memory_max_mib, "8192", 1, 1e8, "most memory of a replica in MiB"),
-    WHOLE(replicas, "0", 0, 64, "replicas to begin with; 0: for twice the mean load"),
-    REAL(cpu_cores, "0", 0, 1024, "cores of a replica to begin with; 0: one"),
-    REAL(memory_mib, "0", 0, 1e8, "MiB of a replica to begin with; 0: from the application"),
+    AW_CONF_NUMBER(episodes, "10", 1, AW_SIMULATE_EPISODES_MAX, "episodes that are scored"),
+    AW_CONF_NUMBER(episode_steps, "100", 1, 100000, "steps of an episode (AWARE section 2.2: 100)"),
+    AW_CONF_NUMBER(warmup_steps, "40", 0, 100000,
+                   "steps before the first episode that are not scored"),
+    AW_CONF_NUMBER(step_s, "15", 1, 3600, "seconds of a step; the HPA's sync period"),
+    AW_CONF_PLAIN(continuous, "true",
+                  "episodes follow one another; if not, each begins anew elsewhere in the load"),
+    AW_CONF_PLAIN(shift, "false",
+                  "begin at a time of the load that the seed chooses, not at its beginning"),
+    AW_CONF_NUMBER(slo_ms, "0", 0, 1e7, "latency SLO in milliseconds, for p99; 0: by slo_factor"),
+    AW_CONF_NUMBER(
+        slo_factor, "1.5", 0, 1000,
+        "latency SLO as a multiple of the unloaded p99; 0: none (SIMPPO section 4.4 uses 1.15)"),
+    AW_CONF_NUMBER(slo_budget, "0.01", 0, 1, "share of steps that may miss the SLO"),
+    AW_CONF_NUMBER(reward_weight, "0.5", 0, 1, "AWARE's alpha: weight of the SLO in its reward"),
+    AW_CONF_NUMBER(price_core_hour, "0.04", 0, 1e6, "$ of a core for an hour"),
+    AW_CONF_NUMBER(price_gib_hour, "0.005", 0, 1e6, "$ of a GiB of memory for an hour"),
+    AW_CONF_NUMBER(replicas_min, "1", 1, 64, "fewest replicas"),
+    AW_CONF_NUMBER(replicas_max, "20", 1, 64, "most replicas"),
+    AW_CONF_NUMBER(cpu_min_cores, "0.1", 0.001, 1024, "least CPU of a replica in cores"),
+    AW_CONF_NUMBER(cpu_max_cores, "4", 0.001, 1024, "most CPU of a replica in cores"),
+    AW_CONF_NUMBER(memory_min_mib, "64", 1, 1e8, "least memory of a replica in MiB"),
+    AW_CONF_NUMBER(memory_max_mib, "8192", 1, 1e8, "most memory of a replica in MiB"),
+    AW_CONF_NUMBER(replicas, "0", 0, 64, "replicas to begin with; 0: for twice the mean load"),
+    AW_CONF_NUMBER(cpu_cores, "0", 0, 1024, "cores of a replica to begin with; 0: one"),
+    AW_CONF_NUMBER(memory_mib, "0", 0, 1e8,
+                   "MiB of a replica to begin with; 0: from the application"),
     {0},
 };
 

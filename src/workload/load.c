@@ -21,21 +21,18 @@ static const char *const pattern_names[] = {"constant", "diurnal", "poisson", "s
                                             "bursts",   "ramp",    NULL};
 const char *const *const aw_load_pattern_names = pattern_names;
 
-#define REAL(key, member, initial, min, max, help)                                                 \
-    {                                                                                              \
-        key, AW_CONF_F64, offsetof(struct aw_load_settings, member), initial, min, max, NULL, help \
-    }
+#define AW_CONF_OF struct aw_load_settings
 const struct aw_conf_field aw_load_fields[] = {
-    {"pattern", AW_CONF_CHOICE, offsetof(struct aw_load_settings, pattern), "diurnal", 0, 0,
-     pattern_names, "shape of the load"},
-    REAL("mean", mean_per_s, "20", 0, 1e6, "mean requests per second"),
-    REAL("peak", peak_ratio, "3", 1, 1000, "highest rate over the mean, where the shape has one"),
-    REAL("period", period_s, "3600", 1, 1e7,
-         "seconds of a day or a ramp, or between spikes or bursts"),
-    REAL("duration", duration_s, "120", 1, 1e7, "seconds of a spike or burst"),
-    REAL("noise", noise, "0.05", 0, 2, "lognormal noise on every slot, coefficient of variation"),
-    REAL("length", length_s, "21600", 1, 1e8, "seconds after which the load repeats"),
-    REAL("slot", slot_s, "5", 0.1, 3600, "seconds for which a rate holds"),
+    AW_CONF_ONE_OF(pattern, "diurnal", pattern_names, "shape of the load"),
+    AW_CONF_NUMBER_AS("mean", mean_per_s, "20", 0, 1e6, "mean requests per second"),
+    AW_CONF_NUMBER_AS("peak", peak_ratio, "3", 1, 1000,
+                      "highest rate over the mean, where the shape has one"),
+    AW_CONF_NUMBER_AS("period", period_s, "3600", 1, 1e7,
+                      "seconds of a day or a ramp, or between spikes or bursts"),
+    AW_CONF_NUMBER_AS("duration", duration_s, "120", 1, 1e7, "seconds of a spike or burst"),
+    AW_CONF_NUMBER(noise, "0.05", 0, 2, "lognormal noise on every slot, coefficient of variation"),
+    AW_CONF_NUMBER_AS("length", length_s, "21600", 1, 1e8, "seconds after which the load repeats"),
+    AW_CONF_NUMBER_AS("slot", slot_s, "5", 0.1, 3600, "seconds for which a rate holds"),
     {0},
 };
 

@@ -20,33 +20,30 @@ static const char *const format_names[] = {"auto",  "azure-2019", "azure-2021",
                                            "rates", "timestamps", NULL};
 static const char *const unit_names[] = {"count", "rate", NULL};
 
-#define REAL(key, member, initial, min, max, help)                                             \
-    {                                                                                          \
-        key, AW_CONF_F64, offsetof(struct aw_trace_settings, member), initial, min, max, NULL, \
-            help                                                                               \
-    }
+#define AW_CONF_OF struct aw_trace_settings
 const struct aw_conf_field aw_trace_fields[] = {
-    {"format", AW_CONF_CHOICE, offsetof(struct aw_trace_settings, format), "auto", 0, 0,
-     format_names, "what the file is; auto looks at its first line"},
-    {"row", AW_CONF_U32, offsetof(struct aw_trace_settings, row), "0", 0, AW_TRACE_FUNCTIONS_MAX,
-     NULL, "take this function, counted from 1; 0: not chosen so"},
-    {"top", AW_CONF_U32, offsetof(struct aw_trace_settings, top), "0", 0, AW_TRACE_FUNCTIONS_MAX,
-     NULL, "take the so-manieth busiest function; 0: not chosen so"},
-    {"func", AW_CONF_TEXT, offsetof(struct aw_trace_settings, func), "", 0, 0, NULL,
-     "take the function whose hash begins so; without row, top and func all are summed"},
-    {"column", AW_CONF_TEXT, offsetof(struct aw_trace_settings, column), "", 0, 0, NULL,
-     "name of the column of values, for timestamps; empty: the second"},
-    {"unit", AW_CONF_CHOICE, offsetof(struct aw_trace_settings, unit), "count", 0, 0, unit_names,
-     "of values with timestamps: requests in the interval, or requests per second"},
-    REAL(
+    AW_CONF_ONE_OF(format, "auto", format_names, "what the file is; auto looks at its first line"),
+    AW_CONF_NUMBER(row, "0", 0, AW_TRACE_FUNCTIONS_MAX,
+                   "take this function, counted from 1; 0: not chosen so"),
+    AW_CONF_NUMBER(top, "0", 0, AW_TRACE_FUNCTIONS_MAX,
+                   "take the so-manieth busiest function; 0: not chosen so"),
+    AW_CONF_PLAIN(
+        func, "",
+        "take the function whose hash begins so; without row, top and func all are summed"),
+    AW_CONF_PLAIN(column, "", "name of the column of values, for timestamps; empty: the second"),
+    AW_CONF_ONE_OF(unit, "count", unit_names,
+                   "of values with timestamps: requests in the interval, or requests per second"),
+    AW_CONF_NUMBER_AS(
         "slot", slot_s, "0", 0, 86400,
         "seconds that a line or a row covers, or in which invocations are counted; 0: 1 for rates, "
         "the usual distance of timestamps, 60 for invocations"),
-    REAL("start", start_s, "0", 0, 1e9, "begin so many seconds into the file"),
-    REAL("length", length_s, "0", 0, 1e9, "take so many seconds of the file; 0: all"),
-    REAL("compress", compress, "1", 0.001, 1e6, "time runs so many times faster; rates stay"),
-    REAL("mean", mean_per_s, "0", 0, 1e6, "rescale to this mean, requests per second; 0: as is"),
-    REAL("peak", peak_per_s, "0", 0, 1e6, "rescale to this highest rate instead; 0: as is"),
+    AW_CONF_NUMBER_AS("start", start_s, "0", 0, 1e9, "begin so many seconds into the file"),
+    AW_CONF_NUMBER_AS("length", length_s, "0", 0, 1e9, "take so many seconds of the file; 0: all"),
+    AW_CONF_NUMBER(compress, "1", 0.001, 1e6, "time runs so many times faster; rates stay"),
+    AW_CONF_NUMBER_AS("mean", mean_per_s, "0", 0, 1e6,
+                      "rescale to this mean, requests per second; 0: as is"),
+    AW_CONF_NUMBER_AS("peak", peak_per_s, "0", 0, 1e6,
+                      "rescale to this highest rate instead; 0: as is"),
     {0},
 };
 

@@ -21,41 +21,41 @@
 #define GIB          1073741824.0
 #define MEMORY_SHARE 0.9 /* of the machine's, for replicas */
 
-#define FIELD(key, type, initial, min, max, help)                                          \
-    {                                                                                      \
-#key, type, offsetof(struct aw_local_settings, key), initial, min, max, NULL, help \
-    }
-#define REAL(key, initial, min, max, help) FIELD(key, AW_CONF_F64, initial, min, max, help)
-#define TEXT(key, initial, help)           FIELD(key, AW_CONF_TEXT, initial, 0, 0, help)
-
+#define AW_CONF_OF struct aw_local_settings
 const struct aw_conf_field aw_local_fields[] = {
-    TEXT(run_dir, "",
-         "where runs are written down for 'aware local clean'; empty: the usual place"),
-    TEXT(cgroup_root, AW__CGROUP_ROOT, "where control groups are mounted"),
-    TEXT(cgroup_parent, "", "the group to work in; empty: the top, or the one of this process"),
-    TEXT(log_dir, "", "where output of replicas goes, a file each; empty: nowhere"),
-    REAL(cores, "0", 0, 4096, "cores that replicas may have together; 0: those of the machine"),
-    REAL(memory_gib, "0", 0, 65536, "memory likewise, in GiB; 0: nine tenths of the machine's"),
-    REAL(readiness_period_s, "1", 0.01, 300, "seconds between health checks of a ready replica"),
-    REAL(readiness_timeout_s, "1", 0.01, 300, "seconds that a health check may take"),
-    FIELD(readiness_failures, AW_CONF_U32, "3", 1, 100,
-          "failed health checks in a row after which a replica gets no requests"),
-    REAL(drain_s, "30", 0, 3600, "seconds of grace for requests in flight on scale-in"),
-    REAL(stop_s, "5", 0, 3600, "seconds between SIGTERM and SIGKILL"),
-    REAL(wait_s, "5", 0, 300, "seconds that a request waits while no replica is ready"),
-    REAL(request_timeout_s, "30", 0.01, 3600, "seconds that a client waits"),
-    REAL(keep_s, "2", 0.01, 3600, "seconds that idle connections to replicas are kept"),
-    REAL(backoff_s, "10", 0, 3600, "seconds before the second restart in a row; doubles"),
-    REAL(backoff_max_s, "300", 0, 86400, "longest pause between restarts in seconds"),
-    FIELD(connections, AW_CONF_U32, "4096", 1, AW__BALANCER_CLIENTS_MAX,
-          "connections of clients at a time, of one workload"),
-    TEXT(io_device, "", "major:minor of the disk whose use is limited; empty: none"),
-    REAL(io_read_mib_per_s, "0", 0, 1e6, "MiB/s that a replica may read from it; 0: no limit"),
-    REAL(io_write_mib_per_s, "0", 0, 1e6, "MiB/s that a replica may write to it; 0: no limit"),
-    REAL(network_in_mib_per_s, "0", 0, 1e6,
-         "MiB/s of requests that the balancer gives to a replica; 0: no limit"),
-    REAL(network_out_mib_per_s, "0", 0, 1e6,
-         "MiB/s of answers that the balancer takes from a replica; 0: no limit"),
+    AW_CONF_PLAIN(run_dir, "",
+                  "where runs are written down for 'aware local clean'; empty: the usual place"),
+    AW_CONF_PLAIN(cgroup_root, AW__CGROUP_ROOT, "where control groups are mounted"),
+    AW_CONF_PLAIN(cgroup_parent, "",
+                  "the group to work in; empty: the top, or the one of this process"),
+    AW_CONF_PLAIN(log_dir, "", "where output of replicas goes, a file each; empty: nowhere"),
+    AW_CONF_NUMBER(cores, "0", 0, 4096,
+                   "cores that replicas may have together; 0: those of the machine"),
+    AW_CONF_NUMBER(memory_gib, "0", 0, 65536,
+                   "memory likewise, in GiB; 0: nine tenths of the machine's"),
+    AW_CONF_NUMBER(readiness_period_s, "1", 0.01, 300,
+                   "seconds between health checks of a ready replica"),
+    AW_CONF_NUMBER(readiness_timeout_s, "1", 0.01, 300, "seconds that a health check may take"),
+    AW_CONF_NUMBER(readiness_failures, "3", 1, 100,
+                   "failed health checks in a row after which a replica gets no requests"),
+    AW_CONF_NUMBER(drain_s, "30", 0, 3600, "seconds of grace for requests in flight on scale-in"),
+    AW_CONF_NUMBER(stop_s, "5", 0, 3600, "seconds between SIGTERM and SIGKILL"),
+    AW_CONF_NUMBER(wait_s, "5", 0, 300, "seconds that a request waits while no replica is ready"),
+    AW_CONF_NUMBER(request_timeout_s, "30", 0.01, 3600, "seconds that a client waits"),
+    AW_CONF_NUMBER(keep_s, "2", 0.01, 3600, "seconds that idle connections to replicas are kept"),
+    AW_CONF_NUMBER(backoff_s, "10", 0, 3600, "seconds before the second restart in a row; doubles"),
+    AW_CONF_NUMBER(backoff_max_s, "300", 0, 86400, "longest pause between restarts in seconds"),
+    AW_CONF_NUMBER(connections, "4096", 1, AW__BALANCER_CLIENTS_MAX,
+                   "connections of clients at a time, of one workload"),
+    AW_CONF_PLAIN(io_device, "", "major:minor of the disk whose use is limited; empty: none"),
+    AW_CONF_NUMBER(io_read_mib_per_s, "0", 0, 1e6,
+                   "MiB/s that a replica may read from it; 0: no limit"),
+    AW_CONF_NUMBER(io_write_mib_per_s, "0", 0, 1e6,
+                   "MiB/s that a replica may write to it; 0: no limit"),
+    AW_CONF_NUMBER(network_in_mib_per_s, "0", 0, 1e6,
+                   "MiB/s of requests that the balancer gives to a replica; 0: no limit"),
+    AW_CONF_NUMBER(network_out_mib_per_s, "0", 0, 1e6,
+                   "MiB/s of answers that the balancer takes from a replica; 0: no limit"),
     {0},
 };
 

@@ -9,34 +9,31 @@
 static const char *const model_names[] = {"fast", "reference", NULL};
 static const char *const routing_names[] = {"random", "least", NULL};
 
-#define FIELD(key, type, initial, min, max, choices, help)                                  \
-    {                                                                                       \
-#key, type, offsetof(struct aw_sim_settings, key), initial, min, max, choices, help \
-    }
-#define REAL(key, initial, min, max, help) FIELD(key, AW_CONF_F64, initial, min, max, NULL, help)
-
+#define AW_CONF_OF struct aw_sim_settings
 const struct aw_conf_field aw_sim_fields[] = {
-    FIELD(model, AW_CONF_CHOICE, "fast", 0, 0, model_names,
-          "follow every request (reference) or whole intervals (fast)"),
-    FIELD(node_count, AW_CONF_U32, "8", 1, AW_SIM_NODES_MAX, NULL, "nodes of the cluster"),
-    REAL(node_cores, "16", 0.1, 1024, "cores of a node"),
-    REAL(node_memory_gib, "64", 0.1, 65536, "memory of a node in GiB"),
-    REAL(image_pull_s, "6", 0, 3600, "seconds to pull the image, first time on a node"),
-    REAL(container_start_s, "1", 0, 3600, "seconds to start a container, every time"),
-    REAL(readiness_period_s, "5", 0, 300, "seconds between readiness probes"),
-    REAL(drain_s, "30", 0, 3600, "seconds of grace for requests in flight on scale-in"),
-    REAL(request_timeout_s, "30", 0.001, 3600, "seconds that a client waits"),
-    REAL(surge, "0.25", 0, 1, "maxSurge of a rollout, as a share of the replicas"),
-    REAL(unavailable, "0.25", 0, 1, "maxUnavailable of a rollout, as a share of the replicas"),
-    FIELD(in_place, AW_CONF_BOOL, "false", 0, 0, NULL, "vertical changes need no restart"),
-    REAL(backoff_s, "10", 0, 3600, "seconds before the second restart in a row; doubles"),
-    REAL(backoff_max_s, "300", 0, 86400, "longest back-off between restarts in seconds"),
-    REAL(scrape_s, "15", 0, 3600, "seconds between readings of the metrics pipeline"),
-    REAL(scrape_delay_s, "1", 0, 3600, "age of a reading when it arrives, in seconds"),
-    REAL(metric_noise, "0.02", 0, 1, "relative deviation of readings of CPU use"),
-    REAL(metric_gap, "0", 0, 1, "share of readings that are lost"),
-    FIELD(routing, AW_CONF_CHOICE, "random", 0, 0, routing_names,
-          "who gets a request: any ready replica (random), or that with the fewest (least)"),
+    AW_CONF_ONE_OF(model, "fast", model_names,
+                   "follow every request (reference) or whole intervals (fast)"),
+    AW_CONF_NUMBER(node_count, "8", 1, AW_SIM_NODES_MAX, "nodes of the cluster"),
+    AW_CONF_NUMBER(node_cores, "16", 0.1, 1024, "cores of a node"),
+    AW_CONF_NUMBER(node_memory_gib, "64", 0.1, 65536, "memory of a node in GiB"),
+    AW_CONF_NUMBER(image_pull_s, "6", 0, 3600, "seconds to pull the image, first time on a node"),
+    AW_CONF_NUMBER(container_start_s, "1", 0, 3600, "seconds to start a container, every time"),
+    AW_CONF_NUMBER(readiness_period_s, "5", 0, 300, "seconds between readiness probes"),
+    AW_CONF_NUMBER(drain_s, "30", 0, 3600, "seconds of grace for requests in flight on scale-in"),
+    AW_CONF_NUMBER(request_timeout_s, "30", 0.001, 3600, "seconds that a client waits"),
+    AW_CONF_NUMBER(surge, "0.25", 0, 1, "maxSurge of a rollout, as a share of the replicas"),
+    AW_CONF_NUMBER(unavailable, "0.25", 0, 1,
+                   "maxUnavailable of a rollout, as a share of the replicas"),
+    AW_CONF_PLAIN(in_place, "false", "vertical changes need no restart"),
+    AW_CONF_NUMBER(backoff_s, "10", 0, 3600, "seconds before the second restart in a row; doubles"),
+    AW_CONF_NUMBER(backoff_max_s, "300", 0, 86400, "longest back-off between restarts in seconds"),
+    AW_CONF_NUMBER(scrape_s, "15", 0, 3600, "seconds between readings of the metrics pipeline"),
+    AW_CONF_NUMBER(scrape_delay_s, "1", 0, 3600, "age of a reading when it arrives, in seconds"),
+    AW_CONF_NUMBER(metric_noise, "0.02", 0, 1, "relative deviation of readings of CPU use"),
+    AW_CONF_NUMBER(metric_gap, "0", 0, 1, "share of readings that are lost"),
+    AW_CONF_ONE_OF(
+        routing, "random", routing_names,
+        "who gets a request: any ready replica (random), or that with the fewest (least)"),
     {0},
 };
 

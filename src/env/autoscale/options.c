@@ -28,77 +28,75 @@ static const char *const objective_names[] = {"constrained", "paper", NULL};
 static const char *const model_names[] = {"fast", "reference", NULL};
 
 /* clang-format off */
-#define FIELD(key, type, initial, min, max, choices, help)                                     \
-    {#key, AW_CONF_##type, offsetof(struct aw_autoscale_settings, key), initial, min, max,        \
-     choices, help}
+#define AW_CONF_OF struct aw_autoscale_settings
 /* The five that differ between the two tables are arguments. */
 #define OPTIONS(state_initial, mapping_initial, objective_initial, guard_initial, deadband_initial)\
-    FIELD(app, TEXT, "1:0", 0, 0, NULL,                                                           \
+    AW_CONF_PLAIN(app, "1:0",                                                                     \
           "application SEED:INDEX of the generator, a pool SEED:FIRST-LAST or a file of "         \
           "`aware apps`; each episode draws one"),                                                \
-    FIELD(load, TEXT, "diurnal:mean=20,peak=3,period=3600", 0, 0, NULL,                           \
+    AW_CONF_PLAIN(load, "diurnal:mean=20,peak=3,period=3600",                                     \
           "PATTERN[:key=value,...] or FILE[:key=value,...]: requests over time"),                 \
-    FIELD(load_cores, F64, "2", 0, 10000, NULL,                                                   \
+    AW_CONF_NUMBER(load_cores, "2", 0, 10000,                                                     \
           "scale the load so that its mean needs this many cores; 0: as written"),                \
-    FIELD(load_seed, U64, "1", 0, 0, NULL, "chance of the load's own noise"),                     \
-    FIELD(load_shift, BOOL, "true", 0, 0, NULL,                                                   \
+    AW_CONF_PLAIN(load_seed, "1", "chance of the load's own noise"),                              \
+    AW_CONF_PLAIN(load_shift, "true",                                                             \
           "begin each episode at another time of the load"),                                      \
-    FIELD(scenario, TEXT, "", 0, 0, NULL,                                                         \
+    AW_CONF_PLAIN(scenario, "",                                                                   \
           "what disturbs the workload, NAME@TIME[+DURATION],... of an episode"),                  \
-    FIELD(model, CHOICE, "fast", 0, 0, model_names,                                               \
+    AW_CONF_ONE_OF(model, "fast", model_names,                                                    \
           "simulate whole intervals (fast) or every request (reference)"),                        \
-    FIELD(cluster, TEXT, "", 0, 0, NULL, "settings of the simulated cluster: key=value,..."),     \
-    FIELD(step_s, F64, "15", 1, 3600, NULL, "seconds of a step; HPA's sync period is 15"),        \
-    FIELD(episode_steps, U32, "100", 1, AW_AUTOSCALE_STEPS_MAX, NULL,                             \
+    AW_CONF_PLAIN(cluster, "", "settings of the simulated cluster: key=value,..."),               \
+    AW_CONF_NUMBER(step_s, "15", 1, 3600, "seconds of a step; HPA's sync period is 15"),          \
+    AW_CONF_NUMBER(episode_steps, "100", 1, AW_AUTOSCALE_STEPS_MAX,                               \
           "steps of an episode (AWARE section 2.2: 100)"),                                        \
-    FIELD(warmup_steps, U32, "4", 1, AW_AUTOSCALE_WARMUP_MAX, NULL,                               \
+    AW_CONF_NUMBER(warmup_steps, "4", 1, AW_AUTOSCALE_WARMUP_MAX,                                 \
           "steps before an episode under a plain allocation, so that its first state is "         \
           "measured"),                                                                            \
-    FIELD(state, CHOICE, state_initial, 0, 0, state_names,                                        \
+    AW_CONF_ONE_OF(state, state_initial, state_names,                                             \
           "what is seen: AWARE's Table 1 (paper) or more (default)"),                             \
-    FIELD(history, U32, "0", 0, AW_STATE_HISTORY_MAX, NULL,                                       \
+    AW_CONF_NUMBER(history, "0", 0, AW_STATE_HISTORY_MAX,                                         \
           "past states that are seen beside the present one"),                                    \
-    FIELD(stale_s, F64, "120", 1, 86400, NULL,                                                    \
+    AW_CONF_NUMBER(stale_s, "120", 1, 86400,                                                      \
           "a figure older than this many seconds is missing"),                                    \
-    FIELD(disk_mib_per_s, F64, "200", 1, 1e6, NULL,                                               \
+    AW_CONF_NUMBER(disk_mib_per_s, "200", 1, 1e6,                                                 \
           "disk MiB/s of one replica that count as I/O utilisation 1"),                           \
-    FIELD(net_mib_per_s, F64, "125", 1, 1e6, NULL,                                                \
+    AW_CONF_NUMBER(net_mib_per_s, "125", 1, 1e6,                                                  \
           "network MiB/s of one replica that count as utilisation 1; 125 is 1 Gbit/s"),           \
-    FIELD(mapping, CHOICE, mapping_initial, 0, 0, mapping_names,                                  \
+    AW_CONF_ONE_OF(mapping, mapping_initial, mapping_names,                                       \
           "actions relative to recent peaks (anchored) or onto the bounds (absolute)"),           \
-    FIELD(window, U32, "20", 1, AW_ACTION_WINDOW_MAX, NULL, "steps over which a peak is recent"), \
-    FIELD(oom_steps, U32, "100", 1, 1e6, NULL,                                                    \
+    AW_CONF_NUMBER(window, "20", 1, AW_ACTION_WINDOW_MAX, "steps over which a peak is recent"),   \
+    AW_CONF_NUMBER(oom_steps, "100", 1, 1e6,                                                      \
           "steps for which an OOM kill holds the memory up"),                                     \
-    FIELD(deadband, F64, deadband_initial, 0, 1, NULL,                                            \
+    AW_CONF_NUMBER(deadband, deadband_initial, 0, 1,                                              \
           "relative change of a size that is not worth a restart"),                               \
-    FIELD(guard, BOOL, guard_initial, 0, 0, NULL,                                                 \
+    AW_CONF_PLAIN(guard, guard_initial,                                                           \
           "hold memory above the recent peak, and well above after an OOM kill"),                 \
-    FIELD(replicas_min, U32, "1", 1, 64, NULL, "fewest replicas"),                                \
-    FIELD(replicas_max, U32, "20", 1, 64, NULL, "most replicas"),                                 \
-    FIELD(cpu_min, TEXT, "100m", 0, 0, NULL, "least CPU of a replica"),                           \
-    FIELD(cpu_max, TEXT, "4", 0, 0, NULL, "most CPU of a replica"),                               \
-    FIELD(memory_min, TEXT, "64Mi", 0, 0, NULL, "least memory of a replica"),                     \
-    FIELD(memory_max, TEXT, "8Gi", 0, 0, NULL, "most memory of a replica"),                       \
-    FIELD(start_cpu, TEXT, "1", 0, 0, NULL, "CPU of a replica to start with"),                    \
-    FIELD(start_memory, TEXT, "auto", 0, 0, NULL,                                                 \
+    AW_CONF_NUMBER(replicas_min, "1", 1, 64, "fewest replicas"),                                  \
+    AW_CONF_NUMBER(replicas_max, "20", 1, 64, "most replicas"),                                   \
+    AW_CONF_PLAIN(cpu_min, "100m", "least CPU of a replica"),                                     \
+    AW_CONF_PLAIN(cpu_max, "4", "most CPU of a replica"),                                         \
+    AW_CONF_PLAIN(memory_min, "64Mi", "least memory of a replica"),                               \
+    AW_CONF_PLAIN(memory_max, "8Gi", "most memory of a replica"),                                 \
+    AW_CONF_PLAIN(start_cpu, "1", "CPU of a replica to start with"),                              \
+    AW_CONF_PLAIN(start_memory, "auto",                                                           \
           "memory of a replica to start with; auto: from the application"),                       \
-    FIELD(objective, CHOICE, objective_initial, 0, 0, objective_names,                            \
+    AW_CONF_ONE_OF(objective, objective_initial, objective_names,                                 \
           "least cost within the SLO budget (constrained) or AWARE's reward (paper)"),            \
-    FIELD(slo_weight, F64, "0.5", 0, 1, NULL,                                                     \
+    AW_CONF_NUMBER(slo_weight, "0.5", 0, 1,                                                       \
           "AWARE's alpha: weight of the SLO against utilisation in its reward"),                  \
-    FIELD(slo_factor, F64, "1.5", 0, 1000, NULL,                                                  \
+    AW_CONF_NUMBER(slo_factor, "1.5", 0, 1000,                                                    \
           "latency SLO as a multiple of the unloaded p99; 0: none (SIMPPO section 4.4 uses "      \
           "1.15)"),                                                                               \
-    FIELD(slo_ms, F64, "0", 0, 1e7, NULL,                                                         \
+    AW_CONF_NUMBER(slo_ms, "0", 0, 1e7,                                                           \
           "latency SLO in milliseconds, for p99; 0: by slo_factor"),                              \
-    FIELD(slo_per_s, F64, "0", 0, 1e7, NULL, "throughput SLO in requests/s; 0: none"),            \
-    FIELD(budget, F64, "0.01", 0, 1, NULL, "share of steps that may miss the SLO"),               \
-    FIELD(lambda, F64, "5", AW_LAMBDA_MIN, AW_LAMBDA_MAX, NULL,                                   \
+    AW_CONF_NUMBER(slo_per_s, "0", 0, 1e7, "throughput SLO in requests/s; 0: none"),              \
+    AW_CONF_NUMBER(budget, "0.01", 0, 1, "share of steps that may miss the SLO"),                 \
+    AW_CONF_NUMBER(lambda, "5", AW_LAMBDA_MIN, AW_LAMBDA_MAX,                                     \
           "weight of a missed SLO to begin with, in costs of the starting allocation"),           \
-    FIELD(price_core_hour, F64, "0.04", 0, 1e6, NULL,                                             \
+    AW_CONF_NUMBER(price_core_hour, "0.04", 0, 1e6,                                               \
           "$ of a core for an hour; about the on-demand price of managed containers on a "        \
           "large cloud"),                                                                         \
-    FIELD(price_gib_hour, F64, "0.005", 0, 1e6, NULL,                                             \
+    AW_CONF_NUMBER(price_gib_hour, "0.005", 0, 1e6,                                               \
           "$ of a GiB of memory for an hour; the same"),                                          \
     {0}
 
