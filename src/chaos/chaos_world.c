@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "chaos/chaos_internal.h"
 #include "simulation/simulate.h"
 
-#define MIB                (INT64_C(1) << 20)
 #define SHAPE_STREAM       1u   /* of the seed: what a world is like */
 #define STORY_STREAM       2u   /* and what happens in it */
 #define FAULT_SHARE        0.35 /* of all faults, that one world has */
@@ -131,8 +131,8 @@ static void draw_pilot(const struct aw__chaos *world, struct aw_rng *rng, uint32
         .replicas_max = 4 + aw_rng_below(rng, 12),
         .cpu_millicores_min = 50 + 50 * aw_rng_below(rng, 4),
         .cpu_millicores_max = 2000 + 1000 * aw_rng_below(rng, 8), /* some beyond any node */
-        .memory_bytes_min = (64 + 64 * (int64_t)aw_rng_below(rng, 4)) * MIB,
-        .memory_bytes_max = (2048 + 1024 * (int64_t)aw_rng_below(rng, 30)) * MIB,
+        .memory_bytes_min = (64 + 64 * (int64_t)aw_rng_below(rng, 4)) * AW_MIB,
+        .memory_bytes_max = (2048 + 1024 * (int64_t)aw_rng_below(rng, 30)) * AW_MIB,
     };
     if (toss(rng, 0.2))
         pilot->controlled = 1 + aw_rng_below(rng, 7);
@@ -147,7 +147,7 @@ static void draw_pilot(const struct aw__chaos *world, struct aw_rng *rng, uint32
     draw_learning(rng, pilot);
     pilot->learning = pilot->learning && slo;
     pilot->node_cpu_millicores = (int64_t)(world->sim_settings.node_cores * 1e3);
-    pilot->node_memory_bytes = (int64_t)(world->sim_settings.node_memory_gib * 1024) * MIB;
+    pilot->node_memory_bytes = (int64_t)(world->sim_settings.node_memory_gib * 1024) * AW_MIB;
     pilot->in_place = world->sim_settings.in_place;
 }
 
@@ -167,7 +167,7 @@ static enum aw_err draw_workload(struct aw__chaos *world, struct aw_rng *rng, ui
     draw_pilot(world, rng, i, w);
     struct aw_plan start = {.replicas = 1 + aw_rng_below(rng, 5),
                             .cpu_millicores = 250 * (1 + (int64_t)aw_rng_below(rng, 8)),
-                            .memory_bytes = 256 * (1 + (int64_t)aw_rng_below(rng, 8)) * MIB};
+                            .memory_bytes = 256 * (1 + (int64_t)aw_rng_below(rng, 8)) * AW_MIB};
     aw_bounds_clip(&w->pilot.bounds, &start);
     w->task = (struct aw_policy_task){.bounds = w->pilot.bounds,
                                       .slo_latency_us = w->pilot.slo.latency_us_p99,

@@ -4,6 +4,7 @@
  * A backend is a way to make a cluster with one workload under load. Questions wait for what they
  * expect instead of assuming how long it takes: a simulated hour costs nothing, a real second does.
  */
+#include "base/units.h"
 #include "cluster/local/local_testing.h"
 #include "cluster/pace.h"
 #include "cluster/sim.h"
@@ -44,7 +45,7 @@ static bool sim_begin_as(struct world *world, uint32_t replicas, bool starved,
     *world = (struct world){.step_us = 1000000,
                             .patience_us = INT64_C(1800) * 1000000,
                             .cpu_millicores = 1000,
-                            .memory_bytes = 2048 * MIB};
+                            .memory_bytes = 2048 * AW_MIB};
     aw_conf_defaults(aw_sim_fields, &settings);
     settings.model = model;
     settings.in_place = in_place;
@@ -55,7 +56,7 @@ static bool sim_begin_as(struct world *world, uint32_t replicas, bool starved,
                                        .replicas = replicas,
                                        .replicas_max = REPLICAS_MAX,
                                        .cpu_millicores = world->cpu_millicores,
-                                       .memory_bytes = starved ? 2 * MIB : world->memory_bytes};
+                                       .memory_bytes = starved ? 2 * AW_MIB : world->memory_bytes};
     aw_app_generate(1, 0, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &workload.app);
     if (aw_sim_new(&settings, 1, 1, NULL, &world->sim, &diag) ||
         aw_sim_add(world->sim, &workload, &world->workload, &diag))
@@ -104,11 +105,11 @@ static bool local_begin(struct world *world, uint32_t replicas, bool starved)
     *world = (struct world){.step_us = 20000,
                             .patience_us = INT64_C(10) * 1000000 * PATIENCE,
                             .cpu_millicores = 500,
-                            .memory_bytes = 256 * MIB};
+                            .memory_bytes = 256 * AW_MIB};
     yard_settings(&world->yard);
     if (!yard_new(&world->yard))
         return false;
-    if (yard_add(&world->yard, words, replicas, starved ? 16 * MIB : world->memory_bytes, &diag))
+    if (yard_add(&world->yard, words, replicas, starved ? 16 * AW_MIB : world->memory_bytes, &diag))
         fail_msg("%s", diag.text);
     world->cluster = world->yard.cluster;
     world->workload = world->yard.workload;
@@ -329,7 +330,7 @@ static void what_does_not_fit_stays_pending_and_the_rest_serves(struct world *wo
     settle(world, 2);
     /* a replica larger than what is left, twelve times */
     const bool local = world->sim == NULL;
-    const int64_t memory = local ? 3072 * MIB : 40960 * MIB;
+    const int64_t memory = local ? 3072 * AW_MIB : 40960 * AW_MIB;
     ask(world, (struct aw_plan){.set = AW_PLAN_REPLICAS | AW_PLAN_MEMORY,
                                 .replicas = REPLICAS_MAX,
                                 .memory_bytes = memory});

@@ -5,6 +5,7 @@
 #include "cluster/kube.h"
 
 #include "base/testing.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 
 #define T0    INT64_C(1769860800000000) /* 2026-01-31T12:00:00Z */
 #define S     INT64_C(1000000)
-#define MIB   (INT64_C(1) << 20)
 #define PODS  8u
 #define BYTES 4096u
 
@@ -59,7 +59,7 @@ static struct aw_kube_figure figure(const struct world *w, double value, int age
 static void begin(struct world *w, bool in_place)
 {
     const struct aw_kubecluster_place place = {
-        .cpu_millicores = 4000, .memory_bytes = 4096 * MIB, .container = "*"};
+        .cpu_millicores = 4000, .memory_bytes = 4096 * AW_MIB, .container = "*"};
     *w = (struct world){.err = AW_OK};
     aw_clock_virtual_init(&w->clock, T0 + 3600 * S);
     struct aw_kubecluster_config config = {.source = {w, look},
@@ -247,7 +247,7 @@ static void the_size_is_the_request_then_the_limit_then_the_most_there_may_be(vo
         const struct aw_sample s = seen(&w);
         assert_int_equal(s.cpu_millicores_wanted, cases[i].millicores);
         assert_int_equal(s.pods[0].cpu_millicores, cases[i].millicores);
-        assert_int_equal(s.memory_bytes_wanted, 4096 * MIB);
+        assert_int_equal(s.memory_bytes_wanted, 4096 * AW_MIB);
         end(&w);
     }
 }
@@ -259,7 +259,7 @@ static void a_named_container_is_the_one_that_is_sized(void **state)
     struct aw_kubecluster_meant meant;
     const struct made pod = {PLAIN("a"), .container = "proxy"};
     const struct aw_kubecluster_place place = {
-        .cpu_millicores = 4000, .memory_bytes = 4096 * MIB, .container = "app"};
+        .cpu_millicores = 4000, .memory_bytes = 4096 * AW_MIB, .container = "app"};
     begin(&w, false);
     put(&w, &pod, 1);
     assert_int_equal(seen(&w).cpu_millicores_wanted, 500);
@@ -549,7 +549,7 @@ static void a_new_size_is_under_way_while_pods_come_to_have_it(void **state)
     seen(&w);
     asked(&w, (struct aw_plan){.set = AW_PLAN_CPU | AW_PLAN_MEMORY,
                                .cpu_millicores = 1000,
-                               .memory_bytes = 1024 * MIB});
+                               .memory_bytes = 1024 * AW_MIB});
     for (uint32_t i = 0; i < 3; i++) { /* slowly, but it moves */
         pass_s(&w, 250);
         put(&w, pods, 3);
@@ -563,7 +563,7 @@ static void a_new_size_is_under_way_while_pods_come_to_have_it(void **state)
     put(&w, pods, 3);
     const struct aw_sample s = seen(&w);
     assert_false(s.rollout);
-    assert_int_equal(s.memory_bytes_wanted, 1024 * MIB);
+    assert_int_equal(s.memory_bytes_wanted, 1024 * AW_MIB);
     end(&w);
 }
 
@@ -574,7 +574,7 @@ static void sizes_for_pods_to_come_neither_lapse_nor_roll_out(void **state)
     struct aw_kubecluster_meant meant;
     const struct made pods[] = {{PLAIN("a")}, {PLAIN("b")}};
     const struct aw_kubecluster_place place = {
-        .cpu_millicores = 4000, .memory_bytes = 4096 * MIB, .new_pods_only = true};
+        .cpu_millicores = 4000, .memory_bytes = 4096 * AW_MIB, .new_pods_only = true};
     begin(&w, false);
     aw_kubecluster_bind(w.cluster, 3, &place);
     put(&w, pods, 2);
@@ -595,7 +595,7 @@ static void a_restart_takes_up_what_was_asked_and_no_more(void **state)
     const struct aw_plan plan = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
                                  .replicas = 5,
                                  .cpu_millicores = 500,
-                                 .memory_bytes = 512 * MIB};
+                                 .memory_bytes = 512 * AW_MIB};
     begin(&w, false);
     put(&w, pods, 2);
     aw_kubecluster_remind(w.cluster, 3, &plan, w.clock.wall_us - 100 * S);

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/testing.h"
+#include "base/units.h"
 #include "cluster/sim.h"
 
 #define STEP_US  15000000
-#define MIB      1048576
 #define EPISODE  20u
 #define SLOTS    1024u
 #define CHURNED  1000u
@@ -49,8 +49,8 @@ static void world_config(const struct world *world, uint32_t number, struct aw_p
                                      .replicas_max = 4 + number % 5,
                                      .cpu_millicores_min = 100,
                                      .cpu_millicores_max = 4000,
-                                     .memory_bytes_min = 64 * MIB,
-                                     .memory_bytes_max = (int64_t)4096 * MIB};
+                                     .memory_bytes_min = 64 * AW_MIB,
+                                     .memory_bytes_max = (int64_t)4096 * AW_MIB};
     ret->slo.latency_us_p99 = 2e5;
     ret->seed = number;
     ret->episode_steps = EPISODE;
@@ -64,7 +64,7 @@ static struct aw_policy_task world_task(const struct aw_pilot_config *config)
                                    .slo_latency_us = config->slo.latency_us_p99,
                                    .replicas = 2,
                                    .cpu_millicores = 1000,
-                                   .memory_bytes = 1024 * MIB};
+                                   .memory_bytes = 1024 * AW_MIB};
 }
 
 static uint32_t world_add(struct world *world)
@@ -310,7 +310,7 @@ static void a_change_opens_no_way_around_a_cool_down(void **state)
         world_tick(&world);
     }
     struct aw_pilot_config config = *aw_pilot_config(pilot);
-    config.bounds.memory_bytes_min = 4 * MIB;
+    config.bounds.memory_bytes_min = 4 * AW_MIB;
     assert_ok(aw_loop_update(world.loop, 0, &config, NULL));
     for (uint32_t i = 0; i < 3; i++) {
         world_tick(&world);

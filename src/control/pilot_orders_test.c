@@ -2,6 +2,7 @@
  *
  * The complaint behind it (mercari/tortoise#422, #444, #446): an emergency mode that misfired where
  * only sizes are scaled, and that never came back to normal. */
+#include "base/units.h"
 #include "control/pilot_internal.h"
 #include "control/pilot_testing.h"
 #include "desk/book.h"
@@ -11,7 +12,7 @@
 #define ALL       (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY)
 
 static const struct aw_plan generous = {
-    .set = ALL, .replicas = 9, .cpu_millicores = 3000, .memory_bytes = 3072 * MIB};
+    .set = ALL, .replicas = 9, .cpu_millicores = 3000, .memory_bytes = 3072 * AW_MIB};
 
 static const struct {
     uint32_t controlled;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "control/pilot_testing.h"
 
 static void mode_off_recommends_and_applies_nothing(void **state)
@@ -25,7 +26,7 @@ static void mode_off_recommends_and_applies_nothing(void **state)
             recommended++;
         }
         assert_int_equal(b.sample.cpu_millicores_wanted, 1000);
-        assert_int_equal(b.sample.memory_bytes_wanted, 2048 * MIB);
+        assert_int_equal(b.sample.memory_bytes_wanted, 2048 * AW_MIB);
         assert_int_equal(b.sample.replicas_wanted, 3);
     }
     assert_true(recommended > 10);
@@ -57,7 +58,7 @@ static void what_is_not_controlled_is_never_touched(void **state)
         if (!(mask[i] & AW_PLAN_CPU))
             assert_int_equal(b.sample.cpu_millicores_wanted, 1000);
         if (!(mask[i] & AW_PLAN_MEMORY))
-            assert_int_equal(b.sample.memory_bytes_wanted, 2048 * MIB);
+            assert_int_equal(b.sample.memory_bytes_wanted, 2048 * AW_MIB);
         bench_end(&b);
     }
 }

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/testing.h"
+#include "base/units.h"
 #include "cluster/sim.h"
 #include "control/pilot.h"
 #include "simulation/simulate.h"
 
-#define MIB     ((int64_t)1 << 20)
 #define EPISODE 24u
 #define STEP_US INT64_C(15000000)
 
@@ -46,7 +46,7 @@ static inline void bench_prepare(struct bench *b)
     struct aw_pilot_config *config = &b->config;
     aw_pilot_config_init(config);
     snprintf(config->name, sizeof config->name, "test/app");
-    config->bounds = (struct aw_bounds){1, 10, 100, 4000, 128 * MIB, 4096 * MIB};
+    config->bounds = (struct aw_bounds){1, 10, 100, 4000, 128 * AW_MIB, 4096 * AW_MIB};
     config->slo.latency_us_p99 = 4 * aw_app_unloaded_p99_us(&b->app, 1, 0);
     config->seed = 3;
     config->episode_steps = EPISODE;
@@ -60,7 +60,7 @@ static inline void bench_prepare(struct bench *b)
                                       .slo_latency_us = config->slo.latency_us_p99,
                                       .replicas = 3,
                                       .cpu_millicores = 1000,
-                                      .memory_bytes = 2048 * MIB};
+                                      .memory_bytes = 2048 * AW_MIB};
 }
 
 static inline void bench_begin(struct bench *b)

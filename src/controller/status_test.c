@@ -2,11 +2,11 @@
 #include "controller/status.h"
 
 #include "base/testing.h"
+#include "base/units.h"
 
 #include <string.h>
 
-#define T0  INT64_C(1769860800000000) /* 2026-01-31T12:00:00Z */
-#define MIB (INT64_C(1) << 20)
+#define T0 INT64_C(1769860800000000) /* 2026-01-31T12:00:00Z */
 
 static struct aw_mpa_status example(void)
 {
@@ -20,7 +20,7 @@ static struct aw_mpa_status example(void)
     s.recommendation = (struct aw_mpa_recommendation){.given = true,
                                                       .replicas = 4,
                                                       .cpu_millicores = 250,
-                                                      .memory_bytes = 512 * MIB,
+                                                      .memory_bytes = 512 * AW_MIB,
                                                       .container = "web",
                                                       .decision = "42",
                                                       .at_us = T0};

@@ -1,10 +1,10 @@
 /* vpa_test.c - stock VerticalPodAutoscalers that name us, from samples to their status. */
+#include "base/units.h"
 #include "controller/recommender_testing.h"
 #include "controller/vpa_internal.h"
 
 #define VPAS        "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers"
 #define DEFINITIONS "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-#define MIB         INT64_C(1048576)
 
 struct vpa_world {
     struct rec_world w;
@@ -196,10 +196,10 @@ static void an_object_that_names_us_is_recommended_for_and_others_are_left_alone
     assert_string_equal(web->container, "web");
     /* the bucket that holds 0.4 cores ends at 0.414, and 15 % more is 477 */
     assert_in_range(web->amount[AW__VPA_TARGET][AW_VPA_CPU], 460, 510);
-    assert_in_range(web->amount[AW__VPA_TARGET][AW_VPA_MEMORY], 690 * MIB, 760 * MIB);
+    assert_in_range(web->amount[AW__VPA_TARGET][AW_VPA_MEMORY], 690 * AW_MIB, 760 * AW_MIB);
     /* half of 25 millicores and 250 MiB: what a pod has at least, over two containers */
     assert_int_equal(side->amount[AW__VPA_TARGET][AW_VPA_CPU], 12);
-    assert_int_equal(side->amount[AW__VPA_TARGET][AW_VPA_MEMORY], 125 * MIB);
+    assert_int_equal(side->amount[AW__VPA_TARGET][AW_VPA_MEMORY], 125 * AW_MIB);
     for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++) {
         assert_true(web->amount[AW__VPA_LOWER][r] <= web->amount[AW__VPA_TARGET][r]);
         assert_true(web->amount[AW__VPA_UPPER][r] > web->amount[AW__VPA_TARGET][r]);
@@ -253,8 +253,8 @@ static void policies_of_containers_are_kept(void **state)
     assert_int_equal(web.count, 1); /* side is Off */
     assert_string_equal(web.item[0].container, "web");
     assert_int_equal(web.item[0].amount[AW__VPA_TARGET][AW_VPA_CPU], 300);
-    assert_int_equal(web.item[0].amount[AW__VPA_TARGET][AW_VPA_MEMORY], 2048 * MIB);
-    assert_int_equal(web.item[0].amount[AW__VPA_UPPER][AW_VPA_MEMORY], 4096 * MIB);
+    assert_int_equal(web.item[0].amount[AW__VPA_TARGET][AW_VPA_MEMORY], 2048 * AW_MIB);
+    assert_int_equal(web.item[0].amount[AW__VPA_UPPER][AW_VPA_MEMORY], 4096 * AW_MIB);
     assert_true(web.item[0].amount[AW__VPA_UNCAPPED][AW_VPA_CPU] > 300);
     assert_condition(&v, "bad", "ConfigUnsupported", "True");
     assert_condition(&v, "bad", "RecommendationProvided", "False");
@@ -338,7 +338,7 @@ static void missing_usage_never_shrinks_what_is_recommended(void **state)
     vpa_settled(&v);
     const int64_t cpu = target_of(&v, "web", AW_VPA_CPU);
     const int64_t memory = target_of(&v, "web", AW_VPA_MEMORY);
-    assert_true(cpu > 400 && memory > 600 * MIB);
+    assert_true(cpu > 400 && memory > 600 * AW_MIB);
     aw_fake_apiserver_fault(
         v.w.api.twin, &(struct aw_fake_apiserver_fault){
                           .match = "GET /apis/metrics.k8s.io", .count = UINT32_MAX, .status = 503});
@@ -418,7 +418,7 @@ static void who_begins_without_memory_undercuts_nothing_for_a_day(void **state)
     v.usage = true;
     minutes(&v, 5);
     assert_int_equal(target_of(&v, "web", AW_VPA_CPU), 2000);
-    assert_int_equal(target_of(&v, "web", AW_VPA_MEMORY), 3072 * MIB);
+    assert_int_equal(target_of(&v, "web", AW_VPA_MEMORY), 3072 * AW_MIB);
     assert_condition(&v, "web", "FetchingHistory", "True"); /* somebody else's, and kept */
     /* a day later, what was seen counts */
     struct aw__vpa_part *part = v.w.r->vpas->object[0]->part[0];
@@ -496,7 +496,7 @@ static void where_rules_cannot_be_read_what_stands_stays(void **state)
             stands);
     minutes(&v, 3);
     assert_int_equal(target_of(&v, "web", AW_VPA_CPU), 2000);
-    assert_int_equal(target_of(&v, "web", AW_VPA_MEMORY), 3072 * MIB);
+    assert_int_equal(target_of(&v, "web", AW_VPA_MEMORY), 3072 * AW_MIB);
     rec_close(&v.w);
 }
 
@@ -518,8 +518,8 @@ static void running_out_of_memory_raises_the_target(void **state)
     minutes(&v, 2);
     const int64_t after = target_of(&v, "web", AW_VPA_MEMORY);
     assert_true(after > before);
-    assert_true(after > 1024 * MIB); /* more than the request that was too little */
-    minutes(&v, 3);                  /* the same kill is told in every round, and counts once */
+    assert_true(after > 1024 * AW_MIB); /* more than the request that was too little */
+    minutes(&v, 3);                     /* the same kill is told in every round, and counts once */
     assert_int_equal(target_of(&v, "web", AW_VPA_MEMORY), after);
     rec_close(&v.w);
 }

@@ -8,9 +8,8 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "desk/account_internal.h"
-
-#define GIB 1073741824.0
 
 const char *const aw__account_axes[AW_GUARD_AXES] = {"replicas", "cpu", "memory"};
 
@@ -139,7 +138,7 @@ struct aw_plan aw__account_whole(const struct aw_plan *plan, const struct aw_pla
 double aw_account_cost_per_hour(const struct aw_prices *prices, const struct aw_plan *plan)
 {
     return plan->replicas * (1e-3 * (double)plan->cpu_millicores * prices->core_hour +
-                             (double)plan->memory_bytes / GIB * prices->gib_hour);
+                             (double)plan->memory_bytes / AW_GIB_REAL * prices->gib_hour);
 }
 
 json_t *aw_account_plan_json(const struct aw_plan *plan)

@@ -1,7 +1,6 @@
 /* account_replay_test.c - decisions taken again: over whole runs, byte for byte. */
+#include "base/units.h"
 #include "desk/account_testing.h"
-
-#define MIB AW_BENCH_MIB
 
 static struct aw_account_moment moment_of(const struct aw_bench *b, uint32_t workload,
                                           const struct aw_decision *d, const void *bytes,
@@ -278,7 +277,7 @@ static void a_formula_is_moved_by_its_load(void **state)
     bench.config[0].watchdog.slack = 500;
     bench.config[0].seed = 6; /* numbers that ask for some two dozen replicas */
     /* small replicas, and room for many: how many follows the load closely */
-    bench.config[0].bounds = (struct aw_bounds){1, 40, 100, 300, 128 * MIB, 4096 * MIB};
+    bench.config[0].bounds = (struct aw_bounds){1, 40, 100, 300, 128 * AW_MIB, 4096 * AW_MIB};
     bench.task[0].bounds = bench.config[0].bounds;
     bench.task[0].replicas = 10;
     bench.task[0].cpu_millicores = 300;

@@ -8,16 +8,16 @@
 #include "base/rng.h"
 #include "base/testing.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "desk/account_internal.h"
 
-#define MIB ((int64_t)1 << 20)
 #define ALL (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY)
 
 static void plain_config(struct aw_pilot_config *config)
 {
     aw_pilot_config_init(config);
     memcpy(config->name, "shop/cart", sizeof "shop/cart");
-    config->bounds = (struct aw_bounds){1, 20, 100, 4000, 64 * MIB, 4096 * MIB};
+    config->bounds = (struct aw_bounds){1, 20, 100, 4000, 64 * AW_MIB, 4096 * AW_MIB};
     config->slo.latency_us_p99 = 250e3;
     config->seed = UINT64_MAX;
 }
@@ -32,7 +32,7 @@ static struct aw_decision plain_decision(void)
                             .model = 0xabc,
                             .answered = true,
                             .state_dim = AW_STATE_DEFAULT_DIM,
-                            .by_agent = {ALL, 3, 500, 512 * MIB},
+                            .by_agent = {ALL, 3, 500, 512 * AW_MIB},
                             .fallback = {.utilization = NAN},
                             .watchdog = {.value = NAN, .limit = NAN, .quiet_s = NAN},
                             .stay = {.from = AW_STAGE_SERVING,
@@ -44,13 +44,14 @@ static struct aw_decision plain_decision(void)
                             .estimate = {NAN, NAN, NAN},
                             .reading = {.replicas_wanted = 3,
                                         .cpu_millicores_wanted = 500,
-                                        .memory_bytes_wanted = 512 * MIB,
+                                        .memory_bytes_wanted = 512 * AW_MIB,
                                         .replicas_ready = 3,
                                         .arrivals_per_s = 45,
                                         .cpu_utilisation = 0.93,
                                         .memory_utilisation = 0.5},
                             .score = {.latency_us_p99 = 180e3, .sp = 1}};
-    d.guard.plan = d.guard.recommended = d.guard.proposed = (struct aw_plan){0, 3, 500, 512 * MIB};
+    d.guard.plan = d.guard.recommended = d.guard.proposed =
+        (struct aw_plan){0, 3, 500, 512 * AW_MIB};
     return d;
 }
 
@@ -79,12 +80,12 @@ static void by_fallback(struct aw_decision *d, enum aw_policy_cause cause, doubl
 
 static void agent_grows(struct aw_decision *d)
 {
-    change(d, (struct aw_plan){ALL, 5, 1500, 640 * MIB});
+    change(d, (struct aw_plan){ALL, 5, 1500, 640 * AW_MIB});
 }
 static void hpa_grows(struct aw_decision *d)
 {
     by_fallback(d, AW_POLICY_CAUSE_UP, 0.93);
-    change(d, (struct aw_plan){AW_PLAN_REPLICAS, 5, 500, 512 * MIB});
+    change(d, (struct aw_plan){AW_PLAN_REPLICAS, 5, 500, 512 * AW_MIB});
 }
 static void nothing_known(struct aw_decision *d)
 {
@@ -96,14 +97,14 @@ static void nothing_known(struct aw_decision *d)
 }
 static void cut(struct aw_decision *d)
 {
-    change(d, (struct aw_plan){AW_PLAN_REPLICAS, 5, 500, 512 * MIB});
+    change(d, (struct aw_plan){AW_PLAN_REPLICAS, 5, 500, 512 * AW_MIB});
     d->guard.proposed.replicas = 20;
     clip(d, AW_CLIP_STEP, AW_PLAN_REPLICAS);
     clip(d, AW_CLIP_COOL_DOWN, AW_PLAN_CPU | AW_PLAN_MEMORY);
     d->guard.cut_count = 3;
     d->guard.cut[0] = (struct aw_guard_cut){5, AW_CLIP_STEP, AW_GUARD_REPLICAS};
     d->guard.cut[1] = (struct aw_guard_cut){500, AW_CLIP_COOL_DOWN, AW_GUARD_CPU};
-    d->guard.cut[2] = (struct aw_guard_cut){512 * MIB, AW_CLIP_COOL_DOWN, AW_GUARD_MEMORY};
+    d->guard.cut[2] = (struct aw_guard_cut){512 * AW_MIB, AW_CLIP_COOL_DOWN, AW_GUARD_MEMORY};
 }
 static void off(struct aw_decision *d)
 {
@@ -124,19 +125,19 @@ static void undone(struct aw_decision *d)
     d->actor = AW_ACTOR_PERSON;
     d->orders.pin_kind = AW_ORDER_UNDO;
     d->orders.pin_id = 42;
-    change(d, (struct aw_plan){AW_PLAN_REPLICAS, 2, 500, 512 * MIB});
+    change(d, (struct aw_plan){AW_PLAN_REPLICAS, 2, 500, 512 * AW_MIB});
 }
 static void home(struct aw_decision *d)
 {
     by_fallback(d, AW_POLICY_CAUSE_NOT_YET, NAN);
     d->homing = AW_PLAN_CPU;
-    change(d, (struct aw_plan){AW_PLAN_CPU, 3, 1000, 512 * MIB});
+    change(d, (struct aw_plan){AW_PLAN_CPU, 3, 1000, 512 * AW_MIB});
     d->by_fallback = d->guard.plan;
 }
 static void emergency(struct aw_decision *d)
 {
     agent_grows(d);
-    d->by_agent = (struct aw_plan){ALL, 3, 500, 512 * MIB}; /* it would have stayed */
+    d->by_agent = (struct aw_plan){ALL, 3, 500, 512 * AW_MIB}; /* it would have stayed */
     d->orders.floor = d->guard.plan;
     d->orders.floor_id = 9;
     d->orders.urgent = true;
@@ -144,7 +145,7 @@ static void emergency(struct aw_decision *d)
 static void killed(struct aw_decision *d)
 {
     by_fallback(d, AW_POLICY_CAUSE_NONE, NAN);
-    change(d, (struct aw_plan){AW_PLAN_MEMORY, 3, 500, 640 * MIB});
+    change(d, (struct aw_plan){AW_PLAN_MEMORY, 3, 500, 640 * AW_MIB});
     d->by_fallback = (struct aw_plan){0};
     clip(d, AW_CLIP_OOM_FLOOR, AW_PLAN_MEMORY);
 }
@@ -325,7 +326,7 @@ static void an_account_has_all_that_led_to_a_decision(void **state)
     assert_int_equal(json_integer_value(at(first, "cut.replicas.from")), 20);
     assert_int_equal(json_integer_value(at(first, "cut.replicas.to")), 5);
     assert_int_equal(json_object_size(at(first, "cut")), 1);
-    assert_int_equal(json_integer_value(at(second, "cut.memory_bytes.to")), 512 * MIB);
+    assert_int_equal(json_integer_value(at(second, "cut.memory_bytes.to")), 512 * AW_MIB);
     assert_string_equal(json_string_value(json_object_get(second, "rail")), "cool_down");
     assert_int_equal(json_array_size(json_object_get(second, "clipped")), 2);
     json_decref(account);
@@ -403,7 +404,7 @@ static void a_brief_is_brief_on_the_worst_of_days(void **state)
     brief = aw_account_brief(&config, &d);
     assert_int_equal(json_integer_value(at(brief, "from.replicas")), 3);
     assert_int_equal(json_integer_value(at(brief, "to.replicas")), 5);
-    assert_int_equal(json_integer_value(at(brief, "to.memory_bytes")), 512 * MIB);
+    assert_int_equal(json_integer_value(at(brief, "to.memory_bytes")), 512 * AW_MIB);
     assert_int_equal(json_array_size(at(brief, "changed")), 1);
     assert_string_equal(json_string_value(at(brief, "actor")), "fallback");
     assert_null(at(brief, "recommended"));

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/testing.h"
+#include "base/units.h"
 #include "cluster/sim.h"
 #include "control/loop.h"
 #include "desk/account.h"
@@ -19,7 +20,6 @@
 #define AW_BENCH_WORKLOADS 4u
 #define AW_BENCH_EPISODE   24u
 #define AW_BENCH_STEP_US   INT64_C(15000000)
-#define AW_BENCH_MIB       ((int64_t)1 << 20)
 
 /* What a run has come through: a test that never saw a freeze proves nothing about freezes. */
 struct aw_bench_seen {
@@ -128,9 +128,8 @@ static inline void aw_bench_orders(void *ctx, uint32_t workload, int64_t now_us,
     if (day >= 30 && day < 36) {
         ret->floor_id = 3000 + b->ticks / 53;
         ret->urgent = day < 33;
-        ret->floor = (struct aw_plan){.set = AW_PLAN_REPLICAS | AW_PLAN_MEMORY,
-                                      .replicas = 5,
-                                      .memory_bytes = 3000 * AW_BENCH_MIB};
+        ret->floor = (struct aw_plan){
+            .set = AW_PLAN_REPLICAS | AW_PLAN_MEMORY, .replicas = 5, .memory_bytes = 3000 * AW_MIB};
     }
 }
 
@@ -196,8 +195,7 @@ static inline void aw_bench_prepare(struct aw_bench *b)
         aw_load_scale_mean(&b->load[i], aw_app_rate_for(&b->app[i], 1.5));
         aw_pilot_config_init(config);
         snprintf(config->name, sizeof config->name, "test/app-%u", i);
-        config->bounds =
-            (struct aw_bounds){1, 10, 100, 4000, 128 * AW_BENCH_MIB, 4096 * AW_BENCH_MIB};
+        config->bounds = (struct aw_bounds){1, 10, 100, 4000, 128 * AW_MIB, 4096 * AW_MIB};
         config->slo.latency_us_p99 = 2 * aw_app_unloaded_p99_us(&b->app[i], 1, 0);
         config->slo_quantile = i == 3 ? 0.95 : 0.99;
         config->seed = i ? UINT64_MAX - i : 1;
@@ -228,7 +226,7 @@ static inline void aw_bench_prepare(struct aw_bench *b)
                                              .slo_latency_us = config->slo.latency_us_p99,
                                              .replicas = 3,
                                              .cpu_millicores = 1000,
-                                             .memory_bytes = 2048 * AW_BENCH_MIB};
+                                             .memory_bytes = 2048 * AW_MIB};
     }
 }
 

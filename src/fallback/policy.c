@@ -4,6 +4,7 @@
 #include "base/envelope.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "fallback/policy_kinds.h"
 #include "task/action.h"
 #include "task/bounds.h"
@@ -95,7 +96,7 @@ const char *aw_policy_reason_format(const struct aw_policy_reason *reason, char 
     if (reason->cpu_target > 0)
         aw_text_add(&text, "; target %" PRId64 "m CPU", reason->cpu_target);
     if (reason->memory_target > 0)
-        aw_text_add(&text, "; target %.0f MiB", (double)reason->memory_target / AW__POLICY_MIB);
+        aw_text_add(&text, "; target %.0f MiB", (double)reason->memory_target / AW_MIB_REAL);
     add_names(&text, "not shrunk without fresh figures", reason->held);
     add_names(&text, "cut to its bounds", reason->clipped);
     return buf;
@@ -122,7 +123,7 @@ static enum aw_err check_task(const struct aw_policy_task *task, struct aw_diag 
         return aw_fail(
             diag, AW_ERR_CONFIG,
             "it begins outside its bounds: %" PRIu32 " replicas of %" PRId64 "m CPU and %.0f MiB",
-            task->replicas, task->cpu_millicores, (double)task->memory_bytes / AW__POLICY_MIB);
+            task->replicas, task->cpu_millicores, (double)task->memory_bytes / AW_MIB_REAL);
     return AW_OK;
 }
 

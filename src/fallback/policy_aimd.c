@@ -8,6 +8,7 @@
  * follows its own utilisation in the same manner. A change needs a period to show before the next
  * one is judged, and none is made while a rollout is under way.
  */
+#include "base/units.h"
 #include "fallback/policy_kinds.h"
 #include "task/bounds.h"
 #include "task/reading.h"
@@ -62,7 +63,7 @@ static bool memory(const struct aw_policy *policy, const struct aw_reading *read
     const double used = reading->memory_bytes_peak / limit; /* NAN compares false below */
     double bytes = limit;
     if (reading->oom_kills > 0 || used > settings->aimd_memory_high)
-        bytes = limit + settings->aimd_memory_step * AW__POLICY_MIB;
+        bytes = limit + settings->aimd_memory_step * AW_MIB_REAL;
     else if (used < settings->aimd_memory_low)
         /* not so far down that the next look would call it short */
         bytes = fmax(limit * settings->aimd_decrease,

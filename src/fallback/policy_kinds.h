@@ -19,8 +19,6 @@
 #include "task/action.h"
 #include "task/reading.h"
 
-#define AW__POLICY_MIB 1048576.0
-
 /* Pods of which the VPA keeps track: all replicas, in a rollout as many again, and a few that were
  * not asked for. Of more the first are followed, and the others count as never having been killed.
  */

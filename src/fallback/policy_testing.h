@@ -8,12 +8,12 @@
 
 #include "base/rng.h"
 #include "base/testing.h"
+#include "base/units.h"
 #include "fallback/policy.h"
 #include "fallback/policy_kinds.h"
 
 #define SECOND_US 1000000ll
 #define STEP_US   (15 * SECOND_US)
-#define MIB       1048576.0
 #define NOW_US    (3600 * SECOND_US)
 
 /* A workload of equal replicas, as a cluster would show it. */
@@ -52,20 +52,20 @@ static inline const struct aw_sample *show(struct shown *shown, const struct vie
             .started_us = now_us - 7200 * SECOND_US,
             .ready_change_us = now_us - 7100 * SECOND_US,
             .cpu_millicores = v->millicores,
-            .memory_bytes = (int64_t)(v->mib * MIB),
+            .memory_bytes = (int64_t)(v->mib * AW_MIB_REAL),
             .cpu_cores_used = figure(v, v->cores_used, now_us),
-            .memory_bytes_used = figure(v, v->mib_used * MIB, now_us),
+            .memory_bytes_used = figure(v, v->mib_used * AW_MIB_REAL, now_us),
             .oom_kill_count = i == 0 ? v->oom_kills_old + v->oom_kills : 0,
         };
     shown->sample = (struct aw_sample){
         .at_us = now_us,
         .replicas_wanted = v->replicas,
         .cpu_millicores_wanted = v->millicores,
-        .memory_bytes_wanted = (int64_t)(v->mib * MIB),
+        .memory_bytes_wanted = (int64_t)(v->mib * AW_MIB_REAL),
         .replicas_ready = v->replicas,
         .cpu_cores_used = figure(v, v->cores_used * v->replicas, now_us),
-        .memory_bytes_used = figure(v, v->mib_used * MIB, now_us),
-        .memory_bytes_peak = figure(v, v->mib_used * MIB, now_us),
+        .memory_bytes_used = figure(v, v->mib_used * AW_MIB_REAL, now_us),
+        .memory_bytes_peak = figure(v, v->mib_used * AW_MIB_REAL, now_us),
         .latency_us_p99 = figure(v, v->p99_us, now_us),
         .arrivals_per_s = figure(v, 10, now_us),
         .oom_kills = v->oom_kills,
@@ -119,7 +119,7 @@ static inline void live(struct aw_policy *policy, struct view *v, double cores, 
         v->oom_kills = 0;
         v->replicas = plan.replicas;
         v->millicores = plan.cpu_millicores;
-        v->mib = (double)plan.memory_bytes / MIB;
+        v->mib = (double)plan.memory_bytes / AW_MIB_REAL;
     }
 }
 

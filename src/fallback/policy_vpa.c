@@ -10,6 +10,7 @@
  * all of them by the same ratio: the confidence, the interval of memory peaks, and the age from
  * which a pod may be disturbed for a mere difference.
  */
+#include "base/units.h"
 #include "fallback/policy_kinds.h"
 
 #include <math.h>
@@ -41,7 +42,7 @@ static void config_of(const struct aw_policy_settings *settings, struct aw_vpa_c
         ret->shape[r].half_life_us = (int64_t)(settings->history_half_life * 1e6);
     ret->confidence_us = (int64_t)((double)ret->confidence_us * ratio);
     ret->memory_interval_us = (int64_t)((double)ret->memory_interval_us * ratio);
-    ret->pod_min[AW_VPA_MEMORY] = (int64_t)(settings->vpa_memory_min_mib * AW__POLICY_MIB);
+    ret->pod_min[AW_VPA_MEMORY] = (int64_t)(settings->vpa_memory_min_mib * AW_MIB_REAL);
 }
 
 enum aw_err aw__policy_vpa_check(const struct aw_policy *policy, struct aw_diag *diag)

@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/units.h"
+
 #define HOUR_US   (3600 * (int64_t)1000000)
 #define DAY_US    (24 * HOUR_US)
 #define MINUTE_US (60 * (int64_t)1000000)
-#define MIB       ((int64_t)1 << 20)
 
 const char *aw_vpa_resource_name(enum aw_vpa_resource resource)
 {
@@ -38,8 +39,8 @@ void aw_vpa_config_init(struct aw_vpa_config *config)
         .memory_interval_us = DAY_US,
         .memory_intervals = 8,
         .oom_ratio = 1.2,
-        .oom_bytes_min = 100 * MIB,
-        .pod_min = {25, 250 * MIB},
+        .oom_bytes_min = 100 * AW_MIB,
+        .pod_min = {25, 250 * AW_MIB},
         .round_to = {1, 1},
     };
     err = aw_histogram_shape_exponential(&config->shape[AW_VPA_CPU], 1000, 0.01, 1.05, epsilon,

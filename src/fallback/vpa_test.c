@@ -2,6 +2,7 @@
 
 #include "base/rng.h"
 #include "base/testing.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,6 @@
 #define HOUR_US   (3600 * SECOND_US)
 #define DAY_US    (24 * HOUR_US)
 #define START_US  (20000 * DAY_US)
-#define MIB       ((int64_t)1 << 20)
 
 static struct aw_vpa_config config;
 
@@ -74,8 +74,9 @@ static void bounds_enclose_the_target_whatever_was_seen(void **state)
         aw_vpa_aggregate_init(&aggregate, &config, START_US);
         config.round_to[AW_VPA_CPU] = 1 + aw_rng_below(&rng, 50);
         config.round_to[AW_VPA_MEMORY] = 1 + aw_rng_below(&rng, 1 << 20);
-        struct aw_vpa_policy policy = {.min_allowed = {aw_rng_below(&rng, 500), 0},
-                                       .max_allowed = {0, aw_rng_below(&rng, 2) ? 600 * MIB : 0}};
+        struct aw_vpa_policy policy = {
+            .min_allowed = {aw_rng_below(&rng, 500), 0},
+            .max_allowed = {0, aw_rng_below(&rng, 2) ? 600 * AW_MIB : 0}};
         int64_t time_us = START_US;
         uint32_t count = 1 + aw_rng_below(&rng, 80);
         for (uint32_t i = 0; i < count; i++) {
@@ -86,7 +87,7 @@ static void bounds_enclose_the_target_whatever_was_seen(void **state)
             aw_vpa_add(&config, &aggregate, container, AW_VPA_MEMORY,
                        (int64_t)aw_rng_exponential(&rng, 5e8), time_us);
             if (aw_rng_below(&rng, 20) == 0)
-                aw_vpa_oom(&config, &aggregate, container, 300 * MIB, time_us);
+                aw_vpa_oom(&config, &aggregate, container, 300 * AW_MIB, time_us);
             assert_ok(
                 aw_vpa_recommend(&config, &aggregate, 1 + aw_rng_below(&rng, 4), &policy, &wanted));
             for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
@@ -95,7 +96,7 @@ static void bounds_enclose_the_target_whatever_was_seen(void **state)
                              (long long)wanted.target[r], (long long)wanted.upper[r]);
             assert_true(wanted.target[AW_VPA_CPU] >= policy.min_allowed[AW_VPA_CPU]);
             if (policy.max_allowed[AW_VPA_MEMORY])
-                assert_true(wanted.upper[AW_VPA_MEMORY] <= 600 * MIB);
+                assert_true(wanted.upper[AW_VPA_MEMORY] <= 600 * AW_MIB);
             assert_int_equal(wanted.uncapped_target[AW_VPA_CPU] % config.round_to[AW_VPA_CPU], 0);
         }
     }
@@ -113,7 +114,7 @@ static void one_sample_says_nothing_about_the_bounds(void **state)
     assert_ok(aw_vpa_recommend(&config, &aggregate, 1, NULL, &wanted));
     assert_true(wanted.upper[AW_VPA_CPU] == AW_VPA_AMOUNT_MAX);
     assert_int_equal(wanted.lower[AW_VPA_CPU], 25);
-    assert_int_equal(wanted.target[AW_VPA_MEMORY], 250 * MIB); /* none seen: the pod's minimum */
+    assert_int_equal(wanted.target[AW_VPA_MEMORY], 250 * AW_MIB); /* none seen: the pod's minimum */
     assert_true(wanted.upper[AW_VPA_MEMORY] == AW_VPA_AMOUNT_MAX);
     assert_true(aw__vpa_with_confidence(3140, 1, 1, 0) == AW_VPA_AMOUNT_MAX);
     assert_int_equal(aw__vpa_with_confidence(3140, 1, -1, 0), 0);
@@ -194,9 +195,9 @@ static void an_interval_that_began_with_nothing_ends_with_nothing(void **state)
     const struct aw_histogram *memory = &aggregate.usage[AW_VPA_MEMORY];
     aw_vpa_aggregate_init(&aggregate, &config, START_US);
     aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 0, START_US);
-    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 500 * MIB, START_US + HOUR_US);
+    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 500 * AW_MIB, START_US + HOUR_US);
     assert_int_equal(memory->highest, 0);
-    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 500 * MIB, START_US + DAY_US);
+    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 500 * AW_MIB, START_US + DAY_US);
     assert_true(memory->highest > 0);
 }
 
@@ -225,14 +226,14 @@ static void a_series_of_kills_does_not_bump_the_bump(void **state)
     struct aw_vpa_recommendation wanted, again;
     aw_vpa_aggregate_init(&aggregate, &config, START_US);
     aw_vpa_add(&config, &aggregate, &container, AW_VPA_CPU, 100, START_US);
-    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 900 * MIB, START_US);
-    assert_true(aw_vpa_oom(&config, &aggregate, &container, 1000 * MIB, START_US + SECOND_US));
-    assert_int_equal(container.oom_peak, 1200 * MIB);
-    assert_int_equal(container.memory_peak, 900 * MIB);
+    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 900 * AW_MIB, START_US);
+    assert_true(aw_vpa_oom(&config, &aggregate, &container, 1000 * AW_MIB, START_US + SECOND_US));
+    assert_int_equal(container.oom_peak, 1200 * AW_MIB);
+    assert_int_equal(container.memory_peak, 900 * AW_MIB);
     assert_ok(aw_vpa_recommend(&config, &aggregate, 1, NULL, &wanted));
-    assert_true(wanted.target[AW_VPA_MEMORY] >= 1200 * MIB);
+    assert_true(wanted.target[AW_VPA_MEMORY] >= 1200 * AW_MIB);
     for (int i = 2; i < 10; i++)
-        aw_vpa_oom(&config, &aggregate, &container, 1000 * MIB, START_US + i * SECOND_US);
+        aw_vpa_oom(&config, &aggregate, &container, 1000 * AW_MIB, START_US + i * SECOND_US);
     assert_ok(aw_vpa_recommend(&config, &aggregate, 1, NULL, &again));
     assert_int_equal(again.target[AW_VPA_MEMORY], wanted.target[AW_VPA_MEMORY]);
 }
@@ -243,11 +244,11 @@ static void an_old_kill_is_history(void **state)
     struct aw_vpa_aggregate aggregate;
     struct aw_vpa_container container = {0};
     aw_vpa_aggregate_init(&aggregate, &config, START_US);
-    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 5 * MIB, START_US);
+    aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 5 * AW_MIB, START_US);
     struct aw_vpa_aggregate before = aggregate;
-    assert_false(aw_vpa_oom(&config, &aggregate, &container, 1000 * MIB, START_US - DAY_US - 1));
+    assert_false(aw_vpa_oom(&config, &aggregate, &container, 1000 * AW_MIB, START_US - DAY_US - 1));
     assert_memory_equal(&before, &aggregate, sizeof before);
-    assert_true(aw_vpa_oom(&config, &aggregate, &container, 1000 * MIB, START_US - DAY_US));
+    assert_true(aw_vpa_oom(&config, &aggregate, &container, 1000 * AW_MIB, START_US - DAY_US));
 }
 
 static void silence_for_eight_days_expires(void **state)

@@ -2,30 +2,30 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/units.h"
 #include "doubles/fake_prometheus.h"
 #include "kube/kube_testing.h"
 #include "kube/scan_internal.h"
 
-#define MIB 1048576.0
-
 static void what_follows_from_a_row(void **state)
 {
-    const struct aw_kube_scan_row base = {.kind = "Deployment",
-                                          .pods = 4,
-                                          .cpu_request = 1,
-                                          .cpu_limit = -1,
-                                          .memory_request = 1024 * MIB,
-                                          .memory_limit = 1024 * MIB,
-                                          .cpu = {0.1, 0.2, 0.9, 100},
-                                          .memory = {100 * MIB, 150 * MIB, 200 * MIB, 100},
-                                          .throttled_share = -1};
+    const struct aw_kube_scan_row base = {
+        .kind = "Deployment",
+        .pods = 4,
+        .cpu_request = 1,
+        .cpu_limit = -1,
+        .memory_request = 1024 * AW_MIB_REAL,
+        .memory_limit = 1024 * AW_MIB_REAL,
+        .cpu = {0.1, 0.2, 0.9, 100},
+        .memory = {100 * AW_MIB_REAL, 150 * AW_MIB_REAL, 200 * AW_MIB_REAL, 100},
+        .throttled_share = -1};
     struct aw_kube_scan_row row = base;
     (void)state;
     aw_kube_scan_judge(&row);
     assert_close(row.cpu_need, 0.23, 1e-12);
-    assert_close(row.memory_need, 230 * MIB, 1e-12);
+    assert_close(row.memory_need, 230 * AW_MIB_REAL, 1e-12);
     assert_close(row.cpu_waste, 4 * 0.77, 1e-12);
-    assert_close(row.memory_waste, 4 * 794 * MIB, 1e-12);
+    assert_close(row.memory_waste, 4 * 794 * AW_MIB_REAL, 1e-12);
     assert_int_equal(row.risk, 0);
 
     row = base;
@@ -39,7 +39,7 @@ static void what_follows_from_a_row(void **state)
     assert_close(row.cpu_need, AW_KUBE_SCAN_CPU_MIN, 1e-12);
 
     row = base;
-    row.memory.max = 950 * MIB;
+    row.memory.max = 950 * AW_MIB_REAL;
     row.throttled_share = 0.3;
     row.oom_kills = 1;
     row.cpu_request = -1;
@@ -227,7 +227,7 @@ static void requests_meet_what_was_used(void **state)
     struct aw_kube_scan_row *row = row_of(&world, "Deployment", "web");
     assert_int_equal(row->cpu.samples, 3); /* the pod that is gone counts too */
     assert_close(row->cpu_need, 0.115, 0.001);
-    assert_close(row->memory_waste, 2 * (1024 - 115) * MIB, 1e-9);
+    assert_close(row->memory_waste, 2 * (1024 - 115) * AW_MIB_REAL, 1e-9);
     assert_int_equal(row->oom_kills, 2);
     assert_true(row->crash_loop && row->restarts == 3);
     row = row_of(&world, "StatefulSet", "db");

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/pack16.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,7 +29,6 @@
 #define OOM_FADE        0.998
 #define OFF_BELOW       0.1 /* of x: OFF and SLEEP are switched off there */
 #define SLEEP_ABOVE     0.8
-#define MIB             1048576.0
 #define LOAD_MAX        1e12 /* requests/s: nobody has it, and 16 bits still hold it */
 
 _Static_assert(MEMORY_WINDOW <= AW_FORMULA_MEMORY_HISTORY, "a window fits its ring");
@@ -192,8 +192,8 @@ static int64_t memory_for(const struct aw_bounds *bounds, struct aw_formula_memo
         return reading->memory_bytes_wanted;
     if (isnan(reading->memory_bytes_peak) && want < present) /* old peaks alone shrink nothing */
         return reading->memory_bytes_wanted;
-    const double mib = ceil(fmin(want, (double)bounds->memory_bytes_max) / MIB);
-    return (int64_t)mib * (int64_t)MIB;
+    const double mib = ceil(fmin(want, (double)bounds->memory_bytes_max) / AW_MIB_REAL);
+    return (int64_t)mib * (int64_t)AW_MIB_REAL;
 }
 
 void aw_formula_decide(const struct aw_formula_values *values, const struct aw_formula_task *task,

@@ -6,11 +6,10 @@
 
 #include "base/rng.h"
 #include "base/testing.h"
-
-#define MIB ((int64_t)1 << 20)
+#include "base/units.h"
 
 static const struct aw_formula_task task = {
-    .bounds = {1, 20, 100, 4000, 64 * MIB, 8192 * MIB},
+    .bounds = {1, 20, 100, 4000, 64 * AW_MIB, 8192 * AW_MIB},
     .budget = 0.05,
 };
 
@@ -19,7 +18,7 @@ static struct aw_reading calm(void)
 {
     return (struct aw_reading){
         .cpu_millicores_wanted = 1000,
-        .memory_bytes_wanted = 512 * MIB,
+        .memory_bytes_wanted = 512 * AW_MIB,
         .replicas_wanted = 4,
         .replicas_ready = 4,
         .cores_allocated = 4,
@@ -176,7 +175,7 @@ static void replicas_are_the_need_times_the_margin(void **state)
         assert_int_equal(plan.set, AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY);
         assert_int_equal(plan.replicas, 2); /* 0.1 core s x 10 /s x 1.8, over a core */
         assert_int_equal(plan.cpu_millicores, 1000);
-        assert_int_equal(plan.memory_bytes, 512 * MIB);
+        assert_int_equal(plan.memory_bytes, 512 * AW_MIB);
     }
     reading.arrivals_per_s = 52; /* not yet answered: CPU per request is as it was */
     assert_int_equal(decide(&values, &memory, &reading).replicas, 10);
@@ -521,7 +520,7 @@ static void a_kill_for_want_of_memory_raises_it_and_holds_it(void **state)
     reading.oom_kills = 1;
     struct aw_plan plan = decide(&values, &memory, &reading);
     assert_true(plan.memory_bytes >= (int64_t)(1.15 * 512 * 1048576));
-    assert_true(plan.memory_bytes <= (int64_t)(1.15 * 512 * 1048576) + MIB);
+    assert_true(plan.memory_bytes <= (int64_t)(1.15 * 512 * 1048576) + AW_MIB);
     reading.memory_bytes_wanted = plan.memory_bytes;
     plan = decide(&values, &memory, &reading); /* killed again at the new size */
     assert_true(plan.memory_bytes >= (int64_t)(1.15 * 1.15 * 512 * 1048576));
@@ -535,7 +534,7 @@ static void a_kill_for_want_of_memory_raises_it_and_holds_it(void **state)
         plan = decide(&values, &memory, &reading);
         reading.memory_bytes_wanted = plan.memory_bytes;
     }
-    assert_true(plan.memory_bytes < (int64_t)600 * MIB);
+    assert_true(plan.memory_bytes < (int64_t)600 * AW_MIB);
     assert_true((double)plan.memory_bytes >= 1.03 * reading.memory_bytes_peak);
 }
 
@@ -560,10 +559,10 @@ static void memory_is_the_recent_peak_and_a_little_more(void **state)
         aw_formula_begin(&memory);
         struct aw_reading reading = calm();
         reading.memory_bytes_peak = row[i].peak_mib * 1048576;
-        reading.memory_bytes_wanted = row[i].wanted_mib * MIB;
+        reading.memory_bytes_wanted = row[i].wanted_mib * AW_MIB;
         const struct aw_plan plan = decide(&values, &memory, &reading);
-        if (plan.memory_bytes != row[i].expected_mib * MIB)
-            fail_msg("%s: %lld MiB", row[i].why, (long long)(plan.memory_bytes / MIB));
+        if (plan.memory_bytes != row[i].expected_mib * AW_MIB)
+            fail_msg("%s: %lld MiB", row[i].why, (long long)(plan.memory_bytes / AW_MIB));
     }
 }
 
@@ -604,7 +603,7 @@ static void any_readings_at_all_stay_within_the_bounds(void **state)
             aw_formula_changed(&memory);
         const struct aw_reading reading = {
             .cpu_millicores_wanted = absurd_size(&rng, 900),
-            .memory_bytes_wanted = absurd_size(&rng, 512 * MIB),
+            .memory_bytes_wanted = absurd_size(&rng, 512 * AW_MIB),
             .replicas_wanted = aw_rng_below(&rng, 10) ? 1 + aw_rng_below(&rng, 20) : UINT32_MAX,
             .replicas_ready = aw_rng_below(&rng, 10) ? aw_rng_below(&rng, 20) : UINT32_MAX,
             .cpu_cores_used = absurd(&rng, 5),

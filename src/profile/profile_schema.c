@@ -5,6 +5,7 @@
  * kubernetes/autoscaler), so that its manifests need only another apiVersion; `goals.slo`, `guard`
  * and `learning` are ours.
  */
+#include "base/units.h"
 #include "profile/profile_internal.h"
 #include "profile/profile_table.h"
 
@@ -177,7 +178,7 @@ static const struct aw_schema_field goals_fields[] = {
         {.name = "memory",                                \
          .type = AW_SCHEMA_MEMORY,                        \
          AT(struct_name, member.memory_##end),            \
-         RANGE(MIB, TIB),                                 \
+         RANGE(AW_MIB_REAL, TIB),                         \
          .help = MEMORY_HELP(which)},                     \
         {0},                                              \
     }

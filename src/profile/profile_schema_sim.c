@@ -1,4 +1,5 @@
 /* profile_schema_sim.c - the fields of what stands for a workload and a cluster in a simulation. */
+#include "base/units.h"
 #include "profile/profile_internal.h"
 #include "profile/profile_table.h"
 
@@ -86,7 +87,7 @@ static const struct aw_schema_field app_start_fields[] = {
     {.name = "memory",
      .type = AW_SCHEMA_MEMORY,
      A(app.memory_bytes),
-     RANGE(MIB, TIB),
+     RANGE(AW_MIB_REAL, TIB),
      .help = "memory of a replica to begin with; from the application where nothing is said"},
     {0},
 };

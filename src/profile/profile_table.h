@@ -4,7 +4,6 @@
 
 #include "profile/profile_internal.h"
 
-#define MIB ((double)((int64_t)1 << 20))
 #define TIB ((double)((int64_t)1 << 40))
 
 #define SECOND ((double)1000000)

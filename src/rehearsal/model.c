@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/cma.h"
+#include "base/units.h"
 #include "cluster/surrogate.h"
 
 #define FADE            0.9995 /* per step: half of it is a day's work of six hours ago */
@@ -45,7 +46,6 @@
 #define DRIFT_LIMIT     1.5   /* of the sum: five steps of half as much again */
 #define DRIFT_BUSY_MAX  0.6   /* of a replica's cores: above, latency hangs on little */
 #define DRIFT_ROWS      10.0  /* that are known at least, before anything can be off them */
-#define MIB             1048576.0
 
 void aw_model_begin(struct aw_model_record *record)
 {
@@ -374,14 +374,14 @@ static double bias_of(const struct search *search, const struct aw_demand *deman
 static void memory_of(const struct aw_model_record *record, struct aw_segment *segment)
 {
     const double n = record->memory_n, mx = n > 0 ? record->memory_x / n : 0;
-    const double my = n > 0 ? record->memory_y / n : 64 * MIB;
+    const double my = n > 0 ? record->memory_y / n : 64 * AW_MIB_REAL;
     const double var = n > 0 ? record->memory_xx / n - mx * mx : 0;
     const double cov = n > 0 ? record->memory_xy / n - mx * my : 0;
     double slope = var > 1e-6 ? fmax(0, cov / var) : 0;
     if (my - slope * mx < 0.5 * record->memory_low) /* most of it is there without requests */
         slope = mx > 0 ? (my - 0.5 * record->memory_low) / mx : 0;
-    segment->memory_base_mib = fmax(1, (my - slope * mx) / MIB);
-    segment->memory_flight_mib = slope / MIB;
+    segment->memory_base_mib = fmax(1, (my - slope * mx) / AW_MIB_REAL);
+    segment->memory_flight_mib = slope / AW_MIB_REAL;
 }
 
 enum aw_err aw_model_fit(const struct aw_model_record *record, uint64_t seed,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "cluster/surrogate.h"
 #include "rehearsal/model_testing.h"
 
@@ -89,7 +90,7 @@ static struct aw_sample step_at(uint32_t t, double rate, double p99_us)
         .replicas_wanted = 2,
         .replicas_ready = 2,
         .cpu_millicores_wanted = 1000,
-        .memory_bytes_wanted = 512 * MIB,
+        .memory_bytes_wanted = 512 * AW_MIB,
         .cpu_cores_used = {0.02 * rate, at},
         .memory_bytes_used = {2e8 + 1e6 * rate, at},
         .memory_bytes_peak = {3e8, at},

@@ -4,11 +4,11 @@
 #define AW_REHEARSAL_MODEL_TESTING_H
 
 #include "base/testing.h"
+#include "base/units.h"
 #include "cluster/sim.h"
 #include "fallback/policy.h"
 #include "rehearsal/model.h"
 
-#define MIB      ((int64_t)1 << 20)
 #define STEP_US  INT64_C(15000000)
 #define STALE_US INT64_C(120000000)
 #define HOURS    3u
@@ -43,7 +43,7 @@ static inline void live(uint32_t index, uint64_t seed, struct life *life)
                                              .replicas = 4,
                                              .replicas_max = 20,
                                              .cpu_millicores = 1000,
-                                             .memory_bytes = (int64_t)mib * MIB};
+                                             .memory_bytes = (int64_t)mib * AW_MIB};
     life->memory_bytes = workload.memory_bytes;
     uint32_t at;
     assert_ok(aw_sim_add(sim, &workload, &at, NULL));
@@ -52,7 +52,7 @@ static inline void live(uint32_t index, uint64_t seed, struct life *life)
     aw_conf_defaults(aw_policy_fields, &hpa);
     hpa.kind = AW_POLICY_HPA_VPA_MEM;
     hpa.hpa_target = 50;
-    const struct aw_policy_task task = {.bounds = {1, 20, 100, 4000, 32 * MIB, 32768 * MIB},
+    const struct aw_policy_task task = {.bounds = {1, 20, 100, 4000, 32 * AW_MIB, 32768 * AW_MIB},
                                         .slo_latency_us = 1e9,
                                         .replicas = 4,
                                         .cpu_millicores = 1000,

@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "base/testing.h"
+#include "base/units.h"
 
-#define MIB      ((int64_t)1 << 20)
 #define S        INT64_C(1000000)
 #define R        AW_PLAN_REPLICAS
 #define C        AW_PLAN_CPU
 #define M        AW_PLAN_MEMORY
 #define CLIP(id) AW_CLIP_BIT(AW_CLIP_##id)
 
-static const struct aw_bounds bounds = {1, 20, 100, 4000, 64 * MIB, 4096 * MIB};
+static const struct aw_bounds bounds = {1, 20, 100, 4000, 64 * AW_MIB, 4096 * AW_MIB};
 
 static struct aw_guard make(void)
 {
@@ -31,10 +31,10 @@ static struct aw_reading calm(void)
     return (struct aw_reading){.replicas_wanted = 4,
                                .replicas_ready = 4,
                                .cpu_millicores_wanted = 1000,
-                               .memory_bytes_wanted = 1024 * MIB,
+                               .memory_bytes_wanted = 1024 * AW_MIB,
                                .cpu_cores_used = 1,
-                               .memory_bytes_used = 250.0 * MIB,
-                               .memory_bytes_peak = 300.0 * MIB,
+                               .memory_bytes_used = 250.0 * AW_MIB,
+                               .memory_bytes_peak = 300.0 * AW_MIB,
                                .cpu_utilisation = 0.25,
                                .memory_utilisation = 0.25};
 }
@@ -155,9 +155,9 @@ static void what_is_reasonable_passes_untouched(void **state)
         {R, 3, 0, 0, "a replica less, three cores are enough"},
         {C, 0, 2000, 0, "twice the CPU"},
         {C, 0, 600, 0, "less CPU"},
-        {M, 0, 0, 2048 * MIB, "twice the memory"},
-        {M, 0, 0, 600 * MIB, "less memory, still above the peak"},
-        {R | C | M, 6, 1500, 800 * MIB, "everything at once"},
+        {M, 0, 0, 2048 * AW_MIB, "twice the memory"},
+        {M, 0, 0, 600 * AW_MIB, "less memory, still above the peak"},
+        {R | C | M, 6, 1500, 800 * AW_MIB, "everything at once"},
     };
     struct scene scene;
     scene_begin(&scene);
@@ -165,8 +165,8 @@ static void what_is_reasonable_passes_untouched(void **state)
         struct aw_guard_result result =
             pass(&scene, rows[i].set, rows[i].replicas, rows[i].cpu, rows[i].memory);
         expect(&result, rows[i].set, rows[i].set & R ? rows[i].replicas : 4,
-               rows[i].set & C ? rows[i].cpu : 1000, rows[i].set & M ? rows[i].memory : 1024 * MIB,
-               0, rows[i].why);
+               rows[i].set & C ? rows[i].cpu : 1000,
+               rows[i].set & M ? rows[i].memory : 1024 * AW_MIB, 0, rows[i].why);
         assert_int_equal(result.proposed.set, rows[i].set);
         assert_memory_equal(&result.recommended, &result.plan, sizeof result.plan);
     }
@@ -237,11 +237,11 @@ static void twist(struct scene *s, enum twist how)
         break;
     case SMALL_NODE:
         s->input.node_cpu_millicores = 1500;
-        s->input.node_memory_bytes = 1500 * MIB;
+        s->input.node_memory_bytes = 1500 * AW_MIB;
         break;
     case TINY_NODE:
         s->input.node_cpu_millicores = 50;
-        s->input.node_memory_bytes = MIB;
+        s->input.node_memory_bytes = AW_MIB;
         break;
     case FROZEN:
         s->input.freeze = AW_GUARD_FREEZE_ALL;
@@ -265,7 +265,7 @@ static void twist(struct scene *s, enum twist how)
     case BUSY:
         s->reading.cpu_cores_used = 3.5;
         s->reading.cpu_utilisation = 0.875;
-        s->reading.memory_bytes_peak = 900.0 * MIB;
+        s->reading.memory_bytes_peak = 900.0 * AW_MIB;
         break;
     case NOT_READY:
         s->reading.replicas_ready = 1;
@@ -303,75 +303,76 @@ static void each_rail_clips_what_it_names(void **state)
         uint32_t clips;
         const char *why;
     } rows[] = {
-        {NOTHING, R | C | M, 0, 0, 0, 0, 4, 1000, 1024 * MIB, CLIP(ABSURD),
+        {NOTHING, R | C | M, 0, 0, 0, 0, 4, 1000, 1024 * AW_MIB, CLIP(ABSURD),
          "nothing at all is no amount: a mistake does not shrink"},
-        {NOTHING, C | M, 4, INT64_MIN, INT64_MAX, 0, 4, 1000, 1024 * MIB, CLIP(ABSURD),
+        {NOTHING, C | M, 4, INT64_MIN, INT64_MAX, 0, 4, 1000, 1024 * AW_MIB, CLIP(ABSURD),
          "a cast of NaN or infinity"},
-        {NOTHING, R, UINT32_MAX, 0, 0, 0, 4, 1000, 1024 * MIB, CLIP(ABSURD),
+        {NOTHING, R, UINT32_MAX, 0, 0, 0, 4, 1000, 1024 * AW_MIB, CLIP(ABSURD),
          "four thousand million replicas"},
-        {NOTHING, R | 8, 5, 0, 0, R, 5, 1000, 1024 * MIB, CLIP(ABSURD), "a bit nobody knows"},
-        {NOTHING, R, 100, 0, 0, R, 16, 1000, 1024 * MIB, CLIP(BOUNDS) | CLIP(STEP),
+        {NOTHING, R | 8, 5, 0, 0, R, 5, 1000, 1024 * AW_MIB, CLIP(ABSURD), "a bit nobody knows"},
+        {NOTHING, R, 100, 0, 0, R, 16, 1000, 1024 * AW_MIB, CLIP(BOUNDS) | CLIP(STEP),
          "bounds allow 20, a step from 4 allows 16"},
-        {NOTHING, C, 0, 9000, 0, C, 4, 4000, 1024 * MIB, CLIP(BOUNDS), "above the bounds"},
-        {TOO_MANY, 0, 0, 0, 0, R, 20, 1000, 1024 * MIB, CLIP(BOUNDS),
+        {NOTHING, C, 0, 9000, 0, C, 4, 4000, 1024 * AW_MIB, CLIP(BOUNDS), "above the bounds"},
+        {TOO_MANY, 0, 0, 0, 0, R, 20, 1000, 1024 * AW_MIB, CLIP(BOUNDS),
          "outside its bounds it is moved in although nobody asked"},
-        {SMALL_NODE, C | M, 0, 2000, 2048 * MIB, C | M, 4, 1500, 1500 * MIB, CLIP(NODE),
+        {SMALL_NODE, C | M, 0, 2000, 2048 * AW_MIB, C | M, 4, 1500, 1500 * AW_MIB, CLIP(NODE),
          "no node could hold it"},
-        {TINY_NODE, 0, 0, 0, 0, C | M, 4, 100, 64 * MIB, CLIP(NODE),
+        {TINY_NODE, 0, 0, 0, 0, C | M, 4, 100, 64 * AW_MIB, CLIP(NODE),
          "bounds are stronger than nodes, and a hard rail knows no step"},
-        {CPU_MISSING, R | C | M, 2, 500, 600 * MIB, M, 4, 1000, 600 * MIB, CLIP(NO_DATA),
+        {CPU_MISSING, R | C | M, 2, 500, 600 * AW_MIB, M, 4, 1000, 600 * AW_MIB, CLIP(NO_DATA),
          "without CPU figures neither replicas nor CPU fall, memory may"},
-        {CPU_INFINITE, R | C, 2, 500, 0, 0, 4, 1000, 1024 * MIB, CLIP(NO_DATA), "no figure"},
-        {CPU_NEGATIVE, R | C, 2, 500, 0, 0, 4, 1000, 1024 * MIB, CLIP(NO_DATA), "no figure"},
-        {CPU_MISSING, R | C, 6, 2000, 0, R | C, 6, 2000, 1024 * MIB, 0, "growing needs none"},
-        {MEMORY_MISSING, R | C | M, 3, 600, 600 * MIB, R | C, 3, 600, 1024 * MIB, CLIP(NO_DATA),
-         "memory stays"},
-        {PEAK_MISSING, M, 0, 0, 600 * MIB, M, 4, 1000, 600 * MIB, 0,
+        {CPU_INFINITE, R | C, 2, 500, 0, 0, 4, 1000, 1024 * AW_MIB, CLIP(NO_DATA), "no figure"},
+        {CPU_NEGATIVE, R | C, 2, 500, 0, 0, 4, 1000, 1024 * AW_MIB, CLIP(NO_DATA), "no figure"},
+        {CPU_MISSING, R | C, 6, 2000, 0, R | C, 6, 2000, 1024 * AW_MIB, 0, "growing needs none"},
+        {MEMORY_MISSING, R | C | M, 3, 600, 600 * AW_MIB, R | C, 3, 600, 1024 * AW_MIB,
+         CLIP(NO_DATA), "memory stays"},
+        {PEAK_MISSING, M, 0, 0, 600 * AW_MIB, M, 4, 1000, 600 * AW_MIB, 0,
          "the mean stands in for a peak that is not measured"},
-        {SLO_UNKNOWN, R | C | M, 3, 600, 600 * MIB, 0, 4, 1000, 1024 * MIB, CLIP(NO_DATA),
+        {SLO_UNKNOWN, R | C | M, 3, 600, 600 * AW_MIB, 0, 4, 1000, 1024 * AW_MIB, CLIP(NO_DATA),
          "nobody knows whether less would do"},
-        {ROLLING_OUT, R | C | M, 8, 2000, 2048 * MIB, 0, 4, 1000, 1024 * MIB, CLIP(ROLLOUT),
+        {ROLLING_OUT, R | C | M, 8, 2000, 2048 * AW_MIB, 0, 4, 1000, 1024 * AW_MIB, CLIP(ROLLOUT),
          "calm: nothing changes"},
-        {ROLLING_OUT, R | C | M, 3, 600, 600 * MIB, 0, 4, 1000, 1024 * MIB, CLIP(ROLLOUT),
+        {ROLLING_OUT, R | C | M, 3, 600, 600 * AW_MIB, 0, 4, 1000, 1024 * AW_MIB, CLIP(ROLLOUT),
          "nothing shrinks"},
-        {ROLLING_OUT_MISSED, R | C, 8, 2000, 0, R, 8, 1000, 1024 * MIB, CLIP(ROLLOUT),
+        {ROLLING_OUT_MISSED, R | C, 8, 2000, 0, R, 8, 1000, 1024 * AW_MIB, CLIP(ROLLOUT),
          "with the SLO missed replicas grow, sizes stay"},
-        {ROLLING_OUT_BUSY, R | C, 8, 2000, 0, R, 8, 1000, 1024 * MIB, CLIP(ROLLOUT),
+        {ROLLING_OUT_BUSY, R | C, 8, 2000, 0, R, 8, 1000, 1024 * AW_MIB, CLIP(ROLLOUT),
          "busy is seen before the SLO is missed"},
-        {NOTHING, C | M, 0, 300, 400 * MIB, C | M, 4, 500, 512 * MIB, CLIP(STEP), "by halves"},
-        {BUSY, R, 2, 0, 0, 0, 4, 1000, 1024 * MIB, CLIP(WORKING_SET),
+        {NOTHING, C | M, 0, 300, 400 * AW_MIB, C | M, 4, 500, 512 * AW_MIB, CLIP(STEP),
+         "by halves"},
+        {BUSY, R, 2, 0, 0, 0, 4, 1000, 1024 * AW_MIB, CLIP(WORKING_SET),
          "3.5 cores and 5 % fit no fewer replicas"},
-        {BUSY, M, 0, 0, 700 * MIB, 0, 4, 1000, 1024 * MIB, CLIP(WORKING_SET) | CLIP(DEADBAND),
+        {BUSY, M, 0, 0, 700 * AW_MIB, 0, 4, 1000, 1024 * AW_MIB, CLIP(WORKING_SET) | CLIP(DEADBAND),
          "945 MiB would be free, which is too near to be worth a restart"},
-        {NOTHING, R | C, 2, 2000, 0, R | C, 2, 2000, 1024 * MIB, 0,
+        {NOTHING, R | C, 2, 2000, 0, R | C, 2, 2000, 1024 * AW_MIB, 0,
          "half the replicas of twice the size: two old ones would do, too"},
-        {BUSY, R | C, 2, 2000, 0, C, 4, 2000, 1024 * MIB, CLIP(WORKING_SET),
+        {BUSY, R | C, 2, 2000, 0, C, 4, 2000, 1024 * AW_MIB, CLIP(WORKING_SET),
          "they would not: the size first, the replicas when it has arrived"},
-        {BUSY, R | C, 8, 500, 0, R, 8, 1000, 1024 * MIB, CLIP(WORKING_SET) | CLIP(DEADBAND),
+        {BUSY, R | C, 8, 500, 0, R, 8, 1000, 1024 * AW_MIB, CLIP(WORKING_SET) | CLIP(DEADBAND),
          "and the other way round"},
-        {NOT_READY, C, 0, 600, 0, 0, 4, 1000, 1024 * MIB, CLIP(WORKING_SET),
+        {NOT_READY, C, 0, 600, 0, 0, 4, 1000, 1024 * AW_MIB, CLIP(WORKING_SET),
          "three replicas are not ready: the one that is carries all"},
-        {NOTHING, C | M, 0, 950, 1000 * MIB, 0, 4, 1000, 1024 * MIB, CLIP(DEADBAND),
+        {NOTHING, C | M, 0, 950, 1000 * AW_MIB, 0, 4, 1000, 1024 * AW_MIB, CLIP(DEADBAND),
          "5 % are not worth a restart"},
-        {NOTHING, C | M, 0, 950, 600 * MIB, C | M, 4, 950, 600 * MIB, 0,
+        {NOTHING, C | M, 0, 950, 600 * AW_MIB, C | M, 4, 950, 600 * AW_MIB, 0,
          "they restart anyway: both"},
-        {IN_PLACE, C, 0, 950, 0, C, 4, 950, 1024 * MIB, 0, "nothing restarts: any difference"},
-        {MEMORY_NOT_OURS, R | M, 6, 0, 2048 * MIB, R, 6, 1000, 1024 * MIB,
+        {IN_PLACE, C, 0, 950, 0, C, 4, 950, 1024 * AW_MIB, 0, "nothing restarts: any difference"},
+        {MEMORY_NOT_OURS, R | M, 6, 0, 2048 * AW_MIB, R, 6, 1000, 1024 * AW_MIB,
          CLIP(OOM_FLOOR) | CLIP(UNCONTROLLED), "not even to a kill's floor"},
-        {SCALED_TO_ZERO, R, 3, 0, 0, 0, 0, 1000, 1024 * MIB, CLIP(ZERO), "paused by a person"},
-        {FROZEN, R | C, 8, 2000, 0, 0, 4, 1000, 1024 * MIB, CLIP(FREEZE), "all"},
-        {FROZEN_DOWN, R | C, 8, 600, 0, R, 8, 1000, 1024 * MIB, CLIP(FREEZE), "only growing"},
-        {MODE_OFF, R | C, 8, 2000, 0, 0, 4, 1000, 1024 * MIB, CLIP(MODE), "recommended only"},
-        {MODE_INITIAL, R | C, 8, 2000, 0, R | C, 8, 2000, 1024 * MIB, 0, "the first time"},
-        {MODE_INITIAL_SIZED, R | C, 8, 2000, 0, R, 8, 1000, 1024 * MIB, CLIP(MODE),
+        {SCALED_TO_ZERO, R, 3, 0, 0, 0, 0, 1000, 1024 * AW_MIB, CLIP(ZERO), "paused by a person"},
+        {FROZEN, R | C, 8, 2000, 0, 0, 4, 1000, 1024 * AW_MIB, CLIP(FREEZE), "all"},
+        {FROZEN_DOWN, R | C, 8, 600, 0, R, 8, 1000, 1024 * AW_MIB, CLIP(FREEZE), "only growing"},
+        {MODE_OFF, R | C, 8, 2000, 0, 0, 4, 1000, 1024 * AW_MIB, CLIP(MODE), "recommended only"},
+        {MODE_INITIAL, R | C, 8, 2000, 0, R | C, 8, 2000, 1024 * AW_MIB, 0, "the first time"},
+        {MODE_INITIAL_SIZED, R | C, 8, 2000, 0, R, 8, 1000, 1024 * AW_MIB, CLIP(MODE),
          "and never again; replicas disturb nobody"},
-        {BARE, C | M, 0, 500, 400 * MIB, C | M, 4, 500, 400 * MIB, 0,
+        {BARE, C | M, 0, 500, 400 * AW_MIB, C | M, 4, 500, 400 * AW_MIB, 0,
          "without a size until now: the first"},
-        {BARE, C | M, 0, 100, 100 * MIB, C | M, 4, 263, 315 * MIB, CLIP(WORKING_SET),
+        {BARE, C | M, 0, 100, 100 * AW_MIB, C | M, 4, 263, 315 * AW_MIB, CLIP(WORKING_SET),
          "but not below what is used"},
         {BARE, R, 3, 0, 0, 0, 4, 0, 0, CLIP(WORKING_SET),
          "replicas whose size nobody knows are not removed"},
-        {BARE_BLIND, C | M, 0, 500, 400 * MIB, 0, 4, 0, 0, CLIP(NO_DATA),
+        {BARE_BLIND, C | M, 0, 500, 400 * AW_MIB, 0, 4, 0, 0, CLIP(NO_DATA),
          "a limit where there was none may shrink: not blindly"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -413,21 +414,21 @@ static void a_new_guard_shrinks_nothing_until_it_knows_the_peaks(void **state)
     scene_begin(&scene);
     aw_guard_begin(&scene.memory);
     for (double s = 0; s < 300; s += 15) {
-        struct aw_guard_result result = pass(&scene, R | C | M, 3, 600, 600 * MIB);
-        expect(&result, 0, 4, 1000, 1024 * MIB, CLIP(YOUNG), "young");
+        struct aw_guard_result result = pass(&scene, R | C | M, 3, 600, 600 * AW_MIB);
+        expect(&result, 0, 4, 1000, 1024 * AW_MIB, CLIP(YOUNG), "young");
         result = pass(&scene, R, 5, 0, 0);
         assert_int_equal(result.plan.replicas, 5);
         wait(&scene, 15);
     }
     wait(&scene, 15);
-    assert_int_equal(pass(&scene, R | C | M, 3, 600, 600 * MIB).plan.set, R | C | M);
+    assert_int_equal(pass(&scene, R | C | M, 3, 600, 600 * AW_MIB).plan.set, R | C | M);
 
     scene.reading.cpu_cores_used = NAN; /* an outage of the metrics that outlasts the window */
     wait(&scene, 600);
     scene.reading.cpu_cores_used = 0.1;
     wait(&scene, 15);
-    struct aw_guard_result result = pass(&scene, R | C | M, 3, 600, 600 * MIB);
-    expect(&result, M, 4, 1000, 600 * MIB, CLIP(YOUNG), "memory has been known all along");
+    struct aw_guard_result result = pass(&scene, R | C | M, 3, 600, 600 * AW_MIB);
+    expect(&result, M, 4, 1000, 600 * AW_MIB, CLIP(YOUNG), "memory has been known all along");
     wait(&scene, 300);
     assert_int_equal(pass(&scene, R, 3, 0, 0).plan.set, R);
 }
@@ -437,15 +438,15 @@ static void a_peak_counts_for_its_window_and_no_longer(void **state)
     (void)state;
     struct scene scene;
     scene_begin(&scene);
-    scene.reading.memory_bytes_peak = 800.0 * MIB;
+    scene.reading.memory_bytes_peak = 800.0 * AW_MIB;
     wait(&scene, 15);
-    scene.reading.memory_bytes_peak = 300.0 * MIB;
+    scene.reading.memory_bytes_peak = 300.0 * AW_MIB;
     for (double s = 0; s < 300; s += 15) {
-        assert_int_equal(pass(&scene, M, 0, 0, 600 * MIB).plan.memory_bytes, 840 * MIB);
+        assert_int_equal(pass(&scene, M, 0, 0, 600 * AW_MIB).plan.memory_bytes, 840 * AW_MIB);
         wait(&scene, 15);
     }
     wait(&scene, 30); /* a piece of the window more */
-    assert_int_equal(pass(&scene, M, 0, 0, 600 * MIB).plan.memory_bytes, 600 * MIB);
+    assert_int_equal(pass(&scene, M, 0, 0, 600 * AW_MIB).plan.memory_bytes, 600 * AW_MIB);
 }
 
 static void after_a_kill_memory_grows_and_stays_above_for_a_time(void **state)
@@ -456,13 +457,13 @@ static void after_a_kill_memory_grows_and_stays_above_for_a_time(void **state)
     scene.reading.oom_kills = 1;
     wait(&scene, 15);
     scene.reading.oom_kills = 0;
-    const int64_t floor = (int64_t)ceil(1.2 * 1024 * MIB);
+    const int64_t floor = (int64_t)ceil(1.2 * 1024 * AW_MIB);
     struct aw_guard_result result = pass(&scene, 0, 0, 0, 0);
     expect(&result, M, 4, 1000, floor, CLIP(OOM_FLOOR), "it grows although nobody asked");
-    result = pass(&scene, M, 0, 0, 512 * MIB);
+    result = pass(&scene, M, 0, 0, 512 * AW_MIB);
     assert_int_equal(result.plan.memory_bytes, floor);
-    result = pass(&scene, M, 0, 0, 2048 * MIB);
-    expect(&result, M, 4, 1000, 2048 * MIB, 0, "more than the floor is fine");
+    result = pass(&scene, M, 0, 0, 2048 * AW_MIB);
+    expect(&result, M, 4, 1000, 2048 * AW_MIB, 0, "more than the floor is fine");
 
     apply(&scene, &(struct aw_plan){M, 0, 0, floor});
     /* While it is rolled out, old replicas are killed: that does not raise the floor again. */
@@ -473,11 +474,11 @@ static void after_a_kill_memory_grows_and_stays_above_for_a_time(void **state)
     scene.reading.oom_kills = 0;
     assert_int_equal(pass(&scene, 0, 0, 0, 0).plan.set, 0);
     wait(&scene, 1785);
-    result = pass(&scene, M, 0, 0, 700 * MIB);
+    result = pass(&scene, M, 0, 0, 700 * AW_MIB);
     assert_int_equal(result.plan.set, 0);
     assert_true(result.clips & CLIP(OOM_FLOOR));
     wait(&scene, 45);
-    assert_int_equal(pass(&scene, M, 0, 0, 700 * MIB).plan.memory_bytes, 700 * MIB);
+    assert_int_equal(pass(&scene, M, 0, 0, 700 * AW_MIB).plan.memory_bytes, 700 * AW_MIB);
 }
 
 static void a_kill_of_the_new_size_raises_the_floor_again_up_to_the_bounds(void **state)
@@ -523,12 +524,12 @@ static void a_crash_loop_holds_everything_but_the_growth_that_may_end_it(void **
         observe(&scene);
         scene.reading.oom_kills = 0;
         scene.input.restarts = 0;
-        struct aw_guard_result result = pass(&scene, R | C | M, 8, 2000, 2048 * MIB);
+        struct aw_guard_result result = pass(&scene, R | C | M, 8, 2000, 2048 * AW_MIB);
         if (result.plan.set != rows[i].set_out)
             fail_msg("%s: set %u", rows[i].why, result.plan.set);
         assert_int_equal(!!(result.clips & CLIP(CRASH_LOOP)), rows[i].set_out != (R | C | M));
         if (rows[i].kills == 1)
-            assert_int_equal(result.plan.memory_bytes, (int64_t)ceil(1.2 * 1024 * MIB));
+            assert_int_equal(result.plan.memory_bytes, (int64_t)ceil(1.2 * 1024 * AW_MIB));
         if (rows[i].set_out != (R | C | M)) {
             result = pass(&scene, R | C, 3, 600, 0);
             assert_int_equal(result.plan.set & (R | C), 0);
@@ -588,8 +589,8 @@ a_cool_down_holds_shrinking_longer_than_growing_and_never_growth_under_pressure(
         apply(&scene, &result.plan);
         wait(&scene, rows[i].after);
         scene.input.slo = rows[i].missed ? AW_GUARD_SLO_MISSED : AW_GUARD_SLO_MET;
-        result = rows[i].up ? pass(&scene, rows[i].axis, 8, 3000, 2048 * MIB)
-                            : pass(&scene, rows[i].axis, 5, 1500, 700 * MIB);
+        result = rows[i].up ? pass(&scene, rows[i].axis, 8, 3000, 2048 * AW_MIB)
+                            : pass(&scene, rows[i].axis, 5, 1500, 700 * AW_MIB);
         if (!!result.plan.set != rows[i].through)
             fail_msg("row %zu, %s: set %u, clips %#x", i, rows[i].why, result.plan.set,
                      result.clips);
@@ -605,7 +606,7 @@ static void somebody_elses_change_cools_down_too(void **state)
     scene.reading.replicas_wanted = scene.reading.replicas_ready = 8;
     wait(&scene, 15);
     struct aw_guard_result result = pass(&scene, R, 6, 0, 0);
-    expect(&result, 0, 8, 1000, 1024 * MIB, CLIP(COOL_DOWN), "a person scaled it");
+    expect(&result, 0, 8, 1000, 1024 * AW_MIB, CLIP(COOL_DOWN), "a person scaled it");
     wait(&scene, 60);
     assert_int_equal(pass(&scene, R, 6, 0, 0).plan.replicas, 6);
 }
@@ -648,8 +649,8 @@ static void half_of_the_restarts_are_kept_for_growing(void **state)
     scene.input.in_place = false;
     scene.reading.oom_kills = 1;
     wait(&scene, 15);
-    struct aw_guard_result result = pass(&scene, M, 0, 0, 4096 * MIB);
-    assert_int_equal(result.plan.memory_bytes, (int64_t)ceil(1.2 * 1024 * MIB));
+    struct aw_guard_result result = pass(&scene, M, 0, 0, 4096 * AW_MIB);
+    assert_int_equal(result.plan.memory_bytes, (int64_t)ceil(1.2 * 1024 * AW_MIB));
     scene.reading.oom_kills = 0;
     wait(&scene, 3600); /* the kill is forgotten by then, too */
     assert_int_equal(pass(&scene, C, 0, 3000, 0).plan.set, C);
@@ -698,20 +699,20 @@ static void a_clock_that_goes_back_neither_forgets_nor_freezes(void **state)
     (void)state;
     struct scene scene;
     scene_begin(&scene);
-    scene.reading.memory_bytes_peak = 800.0 * MIB;
+    scene.reading.memory_bytes_peak = 800.0 * AW_MIB;
     wait(&scene, 15);
-    scene.reading.memory_bytes_peak = 300.0 * MIB;
+    scene.reading.memory_bytes_peak = 300.0 * AW_MIB;
     struct aw_guard_result result = pass(&scene, R, 8, 0, 0);
     apply(&scene, &result.plan);
     wait(&scene, 30);
     scene.now_us -= INT64_C(400) * 86400 * S;
     observe(&scene);
     assert_int_equal(pass(&scene, R, 6, 0, 0).clips, CLIP(COOL_DOWN));
-    assert_int_equal(pass(&scene, M, 0, 0, 600 * MIB).plan.memory_bytes, 840 * MIB);
+    assert_int_equal(pass(&scene, M, 0, 0, 600 * AW_MIB).plan.memory_bytes, 840 * AW_MIB);
     wait(&scene, 30);
     assert_int_equal(pass(&scene, R, 6, 0, 0).plan.replicas, 6);
     wait(&scene, 300);
-    assert_int_equal(pass(&scene, M, 0, 0, 600 * MIB).plan.memory_bytes, 600 * MIB);
+    assert_int_equal(pass(&scene, M, 0, 0, 600 * AW_MIB).plan.memory_bytes, 600 * AW_MIB);
 }
 
 static void bounds_that_are_none_are_refused(void **state)

@@ -7,14 +7,14 @@
 
 #include "base/rng.h"
 #include "base/testing.h"
+#include "base/units.h"
 
-#define MIB ((int64_t)1 << 20)
-#define S   INT64_C(1000000)
-#define R   AW_PLAN_REPLICAS
-#define C   AW_PLAN_CPU
-#define M   AW_PLAN_MEMORY
+#define S INT64_C(1000000)
+#define R AW_PLAN_REPLICAS
+#define C AW_PLAN_CPU
+#define M AW_PLAN_MEMORY
 
-static const struct aw_bounds bounds = {1, 20, 100, 4000, 64 * MIB, 4096 * MIB};
+static const struct aw_bounds bounds = {1, 20, 100, 4000, 64 * AW_MIB, 4096 * AW_MIB};
 
 static struct aw_guard make(void)
 {
@@ -32,10 +32,10 @@ static struct aw_reading calm(void)
     return (struct aw_reading){.replicas_wanted = 4,
                                .replicas_ready = 4,
                                .cpu_millicores_wanted = 1000,
-                               .memory_bytes_wanted = 1024 * MIB,
+                               .memory_bytes_wanted = 1024 * AW_MIB,
                                .cpu_cores_used = 1,
-                               .memory_bytes_used = 250.0 * MIB,
-                               .memory_bytes_peak = 300.0 * MIB,
+                               .memory_bytes_used = 250.0 * AW_MIB,
+                               .memory_bytes_peak = 300.0 * AW_MIB,
                                .cpu_utilisation = 0.25,
                                .memory_utilisation = 0.25};
 }
@@ -233,7 +233,7 @@ static void walk_tick(struct walk *w, struct aw_rng *rng)
     if (chance(rng, 0.01)) /* somebody else */
         r->replicas_wanted = 1 + (uint32_t)aw_rng_below(rng, 30);
     if (chance(rng, 0.01))
-        r->memory_bytes_wanted = 32 * MIB + (int64_t)aw_rng_below(rng, 5000) * MIB;
+        r->memory_bytes_wanted = 32 * AW_MIB + (int64_t)aw_rng_below(rng, 5000) * AW_MIB;
     const double cores = 1e-3 * (double)r->cpu_millicores_wanted * r->replicas_wanted;
     r->replicas_ready =
         chance(rng, 0.8) ? r->replicas_wanted : (uint32_t)aw_rng_below(rng, r->replicas_wanted + 1);
@@ -254,7 +254,7 @@ static void walk_tick(struct walk *w, struct aw_rng *rng)
     w->input.in_place = chance(rng, 0.05);
     w->input.uncontrolled = chance(rng, 0.9) ? 0 : aw_rng_below(rng, 8);
     w->input.node_cpu_millicores = chance(rng, 0.9) ? 0 : any_amount(rng, 100, 4000);
-    w->input.node_memory_bytes = chance(rng, 0.9) ? 0 : any_amount(rng, 64 * MIB, 4096 * MIB);
+    w->input.node_memory_bytes = chance(rng, 0.9) ? 0 : any_amount(rng, 64 * AW_MIB, 4096 * AW_MIB);
     const double mode = (double)aw_rng_float(rng);
     w->guard.settings.mode = mode < 0.9    ? AW_GUARD_AUTO
                              : mode < 0.95 ? AW_GUARD_OFF
@@ -328,7 +328,7 @@ static void no_walk_leaves_the_rails(void **state)
             changes += before.replicas_wanted != w.reading.replicas_wanted;
             if (i == 1000) { /* a person writes other bounds */
                 w.guard.bounds.replicas_max = 10;
-                w.guard.bounds.memory_bytes_min = 256 * MIB;
+                w.guard.bounds.memory_bytes_min = 256 * AW_MIB;
             }
         }
     }

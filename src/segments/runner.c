@@ -14,18 +14,17 @@
 
 #include "base/clock.h"
 #include "base/threads.h"
+#include "base/units.h"
 #include "segments/gang.h"
 #include "segments/kind.h"
 
 #define SOURCE_BYTES   ((size_t)4 << 20)  /* of the file that requests read from */
 #define TRANSFER_BYTES ((size_t)64 << 10) /* read and written at once */
 #define PAGE_BYTES     4096u              /* the smallest there is */
-#define MIB            1048576.0
-#define KIB            1024.0
-#define MEASURE_ROUNDS 11  /* of pieces */
-#define MEASURE_FIXED  6   /* of a request without a piece */
-#define MEASURE_FEW    4   /* pieces, to find out how many fill a round */
-#define PIECES_MAX     1e8 /* of one request; a description beyond it is cut */
+#define MEASURE_ROUNDS 11                 /* of pieces */
+#define MEASURE_FIXED  6                  /* of a request without a piece */
+#define MEASURE_FEW    4                  /* pieces, to find out how many fill a round */
+#define PIECES_MAX     1e8                /* of one request; a description beyond it is cut */
 
 struct worker {
     struct aw_rng rng;
@@ -371,8 +370,8 @@ static enum aw_err segment_run(struct aw_runner *runner, uint32_t index, uint32_
     const double cpu_before = thread_cpu_us();
     const bool described = runner->config.waits == AW_RUNNER_WAITS_DESCRIBED && !order->measured;
     double helped_us = 0;
-    enum aw_err err = bytes_move(runner, worker, (uint64_t)(at->read_kib * KIB),
-                                 (uint64_t)(at->write_kib * KIB), run, diag);
+    enum aw_err err = bytes_move(runner, worker, (uint64_t)(at->read_kib * AW_KIB_REAL),
+                                 (uint64_t)(at->write_kib * AW_KIB_REAL), run, diag);
     if (!err) {
         const int64_t spent_us = aw_clock_monotonic_us(NULL) - start_us;
         const int64_t delay_us = (int64_t)order->wait_us - spent_us;
@@ -404,7 +403,7 @@ static enum aw_err segment_run(struct aw_runner *runner, uint32_t index, uint32_
 static enum aw_err memory_hold(struct aw_runner *runner, double mib, struct block *ret_block,
                                struct aw_diag *diag)
 {
-    const size_t bytes = (size_t)(mib * MIB);
+    const size_t bytes = (size_t)(mib * AW_MIB_REAL);
     struct block block = {0};
     if (bytes == 0) {
         *ret_block = block;
@@ -473,7 +472,7 @@ enum aw_err aw_runner_run(struct aw_runner *runner, uint32_t worker, double payl
     for (uint32_t i = 0; i < config->app.segment_count; i++) {
         aw_segment_at(&config->app.segment[i], whole, config->families, &at[i]);
         flight_mib = fmax(flight_mib, at[i].memory_flight_mib);
-        run.send_bytes += (uint64_t)(at[i].send_kib * KIB);
+        run.send_bytes += (uint64_t)(at[i].send_kib * AW_KIB_REAL);
     }
     const double before_us = thread_cpu_us();
     enum aw_err err = memory_hold(runner, flight_mib, &block, diag);

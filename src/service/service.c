@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "service/costs.h"
 #include "service/metrics.h"
 #include "service/server.h"
@@ -20,7 +21,6 @@
 #define TICK_US     100000
 #define TURN_US     30000000 /* for who measures before; then everybody for themselves */
 #define LOOK_US     10000    /* between two looks whether it has */
-#define MIB         1048576.0
 #define PAYLOAD_MAX 64.0
 #define STACK_BYTES ((size_t)512 << 10) /* of a worker */
 
@@ -138,15 +138,15 @@ static enum aw_err workers_start(struct service *service, struct aw_diag *diag)
 /* What a runtime with everything loaded would hold beyond what this program does. */
 static enum aw_err ballast_take(struct service *service, struct aw_diag *diag)
 {
-    const double wanted =
-        aw_runner_demand(service->runner)->memory_base_mib * MIB - aw__service_resident_bytes();
+    const double wanted = aw_runner_demand(service->runner)->memory_base_mib * AW_MIB_REAL -
+                          aw__service_resident_bytes();
     if (!service->config.hold_memory || !(wanted > 0))
         return AW_OK;
     void *block = mmap(NULL, (size_t)wanted, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (block == MAP_FAILED)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the %.0f MiB of the description",
-                       wanted / MIB);
+                       wanted / AW_MIB_REAL);
     service->ballast = block;
     service->ballast_bytes = (size_t)wanted;
     return AW_OK;

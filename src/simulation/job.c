@@ -8,10 +8,10 @@
 #include "base/envelope.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/units.h"
 #include "simulation/simulate.h"
 
 #define STATE_BYTES_MAX ((size_t)1 << 30)
-#define GIB             1073741824.0
 
 /* What is tallied of one workload. No padding: it is part of a save. */
 struct account {
@@ -503,7 +503,7 @@ static enum aw_err workload_of(const struct aw_profile_set *set, const struct aw
                                         .memory_bytes = start.memory_bytes};
     const struct aw_sim_settings *sim = &set->cluster.sim;
     ret->pilot.node_cpu_millicores = (int64_t)(sim->node_cores * 1e3);
-    ret->pilot.node_memory_bytes = (int64_t)(sim->node_memory_gib * GIB);
+    ret->pilot.node_memory_bytes = (int64_t)(sim->node_memory_gib * AW_GIB_REAL);
     ret->pilot.in_place = sim->in_place;
     return AW_OK;
 }

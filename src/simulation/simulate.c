@@ -1,6 +1,7 @@
 /* simulate.c - one controller on one application: settings, the loop, the summary. */
 #include "simulation/simulate.h"
 
+#include "base/units.h"
 #include "cluster/surrogate.h"
 #include "fallback/tune.h"
 #include "task/bounds.h"
@@ -10,7 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-#define MIB              1048576.0
 #define SECONDS_PER_HOUR 3600.0
 #define LEVEL            0.95 /* of every interval */
 #define RESAMPLES        1000u
@@ -72,8 +72,8 @@ static struct aw_bounds bounds_of(const struct aw_simulate_settings *s)
         .replicas_max = s->replicas_max,
         .cpu_millicores_min = llround(s->cpu_min_cores * 1e3),
         .cpu_millicores_max = llround(s->cpu_max_cores * 1e3),
-        .memory_bytes_min = llround(s->memory_min_mib * MIB),
-        .memory_bytes_max = llround(s->memory_max_mib * MIB),
+        .memory_bytes_min = llround(s->memory_min_mib * AW_MIB_REAL),
+        .memory_bytes_max = llround(s->memory_max_mib * AW_MIB_REAL),
     };
 }
 
@@ -201,7 +201,7 @@ struct aw_policy_task aw_simulate_task(const struct aw_simulate_settings *settin
         .replicas = settings->replicas,
         .cpu_millicores = llround(cores * 1e3),
         .memory_bytes =
-            llround((settings->memory_mib > 0 ? settings->memory_mib : ceil(mib)) * MIB),
+            llround((settings->memory_mib > 0 ? settings->memory_mib : ceil(mib)) * AW_MIB_REAL),
     };
     if (start.replicas == 0)
         start.replicas = (uint32_t)fmin(ceil(mean / each), settings->replicas_max);

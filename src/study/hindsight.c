@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "cluster/sim.h"
 
 #define WORKLOAD     0u
@@ -24,8 +25,6 @@
 #define KILLS_SHARE  0.002 /* of steps: a copy that is killed more often holds too much */
 #define HOLDS_LESS   0.5   /* of what a request in flight holds, at each try */
 #define TRIES        8u
-#define GIB          1073741824.0
-#define MIB          1048576.0
 #define LIVED        (AW_HINDSIGHT_FORMULA + 1u) /* as RECORDED, with the memory of the fit */
 
 struct copy {
@@ -407,7 +406,7 @@ static void tally(struct aw_hindsight *h, const struct aw_reading *reading,
     sums->violations += score->violated;
     sums->replicas += replicas;
     sums->cores += 1e-3 * (double)reading->cpu_millicores_wanted * replicas;
-    sums->gib += (double)reading->memory_bytes_wanted * replicas / GIB;
+    sums->gib += (double)reading->memory_bytes_wanted * replicas / AW_GIB_REAL;
     sums->beyond += !size_is_known(h, reading->cpu_millicores_wanted);
     sums->scored++;
 }
@@ -499,7 +498,8 @@ static enum aw_err holds_less(struct aw_hindsight *h, uint32_t which)
         err = play_copy(h, which, &p, NULL, &sums);
         if (err || sums.kills <= KILLS_SHARE * h->count)
             break;
-        const double mean = h->record.memory_y / n / MIB, in_flight = h->record.memory_x / n;
+        const double mean = h->record.memory_y / n / AW_MIB_REAL,
+                     in_flight = h->record.memory_x / n;
         segment->memory_flight_mib = i + 1 < TRIES ? HOLDS_LESS * segment->memory_flight_mib : 0;
         segment->memory_base_mib = fmax(1, mean - segment->memory_flight_mib * in_flight);
     }

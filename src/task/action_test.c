@@ -1,7 +1,6 @@
+#include "base/units.h"
 #include "task/action.h"
 #include "task/testing.h"
-
-#define MIB AW_TESTING_MIB
 
 static struct aw_action make(uint32_t mapping, double deadband, bool guard)
 {
@@ -45,10 +44,10 @@ static void absolute_reaches_the_bounds_on_a_log_scale(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct aw_plan p = plan(&action, &memory, &reading, cases[i].at, cases[i].at, cases[i].at);
-        if (p.cpu_millicores != cases[i].cpu || p.memory_bytes != cases[i].mib * MIB ||
+        if (p.cpu_millicores != cases[i].cpu || p.memory_bytes != cases[i].mib * AW_MIB ||
             p.replicas != cases[i].replicas)
             fail_msg("%s: %lldm, %lldMi, %u", cases[i].why, (long long)p.cpu_millicores,
-                     (long long)(p.memory_bytes / MIB), p.replicas);
+                     (long long)(p.memory_bytes / AW_MIB), p.replicas);
         assert_int_equal(p.set, AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY);
     }
 }
@@ -77,10 +76,10 @@ static void anchored_is_relative_to_recent_peaks(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct aw_plan p =
             plan(&action, &memory, &reading, cases[i].cpu, cases[i].memory, cases[i].replicas);
-        if (p.cpu_millicores != cases[i].millicores || p.memory_bytes != cases[i].mib * MIB ||
+        if (p.cpu_millicores != cases[i].millicores || p.memory_bytes != cases[i].mib * AW_MIB ||
             p.replicas != cases[i].count)
             fail_msg("%s: %lldm, %lldMi, %u", cases[i].why, (long long)p.cpu_millicores,
-                     (long long)(p.memory_bytes / MIB), p.replicas);
+                     (long long)(p.memory_bytes / AW_MIB), p.replicas);
     }
 }
 
@@ -144,7 +143,7 @@ static void without_figures_nothing_shrinks(void **state)
     assert_int_equal(p.memory_bytes, blind.memory_bytes_wanted);
     p = plan(&action, &memory, &blind, 1, 1, 1);
     assert_int_equal(p.replicas, 9);
-    assert_int_equal(p.memory_bytes, 618 * MIB);
+    assert_int_equal(p.memory_bytes, 618 * AW_MIB);
 
     /* an idle workload is known to be idle */
     struct aw_reading idle = known;
@@ -163,24 +162,25 @@ static void the_guard_holds_memory_above_the_peak_and_remembers_a_kill(void **st
         struct aw_reading reading = aw_testing_reading(0);
         aw_action_begin(&memory);
         aw_action_observe(&guarded, &memory, &reading);
-        assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 315 * MIB);
-        assert_true(plan(&bare, &memory, &reading, 0, -1, 0).memory_bytes < 315 * MIB);
+        assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 315 * AW_MIB);
+        assert_true(plan(&bare, &memory, &reading, 0, -1, 0).memory_bytes < 315 * AW_MIB);
 
         reading.oom_kills = 2; /* at 512 MiB: 1.2 times that from now on */
         aw_action_observe(&guarded, &memory, &reading);
         reading.oom_kills = 0;
         for (int i = 0; i < 6; i++) {
-            assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 615 * MIB);
+            assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes,
+                             615 * AW_MIB);
             aw_action_observe(&guarded, &memory, &reading);
         }
-        assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 315 * MIB);
+        assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 315 * AW_MIB);
 
         /* a kill at a smaller limit does not lower what an earlier one taught */
         reading.oom_kills = 1;
         aw_action_observe(&guarded, &memory, &reading);
-        reading.memory_bytes_wanted = 400 * MIB;
+        reading.memory_bytes_wanted = 400 * AW_MIB;
         aw_action_observe(&guarded, &memory, &reading);
-        assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 615 * MIB);
+        assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 615 * AW_MIB);
 
         /* kills that go on drive the limit up to its bound, and no further */
         for (int i = 0; i < 40; i++) {
@@ -224,8 +224,8 @@ static void the_deadband_keeps_a_size_that_is_near_enough(void **state)
     /* the guard is stronger than the deadband */
     struct aw_action guarded = make(AW_ACTION_ABSOLUTE, 0.1, true);
     aw_action_observe(&guarded, &memory, &reading);
-    reading.memory_bytes_wanted = 300 * MIB;
-    assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 315 * MIB);
+    reading.memory_bytes_wanted = 300 * AW_MIB;
+    assert_int_equal(plan(&guarded, &memory, &reading, 0, -1, 0).memory_bytes, 315 * AW_MIB);
 }
 
 static void plans_stay_in_the_bounds_whatever_was_read(void **state)
@@ -292,7 +292,7 @@ static void an_action_made_of_a_plan_asks_for_that_plan(void **state)
         struct aw_reading reading = aw_testing_reading(0);
         aw_action_begin(&memory);
         reading.cpu_cores_used = aw_rng_uniform(&rng, 0.05, 40);
-        reading.memory_bytes_peak = (double)MIB * aw_rng_uniform(&rng, 50, 6000);
+        reading.memory_bytes_peak = (double)AW_MIB * aw_rng_uniform(&rng, 50, 6000);
         aw_action_observe(&action, &memory, &reading);
         float values[AW_ACTION_DIM];
         struct aw_plan p =
@@ -315,14 +315,14 @@ static void a_plan_that_no_action_asks_for_becomes_the_nearest(void **state)
     struct aw_action_memory memory;
     struct aw_reading reading = aw_testing_reading(0);
     float values[AW_ACTION_DIM];
-    struct aw_plan p = {.replicas = 20, .cpu_millicores = 4000, .memory_bytes = 8192 * MIB};
+    struct aw_plan p = {.replicas = 20, .cpu_millicores = 4000, .memory_bytes = 8192 * AW_MIB};
     aw_action_begin(&memory);
     aw_action_from_plan(&action, &memory, &p, values);
     assert_true(values[0] == 1 && values[1] == 0 && values[2] == 0); /* no peak yet: the middle */
     aw_action_observe(&action, &memory, &reading);
     aw_action_from_plan(&action, &memory, &p, values);
     assert_true(values[0] == 1 && values[1] == 1 && values[2] == 1);
-    p = (struct aw_plan){.replicas = 1, .cpu_millicores = 50, .memory_bytes = MIB};
+    p = (struct aw_plan){.replicas = 1, .cpu_millicores = 50, .memory_bytes = AW_MIB};
     aw_action_from_plan(&action, &memory, &p, values);
     assert_true(values[0] == -1 && values[1] == -1 && values[2] == -1);
 }
@@ -330,7 +330,7 @@ static void a_plan_that_no_action_asks_for_becomes_the_nearest(void **state)
 static void bounds_that_leave_no_choice_leave_none(void **state)
 {
     (void)state;
-    const struct aw_bounds point = {3, 3, 500, 500, 100 * MIB + 5, 100 * MIB + 5};
+    const struct aw_bounds point = {3, 3, 500, 500, 100 * AW_MIB + 5, 100 * AW_MIB + 5};
     for (uint32_t mapping = 0; mapping < 2; mapping++) {
         struct aw_action action;
         struct aw_action_memory memory;
@@ -344,7 +344,7 @@ static void bounds_that_leave_no_choice_leave_none(void **state)
             struct aw_plan p = plan(&action, &memory, &reading, x, x, x);
             assert_int_equal(p.replicas, 3);
             assert_int_equal(p.cpu_millicores, 500);
-            assert_int_equal(p.memory_bytes, 100 * MIB + 5);
+            assert_int_equal(p.memory_bytes, 100 * AW_MIB + 5);
         }
     }
 }

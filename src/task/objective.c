@@ -3,11 +3,12 @@
 
 #include <math.h>
 
+#include "base/units.h"
+
 #define SECONDS_PER_HOUR 3600.0
 /* Requests that arrive at the end of a step complete in the next one: less than this share of a
  * load left over is no missed throughput. */
 #define THROUGHPUT_SLACK 0.05
-#define GIB              1073741824.0
 #define LAMBDA_ERROR_MAX 4.0
 
 struct aw_outcome aw_outcome_of(const struct aw_reading *reading)
@@ -20,7 +21,7 @@ struct aw_outcome aw_outcome_of(const struct aw_reading *reading)
         .cpu_utilisation = reading->cpu_utilisation,
         .memory_utilisation = reading->memory_utilisation,
         .cores_allocated = reading->cores_allocated,
-        .gib_allocated = reading->memory_bytes_allocated / GIB,
+        .gib_allocated = reading->memory_bytes_allocated / AW_GIB_REAL,
     };
 }
 

@@ -7,18 +7,17 @@
 
 #include "base/rng.h"
 #include "base/testing.h"
+#include "base/units.h"
 #include "task/bounds.h"
 #include "task/reading.h"
-
-#define AW_TESTING_MIB ((int64_t)1 << 20)
 
 static const struct aw_bounds aw_testing_bounds = {
     .replicas_min = 1,
     .replicas_max = 20,
     .cpu_millicores_min = 100,
     .cpu_millicores_max = 4000,
-    .memory_bytes_min = 64 * AW_TESTING_MIB,
-    .memory_bytes_max = 8192 * AW_TESTING_MIB,
+    .memory_bytes_min = 64 * AW_MIB,
+    .memory_bytes_max = 8192 * AW_MIB,
 };
 
 /* A quiet minute of four replicas of 1 core and 512 MiB, half used. */
@@ -32,11 +31,11 @@ static inline struct aw_sample aw_testing_sample(int64_t at_us)
         .at_us = at_us,
         .replicas_wanted = 4,
         .cpu_millicores_wanted = 1000,
-        .memory_bytes_wanted = 512 * AW_TESTING_MIB,
+        .memory_bytes_wanted = 512 * AW_MIB,
         .replicas_ready = 4,
         .cpu_cores_used = FIGURE(2),
-        .memory_bytes_used = FIGURE(256 * (double)AW_TESTING_MIB),
-        .memory_bytes_peak = FIGURE(300 * (double)AW_TESTING_MIB),
+        .memory_bytes_used = FIGURE(256 * (double)AW_MIB),
+        .memory_bytes_peak = FIGURE(300 * (double)AW_MIB),
         .throttled_share = FIGURE(0.1),
         .disk_bytes_per_s = FIGURE(1e6),
         .net_bytes_per_s = FIGURE(2e6),

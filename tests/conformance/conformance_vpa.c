@@ -1,4 +1,5 @@
 /* conformance_vpa.c - the kinds of case that are about the VPA. */
+#include "base/units.h"
 #include "conformance_case.h"
 #include "fallback/vpa_update.h"
 
@@ -7,7 +8,6 @@
 #include <string.h>
 
 #define SECOND_US   ((int64_t)1000000)
-#define MIB         ((int64_t)1 << 20)
 #define SECONDS_MAX 1e9   /* in either direction */
 #define NUMBER_MAX  1e15  /* bytes, weights */
 #define ROUNDING    1e-12 /* upstream's tests compare reals with a margin too */
@@ -249,11 +249,11 @@ static void pod_minimum(struct aw__case *c)
     int64_t cpu = aw__case_i64(c, c->in, "estimate_cpu_m", 0, AW_VPA_AMOUNT_MAX);
     int64_t bytes = aw__case_i64(c, c->in, "estimate_mem_bytes", 0, AW_VPA_AMOUNT_MAX);
     int64_t cpu_min = aw__case_i64(c, c->in, "pod_min_cpu_m", 0, AW_VPA_AMOUNT_MAX);
-    int64_t mib_min = aw__case_i64(c, c->in, "pod_min_mem_mib", 0, AW_VPA_AMOUNT_MAX / MIB);
+    int64_t mib_min = aw__case_i64(c, c->in, "pod_min_mem_mib", 0, AW_VPA_AMOUNT_MAX / AW_MIB);
     if (c->err)
         return;
     cpu = larger(cpu, aw__vpa_pod_share(cpu_min, count));
-    bytes = larger(bytes, aw__vpa_pod_share(mib_min * MIB, count));
+    bytes = larger(bytes, aw__vpa_pod_share(mib_min * AW_MIB, count));
     aw__case_same(c, "target_cpu_m", cpu);
     aw__case_same(c, "target_mem_bytes", bytes);
     aw__case_same(c, "target_cpu_m_each", cpu);
@@ -264,14 +264,14 @@ static void oom_bump(struct aw__case *c)
 {
     struct aw_vpa_config config;
     struct aw_vpa_container container = {.has_memory = true};
-    int64_t mib_max = AW_VPA_AMOUNT_MAX / MIB;
+    int64_t mib_max = AW_VPA_AMOUNT_MAX / AW_MIB;
     aw_vpa_config_init(&config);
     config.oom_ratio = aw__case_real(c, c->in, "ratio");
-    config.oom_bytes_min = aw__case_i64(c, c->in, "min_bump_mib", 0, mib_max) * MIB;
-    container.memory_peak = aw__case_i64(c, c->in, "usage_peak_in_window_mib", 0, mib_max) * MIB;
-    int64_t request = aw__case_i64(c, c->in, "request_mib", 0, mib_max) * MIB;
+    config.oom_bytes_min = aw__case_i64(c, c->in, "min_bump_mib", 0, mib_max) * AW_MIB;
+    container.memory_peak = aw__case_i64(c, c->in, "usage_peak_in_window_mib", 0, mib_max) * AW_MIB;
+    int64_t request = aw__case_i64(c, c->in, "request_mib", 0, mib_max) * AW_MIB;
     int64_t bytes = aw__vpa_oom_bytes(&config, &container, request);
-    aw__case_close(c, "oom_sample_mib", (double)bytes / (double)MIB, 0);
+    aw__case_close(c, "oom_sample_mib", (double)bytes / (double)AW_MIB, 0);
 }
 
 /* Samples through the real path; the expected additions and subtractions straight into a second
@@ -355,10 +355,10 @@ static void oom_staleness(struct aw__case *c)
     if (c->err)
         return;
     aw_vpa_aggregate_init(&aggregate, &config, last_us);
-    if (!aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 1000 * MIB, last_us))
+    if (!aw_vpa_add(&config, &aggregate, &container, AW_VPA_MEMORY, 1000 * AW_MIB, last_us))
         aw__case_fail(c, c->in, "the sample was refused");
     aw__case_same_bool(c, "discarded",
-                       !aw_vpa_oom(&config, &aggregate, &container, 1000 * MIB, oom_us));
+                       !aw_vpa_oom(&config, &aggregate, &container, 1000 * AW_MIB, oom_us));
 }
 
 /* {"2": 10000, ...} against all buckets: those that are not named must be 0. */

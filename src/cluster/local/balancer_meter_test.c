@@ -1,10 +1,9 @@
 /* balancer_meter_test.c - bytes per second of a replica: as many as it may have, shared, no
  * turning. */
+#include "base/units.h"
 #include "cluster/local/balancer_testing.h"
 
 #include <poll.h>
-
-#define MIB (1 << 20)
 
 /* --- the bucket by itself --------------------------------------------------------------------- */
 
@@ -97,7 +96,7 @@ static void limited_begin(struct world *world, enum aw__meter_way way, uint32_t 
     config_init(&config);
     config.health_path[0] = '\0';
     config.request_timeout_us = 60000000;
-    config.network_bytes_per_s[way] = MIB;
+    config.network_bytes_per_s[way] = AW_MIB;
     world_begin(world, &config, 0, state);
     for (uint32_t i = 0; i < servers; i++)
         big_server_start(world, i);
@@ -147,7 +146,7 @@ static void a_limited_replica_takes_its_time_and_holds_up_nobody(void **state)
     uint32_t asked = 0, quick = 0;
     limited_begin(&world, AW__METER_OUT, 2, state);
     const int64_t cpu_us = own_cpu_us();
-    download_begin(&large, &world, 3 * MIB);
+    download_begin(&large, &world, 3 * AW_MIB);
     wait_for(counts_of(&world).in_flight == 1);
     while (!large.done) { /* the other one has the fewest in flight */
         const int64_t begin_us = aw_clock_monotonic_us(NULL);
@@ -170,8 +169,8 @@ static void answers_of_one_replica_share_what_it_has(void **state)
     struct world world;
     struct download one, two;
     limited_begin(&world, AW__METER_OUT, 1, state);
-    download_begin(&one, &world, MIB);
-    download_begin(&two, &world, MIB);
+    download_begin(&one, &world, AW_MIB);
+    download_begin(&two, &world, AW_MIB);
     download_end(&one);
     download_end(&two);
     const int64_t first_us = one.took_us < two.took_us ? one.took_us : two.took_us;
@@ -184,7 +183,7 @@ static void answers_of_one_replica_share_what_it_has(void **state)
 
 static void requests_have_a_limit_of_their_own(void **state)
 {
-    static char body[2 * MIB];
+    static char body[2 * AW_MIB];
     struct world world;
     char text[128], in[512];
     limited_begin(&world, AW__METER_IN, 1, state);
@@ -205,7 +204,7 @@ static void requests_have_a_limit_of_their_own(void **state)
     close(fd);
     /* answers are not held back */
     struct download quick;
-    download_begin(&quick, &world, 4 * MIB);
+    download_begin(&quick, &world, 4 * AW_MIB);
     download_end(&quick);
     assert_true(quick.took_us < 2000000);
     books_close(&world);

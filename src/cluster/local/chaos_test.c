@@ -2,6 +2,7 @@
 #include "cluster/local/local_testing.h"
 
 #include "base/rng.h"
+#include "base/units.h"
 #include "cluster/local/cgroup_file.h"
 
 #define OPERATIONS   200u
@@ -41,7 +42,7 @@ static void operate(struct yard *yard, struct aw_rng *rng, struct tally *tally)
         break;
     case 4:
         plan.set = AW_PLAN_MEMORY;
-        tally->memory_bytes = (96 + (int64_t)(aw_rng_double(rng) * 160)) * MIB;
+        tally->memory_bytes = (96 + (int64_t)(aw_rng_double(rng) * 160)) * AW_MIB;
         plan.memory_bytes = tally->memory_bytes;
         break;
     case 5:
@@ -123,7 +124,7 @@ static void two_hundred_operations_under_load_leave_everything_in_order(void **s
     const uint64_t seed = given ? strtoull(given, NULL, 10) : 1;
     struct yard yard;
     struct aw_rng rng;
-    struct tally tally = {.replicas = 3, .cpu_millicores = 500, .memory_bytes = 256 * MIB};
+    struct tally tally = {.replicas = 3, .cpu_millicores = 500, .memory_bytes = 256 * AW_MIB};
     struct standin_load load = {.path = "/spin/500", .clients = 6, .pause_us = 500};
     print_message("seed %llu\n", (unsigned long long)seed);
     aw_rng_init(&rng, seed, 0);

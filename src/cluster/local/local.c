@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/threads.h"
+#include "base/units.h"
 #include "cluster/local/internal.h"
 
 #include <errno.h>
@@ -18,8 +19,7 @@
 #define LOOK_US      5000     /* between two looks of the supervisor */
 #define SAMPLE_US    250000   /* between two looks at memory */
 #define PATIENCE_US  10000000 /* for processes that were sent SIGKILL */
-#define GIB          1073741824.0
-#define MEMORY_SHARE 0.9 /* of the machine's, for replicas */
+#define MEMORY_SHARE 0.9      /* of the machine's, for replicas */
 
 #define AW_CONF_OF struct aw_local_settings
 const struct aw_conf_field aw_local_fields[] = {
@@ -125,7 +125,7 @@ static void capacity_find(struct aw_local *local)
     const double pages = (double)sysconf(_SC_PHYS_PAGES), page = (double)sysconf(_SC_PAGESIZE);
     const double cores = settings->cores > 0 ? settings->cores : aw_threads_cpu_count();
     local->capacity_millicores = (int64_t)llround(cores * 1e3);
-    local->capacity_bytes = (int64_t)(settings->memory_gib > 0 ? settings->memory_gib * GIB
+    local->capacity_bytes = (int64_t)(settings->memory_gib > 0 ? settings->memory_gib * AW_GIB_REAL
                                                                : MEMORY_SHARE * pages * page);
 }
 

@@ -2,6 +2,7 @@
 #include "cluster/local/local_testing.h"
 
 #include "base/rng.h"
+#include "base/units.h"
 
 static void limits_are_those_of_the_control_group(void **state)
 {
@@ -29,7 +30,7 @@ static void limits_are_those_of_the_control_group(void **state)
     assert_true(busy.throttled_share.value > 0);
     assert_close(busy.pods[0].cpu_cores_used.value, busy.cpu_cores_used.value, 1e-9);
     assert_true(busy.memory_bytes_used.value > 0);
-    assert_true(busy.memory_bytes_used.value < 256.0 * MIB);
+    assert_true(busy.memory_bytes_used.value < 256.0 * AW_MIB);
     assert_true(busy.memory_bytes_peak.value >= busy.memory_bytes_used.value);
     assert_true(busy.latency_us_p99.value > 2000);
     assert_true(busy.net_bytes_per_s.value > 0);
@@ -47,7 +48,7 @@ static void bytes_per_second_are_limited_when_that_is_asked_for(void **state)
         yard.settings.network_out_mib_per_s = 0.01;
         if (!yard_new(&yard))
             skip();
-        assert_ok(yard_add(&yard, way ? tcp : NULL, 1, 256 * MIB, &diag));
+        assert_ok(yard_add(&yard, way ? tcp : NULL, 1, 256 * AW_MIB, &diag));
         wait_until(5, yard_is(&yard, 1));
         /* 24 000 bytes, 16 KiB of them at once */
         const int64_t begin_us = aw_clock_monotonic_us(NULL);
@@ -103,7 +104,7 @@ static void too_little_memory_is_an_oom_kill_and_a_growing_pause(void **state)
     yard_settings(&yard);
     if (!yard_new(&yard))
         skip();
-    assert_ok(yard_add(&yard, words, 1, 24 * MIB, &diag));
+    assert_ok(yard_add(&yard, words, 1, 24 * AW_MIB, &diag));
     struct aw_sample sample;
     wait_until(8, (sample = yard_observe(&yard), kills += sample.oom_kills,
                    restarts += sample.restarts, kills >= 3));
@@ -118,7 +119,7 @@ static void too_little_memory_is_an_oom_kill_and_a_growing_pause(void **state)
     aw_local_trouble(yard.local, yard.workload, trouble, sizeof trouble);
     assert_non_null(strstr(trouble, "out of memory"));
     /* with room enough it lives */
-    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_MEMORY, .memory_bytes = 128 * MIB});
+    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_MEMORY, .memory_bytes = 128 * AW_MIB});
     wait_until(8, yard_is(&yard, 1));
     yard_end(&yard);
 }
@@ -153,16 +154,16 @@ static void memory_in_use_is_not_taken_away(void **state)
     if (!yard_begin(&yard, words, 1))
         skip();
     wait_until(5, yard_is(&yard, 1));
-    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_MEMORY, .memory_bytes = 32 * MIB});
+    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_MEMORY, .memory_bytes = 32 * AW_MIB});
     standin_wait_ms(300);
     struct aw_sample sample = yard_observe(&yard);
     assert_true(sample.rollout);
-    assert_int_equal(sample.pods[0].memory_bytes, 256 * MIB);
+    assert_int_equal(sample.pods[0].memory_bytes, 256 * AW_MIB);
     assert_int_equal(sample.oom_kills + sample.restarts, 0);
-    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_MEMORY, .memory_bytes = 96 * MIB});
+    yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_MEMORY, .memory_bytes = 96 * AW_MIB});
     wait_until(5, yard_is(&yard, 1));
     sample = yard_observe(&yard);
-    assert_int_equal(sample.pods[0].memory_bytes, 96 * MIB);
+    assert_int_equal(sample.pods[0].memory_bytes, 96 * AW_MIB);
     assert_int_equal(sample.pods[0].restart_count, 0);
     yard_end(&yard);
 }
@@ -182,7 +183,7 @@ static void a_program_that_is_not_there_gets_a_sentence(void **state)
                                                .replicas = 1,
                                                .replicas_max = 1,
                                                .cpu_millicores = 100,
-                                               .memory_bytes = 64 * MIB};
+                                               .memory_bytes = 64 * AW_MIB};
     assert_ok(aw_local_add(yard.local, &workload, &yard.workload, &diag));
     wait_until(5, (aw_local_trouble(yard.local, yard.workload, trouble, sizeof trouble), *trouble));
     assert_non_null(strstr(trouble, "/nowhere/at/all: No such file"));
@@ -199,7 +200,7 @@ static void impossible_workloads_get_a_sentence(void **state)
                                            .replicas = 1,
                                            .replicas_max = 2,
                                            .cpu_millicores = 100,
-                                           .memory_bytes = 64 * MIB};
+                                           .memory_bytes = 64 * AW_MIB};
     struct yard yard;
     yard_settings(&yard);
     if (!yard_new(&yard))
@@ -237,7 +238,7 @@ static void a_replica_whose_limits_are_refused_does_not_run_without_them(void **
     if (!yard_new(&yard))
         skip();
     io_device_set(&yard, "0:0"); /* one that no kernel has */
-    assert_ok(yard_add(&yard, NULL, 1, 64 * MIB, &diag));
+    assert_ok(yard_add(&yard, NULL, 1, 64 * AW_MIB, &diag));
     wait_until(5, (aw_local_trouble(yard.local, yard.workload, trouble, sizeof trouble), *trouble));
     for (uint32_t i = 0; i < 50; i++) { /* pauses between tries are 0.4 s at most */
         assert_int_equal(yard_observe(&yard).replicas_ready, 0);
@@ -253,7 +254,7 @@ static void a_replica_whose_limits_are_refused_does_not_run_without_them(void **
     const struct aw__cgroup_tree *tree = &yard.local->tree;
     struct aw__cgroup_usage usage;
     assert_ok(aw__cgroup_read(tree, yard.local->workload[0]->replica[0].group, &usage));
-    assert_int_equal(usage.memory_limit_bytes, 64 * MIB);
+    assert_int_equal(usage.memory_limit_bytes, 64 * AW_MIB);
     yard_end(&yard);
 }
 
@@ -306,7 +307,7 @@ static void requests_survive_scaling_in_and_resizing(void **state)
         yard_apply(&yard, &(struct aw_plan){.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
                                             .replicas = round % 2 ? 4 : 1,
                                             .cpu_millicores = 200 + 100 * round,
-                                            .memory_bytes = (128 + 32 * round) * MIB});
+                                            .memory_bytes = (128 + 32 * round) * AW_MIB});
         wait_until(5, yard_is(&yard, round % 2 ? 4 : 1));
         /* who has gone has left its socket behind, and that is gone as well */
         wait_until(5, yard_sockets(&yard) == (round % 2 ? 4u : 1u));
@@ -363,7 +364,7 @@ static void without_a_socket_replicas_are_asked_on_their_port(void **state)
     snprintf(base, sizeof base, "%s", yard.run_dir);
     snprintf(yard.settings.run_dir, sizeof yard.settings.run_dir, "%s/%0120d", base, 0);
     assert_true(yard_new(&yard));
-    assert_ok(yard_add(&yard, NULL, 2, 64 * MIB, &diag));
+    assert_ok(yard_add(&yard, NULL, 2, 64 * AW_MIB, &diag));
     wait_until(5, yard_is(&yard, 2));
     assert_true(yard_is_unix(&yard, false));
     assert_int_equal(standin_ask(aw_local_port(yard.local, yard.workload), "/", NULL, 0), 200);
@@ -440,7 +441,7 @@ static int victim_main(char **argv)
     const struct aw__cgroup_tree *tree = &yard.local->tree;
     (void)!write(pipe_fd, tree, sizeof *tree);
     yard.cluster = aw_local_cluster(yard.local);
-    if (yard_add(&yard, words, 3, 64 * MIB, &diag))
+    if (yard_add(&yard, words, 3, 64 * AW_MIB, &diag))
         return 1;
     const uint16_t port = aw_local_port(yard.local, yard.workload);
     (void)!write(pipe_fd, &port, sizeof port);

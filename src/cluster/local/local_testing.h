@@ -7,6 +7,7 @@
 #ifndef AW_CLUSTER_LOCAL_LOCAL_TESTING_H
 #define AW_CLUSTER_LOCAL_LOCAL_TESTING_H
 
+#include "base/units.h"
 #include "cluster/local.h"
 #include "cluster/local/internal.h"
 #include "cluster/local/standin_testing.h"
@@ -14,8 +15,6 @@
 #include <dirent.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-
-#define MIB ((int64_t)1 << 20)
 
 /* MiB that a replica touches. The thread sanitizer remembers four times what is touched, and that
  * is in the same control group. */
@@ -101,7 +100,7 @@ static inline bool yard_begin(struct yard *yard, const char *const *words, uint3
     yard_settings(yard);
     if (!yard_new(yard))
         return false;
-    if (yard_add(yard, words, replicas, 256 * MIB, &diag))
+    if (yard_add(yard, words, replicas, 256 * AW_MIB, &diag))
         fail_msg("%s", diag.text);
     return true;
 }

@@ -1,4 +1,5 @@
 /* scrape_test.c - what replicas say of themselves: read, left out, and never waited for. */
+#include "base/units.h"
 #include "cluster/local/local_testing.h"
 
 #include <math.h>
@@ -75,7 +76,7 @@ static enum aw_err add(struct yard *yard, const char *const *words, uint32_t rep
                                                .replicas = replicas,
                                                .replicas_max = 4,
                                                .cpu_millicores = 500,
-                                               .memory_bytes = 256 * MIB};
+                                               .memory_bytes = 256 * AW_MIB};
     return aw_local_add(yard->local, &workload, &yard->workload, diag);
 }
 

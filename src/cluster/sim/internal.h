@@ -23,7 +23,6 @@
 #define AW__NEVER_US  INFINITY
 #define AW__NO_NODE   UINT32_MAX
 #define AW__NO_INDEX  UINT32_MAX
-#define AW__MIB       1048576.0
 #define AW__PERIOD_US 100000.0 /* cpu.cfs_period_us, the kernel's default */
 /* Pods of so many workloads are one block, small enough not to ask for huge pages; so many places
  * are whole pages, so that the first of each workload, which are used, share one. */

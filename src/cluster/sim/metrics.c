@@ -5,6 +5,7 @@
  * lost one leaves the older, whose age tells. Counts of the API (replicas, phases, kills) are
  * exact.
  */
+#include "base/units.h"
 #include "cluster/sim/internal.h"
 
 static double noisy(struct aw_sim *sim, double value)
@@ -66,7 +67,7 @@ static int64_t millicores(double cores)
 
 static int64_t bytes(double mib)
 {
-    return (int64_t)(mib * AW__MIB + 0.5);
+    return (int64_t)(mib * AW_MIB_REAL + 0.5);
 }
 
 /* Pod `id` of `pod`. */
@@ -93,7 +94,7 @@ static void show_pod(const struct aw_sim *sim, const struct aw__workload *worklo
         .memory_bytes = bytes(pod->memory_mib),
         .cpu_cores_used = {.value = read ? pod->read_cpu_cores * aw__max(0, wrong) : 0,
                            .at_us = read_us},
-        .memory_bytes_used = {.value = read ? (pod->read_memory_mib + more_mib) * AW__MIB : 0,
+        .memory_bytes_used = {.value = read ? (pod->read_memory_mib + more_mib) * AW_MIB_REAL : 0,
                               .at_us = read_us},
         .oom_kill_count = pod->oom_kills,
         .restart_count = pod->restarts,
@@ -118,8 +119,8 @@ enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t w, struct aw_sample *ret
     s->cpu_millicores_wanted = millicores(workload->cores);
     s->memory_bytes_wanted = bytes(workload->memory_mib);
     s->cpu_cores_used = figure(sums->cpu_core_us * 1e-6 * per_s, at);
-    s->memory_bytes_used = figure(sums->memory_mib_us / sums->replica_us * AW__MIB, at);
-    s->memory_bytes_peak = figure(sums->memory_peak_mib * AW__MIB, at);
+    s->memory_bytes_used = figure(sums->memory_mib_us / sums->replica_us * AW_MIB_REAL, at);
+    s->memory_bytes_peak = figure(sums->memory_peak_mib * AW_MIB_REAL, at);
     s->throttled_share =
         figure(sums->running_us > 0 ? aw__min(1, sums->throttled_us / sums->running_us) : 0, at);
     s->disk_bytes_per_s = figure(sums->disk_kib * 1024 * per_s, at);

@@ -2,6 +2,7 @@
 #include "cluster/sim.h"
 
 #include "base/latency_histogram.h"
+#include "base/units.h"
 #include "cluster/sim/internal.h"
 
 #include <string.h>
@@ -127,7 +128,7 @@ static enum aw_err check(const struct aw_sim *sim, const struct aw_sim_workload 
         return aw_fail(diag, AW_ERR_RANGE, "an application has 1 to %u segments, found %u",
                        AW_APP_SEGMENTS_MAX, workload->app.segment_count);
     if ((double)workload->cpu_millicores > sim->settings.node_cores * 1e3 ||
-        (double)workload->memory_bytes > sim->settings.node_memory_gib * 1024 * AW__MIB)
+        (double)workload->memory_bytes > sim->settings.node_memory_gib * 1024 * AW_MIB_REAL)
         return aw_fail(diag, AW_ERR_RANGE, "no node is large enough for one replica");
     return AW_OK;
 }
@@ -181,7 +182,7 @@ static void profile_set(struct aw__profile *profile, const struct aw_sim_workloa
     profile->replicas = workload->replicas;
     profile->replicas_max = workload->replicas_max;
     profile->cores = (double)workload->cpu_millicores * 1e-3;
-    profile->memory_mib = (double)workload->memory_bytes / AW__MIB;
+    profile->memory_mib = (double)workload->memory_bytes / AW_MIB_REAL;
 }
 
 enum aw_err aw_sim_add(struct aw_sim *sim, const struct aw_sim_workload *workload,
@@ -529,7 +530,7 @@ static enum aw_err sim_apply(void *self, uint32_t w, const struct aw_plan *plan,
     }
     if (plan->set & AW_PLAN_MEMORY) {
         AW_ASSERT(plan->memory_bytes > 0);
-        double memory_mib = (double)plan->memory_bytes / AW__MIB;
+        double memory_mib = (double)plan->memory_bytes / AW_MIB_REAL;
         resized = resized || memory_mib != workload->memory_mib;
         workload->memory_mib = memory_mib;
     }

@@ -1,4 +1,5 @@
 #include "base/testing.h"
+#include "base/units.h"
 #include "cluster/sim.h"
 #include "cluster/surrogate.h"
 
@@ -6,7 +7,6 @@
 #include <string.h>
 
 #define STEP_US 15000000
-#define MIB     1048576
 
 /* A cluster with one workload of one segment under constant load. */
 struct world {
@@ -44,7 +44,7 @@ static struct aw_sim_workload workload_of(const struct world *world)
                                        .replicas = world->replicas,
                                        .replicas_max = 20,
                                        .cpu_millicores = (int64_t)(world->cores * 1e3),
-                                       .memory_bytes = world->memory_mib * MIB};
+                                       .memory_bytes = world->memory_mib * AW_MIB};
     workload.app.segment_count = 1;
     workload.app.segment[0] = world->segment;
     return workload;
@@ -276,7 +276,7 @@ static void a_vertical_change_is_rolled_out_without_an_outage(void **state)
         world_step(&world, STEP_US);
         world_apply(&world, &(struct aw_plan){.set = AW_PLAN_CPU | AW_PLAN_MEMORY,
                                               .cpu_millicores = 1500,
-                                              .memory_bytes = (int64_t)2048 * MIB});
+                                              .memory_bytes = (int64_t)2048 * AW_MIB});
         assert_true(world_observe(&world).rollout);
         uint32_t ready_min = 4;
         for (int i = 0; i < 40; i++) {

@@ -1,8 +1,8 @@
 #include "base/testing.h"
+#include "base/units.h"
 #include "cluster/sim/internal.h"
 
 #define STEP_US 15000000
-#define MIB     1048576
 #define STEPS   400
 
 /* What must hold at any time: every pod is on one node or on none, no id is there twice, and nodes
@@ -85,7 +85,7 @@ static void walk(uint32_t model, bool in_place, uint64_t seed)
                                        .replicas = 4,
                                        .replicas_max = 20,
                                        .cpu_millicores = 1000,
-                                       .memory_bytes = 512ll * MIB};
+                                       .memory_bytes = 512ll * AW_MIB};
     workload.app.segment_count = 1;
     workload.app.segment[0] = (struct aw_segment){.cpu_ms = 30,
                                                   .memory_base_mib = 150,
@@ -106,7 +106,7 @@ static void walk(uint32_t model, bool in_place, uint64_t seed)
             .set = 1 + aw_rng_below(&rng, 7),
             .replicas = 1 + aw_rng_below(&rng, 20),
             .cpu_millicores = 100 + aw_rng_below(&rng, 3000),
-            .memory_bytes = (140 + (int64_t)aw_rng_below(&rng, 400)) * MIB,
+            .memory_bytes = (140 + (int64_t)aw_rng_below(&rng, 400)) * AW_MIB,
         };
         struct aw_sim_disturbance disturbance = aw_sim_undisturbed;
         disturbance.memory_leak_mib = aw_rng_uniform(&rng, 0, 100);
@@ -152,7 +152,7 @@ static void what_parts_keeps_its_own(void **state)
                                        .replicas = 10,
                                        .replicas_max = 20,
                                        .cpu_millicores = 1000,
-                                       .memory_bytes = 512ll * MIB};
+                                       .memory_bytes = 512ll * AW_MIB};
     workload.app.segment_count = 1;
     workload.app.segment[0] =
         (struct aw_segment){.cpu_ms = 30, .memory_base_mib = 150, .parallelism = 1};

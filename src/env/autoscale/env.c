@@ -18,7 +18,6 @@
 /* Of every snapshot, whatever the options: the spec of a factory is a constant. The simulator's
  * own state is about half of it; make refuses a cluster that does not fit. */
 #define SNAPSHOT_BYTES (64u << 10)
-#define GIB            1073741824.0
 #define WORKLOAD       0u  /* there is one on the cluster */
 #define NAME_BYTES     48u /* of an axis of a past state */
 

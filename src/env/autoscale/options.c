@@ -10,12 +10,11 @@
 #include <string.h>
 
 #include "base/quantity.h"
+#include "base/units.h"
 #include "cluster/surrogate.h"
 #include "env/autoscale/alone.h"
 #include "env/autoscale/internal.h"
 
-#define GIB 1073741824.0
-#define MIB 1048576.0
 /* An operator who knows nothing but the load leaves half of the CPU free, ... */
 #define START_UTILISATION 0.5
 /* ... and gives memory for the base and so many requests at once, with half of it again. */
@@ -238,7 +237,7 @@ static enum aw_err read_all(const struct aw_autoscale_settings *settings, const 
     aw_bounds_clip(&o->bounds, &start);
     o->start_cpu_millicores = start.cpu_millicores;
     if ((double)o->bounds.cpu_millicores_max > 1e3 * o->sim.node_cores ||
-        (double)o->bounds.memory_bytes_max > GIB * o->sim.node_memory_gib)
+        (double)o->bounds.memory_bytes_max > AW_GIB_REAL * o->sim.node_memory_gib)
         return aw_fail(diag, AW_ERR_CONFIG,
                        "cpu_max and memory_max: a replica of %s and %s does not fit on a node of "
                        "%g cores and %g GiB",
@@ -314,7 +313,7 @@ static uint32_t capacity_warnings(const struct aw__options *o, const struct aw_d
     double capacity =
         b->replicas_max * aw_replica_capacity(demand, 1e-3 * (double)b->cpu_millicores_max);
     double cores = 1e-3 * (double)b->cpu_millicores_max * b->replicas_max;
-    double gib = (double)b->memory_bytes_max / GIB * b->replicas_max;
+    double gib = (double)b->memory_bytes_max / AW_GIB_REAL * b->replicas_max;
     uint32_t warnings = 0;
     if (load->mean_per_s * factor > capacity)
         warnings |= AW_AUTOSCALE_WARN_OVERLOAD;
@@ -347,12 +346,12 @@ enum aw_err aw__options_app(const struct aw_autoscale_settings *settings,
     if (settings->load_cores > 0 && demand.cpu_ms > 0 && figures.mean_per_s > 0)
         pool_app.load_factor = settings->load_cores / (1e-3 * demand.cpu_ms) / figures.mean_per_s;
 
-    double least = MIB * (demand.memory_base_mib + demand.memory_flight_mib);
+    double least = AW_MIB_REAL * (demand.memory_base_mib + demand.memory_flight_mib);
     if (least > (double)b->memory_bytes_max)
         return aw_fail(diag, AW_ERR_CONFIG,
                        "no allocation can run %s: one request at a time needs %.0f MiB, and "
                        "memory_max is %s",
-                       pool_app.app.name, least / MIB, settings->memory_max);
+                       pool_app.app.name, least / AW_MIB_REAL, settings->memory_max);
     enum aw_err err = slo_find(settings, options, &pool_app.app, &pool_app.slo_us, diag);
     if (err)
         return err;
@@ -364,13 +363,13 @@ enum aw_err aw__options_app(const struct aw_autoscale_settings *settings,
                                                       figures.mean_per_s),
         .cpu_millicores = options->start_cpu_millicores,
         .memory_bytes =
-            options->start_memory_bytes ? options->start_memory_bytes : (int64_t)(ceil(mib) * MIB),
+            options->start_memory_bytes ? options->start_memory_bytes : (int64_t)(ceil(mib) * AW_MIB_REAL),
     };
     aw_bounds_clip(b, &start);
     pool_app.memory_bytes = start.memory_bytes;
     pool_app.cost_reference_per_hour =
         start.replicas * (1e-3 * (double)start.cpu_millicores * settings->price_core_hour +
-                          (double)start.memory_bytes / GIB * settings->price_gib_hour);
+                          (double)start.memory_bytes / AW_GIB_REAL * settings->price_gib_hour);
     if (!(pool_app.cost_reference_per_hour > 0)) /* free of charge: every cost is 0 of anything */
         pool_app.cost_reference_per_hour = 1;
     *warnings |= capacity_warnings(options, &demand, &figures, pool_app.load_factor);
