@@ -130,27 +130,6 @@ void aw_alloc_counting_init(struct aw_alloc_counting *counting)
 
 #define ARENA_ALIGN 16
 
-enum aw_err aw_arena_init(struct aw_arena *arena, size_t size, const struct aw_alloc *alloc)
-{
-    *arena = (struct aw_arena){0};
-    unsigned char *base = aw_alloc_new(alloc, size, 1);
-    if (!base)
-        return AW_ERR_NOMEM;
-    *arena = (struct aw_arena){.base = base, .size = size, .alloc = alloc};
-    return AW_OK;
-}
-
-void aw_arena_deinit(struct aw_arena *arena)
-{
-    aw_alloc_free(arena->alloc, arena->base);
-    *arena = (struct aw_arena){0};
-}
-
-void aw_arena_reset(struct aw_arena *arena)
-{
-    arena->used = 0;
-}
-
 void *aw_arena_alloc(struct aw_arena *arena, size_t count, size_t size)
 {
     size_t bytes;
@@ -161,18 +140,8 @@ void *aw_arena_alloc(struct aw_arena *arena, size_t count, size_t size)
         return NULL;
     void *block = arena->base + arena->used;
     arena->used += bytes;
-    if (arena->used > arena->used_max)
-        arena->used_max = arena->used;
     memset(block, 0, bytes);
     return block;
-}
-
-char *aw_arena_strndup(struct aw_arena *arena, const char *text, size_t len)
-{
-    char *copy = len < SIZE_MAX ? aw_arena_alloc(arena, len + 1, 1) : NULL;
-    if (copy)
-        memcpy(copy, text, len);
-    return copy;
 }
 
 void *aw_carve_take(struct aw_carve *carve, size_t count, size_t size)

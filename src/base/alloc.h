@@ -1,8 +1,7 @@
 /*
  * alloc.h - where memory comes from, as an argument.
  *
- * Three lifetimes: process and object (an allocator, one block per object at init), and tick or
- * request (an arena that is reset). Nothing allocates after init; the counting allocator proves it
+ * One block per object, at init. Nothing allocates after init; the counting allocator proves it,
  * and its countdown makes the n-th allocation fail, so every failure path can be walked in a test.
  *
  * Memory:  blocks are zeroed and aligned to AW_ALLOC_ALIGN, so SIMD loads never straddle.
@@ -46,22 +45,14 @@ struct aw_alloc_counting {
 };
 void aw_alloc_counting_init(struct aw_alloc_counting *counting);
 
-/* A bump allocator over one block of fixed size, for memory that dies together. */
+/* A bump allocator over a block of the caller's, for memory that dies together. */
 struct aw_arena {
     unsigned char *base;
     size_t size;
     size_t used;
-    size_t used_max; /* high-water mark over all resets, for sizing */
-    const struct aw_alloc *alloc;
 };
-AW_NODISCARD enum aw_err aw_arena_init(struct aw_arena *arena, size_t size,
-                                       const struct aw_alloc *alloc);
-void aw_arena_deinit(struct aw_arena *arena); /* a zeroed arena is a no-op */
-void aw_arena_reset(struct aw_arena *arena);
 /* Zeroed, aligned to 16; NULL when the arena is full. */
 void *aw_arena_alloc(struct aw_arena *arena, size_t count, size_t size);
-/* A copy of `len` bytes with a terminating NUL; NULL when full. */
-char *aw_arena_strndup(struct aw_arena *arena, const char *text, size_t len);
 
 /* Cuts named parts out of one block: call with base NULL to learn the size, then again with the
  * block. Each part is aligned to AW_ALLOC_ALIGN. */

@@ -50,12 +50,6 @@ void aw_log_init(struct aw_log *log, int fd, enum aw_log_level level, enum aw_lo
     };
 }
 
-const char *aw_log_level_name(enum aw_log_level level)
-{
-    AW_ASSERT((unsigned)level < LEVEL_COUNT);
-    return levels[level].name;
-}
-
 enum aw_err aw_log_level_parse(const char *name, enum aw_log_level *ret_level)
 {
     for (size_t i = 0; i < LEVEL_COUNT; i++)

@@ -48,8 +48,7 @@ struct aw_log {
 void aw_log_init(struct aw_log *log, int fd, enum aw_log_level level, enum aw_log_format format,
                  const struct aw_clock *clock);
 
-/* "error", "warn", "info", "debug", and back. An unknown name leaves `ret_level` alone. */
-const char *aw_log_level_name(enum aw_log_level level);
+/* From "error", "warn", "info" or "debug". An unknown name leaves `ret_level` alone. */
 AW_NODISCARD enum aw_err aw_log_level_parse(const char *name, enum aw_log_level *ret_level);
 
 enum aw_log_kind { AW_LOG_KIND_STR, AW_LOG_KIND_INT, AW_LOG_KIND_NUM, AW_LOG_KIND_BOOL };

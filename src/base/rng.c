@@ -43,13 +43,6 @@ uint64_t aw_rng_u64(struct aw_rng *rng)
     return result;
 }
 
-struct aw_rng aw_rng_split(struct aw_rng *rng)
-{
-    struct aw_rng child;
-    aw_rng_init(&child, aw_rng_u64(rng), 0x5b1d);
-    return child;
-}
-
 uint32_t aw_rng_below(struct aw_rng *rng, uint32_t n)
 {
     /* Lemire 2019: multiply, and redraw only in the sliver that would bias the result. */

@@ -19,9 +19,6 @@ struct aw_rng {
 
 /* Streams of one seed are independent: (seed, 0), (seed, 1), ... */
 void aw_rng_init(struct aw_rng *rng, uint64_t seed, uint64_t stream);
-/* A child generator, independent of what the parent yields next. Advances the parent by one draw.
- */
-struct aw_rng aw_rng_split(struct aw_rng *rng);
 
 uint64_t aw_rng_u64(struct aw_rng *rng);
 uint32_t aw_rng_below(struct aw_rng *rng, uint32_t n); /* uniform in [0, n), unbiased; n > 0 */

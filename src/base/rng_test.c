@@ -28,15 +28,13 @@ static void xoshiro_matches_its_published_sequence(void **state)
         assert_int_equal(aw_rng_u64(&rng), want[i]);
 }
 
-static void streams_and_children_differ(void **state)
+static void streams_differ(void **state)
 {
     (void)state;
     struct aw_rng a, b;
     aw_rng_init(&a, 1, 2);
     aw_rng_init(&b, 2, 1);
     assert_int_not_equal(aw_rng_u64(&a), aw_rng_u64(&b));
-    struct aw_rng c = aw_rng_split(&a), d = aw_rng_split(&a);
-    assert_int_not_equal(aw_rng_u64(&c), aw_rng_u64(&d));
 }
 
 enum { DRAWS = 200000 };
@@ -123,7 +121,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_seed_and_stream_give_the_same_bytes),
         cmocka_unit_test(xoshiro_matches_its_published_sequence),
-        cmocka_unit_test(streams_and_children_differ),
+        cmocka_unit_test(streams_differ),
         cmocka_unit_test(the_distributions_have_their_moments),
         cmocka_unit_test(a_shuffle_keeps_every_element),
     };

@@ -115,12 +115,6 @@ static double iqm(const double *sorted, size_t n)
     return sum(sorted + cut, n - 2 * cut) / (double)(n - 2 * cut);
 }
 
-double aw_stats_iqm(const double *sorted, size_t n)
-{
-    check_sorted(sorted, n);
-    return iqm(sorted, n);
-}
-
 struct aw_stats aw_stats_of(const double *x, size_t n, double *scratch)
 {
     check_input(x, n);
@@ -139,9 +133,9 @@ struct aw_stats aw_stats_of(const double *x, size_t n, double *scratch)
     };
 }
 
-static struct aw_interval bootstrap(const double *x, size_t n, double level,
-                                    uint32_t resample_count, struct aw_rng *rng, double *scratch,
-                                    bool trimmed)
+struct aw_interval aw_stats_bootstrap_mean(const double *x, size_t n, double level,
+                                           uint32_t resample_count, struct aw_rng *rng,
+                                           double *scratch)
 {
     check_input(x, n);
     AW_ASSERT(n <= UINT32_MAX && level > 0 && level < 1 && resample_count > 0);
@@ -149,28 +143,12 @@ static struct aw_interval bootstrap(const double *x, size_t n, double level,
     for (uint32_t b = 0; b < resample_count; b++) {
         for (size_t i = 0; i < n; i++)
             drawn[i] = x[aw_rng_below(rng, (uint32_t)n)];
-        if (trimmed)
-            aw_stats_sort(drawn, n);
-        found[b] = trimmed ? iqm(drawn, n) : sum(drawn, n) / (double)n;
+        found[b] = sum(drawn, n) / (double)n;
     }
     aw_stats_sort(found, resample_count);
     double tail = (1 - level) / 2;
     return (struct aw_interval){quantile(found, resample_count, tail),
                                 quantile(found, resample_count, 1 - tail)};
-}
-
-struct aw_interval aw_stats_bootstrap_mean(const double *x, size_t n, double level,
-                                           uint32_t resample_count, struct aw_rng *rng,
-                                           double *scratch)
-{
-    return bootstrap(x, n, level, resample_count, rng, scratch, false);
-}
-
-struct aw_interval aw_stats_bootstrap_iqm(const double *x, size_t n, double level,
-                                          uint32_t resample_count, struct aw_rng *rng,
-                                          double *scratch)
-{
-    return bootstrap(x, n, level, resample_count, rng, scratch, true);
 }
 
 void aw_running_push(struct aw_running *running, double x)
@@ -182,61 +160,7 @@ void aw_running_push(struct aw_running *running, double x)
     running->m2 += delta * (x - running->mean);
 }
 
-/* Chan, Golub, LeVeque 1979: moments of a union from the moments of its parts. */
-static void merge(double *mean, double *m2, uint64_t count, double other_mean, double other_m2,
-                  uint64_t other_count)
-{
-    double delta = other_mean - *mean, share = (double)other_count / (double)(count + other_count);
-    *mean += delta * share;
-    *m2 += other_m2 + delta * delta * (double)count * share;
-}
-
-void aw_running_merge(struct aw_running *running, const struct aw_running *other)
-{
-    if (other->count == 0)
-        return;
-    merge(&running->mean, &running->m2, running->count, other->mean, other->m2, other->count);
-    running->count += other->count;
-}
-
 double aw_running_std(const struct aw_running *running)
 {
     return running->count > 1 ? sqrt(running->m2 / (double)(running->count - 1)) : 0;
-}
-
-void aw_running_rows_push(struct aw_running_rows *running, const float *x, size_t rows)
-{
-    if (rows == 0)
-        return;
-    size_t dim = running->dim;
-    for (size_t d = 0; d < dim; d++) {
-        double mean = 0, m2 = 0;
-        for (size_t r = 0; r < rows; r++)
-            mean += (double)x[r * dim + d];
-        mean /= (double)rows;
-        AW_ASSERT(isfinite(mean));
-        for (size_t r = 0; r < rows; r++) {
-            double delta = (double)x[r * dim + d] - mean;
-            m2 += delta * delta;
-        }
-        merge(&running->mean[d], &running->m2[d], running->count, mean, m2, rows);
-    }
-    running->count += rows;
-}
-
-void aw_running_rows_merge(struct aw_running_rows *running, const struct aw_running_rows *other)
-{
-    AW_ASSERT(running->dim == other->dim);
-    if (other->count == 0)
-        return;
-    for (uint32_t d = 0; d < running->dim; d++)
-        merge(&running->mean[d], &running->m2[d], running->count, other->mean[d], other->m2[d],
-              other->count);
-    running->count += other->count;
-}
-
-double aw_running_rows_variance(const struct aw_running_rows *running, uint32_t i)
-{
-    AW_ASSERT(i < running->dim);
-    return running->count ? running->m2[i] / (double)running->count : 1;
 }

@@ -101,14 +101,6 @@ enum aw_err aw__tree_text(struct aw_tree *tree, const char *bytes, size_t len, c
     return AW_OK;
 }
 
-uint32_t aw__node_depth(const struct aw_node *node)
-{
-    uint32_t depth = 0;
-    for (; node; node = node->parent)
-        depth++;
-    return depth;
-}
-
 enum aw_err aw__tree_add(struct aw_tree *tree, struct aw_node *parent, const char *key,
                          struct aw__tree_place key_place, struct aw__tree_place place,
                          struct aw_node **ret, struct aw_diag *diag)

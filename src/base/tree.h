@@ -150,7 +150,5 @@ AW_NODISCARD enum aw_err aw__tree_add(struct aw_tree *tree, struct aw_node *pare
  * keys. */
 AW_NODISCARD enum aw_err aw__tree_close_map(struct aw_tree *tree, struct aw_node *map,
                                             struct aw_diag *diag);
-/* Nodes from the root to `node`, both included. */
-uint32_t aw__node_depth(const struct aw_node *node);
 
 #endif

@@ -328,8 +328,3 @@ const struct aw_recommender_counts *aw_recommender_counts(const struct aw_recomm
 {
     return &r->counts;
 }
-
-struct aw_loop *aw_recommender_loop(struct aw_recommender *r)
-{
-    return r->loop;
-}

@@ -115,7 +115,6 @@ int64_t aw_recommender_due(const struct aw_recommender *recommender); /* monoton
 /* Whether everything has been seen once. */
 bool aw_recommender_synced(const struct aw_recommender *recommender);
 const struct aw_recommender_counts *aw_recommender_counts(const struct aw_recommender *recommender);
-struct aw_loop *aw_recommender_loop(struct aw_recommender *recommender);
 
 /* Writes what pilots learned to `path`, for the next process, and what is known for
  * VerticalPodAutoscalers to `vpa_memory`. */

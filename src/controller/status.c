@@ -25,11 +25,6 @@ static const char *const holds_names[] = {[AW_MPA_ABSENT] = "",
                                           [AW_MPA_TRUE] = "True",
                                           [AW_MPA_UNKNOWN] = "Unknown"};
 
-const char *aw_mpa_condition_name(enum aw_mpa_condition_type type)
-{
-    return condition_names[type];
-}
-
 void aw_mpa_status_init(struct aw_mpa_status *status)
 {
     *status = (struct aw_mpa_status){.replicas = -1};
@@ -315,11 +310,6 @@ void aw_mpa_condition_set(struct aw_mpa_status *status, enum aw_mpa_condition_ty
 void aw_mpa_condition_drop(struct aw_mpa_status *status, enum aw_mpa_condition_type type)
 {
     status->condition[type] = (struct aw_mpa_condition){0};
-}
-
-bool aw_mpa_condition_holds(const struct aw_mpa_status *status, enum aw_mpa_condition_type type)
-{
-    return status->condition[type].holds == AW_MPA_TRUE;
 }
 
 /* --- what is news ----------------------------------------------------------------------------- */

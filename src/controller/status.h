@@ -45,7 +45,6 @@ enum aw_mpa_condition_type {
 #undef X
         AW_MPA_CONDITION_COUNT
 };
-const char *aw_mpa_condition_name(enum aw_mpa_condition_type type); /* "AbleToScale" */
 
 /* metav1.Condition.status; ABSENT: the object has no such condition. */
 enum aw_mpa_holds { AW_MPA_ABSENT, AW_MPA_FALSE, AW_MPA_TRUE, AW_MPA_UNKNOWN };
@@ -105,7 +104,6 @@ void aw_mpa_status_unpack(const void *bytes, size_t len, struct aw_mpa_status *r
 void aw_mpa_condition_set(struct aw_mpa_status *status, enum aw_mpa_condition_type type, bool holds,
                           int64_t now_us, const char *reason, const char *fmt, ...) AW_PRINTF(6, 7);
 void aw_mpa_condition_drop(struct aw_mpa_status *status, enum aw_mpa_condition_type type);
-bool aw_mpa_condition_holds(const struct aw_mpa_status *status, enum aw_mpa_condition_type type);
 
 /* How much of a difference there is between what is written and what is known now. */
 enum aw_mpa_difference {

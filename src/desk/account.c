@@ -31,9 +31,14 @@ void aw__told_text(struct aw__told *told, const char *key, const char *value)
     aw__told_put(told, key, value ? json_string(value) : json_null());
 }
 
+static json_t *account_real(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
 void aw__told_real(struct aw__told *told, const char *key, double value)
 {
-    aw__told_put(told, key, aw__account_real(value));
+    aw__told_put(told, key, account_real(value));
 }
 
 void aw__told_whole(struct aw__told *told, const char *key, int64_t value)
@@ -53,11 +58,6 @@ json_t *aw__told_end(struct aw__told *told)
         told->object = NULL;
     }
     return told->object;
-}
-
-json_t *aw__account_real(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }
 
 /* As the shortest number that is the same float: 0.3, not 0.30000001192092896. */
@@ -485,8 +485,8 @@ json_t *aw_account_json(const struct aw_pilot_config *config, const struct aw_de
         two("before", aw_account_plan_json(&before), "after", aw_account_plan_json(&after)));
     aw__told_put(&told, "changed", axes_json(decision->guard.plan.set));
     aw__told_put(&told, "cost_per_hour",
-                 two("before", aw__account_real(aw_account_cost_per_hour(&config->prices, &before)),
-                     "after", aw__account_real(aw_account_cost_per_hour(&config->prices, &after))));
+                 two("before", account_real(aw_account_cost_per_hour(&config->prices, &before)),
+                     "after", account_real(aw_account_cost_per_hour(&config->prices, &after))));
     aw__told_put(&told, "last_step", score_json(config, decision));
     aw__told_put(&told, "estimate", estimate_json(&decision->estimate));
     aw__told_put(&told, "watchdog", watchdog_json(decision));

@@ -41,10 +41,6 @@ json_t *aw_account_brief(const struct aw_pilot_config *config, const struct aw_d
 #define AW_ACCOUNT_SENTENCE_MAX 960u
 const char *aw_account_sentence(const struct aw_pilot_config *config,
                                 const struct aw_decision *decision, char *buf, size_t size);
-/* What differs between two, of what `plan` sets: "replicas 3 -> 5, cpu 500m -> 1.5 cores". */
-#define AW_ACCOUNT_CHANGE_MAX 160u
-const char *aw_account_change(const struct aw_plan *from, const struct aw_plan *plan, char *buf,
-                              size_t size);
 
 /* Only the amounts that `set` names: {"replicas":3,"memory_bytes":536870912}. */
 json_t *aw_account_plan_json(const struct aw_plan *plan);

@@ -21,7 +21,6 @@ void aw__told_flag(struct aw__told *told, const char *key, bool value);
 /* NULL: no memory; nothing is left behind. */
 json_t *aw__told_end(struct aw__told *told);
 
-json_t *aw__account_real(double value);
 /* Whole of a plan, whatever it sets: what is not set is as in `before`. */
 struct aw_plan aw__account_whole(const struct aw_plan *plan, const struct aw_plan *before);
 

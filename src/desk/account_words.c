@@ -67,15 +67,6 @@ static void add_change(struct aw_text *text, const struct aw_plan *from, const s
     }
 }
 
-const char *aw_account_change(const struct aw_plan *from, const struct aw_plan *plan, char *buf,
-                              size_t size)
-{
-    struct aw_text text;
-    aw_text_init(&text, buf, size);
-    add_change(&text, from, plan);
-    return buf;
-}
-
 static void add_actor(struct aw_text *text, const struct aw_pilot_config *config,
                       const struct aw_decision *decision)
 {

@@ -5,6 +5,7 @@
  * a plan, or of an order), proposal, order, policy (a part of a text that was handed in). The
  * number of an entry is the number that people use.
  */
+#include "base/hash.h"
 #include "desk/steward_internal.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 
 /* A slot of the loop may be given to another workload: then the seat begins anew. NULL: no memory.
  */
-struct aw__seat *aw__steward_seat(struct aw_steward *steward, uint32_t index, const char *name)
+static struct aw__seat *steward_seat(struct aw_steward *steward, uint32_t index, const char *name)
 {
     AW_ASSERT(index < AW_WORKLOADS_MAX);
     struct aw__seat *seat = steward->seat[index];
@@ -216,20 +217,13 @@ static enum aw_err propose(struct aw_steward *steward, struct aw__seat *seat,
     return err;
 }
 
-/* FNV-1a. Equal bytes are equal settings; what differs in padding alone is only told once more. */
-static uint64_t sum_more(uint64_t sum, const void *bytes, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        sum = (sum ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
-    return sum;
-}
-
-/* The number of the settings in the journal: their text is long, and they hardly ever change. */
+/* The number of the settings in the journal: their text is long, and they hardly ever change. Equal
+ * bytes are equal settings; what differs in padding alone is only told once more. */
 static enum aw_err settings_of(struct aw_steward *steward, struct aw__seat *seat,
                                const struct aw_pilot_config *config)
 {
-    const uint64_t sum = sum_more(sum_more(0xcbf29ce484222325u, config, sizeof *config),
-                                  &seat->task, sizeof seat->task);
+    const uint64_t sum = aw_hash_bytes(aw_hash_bytes(AW_HASH_BEGIN, config, sizeof *config),
+                                       &seat->task, sizeof seat->task);
     if (seat->config && seat->config_sum == sum)
         return AW_OK;
     char *text = aw_account_config_text(config, &seat->task);
@@ -289,7 +283,7 @@ static void desk_decided(void *ctx, uint32_t index, const struct aw_decision *de
     struct aw_steward *steward = ctx;
     const struct aw_pilot *pilot = aw_loop_pilot(steward->loop, index);
     const struct aw_pilot_config *config = aw_pilot_config(pilot);
-    struct aw__seat *seat = aw__steward_seat(steward, index, config->name);
+    struct aw__seat *seat = steward_seat(steward, index, config->name);
     if (!seat) {
         steward->tick_err = AW_ERR_NOMEM;
         return;
@@ -468,7 +462,7 @@ enum aw_err aw_steward_attach(struct aw_steward *steward, struct aw_loop *loop,
         if (!aw_loop_has(loop, i))
             continue;
         const char *name = aw_pilot_config(aw_loop_pilot(loop, i))->name;
-        struct aw__seat *seat = aw__steward_seat(steward, i, name);
+        struct aw__seat *seat = steward_seat(steward, i, name);
         if (!seat)
             err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", name);
         else
@@ -492,7 +486,7 @@ enum aw_err aw_steward_follow(struct aw_steward *steward, uint32_t index,
                               const struct aw_policy_task *task, struct aw_diag *diag)
 {
     const char *name = aw_pilot_config(aw_loop_pilot(steward->loop, index))->name;
-    struct aw__seat *seat = aw__steward_seat(steward, index, name);
+    struct aw__seat *seat = steward_seat(steward, index, name);
     if (!seat)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", name);
     seat->task = *task;

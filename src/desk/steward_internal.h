@@ -80,14 +80,11 @@ struct aw_steward {
     const struct aw_alloc *alloc;
 };
 
-struct aw__seat *aw__steward_seat(struct aw_steward *steward, uint32_t index, const char *name);
 /* The latest decision of a workload that is there; at_us AW_NEVER: none yet. */
 const struct aw_decision *aw__steward_last(const struct aw_steward *steward, uint32_t index);
 void aw__steward_ail(struct aw_steward *steward, enum aw_err err, const struct aw_diag *diag);
 /* Reads the log: orders, and what became of workloads. */
 AW_NODISCARD enum aw_err aw__steward_recall(struct aw_steward *steward, struct aw_diag *diag);
-/* A person wants this workload to forget: its pilot does when it is asked for a decision. */
-void aw__steward_reset(struct aw_steward *steward, const char *name, int64_t at_us);
 /* Orders of before the restart come into force when their time has come: in virtual time it may
  * have to be lived again. */
 void aw__steward_catch_up(struct aw_steward *steward, int64_t now_us);

@@ -108,7 +108,8 @@ enum aw_err aw__steward_recall(struct aw_steward *steward, struct aw_diag *diag)
     return err == AW_ERR_NOTFOUND ? AW_OK : err;
 }
 
-void aw__steward_reset(struct aw_steward *steward, const char *name, int64_t at_us)
+/* A person wants this workload to forget: its pilot does when it is asked for a decision. */
+static void steward_reset(struct aw_steward *steward, const char *name, int64_t at_us)
 {
     uint32_t index;
     if (aw_steward_find(steward, name, &index, NULL))
@@ -128,7 +129,7 @@ void aw__steward_catch_up(struct aw_steward *steward, int64_t now_us)
         const enum aw_err err =
             aw_book_apply(&steward->book, past->id, past->at_us, &past->order, NULL);
         if (!err && past->order.kind == AW_ORDER_RESET)
-            aw__steward_reset(steward, past->order.name, past->at_us);
+            steward_reset(steward, past->order.name, past->at_us);
         if (!err && (past->order.kind == AW_ORDER_PROPOSE || past->order.kind == AW_ORDER_ROLLBACK))
             aw__steward_policy_note(steward, past->id, &past->order);
         if (!err && past->done && !steward->config.virtual_time)
@@ -403,7 +404,7 @@ enum aw_err aw__steward_take(struct aw_steward *steward, struct aw_order *order,
     err = aw_book_apply(&steward->book, id, now_us, order, diag);
     AW_ASSERT(!err); /* there was room */
     if (order->kind == AW_ORDER_RESET)
-        aw__steward_reset(steward, order->name, now_us);
+        steward_reset(steward, order->name, now_us);
     if (policy)
         aw__steward_policy_note(steward, id, order);
     if ((order->kind == AW_ORDER_APPROVE || order->kind == AW_ORDER_REJECT) && index != UINT32_MAX)

@@ -143,18 +143,6 @@ const struct aw_known *aw_embed_known(const struct aw_embed *embed)
     return &embed->known;
 }
 
-enum aw_err aw_embed_fits(const struct aw_embed *embed, uint32_t state, uint32_t mapping,
-                          struct aw_diag *diag)
-{
-    if (!embed->task)
-        return aw_fail(diag, AW_ERR_CONFIG, "the model was taught in %s, which is another task",
-                       embed->taught.config.env);
-    if (embed->state != state || embed->mapping != mapping)
-        return aw_fail(diag, AW_ERR_CONFIG,
-                       "the workload has another learning.task than the model was taught with");
-    return AW_OK;
-}
-
 /* --- which episodes --------------------------------------------------------------------------- */
 
 static enum aw_err look_at_actor(void *ctx, const struct aw_store_row *row)

@@ -35,10 +35,6 @@ void aw_embed_close(struct aw_embed *embed); /* NULL is a no-op */
 uint32_t aw_embed_dim(const struct aw_embed *embed);
 uint64_t aw_embed_checksum(const struct aw_embed *embed);            /* of the model's weights */
 const struct aw_known *aw_embed_known(const struct aw_embed *embed); /* meta/known.h */
-/* Whether episodes of a pilot that sees `state` and acts by `mapping` can be read. AW_ERR_CONFIG:
- * what differs. */
-AW_NODISCARD enum aw_err aw_embed_fits(const struct aw_embed *embed, uint32_t state,
-                                       uint32_t mapping, struct aw_diag *diag);
 
 /* What a workload was known by. */
 struct aw_embed_from {

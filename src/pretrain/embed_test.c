@@ -170,9 +170,6 @@ static void what_cannot_be_read_is_said(void **state)
                      AW_ERR_FORMAT);
     assert_non_null(strstr(diag.text, "2 states"));
     assert_int_equal(from.episodes, 42);
-    assert_ok(aw_embed_fits(embed, AW_STATE_DEFAULT, AW_ACTION_ANCHORED, NULL));
-    assert_int_equal(aw_embed_fits(embed, AW_STATE_PAPER, AW_ACTION_ANCHORED, &diag),
-                     AW_ERR_CONFIG);
     aw_embed_close(embed);
     embed_world_close(&w);
 }

@@ -209,6 +209,44 @@ static enum aw_err workers_make(struct aw_pretrain *p, struct aw_diag *diag)
     return err ? aw_fail(diag, err, "no memory for %u threads", p->threads.count) : AW_OK;
 }
 
+/* --- side by side ----------------------------------------------------------------------------- */
+
+struct loop {
+    struct aw_pretrain *p;
+    uint32_t first;
+    aw__pretrain_turn *turn;
+    const void *ctx;
+};
+
+static void loop_turn(void *ctx, uint32_t index, uint32_t worker)
+{
+    const struct loop *loop = ctx;
+    struct aw__pretrain_worker *own = &loop->p->worker[worker];
+    struct aw_diag diag = {0};
+    const enum aw_err err = loop->turn(loop->p, loop->first + index, worker, loop->ctx, &diag);
+    if (err && (!own->err || index < own->failed)) {
+        own->err = err;
+        own->failed = index;
+        own->diag = diag;
+    }
+}
+
+static enum aw_err pretrain_each(struct aw_pretrain *p, uint32_t first, uint32_t count,
+                                 aw__pretrain_turn *turn, const void *ctx, struct aw_diag *diag)
+{
+    struct loop loop = {p, first, turn, ctx};
+    const struct aw__pretrain_worker *failed = NULL;
+    for (uint32_t i = 0; i < p->threads.count; i++)
+        p->worker[i].err = AW_OK;
+    aw_threads_parallel_for(&p->threads, count, 1, loop_turn, &loop);
+    for (uint32_t i = 0; i < p->threads.count; i++)
+        if (p->worker[i].err && (!failed || p->worker[i].failed < failed->failed))
+            failed = &p->worker[i];
+    if (failed && diag)
+        *diag = failed->diag;
+    return failed ? failed->err : AW_OK;
+}
+
 /* The SLO of an application is measured when it is opened, which takes milliseconds each. */
 static enum aw_err open_all(struct aw_pretrain *p, struct aw_diag *diag)
 {
@@ -217,7 +255,7 @@ static enum aw_err open_all(struct aw_pretrain *p, struct aw_diag *diag)
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u applications", p->count);
     err = err ? err : task_open(p, 0, 0, NULL, diag);
     err = err ? err : shape_take(p, diag);
-    err = err ? err : aw__pretrain_each(p, 1, p->count - 1, task_open, NULL, diag);
+    err = err ? err : pretrain_each(p, 1, p->count - 1, task_open, NULL, diag);
     p->loads = AW_HASH_BEGIN;
     for (uint32_t i = 0; !err && i < p->count; i++) {
         p->loads = aw_hash_bytes(p->loads, &p->task[i].load, sizeof p->task[i].load);
@@ -297,44 +335,6 @@ uint32_t aw_pretrain_rounds(const struct aw_pretrain *p)
     return p->rounds;
 }
 
-/* --- side by side ----------------------------------------------------------------------------- */
-
-struct loop {
-    struct aw_pretrain *p;
-    uint32_t first;
-    aw__pretrain_turn *turn;
-    const void *ctx;
-};
-
-static void loop_turn(void *ctx, uint32_t index, uint32_t worker)
-{
-    const struct loop *loop = ctx;
-    struct aw__pretrain_worker *own = &loop->p->worker[worker];
-    struct aw_diag diag = {0};
-    const enum aw_err err = loop->turn(loop->p, loop->first + index, worker, loop->ctx, &diag);
-    if (err && (!own->err || index < own->failed)) {
-        own->err = err;
-        own->failed = index;
-        own->diag = diag;
-    }
-}
-
-enum aw_err aw__pretrain_each(struct aw_pretrain *p, uint32_t first, uint32_t count,
-                              aw__pretrain_turn *turn, const void *ctx, struct aw_diag *diag)
-{
-    struct loop loop = {p, first, turn, ctx};
-    const struct aw__pretrain_worker *failed = NULL;
-    for (uint32_t i = 0; i < p->threads.count; i++)
-        p->worker[i].err = AW_OK;
-    aw_threads_parallel_for(&p->threads, count, 1, loop_turn, &loop);
-    for (uint32_t i = 0; i < p->threads.count; i++)
-        if (p->worker[i].err && (!failed || p->worker[i].failed < failed->failed))
-            failed = &p->worker[i];
-    if (failed && diag)
-        *diag = failed->diag;
-    return failed ? failed->err : AW_OK;
-}
-
 /* --- rounds ----------------------------------------------------------------------------------- */
 
 static enum aw_err meet_turn(struct aw_pretrain *p, uint32_t i, uint32_t worker, const void *ctx,
@@ -356,7 +356,7 @@ enum aw_err aw_pretrain_meet(struct aw_pretrain *p, struct aw_diag *diag)
     enum aw_err err = AW_OK;
     for (uint32_t first = 0; !err && first < p->count; first += STRIDE) {
         const uint32_t turns = p->count - first < STRIDE ? p->count - first : STRIDE;
-        err = aw__pretrain_each(p, first, turns, meet_turn, NULL, diag);
+        err = pretrain_each(p, first, turns, meet_turn, NULL, diag);
         if (!err && p->config.progress &&
             !p->config.progress(p->config.progress_ctx, first + turns, p->count))
             err = aw_fail(diag, AW_ERR_INTERRUPTED, "stopped after %u of %u applications were met",
@@ -420,10 +420,15 @@ static void lean_next(struct aw_pretrain *p, double *ret)
     aw_context_lean(p->context, ret);
 }
 
+static double pretrain_worth(const struct aw_pretrain *p, const struct aw_pretrain_score *score)
+{
+    return score->reward - p->config.reward_miss * score->violations * p->steps;
+}
+
 /* The episode was lived; from here on the actor leans by what is known to be best. */
 static void lean_lived(struct aw_pretrain *p, double *by, const struct aw_pretrain_score *lived)
 {
-    aw_seek_tell(&p->seek, by, aw_pretrain_worth(p, lived));
+    aw_seek_tell(&p->seek, by, pretrain_worth(p, lived));
     aw_seek_best(&p->seek, by);
     aw_context_lean(p->context, by);
 }
@@ -456,7 +461,7 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
     for (uint32_t first = 0; !err && first < p->turns; first += STRIDE) {
         const uint32_t turns = p->turns - first < STRIDE ? p->turns - first : STRIDE;
         const uint32_t mine = first + turns <= p->learn ? turns : p->learn - first;
-        err = aw__pretrain_each(p, first, mine, round_turn, &noise, diag);
+        err = pretrain_each(p, first, mine, round_turn, &noise, diag);
         for (uint32_t u = 0; !err && u < (leans ? 0 : turns * config->updates); u++)
             if ((err = aw_context_learn(p->context, NULL)))
                 learning_failed(p, err, diag);
@@ -513,7 +518,7 @@ static enum aw_err check(struct aw_pretrain *p, enum aw__pretrain_who who,
     const uint32_t count = p->count - p->learn;
     struct aw_pretrain_score mean = {0};
     enum aw_err err = aw_pretrain_meet(p, diag);
-    err = err ? err : aw__pretrain_each(p, p->learn, count, judge_turn, &judgement, diag);
+    err = err ? err : pretrain_each(p, p->learn, count, judge_turn, &judgement, diag);
     for (uint32_t k = 0; !err && k < count; k++) {
         aw_pretrain_score_add(&mean, &p->task[p->learn + k].score, 1.0 / count);
         if (each)
@@ -576,14 +581,9 @@ enum aw_err aw_pretrain_try_constant(struct aw_pretrain *p, uint32_t app, const 
 
 /* --- the best --------------------------------------------------------------------------------- */
 
-double aw_pretrain_worth(const struct aw_pretrain *p, const struct aw_pretrain_score *score)
-{
-    return score->reward - p->config.reward_miss * score->violations * p->steps;
-}
-
 bool aw_pretrain_mark(struct aw_pretrain *p, const struct aw_pretrain_score *score)
 {
-    const double worth = aw_pretrain_worth(p, score);
+    const double worth = pretrain_worth(p, score);
     if (p->best.round > 0 && !(worth > p->best.worth)) {
         p->best.since++;
         return false;
@@ -618,7 +618,7 @@ enum aw_err aw_pretrain_embeddings(struct aw_pretrain *p, float *ret, struct aw_
     const uint32_t E = p->config.context.embedding;
     const size_t total = (size_t)p->config.learn.count * E;
     enum aw_err err = aw_pretrain_meet(p, diag);
-    err = err ? err : aw__pretrain_each(p, 0, p->learn, embed_turn, NULL, diag);
+    err = err ? err : pretrain_each(p, 0, p->learn, embed_turn, NULL, diag);
     if (err)
         return err;
     memset(ret, 0, total * sizeof *ret);

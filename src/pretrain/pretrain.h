@@ -188,9 +188,6 @@ struct aw_pretrain_best {
     uint32_t round; /* after which it was; 0: none yet */
     uint32_t since; /* checks marked after it */
 };
-/* What a score is worth by what is learned: the reward, less reward_miss for each step that missed.
- */
-double aw_pretrain_worth(const struct aw_pretrain *pretrain, const struct aw_pretrain_score *score);
 /* Remembers a check: true where it is the best so far, and the weights are kept. */
 bool aw_pretrain_mark(struct aw_pretrain *pretrain, const struct aw_pretrain_score *score);
 const struct aw_pretrain_best *aw_pretrain_best(const struct aw_pretrain *pretrain);

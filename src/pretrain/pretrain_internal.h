@@ -80,7 +80,5 @@ enum aw_err aw__pretrain_teach(struct aw_pretrain *p, uint32_t i, uint32_t worke
  * failed. What a turn leaves in its task does not depend on the number of threads. */
 typedef enum aw_err aw__pretrain_turn(struct aw_pretrain *p, uint32_t i, uint32_t worker,
                                       const void *ctx, struct aw_diag *diag);
-enum aw_err aw__pretrain_each(struct aw_pretrain *p, uint32_t first, uint32_t count,
-                              aw__pretrain_turn *turn, const void *ctx, struct aw_diag *diag);
 
 #endif

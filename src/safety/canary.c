@@ -129,7 +129,8 @@ double aw_canary_tail(uint32_t n, double p, uint32_t k)
     return fmax(0, 1 - below);
 }
 
-double aw_canary_share(const struct aw_canary_memory *memory)
+/* Share of steps that may miss the SLO by prediction. */
+static double canary_share(const struct aw_canary_memory *memory)
 {
     /* fmax prefers what is known */
     return fmax(memory->good.budget,
@@ -310,7 +311,7 @@ bool aw_canary_judge(const struct aw_canary_settings *settings, struct aw_canary
     memory->missed += missed;
     if (!missed)
         return false;
-    const double share = aw_canary_share(memory);
+    const double share = canary_share(memory);
     const double tail = aw_canary_tail((uint32_t)(memory->judged / settings->clump), share,
                                        (uint32_t)(memory->missed / settings->clump));
     if (tail >= settings->chance)
@@ -333,7 +334,7 @@ bool aw_canary_trip(const struct aw_canary_settings *settings, struct aw_canary_
     reason->count = memory->judged;
     if (memory->judged > 0)
         reason->observed = (double)memory->missed / memory->judged;
-    reason->predicted = aw_canary_share(memory);
+    reason->predicted = canary_share(memory);
     return true;
 }
 
@@ -381,7 +382,7 @@ bool aw_canary_episode(const struct aw_canary_settings *settings, struct aw_cana
     reason->count = memory->judged;
     if (memory->judged > 0)
         reason->observed = (double)memory->missed / memory->judged;
-    reason->predicted = aw_canary_share(memory);
+    reason->predicted = canary_share(memory);
     return true;
 }
 
@@ -427,7 +428,7 @@ void aw_canary_report(const struct aw_canary_settings *settings,
         .predicted_mean = known ? aw_canary_mean(memory) : NONE,
         .predicted_low = known ? aw_canary_low(settings, memory, episodes) : NONE,
         .predicted_high = known ? aw_canary_high(settings, memory, episodes) : NONE,
-        .predicted_share = known ? aw_canary_share(memory) : NONE,
+        .predicted_share = known ? canary_share(memory) : NONE,
         .observed_mean = episodes > 0 ? memory->score_sum / episodes : NONE,
         .observed_share = memory->judged > 0 ? (double)memory->missed / memory->judged : NONE,
         .steps = memory->judged,

@@ -200,8 +200,6 @@ double aw_canary_low(const struct aw_canary_settings *settings,
                      const struct aw_canary_memory *memory, uint32_t episodes);
 double aw_canary_high(const struct aw_canary_settings *settings,
                       const struct aw_canary_memory *memory, uint32_t episodes);
-/* Share of steps that may miss the SLO by prediction. */
-double aw_canary_share(const struct aw_canary_memory *memory);
 /* P(Binomial(n, p) >= k). */
 double aw_canary_tail(uint32_t n, double p, uint32_t k);
 

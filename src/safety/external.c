@@ -46,7 +46,7 @@ const char *aw_external_fault_name(enum aw_external_fault fault)
     return faults[fault].name;
 }
 
-const char *aw_external_fault_sentence(enum aw_external_fault fault)
+static const char *external_fault_sentence(enum aw_external_fault fault)
 {
     AW_ASSERT((size_t)fault < AW_EXTERNAL_FAULT_COUNT);
     return faults[fault].sentence;
@@ -58,7 +58,7 @@ const char *aw_external_standing_name(enum aw_external_standing standing)
     return standings[standing].name;
 }
 
-const char *aw_external_standing_sentence(enum aw_external_standing standing)
+static const char *external_standing_sentence(enum aw_external_standing standing)
 {
     AW_ASSERT((size_t)standing < AW_EXTERNAL_STANDING_COUNT);
     return standings[standing].sentence;
@@ -77,19 +77,19 @@ const char *aw_external_report_format(const struct aw_external_report *report, c
         aw_text_add(&text, "agent %s is %s: ", report->name,
                     report->follow ? "followed" : "not followed");
     if (report->standing == AW_EXTERNAL_ASIDE)
-        aw_text_add(&text, "%s; %.0f s are left", aw_external_standing_sentence(AW_EXTERNAL_ASIDE),
+        aw_text_add(&text, "%s; %.0f s are left", external_standing_sentence(AW_EXTERNAL_ASIDE),
                     report->left_s);
     else if (report->fault > AW_EXTERNAL_FAULT_UNASKED)
-        aw_text_add(&text, "it %s (strike %u of %u)", aw_external_fault_sentence(report->fault),
+        aw_text_add(&text, "it %s (strike %u of %u)", external_fault_sentence(report->fault),
                     report->strikes, report->strikes_max);
     else if (report->shadow && report->standing == AW_EXTERNAL_TRUSTED)
         aw_text_add(&text, "it has registered as a shadow");
     else if (report->standing == AW_EXTERNAL_PROBATION)
         aw_text_add(&text, "%s (%u of %u good answers)",
-                    aw_external_standing_sentence(AW_EXTERNAL_PROBATION), report->streak,
+                    external_standing_sentence(AW_EXTERNAL_PROBATION), report->streak,
                     report->probation);
     else
-        aw_text_add(&text, "%s", aw_external_standing_sentence(report->standing));
+        aw_text_add(&text, "%s", external_standing_sentence(report->standing));
     return buf;
 }
 

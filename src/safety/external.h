@@ -74,9 +74,7 @@ enum aw_external_standing {
         AW_EXTERNAL_STANDING_COUNT
 };
 const char *aw_external_fault_name(enum aw_external_fault fault);
-const char *aw_external_fault_sentence(enum aw_external_fault fault);
 const char *aw_external_standing_name(enum aw_external_standing standing);
-const char *aw_external_standing_sentence(enum aw_external_standing standing);
 
 /* What an agent is asked. */
 struct aw_external_request {

@@ -343,11 +343,6 @@ uint64_t aw_job_steps(const struct aw_job *job)
     return job->steps;
 }
 
-uint32_t aw_job_count(const struct aw_job *job)
-{
-    return job->count;
-}
-
 void aw_job_view(const struct aw_job *job, uint32_t i, struct aw_job_view *ret)
 {
     AW_ASSERT(i < job->count);

@@ -95,7 +95,6 @@ AW_NODISCARD enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void
                                      struct aw_diag *diag);
 int64_t aw_job_now_us(const struct aw_job *job);
 uint64_t aw_job_steps(const struct aw_job *job);
-uint32_t aw_job_count(const struct aw_job *job);
 void aw_job_view(const struct aw_job *job, uint32_t workload, struct aw_job_view *ret_view);
 const struct aw_loop_counts *aw_job_counts(const struct aw_job *job);
 struct aw_loop *aw_job_loop(struct aw_job *job);
