@@ -7,8 +7,9 @@
  * hundred tries.
  *
  * Call order: init; then ask, judge every row of `x` (lower is better), tell; again. The best so
- * far and the mean are read at any time. Memory:     a plain struct. Threads:    single owner;
- * chance is an argument of init and kept.
+ *             far and the mean may be read at any time.
+ * Memory:     a plain struct.
+ * Threads:    single owner; init copies the random generator.
  *
  * Beyond the box a draw is folded back at the wall, so that nothing outside is ever judged.
  */

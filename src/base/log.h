@@ -2,11 +2,11 @@
  * log.h - leveled, structured lines for people (text) or machines (JSON lines).
  *
  * Call order: init, then write from anywhere, until the descriptor is closed. A logger owns nothing
- * and needs no deinit.
- * Memory:     a line is built on the stack, at most AW_LOG_LINE_MAX bytes; what is longer is cut
- * and marked. Nothing is allocated. Threads:    a logger may be shared. Each line is one write(2)
- * of no more than PIPE_BUF bytes, so lines of several threads or processes never mix, not even in a
- * pipe.
+ *             and needs no deinit.
+ * Memory:     a line is built on the stack, at most AW_LOG_LINE_MAX bytes; a longer one is cut and
+ *             marked. Nothing is allocated.
+ * Threads:    a logger may be shared. Each line is one write(2) of no more than PIPE_BUF bytes, so
+ *             lines of several threads or processes never mix, not even in a pipe.
  *
  *     aw_log_info(&log, "episode finished", AW_LOG_INT("step", step), AW_LOG_NUM("return", ret));
  *

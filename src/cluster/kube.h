@@ -31,7 +31,7 @@
 #include "kube/project.h"
 
 #define AW_KUBECLUSTER_PODS 65536u /* followed, of all workloads together */
-#define AW_KUBECLUSTER_PATIENCE_US                                                             \
+#define AW_KUBECLUSTER_PATIENCE_US \
     300000000                              /* as long as the updater believes a recommendation \
                                             */
 #define AW_KUBECLUSTER_AHEAD_US  60000000  /* a start of a later future: our clock is behind */

@@ -26,7 +26,7 @@
 #define AW__SCENE_SCALE_US   60000000  /* between two looks at the scale of other kinds */
 #define AW__SCENE_SCALES_MAX 64u       /* such looks of one round */
 #define AW__SCENE_KINDS_MAX  32u       /* other kinds that are remembered */
-#define AW__SCENE_KIND_AGAIN_US                                      \
+#define AW__SCENE_KIND_AGAIN_US \
     300000000 /* before a kind that was not there is asked for again \
                */
 

@@ -2,8 +2,8 @@
  * vpa_spec.h - what a stock VerticalPodAutoscaler says and is told: its container policies, the
  * figures of its status, its conditions.
  *
- * Call order: any. Memory: plain structs without pointers; JSON is jansson's, the caller's to
- *             decref.
+ * Call order: any.
+ * Memory:     plain structs without pointers; JSON is jansson's, the caller must decref it.
  * Threads:    pure functions of their arguments.
  *
  * The trap: a status is also written by others (FetchingHistory, ConfigDeprecated). Conditions of

@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "kube/metrics.h"
 
-#define AW__USAGE_AHEAD_US                                                            \
+#define AW__USAGE_AHEAD_US \
     INT64_C(3600000000)             /* a sample of a later future is a broken clock's \
                                      */
 #define AW__USAGE_NS_MAX      1024u /* namespaces of one round */

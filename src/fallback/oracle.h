@@ -18,8 +18,9 @@
  * may be spent. One that is covered costs PRICE_COVERED steps' cost, one that is not PRICE_BARE.
  *
  * Call order: new, then per step decide and, when the step is over, learn; reset between runs;
- * free. Memory:     one block at new, with room for one state of the cluster; decide does not
- * allocate. Threads:    single owner, which also owns the cluster.
+ *             free.
+ * Memory:     one block at new, with room for one state of the cluster; decide does not allocate.
+ * Threads:    single owner, which also owns the cluster.
  */
 #ifndef AW_FALLBACK_ORACLE_H
 #define AW_FALLBACK_ORACLE_H

@@ -17,7 +17,7 @@
 #define AW_KUBE_NAME_MAX 254u /* bytes with the NUL: a DNS subdomain (RFC 1123) */
 #define AW_KUBE_KEY_MAX  512u /* "namespace/name" with the NUL */
 #define AW_KUBE_UID_MAX  64u  /* with the NUL; the API makes 36 characters */
-#define AW_KUBE_VERSION_MAX                                                                     \
+#define AW_KUBE_VERSION_MAX \
     64u                        /* of a resourceVersion, with the NUL; opaque, in practice a u64 \
                                 */
 #define AW_KUBE_PATH_MAX 8192u /* of a request with its query; continue tokens are the longest */

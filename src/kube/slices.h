@@ -7,10 +7,11 @@
  *
  * Call order: cut; next until there is no more.
  * Memory:     a cursor into the caller's text, which must stay; an item is jansson's, on the
- * process heap, the caller's to decref. Threads:    a cursor has one owner.
+ *             process heap, and the caller must decref it.
+ * Threads:    a cursor has one owner.
  *
- * The trap: the text is found to be no JSON only when the item that is none is reached; those
- * before it have been told.
+ * The trap: text that is not JSON is noticed only when the broken item is reached; the items before
+ * it have been handed out by then.
  */
 #ifndef AW_KUBE_SLICES_H
 #define AW_KUBE_SLICES_H

@@ -13,8 +13,9 @@
  * a new one, and counted as retried.
  *
  * Call order: run, which returns when the timetable is over and everything is answered or timed
- * out. Memory:     one block per thread, at the start; none while it runs. Threads:    `threads` of
- * its own; the caller's waits, and calls `report`.
+ *             out.
+ * Memory:     one block per thread, at the start; none while it runs.
+ * Threads:    `threads` of its own; the caller's thread waits, and calls `report`.
  */
 #ifndef AW_LOAD_DRIVE_H
 #define AW_LOAD_DRIVE_H

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define ROUNDS_MAX 300u
-#define SETTLED                                                                      \
+#define SETTLED \
     1e-10 /* squared change of an axis in one round: what a map shows is far coarser \
            */
 

@@ -22,7 +22,7 @@
 #define AHEAD_TILES 3u  /* 24 columns of 4 rows are six lines, two for each of them */
 
 #define K_BLOCK 256u /* rows of a panel at a time: 24 KiB, within a first-level cache of 32 */
-#define M_BLOCK                                                                      \
+#define M_BLOCK \
     96u /* rows of a at a time, 96 KiB of a second-level cache; 96 is 24 * 4, 16 * 6 \
          */
 

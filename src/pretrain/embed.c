@@ -12,7 +12,7 @@
 #include "pretrain/pretrain.h"
 #include "task/objective.h"
 
-#define LIST_FIRST                                                                 \
+#define LIST_FIRST \
     4u /* times the episodes of a bundle: most lie near the end, so few are listed \
         */
 #define LIST_GROWS 4u

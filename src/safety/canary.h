@@ -11,18 +11,20 @@
  *
  * Call order: aw_conf_defaults(aw_canary_fields, &settings); aw_canary_begin; aw_canary_propose
  *             between episodes. Then per tick: aw_canary_judge (the step that ended),
- * aw_canary_turn (who decides), in SHADOW aw_canary_watch, after a watchdog's trip aw_canary_trip;
- * and aw_canary_episode where one ends. Each says whether it took a step; the reason is in the
- * memory. Memory:     plain structs. A memory has no padding: it is part of snapshots. Threads:
- * pure functions of their arguments.
+ *             aw_canary_turn (who decides), in SHADOW aw_canary_watch, after a watchdog's trip
+ *             aw_canary_trip; and aw_canary_episode where an episode ends. Each says whether the
+ *             state changed; the reason is in the memory.
+ * Memory:     plain structs. A memory has no padding: it is part of snapshots.
+ * Threads:    pure functions of their arguments.
  *
  * Two tests, both against what was predicted when the policy was found:
  *   violations  after every missed step of the trial: with n steps and v misses, rolled back where
  *               P(Binomial(n / clump, p) >= v / clump) < chance; p is the largest of the budget,
- * the predicted share, and the share of the policy in force. score       after every whole episode:
- * the mean of k of them against the lower end of the predicted interval (aw_canary_low).
+ *               the predicted share, and the share of the policy in force.
+ *   score       after every whole episode: the mean of k of them against the lower end of the
+ *               predicted interval (aw_canary_low).
  *
- * The trap: ids alone are known here. Whoever owns the policies changes them when the state does.
+ * The trap: only ids are known here. The owner of the policies switches them when the state does.
  */
 #ifndef AW_SAFETY_CANARY_H
 #define AW_SAFETY_CANARY_H

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define AW__CGROUP_TEXT_MAX                                              \
+#define AW__CGROUP_TEXT_MAX \
     8192u /* bytes of a control file that are read; memory.stat has 2000 \
            */
 

@@ -362,8 +362,8 @@ enum aw_err aw__options_app(const struct aw_autoscale_settings *settings,
         .replicas = aw__options_replicas(options, 1e-3 * demand.cpu_ms * pool_app.load_factor *
                                                       figures.mean_per_s),
         .cpu_millicores = options->start_cpu_millicores,
-        .memory_bytes =
-            options->start_memory_bytes ? options->start_memory_bytes : (int64_t)(ceil(mib) * AW_MIB_REAL),
+        .memory_bytes = options->start_memory_bytes ? options->start_memory_bytes
+                                                    : (int64_t)(ceil(mib) * AW_MIB_REAL),
     };
     aw_bounds_clip(b, &start);
     pool_app.memory_bytes = start.memory_bytes;
