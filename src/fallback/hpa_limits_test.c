@@ -80,130 +80,133 @@ static void a_bounded_history_holds_back_as_long_as_an_unbounded_one(void **stat
     assert_true(times_held_longer(1) < STEPS / 50);
 }
 
+static const struct {
+    const char *why;
+    enum aw_hpa_select select;
+    struct aw_hpa_policy policy[2];
+    uint32_t policy_count;
+    int32_t current, desired, min, max, expected;
+    enum aw_hpa_reason reason;
+} policy_cases[] = {
+    {"100 * (1 + 10 / 100.0) is a hair above 110",
+     AW_HPA_SELECT_MAX,
+     {{AW_HPA_POLICY_PERCENT, 10, 60}},
+     1,
+     100,
+     500,
+     1,
+     1000,
+     111,
+     AW_HPA_REASON_UP_LIMIT},
+    {"the larger of two",
+     AW_HPA_SELECT_MAX,
+     {{AW_HPA_POLICY_PODS, 4, 60}, {AW_HPA_POLICY_PERCENT, 100, 60}},
+     2,
+     10,
+     500,
+     1,
+     1000,
+     20,
+     AW_HPA_REASON_UP_LIMIT},
+    {"the smaller of two",
+     AW_HPA_SELECT_MIN,
+     {{AW_HPA_POLICY_PODS, 4, 60}, {AW_HPA_POLICY_PERCENT, 100, 60}},
+     2,
+     10,
+     500,
+     1,
+     1000,
+     14,
+     AW_HPA_REASON_UP_LIMIT},
+    {"never up",
+     AW_HPA_SELECT_DISABLED,
+     {{AW_HPA_POLICY_PODS, 4, 60}},
+     1,
+     10,
+     11,
+     1,
+     1000,
+     10,
+     AW_HPA_REASON_UP_LIMIT},
+    {"never down",
+     AW_HPA_SELECT_DISABLED,
+     {{AW_HPA_POLICY_PODS, 4, 60}},
+     1,
+     10,
+     9,
+     1,
+     1000,
+     10,
+     AW_HPA_REASON_DOWN_LIMIT},
+    {"down: the larger change",
+     AW_HPA_SELECT_MAX,
+     {{AW_HPA_POLICY_PODS, 4, 60}, {AW_HPA_POLICY_PERCENT, 50, 60}},
+     2,
+     10,
+     1,
+     1,
+     1000,
+     5,
+     AW_HPA_REASON_DOWN_LIMIT},
+    {"down: the smaller change",
+     AW_HPA_SELECT_MIN,
+     {{AW_HPA_POLICY_PODS, 4, 60}, {AW_HPA_POLICY_PERCENT, 50, 60}},
+     2,
+     10,
+     1,
+     1,
+     1000,
+     6,
+     AW_HPA_REASON_DOWN_LIMIT},
+    {"the maximum comes first",
+     AW_HPA_SELECT_MAX,
+     {{AW_HPA_POLICY_PERCENT, 900, 60}},
+     1,
+     10,
+     500,
+     1,
+     30,
+     30,
+     AW_HPA_REASON_TOO_MANY},
+    {"the minimum comes first",
+     AW_HPA_SELECT_MAX,
+     {{AW_HPA_POLICY_PERCENT, 100, 60}},
+     1,
+     10,
+     0,
+     3,
+     30,
+     3,
+     AW_HPA_REASON_TOO_FEW},
+    {"staying is always allowed",
+     AW_HPA_SELECT_DISABLED,
+     {{AW_HPA_POLICY_PODS, 1, 60}},
+     1,
+     10,
+     10,
+     1,
+     30,
+     10,
+     AW_HPA_REASON_WITHIN_RANGE},
+};
+
 static void a_change_follows_its_policies(void **state)
 {
     (void)state;
-    static const struct {
-        const char *why;
-        enum aw_hpa_select select;
-        struct aw_hpa_policy policy[2];
-        uint32_t policy_count;
-        int32_t current, desired, min, max, expected;
-        enum aw_hpa_reason reason;
-    } cases[] = {
-        {"100 * (1 + 10 / 100.0) is a hair above 110",
-         AW_HPA_SELECT_MAX,
-         {{AW_HPA_POLICY_PERCENT, 10, 60}},
-         1,
-         100,
-         500,
-         1,
-         1000,
-         111,
-         AW_HPA_REASON_UP_LIMIT},
-        {"the larger of two",
-         AW_HPA_SELECT_MAX,
-         {{AW_HPA_POLICY_PODS, 4, 60}, {AW_HPA_POLICY_PERCENT, 100, 60}},
-         2,
-         10,
-         500,
-         1,
-         1000,
-         20,
-         AW_HPA_REASON_UP_LIMIT},
-        {"the smaller of two",
-         AW_HPA_SELECT_MIN,
-         {{AW_HPA_POLICY_PODS, 4, 60}, {AW_HPA_POLICY_PERCENT, 100, 60}},
-         2,
-         10,
-         500,
-         1,
-         1000,
-         14,
-         AW_HPA_REASON_UP_LIMIT},
-        {"never up",
-         AW_HPA_SELECT_DISABLED,
-         {{AW_HPA_POLICY_PODS, 4, 60}},
-         1,
-         10,
-         11,
-         1,
-         1000,
-         10,
-         AW_HPA_REASON_UP_LIMIT},
-        {"never down",
-         AW_HPA_SELECT_DISABLED,
-         {{AW_HPA_POLICY_PODS, 4, 60}},
-         1,
-         10,
-         9,
-         1,
-         1000,
-         10,
-         AW_HPA_REASON_DOWN_LIMIT},
-        {"down: the larger change",
-         AW_HPA_SELECT_MAX,
-         {{AW_HPA_POLICY_PODS, 4, 60}, {AW_HPA_POLICY_PERCENT, 50, 60}},
-         2,
-         10,
-         1,
-         1,
-         1000,
-         5,
-         AW_HPA_REASON_DOWN_LIMIT},
-        {"down: the smaller change",
-         AW_HPA_SELECT_MIN,
-         {{AW_HPA_POLICY_PODS, 4, 60}, {AW_HPA_POLICY_PERCENT, 50, 60}},
-         2,
-         10,
-         1,
-         1,
-         1000,
-         6,
-         AW_HPA_REASON_DOWN_LIMIT},
-        {"the maximum comes first",
-         AW_HPA_SELECT_MAX,
-         {{AW_HPA_POLICY_PERCENT, 900, 60}},
-         1,
-         10,
-         500,
-         1,
-         30,
-         30,
-         AW_HPA_REASON_TOO_MANY},
-        {"the minimum comes first",
-         AW_HPA_SELECT_MAX,
-         {{AW_HPA_POLICY_PERCENT, 100, 60}},
-         1,
-         10,
-         0,
-         3,
-         30,
-         3,
-         AW_HPA_REASON_TOO_FEW},
-        {"staying is always allowed",
-         AW_HPA_SELECT_DISABLED,
-         {{AW_HPA_POLICY_PODS, 1, 60}},
-         1,
-         10,
-         10,
-         1,
-         30,
-         10,
-         AW_HPA_REASON_WITHIN_RANGE},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof policy_cases / sizeof *policy_cases; i++) {
         struct aw_hpa_state history = {0};
-        struct aw_hpa_spec spec = {.replicas_min = cases[i].min, .replicas_max = cases[i].max};
-        spec.up.select = cases[i].select;
-        spec.up.policy_count = cases[i].policy_count;
-        spec.up.policies[0] = cases[i].policy[0];
-        spec.up.policies[1] = cases[i].policy[1];
+        struct aw_hpa_spec spec = {.replicas_min = policy_cases[i].min,
+                                   .replicas_max = policy_cases[i].max};
+        spec.up.select = policy_cases[i].select;
+        spec.up.policy_count = policy_cases[i].policy_count;
+        spec.up.policies[0] = policy_cases[i].policy[0];
+        spec.up.policies[1] = policy_cases[i].policy[1];
         spec.down = spec.up;
-        struct aw__hpa_limited limited =
-            aw__hpa_limit_rate(&spec, &history, NOW_US, cases[i].current, cases[i].desired);
-        if (limited.replicas != cases[i].expected || limited.reason != cases[i].reason)
-            fail_msg("%s: %d %s", cases[i].why, limited.replicas,
+        struct aw__hpa_limited limited = aw__hpa_limit_rate(
+            &spec, &history, NOW_US, policy_cases[i].current, policy_cases[i].desired);
+        if (limited.replicas != policy_cases[i].expected ||
+            limited.reason != policy_cases[i].reason)
+            fail_msg("%s: %d %s", policy_cases[i].why, limited.replicas,
                      aw_hpa_reason_name(limited.reason));
     }
 }

@@ -193,231 +193,231 @@ static void only_one_who_says_nothing_acts_in_a_simulation_and_not_elsewhere(voi
     }
 }
 
+static const struct {
+    const char *text;
+    uint32_t line, column; /* column 0: not compared */
+    const char *key, *says, *why;
+} wrong_files[] = {
+    /* what it is */
+    {"kind: MultidimPodAutoscaler\n", 1, 1, "", "missing key \"apiVersion\"", "no version"},
+    {HEAD, 1, 1, "", "missing key \"kind\"", "no kind"},
+    {HEAD "kind: MultidimPodAutoscalr\n", 2, 7, "kind", "did you mean \"MultidimPod", "a typo"},
+    {HEAD "kind: Deployment\n", 2, 7, "kind", "SimulatedCluster", "none of the group"},
+    {"apiVersion: autoscaling.k8s.io/v1alpha1\nkind: MultidimPodAutoscaler\n", 1, 13, "apiVersion",
+     "expected autoscaling.aware.dev/v1alpha1", "upstream's"},
+    {"apiVersion: autoscaling.aware.dev/v9\nkind: Nothing\n", 1, 13, "apiVersion", "v1alpha1",
+     "of the group, but another version"},
+    {"- 1\n", 1, 1, "", "a map", "not an object"},
+    {HEAD "kind: [1]\n", 2, 7, "kind", "a string", "not a name"},
+
+    /* fields */
+    {MPA "metadata: {name: a}\n", 1, 1, "", "missing key \"spec\"", "nothing in it"},
+    {MPA "metadata: {name: a}\nspec: {constraints: {global: {maxReplicas: 2}}}\n", 4, 7, "spec",
+     "\"scaleTargetRef\"", "no target"},
+    {CART SLO, 5, 3, "spec", "missing key \"constraints\"", "no bounds"},
+    {CART SLO "  constraints: {global: {}}\n", 7, 25, "spec.constraints.global",
+     "missing key \"maxReplicas\"", "upstream requires it"},
+    {CART SLO BOUNDS "  learnig: {}\n", 8, 3, "spec.learnig", "did you mean \"learning\"",
+     "a typo"},
+    {CART SLO BOUNDS "  learning: {fallback: {hpa_target: 3}}\n", 8, 25,
+     "spec.learning.fallback.hpa_target", "did you mean \"hpaTarget\"", "another spelling"},
+    {CART SLO BOUNDS "  guard: {mode: Auto}\n", 8, 11, "spec.guard.mode", "updateMode",
+     "there is one place to say it"},
+    {CART SLO BOUNDS "  guard: {peakWindow: 1}\n", 8, 23, "spec.guard.peakWindow", "30 to",
+     "bounds of a setting"},
+    {CART SLO BOUNDS "  guard: []\n", 8, 10, "spec.guard", "a map", "no map"},
+    {CART SLO BOUNDS "  policy: {updateMode: auto}\n", 8, 24, "spec.policy.updateMode",
+     "did you mean \"Auto\"", "names have their case"},
+    {CART SLO BOUNDS "  policy: {updateMode: false}\n", 8, 24, "spec.policy.updateMode",
+     "one of: Off", "Off without quotes in YAML 1.1"},
+    {CART SLO BOUNDS "  learning: {bootstrap: 'false'}\n", 8, 25, "spec.learning.bootstrap",
+     "true or false", "a text is no truth"},
+    {CART SLO BOUNDS "  learning: {thresholds: {online: fast}}\n", 8, 35,
+     "spec.learning.thresholds.online", "auto or a number", "neither"},
+    {CART SLO BOUNDS "  learning: {thresholds: {online: .nan}}\n", 8, 35,
+     "spec.learning.thresholds.online", "auto or a number", "only auto is nan"},
+    {CART SLO BOUNDS "  learning: {seed: -1}\n", 8, 20, "spec.learning.seed", "whole number",
+     "negative"},
+    {CART SLO BOUNDS "  learning: {episodeSteps: 2.5}\n", 8, 28, "spec.learning.episodeSteps",
+     "whole number", "half a step"},
+    {CART SLO BOUNDS "  recommenders: [{name: a}, {name: b}]\n", 8, 17, "spec.recommenders",
+     "at most 1", "two deciders"},
+    {MPA "metadata: {name: A_b}\nspec:\n  scaleTargetRef: {name: c}\n" SLO BOUNDS, 3, 18,
+     "metadata.name", "lower-case", "not a name"},
+    {MPA "metadata: {name: -a}\nspec:\n  scaleTargetRef: {name: c}\n" SLO BOUNDS, 3, 18,
+     "metadata.name", "both ends", "begins with a dash"},
+    {MPA "metadata: {name: a, labels: {x: 1}}\nspec:\n  scaleTargetRef: {name: c}\n" SLO BOUNDS, 3,
+     33, "metadata.labels.x", "a string", "labels are texts"},
+
+    /* goals */
+    {CART BOUNDS "  goals: {slo: {latency: {target: 0s}}}\n", 7, 35,
+     "spec.goals.slo.latency.target", "1us", "nothing is that fast"},
+    {CART BOUNDS "  goals: {slo: {latency: {target: -3ms}}}\n", 7, 35,
+     "spec.goals.slo.latency.target", "a duration", "negative"},
+    {CART BOUNDS "  goals: {slo: {latency: {target: 200}}}\n", 7, 35,
+     "spec.goals.slo.latency.target", "a duration", "200 what?"},
+    {CART BOUNDS "  goals: {slo: {latency: {quantile: p99}}}\n", 7, 26, "spec.goals.slo.latency",
+     "missing key \"target\"", "which quantile of what"},
+    {CART BOUNDS "  goals: {slo: {latency: {target: 1s, quantile: p90}}}\n", 7, 49,
+     "spec.goals.slo.latency.quantile", "p95", "no sample has it"},
+    {CART BOUNDS "  goals: {slo: {latency: {target: 1s, timeout: 500ms}}}\n", 7, 48,
+     "spec.goals.slo.latency.timeout", "above the target", "a lost request would keep the SLO"},
+    {CART BOUNDS "  goals: {slo: {throughput: 5, budget: 1%}}\n", 7, 29,
+     "spec.goals.slo.throughput", "a rate", "5 per what?"},
+    {CART BOUNDS "  goals: {slo: {throughput: 5/s, budget: 1.5}}\n", 7, 42, "spec.goals.slo.budget",
+     "0 to 1", "more than all"},
+    {CART BOUNDS "  goals: {slo: {throughput: 5/s, budget: -1%}}\n", 7, 42, "spec.goals.slo.budget",
+     "0 to 1", "less than none"},
+    {CART BOUNDS "  goals: {slo: {throughput: 5/s, window: 10s}}\n", 7, 42, "spec.goals.slo.window",
+     "at least a step (15s)", "shorter than a step"},
+    {CART BOUNDS "  goals:\n    metrics:\n    - {type: Pods, pods: {}}\n", 9, 7,
+     "spec.goals.metrics[0]", "Resource cpu", "not read"},
+    {CART BOUNDS "  goals:\n    metrics:\n    - {type: Resource, resource: {name: memory, "
+                 "target: {averageUtilization: 50}}}\n",
+     9, 7, "spec.goals.metrics[0]", "Resource cpu", "HPA on memory fights VPA"},
+    {CART BOUNDS "  goals:\n    metrics:\n    - {type: Resource, resource: {name: cpu, target: "
+                 "{averageUtilization: 50}}}\n  learning: {fallback: {hpaTarget: 60}}\n",
+     9, 7, "spec.goals.metrics[0]", "line 10", "two targets"},
+    {CART BOUNDS "  goals:\n    metrics:\n    - {type: Resource, resource: {name: cpu, target: "
+                 "{averageUtilization: 50}}}\n    - {type: Resource, resource: {name: cpu, "
+                 "target: {averageUtilization: 50}}}\n",
+     10, 7, "spec.goals.metrics[1]", "expected one", "the CPU twice"},
+
+    /* constraints */
+    {CART SLO "  constraints: {global: {minReplicas: 5, maxReplicas: 3}}\n", 7, 25,
+     "spec.constraints.global", "found 5 and 3", "least above most"},
+    {CART SLO "  constraints: {global: {maxReplicas: 257}}\n", 7, 39,
+     "spec.constraints.global.maxReplicas", "1 to 256", "more than a sample holds"},
+    {CART SLO "  constraints: {global: {minReplicas: 0, maxReplicas: 3}}\n", 7, 39,
+     "spec.constraints.global.minReplicas", "1 to 256", "nothing left to observe"},
+    {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container:\n    - name: a\n"
+              "      requests: {minAllowed: {memory: 2Gi}, maxAllowed: {memory: 1Gi}}\n",
+     10, 7, "spec.constraints.container[0]", "found 2Gi and 1Gi", "least above most"},
+    {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container:\n    - name: a\n"
+              "      requests: {minAllowed: {cpu: 2}}\n"
+              "    pod: {requests: {maxAllowed: {cpu: 1}}}\n",
+     10, 7, "spec.constraints.container[0]", "found 2 and 1", "container against pod"},
+    {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container:\n    - name: a\n"
+              "      requests: {minAllowed: {memory: 100m}}\n",
+     11, 39, "spec.constraints.container[0].requests.minAllowed.memory", "1Mi",
+     "a tenth of a byte"},
+    {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container: [{name: a}]\n"
+              "  resourcePolicy: {containerPolicies: [{containerName: a}]}\n",
+     10, 40, "spec.resourcePolicy.containerPolicies[0]", "line 9", "described twice"},
+    {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container:\n    - {name: a}\n"
+              "    - {name: b}\n",
+     11, 7, "spec.constraints.container[1]", "line 10", "one size, two containers"},
+    {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n"
+              "    containerControlledResources: [cpu]\n"
+              "  resourcePolicy: {containerPolicies: [{containerName: a, "
+              "controlledResources: [memory]}]}\n",
+     10, 0, "spec.resourcePolicy.containerPolicies[0].controlledResources", "line 9",
+     "said twice, and differently"},
+    {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n"
+              "    containerControlledResources: [cpu, gpu]\n",
+     9, 41, "spec.constraints.containerControlledResources[1]", "one of: cpu, memory",
+     "no such resource"},
+    {CART SLO "  constraints: {global: {maxReplicas: 3, behavior: {scaleUp: {}}}}\n", 7, 53,
+     "spec.constraints.global.behavior.scaleUp", "spec.guard", "of upstream, not used here"},
+    {CART SLO "  constraints: {global: {maxReplicas: 3, requests: {}}}\n", 7, 42,
+     "spec.constraints.global.requests", "not supported", "of upstream, not used here"},
+    {CART SLO "  constraints: {global: {maxReplicas: 3, behavior: {scaleDown: "
+              "{stabilizationWindowSeconds: 9}}}}\n  learning: {fallback: {hpaDownWindow: 8}}\n",
+     7, 0, "spec.constraints.global.behavior.scaleDown.stabilizationWindowSeconds", "line 8",
+     "said twice, and differently"},
+
+    /* learning */
+    {CART SLO BOUNDS "  learning: {retraining: {mode: online, highStakes: true}}\n", 8, 33,
+     "spec.learning.retraining.mode", "line 8", "high stakes rule it out"},
+    {CART SLO BOUNDS "  learning: {canary: {share: 2}}\n", 8, 30, "spec.learning.canary.share",
+     "from 0.01 to 1", "more than an episode"},
+    {CART SLO BOUNDS "  learning: {agent: {name: formla}}\n", 8, 28, "spec.learning.agent.name",
+     "formula", "a typo"},
+    {CART SLO BOUNDS "  learning: {agent: {name: ddpg}}\n", 8, 28, "spec.learning.agent.name",
+     "network", "a learner, not a kind of agent"},
+    {CART SLO BOUNDS "  learning: {agent: {settings: {copis: 1}}}\n", 8, 33,
+     "spec.learning.agent.settings.copis", "did you mean \"copies\"", "a typo"},
+    {CART SLO BOUNDS "  learning: {agent: {name: network, settings: {copies: 1}}}\n", 8, 48,
+     "spec.learning.agent.settings.copies", "unknown", "a setting of the other kind"},
+    {CART SLO BOUNDS "  learning: {agent: {settings: 3}}\n", 8, 32, "spec.learning.agent.settings",
+     "a map", "not settings"},
+    {CART BOUNDS "  goals: {slo: {throughput: 1/s}}\n  learning: {fallback: {kind: aimd}}\n", 8, 24,
+     "spec.learning.fallback", "latency SLO", "nothing to follow"},
+    {CART SLO "  constraints: {global: {minReplicas: 3, maxReplicas: 3}}\n"
+              "  learning: {fallback: {kind: hpa}}\n",
+     8, 24, "spec.learning.fallback", "changes sizes", "nothing to do"},
+    {CART SLO "  constraints: {global: {maxReplicas: 3}, containerControlledResources: []}\n"
+              "  learning: {fallback: {kind: vpa}}\n",
+     8, 24, "spec.learning.fallback", "changes replicas", "nothing to do"},
+    {CART SLO BOUNDS "  learning: {fallback: {kind: aimd, aimdMemoryLow: 0.9}}\n", 8, 24,
+     "spec.learning.fallback", "", "low above high"},
+
+    /* the simulated world */
+    {APP("a") "spec: {app: {segments: [{kind: gzp}]}}\n", 4, 32, "spec.app.segments[0].kind",
+     "did you mean \"gzip\"", "a typo"},
+    {APP("a") "spec: {app: {segments: []}}\n", 4, 24, "spec.app.segments", "1 to 6", "nothing"},
+    {APP("a") "spec: {app: {segments: [{kind: gzip}], seed: 3}}\n", 4, 24, "spec.app.segments",
+     "not both", "drawn, or described"},
+    {APP("a") "spec: {app: {kinds: [{name: x, cpu: 1ms}]}}\n", 4, 21, "spec.app.kinds", "segments",
+     "kinds that nothing is of"},
+    {APP("a") "spec: {app: {segments: [{kind: x}], kinds: [{name: x, cpu: 0ms}]}}\n", 4, 60,
+     "spec.app.kinds[0].cpu", "0.001ms", "nothing runs in no time"},
+    {APP("a") "spec: {load: {source: nothing.csv}}\n", 4, 23, "spec.load.source", "nothing.csv",
+     "no such file"},
+    {APP("a") "spec: {load: {source: 'diurnal:maen=3'}}\n", 4, 23, "spec.load.source", "mean",
+     "a typo"},
+    {APP("a") "spec: {load: {source: 'diurnal:mean=3/s', cores: 2}}\n", 4, 50, "spec.load.cores",
+     "not both", "two scales"},
+    {APP("a") "spec: {scenarios: [{scenario: fire, at: 3m}]}\n", 4, 31,
+     "spec.scenarios[0].scenario", "fire", "no such scenario"},
+    {APP("a") "spec: {scenarios: 'fire@3m'}\n", 4, 19, "spec.scenarios", "fire",
+     "the same as text"},
+    {APP("a") "spec: {start: {cpu: 0}}\n", 4, 21, "spec.start.cpu", "1m", "no CPU at all"},
+    {CLUSTER "spec: {nodeCount: 2, faults: [{kind: node, node: 2, at: 1h, for: 1m}]}\n", 4, 31,
+     "spec.faults[0]", "0 to 1", "no such node"},
+    {CLUSTER "spec: {nodes: 2}\n", 4, 8, "spec.nodes", "unknown key", "nodeCount"},
+    {CLUSTER "spec: {faults: [{kind: api, at: 1h}]}\n", 4, 17, "spec.faults[0]",
+     "missing key \"for\"", "for ever?"},
+    {CLUSTER "---\n" CLUSTER, 5, 1, "", "f.yaml:1", "two worlds"},
+
+    /* together */
+    {CART SLO BOUNDS "---\n" MPA
+                     "metadata: {name: cart}\nspec:\n  scaleTargetRef: {name: x}\n" BOUNDS,
+     9, 1, "metadata.name", "default/cart is at f.yaml:1 already", "one name"},
+    {CART SLO BOUNDS "---\n" MPA
+                     "metadata: {name: x}\nspec:\n  scaleTargetRef: {name: cart}\n" BOUNDS,
+     9, 1, "spec.scaleTargetRef", "default/cart is at f.yaml:1 already", "one target"},
+    {APP("a") "---\n" APP("a"), 5, 1, "metadata.name", "f.yaml:1", "one name"},
+    {CART SLO BOUNDS "---\n" APP("cart") "spec: {start: {replicas: 10}}\n", 9, 1, "spec.start",
+     "replicas is outside", "beyond the most"},
+    {CART SLO BOUNDS "---\n" APP("cart") "spec: {start: {cpu: 5}}\n", 9, 1, "spec.start",
+     "cpu is outside", "beyond the most"},
+};
+
 static void what_is_wrong_is_said_with_its_place_and_path(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        uint32_t line, column; /* column 0: not compared */
-        const char *key, *says, *why;
-    } cases[] = {
-        /* what it is */
-        {"kind: MultidimPodAutoscaler\n", 1, 1, "", "missing key \"apiVersion\"", "no version"},
-        {HEAD, 1, 1, "", "missing key \"kind\"", "no kind"},
-        {HEAD "kind: MultidimPodAutoscalr\n", 2, 7, "kind", "did you mean \"MultidimPod", "a typo"},
-        {HEAD "kind: Deployment\n", 2, 7, "kind", "SimulatedCluster", "none of the group"},
-        {"apiVersion: autoscaling.k8s.io/v1alpha1\nkind: MultidimPodAutoscaler\n", 1, 13,
-         "apiVersion", "expected autoscaling.aware.dev/v1alpha1", "upstream's"},
-        {"apiVersion: autoscaling.aware.dev/v9\nkind: Nothing\n", 1, 13, "apiVersion", "v1alpha1",
-         "of the group, but another version"},
-        {"- 1\n", 1, 1, "", "a map", "not an object"},
-        {HEAD "kind: [1]\n", 2, 7, "kind", "a string", "not a name"},
-
-        /* fields */
-        {MPA "metadata: {name: a}\n", 1, 1, "", "missing key \"spec\"", "nothing in it"},
-        {MPA "metadata: {name: a}\nspec: {constraints: {global: {maxReplicas: 2}}}\n", 4, 7, "spec",
-         "\"scaleTargetRef\"", "no target"},
-        {CART SLO, 5, 3, "spec", "missing key \"constraints\"", "no bounds"},
-        {CART SLO "  constraints: {global: {}}\n", 7, 25, "spec.constraints.global",
-         "missing key \"maxReplicas\"", "upstream requires it"},
-        {CART SLO BOUNDS "  learnig: {}\n", 8, 3, "spec.learnig", "did you mean \"learning\"",
-         "a typo"},
-        {CART SLO BOUNDS "  learning: {fallback: {hpa_target: 3}}\n", 8, 25,
-         "spec.learning.fallback.hpa_target", "did you mean \"hpaTarget\"", "another spelling"},
-        {CART SLO BOUNDS "  guard: {mode: Auto}\n", 8, 11, "spec.guard.mode", "updateMode",
-         "there is one place to say it"},
-        {CART SLO BOUNDS "  guard: {peakWindow: 1}\n", 8, 23, "spec.guard.peakWindow", "30 to",
-         "bounds of a setting"},
-        {CART SLO BOUNDS "  guard: []\n", 8, 10, "spec.guard", "a map", "no map"},
-        {CART SLO BOUNDS "  policy: {updateMode: auto}\n", 8, 24, "spec.policy.updateMode",
-         "did you mean \"Auto\"", "names have their case"},
-        {CART SLO BOUNDS "  policy: {updateMode: false}\n", 8, 24, "spec.policy.updateMode",
-         "one of: Off", "Off without quotes in YAML 1.1"},
-        {CART SLO BOUNDS "  learning: {bootstrap: 'false'}\n", 8, 25, "spec.learning.bootstrap",
-         "true or false", "a text is no truth"},
-        {CART SLO BOUNDS "  learning: {thresholds: {online: fast}}\n", 8, 35,
-         "spec.learning.thresholds.online", "auto or a number", "neither"},
-        {CART SLO BOUNDS "  learning: {thresholds: {online: .nan}}\n", 8, 35,
-         "spec.learning.thresholds.online", "auto or a number", "only auto is nan"},
-        {CART SLO BOUNDS "  learning: {seed: -1}\n", 8, 20, "spec.learning.seed", "whole number",
-         "negative"},
-        {CART SLO BOUNDS "  learning: {episodeSteps: 2.5}\n", 8, 28, "spec.learning.episodeSteps",
-         "whole number", "half a step"},
-        {CART SLO BOUNDS "  recommenders: [{name: a}, {name: b}]\n", 8, 17, "spec.recommenders",
-         "at most 1", "two deciders"},
-        {MPA "metadata: {name: A_b}\nspec:\n  scaleTargetRef: {name: c}\n" SLO BOUNDS, 3, 18,
-         "metadata.name", "lower-case", "not a name"},
-        {MPA "metadata: {name: -a}\nspec:\n  scaleTargetRef: {name: c}\n" SLO BOUNDS, 3, 18,
-         "metadata.name", "both ends", "begins with a dash"},
-        {MPA "metadata: {name: a, labels: {x: 1}}\nspec:\n  scaleTargetRef: {name: c}\n" SLO BOUNDS,
-         3, 33, "metadata.labels.x", "a string", "labels are texts"},
-
-        /* goals */
-        {CART BOUNDS "  goals: {slo: {latency: {target: 0s}}}\n", 7, 35,
-         "spec.goals.slo.latency.target", "1us", "nothing is that fast"},
-        {CART BOUNDS "  goals: {slo: {latency: {target: -3ms}}}\n", 7, 35,
-         "spec.goals.slo.latency.target", "a duration", "negative"},
-        {CART BOUNDS "  goals: {slo: {latency: {target: 200}}}\n", 7, 35,
-         "spec.goals.slo.latency.target", "a duration", "200 what?"},
-        {CART BOUNDS "  goals: {slo: {latency: {quantile: p99}}}\n", 7, 26,
-         "spec.goals.slo.latency", "missing key \"target\"", "which quantile of what"},
-        {CART BOUNDS "  goals: {slo: {latency: {target: 1s, quantile: p90}}}\n", 7, 49,
-         "spec.goals.slo.latency.quantile", "p95", "no sample has it"},
-        {CART BOUNDS "  goals: {slo: {latency: {target: 1s, timeout: 500ms}}}\n", 7, 48,
-         "spec.goals.slo.latency.timeout", "above the target", "a lost request would keep the SLO"},
-        {CART BOUNDS "  goals: {slo: {throughput: 5, budget: 1%}}\n", 7, 29,
-         "spec.goals.slo.throughput", "a rate", "5 per what?"},
-        {CART BOUNDS "  goals: {slo: {throughput: 5/s, budget: 1.5}}\n", 7, 42,
-         "spec.goals.slo.budget", "0 to 1", "more than all"},
-        {CART BOUNDS "  goals: {slo: {throughput: 5/s, budget: -1%}}\n", 7, 42,
-         "spec.goals.slo.budget", "0 to 1", "less than none"},
-        {CART BOUNDS "  goals: {slo: {throughput: 5/s, window: 10s}}\n", 7, 42,
-         "spec.goals.slo.window", "at least a step (15s)", "shorter than a step"},
-        {CART BOUNDS "  goals:\n    metrics:\n    - {type: Pods, pods: {}}\n", 9, 7,
-         "spec.goals.metrics[0]", "Resource cpu", "not read"},
-        {CART BOUNDS "  goals:\n    metrics:\n    - {type: Resource, resource: {name: memory, "
-                     "target: {averageUtilization: 50}}}\n",
-         9, 7, "spec.goals.metrics[0]", "Resource cpu", "HPA on memory fights VPA"},
-        {CART BOUNDS "  goals:\n    metrics:\n    - {type: Resource, resource: {name: cpu, target: "
-                     "{averageUtilization: 50}}}\n  learning: {fallback: {hpaTarget: 60}}\n",
-         9, 7, "spec.goals.metrics[0]", "line 10", "two targets"},
-        {CART BOUNDS "  goals:\n    metrics:\n    - {type: Resource, resource: {name: cpu, target: "
-                     "{averageUtilization: 50}}}\n    - {type: Resource, resource: {name: cpu, "
-                     "target: {averageUtilization: 50}}}\n",
-         10, 7, "spec.goals.metrics[1]", "expected one", "the CPU twice"},
-
-        /* constraints */
-        {CART SLO "  constraints: {global: {minReplicas: 5, maxReplicas: 3}}\n", 7, 25,
-         "spec.constraints.global", "found 5 and 3", "least above most"},
-        {CART SLO "  constraints: {global: {maxReplicas: 257}}\n", 7, 39,
-         "spec.constraints.global.maxReplicas", "1 to 256", "more than a sample holds"},
-        {CART SLO "  constraints: {global: {minReplicas: 0, maxReplicas: 3}}\n", 7, 39,
-         "spec.constraints.global.minReplicas", "1 to 256", "nothing left to observe"},
-        {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container:\n    - name: a\n"
-                  "      requests: {minAllowed: {memory: 2Gi}, maxAllowed: {memory: 1Gi}}\n",
-         10, 7, "spec.constraints.container[0]", "found 2Gi and 1Gi", "least above most"},
-        {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container:\n    - name: a\n"
-                  "      requests: {minAllowed: {cpu: 2}}\n"
-                  "    pod: {requests: {maxAllowed: {cpu: 1}}}\n",
-         10, 7, "spec.constraints.container[0]", "found 2 and 1", "container against pod"},
-        {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container:\n    - name: a\n"
-                  "      requests: {minAllowed: {memory: 100m}}\n",
-         11, 39, "spec.constraints.container[0].requests.minAllowed.memory", "1Mi",
-         "a tenth of a byte"},
-        {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container: [{name: a}]\n"
-                  "  resourcePolicy: {containerPolicies: [{containerName: a}]}\n",
-         10, 40, "spec.resourcePolicy.containerPolicies[0]", "line 9", "described twice"},
-        {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container:\n    - {name: a}\n"
-                  "    - {name: b}\n",
-         11, 7, "spec.constraints.container[1]", "line 10", "one size, two containers"},
-        {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n"
-                  "    containerControlledResources: [cpu]\n"
-                  "  resourcePolicy: {containerPolicies: [{containerName: a, "
-                  "controlledResources: [memory]}]}\n",
-         10, 0, "spec.resourcePolicy.containerPolicies[0].controlledResources", "line 9",
-         "said twice, and differently"},
-        {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n"
-                  "    containerControlledResources: [cpu, gpu]\n",
-         9, 41, "spec.constraints.containerControlledResources[1]", "one of: cpu, memory",
-         "no such resource"},
-        {CART SLO "  constraints: {global: {maxReplicas: 3, behavior: {scaleUp: {}}}}\n", 7, 53,
-         "spec.constraints.global.behavior.scaleUp", "spec.guard", "of upstream, not used here"},
-        {CART SLO "  constraints: {global: {maxReplicas: 3, requests: {}}}\n", 7, 42,
-         "spec.constraints.global.requests", "not supported", "of upstream, not used here"},
-        {CART SLO
-         "  constraints: {global: {maxReplicas: 3, behavior: {scaleDown: "
-         "{stabilizationWindowSeconds: 9}}}}\n  learning: {fallback: {hpaDownWindow: 8}}\n",
-         7, 0, "spec.constraints.global.behavior.scaleDown.stabilizationWindowSeconds", "line 8",
-         "said twice, and differently"},
-
-        /* learning */
-        {CART SLO BOUNDS "  learning: {retraining: {mode: online, highStakes: true}}\n", 8, 33,
-         "spec.learning.retraining.mode", "line 8", "high stakes rule it out"},
-        {CART SLO BOUNDS "  learning: {canary: {share: 2}}\n", 8, 30, "spec.learning.canary.share",
-         "from 0.01 to 1", "more than an episode"},
-        {CART SLO BOUNDS "  learning: {agent: {name: formla}}\n", 8, 28, "spec.learning.agent.name",
-         "formula", "a typo"},
-        {CART SLO BOUNDS "  learning: {agent: {name: ddpg}}\n", 8, 28, "spec.learning.agent.name",
-         "network", "a learner, not a kind of agent"},
-        {CART SLO BOUNDS "  learning: {agent: {settings: {copis: 1}}}\n", 8, 33,
-         "spec.learning.agent.settings.copis", "did you mean \"copies\"", "a typo"},
-        {CART SLO BOUNDS "  learning: {agent: {name: network, settings: {copies: 1}}}\n", 8, 48,
-         "spec.learning.agent.settings.copies", "unknown", "a setting of the other kind"},
-        {CART SLO BOUNDS "  learning: {agent: {settings: 3}}\n", 8, 32,
-         "spec.learning.agent.settings", "a map", "not settings"},
-        {CART BOUNDS "  goals: {slo: {throughput: 1/s}}\n  learning: {fallback: {kind: aimd}}\n", 8,
-         24, "spec.learning.fallback", "latency SLO", "nothing to follow"},
-        {CART SLO "  constraints: {global: {minReplicas: 3, maxReplicas: 3}}\n"
-                  "  learning: {fallback: {kind: hpa}}\n",
-         8, 24, "spec.learning.fallback", "changes sizes", "nothing to do"},
-        {CART SLO "  constraints: {global: {maxReplicas: 3}, containerControlledResources: []}\n"
-                  "  learning: {fallback: {kind: vpa}}\n",
-         8, 24, "spec.learning.fallback", "changes replicas", "nothing to do"},
-        {CART SLO BOUNDS "  learning: {fallback: {kind: aimd, aimdMemoryLow: 0.9}}\n", 8, 24,
-         "spec.learning.fallback", "", "low above high"},
-
-        /* the simulated world */
-        {APP("a") "spec: {app: {segments: [{kind: gzp}]}}\n", 4, 32, "spec.app.segments[0].kind",
-         "did you mean \"gzip\"", "a typo"},
-        {APP("a") "spec: {app: {segments: []}}\n", 4, 24, "spec.app.segments", "1 to 6", "nothing"},
-        {APP("a") "spec: {app: {segments: [{kind: gzip}], seed: 3}}\n", 4, 24, "spec.app.segments",
-         "not both", "drawn, or described"},
-        {APP("a") "spec: {app: {kinds: [{name: x, cpu: 1ms}]}}\n", 4, 21, "spec.app.kinds",
-         "segments", "kinds that nothing is of"},
-        {APP("a") "spec: {app: {segments: [{kind: x}], kinds: [{name: x, cpu: 0ms}]}}\n", 4, 60,
-         "spec.app.kinds[0].cpu", "0.001ms", "nothing runs in no time"},
-        {APP("a") "spec: {load: {source: nothing.csv}}\n", 4, 23, "spec.load.source", "nothing.csv",
-         "no such file"},
-        {APP("a") "spec: {load: {source: 'diurnal:maen=3'}}\n", 4, 23, "spec.load.source", "mean",
-         "a typo"},
-        {APP("a") "spec: {load: {source: 'diurnal:mean=3/s', cores: 2}}\n", 4, 50,
-         "spec.load.cores", "not both", "two scales"},
-        {APP("a") "spec: {scenarios: [{scenario: fire, at: 3m}]}\n", 4, 31,
-         "spec.scenarios[0].scenario", "fire", "no such scenario"},
-        {APP("a") "spec: {scenarios: 'fire@3m'}\n", 4, 19, "spec.scenarios", "fire",
-         "the same as text"},
-        {APP("a") "spec: {start: {cpu: 0}}\n", 4, 21, "spec.start.cpu", "1m", "no CPU at all"},
-        {CLUSTER "spec: {nodeCount: 2, faults: [{kind: node, node: 2, at: 1h, for: 1m}]}\n", 4, 31,
-         "spec.faults[0]", "0 to 1", "no such node"},
-        {CLUSTER "spec: {nodes: 2}\n", 4, 8, "spec.nodes", "unknown key", "nodeCount"},
-        {CLUSTER "spec: {faults: [{kind: api, at: 1h}]}\n", 4, 17, "spec.faults[0]",
-         "missing key \"for\"", "for ever?"},
-        {CLUSTER "---\n" CLUSTER, 5, 1, "", "f.yaml:1", "two worlds"},
-
-        /* together */
-        {CART SLO BOUNDS "---\n" MPA
-                         "metadata: {name: cart}\nspec:\n  scaleTargetRef: {name: x}\n" BOUNDS,
-         9, 1, "metadata.name", "default/cart is at f.yaml:1 already", "one name"},
-        {CART SLO BOUNDS "---\n" MPA
-                         "metadata: {name: x}\nspec:\n  scaleTargetRef: {name: cart}\n" BOUNDS,
-         9, 1, "spec.scaleTargetRef", "default/cart is at f.yaml:1 already", "one target"},
-        {APP("a") "---\n" APP("a"), 5, 1, "metadata.name", "f.yaml:1", "one name"},
-        {CART SLO BOUNDS "---\n" APP("cart") "spec: {start: {replicas: 10}}\n", 9, 1, "spec.start",
-         "replicas is outside", "beyond the most"},
-        {CART SLO BOUNDS "---\n" APP("cart") "spec: {start: {cpu: 5}}\n", 9, 1, "spec.start",
-         "cpu is outside", "beyond the most"},
-    };
     uint32_t wrong = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof wrong_files / sizeof *wrong_files; i++) {
         struct aw_profile_set set;
         static struct heard heard;
-        const enum aw_err err = read_text(&set, cases[i].text, &heard, NULL);
+        const enum aw_err err = read_text(&set, wrong_files[i].text, &heard, NULL);
         const struct aw_profile_finding *f = NULL;
         for (uint32_t k = 0; k < heard.count && !f; k++)
             f = heard.finding[k].err ? &heard.finding[k] : NULL;
         aw_profile_set_deinit(&set);
         if (!f || err != AW_ERR_CONFIG || heard.report.error_count != 1) {
-            print_error("%s: %s, %u errors\n", cases[i].why, aw_err_name(err),
+            print_error("%s: %s, %u errors\n", wrong_files[i].why, aw_err_name(err),
                         heard.report.error_count);
             wrong++;
             continue;
         }
-        if (f->diag.line == cases[i].line &&
-            (!cases[i].column || f->diag.column == cases[i].column) &&
-            !strcmp(f->diag.key, cases[i].key) && strstr(f->diag.text, cases[i].says) &&
+        if (f->diag.line == wrong_files[i].line &&
+            (!wrong_files[i].column || f->diag.column == wrong_files[i].column) &&
+            !strcmp(f->diag.key, wrong_files[i].key) && strstr(f->diag.text, wrong_files[i].says) &&
             !strcmp(f->diag.file, "f.yaml"))
             continue;
-        print_error("%s: at %u:%u %s: %s\n", cases[i].why, f->diag.line, f->diag.column,
+        print_error("%s: at %u:%u %s: %s\n", wrong_files[i].why, f->diag.line, f->diag.column,
                     f->diag.key, f->diag.text);
         wrong++;
     }
