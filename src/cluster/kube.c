@@ -1,12 +1,12 @@
 /* kube.c - workloads of a Kubernetes cluster, as samples; what is asked of them is remembered. */
 #include "cluster/kube.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 
 #include <math.h>
 #include <string.h>
 
 #define SAME_SHARE 0.10 /* sizes that differ by less are left alone by who carries plans out */
-#define NOBODY     0u   /* of a directory's hash: the place is free */
 
 /* A pod that was seen. Kubernetes counts restarts for ever; what is new is a difference. */
 struct known {
@@ -36,10 +36,8 @@ struct slot {
 
 struct aw_kubecluster {
     struct aw_kubecluster_config config;
-    struct slot *slot;    /* [workloads_max] */
-    struct known *known;  /* [known_count], open addressing */
-    uint32_t known_count; /* a power of two, twice as many as may be in it */
-    uint32_t known_used;
+    struct slot *slot;          /* [workloads_max] */
+    struct aw_hash_table known; /* of struct known */
     uint32_t next_id;
     struct aw_pod shown[AW_CLUSTER_PODS_MAX];
     const struct aw_alloc *alloc;
@@ -52,63 +50,25 @@ static int64_t now_of(const struct aw_kubecluster *cluster)
 
 /* --- who is who ------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const char *uid)
-{
-    uint64_t h = aw_hash_text(AW_HASH_BEGIN, uid);
-    return h == NOBODY ? 1 : h;
-}
-
-static uint32_t home_of(uint32_t count, uint64_t hash)
-{
-    return (uint32_t)(hash ^ hash >> 32) & (count - 1);
-}
-
-/* Its place, or the free one where it belongs. */
-static struct known *known_find(struct known *table, uint32_t count, uint64_t hash)
-{
-    uint32_t at = home_of(count, hash);
-    while (table[at].hash != NOBODY && table[at].hash != hash)
-        at = (at + 1) & (count - 1);
-    return &table[at];
-}
-
 /* NULL: there are more pods than were foreseen. `ret_new`: it was not known. */
 static struct known *known_take(struct aw_kubecluster *cluster, const char *uid, bool *ret_new)
 {
-    const uint64_t hash = hash_of(uid);
-    struct known *known = known_find(cluster->known, cluster->known_count, hash);
-    *ret_new = known->hash == NOBODY;
-    if (!*ret_new)
-        return known;
-    if (cluster->known_used >= cluster->config.pods_max)
-        return NULL;
-    cluster->known_used++;
-    *known = (struct known){.hash = hash, .id = cluster->next_id++};
+    const uint64_t hash = aw_hash_text(AW_HASH_BEGIN, uid);
+    struct known *known = aw_hash_table_find(&cluster->known, hash);
+    *ret_new = !known;
+    if (!known && (known = aw_hash_table_add(&cluster->known, hash)))
+        known->id = cluster->next_id++;
     return known;
-}
-
-/* Whoever lies behind the gap and could not be reached across it moves into it (Knuth, The Art of
- * Computer Programming, volume 3, 6.4, algorithm R). */
-static void known_drop(struct aw_kubecluster *cluster, uint32_t gap)
-{
-    const uint32_t mask = cluster->known_count - 1;
-    struct known *table = cluster->known;
-    for (uint32_t at = (gap + 1) & mask; table[at].hash != NOBODY; at = (at + 1) & mask)
-        if (((at - home_of(cluster->known_count, table[at].hash)) & mask) >= ((at - gap) & mask)) {
-            table[gap] = table[at];
-            gap = at;
-        }
-    table[gap] = (struct known){0};
-    cluster->known_used--;
 }
 
 void aw_kubecluster_tidy(struct aw_kubecluster *cluster)
 {
     const int64_t oldest = now_of(cluster) - AW_KUBECLUSTER_FORGET_US;
-    for (uint32_t i = 0; i < cluster->known_count;) {
-        const struct known *known = &cluster->known[i];
-        if (known->hash != NOBODY && known->seen_us < oldest)
-            known_drop(cluster, i); /* another may have moved here: look again */
+    for (uint32_t i = 0; i < cluster->known.places;) {
+        struct known *known = aw_hash_table_at(&cluster->known, i);
+        if (known && known->seen_us < oldest)
+            aw_hash_table_drop(&cluster->known,
+                               known); /* another may have moved here: look again */
         else
             i++;
     }
@@ -233,7 +193,8 @@ static void pod_add(struct aw_kubecluster *cluster, struct slot *slot,
     const int64_t started =
         since(seen->started_us > 0 ? seen->started_us : pod->created_us, now_us);
     cluster->shown[sample->pod_count++] = (struct aw_pod){
-        .id = known ? known->id : (uint32_t)hash_of(seen->uid) | UINT32_C(1) << 31,
+        .id = known ? known->id
+                    : (uint32_t)aw_hash_text(AW_HASH_BEGIN, seen->uid) | UINT32_C(1) << 31,
         .phase = ready || runs ? AW_POD_RUNNING
                  : placed      ? AW_POD_STARTING
                                : AW_POD_PENDING,
@@ -564,12 +525,10 @@ enum aw_err aw_kubecluster_new(const struct aw_kubecluster_config *config,
         cluster->config.pods_max = AW_KUBECLUSTER_PODS;
     if (cluster->config.patience_us == 0)
         cluster->config.patience_us = AW_KUBECLUSTER_PATIENCE_US;
-    cluster->known_count = 2;
-    while (cluster->known_count < 2 * cluster->config.pods_max)
-        cluster->known_count *= 2;
     cluster->slot = aw_alloc_new(alloc, config->workloads_max, sizeof *cluster->slot);
-    cluster->known = aw_alloc_new(alloc, cluster->known_count, sizeof *cluster->known);
-    if (!cluster->slot || !cluster->known) {
+    const uint32_t pods_max = cluster->config.pods_max;
+    if (!cluster->slot ||
+        aw_hash_table_init(&cluster->known, sizeof(struct known), pods_max, pods_max, alloc)) {
         aw_kubecluster_free(cluster);
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u workloads", config->workloads_max);
     }
@@ -581,7 +540,7 @@ void aw_kubecluster_free(struct aw_kubecluster *cluster)
 {
     if (!cluster)
         return;
-    aw_alloc_free(cluster->alloc, cluster->known);
+    aw_hash_table_deinit(&cluster->known);
     aw_alloc_free(cluster->alloc, cluster->slot);
     aw_alloc_free(cluster->alloc, cluster);
 }

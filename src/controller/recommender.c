@@ -38,16 +38,12 @@ static void defaults(struct aw_recommender_config *config)
 static enum aw_err make_tables(struct aw_recommender *r, struct aw_diag *diag)
 {
     const uint32_t max = r->config.objects_max;
-    r->bucket_count = 64;
-    while (r->bucket_count < 2 * max)
-        r->bucket_count *= 2;
     r->object = aw_alloc_new(r->alloc, max, sizeof(void *));
     r->target = aw_alloc_new(r->alloc, max, sizeof(void *));
     r->slot = aw_alloc_new(r->alloc, (size_t)max + 1, sizeof *r->slot); /* one more, for looking */
-    r->bucket = aw_alloc_new(r->alloc, r->bucket_count, sizeof *r->bucket);
-    if (!r->object || !r->target || !r->slot || !r->bucket)
+    if (!r->object || !r->target || !r->slot ||
+        aw_hash_table_init(&r->places, sizeof(struct aw__place), max, max, r->alloc))
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u objects", max);
-    memset(r->bucket, 0xff, r->bucket_count * sizeof *r->bucket);
     memset(r->slot, 0xff, ((size_t)max + 1) * sizeof *r->slot);
     return AW_OK;
 }
@@ -166,7 +162,7 @@ void aw_recommender_free(struct aw_recommender *r)
     aw_kubecluster_free(r->cluster);
     aw__vpas_free(r->vpas);
     aw__scene_close(r->scene);
-    aw_alloc_free(r->alloc, r->bucket);
+    aw_hash_table_deinit(&r->places);
     aw_alloc_free(r->alloc, r->slot);
     aw_alloc_free(r->alloc, r->target);
     aw_alloc_free(r->alloc, r->object);

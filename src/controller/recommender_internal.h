@@ -7,6 +7,7 @@
 #ifndef AW_CONTROLLER_RECOMMENDER_INTERNAL_H
 #define AW_CONTROLLER_RECOMMENDER_INTERNAL_H
 
+#include "base/hash_table.h"
 #include "cluster/pace.h"
 #include "controller/recommender.h"
 #include "controller/scene.h"
@@ -60,6 +61,12 @@ struct aw__object {
 
 struct aw__remembered; /* what a file has of a pilot (recommender_memory.c) */
 
+/* Where an object is. */
+struct aw__place {
+    uint64_t hash; /* of its key */
+    uint32_t object;
+};
+
 struct aw_recommender {
     struct aw_recommender_config config;
     struct aw__scene *scene;
@@ -73,12 +80,11 @@ struct aw_recommender {
     struct aw__object **object;       /* [objects_max]; NULL: the place is free */
     struct aw__scene_target **target; /* [objects_max] of those that are valid */
     uint32_t *slot;                   /* [objects_max] object of a slot of the loop */
-    uint32_t *bucket;                 /* [bucket_count] places by key, open addressing */
-    uint32_t bucket_count;
-    uint32_t used;     /* places that have ever been used */
-    uint32_t live;     /* that are taken */
-    uint32_t overflow; /* objects for which there was no place */
-    uint32_t cursor;   /* where the next round begins to write */
+    struct aw_hash_table places;      /* of struct aw__place, by key */
+    uint32_t used;                    /* places that have ever been used */
+    uint32_t live;                    /* that are taken */
+    uint32_t overflow;                /* objects for which there was no place */
+    uint32_t cursor;                  /* where the next round begins to write */
 
     struct aw_mpa_status scratch, was; /* that is being made, and as it was written */
     uint32_t events_left;              /* of this round */

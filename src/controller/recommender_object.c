@@ -12,25 +12,29 @@
 
 /* --- places by key ---------------------------------------------------------------------------- */
 
-/* Where the key is in the table, or would be. */
-static uint32_t *bucket_of(struct aw_recommender *r, const char *key, uint64_t hash)
+static struct aw__object *object_find(const struct aw_recommender *r, const char *key,
+                                      uint64_t hash)
 {
-    uint32_t at = (uint32_t)(hash ^ hash >> 32) & (r->bucket_count - 1);
-    for (; r->bucket[at] != AW__NOBODY; at = (at + 1) & (r->bucket_count - 1)) {
-        const struct aw__object *object = r->object[r->bucket[at]];
-        if (object->hash == hash && !strcmp(object->key, key))
-            break;
-    }
-    return &r->bucket[at];
+    const struct aw__place *place = aw_hash_table_find(&r->places, hash);
+    while (place && strcmp(r->object[place->object]->key, key) != 0)
+        place = aw_hash_table_next(&r->places, place);
+    return place ? r->object[place->object] : NULL;
 }
 
-/* Taking one out of a chain would cut it: all are put in again. Objects seldom go. */
-static void rehash(struct aw_recommender *r)
+static void place_add(struct aw_recommender *r, uint64_t hash, uint32_t object)
 {
-    memset(r->bucket, 0xff, r->bucket_count * sizeof *r->bucket);
+    struct aw__place *place = aw_hash_table_add(&r->places, hash);
+    AW_ASSERT(place); /* there is room for objects_max */
+    place->object = object;
+}
+
+/* After objects went, or the table was used for something else. */
+static void places_make(struct aw_recommender *r)
+{
+    aw_hash_table_clear(&r->places);
     for (uint32_t i = 0; i < r->used; i++)
         if (r->object[i])
-            *bucket_of(r, r->object[i]->key, r->object[i]->hash) = i;
+            place_add(r, r->object[i]->hash, i);
 }
 
 static struct aw__object *object_add(struct aw_recommender *r, const char *key, uint64_t hash)
@@ -51,7 +55,7 @@ static struct aw__object *object_add(struct aw_recommender *r, const char *key, 
                                   .limited_us = AW_NEVER,
                                   .fresh = true};
     memcpy(object->key, key, len);
-    *bucket_of(r, key, hash) = place;
+    place_add(r, hash, place);
     r->object[place] = object;
     r->used += place == r->used;
     r->live++;
@@ -64,8 +68,7 @@ void aw__object_changed(void *ctx, enum aw_kube_change change, const struct aw_k
     struct aw_recommender *r = ctx;
     const char *key = after ? after->key : before->key;
     const uint64_t hash = aw_hash_text(AW_HASH_BEGIN, key);
-    const uint32_t place = *bucket_of(r, key, hash);
-    struct aw__object *object = place == AW__NOBODY ? NULL : r->object[place];
+    struct aw__object *object = object_find(r, key, hash);
     if (change == AW_KUBE_RESYNC)
         return;
     if (!after) { /* it vanished */
@@ -348,7 +351,7 @@ void aw__objects_read(struct aw_recommender *r)
         r->counts.invalid += *object->why_word != '\0';
     }
     if (went)
-        rehash(r);
+        places_make(r);
     r->counts.objects = r->live;
 }
 
@@ -392,25 +395,27 @@ static uint64_t target_hash(const struct aw__object *object)
            aw_hash_text(AW_HASH_BEGIN, object->kind) * 131;
 }
 
-/* Whoever came second has no pilot, and says so. An open-addressing table over targets, made anew
- * in the memory of the one over keys: that is put right again at the end. */
+/* Whoever came second has no pilot, and says so. The table is one over targets meanwhile, and put
+ * right again at the end. */
 static void rivals_find(struct aw_recommender *r)
 {
-    memset(r->bucket, 0xff, r->bucket_count * sizeof *r->bucket);
+    aw_hash_table_clear(&r->places);
     for (uint32_t i = 0; i < r->used; i++) {
         struct aw__object *object = r->object[i];
         if (!object || !object->valid)
             continue;
         const uint64_t hash = target_hash(object);
-        uint32_t at = (uint32_t)(hash ^ hash >> 32) & (r->bucket_count - 1);
-        while (r->bucket[at] != AW__NOBODY && !same_target(r->object[r->bucket[at]], object))
-            at = (at + 1) & (r->bucket_count - 1);
-        struct aw__object *rival = r->bucket[at] == AW__NOBODY ? NULL : r->object[r->bucket[at]];
+        struct aw__place *at = aw_hash_table_find(&r->places, hash);
+        while (at && !same_target(r->object[at->object], object))
+            at = aw_hash_table_next(&r->places, at);
+        struct aw__object *rival = at ? r->object[at->object] : NULL;
         const bool first = !rival || before(object, rival);
         struct aw__object *loser = !rival ? NULL : first ? rival : object;
         struct aw__object *winner = first ? object : rival;
-        if (first)
-            r->bucket[at] = i;
+        if (!rival)
+            place_add(r, hash, i);
+        else if (first)
+            at->object = i;
         if (loser) {
             char text[AW_MPA_MESSAGE_MAX];
             loser->dirty = loser->dirty || loser->slot != AW__NOBODY; /* to be read again */
@@ -421,7 +426,7 @@ static void rivals_find(struct aw_recommender *r)
         if (!strcmp(winner->why_word, "TargetTaken") && first && !loser)
             why_set(winner, "", "");
     }
-    rehash(r);
+    places_make(r);
 }
 
 /* How the workload stands; what lies outside its bounds begins at their edge. */

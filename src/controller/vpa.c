@@ -265,7 +265,7 @@ static enum aw_err measure(struct aw__vpas *v)
         if (!known && count < AW__USAGE_NS_MAX)
             ns[count++] = v->object[i]->ns;
     }
-    if (!v->usage.slots)
+    if (!v->usage.samples.items)
         err = aw__usage_init(&v->usage, 2 * v->config.pods_max, v->alloc);
     if (err)
         aw_fail(&why, err, "no memory for the usage of %u containers", 2 * v->config.pods_max);
@@ -276,7 +276,7 @@ static enum aw_err measure(struct aw__vpas *v)
         return err;
     v->counts.reads_failed += err != AW_OK;
     tell(v, MEASURING, err, &why);
-    return v->usage.slots ? AW_OK : err;
+    return v->usage.samples.items ? AW_OK : err;
 }
 
 /* --- statuses --------------------------------------------------------------------------------- */

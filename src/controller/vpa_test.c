@@ -439,9 +439,12 @@ static void half_an_answer_is_no_sample_and_shrinks_nothing(void **state)
     struct aw__vpa *object = vpas->object[0];
     struct aw__vpa_part *part = object->part[0];
     const uint64_t samples = part->aggregate.sample_count;
-    for (uint32_t i = 0; i < vpas->usage.slot_count; i++) {
-        vpas->usage.slots[i].cpu_millicores = vpas->usage.slots[i].memory_bytes = -1;
-        vpas->usage.slots[i].cpu_at_us += 60000000;
+    for (uint32_t i = 0; i < vpas->usage.samples.places; i++) {
+        struct aw__usage_sample *sample = aw_hash_table_at(&vpas->usage.samples, i);
+        if (!sample)
+            continue;
+        sample->cpu_millicores = sample->memory_bytes = -1;
+        sample->cpu_at_us += 60000000;
     }
     aw__vpa_sample(vpas, object);
     assert_int_equal(part->aggregate.sample_count, samples);

@@ -21,20 +21,13 @@ static const struct aw_kube_kind pod_metrics_v1beta1 = {.group = "metrics.k8s.io
 
 enum aw_err aw__usage_init(struct aw__usage *usage, uint32_t max, const struct aw_alloc *alloc)
 {
-    uint32_t slot_count = 64;
-    while (slot_count < 2 * max)
-        slot_count *= 2;
-    *usage = (struct aw__usage){.alloc = alloc, .slot_count = slot_count, .max = max};
-    usage->slots = aw_alloc_new(alloc, slot_count, sizeof *usage->slots);
-    if (usage->slots)
-        return AW_OK;
     *usage = (struct aw__usage){0};
-    return AW_ERR_NOMEM;
+    return aw_hash_table_init(&usage->samples, sizeof(struct aw__usage_sample), max, max, alloc);
 }
 
 void aw__usage_deinit(struct aw__usage *usage)
 {
-    aw_alloc_free(usage->alloc, usage->slots);
+    aw_hash_table_deinit(&usage->samples);
     *usage = (struct aw__usage){0};
 }
 
@@ -48,15 +41,7 @@ static uint64_t id_of(const char *ns, const char *pod, const char *container)
         h = aw_hash_text(h, names[i]);
         h = aw_hash_byte(h, 0xff);
     }
-    return h ? h : 1;
-}
-
-static struct aw__usage_sample *slot_of(const struct aw__usage *usage, uint64_t id)
-{
-    uint32_t at = (uint32_t)(id ^ id >> 32) & (usage->slot_count - 1);
-    while (usage->slots[at].id && usage->slots[at].id != id)
-        at = (at + 1) & (usage->slot_count - 1);
-    return &usage->slots[at];
+    return h;
 }
 
 /* NULL: there is no room. */
@@ -64,33 +49,23 @@ static struct aw__usage_sample *sample_put(struct aw__usage *usage, const char *
                                            const char *container)
 {
     const uint64_t id = id_of(ns, pod, container);
-    struct aw__usage_sample *slot = slot_of(usage, id);
-    if (slot->id)
-        return slot;
-    if (usage->count == usage->max) {
+    struct aw__usage_sample *sample = aw_hash_table_find(&usage->samples, id);
+    if (sample)
+        return sample;
+    sample = aw_hash_table_add(&usage->samples, id);
+    if (!sample) {
         usage->left_out++;
         return NULL;
     }
-    usage->count++;
-    *slot = (struct aw__usage_sample){.id = id,
-                                      .cpu_millicores = -1,
-                                      .memory_bytes = -1,
-                                      .cpu_at_us = AW_KUBE_NEVER,
-                                      .memory_at_us = AW_KUBE_NEVER};
-    return slot;
+    sample->cpu_millicores = sample->memory_bytes = -1;
+    sample->cpu_at_us = sample->memory_at_us = AW_KUBE_NEVER;
+    return sample;
 }
 
 const struct aw__usage_sample *aw__usage_find(const struct aw__usage *usage, const char *ns,
                                               const char *pod, const char *container)
 {
-    const struct aw__usage_sample *slot = slot_of(usage, id_of(ns, pod, container));
-    return slot->id ? slot : NULL;
-}
-
-static void forget(struct aw__usage *usage)
-{
-    memset(usage->slots, 0, usage->slot_count * sizeof *usage->slots);
-    usage->count = 0;
+    return aw_hash_table_find(&usage->samples, id_of(ns, pod, container));
 }
 
 /* --- metrics.k8s.io --------------------------------------------------------------------------- */
@@ -258,7 +233,7 @@ enum aw_err aw__usage_read(struct aw__usage *usage, const struct aw__usage_sourc
     const bool api = sources->metrics_version && *sources->metrics_version;
     enum aw_err first = AW_OK;
     bool api_fails = !api;
-    forget(usage);
+    aw_hash_table_clear(&usage->samples);
     if (!api && !sources->prom)
         return aw_fail(diag, AW_ERR_NOTFOUND,
                        "no metrics: neither metrics.k8s.io nor a Prometheus");

@@ -14,7 +14,7 @@
 #ifndef AW_CONTROLLER_VPA_USAGE_H
 #define AW_CONTROLLER_VPA_USAGE_H
 
-#include "base/alloc.h"
+#include "base/hash_table.h"
 #include "kube/metrics.h"
 
 #define AW__USAGE_AHEAD_US \
@@ -33,16 +33,14 @@ struct aw__usage_sources {
 
 /* What one container used. Times are those of whoever measured; AW_KUBE_NEVER: missing. */
 struct aw__usage_sample {
-    uint64_t id; /* of namespace, pod and container; 0: the place is free */
+    uint64_t id; /* of namespace, pod and container */
     int64_t cpu_millicores, memory_bytes;
     int64_t cpu_at_us, memory_at_us;
 };
 
 struct aw__usage {
-    const struct aw_alloc *alloc;
-    struct aw__usage_sample *slots; /* [slot_count], open addressing; a power of two */
-    uint32_t slot_count, count, max;
-    uint64_t dropped; /* figures that were none, or of the future; since init */
+    struct aw_hash_table samples; /* of struct aw__usage_sample */
+    uint64_t dropped;             /* figures that were none, or of the future; since init */
     uint64_t left_out;
 };
 

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/text.h"
 
 #define SLOT_S  60.0
@@ -22,14 +23,19 @@ struct invocation {
     uint32_t function;
 };
 
+/* Where the function of a name is. */
+struct named {
+    uint64_t hash;
+    uint32_t function;
+};
+
 struct invocations {
     uint32_t column_count, func, end, duration; /* columns */
     struct invocation *invocation;
     uint32_t count, capacity;
     struct aw_trace_function *function; /* in order of first appearance */
     uint32_t function_count, function_capacity;
-    uint32_t *bucket; /* open addressing over names: index + 1; 0: free */
-    uint32_t bucket_count;
+    struct aw_hash_table names; /* of struct named */
     double first_s, slot_s, slots;
 };
 
@@ -37,51 +43,30 @@ static void invocations_deinit(struct aw__trace *trace, struct invocations *v)
 {
     aw_alloc_free(trace->alloc, v->invocation);
     aw_alloc_free(trace->alloc, v->function);
-    aw_alloc_free(trace->alloc, v->bucket);
-}
-
-static uint64_t name_hash(const char *name)
-{
-    uint64_t hash = aw_hash_text(AW_HASH_BEGIN, name);
-    return hash ^ hash >> 32;
-}
-
-/* Where `name` is, or would be. */
-static uint32_t *bucket_of(const struct invocations *v, const char *name)
-{
-    uint32_t at = (uint32_t)name_hash(name) & (v->bucket_count - 1);
-    while (v->bucket[at] && strcmp(v->function[v->bucket[at] - 1].name, name) != 0)
-        at = (at + 1) & (v->bucket_count - 1);
-    return &v->bucket[at];
+    aw_hash_table_deinit(&v->names);
 }
 
 static enum aw_err function_of(struct aw__trace *trace, struct invocations *v, const char *name,
                                uint32_t *ret, struct aw_diag *diag)
 {
-    enum aw_err err;
-    if (2 * v->function_count >= v->bucket_count) { /* at most half full */
-        uint32_t wanted = v->bucket_count ? 2 * v->bucket_count : 1024;
-        uint32_t *larger = aw_alloc_new(trace->alloc, wanted, sizeof *larger);
-        if (!larger)
-            return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u functions", wanted / 2);
-        aw_alloc_free(trace->alloc, v->bucket);
-        v->bucket = larger;
-        v->bucket_count = wanted;
-        for (uint32_t i = 0; i < v->function_count; i++)
-            *bucket_of(v, v->function[i].name) = i + 1;
-    }
     struct aw_trace_function function = {.row = v->function_count + 1};
     aw__trace_name(function.name, sizeof function.name, name);
-    uint32_t *bucket = bucket_of(v, function.name);
-    if (!*bucket) {
-        if ((err = aw__trace_grow(trace, (void **)&v->function, v->function_count,
-                                  &v->function_capacity, AW_TRACE_FUNCTIONS_MAX,
-                                  sizeof *v->function, "functions", diag)))
+    const uint64_t hash = aw_hash_text(AW_HASH_BEGIN, function.name);
+    struct named *named = aw_hash_table_find(&v->names, hash);
+    while (named && strcmp(v->function[named->function].name, function.name) != 0)
+        named = aw_hash_table_next(&v->names, named);
+    if (!named) {
+        enum aw_err err =
+            aw__trace_grow(trace, (void **)&v->function, v->function_count, &v->function_capacity,
+                           AW_TRACE_FUNCTIONS_MAX, sizeof *v->function, "functions", diag);
+        if (err)
             return err;
+        if (!(named = aw_hash_table_add(&v->names, hash)))
+            return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u functions", v->function_count);
         v->function[v->function_count] = function;
-        *bucket = ++v->function_count;
+        named->function = v->function_count++;
     }
-    *ret = *bucket - 1;
+    *ret = named->function;
     return AW_OK;
 }
 
@@ -137,7 +122,9 @@ static int by_function_and_time(const void *a, const void *b)
 static enum aw_err collect(struct aw__trace *trace, struct invocations *v, struct aw_diag *diag)
 {
     double arrival_s, last_s = -INFINITY;
-    enum aw_err err = header_read(trace, v, diag);
+    enum aw_err err = aw_hash_table_init(&v->names, sizeof(struct named), 512,
+                                         AW_TRACE_FUNCTIONS_MAX, trace->alloc);
+    err = err ? aw_fail(diag, err, "no memory for functions") : header_read(trace, v, diag);
     v->first_s = INFINITY;
     while (!err && row_read(trace, v, &arrival_s)) {
         uint32_t function = 0;
