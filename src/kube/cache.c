@@ -1,58 +1,49 @@
-/* cache.c - linear probing at a load of at most two thirds; removal closes the gap. */
+/* cache.c - a table of pointers to items. */
 #include "kube/cache.h"
 #include "base/hash.h"
 
 #include <string.h>
 
-#define SLOTS_MIN 16u
-
 /* FNV-1a: keys are names of objects in one cluster, whose owners could as well delete them. */
 static uint64_t hash_of(const char *key)
 {
-    uint64_t hash = aw_hash_text(AW_HASH_BEGIN, key);
-    return hash ^ hash >> 32;
+    return aw_hash_text(AW_HASH_BEGIN, key);
 }
 
 enum aw_err aw__kube_cache_init(struct aw__kube_cache *cache, uint32_t count_max, size_t bytes_max,
                                 const struct aw_alloc *alloc)
 {
-    uint64_t slot_count = SLOTS_MIN;
-    while (slot_count * 2 < (uint64_t)count_max * 3)
-        slot_count *= 2;
-    *cache = (struct aw__kube_cache){0};
-    struct aw__kube_item **slots = aw_alloc_new(alloc, slot_count, sizeof(struct aw__kube_item *));
-    if (!slots)
-        return AW_ERR_NOMEM;
-    *cache = (struct aw__kube_cache){.alloc = alloc,
-                                     .slots = slots,
-                                     .slot_count = (uint32_t)slot_count,
-                                     .count_max = count_max,
-                                     .bytes_max = bytes_max};
-    return AW_OK;
+    *cache = (struct aw__kube_cache){.bytes_max = bytes_max};
+    return aw_hash_table_init(&cache->places, sizeof(struct aw__kube_place), count_max, count_max,
+                              alloc);
 }
 
 void aw__kube_cache_deinit(struct aw__kube_cache *cache)
 {
-    for (uint32_t i = 0; i < cache->slot_count; i++)
-        aw_alloc_free(cache->alloc, cache->slots[i]);
-    aw_alloc_free(cache->alloc, cache->slots);
+    for (uint32_t i = 0; i < cache->places.places; i++)
+        aw__kube_item_free(cache, aw__kube_cache_at(cache, i));
+    aw_hash_table_deinit(&cache->places);
     *cache = (struct aw__kube_cache){0};
 }
 
-/* The slot of a key: where it is, or the free one where it would be. */
-static uint32_t slot_of(const struct aw__kube_cache *cache, const char *key, uint64_t hash)
+struct aw__kube_item *aw__kube_cache_at(const struct aw__kube_cache *cache, uint32_t place)
 {
-    const uint32_t mask = cache->slot_count - 1;
-    uint32_t slot = (uint32_t)hash & mask;
-    const struct aw__kube_item *item;
-    while ((item = cache->slots[slot]) && (item->hash != hash || strcmp(item->view.key, key) != 0))
-        slot = (slot + 1) & mask;
-    return slot;
+    const struct aw__kube_place *found = aw_hash_table_at(&cache->places, place);
+    return found ? found->item : NULL;
+}
+
+static struct aw__kube_place *place_of(const struct aw__kube_cache *cache, const char *key)
+{
+    struct aw__kube_place *place = aw_hash_table_find(&cache->places, hash_of(key));
+    while (place && strcmp(place->item->view.key, key) != 0)
+        place = aw_hash_table_next(&cache->places, place);
+    return place;
 }
 
 struct aw__kube_item *aw__kube_cache_find(const struct aw__kube_cache *cache, const char *key)
 {
-    return cache->slots[slot_of(cache, key, hash_of(key))];
+    const struct aw__kube_place *place = place_of(cache, key);
+    return place ? place->item : NULL;
 }
 
 static char *put_text(char **at, const char *text)
@@ -67,16 +58,15 @@ enum aw_err aw__kube_cache_put(struct aw__kube_cache *cache, const struct aw_kub
                                uint64_t round, struct aw__kube_item **ret_item,
                                struct aw__kube_item **ret_old)
 {
-    const uint64_t hash = hash_of(item->key);
-    const uint32_t slot = slot_of(cache, item->key, hash);
-    struct aw__kube_item *old = cache->slots[slot];
+    struct aw__kube_place *place = place_of(cache, item->key);
+    struct aw__kube_item *old = place ? place->item : NULL;
     const size_t bytes = sizeof *old + item->len + strlen(item->key) + strlen(item->uid) +
                          strlen(item->resource_version) + 3;
     const size_t freed = old ? old->bytes : 0;
-    if ((!old && cache->count == cache->count_max) ||
+    if ((!old && cache->places.count == cache->places.max) ||
         cache->bytes - freed + bytes > cache->bytes_max)
         return AW_ERR_LIMIT;
-    struct aw__kube_item *fresh = aw_alloc_new(cache->alloc, bytes, 1);
+    struct aw__kube_item *fresh = aw_alloc_new(cache->places.alloc, bytes, 1);
     if (!fresh)
         return AW_ERR_NOMEM;
     char *data = (char *)(fresh + 1), *at = data + item->len;
@@ -87,11 +77,12 @@ enum aw_err aw__kube_cache_put(struct aw__kube_cache *cache, const struct aw_kub
     fresh->view.key = put_text(&at, item->key);
     fresh->view.uid = put_text(&at, item->uid);
     fresh->view.resource_version = put_text(&at, item->resource_version);
-    fresh->hash = hash;
     fresh->bytes = bytes;
     fresh->round = round;
-    cache->slots[slot] = fresh;
-    cache->count += !old;
+    if (!place)
+        place = aw_hash_table_add(&cache->places, hash_of(item->key));
+    AW_ASSERT(place); /* the table has room for all at init */
+    place->item = fresh;
     cache->bytes += bytes - freed;
     *ret_item = fresh;
     *ret_old = old;
@@ -100,24 +91,13 @@ enum aw_err aw__kube_cache_put(struct aw__kube_cache *cache, const struct aw_kub
 
 void aw__kube_cache_take(struct aw__kube_cache *cache, struct aw__kube_item *item)
 {
-    const uint32_t mask = cache->slot_count - 1;
-    uint32_t gap = slot_of(cache, item->view.key, item->hash);
-    AW_ASSERT(cache->slots[gap] == item);
-    cache->count--;
+    struct aw__kube_place *place = place_of(cache, item->view.key);
+    AW_ASSERT(place && place->item == item);
     cache->bytes -= item->bytes;
-    /* Whoever lies behind the gap and could not be reached across it moves into it (Knuth, The Art
-     * of Computer Programming, volume 3, 6.4, algorithm R). */
-    for (uint32_t next = (gap + 1) & mask; cache->slots[next]; next = (next + 1) & mask) {
-        const uint32_t home = (uint32_t)cache->slots[next]->hash & mask;
-        if (((next - home) & mask) >= ((next - gap) & mask)) {
-            cache->slots[gap] = cache->slots[next];
-            gap = next;
-        }
-    }
-    cache->slots[gap] = NULL;
+    aw_hash_table_drop(&cache->places, place);
 }
 
 void aw__kube_item_free(const struct aw__kube_cache *cache, struct aw__kube_item *item)
 {
-    aw_alloc_free(cache->alloc, item);
+    aw_alloc_free(cache->places.alloc, item);
 }

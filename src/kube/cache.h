@@ -1,5 +1,5 @@
 /*
- * cache.h - items by key: an open-addressing table of fixed size, one block per item.
+ * cache.h - items by key: a table of fixed size, one block per item.
  *
  * Call order: init, put and drop in any order, deinit.
  * Memory:     the table at init; each put is one block from the allocator, within `bytes_max`.
@@ -11,21 +11,22 @@
 #ifndef AW_KUBE_CACHE_H
 #define AW_KUBE_CACHE_H
 
-#include "base/alloc.h"
+#include "base/hash_table.h"
 #include "kube/informer.h"
 
 struct aw__kube_item {
     struct aw_kube_item view;
-    uint64_t hash;
     size_t bytes;   /* of the block */
     uint64_t round; /* of the list that saw it last */
 };
 
+struct aw__kube_place {
+    uint64_t hash; /* of the item's key */
+    struct aw__kube_item *item;
+};
+
 struct aw__kube_cache {
-    const struct aw_alloc *alloc;
-    struct aw__kube_item **slots; /* [slot_count], a power of two; NULL: free */
-    uint32_t slot_count;
-    uint32_t count, count_max;
+    struct aw_hash_table places; /* of struct aw__kube_place */
     size_t bytes, bytes_max;
 };
 
@@ -42,6 +43,8 @@ AW_NODISCARD enum aw_err aw__kube_cache_put(struct aw__kube_cache *cache,
                                             struct aw__kube_item **ret_old);
 /* Takes an item out; it is the caller's then. */
 void aw__kube_cache_take(struct aw__kube_cache *cache, struct aw__kube_item *item);
+/* What is at a place, from 0 to places.places - 1, or NULL. */
+struct aw__kube_item *aw__kube_cache_at(const struct aw__kube_cache *cache, uint32_t place);
 void aw__kube_item_free(const struct aw__kube_cache *cache, struct aw__kube_item *item);
 
 #endif

@@ -46,7 +46,7 @@ static void it_holds_what_a_naive_table_holds(void **state)
             count += held[k] == 0;
             held[k] = i;
         }
-        assert_int_equal(cache.count, count);
+        assert_int_equal(cache.places.count, count);
     }
     for (uint32_t k = 0; k < KEYS; k++) {
         char key[32], data[32];

@@ -141,8 +141,8 @@ static void see(struct aw_kube_informer *informer, const json_t *object)
 static void sweep(struct aw_kube_informer *informer)
 {
     struct aw__kube_cache *cache = &informer->cache;
-    for (uint32_t i = 0; i < cache->slot_count;) {
-        struct aw__kube_item *item = cache->slots[i];
+    for (uint32_t i = 0; i < cache->places.places;) {
+        struct aw__kube_item *item = aw__kube_cache_at(cache, i);
         if (item && item->round != informer->round)
             vanish(informer, item); /* another may have moved into this slot: look again */
         else
@@ -321,9 +321,11 @@ static void resync(struct aw_kube_informer *informer)
     if (now < informer->resync_us)
         return;
     informer->resync_us = now + informer->config.resync_us;
-    for (uint32_t i = 0; i < informer->cache.slot_count; i++)
-        if (informer->cache.slots[i])
-            tell(informer, AW_KUBE_RESYNC, informer->cache.slots[i], informer->cache.slots[i]);
+    for (uint32_t i = 0; i < informer->cache.places.places; i++) {
+        struct aw__kube_item *item = aw__kube_cache_at(&informer->cache, i);
+        if (item)
+            tell(informer, AW_KUBE_RESYNC, item, item);
+    }
 }
 
 enum aw_err aw_kube_informer_step(struct aw_kube_informer *informer, struct aw_diag *diag)
@@ -334,7 +336,7 @@ enum aw_err aw_kube_informer_step(struct aw_kube_informer *informer, struct aw_d
     if (!err && informer->phase != PHASE_WATCH && informer->due_us <= now_us(informer))
         err = informer->phase == PHASE_LIST ? step_list(informer, diag) : step_open(informer, diag);
     resync(informer);
-    informer->state.objects = informer->cache.count;
+    informer->state.objects = informer->cache.places.count;
     informer->state.bytes = informer->cache.bytes;
     return err;
 }
@@ -362,8 +364,8 @@ const struct aw_kube_item *aw_kube_informer_find(const struct aw_kube_informer *
 const struct aw_kube_item *aw_kube_informer_walk(const struct aw_kube_informer *informer,
                                                  uint32_t *at)
 {
-    while (*at < informer->cache.slot_count) {
-        const struct aw__kube_item *item = informer->cache.slots[(*at)++];
+    while (*at < informer->cache.places.places) {
+        const struct aw__kube_item *item = aw__kube_cache_at(&informer->cache, (*at)++);
         if (item)
             return &item->view;
     }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/promtext.h"
 #include "kube/metrics_internal.h"
 
@@ -14,17 +15,11 @@ static float *bucket_of(const struct aw_kube_metrics *metrics, uint32_t entry, u
     return metrics->bucket + (size_t)bound * metrics->entry_max + entry;
 }
 
-/* Fowler, Noll and Vo's FNV-1a, 32 bits: names are short. */
-static uint32_t hash_more(uint32_t hash, const char *text)
-{
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 16777619u;
-    return hash;
-}
-
 static uint32_t hash_key(const char *ns, const char *between, const char *name)
 {
-    return hash_more(hash_more(hash_more(2166136261u, ns), between), name);
+    const uint64_t hash =
+        aw_hash_text(aw_hash_text(aw_hash_text(AW_HASH_BEGIN, ns), between), name);
+    return (uint32_t)(hash ^ hash >> 32);
 }
 
 static bool has_key(const struct aw_kube_metrics *metrics, const struct aw__metric_entry *entry,
