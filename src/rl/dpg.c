@@ -40,6 +40,21 @@ struct dpg {
     void *block;
 };
 
+const char *const aw__dpg_pendulum[] = {
+    "hidden=64,64",
+    "actor_lr=1e-3",
+    "critic_lr=1e-3",
+    "gamma=0.98",
+    "tau=0.005",
+    "batch=64",
+    "warmup_steps=500",
+    "replay_capacity=200_000",
+    "noise_sigma=0.2",
+    "noise_sigma_end=0.05",
+    "noise_decay_steps=15_000",
+    NULL,
+};
+
 static void carve(struct dpg *dpg, struct aw_carve *take)
 {
     size_t S = dpg->off.shape.obs_dim, A = dpg->off.shape.act_dim, B = dpg->settings.base.batch;

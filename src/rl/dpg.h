@@ -35,7 +35,8 @@ struct aw_dpg_settings {
     float target_noise, target_noise_clip;
 };
 
-/* The rows that both tables share, for struct aw_dpg_settings. */
+/* A preset of both, and the rows that both tables share. */
+extern const char *const aw__dpg_pendulum[];
 /* clang-format off */
 #define AW__DPG_FIELDS                                                                            \
     AW_CONF_NUMBER(hidden, "64,64", 1, AW_MLP_WIDTH_MAX,                                          \

@@ -19,23 +19,8 @@ static const struct aw_conf_field fields[] = {
     {.key = NULL},
 };
 
-static const char *const pendulum[] = {
-    "hidden=64,64",
-    "actor_lr=1e-3",
-    "critic_lr=1e-3",
-    "gamma=0.98",
-    "tau=0.005",
-    "batch=64",
-    "warmup_steps=500",
-    "replay_capacity=200_000",
-    "noise_sigma=0.2",
-    "noise_sigma_end=0.05",
-    "noise_decay_steps=15_000",
-    NULL,
-};
-
 static const struct aw_agent_preset presets[] = {
-    {"pendulum-v1", "tuned for pendulum-v1: -180 or better in 20 000 steps", pendulum},
+    {"pendulum-v1", "tuned for pendulum-v1: -180 or better in 20 000 steps", aw__dpg_pendulum},
     {NULL, NULL, NULL},
 };
 

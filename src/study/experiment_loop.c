@@ -338,6 +338,31 @@ static enum aw_err serving(const struct aw_experiment_config *config,
     return err;
 }
 
+/* Makes the applications, and opens the model that they are met with. */
+static enum aw_err
+with_apps(const struct aw_experiment_config *config, struct aw_evaluate_config *evaluate,
+          uint32_t count,
+          enum aw_err (*study)(const struct aw_experiment_config *config,
+                               const struct aw_evaluate_config *evaluate,
+                               const struct aw_evaluate_app *apps, uint32_t count,
+                               const struct aw_alloc *alloc, struct aw_findings *findings,
+                               struct aw_diag *diag),
+          const struct aw_alloc *alloc, struct aw_findings *findings, struct aw_diag *diag)
+{
+    struct aw_evaluate_app *apps = NULL;
+    findings->apps = count;
+    findings->seeds = evaluate->seeds;
+    enum aw_err err = apps_make(config, count, alloc, &apps, diag);
+    if (err)
+        return err;
+    struct aw_pretrained *model = model_open(config, alloc, evaluate, findings);
+    err = study(config, evaluate, apps, count, alloc, findings, diag);
+    aw_pretrained_close(model);
+    aw_evaluate_apps_deinit(apps, count);
+    aw_alloc_free(alloc, apps);
+    return err;
+}
+
 enum aw_err aw__experiment_serving(const struct aw_experiment_config *config,
                                    const struct aw_alloc *alloc, struct aw_findings *findings,
                                    struct aw_diag *diag)
@@ -345,22 +370,11 @@ enum aw_err aw__experiment_serving(const struct aw_experiment_config *config,
     const bool full = config->scale == AW_EXPERIMENT_FULL;
     const uint32_t count = app_count(config, 30, 12);
     struct aw_evaluate_config evaluate;
-    struct aw_evaluate_app *apps = NULL;
     struct shelf shelf;
     settings(config, &evaluate);
     evaluate.apps_each = full ? 3 : 1;
     shelf_make(&shelf, config, &evaluate, "serving", count, alloc);
-    findings->apps = count;
-    findings->seeds = evaluate.seeds;
-    enum aw_err err = apps_make(config, count, alloc, &apps, diag);
-    if (err)
-        return err;
-    struct aw_pretrained *model = model_open(config, alloc, &evaluate, findings);
-    err = serving(config, &evaluate, apps, count, alloc, findings, diag);
-    aw_pretrained_close(model);
-    aw_evaluate_apps_deinit(apps, count);
-    aw_alloc_free(alloc, apps);
-    return err;
+    return with_apps(config, &evaluate, count, serving, alloc, findings, diag);
 }
 
 /* --- bootstrapping ---------------------------------------------------------------------------- */
@@ -441,21 +455,10 @@ enum aw_err aw__experiment_bootstrapping(const struct aw_experiment_config *conf
 {
     const uint32_t count = app_count(config, 30, 4);
     struct aw_evaluate_config evaluate;
-    struct aw_evaluate_app *apps = NULL;
     struct shelf shelf;
     settings(config, &evaluate);
     shelf_make(&shelf, config, &evaluate, "bootstrapping", 0, alloc);
-    findings->apps = count;
-    findings->seeds = evaluate.seeds;
-    enum aw_err err = apps_make(config, count, alloc, &apps, diag);
-    if (err)
-        return err;
-    struct aw_pretrained *model = model_open(config, alloc, &evaluate, findings);
-    err = bootstrapping(config, &evaluate, apps, count, alloc, findings, diag);
-    aw_pretrained_close(model);
-    aw_evaluate_apps_deinit(apps, count);
-    aw_alloc_free(alloc, apps);
-    return err;
+    return with_apps(config, &evaluate, count, bootstrapping, alloc, findings, diag);
 }
 
 /* --- end to end ------------------------------------------------------------------------------- */
