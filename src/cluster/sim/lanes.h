@@ -31,6 +31,13 @@ INLINE void store(const floats *from, float *to)
     *(anywhere *)to = *from;
 }
 
+/* What was stored there is read from there. A compiler that sees both takes each element out of the
+ * vector's register and puts it into all of another, which is slower than to load it. */
+INLINE void through_memory(const float *stored)
+{
+    __asm__ volatile("" : : "r"(stored) : "memory");
+}
+
 /* x >= 1e-30 and finite. */
 INLINE void logarithm(floats *x)
 {
@@ -81,10 +88,42 @@ INLINE void at_least(floats *x, float limit)
     *x = (floats)(((ints)*x & above) | ((ints)(*x - *x + limit) & ~above));
 }
 
-INLINE float sum_of(const floats *x)
+/* The least and the most of its elements. */
+INLINE float least_of(const floats *x)
 {
-    const floats s = *x;
-    return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+    float least = (*x)[0];
+    for (uint32_t i = 1; i < LANES; i++)
+        least = (*x)[i] < least ? (*x)[i] : least;
+    return least;
+}
+
+INLINE float most_of(const floats *x)
+{
+    float most = (*x)[0];
+    for (uint32_t i = 1; i < LANES; i++)
+        most = (*x)[i] > most ? (*x)[i] : most;
+    return most;
+}
+
+/* Four at a time, for what is done with sums of lanes. */
+typedef float quad __attribute__((vector_size(16)));
+typedef int32_t quad_ints __attribute__((vector_size(16)));
+
+/* The sums of three; the fourth is the first again. */
+INLINE void sums_of(const floats *x, quad *ret)
+{
+    quad half[4];
+    for (int i = 0; i < 4; i++) {
+        const floats from = x[i % 3];
+        half[i] = __builtin_shufflevector(from, from, 0, 1, 2, 3) +
+                  __builtin_shufflevector(from, from, 4, 5, 6, 7);
+    }
+    const quad a = __builtin_shufflevector(half[0], half[1], 0, 4, 1, 5);
+    const quad b = __builtin_shufflevector(half[2], half[3], 0, 4, 1, 5);
+    const quad c = __builtin_shufflevector(half[0], half[1], 2, 6, 3, 7);
+    const quad d = __builtin_shufflevector(half[2], half[3], 2, 6, 3, 7);
+    *ret = (__builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7)) +
+           (__builtin_shufflevector(c, d, 0, 1, 4, 5) + __builtin_shufflevector(c, d, 2, 3, 6, 7));
 }
 
 /* Defines `name`, static or extern, as a call of the inline function `body` with `args`. */

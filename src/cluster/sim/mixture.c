@@ -93,87 +93,99 @@ INLINE void line_at(const struct lines *lines, float at, struct line *ret)
     *ret = chosen;
 }
 
-/* ln of a positive x, exact at 1 and a few percent off far from it: steers, decides nothing. */
-INLINE float rough_log(float x)
+/* ln of positive x, exact at 1 and a few percent off far from it: steers, decides nothing. */
+INLINE void rough_log(quad *x)
 {
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const int32_t e = (bits - 0x3f3504f3) >> 23; /* as in lanes.h */
-    bits -= (int32_t)((uint32_t)e << 23);
-    float m;
-    memcpy(&m, &bits, sizeof m);
-    return 2 * (m - 1) / (m + 1) + 0.6931472f * (float)e;
+    const quad_ints bits = (quad_ints)*x, e = (bits - 0x3f3504f3) >> 23; /* as in lanes.h */
+    const quad m = (quad)(bits - (e << 23));
+    *x = 2 * (m - 1) / (m + 1) + 0.6931472f * __builtin_convertvector(e, quad);
 }
 
-/* A quantile on its way: the share of those answered that is beyond it, where it lies, and the best
- * guess so far. */
-struct quest {
-    float share;
-    float low, high, x;
-    bool done;
+INLINE void quad_choose(quad *to, const quad *other, const quad_ints *when)
+{
+    *to = (quad)(((quad_ints)*to & ~*when) | ((quad_ints)*other & *when));
+}
+
+/* Quantiles on their way, one in each element: the share of those answered that is beyond it, where
+ * it lies, and the best guess so far. All at once, for one alone would wait for itself. */
+#define QUESTS 3
+struct quests {
+    quad share;
+    quad low, high, x;
+    quad_ints done;
 };
 
-INLINE void quest_begin(const struct lines *lines, uint32_t parts, struct quest *quest)
+/* Where each of the parts alone has the quantile: the whole has it in between. */
+INLINE void quests_begin(const struct lines *lines, uint32_t parts, struct quests *q)
 {
-    floats log_share = {quest->share, 1, 1, 1, 1, 1, 1, 1};
+    static const ints places = {0, 1, 2, 3, 4, 5, 6, 7};
+    floats log_share = {q->share[0], q->share[1], q->share[2], 1, 1, 1, 1, 1};
     logarithm(&log_share);
-    const float log_of = log_share[0];
-    const struct line *line = &lines->line[log_of >= LOG_HALF        ? 0
-                                           : log_of >= LOG_TWENTIETH ? 1
-                                                                     : 2];
-    const floats ends = line->at + (log_of - line->log_share) / line->slope;
-    float x[LANES];
-    store(&ends, x);
-    quest->low = quest->high = x[0];
-    for (uint32_t i = 1; i < parts; i++) {
-        quest->low = x[i] < quest->low ? x[i] : quest->low;
-        quest->high = x[i] > quest->high ? x[i] : quest->high;
+    for (int i = 0; i < QUESTS; i++) {
+        const float log_of = log_share[i];
+        const struct line *line = &lines->line[(log_of < LOG_HALF) + (log_of < LOG_TWENTIETH)];
+        floats ends = line->at + (log_of - line->log_share) / line->slope, first = ends;
+        first = __builtin_shufflevector(first, first, 0, 0, 0, 0, 0, 0, 0, 0);
+        const ints none = places >= (int32_t)parts;
+        choose(&ends, &first, &none);
+        q->low[i] = least_of(&ends);
+        q->high[i] = most_of(&ends);
     }
-    quest->done = quest->high <= NEAR * quest->low;
-    quest->x = quest->done ? quest->high : quest->low;
+    q->low[QUESTS] = q->low[0];
+    q->high[QUESTS] = q->high[0];
+    q->done = q->high <= NEAR * q->low;
+    q->x = q->low;
+    quad_choose(&q->x, &q->high, &q->done);
 }
 
-INLINE void quest_turn(const struct lines *lines, const floats *weight, float total,
-                       struct quest *quest)
+INLINE void quests_turn(const struct lines *lines, const floats *weight, float total,
+                        struct quests *q)
 {
-    const float x = quest->x;
-    struct line line;
-    line_at(lines, x, &line);
-    floats e = line.log_share + line.slope * (x - line.at);
-    at_least(&e, LOG_LEAST);
-    exponential(&e);
-    e *= *weight;
-    const floats falls = e * line.slope;
-    const float above = sum_of(&e), slope = sum_of(&falls);
-    const float off = rough_log(above / (quest->share * total));
-    quest->done = off < LOG_NEAR && off > -LOG_NEAR;
-    quest->low = off > 0 ? x : quest->low;
-    quest->high = off > 0 ? quest->high : x;
-    const float next = x - off * above / slope;
-    const bool inside = next > quest->low && next < quest->high;
-    quest->x = quest->done ? x : inside ? next : 0.5f * (quest->low + quest->high);
+    const quad x = q->x;
+    floats above_of[QUESTS], slope_of[QUESTS];
+    for (int i = 0; i < QUESTS; i++) {
+        struct line line;
+        line_at(lines, x[i], &line);
+        floats e = line.log_share + line.slope * (x[i] - line.at);
+        at_least(&e, LOG_LEAST);
+        exponential(&e);
+        above_of[i] = e * *weight;
+        slope_of[i] = above_of[i] * line.slope;
+    }
+    quad above, slope;
+    sums_of(above_of, &above);
+    sums_of(slope_of, &slope);
+    quad off = above / (q->share * total);
+    rough_log(&off);
+    const quad_ints done = q->done | ((off < LOG_NEAR) & (off > -LOG_NEAR)), right = off > 0;
+    quad_choose(&q->high, &x, &(quad_ints){~right[0], ~right[1], ~right[2], ~right[3]});
+    quad_choose(&q->low, &x, &right);
+    const quad next = x - off * above / slope;
+    const quad_ints inside = (next > q->low) & (next < q->high);
+    quad to = 0.5f * (q->low + q->high);
+    quad_choose(&to, &next, &inside);
+    quad_choose(&to, &x, &done);
+    q->x = to;
+    q->done = done;
 }
 
-/* All at once, for one alone would wait for itself. */
-INLINE void quests(const struct aw__mixture *mixture, struct quest *quest)
+INLINE void quests(const struct aw__mixture *mixture, const float *share, float *x)
 {
+    struct quests q = {.share = {share[0], share[1], share[2], share[0]}};
     struct lines lines;
     floats weight;
     load(mixture->weight, &weight);
     lines_make(mixture, &lines);
-    for (int q = 0; q < 3; q++)
-        quest_begin(&lines, mixture->count, &quest[q]);
-    for (int turn = 0; turn < TURNS_MAX; turn++) {
-        if (quest[0].done && quest[1].done && quest[2].done)
-            return;
-        for (int q = 0; q < 3; q++)
-            if (!quest[q].done)
-                quest_turn(&lines, &weight, (float)mixture->weight_sum, &quest[q]);
-    }
+    quests_begin(&lines, mixture->count, &q);
+    for (int turn = 0; turn < TURNS_MAX && !(q.done[0] & q.done[1] & q.done[2]); turn++)
+        quests_turn(&lines, &weight, (float)mixture->weight_sum, &q);
+    for (int i = 0; i < QUESTS; i++)
+        x[i] = q.x[i];
 }
 
-AW__LANES_TWICE(static, quests_run, (const struct aw__mixture *mixture, struct quest *quest),
-                quests, (mixture, quest))
+AW__LANES_TWICE(static, quests_run,
+                (const struct aw__mixture *mixture, const float *share, float *x), quests,
+                (mixture, share, x))
 
 /* p50, p95 and p99 of all requests. */
 static void find(const struct aw__mixture *mixture, double timeout_us, double *found_us)
@@ -181,22 +193,19 @@ static void find(const struct aw__mixture *mixture, double timeout_us, double *f
     const double answered = mixture->weight_sum, failures = mixture->failures;
     const double total = answered + failures;
     /* The p99 of few requests is their longest: the quantile that it estimates is n / (n + 1). */
-    const double above[3] = {0.5, 0.05, 1 - aw__min(0.99, total / (total + 1))};
-    struct quest quest[3];
+    const double above[QUESTS] = {0.5, 0.05, 1 - aw__min(0.99, total / (total + 1))};
+    float x[QUESTS], share[QUESTS];
     if (mixture->count == 1 && failures == 0 && total >= 99) { /* most steps, and known */
-        quest[0].x = mixture->p50_us[0];
-        quest[1].x = mixture->p95_us[0];
-        quest[2].x = mixture->p99_us[0];
+        x[0] = mixture->p50_us[0];
+        x[1] = mixture->p95_us[0];
+        x[2] = mixture->p99_us[0];
     } else if (answered > 0) {
-        for (int q = 0; q < 3; q++) {
-            const double share = (above[q] * total - failures) / answered;
-            quest[q].share = (float)aw__max(share, SHARE_LEAST);
-        }
-        quests_run(mixture, quest);
+        for (int q = 0; q < QUESTS; q++)
+            share[q] = (float)aw__max((above[q] * total - failures) / answered, SHARE_LEAST);
+        quests_run(mixture, share, x);
     }
-    for (int q = 0; q < 3; q++)
-        found_us[q] =
-            failures < above[q] * total ? aw__min((double)quest[q].x, timeout_us) : timeout_us;
+    for (int q = 0; q < QUESTS; q++)
+        found_us[q] = failures < above[q] * total ? aw__min((double)x[q], timeout_us) : timeout_us;
 }
 
 void aw__mixture_latency(struct aw_sim *sim, uint32_t w, double *ret_mean, double *ret_p50,
