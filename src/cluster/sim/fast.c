@@ -29,6 +29,13 @@ struct cohort { /* ready replicas with the same cores */
     double backlog; /* sum over its replicas */
 };
 
+/* The places of ready pods, and of which cohort each is. */
+struct serving {
+    uint32_t count;
+    uint8_t place[AW__PIECE_PLACES], cohort[AW__PIECE_PLACES];
+};
+#define NO_COHORT UINT8_MAX
+
 /* What neighbours leave of a replica's cores. */
 static double cores_left(const struct aw_sim *sim, const struct aw__pod *pod)
 {
@@ -223,7 +230,8 @@ static void tail_correct(double tail, double load, struct aw_steady *steady)
 }
 
 static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *cohort,
-                       double rate_per_s, double arrivals, double dt_us)
+                       const struct serving *serving, uint32_t number, double rate_per_s,
+                       double arrivals, double dt_us)
 {
     struct aw__workload *workload = &sim->workload[w];
     struct aw__pod *pods = aw__pods(sim, w);
@@ -278,10 +286,10 @@ static void cohort_run(struct aw_sim *sim, uint32_t w, const struct cohort *coho
     workload->step.throttled_us += n * throttled * dt_us;
     struct victims victims;
     victims.count = 0;
-    for (uint32_t i = 0; i < workload->place_end; i++) {
-        struct aw__pod *pod = &pods[i];
-        if (pod->phase != AW__POD_READY || cores_left(sim, pod) != cohort->cores)
+    for (uint32_t i = 0; i < serving->count; i++) {
+        if (serving->cohort[i] != number)
             continue;
+        struct aw__pod *pod = &pods[serving->place[i]];
         pod->backlog = after;
         pod->cpu_core_us += cores_used * dt_us;
         pod->running_us += dt_us;
@@ -327,23 +335,29 @@ void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_u
     workload->in_flight = 0;
 
     struct cohort cohort[AW__MIXTURE_PARTS];
+    struct serving serving;
     uint32_t cohorts = 0, ready = 0;
+    serving.count = 0;
     for (uint32_t i = 0; i < workload->place_end; i++) {
-        if (pods[i].phase == AW__POD_DRAINING && pods[i].backlog > 0)
+        serving.place[serving.count] = (uint8_t)i; /* kept if it is one, without a branch */
+        serving.count += pods[i].phase == AW__POD_READY;
+        if ((pods[i].phase == AW__POD_DRAINING) & (pods[i].backlog > 0))
             drain_run(sim, w, &pods[i], dt_us);
-        if (pods[i].phase != AW__POD_READY)
-            continue;
-        const double cores = cores_left(sim, &pods[i]);
+    }
+    for (uint32_t i = 0; i < serving.count; i++) {
+        const struct aw__pod *pod = &pods[serving.place[i]];
+        const double cores = cores_left(sim, pod);
         uint32_t c = 0;
         while (c < cohorts && cohort[c].cores != cores)
             c++;
+        serving.cohort[i] = c < AW__MIXTURE_PARTS ? (uint8_t)c : NO_COHORT;
         if (c == AW__MIXTURE_PARTS)
             continue; /* more sizes at once than a rollout can make */
         if (c == cohorts)
             cohort[cohorts++] = (struct cohort){.cores = cores};
-        cohort[c].count += pods[i].count;
-        cohort[c].backlog += pods[i].backlog * pods[i].count;
-        ready += pods[i].count;
+        cohort[c].count += pod->count;
+        cohort[c].backlog += pod->backlog * pod->count;
+        ready += pod->count;
     }
     if (ready == 0) { /* no endpoint: every request is refused */
         workload->step.failures += arrivals;
@@ -351,5 +365,6 @@ void aw__fast_run(struct aw_sim *sim, uint32_t w, double from_us, double until_u
         return;
     }
     for (uint32_t c = 0; c < cohorts; c++)
-        cohort_run(sim, w, &cohort[c], rate / ready, arrivals * cohort[c].count / ready, dt_us);
+        cohort_run(sim, w, &cohort[c], &serving, c, rate / ready,
+                   arrivals * cohort[c].count / ready, dt_us);
 }

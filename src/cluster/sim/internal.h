@@ -2,6 +2,7 @@
  * internal.h - the simulated world as data: nodes, pods, workloads; and who works on it.
  *
  *   world.c      pods come and go: placement, start, rollout, restart, scale-in, faults
+ *   placing.c    which nodes get the pods
  *   together.c   pods that have shared everything so far, as one
  *   reference.c  every request, between two changes of the world
  *   fast.c       a whole interval at once, between two changes of the world
@@ -40,6 +41,7 @@ enum aw__phase {
     AW__POD_DRAINING, /* gets nothing new, gone at until_us or when idle */
     AW__POD_BACKOFF,  /* killed, starts again at until_us */
     AW__POD_LOST,     /* its node is down, replaced at until_us */
+    AW__PHASES
 };
 
 /* A pod, or `count` of them that were made together and have shared everything since: all figures
@@ -210,8 +212,8 @@ static inline double aw__max(double a, double b)
  * draw: for noise that no result hangs on. */
 static inline double aw__noise_of(uint64_t bits)
 {
-    double sum =
-        (double)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
+    const uint64_t pairs = (bits & 0x0000ffff0000ffff) + (bits >> 16 & 0x0000ffff0000ffff);
+    const double sum = (int32_t)((uint32_t)pairs + (uint32_t)(pairs >> 32));
     return (sum * (1.0 / 65536) - 1.99996948242) * 1.7320508075688772;
 }
 static inline double aw__noise(struct aw_rng *rng)
@@ -274,6 +276,15 @@ void aw__world_kill(struct aw_sim *sim, uint32_t w, struct aw__pod *pod); /* out
 void aw__world_drained(struct aw_sim *sim, uint32_t w, struct aw__pod *pod);
 void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us);
 
+/* placing.c */
+/* What may be missing of a node for a pod to fit: sums that are rounded. */
+#define AW__CORES_SLACK      1e-9
+#define AW__MEMORY_SLACK_MIB 1e-6
+/* Takes room on nodes for up to `count` pods of one size; returns for how many, and in ret_on_node
+ * [node_count] how many are on each. */
+uint32_t aw__nodes_take(struct aw_sim *sim, double cores, double memory_mib, uint32_t count,
+                        uint8_t *ret_on_node);
+
 /* together.c */
 /* The lowest free place. There is one as long as the workload has fewer pods than places. */
 struct aw__pod *aw__pod_place(struct aw_sim *sim, uint32_t w);
@@ -287,6 +298,14 @@ struct aw__pod *aw__pod_part(struct aw_sim *sim, uint32_t w, struct aw__pod *pod
 void aw__pod_part_all(struct aw_sim *sim, uint32_t w, struct aw__pod *pod);
 /* Parts those with the ids `id` .. `id + count - 1` from the pod that has them all. */
 struct aw__pod *aw__pod_only(struct aw_sim *sim, uint32_t w, uint32_t id, uint32_t count);
+/* The first of the nodes they are on. */
+static inline uint32_t aw__pod_first_node(const struct aw_sim *sim, const struct aw__pod *pod)
+{
+    uint32_t first = 0;
+    for (uint32_t n = sim->settings.node_count; n-- > 0;)
+        first = pod->on_node[n] > 0 ? n : first;
+    return first;
+}
 /* Pods must be apart where what a node has left decides. */
 static inline bool aw__pods_apart(const struct aw_sim *sim)
 {

@@ -101,6 +101,36 @@ static void show_pod(const struct aw_sim *sim, const struct aw__workload *worklo
     };
 }
 
+/* By tables, not by branches: what phase a pod is in is not to be guessed. */
+static void count_pods(const struct aw_sim *sim, uint32_t w, struct aw_sample *sample,
+                       struct aw_sim_placed *ret_placed)
+{
+    /* clang-format off */
+    static const uint8_t is_seen[AW__PHASES] = {
+        [AW__POD_PENDING] = 1, [AW__POD_STARTING] = 1, [AW__POD_READY] = 1, [AW__POD_BACKOFF] = 1,
+        [AW__POD_LOST] = 1};
+    static const uint8_t is_placed[AW__PHASES] = {
+        [AW__POD_STARTING] = 1, [AW__POD_READY] = 1, [AW__POD_BACKOFF] = 1};
+    /* clang-format on */
+    const struct aw__workload *workload = &sim->workload[w];
+    const struct aw__pod *pods = aw__pods(sim, w);
+    struct aw_sim_placed placed = {0};
+    uint32_t pods_in[AW__PHASES] = {0}, old = 0;
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        const struct aw__pod *pod = &pods[i];
+        const int64_t count = is_placed[pod->phase] * (int64_t)pod->count;
+        placed.cpu_millicores += count * millicores(pod->cores);
+        placed.memory_bytes += count * bytes(pod->memory_mib);
+        pods_in[pod->phase] += pod->count;
+        old |= is_seen[pod->phase] & (pod->revision != workload->revision);
+    }
+    sample->replicas_ready = pods_in[AW__POD_READY];
+    sample->replicas_pending = pods_in[AW__POD_PENDING];
+    sample->replicas_starting = pods_in[AW__POD_STARTING] + pods_in[AW__POD_BACKOFF];
+    sample->rollout = old;
+    *ret_placed = placed;
+}
+
 enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t w, struct aw_sample *ret_sample,
                            struct aw_sim_placed *ret_placed)
 {
@@ -136,29 +166,11 @@ enum aw_err aw_sim_observe(struct aw_sim *sim, uint32_t w, struct aw_sample *ret
     s->inside_us_p50 = s->inside_us_p99 = (struct aw_figure){.at_us = AW_NEVER};
     s->oom_kills = workload->oom_total - workload->oom_seen;
     s->restarts = workload->restarts_total - workload->restarts_seen;
-    s->replicas_ready = s->replicas_pending = s->replicas_starting = 0;
-    s->rollout = false;
     s->pod_count = 0;
     s->pods = NULL;
     workload->oom_seen = workload->oom_total;
     workload->restarts_seen = workload->restarts_total;
-    const struct aw__pod *pods = aw__pods(sim, w);
-    struct aw_sim_placed placed = {0};
-    for (uint32_t i = 0; i < workload->place_end; i++) {
-        const struct aw__pod *pod = &pods[i];
-        const bool starting = pod->phase == AW__POD_STARTING || pod->phase == AW__POD_BACKOFF;
-        if (pod->phase == AW__POD_NONE || pod->phase == AW__POD_DRAINING)
-            continue;
-        if (pod->phase == AW__POD_READY || starting) {
-            placed.cpu_millicores += pod->count * millicores(pod->cores);
-            placed.memory_bytes += pod->count * bytes(pod->memory_mib);
-        }
-        s->replicas_ready += pod->phase == AW__POD_READY ? pod->count : 0;
-        s->replicas_pending += pod->phase == AW__POD_PENDING ? pod->count : 0;
-        s->replicas_starting += starting ? pod->count : 0;
-        s->rollout = s->rollout || pod->revision != workload->revision;
-    }
-    *ret_placed = placed;
+    count_pods(sim, w, s, ret_placed);
     return AW_OK;
 }
 

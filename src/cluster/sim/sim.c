@@ -367,16 +367,25 @@ static void account(struct aw_sim *sim, uint32_t w, double dt)
     struct aw__workload *workload = &sim->workload[w];
     const struct aw__pod *pods = aw__pods(sim, w);
     workload->step.span_us += dt;
+    /* What is reserved on a node is paid for, whether it serves yet or not. */
+    /* clang-format off */
+    static const double paid[AW__PHASES] = {
+        [AW__POD_STARTING] = 1, [AW__POD_READY] = 1, [AW__POD_DRAINING] = 1, [AW__POD_BACKOFF] = 1,
+        [AW__POD_LOST] = 1};
+    static const double runs[AW__PHASES] = {[AW__POD_READY] = 1, [AW__POD_DRAINING] = 1};
+    /* clang-format on */
+    struct aw__sums *step = &workload->step;
+    double cores = step->cpu_limit_core_us, memory = step->memory_limit_mib_us,
+           replica = step->replica_us;
     for (uint32_t i = 0; i < workload->place_end; i++) {
-        /* What is reserved on a node is paid for, whether it serves yet or not. */
-        if (pods[i].phase == AW__POD_NONE || pods[i].node == AW__NO_NODE)
-            continue;
-        const double span = pods[i].count * dt;
-        workload->step.cpu_limit_core_us += pods[i].cores * span;
-        workload->step.memory_limit_mib_us += pods[i].memory_mib * span;
-        if (aw__pod_running(&pods[i]))
-            workload->step.replica_us += span;
+        const double span = pods[i].count * dt * paid[pods[i].phase];
+        cores += pods[i].cores * span;
+        memory += pods[i].memory_mib * span;
+        replica += span * runs[pods[i].phase];
     }
+    step->cpu_limit_core_us = cores;
+    step->memory_limit_mib_us = memory;
+    step->replica_us = replica;
 }
 
 static void sums_add(struct aw__sums *to, const struct aw__sums *from)

@@ -45,19 +45,22 @@ static void noise_again(const struct aw__workload *workload, struct aw__pod *pod
     pod->read_memory_mib += aw__base_memory_mib(workload) * (pod->memory_noise - before);
 }
 
-/* The node that has most of them, as a ReplicaSet chooses when it scales in. */
-static uint32_t fullest(const struct aw_sim *sim, const struct aw__pod *pod)
+/* Takes `count` of them from the nodes that have most, as a ReplicaSet chooses when it scales in;
+ * the first of equals. */
+static void from_fullest(const struct aw_sim *sim, struct aw__pod *pod, struct aw__pod *part,
+                         uint32_t count)
 {
-    uint32_t best = 0;
-    for (uint32_t n = 1; n < sim->settings.node_count; n++)
-        best = pod->on_node[n] > pod->on_node[best] ? n : best;
-    return best;
-}
-
-static void first_node(struct aw__pod *pod)
-{
-    for (pod->node = 0; pod->on_node[pod->node] == 0;)
-        pod->node++;
+    while (count > 0) {
+        uint8_t most = 0;
+        for (uint32_t n = 0; n < sim->settings.node_count; n++)
+            most = pod->on_node[n] > most ? pod->on_node[n] : most;
+        for (uint32_t n = 0; n < sim->settings.node_count; n++) {
+            const uint8_t one = (pod->on_node[n] == most) & (count > 0);
+            pod->on_node[n] -= one;
+            part->on_node[n] += one;
+            count -= one;
+        }
+    }
 }
 
 struct aw__pod *aw__pod_part(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, uint32_t count,
@@ -76,13 +79,14 @@ struct aw__pod *aw__pod_part(struct aw_sim *sim, uint32_t w, struct aw__pod *pod
     if (pod->node == AW__NO_NODE)
         return part;
     memset(part->on_node, 0, sizeof part->on_node);
-    for (uint32_t k = 0; k < count; k++) {
-        const uint32_t n = node == AW__NO_NODE ? fullest(sim, pod) : node;
-        pod->on_node[n]--;
-        part->on_node[n]++;
+    if (node == AW__NO_NODE) {
+        from_fullest(sim, pod, part, count);
+    } else {
+        pod->on_node[node] -= (uint8_t)count;
+        part->on_node[node] = (uint8_t)count;
     }
-    first_node(pod);
-    first_node(part);
+    pod->node = aw__pod_first_node(sim, pod);
+    part->node = aw__pod_first_node(sim, part);
     return part;
 }
 

@@ -33,20 +33,14 @@ static bool node_up(const struct aw_sim *sim, const struct aw__node *node)
     return node->down_until_us <= sim->world->now_us;
 }
 
-#define NO_ROOM -1.0
-
-/* Free share of the scarcer resource after placing, or NO_ROOM. */
-static double node_score(const struct aw_sim *sim, const struct aw__node *node, double cores,
-                         double memory_mib)
+static bool node_fits(const struct aw_sim *sim, const struct aw__node *node, double cores,
+                      double memory_mib)
 {
     const struct aw__world *world = sim->world;
     const double cpu = node->cores * (1 - world->neighbour_cpu);
     const double memory = node->memory_mib * (1 - world->neighbour_memory);
-    const double cpu_free = cpu - node->cores_taken - cores;
-    const double memory_free = memory - node->memory_taken - memory_mib;
-    if (!node_up(sim, node) || cpu_free < -1e-9 || memory_free < -1e-6)
-        return NO_ROOM;
-    return aw__min(cpu_free / node->cores, memory_free / node->memory_mib);
+    return node_up(sim, node) && cpu - node->cores_taken - cores >= -AW__CORES_SLACK &&
+           memory - node->memory_taken - memory_mib >= -AW__MEMORY_SLACK_MIB;
 }
 
 static void node_take(struct aw_sim *sim, struct aw__pod *pod, double sign)
@@ -94,45 +88,29 @@ struct found {
 static void settle(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, const struct found *found,
                    double delay_us)
 {
-    pod->node = 0;
-    while (found->on_node[pod->node] == 0)
-        pod->node++;
     memcpy(pod->on_node, found->on_node, sizeof pod->on_node);
+    pod->node = aw__pod_first_node(sim, pod);
     start(sim, w, pod, delay_us);
 }
 
-/* Finds nodes for as many of them as fit, one after the other, each where most is free. Those that
- * come first to a node wait for the image. */
+/* Finds nodes for as many of them as fit. Those that come first to a node wait for the image. */
 static void place(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
 {
-    double score[AW_SIM_NODES_MAX];
-    struct found warm = {0}, cold = {0};
-    const uint32_t nodes = sim->settings.node_count;
-    for (uint32_t n = 0; n < nodes; n++)
-        score[n] = node_score(sim, &sim->node[n], pod->cores, pod->memory_mib);
-    while (warm.count + cold.count < pod->count) {
-        uint32_t best = 0;
-        double most = score[0];
-        for (uint32_t n = 1; n < nodes; n++) {
-            const bool more = score[n] > most;
-            best = more ? n : best;
-            most = more ? score[n] : most;
-        }
-        if (most <= NO_ROOM)
-            break;
-        struct aw__node *node = &sim->node[best];
-        node->cores_taken += pod->cores;
-        node->memory_taken += pod->memory_mib;
-        score[best] = node_score(sim, node, pod->cores, pod->memory_mib);
-        uint8_t *image = &sim->image[(size_t)best * sim->workloads_max + w];
-        struct found *found = *image ? &warm : &cold;
-        found->count++;
-        found->on_node[best]++;
-        *image = 1;
-    }
-    const uint32_t left = pod->count - warm.count - cold.count;
-    if (left == pod->count)
+    uint8_t on_node[AW_SIM_NODES_MAX];
+    const uint32_t placed = aw__nodes_take(sim, pod->cores, pod->memory_mib, pod->count, on_node);
+    const uint32_t left = pod->count - placed;
+    if (placed == 0)
         return;
+    struct found warm = {0}, cold = {0};
+    for (uint32_t n = 0; n < sim->settings.node_count; n++) {
+        uint8_t *image = &sim->image[(size_t)n * sim->workloads_max + w];
+        const uint8_t first = (on_node[n] > 0) & !*image;
+        *image |= on_node[n] > 0;
+        cold.on_node[n] = first;
+        cold.count += first;
+        warm.on_node[n] = on_node[n] - first;
+    }
+    warm.count = placed - cold.count;
     if (left > 0)
         aw__pod_part(sim, w, pod, left, AW__NO_NODE); /* goes on waiting */
     if (cold.count > 0) {
@@ -144,26 +122,29 @@ static void place(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
         settle(sim, w, pod, &warm, 0);
 }
 
-static void create(struct aw_sim *sim, uint32_t w, uint32_t count)
+static const struct aw__pod pod_none = {
+    .node = AW__NO_NODE,
+    .started_us = -AW__NEVER_US,
+    .ready_us = AW__NEVER_US,
+    .until_us = AW__NEVER_US,
+    .read_us = -AW__NEVER_US,
+};
+
+static struct aw__pod *create(struct aw_sim *sim, uint32_t w, uint32_t count)
 {
     struct aw__workload *workload = &sim->workload[w];
     struct aw__pod *pod = aw__pod_place(sim, w);
-    *pod = (struct aw__pod){
-        .id = workload->next_id + 1,
-        .count = count,
-        .node = AW__NO_NODE,
-        .revision = workload->revision,
-        .phase = AW__POD_PENDING,
-        .cores = workload->cores,
-        .memory_mib = workload->memory_mib,
-        .started_us = -AW__NEVER_US,
-        .ready_us = AW__NEVER_US,
-        .until_us = AW__NEVER_US,
-        .ready_change_us = sim->world->now_us,
-        .read_us = -AW__NEVER_US,
-    };
+    *pod = pod_none;
+    pod->id = workload->next_id + 1;
+    pod->count = count;
+    pod->revision = workload->revision;
+    pod->phase = AW__POD_PENDING;
+    pod->cores = workload->cores;
+    pod->memory_mib = workload->memory_mib;
+    pod->ready_change_us = sim->world->now_us;
     workload->next_id += count;
     aw__pod_noise(workload, pod);
+    return pod;
 }
 
 static void remove_pod(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
@@ -203,20 +184,54 @@ static bool counts(const struct aw__pod *pod)
            pod->phase != AW__POD_LOST;
 }
 
-/* Takes away up to `most` pods of the present or the old revision: those that do not serve first
- * (`ready` false), then, in a second call, those that do, from the last place, where the youngest
- * are. Returns how many went. */
-static uint32_t take_away(struct aw_sim *sim, uint32_t w, bool old_revision, bool ready,
-                          uint32_t most)
+/* The places of a workload, by what their pods are. A branch for each question to each of them
+ * would be guessed wrong half of the time; a table is not guessed. */
+enum kind { FRESH_IDLE, OLD_IDLE, FRESH_READY, OLD_READY, LEAVING, FREE, KINDS };
+#define PLACES_MAX AW__PIECE_PLACES
+
+static const uint8_t kind_of[AW__PHASES][2] = {
+    [AW__POD_NONE] = {FREE, FREE},
+    [AW__POD_PENDING] = {FRESH_IDLE, OLD_IDLE},
+    [AW__POD_STARTING] = {FRESH_IDLE, OLD_IDLE},
+    [AW__POD_READY] = {FRESH_READY, OLD_READY},
+    [AW__POD_DRAINING] = {LEAVING, LEAVING},
+    [AW__POD_BACKOFF] = {FRESH_IDLE, OLD_IDLE},
+    [AW__POD_LOST] = {LEAVING, LEAVING},
+};
+
+struct census {
+    uint32_t pods[KINDS];
+    uint32_t places[KINDS]; /* of `place` */
+    uint8_t place[KINDS][PLACES_MAX];
+    bool pending;
+};
+
+static void census_take(const struct aw_sim *sim, uint32_t w, struct census *ret)
 {
     const struct aw__workload *workload = &sim->workload[w];
+    const struct aw__pod *pods = aw__pods(sim, w);
+    AW_ASSERT(workload->place_end <= PLACES_MAX);
+    for (uint32_t k = 0; k < KINDS; k++)
+        ret->pods[k] = ret->places[k] = 0;
+    uint32_t pending = 0;
+    for (uint32_t i = 0; i < workload->place_end; i++) {
+        const uint32_t kind = kind_of[pods[i].phase][pods[i].revision != workload->revision];
+        ret->place[kind][ret->places[kind]++] = (uint8_t)i;
+        ret->pods[kind] += pods[i].count;
+        pending |= pods[i].phase == AW__POD_PENDING;
+    }
+    ret->pending = pending;
+}
+
+/* Takes away up to `most` pods of a kind, from the last place, where the youngest are. Returns how
+ * many went. */
+static uint32_t take_away(struct aw_sim *sim, uint32_t w, const struct census *census,
+                          enum kind kind, uint32_t most)
+{
     struct aw__pod *pods = aw__pods(sim, w);
     uint32_t gone = 0;
-    for (uint32_t i = workload->place_end; i-- > 0 && gone < most;) {
-        struct aw__pod *pod = &pods[i];
-        if (!counts(pod) || (pod->revision != workload->revision) != old_revision ||
-            (pod->phase == AW__POD_READY) != ready)
-            continue;
+    for (uint32_t i = census->places[kind]; i-- > 0 && gone < most;) {
+        struct aw__pod *pod = &pods[census->place[kind][i]];
         if (pod->count > most - gone)
             pod = aw__pod_part(sim, w, pod, most - gone, AW__NO_NODE);
         gone += pod->count;
@@ -235,7 +250,7 @@ static bool resize_fits(const struct aw_sim *sim, const struct aw__workload *wor
         return true;
     for (uint32_t n = 0; n < sim->settings.node_count; n++) {
         const double k = pod->on_node[n];
-        if (k > 0 && node_score(sim, &sim->node[n], k * cores, k * memory_mib) <= NO_ROOM)
+        if (k > 0 && !node_fits(sim, &sim->node[n], k * cores, k * memory_mib))
             return false;
     }
     return true;
@@ -264,35 +279,37 @@ static void resize_in_place(struct aw_sim *sim, uint32_t w)
     }
 }
 
-/* Each of the pods counts, for each may one day need a place of its own. */
-static uint32_t places_left(const struct aw_sim *sim, uint32_t w)
+/* Makes `count` pods and finds nodes for all that have none. */
+static void create_and_place(struct aw_sim *sim, uint32_t w, uint32_t count, bool others_pending)
 {
-    const struct aw__pod *pods = aw__pods(sim, w);
-    uint32_t taken = 0;
+    if (!aw__pods_apart(sim) && !others_pending) {
+        if (count > 0)
+            place(sim, w, create(sim, w, count));
+        return;
+    }
+    if (!aw__pods_apart(sim) && count > 0)
+        create(sim, w, count);
+    for (uint32_t i = 0; aw__pods_apart(sim) && i < count; i++)
+        create(sim, w, 1);
+    struct aw__pod *pods = aw__pods(sim, w);
     for (uint32_t i = 0; i < sim->workload[w].place_end; i++)
-        taken += pods[i].phase != AW__POD_NONE ? pods[i].count : 0;
-    return sim->profile[w].pods_max - taken;
+        if (pods[i].phase == AW__POD_PENDING)
+            place(sim, w, &pods[i]);
 }
 
 void aw__world_reconcile(struct aw_sim *sim, uint32_t w)
 {
-    struct aw__workload *workload = &sim->workload[w];
     const struct aw_sim_settings *settings = &sim->settings;
-    struct aw__pod *pods = aw__pods(sim, w);
     if (settings->in_place)
         resize_in_place(sim, w);
 
-    uint32_t fresh = 0, old = 0, ready = 0;
-    for (uint32_t i = 0; i < workload->place_end; i++) {
-        if (!counts(&pods[i]))
-            continue;
-        if (pods[i].revision == workload->revision)
-            fresh += pods[i].count;
-        else
-            old += pods[i].count;
-        ready += pods[i].phase == AW__POD_READY ? pods[i].count : 0;
-    }
-    const uint32_t want = workload->replicas;
+    struct census census;
+    census_take(sim, w, &census);
+    uint32_t fresh = census.pods[FRESH_IDLE] + census.pods[FRESH_READY];
+    uint32_t old = census.pods[OLD_IDLE] + census.pods[OLD_READY];
+    uint32_t ready = census.pods[FRESH_READY] + census.pods[OLD_READY], removed = 0;
+    const uint32_t all = fresh + old;
+    const uint32_t want = sim->workload[w].replicas;
     uint32_t surge = (uint32_t)ceil(settings->surge * want);
     uint32_t unavailable = (uint32_t)floor(settings->unavailable * want);
     if (surge == 0 && unavailable == 0)
@@ -300,32 +317,32 @@ void aw__world_reconcile(struct aw_sim *sim, uint32_t w)
     const uint32_t total_max = want + (old ? surge : 0);
     const uint32_t ready_min = want > unavailable ? want - unavailable : 0;
 
+    /* Those that do not serve go first, and at once. */
     if (fresh > want) {
-        fresh -= take_away(sim, w, false, false, fresh - want);
-        uint32_t gone = fresh > want ? take_away(sim, w, false, true, fresh - want) : 0;
+        removed = take_away(sim, w, &census, FRESH_IDLE, fresh - want);
+        fresh -= removed;
+        uint32_t gone = fresh > want ? take_away(sim, w, &census, FRESH_READY, fresh - want) : 0;
         fresh -= gone;
         ready -= gone;
     }
     if (old > 0) {
-        old -= take_away(sim, w, true, false, old);
+        const uint32_t idle = take_away(sim, w, &census, OLD_IDLE, old);
+        old -= idle;
+        removed += idle;
         /* As many as may be missing, and all that are beyond the wanted number. */
         uint32_t spare = ready > ready_min ? ready - ready_min : 0;
         uint32_t beyond = fresh + old > total_max ? fresh + old - total_max : 0;
-        old -= take_away(sim, w, true, true, spare > beyond ? spare : beyond);
+        old -= take_away(sim, w, &census, OLD_READY, spare > beyond ? spare : beyond);
     }
+    uint32_t more = 0;
     if (fresh < want && fresh + old < total_max) {
-        uint32_t more = want - fresh, room = total_max - fresh - old;
-        more = more < room ? more : room;
-        room = places_left(sim, w);
+        uint32_t room = total_max - fresh - old;
+        more = want - fresh < room ? want - fresh : room;
+        /* Each of them may one day need a place of its own. */
+        room = sim->profile[w].pods_max - (census.pods[LEAVING] + all - removed);
         more = more < room ? more : room; /* a later reconcile makes the others */
-        if (!aw__pods_apart(sim) && more > 0)
-            create(sim, w, more);
-        for (uint32_t i = 0; aw__pods_apart(sim) && i < more; i++)
-            create(sim, w, 1);
     }
-    for (uint32_t i = 0; i < workload->place_end; i++)
-        if (pods[i].phase == AW__POD_PENDING)
-            place(sim, w, &pods[i]);
+    create_and_place(sim, w, more, census.pending);
 }
 
 static double backoff_us(const struct aw_sim *sim, const struct aw__pod *pod)
@@ -365,44 +382,33 @@ void aw__world_drained(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
 
 void aw__world_fire(struct aw_sim *sim, uint32_t w)
 {
+    /* Nothing is due of these. */
+    static const double never_us[AW__PHASES] = {[AW__POD_NONE] = AW__NEVER_US,
+                                                [AW__POD_PENDING] = AW__NEVER_US,
+                                                [AW__POD_READY] = AW__NEVER_US};
     struct aw__workload *workload = &sim->workload[w];
     struct aw__pod *pods = aw__pods(sim, w);
     const double now = sim->world->now_us;
     workload->next_event_us = AW__NEVER_US;
     for (uint32_t i = 0; i < workload->place_end; i++) {
         struct aw__pod *pod = &pods[i];
-        switch (pod->phase) {
-        case AW__POD_STARTING:
-            if (pod->ready_us <= now) {
-                pod->phase = AW__POD_READY;
-                pod->ready_change_us = pod->stable_since_us = now;
-                pod->backlog = 0;
-                aw__reference_pod_changed(sim, w, pod);
-            } else {
-                schedule(workload, pod->ready_us);
-            }
-            break;
-        case AW__POD_BACKOFF:
-            if (pod->until_us <= now) {
-                pod->restarts++;
-                workload->restarts_total += pod->count;
-                workload->step.restarts += pod->count;
-                start(sim, w, pod, 0);
-            } else {
-                schedule(workload, pod->until_us);
-            }
-            break;
-        case AW__POD_DRAINING:
-        case AW__POD_LOST:
-            if (pod->until_us <= now)
-                remove_pod(sim, w, pod);
-            else
-                schedule(workload, pod->until_us);
-            break;
-        case AW__POD_NONE:
-        case AW__POD_PENDING:
-        case AW__POD_READY:
-            break;
+        const double due_us =
+            (pod->phase == AW__POD_STARTING ? &pod->ready_us : &pod->until_us)[0] +
+            never_us[pod->phase];
+        if (!(due_us <= now)) {
+            schedule(workload, due_us);
+        } else if (pod->phase == AW__POD_STARTING) {
+            pod->phase = AW__POD_READY;
+            pod->ready_change_us = pod->stable_since_us = now;
+            pod->backlog = 0;
+            aw__reference_pod_changed(sim, w, pod);
+        } else if (pod->phase == AW__POD_BACKOFF) {
+            pod->restarts++;
+            workload->restarts_total += pod->count;
+            workload->step.restarts += pod->count;
+            start(sim, w, pod, 0);
+        } else {
+            remove_pod(sim, w, pod);
         }
     }
     aw__world_reconcile(sim, w);
