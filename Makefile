@@ -16,7 +16,7 @@ ARGS    ?=
 AWARE := build/aware
 
 .DEFAULT_GOAL := all
-.PHONY: learn all run test e2e e2e-compare e2e-scale asan tsan tidy format fuzz bench docs install clean help
+.PHONY: learn all run check test test-all test-rest e2e e2e-compare e2e-scale asan tsan tidy format fuzz bench docs install clean help
 
 all: ## build the program, build/aware, and what measures it, build/aware-bench
 	@tools/deps build
@@ -30,9 +30,21 @@ else
 	$(AWARE) $(ARGS)
 endif
 
-test: ## everything that must pass: all tests, then the unit tests under the sanitizers
+check: ## while you work, 2 minutes: the rooms you changed, who depends on them, the house rules
+	@tools/deps test
+	@tools/run-tests check
+
+test: ## what must pass: all but the longest tests, 10 minutes with the build
+	@tools/deps test
+	@tools/run-tests release
+
+test-all: ## everything: also the longest tests, real time, and both sanitizers, half an hour
 	@tools/deps test
 	@tools/run-tests
+
+test-rest: ## what test-all has beyond test; the last line counts both
+	@tools/deps test
+	@tools/run-tests rest
 
 e2e: ## on a real Kubernetes of one node, on loopback: needs root; the first time builds it, 15 minutes
 	@tests/e2e/run $(ARGS)
@@ -47,11 +59,11 @@ e2e-scale: ## 5 000 objects and 50 000 pods on a real API server: 20 minutes; AR
 e2e-compare: ## Kubernetes' HPA and aware on the same real pods: 20 minutes; ARGS=--quick: 5
 	@tests/e2e/run --compare $(ARGS)
 
-asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer (clang)
+asan: ## the same tests under AddressSanitizer and UndefinedBehaviorSanitizer (clang)
 	@tools/deps test
 	@tools/run-tests asan
 
-tsan: ## the unit tests under ThreadSanitizer (gcc)
+tsan: ## the tests that have threads under ThreadSanitizer (gcc)
 	@tools/deps test
 	@tools/run-tests tsan
 
@@ -98,5 +110,5 @@ clean: ## delete every build folder; runs/ is yours and stays
 help: ## list the targets
 	@echo "usage: make [TARGET] [VARIABLE=value]"
 	@echo
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { name = $$1 == "all" ? "(none)" : $$1; \
-	    printf "  %-8s  %s\n", name, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { name = $$1 == "all" ? "(none)" : $$1; \
+	    printf "  %-11s  %s\n", name, $$2 }' Makefile
