@@ -63,7 +63,21 @@ static void every_built_in_kind_can_run_and_has_its_place_in_the_table(void **st
     assert_int_equal(aw_runner_kind("gzi"), -1);
 }
 
-/* CPU time as the thread clocks count it: waiting for a processor that others use is not in it. */
+/* CPU time as the thread clocks count it: waiting for a processor that others use is not in it.
+ * What others take from caches and from a shared core is; so the least of some requests is
+ * compared, as it was when a piece was measured. */
+static double least_cpu_us(struct aw_runner *runner, uint32_t requests)
+{
+    double least_us = INFINITY;
+    for (uint32_t i = 0; i < requests; i++) {
+        struct aw_run run;
+        assert_ok(aw_runner_run(runner, i % 2, 1, &run, NULL));
+        assert_true(run.pieces[0] > 0);
+        least_us = fmin(least_us, run.cpu_us[0]);
+    }
+    return least_us;
+}
+
 static void each_kind_spends_the_cpu_time_that_is_described(void **state)
 {
     (void)state;
@@ -82,19 +96,13 @@ static void each_kind_spends_the_cpu_time_that_is_described(void **state)
          * microsecond, and a sanitizer may make it twenty times dearer */
         if (!(cost->piece_us > 0.05) || !(cost->piece_us < 20000))
             fail_msg("%s: a piece of %g us", name, cost->piece_us);
-        double sum_us = 0;
         if (cost->piece_us > 600 || cost->fixed_us > 2000) { /* one that made it so */
             aw_runner_free(runner);
             continue;
         }
-        for (uint32_t i = 0; i < 12; i++) {
-            struct aw_run run;
-            assert_ok(aw_runner_run(runner, i % 2, 1, &run, NULL));
-            assert_true(run.pieces[0] > 0);
-            sum_us += run.cpu_us[0];
-        }
-        if (fabs(log2(sum_us / 12 / 6000)) > 1)
-            fail_msg("%s: %g us for 6000", name, sum_us / 12);
+        const double least_us = least_cpu_us(runner, 12);
+        if (fabs(log2(least_us / 6000)) > 1)
+            fail_msg("%s: %g us for 6000", name, least_us);
         aw_runner_free(runner);
     }
 }
@@ -278,14 +286,9 @@ static void a_request_that_can_use_several_cores_costs_what_it_costs(void **stat
     segment.parallelism = 4;
     const struct aw_runner_config config = config_of(&segment);
     struct aw_runner *runner = runner_of(&config);
-    double sum_us = 0;
-    for (uint32_t i = 0; i < 10; i++) {
-        struct aw_run run;
-        assert_ok(aw_runner_run(runner, 0, 1, &run, NULL));
-        sum_us += run.cpu_us[0];
-    }
+    const double least_us = least_cpu_us(runner, 10);
     if (aw_runner_costs(runner)->piece_us < 600)
-        assert_true(fabs(log2(sum_us / 10 / 12000)) < 1); /* all of its threads together */
+        assert_true(fabs(log2(least_us / 12000)) < 1); /* all of its threads together */
     aw_runner_free(runner);
 }
 

@@ -279,14 +279,15 @@ def what_was_learned_can_be_shown_and_forgotten():
 
 def served(folder, names=("web", "api")):
     """Workloads whose policies act from the first step on, each with one of its own; no episode
-    ends, so nobody learns another one."""
+    ends, so nobody learns another one. What is proposed is not refused for what rails cut: how much
+    that is depends on when somebody proposes it."""
     path = Path(files(folder, names))
     text = path.read_text(encoding="utf-8").replace("  scenarios: neighbour-cpu@40m+10m\n", "")
     text = text.replace("diurnal:peak=3,period=1h", "constant").replace("90ms", "20s")
     for seed in range(1, len(names) + 1):
         text = text.replace("{episodeSteps: 20, fallback",
                             f"{{bootstrap: false, seed: {seed}, episodeSteps: 10000, "
-                            "canary: {shadowSteps: 20}, fallback", 1)
+                            "canary: {shadowSteps: 20, clipped: 1}, fallback", 1)
     path.write_text(text, encoding="utf-8")
     return str(path)
 
