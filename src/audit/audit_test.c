@@ -726,7 +726,7 @@ static void damaged_lines_are_shown_as_such(void **state)
     aw_disk_sim_deinit(&sim);
 }
 
-int main(void)
+AW_TEST_GROUP("audit")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_what_the_header_says),

@@ -445,7 +445,7 @@ static void a_read_only_disk_is_told_at_once_or_at_the_next_commit(void **state)
     aw_disk_sim_deinit(&sim);
 }
 
-int main(void)
+AW_TEST_GROUP("audit-power")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_power_cut_at_any_step_loses_nothing_that_was_acknowledged),

@@ -91,7 +91,7 @@ static void carving_twice_gives_disjoint_aligned_parts(void **state)
     aw_alloc_free(NULL, carve.base);
 }
 
-int main(void)
+AW_TEST_GROUP("alloc")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_blocks_are_zeroed_and_aligned),

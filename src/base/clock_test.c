@@ -72,7 +72,7 @@ static void cpu_time_is_what_the_thread_did_and_not_what_it_slept(void **state)
     assert_true(sum > 0);
 }
 
-int main(void)
+AW_TEST_GROUP("clock")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_real_clock_moves_forward_and_sleeps_as_long_as_asked),

@@ -139,7 +139,7 @@ static void what_is_not_finite_counts_as_worst(void **state)
     assert_true(isfinite(cma.mean[0]) && isfinite(cma.step));
 }
 
-int main(void)
+AW_TEST_GROUP("cma")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_lowest_point_is_found),

@@ -281,7 +281,7 @@ static void a_yaml_map_sets_all_or_nothing(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("conf")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_what_the_table_says),

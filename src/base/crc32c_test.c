@@ -56,7 +56,7 @@ static void it_equals_the_bitwise_twin_at_every_length_and_cut(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("crc32c")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_vectors_hold),

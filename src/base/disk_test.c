@@ -352,7 +352,7 @@ static void every_failed_allocation_is_told_and_leaks_nothing(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("disk")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(files_are_written_read_cut_renamed_and_removed, &real_place),

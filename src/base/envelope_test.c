@@ -364,7 +364,7 @@ static void memory_may_run_out_while_reading(void **state)
     unlink(path);
 }
 
-int main(void)
+AW_TEST_GROUP("envelope")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_sealed_is_opened),

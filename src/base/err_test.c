@@ -47,7 +47,7 @@ static void an_overlong_text_is_cut_and_a_diagnostic_may_quote_itself(void **sta
     assert_string_equal(diag.text, "outer: inner");
 }
 
-int main(void)
+AW_TEST_GROUP("err")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_error_has_a_name_a_text_and_an_exit_code),

@@ -227,7 +227,7 @@ static int drop_dir(void **state)
     return rmdir(dir);
 }
 
-int main(void)
+AW_TEST_GROUP("file")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_reads_whole_up_to_its_limit),

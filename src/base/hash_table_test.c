@@ -106,7 +106,7 @@ static void without_memory_it_stays_as_it_was(void **state)
     aw_hash_table_deinit(&table);
 }
 
-int main(void)
+AW_TEST_GROUP("hash-table")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_keeps_what_a_list_would_keep),

@@ -33,7 +33,7 @@ static void parts_mix_as_the_whole_does_and_null_is_nothing(void **state)
     assert_true(aw_hash_byte(aw_hash_text(AW_HASH_BEGIN, "fooba"), 'r') == whole);
 }
 
-int main(void)
+AW_TEST_GROUP("hash")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_vectors_hold),

@@ -247,7 +247,7 @@ static void broken_chunks_are_refused(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("http1")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_taken_apart_without_copying),

@@ -247,7 +247,7 @@ static void without_memory_there_is_no_client(void **state)
     aw_http_close(http);
 }
 
-int main(void)
+AW_TEST_GROUP("http")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_says_what_it_was_given_and_brings_the_answer),

@@ -236,7 +236,7 @@ static void every_failed_allocation_is_survived(void **state)
     assert_true(n > 3);
 }
 
-int main(void)
+AW_TEST_GROUP("json")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_come_with_their_places),

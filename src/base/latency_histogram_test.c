@@ -207,7 +207,7 @@ static void another_thread_may_read_it_meanwhile(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-int main(void)
+AW_TEST_GROUP("latency-histogram")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_quantile_is_never_below_the_true_one_and_at_most_a_128th_above),

@@ -248,7 +248,7 @@ static void lines_of_several_threads_never_mix(void **state)
     unlink(path);
 }
 
-int main(void)
+AW_TEST_GROUP("log")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_line_reads_as_time_level_message_and_fields),

@@ -100,7 +100,7 @@ static void a_unix_socket_is_its_owners_and_a_file_in_the_way_is_a_conflict(void
     assert_int_equal(aw_net_unix("", &address, NULL), AW_ERR_LIMIT);
 }
 
-int main(void)
+AW_TEST_GROUP("net")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read_and_printed),

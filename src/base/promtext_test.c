@@ -196,7 +196,7 @@ static void quantiles_are_those_of_histogram_quantile(void **state)
     assert_true(isnan(aw_promtext_quantile(bounds, cases[0].counts, 0, 0.5)));
 }
 
-int main(void)
+AW_TEST_GROUP("promtext")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_histogram_is_found_among_other_metrics),

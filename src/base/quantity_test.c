@@ -414,7 +414,7 @@ static void what_is_rounded_is_near(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("quantity")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(amounts_are_read_exactly),

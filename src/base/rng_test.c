@@ -116,7 +116,7 @@ static void a_shuffle_keeps_every_element(void **state)
         assert_true(odd[i] >= 2 && odd[i] < 2.5f);
 }
 
-int main(void)
+AW_TEST_GROUP("rng")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_seed_and_stream_give_the_same_bytes),

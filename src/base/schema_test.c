@@ -302,7 +302,7 @@ static void names_of_settings_are_written_as_kubernetes_writes_them(void **state
     }
 }
 
-int main(void)
+AW_TEST_GROUP("schema")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_written_is_the_default),

@@ -175,7 +175,7 @@ static void the_same_seed_tries_the_same_and_what_is_no_number_is_bad(void **sta
     aw_seek_deinit(&seek);
 }
 
-int main(void)
+AW_TEST_GROUP("seek")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_highest_point_is_found_in_few_tries),

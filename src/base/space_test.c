@@ -60,7 +60,7 @@ static void samples_lie_in_the_space_and_reach_all_of_it(void **state)
         assert_in_range(seen[i], 850, 1150);
 }
 
-int main(void)
+AW_TEST_GROUP("space")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_space_knows_what_lies_in_it_and_what_step_takes),

@@ -63,7 +63,7 @@ static void who_watches_may_stop_it(void **state)
     assert_string_equal(diag.text, "stopped after 5 of 40 pieces");
 }
 
-int main(void)
+AW_TEST_GROUP("spread")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_turn_runs_once_and_is_told_of),

@@ -177,7 +177,7 @@ static void a_file_that_is_locked_or_torn_says_so(void **state)
     assert_null(db);
 }
 
-int main(void)
+AW_TEST_GROUP("sqlite")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_made_used_and_read_beside_its_writer),

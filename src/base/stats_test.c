@@ -126,7 +126,7 @@ static void a_bootstrap_interval_is_repeatable_and_covers_as_often_as_it_says(vo
     assert_close(width, 1.040, 0.05);
 }
 
-int main(void)
+AW_TEST_GROUP("stats")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sets_have_the_statistics_worked_out_by_hand),

@@ -110,7 +110,7 @@ static void a_mean_is_a_share_of_the_sum_and_a_lost_member_is_an_error(void **st
     assert_int_equal(team.size, 1);
 }
 
-int main(void)
+AW_TEST_GROUP("team")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_mpirun_a_process_is_alone_and_sends_nothing),

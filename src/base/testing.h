@@ -1,4 +1,19 @@
-/* testing.h - cmocka with the headers it wants; included by tests alone. */
+/*
+ * testing.h - cmocka with the headers it wants, and what a test file has for a main; for tests
+ * alone.
+ *
+ * All test files of a room are one program, test-ROOM (tests/program.c). Each is a group of it,
+ * under the name that it has in the room's meson.build, and runs in a process of its own:
+ *
+ *     AW_TEST_GROUP("replay")
+ *     {
+ *         const struct CMUnitTest tests[] = {cmocka_unit_test(a_full_ring_overwrites_the_oldest)};
+ *         return cmocka_run_group_tests(tests, NULL, NULL);
+ *     }
+ *
+ * argv[0] is the group's name, what follows are words of its own. The trap: who starts this program
+ * once more has to name the group: {"/proc/self/exe", aw_test_group_name, ...}.
+ */
 #ifndef AW_BASE_TESTING_H
 #define AW_BASE_TESTING_H
 
@@ -11,6 +26,24 @@
 /* clang-format on */
 
 #include <aware/err.h>
+
+struct aw_test_group {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    struct aw_test_group *next;
+};
+void aw_test_group_add(struct aw_test_group *group);
+extern const char *aw_test_group_name; /* of the one that runs */
+
+#define AW_TEST_GROUP(text)                                                             \
+    static int aw_test_group_run(int argc, char **argv);                                \
+    __attribute__((constructor)) static void aw_test_group_enlist(void)                 \
+    {                                                                                   \
+        static struct aw_test_group group = {.name = (text), .run = aw_test_group_run}; \
+        aw_test_group_add(&group);                                                      \
+    }                                                                                   \
+    static int aw_test_group_run(int argc __attribute__((unused)),                      \
+                                 char **argv __attribute__((unused)))
 
 #define assert_ok(expr) assert_int_equal((expr), AW_OK)
 

@@ -167,7 +167,7 @@ static void a_place_counts_lines_and_bytes(void **state)
     assert_true(line == 3 && column == 1);
 }
 
-int main(void)
+AW_TEST_GROUP("text")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_builder_stops_at_its_end_and_says_so),

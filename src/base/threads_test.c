@@ -129,7 +129,7 @@ static void a_loop_inside_a_loop_is_a_bug(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-int main(void)
+AW_TEST_GROUP("threads")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loop_inside_a_loop_is_a_bug),

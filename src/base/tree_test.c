@@ -196,7 +196,7 @@ static void a_dash_is_standard_input(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("tree")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(getters_give_the_value_or_say_what_they_found),

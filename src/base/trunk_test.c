@@ -91,7 +91,7 @@ static void a_frame_in_any_bytes_lies_within_them(void **state)
     assert_true(found > 1000);
 }
 
-int main(void)
+AW_TEST_GROUP("trunk")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_are_found_as_they_were_put_wherever_they_are_cut),

@@ -277,7 +277,7 @@ static void every_failed_allocation_is_survived(void **state)
     assert_true(n > 3);
 }
 
-int main(void)
+AW_TEST_GROUP("yaml")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_scalars_follow_the_core_schema),

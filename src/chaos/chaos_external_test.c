@@ -75,7 +75,7 @@ static void the_same_seed_gives_the_same_agents(void **state)
              &result);
 }
 
-int main(void)
+AW_TEST_GROUP("chaos-external")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_agents_alone_break_no_promise),

@@ -210,7 +210,7 @@ static void a_workload_is_seen_before_anything_is_changed(void **state)
     bench_end(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("chaos")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_days_break_no_promise),

@@ -435,7 +435,7 @@ static void conforms(void **state)
     }
 }
 
-int main(int argc, char **argv)
+AW_TEST_GROUP("cluster-conformance")
 {
     struct CMUnitTest tests[BACKENDS];
     if (argc > 2 && !strcmp(argv[1], "serve"))

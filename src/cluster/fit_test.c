@@ -228,7 +228,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     unlink(path);
 }
 
-int main(void)
+AW_TEST_GROUP("fit")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_application_that_is_known_is_found_again),

@@ -641,7 +641,7 @@ static void every_failure_to_get_memory_is_survived(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("cluster-kube")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_counts_by_what_has_become_of_it),

@@ -168,7 +168,7 @@ static void what_the_cluster_refuses_is_passed_on(void **state)
     assert_int_equal(puppet.deadline_us, 77);
 }
 
-int main(void)
+AW_TEST_GROUP("pace")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_goes_on_from_where_it_is_said_to_begin),

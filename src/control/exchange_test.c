@@ -541,7 +541,7 @@ static void how_long_answers_take_and_how_agents_stand_is_counted(void **state)
     end(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("exchange")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_an_agent_says_comes_with_its_answer_and_not_with_the_next),

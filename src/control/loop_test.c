@@ -516,7 +516,7 @@ static void a_state_with_holes_and_a_queue_goes_on_exactly(void **state)
     world_end(&world);
 }
 
-int main(void)
+AW_TEST_GROUP("loop")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_given_again_and_holes_are_passed_over),

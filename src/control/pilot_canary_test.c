@@ -580,7 +580,7 @@ static void lack_of_memory_for_a_trial_is_told_and_changes_nothing(void **state)
     bench_end(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("pilot-canary")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worse_policy_is_rolled_back_within_two_episodes),

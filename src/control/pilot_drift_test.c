@@ -101,7 +101,7 @@ static void after_a_jump_policies_are_tried_on_the_new_load_alone(void **state)
     bench_end(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("pilot-drift")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_load_beyond_all_that_was_seen_for_half_an_hour_is_another_load),

@@ -417,7 +417,7 @@ static void a_loop_asks_follows_and_tells_it(void **state)
     bench_end(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("pilot-external")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_acts_once_the_fallback_has_been_seen_and_it_is_trusted),

@@ -93,7 +93,7 @@ static void without_memory_nothing_is_forgotten(void **state)
     bench_end(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("pilot-forget")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_learned_is_gone_and_the_workload_goes_on),

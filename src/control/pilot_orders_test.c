@@ -250,7 +250,7 @@ static void an_order_of_a_person_is_not_the_doing_of_a_policy(void **state)
     bench_end(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("pilot-orders")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_emergency_is_generous_in_its_first_tick_past_every_rail_of_pace),

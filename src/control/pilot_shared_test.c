@@ -322,7 +322,7 @@ static void nothing_of_the_model_stays_in_the_pilot_of_a_formula(void **state)
     assert_true(bytes[0] == bytes[1]);
 }
 
-int main(void)
+AW_TEST_GROUP("pilot-shared")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_workload_begins_with_the_models_policy),

@@ -325,7 +325,7 @@ static void foreign_bytes_are_refused(void **state)
     bench_end(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("pilot")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mode_off_recommends_and_applies_nothing),

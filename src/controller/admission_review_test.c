@@ -377,7 +377,7 @@ static void what_is_no_review_has_no_answer(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("controller-admission-review")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_pod_gets_the_recommended_size),

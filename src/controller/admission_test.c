@@ -437,7 +437,7 @@ static void every_allocation_that_fails_is_survived(void **state)
     assert_int_equal(counting.alloc_count, counting.free_count);
 }
 
-int main(void)
+AW_TEST_GROUP("controller-admission")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_pod_is_sized_as_the_object_says_now),

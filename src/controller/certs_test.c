@@ -203,7 +203,7 @@ static void a_bundle_does_not_grow_for_ever_and_never_loses_ours(void **state)
     assert_non_null(strstr(next, old.ca)); /* the oldest of all, and it serves */
 }
 
-int main(void)
+AW_TEST_GROUP("controller-certs")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_certificate_is_good_for_the_service_and_for_nobody_else),

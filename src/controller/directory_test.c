@@ -122,7 +122,7 @@ static void who_looks_sees_whole_values_while_they_change(void **state)
     aw__directory_deinit(&directory);
 }
 
-int main(void)
+AW_TEST_GROUP("controller-directory")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_put_is_found_replaced_and_dropped),

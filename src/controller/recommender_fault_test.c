@@ -274,7 +274,7 @@ static void pods_without_a_node_are_said_and_neither_shrink_nor_multiply(void **
     rec_close(&w);
 }
 
-int main(void)
+AW_TEST_GROUP("controller-recommender-fault")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(with_figures_an_idle_workload_is_scaled_in),

@@ -481,7 +481,7 @@ static void what_nobody_approved_of_is_not_recommended(void **state)
     aw_disk_sim_deinit(&disk);
 }
 
-int main(void)
+AW_TEST_GROUP("controller-recommender")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_object_becomes_a_recommendation),

@@ -108,7 +108,7 @@ static void labels_are_packed_one_behind_the_other(void **state)
     assert_int_equal(len, 0);
 }
 
-int main(void)
+AW_TEST_GROUP("controller-selector")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_selector_means_the_pods_that_meet_every_demand),

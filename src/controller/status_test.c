@@ -205,7 +205,7 @@ static void the_same_decision_again_is_not_written_again(void **state)
     assert_int_equal(aw_mpa_status_differs(&s, &n, 0.1), AW_MPA_WORDS);
 }
 
-int main(void)
+AW_TEST_GROUP("controller-status")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_can_be_read),

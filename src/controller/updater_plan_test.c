@@ -522,7 +522,7 @@ static void half_a_view_of_the_pods_sizes_nothing(void **state)
     assert_nothing(&scene, UNSEEN);
 }
 
-int main(void)
+AW_TEST_GROUP("controller-updater-plan")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_done_unless_the_mode_asks_for_it),

@@ -565,7 +565,7 @@ static void every_allocation_that_fails_is_survived(void **state)
     aw_kube_world_close(&world);
 }
 
-int main(void)
+AW_TEST_GROUP("controller-updater")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recommend_only_writes_nothing_and_follows_nothing),

@@ -195,7 +195,7 @@ static void usage_that_is_none_is_not_taken_for_little(void **state)
     aw__usage_deinit(&usage);
 }
 
-int main(void)
+AW_TEST_GROUP("controller-vpa-spec")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_object_is_for_whom_it_names),

@@ -616,7 +616,7 @@ static void who_does_not_lead_writes_nothing(void **state)
     rec_close(&v.w);
 }
 
-int main(void)
+AW_TEST_GROUP("controller-vpa")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_object_that_names_us_is_recommended_for_and_others_are_left_alone),

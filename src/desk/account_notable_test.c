@@ -47,7 +47,7 @@ static void an_amount_that_is_not_looked_at_again_yet_is_no_news(void **state)
     assert_true(aw_account_notable(&noted, &other)); /* it is recommended no longer */
 }
 
-int main(void)
+AW_TEST_GROUP("account-notable")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_amount_that_is_not_looked_at_again_yet_is_no_news),

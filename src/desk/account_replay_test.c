@@ -383,7 +383,7 @@ static void the_detail_has_it_all(void **state)
     aw_bench_end(&bench);
 }
 
-int main(void)
+AW_TEST_GROUP("account-replay")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_decision_is_the_same_again),

@@ -758,7 +758,7 @@ static void want_of_memory_gives_nothing_and_leaks_nothing(void **state)
     json_set_alloc_funcs(malloc, free);
 }
 
-int main(void)
+AW_TEST_GROUP("account")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sentence_reads_well),

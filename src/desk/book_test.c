@@ -320,7 +320,7 @@ static void an_order_that_cannot_be_meant_is_refused(void **state)
     assert_int_equal(aw_order_check(&order, &diag), AW_ERR_CONFIG);
 }
 
-int main(void)
+AW_TEST_GROUP("book")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_freeze_holds_whom_it_is_about_and_nobody_else),

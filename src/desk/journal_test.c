@@ -445,7 +445,7 @@ static void a_name_that_does_not_fit_is_refused(void **state)
     aw_journal_close(journal);
 }
 
-int main(void)
+AW_TEST_GROUP("journal")
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {

@@ -374,7 +374,7 @@ static void a_run_that_is_resumed_lives_its_policies_again(void **state)
     assert_int_equal(outcomes[0], outcomes[1]);
 }
 
-int main(void)
+AW_TEST_GROUP("steward-policy")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_watched_tried_and_adopted),

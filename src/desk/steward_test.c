@@ -426,7 +426,7 @@ static void people_may_order_and_look_while_it_ticks(void **state)
     end(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("steward")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_change_is_in_the_log_with_what_became_of_it),

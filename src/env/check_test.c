@@ -364,7 +364,7 @@ static void findings_stop_at_the_caller_s_maximum_and_memory_is_given_back(void 
     assert_true(strlen(aw_env_check_rule_demand(AW_ENV_CHECK_RULE_SEED)) > 0);
 }
 
-int main(void)
+AW_TEST_GROUP("env-check")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_fault_is_found_and_nothing_else),

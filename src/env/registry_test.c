@@ -99,7 +99,7 @@ static void an_option_that_does_not_exist_is_named(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("env-registry")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_builtin_is_found_by_its_name),

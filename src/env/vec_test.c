@@ -363,7 +363,7 @@ static void numbers_that_are_not_finite_stop_at_this_wall(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("vec")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_copy_equals_an_environment_reset_by_hand),

@@ -288,7 +288,7 @@ static void a_broken_checkpoint_is_refused_and_changes_nothing(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("histogram")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_bucket_holds_its_own_start_and_not_its_end),

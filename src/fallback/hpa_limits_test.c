@@ -265,7 +265,7 @@ static void without_rules_a_count_at_most_doubles_or_reaches_four(void **state)
     assert_int_equal(aw__hpa_clamp(100, 1, 1, 1000).replicas, 1);
 }
 
-int main(void)
+AW_TEST_GROUP("hpa-limits")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entry_as_old_as_the_window_counts_without_rules_and_not_with_them),

@@ -357,7 +357,7 @@ static void samples_of_unknown_pods_count_for_averages_alone(void **state)
     assert_int_equal(propose(&world).replicas, 2); /* 2.0 of one ready pod */
 }
 
-int main(void)
+AW_TEST_GROUP("hpa-replicas")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_counts_as_the_rules_for_its_state_say),

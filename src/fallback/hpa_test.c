@@ -388,7 +388,7 @@ static void what_the_api_server_refuses_is_refused(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("hpa")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_of_several_metrics_wins),

@@ -221,7 +221,7 @@ static void memory_is_asked_for_once(void **state)
     world_free(&w);
 }
 
-int main(void)
+AW_TEST_GROUP("oracle")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(looking_changes_nothing_and_plans_are_within_the_bounds),

@@ -395,7 +395,7 @@ static void the_hpa_has_room_for_a_window_of_any_length(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("policy-memory")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_takes_what_its_kind_and_bounds_ask_for),

@@ -406,7 +406,7 @@ static void memory_is_asked_for_once(void **state)
     aw_policy_free(NULL);
 }
 
-int main(void)
+AW_TEST_GROUP("policy")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_does_what_its_rules_say),

@@ -175,7 +175,7 @@ static void a_failed_evaluation_ends_it_and_changes_nothing(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("tune")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_returned_is_the_best_of_all_that_was_asked),

@@ -356,7 +356,7 @@ static void settings_that_would_break_the_order_of_bounds_are_refused(void **sta
     }
 }
 
-int main(void)
+AW_TEST_GROUP("vpa")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_are_those_of_the_recommender),

@@ -88,7 +88,7 @@ static void a_missing_request_is_out_of_range_and_a_container_left_alone_is_not(
     assert_close(aw_vpa_pod_priority(&pod).diff, 0, 0);
 }
 
-int main(void)
+AW_TEST_GROUP("vpa-update")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_is_disturbed_only_with_a_reason),

@@ -248,7 +248,7 @@ static void output_gives_up_its_letter_and_takes_csv_where_a_verb_has_it(void **
     assert_int_equal(aw_verb_option(&table, 1)->letter, 0);
 }
 
-int main(void)
+AW_TEST_GROUP("cli-args")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_and_words_may_stand_in_any_order),

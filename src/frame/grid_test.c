@@ -100,7 +100,7 @@ static void colour_is_around_a_cell_and_counts_for_nothing(void **state)
     free(text);
 }
 
-int main(void)
+AW_TEST_GROUP("cli-grid")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_that_matter_least_give_way_and_the_last_is_cut),

@@ -115,7 +115,7 @@ static void figures_are_short_enough_to_read(void **state)
     assert_string_equal(aw_figure_format(0.25, buf, sizeof buf), "0.25");
 }
 
-int main(void)
+AW_TEST_GROUP("cli-layout")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_wrapped_between_words_alone),

@@ -79,7 +79,7 @@ static void a_file_gets_about_twenty_rows_however_the_run_is_sliced(void **state
     }
 }
 
-int main(void)
+AW_TEST_GROUP("cli-progress")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_line_never_fills_the_terminal_and_drops_the_least_first),

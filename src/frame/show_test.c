@@ -202,7 +202,7 @@ static void a_document_survives_yaml(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("cli-show")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(amounts_have_human_units_whatever_they_are),

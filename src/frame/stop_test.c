@@ -130,7 +130,7 @@ static void calls_that_wait_go_on_where_a_second_signal_ends(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("cli-stop")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signals_are_numbers_until_the_second_where_that_ends),

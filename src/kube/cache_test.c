@@ -98,7 +98,7 @@ static void without_memory_nothing_changes(void **state)
     assert_int_equal(counting.alloc_count, counting.free_count);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-cache")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_holds_what_a_naive_table_holds),

@@ -238,7 +238,7 @@ static void an_address_that_is_none_is_refused(void **state)
     aw_kube_close(kube);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-client")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_json_and_a_refusal_is_typed),

@@ -308,7 +308,7 @@ static void without_memory_there_is_no_configuration_and_no_leak(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("kube-config")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_context_brings_its_cluster_and_user),

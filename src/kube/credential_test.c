@@ -208,7 +208,7 @@ static void what_a_plugin_prints_is_read_strictly(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("kube-credential")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_token_file_is_read_anew_each_minute),

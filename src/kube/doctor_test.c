@@ -122,7 +122,7 @@ static void leases_are_asked_for_where_the_controllers_run(void **state)
     aw_kube_world_close(&world);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-doctor")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_is_examined_without_writing_to_it),

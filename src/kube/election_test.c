@@ -230,7 +230,7 @@ static void there_are_never_two_leaders_whatever_fails(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("kube-election")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_one_creates_the_lease_and_renews_it),

@@ -515,7 +515,7 @@ static void without_memory_nothing_is_followed(void **state)
     aw_kube_world_close(&base);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-informer")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_page_can_be_asked_for_without_a_status),

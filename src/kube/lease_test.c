@@ -129,7 +129,7 @@ static void a_lease_reads_back_as_it_was_written(void **state)
     json_decref(object);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-lease")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_leads_and_the_other_takes_over_when_it_is_gone),

@@ -522,7 +522,7 @@ static void memory_that_runs_out_is_an_error_and_no_sources_too(void **state)
     close_world(&world);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-metrics")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(usage_comes_with_its_age_on_our_own_clock),

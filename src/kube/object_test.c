@@ -137,7 +137,7 @@ static void times_are_read_as_rfc_3339_says(void **state)
     assert_int_equal(back, 1769860800123456);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-object")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_is_built_from_the_kind_and_checked_names),

@@ -155,7 +155,7 @@ static void a_rollout_is_seen(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("kube-project")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_keeps_what_we_use),

@@ -70,7 +70,7 @@ static void what_is_wrong_is_refused_with_its_place(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("kube-prom-queries")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_file_says_goes_before_the_defaults),

@@ -251,7 +251,7 @@ static void an_address_that_is_none_is_refused(void **state)
     aw_kube_close(kube);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-prom")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_finite_numbers_with_a_time_are_points),

@@ -290,7 +290,7 @@ static void who_may_not_look_is_told_so(void **state)
     close_world(&world);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-scan")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_follows_from_a_row),

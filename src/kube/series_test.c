@@ -82,7 +82,7 @@ static void more_labels_than_there_is_room_for_are_left_to_others(void **state)
     assert_false(aw_kube_series_quick(text, (size_t)len, &labels, &point, &finite));
 }
 
-int main(void)
+AW_TEST_GROUP("kube-series")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_has_the_usual_shape_is_read_as_it_stands),

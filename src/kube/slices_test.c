@@ -74,7 +74,7 @@ static void a_byte_that_ends_a_text_early_is_no_json(void **state)
     assert_null(rest);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-slices")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_come_one_by_one_and_the_rest_without_them),

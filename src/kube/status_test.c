@@ -111,7 +111,7 @@ static void waits_double_and_keep_what_the_server_asked_for(void **state)
     assert_in_range(aw_kube_backoff_next(&backoff, 0, &rng), 50000, 100000);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-status")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refusal_becomes_a_typed_error),

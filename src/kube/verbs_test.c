@@ -337,7 +337,7 @@ static void objects_are_created_read_and_deleted(void **state)
     aw_kube_world_close(&world);
 }
 
-int main(void)
+AW_TEST_GROUP("kube-verbs")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_scale_is_read_and_set_and_a_conflict_is_told),

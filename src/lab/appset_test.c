@@ -181,7 +181,7 @@ static void what_is_reported_on_has_loads_of_its_own(void **state)
     unlink(path);
 }
 
-int main(void)
+AW_TEST_GROUP("cli-appset")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_are_read_and_nonsense_is_refused),

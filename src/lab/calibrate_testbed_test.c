@@ -127,7 +127,7 @@ static void what_is_interrupted_ends_and_says_so(void **state)
     nothing_is_left();
 }
 
-int main(void)
+AW_TEST_GROUP("cli-calibrate-testbed")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_load_uses_more_of_the_limit_and_never_more_than_it),

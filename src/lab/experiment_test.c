@@ -374,7 +374,7 @@ static void a_line_of_progress_fits_and_tells_what_is_left(void **state)
     }
 }
 
-int main(int argc, char **argv)
+AW_TEST_GROUP("cli-experiment")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_have_units_that_people_read),

@@ -435,7 +435,7 @@ static void what_cannot_be_is_refused_and_memory_is_given_back(void **state)
     server_stop(&server);
 }
 
-int main(void)
+AW_TEST_GROUP("load-drive")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(servers_that_behave_lose_no_request),

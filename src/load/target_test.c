@@ -73,7 +73,7 @@ static void only_this_machine_is_pressed_unless_somebody_says_so(void **state)
     assert_ok(aw_target_parse("http://10.0.0.1:80/", true, &target, &diag)); /* nothing is sent */
 }
 
-int main(void)
+AW_TEST_GROUP("load-target")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls_are_read_as_people_write_them),

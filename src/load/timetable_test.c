@@ -162,7 +162,7 @@ static void what_cannot_be_is_refused(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("load-timetable")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(even_requests_are_as_far_apart_as_the_rate_says),

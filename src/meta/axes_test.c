@@ -110,7 +110,7 @@ static void a_cloud_without_extent_has_no_direction(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("axes")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_widest_two_directions_are_found),

@@ -147,7 +147,7 @@ static void shapes_that_are_none_are_refused(void **state)
     aw_bundle_deinit(&bundle);
 }
 
-int main(void)
+AW_TEST_GROUP("bundle")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_the_ends_or_the_latest_are_kept),

@@ -38,7 +38,7 @@ static void it_learns_what_only_context_shows_and_knows_tasks_it_never_saw(void 
     }
 }
 
-int main(void)
+AW_TEST_GROUP("context-learning")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_learns_what_only_context_shows_and_knows_tasks_it_never_saw),

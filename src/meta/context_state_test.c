@@ -163,7 +163,7 @@ static int tear_down(void **state)
     return unlink(path);
 }
 
-int main(void)
+AW_TEST_GROUP("context-state")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_learner_goes_on_from_its_state_with_the_same_bytes),

@@ -332,7 +332,7 @@ static void an_actor_that_leans_does_what_was_loaded_and_a_little_more(void **st
     unlink(path);
 }
 
-int main(void)
+AW_TEST_GROUP("context")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_seed_gives_the_same_bytes_and_a_file_carries_everything),

@@ -244,7 +244,7 @@ static void a_thinned_gru_reads_the_episodes_it_says(void **state)
     rig_close(&rig);
 }
 
-int main(void)
+AW_TEST_GROUP("encoder")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_what_differences_say),

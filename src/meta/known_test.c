@@ -231,7 +231,7 @@ static int tear_down(void **state)
     return unlink(path);
 }
 
-int main(void)
+AW_TEST_GROUP("known")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_is_measured_against_its_nearest),

@@ -61,7 +61,7 @@ static void a_stranger_is_told_by_its_quantile(void **state)
     assert_true(isnan(aw_similarity_quantile(0.5, known, 0)));
 }
 
-int main(void)
+AW_TEST_GROUP("similarity")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_the_formula_at_the_corners),

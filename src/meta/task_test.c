@@ -710,7 +710,7 @@ static void nothing_is_allocated_after_register_and_every_allocation_may_fail(vo
     }
 }
 
-int main(void)
+AW_TEST_GROUP("task")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_feedback_makes_of_the_weights_is_what_differences_of_the_loss_say),

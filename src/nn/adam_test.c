@@ -132,7 +132,7 @@ static void a_copied_state_continues_with_the_same_bits(void **state)
     aw_params_deinit(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("adam")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_steps_match_the_textbook_in_double),

@@ -404,7 +404,7 @@ static void soft_update_and_clipping_match(void **state)
     end("soft update and clipping");
 }
 
-int main(void)
+AW_TEST_GROUP("golden")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_match_forward_and_backward),

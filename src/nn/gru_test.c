@@ -495,7 +495,7 @@ static void the_gates_are_exact_to_a_few_units_in_the_last_place(void **state)
 }
 #endif
 
-int main(void)
+AW_TEST_GROUP("gru")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_matches_the_twin_with_and_without_training),

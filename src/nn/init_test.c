@@ -99,7 +99,7 @@ static void the_same_seed_gives_the_same_weights(void **state)
     assert_memory_not_equal(a, b, sizeof(a));
 }
 
-int main(void)
+AW_TEST_GROUP("init")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fan_in_stays_inside_its_bound_and_fills_it),

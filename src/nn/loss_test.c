@@ -409,7 +409,7 @@ static void nan_in_is_nan_out(void **state)
     assert_true(isnan(out[0]));
 }
 
-int main(void)
+AW_TEST_GROUP("loss")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mse_and_huber_match_their_twins),

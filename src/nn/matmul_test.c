@@ -210,7 +210,7 @@ static void an_activation_and_its_slope_agree(void **state)
     assert_close((double)db[1], 1 + 2 + 5 + 8 + 11, 1e-6);
 }
 
-int main(void)
+AW_TEST_GROUP("matmul")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_equals_its_definition),

@@ -349,7 +349,7 @@ static void nan_in_the_input_reaches_the_output(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("mlp")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_and_infer_match_the_twin),

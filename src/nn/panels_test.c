@@ -141,7 +141,7 @@ static void each_panel_of_the_result_may_be_contiguous(void **state)
         }
 }
 
-int main(void)
+AW_TEST_GROUP("panels")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_products_match_sums_in_double),

@@ -165,7 +165,7 @@ static void one_nan_or_infinity_anywhere_is_seen(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("params")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_start_on_cache_lines_and_are_found_by_name),

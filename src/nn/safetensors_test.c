@@ -719,7 +719,7 @@ static void a_seal_notices_every_bit_and_its_absence_is_no_fault(void **state)
     aw_safetensors_close(file);
 }
 
-int main(void)
+AW_TEST_GROUP("safetensors")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_broken_promise_has_its_own_sentence),

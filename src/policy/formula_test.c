@@ -690,7 +690,7 @@ static void a_value_lies_where_it_is_read_back_from(void **state)
     assert_close(aw_formula_place(AW_FORMULA_MARGIN, 0), 0, 0);
 }
 
-int main(void)
+AW_TEST_GROUP("formula")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_lies_where_it_is_read_back_from),

@@ -353,7 +353,7 @@ static void pilots_share_one_model(void **state)
     aw_context_free(context);
 }
 
-int main(void)
+AW_TEST_GROUP("pretrained")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_folded_policy_acts_as_the_model_does),

@@ -109,7 +109,7 @@ static void a_curve_repeats_itself_and_its_first_point_has_learned_nothing(void 
     assert_int_equal(aw_adapt_run(&config, 3, NULL, longer, NULL, &diag), AW_ERR_CONFIG);
 }
 
-int main(void)
+AW_TEST_GROUP("adapt")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_are_those_of_the_definitions),

@@ -280,7 +280,7 @@ static void making_survives_every_failed_allocation(void **state)
     embed_world_close(&w);
 }
 
-int main(void)
+AW_TEST_GROUP("atlas")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_workload_appears_once_its_first_episode_is_told),

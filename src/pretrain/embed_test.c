@@ -195,7 +195,7 @@ static void opening_survives_every_failed_allocation(void **state)
     embed_world_close(&w);
 }
 
-int main(void)
+AW_TEST_GROUP("embed")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_workload_is_known_by_the_latest_episodes_of_the_fallback),

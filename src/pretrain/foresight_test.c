@@ -78,7 +78,7 @@ static void what_is_no_number_teaches_nothing(void **state)
     assert_true(x[0] >= -1 && x[0] <= 1 && x[1] >= 0 && x[1] <= 1);
 }
 
-int main(void)
+AW_TEST_GROUP("foresight")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_load_that_grows_steadily_is_expected_to_go_on),

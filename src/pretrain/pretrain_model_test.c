@@ -265,7 +265,7 @@ static int tear_down(void **state)
     return unlink(path);
 }
 
-int main(void)
+AW_TEST_GROUP("pretrain-model")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_load_that_is_handed_in_is_the_same_as_one_that_is_named),

@@ -347,7 +347,7 @@ static int tear_down(void **state)
     return rmdir(folder);
 }
 
-int main(void)
+AW_TEST_GROUP("pretrain-state")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_stopped_after_any_round_goes_on_as_if_it_had_not),

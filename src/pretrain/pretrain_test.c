@@ -154,7 +154,7 @@ static void leaning_is_by_what_episodes_live(void **state)
     unlink(path);
 }
 
-int main(void)
+AW_TEST_GROUP("pretrain")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_seed_gives_the_same_policy),

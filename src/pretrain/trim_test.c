@@ -116,7 +116,7 @@ static void an_action_is_never_lowered_and_never_leaves_its_bounds(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("trim")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_episode_begins_as_after_a_miss_and_that_fades),

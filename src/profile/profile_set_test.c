@@ -273,7 +273,7 @@ static void a_wrong_path_is_told_the_nearest(void **state)
     assert_string_equal(found.field->name, "type");
 }
 
-int main(void)
+AW_TEST_GROUP("profile-set")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_directory_is_read_by_name_without_what_is_hidden_or_else),

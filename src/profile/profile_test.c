@@ -595,7 +595,7 @@ static void targets_of_different_kinds_or_namespaces_do_not_meet(void **state)
     aw_profile_set_deinit(&set);
 }
 
-int main(void)
+AW_TEST_GROUP("profile")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_lines_are_enough_and_the_rest_are_defaults),

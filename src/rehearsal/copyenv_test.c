@@ -210,7 +210,7 @@ static void memory_is_taken_at_make_alone(void **state)
     assert_int_equal(counting.alloc_count, counting.free_count);
 }
 
-int main(void)
+AW_TEST_GROUP("copyenv")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_keeps_the_contract_of_environments),

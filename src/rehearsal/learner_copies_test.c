@@ -93,7 +93,7 @@ static void lack_of_memory_leaves_the_policy_as_it_was(void **state)
     assert_int_equal(counting.alloc_count, counting.free_count);
 }
 
-int main(void)
+AW_TEST_GROUP("learner-copies")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_record_load_and_seed_same_policy),

@@ -68,7 +68,7 @@ static void a_round_is_better_than_a_policy_that_learned_nothing(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("learner-copies-worth")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_is_better_than_a_policy_that_learned_nothing),

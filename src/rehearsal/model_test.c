@@ -416,7 +416,7 @@ static void same_record_and_seed_same_copy_and_others_differ(void **state)
     assert_int_equal(differ, 5);
 }
 
-int main(void)
+AW_TEST_GROUP("model")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_answers_as_the_workload_does_where_it_was_seen),

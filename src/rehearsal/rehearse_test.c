@@ -436,7 +436,7 @@ static void need_is_of_the_load_and_the_unknown_counts_for_nothing(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("rehearse")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_search_finds_what_is_better_than_the_plain_formula),

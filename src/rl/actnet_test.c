@@ -177,7 +177,7 @@ static void shapes_beyond_the_limits_and_lack_of_memory_are_told(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("actnet")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_weights_the_action_is_the_base),

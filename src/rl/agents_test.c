@@ -591,7 +591,7 @@ static void names_are_found_and_misspelt_ones_are_helped(void **state)
     assert_ok(aw_agent_settings(factory, "", settings, NULL));
 }
 
-int main(void)
+AW_TEST_GROUP("agents")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_gives_the_bytes_of_one_that_was_not_interrupted),

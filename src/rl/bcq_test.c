@@ -287,7 +287,7 @@ static void impossible_settings_are_refused_with_a_reason(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("bcq")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_follows_the_slope_of_the_papers_losses),

@@ -362,7 +362,7 @@ static void impossible_settings_and_shapes_are_refused_with_a_reason(void **stat
     }
 }
 
-int main(void)
+AW_TEST_GROUP("dpg")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_of_ddpg_follows_the_slope_of_the_papers_losses),

@@ -209,7 +209,7 @@ static void every_failed_allocation_leaves_nothing_behind(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("dqn_model")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_gradient_of_the_whole_loss_equals_central_differences),

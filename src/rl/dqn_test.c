@@ -349,7 +349,7 @@ static void impossible_shapes_and_settings_are_refused(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("dqn")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_gives_the_same_bytes),

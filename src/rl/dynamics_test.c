@@ -234,7 +234,7 @@ static void without_memory_nothing_is_left_behind(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("dynamics")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_gradient_of_the_likelihood_matches_central_differences),

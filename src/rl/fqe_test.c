@@ -156,7 +156,7 @@ static void without_memory_nothing_is_left_behind(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("fqe")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_gain_of_a_better_policy_is_found),

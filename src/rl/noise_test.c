@@ -127,7 +127,7 @@ static void schedules_begin_and_end_where_they_say(void **state)
                      cases[i].linear, 1e-12);
 }
 
-int main(void)
+AW_TEST_GROUP("noise")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gaussian_noise_has_its_deviation_and_no_memory),

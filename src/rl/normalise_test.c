@@ -116,7 +116,7 @@ static void missing_memory_leaves_nothing_behind(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("normalise")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_of_any_size_give_the_moments_of_the_whole),

@@ -236,7 +236,7 @@ static void impossible_shapes_and_settings_are_refused(void **state)
     assert_null(ope);
 }
 
-int main(void)
+AW_TEST_GROUP("ope")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_repeats_the_record_is_judged_by_the_record),

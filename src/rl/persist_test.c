@@ -247,7 +247,7 @@ static void missing_memory_is_reported_and_nothing_leaks(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("persist")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_bit_comes_back, make_dir, drop_dir),

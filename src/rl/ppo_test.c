@@ -386,7 +386,7 @@ static void a_stored_action_that_is_no_choice_is_refused(void **state)
     aw_agent_free(&agent);
 }
 
-int main(void)
+AW_TEST_GROUP("ppo")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_gives_the_same_bytes),

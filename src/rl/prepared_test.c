@@ -134,7 +134,7 @@ static void a_resample_leaves_a_third_out(void **state)
     assert_close((double)out / EPISODES, exp(-1), 0.03);
 }
 
-int main(void)
+AW_TEST_GROUP("prepared")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_row_goes_there_and_back, setup, teardown),

@@ -123,7 +123,7 @@ static void gradients_equal_central_differences_when_the_action_joins_late(void 
     check(true);
 }
 
-int main(void)
+AW_TEST_GROUP("qnet")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_equal_central_differences_when_the_action_joins_at_the_input),

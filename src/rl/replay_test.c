@@ -141,7 +141,7 @@ static void impossible_sizes_and_missing_memory_leave_a_zeroed_ring(void **state
     assert_int_equal(counting.free_count, 0);
 }
 
-int main(void)
+AW_TEST_GROUP("replay")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sample_returns_whole_transitions_and_nothing_overwritten),

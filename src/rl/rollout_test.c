@@ -219,7 +219,7 @@ static void explained_variance_is_one_for_perfect_values_and_zero_for_a_constant
     aw_rollout_deinit(&rollout);
 }
 
-int main(void)
+AW_TEST_GROUP("rollout")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gae_equals_the_sums_done_by_hand),

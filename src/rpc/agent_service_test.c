@@ -451,7 +451,7 @@ static void chaotic_agents_harm_nothing_and_a_good_one_is_followed_again(void **
     daemon_end(&d);
 }
 
-int main(void)
+AW_TEST_GROUP("agent-service")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_agent_is_asked_followed_and_told),

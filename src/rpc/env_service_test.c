@@ -248,7 +248,7 @@ static void only_one_environment_is_served_where_one_is_named(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+AW_TEST_GROUP("rpc-env")
 {
     const struct CMUnitTest tests[] = {
         TEST(every_environment_is_listed_and_described),

@@ -364,7 +364,7 @@ static void options_travel_in_the_address_and_are_told(void **state)
     aw_env_free(&here);
 }
 
-int main(void)
+AW_TEST_GROUP("rpc-remote")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(over_the_wire_it_is_the_same_environment),

@@ -19,8 +19,8 @@
 #include "rpc/server.h"
 
 #if defined(__SANITIZE_THREAD__)
-/* the sanitizer's library looks it up: what is hidden it does not find */
-__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+/* the sanitizer's library looks it up: what is hidden it does not find. Weak: of many files one */
+__attribute__((weak, visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
     return "ignore_noninstrumented_modules=1:report_signal_unsafe=0";

@@ -668,7 +668,7 @@ static void a_server_that_closes_ends_its_streams(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+AW_TEST_GROUP("rpc-server")
 {
     const struct CMUnitTest tests[] = {
         TEST(what_takes_long_holds_up_nobody_and_is_answered_in_the_end),

@@ -209,7 +209,7 @@ static void memory_that_ends_is_an_error_and_leaks_nothing(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("rpc-session")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_gives_the_bytes_of_the_vectoriser),

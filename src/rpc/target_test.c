@@ -104,7 +104,7 @@ static void names_that_are_too_long_are_not_cut(void **state)
     assert_int_equal(aw_rpc_target_parse(&target, text, &diag), AW_ERR_USAGE);
 }
 
-int main(void)
+AW_TEST_GROUP("rpc-target")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read),

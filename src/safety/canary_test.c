@@ -504,7 +504,7 @@ static void every_name_and_sentence_is_there(void **s)
         assert_true(strlen(aw_canary_state_name((enum aw_canary_state)i)) > 0);
 }
 
-int main(void)
+AW_TEST_GROUP("canary")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(

@@ -333,7 +333,7 @@ static void reports_read_as_sentences(void **state)
                         "agent td3@7 has left, and nobody else has registered");
 }
 
-int main(void)
+AW_TEST_GROUP("external")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_cross_the_wall_whole_or_not_at_all),

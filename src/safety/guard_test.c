@@ -727,7 +727,7 @@ static void bounds_that_are_none_are_refused(void **state)
     assert_memory_equal(&guard, &before, sizeof guard);
 }
 
-int main(void)
+AW_TEST_GROUP("guard")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_clip_has_a_name_and_a_sentence),

@@ -356,7 +356,7 @@ static void a_memory_has_no_padding_and_the_same_inputs_give_the_same_bytes(void
     assert_true(sizeof(struct aw_guard_memory) < 3072);
 }
 
-int main(void)
+AW_TEST_GROUP("guard-walk")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_walk_leaves_the_rails),

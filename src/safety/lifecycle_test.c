@@ -512,7 +512,7 @@ static void an_agent_of_which_nothing_can_be_estimated_is_tried_in_its_time(void
     assert_int_equal(memory.stage, AW_STAGE_ONLINE);
 }
 
-int main(void)
+AW_TEST_GROUP("lifecycle")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bootstrapping_decides_where_it_begins),

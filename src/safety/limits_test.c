@@ -129,7 +129,7 @@ static void what_the_watchdog_counted_is_what_is_told(void **state)
     assert_close(limits.slo_left, aw_watchdog_allowed(&rig.watchdog, &rig.watched), 0);
 }
 
-int main(void)
+AW_TEST_GROUP("limits")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_workload_has_everything_left),

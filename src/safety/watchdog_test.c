@@ -465,7 +465,7 @@ static void memories_have_no_padding_and_are_small(void **state)
         assert_true(strlen(aw_watchdog_cause_sentence(cause)) > 10);
 }
 
-int main(void)
+AW_TEST_GROUP("watchdog")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_cause_trips_at_once_and_says_so),

@@ -95,7 +95,7 @@ static void without_memory_there_is_none(void **state)
     assert_null(gang);
 }
 
-int main(void)
+AW_TEST_GROUP("segments-gang")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_runs_once_whoever_asks_at_the_same_time),

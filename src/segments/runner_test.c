@@ -343,7 +343,7 @@ static void the_same_seed_draws_the_same_requests(void **state)
     assert_int_not_equal(pieces[0][0] + pieces[0][1], 2 * pieces[0][2]); /* they do differ */
 }
 
-int main(void)
+AW_TEST_GROUP("segments-runner")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_built_in_kind_can_run_and_has_its_place_in_the_table),

@@ -171,7 +171,7 @@ static void who_starts_together_has_the_costs_of_one(void **state)
     close(ends[1]);
 }
 
-int main(void)
+AW_TEST_GROUP("service-costs")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(costs_are_read_back_to_the_same_bits, setup, teardown),

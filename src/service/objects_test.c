@@ -261,7 +261,7 @@ static void a_store_that_restarts_is_found_again(void **state)
     place_close(&place);
 }
 
-int main(void)
+AW_TEST_GROUP("service-objects")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_put_is_got_back_and_may_be_replaced),

@@ -294,7 +294,7 @@ static void every_allocation_may_fail(void **state)
 #test " (Unix socket)", test, over_unix_begin, over_unix_end, NULL \
     }
 
-int main(void)
+AW_TEST_GROUP("service-server")
 {
     const struct CMUnitTest tests[] = {
         BOTH(a_connection_carries_many_requests),

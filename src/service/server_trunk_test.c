@@ -305,7 +305,7 @@ static void draining_says_farewell_and_answers_what_is_there(void **state)
 
 #define OVER_UNIX(test) cmocka_unit_test_setup_teardown(test, over_unix_begin, over_unix_end)
 
-int main(void)
+AW_TEST_GROUP("service-server-trunk")
 {
     const struct CMUnitTest tests[] = {
         OVER_UNIX(many_requests_at_once_are_answered_each_by_its_name),

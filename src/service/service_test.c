@@ -314,7 +314,7 @@ static void figures_fit_with_every_kind_at_work(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("service")
 {
     sigset_t set;
     sigemptyset(&set);

@@ -162,7 +162,7 @@ static void a_run_that_was_killed_goes_on_as_if_it_had_not_been(void **state)
     unlink(path);
 }
 
-int main(void)
+AW_TEST_GROUP("job-copies")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_method_bootstraps_on_copies_and_takes_over),

@@ -460,7 +460,7 @@ static void lack_of_memory_is_told_and_leaves_nothing_behind(void **state)
         aw_load_deinit(&b.load[i]);
 }
 
-int main(void)
+AW_TEST_GROUP("job")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_learns_and_takes_over),

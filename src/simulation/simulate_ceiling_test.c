@@ -70,7 +70,7 @@ static void the_tuned_keep_their_budget_on_the_load_they_were_tuned_on(void **st
     pool_free(&pool);
 }
 
-int main(void)
+AW_TEST_GROUP("simulate-ceiling")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(oracles_are_ahead_of_everybody_on_their_own_objective),

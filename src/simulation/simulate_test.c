@@ -512,7 +512,7 @@ static void an_empty_load_costs_little_and_violates_nothing(void **state)
     aw_load_deinit(&load);
 }
 
-int main(void)
+AW_TEST_GROUP("simulate")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(invariants_hold_in_every_step_and_sums_agree),

@@ -252,7 +252,7 @@ static void a_killed_import_can_be_done_again(void **state)
     free(text);
 }
 
-int main(void)
+AW_TEST_GROUP("store-kill")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(single_appends_survive),

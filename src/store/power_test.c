@@ -460,7 +460,7 @@ static void as_it_comes_a_power_cut_can_lose_acknowledged_rows(void **state)
     assert_true(lost > 10); /* else this simulation cuts nothing */
 }
 
-int main(void)
+AW_TEST_GROUP("store-power")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(with_power_safe_no_acknowledged_row_is_lost),

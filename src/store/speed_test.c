@@ -135,7 +135,7 @@ static void a_tick_of_many_workloads_is_kept_in_time(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("store-speed")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tick_of_many_workloads_is_kept_in_time),

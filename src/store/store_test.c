@@ -399,7 +399,7 @@ static void stages_and_actors_have_names(void **state)
     assert_null(aw_actor_name(AW_ACTOR_COUNT));
 }
 
-int main(void)
+AW_TEST_GROUP("store")
 {
     const struct CMUnitTest memory_tests[] = {
         AW_CONFORMANCE(&memory),

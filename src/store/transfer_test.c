@@ -314,7 +314,7 @@ static void every_allocation_may_fail(void **state)
     aw_store_close(&store);
 }
 
-int main(void)
+AW_TEST_GROUP("store-transfer")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_goes_out_comes_back_to_the_bit),

@@ -166,7 +166,7 @@ static void a_fit_ends_when_it_is_told_to(void **state)
     assert_close(fit.loss, 42, 0);
 }
 
-int main(void)
+AW_TEST_GROUP("calibrate-fit")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fit_finds_what_really_runs),

@@ -141,7 +141,7 @@ static void the_verdict_is_about_unseen_points_below_saturation(void **state)
     assert_close(verdict.model[AW_CALIBRATE_REFERENCE].knee_max, 0.2, 1e-9);
 }
 
-int main(void)
+AW_TEST_GROUP("calibrate")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(capacity_is_what_was_answered_under_too_much),

@@ -418,7 +418,7 @@ static void heaps_that_run_out_leave_nothing_behind(void **state)
     done(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("evaluate")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_controller_is_seen_through_the_same_second_half),

@@ -324,7 +324,7 @@ static void what_an_experiment_knows_nothing_of_is_refused(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("experiments")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_interrupted_goes_on_and_comes_to_the_same),

@@ -213,7 +213,7 @@ static void every_allocation_may_fail_and_nothing_leaks(void **state)
     assert_true(n > 9); /* the findings, and three blocks each of labels, values and points */
 }
 
-int main(void)
+AW_TEST_GROUP("findings")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_figure_begins_without_interval_paper_and_goal),

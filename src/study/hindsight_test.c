@@ -287,7 +287,7 @@ static void a_row_gives_back_what_its_state_hides(void **state)
     assert_true(isnan(step.in_flight));
 }
 
-int main(void)
+AW_TEST_GROUP("hindsight")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_recorded_costs_on_the_copy_what_it_cost),

@@ -370,7 +370,7 @@ static void impossible_bounds_are_refused_by_name(void **state)
     assert_ok(aw_bounds_check(&aw_testing_bounds, NULL));
 }
 
-int main(void)
+AW_TEST_GROUP("autoscale-action")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(absolute_reaches_the_bounds_on_a_log_scale),

@@ -236,7 +236,7 @@ static void lambda_finds_the_price_of_its_budget(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("autoscale-objective")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(latency_slo_preservation_is_slo_over_measured_when_violated),

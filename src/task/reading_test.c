@@ -110,7 +110,7 @@ static void garbage_becomes_numbers_in_range_or_unknown(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("autoscale-reading")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_missing_stale_or_absurd_is_unknown),

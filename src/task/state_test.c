@@ -230,7 +230,7 @@ static void the_same_past_and_reading_give_the_same_state(void **state)
     assert_memory_equal(&memory, &copy, sizeof memory);
 }
 
-int main(void)
+AW_TEST_GROUP("autoscale-state")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_one_of_the_paper_is_there_in_order),

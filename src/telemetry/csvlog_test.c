@@ -164,7 +164,7 @@ static void a_full_disk_is_an_error(void **state)
     aw_csvlog_close(&log);
 }
 
-int main(void)
+AW_TEST_GROUP("csvlog")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_is_on_disk_as_soon_as_it_ends),

@@ -261,7 +261,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
+AW_TEST_GROUP("metrics")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(openmetrics_is_written_as_its_standard_says),

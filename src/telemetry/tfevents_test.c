@@ -174,7 +174,7 @@ static void a_full_disk_is_an_error(void **state)
     aw_tfevents_close(&events);
 }
 
-int main(void)
+AW_TEST_GROUP("tfevents")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_has_the_bytes_of_the_format),

@@ -297,7 +297,7 @@ static void a_bad_run_json_is_refused_with_its_place(void **state)
     assert_int_equal(load_error("x", NULL), AW_ERR_NOTFOUND);
 }
 
-int main(void)
+AW_TEST_GROUP("checkpoint")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_equals_an_uninterrupted_one_wherever_it_was_cut),

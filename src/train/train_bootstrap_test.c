@@ -273,7 +273,7 @@ static void a_rule_that_falls_silent_ends_the_run_with_a_sentence(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
 
-int main(void)
+AW_TEST_GROUP("train-bootstrap")
 {
     const struct CMUnitTest tests[] = {
         TEST(the_environments_agent_acts_first_and_the_learner_is_good_from_its_first_step),

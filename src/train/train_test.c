@@ -297,7 +297,7 @@ static void a_preset_named_like_the_environment_is_taken_by_itself(void **state)
     assert_non_null(strstr(diag.text, "quick"));
 }
 
-int main(void)
+AW_TEST_GROUP("train")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_ends_at_the_first_multiple_that_reaches_its_steps),

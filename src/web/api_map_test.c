@@ -123,7 +123,7 @@ static void the_map_shows_workloads_among_those_known(void **state)
     aw_api_world_close(&world);
 }
 
-int main(void)
+AW_TEST_GROUP("api-map")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_daemon_without_a_model_says_what_is_missing),

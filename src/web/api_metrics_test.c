@@ -112,7 +112,7 @@ static void questions_answers_refusals_and_standings_are_counted(void **state)
     free(text);
 }
 
-int main(void)
+AW_TEST_GROUP("api-metrics")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_external_agents_nothing_is_told_of_them),

@@ -193,7 +193,7 @@ static void without_a_journal_ids_are_told_and_checksums_are_not(void **state)
     world = kept;
 }
 
-int main(void)
+AW_TEST_GROUP("api-policy")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_goes_out_and_in_and_is_told_all_the_way),

@@ -653,7 +653,7 @@ static void views_are_what_the_routes_answer(void **state)
 
 #define EACH(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
-int main(void)
+AW_TEST_GROUP("api")
 {
     const struct CMUnitTest tests[] = {
         EACH(status_tells_who_where_and_how_it_stands),

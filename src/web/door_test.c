@@ -179,7 +179,7 @@ static void a_token_is_its_owners_alone_and_long_enough(void **state)
     assert_int_equal(aw_door_token_read(&door, path, NULL), AW_ERR_NOTFOUND);
 }
 
-int main(void)
+AW_TEST_GROUP("door")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_numeric_and_loopback_is_known),

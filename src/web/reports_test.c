@@ -171,7 +171,7 @@ static void a_report_that_is_too_large_is_refused(void **state)
     assert_int_equal(truncate(path, 12), 0);
 }
 
-int main(void)
+AW_TEST_GROUP("reports")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reports_and_runs_are_listed_and_nothing_else),

@@ -556,7 +556,7 @@ static void a_port_that_is_taken_is_said(void **state)
 #define PLAIN(test)      cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 #define WITH_TOKEN(test) cmocka_unit_test_setup_teardown(test, set_up_with_token, tear_down)
 
-int main(void)
+AW_TEST_GROUP("server-tcp")
 {
     const struct CMUnitTest tests[] = {
         PLAIN(other_sites_and_orders_are_turned_away),

@@ -445,7 +445,7 @@ static void the_loop_goes_on_while_everybody_asks(void **state)
 
 #define EACH(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
-int main(void)
+AW_TEST_GROUP("server")
 {
     const struct CMUnitTest tests[] = {
         EACH(the_socket_is_its_owners_alone),

@@ -106,7 +106,7 @@ static void everything_is_handed_on_and_measured(void **state)
     aw_timing_deinit(&timing); /* a zeroed one is a no-op */
 }
 
-int main(void)
+AW_TEST_GROUP("timing")
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(everything_is_handed_on_and_measured)};
     return cmocka_run_group_tests_name("timing", tests, NULL, NULL);

@@ -206,7 +206,7 @@ static void a_crowd_stays_within_its_bytes(void **state)
     assert_true(episodes * sizeof(struct aw_watch_episode) <= AW_WATCH_BYTES_MAX);
 }
 
-int main(void)
+AW_TEST_GROUP("watch")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_are_what_was_decided),

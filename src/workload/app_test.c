@@ -260,7 +260,7 @@ static void the_pool_spreads_over_what_makes_workloads_differ(void **state)
     assert_true(p99_max > 2e5 && p99_max < 1e7);
 }
 
-int main(void)
+AW_TEST_GROUP("app")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_application_is_the_same_whether_or_not_others_are_drawn),

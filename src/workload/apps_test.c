@@ -257,7 +257,7 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("apps")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pool_of_a_thousand_reads_back_to_the_same_bits_within_a_second),

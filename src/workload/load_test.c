@@ -190,7 +190,7 @@ static void too_many_slots_and_no_memory_are_refused(void **state)
     aw_load_deinit(&load);
 }
 
-int main(void)
+AW_TEST_GROUP("load")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pattern_has_exactly_the_mean_that_was_asked_for),

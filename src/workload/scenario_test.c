@@ -204,7 +204,7 @@ static void a_wrong_yaml_schedule_is_refused_with_its_place(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("scenario")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_seven_disturbances_are_those_of_the_paper),

@@ -657,7 +657,7 @@ static void a_pack_has_what_reading_each_function_by_its_rank_gives(void **state
     }
 }
 
-int main(void)
+AW_TEST_GROUP("trace")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_function_of_the_2019_trace_is_chosen_by_row_hash_or_rank),

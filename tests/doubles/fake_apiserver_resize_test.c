@@ -130,7 +130,7 @@ static void what_the_node_says_stands_in_the_conditions(void **state)
     aw_kube_world_close(&world);
 }
 
-int main(void)
+AW_TEST_GROUP("fake-apiserver-resize")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_documentation_refuses_is_refused),

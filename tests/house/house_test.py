@@ -190,6 +190,17 @@ class HouseTest(unittest.TestCase):
                           "bench/lost.c:1: this source is not built",
                           "tests/golden/gru_test.c:1: this test never runs")
 
+    def test_a_group_is_registered_under_its_own_name(self):
+        self.write("src/env/meson.build", "unit_tests += {\n  'vec': files('vec_test.c'),\n}\n")
+        self.write("src/env/vec_test.c", 'AW_TEST_GROUP("vec")\n')
+        self.assert_clean("registered")
+        self.write("src/env/vec_test.c", 'AW_TEST_GROUP("vector")\n')
+        self.assert_found("registered", "src/env/vec_test.c:1: this test never runs")
+        self.write("src/env/meson.build", "unit_tests += {'vec': files('vec_test.c','b_test.c')}\n")
+        self.write("src/env/vec_test.c", 'AW_TEST_GROUP("vec")\n')
+        self.write("src/env/b_test.c", 'AW_TEST_GROUP("b")\n')
+        self.assert_found("registered", "src/env/b_test.c:1: this test never runs")
+
     # format
 
     @unittest.skipUnless(shutil.which("clang-format"), "clang-format is not installed")

@@ -330,7 +330,7 @@ static void a_socket_that_goes_or_comes_changes_the_way_and_loses_nothing(void *
     world_end(&world);
 }
 
-int main(int argc, char **argv)
+AW_TEST_GROUP("local-balancer-link")
 {
     if (argc > 2 && !strcmp(argv[1], "serve"))
         return standin_main(argc, argv);

@@ -229,7 +229,7 @@ static void what_a_limited_replica_has_said_outlives_it(void **state)
     world_end(&world);
 }
 
-int main(int argc, char **argv)
+AW_TEST_GROUP("local-balancer-meter")
 {
     if (argc > 2 && !strcmp(argv[1], "serve"))
         return standin_main(argc, argv);

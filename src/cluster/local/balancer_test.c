@@ -410,7 +410,7 @@ static void a_port_in_use_is_told(void **state)
     world_end(&world);
 }
 
-int main(int argc, char **argv)
+AW_TEST_GROUP("local-balancer")
 {
     if (argc > 2 && !strcmp(argv[1], "serve"))
         return standin_main(argc, argv);

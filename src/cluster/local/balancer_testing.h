@@ -58,8 +58,8 @@ static inline void server_start(struct world *world, uint32_t slot, const char *
     const pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execl("/proc/self/exe", "standin", "serve", text, socket_word, socket_path, word, value,
-              (char *)NULL);
+        execl("/proc/self/exe", "standin", aw_test_group_name, "serve", text, socket_word,
+              socket_path, word, value, (char *)NULL);
         _exit(127);
     }
     world->server[slot] = pid;

@@ -568,7 +568,7 @@ static void a_client_that_goes_away_is_told(void **state)
     leave(&world, &end, listener);
 }
 
-int main(int argc, char **argv)
+AW_TEST_GROUP("local-balancer-trunk")
 {
     if (argc > 2 && !strcmp(argv[1], "serve"))
         return standin_main(argc, argv);

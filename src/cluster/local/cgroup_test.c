@@ -562,7 +562,7 @@ static void cleaning_takes_back_what_a_dead_run_was_lent(void **state)
     fake_end(&fake);
 }
 
-int main(void)
+AW_TEST_GROUP("local-cgroup")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_version_is_found_and_names_of_one_hierarchy_are_one),

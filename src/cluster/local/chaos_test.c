@@ -160,7 +160,7 @@ static void two_hundred_operations_under_load_leave_everything_in_order(void **s
     yard_end(&yard);
 }
 
-int main(int argc, char **argv)
+AW_TEST_GROUP("local-chaos")
 {
     if (argc > 2 && !strcmp(argv[1], "serve"))
         return standin_main(argc, argv);

@@ -155,7 +155,7 @@ static void any_bytes_at_all_are_survived(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("local-frame")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_are_read_as_the_standard_says),

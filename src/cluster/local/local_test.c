@@ -460,7 +460,8 @@ static pid_t victim_start(const struct yard *yard, int *ret_fd)
     const pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execl("/proc/self/exe", "local", "victim", yard->run_dir, number, (char *)NULL);
+        execl("/proc/self/exe", "local", aw_test_group_name, "victim", yard->run_dir, number,
+              (char *)NULL);
         _exit(127);
     }
     close(ends[1]);
@@ -549,7 +550,7 @@ static void the_next_start_cleans_up_and_lets_the_living_live(void **state)
     yard_end(&yard);
 }
 
-int main(int argc, char **argv)
+AW_TEST_GROUP("local")
 {
     if (argc > 2 && !strcmp(argv[1], "serve"))
         return standin_main(argc, argv);

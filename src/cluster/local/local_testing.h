@@ -82,9 +82,10 @@ static inline bool yard_new(struct yard *yard)
 static inline enum aw_err yard_add(struct yard *yard, const char *const *words, uint32_t replicas,
                                    int64_t memory_bytes, struct aw_diag *diag)
 {
-    const char *command[AW_LOCAL_ARGS_MAX + 1] = {"/proc/self/exe", "serve", "{port}"};
+    const char *command[AW_LOCAL_ARGS_MAX + 1] = {"/proc/self/exe", aw_test_group_name, "serve",
+                                                  "{port}"};
     for (uint32_t i = 0; words && words[i]; i++)
-        command[3 + i] = words[i];
+        command[4 + i] = words[i];
     const struct aw_local_workload workload = {.command = command,
                                                .health_path = "/healthz",
                                                .replicas = replicas,

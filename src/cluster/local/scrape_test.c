@@ -66,9 +66,9 @@ static void an_answer_without_end_is_given_up_where_its_room_ends(void **state)
 static enum aw_err add(struct yard *yard, const char *const *words, uint32_t replicas,
                        const char *path, const char *histogram, struct aw_diag *diag)
 {
-    const char *command[8] = {"/proc/self/exe", "serve", "{port}"};
+    const char *command[8] = {"/proc/self/exe", aw_test_group_name, "serve", "{port}"};
     for (uint32_t i = 0; words && words[i]; i++)
-        command[3 + i] = words[i];
+        command[4 + i] = words[i];
     const struct aw_local_workload workload = {.command = command,
                                                .health_path = "/healthz",
                                                .metrics_path = path,
@@ -235,7 +235,7 @@ static void paths_and_names_that_cannot_be_are_refused(void **state)
     yard_end(&yard);
 }
 
-int main(int argc, char **argv)
+AW_TEST_GROUP("local-scrape")
 {
     if (argc > 2 && !strcmp(argv[1], "serve"))
         return standin_main(argc, argv);

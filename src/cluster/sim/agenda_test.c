@@ -45,7 +45,7 @@ static void the_first_is_always_the_earliest(void **state)
     aw__agenda_deinit(&agenda, NULL);
 }
 
-int main(void)
+AW_TEST_GROUP("agenda")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_is_always_the_earliest),

@@ -95,7 +95,7 @@ static void the_fewest_is_a_better_choice_than_any(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("sim-crowd")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_shares_a_core_is_dearer_the_more_there_is_to_do),

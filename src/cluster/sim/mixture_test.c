@@ -135,7 +135,7 @@ static void without_a_request_there_is_no_latency(void **state)
     aw_sim_free(sim);
 }
 
-int main(void)
+AW_TEST_GROUP("sim-mixture")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantiles_cut_off_what_they_say),

@@ -78,7 +78,7 @@ static void no_load_and_no_cpu_time_are_finite(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("sim-network")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_give_what_the_textbook_gives),

@@ -739,7 +739,7 @@ static void encoding_and_decoding_a_steady_state_agree(void **state)
     assert_close(got.p99_spread, want.p99_spread, 1e-5);
 }
 
-int main(void)
+AW_TEST_GROUP("sim")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_worker_waits_as_pollaczek_and_khinchine_say),

@@ -185,7 +185,7 @@ static void what_parts_keeps_its_own(void **state)
     aw_sim_free(sim);
 }
 
-int main(void)
+AW_TEST_GROUP("sim-together")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_books_are_right_whatever_happens),

@@ -40,7 +40,7 @@ static void the_same_application_is_computed_once_whatever_its_name(void **state
     assert_int_equal(aw__alone_computed(), before + 2);
 }
 
-int main(void)
+AW_TEST_GROUP("autoscale-alone")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_remembered_is_what_would_be_computed),

@@ -515,7 +515,7 @@ static void the_reference_model_keeps_the_contract(void **state)
     assert_int_equal(aw_env_make_with("autoscale-v0", longer, 2, NULL, &env, &diag), AW_ERR_LIMIT);
 }
 
-int main(void)
+AW_TEST_GROUP("autoscale")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_static_spec_is_what_the_defaults_make),

@@ -78,7 +78,7 @@ static void the_box_pays_less_the_further_the_answer_is(void **state)
     aw_env_free(&env);
 }
 
-int main(void)
+AW_TEST_GROUP("identity")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(naming_the_light_pays_one_and_anything_else_nothing),

@@ -63,7 +63,7 @@ static void random_play_scores_what_gymnasium_s_scores(void **state)
     aw_env_free(&env);
 }
 
-int main(void)
+AW_TEST_GROUP("pendulum")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_dynamics_are_those_of_gymnasium),

@@ -349,7 +349,7 @@ static void a_packed_row_is_read_or_refused(void **state)
     assert_true(aw__unpack(buf, text.len, &packed, &back));
 }
 
-int main(void)
+AW_TEST_GROUP("store-influx")
 {
     const struct CMUnitTest tests[] = {
         AW_CONFORMANCE(&influx),
