@@ -87,7 +87,8 @@ static void settle(struct aw_rpc_stream *call)
 {
     pthread_mutex_lock(&call->lock);
     const bool last = --call->pending == 0;
-    call->over = last;
+    if (last) /* and only then: a worker that has the next message may be looking at it */
+        call->over = true;
     pthread_mutex_unlock(&call->lock);
     if (last && call->opened)
         aw__server_job(call->server, call); /* to close a service's own things may take long */
