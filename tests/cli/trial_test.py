@@ -56,9 +56,9 @@ spec:
     fallback: {hpaPeriod: 10}
 """
 POLICIES = ["fallback", "zero-shot", "adapted"]
-# the share of steps that a learned policy may miss more than the rules do, on a machine where
-# anything may happen to twenty steps
-WILD = 0.75
+# the share of steps that a learned policy may miss more than the rules do: five of twenty, because
+# they run one after the other, and others may use the machine meanwhile
+WILD = 0.25
 
 
 def world(folder, agent="network", workloads=(("pages", 825, "diurnal:peak=2,period=30m"),)):
@@ -73,7 +73,7 @@ def world(folder, agent="network", workloads=(("pages", 825, "diurnal:peak=2,per
 
 def check_run(one):
     expect(one["steps"] == 20, one)
-    expect(one["requests"] > 0 and one["failed"] <= 0.5 * one["requests"], one)
+    expect(one["requests"] > 0 and one["failed"] <= 0.05 * one["requests"], one)
     expect(0 <= one["violation_share"] <= 1 and 0 <= one["agent_share"] <= 1, one)
     expect(0 < one["reward_per_100_steps"] <= 200, one)
     expect(0 < one["cores"] <= 8 and one["cost_per_hour"] > 0, one)
@@ -105,6 +105,7 @@ def a_trial_measures_three_policies_on_one_load():
                 expect(len(policy["runs"]) == 1, policy)
                 check_run(policy["runs"][0])
                 missed[policy["name"]] = policy["violation_share"]["mean"]
+            expect(missed["fallback"] <= 0.5, missed)  # or there is nothing to compare with
             rules, *learned = one["policies"]
             expect(rules["agent_share"]["mean"] == 0, rules)
             for policy in learned:
