@@ -198,6 +198,14 @@ class CountTest(unittest.TestCase):
                           "cli-an_interrupt_saves_and_resumes_to_the_same_bytes"])
         self.assertEqual(again(log(*["local"] * (run_tests.SECOND_LOOKS_MAX + 1))), [])
 
+    def test_some_failures_get_no_second_look(self):
+        for wrote in ("books: 3 lost", "WARNING: ThreadSanitizer: data race (pid=1)",
+                      "==1==ERROR: AddressSanitizer: heap-use-after-free",
+                      "x.c:1:2: runtime error: signed integer overflow"):
+            for stream in ("stdout", "stderr"):
+                failed = {"name": "aware:unit / local", "result": "FAIL", stream: wrote}
+                self.assertEqual(run_tests.second_looks([failed]), [], wrote)
+
     def test_what_failed_is_said_at_the_end_with_its_last_lines(self):
         said = run_tests.last_words("asan", [
             {"name": "aware:unit / guard", "result": "OK", "stdout": "1..1\nok 1 - a\n"},
