@@ -376,16 +376,22 @@ def check_format(tree):
     files = tree.c_files()
     if not files:
         return
-    done = subprocess.run(["clang-format", "--dry-run", "--Werror", *files], capture_output=True,
-                          text=True, check=False)
-    seen = set()
-    for line in done.stderr.splitlines():
-        match = re.match(r"(.+?):(\d+):\d+: error", line)
-        if match and match.group(1) not in seen:
-            seen.add(match.group(1))
-            yield f"{tree.name(Path(match.group(1)))}:{match.group(2)}: run `make format`"
-    if done.returncode != 0 and not seen:
-        yield f".clang-format:1: clang-format failed: {done.stderr.strip()[:200]}"
+
+    def look(part):
+        return subprocess.run(["clang-format", "--dry-run", "--Werror", *part],
+                              capture_output=True, text=True, check=False)
+
+    count = min(os.cpu_count() or 1, len(files))
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        for done in pool.map(look, (files[i::count] for i in range(count))):
+            seen = set()
+            for line in done.stderr.splitlines():
+                match = re.match(r"(.+?):(\d+):\d+: error", line)
+                if match and match.group(1) not in seen:
+                    seen.add(match.group(1))
+                    yield f"{tree.name(Path(match.group(1)))}:{match.group(2)}: run `make format`"
+            if done.returncode != 0 and not seen:
+                yield f".clang-format:1: clang-format failed: {done.stderr.strip()[:200]}"
 
 
 CHECKS = {
