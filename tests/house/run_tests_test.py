@@ -131,6 +131,7 @@ class SecondLooksTest(unittest.TestCase):
 class ChangedRoomsTest(unittest.TestCase):
     PAGE = ("| room | may use |\n|---|---|\n| base | libc |\n| nn | base |\n| rl | base nn |\n"
             "| store | base |\n| cli | anything |\n\n"
+            "| tests of | may also use |\n|---|---|\n| store | rl |\n\n"
             "| public header | room | about |\n|---|---|---|\n| aware/nn.h | nn | networks |\n")
 
     def test_who_depends_on_what_changed_is_affected(self):
@@ -139,9 +140,9 @@ class ChangedRoomsTest(unittest.TestCase):
             Path(folder, "docs").mkdir()
             Path(folder, "docs", "ARCHITECTURE.md").write_text(self.PAGE)
             for files, expected in (
-                    (["src/rl/ppo.c"], {"rl", "cli"}),
-                    (["src/nn/mlp_test.c"], {"nn", "rl", "cli"}),
-                    (["include/aware/nn.h"], {"nn", "rl", "cli"}),
+                    (["src/rl/ppo.c"], {"rl", "store", "cli"}),
+                    (["src/nn/mlp_test.c"], {"nn", "rl", "store", "cli"}),
+                    (["include/aware/nn.h"], {"nn", "rl", "store", "cli"}),
                     (["src/base/err.c"], {"base", "nn", "rl", "store", "cli"}),
                     (["src/store/influx/influx.c", "README.md"], {"store", "cli"}),
                     (["README.md", "meson.build"], set()),
