@@ -143,9 +143,7 @@ static enum aw_err autoscale_open(struct record *r, uint32_t index, struct aw_di
     if (err)
         return err;
     const struct aw_sample *sample = aw_autoscale_sample(&r->env);
-    task.replicas = sample->replicas_wanted;
-    task.cpu_millicores = sample->cpu_millicores_wanted;
-    task.memory_bytes = sample->memory_bytes_wanted;
+    memcpy(task.amount, sample->wanted, sizeof task.amount);
     return aw_policy_new(&policy, &task, NULL, &r->fallback, diag);
 }
 

@@ -13,6 +13,7 @@
 #define AWARE_CLUSTER_H
 
 #include <aware/err.h>
+#include <aware/resource.h>
 
 #define AW_NEVER            INT64_MIN
 #define AW_CLUSTER_PODS_MAX 256u /* replicas of one workload */
@@ -46,10 +47,7 @@ struct aw_pod {
 struct aw_sample {
     int64_t at_us;
 
-    /* Wanted: what the last apply asked for. */
-    uint32_t replicas_wanted;
-    int64_t cpu_millicores_wanted;
-    int64_t memory_bytes_wanted;
+    AW_AMOUNTS(wanted, _wanted); /* what the last apply asked for; 0: unknown */
 
     /* There: what the API shows. */
     uint32_t replicas_ready;
@@ -85,14 +83,40 @@ struct aw_sample {
     const struct aw_pod *pods; /* [pod_count]; the backend's, until its next call */
 };
 
-/* What is asked for. Only what `set` names changes. */
-enum aw_plan_set { AW_PLAN_REPLICAS = 1, AW_PLAN_CPU = 2, AW_PLAN_MEMORY = 4 };
+/* What is asked for. Only what `set` names changes. No padding: it is part of snapshots. */
 struct aw_plan {
-    uint32_t set; /* AW_PLAN_* or-ed */
-    uint32_t replicas;
-    int64_t cpu_millicores; /* per replica */
-    int64_t memory_bytes;   /* per replica */
+    uint64_t set;         /* AW_PLAN_* or-ed */
+    AW_AMOUNTS(amount, ); /* all but replicas: of each replica */
 };
+
+/* All of what is wanted, as far as it is known. */
+static inline struct aw_plan aw_plan_of(const int64_t wanted[AW_RESOURCES])
+{
+    struct aw_plan plan = {.set = AW_PLAN_COMMON};
+    for (uint32_t r = 0; r < AW_RESOURCES; r++) {
+        plan.amount[r] = wanted[r];
+        plan.set |= wanted[r] ? AW_PLAN_BIT(r) : 0;
+    }
+    return plan;
+}
+
+/* `present` with what `plan` sets in its place. */
+static inline struct aw_plan aw_plan_over(const struct aw_plan *plan, const struct aw_plan *present)
+{
+    struct aw_plan both = *present;
+    for (uint32_t r = 0; r < AW_RESOURCES; r++)
+        both.amount[r] = plan->set & AW_PLAN_BIT(r) ? plan->amount[r] : both.amount[r];
+    return both;
+}
+
+/* AW_PLAN_* of the amounts that are not the same, whatever `set` names. */
+static inline uint32_t aw_plan_differs(const int64_t a[AW_RESOURCES], const int64_t b[AW_RESOURCES])
+{
+    uint32_t set = 0;
+    for (uint32_t r = 0; r < AW_RESOURCES; r++)
+        set |= a[r] != b[r] ? AW_PLAN_BIT(r) : 0;
+    return set;
+}
 
 enum aw_cluster_capability { AW_CLUSTER_IN_PLACE_RESIZE = 1, AW_CLUSTER_VIRTUAL_TIME = 2 };
 

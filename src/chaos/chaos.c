@@ -206,14 +206,14 @@ static void tell(struct aw__chaos *world, uint32_t w, const struct aw_decision *
     const struct aw__chaos_workload *of = &world->workload[w];
     const struct aw_guard_result *guard = &decision->guard;
     char clips[AW_GUARD_TEXT_MAX];
-    aw__chaos_say(world,
-                  "  %-12s %s/%s has %lld x %lld m, %lld MiB; asks %u: %u x %lld m, %lld MiB%s%s%s",
-                  of->pilot.name, aw_stage_name(decision->stage), aw_actor_name(decision->actor),
-                  (long long)of->real[AW_GUARD_REPLICAS], (long long)of->real[AW_GUARD_CPU],
-                  (long long)(of->real[AW_GUARD_MEMORY] >> 20), guard->plan.set,
-                  guard->plan.replicas, (long long)guard->plan.cpu_millicores,
-                  (long long)(guard->plan.memory_bytes >> 20), decision->applied ? " done" : "",
-                  guard->clips ? "; " : "", aw_guard_clips_format(guard, clips, sizeof clips));
+    aw__chaos_say(
+        world, "  %-12s %s/%s has %lld x %lld m, %lld MiB; asks %u: %lld x %lld m, %lld MiB%s%s%s",
+        of->pilot.name, aw_stage_name(decision->stage), aw_actor_name(decision->actor),
+        (long long)of->real[AW_RESOURCE_REPLICAS], (long long)of->real[AW_RESOURCE_CPU],
+        (long long)(of->real[AW_RESOURCE_MEMORY] >> 20), (unsigned)guard->plan.set,
+        (long long)guard->plan.replicas, (long long)guard->plan.cpu_millicores,
+        (long long)(guard->plan.memory_bytes >> 20), decision->applied ? " done" : "",
+        guard->clips ? "; " : "", aw_guard_clips_format(guard, clips, sizeof clips));
 }
 
 static void sink(void *ctx, uint32_t w, const struct aw_decision *decision)
@@ -229,9 +229,7 @@ static void sink(void *ctx, uint32_t w, const struct aw_decision *decision)
     aw__chaos_digest(world, &decision->actor, sizeof decision->actor);
     aw__chaos_digest(world, &decision->model, sizeof decision->model);
     aw__chaos_digest(world, decision->action, sizeof decision->action);
-    aw__chaos_digest(world, &guard->plan.replicas, sizeof guard->plan.replicas);
-    aw__chaos_digest(world, &guard->plan.cpu_millicores, sizeof guard->plan.cpu_millicores);
-    aw__chaos_digest(world, &guard->plan.memory_bytes, sizeof guard->plan.memory_bytes);
+    aw__chaos_digest(world, guard->plan.amount, sizeof guard->plan.amount);
     aw__chaos_digest(world, &guard->clips, sizeof guard->clips);
     if (world->config.trace)
         tell(world, w, decision);
@@ -250,10 +248,9 @@ static void note_deeds(struct aw__chaos *world)
         aw_steward_peek(world->steward, i, &view);
         aw_steward_unlock(world->steward);
         struct aw__chaos_deed *deed = &world->deed[world->deed_count++];
-        *deed = (struct aw__chaos_deed){.id = view.changed_id, .workload = i, .set = plan->set};
-        deed->from[AW_GUARD_REPLICAS] = w->decision.reading.replicas_wanted;
-        deed->from[AW_GUARD_CPU] = w->decision.reading.cpu_millicores_wanted;
-        deed->from[AW_GUARD_MEMORY] = w->decision.reading.memory_bytes_wanted;
+        *deed = (struct aw__chaos_deed){
+            .id = view.changed_id, .workload = i, .set = (uint32_t)plan->set};
+        memcpy(deed->from, w->decision.reading.wanted, sizeof deed->from);
     }
 }
 

@@ -203,22 +203,22 @@ static enum aw_err observe(void *self, uint32_t i, int64_t deadline_us, struct a
 static enum aw_err do_it(struct aw__chaos *world, uint32_t i, const struct aw_plan *plan)
 {
     struct aw__chaos_workload *w = &world->workload[i];
-    const uint32_t most = 2 * w->pilot.bounds.replicas_max;
+    const int64_t most = 2 * w->pilot.bounds.replicas_max;
     if (plan->set == 0)
         return AW_OK;
-    if (((plan->set & AW_PLAN_REPLICAS) && (plan->replicas == 0 || plan->replicas > most)) ||
-        ((plan->set & AW_PLAN_CPU) && plan->cpu_millicores <= 0) ||
-        ((plan->set & AW_PLAN_MEMORY) && plan->memory_bytes <= 0))
+    if ((plan->set & AW_PLAN_REPLICAS) && plan->replicas > most)
         return AW_ERR_RANGE;
+    for (uint32_t a = 0; a < AW_RESOURCES; a++)
+        if ((plan->set & AW_PLAN_BIT(a)) && plan->amount[a] <= 0)
+            return AW_ERR_RANGE;
     const enum aw_err err = world->cluster.ops->apply(world->cluster.self, i, plan, INT64_MAX);
     if (err)
         return err;
-    const int64_t next[AW_GUARD_AXES] = {plan->replicas, plan->cpu_millicores, plan->memory_bytes};
     bool changed = false;
-    for (uint32_t a = 0; a < AW_GUARD_AXES; a++)
-        if (plan->set & (1u << a)) {
-            changed |= w->real[a] != next[a];
-            w->real[a] = next[a];
+    for (uint32_t a = 0; a < AW_RESOURCES; a++)
+        if (plan->set & AW_PLAN_BIT(a)) {
+            changed |= w->real[a] != plan->amount[a];
+            w->real[a] = plan->amount[a];
         }
     w->version += changed;
     return AW_OK;
@@ -226,15 +226,16 @@ static enum aw_err do_it(struct aw__chaos *world, uint32_t i, const struct aw_pl
 
 void aw__chaos_interfere(struct aw__chaos *world, uint32_t i, const int64_t *amount)
 {
-    struct aw_plan plan = {.replicas = (uint32_t)amount[AW_GUARD_REPLICAS],
-                           .cpu_millicores = amount[AW_GUARD_CPU],
-                           .memory_bytes = amount[AW_GUARD_MEMORY]};
-    for (uint32_t a = 0; a < AW_GUARD_AXES; a++)
-        plan.set |= amount[a] > 0 ? 1u << a : 0;
+    struct aw_plan plan = {0};
+    for (uint32_t a = 0; a < AW_RESOURCES; a++) {
+        plan.amount[a] = amount[a];
+        plan.set |= amount[a] > 0 ? AW_PLAN_BIT(a) : 0;
+    }
     const enum aw_err err = do_it(world, i, &plan);
-    aw__chaos_say(world, "  %s: somebody asks for %u x %lld m, %lld MiB: %s",
-                  world->workload[i].pilot.name, plan.replicas, (long long)plan.cpu_millicores,
-                  (long long)(plan.memory_bytes >> 20), aw_err_name(err));
+    aw__chaos_say(world, "  %s: somebody asks for %lld x %lld m, %lld MiB: %s",
+                  world->workload[i].pilot.name, (long long)plan.replicas,
+                  (long long)plan.cpu_millicores, (long long)(plan.memory_bytes >> 20),
+                  aw_err_name(err));
 }
 
 static enum aw_err apply(void *self, uint32_t i, const struct aw_plan *plan, int64_t deadline_us)

@@ -45,8 +45,8 @@ static void disturb(struct aw__chaos *world, uint32_t w)
     if (aw__chaos_on(world, AW_CHAOS_LOAD_SPIKE, w))
         disturbance.load_factor = aw_rng_uniform(rng, 2, 12);
     if (aw__chaos_on(world, AW_CHAOS_OOM_STORM, w))
-        disturbance.memory_leak_mib =
-            aw_rng_uniform(rng, 0.3, 2) * (double)(world->workload[w].real[AW_GUARD_MEMORY] >> 20);
+        disturbance.memory_leak_mib = aw_rng_uniform(rng, 0.3, 2) *
+                                      (double)(world->workload[w].real[AW_RESOURCE_MEMORY] >> 20);
     if (aw__chaos_on(world, AW_CHAOS_DISTURBANCE, w)) {
         disturbance.payload = aw_rng_uniform(rng, 0.5, 3);
         disturbance.cpu_slowdown = aw_rng_uniform(rng, 1, 2);
@@ -60,14 +60,15 @@ static void somebody_scales(struct aw__chaos *world, uint32_t w)
     struct aw_rng *rng = &world->rng;
     const struct aw__chaos_workload *of = &world->workload[w];
     const struct aw_bounds *bounds = &of->pilot.bounds;
-    int64_t amount[AW_GUARD_AXES] = {0};
+    int64_t amount[AW_RESOURCES] = {0};
     const uint32_t which = 1 + aw_rng_below(rng, 7);
     if (which & AW_PLAN_REPLICAS) /* also beyond the bounds, on both sides */
-        amount[AW_GUARD_REPLICAS] = 1 + aw_rng_below(rng, 2 * bounds->replicas_max);
+        amount[AW_RESOURCE_REPLICAS] = 1 + aw_rng_below(rng, 2 * bounds->replicas_max);
     if (which & AW_PLAN_CPU)
-        amount[AW_GUARD_CPU] = 10 + aw_rng_below(rng, (uint32_t)bounds->cpu_millicores_max + 2000);
+        amount[AW_RESOURCE_CPU] =
+            10 + aw_rng_below(rng, (uint32_t)bounds->cpu_millicores_max + 2000);
     if (which & AW_PLAN_MEMORY)
-        amount[AW_GUARD_MEMORY] =
+        amount[AW_RESOURCE_MEMORY] =
             (int64_t)(exp(aw_rng_uniform(rng, 3, 9.5)) * (double)(INT64_C(1) << 20));
     aw__chaos_interfere(world, w, amount);
 }

@@ -41,8 +41,8 @@ struct aw__chaos_seen {
     double cores, bytes; /* used in all; of the largest replica */
     double arrivals, oldest_age_s;
     uint32_t kills, restarts, ready;
-    int64_t wanted[AW_GUARD_AXES];
-    int64_t after[AW_GUARD_AXES]; /* once this tick was over */
+    int64_t wanted[AW_RESOURCES];
+    int64_t after[AW_RESOURCES]; /* once this tick was over */
 };
 
 /* A change that the loop made, or saw that somebody had made. */
@@ -85,7 +85,7 @@ struct aw__chaos_workload {
     float base[AW_ACTION_DIM], reach[AW_ACTION_DIM];
 
     /* the cluster's side */
-    int64_t real[AW_GUARD_AXES]; /* wanted, whatever anybody was shown */
+    int64_t real[AW_RESOURCES]; /* wanted, whatever anybody was shown */
     uint64_t version, known_version;
     struct aw_sample past[AW__CHAOS_PAST];
     struct aw_pod past_pods[AW__CHAOS_PAST][AW__CHAOS_PODS_MAX];
@@ -100,7 +100,7 @@ struct aw__chaos_workload {
     uint32_t seen_count;
     struct aw__chaos_change *change; /* [AW__CHAOS_CHANGES_MAX] */
     uint32_t change_count;
-    int64_t belief[AW_GUARD_AXES]; /* wanted, as the loop knows it; 0: it does not */
+    int64_t belief[AW_RESOURCES]; /* wanted, as the loop knows it; 0: it does not */
     int64_t memory_before;
     int64_t last_now_us, t_us;
     bool sized;
@@ -143,14 +143,14 @@ struct aw__chaos_order {
     bool ended, pin_over;
     bool tried, excused; /* it was; the last time a rail that lasts gave a reason */
     uint32_t target_set; /* what it asks for */
-    int64_t target[AW_GUARD_AXES];
+    int64_t target[AW_RESOURCES];
 };
 
 /* What a decision changed, for who undoes it. */
 struct aw__chaos_deed {
     uint64_t id;
     uint32_t workload, set;
-    int64_t from[AW_GUARD_AXES];
+    int64_t from[AW_RESOURCES];
 };
 #define AW__CHAOS_DEEDS_MAX 1024u
 

@@ -69,12 +69,12 @@ static enum aw_err seek(void *ctx, const struct aw_audit_entry *entry)
     const char *name = json_string_value(json_object_get(members, "workload"));
     if (name && strcmp(name, sought->workload) == 0) {
         const struct aw_plan *plan = sought->plan;
-        sought->found |= (!(plan->set & AW_PLAN_REPLICAS) ||
-                          says(members, "replicas", "replicas", plan->replicas)) &&
-                         (!(plan->set & AW_PLAN_CPU) ||
-                          says(members, "cpu", "cpu_millicores", plan->cpu_millicores)) &&
-                         (!(plan->set & AW_PLAN_MEMORY) ||
-                          says(members, "memory", "memory_bytes", plan->memory_bytes));
+        bool all = true;
+        for (uint32_t a = 0; a < AW_RESOURCES; a++)
+            all &=
+                !(plan->set & AW_PLAN_BIT(a)) || says(members, aw_resource_table[a].name,
+                                                      aw_resource_table[a].member, plan->amount[a]);
+        sought->found |= all;
     }
     json_decref(members);
     return AW_OK;

@@ -173,9 +173,7 @@ static void remember(struct aw__chaos *world, uint64_t id, const struct aw_order
         kept->pin_until_us = now + AW__CHAOS_PIN_US;
         kept->workload = proposed;
         kept->target_set = proposal->set;
-        kept->target[AW_GUARD_REPLICAS] = proposal->replicas;
-        kept->target[AW_GUARD_CPU] = proposal->cpu_millicores;
-        kept->target[AW_GUARD_MEMORY] = proposal->memory_bytes;
+        memcpy(kept->target, proposal->amount, sizeof kept->target);
         break;
     default:
         break;
@@ -288,8 +286,8 @@ bool aw__chaos_order_stands(const struct aw__chaos *world, uint64_t id, uint32_t
 /* Whether every amount that the order speaks of is as it asks, as far as was seen. */
 static bool reached(const struct aw__chaos_order *order, const int64_t *belief)
 {
-    for (uint32_t a = 0; a < AW_GUARD_AXES; a++)
-        if ((order->target_set & (1u << a)) && belief[a] != order->target[a])
+    for (uint32_t a = 0; a < AW_RESOURCES; a++)
+        if ((order->target_set & AW_PLAN_BIT(a)) && belief[a] != order->target[a])
             return false;
     return true;
 }
@@ -298,8 +296,8 @@ static bool reached(const struct aw__chaos_order *order, const int64_t *belief)
 static bool excused(const struct aw__chaos_order *order, const int64_t *belief,
                     const struct aw_guard_result *guard)
 {
-    for (uint32_t a = 0; a < AW_GUARD_AXES; a++)
-        if ((order->target_set & (1u << a)) && belief[a] != order->target[a] &&
+    for (uint32_t a = 0; a < AW_RESOURCES; a++)
+        if ((order->target_set & AW_PLAN_BIT(a)) && belief[a] != order->target[a] &&
             !(guard->axis_clips[a] & LASTING))
             return false;
     return true;
@@ -315,11 +313,8 @@ static void check_pin(struct aw__chaos *world, struct aw__chaos_order *order, ui
         return;
     }
     if (orders->pin_id == order->id) {
-        const int64_t pin[] = {orders->pin.replicas, orders->pin.cpu_millicores,
-                               orders->pin.memory_bytes};
-        bool same = orders->pin.set == order->target_set;
-        for (uint32_t a = 0; a < AW_GUARD_AXES; a++)
-            same &= !(order->target_set & (1u << a)) || pin[a] == order->target[a];
+        const bool same = orders->pin.set == order->target_set &&
+                          !(order->target_set & aw_plan_differs(orders->pin.amount, order->target));
         aw__chaos_must(world, same, AW_INVARIANT_UNDO, w,
                        "order %llu does not ask for what there was before decision %llu",
                        (unsigned long long)order->id, (unsigned long long)order->order.decision);

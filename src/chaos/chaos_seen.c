@@ -56,9 +56,7 @@ void aw__chaos_note_shown(struct aw__chaos *world, uint32_t i, const struct aw_s
     seen->kills = sample->oom_kills;
     seen->restarts = sample->restarts;
     seen->ready = sample->replicas_ready;
-    seen->wanted[AW_GUARD_REPLICAS] = sample->replicas_wanted;
-    seen->wanted[AW_GUARD_CPU] = sample->cpu_millicores_wanted;
-    seen->wanted[AW_GUARD_MEMORY] = sample->memory_bytes_wanted;
+    memcpy(seen->wanted, sample->wanted, sizeof seen->wanted);
     seen->cores = believed(&sample->cpu_cores_used, now, stale);
     seen->bytes = fmax(believed(&sample->memory_bytes_used, now, stale),
                        believed(&sample->memory_bytes_peak, now, stale));
@@ -83,13 +81,13 @@ static void note_change(struct aw__chaos_workload *w, uint32_t tick, bool replic
 /* Amounts are `next` from now on as far as the loop knows; 0: it does not say. */
 static void believe(struct aw__chaos *world, struct aw__chaos_workload *w, const int64_t *next)
 {
-    bool changed[AW_GUARD_AXES];
-    for (uint32_t a = 0; a < AW_GUARD_AXES; a++) {
-        changed[a] = next[a] > 0 && w->belief[a] > 0 && next[a] != w->belief[a];
+    uint32_t changed = 0;
+    for (uint32_t a = 0; a < AW_RESOURCES; a++) {
+        if (next[a] > 0 && w->belief[a] > 0 && next[a] != w->belief[a])
+            changed |= AW_PLAN_BIT(a);
         w->belief[a] = next[a] > 0 ? next[a] : w->belief[a];
     }
-    note_change(w, world->tick, changed[AW_GUARD_REPLICAS],
-                changed[AW_GUARD_CPU] || changed[AW_GUARD_MEMORY]);
+    note_change(w, world->tick, changed & AW_PLAN_REPLICAS, changed & AW_PLAN_SIZES);
 }
 
 void aw__chaos_note_decided(struct aw__chaos *world, uint32_t i, const struct aw_decision *decision)
@@ -113,13 +111,11 @@ void aw__chaos_note_decided(struct aw__chaos *world, uint32_t i, const struct aw
 void aw__chaos_note_applied(struct aw__chaos *world, uint32_t i, const struct aw_plan *plan)
 {
     struct aw__chaos_workload *w = &world->workload[i];
-    const int64_t next[AW_GUARD_AXES] = {
-        plan->set & AW_PLAN_REPLICAS ? plan->replicas : 0,
-        plan->set & AW_PLAN_CPU ? plan->cpu_millicores : 0,
-        plan->set & AW_PLAN_MEMORY ? plan->memory_bytes : 0,
-    };
+    int64_t next[AW_RESOURCES];
+    for (uint32_t a = 0; a < AW_RESOURCES; a++)
+        next[a] = plan->set & AW_PLAN_BIT(a) ? plan->amount[a] : 0;
     believe(world, w, next);
-    w->sized = w->sized || (plan->set & (AW_PLAN_CPU | AW_PLAN_MEMORY));
+    w->sized = w->sized || (plan->set & AW_PLAN_SIZES);
     memcpy(w->seen[w->seen_count - 1].after, w->belief, sizeof w->belief);
 }
 
@@ -151,22 +147,16 @@ static bool is_agent(uint32_t actor)
 
 static void check_clips(struct aw__chaos *world, uint32_t i, const struct aw_decision *decision)
 {
-    static const char *const axes[AW_GUARD_AXES] = {"replicas", "cpu", "memory"};
     const struct aw_guard_result *guard = &decision->guard;
-    const int64_t wanted[AW_GUARD_AXES] = {decision->reading.replicas_wanted,
-                                           decision->reading.cpu_millicores_wanted,
-                                           decision->reading.memory_bytes_wanted};
-    const int64_t proposed[AW_GUARD_AXES] = {
-        guard->proposed.replicas, guard->proposed.cpu_millicores, guard->proposed.memory_bytes};
-    const int64_t plan[AW_GUARD_AXES] = {guard->plan.replicas, guard->plan.cpu_millicores,
-                                         guard->plan.memory_bytes};
-    for (uint32_t a = 0; a < AW_GUARD_AXES; a++) {
-        const int64_t asked = guard->proposed.set & (1u << a) ? proposed[a] : wanted[a];
-        const int64_t got = guard->plan.set & (1u << a) ? plan[a] : wanted[a];
+    const struct aw_plan wanted = aw_plan_of(decision->reading.wanted);
+    const struct aw_plan proposed = aw_plan_over(&guard->proposed, &wanted);
+    const struct aw_plan plan = aw_plan_over(&guard->plan, &wanted);
+    for (uint32_t a = 0; a < AW_RESOURCES; a++) {
+        const int64_t asked = proposed.amount[a], got = plan.amount[a];
         if (asked != got)
             aw__chaos_must(world, guard->axis_clips[a] != 0, AW_INVARIANT_CLIP_NAMED, i,
                            "%s: %lld was proposed, %lld came out, and no rail has its name on it",
-                           axes[a], (long long)asked, (long long)got);
+                           aw_resource_table[a].name, (long long)asked, (long long)got);
     }
 }
 

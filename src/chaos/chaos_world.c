@@ -170,13 +170,9 @@ static enum aw_err draw_workload(struct aw__chaos *world, struct aw_rng *rng, ui
                             .memory_bytes = 256 * (1 + (int64_t)aw_rng_below(rng, 8)) * AW_MIB};
     aw_bounds_clip(&w->pilot.bounds, &start);
     w->task = (struct aw_policy_task){.bounds = w->pilot.bounds,
-                                      .slo_latency_us = w->pilot.slo.latency_us_p99,
-                                      .replicas = start.replicas,
-                                      .cpu_millicores = start.cpu_millicores,
-                                      .memory_bytes = start.memory_bytes};
-    w->real[AW_GUARD_REPLICAS] = start.replicas;
-    w->real[AW_GUARD_CPU] = start.cpu_millicores;
-    w->real[AW_GUARD_MEMORY] = start.memory_bytes;
+                                      .slo_latency_us = w->pilot.slo.latency_us_p99};
+    memcpy(w->task.amount, start.amount, sizeof start.amount);
+    memcpy(w->real, start.amount, sizeof start.amount);
     w->frozen_figures_us = AW_NEVER;
     w->last_now_us = AW_NEVER;
     w->promise.actor = AW_ACTOR_NOBODY;

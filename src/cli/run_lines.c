@@ -48,10 +48,11 @@ static void put_action(FILE *out, const char *key, const float action[AW_ACTION_
 
 static void put_plan(FILE *out, const char *key, const struct aw_plan *plan)
 {
-    fprintf(out,
-            ",\"%s\":{\"replicas\":%" PRIu32 ",\"cpu_millicores\":%" PRId64
-            ",\"memory_bytes\":%" PRId64 "}",
-            key, plan->replicas, plan->cpu_millicores, plan->memory_bytes);
+    fprintf(out, ",\"%s\":{", key);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        fprintf(out, "%s\"%s\":%" PRId64, i ? "," : "", aw_resource_table[i].member,
+                plan->amount[i]);
+    putc('}', out);
 }
 
 static void put_truth(FILE *out, const char *key, const struct aw_job_step *step,
@@ -117,13 +118,11 @@ static void step_json(FILE *out, const struct aw_runask *ask, const struct aw_jo
     put_action(out, "action", decision->action, true);
     put_action(out, "shadow", decision->shadow, decision->has_shadow);
     put_plan(out, "plan", &guard->plan);
-    fprintf(
-        out, ",\"changed\":[%s%s%s%s%s]", guard->plan.set & AW_PLAN_REPLICAS ? "\"replicas\"" : "",
-        guard->plan.set & AW_PLAN_REPLICAS && guard->plan.set & (AW_PLAN_CPU | AW_PLAN_MEMORY) ? ","
-                                                                                               : "",
-        guard->plan.set & AW_PLAN_CPU ? "\"cpu\"" : "",
-        guard->plan.set & AW_PLAN_CPU && guard->plan.set & AW_PLAN_MEMORY ? "," : "",
-        guard->plan.set & AW_PLAN_MEMORY ? "\"memory\"" : "");
+    fputs(",\"changed\":[", out);
+    for (uint32_t i = 0, said = 0; i < AW_RESOURCES; i++)
+        if (guard->plan.set & AW_PLAN_BIT(i))
+            fprintf(out, "%s\"%s\"", said++ ? "," : "", aw_resource_table[i].name);
+    putc(']', out);
     fprintf(out, ",\"applied\":%s", decision->applied ? "true" : "false");
     put_reasons(out, decision);
     putc(',', out);
@@ -150,7 +149,7 @@ static void csv_world(FILE *out, const struct aw_job_step *step, enum aw_job_wor
 {
     const struct aw_score *truth = &step->truth[world];
     const struct aw_plan *plan = &step->plan[world];
-    fprintf(out, ",%" PRIu32 ",%" PRIu32 ",%" PRId64 ",%" PRId64 ",%d", step->replicas_ready[world],
+    fprintf(out, ",%" PRIu32 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%d", step->replicas_ready[world],
             plan->replicas, plan->cpu_millicores, plan->memory_bytes, truth->violated);
     csv_real(out, truth->latency_us_p99 * 1e-3);
     csv_real(out, truth->cost);

@@ -359,7 +359,7 @@ static void there_take(struct slot *slot, const struct aw_kubecluster_view *view
         }
     }
     slot->there.replicas = view->replicas_wanted < 0            ? 0
-                           : view->replicas_wanted < UINT32_MAX ? (uint32_t)view->replicas_wanted
+                           : view->replicas_wanted < UINT32_MAX ? view->replicas_wanted
                                                                 : UINT32_MAX;
     slot->replicas = sample->replicas_ready + sample->replicas_pending + sample->replicas_starting;
     if (!youngest)
@@ -373,12 +373,12 @@ static void there_take(struct slot *slot, const struct aw_kubecluster_view *view
 static void way_look(struct slot *slot, const struct aw_sample *sample, int64_t patience_us,
                      int64_t now_us)
 {
-    const uint32_t sizes = slot->way & (AW_PLAN_CPU | AW_PLAN_MEMORY);
+    const uint32_t sizes = slot->way & AW_PLAN_SIZES;
     if (!slot->based)
         slot->base = slot->there;
     slot->based = true;
     if (slot->way & AW_PLAN_REPLICAS) {
-        const uint32_t wanted = slot->there.replicas;
+        const int64_t wanted = slot->there.replicas;
         if (wanted == slot->asked.replicas || wanted != slot->base.replicas)
             slot->way &= ~(uint32_t)AW_PLAN_REPLICAS;
     }
@@ -393,19 +393,16 @@ static void way_look(struct slot *slot, const struct aw_sample *sample, int64_t 
         slot->resized = resized;
     }
     if (now_us - slot->moved_us > patience_us)
-        slot->way &= slot->place.new_pods_only ? (uint32_t)(AW_PLAN_CPU | AW_PLAN_MEMORY) : 0;
+        slot->way &= slot->place.new_pods_only ? (uint32_t)AW_PLAN_SIZES : 0;
 }
 
-static void wanted_take(const struct slot *slot, struct aw_plan *ret)
+static struct aw_plan wanted_of(const struct slot *slot)
 {
-    *ret = slot->there;
-    ret->set = slot->way;
-    if (slot->way & AW_PLAN_REPLICAS)
-        ret->replicas = slot->asked.replicas;
-    if (slot->way & AW_PLAN_CPU)
-        ret->cpu_millicores = slot->asked.cpu_millicores;
-    if (slot->way & AW_PLAN_MEMORY)
-        ret->memory_bytes = slot->asked.memory_bytes;
+    struct aw_plan asked = slot->asked;
+    asked.set = slot->way;
+    struct aw_plan wanted = aw_plan_over(&asked, &slot->there);
+    wanted.set = slot->way;
+    return wanted;
 }
 
 /* --- the contract ----------------------------------------------------------------------------- */
@@ -421,7 +418,6 @@ static enum aw_err kube_observe(void *self, uint32_t workload, int64_t deadline_
 {
     struct aw_kubecluster *cluster = self;
     struct aw_kubecluster_view view = {0};
-    struct aw_plan wanted;
     (void)deadline_us; /* nothing here waits */
     if (workload >= cluster->config.workloads_max || !cluster->slot[workload].bound)
         return AW_ERR_NODATA;
@@ -444,12 +440,9 @@ static enum aw_err kube_observe(void *self, uint32_t workload, int64_t deadline_
         return AW_ERR_NODATA; /* no pod has ever been seen: nobody knows its size */
     if (slot->way)
         way_look(slot, &sample, cluster->config.patience_us, now_us);
-    wanted_take(slot, &wanted);
-    sample.replicas_wanted = wanted.replicas;
-    sample.cpu_millicores_wanted = wanted.cpu_millicores;
-    sample.memory_bytes_wanted = wanted.memory_bytes;
-    sample.rollout = view.rolling ||
-                     ((slot->way & (AW_PLAN_CPU | AW_PLAN_MEMORY)) && !slot->place.new_pods_only);
+    const struct aw_plan wanted = wanted_of(slot);
+    memcpy(sample.wanted, wanted.amount, sizeof sample.wanted);
+    sample.rollout = view.rolling || ((slot->way & AW_PLAN_SIZES) && !slot->place.new_pods_only);
     usage_sum(&view, now_us, &sample);
     service_take(&view.service, now_us, &sample);
     *ret_sample = sample;
@@ -464,8 +457,8 @@ static enum aw_err kube_apply(void *self, uint32_t workload, const struct aw_pla
     if (workload >= cluster->config.workloads_max || !cluster->slot[workload].bound)
         return AW_ERR_NOTFOUND;
     struct slot *slot = &cluster->slot[workload];
-    AW_ASSERT(!(plan->set & AW_PLAN_CPU) || plan->cpu_millicores > 0);
-    AW_ASSERT(!(plan->set & AW_PLAN_MEMORY) || plan->memory_bytes > 0);
+    for (uint32_t r = 0; r < AW_RESOURCES; r++)
+        AW_ASSERT(!(plan->set & AW_PLAN_SIZES & AW_PLAN_BIT(r)) || plan->amount[r] > 0);
     aw_kubecluster_remind(cluster, workload, plan, now_of(cluster));
     slot->base = slot->there;
     slot->based = true;
@@ -567,13 +560,8 @@ void aw_kubecluster_remind(struct aw_kubecluster *cluster, uint32_t workload,
 {
     AW_ASSERT(workload < cluster->config.workloads_max);
     struct slot *slot = &cluster->slot[workload];
-    if (plan->set & AW_PLAN_REPLICAS)
-        slot->asked.replicas = plan->replicas;
-    if (plan->set & AW_PLAN_CPU)
-        slot->asked.cpu_millicores = plan->cpu_millicores;
-    if (plan->set & AW_PLAN_MEMORY)
-        slot->asked.memory_bytes = plan->memory_bytes;
-    if (plan->set & (AW_PLAN_CPU | AW_PLAN_MEMORY))
+    slot->asked = aw_plan_over(plan, &slot->asked);
+    if (plan->set & AW_PLAN_SIZES)
         slot->resized = 0;
     slot->way |= plan->set;
     slot->based = false;
@@ -590,6 +578,6 @@ enum aw_err aw_kubecluster_meant(const struct aw_kubecluster *cluster, uint32_t 
         return AW_ERR_NODATA;
     *ret = (struct aw_kubecluster_meant){
         .at_us = slot->asked_us, .replicas = slot->replicas, .container = slot->container};
-    wanted_take(slot, &ret->plan);
+    ret->plan = wanted_of(slot);
     return AW_OK;
 }

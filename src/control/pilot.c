@@ -21,7 +21,7 @@ const char *const aw_pilot_agent_names[] = {"formula", "network", "external", NU
 void aw_pilot_config_init(struct aw_pilot_config *config)
 {
     memset(config, 0, sizeof *config);
-    config->controlled = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
+    config->controlled = AW_PLAN_ALL;
     config->slo.timeout_us = 30e6;
     config->slo_quantile = 0.99;
     config->slo_budget = 0.01;
@@ -200,9 +200,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     memory->lambda = config->lambda;
     memory->violation_share = memory->extra_cost = NAN;
     memory->better_mean = memory->better_low = memory->better_high = NAN;
-    memory->reading.replicas_wanted = task->replicas;
-    memory->reading.cpu_millicores_wanted = task->cpu_millicores;
-    memory->reading.memory_bytes_wanted = task->memory_bytes;
+    memcpy(memory->reading.wanted, task->amount, sizeof task->amount);
     if (config->learning && !config->lifecycle.bootstrap && (err = begin_untrained(pilot))) {
         aw_pilot_free(pilot);
         return aw_fail(diag, err, "no first policy for workload %s", config->name);
@@ -310,15 +308,11 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
         return aw_fail(diag, AW_ERR_CONFIG, "workload %s is not %s: a name does not change",
                        old->config.name, config->name);
     const struct aw_reading *reading = &old->memory.reading;
-    struct aw_plan stands = {.replicas = reading->replicas_wanted,
-                             .cpu_millicores = reading->cpu_millicores_wanted,
-                             .memory_bytes = reading->memory_bytes_wanted};
+    struct aw_plan stands = aw_plan_of(reading->wanted);
     aw_bounds_clip(&config->bounds, &stands);
-    const struct aw_policy_task task = {.bounds = config->bounds,
-                                        .slo_latency_us = config->slo.latency_us_p99,
-                                        .replicas = stands.replicas,
-                                        .cpu_millicores = stands.cpu_millicores,
-                                        .memory_bytes = stands.memory_bytes};
+    struct aw_policy_task task = {.bounds = config->bounds,
+                                  .slo_latency_us = config->slo.latency_us_p99};
+    memcpy(task.amount, stands.amount, sizeof stands.amount);
     struct aw_pilot *pilot = NULL;
     enum aw_err err =
         aw_pilot_new_among(config, &task, reading->at_us, old->among, old->alloc, &pilot, diag);

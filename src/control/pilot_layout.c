@@ -20,7 +20,7 @@
         at tail
 #define CANDIDATE(at) at id, at gain, at gain_error, at violation_share
 #define STANDING(at)  at id, at score_mean, at score_std, at violation_share, at budget, at episodes
-#define PLAN(at)      at set, at replicas, at cpu_millicores, at memory_bytes
+#define PLAN(at)      at set, at amount
 #define CANARY(at)                                                                                 \
     CANARY_REASON(at reason.), CANDIDATE(at candidate.), STANDING(at good.), PLAN(at allocation.), \
         at score_sum, at barred_id, at barred_rows, at barred_next, at failures, at state,         \
@@ -68,14 +68,13 @@ uint64_t aw__pilot_layout(uint64_t hash)
 
 AW_LAYOUT(seen_layout, struct aw__pilot_seen, 7, AW_ENVELOPE(head.), SCORE(score.), gain, took_s,
           answered, restarts, finished, moved, pod_count, canary_moved, first, unused_, obs);
-AW_LAYOUT(sample_layout, struct aw_sample, 11, at_us, replicas_wanted, cpu_millicores_wanted,
-          memory_bytes_wanted, replicas_ready, replicas_pending, replicas_starting, rollout,
-          FIGURE(cpu_cores_used.), FIGURE(memory_bytes_used.), FIGURE(memory_bytes_peak.),
-          FIGURE(throttled_share.), FIGURE(disk_bytes_per_s.), FIGURE(net_bytes_per_s.),
-          FIGURE(arrivals_per_s.), FIGURE(completions_per_s.), FIGURE(errors_per_s.),
-          FIGURE(in_flight.), FIGURE(latency_us_p50.), FIGURE(latency_us_p95.),
-          FIGURE(latency_us_p99.), FIGURE(latency_us_mean.), FIGURE(inside_us_p50.),
-          FIGURE(inside_us_p99.), oom_kills, restarts, pod_count, pods);
+AW_LAYOUT(sample_layout, struct aw_sample, 7, at_us, wanted, replicas_ready, replicas_pending,
+          replicas_starting, rollout, FIGURE(cpu_cores_used.), FIGURE(memory_bytes_used.),
+          FIGURE(memory_bytes_peak.), FIGURE(throttled_share.), FIGURE(disk_bytes_per_s.),
+          FIGURE(net_bytes_per_s.), FIGURE(arrivals_per_s.), FIGURE(completions_per_s.),
+          FIGURE(errors_per_s.), FIGURE(in_flight.), FIGURE(latency_us_p50.),
+          FIGURE(latency_us_p95.), FIGURE(latency_us_p99.), FIGURE(latency_us_mean.),
+          FIGURE(inside_us_p50.), FIGURE(inside_us_p99.), oom_kills, restarts, pod_count, pods);
 AW_LAYOUT(pod_layout, struct aw_pod, 7, id, phase, ready, started_us, ready_change_us,
           cpu_millicores, memory_bytes, FIGURE(cpu_cores_used.), FIGURE(memory_bytes_used.),
           oom_kill_count, restart_count);

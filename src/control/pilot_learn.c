@@ -175,9 +175,7 @@ enum aw_err aw__pilot_estimate(struct aw_pilot *pilot, struct aw_rehearsal *rehe
     struct aw_rehearsed by_agent[AW_REHEARSE_COPIES_MAX], by_fallback[AW_REHEARSE_COPIES_MAX];
     struct aw_policy *policy = NULL;
     struct aw_policy_task task = pilot->task;
-    task.replicas = memory->reading.replicas_wanted;
-    task.cpu_millicores = memory->reading.cpu_millicores_wanted;
-    task.memory_bytes = memory->reading.memory_bytes_wanted;
+    memcpy(task.amount, memory->reading.wanted, sizeof task.amount);
     aw_rehearsal_as_it_was(rehearsal);
     enum aw_err err = aw_policy_new(&pilot->config.fallback, &task, pilot->alloc, &policy, diag);
     if (!err && pilot->nets)
@@ -260,9 +258,7 @@ enum aw_err aw__pilot_rehearsal(struct aw_pilot *pilot, uint64_t seed,
         .node_cpu_millicores = config->node_cpu_millicores,
         .node_memory_bytes = config->node_memory_bytes,
         .in_place = config->in_place,
-        .start = {.replicas = reading->replicas_wanted,
-                  .cpu_millicores = reading->cpu_millicores_wanted,
-                  .memory_bytes = reading->memory_bytes_wanted},
+        .start = aw_plan_of(reading->wanted),
         .record = &memory->record,
         .load_per_s = load,
         .minutes = past_load(memory, load),
@@ -400,9 +396,7 @@ static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed, struct
         .node_cpu_millicores = config->node_cpu_millicores,
         .node_memory_bytes = config->node_memory_bytes,
         .in_place = config->in_place,
-        .start = {.replicas = reading->replicas_wanted,
-                  .cpu_millicores = reading->cpu_millicores_wanted,
-                  .memory_bytes = reading->memory_bytes_wanted},
+        .start = aw_plan_of(reading->wanted),
         .record = &memory->record,
         .load_per_s = load,
         .minutes = past_load(memory, load),

@@ -25,12 +25,12 @@ static const struct {
 };
 #define SCALED (sizeof scaled / sizeof *scaled)
 
-/* The amounts of a sample, in the order of enum aw_guard_axis. */
+/* The amounts of a sample, in the order of enum aw_resource. */
 static void amounts(const struct aw_sample *sample, double *ret)
 {
-    ret[AW_GUARD_REPLICAS] = sample->replicas_wanted;
-    ret[AW_GUARD_CPU] = (double)sample->cpu_millicores_wanted;
-    ret[AW_GUARD_MEMORY] = (double)sample->memory_bytes_wanted;
+    ret[AW_RESOURCE_REPLICAS] = sample->replicas_wanted;
+    ret[AW_RESOURCE_CPU] = (double)sample->cpu_millicores_wanted;
+    ret[AW_RESOURCE_MEMORY] = (double)sample->memory_bytes_wanted;
 }
 
 static void wanted_now(struct bench *b, double *ret)
@@ -117,7 +117,7 @@ static void an_emergency_is_generous_in_its_first_tick_past_every_rail_of_pace(v
                                           .by = "tester"};
                 assert_ok(aw_book_apply(&book, 0, now_us(&b), &freeze, NULL));
             }
-            double before[AW_GUARD_AXES], after[AW_GUARD_AXES];
+            double before[AW_RESOURCES], after[AW_RESOURCES];
             wanted_now(&b, before);
             order_emergency(&book, &b);
             const struct aw_decision *d = tick(&b, &book);
@@ -126,7 +126,7 @@ static void an_emergency_is_generous_in_its_first_tick_past_every_rail_of_pace(v
                                     (double)generous.memory_bytes};
             assert_int_equal(d->guard.plan.set & ~scaled[i].controlled, 0);
             assert_true(d->orders.urgent && d->orders.floor_id == 1);
-            for (uint32_t a = 0; a < AW_GUARD_AXES; a++) {
+            for (uint32_t a = 0; a < AW_RESOURCES; a++) {
                 const bool ours = scaled[i].controlled & (1u << a);
                 if (ours ? after[a] < floor[a] : after[a] != before[a])
                     fail_msg("%s, %s: axis %u went from %g to %g", scaled[i].why, row[k].why, a,
@@ -155,9 +155,9 @@ static void an_emergency_shrinks_nothing_while_it_lasts_and_ends_slowly_and_for_
                                    guard->memory_down_factor};
             const double floor[] = {generous.replicas, (double)generous.cpu_millicores,
                                     (double)generous.memory_bytes};
-            double before[AW_GUARD_AXES], after[AW_GUARD_AXES], other[AW_GUARD_AXES];
-            double least[AW_GUARD_AXES], least_other[AW_GUARD_AXES]; /* in the last hour */
-            for (uint32_t a = 0; a < AW_GUARD_AXES; a++)
+            double before[AW_RESOURCES], after[AW_RESOURCES], other[AW_RESOURCES];
+            double least[AW_RESOURCES], least_other[AW_RESOURCES]; /* in the last hour */
+            for (uint32_t a = 0; a < AW_RESOURCES; a++)
                 least[a] = least_other[a] = INFINITY;
             wanted_now(&b, before);
             while (now_us(&b) < over + 2 * 60 * MINUTE_US) {
@@ -167,7 +167,7 @@ static void an_emergency_shrinks_nothing_while_it_lasts_and_ends_slowly_and_for_
                 wanted_now(&b, after);
                 wanted_now(&twin, other);
                 assert_int_equal(d->guard.plan.set & ~scaled[i].controlled, 0);
-                for (uint32_t a = 0; a < AW_GUARD_AXES; a++) {
+                for (uint32_t a = 0; a < AW_RESOURCES; a++) {
                     if (!(scaled[i].controlled & (1u << a)))
                         continue;
                     if (now < over)
@@ -176,16 +176,16 @@ static void an_emergency_shrinks_nothing_while_it_lasts_and_ends_slowly_and_for_
                         assert_true(after[a] >= 0.7 * floor[a]);            /* slowly */
                     assert_true(ceil(before[a] / pace[a]) <= after[a] + 1); /* at the rails' pace */
                 }
-                for (uint32_t a = 0; a < AW_GUARD_AXES && now > over + 60 * MINUTE_US; a++) {
+                for (uint32_t a = 0; a < AW_RESOURCES && now > over + 60 * MINUTE_US; a++) {
                     least[a] = fmin(least[a], after[a]);
                     least_other[a] = fmin(least_other[a], other[a]);
                 }
                 memcpy(before, after, sizeof before);
             }
             assert_false(b.orders.floor.set); /* it is over */
-            for (uint32_t a = 0; a < AW_GUARD_AXES; a++)
+            for (uint32_t a = 0; a < AW_RESOURCES; a++)
                 if (scaled[i].controlled & (1u << a) &&
-                    least[a] > 1.25 * least_other[a] + (a == AW_GUARD_REPLICAS))
+                    least[a] > 1.25 * least_other[a] + (a == AW_RESOURCE_REPLICAS))
                     fail_msg("%s, %s: axis %u falls to %g, without an emergency to %g",
                              scaled[i].why, agent ? "agent" : "fallback", a, least[a],
                              least_other[a]);
@@ -214,16 +214,16 @@ static void an_emergency_that_is_called_off_ends_slowly_too(void **state)
                                 .by = "tester"};
         snprintf(calm.name, sizeof calm.name, "%s", b.config.name);
         assert_ok(aw_book_apply(&book, 2, now_us(&b), &calm, NULL));
-        double held[AW_GUARD_AXES];
+        double held[AW_RESOURCES];
         for (uint32_t t = 0; t < 8; t++) { /* two minutes */
             const struct aw_decision *d = tick(&b, &book);
             assert_false(d->orders.urgent);
         }
         wanted_now(&b, held);
         if (scaled[i].controlled & AW_PLAN_REPLICAS)
-            assert_true(held[AW_GUARD_REPLICAS] >= 0.75 * generous.replicas);
+            assert_true(held[AW_RESOURCE_REPLICAS] >= 0.75 * generous.replicas);
         if (scaled[i].controlled & AW_PLAN_CPU)
-            assert_true(held[AW_GUARD_CPU] >= 0.75 * (double)generous.cpu_millicores);
+            assert_true(held[AW_RESOURCE_CPU] >= 0.75 * (double)generous.cpu_millicores);
         for (uint32_t t = 0; t < 4 * 70 && b.orders.floor.set; t++)
             tick(&b, &book);
         assert_false(b.orders.floor.set);

@@ -74,7 +74,8 @@ static void begin_in(struct bench *b, const struct asked *asked, const struct aw
     struct aw_pilot_config *pilot = &w->pilot;
     aw_pilot_config_init(pilot);
     snprintf(pilot->name, sizeof pilot->name, "test/shared");
-    pilot->bounds = (struct aw_bounds){1, 10, 100, 4000, 128 << 20, (int64_t)4 << 30};
+    pilot->bounds =
+        (struct aw_bounds){.min = {1, 100, 128 << 20}, .max = {10, 4000, (int64_t)4 << 30}};
     pilot->slo.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&w->app, 1, 0);
     pilot->seed = asked->seed;
     pilot->state = asked->state;

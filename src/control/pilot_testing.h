@@ -46,7 +46,8 @@ static inline void bench_prepare(struct bench *b)
     struct aw_pilot_config *config = &b->config;
     aw_pilot_config_init(config);
     snprintf(config->name, sizeof config->name, "test/app");
-    config->bounds = (struct aw_bounds){1, 10, 100, 4000, 128 * AW_MIB, 4096 * AW_MIB};
+    config->bounds =
+        (struct aw_bounds){.min = {1, 100, 128 * AW_MIB}, .max = {10, 4000, 4096 * AW_MIB}};
     config->slo.latency_us_p99 = 4 * aw_app_unloaded_p99_us(&b->app, 1, 0);
     config->seed = 3;
     config->episode_steps = EPISODE;

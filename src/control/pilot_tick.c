@@ -25,11 +25,8 @@
 static struct aw_sample nothing_known(const struct aw_reading *last, int64_t now_us)
 {
     const struct aw_figure unknown = {.at_us = AW_NEVER};
-    return (struct aw_sample){
+    struct aw_sample sample = {
         .at_us = now_us,
-        .replicas_wanted = last->replicas_wanted,
-        .cpu_millicores_wanted = last->cpu_millicores_wanted,
-        .memory_bytes_wanted = last->memory_bytes_wanted,
         .cpu_cores_used = unknown,
         .memory_bytes_used = unknown,
         .memory_bytes_peak = unknown,
@@ -47,6 +44,8 @@ static struct aw_sample nothing_known(const struct aw_reading *last, int64_t now
         .inside_us_p50 = unknown,
         .inside_us_p99 = unknown,
     };
+    memcpy(sample.wanted, last->wanted, sizeof sample.wanted);
+    return sample;
 }
 
 static void see(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t now_us)
@@ -71,14 +70,8 @@ static void see(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t 
 
 struct aw_plan aw__pilot_whole(const struct aw_plan *plan, const struct aw_reading *reading)
 {
-    return (struct aw_plan){
-        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
-        .replicas = plan->set & AW_PLAN_REPLICAS ? plan->replicas : reading->replicas_wanted,
-        .cpu_millicores =
-            plan->set & AW_PLAN_CPU ? plan->cpu_millicores : reading->cpu_millicores_wanted,
-        .memory_bytes =
-            plan->set & AW_PLAN_MEMORY ? plan->memory_bytes : reading->memory_bytes_wanted,
-    };
+    const struct aw_plan present = aw_plan_of(reading->wanted);
+    return aw_plan_over(plan, &present);
 }
 
 /* $ per hour of what is wanted already with `plan` in its place. */
@@ -353,7 +346,7 @@ static uint32_t decides(uint32_t kind)
     case AW_POLICY_HPA_VPA_MEM:
         return AW_PLAN_REPLICAS | AW_PLAN_MEMORY;
     default:
-        return AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
+        return AW_PLAN_COMMON;
     }
 }
 
@@ -425,23 +418,13 @@ static bool obey(const struct aw_orders *orders, const struct aw_reading *readin
     if (!orders->floor.set)
         return orders->pin.set != 0;
     struct aw_plan all = aw__pilot_whole(proposed, reading);
-    if (orders->urgent) { /* nothing shrinks meanwhile */
-        all.replicas =
-            all.replicas > reading->replicas_wanted ? all.replicas : reading->replicas_wanted;
-        all.cpu_millicores = all.cpu_millicores > reading->cpu_millicores_wanted
-                                 ? all.cpu_millicores
-                                 : reading->cpu_millicores_wanted;
-        all.memory_bytes = all.memory_bytes > reading->memory_bytes_wanted
-                               ? all.memory_bytes
-                               : reading->memory_bytes_wanted;
+    for (uint32_t r = 0; r < AW_RESOURCES; r++) {
+        if (orders->urgent && all.amount[r] < reading->wanted[r]) /* nothing shrinks meanwhile */
+            all.amount[r] = reading->wanted[r];
+        if ((orders->floor.set & AW_PLAN_BIT(r)) && all.amount[r] < orders->floor.amount[r])
+            all.amount[r] = orders->floor.amount[r];
     }
-    const struct aw_plan *floor = &orders->floor;
-    if ((floor->set & AW_PLAN_REPLICAS) && all.replicas < floor->replicas)
-        all.replicas = floor->replicas;
-    if ((floor->set & AW_PLAN_CPU) && all.cpu_millicores < floor->cpu_millicores)
-        all.cpu_millicores = floor->cpu_millicores;
-    if ((floor->set & AW_PLAN_MEMORY) && all.memory_bytes < floor->memory_bytes)
-        all.memory_bytes = floor->memory_bytes;
+    all.set |= orders->floor.set;
     *proposed = all;
     return orders->urgent || orders->pin.set;
 }
@@ -518,9 +501,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
                                    .in_place = pilot->config.in_place,
                                    .blind = !pilot->answered,
                                    .first = pilot->first,
-                                   .uncontrolled =
-                                       (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY) &
-                                       ~pilot->config.controlled,
+                                   .uncontrolled = AW_PLAN_ALL & ~pilot->config.controlled,
                                    .node_cpu_millicores = pilot->config.node_cpu_millicores,
                                    .node_memory_bytes = pilot->config.node_memory_bytes};
     pilot->first = pilot->first && !pilot->answered;
@@ -650,7 +631,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
 void aw_pilot_unrecorded(struct aw_pilot *pilot)
 {
     struct aw_guard_result *guard = &pilot->decision.guard;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
         if (guard->plan.set & (1u << i))
             guard->axis_clips[i] |= AW_CLIP_BIT(AW_CLIP_UNRECORDED);
     guard->clips |= guard->plan.set ? AW_CLIP_BIT(AW_CLIP_UNRECORDED) : 0;
@@ -668,9 +649,7 @@ void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us)
         const struct aw_plan now = aw__pilot_whole(plan, &memory->reading);
         aw_guard_applied(&pilot->guard, &memory->guard, plan, now_us);
         /* this is what was asked of the cluster, should it not answer in the next tick */
-        memory->reading.replicas_wanted = now.replicas;
-        memory->reading.cpu_millicores_wanted = now.cpu_millicores;
-        memory->reading.memory_bytes_wanted = now.memory_bytes;
+        memcpy(memory->reading.wanted, now.amount, sizeof now.amount);
         return;
     }
     /* nothing came of it: what a learner is told is that all stayed */

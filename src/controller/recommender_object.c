@@ -433,15 +433,11 @@ static void rivals_find(struct aw_recommender *r)
 static void task_of(const struct aw_pilot_config *config, const struct aw_sample *sample,
                     struct aw_policy_task *ret)
 {
-    struct aw_plan plan = {.replicas = sample->replicas_wanted,
-                           .cpu_millicores = sample->cpu_millicores_wanted,
-                           .memory_bytes = sample->memory_bytes_wanted};
+    struct aw_plan plan = aw_plan_of(sample->wanted);
     aw_bounds_clip(&config->bounds, &plan);
     *ret = (struct aw_policy_task){.bounds = config->bounds,
-                                   .slo_latency_us = config->slo.latency_us_p99,
-                                   .replicas = plan.replicas,
-                                   .cpu_millicores = plan.cpu_millicores,
-                                   .memory_bytes = plan.memory_bytes};
+                                   .slo_latency_us = config->slo.latency_us_p99};
+    memcpy(ret->amount, plan.amount, sizeof ret->amount);
 }
 
 /* What was recommended before a restart and is still to be done. */
@@ -451,8 +447,8 @@ static void remind(struct aw_recommender *r, const struct aw__object *object)
     aw__object_status(object, &r->was);
     if (!rec->given || object->mode == AW_GUARD_OFF)
         return;
-    const struct aw_plan plan = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
-                                 .replicas = (uint32_t)rec->replicas,
+    const struct aw_plan plan = {.set = AW_PLAN_COMMON,
+                                 .replicas = rec->replicas,
                                  .cpu_millicores = rec->cpu_millicores,
                                  .memory_bytes = rec->memory_bytes};
     aw_kubecluster_remind(r->cluster, object->slot, &plan, rec->at_us);

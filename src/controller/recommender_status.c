@@ -257,15 +257,8 @@ static void recommendation_say(struct aw_recommender *r, struct aw__object *obje
         (!rec->given && (isnan(d->reading.cpu_cores_used) || isnan(d->reading.memory_bytes_used))))
         return; /* before anything was measured there is nothing to recommend */
     struct aw_plan plan = meant.plan;
-    if (object->mode == AW_GUARD_OFF) { /* nobody carries it out: what it would be, every time */
-        const struct aw_plan *would = &d->guard.recommended;
-        if (would->set & AW_PLAN_REPLICAS)
-            plan.replicas = would->replicas;
-        if (would->set & AW_PLAN_CPU)
-            plan.cpu_millicores = would->cpu_millicores;
-        if (would->set & AW_PLAN_MEMORY)
-            plan.memory_bytes = would->memory_bytes;
-    }
+    if (object->mode == AW_GUARD_OFF) /* nobody carries it out: what it would be, every time */
+        plan = aw_plan_over(&d->guard.recommended, &plan);
     *rec = (struct aw_mpa_recommendation){.given = true,
                                           .replicas = (int32_t)plan.replicas,
                                           .cpu_millicores = plan.cpu_millicores,

@@ -11,8 +11,6 @@
 #include "base/units.h"
 #include "desk/account_internal.h"
 
-const char *const aw__account_axes[AW_GUARD_AXES] = {"replicas", "cpu", "memory"};
-
 /* --- building ---------------------------------------------------------------------------------
  */
 
@@ -103,9 +101,9 @@ static json_t *axes_json(uint32_t set)
 {
     json_t *names = json_array();
     bool failed = false;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        if (set & (1u << i))
-            failed |= json_array_append_new(names, json_string(aw__account_axes[i])) != 0;
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (set & AW_PLAN_BIT(i))
+            failed |= json_array_append_new(names, json_string(aw_resource_table[i].name)) != 0;
     if (!failed)
         return names;
     json_decref(names);
@@ -117,39 +115,21 @@ static json_t *axes_json(uint32_t set)
 
 struct aw_plan aw_account_before(const struct aw_decision *decision)
 {
-    return (struct aw_plan){.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
-                            .replicas = decision->reading.replicas_wanted,
-                            .cpu_millicores = decision->reading.cpu_millicores_wanted,
-                            .memory_bytes = decision->reading.memory_bytes_wanted};
-}
-
-struct aw_plan aw__account_whole(const struct aw_plan *plan, const struct aw_plan *before)
-{
-    struct aw_plan all = *before;
-    if (plan->set & AW_PLAN_REPLICAS)
-        all.replicas = plan->replicas;
-    if (plan->set & AW_PLAN_CPU)
-        all.cpu_millicores = plan->cpu_millicores;
-    if (plan->set & AW_PLAN_MEMORY)
-        all.memory_bytes = plan->memory_bytes;
-    return all;
+    return aw_plan_of(decision->reading.wanted);
 }
 
 double aw_account_cost_per_hour(const struct aw_prices *prices, const struct aw_plan *plan)
 {
-    return plan->replicas * (1e-3 * (double)plan->cpu_millicores * prices->core_hour +
-                             (double)plan->memory_bytes / AW_GIB_REAL * prices->gib_hour);
+    return (double)plan->replicas * (1e-3 * (double)plan->cpu_millicores * prices->core_hour +
+                                     (double)plan->memory_bytes / AW_GIB_REAL * prices->gib_hour);
 }
 
 json_t *aw_account_plan_json(const struct aw_plan *plan)
 {
     struct aw__told told = aw__told_begin();
-    if (plan->set & AW_PLAN_REPLICAS)
-        aw__told_whole(&told, "replicas", plan->replicas);
-    if (plan->set & AW_PLAN_CPU)
-        aw__told_whole(&told, "cpu_millicores", plan->cpu_millicores);
-    if (plan->set & AW_PLAN_MEMORY)
-        aw__told_whole(&told, "memory_bytes", plan->memory_bytes);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (plan->set & AW_PLAN_BIT(i))
+            aw__told_whole(&told, aw_resource_table[i].member, plan->amount[i]);
     told.failed |= !told.object;
     return aw__told_end(&told);
 }
@@ -297,30 +277,19 @@ static json_t *two(const char *first, json_t *a, const char *second, json_t *b)
     return aw__told_end(&told);
 }
 
-static int64_t amount_of(const struct aw_plan *plan, uint32_t axis)
-{
-    return axis == AW_GUARD_REPLICAS ? plan->replicas
-           : axis == AW_GUARD_CPU    ? plan->cpu_millicores
-                                     : plan->memory_bytes;
-}
-
 /* What a rail left of each amount, and of how much: they take from one another. */
 static json_t *cuts_json(const struct aw_guard_result *guard, const struct aw_plan *before,
                          uint32_t clip)
 {
-    static const char *const amounts[AW_GUARD_AXES] = {"replicas", "cpu_millicores",
-                                                       "memory_bytes"};
-    const struct aw_plan proposed = aw__account_whole(&guard->proposed, before);
-    int64_t left[AW_GUARD_AXES];
+    struct aw_plan left = aw_plan_over(&guard->proposed, before);
     struct aw__told told = aw__told_begin();
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        left[i] = amount_of(&proposed, i);
     for (uint32_t i = 0; i < guard->cut_count; i++) {
         const struct aw_guard_cut *cut = &guard->cut[i];
         if (cut->clip == clip)
-            aw__told_put(&told, amounts[cut->axis],
-                         two("from", json_integer(left[cut->axis]), "to", json_integer(cut->to)));
-        left[cut->axis] = cut->to;
+            aw__told_put(
+                &told, aw_resource_table[cut->axis].member,
+                two("from", json_integer(left.amount[cut->axis]), "to", json_integer(cut->to)));
+        left.amount[cut->axis] = cut->to;
     }
     told.failed |= !told.object;
     return aw__told_end(&told);
@@ -333,7 +302,7 @@ static json_t *rails_json(const struct aw_guard_result *guard, const struct aw_p
     bool failed = !rails;
     for (uint32_t c = 0; c < AW_CLIP_COUNT; c++) {
         uint32_t on = 0;
-        for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+        for (uint32_t i = 0; i < AW_RESOURCES; i++)
             on |= guard->axis_clips[i] & AW_CLIP_BIT(c) ? 1u << i : 0;
         if (!on)
             continue;
@@ -460,7 +429,7 @@ static json_t *seed_json(uint64_t seed)
 json_t *aw_account_json(const struct aw_pilot_config *config, const struct aw_decision *decision)
 {
     const struct aw_plan before = aw_account_before(decision);
-    const struct aw_plan after = aw__account_whole(&decision->guard.plan, &before);
+    const struct aw_plan after = aw_plan_over(&decision->guard.plan, &before);
     char text[AW_ACCOUNT_SENTENCE_MAX];
     struct aw__told told = aw__told_begin();
     aw__told_whole(&told, "format", AW_ACCOUNT_FORMAT_VERSION);
@@ -511,7 +480,7 @@ char *aw_account_text(const struct aw_pilot_config *config, const struct aw_deci
 static json_t *clips_json(const struct aw_guard_result *guard)
 {
     struct aw__told told = aw__told_begin();
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         if (!guard->axis_clips[i])
             continue;
         json_t *names = json_array();
@@ -519,7 +488,7 @@ static json_t *clips_json(const struct aw_guard_result *guard)
             if (guard->axis_clips[i] & AW_CLIP_BIT(c))
                 told.failed |=
                     json_array_append_new(names, json_string(aw_clip_name((enum aw_clip)c))) != 0;
-        aw__told_put(&told, aw__account_axes[i], names);
+        aw__told_put(&told, aw_resource_table[i].name, names);
     }
     told.failed |= !told.object;
     return aw__told_end(&told);
@@ -530,7 +499,7 @@ json_t *aw_account_brief(const struct aw_pilot_config *config, const struct aw_d
     const struct aw_guard_result *guard = &decision->guard;
     const struct aw_orders *orders = &decision->orders;
     const struct aw_plan before = aw_account_before(decision);
-    const struct aw_plan after = aw__account_whole(&guard->plan, &before);
+    const struct aw_plan after = aw_plan_over(&guard->plan, &before);
     char text[AW_ACCOUNT_SENTENCE_MAX];
     struct aw__told told = aw__told_begin();
     aw__told_text(&told, "actor", aw_actor_name(decision->actor));
@@ -597,18 +566,13 @@ void aw_account_note(struct aw_account_noted *noted, const struct aw_decision *d
                                        .answered = decision->answered,
                                        .restoring = decision->canary.restoring};
     memcpy(noted->axis_clips, guard->axis_clips, sizeof noted->axis_clips);
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        if (kept & (1u << i)) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (kept & AW_PLAN_BIT(i)) {
             noted->axis_clips[i] |= before.axis_clips[i];
             noted->clips |= before.axis_clips[i];
+            noted->recommended.amount[i] = before.recommended.amount[i];
         }
     noted->recommended.set |= before.recommended.set & kept;
-    if (kept & AW_PLAN_REPLICAS)
-        noted->recommended.replicas = before.recommended.replicas;
-    if (kept & AW_PLAN_CPU)
-        noted->recommended.cpu_millicores = before.recommended.cpu_millicores;
-    if (kept & AW_PLAN_MEMORY)
-        noted->recommended.memory_bytes = before.recommended.memory_bytes;
 }
 
 static bool same_orders(const struct aw_orders *a, const struct aw_account_noted *b)
@@ -624,10 +588,10 @@ static bool same_recommendation(const struct aw_account_noted *before,
     const struct aw_plan *x = &now->recommended, *y = &before->recommended;
     if (!((now->clips | before->clips) & WAITING))
         return true;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         const uint32_t bit = 1u << i;
         if (!(kept & bit) &&
-            (((x->set ^ y->set) & bit) || ((x->set & bit) && amount_of(x, i) != amount_of(y, i))))
+            (((x->set ^ y->set) & bit) || ((x->set & bit) && x->amount[i] != y->amount[i])))
             return false;
     }
     return true;
@@ -645,9 +609,9 @@ bool aw_account_notable(const struct aw_account_noted *before, const struct aw_d
         (decision->verdict != AW_WATCHDOG_PASS && decision->watchdog.cause != before->cause) ||
         !same_orders(&decision->orders, before) || !same_recommendation(before, now, kept))
         return true;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         const uint32_t is = now->axis_clips[i], was = before->axis_clips[i];
-        const uint32_t differs = kept & (1u << i) ? is & ~was : is ^ was;
+        const uint32_t differs = kept & AW_PLAN_BIT(i) ? is & ~was : is ^ was;
         if (differs & ~PASSING)
             return true;
     }

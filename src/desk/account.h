@@ -54,7 +54,7 @@ struct aw_account_noted {
     uint64_t model;
     uint64_t freeze_id, pin_id, floor_id; /* of orders */
     struct aw_plan recommended;
-    uint32_t axis_clips[AW_GUARD_AXES];
+    uint32_t axis_clips[AW_RESOURCES];
     uint32_t clips;
     uint8_t freeze, pin_kind, urgent;
     uint8_t actor, stage, verdict, cause; /* cause: of the watchdog */

@@ -27,7 +27,7 @@ struct member {
     const char *key;
     size_t offset;
     enum kind kind;
-    uint32_t max; /* COUNT: the most that can be; 0: anything */
+    uint32_t max; /* COUNT, WHOLE: the most that can be; 0: anything */
 };
 
 #define OF(kind, member, max)                                        \
@@ -36,13 +36,12 @@ struct member {
     }
 static const struct member config_members[] = {
     OF(NAME, name, 0),
-    OF(COUNT, bounds.replicas_min, 0),
-    OF(COUNT, bounds.replicas_max, 0),
-    OF(WHOLE, bounds.cpu_millicores_min, 0),
-    OF(WHOLE, bounds.cpu_millicores_max, 0),
-    OF(WHOLE, bounds.memory_bytes_min, 0),
-    OF(WHOLE, bounds.memory_bytes_max, 0),
-    OF(COUNT, controlled, AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY),
+#define MOST(unit) (AW_AMOUNT_##unit == AW_AMOUNT_COUNT ? UINT32_MAX : 0)
+#define X(id, member, name, unit, ...) \
+    OF(WHOLE, bounds.member##_min, MOST(unit)), OF(WHOLE, bounds.member##_max, MOST(unit)),
+    AW_RESOURCE_MAP(X)
+#undef X
+        OF(COUNT, controlled, AW_PLAN_ALL),
     OF(REAL, slo.latency_us_p99, 0),
     OF(REAL, slo.throughput_per_s, 0),
     OF(REAL, slo.timeout_us, 0),
@@ -75,21 +74,19 @@ static const struct member config_members[] = {
 #undef OF
 #define CONFIG_MEMBERS (sizeof config_members / sizeof *config_members)
 
-#define OF(kind, member)                                          \
-    {                                                             \
-#member, offsetof(struct aw_policy_task, member), kind, 0 \
+#define OF(kind, member, max)                                       \
+    {                                                               \
+#member, offsetof(struct aw_policy_task, member), kind, max \
     }
 static const struct member task_members[] = {
-    OF(COUNT, bounds.replicas_min),
-    OF(COUNT, bounds.replicas_max),
-    OF(WHOLE, bounds.cpu_millicores_min),
-    OF(WHOLE, bounds.cpu_millicores_max),
-    OF(WHOLE, bounds.memory_bytes_min),
-    OF(WHOLE, bounds.memory_bytes_max),
-    OF(REAL, slo_latency_us),
-    OF(COUNT, replicas),
-    OF(WHOLE, cpu_millicores),
-    OF(WHOLE, memory_bytes),
+#define X(id, member, name, unit, ...) \
+    OF(WHOLE, bounds.member##_min, MOST(unit)), OF(WHOLE, bounds.member##_max, MOST(unit)),
+    AW_RESOURCE_MAP(X)
+#undef X
+        OF(REAL, slo_latency_us, 0),
+#define X(id, member, name, unit, ...) OF(WHOLE, member, MOST(unit)),
+    AW_RESOURCE_MAP(X)
+#undef X
 };
 #undef OF
 #define TASK_MEMBERS (sizeof task_members / sizeof *task_members)
@@ -225,7 +222,7 @@ static bool read_number(const struct member *member, const char *text, void *to)
         return value <= (member->max ? member->max : UINT32_MAX);
     }
     memcpy(to, &value, sizeof value);
-    return member->kind == SEED || value <= INT64_MAX;
+    return member->kind == SEED || value <= (member->max ? member->max : INT64_MAX);
 }
 
 static bool read_member(const struct member *member, const char *text, void *base)

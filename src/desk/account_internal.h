@@ -4,8 +4,6 @@
 
 #include "desk/account.h"
 
-extern const char *const aw__account_axes[AW_GUARD_AXES]; /* "replicas", "cpu", "memory" */
-
 /* An object as it is built: memory that runs out is looked at once, at the end. */
 struct aw__told {
     json_t *object;
@@ -20,9 +18,6 @@ void aw__told_whole(struct aw__told *told, const char *key, int64_t value);
 void aw__told_flag(struct aw__told *told, const char *key, bool value);
 /* NULL: no memory; nothing is left behind. */
 json_t *aw__told_end(struct aw__told *told);
-
-/* Whole of a plan, whatever it sets: what is not set is as in `before`. */
-struct aw_plan aw__account_whole(const struct aw_plan *plan, const struct aw_plan *before);
 
 /* For tests: 1 in `config` and `task`, as large as their structs, for every byte that the text of a
  * config carries. */

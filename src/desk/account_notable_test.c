@@ -9,9 +9,9 @@ static void an_amount_that_is_not_looked_at_again_yet_is_no_news(void **state)
     const uint32_t stale = AW_CLIP_BIT(AW_CLIP_NO_DATA), mode = AW_CLIP_BIT(AW_CLIP_MODE);
     struct aw_account_noted noted = {0};
     struct aw_decision looked = {.actor = AW_ACTOR_FALLBACK, .answered = true}, between, other;
-    looked.guard.clips = looked.guard.axis_clips[AW_GUARD_MEMORY] = stale;
+    looked.guard.clips = looked.guard.axis_clips[AW_RESOURCE_MEMORY] = stale;
     between = looked;
-    between.guard.clips = between.guard.axis_clips[AW_GUARD_MEMORY] = 0;
+    between.guard.clips = between.guard.axis_clips[AW_RESOURCE_MEMORY] = 0;
     between.fallback.waiting = AW_PLAN_MEMORY;
     aw_account_note(&noted, &looked);
     for (int minute = 0; minute < 3; minute++) {
@@ -27,12 +27,12 @@ static void an_amount_that_is_not_looked_at_again_yet_is_no_news(void **state)
     other.actor = noted.actor = AW_ACTOR_AGENT;
     assert_true(aw_account_notable(&noted, &other)); /* an agent looks in every tick */
     other = between;
-    other.guard.clips = other.guard.axis_clips[AW_GUARD_MEMORY] = AW_CLIP_BIT(AW_CLIP_OOM_FLOOR);
+    other.guard.clips = other.guard.axis_clips[AW_RESOURCE_MEMORY] = AW_CLIP_BIT(AW_CLIP_OOM_FLOOR);
     aw_account_note(&noted, &looked);
     assert_true(aw_account_notable(&noted, &other)); /* a rail that nobody asked for */
 
     /* the same of what is recommended and may not be done */
-    looked.guard.clips = looked.guard.axis_clips[AW_GUARD_MEMORY] = mode;
+    looked.guard.clips = looked.guard.axis_clips[AW_RESOURCE_MEMORY] = mode;
     looked.guard.recommended.set = AW_PLAN_MEMORY;
     looked.guard.recommended.memory_bytes = 300 << 20;
     aw_account_note(&noted, &looked);

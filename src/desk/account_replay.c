@@ -82,13 +82,7 @@ static struct aw_plan proposed(struct aw_pilot *pilot, const struct aw_account_m
 {
     const struct aw_decision *decision = aw_pilot_decide(pilot, moment->orders, moment->at_us);
     const struct aw_plan before = aw_account_before(decision);
-    return aw__account_whole(&decision->guard.proposed, &before);
-}
-
-static bool same_plan(const struct aw_plan *a, const struct aw_plan *b)
-{
-    return a->replicas == b->replicas && a->cpu_millicores == b->cpu_millicores &&
-           a->memory_bytes == b->memory_bytes;
+    return aw_plan_over(&decision->guard.proposed, &before);
 }
 
 static enum aw_err push(struct aw_pilot *pilot, const struct aw_account_moment *moment,
@@ -109,7 +103,8 @@ static enum aw_err push(struct aw_pilot *pilot, const struct aw_account_moment *
             return err;
         aw_pilot_nudge(pilot, (enum aw_input)input, 1 + push->by);
         push->more = proposed(pilot, moment);
-        if (!same_plan(&push->less, as_it_was) || !same_plan(&push->more, as_it_was))
+        if (aw_plan_differs(push->less.amount, as_it_was->amount) ||
+            aw_plan_differs(push->more.amount, as_it_was->amount))
             break;
     }
     const struct aw_prices *prices = &moment->config->prices;
@@ -185,7 +180,7 @@ static void forecast(const struct aw_pilot *pilot, struct aw_account_forecast *r
                 fit.error, error_max);
     } else {
         const struct aw_plan before = aw_account_before(decision);
-        const struct aw_plan after = aw__account_whole(&decision->guard.plan, &before);
+        const struct aw_plan after = aw_plan_over(&decision->guard.plan, &before);
         ret->error = fit.error;
         ret->latency_us_before = aw_model_latency_us(&fit, &before, arrivals);
         ret->latency_us_after = aw_model_latency_us(&fit, &after, arrivals);
@@ -226,7 +221,7 @@ static json_t *predicted_json(const struct aw_pilot *pilot)
     const struct aw_pilot_config *config = aw_pilot_config(pilot);
     const struct aw_decision *decision = aw_pilot_decision(pilot);
     const struct aw_plan before = aw_account_before(decision);
-    const struct aw_plan after = aw__account_whole(&decision->guard.plan, &before);
+    const struct aw_plan after = aw_plan_over(&decision->guard.plan, &before);
     struct aw_account_forecast forecasted;
     forecast(pilot, &forecasted);
     struct aw__told told = aw__told_begin();

@@ -277,7 +277,8 @@ static void a_formula_is_moved_by_its_load(void **state)
     bench.config[0].watchdog.slack = 500;
     bench.config[0].seed = 6; /* numbers that ask for some two dozen replicas */
     /* small replicas, and room for many: how many follows the load closely */
-    bench.config[0].bounds = (struct aw_bounds){1, 40, 100, 300, 128 * AW_MIB, 4096 * AW_MIB};
+    bench.config[0].bounds =
+        (struct aw_bounds){.min = {1, 100, 128 * AW_MIB}, .max = {40, 300, 4096 * AW_MIB}};
     bench.task[0].bounds = bench.config[0].bounds;
     bench.task[0].replicas = 10;
     bench.task[0].cpu_millicores = 300;

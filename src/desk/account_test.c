@@ -17,7 +17,8 @@ static void plain_config(struct aw_pilot_config *config)
 {
     aw_pilot_config_init(config);
     memcpy(config->name, "shop/cart", sizeof "shop/cart");
-    config->bounds = (struct aw_bounds){1, 20, 100, 4000, 64 * AW_MIB, 4096 * AW_MIB};
+    config->bounds =
+        (struct aw_bounds){.min = {1, 100, 64 * AW_MIB}, .max = {20, 4000, 4096 * AW_MIB}};
     config->slo.latency_us_p99 = 250e3;
     config->seed = UINT64_MAX;
 }
@@ -32,7 +33,7 @@ static struct aw_decision plain_decision(void)
                             .model = 0xabc,
                             .answered = true,
                             .state_dim = AW_STATE_DEFAULT_DIM,
-                            .by_agent = {ALL, 3, 500, 512 * AW_MIB},
+                            .by_agent = {.set = ALL, .amount = {3, 500, 512 * AW_MIB}},
                             .fallback = {.utilization = NAN},
                             .watchdog = {.value = NAN, .limit = NAN, .quiet_s = NAN},
                             .stay = {.from = AW_STAGE_SERVING,
@@ -51,7 +52,7 @@ static struct aw_decision plain_decision(void)
                                         .memory_utilisation = 0.5},
                             .score = {.latency_us_p99 = 180e3, .sp = 1}};
     d.guard.plan = d.guard.recommended = d.guard.proposed =
-        (struct aw_plan){0, 3, 500, 512 * AW_MIB};
+        (struct aw_plan){.set = 0, .amount = {3, 500, 512 * AW_MIB}};
     return d;
 }
 
@@ -59,7 +60,7 @@ static struct aw_decision plain_decision(void)
 
 static void clip(struct aw_decision *d, enum aw_clip clip, uint32_t axes)
 {
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
         if (axes & (1u << i))
             d->guard.axis_clips[i] |= AW_CLIP_BIT(clip);
     d->guard.clips |= AW_CLIP_BIT(clip);
@@ -80,12 +81,12 @@ static void by_fallback(struct aw_decision *d, enum aw_policy_cause cause, doubl
 
 static void agent_grows(struct aw_decision *d)
 {
-    change(d, (struct aw_plan){ALL, 5, 1500, 640 * AW_MIB});
+    change(d, (struct aw_plan){.set = ALL, .amount = {5, 1500, 640 * AW_MIB}});
 }
 static void hpa_grows(struct aw_decision *d)
 {
     by_fallback(d, AW_POLICY_CAUSE_UP, 0.93);
-    change(d, (struct aw_plan){AW_PLAN_REPLICAS, 5, 500, 512 * AW_MIB});
+    change(d, (struct aw_plan){.set = AW_PLAN_REPLICAS, .amount = {5, 500, 512 * AW_MIB}});
 }
 static void nothing_known(struct aw_decision *d)
 {
@@ -97,14 +98,14 @@ static void nothing_known(struct aw_decision *d)
 }
 static void cut(struct aw_decision *d)
 {
-    change(d, (struct aw_plan){AW_PLAN_REPLICAS, 5, 500, 512 * AW_MIB});
+    change(d, (struct aw_plan){.set = AW_PLAN_REPLICAS, .amount = {5, 500, 512 * AW_MIB}});
     d->guard.proposed.replicas = 20;
     clip(d, AW_CLIP_STEP, AW_PLAN_REPLICAS);
     clip(d, AW_CLIP_COOL_DOWN, AW_PLAN_CPU | AW_PLAN_MEMORY);
     d->guard.cut_count = 3;
-    d->guard.cut[0] = (struct aw_guard_cut){5, AW_CLIP_STEP, AW_GUARD_REPLICAS};
-    d->guard.cut[1] = (struct aw_guard_cut){500, AW_CLIP_COOL_DOWN, AW_GUARD_CPU};
-    d->guard.cut[2] = (struct aw_guard_cut){512 * AW_MIB, AW_CLIP_COOL_DOWN, AW_GUARD_MEMORY};
+    d->guard.cut[0] = (struct aw_guard_cut){5, AW_CLIP_STEP, AW_RESOURCE_REPLICAS};
+    d->guard.cut[1] = (struct aw_guard_cut){500, AW_CLIP_COOL_DOWN, AW_RESOURCE_CPU};
+    d->guard.cut[2] = (struct aw_guard_cut){512 * AW_MIB, AW_CLIP_COOL_DOWN, AW_RESOURCE_MEMORY};
 }
 static void off(struct aw_decision *d)
 {
@@ -125,19 +126,20 @@ static void undone(struct aw_decision *d)
     d->actor = AW_ACTOR_PERSON;
     d->orders.pin_kind = AW_ORDER_UNDO;
     d->orders.pin_id = 42;
-    change(d, (struct aw_plan){AW_PLAN_REPLICAS, 2, 500, 512 * AW_MIB});
+    change(d, (struct aw_plan){.set = AW_PLAN_REPLICAS, .amount = {2, 500, 512 * AW_MIB}});
 }
 static void home(struct aw_decision *d)
 {
     by_fallback(d, AW_POLICY_CAUSE_NOT_YET, NAN);
     d->homing = AW_PLAN_CPU;
-    change(d, (struct aw_plan){AW_PLAN_CPU, 3, 1000, 512 * AW_MIB});
+    change(d, (struct aw_plan){.set = AW_PLAN_CPU, .amount = {3, 1000, 512 * AW_MIB}});
     d->by_fallback = d->guard.plan;
 }
 static void emergency(struct aw_decision *d)
 {
     agent_grows(d);
-    d->by_agent = (struct aw_plan){ALL, 3, 500, 512 * AW_MIB}; /* it would have stayed */
+    d->by_agent =
+        (struct aw_plan){.set = ALL, .amount = {3, 500, 512 * AW_MIB}}; /* it would have stayed */
     d->orders.floor = d->guard.plan;
     d->orders.floor_id = 9;
     d->orders.urgent = true;
@@ -145,7 +147,7 @@ static void emergency(struct aw_decision *d)
 static void killed(struct aw_decision *d)
 {
     by_fallback(d, AW_POLICY_CAUSE_NONE, NAN);
-    change(d, (struct aw_plan){AW_PLAN_MEMORY, 3, 500, 640 * AW_MIB});
+    change(d, (struct aw_plan){.set = AW_PLAN_MEMORY, .amount = {3, 500, 640 * AW_MIB}});
     d->by_fallback = (struct aw_plan){0};
     clip(d, AW_CLIP_OOM_FLOOR, AW_PLAN_MEMORY);
 }
@@ -385,7 +387,7 @@ static void a_brief_is_brief_on_the_worst_of_days(void **state)
     plain_config(&config);
     struct aw_decision d = plain_decision();
     nothing_known(&d);
-    change(&d, (struct aw_plan){ALL, UINT32_MAX, INT64_MAX, INT64_MAX});
+    change(&d, (struct aw_plan){.set = ALL, .amount = {UINT32_MAX, INT64_MAX, INT64_MAX}});
     d.guard.plan.set = AW_PLAN_CPU;
     for (uint32_t c = 0; c < AW_CLIP_COUNT; c++)
         clip(&d, (enum aw_clip)c, ALL);
@@ -554,12 +556,9 @@ static int64_t any_whole(struct aw_rng *rng)
 
 static void random_bounds(struct aw_bounds *bounds, struct aw_rng *rng)
 {
-    *bounds = (struct aw_bounds){(uint32_t)aw_rng_u64(rng),
-                                 (uint32_t)aw_rng_u64(rng),
-                                 any_whole(rng),
-                                 any_whole(rng),
-                                 any_whole(rng),
-                                 any_whole(rng)};
+    *bounds =
+        (struct aw_bounds){.min = {(uint32_t)aw_rng_u64(rng), any_whole(rng), any_whole(rng)},
+                           .max = {(uint32_t)aw_rng_u64(rng), any_whole(rng), any_whole(rng)}};
 }
 
 static void random_config(struct aw_pilot_config *config, struct aw_policy_task *task,

@@ -195,7 +195,8 @@ static inline void aw_bench_prepare(struct aw_bench *b)
         aw_load_scale_mean(&b->load[i], aw_app_rate_for(&b->app[i], 1.5));
         aw_pilot_config_init(config);
         snprintf(config->name, sizeof config->name, "test/app-%u", i);
-        config->bounds = (struct aw_bounds){1, 10, 100, 4000, 128 * AW_MIB, 4096 * AW_MIB};
+        config->bounds =
+            (struct aw_bounds){.min = {1, 100, 128 * AW_MIB}, .max = {10, 4000, 4096 * AW_MIB}};
         config->slo.latency_us_p99 = 2 * aw_app_unloaded_p99_us(&b->app[i], 1, 0);
         config->slo_quantile = i == 3 ? 0.95 : 0.99;
         config->seed = i ? UINT64_MAX - i : 1;

@@ -29,41 +29,37 @@ static const char *const because[] = {
 };
 _Static_assert(sizeof because / sizeof *because == AW_POLICY_CAUSE_COUNT, "one for every cause");
 
-static void add_cpu(struct aw_text *text, int64_t millicores)
+static void add_amount(struct aw_text *text, enum aw_amount_unit unit, int64_t amount)
 {
-    char cpu[AW_QUANTITY_TEXT_MAX];
-    aw_quantity_round_cpu(millicores, AW_QUANTITY_MILLI, cpu, sizeof cpu);
-    aw_text_add(text, "%s%s", cpu,
-                millicores < MILLI_PER_CORE    ? ""
-                : millicores == MILLI_PER_CORE ? " core"
+    char buf[AW_QUANTITY_TEXT_MAX];
+    switch (unit) {
+    case AW_AMOUNT_COUNT:
+        aw_text_add(text, "%" PRId64, amount);
+        break;
+    case AW_AMOUNT_MILLICORES:
+        aw_text_add(text, "%s%s", aw_quantity_round_cpu(amount, AW_QUANTITY_MILLI, buf, sizeof buf),
+                    amount < MILLI_PER_CORE    ? ""
+                    : amount == MILLI_PER_CORE ? " core"
                                                : " cores");
-}
-
-static void add_memory(struct aw_text *text, int64_t bytes)
-{
-    char memory[AW_QUANTITY_TEXT_MAX];
-    aw_text_add(text, "%s", aw_quantity_round_memory(bytes, memory, sizeof memory));
+        break;
+    case AW_AMOUNT_BYTES:
+        aw_text_add(text, "%s", aw_quantity_round_memory(amount, buf, sizeof buf));
+        break;
+    }
 }
 
 static void add_change(struct aw_text *text, const struct aw_plan *from, const struct aw_plan *plan)
 {
     const char *between = "";
-    if (plan->set & AW_PLAN_REPLICAS) {
-        aw_text_add(text, "replicas %" PRIu32 " -> %" PRIu32, from->replicas, plan->replicas);
-        between = ", ";
-    }
-    if (plan->set & AW_PLAN_CPU) {
-        aw_text_add(text, "%scpu ", between);
-        add_cpu(text, from->cpu_millicores);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
+        const struct aw_resource_row *row = &aw_resource_table[i];
+        if (!(plan->set & AW_PLAN_BIT(i)))
+            continue;
+        aw_text_add(text, "%s%s ", between, row->name);
+        add_amount(text, row->unit, from->amount[i]);
         aw_text_add(text, " -> ");
-        add_cpu(text, plan->cpu_millicores);
+        add_amount(text, row->unit, plan->amount[i]);
         between = ", ";
-    }
-    if (plan->set & AW_PLAN_MEMORY) {
-        aw_text_add(text, "%smemory ", between);
-        add_memory(text, from->memory_bytes);
-        aw_text_add(text, " -> ");
-        add_memory(text, plan->memory_bytes);
     }
 }
 
@@ -149,12 +145,7 @@ static uint32_t asked_for(const struct aw_decision *decision)
 {
     const struct aw_plan *by =
         decision->in_charge == AW_ACTOR_FALLBACK ? &decision->by_fallback : &decision->by_agent;
-    const struct aw_plan before = aw_account_before(decision);
-    uint32_t asked = 0;
-    asked |= by->replicas != before.replicas ? AW_PLAN_REPLICAS : 0;
-    asked |= by->cpu_millicores != before.cpu_millicores ? AW_PLAN_CPU : 0;
-    asked |= by->memory_bytes != before.memory_bytes ? AW_PLAN_MEMORY : 0;
-    return asked & by->set;
+    return by->set & aw_plan_differs(by->amount, decision->reading.wanted);
 }
 
 static void add_reason(struct aw_text *text, const struct aw_pilot_config *config,
@@ -189,10 +180,10 @@ static void add_rails(struct aw_text *text, const struct aw_decision *decision)
 {
     for (uint32_t c = 0; c < AW_CLIP_COUNT; c++) {
         const char *before = "; ";
-        for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+        for (uint32_t i = 0; i < AW_RESOURCES; i++) {
             if (!(decision->guard.axis_clips[i] & AW_CLIP_BIT(c)))
                 continue;
-            aw_text_add(text, "%s%s", before, aw__account_axes[i]);
+            aw_text_add(text, "%s%s", before, aw_resource_table[i].name);
             before = ", ";
         }
         if (!(decision->guard.clips & AW_CLIP_BIT(c)))

@@ -64,12 +64,9 @@ static json_t *time_json(int64_t us, int64_t none)
 static json_t *plan_json(const struct aw_plan *plan)
 {
     json_t *object = json_object();
-    if (plan->set & AW_PLAN_REPLICAS)
-        json_object_set_new(object, "replicas", json_integer(plan->replicas));
-    if (plan->set & AW_PLAN_CPU)
-        json_object_set_new(object, "cpu_millicores", json_integer(plan->cpu_millicores));
-    if (plan->set & AW_PLAN_MEMORY)
-        json_object_set_new(object, "memory_bytes", json_integer(plan->memory_bytes));
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (plan->set & AW_PLAN_BIT(i))
+            json_object_set_new(object, aw_resource_table[i].member, json_integer(plan->amount[i]));
     return object;
 }
 
@@ -130,44 +127,36 @@ static enum aw_err time_of(const json_t *object, const char *key, int64_t none, 
     return AW_OK;
 }
 
-static enum aw_err amount_of(const json_t *plan, const char *key, uint32_t bit, int64_t max,
-                             uint32_t *set, int64_t *ret, struct aw_diag *diag)
+static enum aw_err amount_of(const char *key, const json_t *value, struct aw_plan *plan,
+                             struct aw_diag *diag)
 {
-    const json_t *value = json_object_get(plan, key);
-    if (!value)
-        return AW_OK;
-    if (!json_is_integer(value) || json_integer_value(value) < 1 || json_integer_value(value) > max)
+    uint32_t r = 0;
+    while (r < AW_RESOURCES && strcmp(key, aw_resource_table[r].member) != 0)
+        r++;
+    if (r == AW_RESOURCES)
+        return wrong(diag, "plan", "replicas, cpu_millicores and memory_bytes alone");
+    const int64_t most =
+        r == AW_RESOURCE_REPLICAS ? AW_CLUSTER_PODS_MAX : aw_resource_table[r].most;
+    plan->set |= AW_PLAN_BIT(r);
+    plan->amount[r] = json_integer_value(value); /* 0 where it is none */
+    if (plan->amount[r] < 1 || plan->amount[r] > most)
         return wrong(diag, key, "a whole number above 0 that can be an amount");
-    *set |= bit;
-    *ret = json_integer_value(value);
     return AW_OK;
 }
 
 enum aw_err aw_plan_from_json(json_t *plan, struct aw_plan *ret, struct aw_diag *diag)
 {
     struct aw_plan read = {0};
-    int64_t replicas = 0;
+    enum aw_err err = AW_OK;
     const char *key;
     json_t *value;
     if (!json_is_object(plan))
         return wrong(diag, "plan", "an object with replicas, cpu_millicores or memory_bytes");
     json_object_foreach(plan, key, value)
     {
-        if (strcmp(key, "replicas") != 0 && strcmp(key, "cpu_millicores") != 0 &&
-            strcmp(key, "memory_bytes") != 0)
-            return wrong(diag, "plan", "replicas, cpu_millicores and memory_bytes alone");
+        if ((err = amount_of(key, value, &read, diag)))
+            return err;
     }
-    enum aw_err err = amount_of(plan, "replicas", AW_PLAN_REPLICAS, AW_CLUSTER_PODS_MAX, &read.set,
-                                &replicas, diag);
-    err = err ? err
-              : amount_of(plan, "cpu_millicores", AW_PLAN_CPU, INT64_C(1) << 40, &read.set,
-                          &read.cpu_millicores, diag);
-    err = err ? err
-              : amount_of(plan, "memory_bytes", AW_PLAN_MEMORY, INT64_C(1) << 60, &read.set,
-                          &read.memory_bytes, diag);
-    if (err)
-        return err;
-    read.replicas = (uint32_t)replicas;
     *ret = read;
     return AW_OK;
 }
@@ -432,11 +421,9 @@ static void raise_floor(struct aw_orders *ret, const struct aw_standing *standin
     ret->floor_id = standing->id;
     ret->urgent |= share >= 1;
     ret->floor.set |= plan->set;
-    ret->floor.replicas = (uint32_t)fmax(ret->floor.replicas, ceil(share * (double)plan->replicas));
-    ret->floor.cpu_millicores = (int64_t)fmax((double)ret->floor.cpu_millicores,
-                                              ceil(share * (double)plan->cpu_millicores));
-    ret->floor.memory_bytes =
-        (int64_t)fmax((double)ret->floor.memory_bytes, ceil(share * (double)plan->memory_bytes));
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        ret->floor.amount[i] =
+            (int64_t)fmax((double)ret->floor.amount[i], ceil(share * (double)plan->amount[i]));
 }
 
 void aw_book_orders(const struct aw_book *book, const char *workload, int64_t now_us,

@@ -227,7 +227,8 @@ static void an_order_survives_the_log(void **state)
     order.decision = 1234567890123;
     order.until_us = 77;
     order.freeze_until_us = -5;
-    order.plan = (struct aw_plan){AW_PLAN_REPLICAS | AW_PLAN_MEMORY, 4, 0, (int64_t)3 << 30};
+    order.plan = (struct aw_plan){.set = AW_PLAN_REPLICAS | AW_PLAN_MEMORY,
+                                  .amount = {4, 0, (int64_t)3 << 30}};
     json_t *json = aw_order_to_json(&order);
     assert_non_null(json);
     assert_ok(aw_order_from_json(json, &back, NULL));

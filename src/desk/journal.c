@@ -218,29 +218,32 @@ void aw_journal_close(struct aw_journal *j)
 /* --- put ---------------------------------------------------------------------------------------
  */
 
-enum { ORDERS = 14 };
+enum { PLAN = 1 + AW_RESOURCES, ORDERS = 6 + 2 * PLAN };
+
+static void pack_plan(const struct aw_plan *plan, int64_t packed[PLAN])
+{
+    packed[0] = (int64_t)plan->set;
+    memcpy(packed + 1, plan->amount, sizeof plan->amount);
+}
+
+static void unpack_plan(const int64_t packed[PLAN], struct aw_plan *ret)
+{
+    ret->set = (uint64_t)packed[0];
+    memcpy(ret->amount, packed + 1, sizeof ret->amount);
+}
 
 /* False: nothing was ordered. */
 static bool pack_orders(const struct aw_orders *o, int64_t packed[ORDERS])
 {
-    const int64_t all[ORDERS] = {o->freeze,
-                                 o->pin_kind,
-                                 (int64_t)o->freeze_id,
-                                 (int64_t)o->pin_id,
-                                 (int64_t)o->floor_id,
-                                 o->pin.set,
-                                 o->pin.replicas,
-                                 o->pin.cpu_millicores,
-                                 o->pin.memory_bytes,
-                                 o->floor.set,
-                                 o->floor.replicas,
-                                 o->floor.cpu_millicores,
-                                 o->floor.memory_bytes,
-                                 o->urgent};
+    const int64_t head[] = {o->freeze, o->pin_kind, (int64_t)o->freeze_id, (int64_t)o->pin_id,
+                            (int64_t)o->floor_id};
     bool any = false;
+    memcpy(packed, head, sizeof head);
+    pack_plan(&o->pin, packed + 5);
+    pack_plan(&o->floor, packed + 5 + PLAN);
+    packed[ORDERS - 1] = o->urgent;
     for (uint32_t i = 0; i < ORDERS; i++)
-        any |= all[i] != 0;
-    memcpy(packed, all, sizeof all);
+        any |= packed[i] != 0;
     return any;
 }
 
@@ -251,15 +254,9 @@ static void unpack_orders(const int64_t packed[ORDERS], struct aw_orders *ret)
                               .freeze_id = (uint64_t)packed[2],
                               .pin_id = (uint64_t)packed[3],
                               .floor_id = (uint64_t)packed[4],
-                              .pin = {.set = (uint32_t)packed[5],
-                                      .replicas = (uint32_t)packed[6],
-                                      .cpu_millicores = packed[7],
-                                      .memory_bytes = packed[8]},
-                              .floor = {.set = (uint32_t)packed[9],
-                                        .replicas = (uint32_t)packed[10],
-                                        .cpu_millicores = packed[11],
-                                        .memory_bytes = packed[12]},
-                              .urgent = packed[13] != 0};
+                              .urgent = packed[ORDERS - 1] != 0};
+    unpack_plan(packed + 5, &ret->pin);
+    unpack_plan(packed + 5 + PLAN, &ret->floor);
 }
 
 /* Deflates into the scratch behind `*used`, which moves on. Offsets, not addresses: it may move. */

@@ -72,8 +72,8 @@ static void what_was_put_is_got(void **state)
                                      .freeze_id = INT64_MAX,
                                      .pin_id = 5,
                                      .floor_id = 6,
-                                     .pin = {7, 1, INT64_MAX, INT64_MIN},
-                                     .floor = {3, UINT32_MAX, 2, 3},
+                                     .pin = {.set = 7, .amount = {1, INT64_MAX, INT64_MIN}},
+                                     .floor = {.set = 3, .amount = {UINT32_MAX, 2, 3}},
                                      .urgent = true};
     struct aw_journal *journal = open_journal(*state, false, 0);
     assert_ok(aw_journal_begin(journal, NULL));

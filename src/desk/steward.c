@@ -58,11 +58,10 @@ void aw__steward_ail(struct aw_steward *steward, enum aw_err err, const struct a
 
 static json_t *axes(uint32_t set)
 {
-    static const char *const names[AW_GUARD_AXES] = {"replicas", "cpu", "memory"};
     json_t *array = json_array();
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        if (set & (1u << i))
-            json_array_append_new(array, json_string(names[i]));
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (set & AW_PLAN_BIT(i))
+            json_array_append_new(array, json_string(aw_resource_table[i].name));
     return array;
 }
 
@@ -265,14 +264,12 @@ static bool carried_out(const struct aw_decision *decision)
                              AW_CLIP_BIT(AW_CLIP_NODE) | AW_CLIP_BIT(AW_CLIP_OOM_FLOOR) |
                              AW_CLIP_BIT(AW_CLIP_WORKING_SET) | AW_CLIP_BIT(AW_CLIP_UNCONTROLLED) |
                              AW_CLIP_BIT(AW_CLIP_ZERO);
-    const struct aw_plan now = aw_account_before(decision), *pin = &decision->orders.pin;
-    const bool differs[AW_GUARD_AXES] = {pin->replicas != now.replicas,
-                                         pin->cpu_millicores != now.cpu_millicores,
-                                         pin->memory_bytes != now.memory_bytes};
+    const struct aw_plan *pin = &decision->orders.pin;
+    const uint32_t differs = pin->set & aw_plan_differs(pin->amount, decision->reading.wanted);
     if (!decision->answered || decision->guard.recommended.set)
         return false;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        if ((pin->set & (1u << i)) && differs[i] && !(decision->guard.axis_clips[i] & lasting))
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if ((differs & AW_PLAN_BIT(i)) && !(decision->guard.axis_clips[i] & lasting))
             return false;
     return true;
 }

@@ -203,20 +203,13 @@ static enum aw_err fill_undo(struct aw_steward *steward, struct aw_order *order,
     const struct aw_reading *reading = &aw__steward_last(steward, index)->reading;
     struct aw_plan plan = {0};
     bool still = false;
-    if (changed(wanted.members, "replicas")) {
-        plan.set |= AW_PLAN_REPLICAS;
-        plan.replicas = (uint32_t)amount(wanted.members, "from", "replicas");
-        still |= reading->replicas_wanted == amount(wanted.members, "to", "replicas");
-    }
-    if (changed(wanted.members, "cpu")) {
-        plan.set |= AW_PLAN_CPU;
-        plan.cpu_millicores = amount(wanted.members, "from", "cpu_millicores");
-        still |= reading->cpu_millicores_wanted == amount(wanted.members, "to", "cpu_millicores");
-    }
-    if (changed(wanted.members, "memory")) {
-        plan.set |= AW_PLAN_MEMORY;
-        plan.memory_bytes = amount(wanted.members, "from", "memory_bytes");
-        still |= reading->memory_bytes_wanted == amount(wanted.members, "to", "memory_bytes");
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
+        const struct aw_resource_row *row = &aw_resource_table[i];
+        if (!changed(wanted.members, row->name))
+            continue;
+        plan.set |= AW_PLAN_BIT(i);
+        plan.amount[i] = amount(wanted.members, "from", row->member);
+        still |= reading->wanted[i] == amount(wanted.members, "to", row->member);
     }
     const uint64_t latest = steward->seat[index]->changed_id;
     if (!plan.set)
@@ -271,17 +264,16 @@ static void fill_emergency(const struct aw_steward *steward, uint32_t index, str
     if (plan->set)
         return;
     if (config->controlled & AW_PLAN_REPLICAS) {
-        const double replicas = ceil(EMERGENCY_REPLICAS * reading->replicas_wanted);
+        const double replicas = ceil(EMERGENCY_REPLICAS * (double)reading->replicas_wanted);
         plan->set |= AW_PLAN_REPLICAS;
-        plan->replicas = (uint32_t)fmin(replicas, config->bounds.replicas_max);
+        plan->replicas = (int64_t)fmin(replicas, (double)config->bounds.replicas_max);
     }
     if (!(config->controlled & AW_PLAN_REPLICAS) || config->in_place) {
-        plan->set |= config->controlled & (AW_PLAN_CPU | AW_PLAN_MEMORY);
-        plan->cpu_millicores =
-            (int64_t)fmin(EMERGENCY_SIZE * (double)reading->cpu_millicores_wanted,
-                          (double)config->bounds.cpu_millicores_max);
-        plan->memory_bytes = (int64_t)fmin(EMERGENCY_SIZE * (double)reading->memory_bytes_wanted,
-                                           (double)config->bounds.memory_bytes_max);
+        plan->set |= config->controlled & AW_PLAN_SIZES;
+        for (uint32_t i = 0; i < AW_RESOURCES; i++)
+            if (AW_PLAN_SIZES & AW_PLAN_BIT(i))
+                plan->amount[i] = (int64_t)fmin(EMERGENCY_SIZE * (double)reading->wanted[i],
+                                                (double)config->bounds.max[i]);
     }
 }
 

@@ -156,7 +156,7 @@ static struct aw_plan plan_of(const struct aw_oracle *oracle, const struct candi
     const double cores = cores_needed(oracle, now_us, c->lookahead) * c->headroom;
     const double replicas = ceil(cores * 1e3 / c->millicores - 1e-9);
     struct aw_plan plan = {
-        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+        .set = AW_PLAN_COMMON,
         .replicas = (uint32_t)fmin(fmax(replicas, 0), AW_CLUSTER_PODS_MAX),
         .cpu_millicores = llround(c->millicores / 10) * 10,
         .memory_bytes = (int64_t)(c->memory_bytes / (1 << 20)) << 20,
@@ -352,9 +352,7 @@ enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_sim *sim, uint3
     oracle->replicas_wanted = sample.replicas_wanted;
 
     struct aw_policy_reason reason = {.utilization = NAN, .cause = AW_POLICY_CAUSE_NO_DATA};
-    struct aw_plan plan = {.replicas = sample.replicas_wanted,
-                           .cpu_millicores = sample.cpu_millicores_wanted,
-                           .memory_bytes = sample.memory_bytes_wanted};
+    struct aw_plan plan = aw_plan_of(sample.wanted);
     if (sample.memory_bytes_peak.at_us != AW_NEVER)
         oracle->peak[oracle->steps % PEAK_STEPS] = sample.memory_bytes_peak.value;
     double memory_peak = 0;
@@ -370,12 +368,7 @@ enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_sim *sim, uint3
     oracle->sim = NULL;
     if (err)
         return err;
-    if (plan.replicas == sample.replicas_wanted)
-        plan.set &= ~(uint32_t)AW_PLAN_REPLICAS;
-    if (plan.cpu_millicores == sample.cpu_millicores_wanted)
-        plan.set &= ~(uint32_t)AW_PLAN_CPU;
-    if (plan.memory_bytes == sample.memory_bytes_wanted)
-        plan.set &= ~(uint32_t)AW_PLAN_MEMORY;
+    plan.set &= aw_plan_differs(plan.amount, sample.wanted);
     *ret_plan = plan;
     if (ret_reason)
         *ret_reason = reason;

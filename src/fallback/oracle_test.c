@@ -9,7 +9,7 @@
 #define STEP_US 15000000ll
 
 static const struct aw_policy_task task = {
-    .bounds = {1, 20, 100, 4000, 64 << 20, 4ll << 30},
+    .bounds = {.min = {1, 100, 64 << 20}, .max = {20, 4000, 4ll << 30}},
     .slo_latency_us = 200e3,
     .replicas = 4,
     .cpu_millicores = 1000,

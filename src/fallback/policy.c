@@ -80,8 +80,10 @@ static void add_names(struct aw_text *text, const char *what, uint32_t set)
 {
     if (set == 0)
         return;
-    aw_text_add(text, "; %s:%s%s%s", what, set & AW_PLAN_REPLICAS ? " replicas" : "",
-                set & AW_PLAN_CPU ? " cpu" : "", set & AW_PLAN_MEMORY ? " memory" : "");
+    aw_text_add(text, "; %s:", what);
+    for (uint32_t r = 0; r < AW_RESOURCES; r++)
+        if (set & AW_PLAN_BIT(r))
+            aw_text_add(text, " %s", aw_resource_table[r].name);
 }
 
 const char *aw_policy_reason_format(const struct aw_policy_reason *reason, char *buf, size_t size)
@@ -112,17 +114,14 @@ static enum aw_err check_task(const struct aw_policy_task *task, struct aw_diag 
     if (err)
         return err;
     if (bounds->replicas_max > AW_CLUSTER_PODS_MAX)
-        return aw_fail(diag, AW_ERR_CONFIG, "expected at most %u replicas, found %" PRIu32,
+        return aw_fail(diag, AW_ERR_CONFIG, "expected at most %u replicas, found %" PRId64,
                        AW_CLUSTER_PODS_MAX, bounds->replicas_max);
-    struct aw_plan start = {.replicas = task->replicas,
-                            .cpu_millicores = task->cpu_millicores,
-                            .memory_bytes = task->memory_bytes};
+    struct aw_plan start = aw_plan_of(task->amount);
     aw_bounds_clip(bounds, &start);
-    if (start.replicas != task->replicas || start.cpu_millicores != task->cpu_millicores ||
-        start.memory_bytes != task->memory_bytes)
+    if (aw_plan_differs(start.amount, task->amount))
         return aw_fail(
             diag, AW_ERR_CONFIG,
-            "it begins outside its bounds: %" PRIu32 " replicas of %" PRId64 "m CPU and %.0f MiB",
+            "it begins outside its bounds: %" PRId64 " replicas of %" PRId64 "m CPU and %.0f MiB",
             task->replicas, task->cpu_millicores, (double)task->memory_bytes / AW_MIB_REAL);
     return AW_OK;
 }
@@ -242,36 +241,24 @@ size_t aw_policy_bytes(const struct aw_policy *policy)
 static void wall(const struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
                  struct aw_plan *plan, struct aw_policy_reason *reason)
 {
-    const bool cpu_known = aw__policy_fresh(policy, sample->cpu_cores_used, now_us);
-    const bool memory_known = aw__policy_fresh(policy, sample->memory_bytes_used, now_us);
+    const bool known[AW_USES] = {
+        [AW_USE_CPU] = aw__policy_fresh(policy, sample->cpu_cores_used, now_us),
+        [AW_USE_MEMORY] = aw__policy_fresh(policy, sample->memory_bytes_used, now_us)};
     const struct aw_plan asked = *plan;
     aw_bounds_clip(&policy->task.bounds, plan);
-    const uint32_t moved = (plan->replicas != asked.replicas ? AW_PLAN_REPLICAS : 0u) |
-                           (plan->cpu_millicores != asked.cpu_millicores ? AW_PLAN_CPU : 0u) |
-                           (plan->memory_bytes != asked.memory_bytes ? AW_PLAN_MEMORY : 0u);
-    reason->clipped = moved & plan->set;
-    if (!cpu_known && plan->replicas < sample->replicas_wanted)
-        reason->held |= plan->set & AW_PLAN_REPLICAS;
-    if (!cpu_known && plan->cpu_millicores < sample->cpu_millicores_wanted)
-        reason->held |= plan->set & AW_PLAN_CPU;
-    if (!memory_known && plan->memory_bytes < sample->memory_bytes_wanted)
-        reason->held |= plan->set & AW_PLAN_MEMORY;
-    plan->set &= ~reason->held;
-    if (plan->replicas == sample->replicas_wanted)
-        plan->set &= ~(uint32_t)AW_PLAN_REPLICAS;
-    if (plan->cpu_millicores == sample->cpu_millicores_wanted)
-        plan->set &= ~(uint32_t)AW_PLAN_CPU;
-    if (plan->memory_bytes == sample->memory_bytes_wanted)
-        plan->set &= ~(uint32_t)AW_PLAN_MEMORY;
+    reason->clipped = plan->set & aw_plan_differs(plan->amount, asked.amount);
+    for (uint32_t r = 0; r < AW_RESOURCES; r++)
+        if (!known[aw_resource_table[r].use] && plan->amount[r] < sample->wanted[r])
+            reason->held |= plan->set & AW_PLAN_BIT(r);
+    plan->set &= aw_plan_differs(plan->amount, sample->wanted) & ~reason->held;
 }
 
 void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
                       struct aw_plan *ret_plan, struct aw_policy_reason *ret_reason)
 {
     AW_ASSERT(sample->pod_count <= AW_CLUSTER_PODS_MAX);
-    struct aw_plan plan = {.replicas = sample->replicas_wanted,
-                           .cpu_millicores = sample->cpu_millicores_wanted,
-                           .memory_bytes = sample->memory_bytes_wanted};
+    struct aw_plan plan = aw_plan_of(sample->wanted);
+    plan.set = 0;
     struct aw_policy_reason reason = {.utilization = NAN};
     struct aw_reading reading;
     switch ((enum aw_policy_kind)policy->settings.kind) {

@@ -63,9 +63,7 @@ extern const char *const aw_policy_names[];
 struct aw_policy_task {
     struct aw_bounds bounds;
     double slo_latency_us; /* of p99; 0: there is none */
-    uint32_t replicas;
-    int64_t cpu_millicores;
-    int64_t memory_bytes;
+    AW_AMOUNTS(amount, );  /* to begin with */
 };
 
 struct aw_policy_settings {

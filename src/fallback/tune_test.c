@@ -55,7 +55,7 @@ static enum aw_err evaluate(void *ctx, const struct aw_policy_settings *settings
 }
 
 static const struct aw_policy_task start = {
-    .bounds = {1, 20, 100, 4000, 64 << 20, 8ll << 30},
+    .bounds = {.min = {1, 100, 64 << 20}, .max = {20, 4000, 8ll << 30}},
     .slo_latency_us = 1e5,
     .replicas = 4,
     .cpu_millicores = 1000,

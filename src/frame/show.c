@@ -1,6 +1,8 @@
 /* show.c - figures, times, plans and bars for people. */
 #include "frame/show.h"
 
+#include <aware/resource.h>
+
 #include "base/quantity.h"
 #include "base/text.h"
 #include "frame/layout.h"
@@ -277,39 +279,39 @@ double aw__seconds_between(const char *from, const char *until)
 
 /* --- plans and bars --------------------------------------------------------------------------- */
 
-static void amount_show(uint32_t which, double value, char *buf, size_t size)
+static void amount_show(enum aw_amount_unit unit, double value, char *buf, size_t size)
 {
-    if (which == 0 && isfinite(value))
-        snprintf(buf, size, "%.0f", value);
-    else if (which == 1)
+    if (unit == AW_AMOUNT_MILLICORES)
         aw_show_cpu(value, buf, size);
-    else if (which == 2)
+    else if (unit == AW_AMOUNT_BYTES)
         aw_show_memory(value, buf, size);
+    else if (isfinite(value))
+        snprintf(buf, size, "%.0f", value);
     else
         unknown(buf, size);
 }
 
 const char *aw_plan_show(const json_t *before, const json_t *after, char *buf, size_t size)
 {
-    static const char *const keys[] = {"replicas", "cpu_millicores", "memory_bytes"};
-    static const char *const names[] = {"replicas", "cpu", "memory"};
     struct aw_text text;
     aw_text_init(&text, buf, size);
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
+        const struct aw_resource_row *row = &aw_resource_table[i];
         char from[AW_SHOW_MAX], to[AW_SHOW_MAX];
-        const double was = aw_at_real(before, keys[i]), is = aw_at_real(after, keys[i]);
+        const double was = aw_at_real(before, row->member), is = aw_at_real(after, row->member);
         if (isnan(is) || (before && was == is))
             continue;
-        amount_show(i, was, from, sizeof from);
-        amount_show(i, is, to, sizeof to);
-        if (before && i == 2 && !isnan(was) && !strcmp(from, to)) { /* three digits hide it */
+        amount_show(row->unit, was, from, sizeof from);
+        amount_show(row->unit, is, to, sizeof to);
+        if (before && row->unit == AW_AMOUNT_BYTES && !isnan(was) &&
+            !strcmp(from, to)) { /* three digits hide it */
             snprintf(from, sizeof from, "%.2fMi", was / MIB);
             snprintf(to, sizeof to, "%.2fMi", is / MIB);
         }
         if (before && !isnan(was))
-            aw_text_add(&text, "%s%s %s -> %s", text.len ? ", " : "", names[i], from, to);
+            aw_text_add(&text, "%s%s %s -> %s", text.len ? ", " : "", row->name, from, to);
         else
-            aw_text_add(&text, "%s%s %s", text.len ? ", " : "", names[i], to);
+            aw_text_add(&text, "%s%s %s", text.len ? ", " : "", row->name, to);
     }
     if (text.len == 0)
         aw_text_add(&text, "nothing");

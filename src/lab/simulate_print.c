@@ -75,7 +75,7 @@ const char *aw__simulate_tuned(const struct aw__simulate *ask, uint32_t policy,
         aw_text_add(&text, ", %s",
                     aw_quantity_round_memory(summary->task.memory_bytes, memory, sizeof memory));
     if (s->kind == AW_POLICY_STATIC)
-        aw_text_add(&text, ", %" PRIu32 " replicas", summary->task.replicas);
+        aw_text_add(&text, ", %" PRId64 " replicas", summary->task.replicas);
     return text.len ? buf : "-";
 }
 

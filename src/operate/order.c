@@ -1,5 +1,7 @@
 /* order.c - the verbs that order something of the daemon: freeze, unfreeze, undo, approve, reject,
  * emergency and calm. */
+#include <aware/resource.h>
+
 #include "base/quantity.h"
 #include "frame/json.h"
 #include "frame/show.h"
@@ -299,13 +301,6 @@ const struct aw_verb aw_verb_reject = {
 static enum aw_err plan_put(const struct aw_call *run, const char *name, double factor,
                             json_t *order, struct aw_diag *diag)
 {
-    static const struct {
-        const char *key, *now, *max;
-    } amounts[] = {
-        {"replicas", "replicas.wanted", "bounds.replicas.max"},
-        {"cpu_millicores", "cpu_millicores", "bounds.cpu_millicores.max"},
-        {"memory_bytes", "memory_bytes", "bounds.memory_bytes.max"},
-    };
     struct aw__client client;
     json_t *workload = NULL, *plan = json_object();
     enum aw_err err = aw__client_open(&client, run, diag);
@@ -314,13 +309,17 @@ static enum aw_err plan_put(const struct aw_call *run, const char *name, double 
     err = aw__client_need(&client, "emergency", diag);
     err = err ? err : aw__client_workload(&client, name, &workload, diag);
     aw__client_close(&client);
-    for (size_t i = 0; !err && i < sizeof amounts / sizeof *amounts; i++) {
-        const double now = aw_at_real(workload, amounts[i].now),
-                     most = aw_at_real(workload, amounts[i].max);
+    for (uint32_t i = 0; !err && i < AW_RESOURCES; i++) {
+        const char *key = aw_resource_table[i].member;
+        char max[64];
+        snprintf(max, sizeof max, "bounds.%s.max", key);
+        const double now =
+            aw_at_real(workload, i == AW_RESOURCE_REPLICAS ? "replicas.wanted" : key);
+        const double most = aw_at_real(workload, max);
         if (isnan(now))
             continue;
         const double wanted = ceil(factor * now);
-        json_object_set_new(plan, amounts[i].key,
+        json_object_set_new(plan, key,
                             json_integer((json_int_t)(most > 0 ? fmin(wanted, most) : wanted)));
     }
     if (!err && json_object_size(plan) == 0)

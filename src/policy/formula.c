@@ -201,7 +201,7 @@ void aw_formula_decide(const struct aw_formula_values *values, const struct aw_f
                        bool violated, bool acts, struct aw_plan *ret_plan)
 {
     const struct aw_bounds *bounds = &task->bounds;
-    struct aw_plan plan = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+    struct aw_plan plan = {.set = AW_PLAN_COMMON,
                            .replicas = reading->replicas_wanted,
                            .cpu_millicores = reading->cpu_millicores_wanted,
                            .memory_bytes = reading->memory_bytes_wanted};

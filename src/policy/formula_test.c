@@ -9,7 +9,7 @@
 #include "base/units.h"
 
 static const struct aw_formula_task task = {
-    .bounds = {1, 20, 100, 4000, 64 * AW_MIB, 8192 * AW_MIB},
+    .bounds = {.min = {1, 100, 64 * AW_MIB}, .max = {20, 4000, 8192 * AW_MIB}},
     .budget = 0.05,
 };
 

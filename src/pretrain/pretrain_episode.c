@@ -27,11 +27,9 @@ static enum aw_err fallback_begin(struct aw_pretrain *p, struct aw__pretrain_tas
 {
     const struct aw_sample *sample = aw_autoscale_sample(&task->env);
     const struct aw_autoscale_info *info = aw_autoscale_info(&task->env);
-    const struct aw_policy_task start = {.bounds = *aw_autoscale_bounds(&task->env),
-                                         .slo_latency_us = info->slo_us,
-                                         .replicas = sample->replicas_wanted,
-                                         .cpu_millicores = sample->cpu_millicores_wanted,
-                                         .memory_bytes = sample->memory_bytes_wanted};
+    struct aw_policy_task start = {.bounds = *aw_autoscale_bounds(&task->env),
+                                   .slo_latency_us = info->slo_us};
+    memcpy(start.amount, sample->wanted, sizeof start.amount);
     aw_policy_free(task->fallback);
     task->fallback = NULL;
     return aw_policy_new(&p->config.fallback, &start, p->alloc, &task->fallback, diag);

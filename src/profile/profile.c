@@ -388,8 +388,8 @@ static void replicas_check(struct aw__reading *r, const struct aw_bounds *b)
 {
     if (b->replicas_min > b->replicas_max)
         aw__reading_expected(r, aw__reading_at(r, "spec.constraints.global"),
-                             "expected minReplicas of at most maxReplicas, found %" PRIu32
-                             " and %" PRIu32,
+                             "expected minReplicas of at most maxReplicas, found %" PRId64
+                             " and %" PRId64,
                              b->replicas_min, b->replicas_max);
 }
 

@@ -389,12 +389,10 @@ static void start_check(struct aw_profile_report *report, const struct aw_profil
         .memory_bytes = app->memory_bytes ? app->memory_bytes : b->memory_bytes_min};
     const struct aw_plan asked = start;
     aw_bounds_clip(b, &start);
-    const char *what = start.replicas != asked.replicas               ? "replicas"
-                       : start.cpu_millicores != asked.cpu_millicores ? "cpu"
-                       : start.memory_bytes != asked.memory_bytes     ? "memory"
-                                                                      : NULL;
-    if (!what)
+    const uint32_t moved = aw_plan_differs(start.amount, asked.amount);
+    if (!moved)
         return;
+    const char *what = aw_resource_table[__builtin_ctz(moved)].name; /* the first of them */
     struct aw_diag diag;
     aw_fail_at(&diag, AW_ERR_CONFIG, app->place.file, app->place.line, app->place.column,
                "spec.start", "%s is outside the bounds of %s at %s:%" PRIu32, what,

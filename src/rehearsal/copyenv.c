@@ -12,7 +12,6 @@
 #define WORKLOAD     0u
 #define MINUTE_US    INT64_C(60000000)
 #define SETTLE_STEPS 4u /* at least, before an episode: its first state is measured */
-#define ALL          (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY)
 
 /* What decides the future, beside the simulator. No padding: it is copied into snapshots. */
 struct episode {
@@ -126,7 +125,7 @@ static enum aw_err pass(struct copyenv *self, const struct aw_plan *wanted)
                                              .restarts = episode->restarts,
                                              .slo = (enum aw_guard_slo)episode->slo,
                                              .in_place = config->in_place,
-                                             .uncontrolled = ALL & ~config->controlled,
+                                             .uncontrolled = AW_PLAN_ALL & ~config->controlled,
                                              .node_cpu_millicores = config->node_cpu_millicores,
                                              .node_memory_bytes = config->node_memory_bytes};
         struct aw_guard_result result;
@@ -374,7 +373,7 @@ enum aw_err aw_copyenv_make(const struct aw_copyenv_config *config, const struct
     spec_fill(self);
     if (self->spec.state_bytes > AW_ENV_STATE_BYTES_MAX) {
         err = aw_fail(diag, AW_ERR_LIMIT, "a copy of %u replicas has too large a state",
-                      config->action.bounds.replicas_max);
+                      (unsigned)config->action.bounds.replicas_max);
         goto out;
     }
     *ret_env = (struct aw_env){&self->spec, &ops, self};

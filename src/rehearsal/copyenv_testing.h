@@ -11,7 +11,8 @@
 
 static inline struct aw_copyenv_config copy_config(const struct life *life)
 {
-    const struct aw_bounds bounds = {1, 20, 100, 4000, 64 * AW_MIB, 8192 * AW_MIB};
+    const struct aw_bounds bounds = {.min = {1, 100, 64 * AW_MIB},
+                                     .max = {20, 4000, 8192 * AW_MIB}};
     const struct aw_slo slo = {.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&life->app, 1, 0),
                                .timeout_us = 30e6};
     struct aw_copyenv_config config = {

@@ -52,11 +52,12 @@ static inline void live(uint32_t index, uint64_t seed, struct life *life)
     aw_conf_defaults(aw_policy_fields, &hpa);
     hpa.kind = AW_POLICY_HPA_VPA_MEM;
     hpa.hpa_target = 50;
-    const struct aw_policy_task task = {.bounds = {1, 20, 100, 4000, 32 * AW_MIB, 32768 * AW_MIB},
-                                        .slo_latency_us = 1e9,
-                                        .replicas = 4,
-                                        .cpu_millicores = 1000,
-                                        .memory_bytes = workload.memory_bytes};
+    const struct aw_policy_task task = {
+        .bounds = {.min = {1, 100, 32 * AW_MIB}, .max = {20, 4000, 32768 * AW_MIB}},
+        .slo_latency_us = 1e9,
+        .replicas = 4,
+        .cpu_millicores = 1000,
+        .memory_bytes = workload.memory_bytes};
     struct aw_policy *policy = NULL;
     assert_ok(aw_policy_new(&hpa, &task, NULL, &policy, NULL));
     aw_model_begin(&life->record);

@@ -22,7 +22,7 @@ static int begin(void **state)
 static struct aw_rehearse_config config_of(uint32_t minutes)
 {
     struct aw_rehearse_config config = {
-        .bounds = {1, 20, 100, 4000, 64 * AW_MIB, 8192 * AW_MIB},
+        .bounds = {.min = {1, 100, 64 * AW_MIB}, .max = {20, 4000, 8192 * AW_MIB}},
         .slo = {.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&life.app, 1, 0),
                 .timeout_us = 30e6},
         .prices = {.core_hour = 0.04, .gib_hour = 0.005},
@@ -416,7 +416,7 @@ static void need_is_of_the_load_and_the_unknown_counts_for_nothing(void **state)
 {
     (void)state;
     const struct aw_prices prices = {.core_hour = 0.04, .gib_hour = 0.005};
-    const struct aw_bounds bounds = {2, 20, 250, 4000, AW_MIB, 8192 * AW_MIB};
+    const struct aw_bounds bounds = {.min = {2, 250, AW_MIB}, .max = {20, 4000, 8192 * AW_MIB}};
     const double gib = 1073741824.0;
     static const struct {
         double cores, gib, need;

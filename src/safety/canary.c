@@ -409,9 +409,9 @@ bool aw_canary_restore(struct aw_canary_memory *memory, const struct aw_plan *pr
     if (memory->restore_left == 0)
         return false;
     const struct aw_plan *wanted = &memory->allocation;
-    const bool there = present->replicas >= wanted->replicas &&
-                       present->cpu_millicores >= wanted->cpu_millicores &&
-                       present->memory_bytes >= wanted->memory_bytes;
+    bool there = true;
+    for (uint32_t r = 0; r < AW_RESOURCES; r++)
+        there &= present->amount[r] >= wanted->amount[r];
     memory->restore_left = there ? 0 : memory->restore_left - 1;
     return !there;
 }

@@ -13,8 +13,6 @@
 
 #define RESTARTS_MAX AW_GUARD_RESTARTS_MAX
 
-const int64_t aw__guard_amount_max[AW_GUARD_AXES] = {1000000, 1000000000, (int64_t)1 << 50};
-
 const char *const aw_guard_mode_names[] = {"Off", "Initial", "Auto", "Approve", NULL};
 
 #define DAY 86400
@@ -24,18 +22,13 @@ const char *const aw_guard_mode_names[] = {"Off", "Initial", "Auto", "Approve", 
 const struct aw_conf_field aw_guard_fields[] = {
     AW_CONF_ONE_OF(mode, "Off", aw_guard_mode_names,
         "Off only recommends, Initial sizes replicas once, Auto acts; users begin with Off"),
-    AW_CONF_NUMBER(replicas_up_factor, "4", 1, 1000,
-        "most that a decision may multiply the replicas by; twice what the HPA adds in a period"),
-    AW_CONF_NUMBER(replicas_down_factor, "2", 1, 1000,
-        "most that a decision may divide the replicas by; Knative's max-scale-down-rate"),
-    AW_CONF_NUMBER(cpu_up_factor, "4", 1, 1000,
-        "most that a decision may multiply a replica's CPU by"),
-    AW_CONF_NUMBER(cpu_down_factor, "2", 1, 1000,
-        "most that a decision may divide a replica's CPU by"),
-    AW_CONF_NUMBER(memory_up_factor, "4", 1, 1000,
-        "most that a decision may multiply a replica's memory by"),
-    AW_CONF_NUMBER(memory_down_factor, "2", 1, 1000,
-        "most that a decision may divide a replica's memory by"),
+#define X(id, member, name, unit, most, common, restarts, use, words, noun, up, down)              \
+    AW_CONF_NUMBER(name##_up_factor, "4", 1, 1000,                                                 \
+        "most that a decision may multiply " noun " by" up),                                       \
+    AW_CONF_NUMBER(name##_down_factor, "2", 1, 1000,                                               \
+        "most that a decision may divide " noun " by" down),
+    AW_RESOURCE_MAP(X)
+#undef X
     AW_CONF_NUMBER(replicas_up_least, "4", 0, 1000,
         "replicas that a decision may always add, however few there are; the HPA's default"),
     AW_CONF_NUMBER(restart_window, "3600", 60, 7 * DAY,
@@ -140,11 +133,11 @@ static void walk(struct aw__pass *pass, const struct aw__rail *rails, size_t cou
     for (size_t r = 0; r < count; r++) {
         if (pass->input->ordered && (PACE & AW_CLIP_BIT(rails[r].clip)))
             continue;
-        int64_t before[AW_GUARD_AXES];
+        int64_t before[AW_RESOURCES];
         const uint32_t dropped = pass->dropped;
         memcpy(before, pass->amount, sizeof before);
         rails[r].run(pass);
-        for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+        for (uint32_t i = 0; i < AW_RESOURCES; i++) {
             int64_t *amount = &pass->amount[i];
             if (*amount == 0)
                 continue;
@@ -159,35 +152,30 @@ static void walk(struct aw__pass *pass, const struct aw__rail *rails, size_t cou
 /* What is proposed, as far as it can be meant; else the present. */
 static void begin(struct aw__pass *pass, const struct aw_plan *proposed)
 {
-    const uint32_t all = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
-        const bool named = proposed->set & ~pass->input->uncontrolled & (1u << i);
-        const int64_t amount = aw__guard_plan_amount(proposed, i);
-        const bool absurd = amount <= 0 || amount > aw__guard_amount_max[i];
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
+        const bool named = proposed->set & ~pass->uncontrolled & AW_PLAN_BIT(i);
+        const int64_t amount = proposed->amount[i];
+        const bool absurd = !aw__guard_sane(i, amount);
         pass->present[i] = aw__guard_wanted_of(pass->input->reading, i);
         pass->amount[i] = named && !absurd ? amount : pass->present[i];
-        if ((named && absurd) || (proposed->set & ~all))
+        if ((named && absurd) || (proposed->set & ~(uint64_t)AW_PLAN_ALL))
             note(pass, i, AW_CLIP_ABSURD, pass->amount[i]);
-        if (proposed->set & pass->input->uncontrolled & (1u << i))
+        if (proposed->set & pass->uncontrolled & AW_PLAN_BIT(i))
             note(pass, i, AW_CLIP_UNCONTROLLED, pass->present[i]);
     }
 }
 
 static void plan_set(struct aw_plan *plan, const struct aw__pass *pass, uint32_t set)
 {
-    int64_t amount[AW_GUARD_AXES];
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        amount[i] = set & (1u << i) ? pass->amount[i] : pass->present[i];
-    *plan = (struct aw_plan){.set = set,
-                             .replicas = (uint32_t)amount[AW_GUARD_REPLICAS],
-                             .cpu_millicores = amount[AW_GUARD_CPU],
-                             .memory_bytes = amount[AW_GUARD_MEMORY]};
+    *plan = (struct aw_plan){.set = set};
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        plan->amount[i] = set & AW_PLAN_BIT(i) ? pass->amount[i] : pass->present[i];
 }
 
 static uint32_t strike(struct aw__pass *pass, uint32_t set, uint32_t out, enum aw_clip clip)
 {
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        if (set & out & (1u << i))
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (set & out & AW_PLAN_BIT(i))
             note(pass, i, clip, pass->present[i]);
     return set & ~out;
 }
@@ -195,23 +183,22 @@ static uint32_t strike(struct aw__pass *pass, uint32_t set, uint32_t out, enum a
 /* What only strikes out, strongest last, so that a plan which nobody let through names them all. */
 static uint32_t struck(struct aw__pass *pass, uint32_t set)
 {
-    const uint32_t all = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
     const struct aw_guard_settings *s = &pass->guard->settings;
     uint32_t smaller_set = 0, left = set;
     if (pass->input->ordered)
         return set;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
         smaller_set |= pass->amount[i] < pass->present[i] ? 1u << i : 0;
     if (pass->input->freeze == AW_GUARD_FREEZE_DOWN)
         left &= strike(pass, set, smaller_set, AW_CLIP_FREEZE);
     else if (pass->input->freeze != AW_GUARD_FREEZE_NONE)
-        left &= strike(pass, set, all, AW_CLIP_FREEZE);
+        left &= strike(pass, set, AW_PLAN_ALL, AW_CLIP_FREEZE);
     if (s->mode == AW_GUARD_INITIAL && pass->memory->sized)
-        left &= strike(pass, set, AW_PLAN_CPU | AW_PLAN_MEMORY, AW_CLIP_MODE);
+        left &= strike(pass, set, AW_PLAN_SIZES, AW_CLIP_MODE);
     else if (s->mode == AW_GUARD_OFF || s->mode == AW_GUARD_APPROVE)
-        left &= strike(pass, set, all, AW_CLIP_MODE);
+        left &= strike(pass, set, AW_PLAN_ALL, AW_CLIP_MODE);
     if (pass->input->first)
-        left &= strike(pass, set, all, AW_CLIP_RESTART);
+        left &= strike(pass, set, AW_PLAN_ALL, AW_CLIP_RESTART);
     return left;
 }
 
@@ -221,21 +208,21 @@ void aw_guard_pass(const struct aw_guard *guard, const struct aw_guard_memory *m
 {
     struct aw__pass pass = {
         .guard = guard, .memory = memory, .input = input, .now_us = now_us, .result = ret_result};
+    pass.uncontrolled = input->uncontrolled;
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        pass.uncontrolled |= guard->bounds.max[i] == 0 ? AW_PLAN_BIT(i) : 0;
     *ret_result = (struct aw_guard_result){.proposed = *proposed};
     begin(&pass, &ret_result->proposed);
     walk(&pass, aw__guard_hard, AW__GUARD_HARD);
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         const int64_t at = pass.present[i] > 0 ? pass.present[i] : pass.amount[i];
         pass.home[i] = aw__larger(pass.room[i].low, aw__smaller(at, pass.room[i].high));
     }
     walk(&pass, aw__guard_soft, AW__GUARD_SOFT);
 
-    uint32_t set = 0;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        set |= pass.amount[i] != pass.present[i] ? 1u << i : 0;
-    set &= ~pass.dropped;
-    set = strike(&pass, set, input->uncontrolled, AW_CLIP_UNCONTROLLED);
-    if (pass.present[AW_GUARD_REPLICAS] == 0) /* as the HPA: zero replicas switch scaling off */
+    uint32_t set = aw_plan_differs(pass.amount, pass.present) & ~pass.dropped;
+    set = strike(&pass, set, pass.uncontrolled, AW_CLIP_UNCONTROLLED);
+    if (pass.present[AW_RESOURCE_REPLICAS] == 0) /* as the HPA: zero replicas switch scaling off */
         set = strike(&pass, set, set, AW_CLIP_ZERO);
     plan_set(&ret_result->recommended, &pass, set);
     plan_set(&ret_result->plan, &pass, struck(&pass, set));
@@ -243,14 +230,13 @@ void aw_guard_pass(const struct aw_guard *guard, const struct aw_guard_memory *m
 
 const char *aw_guard_clips_format(const struct aw_guard_result *result, char *buf, size_t size)
 {
-    static const char *const axes[AW_GUARD_AXES] = {"replicas", "cpu", "memory"};
     struct aw_text text;
     aw_text_init(&text, buf, size);
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         const char *before = text.len > 0 ? "; " : "";
         if (result->axis_clips[i] == 0)
             continue;
-        aw_text_add(&text, "%s%s:", before, axes[i]);
+        aw_text_add(&text, "%s%s:", before, aw_resource_table[i].name);
         for (uint32_t clip = 0, more = 0; clip < AW_CLIP_COUNT; clip++)
             if (result->axis_clips[i] & AW_CLIP_BIT(clip))
                 aw_text_add(&text, "%s %s", more++ ? "," : "", aw_clip_name(clip));

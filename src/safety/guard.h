@@ -8,7 +8,7 @@
  * Memory:     plain structs. A memory has no padding: it is part of snapshots.
  * Threads:    pure functions of their arguments; pass writes its result alone.
  *
- * How rails are put together. Each amount (replicas, CPU, memory) has an interval of what is
+ * How rails are put together. Each amount (aware/resource.h) has an interval of what is
  * allowed. Hard rails (bounds, node, OOM floor) narrow it first, in that order, and never to
  * nothing: where two contradict, the stronger stands. The present, moved into what the hard rails
  * left, is "home". Every soft rail then allows an interval that contains home, so soft rails can
@@ -37,10 +37,24 @@ extern const char *const aw_guard_mode_names[]; /* "Off", "Initial", "Auto", "Ap
 struct aw_guard_settings {
     uint32_t mode; /* enum aw_guard_mode */
 
-    /* the most that one decision may change, as a factor >= 1 */
-    double replicas_up_factor, replicas_down_factor;
-    double cpu_up_factor, cpu_down_factor;
-    double memory_up_factor, memory_down_factor;
+    /* the most that one decision may change an amount, as a factor >= 1: up_factor[] and by name
+     * replicas_up_factor, cpu_up_factor, ... */
+#define X(id, member, name, ...) double name##_up_factor;
+    union {
+        double up_factor[AW_RESOURCES];
+        struct {
+            AW_RESOURCE_MAP(X)
+        };
+    };
+#undef X
+#define X(id, member, name, ...) double name##_down_factor;
+    union {
+        double down_factor[AW_RESOURCES];
+        struct {
+            AW_RESOURCE_MAP(X)
+        };
+    };
+#undef X
     uint32_t replicas_up_least; /* replicas that one decision may always add */
 
     /* budgets over sliding windows */
@@ -106,9 +120,6 @@ enum aw_clip {
 const char *aw_clip_name(enum aw_clip clip);     /* "cool_down" */
 const char *aw_clip_sentence(enum aw_clip clip); /* for people */
 
-/* The amounts of a plan, in the order of their AW_PLAN_ bits. */
-enum aw_guard_axis { AW_GUARD_REPLICAS, AW_GUARD_CPU, AW_GUARD_MEMORY, AW_GUARD_AXES };
-
 enum aw_guard_freeze { AW_GUARD_FREEZE_NONE, AW_GUARD_FREEZE_DOWN, AW_GUARD_FREEZE_ALL };
 enum aw_guard_slo {
     AW_GUARD_SLO_MET,     /* or there is none, or there was no request */
@@ -123,12 +134,11 @@ struct aw_guard_input {
     uint32_t uncontrolled; /* AW_PLAN_*: what is not ours to change, whatever a rail says */
     enum aw_guard_slo slo;
     enum aw_guard_freeze freeze;
-    bool in_place; /* sizes change without a restart */
-    bool ordered;  /* by a person: rails of pace, freeze and mode stand aside */
-    bool blind;    /* the cluster did not answer: `reading` has what was asked of it */
-    bool first;    /* look after a restart: nothing is changed but by order */
-    int64_t node_cpu_millicores; /* allocatable of the largest node; 0: unknown */
-    int64_t node_memory_bytes;
+    bool in_place;           /* sizes change without a restart */
+    bool ordered;            /* by a person: rails of pace, freeze and mode stand aside */
+    bool blind;              /* the cluster did not answer: `reading` has what was asked of it */
+    bool first;              /* look after a restart: nothing is changed but by order */
+    AW_AMOUNTS(node, _node); /* allocatable of the largest node; 0: unknown */
 };
 
 struct aw_guard {
@@ -141,12 +151,12 @@ struct aw_guard {
 
 /* What a workload did and what was done to it. Times are AW_NEVER where it has not been. */
 struct aw_guard_memory {
-    int64_t seen_us;               /* last observe */
-    int64_t known_us[2];           /* last figure of CPU and of memory */
-    int64_t known_since_us[2];     /* since when there has been no gap of a peak_window */
-    int64_t wanted[AW_GUARD_AXES]; /* as last seen or applied; 0: unknown */
-    int64_t seen[AW_GUARD_AXES];   /* as the cluster last said itself; 0: unknown */
-    int64_t memory_before;         /* bytes, before the last change of size; 0: unknown */
+    int64_t seen_us;                 /* last observe */
+    int64_t known_us[AW_USES];       /* last figure of use */
+    int64_t known_since_us[AW_USES]; /* since when there has been no gap of a peak_window */
+    int64_t wanted[AW_RESOURCES];    /* as last seen or applied; 0: unknown */
+    int64_t seen[AW_RESOURCES];      /* as the cluster last said itself; 0: unknown */
+    int64_t memory_before;           /* bytes, before the last change of size; 0: unknown */
     int64_t replicas_change_us, size_change_us;
     int64_t oom_us;          /* last kill */
     int64_t oom_floor_bytes; /* 0: none */
@@ -158,8 +168,8 @@ struct aw_guard_memory {
     double peak_cores[AW_GUARD_BUCKETS]; /* in all */
     double peak_bytes[AW_GUARD_BUCKETS]; /* of one replica */
     int64_t change_us[AW_GUARD_BUCKETS];
-    int64_t change_low[AW_GUARD_BUCKETS][AW_GUARD_AXES]; /* smallest wanted; 0: unknown */
-    int64_t change_high[AW_GUARD_BUCKETS][AW_GUARD_AXES];
+    int64_t change_low[AW_GUARD_BUCKETS][AW_RESOURCES]; /* smallest wanted; 0: unknown */
+    int64_t change_high[AW_GUARD_BUCKETS][AW_RESOURCES];
     int64_t crash_us[AW_GUARD_BUCKETS];
     uint32_t crash_restarts[AW_GUARD_BUCKETS];
     uint32_t crash_kills[AW_GUARD_BUCKETS]; /* for want of memory; each is followed by a restart */
@@ -177,16 +187,17 @@ struct aw_guard_memory {
 struct aw_guard_cut {
     int64_t to;    /* what was left of it, or its present amount where it was struck out */
     uint32_t clip; /* enum aw_clip */
-    uint32_t axis; /* enum aw_guard_axis */
+    uint32_t axis; /* enum aw_resource */
 };
-#define AW_GUARD_CUTS_MAX 12u /* told; `clips` names the rails of more, should there be any */
+#define AW_GUARD_CUTS_MAX \
+    (4u * AW_RESOURCES) /* told; `clips` names the rails of more, should there be any */
 
 struct aw_guard_result {
     struct aw_plan proposed;    /* as it came */
     struct aw_plan recommended; /* behind all rails but freeze and mode; `set`: what differs */
     struct aw_plan plan;        /* to apply; amounts outside `set` are as they are now */
     uint32_t clips;             /* AW_CLIP_BIT or-ed: rails that made a difference */
-    uint32_t axis_clips[AW_GUARD_AXES]; /* the same for each amount */
+    uint32_t axis_clips[AW_RESOURCES]; /* the same for each amount */
     uint32_t cut_count;
     struct aw_guard_cut cut[AW_GUARD_CUTS_MAX]; /* [cut_count], in the order in which they came */
 };

@@ -9,10 +9,6 @@
 
 #include "safety/guard.h"
 
-/* What no workload has; beyond it a number is a mistake, not a wish: a million replicas, a million
- * cores, a pebibyte. A cast of NaN or infinity lands beyond it too. */
-extern const int64_t aw__guard_amount_max[AW_GUARD_AXES];
-
 #define AW__GUARD_AMOUNT_CAP 1e15 /* before a double becomes a whole number */
 
 /* --- numbers and times that may be anything ---------------------------------------------------
@@ -75,18 +71,20 @@ static inline double aw__guard_memory_used(const struct aw_reading *reading)
     return aw__guard_usable(mean) && mean > peak ? mean : peak;
 }
 
-static inline int64_t aw__guard_wanted_of(const struct aw_reading *reading, uint32_t axis)
+static inline double aw__guard_used(const struct aw_reading *reading, enum aw_use use)
 {
-    const int64_t wanted[AW_GUARD_AXES] = {reading->replicas_wanted, reading->cpu_millicores_wanted,
-                                           reading->memory_bytes_wanted};
-    return wanted[axis] > 0 && wanted[axis] <= aw__guard_amount_max[axis] ? wanted[axis] : 0;
+    return use == AW_USE_CPU ? aw__guard_cores_used(reading) : aw__guard_memory_used(reading);
 }
 
-static inline int64_t aw__guard_plan_amount(const struct aw_plan *plan, uint32_t axis)
+/* An amount that a workload can have. A cast of NaN or infinity is none. */
+static inline bool aw__guard_sane(uint32_t resource, int64_t amount)
 {
-    const int64_t amount[AW_GUARD_AXES] = {plan->replicas, plan->cpu_millicores,
-                                           plan->memory_bytes};
-    return amount[axis];
+    return amount > 0 && amount <= aw_resource_table[resource].most;
+}
+
+static inline int64_t aw__guard_wanted_of(const struct aw_reading *reading, uint32_t resource)
+{
+    return aw__guard_sane(resource, reading->wanted[resource]) ? reading->wanted[resource] : 0;
 }
 
 /* --- sliding windows in pieces ----------------------------------------------------------------
@@ -138,10 +136,11 @@ struct aw__pass {
     const struct aw_guard_input *input;
     int64_t now_us;
 
-    int64_t present[AW_GUARD_AXES]; /* wanted until now; 0: unknown */
-    int64_t home[AW_GUARD_AXES];    /* the present within what hard rails left */
-    int64_t amount[AW_GUARD_AXES];  /* on its way from proposed to allowed; 0: unknown */
-    struct aw__room room[AW_GUARD_AXES];
+    int64_t present[AW_RESOURCES]; /* wanted until now; 0: unknown */
+    int64_t home[AW_RESOURCES];    /* the present within what hard rails left */
+    int64_t amount[AW_RESOURCES];  /* on its way from proposed to allowed; 0: unknown */
+    struct aw__room room[AW_RESOURCES];
+    uint32_t uncontrolled;          /* AW_PLAN_*: not ours, or not in this cluster */
     uint32_t dropped;               /* AW_PLAN_*: not touched at all */
     struct aw_guard_result *result; /* gets the clips and cuts on the way */
 };

@@ -39,7 +39,7 @@ void aw_guard_begin(struct aw_guard_memory *memory)
 {
     memset(memory, 0, sizeof *memory);
     memory->seen_us = AW_NEVER;
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < AW_USES; i++)
         memory->known_us[i] = memory->known_since_us[i] = AW_NEVER;
     memory->replicas_change_us = memory->size_change_us = memory->oom_us = AW_NEVER;
     for (uint32_t i = 0; i < RESTARTS_MAX; i++)
@@ -58,7 +58,7 @@ static void clock_back(struct aw_guard_memory *memory, int64_t now_us)
         return;
     if (__builtin_sub_overflow(now_us, seen, &by))
         by = AW_NEVER + 1;
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < AW_USES; i++) {
         memory->known_us[i] = shifted(memory->known_us[i], by);
         memory->known_since_us[i] = shifted(memory->known_since_us[i], by);
     }
@@ -77,17 +77,19 @@ static void clock_back(struct aw_guard_memory *memory, int64_t now_us)
 /* The amounts are `next` from now on, whoever made them so. 0: unknown, stays as it was. */
 static void note_change(struct aw_guard_memory *memory, const int64_t *next, int64_t now_us)
 {
-    bool changed[AW_GUARD_AXES];
-    const int64_t memory_before = memory->wanted[AW_GUARD_MEMORY];
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
-        changed[i] = next[i] > 0 && memory->wanted[i] > 0 && next[i] != memory->wanted[i];
+    uint32_t changed = 0;
+    const int64_t memory_before = memory->wanted[AW_RESOURCE_MEMORY];
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
+        if (next[i] > 0 && memory->wanted[i] > 0 && next[i] != memory->wanted[i])
+            changed |= AW_PLAN_BIT(i);
         memory->wanted[i] = next[i] > 0 ? next[i] : memory->wanted[i];
     }
-    if (changed[AW_GUARD_REPLICAS])
+    if (changed & AW_PLAN_REPLICAS)
         memory->replicas_change_us = now_us;
-    if (changed[AW_GUARD_CPU] || changed[AW_GUARD_MEMORY]) {
-        memory->memory_before = memory_before;
+    if (changed & AW_PLAN_SIZES)
         memory->size_change_us = now_us;
+    if (changed & AW_PLAN_RESTARTS) {
+        memory->memory_before = memory_before;
         memory->restart_us[memory->restart_next] = now_us;
         memory->restart_next = (memory->restart_next + 1) % RESTARTS_MAX;
     }
@@ -98,7 +100,7 @@ static void note_range(const struct aw_guard *guard, struct aw_guard_memory *mem
     bool new;
     const uint32_t slot =
         piece_slot(memory->change_us, guard->settings.change_window, now_us, &new);
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         int64_t *low = &memory->change_low[slot][i], *high = &memory->change_high[slot][i];
         const int64_t amount = memory->wanted[i];
         if (new)
@@ -110,14 +112,14 @@ static void note_range(const struct aw_guard *guard, struct aw_guard_memory *mem
     }
 }
 
-static void note_known(const struct aw_guard *guard, struct aw_guard_memory *memory, uint32_t which,
-                       double figure, int64_t now_us)
+static void note_known(const struct aw_guard *guard, struct aw_guard_memory *memory,
+                       enum aw_use use, double figure, int64_t now_us)
 {
     if (isnan(figure))
         return;
-    if (aw__since(now_us, memory->known_us[which]) > aw__us(guard->settings.peak_window))
-        memory->known_since_us[which] = now_us;
-    memory->known_us[which] = now_us;
+    if (aw__since(now_us, memory->known_us[use]) > aw__us(guard->settings.peak_window))
+        memory->known_since_us[use] = now_us;
+    memory->known_us[use] = now_us;
 }
 
 static void note_peaks(const struct aw_guard *guard, struct aw_guard_memory *memory,
@@ -130,8 +132,8 @@ static void note_peaks(const struct aw_guard *guard, struct aw_guard_memory *mem
         memory->peak_cores[slot] = memory->peak_bytes[slot] = 0;
     memory->peak_cores[slot] = fmax(memory->peak_cores[slot], cores); /* NAN loses */
     memory->peak_bytes[slot] = fmax(memory->peak_bytes[slot], bytes);
-    note_known(guard, memory, 0, cores, now_us);
-    note_known(guard, memory, 1, bytes, now_us);
+    note_known(guard, memory, AW_USE_CPU, cores, now_us);
+    note_known(guard, memory, AW_USE_MEMORY, bytes, now_us);
 }
 
 static uint32_t add_capped(uint32_t a, uint32_t b)
@@ -159,7 +161,7 @@ static void note_kills(const struct aw_guard *guard, struct aw_guard_memory *mem
     const struct aw_guard_settings *s = &guard->settings;
     if (aw__since(now_us, memory->oom_us) > aw__us(s->oom_hold))
         memory->oom_floor_bytes = 0;
-    int64_t killed = memory->wanted[AW_GUARD_MEMORY];
+    int64_t killed = memory->wanted[AW_RESOURCE_MEMORY];
     if (reading->oom_kills == 0 || killed == 0)
         return;
     if (reading->rollout && memory->memory_before > 0)
@@ -173,9 +175,9 @@ void aw_guard_observe(const struct aw_guard *guard, struct aw_guard_memory *memo
                       const struct aw_guard_input *input, int64_t now_us)
 {
     const struct aw_reading *reading = input->reading;
-    int64_t wanted[AW_GUARD_AXES];
+    int64_t wanted[AW_RESOURCES];
     clock_back(memory, now_us);
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         wanted[i] = aw__guard_wanted_of(reading, i);
         memory->seen[i] = input->blind ? memory->seen[i] : wanted[i];
     }
@@ -190,12 +192,12 @@ void aw_guard_observe(const struct aw_guard *guard, struct aw_guard_memory *memo
 void aw_guard_applied(const struct aw_guard *guard, struct aw_guard_memory *memory,
                       const struct aw_plan *plan, int64_t now_us)
 {
-    int64_t next[AW_GUARD_AXES];
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        next[i] = plan->set & (1u << i) ? aw__guard_plan_amount(plan, i) : 0;
+    int64_t next[AW_RESOURCES];
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        next[i] = plan->set & AW_PLAN_BIT(i) ? plan->amount[i] : 0;
     note_range(guard, memory, now_us); /* what was in force until now */
     note_change(memory, next, now_us);
-    if (plan->set & (AW_PLAN_CPU | AW_PLAN_MEMORY))
+    if (plan->set & AW_PLAN_SIZES)
         memory->sized = 1;
     note_range(guard, memory, now_us);
 }

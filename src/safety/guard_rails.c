@@ -44,7 +44,7 @@ static void hold_up(struct aw__pass *pass, uint32_t axis)
 
 static void hold_all_down(struct aw__pass *pass)
 {
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
         hold_down(pass, i);
 }
 
@@ -56,27 +56,25 @@ static bool pressed(const struct aw__pass *pass, uint32_t axis)
     const struct aw_guard_settings *s = &pass->guard->settings;
     if (pass->input->slo == AW_GUARD_SLO_MISSED)
         return true;
-    if (axis == AW_GUARD_MEMORY)
+    if (aw_resource_table[axis].use == AW_USE_MEMORY)
         return reading->oom_kills > 0 || aw__guard_memory_used(reading) * (1 + s->memory_margin) >
-                                             (double)pass->present[AW_GUARD_MEMORY];
+                                             (double)pass->present[AW_RESOURCE_MEMORY];
     return reading->cpu_utilisation > s->pressure;
 }
 
 static void rail_bounds(struct aw__pass *pass)
 {
     const struct aw_bounds *b = &pass->guard->bounds;
-    pass->room[AW_GUARD_REPLICAS] = (struct aw__room){b->replicas_min, b->replicas_max};
-    pass->room[AW_GUARD_CPU] = (struct aw__room){b->cpu_millicores_min, b->cpu_millicores_max};
-    pass->room[AW_GUARD_MEMORY] = (struct aw__room){b->memory_bytes_min, b->memory_bytes_max};
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        pass->room[i] = (struct aw__room){b->min[i], b->max[i] > 0 ? b->max[i] : INT64_MAX};
 }
 
 /* A replica that no node can hold stays pending for ever. */
 static void rail_node(struct aw__pass *pass)
 {
-    if (pass->input->node_cpu_millicores > 0)
-        narrow(&pass->room[AW_GUARD_CPU], INT64_MIN, pass->input->node_cpu_millicores);
-    if (pass->input->node_memory_bytes > 0)
-        narrow(&pass->room[AW_GUARD_MEMORY], INT64_MIN, pass->input->node_memory_bytes);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (pass->input->node[i] > 0)
+            narrow(&pass->room[i], INT64_MIN, pass->input->node[i]);
 }
 
 static void rail_oom_floor(struct aw__pass *pass)
@@ -84,22 +82,16 @@ static void rail_oom_floor(struct aw__pass *pass)
     const struct aw_guard_memory *m = pass->memory;
     if (m->oom_floor_bytes > 0 &&
         aw__since(pass->now_us, m->oom_us) <= aw__us(pass->guard->settings.oom_hold))
-        narrow(&pass->room[AW_GUARD_MEMORY], m->oom_floor_bytes, INT64_MAX);
+        narrow(&pass->room[AW_RESOURCE_MEMORY], m->oom_floor_bytes, INT64_MAX);
 }
 
-/* Replicas and their CPU hang on the use of CPU, memory on its own; with the SLO unknown nobody
- * knows whether less would do. */
+/* Whose figure of use is missing; with the SLO unknown nobody knows whether less would do. */
 static void rail_no_data(struct aw__pass *pass)
 {
-    const struct aw_reading *reading = pass->input->reading;
-    if (isnan(aw__guard_cores_used(reading))) {
-        hold_down(pass, AW_GUARD_REPLICAS);
-        hold_down(pass, AW_GUARD_CPU);
-    }
-    if (isnan(aw__guard_memory_used(reading)))
-        hold_down(pass, AW_GUARD_MEMORY);
-    if (pass->input->slo == AW_GUARD_SLO_UNKNOWN)
-        hold_all_down(pass);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (isnan(aw__guard_used(pass->input->reading, aw_resource_table[i].use)) ||
+            pass->input->slo == AW_GUARD_SLO_UNKNOWN)
+            hold_down(pass, i);
 }
 
 /* A restart of ours or an outage of the metrics has forgotten the peaks; as the HPA, which counts
@@ -108,12 +100,12 @@ static void rail_young(struct aw__pass *pass)
 {
     const int64_t window = aw__us(pass->guard->settings.peak_window);
     const struct aw_guard_memory *m = pass->memory;
-    if (m->known_us[0] == AW_NEVER || aw__since(pass->now_us, m->known_since_us[0]) < window) {
-        hold_down(pass, AW_GUARD_REPLICAS);
-        hold_down(pass, AW_GUARD_CPU);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
+        const enum aw_use use = aw_resource_table[i].use;
+        if (m->known_us[use] == AW_NEVER ||
+            aw__since(pass->now_us, m->known_since_us[use]) < window)
+            hold_down(pass, i);
     }
-    if (m->known_us[1] == AW_NEVER || aw__since(pass->now_us, m->known_since_us[1]) < window)
-        hold_down(pass, AW_GUARD_MEMORY);
 }
 
 /* Nothing shrinks. What can end a loop of OOM kills may grow: memory itself, and replicas, over
@@ -133,14 +125,12 @@ static void rail_crash_loop(struct aw__pass *pass)
     }
     const uint64_t crashes = kills > restarts ? kills : restarts;
     if (crashes < s->crash_count ||
-        (double)crashes < s->crash_share * (double)pass->present[AW_GUARD_REPLICAS])
+        (double)crashes < s->crash_share * (double)pass->present[AW_RESOURCE_REPLICAS])
         return;
     hold_all_down(pass);
-    hold_up(pass, AW_GUARD_CPU);
-    if (2 * kills < crashes) {
-        hold_up(pass, AW_GUARD_REPLICAS);
-        hold_up(pass, AW_GUARD_MEMORY);
-    }
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (2 * kills < crashes || (i != AW_RESOURCE_REPLICAS && i != AW_RESOURCE_MEMORY))
+            hold_up(pass, i);
 }
 
 /* A new size would begin the rollout anew, and replicas that are starting use CPU that is not load
@@ -150,21 +140,18 @@ static void rail_rollout(struct aw__pass *pass)
     if (!pass->input->reading->rollout)
         return;
     hold_all_down(pass);
-    hold_up(pass, AW_GUARD_CPU);
-    hold_up(pass, AW_GUARD_MEMORY);
-    if (!pressed(pass, AW_GUARD_REPLICAS))
-        hold_up(pass, AW_GUARD_REPLICAS);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if ((AW_PLAN_RESTARTS & AW_PLAN_BIT(i)) || !pressed(pass, i))
+            hold_up(pass, i);
 }
 
 static void rail_step(struct aw__pass *pass)
 {
     const struct aw_guard_settings *s = &pass->guard->settings;
-    const double up[AW_GUARD_AXES] = {s->replicas_up_factor, s->cpu_up_factor, s->memory_up_factor};
-    const double down[AW_GUARD_AXES] = {s->replicas_down_factor, s->cpu_down_factor,
-                                        s->memory_down_factor};
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+    const double *up = s->up_factor, *down = s->down_factor;
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         const int64_t present = pass->present[i];
-        const int64_t least = i == AW_GUARD_REPLICAS ? present + s->replicas_up_least : 0;
+        const int64_t least = i == AW_RESOURCE_REPLICAS ? present + s->replicas_up_least : 0;
         at_most(pass, i, aw__larger(aw__whole_down((double)present * up[i]), least));
         at_least(pass, i, aw__whole_up((double)present / down[i]));
         /* A cluster that took a change and has not been seen since may have done half of it: the
@@ -172,7 +159,7 @@ static void rail_step(struct aw__pass *pass)
         const int64_t seen = pass->input->blind ? pass->memory->seen[i] : 0;
         if (seen == 0)
             continue;
-        const int64_t high = i == AW_GUARD_REPLICAS ? seen + s->replicas_up_least : 0;
+        const int64_t high = i == AW_RESOURCE_REPLICAS ? seen + s->replicas_up_least : 0;
         const int64_t most = aw__larger(aw__whole_down((double)seen * up[i]), high);
         const int64_t least_of_all = aw__whole_up((double)seen / down[i]);
         at_most(pass, i, aw__larger(most, present));
@@ -189,10 +176,10 @@ static void rail_restart_budget(struct aw__pass *pass)
     const uint32_t used = aw__guard_restarts_used(pass->guard, pass->memory, pass->now_us);
     const bool down = used < aw__guard_restarts_allowed(pass->guard, false);
     const bool up = used < aw__guard_restarts_allowed(pass->guard, true);
-    for (uint32_t i = AW_GUARD_CPU; i <= AW_GUARD_MEMORY; i++) {
-        if (!down)
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
+        if (!down && (AW_PLAN_RESTARTS & AW_PLAN_BIT(i)))
             hold_down(pass, i);
-        if (!up)
+        if (!up && (AW_PLAN_RESTARTS & AW_PLAN_BIT(i)))
             hold_up(pass, i);
     }
 }
@@ -201,21 +188,21 @@ static void rail_change_budget(struct aw__pass *pass)
 {
     const struct aw_guard_settings *s = &pass->guard->settings;
     const struct aw_guard_memory *m = pass->memory;
-    int64_t low[AW_GUARD_AXES], high[AW_GUARD_AXES];
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
+    int64_t low[AW_RESOURCES], high[AW_RESOURCES];
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
         low[i] = high[i] = pass->present[i];
     const int64_t after = aw__guard_window_after(pass->now_us, s->change_window);
     for (uint32_t k = 0; k < PIECES; k++) {
         if (m->change_us[k] <= after)
             continue;
-        for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+        for (uint32_t i = 0; i < AW_RESOURCES; i++) {
             if (m->change_low[k][i] > 0)
                 low[i] = aw__smaller(low[i], m->change_low[k][i]);
             high[i] = aw__larger(high[i], m->change_high[k][i]);
         }
     }
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
-        const int64_t least = i == AW_GUARD_REPLICAS ? low[i] + s->replicas_up_least : 0;
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
+        const int64_t least = i == AW_RESOURCE_REPLICAS ? low[i] + s->replicas_up_least : 0;
         at_least(pass, i, aw__whole_up((double)high[i] / s->change_factor));
         if (!pressed(pass, i))
             at_most(pass, i, aw__larger(aw__whole_down((double)low[i] * s->change_factor), least));
@@ -226,8 +213,8 @@ static void rail_cool_down(struct aw__pass *pass)
 {
     const struct aw_guard_settings *s = &pass->guard->settings;
     const struct aw_guard_memory *m = pass->memory;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
-        const bool replicas = i == AW_GUARD_REPLICAS;
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
+        const bool replicas = i == AW_RESOURCE_REPLICAS;
         const int64_t age =
             aw__since(pass->now_us, replicas ? m->replicas_change_us : m->size_change_us);
         if (age < aw__us(replicas ? s->replicas_down_cooldown : s->size_down_cooldown))
@@ -252,20 +239,21 @@ static void rail_working_set(struct aw__pass *pass)
         cores = counts && m->peak_cores[i] > cores ? m->peak_cores[i] : cores;
         bytes = counts && m->peak_bytes[i] > bytes ? m->peak_bytes[i] : bytes;
     }
-    int64_t floor[AW_GUARD_AXES] = {0, 0, aw__whole_up(bytes * (1 + s->memory_margin))};
+    int64_t floor[AW_RESOURCES] = {[AW_RESOURCE_MEMORY] =
+                                       aw__whole_up(bytes * (1 + s->memory_margin))};
     const double need = MILLI_PER_CORE * cores * (1 + s->cpu_margin);
     const int64_t *present = pass->present;
     int64_t *amount = pass->amount;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         /* of the other half: what is there already, if that is less */
-        if (i == AW_GUARD_REPLICAS) {
-            int64_t cpu = amount[AW_GUARD_CPU];
-            cpu = present[AW_GUARD_CPU] > 0 ? aw__smaller(cpu, present[AW_GUARD_CPU]) : cpu;
+        if (i == AW_RESOURCE_REPLICAS) {
+            int64_t cpu = amount[AW_RESOURCE_CPU];
+            cpu = present[AW_RESOURCE_CPU] > 0 ? aw__smaller(cpu, present[AW_RESOURCE_CPU]) : cpu;
             floor[i] = cpu > 0 ? aw__whole_up(need / (double)cpu) : INT64_MAX;
-        } else if (i == AW_GUARD_CPU) {
+        } else if (i == AW_RESOURCE_CPU) {
             int64_t there = aw__larger(pass->input->reading->replicas_ready, 1);
-            there = aw__smaller(there,
-                                aw__smaller(amount[AW_GUARD_REPLICAS], present[AW_GUARD_REPLICAS]));
+            there = aw__smaller(
+                there, aw__smaller(amount[AW_RESOURCE_REPLICAS], present[AW_RESOURCE_REPLICAS]));
             floor[i] = aw__whole_up(need / (double)aw__larger(there, 1));
         }
         const int64_t home = present[i] > 0 ? pass->home[i] : pass->room[i].high;
@@ -274,18 +262,27 @@ static void rail_working_set(struct aw__pass *pass)
     }
 }
 
+/* A change of it restarts replicas; what the cluster does not have changes nothing. */
+static bool settles(const struct aw__pass *pass, uint32_t resource)
+{
+    return (AW_PLAN_RESTARTS & AW_PLAN_BIT(resource)) && pass->guard->bounds.max[resource] > 0;
+}
+
 /* Unless replicas restart anyway. */
 static void rail_deadband(struct aw__pass *pass)
 {
     if (pass->input->in_place)
         return;
-    for (uint32_t i = AW_GUARD_CPU; i <= AW_GUARD_MEMORY; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
         const double home = (double)pass->home[i], away = (double)pass->amount[i] - home;
+        if (!settles(pass, i))
+            continue;
         if (pass->home[i] != pass->present[i] || fabs(away) > pass->guard->settings.deadband * home)
             return;
     }
-    for (uint32_t i = AW_GUARD_CPU; i <= AW_GUARD_MEMORY; i++)
-        pass->amount[i] = pass->home[i];
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (settles(pass, i))
+            pass->amount[i] = pass->home[i];
 }
 
 /* Where two contradict, the earlier stands: a person's bounds over what a node holds, that over

@@ -13,7 +13,8 @@
 #define M        AW_PLAN_MEMORY
 #define CLIP(id) AW_CLIP_BIT(AW_CLIP_##id)
 
-static const struct aw_bounds bounds = {1, 20, 100, 4000, 64 * AW_MIB, 4096 * AW_MIB};
+static const struct aw_bounds bounds = {.min = {1, 100, 64 * AW_MIB},
+                                        .max = {20, 4000, 4096 * AW_MIB}};
 
 static struct aw_guard make(void)
 {
@@ -61,7 +62,7 @@ static struct aw_guard_result pass(const struct scene *scene, uint32_t set, uint
                                    int64_t cpu, int64_t memory)
 {
     struct aw_guard_result result;
-    const struct aw_plan plan = {set, replicas, cpu, memory};
+    const struct aw_plan plan = {.set = set, .amount = {replicas, cpu, memory}};
     aw_guard_pass(&scene->guard, &scene->memory, &scene->input, &plan, scene->now_us, &result);
     return result;
 }
@@ -127,14 +128,14 @@ static void while_the_cluster_does_not_answer_steps_count_from_what_was_seen(voi
     struct aw_guard_result result = pass(&scene, C, 4, 3000, 0);
     assert_int_equal(result.plan.set & C, 0);
     assert_int_equal(result.plan.cpu_millicores, 2000);
-    assert_true(result.axis_clips[AW_GUARD_CPU] & AW_CLIP_BIT(AW_CLIP_STEP));
+    assert_true(result.axis_clips[AW_RESOURCE_CPU] & AW_CLIP_BIT(AW_CLIP_STEP));
     scene.input.blind = false;
     observe(&scene);
     result = pass(&scene, C, 4, 3000, 0);
     assert_int_equal(result.plan.cpu_millicores, 3000);
     /* what somebody pinned meanwhile is not taken back */
     apply(&scene, &(struct aw_plan){.set = C, .cpu_millicores = 3900});
-    scene.memory.seen[AW_GUARD_CPU] = 1000;
+    scene.memory.seen[AW_RESOURCE_CPU] = 1000;
     scene.input.blind = true;
     wait(&scene, 1200);
     result = pass(&scene, C, 4, 3900, 0);
@@ -401,7 +402,7 @@ static void recommend_only_still_says_what_it_would_do(void **state)
     assert_int_equal(result.recommended.replicas, 16);
     assert_int_equal(result.recommended.cpu_millicores, 2000);
     assert_int_equal(result.proposed.replicas, 100);
-    assert_int_equal(result.axis_clips[AW_GUARD_MEMORY], 0);
+    assert_int_equal(result.axis_clips[AW_RESOURCE_MEMORY], 0);
     char text[AW_GUARD_TEXT_MAX];
     assert_string_equal(aw_guard_clips_format(&result, text, sizeof text),
                         "replicas: bounds, step, mode; cpu: mode");
@@ -465,7 +466,7 @@ static void after_a_kill_memory_grows_and_stays_above_for_a_time(void **state)
     result = pass(&scene, M, 0, 0, 2048 * AW_MIB);
     expect(&result, M, 4, 1000, 2048 * AW_MIB, 0, "more than the floor is fine");
 
-    apply(&scene, &(struct aw_plan){M, 0, 0, floor});
+    apply(&scene, &(struct aw_plan){.set = M, .amount = {0, 0, floor}});
     /* While it is rolled out, old replicas are killed: that does not raise the floor again. */
     scene.reading.rollout = 1;
     scene.reading.oom_kills = 2;

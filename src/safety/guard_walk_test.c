@@ -14,7 +14,8 @@
 #define C AW_PLAN_CPU
 #define M AW_PLAN_MEMORY
 
-static const struct aw_bounds bounds = {1, 20, 100, 4000, 64 * AW_MIB, 4096 * AW_MIB};
+static const struct aw_bounds bounds = {.min = {1, 100, 64 * AW_MIB},
+                                        .max = {20, 4000, 4096 * AW_MIB}};
 
 static struct aw_guard make(void)
 {
@@ -45,7 +46,7 @@ static struct aw_reading calm(void)
 
 struct entry {
     int64_t at_us;
-    int64_t wanted[AW_GUARD_AXES];
+    int64_t wanted[AW_RESOURCES];
     double cores, bytes; /* NAN: missing */
     uint32_t kills;
     bool resized;
@@ -103,17 +104,16 @@ struct walk {
 /* What each rail cut adds up to what came out, and no rail is named for nothing. */
 static void check_cuts(const struct aw_guard_result *result)
 {
-    const int64_t out[AW_GUARD_AXES] = {result->plan.replicas, result->plan.cpu_millicores,
-                                        result->plan.memory_bytes};
-    uint32_t named[AW_GUARD_AXES] = {0};
-    int64_t left[AW_GUARD_AXES] = {0};
+    const int64_t *out = result->plan.amount;
+    uint32_t named[AW_RESOURCES] = {0};
+    int64_t left[AW_RESOURCES] = {0};
     for (uint32_t i = 0; i < result->cut_count; i++) {
         const struct aw_guard_cut *cut = &result->cut[i];
         named[cut->axis] |= AW_CLIP_BIT(cut->clip);
         left[cut->axis] = cut->to;
     }
     assert_true(result->cut_count <= AW_GUARD_CUTS_MAX);
-    for (uint32_t i = 0; i < AW_GUARD_AXES && result->cut_count < AW_GUARD_CUTS_MAX; i++) {
+    for (uint32_t i = 0; i < AW_RESOURCES && result->cut_count < AW_GUARD_CUTS_MAX; i++) {
         assert_int_equal(named[i], result->axis_clips[i]);
         if (named[i])
             assert_int_equal(left[i], out[i]);

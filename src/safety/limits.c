@@ -16,7 +16,7 @@ static void change_range(const struct aw_guard_settings *s, const struct aw_guar
     for (uint32_t piece = 0; piece < AW_GUARD_BUCKETS; piece++) {
         if (m->change_us[piece] <= after)
             continue;
-        for (uint32_t i = 0; i < AW_GUARD_AXES; i++) {
+        for (uint32_t i = 0; i < AW_RESOURCES; i++) {
             const int64_t low = m->change_low[piece][i], high = m->change_high[piece][i];
             if (low > 0 && (ret->change_low[i] == 0 || low < ret->change_low[i]))
                 ret->change_low[i] = low;

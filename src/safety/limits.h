@@ -21,7 +21,7 @@ struct aw_limits {
     double size_up_left_s, size_down_left_s;
 
     double change_window_s, change_factor;
-    int64_t change_low[AW_GUARD_AXES], change_high[AW_GUARD_AXES]; /* wanted in it; 0: unknown */
+    int64_t change_low[AW_RESOURCES], change_high[AW_RESOURCES]; /* wanted in it; 0: unknown */
 
     int64_t oom_floor_bytes; /* 0: none */
     double oom_left_s;       /* for which it stands */

@@ -47,7 +47,7 @@ static void a_new_workload_has_everything_left(void **state)
     assert_int_equal(limits.restarts_left_grow, 4);
     assert_int_equal(limits.restarts_left_shrink, 2);
     assert_close(limits.replicas_down_left_s + limits.size_down_left_s, 0, 0);
-    assert_int_equal(limits.change_low[AW_GUARD_REPLICAS], 0);
+    assert_int_equal(limits.change_low[AW_RESOURCE_REPLICAS], 0);
     assert_int_equal(limits.oom_floor_bytes, 0);
     assert_int_equal(limits.slo_steps, 0);
 }
@@ -75,24 +75,24 @@ static void a_change_begins_cool_downs_and_takes_a_restart(void **state)
         struct aw_limits limits;
         prepare(&rig);
         struct aw_guard_memory *memory = &rig.memory;
-        memory->wanted[AW_GUARD_REPLICAS] = 2;
-        memory->wanted[AW_GUARD_CPU] = 500;
-        memory->wanted[AW_GUARD_MEMORY] = 1 << 20;
-        const struct aw_plan plan = {AW_PLAN_REPLICAS | AW_PLAN_CPU, 3, 1000, 0};
+        memory->wanted[AW_RESOURCE_REPLICAS] = 2;
+        memory->wanted[AW_RESOURCE_CPU] = 500;
+        memory->wanted[AW_RESOURCE_MEMORY] = 1 << 20;
+        const struct aw_plan plan = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU, .amount = {3, 1000, 0}};
         aw_guard_applied(&rig.guard, memory, &plan, CHANGED_US);
         left(&rig, CHANGED_US + rows[i].after_s * S, &limits);
         if (limits.restarts_left_grow != rows[i].restarts ||
-            limits.change_low[AW_GUARD_REPLICAS] != rows[i].low)
+            limits.change_low[AW_RESOURCE_REPLICAS] != rows[i].low)
             fail_msg("%s: %u restarts, from %lld replicas", rows[i].why, limits.restarts_left_grow,
-                     (long long)limits.change_low[AW_GUARD_REPLICAS]);
+                     (long long)limits.change_low[AW_RESOURCE_REPLICAS]);
         assert_close(limits.replicas_up_left_s, rows[i].replicas_up, 1e-9);
         assert_close(limits.replicas_down_left_s, rows[i].replicas_down, 1e-9);
         assert_close(limits.size_up_left_s, rows[i].size_up, 1e-9);
         assert_close(limits.size_down_left_s, rows[i].size_down, 1e-9);
         assert_true(limits.changed_us == CHANGED_US);
         if (rows[i].low) {
-            assert_int_equal(limits.change_high[AW_GUARD_REPLICAS], 3);
-            assert_int_equal(limits.change_high[AW_GUARD_CPU], 1000);
+            assert_int_equal(limits.change_high[AW_RESOURCE_REPLICAS], 3);
+            assert_int_equal(limits.change_high[AW_RESOURCE_CPU], 1000);
         }
     }
 }

@@ -492,10 +492,8 @@ static enum aw_err workload_of(const struct aw_profile_set *set, const struct aw
     };
     aw_bounds_clip(&profile->bounds, &start);
     ret->task = (struct aw_policy_task){.bounds = profile->bounds,
-                                        .slo_latency_us = profile->slo_latency_us,
-                                        .replicas = start.replicas,
-                                        .cpu_millicores = start.cpu_millicores,
-                                        .memory_bytes = start.memory_bytes};
+                                        .slo_latency_us = profile->slo_latency_us};
+    memcpy(ret->task.amount, start.amount, sizeof start.amount);
     const struct aw_sim_settings *sim = &set->cluster.sim;
     ret->pilot.node_cpu_millicores = (int64_t)(sim->node_cores * 1e3);
     ret->pilot.node_memory_bytes = (int64_t)(sim->node_memory_gib * AW_GIB_REAL);

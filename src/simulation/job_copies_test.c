@@ -32,7 +32,8 @@ static void begin(struct bench *b, uint32_t method)
     struct aw_pilot_config *pilot = &w->pilot;
     aw_pilot_config_init(pilot);
     snprintf(pilot->name, sizeof pilot->name, "test/copied");
-    pilot->bounds = (struct aw_bounds){1, 10, 100, 4000, 128 << 20, (int64_t)4 << 30};
+    pilot->bounds =
+        (struct aw_bounds){.min = {1, 100, 128 << 20}, .max = {10, 4000, (int64_t)4 << 30}};
     pilot->slo.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&w->app, 1, 0);
     pilot->seed = 1;
     pilot->episode_steps = EPISODE;

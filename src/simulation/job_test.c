@@ -38,7 +38,8 @@ static void prepare(struct bench *b)
         w->load = &b->load[i];
         aw_pilot_config_init(&w->pilot);
         snprintf(w->pilot.name, sizeof w->pilot.name, "test/app-%u", i);
-        w->pilot.bounds = (struct aw_bounds){1, 10, 100, 4000, 128 << 20, (int64_t)4 << 30};
+        w->pilot.bounds =
+            (struct aw_bounds){.min = {1, 100, 128 << 20}, .max = {10, 4000, (int64_t)4 << 30}};
         w->pilot.slo.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&w->app, 1, 0);
         w->pilot.seed = i + 1;
         w->pilot.episode_steps = EPISODE;

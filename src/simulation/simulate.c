@@ -208,9 +208,7 @@ struct aw_policy_task aw_simulate_task(const struct aw_simulate_settings *settin
     struct aw_policy_task task = {.bounds = bounds_of(settings),
                                   .slo_latency_us = slo_us_of(settings, &c->app)};
     aw_bounds_clip(&task.bounds, &start);
-    task.replicas = start.replicas;
-    task.cpu_millicores = start.cpu_millicores;
-    task.memory_bytes = start.memory_bytes;
+    memcpy(task.amount, start.amount, sizeof start.amount);
     return task;
 }
 
@@ -310,7 +308,7 @@ static void describe(const struct run *run, const struct aw_score *score,
                      struct aw_simulate_step *step)
 {
     const struct aw_sample *sample = &run->sample;
-    step->replicas_wanted = sample->replicas_wanted;
+    step->replicas_wanted = (uint32_t)sample->replicas_wanted;
     step->replicas_ready = sample->replicas_ready;
     step->replicas_pending = sample->replicas_pending;
     step->replicas_starting = sample->replicas_starting;

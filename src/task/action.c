@@ -28,7 +28,7 @@ void aw_action_init(struct aw_action *action, const struct aw_action_config *con
         .cpu_millicores =
             aw_log_range((double)b->cpu_millicores_min, (double)b->cpu_millicores_max),
         .memory_bytes = aw_log_range((double)b->memory_bytes_min, (double)b->memory_bytes_max),
-        .replicas = aw_log_range(b->replicas_min, b->replicas_max),
+        .replicas = aw_log_range((double)b->replicas_min, (double)b->replicas_max),
         .memory_margin = aw_log_range(MEMORY_MARGIN_LOW, MEMORY_MARGIN_HIGH),
         .cpu_margin = aw_log_range(CPU_MARGIN_LOW, CPU_MARGIN_HIGH),
     };
@@ -174,8 +174,8 @@ void aw_action_plan(const struct aw_action *action, const struct aw_action_memor
                            ? replicas_anchored(action, memory, reading, replicas_at, cpu)
                            : step_nearest(aw_log_range_amount(&action->replicas, replicas_at), 1);
     *ret_plan = (struct aw_plan){
-        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
-        .replicas = (uint32_t)clip(replicas, b->replicas_min, b->replicas_max),
+        .set = AW_PLAN_COMMON,
+        .replicas = clip(replicas, b->replicas_min, b->replicas_max),
         .cpu_millicores = cpu,
         .memory_bytes = bytes,
     };
@@ -194,7 +194,7 @@ void aw_action_from_plan(const struct aw_action *action, const struct aw_action_
     values[AW_ACTION_CPU] = value_of(&action->cpu_millicores, cpu);
     if (action->config.mapping == AW_ACTION_ABSOLUTE) {
         values[AW_ACTION_MEMORY] = value_of(&action->memory_bytes, bytes);
-        values[AW_ACTION_REPLICAS] = value_of(&action->replicas, plan->replicas);
+        values[AW_ACTION_REPLICAS] = value_of(&action->replicas, (double)plan->replicas);
         return;
     }
     /* Replicas are rounded up, so the middle of what rounds to this many is half a replica less. */

@@ -330,7 +330,8 @@ static void a_plan_that_no_action_asks_for_becomes_the_nearest(void **state)
 static void bounds_that_leave_no_choice_leave_none(void **state)
 {
     (void)state;
-    const struct aw_bounds point = {3, 3, 500, 500, 100 * AW_MIB + 5, 100 * AW_MIB + 5};
+    const struct aw_bounds point = {.min = {3, 500, 100 * AW_MIB + 5},
+                                    .max = {3, 500, 100 * AW_MIB + 5}};
     for (uint32_t mapping = 0; mapping < 2; mapping++) {
         struct aw_action action;
         struct aw_action_memory memory;
@@ -356,11 +357,11 @@ static void impossible_bounds_are_refused_by_name(void **state)
         struct aw_bounds bounds;
         const char *text, *why;
     } cases[] = {
-        {{5, 4, 100, 200, 1, 2}, "replicas: the smallest (5)", "replicas"},
-        {{0, 4, 100, 200, 1, 2}, "replicas", "no replica at all"},
-        {{1, 4, 300, 200, 1, 2}, "CPU of a replica", "CPU"},
-        {{1, 4, 0, 200, 1, 2}, "CPU of a replica", "no CPU"},
-        {{1, 4, 100, 200, 3, 2}, "memory of a replica", "memory"},
+        {{.min = {5, 100, 1}, .max = {4, 200, 2}}, "replicas: the smallest (5)", "replicas"},
+        {{.min = {0, 100, 1}, .max = {4, 200, 2}}, "replicas", "no replica at all"},
+        {{.min = {1, 300, 1}, .max = {4, 200, 2}}, "CPU of a replica", "CPU"},
+        {{.min = {1, 0, 1}, .max = {4, 200, 2}}, "CPU of a replica", "no CPU"},
+        {{.min = {1, 100, 3}, .max = {4, 200, 2}}, "memory of a replica", "memory"},
     };
     struct aw_diag diag;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -5,37 +5,24 @@
 
 #define RANGE_TEXT "%s: the smallest (%lld) must be above 0 and not above the largest (%lld)"
 
-static enum aw_err check(const char *what, int64_t low, int64_t high, struct aw_diag *diag)
-{
-    if (low > 0 && low <= high)
-        return AW_OK;
-    return aw_fail(diag, AW_ERR_CONFIG, RANGE_TEXT, what, (long long)low, (long long)high);
-}
-
 enum aw_err aw_bounds_check(const struct aw_bounds *bounds, struct aw_diag *diag)
 {
-    enum aw_err err = check("replicas", bounds->replicas_min, bounds->replicas_max, diag);
-    if (!err)
-        err = check("CPU of a replica in millicores", bounds->cpu_millicores_min,
-                    bounds->cpu_millicores_max, diag);
-    if (!err)
-        err = check("memory of a replica in bytes", bounds->memory_bytes_min,
-                    bounds->memory_bytes_max, diag);
-    return err;
-}
-
-static int64_t clip(int64_t x, int64_t low, int64_t high)
-{
-    return x < low ? low : x > high ? high : x;
+    for (uint32_t r = 0; r < AW_RESOURCES; r++) {
+        const int64_t low = bounds->min[r], high = bounds->max[r];
+        const bool none = low == 0 && high == 0 && !(AW_PLAN_COMMON & AW_PLAN_BIT(r));
+        if (!none && (low <= 0 || low > high))
+            return aw_fail(diag, AW_ERR_CONFIG, RANGE_TEXT, aw_resource_table[r].words,
+                           (long long)low, (long long)high);
+    }
+    return AW_OK;
 }
 
 void aw_bounds_clip(const struct aw_bounds *bounds, struct aw_plan *plan)
 {
-    plan->replicas = (uint32_t)clip(plan->replicas, bounds->replicas_min, bounds->replicas_max);
-    plan->cpu_millicores =
-        clip(plan->cpu_millicores, bounds->cpu_millicores_min, bounds->cpu_millicores_max);
-    plan->memory_bytes =
-        clip(plan->memory_bytes, bounds->memory_bytes_min, bounds->memory_bytes_max);
+    for (uint32_t r = 0; r < AW_RESOURCES; r++) {
+        const int64_t x = plan->amount[r], low = bounds->min[r], high = bounds->max[r];
+        plan->amount[r] = x < low ? low : x > high && high > 0 ? high : x;
+    }
 }
 
 struct aw_log_range aw_log_range(double low, double high)

@@ -12,15 +12,15 @@
 
 #include <aware/cluster.h>
 
+/* All but replicas: of each replica. 0 and 0: a resource that is not common is not here. */
 struct aw_bounds {
-    uint32_t replicas_min, replicas_max;
-    int64_t cpu_millicores_min, cpu_millicores_max; /* per replica */
-    int64_t memory_bytes_min, memory_bytes_max;     /* per replica */
+    AW_AMOUNTS(min, _min);
+    AW_AMOUNTS(max, _max);
 };
 
 /* AW_ERR_CONFIG: a lower bound above its upper one, or not above 0. */
 AW_NODISCARD enum aw_err aw_bounds_check(const struct aw_bounds *bounds, struct aw_diag *diag);
-/* Moves all three amounts into the bounds, whatever `set` names. */
+/* Moves all amounts into the bounds, whatever `set` names. */
 void aw_bounds_clip(const struct aw_bounds *bounds, struct aw_plan *plan);
 
 /* One amount on its log scale, with what would otherwise be computed again and again. */

@@ -2,6 +2,7 @@
 #include "task/reading.h"
 
 #include <math.h>
+#include <string.h>
 
 #define VALUE_MAX 1e15 /* a pebibyte, thirty years: no figure of a workload can be beyond it */
 #define LIMIT_MAX \
@@ -84,9 +85,6 @@ static void take(const struct aw_sample *sample, int64_t stale_us, struct aw_rea
 #define FIGURE(name) .name = value(&sample->name, oldest)
     *ret_reading = (struct aw_reading){
         .at_us = sample->at_us,
-        .replicas_wanted = sample->replicas_wanted,
-        .cpu_millicores_wanted = sample->cpu_millicores_wanted,
-        .memory_bytes_wanted = sample->memory_bytes_wanted,
         .replicas_ready = sample->replicas_ready,
         .rollout = sample->rollout,
         FIGURE(cpu_cores_used),
@@ -103,13 +101,15 @@ static void take(const struct aw_sample *sample, int64_t stale_us, struct aw_rea
         .oom_kills = sample->oom_kills,
     };
 #undef FIGURE
+    memcpy(ret_reading->wanted, sample->wanted, sizeof sample->wanted);
 }
 
 static void relate(const struct aw_sample *sample, struct aw_reading *reading)
 {
     reading->cpu_utilisation = ratio(reading->cpu_cores_used, reading->cores_allocated);
-    reading->memory_utilisation = ratio(reading->memory_bytes_used * reading->replicas_ready,
-                                        reading->memory_bytes_allocated);
+    reading->memory_utilisation =
+        ratio(reading->memory_bytes_used * (double)reading->replicas_ready,
+              reading->memory_bytes_allocated);
     reading->age_s = age_s(sample, reading);
 }
 

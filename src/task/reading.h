@@ -20,13 +20,10 @@
 struct aw_reading {
     int64_t at_us;
 
-    /* wanted: the last plan, per replica where it is a size */
-    int64_t cpu_millicores_wanted;
-    int64_t memory_bytes_wanted;
-    uint32_t replicas_wanted;
+    AW_AMOUNTS(wanted, _wanted); /* the last plan; 0: unknown */
 
     /* there */
-    uint32_t replicas_ready;
+    int64_t replicas_ready;
     double cores_allocated;        /* sum of limits of all that is placed, ready or not */
     double memory_bytes_allocated; /* the same for memory */
 
@@ -44,13 +41,12 @@ struct aw_reading {
     uint32_t oom_kills; /* since the reading before */
     uint32_t rollout;   /* 1: a vertical change is being rolled out */
 };
-#define AW_READING(at)                                                                        \
-    at at_us, at cpu_millicores_wanted, at memory_bytes_wanted, at replicas_wanted,           \
-        at replicas_ready, at cores_allocated, at memory_bytes_allocated, at cpu_cores_used,  \
-        at memory_bytes_used, at memory_bytes_peak, at throttled_share, at disk_bytes_per_s,  \
-        at net_bytes_per_s, at arrivals_per_s, at completions_per_s, at errors_per_s,         \
-        at in_flight, at latency_us_p99, at cpu_utilisation, at memory_utilisation, at age_s, \
-        at oom_kills, at rollout
+#define AW_READING(at)                                                                     \
+    at at_us, at wanted, at replicas_ready, at cores_allocated, at memory_bytes_allocated, \
+        at cpu_cores_used, at memory_bytes_used, at memory_bytes_peak, at throttled_share, \
+        at disk_bytes_per_s, at net_bytes_per_s, at arrivals_per_s, at completions_per_s,  \
+        at errors_per_s, at in_flight, at latency_us_p99, at cpu_utilisation,              \
+        at memory_utilisation, at age_s, at oom_kills, at rollout
 
 /* `stale_us`: a figure older than this at the time of the sample is missing. */
 void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,

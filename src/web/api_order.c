@@ -92,13 +92,7 @@ static json_t *proposal_json(const struct aw_steward_view *view, int64_t now_us)
     bool ok = true;
     json_t *object = json_object();
     aw__api_present(view, &present);
-    after = present;
-    after.replicas =
-        proposal->plan.set & AW_PLAN_REPLICAS ? proposal->plan.replicas : after.replicas;
-    after.cpu_millicores =
-        proposal->plan.set & AW_PLAN_CPU ? proposal->plan.cpu_millicores : after.cpu_millicores;
-    after.memory_bytes =
-        proposal->plan.set & AW_PLAN_MEMORY ? proposal->plan.memory_bytes : after.memory_bytes;
+    after = aw_plan_over(&proposal->plan, &present);
     aw__json_set(object, "id", aw__json_id(proposal->id), &ok);
     aw__json_set(object, "workload", json_string(view->name), &ok);
     aw__json_set(object, "at", aw__json_time(proposal->at_us), &ok);

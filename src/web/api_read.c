@@ -128,13 +128,7 @@ static void summary_read(const struct aw_api *api, int64_t now_us, struct summar
         ret->missing += d->score.violated;
         ret->held += d->verdict != AW_WATCHDOG_PASS;
         aw__api_present(&view, &present);
-        other = present;
-        other.replicas =
-            d->by_fallback.set & AW_PLAN_REPLICAS ? d->by_fallback.replicas : other.replicas;
-        other.cpu_millicores =
-            d->by_fallback.set & AW_PLAN_CPU ? d->by_fallback.cpu_millicores : other.cpu_millicores;
-        other.memory_bytes =
-            d->by_fallback.set & AW_PLAN_MEMORY ? d->by_fallback.memory_bytes : other.memory_bytes;
+        other = aw_plan_over(&d->by_fallback, &present);
         ret->cost = plus(ret->cost, aw_account_cost_per_hour(&view.config->prices, &present));
         ret->fallback_cost =
             plus(ret->fallback_cost, aw_account_cost_per_hour(&view.config->prices, &other));

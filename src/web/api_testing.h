@@ -76,7 +76,8 @@ static inline void aw_api_world_open_as(struct aw_api_world *w, enum aw_guard_mo
         one->load = &w->load[i];
         aw_pilot_config_init(&one->pilot);
         snprintf(one->pilot.name, sizeof one->pilot.name, "%s", names[i]);
-        one->pilot.bounds = (struct aw_bounds){1, 12, 100, 4000, 128 << 20, (int64_t)4 << 30};
+        one->pilot.bounds =
+            (struct aw_bounds){.min = {1, 100, 128 << 20}, .max = {12, 4000, (int64_t)4 << 30}};
         one->pilot.slo.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&one->app, 1, 0);
         one->pilot.seed = i + 1;
         one->pilot.learning = served;

@@ -63,12 +63,9 @@ static json_t *amounts(const struct aw_plan *plan, uint32_t set)
 {
     bool ok = true;
     json_t *object = json_object();
-    if (set & AW_PLAN_REPLICAS)
-        aw__json_set(object, "replicas", json_integer(plan->replicas), &ok);
-    if (set & AW_PLAN_CPU)
-        aw__json_set(object, "cpu_millicores", json_integer(plan->cpu_millicores), &ok);
-    if (set & AW_PLAN_MEMORY)
-        aw__json_set(object, "memory_bytes", json_integer(plan->memory_bytes), &ok);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (set & AW_PLAN_BIT(i))
+            aw__json_set(object, aw_resource_table[i].member, json_integer(plan->amount[i]), &ok);
     if (ok)
         return object;
     json_decref(object);
@@ -77,12 +74,12 @@ static json_t *amounts(const struct aw_plan *plan, uint32_t set)
 
 json_t *aw__json_plan(const struct aw_plan *plan)
 {
-    return plan->set ? amounts(plan, plan->set) : json_null();
+    return plan->set ? amounts(plan, (uint32_t)plan->set) : json_null();
 }
 
 json_t *aw__json_amounts(const struct aw_plan *plan)
 {
-    return amounts(plan, AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY);
+    return amounts(plan, AW_PLAN_COMMON | (uint32_t)plan->set);
 }
 
 /* --- times that come in ----------------------------------------------------------------------- */

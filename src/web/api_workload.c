@@ -12,9 +12,6 @@
 
 static const char *const freeze_names[] = {"none", "down", "all"};
 static const char *const verdict_names[] = {"pass", "tripped", "held"};
-static const char *const axis_names[AW_GUARD_AXES] = {"replicas", "cpu", "memory"};
-static const char *const amount_names[AW_GUARD_AXES] = {"replicas", "cpu_millicores",
-                                                        "memory_bytes"};
 
 /* What is given after a tick counts from the next one on, which is later than this one. */
 void aw__api_orders(const struct aw_api *api, const char *workload, int64_t now_us,
@@ -34,12 +31,8 @@ void aw__api_present(const struct aw_steward_view *view, struct aw_plan *ret)
     if (!aw__api_decided(view))
         return;
     *ret = aw_account_before(view->decision);
-    if (!view->decision->applied)
-        return;
-    const struct aw_plan *plan = &view->decision->guard.plan;
-    ret->replicas = plan->set & AW_PLAN_REPLICAS ? plan->replicas : ret->replicas;
-    ret->cpu_millicores = plan->set & AW_PLAN_CPU ? plan->cpu_millicores : ret->cpu_millicores;
-    ret->memory_bytes = plan->set & AW_PLAN_MEMORY ? plan->memory_bytes : ret->memory_bytes;
+    if (view->decision->applied)
+        *ret = aw_plan_over(&view->decision->guard.plan, ret);
 }
 
 static json_t *finish(json_t *value, bool ok)
@@ -58,10 +51,7 @@ static json_t *integer_or_null(int64_t value)
 static double cost_with(const struct aw_pilot_config *config, const struct aw_plan *present,
                         const struct aw_plan *plan)
 {
-    struct aw_plan all = *present;
-    all.replicas = plan->set & AW_PLAN_REPLICAS ? plan->replicas : all.replicas;
-    all.cpu_millicores = plan->set & AW_PLAN_CPU ? plan->cpu_millicores : all.cpu_millicores;
-    all.memory_bytes = plan->set & AW_PLAN_MEMORY ? plan->memory_bytes : all.memory_bytes;
+    const struct aw_plan all = aw_plan_over(plan, present);
     return aw_account_cost_per_hour(&config->prices, &all);
 }
 
@@ -312,13 +302,10 @@ static json_t *bounds_json(const struct aw_bounds *bounds)
 {
     bool ok = true;
     json_t *object = json_object();
-    aw__json_set(object, "replicas",
-                 range_json(bounds->replicas_min, bounds->replicas_max, "min", "max"), &ok);
-    aw__json_set(object, "cpu_millicores",
-                 range_json(bounds->cpu_millicores_min, bounds->cpu_millicores_max, "min", "max"),
-                 &ok);
-    aw__json_set(object, "memory_bytes",
-                 range_json(bounds->memory_bytes_min, bounds->memory_bytes_max, "min", "max"), &ok);
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (bounds->max[i] > 0)
+            aw__json_set(object, aw_resource_table[i].member,
+                         range_json(bounds->min[i], bounds->max[i], "min", "max"), &ok);
     return finish(object, ok);
 }
 
@@ -337,8 +324,8 @@ static json_t *budgets_json(const struct aw_limits *limits)
                  &ok);
     aw__json_set(window, "window_s", aw__json_num(limits->change_window_s), &ok);
     aw__json_set(window, "factor", aw__json_num(limits->change_factor), &ok);
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        aw__json_set(window, amount_names[i],
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        aw__json_set(window, aw_resource_table[i].member,
                      range_json(limits->change_low[i], limits->change_high[i], "low", "high"), &ok);
     aw__json_set(budgets, "change_window", window, &ok);
     aw__json_set(budgets, "oom_floor_bytes", integer_or_null(limits->oom_floor_bytes), &ok);
@@ -351,9 +338,9 @@ static json_t *controlled_json(uint32_t controlled)
 {
     json_t *names = json_array();
     bool ok = names != NULL;
-    for (uint32_t i = 0; i < AW_GUARD_AXES; i++)
-        if (controlled & (1u << i))
-            ok &= !json_array_append_new(names, json_string(axis_names[i]));
+    for (uint32_t i = 0; i < AW_RESOURCES; i++)
+        if (controlled & AW_PLAN_BIT(i))
+            ok &= !json_array_append_new(names, json_string(aw_resource_table[i].name));
     return finish(names, ok);
 }
 

@@ -169,16 +169,9 @@ static double cost_of(const struct aw_pilot_config *config, const struct aw_plan
     return aw_account_cost_per_hour(&config->prices, plan);
 }
 
-static uint16_t u16(uint32_t value)
+static uint16_t u16(int64_t value)
 {
     return value < UINT16_MAX ? (uint16_t)value : UINT16_MAX;
-}
-
-static void overlay(struct aw_plan *onto, const struct aw_plan *plan)
-{
-    onto->replicas = plan->set & AW_PLAN_REPLICAS ? plan->replicas : onto->replicas;
-    onto->cpu_millicores = plan->set & AW_PLAN_CPU ? plan->cpu_millicores : onto->cpu_millicores;
-    onto->memory_bytes = plan->set & AW_PLAN_MEMORY ? plan->memory_bytes : onto->memory_bytes;
 }
 
 static void point_fill(struct aw_watch_point *p, const struct aw_steward_view *view,
@@ -186,11 +179,10 @@ static void point_fill(struct aw_watch_point *p, const struct aw_steward_view *v
 {
     const struct aw_decision *d = view->decision;
     const struct aw_watch_twin *twin = &one->twin;
-    struct aw_plan present = aw_account_before(d), fallback;
+    struct aw_plan present = aw_account_before(d);
     if (d->applied)
-        overlay(&present, &d->guard.plan);
-    fallback = present;
-    overlay(&fallback, &d->by_fallback);
+        present = aw_plan_over(&d->guard.plan, &present);
+    const struct aw_plan fallback = aw_plan_over(&d->by_fallback, &present);
     *p = (struct aw_watch_point){
         .at_us = d->at_us,
         .arrivals_per_s = f32(d->reading.arrivals_per_s),
@@ -346,7 +338,7 @@ static void one_tick(struct aw_watch *watch, struct aw_watch_one *one,
     one->mode = config->guard.mode;
     one->agent = config->agent;
     one->learning = config->learning;
-    one->replica_count_max = config->bounds.replicas_max;
+    one->replica_count_max = (uint32_t)config->bounds.replicas_max;
     one->slo_latency_us = config->slo.latency_us_p99 > 0 ? config->slo.latency_us_p99 : NAN;
     one->slo_budget = config->slo_budget;
     one->has_slo = config->slo.latency_us_p99 > 0 || config->slo.throughput_per_s > 0;

@@ -51,7 +51,7 @@ static inline void bench_prepare(struct bench *b)
     struct aw_pilot_config *config = &b->config;
     aw_pilot_config_init(config);
     snprintf(config->name, sizeof config->name, "shop/cart");
-    config->bounds = (struct aw_bounds){1, 20, 100, 4000, 128 * MIB, 4096 * MIB};
+    config->bounds = (struct aw_bounds){.min = {1, 100, 128 * MIB}, .max = {20, 4000, 4096 * MIB}};
     config->slo.latency_us_p99 = 4 * aw_app_unloaded_p99_us(&b->app, 1, 0);
     config->seed = 3;
     config->learning = false;

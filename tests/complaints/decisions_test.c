@@ -31,8 +31,8 @@ static void gardener_gardener_7410_both_dimensions_arrive_together_or_not_at_all
     bench_begin(&b);
     bench_run(&b, 60);
     const struct aw_sample before = b.sample;
-    b.orders.pin =
-        (struct aw_plan){AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY, 6, 1500, 3072 * MIB};
+    b.orders.pin = (struct aw_plan){.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+                                    .amount = {6, 1500, 3072 * MIB}};
     b.orders.pin_kind = AW_ORDER_APPROVE;
     b.apply_fails = AW_ERR_UNAVAILABLE;
     for (uint32_t t = 0; t < 5; t++) {

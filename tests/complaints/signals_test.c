@@ -257,7 +257,7 @@ static uint32_t changes_in_an_hour(int64_t tick_us)
                                  .memory_bytes_peak = 120.0 * MIB,
                                  .cpu_utilisation = 0.1,
                                  .memory_utilisation = 0.1};
-    const struct aw_bounds bounds = {1, 20, 100, 4000, 64 * MIB, 4096 * MIB};
+    const struct aw_bounds bounds = {.min = {1, 100, 64 * MIB}, .max = {20, 4000, 4096 * MIB}};
     const struct aw_guard_input input = {.reading = &reading};
     uint32_t changes = 0;
     aw_conf_defaults(aw_guard_fields, &settings);
@@ -350,8 +350,8 @@ static void mercari_tortoise_422_an_emergency_fits_what_is_controlled(void **sta
         bench_begin(&b);
         bench_run(&b, 60);
         const struct aw_sample before = b.sample;
-        b.orders.floor =
-            (struct aw_plan){AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY, 12, 2000, 3072 * MIB};
+        b.orders.floor = (struct aw_plan){.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+                                          .amount = {12, 2000, 3072 * MIB}};
         b.orders.urgent = true;
         bench_run(&b, 20);
         const bool replicas = controlled[i] & AW_PLAN_REPLICAS, size = controlled[i] & AW_PLAN_CPU;

@@ -22,7 +22,7 @@ static void begin(struct subject *subject, uint32_t agent)
     struct aw_pilot_config config;
     aw_pilot_config_init(&config);
     snprintf(config.name, sizeof config.name, "fuzz/policy");
-    config.bounds = (struct aw_bounds){1, 4, 100, 4000, 128 * MIB, 4096 * MIB};
+    config.bounds = (struct aw_bounds){.min = {1, 100, 128 * MIB}, .max = {4, 4000, 4096 * MIB}};
     config.slo.latency_us_p99 = 1e5;
     config.agent = agent;
     config.learner.hidden = 1;

@@ -487,7 +487,7 @@ static enum aw_err local_apply(void *self, uint32_t workload, const struct aw_pl
     struct aw__local_workload *of = local->workload[workload];
     if (plan->set & AW_PLAN_REPLICAS) {
         AW_ASSERT(plan->replicas > 0 && plan->replicas <= of->replicas_max);
-        of->wanted = plan->replicas;
+        of->wanted = (uint32_t)plan->replicas;
     }
     if (plan->set & AW_PLAN_CPU) {
         AW_ASSERT(plan->cpu_millicores > 0);

@@ -529,7 +529,7 @@ static enum aw_err sim_apply(void *self, uint32_t w, const struct aw_plan *plan,
     if (plan->set & AW_PLAN_REPLICAS) {
         AW_ASSERT(plan->replicas > 0 && plan->replicas <= sim->profile[w].replicas_max);
         changed = plan->replicas != workload->replicas;
-        workload->replicas = plan->replicas;
+        workload->replicas = (uint32_t)plan->replicas;
     }
     if (plan->set & AW_PLAN_CPU) {
         AW_ASSERT(plan->cpu_millicores > 0);

@@ -110,12 +110,9 @@ static enum aw_err observe(struct autoscale *self)
     if (err && !aw_err_transient(err) && err != AW_ERR_NODATA)
         return err;
     self->pods_shown = err != AW_OK; /* there are none to show */
-    if (err)
+    if (err) {
         self->sample = (struct aw_sample){
             .at_us = cluster->ops->now_us(cluster->self),
-            .replicas_wanted = reading->replicas_wanted,
-            .cpu_millicores_wanted = reading->cpu_millicores_wanted,
-            .memory_bytes_wanted = reading->memory_bytes_wanted,
             .cpu_cores_used.at_us = AW_NEVER,
             .memory_bytes_used.at_us = AW_NEVER,
             .memory_bytes_peak.at_us = AW_NEVER,
@@ -133,6 +130,8 @@ static enum aw_err observe(struct autoscale *self)
             .inside_us_p50.at_us = AW_NEVER,
             .inside_us_p99.at_us = AW_NEVER,
         };
+        memcpy(self->sample.wanted, reading->wanted, sizeof reading->wanted);
+    }
     if (err)
         aw_reading_take(&self->sample, self->stale_us, reading);
     else
@@ -237,7 +236,7 @@ static enum aw_err place(struct autoscale *self, uint64_t seed, struct aw_plan *
     const int64_t offset = self->episode.load_offset_us;
     double rate = app->load_factor * aw_load_mean(&self->load, offset, offset + self->begin_us);
     struct aw_plan start = {
-        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+        .set = AW_PLAN_COMMON,
         .replicas = aw__options_replicas(&self->options, 1e-3 * app->cpu_ms * rate),
         .cpu_millicores = self->options.start_cpu_millicores,
         .memory_bytes = app->memory_bytes,
@@ -309,8 +308,8 @@ static enum aw_err advance(struct autoscale *self, const struct aw_plan *plan, f
     if (err)
         return err;
     if (self->settings.model == AW_SIM_REFERENCE)
-        self->record[episode->step] =
-            (struct record){plan->replicas, (uint32_t)plan->cpu_millicores, plan->memory_bytes};
+        self->record[episode->step] = (struct record){
+            (uint32_t)plan->replicas, (uint32_t)plan->cpu_millicores, plan->memory_bytes};
     episode->step++;
     tell(self, plan);
     show(self, obs);
@@ -391,7 +390,7 @@ static enum aw_err replay(struct autoscale *self, const struct episode *episode,
     for (uint32_t i = 0; !err && i < episode->step; i++) {
         struct record record;
         memcpy(&record, more + i * sizeof record, sizeof record);
-        struct aw_plan plan = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
+        struct aw_plan plan = {.set = AW_PLAN_COMMON,
                                .replicas = record.replicas,
                                .cpu_millicores = record.cpu_millicores,
                                .memory_bytes = record.memory_bytes};
@@ -764,13 +763,8 @@ enum aw_err aw_autoscale_step_plan(const struct aw_env *env, const struct aw_pla
     if (!self)
         return AW_ERR_UNSUPPORTED;
     AW_ASSERT(self->episode.live);
-    const struct aw_reading *r = &self->episode.reading;
-    struct aw_plan full = {
-        .set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
-        .replicas = plan->set & AW_PLAN_REPLICAS ? plan->replicas : r->replicas_wanted,
-        .cpu_millicores = plan->set & AW_PLAN_CPU ? plan->cpu_millicores : r->cpu_millicores_wanted,
-        .memory_bytes = plan->set & AW_PLAN_MEMORY ? plan->memory_bytes : r->memory_bytes_wanted,
-    };
+    const struct aw_plan present = aw_plan_of(self->episode.reading.wanted);
+    struct aw_plan full = aw_plan_over(plan, &present);
     aw_bounds_clip(&self->options.bounds, &full);
     if (ret_values)
         aw_action_from_plan(&self->action, &self->episode.action, &full, ret_values);
