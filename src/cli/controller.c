@@ -333,7 +333,9 @@ static enum aw_err ask_read(struct aw__controller *c, struct aw_diag *diag)
     keeping_read(c);
     enum aw_err err = step_read(c, diag);
     err = err ? err : speed_read(c, diag);
-    err = err ? err : aw__daemon_door_read(args, &c->door, diag);
+    err = err ? err
+              : aw_daemon_door_read(aw_args_text(args, "listen"), aw_args_text(args, "token-file"),
+                                    &c->door, diag);
     aw_kube_config_environment(&from);
     err = err ? err : aw_kube_config_load(&c->where, &from, NULL, diag);
     if (err)
@@ -404,7 +406,9 @@ static enum aw_err controller_run(const struct aw_call *run, struct aw_diag *dia
     }
     aw_alloc_steady();
     c->run = run;
-    aw__daemon_log(run, &c->log);
+    c->log = *run->log;
+    aw_daemon_log(&c->log, aw_args_given(run->args, "log-level"),
+                  aw_args_given(run->args, "log-format"));
     election->controller = c;
     err = roles_read(aw_args_text(run->args, "roles"), wanted, &count, diag);
     err = err ? err : ask_read(c, diag);

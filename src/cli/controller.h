@@ -10,7 +10,8 @@
 #define AW_CLI_CONTROLLER_H
 
 #include "base/clock.h"
-#include "cli/daemon.h"
+#include "daemon/doors.h"
+#include "frame/verb.h"
 #include "kube/client.h"
 #include "kube/discovery.h"
 

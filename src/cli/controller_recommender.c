@@ -1,12 +1,12 @@
 /* controller_recommender.c - the recommender as a role: its store, its audit log, its doors. */
 #include "cli/controller.h"
 
-#include "cli/run.h"
 #include "controller/recommender.h"
-#include "frame/models.h"
+#include "daemon/config.h"
 #include "frame/version.h"
 #include "kube/prom_queries.h"
 #include "kube/watch.h"
+#include "policy/models.h"
 #include "telemetry/metrics.h"
 #include "web/timing.h"
 
@@ -33,7 +33,7 @@ struct recommender {
     struct aw_shelf *shelf;
     struct aw_timing timing;
     struct aw_api api;
-    struct aw__doors doors;
+    struct aw_doors doors;
     int lock_fd; /* -1: none */
     char pilots[AW_TEXT_MAX + 32];
     char vpas[AW_TEXT_MAX + 32]; /* what is known for VerticalPodAutoscalers; "": nothing */
@@ -51,7 +51,7 @@ static enum aw_err keep_open(struct recommender *r, struct aw_diag *diag)
     const struct aw_store_options options = {.workloads_max = AW_WORKLOADS_MAX};
     enum aw_err err = AW_OK;
     if (*c->state)
-        err = aw__daemon_lock(c->state, true, &r->lock_fd, diag);
+        err = aw_daemon_lock(c->state, true, &r->lock_fd, diag);
     if (!err && *c->store)
         err = aw_store_open(&r->store, c->store, &options, NULL, diag);
     if (err || !*c->state)
@@ -60,10 +60,10 @@ static enum aw_err keep_open(struct recommender *r, struct aw_diag *diag)
     struct aw_audit_recovery recovery = {0};
     if (!config)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the steward");
-    snprintf(config->folder, sizeof config->folder, "%.*s/" AW__RUN_AUDIT,
-             (int)(sizeof config->folder - sizeof AW__RUN_AUDIT - 1), c->state);
-    snprintf(config->journal, sizeof config->journal, "%.*s/" AW__RUN_JOURNAL,
-             (int)(sizeof config->journal - sizeof AW__RUN_JOURNAL - 1), c->state);
+    snprintf(config->folder, sizeof config->folder, "%.*s/" AW_DAEMON_AUDIT,
+             (int)(sizeof config->folder - sizeof AW_DAEMON_AUDIT - 1), c->state);
+    snprintf(config->journal, sizeof config->journal, "%.*s/" AW_DAEMON_JOURNAL,
+             (int)(sizeof config->journal - sizeof AW_DAEMON_JOURNAL - 1), c->state);
     snprintf(r->pilots, sizeof r->pilots, "%s/" PILOTS_FILE, c->state);
     snprintf(r->vpas, sizeof r->vpas, "%s/" VPAS_FILE, c->state);
     err = aw_steward_new(config, NULL, &r->steward, &recovery, diag);
@@ -164,16 +164,16 @@ static enum aw_err api_open(struct recommender *r, struct aw_diag *diag)
     snprintf(config->version, sizeof config->version, "%s", AW_VERSION_NUMBER);
     snprintf(config->cluster, sizeof config->cluster, "kubernetes");
     snprintf(config->state, sizeof config->state, "%.*s", (int)sizeof config->state - 1, c->state);
-    snprintf(config->audit, sizeof config->audit, "%.*s/" AW__RUN_AUDIT,
-             (int)(sizeof config->audit - sizeof AW__RUN_AUDIT - 1), c->state);
+    snprintf(config->audit, sizeof config->audit, "%.*s/" AW_DAEMON_AUDIT,
+             (int)(sizeof config->audit - sizeof AW_DAEMON_AUDIT - 1), c->state);
     snprintf(config->store, sizeof config->store, "%.*s", (int)sizeof config->store - 1, c->store);
     enum aw_err err = aw_api_init(&r->api, config);
     if (err)
         aw_fail(diag, err, "no memory for the API");
     aw_alloc_free(NULL, config);
-    err = err ? err : aw__doors_open(&r->doors, &r->api, c->socket, &c->door, diag);
+    err = err ? err : aw_doors_open(&r->doors, &r->api, c->socket, &c->door, diag);
     if (!err)
-        aw__doors_tell(&r->doors, &c->door, &r->controller->log);
+        aw_doors_tell(&r->doors, &c->door, &r->controller->log);
     return err;
 }
 
@@ -200,7 +200,7 @@ static void role_close(void *self)
         aw_api_stopping(&r->api);
     if (r->it)
         save(r);
-    aw__doors_close(&r->doors);
+    aw_doors_close(&r->doors);
     aw_recommender_free(r->it);
     aw_api_deinit(&r->api);
     aw_steward_free(r->steward);

@@ -2,16 +2,18 @@
  * run.c - the verb `run`: the control loop on workloads that files describe, or on the demo.
  *
  * With a live table the job steps on a thread of its own, and this one draws and waits for signals;
- * without, everything happens here. What is kept of a run is the session's (run_session.c); a
- * daemon's life is in run_daemon.c.
+ * without, everything happens here. What is kept of a run, and which cluster it is on, is the
+ * session's (daemon/session.h); a daemon's life is in daemon/daemon.c.
  */
 #include "cli/run.h"
 
 #include "base/clock.h"
 #include "base/threads.h"
-#include "cli/run_agents.h"
+#include "daemon/daemon.h"
+#include "daemon/doors.h"
 #include "frame/stop.h"
 #include "frame/verbs.h"
+#include "frame/version.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +27,8 @@
 enum look { LOOK_NONE, LOOK_ROWS, LOOK_JSON, LOOK_CSV };
 
 struct session {
-    struct aw__runsession kept;
+    const struct aw_call *run;
+    struct aw_session kept;
     struct aw__runlive *live; /* NULL: none */
     struct aw__runrow *row;   /* [count] */
     enum look look;
@@ -42,22 +45,22 @@ struct session {
 static void on_step(void *ctx, const struct aw_job_step *step)
 {
     struct session *s = ctx;
-    const struct aw_runask *ask = &s->kept.ask;
+    const struct aw_daemon_config *ask = &s->kept.config;
     const uint32_t i = step->workload;
     struct aw_job_view view;
     uint32_t events = 0;
     aw_job_view(s->kept.job, i, &view);
     const uint32_t episodes = s->kept.history.episodes_seen[i];
     if (i == 0) {
-        events += aw__runhistory_cluster(&s->kept.history, ask, step->at_us);
+        events += aw_history_cluster(&s->kept.history, ask, step->at_us);
         s->tell = aw__runlive_due(s->live) || aw_job_steps(s->kept.job) == s->kept.steps_before + 1;
     }
-    events += aw__runhistory_step(&s->kept.history, ask, step, &view);
+    events += aw_history_step(&s->kept.history, ask, step, &view);
     if (s->look == LOOK_JSON || s->look == LOOK_CSV)
         aw__runlines_step(stdout, s->look == LOOK_JSON, ask, step);
     if (s->look == LOOK_ROWS)
         for (uint32_t n = events; n-- > 0;) {
-            const struct aw__runevent *event = aw__runhistory_event(&s->kept.history, n);
+            const struct aw_history_event *event = aw_history_event(&s->kept.history, n);
             if (event)
                 aw__runrows_event(stdout, ask, event);
         }
@@ -70,27 +73,14 @@ static void on_step(void *ctx, const struct aw_job_step *step)
         aw__runlive_tell(s->live, s->row, aw_job_steps(s->kept.job), &s->kept.history);
 }
 
-/* Waits until real time has come to where simulated time is, in pieces that notice a signal. */
-static void keep_pace(const struct session *s)
-{
-    if (isinf(s->kept.ask.speed))
-        return;
-    const double simulated_s = (double)(aw_job_steps(s->kept.job) - s->kept.steps_before) *
-                               s->kept.ask.step_s / s->kept.ask.speed;
-    const int64_t until = s->kept.begin_us + llround(1e6 * simulated_s);
-    for (int64_t now; !aw_stop_signal && (now = aw_clock_monotonic_us(NULL)) < until;) {
-        const int64_t piece = now + FRAME_US < until ? now + FRAME_US : until;
-        const enum aw_err err = aw_clock_sleep_until(NULL, piece);
-        (void)err; /* interrupted or not, the loop looks again */
-    }
-}
-
 static enum aw_err steps(struct session *s, struct aw_diag *diag)
 {
-    while (!aw_stop_signal && aw_job_steps(s->kept.job) < s->kept.ask.steps_total) {
+    while (!aw_stop_signal && aw_job_steps(s->kept.job) < s->kept.config.steps_total) {
         enum aw_err err = aw_job_step(s->kept.job, on_step, s, diag);
         if (err)
             return err;
+        if (s->kept.config.local && s->look != LOOK_NONE)
+            fflush(stdout); /* whoever reads it has a step's time to do so */
         if (s->look == LOOK_ROWS && ferror(stdout))
             return aw_fail(diag, AW_ERR_IO, "standard output: write error");
         const uint64_t since = s->kept.history.steps - s->kept.saved_steps;
@@ -98,12 +88,12 @@ static enum aw_err steps(struct session *s, struct aw_diag *diag)
             aw_clock_monotonic_us(NULL) - s->kept.saved_us >= SAVE_US) {
             if (s->look != LOOK_NONE)
                 fflush(stdout);
-            if ((err = aw__runsession_save(&s->kept, diag)))
+            if ((err = aw_session_save(&s->kept, diag)))
                 return err;
         }
-        keep_pace(s);
+        aw_session_wait(&s->kept, NULL);
     }
-    return aw__runsession_save(&s->kept, diag);
+    return aw_session_save(&s->kept, diag);
 }
 
 static void *steps_thread(void *ctx)
@@ -141,27 +131,28 @@ static enum aw_err steps_shown(struct session *s, struct aw_diag *diag)
 static enum aw_err finish(struct session *s, struct aw_diag *diag)
 {
     const struct aw__runend end = {
-        .ask = &s->kept.ask,
+        .ask = &s->kept.config,
         .job = s->kept.job,
         .history = &s->kept.history,
+        .local = s->kept.local,
         .steps_before = s->kept.steps_before,
         .seconds = 1e-6 * (double)(aw_clock_monotonic_us(NULL) - s->kept.begin_us),
         .interrupted = aw_stop_signal != 0,
     };
     enum aw_err err = AW_OK;
-    if (*s->kept.ask.report && aw_job_steps(s->kept.job) > 0)
-        err = aw__runreport_write(&end, s->kept.ask.report, diag);
+    if (*s->kept.config.report && aw_job_steps(s->kept.job) > 0)
+        err = aw__runreport_write(&end, s->kept.config.report, diag);
     if (!err && s->look != LOOK_CSV && aw_job_steps(s->kept.job) > 0)
         err = s->look == LOOK_JSON ? aw__runsummary_json(&end, diag)
-                                   : aw__runsummary_print(s->kept.run, &end, diag);
+                                   : aw__runsummary_print(s->run, &end, diag);
     return err;
 }
 
 static enum aw_err interrupted(const struct session *s, struct aw_diag *diag)
 {
-    char clock[AW__RUN_CLOCK_MAX];
-    aw__run_clock(aw_job_now_us(s->kept.job), clock, sizeof clock);
-    if (*s->kept.ask.state)
+    char clock[AW_RUN_CLOCK_MAX];
+    aw_run_clock(aw_job_lived_us(s->kept.job), clock, sizeof clock);
+    if (*s->kept.config.state)
         return aw_fail(diag, AW_ERR_INTERRUPTED,
                        "interrupted at %s; the same command goes on from there", clock);
     return aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted at %s; with --state it could go on",
@@ -178,63 +169,112 @@ static enum aw_err demo_print(struct aw_diag *diag)
     return AW_OK;
 }
 
-static enum aw_err run_run(const struct aw_call *run, struct aw_diag *diag)
+static enum aw_err options_again(void *ctx, struct aw_daemon_config *ret, struct aw_diag *diag)
 {
-    const char *output = aw_args_text(run->args, "output");
-    const bool quiet = aw_args_given(run->args, "quiet");
-    bool resumed = false;
-    if (aw_args_given(run->args, "print-demo"))
-        return demo_print(diag);
-    if (!strcmp(aw_args_text(run->args, "cluster"), "local"))
-        return aw__run_local(run, diag);
-    if (aw_args_given(run->args, "daemon"))
-        return aw__run_daemon(run, diag);
-    struct session *s = aw_alloc_new(NULL, 1, sizeof *s);
-    if (!s)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a run");
-    s->kept.run = run;
-    s->kept.lock_fd = -1;
-    s->look = run->json ? LOOK_JSON : !strcmp(output, "csv") ? LOOK_CSV : LOOK_NONE;
-    enum aw_err err = aw__runask_read(run, &s->kept.ask, diag);
+    return aw__run_options_read(ctx, ret, diag);
+}
+
+static enum aw_err daemon_run(const struct aw_call *run, struct aw_diag *diag)
+{
+    struct aw_log log = *run->log;
+    struct aw_call call = *run;
+    const struct aw_daemon_life life = {.read = options_again,
+                                        .ctx = &call,
+                                        .log = &log,
+                                        .version = AW_VERSION_NUMBER,
+                                        .stop = &aw_stop_signal,
+                                        .hangup = &aw_stop_hangup};
+    if (run->json || strcmp(aw_args_text(run->args, "output"), "table") != 0)
+        return aw_fail(diag, AW_ERR_USAGE, "--output goes without --daemon; see 'aware export'");
+    call.log = &log;
+    aw_daemon_log(&log, aw_args_given(run->args, "log-level"),
+                  aw_args_given(run->args, "log-format"));
+    aw_stop_catch(&(struct aw_stop_config){.hangup = AW_STOP_HANGUP_NOTED});
+    signal(SIGPIPE, SIG_IGN); /* a client that went away is no reason to end */
+    signal(SIGXFSZ, SIG_IGN); /* nor is a file that may not grow: writing fails, and is told */
+    return aw_daemon_run(&life, diag);
+}
+
+/* What people are told before the first step. */
+static void begin_tell(const struct session *s)
+{
+    const struct aw_session *kept = &s->kept;
+    char clock[AW_RUN_CLOCK_MAX];
+    if (kept->steps_before > 0)
+        fprintf(stderr, "resuming %s at %s, step %" PRIu64 "\n", kept->config.state,
+                aw_run_clock(aw_job_lived_us(kept->job), clock, sizeof clock), kept->steps_before);
+    for (uint32_t i = 0; kept->local && s->look == LOOK_NONE && i < kept->config.count; i++)
+        fprintf(stderr, "%s listens on http://127.0.0.1:%u\n",
+                aw_run_name(kept->config.workload[i].pilot.name),
+                (unsigned)aw_local_port(kept->local->local, i));
+}
+
+/* From options to the first step. */
+static enum aw_err begin(struct session *s, struct aw_diag *diag)
+{
+    const bool quiet = aw_args_given(s->run->args, "quiet");
+    enum aw_err err = aw__run_options_read(s->run, &s->kept.config, diag);
     if (err)
-        goto out;
+        return err;
+    const struct aw_daemon_config *ask = &s->kept.config;
     aw_stop_catch(&(struct aw_stop_config){
-        .twice = true,
+        .twice = !ask->local, /* real processes are to be ended */
         .second_words = isatty(STDERR_FILENO) ? "\033[?25h" : NULL, /* the cursor back */
     });
-    if ((err = aw__runsession_open(&s->kept, &resumed, diag)))
-        goto out;
-    if (!(s->row = aw_alloc_new(NULL, s->kept.ask.count, sizeof *s->row))) {
-        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", s->kept.ask.count);
-        goto out;
-    }
+    if (ask->local)
+        signal(SIGPIPE, SIG_IGN);
+    if ((err = aw_session_open(&s->kept, diag)))
+        return err;
+    if (!(s->row = aw_alloc_new(NULL, ask->count, sizeof *s->row)))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", ask->count);
+    if (!quiet)
+        begin_tell(s);
+    if ((err = aw_session_begin(&s->kept, diag)))
+        return err;
     /* the table is for who watches; lines for programs may go elsewhere meanwhile */
     const bool watched = !quiet && (s->look == LOOK_NONE || !isatty(STDOUT_FILENO));
-    aw__runagents_wait(s->kept.agents, s->kept.ask.agents_wait_s, &aw_stop_signal);
-    s->kept.begin_us = s->kept.saved_us = aw_clock_monotonic_us(NULL);
-    if ((err = aw__runlive_new(&s->kept.ask, stderr, watched, run->color_err, s->kept.steps_before,
-                               &s->live))) {
-        err = aw_fail(diag, err, "no memory for the table");
-        goto out;
-    }
+    err = aw__runlive_new(ask, stderr, watched, s->run->color_err, s->kept.steps_before, &s->live);
+    if (err)
+        return aw_fail(diag, err, "no memory for the table");
     if (s->look == LOOK_NONE && !s->live && !quiet)
         s->look = LOOK_ROWS;
     if (s->look == LOOK_ROWS)
-        aw__runrows_head(stdout, &s->kept.ask);
+        aw__runrows_head(stdout, ask);
     else if (s->look != LOOK_NONE)
-        aw__runlines_head(stdout, s->look == LOOK_JSON, &s->kept.ask, s->kept.steps_before);
-    err = s->live ? steps_shown(s, diag) : steps(s, diag);
+        aw__runlines_head(stdout, s->look == LOOK_JSON, ask, s->kept.steps_before);
+    return AW_OK;
+}
+
+static enum aw_err run_run(const struct aw_call *run, struct aw_diag *diag)
+{
+    const char *output = aw_args_text(run->args, "output");
+    if (aw_args_given(run->args, "print-demo"))
+        return demo_print(diag);
+    if (aw_args_given(run->args, "daemon"))
+        return daemon_run(run, diag);
+    struct session *s = aw_alloc_new(NULL, 1, sizeof *s);
+    if (!s)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a run");
+    s->run = run;
+    s->kept.log = run->log;
+    s->kept.stop = &aw_stop_signal;
+    s->kept.lock_fd = -1;
+    s->look = run->json ? LOOK_JSON : !strcmp(output, "csv") ? LOOK_CSV : LOOK_NONE;
+    enum aw_err err = begin(s, diag);
+    err = err ? err : s->live ? steps_shown(s, diag) : steps(s, diag);
+    if (s->kept.local) {
+        const enum aw_err sent = aw_local_run_load_end(s->kept.local, err ? NULL : diag);
+        err = err ? err : sent;
+    }
     aw__runlive_free(s->live);
-    s->live = NULL;
     err = err ? err : finish(s, diag);
     if (!err && aw_stop_signal)
         err = interrupted(s, diag);
-out:
     if (s->kept.steward && s->kept.job)
         aw_steward_detach(s->kept.steward, aw_job_now_us(s->kept.job),
                           aw_stop_signal ? "interrupted" : "the end of the run");
     aw_alloc_free(NULL, s->row);
-    aw__runsession_close(&s->kept);
+    aw_session_close(&s->kept);
     aw_alloc_free(NULL, s);
     return err;
 }

@@ -102,7 +102,7 @@ static void put_reasons(FILE *out, const struct aw_decision *decision)
     }
 }
 
-static void step_json(FILE *out, const struct aw_runask *ask, const struct aw_job_step *step)
+static void step_json(FILE *out, const struct aw_daemon_config *ask, const struct aw_job_step *step)
 {
     const struct aw_decision *decision = step->decision;
     const struct aw_guard_result *guard = &decision->guard;
@@ -158,7 +158,7 @@ static void csv_world(FILE *out, const struct aw_job_step *step, enum aw_job_wor
     csv_real(out, truth->memory_utilisation);
 }
 
-static void step_csv(FILE *out, const struct aw_runask *ask, const struct aw_job_step *step)
+static void step_csv(FILE *out, const struct aw_daemon_config *ask, const struct aw_job_step *step)
 {
     const struct aw_decision *decision = step->decision;
     const char *separator = "";
@@ -192,7 +192,7 @@ static void csv_heads(FILE *out, const char *prefix)
         fprintf(out, ",%s%s", prefix, heads[i]);
 }
 
-void aw__runlines_head(FILE *out, bool json, const struct aw_runask *ask, uint64_t steps)
+void aw__runlines_head(FILE *out, bool json, const struct aw_daemon_config *ask, uint64_t steps)
 {
     if (!json) {
         fputs("workload,at_s,episode,step,stage,actor,model,watchdog,clips,arrivals_per_s", out);
@@ -208,16 +208,15 @@ void aw__runlines_head(FILE *out, bool json, const struct aw_runask *ask, uint64
             putc(',', out);
         put_text(out, ask->workload[i].pilot.name);
     }
-    fprintf(out,
-            "],\"cluster\":\"%s\",\"seed\":%" PRIu64 ",\"twin\":%s,\"fallback\":", ask->cluster,
-            ask->seed, ask->twin ? "true" : "false");
+    fprintf(out, "],\"cluster\":\"%s\",\"seed\":%" PRIu64 ",\"twin\":%s,\"fallback\":",
+            ask->local ? "local" : "sim", ask->seed, ask->twin ? "true" : "false");
     put_text(out, ask->fallback);
     putc(',', out);
     put_real(out, "step_s", ask->step_s);
     fprintf(out, ",\"steps_before\":%" PRIu64 ",\"steps\":%" PRIu64 "}\n", steps, ask->steps_total);
 }
 
-void aw__runlines_step(FILE *out, bool json, const struct aw_runask *ask,
+void aw__runlines_step(FILE *out, bool json, const struct aw_daemon_config *ask,
                        const struct aw_job_step *step)
 {
     if (json)

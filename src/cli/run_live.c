@@ -74,7 +74,7 @@ struct cell {
 };
 
 struct aw__runlive {
-    const struct aw_runask *ask;
+    const struct aw_daemon_config *ask;
     FILE *out;
     bool color, utf8;
     int64_t begin_us;
@@ -84,8 +84,8 @@ struct aw__runlive {
     uint64_t steps;
     int64_t told_us;
     uint32_t event_count;
-    struct aw__runevent event[EVENTS_SHOWN]; /* the last first */
-    int64_t event_us[EVENTS_SHOWN];          /* real, when it was told */
+    struct aw_history_event event[EVENTS_SHOWN]; /* the last first */
+    int64_t event_us[EVENTS_SHOWN];              /* real, when it was told */
     uint64_t events_seen;
 
     /* of who draws */
@@ -109,7 +109,7 @@ static bool is_utf8(void)
     return false;
 }
 
-enum aw_err aw__runlive_new(const struct aw_runask *ask, FILE *out, bool wanted, bool color,
+enum aw_err aw__runlive_new(const struct aw_daemon_config *ask, FILE *out, bool wanted, bool color,
                             uint64_t steps_before, struct aw__runlive **ret)
 {
     const char *term = getenv("TERM");
@@ -143,7 +143,7 @@ bool aw__runlive_due(const struct aw__runlive *live)
 }
 
 void aw__runlive_tell(struct aw__runlive *live, const struct aw__runrow *rows, uint64_t steps,
-                      const struct aw__runhistory *history)
+                      const struct aw_history *history)
 {
     const int64_t now = aw_clock_monotonic_us(NULL);
     pthread_mutex_lock(&live->lock);
@@ -154,9 +154,9 @@ void aw__runlive_tell(struct aw__runlive *live, const struct aw__runrow *rows, u
     for (uint32_t i = EVENTS_SHOWN; i-- > 0;) /* those that were there move down */
         live->event_us[i] = i >= fresh ? live->event_us[i - fresh] : now;
     live->event_count = 0;
-    for (const struct aw__runevent *event;
+    for (const struct aw_history_event *event;
          live->event_count < EVENTS_SHOWN &&
-         (event = aw__runhistory_event(history, live->event_count));)
+         (event = aw_history_event(history, live->event_count));)
         live->event[live->event_count++] = *event;
     live->events_seen = history->event_count;
     pthread_mutex_unlock(&live->lock);
@@ -417,12 +417,8 @@ static void row_of_all(const struct aw__runlive *live, struct cell cells[COLUMNS
         all.memory_used += row->memory_used;
         weight++;
         for (int w = 0; w < AW_JOB_WORLDS; w++) {
-            all.total[w].steps += row->total[w].steps;
-            all.total[w].cost += row->total[w].cost;
-            all.total[w].violations += row->total[w].violations;
-            all.recent[w].steps += row->recent[w].steps;
-            all.recent[w].cost += row->recent[w].cost;
-            all.recent[w].reward += row->recent[w].reward;
+            aw_job_tally_add(&all.total[w], &row->total[w], 1);
+            aw_job_tally_add(&all.recent[w], &row->recent[w], 1);
         }
     }
     all.cpu_used /= weight;
@@ -440,7 +436,7 @@ static void row_of_all(const struct aw__runlive *live, struct cell cells[COLUMNS
 
 static void head_draw(struct aw__runlive *live, uint64_t steps, int64_t told_us, bool stopping)
 {
-    const struct aw_runask *ask = live->ask;
+    const struct aw_daemon_config *ask = live->ask;
     const int64_t now = aw_clock_monotonic_us(NULL);
     const double seconds = 1e-6 * (double)(now - live->rate_us);
     if (seconds >= 0.2 && steps > live->rate_steps) {
@@ -451,20 +447,21 @@ static void head_draw(struct aw__runlive *live, uint64_t steps, int64_t told_us,
         live->rate_steps = steps;
     }
     const double share = (double)steps / (double)ask->steps_total;
-    char bar[BAR_CELLS * 3 + 1], at[AW__RUN_CLOCK_MAX], end[AW__RUN_CLOCK_MAX];
+    char bar[BAR_CELLS * 3 + 1], at[AW_RUN_CLOCK_MAX], end[AW_RUN_CLOCK_MAX];
     char rate[32] = "-", left[32] = "-", spent[32];
     struct line line;
     line_begin(&line, live);
     line_put(&line, BOLD, "aware run");
-    line_fmt(&line, QUIET, "  %s%" PRIu32 " workload%s on the simulated cluster%s%s%s",
-             ask->demo ? "demo: " : "", ask->count, ask->count == 1 ? "" : "s",
+    line_fmt(&line, QUIET, "  %s%" PRIu32 " workload%s on %s%s%s%s", ask->demo ? "demo: " : "",
+             ask->count, ask->count == 1 ? "" : "s",
+             ask->local ? "this machine" : "the simulated cluster",
              ask->twin ? ", beside a twin that " : "", ask->twin ? ask->fallback : "",
              ask->twin ? " runs alone" : "");
     line_end(&line);
 
     const int64_t step_us = llround(ask->step_s * 1e6);
-    aw__run_clock((int64_t)steps * step_us, at, sizeof at);
-    aw__run_clock((int64_t)ask->steps_total * step_us, end, sizeof end);
+    aw_run_clock((int64_t)steps * step_us, at, sizeof at);
+    aw_run_clock((int64_t)ask->steps_total * step_us, end, sizeof end);
     if (live->rate > 0) {
         snprintf(rate, sizeof rate, "%.0f", live->rate * ask->step_s);
         aw_count_format(live->rate * ask->step_s, rate, sizeof rate);
@@ -487,7 +484,7 @@ static void head_draw(struct aw__runlive *live, uint64_t steps, int64_t told_us,
 
 static void table_draw(struct aw__runlive *live, unsigned room)
 {
-    const struct aw_runask *ask = live->ask;
+    const struct aw_daemon_config *ask = live->ask;
     struct cell cells[COLUMNS];
     struct line line;
     bool shown[COLUMNS];
@@ -536,25 +533,25 @@ static void table_draw(struct aw__runlive *live, unsigned room)
     }
 }
 
-static void events_draw(struct aw__runlive *live, const struct aw__runevent *events,
+static void events_draw(struct aw__runlive *live, const struct aw_history_event *events,
                         const int64_t *event_us, uint32_t count)
 {
     static const enum ink ink[] = {
-        [AW__RUNEVENT_STAGE] = COOL,
-        [AW__RUNEVENT_TRIP] = BAD,
-        [AW__RUNEVENT_SCENARIO] = FAIR,
-        [AW__RUNEVENT_FAULT] = FAIR,
+        [AW_HISTORY_STAGE] = COOL,
+        [AW_HISTORY_TRIP] = BAD,
+        [AW_HISTORY_SCENARIO] = FAIR,
+        [AW_HISTORY_FAULT] = FAIR,
     };
     const int64_t now = aw_clock_monotonic_us(NULL);
     struct line line;
     line_begin(&line, live);
     line_end(&line);
     for (uint32_t i = count; i-- > 0;) {
-        const struct aw__runevent *event = &events[i];
+        const struct aw_history_event *event = &events[i];
         const bool fresh = 1e-6 * (double)(now - event_us[i]) < EVENT_FRESH_S;
-        char clock[AW__RUN_CLOCK_MAX];
+        char clock[AW_RUN_CLOCK_MAX];
         line_begin(&line, live);
-        line_fmt(&line, QUIET, "%9s  ", aw__run_clock(event->at_us, clock, sizeof clock));
+        line_fmt(&line, QUIET, "%9s  ", aw_run_clock(event->at_us, clock, sizeof clock));
         line_fmt(&line, fresh ? BOLD : PLAIN, "%s",
                  event->workload < live->ask->count
                      ? aw_run_name(live->ask->workload[event->workload].pilot.name)
@@ -566,7 +563,7 @@ static void events_draw(struct aw__runlive *live, const struct aw__runevent *eve
 
 void aw__runlive_draw(struct aw__runlive *live, bool stopping)
 {
-    struct aw__runevent events[EVENTS_SHOWN];
+    struct aw_history_event events[EVENTS_SHOWN];
     int64_t event_us[EVENTS_SHOWN];
     const unsigned rows = terminal_rows(live->out);
     pthread_mutex_lock(&live->lock);

@@ -22,9 +22,9 @@ static const char *comma(bool *first)
 }
 
 /* One number of every point. */
-static void put_points(FILE *out, const struct aw__runhistory *h, uint32_t workload, size_t offset)
+static void put_points(FILE *out, const struct aw_history *h, uint32_t workload, size_t offset)
 {
-    const struct aw__runpoint *point = &h->point[(size_t)workload * AW__RUN_POINTS_MAX];
+    const struct aw_history_point *point = &h->point[(size_t)workload * AW_HISTORY_POINTS_MAX];
     for (uint32_t i = 0; i < h->points; i++) {
         float value;
         memcpy(&value, (const char *)&point[i] + offset, sizeof value);
@@ -35,7 +35,7 @@ static void put_points(FILE *out, const struct aw__runhistory *h, uint32_t workl
 }
 
 /* The same of both worlds. */
-static void put_both(FILE *out, const struct aw__runhistory *h, uint32_t workload, const char *key,
+static void put_both(FILE *out, const struct aw_history *h, uint32_t workload, const char *key,
                      size_t offset, bool twin)
 {
     fprintf(out, ",\"%s\":[", key);
@@ -50,9 +50,9 @@ static void put_both(FILE *out, const struct aw__runhistory *h, uint32_t workloa
 /* A run that went on after its history was lost has points from then on alone. */
 static void put_series(FILE *out, const struct aw__runend *end, uint32_t workload)
 {
-    const struct aw__runhistory *h = end->history;
+    const struct aw_history *h = end->history;
     const bool twin = end->ask->twin;
-    const struct aw__runpoint *point = &h->point[(size_t)workload * AW__RUN_POINTS_MAX];
+    const struct aw_history_point *point = &h->point[(size_t)workload * AW_HISTORY_POINTS_MAX];
     fprintf(out, ",\"stride\":%" PRIu32 ",\"t\":[", h->stride);
     for (uint32_t i = 0; i < h->points; i++) {
         const uint64_t step = (uint64_t)(i + 1) * h->stride;
@@ -70,9 +70,9 @@ static void put_series(FILE *out, const struct aw__runend *end, uint32_t workloa
         putc(']', out);
     }
     fputs("],\"load\":", out);
-    put_points(out, h, workload, offsetof(struct aw__runpoint, load));
+    put_points(out, h, workload, offsetof(struct aw_history_point, load));
 #define BOTH(key, member) \
-    put_both(out, h, workload, key, offsetof(struct aw__runpoint, member), twin)
+    put_both(out, h, workload, key, offsetof(struct aw_history_point, member), twin)
     BOTH("ready", ready);
     BOTH("wanted", wanted);
     BOTH("cpu", cpu_cores);
@@ -86,8 +86,8 @@ static void put_series(FILE *out, const struct aw__runend *end, uint32_t workloa
 
 static void put_episodes(FILE *out, const struct aw__runend *end, uint32_t workload)
 {
-    const struct aw__runhistory *h = end->history;
-    const struct aw__runepisode *list = &h->episode[(size_t)workload * AW__RUN_EPISODES_MAX];
+    const struct aw_history *h = end->history;
+    const struct aw_history_episode *list = &h->episode[(size_t)workload * AW_HISTORY_EPISODES_MAX];
     const uint32_t count = h->episode_count[workload];
     fputs(",\"ep\":{\"t\":[", out);
     for (uint32_t i = 0; i < count; i++)
@@ -123,7 +123,7 @@ static void put_tallies(FILE *out, const char *key, const struct aw_job_tally ta
     putc(']', out);
 }
 
-static uint64_t trips_of(const struct aw__runcounts *counts)
+static uint64_t trips_of(const struct aw_history_counts *counts)
 {
     uint64_t trips = 0;
     for (uint32_t c = 0; c < AW_WATCHDOG_CAUSE_COUNT; c++)
@@ -167,16 +167,8 @@ static void put_all(FILE *out, const struct aw__runend *end)
         served += aw_pilot_stage(view.pilot) == AW_STAGE_SERVING;
         trips += trips_of(&end->history->counts[i]);
         for (int w = 0; w < AW_JOB_WORLDS; w++) {
-#define SUM(member)                          \
-    whole[w].member += view.total[w].member; \
-    before[w].member += view.before_serving[w].member
-            SUM(steps);
-            SUM(violations);
-            SUM(cost);
-            SUM(reward);
-            SUM(cpu_utilisation);
-            SUM(memory_utilisation);
-#undef SUM
+            aw_job_tally_add(&whole[w], &view.total[w], 1);
+            aw_job_tally_add(&before[w], &view.before_serving[w], 1);
         }
     }
     fprintf(out,
@@ -188,13 +180,13 @@ static void put_all(FILE *out, const struct aw__runend *end)
     putc('}', out);
 }
 
-static void put_events(FILE *out, const struct aw__runhistory *h)
+static void put_events(FILE *out, const struct aw_history *h)
 {
-    uint64_t kept = h->event_count < AW__RUN_EVENTS_MAX ? h->event_count : AW__RUN_EVENTS_MAX;
+    uint64_t kept = h->event_count < AW_HISTORY_EVENTS_MAX ? h->event_count : AW_HISTORY_EVENTS_MAX;
     bool first = true;
     fputs(",\"events\":[", out);
     while (kept-- > 0) {
-        const struct aw__runevent *event = aw__runhistory_event(h, kept);
+        const struct aw_history_event *event = aw_history_event(h, kept);
         fprintf(out,
                 "%s{\"t\":%.9g,\"w\":%" PRIu32 ",\"kind\":%" PRIu32 ",\"to\":%" PRIu32 ",\"text\":",
                 comma(&first), 1e-6 * (double)event->at_us, event->workload, event->kind,
@@ -208,16 +200,17 @@ static void put_events(FILE *out, const struct aw__runhistory *h)
 static void put_data(FILE *out, const void *ctx)
 {
     const struct aw__runend *end = ctx;
-    const struct aw_runask *ask = end->ask;
-    char about[TEXT_MAX], clock[AW__RUN_CLOCK_MAX];
+    const struct aw_daemon_config *ask = end->ask;
+    char about[TEXT_MAX], clock[AW_RUN_CLOCK_MAX];
     struct aw_text text;
     aw_text_init(&text, about, sizeof about);
-    aw_text_add(
-        &text,
-        "%" PRIu32 " workload%s on the simulated cluster for %s (hours:minutes), a decision "
-        "every %g s, seed %" PRIu64 ". ",
-        ask->count, ask->count == 1 ? "" : "s",
-        aw__run_clock(aw_job_now_us(end->job), clock, sizeof clock), ask->step_s, ask->seed);
+    aw_text_add(&text,
+                "%" PRIu32 " workload%s on %s for %s (hours:minutes), a decision "
+                "every %g s, seed %" PRIu64 ". ",
+                ask->count, ask->count == 1 ? "" : "s",
+                ask->local ? "this machine" : "the simulated cluster",
+                aw_run_clock(aw_job_lived_us(end->job), clock, sizeof clock), ask->step_s,
+                ask->seed);
     if (ask->twin)
         aw_text_add(&text,
                     "Beside it a twin of the cluster had the same load and chance under %s alone.",

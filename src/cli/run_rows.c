@@ -19,23 +19,6 @@ double aw__run_reward(const struct aw_job_tally *tally, uint32_t steps)
     return tally->steps ? tally->reward / (double)tally->steps * steps : NAN;
 }
 
-const char *aw_run_name(const char *name)
-{
-    static const char ours[] = "default/";
-    return strncmp(name, ours, strlen(ours)) != 0 ? name : name + strlen(ours);
-}
-
-const char *aw__run_clock(int64_t us, char *buf, size_t size)
-{
-    const int64_t minutes = us / 60000000;
-    if (minutes < 24 * 60)
-        snprintf(buf, size, "%" PRId64 ":%02" PRId64, minutes / 60, minutes % 60);
-    else
-        snprintf(buf, size, "%" PRId64 "d %02" PRId64 ":%02" PRId64, minutes / 1440,
-                 minutes / 60 % 24, minutes % 60);
-    return buf;
-}
-
 /* Who took control from the agent and why; else what the rails did; else why the stage stays. */
 static void why_of(const struct aw_decision *decision, char *buf, size_t size)
 {
@@ -85,7 +68,7 @@ void aw__runrow_of(struct aw__runrow *row, const struct aw_job_step *step,
 
 /* --- rows of a log ---------------------------------------------------------------------------- */
 
-static int name_width(const struct aw_runask *ask)
+static int name_width(const struct aw_daemon_config *ask)
 {
     size_t width = strlen("WORKLOAD");
     for (uint32_t i = 0; i < ask->count; i++) {
@@ -95,7 +78,7 @@ static int name_width(const struct aw_runask *ask)
     return width < NAME_COLUMN_MAX ? (int)width : NAME_COLUMN_MAX;
 }
 
-void aw__runrows_head(FILE *out, const struct aw_runask *ask)
+void aw__runrows_head(FILE *out, const struct aw_daemon_config *ask)
 {
     fprintf(out, "%9s  %-*s  %7s  %-8s  %5s  %8s  %6s  %7s  %7s  %6s  %6s  %-15s  %-13s\n", "TIME",
             name_width(ask), "WORKLOAD", "EPISODE", "STAGE", "AGENT", "REPLICAS", "CPU", "MEMORY",
@@ -103,11 +86,11 @@ void aw__runrows_head(FILE *out, const struct aw_runask *ask)
             ask->twin ? "REWARD (GAIN)" : "REWARD");
 }
 
-void aw__runrows_episode(FILE *out, const struct aw_runask *ask, const struct aw__runrow *row,
-                         int64_t at_us)
+void aw__runrows_episode(FILE *out, const struct aw_daemon_config *ask,
+                         const struct aw__runrow *row, int64_t at_us)
 {
     const struct aw_job_tally *own = &row->recent[AW_JOB_AWARE], *twin = &row->recent[AW_JOB_TWIN];
-    char clock[AW__RUN_CLOCK_MAX], cpu[AW_QUANTITY_TEXT_MAX], memory[AW_QUANTITY_TEXT_MAX];
+    char clock[AW_RUN_CLOCK_MAX], cpu[AW_QUANTITY_TEXT_MAX], memory[AW_QUANTITY_TEXT_MAX];
     char ratio[16] = "-", cost[32], reward[32];
     const double steps = own->steps ? (double)own->steps : 1;
     if (row->slo_us > 0 && isfinite(row->latency_us))
@@ -125,7 +108,7 @@ void aw__runrows_episode(FILE *out, const struct aw_runask *ask, const struct aw
     fprintf(out,
             "%9s  %-*.*s  %7" PRIu32 "  %-8s  %4.0f%%  %3" PRIu32 "/%-4" PRIu32
             "  %6s  %7s  %7s  %5.1f%%  %5.1f%%  %-15s  %-13s",
-            aw__run_clock(at_us, clock, sizeof clock), name_width(ask), name_width(ask), row->name,
+            aw_run_clock(at_us, clock, sizeof clock), name_width(ask), name_width(ask), row->name,
             row->episodes, aw_stage_name(row->stage), 100 * (double)own->agent_steps / steps,
             row->ready, row->wanted,
             aw_quantity_round_cpu(row->cpu_millicores, AW_QUANTITY_MILLI, cpu, sizeof cpu),
@@ -139,16 +122,17 @@ void aw__runrows_episode(FILE *out, const struct aw_runask *ask, const struct aw
         fprintf(out, "  missed %" PRIu64 "\n", own->violations);
 }
 
-void aw__runrows_event(FILE *out, const struct aw_runask *ask, const struct aw__runevent *event)
+void aw__runrows_event(FILE *out, const struct aw_daemon_config *ask,
+                       const struct aw_history_event *event)
 {
     static const char mark[] = {
-        [AW__RUNEVENT_STAGE] = '>',
-        [AW__RUNEVENT_TRIP] = '!',
-        [AW__RUNEVENT_SCENARIO] = '~',
-        [AW__RUNEVENT_FAULT] = '~',
+        [AW_HISTORY_STAGE] = '>',
+        [AW_HISTORY_TRIP] = '!',
+        [AW_HISTORY_SCENARIO] = '~',
+        [AW_HISTORY_FAULT] = '~',
     };
-    char clock[AW__RUN_CLOCK_MAX];
-    fprintf(out, "%9s  %-*.*s  %c %s\n", aw__run_clock(event->at_us, clock, sizeof clock),
+    char clock[AW_RUN_CLOCK_MAX];
+    fprintf(out, "%9s  %-*.*s  %c %s\n", aw_run_clock(event->at_us, clock, sizeof clock),
             name_width(ask), name_width(ask),
             event->workload < ask->count ? aw_run_name(ask->workload[event->workload].pilot.name)
                                          : "cluster",

@@ -4,6 +4,7 @@
  */
 #include "cli/run.h"
 
+#include "base/quantity.h"
 #include "frame/json.h"
 #include "frame/layout.h"
 
@@ -20,29 +21,10 @@ struct part {
     struct aw_job_tally tally[AW_JOB_WORLDS];
 };
 
-static void tally_add(struct aw_job_tally *into, const struct aw_job_tally *from, double sign)
-{
-    const uint64_t less = sign < 0 ? UINT64_MAX : 1; /* times -1 in modular arithmetic */
-    into->steps += less * from->steps;
-    into->violations += less * from->violations;
-    into->agent_steps += less * from->agent_steps;
-    into->oom_kills += less * from->oom_kills;
-    into->restarts += less * from->restarts;
-    into->cost += sign * from->cost;
-    into->reward += sign * from->reward;
-    into->cpu_utilisation += sign * from->cpu_utilisation;
-    into->memory_utilisation += sign * from->memory_utilisation;
-    into->requests += sign * from->requests;
-    into->failed += sign * from->failed;
-    into->core_s += sign * from->core_s;
-    into->gib_s += sign * from->gib_s;
-    into->replica_s += sign * from->replica_s;
-}
-
-static void part_add(struct part *into, const struct aw_job_tally from[AW_JOB_WORLDS], double sign)
+static void part_add(struct part *into, const struct aw_job_tally from[AW_JOB_WORLDS], int sign)
 {
     for (int w = 0; w < AW_JOB_WORLDS; w++)
-        tally_add(&into->tally[w], &from[w], sign);
+        aw_job_tally_add(&into->tally[w], &from[w], sign);
 }
 
 /* The whole run, until each workload first served, and after that. */
@@ -98,7 +80,7 @@ static void say_missed(struct aw_text *text, const struct part *part)
 }
 
 /* The share of steps that may miss the SLO, where all workloads have the same; 0: they differ. */
-static double budget_of(const struct aw_runask *ask)
+static double budget_of(const struct aw_daemon_config *ask)
 {
     const double budget = ask->workload[0].pilot.slo_budget;
     for (uint32_t i = 1; i < ask->count; i++) {
@@ -108,8 +90,8 @@ static double budget_of(const struct aw_runask *ask)
     return budget;
 }
 
-static void say_part(struct aw_text *text, const struct aw_runask *ask, const struct part *part,
-                     const char *when)
+static void say_part(struct aw_text *text, const struct aw_daemon_config *ask,
+                     const struct part *part, const char *when)
 {
     const struct aw_job_tally *own = &part->tally[AW_JOB_AWARE];
     aw_text_add(text, "%s AWARE ", when);
@@ -130,7 +112,7 @@ static void say_part(struct aw_text *text, const struct aw_runask *ask, const st
     aw_text_add(text, ".");
 }
 
-static void say_rails(struct aw_text *text, const struct aw__runcounts *all)
+static void say_rails(struct aw_text *text, const struct aw_history_counts *all)
 {
     bool told[AW_CLIP_COUNT] = {false};
     aw_text_add(text, "Rails changed %" PRIu64 " of %" PRIu64 " decisions", all->clipped,
@@ -151,7 +133,7 @@ static void say_rails(struct aw_text *text, const struct aw__runcounts *all)
     aw_text_add(text, ".");
 }
 
-static uint64_t trips_of(const struct aw__runcounts *counts)
+static uint64_t trips_of(const struct aw_history_counts *counts)
 {
     uint64_t trips = 0;
     for (uint32_t c = 0; c < AW_WATCHDOG_CAUSE_COUNT; c++)
@@ -159,7 +141,7 @@ static uint64_t trips_of(const struct aw__runcounts *counts)
     return trips;
 }
 
-static void say_watchdog(struct aw_text *text, const struct aw__runcounts *all)
+static void say_watchdog(struct aw_text *text, const struct aw_history_counts *all)
 {
     const uint64_t trips = trips_of(all);
     const char *separator = ": ";
@@ -182,7 +164,7 @@ static void say_watchdog(struct aw_text *text, const struct aw__runcounts *all)
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-static void cells_of(struct aw_table *table, const struct aw_runask *ask,
+static void cells_of(struct aw_table *table, const struct aw_daemon_config *ask,
                      const struct part parts[PARTS], uint32_t episode_steps)
 {
     const struct aw_job_tally *own = &parts[WHOLE].tally[AW_JOB_AWARE];
@@ -225,9 +207,9 @@ static enum aw_err table_print(const struct aw_call *run, const struct aw__runen
     static const char *const alone[] = {"WORKLOAD",    "STAGE",   ">SERVING AT", ">COST",
                                         ">SLO MISSED", ">REWARD", ">CPU USED",   ">MEMORY USED",
                                         ">TRIPS",      NULL};
-    const struct aw_runask *ask = end->ask;
+    const struct aw_daemon_config *ask = end->ask;
     struct aw_table table;
-    char clock[AW__RUN_CLOCK_MAX];
+    char clock[AW_RUN_CLOCK_MAX];
     uint32_t serving = 0, served = 0;
     uint64_t trips = 0;
     aw_table_init(&table, ask->twin ? heads : alone);
@@ -242,10 +224,9 @@ static enum aw_err table_print(const struct aw_call *run, const struct aw__runen
         trips += trips_of(&end->history->counts[i]);
         aw_table_add(&table, "%s", aw_run_name(view.name));
         aw_table_add(&table, "%s", aw_stage_name(stage));
-        aw_table_add(&table, "%s",
-                     view.serving_us == AW_NEVER
-                         ? "-"
-                         : aw__run_clock(view.serving_us, clock, sizeof clock));
+        aw_table_add(
+            &table, "%s",
+            view.serving_us == AW_NEVER ? "-" : aw_run_clock(view.serving_us, clock, sizeof clock));
         cells_of(&table, ask, parts, ask->workload[i].pilot.episode_steps);
         aw_table_add(&table, "%" PRIu64, trips_of(&end->history->counts[i]));
     }
@@ -259,11 +240,38 @@ static enum aw_err table_print(const struct aw_call *run, const struct aw__runen
     return aw_table_print(&table, stdout, run->color_out, diag);
 }
 
-static void counts_sum(const struct aw__runend *end, struct aw__runcounts *ret)
+/* What became of real requests in this session: as who sent them and as replicas saw it. */
+static enum aw_err requests_print(const struct aw_call *run, const struct aw__runend *end,
+                                  struct aw_diag *diag)
 {
-    *ret = (struct aw__runcounts){0};
+    static const char *const heads[] = {"WORKLOAD", ">REQUESTS", ">FAILED", ">P99",
+                                        ">INSIDE",  ">OOM",      NULL};
+    struct aw_table table;
+    aw_table_init(&table, heads);
     for (uint32_t i = 0; i < end->ask->count; i++) {
-        const struct aw__runcounts *c = &end->history->counts[i];
+        const struct aw_drive_result *sent = &end->local->load[i].result;
+        const double inside = aw_local_inside_us(end->local->local, i, 0.99);
+        struct aw_job_view view;
+        char p99[AW_QUANTITY_TEXT_MAX];
+        aw_job_view(end->job, i, &view);
+        aw_table_add(&table, "%s", aw_run_name(view.name));
+        aw_table_add(&table, "%" PRIu64, sent->all.due);
+        aw_table_add(&table, "%" PRIu64, aw_local_run_failed(&sent->all));
+        aw_table_add(&table, "%s",
+                     aw_duration_round((int64_t)aw_latency_histogram_quantile(&sent->latency, 0.99),
+                                       p99, sizeof p99));
+        aw_table_add(&table, "%s",
+                     isfinite(inside) ? aw_duration_round((int64_t)inside, p99, sizeof p99) : "-");
+        aw_table_add(&table, "%" PRIu64, view.total[AW_JOB_AWARE].oom_kills);
+    }
+    return aw_table_print(&table, stdout, run->color_out, diag);
+}
+
+static void counts_sum(const struct aw__runend *end, struct aw_history_counts *ret)
+{
+    *ret = (struct aw_history_counts){0};
+    for (uint32_t i = 0; i < end->ask->count; i++) {
+        const struct aw_history_counts *c = &end->history->counts[i];
         ret->decisions += c->decisions;
         ret->changes += c->changes;
         ret->clipped += c->clipped;
@@ -289,9 +297,9 @@ static void parts_sum(const struct aw__runend *end, struct part all[PARTS])
 /* The sentences of a summary, one after the other; false: there are no more. */
 static bool sentence(const struct aw__runend *end, uint32_t nth, char *buf, size_t size)
 {
-    const struct aw_runask *ask = end->ask;
+    const struct aw_daemon_config *ask = end->ask;
     struct part all[PARTS] = {0};
-    struct aw__runcounts counts;
+    struct aw_history_counts counts;
     struct aw_text text;
     parts_sum(end, all);
     counts_sum(end, &counts);
@@ -340,13 +348,13 @@ void aw__runsummary_words(const struct aw__runend *end, void (*put)(FILE *out, c
 enum aw_err aw__runsummary_print(const struct aw_call *run, const struct aw__runend *end,
                                  struct aw_diag *diag)
 {
-    const struct aw_runask *ask = end->ask;
+    const struct aw_daemon_config *ask = end->ask;
     struct part all[PARTS] = {0};
-    char clock[AW__RUN_CLOCK_MAX], seconds[32], buf[SENTENCE_MAX];
+    char clock[AW_RUN_CLOCK_MAX], seconds[32], buf[SENTENCE_MAX];
     parts_sum(end, all);
-    printf("\n%" PRIu32 " workload%s, %s simulated%s, %s of real time\n", ask->count,
-           ask->count == 1 ? "" : "s", aw__run_clock(aw_job_now_us(end->job), clock, sizeof clock),
-           end->steps_before ? " in all" : "",
+    printf("\n%" PRIu32 " workload%s, %s %s%s, %s of real time\n", ask->count,
+           ask->count == 1 ? "" : "s", aw_run_clock(aw_job_lived_us(end->job), clock, sizeof clock),
+           ask->local ? "of control" : "simulated", end->steps_before ? " in all" : "",
            aw_seconds_format(end->seconds, seconds, sizeof seconds));
     if (ask->twin)
         printf("AWARE / %s alone, on the same load and chance; COST is AWARE's over the "
@@ -354,6 +362,10 @@ enum aw_err aw__runsummary_print(const struct aw_call *run, const struct aw__run
                ask->fallback);
     putchar('\n');
     enum aw_err err = table_print(run, end, all, diag);
+    if (!err && end->local) {
+        putchar('\n');
+        err = requests_print(run, end, diag);
+    }
     if (err)
         return err;
     putchar('\n');
@@ -363,7 +375,7 @@ enum aw_err aw__runsummary_print(const struct aw_call *run, const struct aw__run
     }
     if (*ask->report)
         printf("Plots: %s\n", ask->report);
-    if (*ask->state && ask->set.cluster.sim.model == AW_SIM_FAST)
+    if (*ask->state && aw_daemon_config_keeps(ask))
         printf("Kept in %s: the same command with a longer --duration goes on.\n", ask->state);
     return AW_OK;
 }
@@ -392,7 +404,8 @@ static json_t *tally_json(const struct aw_job_tally *tally)
     return object;
 }
 
-static void parts_json(json_t *object, const struct aw_runask *ask, const struct part parts[PARTS])
+static void parts_json(json_t *object, const struct aw_daemon_config *ask,
+                       const struct part parts[PARTS])
 {
     for (int p = 0; p < PARTS; p++) {
         json_t *both = json_object();
@@ -406,7 +419,7 @@ static void parts_json(json_t *object, const struct aw_runask *ask, const struct
     }
 }
 
-static void counts_json(json_t *object, const struct aw__runcounts *counts)
+static void counts_json(json_t *object, const struct aw_history_counts *counts)
 {
     json_t *clips = json_object(), *trips = json_object();
     for (uint32_t c = 0; c < AW_CLIP_COUNT; c++) {
@@ -427,17 +440,37 @@ static void counts_json(json_t *object, const struct aw__runcounts *counts)
     json_object_set_new(object, "held", json_integer((json_int_t)counts->held));
 }
 
+static json_t *requests_json(const struct aw__runend *end, uint32_t i)
+{
+    const struct aw_drive_result *sent = &end->local->load[i].result;
+    struct aw_local *local = end->local->local;
+    struct aw_local_requests seen;
+    json_t *object = json_object();
+    aw_local_requests(local, i, &seen);
+    json_object_set_new(object, "sent", json_integer((json_int_t)sent->all.due));
+    json_object_set_new(object, "ok", json_integer((json_int_t)sent->all.ok));
+    json_object_set_new(object, "failed",
+                        json_integer((json_int_t)aw_local_run_failed(&sent->all)));
+    json_object_set_new(object, "lost", json_integer((json_int_t)seen.lost));
+    json_object_set_new(object, "retries", json_integer((json_int_t)seen.retries));
+    json_object_set_new(object, "latency_us_p99",
+                        aw_json_real((double)aw_latency_histogram_quantile(&sent->latency, 0.99)));
+    json_object_set_new(object, "inside_us_p50", aw_json_real(aw_local_inside_us(local, i, 0.5)));
+    json_object_set_new(object, "inside_us_p99", aw_json_real(aw_local_inside_us(local, i, 0.99)));
+    return object;
+}
+
 enum aw_err aw__runsummary_json(const struct aw__runend *end, struct aw_diag *diag)
 {
-    const struct aw_runask *ask = end->ask;
+    const struct aw_daemon_config *ask = end->ask;
     struct part all[PARTS] = {0};
-    struct aw__runcounts counts;
+    struct aw_history_counts counts;
     json_t *object = json_object(), *list = json_array(), *sum = json_object();
     parts_sum(end, all);
     counts_sum(end, &counts);
     json_object_set_new(object, "type", json_string("summary"));
     json_object_set_new(object, "simulated_s",
-                        aw_json_real(1e-6 * (double)aw_job_now_us(end->job)));
+                        aw_json_real(1e-6 * (double)aw_job_lived_us(end->job)));
     json_object_set_new(object, "interrupted", json_boolean(end->interrupted));
     for (uint32_t i = 0; i < ask->count; i++) {
         struct aw_job_view view;
@@ -454,6 +487,8 @@ enum aw_err aw__runsummary_json(const struct aw__runend *end, struct aw_diag *di
             view.serving_us == AW_NEVER ? json_null() : json_real(1e-6 * (double)view.serving_us));
         parts_json(entry, ask, parts);
         counts_json(entry, &end->history->counts[i]);
+        if (end->local)
+            json_object_set_new(entry, "requests", requests_json(end, i));
         json_array_append_new(list, entry);
     }
     json_object_set_new(object, "workloads", list);

@@ -7,8 +7,8 @@
 #ifndef AW_LAB_EVALUATE_H
 #define AW_LAB_EVALUATE_H
 
-#include "frame/models.h"
 #include "frame/verb.h"
+#include "policy/models.h"
 #include "study/evaluate.h"
 
 enum aw__evaluate_what {

@@ -15,6 +15,7 @@
 #include "lab/trial.h"
 
 #include "base/clock.h"
+#include "frame/findings.h"
 #include "frame/layout.h"
 #include "frame/stop.h"
 #include "frame/verbs.h"
@@ -41,9 +42,10 @@ struct kept {
 struct session {
     const struct aw_call *run;
     struct aw__trial trial;
-    struct aw_real real;
-    struct aw_pilot_config *pilots; /* [count] that learn */
-    struct aw_real_costs *costs;    /* [count] of requests, the same in all runs */
+    struct aw_local_run real;
+    struct aw_job *job;
+    struct aw_job_workload *workloads; /* [count] that learn */
+    struct aw_local_costs *costs;      /* [count] of requests, the same in all runs */
     struct aw_store store;
     struct kept *kept[AW__TRIAL_ARMS]; /* [count] each; FALLBACK: none, it goes on from SHARED */
     bool quiet, terminal;
@@ -52,6 +54,7 @@ struct session {
     /* of the run that goes on */
     char title[64];
     uint64_t steps;             /* that it has */
+    uint64_t steps_before;      /* of its job, which are not told of */
     struct aw__trial_cell *row; /* [count]; NULL while learning */
     enum aw_err err;
     struct aw_diag diag;
@@ -115,7 +118,8 @@ static enum aw_err loads_replace(struct session *s, const char *load, struct aw_
 }
 
 /* Whoever tries a model wants to measure it: a workload that would go without one is refused. */
-static enum aw_err workload_check(const struct aw_runask *ask, uint32_t i, struct aw_diag *diag)
+static enum aw_err workload_check(const struct aw_daemon_config *ask, uint32_t i,
+                                  struct aw_diag *diag)
 {
     const struct aw_pilot_config *pilot = &ask->workload[i].pilot;
     const char *name = aw_run_name(pilot->name);
@@ -150,7 +154,7 @@ static enum aw_err ask_read(struct session *s, struct aw_diag *diag)
     const struct aw_args *args = s->run->args;
     const char *load = aw_args_text(args, "load");
     struct aw__trial *trial = &s->trial;
-    struct aw_runask *ask = &trial->ask;
+    struct aw_daemon_config *ask = &trial->ask;
     if (args->repeat_count == 0)
         return aw_fail(diag, AW_ERR_USAGE,
                        "a trial needs a file: aware trial -f examples/trial/trial.yaml");
@@ -162,10 +166,19 @@ static enum aw_err ask_read(struct session *s, struct aw_diag *diag)
     trial->markdown = aw_args_given(args, "markdown");
     if (trial->markdown && s->run->json)
         return aw_fail(diag, AW_ERR_USAGE, "--markdown and --output exclude each other");
-    enum aw_err err = speed_read(aw_args_text(args, "speed"), &trial->speed, diag);
-    err = err ? err : aw_runask_files(s->run, ask, diag);
+    const uint64_t seed = aw_args_number(args, "seed");
+    bool color = s->run->color_err;
+    struct aw_profile_report report = {.take = aw_finding_print, .ctx = &color};
+    ask->local = true;
+    ask->models = aw_args_text(args, "models");
+    enum aw_err err = speed_read(aw_args_text(args, "speed"), &ask->speed, diag);
+    err = err ? err
+              : aw_daemon_config_files(ask, args->repeat, args->repeat_count,
+                                       aw_args_given(args, "seed") ? &seed : NULL, &report, diag);
     err = err || !load ? err : loads_replace(s, load, diag);
-    err = err ? err : aw_runask_workloads(s->run, ask, diag);
+    err = err ? err
+              : aw_daemon_config_workloads(ask, (uint32_t)aw_args_number(args, "threads"),
+                                           s->run->log, diag);
     for (uint32_t i = 0; !err && i < ask->count; i++)
         err = workload_check(ask, i, diag);
     if (err)
@@ -177,7 +190,6 @@ static enum aw_err ask_read(struct session *s, struct aw_diag *diag)
                           "a run that is measured is at most an episode, %" PRIu32
                           " steps, so that nothing is learned in it; found %" PRIu32,
                           episode, trial->steps);
-    ask->speed = trial->speed;
     return AW_OK;
 }
 
@@ -187,9 +199,9 @@ static enum aw_err make(struct session *s, struct aw_diag *diag)
     const uint32_t count = trial->ask.count;
     trial->cell =
         aw_alloc_new(NULL, (size_t)trial->repeats * AW__TRIAL_ARMS * count, sizeof *trial->cell);
-    s->pilots = aw_alloc_new(NULL, count, sizeof *s->pilots);
+    s->workloads = aw_alloc_new(NULL, count, sizeof *s->workloads);
     s->costs = aw_alloc_new(NULL, count, sizeof *s->costs);
-    bool made = trial->cell && s->pilots && s->costs;
+    bool made = trial->cell && s->workloads && s->costs;
     for (uint32_t a = 0; a < AW__TRIAL_ARMS; a++) {
         trial->learned[a] = aw_alloc_new(NULL, count, sizeof *trial->learned[a]);
         s->kept[a] = aw_alloc_new(NULL, count, sizeof *s->kept[a]);
@@ -198,11 +210,12 @@ static enum aw_err make(struct session *s, struct aw_diag *diag)
     if (!made)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a trial of %" PRIu32 " workloads", count);
     for (uint32_t i = 0; i < count; i++) {
-        s->pilots[i] = trial->ask.workload[i].pilot;
-        s->pilots[i].lifecycle.bootstrap = true;
-        s->pilots[i].lifecycle.offline_least = trial->bootstrap;
-        s->pilots[i].thresholds.online = ANY_ESTIMATE;
-        s->pilots[i].rehearse.error_max = ANY_COPY; /* no estimate hangs on it */
+        s->workloads[i] = trial->ask.workload[i];
+        struct aw_pilot_config *pilot = &s->workloads[i].pilot;
+        pilot->lifecycle.bootstrap = true;
+        pilot->lifecycle.offline_least = trial->bootstrap;
+        pilot->thresholds.online = ANY_ESTIMATE;
+        pilot->rehearse.error_max = ANY_COPY; /* no estimate hangs on it */
     }
     return AW_OK;
 }
@@ -235,12 +248,8 @@ static void run_tell(const struct session *s)
     progress_end(s);
     if (s->quiet)
         return;
-    for (uint32_t i = 0; i < count; i++) {
-        all.steps += s->row[i].tally.steps;
-        all.violations += s->row[i].tally.violations;
-        all.agent_steps += s->row[i].tally.agent_steps;
-        all.reward += s->row[i].tally.reward;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        aw_job_tally_add(&all, &s->row[i].tally, 1);
     fprintf(stderr,
             "%s: reward %.1f, missed %" PRIu64 " of %" PRIu64 " steps, the agent acted in %" PRIu64
             "\n",
@@ -250,9 +259,9 @@ static void run_tell(const struct session *s)
 
 static enum aw_err keep(struct session *s, enum aw__trial_arm arm, uint32_t i)
 {
-    const struct aw_pilot *pilot = aw_loop_pilot(s->real.loop, i);
+    const struct aw_pilot *pilot = aw_loop_pilot(aw_job_loop(s->job), i);
     struct kept *kept = &s->kept[arm][i];
-    kept->at_us = s->real.cluster.ops->now_us(s->real.cluster.self);
+    kept->at_us = aw_job_now_us(s->job);
     kept->bytes = aw_alloc_new(NULL, 1, aw_pilot_state_bytes(pilot));
     if (!kept->bytes)
         return aw_fail(&s->diag, AW_ERR_NOMEM, "no memory for the state of a workload");
@@ -266,7 +275,7 @@ static enum aw_err keep_due(struct session *s, bool last)
 {
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < s->trial.ask.count; i++) {
-        const bool acts = aw_pilot_stage(aw_loop_pilot(s->real.loop, i)) >= AW_STAGE_ONLINE;
+        const bool acts = aw_pilot_stage(aw_loop_pilot(aw_job_loop(s->job), i)) >= AW_STAGE_ONLINE;
         if (!s->kept[AW__TRIAL_SHARED][i].bytes && (acts || last))
             err = keep(s, AW__TRIAL_SHARED, i);
         if (!err && last)
@@ -275,56 +284,57 @@ static enum aw_err keep_due(struct session *s, bool last)
     return err;
 }
 
-static void on_learned(void *ctx, uint64_t step)
+static void on_learned(void *ctx, const struct aw_job_step *ended)
 {
     struct session *s = ctx;
     const struct aw__trial *trial = &s->trial;
+    const uint64_t step = aw_job_steps(s->job) - s->steps_before;
     const uint64_t episode = trial->ask.workload[0].pilot.episode_steps;
     const uint64_t bootstrap = trial->bootstrap * episode;
-    for (uint32_t i = 0; i < trial->ask.count; i++)
-        aw_real_tally(
-            &trial->learned[step <= bootstrap ? AW__TRIAL_FALLBACK : AW__TRIAL_ADAPTED][i],
-            aw_pilot_decision(aw_loop_pilot(s->real.loop, i)), trial->ask.step_s / trial->speed);
+    aw_job_tally_add(&trial->learned[step <= bootstrap ? AW__TRIAL_FALLBACK : AW__TRIAL_ADAPTED]
+                                    [ended->workload],
+                     &ended->own[AW_JOB_AWARE], 1);
+    if (ended->workload + 1 < trial->ask.count)
+        return;
     if (step % episode == 0 && !s->err)
         s->err = keep_due(s, step == s->steps);
     progress(s, step);
 }
 
-static void on_measured(void *ctx, uint64_t step)
+static void on_measured(void *ctx, const struct aw_job_step *ended)
 {
     struct session *s = ctx;
-    const struct aw__trial *trial = &s->trial;
-    for (uint32_t i = 0; i < trial->ask.count; i++) {
-        const struct aw_decision *d = aw_pilot_decision(aw_loop_pilot(s->real.loop, i));
-        struct aw__trial_cell *cell = &s->row[i];
-        aw_real_tally(&cell->tally, d, trial->ask.step_s / trial->speed);
-        if (d->verdict == AW_WATCHDOG_TRIPPED) {
-            cell->first_trip = cell->trips ? cell->first_trip : (uint32_t)step;
-            cell->trips++;
-            cell->trips_by[d->watchdog.cause]++;
-        }
-        cell->clipped += d->guard.clips != 0;
-        cell->model = d->model;
-        cell->origin = d->origin;
+    const struct aw_decision *d = ended->decision;
+    const uint64_t step = aw_job_steps(s->job) - s->steps_before;
+    struct aw__trial_cell *cell = &s->row[ended->workload];
+    aw_job_tally_add(&cell->tally, &ended->own[AW_JOB_AWARE], 1);
+    if (d->verdict == AW_WATCHDOG_TRIPPED) {
+        cell->first_trip = cell->trips ? cell->first_trip : (uint32_t)step;
+        cell->trips++;
+        cell->trips_by[d->watchdog.cause]++;
     }
-    progress(s, step);
+    cell->clipped += d->guard.clips != 0;
+    cell->model = d->model;
+    cell->origin = d->origin;
+    if (ended->workload + 1 == s->trial.ask.count)
+        progress(s, step);
 }
 
-static void on_warm(void *ctx, uint64_t step)
+static void on_warm(void *ctx, const struct aw_job_step *ended)
 {
-    (void)step;
-    progress(ctx, 0);
+    if (ended->workload == 0)
+        progress(ctx, 0);
 }
 
 /* A workload goes on from a state that was kept of it: with its policy, or the fallback alone. */
 static enum aw_err go_on(struct session *s, uint32_t i, const struct kept *kept, bool policy,
                          struct aw_diag *diag)
 {
-    struct aw_loop *loop = s->real.loop;
+    struct aw_loop *loop = aw_job_loop(s->job);
     struct aw_pilot_config config = *aw_pilot_config(aw_loop_pilot(loop, i));
     config.explore_sigma = 0;
     config.learning = true; /* the kind of pilot that was kept */
-    config.model = s->pilots[i].model;
+    config.model = s->workloads[i].pilot.model;
     enum aw_err err = aw_loop_update(loop, i, &config, diag);
     if (err)
         return err;
@@ -339,13 +349,13 @@ static enum aw_err go_on(struct session *s, uint32_t i, const struct kept *kept,
 static enum aw_err take_over(struct session *s, uint32_t i, const struct kept *kept,
                              struct aw_diag *diag)
 {
-    const struct aw_pilot *before = aw_loop_pilot(s->real.loop, i);
+    const struct aw_pilot *before = aw_loop_pilot(aw_job_loop(s->job), i);
     void *fallback = aw_alloc_new(NULL, 1, aw_pilot_fallback_bytes(before));
     if (!fallback)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for what the fallback remembers");
     aw_pilot_fallback_save(before, fallback);
     enum aw_err err = go_on(s, i, kept, true, diag);
-    if (!err && (err = aw_pilot_fallback_load(aw_loop_pilot(s->real.loop, i), fallback)))
+    if (!err && (err = aw_pilot_fallback_load(aw_loop_pilot(aw_job_loop(s->job), i), fallback)))
         aw_fail(diag, err, "what the fallback remembers cannot be handed on");
     aw_alloc_free(NULL, fallback);
     return err;
@@ -353,11 +363,13 @@ static enum aw_err take_over(struct session *s, uint32_t i, const struct kept *k
 
 /* Lets steps pass under the load from `from_us` on. */
 static enum aw_err pass(struct session *s, int64_t from_us, uint64_t steps, uint64_t seed,
-                        aw_real_told *told, struct aw_diag *diag)
+                        aw_job_sink *told, struct aw_diag *diag)
 {
-    enum aw_err err = aw_real_load_begin(&s->real, from_us, steps, seed, diag);
-    err = err ? err : aw_real_steps(&s->real, steps, told, s, diag);
-    const enum aw_err sent = aw_real_load_end(&s->real, err ? NULL : diag);
+    aw_job_pause(s->job); /* what was before is no step of this */
+    s->steps_before = aw_job_steps(s->job);
+    enum aw_err err = aw_local_run_load_begin(&s->real, from_us, steps, seed, diag);
+    err = err ? err : aw_local_run_steps(&s->real, s->job, steps, told, s, diag);
+    const enum aw_err sent = aw_local_run_load_end(&s->real, err ? NULL : diag);
     return err ? err : sent;
 }
 
@@ -371,7 +383,7 @@ static enum aw_err warm_up(struct session *s, int64_t from_us, uint64_t seed, st
     for (uint32_t i = 0; !err && i < trial->ask.count; i++)
         err = go_on(s, i, &s->kept[AW__TRIAL_SHARED][i], false, diag);
     if (!err)
-        aw_loop_resume(s->real.loop);
+        aw_loop_resume(aw_job_loop(s->job));
     if (err || !trial->warm)
         return err;
     return pass(s, from_us > warm_us ? from_us - warm_us : 0, trial->warm, seed + 1, on_warm, diag);
@@ -385,7 +397,7 @@ static void take(struct session *s, const struct aw_local_requests *before)
         struct aw_local_requests seen;
         aw_local_requests(s->real.local, i, &seen);
         cell->requests = sent->all.due;
-        cell->failed = aw_real_failed(&sent->all);
+        cell->failed = aw_local_run_failed(&sent->all);
         cell->lost = seen.lost - before[i].lost;
         cell->latency_us_p99 = (double)aw_latency_histogram_quantile(&sent->latency, 0.99);
         cell->inside_us_p50 = aw_local_inside_us(s->real.local, i, 0.5);
@@ -405,7 +417,7 @@ static enum aw_err measured(struct session *s, enum aw__trial_arm arm, int64_t f
         aw_local_requests(s->real.local, i, &before[i]);
     }
     if (!err && arm != AW__TRIAL_FALLBACK)
-        aw_loop_resume(s->real.loop);
+        aw_loop_resume(aw_job_loop(s->job));
     err = err ? err : pass(s, from_us, s->steps, seed, on_measured, diag);
     if (!err)
         take(s, before);
@@ -422,20 +434,26 @@ static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from
         for (uint32_t i = 0; i < trial->ask.count; i++)
             begin_us = s->kept[a][i].at_us > begin_us ? s->kept[a][i].at_us : begin_us;
     const int64_t from_us = llround(1e6 * trial->ask.step_s) * (int64_t)from_step;
-    const struct aw_real_config config = {
+    const struct aw_local_run_config config = {
         .ask = &trial->ask,
-        .pilots = s->pilots,
-        .store = &s->store,
-        .speed = trial->speed,
         .begin_us = begin_us,
         .stop = &aw_stop_signal,
         .costs = s->costs,
     };
+    const struct aw_job_config job = {
+        .workloads = s->workloads,
+        .count = trial->ask.count,
+        .cluster = &s->real.cluster,
+        .seconds_per_step = trial->ask.step_s / trial->ask.speed,
+        .store = &s->store,
+        .thread_count = trial->ask.thread_count,
+    };
     s->err = AW_OK;
     progress(s, 0);
-    enum aw_err err = aw_real_store_open(&trial->ask, "memory", &s->store, diag);
-    err = err ? err : aw_real_open(&s->real, &config, diag);
-    err = err ? err : aw_real_ready(&s->real, diag);
+    enum aw_err err = aw_daemon_store_open(&trial->ask, "memory", &s->store, diag);
+    err = err ? err : aw_local_run_open(&s->real, &config, diag);
+    err = err ? err : aw_job_new(&job, NULL, &s->job, diag);
+    err = err ? err : aw_local_run_ready(&s->real, diag);
     if (!err)
         err = s->row ? measured(s, arm, from_us, seed, diag)
                      : pass(s, from_us, s->steps, seed, on_learned, diag);
@@ -445,7 +463,9 @@ static enum aw_err live(struct session *s, enum aw__trial_arm arm, uint64_t from
     }
     if (!err && aw_stop_signal)
         err = aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted; everything was ended");
-    aw_real_close(&s->real);
+    aw_job_free(s->job);
+    s->job = NULL;
+    aw_local_run_close(&s->real);
     aw_store_close(&s->store);
     return err;
 }
@@ -502,8 +522,8 @@ static void session_free(struct session *s)
     }
     aw_alloc_free(NULL, s->trial.cell);
     aw_alloc_free(NULL, s->costs);
-    aw_alloc_free(NULL, s->pilots);
-    aw_runask_deinit(&s->trial.ask);
+    aw_alloc_free(NULL, s->workloads);
+    aw_daemon_config_deinit(&s->trial.ask);
     aw_alloc_free(NULL, s);
 }
 

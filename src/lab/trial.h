@@ -8,7 +8,8 @@
 #ifndef AW_LAB_TRIAL_H
 #define AW_LAB_TRIAL_H
 
-#include "cli/real.h"
+#include "daemon/session.h"
+#include "frame/verb.h"
 
 #define AW__TRIAL_REPEATS_MAX  32u
 #define AW__TRIAL_EPISODES_MAX 100u
@@ -38,11 +39,10 @@ struct aw__trial_cell {
 };
 
 struct aw__trial {
-    struct aw_runask ask;
-    uint32_t bootstrap, adapt; /* episodes */
+    struct aw_daemon_config ask; /* local, with the speed */
+    uint32_t bootstrap, adapt;   /* episodes */
     uint32_t steps, repeats;
-    uint32_t warm; /* steps of the fallback before a run that is measured */
-    double speed;
+    uint32_t warm;               /* steps of the fallback before a run that is measured */
     char load[512];              /* as asked, without directories; "": as the files say */
     uint32_t done;               /* runs that came to their end, in the order they are kept */
     struct aw__trial_cell *cell; /* [repeats][AW__TRIAL_ARMS][ask.count] */

@@ -44,7 +44,7 @@ static double figure_of(const struct aw__trial *trial, const struct aw__trial_ce
     case COST:
         return 3600 * t->cost / (n * trial->ask.step_s);
     case CORES:
-        return t->core_s * trial->speed / (n * trial->ask.step_s);
+        return t->core_s * trial->ask.speed / (n * trial->ask.step_s);
     case CPU:
         return t->cpu_utilisation / n;
     case MEMORY:
@@ -210,7 +210,7 @@ enum aw_err aw__trial_print(const struct aw_call *run, const struct aw__trial *t
            "%" PRIu32 " episodes of %s, %" PRIu32 " of the agent, %" PRIu32
            " steps each; runs: %" PRIu32 " steps after %" PRIu32 " of %s to warm up, %" PRIu32
            " of each policy; load: %s; seed %" PRIu64 "; source %s; %s\n\n",
-           trial->ask.count, trial->speed, trial->bootstrap, trial->ask.fallback, trial->adapt,
+           trial->ask.count, trial->ask.speed, trial->bootstrap, trial->ask.fallback, trial->adapt,
            trial->ask.workload[0].pilot.episode_steps, trial->steps, trial->warm,
            trial->ask.fallback, trial->repeats, *trial->load ? trial->load : "as the files say",
            trial->ask.seed, AW_VERSION_SOURCE,
@@ -307,7 +307,7 @@ enum aw_err aw__trial_print_json(const struct aw__trial *trial, struct aw_diag *
         json_array_append_new(list, one);
     }
     json_object_set_new(root, "fallback", json_string(trial->ask.fallback));
-    json_object_set_new(root, "speed", aw_json_real(trial->speed));
+    json_object_set_new(root, "speed", aw_json_real(trial->ask.speed));
     json_object_set_new(root, "step_s", aw_json_real(trial->ask.step_s));
     json_object_set_new(root, "episode_steps",
                         json_integer(trial->ask.workload[0].pilot.episode_steps));

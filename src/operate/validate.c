@@ -1,4 +1,5 @@
 /* validate.c - the verb `validate`: files of autoscalers, read and judged. */
+#include "frame/findings.h"
 #include "frame/json.h"
 #include "frame/verbs.h"
 
@@ -29,19 +30,13 @@ static json_t *finding_json(const struct aw_profile_finding *finding)
 static void finding_take(void *ctx, const struct aw_profile_finding *finding)
 {
     struct validate *validate = ctx;
-    const bool color = validate->run->color_err;
-    char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
+    bool color = validate->run->color_err;
     if (validate->findings) {
         json_array_append_new(validate->findings, finding_json(finding));
         return;
     }
-    aw_diag_format(&finding->diag, finding->err ? finding->err : AW_ERR_CONFIG, line, sizeof line);
     fflush(stdout); /* what was fine before stands before it, where both are one terminal */
-    if (finding->err)
-        fprintf(stderr, "%s%s%s\n", color ? "\033[31m" : "", line, color ? "\033[0m" : "");
-    else
-        fprintf(stderr, "%swarning: %s [%s]%s\n", color ? "\033[33m" : "", line, finding->warning,
-                color ? "\033[0m" : "");
+    aw_finding_print(&color, finding);
 }
 
 static void count_print(const char **separator, uint32_t count, const char *what)

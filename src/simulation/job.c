@@ -1,4 +1,4 @@
-/* job.c - two simulated worlds in lockstep, and what happened in each. */
+/* job.c - the loop on a cluster, or on two simulated ones in lockstep, and what happened. */
 #include "simulation/job.h"
 
 #include <math.h>
@@ -12,6 +12,7 @@
 #include "simulation/simulate.h"
 
 #define STATE_BYTES_MAX ((size_t)1 << 30)
+#define DEADLINE_US     1000000 /* of one call of a cluster that is not simulated */
 
 /* What is tallied of one workload. No padding: it is part of a save. */
 struct account {
@@ -22,10 +23,12 @@ struct account {
     struct aw_job_tally episode[AW_JOB_WORLDS]; /* so far */
     int64_t serving_us;
     uint32_t episodes, transitions;
+    int64_t at_us;
+    struct aw_plan asked;
 };
 
 struct world {
-    struct aw_sim *sim;
+    struct aw_sim *sim; /* NULL: the cluster is the caller's */
     struct aw_cluster cluster;
     struct aw_loop *loop;
 };
@@ -41,6 +44,9 @@ struct aw_job {
     uint64_t steps;
     uint64_t settings_hash;
     int64_t step_us;
+    double step_s; /* real on a cluster of the caller's */
+    bool simulated;
+    bool under_way; /* a step is, on a cluster of the caller's */
     const struct aw_alloc *alloc;
 };
 
@@ -54,6 +60,8 @@ static uint64_t settings_hash(const struct aw_job_config *config)
     h = aw_hash_bytes(h, &config->count, sizeof config->count);
     h = aw_hash_bytes(h, &config->twin, sizeof config->twin);
     h = aw_hash_bytes(h, &config->sim.node_count, sizeof config->sim.node_count);
+    if (config->cluster)
+        h = aw_hash_bytes(h, config->cluster->ops->name, strlen(config->cluster->ops->name));
     for (uint32_t i = 0; i < config->count; i++) {
         const struct aw_job_workload *workload = &config->workloads[i];
         const struct aw_pilot_config *pilot = &workload->pilot;
@@ -81,7 +89,8 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u workloads", job->count);
         goto out;
     }
-    err = aw_sim_new(&config->sim, config->seed, job->count, job->alloc, &world->sim, diag);
+    if (job->simulated)
+        err = aw_sim_new(&config->sim, config->seed, job->count, job->alloc, &world->sim, diag);
     for (uint32_t i = 0; !err && i < job->count; i++) {
         const struct aw_job_workload *workload = &job->workload[i];
         pilots[i] = workload->pilot;
@@ -98,11 +107,12 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
             .memory_bytes = workload->task.memory_bytes,
         };
         uint32_t index;
-        err = aw_sim_add(world->sim, &placed, &index, diag);
+        if (job->simulated)
+            err = aw_sim_add(world->sim, &placed, &index, diag);
     }
     if (err)
         goto out;
-    world->cluster = aw_sim_cluster(world->sim);
+    world->cluster = job->simulated ? aw_sim_cluster(world->sim) : *config->cluster;
     err = aw_loop_new(
         &(struct aw_loop_config){.cluster = world->cluster,
                                  .store = which == AW_JOB_AWARE ? config->store : NULL,
@@ -110,7 +120,7 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
                                  .tasks = tasks,
                                  .workload_count = job->count,
                                  .thread_count = which == AW_JOB_AWARE ? config->thread_count : 1,
-                                 .deadline_us = INT64_MAX,
+                                 .deadline_us = job->simulated ? INT64_MAX : DEADLINE_US,
                                  .desk = which == AW_JOB_AWARE ? config->desk : NULL,
                                  .steadfast = config->steadfast,
                                  .exchange = which == AW_JOB_AWARE ? config->exchange : NULL},
@@ -138,9 +148,11 @@ enum aw_err aw_job_new(const struct aw_job_config *config, const struct aw_alloc
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a job");
     job->alloc = alloc;
     job->count = config->count;
-    job->worlds = config->twin ? 2 : 1;
+    job->simulated = config->cluster == NULL;
+    job->worlds = config->twin && job->simulated ? 2 : 1;
     job->sim = config->sim;
     job->step_us = (int64_t)llround(config->workloads[0].pilot.step_s * 1e6);
+    job->step_s = job->simulated ? 1e-6 * (double)job->step_us : config->seconds_per_step;
     job->settings_hash = settings_hash(config);
     job->workload = aw_alloc_new(alloc, job->count, sizeof *job->workload);
     job->objective = aw_alloc_new(alloc, job->count, sizeof *job->objective);
@@ -161,7 +173,7 @@ enum aw_err aw_job_new(const struct aw_job_config *config, const struct aw_alloc
                                                       .slo = pilot->slo,
                                                       .prices = pilot->prices,
                                                       .cost_reference_per_hour = 1};
-            job->account[i].serving_us = AW_NEVER;
+            job->account[i].serving_us = job->account[i].at_us = AW_NEVER;
         }
     }
     for (uint32_t w = 0; !err && w < job->worlds; w++)
@@ -248,23 +260,69 @@ static void score_truth(const struct aw_job *job, uint32_t i, const struct aw_si
     aw_objective_score(&job->objective[i], &outcome, step_s, ret);
 }
 
-static void tally_add(struct aw_job_tally *tally, const struct aw_score *score,
-                      const struct aw_sim_truth *truth, bool by_agent)
+static void tally_of(struct aw_job_tally *ret, const struct aw_score *score,
+                     const struct aw_sim_truth *truth, bool by_agent)
 {
-    tally->steps++;
-    tally->violations += score->violated;
-    tally->agent_steps += by_agent;
-    tally->cost += score->cost;
-    tally->reward += score->paper_reward;
-    tally->cpu_utilisation += score->cpu_utilisation;
-    tally->memory_utilisation += score->memory_utilisation;
-    tally->requests += truth->arrivals;
-    tally->failed += truth->failures;
-    tally->core_s += truth->cpu_limit_core_s;
-    tally->gib_s += truth->memory_limit_gib_s;
-    tally->replica_s += truth->replica_s;
-    tally->oom_kills += truth->oom_kills;
-    tally->restarts += truth->restarts;
+    *ret = (struct aw_job_tally){
+        .steps = 1,
+        .violations = score->violated,
+        .agent_steps = by_agent,
+        .cost = score->cost,
+        .reward = score->paper_reward,
+        .cpu_utilisation = score->cpu_utilisation,
+        .memory_utilisation = score->memory_utilisation,
+        .requests = truth->arrivals,
+        .failed = truth->failures,
+        .core_s = truth->cpu_limit_core_s,
+        .gib_s = truth->memory_limit_gib_s,
+        .replica_s = truth->replica_s,
+        .oom_kills = truth->oom_kills,
+        .restarts = truth->restarts,
+    };
+}
+
+void aw_job_tally_add(struct aw_job_tally *into, const struct aw_job_tally *from, int sign)
+{
+    const uint64_t whole = sign < 0 ? UINT64_MAX : 1; /* times -1 in modular arithmetic */
+    into->steps += whole * from->steps;
+    into->violations += whole * from->violations;
+    into->agent_steps += whole * from->agent_steps;
+    into->oom_kills += whole * from->oom_kills;
+    into->restarts += whole * from->restarts;
+    into->cost += sign * from->cost;
+    into->reward += sign * from->reward;
+    into->cpu_utilisation += sign * from->cpu_utilisation;
+    into->memory_utilisation += sign * from->memory_utilisation;
+    into->requests += sign * from->requests;
+    into->failed += sign * from->failed;
+    into->core_s += sign * from->core_s;
+    into->gib_s += sign * from->gib_s;
+    into->replica_s += sign * from->replica_s;
+}
+
+static double or_zero(double value)
+{
+    return isfinite(value) ? value : 0;
+}
+
+/* What the loop measured of a step, in place of the truth that nobody knows. */
+static void measured(const struct aw_job *job, const struct aw_decision *decision,
+                     struct aw_sim_truth *ret, struct aw_score *ret_score)
+{
+    const struct aw_reading *reading = &decision->reading;
+    *ret = (struct aw_sim_truth){
+        .arrivals = or_zero(reading->arrivals_per_s) * job->step_s,
+        .failures = or_zero(reading->errors_per_s) * job->step_s,
+        .cpu_limit_core_s = or_zero(reading->cores_allocated) * job->step_s,
+        .memory_limit_gib_s = or_zero(reading->memory_bytes_allocated) / AW_GIB_REAL * job->step_s,
+        .replica_s = reading->replicas_ready * job->step_s,
+        .oom_kills = reading->oom_kills,
+    };
+    *ret_score = decision->score;
+    ret_score->cost = or_zero(ret_score->cost);
+    ret_score->paper_reward = or_zero(ret_score->paper_reward);
+    ret_score->cpu_utilisation = or_zero(ret_score->cpu_utilisation);
+    ret_score->memory_utilisation = or_zero(ret_score->memory_utilisation);
 }
 
 static void account_for(struct aw_job *job, uint32_t i, struct aw_job_step *step)
@@ -278,17 +336,23 @@ static void account_for(struct aw_job *job, uint32_t i, struct aw_job_step *step
     }
     const bool agent = decision->actor == AW_ACTOR_AGENT || decision->actor == AW_ACTOR_EXPLORING;
     for (uint32_t w = 0; w < job->worlds; w++) {
-        const struct aw_sim_truth *truth = aw_sim_truth(job->world[w].sim, i);
+        struct aw_sim_truth seen;
+        const struct aw_sim_truth *truth =
+            job->simulated ? aw_sim_truth(job->world[w].sim, i) : &seen;
         struct aw_score *score = &step->truth[w];
-        score_truth(job, i, truth, score);
-        const bool by_agent = agent && w == AW_JOB_AWARE;
-        tally_add(&account->total[w], score, truth, by_agent);
-        tally_add(&account->stage[w][decision->stage], score, truth, by_agent);
-        tally_add(&account->episode[w], score, truth, by_agent);
+        if (job->simulated)
+            score_truth(job, i, truth, score);
+        else
+            measured(job, decision, &seen, score);
+        tally_of(&step->own[w], score, truth, agent && w == AW_JOB_AWARE);
+        aw_job_tally_add(&account->total[w], &step->own[w], 1);
+        aw_job_tally_add(&account->stage[w][decision->stage], &step->own[w], 1);
+        aw_job_tally_add(&account->episode[w], &step->own[w], 1);
         if (account->serving_us == AW_NEVER)
-            tally_add(&account->before_serving[w], score, truth, by_agent);
+            aw_job_tally_add(&account->before_serving[w], &step->own[w], 1);
         if (w == AW_JOB_AWARE)
-            step->arrivals_per_s = truth->arrivals * 1e6 / (double)job->step_us;
+            step->arrivals_per_s = job->simulated ? truth->arrivals * 1e6 / (double)job->step_us
+                                                  : or_zero(decision->reading.arrivals_per_s);
     }
     if (account->episode[AW_JOB_AWARE].steps >= job->workload[i].pilot.episode_steps) {
         memcpy(account->recent, account->episode, sizeof account->recent);
@@ -297,26 +361,45 @@ static void account_for(struct aw_job *job, uint32_t i, struct aw_job_step *step
     }
 }
 
+/* What the cluster has been asked for by now: a plan that was not carried out has not. */
+static void asked(struct account *account, const struct aw_decision *decision)
+{
+    account->at_us = decision->at_us;
+    if (decision->guard.plan.set && !decision->applied)
+        return;
+    account->asked = decision->guard.plan;
+    account->asked.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY;
+}
+
 enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx, struct aw_diag *diag)
 {
-    const int64_t now = aw_job_now_us(job);
+    const int64_t at_us = aw_job_lived_us(job);
+    const bool ends = job->simulated || job->under_way;
     enum aw_err err = AW_OK;
     for (uint32_t w = 0; !err && w < job->worlds; w++) {
         const struct world *world = &job->world[w];
-        disturb(job, world, now);
+        if (job->simulated)
+            disturb(job, world, at_us);
         err = aw_loop_tick(world->loop, NULL, NULL, diag);
-        if (!err && (err = world->cluster.ops->advance(world->cluster.self, now + job->step_us)))
+        if (!err && job->simulated &&
+            (err = world->cluster.ops->advance(world->cluster.self, at_us + job->step_us)))
             aw_fail(diag, err, "the simulated cluster stopped");
     }
     if (err)
         return err;
-    job->steps++;
+    job->under_way = true;
+    job->steps += ends;
     for (uint32_t i = 0; i < job->count; i++) {
+        const struct aw_pilot *pilot = aw_loop_pilot(job->world[AW_JOB_AWARE].loop, i);
         struct aw_job_step step = {
             .workload = i,
-            .at_us = now,
-            .decision = aw_pilot_decision(aw_loop_pilot(job->world[AW_JOB_AWARE].loop, i)),
+            .at_us = at_us,
+            .decision = aw_pilot_decision(pilot),
+            .sample = job->simulated ? NULL : aw_pilot_sample(pilot),
         };
+        asked(&job->account[i], step.decision);
+        if (!ends)
+            continue;
         account_for(job, i, &step);
         for (uint32_t w = 0; w < job->worlds; w++) {
             const struct aw_decision *decision =
@@ -332,10 +415,20 @@ enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx, struct
 
 /* --- looking in ------------------------------------------------------------------------------- */
 
+void aw_job_pause(struct aw_job *job)
+{
+    job->under_way = false;
+}
+
 int64_t aw_job_now_us(const struct aw_job *job)
 {
     const struct aw_cluster *cluster = &job->world[AW_JOB_AWARE].cluster;
     return cluster->ops->now_us(cluster->self);
+}
+
+int64_t aw_job_lived_us(const struct aw_job *job)
+{
+    return (int64_t)job->steps * job->step_us;
 }
 
 uint64_t aw_job_steps(const struct aw_job *job)
@@ -353,7 +446,9 @@ void aw_job_view(const struct aw_job *job, uint32_t i, struct aw_job_view *ret)
                                 .decision = job->steps ? aw_pilot_decision(pilot) : NULL,
                                 .episodes = account->episodes,
                                 .transitions = account->transitions,
-                                .serving_us = account->serving_us};
+                                .serving_us = account->serving_us,
+                                .asked = account->asked,
+                                .at_us = account->at_us};
     memcpy(ret->total, account->total, sizeof ret->total);
     memcpy(ret->stage, account->stage, sizeof ret->stage);
     memcpy(ret->before_serving, account->before_serving, sizeof ret->before_serving);
@@ -378,7 +473,7 @@ struct head {
 };
 AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(envelope.), steps);
 AW_LAYOUT(account_layout, struct account, 0, total, stage, before_serving, recent, episode,
-          serving_us, episodes, transitions);
+          serving_us, episodes, transitions, at_us, asked);
 AW_LAYOUT(tally_layout, struct aw_job_tally, 0, steps, violations, agent_steps, cost, reward,
           cpu_utilisation, memory_utilisation, requests, failed, core_s, gib_s, replica_s,
           oom_kills, restarts);
@@ -388,17 +483,22 @@ static struct aw_format format = {
     .version = 1,
     .layout = {head_layout, account_layout, tally_layout, aw_sim_layout}};
 
+static size_t sim_bytes(const struct world *world)
+{
+    return world->sim ? aw_sim_state_bytes(world->sim) : 0;
+}
+
 static size_t state_bytes(const struct aw_job *job)
 {
     size_t bytes = sizeof(struct head) + job->count * sizeof *job->account;
     for (uint32_t w = 0; w < job->worlds; w++)
-        bytes += aw_loop_state_bytes(job->world[w].loop) + aw_sim_state_bytes(job->world[w].sim);
+        bytes += aw_loop_state_bytes(job->world[w].loop) + sim_bytes(&job->world[w]);
     return bytes;
 }
 
 enum aw_err aw_job_save(const struct aw_job *job, const char *path, struct aw_diag *diag)
 {
-    if (job->sim.model != AW_SIM_FAST)
+    if (job->simulated && job->sim.model != AW_SIM_FAST)
         return aw_fail(diag, AW_ERR_UNSUPPORTED, "only the fast model can be saved");
     const size_t size = state_bytes(job);
     unsigned char *bytes = aw_alloc_new(job->alloc, size, 1);
@@ -411,8 +511,9 @@ enum aw_err aw_job_save(const struct aw_job *job, const char *path, struct aw_di
     for (uint32_t w = 0; w < job->worlds; w++) {
         aw_loop_state_save(job->world[w].loop, to);
         to += aw_loop_state_bytes(job->world[w].loop);
-        aw_sim_state_save(job->world[w].sim, to);
-        to += aw_sim_state_bytes(job->world[w].sim);
+        if (job->simulated)
+            aw_sim_state_save(job->world[w].sim, to);
+        to += sim_bytes(&job->world[w]);
     }
     enum aw_err err = aw_envelope_write(&format, job->settings_hash, bytes, size, path, diag);
     aw_alloc_free(job->alloc, bytes);
@@ -430,13 +531,17 @@ static enum aw_err take(struct aw_job *job, const unsigned char *from, const cha
     for (uint32_t w = 0; w < job->worlds; w++) {
         enum aw_err err = aw_loop_state_load(job->world[w].loop, from);
         from += aw_loop_state_bytes(job->world[w].loop);
-        err = err ? err : aw_sim_state_load(job->world[w].sim, from);
-        from += aw_sim_state_bytes(job->world[w].sim);
+        if (!err && job->simulated)
+            err = aw_sim_state_load(job->world[w].sim, from);
+        from += sim_bytes(&job->world[w]);
         if (err)
             return aw_fail_at(diag, err, path, 0, 0, NULL,
                               "what workloads remember was made by another build of aware");
     }
     job->steps = head.steps;
+    job->under_way = false;
+    if (!job->simulated)
+        aw_loop_resume(job->world[AW_JOB_AWARE].loop);
     return AW_OK;
 }
 

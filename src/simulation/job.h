@@ -1,16 +1,23 @@
 /*
- * job.h - the control loop on the simulated cluster, beside a twin that the fallback runs alone.
+ * job.h - the control loop on a cluster, and what came of it; where the cluster is simulated,
+ * beside a twin that the fallback runs alone.
  *
- * Two worlds with the same applications, load, disturbances, faults and chance. In one the control
- * loop acts as it would in production; in the other the fallback acts for ever. What happened in
- * both is tallied from the simulator's truth, so "against the fallback" is measured, not estimated.
+ * Simulated, there are two worlds with the same applications, load, disturbances, faults and
+ * chance. In one the control loop acts as it would in production; in the other the fallback acts
+ * for ever. What happened in both is tallied from the simulator's truth, so "against the fallback"
+ * is measured, not estimated.
+ *
+ * A cluster of the caller's has no twin and no truth: what is tallied is what the loop measured. A
+ * step is a tick, and the caller lets time pass in between. Its figures are known at the tick that
+ * ends it, so the first tick of a life ends no step and tells of none.
  *
  * Call order: new, step as often as wanted, tallies in between, free. save and load between steps.
  * Memory:     all at new but for what learning takes.
  * Threads:    single owner; the loop learns on threads of its own.
  *
- * A job that was saved, ended and loaded takes the same decisions as one that was not. The store
- * may be ahead of the save: its rows are lived again and found to be the same.
+ * A simulated job that was saved, ended and loaded takes the same decisions as one that was not.
+ * The store may be ahead of the save: its rows are lived again and found to be the same. A cluster
+ * of the caller's has lived on: nothing changes before it was seen (aw_loop_resume).
  */
 #ifndef AW_SIMULATION_JOB_H
 #define AW_SIMULATION_JOB_H
@@ -31,12 +38,15 @@ struct aw_job_workload {
 struct aw_job_config {
     const struct aw_job_workload *workloads; /* [count], copied */
     uint32_t count;
-    struct aw_sim_settings sim;
+    const struct aw_cluster *cluster; /* workload i is its workload i; NULL: a simulated one. What
+                                         it is made of is borrowed */
+    double seconds_per_step;          /* real ones, on a cluster of the caller's */
+    struct aw_sim_settings sim;       /* these three: of a simulated cluster */
     const struct aw_profile_fault *faults; /* [fault_count] by time; copied */
     uint32_t fault_count;
     uint64_t seed;
     struct aw_store *store; /* borrowed; NULL: none */
-    bool twin;
+    bool twin;              /* simulated alone */
     uint32_t thread_count;
     const struct aw_loop_desk *desk; /* of AWARE's world; borrowed; NULL: none */
     bool steadfast;                  /* see aw_loop_config */
@@ -54,6 +64,9 @@ struct aw_job_tally {
     uint64_t oom_kills, restarts;
 };
 
+/* Adds `sign` times what `from` has; 1 or -1. */
+void aw_job_tally_add(struct aw_job_tally *into, const struct aw_job_tally *from, int sign);
+
 enum aw_job_world { AW_JOB_AWARE, AW_JOB_TWIN, AW_JOB_WORLDS };
 
 /* One step of one workload in both worlds, by what really happened. */
@@ -63,6 +76,7 @@ struct aw_job_step {
     const struct aw_sample *sample;     /* of real replicas at its end; NULL: they are simulated */
     int64_t at_us;
     struct aw_score truth[AW_JOB_WORLDS];
+    struct aw_job_tally own[AW_JOB_WORLDS]; /* of this step alone */
     double arrivals_per_s;
     uint32_t replicas_ready[AW_JOB_WORLDS]; /* at its beginning */
     struct aw_plan plan[AW_JOB_WORLDS];     /* asked for: all three amounts, `set` what changed */
@@ -81,6 +95,8 @@ struct aw_job_view {
     uint32_t episodes;
     uint32_t transitions; /* of the stage */
     int64_t serving_us;   /* when it first served; AW_NEVER: not yet */
+    struct aw_plan asked; /* for what last, with all amounts set; none set: never */
+    int64_t at_us;        /* by the cluster's clock, when that was; AW_NEVER */
 };
 
 struct aw_job; /* opaque */
@@ -90,16 +106,20 @@ AW_NODISCARD enum aw_err aw_job_new(const struct aw_job_config *config,
                                     struct aw_diag *diag);
 void aw_job_free(struct aw_job *job); /* NULL is a no-op */
 
-/* One step of both worlds. `sink` (may be NULL) is told of every workload, in order. */
+/* One step of both worlds; on a cluster of the caller's one tick. `sink` (may be NULL) is told of
+ * every workload, in order. */
 AW_NODISCARD enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx,
                                      struct aw_diag *diag);
-int64_t aw_job_now_us(const struct aw_job *job);
+/* The step under way will not be told of: what comes next is no part of it. */
+void aw_job_pause(struct aw_job *job);
+int64_t aw_job_now_us(const struct aw_job *job);   /* by the cluster's clock */
+int64_t aw_job_lived_us(const struct aw_job *job); /* that steps have taken */
 uint64_t aw_job_steps(const struct aw_job *job);
 void aw_job_view(const struct aw_job *job, uint32_t workload, struct aw_job_view *ret_view);
 const struct aw_loop_counts *aw_job_counts(const struct aw_job *job);
 struct aw_loop *aw_job_loop(struct aw_job *job);
 
-/* One file, replaced atomically. Only with the fast model: AW_ERR_UNSUPPORTED. */
+/* One file, replaced atomically. Of simulations only with the fast model: AW_ERR_UNSUPPORTED. */
 AW_NODISCARD enum aw_err aw_job_save(const struct aw_job *job, const char *path,
                                      struct aw_diag *diag);
 /* AW_ERR_FORMAT: damaged, of another version, or of a job with other settings. After a failure the

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import cli_test
 from cli_test import expect, expect_ok, on_a_terminal, run
+from daemon_test import Daemon, ask, until
 
 WORLD = """\
 apiVersion: autoscaling.aware.dev/v1alpha1
@@ -126,13 +127,14 @@ def a_real_application_is_autoscaled():
         summary = lines[-1]
         expect(summary["type"] == "summary", summary)
         shop = summary["workloads"][0]
-        expect(shop["steps"] == 8 and shop["requests"] > 100, shop)
-        expect(shop["failed"] == 0 and shop["balancer_lost"] == 0, shop)
-        expect(0 < shop["cpu_utilisation"] <= 1 and 0 < shop["memory_utilisation"] <= 1, shop)
-        expect(shop["stage"] == "offline", shop)
+        whole, requests = shop["whole"]["aware"], shop["requests"]
+        expect(whole["steps"] == 8 and requests["sent"] > 100, shop)
+        expect(requests["failed"] == 0 and requests["lost"] == 0, shop)
+        expect(0 < whole["cpu_utilization"] <= 1 and 0 < whole["memory_utilization"] <= 1, shop)
+        expect(shop["stage"] == "offline" and "fallback" not in shop["whole"], shop)
         # by the replicas' own histogram, whose bounds are up to 2.5 times the one before
-        expect(0 < shop["inside_us_p50"] <= shop["inside_us_p99"], shop)
-        expect(shop["inside_us_p50"] <= 2.5 * shop["latency_us_p99"], shop)
+        expect(0 < requests["inside_us_p50"] <= requests["inside_us_p99"], shop)
+        expect(requests["inside_us_p50"] <= 2.5 * requests["latency_us_p99"], shop)
         expect(any(step["inside_ms_p50"] is not None for step in steps), steps)
         nothing_is_left(folder, groups)
 
@@ -150,8 +152,10 @@ def metrics_that_are_not_there_are_missing_and_nothing_else():
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         steps = [line for line in lines if line["type"] == "step"]
         shop = lines[-1]["workloads"][0]
-        expect(shop["steps"] == len(steps) == 4 and shop["failed"] == 0, shop)
-        expect(shop["inside_us_p50"] is None and shop["inside_us_p99"] is None, shop)
+        requests = shop["requests"]
+        expect(shop["whole"]["aware"]["steps"] == len(steps) == 4, shop)
+        expect(requests["failed"] == 0 and requests["inside_us_p50"] is None, shop)
+        expect(requests["inside_us_p99"] is None, shop)
         for step in steps:
             expect(step["inside_ms_p50"] is None and step["inside_ms_p99"] is None, step)
         expect(any(step["aware"]["latency_ms"] for step in steps), steps)
@@ -172,7 +176,7 @@ def time_may_run_faster_and_rates_stay():
         expect(len(steps) == 20 and steps[-1]["at_s"] == 19, f"{len(steps)} steps")
         shop = lines[-1]["workloads"][0]
         # 30 in a real second; in a second of the controllers' time it would be four times as many
-        expect(50 < shop["requests"] < 45 * took + 50, f"{took} s: {shop}")
+        expect(50 < shop["requests"]["sent"] < 45 * took + 50, f"{took} s: {shop}")
         nothing_is_left(folder, groups)
 
 
@@ -266,12 +270,94 @@ def replicas_share_what_their_work_costs():
         nothing_is_left(folder, groups)
 
 
+def page_of(path):
+    """The figures that a report carries."""
+    text = path.read_text(encoding="utf-8")
+    expect("<html" in text and "on this machine" in text, text[:200])
+    return text
+
+
+def a_run_is_kept_resumed_and_reported():
+    skip_without_control_groups()
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["--state", "kept", "--audit", "--report", "page.html"]
+        lines, groups = watched(folder, "--duration", "3s", *words)
+        expect(lines[0]["steps_before"] == 0 and lines[0]["twin"] is False, lines[0])
+        nothing_is_left(folder, groups)
+        page_of(Path(folder, "page.html"))
+        before = lines[-1]["workloads"][0]
+        # the same command with a longer duration goes on, with processes of its own
+        lines, groups = watched(folder, "--duration", "6s", *words)
+        steps = [line for line in lines if line["type"] == "step"]
+        expect(lines[0]["steps_before"] == 3 and len(steps) == 3, lines[0])
+        expect([step["at_s"] for step in steps] == [3, 4, 5], steps)
+        shop = lines[-1]["workloads"][0]
+        expect(shop["whole"]["aware"]["steps"] == 6, shop)
+        expect(shop["whole"]["aware"]["requests"] > before["whole"]["aware"]["requests"], shop)
+        nothing_is_left(folder, groups)
+        page_of(Path(folder, "page.html"))
+        expect_ok("audit", "verify", str(Path(folder, "kept", "audit")))
+        done = run("run", "--cluster", "local", "-f", world(folder), "--duration", "6s", *words,
+                   cwd=folder)
+        expect(done.returncode == 64 and "has already come to" in done.stderr, done)
+
+
+def a_state_of_the_simulator_is_refused():
+    skip_without_control_groups()
+    with tempfile.TemporaryDirectory() as folder:
+        expect_ok("run", "-f", world(folder), "--duration", "3s", "--no-twin", "-q", cwd=folder)
+        done = run("run", "--cluster", "local", "-f", world(folder), "--duration", "6s", "-q",
+                   cwd=folder)
+        expect(done.returncode == 65 and "--fresh begins anew" in done.stderr, done)
+        expect(not runs_of(folder), runs_of(folder))
+
+
+def daemon_of(folder):
+    return Daemon(folder, "--cluster", "local", world=world(folder, replicas=2), speed="1")
+
+
+def arrivals(daemon):
+    return ask(daemon.socket, "/v1/workloads/-/shop")["arrivals_per_s"] or 0
+
+
+def a_daemon_answers_outlives_kill_9_and_goes_on():
+    skip_without_control_groups()
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon_of(folder) as daemon:
+            daemon.ready()
+            status = ask(daemon.socket, "/v1/status")
+            expect(status["cluster"] == "local" and status["virtual_time"] is False, status)
+            until(lambda: arrivals(daemon) > 0, "requests")
+            socket = ["--socket", str(daemon.socket)]
+            expect("shop" in expect_ok("get", *socket).stdout, "get")
+            expect("shop" in expect_ok("explain", "shop", *socket).stdout, "explain")
+            expect_ok("freeze", "shop", "--reason", "the test", *socket)
+            until(lambda: ask(daemon.socket, "/v1/workloads/-/shop")["freeze"] == "all", "frozen")
+            until(lambda: (daemon.state / "run.state").stat().st_mtime >= time.time() - 3, "saved")
+            groups = groups_of(folder)
+            daemon.end(signal.SIGKILL)
+        expect(groups, "no control groups")
+        with daemon_of(folder) as daemon:
+            daemon.ready()
+            expect("resumed" in daemon.text(), daemon.text())
+            expect(not any(path.exists() for path in groups), "the dead run's groups are gone")
+            until(lambda: arrivals(daemon) > 0, "requests again")
+            row = ask(daemon.socket, "/v1/workloads/-/shop")
+            expect(row["freeze"] == "all" and row["replicas"]["wanted"] == 2, row)
+            history = expect_ok("history", "shop", "--socket", str(daemon.socket)).stdout
+            expect("the test" in history, history)
+            groups = groups_of(folder)
+            status, _ = daemon.end()
+            expect(status == 0, f"{status}: {daemon.text()}")
+        nothing_is_left(folder, groups)
+        expect_ok("audit", "verify", str(daemon.state / "audit"))
+
+
 def what_does_not_go_together_is_told():
     with tempfile.TemporaryDirectory() as folder:
         path = world(folder)
-        for words in (["--daemon"], ["--speed", "max"], ["--report", "r.html"]):
-            done = run("run", "--cluster", "local", "-f", path, *words, cwd=folder)
-            expect(done.returncode == 64 and "--cluster local" in done.stderr, done.stderr)
+        done = run("run", "--cluster", "local", "-f", path, "--speed", "max", cwd=folder)
+        expect(done.returncode == 64 and "--cluster local" in done.stderr, done.stderr)
         done = run("run", "--cluster", "local", cwd=folder)
         expect(done.returncode == 64 and "needs a file" in done.stderr, done.stderr)
 

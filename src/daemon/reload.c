@@ -1,18 +1,20 @@
 /*
- * run_reload.c - SIGHUP: the files are read anew, and what they say is taken over.
+ * reload.c - SIGHUP: the files are read anew, and what they say is taken over.
  *
  * The new settings are tried first, on a job that is thrown away: files that are wrong, and
  * settings that the state of this run does not fit (other workloads, bounds, SLO, step, seed,
  * load), are refused as a whole. Then the state is saved, and taken up by a job with the new
- * settings.
+ * settings. Real processes live on as they were started.
  */
-#include "cli/run_daemon.h"
+#include "daemon/daemon_internal.h"
 
 #include "base/clock.h"
-#include "cli/run_agents.h"
-#include "cli/run_map.h"
+#include "base/text.h"
+#include "daemon/agents.h"
+#include "daemon/map.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define KEYS_SHOWN_MAX 512u /* bytes */
 
@@ -53,7 +55,8 @@ static uint32_t differences(const struct aw_job_workload *before, const struct a
     return count;
 }
 
-static const struct aw_job_workload *workload_of(const struct aw_runask *ask, const char *name)
+static const struct aw_job_workload *workload_of(const struct aw_daemon_config *ask,
+                                                 const char *name)
 {
     for (uint32_t i = 0; i < ask->count; i++)
         if (strcmp(ask->workload[i].pilot.name, name) == 0)
@@ -62,19 +65,19 @@ static const struct aw_job_workload *workload_of(const struct aw_runask *ask, co
 }
 
 /* Returns how many workloads differ. */
-static uint32_t tell_differences(struct aw__daemon *d, const struct aw_runask *next)
+static uint32_t tell_differences(struct aw__daemon *d, const struct aw_daemon_config *next)
 {
     uint32_t changed = 0;
     for (uint32_t i = 0; i < next->count; i++) {
         const struct aw_job_workload *now = &next->workload[i];
-        const struct aw_job_workload *before = workload_of(&d->kept.ask, now->pilot.name);
+        const struct aw_job_workload *before = workload_of(&d->kept.config, now->pilot.name);
         char buf[KEYS_SHOWN_MAX];
         struct aw_text text;
         aw_text_init(&text, buf, sizeof buf);
         if (!before || differences(before, now, &text) == 0)
             continue;
         changed++;
-        aw_log_info(&d->log, "settings changed", AW_LOG_STR("workload", now->pilot.name),
+        aw_log_info(d->log, "settings changed", AW_LOG_STR("workload", now->pilot.name),
                     AW_LOG_STR("what", buf));
     }
     return changed;
@@ -84,82 +87,85 @@ static uint32_t tell_differences(struct aw__daemon *d, const struct aw_runask *n
 
 static void refused(struct aw__daemon *d, const char *why)
 {
-    aw_log_warn(&d->log, "reload refused, everything goes on as it was", AW_LOG_STR("why", why));
+    aw_log_warn(d->log, "reload refused, everything goes on as it was", AW_LOG_STR("why", why));
 }
 
 /* Whether a job with these settings takes up the state of this one. */
-static enum aw_err rehearse(struct aw__daemon *d, const struct aw_runask *next,
-                            struct aw_diag *diag)
+static enum aw_err try_settings(struct aw__daemon *d, const struct aw_daemon_config *next,
+                                struct aw_diag *diag)
 {
-    struct aw__runsession *s = &d->kept;
-    const struct aw_runask present = s->ask;
+    struct aw_session *s = &d->kept;
+    const struct aw_daemon_config present = s->config;
     struct aw_job *job = NULL;
     if (strcmp(present.state, next->state) != 0 || strcmp(present.store, next->store) != 0)
         return aw_fail(diag, AW_ERR_CONFLICT, "state and store stay where they are");
-    s->ask = *next;
-    enum aw_err err = aw__runsession_job(s, NULL, &job, diag);
-    err = err ? err : aw__runsession_reload(s, job, diag);
-    s->ask = present;
+    s->config = *next;
+    enum aw_err err = aw__session_job(s, NULL, &job, diag);
+    err = err ? err : aw__session_reload(s, job, diag);
+    s->config = present;
     aw_job_free(job);
     return err;
 }
 
 /* The old job is gone from here on. The log is closed and opened again: its start and stop tell
  * what was in force when. */
-static enum aw_err take_over(struct aw__daemon *d, struct aw_runask *next, struct aw_diag *diag)
+static enum aw_err take_over(struct aw__daemon *d, struct aw_daemon_config *next,
+                             struct aw_diag *diag)
 {
-    struct aw__runsession *s = &d->kept;
-    aw__runmap_close(d->map);
+    struct aw_session *s = &d->kept;
+    aw__map_close(d->map);
     d->map = NULL;
     aw_api_switch(&d->api, NULL);
+    if (s->local)
+        (void)!aw_local_run_load_end(s->local, NULL); /* it has the loads of the old settings */
     aw_steward_detach(s->steward, aw_job_now_us(s->job), "reload");
     aw_job_free(s->job);
     aw_steward_free(s->steward);
     s->job = NULL;
     s->steward = NULL;
-    aw_runask_deinit(&s->ask);
-    s->ask = *next;
-    *next = (struct aw_runask){0};
-    enum aw_err err = aw__runsession_steward(s, diag);
-    err = err ? err : aw__runsession_job(s, s->steward, &s->job, diag);
-    err = err ? err : aw__runsession_reload(s, s->job, diag);
-    err = err ? err : aw__runsession_attach(s, diag);
+    aw_daemon_config_deinit(&s->config);
+    s->config = *next;
+    *next = (struct aw_daemon_config){0};
+    enum aw_err err = aw__session_steward(s, diag);
+    err = err ? err : aw__session_job(s, s->steward, &s->job, diag);
+    err = err ? err : aw__session_reload(s, s->job, diag);
+    err = err ? err : aw__session_attach(s, diag);
+    err = err ? err : aw__session_load(s, diag);
     if (err)
         return err;
-    d->paced_steps = aw_job_steps(s->job);
-    s->begin_us = aw_clock_monotonic_us(NULL);
+    s->due_us = aw_clock_monotonic_us(NULL);
     d->store_failures = aw_job_counts(s->job)->store_failures;
     d->orders = d->saved_orders = 0; /* the new steward counts its own */
-    aw__runmap_open(s->run, &s->ask, &d->api, &d->map);
-    aw_api_agents(&d->api, aw__runagents_exchange(s->agents));
+    aw__map_open(&s->config, d->log, &d->api, &d->map);
+    aw_api_agents(&d->api, aw__agents_exchange(s->agents));
     aw_api_switch(&d->api, s->steward);
     return AW_OK;
 }
 
 enum aw_err aw__daemon_reload(struct aw__daemon *d, struct aw_diag *diag)
 {
-    struct aw_runask *next = aw_alloc_new(NULL, 1, sizeof *next);
+    struct aw_daemon_config *next = aw_alloc_new(NULL, 1, sizeof *next);
     struct aw_diag why = {0};
     enum aw_err err = AW_OK;
     char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
-    if (!next || d->kept.ask.demo) {
+    if (!next || d->kept.config.demo) {
         refused(d, next ? "the demo has no files" : "no memory");
         goto out;
     }
-    if ((err = aw__runask_read(d->kept.run, next, &why)) || (err = aw__daemon_save(d, &why)) ||
-        (err = rehearse(d, next, &why))) {
+    if ((err = d->life->read(d->life->ctx, next, &why)) || (err = aw__daemon_save(d, &why)) ||
+        (err = try_settings(d, next, &why))) {
         refused(d, aw_diag_format(&why, err, line, sizeof line));
         err = AW_OK;
         goto out;
     }
     const uint32_t changed = tell_differences(d, next);
     if (changed == 0)
-        aw_log_info(&d->log, "reload: nothing has changed");
+        aw_log_info(d->log, "reload: nothing has changed");
     else if (!(err = take_over(d, next, diag)))
-        aw_log_info(&d->log, "reloaded", AW_LOG_INT("workloads", changed));
+        aw_log_info(d->log, "reloaded", AW_LOG_INT("workloads", changed));
 out:
     if (next)
-        aw_runask_deinit(next);
+        aw_daemon_config_deinit(next);
     aw_alloc_free(NULL, next);
     return err;
 }

@@ -1,5 +1,7 @@
 /* models.c - where shipped models are looked for. */
-#include "frame/models.h"
+#include "policy/models.h"
+
+#include "base/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +14,9 @@
 
 enum aw_err aw_models_open(const char *given, struct aw_shelf **ret_shelf, struct aw_diag *diag)
 {
-    char folder[AW_TEXT_MAX], installed[AW_TEXT_MAX + sizeof INSTALLED] = "",
-                                                             built[AW_TEXT_MAX + sizeof BUILT] = "";
+    char folder[AW_FILE_PATH_MAX],
+        installed[AW_FILE_PATH_MAX + sizeof INSTALLED] = "",
+                                            built[AW_FILE_PATH_MAX + sizeof BUILT] = "";
     const ssize_t len = readlink("/proc/self/exe", folder, sizeof folder - 1);
     if (len > 0) {
         folder[len] = '\0';

@@ -1,5 +1,5 @@
-/* daemon.c - log, state directory and doors of a daemon. */
-#include "cli/daemon.h"
+/* doors.c - log, state directory and doors of a daemon. */
+#include "daemon/doors.h"
 
 #include "base/file.h"
 
@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -26,22 +27,21 @@ static bool stderr_is_journal(void)
            fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
 }
 
-void aw__daemon_log(const struct aw_call *run, struct aw_log *ret)
+void aw_daemon_log(struct aw_log *log, bool level_given, bool format_given)
 {
-    *ret = *run->log;
-    if (!aw_args_given(run->args, "log-level"))
-        ret->level = AW_LOG_INFO;
-    if (!aw_args_given(run->args, "log-format") && stderr_is_journal()) {
-        ret->format = AW_LOG_JOURNAL;
-        ret->colour = false;
+    if (!level_given)
+        log->level = AW_LOG_INFO;
+    if (!format_given && stderr_is_journal()) {
+        log->format = AW_LOG_JOURNAL;
+        log->colour = false;
     }
 }
 
 /* --- state directory -------------------------------------------------------------------------- */
 
-enum aw_err aw__daemon_lock(const char *dir, bool private, int *ret_fd, struct aw_diag *diag)
+enum aw_err aw_daemon_lock(const char *dir, bool private, int *ret_fd, struct aw_diag *diag)
 {
-    char path[AW_TEXT_MAX + 32], holder[32] = "";
+    char path[AW_FILE_PATH_MAX + 32], holder[32] = "";
     const bool is_new = access(dir, F_OK) != 0;
     enum aw_err err = aw_file_mkdirs(dir, diag);
     if (err)
@@ -69,10 +69,9 @@ enum aw_err aw__daemon_lock(const char *dir, bool private, int *ret_fd, struct a
 
 /* --- doors ------------------------------------------------------------------------------------ */
 
-enum aw_err aw__daemon_door_read(const struct aw_args *args, struct aw_door *door,
-                                 struct aw_diag *diag)
+enum aw_err aw_daemon_door_read(const char *listen, const char *token, struct aw_door *door,
+                                struct aw_diag *diag)
 {
-    const char *listen = aw_args_text(args, "listen"), *token = aw_args_text(args, "token-file");
     struct aw_diag why = {0};
     if (!listen && token)
         return aw_fail(diag, AW_ERR_USAGE, "--token-file goes with --listen alone");
@@ -104,11 +103,11 @@ static uint32_t connections_allowed(void)
                                                              : AW_SERVER_CONNECTIONS;
 }
 
-enum aw_err aw__doors_open(struct aw__doors *doors, struct aw_api *api, const char *socket,
-                           const struct aw_door *door, struct aw_diag *diag)
+enum aw_err aw_doors_open(struct aw_doors *doors, struct aw_api *api, const char *socket,
+                          const struct aw_door *door, struct aw_diag *diag)
 {
     struct aw_server_config *listen = aw_alloc_new(NULL, 1, sizeof *listen);
-    *doors = (struct aw__doors){0};
+    *doors = (struct aw_doors){0};
     if (!listen)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
     snprintf(listen->path, sizeof listen->path, "%s", socket);
@@ -123,14 +122,14 @@ enum aw_err aw__doors_open(struct aw__doors *doors, struct aw_api *api, const ch
     return err;
 }
 
-void aw__doors_close(struct aw__doors *doors)
+void aw_doors_close(struct aw_doors *doors)
 {
     aw_server_close(doors->page);
     aw_server_close(doors->server);
-    *doors = (struct aw__doors){0};
+    *doors = (struct aw_doors){0};
 }
 
-void aw__doors_tell(const struct aw__doors *doors, const struct aw_door *door, struct aw_log *log)
+void aw_doors_tell(const struct aw_doors *doors, const struct aw_door *door, struct aw_log *log)
 {
     char url[AW_DOOR_HOST_MAX + 32];
     if (!doors->page)

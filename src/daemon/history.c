@@ -1,46 +1,49 @@
 /*
- * run_history.c - what has happened in a run, for its summary and its plots, and for the file that
+ * history.c - what has happened in a run, for its summary and its plots, and for the file that
  * lets a resumed run tell the whole story.
  */
-#include "cli/run.h"
+#include "daemon/history.h"
 
 #include "base/envelope.h"
 #include "base/file.h"
+#include "base/text.h"
+#include "base/units.h"
 
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#define GIB       1073741824.0
 #define BYTES_MAX ((size_t)1 << 30)
 #define PREFIX    "history-"
 
 /* One block: everything that a save holds lies in it, one part after the other. */
-static void carve(struct aw__runhistory *h, struct aw_carve *carve, bool plots)
+static void carve(struct aw_history *h, struct aw_carve *carve, bool plots)
 {
     h->counts = aw_carve_take(carve, h->count, sizeof *h->counts);
     h->episodes_seen = aw_carve_take(carve, h->count, sizeof *h->episodes_seen);
-    h->event = aw_carve_take(carve, AW__RUN_EVENTS_MAX, sizeof *h->event);
+    h->event = aw_carve_take(carve, AW_HISTORY_EVENTS_MAX, sizeof *h->event);
     h->episode_count = aw_carve_take(carve, h->count, sizeof *h->episode_count);
     h->episode_span = aw_carve_take(carve, h->count, sizeof *h->episode_span);
     h->episode_fill = aw_carve_take(carve, h->count, sizeof *h->episode_fill);
     if (!plots)
         return;
-    h->episode = aw_carve_take(carve, (size_t)h->count * AW__RUN_EPISODES_MAX, sizeof *h->episode);
-    h->point = aw_carve_take(carve, (size_t)h->plotted * AW__RUN_POINTS_MAX, sizeof *h->point);
+    h->episode =
+        aw_carve_take(carve, (size_t)h->count * AW_HISTORY_EPISODES_MAX, sizeof *h->episode);
+    h->point = aw_carve_take(carve, (size_t)h->plotted * AW_HISTORY_POINTS_MAX, sizeof *h->point);
 }
 
-enum aw_err aw__runhistory_init(struct aw__runhistory *h, const struct aw_runask *ask,
-                                struct aw_diag *diag)
+enum aw_err aw_history_init(struct aw_history *h, const struct aw_daemon_config *ask,
+                            struct aw_diag *diag)
 {
     /* a run that is kept may be asked for a report when it is resumed */
     const bool plots = *ask->report || *ask->state;
-    *h = (struct aw__runhistory){
+    *h = (struct aw_history){
         .count = ask->count,
-        .plotted = ask->count < AW__RUN_PLOTTED_MAX ? ask->count : AW__RUN_PLOTTED_MAX,
+        .plotted = ask->count < AW_HISTORY_PLOTTED_MAX ? ask->count : AW_HISTORY_PLOTTED_MAX,
         .step_s = ask->step_s,
         .stride = 1,
     };
@@ -59,37 +62,37 @@ enum aw_err aw__runhistory_init(struct aw__runhistory *h, const struct aw_runask
     return AW_OK;
 }
 
-void aw__runhistory_deinit(struct aw__runhistory *h)
+void aw_history_deinit(struct aw_history *h)
 {
     aw_alloc_free(NULL, h->block);
-    *h = (struct aw__runhistory){0};
+    *h = (struct aw_history){0};
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static struct aw__runevent *event_add(struct aw__runhistory *h, int64_t at_us, uint32_t workload,
-                                      enum aw__runevent_kind kind)
+static struct aw_history_event *event_add(struct aw_history *h, int64_t at_us, uint32_t workload,
+                                          enum aw_history_kind kind)
 {
-    struct aw__runevent *event = &h->event[h->event_count++ % AW__RUN_EVENTS_MAX];
-    *event = (struct aw__runevent){.at_us = at_us, .workload = workload, .kind = kind};
+    struct aw_history_event *event = &h->event[h->event_count++ % AW_HISTORY_EVENTS_MAX];
+    *event = (struct aw_history_event){.at_us = at_us, .workload = workload, .kind = kind};
     return event;
 }
 
-const struct aw__runevent *aw__runhistory_event(const struct aw__runhistory *h, uint64_t nth)
+const struct aw_history_event *aw_history_event(const struct aw_history *h, uint64_t nth)
 {
-    if (nth >= h->event_count || nth >= AW__RUN_EVENTS_MAX)
+    if (nth >= h->event_count || nth >= AW_HISTORY_EVENTS_MAX)
         return NULL;
-    return &h->event[(h->event_count - 1 - nth) % AW__RUN_EVENTS_MAX];
+    return &h->event[(h->event_count - 1 - nth) % AW_HISTORY_EVENTS_MAX];
 }
 
-static uint32_t events_of_decision(struct aw__runhistory *h, const struct aw_job_step *step)
+static uint32_t events_of_decision(struct aw_history *h, const struct aw_job_step *step)
 {
     const struct aw_decision *decision = step->decision;
-    struct aw__runcounts *counts = &h->counts[step->workload];
+    struct aw_history_counts *counts = &h->counts[step->workload];
     uint32_t added = 0;
     /* the watchdog first: it may be why the stage changed */
     if (decision->verdict == AW_WATCHDOG_TRIPPED) {
-        struct aw__runevent *event = event_add(h, step->at_us, step->workload, AW__RUNEVENT_TRIP);
+        struct aw_history_event *event = event_add(h, step->at_us, step->workload, AW_HISTORY_TRIP);
         char text[AW_WATCHDOG_TEXT_MAX];
         aw_watchdog_reason_format(&decision->watchdog, text, sizeof text);
         snprintf(event->text, sizeof event->text, "watchdog: %.*s", (int)sizeof event->text - 16,
@@ -98,7 +101,8 @@ static uint32_t events_of_decision(struct aw__runhistory *h, const struct aw_job
         added++;
     }
     if (decision->moved) {
-        struct aw__runevent *event = event_add(h, step->at_us, step->workload, AW__RUNEVENT_STAGE);
+        struct aw_history_event *event =
+            event_add(h, step->at_us, step->workload, AW_HISTORY_STAGE);
         event->from = decision->stay.from;
         event->to = decision->stay.to;
         aw_lifecycle_reason_format(&decision->stay, event->text, sizeof event->text);
@@ -111,7 +115,7 @@ static uint32_t events_of_decision(struct aw__runhistory *h, const struct aw_job
 }
 
 /* Disturbances as they begin and end, by the schedule. */
-static uint32_t events_of_schedule(struct aw__runhistory *h, const struct aw_runask *ask,
+static uint32_t events_of_schedule(struct aw_history *h, const struct aw_daemon_config *ask,
                                    const struct aw_job_step *step)
 {
     const struct aw_schedule *schedule = &ask->workload[step->workload].scenarios;
@@ -123,8 +127,8 @@ static uint32_t events_of_schedule(struct aw__runhistory *h, const struct aw_run
         const bool ends = event->to_us > step->at_us - step_us && event->to_us <= step->at_us;
         if (!begins && !ends)
             continue;
-        struct aw__runevent *added_event =
-            event_add(h, step->at_us, step->workload, AW__RUNEVENT_SCENARIO);
+        struct aw_history_event *added_event =
+            event_add(h, step->at_us, step->workload, AW_HISTORY_SCENARIO);
         const struct aw_scenario *known = NULL;
         if (begins && !aw_scenario_find(event->name, &known, NULL))
             snprintf(added_event->text, sizeof added_event->text, "disturbed: %s, %s", event->name,
@@ -137,8 +141,7 @@ static uint32_t events_of_schedule(struct aw__runhistory *h, const struct aw_run
     return added;
 }
 
-uint32_t aw__runhistory_cluster(struct aw__runhistory *h, const struct aw_runask *ask,
-                                int64_t at_us)
+uint32_t aw_history_cluster(struct aw_history *h, const struct aw_daemon_config *ask, int64_t at_us)
 {
     static const char *const what[] = {
         [AW_PROFILE_FAULT_NODE] = "a node fails",
@@ -151,7 +154,7 @@ uint32_t aw__runhistory_cluster(struct aw__runhistory *h, const struct aw_runask
         const struct aw_profile_fault *fault = &ask->set.cluster.fault[i];
         if (fault->at_us > at_us || fault->at_us <= at_us - step_us)
             continue;
-        struct aw__runevent *event = event_add(h, at_us, UINT32_MAX, AW__RUNEVENT_FAULT);
+        struct aw_history_event *event = event_add(h, at_us, UINT32_MAX, AW_HISTORY_FAULT);
         snprintf(event->text, sizeof event->text, "%s for %.0f s", what[fault->kind],
                  1e-6 * (double)fault->duration_us);
         added++;
@@ -162,7 +165,8 @@ uint32_t aw__runhistory_cluster(struct aw__runhistory *h, const struct aw_runask
 /* --- points ----------------------------------------------------------------------------------- */
 
 /* Means of what flows, the last of what is set, the worst of what must not be bad. */
-static void point_merge(struct aw__runpoint *into, const struct aw__runpoint *p, float weight)
+static void point_merge(struct aw_history_point *into, const struct aw_history_point *p,
+                        float weight)
 {
     into->load += weight * (p->load - into->load);
     for (int w = 0; w < AW_JOB_WORLDS; w++) {
@@ -181,34 +185,34 @@ static void point_merge(struct aw__runpoint *into, const struct aw__runpoint *p,
     into->actor = p->actor;
 }
 
-static void points_halve(struct aw__runhistory *h)
+static void points_halve(struct aw_history *h)
 {
     for (uint32_t i = 0; i < h->plotted; i++) {
-        struct aw__runpoint *point = &h->point[(size_t)i * AW__RUN_POINTS_MAX];
-        for (uint32_t k = 0; k < AW__RUN_POINTS_MAX / 2; k++) {
-            const struct aw__runpoint second = point[2 * k + 1];
+        struct aw_history_point *point = &h->point[(size_t)i * AW_HISTORY_POINTS_MAX];
+        for (uint32_t k = 0; k < AW_HISTORY_POINTS_MAX / 2; k++) {
+            const struct aw_history_point second = point[2 * k + 1];
             point[k] = point[2 * k];
             point_merge(&point[k], &second, 0.5F);
         }
     }
     h->stride *= 2;
-    h->points = AW__RUN_POINTS_MAX / 2;
+    h->points = AW_HISTORY_POINTS_MAX / 2;
 }
 
-static void point_add(struct aw__runhistory *h, const struct aw_job_step *step,
+static void point_add(struct aw_history *h, const struct aw_job_step *step,
                       const struct aw_job_view *view, uint64_t nth_step)
 {
     const struct aw_decision *decision = step->decision;
-    struct aw__runpoint p = {.load = (float)step->arrivals_per_s,
-                             .stage = (uint8_t)decision->stage,
-                             .actor = (uint8_t)decision->actor};
+    struct aw_history_point p = {.load = (float)step->arrivals_per_s,
+                                 .stage = (uint8_t)decision->stage,
+                                 .actor = (uint8_t)decision->actor};
     (void)view;
     for (int w = 0; w < AW_JOB_WORLDS; w++) {
         const struct aw_score *truth = &step->truth[w];
         p.ready[w] = (float)step->replicas_ready[w];
         p.wanted[w] = (float)step->plan[w].replicas;
         p.cpu_cores[w] = (float)((double)step->plan[w].cpu_millicores * 1e-3);
-        p.memory_gib[w] = (float)((double)step->plan[w].memory_bytes / GIB);
+        p.memory_gib[w] = (float)((double)step->plan[w].memory_bytes / AW_GIB_REAL);
         p.cpu_used[w] = (float)truth->cpu_utilisation;
         p.memory_used[w] = (float)truth->memory_utilisation;
         p.p99_ms[w] = (float)(truth->latency_us_p99 * 1e-3);
@@ -216,7 +220,8 @@ static void point_add(struct aw__runhistory *h, const struct aw_job_step *step,
         p.missed[w] = truth->violated;
     }
     const uint32_t slot = (uint32_t)(nth_step / h->stride), nth = (uint32_t)(nth_step % h->stride);
-    struct aw__runpoint *point = &h->point[(size_t)step->workload * AW__RUN_POINTS_MAX + slot];
+    struct aw_history_point *point =
+        &h->point[(size_t)step->workload * AW_HISTORY_POINTS_MAX + slot];
     if (nth == 0)
         *point = p;
     else
@@ -226,7 +231,8 @@ static void point_add(struct aw__runhistory *h, const struct aw_job_step *step,
 
 /* --- episodes --------------------------------------------------------------------------------- */
 
-static void episode_merge(struct aw__runepisode *into, const struct aw__runepisode *e, float weight)
+static void episode_merge(struct aw_history_episode *into, const struct aw_history_episode *e,
+                          float weight)
 {
     for (int w = 0; w < AW_JOB_WORLDS; w++) {
         into->reward[w] += weight * (e->reward[w] - into->reward[w]);
@@ -238,13 +244,13 @@ static void episode_merge(struct aw__runepisode *into, const struct aw__runepiso
     into->stage = e->stage;
 }
 
-static void episode_add(struct aw__runhistory *h, const struct aw_job_step *step,
+static void episode_add(struct aw_history *h, const struct aw_job_step *step,
                         const struct aw_job_view *view)
 {
     const uint32_t i = step->workload;
-    struct aw__runepisode *list = &h->episode[(size_t)i * AW__RUN_EPISODES_MAX];
-    struct aw__runepisode e = {.end_s = 1e-6 * (double)step->at_us + h->step_s,
-                               .stage = step->decision->stage};
+    struct aw_history_episode *list = &h->episode[(size_t)i * AW_HISTORY_EPISODES_MAX];
+    struct aw_history_episode e = {.end_s = 1e-6 * (double)step->at_us + h->step_s,
+                                   .stage = step->decision->stage};
     for (int w = 0; w < AW_JOB_WORLDS; w++) {
         const struct aw_job_tally *recent = &view->recent[w];
         if (recent->steps == 0)
@@ -255,9 +261,10 @@ static void episode_add(struct aw__runhistory *h, const struct aw_job_step *step
     }
     const struct aw_job_tally *own = &view->recent[AW_JOB_AWARE];
     e.agent_share = own->steps ? (float)own->agent_steps / (float)own->steps : 0;
-    if (h->episode_count[i] == AW__RUN_EPISODES_MAX && h->episode_fill[i] == h->episode_span[i]) {
-        for (uint32_t k = 0; k < AW__RUN_EPISODES_MAX / 2; k++) {
-            const struct aw__runepisode second = list[2 * k + 1];
+    if (h->episode_count[i] == AW_HISTORY_EPISODES_MAX &&
+        h->episode_fill[i] == h->episode_span[i]) {
+        for (uint32_t k = 0; k < AW_HISTORY_EPISODES_MAX / 2; k++) {
+            const struct aw_history_episode second = list[2 * k + 1];
             list[k] = list[2 * k];
             episode_merge(&list[k], &second, 0.5F);
         }
@@ -274,11 +281,11 @@ static void episode_add(struct aw__runhistory *h, const struct aw_job_step *step
     }
 }
 
-uint32_t aw__runhistory_step(struct aw__runhistory *h, const struct aw_runask *ask,
-                             const struct aw_job_step *step, const struct aw_job_view *view)
+uint32_t aw_history_step(struct aw_history *h, const struct aw_daemon_config *ask,
+                         const struct aw_job_step *step, const struct aw_job_view *view)
 {
     const struct aw_decision *decision = step->decision;
-    struct aw__runcounts *counts = &h->counts[step->workload];
+    struct aw_history_counts *counts = &h->counts[step->workload];
     const uint64_t nth_step = h->steps;
     counts->decisions++;
     counts->changes += decision->guard.plan.set != 0;
@@ -288,7 +295,7 @@ uint32_t aw__runhistory_step(struct aw__runhistory *h, const struct aw_runask *a
         counts->clips[c] += (decision->guard.clips & AW_CLIP_BIT(c)) != 0;
     uint32_t added = events_of_schedule(h, ask, step);
     added += events_of_decision(h, step);
-    if (h->point && step->workload == 0 && nth_step / h->stride >= AW__RUN_POINTS_MAX)
+    if (h->point && step->workload == 0 && nth_step / h->stride >= AW_HISTORY_POINTS_MAX)
         points_halve(h);
     if (h->point && step->workload < h->plotted)
         point_add(h, step, view, nth_step);
@@ -310,13 +317,13 @@ struct head {
     uint32_t stride, points;
 };
 AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(envelope.), event_count, stride, points);
-AW_LAYOUT(event_layout, struct aw__runevent, 0, at_us, workload, kind, from, to, text);
-AW_LAYOUT(point_layout, struct aw__runpoint, 0, load, ready, wanted, cpu_cores, memory_gib,
+AW_LAYOUT(event_layout, struct aw_history_event, 0, at_us, workload, kind, from, to, text);
+AW_LAYOUT(point_layout, struct aw_history_point, 0, load, ready, wanted, cpu_cores, memory_gib,
           cpu_used, memory_used, p99_ms, cost_per_hour, missed, stage, actor, unused);
-AW_LAYOUT(episode_layout, struct aw__runepisode, 0, end_s, reward, cost, missed, agent_share,
+AW_LAYOUT(episode_layout, struct aw_history_episode, 0, end_s, reward, cost, missed, agent_share,
           stage);
-AW_LAYOUT(counts_layout, struct aw__runcounts, 0, decisions, changes, clipped, clips, trips, held,
-          stages, retrained_us);
+AW_LAYOUT(counts_layout, struct aw_history_counts, 0, decisions, changes, clipped, clips, trips,
+          held, stages, retrained_us);
 static struct aw_format format = {
     .kind = "history",
     .what = "the history of a run",
@@ -329,8 +336,7 @@ static const char *path_of(const char *dir, uint64_t steps, char *buf, size_t si
     return buf;
 }
 
-enum aw_err aw__runhistory_save(const struct aw__runhistory *h, const char *dir,
-                                struct aw_diag *diag)
+enum aw_err aw_history_save(const struct aw_history *h, const char *dir, struct aw_diag *diag)
 {
     char path[AW_FILE_PATH_MAX];
     const size_t size = sizeof(struct head) + h->block_bytes;
@@ -347,8 +353,8 @@ enum aw_err aw__runhistory_save(const struct aw__runhistory *h, const char *dir,
     return err;
 }
 
-enum aw_err aw__runhistory_load(struct aw__runhistory *h, const char *dir, uint64_t steps,
-                                struct aw_diag *diag)
+enum aw_err aw_history_load(struct aw_history *h, const char *dir, uint64_t steps,
+                            struct aw_diag *diag)
 {
     char path[AW_FILE_PATH_MAX], aside[AW_FILE_PATH_MAX];
     void *bytes = NULL;
@@ -371,7 +377,7 @@ enum aw_err aw__runhistory_load(struct aw__runhistory *h, const char *dir, uint6
     return err;
 }
 
-void aw__runhistory_prune(const char *dir, uint64_t keep_steps)
+void aw_history_prune(const char *dir, uint64_t keep_steps)
 {
     char path[AW_FILE_PATH_MAX];
     DIR *folder = opendir(dir);

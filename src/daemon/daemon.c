@@ -1,20 +1,18 @@
 /*
- * run_daemon.c - `aware run --daemon`: the same run, for good, with people in it.
+ * daemon.c - `aware run --daemon`: the same run, for good, with people in it.
  *
  * Steps are made on a thread of their own; the API answers on another; this one waits for signals
  * and tells systemd that the loop is alive. A log or a store that cannot be written is lived with:
  * nothing is changed until it can be again, and that is said once when it begins and once when it
- * is over. SIGHUP reads the files anew (run_reload.c).
+ * is over. SIGHUP reads the files anew (reload.c).
  */
-#include "cli/run.h"
+#include "daemon/daemon.h"
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "cli/run_agents.h"
-#include "cli/run_daemon.h"
-#include "cli/run_map.h"
-#include "frame/stop.h"
-#include "frame/version.h"
+#include "daemon/agents.h"
+#include "daemon/daemon_internal.h"
+#include "daemon/map.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -22,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -29,57 +28,42 @@
 #define PIECE_US  100000                  /* between two looks at the signals */
 #define STATUS_US (INT64_C(5) * 1000000)  /* between two lines for systemctl status */
 
-static void signals_catch(void)
-{
-    aw_stop_catch(&(struct aw_stop_config){.hangup = AW_STOP_HANGUP_NOTED});
-    signal(SIGPIPE, SIG_IGN); /* a client that went away is no reason to end */
-    signal(SIGXFSZ, SIG_IGN); /* nor is a file that may not grow: writing fails, and is told */
-}
-
 /* --- what is told ----------------------------------------------------------------------------- */
 
-static void log_begin(struct aw__daemon *d)
+static void log_event(struct aw__daemon *d, const struct aw_history_event *event)
 {
-    aw__daemon_log(d->kept.run, &d->log);
-    d->run = *d->kept.run;
-    d->run.log = &d->log;
-    d->kept.run = &d->run;
-}
-
-static void log_event(struct aw__daemon *d, const struct aw__runevent *event)
-{
-    const struct aw_runask *ask = &d->kept.ask;
+    const struct aw_daemon_config *ask = &d->kept.config;
     const char *name =
         event->workload < ask->count ? ask->workload[event->workload].pilot.name : "cluster";
-    if (event->kind == AW__RUNEVENT_STAGE)
-        aw_log_info(&d->log, "stage", AW_LOG_STR("workload", name), AW_LOG_STR("why", event->text));
+    if (event->kind == AW_HISTORY_STAGE)
+        aw_log_info(d->log, "stage", AW_LOG_STR("workload", name), AW_LOG_STR("why", event->text));
     else
-        aw_log_warn(&d->log, event->kind == AW__RUNEVENT_TRIP ? "watchdog" : "disturbance",
+        aw_log_warn(d->log, event->kind == AW_HISTORY_TRIP ? "watchdog" : "disturbance",
                     AW_LOG_STR("workload", name), AW_LOG_STR("why", event->text));
 }
 
 static void on_step(void *ctx, const struct aw_job_step *step)
 {
     struct aw__daemon *d = ctx;
-    const struct aw_runask *ask = &d->kept.ask;
+    const struct aw_daemon_config *ask = &d->kept.config;
     const struct aw_pilot_config *config = &ask->workload[step->workload].pilot;
     struct aw_job_view view;
     char sentence[AW_ACCOUNT_SENTENCE_MAX];
     uint32_t events = 0;
     aw_job_view(d->kept.job, step->workload, &view);
     if (step->workload == 0) {
-        events += aw__runhistory_cluster(&d->kept.history, ask, step->at_us);
+        events += aw_history_cluster(&d->kept.history, ask, step->at_us);
         for (uint32_t s = 0; s < AW_STAGE_COUNT; s++)
             d->stages[s] = 0;
     }
-    events += aw__runhistory_step(&d->kept.history, ask, step, &view);
+    events += aw_history_step(&d->kept.history, ask, step, &view);
     for (uint32_t n = events; n-- > 0;) {
-        const struct aw__runevent *event = aw__runhistory_event(&d->kept.history, n);
+        const struct aw_history_event *event = aw_history_event(&d->kept.history, n);
         if (event)
             log_event(d, event);
     }
     d->stages[step->decision->stage]++;
-    aw__runmap_tell(d->map, step->workload, view.episodes);
+    aw__map_tell(d->map, step->workload, view.episodes);
     if (ask->twin) {
         const struct aw_score *truth = &step->truth[AW_JOB_TWIN];
         aw_api_twin(&d->api, step->workload,
@@ -89,8 +73,8 @@ static void on_step(void *ctx, const struct aw_job_step *step)
                                             .replicas = step->plan[AW_JOB_TWIN].replicas,
                                             .missed = truth->violated});
     }
-    if (step->decision->applied && aw_log_enabled(&d->log, AW_LOG_INFO))
-        aw_log_info(&d->log, "changed", AW_LOG_STR("workload", config->name),
+    if (step->decision->applied && aw_log_enabled(d->log, AW_LOG_INFO))
+        aw_log_info(d->log, "changed", AW_LOG_STR("workload", config->name),
                     AW_LOG_STR("what", aw_account_sentence(config, step->decision, sentence,
                                                            sizeof sentence)));
 }
@@ -103,7 +87,7 @@ static void systemd_status(struct aw__daemon *d)
     d->status_us = now;
     sd_notifyf(
         0, "STATUS=%" PRIu32 " workloads: %u offline, %u online, %u serving; step %" PRIu64 "%s",
-        d->kept.ask.count, d->stages[AW_STAGE_OFFLINE], d->stages[AW_STAGE_ONLINE],
+        d->kept.config.count, d->stages[AW_STAGE_OFFLINE], d->stages[AW_STAGE_ONLINE],
         d->stages[AW_STAGE_SERVING], aw_job_steps(d->kept.job),
         d->audit_ails ? "; nothing is changed: the audit log cannot be written" : "");
 }
@@ -113,9 +97,9 @@ static void tell_trouble(struct aw__daemon *d, bool *ails, bool now, const char 
                          const char *why)
 {
     if (now && !*ails)
-        aw_log_error(&d->log, what, AW_LOG_STR("why", why));
+        aw_log_error(d->log, what, AW_LOG_STR("why", why));
     else if (!now && *ails)
-        aw_log_info(&d->log, "over", AW_LOG_STR("what", what));
+        aw_log_info(d->log, "over", AW_LOG_STR("what", what));
     *ails = now;
 }
 
@@ -142,12 +126,12 @@ static void tell_health(struct aw__daemon *d, const struct aw_diag *step_diag)
 /* What verbs read once this process is gone. A failure is told, and tried again with the next. */
 static enum aw_err views_write(struct aw__daemon *d, struct aw_diag *diag)
 {
-    char path[AW_TEXT_MAX + 32], *text = NULL;
+    char path[AW_FILE_PATH_MAX + 32], *text = NULL;
     size_t len = 0;
-    snprintf(path, sizeof path, "%s/" AW__RUN_VIEWS, d->kept.ask.state);
+    snprintf(path, sizeof path, "%s/" AW__DAEMON_VIEWS, d->kept.config.state);
     enum aw_err err = aw_api_views(&d->api, &text, &len);
     if (err)
-        return aw_fail(diag, err, "%s: %s", AW__RUN_VIEWS, aw_err_text(err));
+        return aw_fail(diag, err, "%s: %s", AW__DAEMON_VIEWS, aw_err_text(err));
     err = aw_file_replace(path, text, len, NULL, diag);
     free(text);
     return err;
@@ -156,7 +140,7 @@ static enum aw_err views_write(struct aw__daemon *d, struct aw_diag *diag)
 enum aw_err aw__daemon_save(struct aw__daemon *d, struct aw_diag *diag)
 {
     struct aw_diag why = {0};
-    enum aw_err err = aw__runsession_save(&d->kept, &why);
+    enum aw_err err = aw_session_save(&d->kept, &why);
     const enum aw_err seen = views_write(d, err ? NULL : &why);
     err = err ? err : seen;
     tell_trouble(d, &d->save_ails, err != AW_OK, "the state cannot be saved", why.text);
@@ -168,27 +152,10 @@ enum aw_err aw__daemon_save(struct aw__daemon *d, struct aw_diag *diag)
     return err;
 }
 
-/* Waits until real time has come to where simulated time is. */
-static void keep_pace(const struct aw__daemon *d)
-{
-    const struct aw__runsession *s = &d->kept;
-    if (isinf(s->ask.speed))
-        return;
-    const double simulated_s =
-        (double)(aw_job_steps(s->job) - d->paced_steps) * s->ask.step_s / s->ask.speed;
-    const int64_t until = s->begin_us + llround(1e6 * simulated_s);
-    for (int64_t now;
-         !aw_stop_signal && !aw_stop_hangup && (now = aw_clock_monotonic_us(NULL)) < until;) {
-        const int64_t piece = now + PIECE_US < until ? now + PIECE_US : until;
-        const enum aw_err err = aw_clock_sleep_until(NULL, piece);
-        (void)err; /* interrupted or not, the loop looks again */
-    }
-}
-
 static enum aw_err steps(struct aw__daemon *d, struct aw_diag *diag)
 {
-    struct aw__runsession *s = &d->kept;
-    while (!aw_stop_signal && aw_job_steps(s->job) < s->ask.steps_total) {
+    struct aw_session *s = &d->kept;
+    while (!*s->stop && aw_job_steps(s->job) < s->config.steps_total) {
         struct aw_diag step_diag = {0};
         enum aw_err err = aw_job_step(s->job, on_step, d, &step_diag);
         if (err) {
@@ -201,9 +168,9 @@ static enum aw_err steps(struct aw__daemon *d, struct aw_diag *diag)
         if (since >= s->save_every || d->orders != d->saved_orders ||
             aw_clock_monotonic_us(NULL) - s->saved_us >= SAVE_US)
             (void)aw__daemon_save(d, NULL); /* told there, and tried again */
-        keep_pace(d);
-        if (aw_stop_hangup && !aw_stop_signal) {
-            aw_stop_hangup = 0;
+        aw_session_wait(s, d->life->hangup);
+        if (*d->life->hangup && !*s->stop) {
+            *d->life->hangup = 0;
             if ((err = aw__daemon_reload(d, diag)))
                 return err;
         }
@@ -241,11 +208,11 @@ static enum aw_err steps_watched(struct aw__daemon *d, struct aw_diag *diag)
             sd_notify(0, "WATCHDOG=1");
             told_us = now;
         }
-        if (aw_stop_signal && !stopping) {
+        if (*d->kept.stop && !stopping) {
             stopping = true;
             aw_api_stopping(&d->api);
             sd_notify(0, "STOPPING=1\nSTATUS=saving");
-            aw_log_info(&d->log, "stopping", AW_LOG_STR("signal", strsignal(aw_stop_signal)));
+            aw_log_info(d->log, "stopping", AW_LOG_STR("signal", strsignal(*d->kept.stop)));
         }
         const enum aw_err err = aw_clock_sleep_until(NULL, now + PIECE_US);
         (void)err; /* a signal only brings the next look forward */
@@ -260,22 +227,22 @@ static enum aw_err steps_watched(struct aw__daemon *d, struct aw_diag *diag)
 
 static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
 {
-    const struct aw_runask *ask = &d->kept.ask;
+    const struct aw_daemon_config *ask = &d->kept.config;
     struct aw_api_config *config = aw_alloc_new(NULL, 1, sizeof *config);
     enum aw_err err = config ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
     if (!err) {
         const double step_s = isinf(ask->speed) ? 0 : ask->step_s / ask->speed;
         config->steward = d->kept.steward;
-        config->virtual_time = true;
+        config->virtual_time = !ask->local || ask->speed != 1;
         config->speed = ask->speed;
         config->step_s = ask->step_s;
         config->stuck_s = AW__DAEMON_STUCK_S + 3 * step_s;
-        snprintf(config->version, sizeof config->version, "%s", AW_VERSION_NUMBER);
-        snprintf(config->cluster, sizeof config->cluster, "sim");
+        snprintf(config->version, sizeof config->version, "%s", d->life->version);
+        snprintf(config->cluster, sizeof config->cluster, "%s", ask->local ? "local" : "sim");
         snprintf(config->state, sizeof config->state, "%.*s", (int)sizeof config->state - 1,
                  ask->state);
-        snprintf(config->audit, sizeof config->audit, "%.*s/" AW__RUN_AUDIT,
-                 (int)(sizeof config->audit - sizeof AW__RUN_AUDIT - 1), ask->state);
+        snprintf(config->audit, sizeof config->audit, "%.*s/" AW_DAEMON_AUDIT,
+                 (int)(sizeof config->audit - sizeof AW_DAEMON_AUDIT - 1), ask->state);
         snprintf(config->store, sizeof config->store, "%.*s", (int)sizeof config->store - 1,
                  ask->store);
         snprintf(config->reports, sizeof config->reports, "%.*s", (int)sizeof config->reports - 1,
@@ -284,50 +251,47 @@ static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
         if ((err = aw_api_init(&d->api, config)))
             aw_fail(diag, err, "no memory for the API");
     }
-    err = err ? err : aw__doors_open(&d->doors, &d->api, ask->socket, &ask->door, diag);
+    err = err ? err : aw_doors_open(&d->doors, &d->api, ask->socket, &ask->door, diag);
     aw_alloc_free(NULL, config);
     return err;
 }
 
 static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
 {
-    bool resumed = false;
     aw_alloc_steady();
-    enum aw_err err = aw__runask_read(d->kept.run, &d->kept.ask, diag);
-    if (!err && (d->kept.run->json || strcmp(aw_args_text(d->kept.run->args, "output"), "table")))
-        err = aw_fail(diag, AW_ERR_USAGE, "--output goes without --daemon; see 'aware export'");
+    enum aw_err err = d->life->read(d->life->ctx, &d->kept.config, diag);
     if (!err && (err = aw_timing_init(&d->timing, NULL)))
         aw_fail(diag, err, "no memory for a clock");
     d->kept.timing = &d->timing;
-    err = err ? err : aw__runsession_open(&d->kept, &resumed, diag);
+    err = err ? err : aw_session_open(&d->kept, diag);
+    err = err ? err : aw_session_begin(&d->kept, diag);
     if (err)
         return err;
     d->store_failures = aw_job_counts(d->kept.job)->store_failures;
-    d->paced_steps = d->kept.steps_before;
-    d->kept.begin_us = d->kept.saved_us = aw_clock_monotonic_us(NULL);
     d->ticked_us = d->kept.begin_us;
     if ((err = api_open(d, diag)))
         return err;
-    aw_api_agents(&d->api, aw__runagents_exchange(d->kept.agents));
-    aw__runmap_open(d->kept.run, &d->kept.ask, &d->api, &d->map);
-    aw_log_info(&d->log, resumed ? "resumed" : "started",
-                AW_LOG_INT("workloads", d->kept.ask.count),
+    aw_api_agents(&d->api, aw__agents_exchange(d->kept.agents));
+    aw__map_open(&d->kept.config, d->log, &d->api, &d->map);
+    aw_log_info(d->log, d->kept.resumed ? "resumed" : "started",
+                AW_LOG_INT("workloads", d->kept.config.count),
                 AW_LOG_INT("step", (int64_t)d->kept.steps_before),
-                AW_LOG_STR("state", d->kept.ask.state), AW_LOG_STR("socket", d->kept.ask.socket));
-    aw__doors_tell(&d->doors, &d->kept.ask.door, &d->log);
-    sd_notifyf(0, "READY=1\nSTATUS=%" PRIu32 " workloads", d->kept.ask.count);
+                AW_LOG_STR("state", d->kept.config.state),
+                AW_LOG_STR("socket", d->kept.config.socket));
+    aw_doors_tell(&d->doors, &d->kept.config.door, d->log);
+    sd_notifyf(0, "READY=1\nSTATUS=%" PRIu32 " workloads", d->kept.config.count);
     return AW_OK;
 }
 
-enum aw_err aw__run_daemon(const struct aw_call *run, struct aw_diag *diag)
+enum aw_err aw_daemon_run(const struct aw_daemon_life *life, struct aw_diag *diag)
 {
     struct aw__daemon *d = aw_alloc_new(NULL, 1, sizeof *d);
     if (!d)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a daemon");
-    d->kept.run = run;
+    d->life = life;
+    d->log = d->kept.log = life->log;
+    d->kept.stop = life->stop;
     d->kept.lock_fd = -1;
-    log_begin(d);
-    signals_catch();
     enum aw_err err = begin(d, diag);
     const bool begun = !err;
     err = err ? err : steps_watched(d, diag);
@@ -338,19 +302,19 @@ enum aw_err aw__run_daemon(const struct aw_call *run, struct aw_diag *diag)
             err = saved;
             *diag = why;
         }
-        aw__doors_close(&d->doors);
+        aw_doors_close(&d->doors);
         aw_steward_detach(d->kept.steward, aw_job_now_us(d->kept.job),
-                          aw_stop_signal ? strsignal(aw_stop_signal)
-                          : err          ? "an error"
-                                         : "the end of the run");
+                          *d->kept.stop ? strsignal(*d->kept.stop)
+                          : err         ? "an error"
+                                        : "the end of the run");
         if (!err)
-            aw_log_info(&d->log, "stopped", AW_LOG_INT("step", (int64_t)d->kept.history.steps));
+            aw_log_info(d->log, "stopped", AW_LOG_INT("step", (int64_t)d->kept.history.steps));
     } else {
-        aw__doors_close(&d->doors);
+        aw_doors_close(&d->doors);
     }
-    aw__runmap_close(d->map);
+    aw__map_close(d->map);
     aw_api_deinit(&d->api);
-    aw__runsession_close(&d->kept);
+    aw_session_close(&d->kept);
     aw_timing_deinit(&d->timing);
     aw_alloc_free(NULL, d);
     return err;

@@ -1,13 +1,12 @@
 /*
- * models.h - where the command looks for shipped models, and what it says about them.
+ * models.h - where shipped models are looked for.
  *
  * Memory:  a shelf is the caller's.
  * Threads: single owner.
  */
-#ifndef AW_FRAME_MODELS_H
-#define AW_FRAME_MODELS_H
+#ifndef AW_POLICY_MODELS_H
+#define AW_POLICY_MODELS_H
 
-#include "frame/verb.h"
 #include "policy/pretrained.h"
 
 /* A shelf over, in this order: `given` (NULL: not said), AWARE_MODELS, and what lies beside this

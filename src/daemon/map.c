@@ -1,21 +1,22 @@
-/* run_map.c - embeddings of a daemon's workloads, made beside its loop. */
-#include "cli/run_map.h"
+/* map.c - embeddings of a daemon's workloads, made beside its loop. */
+#include "daemon/map.h"
 
 #include "base/clock.h"
-#include "frame/models.h"
+#include "policy/models.h"
 #include "pretrain/atlas.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #define SLICE      4u      /* workloads between two pauses */
 #define IDLE_US    1000000 /* between two looks where there is nothing to do */
 #define PAUSE_US   100000  /* the longest piece of a pause: who closes it does not wait for more */
 #define REST_TIMES 9       /* as long as a slice took: a tenth of a core at most */
 
-struct aw__runmap {
+struct aw__map {
     struct aw_api *api;
     struct aw_atlas *atlas;
     pthread_t thread;
@@ -25,12 +26,12 @@ struct aw__runmap {
 /* --- whose ------------------------------------------------------------------------------------ */
 
 /* The first that can be used. `missing` has why, where there is none. */
-static const struct aw_pretrained *model_find(const struct aw_call *run, struct aw_runask *ask,
-                                              char *missing, size_t size)
+static const struct aw_pretrained *model_find(struct aw_daemon_config *ask, char *missing,
+                                              size_t size)
 {
     const char *before = NULL; /* most name the same one as the workload before them */
     struct aw_diag diag = {0};
-    if (!ask->shelf && aw_models_open(aw_args_text(run->args, "models"), &ask->shelf, &diag)) {
+    if (!ask->shelf && aw_models_open(ask->models, &ask->shelf, &diag)) {
         snprintf(missing, size, "%s", diag.text);
         return NULL;
     }
@@ -54,7 +55,7 @@ static const struct aw_pretrained *model_find(const struct aw_call *run, struct 
 }
 
 /* Who is read by it. A workload that does not learn has a place as well. */
-static void workloads_fill(struct aw_runask *ask, const struct aw_pretrained *model,
+static void workloads_fill(struct aw_daemon_config *ask, const struct aw_pretrained *model,
                            struct aw_atlas_workload *ret)
 {
     const struct aw_pretrained_info *info = aw_pretrained_info(model);
@@ -80,7 +81,7 @@ static void workloads_fill(struct aw_runask *ask, const struct aw_pretrained *mo
 
 static void *work(void *ctx)
 {
-    struct aw__runmap *map = ctx;
+    struct aw__map *map = ctx;
     while (!map->stop) {
         const int64_t begin = aw_clock_monotonic_us(NULL);
         const uint32_t done = aw_atlas_work(map->atlas, begin, SLICE);
@@ -95,7 +96,7 @@ static void *work(void *ctx)
     return NULL;
 }
 
-static bool thread_start(struct aw__runmap *map)
+static bool thread_start(struct aw__map *map)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -107,15 +108,15 @@ static bool thread_start(struct aw__runmap *map)
 
 /* --- opened and closed ------------------------------------------------------------------------ */
 
-void aw__runmap_open(const struct aw_call *run, struct aw_runask *ask, struct aw_api *api,
-                     struct aw__runmap **ret)
+void aw__map_open(struct aw_daemon_config *ask, struct aw_log *log, struct aw_api *api,
+                  struct aw__map **ret)
 {
     char missing[AW_DIAG_TEXT_MAX] = "";
     struct aw_diag diag = {0};
-    struct aw__runmap *map = NULL;
+    struct aw__map *map = NULL;
     struct aw_atlas_workload *workloads = NULL;
     *ret = NULL;
-    const struct aw_pretrained *model = model_find(run, ask, missing, sizeof missing);
+    const struct aw_pretrained *model = model_find(ask, missing, sizeof missing);
     if (!model)
         goto out;
     map = aw_alloc_new(NULL, 1, sizeof *map);
@@ -144,12 +145,12 @@ out:
     aw_alloc_free(NULL, map);
     aw_alloc_free(NULL, workloads);
     if (!*ret)
-        aw_log_info(run->log, "no map of workloads", AW_LOG_STR("why", missing));
+        aw_log_info(log, "no map of workloads", AW_LOG_STR("why", missing));
     aw_api_map(api, *ret ? (*ret)->atlas : NULL, model ? aw_pretrained_info(model)->name : "",
                missing);
 }
 
-void aw__runmap_close(struct aw__runmap *map)
+void aw__map_close(struct aw__map *map)
 {
     if (!map)
         return;
@@ -160,7 +161,7 @@ void aw__runmap_close(struct aw__runmap *map)
     aw_alloc_free(NULL, map);
 }
 
-void aw__runmap_tell(struct aw__runmap *map, uint32_t index, uint32_t episodes)
+void aw__map_tell(struct aw__map *map, uint32_t index, uint32_t episodes)
 {
     if (map)
         aw_atlas_tell(map->atlas, index, episodes);

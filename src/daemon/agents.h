@@ -1,0 +1,30 @@
+/*
+ * agents.h - the door of a run for agents of other processes: an exchange, and the gRPC service
+ * in front of it.
+ *
+ * Call order: open, hand the exchange to whoever makes the loop, wait if one likes, close after the
+ *             loop is gone or while nobody ticks.
+ * Memory:     all at open; the server's per call.
+ * Threads:    the server's and the service's own.
+ */
+#ifndef AW_DAEMON_AGENTS_H
+#define AW_DAEMON_AGENTS_H
+
+#include "control/exchange.h"
+#include "daemon/config.h"
+
+#include <stdatomic.h>
+
+struct aw__agents; /* opaque */
+
+/* NULL without failure: no workload admits such an agent, and nobody asked for a door. */
+AW_NODISCARD enum aw_err aw__agents_open(struct aw__agents **ret,
+                                         const struct aw_daemon_config *config, struct aw_log *log,
+                                         struct aw_diag *diag);
+void aw__agents_close(struct aw__agents *agents); /* NULL is a no-op */
+/* NULL of NULL. */
+struct aw_exchange *aw__agents_exchange(const struct aw__agents *agents);
+/* Until every workload that admits an agent has one, `wait_s` are over, or `stop` is not 0. */
+void aw__agents_wait(const struct aw__agents *agents, double wait_s, const _Atomic int *stop);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * daemon_internal.h - what files of this room share: daemon.c lives, reload.c puts other settings
+ * in the place of these, session.c has the parts of a session that both need.
+ *
+ * Memory:  a daemon is one block.
+ * Threads: `kept` and what is told belong to the thread that steps once it runs; `done` and
+ *          `ticked_us` are read by the one that waits.
+ */
+#ifndef AW_DAEMON_DAEMON_INTERNAL_H
+#define AW_DAEMON_DAEMON_INTERNAL_H
+
+#include "daemon/daemon.h"
+#include "daemon/doors.h"
+#include "daemon/session.h"
+#include "web/api.h"
+
+#define AW__DAEMON_VIEWS "views.json" /* of what is kept, beside those of config.h */
+
+struct aw__daemon {
+    struct aw_session kept;
+    const struct aw_daemon_life *life;
+    struct aw_log *log;
+    struct aw_api api;
+    struct aw_doors doors;
+    struct aw_timing timing;
+    struct aw__map *map; /* NULL: none */
+
+    uint32_t stages[AW_STAGE_COUNT]; /* workloads in each, as of the last step */
+    uint64_t store_failures;         /* as of the last step */
+    uint64_t orders, saved_orders;   /* taken; as of the last save */
+    int64_t status_us;               /* when systemd was last told */
+    bool audit_ails, store_ails, save_ails;
+
+    _Atomic int64_t ticked_us; /* real */
+    enum aw_err err;
+    struct aw_diag diag;
+    _Atomic bool done;
+};
+
+/* The parts of aw_session_open, for who puts other settings in the place of these: a job of the
+ * config, beside a steward or NULL; its state from the last save; a new steward; the two brought
+ * together; the load of real processes from where the job is. */
+AW_NODISCARD enum aw_err aw__session_job(struct aw_session *session, struct aw_steward *steward,
+                                         struct aw_job **ret_job, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__session_reload(struct aw_session *session, struct aw_job *job,
+                                            struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__session_steward(struct aw_session *session, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__session_attach(struct aw_session *session, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__session_load(struct aw_session *session, struct aw_diag *diag);
+
+/* Adds the real length of a step to `*due_us` and waits until then, in pieces that notice that
+ * `stop` or `hangup` (either may be NULL) is not 0. */
+void aw__due_wait(int64_t *due_us, const struct aw_daemon_config *config, const _Atomic int *stop,
+                  const _Atomic int *hangup);
+
+/* State and views. A failure is told in the log. */
+enum aw_err aw__daemon_save(struct aw__daemon *daemon, struct aw_diag *diag);
+
+/* Reads the files anew and takes over what they say, between two steps. What cannot be taken over
+ * is refused as a whole with one line, and everything goes on as it was: AW_OK. An error means that
+ * the old settings are gone and the new ones do not work: the daemon is to end. */
+AW_NODISCARD enum aw_err aw__daemon_reload(struct aw__daemon *daemon, struct aw_diag *diag);
+
+#endif
