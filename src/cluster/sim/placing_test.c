@@ -97,7 +97,7 @@ static void pods_go_where_one_by_one_would_put_them(void **state)
     assert_true(partly > 50 && none > 50); /* or the cases would be too easy */
 }
 
-int main(void)
+AW_TEST_GROUP("sim-placing")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pods_go_where_one_by_one_would_put_them),
