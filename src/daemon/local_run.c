@@ -229,7 +229,7 @@ enum aw_err aw_local_run_restore(struct aw_local_run *run, const struct aw_job *
     const struct aw_cluster_ops *ops = run->cluster.ops;
     int64_t begin_us = ops->now_us(run->cluster.self);
     enum aw_err err = AW_OK;
-    for (uint32_t i = 0; i < aw_job_count(job); i++) {
+    for (uint32_t i = 0; i < run->count; i++) {
         struct aw_job_view view;
         aw_job_view(job, i, &view);
         begin_us = view.at_us >= begin_us ? view.at_us + 1 : begin_us;

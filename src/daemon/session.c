@@ -149,8 +149,8 @@ static enum aw_err resume(struct aw_session *s, struct aw_diag *diag)
     return AW_OK;
 }
 
-/* The log before the deed. Without a daemon nothing watches the power: acknowledged entries survive
- * kill -9 there, and a run as fast as it goes does not wait for a disk in every tick. */
+/* The log before the deed. A simulation without a daemon can hurt nothing: acknowledged entries
+ * survive kill -9 there, and a run as fast as it goes does not wait for a disk in every tick. */
 enum aw_err aw__session_steward(struct aw_session *s, struct aw_diag *diag)
 {
     struct aw_steward_config *config = aw_alloc_new(NULL, 1, sizeof *config);
@@ -158,7 +158,7 @@ enum aw_err aw__session_steward(struct aw_session *s, struct aw_diag *diag)
     if (!config)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the steward");
     config->virtual_time = !s->config.local; /* what was real is not lived again */
-    config->audit.no_sync = !s->config.daemon;
+    config->audit.no_sync = !s->config.daemon && !s->config.local;
     state_path(s, AW_DAEMON_AUDIT, config->folder, sizeof config->folder);
     state_path(s, AW_DAEMON_JOURNAL, config->journal, sizeof config->journal);
     const enum aw_err err = aw_steward_new(config, NULL, &s->steward, &recovery, diag);

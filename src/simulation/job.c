@@ -473,7 +473,8 @@ struct head {
 };
 AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(envelope.), steps);
 AW_LAYOUT(account_layout, struct account, 0, total, stage, before_serving, recent, episode,
-          serving_us, episodes, transitions, at_us, asked);
+          serving_us, episodes, transitions, at_us, asked.set, asked.replicas, asked.cpu_millicores,
+          asked.memory_bytes);
 AW_LAYOUT(tally_layout, struct aw_job_tally, 0, steps, violations, agent_steps, cost, reward,
           cpu_utilisation, memory_utilisation, requests, failed, core_s, gib_s, replica_s,
           oom_kills, restarts);

@@ -208,6 +208,106 @@ static void a_run_that_was_killed_goes_on_as_if_it_had_not_been(void **state)
     unlink(path);
 }
 
+/* A cluster that the job does not own, with the bench's workloads on it. */
+static struct aw_sim *outside(struct bench *b)
+{
+    struct aw_sim *sim = NULL;
+    assert_ok(aw_sim_new(&b->config.sim, 7, WORKLOADS, NULL, &sim, NULL));
+    for (uint32_t i = 0; i < WORKLOADS; i++) {
+        const struct aw_job_workload *w = &b->workload[i];
+        uint32_t index;
+        assert_ok(aw_sim_add(sim,
+                             &(struct aw_sim_workload){.app = w->app,
+                                                       .load = w->load,
+                                                       .replicas = w->task.replicas,
+                                                       .replicas_max = w->pilot.bounds.replicas_max,
+                                                       .cpu_millicores = w->task.cpu_millicores,
+                                                       .memory_bytes = w->task.memory_bytes},
+                             &index, NULL));
+    }
+    return sim;
+}
+
+struct told {
+    uint32_t steps;
+    int64_t at_us;
+    double cost;
+    bool sampled;
+};
+
+static void take_step(void *ctx, const struct aw_job_step *step)
+{
+    struct told *told = ctx;
+    told->steps++;
+    told->at_us = step->at_us;
+    told->cost += step->own[AW_JOB_AWARE].cost;
+    told->sampled = step->sample != NULL;
+}
+
+/* Ticks with a step of time behind each. */
+static void tick(struct bench *b, const struct aw_cluster *cluster, uint32_t ticks,
+                 struct told *told)
+{
+    const int64_t step_us = (int64_t)(b->workload[0].pilot.step_s * 1e6);
+    for (uint32_t i = 0; i < ticks; i++) {
+        assert_ok(aw_job_step(b->job, take_step, told, NULL));
+        assert_ok(
+            cluster->ops->advance(cluster->self, cluster->ops->now_us(cluster->self) + step_us));
+    }
+}
+
+static void a_cluster_of_the_callers_is_told_of_when_steps_have_ended(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct told told = {0};
+    struct aw_job_view view;
+    char path[] = "/tmp/aw-job-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    prepare(&b);
+    struct aw_sim *sim = outside(&b);
+    const struct aw_cluster cluster = aw_sim_cluster(sim);
+    b.config.cluster = &cluster;
+    b.config.seconds_per_step = b.workload[0].pilot.step_s;
+    begin(&b);
+    tick(&b, &cluster, 1, &told);
+    assert_int_equal(told.steps, 0); /* nothing has ended yet */
+    tick(&b, &cluster, 9, &told);
+    assert_int_equal(told.steps, 9 * WORKLOADS);
+    assert_int_equal(aw_job_steps(b.job), 9);
+    assert_int_equal(told.at_us + (int64_t)(b.workload[0].pilot.step_s * 1e6),
+                     aw_job_lived_us(b.job));
+    assert_true(told.sampled && told.cost > 0);
+    aw_job_view(b.job, 0, &view);
+    assert_int_equal(view.total[AW_JOB_AWARE].steps, 9);
+    assert_int_equal(view.total[AW_JOB_TWIN].steps, 0); /* whatever the config asks for */
+    assert_true(view.asked.replicas > 0 && view.at_us > 0);
+
+    /* what a step was while nobody looked is not told of, and nothing is done before a look */
+    assert_ok(aw_job_save(b.job, path, NULL));
+    aw_job_free(b.job);
+    assert_ok(aw_job_new(&b.config, NULL, &b.job, NULL));
+    assert_ok(aw_job_load(b.job, path, NULL));
+    told = (struct told){0};
+    tick(&b, &cluster, 1, &told);
+    assert_int_equal(told.steps, 0);
+    for (uint32_t i = 0; i < WORKLOADS; i++)
+        assert_false(aw_pilot_decision(aw_loop_pilot(aw_job_loop(b.job), i))->applied);
+    tick(&b, &cluster, 1, &told);
+    assert_int_equal(aw_job_steps(b.job), 10);
+
+    /* a state of the one kind of cluster is none of the other's */
+    b.config.cluster = NULL;
+    aw_job_free(b.job);
+    assert_ok(aw_job_new(&b.config, NULL, &b.job, NULL));
+    assert_int_equal(aw_job_load(b.job, path, NULL), AW_ERR_FORMAT);
+    end(&b);
+    aw_sim_free(sim);
+    unlink(path);
+}
+
 static void a_damaged_or_foreign_save_is_refused(void **state)
 {
     (void)state;
@@ -467,6 +567,7 @@ AW_TEST_GROUP("job")
         cmocka_unit_test(it_learns_and_takes_over),
         cmocka_unit_test(same_seed_same_decisions_on_one_thread_and_on_two),
         cmocka_unit_test(a_run_that_was_killed_goes_on_as_if_it_had_not_been),
+        cmocka_unit_test(a_cluster_of_the_callers_is_told_of_when_steps_have_ended),
         cmocka_unit_test(a_damaged_or_foreign_save_is_refused),
         cmocka_unit_test(the_save_of_another_program_is_refused_and_stays),
         cmocka_unit_test(without_learning_both_worlds_are_the_same),
