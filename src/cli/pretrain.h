@@ -8,12 +8,12 @@
 #ifndef AW_CLI_PRETRAIN_H
 #define AW_CLI_PRETRAIN_H
 
-#include "base/team.h"
 #include "frame/status_line.h"
 #include "frame/verb.h"
 #include "lab/appset.h"
 #include "meta/known.h"
 #include "pretrain/pretrain.h"
+#include "pretrain/team.h"
 
 #define AW__PRETRAIN_COMMAND_MAX 1024u
 

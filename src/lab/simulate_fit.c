@@ -5,7 +5,7 @@
 #include "lab/load.h"
 
 #include "base/quantity.h"
-#include "cluster/fit.h"
+#include "study/fit.h"
 #include "workload/apps.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@ rooms       the may-use table has no cycle, no room is too large
 reach       aw__ names stay inside one room
 headers     every header compiles alone
 banned      functions and compiler flags that we do not use
-shape       length of files and lines, tabs, trailing space, leftovers
+shape       length of files, functions and lines, tabs, trailing space, leftovers
 registered  every source and every test is in a meson.build
 format      clang-format has nothing to change
 
@@ -25,6 +25,7 @@ import sys
 from pathlib import Path
 
 FILE_LINES_MAX = 800
+FUNCTION_LINES_MAX = 100 # from brace to brace
 LINE_COLUMNS_MAX = 100
 ARCHITECTURE = "docs/ARCHITECTURE.md"
 
@@ -329,8 +330,14 @@ def check_shape(tree):
             yield f"{name}:{FILE_LINES_MAX + 1}: longer than {FILE_LINES_MAX} lines; split it"
         if text and not text.endswith("\n"):
             yield f"{name}:{len(lines)}: the last line has no end"
+        begin = None
         for number, line in enumerate(lines, 1):
             where = f"{name}:{number}"
+            if line == "{":
+                begin = number
+            if line == "}" and begin and number - begin > FUNCTION_LINES_MAX:
+                yield (f"{name}:{begin}: a function of {number - begin} lines, at most "
+                       f"{FUNCTION_LINES_MAX}; split it along its seams")
             if len(line) > LINE_COLUMNS_MAX:
                 yield f"{where}: {len(line)} columns, at most {LINE_COLUMNS_MAX}"
             if "\t" in line:

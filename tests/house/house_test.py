@@ -93,6 +93,35 @@ class HouseTest(unittest.TestCase):
         self.write("src/cli/main.c", '#include "doubles/fake_prometheus.h"\n')
         self.assert_found("uses", "src/cli/main.c:1: only x_test.c and x_testing.h may use doubles")
 
+    def test_what_is_internal_stays_in_its_room(self):
+        self.write("src/rl/dqn.c", '#include "rl/dqn_internal.h"\n')
+        self.assert_clean("uses")
+        self.write("src/control/loop.c", '#include "rl/dqn_internal.h"\n')
+        self.assert_found("uses", "src/control/loop.c:1: rl/dqn_internal.h is for rl alone")
+
+    def test_tests_may_use_what_the_page_grants_them(self):
+        self.write("src/nn/mlp_test.c", '#include "env/vec.h"\n')
+        self.assert_found("uses", "src/nn/mlp_test.c:1: nn may use base")
+        self.write("docs/ARCHITECTURE.md",
+                   PAGE + "\n| tests of | may also use |\n|---|---|\n| nn | env |\n")
+        self.assert_clean("uses")
+        self.write("src/nn/mlp.c", '#include "env/vec.h"\n')
+        self.assert_found("uses", "src/nn/mlp.c:1: nn may use base")
+
+    # rooms
+
+    def test_a_ring_of_rooms_is_found(self):
+        self.assert_clean("rooms")
+        self.write("docs/ARCHITECTURE.md", PAGE.replace("| nn | base |", "| nn | base control |"))
+        self.assert_found("rooms", "docs/ARCHITECTURE.md:1: the may-use table has a cycle: ")
+
+    def test_a_room_that_nobody_can_oversee_is_found(self):
+        for i in range(71):
+            self.write(f"src/nn/x{i}.c", "int x;\n")
+        self.write("src/nn/x_test.c", "int x;\n")
+        self.write("src/rl/long.c", "\n" * 12001)
+        self.assert_found("rooms", "src/nn:1: 71 files", "src/rl:1: 12001 lines")
+
     def test_public_headers_keep_to_public_headers(self):
         self.write("include/aware/env.h", '#include "base/rng.h"\n#include <aware/agent.h>\n')
         self.assert_found("uses", "include/aware/env.h:1: a public header includes only public",
@@ -160,6 +189,7 @@ class HouseTest(unittest.TestCase):
             ("int x;", "src/nn/x.c:1: the last line has no end"),
             ("\n" + "x" * 101 + "\n", "src/nn/x.c:2: 101 columns"),
             ("\n" * 801, "src/nn/x.c:801: longer than 800 lines"),
+            ("int f(void)\n{\n" + "\n" * 100 + "}\n", "src/nn/x.c:2: a function of 101 lines"),
             ("/* TO" "DO: later */\n", "src/nn/x.c:1: TO"),
             ("/* FIX" "ME */\n", "src/nn/x.c:1: FIX"),
             ("/* XX" "X */\n", "src/nn/x.c:1: XX"),

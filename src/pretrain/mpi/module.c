@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <mpi.h>
 
-#include "base/team.h"
+#include "pretrain/team.h"
 
 static int begin(uint32_t *ret_rank, uint32_t *ret_size)
 {

@@ -1,6 +1,6 @@
 /* team_test.c - alone without mpirun; with it, only with its module. The module itself is tested
  * where it is used (tests/cli, `mpirun -n 2 aware pretrain`). */
-#include "base/team.h"
+#include "pretrain/team.h"
 
 #include <stdlib.h>
 #include <string.h>

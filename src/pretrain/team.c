@@ -1,5 +1,5 @@
 /* team.c - alone, or with the module that speaks MPI. */
-#include "base/team.h"
+#include "pretrain/team.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -12,8 +12,8 @@
  * Memory:     none beyond the module's.
  * Threads:    one thread of each process.
  */
-#ifndef AW_BASE_TEAM_H
-#define AW_BASE_TEAM_H
+#ifndef AW_PRETRAIN_TEAM_H
+#define AW_PRETRAIN_TEAM_H
 
 #include <aware/err.h>
 
