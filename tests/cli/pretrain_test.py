@@ -74,7 +74,7 @@ def the_line_on_a_terminal_fits_and_is_cleared():
             args = ["pretrain", *SMALL, "--out", str(Path(folder, f"m{columns}"))]
             code, drawn = cli_test.on_a_terminal(args, columns)
             expect(code == 0, drawn[-300:])
-            lines = [frame for frame in re.findall(r"\r\x1b\[K([^\r\n\x1b]*)", drawn) if frame]
+            lines = [frame for frame in re.findall(r"\r([^\r\n\x1b]*)\x1b\[K", drawn) if frame]
             expect(lines and max(map(len, lines)) < columns, f"{columns}: {lines}")
 
 
