@@ -93,11 +93,11 @@ static enum aw_err rig_open(struct rig *rig, struct aw_diag *diag)
     config.in_place = true; /* always so many pods */
     easy(&config);
     rig->step_us = llround(config.step_s * 1e6);
-    const struct aw_policy_task task = {.bounds = config.bounds,
-                                        .slo_latency_us = config.slo.latency_us_p99,
-                                        .replicas = workload.replicas,
-                                        .cpu_millicores = workload.cpu_millicores,
-                                        .memory_bytes = workload.memory_bytes};
+    const struct aw_fallback_task task = {.bounds = config.bounds,
+                                          .slo_latency_us = config.slo.latency_us_p99,
+                                          .replicas = workload.replicas,
+                                          .cpu_millicores = workload.cpu_millicores,
+                                          .memory_bytes = workload.memory_bytes};
     return aw_pilot_new(&config, &task, rig->cluster.ops->now_us(rig->cluster.self),
                         &rig->counting.alloc, &rig->pilot, diag);
 }

@@ -50,12 +50,12 @@ struct fleet {
     struct aw_cluster cluster;
     struct aw_loop *loop;
     struct aw_rng rng;
-    struct aw_steward *steward;  /* NULL: no log */
-    struct aw_disk_sim disk;     /* of the log */
-    struct aw_policy_task *task; /* [count], for the steward; NULL: no log */
-    uint32_t *pilot_bytes;       /* [count], before a tick; NULL: nobody asks */
-    uint32_t made;               /* workloads so far, for their names */
-    bool quick;                  /* searches are, so that a day can be lived in a minute */
+    struct aw_steward *steward;    /* NULL: no log */
+    struct aw_disk_sim disk;       /* of the log */
+    struct aw_fallback_task *task; /* [count], for the steward; NULL: no log */
+    uint32_t *pilot_bytes;         /* [count], before a tick; NULL: nobody asks */
+    uint32_t made;                 /* workloads so far, for their names */
+    bool quick;                    /* searches are, so that a day can be lived in a minute */
 };
 
 static double thread_ms(void)
@@ -136,11 +136,11 @@ static enum aw_err add(struct fleet *fleet, struct aw_diag *diag)
                                            .replicas_max = config.bounds.replicas_max,
                                            .cpu_millicores = start.cpu_millicores,
                                            .memory_bytes = start.memory_bytes};
-    const struct aw_policy_task task = {.bounds = config.bounds,
-                                        .slo_latency_us = config.slo.latency_us_p99,
-                                        .replicas = start.replicas,
-                                        .cpu_millicores = start.cpu_millicores,
-                                        .memory_bytes = start.memory_bytes};
+    const struct aw_fallback_task task = {.bounds = config.bounds,
+                                          .slo_latency_us = config.slo.latency_us_p99,
+                                          .replicas = start.replicas,
+                                          .cpu_millicores = start.cpu_millicores,
+                                          .memory_bytes = start.memory_bytes};
     uint32_t there = 0, here = 0;
     enum aw_err err = aw_sim_add(fleet->sim, &placed, &there, diag);
     err = err ? err : aw_loop_add(fleet->loop, &config, &task, &here, diag);

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "base/stats.h"
 #include "env/autoscale.h"
-#include "fallback/policy.h"
+#include "fallback/fallback.h"
 #include "rl/agents.h"
 #include "task/action.h"
 #include "task/state.h"
@@ -47,7 +47,7 @@ struct record {
     uint32_t S, A, episodes, episode_steps;
     double noise; /* deviation on what is carried out, of [-1, 1] */
     bool paper, vpa;
-    struct aw_policy *fallback;
+    struct aw_fallback *fallback;
     float low[ACT_MAX], high[ACT_MAX];
     uint32_t begin[EPISODES_MAX + 1];
     float obs[EPISODES_MAX * STEPS_MAX * OBS_MAX], next_obs[EPISODES_MAX * STEPS_MAX * OBS_MAX];
@@ -106,7 +106,7 @@ static enum aw_err autoscale_open(struct record *r, uint32_t index, struct aw_di
                                         "poisson:mean=20,noise=0.3"};
     static const char *const objectives[] = {"constrained", "paper"};
     static const double noises[] = {0, 0.02, 0.05};
-    static const uint32_t kinds[] = {AW_POLICY_HPA, AW_POLICY_HPA_VPA_MEM};
+    static const uint32_t kinds[] = {AW_FALLBACK_HPA, AW_FALLBACK_HPA_VPA_MEM};
     const char *trace = r->config->trace;
     char pair[4][AW_CONF_TEXT_MAX];
     const char *const pairs[] = {pair[0], pair[1], pair[2], pair[3]};
@@ -124,10 +124,10 @@ static enum aw_err autoscale_open(struct record *r, uint32_t index, struct aw_di
     if (err)
         return err;
     const struct aw_autoscale_settings *set = aw_autoscale_settings(&r->env);
-    struct aw_policy_settings policy;
-    struct aw_policy_task task = {
+    struct aw_fallback_settings policy;
+    struct aw_fallback_task task = {
         .bounds = {.replicas_min = set->replicas_min, .replicas_max = set->replicas_max}};
-    aw_conf_defaults(aw_policy_fields, &policy);
+    aw_conf_defaults(aw_fallback_fields, &policy);
     r->vpa = aw_rng_below(&r->rng, 2);
     policy.kind = kinds[r->vpa];
     policy.hpa_target = 40 + 10 * aw_rng_below(&r->rng, 4);
@@ -144,7 +144,7 @@ static enum aw_err autoscale_open(struct record *r, uint32_t index, struct aw_di
         return err;
     const struct aw_sample *sample = aw_autoscale_sample(&r->env);
     memcpy(task.amount, sample->wanted, sizeof task.amount);
-    return aw_policy_new(&policy, &task, NULL, &r->fallback, diag);
+    return aw_fallback_new(&policy, &task, NULL, &r->fallback, diag);
 }
 
 /* The fallback's plan as an action. With noise the plan's own step is taken back: only the action
@@ -153,7 +153,7 @@ static enum aw_err autoscale_step(struct record *r, float *action, float *obs, s
 {
     const struct aw_sample *sample = aw_autoscale_sample(&r->env);
     struct aw_plan plan;
-    aw_policy_decide(r->fallback, sample, sample->at_us, &plan, NULL);
+    aw_fallback_decide(r->fallback, sample, sample->at_us, &plan, NULL);
     if (r->noise > 0)
         r->env.ops->state_save(r->env.self, r->state);
     enum aw_err err = aw_autoscale_step_plan(&r->env, &plan, obs, step, action);
@@ -220,7 +220,7 @@ static enum aw_err record_fill(struct record *r, uint32_t index, struct aw_diag 
         r->begin[e] = n;
         enum aw_err err = r->env.ops->reset(r->env.self, (uint64_t)index * EPISODES_MAX + e, seen);
         if (r->fallback)
-            aw_policy_reset(r->fallback);
+            aw_fallback_reset(r->fallback);
         while (!err && !step.terminated && !step.truncated) {
             float *obs = r->obs + (size_t)n * r->S, *next = r->next_obs + (size_t)n * r->S;
             float *action = r->action + (size_t)n * r->A;
@@ -240,7 +240,7 @@ static enum aw_err record_fill(struct record *r, uint32_t index, struct aw_diag 
 
 static void record_close(struct record *r)
 {
-    aw_policy_free(r->fallback);
+    aw_fallback_free(r->fallback);
     aw_env_free(&r->env);
 }
 

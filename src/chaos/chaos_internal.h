@@ -76,7 +76,7 @@ enum aw__chaos_spite {
 
 struct aw__chaos_workload {
     struct aw_pilot_config pilot;
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     struct aw_app app;
     struct aw_load load;
     uint32_t spite;                   /* enum aw__chaos_spite */

@@ -165,7 +165,7 @@ static void desk_learned(void *ctx, uint32_t workload, enum aw_err err)
 static enum aw_err begin(struct aw__chaos *world, struct aw_diag *diag)
 {
     struct aw_pilot_config pilots[AW_CHAOS_WORKLOADS_MAX];
-    struct aw_policy_task tasks[AW_CHAOS_WORKLOADS_MAX];
+    struct aw_fallback_task tasks[AW_CHAOS_WORKLOADS_MAX];
     struct aw_steward_config config = {
         .disk = &world->disk.disk,
         .folder = AW__CHAOS_FOLDER,

@@ -106,9 +106,9 @@ static void draw_pilot(const struct aw__chaos *world, struct aw_rng *rng, uint32
 {
     static const char *const names[AW_CHAOS_WORKLOADS_MAX] = {
         "shop/cart", "shop/pay", "lab/queue", "lab/mail", "edge/cart", "edge/search"};
-    static const uint32_t kinds[] = {AW_POLICY_HPA_VPA_MEM, AW_POLICY_HPA_VPA_MEM, AW_POLICY_HPA,
-                                     AW_POLICY_VPA,         AW_POLICY_HPA_VPA,     AW_POLICY_AIMD,
-                                     AW_POLICY_STATIC,      AW_POLICY_CONSTANT};
+    static const uint32_t kinds[] = {
+        AW_FALLBACK_HPA_VPA_MEM, AW_FALLBACK_HPA_VPA_MEM, AW_FALLBACK_HPA,    AW_FALLBACK_VPA,
+        AW_FALLBACK_HPA_VPA,     AW_FALLBACK_AIMD,        AW_FALLBACK_STATIC, AW_FALLBACK_CONSTANT};
     struct aw_pilot_config *pilot = &w->pilot;
     aw_pilot_config_init(pilot);
     snprintf(pilot->name, sizeof pilot->name, "%s", names[i]);
@@ -142,8 +142,8 @@ static void draw_pilot(const struct aw__chaos *world, struct aw_rng *rng, uint32
         pilot->learning = false;
     draw_guard(rng, &pilot->guard);
     const bool slo = pilot->slo.latency_us_p99 > 0;
-    if (!slo && pilot->fallback.kind == AW_POLICY_AIMD) /* which has no other signal */
-        pilot->fallback.kind = AW_POLICY_HPA;
+    if (!slo && pilot->fallback.kind == AW_FALLBACK_AIMD) /* which has no other signal */
+        pilot->fallback.kind = AW_FALLBACK_HPA;
     draw_learning(rng, pilot);
     pilot->learning = pilot->learning && slo;
     pilot->node_cpu_millicores = (int64_t)(world->sim_settings.node_cores * 1e3);
@@ -169,8 +169,8 @@ static enum aw_err draw_workload(struct aw__chaos *world, struct aw_rng *rng, ui
                             .cpu_millicores = 250 * (1 + (int64_t)aw_rng_below(rng, 8)),
                             .memory_bytes = 256 * (1 + (int64_t)aw_rng_below(rng, 8)) * AW_MIB};
     aw_bounds_clip(&w->pilot.bounds, &start);
-    w->task = (struct aw_policy_task){.bounds = w->pilot.bounds,
-                                      .slo_latency_us = w->pilot.slo.latency_us_p99};
+    w->task = (struct aw_fallback_task){.bounds = w->pilot.bounds,
+                                        .slo_latency_us = w->pilot.slo.latency_us_p99};
     memcpy(w->task.amount, start.amount, sizeof start.amount);
     memcpy(w->real, start.amount, sizeof start.amount);
     w->frozen_figures_us = AW_NEVER;

@@ -69,7 +69,7 @@ static enum aw_err from_app(struct ask *ask, struct aw_diag *diag)
         return err;
     aw_pretrain_app_name(learn, 0, ask->name, sizeof ask->name);
     snprintf(ask->from, sizeof ask->from, "%" PRIu32 " episodes of %s under %.100s",
-             config->fallback_episodes, aw_policy_names[config->fallback.kind], ask->pool.shown);
+             config->fallback_episodes, aw_fallback_names[config->fallback.kind], ask->pool.shown);
     const struct stopwatch begun = stopwatch_start();
     const float *made = aw_context_embed(aw_pretrain_context(ask->pretrain), 0);
     stopwatch_stop(&begun, ask);

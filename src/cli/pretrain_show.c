@@ -238,7 +238,7 @@ static void card_data(FILE *out, const struct aw__pretrain *ask)
     for (uint32_t i = 0; i < config->pair_count; i++)
         fprintf(out, "%s `%s`", i ? "," : "", config->pairs[i]);
     fprintf(out, "\n- an application is known by %" PRIu32 " episodes of the fallback `%s`\n\n",
-            config->fallback_episodes, aw_policy_names[config->fallback.kind]);
+            config->fallback_episodes, aw_fallback_names[config->fallback.kind]);
 }
 
 static void card_text(FILE *out, const struct aw__pretrain *ask)

@@ -98,7 +98,7 @@ static void put_reasons(FILE *out, const struct aw_decision *decision)
     }
     if (decision->actor == AW_ACTOR_FALLBACK) {
         fputs(",\"fallback\":", out);
-        put_text(out, aw_policy_reason_format(&decision->fallback, text, sizeof text));
+        put_text(out, aw_fallback_reason_format(&decision->fallback, text, sizeof text));
     }
 }
 

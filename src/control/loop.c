@@ -104,7 +104,7 @@ static enum aw_err make_seat(struct aw_loop *loop, uint32_t index,
 }
 
 enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *config,
-                        const struct aw_policy_task *task, uint32_t *ret_workload,
+                        const struct aw_fallback_task *task, uint32_t *ret_workload,
                         struct aw_diag *diag)
 {
     const bool used = loop->first_free != NOBODY;

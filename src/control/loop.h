@@ -12,7 +12,7 @@
  * Call order: new; tick, then let time pass (cluster.advance), again and again; free.
  *             add, remove, update, state_save and state_load between ticks.
  * Memory:     slots at new, a pilot at add; a tick takes nothing but what learning does, and what
- *             a fallback does that sees more pods than there ever were (fallback/policy.h).
+ *             a fallback does that sees more pods than there ever were (fallback/fallback.h).
  * Threads:    single owner; learning spreads over a pool of the loop's own. Its size changes no
  *             bytes.
  *
@@ -64,7 +64,7 @@ struct aw_loop_config {
     struct aw_cluster cluster;            /* borrowed; workload i of it is pilot i */
     struct aw_store *store;               /* borrowed; NULL: nothing is kept, nothing is recalled */
     const struct aw_pilot_config *pilots; /* [workload_count], copied */
-    const struct aw_policy_task *tasks;   /* [workload_count]: how each stands now, copied */
+    const struct aw_fallback_task *tasks; /* [workload_count]: how each stands now, copied */
     uint32_t workload_count;              /* to begin with */
     uint32_t workloads_max;               /* slots; 0: as many as there are to begin with */
     uint32_t thread_count;                /* that learn; 0 and 1: the caller alone */
@@ -105,7 +105,7 @@ void aw_loop_free(struct aw_loop *loop); /* NULL is a no-op */
  * has had: aw_sim_add counts the same way. AW_ERR_LIMIT: every slot is taken. On failure nothing
  * changed. */
 AW_NODISCARD enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *config,
-                                     const struct aw_policy_task *task, uint32_t *ret_workload,
+                                     const struct aw_fallback_task *task, uint32_t *ret_workload,
                                      struct aw_diag *diag);
 /* A workload goes, and what it learned goes with it. AW_ERR_NOTFOUND: there is none. */
 AW_NODISCARD enum aw_err aw_loop_remove(struct aw_loop *loop, uint32_t workload);

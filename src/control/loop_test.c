@@ -58,20 +58,20 @@ static void world_config(const struct world *world, uint32_t number, struct aw_p
     ret->rehearse.tries = ret->rehearse.tries_near = 1;
 }
 
-static struct aw_policy_task world_task(const struct aw_pilot_config *config)
+static struct aw_fallback_task world_task(const struct aw_pilot_config *config)
 {
-    return (struct aw_policy_task){.bounds = config->bounds,
-                                   .slo_latency_us = config->slo.latency_us_p99,
-                                   .replicas = 2,
-                                   .cpu_millicores = 1000,
-                                   .memory_bytes = 1024 * AW_MIB};
+    return (struct aw_fallback_task){.bounds = config->bounds,
+                                     .slo_latency_us = config->slo.latency_us_p99,
+                                     .replicas = 2,
+                                     .cpu_millicores = 1000,
+                                     .memory_bytes = 1024 * AW_MIB};
 }
 
 static uint32_t world_add(struct world *world)
 {
     struct aw_pilot_config config;
     world_config(world, world->made++, &config);
-    const struct aw_policy_task task = world_task(&config);
+    const struct aw_fallback_task task = world_task(&config);
     const struct aw_sim_workload placed = {.app = world->app,
                                            .load = &world->load,
                                            .replicas = task.replicas,
@@ -150,7 +150,7 @@ static void slots_are_given_again_and_holes_are_passed_over(void **state)
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(world_add(&world), i);
     world_config(&world, 9, &config);
-    const struct aw_policy_task task = world_task(&config);
+    const struct aw_fallback_task task = world_task(&config);
     assert_int_equal(aw_loop_add(world.loop, &config, &task, &index, NULL), AW_ERR_LIMIT);
     world_tick(&world);
     world_remove(&world, 1);
@@ -241,7 +241,7 @@ static void every_allocation_that_fails_leaves_the_loop_as_it_was(void **state)
                          err ? 4 : 50);
     }
     world_config(&world, 1, &config);
-    const struct aw_policy_task task = world_task(&config);
+    const struct aw_fallback_task task = world_task(&config);
     uint32_t index = 99;
     err = AW_ERR_NOMEM;
     for (uint64_t n = 0; err; n++) {

@@ -36,7 +36,7 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
     config->lambda = 10;
     config->level = 0.8;
     config->thresholds = (struct aw_lifecycle_thresholds){NAN, NAN, NAN};
-    aw_conf_defaults(aw_policy_fields, &config->fallback);
+    aw_conf_defaults(aw_fallback_fields, &config->fallback);
     aw_conf_defaults(aw_guard_fields, &config->guard);
     aw_conf_defaults(aw_watchdog_fields, &config->watchdog);
     aw_conf_defaults(aw_lifecycle_fields, &config->lifecycle);
@@ -46,7 +46,7 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
     aw_conf_defaults(aw_canary_fields, &config->canary);
     aw_conf_defaults(aw_external_fields, &config->external);
     config->watchdog.slack = SLACK;
-    config->fallback.kind = AW_POLICY_HPA_VPA_MEM;
+    config->fallback.kind = AW_FALLBACK_HPA_VPA_MEM;
     config->guard.mode = AW_GUARD_AUTO;
 }
 
@@ -113,7 +113,7 @@ uint32_t aw_pilot_pods_max(const struct aw_pilot_config *config)
                                                                  : AW_CLUSTER_PODS_MAX;
 }
 
-enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_policy_task *task,
+enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_fallback_task *task,
                          int64_t now_us, const struct aw_alloc *alloc, struct aw_pilot **ret_pilot,
                          struct aw_diag *diag)
 {
@@ -121,7 +121,7 @@ enum aw_err aw_pilot_new(const struct aw_pilot_config *config, const struct aw_p
 }
 
 enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
-                               const struct aw_policy_task *task, int64_t now_us,
+                               const struct aw_fallback_task *task, int64_t now_us,
                                struct aw_pilot_pods *among, const struct aw_alloc *alloc,
                                struct aw_pilot **ret_pilot, struct aw_diag *diag)
 {
@@ -165,7 +165,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     enum aw_err err = aw_guard_init(&pilot->guard, &config->guard, &config->bounds, diag);
     err = err ? err
               : aw_lifecycle_init(&pilot->lifecycle, &config->lifecycle, &config->thresholds, diag);
-    err = err ? err : aw_policy_new(&config->fallback, task, alloc, &pilot->policy, diag);
+    err = err ? err : aw_fallback_new(&config->fallback, task, alloc, &pilot->fallback, diag);
     pilot->pods_max = aw_pilot_pods_max(config);
     pilot->among = among;
     if (!err && !among &&
@@ -175,7 +175,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
         err = new_network(pilot, diag);
     if (!err && config->agent == AW_PILOT_EXTERNAL &&
         (!(pilot->external = aw_alloc_new(alloc, 1, sizeof *pilot->external)) ||
-         !(pilot->peek = aw_alloc_new(alloc, aw_policy_state_bytes(pilot->policy), 1))))
+         !(pilot->peek = aw_alloc_new(alloc, aw_fallback_state_bytes(pilot->fallback), 1))))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
     if (err) {
         aw_pilot_free(pilot);
@@ -219,7 +219,7 @@ void aw_pilot_free(struct aw_pilot *pilot)
         aw_actnet_deinit(&pilot->nets->trial);
     }
     aw_alloc_free(pilot->alloc, pilot->peek);
-    aw_policy_free(pilot->policy);
+    aw_fallback_free(pilot->fallback);
     aw_alloc_free(pilot->alloc, pilot->nets);
     aw_alloc_free(pilot->alloc, pilot->external);
     if (!pilot->among)
@@ -246,13 +246,13 @@ static bool same_question(const struct aw_pilot_config *a, const struct aw_pilot
 /* What the fallback of `old` remembers, if it is of the same kind; else it begins anew. */
 static enum aw_err hand_fallback(const struct aw_pilot *old, struct aw_pilot *pilot)
 {
-    if (aw_policy_state_bytes(old->policy) != aw_policy_state_bytes(pilot->policy))
+    if (aw_fallback_state_bytes(old->fallback) != aw_fallback_state_bytes(pilot->fallback))
         return AW_OK;
-    void *bytes = aw_alloc_new(pilot->alloc, aw_policy_state_bytes(old->policy), 1);
+    void *bytes = aw_alloc_new(pilot->alloc, aw_fallback_state_bytes(old->fallback), 1);
     if (!bytes)
         return AW_ERR_NOMEM;
-    aw_policy_state_save(old->policy, bytes);
-    (void)!aw_policy_state_load(pilot->policy, bytes);
+    aw_fallback_state_save(old->fallback, bytes);
+    (void)!aw_fallback_state_load(pilot->fallback, bytes);
     aw_alloc_free(pilot->alloc, bytes);
     return AW_OK;
 }
@@ -310,8 +310,8 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
     const struct aw_reading *reading = &old->memory.reading;
     struct aw_plan stands = aw_plan_of(reading->wanted);
     aw_bounds_clip(&config->bounds, &stands);
-    struct aw_policy_task task = {.bounds = config->bounds,
-                                  .slo_latency_us = config->slo.latency_us_p99};
+    struct aw_fallback_task task = {.bounds = config->bounds,
+                                    .slo_latency_us = config->slo.latency_us_p99};
     memcpy(task.amount, stands.amount, sizeof stands.amount);
     struct aw_pilot *pilot = NULL;
     enum aw_err err =
@@ -405,12 +405,12 @@ const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot)
 
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
 {
-    size_t bytes = sizeof *pilot + aw_policy_bytes(pilot->policy);
+    size_t bytes = sizeof *pilot + aw_fallback_bytes(pilot->fallback);
     if (pilot->nets)
         bytes +=
             sizeof *pilot->nets + pilot->nets->actor.block_bytes + pilot->nets->trial.block_bytes;
     if (pilot->external)
-        bytes += sizeof *pilot->external + aw_policy_state_bytes(pilot->policy);
+        bytes += sizeof *pilot->external + aw_fallback_state_bytes(pilot->fallback);
     bytes += pilot->among ? 0 : pilot->pods_max * sizeof *pilot->pods;
     if (learning && pilot->learner)
         bytes += aw_learner_bytes(pilot->learner);
@@ -435,7 +435,7 @@ static size_t agent_bytes(const struct aw_pilot *pilot)
 size_t aw_pilot_state_bytes(const struct aw_pilot *pilot)
 {
     return sizeof(struct aw_envelope) + sizeof pilot->memory +
-           aw_policy_state_bytes(pilot->policy) + agent_bytes(pilot);
+           aw_fallback_state_bytes(pilot->fallback) + agent_bytes(pilot);
 }
 
 static void save_network(const struct aw_pilot *pilot, unsigned char *to)
@@ -456,8 +456,8 @@ void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes)
     unsigned char *to = (unsigned char *)bytes + sizeof(struct aw_envelope);
     memcpy(to, &pilot->memory, sizeof pilot->memory);
     to += sizeof pilot->memory;
-    aw_policy_state_save(pilot->policy, to);
-    to += aw_policy_state_bytes(pilot->policy);
+    aw_fallback_state_save(pilot->fallback, to);
+    to += aw_fallback_state_bytes(pilot->fallback);
     if (pilot->config.agent == AW_PILOT_NETWORK)
         save_network(pilot, to);
     else if (pilot->external)
@@ -490,13 +490,13 @@ enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
     const unsigned char *from = memory + sizeof pilot->memory;
     enum aw_err err =
         aw_envelope_open(&format, pilot->config.agent, bytes, aw_pilot_state_bytes(pilot), NULL);
-    err = err ? err : aw_policy_state_load(pilot->policy, from);
-    err = err ? err : load_network(pilot, memory, from + aw_policy_state_bytes(pilot->policy));
+    err = err ? err : aw_fallback_state_load(pilot->fallback, from);
+    err = err ? err : load_network(pilot, memory, from + aw_fallback_state_bytes(pilot->fallback));
     if (err)
         return err;
     memcpy(&pilot->memory, memory, sizeof pilot->memory);
     if (pilot->external)
-        memcpy(pilot->external, from + aw_policy_state_bytes(pilot->policy),
+        memcpy(pilot->external, from + aw_fallback_state_bytes(pilot->fallback),
                sizeof *pilot->external);
     aw_formula_decode(&pilot->memory.formula, &pilot->formula);
     aw_formula_decode(&pilot->memory.trial, &pilot->trial);
@@ -509,17 +509,17 @@ enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
 
 size_t aw_pilot_fallback_bytes(const struct aw_pilot *pilot)
 {
-    return aw_policy_state_bytes(pilot->policy);
+    return aw_fallback_state_bytes(pilot->fallback);
 }
 
 void aw_pilot_fallback_save(const struct aw_pilot *pilot, void *bytes)
 {
-    aw_policy_state_save(pilot->policy, bytes);
+    aw_fallback_state_save(pilot->fallback, bytes);
 }
 
 enum aw_err aw_pilot_fallback_load(struct aw_pilot *pilot, const void *bytes)
 {
-    return aw_policy_state_load(pilot->policy, bytes);
+    return aw_fallback_state_load(pilot->fallback, bytes);
 }
 
 /* --- a moment ---------------------------------------------------------------------------------

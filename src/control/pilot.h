@@ -13,7 +13,7 @@
  * Memory:     all at new but for the learner, which is there only while there is something to
  *             learn: a workload in SERVING is small (aw_pilot_bytes). observe, decide and applied
  *             never allocate, but for the fallback where it sees more pods than there ever were
- *             (policy.h); learn does.
+ *             (fallback.h); learn does.
  * Threads:    single owner. Deciding is a function of the state, the sample and the time.
  *
  * The policy in force changes between episodes alone. A new one is tried first (canary.h): in the
@@ -25,7 +25,7 @@
 #include <aware/cluster.h>
 #include <aware/store.h>
 
-#include "fallback/policy.h"
+#include "fallback/fallback.h"
 #include "policy/formula.h"
 #include "policy/pretrained.h"
 #include "rehearsal/learner.h"
@@ -79,7 +79,7 @@ struct aw_pilot_config {
     double level;          /* of the interval that the step to ONLINE asks */
     uint64_t seed;
 
-    struct aw_policy_settings fallback;
+    struct aw_fallback_settings fallback;
     struct aw_guard_settings guard;
     struct aw_watchdog_settings watchdog;
     struct aw_lifecycle_settings lifecycle;
@@ -154,9 +154,9 @@ struct aw_decision {
     float shadow[AW_ACTION_DIM]; /* of the other one */
     bool has_shadow;
 
-    struct aw_orders orders;          /* what people had ordered */
-    struct aw_policy_reason fallback; /* why the fallback wants what it wants */
-    struct aw_plan by_fallback;       /* what it would have proposed; `set`: what it speaks of */
+    struct aw_orders orders;            /* what people had ordered */
+    struct aw_fallback_reason fallback; /* why the fallback wants what it wants */
+    struct aw_plan by_fallback;         /* what it would have proposed; `set`: what it speaks of */
     uint32_t homing;         /* AW_PLAN_*: of it, what goes back to the size before the agent's */
     struct aw_plan by_agent; /* the same of the agent; empty: there is none yet */
     struct aw_guard_result guard; /* what was proposed, recommended and is to be applied */
@@ -185,7 +185,7 @@ struct aw_pilot; /* opaque */
 
 /* `task` says how the workload stands now. AW_ERR_CONFIG where settings cannot work together. */
 AW_NODISCARD enum aw_err aw_pilot_new(const struct aw_pilot_config *config,
-                                      const struct aw_policy_task *task, int64_t now_us,
+                                      const struct aw_fallback_task *task, int64_t now_us,
                                       const struct aw_alloc *alloc, struct aw_pilot **ret_pilot,
                                       struct aw_diag *diag);
 /* A pilot with another config that knows what `old` knows; `old` is as it was, and to be freed. The
@@ -210,7 +210,7 @@ struct aw_pilot_pods {
 uint32_t aw_pilot_pods_max(const struct aw_pilot_config *config);
 /* As new; `among` (borrowed) in the place of a block of its own. */
 AW_NODISCARD enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
-                                            const struct aw_policy_task *task, int64_t now_us,
+                                            const struct aw_fallback_task *task, int64_t now_us,
                                             struct aw_pilot_pods *among,
                                             const struct aw_alloc *alloc,
                                             struct aw_pilot **ret_pilot, struct aw_diag *diag);

@@ -8,10 +8,10 @@
 static void peek(struct aw_pilot *pilot, int64_t now_us, float *ret_action)
 {
     struct aw_plan plan;
-    struct aw_policy_reason reason;
-    aw_policy_state_save(pilot->policy, pilot->peek);
-    aw_policy_decide(pilot->policy, &pilot->sample, now_us, &plan, &reason);
-    const enum aw_err err = aw_policy_state_load(pilot->policy, pilot->peek);
+    struct aw_fallback_reason reason;
+    aw_fallback_state_save(pilot->fallback, pilot->peek);
+    aw_fallback_decide(pilot->fallback, &pilot->sample, now_us, &plan, &reason);
+    const enum aw_err err = aw_fallback_state_load(pilot->fallback, pilot->peek);
     AW_ASSERT(!err);
     const struct aw_plan all = aw__pilot_whole(&plan, &pilot->memory.reading);
     aw_action_from_plan(&pilot->action, &pilot->memory.action, &all, ret_action);

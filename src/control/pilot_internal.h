@@ -120,8 +120,8 @@ struct aw_pilot {
     struct aw__pilot_memory memory;
     struct aw_formula_values formula; /* of memory.formula */
     struct aw_formula_values trial;   /* of memory.trial */
-    struct aw_policy_task task;
-    struct aw_policy *policy;
+    struct aw_fallback_task task;
+    struct aw_fallback *fallback;
     struct aw__pilot_nets *nets;         /* NULL: the policy is no network */
     struct aw__pilot_external *external; /* NULL: the agent is none of somebody else's */
     void *peek; /* of it: the fallback's state, while that one is asked before its time */

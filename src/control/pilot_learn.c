@@ -173,17 +173,17 @@ enum aw_err aw__pilot_estimate(struct aw_pilot *pilot, struct aw_rehearsal *rehe
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     struct aw_rehearsed by_agent[AW_REHEARSE_COPIES_MAX], by_fallback[AW_REHEARSE_COPIES_MAX];
-    struct aw_policy *policy = NULL;
-    struct aw_policy_task task = pilot->task;
+    struct aw_fallback *policy = NULL;
+    struct aw_fallback_task task = pilot->task;
     memcpy(task.amount, memory->reading.wanted, sizeof task.amount);
     aw_rehearsal_as_it_was(rehearsal);
-    enum aw_err err = aw_policy_new(&pilot->config.fallback, &task, pilot->alloc, &policy, diag);
+    enum aw_err err = aw_fallback_new(&pilot->config.fallback, &task, pilot->alloc, &policy, diag);
     if (!err && pilot->nets)
         err = aw__pilot_play(pilot, rehearsal, &pilot->nets->actor, seed, by_agent);
     else if (!err)
         err = aw_rehearsal_play(rehearsal, &memory->formula, seed, by_agent);
     err = err ? err : aw_rehearsal_play_fallback(rehearsal, policy, seed, by_fallback);
-    aw_policy_free(policy);
+    aw_fallback_free(policy);
     if (err)
         return err;
     const uint32_t copies = aw_rehearsal_copies(rehearsal);

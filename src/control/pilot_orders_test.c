@@ -45,7 +45,7 @@ static void begin(struct bench *b, uint32_t controlled, bool agent)
     bench_prepare(b);
     b->config.controlled = controlled;
     b->config.learning = agent;
-    b->config.fallback.kind = AW_POLICY_HPA_VPA;
+    b->config.fallback.kind = AW_FALLBACK_HPA_VPA;
     bench_begin(b);
     if (agent) {
         bench_until_it_acts(b, EPISODE);

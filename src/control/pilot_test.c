@@ -42,7 +42,7 @@ static void what_is_not_controlled_is_never_touched(void **state)
         struct bench b;
         bench_prepare(&b);
         b.config.controlled = mask[i];
-        b.config.fallback.kind = AW_POLICY_HPA_VPA; /* wants to change everything */
+        b.config.fallback.kind = AW_FALLBACK_HPA_VPA; /* wants to change everything */
         bench_begin(&b);
         uint32_t changed = 0, agent_steps = 0;
         for (uint32_t t = 0; t < 12 * EPISODE; t++) {

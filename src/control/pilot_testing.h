@@ -19,7 +19,7 @@
  * begin, or between ticks. */
 struct bench {
     struct aw_pilot_config config;
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     struct aw_app app;
     struct aw_load load;
     struct aw_sim *sim;
@@ -57,11 +57,11 @@ static inline void bench_prepare(struct bench *b)
     config->rehearse.tries = 4;
     config->rehearse.tries_near = 10;
     config->watchdog.slack = 30; /* a policy of fourteen tries is no good one */
-    b->task = (struct aw_policy_task){.bounds = config->bounds,
-                                      .slo_latency_us = config->slo.latency_us_p99,
-                                      .replicas = 3,
-                                      .cpu_millicores = 1000,
-                                      .memory_bytes = 2048 * AW_MIB};
+    b->task = (struct aw_fallback_task){.bounds = config->bounds,
+                                        .slo_latency_us = config->slo.latency_us_p99,
+                                        .replicas = 3,
+                                        .cpu_millicores = 1000,
+                                        .memory_bytes = 2048 * AW_MIB};
 }
 
 static inline void bench_begin(struct bench *b)

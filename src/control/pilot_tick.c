@@ -337,13 +337,13 @@ void aw_pilot_resume(struct aw_pilot *pilot, const struct aw_store_last *last)
 static uint32_t decides(uint32_t kind)
 {
     switch (kind) {
-    case AW_POLICY_STATIC:
+    case AW_FALLBACK_STATIC:
         return 0;
-    case AW_POLICY_HPA:
+    case AW_FALLBACK_HPA:
         return AW_PLAN_REPLICAS;
-    case AW_POLICY_VPA:
+    case AW_FALLBACK_VPA:
         return AW_PLAN_CPU | AW_PLAN_MEMORY;
-    case AW_POLICY_HPA_VPA_MEM:
+    case AW_FALLBACK_HPA_VPA_MEM:
         return AW_PLAN_REPLICAS | AW_PLAN_MEMORY;
     default:
         return AW_PLAN_COMMON;
@@ -509,7 +509,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
 
     struct aw_plan by_fallback, by_agent = {0};
     float fallback[AW_ACTION_DIM], agent[AW_ACTION_DIM] = {0};
-    aw_policy_decide(pilot->policy, &pilot->sample, now_us, &by_fallback, &out->fallback);
+    aw_fallback_decide(pilot->fallback, &pilot->sample, now_us, &by_fallback, &out->fallback);
     const struct aw_plan all = aw__pilot_whole(&by_fallback, reading);
     aw_action_from_plan(&pilot->action, &memory->action, &all, fallback);
 

@@ -34,10 +34,10 @@ struct aw__remembered {
 /* Settings that a state belongs to. The name and how the workload stands are no part of them. */
 static uint64_t settings_of(const struct aw_pilot_config *config)
 {
-    const struct aw_policy_task task = {.bounds = config->bounds,
-                                        .replicas = config->bounds.replicas_min,
-                                        .cpu_millicores = config->bounds.cpu_millicores_min,
-                                        .memory_bytes = config->bounds.memory_bytes_min};
+    const struct aw_fallback_task task = {.bounds = config->bounds,
+                                          .replicas = config->bounds.replicas_min,
+                                          .cpu_millicores = config->bounds.cpu_millicores_min,
+                                          .memory_bytes = config->bounds.memory_bytes_min};
     uint64_t h = AW_HASH_BEGIN;
     char *text = aw_account_config_text(config, &task);
     h = aw_hash_text(h, text);

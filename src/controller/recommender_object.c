@@ -431,12 +431,12 @@ static void rivals_find(struct aw_recommender *r)
 
 /* How the workload stands; what lies outside its bounds begins at their edge. */
 static void task_of(const struct aw_pilot_config *config, const struct aw_sample *sample,
-                    struct aw_policy_task *ret)
+                    struct aw_fallback_task *ret)
 {
     struct aw_plan plan = aw_plan_of(sample->wanted);
     aw_bounds_clip(&config->bounds, &plan);
-    *ret = (struct aw_policy_task){.bounds = config->bounds,
-                                   .slo_latency_us = config->slo.latency_us_p99};
+    *ret = (struct aw_fallback_task){.bounds = config->bounds,
+                                     .slo_latency_us = config->slo.latency_us_p99};
     memcpy(ret->amount, plan.amount, sizeof ret->amount);
 }
 
@@ -455,7 +455,7 @@ static void remind(struct aw_recommender *r, const struct aw__object *object)
 }
 
 static enum aw_err pilot_add(struct aw_recommender *r, struct aw__object *object,
-                             const struct aw_policy_task *task, struct aw_diag *diag)
+                             const struct aw_fallback_task *task, struct aw_diag *diag)
 {
     uint32_t slot = AW__NOBODY;
     enum aw_err err = aw_loop_add(r->loop, object->config, task, &slot, diag);
@@ -498,7 +498,7 @@ static void object_begin(struct aw_recommender *r, uint32_t place)
 {
     struct aw__object *object = r->object[place];
     struct aw_sample sample;
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     struct aw_diag diag = {0};
     if (look_once(r, place, &sample))
         return; /* nothing to decide on yet; its status says why */

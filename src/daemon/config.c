@@ -77,7 +77,7 @@ static const char *fallback_of(const struct aw_daemon_config *config)
     for (uint32_t i = 1; i < config->count; i++)
         if (config->workload[i].pilot.fallback.kind != kind)
             return "the fallback";
-    return aw_policy_names[kind];
+    return aw_fallback_names[kind];
 }
 
 /* What is known of the machine as a node. */

@@ -96,7 +96,7 @@ static enum aw_err workload_add(struct aw_local_run *run, uint32_t i, struct aw_
 {
     const struct aw_daemon_config *ask = run->config.ask;
     const struct aw_profile_app *app = aw_profile_set_app(&ask->set, &ask->set.profiles[i]);
-    const struct aw_policy_task *task = &ask->workload[i].task;
+    const struct aw_fallback_task *task = &ask->workload[i].task;
     const char *words[AW_LOCAL_ARGS_MAX + 1];
     char text[sizeof app->local.command], program[PATH_MAX], costs[PATH_MAX];
     uint32_t index;

@@ -205,7 +205,7 @@ enum aw_err aw__session_job(struct aw_session *s, struct aw_steward *steward, st
 
 enum aw_err aw__session_attach(struct aw_session *s, struct aw_diag *diag)
 {
-    struct aw_policy_task *tasks = aw_alloc_new(NULL, s->config.count, sizeof *tasks);
+    struct aw_fallback_task *tasks = aw_alloc_new(NULL, s->config.count, sizeof *tasks);
     if (!tasks)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " workloads", s->config.count);
     for (uint32_t i = 0; i < s->config.count; i++)

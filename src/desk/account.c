@@ -242,12 +242,12 @@ static json_t *decider_json(const struct aw_pilot_config *config,
                      there ? aw_account_plan_json(&decision->by_agent) : json_null());
         aw__told_put(&told, "action", there ? action_json(action) : json_null());
     } else {
-        char text[AW_POLICY_REASON_TEXT_MAX];
-        aw__told_text(&told, "kind", aw_policy_names[config->fallback.kind]);
+        char text[AW_FALLBACK_REASON_TEXT_MAX];
+        aw__told_text(&told, "kind", aw_fallback_names[config->fallback.kind]);
         aw__told_put(&told, "plan", aw_account_plan_json(&decision->by_fallback));
         aw__told_put(&told, "action", action_json(action));
         aw__told_text(&told, "reason",
-                      aw_policy_reason_format(&decision->fallback, text, sizeof text));
+                      aw_fallback_reason_format(&decision->fallback, text, sizeof text));
         aw__told_put(&told, "goes_back", axes_json(decision->homing));
     }
     aw__told_flag(&told, "acts", agent == agent_acts && decision->actor == decision->in_charge);

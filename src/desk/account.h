@@ -74,9 +74,9 @@ bool aw_account_notable(const struct aw_account_noted *before, const struct aw_d
  * same. Text form is JSON; the caller frees it. config_read: AW_ERR_FORMAT names what is missing,
  * unknown or cannot be; outputs are untouched then. */
 char *aw_account_config_text(const struct aw_pilot_config *config,
-                             const struct aw_policy_task *task);
+                             const struct aw_fallback_task *task);
 AW_NODISCARD enum aw_err aw_account_config_read(const char *text, struct aw_pilot_config *ret,
-                                                struct aw_policy_task *ret_task,
+                                                struct aw_fallback_task *ret_task,
                                                 struct aw_diag *diag);
 
 /* --- again -------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ AW_NODISCARD enum aw_err aw_account_config_read(const char *text, struct aw_pilo
 /* A decision that was taken, with all that it takes to take it again. */
 struct aw_account_moment {
     const struct aw_pilot_config *config;
-    const struct aw_policy_task *task;
+    const struct aw_fallback_task *task;
     const void *bytes; /* aw_pilot_moment_save */
     size_t size;
     const struct aw_orders *orders; /* NULL: none */

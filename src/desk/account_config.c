@@ -74,9 +74,9 @@ static const struct member config_members[] = {
 #undef OF
 #define CONFIG_MEMBERS (sizeof config_members / sizeof *config_members)
 
-#define OF(kind, member, max)                                       \
-    {                                                               \
-#member, offsetof(struct aw_policy_task, member), kind, max \
+#define OF(kind, member, max)                                         \
+    {                                                                 \
+#member, offsetof(struct aw_fallback_task, member), kind, max \
     }
 static const struct member task_members[] = {
 #define X(id, member, name, unit, ...) \
@@ -97,7 +97,7 @@ static const struct part {
     size_t offset; /* in struct aw_pilot_config */
     const struct aw_conf_field *fields;
 } parts[] = {
-    {"fallback", offsetof(struct aw_pilot_config, fallback), aw_policy_fields},
+    {"fallback", offsetof(struct aw_pilot_config, fallback), aw_fallback_fields},
     {"guard", offsetof(struct aw_pilot_config, guard), aw_guard_fields},
     {"watchdog", offsetof(struct aw_pilot_config, watchdog), aw_watchdog_fields},
     {"lifecycle", offsetof(struct aw_pilot_config, lifecycle), aw_lifecycle_fields},
@@ -175,7 +175,7 @@ static json_t *fields_json(const struct aw_conf_field *fields, const void *setti
 }
 
 char *aw_account_config_text(const struct aw_pilot_config *config,
-                             const struct aw_policy_task *task)
+                             const struct aw_fallback_task *task)
 {
     struct aw__told told = aw__told_begin();
     aw__told_whole(&told, "format", AW_ACCOUNT_FORMAT_VERSION);
@@ -299,10 +299,10 @@ static enum aw_err read_fields(const json_t *root, const struct part *part, void
 }
 
 enum aw_err aw_account_config_read(const char *text, struct aw_pilot_config *ret,
-                                   struct aw_policy_task *ret_task, struct aw_diag *diag)
+                                   struct aw_fallback_task *ret_task, struct aw_diag *diag)
 {
     struct aw_pilot_config config;
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     json_error_t where;
     memset(&config, 0, sizeof config);
     memset(&task, 0, sizeof task);

@@ -23,7 +23,7 @@ static void again(struct aw_bench *b, uint32_t workload, const struct aw_decisio
     assert_non_null(recorded);
     assert_non_null(settings);
     struct aw_pilot_config config;
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     struct aw_diag diag = {0};
     if (aw_account_config_read(settings, &config, &task, &diag))
         fail_msg("%s", diag.text);

@@ -72,7 +72,7 @@ static void change(struct aw_decision *d, struct aw_plan plan)
     d->by_agent = d->by_fallback = plan;
 }
 
-static void by_fallback(struct aw_decision *d, enum aw_policy_cause cause, double utilization)
+static void by_fallback(struct aw_decision *d, enum aw_fallback_cause cause, double utilization)
 {
     d->actor = d->in_charge = AW_ACTOR_FALLBACK;
     d->fallback.cause = cause;
@@ -85,12 +85,12 @@ static void agent_grows(struct aw_decision *d)
 }
 static void hpa_grows(struct aw_decision *d)
 {
-    by_fallback(d, AW_POLICY_CAUSE_UP, 0.93);
+    by_fallback(d, AW_FALLBACK_CAUSE_UP, 0.93);
     change(d, (struct aw_plan){.set = AW_PLAN_REPLICAS, .amount = {5, 500, 512 * AW_MIB}});
 }
 static void nothing_known(struct aw_decision *d)
 {
-    by_fallback(d, AW_POLICY_CAUSE_NO_DATA, NAN);
+    by_fallback(d, AW_FALLBACK_CAUSE_NO_DATA, NAN);
     d->answered = false;
     d->verdict = AW_WATCHDOG_TRIPPED;
     d->watchdog.cause = AW_WATCHDOG_CAUSE_NO_FIGURES;
@@ -130,7 +130,7 @@ static void undone(struct aw_decision *d)
 }
 static void home(struct aw_decision *d)
 {
-    by_fallback(d, AW_POLICY_CAUSE_NOT_YET, NAN);
+    by_fallback(d, AW_FALLBACK_CAUSE_NOT_YET, NAN);
     d->homing = AW_PLAN_CPU;
     change(d, (struct aw_plan){.set = AW_PLAN_CPU, .amount = {3, 1000, 512 * AW_MIB}});
     d->by_fallback = d->guard.plan;
@@ -146,7 +146,7 @@ static void emergency(struct aw_decision *d)
 }
 static void killed(struct aw_decision *d)
 {
-    by_fallback(d, AW_POLICY_CAUSE_NONE, NAN);
+    by_fallback(d, AW_FALLBACK_CAUSE_NONE, NAN);
     change(d, (struct aw_plan){.set = AW_PLAN_MEMORY, .amount = {3, 500, 640 * AW_MIB}});
     d->by_fallback = (struct aw_plan){0};
     clip(d, AW_CLIP_OOM_FLOOR, AW_PLAN_MEMORY);
@@ -561,7 +561,7 @@ static void random_bounds(struct aw_bounds *bounds, struct aw_rng *rng)
                            .max = {(uint32_t)aw_rng_u64(rng), any_whole(rng), any_whole(rng)}};
 }
 
-static void random_config(struct aw_pilot_config *config, struct aw_policy_task *task,
+static void random_config(struct aw_pilot_config *config, struct aw_fallback_task *task,
                           struct aw_rng *rng)
 {
     memset(config, 0, sizeof *config);
@@ -605,7 +605,7 @@ static void random_config(struct aw_pilot_config *config, struct aw_policy_task 
     task->replicas = (uint32_t)aw_rng_u64(rng);
     task->cpu_millicores = any_whole(rng);
     task->memory_bytes = any_whole(rng);
-    random_fields(aw_policy_fields, &config->fallback, rng);
+    random_fields(aw_fallback_fields, &config->fallback, rng);
     random_fields(aw_guard_fields, &config->guard, rng);
     random_fields(aw_watchdog_fields, &config->watchdog, rng);
     random_fields(aw_lifecycle_fields, &config->lifecycle, rng);
@@ -623,7 +623,7 @@ static void config_comes_back_to_the_last_bit(void **state)
     aw_rng_init(&rng, 5, 0);
     for (uint32_t turn = 0; turn < 200; turn++) {
         struct aw_pilot_config config, back;
-        struct aw_policy_task task, task_back;
+        struct aw_fallback_task task, task_back;
         struct aw_diag diag = {0};
         random_config(&config, &task, &rng);
         char *text = aw_account_config_text(&config, &task);
@@ -646,7 +646,7 @@ static void every_byte_of_config_is_carried(void **state)
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_clear_padding)
     struct aw_pilot_config config;
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     unsigned char carried[sizeof config], task_carried[sizeof task];
     memset(&config, 0xff, sizeof config);
     memset(&task, 0xff, sizeof task);
@@ -662,7 +662,7 @@ static void every_byte_of_config_is_carried(void **state)
             fail_msg("byte %zu of struct aw_pilot_config is not kept", i);
     for (size_t i = 0; i < sizeof task; i++)
         if (((const unsigned char *)&task)[i] && !task_carried[i])
-            fail_msg("byte %zu of struct aw_policy_task is not kept", i);
+            fail_msg("byte %zu of struct aw_fallback_task is not kept", i);
     return;
 #endif
 #endif
@@ -674,7 +674,7 @@ static void config_that_is_none_is_refused(void **state)
 {
     (void)state;
     struct aw_pilot_config config, back;
-    struct aw_policy_task task = {0}, task_back;
+    struct aw_fallback_task task = {0}, task_back;
     plain_config(&config);
     char *text = aw_account_config_text(&config, &task);
     static const struct {
@@ -746,7 +746,7 @@ static void want_of_memory_gives_nothing_and_leaks_nothing(void **state)
         left = n;
         json_t *brief = aw_account_brief(&config, &d);
         left = n;
-        char *settings = aw_account_config_text(&config, &(struct aw_policy_task){0});
+        char *settings = aw_account_config_text(&config, &(struct aw_fallback_task){0});
         done = text && brief && settings;
         assert_true(n < 5000);
         left = INT64_MAX;

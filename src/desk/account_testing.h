@@ -35,7 +35,7 @@ typedef void aw_bench_decided(struct aw_bench *b, uint32_t workload,
 
 struct aw_bench {
     struct aw_pilot_config config[AW_BENCH_WORKLOADS];
-    struct aw_policy_task task[AW_BENCH_WORKLOADS];
+    struct aw_fallback_task task[AW_BENCH_WORKLOADS];
     struct aw_app app[AW_BENCH_WORKLOADS];
     struct aw_load load[AW_BENCH_WORKLOADS];
     struct aw_sim *sim;
@@ -183,8 +183,8 @@ static inline void aw_bench_learned(void *ctx, uint32_t workload, enum aw_err er
  * moment. What a test wants to be different it changes between prepare and begin. */
 static inline void aw_bench_prepare(struct aw_bench *b)
 {
-    static const uint32_t fallback[AW_BENCH_WORKLOADS] = {AW_POLICY_HPA_VPA_MEM, AW_POLICY_HPA,
-                                                          AW_POLICY_AIMD, AW_POLICY_VPA};
+    static const uint32_t fallback[AW_BENCH_WORKLOADS] = {AW_FALLBACK_HPA_VPA_MEM, AW_FALLBACK_HPA,
+                                                          AW_FALLBACK_AIMD, AW_FALLBACK_VPA};
     memset(b, 0, sizeof *b);
     for (uint32_t i = 0; i < AW_BENCH_WORKLOADS; i++) {
         struct aw_pilot_config *config = &b->config[i];
@@ -223,11 +223,11 @@ static inline void aw_bench_prepare(struct aw_bench *b)
         config->learner.ope.model_rollouts = 2;
         config->fallback.kind = fallback[i];
         config->in_place = i == 1;
-        b->task[i] = (struct aw_policy_task){.bounds = config->bounds,
-                                             .slo_latency_us = config->slo.latency_us_p99,
-                                             .replicas = 3,
-                                             .cpu_millicores = 1000,
-                                             .memory_bytes = 2048 * AW_MIB};
+        b->task[i] = (struct aw_fallback_task){.bounds = config->bounds,
+                                               .slo_latency_us = config->slo.latency_us_p99,
+                                               .replicas = 3,
+                                               .cpu_millicores = 1000,
+                                               .memory_bytes = 2048 * AW_MIB};
     }
 }
 

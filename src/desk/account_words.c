@@ -12,22 +12,22 @@
 
 /* Why a fallback wants what it wants, as what follows "because". */
 static const char *const because[] = {
-    [AW_POLICY_CAUSE_NONE] = "nothing calls for a change",
-    [AW_POLICY_CAUSE_NOT_YET] = "it is not time to look again yet",
-    [AW_POLICY_CAUSE_UP] = "CPU utilisation is above the target",
-    [AW_POLICY_CAUSE_DOWN] = "CPU utilisation is below the target, and has been for a while",
-    [AW_POLICY_CAUSE_STABILIZED] = "fewer replicas would do, but not for long enough yet",
-    [AW_POLICY_CAUSE_RESIZE] = "what a replica uses no longer fits its size",
-    [AW_POLICY_CAUSE_RESIZE_OOM] = "a replica was killed for want of memory",
-    [AW_POLICY_CAUSE_UP_RESIZE] = "both the load and the use of a replica call for it",
-    [AW_POLICY_CAUSE_SLO_MISSED] = "the SLO was missed",
-    [AW_POLICY_CAUSE_SLO_EASY] = "the SLO is met with room to spare",
-    [AW_POLICY_CAUSE_MEMORY_LOW] = "memory in use is close to the limit",
-    [AW_POLICY_CAUSE_ANCHORED] = "that is what recent peaks of use call for",
-    [AW_POLICY_CAUSE_SEARCHED] = "a search that knows the load found nothing better",
-    [AW_POLICY_CAUSE_NO_DATA] = "the figures it needs are missing or stale",
+    [AW_FALLBACK_CAUSE_NONE] = "nothing calls for a change",
+    [AW_FALLBACK_CAUSE_NOT_YET] = "it is not time to look again yet",
+    [AW_FALLBACK_CAUSE_UP] = "CPU utilisation is above the target",
+    [AW_FALLBACK_CAUSE_DOWN] = "CPU utilisation is below the target, and has been for a while",
+    [AW_FALLBACK_CAUSE_STABILIZED] = "fewer replicas would do, but not for long enough yet",
+    [AW_FALLBACK_CAUSE_RESIZE] = "what a replica uses no longer fits its size",
+    [AW_FALLBACK_CAUSE_RESIZE_OOM] = "a replica was killed for want of memory",
+    [AW_FALLBACK_CAUSE_UP_RESIZE] = "both the load and the use of a replica call for it",
+    [AW_FALLBACK_CAUSE_SLO_MISSED] = "the SLO was missed",
+    [AW_FALLBACK_CAUSE_SLO_EASY] = "the SLO is met with room to spare",
+    [AW_FALLBACK_CAUSE_MEMORY_LOW] = "memory in use is close to the limit",
+    [AW_FALLBACK_CAUSE_ANCHORED] = "that is what recent peaks of use call for",
+    [AW_FALLBACK_CAUSE_SEARCHED] = "a search that knows the load found nothing better",
+    [AW_FALLBACK_CAUSE_NO_DATA] = "the figures it needs are missing or stale",
 };
-_Static_assert(sizeof because / sizeof *because == AW_POLICY_CAUSE_COUNT, "one for every cause");
+_Static_assert(sizeof because / sizeof *because == AW_FALLBACK_CAUSE_COUNT, "one for every cause");
 
 static void add_amount(struct aw_text *text, enum aw_amount_unit unit, int64_t amount)
 {
@@ -68,7 +68,7 @@ static void add_actor(struct aw_text *text, const struct aw_pilot_config *config
 {
     switch (decision->actor) {
     case AW_ACTOR_FALLBACK:
-        aw_text_add(text, "fallback (%s)", aw_policy_names[config->fallback.kind]);
+        aw_text_add(text, "fallback (%s)", aw_fallback_names[config->fallback.kind]);
         break;
     case AW_ACTOR_AGENT:
         if (config->agent == AW_PILOT_EXTERNAL) {
@@ -127,13 +127,13 @@ static void add_figures(struct aw_text *text, const struct aw_pilot_config *conf
 
 /* Utilisation is an HPA's reason alone, and only where it has come to a number of replicas. */
 static void add_utilisation(struct aw_text *text, const struct aw_pilot_config *config,
-                            const struct aw_policy_reason *reason)
+                            const struct aw_fallback_reason *reason)
 {
     const char *what = NULL;
-    if (reason->cause == AW_POLICY_CAUSE_UP || reason->cause == AW_POLICY_CAUSE_DOWN)
+    if (reason->cause == AW_FALLBACK_CAUSE_UP || reason->cause == AW_FALLBACK_CAUSE_DOWN)
         what = "";
-    else if (reason->cause == AW_POLICY_CAUSE_STABILIZED ||
-             reason->cause == AW_POLICY_CAUSE_UP_RESIZE)
+    else if (reason->cause == AW_FALLBACK_CAUSE_STABILIZED ||
+             reason->cause == AW_FALLBACK_CAUSE_UP_RESIZE)
         what = "CPU utilisation ";
     if (what && isfinite(reason->utilization))
         aw_text_add(text, " (%s%.0f %%, target %" PRIu32 " %%)", what, 100 * reason->utilization,

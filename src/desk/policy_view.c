@@ -25,7 +25,7 @@ enum aw_err aw_policy_texts_read(const struct aw_journal_entry *entry, struct aw
                                  struct aw_diag *diag)
 {
     struct aw_policy_texts texts = {0};
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     struct aw_pilot *pilot = NULL;
     if (!entry->moment)
         return aw_fail(diag, AW_ERR_NODATA, "the moment of this decision was not kept");

@@ -447,7 +447,7 @@ const struct aw_loop_desk *aw_steward_desk(struct aw_steward *steward)
 }
 
 enum aw_err aw_steward_attach(struct aw_steward *steward, struct aw_loop *loop,
-                              const struct aw_policy_task *tasks, int64_t now_us,
+                              const struct aw_fallback_task *tasks, int64_t now_us,
                               struct aw_diag *diag)
 {
     aw_steward_lock(steward);
@@ -480,7 +480,7 @@ enum aw_err aw_steward_attach(struct aw_steward *steward, struct aw_loop *loop,
 }
 
 enum aw_err aw_steward_follow(struct aw_steward *steward, uint32_t index,
-                              const struct aw_policy_task *task, struct aw_diag *diag)
+                              const struct aw_fallback_task *task, struct aw_diag *diag)
 {
     const char *name = aw_pilot_config(aw_loop_pilot(steward->loop, index))->name;
     struct aw__seat *seat = steward_seat(steward, index, name);

@@ -84,11 +84,12 @@ void aw_steward_free(struct aw_steward *steward); /* NULL is a no-op */
 const struct aw_loop_desk *aw_steward_desk(struct aw_steward *steward);
 /* `tasks` as the loop was given them. Writes an entry of kind "start". */
 AW_NODISCARD enum aw_err aw_steward_attach(struct aw_steward *steward, struct aw_loop *loop,
-                                           const struct aw_policy_task *tasks, int64_t now_us,
+                                           const struct aw_fallback_task *tasks, int64_t now_us,
                                            struct aw_diag *diag);
 /* A workload was added to the loop, or a slot was given to another one; with the lock held. */
 AW_NODISCARD enum aw_err aw_steward_follow(struct aw_steward *steward, uint32_t index,
-                                           const struct aw_policy_task *task, struct aw_diag *diag);
+                                           const struct aw_fallback_task *task,
+                                           struct aw_diag *diag);
 /* Writes an entry of kind "stop" with this reason. */
 void aw_steward_detach(struct aw_steward *steward, int64_t now_us, const char *reason);
 

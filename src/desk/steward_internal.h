@@ -22,7 +22,7 @@ struct aw__seat_policy {
 /* What is known of one workload beyond what its pilot knows. */
 struct aw__seat {
     char name[AW_STORE_NAME_MAX];
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     int64_t decided_us; /* when it was last decided for; AW_NEVER: not yet */
     struct aw_account_noted noted;
     uint64_t config_sum; /* of the bytes of config and task that `config` was made from */

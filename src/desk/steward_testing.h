@@ -19,7 +19,7 @@
 
 struct bench {
     struct aw_job_workload workload[WORKLOADS];
-    struct aw_policy_task task[WORKLOADS];
+    struct aw_fallback_task task[WORKLOADS];
     struct aw_load load[WORKLOADS];
     struct aw_job_config config;
     struct aw_disk_sim disk;
@@ -48,11 +48,11 @@ static inline void prepare(struct bench *b)
         w->pilot.slo.latency_us_p99 = 1.5 * aw_app_unloaded_p99_us(&w->app, 1, 0);
         w->pilot.seed = i + 1;
         w->pilot.learning = false;
-        w->task = (struct aw_policy_task){.bounds = w->pilot.bounds,
-                                          .slo_latency_us = w->pilot.slo.latency_us_p99,
-                                          .replicas = 3,
-                                          .cpu_millicores = 1000,
-                                          .memory_bytes = (int64_t)2 << 30};
+        w->task = (struct aw_fallback_task){.bounds = w->pilot.bounds,
+                                            .slo_latency_us = w->pilot.slo.latency_us_p99,
+                                            .replicas = 3,
+                                            .cpu_millicores = 1000,
+                                            .memory_bytes = (int64_t)2 << 30};
         b->task[i] = w->task;
     }
     b->config = (struct aw_job_config){

@@ -44,7 +44,7 @@ struct candidate {
 
 struct aw_oracle {
     struct aw_oracle_settings settings;
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     struct aw_objective objective;
     double slo_budget, step_s;
     const struct aw_alloc *alloc;
@@ -69,7 +69,7 @@ struct aw_oracle {
 };
 
 enum aw_err aw_oracle_new(const struct aw_oracle_settings *settings,
-                          const struct aw_policy_task *task, const struct aw_objective *objective,
+                          const struct aw_fallback_task *task, const struct aw_objective *objective,
                           double slo_budget, double step_s, const struct aw_sim *sim,
                           const struct aw_alloc *alloc, struct aw_oracle **ret_oracle,
                           struct aw_diag *diag)
@@ -334,7 +334,7 @@ static void search_all(struct aw_oracle *oracle, double memory_peak)
 
 enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_sim *sim, uint32_t workload,
                              const struct aw_load *load, int64_t load_offset_us,
-                             struct aw_plan *ret_plan, struct aw_policy_reason *ret_reason)
+                             struct aw_plan *ret_plan, struct aw_fallback_reason *ret_reason)
 {
     struct aw_cluster cluster = aw_sim_cluster(sim);
     struct aw_sample sample;
@@ -351,7 +351,7 @@ enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_sim *sim, uint3
     oracle->now_us = cluster.ops->now_us(cluster.self);
     oracle->replicas_wanted = sample.replicas_wanted;
 
-    struct aw_policy_reason reason = {.utilization = NAN, .cause = AW_POLICY_CAUSE_NO_DATA};
+    struct aw_fallback_reason reason = {.utilization = NAN, .cause = AW_FALLBACK_CAUSE_NO_DATA};
     struct aw_plan plan = aw_plan_of(sample.wanted);
     if (sample.memory_bytes_peak.at_us != AW_NEVER)
         oracle->peak[oracle->steps % PEAK_STEPS] = sample.memory_bytes_peak.value;
@@ -362,7 +362,7 @@ enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_sim *sim, uint3
     if (oracle->core_s_per_request > 0) {
         search_all(oracle, memory_peak);
         plan = plan_of(oracle, &oracle->now, oracle->now_us);
-        reason.cause = AW_POLICY_CAUSE_SEARCHED;
+        reason.cause = AW_FALLBACK_CAUSE_SEARCHED;
     }
     err = aw_sim_state_load(sim, oracle->state);
     oracle->sim = NULL;

@@ -26,7 +26,7 @@
 #define AW_FALLBACK_ORACLE_H
 
 #include "cluster/sim.h"
-#include "fallback/policy.h"
+#include "fallback/fallback.h"
 #include "task/objective.h"
 
 enum aw_oracle_goal {
@@ -46,7 +46,7 @@ extern const struct aw_conf_field aw_oracle_fields[];
 struct aw_oracle; /* opaque */
 
 AW_NODISCARD enum aw_err aw_oracle_new(const struct aw_oracle_settings *settings,
-                                       const struct aw_policy_task *task,
+                                       const struct aw_fallback_task *task,
                                        const struct aw_objective *objective, double slo_budget,
                                        double step_s, const struct aw_sim *sim,
                                        const struct aw_alloc *alloc, struct aw_oracle **ret_oracle,
@@ -59,7 +59,7 @@ void aw_oracle_reset(struct aw_oracle *oracle);
 AW_NODISCARD enum aw_err aw_oracle_decide(struct aw_oracle *oracle, struct aw_sim *sim,
                                           uint32_t workload, const struct aw_load *load,
                                           int64_t load_offset_us, struct aw_plan *ret_plan,
-                                          struct aw_policy_reason *ret_reason);
+                                          struct aw_fallback_reason *ret_reason);
 /* Tells what the step that was decided really did. */
 void aw_oracle_learn(struct aw_oracle *oracle, const struct aw_sim_truth *truth,
                      const struct aw_score *score);

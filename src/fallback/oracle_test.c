@@ -8,7 +8,7 @@
 
 #define STEP_US 15000000ll
 
-static const struct aw_policy_task task = {
+static const struct aw_fallback_task task = {
     .bounds = {.min = {1, 100, 64 << 20}, .max = {20, 4000, 4ll << 30}},
     .slo_latency_us = 200e3,
     .replicas = 4,
@@ -103,7 +103,7 @@ static void looking_changes_nothing_and_plans_are_within_the_bounds(void **state
         uint32_t searched = 0;
         for (int i = 0; i < 40; i++) {
             struct aw_plan plan, again;
-            struct aw_policy_reason reason;
+            struct aw_fallback_reason reason;
             aw_sim_state_save(w.sim, before);
             assert_ok(aw_oracle_decide(oracle, w.sim, 0, &w.load, 0, &plan, &reason));
             aw_sim_state_save(w.sim, after);
@@ -111,7 +111,7 @@ static void looking_changes_nothing_and_plans_are_within_the_bounds(void **state
             again = plan;
             aw_bounds_clip(&task.bounds, &again);
             assert_memory_equal(&again, &plan, sizeof plan);
-            searched += reason.cause == AW_POLICY_CAUSE_SEARCHED;
+            searched += reason.cause == AW_FALLBACK_CAUSE_SEARCHED;
             step(&w, oracle, &plan);
         }
         assert_int_equal(searched, 39); /* all but the first, before which nothing was measured */

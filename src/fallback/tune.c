@@ -14,8 +14,8 @@
 #define PATTERN_LAST  0.02
 
 struct point {
-    struct aw_policy_settings settings;
-    struct aw_policy_task task;
+    struct aw_fallback_settings settings;
+    struct aw_fallback_task task;
 };
 
 struct tuner {
@@ -215,7 +215,7 @@ static void tune_constant(struct tuner *t, struct point point)
 }
 
 enum aw_err aw_tune(const struct aw_tune_config *config, aw_tune_evaluate *evaluate, void *ctx,
-                    struct aw_policy_settings *settings, struct aw_policy_task *task,
+                    struct aw_fallback_settings *settings, struct aw_fallback_task *task,
                     struct aw_tune_result *ret, uint32_t *ret_evaluations, struct aw_diag *diag)
 {
     struct tuner t = {.config = config,
@@ -227,26 +227,26 @@ enum aw_err aw_tune(const struct aw_tune_config *config, aw_tune_evaluate *evalu
     struct aw_tune_result result;
     AW_ASSERT(config->evaluations_max > 0);
     (void)try(&t, &start, &result);
-    switch ((enum aw_policy_kind)settings->kind) {
-    case AW_POLICY_HPA:
+    switch ((enum aw_fallback_kind)settings->kind) {
+    case AW_FALLBACK_HPA:
         t.limit -= t.limit > 2 * MEMORY_LOOKS ? MEMORY_LOOKS : 0;
         tune_size(&t, start);
         t.limit = config->evaluations_max;
         tune_memory(&t);
         break;
-    case AW_POLICY_HPA_VPA_MEM:
+    case AW_FALLBACK_HPA_VPA_MEM:
         tune_size(&t, start);
         break;
-    case AW_POLICY_HPA_VPA:
+    case AW_FALLBACK_HPA_VPA:
         tune_target(&t, &start);
         break;
-    case AW_POLICY_CONSTANT:
+    case AW_FALLBACK_CONSTANT:
         tune_constant(&t, start);
         break;
-    case AW_POLICY_STATIC:
-    case AW_POLICY_VPA:
-    case AW_POLICY_AIMD:
-    case AW_POLICY_COUNT:
+    case AW_FALLBACK_STATIC:
+    case AW_FALLBACK_VPA:
+    case AW_FALLBACK_AIMD:
+    case AW_FALLBACK_COUNT:
         break;
     }
     if (t.err)

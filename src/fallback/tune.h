@@ -22,7 +22,7 @@
 #ifndef AW_FALLBACK_TUNE_H
 #define AW_FALLBACK_TUNE_H
 
-#include "fallback/policy.h"
+#include "fallback/fallback.h"
 
 enum aw_tune_goal { AW_TUNE_SLO, AW_TUNE_REWARD };
 
@@ -41,15 +41,15 @@ struct aw_tune_result {
 };
 
 /* On failure the tuning ends with the same error. */
-typedef enum aw_err aw_tune_evaluate(void *ctx, const struct aw_policy_settings *settings,
-                                     const struct aw_policy_task *task, struct aw_tune_result *ret,
-                                     struct aw_diag *diag);
+typedef enum aw_err aw_tune_evaluate(void *ctx, const struct aw_fallback_settings *settings,
+                                     const struct aw_fallback_task *task,
+                                     struct aw_tune_result *ret, struct aw_diag *diag);
 
 /* `settings` and `task` hold where to begin, and get the best that was found, with its result in
  * `ret`. On failure none of them is changed. `ret_evaluations` may be NULL. */
 AW_NODISCARD enum aw_err aw_tune(const struct aw_tune_config *config, aw_tune_evaluate *evaluate,
-                                 void *ctx, struct aw_policy_settings *settings,
-                                 struct aw_policy_task *task, struct aw_tune_result *ret,
+                                 void *ctx, struct aw_fallback_settings *settings,
+                                 struct aw_fallback_task *task, struct aw_tune_result *ret,
                                  uint32_t *ret_evaluations, struct aw_diag *diag);
 
 /* Whether `a` is to be preferred to `b`. */

@@ -16,8 +16,8 @@ struct world {
     struct aw_tune_result all[4096];
 };
 
-static enum aw_err evaluate(void *ctx, const struct aw_policy_settings *settings,
-                            const struct aw_policy_task *task, struct aw_tune_result *ret,
+static enum aw_err evaluate(void *ctx, const struct aw_fallback_settings *settings,
+                            const struct aw_fallback_task *task, struct aw_tune_result *ret,
                             struct aw_diag *diag)
 {
     struct world *w = ctx;
@@ -27,7 +27,7 @@ static enum aw_err evaluate(void *ctx, const struct aw_policy_settings *settings
     assert_true(task->cpu_millicores >= task->bounds.cpu_millicores_min);
     assert_true(task->cpu_millicores <= task->bounds.cpu_millicores_max);
     assert_true(task->memory_bytes >= task->bounds.memory_bytes_min);
-    if (settings->kind == AW_POLICY_CONSTANT) {
+    if (settings->kind == AW_FALLBACK_CONSTANT) {
         const double a[] = {settings->constant_cpu, settings->constant_memory,
                             settings->constant_replicas};
         double far = 0;
@@ -54,7 +54,7 @@ static enum aw_err evaluate(void *ctx, const struct aw_policy_settings *settings
     return AW_OK;
 }
 
-static const struct aw_policy_task start = {
+static const struct aw_fallback_task start = {
     .bounds = {.min = {1, 100, 64 << 20}, .max = {20, 4000, 8ll << 30}},
     .slo_latency_us = 1e5,
     .replicas = 4,
@@ -62,10 +62,10 @@ static const struct aw_policy_task start = {
     .memory_bytes = 2ll << 30,
 };
 
-static struct aw_policy_settings settings_of(enum aw_policy_kind kind)
+static struct aw_fallback_settings settings_of(enum aw_fallback_kind kind)
 {
-    struct aw_policy_settings settings;
-    aw_conf_defaults(aw_policy_fields, &settings);
+    struct aw_fallback_settings settings;
+    aw_conf_defaults(aw_fallback_fields, &settings);
     settings.kind = kind;
     return settings;
 }
@@ -74,12 +74,12 @@ static void what_is_returned_is_the_best_of_all_that_was_asked(void **state)
 {
     (void)state;
     static struct world w;
-    for (int kind = 0; kind < AW_POLICY_COUNT; kind++)
+    for (int kind = 0; kind < AW_FALLBACK_COUNT; kind++)
         for (int goal = AW_TUNE_SLO; goal <= AW_TUNE_REWARD; goal++) {
             for (uint32_t budget = 1; budget < 200; budget = budget * 2 + 1) {
                 const struct aw_tune_config config = {(enum aw_tune_goal)goal, 0.01, budget};
-                struct aw_policy_settings settings = settings_of((enum aw_policy_kind)kind);
-                struct aw_policy_task task = start;
+                struct aw_fallback_settings settings = settings_of((enum aw_fallback_kind)kind);
+                struct aw_fallback_task task = start;
                 struct aw_tune_result result;
                 uint32_t evaluations;
                 w = (struct world){.target_best = 63,
@@ -116,8 +116,8 @@ static void the_highest_target_that_keeps_the_budget_is_found(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct aw_tune_config config = {AW_TUNE_SLO, 0.01, 100};
-        struct aw_policy_settings settings = settings_of(AW_POLICY_HPA_VPA); /* target alone */
-        struct aw_policy_task task = start;
+        struct aw_fallback_settings settings = settings_of(AW_FALLBACK_HPA_VPA); /* target alone */
+        struct aw_fallback_task task = start;
         struct aw_tune_result result;
         w = (struct world){.knee = cases[i].knee};
         assert_ok(aw_tune(&config, evaluate, &w, &settings, &task, &result, NULL, NULL));
@@ -131,8 +131,8 @@ static void memory_of_an_hpa_is_cut_to_what_it_needs(void **state)
     (void)state;
     static struct world w;
     const struct aw_tune_config config = {AW_TUNE_SLO, 0.01, 100};
-    struct aw_policy_settings settings = settings_of(AW_POLICY_HPA);
-    struct aw_policy_task task = start;
+    struct aw_fallback_settings settings = settings_of(AW_FALLBACK_HPA);
+    struct aw_fallback_task task = start;
     struct aw_tune_result result;
     w = (struct world){.knee = 60, .memory_needed = 300 << 20};
     assert_ok(aw_tune(&config, evaluate, &w, &settings, &task, &result, NULL, NULL));
@@ -145,8 +145,8 @@ static void the_best_constant_is_found(void **state)
     (void)state;
     static struct world w;
     const struct aw_tune_config config = {AW_TUNE_REWARD, 0.01, 200};
-    struct aw_policy_settings settings = settings_of(AW_POLICY_CONSTANT);
-    struct aw_policy_task task = start;
+    struct aw_fallback_settings settings = settings_of(AW_FALLBACK_CONSTANT);
+    struct aw_fallback_task task = start;
     struct aw_tune_result result;
     w = (struct world){.action = {0.45, -0.9, -0.33}};
     assert_ok(aw_tune(&config, evaluate, &w, &settings, &task, &result, NULL, NULL));
@@ -161,8 +161,8 @@ static void a_failed_evaluation_ends_it_and_changes_nothing(void **state)
     static struct world w;
     for (uint32_t at = 1; at < 30; at++) {
         const struct aw_tune_config config = {AW_TUNE_SLO, 0.01, 100};
-        struct aw_policy_settings settings = settings_of(AW_POLICY_HPA), before = settings;
-        struct aw_policy_task task = start;
+        struct aw_fallback_settings settings = settings_of(AW_FALLBACK_HPA), before = settings;
+        struct aw_fallback_task task = start;
         struct aw_tune_result result = {.cost = -1};
         struct aw_diag diag;
         w = (struct world){.knee = 60, .fail_at = at};

@@ -213,10 +213,10 @@ static void put_columns(FILE *out)
         putc('}', out);
     }
     fputs("],\"causes\":[", out);
-    for (int i = 0; i < AW_POLICY_CAUSE_COUNT; i++) {
+    for (int i = 0; i < AW_FALLBACK_CAUSE_COUNT; i++) {
         if (i)
             putc(',', out);
-        aw_page_text(out, aw_policy_cause_text((enum aw_policy_cause)i));
+        aw_page_text(out, aw_fallback_cause_text((enum aw_fallback_cause)i));
     }
     putc(']', out);
 }

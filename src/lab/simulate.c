@@ -40,7 +40,7 @@ static void policy_run(void *ctx, uint32_t index, uint32_t worker)
     const struct aw__simulate *ask = runs->ask;
     struct one one = {runs, index};
     struct aw_simulate_policy policy = ask->policy[index];
-    struct aw_policy_task task = aw_simulate_task(&ask->config.settings, &ask->cases[0]);
+    struct aw_fallback_task task = aw_simulate_task(&ask->config.settings, &ask->cases[0]);
     bool kept;
     aw__live_tune(runs->live, index);
     enum aw_err err = aw_simulate_tune(&ask->config, &ask->cases[0], 0, &policy, &task, NULL, &kept,

@@ -14,7 +14,7 @@
 #define TEXT_MAX    512u
 
 const struct aw_conf_field *const aw__simulate_tables[] = {
-    aw_simulate_fields, aw_sim_fields, aw_policy_fields, aw_oracle_fields, NULL};
+    aw_simulate_fields, aw_sim_fields, aw_fallback_fields, aw_oracle_fields, NULL};
 
 /* As written: options go before the file, the file before the defaults. */
 struct words {
@@ -87,7 +87,7 @@ static enum aw_err file_read(struct aw__simulate *ask, const char *path, char *p
 
 /* The settings of all four tables, each in its own struct; policies share theirs. */
 struct shared {
-    struct aw_policy_settings policy;
+    struct aw_fallback_settings policy;
     struct aw_oracle_settings oracle;
     bool policy_given; /* something of the policy was said: it runs as given */
 };
@@ -516,7 +516,7 @@ enum aw_err aw__simulate_ask(const struct aw_call *run, struct aw__simulate *ret
     enum aw_err err = AW_OK;
     *ask = (struct aw__simulate){0};
     aw_simulate_config_init(&ask->config);
-    aw_conf_defaults(aw_policy_fields, &shared.policy);
+    aw_conf_defaults(aw_fallback_fields, &shared.policy);
     aw_conf_defaults(aw_oracle_fields, &shared.oracle);
     if (path && (err = file_read(ask, path, policies, sizeof policies, &words, diag)))
         goto out;

@@ -52,7 +52,7 @@ const char *aw__simulate_figure(uint32_t column, double value, char *buf, size_t
 const char *aw__simulate_tuned(const struct aw__simulate *ask, uint32_t policy,
                                const struct aw_simulate_summary *summary, char *buf, size_t size)
 {
-    const struct aw_policy_settings *s = &summary->tuned;
+    const struct aw_fallback_settings *s = &summary->tuned;
     char cpu[AW_QUANTITY_TEXT_MAX], memory[AW_QUANTITY_TEXT_MAX];
     struct aw_text text;
     aw_text_init(&text, buf, size);
@@ -60,21 +60,21 @@ const char *aw__simulate_tuned(const struct aw__simulate *ask, uint32_t policy,
         aw_text_add(&text, "knows the load");
         return buf;
     }
-    if (s->kind == AW_POLICY_CONSTANT)
+    if (s->kind == AW_FALLBACK_CONSTANT)
         aw_text_add(&text, "action %+.2f %+.2f %+.2f", s->constant_cpu, s->constant_memory,
                     s->constant_replicas);
-    if (s->kind == AW_POLICY_HPA || s->kind == AW_POLICY_HPA_VPA ||
-        s->kind == AW_POLICY_HPA_VPA_MEM)
+    if (s->kind == AW_FALLBACK_HPA || s->kind == AW_FALLBACK_HPA_VPA ||
+        s->kind == AW_FALLBACK_HPA_VPA_MEM)
         aw_text_add(&text, "target %" PRIu32 " %%", s->hpa_target);
-    if (s->kind != AW_POLICY_CONSTANT && s->kind != AW_POLICY_HPA_VPA && s->kind != AW_POLICY_VPA &&
-        s->kind != AW_POLICY_AIMD)
+    if (s->kind != AW_FALLBACK_CONSTANT && s->kind != AW_FALLBACK_HPA_VPA &&
+        s->kind != AW_FALLBACK_VPA && s->kind != AW_FALLBACK_AIMD)
         aw_text_add(&text, "%s%s cores", text.len ? ", " : "",
                     aw_quantity_round_cpu(summary->task.cpu_millicores, AW_QUANTITY_MILLI, cpu,
                                           sizeof cpu));
-    if (s->kind == AW_POLICY_HPA || s->kind == AW_POLICY_STATIC)
+    if (s->kind == AW_FALLBACK_HPA || s->kind == AW_FALLBACK_STATIC)
         aw_text_add(&text, ", %s",
                     aw_quantity_round_memory(summary->task.memory_bytes, memory, sizeof memory));
-    if (s->kind == AW_POLICY_STATIC)
+    if (s->kind == AW_FALLBACK_STATIC)
         aw_text_add(&text, ", %" PRId64 " replicas", summary->task.replicas);
     return text.len ? buf : "-";
 }
@@ -220,7 +220,7 @@ static json_t *tuned_json(const struct aw_simulate_summary *summary)
 {
     json_t *object = json_object();
     char text[AW_CONF_TEXT_MAX];
-    for (const struct aw_conf_field *field = aw_policy_fields; field->key; field++)
+    for (const struct aw_conf_field *field = aw_fallback_fields; field->key; field++)
         json_object_set_new(object, field->key,
                             json_string(aw_conf_get(field, &summary->tuned, text, sizeof text)));
     return object;

@@ -148,7 +148,7 @@ static void detail_put(json_t *answer, const struct aw_journal_entry *entry)
 {
     struct aw_diag diag = {0};
     struct aw_pilot_config *config = aw_alloc_new(NULL, 1, sizeof *config);
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     json_t *detail = NULL;
     enum aw_err err = config ? AW_OK : AW_ERR_NOMEM;
     if (!err && !entry->moment)

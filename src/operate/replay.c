@@ -41,10 +41,10 @@ struct asked {
 static enum aw_err policies_read(struct asked *asked, struct aw_diag *diag)
 {
     const char *text = aw_args_text(asked->run->args, "policy");
-    const char *known[AW_POLICY_COUNT + 2] = {0};
-    for (uint32_t i = 0; i < AW_POLICY_COUNT; i++)
-        known[i] = aw_policy_names[i];
-    known[AW_POLICY_COUNT] = FORMULA;
+    const char *known[AW_FALLBACK_COUNT + 2] = {0};
+    for (uint32_t i = 0; i < AW_FALLBACK_COUNT; i++)
+        known[i] = aw_fallback_names[i];
+    known[AW_FALLBACK_COUNT] = FORMULA;
     while (*text) {
         const size_t len = strcspn(text, ",");
         char *name = asked->names[asked->count];
@@ -120,7 +120,7 @@ static enum aw_err places_read(struct asked *asked, struct aw_diag *diag)
 static enum aw_err config_of(const struct asked *asked, const char *name,
                              struct aw_pilot_config *ret, struct aw_diag *diag)
 {
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     for (uint32_t i = 0; i < asked->set.profile_count; i++) {
         char key[AW_PROFILE_KEY_MAX];
         if (!strcmp(aw_profile_key(&asked->set.profiles[i], key, sizeof key), name)) {
@@ -154,7 +154,7 @@ static bool has_key(const struct aw_conf_field *table, const char *key, size_t l
 }
 
 /* --set: of the policy, else of the rails. */
-static enum aw_err settings_apply(const struct aw_args *args, struct aw_policy_settings *policy,
+static enum aw_err settings_apply(const struct aw_args *args, struct aw_fallback_settings *policy,
                                   struct aw_guard_settings *guard, struct aw_diag *diag)
 {
     enum aw_err err = AW_OK;
@@ -167,8 +167,8 @@ static enum aw_err settings_apply(const struct aw_args *args, struct aw_policy_s
         else if ((len == 4 && !strncmp(pair, "kind", 4)) || (len == 4 && !strncmp(pair, "mode", 4)))
             err = aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--set",
                              "%.4s is not a setting of a replay; --policy says who decides", pair);
-        else if (has_key(aw_policy_fields, pair, len))
-            err = aw_conf_set_pair(aw_policy_fields, policy, pair, diag);
+        else if (has_key(aw_fallback_fields, pair, len))
+            err = aw_conf_set_pair(aw_fallback_fields, policy, pair, diag);
         else
             err = aw_conf_set_pair(aw_guard_fields, guard, pair, diag);
     }
@@ -243,7 +243,7 @@ static enum aw_err policy_play(const struct asked *asked, struct replay *replay,
                                struct aw_hindsight_point *theirs, struct aw_diag *diag)
 {
     struct played *played = &replay->played[replay->count];
-    struct aw_policy_settings policy = replay->config.fallback;
+    struct aw_fallback_settings policy = replay->config.fallback;
     struct aw_guard_settings guard = replay->config.guard;
     struct aw_hindsight_player player = {.policy = &policy, .guard = &guard};
     enum aw_err err = settings_apply(asked->run->args, &policy, &guard, diag);
@@ -254,8 +254,8 @@ static enum aw_err policy_play(const struct asked *asked, struct replay *replay,
         player.formula = &played->formula;
         err = aw_hindsight_search(hindsight, &played->formula, diag);
     } else {
-        for (uint32_t i = 0; i < AW_POLICY_COUNT; i++)
-            policy.kind = strcmp(aw_policy_names[i], name) ? policy.kind : i;
+        for (uint32_t i = 0; i < AW_FALLBACK_COUNT; i++)
+            policy.kind = strcmp(aw_fallback_names[i], name) ? policy.kind : i;
     }
     err = err ? err : aw_hindsight_play(hindsight, &player, theirs, &played->result, diag);
     if (err)
@@ -561,12 +561,12 @@ static enum aw_err replay_run(const struct aw_call *run, struct aw_diag *diag)
     struct aw_store_options options = {.read_only = true};
     const char *since = aw_args_text(run->args, "since");
     struct names *names = calloc(1, sizeof *names);
-    struct aw_policy_settings policy;
+    struct aw_fallback_settings policy;
     struct aw_guard_settings guard;
     if (!names)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a replay");
     aw_profile_set_init(&asked.set, NULL);
-    aw_conf_defaults(aw_policy_fields, &policy);
+    aw_conf_defaults(aw_fallback_fields, &policy);
     aw_conf_defaults(aw_guard_fields, &guard);
     enum aw_err err = policies_read(&asked, diag);
     err = err ? err : settings_apply(run->args, &policy, &guard, diag);
@@ -588,7 +588,7 @@ static enum aw_err replay_run(const struct aw_call *run, struct aw_diag *diag)
     return err;
 }
 
-static const struct aw_conf_field *const tables[] = {aw_policy_fields, aw_guard_fields, NULL};
+static const struct aw_conf_field *const tables[] = {aw_fallback_fields, aw_guard_fields, NULL};
 static const struct aw_option options_of_replay[] = {
     AW_OPTION(FILE, "from", 0, "STORE", AW__CLIENT_STATE,
               "directory of a daemon, or a store of trajectories"),

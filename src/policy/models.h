@@ -4,8 +4,8 @@
  * Memory:  a shelf is the caller's.
  * Threads: single owner.
  */
-#ifndef AW_POLICY_MODELS_H
-#define AW_POLICY_MODELS_H
+#ifndef AW_FALLBACK_MODELS_H
+#define AW_FALLBACK_MODELS_H
 
 #include "policy/pretrained.h"
 

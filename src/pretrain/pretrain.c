@@ -58,9 +58,9 @@ void aw_pretrain_config_init(struct aw_pretrain_config *config)
 {
     memset(config, 0, sizeof *config);
     aw_conf_defaults(aw_context_fields, &config->context);
-    aw_conf_defaults(aw_policy_fields, &config->fallback);
+    aw_conf_defaults(aw_fallback_fields, &config->fallback);
     aw_conf_defaults(aw_pretrain_fields, config);
-    config->fallback.kind = AW_POLICY_HPA_VPA_MEM;
+    config->fallback.kind = AW_FALLBACK_HPA_VPA_MEM;
     snprintf(config->env, sizeof config->env, "autoscale-v0");
     config->seed = 1;
 }
@@ -309,7 +309,7 @@ void aw_pretrain_free(struct aw_pretrain *p)
     for (uint32_t i = 0; p->task && i < p->count; i++) {
         struct aw__pretrain_task *task = &p->task[i];
         aw_env_free(&task->env);
-        aw_policy_free(task->fallback);
+        aw_fallback_free(task->fallback);
         aw_alloc_free(p->alloc, task->obs);
         aw_alloc_free(p->alloc, task->action);
         aw_alloc_free(p->alloc, task->reward);

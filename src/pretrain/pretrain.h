@@ -24,7 +24,7 @@
 
 #include <aware/env.h>
 
-#include "fallback/policy.h"
+#include "fallback/fallback.h"
 #include "meta/context.h"
 #include "meta/model_card.h"
 #include "workload/app.h"
@@ -71,7 +71,7 @@ struct aw_pretrain_config {
      * from several threads at once. */
     enum aw_err (*load_make)(void *ctx, uint32_t app, const struct aw_alloc *alloc,
                              struct aw_load *ret_load, struct aw_diag *diag);
-    struct aw_policy_settings fallback;
+    struct aw_fallback_settings fallback;
     uint32_t fallback_episodes; /* by which an application is known .. */
     uint32_t fallback_learned;  /* .. and so many of them, the last, are learned from too */
     bool refresh; /* the fallback lives one more in every round, of the applications learned from */

@@ -27,12 +27,12 @@ static enum aw_err fallback_begin(struct aw_pretrain *p, struct aw__pretrain_tas
 {
     const struct aw_sample *sample = aw_autoscale_sample(&task->env);
     const struct aw_autoscale_info *info = aw_autoscale_info(&task->env);
-    struct aw_policy_task start = {.bounds = *aw_autoscale_bounds(&task->env),
-                                   .slo_latency_us = info->slo_us};
+    struct aw_fallback_task start = {.bounds = *aw_autoscale_bounds(&task->env),
+                                     .slo_latency_us = info->slo_us};
     memcpy(start.amount, sample->wanted, sizeof start.amount);
-    aw_policy_free(task->fallback);
+    aw_fallback_free(task->fallback);
     task->fallback = NULL;
-    return aw_policy_new(&p->config.fallback, &start, p->alloc, &task->fallback, diag);
+    return aw_fallback_new(&p->config.fallback, &start, p->alloc, &task->fallback, diag);
 }
 
 static void add_step(const struct aw__pretrain_task *task, struct aw_pretrain_score *sum,
@@ -107,7 +107,7 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
         if (life->who == AW__WHO_FALLBACK) {
             const struct aw_sample *sample = aw_autoscale_sample(env);
             struct aw_plan plan;
-            aw_policy_decide(task->fallback, sample, sample->at_us, &plan, NULL);
+            aw_fallback_decide(task->fallback, sample, sample->at_us, &plan, NULL);
             err = aw_autoscale_step_plan(env, &plan, next, &step, action);
         } else {
             if (life->who == AW__WHO_CONSTANT)

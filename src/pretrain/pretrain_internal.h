@@ -11,7 +11,7 @@
 /* One application: its environment, the fallback beside it, and the episode under way. */
 struct aw__pretrain_task {
     struct aw_env env;
-    struct aw_policy *fallback;
+    struct aw_fallback *fallback;
     float *obs, *action, *reward; /* of one episode */
     uint64_t episodes;            /* lived to learn from */
     uint64_t load;                /* a hash of its load */

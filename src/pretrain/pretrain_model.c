@@ -49,7 +49,7 @@ static enum aw_err meta_fill(const struct aw_pretrain *p, const char *const *mor
     add(meta, "env", config->env);
     add(meta, "env.options", meta->options);
     add_fields(meta, "pretrain", aw_pretrain_fields, config);
-    add_fields(meta, "fallback", aw_policy_fields, &config->fallback);
+    add_fields(meta, "fallback", aw_fallback_fields, &config->fallback);
     if (options.cut || meta->count + count > PAIRS_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "too many options to write into a model");
     for (size_t i = 0; i < count; i++)
@@ -121,7 +121,7 @@ static void key_take(void *ctx, const char *key, const char *value)
     if (!strncmp(key, "pretrain.", 9))
         err = aw_conf_set(aw_pretrain_fields, config, key + 9, value, NULL);
     else if (!strncmp(key, "fallback.", 9))
-        err = aw_conf_set(aw_policy_fields, &config->fallback, key + 9, value, NULL);
+        err = aw_conf_set(aw_fallback_fields, &config->fallback, key + 9, value, NULL);
     if (err && !r->err)
         r->err = aw_fail_at(r->diag, AW_ERR_FORMAT, r->path, 0, 0, key, "cannot be %s", value);
 }

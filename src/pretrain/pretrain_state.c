@@ -43,7 +43,7 @@ static enum aw_err about_write(const struct aw_pretrain *p, char *buf, struct aw
     for (uint32_t i = 0; i < config->pair_count; i++)
         aw_text_add(&text, "option %s\n", config->pairs[i]);
     add_fields(&text, "", aw_pretrain_fields, config);
-    add_fields(&text, "fallback.", aw_policy_fields, &config->fallback);
+    add_fields(&text, "fallback.", aw_fallback_fields, &config->fallback);
     aw_text_add(&text, "model %s\nloads %016" PRIx64 "\n", config->model ? config->model : "none",
                 p->loads);
     return text.cut ? aw_fail(diag, AW_ERR_LIMIT, "too many options to save") : AW_OK;

@@ -506,32 +506,32 @@ static enum aw_err fallback_check(struct aw__reading *r, struct aw_profile *p,
                                   const struct aw_alloc *alloc, struct aw_diag *ret_diag)
 {
     const struct aw_node *node = aw__reading_at(r, "spec.learning.fallback");
-    const struct aw_policy_task task = {
+    const struct aw_fallback_task task = {
         .bounds = p->bounds,
         .slo_latency_us = p->slo_latency_us,
         .replicas = p->bounds.replicas_min,
         .cpu_millicores = p->bounds.cpu_millicores_min,
         .memory_bytes = p->bounds.memory_bytes_min,
     };
-    struct aw_policy *policy = NULL;
+    struct aw_fallback *policy = NULL;
     struct aw_diag diag;
     node = node ? node : aw__reading_at(r, "spec");
-    if (p->fallback.kind == AW_POLICY_AIMD && !(p->slo_latency_us > 0))
+    if (p->fallback.kind == AW_FALLBACK_AIMD && !(p->slo_latency_us > 0))
         aw__reading_expected(r, node,
                              "expected a latency SLO (spec.goals.slo.latency): aimd "
                              "follows nothing else");
-    if (p->fallback.kind == AW_POLICY_VPA && p->controlled == AW_PLAN_REPLICAS)
+    if (p->fallback.kind == AW_FALLBACK_VPA && p->controlled == AW_PLAN_REPLICAS)
         aw__reading_expected(r, node,
                              "expected a fallback that changes replicas: no size may "
                              "change, and vpa changes nothing else");
-    if (p->fallback.kind == AW_POLICY_HPA && p->bounds.replicas_min == p->bounds.replicas_max)
+    if (p->fallback.kind == AW_FALLBACK_HPA && p->bounds.replicas_min == p->bounds.replicas_max)
         aw__reading_expected(r, node,
                              "expected a fallback that changes sizes: one number of "
                              "replicas is allowed, and hpa changes nothing else");
     if (r->bad_count > 0)
         return AW_OK;
-    const enum aw_err err = aw_policy_new(&p->fallback, &task, alloc, &policy, &diag);
-    aw_policy_free(policy);
+    const enum aw_err err = aw_fallback_new(&p->fallback, &task, alloc, &policy, &diag);
+    aw_fallback_free(policy);
     if (err == AW_ERR_NOMEM) {
         if (ret_diag)
             *ret_diag = diag;

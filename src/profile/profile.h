@@ -31,7 +31,7 @@
 #include "cluster/local.h"
 #include "cluster/sim.h"
 #include "control/pilot.h"
-#include "fallback/policy.h"
+#include "fallback/fallback.h"
 #include "safety/guard.h"
 #include "task/bounds.h"
 #include "task/objective.h"
@@ -120,7 +120,7 @@ struct aw_profile {
     struct aw_rehearse_settings rehearse; /* of a formula */
     struct aw_learner_settings learner;   /* of a network */
     struct aw_external_settings external; /* of an agent in another process */
-    struct aw_policy_settings fallback;
+    struct aw_fallback_settings fallback;
     struct aw_canary_settings canary;
 };
 

@@ -44,7 +44,7 @@ static void ten_lines_are_enough_and_the_rest_are_defaults(void **state)
     assert_true(p->exploration_budget == 0.5);
     assert_true(p->step_s == 15);
     assert_int_equal(p->episode_steps, 100);
-    assert_int_equal(p->fallback.kind, AW_POLICY_HPA_VPA_MEM);
+    assert_int_equal(p->fallback.kind, AW_FALLBACK_HPA_VPA_MEM);
     assert_int_equal(p->fallback.hpa_target, 80);
     struct aw_guard_settings guard;
     memset(&guard, 0, sizeof guard);
@@ -121,7 +121,7 @@ static void what_is_written_is_what_is_kept(void **state)
     assert_true(p->slo_weight == 0.7 && p->prices.core_hour == 1 && p->prices.gib_hour == 0);
     assert_true(p->exploration_budget == 0.25);
     assert_int_equal(p->task, AW_PROFILE_TASK_PAPER);
-    assert_int_equal(p->fallback.kind, AW_POLICY_HPA);
+    assert_int_equal(p->fallback.kind, AW_FALLBACK_HPA);
     assert_int_equal(p->fallback.hpa_target, 65);
     assert_int_equal(p->fallback.hpa_down_window, 60);
     assert_true(p->fallback.hpa_tolerance == 0.2);

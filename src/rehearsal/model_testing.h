@@ -6,7 +6,7 @@
 #include "base/testing.h"
 #include "base/units.h"
 #include "cluster/sim.h"
-#include "fallback/policy.h"
+#include "fallback/fallback.h"
 #include "rehearsal/model.h"
 
 #define STEP_US  INT64_C(15000000)
@@ -48,18 +48,18 @@ static inline void live(uint32_t index, uint64_t seed, struct life *life)
     uint32_t at;
     assert_ok(aw_sim_add(sim, &workload, &at, NULL));
     const struct aw_cluster cluster = aw_sim_cluster(sim);
-    struct aw_policy_settings hpa;
-    aw_conf_defaults(aw_policy_fields, &hpa);
-    hpa.kind = AW_POLICY_HPA_VPA_MEM;
+    struct aw_fallback_settings hpa;
+    aw_conf_defaults(aw_fallback_fields, &hpa);
+    hpa.kind = AW_FALLBACK_HPA_VPA_MEM;
     hpa.hpa_target = 50;
-    const struct aw_policy_task task = {
+    const struct aw_fallback_task task = {
         .bounds = {.min = {1, 100, 32 * AW_MIB}, .max = {20, 4000, 32768 * AW_MIB}},
         .slo_latency_us = 1e9,
         .replicas = 4,
         .cpu_millicores = 1000,
         .memory_bytes = workload.memory_bytes};
-    struct aw_policy *policy = NULL;
-    assert_ok(aw_policy_new(&hpa, &task, NULL, &policy, NULL));
+    struct aw_fallback *policy = NULL;
+    assert_ok(aw_fallback_new(&hpa, &task, NULL, &policy, NULL));
     aw_model_begin(&life->record);
     const uint32_t steps = HOURS * 240;
     for (uint32_t t = 0; t < steps; t++) {
@@ -69,7 +69,7 @@ static inline void live(uint32_t index, uint64_t seed, struct life *life)
             struct aw_plan plan;
             aw_reading_take(&sample, STALE_US, &reading);
             aw_model_add(&life->record, &sample, &reading);
-            aw_policy_decide(policy, &sample, sample.at_us, &plan, NULL);
+            aw_fallback_decide(policy, &sample, sample.at_us, &plan, NULL);
             if (t == steps / 2) {
                 plan.set |= AW_PLAN_CPU;
                 plan.cpu_millicores = 2000;
@@ -79,7 +79,7 @@ static inline void live(uint32_t index, uint64_t seed, struct life *life)
         }
         assert_ok(cluster.ops->advance(cluster.self, (t + 1) * STEP_US));
     }
-    aw_policy_free(policy);
+    aw_fallback_free(policy);
     aw_sim_free(sim);
     aw_load_deinit(&load);
 }

@@ -173,7 +173,7 @@ void aw_rehearsal_as_it_was(struct aw_rehearsal *r)
 /* Who decides in a play: one of the three. */
 struct player {
     const struct aw_formula_values *values;
-    struct aw_policy *policy;
+    struct aw_fallback *policy;
     const struct aw_rehearse_network *network;
 };
 
@@ -273,7 +273,7 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
     if (player->network)
         seeing_begin(&seeing, player->network, copy->slo_us);
     if (player->policy)
-        aw_policy_reset(player->policy);
+        aw_fallback_reset(player->policy);
     struct sums sums = {0};
     for (uint32_t t = 0; t < r->steps; t++) {
         const int64_t now = cluster->ops->now_us(cluster->self);
@@ -289,7 +289,7 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
             add_step(&r->config, &reading, &score, &sums);
         struct aw_plan proposed;
         if (player->policy)
-            aw_policy_decide(player->policy, &sample, now, &proposed, NULL);
+            aw_fallback_decide(player->policy, &sample, now, &proposed, NULL);
         else if (player->network)
             err = network_decide(player->network, &seeing, &reading, &score, &proposed);
         else
@@ -340,7 +340,7 @@ enum aw_err aw_rehearsal_play(struct aw_rehearsal *r, const struct aw_formula *f
     return play(r, &(struct player){.values = &values}, seed, ret);
 }
 
-enum aw_err aw_rehearsal_play_fallback(struct aw_rehearsal *r, struct aw_policy *policy,
+enum aw_err aw_rehearsal_play_fallback(struct aw_rehearsal *r, struct aw_fallback *policy,
                                        uint64_t seed, struct aw_rehearsed *ret)
 {
     return play(r, &(struct player){.policy = policy}, seed, ret);

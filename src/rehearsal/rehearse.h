@@ -14,7 +14,7 @@
 #define AW_REHEARSAL_REHEARSE_H
 
 #include "base/alloc.h"
-#include "fallback/policy.h"
+#include "fallback/fallback.h"
 #include "policy/formula.h"
 #include "rehearsal/model.h"
 #include "rl/actnet.h"
@@ -91,7 +91,7 @@ AW_NODISCARD enum aw_err aw_rehearsal_play(struct aw_rehearsal *rehearsal,
                                            const struct aw_formula *formula, uint64_t seed,
                                            struct aw_rehearsed *ret);
 AW_NODISCARD enum aw_err aw_rehearsal_play_fallback(struct aw_rehearsal *rehearsal,
-                                                    struct aw_policy *policy, uint64_t seed,
+                                                    struct aw_fallback *policy, uint64_t seed,
                                                     struct aw_rehearsed *ret);
 /* A network, and how its workload is seen and acted on (all borrowed). */
 struct aw_rehearse_network {

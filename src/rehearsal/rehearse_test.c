@@ -55,19 +55,19 @@ static struct aw_rehearsal *rehearsal_of(const struct aw_rehearse_config *config
     return rehearsal;
 }
 
-static struct aw_policy *policy_of(const struct aw_rehearse_config *config, uint32_t kind)
+static struct aw_fallback *policy_of(const struct aw_rehearse_config *config, uint32_t kind)
 {
-    struct aw_policy_settings settings;
-    aw_conf_defaults(aw_policy_fields, &settings);
+    struct aw_fallback_settings settings;
+    aw_conf_defaults(aw_fallback_fields, &settings);
     settings.kind = kind;
     settings.hpa_target = 50;
-    const struct aw_policy_task task = {.bounds = config->bounds,
-                                        .slo_latency_us = config->slo.latency_us_p99,
-                                        .replicas = config->start.replicas,
-                                        .cpu_millicores = config->start.cpu_millicores,
-                                        .memory_bytes = config->start.memory_bytes};
-    struct aw_policy *policy = NULL;
-    assert_ok(aw_policy_new(&settings, &task, NULL, &policy, NULL));
+    const struct aw_fallback_task task = {.bounds = config->bounds,
+                                          .slo_latency_us = config->slo.latency_us_p99,
+                                          .replicas = config->start.replicas,
+                                          .cpu_millicores = config->start.cpu_millicores,
+                                          .memory_bytes = config->start.memory_bytes};
+    struct aw_fallback *policy = NULL;
+    assert_ok(aw_fallback_new(&settings, &task, NULL, &policy, NULL));
     return policy;
 }
 
@@ -200,8 +200,8 @@ static void a_fallback_plays_too_and_begins_anew_each_time(void **state)
     (void)state;
     const struct aw_rehearse_config config = config_of(MINUTES);
     struct aw_rehearsal *r = rehearsal_of(&config);
-    struct aw_policy *hpa = policy_of(&config, AW_POLICY_HPA),
-                     *fixed = policy_of(&config, AW_POLICY_STATIC);
+    struct aw_fallback *hpa = policy_of(&config, AW_FALLBACK_HPA),
+                       *fixed = policy_of(&config, AW_FALLBACK_STATIC);
     struct aw_rehearsed a[2], b[2], still[2];
     assert_ok(aw_rehearsal_play_fallback(r, hpa, 5, a));
     assert_ok(aw_rehearsal_play_fallback(r, fixed, 5, still));
@@ -212,8 +212,8 @@ static void a_fallback_plays_too_and_begins_anew_each_time(void **state)
     const double each = 0.04 + 0.005 * gib;
     assert_close(still[0].cost_per_hour, config.start.replicas * each, 1e-6);
     assert_true(fabs(a[0].cost_per_hour / still[0].cost_per_hour - 1) > 0.01);
-    aw_policy_free(hpa);
-    aw_policy_free(fixed);
+    aw_fallback_free(hpa);
+    aw_fallback_free(fixed);
     aw_rehearsal_free(r);
 }
 

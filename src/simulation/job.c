@@ -83,7 +83,7 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
 {
     struct world *world = &job->world[which];
     struct aw_pilot_config *pilots = aw_alloc_new(job->alloc, job->count, sizeof *pilots);
-    struct aw_policy_task *tasks = aw_alloc_new(job->alloc, job->count, sizeof *tasks);
+    struct aw_fallback_task *tasks = aw_alloc_new(job->alloc, job->count, sizeof *tasks);
     enum aw_err err = AW_OK;
     if (!pilots || !tasks) {
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u workloads", job->count);
@@ -597,8 +597,8 @@ static enum aw_err workload_of(const struct aw_profile_set *set, const struct aw
         .memory_bytes = app->memory_bytes ? app->memory_bytes : (int64_t)(mib * 1048576),
     };
     aw_bounds_clip(&profile->bounds, &start);
-    ret->task = (struct aw_policy_task){.bounds = profile->bounds,
-                                        .slo_latency_us = profile->slo_latency_us};
+    ret->task = (struct aw_fallback_task){.bounds = profile->bounds,
+                                          .slo_latency_us = profile->slo_latency_us};
     memcpy(ret->task.amount, start.amount, sizeof start.amount);
     const struct aw_sim_settings *sim = &set->cluster.sim;
     ret->pilot.node_cpu_millicores = (int64_t)(sim->node_cores * 1e3);

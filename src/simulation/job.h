@@ -29,7 +29,7 @@
 /* One application under control. */
 struct aw_job_workload {
     struct aw_pilot_config pilot;
-    struct aw_policy_task task; /* how it begins */
+    struct aw_fallback_task task; /* how it begins */
     struct aw_app app;
     const struct aw_load *load; /* borrowed */
     struct aw_schedule scenarios;

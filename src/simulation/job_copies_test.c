@@ -51,11 +51,11 @@ static void begin(struct bench *b, uint32_t method)
     pilot->learner.ope.fqe_updates = 6;
     pilot->learner.ope.model_updates = 6;
     pilot->learner.ope.model_rollouts = 2;
-    w->task = (struct aw_policy_task){.bounds = pilot->bounds,
-                                      .slo_latency_us = pilot->slo.latency_us_p99,
-                                      .replicas = 3,
-                                      .cpu_millicores = 1000,
-                                      .memory_bytes = (int64_t)2 << 30};
+    w->task = (struct aw_fallback_task){.bounds = pilot->bounds,
+                                        .slo_latency_us = pilot->slo.latency_us_p99,
+                                        .replicas = 3,
+                                        .cpu_millicores = 1000,
+                                        .memory_bytes = (int64_t)2 << 30};
     assert_ok(aw_store_open(&b->store, "memory", &(struct aw_store_options){0}, NULL, NULL));
     b->config = (struct aw_job_config){
         .workloads = w, .count = 1, .seed = 7, .thread_count = 1, .store = &b->store};

@@ -63,11 +63,11 @@ static void prepare(struct bench *b)
         w->pilot.learner.ope.model_rollouts = 2;
         struct aw_plan start = {
             .replicas = 3, .cpu_millicores = 1000, .memory_bytes = (int64_t)2 << 30};
-        w->task = (struct aw_policy_task){.bounds = w->pilot.bounds,
-                                          .slo_latency_us = w->pilot.slo.latency_us_p99,
-                                          .replicas = start.replicas,
-                                          .cpu_millicores = start.cpu_millicores,
-                                          .memory_bytes = start.memory_bytes};
+        w->task = (struct aw_fallback_task){.bounds = w->pilot.bounds,
+                                            .slo_latency_us = w->pilot.slo.latency_us_p99,
+                                            .replicas = start.replicas,
+                                            .cpu_millicores = start.cpu_millicores,
+                                            .memory_bytes = start.memory_bytes};
     }
     b->config = (struct aw_job_config){
         .workloads = b->workload, .count = WORKLOADS, .seed = 7, .twin = true, .thread_count = 1};

@@ -121,17 +121,17 @@ enum aw_err aw_simulate_check(const struct aw_simulate_settings *s,
 static const struct {
     const char *name;
     bool is_oracle;
-    uint32_t kind; /* enum aw_policy_kind or enum aw_oracle_goal */
+    uint32_t kind; /* enum aw_fallback_kind or enum aw_oracle_goal */
     uint32_t tuning;
 } named[] = {
-    {"static", false, AW_POLICY_STATIC, AW_SIMULATE_AS_GIVEN},
-    {"hpa", false, AW_POLICY_HPA, AW_SIMULATE_TUNE_SLO},
-    {"vpa", false, AW_POLICY_VPA, AW_SIMULATE_AS_GIVEN},
-    {"hpa+vpa", false, AW_POLICY_HPA_VPA, AW_SIMULATE_TUNE_SLO},
-    {"hpa+vpa-mem", false, AW_POLICY_HPA_VPA_MEM, AW_SIMULATE_TUNE_SLO},
-    {"aimd", false, AW_POLICY_AIMD, AW_SIMULATE_AS_GIVEN},
-    {"constant", false, AW_POLICY_CONSTANT, AW_SIMULATE_TUNE_SLO},
-    {"constant-reward", false, AW_POLICY_CONSTANT, AW_SIMULATE_TUNE_REWARD},
+    {"static", false, AW_FALLBACK_STATIC, AW_SIMULATE_AS_GIVEN},
+    {"hpa", false, AW_FALLBACK_HPA, AW_SIMULATE_TUNE_SLO},
+    {"vpa", false, AW_FALLBACK_VPA, AW_SIMULATE_AS_GIVEN},
+    {"hpa+vpa", false, AW_FALLBACK_HPA_VPA, AW_SIMULATE_TUNE_SLO},
+    {"hpa+vpa-mem", false, AW_FALLBACK_HPA_VPA_MEM, AW_SIMULATE_TUNE_SLO},
+    {"aimd", false, AW_FALLBACK_AIMD, AW_SIMULATE_AS_GIVEN},
+    {"constant", false, AW_FALLBACK_CONSTANT, AW_SIMULATE_TUNE_SLO},
+    {"constant-reward", false, AW_FALLBACK_CONSTANT, AW_SIMULATE_TUNE_REWARD},
     {"oracle", true, AW_ORACLE_REWARD, AW_SIMULATE_AS_GIVEN},
     {"oracle-cost", true, AW_ORACLE_COST, AW_SIMULATE_AS_GIVEN},
 };
@@ -153,7 +153,7 @@ enum aw_err aw_simulate_policy_named(const char *name, struct aw_simulate_policy
         struct aw_simulate_policy policy = {.is_oracle = named[i].is_oracle,
                                             .tuning = named[i].tuning};
         strncpy(policy.name, name, sizeof policy.name - 1);
-        aw_conf_defaults(aw_policy_fields, &policy.policy);
+        aw_conf_defaults(aw_fallback_fields, &policy.policy);
         aw_conf_defaults(aw_oracle_fields, &policy.oracle);
         if (policy.is_oracle)
             policy.oracle.goal = named[i].kind;
@@ -187,8 +187,8 @@ static double fastest_p99_us(const struct aw_app *app, double cores)
     return aw_app_unloaded_p99_us(&limited, 1, 0);
 }
 
-struct aw_policy_task aw_simulate_task(const struct aw_simulate_settings *settings,
-                                       const struct aw_simulate_case *c)
+struct aw_fallback_task aw_simulate_task(const struct aw_simulate_settings *settings,
+                                         const struct aw_simulate_case *c)
 {
     struct aw_demand demand;
     aw_app_demand(&c->app, 1, 0, &demand);
@@ -205,8 +205,8 @@ struct aw_policy_task aw_simulate_task(const struct aw_simulate_settings *settin
     };
     if (start.replicas == 0)
         start.replicas = (uint32_t)fmin(ceil(mean / each), settings->replicas_max);
-    struct aw_policy_task task = {.bounds = bounds_of(settings),
-                                  .slo_latency_us = slo_us_of(settings, &c->app)};
+    struct aw_fallback_task task = {.bounds = bounds_of(settings),
+                                    .slo_latency_us = slo_us_of(settings, &c->app)};
     aw_bounds_clip(&task.bounds, &start);
     memcpy(task.amount, start.amount, sizeof start.amount);
     return task;
@@ -219,7 +219,7 @@ struct run {
     const struct aw_simulate_settings *settings;
     const struct aw_simulate_case *c;
     const struct aw_load *load;
-    const struct aw_policy_task *task;
+    const struct aw_fallback_task *task;
     bool with_events;
     aw_simulate_sink *sink;
     void *ctx;
@@ -227,7 +227,7 @@ struct run {
     struct aw_objective objective;
     struct aw_sim *sim;
     struct aw_cluster cluster;
-    struct aw_policy *policy; /* one of the two */
+    struct aw_fallback *policy; /* one of the two */
     struct aw_oracle *oracle;
     int64_t load_offset_us, begin_us; /* begin: end of the warm-up */
     uint32_t next_event;
@@ -280,7 +280,8 @@ static void observe(struct run *run)
 /* Decides on what was last seen, and applies it. */
 static enum aw_err decide(struct run *run, int64_t now_us, struct aw_simulate_step *step)
 {
-    step->reason = (struct aw_policy_reason){.utilization = NAN, .cause = AW_POLICY_CAUSE_NO_DATA};
+    step->reason =
+        (struct aw_fallback_reason){.utilization = NAN, .cause = AW_FALLBACK_CAUSE_NO_DATA};
     if (run->oracle) {
         enum aw_err err = aw_oracle_decide(run->oracle, run->sim, 0, run->load, run->load_offset_us,
                                            &step->plan, &step->reason);
@@ -291,7 +292,7 @@ static enum aw_err decide(struct run *run, int64_t now_us, struct aw_simulate_st
     } else if (!run->observed) {
         return AW_OK;
     } else {
-        aw_policy_decide(run->policy, &run->sample, now_us, &step->plan, &step->reason);
+        aw_fallback_decide(run->policy, &run->sample, now_us, &step->plan, &step->reason);
     }
     if (step->plan.set == 0) {
         step->applied = true;
@@ -403,7 +404,7 @@ static enum aw_err begin(struct run *run, uint64_t seed, uint32_t index, uint32_
     if (run->oracle)
         aw_oracle_reset(run->oracle);
     else
-        aw_policy_reset(run->policy);
+        aw_fallback_reset(run->policy);
     observe(run);
     const int64_t now_us = run->cluster.ops->now_us(run->cluster.self);
     run->begin_us = now_us + (int64_t)(s->step_s * 1e6) * s->warmup_steps;
@@ -512,7 +513,7 @@ static enum aw_err make(struct run *run, const struct aw_simulate_config *config
         return err;
     run->cluster = aw_sim_cluster(run->sim);
     if (!policy->is_oracle)
-        return aw_policy_new(&policy->policy, run->task, alloc, &run->policy, diag);
+        return aw_fallback_new(&policy->policy, run->task, alloc, &run->policy, diag);
     if (config->sim.model != AW_SIM_FAST)
         return aw_fail(diag, AW_ERR_UNSUPPORTED,
                        "%s searches by trying, which only the fast model allows", policy->name);
@@ -558,7 +559,7 @@ static enum aw_err run_all(const struct aw_simulate_config *config, struct run *
     ret_extras->memory_bytes_peak = run->memory_bytes_peak;
 out:
     aw_oracle_free(run->oracle);
-    aw_policy_free(run->policy);
+    aw_fallback_free(run->policy);
     aw_sim_free(run->sim);
     aw_alloc_free(alloc, block);
     return err;
@@ -567,7 +568,7 @@ out:
 enum aw_err aw_simulate_run(const struct aw_simulate_config *config,
                             const struct aw_simulate_case *c, uint32_t index,
                             const struct aw_simulate_policy *policy,
-                            const struct aw_policy_task *task, aw_simulate_sink *sink, void *ctx,
+                            const struct aw_fallback_task *task, aw_simulate_sink *sink, void *ctx,
                             const struct aw_alloc *alloc, struct aw_simulate_summary *ret_summary,
                             double *ret_rewards, struct aw_diag *diag)
 {
@@ -595,8 +596,8 @@ struct tuning {
     const struct aw_alloc *alloc;
 };
 
-static enum aw_err evaluate(void *ctx, const struct aw_policy_settings *settings,
-                            const struct aw_policy_task *task, struct aw_tune_result *ret,
+static enum aw_err evaluate(void *ctx, const struct aw_fallback_settings *settings,
+                            const struct aw_fallback_task *task, struct aw_tune_result *ret,
                             struct aw_diag *diag)
 {
     const struct tuning *t = ctx;
@@ -617,7 +618,7 @@ static enum aw_err evaluate(void *ctx, const struct aw_policy_settings *settings
 
 enum aw_err aw_simulate_tune(const struct aw_simulate_config *config,
                              const struct aw_simulate_case *c, uint32_t index,
-                             struct aw_simulate_policy *policy, struct aw_policy_task *task,
+                             struct aw_simulate_policy *policy, struct aw_fallback_task *task,
                              const struct aw_alloc *alloc, bool *ret_kept, struct aw_diag *diag)
 {
     enum aw_err err = aw_simulate_check(&config->settings, &config->sim, diag);

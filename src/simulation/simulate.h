@@ -26,8 +26,8 @@
 #include "base/conf.h"
 #include "base/stats.h"
 #include "cluster/sim.h"
+#include "fallback/fallback.h"
 #include "fallback/oracle.h"
-#include "fallback/policy.h"
 
 #define AW_SIMULATE_EPISODES_MAX 100000u
 #define AW_SIMULATE_STEPS_MAX    10000000u /* of one run, warm-up included */
@@ -76,8 +76,8 @@ AW_NODISCARD enum aw_err aw_simulate_check(const struct aw_simulate_settings *se
 struct aw_simulate_policy {
     char name[AW_SIMULATE_NAME_MAX]; /* for tables; "hpa+vpa-mem" */
     bool is_oracle;
-    struct aw_policy_settings policy; /* not used by an oracle */
-    struct aw_oracle_settings oracle; /* not used by a policy */
+    struct aw_fallback_settings policy; /* not used by an oracle */
+    struct aw_oracle_settings oracle;   /* not used by a policy */
     uint32_t tuning; /* enum aw_simulate_tuning: what compare does before it runs */
 };
 
@@ -87,7 +87,7 @@ enum aw_simulate_tuning {
     AW_SIMULATE_TUNE_REWARD, /* the highest reward of the paper */
 };
 
-/* A policy with defaults from its name: those of aw_policy_names, "oracle" and "oracle-cost", and
+/* A policy with defaults from its name: those of aw_fallback_names, "oracle" and "oracle-cost", and
  * "constant-reward" (constant, tuned for the reward). hpa, hpa+vpa, hpa+vpa-mem and constant are
  * to be tuned for the SLO, the rest run as given. AW_ERR_NOTFOUND: names the nearest. */
 AW_NODISCARD enum aw_err aw_simulate_policy_named(const char *name,
@@ -127,8 +127,8 @@ struct aw_simulate_case {
 /* Bounds, the p99 that must not be exceeded, and how a run begins unless the settings say
  * otherwise: as an operator would who knows nothing but the load. One core, memory for 16 requests
  * at once and half of that again, replicas for twice the mean load, all within the bounds. */
-struct aw_policy_task aw_simulate_task(const struct aw_simulate_settings *settings,
-                                       const struct aw_simulate_case *c);
+struct aw_fallback_task aw_simulate_task(const struct aw_simulate_settings *settings,
+                                         const struct aw_simulate_case *c);
 
 /* --- one run ----------------------------------------------------------------------------------
  */
@@ -141,7 +141,7 @@ struct aw_simulate_step {
 
     bool applied;        /* false: the cluster did not answer; `plan` is empty then */
     struct aw_plan plan; /* after bounds and rules; an empty set: nothing */
-    struct aw_policy_reason reason;
+    struct aw_fallback_reason reason;
 
     /* At its end. */
     uint32_t replicas_wanted, replicas_ready, replicas_pending, replicas_starting;
@@ -219,8 +219,8 @@ struct aw_simulate_summary {
     double slo_latency_us;
     bool slo_kept;       /* violation_share within the budget */
     bool slo_unmeetable; /* a named warning: the SLO is below the application's p99 when alone */
-    struct aw_policy_settings tuned; /* what ran, after tuning */
-    struct aw_policy_task task;      /* how it began; its size may be tuned too */
+    struct aw_fallback_settings tuned; /* what ran, after tuning */
+    struct aw_fallback_task task;      /* how it began; its size may be tuned too */
 };
 
 struct aw_simulate_config {
@@ -238,22 +238,20 @@ void aw_simulate_config_init(struct aw_simulate_config *config);
 /* Runs one controller. `index` is the application's stream of chance. `sink` may be NULL;
  * `ret_rewards` too, else it has room for `episodes` rewards. On failure nothing is written but
  * what the sink was told. */
-AW_NODISCARD enum aw_err aw_simulate_run(const struct aw_simulate_config *config,
-                                         const struct aw_simulate_case *c, uint32_t index,
-                                         const struct aw_simulate_policy *policy,
-                                         const struct aw_policy_task *task, aw_simulate_sink *sink,
-                                         void *ctx, const struct aw_alloc *alloc,
-                                         struct aw_simulate_summary *ret_summary,
-                                         double *ret_rewards, struct aw_diag *diag);
+AW_NODISCARD enum aw_err
+aw_simulate_run(const struct aw_simulate_config *config, const struct aw_simulate_case *c,
+                uint32_t index, const struct aw_simulate_policy *policy,
+                const struct aw_fallback_task *task, aw_simulate_sink *sink, void *ctx,
+                const struct aw_alloc *alloc, struct aw_simulate_summary *ret_summary,
+                double *ret_rewards, struct aw_diag *diag);
 
 /* Tunes a policy on the case's tuning load: HPA target and CPU size, or the constant's three
  * numbers. `task` gets the tuned size. What `policy->tuning` says is sought; AS_GIVEN does nothing.
  * `ret_kept`: whether the SLO budget was kept on the tuning load by what was chosen. */
-AW_NODISCARD enum aw_err aw_simulate_tune(const struct aw_simulate_config *config,
-                                          const struct aw_simulate_case *c, uint32_t index,
-                                          struct aw_simulate_policy *policy,
-                                          struct aw_policy_task *task, const struct aw_alloc *alloc,
-                                          bool *ret_kept, struct aw_diag *diag);
+AW_NODISCARD enum aw_err
+aw_simulate_tune(const struct aw_simulate_config *config, const struct aw_simulate_case *c,
+                 uint32_t index, struct aw_simulate_policy *policy, struct aw_fallback_task *task,
+                 const struct aw_alloc *alloc, bool *ret_kept, struct aw_diag *diag);
 
 /* --- a table ----------------------------------------------------------------------------------
  */

@@ -48,8 +48,8 @@ static void the_tuned_keep_their_budget_on_the_load_they_were_tuned_on(void **st
     static const char *const names[] = {"hpa", "hpa+vpa-mem", "constant"};
     for (uint32_t i = 0; i < CASES; i++) {
         struct aw_simulate_policy policy;
-        struct aw_policy_task task = aw_simulate_task(&config.settings, &pool.c[i]);
-        const struct aw_policy_task before = task;
+        struct aw_fallback_task task = aw_simulate_task(&config.settings, &pool.c[i]);
+        const struct aw_fallback_task before = task;
         bool kept = false;
         assert_ok(aw_simulate_policy_named(names[i], &policy, NULL));
         assert_ok(aw_simulate_tune(&config, &pool.c[i], i, &policy, &task, NULL, &kept, NULL));

@@ -62,7 +62,7 @@ static void one_pair(void *ctx, uint32_t pair, uint32_t worker)
     const uint32_t index = pair / c->policy_count;
     const struct aw_simulate_case *from = &c->cases[index];
     struct aw_simulate_policy policy = c->policies[pair % c->policy_count];
-    struct aw_policy_task task = aw_simulate_task(&c->config->settings, from);
+    struct aw_fallback_task task = aw_simulate_task(&c->config->settings, from);
     struct aw_diag diag = {0};
     bool kept;
     enum aw_err err =

@@ -46,7 +46,7 @@ static struct aw_simulate_summary run(const struct aw_simulate_config *config,
                                       aw_simulate_sink *sink, void *ctx)
 {
     const struct aw_simulate_policy policy = policy_of(name);
-    const struct aw_policy_task task = aw_simulate_task(&config->settings, c);
+    const struct aw_fallback_task task = aw_simulate_task(&config->settings, c);
     struct aw_simulate_summary summary;
     assert_ok(aw_simulate_run(config, c, 0, &policy, &task, sink, ctx, NULL, &summary, NULL, NULL));
     return summary;
@@ -233,7 +233,7 @@ static void hpa_and_vpa_together_spiral_into_tiny_pods(void **state)
     load_make("constant", 150, 1, 3, &load);
     const struct aw_simulate_case c = {.app = plain, .load = &load};
     struct aw_simulate_config config = config_of(10);
-    const struct aw_policy_task task = aw_simulate_task(&config.settings, &c);
+    const struct aw_fallback_task task = aw_simulate_task(&config.settings, &c);
     struct aw_simulate_policy both = policy_of("hpa+vpa"), apart = policy_of("hpa+vpa-mem");
     struct aw_simulate_summary s, t;
     both.policy.hpa_target = apart.policy.hpa_target = 60;
@@ -354,7 +354,7 @@ static void episodes_that_begin_anew_do_not_depend_on_their_number(void **state)
     struct aw_simulate_config config = config_of(5);
     config.settings.continuous = false;
     config.settings.episode_steps = 20;
-    const struct aw_policy_task task = aw_simulate_task(&config.settings, &c);
+    const struct aw_fallback_task task = aw_simulate_task(&config.settings, &c);
     struct aw_simulate_summary s;
     double five[5], two[2];
     assert_ok(aw_simulate_run(&config, &c, 4, &policy, &task, NULL, NULL, NULL, &s, five, NULL));
@@ -380,7 +380,7 @@ static void steps_do_not_allocate_and_every_failure_is_clean(void **state)
         struct aw_simulate_config config = config_of(1);
         config.settings.episode_steps = 10;
         config.settings.warmup_steps = 0;
-        const struct aw_policy_task task = aw_simulate_task(&config.settings, &c);
+        const struct aw_fallback_task task = aw_simulate_task(&config.settings, &c);
         struct aw_simulate_summary s;
         uint64_t counts[2];
         for (uint32_t i = 0; i < 2; i++) {
@@ -427,7 +427,7 @@ static void a_run_can_be_stopped(void **state)
     pool_make(&pool);
     const struct aw_simulate_policy policy = policy_of("hpa");
     struct aw_simulate_config config = config_of(1);
-    const struct aw_policy_task task = aw_simulate_task(&config.settings, &pool.c[0]);
+    const struct aw_fallback_task task = aw_simulate_task(&config.settings, &pool.c[0]);
     static struct aw_simulate_summary s[CASES];
     int steps = 0;
     assert_int_equal(aw_simulate_run(&config, &pool.c[0], 0, &policy, &task, stop_at_5, &steps,
@@ -480,7 +480,7 @@ static void what_cannot_be_is_refused_with_its_reason(void **state)
     load_make("constant", 50, 1, 1, &load);
     const struct aw_simulate_case c = {.app = plain, .load = &load};
     struct aw_simulate_config config = config_of(1);
-    struct aw_policy_task task = aw_simulate_task(&config.settings, &c);
+    struct aw_fallback_task task = aw_simulate_task(&config.settings, &c);
     bool kept;
     assert_ok(aw_simulate_policy_named("hpa", &policy, NULL));
     assert_int_equal(aw_simulate_tune(&config, &c, 0, &policy, &task, NULL, &kept, &diag),

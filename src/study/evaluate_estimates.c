@@ -39,7 +39,7 @@ static void world_free(struct world *world)
 static enum aw_err world_new(const struct aw__life *life, const struct aw_pilot_config *pilot,
                              const struct aw_alloc *alloc, struct world *ret, struct aw_diag *diag)
 {
-    const struct aw_policy_task *task = &life->rule->task;
+    const struct aw_fallback_task *task = &life->rule->task;
     const struct aw_sim_workload placed = {.app = life->app->app,
                                            .load = life->load,
                                            .replicas = task->replicas,

@@ -28,7 +28,7 @@ AW_NODISCARD enum aw_err aw__day_repeat(const struct aw__day *day, uint32_t lear
 /* A controller of the simulator, tuned on the first half. */
 struct aw__rule {
     struct aw_simulate_policy policy;
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
 };
 AW_NODISCARD enum aw_err aw__rule_tune(const struct aw_evaluate_config *config,
                                        const struct aw_evaluate_app *app, const struct aw__day *day,

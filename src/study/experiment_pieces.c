@@ -57,7 +57,7 @@ enum aw_err aw__piece_key_school(struct aw__piece_key *key, const struct aw_pret
     for (uint32_t i = 0; i < school->pair_count; i++)
         aw__piece_key_text(key, school->pairs[i]);
     key_fields(key, aw_context_fields, &school->context);
-    key_fields(key, aw_policy_fields, &school->fallback);
+    key_fields(key, aw_fallback_fields, &school->fallback);
     key_fields(key, aw_pretrain_fields, school);
     mix(key, &school->seed, sizeof school->seed);
     aw__piece_key_number(key, school->model != NULL);

@@ -334,7 +334,7 @@ struct playing {
     const struct aw_hindsight_player *player;
     struct aw_guard guard;
     struct aw_guard_memory rails;
-    struct aw_policy *policy;
+    struct aw_fallback *policy;
     struct aw_formula_values values;
     struct aw_formula_task task;
     struct aw_formula_memory memory;
@@ -353,7 +353,7 @@ static void propose(struct playing *p, const struct aw_hindsight *h, uint32_t t,
     const struct aw_hindsight_step *step = &h->step[t];
     switch (p->player->kind) {
     case AW_HINDSIGHT_POLICY:
-        aw_policy_decide(p->policy, sample, now_us, ret, NULL);
+        aw_fallback_decide(p->policy, sample, now_us, ret, NULL);
         return;
     case AW_HINDSIGHT_FORMULA:
         aw_formula_decide(&p->values, &p->task, &p->memory, reading, violated, t > 0, ret);
@@ -429,7 +429,7 @@ static enum aw_err play_copy(struct aw_hindsight *h, uint32_t which, struct play
     aw_guard_begin(&p->rails);
     aw_formula_begin(&p->memory);
     if (p->policy)
-        aw_policy_reset(p->policy);
+        aw_fallback_reset(p->policy);
     bool violated = false;
     const uint32_t from = h->config.score_from > UNSCORED ? h->config.score_from : UNSCORED;
     for (uint32_t t = 0; !err && t < h->count; t++) {
@@ -530,12 +530,12 @@ static enum aw_err playing_begin(struct playing *p, const struct aw_hindsight *h
                             .cpu_millicores = h->step[0].cpu_millicores,
                             .memory_bytes = h->step[0].memory_bytes};
     aw_bounds_clip(&h->pilot.bounds, &start);
-    const struct aw_policy_task task = {.bounds = h->pilot.bounds,
-                                        .slo_latency_us = h->pilot.slo.latency_us_p99,
-                                        .replicas = start.replicas,
-                                        .cpu_millicores = start.cpu_millicores,
-                                        .memory_bytes = start.memory_bytes};
-    return aw_policy_new(player->policy, &task, h->alloc, &p->policy, diag);
+    const struct aw_fallback_task task = {.bounds = h->pilot.bounds,
+                                          .slo_latency_us = h->pilot.slo.latency_us_p99,
+                                          .replicas = start.replicas,
+                                          .cpu_millicores = start.cpu_millicores,
+                                          .memory_bytes = start.memory_bytes};
+    return aw_fallback_new(player->policy, &task, h->alloc, &p->policy, diag);
 }
 
 enum aw_err aw_hindsight_play(struct aw_hindsight *h, const struct aw_hindsight_player *player,
@@ -576,7 +576,7 @@ enum aw_err aw_hindsight_play(struct aw_hindsight *h, const struct aw_hindsight_
             result.off = h->off[sums.off_count / 2];
         }
     }
-    aw_policy_free(p.policy);
+    aw_fallback_free(p.policy);
     if (!err)
         *ret = result;
     return err;

@@ -69,10 +69,10 @@ enum aw_hindsight_kind {
     AW_HINDSIGHT_FORMULA,
 };
 struct aw_hindsight_player {
-    uint32_t kind;                           /* enum aw_hindsight_kind */
-    const struct aw_policy_settings *policy; /* POLICY */
-    const struct aw_formula *formula;        /* FORMULA */
-    const struct aw_guard_settings *guard;   /* rails of its own; NULL: those of the workload */
+    uint32_t kind;                             /* enum aw_hindsight_kind */
+    const struct aw_fallback_settings *policy; /* POLICY */
+    const struct aw_formula *formula;          /* FORMULA */
+    const struct aw_guard_settings *guard;     /* rails of its own; NULL: those of the workload */
 };
 
 /* One step of a play, of the first copy. */

@@ -51,8 +51,8 @@ static void day_live(struct day *day)
     struct aw_load load;
     struct aw_sim_settings settings;
     struct aw_sim *sim = NULL;
-    struct aw_policy *policy = NULL;
-    struct aw_policy_settings hpa;
+    struct aw_fallback *policy = NULL;
+    struct aw_fallback_settings hpa;
     uint32_t index;
     config_make(&day->pilot);
     assert_ok(aw_load_parse("diurnal:mean=150/s,peak=3,period=2h", 3, NULL, &load, NULL));
@@ -66,15 +66,15 @@ static void day_live(struct day *day)
                                              .memory_bytes = INT64_C(256) << 20};
     assert_ok(aw_sim_add(sim, &workload, &index, NULL));
     assert_ok(aw_sim_reset(sim, 5)); /* replicas are placed and ready */
-    aw_conf_defaults(aw_policy_fields, &hpa);
-    hpa.kind = AW_POLICY_HPA;
+    aw_conf_defaults(aw_fallback_fields, &hpa);
+    hpa.kind = AW_FALLBACK_HPA;
     hpa.hpa_target = 60;
-    const struct aw_policy_task task = {.bounds = day->pilot.bounds,
-                                        .slo_latency_us = 120000,
-                                        .replicas = 3,
-                                        .cpu_millicores = 1000,
-                                        .memory_bytes = INT64_C(256) << 20};
-    assert_ok(aw_policy_new(&hpa, &task, NULL, &policy, NULL));
+    const struct aw_fallback_task task = {.bounds = day->pilot.bounds,
+                                          .slo_latency_us = 120000,
+                                          .replicas = 3,
+                                          .cpu_millicores = 1000,
+                                          .memory_bytes = INT64_C(256) << 20};
+    assert_ok(aw_fallback_new(&hpa, &task, NULL, &policy, NULL));
     const struct aw_cluster cluster = aw_sim_cluster(sim);
     const struct aw_objective objective = {.slo_weight = 0.5,
                                            .slo = day->pilot.slo,
@@ -90,7 +90,7 @@ static void day_live(struct day *day)
         struct aw_plan plan;
         struct aw_score score;
         assert_ok(cluster.ops->observe(cluster.self, 0, INT64_MAX, &sample));
-        aw_policy_decide(policy, &sample, now, &plan, NULL);
+        aw_fallback_decide(policy, &sample, now, &plan, NULL);
         if (plan.set)
             assert_ok(cluster.ops->apply(cluster.self, 0, &plan, INT64_MAX));
         assert_ok(cluster.ops->advance(cluster.self, now + 15000000));
@@ -120,7 +120,7 @@ static void day_live(struct day *day)
     }
     day->cost_per_hour = cost * 240 / (STEPS - 8);
     day->violation_share = (double)missed / (STEPS - 8);
-    aw_policy_free(policy);
+    aw_fallback_free(policy);
     aw_sim_free(sim);
     aw_load_deinit(&load);
 }
@@ -167,10 +167,10 @@ static void who_asks_for_more_pays_more_and_for_less_misses_more(void **state)
     struct day *day = the_day();
     struct aw_hindsight *hindsight = hindsight_of(day, 1, 1);
     struct aw_hindsight_result recorded, lazy, eager;
-    struct aw_policy_settings hpa;
+    struct aw_fallback_settings hpa;
     (void)state;
-    aw_conf_defaults(aw_policy_fields, &hpa);
-    hpa.kind = AW_POLICY_HPA;
+    aw_conf_defaults(aw_fallback_fields, &hpa);
+    hpa.kind = AW_FALLBACK_HPA;
     assert_ok(aw_hindsight_play(hindsight,
                                 &(struct aw_hindsight_player){.kind = AW_HINDSIGHT_RECORDED}, NULL,
                                 &recorded, NULL));
@@ -191,9 +191,9 @@ static void the_same_rows_and_seed_give_the_same_bytes(void **state)
 {
     struct day *day = the_day();
     struct aw_hindsight_result result[2];
-    struct aw_policy_settings policy;
+    struct aw_fallback_settings policy;
     (void)state;
-    aw_conf_defaults(aw_policy_fields, &policy);
+    aw_conf_defaults(aw_fallback_fields, &policy);
     memset(result, 0, sizeof result);
     for (uint32_t i = 0; i < 2; i++) {
         struct aw_hindsight *hindsight = hindsight_of(day, 2, 9);

@@ -78,7 +78,7 @@ static void settings_differ(const json_t *before, json_t *after, const char *pat
 /* The same task on both sides: how a workload began is not a setting. */
 static json_t *settings_of(const struct aw_pilot_config *config)
 {
-    const struct aw_policy_task task = {.bounds = config->bounds};
+    const struct aw_fallback_task task = {.bounds = config->bounds};
     char *text = aw_account_config_text(config, &task);
     json_t *object = text ? json_loads(text, 0, NULL) : NULL;
     json_object_del(object, "task");
@@ -105,7 +105,7 @@ static const char *decide_again(struct aw_api *api, const char *workload,
     struct aw_steward *steward = api->config.steward;
     struct aw_journal_entry entry = {0};
     struct aw_pilot_config *was = aw_alloc_new(NULL, 1, sizeof *was);
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     const char *said = "no decision with its moment was kept to try them on";
     char *text = NULL;
     aw_steward_lock(steward);

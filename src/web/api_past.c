@@ -249,7 +249,7 @@ static enum aw_err journal_read(struct aw_api *api, const char *workload, uint64
 static json_t *detail_of(const struct aw_journal_entry *entry, struct aw_diag *why)
 {
     struct aw_pilot_config *config = aw_alloc_new(NULL, 1, sizeof *config);
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     json_t *detail = NULL;
     enum aw_err err = config ? AW_OK : no_memory(why);
     if (!err && !entry->moment)

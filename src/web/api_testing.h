@@ -22,7 +22,7 @@
 struct aw_api_world {
     char folder[64];
     struct aw_job_workload workload[AW_API_TESTING_WORKLOADS];
-    struct aw_policy_task task[AW_API_TESTING_WORKLOADS];
+    struct aw_fallback_task task[AW_API_TESTING_WORKLOADS];
     struct aw_load load[AW_API_TESTING_WORKLOADS];
     struct aw_job_config config;
     struct aw_steward_config steward_config;
@@ -85,11 +85,11 @@ static inline void aw_api_world_open_as(struct aw_api_world *w, enum aw_guard_mo
         if (served) /* whatever it does to the SLO */
             one->pilot.watchdog.slack = 100;
         one->pilot.guard.mode = mode;
-        one->task = (struct aw_policy_task){.bounds = one->pilot.bounds,
-                                            .slo_latency_us = one->pilot.slo.latency_us_p99,
-                                            .replicas = 3,
-                                            .cpu_millicores = 1000,
-                                            .memory_bytes = (int64_t)2 << 30};
+        one->task = (struct aw_fallback_task){.bounds = one->pilot.bounds,
+                                              .slo_latency_us = one->pilot.slo.latency_us_p99,
+                                              .replicas = 3,
+                                              .cpu_millicores = 1000,
+                                              .memory_bytes = (int64_t)2 << 30};
         w->task[i] = one->task;
     }
     snprintf(w->api_config.store, sizeof w->api_config.store, "%s/steps.db", w->folder);

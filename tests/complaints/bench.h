@@ -20,7 +20,7 @@
 
 struct bench {
     struct aw_pilot_config config;
-    struct aw_policy_task task;
+    struct aw_fallback_task task;
     struct aw_sim_settings settings;
     const char *load_text; /* NULL: `cores` by half hours */
     double cores[2];       /* that the load keeps busy, first and then; 0: as the first */
@@ -55,8 +55,8 @@ static inline void bench_prepare(struct bench *b)
     config->slo.latency_us_p99 = 4 * aw_app_unloaded_p99_us(&b->app, 1, 0);
     config->seed = 3;
     config->learning = false;
-    b->task =
-        (struct aw_policy_task){.replicas = 4, .cpu_millicores = 1000, .memory_bytes = 2048 * MIB};
+    b->task = (struct aw_fallback_task){
+        .replicas = 4, .cpu_millicores = 1000, .memory_bytes = 2048 * MIB};
 }
 
 static inline void bench_begin(struct bench *b)

@@ -269,7 +269,7 @@ static void kubernetes_autoscaler_2016_averages_do_not_hide_peaks(void **state)
     (void)state;
     struct bench b;
     bench_prepare(&b);
-    b.config.fallback.kind = AW_POLICY_HPA_VPA; /* wants to give it what it uses on average */
+    b.config.fallback.kind = AW_FALLBACK_HPA_VPA; /* wants to give it what it uses on average */
     bench_begin(&b);
     b.tamper = peaks_between;
     for (uint32_t t = 0; t < 480; t++) {

@@ -133,7 +133,7 @@ kubernetes_kubernetes_127193_one_pod_without_metrics_does_not_pin_the_others(voi
     (void)state;
     struct bench b;
     falling(&b);
-    b.config.fallback.kind = AW_POLICY_HPA;
+    b.config.fallback.kind = AW_FALLBACK_HPA;
     bench_begin(&b);
     b.tamper = lose_one_pod;
     bench_run(&b, 110);
@@ -149,7 +149,7 @@ static void kubernetes_kubernetes_30471_one_pod_without_metrics_does_not_stop_gr
     bench_prepare(&b);
     b.task.replicas = 6;
     b.cores[0] = 8;
-    b.config.fallback.kind = AW_POLICY_HPA;
+    b.config.fallback.kind = AW_FALLBACK_HPA;
     b.config.fallback.hpa_target = 60; /* an unknown pod counts as idle: upstream's rule */
     bench_begin(&b);
     b.tamper = lose_one_pod;
@@ -176,7 +176,7 @@ static void kubernetes_kubernetes_72775_a_rollout_is_not_load(void **state)
     bench_prepare(&b);
     b.config.slo.latency_us_p99 = 0; /* nothing is missed */
     b.config.guard.pressure = 2;     /* CPU of starting replicas is no pressure */
-    b.config.fallback.kind = AW_POLICY_HPA;
+    b.config.fallback.kind = AW_FALLBACK_HPA;
     bench_begin(&b);
     bench_run(&b, 60);
     const uint32_t before = b.sample.replicas_wanted;
@@ -205,7 +205,7 @@ static void mercari_tortoise_405_a_crash_loop_is_not_scaled_out(void **state)
     (void)state;
     struct bench b;
     bench_prepare(&b);
-    b.config.fallback.kind = AW_POLICY_HPA;
+    b.config.fallback.kind = AW_FALLBACK_HPA;
     bench_begin(&b);
     bench_run(&b, 60);
     b.tamper = crash;
@@ -225,7 +225,7 @@ static void fiaas_fiaas_deploy_daemon_205_a_load_that_swings_does_not_make_it_sw
     struct bench b;
     bench_prepare(&b);
     b.load_text = "diurnal:peak=3,period=120"; /* up and down in two minutes */
-    b.config.fallback.kind = AW_POLICY_HPA;
+    b.config.fallback.kind = AW_FALLBACK_HPA;
     bench_begin(&b);
     bench_run(&b, 60);
     uint32_t turns = 0;
@@ -297,7 +297,7 @@ static void knative_serving_13284_slow_starters_are_not_piled_up(void **state)
     b.settings.container_start_s = 45; /* three ticks until a new replica helps */
     b.cores[0] = 1;
     b.cores[1] = 4;
-    b.config.fallback.kind = AW_POLICY_HPA;
+    b.config.fallback.kind = AW_FALLBACK_HPA;
     bench_begin(&b);
     bench_run(&b, 110);
     uint32_t most = 0;

@@ -28,11 +28,11 @@ static void begin(struct subject *subject, uint32_t agent)
     config.learner.hidden = 1;
     config.lifecycle.bootstrap = false;
     config.seed = 1;
-    const struct aw_policy_task task = {.bounds = config.bounds,
-                                        .slo_latency_us = 1e5,
-                                        .replicas = 1,
-                                        .cpu_millicores = 1000,
-                                        .memory_bytes = 512 * MIB};
+    const struct aw_fallback_task task = {.bounds = config.bounds,
+                                          .slo_latency_us = 1e5,
+                                          .replicas = 1,
+                                          .cpu_millicores = 1000,
+                                          .memory_bytes = 512 * MIB};
     const enum aw_err err = aw_pilot_new(&config, &task, 0, NULL, &subject->pilot, NULL);
     AW_ASSERT(!err);
     subject->before = malloc(aw_pilot_state_bytes(subject->pilot));

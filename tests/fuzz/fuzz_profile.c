@@ -21,16 +21,16 @@ static void check_finding(void *ctx, const struct aw_profile_finding *finding)
 
 static void check_profile(const struct aw_profile *p)
 {
-    const struct aw_policy_task task = {.bounds = p->bounds,
-                                        .slo_latency_us = p->slo_latency_us,
-                                        .replicas = p->bounds.replicas_min,
-                                        .cpu_millicores = p->bounds.cpu_millicores_min,
-                                        .memory_bytes = p->bounds.memory_bytes_min};
-    struct aw_policy *policy = NULL;
+    const struct aw_fallback_task task = {.bounds = p->bounds,
+                                          .slo_latency_us = p->slo_latency_us,
+                                          .replicas = p->bounds.replicas_min,
+                                          .cpu_millicores = p->bounds.cpu_millicores_min,
+                                          .memory_bytes = p->bounds.memory_bytes_min};
+    struct aw_fallback *policy = NULL;
     AW_ASSERT(p->name[0] && p->namespace[0] && p->target_name[0] && p->place.line > 0);
     AW_ASSERT(aw_bounds_check(&p->bounds, NULL) == AW_OK);
-    AW_ASSERT(aw_policy_new(&p->fallback, &task, NULL, &policy, NULL) == AW_OK);
-    aw_policy_free(policy);
+    AW_ASSERT(aw_fallback_new(&p->fallback, &task, NULL, &policy, NULL) == AW_OK);
+    aw_fallback_free(policy);
     AW_ASSERT(p->slo_latency_us >= 0 && p->slo_latency_us <= p->slo_timeout_us);
     AW_ASSERT(p->slo_budget >= 0 && p->slo_budget <= 1);
     AW_ASSERT(p->step_s >= 1 && p->episode_steps >= 2 && p->window_episodes >= 2);

@@ -1,7 +1,7 @@
 /*
- * policy.h - rule-based controllers behind one contract: a sample in, a plan out.
+ * fallback.h - rule-based controllers behind one contract: a sample in, a plan out.
  *
- * Call order: aw_conf_defaults(aw_policy_fields, &settings), change what you like, new; then once
+ * Call order: aw_conf_defaults(aw_fallback_fields, &settings), change what you like, new; then once
  *             per step decide; reset begins anew; state_save and state_load in between; free.
  * Memory:     as much as kind and pods ask for: 3 KB for hpa+vpa-mem with up to 16 pods. Where a
  *             VPA sees more pods than there ever were, decide allocates, up to what the bounds
@@ -28,8 +28,8 @@
  * then uses less, VPA shrinks them, and so on to many tiny pods. It is here because it is what
  * people compare with.
  */
-#ifndef AW_FALLBACK_POLICY_H
-#define AW_FALLBACK_POLICY_H
+#ifndef AW_FALLBACK_FALLBACK_H
+#define AW_FALLBACK_FALLBACK_H
 
 #include <aware/cluster.h>
 
@@ -39,7 +39,7 @@
 
 /* clang-format off */
 /*     id            name           */
-#define AW_POLICY_MAP(X)              \
+#define AW_FALLBACK_MAP(X)            \
     X(STATIC,       "static")         \
     X(HPA,          "hpa")            \
     X(VPA,          "vpa")            \
@@ -49,25 +49,25 @@
     X(CONSTANT,     "constant")
 /* clang-format on */
 
-enum aw_policy_kind {
-#define X(id, name) AW_POLICY_##id,
-    AW_POLICY_MAP(X)
+enum aw_fallback_kind {
+#define X(id, name) AW_FALLBACK_##id,
+    AW_FALLBACK_MAP(X)
 #undef X
-        AW_POLICY_COUNT
+        AW_FALLBACK_COUNT
 };
 
 /* All names, ending with NULL: what a CHOICE of settings wants. */
-extern const char *const aw_policy_names[];
+extern const char *const aw_fallback_names[];
 
 /* The workload as its owner describes it, and how it begins. */
-struct aw_policy_task {
+struct aw_fallback_task {
     struct aw_bounds bounds;
     double slo_latency_us; /* of p99; 0: there is none */
     AW_AMOUNTS(amount, );  /* to begin with */
 };
 
-struct aw_policy_settings {
-    uint32_t kind; /* enum aw_policy_kind */
+struct aw_fallback_settings {
+    uint32_t kind; /* enum aw_fallback_kind */
     double stale;  /* seconds after which a figure counts as missing */
 
     /* hpa */
@@ -97,11 +97,11 @@ struct aw_policy_settings {
     double constant_replicas;
     uint32_t anchor_window; /* steps over which a peak is recent */
 };
-extern const struct aw_conf_field aw_policy_fields[];
+extern const struct aw_conf_field aw_fallback_fields[];
 
 /* clang-format off */
 /*     id           text: why this plan                                                        */
-#define AW_POLICY_CAUSE_MAP(X)                                                                    \
+#define AW_FALLBACK_CAUSE_MAP(X)                                                                  \
     X(NONE,        "nothing to do")                                                               \
     X(NOT_YET,     "its period is not over")                                                      \
     X(UP,          "more replicas: utilisation is above the target")                              \
@@ -118,17 +118,17 @@ extern const struct aw_conf_field aw_policy_fields[];
     X(NO_DATA,     "nothing: the figures it needs are missing or stale")
 /* clang-format on */
 
-enum aw_policy_cause {
-#define X(id, text) AW_POLICY_CAUSE_##id,
-    AW_POLICY_CAUSE_MAP(X)
+enum aw_fallback_cause {
+#define X(id, text) AW_FALLBACK_CAUSE_##id,
+    AW_FALLBACK_CAUSE_MAP(X)
 #undef X
-        AW_POLICY_CAUSE_COUNT
+        AW_FALLBACK_CAUSE_COUNT
 };
-const char *aw_policy_cause_text(enum aw_policy_cause cause);
+const char *aw_fallback_cause_text(enum aw_fallback_cause cause);
 
 /* Why a plan is as it is. Figures that a kind does not have are NAN or 0. */
-struct aw_policy_reason {
-    enum aw_policy_cause cause;
+struct aw_fallback_reason {
+    enum aw_fallback_cause cause;
     uint32_t held;              /* AW_PLAN_*: shrinking was refused for want of fresh figures */
     uint32_t clipped;           /* AW_PLAN_*: cut to the bounds */
     uint32_t waiting;           /* AW_PLAN_*: not looked at, its period is not over */
@@ -138,34 +138,35 @@ struct aw_policy_reason {
     int64_t memory_target;      /* and in bytes */
 };
 /* One line without a newline; returns `buf`. */
-#define AW_POLICY_REASON_TEXT_MAX 256u
-const char *aw_policy_reason_format(const struct aw_policy_reason *reason, char *buf, size_t size);
+#define AW_FALLBACK_REASON_TEXT_MAX 256u
+const char *aw_fallback_reason_format(const struct aw_fallback_reason *reason, char *buf,
+                                      size_t size);
 
-struct aw_policy; /* opaque */
+struct aw_fallback; /* opaque */
 
 /* AW_ERR_CONFIG: bounds that are none, a start outside them, settings that cannot work together
  * (low above high). `ret_policy` is untouched on failure. */
-AW_NODISCARD enum aw_err aw_policy_new(const struct aw_policy_settings *settings,
-                                       const struct aw_policy_task *task,
-                                       const struct aw_alloc *alloc, struct aw_policy **ret_policy,
-                                       struct aw_diag *diag);
-void aw_policy_free(struct aw_policy *policy); /* NULL is a no-op */
-void aw_policy_reset(struct aw_policy *policy);
+AW_NODISCARD enum aw_err aw_fallback_new(const struct aw_fallback_settings *settings,
+                                         const struct aw_fallback_task *task,
+                                         const struct aw_alloc *alloc,
+                                         struct aw_fallback **ret_policy, struct aw_diag *diag);
+void aw_fallback_free(struct aw_fallback *policy); /* NULL is a no-op */
+void aw_fallback_reset(struct aw_fallback *policy);
 
 /* All memory that the policy holds. */
-size_t aw_policy_bytes(const struct aw_policy *policy);
+size_t aw_fallback_bytes(const struct aw_fallback *policy);
 
 /* What to ask of the cluster now. `ret_plan` names only what differs from what is wanted already;
  * nothing to do is a plan with an empty set. `ret_reason` may be NULL. */
-void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
-                      struct aw_plan *ret_plan, struct aw_policy_reason *ret_reason);
+void aw_fallback_decide(struct aw_fallback *policy, const struct aw_sample *sample, int64_t now_us,
+                        struct aw_plan *ret_plan, struct aw_fallback_reason *ret_reason);
 
 /* Everything that outlives a decision, in an envelope (base/envelope.h). How many bytes depends on
  * the kind, the most replicas, and window and period of the HPA. */
-size_t aw_policy_state_bytes(const struct aw_policy *policy);
-void aw_policy_state_save(const struct aw_policy *policy, void *bytes);
+size_t aw_fallback_state_bytes(const struct aw_fallback *policy);
+void aw_fallback_state_save(const struct aw_fallback *policy, void *bytes);
 /* AW_ERR_FORMAT: these bytes are no state of a policy like this one in the above. AW_ERR_NOMEM:
  * there is none for the tracks of so many pods. Nothing changed in either case. */
-AW_NODISCARD enum aw_err aw_policy_state_load(struct aw_policy *policy, const void *bytes);
+AW_NODISCARD enum aw_err aw_fallback_state_load(struct aw_fallback *policy, const void *bytes);
 
 #endif

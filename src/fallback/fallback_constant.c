@@ -1,11 +1,11 @@
 /*
- * policy_constant.c - the same anchored action in every step: the baseline that a learner must
+ * fallback_constant.c - the same anchored action in every step: the baseline that a learner must
  * beat.
  *
  * A good one found per application came as close to the best as a converged learner did, because
  * the anchors do the following. What it cannot do is look ahead.
  */
-#include "fallback/policy_kinds.h"
+#include "fallback/fallback_kinds.h"
 #include "task/action.h"
 #include "task/reading.h"
 
@@ -14,7 +14,7 @@
 /* A change of size by less restarts replicas for nothing; the updater of the VPA says the same. */
 #define DEADBAND 0.1
 
-void aw__policy_constant_init(struct aw_policy *policy)
+void aw__fallback_constant_init(struct aw_fallback *policy)
 {
     const struct aw_action_config config = {
         .mapping = AW_ACTION_ANCHORED,
@@ -27,11 +27,11 @@ void aw__policy_constant_init(struct aw_policy *policy)
     aw_action_init(policy->action, &config);
 }
 
-void aw__policy_constant_decide(struct aw_policy *policy, const struct aw_sample *sample,
-                                const struct aw_reading *reading, struct aw_plan *plan,
-                                struct aw_policy_reason *reason)
+void aw__fallback_constant_decide(struct aw_fallback *policy, const struct aw_sample *sample,
+                                  const struct aw_reading *reading, struct aw_plan *plan,
+                                  struct aw_fallback_reason *reason)
 {
-    const struct aw_policy_settings *settings = &policy->settings;
+    const struct aw_fallback_settings *settings = &policy->settings;
     const float values[AW_ACTION_DIM] = {
         [AW_ACTION_CPU] = (float)settings->constant_cpu,
         [AW_ACTION_MEMORY] = (float)settings->constant_memory,
@@ -42,6 +42,6 @@ void aw__policy_constant_decide(struct aw_policy *policy, const struct aw_sample
     /* A rollout that is overtaken by the next one never ends. */
     if (sample->rollout && reading->oom_kills == 0)
         plan->set = AW_PLAN_REPLICAS;
-    reason->cause = AW_POLICY_CAUSE_ANCHORED;
+    reason->cause = AW_FALLBACK_CAUSE_ANCHORED;
     reason->utilization = reading->cpu_utilisation;
 }

@@ -1,5 +1,5 @@
-/* policy_memory_test.c - what a controller keeps: sizes, tracks of pods, saved bytes. */
-#include "fallback/policy_testing.h"
+/* fallback_memory_test.c - what a controller keeps: sizes, tracks of pods, saved bytes. */
+#include "fallback/fallback_testing.h"
 
 /* The heap, with the size of all blocks written down. */
 struct measuring {
@@ -24,59 +24,59 @@ static void a_policy_takes_what_its_kind_and_bounds_ask_for(void **state)
 {
     (void)state;
     static const struct {
-        enum aw_policy_kind kind;
+        enum aw_fallback_kind kind;
         uint32_t replicas_max;
         size_t bytes_max;
         const char *why;
     } cases[] = {
-        {AW_POLICY_STATIC, 256, 640, "nothing but settings, task and times"},
-        {AW_POLICY_AIMD, 256, 640, "likewise"},
-        {AW_POLICY_HPA, 256, 1280, "recommendations of a window, whatever the pods"},
-        {AW_POLICY_CONSTANT, 256, 3072, "two rings of peaks"},
-        {AW_POLICY_VPA, 20, 3392, "two histograms, a track for each pod"},
-        {AW_POLICY_HPA_VPA, 20, 3968, "both"},
-        {AW_POLICY_HPA_VPA_MEM, 1, 2496, "one histogram less, and no more tracks than pods"},
-        {AW_POLICY_HPA_VPA_MEM, 20, 3072, "tracks of 16 pods"},
-        {AW_POLICY_HPA_VPA_MEM, 256, 3072, "no more: how many there may be takes nothing"},
+        {AW_FALLBACK_STATIC, 256, 640, "nothing but settings, task and times"},
+        {AW_FALLBACK_AIMD, 256, 640, "likewise"},
+        {AW_FALLBACK_HPA, 256, 1280, "recommendations of a window, whatever the pods"},
+        {AW_FALLBACK_CONSTANT, 256, 3072, "two rings of peaks"},
+        {AW_FALLBACK_VPA, 20, 3392, "two histograms, a track for each pod"},
+        {AW_FALLBACK_HPA_VPA, 20, 3968, "both"},
+        {AW_FALLBACK_HPA_VPA_MEM, 1, 2496, "one histogram less, and no more tracks than pods"},
+        {AW_FALLBACK_HPA_VPA_MEM, 20, 3072, "tracks of 16 pods"},
+        {AW_FALLBACK_HPA_VPA_MEM, 256, 3072, "no more: how many there may be takes nothing"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct aw_policy_settings settings;
-        struct aw_policy_task t = task;
-        struct aw_policy *policy = NULL;
+        struct aw_fallback_settings settings;
+        struct aw_fallback_task t = task;
+        struct aw_fallback *policy = NULL;
         struct measuring measuring = {.alloc = {measuring_alloc, measuring_free, &measuring}};
-        aw_conf_defaults(aw_policy_fields, &settings);
+        aw_conf_defaults(aw_fallback_fields, &settings);
         settings.kind = cases[i].kind;
         t.bounds.replicas_max = cases[i].replicas_max;
         t.replicas = t.replicas < t.bounds.replicas_max ? t.replicas : t.bounds.replicas_max;
-        assert_ok(aw_policy_new(&settings, &t, &measuring.alloc, &policy, NULL));
-        assert_int_equal(aw_policy_bytes(policy), measuring.bytes);
-        if (aw_policy_bytes(policy) > cases[i].bytes_max)
+        assert_ok(aw_fallback_new(&settings, &t, &measuring.alloc, &policy, NULL));
+        assert_int_equal(aw_fallback_bytes(policy), measuring.bytes);
+        if (aw_fallback_bytes(policy) > cases[i].bytes_max)
             fail_msg("%s with %u replicas: %zu bytes, at most %zu expected: %s",
-                     aw_policy_names[cases[i].kind], cases[i].replicas_max, aw_policy_bytes(policy),
-                     cases[i].bytes_max, cases[i].why);
-        aw_policy_free(policy);
+                     aw_fallback_names[cases[i].kind], cases[i].replicas_max,
+                     aw_fallback_bytes(policy), cases[i].bytes_max, cases[i].why);
+        aw_fallback_free(policy);
     }
 }
 
-static struct aw_policy *with_replicas(uint32_t replicas_max, const struct aw_alloc *alloc)
+static struct aw_fallback *with_replicas(uint32_t replicas_max, const struct aw_alloc *alloc)
 {
-    struct aw_policy_settings settings;
-    struct aw_policy_task t = task;
-    struct aw_policy *policy = NULL;
-    aw_conf_defaults(aw_policy_fields, &settings);
-    settings.kind = AW_POLICY_HPA_VPA_MEM;
+    struct aw_fallback_settings settings;
+    struct aw_fallback_task t = task;
+    struct aw_fallback *policy = NULL;
+    aw_conf_defaults(aw_fallback_fields, &settings);
+    settings.kind = AW_FALLBACK_HPA_VPA_MEM;
     t.bounds.replicas_max = replicas_max;
-    assert_ok(aw_policy_new(&settings, &t, alloc, &policy, NULL));
+    assert_ok(aw_fallback_new(&settings, &t, alloc, &policy, NULL));
     return policy;
 }
 
 /* One step of a workload with so many pods. */
-static void see(struct aw_policy *policy, uint32_t pods, int64_t now_us)
+static void see(struct aw_fallback *policy, uint32_t pods, int64_t now_us)
 {
     static struct shown shown;
     const struct view v = {.replicas = pods, .millicores = 500, .mib = 512, .p99_us = 200e3};
     struct aw_plan plan;
-    aw_policy_decide(policy, show(&shown, &v, now_us), now_us, &plan, NULL);
+    aw_fallback_decide(policy, show(&shown, &v, now_us), now_us, &plan, NULL);
 }
 
 static void room_for_tracks_grows_with_the_pods_and_no_further(void **state)
@@ -90,7 +90,7 @@ static void room_for_tracks_grows_with_the_pods_and_no_further(void **state)
                 {60, 44, false}, {2, 44, false},  {60, 44, false}};
     struct aw_alloc_counting counting;
     aw_alloc_counting_init(&counting);
-    struct aw_policy *policy = with_replicas(20, &counting.alloc);
+    struct aw_fallback *policy = with_replicas(20, &counting.alloc);
     const uint64_t blocks = counting.alloc_count - counting.free_count;
     assert_int_equal(policy->track_max, 2 * 20 + AW__POLICY_STRAY_PODS);
     for (size_t i = 0; i < sizeof step / sizeof *step; i++) {
@@ -102,7 +102,7 @@ static void room_for_tracks_grows_with_the_pods_and_no_further(void **state)
         assert_int_equal(policy->state->track_count,
                          step[i].pods < step[i].room ? step[i].pods : step[i].room);
     }
-    aw_policy_free(policy);
+    aw_fallback_free(policy);
     assert_int_equal(counting.alloc_count, counting.free_count);
 }
 
@@ -112,14 +112,14 @@ static void pods_that_there_is_no_memory_for_are_not_followed(void **state)
     (void)state;
     struct aw_alloc_counting counting;
     aw_alloc_counting_init(&counting);
-    struct aw_policy *policy = with_replicas(20, &counting.alloc);
+    struct aw_fallback *policy = with_replicas(20, &counting.alloc);
     counting.fail_after = counting.alloc_count;
     see(policy, 30, NOW_US);
     assert_int_equal(policy->state->track_count, AW__POLICY_TRACK_ROOM);
     counting.fail_after = UINT64_MAX;
     see(policy, 30, NOW_US + STEP_US);
     assert_int_equal(policy->state->track_count, 30);
-    aw_policy_free(policy);
+    aw_fallback_free(policy);
 }
 
 /* Of the same length whatever there is room for, and with the same bytes. */
@@ -128,37 +128,37 @@ static void a_saved_state_does_not_tell_how_much_room_there_was(void **state)
     (void)state;
     struct aw_alloc_counting counting;
     aw_alloc_counting_init(&counting);
-    struct aw_policy *grown = with_replicas(20, NULL), *small = with_replicas(20, NULL);
-    struct aw_policy *loaded = with_replicas(20, &counting.alloc);
-    const size_t size = aw_policy_state_bytes(small);
+    struct aw_fallback *grown = with_replicas(20, NULL), *small = with_replicas(20, NULL);
+    struct aw_fallback *loaded = with_replicas(20, &counting.alloc);
+    const size_t size = aw_fallback_state_bytes(small);
     unsigned char *a = malloc(size), *b = malloc(size);
     assert_non_null(a);
     assert_non_null(b);
     see(grown, 40, NOW_US);
-    assert_int_equal(aw_policy_state_bytes(grown), size);
-    aw_policy_reset(grown);
+    assert_int_equal(aw_fallback_state_bytes(grown), size);
+    aw_fallback_reset(grown);
     for (int i = 1; i < 20; i++) {
         see(grown, 10, NOW_US + i * STEP_US);
         see(small, 10, NOW_US + i * STEP_US);
     }
     assert_true(grown->track_room > small->track_room);
-    aw_policy_state_save(grown, a);
-    aw_policy_state_save(small, b);
+    aw_fallback_state_save(grown, a);
+    aw_fallback_state_save(small, b);
     assert_memory_equal(a, b, size);
 
     see(grown, 40, NOW_US + 20 * STEP_US);
-    aw_policy_state_save(grown, a);
+    aw_fallback_state_save(grown, a);
     counting.fail_after = counting.alloc_count;
-    assert_int_equal(aw_policy_state_load(loaded, a), AW_ERR_NOMEM);
+    assert_int_equal(aw_fallback_state_load(loaded, a), AW_ERR_NOMEM);
     assert_int_equal(loaded->state->track_count, 0); /* nothing changed */
     counting.fail_after = UINT64_MAX;
-    assert_ok(aw_policy_state_load(loaded, a));
+    assert_ok(aw_fallback_state_load(loaded, a));
     assert_int_equal(loaded->track_room, 44);
-    aw_policy_state_save(loaded, b);
+    aw_fallback_state_save(loaded, b);
     assert_memory_equal(a, b, size);
-    aw_policy_free(grown);
-    aw_policy_free(small);
-    aw_policy_free(loaded);
+    aw_fallback_free(grown);
+    aw_fallback_free(small);
+    aw_fallback_free(loaded);
     free(a);
     free(b);
 }
@@ -200,16 +200,16 @@ static void each_track_stays_with_its_pod_while_others_come_and_go(void **state)
     static int64_t oom_after_us[1 + STEPS * TRACKS];
     static uint32_t seen_next[1 + STEPS * TRACKS], kills[1 + STEPS * TRACKS];
     static const struct aw__pod_track none;
-    struct aw_policy_settings settings;
-    struct aw_policy_task t = task;
-    struct aw_policy *policy = NULL;
+    struct aw_fallback_settings settings;
+    struct aw_fallback_task t = task;
+    struct aw_fallback *policy = NULL;
     struct aw_pod pods[TRACKS];
     struct aw_rng rng;
     uint32_t count = 0, next_id = 1, full = 0;
-    aw_conf_defaults(aw_policy_fields, &settings);
-    settings.kind = AW_POLICY_VPA;
+    aw_conf_defaults(aw_fallback_fields, &settings);
+    settings.kind = AW_FALLBACK_VPA;
     t.bounds.replicas_max = t.replicas = MAX;
-    assert_ok(aw_policy_new(&settings, &t, NULL, &policy, NULL));
+    assert_ok(aw_fallback_new(&settings, &t, NULL, &policy, NULL));
     assert_int_equal(policy->track_max, TRACKS);
     aw_rng_init(&rng, 11, 0);
     for (uint32_t step = 1; step <= STEPS; step++) {
@@ -226,7 +226,7 @@ static void each_track_stays_with_its_pod_while_others_come_and_go(void **state)
                                          .memory_bytes_used = unknown,
                                          .pod_count = count,
                                          .pods = pods};
-        aw_policy_decide(policy, &sample, now_us, &plan, NULL);
+        aw_fallback_decide(policy, &sample, now_us, &plan, NULL);
         assert_int_equal(policy->state->track_count, count);
         for (uint32_t i = 0; i < count; i++) {
             const struct aw_pod *pod = &pods[i];
@@ -248,22 +248,22 @@ static void each_track_stays_with_its_pod_while_others_come_and_go(void **state)
             assert_memory_equal(&policy->track[i], &none, sizeof none);
     }
     assert_true(full > STEPS / 10); /* the place for a new one had to be found */
-    aw_policy_free(policy);
+    aw_fallback_free(policy);
 }
 
 static void pods_that_were_never_asked_for_do_no_harm(void **state)
 {
     (void)state;
     static struct shown shown;
-    for (int kind = 0; kind < AW_POLICY_COUNT; kind++) {
-        struct aw_policy_settings settings;
-        struct aw_policy_task t = task;
-        struct aw_policy *policy = NULL;
+    for (int kind = 0; kind < AW_FALLBACK_COUNT; kind++) {
+        struct aw_fallback_settings settings;
+        struct aw_fallback_task t = task;
+        struct aw_fallback *policy = NULL;
         struct aw_rng rng;
-        aw_conf_defaults(aw_policy_fields, &settings);
+        aw_conf_defaults(aw_fallback_fields, &settings);
         settings.kind = (uint32_t)kind;
         t.bounds.replicas_max = t.replicas = 1;
-        assert_ok(aw_policy_new(&settings, &t, NULL, &policy, NULL));
+        assert_ok(aw_fallback_new(&settings, &t, NULL, &policy, NULL));
         aw_rng_init(&rng, 13, (uint64_t)kind);
         for (int i = 0; i < 500; i++) {
             const int64_t now_us = NOW_US + i * STEP_US;
@@ -274,11 +274,11 @@ static void pods_that_were_never_asked_for_do_no_harm(void **state)
             if (aw_rng_below(&rng, 4) == 0) /* even if all have the same name */
                 for (uint32_t k = 0; k < v.replicas; k++)
                     shown.pods[k].id = 1 + aw_rng_below(&rng, 2);
-            aw_policy_decide(policy, &shown.sample, now_us, &plan, NULL);
+            aw_fallback_decide(policy, &shown.sample, now_us, &plan, NULL);
             if (plan.set & AW_PLAN_REPLICAS)
                 assert_int_equal(plan.replicas, 1);
         }
-        aw_policy_free(policy);
+        aw_fallback_free(policy);
     }
 }
 
@@ -286,10 +286,10 @@ static void equal_lives_leave_equal_bytes(void **state)
 {
     (void)state;
     static struct shown shown;
-    for (int kind = 0; kind < AW_POLICY_COUNT; kind++) {
-        struct aw_policy *a = make((enum aw_policy_kind)kind);
-        struct aw_policy *b = make((enum aw_policy_kind)kind);
-        const size_t size = aw_policy_state_bytes(a);
+    for (int kind = 0; kind < AW_FALLBACK_COUNT; kind++) {
+        struct aw_fallback *a = make((enum aw_fallback_kind)kind);
+        struct aw_fallback *b = make((enum aw_fallback_kind)kind);
+        const size_t size = aw_fallback_state_bytes(a);
         unsigned char *of_a = malloc(size), *of_b = malloc(size);
         assert_non_null(of_a);
         assert_non_null(of_b);
@@ -300,19 +300,19 @@ static void equal_lives_leave_equal_bytes(void **state)
         /* the one has lived before */
         struct view v = {.replicas = 2, .millicores = 500, .mib = 512, .p99_us = 200e3};
         live(a, &v, 8, 300, 100, NOW_US);
-        aw_policy_reset(a);
+        aw_fallback_reset(a);
         for (int i = 0; i < 100; i++) {
             const int64_t now_us = NOW_US + i * STEP_US;
             struct aw_plan plan;
             v = draw(&rng);
-            aw_policy_decide(a, show(&shown, &v, now_us), now_us, &plan, NULL);
-            aw_policy_decide(b, show(&shown, &v, now_us), now_us, &plan, NULL);
+            aw_fallback_decide(a, show(&shown, &v, now_us), now_us, &plan, NULL);
+            aw_fallback_decide(b, show(&shown, &v, now_us), now_us, &plan, NULL);
         }
-        aw_policy_state_save(a, of_a);
-        aw_policy_state_save(b, of_b);
+        aw_fallback_state_save(a, of_a);
+        aw_fallback_state_save(b, of_b);
         assert_memory_equal(of_a, of_b, size);
-        aw_policy_free(a);
-        aw_policy_free(b);
+        aw_fallback_free(a);
+        aw_fallback_free(b);
         free(of_a);
         free(of_b);
     }
@@ -321,30 +321,30 @@ static void equal_lives_leave_equal_bytes(void **state)
 static void a_state_of_another_size_is_refused(void **state)
 {
     (void)state;
-    struct aw_policy_settings settings;
-    struct aw_policy_task t;
-    struct aw_policy *saved = make(AW_POLICY_HPA_VPA_MEM), *other = NULL;
-    unsigned char *bytes = malloc(aw_policy_state_bytes(saved));
+    struct aw_fallback_settings settings;
+    struct aw_fallback_task t;
+    struct aw_fallback *saved = make(AW_FALLBACK_HPA_VPA_MEM), *other = NULL;
+    unsigned char *bytes = malloc(aw_fallback_state_bytes(saved));
     assert_non_null(bytes);
-    aw_policy_state_save(saved, bytes);
-#define LOADED(change, result)                                        \
-    do {                                                              \
-        t = task;                                                     \
-        aw_conf_defaults(aw_policy_fields, &settings);                \
-        change;                                                       \
-        assert_ok(aw_policy_new(&settings, &t, NULL, &other, NULL));  \
-        assert_int_equal(aw_policy_state_load(other, bytes), result); \
-        aw_policy_free(other);                                        \
+    aw_fallback_state_save(saved, bytes);
+#define LOADED(change, result)                                          \
+    do {                                                                \
+        t = task;                                                       \
+        aw_conf_defaults(aw_fallback_fields, &settings);                \
+        change;                                                         \
+        assert_ok(aw_fallback_new(&settings, &t, NULL, &other, NULL));  \
+        assert_int_equal(aw_fallback_state_load(other, bytes), result); \
+        aw_fallback_free(other);                                        \
     } while (0)
     LOADED(t.bounds.replicas_max = 21, AW_ERR_FORMAT);
     LOADED(t.bounds.replicas_max = 19, AW_ERR_FORMAT);
     LOADED(settings.hpa_down_window = 301, AW_ERR_FORMAT);
     LOADED(settings.hpa_period = 30, AW_ERR_FORMAT);
-    LOADED(settings.kind = AW_POLICY_HPA_VPA, AW_ERR_FORMAT);
+    LOADED(settings.kind = AW_FALLBACK_HPA_VPA, AW_ERR_FORMAT);
     LOADED(settings.hpa_target = 60, AW_OK);
     LOADED(t.bounds.memory_bytes_max = 4ll << 30, AW_OK);
 #undef LOADED
-    aw_policy_free(saved);
+    aw_fallback_free(saved);
     free(bytes);
 }
 
@@ -368,15 +368,15 @@ static void the_hpa_has_room_for_a_window_of_any_length(void **state)
     };
     static struct shown shown;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct aw_policy_settings settings;
-        struct aw_policy *policy = NULL;
+        struct aw_fallback_settings settings;
+        struct aw_fallback *policy = NULL;
         struct aw_rng rng;
         uint32_t most = 0;
-        aw_conf_defaults(aw_policy_fields, &settings);
-        settings.kind = AW_POLICY_HPA;
+        aw_conf_defaults(aw_fallback_fields, &settings);
+        settings.kind = AW_FALLBACK_HPA;
         settings.hpa_down_window = cases[i].window;
         settings.hpa_period = cases[i].period;
-        assert_ok(aw_policy_new(&settings, &task, NULL, &policy, NULL));
+        assert_ok(aw_fallback_new(&settings, &task, NULL, &policy, NULL));
         assert_int_equal(policy->recommendation_max, cases[i].room);
         aw_rng_init(&rng, 19, i);
         for (int step = 0; step < 5000; step++) {
@@ -384,18 +384,18 @@ static void the_hpa_has_room_for_a_window_of_any_length(void **state)
             struct view v = draw(&rng);
             struct aw_plan plan;
             v.age_us = 0;
-            aw_policy_decide(policy, show(&shown, &v, now_us), now_us, &plan, NULL);
+            aw_fallback_decide(policy, show(&shown, &v, now_us), now_us, &plan, NULL);
             if (policy->state->recommendation_count > most)
                 most = policy->state->recommendation_count;
         }
         if (most != cases[i].used)
             fail_msg("%u of a window of %u s, expected %u: %s", most, cases[i].window,
                      cases[i].used, cases[i].why);
-        aw_policy_free(policy);
+        aw_fallback_free(policy);
     }
 }
 
-AW_TEST_GROUP("policy-memory")
+AW_TEST_GROUP("fallback-memory")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_takes_what_its_kind_and_bounds_ask_for),

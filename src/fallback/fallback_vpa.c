@@ -1,5 +1,5 @@
 /*
- * policy_vpa.c - the VPA fed from samples, and its updater's rules turned into a new size.
+ * fallback_vpa.c - the VPA fed from samples, and its updater's rules turned into a new size.
  *
  * Upstream evicts pod by pod and a webhook gives each new pod its size. A cluster here has one
  * wanted size for a workload and rolls it out itself, so: as soon as the updater would touch any
@@ -11,7 +11,7 @@
  * which a pod may be disturbed for a mere difference.
  */
 #include "base/units.h"
-#include "fallback/policy_kinds.h"
+#include "fallback/fallback_kinds.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -28,12 +28,12 @@ static void make_upstream(void)
     aw_vpa_config_init(&upstream);
 }
 
-static double ratio_of(const struct aw_policy_settings *settings)
+static double ratio_of(const struct aw_fallback_settings *settings)
 {
     return settings->history_half_life * 1e6 / (double)DAY_US;
 }
 
-static void config_of(const struct aw_policy_settings *settings, struct aw_vpa_config *ret)
+static void config_of(const struct aw_fallback_settings *settings, struct aw_vpa_config *ret)
 {
     const double ratio = ratio_of(settings);
     pthread_once(&once, make_upstream);
@@ -45,7 +45,7 @@ static void config_of(const struct aw_policy_settings *settings, struct aw_vpa_c
     ret->pod_min[AW_VPA_MEMORY] = (int64_t)(settings->vpa_memory_min_mib * AW_MIB_REAL);
 }
 
-enum aw_err aw__policy_vpa_check(const struct aw_policy *policy, struct aw_diag *diag)
+enum aw_err aw__fallback_vpa_check(const struct aw_fallback *policy, struct aw_diag *diag)
 {
     struct aw_vpa_config config;
     config_of(&policy->settings, &config);
@@ -62,7 +62,7 @@ struct recommender {
 };
 
 /* The total is that of the weights as they are kept, so that a percentile of 1 is reached. */
-static void histogram_from(const struct aw__policy_usage *usage, struct aw_histogram *ret)
+static void histogram_from(const struct aw__fallback_usage *usage, struct aw_histogram *ret)
 {
     ret->reference_us = usage->reference_us;
     ret->lowest = usage->lowest;
@@ -74,7 +74,7 @@ static void histogram_from(const struct aw__policy_usage *usage, struct aw_histo
     }
 }
 
-static void histogram_keep(struct aw__policy_usage *usage, const struct aw_histogram *histogram)
+static void histogram_keep(struct aw__fallback_usage *usage, const struct aw_histogram *histogram)
 {
     usage->reference_us = histogram->reference_us;
     usage->lowest = histogram->lowest;
@@ -84,34 +84,34 @@ static void histogram_keep(struct aw__policy_usage *usage, const struct aw_histo
 }
 
 /* A resource that is not controlled begins anew each time: nobody reads its histogram. */
-static void recommender_open(const struct aw_policy *policy, struct recommender *ret)
+static void recommender_open(const struct aw_fallback *policy, struct recommender *ret)
 {
-    const struct aw__policy_state *state = policy->state;
-    const struct aw__policy_usage *usage = policy->usage;
+    const struct aw__fallback_state *state = policy->state;
+    const struct aw__fallback_usage *usage = policy->usage;
     config_of(&policy->settings, &ret->config);
     aw_vpa_aggregate_init(&ret->aggregate, &ret->config, 0);
     for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
-        if (aw__policy_controls(policy->settings.kind, r))
+        if (aw__fallback_controls(policy->settings.kind, r))
             histogram_from(usage++, &ret->aggregate.usage[r]);
     ret->aggregate.first_sample_us = state->first_sample_us;
     ret->aggregate.last_sample_us = state->last_sample_us;
     ret->aggregate.sample_count = state->sample_count;
 }
 
-static void recommender_close(struct aw_policy *policy, const struct recommender *recommender)
+static void recommender_close(struct aw_fallback *policy, const struct recommender *recommender)
 {
     const struct aw_vpa_aggregate *aggregate = &recommender->aggregate;
-    struct aw__policy_state *state = policy->state;
-    struct aw__policy_usage *usage = policy->usage;
+    struct aw__fallback_state *state = policy->state;
+    struct aw__fallback_usage *usage = policy->usage;
     for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
-        if (aw__policy_controls(policy->settings.kind, r))
+        if (aw__fallback_controls(policy->settings.kind, r))
             histogram_keep(usage++, &aggregate->usage[r]);
     state->first_sample_us = aggregate->first_sample_us;
     state->last_sample_us = aggregate->last_sample_us;
     state->sample_count = aggregate->sample_count;
 }
 
-void aw__policy_vpa_reset(struct aw_policy *policy)
+void aw__fallback_vpa_reset(struct aw_fallback *policy)
 {
     struct recommender fresh;
     config_of(&policy->settings, &fresh.config);
@@ -122,14 +122,14 @@ void aw__policy_vpa_reset(struct aw_policy *policy)
 /* --- what is known of each pod -----------------------------------------------------------------
  */
 
-static uint32_t tracked(const struct aw_policy *policy, const struct aw_sample *sample)
+static uint32_t tracked(const struct aw_fallback *policy, const struct aw_sample *sample)
 {
     return sample->pod_count < policy->track_room ? sample->pod_count : policy->track_room;
 }
 
 /* Where the track of pod `i` may go, all before it having theirs: behind the others, or, when there
  * is no room left, over one that none of the pods still to come will ask for. */
-static uint32_t place_for(const struct aw_policy *policy, const struct aw_sample *sample,
+static uint32_t place_for(const struct aw_fallback *policy, const struct aw_sample *sample,
                           uint32_t i, uint32_t count)
 {
     if (policy->state->track_count < policy->track_room)
@@ -146,9 +146,9 @@ static uint32_t place_for(const struct aw_policy *policy, const struct aw_sample
 
 /* Brings the tracks into the order of the sample, in place: a pod seen for the first time gets a
  * new one, and those of pods that are gone are dropped. */
-static void align(struct aw_policy *policy, const struct aw_sample *sample, uint32_t count)
+static void align(struct aw_fallback *policy, const struct aw_sample *sample, uint32_t count)
 {
-    struct aw__policy_state *state = policy->state;
+    struct aw__fallback_state *state = policy->state;
     struct aw__pod_track *track = policy->track;
     for (uint32_t i = 0; i < count; i++) {
         const struct aw_pod *pod = &sample->pods[i];
@@ -204,7 +204,7 @@ static bool killed(const struct aw__pod_track *track, const struct aw_pod *pod)
 }
 
 /* Tells the recommender of kills, and of usage too when `usage`. */
-static void take_in(struct aw_policy *policy, struct recommender *recommender,
+static void take_in(struct aw_fallback *policy, struct recommender *recommender,
                     const struct aw_sample *sample, uint32_t count, bool usage, int64_t now_us)
 {
     const struct aw_vpa_config *config = &recommender->config;
@@ -219,10 +219,10 @@ static void take_in(struct aw_policy *policy, struct recommender *recommender,
                 track->started_us == AW_NEVER ? 0 : now_us - track->started_us;
             (void)aw_vpa_oom(config, aggregate, &container, pod->memory_bytes, now_us);
         }
-        if (usage && aw__policy_fresh(policy, pod->cpu_cores_used, now_us))
+        if (usage && aw__fallback_fresh(policy, pod->cpu_cores_used, now_us))
             (void)aw_vpa_add(config, aggregate, &container, AW_VPA_CPU,
                              llround(pod->cpu_cores_used.value * 1000), pod->cpu_cores_used.at_us);
-        if (usage && aw__policy_fresh(policy, pod->memory_bytes_used, now_us))
+        if (usage && aw__fallback_fresh(policy, pod->memory_bytes_used, now_us))
             (void)aw_vpa_add(config, aggregate, &container, AW_VPA_MEMORY,
                              llround(pod->memory_bytes_used.value), pod->memory_bytes_used.at_us);
         container_keep(track, &container);
@@ -230,10 +230,10 @@ static void take_in(struct aw_policy *policy, struct recommender *recommender,
 }
 
 /* Follows every pod; `ret` is open afterwards when usage was due. */
-static void follow(struct aw_policy *policy, const struct aw_sample *sample, bool due,
+static void follow(struct aw_fallback *policy, const struct aw_sample *sample, bool due,
                    int64_t now_us, struct recommender *ret)
 {
-    aw__policy_track_room(policy, sample->pod_count);
+    aw__fallback_track_room(policy, sample->pod_count);
     const uint32_t count = tracked(policy, sample);
     align(policy, sample, count);
     bool news = due;
@@ -253,7 +253,7 @@ static void follow(struct aw_policy *policy, const struct aw_sample *sample, boo
 /* --- deciding ----------------------------------------------------------------------------------
  */
 
-static struct aw_vpa_updater updater_of(const struct aw_policy_settings *settings)
+static struct aw_vpa_updater updater_of(const struct aw_fallback_settings *settings)
 {
     struct aw_vpa_updater updater;
     aw_vpa_updater_init(&updater);
@@ -263,7 +263,7 @@ static struct aw_vpa_updater updater_of(const struct aw_policy_settings *setting
 }
 
 /* The strongest reason that the updater has to touch a pod. */
-static enum aw_vpa_verdict judge(const struct aw_policy *policy, const struct aw_sample *sample,
+static enum aw_vpa_verdict judge(const struct aw_fallback *policy, const struct aw_sample *sample,
                                  const struct aw_vpa_recommendation *wanted, int64_t now_us)
 {
     const struct aw_vpa_updater updater = updater_of(&policy->settings);
@@ -280,8 +280,8 @@ static enum aw_vpa_verdict judge(const struct aw_policy *policy, const struct aw
         const struct aw_vpa_pod_container container = {
             .recommendation = wanted,
             .has_bounds = true,
-            .controlled = {aw__policy_controls(kind, AW_VPA_CPU),
-                           aw__policy_controls(kind, AW_VPA_MEMORY)},
+            .controlled = {aw__fallback_controls(kind, AW_VPA_CPU),
+                           aw__fallback_controls(kind, AW_VPA_MEMORY)},
             .has_request = {true, true},
             .request = {pod->cpu_millicores, pod->memory_bytes},
             .oom_killed = oom_us != AW_NEVER,
@@ -303,17 +303,18 @@ static enum aw_vpa_verdict judge(const struct aw_policy *policy, const struct aw
     return found;
 }
 
-void aw__policy_vpa_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
-                           struct aw_plan *plan, struct aw_policy_reason *reason)
+void aw__fallback_vpa_decide(struct aw_fallback *policy, const struct aw_sample *sample,
+                             int64_t now_us, struct aw_plan *plan,
+                             struct aw_fallback_reason *reason)
 {
     struct recommender recommender;
     const bool due = now_us >= policy->state->vpa_next_us;
-    const bool cpu = aw__policy_controls(policy->settings.kind, AW_VPA_CPU);
+    const bool cpu = aw__fallback_controls(policy->settings.kind, AW_VPA_CPU);
     follow(policy, sample, due, now_us, &recommender);
     if (!due) {
         reason->waiting |= AW_PLAN_MEMORY | (cpu ? AW_PLAN_CPU : 0u);
-        if (reason->cause == AW_POLICY_CAUSE_NONE)
-            reason->cause = AW_POLICY_CAUSE_NOT_YET;
+        if (reason->cause == AW_FALLBACK_CAUSE_NONE)
+            reason->cause = AW_FALLBACK_CAUSE_NOT_YET;
         return;
     }
     policy->state->vpa_next_us = now_us + (int64_t)(policy->settings.vpa_period * 1e6);
@@ -325,8 +326,8 @@ void aw__policy_vpa_decide(struct aw_policy *policy, const struct aw_sample *sam
     };
     struct aw_vpa_recommendation wanted;
     if (aw_vpa_recommend(&recommender.config, &recommender.aggregate, 1, &allowed, &wanted)) {
-        if (reason->cause == AW_POLICY_CAUSE_NONE)
-            reason->cause = AW_POLICY_CAUSE_NO_DATA;
+        if (reason->cause == AW_FALLBACK_CAUSE_NONE)
+            reason->cause = AW_FALLBACK_CAUSE_NO_DATA;
         return;
     }
     reason->cpu_target = cpu ? wanted.target[AW_VPA_CPU] : 0;
@@ -341,8 +342,8 @@ void aw__policy_vpa_decide(struct aw_policy *policy, const struct aw_sample *sam
     plan->set |= AW_PLAN_MEMORY;
     plan->memory_bytes = wanted.target[AW_VPA_MEMORY];
     if (plan->set & AW_PLAN_REPLICAS)
-        reason->cause = AW_POLICY_CAUSE_UP_RESIZE;
+        reason->cause = AW_FALLBACK_CAUSE_UP_RESIZE;
     else
         reason->cause =
-            verdict == AW_VPA_UPDATE_OOM ? AW_POLICY_CAUSE_RESIZE_OOM : AW_POLICY_CAUSE_RESIZE;
+            verdict == AW_VPA_UPDATE_OOM ? AW_FALLBACK_CAUSE_RESIZE_OOM : AW_FALLBACK_CAUSE_RESIZE;
 }

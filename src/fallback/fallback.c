@@ -1,11 +1,11 @@
-/* policy.c - the contract: settings, dispatch, and the wall that every proposal passes. */
-#include "fallback/policy.h"
+/* fallback.c - the contract: settings, dispatch, and the wall that every proposal passes. */
+#include "fallback/fallback.h"
 
 #include "base/envelope.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "fallback/policy_kinds.h"
+#include "fallback/fallback_kinds.h"
 #include "task/action.h"
 #include "task/bounds.h"
 #include "task/reading.h"
@@ -14,17 +14,17 @@
 #include <math.h>
 #include <string.h>
 
-const char *const aw_policy_names[] = {
+const char *const aw_fallback_names[] = {
 #define X(id, name) name,
-    AW_POLICY_MAP(X)
+    AW_FALLBACK_MAP(X)
 #undef X
         NULL,
 };
 
 /* clang-format off */
-#define AW_CONF_OF struct aw_policy_settings
-const struct aw_conf_field aw_policy_fields[] = {
-    AW_CONF_ONE_OF(kind, "hpa+vpa-mem", aw_policy_names, "which rules decide"),
+#define AW_CONF_OF struct aw_fallback_settings
+const struct aw_conf_field aw_fallback_fields[] = {
+    AW_CONF_ONE_OF(kind, "hpa+vpa-mem", aw_fallback_names, "which rules decide"),
     AW_CONF_NUMBER(stale, "45", 1, 3600,
         "seconds after which a figure counts as missing; three readings of 15 s"),
     AW_CONF_NUMBER(hpa_target, "80", 1, 100,
@@ -65,14 +65,14 @@ const struct aw_conf_field aw_policy_fields[] = {
 };
 /* clang-format on */
 
-const char *aw_policy_cause_text(enum aw_policy_cause cause)
+const char *aw_fallback_cause_text(enum aw_fallback_cause cause)
 {
     static const char *const texts[] = {
 #define X(id, text) text,
-        AW_POLICY_CAUSE_MAP(X)
+        AW_FALLBACK_CAUSE_MAP(X)
 #undef X
     };
-    AW_ASSERT((size_t)cause < AW_POLICY_CAUSE_COUNT);
+    AW_ASSERT((size_t)cause < AW_FALLBACK_CAUSE_COUNT);
     return texts[cause];
 }
 
@@ -86,11 +86,12 @@ static void add_names(struct aw_text *text, const char *what, uint32_t set)
             aw_text_add(text, " %s", aw_resource_table[r].name);
 }
 
-const char *aw_policy_reason_format(const struct aw_policy_reason *reason, char *buf, size_t size)
+const char *aw_fallback_reason_format(const struct aw_fallback_reason *reason, char *buf,
+                                      size_t size)
 {
     struct aw_text text;
     aw_text_init(&text, buf, size);
-    aw_text_add(&text, "%s", aw_policy_cause_text(reason->cause));
+    aw_text_add(&text, "%s", aw_fallback_cause_text(reason->cause));
     if (isfinite(reason->utilization))
         aw_text_add(&text, "; utilisation %.0f %%", 100 * reason->utilization);
     if (reason->replicas_proposed > 0)
@@ -107,7 +108,7 @@ const char *aw_policy_reason_format(const struct aw_policy_reason *reason, char 
 /* --- life -------------------------------------------------------------------------------------
  */
 
-static enum aw_err check_task(const struct aw_policy_task *task, struct aw_diag *diag)
+static enum aw_err check_task(const struct aw_fallback_task *task, struct aw_diag *diag)
 {
     const struct aw_bounds *bounds = &task->bounds;
     enum aw_err err = aw_bounds_check(bounds, diag);
@@ -127,13 +128,13 @@ static enum aw_err check_task(const struct aw_policy_task *task, struct aw_diag 
 }
 
 /* The state is the last stretch of the block; gaps between its parts are zero and stay so. */
-static void carve(struct aw_policy *policy, struct aw_carve *c)
+static void carve(struct aw_fallback *policy, struct aw_carve *c)
 {
     const uint32_t kind = policy->settings.kind;
-    const size_t anchored = kind == AW_POLICY_CONSTANT;
+    const size_t anchored = kind == AW_FALLBACK_CONSTANT;
     size_t resources = 0;
     for (int r = 0; r < AW_VPA_RESOURCE_COUNT; r++)
-        resources += aw__policy_controls(kind, r);
+        resources += aw__fallback_controls(kind, r);
     (void)aw_carve_take(c, 1, sizeof *policy);
     policy->action = aw_carve_take(c, anchored, sizeof *policy->action);
     const size_t before = c->used;
@@ -146,51 +147,51 @@ static void carve(struct aw_policy *policy, struct aw_carve *c)
     policy->bytes = c->used;
 }
 
-enum aw_err aw_policy_new(const struct aw_policy_settings *settings,
-                          const struct aw_policy_task *task, const struct aw_alloc *alloc,
-                          struct aw_policy **ret_policy, struct aw_diag *diag)
+enum aw_err aw_fallback_new(const struct aw_fallback_settings *settings,
+                            const struct aw_fallback_task *task, const struct aw_alloc *alloc,
+                            struct aw_fallback **ret_policy, struct aw_diag *diag)
 {
-    AW_ASSERT(settings->kind < AW_POLICY_COUNT);
-    struct aw_policy made = {.settings = *settings,
-                             .task = *task,
-                             .alloc = alloc,
-                             .stale_us = (int64_t)(settings->stale * 1e6)};
+    AW_ASSERT(settings->kind < AW_FALLBACK_COUNT);
+    struct aw_fallback made = {.settings = *settings,
+                               .task = *task,
+                               .alloc = alloc,
+                               .stale_us = (int64_t)(settings->stale * 1e6)};
     enum aw_err err = check_task(task, diag);
     if (!err)
-        err = aw__policy_hpa_check(&made, diag);
+        err = aw__fallback_hpa_check(&made, diag);
     if (!err)
-        err = aw__policy_vpa_check(&made, diag);
+        err = aw__fallback_vpa_check(&made, diag);
     if (!err)
-        err = aw__policy_aimd_check(&made, diag);
+        err = aw__fallback_aimd_check(&made, diag);
     if (err)
         return err;
-    if (aw__policy_has_hpa(settings->kind))
-        made.recommendation_max = aw__policy_hpa_recommendation_max(settings);
-    if (aw__policy_has_vpa(settings->kind)) {
+    if (aw__fallback_has_hpa(settings->kind))
+        made.recommendation_max = aw__fallback_hpa_recommendation_max(settings);
+    if (aw__fallback_has_vpa(settings->kind)) {
         const uint32_t pods = 2 * task->bounds.replicas_max + AW__POLICY_STRAY_PODS;
         made.track_max = pods < AW_CLUSTER_PODS_MAX ? pods : AW_CLUSTER_PODS_MAX;
     }
     struct aw_carve c = {0};
     carve(&made, &c);
-    struct aw_policy *policy = aw_alloc_new(alloc, 1, c.used);
+    struct aw_fallback *policy = aw_alloc_new(alloc, 1, c.used);
     if (policy) {
         c = (struct aw_carve){.base = (unsigned char *)policy};
         carve(&made, &c);
         *policy = made;
-        aw__policy_track_room(policy, task->replicas);
+        aw__fallback_track_room(policy, task->replicas);
     }
     if (!policy || (made.track_max > 0 && !policy->track)) {
-        aw_policy_free(policy);
+        aw_fallback_free(policy);
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a policy");
     }
-    if (settings->kind == AW_POLICY_CONSTANT)
-        aw__policy_constant_init(policy);
-    aw_policy_reset(policy);
+    if (settings->kind == AW_FALLBACK_CONSTANT)
+        aw__fallback_constant_init(policy);
+    aw_fallback_reset(policy);
     *ret_policy = policy;
     return AW_OK;
 }
 
-void aw_policy_free(struct aw_policy *policy)
+void aw_fallback_free(struct aw_fallback *policy)
 {
     if (!policy)
         return;
@@ -198,7 +199,7 @@ void aw_policy_free(struct aw_policy *policy)
     aw_alloc_free(policy->alloc, policy);
 }
 
-void aw__policy_track_room(struct aw_policy *policy, uint32_t count)
+void aw__fallback_track_room(struct aw_fallback *policy, uint32_t count)
 {
     uint32_t room = policy->track_room ? policy->track_room : AW__POLICY_TRACK_ROOM;
     while (room < count && room < policy->track_max)
@@ -216,20 +217,20 @@ void aw__policy_track_room(struct aw_policy *policy, uint32_t count)
     policy->track_room = room;
 }
 
-void aw_policy_reset(struct aw_policy *policy)
+void aw_fallback_reset(struct aw_fallback *policy)
 {
-    struct aw__policy_state *state = policy->state;
+    struct aw__fallback_state *state = policy->state;
     memset(state, 0, policy->state_bytes);
     if (policy->track)
         memset(policy->track, 0, policy->track_room * sizeof *policy->track);
     state->hpa_next_us = state->vpa_next_us = state->aimd_next_us = INT64_MIN;
-    if (aw__policy_has_vpa(policy->settings.kind))
-        aw__policy_vpa_reset(policy);
-    if (policy->settings.kind == AW_POLICY_CONSTANT)
+    if (aw__fallback_has_vpa(policy->settings.kind))
+        aw__fallback_vpa_reset(policy);
+    if (policy->settings.kind == AW_FALLBACK_CONSTANT)
         aw_action_begin(policy->anchor);
 }
 
-size_t aw_policy_bytes(const struct aw_policy *policy)
+size_t aw_fallback_bytes(const struct aw_fallback *policy)
 {
     return policy->bytes + policy->track_room * sizeof *policy->track;
 }
@@ -238,12 +239,12 @@ size_t aw_policy_bytes(const struct aw_policy *policy)
  */
 
 /* Within the bounds; nothing smaller on figures that are missing or stale; only what changes. */
-static void wall(const struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
-                 struct aw_plan *plan, struct aw_policy_reason *reason)
+static void wall(const struct aw_fallback *policy, const struct aw_sample *sample, int64_t now_us,
+                 struct aw_plan *plan, struct aw_fallback_reason *reason)
 {
     const bool known[AW_USES] = {
-        [AW_USE_CPU] = aw__policy_fresh(policy, sample->cpu_cores_used, now_us),
-        [AW_USE_MEMORY] = aw__policy_fresh(policy, sample->memory_bytes_used, now_us)};
+        [AW_USE_CPU] = aw__fallback_fresh(policy, sample->cpu_cores_used, now_us),
+        [AW_USE_MEMORY] = aw__fallback_fresh(policy, sample->memory_bytes_used, now_us)};
     const struct aw_plan asked = *plan;
     aw_bounds_clip(&policy->task.bounds, plan);
     reason->clipped = plan->set & aw_plan_differs(plan->amount, asked.amount);
@@ -253,36 +254,36 @@ static void wall(const struct aw_policy *policy, const struct aw_sample *sample,
     plan->set &= aw_plan_differs(plan->amount, sample->wanted) & ~reason->held;
 }
 
-void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
-                      struct aw_plan *ret_plan, struct aw_policy_reason *ret_reason)
+void aw_fallback_decide(struct aw_fallback *policy, const struct aw_sample *sample, int64_t now_us,
+                        struct aw_plan *ret_plan, struct aw_fallback_reason *ret_reason)
 {
     AW_ASSERT(sample->pod_count <= AW_CLUSTER_PODS_MAX);
     struct aw_plan plan = aw_plan_of(sample->wanted);
     plan.set = 0;
-    struct aw_policy_reason reason = {.utilization = NAN};
+    struct aw_fallback_reason reason = {.utilization = NAN};
     struct aw_reading reading;
-    switch ((enum aw_policy_kind)policy->settings.kind) {
-    case AW_POLICY_HPA:
-        aw__policy_hpa_decide(policy, sample, now_us, &plan, &reason);
+    switch ((enum aw_fallback_kind)policy->settings.kind) {
+    case AW_FALLBACK_HPA:
+        aw__fallback_hpa_decide(policy, sample, now_us, &plan, &reason);
         break;
-    case AW_POLICY_VPA:
-        aw__policy_vpa_decide(policy, sample, now_us, &plan, &reason);
+    case AW_FALLBACK_VPA:
+        aw__fallback_vpa_decide(policy, sample, now_us, &plan, &reason);
         break;
-    case AW_POLICY_HPA_VPA:
-    case AW_POLICY_HPA_VPA_MEM:
-        aw__policy_hpa_decide(policy, sample, now_us, &plan, &reason);
-        aw__policy_vpa_decide(policy, sample, now_us, &plan, &reason);
+    case AW_FALLBACK_HPA_VPA:
+    case AW_FALLBACK_HPA_VPA_MEM:
+        aw__fallback_hpa_decide(policy, sample, now_us, &plan, &reason);
+        aw__fallback_vpa_decide(policy, sample, now_us, &plan, &reason);
         break;
-    case AW_POLICY_AIMD:
+    case AW_FALLBACK_AIMD:
         aw_reading_take(sample, policy->stale_us, &reading);
-        aw__policy_aimd_decide(policy, sample, &reading, now_us, &plan, &reason);
+        aw__fallback_aimd_decide(policy, sample, &reading, now_us, &plan, &reason);
         break;
-    case AW_POLICY_CONSTANT:
+    case AW_FALLBACK_CONSTANT:
         aw_reading_take(sample, policy->stale_us, &reading);
-        aw__policy_constant_decide(policy, sample, &reading, &plan, &reason);
+        aw__fallback_constant_decide(policy, sample, &reading, &plan, &reason);
         break;
-    case AW_POLICY_STATIC:
-    case AW_POLICY_COUNT:
+    case AW_FALLBACK_STATIC:
+    case AW_FALLBACK_COUNT:
         break;
     }
     wall(policy, sample, now_us, &plan, &reason);
@@ -294,10 +295,10 @@ void aw_policy_decide(struct aw_policy *policy, const struct aw_sample *sample, 
 /* --- state ------------------------------------------------------------------------------------
  */
 
-AW_LAYOUT(state_layout, struct aw__policy_state, 0, hpa_next_us, vpa_next_us, aimd_next_us,
+AW_LAYOUT(state_layout, struct aw__fallback_state, 0, hpa_next_us, vpa_next_us, aimd_next_us,
           hpa_from, hpa_to, recommendation_count, scaled_to_zero, first_sample_us, last_sample_us,
           sample_count, track_count);
-AW_LAYOUT(usage_layout, struct aw__policy_usage, 0, reference_us, lowest, highest, weight);
+AW_LAYOUT(usage_layout, struct aw__fallback_usage, 0, reference_us, lowest, highest, weight);
 AW_LAYOUT(track_layout, struct aw__pod_track, 0, id, oom_kill_count, started_us, oom_after_start_us,
           cpu_last_us, memory_last_us, window_end_us, memory_peak, oom_peak);
 AW_LAYOUT(recommendation_layout, struct aw_hpa_recommendation, 0, time_us, span_us, low, high);
@@ -309,9 +310,9 @@ static struct aw_format format = {
     .layout = {state_layout, usage_layout, track_layout, recommendation_layout, anchor_layout}};
 
 /* Whose bytes they are: the HPA's memory is as long as its window has periods. */
-static uint64_t owner_of(const struct aw_policy *policy)
+static uint64_t owner_of(const struct aw_fallback *policy)
 {
-    const bool hpa = aw__policy_has_hpa(policy->settings.kind);
+    const bool hpa = aw__fallback_has_hpa(policy->settings.kind);
     const double whose[] = {policy->settings.kind, policy->track_max, policy->recommendation_max,
                             hpa ? policy->settings.hpa_down_window : 0,
                             hpa ? policy->settings.hpa_period : 0};
@@ -319,17 +320,17 @@ static uint64_t owner_of(const struct aw_policy *policy)
 }
 
 /* Tracks that there is no room for are saved as ones that nobody has: states have one length. */
-static size_t track_bytes(const struct aw_policy *policy)
+static size_t track_bytes(const struct aw_fallback *policy)
 {
     return policy->track_max * sizeof *policy->track;
 }
 
-size_t aw_policy_state_bytes(const struct aw_policy *policy)
+size_t aw_fallback_state_bytes(const struct aw_fallback *policy)
 {
     return sizeof(struct aw_envelope) + policy->state_bytes + track_bytes(policy);
 }
 
-void aw_policy_state_save(const struct aw_policy *policy, void *bytes)
+void aw_fallback_state_save(const struct aw_fallback *policy, void *bytes)
 {
     unsigned char *to = (unsigned char *)bytes + sizeof(struct aw_envelope);
     unsigned char *tracks = to + policy->state_bytes;
@@ -338,20 +339,20 @@ void aw_policy_state_save(const struct aw_policy *policy, void *bytes)
     if (used > 0)
         memcpy(tracks, policy->track, used);
     memset(tracks + used, 0, track_bytes(policy) - used);
-    aw_envelope_seal(&format, owner_of(policy), bytes, aw_policy_state_bytes(policy));
+    aw_envelope_seal(&format, owner_of(policy), bytes, aw_fallback_state_bytes(policy));
 }
 
-enum aw_err aw_policy_state_load(struct aw_policy *policy, const void *bytes)
+enum aw_err aw_fallback_state_load(struct aw_fallback *policy, const void *bytes)
 {
     const unsigned char *from = (const unsigned char *)bytes + sizeof(struct aw_envelope);
-    struct aw__policy_state state;
-    if (aw_envelope_open(&format, owner_of(policy), bytes, aw_policy_state_bytes(policy), NULL))
+    struct aw__fallback_state state;
+    if (aw_envelope_open(&format, owner_of(policy), bytes, aw_fallback_state_bytes(policy), NULL))
         return AW_ERR_FORMAT;
     memcpy(&state, from, sizeof state);
     if (state.recommendation_count > policy->recommendation_max ||
         state.track_count > policy->track_max)
         return AW_ERR_FORMAT;
-    aw__policy_track_room(policy, (uint32_t)state.track_count);
+    aw__fallback_track_room(policy, (uint32_t)state.track_count);
     if (state.track_count > policy->track_room)
         return AW_ERR_NOMEM;
     memcpy(policy->state, from, policy->state_bytes);

@@ -1,5 +1,5 @@
-/* policy_hpa.c - the HPA fed from a sample: what its metrics client and its informers would see. */
-#include "fallback/policy_kinds.h"
+/* fallback_hpa.c - the HPA fed from a sample: what its metrics client and its informers would see. */
+#include "fallback/fallback_kinds.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,19 +13,19 @@ struct rules {
     struct aw_hpa_spec spec;
 };
 
-static int64_t window_us(const struct aw_policy_settings *settings)
+static int64_t window_us(const struct aw_fallback_settings *settings)
 {
     return (int64_t)settings->hpa_down_window * 1000000;
 }
 
-static int64_t period_us(const struct aw_policy_settings *settings)
+static int64_t period_us(const struct aw_fallback_settings *settings)
 {
     return (int64_t)(settings->hpa_period * 1e6);
 }
 
-static void rules_of(const struct aw_policy *policy, struct rules *ret)
+static void rules_of(const struct aw_fallback *policy, struct rules *ret)
 {
-    const struct aw_policy_settings *settings = &policy->settings;
+    const struct aw_fallback_settings *settings = &policy->settings;
     aw_hpa_controller_defaults(&ret->controller);
     ret->controller.tolerance = settings->hpa_tolerance;
     ret->controller.downscale_stabilization_us = window_us(settings);
@@ -34,7 +34,7 @@ static void rules_of(const struct aw_policy *policy, struct rules *ret)
     ret->spec.metrics[0].target = settings->hpa_target;
 }
 
-enum aw_err aw__policy_hpa_check(const struct aw_policy *policy, struct aw_diag *diag)
+enum aw_err aw__fallback_hpa_check(const struct aw_fallback *policy, struct aw_diag *diag)
 {
     struct rules rules;
     rules_of(policy, &rules);
@@ -43,7 +43,7 @@ enum aw_err aw__policy_hpa_check(const struct aw_policy *policy, struct aw_diag 
 
 /* A new one is added only when all others are within the window, and they are a period apart; but
  * the first comes with the count that was found, at the same time. */
-uint32_t aw__policy_hpa_recommendation_max(const struct aw_policy_settings *settings)
+uint32_t aw__fallback_hpa_recommendation_max(const struct aw_fallback_settings *settings)
 {
     const int64_t apart_us = period_us(settings);
     const int64_t most = apart_us > 0 ? window_us(settings) / apart_us + 2 : INT64_MAX;
@@ -52,7 +52,7 @@ uint32_t aw__policy_hpa_recommendation_max(const struct aw_policy_settings *sett
 
 /* The HPA's own state, from what is kept of it and back. Its events are those of a behavior, which
  * the spec does not have. */
-static void state_open(const struct aw_policy *policy, struct aw_hpa_state *ret)
+static void state_open(const struct aw_fallback *policy, struct aw_hpa_state *ret)
 {
     ret->recommendation_count = policy->state->recommendation_count;
     memcpy(ret->recommendations, policy->recommendations,
@@ -61,7 +61,7 @@ static void state_open(const struct aw_policy *policy, struct aw_hpa_state *ret)
     ret->scaled_to_zero = policy->state->scaled_to_zero;
 }
 
-static void state_close(struct aw_policy *policy, const struct aw_hpa_state *hpa)
+static void state_close(struct aw_fallback *policy, const struct aw_hpa_state *hpa)
 {
     AW_ASSERT(hpa->recommendation_count <= policy->recommendation_max);
     AW_ASSERT(hpa->up.count == 0 && hpa->down.count == 0);
@@ -78,7 +78,7 @@ struct view {
     struct aw_hpa_snapshot snapshot;
 };
 
-static void look(const struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
+static void look(const struct aw_fallback *policy, const struct aw_sample *sample, int64_t now_us,
                  struct view *ret)
 {
     static const enum aw_hpa_phase phases[] = {
@@ -97,7 +97,7 @@ static void look(const struct aw_policy *policy, const struct aw_sample *sample,
             .start_us = started ? pod->started_us : 0,
             .ready_change_us = pod->ready_change_us,
         };
-        bool present = aw__policy_fresh(policy, pod->cpu_cores_used, now_us);
+        bool present = aw__fallback_fresh(policy, pod->cpu_cores_used, now_us);
         ret->samples[i] = (struct aw_hpa_sample){
             .present = present,
             .has_request = true,
@@ -118,9 +118,9 @@ static void look(const struct aw_policy *policy, const struct aw_sample *sample,
 }
 
 /* One sync of the controller. */
-static void sync(struct aw_policy *policy, const struct rules *rules,
+static void sync(struct aw_fallback *policy, const struct rules *rules,
                  const struct aw_sample *sample, int64_t now_us, struct aw_hpa_state *hpa,
-                 struct aw_plan *plan, struct aw_policy_reason *reason)
+                 struct aw_plan *plan, struct aw_fallback_reason *reason)
 {
     struct view view;
     struct aw_hpa_decision decision;
@@ -130,32 +130,33 @@ static void sync(struct aw_policy *policy, const struct rules *rules,
         reason->replicas_proposed = (uint32_t)decision.proposed;
         reason->utilization = decision.proposals[0].utilization_pct / 100.0;
     } else if (!decision.rescale) {
-        reason->cause = AW_POLICY_CAUSE_NO_DATA;
+        reason->cause = AW_FALLBACK_CAUSE_NO_DATA;
     }
     if (!decision.rescale) {
         if (decision.has_proposal && decision.proposed < decision.current)
-            reason->cause = AW_POLICY_CAUSE_STABILIZED;
+            reason->cause = AW_FALLBACK_CAUSE_STABILIZED;
         return;
     }
     plan->set |= AW_PLAN_REPLICAS;
     plan->replicas = (uint32_t)decision.replicas;
     reason->cause =
-        decision.replicas > decision.current ? AW_POLICY_CAUSE_UP : AW_POLICY_CAUSE_DOWN;
+        decision.replicas > decision.current ? AW_FALLBACK_CAUSE_UP : AW_FALLBACK_CAUSE_DOWN;
     policy->state->hpa_from = decision.current;
     policy->state->hpa_to = decision.replicas;
 }
 
-void aw__policy_hpa_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
-                           struct aw_plan *plan, struct aw_policy_reason *reason)
+void aw__fallback_hpa_decide(struct aw_fallback *policy, const struct aw_sample *sample,
+                             int64_t now_us, struct aw_plan *plan,
+                             struct aw_fallback_reason *reason)
 {
-    struct aw__policy_state *state = policy->state;
+    struct aw__fallback_state *state = policy->state;
     const int32_t from = state->hpa_from, to = state->hpa_to;
     /* A change counts against the rates once the cluster shows it, not when it was asked for. */
     const bool shown = to != 0 && (int32_t)sample->replicas_wanted == to;
     const bool due = now_us >= state->hpa_next_us;
     state->hpa_from = state->hpa_to = 0;
     if (!due) {
-        reason->cause = AW_POLICY_CAUSE_NOT_YET;
+        reason->cause = AW_FALLBACK_CAUSE_NOT_YET;
         reason->waiting |= AW_PLAN_REPLICAS;
     }
     if (!due && !shown)

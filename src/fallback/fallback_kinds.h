@@ -1,20 +1,20 @@
 /*
- * policy_kinds.h - inside a policy: its state, and what each kind adds to a plan.
+ * fallback_kinds.h - inside a policy: its state, and what each kind adds to a plan.
  *
- * A kind proposes; policy.c clips, holds and drops what changes nothing.
+ * A kind proposes; fallback.c clips, holds and drops what changes nothing.
  *
  * Memory:  a controller has thousands of policies, so one holds only what outlives a decision, and
  *          of that only what its kind, its bounds and its pods ask for. The state is one stretch of
  *          memory without pointers or padding, and the tracks of pods, in a block of their own that
  *          grows with them; saved, both lie one behind the other. What HPA and VPA want in their
  *          own, larger structs is laid out on the stack for the length of a decision.
- * Threads: as policy.h.
+ * Threads: as fallback.h.
  */
-#ifndef AW_FALLBACK_POLICY_KINDS_H
-#define AW_FALLBACK_POLICY_KINDS_H
+#ifndef AW_FALLBACK_FALLBACK_KINDS_H
+#define AW_FALLBACK_FALLBACK_KINDS_H
 
+#include "fallback/fallback.h"
 #include "fallback/hpa.h"
-#include "fallback/policy.h"
 #include "fallback/vpa_update.h"
 #include "task/action.h"
 #include "task/reading.h"
@@ -27,7 +27,7 @@
  * allow many times as many as there ever are. */
 #define AW__POLICY_TRACK_ROOM 16u
 
-/* What the VPA remembers of one pod. No padding, here and in the next two: policy.c saves them. */
+/* What the VPA remembers of one pod. No padding, here and in the next two: fallback.c saves them. */
 struct aw__pod_track {
     uint32_t id;
     uint32_t oom_kill_count;
@@ -42,14 +42,14 @@ struct aw__pod_track {
 };
 
 /* struct aw_histogram in half the bytes: a weight has as many digits as a percentile needs. */
-struct aw__policy_usage {
+struct aw__fallback_usage {
     int64_t reference_us;
     uint32_t lowest, highest;
     float weight[AW_HISTOGRAM_BUCKETS_MAX];
 };
 
 /* The head of the state; zeroed but for the times is new. */
-struct aw__policy_state {
+struct aw__fallback_state {
     int64_t hpa_next_us, vpa_next_us, aimd_next_us;
     int32_t hpa_from, hpa_to; /* asked for, not yet seen; both 0: nothing */
     uint32_t recommendation_count;
@@ -59,9 +59,9 @@ struct aw__policy_state {
     uint64_t track_count;
 };
 
-struct aw_policy {
-    struct aw_policy_settings settings;
-    struct aw_policy_task task;
+struct aw_fallback {
+    struct aw_fallback_settings settings;
+    struct aw_fallback_task task;
     const struct aw_alloc *alloc;
     int64_t stale_us;
     size_t bytes;             /* of the block, without the tracks */
@@ -69,9 +69,9 @@ struct aw_policy {
 
     /* what outlives a decision; parts that the kind does not use are empty */
     size_t state_bytes;                            /* of the stretch */
-    struct aw__policy_state *state;                /* where the stretch begins */
+    struct aw__fallback_state *state;              /* where the stretch begins */
     struct aw_hpa_recommendation *recommendations; /* [recommendation_max] */
-    struct aw__policy_usage *usage;                /* one for each resource that the VPA controls */
+    struct aw__fallback_usage *usage;              /* one for each resource that the VPA controls */
     struct aw_action_memory *anchor;               /* [1]; constant alone */
     struct aw__pod_track *track; /* [track_room], a block; in the order of the last sample */
     uint32_t recommendation_max;
@@ -79,55 +79,62 @@ struct aw_policy {
     uint32_t track_max;  /* that there is ever room for */
 };
 
-static inline bool aw__policy_has_hpa(uint32_t kind)
+static inline bool aw__fallback_has_hpa(uint32_t kind)
 {
-    return kind == AW_POLICY_HPA || kind == AW_POLICY_HPA_VPA || kind == AW_POLICY_HPA_VPA_MEM;
+    return kind == AW_FALLBACK_HPA || kind == AW_FALLBACK_HPA_VPA ||
+           kind == AW_FALLBACK_HPA_VPA_MEM;
 }
 
-static inline bool aw__policy_has_vpa(uint32_t kind)
+static inline bool aw__fallback_has_vpa(uint32_t kind)
 {
-    return kind == AW_POLICY_VPA || kind == AW_POLICY_HPA_VPA || kind == AW_POLICY_HPA_VPA_MEM;
+    return kind == AW_FALLBACK_VPA || kind == AW_FALLBACK_HPA_VPA ||
+           kind == AW_FALLBACK_HPA_VPA_MEM;
 }
 
 /* Whether the VPA of such a policy sets the resource. */
-static inline bool aw__policy_controls(uint32_t kind, int resource)
+static inline bool aw__fallback_controls(uint32_t kind, int resource)
 {
-    return aw__policy_has_vpa(kind) && (resource != AW_VPA_CPU || kind != AW_POLICY_HPA_VPA_MEM);
+    return aw__fallback_has_vpa(kind) &&
+           (resource != AW_VPA_CPU || kind != AW_FALLBACK_HPA_VPA_MEM);
 }
 
 /* Measured, and not too long ago. */
-static inline bool aw__policy_fresh(const struct aw_policy *policy, struct aw_figure figure,
-                                    int64_t now_us)
+static inline bool aw__fallback_fresh(const struct aw_fallback *policy, struct aw_figure figure,
+                                      int64_t now_us)
 {
     return figure.at_us != AW_NEVER && now_us - figure.at_us <= policy->stale_us;
 }
 
 /* Room for the tracks of `count` pods, if there may be so many and there is memory: twice as many
  * as before, so that it does not grow with every pod. */
-void aw__policy_track_room(struct aw_policy *policy, uint32_t count);
+void aw__fallback_track_room(struct aw_fallback *policy, uint32_t count);
 
 /* Each kind: `check` sees settings and task before there is memory, whatever the kind; `decide`
  * adds to the plan and the reason. */
-AW_NODISCARD enum aw_err aw__policy_hpa_check(const struct aw_policy *policy, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__fallback_hpa_check(const struct aw_fallback *policy,
+                                                struct aw_diag *diag);
 /* The most recommendations that the HPA ever remembers with these settings. */
-uint32_t aw__policy_hpa_recommendation_max(const struct aw_policy_settings *settings);
-void aw__policy_hpa_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
-                           struct aw_plan *plan, struct aw_policy_reason *reason);
+uint32_t aw__fallback_hpa_recommendation_max(const struct aw_fallback_settings *settings);
+void aw__fallback_hpa_decide(struct aw_fallback *policy, const struct aw_sample *sample,
+                             int64_t now_us, struct aw_plan *plan,
+                             struct aw_fallback_reason *reason);
 
-AW_NODISCARD enum aw_err aw__policy_vpa_check(const struct aw_policy *policy, struct aw_diag *diag);
-void aw__policy_vpa_reset(struct aw_policy *policy);
-void aw__policy_vpa_decide(struct aw_policy *policy, const struct aw_sample *sample, int64_t now_us,
-                           struct aw_plan *plan, struct aw_policy_reason *reason);
+AW_NODISCARD enum aw_err aw__fallback_vpa_check(const struct aw_fallback *policy,
+                                                struct aw_diag *diag);
+void aw__fallback_vpa_reset(struct aw_fallback *policy);
+void aw__fallback_vpa_decide(struct aw_fallback *policy, const struct aw_sample *sample,
+                             int64_t now_us, struct aw_plan *plan,
+                             struct aw_fallback_reason *reason);
 
-AW_NODISCARD enum aw_err aw__policy_aimd_check(const struct aw_policy *policy,
-                                               struct aw_diag *diag);
-void aw__policy_aimd_decide(struct aw_policy *policy, const struct aw_sample *sample,
-                            const struct aw_reading *reading, int64_t now_us, struct aw_plan *plan,
-                            struct aw_policy_reason *reason);
+AW_NODISCARD enum aw_err aw__fallback_aimd_check(const struct aw_fallback *policy,
+                                                 struct aw_diag *diag);
+void aw__fallback_aimd_decide(struct aw_fallback *policy, const struct aw_sample *sample,
+                              const struct aw_reading *reading, int64_t now_us,
+                              struct aw_plan *plan, struct aw_fallback_reason *reason);
 
-void aw__policy_constant_init(struct aw_policy *policy);
-void aw__policy_constant_decide(struct aw_policy *policy, const struct aw_sample *sample,
-                                const struct aw_reading *reading, struct aw_plan *plan,
-                                struct aw_policy_reason *reason);
+void aw__fallback_constant_init(struct aw_fallback *policy);
+void aw__fallback_constant_decide(struct aw_fallback *policy, const struct aw_sample *sample,
+                                  const struct aw_reading *reading, struct aw_plan *plan,
+                                  struct aw_fallback_reason *reason);
 
 #endif

@@ -1,6 +1,6 @@
-/* policy_testing.h - a workload of equal replicas for the tests of policies. */
-#ifndef AW_FALLBACK_POLICY_TESTING_H
-#define AW_FALLBACK_POLICY_TESTING_H
+/* fallback_testing.h - a workload of equal replicas for the tests of policies. */
+#ifndef AW_FALLBACK_FALLBACK_TESTING_H
+#define AW_FALLBACK_FALLBACK_TESTING_H
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "base/rng.h"
 #include "base/testing.h"
 #include "base/units.h"
-#include "fallback/policy.h"
-#include "fallback/policy_kinds.h"
+#include "fallback/fallback.h"
+#include "fallback/fallback_kinds.h"
 
 #define SECOND_US 1000000ll
 #define STEP_US   (15 * SECOND_US)
@@ -75,7 +75,7 @@ static inline const struct aw_sample *show(struct shown *shown, const struct vie
     return &shown->sample;
 }
 
-static const struct aw_policy_task task = {
+static const struct aw_fallback_task task = {
     .bounds = {.replicas_min = 1,
                .replicas_max = 20,
                .cpu_millicores_min = 100,
@@ -88,24 +88,24 @@ static const struct aw_policy_task task = {
     .memory_bytes = 512 << 20,
 };
 
-static inline struct aw_policy *make_at(enum aw_policy_kind kind, uint32_t hpa_target)
+static inline struct aw_fallback *make_at(enum aw_fallback_kind kind, uint32_t hpa_target)
 {
-    struct aw_policy_settings settings;
-    struct aw_policy *policy = NULL;
-    aw_conf_defaults(aw_policy_fields, &settings);
+    struct aw_fallback_settings settings;
+    struct aw_fallback *policy = NULL;
+    aw_conf_defaults(aw_fallback_fields, &settings);
     settings.kind = kind;
     settings.hpa_target = hpa_target;
-    assert_ok(aw_policy_new(&settings, &task, NULL, &policy, NULL));
+    assert_ok(aw_fallback_new(&settings, &task, NULL, &policy, NULL));
     return policy;
 }
 
-static inline struct aw_policy *make(enum aw_policy_kind kind)
+static inline struct aw_fallback *make(enum aw_fallback_kind kind)
 {
     return make_at(kind, 80);
 }
 
 /* Follows its own plans on a load that is given; fills the last view. */
-static inline void live(struct aw_policy *policy, struct view *v, double cores, double mib,
+static inline void live(struct aw_fallback *policy, struct view *v, double cores, double mib,
                         int steps, int64_t from_us)
 {
     static struct shown shown;
@@ -114,7 +114,7 @@ static inline void live(struct aw_policy *policy, struct view *v, double cores, 
         struct aw_plan plan;
         v->cores_used = fmin(cores / v->replicas, 1e-3 * (double)v->millicores);
         v->mib_used = mib;
-        aw_policy_decide(policy, show(&shown, v, now_us), now_us, &plan, NULL);
+        aw_fallback_decide(policy, show(&shown, v, now_us), now_us, &plan, NULL);
         v->oom_kills_old += v->oom_kills;
         v->oom_kills = 0;
         v->replicas = plan.replicas;

@@ -1,5 +1,5 @@
 /*
- * policy_aimd.c - additive increase, multiplicative decrease of CPU and memory, driven by the SLO.
+ * fallback_aimd.c - additive increase, multiplicative decrease of CPU and memory, driven by the SLO.
  *
  * FIRM (OSDI 2020, section 4) compares with AIMD control of each container's limits. Here: when the
  * step's p99 missed the SLO, the cores of all replicas together grow by a fixed step; when p99 is
@@ -9,16 +9,16 @@
  * one is judged, and none is made while a rollout is under way.
  */
 #include "base/units.h"
-#include "fallback/policy_kinds.h"
+#include "fallback/fallback_kinds.h"
 #include "task/bounds.h"
 #include "task/reading.h"
 
 #include <math.h>
 
-enum aw_err aw__policy_aimd_check(const struct aw_policy *policy, struct aw_diag *diag)
+enum aw_err aw__fallback_aimd_check(const struct aw_fallback *policy, struct aw_diag *diag)
 {
-    const struct aw_policy_settings *settings = &policy->settings;
-    if (settings->kind == AW_POLICY_AIMD && !(policy->task.slo_latency_us > 0))
+    const struct aw_fallback_settings *settings = &policy->settings;
+    if (settings->kind == AW_FALLBACK_AIMD && !(policy->task.slo_latency_us > 0))
         return aw_fail(diag, AW_ERR_CONFIG, "aimd needs an SLO of latency: it has no other signal");
     if (!(settings->aimd_memory_low < settings->aimd_memory_high))
         return aw_fail(diag, AW_ERR_CONFIG,
@@ -38,7 +38,7 @@ static double millicores_of(const struct aw_reading *reading)
 }
 
 /* So many cores in all, as sizes of the present replicas as long as that is possible. */
-static void set_cores(const struct aw_policy *policy, const struct aw_reading *reading,
+static void set_cores(const struct aw_fallback *policy, const struct aw_reading *reading,
                       double millicores, struct aw_plan *plan)
 {
     const struct aw_bounds *bounds = &policy->task.bounds;
@@ -55,10 +55,10 @@ static void set_cores(const struct aw_policy *policy, const struct aw_reading *r
 }
 
 /* True when memory changes. */
-static bool memory(const struct aw_policy *policy, const struct aw_reading *reading,
+static bool memory(const struct aw_fallback *policy, const struct aw_reading *reading,
                    struct aw_plan *plan)
 {
-    const struct aw_policy_settings *settings = &policy->settings;
+    const struct aw_fallback_settings *settings = &policy->settings;
     const double limit = (double)reading->memory_bytes_wanted;
     const double used = reading->memory_bytes_peak / limit; /* NAN compares false below */
     double bytes = limit;
@@ -75,30 +75,30 @@ static bool memory(const struct aw_policy *policy, const struct aw_reading *read
     return bytes > limit;
 }
 
-void aw__policy_aimd_decide(struct aw_policy *policy, const struct aw_sample *sample,
-                            const struct aw_reading *reading, int64_t now_us, struct aw_plan *plan,
-                            struct aw_policy_reason *reason)
+void aw__fallback_aimd_decide(struct aw_fallback *policy, const struct aw_sample *sample,
+                              const struct aw_reading *reading, int64_t now_us,
+                              struct aw_plan *plan, struct aw_fallback_reason *reason)
 {
     if (now_us < policy->state->aimd_next_us || (sample->rollout && reading->oom_kills == 0)) {
-        reason->cause = AW_POLICY_CAUSE_NOT_YET;
+        reason->cause = AW_FALLBACK_CAUSE_NOT_YET;
         return;
     }
     const double slo = policy->task.slo_latency_us;
     reason->utilization = reading->cpu_utilisation;
     if (memory(policy, reading, plan))
-        reason->cause = AW_POLICY_CAUSE_MEMORY_LOW;
+        reason->cause = AW_FALLBACK_CAUSE_MEMORY_LOW;
     if (isnan(reading->latency_us_p99)) {
         /* no request, or no figure: neither is a reason to take anything away */
         if (plan->set == 0)
-            reason->cause = AW_POLICY_CAUSE_NO_DATA;
+            reason->cause = AW_FALLBACK_CAUSE_NO_DATA;
     } else if (reading->latency_us_p99 > slo) {
         set_cores(policy, reading, millicores_of(reading) + policy->settings.aimd_cpu_step * 1000,
                   plan);
-        reason->cause = AW_POLICY_CAUSE_SLO_MISSED;
+        reason->cause = AW_FALLBACK_CAUSE_SLO_MISSED;
     } else if (reading->latency_us_p99 < policy->settings.aimd_slack * slo) {
         set_cores(policy, reading, millicores_of(reading) * policy->settings.aimd_decrease, plan);
-        if (reason->cause == AW_POLICY_CAUSE_NONE)
-            reason->cause = AW_POLICY_CAUSE_SLO_EASY;
+        if (reason->cause == AW_FALLBACK_CAUSE_NONE)
+            reason->cause = AW_FALLBACK_CAUSE_SLO_EASY;
     }
     if (plan->set != 0)
         policy->state->aimd_next_us = now_us + (int64_t)(policy->settings.aimd_period * 1e6);
