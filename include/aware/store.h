@@ -37,7 +37,7 @@ struct aw_rng;   /* chance (base/rng.h) */
 /* What the step was, beyond what a learner reads. NAN: not known. */
 struct aw_store_figures {
     double arrivals_per_s;
-    double latency_us_p99;
+    double latency_us_p99; /* at the quantile that the SLO speaks of, whichever it is */
     double slo_preservation;
     double cpu_utilisation, memory_utilisation;
     double cost;         /* $ */

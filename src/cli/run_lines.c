@@ -61,7 +61,7 @@ static void put_truth(FILE *out, const char *key, const struct aw_job_step *step
     const struct aw_score *truth = &step->truth[world];
     fprintf(out, ",\"%s\":{\"ready\":%" PRIu32 ",\"violated\":%s,", key,
             step->replicas_ready[world], truth->violated ? "true" : "false");
-    put_real(out, "latency_ms", truth->latency_us_p99 * 1e-3);
+    put_real(out, "latency_ms", truth->latency_us_slo * 1e-3);
     putc(',', out);
     put_real(out, "cost", truth->cost);
     putc(',', out);
@@ -151,7 +151,7 @@ static void csv_world(FILE *out, const struct aw_job_step *step, enum aw_job_wor
     const struct aw_plan *plan = &step->plan[world];
     fprintf(out, ",%" PRIu32 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%d", step->replicas_ready[world],
             plan->replicas, plan->cpu_millicores, plan->memory_bytes, truth->violated);
-    csv_real(out, truth->latency_us_p99 * 1e-3);
+    csv_real(out, truth->latency_us_slo * 1e-3);
     csv_real(out, truth->cost);
     csv_real(out, truth->paper_reward);
     csv_real(out, truth->cpu_utilisation);

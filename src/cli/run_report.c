@@ -220,7 +220,7 @@ static void put_data(FILE *out, const void *ctx)
     fprintf(out, ",\"twin\":%s,\"fallback\":", ask->twin ? "true" : "false");
     aw_page_text(out, ask->fallback);
     fprintf(out, ",\"quantile\":\"p%.0f\",\"left_out\":%" PRIu32 ",\"words\":[",
-            100 * ask->workload[0].pilot.slo_quantile, ask->count - end->history->plotted);
+            100 * ask->workload[0].pilot.slo.quantile, ask->count - end->history->plotted);
     aw__runsummary_words(end, aw_page_text, out);
     fputs("],\n\"workloads\":[", out);
     for (uint32_t i = 0; i < ask->count; i++) {

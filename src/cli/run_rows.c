@@ -56,7 +56,7 @@ void aw__runrow_of(struct aw__runrow *row, const struct aw_job_step *step,
     row->arrivals_per_s = step->arrivals_per_s;
     row->cpu_used = truth->cpu_utilisation;
     row->memory_used = truth->memory_utilisation;
-    row->latency_us = truth->latency_us_p99;
+    row->latency_us = truth->latency_us_slo;
     row->slo_us = config->slo.latency_us_p99;
     row->violated = truth->violated;
     memcpy(row->total, view->total, sizeof row->total);

@@ -23,7 +23,7 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
     memset(config, 0, sizeof *config);
     config->controlled = AW_PLAN_ALL;
     config->slo.timeout_us = 30e6;
-    config->slo_quantile = 0.99;
+    config->slo.quantile = 0.99;
     config->slo_budget = 0.01;
     config->slo_weight = 0.5;
     config->prices = (struct aw_prices){.core_hour = 0.04, .gib_hour = 0.005};
@@ -138,8 +138,6 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
         .copy_error = NAN, .value = NAN, .critic_loss = NAN, .imitation_loss = NAN};
     pilot->config = *config;
     pilot->alloc = alloc;
-    pilot->step_us = (int64_t)llround(config->step_s * 1e6);
-    pilot->stale_us = (int64_t)llround(config->stale_s * 1e6);
     pilot->obs_dim = aw_state_dim(config->state);
     if (config->model &&
         (!aw_pilot_wants_model(config) || aw_pilot_model_fits(config, config->model, NULL)))
@@ -155,17 +153,25 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
                                                               .oom_steps = 100,
                                                               .deadband = config->guard.deadband,
                                                               .guard = true});
-    pilot->objective = (struct aw_objective){.kind = config->objective,
-                                             .slo_weight = config->slo_weight,
-                                             .slo = config->slo,
-                                             .prices = config->prices,
-                                             .cost_reference_per_hour = 1};
+    pilot->rules = (struct aw_step_rules){.objective = {.kind = config->objective,
+                                                        .slo_weight = config->slo_weight,
+                                                        .slo = config->slo,
+                                                        .prices = config->prices,
+                                                        .cost_reference_per_hour = 1},
+                                          .node_cpu_millicores = config->node_cpu_millicores,
+                                          .node_memory_bytes = config->node_memory_bytes,
+                                          .controlled = config->controlled,
+                                          .in_place = config->in_place};
+    aw_step_times(&pilot->rules, config->step_s, config->stale_s);
+    pilot->task = *task;
+    pilot->task.slo_quantile = config->slo.quantile;
     pilot->config.watchdog.slo_budget = config->slo_budget;
     pilot->config.watchdog.stale = config->stale_s;
-    enum aw_err err = aw_guard_init(&pilot->guard, &config->guard, &config->bounds, diag);
+    enum aw_err err = aw_guard_init(&pilot->rules.guard, &config->guard, &config->bounds, diag);
     err = err ? err
               : aw_lifecycle_init(&pilot->lifecycle, &config->lifecycle, &config->thresholds, diag);
-    err = err ? err : aw_fallback_new(&config->fallback, task, alloc, &pilot->fallback, diag);
+    err =
+        err ? err : aw_fallback_new(&config->fallback, &pilot->task, alloc, &pilot->fallback, diag);
     pilot->pods_max = aw_pilot_pods_max(config);
     pilot->among = among;
     if (!err && !among &&
@@ -184,7 +190,6 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     if (pilot->external)
         aw_external_begin(&pilot->external->memory, now_us);
     struct aw__pilot_memory *memory = &pilot->memory;
-    pilot->task = *task;
     aw_formula_plain(&memory->formula);
     aw_formula_decode(&memory->formula, &pilot->formula);
     aw_formula_begin(&memory->formula_memory);
@@ -234,7 +239,7 @@ static bool same_question(const struct aw_pilot_config *a, const struct aw_pilot
 {
     return a->objective == b->objective && a->slo.latency_us_p99 == b->slo.latency_us_p99 &&
            a->slo.throughput_per_s == b->slo.throughput_per_s &&
-           a->slo.timeout_us == b->slo.timeout_us && a->slo_quantile == b->slo_quantile &&
+           a->slo.timeout_us == b->slo.timeout_us && a->slo.quantile == b->slo.quantile &&
            a->slo_budget == b->slo_budget && a->slo_weight == b->slo_weight &&
            a->prices.core_hour == b->prices.core_hour && a->prices.gib_hour == b->prices.gib_hour &&
            a->lambda == b->lambda && a->step_s == b->step_s &&
@@ -345,6 +350,8 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
     pilot->canary_moved = old->canary_moved;
     if (!same)
         ask_anew(pilot);
+    if (old->config.slo.quantile != config->slo.quantile) /* of another latency than is asked for */
+        aw_model_begin(&pilot->memory.record);
     *ret_pilot = pilot;
     return AW_OK;
 }
@@ -367,7 +374,7 @@ double aw__pilot_weight(const struct aw_pilot *pilot, double lambda)
 
 void aw_pilot_limits(const struct aw_pilot *pilot, int64_t now_us, struct aw_limits *ret)
 {
-    aw_limits_of(&pilot->guard, &pilot->memory.guard, &pilot->config.watchdog,
+    aw_limits_of(&pilot->rules.guard, &pilot->memory.guard, &pilot->config.watchdog,
                  &pilot->memory.watchdog, now_us, ret);
 }
 

@@ -36,6 +36,7 @@
 #include "safety/lifecycle.h"
 #include "safety/limits.h"
 #include "safety/orders.h"
+#include "safety/step.h"
 #include "safety/watchdog.h"
 #include "task/action.h"
 #include "task/bounds.h"
@@ -59,9 +60,8 @@ struct aw_pilot_config {
     uint32_t controlled; /* AW_PLAN_*: what may be changed at all */
 
     struct aw_slo slo;
-    double slo_quantile; /* 0.5, 0.95 or 0.99 */
-    double slo_budget;   /* share of steps that may miss it */
-    uint32_t objective;  /* enum aw_objective_kind */
+    double slo_budget;  /* share of steps that may miss it */
+    uint32_t objective; /* enum aw_objective_kind */
     double slo_weight;
     struct aw_prices prices;
 
@@ -109,13 +109,13 @@ AW_NODISCARD enum aw_err aw_pilot_model_fits(const struct aw_pilot_config *confi
 void aw_pilot_config_init(struct aw_pilot_config *config);
 
 /* clang-format off */
-/* The figures that decisions are made of, as members of struct aw_reading and struct aw_sample.
+/* The figures that decisions are made of, as members of struct aw_reading.
  *     id                  member              unit of its value */
 #define AW_INPUT_MAP(X)                                                                            \
     X(ARRIVALS_PER_S,     arrivals_per_s,     "requests/s")                                        \
     X(COMPLETIONS_PER_S,  completions_per_s,  "requests/s")                                        \
     X(ERRORS_PER_S,       errors_per_s,       "requests/s")                                        \
-    X(LATENCY_US_P99,     latency_us_p99,     "us")                                                \
+    X(LATENCY_US_SLO,     latency_us_slo,     "us")                                                \
     X(IN_FLIGHT,          in_flight,          "requests")                                          \
     X(CPU_CORES_USED,     cpu_cores_used,     "cores")                                             \
     X(THROTTLED_SHARE,    throttled_share,    "share")                                             \

@@ -285,10 +285,9 @@ void aw__pilot_canary_decided(struct aw_pilot *pilot, const struct aw__pilot_tri
         !isnan(memory->reading.arrivals_per_s)) {
         struct aw_guard_input free_rails = *rails; /* what a person ordered is not its doing */
         struct aw_guard_result hypothetical = {0};
-        struct aw_plan plan = trial->plan;
         free_rails.ordered = false;
-        plan.set &= pilot->config.controlled;
-        aw_guard_pass(&pilot->guard, &memory->guard, &free_rails, &plan, now_us, &hypothetical);
+        aw_step_pass(&pilot->rules, &memory->guard, &free_rails, &trial->plan, now_us,
+                     &hypothetical);
         const struct aw_canary_watched watched = {
             .finite = trial->finite,
             .absurd = hypothetical.clips & AW_CLIP_BIT(AW_CLIP_ABSURD),

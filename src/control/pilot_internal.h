@@ -111,10 +111,8 @@ struct aw_pilot {
     struct aw_pilot_config config;
     struct aw_state state;
     struct aw_action action;
-    struct aw_objective objective;
-    struct aw_guard guard;
+    struct aw_step_rules rules;
     struct aw_lifecycle lifecycle;
-    int64_t step_us, stale_us;
     uint32_t obs_dim;
 
     struct aw__pilot_memory memory;
@@ -166,6 +164,8 @@ double aw__pilot_weight(const struct aw_pilot *pilot, double lambda);
 double aw__pilot_read(const struct aw_pilot *pilot, double slo_preservation, double cpu_utilisation,
                       double memory_utilisation, bool violated);
 
+/* The figure of the present sample that an input is read from. */
+struct aw_figure *aw__pilot_figure(struct aw_pilot *pilot, enum aw_input input);
 /* Room for `count` pods in `pilot->pods`, until the next tick. Returns for how many there is. */
 uint32_t aw__pilot_pods_room(struct aw_pilot *pilot, uint32_t count);
 /* All three amounts: what the plan sets, and what is wanted already. */

@@ -43,7 +43,7 @@
 #define FIGURE(at) at value, at at_us
 #define SCORE(at)                                                            \
     at latency_sp, at throughput_sp, at sp, at violated, at cpu_utilisation, \
-        at memory_utilisation, at latency_us_p99, at paper_reward, at cost
+        at memory_utilisation, at latency_us_slo, at paper_reward, at cost
 
 AW_LAYOUT(memory_layout, struct aw__pilot_memory, 0, AW_STATE_MEMORY(state.),
           AW_ACTION_MEMORY(action.), AW_GUARD_MEMORY(guard.), WATCHDOG(watchdog.),
@@ -56,7 +56,7 @@ AW_LAYOUT(memory_layout, struct aw__pilot_memory, 0, AW_STATE_MEMORY(state.),
           in_flight, actor, stage, has_shadow, away, by_trial, anew, at_us, forgotten_us, model,
           formula_id, policy_order, home_cpu_millicores, home_memory_bytes, ORIGIN(origin.), obs,
           action_taken, shadow);
-AW_LAYOUT(bin_layout, struct aw_model_bin, 0, cores, rate_per_s, weight, log_p99, log_p50, mean_us,
+AW_LAYOUT(bin_layout, struct aw_model_bin, 0, cores, rate_per_s, weight, log_slo, log_p50, mean_us,
           throttled, requests_per_s, latency_rows);
 AW_LAYOUT(external_layout, struct aw__pilot_external, 0, MEMORY(memory.), ANSWER(heard.));
 AW_LAYOUT(familiar_layout, struct aw_familiar, 0, mean, m2, low, high, count, dim, unused_);

@@ -254,6 +254,7 @@ enum aw_err aw__pilot_rehearsal(struct aw_pilot *pilot, uint64_t seed,
         .step_s = config->step_s,
         .stale_s = config->stale_s,
         .episode_steps = config->episode_steps,
+        .controlled = config->controlled,
         .guard = config->guard,
         .node_cpu_millicores = config->node_cpu_millicores,
         .node_memory_bytes = config->node_memory_bytes,
@@ -380,7 +381,7 @@ static enum aw_err round_on_copies(struct aw_pilot *pilot, uint64_t seed, struct
     const struct aw_pilot_config *config = &pilot->config;
     const struct aw_reading *reading = &memory->reading;
     float load[AW__PILOT_SEARCH_MINUTES];
-    struct aw_objective objective = pilot->objective;
+    struct aw_objective objective = pilot->rules.objective;
     objective.cost_reference_per_hour = memory->cost_reference_per_hour;
     const struct aw_copyenv_config copy = {
         .state = pilot->state.config,

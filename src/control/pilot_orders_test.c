@@ -45,6 +45,8 @@ static void begin(struct bench *b, uint32_t controlled, bool agent)
     bench_prepare(b);
     b->config.controlled = controlled;
     b->config.learning = agent;
+    b->config.lifecycle.bootstrap = false; /* the agent acts, whatever it is worth */
+    b->config.watchdog.slack = 1e9;
     b->config.fallback.kind = AW_FALLBACK_HPA_VPA;
     bench_begin(b);
     if (agent) {
@@ -100,9 +102,9 @@ static void an_emergency_is_generous_in_its_first_tick_past_every_rail_of_pace(v
             assert_ok(aw_book_init(&book, NULL));
             begin(&b, scaled[i].controlled, row[k].agent);
             if (row[k].off)
-                b.pilot->guard.settings.mode = AW_GUARD_OFF;
+                b.pilot->rules.guard.settings.mode = AW_GUARD_OFF;
             /* tight: nothing may grow by more than a tenth, and not now */
-            struct aw_guard_settings *guard = &b.pilot->guard.settings;
+            struct aw_guard_settings *guard = &b.pilot->rules.guard.settings;
             guard->replicas_up_factor = guard->cpu_up_factor = guard->memory_up_factor = 1.1;
             guard->replicas_up_least = 0;
             guard->restart_count = 1;

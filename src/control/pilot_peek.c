@@ -48,21 +48,6 @@ struct aw_pilot_numbers aw_pilot_numbers(struct aw_pilot *pilot)
 
 /* --- as if it had been measured so ------------------------------------------------------------ */
 
-static struct aw_figure *figure_of(struct aw_sample *sample, enum aw_input input)
-{
-    switch (input) {
-#define X(id, member, unit) \
-    case AW_INPUT_##id:     \
-        return &sample->member;
-        AW_INPUT_MAP(X)
-#undef X
-    case AW_INPUT_COUNT:
-        break;
-    }
-    AW_ASSERT(false);
-    return NULL;
-}
-
 /* What a state looks like from here; the difference of two such is what a figure does to it. */
 static void encode(const struct aw_pilot *pilot, float *out)
 {
@@ -75,17 +60,17 @@ void aw_pilot_nudge(struct aw_pilot *pilot, enum aw_input input, double factor)
     struct aw__pilot_memory *memory = &pilot->memory;
     float before[AW_STATE_DIM_MAX], after[AW_STATE_DIM_MAX];
     encode(pilot, before);
-    figure_of(&pilot->sample, input)->value *= factor;
+    aw__pilot_figure(pilot, input)->value *= factor;
     for (uint32_t i = 0; i < pilot->sample.pod_count; i++) {
         if (input == AW_INPUT_CPU_CORES_USED)
             pilot->pods[i].cpu_cores_used.value *= factor;
         if (input == AW_INPUT_MEMORY_BYTES_USED)
             pilot->pods[i].memory_bytes_used.value *= factor;
     }
-    aw_reading_take(&pilot->sample, pilot->stale_us, &memory->reading);
-    pilot->objective.cost_reference_per_hour = memory->cost_reference_per_hour;
-    const struct aw_outcome outcome = aw_outcome_of(&memory->reading);
-    aw_objective_score(&pilot->objective, &outcome, pilot->config.step_s, &pilot->score);
+    aw_reading_take(&pilot->sample, pilot->rules.stale_us, pilot->config.slo.quantile,
+                    &memory->reading);
+    pilot->rules.objective.cost_reference_per_hour = memory->cost_reference_per_hour;
+    aw_step_score(&pilot->rules, &memory->reading, &pilot->score);
     pilot->gain = aw__pilot_gain(pilot, pilot->score.cost, pilot->score.paper_reward);
 
     /* the reading takes the place of the one that was taken in last */

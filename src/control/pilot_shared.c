@@ -28,10 +28,8 @@ double aw__pilot_read(const struct aw_pilot *pilot, double slo_preservation, dou
 static struct aw_rehearse_network network_of(const struct aw_pilot *pilot,
                                              const struct aw_actnet *actor)
 {
-    return (struct aw_rehearse_network){.actor = actor,
-                                        .state = &pilot->state.config,
-                                        .action = &pilot->action.config,
-                                        .controlled = pilot->config.controlled};
+    return (struct aw_rehearse_network){
+        .actor = actor, .state = &pilot->state.config, .action = &pilot->action.config};
 }
 
 enum aw_err aw__pilot_play(const struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "control/pilot_peek.h"
 #include "control/pilot_testing.h"
 
 static void mode_off_recommends_and_applies_nothing(void **state)
@@ -43,6 +44,7 @@ static void what_is_not_controlled_is_never_touched(void **state)
         bench_prepare(&b);
         b.config.controlled = mask[i];
         b.config.fallback.kind = AW_FALLBACK_HPA_VPA; /* wants to change everything */
+        b.config.lifecycle.bootstrap = false;         /* and so does a policy drawn by chance */
         bench_begin(&b);
         uint32_t changed = 0, agent_steps = 0;
         for (uint32_t t = 0; t < 12 * EPISODE; t++) {
@@ -63,6 +65,24 @@ static void what_is_not_controlled_is_never_touched(void **state)
     }
 }
 
+/* On copies too nothing changes that is not controlled: a policy that may change nothing does what
+ * the fallback does, and no estimate of it can promise more. */
+static void a_policy_earns_nothing_by_what_is_not_controlled(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_prepare(&b);
+    b.config.controlled = 0;
+    bench_begin(&b);
+    for (uint32_t t = 0; t < 12 * EPISODE; t++)
+        assert_int_equal(bench_tick(&b)->actor, AW_ACTOR_FALLBACK);
+    struct aw_pilot_peek seen;
+    aw_pilot_peek(b.pilot, &seen);
+    assert_true(seen.rehearsed_load > 0);
+    assert_true(isnan(seen.better_mean) || fabs(seen.better_mean) < 1e-9);
+    bench_end(&b);
+}
+
 static void the_slo_speaks_of_its_own_quantile(void **state)
 {
     (void)state;
@@ -76,7 +96,7 @@ static void the_slo_speaks_of_its_own_quantile(void **state)
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct bench b;
         bench_prepare(&b);
-        b.config.slo_quantile = row[i].quantile;
+        b.config.slo.quantile = row[i].quantile;
         b.config.slo.latency_us_p99 = row[i].slo_us;
         bench_begin(&b);
         bench_tick(&b);
@@ -90,6 +110,7 @@ static void the_slo_speaks_of_its_own_quantile(void **state)
         assert_true(d->score.violated == row[i].violated);
         assert_int_equal(b.row.figures.violated, row[i].violated);
         assert_close(b.row.figures.latency_us_p99, row[i].latency_us, 1e-12);
+        assert_close(aw_pilot_sample(b.pilot)->latency_us_p99.value, 3e5, 1e-12);
         bench_end(&b);
     }
 }
@@ -330,6 +351,7 @@ AW_TEST_GROUP("pilot")
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mode_off_recommends_and_applies_nothing),
         cmocka_unit_test(what_is_not_controlled_is_never_touched),
+        cmocka_unit_test(a_policy_earns_nothing_by_what_is_not_controlled),
         cmocka_unit_test(the_slo_speaks_of_its_own_quantile),
         cmocka_unit_test(a_hand_back_restores_the_size_that_the_fallback_knows),
         cmocka_unit_test(a_trip_hands_over_in_the_same_tick_and_says_why),

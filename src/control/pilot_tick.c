@@ -60,12 +60,8 @@ static void see(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t 
     if (pilot->sample.pod_count > 0) /* others are observed before this one decides */
         memcpy(pilot->pods, pilot->sample.pods, pilot->sample.pod_count * sizeof *pilot->pods);
     pilot->sample.pods = pilot->pods;
-    /* whichever quantile the SLO speaks of takes the place of the 99th behind the wall */
-    if (pilot->config.slo_quantile < 0.9)
-        pilot->sample.latency_us_p99 = pilot->sample.latency_us_p50;
-    else if (pilot->config.slo_quantile < 0.97)
-        pilot->sample.latency_us_p99 = pilot->sample.latency_us_p95;
-    aw_reading_take(&pilot->sample, pilot->stale_us, &pilot->memory.reading);
+    aw_reading_take(&pilot->sample, pilot->rules.stale_us, pilot->config.slo.quantile,
+                    &pilot->memory.reading);
 }
 
 struct aw_plan aw__pilot_whole(const struct aw_plan *plan, const struct aw_reading *reading)
@@ -92,13 +88,7 @@ static double reference_cost(const struct aw_pilot *pilot)
 
 static enum aw_guard_slo slo_now(const struct aw_pilot *pilot)
 {
-    const struct aw_slo *slo = &pilot->config.slo;
-    const struct aw_reading *reading = &pilot->memory.reading;
-    if (slo->latency_us_p99 <= 0 && slo->throughput_per_s <= 0)
-        return AW_GUARD_SLO_MET;
-    if (pilot->score.violated)
-        return AW_GUARD_SLO_MISSED;
-    return isnan(reading->arrivals_per_s) ? AW_GUARD_SLO_UNKNOWN : AW_GUARD_SLO_MET;
+    return aw_step_slo(&pilot->rules, &pilot->memory.reading, &pilot->score);
 }
 
 /* --- an episode has ended --------------------------------------------------------------------- */
@@ -225,7 +215,7 @@ static void remember(struct aw_pilot *pilot)
         const bool settled =
             !reading->rollout && reading->replicas_ready >= reading->replicas_wanted;
         const double limit = 3 * pilot->config.slo.latency_us_p99;
-        memory->rows += settled && (limit <= 0 || pilot->score.latency_us_p99 < limit);
+        memory->rows += settled && (limit <= 0 || pilot->score.latency_us_slo < limit);
         memory->loaded++;
         memory->missed += pilot->score.violated;
     }
@@ -246,10 +236,8 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
     see(pilot, sample, now_us);
     if (memory->cost_reference_per_hour <= 0)
         memory->cost_reference_per_hour = reference_cost(pilot);
-    pilot->objective.cost_reference_per_hour = memory->cost_reference_per_hour;
-
-    const struct aw_outcome outcome = aw_outcome_of(&memory->reading);
-    aw_objective_score(&pilot->objective, &outcome, pilot->config.step_s, &pilot->score);
+    pilot->rules.objective.cost_reference_per_hour = memory->cost_reference_per_hour;
+    aw_step_score(&pilot->rules, &memory->reading, &pilot->score);
     pilot->gain = aw__pilot_gain(pilot, pilot->score.cost, pilot->score.paper_reward);
     aw_action_observe(&pilot->action, &memory->action, &memory->reading);
     remember(pilot);
@@ -291,7 +279,7 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
         .next_obs = pilot->obs,
         .truncated = last,
         .figures = {.arrivals_per_s = memory->reading.arrivals_per_s,
-                    .latency_us_p99 = pilot->score.latency_us_p99,
+                    .latency_us_p99 = pilot->score.latency_us_slo,
                     .slo_preservation = pilot->score.sp,
                     .cpu_utilisation = pilot->score.cpu_utilisation,
                     .memory_utilisation = pilot->score.memory_utilisation,
@@ -437,16 +425,36 @@ bool aw__pilot_formula_finite(const struct aw_formula_values *values)
     return true;
 }
 
-/* How old each figure is. In double: the difference of two times from outside may not fit. */
-static void ages_of(const struct aw_sample *sample, int64_t now_us, float *age_s)
+struct aw_figure *aw__pilot_figure(struct aw_pilot *pilot, enum aw_input input)
 {
-#define X(id, member, unit)              \
-    age_s[AW_INPUT_##id] =               \
-        sample->member.at_us == AW_NEVER \
-            ? NAN                        \
-            : (float)fmax(0, 1e-6 * ((double)now_us - (double)sample->member.at_us));
-    AW_INPUT_MAP(X)
-#undef X
+    struct aw_sample *sample = &pilot->sample;
+    struct aw_figure *const latency[] = {&sample->latency_us_p50, &sample->latency_us_p95,
+                                         &sample->latency_us_p99};
+    struct aw_figure *const figure[] = {
+        [AW_INPUT_ARRIVALS_PER_S] = &sample->arrivals_per_s,
+        [AW_INPUT_COMPLETIONS_PER_S] = &sample->completions_per_s,
+        [AW_INPUT_ERRORS_PER_S] = &sample->errors_per_s,
+        [AW_INPUT_LATENCY_US_SLO] = latency[aw_latency_index(pilot->config.slo.quantile)],
+        [AW_INPUT_IN_FLIGHT] = &sample->in_flight,
+        [AW_INPUT_CPU_CORES_USED] = &sample->cpu_cores_used,
+        [AW_INPUT_THROTTLED_SHARE] = &sample->throttled_share,
+        [AW_INPUT_MEMORY_BYTES_USED] = &sample->memory_bytes_used,
+        [AW_INPUT_MEMORY_BYTES_PEAK] = &sample->memory_bytes_peak,
+        [AW_INPUT_DISK_BYTES_PER_S] = &sample->disk_bytes_per_s,
+        [AW_INPUT_NET_BYTES_PER_S] = &sample->net_bytes_per_s,
+    };
+    _Static_assert(sizeof figure / sizeof *figure == AW_INPUT_COUNT, "every input has a figure");
+    return figure[input];
+}
+
+/* How old each figure is. In double: the difference of two times from outside may not fit. */
+static void ages_of(struct aw_pilot *pilot, int64_t now_us, float *age_s)
+{
+    for (uint32_t i = 0; i < AW_INPUT_COUNT; i++) {
+        const int64_t at_us = aw__pilot_figure(pilot, (enum aw_input)i)->at_us;
+        age_s[i] =
+            at_us == AW_NEVER ? NAN : (float)fmax(0, 1e-6 * ((double)now_us - (double)at_us));
+    }
 }
 
 void aw_pilot_clock(struct aw_pilot *pilot, const struct aw_clock *clock)
@@ -491,21 +499,15 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
                                 .estimate = estimate_now(memory),
                                 .external = external};
     pilot->moved = false;
-    ages_of(&pilot->sample, now_us, out->age_s);
+    ages_of(pilot, now_us, out->age_s);
     memcpy(out->state, pilot->obs, pilot->obs_dim * sizeof *out->state);
     const enum aw_guard_slo slo = slo_now(pilot);
-    struct aw_guard_input rails = {.reading = reading,
-                                   .restarts = pilot->restarts,
-                                   .slo = slo,
-                                   .freeze = (enum aw_guard_freeze)orders->freeze,
-                                   .in_place = pilot->config.in_place,
-                                   .blind = !pilot->answered,
-                                   .first = pilot->first,
-                                   .uncontrolled = AW_PLAN_ALL & ~pilot->config.controlled,
-                                   .node_cpu_millicores = pilot->config.node_cpu_millicores,
-                                   .node_memory_bytes = pilot->config.node_memory_bytes};
+    struct aw_guard_input rails = aw_step_input(&pilot->rules, reading, slo, pilot->restarts);
+    rails.freeze = (enum aw_guard_freeze)orders->freeze;
+    rails.blind = !pilot->answered;
+    rails.first = pilot->first;
     pilot->first = pilot->first && !pilot->answered;
-    aw_guard_observe(&pilot->guard, &memory->guard, &rails, now_us);
+    aw_guard_observe(&pilot->rules.guard, &memory->guard, &rails, now_us);
 
     struct aw_plan by_fallback, by_agent = {0};
     float fallback[AW_ACTION_DIM], agent[AW_ACTION_DIM] = {0};
@@ -602,8 +604,7 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     out->in_charge = out->actor;
     if (orders->pin.set)
         out->actor = AW_ACTOR_PERSON;
-    proposed.set &= pilot->config.controlled;
-    aw_guard_pass(&pilot->guard, &memory->guard, &rails, &proposed, now_us, &out->guard);
+    aw_step_pass(&pilot->rules, &memory->guard, &rails, &proposed, now_us, &out->guard);
     aw__pilot_canary_decided(pilot, &trial, &rails, now_us);
     memcpy(out->action, agent_acts ? agent : fallback, sizeof out->action);
     memcpy(out->shadow, agent_acts ? fallback : agent, sizeof out->shadow);
@@ -647,7 +648,7 @@ void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us)
     if (taken) {
         const struct aw_plan *plan = &pilot->decision.guard.plan;
         const struct aw_plan now = aw__pilot_whole(plan, &memory->reading);
-        aw_guard_applied(&pilot->guard, &memory->guard, plan, now_us);
+        aw_guard_applied(&pilot->rules.guard, &memory->guard, plan, now_us);
         /* this is what was asked of the cluster, should it not answer in the next tick */
         memcpy(memory->reading.wanted, now.amount, sizeof now.amount);
         return;

@@ -68,7 +68,7 @@ static void on_step(void *ctx, const struct aw_job_step *step)
         const struct aw_score *truth = &step->truth[AW_JOB_TWIN];
         aw_api_twin(&d->api, step->workload,
                     &(struct aw_watch_twin){.cost_per_hour = truth->cost * 3600 / ask->step_s,
-                                            .latency_us = truth->latency_us_p99,
+                                            .latency_us = truth->latency_us_slo,
                                             .reward = truth->paper_reward,
                                             .replicas = step->plan[AW_JOB_TWIN].replicas,
                                             .missed = truth->violated});

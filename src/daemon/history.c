@@ -215,7 +215,7 @@ static void point_add(struct aw_history *h, const struct aw_job_step *step,
         p.memory_gib[w] = (float)((double)step->plan[w].memory_bytes / AW_GIB_REAL);
         p.cpu_used[w] = (float)truth->cpu_utilisation;
         p.memory_used[w] = (float)truth->memory_utilisation;
-        p.p99_ms[w] = (float)(truth->latency_us_p99 * 1e-3);
+        p.p99_ms[w] = (float)(truth->latency_us_slo * 1e-3);
         p.cost_per_hour[w] = (float)(truth->cost * 3600 / h->step_s);
         p.missed[w] = truth->violated;
     }

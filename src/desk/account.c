@@ -339,8 +339,8 @@ static json_t *score_json(const struct aw_pilot_config *config, const struct aw_
     aw__told_real(&told, "slo_preservation", score->sp);
     aw__told_real(&told, "slo_latency_us",
                   config->slo.latency_us_p99 > 0 ? config->slo.latency_us_p99 : (double)NAN);
-    aw__told_real(&told, "slo_quantile", config->slo_quantile);
-    aw__told_real(&told, "latency_us", score->latency_us_p99);
+    aw__told_real(&told, "slo_quantile", config->slo.quantile);
+    aw__told_real(&told, "latency_us", score->latency_us_slo);
     aw__told_real(&told, "cpu_utilisation", score->cpu_utilisation);
     aw__told_real(&told, "memory_utilisation", score->memory_utilisation);
     aw__told_real(&told, "cost", score->cost);

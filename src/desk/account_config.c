@@ -45,7 +45,7 @@ static const struct member config_members[] = {
     OF(REAL, slo.latency_us_p99, 0),
     OF(REAL, slo.throughput_per_s, 0),
     OF(REAL, slo.timeout_us, 0),
-    OF(REAL, slo_quantile, 0),
+    {"slo_quantile", offsetof(struct aw_pilot_config, slo.quantile), REAL, 0},
     OF(REAL, slo_budget, 0),
     OF(COUNT, objective, AW_OBJECTIVE_PAPER),
     OF(REAL, slo_weight, 0),
@@ -83,7 +83,7 @@ static const struct member task_members[] = {
     OF(WHOLE, bounds.member##_min, MOST(unit)), OF(WHOLE, bounds.member##_max, MOST(unit)),
     AW_RESOURCE_MAP(X)
 #undef X
-        OF(REAL, slo_latency_us, 0),
+        OF(REAL, slo_latency_us, 0), OF(REAL, slo_quantile, 0),
 #define X(id, member, name, unit, ...) OF(WHOLE, member, MOST(unit)),
     AW_RESOURCE_MAP(X)
 #undef X

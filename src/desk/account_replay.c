@@ -172,7 +172,7 @@ static void forecast(const struct aw_pilot *pilot, struct aw_account_forecast *r
         aw_fail(&why, AW_ERR_NODATA, "no copy of the workload is made: it learns from its record");
     } else if (isnan(arrivals)) {
         aw_fail(&why, AW_ERR_NODATA, "the load was not known");
-    } else if (aw_model_fit(seen.record, 0, &fit)) {
+    } else if (aw_model_fit(seen.record, aw_pilot_config(pilot)->slo.quantile, 0, &fit)) {
         aw_fail(&why, AW_ERR_NODATA, "too little was seen of the workload to make a copy of it");
     } else if (fit.error > error_max) {
         ret->error = fit.error;

@@ -81,7 +81,7 @@ static void modes_and_presets_are_the_same_again(void **state)
     b.decided = again;
     b.config[0].guard.mode = AW_GUARD_OFF;
     b.config[1].guard.mode = AW_GUARD_APPROVE;
-    b.config[1].slo_quantile = 0.5;
+    b.config[1].slo.quantile = 0.5;
     b.config[2].guard.mode = AW_GUARD_INITIAL;
     b.config[2].state = AW_STATE_PAPER;
     b.config[2].mapping = AW_ACTION_ABSOLUTE;
@@ -332,7 +332,7 @@ static void more_room_is_predicted_to_be_faster(void **state)
     assert_string_equal(as_is.why, "");
     assert_true(as_is.latency_us_before > 0 && isfinite(as_is.error));
     /* within what the copy is off by, it says what was measured */
-    assert_true(fabs(log(as_is.latency_us_before / kept_one.decision.score.latency_us_p99)) < 0.7);
+    assert_true(fabs(log(as_is.latency_us_before / kept_one.decision.score.latency_us_slo)) < 0.7);
 
     struct aw_orders pinned = {
         .pin_kind = AW_ORDER_APPROVE,

@@ -50,7 +50,7 @@ static struct aw_decision plain_decision(void)
                                         .arrivals_per_s = 45,
                                         .cpu_utilisation = 0.93,
                                         .memory_utilisation = 0.5},
-                            .score = {.latency_us_p99 = 180e3, .sp = 1}};
+                            .score = {.latency_us_slo = 180e3, .sp = 1}};
     d.guard.plan = d.guard.recommended = d.guard.proposed =
         (struct aw_plan){.set = 0, .amount = {3, 500, 512 * AW_MIB}};
     return d;
@@ -160,7 +160,7 @@ static void promoted(struct aw_decision *d)
 static void no_figures(struct aw_decision *d)
 {
     d->reading.arrivals_per_s = d->reading.cpu_utilisation = d->reading.memory_utilisation = NAN;
-    d->score.latency_us_p99 = NAN;
+    d->score.latency_us_slo = NAN;
 }
 
 static void a_sentence_reads_well(void **state)
@@ -574,7 +574,7 @@ static void random_config(struct aw_pilot_config *config, struct aw_fallback_tas
     double *const reals[] = {&config->slo.latency_us_p99,
                              &config->slo.throughput_per_s,
                              &config->slo.timeout_us,
-                             &config->slo_quantile,
+                             &config->slo.quantile,
                              &config->slo_budget,
                              &config->slo_weight,
                              &config->prices.core_hour,

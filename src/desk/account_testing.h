@@ -198,7 +198,7 @@ static inline void aw_bench_prepare(struct aw_bench *b)
         config->bounds =
             (struct aw_bounds){.min = {1, 100, 128 * AW_MIB}, .max = {10, 4000, 4096 * AW_MIB}};
         config->slo.latency_us_p99 = 2 * aw_app_unloaded_p99_us(&b->app[i], 1, 0);
-        config->slo_quantile = i == 3 ? 0.95 : 0.99;
+        config->slo.quantile = i == 3 ? 0.95 : 0.99;
         config->seed = i ? UINT64_MAX - i : 1;
         config->guard.mode = AW_GUARD_AUTO;
         config->episode_steps = AW_BENCH_EPISODE;

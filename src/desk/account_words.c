@@ -104,10 +104,10 @@ static void add_figures(struct aw_text *text, const struct aw_pilot_config *conf
         aw_text_add(text, "%s requests", aw_rate_round(reading->arrivals_per_s, load, sizeof load));
         between = ", ";
     }
-    if (isfinite(decision->score.latency_us_p99)) {
+    if (isfinite(decision->score.latency_us_slo)) {
         aw_text_add(
-            text, "%sp%.0f %s", between, 100 * config->slo_quantile,
-            aw_duration_round(llround(decision->score.latency_us_p99), latency, sizeof latency));
+            text, "%sp%.0f %s", between, 100 * config->slo.quantile,
+            aw_duration_round(llround(decision->score.latency_us_slo), latency, sizeof latency));
         if (config->slo.latency_us_p99 > 0)
             aw_text_add(text, " of %s allowed",
                         aw_duration_round(llround(config->slo.latency_us_p99), slo, sizeof slo));

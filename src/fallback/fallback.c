@@ -275,11 +275,11 @@ void aw_fallback_decide(struct aw_fallback *policy, const struct aw_sample *samp
         aw__fallback_vpa_decide(policy, sample, now_us, &plan, &reason);
         break;
     case AW_FALLBACK_AIMD:
-        aw_reading_take(sample, policy->stale_us, &reading);
+        aw_reading_take(sample, policy->stale_us, policy->task.slo_quantile, &reading);
         aw__fallback_aimd_decide(policy, sample, &reading, now_us, &plan, &reason);
         break;
     case AW_FALLBACK_CONSTANT:
-        aw_reading_take(sample, policy->stale_us, &reading);
+        aw_reading_take(sample, policy->stale_us, policy->task.slo_quantile, &reading);
         aw__fallback_constant_decide(policy, sample, &reading, &plan, &reason);
         break;
     case AW_FALLBACK_STATIC:

@@ -62,7 +62,8 @@ extern const char *const aw_fallback_names[];
 /* The workload as its owner describes it, and how it begins. */
 struct aw_fallback_task {
     struct aw_bounds bounds;
-    double slo_latency_us; /* of p99; 0: there is none */
+    double slo_latency_us; /* at slo_quantile; 0: there is none */
+    double slo_quantile;   /* 0: the 99th percentile */
     AW_AMOUNTS(amount, );  /* to begin with */
 };
 

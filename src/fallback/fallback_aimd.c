@@ -87,15 +87,15 @@ void aw__fallback_aimd_decide(struct aw_fallback *policy, const struct aw_sample
     reason->utilization = reading->cpu_utilisation;
     if (memory(policy, reading, plan))
         reason->cause = AW_FALLBACK_CAUSE_MEMORY_LOW;
-    if (isnan(reading->latency_us_p99)) {
+    if (isnan(reading->latency_us_slo)) {
         /* no request, or no figure: neither is a reason to take anything away */
         if (plan->set == 0)
             reason->cause = AW_FALLBACK_CAUSE_NO_DATA;
-    } else if (reading->latency_us_p99 > slo) {
+    } else if (reading->latency_us_slo > slo) {
         set_cores(policy, reading, millicores_of(reading) + policy->settings.aimd_cpu_step * 1000,
                   plan);
         reason->cause = AW_FALLBACK_CAUSE_SLO_MISSED;
-    } else if (reading->latency_us_p99 < policy->settings.aimd_slack * slo) {
+    } else if (reading->latency_us_slo < policy->settings.aimd_slack * slo) {
         set_cores(policy, reading, millicores_of(reading) * policy->settings.aimd_decrease, plan);
         if (reason->cause == AW_FALLBACK_CAUSE_NONE)
             reason->cause = AW_FALLBACK_CAUSE_SLO_EASY;

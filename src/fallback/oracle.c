@@ -125,7 +125,7 @@ struct aw_outcome aw_outcome_of_truth(const struct aw_sim_truth *truth, double s
         .arrivals_per_s = truth->arrivals / step_s,
         .completions_per_s = truth->completions / step_s,
         .errors_per_s = truth->failures / step_s,
-        .latency_us_p99 = truth->latency_us_p99,
+        .latency_us_slo = truth->latency_us_p99,
         .cpu_utilisation =
             truth->cpu_limit_core_s > 0 ? truth->cpu_core_s / truth->cpu_limit_core_s : 0,
         .memory_utilisation =

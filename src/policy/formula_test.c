@@ -31,7 +31,7 @@ static struct aw_reading calm(void)
         .completions_per_s = 10,
         .errors_per_s = 0,
         .in_flight = 1,
-        .latency_us_p99 = 1e5,
+        .latency_us_slo = 1e5,
         .cpu_utilisation = 0.25,
         .memory_utilisation = 0.6,
     };
@@ -612,7 +612,7 @@ static void any_readings_at_all_stay_within_the_bounds(void **state)
             .arrivals_per_s = absurd(&rng, 50),
             .completions_per_s = absurd(&rng, 50),
             .in_flight = absurd(&rng, 10),
-            .latency_us_p99 = absurd(&rng, 1e5),
+            .latency_us_slo = absurd(&rng, 1e5),
             .oom_kills = aw_rng_below(&rng, 20) ? 0 : UINT32_MAX,
             .rollout = aw_rng_below(&rng, 5) == 0,
         };

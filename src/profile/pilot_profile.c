@@ -23,9 +23,9 @@ void aw_pilot_config_of(struct aw_pilot_config *config, const struct aw_profile 
     config->bounds = profile->bounds;
     config->controlled = profile->controlled;
     config->slo = (struct aw_slo){.latency_us_p99 = profile->slo_latency_us,
+                                  .quantile = profile->slo_latency_quantile,
                                   .throughput_per_s = profile->slo_throughput_per_s,
                                   .timeout_us = profile->slo_timeout_us};
-    config->slo_quantile = profile->slo_latency_quantile;
     config->slo_budget = profile->slo_budget;
     config->objective = profile->objective;
     config->slo_weight = profile->slo_weight;

@@ -44,9 +44,7 @@ struct copyenv {
     struct aw_copyenv_config config; /* record and load are not read after make */
     struct aw_state state;
     struct aw_action action;
-    struct aw_objective objective;
-    struct aw_guard guard;
-    int64_t step_us, stale_us;
+    struct aw_step_rules rules;
     uint32_t settle_steps;
     uint32_t identity;
 
@@ -82,16 +80,6 @@ static enum aw_err place(struct copyenv *self, uint64_t seed)
     return AW_OK;
 }
 
-static enum aw_guard_slo slo_of(const struct copyenv *self)
-{
-    const struct aw_slo *slo = &self->objective.slo;
-    if (slo->latency_us_p99 <= 0 && slo->throughput_per_s <= 0)
-        return AW_GUARD_SLO_MET;
-    if (self->score.violated)
-        return AW_GUARD_SLO_MISSED;
-    return isnan(self->episode.reading.arrivals_per_s) ? AW_GUARD_SLO_UNKNOWN : AW_GUARD_SLO_MET;
-}
-
 /* Takes in what there is to be seen now. */
 static enum aw_err observe(struct copyenv *self)
 {
@@ -101,12 +89,11 @@ static enum aw_err observe(struct copyenv *self)
     const enum aw_err err = aw_sim_observe(self->sim, WORKLOAD, &sample, &placed);
     if (err)
         return err;
-    aw_reading_take_placed(&sample, self->stale_us, placed.cpu_millicores, placed.memory_bytes,
-                           &episode->reading);
-    const struct aw_outcome outcome = aw_outcome_of(&episode->reading);
-    aw_objective_score(&self->objective, &outcome, self->config.step_s, &self->score);
+    aw_reading_take_placed(&sample, self->rules.stale_us, self->rules.objective.slo.quantile,
+                           placed.cpu_millicores, placed.memory_bytes, &episode->reading);
+    aw_step_score(&self->rules, &episode->reading, &self->score);
     episode->restarts = sample.restarts;
-    episode->slo = slo_of(self);
+    episode->slo = aw_step_slo(&self->rules, &episode->reading, &self->score);
     aw_action_observe(&self->action, &episode->action, &episode->reading);
     return AW_OK;
 }
@@ -115,32 +102,14 @@ static enum aw_err observe(struct copyenv *self)
 static enum aw_err pass(struct copyenv *self, const struct aw_plan *wanted)
 {
     struct episode *episode = &self->episode;
-    const struct aw_cluster *cluster = &self->cluster;
-    const struct aw_copyenv_config *config = &self->config;
-    const int64_t now = cluster->ops->now_us(cluster->self);
-    struct aw_plan plan = *wanted;
-    plan.set &= config->controlled;
-    if (config->guarded) {
-        const struct aw_guard_input rails = {.reading = &episode->reading,
-                                             .restarts = episode->restarts,
-                                             .slo = (enum aw_guard_slo)episode->slo,
-                                             .in_place = config->in_place,
-                                             .uncontrolled = AW_PLAN_ALL & ~config->controlled,
-                                             .node_cpu_millicores = config->node_cpu_millicores,
-                                             .node_memory_bytes = config->node_memory_bytes};
-        struct aw_guard_result result;
-        aw_guard_observe(&self->guard, &episode->guard, &rails, now);
-        aw_guard_pass(&self->guard, &episode->guard, &rails, &plan, now, &result);
-        plan = result.plan;
-    }
-    enum aw_err err = AW_OK;
-    if (plan.set)
-        err = cluster->ops->apply(cluster->self, WORKLOAD, &plan, INT64_MAX);
-    if (err && !aw_err_transient(err)) /* what is not taken now is asked again by the next action */
-        return err;
-    if (plan.set && !err && config->guarded)
-        aw_guard_applied(&self->guard, &episode->guard, &plan, now);
-    err = cluster->ops->advance(cluster->self, now + self->step_us);
+    struct aw_plan ours = *wanted;
+    ours.set &= self->config.controlled;
+    const struct aw_guard_input input = aw_step_input(
+        &self->rules, &episode->reading, (enum aw_guard_slo)episode->slo, episode->restarts);
+    struct aw_guard_result rails;
+    enum aw_err err = aw_step_act(&self->rules, self->config.guarded ? &episode->guard : NULL,
+                                  &self->cluster, WORKLOAD, &input, &ours, &rails);
+    err = err ? err : aw_step_advance(&self->rules, &self->cluster);
     return err ? err : observe(self);
 }
 
@@ -156,10 +125,9 @@ static enum aw_err copyenv_reset(void *ctx, uint64_t seed, float *obs)
     aw_state_begin(&episode->state);
     aw_action_begin(&episode->action);
     aw_guard_begin(&episode->guard);
-    const struct aw_cluster *cluster = &self->cluster;
     const struct aw_plan stay = {0};
     enum aw_err err = place(self, aw_rng_u64(&rng));
-    err = err ? err : cluster->ops->advance(cluster->self, self->step_us);
+    err = err ? err : aw_step_advance(&self->rules, &self->cluster);
     err = err ? err : observe(self);
     if (!err)
         aw_state_encode(&self->state, &episode->state, &episode->reading, &self->score, obs);
@@ -190,8 +158,8 @@ static enum aw_err copyenv_step(void *ctx, const float *action, float *obs, stru
     episode->step++;
     episode->live = episode->step < self->config.episode_steps;
     *ret = (struct aw_step){
-        .reward = (float)aw_objective_reward(&self->objective, &self->score, self->config.step_s,
-                                             self->config.lambda),
+        .reward = (float)aw_objective_reward(&self->rules.objective, &self->score,
+                                             self->config.step_s, self->config.lambda),
         .truncated = !episode->live,
     };
     return AW_OK;
@@ -248,7 +216,7 @@ static void spec_fill(struct copyenv *self)
     const struct aw_copyenv_config *config = &self->config;
     const bool paper = config->objective.kind == AW_OBJECTIVE_PAPER;
     double low, high;
-    aw_objective_range(&self->objective, &low, &high);
+    aw_objective_range(&self->rules.objective, &low, &high);
     self->spec = (struct aw_env_spec){
         .name = "copy",
         .summary = "a workload's fitted copy under its past load, behind its guard rails",
@@ -269,21 +237,24 @@ static enum aw_err parts_init(struct copyenv *self, const struct aw_model_fit *f
                               struct aw_diag *diag)
 {
     const struct aw_copyenv_config *config = &self->config;
-    self->step_us = (int64_t)llround(config->step_s * 1e6);
-    self->stale_us = (int64_t)llround(config->stale_s * 1e6);
     self->settle_steps = SETTLE_STEPS;
     if (config->guarded)
         self->settle_steps += (uint32_t)ceil(config->guard.peak_window / config->step_s);
-    self->objective = config->objective;
-    self->objective.slo.latency_us_p99 *= exp(-fit->bias);
+    self->rules = (struct aw_step_rules){.objective = config->objective,
+                                         .node_cpu_millicores = config->node_cpu_millicores,
+                                         .node_memory_bytes = config->node_memory_bytes,
+                                         .controlled = config->controlled,
+                                         .in_place = config->in_place};
+    aw_step_times(&self->rules, config->step_s, config->stale_s);
+    self->rules.objective.slo.latency_us_p99 *= exp(-fit->bias);
     struct aw_state_config state = config->state;
-    state.slo = self->objective.slo;
+    state.slo = self->rules.objective.slo;
     aw_state_init(&self->state, &state);
     aw_action_init(&self->action, &config->action);
     struct aw_guard_settings rails = config->guard;
     rails.mode = AW_GUARD_AUTO;
     if (config->guarded)
-        return aw_guard_init(&self->guard, &rails, &config->action.bounds, diag);
+        return aw_guard_init(&self->rules.guard, &rails, &config->action.bounds, diag);
     return AW_OK;
 }
 
@@ -325,8 +296,8 @@ static uint32_t identity_of(const struct copyenv *self, const struct aw_model_fi
                               self->config.lambda,
                               self->config.busier,
                               self->config.step_s,
-                              self->objective.slo.latency_us_p99,
-                              self->objective.cost_reference_per_hour};
+                              self->rules.objective.slo.latency_us_p99,
+                              self->rules.objective.cost_reference_per_hour};
     const uint32_t crc = aw_crc32c(0, figures, sizeof figures);
     return aw_crc32c(crc, self->load.rate_per_s, self->config.minutes * sizeof(float));
 }
@@ -352,7 +323,7 @@ enum aw_err aw_copyenv_make(const struct aw_copyenv_config *config, const struct
     enum aw_err err = check(config, diag);
     if (err)
         return err;
-    if ((err = aw_model_fit(config->record, config->seed, &fit)))
+    if ((err = aw_model_fit(config->record, config->objective.slo.quantile, config->seed, &fit)))
         return aw_fail(diag, err, "too little was seen of the workload to make a copy of it");
     if (fit.error > config->error_max)
         return aw_fail(diag, AW_ERR_NODATA, "no copy answers as the workload does: error %.2f",

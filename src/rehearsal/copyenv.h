@@ -26,7 +26,7 @@
 
 #include "base/alloc.h"
 #include "rehearsal/model.h"
-#include "safety/guard.h"
+#include "safety/step.h"
 #include "task/action.h"
 #include "task/objective.h"
 #include "task/state.h"

@@ -2,9 +2,10 @@
  * model.c - what a workload's requests cost, from what was seen of it.
  *
  * Sought are waiting, both variabilities, parallelism and workers, by the least weighted error of
- * p99, mean latency and throttling over the bins of the record, through the steady state that the
- * fast simulator uses itself (cluster/surrogate.h). CMA-ES (base/cma.h) seeks them once for every
- * plausible number of workers: the one parameter in which the answer jumps.
+ * latency at the SLO's quantile, median, mean and throttling over the bins of the record, through
+ * the steady state that the fast simulator uses itself (cluster/surrogate.h). CMA-ES (base/cma.h)
+ * seeks them once for every plausible number of workers: the one parameter in which the answer
+ * jumps.
  */
 #include "rehearsal/model.h"
 
@@ -36,7 +37,7 @@
 #define RECENT          10.0  /* steps that a bin remembers: a new size must count at once */
 #define OFF_MAX         1.0   /* of one figure: an outlier must not rule the copy */
 #define ENOUGH_PER_S    6.0 /* 90 requests in 15 s: below, a p99 is little more than the largest */
-#define P99_WEIGHT      1.5
+#define SLO_WEIGHT      1.5
 #define P50_WEIGHT      1.0
 #define MEAN_WEIGHT     0.5
 #define THROTTLE_WEIGHT 0.5
@@ -109,7 +110,7 @@ static bool add_latency(struct aw_model_record *record, const struct aw_sample *
         bin->latency_rows >= DRIFT_ROWS && bin->requests_per_s >= ENOUGH_PER_S &&
         reading->cpu_cores_used <= DRIFT_BUSY_MAX * cores * reading->replicas_ready &&
         drifts(&record->latency_above, &record->latency_below, log_p50 - bin->log_p50);
-    blend(&bin->log_p99, log(reading->latency_us_p99), row);
+    blend(&bin->log_slo, log(reading->latency_us_slo), row);
     blend(&bin->log_p50, log_p50, row);
     blend(&bin->mean_us, sample->latency_us_mean.value, row);
     return drifted;
@@ -223,7 +224,7 @@ bool aw_model_add(struct aw_model_record *record, const struct aw_sample *sample
             record->memory_low = reading->memory_bytes_used;
     }
     if (!reading->rollout && !starting && reading->arrivals_per_s > 0 &&
-        reading->cpu_millicores_wanted > 0 && reading->latency_us_p99 > 0 &&
+        reading->cpu_millicores_wanted > 0 && reading->latency_us_slo > 0 &&
         told(&sample->latency_us_p50) && told(&sample->latency_us_mean) &&
         add_latency(record, sample, reading)) {
         forget(record);
@@ -260,9 +261,17 @@ static const uint32_t workers[] = {1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 0};
 
 struct search {
     const struct aw_model_record *record;
+    double quantile;
     double cpu_ms, quick_us; /* CPU of a request, and the lowest mean latency seen */
     double weight[AW_MODEL_BINS_MAX];
 };
+
+/* What a copy shows where the SLO looks. */
+static double at_quantile(const struct aw_steady *steady, double quantile)
+{
+    const double latency_us[] = {steady->p50_us, steady->p95_us, steady->p99_us};
+    return latency_us[aw_latency_index(quantile)];
+}
 
 static double between(double u, double low, double high)
 {
@@ -298,8 +307,9 @@ static double loss_of(const struct search *search, const double *x, uint32_t thr
         } else {
             struct aw_steady steady;
             aw_surrogate_eval(&replica, &steady);
-            const double told = bin->requests_per_s >= ENOUGH_PER_S ? P99_WEIGHT : 0;
-            off = told * fmin(OFF_MAX, fabs(log(steady.p99_us) - bin->log_p99)) +
+            const double told = bin->requests_per_s >= ENOUGH_PER_S ? SLO_WEIGHT : 0;
+            off = told * fmin(OFF_MAX,
+                              fabs(log(at_quantile(&steady, search->quantile)) - bin->log_slo)) +
                   P50_WEIGHT * fmin(OFF_MAX, fabs(log(steady.p50_us) - bin->log_p50)) +
                   MEAN_WEIGHT * fmin(OFF_MAX, fabs(log(steady.mean_us / bin->mean_us)));
             off /= told + P50_WEIGHT + MEAN_WEIGHT;
@@ -365,7 +375,7 @@ static double bias_of(const struct search *search, const struct aw_demand *deman
                                                .cores = bin->cores,
                                                .rate_per_s = bin->rate_per_s},
                           &steady);
-        sum += bin->weight * (bin->log_p99 - log(steady.p99_us));
+        sum += bin->weight * (bin->log_slo - log(at_quantile(&steady, search->quantile)));
         weight += bin->weight;
     }
     return weight > 0 ? fmin(BIAS_MAX, fmax(-BIAS_MAX, sum / weight)) : 0;
@@ -384,12 +394,12 @@ static void memory_of(const struct aw_model_record *record, struct aw_segment *s
     segment->memory_flight_mib = slope / AW_MIB_REAL;
 }
 
-enum aw_err aw_model_fit(const struct aw_model_record *record, uint64_t seed,
+enum aw_err aw_model_fit(const struct aw_model_record *record, double slo_quantile, uint64_t seed,
                          struct aw_model_fit *ret)
 {
     struct aw_rng rng;
     aw_rng_init(&rng, seed, 0);
-    struct search search = {.record = record, .quick_us = INFINITY};
+    struct search search = {.record = record, .quantile = slo_quantile, .quick_us = INFINITY};
     uint32_t bins = 0;
     for (uint32_t i = 0; i < record->bin_count; i++) {
         const struct aw_model_bin *bin = &record->bin[i];
@@ -410,7 +420,8 @@ enum aw_err aw_model_fit(const struct aw_model_record *record, uint64_t seed,
     const uint32_t chosen = choose(found, seed != 0), threads = workers[chosen];
     const struct draw best = found[chosen];
     const struct aw_demand demand = demand_of(&search, best.x, threads);
-    *ret = (struct aw_model_fit){.bias = bias_of(&search, &demand),
+    *ret = (struct aw_model_fit){.quantile = slo_quantile,
+                                 .bias = bias_of(&search, &demand),
                                  .error = best.loss,
                                  .capacity_per_core = aw_replica_capacity(&demand, 1)};
     struct aw_app *app = &ret->app;
@@ -444,5 +455,5 @@ double aw_model_latency_us(const struct aw_model_fit *fit, const struct aw_plan 
         return INFINITY;
     struct aw_steady steady;
     aw_surrogate_eval(&replica, &steady);
-    return steady.p99_us * exp(fit->bias);
+    return at_quantile(&steady, fit->quantile) * exp(fit->bias);
 }

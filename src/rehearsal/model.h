@@ -30,11 +30,11 @@ struct aw_model_bin {
     float cores;      /* of a replica */
     float rate_per_s; /* of a replica, mean */
     float weight;     /* steps, faded */
-    float log_p99;    /* mean of ln(us) */
+    float log_slo;    /* mean of ln(us), of the latency that the SLO speaks of */
     float log_p50;
     float mean_us;
     float throttled;      /* share of periods, mean */
-    float requests_per_s; /* of all replicas, mean: a p99 of a few requests says little */
+    float requests_per_s; /* of all replicas, mean: a tail of a few requests says little */
     float latency_rows;   /* weight of those that had a latency */
 };
 
@@ -67,15 +67,18 @@ void aw_model_doubt(struct aw_model_record *record, double share);
 
 struct aw_model_fit {
     struct aw_app app;        /* one segment */
-    double bias;              /* mean ln of p99 measured over that of the copy, at recent sizes */
+    double quantile;          /* of the SLO */
+    double bias;              /* mean ln of measured over the copy's, at it and at recent sizes */
     double error;             /* weighted mean of |ln copy - ln measured| of latencies; 0: none */
     double capacity_per_core; /* requests/s */
 };
-/* AW_ERR_NODATA: too little was seen. `ret` is untouched then. Different seeds give copies that
- * agree where the record speaks and differ where it does not. */
-AW_NODISCARD enum aw_err aw_model_fit(const struct aw_model_record *record, uint64_t seed,
-                                      struct aw_model_fit *ret);
-/* The 99th percentile that the copy would show with `plan` in force; INFINITY: it is overloaded. */
+/* `slo_quantile` is the one that the readings of the record were taken at. AW_ERR_NODATA: too
+ * little was seen; `ret` is untouched then. Different seeds give copies that agree where the record
+ * speaks and differ where it does not. */
+AW_NODISCARD enum aw_err aw_model_fit(const struct aw_model_record *record, double slo_quantile,
+                                      uint64_t seed, struct aw_model_fit *ret);
+/* The latency, at the fit's quantile, that the copy would show with `plan` in force; INFINITY: it
+ * is overloaded. */
 double aw_model_latency_us(const struct aw_model_fit *fit, const struct aw_plan *plan,
                            double arrivals_per_s);
 

@@ -21,7 +21,8 @@ static double median(double *x, uint32_t count)
     return x[count / 2];
 }
 
-/* |copy / truth - 1| of p99 at every size and load that was seen often enough; returns how many. */
+/* |copy / truth - 1| of the SLO's latency at every size and load that was seen often enough;
+ * returns how many. */
 static uint32_t errors_of(const struct life *life, const struct aw_model_fit *fit, double *ret)
 {
     struct aw_demand copy;
@@ -38,7 +39,10 @@ static uint32_t errors_of(const struct life *life, const struct aw_model_fit *fi
         aw_surrogate_eval(&replica, &truth);
         replica.demand = copy;
         aw_surrogate_eval(&replica, &said);
-        ret[count++] = fabs(said.p99_us * exp(fit->bias) / truth.p99_us - 1);
+        const double is[] = {truth.p50_us, truth.p95_us, truth.p99_us};
+        const double as[] = {said.p50_us, said.p95_us, said.p99_us};
+        const uint32_t at = aw_latency_index(fit->quantile);
+        ret[count++] = fabs(as[at] * exp(fit->bias) / is[at] - 1);
     }
     return count;
 }
@@ -54,7 +58,7 @@ static void a_copy_answers_as_the_workload_does_where_it_was_seen(void **state)
         struct life life;
         struct aw_model_fit fit;
         live(app[i], 1, &life);
-        assert_ok(aw_model_fit(&life.record, 0, &fit));
+        assert_ok(aw_model_fit(&life.record, 0.99, 0, &fit));
         double errors[AW_MODEL_BINS_MAX];
         const uint32_t bins = errors_of(&life, &fit, errors);
         assert_true(bins >= 3);
@@ -77,6 +81,26 @@ static void a_copy_answers_as_the_workload_does_where_it_was_seen(void **state)
     const double typical = median(all, n);
     if (!(typical <= 0.1 && good >= count - 2))
         fail_msg("median error %.1f %%, %u of %u good", 100 * typical, good, count);
+}
+
+static void a_copy_is_fitted_to_the_quantile_that_the_slo_speaks_of(void **state)
+{
+    (void)state;
+    static const double quantile[] = {0.5, 0.95, 0.99};
+    for (uint32_t q = 0; q < 3; q++) {
+        double all[4 * AW_MODEL_BINS_MAX];
+        uint32_t n = 0;
+        for (uint32_t app = 0; app < 4; app++) {
+            struct life life;
+            struct aw_model_fit fit;
+            live_at(app, 1, quantile[q], &life);
+            assert_ok(aw_model_fit(&life.record, quantile[q], 0, &fit));
+            n += errors_of(&life, &fit, all + n);
+        }
+        const double typical = median(all, n);
+        if (!(typical <= 0.1))
+            fail_msg("p%.0f: the copies are off by %.0f %%", 100 * quantile[q], 100 * typical);
+    }
 }
 
 /* --- made-up steps, for what a real life shows too rarely ---------------------------------------
@@ -109,7 +133,7 @@ static struct aw_sample step_at(uint32_t t, double rate, double p99_us)
 static bool add(struct aw_model_record *record, const struct aw_sample *sample)
 {
     struct aw_reading reading;
-    aw_reading_take(sample, STALE_US, &reading);
+    aw_reading_take(sample, STALE_US, 0.99, &reading);
     return aw_model_add(record, sample, &reading);
 }
 
@@ -131,19 +155,19 @@ static void nothing_seen_gives_no_copy(void **state)
     memset(&fit, 0x5a, sizeof fit);
     before = fit;
     aw_model_begin(&record);
-    assert_int_equal(aw_model_fit(&record, 0, &fit), AW_ERR_NODATA);
+    assert_int_equal(aw_model_fit(&record, 0.99, 0, &fit), AW_ERR_NODATA);
     for (uint32_t t = 1; t < 100; t++) { /* no request ever */
         const struct aw_sample idle = step_at(t, 0, 0);
         add(&record, &idle);
     }
-    assert_int_equal(aw_model_fit(&record, 0, &fit), AW_ERR_NODATA);
+    assert_int_equal(aw_model_fit(&record, 0.99, 0, &fit), AW_ERR_NODATA);
     assert_memory_equal(&fit, &before, sizeof fit);
     assert_int_equal(record.bin_count, 0);
     const struct aw_sample one = step_at(100, 30, 1e5);
     add(&record, &one);
-    assert_ok(aw_model_fit(&record, 0, &fit)); /* a single step is little, but something */
+    assert_ok(aw_model_fit(&record, 0.99, 0, &fit)); /* a single step is little, but something */
     aw_model_doubt(&record, 0.1);
-    assert_int_equal(aw_model_fit(&record, 0, &before), AW_ERR_NODATA);
+    assert_int_equal(aw_model_fit(&record, 0.99, 0, &before), AW_ERR_NODATA);
 }
 
 static void steps_that_tell_nothing_of_latency_change_no_bin(void **state)
@@ -203,7 +227,7 @@ static void steps_that_tell_nothing_of_latency_change_no_bin(void **state)
         if (record.bin_count != before.bin_count)
             fail_msg("%s: %u bins became %u", why[kind], before.bin_count, record.bin_count);
         for (uint32_t i = 0; i < record.bin_count; i++)
-            if (memcmp(&record.bin[i].log_p99, &before.bin[i].log_p99, sizeof(float)) != 0)
+            if (memcmp(&record.bin[i].log_slo, &before.bin[i].log_slo, sizeof(float)) != 0)
                 fail_msg("%s: bin %u learned a latency", why[kind], i);
     }
 }
@@ -223,7 +247,7 @@ static void lost_requests_do_not_make_the_others_dearer(void **state)
         s.in_flight.value = 2000;
         add(&record, &s);
     }
-    assert_ok(aw_model_fit(&record, 0, &fit));
+    assert_ok(aw_model_fit(&record, 0.99, 0, &fit));
     assert_close(fit.app.segment[0].cpu_ms, 20, 0.02);
     assert_close(fit.app.segment[0].memory_flight_mib, 2e7 * 2 / 1048576, 0.05);
 }
@@ -249,7 +273,7 @@ static void a_backlog_that_is_worked_off_is_waited_out(void **state)
         add(&record, &s);
     }
     assert_int_equal(record.bin_count, bins + 1); /* and then it learns again */
-    assert_close(exp((double)record.bin[bins].log_p99), 1.2e5, 1e-6);
+    assert_close(exp((double)record.bin[bins].log_slo), 1.2e5, 1e-6);
 }
 
 static void a_few_that_are_left_over_are_no_backlog(void **state)
@@ -290,7 +314,7 @@ static void starts_are_timed_and_flapping_is_no_start(void **state)
     add(&record, &s);
     add(&record, &s); /* seen before */
     assert_close(record.start_count, 1, 0);
-    assert_ok(aw_model_fit(&record, 0, &fit));
+    assert_ok(aw_model_fit(&record, 0.99, 0, &fit));
     assert_close(fit.app.segment[0].cold_start_ms, 8000 - 2500, 1e-9);
 }
 
@@ -311,13 +335,13 @@ static void bins_are_bounded_and_the_most_faded_gives_way(void **state)
     const double cores = record.last_cores, rate = pow(1.3, 29);
     bool there = false;
     for (uint32_t i = 0; i < record.bin_count; i++) {
-        assert_true(isfinite(record.bin[i].log_p99) && record.bin[i].weight > 0);
+        assert_true(isfinite(record.bin[i].log_slo) && record.bin[i].weight > 0);
         there |= fabs(record.bin[i].cores / cores - 1) < 0.06 &&
                  fabs(record.bin[i].rate_per_s / rate - 1) < 0.25;
     }
     assert_true(there);
     struct aw_model_fit fit;
-    assert_ok(aw_model_fit(&record, 0, &fit));
+    assert_ok(aw_model_fit(&record, 0.99, 0, &fit));
 }
 
 static void after_a_doubt_the_new_outweighs_the_old(void **state)
@@ -338,7 +362,7 @@ static void after_a_doubt_the_new_outweighs_the_old(void **state)
             s.cpu_cores_used.value *= 1.09;
             assert_false(add(&record, &s));
         }
-        assert_ok(aw_model_fit(&record, 0, &fit));
+        assert_ok(aw_model_fit(&record, 0.99, 0, &fit));
         cpu_ms[doubted] = fit.app.segment[0].cpu_ms;
     }
     assert_true(cpu_ms[0] < 20.5);
@@ -378,11 +402,11 @@ requests_that_cost_something_else_are_noticed_and_what_was_known_is_forgotten(vo
         if (!noticed)
             continue;
         struct aw_model_fit fit;
-        assert_int_equal(aw_model_fit(&record, 0, &fit), AW_ERR_NODATA);
+        assert_int_equal(aw_model_fit(&record, 0.99, 0, &fit), AW_ERR_NODATA);
         struct aw_sample s = step_at(t, 30, table[i].latency * 1e5);
         s.cpu_cores_used.value *= table[i].cpu;
         assert_false(add(&record, &s));
-        assert_ok(aw_model_fit(&record, 0, &fit)); /* of the new alone */
+        assert_ok(aw_model_fit(&record, 0.99, 0, &fit)); /* of the new alone */
         assert_close(fit.app.segment[0].cpu_ms, 20 * table[i].cpu, 1e-9);
     }
 }
@@ -404,10 +428,10 @@ static void same_record_and_seed_same_copy_and_others_differ(void **state)
     struct aw_model_fit a, b, other;
     uint32_t differ = 0;
     for (uint64_t seed = 0; seed < 5; seed++) {
-        assert_ok(aw_model_fit(&life.record, seed, &a));
-        assert_ok(aw_model_fit(&again.record, seed, &b));
+        assert_ok(aw_model_fit(&life.record, 0.99, seed, &a));
+        assert_ok(aw_model_fit(&again.record, 0.99, seed, &b));
         assert_memory_equal(&a, &b, sizeof a);
-        assert_ok(aw_model_fit(&life.record, seed + 100, &other));
+        assert_ok(aw_model_fit(&life.record, 0.99, seed + 100, &other));
         differ += memcmp(&a.app.segment[0], &other.app.segment[0], sizeof a.app.segment[0]) != 0;
         /* they agree where the record speaks */
         double errors[AW_MODEL_BINS_MAX];
@@ -420,6 +444,7 @@ AW_TEST_GROUP("model")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_answers_as_the_workload_does_where_it_was_seen),
+        cmocka_unit_test(a_copy_is_fitted_to_the_quantile_that_the_slo_speaks_of),
         cmocka_unit_test(nothing_seen_gives_no_copy),
         cmocka_unit_test(steps_that_tell_nothing_of_latency_change_no_bin),
         cmocka_unit_test(lost_requests_do_not_make_the_others_dearer),

@@ -23,8 +23,9 @@ struct life {
     int64_t memory_bytes; /* that a replica began with */
 };
 
-/* Half of the time replicas have one size, half of it another: what a fit has to go by. */
-static inline void live(uint32_t index, uint64_t seed, struct life *life)
+/* Half of the time replicas have one size, half of it another: what a fit has to go by. The SLO
+ * speaks of `quantile`. */
+static inline void live_at(uint32_t index, uint64_t seed, double quantile, struct life *life)
 {
     aw_app_generate(1, index, aw_segment_builtin(), AW_SEGMENT_BUILTIN_COUNT, &life->app);
     aw_app_demand(&life->app, 1, 0, &life->demand);
@@ -67,7 +68,7 @@ static inline void live(uint32_t index, uint64_t seed, struct life *life)
         if (!cluster.ops->observe(cluster.self, at, INT64_MAX, &sample)) {
             struct aw_reading reading;
             struct aw_plan plan;
-            aw_reading_take(&sample, STALE_US, &reading);
+            aw_reading_take(&sample, STALE_US, quantile, &reading);
             aw_model_add(&life->record, &sample, &reading);
             aw_fallback_decide(policy, &sample, sample.at_us, &plan, NULL);
             if (t == steps / 2) {
@@ -82,6 +83,11 @@ static inline void live(uint32_t index, uint64_t seed, struct life *life)
     aw_fallback_free(policy);
     aw_sim_free(sim);
     aw_load_deinit(&load);
+}
+
+static inline void live(uint32_t index, uint64_t seed, struct life *life)
+{
+    live_at(index, seed, 0.99, life);
 }
 
 #endif

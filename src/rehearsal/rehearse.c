@@ -40,18 +40,16 @@ struct copy {
     struct aw_cluster cluster;
     struct aw_sim_workload workload;
     double load_factor;
-    double slo_us; /* as strict for the copy as the true one is for the workload */
+    struct aw_slo slo; /* as strict for the copy as the true one is for the workload */
     double error;
 };
 
 struct aw_rehearsal {
     struct aw_rehearse_config config;
-    struct aw_guard guard;
+    struct aw_step_rules rules;
     struct aw_formula_task task;
-    struct aw_objective objective;
     struct aw_load load;
     uint32_t steps, count;
-    int64_t step_us, stale_us;
     struct copy copy[AW_REHEARSE_COPIES_MAX];
     const struct aw_alloc *alloc;
 };
@@ -66,7 +64,8 @@ static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_d
     const struct aw_rehearse_config *config = &r->config;
     struct aw_model_fit fit;
     /* the first believes the record as it is; the others are drawn around it */
-    enum aw_err err = aw_model_fit(config->record, index ? config->seed + index : 0, &fit);
+    enum aw_err err =
+        aw_model_fit(config->record, config->slo.quantile, index ? config->seed + index : 0, &fit);
     if (err)
         return aw_fail(diag, err, "too little was seen of the workload to make a copy of it");
     if (fit.error > config->settings.error_max)
@@ -79,7 +78,8 @@ static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_d
     copy->error = fit.error;
     /* every other copy is busier than the past was */
     copy->load_factor = index % 2 ? aw_rehearse_busier(config->minutes_seen) : 1;
-    copy->slo_us = config->slo.latency_us_p99 * exp(-fit.bias);
+    copy->slo = config->slo;
+    copy->slo.latency_us_p99 *= exp(-fit.bias);
     copy->workload = (struct aw_sim_workload){
         .app = fit.app,
         .load = &r->load,
@@ -114,18 +114,20 @@ enum aw_err aw_rehearsal_new(const struct aw_rehearse_config *config, const stru
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a rehearsal");
     r->config = *config;
     r->alloc = alloc;
-    r->step_us = (int64_t)llround(config->step_s * 1e6);
-    r->stale_us = (int64_t)llround(config->stale_s * 1e6);
     r->steps = (uint32_t)steps;
     r->task = (struct aw_formula_task){.bounds = config->bounds, .budget = config->budget};
-    r->objective = (struct aw_objective){.kind = AW_OBJECTIVE_CONSTRAINED,
-                                         .slo_weight = config->slo_weight,
-                                         .slo = config->slo,
-                                         .prices = config->prices,
-                                         .cost_reference_per_hour = 1};
+    r->rules = (struct aw_step_rules){.objective = {.kind = AW_OBJECTIVE_CONSTRAINED,
+                                                    .slo_weight = config->slo_weight,
+                                                    .prices = config->prices,
+                                                    .cost_reference_per_hour = 1},
+                                      .node_cpu_millicores = config->node_cpu_millicores,
+                                      .node_memory_bytes = config->node_memory_bytes,
+                                      .controlled = config->controlled,
+                                      .in_place = config->in_place};
+    aw_step_times(&r->rules, config->step_s, config->stale_s);
     struct aw_guard_settings rails = config->guard;
     rails.mode = AW_GUARD_AUTO;
-    enum aw_err err = aw_guard_init(&r->guard, &rails, &config->bounds, diag);
+    enum aw_err err = aw_guard_init(&r->rules.guard, &rails, &config->bounds, diag);
     err = err ? err : aw_load_init(&r->load, "past", config->minutes, 60000000, alloc, diag);
     if (!err)
         memcpy(r->load.rate_per_s, config->load_per_s, config->minutes * sizeof(float));
@@ -186,10 +188,10 @@ struct seeing {
 };
 
 static void seeing_begin(struct seeing *seeing, const struct aw_rehearse_network *network,
-                         double slo_us)
+                         const struct aw_slo *slo)
 {
     struct aw_state_config state = *network->state;
-    state.slo.latency_us_p99 = slo_us;
+    state.slo = *slo;
     aw_state_init(&seeing->state, &state);
     aw_action_init(&seeing->action, network->action);
     aw_state_begin(&seeing->state_memory);
@@ -208,7 +210,6 @@ static enum aw_err network_decide(const struct aw_rehearse_network *network, str
     if (err)
         return err;
     aw_action_plan(&seeing->action, &seeing->action_memory, reading, action, ret);
-    ret->set &= network->controlled;
     return AW_OK;
 }
 
@@ -248,70 +249,64 @@ static void add_step(const struct aw_rehearse_config *config, const struct aw_re
         end_episode(sums);
 }
 
+/* The copy as the workload stands, one step into its past. */
+static enum aw_err copy_begin(struct aw_rehearsal *r, uint32_t which,
+                              const struct aw_step_rules *rules, uint64_t seed)
+{
+    struct copy *copy = &r->copy[which];
+    enum aw_err err = aw_sim_replace(copy->sim, WORKLOAD, &copy->workload, 0);
+    err = err ? err : aw_sim_reset(copy->sim, seed + which);
+    if (err)
+        return err;
+    struct aw_sim_disturbance stress = aw_sim_undisturbed;
+    stress.load_factor = copy->load_factor;
+    aw_sim_disturb(copy->sim, WORKLOAD, &stress);
+    return aw_step_advance(rules, &copy->cluster);
+}
+
 static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struct player *player,
                              uint64_t seed, struct aw_rehearsed *ret)
 {
     struct copy *copy = &r->copy[which];
-    const struct aw_cluster *cluster = &copy->cluster;
-    struct aw_objective objective = r->objective;
-    objective.slo.latency_us_p99 = copy->slo_us;
-    enum aw_err err = aw_sim_replace(copy->sim, WORKLOAD, &copy->workload, 0);
-    err = err ? err : aw_sim_reset(copy->sim, seed + which);
-    if (!err) {
-        struct aw_sim_disturbance stress = aw_sim_undisturbed;
-        stress.load_factor = copy->load_factor;
-        aw_sim_disturb(copy->sim, WORKLOAD, &stress);
-        err = cluster->ops->advance(cluster->self, r->step_us);
-    }
-    if (err)
-        return err;
+    struct aw_step_rules rules = r->rules;
+    rules.objective.slo = copy->slo;
     struct aw_formula_memory memory;
     struct aw_guard_memory rails_memory;
+    struct seeing seeing;
     aw_formula_begin(&memory);
     aw_guard_begin(&rails_memory);
-    struct seeing seeing;
     if (player->network)
-        seeing_begin(&seeing, player->network, copy->slo_us);
+        seeing_begin(&seeing, player->network, &copy->slo);
     if (player->policy)
         aw_fallback_reset(player->policy);
     struct sums sums = {0};
-    for (uint32_t t = 0; t < r->steps; t++) {
-        const int64_t now = cluster->ops->now_us(cluster->self);
-        struct aw_sample sample;
-        struct aw_reading reading;
-        struct aw_score score;
-        if ((err = cluster->ops->observe(cluster->self, WORKLOAD, INT64_MAX, &sample)))
-            return err;
-        aw_reading_take(&sample, r->stale_us, &reading);
-        const struct aw_outcome outcome = aw_outcome_of(&reading);
-        aw_objective_score(&objective, &outcome, r->config.step_s, &score);
-        if (t >= UNSCORED)
-            add_step(&r->config, &reading, &score, &sums);
+    enum aw_err err = copy_begin(r, which, &rules, seed);
+    for (uint32_t t = 0; !err && t < r->steps; t++) {
+        struct aw_step_seen seen;
         struct aw_plan proposed;
-        if (player->policy)
-            aw_fallback_decide(player->policy, &sample, now, &proposed, NULL);
-        else if (player->network)
-            err = network_decide(player->network, &seeing, &reading, &score, &proposed);
-        else
-            aw_formula_decide(player->values, &r->task, &memory, &reading, score.violated, t > 0,
-                              &proposed);
-        if (err)
-            return err;
-        const struct aw_guard_input input = {.reading = &reading,
-                                             .restarts = sample.restarts,
-                                             .slo = score.violated ? AW_GUARD_SLO_MISSED
-                                                                   : AW_GUARD_SLO_MET,
-                                             .in_place = r->config.in_place,
-                                             .node_cpu_millicores = r->config.node_cpu_millicores,
-                                             .node_memory_bytes = r->config.node_memory_bytes};
         struct aw_guard_result rails;
-        aw_guard_observe(&r->guard, &rails_memory, &input, now);
-        aw_guard_pass(&r->guard, &rails_memory, &input, &proposed, now, &rails);
-        if (rails.plan.set && !cluster->ops->apply(cluster->self, WORKLOAD, &rails.plan, INT64_MAX))
-            aw_guard_applied(&r->guard, &rails_memory, &rails.plan, now);
-        if ((err = cluster->ops->advance(cluster->self, now + r->step_us)))
-            return err;
+        if ((err = aw_step_look(&rules, &copy->cluster, WORKLOAD, &seen)))
+            break;
+        if (t >= UNSCORED)
+            add_step(&r->config, &seen.reading, &seen.score, &sums);
+        if (player->policy)
+            aw_fallback_decide(player->policy, &seen.sample,
+                               copy->cluster.ops->now_us(copy->cluster.self), &proposed, NULL);
+        else if (player->network)
+            err = network_decide(player->network, &seeing, &seen.reading, &seen.score, &proposed);
+        else
+            aw_formula_decide(player->values, &r->task, &memory, &seen.reading, seen.score.violated,
+                              t > 0, &proposed);
+        const struct aw_guard_input input =
+            aw_step_input(&rules, &seen.reading, aw_step_slo(&rules, &seen.reading, &seen.score),
+                          seen.sample.restarts);
+        err = err ? err
+                  : aw_step_act(&rules, &rails_memory, &copy->cluster, WORKLOAD, &input, &proposed,
+                                &rails);
+        err = err ? err : aw_step_advance(&rules, &copy->cluster);
     }
+    if (err)
+        return err;
     end_episode(&sums); /* what is left of it counts by its length */
     *ret =
         (struct aw_rehearsed){.cost_per_hour = sums.cost * 3600 / (sums.scored * r->config.step_s),

@@ -18,7 +18,7 @@
 #include "policy/formula.h"
 #include "rehearsal/model.h"
 #include "rl/actnet.h"
-#include "safety/guard.h"
+#include "safety/step.h"
 #include "task/action.h"
 #include "task/bounds.h"
 #include "task/objective.h"
@@ -46,6 +46,7 @@ struct aw_rehearse_config {
     double budget;
     double step_s, stale_s;
     uint32_t episode_steps; /* by which costs are compared with needs */
+    uint32_t controlled;    /* AW_PLAN_*: what may be changed at all */
     struct aw_guard_settings guard;
     int64_t node_cpu_millicores, node_memory_bytes;
     bool in_place;
@@ -98,7 +99,6 @@ struct aw_rehearse_network {
     const struct aw_actnet *actor;
     const struct aw_state_config *state; /* its SLO becomes as strict for each copy */
     const struct aw_action_config *action;
-    uint32_t controlled; /* AW_PLAN_*: what may be changed at all */
 };
 /* AW_ERR_DIVERGED: the network gave an answer that is no number. */
 AW_NODISCARD enum aw_err aw_rehearsal_play_network(struct aw_rehearsal *rehearsal,

@@ -30,6 +30,7 @@ static struct aw_rehearse_config config_of(uint32_t minutes)
         .step_s = 15,
         .stale_s = 120,
         .episode_steps = 100,
+        .controlled = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
         .in_place = false,
         .start = {.replicas = 6, .cpu_millicores = 1000, .memory_bytes = life.memory_bytes},
         .record = &life.record,
@@ -271,10 +272,35 @@ static void constant_make(struct constant *c, const struct aw_rehearse_config *c
     assert_ok(aw_actnet_init(
         &c->actor, &(struct aw_actnet_shape){AW_STATE_DEFAULT_DIM, AW_ACTION_DIM, 4}, NULL));
     c->network =
-        (struct aw_rehearse_network){.actor = &c->actor,
-                                     .state = &c->seen,
-                                     .action = &c->acted,
-                                     .controlled = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY};
+        (struct aw_rehearse_network){.actor = &c->actor, .state = &c->seen, .action = &c->acted};
+}
+
+static void sizes_that_are_not_controlled_stay_whoever_plays(void **state)
+{
+    (void)state;
+    struct aw_rehearse_config config = config_of(60);
+    config.controlled = AW_PLAN_REPLICAS;
+    struct aw_rehearsal *r = rehearsal_of(&config);
+    struct aw_rehearsed each[4][2];
+    struct aw_rehearse_found found;
+    struct aw_formula small;
+    aw_formula_plain(&small);
+    small.x[AW_FORMULA_CPU] = aw_formula_place(AW_FORMULA_CPU, 0.25);
+    struct aw_fallback *vpa = policy_of(&config, AW_FALLBACK_VPA);
+    struct constant c;
+    constant_make(&c, &config);
+    c.actor.base[AW_ACTION_CPU] = -1;
+    assert_ok(aw_rehearsal_play(r, &small, 5, each[0]));
+    assert_ok(aw_rehearsal_play_fallback(r, vpa, 5, each[1]));
+    assert_ok(aw_rehearsal_play_network(r, &c.network, 5, each[2]));
+    assert_ok(aw_rehearsal_search(r, &by_chance, 1, &found));
+    assert_ok(aw_rehearsal_play(r, &found.formula, 5, each[3]));
+    for (uint32_t k = 0; k < 4; k++)
+        for (uint32_t i = 0; i < 2; i++)
+            assert_close(each[k][i].cores, 1, 1e-9);
+    aw_actnet_deinit(&c.actor);
+    aw_fallback_free(vpa);
+    aw_rehearsal_free(r);
 }
 
 static void a_network_plays_too_and_what_it_adds_it_pays_for(void **state)
@@ -446,6 +472,7 @@ AW_TEST_GROUP("rehearse")
         cmocka_unit_test(costs_are_compared_with_needs_episode_by_episode),
         cmocka_unit_test(a_fallback_plays_too_and_begins_anew_each_time),
         cmocka_unit_test(missing_the_target_is_dearer_than_any_saving_it_brings),
+        cmocka_unit_test(sizes_that_are_not_controlled_stay_whoever_plays),
         cmocka_unit_test(a_network_plays_too_and_what_it_adds_it_pays_for),
         cmocka_unit_test(what_a_network_does_becomes_a_formula_to_begin_with),
         cmocka_unit_test(where_little_is_known_less_may_be_missed),

@@ -245,13 +245,12 @@ static void score_truth(const struct aw_job *job, uint32_t i, const struct aw_si
                         struct aw_score *ret)
 {
     const double step_s = (double)job->step_us * 1e-6;
+    const double latency[] = {truth->latency_us_p50, truth->latency_us_p95, truth->latency_us_p99};
     const struct aw_outcome outcome = {
         .arrivals_per_s = truth->arrivals / step_s,
         .completions_per_s = truth->completions / step_s,
         .errors_per_s = truth->failures / step_s,
-        .latency_us_p99 = job->workload[i].pilot.slo_quantile < 0.9    ? truth->latency_us_p50
-                          : job->workload[i].pilot.slo_quantile < 0.97 ? truth->latency_us_p95
-                                                                       : truth->latency_us_p99,
+        .latency_us_slo = latency[aw_latency_index(job->workload[i].pilot.slo.quantile)],
         .cpu_utilisation = share(truth->cpu_core_s, truth->cpu_limit_core_s),
         .memory_utilisation = share(truth->memory_gib_s, truth->memory_limit_gib_s),
         .cores_allocated = truth->cpu_limit_core_s / step_s,

@@ -280,7 +280,8 @@ void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *pilot)
     *pilot = config->pilot;
     snprintf(pilot->name, sizeof pilot->name, "evaluate/app-%" PRIu32, life->app->index);
     pilot->bounds = life->rule->task.bounds;
-    pilot->slo = (struct aw_slo){.latency_us_p99 = life->slo_latency_us > 0
+    pilot->slo = (struct aw_slo){.quantile = 0.99,
+                                 .latency_us_p99 = life->slo_latency_us > 0
                                                        ? life->slo_latency_us
                                                        : life->rule->task.slo_latency_us,
                                  .timeout_us = sim->request_timeout_s * 1e6};

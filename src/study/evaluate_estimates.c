@@ -27,6 +27,7 @@
 struct world {
     struct aw_sim *sim;
     struct aw_cluster cluster;
+    struct aw_step_rules rules; /* its times alone */
     struct aw_pilot *pilot;
 };
 
@@ -57,6 +58,7 @@ static enum aw_err world_new(const struct aw__life *life, const struct aw_pilot_
         return err;
     }
     world.cluster = aw_sim_cluster(world.sim);
+    aw_step_times(&world.rules, pilot->step_s, pilot->stale_s);
     *ret = world;
     return AW_OK;
 }
@@ -96,13 +98,6 @@ static enum aw_err world_tick(const struct world *world, struct sums *sums)
     return AW_OK;
 }
 
-static enum aw_err world_advance(const struct world *world)
-{
-    const struct aw_cluster *cluster = &world->cluster;
-    const int64_t step_us = (int64_t)(aw_pilot_config(world->pilot)->step_s * 1e6);
-    return cluster->ops->advance(cluster->self, cluster->ops->now_us(cluster->self) + step_us);
-}
-
 /* --- the truth -------------------------------------------------------------------------------- */
 
 /* What comes after now if the policy acts, or if the fallback goes on: mean score of an episode. */
@@ -115,11 +110,11 @@ static enum aw_err follow(const struct world *other, bool agent, uint32_t episod
     double score = 0;
     struct sums sums = {0};
     /* the step in flight is still of who acted before: its figures are in `before` */
-    enum aw_err err = world_advance(other);
+    enum aw_err err = aw_step_advance(&other->rules, &other->cluster);
     struct sums before = {0};
     err = err ? err : world_tick(other, &before);
     for (uint32_t i = 0; !err && i < episodes * steps; i++) {
-        err = world_advance(other);
+        err = aw_step_advance(&other->rules, &other->cluster);
         err = err ? err : world_tick(other, &sums);
         if (sums.steps < steps)
             continue;
@@ -201,7 +196,7 @@ static enum aw_err live(const struct aw__life *life, uint32_t steps, const struc
             if (judged)
                 err = look_ahead(&world, &other, bytes, &unit->row[unit->count++]);
         }
-        err = err ? err : world_advance(&world);
+        err = err ? err : aw_step_advance(&world.rules, &world.cluster);
     }
     aw_alloc_free(alloc, bytes);
     world_free(&other);

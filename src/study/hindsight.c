@@ -1,8 +1,9 @@
 /*
  * hindsight.c - a record from rows, copies of it, and plays on them.
  *
- * Rows keep p99 alone. The mean comes from Little's law (requests in flight over arrivals, over a
- * few steps: one count says little), the median from the lognormal that has this mean and p99.
+ * Rows keep one latency alone, at the quantile that the SLO speaks of. The mean comes from Little's
+ * law (requests in flight over arrivals, over a few steps: one count says little), the median from
+ * the lognormal that has this mean and that quantile.
  */
 #include "study/hindsight.h"
 
@@ -14,18 +15,23 @@
 #include "cluster/sim.h"
 
 #define WORKLOAD     0u
-#define UNSCORED     8u    /* steps until the copy has settled where the record begins */
-#define LITTLE_STEPS 4u    /* on either side of a step */
-#define MEAN_LEAST   0.05  /* of p99: below, the count of requests was chance */
-#define MEAN_GUESS   0.35  /* of p99, where nothing was counted */
-#define SATURATED    0.97  /* CPU utilisation from which a latency tells of backlog */
-#define Z99          2.326 /* of the normal distribution */
-#define FAR          0.25  /* ln of sizes: beyond, a size is another one */
+#define UNSCORED     8u   /* steps until the copy has settled where the record begins */
+#define LITTLE_STEPS 4u   /* on either side of a step */
+#define MEAN_LEAST   0.05 /* of the latency: below, the count of requests was chance */
+#define SATURATED    0.97 /* CPU utilisation from which a latency tells of backlog */
+#define FAR          0.25 /* ln of sizes: beyond, a size is another one */
 #define SIZES_MAX    64u
 #define KILLS_SHARE  0.002 /* of steps: a copy that is killed more often holds too much */
 #define HOLDS_LESS   0.5   /* of what a request in flight holds, at each try */
 #define TRIES        8u
 #define LIVED        (AW_HINDSIGHT_FORMULA + 1u) /* as RECORDED, with the memory of the fit */
+
+/* What a quantile is to the mean of a lognormal; by aw_latency_index. */
+static const struct {
+    double z;     /* of the normal distribution */
+    double guess; /* of the mean, where nothing was counted: of the latency */
+    double most;  /* of the mean, likewise */
+} relation[] = {{0, 1.14, 20}, {1.645, 0.49, 0.95}, {2.326, 0.35, 0.95}};
 
 struct copy {
     struct aw_sim *sim;
@@ -41,8 +47,7 @@ struct aw_hindsight {
     struct aw_hindsight_step *step; /* [count] */
     double *off;                    /* [count] of a play */
     uint32_t count;
-    int64_t step_us, stale_us;
-    struct aw_objective objective;
+    struct aw_step_rules rules; /* but for the guard, which is the player's */
     struct aw_load load;
     struct aw_model_record record;
     double size[SIZES_MAX]; /* ln of cores that were tried */
@@ -105,7 +110,8 @@ static double mean_us(const struct aw_hindsight *h, uint32_t t)
 {
     const uint32_t first = t > LITTLE_STEPS ? t - LITTLE_STEPS : 0;
     const uint32_t last = t + LITTLE_STEPS < h->count ? t + LITTLE_STEPS : h->count - 1;
-    const double p99 = h->step[t].latency_us_p99;
+    const uint32_t which = aw_latency_index(h->pilot.slo.quantile);
+    const double told = h->step[t].latency_us_p99;
     double requests = 0, arrivals = 0;
     for (uint32_t i = first; i <= last; i++) {
         const struct aw_hindsight_step *step = &h->step[i];
@@ -115,17 +121,20 @@ static double mean_us(const struct aw_hindsight *h, uint32_t t)
         requests += step->in_flight;
         arrivals += step->arrivals_per_s;
     }
-    const double mean = arrivals > 0 && requests > 0 ? 1e6 * requests / arrivals : MEAN_GUESS * p99;
-    return fmin(0.95 * p99, fmax(MEAN_LEAST * p99, mean));
+    const double mean =
+        arrivals > 0 && requests > 0 ? 1e6 * requests / arrivals : relation[which].guess * told;
+    return fmin(relation[which].most * told, fmax(MEAN_LEAST * told, mean));
 }
 
-/* Median of the lognormal with this mean and this p99. */
-static double median_us(double mean, double p99)
+/* Median of the lognormal with this mean and this latency at the SLO's quantile. */
+static double median_us(const struct aw_hindsight *h, double mean, double told)
 {
-    /* ln(p99 / mean) = z s - s^2 / 2; the smaller root is the one where p99 is above the mean */
-    const double ratio = log(p99 / mean);
-    const double root = Z99 * Z99 - 2 * ratio;
-    const double spread = Z99 - sqrt(fmax(0, root));
+    const double z = relation[aw_latency_index(h->pilot.slo.quantile)].z;
+    if (z <= 0) /* it is the median */
+        return told;
+    /* ln(told / mean) = z s - s^2 / 2; the smaller root is the one where it is above the mean */
+    const double root = z * z - 2 * log(told / mean);
+    const double spread = z - sqrt(fmax(0, root));
     return mean * exp(-0.5 * spread * spread);
 }
 
@@ -160,12 +169,12 @@ static void record_make(struct aw_hindsight *h, uint32_t count)
             .completions_per_s = step->arrivals_per_s,
             .errors_per_s = 0,
             .in_flight = step->in_flight,
-            .latency_us_p99 = known ? step->latency_us_p99 : NAN,
+            .latency_us_slo = known ? step->latency_us_p99 : NAN,
             .rollout = !settled(h, t),
         };
         const struct aw_sample sample = {
             .at_us = step->at_us,
-            .latency_us_p50 = {known ? median_us(mean, step->latency_us_p99) : 0,
+            .latency_us_p50 = {known ? median_us(h, mean, step->latency_us_p99) : 0,
                                known ? step->at_us : AW_NEVER},
             .latency_us_mean = {known ? mean : 0, known ? step->at_us : AW_NEVER},
         };
@@ -200,7 +209,8 @@ static bool size_is_known(const struct aw_hindsight *h, int64_t cpu_millicores)
 /* What is not known of the load is what it was before. */
 static enum aw_err load_make(struct aw_hindsight *h, struct aw_diag *diag)
 {
-    enum aw_err err = aw_load_init(&h->load, "recorded", h->count, h->step_us, h->alloc, diag);
+    enum aw_err err =
+        aw_load_init(&h->load, "recorded", h->count, h->rules.step_us, h->alloc, diag);
     double rate = 0;
     for (uint32_t t = 0; !err && t < h->count; t++) {
         rate = isnan(h->step[t].arrivals_per_s) ? rate : h->step[t].arrivals_per_s;
@@ -213,7 +223,8 @@ static enum aw_err copy_make(struct aw_hindsight *h, uint32_t index, struct aw_d
 {
     struct copy *copy = &h->copy[index];
     struct aw_model_fit fit;
-    enum aw_err err = aw_model_fit(&h->record, index ? h->config.seed + index : 0, &fit);
+    enum aw_err err =
+        aw_model_fit(&h->record, h->pilot.slo.quantile, index ? h->config.seed + index : 0, &fit);
     if (err)
         return aw_fail(diag, err, "no copy can be made: no step has both load and latency");
     struct aw_sim_settings sim;
@@ -287,13 +298,16 @@ enum aw_err aw_hindsight_new(const struct aw_hindsight_config *config,
     h->step = copy;
     h->off = off;
     h->count = count;
-    h->step_us = (int64_t)llround(h->pilot.step_s * 1e6);
-    h->stale_us = (int64_t)llround(h->pilot.stale_s * 1e6);
-    h->objective = (struct aw_objective){.kind = AW_OBJECTIVE_CONSTRAINED,
-                                         .slo_weight = 0.5,
-                                         .slo = h->pilot.slo,
-                                         .prices = h->pilot.prices,
-                                         .cost_reference_per_hour = 1};
+    h->rules = (struct aw_step_rules){.objective = {.kind = AW_OBJECTIVE_CONSTRAINED,
+                                                    .slo_weight = 0.5,
+                                                    .slo = h->pilot.slo,
+                                                    .prices = h->pilot.prices,
+                                                    .cost_reference_per_hour = 1},
+                                      .node_cpu_millicores = h->pilot.node_cpu_millicores,
+                                      .node_memory_bytes = h->pilot.node_memory_bytes,
+                                      .controlled = h->pilot.controlled,
+                                      .in_place = h->pilot.in_place};
+    aw_step_times(&h->rules, h->pilot.step_s, h->pilot.stale_s);
     clamp_to_bounds(h);
     record_make(h, count);
     sizes_note(h);
@@ -332,7 +346,7 @@ uint32_t aw_hindsight_copies(const struct aw_hindsight *h)
 /* Who plays, with what it remembers. */
 struct playing {
     const struct aw_hindsight_player *player;
-    struct aw_guard guard;
+    struct aw_step_rules rules;
     struct aw_guard_memory rails;
     struct aw_fallback *policy;
     struct aw_formula_values values;
@@ -347,16 +361,17 @@ static bool decides(const struct playing *p)
 }
 
 static void propose(struct playing *p, const struct aw_hindsight *h, uint32_t t,
-                    const struct aw_sample *sample, const struct aw_reading *reading, bool violated,
-                    int64_t now_us, struct aw_plan *ret)
+                    const struct aw_step_seen *seen, int64_t now_us, struct aw_plan *ret)
 {
     const struct aw_hindsight_step *step = &h->step[t];
+    const struct aw_reading *reading = &seen->reading;
     switch (p->player->kind) {
     case AW_HINDSIGHT_POLICY:
-        aw_fallback_decide(p->policy, sample, now_us, ret, NULL);
+        aw_fallback_decide(p->policy, &seen->sample, now_us, ret, NULL);
         return;
     case AW_HINDSIGHT_FORMULA:
-        aw_formula_decide(&p->values, &p->task, &p->memory, reading, violated, t > 0, ret);
+        aw_formula_decide(&p->values, &p->task, &p->memory, reading, seen->score.violated, t > 0,
+                          ret);
         return;
     default:
         *ret = (struct aw_plan){.replicas = step->replicas,
@@ -372,25 +387,18 @@ static void propose(struct playing *p, const struct aw_hindsight *h, uint32_t t,
     }
 }
 
-/* What was recorded has passed the rails of its day. */
-static void pass(struct playing *p, const struct aw_hindsight *h, const struct aw_sample *sample,
-                 const struct aw_reading *reading, bool violated, int64_t now_us,
-                 const struct aw_plan *proposed, struct aw_guard_result *ret)
+/* What is decided in a step, behind the rails. What was recorded has passed those of its day. */
+static enum aw_err act(struct playing *p, const struct aw_hindsight *h, uint32_t t,
+                       const struct aw_cluster *cluster, const struct aw_step_rules *rules,
+                       const struct aw_step_seen *seen, struct aw_guard_result *ret)
 {
-    const struct aw_guard_input input = {
-        .reading = reading,
-        .restarts = sample->restarts,
-        .uncontrolled = (AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY) & ~h->pilot.controlled,
-        .slo = violated ? AW_GUARD_SLO_MISSED : AW_GUARD_SLO_MET,
-        .in_place = h->pilot.in_place,
-        .node_cpu_millicores = h->pilot.node_cpu_millicores,
-        .node_memory_bytes = h->pilot.node_memory_bytes};
-    if (!decides(p)) {
-        *ret = (struct aw_guard_result){.proposed = *proposed, .plan = *proposed};
-        return;
-    }
-    aw_guard_observe(&p->guard, &p->rails, &input, now_us);
-    aw_guard_pass(&p->guard, &p->rails, &input, proposed, now_us, ret);
+    struct aw_plan proposed;
+    const struct aw_guard_input input =
+        aw_step_input(rules, &seen->reading, aw_step_slo(rules, &seen->reading, &seen->score),
+                      seen->sample.restarts);
+    propose(p, h, t, seen, cluster->ops->now_us(cluster->self), &proposed);
+    return aw_step_act(rules, decides(p) ? &p->rails : NULL, cluster, WORKLOAD, &input, &proposed,
+                       ret);
 }
 
 struct sums {
@@ -416,9 +424,9 @@ static enum aw_err play_copy(struct aw_hindsight *h, uint32_t which, struct play
 {
     struct copy *copy = &h->copy[which];
     const struct aw_cluster *cluster = &copy->cluster;
-    struct aw_objective objective = h->objective;
+    struct aw_step_rules rules = p->rules;
     struct sums sums = {0};
-    objective.slo.latency_us_p99 = copy->slo_us;
+    rules.objective.slo.latency_us_p99 = copy->slo_us;
     struct aw_sim_workload workload = copy->workload;
     if (p->player->kind == AW_HINDSIGHT_RECORDED) { /* its memory is known to have been enough */
         workload.app.segment[0].memory_base_mib = 1;
@@ -430,52 +438,38 @@ static enum aw_err play_copy(struct aw_hindsight *h, uint32_t which, struct play
     aw_formula_begin(&p->memory);
     if (p->policy)
         aw_fallback_reset(p->policy);
-    bool violated = false;
     const uint32_t from = h->config.score_from > UNSCORED ? h->config.score_from : UNSCORED;
+    struct aw_step_seen seen;
+    err = err ? err : aw_step_look(&rules, cluster, WORKLOAD, &seen);
+    bool known = !err;
+    if (err == AW_ERR_NODATA) /* before the first step nothing was measured yet */
+        err = AW_OK;
     for (uint32_t t = 0; !err && t < h->count; t++) {
-        const int64_t now = cluster->ops->now_us(cluster->self);
-        struct aw_sample sample;
-        struct aw_reading reading;
-        struct aw_plan proposed;
         struct aw_guard_result rails = {0};
-        struct aw_score score;
-        /* before the first step nothing was measured yet */
-        err = cluster->ops->observe(cluster->self, WORKLOAD, INT64_MAX, &sample);
-        if (!err) {
-            aw_reading_take(&sample, h->stale_us, &reading);
-            propose(p, h, t, &sample, &reading, violated, now, &proposed);
-            pass(p, h, &sample, &reading, violated, now, &proposed, &rails);
-            if (rails.plan.set &&
-                !cluster->ops->apply(cluster->self, WORKLOAD, &rails.plan, INT64_MAX) && decides(p))
-                aw_guard_applied(&p->guard, &p->rails, &rails.plan, now);
-        } else if (err == AW_ERR_NODATA) {
-            err = AW_OK;
-        }
-        err = err ? err : cluster->ops->advance(cluster->self, now + h->step_us);
-        err = err ? err : cluster->ops->observe(cluster->self, WORKLOAD, INT64_MAX, &sample);
+        if (known)
+            err = act(p, h, t, cluster, &rules, &seen, &rails);
+        err = err ? err : aw_step_advance(&rules, cluster);
+        err = err ? err : aw_step_look(&rules, cluster, WORKLOAD, &seen);
         if (err)
             break;
-        aw_reading_take(&sample, h->stale_us, &reading);
-        const struct aw_outcome outcome = aw_outcome_of(&reading);
-        aw_objective_score(&objective, &outcome, h->pilot.step_s, &score);
-        violated = score.violated;
-        sums.kills += sample.oom_kills;
+        known = true;
+        sums.kills += seen.sample.oom_kills;
         sums.replica_changes += (rails.plan.set & AW_PLAN_REPLICAS) != 0;
         sums.size_changes += (rails.plan.set & (AW_PLAN_CPU | AW_PLAN_MEMORY)) != 0;
         if (t >= from)
-            tally(h, &reading, &score, &sums);
-        const double measured = h->step[t].latency_us_p99, told = reading.latency_us_p99;
+            tally(h, &seen.reading, &seen.score, &sums);
+        const double measured = h->step[t].latency_us_p99, told = seen.reading.latency_us_slo;
         if (t >= from && measured > 0 && told > 0)
             h->off[sums.off_count++] = fabs(log(told / measured) + copy->bias);
         if (points)
             points[t] = (struct aw_hindsight_point){
-                .replicas = reading.replicas_wanted,
-                .cpu_millicores = reading.cpu_millicores_wanted,
-                .memory_bytes = reading.memory_bytes_wanted,
+                .replicas = seen.reading.replicas_wanted,
+                .cpu_millicores = seen.reading.cpu_millicores_wanted,
+                .memory_bytes = seen.reading.memory_bytes_wanted,
                 .latency_us_p99 = told * exp(copy->bias),
-                .cost_per_hour = score.cost * 3600 / h->pilot.step_s,
+                .cost_per_hour = seen.score.cost * 3600 / h->pilot.step_s,
                 .clips = rails.clips,
-                .violated = score.violated,
+                .violated = seen.score.violated,
                 .changed = rails.plan.set != 0,
             };
     }
@@ -493,7 +487,7 @@ static enum aw_err holds_less(struct aw_hindsight *h, uint32_t which)
     const double n = h->record.memory_n;
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && n > 0 && i < TRIES; i++) {
-        struct playing p = {.player = &lived};
+        struct playing p = {.player = &lived, .rules = h->rules};
         struct sums sums;
         err = play_copy(h, which, &p, NULL, &sums);
         if (err || sums.kills <= KILLS_SHARE * h->count)
@@ -516,10 +510,11 @@ static enum aw_err playing_begin(struct playing *p, const struct aw_hindsight *h
                                  const struct aw_hindsight_player *player, struct aw_diag *diag)
 {
     *p = (struct playing){.player = player,
+                          .rules = h->rules,
                           .task = {.bounds = h->pilot.bounds, .budget = h->pilot.slo_budget}};
     struct aw_guard_settings rails = player->guard ? *player->guard : h->pilot.guard;
     rails.mode = AW_GUARD_AUTO; /* what was only recommended is what is asked about */
-    enum aw_err err = aw_guard_init(&p->guard, &rails, &h->pilot.bounds, diag);
+    enum aw_err err = aw_guard_init(&p->rules.guard, &rails, &h->pilot.bounds, diag);
     if (err || player->kind == AW_HINDSIGHT_RECORDED)
         return err;
     if (player->kind == AW_HINDSIGHT_FORMULA) {
@@ -532,6 +527,7 @@ static enum aw_err playing_begin(struct playing *p, const struct aw_hindsight *h
     aw_bounds_clip(&h->pilot.bounds, &start);
     const struct aw_fallback_task task = {.bounds = h->pilot.bounds,
                                           .slo_latency_us = h->pilot.slo.latency_us_p99,
+                                          .slo_quantile = h->pilot.slo.quantile,
                                           .replicas = start.replicas,
                                           .cpu_millicores = start.cpu_millicores,
                                           .memory_bytes = start.memory_bytes};
@@ -622,6 +618,7 @@ enum aw_err aw_hindsight_search(struct aw_hindsight *h, struct aw_formula *ret_f
         .budget = h->pilot.slo_budget,
         .step_s = h->pilot.step_s,
         .stale_s = h->pilot.stale_s,
+        .controlled = h->pilot.controlled,
         .guard = h->pilot.guard,
         .node_cpu_millicores = h->pilot.node_cpu_millicores,
         .node_memory_bytes = h->pilot.node_memory_bytes,

@@ -29,7 +29,7 @@
 struct aw_hindsight_step {
     int64_t at_us;
     double arrivals_per_s;
-    double latency_us_p99;
+    double latency_us_p99; /* at the SLO's quantile, as rows have it */
     double cpu_utilisation, memory_utilisation;
     double in_flight; /* of all replicas, at its end */
     double throttled_share;
@@ -79,7 +79,7 @@ struct aw_hindsight_player {
 struct aw_hindsight_point {
     uint32_t replicas; /* wanted */
     int64_t cpu_millicores, memory_bytes;
-    double latency_us_p99; /* NAN: no request */
+    double latency_us_p99; /* at the SLO's quantile; NAN: no request */
     double cost_per_hour;
     uint32_t clips; /* AW_CLIP_BIT: rails that made a difference */
     bool violated;
@@ -94,7 +94,7 @@ struct aw_hindsight_result {
     uint32_t oom_kills;                            /* likewise */
     uint32_t beyond; /* scored steps at sizes a quarter away from any recorded one */
     uint32_t scored; /* steps */
-    double off;      /* RECORDED: median |ln p99 of the copies / recorded|; else NAN */
+    double off;      /* RECORDED: median |ln latency of the copies / recorded|; else NAN */
 };
 
 /* `points` has room for one per step, or is NULL. AW_ERR_CONFIG: a policy whose settings cannot

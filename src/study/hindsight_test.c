@@ -95,13 +95,13 @@ static void day_live(struct day *day)
             assert_ok(cluster.ops->apply(cluster.self, 0, &plan, INT64_MAX));
         assert_ok(cluster.ops->advance(cluster.self, now + 15000000));
         assert_ok(cluster.ops->observe(cluster.self, 0, INT64_MAX, &sample));
-        aw_reading_take(&sample, 45000000, &reading);
+        aw_reading_take(&sample, 45000000, 0.99, &reading);
         const struct aw_outcome outcome = aw_outcome_of(&reading);
         aw_objective_score(&objective, &outcome, 15, &score);
         day->step[t] = (struct aw_hindsight_step){
             .at_us = now,
             .arrivals_per_s = reading.arrivals_per_s,
-            .latency_us_p99 = reading.latency_us_p99,
+            .latency_us_p99 = reading.latency_us_slo,
             .cpu_utilisation = reading.cpu_utilisation,
             .memory_utilisation = reading.memory_utilisation,
             .in_flight = reading.in_flight,

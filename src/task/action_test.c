@@ -242,7 +242,7 @@ static void plans_stay_in_the_bounds_whatever_was_read(void **state)
         for (int i = 0; i < 5000; i++) {
             struct aw_sample sample = aw_testing_sample_garbage(&rng, pods, 8);
             struct aw_reading reading;
-            aw_reading_take(&sample, (int64_t)aw_rng_below(&rng, 2000000000), &reading);
+            aw_reading_take(&sample, (int64_t)aw_rng_below(&rng, 2000000000), 0.99, &reading);
             aw_action_observe(&action, &memory, &reading);
             struct aw_plan p =
                 plan(&action, &memory, &reading, (float)aw_rng_uniform(&rng, -2, 2),

@@ -17,7 +17,7 @@ struct aw_outcome aw_outcome_of(const struct aw_reading *reading)
         .arrivals_per_s = reading->arrivals_per_s,
         .completions_per_s = reading->completions_per_s,
         .errors_per_s = reading->errors_per_s,
-        .latency_us_p99 = reading->latency_us_p99,
+        .latency_us_slo = reading->latency_us_slo,
         .cpu_utilisation = reading->cpu_utilisation,
         .memory_utilisation = reading->memory_utilisation,
         .cores_allocated = reading->cores_allocated,
@@ -29,7 +29,7 @@ double aw_slo_latency_sp(const struct aw_slo *slo, const struct aw_outcome *outc
 {
     if (!(slo->latency_us_p99 > 0))
         return 1;
-    double measured = outcome->latency_us_p99;
+    double measured = outcome->latency_us_slo;
     if (isnan(measured)) {
         bool unanswered = outcome->errors_per_s > 0 ||
                           (outcome->arrivals_per_s > 0 && outcome->completions_per_s == 0);
@@ -62,7 +62,7 @@ void aw_objective_score(const struct aw_objective *objective, const struct aw_ou
         .throughput_sp = aw_slo_throughput_sp(&objective->slo, outcome),
         .cpu_utilisation = known(outcome->cpu_utilisation),
         .memory_utilisation = known(outcome->memory_utilisation),
-        .latency_us_p99 = outcome->latency_us_p99,
+        .latency_us_slo = outcome->latency_us_slo,
         .cost = hours * (outcome->cores_allocated * objective->prices.core_hour +
                          outcome->gib_allocated * objective->prices.gib_hour),
     };

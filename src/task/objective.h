@@ -27,8 +27,9 @@
 #define AW_LAMBDA_MAX          100.0
 
 struct aw_slo {
-    double latency_us_p99;   /* 0: none */
+    double latency_us_p99;   /* target of the latency at `quantile`; 0: none */
     double throughput_per_s; /* 0: none */
+    double quantile;         /* 0.5, 0.95 or 0.99, which 0 stands for too */
     double timeout_us;       /* latency of a request that is never answered */
 };
 
@@ -50,7 +51,7 @@ struct aw_objective {
 /* What happened in a step, whoever says so. NAN: unknown, or there was none. */
 struct aw_outcome {
     double arrivals_per_s, completions_per_s, errors_per_s;
-    double latency_us_p99;
+    double latency_us_slo;                      /* at the SLO's quantile */
     double cpu_utilisation, memory_utilisation; /* in [0, 1] */
     double cores_allocated, gib_allocated;      /* mean over the step */
 };
@@ -60,7 +61,7 @@ struct aw_score {
     double sp;                                  /* the smaller of the two */
     bool violated;                              /* an SLO was missed: sp < 1 */
     double cpu_utilisation, memory_utilisation; /* RU; unknown counts as 0 */
-    double latency_us_p99;                      /* NAN: no request */
+    double latency_us_slo;                      /* at the SLO's quantile; NAN: no request */
     double paper_reward;                        /* in [0, 2] */
     double cost;                                /* $ */
 };

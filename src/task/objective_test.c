@@ -29,7 +29,7 @@ static void latency_slo_preservation_is_slo_over_measured_when_violated(void **s
         const struct aw_outcome outcome = {.arrivals_per_s = cases[i].arrivals,
                                            .completions_per_s = cases[i].completions,
                                            .errors_per_s = cases[i].errors,
-                                           .latency_us_p99 = cases[i].p99};
+                                           .latency_us_slo = cases[i].p99};
         double sp = aw_slo_latency_sp(&slo, &outcome);
         if (fabs(sp - cases[i].sp) > 1e-12)
             fail_msg("%s: expected %g, found %g", cases[i].why, cases[i].sp, sp);
@@ -80,7 +80,7 @@ static struct aw_score score(const struct aw_objective *objective, double p99, d
     const struct aw_outcome outcome = {
         .arrivals_per_s = 10,
         .completions_per_s = 10,
-        .latency_us_p99 = p99,
+        .latency_us_slo = p99,
         .cpu_utilisation = cpu,
         .memory_utilisation = memory,
         .cores_allocated = 4,
@@ -124,7 +124,7 @@ static void two_slos_count_as_the_one_that_is_kept_worse(void **state)
     (void)state;
     struct aw_outcome outcome = {.arrivals_per_s = 100,
                                  .completions_per_s = 10,
-                                 .latency_us_p99 = 2e5,
+                                 .latency_us_slo = 2e5,
                                  .cpu_utilisation = 1,
                                  .memory_utilisation = 1};
     struct aw_score s;
@@ -186,7 +186,7 @@ static void rewards_of_garbage_stay_in_their_range(void **state)
         struct aw_reading reading;
         struct aw_score s;
         double low, high;
-        aw_reading_take(&sample, 1000000, &reading);
+        aw_reading_take(&sample, 1000000, 0.99, &reading);
         struct aw_outcome outcome = aw_outcome_of(&reading);
         aw_objective_score(&objective, &outcome, 15, &s);
         double reward = aw_objective_reward(&objective, &s, 15, AW_LAMBDA_MAX);

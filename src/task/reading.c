@@ -8,6 +8,13 @@
 #define LIMIT_MAX \
     ((int64_t)1 << 50) /* of a pod, in millicores or bytes: AW_CLUSTER_PODS_MAX add up */
 
+uint32_t aw_latency_index(double quantile)
+{
+    if (!(quantile > 0) || quantile >= 0.97)
+        return 2;
+    return quantile < 0.9 ? 0 : 1;
+}
+
 /* The earliest time that is not stale at `at_us`. Never itself is always stale. */
 static int64_t oldest_believed(int64_t at_us, int64_t stale_us)
 {
@@ -79,8 +86,11 @@ static void allocation(const struct aw_sample *sample, struct aw_reading *readin
 }
 
 /* Everything but what is allocated, and what hangs on it. */
-static void take(const struct aw_sample *sample, int64_t stale_us, struct aw_reading *ret_reading)
+static void take(const struct aw_sample *sample, int64_t stale_us, double slo_quantile,
+                 struct aw_reading *ret_reading)
 {
+    const struct aw_figure *const latency[] = {&sample->latency_us_p50, &sample->latency_us_p95,
+                                               &sample->latency_us_p99};
     const int64_t oldest = oldest_believed(sample->at_us, stale_us);
 #define FIGURE(name) .name = value(&sample->name, oldest)
     *ret_reading = (struct aw_reading){
@@ -97,7 +107,7 @@ static void take(const struct aw_sample *sample, int64_t stale_us, struct aw_rea
         FIGURE(completions_per_s),
         FIGURE(errors_per_s),
         FIGURE(in_flight),
-        FIGURE(latency_us_p99),
+        .latency_us_slo = value(latency[aw_latency_index(slo_quantile)], oldest),
         .oom_kills = sample->oom_kills,
     };
 #undef FIGURE
@@ -113,19 +123,19 @@ static void relate(const struct aw_sample *sample, struct aw_reading *reading)
     reading->age_s = age_s(sample, reading);
 }
 
-void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,
+void aw_reading_take(const struct aw_sample *sample, int64_t stale_us, double slo_quantile,
                      struct aw_reading *ret_reading)
 {
-    take(sample, stale_us, ret_reading);
+    take(sample, stale_us, slo_quantile, ret_reading);
     allocation(sample, ret_reading);
     relate(sample, ret_reading);
 }
 
-void aw_reading_take_placed(const struct aw_sample *sample, int64_t stale_us,
+void aw_reading_take_placed(const struct aw_sample *sample, int64_t stale_us, double slo_quantile,
                             int64_t cpu_millicores, int64_t memory_bytes,
                             struct aw_reading *ret_reading)
 {
-    take(sample, stale_us, ret_reading);
+    take(sample, stale_us, slo_quantile, ret_reading);
     ret_reading->cores_allocated = 1e-3 * (double)cpu_millicores;
     ret_reading->memory_bytes_allocated = (double)memory_bytes;
     relate(sample, ret_reading);

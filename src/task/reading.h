@@ -34,7 +34,7 @@ struct aw_reading {
     double disk_bytes_per_s, net_bytes_per_s;
     double arrivals_per_s, completions_per_s, errors_per_s;
     double in_flight;
-    double latency_us_p99;
+    double latency_us_slo;                      /* at the quantile that the SLO speaks of */
     double cpu_utilisation, memory_utilisation; /* used / allocated, in [0, 1] */
     double age_s; /* of the oldest of CPU, memory and arrivals; INFINITY: one is missing */
 
@@ -45,15 +45,20 @@ struct aw_reading {
     at at_us, at wanted, at replicas_ready, at cores_allocated, at memory_bytes_allocated, \
         at cpu_cores_used, at memory_bytes_used, at memory_bytes_peak, at throttled_share, \
         at disk_bytes_per_s, at net_bytes_per_s, at arrivals_per_s, at completions_per_s,  \
-        at errors_per_s, at in_flight, at latency_us_p99, at cpu_utilisation,              \
+        at errors_per_s, at in_flight, at latency_us_slo, at cpu_utilisation,              \
         at memory_utilisation, at age_s, at oom_kills, at rollout
 
-/* `stale_us`: a figure older than this at the time of the sample is missing. */
-void aw_reading_take(const struct aw_sample *sample, int64_t stale_us,
+/* Which of the latencies that there are a quantile means: 0 the median, 1 the 95th percentile, 2
+ * the 99th, which 0 stands for too. */
+uint32_t aw_latency_index(double quantile);
+
+/* `stale_us`: a figure older than this at the time of the sample is missing. `slo_quantile`: of the
+ * latencies, which one is read. */
+void aw_reading_take(const struct aw_sample *sample, int64_t stale_us, double slo_quantile,
                      struct aw_reading *ret_reading);
 /* The same where the limits of all that is placed have been summed already, and the sample's pods
  * do not count. */
-void aw_reading_take_placed(const struct aw_sample *sample, int64_t stale_us,
+void aw_reading_take_placed(const struct aw_sample *sample, int64_t stale_us, double slo_quantile,
                             int64_t cpu_millicores, int64_t memory_bytes,
                             struct aw_reading *ret_reading);
 

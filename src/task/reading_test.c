@@ -23,7 +23,7 @@ static void what_is_missing_stale_or_absurd_is_unknown(void **state)
         struct aw_sample sample = aw_testing_sample(now);
         struct aw_reading reading;
         sample.cpu_cores_used = cases[i].figure;
-        aw_reading_take(&sample, stale, &reading);
+        aw_reading_take(&sample, stale, 0.99, &reading);
         if (isnan(reading.cpu_cores_used) == cases[i].known)
             fail_msg("%s", cases[i].why);
         if (isnan(reading.cpu_utilisation) == cases[i].known)
@@ -35,7 +35,7 @@ static void what_is_missing_stale_or_absurd_is_unknown(void **state)
     struct aw_sample sample = aw_testing_sample(-1);
     struct aw_reading reading;
     sample.cpu_cores_used.at_us = AW_NEVER;
-    aw_reading_take(&sample, INT64_MAX, &reading);
+    aw_reading_take(&sample, INT64_MAX, 0.99, &reading);
     assert_true(isnan(reading.cpu_cores_used));
 }
 
@@ -57,13 +57,13 @@ static void utilisation_is_use_over_what_is_placed(void **state)
     sample.replicas_ready = 2;
     sample.cpu_cores_used.value = 0.5;
     sample.memory_bytes_used.value = 100; /* of each of the two */
-    aw_reading_take(&sample, 0, &reading);
+    aw_reading_take(&sample, 0, 0.99, &reading);
     assert_close(reading.cores_allocated, 2, 1e-12);
     assert_close(reading.memory_bytes_allocated, 400, 1e-12);
     assert_close(reading.cpu_utilisation, 0.25, 1e-12);
     assert_close(reading.memory_utilisation, 0.5, 1e-12);
     sample.cpu_cores_used.value = 3;
-    aw_reading_take(&sample, 0, &reading);
+    aw_reading_take(&sample, 0, 0.99, &reading);
     assert_true(reading.cpu_utilisation == 1);
 }
 
@@ -75,7 +75,7 @@ static void without_pods_the_wanted_sizes_stand_for_them(void **state)
     assert_close(reading.cpu_utilisation, 0.5, 1e-12);
     struct aw_sample sample = aw_testing_sample(5);
     sample.replicas_ready = 0;
-    aw_reading_take(&sample, 0, &reading);
+    aw_reading_take(&sample, 0, 0.99, &reading);
     assert_true(isnan(reading.cpu_utilisation));
 }
 
@@ -87,7 +87,7 @@ static void the_age_is_that_of_the_oldest_of_use_and_load(void **state)
     sample.arrivals_per_s.at_us -= 7000000;
     sample.memory_bytes_used.at_us -= 3000000;
     sample.latency_us_p99.at_us -= 50000000;
-    aw_reading_take(&sample, 60000000, &reading);
+    aw_reading_take(&sample, 60000000, 0.99, &reading);
     assert_close(reading.age_s, 7, 1e-12);
 }
 
@@ -100,7 +100,7 @@ static void garbage_becomes_numbers_in_range_or_unknown(void **state)
     for (int i = 0; i < 20000; i++) {
         struct aw_sample sample = aw_testing_sample_garbage(&rng, pods, 16);
         struct aw_reading r;
-        aw_reading_take(&sample, (int64_t)(aw_rng_u64(&rng) >> 1), &r);
+        aw_reading_take(&sample, (int64_t)(aw_rng_u64(&rng) >> 1), 0.99, &r);
         const double *figures = &r.cpu_cores_used;
         for (int k = 0; k < 13; k++)
             assert_true(isnan(figures[k]) || (figures[k] >= 0 && figures[k] < 1e15));

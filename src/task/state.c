@@ -177,7 +177,7 @@ static void encode_more(const struct aw_state *state, const struct aw_state_memo
     const double arrivals = isnan(r->arrivals_per_s) ? memory->arrivals_per_s : r->arrivals_per_s;
     const double since_s = ((double)r->at_us - (double)memory->changed_us) * 1e-6;
     out[LOAD] = log_share(arrivals, state->load_scale);
-    out[LATENCY] = latency(&state->config.slo, r->latency_us_p99);
+    out[LATENCY] = latency(&state->config.slo, r->latency_us_slo);
     out[CPU_USED] =
         isnan(r->cpu_cores_used) ? 0.5f : aw_log_range_unit(&state->cores_used, r->cpu_cores_used);
     out[IN_FLIGHT] = log_share(r->in_flight / ready, state->in_flight_scale);

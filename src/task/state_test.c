@@ -125,7 +125,7 @@ static void the_default_adds_what_the_paper_does_not_show(void **state)
     assert_true(x[MISSING] == 0);
     assert_close((double)x[AGE], 0.1, 1e-6);
 
-    reading.latency_us_p99 *= 4;
+    reading.latency_us_slo *= 4;
     reading.replicas_wanted = 8; /* asked for, not there yet */
     reading.at_us += 15 * S;
     encode(&full, &memory, &reading, x);
@@ -163,7 +163,7 @@ static void what_is_missing_shows_its_neutral_value_and_says_so(void **state)
     float x[AW_STATE_DIM_MAX];
     for (int i = 0; i < 14; i++)
         figures[i].at_us = AW_NEVER;
-    aw_reading_take(&sample, INT64_MAX, &reading);
+    aw_reading_take(&sample, INT64_MAX, 0.99, &reading);
     aw_state_begin(&memory);
     encode(&full, &memory, &reading, x);
     const struct {
@@ -204,7 +204,7 @@ static void garbage_never_leaves_the_axes(void **state)
         struct aw_sample sample = aw_testing_sample_garbage(&rng, pods, 8);
         struct aw_reading reading;
         float x[AW_STATE_DIM_MAX];
-        aw_reading_take(&sample, (int64_t)aw_rng_below(&rng, 2000000000), &reading);
+        aw_reading_take(&sample, (int64_t)aw_rng_below(&rng, 2000000000), 0.99, &reading);
         encode(&full, &memory, &reading, x);
         for (uint32_t k = 0; k < AW_STATE_DEFAULT_DIM; k++)
             if (!(x[k] >= aw_state_axes[k].low && x[k] <= aw_state_axes[k].high))

@@ -57,7 +57,7 @@ static inline struct aw_reading aw_testing_reading(int64_t at_us)
 {
     struct aw_sample sample = aw_testing_sample(at_us);
     struct aw_reading reading;
-    aw_reading_take(&sample, INT64_MAX, &reading);
+    aw_reading_take(&sample, INT64_MAX, 0.99, &reading);
     return reading;
 }
 

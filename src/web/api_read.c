@@ -343,9 +343,9 @@ static double key_of(const struct aw_steward_view *view, enum sort sort)
     if (sort == SORT_COST)
         key = aw_account_cost_per_hour(&view->config->prices, &present);
     else if (sort == SORT_SLO && aw__api_decided(view) && target > 0)
-        key = d->score.violated && !isfinite(d->score.latency_us_p99)
+        key = d->score.violated && !isfinite(d->score.latency_us_slo)
                   ? HUGE_VAL
-                  : d->score.latency_us_p99 / target;
+                  : d->score.latency_us_slo / target;
     else if (sort == SORT_STAGE)
         key = (double)aw_pilot_stage(view->pilot);
     else if (sort == SORT_CHANGED)

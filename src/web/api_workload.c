@@ -64,7 +64,7 @@ static json_t *slo_json(const struct aw_steward_view *view, const struct aw_limi
     json_t *slo = json_object();
     const bool latency = config->slo.latency_us_p99 > 0, rate = config->slo.throughput_per_s > 0;
     aw__json_set(slo, "latency_us", aw__json_num(latency ? config->slo.latency_us_p99 : NAN), &ok);
-    aw__json_set(slo, "quantile", aw__json_num(config->slo_quantile), &ok);
+    aw__json_set(slo, "quantile", aw__json_num(config->slo.quantile), &ok);
     aw__json_set(slo, "throughput_per_s", aw__json_num(rate ? config->slo.throughput_per_s : NAN),
                  &ok);
     aw__json_set(slo, "missed",
@@ -145,7 +145,7 @@ static void set_decided(json_t *row, const struct aw_steward_view *view,
     aw__json_set(row, "memory_used", aw__json_num(d->reading.memory_utilisation), ok);
     aw__json_set(row, "arrivals_per_s", aw__json_num(d->reading.arrivals_per_s), ok);
     aw__json_set(row, "figures_age_s", aw__json_num(d->reading.age_s), ok);
-    aw__json_set(row, "latency_us", aw__json_num(d->score.latency_us_p99), ok);
+    aw__json_set(row, "latency_us", aw__json_num(d->score.latency_us_slo), ok);
     aw__json_set(row, "cost_per_hour",
                  aw__json_num(aw_account_cost_per_hour(&config->prices, present)), ok);
     aw__json_set(row, "fallback_cost_per_hour",
@@ -221,9 +221,9 @@ static void add_slo(json_t *conditions, const struct aw_steward_view *view, bool
         add_condition(conditions, "SloMet", true, "NoSlo", "the profile names none", ok);
         return;
     }
-    if (slo->latency_us_p99 > 0 && isfinite(d->score.latency_us_p99))
+    if (slo->latency_us_p99 > 0 && isfinite(d->score.latency_us_slo))
         snprintf(text, sizeof text, "%s of %s",
-                 aw_duration_round((int64_t)d->score.latency_us_p99, latency, sizeof latency),
+                 aw_duration_round((int64_t)d->score.latency_us_slo, latency, sizeof latency),
                  aw_duration_round((int64_t)slo->latency_us_p99, target, sizeof target));
     else
         snprintf(text, sizeof text, "%s",

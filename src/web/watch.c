@@ -186,7 +186,7 @@ static void point_fill(struct aw_watch_point *p, const struct aw_steward_view *v
     *p = (struct aw_watch_point){
         .at_us = d->at_us,
         .arrivals_per_s = f32(d->reading.arrivals_per_s),
-        .latency_us = f32(d->score.latency_us_p99),
+        .latency_us = f32(d->score.latency_us_slo),
         .cpu_used = f32(d->reading.cpu_utilisation),
         .memory_used = f32(d->reading.memory_utilisation),
         .cpu_millicores = f32((double)present.cpu_millicores),

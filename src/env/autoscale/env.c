@@ -133,9 +133,9 @@ static enum aw_err observe(struct autoscale *self)
         memcpy(self->sample.wanted, reading->wanted, sizeof reading->wanted);
     }
     if (err)
-        aw_reading_take(&self->sample, self->stale_us, reading);
+        aw_reading_take(&self->sample, self->stale_us, 0.99, reading);
     else
-        aw_reading_take_placed(&self->sample, self->stale_us, placed.cpu_millicores,
+        aw_reading_take_placed(&self->sample, self->stale_us, 0.99, placed.cpu_millicores,
                                placed.memory_bytes, reading);
     return AW_OK;
 }
@@ -205,7 +205,7 @@ static void tell(struct autoscale *self, const struct aw_plan *plan)
         .arrivals_per_s = truth->arrivals / step_s,
         .completions_per_s = truth->completions / step_s,
         .errors_per_s = truth->failures / step_s,
-        .latency_us_p99 = truth->latency_us_p99,
+        .latency_us_slo = truth->latency_us_p99,
         .cpu_utilisation = ratio(truth->cpu_core_s, truth->cpu_limit_core_s),
         .memory_utilisation = ratio(truth->memory_gib_s, truth->memory_limit_gib_s),
         .cores_allocated = truth->cpu_limit_core_s / step_s,

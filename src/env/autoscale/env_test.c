@@ -85,7 +85,7 @@ static void pods_are_shown_to_whoever_asks(void **state)
         assert_ok(aw_autoscale_step_plan(&env, &plan, obs, &step, NULL));
         const struct aw_sample *sample = aw_autoscale_sample(&env);
         struct aw_reading reading;
-        aw_reading_take(sample, INT64_MAX, &reading);
+        aw_reading_take(sample, INT64_MAX, 0.99, &reading);
         const struct aw_score *score = &aw_autoscale_info(&env)->measured;
         assert_int_equal(sample->pod_count, sample->replicas_ready + sample->replicas_pending +
                                                 sample->replicas_starting);
