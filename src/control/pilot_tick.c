@@ -469,164 +469,227 @@ static double took_since(const struct aw_pilot *pilot, int64_t asked_us)
                         : pilot->took_s;
 }
 
-const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,
-                                          int64_t now_us)
+/* --- deciding --------------------------------------------------------------------------------- */
+
+/* A decision in the making. */
+struct deciding {
+    const struct aw_orders *orders;
+    int64_t now_us;
+    enum aw_guard_slo slo;
+    struct aw_guard_input rails;
+    struct aw_plan by_fallback, by_agent, proposed;
+    float fallback[AW_ACTION_DIM], agent[AW_ACTION_DIM];
+    struct aw__pilot_trial trial;
+    bool finite;     /* the policy in force has an answer */
+    bool wanted;     /* an agent is to act, if the watchdog lets it */
+    bool agent_acts; /* it does, ... */
+    bool trial_acts; /* ... and it is the one on trial */
+};
+
+/* What is known so far, and what an agent elsewhere has answered. */
+static void hear(struct aw_pilot *pilot, struct deciding *d)
 {
-    static const struct aw_orders none = {0};
-    struct aw__pilot_memory *memory = &pilot->memory;
-    const struct aw_reading *reading = &memory->reading;
+    const struct aw__pilot_memory *memory = &pilot->memory;
     struct aw_decision *out = &pilot->decision;
-    struct aw_external_report external = {0};
-    float answer[AW_ACTION_DIM];
-    double answer_s = 0;
-    const bool answered =
-        pilot->external && aw__pilot_external_step(pilot, now_us, &external, answer, &answer_s);
-    orders = orders ? orders : &none;
-    *out = (struct aw_decision){.at_us = now_us,
-                                .orders = *orders,
+    *out = (struct aw_decision){.at_us = d->now_us,
+                                .orders = *d->orders,
                                 .episode = memory->episode,
                                 .step = memory->step,
-                                .model = aw__pilot_model(pilot),
-                                .origin = memory->origin,
                                 .answered = pilot->answered,
                                 .state_dim = pilot->obs_dim,
-                                .reading = *reading,
+                                .reading = memory->reading,
                                 .score = pilot->score,
                                 .gain = pilot->gain,
                                 .lambda = memory->lambda,
                                 .stay = memory->stay,
                                 .moved = pilot->moved,
-                                .estimate = estimate_now(memory),
-                                .external = external};
+                                .estimate = estimate_now(memory)};
+    if (pilot->external)
+        d->finite =
+            aw__pilot_external_step(pilot, d->now_us, &out->external, d->agent, &out->took_s);
+    out->model = aw__pilot_model(pilot);
+    out->origin = memory->origin;
     pilot->moved = false;
-    ages_of(pilot, now_us, out->age_s);
+    ages_of(pilot, d->now_us, out->age_s);
     memcpy(out->state, pilot->obs, pilot->obs_dim * sizeof *out->state);
-    const enum aw_guard_slo slo = slo_now(pilot);
-    struct aw_guard_input rails = aw_step_input(&pilot->rules, reading, slo, pilot->restarts);
-    rails.freeze = (enum aw_guard_freeze)orders->freeze;
-    rails.blind = !pilot->answered;
-    rails.first = pilot->first;
+    d->slo = slo_now(pilot);
+    d->rails = aw_step_input(&pilot->rules, &memory->reading, d->slo, pilot->restarts);
+    d->rails.freeze = (enum aw_guard_freeze)d->orders->freeze;
+    d->rails.blind = !pilot->answered;
+    d->rails.first = pilot->first;
     pilot->first = pilot->first && !pilot->answered;
-    aw_guard_observe(&pilot->rules.guard, &memory->guard, &rails, now_us);
+    aw_guard_observe(&pilot->rules.guard, &pilot->memory.guard, &d->rails, d->now_us);
+}
 
-    struct aw_plan by_fallback, by_agent = {0};
-    float fallback[AW_ACTION_DIM], agent[AW_ACTION_DIM] = {0};
-    aw_fallback_decide(pilot->fallback, &pilot->sample, now_us, &by_fallback, &out->fallback);
-    const struct aw_plan all = aw__pilot_whole(&by_fallback, reading);
-    aw_action_from_plan(&pilot->action, &memory->action, &all, fallback);
+static void ask_fallback(struct aw_pilot *pilot, struct deciding *d)
+{
+    aw_fallback_decide(pilot->fallback, &pilot->sample, d->now_us, &d->by_fallback,
+                       &pilot->decision.fallback);
+    const struct aw_plan all = aw__pilot_whole(&d->by_fallback, &pilot->memory.reading);
+    aw_action_from_plan(&pilot->action, &pilot->memory.action, &all, d->fallback);
+}
 
-    const bool formula = pilot->config.agent == AW_PILOT_FORMULA;
-    const bool network = pilot->config.agent == AW_PILOT_NETWORK;
-    const bool has_agent = out->model != 0;
-    bool finite = has_agent && (!formula || aw__pilot_formula_finite(&pilot->formula));
-    struct aw__pilot_trial trial;
+/* The policy on trial first: both see the same past. */
+static void ask_policy(struct aw_pilot *pilot, struct deciding *d)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const bool learned = pilot->decision.model != 0;
     const int64_t asked_us = pilot->clock ? aw_clock_monotonic_us(pilot->clock) : 0;
-    aw__pilot_canary_ask(pilot, &trial);
-    if (formula && finite) {
-        const struct aw_formula_task task = {pilot->config.bounds, pilot->config.slo_budget};
-        aw_formula_decide(
-            &pilot->formula, &task, &memory->formula_memory, reading, pilot->score.violated,
-            pilot->finished && memory->actor == AW_ACTOR_AGENT && !memory->by_trial, &by_agent);
-        aw_action_from_plan(&pilot->action, &memory->action, &by_agent, agent);
-    } else if (network) {
-        finite = has_agent && !aw_actnet_act(&pilot->nets->actor, pilot->obs, agent);
-    } else if (pilot->external) {
-        finite = answered;
-        memcpy(agent, answer, answered ? sizeof agent : 0);
+    aw__pilot_canary_ask(pilot, &d->trial);
+    if (pilot->external) {
+        pilot->took_s = 0;
+        return;
     }
-    out->took_s = pilot->external ? answer_s : took_since(pilot, asked_us);
+    if (pilot->nets) {
+        d->finite = learned && !aw_actnet_act(&pilot->nets->actor, pilot->obs, d->agent);
+    } else if ((d->finite = learned && aw__pilot_formula_finite(&pilot->formula))) {
+        const struct aw_formula_task task = {pilot->config.bounds, pilot->config.slo_budget};
+        aw_formula_decide(&pilot->formula, &task, &memory->formula_memory, &memory->reading,
+                          pilot->score.violated,
+                          pilot->finished && memory->actor == AW_ACTOR_AGENT && !memory->by_trial,
+                          &d->by_agent);
+        aw_action_from_plan(&pilot->action, &memory->action, &d->by_agent, d->agent);
+    }
+    pilot->decision.took_s = took_since(pilot, asked_us);
     pilot->took_s = 0;
-    const struct aw_watchdog_input watch = {
+}
+
+static void watch(struct aw_pilot *pilot, struct deciding *d)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    struct aw_decision *out = &pilot->decision;
+    d->wanted = out->model != 0 && aw_lifecycle_agent_acts(&memory->lifecycle) &&
+                (!pilot->external || out->external.follow);
+    const struct aw_watchdog_input input = {
         .last_actor = pilot->finished && memory->actor != AW_ACTOR_PERSON
                           ? (enum aw_actor)memory->actor
                           : AW_ACTOR_NOBODY,
-        .last_slo = (enum aw_watchdog_slo)slo,
+        .last_slo = (enum aw_watchdog_slo)d->slo,
         .last_extra_cost = memory->extra_cost,
-        .wanted = has_agent && aw_lifecycle_agent_acts(&memory->lifecycle) &&
-                  (!pilot->external || external.follow),
-        .finite = trial.turn ? trial.finite : finite,
-        .age_s = reading->age_s,
+        .wanted = d->wanted,
+        .finite = d->trial.turn ? d->trial.finite : d->finite,
+        .age_s = memory->reading.age_s,
         .distance = distance(pilot),
         .took_s = pilot->external ? 0 : out->took_s, /* it had a deadline of its own */
     };
-    out->verdict = aw_watchdog_step(&pilot->config.watchdog, &memory->watchdog, &watch, now_us,
+    out->verdict = aw_watchdog_step(&pilot->config.watchdog, &memory->watchdog, &input, d->now_us,
                                     &out->watchdog);
-    if (out->verdict == AW_WATCHDOG_TRIPPED && out->watchdog.cause == AW_WATCHDOG_CAUSE_STRANGE)
+    if (out->verdict != AW_WATCHDOG_TRIPPED)
+        return;
+    if (out->watchdog.cause == AW_WATCHDOG_CAUSE_STRANGE)
         memory->next_rows = memory->rows; /* to be tried on what is there now */
-    if (out->verdict == AW_WATCHDOG_TRIPPED && aw_watchdog_cause_fault(out->watchdog.cause) &&
-        !aw__pilot_canary_trip(pilot, &trial) &&
-        aw_lifecycle_trip(&pilot->lifecycle, &memory->lifecycle, now_us, &out->stay)) {
+    if (aw_watchdog_cause_fault(out->watchdog.cause) && !aw__pilot_canary_trip(pilot, &d->trial) &&
+        aw_lifecycle_trip(&pilot->lifecycle, &memory->lifecycle, d->now_us, &out->stay)) {
         out->moved = true;
         aw__pilot_canary_stage(pilot);
     }
+}
 
+static void who_acts(struct aw_pilot *pilot, struct deciding *d)
+{
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    struct aw_decision *out = &pilot->decision;
     out->stage = (enum aw_stage)memory->lifecycle.stage;
     out->actor = AW_ACTOR_FALLBACK;
-    if (watch.wanted && out->verdict == AW_WATCHDOG_PASS &&
+    if (d->wanted && out->verdict == AW_WATCHDOG_PASS &&
         aw_lifecycle_agent_acts(&memory->lifecycle)) {
         out->actor = AW_ACTOR_AGENT;
-        if (!trial.turn && network && out->stage == AW_STAGE_ONLINE &&
+        if (!d->trial.turn && pilot->nets && out->stage == AW_STAGE_ONLINE &&
             pilot->config.explore_sigma > 0 &&
             aw_explore_allowed(&pilot->config.watchdog, &memory->watchdog)) {
             out->actor = AW_ACTOR_EXPLORING;
-            explore(pilot, agent);
+            explore(pilot, d->agent);
         }
     }
-    const bool agent_acts = out->actor != AW_ACTOR_FALLBACK;
-    const bool trial_acts = agent_acts && trial.turn;
-    if (network && out->stage != AW_STAGE_SERVING) /* what it sees while it learns it knows */
+    d->agent_acts = out->actor != AW_ACTOR_FALLBACK;
+    d->trial_acts = d->agent_acts && d->trial.turn;
+    if (pilot->nets && out->stage != AW_STAGE_SERVING) /* what it sees while it learns it knows */
         aw_familiar_push(&pilot->nets->familiar, pilot->obs);
-    if (finite && !formula)
-        aw_action_plan(&pilot->action, &memory->action, reading, agent, &by_agent);
-    if (trial_acts) {
-        finite = true;
-        by_agent = trial.plan;
-        memcpy(agent, trial.action, sizeof agent);
+}
+
+/* What either of them would do, and what comes of it when people have spoken. */
+static void propose(struct aw_pilot *pilot, struct deciding *d)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    struct aw_decision *out = &pilot->decision;
+    const bool formula = pilot->config.agent == AW_PILOT_FORMULA;
+    if (d->finite && !formula)
+        aw_action_plan(&pilot->action, &memory->action, &memory->reading, d->agent, &d->by_agent);
+    if (d->trial_acts) {
+        d->finite = true;
+        d->by_agent = d->trial.plan;
+        memcpy(d->agent, d->trial.action, sizeof d->agent);
         out->model = memory->canary.candidate.id;
         out->origin = formula ? memory->trial_origin : (struct aw_pilot_origin){0};
     }
-
     memory->extra_cost = out->actor == AW_ACTOR_EXPLORING
-                             ? (price(pilot, &by_agent) - price(pilot, &by_fallback)) /
+                             ? (price(pilot, &d->by_agent) - price(pilot, &d->by_fallback)) /
                                    memory->cost_reference_per_hour
                              : NAN;
-    if (agent_acts)
+    if (d->agent_acts)
         memory->away = 1;
     else
-        out->homing = go_home(pilot, &by_fallback);
-    out->by_fallback = by_fallback;
-    if (finite)
-        out->by_agent = by_agent;
-    struct aw_plan proposed = agent_acts ? by_agent : by_fallback;
-    aw__pilot_canary_propose(pilot, agent_acts, trial_acts && !orders->pin.set, &proposed);
+        out->homing = go_home(pilot, &d->by_fallback);
+    out->by_fallback = d->by_fallback;
+    if (d->finite)
+        out->by_agent = d->by_agent;
+    d->proposed = d->agent_acts ? d->by_agent : d->by_fallback;
+    aw__pilot_canary_propose(pilot, d->agent_acts, d->trial_acts && !d->orders->pin.set,
+                             &d->proposed);
     /* who has not seen the workload yet cannot tell more from less, whoever orders it */
-    rails.ordered = obey(orders, reading, &proposed) && !pilot->first;
+    d->rails.ordered = obey(d->orders, &memory->reading, &d->proposed) && !pilot->first;
     out->in_charge = out->actor;
-    if (orders->pin.set)
+    if (d->orders->pin.set)
         out->actor = AW_ACTOR_PERSON;
-    aw_step_pass(&pilot->rules, &memory->guard, &rails, &proposed, now_us, &out->guard);
-    aw__pilot_canary_decided(pilot, &trial, &rails, now_us);
-    memcpy(out->action, agent_acts ? agent : fallback, sizeof out->action);
-    memcpy(out->shadow, agent_acts ? fallback : agent, sizeof out->shadow);
-    out->has_shadow = agent_acts || finite;
+}
 
-    /* what a learner is told: the action as it came through, or what comes nearest to it */
+static void pass_rails(struct aw_pilot *pilot, struct deciding *d)
+{
+    struct aw_decision *out = &pilot->decision;
+    aw_step_pass(&pilot->rules, &pilot->memory.guard, &d->rails, &d->proposed, d->now_us,
+                 &out->guard);
+    aw__pilot_canary_decided(pilot, &d->trial, &d->rails, d->now_us);
+    memcpy(out->action, d->agent_acts ? d->agent : d->fallback, sizeof out->action);
+    memcpy(out->shadow, d->agent_acts ? d->fallback : d->agent, sizeof out->shadow);
+    out->has_shadow = d->agent_acts || d->finite;
+}
+
+/* The step that begins. A learner is told the action as it came through, or the nearest to it. */
+static void begin_step(struct aw_pilot *pilot)
+{
+    struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_decision *out = &pilot->decision;
     float taken[AW_ACTION_DIM];
     memcpy(taken, out->action, sizeof taken);
     if (out->guard.clips) {
-        const struct aw_plan carried = aw__pilot_whole(&out->guard.plan, reading);
+        const struct aw_plan carried = aw__pilot_whole(&out->guard.plan, &memory->reading);
         aw_action_from_plan(&pilot->action, &memory->action, &carried, taken);
     }
     memory->in_flight = 1;
     memory->actor = out->actor;
     memory->stage = out->stage;
     memory->has_shadow = out->has_shadow;
-    memory->at_us = now_us;
+    memory->at_us = out->at_us;
     memory->model = out->model;
     memcpy(memory->obs, pilot->obs, pilot->obs_dim * sizeof *memory->obs);
     memcpy(memory->action_taken, taken, sizeof taken);
     memcpy(memory->shadow, out->shadow, sizeof out->shadow);
-    return out;
+}
+
+const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,
+                                          int64_t now_us)
+{
+    static const struct aw_orders none = {0};
+    struct deciding d = {.orders = orders ? orders : &none, .now_us = now_us};
+    hear(pilot, &d);
+    ask_fallback(pilot, &d);
+    ask_policy(pilot, &d);
+    watch(pilot, &d);
+    who_acts(pilot, &d);
+    propose(pilot, &d);
+    pass_rails(pilot, &d);
+    begin_step(pilot);
+    return &pilot->decision;
 }
 
 void aw_pilot_unrecorded(struct aw_pilot *pilot)
