@@ -227,7 +227,7 @@ enum aw_err aw__chaos_external_make(struct aw__chaos *world, struct aw_diag *dia
         struct aw__chaos_workload *w = &world->workload[i];
         struct aw_external_settings *settings = &w->pilot.external;
         w->spite = AW__SPITE_NONE; /* whoever wants to hurt does so from outside */
-        w->pilot.agent = AW_PILOT_EXTERNAL;
+        w->pilot.agent = AW_POLICY_EXTERNAL;
         settings->deadline = aw_rng_uniform(rng, 0.05, 5);
         settings->strikes = 1 + aw_rng_below(rng, 4);
         settings->forgive = 1 + aw_rng_below(rng, 20);

@@ -174,13 +174,13 @@ static void check_actor(struct aw__chaos *world, uint32_t i, const struct aw_dec
                        "the agent acts on figures that are %g s old, %g s are allowed",
                        seen->oldest_age_s, w->pilot.stale_s);
     const double took_s = 1e-6 * (double)w->answer_us;
-    if (w->pilot.agent != AW_PILOT_EXTERNAL && took_s > w->pilot.watchdog.deadline &&
+    if (!aw_policy_ops_of(w->pilot.agent)->elsewhere && took_s > w->pilot.watchdog.deadline &&
         decision->stage >= AW_STAGE_ONLINE)
         aw__chaos_must(world, !agent, AW_INVARIANT_STRANGE, i,
                        "the agent acts on an answer that took %g s, %g s are allowed", took_s,
                        w->pilot.watchdog.deadline);
     const double known = peek(world, i).rehearsed_load;
-    if (w->pilot.agent == AW_PILOT_FORMULA && known > 0 &&
+    if (w->pilot.agent == AW_POLICY_FORMULA && known > 0 &&
         seen->arrivals > STRANGE_LOAD * known * 1.000001)
         aw__chaos_must(world, !agent, AW_INVARIANT_STRANGE, i,
                        "the agent acts on a load of %g/s and has been tried on %g/s at most",

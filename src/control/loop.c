@@ -90,7 +90,7 @@ static enum aw_err make_seat(struct aw_loop *loop, uint32_t index,
 {
     if (!loop->exchange)
         return AW_OK;
-    if (config->agent != AW_PILOT_EXTERNAL || !config->learning) {
+    if (!aw_policy_ops_of(config->agent)->elsewhere || !config->learning) {
         aw_exchange_close(loop->exchange, index);
         return AW_OK;
     }
@@ -264,7 +264,7 @@ static bool has_external(const struct aw_loop *loop, const struct slot *slot)
     if (!loop->exchange || !slot->pilot)
         return false;
     const struct aw_pilot_config *config = aw_pilot_config(slot->pilot);
-    return config->agent == AW_PILOT_EXTERNAL && config->learning;
+    return aw_policy_ops_of(config->agent)->elsewhere && config->learning;
 }
 
 /* All at once, so that together they take no longer than the slowest may. */

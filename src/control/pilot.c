@@ -9,12 +9,12 @@
 
 #include "base/rng.h"
 #include "control/pilot.h"
+#include "policy/capacity.h"
+#include "policy/network.h"
 
 /* Violations that a window may have beyond the budget: what the trims mend within minutes need not
  * be mended by another hand-over. */
 #define SLACK 7
-
-const char *const aw_pilot_agent_names[] = {"formula", "network", "external", NULL};
 
 /* --- made and ended --------------------------------------------------------------------------- */
 
@@ -55,41 +55,24 @@ void aw_pilot_config_init(struct aw_pilot_config *config)
 static enum aw_err begin_untrained(struct aw_pilot *pilot)
 {
     struct aw_rng rng;
-    if (pilot->config.agent == AW_PILOT_EXTERNAL) /* it comes as it is */
-        return AW_OK;
     aw_rng_init(&rng, pilot->config.seed, AW__PILOT_UNTRAINED_STREAM);
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
-        pilot->memory.formula.x[i] = aw_rng_double(&rng);
-    pilot->memory.formula_id = aw_formula_id(&pilot->memory.formula);
-    aw_formula_decode(&pilot->memory.formula, &pilot->formula);
-    if (pilot->config.agent != AW_PILOT_NETWORK)
-        return AW_OK;
-    aw_actnet_init_weights(&pilot->nets->actor, 0, &rng);
-    return aw_actnet_seal(&pilot->nets->actor);
+    return pilot->policy.ops->draw(pilot->policy.self, &rng);
 }
 
-static enum aw_err new_network(struct aw_pilot *pilot, struct aw_diag *diag)
+static const struct aw_policy_ops *kind_of(const struct aw_pilot_config *config)
 {
-    if (!(pilot->nets = aw_alloc_new(pilot->alloc, 1, sizeof *pilot->nets)))
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", pilot->config.name);
-    aw_familiar_begin(&pilot->nets->familiar, pilot->obs_dim);
-    const struct aw_actnet_shape shape = {.obs_dim = pilot->obs_dim,
-                                          .act_dim = AW_ACTION_DIM,
-                                          .hidden = pilot->config.learner.hidden};
-    const enum aw_err err = aw_actnet_init(&pilot->nets->actor, &shape, pilot->alloc);
-    return err ? aw_fail(diag, err, "no memory for the network of workload %s", pilot->config.name)
-               : AW_OK;
+    return config->policy ? config->policy : aw_policy_ops_of(config->agent);
 }
 
 bool aw_pilot_wants_model(const struct aw_pilot_config *config)
 {
-    return config->learning && config->agent != AW_PILOT_EXTERNAL;
+    return config->learning && !kind_of(config)->elsewhere;
 }
 
 enum aw_err aw_pilot_model_fits(const struct aw_pilot_config *config,
                                 const struct aw_pretrained *model, struct aw_diag *diag)
 {
-    const bool serves = config->agent == AW_PILOT_NETWORK;
+    const bool serves = kind_of(config) == &aw_network_ops;
     return aw_pretrained_fits(model, config->state, config->mapping,
                               serves ? config->learner.hidden : 0, diag);
 }
@@ -126,7 +109,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
                                struct aw_pilot **ret_pilot, struct aw_diag *diag)
 {
     if (config->learning && config->objective == AW_OBJECTIVE_PAPER &&
-        config->agent == AW_PILOT_FORMULA)
+        kind_of(config) == &aw_capacity_ops)
         return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "learning.agent",
                           "workload %s: a formula seeks the least cost; the objective \"paper\" "
                           "needs the agent \"network\"",
@@ -177,22 +160,24 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     if (!err && !among &&
         !(pilot->pods = aw_alloc_new(alloc, pilot->pods_max, sizeof *pilot->pods)))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
-    if (!err && config->agent == AW_PILOT_NETWORK)
-        err = new_network(pilot, diag);
-    if (!err && config->agent == AW_PILOT_EXTERNAL &&
-        (!(pilot->external = aw_alloc_new(alloc, 1, sizeof *pilot->external)) ||
-         !(pilot->peek = aw_alloc_new(alloc, aw_fallback_state_bytes(pilot->fallback), 1))))
-        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
+    pilot->policy_task =
+        (struct aw_policy_task){.need = {.bounds = config->bounds, .budget = config->slo_budget},
+                                .action = &pilot->action,
+                                .state = config->state,
+                                .obs_dim = pilot->obs_dim,
+                                .hidden = config->learner.hidden,
+                                .strange = config->watchdog.strange,
+                                .now_us = now_us};
+    if (!err &&
+        (aw_policy_new(kind_of(config), &pilot->policy_task, alloc, &pilot->policy) ||
+         (pilot->policy.ops->elsewhere &&
+          !(pilot->peek = aw_alloc_new(alloc, aw_fallback_state_bytes(pilot->fallback), 1)))))
+        err = aw_fail(diag, AW_ERR_NOMEM, "no memory for the policy of workload %s", config->name);
     if (err) {
         aw_pilot_free(pilot);
         return err;
     }
-    if (pilot->external)
-        aw_external_begin(&pilot->external->memory, now_us);
     struct aw__pilot_memory *memory = &pilot->memory;
-    aw_formula_plain(&memory->formula);
-    aw_formula_decode(&memory->formula, &pilot->formula);
-    aw_formula_begin(&memory->formula_memory);
     aw_canary_begin(&memory->canary);
     aw_model_begin(&memory->record);
     memory->next_rows = AW__PILOT_SEARCH_ROWS;
@@ -219,14 +204,10 @@ void aw_pilot_free(struct aw_pilot *pilot)
     if (!pilot)
         return;
     aw_learner_free(pilot->learner);
-    if (pilot->nets) {
-        aw_actnet_deinit(&pilot->nets->actor);
-        aw_actnet_deinit(&pilot->nets->trial);
-    }
+    aw_policy_free(&pilot->policy);
+    aw_policy_free(&pilot->trial);
     aw_alloc_free(pilot->alloc, pilot->peek);
     aw_fallback_free(pilot->fallback);
-    aw_alloc_free(pilot->alloc, pilot->nets);
-    aw_alloc_free(pilot->alloc, pilot->external);
     if (!pilot->among)
         aw_alloc_free(pilot->alloc, pilot->pods);
     aw_alloc_free(pilot->alloc, pilot);
@@ -262,24 +243,35 @@ static enum aw_err hand_fallback(const struct aw_pilot *old, struct aw_pilot *pi
     return AW_OK;
 }
 
-/* The policies, where they are of one shape. */
-static enum aw_err hand_network(const struct aw_pilot *old, struct aw_pilot *pilot, bool *ret_same)
+enum aw_err aw__pilot_copy_policy(const struct aw_pilot *pilot, const struct aw_policy *from,
+                                  const struct aw_policy *to)
 {
-    *ret_same = !old->nets == !pilot->nets;
-    if (!*ret_same || !pilot->nets)
-        return AW_OK;
-    const struct aw_actnet_shape *a = &old->nets->actor.shape, *b = &pilot->nets->actor.shape;
-    *ret_same = a->obs_dim == b->obs_dim && a->act_dim == b->act_dim && a->hidden == b->hidden;
-    if (!*ret_same || old->nets->actor.id == 0)
-        return AW_OK;
-    aw_actnet_copy(&pilot->nets->actor, &old->nets->actor);
-    pilot->nets->familiar = old->nets->familiar;
-    if (!old->nets->trial.block)
-        return AW_OK;
-    const enum aw_err err = aw_actnet_init(&pilot->nets->trial, b, pilot->alloc);
-    if (!err)
-        aw_actnet_copy(&pilot->nets->trial, &old->nets->trial);
+    void *bytes = aw_alloc_new(pilot->alloc, from->ops->state_bytes(from->self), 1);
+    if (!bytes)
+        return AW_ERR_NOMEM;
+    from->ops->save(from->self, bytes);
+    const enum aw_err err = to->ops->load(to->self, bytes);
+    aw_alloc_free(pilot->alloc, bytes);
     return err;
+}
+
+/* The policies, where they are of one kind and shape. One that has learned nothing hands over what
+ * it has seen. */
+static enum aw_err hand_policy(const struct aw_pilot *old, struct aw_pilot *pilot, bool *ret_same)
+{
+    const struct aw_policy_ops *ops = pilot->policy.ops;
+    *ret_same = old->policy.ops == ops && ops->fits(pilot->policy.self, old->policy.self);
+    if (!*ret_same)
+        return AW_OK;
+    enum aw_err err = AW_OK;
+    if (ops->learned(old->policy.self))
+        err = aw__pilot_copy_policy(pilot, &old->policy, &pilot->policy);
+    else
+        ops->follow(pilot->policy.self, old->policy.self);
+    if (err || !old->trial.self)
+        return err;
+    err = aw_policy_new(ops, &pilot->policy_task, pilot->alloc, &pilot->trial);
+    return err ? err : aw__pilot_copy_policy(pilot, &old->trial, &pilot->trial);
 }
 
 /* The scores that stages were decided by say nothing of the new question; the policy is sought
@@ -323,28 +315,18 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
         aw_pilot_new_among(config, &task, reading->at_us, old->among, old->alloc, &pilot, diag);
     if (err)
         return err;
-    bool same_network = true;
+    bool same_policy = true;
     err = hand_fallback(old, pilot);
-    err = err ? err : hand_network(old, pilot, &same_network);
+    err = err ? err : hand_policy(old, pilot, &same_policy);
     if (err) {
         aw_pilot_free(pilot);
         return aw_fail(diag, err, "no memory for workload %s", config->name);
     }
-    if (old->external && pilot->external)
-        *pilot->external = *old->external;
-    const bool same = same_network && same_question(&old->config, config);
-    const struct aw_formula first = pilot->memory.formula;
-    const uint64_t first_id = pilot->memory.formula_id;
+    const bool same = same_policy && same_question(&old->config, config);
     pilot->memory = old->memory;
     pilot->memory.in_flight = 0; /* begun under other bounds */
-    if (!same_network || old->config.agent != config->agent)
+    if (!same_policy)
         pilot->memory.origin = (struct aw_pilot_origin){0};
-    if (old->memory.formula_id == 0) {
-        pilot->memory.formula = first;
-        pilot->memory.formula_id = first_id;
-    }
-    aw_formula_decode(&pilot->memory.formula, &pilot->formula);
-    pilot->trial = old->trial;
     pilot->decision = old->decision;
     pilot->moved = old->moved;
     pilot->canary_moved = old->canary_moved;
@@ -402,22 +384,22 @@ enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot)
 
 const struct aw_formula *aw_pilot_formula(const struct aw_pilot *pilot)
 {
-    return &pilot->memory.formula;
+    const struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
+    return capacity ? &capacity->memory.formula : NULL;
 }
 
 const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot)
 {
-    return pilot->nets ? &pilot->nets->actor : NULL;
+    const struct aw_network *network = aw_network_of(&pilot->policy);
+    return network ? &network->actor : NULL;
 }
 
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
 {
     size_t bytes = sizeof *pilot + aw_fallback_bytes(pilot->fallback);
-    if (pilot->nets)
-        bytes +=
-            sizeof *pilot->nets + pilot->nets->actor.block_bytes + pilot->nets->trial.block_bytes;
-    if (pilot->external)
-        bytes += sizeof *pilot->external + aw_fallback_state_bytes(pilot->fallback);
+    bytes += pilot->policy.ops->bytes(pilot->policy.self);
+    bytes += pilot->trial.self ? pilot->trial.ops->bytes(pilot->trial.self) : 0;
+    bytes += pilot->peek ? aw_fallback_state_bytes(pilot->fallback) : 0;
     bytes += pilot->among ? 0 : pilot->pods_max * sizeof *pilot->pods;
     if (learning && pilot->learner)
         bytes += aw_learner_bytes(pilot->learner);
@@ -429,33 +411,28 @@ size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
 static struct aw_format format = {
     .kind = "pilot", .what = "the state of a workload", .version = 1, .layout = {aw__pilot_layout}};
 
-/* A network that is tried has its place whether there is one or not: states have one length. */
-static size_t agent_bytes(const struct aw_pilot *pilot)
+/* A policy that is tried has its place whether there is one or not: states have one length. */
+static size_t policy_bytes(const struct aw_pilot *pilot)
 {
-    if (pilot->external)
-        return sizeof *pilot->external;
-    return pilot->config.agent == AW_PILOT_NETWORK
-               ? sizeof pilot->nets->familiar + 2 * aw_actnet_state_bytes(&pilot->nets->actor)
-               : 0;
+    const struct aw_policy_ops *ops = pilot->policy.ops;
+    return (ops->elsewhere ? 1 : 2) * ops->state_bytes(pilot->policy.self);
 }
 
 size_t aw_pilot_state_bytes(const struct aw_pilot *pilot)
 {
     return sizeof(struct aw_envelope) + sizeof pilot->memory +
-           aw_fallback_state_bytes(pilot->fallback) + agent_bytes(pilot);
+           aw_fallback_state_bytes(pilot->fallback) + policy_bytes(pilot);
 }
 
-static void save_network(const struct aw_pilot *pilot, unsigned char *to)
+static void save_policy(const struct aw_pilot *pilot, unsigned char *to)
 {
-    const size_t bytes = aw_actnet_state_bytes(&pilot->nets->actor);
-    memcpy(to, &pilot->nets->familiar, sizeof pilot->nets->familiar);
-    to += sizeof pilot->nets->familiar;
-    aw_actnet_state_save(&pilot->nets->actor, to);
-    to += bytes;
-    if (pilot->nets->trial.block)
-        aw_actnet_state_save(&pilot->nets->trial, to);
+    const struct aw_policy_ops *ops = pilot->policy.ops;
+    const size_t bytes = ops->state_bytes(pilot->policy.self);
+    ops->save(pilot->policy.self, to);
+    if (pilot->trial.self)
+        ops->save(pilot->trial.self, to + bytes);
     else
-        memset(to, 0, bytes);
+        memset(to + bytes, 0, policy_bytes(pilot) - bytes);
 }
 
 void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes)
@@ -465,30 +442,23 @@ void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes)
     to += sizeof pilot->memory;
     aw_fallback_state_save(pilot->fallback, to);
     to += aw_fallback_state_bytes(pilot->fallback);
-    if (pilot->config.agent == AW_PILOT_NETWORK)
-        save_network(pilot, to);
-    else if (pilot->external)
-        memcpy(to, pilot->external, sizeof *pilot->external);
+    save_policy(pilot, to);
     aw_envelope_seal(&format, pilot->config.agent, bytes, aw_pilot_state_bytes(pilot));
 }
 
 /* `memory` and `from` as they were saved. */
-static enum aw_err load_network(struct aw_pilot *pilot, const unsigned char *memory,
-                                const unsigned char *from)
+static enum aw_err load_policy(struct aw_pilot *pilot, const unsigned char *memory,
+                               const unsigned char *from)
 {
+    const struct aw_policy_ops *ops = pilot->policy.ops;
     struct aw_canary_memory canary;
     memcpy(&canary, memory + offsetof(struct aw__pilot_memory, canary), sizeof canary);
-    if (!pilot->nets)
-        return AW_OK;
-    aw_actnet_deinit(&pilot->nets->trial);
-    memcpy(&pilot->nets->familiar, from, sizeof pilot->nets->familiar);
-    from += sizeof pilot->nets->familiar;
-    enum aw_err err = aw_actnet_state_load(&pilot->nets->actor, from);
-    from += aw_actnet_state_bytes(&pilot->nets->actor);
+    aw_policy_free(&pilot->trial);
+    enum aw_err err = ops->load(pilot->policy.self, from);
     if (err || !aw_canary_busy(&canary))
         return err;
-    err = aw_actnet_init(&pilot->nets->trial, &pilot->nets->actor.shape, pilot->alloc);
-    return err ? err : aw_actnet_state_load(&pilot->nets->trial, from);
+    err = aw_policy_new(ops, &pilot->policy_task, pilot->alloc, &pilot->trial);
+    return err ? err : ops->load(pilot->trial.self, from + ops->state_bytes(pilot->policy.self));
 }
 
 enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
@@ -498,15 +468,10 @@ enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes)
     enum aw_err err =
         aw_envelope_open(&format, pilot->config.agent, bytes, aw_pilot_state_bytes(pilot), NULL);
     err = err ? err : aw_fallback_state_load(pilot->fallback, from);
-    err = err ? err : load_network(pilot, memory, from + aw_fallback_state_bytes(pilot->fallback));
+    err = err ? err : load_policy(pilot, memory, from + aw_fallback_state_bytes(pilot->fallback));
     if (err)
         return err;
     memcpy(&pilot->memory, memory, sizeof pilot->memory);
-    if (pilot->external)
-        memcpy(pilot->external, from + aw_fallback_state_bytes(pilot->fallback),
-               sizeof *pilot->external);
-    aw_formula_decode(&pilot->memory.formula, &pilot->formula);
-    aw_formula_decode(&pilot->memory.trial, &pilot->trial);
     pilot->moved = pilot->canary_moved = false;
     memset(&pilot->decision, 0, sizeof pilot->decision);
     aw_learner_free(pilot->learner); /* it is filled from the store when it is needed */

@@ -27,6 +27,7 @@
 
 #include "fallback/fallback.h"
 #include "policy/formula.h"
+#include "policy/policy.h"
 #include "policy/pretrained.h"
 #include "rehearsal/learner.h"
 #include "rehearsal/rehearse.h"
@@ -46,14 +47,6 @@
 
 struct aw_clock;
 
-/* What kind of policy a workload is given. */
-enum aw_pilot_agent {
-    AW_PILOT_FORMULA,  /* nine numbers, searched for on copies of the workload (formula.h) */
-    AW_PILOT_NETWORK,  /* a network, taught from the record or on copies (learner.h) */
-    AW_PILOT_EXTERNAL, /* somebody else's, in another process (external.h) */
-};
-extern const char *const aw_pilot_agent_names[]; /* "formula", "network", "external", NULL */
-
 struct aw_pilot_config {
     char name[AW_STORE_NAME_MAX];
     struct aw_bounds bounds;
@@ -72,7 +65,7 @@ struct aw_pilot_config {
 
     bool learning;  /* false: the fallback alone, for ever */
     bool retrain;   /* false: what serves serves for ever, whatever becomes of it */
-    uint32_t agent; /* enum aw_pilot_agent */
+    uint32_t agent; /* enum aw_policy_kind */
     double explore_sigma;
     uint32_t explore_hold; /* steps for which one departure lasts */
     double lambda;         /* weight of the SLO to begin with, and in every score */
@@ -96,6 +89,8 @@ struct aw_pilot_config {
      * NULL, or one that does not fit: it begins at nothing. No part of what decides: a policy is in
      * the pilot's state once it is made. */
     const struct aw_pretrained *model;
+    /* A kind of policy of the caller's own, in the place of that of `agent`; NULL: that one. */
+    const struct aw_policy_ops *policy;
 };
 /* Whether such a pilot has a use for a shared model at all: it learns, and what it learns is ours.
  */

@@ -2,9 +2,7 @@
  * pilot_canary.c - a pilot with two policies: the one in force, which is the last known good one,
  * and one that is watched or tried beside it (canary.h).
  *
- * Both are asked in every tick. Two formulas share what was seen of the workload (rings of load and
- * of memory, CPU per request) and have trims of their own, so the second one costs a few numbers
- * and not a second history.
+ * Both are asked in every tick. The one on trial shares what the other has seen of the workload.
  */
 #include <math.h>
 #include <string.h>
@@ -18,16 +16,11 @@
     (AW_CLIP_BIT(AW_CLIP_BOUNDS) | AW_CLIP_BIT(AW_CLIP_NODE) | AW_CLIP_BIT(AW_CLIP_OOM_FLOOR) | \
      AW_CLIP_BIT(AW_CLIP_WORKING_SET))
 
-static bool is_formula(const struct aw_pilot *pilot)
-{
-    return pilot->config.agent == AW_PILOT_FORMULA;
-}
-
 uint64_t aw__pilot_model(const struct aw_pilot *pilot)
 {
-    if (pilot->external)
-        return pilot->config.learning ? pilot->external->memory.agent : 0;
-    return is_formula(pilot) ? pilot->memory.formula_id : pilot->nets->actor.id;
+    const struct aw_policy *policy = &pilot->policy;
+    return policy->ops->elsewhere && !pilot->config.learning ? 0
+                                                             : policy->ops->learned(policy->self);
 }
 
 /* --- a policy comes, and goes ----------------------------------------------------------------- */
@@ -55,38 +48,17 @@ static struct aw_canary_standing standing_of(const struct aw_pilot *pilot)
     return standing;
 }
 
-static void begin(struct aw_pilot *pilot, const struct aw_canary_candidate *candidate,
-                  enum aw_canary_cause cause)
+void aw__pilot_try(struct aw_pilot *pilot, struct aw_policy *policy,
+                   const struct aw_pilot_origin *origin,
+                   const struct aw_canary_candidate *candidate, enum aw_canary_cause cause)
 {
     const struct aw_canary_standing standing = standing_of(pilot);
+    aw_policy_free(&pilot->trial);
+    pilot->trial = *policy;
+    policy->self = NULL;
+    pilot->memory.trial_origin = origin ? *origin : (struct aw_pilot_origin){0};
     aw_canary_propose(&pilot->memory.canary, candidate, &standing, cause);
     pilot->canary_moved = true;
-}
-
-void aw__pilot_try_formula(struct aw_pilot *pilot, const struct aw_formula *formula,
-                           const struct aw_pilot_origin *origin,
-                           const struct aw_canary_candidate *candidate, enum aw_canary_cause cause)
-{
-    struct aw__pilot_memory *memory = &pilot->memory;
-    memory->trial = *formula;
-    memory->trial_origin = origin ? *origin : (struct aw_pilot_origin){0};
-    memory->trial_trims =
-        (struct aw__pilot_trims){.smooth_load = memory->formula_memory.smooth_load};
-    aw_formula_decode(formula, &pilot->trial);
-    begin(pilot, candidate, cause);
-}
-
-enum aw_err aw__pilot_try_network(struct aw_pilot *pilot, const struct aw_actnet *actor,
-                                  const struct aw_canary_candidate *candidate)
-{
-    aw_actnet_deinit(&pilot->nets->trial);
-    const enum aw_err err =
-        aw_actnet_init(&pilot->nets->trial, &pilot->nets->actor.shape, pilot->alloc);
-    if (err)
-        return err;
-    aw_actnet_copy(&pilot->nets->trial, actor);
-    begin(pilot, candidate, AW_CANARY_CAUSE_PROPOSED);
-    return AW_OK;
 }
 
 /* The last known good one is another now; what it has learned of the workload stays. */
@@ -99,22 +71,8 @@ static void adopt(struct aw_pilot *pilot)
         memory->better_low += gain;
         memory->better_high += gain;
     }
-    if (!is_formula(pilot)) {
-        aw_actnet_copy(&pilot->nets->actor, &pilot->nets->trial);
-        memory->origin = (struct aw_pilot_origin){0}; /* people hand such policies in */
-        return;
-    }
-    const struct aw__pilot_trims *trims = &memory->trial_trims;
-    struct aw_formula_memory *lived = &memory->formula_memory;
-    memory->formula = memory->trial;
     memory->origin = memory->trial_origin;
-    memory->formula_id = memory->canary.candidate.id;
-    pilot->formula = pilot->trial;
-    lived->margin_trim = trims->margin_trim;
-    lived->size_trim = trims->size_trim;
-    lived->size_trim_used = trims->size_trim_used;
-    lived->smooth_load = trims->smooth_load;
-    lived->since_resize = trims->since_resize;
+    pilot->policy.ops->adopt(pilot->policy.self, pilot->trial.self);
 }
 
 /* It is not tried again, and nothing else is searched for, before there is more to know. */
@@ -184,29 +142,8 @@ void aw__pilot_canary_ordered(struct aw_pilot *pilot)
 
 void aw__pilot_canary_tidy(struct aw_pilot *pilot)
 {
-    if (pilot->nets && !aw_canary_busy(&pilot->memory.canary))
-        aw_actnet_deinit(&pilot->nets->trial);
-}
-
-static void ask_formula(struct aw_pilot *pilot, struct aw_plan *ret_plan, float *ret_action)
-{
-    struct aw__pilot_memory *memory = &pilot->memory;
-    struct aw__pilot_trims *trims = &memory->trial_trims;
-    const struct aw_formula_task task = {pilot->config.bounds, pilot->config.slo_budget};
-    struct aw_formula_memory own = memory->formula_memory; /* as if it had been there all along */
-    own.margin_trim = trims->margin_trim;
-    own.size_trim = trims->size_trim;
-    own.size_trim_used = trims->size_trim_used;
-    own.smooth_load = trims->smooth_load;
-    own.since_resize = trims->since_resize;
-    aw_formula_decide(&pilot->trial, &task, &own, &memory->reading, pilot->score.violated,
-                      pilot->finished && memory->by_trial, ret_plan);
-    *trims = (struct aw__pilot_trims){.margin_trim = own.margin_trim,
-                                      .size_trim = own.size_trim,
-                                      .size_trim_used = own.size_trim_used,
-                                      .smooth_load = own.smooth_load,
-                                      .since_resize = own.since_resize};
-    aw_action_from_plan(&pilot->action, &memory->action, ret_plan, ret_action);
+    if (!aw_canary_busy(&pilot->memory.canary))
+        aw_policy_free(&pilot->trial);
 }
 
 void aw__pilot_canary_ask(struct aw_pilot *pilot, struct aw__pilot_trial *ret)
@@ -216,16 +153,13 @@ void aw__pilot_canary_ask(struct aw_pilot *pilot, struct aw__pilot_trial *ret)
     if (!aw_canary_busy(&memory->canary))
         return;
     ret->asked = true;
-    if (is_formula(pilot)) {
-        ret->finite = aw__pilot_formula_finite(&pilot->trial);
-        if (ret->finite)
-            ask_formula(pilot, &ret->plan, ret->action);
-    } else {
-        ret->finite = !aw_actnet_act(&pilot->nets->trial, pilot->obs, ret->action);
-        if (ret->finite)
-            aw_action_plan(&pilot->action, &memory->action, &memory->reading, ret->action,
-                           &ret->plan);
-    }
+    const struct aw_policy *trial = &pilot->trial;
+    const struct aw_policy_seen shown = aw__pilot_shown(pilot, memory->by_trial);
+    struct aw_policy_answer answer = {0};
+    trial->ops->follow(trial->self, pilot->policy.self);
+    ret->finite = trial->ops->act(trial->self, &shown, &answer);
+    ret->plan = answer.plan;
+    memcpy(ret->action, answer.action, sizeof ret->action);
     ret->turn = aw_canary_turn(&pilot->config.canary, &memory->canary, memory->step,
                                pilot->config.episode_steps);
 }

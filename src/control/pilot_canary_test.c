@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "control/pilot_internal.h"
 #include "control/pilot_testing.h"
+#include "policy/capacity.h"
 
 /* One number for everything that was decided: any difference shows. */
 static uint64_t mix_decision(uint64_t h, const struct aw_decision *d)
@@ -63,15 +64,14 @@ static void serve(struct bench *b, enum formula kind)
     bench_begin(b);
     bench_until_it_acts(b, 1);
     struct aw__pilot_memory *memory = &b->pilot->memory;
-    memory->formula = formula_of(kind);
-    memory->formula_id = aw_formula_id(&memory->formula);
-    aw_formula_decode(&memory->formula, &b->pilot->formula);
+    const struct aw_formula formula = formula_of(kind);
+    aw_capacity_set(aw_capacity_of(&b->pilot->policy), &formula, aw_formula_id(&formula));
     memory->next_rows = UINT32_MAX;
     memory->violation_share = NAN; /* of what was there before */
     memory->loaded = memory->missed = 0;
     for (uint32_t t = 0; t < 6 * EPISODE || memory->step != 0; t++)
         bench_tick(b);
-    assert_true(memory->formula_id == aw_formula_id(&memory->formula));
+    assert_true(aw__pilot_model(b->pilot) == aw_formula_id(aw_pilot_formula(b->pilot)));
     assert_int_equal(memory->lifecycle.stage, AW_STAGE_SERVING);
     b->pilot->config.retrain = false; /* what comes is what is handed in */
 }
@@ -81,7 +81,10 @@ static void try_formula(struct bench *b, enum formula kind)
     const struct aw_formula formula = formula_of(kind);
     const struct aw_canary_candidate candidate = {
         .id = aw_formula_id(&formula), .gain = NAN, .gain_error = NAN, .violation_share = NAN};
-    aw__pilot_try_formula(b->pilot, &formula, NULL, &candidate, AW_CANARY_CAUSE_PROPOSED);
+    struct aw_policy policy;
+    assert_ok(aw_policy_new(&aw_capacity_ops, &b->pilot->policy_task, b->pilot->alloc, &policy));
+    aw_capacity_set(aw_capacity_of(&policy), &formula, candidate.id);
+    aw__pilot_try(b->pilot, &policy, NULL, &candidate, AW_CANARY_CAUSE_PROPOSED);
 }
 
 static void a_worse_policy_is_rolled_back_within_two_episodes(void **state)
@@ -89,7 +92,7 @@ static void a_worse_policy_is_rolled_back_within_two_episodes(void **state)
     (void)state;
     struct bench b;
     serve(&b, PLAIN);
-    const uint64_t good = b.pilot->memory.formula_id;
+    const uint64_t good = aw__pilot_model(b.pilot);
     try_formula(&b, SCANT);
     const uint64_t bad = b.pilot->memory.canary.candidate.id;
     uint32_t acted = 0, missed = 0, back_at = 0, restored = 0;
@@ -160,7 +163,7 @@ static void a_better_policy_is_adopted_and_keeps_what_it_learned(void **state)
     assert_true(at > 0 && at < 5 * EPISODE);
     assert_true(acted >= 2 * EPISODE);
     assert_true(after < before);
-    assert_true(b.pilot->memory.formula_id == id);
+    assert_true(aw__pilot_model(b.pilot) == id);
     bench_end(&b);
 }
 
@@ -357,12 +360,12 @@ a_policy_that_is_found_while_one_acts_is_tried_and_without_a_canary_acts_at_once
     for (uint32_t enabled = 0; enabled < 2; enabled++) {
         struct bench b;
         serve(&b, LAVISH); /* anything that is searched for is cheaper */
-        const uint64_t before = b.pilot->memory.formula_id;
+        const uint64_t before = aw__pilot_model(b.pilot);
         b.pilot->config.canary.enabled = enabled;
         b.pilot->config.retrain = true;
         b.pilot->memory.next_rows = 0;
         for (uint32_t t = 0; t < 2 * EPISODE && b.pilot->memory.canary.state == AW_CANARY_NONE &&
-                             b.pilot->memory.formula_id == before;
+                             aw__pilot_model(b.pilot) == before;
              t++)
             bench_tick(&b);
         if (enabled) {
@@ -375,7 +378,7 @@ a_policy_that_is_found_while_one_acts_is_tried_and_without_a_canary_acts_at_once
             assert_false(aw_pilot_learn_due(b.pilot)); /* one at a time */
         } else {
             assert_int_equal(b.pilot->memory.canary.state, AW_CANARY_NONE);
-            assert_true(b.pilot->memory.formula_id != before);
+            assert_true(aw__pilot_model(b.pilot) != before);
         }
         bench_end(&b);
     }
@@ -394,9 +397,9 @@ static void a_policy_goes_from_one_workload_to_another_as_text(void **state)
     assert_ok(aw_pilot_policy_text(from.pilot, &text, &diag));
     if (aw_pilot_propose(to.pilot, text, strlen(text), &diag))
         fail_msg("%s", diag.text);
-    assert_true(to.pilot->memory.canary.candidate.id == from.pilot->memory.formula_id);
-    assert_memory_equal(&to.pilot->memory.trial, &from.pilot->memory.formula,
-                        sizeof(struct aw_formula));
+    assert_true(to.pilot->memory.canary.candidate.id == aw__pilot_model(from.pilot));
+    assert_memory_equal(&aw_capacity_of(&to.pilot->trial)->memory.formula,
+                        aw_pilot_formula(from.pilot), sizeof(struct aw_formula));
     assert_int_equal(bench_tick(&to)->canary.state, AW_CANARY_SHADOW);
     /* one at a time */
     assert_int_equal(aw_pilot_propose(to.pilot, text, strlen(text), &diag), AW_ERR_CONFLICT);
@@ -430,7 +433,7 @@ static void a_file_that_is_damaged_or_foreign_is_refused_and_changes_nothing(voi
         assert_true(!err || strlen(diag.text) > 10);
         refused += err != AW_OK;
         if (!err) { /* the last of seventeen digits: the same number */
-            assert_true(to.pilot->memory.canary.candidate.id == from.pilot->memory.formula_id);
+            assert_true(to.pilot->memory.canary.candidate.id == aw__pilot_model(from.pilot));
             assert_ok(aw_pilot_state_load(to.pilot, before));
         }
         text[i] ^= 1;
@@ -495,7 +498,7 @@ static void a_policy_is_not_tried_where_the_fallback_acts_nor_again_after_a_roll
 static void network(struct bench *b, uint64_t seed)
 {
     bench_prepare(b);
-    b->config.agent = AW_PILOT_NETWORK;
+    b->config.agent = AW_POLICY_NETWORK;
     b->config.lifecycle.bootstrap = false; /* acts at once, untrained */
     b->config.learner.hidden = 8;
     b->config.watchdog.slack = 1e9;
@@ -522,8 +525,8 @@ static void a_network_is_tried_too_and_takes_memory_only_meanwhile(void **state)
     char *text = NULL;
     network(&from, 11);
     network(&b, 12);
-    const uint64_t id = from.pilot->nets->actor.id;
-    assert_true(id != b.pilot->nets->actor.id);
+    const uint64_t id = aw__pilot_model(from.pilot);
+    assert_true(id != aw__pilot_model(b.pilot));
     assert_ok(aw_pilot_policy_text(from.pilot, &text, &diag));
     const size_t small = aw_pilot_bytes(b.pilot, true);
     if (aw_pilot_propose(b.pilot, text, strlen(text), &diag))
@@ -544,7 +547,7 @@ static void a_network_is_tried_too_and_takes_memory_only_meanwhile(void **state)
     }
     assert_true(acted >= 2 * EPISODE);
     assert_int_equal(b.pilot->memory.canary.state, AW_CANARY_ADOPTED);
-    assert_true(b.pilot->nets->actor.id == id);
+    assert_true(aw__pilot_model(b.pilot) == id);
     assert_int_equal(aw_pilot_bytes(b.pilot, true), small);
 
     serve(&formula, PLAIN); /* the kinds do not mix */

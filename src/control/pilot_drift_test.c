@@ -3,6 +3,7 @@
 
 #include "base/pack16.h"
 #include "control/pilot_testing.h"
+#include "policy/capacity.h"
 
 static void fill(struct aw__pilot_memory *memory, uint32_t minutes, double low, double high)
 {
@@ -90,14 +91,15 @@ static void after_a_jump_policies_are_tried_on_the_new_load_alone(void **state)
     struct aw_sim_disturbance quieter = aw_sim_undisturbed;
     quieter.load_factor = 0.02;
     aw_sim_disturb(b.sim, 0, &quieter);
-    const double high = b.pilot->memory.formula_memory.high_load;
+    const double high = aw_capacity_of(&b.pilot->policy)->memory.lived.high_load;
     assert_in_range(until_anew(&b, 200), 4 * AW_REHEARSE_MINUTES_MIN, 5 * AW_REHEARSE_MINUTES_MIN);
     const struct aw__pilot_memory *memory = &b.pilot->memory;
     assert_int_equal(memory->minute_count - memory->minute_first, AW_REHEARSE_MINUTES_MIN);
-    assert_true(memory->formula_memory.high_load < 0.3 * high); /* no reserve for what is gone */
+    assert_true(aw_capacity_of(&b.pilot->policy)->memory.lived.high_load <
+                0.3 * high); /* no reserve for what is gone */
     for (uint32_t t = 0; t < 2 * EPISODE; t++)
         bench_tick(&b);
-    assert_true(memory->rehearsed_load < 0.3 * high);
+    assert_true(aw_capacity_of(&b.pilot->policy)->memory.rehearsed_load < 0.3 * high);
     bench_end(&b);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "control/pilot_internal.h"
+#include "policy/external.h"
 
 /* What the fallback is about to want; it is asked again when it is decided, and must not know. */
 static void peek(struct aw_pilot *pilot, int64_t now_us, float *ret_action)
@@ -20,8 +21,8 @@ static void peek(struct aw_pilot *pilot, int64_t now_us, float *ret_action)
 bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us, struct aw_external_request *ret)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
-    if (!pilot->external || !pilot->config.learning ||
-        !aw_external_asks(&pilot->external->memory, now_us))
+    const struct aw_outside *outside = aw_outside_of(&pilot->policy);
+    if (!outside || !pilot->config.learning || !aw_external_asks(&outside->memory.agent, now_us))
         return false;
     *ret = (struct aw_external_request){
         .episode = memory->episode,
@@ -41,22 +42,7 @@ bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us, struct aw_external_re
 
 void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_answer *answer)
 {
-    AW_ASSERT(pilot->external);
-    pilot->external->heard = *answer;
-}
-
-bool aw__pilot_external_step(struct aw_pilot *pilot, int64_t now_us,
-                             struct aw_external_report *ret_report, float *ret_action,
-                             double *ret_took_s)
-{
-    struct aw__pilot_external *external = pilot->external;
-    aw_external_step(&pilot->config.external, &external->memory, &external->heard, now_us,
-                     ret_report);
-    const bool usable = ret_report->asked && ret_report->fault == AW_EXTERNAL_FAULT_NONE &&
-                        ret_report->standing != AW_EXTERNAL_ASIDE;
-    if (usable)
-        memcpy(ret_action, external->heard.action, sizeof external->heard.action);
-    *ret_took_s = external->heard.took_s;
-    memset(&external->heard, 0, sizeof external->heard);
-    return usable;
+    struct aw_outside *outside = aw_outside_of(&pilot->policy);
+    AW_ASSERT(outside);
+    outside->memory.heard = *answer;
 }

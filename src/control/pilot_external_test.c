@@ -6,6 +6,7 @@
 #include "control/pilot_internal.h"
 #include "control/pilot_testing.h"
 #include "desk/account.h"
+#include "policy/external.h"
 
 /* An agent that keeps the workload well supplied. */
 static struct aw_external_answer good_answer(void)
@@ -58,7 +59,7 @@ static const struct aw_decision *tick(struct bench *b, const struct aw_external_
 static void prepare(struct bench *b)
 {
     bench_prepare(b);
-    b->config.agent = AW_PILOT_EXTERNAL;
+    b->config.agent = AW_POLICY_EXTERNAL;
     b->config.watchdog.slack = AW_WATCHDOG_WINDOW_MAX;
 }
 
@@ -308,8 +309,9 @@ static void it_goes_on_as_it_was_after_a_restart(void **state)
     struct aw_pilot *second = NULL;
     assert_ok(aw_pilot_new(&b.config, &b.task, 0, &b.counting.alloc, &second, NULL));
     assert_ok(aw_pilot_state_load(second, state_bytes));
-    assert_memory_equal(second->external, b.pilot->external, sizeof *second->external);
-    assert_int_equal(second->external->memory.strikes, 1);
+    const struct aw_outside_memory *kept = &aw_outside_of(&second->policy)->memory;
+    assert_memory_equal(kept, &aw_outside_of(&b.pilot->policy)->memory, sizeof *kept);
+    assert_int_equal(kept->agent.strikes, 1);
     aw_pilot_free(second);
     free(state_bytes);
     bench_end(&b);

@@ -8,10 +8,15 @@ enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_us, struct aw_
     if (order_us <= pilot->memory.forgotten_us)
         return AW_OK;
     struct aw_pilot *fresh = NULL;
-    const enum aw_err err =
+    enum aw_err err =
         aw_pilot_new(&pilot->config, &pilot->task, order_us, pilot->alloc, &fresh, diag);
     if (err)
         return err;
+    if ((err = aw__pilot_copy_policy(pilot, &fresh->policy, &pilot->policy))) {
+        aw_pilot_free(fresh);
+        return aw_fail(diag, err, "no memory to forget what workload %s has learned",
+                       pilot->config.name);
+    }
     const struct aw__pilot_memory before = pilot->memory;
     struct aw__pilot_memory *memory = &pilot->memory;
     *memory = fresh->memory;
@@ -51,13 +56,7 @@ enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_us, struct aw_
     memory->agent_steps = before.agent_steps;
     memory->learn_from = before.episode + 1;
 
-    struct aw__pilot_nets *nets = pilot->nets;
-    pilot->nets = fresh->nets;
-    fresh->nets = nets;
-    if (pilot->external)
-        *pilot->external = *fresh->external;
-    pilot->formula = fresh->formula;
-    pilot->trial = fresh->trial;
+    aw_policy_free(&pilot->trial);
     pilot->moved = true;
     aw_learner_free(pilot->learner);
     pilot->learner = NULL;

@@ -16,13 +16,6 @@
 /* Minutes of the past that policies are tried on. */
 #define AW__PILOT_SEARCH_MINUTES 720u
 
-/* What two formulas of one workload do not share (struct aw_formula_memory). */
-struct aw__pilot_trims {
-    double margin_trim, size_trim, size_trim_used;
-    double smooth_load;
-    uint32_t since_resize, unused_;
-};
-
 /* Everything that outlives a tick, but for the fallback and the policy. No padding: it is copied
  * into snapshots, and pilot_layout.c names every member. */
 struct aw__pilot_memory {
@@ -32,11 +25,7 @@ struct aw__pilot_memory {
     struct aw_watchdog_memory watchdog;
     struct aw_lifecycle_memory lifecycle;
     struct aw_reading reading;
-    struct aw_formula formula;
-    struct aw_formula_memory formula_memory;
     struct aw_canary_memory canary;
-    struct aw_formula trial; /* in SHADOW or TRIAL beside `formula` */
-    struct aw__pilot_trims trial_trims;
     struct aw_pilot_origin trial_origin;
     struct aw_model_record record;
     uint16_t load_per_s[AW__PILOT_SEARCH_MINUTES]; /* ring of minutes; aw_pack16 */
@@ -45,7 +34,6 @@ struct aw__pilot_memory {
     double lambda;
     double violation_share;                      /* of the agent's episodes, faded; NAN: none yet */
     double better_mean, better_low, better_high; /* than the fallback, per episode; NAN: unknown */
-    double rehearsed_load;                       /* requests/s, the highest; 0: none */
     double extra_cost; /* of exploring in the step in flight, over the fallback; NAN: none */
     struct aw_lifecycle_reason stay;
 
@@ -72,7 +60,6 @@ struct aw__pilot_memory {
     int64_t at_us;
     int64_t forgotten_us; /* when it was last ordered to forget; 0: never */
     uint64_t model;
-    uint64_t formula_id;   /* 0: there is no policy yet */
     uint64_t policy_order; /* about policies, that was carried out last; 0: none */
 
     /* sizes under the fallback, to go back to when it takes over again */
@@ -94,19 +81,6 @@ struct aw__pilot_seen {
     float obs[AW_STATE_DIM_MAX + 1];
 };
 
-/* What a network alone needs. */
-struct aw__pilot_nets {
-    struct aw_actnet actor;
-    struct aw_actnet trial; /* zeroed but while one is in SHADOW or TRIAL */
-    struct aw_familiar familiar;
-};
-
-/* What an external agent alone needs. No padding: it is copied into snapshots. */
-struct aw__pilot_external {
-    struct aw_external_memory memory;
-    struct aw_external_answer heard; /* in this tick; zeroed between decisions */
-};
-
 struct aw_pilot {
     struct aw_pilot_config config;
     struct aw_state state;
@@ -116,13 +90,12 @@ struct aw_pilot {
     uint32_t obs_dim;
 
     struct aw__pilot_memory memory;
-    struct aw_formula_values formula; /* of memory.formula */
-    struct aw_formula_values trial;   /* of memory.trial */
     struct aw_fallback_task task;
     struct aw_fallback *fallback;
-    struct aw__pilot_nets *nets;         /* NULL: the policy is no network */
-    struct aw__pilot_external *external; /* NULL: the agent is none of somebody else's */
-    void *peek; /* of it: the fallback's state, while that one is asked before its time */
+    struct aw_policy_task policy_task;
+    struct aw_policy policy; /* in force */
+    struct aw_policy trial;  /* in SHADOW or TRIAL beside it; empty: none is */
+    void *peek; /* the fallback's state, while it is asked before its time; NULL: it never is */
     struct aw_learner *learner; /* NULL: nothing to learn now */
     struct aw_pilot_learned learned;
 
@@ -170,7 +143,14 @@ struct aw_figure *aw__pilot_figure(struct aw_pilot *pilot, enum aw_input input);
 uint32_t aw__pilot_pods_room(struct aw_pilot *pilot, uint32_t count);
 /* All three amounts: what the plan sets, and what is wanted already. */
 struct aw_plan aw__pilot_whole(const struct aw_plan *plan, const struct aw_reading *reading);
-bool aw__pilot_formula_finite(const struct aw_formula_values *values);
+/* What a policy acts on in this tick; `acted`: it has brought about the step that ended. */
+struct aw_policy_seen aw__pilot_shown(const struct aw_pilot *pilot, bool acted);
+/* All that `from` knows into `to`, of the same shape. AW_ERR_NOMEM: nothing changed. */
+AW_NODISCARD enum aw_err aw__pilot_copy_policy(const struct aw_pilot *pilot,
+                                               const struct aw_policy *from,
+                                               const struct aw_policy *to);
+/* Whether there is a learner of its kind of policy. */
+bool aw__pilot_learns(const struct aw_pilot *pilot);
 /* Id of the policy in force; 0: none. */
 uint64_t aw__pilot_model(const struct aw_pilot *pilot);
 
@@ -204,26 +184,14 @@ AW_NODISCARD enum aw_err aw__pilot_taught(struct aw_pilot *pilot, struct aw_rehe
                                           uint64_t seed, struct aw_formula *ret_formula,
                                           struct aw_pilot_origin *ret_origin);
 
-/* --- pilot_external.c: somebody else's agent ---------------------------------------------------
- */
-
-/* Takes in what came of asking, and forgets it. False: there is no answer that can be used in any
- * way; else `ret_action` is it. `ret_took_s` is how long it took. */
-bool aw__pilot_external_step(struct aw_pilot *pilot, int64_t now_us,
-                             struct aw_external_report *ret_report, float *ret_action,
-                             double *ret_took_s);
-
 /* --- pilot_canary.c: the policy beside the one in force ----------------------------------------
  */
 
-/* Between episodes, not while another one is tried. `origin` NULL: it is of no model. */
-void aw__pilot_try_formula(struct aw_pilot *pilot, const struct aw_formula *formula,
-                           const struct aw_pilot_origin *origin,
-                           const struct aw_canary_candidate *candidate, enum aw_canary_cause cause);
-/* Of the shape of the pilot's own. AW_ERR_NOMEM: nothing changed. */
-AW_NODISCARD enum aw_err aw__pilot_try_network(struct aw_pilot *pilot,
-                                               const struct aw_actnet *actor,
-                                               const struct aw_canary_candidate *candidate);
+/* Between episodes, not while another one is tried. `policy` is taken over. `origin` NULL: it is of
+ * no model. */
+void aw__pilot_try(struct aw_pilot *pilot, struct aw_policy *policy,
+                   const struct aw_pilot_origin *origin,
+                   const struct aw_canary_candidate *candidate, enum aw_canary_cause cause);
 /* A step has ended. */
 void aw__pilot_canary_observe(struct aw_pilot *pilot, enum aw_guard_slo slo);
 /* An episode has. True: its score is that of a policy which was rolled back. */

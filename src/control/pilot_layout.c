@@ -1,5 +1,7 @@
 /* pilot_layout.c - every member of what a pilot saves: what the bytes of its state mean. */
 #include "control/pilot_internal.h"
+#include "policy/capacity.h"
+#include "policy/external.h"
 
 #define WATCHDOG(at)                                                                         \
     at missed, at fallback_steps, at fallback_missed, at explore_extra, at explore_missed,   \
@@ -11,10 +13,6 @@
     RING(at agent.), RING(at fallback.), at level_mean, at level_std, at trip_us, at trip_next, \
         at stage, at stage_episodes, at fail_streak, at demotions, at episodes
 #define STAY(at) at cause, at from, at to, at count, at mean, at std, at threshold, at deviation
-#define FORMULA_MEMORY(at)                                                                   \
-    at margin_trim, at size_trim, at size_trim_used, at cores_sum, at completions_sum,       \
-        at smooth_load, at high_load, at oom_floor_bytes, at load, at memory_bytes, at step, \
-        at idle, at since_resize, at quiet
 #define CANARY_REASON(at)                                                                       \
     at cause, at from, at to, at count, at trial, at good, at observed, at predicted, at limit, \
         at tail
@@ -26,8 +24,6 @@
         at score_sum, at barred_id, at barred_rows, at barred_next, at failures, at state,         \
         at steps, at clipped, at clipped_good, at armed, at whole, at acted, at judged, at missed, \
         at episodes, at restore_left, at acted_episode
-#define TRIMS(at) \
-    at margin_trim, at size_trim, at size_trim_used, at smooth_load, at since_resize, at unused_
 #define ORIGIN(at) at name, at checksum, at episodes, at unused_
 #define RECORD(at)                                                                                \
     at bin, at cores_used, at arrivals, at cpu_steps, at memory_n, at memory_x, at memory_y,      \
@@ -47,23 +43,23 @@
 
 AW_LAYOUT(memory_layout, struct aw__pilot_memory, 0, AW_STATE_MEMORY(state.),
           AW_ACTION_MEMORY(action.), AW_GUARD_MEMORY(guard.), WATCHDOG(watchdog.),
-          LIFECYCLE(lifecycle.), AW_READING(reading.), formula.x, FORMULA_MEMORY(formula_memory.),
-          CANARY(canary.), trial.x, TRIMS(trial_trims.), ORIGIN(trial_origin.), RECORD(record.),
-          load_per_s, cost_reference_per_hour, lambda, violation_share, better_mean, better_low,
-          better_high, rehearsed_load, extra_cost, STAY(stay.), gain_sum, cost_sum, need_sum,
-          minute_sum, minute_steps, minute_count, minute_first, rows_first, rows, next_rows, loaded,
-          missed, step_count, violation_count, agent_steps, episode, step, learn_from, learn_due,
-          in_flight, actor, stage, has_shadow, away, by_trial, anew, at_us, forgotten_us, model,
-          formula_id, policy_order, home_cpu_millicores, home_memory_bytes, ORIGIN(origin.), obs,
-          action_taken, shadow);
+          LIFECYCLE(lifecycle.), AW_READING(reading.), CANARY(canary.), ORIGIN(trial_origin.),
+          RECORD(record.), load_per_s, cost_reference_per_hour, lambda, violation_share,
+          better_mean, better_low, better_high, extra_cost, STAY(stay.), gain_sum, cost_sum,
+          need_sum, minute_sum, minute_steps, minute_count, minute_first, rows_first, rows,
+          next_rows, loaded, missed, step_count, violation_count, agent_steps, episode, step,
+          learn_from, learn_due, in_flight, actor, stage, has_shadow, away, by_trial, anew, at_us,
+          forgotten_us, model, policy_order, home_cpu_millicores, home_memory_bytes,
+          ORIGIN(origin.), obs, action_taken, shadow);
 AW_LAYOUT(bin_layout, struct aw_model_bin, 0, cores, rate_per_s, weight, log_slo, log_p50, mean_us,
           throttled, requests_per_s, latency_rows);
-AW_LAYOUT(external_layout, struct aw__pilot_external, 0, MEMORY(memory.), ANSWER(heard.));
+AW_LAYOUT(external_layout, struct aw_outside_memory, 0, MEMORY(agent.), ANSWER(heard.));
+AW_LAYOUT(capacity_layout, struct aw_capacity_memory, 0, AW_CAPACITY_MEMORY());
 AW_LAYOUT(familiar_layout, struct aw_familiar, 0, mean, m2, low, high, count, dim, unused_);
 
 uint64_t aw__pilot_layout(uint64_t hash)
 {
-    return memory_layout(bin_layout(external_layout(familiar_layout(hash))));
+    return memory_layout(bin_layout(external_layout(capacity_layout(familiar_layout(hash)))));
 }
 
 AW_LAYOUT(seen_layout, struct aw__pilot_seen, 7, AW_ENVELOPE(head.), SCORE(score.), gain, took_s,

@@ -6,6 +6,8 @@
 
 #include "control/pilot_internal.h"
 #include "control/pilot_peek.h"
+#include "policy/capacity.h"
+#include "policy/network.h"
 
 /* Of the fallback's score: an interval hardly ever shows a network to be better
  * (docs/results/ope.md); no worse than this must do. */
@@ -29,8 +31,13 @@
 
 bool aw__pilot_makes_copies(const struct aw_pilot *pilot)
 {
-    return pilot->config.agent != AW_PILOT_NETWORK || pilot->config.model ||
+    return !aw_network_of(&pilot->policy) || pilot->config.model ||
            pilot->config.learner.method != AW_LEARNER_BCQ;
+}
+
+bool aw__pilot_learns(const struct aw_pilot *pilot)
+{
+    return aw_capacity_of(&pilot->policy) || aw_network_of(&pilot->policy);
 }
 
 bool aw_pilot_learn_due(const struct aw_pilot *pilot)
@@ -77,7 +84,7 @@ enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store, stru
 {
     if (pilot->learner)
         return AW_OK;
-    if (pilot->config.agent == AW_PILOT_FORMULA && !(store && aw__pilot_asks_model(pilot)))
+    if (aw_capacity_of(&pilot->policy) && !(store && aw__pilot_asks_model(pilot)))
         return AW_OK; /* a search has all it needs in the pilot */
     enum aw_err err =
         aw_learner_new(&(struct aw_learner_shape){.obs_dim = pilot->obs_dim,
@@ -178,10 +185,11 @@ enum aw_err aw__pilot_estimate(struct aw_pilot *pilot, struct aw_rehearsal *rehe
     memcpy(task.amount, memory->reading.wanted, sizeof task.amount);
     aw_rehearsal_as_it_was(rehearsal);
     enum aw_err err = aw_fallback_new(&pilot->config.fallback, &task, pilot->alloc, &policy, diag);
-    if (!err && pilot->nets)
-        err = aw__pilot_play(pilot, rehearsal, &pilot->nets->actor, seed, by_agent);
+    const struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
+    if (!err && capacity)
+        err = aw_rehearsal_play(rehearsal, &capacity->memory.formula, seed, by_agent);
     else if (!err)
-        err = aw_rehearsal_play(rehearsal, &memory->formula, seed, by_agent);
+        err = aw__pilot_play(pilot, rehearsal, aw_pilot_network(pilot), seed, by_agent);
     err = err ? err : aw_rehearsal_play_fallback(rehearsal, policy, seed, by_fallback);
     aw_fallback_free(policy);
     if (err)
@@ -198,8 +206,8 @@ enum aw_err aw__pilot_estimate(struct aw_pilot *pilot, struct aw_rehearsal *rehe
         square += off * off / copies;
     }
     const double past = fallback_mean(&memory->lifecycle.fallback, fallback);
-    if (!pilot->nets)
-        cores = pilot->formula.v[AW_FORMULA_CPU];
+    if (capacity)
+        cores = capacity->values.v[AW_FORMULA_CPU];
     const double resize = fabs(log(cores / fmax(1e-3, memory->record.last_cores)));
     const double unit = fabs(mean) + sqrt(square) + ESTIMATE_MISSED * fabs(fallback - past) +
                         fabs(past) * (ESTIMATE_LEAST + ESTIMATE_RESIZE * fmin(1, resize) +
@@ -234,8 +242,8 @@ static void predict(const struct aw_pilot *pilot, const struct aw_rehearsed *kno
 static bool goes_on_trial(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
-    return pilot->config.canary.enabled && memory->formula_id != 0 && !isnan(memory->better_mean) &&
-           aw_lifecycle_agent_acts(&memory->lifecycle);
+    return pilot->config.canary.enabled && aw__pilot_model(pilot) != 0 &&
+           !isnan(memory->better_mean) && aw_lifecycle_agent_acts(&memory->lifecycle);
 }
 
 enum aw_err aw__pilot_rehearsal(struct aw_pilot *pilot, uint64_t seed,
@@ -267,9 +275,12 @@ enum aw_err aw__pilot_rehearsal(struct aw_pilot *pilot, uint64_t seed,
         .seed = seed,
         .slo_weight = config->slo_weight,
     };
-    memory->rehearsed_load = 0;
+    struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
+    double highest = 0;
     for (uint32_t i = 0; i < rehearse.minutes; i++)
-        memory->rehearsed_load = fmax(memory->rehearsed_load, (double)load[i]);
+        highest = fmax(highest, (double)load[i]);
+    if (capacity)
+        capacity->memory.rehearsed_load = highest;
     return aw_rehearsal_new(&rehearse, pilot->alloc, ret_rehearsal, diag);
 }
 
@@ -287,7 +298,7 @@ static enum aw_err find_starts(struct aw_pilot *pilot, struct aw_rehearsal *rehe
     const struct aw__pilot_memory *memory = &pilot->memory;
     enum aw_err err = AW_ERR_NODATA;
     *ret = (struct starts){.origin[AW_REHEARSE_KNOWN] = memory->origin,
-                           .at.known = memory->formula_id ? &memory->formula : NULL};
+                           .at.known = aw__pilot_model(pilot) ? aw_pilot_formula(pilot) : NULL};
     if (pilot->learner) {
         aw_learner_forget(pilot->learner, memory->episode - memory->learn_from);
         err = aw__pilot_taught(pilot, rehearsal, seed, &ret->taught,
@@ -336,21 +347,23 @@ static enum aw_err search_formula(struct aw_pilot *pilot, struct aw_diag *diag)
         const struct aw_pilot_origin *origin = &starts.origin[found.from];
         struct aw_canary_candidate candidate = {.id = aw_formula_id(&found.formula)};
         if (!goes_on_trial(pilot)) {
-            memory->formula = found.formula;
-            memory->formula_id = candidate.id;
+            struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
+            aw_capacity_set(capacity, &found.formula, candidate.id);
+            aw_formula_changed(&capacity->memory.lived);
             memory->origin = *origin;
-            aw_formula_decode(&memory->formula, &pilot->formula);
-            aw_formula_changed(&memory->formula_memory);
-        } else if (candidate.id != memory->formula_id &&
+        } else if (candidate.id != aw__pilot_model(pilot) &&
                    !aw_canary_barred(&memory->canary, candidate.id, memory->rows)) {
             aw_rehearsal_as_it_was(rehearsal);
             const uint64_t chance = seed + AW__PILOT_ESTIMATE_STREAM;
             err = aw_rehearsal_play(rehearsal, known, chance, in_force);
             err = err ? err : aw_rehearsal_play(rehearsal, &found.formula, chance, each);
+            struct aw_policy trial = {0};
+            err = err ? err
+                      : aw_policy_new(pilot->policy.ops, &pilot->policy_task, pilot->alloc, &trial);
             if (!err) {
                 predict(pilot, in_force, each, aw_rehearsal_copies(rehearsal), &candidate);
-                aw__pilot_try_formula(pilot, &found.formula, origin, &candidate,
-                                      AW_CANARY_CAUSE_FOUND);
+                aw_capacity_set(aw_capacity_of(&trial), &found.formula, candidate.id);
+                aw__pilot_try(pilot, &trial, origin, &candidate, AW_CANARY_CAUSE_FOUND);
             }
         }
     }
@@ -361,7 +374,7 @@ static enum aw_err search_formula(struct aw_pilot *pilot, struct aw_diag *diag)
         pilot->learned.copy_error = aw_rehearsal_error(rehearsal);
         pilot->learned.value = found.value;
     }
-    if (!err && memory->formula_id)
+    if (!err && aw__pilot_model(pilot))
         err = aw__pilot_estimate(pilot, rehearsal, seed + AW__PILOT_ESTIMATE_STREAM, diag);
     aw_rehearsal_free(rehearsal);
     return err;
@@ -438,8 +451,9 @@ enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     memory->learn_due = 0;
-    if (pilot->config.agent == AW_PILOT_FORMULA)
+    if (aw_capacity_of(&pilot->policy))
         return learn_formula(pilot, diag);
+    struct aw_actnet *actor = &aw_network_of(&pilot->policy)->actor;
     AW_ASSERT(pilot->learner);
     const uint32_t believed = memory->episode - memory->learn_from;
     aw_learner_forget(pilot->learner, believed);
@@ -450,15 +464,15 @@ enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
      * does not act yet learns as if there were no model */
     if (err != AW_ERR_UNSUPPORTED)
         return err;
-    err = aw__pilot_round(pilot, seed, &pilot->nets->actor, diag);
+    err = aw__pilot_round(pilot, seed, actor, diag);
     if (!err)
         memory->origin = (struct aw_pilot_origin){0};
     if (err || memory->lifecycle.stage != AW_STAGE_OFFLINE)
         return err;
     struct aw_ope_estimate estimate;
-    err = aw_learner_estimate(pilot->learner, &pilot->nets->actor,
-                              aw__pilot_weight(pilot, pilot->config.lambda), pilot->config.level,
-                              seed + AW__PILOT_ESTIMATE_STREAM, &estimate, diag);
+    err =
+        aw_learner_estimate(pilot->learner, actor, aw__pilot_weight(pilot, pilot->config.lambda),
+                            pilot->config.level, seed + AW__PILOT_ESTIMATE_STREAM, &estimate, diag);
     if (err)
         return err;
     const double past = estimate.behaviour_mean, margin = NO_WORSE * fabs(past);

@@ -4,25 +4,29 @@
 #include <math.h>
 
 #include "control/pilot_internal.h"
+#include "policy/capacity.h"
+#include "policy/network.h"
 
 void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     const bool copies = pilot->config.learning && aw__pilot_makes_copies(pilot);
-    const bool formula = pilot->config.agent == AW_PILOT_FORMULA && memory->formula_id != 0;
+    const bool by_trial = pilot->decision.canary.acts && pilot->trial.self;
+    const struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
+    const struct aw_capacity *decided = by_trial ? aw_capacity_of(&pilot->trial) : capacity;
     *ret = (struct aw_pilot_peek){
         .finished = pilot->finished,
         .episode = memory->episode,
         .reading = &memory->reading,
         .score = &pilot->score,
         .record = copies ? &memory->record : NULL,
-        .rehearsed_load = memory->rehearsed_load,
+        .rehearsed_load = capacity ? capacity->memory.rehearsed_load : 0,
         .better_mean = memory->better_mean,
         .better_low = memory->better_low,
         .better_high = memory->better_high,
     };
-    if (formula)
-        ret->formula = pilot->decision.canary.acts ? &memory->trial : &memory->formula;
+    if (decided && capacity->memory.id)
+        ret->formula = &decided->memory.formula;
 }
 
 double aw_pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,
@@ -40,9 +44,11 @@ void aw_pilot_set_stage(struct aw_pilot *pilot, enum aw_stage stage, int64_t now
 
 struct aw_pilot_numbers aw_pilot_numbers(struct aw_pilot *pilot)
 {
+    struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
+    struct aw_network *network = aw_network_of(&pilot->policy);
     return (struct aw_pilot_numbers){
-        .formula = pilot->config.agent == AW_PILOT_FORMULA ? &pilot->formula : NULL,
-        .network = pilot->nets ? &pilot->nets->actor : NULL,
+        .formula = capacity ? &capacity->values : NULL,
+        .network = network ? &network->actor : NULL,
     };
 }
 

@@ -50,54 +50,8 @@ static bool checksum_of(json_t *policy, char *hex)
 
 /* --- out -------------------------------------------------------------------------------------- */
 
-static int add_formula(json_t *policy, const struct aw_formula *formula)
-{
-    json_t *numbers = json_object(), *values = json_object();
-    int bad = 0;
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++) {
-        const enum aw_formula_number number = (enum aw_formula_number)i;
-        bad |= json_object_set_new(numbers, aw_formula_name(number), json_real(formula->x[i]));
-        bad |= json_object_set_new(values, aw_formula_name(number),
-                                   json_real(aw_formula_value(formula, number)));
-    }
-    bad |= json_object_set_new(policy, "numbers", numbers);
-    bad |= json_object_set_new(policy, "values", values);
-    return bad;
-}
-
-static json_t *floats(const float *from, size_t count)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; array && i < count; i++)
-        if (json_array_append_new(array, json_real((double)from[i]))) {
-            json_decref(array);
-            return NULL;
-        }
-    return array;
-}
-
-/* What never changes in a pilot: it may be asked while that one learns. */
-static json_t *task_of(const struct aw_pilot *pilot)
-{
-    const struct aw_actnet_shape *shape = &pilot->nets->actor.shape;
-    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "state", (int)pilot->config.state, "mapping",
-                     (int)pilot->config.mapping, "obs_dim", (int)shape->obs_dim, "act_dim",
-                     (int)shape->act_dim, "hidden", (int)shape->hidden);
-}
-
-static int add_network(json_t *policy, const struct aw_pilot *pilot, const struct aw_actnet *actor)
-{
-    int bad = json_object_set_new(policy, "task", task_of(pilot));
-    bad |= json_object_set_new(policy, "theta", floats(actor->theta, actor->count));
-    bad |= json_object_set_new(policy, "mean", floats(actor->mean, actor->shape.obs_dim));
-    bad |= json_object_set_new(policy, "scale", floats(actor->scale, actor->shape.obs_dim));
-    bad |= json_object_set_new(policy, "base", floats(actor->base, actor->shape.act_dim));
-    bad |= json_object_set_new(policy, "reach", floats(actor->reach, actor->shape.act_dim));
-    return bad;
-}
-
-static enum aw_err text_of(const struct aw_pilot *pilot, uint64_t id, bool trial, char **ret_text,
-                           struct aw_diag *diag)
+static enum aw_err text_of(const struct aw_pilot *pilot, uint64_t id, const struct aw_policy *which,
+                           char **ret_text, struct aw_diag *diag)
 {
     char hex[HEX_BYTES], *text = NULL;
     json_t *policy = json_object();
@@ -105,11 +59,8 @@ static enum aw_err text_of(const struct aw_pilot *pilot, uint64_t id, bool trial
     int bad = json_object_set_new(policy, "format", json_string(FORMAT));
     bad |= json_object_set_new(policy, "version", json_integer(VERSION));
     bad |= json_object_set_new(policy, "id", json_string(hex));
-    bad |=
-        json_object_set_new(policy, "kind", json_string(aw_pilot_agent_names[pilot->config.agent]));
-    bad |= pilot->config.agent == AW_PILOT_FORMULA
-               ? add_formula(policy, trial ? &pilot->memory.trial : &pilot->memory.formula)
-               : add_network(policy, pilot, trial ? &pilot->nets->trial : &pilot->nets->actor);
+    bad |= json_object_set_new(policy, "kind", json_string(aw_policy_names[pilot->config.agent]));
+    bad |= which->ops->describe(which->self, policy);
     bad |= !checksum_of(policy, hex);
     bad |= json_object_set_new(policy, "checksum", json_string(hex));
     if (!bad)
@@ -125,11 +76,11 @@ enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,
                                  struct aw_diag *diag)
 {
     const uint64_t id = aw__pilot_model(pilot);
-    if (pilot->external)
+    if (pilot->policy.ops->elsewhere)
         return aw_fail(diag, AW_ERR_UNSUPPORTED,
                        "workload %s has an external agent, which keeps its policy itself",
                        pilot->config.name);
-    return id ? text_of(pilot, id, false, ret_text, diag)
+    return id ? text_of(pilot, id, &pilot->policy, ret_text, diag)
               : aw_fail(diag, AW_ERR_NODATA, "workload %s has no policy yet", pilot->config.name);
 }
 
@@ -137,7 +88,7 @@ enum aw_err aw_pilot_trial_text(const struct aw_pilot *pilot, char **ret_text, s
 {
     const struct aw_canary_memory *canary = &pilot->memory.canary;
     return aw_canary_busy(canary)
-               ? text_of(pilot, canary->candidate.id, true, ret_text, diag)
+               ? text_of(pilot, canary->candidate.id, &pilot->trial, ret_text, diag)
                : aw_fail(diag, AW_ERR_NODATA, "workload %s tries no policy", pilot->config.name);
 }
 
@@ -185,78 +136,11 @@ static enum aw_err read_head(const struct aw_pilot *pilot, json_t *policy, uint6
                        "checksum: expected %s, found %s: the file is damaged or was edited", hex,
                        quote(checksum, found));
     const char *kind = json_string_value(json_object_get(policy, "kind"));
-    const char *own = aw_pilot_agent_names[pilot->config.agent];
+    const char *own = aw_policy_names[pilot->config.agent];
     if (!kind || strcmp(kind, own) != 0)
         return aw_fail(diag, AW_ERR_CONFIG, "kind: expected %s, as workload %s has it, found %s",
                        own, pilot->config.name, quote(kind, found));
     return read_id(policy, ret_id, diag);
-}
-
-static enum aw_err read_formula(const json_t *policy, uint64_t id, struct aw_formula *ret,
-                                struct aw_diag *diag)
-{
-    const json_t *numbers = json_object_get(policy, "numbers");
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++) {
-        const char *name = aw_formula_name((enum aw_formula_number)i);
-        const json_t *number = json_object_get(numbers, name);
-        const double x = json_is_number(number) ? json_number_value(number) : (double)NAN;
-        if (!(x >= 0 && x <= 1))
-            return aw_fail(diag, AW_ERR_FORMAT, "numbers.%s: expected a number from 0 to 1", name);
-        ret->x[i] = x;
-    }
-    if (json_object_size(numbers) != AW_FORMULA_DIM)
-        return aw_fail(diag, AW_ERR_FORMAT, "numbers: expected %d of them, found %zu",
-                       (int)AW_FORMULA_DIM, json_object_size(numbers));
-    if (aw_formula_id(ret) != id)
-        return aw_fail(diag, AW_ERR_FORMAT, "id: not that of these numbers");
-    return AW_OK;
-}
-
-static enum aw_err read_floats(const json_t *policy, const char *key, size_t count, float *ret,
-                               struct aw_diag *diag)
-{
-    const json_t *array = json_object_get(policy, key);
-    if (json_array_size(array) != count)
-        return aw_fail(diag, AW_ERR_FORMAT, "%s: expected %zu numbers, found %zu", key, count,
-                       json_array_size(array));
-    for (size_t i = 0; i < count; i++) {
-        const json_t *number = json_array_get(array, i);
-        const double x = json_is_number(number) ? json_number_value(number) : (double)NAN;
-        if (!(fabs(x) <= 1e30))
-            return aw_fail(diag, AW_ERR_FORMAT, "%s: element %zu is not a number that can be", key,
-                           i);
-        ret[i] = (float)x;
-    }
-    return AW_OK;
-}
-
-/* `actor` has the shape of the pilot's own. */
-static enum aw_err read_network(const struct aw_pilot *pilot, const json_t *policy, uint64_t id,
-                                struct aw_actnet *actor, struct aw_diag *diag)
-{
-    json_t *own = task_of(pilot);
-    if (!own)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory to read a policy");
-    const bool same = json_equal(own, json_object_get(policy, "task"));
-    json_decref(own);
-    if (!same)
-        return aw_fail(diag, AW_ERR_CONFIG,
-                       "task: made for another state, action or size of network than workload %s "
-                       "has",
-                       pilot->config.name);
-    const struct aw_actnet_shape *shape = &actor->shape;
-    enum aw_err err = read_floats(policy, "theta", actor->count, actor->theta, diag);
-    err = err ? err : read_floats(policy, "mean", shape->obs_dim, actor->mean, diag);
-    err = err ? err : read_floats(policy, "scale", shape->obs_dim, actor->scale, diag);
-    err = err ? err : read_floats(policy, "base", shape->act_dim, actor->base, diag);
-    err = err ? err : read_floats(policy, "reach", shape->act_dim, actor->reach, diag);
-    if (err)
-        return err;
-    if (aw_actnet_seal(actor))
-        return aw_fail(diag, AW_ERR_FORMAT, "a number of the network is out of its range");
-    if (actor->id != id)
-        return aw_fail(diag, AW_ERR_FORMAT, "id: not that of this network");
-    return AW_OK;
 }
 
 /* Whether this is the moment to try it. */
@@ -286,17 +170,16 @@ static enum aw_err may_try(const struct aw_pilot *pilot, uint64_t id, struct aw_
     return AW_OK;
 }
 
-/* A file that was read: the policy of one kind or the other. */
+/* A file that was read. */
 struct file {
     json_t *json;
     uint64_t id;
-    struct aw_formula formula;
-    struct aw_actnet actor;
+    struct aw_policy policy;
 };
 
 static void file_deinit(struct file *file)
 {
-    aw_actnet_deinit(&file->actor);
+    aw_policy_free(&file->policy);
     json_decref(file->json);
     *file = (struct file){0};
 }
@@ -307,7 +190,7 @@ static enum aw_err file_read(const struct aw_pilot *pilot, const char *text, siz
 {
     json_error_t error;
     *ret = (struct file){0};
-    if (pilot->external)
+    if (pilot->policy.ops->elsewhere)
         return aw_fail(diag, AW_ERR_CONFIG,
                        "workload %s has an external agent, which keeps its policy itself",
                        pilot->config.name);
@@ -321,11 +204,11 @@ static enum aw_err file_read(const struct aw_pilot *pilot, const char *text, siz
     if (!json_is_object(ret->json))
         return aw_fail(diag, AW_ERR_FORMAT, "not a policy: expected an object");
     enum aw_err err = read_head(pilot, ret->json, &ret->id, diag);
-    if (err || pilot->config.agent == AW_PILOT_FORMULA)
-        return err ? err : read_formula(ret->json, ret->id, &ret->formula, diag);
-    err = aw_actnet_init(&ret->actor, &pilot->nets->actor.shape, pilot->alloc);
-    return err ? aw_fail(diag, err, "no memory for a policy")
-               : read_network(pilot, ret->json, ret->id, &ret->actor, diag);
+    if (err)
+        return err;
+    if (aw_policy_new(pilot->policy.ops, &pilot->policy_task, pilot->alloc, &ret->policy))
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for a policy");
+    return ret->policy.ops->read(ret->policy.self, ret->json, ret->id, diag);
 }
 
 enum aw_err aw_pilot_policy_read(const struct aw_pilot *pilot, const char *text, size_t size,
@@ -355,11 +238,8 @@ enum aw_err aw_pilot_propose(struct aw_pilot *pilot, const char *text, size_t si
     err = err ? err : may_try(pilot, file.id, diag);
     const struct aw_canary_candidate candidate = {
         .id = file.id, .gain = NAN, .gain_error = NAN, .violation_share = NAN};
-    if (!err && pilot->config.agent == AW_PILOT_FORMULA)
-        aw__pilot_try_formula(pilot, &file.formula, NULL, &candidate, AW_CANARY_CAUSE_PROPOSED);
-    else if (!err && (err = aw__pilot_try_network(pilot, &file.actor, &candidate)))
-        err = aw_fail(diag, err, "no memory to try a policy");
     if (!err) {
+        aw__pilot_try(pilot, &file.policy, NULL, &candidate, AW_CANARY_CAUSE_PROPOSED);
         pilot->memory.by_trial = 0;  /* what decided the step before was another one */
         pilot->memory.learn_due = 0; /* nothing is learned while one is tried */
     }

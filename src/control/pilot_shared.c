@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "control/pilot_internal.h"
+#include "policy/capacity.h"
+#include "policy/network.h"
 
 #define GAIN 0.01 /* of ln cost, or of the paper's reward: less is not worth another policy */
 
@@ -80,7 +82,7 @@ static enum aw_err specialise(struct aw_pilot *pilot, struct aw_actnet *actor,
 bool aw__pilot_asks_model(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
-    return pilot->config.model && pilot->config.agent == AW_PILOT_FORMULA &&
+    return pilot->config.model && aw_capacity_of(&pilot->policy) &&
            (memory->lifecycle.stage == AW_STAGE_OFFLINE || memory->anew);
 }
 
@@ -109,7 +111,7 @@ static enum aw_err contend(struct aw_pilot *pilot, struct aw_rehearsal *rehearsa
                            const struct aw_actnet *next, const struct aw_pilot_origin *origin)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
-    struct aw_actnet *actor = &pilot->nets->actor;
+    struct aw_actnet *actor = &aw_network_of(&pilot->policy)->actor;
     double before = INFINITY, value = 0;
     enum aw_err err = AW_OK;
     if (actor->id != 0 && !(origin->checksum && origin->checksum == memory->origin.checksum)) {
@@ -135,7 +137,7 @@ enum aw_err aw__pilot_learn_shared(struct aw_pilot *pilot, uint64_t seed, struct
     enum aw_err err = aw__pilot_rehearsal(pilot, seed, &rehearsal, diag);
     if (err == AW_ERR_NODATA && (offline || memory->origin.checksum == 0))
         return AW_ERR_UNSUPPORTED;
-    err = err ? err : aw_actnet_init(&next, &pilot->nets->actor.shape, pilot->alloc);
+    err = err ? err : aw_actnet_init(&next, &aw_pilot_network(pilot)->shape, pilot->alloc);
     if (!err && offline) {
         err = specialise(pilot, &next, &origin, diag);
         if (!err)
@@ -148,7 +150,7 @@ enum aw_err aw__pilot_learn_shared(struct aw_pilot *pilot, uint64_t seed, struct
         err = aw__pilot_round(pilot, seed, &next, diag);
         if (!err)
             err = contend(pilot, rehearsal, chance, &next, &own);
-        else if (err == AW_ERR_NODATA && pilot->nets->actor.id != 0)
+        else if (err == AW_ERR_NODATA && aw__pilot_model(pilot) != 0)
             err = AW_OK; /* too few episodes for a round; the model's policy needs but one */
     }
     if (!err && offline)

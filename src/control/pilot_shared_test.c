@@ -52,9 +52,9 @@ struct asked {
     bool no_store;
 };
 static const struct asked network_asked = {
-    .agent = AW_PILOT_NETWORK, .hidden = HIDDEN, .app = 3, .seed = 1};
+    .agent = AW_POLICY_NETWORK, .hidden = HIDDEN, .app = 3, .seed = 1};
 static const struct asked formula_asked = {
-    .agent = AW_PILOT_FORMULA, .hidden = 64, .app = 8, .seed = 1};
+    .agent = AW_POLICY_FORMULA, .hidden = 64, .app = 8, .seed = 1};
 
 static struct asked with_model(struct asked asked)
 {
@@ -223,7 +223,7 @@ static void a_run_that_was_killed_goes_on_as_if_it_had_not_been(void **state)
         b.job = again;
         assert_ok(aw_job_load(b.job, path, NULL));
         if (run(&b, 2 * EPISODE).hash != unkilled.hash)
-            fail_msg("%s, %s: other decisions", aw_pilot_agent_names[b.workload.pilot.agent],
+            fail_msg("%s, %s: other decisions", aw_policy_names[b.workload.pilot.agent],
                      at[k / 2].why);
         end(&b);
     }
@@ -246,11 +246,11 @@ static void a_model_that_cannot_be_used_changes_nothing(void **state)
         struct asked asked;
         const char *why;
     } cases[] = {
-        {{.agent = AW_PILOT_NETWORK, .hidden = HIDDEN / 2, .app = 3, .seed = 1},
+        {{.agent = AW_POLICY_NETWORK, .hidden = HIDDEN / 2, .app = 3, .seed = 1},
          "layers of another size"},
-        {{.agent = AW_PILOT_FORMULA, .state = AW_STATE_PAPER, .hidden = 64, .app = 3, .seed = 1},
+        {{.agent = AW_POLICY_FORMULA, .state = AW_STATE_PAPER, .hidden = 64, .app = 3, .seed = 1},
          "another state"},
-        {{.agent = AW_PILOT_FORMULA, .hidden = 64, .app = 3, .seed = 1, .no_store = true},
+        {{.agent = AW_POLICY_FORMULA, .hidden = 64, .app = 3, .seed = 1, .no_store = true},
          "no episodes to know the workload by"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

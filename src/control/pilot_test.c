@@ -330,7 +330,7 @@ static void foreign_bytes_are_refused(void **state)
     assert_memory_equal(bytes, again, size); /* what is refused leaves no trace */
 
     bench_prepare(&network);
-    network.config.agent = AW_PILOT_NETWORK;
+    network.config.agent = AW_POLICY_NETWORK;
     bench_begin(&network);
     assert_true(aw_pilot_state_bytes(network.pilot) != size);
     assert_int_equal(aw_pilot_state_load(network.pilot, bytes), AW_ERR_FORMAT);

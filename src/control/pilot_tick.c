@@ -10,8 +10,8 @@
 #include "base/rng.h"
 #include "control/pilot_internal.h"
 #include "control/pilot_peek.h"
+#include "policy/external.h"
 
-#define STRANGE_LOAD   2.0  /* times the highest load of a rehearsal */
 #define LAMBDA_RATE    0.2  /* per episode; a weight that is five times too small takes a dozen */
 #define SHARE_FADE     0.7  /* of the share of violations that lambda follows, per episode */
 #define DRIFT_EPISODES 10u  /* that are still believed after the workload has drifted */
@@ -116,10 +116,11 @@ static struct aw_lifecycle_estimate estimate_now(const struct aw__pilot_memory *
 }
 
 /* New figures, or a policy that no longer fits. */
-static bool search_due(const struct aw__pilot_memory *memory)
+static bool search_due(const struct aw_pilot *pilot)
 {
+    const struct aw__pilot_memory *memory = &pilot->memory;
     return memory->rows >= memory->next_rows ||
-           (memory->loaded >= MISSED_WINDOW && memory->formula_id &&
+           (memory->loaded >= MISSED_WINDOW && aw__pilot_model(pilot) &&
             (uint64_t)memory->missed * MISSED_WINDOW >= (uint64_t)MISSED_MANY * memory->loaded);
 }
 
@@ -139,14 +140,15 @@ static void end_episode(struct aw_pilot *pilot)
     struct aw__pilot_memory *memory = &pilot->memory;
     const enum aw_stage before = (enum aw_stage)memory->lifecycle.stage;
     const double violations = (double)memory->violation_count / memory->step_count;
+    const struct aw_outside *outside = aw_outside_of(&pilot->policy);
     struct aw_lifecycle_episode episode = {
         .score =
             pilot->config.objective == AW_OBJECTIVE_PAPER
                 ? memory->gain_sum * pilot->config.episode_steps / memory->step_count
                 : aw_pilot_episode_score(pilot, memory->cost_sum, memory->need_sum, violations),
         .agent_share = (double)memory->agent_steps / memory->step_count,
-        .admitted = pilot->external && !pilot->external->memory.shadow &&
-                    pilot->external->memory.standing == AW_EXTERNAL_TRUSTED,
+        .admitted = outside && !outside->memory.agent.shadow &&
+                    outside->memory.agent.standing == AW_EXTERNAL_TRUSTED,
     };
     const struct aw_lifecycle_estimate estimate = estimate_now(memory);
     /* what was rolled back is the canary's to judge; the policy in force has no part in it */
@@ -169,9 +171,9 @@ static void end_episode(struct aw_pilot *pilot)
          * and more rarely, while the policy serves */
         aw__pilot_canary_stage(pilot);
         memory->learn_due =
-            !aw_canary_busy(&memory->canary) && !pilot->external &&
-            (pilot->config.agent == AW_PILOT_NETWORK ? aw_lifecycle_agent_learns(&memory->lifecycle)
-                                                     : search_due(memory));
+            !aw_canary_busy(&memory->canary) && aw__pilot_learns(pilot) &&
+            (pilot->policy.ops->explores ? aw_lifecycle_agent_learns(&memory->lifecycle)
+                                         : search_due(pilot));
         if (!memory->learn_due) { /* what serves needs no learner */
             aw_learner_free(pilot->learner);
             pilot->learner = NULL;
@@ -196,7 +198,7 @@ static void end_minute(struct aw_pilot *pilot)
     if (!aw__pilot_load_jumped(memory))
         return;
     memory->minute_first = memory->minute_count - AW_REHEARSE_MINUTES_MIN;
-    aw_formula_new_load(&memory->formula_memory);
+    pilot->policy.ops->changed(pilot->policy.self, true);
     begin_anew(pilot, 0);
 }
 
@@ -208,7 +210,7 @@ static void remember(struct aw_pilot *pilot)
         return;
     const struct aw_reading *reading = &memory->reading;
     if (pilot->answered && aw_model_add(&memory->record, &pilot->sample, reading)) {
-        aw_formula_new_requests(&memory->formula_memory);
+        pilot->policy.ops->changed(pilot->policy.self, false);
         begin_anew(pilot, AW__PILOT_SEARCH_ROWS);
     }
     if (reading->arrivals_per_s > 0) {
@@ -380,22 +382,6 @@ static void explore(const struct aw_pilot *pilot, float *action)
     }
 }
 
-/* How far the state is from what was learned on. A network knows the states it has seen. A formula
- * scales with the load; strange to it is a load far beyond any that it was tried on. What somebody
- * else's agent was taught nobody here knows. */
-static double distance(const struct aw_pilot *pilot)
-{
-    const struct aw__pilot_memory *memory = &pilot->memory;
-    if (pilot->external)
-        return NAN;
-    if (pilot->config.agent != AW_PILOT_FORMULA)
-        return aw_familiar_distance(&pilot->nets->familiar, pilot->obs);
-    if (memory->rehearsed_load <= 0 || isnan(memory->reading.arrivals_per_s))
-        return NAN;
-    return pilot->config.watchdog.strange * memory->reading.arrivals_per_s /
-           (STRANGE_LOAD * memory->rehearsed_load);
-}
-
 /* What a person ordered takes the place of what was proposed; an emergency raises it. Returns
  * whether it passes as a person's order: letting an emergency down keeps to the pace of all. */
 static bool obey(const struct aw_orders *orders, const struct aw_reading *reading,
@@ -417,12 +403,13 @@ static bool obey(const struct aw_orders *orders, const struct aw_reading *readin
     return orders->urgent || orders->pin.set;
 }
 
-bool aw__pilot_formula_finite(const struct aw_formula_values *values)
+struct aw_policy_seen aw__pilot_shown(const struct aw_pilot *pilot, bool acted)
 {
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
-        if (!isfinite(values->v[i]))
-            return false;
-    return true;
+    return (struct aw_policy_seen){.reading = &pilot->memory.reading,
+                                   .action = &pilot->memory.action,
+                                   .obs = pilot->obs,
+                                   .violated = pilot->score.violated,
+                                   .acted = pilot->finished && acted};
 }
 
 struct aw_figure *aw__pilot_figure(struct aw_pilot *pilot, enum aw_input input)
@@ -480,6 +467,7 @@ struct deciding {
     struct aw_plan by_fallback, by_agent, proposed;
     float fallback[AW_ACTION_DIM], agent[AW_ACTION_DIM];
     struct aw__pilot_trial trial;
+    struct aw_policy_seen shown;
     bool finite;     /* the policy in force has an answer */
     bool wanted;     /* an agent is to act, if the watchdog lets it */
     bool agent_acts; /* it does, ... */
@@ -504,9 +492,9 @@ static void hear(struct aw_pilot *pilot, struct deciding *d)
                                 .stay = memory->stay,
                                 .moved = pilot->moved,
                                 .estimate = estimate_now(memory)};
-    if (pilot->external)
-        d->finite =
-            aw__pilot_external_step(pilot, d->now_us, &out->external, d->agent, &out->took_s);
+    struct aw_outside *outside = aw_outside_of(&pilot->policy);
+    if (outside)
+        out->took_s = aw_outside_step(outside, &pilot->config.external, d->now_us, &out->external);
     out->model = aw__pilot_model(pilot);
     out->origin = memory->origin;
     pilot->moved = false;
@@ -532,25 +520,17 @@ static void ask_fallback(struct aw_pilot *pilot, struct deciding *d)
 /* The policy on trial first: both see the same past. */
 static void ask_policy(struct aw_pilot *pilot, struct deciding *d)
 {
-    struct aw__pilot_memory *memory = &pilot->memory;
-    const bool learned = pilot->decision.model != 0;
+    const struct aw__pilot_memory *memory = &pilot->memory;
+    const struct aw_policy *policy = &pilot->policy;
     const int64_t asked_us = pilot->clock ? aw_clock_monotonic_us(pilot->clock) : 0;
     aw__pilot_canary_ask(pilot, &d->trial);
-    if (pilot->external) {
-        pilot->took_s = 0;
-        return;
-    }
-    if (pilot->nets) {
-        d->finite = learned && !aw_actnet_act(&pilot->nets->actor, pilot->obs, d->agent);
-    } else if ((d->finite = learned && aw__pilot_formula_finite(&pilot->formula))) {
-        const struct aw_formula_task task = {pilot->config.bounds, pilot->config.slo_budget};
-        aw_formula_decide(&pilot->formula, &task, &memory->formula_memory, &memory->reading,
-                          pilot->score.violated,
-                          pilot->finished && memory->actor == AW_ACTOR_AGENT && !memory->by_trial,
-                          &d->by_agent);
-        aw_action_from_plan(&pilot->action, &memory->action, &d->by_agent, d->agent);
-    }
-    pilot->decision.took_s = took_since(pilot, asked_us);
+    d->shown = aw__pilot_shown(pilot, memory->actor == AW_ACTOR_AGENT && !memory->by_trial);
+    struct aw_policy_answer answer = {0};
+    d->finite = policy->ops->act(policy->self, &d->shown, &answer);
+    memcpy(d->agent, answer.action, sizeof d->agent);
+    d->by_agent = answer.plan;
+    if (!policy->ops->elsewhere)
+        pilot->decision.took_s = took_since(pilot, asked_us);
     pilot->took_s = 0;
 }
 
@@ -559,7 +539,7 @@ static void watch(struct aw_pilot *pilot, struct deciding *d)
     struct aw__pilot_memory *memory = &pilot->memory;
     struct aw_decision *out = &pilot->decision;
     d->wanted = out->model != 0 && aw_lifecycle_agent_acts(&memory->lifecycle) &&
-                (!pilot->external || out->external.follow);
+                (!pilot->policy.ops->elsewhere || out->external.follow);
     const struct aw_watchdog_input input = {
         .last_actor = pilot->finished && memory->actor != AW_ACTOR_PERSON
                           ? (enum aw_actor)memory->actor
@@ -569,8 +549,9 @@ static void watch(struct aw_pilot *pilot, struct deciding *d)
         .wanted = d->wanted,
         .finite = d->trial.turn ? d->trial.finite : d->finite,
         .age_s = memory->reading.age_s,
-        .distance = distance(pilot),
-        .took_s = pilot->external ? 0 : out->took_s, /* it had a deadline of its own */
+        .distance = pilot->policy.ops->distance(pilot->policy.self, &d->shown),
+        /* who is elsewhere had a deadline of its own */
+        .took_s = pilot->policy.ops->elsewhere ? 0 : out->took_s,
     };
     out->verdict = aw_watchdog_step(&pilot->config.watchdog, &memory->watchdog, &input, d->now_us,
                                     &out->watchdog);
@@ -594,17 +575,19 @@ static void who_acts(struct aw_pilot *pilot, struct deciding *d)
     if (d->wanted && out->verdict == AW_WATCHDOG_PASS &&
         aw_lifecycle_agent_acts(&memory->lifecycle)) {
         out->actor = AW_ACTOR_AGENT;
-        if (!d->trial.turn && pilot->nets && out->stage == AW_STAGE_ONLINE &&
+        if (!d->trial.turn && pilot->policy.ops->explores && out->stage == AW_STAGE_ONLINE &&
             pilot->config.explore_sigma > 0 &&
             aw_explore_allowed(&pilot->config.watchdog, &memory->watchdog)) {
             out->actor = AW_ACTOR_EXPLORING;
             explore(pilot, d->agent);
+            aw_action_plan(&pilot->action, &memory->action, &memory->reading, d->agent,
+                           &d->by_agent);
         }
     }
     d->agent_acts = out->actor != AW_ACTOR_FALLBACK;
     d->trial_acts = d->agent_acts && d->trial.turn;
-    if (pilot->nets && out->stage != AW_STAGE_SERVING) /* what it sees while it learns it knows */
-        aw_familiar_push(&pilot->nets->familiar, pilot->obs);
+    if (out->stage != AW_STAGE_SERVING)
+        pilot->policy.ops->sees(pilot->policy.self, pilot->obs);
 }
 
 /* What either of them would do, and what comes of it when people have spoken. */
@@ -612,15 +595,12 @@ static void propose(struct aw_pilot *pilot, struct deciding *d)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     struct aw_decision *out = &pilot->decision;
-    const bool formula = pilot->config.agent == AW_PILOT_FORMULA;
-    if (d->finite && !formula)
-        aw_action_plan(&pilot->action, &memory->action, &memory->reading, d->agent, &d->by_agent);
     if (d->trial_acts) {
         d->finite = true;
         d->by_agent = d->trial.plan;
         memcpy(d->agent, d->trial.action, sizeof d->agent);
         out->model = memory->canary.candidate.id;
-        out->origin = formula ? memory->trial_origin : (struct aw_pilot_origin){0};
+        out->origin = memory->trial_origin;
     }
     memory->extra_cost = out->actor == AW_ACTOR_EXPLORING
                              ? (price(pilot, &d->by_agent) - price(pilot, &d->by_fallback)) /

@@ -21,7 +21,7 @@ struct aw__agents {
 static const char *first_external(const struct aw_daemon_config *config)
 {
     for (uint32_t i = 0; i < config->count; i++)
-        if (config->workload[i].pilot.agent == AW_PILOT_EXTERNAL &&
+        if (aw_policy_ops_of(config->workload[i].pilot.agent)->elsewhere &&
             config->workload[i].pilot.learning)
             return config->workload[i].pilot.name;
     return NULL;

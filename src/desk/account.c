@@ -232,11 +232,11 @@ static json_t *decider_json(const struct aw_pilot_config *config,
     struct aw__told told = aw__told_begin();
     if (agent) {
         const bool there = decision->by_agent.set != 0;
-        aw__told_text(&told, "kind", config->learning ? aw_pilot_agent_names[config->agent] : NULL);
+        aw__told_text(&told, "kind", config->learning ? aw_policy_names[config->agent] : NULL);
         aw__told_put(&told, "model", id_hex(decision->model));
         if (decision->origin.checksum)
             aw__told_put(&told, "specialised_from", origin_json(&decision->origin));
-        if (config->agent == AW_PILOT_EXTERNAL)
+        if (aw_policy_ops_of(config->agent)->elsewhere)
             aw__told_put(&told, "external", external_json(decision));
         aw__told_put(&told, "plan",
                      there ? aw_account_plan_json(&decision->by_agent) : json_null());

@@ -58,7 +58,7 @@ static const struct member config_members[] = {
     OF(COUNT, mapping, AW_ACTION_ABSOLUTE),
     OF(FLAG, learning, 0),
     OF(FLAG, retrain, 0),
-    OF(COUNT, agent, AW_PILOT_EXTERNAL),
+    OF(COUNT, agent, AW_POLICY_EXTERNAL),
     OF(REAL, explore_sigma, 0),
     OF(COUNT, explore_hold, 0),
     OF(REAL, lambda, 0),

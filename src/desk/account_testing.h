@@ -207,7 +207,7 @@ static inline void aw_bench_prepare(struct aw_bench *b)
         config->lifecycle.stage_least = 2;
         config->lifecycle.fill = config->lifecycle.window = 2;
         config->watchdog.slack = 12;
-        config->agent = i < 2 ? AW_PILOT_FORMULA : AW_PILOT_NETWORK;
+        config->agent = i < 2 ? AW_POLICY_FORMULA : AW_POLICY_NETWORK;
         config->slo_budget = 0.2;
         config->rehearse.error_max = 100;
         config->rehearse.copies = 1;

@@ -71,15 +71,15 @@ static void add_actor(struct aw_text *text, const struct aw_pilot_config *config
         aw_text_add(text, "fallback (%s)", aw_fallback_names[config->fallback.kind]);
         break;
     case AW_ACTOR_AGENT:
-        if (config->agent == AW_PILOT_EXTERNAL) {
+        if (aw_policy_ops_of(config->agent)->elsewhere) {
             aw_text_add(text, "agent (external, %s)", decision->external.name);
             break;
         }
-        aw_text_add(text, "agent (%s%s)", aw_pilot_agent_names[config->agent],
+        aw_text_add(text, "agent (%s%s)", aw_policy_names[config->agent],
                     decision->canary.acts ? ", on trial" : "");
         break;
     case AW_ACTOR_EXPLORING:
-        aw_text_add(text, "agent (%s), exploring", aw_pilot_agent_names[config->agent]);
+        aw_text_add(text, "agent (%s), exploring", aw_policy_names[config->agent]);
         break;
     case AW_ACTOR_PERSON:
         aw_text_add(text, "a person (%s, order %" PRIu64 ")",
@@ -231,7 +231,8 @@ const char *aw_account_sentence(const struct aw_pilot_config *config,
     if (decision->verdict != AW_WATCHDOG_PASS)
         aw_text_add(&text, "; the agent is held back: %s",
                     aw_watchdog_reason_format(&decision->watchdog, reason, sizeof reason));
-    if (config->agent == AW_PILOT_EXTERNAL && config->learning && !decision->external.follow)
+    if (aw_policy_ops_of(config->agent)->elsewhere && config->learning &&
+        !decision->external.follow)
         aw_text_add(&text, "; %s",
                     aw_external_report_format(&decision->external, reason, sizeof reason));
     if (decision->moved)

@@ -44,9 +44,8 @@ void aw__evaluate_head_print(const struct aw__evaluate *ask)
     printf("%" PRIu32 " applications of pool %" PRIu64 " from %" PRIu32 " on, %" PRIu32
            " seeds from %" PRIu64 " on, load %s, agent %s%s, source %s, %s\n\n",
            ask->count, ask->pool, ask->first, ask->config.seeds, ask->config.simulate.seed,
-           ask->load, aw_pilot_agent_names[ask->config.pilot.agent],
-           ask->paper ? ", preset paper" : "", AW_VERSION_SOURCE,
-           aw_seconds_format(ask->seconds, took, sizeof took));
+           ask->load, aw_policy_names[ask->config.pilot.agent], ask->paper ? ", preset paper" : "",
+           AW_VERSION_SOURCE, aw_seconds_format(ask->seconds, took, sizeof took));
 }
 
 enum aw_err aw__evaluate_goals_print(const struct aw_call *run, const struct aw__evaluate *ask,
@@ -121,8 +120,7 @@ json_t *aw__evaluate_head_json(const struct aw__evaluate *ask, const struct aw_e
     json_object_set_new(object, "seed", json_integer((json_int_t)ask->config.simulate.seed));
     json_object_set_new(object, "seeds", json_integer(ask->config.seeds));
     json_object_set_new(object, "load", json_string(ask->load));
-    json_object_set_new(object, "agent",
-                        json_string(aw_pilot_agent_names[ask->config.pilot.agent]));
+    json_object_set_new(object, "agent", json_string(aw_policy_names[ask->config.pilot.agent]));
     json_object_set_new(object, "preset", json_string(ask->paper ? "paper" : "default"));
     json_object_set_new(object, "seconds", aw_json_real(ask->seconds));
     for (uint32_t i = 0; i < goal_count; i++) {

@@ -123,7 +123,7 @@ static enum aw_err workload_check(const struct aw_daemon_config *ask, uint32_t i
 {
     const struct aw_pilot_config *pilot = &ask->workload[i].pilot;
     const char *name = aw_run_name(pilot->name);
-    if (pilot->agent != AW_PILOT_NETWORK || !pilot->learning)
+    if (pilot->agent != AW_POLICY_NETWORK || !pilot->learning)
         return aw_fail(diag, AW_ERR_CONFIG,
                        "%s: a trial is of networks that begin with a shared model: write an SLO "
                        "and learning: {agent: {name: network}}",

@@ -456,7 +456,7 @@ static const struct aw_schema_field agent_fields[] = {
      .type = AW_SCHEMA_CHOICE,
      P(agent),
      .initial = "formula",
-     .choices = aw_pilot_agent_names,
+     .choices = aw_policy_names,
      .help = "formula: a policy of nine numbers, searched for on copies of the workload; network: "
              "a network, taught from the record or on copies; external: an agent of another "
              "process, which registers over gRPC"},

@@ -51,7 +51,7 @@ static void ten_lines_are_enough_and_the_rest_are_defaults(void **state)
     aw_conf_defaults(aw_guard_fields, &guard);
     assert_int_equal(guard.mode, AW_GUARD_OFF);
     assert_true(p->guard.peak_window == guard.peak_window);
-    assert_int_equal(p->agent, AW_PILOT_FORMULA);
+    assert_int_equal(p->agent, AW_POLICY_FORMULA);
     aw_profile_set_deinit(&set);
 }
 
@@ -128,7 +128,7 @@ static void what_is_written_is_what_is_kept(void **state)
     assert_true(p->canary.enabled && p->canary.share == 0.5 && p->canary.restore_steps == 20);
     assert_int_equal(p->canary.shadow_steps, 8);
     assert_int_equal(p->canary.episodes, 4);
-    assert_int_equal(p->agent, AW_PILOT_NETWORK);
+    assert_int_equal(p->agent, AW_POLICY_NETWORK);
     assert_true(p->step_s == 30);
     assert_int_equal(p->episode_steps, 50);
     assert_int_equal(p->seed, 99);

@@ -36,7 +36,7 @@ static void daemon_begin(struct daemon *d, double deadline_s)
     memset(d, 0, sizeof *d);
     bench_prepare(&d->bench);
     struct aw_pilot_config *config = &d->bench.config;
-    config->agent = AW_PILOT_EXTERNAL;
+    config->agent = AW_POLICY_EXTERNAL;
     config->lifecycle.bootstrap = false;
     config->watchdog.slack = AW_WATCHDOG_WINDOW_MAX;
     config->external.deadline = deadline_s;

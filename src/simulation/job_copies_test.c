@@ -39,7 +39,7 @@ static void begin(struct bench *b, uint32_t method)
     pilot->episode_steps = EPISODE;
     pilot->thresholds.online = -1e9; /* whatever was learned may act */
     pilot->lifecycle.offline_least = 4;
-    pilot->agent = AW_PILOT_NETWORK;
+    pilot->agent = AW_POLICY_NETWORK;
     pilot->learner.method = method;
     pilot->learner.copy_steps = 128;
     pilot->learner.episodes = 8;

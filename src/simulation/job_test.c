@@ -45,7 +45,7 @@ static void prepare(struct bench *b)
         w->pilot.episode_steps = EPISODE;
         w->pilot.thresholds.online = -1e9; /* whatever was learned may act */
         w->pilot.lifecycle.offline_least = 4;
-        w->pilot.agent = i ? AW_PILOT_FORMULA : AW_PILOT_NETWORK;
+        w->pilot.agent = i ? AW_POLICY_FORMULA : AW_POLICY_NETWORK;
         w->pilot.slo_budget = 0.2; /* few tries find nothing better */
         w->pilot.rehearse.error_max = 100;
         w->pilot.rehearse.copies = 1;
@@ -503,7 +503,7 @@ static void ticks_do_not_allocate_and_a_serving_workload_is_small(void **state)
     struct bench b;
     prepare(&b);
     for (uint32_t i = 0; i < WORKLOADS; i++) {
-        b.workload[i].pilot.agent = AW_PILOT_FORMULA; /* as users have it */
+        b.workload[i].pilot.agent = AW_POLICY_FORMULA; /* as users have it */
         aw_conf_defaults(aw_learner_fields, &b.workload[i].pilot.learner);
         b.workload[i].pilot.learning = false;
     }

@@ -38,7 +38,7 @@ void aw_evaluate_config_paper(struct aw_evaluate_config *config)
     config->pilot.objective = AW_OBJECTIVE_PAPER;
     config->pilot.state = AW_STATE_PAPER;
     config->pilot.mapping = AW_ACTION_ABSOLUTE;
-    config->pilot.agent = AW_PILOT_NETWORK;
+    config->pilot.agent = AW_POLICY_NETWORK;
 }
 
 void aw_evaluate_apps_deinit(struct aw_evaluate_app *apps, uint32_t count)

@@ -349,7 +349,7 @@ static void every_search_is_followed_by_what_came_of_it(void **state)
         aw_evaluate_estimates(&b.config, b.app, 1, NULL, NULL, NULL, again, &count_again, NULL));
     assert_int_equal(count, count_again);
     assert_memory_equal(rows, again, count * sizeof *rows);
-    b.config.pilot.agent = AW_PILOT_NETWORK;
+    b.config.pilot.agent = AW_POLICY_NETWORK;
     assert_int_equal(
         aw_evaluate_estimates(&b.config, b.app, 1, NULL, NULL, NULL, rows, &count, NULL),
         AW_ERR_CONFIG);

@@ -371,7 +371,7 @@ enum aw_err aw__api_get_state(struct aw__api_call *call, struct aw_diag *diag)
         aw__json_set(body, "workload", json_string(name), &ok);
         aw__json_set(body, "stage", json_string(aw_stage_name(aw_pilot_stage(view.pilot))), &ok);
         aw__json_set(body, "agent",
-                     view.config->learning ? json_string(aw_pilot_agent_names[view.config->agent])
+                     view.config->learning ? json_string(aw_policy_names[view.config->agent])
                                            : json_null(),
                      &ok);
         aw__json_set(body, "model", aw__json_model(decided ? d->model : 0), &ok);

@@ -223,7 +223,7 @@ enum aw_err aw__api_get_episodes(struct aw__api_call *call, struct aw_diag *diag
     fputs("{\"workload\":", out);
     put_text(out, name);
     fprintf(out, ",\"learning\":%s,\"agent\":\"%s\",\"model_changes\":%" PRIu64,
-            one->learning ? "true" : "false", aw_pilot_agent_names[one->agent], one->model_changes);
+            one->learning ? "true" : "false", aw_policy_names[one->agent], one->model_changes);
     fprintf(out, ",\"open\":{\"number\":%" PRIu32 ",\"steps\":%" PRIu32 "}", one->open.number,
             one->open.steps);
     COLUMN(out, "at", count, put_seconds, E(i)->end_us);

@@ -398,7 +398,7 @@ static void set_settings(json_t *object, const struct aw_pilot_config *config, b
                            config->prices.gib_hour),
                  ok);
     aw__json_set(object, "fallback", json_string(aw_fallback_names[config->fallback.kind]), ok);
-    aw__json_set(object, "agent", json_string(aw_pilot_agent_names[config->agent]), ok);
+    aw__json_set(object, "agent", json_string(aw_policy_names[config->agent]), ok);
     aw__json_set(object, "learning", json_boolean(config->learning), ok);
     aw__json_set(object, "in_place", json_boolean(config->in_place), ok);
 }

@@ -98,7 +98,7 @@ struct aw_watch_one {
     double slo_latency_us, slo_budget;    /* NAN: none */
     uint32_t recent_steps, recent_missed; /* in the watchdog's window */
     uint32_t mode;                        /* enum aw_guard_mode */
-    uint32_t agent;                       /* enum aw_pilot_agent */
+    uint32_t agent;                       /* enum aw_policy_kind */
     uint32_t replica_count_max;
     bool learning, has_slo, seen; /* seen: by the last tick */
 

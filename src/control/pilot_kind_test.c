@@ -1,0 +1,170 @@
+/* pilot_kind_test.c - a kind of policy that no other file knows, in a pilot. */
+#include "control/pilot_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "control/pilot_testing.h"
+
+/* --- a policy that holds what it has ---------------------------------------------------------- */
+
+#define HOLDS 42u
+
+struct hold {
+    const struct aw_alloc *alloc;
+    const struct aw_action *action;
+    uint64_t asked;
+};
+
+static enum aw_err hold_new(const struct aw_policy_task *task, const struct aw_alloc *alloc,
+                            void **ret_self)
+{
+    struct hold *hold = aw_alloc_new(alloc, 1, sizeof *hold);
+    if (!hold)
+        return AW_ERR_NOMEM;
+    *hold = (struct hold){.alloc = alloc, .action = task->action};
+    *ret_self = hold;
+    return AW_OK;
+}
+
+static void hold_free(void *self)
+{
+    struct hold *hold = self;
+    aw_alloc_free(hold->alloc, hold);
+}
+
+static size_t hold_bytes(const void *self)
+{
+    (void)self;
+    return sizeof(struct hold);
+}
+
+static bool hold_act(void *self, const struct aw_policy_seen *seen, struct aw_policy_answer *ret)
+{
+    struct hold *hold = self;
+    hold->asked++;
+    ret->plan = aw__pilot_whole(&(struct aw_plan){0}, seen->reading);
+    aw_action_from_plan(hold->action, seen->action, &ret->plan, ret->action);
+    return true;
+}
+
+static uint64_t hold_learned(const void *self)
+{
+    (void)self;
+    return HOLDS;
+}
+
+static double hold_distance(const void *self, const struct aw_policy_seen *seen)
+{
+    (void)self;
+    (void)seen;
+    return NAN;
+}
+
+static enum aw_err hold_draw(void *self, struct aw_rng *rng)
+{
+    (void)self;
+    (void)rng;
+    return AW_OK;
+}
+
+static void hold_adopt(void *self, const void *other)
+{
+    (void)self;
+    (void)other;
+}
+
+static bool hold_fits(const void *self, const void *other)
+{
+    (void)self;
+    (void)other;
+    return true;
+}
+
+static size_t hold_state_bytes(const void *self)
+{
+    (void)self;
+    return sizeof(uint64_t);
+}
+
+static void hold_save(const void *self, void *bytes)
+{
+    memcpy(bytes, &((const struct hold *)self)->asked, sizeof(uint64_t));
+}
+
+static enum aw_err hold_load(void *self, const void *bytes)
+{
+    memcpy(&((struct hold *)self)->asked, bytes, sizeof(uint64_t));
+    return AW_OK;
+}
+
+static int hold_describe(const void *self, json_t *policy)
+{
+    (void)self;
+    return json_object_set_new(policy, "holds", json_true());
+}
+
+static enum aw_err hold_read(void *self, const json_t *policy, uint64_t id, struct aw_diag *diag)
+{
+    (void)self;
+    return id == HOLDS && json_is_true(json_object_get(policy, "holds"))
+               ? AW_OK
+               : aw_fail(diag, AW_ERR_FORMAT, "not one that holds");
+}
+
+static const struct aw_policy_ops hold_ops = {
+    .new = hold_new,
+    .free = hold_free,
+    .bytes = hold_bytes,
+    .act = hold_act,
+    .learned = hold_learned,
+    .distance = hold_distance,
+    .sees = aw_policy_sees_nothing,
+    .draw = hold_draw,
+    .follow = aw_policy_follows_nothing,
+    .adopt = hold_adopt,
+    .fits = hold_fits,
+    .changed = aw_policy_unchanged,
+    .state_bytes = hold_state_bytes,
+    .save = hold_save,
+    .load = hold_load,
+    .describe = hold_describe,
+    .read = hold_read,
+};
+
+static void a_policy_of_another_file_acts_is_saved_and_is_asked_on(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_prepare(&b);
+    b.config.policy = &hold_ops;
+    b.config.lifecycle.bootstrap = false;
+    bench_begin(&b);
+    for (uint32_t t = 0; t < 3 * EPISODE; t++) {
+        const struct aw_decision *d = bench_tick(&b);
+        if (d->actor != AW_ACTOR_AGENT)
+            continue;
+        assert_int_equal(d->model, HOLDS);
+        assert_int_equal(d->by_agent.replicas, d->reading.replicas_wanted);
+        assert_int_equal(d->guard.plan.set, 0);
+    }
+    const struct hold *hold = b.pilot->policy.self;
+    assert_int_equal(hold->asked, 3 * EPISODE);
+    unsigned char *bytes = test_malloc(aw_pilot_state_bytes(b.pilot));
+    aw_pilot_state_save(b.pilot, bytes);
+    struct aw_pilot *again = NULL;
+    assert_ok(aw_pilot_new(&b.config, &b.task, 0, &b.counting.alloc, &again, NULL));
+    assert_ok(aw_pilot_state_load(again, bytes));
+    assert_int_equal(((const struct hold *)again->policy.self)->asked, 3 * EPISODE);
+    test_free(bytes);
+    aw_pilot_free(again);
+    bench_end(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_policy_of_another_file_acts_is_saved_and_is_asked_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

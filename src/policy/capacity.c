@@ -1,0 +1,206 @@
+/* capacity.c - nine numbers as a policy. */
+#include "policy/capacity.h"
+
+#include <math.h>
+#include <string.h>
+
+#define STRANGE_LOAD 2.0 /* times the highest load of a rehearsal */
+
+struct aw_capacity *aw_capacity_of(const struct aw_policy *policy)
+{
+    return policy->ops == &aw_capacity_ops ? policy->self : NULL;
+}
+
+void aw_capacity_set(struct aw_capacity *capacity, const struct aw_formula *formula, uint64_t id)
+{
+    capacity->memory.formula = *formula;
+    capacity->memory.id = id;
+    aw_formula_decode(formula, &capacity->values);
+}
+
+static enum aw_err capacity_new(const struct aw_policy_task *task, const struct aw_alloc *alloc,
+                                void **ret_self)
+{
+    struct aw_capacity *capacity = aw_alloc_new(alloc, 1, sizeof *capacity);
+    struct aw_formula plain;
+    if (!capacity)
+        return AW_ERR_NOMEM;
+    capacity->task = *task;
+    capacity->alloc = alloc;
+    aw_formula_plain(&plain);
+    aw_capacity_set(capacity, &plain, 0);
+    aw_formula_begin(&capacity->memory.lived);
+    *ret_self = capacity;
+    return AW_OK;
+}
+
+static void capacity_free(void *self)
+{
+    struct aw_capacity *capacity = self;
+    if (capacity)
+        aw_alloc_free(capacity->alloc, capacity);
+}
+
+static size_t capacity_bytes(const void *self)
+{
+    return sizeof *(const struct aw_capacity *)self;
+}
+
+static bool capacity_act(void *self, const struct aw_policy_seen *seen,
+                         struct aw_policy_answer *ret)
+{
+    struct aw_capacity *capacity = self;
+    if (!capacity->memory.id)
+        return false;
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
+        if (!isfinite(capacity->values.v[i]))
+            return false;
+    aw_formula_decide(&capacity->values, &capacity->task.need, &capacity->memory.lived,
+                      seen->reading, seen->violated, seen->acted, &ret->plan);
+    aw_action_from_plan(capacity->task.action, seen->action, &ret->plan, ret->action);
+    return true;
+}
+
+static uint64_t capacity_learned(const void *self)
+{
+    return ((const struct aw_capacity *)self)->memory.id;
+}
+
+/* Numbers scale with the load; strange is a load far beyond any that they were tried on. */
+static double capacity_distance(const void *self, const struct aw_policy_seen *seen)
+{
+    const struct aw_capacity *capacity = self;
+    const double tried = capacity->memory.rehearsed_load;
+    if (tried <= 0 || isnan(seen->reading->arrivals_per_s))
+        return NAN;
+    return capacity->task.strange * seen->reading->arrivals_per_s / (STRANGE_LOAD * tried);
+}
+
+static enum aw_err capacity_draw(void *self, struct aw_rng *rng)
+{
+    struct aw_formula formula;
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
+        formula.x[i] = aw_rng_double(rng);
+    aw_capacity_set(self, &formula, aw_formula_id(&formula));
+    return AW_OK;
+}
+
+/* Two sets of numbers share what was seen of the workload, and have trims of their own. */
+static void trims_keep(struct aw_formula_memory *to, const struct aw_formula_memory *own)
+{
+    to->margin_trim = own->margin_trim;
+    to->size_trim = own->size_trim;
+    to->size_trim_used = own->size_trim_used;
+    to->smooth_load = own->smooth_load;
+    to->since_resize = own->since_resize;
+}
+
+static void capacity_follow(void *self, const void *good)
+{
+    struct aw_formula_memory *lived = &((struct aw_capacity *)self)->memory.lived;
+    struct aw_formula_memory own = *lived;
+    *lived = ((const struct aw_capacity *)good)->memory.lived;
+    if (own.step == 0) /* its first step: it begins where the load is */
+        own = (struct aw_formula_memory){.smooth_load = lived->smooth_load};
+    trims_keep(lived, &own);
+}
+
+static void capacity_adopt(void *self, const void *other)
+{
+    struct aw_capacity *capacity = self;
+    const struct aw_capacity_memory *from = &((const struct aw_capacity *)other)->memory;
+    aw_capacity_set(capacity, &from->formula, from->id);
+    trims_keep(&capacity->memory.lived, &from->lived);
+}
+
+static bool capacity_fits(const void *self, const void *other)
+{
+    (void)self;
+    (void)other;
+    return true;
+}
+
+static void capacity_changed(void *self, bool load)
+{
+    struct aw_capacity *capacity = self;
+    if (load)
+        aw_formula_new_load(&capacity->memory.lived);
+    else
+        aw_formula_new_requests(&capacity->memory.lived);
+}
+
+static size_t capacity_state_bytes(const void *self)
+{
+    return sizeof((const struct aw_capacity *)self)->memory;
+}
+
+static void capacity_save(const void *self, void *bytes)
+{
+    memcpy(bytes, &((const struct aw_capacity *)self)->memory, capacity_state_bytes(self));
+}
+
+static enum aw_err capacity_load(void *self, const void *bytes)
+{
+    struct aw_capacity *capacity = self;
+    memcpy(&capacity->memory, bytes, sizeof capacity->memory);
+    aw_formula_decode(&capacity->memory.formula, &capacity->values);
+    return AW_OK;
+}
+
+static int capacity_describe(const void *self, json_t *policy)
+{
+    const struct aw_formula *formula = &((const struct aw_capacity *)self)->memory.formula;
+    json_t *numbers = json_object(), *values = json_object();
+    int bad = 0;
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++) {
+        const enum aw_formula_number number = (enum aw_formula_number)i;
+        bad |= json_object_set_new(numbers, aw_formula_name(number), json_real(formula->x[i]));
+        bad |= json_object_set_new(values, aw_formula_name(number),
+                                   json_real(aw_formula_value(formula, number)));
+    }
+    bad |= json_object_set_new(policy, "numbers", numbers);
+    bad |= json_object_set_new(policy, "values", values);
+    return bad;
+}
+
+static enum aw_err capacity_read(void *self, const json_t *policy, uint64_t id,
+                                 struct aw_diag *diag)
+{
+    const json_t *numbers = json_object_get(policy, "numbers");
+    struct aw_formula formula;
+    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++) {
+        const char *name = aw_formula_name((enum aw_formula_number)i);
+        const json_t *number = json_object_get(numbers, name);
+        const double x = json_is_number(number) ? json_number_value(number) : (double)NAN;
+        if (!(x >= 0 && x <= 1))
+            return aw_fail(diag, AW_ERR_FORMAT, "numbers.%s: expected a number from 0 to 1", name);
+        formula.x[i] = x;
+    }
+    if (json_object_size(numbers) != AW_FORMULA_DIM)
+        return aw_fail(diag, AW_ERR_FORMAT, "numbers: expected %d of them, found %zu",
+                       (int)AW_FORMULA_DIM, json_object_size(numbers));
+    if (aw_formula_id(&formula) != id)
+        return aw_fail(diag, AW_ERR_FORMAT, "id: not that of these numbers");
+    aw_capacity_set(self, &formula, id);
+    return AW_OK;
+}
+
+const struct aw_policy_ops aw_capacity_ops = {
+    .new = capacity_new,
+    .free = capacity_free,
+    .bytes = capacity_bytes,
+    .act = capacity_act,
+    .learned = capacity_learned,
+    .distance = capacity_distance,
+    .sees = aw_policy_sees_nothing,
+    .draw = capacity_draw,
+    .follow = capacity_follow,
+    .adopt = capacity_adopt,
+    .fits = capacity_fits,
+    .changed = capacity_changed,
+    .state_bytes = capacity_state_bytes,
+    .save = capacity_save,
+    .load = capacity_load,
+    .describe = capacity_describe,
+    .read = capacity_read,
+};

@@ -1,0 +1,35 @@
+/*
+ * external.h - the agent of another process (safety/external.h) behind the contract of policies.
+ *
+ * Memory:  one block.
+ * Threads: as policy.h.
+ *
+ * The trap: it has no answer of its own. Who asks it over the wire hands in what came of that, and
+ * aw_outside_step says before each act whether it can be used.
+ */
+#ifndef AW_POLICY_EXTERNAL_H
+#define AW_POLICY_EXTERNAL_H
+
+#include "policy/policy.h"
+#include "safety/external.h"
+
+/* No padding: it is copied into snapshots. */
+struct aw_outside_memory {
+    struct aw_external_memory agent;
+    struct aw_external_answer heard; /* in this tick; zeroed between decisions */
+};
+struct aw_outside {
+    struct aw_outside_memory memory;
+    float action[AW_ACTION_DIM]; /* of this tick */
+    bool usable;                 /* there is one */
+    struct aw_policy_task task;
+    const struct aw_alloc *alloc;
+};
+extern const struct aw_policy_ops aw_external_ops;
+
+struct aw_outside *aw_outside_of(const struct aw_policy *policy); /* NULL: of another kind */
+/* Takes in what came of asking, and forgets it. Returns how long the answer took. */
+double aw_outside_step(struct aw_outside *outside, const struct aw_external_settings *settings,
+                       int64_t now_us, struct aw_external_report *ret_report);
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * policy.h - what a pilot may ask of a policy, whatever it is made of.
+ *
+ * A policy is a handle: a table of functions and what they work on. The policy in force and one on
+ * trial beside it are two handles of one kind. A kind is one file with such a table, and one line
+ * in AW_POLICY_MAP. How a kind learns is not asked here: learners know their own kind
+ * (aw_capacity_of, aw_network_of).
+ *
+ * Call order: new; then act once per tick, in order of time, and anything else between ticks; free.
+ *             A candidate is told whom it follows before each act.
+ * Memory:     one block at new, and what a kind says. act, follow, sees and distance allocate
+ *             nothing.
+ * Threads:    single owner; learned, describe and save read alone.
+ *
+ * The trap: act takes in what it is shown. Who asks twice in a tick has shown it two ticks.
+ */
+#ifndef AW_POLICY_POLICY_H
+#define AW_POLICY_POLICY_H
+
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "policy/formula.h"
+#include "task/action.h"
+#include "task/state.h"
+
+/* clang-format off */
+/* A kind is added by its file, and a line here.
+ *     id         table           name in profiles */
+#define AW_POLICY_MAP(X)                        \
+    X(FORMULA,   capacity_ops,   "formula")     \
+    X(NETWORK,   network_ops,    "network")     \
+    X(EXTERNAL,  external_ops,   "external")
+/* clang-format on */
+enum aw_policy_kind {
+#define X(id, table, name) AW_POLICY_##id,
+    AW_POLICY_MAP(X)
+#undef X
+        AW_POLICY_KINDS
+};
+extern const char *const aw_policy_names[]; /* ends with NULL */
+
+/* What a policy is made for. */
+struct aw_policy_task {
+    struct aw_formula_task need;    /* bounds, and the budget of violations */
+    const struct aw_action *action; /* how actions and plans translate; borrowed */
+    uint32_t state, obs_dim, hidden;
+    double strange; /* distance beyond which a state is not known */
+    int64_t now_us; /* when it is made */
+};
+
+/* What it acts on. */
+struct aw_policy_seen {
+    const struct aw_reading *reading;
+    const struct aw_action_memory *action;
+    const float *obs; /* [obs_dim] */
+    bool violated;    /* the step that has ended missed its SLO */
+    bool acted;       /* this very policy has brought that step about */
+};
+struct aw_policy_answer {
+    float action[AW_ACTION_DIM]; /* finite */
+    struct aw_plan plan;         /* the same as amounts: all are set */
+};
+
+struct aw_policy_ops {
+    bool explores;  /* while it is ONLINE, around its actions */
+    bool elsewhere; /* another process decides: nothing is learned, tried or kept here */
+
+    /* Has learned nothing. AW_ERR_NOMEM: `ret_self` is untouched. */
+    enum aw_err (*new)(const struct aw_policy_task *task, const struct aw_alloc *alloc,
+                       void **ret_self);
+    void (*free)(void *self); /* NULL is a no-op */
+    size_t (*bytes)(const void *self);
+
+    /* False: it has no answer that can be used, and `ret` is untouched. */
+    bool (*act)(void *self, const struct aw_policy_seen *seen, struct aw_policy_answer *ret);
+    /* Id of what it has learned, under which decisions are recorded; 0: nothing yet. */
+    uint64_t (*learned)(const void *self);
+    /* How far what it sees is from what it has learned on; NAN: unknown. */
+    double (*distance)(const void *self, const struct aw_policy_seen *seen);
+    /* While it learns: what it is shown from now on is familiar. */
+    void (*sees)(void *self, const float *obs);
+
+    /* Numbers drawn by chance, so that something can act that has learned nothing. */
+    enum aw_err (*draw)(void *self, struct aw_rng *rng);
+    /* A candidate shares the past of `good`, as if it had been there all along. */
+    void (*follow)(void *self, const void *good);
+    /* Becomes what `other`, of the same shape, has learned; what it has seen of the workload
+     * stays. */
+    void (*adopt)(void *self, const void *other);
+    /* Whether `other` is of the same shape. */
+    bool (*fits)(const void *self, const void *other);
+    /* The workload is another now: another load, or other requests. */
+    void (*changed)(void *self, bool load);
+
+    /* Everything that decides the future, in as many bytes for every policy of the shape.
+     * AW_ERR_FORMAT: not such bytes; it is to be thrown away then. */
+    size_t (*state_bytes)(const void *self);
+    void (*save)(const void *self, void *bytes);
+    enum aw_err (*load)(void *self, const void *bytes);
+
+    /* Adds to an object what makes up the policy, for a file and for people. 0: done; else no
+     * memory. */
+    int (*describe)(const void *self, json_t *policy);
+    /* Becomes what describe wrote. AW_ERR_FORMAT: damaged. AW_ERR_CONFIG: made for another task.
+     * After a failure it is to be thrown away. */
+    enum aw_err (*read)(void *self, const json_t *policy, uint64_t id, struct aw_diag *diag);
+};
+
+struct aw_policy {
+    const struct aw_policy_ops *ops; /* no slot is ever NULL */
+    void *self;                      /* NULL: there is none */
+};
+
+const struct aw_policy_ops *aw_policy_ops_of(uint32_t kind);
+/* On failure `ret` is untouched. */
+AW_NODISCARD enum aw_err aw_policy_new(const struct aw_policy_ops *ops,
+                                       const struct aw_policy_task *task,
+                                       const struct aw_alloc *alloc, struct aw_policy *ret);
+void aw_policy_free(struct aw_policy *policy); /* a zeroed one is a no-op */
+
+/* Slots that have nothing to do. */
+void aw_policy_sees_nothing(void *self, const float *obs);
+void aw_policy_follows_nothing(void *self, const void *good);
+void aw_policy_unchanged(void *self, bool load);
+
+#endif
