@@ -121,6 +121,16 @@ static void stop_workers(struct aw_threads *pool, uint32_t started)
     aw_alloc_free(pool->alloc, pool->workers);
 }
 
+int aw_thread_begin(pthread_t *ret_thread, void *(*main)(void *), void *ctx)
+{
+    sigset_t all, before; /* threads inherit the mask */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(ret_thread, NULL, main, ctx);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
 enum aw_err aw_threads_init(struct aw_threads *pool, uint32_t count, const struct aw_alloc *alloc)
 {
     *pool = (struct aw_threads){0};
@@ -139,19 +149,14 @@ enum aw_err aw_threads_init(struct aw_threads *pool, uint32_t count, const struc
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->finished, NULL);
 
-    /* Threads inherit the mask: a signal is for the thread that knows what to do about it. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     uint32_t started = 0;
     for (; started < pool->count - 1; started++) {
         struct aw_threads_worker *worker = &pool->workers[started];
         worker->pool = pool;
         worker->number = started + 1;
-        if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0)
+        if (aw_thread_begin(&worker->thread, worker_main, worker) != 0)
             break;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (started < pool->count - 1) {
         stop_workers(pool, started);
         *pool = (struct aw_threads){0};

@@ -42,6 +42,10 @@ struct aw_threads {
     uint32_t turns, chunk, chunks;
 };
 
+/* A thread of one's own that hears no signal: those are for the thread that knows what to do about
+ * them. 0, or the error of pthread_create. */
+int aw_thread_begin(pthread_t *ret_thread, void *(*main)(void *), void *ctx);
+
 /* Processors this process may run on. */
 uint32_t aw_threads_cpu_count(void);
 

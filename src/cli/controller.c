@@ -140,11 +140,7 @@ static void *role_thread(void *ctx)
 static enum aw_err thread_begin(pthread_t *thread, void *(*main)(void *), void *ctx,
                                 struct aw_diag *diag)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(thread, NULL, main, ctx);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int failed = aw_thread_begin(thread, main, ctx);
     if (failed)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread to run on: %s", strerror(failed));
     return AW_OK;

@@ -108,11 +108,7 @@ static void *steps_thread(void *ctx)
 static enum aw_err steps_shown(struct session *s, struct aw_diag *diag)
 {
     pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&thread, NULL, steps_thread, s);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int failed = aw_thread_begin(&thread, steps_thread, s);
     if (failed)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread to run on: %s", strerror(failed));
     while (!s->done) {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/threads.h"
 #include "daemon/agents.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/map.h"
@@ -194,11 +195,7 @@ static enum aw_err steps_watched(struct aw__daemon *d, struct aw_diag *diag)
     int64_t told_us = 0;
     bool stopping = false;
     pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&thread, NULL, steps_thread, d);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int failed = aw_thread_begin(&thread, steps_thread, d);
     if (failed)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread to run on: %s", strerror(failed));
     while (!d->done) {

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/threads.h"
 #include "daemon/daemon_internal.h"
 
 #include <inttypes.h>
@@ -308,7 +309,7 @@ static enum aw_err load_one(struct aw_local_run *run, uint32_t i, int64_t from_u
     load->config.report_us = REPORT_US;
     load->config.report = load_goes_on;
     load->config.ctx = load;
-    const int failed = pthread_create(&load->thread, NULL, load_thread, load);
+    const int failed = aw_thread_begin(&load->thread, load_thread, load);
     load->made = failed == 0;
     return failed
                ? aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread for the load: %s", strerror(failed))
@@ -321,14 +322,10 @@ enum aw_err aw_local_run_load_begin(struct aw_local_run *run, int64_t from_us, u
     const struct aw_daemon_config *ask = run->config.ask;
     const double span_s =
         fmin((double)steps * ask->step_s / ask->speed * LATE + LATE_S, LOAD_MAX_S);
-    sigset_t all, before;
     enum aw_err err = AW_OK;
     run->load_stop = false;
-    sigfillset(&all); /* signals are for the main thread */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; !err && i < ask->count; i++)
         err = load_one(run, i, from_us, span_s, seed, diag);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return err;
 }
 

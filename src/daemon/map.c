@@ -2,6 +2,7 @@
 #include "daemon/map.h"
 
 #include "base/clock.h"
+#include "base/threads.h"
 #include "policy/models.h"
 #include "pretrain/atlas.h"
 
@@ -96,16 +97,6 @@ static void *work(void *ctx)
     return NULL;
 }
 
-static bool thread_start(struct aw__map *map)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for others */
-    const int failed = pthread_create(&map->thread, NULL, work, map);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return !failed;
-}
-
 /* --- opened and closed ------------------------------------------------------------------------ */
 
 void aw__map_open(struct aw_daemon_config *ask, struct aw_log *log, struct aw_api *api,
@@ -133,7 +124,7 @@ void aw__map_open(struct aw_daemon_config *ask, struct aw_log *log, struct aw_ap
     map->api = api;
     if (aw_atlas_new(&config, NULL, &map->atlas, &diag)) {
         snprintf(missing, sizeof missing, "%s", diag.text);
-    } else if (!thread_start(map)) {
+    } else if (aw_thread_begin(&map->thread, work, map)) {
         snprintf(missing, sizeof missing, "no thread to make embeddings on");
     } else {
         *ret = map;

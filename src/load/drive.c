@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 
 #include "base/clock.h"
+#include "base/threads.h"
 #include "load/drive_internal.h"
 
 #define EXPIRE_US  20000  /* between two looks for requests that are out of time */
@@ -247,9 +248,6 @@ static enum aw_err threads_start(const struct aw_drive_config *config, struct dr
 {
     const char *method = config->method ? config->method : "GET";
     enum aw_err err = AW_OK;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     for (uint32_t i = 0; !err && i < config->threads; i++) {
         struct aw__driver *driver = &drive->driver[i];
         driver->request_len = drive->request_len;
@@ -258,12 +256,11 @@ static enum aw_err threads_start(const struct aw_drive_config *config, struct dr
         if ((err = aw_timetable_init(&driver->timetable, &config->timetable, diag)) ||
             (err = aw__wire_open(driver, diag)))
             break;
-        const int failed = pthread_create(&driver->thread, NULL, thread_main, driver);
+        const int failed = aw_thread_begin(&driver->thread, thread_main, driver);
         if (failed)
             err = aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread: %s", strerror(failed));
         driver->started = !failed;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return err;
 }
 

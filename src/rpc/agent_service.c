@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/threads.h"
 
 #define METHODS 3u /* with the one that ends the table */
 
@@ -515,11 +516,7 @@ enum aw_err aw_agent_service_new(struct aw_agent_service **ret, struct aw_exchan
     pthread_mutex_init(&service->lock, NULL);
     pthread_cond_init(&service->work, NULL);
     pthread_cond_init(&service->idle, NULL);
-    sigset_t all, before;
-    sigfillset(&all); /* signals are for whoever waits for them */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&service->pump, NULL, pump, service);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int failed = aw_thread_begin(&service->pump, pump, service);
     if (failed) {
         pthread_cond_destroy(&service->idle);
         pthread_cond_destroy(&service->work);

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/threads.h"
 #include "rpc/listen.h"
 #include "rpc/server_internal.h"
 
@@ -149,17 +150,13 @@ static void *work(void *arg)
 static enum aw_err threads_start(struct aw_rpc_server *server, uint32_t workers,
                                  struct aw_diag *diag)
 {
-    sigset_t all, before;
     int failed = 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (server->worker_count < workers &&
-           !(failed = pthread_create(&server->workers[server->worker_count], NULL, work, server)))
+           !(failed = aw_thread_begin(&server->workers[server->worker_count], work, server)))
         server->worker_count++;
     if (!failed)
-        failed = pthread_create(&server->poller, NULL, poll_calls, server);
+        failed = aw_thread_begin(&server->poller, poll_calls, server);
     server->polling = !failed;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed
                ? aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread for the server: %s", strerror(failed))
                : AW_OK;

@@ -1,6 +1,8 @@
 /* gang.c - a list of jobs with parts left; workers push to it, helpers take from its head. */
 #include "segments/gang.h"
 
+#include "base/threads.h"
+
 #include <pthread.h>
 #include <signal.h>
 
@@ -76,19 +78,15 @@ enum aw_err aw__gang_new(uint32_t helper_count, uint32_t lane_first, const struc
     gang->alloc = alloc;
     (void)pthread_mutex_init(&gang->lock, NULL);
     (void)pthread_cond_init(&gang->work, NULL);
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < helper_count; i++) {
         struct helper *helper = &gang->helper[i];
         *helper = (struct helper){.gang = gang, .lane = lane_first + i};
-        if (pthread_create(&helper->thread, NULL, help, helper) != 0)
+        if (aw_thread_begin(&helper->thread, help, helper) != 0)
             err = AW_ERR_UNAVAILABLE;
         else
             gang->helper_count++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (err)
         aw__gang_free(gang);
     else

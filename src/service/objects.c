@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "service/server.h"
 
 #define IDLE_US   75000000
@@ -295,11 +296,7 @@ enum aw_err aw_objects_start(const struct aw_objects_config *config,
     if (err)
         return err;
     AW_ASSERT(objects);
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    const int failed = pthread_create(&objects->thread, NULL, serve, objects);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    const int failed = aw_thread_begin(&objects->thread, serve, objects);
     if (failed) {
         objects_free(objects);
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread: %s", strerror(failed));

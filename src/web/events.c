@@ -2,6 +2,7 @@
 #include "web/events.h"
 
 #include "base/alloc.h"
+#include "base/threads.h"
 #include "web/api_internal.h"
 
 #include <signal.h>
@@ -215,15 +216,11 @@ struct MHD_Response *aw__events_answer(struct aw__events *events, struct MHD_Con
 enum aw_err aw__events_open(struct aw__events **ret, struct aw_api *api, struct aw_diag *diag)
 {
     struct aw__events *events = aw_alloc_new(NULL, 1, sizeof *events);
-    sigset_t all, before;
     if (!events)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the event stream");
     events->api = api;
     pthread_mutex_init(&events->lock, NULL);
-    sigfillset(&all); /* signals are for the thread that waits for them */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    events->running = pthread_create(&events->thread, NULL, wait_for_ticks, events) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    events->running = aw_thread_begin(&events->thread, wait_for_ticks, events) == 0;
     if (!events->running) {
         aw__events_free(events);
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread for the event stream");

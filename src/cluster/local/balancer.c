@@ -2,6 +2,7 @@
 #include "cluster/local/balancer.h"
 
 #include "base/clock.h"
+#include "base/threads.h"
 #include "cluster/local/balancer_internal.h"
 
 #include <arpa/inet.h>
@@ -284,7 +285,6 @@ static enum aw_err make(struct aw__balancer *b, struct aw_diag *diag)
 enum aw_err aw__balancer_new(const struct aw__balancer_config *config, const struct aw_alloc *alloc,
                              struct aw__balancer **ret_balancer, struct aw_diag *diag)
 {
-    sigset_t all, before;
     if (config->slots == 0 || config->slots > AW__BALANCER_SLOTS_MAX || config->clients == 0 ||
         config->clients > AW__BALANCER_CLIENTS_MAX)
         return aw_fail(diag, AW_ERR_RANGE, "expected 1 to %u replicas and 1 to %u connections",
@@ -299,10 +299,7 @@ enum aw_err aw__balancer_new(const struct aw__balancer_config *config, const str
     pthread_mutex_init(&b->lock, NULL);
     enum aw_err err = make(b, diag);
     if (!err) {
-        sigfillset(&all); /* signals are for those who expect them; a closed peer is an errno */
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        const int failed = pthread_create(&b->thread, NULL, live, b);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        const int failed = aw_thread_begin(&b->thread, live, b);
         b->thread_made = failed == 0;
         if (failed)
             err = aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread: %s", strerror(failed));

@@ -148,7 +148,6 @@ static enum aw_err begin(struct aw_local *local, struct aw_diag *diag)
     struct aw_local_settings *settings = &local->settings;
     struct aw_local_cleaned cleaned;
     char id[AW__CGROUP_ID_MAX];
-    sigset_t all, before;
     if (!settings->run_dir[0])
         aw_local_run_dir(settings->run_dir, sizeof settings->run_dir);
     enum aw_err err = aw__rundir_id(id, diag);
@@ -165,10 +164,7 @@ static enum aw_err begin(struct aw_local *local, struct aw_diag *diag)
     /* all replicas together beside the rest of the machine, as Kubernetes weighs its pods */
     if ((err = aw__cgroup_weigh(&local->tree, "", 1000 * (int64_t)aw_threads_cpu_count(), diag)))
         return err;
-    sigfillset(&all); /* signals are for those who expect them */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&local->thread, NULL, supervise, local);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int failed = aw_thread_begin(&local->thread, supervise, local);
     if (failed)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no thread: %s", strerror(failed));
     local->thread_made = true;

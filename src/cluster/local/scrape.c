@@ -8,6 +8,7 @@
 
 #include "base/http1.h"
 #include "base/net.h"
+#include "base/threads.h"
 #include "cluster/local/internal.h"
 
 #include <arpa/inet.h>
@@ -357,7 +358,6 @@ enum aw_err aw__scrape_begin(struct aw_local *local, const struct aw_alloc *allo
                              struct aw__scrape **ret_scrape, struct aw_diag *diag)
 {
     struct aw__scrape *scrape = aw_alloc_new(alloc, 1, sizeof *scrape);
-    sigset_t all, before;
     if (!scrape)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the metrics of replicas");
     scrape->local = local;
@@ -366,10 +366,7 @@ enum aw_err aw__scrape_begin(struct aw_local *local, const struct aw_alloc *allo
     scrape->wake_fd_plus_1 = wake + 1;
     int failed = wake < 0 ? errno : 0;
     if (!failed) {
-        sigfillset(&all); /* signals are for those who expect them */
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        failed = pthread_create(&scrape->thread, NULL, scrape_thread, scrape);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        failed = aw_thread_begin(&scrape->thread, scrape_thread, scrape);
     }
     scrape->thread_made = failed == 0;
     if (failed) {
