@@ -56,23 +56,10 @@ static enum aw_err keep_open(struct recommender *r, struct aw_diag *diag)
         err = aw_store_open(&r->store, c->store, &options, NULL, diag);
     if (err || !*c->state)
         return err;
-    struct aw_steward_config *config = aw_alloc_new(NULL, 1, sizeof *config);
-    struct aw_audit_recovery recovery = {0};
-    if (!config)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the steward");
-    snprintf(config->folder, sizeof config->folder, "%.*s/" AW_DAEMON_AUDIT,
-             (int)(sizeof config->folder - sizeof AW_DAEMON_AUDIT - 1), c->state);
-    snprintf(config->journal, sizeof config->journal, "%.*s/" AW_DAEMON_JOURNAL,
-             (int)(sizeof config->journal - sizeof AW_DAEMON_JOURNAL - 1), c->state);
     snprintf(r->pilots, sizeof r->pilots, "%s/" PILOTS_FILE, c->state);
     snprintf(r->vpas, sizeof r->vpas, "%s/" VPAS_FILE, c->state);
-    err = aw_steward_new(config, NULL, &r->steward, &recovery, diag);
-    aw_alloc_free(NULL, config);
-    if (!err && recovery.torn_bytes)
-        aw_log_warn(&r->controller->log,
-                    "the audit log ended in the middle of an entry, which was cut off",
-                    AW_LOG_STR("file", recovery.torn_file), AW_LOG_STR("why", recovery.why));
-    return err;
+    return aw_daemon_record_open(&(struct aw_daemon_record){.state = c->state}, &r->controller->log,
+                                 &r->steward, diag);
 }
 
 static void save(struct recommender *r)

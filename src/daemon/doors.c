@@ -2,6 +2,7 @@
 #include "daemon/doors.h"
 
 #include "base/file.h"
+#include "daemon/config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -65,6 +66,29 @@ enum aw_err aw_daemon_lock(const char *dir, bool private, int *ret_fd, struct aw
     if (ftruncate(*ret_fd, 0) || pwrite(*ret_fd, holder, (size_t)len, 0) != len)
         return aw_fail_at(diag, AW_ERR_IO, path, 0, 0, NULL, "%s", strerror(errno));
     return AW_OK;
+}
+
+enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record, struct aw_log *log,
+                                  struct aw_steward **ret_steward, struct aw_diag *diag)
+{
+    struct aw_steward_config *config = aw_alloc_new(NULL, 1, sizeof *config);
+    struct aw_audit_recovery recovery = {0};
+    if (!config)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the steward");
+    config->virtual_time = record->virtual_time;
+    config->audit.no_sync = record->no_sync;
+    snprintf(config->folder, sizeof config->folder, "%.*s/" AW_DAEMON_AUDIT,
+             (int)(sizeof config->folder - sizeof AW_DAEMON_AUDIT - 1), record->state);
+    snprintf(config->journal, sizeof config->journal, "%.*s/" AW_DAEMON_JOURNAL,
+             (int)(sizeof config->journal - sizeof AW_DAEMON_JOURNAL - 1), record->state);
+    const enum aw_err err = aw_steward_new(config, NULL, ret_steward, &recovery, diag);
+    aw_alloc_free(NULL, config);
+    if (!err && recovery.torn_bytes)
+        aw_log_warn(log, "the audit log ended in the middle of an entry, which was cut off",
+                    AW_LOG_STR("file", recovery.torn_file),
+                    AW_LOG_INT("bytes", (int64_t)recovery.torn_bytes),
+                    AW_LOG_STR("why", recovery.why));
+    return err;
 }
 
 /* --- doors ------------------------------------------------------------------------------------ */

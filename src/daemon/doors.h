@@ -1,8 +1,8 @@
 /*
- * doors.h - what every daemon of this program does alike: its log, its state directory, the doors
+ * doors.h - what every daemon of this program does alike: its log, its state directory and record, the doors
  * by which others come in.
  *
- * Call order: log, door_read, lock; doors_open once an API is there, doors_close before it goes.
+ * Call order: log, door_read, lock, record_open; doors_open once an API is there, doors_close before it goes.
  * Memory:     plain structs.
  * Threads:    single owner.
  */
@@ -10,6 +10,7 @@
 #define AW_DAEMON_DOORS_H
 
 #include "base/log.h"
+#include "desk/steward.h"
 #include "web/server.h"
 
 /* Real seconds without a tick that are too many: learning for many workloads takes minutes. */
@@ -24,6 +25,17 @@ void aw_daemon_log(struct aw_log *log, bool level_given, bool format_given);
  * `*ret_fd` is to be closed unless it is -1, as which it was handed in. */
 AW_NODISCARD enum aw_err aw_daemon_lock(const char *dir, bool private, int *ret_fd,
                                         struct aw_diag *diag);
+
+/* The audit log and the journal of a state directory. What a crash has left of an entry is cut off,
+ * and that is told in the log. */
+struct aw_daemon_record {
+    const char *state;
+    bool virtual_time; /* as aw_steward_config has it */
+    bool no_sync;
+};
+AW_NODISCARD enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record,
+                                               struct aw_log *log, struct aw_steward **ret_steward,
+                                               struct aw_diag *diag);
 
 /* What --listen and --token-file say, NULL where they do not. `door` is untouched where nothing is
  * listened on. */

@@ -153,22 +153,12 @@ static enum aw_err resume(struct aw_session *s, struct aw_diag *diag)
  * survive kill -9 there, and a run as fast as it goes does not wait for a disk in every tick. */
 enum aw_err aw__session_steward(struct aw_session *s, struct aw_diag *diag)
 {
-    struct aw_steward_config *config = aw_alloc_new(NULL, 1, sizeof *config);
-    struct aw_audit_recovery recovery = {0};
-    if (!config)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the steward");
-    config->virtual_time = !s->config.local; /* what was real is not lived again */
-    config->audit.no_sync = !s->config.daemon && !s->config.local;
-    state_path(s, AW_DAEMON_AUDIT, config->folder, sizeof config->folder);
-    state_path(s, AW_DAEMON_JOURNAL, config->journal, sizeof config->journal);
-    const enum aw_err err = aw_steward_new(config, NULL, &s->steward, &recovery, diag);
-    aw_alloc_free(NULL, config);
-    if (!err && recovery.torn_bytes)
-        aw_log_warn(s->log, "the audit log ended in the middle of an entry, which was cut off",
-                    AW_LOG_STR("file", recovery.torn_file),
-                    AW_LOG_INT("bytes", (int64_t)recovery.torn_bytes),
-                    AW_LOG_STR("why", recovery.why));
-    return err;
+    const struct aw_daemon_record record = {
+        .state = s->config.state,
+        .virtual_time = !s->config.local, /* what was real is not lived again */
+        .no_sync = !s->config.daemon && !s->config.local,
+    };
+    return aw_daemon_record_open(&record, s->log, &s->steward, diag);
 }
 
 enum aw_err aw__session_job(struct aw_session *s, struct aw_steward *steward, struct aw_job **ret,
