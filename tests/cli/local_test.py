@@ -184,7 +184,7 @@ def the_table_is_drawn_on_a_terminal():
     skip_without_control_groups()
     with tempfile.TemporaryDirectory() as folder:
         code, text = on_a_terminal(["run", "--cluster", "local", "-f", world(folder),
-                                    "--duration", "4s"], columns=140)
+                                    "--duration", "4s", "--state", "none"], columns=140)
         expect(code == 0, f"exit {code}: {text}")
         expect("shop" in text and "REPLICAS" in text and "REQUESTS" in text, text)
 
