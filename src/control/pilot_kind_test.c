@@ -161,7 +161,7 @@ static void a_policy_of_another_file_acts_is_saved_and_is_asked_on(void **state)
     bench_end(&b);
 }
 
-int main(void)
+AW_TEST_GROUP("pilot-kind")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_of_another_file_acts_is_saved_and_is_asked_on),

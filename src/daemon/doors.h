@@ -2,8 +2,8 @@
  * doors.h - what every daemon of this program does alike: its log, its state directory and what is
  * recorded there, the doors by which others come in.
  *
- * Call order: log, door_read, lock, record_open; doors_open once an API is there, doors_close before
- *             it goes.
+ * Call order: log, door_read, lock, record_open; doors_open once an API is there, doors_close
+ *             before it goes.
  * Memory:     plain structs.
  * Threads:    single owner.
  */

@@ -1,5 +1,5 @@
 /*
- * fallback_aimd.c - additive increase, multiplicative decrease of CPU and memory, driven by the SLO.
+ * fallback_aimd.c - additive increase, multiplicative decrease of CPU and memory, by the SLO.
  *
  * FIRM (OSDI 2020, section 4) compares with AIMD control of each container's limits. Here: when the
  * step's p99 missed the SLO, the cores of all replicas together grow by a fixed step; when p99 is

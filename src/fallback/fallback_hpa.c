@@ -1,4 +1,4 @@
-/* fallback_hpa.c - the HPA fed from a sample: what its metrics client and its informers would see. */
+/* fallback_hpa.c - the HPA fed from a sample: what its metrics client and informers would see. */
 #include "fallback/fallback_kinds.h"
 
 #include <math.h>

@@ -27,7 +27,7 @@
  * allow many times as many as there ever are. */
 #define AW__POLICY_TRACK_ROOM 16u
 
-/* What the VPA remembers of one pod. No padding, here and in the next two: fallback.c saves them. */
+/* What the VPA remembers of one pod. No padding here and in the next two: fallback.c saves them. */
 struct aw__pod_track {
     uint32_t id;
     uint32_t oom_kill_count;

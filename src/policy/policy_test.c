@@ -273,7 +273,7 @@ static void want_of_memory_is_said_and_leaves_nothing(void **state)
     }
 }
 
-int main(void)
+AW_TEST_GROUP("policy")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_slot_is_empty_and_every_kind_has_a_name),

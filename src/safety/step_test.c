@@ -241,7 +241,7 @@ static void without_rails_a_plan_is_applied_as_it_is(void **state)
     assert_int_equal(scene.rails.clips, 0);
 }
 
-int main(void)
+AW_TEST_GROUP("step")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slo_is_judged_at_its_own_quantile),
