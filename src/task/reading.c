@@ -2,7 +2,6 @@
 #include "task/reading.h"
 
 #include <math.h>
-#include <string.h>
 
 #define VALUE_MAX 1e15 /* a pebibyte, thirty years: no figure of a workload can be beyond it */
 #define LIMIT_MAX \
@@ -95,7 +94,10 @@ static void take(const struct aw_sample *sample, int64_t stale_us, double slo_qu
 #define FIGURE(name) .name = value(&sample->name, oldest)
     *ret_reading = (struct aw_reading){
         .at_us = sample->at_us,
-        .replicas_ready = sample->replicas_ready,
+#define X(id, member, ...) .member##_wanted = sample->member##_wanted,
+        AW_RESOURCE_MAP(X)
+#undef X
+            .replicas_ready = sample->replicas_ready,
         .rollout = sample->rollout,
         FIGURE(cpu_cores_used),
         FIGURE(memory_bytes_used),
@@ -111,7 +113,6 @@ static void take(const struct aw_sample *sample, int64_t stale_us, double slo_qu
         .oom_kills = sample->oom_kills,
     };
 #undef FIGURE
-    memcpy(ret_reading->wanted, sample->wanted, sizeof sample->wanted);
 }
 
 static void relate(const struct aw_sample *sample, struct aw_reading *reading)
