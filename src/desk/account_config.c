@@ -83,7 +83,8 @@ static const struct member task_members[] = {
     OF(WHOLE, bounds.member##_min, MOST(unit)), OF(WHOLE, bounds.member##_max, MOST(unit)),
     AW_RESOURCE_MAP(X)
 #undef X
-        OF(REAL, slo_latency_us, 0), OF(REAL, slo_quantile, 0),
+        OF(REAL, slo_latency_us, 0),
+    OF(REAL, slo_quantile, 0),
 #define X(id, member, name, unit, ...) OF(WHOLE, member, MOST(unit)),
     AW_RESOURCE_MAP(X)
 #undef X

@@ -201,7 +201,7 @@ void aw_fallback_free(struct aw_fallback *policy)
 
 void aw__fallback_track_room(struct aw_fallback *policy, uint32_t count)
 {
-    uint32_t room = policy->track_room ? policy->track_room : AW__POLICY_TRACK_ROOM;
+    uint32_t room = policy->track_room ? policy->track_room : AW__FALLBACK_TRACK_ROOM;
     while (room < count && room < policy->track_max)
         room *= 2;
     room = room < policy->track_max ? room : policy->track_max;

@@ -115,7 +115,7 @@ static void pods_that_there_is_no_memory_for_are_not_followed(void **state)
     struct aw_fallback *policy = with_replicas(20, &counting.alloc);
     counting.fail_after = counting.alloc_count;
     see(policy, 30, NOW_US);
-    assert_int_equal(policy->state->track_count, AW__POLICY_TRACK_ROOM);
+    assert_int_equal(policy->state->track_count, AW__FALLBACK_TRACK_ROOM);
     counting.fail_after = UINT64_MAX;
     see(policy, 30, NOW_US + STEP_US);
     assert_int_equal(policy->state->track_count, 30);

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/testing.h"
+#include "base/units.h"
 #include "policy/capacity.h"
 #include "policy/external.h"
 #include "policy/network.h"
 
-#define MIB   ((int64_t)1 << 20)
 #define STEPS 300u
 
 /* What a policy is made for, and a workload that it is shown. */
@@ -27,7 +27,8 @@ static void begin(struct scene *s)
 {
     memset(s, 0, sizeof *s);
     aw_alloc_counting_init(&s->counting);
-    const struct aw_bounds bounds = {1, 20, 100, 4000, 64 * MIB, 4096 * MIB};
+    const struct aw_bounds bounds = {.min = {1, 100, 64 * AW_MIB},
+                                     .max = {20, 4000, 4096 * AW_MIB}};
     aw_action_init(&s->action, &(struct aw_action_config){.mapping = AW_ACTION_ANCHORED,
                                                           .bounds = bounds,
                                                           .window = 20,
@@ -51,12 +52,12 @@ static struct aw_policy_seen show(struct scene *s, uint32_t t)
                                      .replicas_wanted = 4,
                                      .replicas_ready = 4,
                                      .cpu_millicores_wanted = 1000,
-                                     .memory_bytes_wanted = 1024 * MIB,
+                                     .memory_bytes_wanted = 1024 * AW_MIB,
                                      .cores_allocated = 4,
-                                     .memory_bytes_allocated = 4096.0 * MIB,
+                                     .memory_bytes_allocated = 4096.0 * AW_MIB,
                                      .cpu_cores_used = wave,
-                                     .memory_bytes_used = 250.0 * MIB * wave,
-                                     .memory_bytes_peak = 300.0 * MIB * wave,
+                                     .memory_bytes_used = 250.0 * AW_MIB * wave,
+                                     .memory_bytes_peak = 300.0 * AW_MIB * wave,
                                      .arrivals_per_s = t % 50 == 49 ? NAN : 100 * wave,
                                      .completions_per_s = 100 * wave,
                                      .latency_us_slo = 1e5 * wave,
@@ -151,7 +152,7 @@ static void actions_are_finite_in_range_and_made_without_memory(void **state)
                 assert_true(a.action[i] >= -1 && a.action[i] <= 1);
             assert_true(a.plan.replicas >= 1 && a.plan.replicas <= 20);
             assert_true(a.plan.cpu_millicores >= 100 && a.plan.cpu_millicores <= 4000);
-            assert_true(a.plan.memory_bytes >= 64 * MIB && a.plan.memory_bytes <= 4096 * MIB);
+            assert_true(a.plan.memory_bytes >= 64 * AW_MIB && a.plan.memory_bytes <= 4096 * AW_MIB);
             const struct aw_policy_seen seen = show(&s, t);
             const double far = policy.ops->distance(policy.self, &seen);
             assert_true(isnan(far) || far >= 0);

@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "base/testing.h"
+#include "base/units.h"
 
-#define MIB ((int64_t)1 << 20)
-#define S   INT64_C(1000000)
+#define S INT64_C(1000000)
 
 /* A cluster that takes what it is given, or says why not. */
 struct toy {
@@ -88,7 +88,8 @@ static void begin(struct scene *scene)
     struct aw_guard_settings settings;
     aw_conf_defaults(aw_guard_fields, &settings);
     settings.mode = AW_GUARD_AUTO;
-    const struct aw_bounds bounds = {1, 20, 100, 4000, 64 * MIB, 4096 * MIB};
+    const struct aw_bounds bounds = {.min = {1, 100, 64 * AW_MIB},
+                                     .max = {20, 4000, 4096 * AW_MIB}};
     assert_ok(aw_guard_init(&rules->guard, &settings, &bounds, NULL));
     aw_guard_begin(&scene->memory);
 }
@@ -100,10 +101,10 @@ static void measure(struct scene *scene)
                             .replicas_wanted = 4,
                             .replicas_ready = 4,
                             .cpu_millicores_wanted = 1000,
-                            .memory_bytes_wanted = 1024 * MIB,
+                            .memory_bytes_wanted = 1024 * AW_MIB,
                             .cpu_cores_used = now(scene, 1),
-                            .memory_bytes_used = now(scene, 250.0 * MIB),
-                            .memory_bytes_peak = now(scene, 300.0 * MIB),
+                            .memory_bytes_used = now(scene, 250.0 * AW_MIB),
+                            .memory_bytes_peak = now(scene, 300.0 * AW_MIB),
                             .arrivals_per_s = now(scene, 100),
                             .completions_per_s = now(scene, 100),
                             .errors_per_s = now(scene, 0),
@@ -144,7 +145,7 @@ static void settle(struct scene *scene)
 static const struct aw_plan less = {.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
                                     .replicas = 3,
                                     .cpu_millicores = 700,
-                                    .memory_bytes = 700 * MIB};
+                                    .memory_bytes = 700 * AW_MIB};
 
 static void the_slo_is_judged_at_its_own_quantile(void **state)
 {
