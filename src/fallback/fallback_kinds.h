@@ -25,7 +25,7 @@
 #define AW__POLICY_STRAY_PODS 4u
 /* Tracks that there is room for to begin with: few workloads have more pods, and the bounds of most
  * allow many times as many as there ever are. */
-#define AW__POLICY_TRACK_ROOM 16u
+#define AW__FALLBACK_TRACK_ROOM 16u
 
 /* What the VPA remembers of one pod. No padding here and in the next two: fallback.c saves them. */
 struct aw__pod_track {
