@@ -233,7 +233,7 @@ def a_state_in_use_or_of_another_run_is_refused():
         state = Path(folder, "kept", "run.state")
         state.write_bytes(state.read_bytes()[:-100])
         damaged = run("run", "-f", path, "--state", "kept", cwd=folder)
-        expect(damaged.returncode == 65 and "damaged" in damaged.stderr, damaged.stderr)
+        expect(damaged.returncode == 65 and "truncated" in damaged.stderr, damaged.stderr)
         store = run("run", "-f", path, "--state", "new", "--store", "kept/trajectories.db",
                     cwd=folder)
         expect(store.returncode == 73 and "another run" in store.stderr, store.stderr)
