@@ -168,7 +168,7 @@ enum aw_err aw_fallback_new(const struct aw_fallback_settings *settings,
     if (aw__fallback_has_hpa(settings->kind))
         made.recommendation_max = aw__fallback_hpa_recommendation_max(settings);
     if (aw__fallback_has_vpa(settings->kind)) {
-        const uint32_t pods = 2 * task->bounds.replicas_max + AW__POLICY_STRAY_PODS;
+        const uint32_t pods = 2 * task->bounds.replicas_max + AW__FALLBACK_STRAY_PODS;
         made.track_max = pods < AW_CLUSTER_PODS_MAX ? pods : AW_CLUSTER_PODS_MAX;
     }
     struct aw_carve c = {0};

@@ -22,7 +22,7 @@
 /* Pods of which the VPA keeps track: all replicas, in a rollout as many again, and a few that were
  * not asked for. Of more the first are followed, and the others count as never having been killed.
  */
-#define AW__POLICY_STRAY_PODS 4u
+#define AW__FALLBACK_STRAY_PODS 4u
 /* Tracks that there is room for to begin with: few workloads have more pods, and the bounds of most
  * allow many times as many as there ever are. */
 #define AW__FALLBACK_TRACK_ROOM 16u

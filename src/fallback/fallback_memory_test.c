@@ -92,7 +92,7 @@ static void room_for_tracks_grows_with_the_pods_and_no_further(void **state)
     aw_alloc_counting_init(&counting);
     struct aw_fallback *policy = with_replicas(20, &counting.alloc);
     const uint64_t blocks = counting.alloc_count - counting.free_count;
-    assert_int_equal(policy->track_max, 2 * 20 + AW__POLICY_STRAY_PODS);
+    assert_int_equal(policy->track_max, 2 * 20 + AW__FALLBACK_STRAY_PODS);
     for (size_t i = 0; i < sizeof step / sizeof *step; i++) {
         const uint64_t before = counting.alloc_count;
         see(policy, step[i].pods, NOW_US + (int64_t)i * STEP_US);
@@ -196,7 +196,7 @@ static uint32_t churn(struct aw_rng *rng, struct aw_pod *pods, uint32_t count, u
 static void each_track_stays_with_its_pod_while_others_come_and_go(void **state)
 {
     (void)state;
-    enum { MAX = 2, TRACKS = 2 * MAX + AW__POLICY_STRAY_PODS, STEPS = 2000 };
+    enum { MAX = 2, TRACKS = 2 * MAX + AW__FALLBACK_STRAY_PODS, STEPS = 2000 };
     static int64_t oom_after_us[1 + STEPS * TRACKS];
     static uint32_t seen_next[1 + STEPS * TRACKS], kills[1 + STEPS * TRACKS];
     static const struct aw__pod_track none;

@@ -346,6 +346,15 @@ def a_daemon_answers_outlives_kill_9_and_goes_on():
             expect(row["freeze"] == "all" and row["replicas"]["wanted"] == 2, row)
             history = expect_ok("history", "shop", "--socket", str(daemon.socket)).stdout
             expect("the test" in history, history)
+            # other settings are taken over beside processes that live on
+            pids = replicas_in(groups_of(folder)[0])
+            path = Path(folder, "world.yaml")
+            path.write_text(path.read_text("utf-8").replace("hpaTarget: 60", "hpaTarget: 70"),
+                            encoding="utf-8")
+            daemon.process.send_signal(signal.SIGHUP)
+            until(lambda: "reloaded" in daemon.text(), "reloaded")
+            until(lambda: arrivals(daemon) > 0, "requests after a reload")
+            expect(replicas_in(groups_of(folder)[0]) == pids, "the same processes")
             groups = groups_of(folder)
             status, _ = daemon.end()
             expect(status == 0, f"{status}: {daemon.text()}")
