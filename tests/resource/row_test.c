@@ -106,7 +106,7 @@ static void look(struct walk *w, struct aw_rng *rng)
     figure(&w->rack.sample.cpu_cores_used, w, rng, 0.01 * (double)aw_rng_below(rng, 300));
     figure(&w->rack.sample.memory_bytes_used, w, rng, (double)any(rng, 1, 32 * MIB));
     assert_ok(rack_observe(&w->rack, 0, INT64_MAX, &sample));
-    aw_reading_take(&sample, 60 * S, &w->reading);
+    aw_reading_take(&sample, 60 * S, 0.99, &w->reading);
     w->input.slo = (enum aw_guard_slo)(aw_rng_below(rng, 20) ? 0 : 1 + aw_rng_below(rng, 2));
     w->input.freeze = (enum aw_guard_freeze)(aw_rng_below(rng, 30) ? 0 : 1 + aw_rng_below(rng, 2));
     w->input.uncontrolled = aw_rng_below(rng, 10) ? 0 : aw_rng_below(rng, AW_PLAN_ALL + 1);
