@@ -12,7 +12,7 @@
 /* One thread writes: what others read needs no read-modify-write, and no order. */
 #define PUT(to, value)                                 \
     do {                                               \
-        const __typeof__(to) now = (value);            \
+        __typeof__(to) now = (value);                  \
         __atomic_store(&(to), &now, __ATOMIC_RELAXED); \
     } while (0)
 #define GET(ret, from) __atomic_load(&(from), &(ret), __ATOMIC_RELAXED)
