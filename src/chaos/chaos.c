@@ -176,7 +176,7 @@ bool aw__chaos_must(struct aw__chaos *world, bool holds, enum aw_invariant invar
     if (w < world->count) {
         const struct aw__chaos_workload *of = &world->workload[w];
         snprintf(failure->workload, sizeof failure->workload, "%s", of->pilot.name);
-        json_t *brief = of->has_decision ? aw_account_brief(&of->pilot, &of->decision) : NULL;
+        json_t *brief = of->has_decision ? aw_explanation_brief(&of->pilot, &of->decision) : NULL;
         char *text = brief ? json_dumps(brief, JSON_COMPACT) : NULL;
         if (text)
             snprintf(failure->account, sizeof failure->account, "%s", text);
@@ -243,10 +243,10 @@ static void note_deeds(struct aw__chaos *world)
         const struct aw_plan *plan = &w->decision.guard.plan;
         if (!w->decided || plan->set == 0 || world->recorded || !world->record_asked)
             continue;
-        struct aw_steward_view view;
-        aw_steward_lock(world->steward);
-        aw_steward_peek(world->steward, i, &view);
-        aw_steward_unlock(world->steward);
+        struct aw_desk_view view;
+        aw_desk_lock(world->steward);
+        aw_desk_peek(world->steward, i, &view);
+        aw_desk_unlock(world->steward);
         struct aw__chaos_deed *deed = &world->deed[world->deed_count++];
         *deed = (struct aw__chaos_deed){
             .id = view.changed_id, .workload = i, .set = (uint32_t)plan->set};

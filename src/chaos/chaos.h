@@ -24,7 +24,7 @@
 #include <aware/cluster.h>
 #include <aware/store.h>
 
-#include "safety/external.h"
+#include "safety/external_agent.h"
 
 #define AW_CHAOS_WORKLOADS_MAX 6u
 #define AW_CHAOS_STEPS_MAX     2000u

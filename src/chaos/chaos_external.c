@@ -57,19 +57,19 @@ static void no_wake(void *ctx)
 static void come(struct aw__chaos *world, uint32_t w, bool take_over)
 {
     struct aw__chaos_agent *agent = &world->agent[w];
-    struct aw_exchange_seat seat;
+    struct aw_agent_exchange_seat seat;
     char name[16];
     snprintf(name, sizeof name, "agent-%u", aw_rng_below(&world->agent_rng, 3));
-    const struct aw_exchange_hello hello = {.workload = world->workload[w].pilot.name,
-                                            .agent = name,
-                                            .version = "1",
-                                            .take_over = take_over,
-                                            .wake = no_wake};
+    const struct aw_agent_exchange_hello hello = {.workload = world->workload[w].pilot.name,
+                                                  .agent = name,
+                                                  .version = "1",
+                                                  .take_over = take_over,
+                                                  .wake = no_wake};
     uint64_t ticket = 0;
-    if (aw_exchange_register(world->exchange, &hello, &ticket, &seat, NULL))
+    if (aw_agent_exchange_register(world->exchange, &hello, &ticket, &seat, NULL))
         return;
     if (agent->ticket)
-        aw_exchange_leave(world->exchange, agent->ticket);
+        aw_agent_exchange_leave(world->exchange, agent->ticket);
     agent->ticket = ticket;
     agent->asked = 0;
 }
@@ -78,7 +78,7 @@ static void go(struct aw__chaos *world, uint32_t w)
 {
     struct aw__chaos_agent *agent = &world->agent[w];
     if (agent->ticket)
-        aw_exchange_leave(world->exchange, agent->ticket);
+        aw_agent_exchange_leave(world->exchange, agent->ticket);
     agent->ticket = 0;
 }
 
@@ -90,7 +90,7 @@ static void say(struct aw__chaos *world, uint32_t w, uint64_t id, const float *v
     if (!agent->ticket)
         return;
     const enum aw_external_fault fault =
-        aw_exchange_answer(world->exchange, agent->ticket, id, values, count);
+        aw_agent_exchange_answer(world->exchange, agent->ticket, id, values, count);
     world->result->answers[fault]++;
     aw__chaos_digest(world, &fault, sizeof fault);
 }
@@ -175,8 +175,8 @@ static void act(struct aw__chaos *world, uint32_t w)
         const uint64_t id = agent->asked, before = agent->ticket;
         agent->ticket = 0;
         come(world, w, true);
-        (void)aw_exchange_answer(world->exchange, before, id, zeros, AW_ACTION_DIM);
-        aw_exchange_leave(world->exchange, before);
+        (void)aw_agent_exchange_answer(world->exchange, before, id, zeros, AW_ACTION_DIM);
+        aw_agent_exchange_leave(world->exchange, before);
         say(world, w, id, zeros, AW_ACTION_DIM); /* nor has the new one been asked */
         break;
     }
@@ -195,12 +195,12 @@ static void while_it_waits(void *ctx, int64_t until_us)
     bool acted = false;
     for (uint32_t w = 0; w < world->count; w++) {
         struct aw__chaos_agent *agent = &world->agent[w];
-        struct aw_exchange_message message;
+        struct aw_agent_exchange_message message;
         while (agent->ticket && !agent->answered &&
-               aw_exchange_poll(world->exchange, agent->ticket, &message)) {
-            if (message.kind == AW_EXCHANGE_END) {
+               aw_agent_exchange_poll(world->exchange, agent->ticket, &message)) {
+            if (message.kind == AW_AGENT_EXCHANGE_END) {
                 go(world, w);
-            } else if (message.kind == AW_EXCHANGE_QUESTION) {
+            } else if (message.kind == AW_AGENT_EXCHANGE_QUESTION) {
                 agent->asked = message.question.id;
                 agent->answered = acted = true;
                 act(world, w);
@@ -235,19 +235,20 @@ enum aw_err aw__chaos_external_make(struct aw__chaos *world, struct aw_diag *dia
         settings->backoff = aw_rng_uniform(rng, 15, 300);
         world->agent[i].manners = aw_rng_double(rng);
     }
-    return aw_exchange_new(&(struct aw_exchange_config){.clock = &world->wire,
-                                                        .seats_max = AW_CHAOS_WORKLOADS_MAX,
-                                                        .agents_max = 2 * AW_CHAOS_WORKLOADS_MAX,
-                                                        .pause = while_it_waits,
-                                                        .ctx = world},
-                           NULL, &world->exchange, diag);
+    return aw_agent_exchange_new(
+        &(struct aw_agent_exchange_config){.clock = &world->wire,
+                                           .seats_max = AW_CHAOS_WORKLOADS_MAX,
+                                           .agents_max = 2 * AW_CHAOS_WORKLOADS_MAX,
+                                           .pause = while_it_waits,
+                                           .ctx = world},
+        NULL, &world->exchange, diag);
 }
 
 void aw__chaos_external_free(struct aw__chaos *world)
 {
     for (uint32_t w = 0; world->exchange && w < world->count; w++)
         go(world, w);
-    aw_exchange_free(world->exchange);
+    aw_agent_exchange_free(world->exchange);
     world->exchange = NULL;
 }
 

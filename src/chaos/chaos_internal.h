@@ -6,8 +6,8 @@
 #include "base/rng.h"
 #include "chaos/chaos.h"
 #include "cluster/sim.h"
-#include "control/exchange.h"
-#include "desk/steward.h"
+#include "control/agent_exchange.h"
+#include "desk/desk.h"
 
 #define AW__CHAOS_ORDERS_MAX     512u
 #define AW__CHAOS_CHANGES_MAX    8192u
@@ -174,7 +174,7 @@ struct aw__chaos {
     struct aw_disk_sim disk;
     struct aw_loop_desk desk;
     const struct aw_loop_desk *inner_desk;
-    struct aw_steward *steward;
+    struct aw_desk *steward;
     struct aw_loop *loop;
     bool down;        /* could not start yet */
     bool fresh;       /* has not ticked since it started */
@@ -191,7 +191,7 @@ struct aw__chaos {
     uint32_t deciding; /* whose is asked */
 
     /* agents of other processes; NULL: there are none */
-    struct aw_exchange *exchange;
+    struct aw_agent_exchange *exchange;
     struct aw_clock wire; /* that their deadlines are measured by */
     int64_t wire_us, wire_asked_us;
     struct aw_rng agent_rng; /* of what they do */

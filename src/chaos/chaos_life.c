@@ -166,7 +166,7 @@ static enum aw_err begin(struct aw__chaos *world, struct aw_diag *diag)
 {
     struct aw_pilot_config pilots[AW_CHAOS_WORKLOADS_MAX];
     struct aw_fallback_task tasks[AW_CHAOS_WORKLOADS_MAX];
-    struct aw_steward_config config = {
+    struct aw_desk_config config = {
         .disk = &world->disk.disk,
         .folder = AW__CHAOS_FOLDER,
         .audit = {.file_bytes_max = FILE_BYTES, .group_bytes_max = GROUP},
@@ -178,10 +178,10 @@ static enum aw_err begin(struct aw__chaos *world, struct aw_diag *diag)
         tasks[i] = world->workload[i].task;
     }
     const struct aw_alloc *alloc = &world->heap.alloc;
-    enum aw_err err = aw_steward_new(&config, alloc, &world->steward, NULL, diag);
+    enum aw_err err = aw_desk_new(&config, alloc, &world->steward, NULL, diag);
     if (err)
         return err;
-    world->inner_desk = aw_steward_desk(world->steward);
+    world->inner_desk = aw_desk_hooks(world->steward);
     world->desk = (struct aw_loop_desk){.ctx = world,
                                         .moments = world->inner_desk->moments,
                                         .enter = desk_enter,
@@ -205,15 +205,14 @@ static enum aw_err begin(struct aw__chaos *world, struct aw_diag *diag)
                                                .exchange = world->exchange},
                       alloc, &world->loop, diag);
     return err ? err
-               : aw_steward_attach(world->steward, world->loop, tasks, aw__chaos_now_us(world),
-                                   diag);
+               : aw_desk_attach(world->steward, world->loop, tasks, aw__chaos_now_us(world), diag);
 }
 
 static void drop(struct aw__chaos *world)
 {
     aw_disk_sim_kill(&world->disk);
     aw_loop_free(world->loop);
-    aw_steward_free(world->steward);
+    aw_desk_free(world->steward);
     world->loop = NULL;
     world->steward = NULL;
     aw__chaos_must(world, world->heap.bytes == 0, AW_INVARIANT_MEMORY, UINT32_MAX,
@@ -270,7 +269,7 @@ void aw__chaos_end(struct aw__chaos *world, bool killed, bool power)
     else if (killed)
         aw_disk_sim_kill(&world->disk);
     else if (world->steward)
-        aw_steward_detach(world->steward, aw__chaos_now_us(world), "asked to");
+        aw_desk_detach(world->steward, aw__chaos_now_us(world), "asked to");
     aw__chaos_say(world, "  %s", power ? "the power goes" : killed ? "kill -9" : "stopped");
     world->dead = false;
     world->dead_in = 0;

@@ -10,7 +10,7 @@
 #include "frame/status_line.h"
 #include "frame/verbs.h"
 #include "lab/appset.h"
-#include "meta/known.h"
+#include "meta/known_apps.h"
 #include "pretrain/adapt.h"
 
 #define PERCENT 100.0
@@ -120,13 +120,13 @@ static json_t *document(const struct ask *ask)
 
 static enum aw_err save(struct ask *ask, const char *out, struct aw_diag *diag)
 {
-    struct aw_known known;
+    struct aw_known_apps known;
     char app[AW_APP_NAME_MAX];
     aw_pretrain_app_name(&ask->model.config.learn, 0, app, sizeof app);
     const char *const meta[] = {"adapted.app", app, "adapted.load", ask->pool.shown};
-    enum aw_err err = aw_known_load(&known, ask->model.card.path, NULL, diag);
+    enum aw_err err = aw_known_apps_load(&known, ask->model.card.path, NULL, diag);
     err = err ? err : aw_pretrain_model_save(ask->pretrain, out, &known, meta, 2, diag);
-    aw_known_deinit(&known);
+    aw_known_apps_deinit(&known);
     return err;
 }
 

@@ -8,7 +8,7 @@
 #include "kube/watch.h"
 #include "policy/models.h"
 #include "telemetry/metrics.h"
-#include "web/timing.h"
+#include "web/tick_timing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +29,9 @@ struct recommender {
     struct aw_kube_prom_queries questions;
     struct aw_kube_metrics *metrics;
     struct aw_store store;
-    struct aw_steward *steward;
-    struct aw_shelf *shelf;
-    struct aw_timing timing;
+    struct aw_desk *steward;
+    struct aw_model_shelf *shelf;
+    struct aw_tick_timing timing;
     struct aw_api api;
     struct aw_doors doors;
     int lock_fd; /* -1: none */
@@ -190,10 +190,10 @@ static void role_close(void *self)
     aw_doors_close(&r->doors);
     aw_recommender_free(r->it);
     aw_api_deinit(&r->api);
-    aw_steward_free(r->steward);
-    aw_timing_deinit(&r->timing);
+    aw_desk_free(r->steward);
+    aw_tick_timing_deinit(&r->timing);
     aw_store_close(&r->store);
-    aw_shelf_free(r->shelf);
+    aw_model_shelf_free(r->shelf);
     aw_kube_metrics_close(r->metrics);
     aw_kube_prom_queries_deinit(&r->questions);
     aw_kube_prom_close(r->prom);
@@ -213,7 +213,7 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
     enum aw_err err = keep_open(r, diag);
     err = err ? err : metrics_open(r, kube, diag);
     err = err ? err : aw_models_open(aw_args_text(c->run->args, "models"), &r->shelf, diag);
-    if (!err && (err = aw_timing_init(&r->timing, NULL)))
+    if (!err && (err = aw_tick_timing_init(&r->timing, NULL)))
         aw_fail(diag, err, "no memory for a clock");
     const struct aw_recommender_config config = {
         .kube = kube,
@@ -223,7 +223,7 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
         .metrics = r->metrics,
         .store = *c->store ? &r->store : NULL,
         .steward = r->steward,
-        .desk = r->steward ? aw_timing_desk(&r->timing, aw_steward_desk(r->steward)) : NULL,
+        .desk = r->steward ? aw_tick_timing_desk(&r->timing, aw_desk_hooks(r->steward)) : NULL,
         .shelf = r->shelf,
         .log = &c->log,
         .memory = *r->pilots ? r->pilots : NULL,

@@ -11,7 +11,7 @@
 #include "frame/layout.h"
 #include "frame/verbs.h"
 #include "lab/appset.h"
-#include "meta/known.h"
+#include "meta/known_apps.h"
 #include "pretrain/embed.h"
 #include "pretrain/pretrain.h"
 
@@ -21,14 +21,14 @@
 struct ask {
     const struct aw_call *run;
     struct aw_pretrain_model model;
-    struct aw_known known;
+    struct aw_known_apps known;
     struct aw_appset pool;
     struct aw_apps file; /* where --app names one of a file */
     char name[AW_STORE_NAME_MAX];
     char from[160];               /* what it was read from */
     struct aw_pretrain *pretrain; /* of a generated application */
     float embedding[AW_EMBED_DIM_MAX];
-    struct aw_known_place place;
+    struct aw_known_apps_place place;
     double embed_ms, embed_cpu_ms;
 };
 
@@ -106,15 +106,17 @@ static enum aw_err from_store(struct ask *ask, struct aw_diag *diag)
 
 /* --- told ------------------------------------------------------------------------------------- */
 
-static struct aw_known_prediction predict(const struct ask *ask, const struct aw_known_line *line)
+static struct aw_known_apps_prediction predict(const struct ask *ask,
+                                               const struct aw_known_apps_line *line)
 {
-    const struct aw_known_place *place = &ask->place;
-    return aw_known_predict(line, place->count ? place->similarity[0] : (double)NAN, place->odd);
+    const struct aw_known_apps_place *place = &ask->place;
+    return aw_known_apps_predict(line, place->count ? place->similarity[0] : (double)NAN,
+                                 place->odd);
 }
 
-static json_t *prediction_json(const struct ask *ask, const struct aw_known_line *line)
+static json_t *prediction_json(const struct ask *ask, const struct aw_known_apps_line *line)
 {
-    const struct aw_known_prediction told = predict(ask, line);
+    const struct aw_known_apps_prediction told = predict(ask, line);
     if (!told.there)
         return json_null();
     return json_pack("{s:o, s:o, s:b, s:b}", "value", aw_json_real(told.value), "deviation",
@@ -141,9 +143,9 @@ static json_t *document(const struct ask *ask)
 }
 
 static void print_prediction(const struct ask *ask, const char *what,
-                             const struct aw_known_line *line, double unit, const char *suffix)
+                             const struct aw_known_apps_line *line, double unit, const char *suffix)
 {
-    const struct aw_known_prediction told = predict(ask, line);
+    const struct aw_known_apps_prediction told = predict(ask, line);
     if (!told.there) {
         printf("%s: not known for this model\n", what);
         return;
@@ -209,18 +211,18 @@ static enum aw_err embed_run(const struct aw_call *run, struct aw_diag *diag)
     const char *path = aw_args_text(args, "model");
     enum aw_err err = asked_well(args, diag);
     err = err ? err : aw_pretrain_model_read(path, &ask->model, NULL, diag);
-    err = err ? err : aw_known_load(&ask->known, path, NULL, diag);
+    err = err ? err : aw_known_apps_load(&ask->known, path, NULL, diag);
     if (!err)
         err = aw_args_given(args, "store") ? from_store(ask, diag) : from_app(ask, diag);
     if (!err) {
-        aw_known_place(&ask->known, ask->embedding, (uint32_t)aw_args_number(args, "nearest"),
-                       &ask->place);
+        aw_known_apps_place(&ask->known, ask->embedding, (uint32_t)aw_args_number(args, "nearest"),
+                            &ask->place);
         err = run->json ? aw_json_print(document(ask), diag) : print_text(ask, diag);
     }
     aw_pretrain_free(ask->pretrain);
     aw_appset_close(&ask->pool);
     aw_apps_deinit(&ask->file);
-    aw_known_deinit(&ask->known);
+    aw_known_apps_deinit(&ask->known);
     aw_alloc_free(NULL, ask);
     return err;
 }
@@ -236,7 +238,7 @@ static const struct aw_option embed_options[] = {
               "(default: " AW_APPSET_TRACE " in AWARE_DATA_DIR)"),
     AW_OPTION(FILE, "store", 0, "PATH", NULL, "a store of trajectories, as 'aware run' keeps it"),
     AW_OPTION(TEXT, "workload", 'w', "NAME", NULL, "a workload of the store"),
-    AW_NUMBER("nearest", 'n', "N", "5", 1, AW_KNOWN_PLACES_MAX,
+    AW_NUMBER("nearest", 'n', "N", "5", 1, AW_KNOWN_APPS_PLACES_MAX,
               "known workloads to show, the nearest first"),
     {.name = NULL},
 };

@@ -167,8 +167,8 @@ static enum aw_err ask_take(struct aw__pretrain *ask, struct aw_diag *diag)
     aw_status_line_init(&ask->line, stderr, aw_args_given(args, "quiet") || ask->team.rank > 0);
     ask->config.progress = met;
     ask->config.progress_ctx = ask;
-    ask->config.team = (struct aw_pretrain_team){ask->team.rank, ask->team.size, aw_team_mean,
-                                                 aw_team_broadcast, &ask->team};
+    ask->config.team = (struct aw_pretrain_team){ask->team.rank, ask->team.size, aw_mpi_team_mean,
+                                                 aw_mpi_team_broadcast, &ask->team};
     ask->point = aw_alloc_new(NULL, ask->config.rounds, sizeof *ask->point);
     if (!ask->point)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rounds", ask->config.rounds);
@@ -186,7 +186,7 @@ static enum aw_err save(struct aw__pretrain *ask, struct aw_diag *diag)
         return aw_pretrain_save_state(ask->pretrain, ask->state, diag);
     snprintf(next, sizeof next, "%s.next", ask->state);
     enum aw_err err = aw_pretrain_save_state(ask->pretrain, next, diag);
-    if (!err && (err = aw_team_barrier(&ask->team)))
+    if (!err && (err = aw_mpi_team_barrier(&ask->team)))
         aw_fail(diag, err, "another process of the team is lost");
     if (!err && rename(next, ask->state) != 0)
         err = aw_fail_at(diag, AW_ERR_IO, ask->state, 0, 0, NULL, "%s", strerror(errno));
@@ -220,7 +220,7 @@ static enum aw_err together(struct aw__pretrain *ask, uint64_t *ret_stop, struct
 {
     const uint64_t own = aw_context_checksum(aw_pretrain_context(ask->pretrain));
     uint64_t told[2] = {aw_stop_signal != 0, own};
-    if (aw_team_broadcast(&ask->team, told, sizeof told))
+    if (aw_mpi_team_broadcast(&ask->team, told, sizeof told))
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "another process of the team is lost");
     if (told[1] != own)
         return aw_fail(diag, AW_ERR_DIVERGED, "the weights are not those of process 0");
@@ -259,7 +259,7 @@ static enum aw_err interrupted(struct aw__pretrain *ask, struct aw_diag *diag)
 }
 
 /* The model is there already: who does not want to wait has one that predicts nothing. */
-static enum aw_err predict(struct aw__pretrain *ask, struct aw_known *known,
+static enum aw_err predict(struct aw__pretrain *ask, struct aw_known_apps *known,
                            const char *const *meta, size_t pairs, struct aw_diag *diag)
 {
     ask->adapting = true;
@@ -304,7 +304,7 @@ static enum aw_err finish(struct aw__pretrain *ask, struct aw_diag *diag)
         "check.R.fallback",
         text[3],
     };
-    struct aw_known known = {0};
+    struct aw_known_apps known = {0};
     aw_pretrain_recall(ask->pretrain);
     enum aw_err err = aw_pretrain_known(ask->pretrain, &known, diag);
     err = err ? err
@@ -312,7 +312,7 @@ static enum aw_err finish(struct aw__pretrain *ask, struct aw_diag *diag)
                                        sizeof meta / sizeof *meta / 2, diag);
     if (!err && ask->predict > 0 && ask->team.rank == 0)
         err = predict(ask, &known, meta, sizeof meta / sizeof *meta / 2, diag);
-    aw_known_deinit(&known);
+    aw_known_apps_deinit(&known);
     ask->cpu_s = aw_clock_process_cpu_s();
     if (err || ask->team.rank > 0)
         return err;
@@ -333,7 +333,8 @@ static enum aw_err agree(struct aw__pretrain *ask, enum aw_err err, struct aw_di
 {
     float failed = err ? 1 : 0;
     uint32_t first = err != AW_OK;
-    if (aw_team_mean(&ask->team, &failed, 1) || aw_team_broadcast(&ask->team, &first, sizeof first))
+    if (aw_mpi_team_mean(&ask->team, &failed, 1) ||
+        aw_mpi_team_broadcast(&ask->team, &first, sizeof first))
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "another process of the team is lost");
     if (err && ask->team.rank > 0 && !first)
         tell(ask, err, diag);
@@ -349,7 +350,7 @@ static enum aw_err same_round(struct aw__pretrain *ask, struct aw_diag *diag)
 {
     const float own = (float)aw_pretrain_rounds(ask->pretrain);
     float mean = own;
-    if (aw_team_mean(&ask->team, &mean, 1))
+    if (aw_mpi_team_mean(&ask->team, &mean, 1))
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "another process of the team is lost");
     return mean == own ? AW_OK
                        : aw_fail_at(diag, AW_ERR_FORMAT, ask->state, 0, 0, NULL,
@@ -391,7 +392,7 @@ static enum aw_err team_failed(struct aw__pretrain *ask, enum aw_err err,
 {
     if (ask->begun && err != AW_ERR_INTERRUPTED) {
         tell(ask, err, diag);
-        aw_team_end(&ask->team, aw_err_exit_code(err));
+        aw_mpi_team_end(&ask->team, aw_err_exit_code(err));
     }
     return ask->silent || (err == AW_ERR_INTERRUPTED && ask->team.rank > 0) ? AW_OK : err;
 }
@@ -403,7 +404,7 @@ static enum aw_err pretrain_run(const struct aw_call *run, struct aw_diag *diag)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory to pretrain");
     ask->run = run;
     ask->begin_us = aw_clock_monotonic_us(NULL);
-    enum aw_err err = aw_team_join(&ask->team, diag);
+    enum aw_err err = aw_mpi_team_join(&ask->team, diag);
     if (!err) {
         aw_stop_catch(&(struct aw_stop_config){.twice = true});
         err = session(ask, diag);
@@ -415,7 +416,7 @@ static enum aw_err pretrain_run(const struct aw_call *run, struct aw_diag *diag)
     aw_apps_deinit(&ask->learn_file);
     aw_apps_deinit(&ask->check_file);
     aw_alloc_free(NULL, ask->point);
-    aw_team_leave(&ask->team);
+    aw_mpi_team_leave(&ask->team);
     aw_alloc_free(NULL, ask);
     return err;
 }

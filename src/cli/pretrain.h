@@ -11,9 +11,9 @@
 #include "frame/status_line.h"
 #include "frame/verb.h"
 #include "lab/appset.h"
-#include "meta/known.h"
+#include "meta/known_apps.h"
+#include "pretrain/mpi_team.h"
 #include "pretrain/pretrain.h"
-#include "pretrain/team.h"
 
 #define AW__PRETRAIN_COMMAND_MAX 1024u
 
@@ -29,7 +29,7 @@ struct aw__pretrain {
     struct aw_appset pool;
     struct aw_apps learn_file, check_file; /* where --apps and --check name files */
     struct aw_pretrain_config config;
-    struct aw_team team;
+    struct aw_mpi_team team;
     struct aw_pretrain *pretrain;
     bool paper;
     struct aw_status_line line;
@@ -39,7 +39,7 @@ struct aw__pretrain {
     uint32_t predict;  /* episodes in each application for validation, at the end */
     bool adapting;     /* to those, right now .. */
     int64_t adapt_us;  /* .. since then */
-    struct aw_known_line drop, episodes; /* what the model predicts */
+    struct aw_known_apps_line drop, episodes; /* what the model predicts */
     char model[AW_TEXT_MAX], card[AW_TEXT_MAX];
     char state[AW_TEXT_MAX]; /* "": none */
     char command[AW__PRETRAIN_COMMAND_MAX];

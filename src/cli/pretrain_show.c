@@ -280,8 +280,8 @@ static void card_text(FILE *out, const struct aw__pretrain *ask)
     fprintf(out, "\n## On validation\n\n");
 }
 
-static void card_line(FILE *out, const char *what, const struct aw_known_line *line, double unit,
-                      const char *suffix)
+static void card_line(FILE *out, const char *what, const struct aw_known_apps_line *line,
+                      double unit, const char *suffix)
 {
     fprintf(out, "| %s | %.2f%s | ", what, unit * (line->intercept + line->slope * line->at),
             suffix);

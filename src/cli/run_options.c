@@ -3,7 +3,7 @@
 
 #include "base/quantity.h"
 #include "base/yaml.h"
-#include "cluster/pace.h"
+#include "cluster/time_scale.h"
 #include "daemon/doors.h"
 #include "frame/findings.h"
 
@@ -183,10 +183,10 @@ static enum aw_err local_read(struct aw_daemon_config *ask, struct aw_diag *diag
         return aw_fail(diag, AW_ERR_USAGE,
                        "--cluster local needs a file: aware run --cluster local -f "
                        "examples/local.yaml");
-    if (!(ask->speed >= AW_PACE_MIN && ask->speed <= AW_PACE_MAX))
+    if (!(ask->speed >= AW_TIME_SCALE_MIN && ask->speed <= AW_TIME_SCALE_MAX))
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--speed",
                           "with --cluster local from %g to %g: real processes cannot be hurried",
-                          AW_PACE_MIN, AW_PACE_MAX);
+                          AW_TIME_SCALE_MIN, AW_TIME_SCALE_MAX);
     ask->twin = false;
     return AW_OK;
 }

@@ -6,8 +6,8 @@
  */
 #include "base/units.h"
 #include "cluster/local/local_testing.h"
-#include "cluster/pace.h"
 #include "cluster/sim.h"
+#include "cluster/time_scale.h"
 
 #include <math.h>
 
@@ -21,7 +21,7 @@ struct world {
 
     /* of the one or the other */
     struct aw_sim *sim;
-    struct aw_pace pace;
+    struct aw_time_scale pace;
     struct aw_load load;
     float rate;
     struct yard yard;
@@ -79,8 +79,8 @@ static bool fast_in_place_begin(struct world *world, uint32_t replicas, bool sta
 static bool hurried_begin(struct world *world, uint32_t replicas, bool starved)
 {
     const bool begun = sim_begin_as(world, replicas, starved, AW_SIM_FAST, true);
-    aw_pace_init(&world->pace, world->cluster, 4, 1000);
-    world->cluster = aw_pace_cluster(&world->pace);
+    aw_time_scale_init(&world->pace, world->cluster, 4, 1000);
+    world->cluster = aw_time_scale_cluster(&world->pace);
     world->step_us *= 4;
     world->patience_us *= 4;
     return begun;

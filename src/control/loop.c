@@ -29,9 +29,9 @@ struct aw_loop {
     uint32_t live;       /* that are taken */
     uint32_t first_free; /* NOBODY: all that have been used are taken */
     int64_t deadline_us;
-    const struct aw_loop_desk *desk; /* NULL: none */
-    const struct aw_clock *clock;    /* NULL: none */
-    struct aw_exchange *exchange;    /* NULL: none */
+    const struct aw_loop_desk *desk;    /* NULL: none */
+    const struct aw_clock *clock;       /* NULL: none */
+    struct aw_agent_exchange *exchange; /* NULL: none */
     bool steadfast;
     bool resume_due; /* the store has not been asked yet where it ends */
     bool fresh;      /* some slot is */
@@ -91,16 +91,16 @@ static enum aw_err make_seat(struct aw_loop *loop, uint32_t index,
     if (!loop->exchange)
         return AW_OK;
     if (!aw_policy_ops_of(config->agent)->elsewhere || !config->learning) {
-        aw_exchange_close(loop->exchange, index);
+        aw_agent_exchange_close(loop->exchange, index);
         return AW_OK;
     }
-    struct aw_exchange_seat seat = {.obs_dim = aw_state_dim(config->state),
-                                    .state = config->state,
-                                    .mapping = config->mapping,
-                                    .step_s = config->step_s,
-                                    .deadline_s = config->external.deadline};
+    struct aw_agent_exchange_seat seat = {.obs_dim = aw_state_dim(config->state),
+                                          .state = config->state,
+                                          .mapping = config->mapping,
+                                          .step_s = config->step_s,
+                                          .deadline_s = config->external.deadline};
     memcpy(seat.name, config->name, sizeof seat.name);
-    return aw_exchange_open(loop->exchange, index, &seat, diag);
+    return aw_agent_exchange_open(loop->exchange, index, &seat, diag);
 }
 
 enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *config,
@@ -116,7 +116,7 @@ enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *conf
     struct slot *slot = &loop->slot[index];
     struct aw_pilot *pilot = NULL;
     enum aw_err err = aw_pilot_new_among(config, task, now, &loop->pods, loop->alloc, &pilot, diag);
-    err = err ? err : make_room(loop, pods_max, aw_pilot_moment_bytes_max(pilot), diag);
+    err = err ? err : make_room(loop, pods_max, aw_pilot_snapshot_bytes_max(pilot), diag);
     err = err ? err : make_seat(loop, index, config, diag);
     if (err) {
         aw_pilot_free(pilot);
@@ -139,7 +139,7 @@ enum aw_err aw_loop_remove(struct aw_loop *loop, uint32_t workload)
         return AW_ERR_NOTFOUND;
     struct slot *slot = &loop->slot[workload];
     if (loop->exchange)
-        aw_exchange_close(loop->exchange, workload);
+        aw_agent_exchange_close(loop->exchange, workload);
     aw_pilot_free(slot->pilot);
     loop->live--;
     loop->pods_wanted -= slot->pods_max;
@@ -160,7 +160,7 @@ enum aw_err aw_loop_update(struct aw_loop *loop, uint32_t workload,
     if (err)
         return err;
     err = make_room(loop, pods_max > before ? pods_max - before : 0,
-                    aw_pilot_moment_bytes_max(pilot), diag);
+                    aw_pilot_snapshot_bytes_max(pilot), diag);
     err = err ? err : make_seat(loop, workload, config, diag);
     if (err) {
         aw_pilot_free(pilot);
@@ -232,7 +232,7 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
         return err;
     }
     if (loop->exchange) /* of a loop before this one */
-        aw_exchange_close_from(loop->exchange, loop->count);
+        aw_agent_exchange_close_from(loop->exchange, loop->count);
     for (uint32_t i = 0; i < loop->count; i++) /* a store that is not empty: aw_loop_resume */
         loop->slot[i].fresh = false;
     loop->fresh = false;
@@ -279,15 +279,15 @@ static void ask_all(struct aw_loop *loop)
         if (!has_external(loop, &loop->slot[i]))
             continue;
         if (aw_pilot_asks(loop->slot[i].pilot, cluster->ops->now_us(cluster->self), &request))
-            aw_exchange_ask(loop->exchange, i, &request);
+            aw_agent_exchange_ask(loop->exchange, i, &request);
         else
-            aw_exchange_pass(loop->exchange, i);
+            aw_agent_exchange_pass(loop->exchange, i);
     }
-    if (!aw_exchange_waits(loop->exchange))
+    if (!aw_agent_exchange_waits(loop->exchange))
         return;
     if (desk)
         desk->leave(desk->ctx);
-    aw_exchange_wait(loop->exchange);
+    aw_agent_exchange_wait(loop->exchange);
     if (desk)
         desk->enter(desk->ctx);
 }
@@ -297,7 +297,7 @@ static void hear_one(struct aw_loop *loop, uint32_t index)
     struct aw_external_answer answer;
     if (!has_external(loop, &loop->slot[index]))
         return;
-    aw_exchange_hear(loop->exchange, index, &answer);
+    aw_agent_exchange_hear(loop->exchange, index, &answer);
     aw_pilot_hear(loop->slot[index].pilot, &answer);
 }
 
@@ -309,12 +309,12 @@ static void tell_one(struct aw_loop *loop, uint32_t index)
     const struct aw_decision *decision = aw_pilot_decision(loop->slot[index].pilot);
     const struct aw_external_report *report = &decision->external;
     const bool acts = decision->actor == AW_ACTOR_AGENT;
-    struct aw_exchange_outcome outcome = {
-        .verdict = report->fault == AW_EXTERNAL_FAULT_LATE     ? AW_EXCHANGE_LATE
-                   : report->fault > AW_EXTERNAL_FAULT_UNASKED ? AW_EXCHANGE_INVALID
-                   : !acts                                     ? AW_EXCHANGE_SHADOW
-                   : decision->guard.clips                     ? AW_EXCHANGE_CLIPPED
-                                                               : AW_EXCHANGE_FOLLOWED,
+    struct aw_agent_exchange_outcome outcome = {
+        .verdict = report->fault == AW_EXTERNAL_FAULT_LATE     ? AW_AGENT_EXCHANGE_LATE
+                   : report->fault > AW_EXTERNAL_FAULT_UNASKED ? AW_AGENT_EXCHANGE_INVALID
+                   : !acts                                     ? AW_AGENT_EXCHANGE_SHADOW
+                   : decision->guard.clips                     ? AW_AGENT_EXCHANGE_CLIPPED
+                                                               : AW_AGENT_EXCHANGE_FOLLOWED,
         .standing = report->standing,
         .acts = acts,
         .frozen = decision->orders.freeze == AW_GUARD_FREEZE_ALL,
@@ -322,7 +322,7 @@ static void tell_one(struct aw_loop *loop, uint32_t index)
     struct aw_text text;
     char reason[AW_GUARD_TEXT_MAX];
     aw_text_init(&text, outcome.text, sizeof outcome.text);
-    if (outcome.verdict == AW_EXCHANGE_CLIPPED)
+    if (outcome.verdict == AW_AGENT_EXCHANGE_CLIPPED)
         aw_text_add(&text, "%s", aw_guard_clips_format(&decision->guard, reason, sizeof reason));
     else if (!acts && report->follow && decision->verdict != AW_WATCHDOG_PASS)
         aw_text_add(&text, "held back: %s",
@@ -331,7 +331,7 @@ static void tell_one(struct aw_loop *loop, uint32_t index)
         aw_text_add(&text, "the stage is %s: the fallback acts", aw_stage_name(decision->stage));
     else if (!acts)
         aw_text_add(&text, "%s", aw_external_report_format(report, reason, sizeof reason));
-    aw_exchange_tell(loop->exchange, index, &outcome);
+    aw_agent_exchange_tell(loop->exchange, index, &outcome);
 }
 
 /* --- a tick ----------------------------------------------------------------------------------- */
@@ -416,11 +416,11 @@ static void decide_all(struct aw_loop *loop)
         if (desk) {
             desk->orders(desk->ctx, i, now, &orders);
             if (desk->moments)
-                bytes = aw_pilot_moment_save(pilot, loop->moment);
+                bytes = aw_pilot_snapshot_save(pilot, loop->moment);
         }
         const struct aw_decision *decision = aw_pilot_decide(pilot, &orders, now);
         if (bytes)
-            aw_pilot_moment_took(loop->moment, decision->took_s);
+            aw_pilot_snapshot_took(loop->moment, decision->took_s);
         loop->counts.decisions++;
         if (desk)
             desk->decided(desk->ctx, i, decision, bytes ? loop->moment : NULL, bytes);

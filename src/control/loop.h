@@ -28,7 +28,7 @@
 
 #include "base/clock.h"
 #include "base/threads.h"
-#include "control/exchange.h"
+#include "control/agent_exchange.h"
 #include "control/pilot.h"
 
 struct aw_loop; /* opaque */
@@ -75,7 +75,8 @@ struct aw_loop_config {
     const struct aw_clock
         *clock; /* that agents are timed by, for the watchdog's deadline; borrowed.
                    NULL: they take no time, as where time is simulated */
-    struct aw_exchange *exchange; /* where agents of other processes are; borrowed, and the loop is
+    struct aw_agent_exchange
+        *exchange; /* where agents of other processes are; borrowed, and the loop is
                                      the one that asks there. NULL: nobody is */
 };
 

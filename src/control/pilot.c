@@ -179,7 +179,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     }
     struct aw__pilot_memory *memory = &pilot->memory;
     aw_canary_begin(&memory->canary);
-    aw_model_begin(&memory->record);
+    aw_copy_begin(&memory->record);
     memory->next_rows = AW__PILOT_SEARCH_ROWS;
     aw_state_begin(&memory->state);
     aw_action_begin(&memory->action);
@@ -333,7 +333,7 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
     if (!same)
         ask_anew(pilot);
     if (old->config.slo.quantile != config->slo.quantile) /* of another latency than is asked for */
-        aw_model_begin(&pilot->memory.record);
+        aw_copy_begin(&pilot->memory.record);
     *ret_pilot = pilot;
     return AW_OK;
 }
@@ -502,13 +502,13 @@ static struct aw_format moment_format = {.kind = "moment",
                                          .version = 1,
                                          .layout = {aw__pilot_seen_layout}};
 
-size_t aw_pilot_moment_bytes_max(const struct aw_pilot *pilot)
+size_t aw_pilot_snapshot_bytes_max(const struct aw_pilot *pilot)
 {
     return sizeof(struct aw__pilot_seen) + sizeof pilot->sample +
            pilot->pods_max * sizeof *pilot->pods + aw_pilot_state_bytes(pilot);
 }
 
-size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes)
+size_t aw_pilot_snapshot_save(const struct aw_pilot *pilot, void *bytes)
 {
     unsigned char *to = bytes;
     struct aw_sample sample = pilot->sample;
@@ -537,7 +537,7 @@ size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes)
     return size;
 }
 
-void aw_pilot_moment_took(void *bytes, double took_s)
+void aw_pilot_snapshot_took(void *bytes, double took_s)
 {
     struct aw_envelope head;
     memcpy(&head, bytes, sizeof head);
@@ -546,7 +546,7 @@ void aw_pilot_moment_took(void *bytes, double took_s)
     aw_envelope_seal(&moment_format, 0, bytes, sizeof head + head.bytes);
 }
 
-enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes, size_t size)
+enum aw_err aw_pilot_snapshot_load(struct aw_pilot *pilot, const void *bytes, size_t size)
 {
     const unsigned char *from = bytes;
     struct aw__pilot_seen seen;

@@ -32,7 +32,7 @@
 #include "rehearsal/learner.h"
 #include "rehearsal/rehearse.h"
 #include "safety/canary.h"
-#include "safety/external.h"
+#include "safety/external_agent.h"
 #include "safety/guard.h"
 #include "safety/lifecycle.h"
 #include "safety/limits.h"
@@ -244,15 +244,15 @@ AW_NODISCARD enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_u
 
 /* The moment between observe and decide: everything that a decision is a function of, but orders
  * and time. A pilot with the same config that loads it decides the same. */
-size_t aw_pilot_moment_bytes_max(const struct aw_pilot *pilot);
+size_t aw_pilot_snapshot_bytes_max(const struct aw_pilot *pilot);
 /* Returns how many bytes were written. */
-size_t aw_pilot_moment_save(const struct aw_pilot *pilot, void *bytes);
+size_t aw_pilot_snapshot_save(const struct aw_pilot *pilot, void *bytes);
 /* How long the agent then took is an input too, which nobody knew before: it is written into a
  * saved moment once the decision is there. */
-void aw_pilot_moment_took(void *bytes, double took_s);
+void aw_pilot_snapshot_took(void *bytes, double took_s);
 /* AW_ERR_FORMAT: not a moment of such a pilot; it is to be thrown away then. */
-AW_NODISCARD enum aw_err aw_pilot_moment_load(struct aw_pilot *pilot, const void *bytes,
-                                              size_t size);
+AW_NODISCARD enum aw_err aw_pilot_snapshot_load(struct aw_pilot *pilot, const void *bytes,
+                                                size_t size);
 
 /* An episode has ended, and there is something to learn from it. It stays so until learn. */
 bool aw_pilot_learn_due(const struct aw_pilot *pilot);

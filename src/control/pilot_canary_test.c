@@ -328,7 +328,7 @@ static void a_moment_of_a_trial_decides_the_same_again(void **state)
     struct bench b;
     serve(&b, LAVISH);
     try_formula(&b, PLAIN);
-    unsigned char *moment = malloc(aw_pilot_moment_bytes_max(b.pilot));
+    unsigned char *moment = malloc(aw_pilot_snapshot_bytes_max(b.pilot));
     assert_non_null(moment);
     struct aw_pilot *again = NULL;
     assert_ok(aw_pilot_new(aw_pilot_config(b.pilot), &b.task, 0, &b.counting.alloc, &again, NULL));
@@ -337,9 +337,9 @@ static void a_moment_of_a_trial_decides_the_same_again(void **state)
         const int64_t now = cluster->ops->now_us(cluster->self);
         assert_ok(cluster->ops->observe(cluster->self, 0, INT64_MAX, &b.sample));
         (void)aw_pilot_observe(b.pilot, &b.sample, now, &b.row);
-        const size_t size = aw_pilot_moment_save(b.pilot, moment);
+        const size_t size = aw_pilot_snapshot_save(b.pilot, moment);
         const struct aw_decision d = *aw_pilot_decide(b.pilot, NULL, now);
-        assert_ok(aw_pilot_moment_load(again, moment, size));
+        assert_ok(aw_pilot_snapshot_load(again, moment, size));
         const struct aw_decision *other = aw_pilot_decide(again, NULL, now);
         assert_true(mix_decision(1, &d) == mix_decision(1, other));
         assert_true(d.canary.moved == other->canary.moved);

@@ -5,7 +5,7 @@
 #include "control/loop.h"
 #include "control/pilot_internal.h"
 #include "control/pilot_testing.h"
-#include "desk/account.h"
+#include "desk/explanation.h"
 #include "policy/external.h"
 
 /* An agent that keeps the workload well supplied. */
@@ -115,7 +115,7 @@ static void what_it_says_of_its_answer_is_kept_in_the_account(void **state)
     (void)state;
     struct bench b;
     struct told told;
-    char text[AW_ACCOUNT_SENTENCE_MAX];
+    char text[AW_EXPLANATION_SENTENCE_MAX];
     prepare(&b);
     b.config.lifecycle.bootstrap = false;
     bench_begin(&b);
@@ -123,9 +123,9 @@ static void what_it_says_of_its_answer_is_kept_in_the_account(void **state)
     struct aw_external_answer answer = good_answer();
     aw_external_words_take(&answer.words, &(float){0.9f}, "load doubles at nine");
     const struct aw_decision *decision = tick(&b, &answer, &told);
-    aw_account_sentence(&b.config, decision, text, sizeof text);
+    aw_explanation_sentence(&b.config, decision, text, sizeof text);
     assert_non_null(strstr(text, "; it says: load doubles at nine; it is sure to 90 %"));
-    json_t *account = aw_account_json(&b.config, decision);
+    json_t *account = aw_explanation_json(&b.config, decision);
     const json_t *external = json_object_get(json_object_get(account, "agent"), "external");
     assert_string_equal(json_string_value(json_object_get(external, "explanation")),
                         "load doubles at nine");
@@ -133,7 +133,7 @@ static void what_it_says_of_its_answer_is_kept_in_the_account(void **state)
     json_decref(account);
     answer = good_answer();
     decision = tick(&b, &answer, &told);
-    aw_account_sentence(&b.config, decision, text, sizeof text);
+    aw_explanation_sentence(&b.config, decision, text, sizeof text);
     assert_null(strstr(text, "it says"));
     bench_end(&b);
 }
@@ -150,11 +150,11 @@ static void while_it_is_bad_the_fallback_decides_and_says_why(void **state)
     for (uint32_t f = AW_EXTERNAL_FAULT_LATE; f < AW_EXTERNAL_FAULT_COUNT; f++) {
         const struct aw_external_answer bad = bad_answer((enum aw_external_fault)f);
         const struct aw_decision *decision = tick(&b, &bad, &told);
-        char text[AW_ACCOUNT_SENTENCE_MAX];
+        char text[AW_EXPLANATION_SENTENCE_MAX];
         assert_int_equal(decision->actor, AW_ACTOR_FALLBACK);
         assert_int_equal(decision->verdict, AW_WATCHDOG_PASS); /* it is not the watchdog's affair */
         assert_false(decision->has_shadow);
-        aw_account_sentence(&b.config, decision, text, sizeof text);
+        aw_explanation_sentence(&b.config, decision, text, sizeof text);
         if (!strstr(text, "agent steady@1 is not followed: "))
             fail_msg("%s: %s", aw_external_fault_name((enum aw_external_fault)f), text);
         until_it_acts(&b);
@@ -265,7 +265,7 @@ static void a_decision_of_it_can_be_taken_again(void **state)
     b.config.lifecycle.bootstrap = false;
     bench_begin(&b);
     until_it_acts(&b);
-    unsigned char *moment = malloc(aw_pilot_moment_bytes_max(b.pilot));
+    unsigned char *moment = malloc(aw_pilot_snapshot_bytes_max(b.pilot));
     assert_non_null(moment);
     for (uint32_t t = 0; t < 12; t++) {
         const struct aw_external_answer answer =
@@ -274,13 +274,13 @@ static void a_decision_of_it_can_be_taken_again(void **state)
         assert_ok(b.cluster.ops->observe(b.cluster.self, 0, INT64_MAX, &b.sample));
         (void)aw_pilot_observe(b.pilot, &b.sample, now, &b.row);
         aw_pilot_hear(b.pilot, &answer);
-        const size_t size = aw_pilot_moment_save(b.pilot, moment);
+        const size_t size = aw_pilot_snapshot_save(b.pilot, moment);
         const struct aw_decision *decision = aw_pilot_decide(b.pilot, NULL, now);
-        aw_pilot_moment_took(moment, decision->took_s);
-        char *text = aw_account_text(&b.config, decision), *again = NULL;
-        const struct aw_account_moment kept = {
+        aw_pilot_snapshot_took(moment, decision->took_s);
+        char *text = aw_explanation_text(&b.config, decision), *again = NULL;
+        const struct aw_explanation_snapshot kept = {
             .config = &b.config, .task = &b.task, .bytes = moment, .size = size, .at_us = now};
-        assert_ok(aw_account_replay(&kept, NULL, &again, NULL));
+        assert_ok(aw_explanation_replay(&kept, NULL, &again, NULL));
         assert_string_equal(text, again);
         assert_non_null(strstr(text, "\"external\":{"));
         free(again);
@@ -335,7 +335,7 @@ static void its_policy_is_its_own(void **state)
 /* --- in a loop -------------------------------------------------------------------------------- */
 
 struct partner {
-    struct aw_exchange *exchange;
+    struct aw_agent_exchange *exchange;
     struct aw_clock_virtual virt;
     uint64_t ticket;
     uint32_t outcomes, questions;
@@ -351,15 +351,16 @@ static void nothing(void *ctx)
 static void partner_acts(void *ctx, int64_t until_us)
 {
     struct partner *p = ctx;
-    struct aw_exchange_message message;
+    struct aw_agent_exchange_message message;
     bool answered = false;
-    while (!p->silent && aw_exchange_poll(p->exchange, p->ticket, &message)) {
-        p->outcomes += message.kind == AW_EXCHANGE_OUTCOME;
-        if (message.kind != AW_EXCHANGE_QUESTION)
+    while (!p->silent && aw_agent_exchange_poll(p->exchange, p->ticket, &message)) {
+        p->outcomes += message.kind == AW_AGENT_EXCHANGE_OUTCOME;
+        if (message.kind != AW_AGENT_EXCHANGE_QUESTION)
             continue;
         p->questions++;
         const float values[AW_ACTION_DIM] = {0.4f, 0.4f, 0.2f};
-        answered = !aw_exchange_answer(p->exchange, p->ticket, message.question.id, values, 3);
+        answered =
+            !aw_agent_exchange_answer(p->exchange, p->ticket, message.question.id, values, 3);
     }
     if (!answered)
         aw_clock_virtual_advance(&p->virt, until_us - aw_clock_monotonic_us(&p->virt.clock));
@@ -371,13 +372,13 @@ static void a_loop_asks_follows_and_tells_it(void **state)
     struct bench b;
     struct partner p = {0};
     struct aw_loop *loop = NULL;
-    struct aw_exchange_seat seat;
+    struct aw_agent_exchange_seat seat;
     prepare(&b);
     b.config.lifecycle.bootstrap = false;
     bench_begin(&b);
     aw_clock_virtual_init(&p.virt, 0);
-    assert_ok(aw_exchange_new(
-        &(struct aw_exchange_config){
+    assert_ok(aw_agent_exchange_new(
+        &(struct aw_agent_exchange_config){
             .clock = &p.virt.clock, .seats_max = 4, .pause = partner_acts, .ctx = &p},
         NULL, &p.exchange, NULL));
     assert_ok(aw_loop_new(&(struct aw_loop_config){.cluster = b.cluster,
@@ -387,9 +388,9 @@ static void a_loop_asks_follows_and_tells_it(void **state)
                                                    .deadline_us = INT64_MAX,
                                                    .exchange = p.exchange},
                           NULL, &loop, NULL));
-    const struct aw_exchange_hello hello = {
+    const struct aw_agent_exchange_hello hello = {
         .workload = "test/app", .agent = "a", .version = "", .wake = nothing};
-    assert_ok(aw_exchange_register(p.exchange, &hello, &p.ticket, &seat, NULL));
+    assert_ok(aw_agent_exchange_register(p.exchange, &hello, &p.ticket, &seat, NULL));
     uint32_t acted = 0;
     for (uint32_t t = 0; t < 2 * EPISODE; t++) {
         assert_ok(aw_loop_tick(loop, NULL, NULL, NULL));
@@ -409,13 +410,13 @@ static void a_loop_asks_follows_and_tells_it(void **state)
     assert_ok(aw_loop_tick(loop, NULL, NULL, NULL)); /* set aside: nobody waits for it any more */
     assert_int_equal(aw_clock_monotonic_us(&p.virt.clock) - before, 3 * 1000000);
     assert_ok(aw_loop_remove(loop, 0));
-    struct aw_exchange_message message;
+    struct aw_agent_exchange_message message;
     do
-        assert_true(aw_exchange_poll(p.exchange, p.ticket, &message));
-    while (message.kind != AW_EXCHANGE_END);
-    aw_exchange_leave(p.exchange, p.ticket);
+        assert_true(aw_agent_exchange_poll(p.exchange, p.ticket, &message));
+    while (message.kind != AW_AGENT_EXCHANGE_END);
+    aw_agent_exchange_leave(p.exchange, p.ticket);
     aw_loop_free(loop);
-    aw_exchange_free(p.exchange);
+    aw_agent_exchange_free(p.exchange);
     bench_end(&b);
 }
 

@@ -27,7 +27,7 @@ struct aw__pilot_memory {
     struct aw_reading reading;
     struct aw_canary_memory canary;
     struct aw_pilot_origin trial_origin;
-    struct aw_model_record record;
+    struct aw_copy_record record;
     uint16_t load_per_s[AW__PILOT_SEARCH_MINUTES]; /* ring of minutes; aw_pack16 */
 
     double cost_reference_per_hour; /* $; 0: not known yet */

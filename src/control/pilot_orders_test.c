@@ -5,7 +5,7 @@
 #include "base/units.h"
 #include "control/pilot_internal.h"
 #include "control/pilot_testing.h"
-#include "desk/book.h"
+#include "desk/standing_orders.h"
 
 #define MINUTE_US INT64_C(60000000)
 #define LASTS_MIN 30
@@ -62,7 +62,7 @@ static int64_t now_us(const struct bench *b)
     return b->cluster.ops->now_us(b->cluster.self);
 }
 
-static void order_emergency(struct aw_book *book, const struct bench *b)
+static void order_emergency(struct aw_standing_orders *book, const struct bench *b)
 {
     struct aw_order order = {.kind = AW_ORDER_EMERGENCY,
                              .scope = AW_SCOPE_WORKLOAD,
@@ -72,13 +72,13 @@ static void order_emergency(struct aw_book *book, const struct bench *b)
                              .by = "tester"};
     snprintf(order.name, sizeof order.name, "%s", b->config.name);
     assert_ok(aw_order_check(&order, NULL));
-    assert_ok(aw_book_apply(book, 1, now_us(b), &order, NULL));
+    assert_ok(aw_standing_orders_apply(book, 1, now_us(b), &order, NULL));
 }
 
-static const struct aw_decision *tick(struct bench *b, const struct aw_book *book)
+static const struct aw_decision *tick(struct bench *b, const struct aw_standing_orders *book)
 {
     memset(&b->orders, 0, sizeof b->orders);
-    aw_book_orders(book, b->config.name, now_us(b), &b->orders);
+    aw_standing_orders_orders(book, b->config.name, now_us(b), &b->orders);
     return bench_tick(b);
 }
 
@@ -98,8 +98,8 @@ static void an_emergency_is_generous_in_its_first_tick_past_every_rail_of_pace(v
     for (size_t i = 0; i < SCALED; i++)
         for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
             struct bench b;
-            struct aw_book book;
-            assert_ok(aw_book_init(&book, NULL));
+            struct aw_standing_orders book;
+            assert_ok(aw_standing_orders_init(&book, NULL));
             begin(&b, scaled[i].controlled, row[k].agent);
             if (row[k].off)
                 b.pilot->rules.guard.settings.mode = AW_GUARD_OFF;
@@ -117,7 +117,7 @@ static void an_emergency_is_generous_in_its_first_tick_past_every_rail_of_pace(v
                                           .until_us = AW_FOR_EVER,
                                           .reason = "holidays",
                                           .by = "tester"};
-                assert_ok(aw_book_apply(&book, 0, now_us(&b), &freeze, NULL));
+                assert_ok(aw_standing_orders_apply(&book, 0, now_us(&b), &freeze, NULL));
             }
             double before[AW_RESOURCES], after[AW_RESOURCES];
             wanted_now(&b, before);
@@ -134,7 +134,7 @@ static void an_emergency_is_generous_in_its_first_tick_past_every_rail_of_pace(v
                     fail_msg("%s, %s: axis %u went from %g to %g", scaled[i].why, row[k].why, a,
                              before[a], after[a]);
             }
-            aw_book_deinit(&book);
+            aw_standing_orders_deinit(&book);
             bench_end(&b);
         }
 }
@@ -145,9 +145,9 @@ static void an_emergency_shrinks_nothing_while_it_lasts_and_ends_slowly_and_for_
     for (size_t i = 0; i < SCALED; i++)
         for (uint32_t agent = 0; agent < 2; agent++) {
             struct bench b, twin; /* the twin had no emergency */
-            struct aw_book book, nothing;
-            assert_ok(aw_book_init(&book, NULL));
-            assert_ok(aw_book_init(&nothing, NULL));
+            struct aw_standing_orders book, nothing;
+            assert_ok(aw_standing_orders_init(&book, NULL));
+            assert_ok(aw_standing_orders_init(&nothing, NULL));
             begin(&b, scaled[i].controlled, agent);
             begin(&twin, scaled[i].controlled, agent);
             order_emergency(&book, &b);
@@ -191,8 +191,8 @@ static void an_emergency_shrinks_nothing_while_it_lasts_and_ends_slowly_and_for_
                     fail_msg("%s, %s: axis %u falls to %g, without an emergency to %g",
                              scaled[i].why, agent ? "agent" : "fallback", a, least[a],
                              least_other[a]);
-            aw_book_deinit(&book);
-            aw_book_deinit(&nothing);
+            aw_standing_orders_deinit(&book);
+            aw_standing_orders_deinit(&nothing);
             bench_end(&b);
             bench_end(&twin);
         }
@@ -203,8 +203,8 @@ static void an_emergency_that_is_called_off_ends_slowly_too(void **state)
     (void)state;
     for (size_t i = 0; i < SCALED; i++) {
         struct bench b;
-        struct aw_book book;
-        assert_ok(aw_book_init(&book, NULL));
+        struct aw_standing_orders book;
+        assert_ok(aw_standing_orders_init(&book, NULL));
         begin(&b, scaled[i].controlled, false);
         order_emergency(&book, &b);
         tick(&b, &book);
@@ -215,7 +215,7 @@ static void an_emergency_that_is_called_off_ends_slowly_too(void **state)
                                 .reason = "false alarm",
                                 .by = "tester"};
         snprintf(calm.name, sizeof calm.name, "%s", b.config.name);
-        assert_ok(aw_book_apply(&book, 2, now_us(&b), &calm, NULL));
+        assert_ok(aw_standing_orders_apply(&book, 2, now_us(&b), &calm, NULL));
         double held[AW_RESOURCES];
         for (uint32_t t = 0; t < 8; t++) { /* two minutes */
             const struct aw_decision *d = tick(&b, &book);
@@ -229,7 +229,7 @@ static void an_emergency_that_is_called_off_ends_slowly_too(void **state)
         for (uint32_t t = 0; t < 4 * 70 && b.orders.floor.set; t++)
             tick(&b, &book);
         assert_false(b.orders.floor.set);
-        aw_book_deinit(&book);
+        aw_standing_orders_deinit(&book);
         bench_end(&b);
     }
 }

@@ -18,9 +18,9 @@ struct aw_pilot_peek {
     uint32_t episode;
     const struct aw_reading *reading;
     const struct aw_score *score;
-    const struct aw_model_record *record; /* what copies are made from; NULL: none are made */
-    const struct aw_formula *formula;     /* that decided last; NULL: none did */
-    double rehearsed_load;                /* requests/s; the highest that the policy was tried on */
+    const struct aw_copy_record *record; /* what copies are made from; NULL: none are made */
+    const struct aw_formula *formula;    /* that decided last; NULL: none did */
+    double rehearsed_load;               /* requests/s; the highest that the policy was tried on */
     double better_mean, better_low, better_high; /* than the fallback, per episode; NAN: unknown */
 };
 void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "desk/account.h"
+#include "desk/explanation.h"
 #include "simulation/job.h"
 #include "simulation/simulate.h"
 
@@ -185,7 +185,7 @@ static void a_workload_begins_with_the_models_policy(void **state)
         assert_true(decision->origin.checksum == aw_pretrained_info(model)->checksum);
         assert_string_equal(decision->origin.name, aw_pretrained_info(model)->name);
         assert_true(decision->model == aw_pilot_network(view.pilot)->id);
-        char *text = aw_account_text(&b.workload.pilot, decision);
+        char *text = aw_explanation_text(&b.workload.pilot, decision);
         assert_non_null(text);
         assert_non_null(strstr(text, "\"specialised_from\":{\"checksum\":\""));
         free(text);
@@ -286,7 +286,7 @@ static void a_formula_is_searched_for_from_the_model_and_says_so(void **state)
             assert_string_equal(origin->name, aw_pretrained_info(model)->name);
             assert_int_equal(origin->episodes, 3); /* the most that the model reads */
             assert_true(view.decision->model == aw_formula_id(aw_pilot_formula(view.pilot)));
-            char *text = aw_account_text(&b.workload.pilot, view.decision);
+            char *text = aw_explanation_text(&b.workload.pilot, view.decision);
             assert_non_null(text);
             assert_non_null(strstr(text, "\"specialised_from\":{\"checksum\":\""));
             free(text);

@@ -164,7 +164,7 @@ static void end_episode(struct aw_pilot *pilot)
         if (before == AW_STAGE_SERVING && now != AW_STAGE_SERVING) { /* it drifted */
             memory->learn_from =
                 memory->episode + 1 > DRIFT_EPISODES ? memory->episode + 1 - DRIFT_EPISODES : 0;
-            aw_model_doubt(&memory->record, DOUBT);
+            aw_copy_doubt(&memory->record, DOUBT);
             begin_anew(pilot, 0);
         }
         /* a network learns while the stage says so; a search explores nothing, so it goes on, more
@@ -209,7 +209,7 @@ static void remember(struct aw_pilot *pilot)
     if (!pilot->config.learning || !aw__pilot_makes_copies(pilot))
         return;
     const struct aw_reading *reading = &memory->reading;
-    if (pilot->answered && aw_model_add(&memory->record, &pilot->sample, reading)) {
+    if (pilot->answered && aw_copy_add(&memory->record, &pilot->sample, reading)) {
         pilot->policy.ops->changed(pilot->policy.self, false);
         begin_anew(pilot, AW__PILOT_SEARCH_ROWS);
     }

@@ -42,7 +42,7 @@ struct aw_admission {
     bool announced; /* the API server trusts us, as far as we know */
     uint64_t renewed;
     struct duty renewing, announcing, showing;
-    char mandate[AW_KUBE_PROJECTION_MAX + sizeof(struct aw__known)];
+    char mandate[AW_KUBE_PROJECTION_MAX + sizeof(struct aw__known_apps)];
 };
 
 static struct aw__certs_subject subject_of(const struct aw_admission *admission)
@@ -58,32 +58,32 @@ static const char *target_of(const struct aw_kube_item *item, char *buf, size_t 
     char ns[AW_KUBE_NAME_MAX];
     const char *slash = strchr(item->key, '/');
     snprintf(ns, sizeof ns, "%.*s", slash ? (int)(slash - item->key) : 0, item->key);
-    return aw__mandate_target(item->data, ns, buf, size);
+    return aw__mpa_intent_target(item->data, ns, buf, size);
 }
 
 /* Whether an object has something to say about new pods. Of two about one target only the older
  * has: the recommender gives the younger no recommendation. */
 static bool admits(const struct aw_kube_item *item)
 {
-    const struct aw__mandate *mandate = item ? item->data : NULL;
-    return mandate && aw__mandate_admits(aw__mandate_mode(mandate)) && mandate->time_us != 0;
+    const struct aw__mpa_intent *mandate = item ? item->data : NULL;
+    return mandate && aw__mpa_intent_admits(aw__mpa_intent_mode(mandate)) && mandate->time_us != 0;
 }
 
 /* Takes an object out, unless another one has taken its place. */
-static void forget(struct aw__directory *directory, const char *target, const char *key)
+static void forget(struct aw__shared_table *directory, const char *target, const char *key)
 {
-    const struct aw__known *known = aw__directory_find(directory, target);
+    const struct aw__known_apps *known = aw__shared_table_find(directory, target);
     const char *slash = strchr(key, '/');
     if (known && !strcmp(known->name, slash ? slash + 1 : key))
-        aw__directory_drop(directory, target);
+        aw__shared_table_drop(directory, target);
 }
 
 static void mandate_changed(void *ctx, enum aw_kube_change change,
                             const struct aw_kube_item *before, const struct aw_kube_item *after)
 {
     struct aw_admission *admission = ctx;
-    struct aw__directory *directory = &admission->gate.mandates;
-    struct aw__known *known = (struct aw__known *)admission->mandate;
+    struct aw__shared_table *directory = &admission->gate.mandates;
+    struct aw__known_apps *known = (struct aw__known_apps *)admission->mandate;
     char was[AW__TARGET_MAX] = "", is[AW__TARGET_MAX] = "";
     (void)change;
     if (admits(before))
@@ -98,7 +98,7 @@ static void mandate_changed(void *ctx, enum aw_kube_change change,
     snprintf(known->name, sizeof known->name, "%s", slash ? slash + 1 : after->key);
     memcpy(known->mandate, after->data, after->len);
     /* what does not fit is counted there, and pods of it are left as they are */
-    (void)!aw__directory_put(directory, is, known, sizeof *known + after->len);
+    (void)!aw__shared_table_put(directory, is, known, sizeof *known + after->len);
 }
 
 static void set_changed(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
@@ -109,9 +109,9 @@ static void set_changed(void *ctx, enum aw_kube_change change, const struct aw_k
     (void)change;
     if (set && !strcmp(aw_kube_span_text(set, set->owner_kind), aw_kube_deployments.kind)) {
         const char *name = aw_kube_span_text(set, set->owner_name);
-        (void)!aw__directory_put(&admission->gate.sets, after->key, name, strlen(name) + 1);
+        (void)!aw__shared_table_put(&admission->gate.sets, after->key, name, strlen(name) + 1);
     } else {
-        aw__directory_drop(&admission->gate.sets, after ? after->key : before->key);
+        aw__shared_table_drop(&admission->gate.sets, after ? after->key : before->key);
     }
 }
 
@@ -174,16 +174,16 @@ static void range_changed(void *ctx, enum aw_kube_change change, const struct aw
         count++;
     }
     if (count)
-        (void)!aw__directory_put(&admission->gate.ranges, ns, &all, sizeof all);
+        (void)!aw__shared_table_put(&admission->gate.ranges, ns, &all, sizeof all);
     else
-        aw__directory_drop(&admission->gate.ranges, ns);
+        aw__shared_table_drop(&admission->gate.ranges, ns);
 }
 
 static enum aw_err follow(struct aw_admission *admission, struct aw_diag *diag)
 {
     const struct aw_kube_informer_config configs[KINDS] = {
         [MANDATES] = {.query = {.kind = &aw_mpa_kind, .ns = admission->config.watch_ns},
-                      .project = aw__mandate_project,
+                      .project = aw__mpa_intent_project,
                       .changed = mandate_changed,
                       .objects_max = admission->config.objects_max},
         [SETS] = {.query = {.kind = &aw_kube_replicasets, .ns = admission->config.watch_ns},

@@ -35,35 +35,35 @@ static const char *deployment_of(void *ctx, const char *ns, const char *set)
     struct aw__gate *gate = ctx;
     char key[AW_KUBE_KEY_MAX];
     snprintf(key, sizeof key, "%s/%s", ns, set);
-    return aw__directory_find(&gate->sets, key);
+    return aw__shared_table_find(&gate->sets, key);
 }
 
-static const struct aw__mandate *mandate_of(void *ctx, const char *target, const char **ret_name)
+static const struct aw__mpa_intent *mandate_of(void *ctx, const char *target, const char **ret_name)
 {
     struct aw__gate *gate = ctx;
-    const struct aw__known *known = aw__directory_find(&gate->mandates, target);
+    const struct aw__known_apps *known = aw__shared_table_find(&gate->mandates, target);
     *ret_name = known ? known->name : "";
-    return known ? (const struct aw__mandate *)known->mandate : NULL;
+    return known ? (const struct aw__mpa_intent *)known->mandate : NULL;
 }
 
 static const struct aw__limit_range *limits_of(void *ctx, const char *ns)
 {
     struct aw__gate *gate = ctx;
-    return aw__directory_find(&gate->ranges, ns);
+    return aw__shared_table_find(&gate->ranges, ns);
 }
 
 static void enter(struct aw__gate *gate)
 {
-    aw__directory_enter(&gate->mandates);
-    aw__directory_enter(&gate->sets);
-    aw__directory_enter(&gate->ranges);
+    aw__shared_table_enter(&gate->mandates);
+    aw__shared_table_enter(&gate->sets);
+    aw__shared_table_enter(&gate->ranges);
 }
 
 static void leave(struct aw__gate *gate)
 {
-    aw__directory_leave(&gate->ranges);
-    aw__directory_leave(&gate->sets);
-    aw__directory_leave(&gate->mandates);
+    aw__shared_table_leave(&gate->ranges);
+    aw__shared_table_leave(&gate->sets);
+    aw__shared_table_leave(&gate->mandates);
 }
 
 /* --- requests --- */
@@ -234,9 +234,9 @@ enum aw_err aw__gate_open(struct aw__gate *gate, const char *address, uint16_t p
     *gate = (struct aw__gate){.clock = clock, .listener = -1};
     if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         return aw_fail(diag, AW_ERR_UNSUPPORTED, "this libmicrohttpd has no TLS");
-    if (aw__directory_init(&gate->mandates, objects_max, alloc) != AW_OK ||
-        aw__directory_init(&gate->sets, AW__ADMISSION_SETS_MAX, alloc) != AW_OK ||
-        aw__directory_init(&gate->ranges, AW__ADMISSION_RANGES_MAX, alloc) != AW_OK) {
+    if (aw__shared_table_init(&gate->mandates, objects_max, alloc) != AW_OK ||
+        aw__shared_table_init(&gate->sets, AW__ADMISSION_SETS_MAX, alloc) != AW_OK ||
+        aw__shared_table_init(&gate->ranges, AW__ADMISSION_RANGES_MAX, alloc) != AW_OK) {
         aw__gate_close(gate);
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a webhook");
     }
@@ -300,7 +300,7 @@ void aw__gate_close(struct aw__gate *gate)
     if (gate->listener >= 0)
         close(gate->listener);
     gate->listener = -1;
-    aw__directory_deinit(&gate->mandates);
-    aw__directory_deinit(&gate->sets);
-    aw__directory_deinit(&gate->ranges);
+    aw__shared_table_deinit(&gate->mandates);
+    aw__shared_table_deinit(&gate->sets);
+    aw__shared_table_deinit(&gate->ranges);
 }

@@ -29,14 +29,15 @@ static bool deployment_by_hash(const json_t *pod, const char *set, char *buf, si
 }
 
 /* The object that sizes a pod: by its owner, or by the owner's owner. */
-static const struct aw__mandate *find_mandate(const struct aw__review_world *world, const char *ns,
-                                              const json_t *pod, const char **ret_name)
+static const struct aw__mpa_intent *find_mandate(const struct aw__review_world *world,
+                                                 const char *ns, const json_t *pod,
+                                                 const char **ret_name)
 {
     const json_t *owner = aw_kube_at(pod, "metadata.ownerReferences[controller=true]");
     const char *version = aw_kube_text_at(owner, "apiVersion");
     const char *kind = aw_kube_text_at(owner, "kind"), *name = aw_kube_text_at(owner, "name");
     char key[AW__TARGET_MAX], guess[AW_KUBE_NAME_MAX];
-    const struct aw__mandate *mandate = NULL;
+    const struct aw__mpa_intent *mandate = NULL;
     if (!owner || !aw_kube_name_valid(name) || !aw_kube_name_valid(ns))
         return NULL;
     if (!strcmp(kind, aw_kube_replicasets.kind)) {
@@ -55,12 +56,12 @@ static const struct aw__mandate *find_mandate(const struct aw__review_world *wor
                                 aw__target_key(ns, version, kind, name, key, sizeof key), ret_name);
 }
 
-static bool may_size(const struct aw__mandate *mandate)
+static bool may_size(const struct aw__mpa_intent *mandate)
 {
-    return aw__mandate_admits(aw__mandate_mode(mandate)) && mandate->time_us != 0 &&
+    return aw__mpa_intent_admits(aw__mpa_intent_mode(mandate)) && mandate->time_us != 0 &&
            mandate->generation_seen == mandate->generation &&
            !(!strcmp(aw_kube_span_text(mandate, mandate->able), "False") &&
-             !strcmp(aw_kube_span_text(mandate, mandate->able_reason), AW__MANDATE_CONFLICT));
+             !strcmp(aw_kube_span_text(mandate, mandate->able_reason), AW__MPA_INTENT_CONFLICT));
 }
 
 /* --- the patch --- */
@@ -104,7 +105,7 @@ static bool patch_list(json_t *patch, const json_t *container, uint32_t index, c
     return true;
 }
 
-static json_t *explanation(const struct aw__mandate *mandate, const char *name,
+static json_t *explanation(const struct aw__mpa_intent *mandate, const char *name,
                            const char *container, const struct aw__resources *size)
 {
     char text[512], cpu[AW_QUANTITY_TEXT_MAX] = "-", memory[AW_QUANTITY_TEXT_MAX] = "-";
@@ -119,7 +120,7 @@ static json_t *explanation(const struct aw__mandate *mandate, const char *name,
 
 /* NULL: no memory. An empty patch: it fits already. */
 static json_t *make_patch(const json_t *pod, uint32_t index, const struct aw__resources *now,
-                          const struct aw__resources *size, const struct aw__mandate *mandate,
+                          const struct aw__resources *size, const struct aw__mpa_intent *mandate,
                           const char *name)
 {
     const json_t *container = json_array_get(aw_kube_at(pod, "spec.containers"), index);
@@ -169,7 +170,7 @@ static json_t *size_pod(const json_t *pod, const char *ns, const struct aw__revi
                         enum aw__review_verdict *ret_verdict, enum aw_err *ret_err)
 {
     const char *name = "";
-    const struct aw__mandate *mandate = find_mandate(world, ns, pod, &name);
+    const struct aw__mpa_intent *mandate = find_mandate(world, ns, pod, &name);
     const struct aw__limit_range *limits;
     struct aw__resources now, size, others;
     struct aw_kube_pod *record;

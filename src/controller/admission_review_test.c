@@ -25,11 +25,12 @@ static const char *deployment_of(void *ctx, const char *ns, const char *set)
     return cluster->deployment;
 }
 
-static const struct aw__mandate *mandate_of(void *ctx, const char *target, const char **ret_name)
+static const struct aw__mpa_intent *mandate_of(void *ctx, const char *target, const char **ret_name)
 {
     struct cluster *cluster = ctx;
     *ret_name = "web";
-    return !strcmp(target, cluster->target) ? (const struct aw__mandate *)cluster->mandate : NULL;
+    return !strcmp(target, cluster->target) ? (const struct aw__mpa_intent *)cluster->mandate
+                                            : NULL;
 }
 
 static const struct aw__limit_range *limits_of(void *ctx, const char *ns)
@@ -51,7 +52,8 @@ static void set_object(struct cluster *cluster, const char *mode, const char *mo
              mode, more);
     json_t *object = json_loads(json, 0, NULL);
     assert_non_null(object);
-    assert_ok(aw__mandate_project(NULL, object, cluster->mandate, sizeof cluster->mandate, &len));
+    assert_ok(
+        aw__mpa_intent_project(NULL, object, cluster->mandate, sizeof cluster->mandate, &len));
     json_decref(object);
 }
 

@@ -16,7 +16,7 @@ static enum aw_err look(void *ctx, uint32_t workload, struct aw_kubecluster_view
     const uint32_t place = r->slot[workload];
     if (place == AW__NOBODY || !r->object[place] || r->object[place]->gone)
         return AW_ERR_NODATA;
-    return aw__scene_view(r->scene, &r->object[place]->target, ret_view);
+    return aw__cluster_view_view(r->scene, &r->object[place]->target, ret_view);
 }
 
 /* --- made and ended --------------------------------------------------------------------------- */
@@ -72,8 +72,8 @@ static enum aw_err make_loop(struct aw_recommender *r, struct aw_diag *diag)
         return err;
     struct aw_cluster seen = aw_kubecluster_cluster(r->cluster);
     if (config->speed != 1) {
-        aw_pace_init(&r->pace, seen, config->speed, lived_us(r));
-        seen = aw_pace_cluster(&r->pace);
+        aw_time_scale_init(&r->pace, seen, config->speed, lived_us(r));
+        seen = aw_time_scale_cluster(&r->pace);
     }
     const struct aw_loop_config loop = {.cluster = seen,
                                         .store = config->store,
@@ -81,13 +81,13 @@ static enum aw_err make_loop(struct aw_recommender *r, struct aw_diag *diag)
                                         .thread_count = config->thread_count,
                                         .deadline_us = AW__DEADLINE_US,
                                         .desk = config->desk      ? config->desk
-                                                : config->steward ? aw_steward_desk(config->steward)
+                                                : config->steward ? aw_desk_hooks(config->steward)
                                                                   : NULL,
                                         .steadfast = true,
                                         .clock = config->clock};
     err = aw_loop_new(&loop, r->alloc, &r->loop, diag);
     if (!err && config->steward)
-        err = aw_steward_attach(config->steward, r->loop, NULL, lived_us(r), diag);
+        err = aw_desk_attach(config->steward, r->loop, NULL, lived_us(r), diag);
     return err;
 }
 
@@ -128,15 +128,15 @@ enum aw_err aw_recommender_new(struct aw_recommender **ret_recommender,
                           ? make_tables(r, diag)
                           : aw_fail(diag, AW_ERR_CONFIG, "expected fewer than %u objects, found %u",
                                     AW_WORKLOADS_MAX, r->config.objects_max);
-    const struct aw__scene_config scene = {.kube = config->kube,
-                                           .ns = config->ns,
-                                           .clock = config->clock,
-                                           .metrics = config->metrics,
-                                           .objects_max = r->config.objects_max,
-                                           .pods_max = r->config.pods_max,
-                                           .changed = aw__object_changed,
-                                           .ctx = r};
-    err = err ? err : aw__scene_open(&r->scene, &scene, alloc, diag);
+    const struct aw__cluster_view_config scene = {.kube = config->kube,
+                                                  .ns = config->ns,
+                                                  .clock = config->clock,
+                                                  .metrics = config->metrics,
+                                                  .objects_max = r->config.objects_max,
+                                                  .pods_max = r->config.pods_max,
+                                                  .changed = aw__object_changed,
+                                                  .ctx = r};
+    err = err ? err : aw__cluster_view_open(&r->scene, &scene, alloc, diag);
     err = err ? err : make_loop(r, diag);
     err = err ? err : make_vpas(r, diag);
     if (err) {
@@ -154,14 +154,14 @@ void aw_recommender_free(struct aw_recommender *r)
     if (!r)
         return;
     if (r->config.steward && r->loop)
-        aw_steward_detach(r->config.steward, lived_us(r), "the recommender ended");
+        aw_desk_detach(r->config.steward, lived_us(r), "the recommender ended");
     if (r->object)
         aw__objects_free(r);
     aw__memory_free(r);
     aw_loop_free(r->loop);
     aw_kubecluster_free(r->cluster);
     aw__vpas_free(r->vpas);
-    aw__scene_close(r->scene);
+    aw__cluster_view_close(r->scene);
     aw_hash_table_deinit(&r->places);
     aw_alloc_free(r->alloc, r->slot);
     aw_alloc_free(r->alloc, r->target);
@@ -203,19 +203,19 @@ static void count_bytes(struct aw_recommender *r)
     const char *name;
     r->counts.pilot_bytes = aw_loop_bytes(r->loop);
     r->counts.copy_bytes = 0;
-    for (uint32_t i = 0; (state = aw__scene_state(r->scene, i, &name)); i++)
+    for (uint32_t i = 0; (state = aw__cluster_view_state(r->scene, i, &name)); i++)
         r->counts.copy_bytes += state->bytes;
 }
 
 /* What no node can hold would wait for ever. Whoever may not look at nodes goes without. */
 static void look_at_nodes(struct aw_recommender *r, int64_t now_us)
 {
-    struct aw__scene_node node = {0};
+    struct aw__cluster_view_node node = {0};
     struct aw_diag why = {0};
     if (now_us < r->nodes_us)
         return;
     r->nodes_us = now_us + AW__NODES_US;
-    const enum aw_err err = aw__scene_largest_node(r->scene, &node, &why);
+    const enum aw_err err = aw__cluster_view_largest_node(r->scene, &node, &why);
     if (err) {
         aw_log_debug(r->config.log, "nodes cannot be looked at", AW_LOG_STR("why", why.text));
         return;
@@ -236,11 +236,11 @@ static enum aw_err make_round(struct aw_recommender *r, struct aw_diag *diag)
         begin_us + llround(AW_RECOMMENDER_WRITE_SHARE * 1e6 * r->config.step_s / r->config.speed);
     look_at_nodes(r, begin_us);
     aw__objects_read(r);
-    enum aw_err err = aw__scene_gather(r->scene, r->target, r->used, &why);
+    enum aw_err err = aw__cluster_view_gather(r->scene, r->target, r->used, &why);
     if (err == AW_ERR_INTERRUPTED)
         return err;
-    const enum aw_err measured =
-        aw__scene_measure(r->scene, r->target, r->used, begin_us + AW_RECOMMENDER_MEASURE_US, &why);
+    const enum aw_err measured = aw__cluster_view_measure(
+        r->scene, r->target, r->used, begin_us + AW_RECOMMENDER_MEASURE_US, &why);
     if (measured == AW_ERR_INTERRUPTED)
         return measured;
     r->counts.reads_failed += measured != AW_OK;
@@ -283,13 +283,13 @@ enum aw_err aw_recommender_step(struct aw_recommender *r, struct aw_diag *diag)
 {
     const struct aw_clock *clock = r->config.clock;
     struct aw_diag why = {0};
-    const enum aw_err followed = aw__scene_step(r->scene, &why);
+    const enum aw_err followed = aw__cluster_view_step(r->scene, &why);
     if (followed == AW_ERR_INTERRUPTED)
         return followed;
     lead(r, !r->config.leads || r->config.leads(r->config.ctx));
     const int64_t now_us = aw_clock_monotonic_us(clock);
     enum aw_err err = AW_OK;
-    if (r->leads && aw__scene_synced(r->scene) && now_us >= r->tick_us) {
+    if (r->leads && aw__cluster_view_synced(r->scene) && now_us >= r->tick_us) {
         const int64_t step_us = llround(1e6 * r->config.step_s / r->config.speed);
         /* at the same distance, but a round that took too long is not made up for */
         r->tick_us = r->tick_us == 0 || now_us - r->tick_us >= step_us ? now_us + step_us
@@ -308,16 +308,16 @@ enum aw_err aw_recommender_step(struct aw_recommender *r, struct aw_diag *diag)
 int64_t aw_recommender_due(const struct aw_recommender *r)
 {
     const int64_t vpas_us = aw__vpas_due(r->vpas, r->leads);
-    int64_t scene_us = aw__scene_due(r->scene);
+    int64_t scene_us = aw__cluster_view_due(r->scene);
     scene_us = vpas_us < scene_us ? vpas_us : scene_us;
-    if (!r->leads || !aw__scene_synced(r->scene))
+    if (!r->leads || !aw__cluster_view_synced(r->scene))
         return scene_us;
     return r->tick_us < scene_us ? r->tick_us : scene_us;
 }
 
 bool aw_recommender_synced(const struct aw_recommender *r)
 {
-    return aw__scene_synced(r->scene);
+    return aw__cluster_view_synced(r->scene);
 }
 
 const struct aw_recommender_counts *aw_recommender_counts(const struct aw_recommender *r)

@@ -34,7 +34,7 @@
 #define AW_CONTROLLER_RECOMMENDER_H
 
 #include "base/log.h"
-#include "desk/steward.h"
+#include "desk/desk.h"
 #include "kube/client.h"
 #include "kube/discovery.h"
 #include "kube/metrics.h"
@@ -59,9 +59,9 @@ struct aw_recommender_config {
     const char *instance;            /* names this process in events; NULL: "aware". Borrowed */
     struct aw_kube_metrics *metrics; /* NULL: there are none; borrowed */
     struct aw_store *store;          /* NULL: nothing is kept; borrowed */
-    struct aw_steward *steward;      /* NULL: no audit, no orders; borrowed */
+    struct aw_desk *steward;         /* NULL: no audit, no orders; borrowed */
     const struct aw_loop_desk *desk; /* in the place of the steward's own; NULL: that one */
-    struct aw_shelf *shelf;          /* of models that learning begins at; NULL: none */
+    struct aw_model_shelf *shelf;    /* of models that learning begins at; NULL: none */
     struct aw_log *log;              /* NULL: nobody is told; borrowed */
     const struct aw_clock *clock;    /* NULL: the real one */
     const char *memory;              /* file of what pilots learned, read at new; NULL: none */

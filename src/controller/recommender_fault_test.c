@@ -125,7 +125,7 @@ static void a_server_that_is_gone_changes_nothing_and_is_found_again(void **stat
         aw_clock_virtual_advance(&w.api.clock, 30 * S);
         (void)!rec_turn(&w);
     }
-    rec_until(&w, aw__scene_object_find(w.r->scene, "shop/db") != NULL);
+    rec_until(&w, aw__cluster_view_object_find(w.r->scene, "shop/db") != NULL);
     w.heard_us = 0;
     rec_rounds(&w, 4);
     check_not_shrunk(&w);
@@ -155,7 +155,7 @@ static void broken_watches_and_lost_history_lose_no_object(void **state)
         char key[32];
         snprintf(key, sizeof key, "shop/%s", name);
         const int64_t begun_us = aw_clock_monotonic_us(NULL);
-        while (!aw__scene_object_find(w.r->scene, key)) {
+        while (!aw__cluster_view_object_find(w.r->scene, key)) {
             aw_clock_virtual_advance(&w.api.clock, S);
             (void)!rec_turn(&w);
             assert_true(aw_clock_monotonic_us(NULL) - begun_us < AW_TESTING_WAIT_US);
@@ -165,7 +165,7 @@ static void broken_watches_and_lost_history_lose_no_object(void **state)
     aw_fake_apiserver_compact(w.api.twin);
     aw_fake_apiserver_error_watches(w.api.twin, 410, "Expired");
     const int64_t begun_us = aw_clock_monotonic_us(NULL);
-    while (aw__scene_object_find(w.r->scene, "shop/app0")) {
+    while (aw__cluster_view_object_find(w.r->scene, "shop/app0")) {
         aw_clock_virtual_advance(&w.api.clock, S);
         (void)!rec_turn(&w);
         assert_true(aw_clock_monotonic_us(NULL) - begun_us < AW_TESTING_WAIT_US);
@@ -199,7 +199,7 @@ static void a_status_that_could_not_be_written_is_written_later(void **state)
         rec_rounds(&w, 1);
         aw_fake_apiserver_fault(w.api.twin, &faults[i]);
         put_mpa(&w, "web", "web", 1, BOUNDS);
-        rec_until(&w, aw__scene_object_find(w.r->scene, "shop/web") != NULL);
+        rec_until(&w, aw__cluster_view_object_find(w.r->scene, "shop/web") != NULL);
         for (uint32_t n = 0; n < 20 && !status_of(&w, "web").recommendation.given; n++)
             rec_rounds(&w, 1);
         assert_true(status_of(&w, "web").recommendation.given);

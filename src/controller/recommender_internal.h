@@ -8,9 +8,9 @@
 #define AW_CONTROLLER_RECOMMENDER_INTERNAL_H
 
 #include "base/hash_table.h"
-#include "cluster/pace.h"
+#include "cluster/time_scale.h"
+#include "controller/cluster_view.h"
 #include "controller/recommender.h"
-#include "controller/scene.h"
 #include "controller/status.h"
 #include "controller/vpa.h"
 #include "kube/events.h"
@@ -38,8 +38,8 @@ struct aw__object {
     char ns[AW_CLUSTER_NAME_MAX], name[AW_CLUSTER_NAME_MAX]; /* of a valid one */
     char api_version[AW_CLUSTER_NAME_MAX], kind[AW_CLUSTER_NAME_MAX];
     char target_name[AW_CLUSTER_NAME_MAX];
-    struct aw__scene_target target; /* of a valid one; its texts are those above */
-    struct aw_pilot_config *config; /* that waits to be taken over; NULL: none does */
+    struct aw__cluster_view_target target; /* of a valid one; its texts are those above */
+    struct aw_pilot_config *config;        /* that waits to be taken over; NULL: none does */
     struct aw_kubecluster_place place;
     uint32_t mode;                  /* enum aw_guard_mode */
     uint32_t slot;                  /* of the loop; AW__NOBODY: none */
@@ -69,22 +69,22 @@ struct aw__place {
 
 struct aw_recommender {
     struct aw_recommender_config config;
-    struct aw__scene *scene;
+    struct aw__cluster_view *scene;
     struct aw__vpas *vpas;
     struct aw_kubecluster *cluster;
-    struct aw_pace pace; /* between the two, where the loop's time runs faster */
+    struct aw_time_scale pace; /* between the two, where the loop's time runs faster */
     struct aw_loop *loop;
     struct aw_kube_recorder recorder;
     struct aw_recommender_counts counts;
 
-    struct aw__object **object;       /* [objects_max]; NULL: the place is free */
-    struct aw__scene_target **target; /* [objects_max] of those that are valid */
-    uint32_t *slot;                   /* [objects_max] object of a slot of the loop */
-    struct aw_hash_table places;      /* of struct aw__place, by key */
-    uint32_t used;                    /* places that have ever been used */
-    uint32_t live;                    /* that are taken */
-    uint32_t overflow;                /* objects for which there was no place */
-    uint32_t cursor;                  /* where the next round begins to write */
+    struct aw__object **object;              /* [objects_max]; NULL: the place is free */
+    struct aw__cluster_view_target **target; /* [objects_max] of those that are valid */
+    uint32_t *slot;                          /* [objects_max] object of a slot of the loop */
+    struct aw_hash_table places;             /* of struct aw__place, by key */
+    uint32_t used;                           /* places that have ever been used */
+    uint32_t live;                           /* that are taken */
+    uint32_t overflow;                       /* objects for which there was no place */
+    uint32_t cursor;                         /* where the next round begins to write */
 
     struct aw_mpa_status scratch, was; /* that is being made, and as it was written */
     uint32_t events_left;              /* of this round */
@@ -94,8 +94,8 @@ struct aw_recommender {
     bool store_ails;
     int64_t tick_us; /* monotonic: of the next round; 0: at once */
     int64_t tidy_us;
-    int64_t nodes_us;           /* monotonic: of the next look at nodes */
-    struct aw__scene_node node; /* the largest */
+    int64_t nodes_us;                  /* monotonic: of the next look at nodes */
+    struct aw__cluster_view_node node; /* the largest */
     const struct aw_alloc *alloc;
 };
 

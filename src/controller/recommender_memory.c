@@ -39,7 +39,7 @@ static uint64_t settings_of(const struct aw_pilot_config *config)
                                           .cpu_millicores = config->bounds.cpu_millicores_min,
                                           .memory_bytes = config->bounds.memory_bytes_min};
     uint64_t h = AW_HASH_BEGIN;
-    char *text = aw_account_config_text(config, &task);
+    char *text = aw_explanation_config_text(config, &task);
     h = aw_hash_text(h, text);
     free(text);
     return h;

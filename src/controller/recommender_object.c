@@ -78,7 +78,7 @@ void aw__object_changed(void *ctx, enum aw_kube_change change, const struct aw_k
     }
     if (!object && !(object = object_add(r, key, hash)))
         return;
-    const struct aw__scene_object *record = after->data;
+    const struct aw__cluster_view_object *record = after->data;
     object->reborn = object->reborn || (*object->uid && strcmp(object->uid, after->uid) != 0);
     object->gone = false;
     object->dirty = object->dirty || object->reborn || !*object->uid ||
@@ -92,13 +92,13 @@ void aw__object_changed(void *ctx, enum aw_kube_change change, const struct aw_k
 static void lock(struct aw_recommender *r)
 {
     if (r->config.steward)
-        aw_steward_lock(r->config.steward);
+        aw_desk_lock(r->config.steward);
 }
 
 static void unlock(struct aw_recommender *r)
 {
     if (r->config.steward)
-        aw_steward_unlock(r->config.steward);
+        aw_desk_unlock(r->config.steward);
 }
 
 static void slot_leave(struct aw_recommender *r, struct aw__object *object)
@@ -117,7 +117,7 @@ static void slot_leave(struct aw_recommender *r, struct aw__object *object)
 static void object_forget(struct aw_recommender *r, struct aw__object *object)
 {
     slot_leave(r, object);
-    aw__scene_target_deinit(&object->target);
+    aw__cluster_view_target_deinit(&object->target);
     aw_alloc_free(r->alloc, object->config);
     object->config = NULL;
     object->valid = false;
@@ -167,7 +167,8 @@ static void why_set(struct aw__object *object, const char *word, const char *tex
 }
 
 /* The object as a file of `aware run` would have it: what else the API keeps in one is not ours. */
-static char *object_text(const struct aw__object *object, const struct aw__scene_object *record)
+static char *object_text(const struct aw__object *object,
+                         const struct aw__cluster_view_object *record)
 {
     char *text = NULL;
     const char *slash = strchr(object->key, '/');
@@ -185,7 +186,8 @@ static char *object_text(const struct aw__object *object, const struct aw__scene
 }
 
 static enum aw_err profile_read(struct aw_recommender *r, struct aw__object *object,
-                                const struct aw__scene_object *record, struct aw_profile *ret)
+                                const struct aw__cluster_view_object *record,
+                                struct aw_profile *ret)
 {
     struct aw_profile_report report = {.take = finding_take, .ctx = object};
     struct aw_profile_set set;
@@ -215,7 +217,7 @@ static void model_take(struct aw_recommender *r, const struct aw_profile *profil
     struct aw_diag why = {0};
     if (!aw_pilot_wants_model(config) || !r->config.shelf)
         return;
-    enum aw_err err = aw_shelf_get(r->config.shelf, profile->model, &config->model, &why);
+    enum aw_err err = aw_model_shelf_get(r->config.shelf, profile->model, &config->model, &why);
     if (!err && config->model)
         err = aw_pilot_model_fits(config, config->model, &why);
     if (!err)
@@ -237,21 +239,21 @@ static void target_take(struct aw_recommender *r, struct aw__object *object,
                         const struct aw_profile *profile)
 {
     slot_leave(r, object);
-    aw__scene_target_deinit(&object->target);
+    aw__cluster_view_target_deinit(&object->target);
     memcpy(object->ns, profile->namespace, sizeof object->ns);
     memcpy(object->name, profile->name, sizeof object->name);
     memcpy(object->api_version, profile->target_api_version, sizeof object->api_version);
     memcpy(object->kind, profile->target_kind, sizeof object->kind);
     memcpy(object->target_name, profile->target_name, sizeof object->target_name);
-    object->target = (struct aw__scene_target){.ns = object->ns,
-                                               .api_version = object->api_version,
-                                               .kind = object->kind,
-                                               .name = object->target_name};
+    object->target = (struct aw__cluster_view_target){.ns = object->ns,
+                                                      .api_version = object->api_version,
+                                                      .kind = object->kind,
+                                                      .name = object->target_name};
 }
 
 /* What was written before this process began, or while another one led. */
 static void status_take(struct aw_recommender *r, struct aw__object *object,
-                        const struct aw__scene_object *record)
+                        const struct aw__cluster_view_object *record)
 {
     aw_mpa_status_unpack(aw_kube_span_text(record, record->status), record->status.count, &r->was);
     object->fresh = false;
@@ -277,7 +279,7 @@ void aw__object_keep(struct aw_recommender *r, struct aw__object *object,
 /* Settings that cannot be taken leave those before in force; observedGeneration stays with them,
  * and whoever acts on the status sees by it that it is not about these. */
 static void object_read(struct aw_recommender *r, struct aw__object *object,
-                        const struct aw__scene_object *record)
+                        const struct aw__cluster_view_object *record)
 {
     struct aw_profile *profile = aw_alloc_new(r->alloc, 1, sizeof *profile);
     struct aw_pilot_config *config = aw_alloc_new(r->alloc, 1, sizeof *config);
@@ -331,13 +333,13 @@ void aw__objects_read(struct aw_recommender *r)
         if (!object)
             continue;
         const struct aw_kube_item *item =
-            object->gone ? NULL : aw__scene_object_find(r->scene, object->key);
+            object->gone ? NULL : aw__cluster_view_object_find(r->scene, object->key);
         if (!item) {
             object_free(r, i);
             went = true;
             continue;
         }
-        const struct aw__scene_object *record = item->data;
+        const struct aw__cluster_view_object *record = item->data;
         if (object->reborn) {
             object_forget(r, object);
             object->reborn = false;
@@ -366,7 +368,7 @@ void aw__objects_reread(struct aw_recommender *r)
 {
     for (uint32_t i = 0; i < r->used; i++) {
         const struct aw_kube_item *item =
-            r->object[i] ? aw__scene_object_find(r->scene, r->object[i]->key) : NULL;
+            r->object[i] ? aw__cluster_view_object_find(r->scene, r->object[i]->key) : NULL;
         if (item)
             status_take(r, r->object[i], item->data);
     }
@@ -470,7 +472,7 @@ static enum aw_err pilot_add(struct aw_recommender *r, struct aw__object *object
     }
     /* the workload has lived on: what it was before we looked is not ours to change */
     aw_pilot_resume(aw_loop_pilot(r->loop, slot), NULL);
-    err = r->config.steward ? aw_steward_follow(r->config.steward, slot, task, diag) : AW_OK;
+    err = r->config.steward ? aw_desk_follow(r->config.steward, slot, task, diag) : AW_OK;
     if (err) {
         const enum aw_err removed = aw_loop_remove(r->loop, slot);
         AW_ASSERT(!removed);
@@ -542,7 +544,7 @@ void aw__objects_take(struct aw_recommender *r)
         const bool taken = !strcmp(object->why_word, "TargetTaken");
         if (object->config && object->slot != AW__NOBODY)
             object_update(r, object);
-        else if (object->config && !taken && object->target.found == AW__SCENE_FOUND)
+        else if (object->config && !taken && object->target.found == AW__CLUSTER_VIEW_FOUND)
             object_begin(r, i);
         r->counts.active += object->slot != AW__NOBODY;
     }

@@ -72,16 +72,17 @@ static const char *camel(const char *name, char *buf, size_t size)
 static void able_say(const struct aw__object *object, struct aw_mpa_status *now, int64_t now_us)
 {
     static const struct {
-        enum aw__scene_found found;
+        enum aw__cluster_view_found found;
         const char *word, *text;
     } lacks[] = {
-        {AW__SCENE_NO_TARGET, "TargetNotFound", "is not there"},
-        {AW__SCENE_NO_KIND, "KindNotFound", "is of a kind that this server does not have"},
-        {AW__SCENE_NO_SCALE, "TargetNotScalable", "is of a kind that has no scale subresource"},
+        {AW__CLUSTER_VIEW_NO_TARGET, "TargetNotFound", "is not there"},
+        {AW__CLUSTER_VIEW_NO_KIND, "KindNotFound", "is of a kind that this server does not have"},
+        {AW__CLUSTER_VIEW_NO_SCALE, "TargetNotScalable",
+         "is of a kind that has no scale subresource"},
     };
     const struct aw_mpa_condition *was = &now->condition[AW_MPA_ABLE_TO_SCALE];
     bool ours = was->holds == AW_MPA_ABSENT;
-    if (!object->valid || object->target.found == AW__SCENE_UNKNOWN)
+    if (!object->valid || object->target.found == AW__CLUSTER_VIEW_UNKNOWN)
         return;
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
         ours = ours || !strcmp(was->reason, lacks[i].word);
@@ -109,7 +110,7 @@ static void config_say(const struct aw__object *object, struct aw_mpa_status *no
 
 static void pods_say(const struct aw__object *object, struct aw_mpa_status *now, int64_t now_us)
 {
-    if (!object->valid || object->target.found != AW__SCENE_FOUND) {
+    if (!object->valid || object->target.found != AW__CLUSTER_VIEW_FOUND) {
         aw_mpa_condition_drop(now, AW_MPA_NO_PODS_MATCHED);
         return;
     }
@@ -174,8 +175,8 @@ static uint32_t pods_waiting(const struct aw_recommender *r, const struct aw__ob
     uint32_t waiting = 0;
     /* whoever is not valid was not looked up in this round */
     for (uint32_t i = 0; object->valid && i < object->target.count; i++) {
-        const struct aw_kube_item *item = aw__scene_pod_of(r->scene, &object->target, i);
-        const struct aw_kube_pod *pod = &((const struct aw__scene_pod *)item->data)->pod;
+        const struct aw_kube_item *item = aw__cluster_view_pod_of(r->scene, &object->target, i);
+        const struct aw_kube_pod *pod = &((const struct aw__cluster_view_pod *)item->data)->pod;
         waiting += !*aw_kube_span_text(pod, pod->node) && !pod->deleting &&
                    !strcmp(aw_kube_span_text(pod, pod->phase), "Pending") &&
                    now_us - pod->created_us >= AW__PENDING_US;
@@ -277,10 +278,10 @@ static int64_t real_us(const struct aw_recommender *r, int64_t lived_us)
     return r->config.speed == 1 ? lived_us : llround((double)lived_us / r->config.speed);
 }
 
-static void last_say(const struct aw_recommender *r, const struct aw_steward_view *view,
+static void last_say(const struct aw_recommender *r, const struct aw_desk_view *view,
                      struct aw_mpa_status *now)
 {
-    char id[AW_MPA_ID_MAX], sentence[AW_ACCOUNT_SENTENCE_MAX];
+    char id[AW_MPA_ID_MAX], sentence[AW_EXPLANATION_SENTENCE_MAX];
     const struct aw_decision *d = view->decision;
     snprintf(id, sizeof id, "%" PRIu64, view->last_id);
     if (view->last_id == 0 || !strcmp(id, now->last.id))
@@ -293,7 +294,7 @@ static void last_say(const struct aw_recommender *r, const struct aw_steward_vie
              : d->verdict != AW_WATCHDOG_PASS    ? "Watchdog"
              : d->actor == AW_ACTOR_AGENT        ? "AgentDecided"
                                                  : "FallbackDecided");
-    aw_account_sentence(view->config, d, sentence, sizeof sentence);
+    aw_explanation_sentence(view->config, d, sentence, sizeof sentence);
     sentence[AW_MPA_MESSAGE_MAX - 1] = '\0';
     sentence[aw_text_utf8_bad(sentence, strlen(sentence))] = '\0';
     snprintf(now->last.message, sizeof now->last.message, "%s", sentence);
@@ -303,7 +304,7 @@ static void last_say(const struct aw_recommender *r, const struct aw_steward_vie
 static void decided_say(struct aw_recommender *r, struct aw__object *object,
                         struct aw_mpa_status *now, int64_t now_us)
 {
-    struct aw_steward_view view = {0};
+    struct aw_desk_view view = {0};
     const struct aw_pilot *pilot = aw_loop_pilot(r->loop, object->slot);
     const struct aw_pilot_config *config = aw_pilot_config(pilot);
     const struct aw_decision *d = aw_pilot_decision(pilot);
@@ -311,8 +312,8 @@ static void decided_say(struct aw_recommender *r, struct aw__object *object,
         active_say(object, NULL, now, now_us);
         return;
     }
-    if (r->config.steward && aw_steward_has(r->config.steward, object->slot)) {
-        aw_steward_peek(r->config.steward, object->slot, &view);
+    if (r->config.steward && aw_desk_has(r->config.steward, object->slot)) {
+        aw_desk_peek(r->config.steward, object->slot, &view);
         last_say(r, &view, now);
     }
     snprintf(now->stage, sizeof now->stage, "%s", aw_stage_name(d->stage));
@@ -382,7 +383,7 @@ static const char *version_of(const struct aw__object *object, const struct aw_k
 static enum aw_err status_patch(struct aw_recommender *r, struct aw__object *object,
                                 const struct aw_mpa_status *now, struct aw_diag *diag)
 {
-    const struct aw_kube_item *item = aw__scene_object_find(r->scene, object->key);
+    const struct aw_kube_item *item = aw__cluster_view_object_find(r->scene, object->key);
     const char *slash = strchr(object->key, '/');
     char ns[AW_KUBE_NAME_MAX], path[AW_KUBE_PATH_MAX];
     struct aw_text text;
@@ -545,10 +546,10 @@ enum aw_err aw__statuses_write(struct aw_recommender *r, struct aw_diag *diag)
             continue;
         aw__object_status(object, &r->was);
         if (r->config.steward)
-            aw_steward_lock(r->config.steward);
+            aw_desk_lock(r->config.steward);
         status_make(r, object, now);
         if (r->config.steward)
-            aw_steward_unlock(r->config.steward);
+            aw_desk_unlock(r->config.steward);
         if (!worth_writing(object, &r->was, now, deadband_of(r, object), mono_us))
             continue;
         object->owed = true;

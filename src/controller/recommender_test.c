@@ -161,12 +161,12 @@ static void an_object_that_goes_takes_its_pilot_with_it(void **state)
     rec_rounds(&w, 2);
     assert_int_equal(aw_recommender_counts(w.r)->active, 2);
     aw_fake_apiserver_remove(w.api.twin, MPAS, "shop", "web");
-    rec_until(&w, !aw__scene_object_find(w.r->scene, "shop/web"));
+    rec_until(&w, !aw__cluster_view_object_find(w.r->scene, "shop/web"));
     rec_rounds(&w, 2);
     assert_int_equal(aw_recommender_counts(w.r)->active, 1);
     assert_int_equal(aw_recommender_counts(w.r)->objects, 1);
     put_mpa(&w, "web", "web", 1, BOUNDS); /* another one of that name */
-    rec_until(&w, aw__scene_object_find(w.r->scene, "shop/web") != NULL);
+    rec_until(&w, aw__cluster_view_object_find(w.r->scene, "shop/web") != NULL);
     rec_rounds(&w, 2);
     assert_int_equal(aw_recommender_counts(w.r)->active, 2);
     assert_true(status_of(&w, "web").recommendation.given);
@@ -362,7 +362,7 @@ static uint64_t order(struct rec_world *w, enum aw_order_kind kind, uint64_t dec
                              .by = "a person"};
     struct aw_diag diag = {0};
     uint64_t id = 0;
-    if (aw_steward_order(w->steward, &given, w->api.clock.wall_us, &id, &diag))
+    if (aw_desk_order(w->steward, &given, w->api.clock.wall_us, &id, &diag))
         fail_msg("%s", diag.text);
     return id;
 }
@@ -372,12 +372,12 @@ static void orders_of_people_show_in_the_status(void **state)
     (void)state;
     struct rec_world w;
     struct aw_disk_sim disk;
-    struct aw_steward_view view;
+    struct aw_desk_view view;
     assert_ok(aw_disk_sim_init(&disk, 1, NULL));
-    const struct aw_steward_config config = {.disk = &disk.disk, .folder = "/state/audit"};
+    const struct aw_desk_config config = {.disk = &disk.disk, .folder = "/state/audit"};
     rec_open(&w);
     w.goals = GOALS_USE; /* what nobody measures would keep even an order from shrinking */
-    assert_ok(aw_steward_new(&config, NULL, &w.steward, NULL, NULL));
+    assert_ok(aw_desk_new(&config, NULL, &w.steward, NULL, NULL));
     put_app(&w, "web", 2);
     put_mpa(&w, "web", "web", 1, AUTO);
     rec_start(&w);
@@ -401,10 +401,10 @@ static void orders_of_people_show_in_the_status(void **state)
     rec_rounds(&w, 25);
     assert_int_equal(status_of(&w, "web").recommendation.replicas, more);
 
-    aw_steward_lock(w.steward);
-    aw_steward_peek(w.steward, 0, &view);
+    aw_desk_lock(w.steward);
+    aw_desk_peek(w.steward, 0, &view);
     const uint64_t changed = view.changed_id;
-    aw_steward_unlock(w.steward);
+    aw_desk_unlock(w.steward);
     assert_true(changed > 0);
     w.cores = 0.1;
     rec_rounds(&w, 30); /* an order does not shrink below recent peaks either: they are forgotten */
@@ -424,9 +424,9 @@ static void a_faster_loop_lives_more_and_tells_real_times(void **state)
     struct rec_world w;
     struct aw_disk_sim disk;
     assert_ok(aw_disk_sim_init(&disk, 1, NULL));
-    const struct aw_steward_config config = {.disk = &disk.disk, .folder = "/state/audit"};
+    const struct aw_desk_config config = {.disk = &disk.disk, .folder = "/state/audit"};
     rec_open(&w);
-    assert_ok(aw_steward_new(&config, NULL, &w.steward, NULL, NULL));
+    assert_ok(aw_desk_new(&config, NULL, &w.steward, NULL, NULL));
     w.speed = SPEED;
     w.cores = 0.49;
     put_app(&w, "web", 2);
@@ -454,21 +454,21 @@ static void what_nobody_approved_of_is_not_recommended(void **state)
     (void)state;
     struct rec_world w;
     struct aw_disk_sim disk;
-    struct aw_steward_view view = {0};
+    struct aw_desk_view view = {0};
     assert_ok(aw_disk_sim_init(&disk, 1, NULL));
-    const struct aw_steward_config config = {.disk = &disk.disk, .folder = "/state/audit"};
+    const struct aw_desk_config config = {.disk = &disk.disk, .folder = "/state/audit"};
     rec_open(&w);
     w.goals = GOALS_USE;
-    assert_ok(aw_steward_new(&config, NULL, &w.steward, NULL, NULL));
+    assert_ok(aw_desk_new(&config, NULL, &w.steward, NULL, NULL));
     put_app(&w, "web", 2);
     put_mpa(&w, "web", "web", 1, BOUNDS ",\"policy\":{\"updateMode\":\"Approve\"}");
     rec_start(&w);
     w.cores = 0.49;
     for (uint32_t i = 0; i < 40 && view.proposal.id == 0; i++) {
         rec_rounds(&w, 1);
-        aw_steward_lock(w.steward);
-        aw_steward_peek(w.steward, 0, &view);
-        aw_steward_unlock(w.steward);
+        aw_desk_lock(w.steward);
+        aw_desk_peek(w.steward, 0, &view);
+        aw_desk_unlock(w.steward);
     }
     assert_true(view.proposal.id > 0 && view.proposal.plan.replicas > 2);
     rec_rounds(&w, 2);

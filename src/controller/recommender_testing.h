@@ -38,7 +38,7 @@ struct rec_world {
     struct aw_kube_metrics *metrics;
     struct aw_store store;
     struct aw_recommender *r;
-    struct aw_steward *steward;
+    struct aw_desk *steward;
     bool leads;
     double speed;       /* of the loop's time; 0: the real one */
     double cores;       /* that each pod uses */
@@ -98,7 +98,7 @@ static void rec_open(struct rec_world *w)
 static void rec_close(struct rec_world *w)
 {
     aw_recommender_free(w->r);
-    aw_steward_free(w->steward);
+    aw_desk_free(w->steward);
     aw_store_close(&w->store);
     aw_kube_metrics_close(w->metrics);
     aw_kube_world_close(&w->api);
@@ -183,7 +183,7 @@ static void put_usage(struct rec_world *w)
         return;
     aw_kube_time_print(w->api.clock.wall_us, when, sizeof when);
     snprintf(cpu, sizeof cpu, "%lldn", (long long)(w->cores * 1e9));
-    while ((item = aw__scene_pod_walk(w->r->scene, &at)))
+    while ((item = aw__cluster_view_pod_walk(w->r->scene, &at)))
         put_object(w, USAGE,
                    json_pack("{s:{s:s,s:s},s:s,s:s,s:[{s:s,s:{s:s,s:s}}]}", "metadata", "namespace",
                              "shop", "name", strchr(item->key, '/') + 1, "timestamp", when,
@@ -217,7 +217,7 @@ static bool rec_heard(const struct rec_world *w, int64_t since_us)
 {
     const struct aw_kube_informer_state *state;
     const char *name;
-    for (uint32_t i = 0; (state = aw__scene_state(w->r->scene, i, &name)); i++)
+    for (uint32_t i = 0; (state = aw__cluster_view_state(w->r->scene, i, &name)); i++)
         if (!state->synced || state->in_touch_us < since_us)
             return false;
     return true;

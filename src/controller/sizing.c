@@ -149,7 +149,7 @@ static const struct aw_kube_container *container_at(const struct aw_kube_pod *po
     return aw_kube_span_item(pod, pod->containers, sizeof(struct aw_kube_container), i);
 }
 
-int32_t aw__sized_container(const struct aw__mandate *mandate, const struct aw_kube_pod *pod)
+int32_t aw__sized_container(const struct aw__mpa_intent *mandate, const struct aw_kube_pod *pod)
 {
     const char *name = aw_kube_span_text(mandate, mandate->container);
     if (!name[0])

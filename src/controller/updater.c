@@ -62,7 +62,7 @@ struct aw_updater {
 struct errand {
     struct aw_updater *updater;
     const struct aw_kube_item *item;
-    const struct aw__mandate *mandate;
+    const struct aw__mpa_intent *mandate;
     struct slot *slot;
     struct aw_kube_kind target_kind;
     struct aw_kube_found found; /* behind target_kind, where it had to be asked for */
@@ -207,7 +207,7 @@ static enum aw_err edit_condition(void *ctx, json_t *object)
     }
     json_array_foreach(conditions, i, each)
     {
-        if (!strcmp(aw_kube_text_at(each, "type"), AW__MANDATE_ABLE))
+        if (!strcmp(aw_kube_text_at(each, "type"), AW__MPA_INTENT_ABLE))
             condition = each;
     }
     if (condition && !strcmp(aw_kube_text_at(condition, "status"), holds) &&
@@ -222,7 +222,7 @@ static enum aw_err edit_condition(void *ctx, json_t *object)
     aw_kube_time_print(edit->now_us, time, sizeof time);
     snprintf(time + strlen("2026-01-31T12:00:00"), 2, "Z"); /* metav1.Time has whole seconds */
     bool fine =
-        json_object_set_new(condition, "type", json_string(AW__MANDATE_ABLE)) == 0 &&
+        json_object_set_new(condition, "type", json_string(AW__MPA_INTENT_ABLE)) == 0 &&
         json_object_set_new(condition, "status", json_string(holds)) == 0 &&
         json_object_set_new(condition, "reason", json_string(edit->reason)) == 0 &&
         json_object_set_new(condition, "message", json_string(edit->message)) == 0 &&
@@ -247,7 +247,7 @@ static bool ours(const char *word)
 static void tell(struct errand *errand, enum aw__update_reason reason)
 {
     struct aw_updater *updater = errand->updater;
-    const struct aw__mandate *mandate = errand->mandate;
+    const struct aw__mpa_intent *mandate = errand->mandate;
     const char *word = aw__update_word(reason);
     const bool told = aw__update_told(reason);
     const bool said = !strcmp(aw_kube_span_text(mandate, mandate->able), "False");
@@ -265,7 +265,7 @@ static void tell(struct errand *errand, enum aw__update_reason reason)
     /* these are asked before what was told, and so say nothing about it */
     if (reason == AW__UPDATE_NOT_OBSERVED || reason == AW__UPDATE_NONE_GIVEN ||
         reason == AW__UPDATE_FROZEN ||
-        (reason == AW__UPDATE_STALE && strcmp(said_word, AW__MANDATE_CONFLICT) != 0))
+        (reason == AW__UPDATE_STALE && strcmp(said_word, AW__MPA_INTENT_CONFLICT) != 0))
         return;
     if (errand->slot->told_us && now_us - errand->slot->told_us < TELL_US)
         return;
@@ -483,14 +483,14 @@ static const struct aw_kube_workload *ask_scale(struct errand *errand)
 {
     struct aw_updater *updater = errand->updater;
     struct custom *custom = &errand->slot->custom;
-    const struct aw__mandate *mandate = errand->mandate;
+    const struct aw__mpa_intent *mandate = errand->mandate;
     const int64_t now_us = aw_clock_monotonic_us(updater->config.clock);
     struct aw_kube_scale scale;
     if (custom->read_us && now_us - custom->read_us < CUSTOM_US)
         return NULL; /* what is known of it is too old to act on, and too new to ask again */
     custom->read_us = now_us;
     if (aw_kube_find_kind(updater->kube, aw_kube_span_text(mandate, mandate->target_version),
-                          aw__mandate_target_kind(mandate), &errand->found, NULL) != AW_OK)
+                          aw__mpa_intent_target_kind(mandate), &errand->found, NULL) != AW_OK)
         return NULL;
     errand->target_kind = errand->found.kind;
     const struct aw_kube_ref ref = {&errand->target_kind, errand->ns, target_name(errand), NULL};
@@ -526,7 +526,7 @@ static bool gather(struct errand *errand, struct aw__update_facts *facts, char *
         errand->version = target->resource_version;
         errand->target_uid = target->uid;
         for (int i = AW__VIEW_DEPLOYMENTS; i <= AW__VIEW_REPLICASETS; i++)
-            if (!strcmp(updater->view.kinds[i].kind, aw__mandate_target_kind(errand->mandate)))
+            if (!strcmp(updater->view.kinds[i].kind, aw__mpa_intent_target_kind(errand->mandate)))
                 errand->target_kind = updater->view.kinds[i];
         if (!strcmp(errand->target_kind.kind, aw_kube_replicasets.kind)) {
             /* it has one revision only, and counts none of it as updated */
@@ -601,11 +601,12 @@ static uint32_t count_acting(const struct aw_updater *updater, bool *ret_evicts)
     uint32_t at = 0, count = 0;
     *ret_evicts = false;
     while ((item = aw_kube_informer_walk(informer, &at))) {
-        const enum aw__mandate_mode mode = aw__mandate_mode(item->data);
-        count += aw__mandate_updates(mode);
-        *ret_evicts = *ret_evicts || (aw__mandate_updates(mode) && (mode == AW__MANDATE_RECREATE ||
-                                                                    mode == AW__MANDATE_IN_PLACE ||
-                                                                    !updater->server.pod_resize));
+        const enum aw__mpa_intent_mode mode = aw__mpa_intent_mode(item->data);
+        count += aw__mpa_intent_updates(mode);
+        *ret_evicts =
+            *ret_evicts || (aw__mpa_intent_updates(mode) &&
+                            (mode == AW__MPA_INTENT_RECREATE || mode == AW__MPA_INTENT_IN_PLACE ||
+                             !updater->server.pod_resize));
     }
     return count;
 }
@@ -624,7 +625,7 @@ static enum aw_err do_round(struct aw_updater *updater, bool evicts, struct aw_d
                        AW__VIEW_RIVALS_MAX);
     updater->webhook_lives = evicts && ask_webhook(updater);
     while ((item = aw_kube_informer_walk(updater->view.informers[AW__VIEW_MANDATES], &at)))
-        if (aw__mandate_updates(aw__mandate_mode(item->data)))
+        if (aw__mpa_intent_updates(aw__mpa_intent_mode(item->data)))
             visit(updater, item);
     updater->counts.round_us = aw_clock_monotonic_us(updater->config.clock) - begun_us;
     return AW_OK;

@@ -33,8 +33,8 @@ bool aw__update_told(enum aw__update_reason reason)
 
 static enum aw__update_reason judge_mandate(const struct aw__update_facts *facts)
 {
-    const struct aw__mandate *mandate = facts->mandate;
-    if (!aw__mandate_updates(aw__mandate_mode(mandate)))
+    const struct aw__mpa_intent *mandate = facts->mandate;
+    if (!aw__mpa_intent_updates(aw__mpa_intent_mode(mandate)))
         return AW__UPDATE_OFF;
     if (mandate->generation_seen != mandate->generation)
         return AW__UPDATE_NOT_OBSERVED;
@@ -221,12 +221,12 @@ static enum aw__update_reason judge_in_place(const struct aw__update_facts *fact
 static bool examine(const struct aw__update_facts *facts, const struct aw__update_memory *memory,
                     uint32_t i, struct candidate *ret)
 {
-    const struct aw__mandate *mandate = facts->mandate;
+    const struct aw__mpa_intent *mandate = facts->mandate;
     const struct aw__update_pod *pod = &facts->pods[i];
     const int32_t index = aw__sized_container(mandate, pod->pod);
     const int64_t wanted[AW__RESOURCES] = {mandate->cpu_millicores, mandate->memory_bytes};
     const struct aw__resources others = {{-1, -1}, {-1, -1}};
-    const enum aw__mandate_mode mode = aw__mandate_mode(mandate);
+    const enum aw__mpa_intent_mode mode = aw__mpa_intent_mode(mandate);
     *ret = (struct candidate){.step.pod = i, .block = AW__UPDATE_NO_CONTAINER};
     if (index < 0)
         return true;
@@ -243,7 +243,7 @@ static bool examine(const struct aw__update_facts *facts, const struct aw__updat
     ret->grows = ret->grows || state != AW__UPDATE_GO; /* it may not have yet what its spec says */
     if (ret->distance < AW__UPDATE_TOLERANCE && state == AW__UPDATE_GO)
         return false;
-    const bool in_place = facts->can_resize && mode != AW__MANDATE_RECREATE;
+    const bool in_place = facts->can_resize && mode != AW__MPA_INTENT_RECREATE;
     /* A node that cannot hold what was asked: elsewhere there may be room, if the object allows. A
      * size that the server refuses, likewise. */
     if (in_place) {
@@ -251,7 +251,7 @@ static bool examine(const struct aw__update_facts *facts, const struct aw__updat
                                ? AW__UPDATE_RESIZE_RESTART
                                : AW__UPDATE_RESIZE;
         ret->block = judge_in_place(facts, memory, pod, (uint32_t)index, &now, &ret->step.size);
-        if (mode != AW__MANDATE_IN_PLACE ||
+        if (mode != AW__MPA_INTENT_IN_PLACE ||
             (ret->block != AW__UPDATE_INFEASIBLE && ret->block != AW__UPDATE_REFUSED &&
              ret->block != AW__UPDATE_QOS))
             return true;
@@ -398,7 +398,7 @@ static void plan_scale(struct aw__update_plan *plan, int64_t replicas)
 void aw__update_plan(const struct aw__update_facts *facts, struct aw__update_memory *memory,
                      struct aw__update_plan *ret_plan)
 {
-    const struct aw__mandate *mandate = facts->mandate;
+    const struct aw__mpa_intent *mandate = facts->mandate;
     const struct census census = count_pods(facts);
     *ret_plan = (struct aw__update_plan){.reason = judge_mandate(facts)};
     if (ret_plan->reason == AW__UPDATE_GO)

@@ -55,7 +55,7 @@
     X(STALE,          "StaleRecommendation",      false, "the recommendation is too old")          \
     X(SKEW,           "ClockSkew",                true,  "the recommendation is from the future")  \
     X(FROZEN,         "Frozen",                   false, "a person ordered that nothing changes")  \
-    X(CONFLICT,       AW__MANDATE_CONFLICT,       true,  "another autoscaler has the same target") \
+    X(CONFLICT,       AW__MPA_INTENT_CONFLICT,    true,  "another autoscaler has the same target") \
     X(OUT_OF_BOUNDS,  "OutOfBounds",              true,  "the recommendation breaks the bounds")   \
     X(NO_TARGET,      "TargetNotFound",           true,  "the target is not there")                \
     X(PARKED,         "ScaledToZero",             true,  "somebody scaled the target to 0")        \
@@ -111,7 +111,7 @@ struct aw__update_memory {
 
 /* Everything that a plan is made from. */
 struct aw__update_facts {
-    const struct aw__mandate *mandate;
+    const struct aw__mpa_intent *mandate;
     const struct aw_kube_workload *target; /* NULL: not there */
     const char *conflict;                  /* who else has the target; NULL: nobody */
     const struct aw__update_pod *pods;     /* of the target, those that are going too */

@@ -42,8 +42,8 @@ static void set_mandate(struct scene *scene, const char *mode, const char *recom
         "\"policy\":{\"updateMode\":\"%s\"},\"constraints\":{\"global\":{\"minReplicas\":1,"
         "\"maxReplicas\":10}}},\"status\":{\"observedGeneration\":3,\"recommendation\":{%s}%s}}",
         mode, recommendation, more);
-    load(scene->mandate, sizeof scene->mandate, json, aw__mandate_project);
-    scene->facts.mandate = (const struct aw__mandate *)scene->mandate;
+    load(scene->mandate, sizeof scene->mandate, json, aw__mpa_intent_project);
+    scene->facts.mandate = (const struct aw__mpa_intent *)scene->mandate;
 }
 
 static void set_target(struct scene *scene, int replicas)
@@ -152,7 +152,7 @@ static void an_old_or_unread_or_frozen_object_changes_nothing(void **state)
     set_mandate(&scene, "Auto", BIGGER,
                 ",\"conditions\":[{\"type\":\"Frozen\",\"status\":\"False\"}]");
     assert_step(&scene, RESIZE);
-    ((struct aw__mandate *)(void *)scene.mandate)->generation_seen = 2;
+    ((struct aw__mpa_intent *)(void *)scene.mandate)->generation_seen = 2;
     assert_nothing(&scene, NOT_OBSERVED);
     set_mandate(&scene, "Auto", "", "");
     assert_nothing(&scene, NONE_GIVEN);
@@ -362,7 +362,7 @@ static void evictions_without_effect_end(void **state)
     assert_nothing(&scene, FRUITLESS);
     const struct aw__update_memory memory = scene.memory;
     scene.facts.now_us += 61 * (int64_t)MINUTES; /* an hour later it may have been put right */
-    ((struct aw__mandate *)(void *)scene.mandate)->time_us = scene.facts.now_us;
+    ((struct aw__mpa_intent *)(void *)scene.mandate)->time_us = scene.facts.now_us;
     assert_step(&scene, EVICT);
     scene.facts.now_us -= 61 * (int64_t)MINUTES;
     scene.memory = memory;
@@ -457,7 +457,7 @@ static void what_the_server_refused_is_remembered_for_an_hour(void **state)
     assert_step(&scene, RESIZE);
     scene.list[1].uid = scene.uid[1];
     scene.facts.now_us = NOW_US + 60 * (int64_t)MINUTES;
-    ((struct aw__mandate *)(void *)scene.mandate)->time_us = scene.facts.now_us;
+    ((struct aw__mpa_intent *)(void *)scene.mandate)->time_us = scene.facts.now_us;
     assert_step(&scene, RESIZE);
 }
 

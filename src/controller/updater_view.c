@@ -120,7 +120,7 @@ static enum aw_err open_one(struct aw__view *view, enum aw__view_kind i, struct 
     };
     switch (i) {
     case AW__VIEW_MANDATES:
-        config.project = aw__mandate_project;
+        config.project = aw__mpa_intent_project;
         break;
     case AW__VIEW_PODS:
         config.project = aw_kube_project_pod;
@@ -247,12 +247,12 @@ static void index_rivals(struct aw__view *view, enum aw__view_kind kind)
     while ((item = aw_kube_informer_walk(view->informers[kind], &at))) {
         aw__key_ns(item->key, ns, sizeof ns);
         if (kind == AW__VIEW_MANDATES) {
-            const struct aw__mandate *mandate = item->data;
+            const struct aw__mpa_intent *mandate = item->data;
             /* of two of ours the younger has no recommendation: the recommender sees to that */
-            if (!aw__mandate_updates(aw__mandate_mode(mandate)) || mandate->time_us == 0 ||
+            if (!aw__mpa_intent_updates(aw__mpa_intent_mode(mandate)) || mandate->time_us == 0 ||
                 mandate->generation_seen != mandate->generation)
                 continue;
-            aw__mandate_target(mandate, ns, key, sizeof key);
+            aw__mpa_intent_target(mandate, ns, key, sizeof key);
         } else {
             const struct rival *rival = item->data;
             const char *other = aw_kube_span_text(rival, rival->kind);
@@ -295,11 +295,11 @@ void aw__view_index(struct aw__view *view)
 /* --- questions --- */
 
 const struct aw_kube_item *aw__view_target(const struct aw__view *view,
-                                           const struct aw__mandate *mandate, const char *ns,
+                                           const struct aw__mpa_intent *mandate, const char *ns,
                                            bool *ret_known)
 {
     const char *version = aw_kube_span_text(mandate, mandate->target_version);
-    const char *kind = aw__mandate_target_kind(mandate);
+    const char *kind = aw__mpa_intent_target_kind(mandate);
     char key[AW_KUBE_KEY_MAX];
     snprintf(key, sizeof key, "%s/%s", ns, aw_kube_span_text(mandate, mandate->target_name));
     for (int i = AW__VIEW_DEPLOYMENTS; i <= AW__VIEW_REPLICASETS; i++) {
@@ -313,12 +313,12 @@ const struct aw_kube_item *aw__view_target(const struct aw__view *view,
     return NULL;
 }
 
-bool aw__view_pods(struct aw__view *view, const struct aw__mandate *mandate, const char *ns,
+bool aw__view_pods(struct aw__view *view, const struct aw__mpa_intent *mandate, const char *ns,
                    uint32_t *ret_count)
 {
     char key[AW__TARGET_MAX], other[AW__TARGET_MAX];
     uint32_t count = 0;
-    snprintf(key, sizeof key, "%s/%s/%s", ns, aw__mandate_target_kind(mandate),
+    snprintf(key, sizeof key, "%s/%s/%s", ns, aw__mpa_intent_target_kind(mandate),
              aw_kube_span_text(mandate, mandate->target_name));
     const uint64_t hash = hash_of(key);
     for (uint32_t i = first_of(view->pods, view->pod_count, hash);
@@ -339,7 +339,7 @@ const char *aw__view_rival(const struct aw__view *view, const struct aw_kube_ite
                            const char *ns, char *buf, size_t size)
 {
     char key[AW__TARGET_MAX];
-    const uint64_t hash = hash_of(aw__mandate_target(self->data, ns, key, sizeof key));
+    const uint64_t hash = hash_of(aw__mpa_intent_target(self->data, ns, key, sizeof key));
     for (uint32_t i = first_of(view->rivals, view->rival_count, hash);
          i < view->rival_count && view->rivals[i].hash == hash; i++) {
         const struct aw__view_entry *rival = &view->rivals[i];

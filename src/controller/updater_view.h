@@ -71,10 +71,10 @@ void aw__view_index(struct aw__view *view);
 /* The workload that a mandate in `ns` is about, with its item; NULL: not there, or not of a kind
  * that is followed (`ret_known` false). */
 const struct aw_kube_item *aw__view_target(const struct aw__view *view,
-                                           const struct aw__mandate *mandate, const char *ns,
+                                           const struct aw__mpa_intent *mandate, const char *ns,
                                            bool *ret_known);
 /* Its pods, in view->list; false: more than fit, or not all pods of the cluster are known. */
-bool aw__view_pods(struct aw__view *view, const struct aw__mandate *mandate, const char *ns,
+bool aw__view_pods(struct aw__view *view, const struct aw__mpa_intent *mandate, const char *ns,
                    uint32_t *ret_count);
 /* Who else has the same target: "HorizontalPodAutoscaler web"; NULL: nobody. Returns `buf`. */
 const char *aw__view_rival(const struct aw__view *view, const struct aw_kube_item *self,

@@ -45,7 +45,7 @@ static void object_free(struct aw__vpas *v, uint32_t at)
     if (!object)
         return;
     aw__vpa_forget(v, object);
-    aw__scene_target_deinit(&object->target);
+    aw__cluster_view_target_deinit(&object->target);
     aw_alloc_free(v->alloc, object);
     v->object[at] = NULL;
     v->target[at] = NULL;
@@ -95,11 +95,11 @@ static enum aw_err project(void *ctx, const json_t *object, void *buf, size_t si
 {
     const struct aw__vpas *v = ctx;
     if (aw__vpa_is_for(json_object_get(object, "spec"), v->config.name))
-        return aw__scene_project_object(ctx, object, buf, size, ret_len);
-    if (size < sizeof(struct aw__scene_object))
+        return aw__cluster_view_project_object(ctx, object, buf, size, ret_len);
+    if (size < sizeof(struct aw__cluster_view_object))
         return AW_ERR_LIMIT;
-    memset(buf, 0, sizeof(struct aw__scene_object));
-    *ret_len = sizeof(struct aw__scene_object);
+    memset(buf, 0, sizeof(struct aw__cluster_view_object));
+    *ret_len = sizeof(struct aw__cluster_view_object);
     return AW_OK;
 }
 
@@ -211,7 +211,7 @@ static void target_read(struct aw__vpas *v, struct aw__vpa *object, const json_t
     if (strcmp(object->api_version, said[0]) != 0 || strcmp(object->kind, said[1]) != 0 ||
         strcmp(object->name, said[2]) != 0) {
         aw__vpa_forget(v, object);
-        aw__scene_target_deinit(&object->target);
+        aw__cluster_view_target_deinit(&object->target);
     }
     snprintf(object->ns, sizeof object->ns, "%.*s", (int)(slash - object->key), object->key);
     snprintf(object->api_version, sizeof object->api_version, "%s", said[0]);
@@ -233,7 +233,7 @@ static void adopt(struct aw__vpas *v)
             v->object[i]->gone = true;
     v->counts.objects = 0;
     while ((item = aw_kube_informer_walk(v->informer, &at))) {
-        const struct aw__scene_object *record = item->data;
+        const struct aw__cluster_view_object *record = item->data;
         struct aw__vpa *object;
         if (!record->spec.count || record->deleting || !(object = object_of(v, item->key)))
             continue;
@@ -259,7 +259,7 @@ static enum aw_err measure(struct aw__vpas *v)
     struct aw_diag why = {0};
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; i < v->used; i++) {
-        bool known = !v->target[i] || v->target[i]->found != AW__SCENE_FOUND;
+        bool known = !v->target[i] || v->target[i]->found != AW__CLUSTER_VIEW_FOUND;
         for (uint32_t k = count; !known && k-- > 0;)
             known = !strcmp(ns[k], v->object[i]->ns);
         if (!known && count < AW__USAGE_NS_MAX)
@@ -285,16 +285,17 @@ static void conditions_make(const struct aw__vpas *v, const struct aw__vpa *obje
                             struct aw__vpa_conditions *ret)
 {
     static const char *const not_found[] = {
-        [AW__SCENE_UNKNOWN] = "Cannot read targetRef: the server could not be asked",
-        [AW__SCENE_NO_TARGET] = "Cannot read targetRef: there is no such object",
-        [AW__SCENE_NO_KIND] = "Cannot read targetRef: the server has no such kind",
-        [AW__SCENE_NO_SCALE] = "Cannot read targetRef: this kind has no scale, which says whose "
-                               "its pods are",
+        [AW__CLUSTER_VIEW_UNKNOWN] = "Cannot read targetRef: the server could not be asked",
+        [AW__CLUSTER_VIEW_NO_TARGET] = "Cannot read targetRef: there is no such object",
+        [AW__CLUSTER_VIEW_NO_KIND] = "Cannot read targetRef: the server has no such kind",
+        [AW__CLUSTER_VIEW_NO_SCALE] =
+            "Cannot read targetRef: this kind has no scale, which says whose "
+            "its pods are",
     };
-    const enum aw__scene_found found = object->target.found;
+    const enum aw__cluster_view_found found = object->target.found;
     *ret = (struct aw__vpa_conditions){.provided = v->now.count > 0, .low_confidence = low};
-    if (*object->why || found != AW__SCENE_FOUND) {
-        ret->unsupported = *object->why || found != AW__SCENE_UNKNOWN;
+    if (*object->why || found != AW__CLUSTER_VIEW_FOUND) {
+        ret->unsupported = *object->why || found != AW__CLUSTER_VIEW_UNKNOWN;
         ret->provided_reason = "ConfigUnsupported";
         snprintf(ret->why, sizeof ret->why, "%s", *object->why ? object->why : not_found[found]);
         return;
@@ -371,7 +372,7 @@ static enum aw_err serve(struct aw__vpas *v, struct aw__vpa *object, bool may_wr
     enum aw_err err = AW_OK;
     if (!item)
         return AW_OK;
-    const struct aw__scene_object *record = item->data;
+    const struct aw__cluster_view_object *record = item->data;
     json_t *spec = json_of(record, record->spec), *status = json_of(record, record->status);
     v->rules.count = 0;
     if (!*object->why)
@@ -447,8 +448,8 @@ static enum aw_err make_round(struct aw__vpas *v)
         v->counts.rounds++;
         return AW_OK;
     }
-    enum aw_err err = aw__scene_gather(v->config.scene, v->target, v->used, NULL);
-    if (err == AW_ERR_INTERRUPTED || !aw__scene_believed(v->config.scene))
+    enum aw_err err = aw__cluster_view_gather(v->config.scene, v->target, v->used, NULL);
+    if (err == AW_ERR_INTERRUPTED || !aw__cluster_view_believed(v->config.scene))
         return err == AW_ERR_INTERRUPTED ? err : AW_OK;
     err = measure(v);
     if (err)
@@ -465,7 +466,7 @@ enum aw_err aw__vpas_step(struct aw__vpas *v, bool leads)
     const int64_t now_us = aw_clock_monotonic_us(v->config.clock);
     const enum aw_err err = follow(v, now_us);
     if (err || !leads || !v->informer || !aw_kube_informer_state(v->informer)->synced ||
-        !aw__scene_synced(v->config.scene) || now_us < v->round_us)
+        !aw__cluster_view_synced(v->config.scene) || now_us < v->round_us)
         return err;
     v->round_us = now_us + AW__VPA_ROUND_US;
     return make_round(v);
@@ -477,7 +478,7 @@ int64_t aw__vpas_due(const struct aw__vpas *v, bool leads)
         return v->ask_us;
     const int64_t informer_us = aw_kube_informer_due(v->informer);
     if (!leads || !aw_kube_informer_state(v->informer)->synced ||
-        !aw__scene_synced(v->config.scene))
+        !aw__cluster_view_synced(v->config.scene))
         return informer_us;
     return v->round_us < informer_us ? v->round_us : informer_us;
 }

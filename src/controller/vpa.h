@@ -24,7 +24,7 @@
 #define AW_CONTROLLER_VPA_H
 
 #include "base/log.h"
-#include "controller/scene.h"
+#include "controller/cluster_view.h"
 #include "controller/vpa_usage.h"
 
 #define AW__VPA_ROUND_US   60000000  /* as the stock recommender */
@@ -42,8 +42,8 @@
 #define AW__VPA_NAME       "aware" /* in spec.recommenders, where nothing else is said */
 
 struct aw__vpas_config {
-    struct aw_kube *kube;    /* borrowed, as all below */
-    struct aw__scene *scene; /* stepped by its owner */
+    struct aw_kube *kube;           /* borrowed, as all below */
+    struct aw__cluster_view *scene; /* stepped by its owner */
     struct aw__usage_sources usage;
     const char *ns;           /* only objects of this namespace; NULL: all */
     const char *name;         /* by which objects mean us; NULL: AW__VPA_NAME */

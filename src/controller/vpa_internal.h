@@ -35,9 +35,9 @@ struct aw__vpa {
     bool gone;
     char ns[AW_CLUSTER_NAME_MAX];
     char api_version[AW_KUBE_NAME_MAX], kind[AW_CLUSTER_NAME_MAX], name[AW_KUBE_NAME_MAX];
-    struct aw__scene_target target; /* its texts are those above */
-    char why[AW__VPA_WHY_MAX];      /* it cannot be taken as it is; "": it can */
-    struct aw__vpa_part **part;     /* [part_max] */
+    struct aw__cluster_view_target target; /* its texts are those above */
+    char why[AW__VPA_WHY_MAX];             /* it cannot be taken as it is; "": it can */
+    struct aw__vpa_part **part;            /* [part_max] */
     uint32_t part_count, part_max;
     struct aw__vpa_track *track; /* [track_max], in the order of pods */
     uint32_t track_count, track_max;
@@ -54,13 +54,13 @@ struct aw__vpas {
     struct aw_kube_informer *informer; /* NULL: the server has no such kind, as far as we know */
     bool has_status;                   /* the kind has a status of its own */
     struct aw__vpa **object;           /* [objects_max]; NULL: free */
-    struct aw__scene_target **target;  /* [objects_max] */
-    uint32_t used;                     /* places that have ever been used */
-    struct aw__usage usage;            /* zeroed: nobody needed it yet */
-    json_t *remembered;                /* NULL: nothing is */
-    int64_t ask_us, round_us;          /* monotonic: next; 0: now */
-    int64_t newest_us;                 /* of all samples, on the clock of those who measure */
-    uint32_t cursor;                   /* where the next round begins to write */
+    struct aw__cluster_view_target **target; /* [objects_max] */
+    uint32_t used;                           /* places that have ever been used */
+    struct aw__usage usage;                  /* zeroed: nobody needed it yet */
+    json_t *remembered;                      /* NULL: nothing is */
+    int64_t ask_us, round_us;                /* monotonic: next; 0: now */
+    int64_t newest_us;                       /* of all samples, on the clock of those who measure */
+    uint32_t cursor;                         /* where the next round begins to write */
     struct aw__vpas_counts counts;
     struct aw_diag told[3];          /* trouble that the log has; "": none */
     struct aw__vpa_advices was, now; /* that are being worked on */

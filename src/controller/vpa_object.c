@@ -133,7 +133,7 @@ static void usage_take(struct aw__vpas *v, const struct aw__usage_sample *sample
 
 /* A kill that was there when we first saw the container is news only where nothing is remembered of
  * it: otherwise every restart of ours would count it again. */
-static void oom_take(struct aw__vpas *v, const struct aw__scene_pod *pod,
+static void oom_take(struct aw__vpas *v, const struct aw__cluster_view_pod *pod,
                      const struct aw_kube_container *container, struct aw__vpa_part *part,
                      struct aw__vpa_track *track, bool is_new)
 {
@@ -159,7 +159,7 @@ static void oom_take(struct aw__vpas *v, const struct aw__scene_pod *pod,
 static void pod_take(struct aw__vpas *v, struct aw__vpa *object, const struct aw_kube_item *item,
                      uint32_t *hint)
 {
-    const struct aw__scene_pod *pod = item->data;
+    const struct aw__cluster_view_pod *pod = item->data;
     const char *phase = aw_kube_span_text(pod, pod->pod.phase);
     if (!strcmp(phase, "Succeeded") || !strcmp(phase, "Failed"))
         return;
@@ -207,10 +207,10 @@ void aw__vpa_sample(struct aw__vpas *v, struct aw__vpa *object)
 {
     uint32_t hint = 0;
     object->pods = 0;
-    if (object->target.found != AW__SCENE_FOUND)
+    if (object->target.found != AW__CLUSTER_VIEW_FOUND)
         return;
     for (uint32_t i = 0; i < object->target.count; i++)
-        pod_take(v, object, aw__scene_pod_of(v->config.scene, &object->target, i), &hint);
+        pod_take(v, object, aw__cluster_view_pod_of(v->config.scene, &object->target, i), &hint);
     tidy(v, object);
 }
 

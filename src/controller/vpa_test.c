@@ -75,7 +75,7 @@ static void tell_usage(struct vpa_world *v)
     char when[AW_KUBE_TIME_MAX], text[800];
     uint32_t at = 0;
     aw_kube_time_print(v->w.api.clock.wall_us, when, sizeof when);
-    while (v->usage && (item = aw__scene_pod_walk(v->w.r->scene, &at))) {
+    while (v->usage && (item = aw__cluster_view_pod_walk(v->w.r->scene, &at))) {
         snprintf(
             text, sizeof text,
             "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"%s\"},\"timestamp\":\"%s\","

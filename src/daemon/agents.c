@@ -11,7 +11,7 @@
 
 struct aw__agents {
     struct aw_log *log;
-    struct aw_exchange *exchange;
+    struct aw_agent_exchange *exchange;
     struct aw_agent_service *service;
     struct aw_rpc_server *server;
     char token[AW_RPC_TOKEN_MAX];
@@ -74,9 +74,9 @@ enum aw_err aw__agents_open(struct aw__agents **ret, const struct aw_daemon_conf
     if (!agents)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for agents");
     agents->log = log;
-    const struct aw_exchange_config seats = {.seats_max = config->count > SEATS_MIN ? config->count
-                                                                                    : SEATS_MIN};
-    enum aw_err err = aw_exchange_new(&seats, NULL, &agents->exchange, diag);
+    const struct aw_agent_exchange_config seats = {
+        .seats_max = config->count > SEATS_MIN ? config->count : SEATS_MIN};
+    enum aw_err err = aw_agent_exchange_new(&seats, NULL, &agents->exchange, diag);
     err = err ? err : aw_agent_service_new(&agents->service, agents->exchange, told, agents, diag);
     err = err ? err : server_open(agents, &config->agents, diag);
     if (err) {
@@ -93,21 +93,21 @@ void aw__agents_close(struct aw__agents *agents)
         return;
     aw_rpc_server_close(agents->server);
     aw_agent_service_free(agents->service);
-    aw_exchange_free(agents->exchange);
+    aw_agent_exchange_free(agents->exchange);
     explicit_bzero(agents->token, sizeof agents->token);
     aw_alloc_free(NULL, agents);
 }
 
-struct aw_exchange *aw__agents_exchange(const struct aw__agents *agents)
+struct aw_agent_exchange *aw__agents_exchange(const struct aw__agents *agents)
 {
     return agents ? agents->exchange : NULL;
 }
 
-static bool all_there(struct aw_exchange *exchange)
+static bool all_there(struct aw_agent_exchange *exchange)
 {
-    struct aw_exchange_seat seat;
+    struct aw_agent_exchange_seat seat;
     char agent[AW_EXTERNAL_NAME_MAX];
-    for (uint32_t i = 0; aw_exchange_next(exchange, &i, &seat, agent); i++)
+    for (uint32_t i = 0; aw_agent_exchange_next(exchange, &i, &seat, agent); i++)
         if (!*agent)
             return false;
     return true;

@@ -10,7 +10,7 @@
 #ifndef AW_DAEMON_AGENTS_H
 #define AW_DAEMON_AGENTS_H
 
-#include "control/exchange.h"
+#include "control/agent_exchange.h"
 #include "daemon/config.h"
 
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ AW_NODISCARD enum aw_err aw__agents_open(struct aw__agents **ret,
                                          struct aw_diag *diag);
 void aw__agents_close(struct aw__agents *agents); /* NULL is a no-op */
 /* NULL of NULL. */
-struct aw_exchange *aw__agents_exchange(const struct aw__agents *agents);
+struct aw_agent_exchange *aw__agents_exchange(const struct aw__agents *agents);
 /* Until every workload that admits an agent has one, `wait_s` are over, or `stop` is not 0. */
 void aw__agents_wait(const struct aw__agents *agents, double wait_s, const _Atomic int *stop);
 

@@ -35,7 +35,7 @@ enum aw_err aw_daemon_config_files(struct aw_daemon_config *config, const char *
 static enum aw_err models_take(struct aw_daemon_config *config, struct aw_log *log,
                                struct aw_diag *diag)
 {
-    const char *told[AW_SHELF_MODELS_MAX];
+    const char *told[AW_MODEL_SHELF_MODELS_MAX];
     uint32_t told_count = 0;
     for (uint32_t i = 0; i < config->count; i++) {
         struct aw_pilot_config *pilot = &config->workload[i].pilot;
@@ -48,10 +48,10 @@ static enum aw_err models_take(struct aw_daemon_config *config, struct aw_log *l
             if (err)
                 return err;
         }
-        enum aw_err err = aw_shelf_get(config->shelf, what, &pilot->model, &why);
+        enum aw_err err = aw_model_shelf_get(config->shelf, what, &pilot->model, &why);
         if (!err && pilot->model)
             err = aw_pilot_model_fits(pilot, pilot->model, &why);
-        bool first = err != AW_OK && told_count < AW_SHELF_MODELS_MAX;
+        bool first = err != AW_OK && told_count < AW_MODEL_SHELF_MODELS_MAX;
         for (uint32_t k = 0; k < told_count; k++)
             first = first && strcmp(told[k], what) != 0;
         if (err)
@@ -61,7 +61,7 @@ static enum aw_err models_take(struct aw_daemon_config *config, struct aw_log *l
         told[told_count++] = what;
         char line[AW_DIAG_FILE_MAX + AW_DIAG_KEY_MAX + AW_DIAG_TEXT_MAX + 64];
         aw_diag_format(&why, err, line, sizeof line);
-        if (err == AW_ERR_NOTFOUND && !strcmp(what, AW_SHELF_SHIPPED))
+        if (err == AW_ERR_NOTFOUND && !strcmp(what, AW_MODEL_SHELF_SHIPPED))
             aw_log_info(log, "no shipped model: workloads learn from nothing",
                         AW_LOG_STR("why", line));
         else
@@ -121,7 +121,7 @@ void aw_daemon_config_deinit(struct aw_daemon_config *config)
     aw_alloc_free(NULL, config->load);
     aw_alloc_free(NULL, config->workload);
     aw_profile_set_deinit(&config->set);
-    aw_shelf_free(config->shelf);
+    aw_model_shelf_free(config->shelf);
     *config = (struct aw_daemon_config){0};
 }
 

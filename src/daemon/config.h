@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "policy/pretrained.h"
 #include "simulation/job.h"
-#include "web/door.h"
+#include "web/listen_auth.h"
 
 /* Of what is kept, in the directory of a run. */
 #define AW_DAEMON_AUDIT   "audit"
@@ -40,7 +40,7 @@ struct aw_daemon_config {
     struct aw_job_workload *workload; /* [set.profile_count] */
     struct aw_load *load;             /* [set.profile_count] */
     const char *models;               /* folder looked into first; borrowed; NULL: none */
-    struct aw_shelf *shelf;           /* models that they begin at; NULL: none does */
+    struct aw_model_shelf *shelf;     /* models that they begin at; NULL: none does */
     uint32_t count;
     const char *fallback; /* "hpa+vpa-mem"; "the fallback" where they differ */
     uint64_t seed;
@@ -53,7 +53,7 @@ struct aw_daemon_config {
     bool fresh;  /* what is kept is forgotten first */
     uint32_t thread_count;
     char socket[AW_FILE_PATH_MAX];  /* of a daemon */
-    struct aw_door door;            /* of its page and metrics; host "": none */
+    struct aw_listen_auth door;     /* of its page and metrics; host "": none */
     char reports[AW_FILE_PATH_MAX]; /* folder that the page shows; "": none */
     struct aw_daemon_agents agents;
     char state[AW_FILE_PATH_MAX];  /* directory; "": none */

@@ -49,7 +49,7 @@ static void on_step(void *ctx, const struct aw_job_step *step)
     const struct aw_daemon_config *ask = &d->kept.config;
     const struct aw_pilot_config *config = &ask->workload[step->workload].pilot;
     struct aw_job_view view;
-    char sentence[AW_ACCOUNT_SENTENCE_MAX];
+    char sentence[AW_EXPLANATION_SENTENCE_MAX];
     uint32_t events = 0;
     aw_job_view(d->kept.job, step->workload, &view);
     if (step->workload == 0) {
@@ -68,16 +68,16 @@ static void on_step(void *ctx, const struct aw_job_step *step)
     if (ask->twin) {
         const struct aw_score *truth = &step->truth[AW_JOB_TWIN];
         aw_api_twin(&d->api, step->workload,
-                    &(struct aw_watch_twin){.cost_per_hour = truth->cost * 3600 / ask->step_s,
-                                            .latency_us = truth->latency_us_slo,
-                                            .reward = truth->paper_reward,
-                                            .replicas = step->plan[AW_JOB_TWIN].replicas,
-                                            .missed = truth->violated});
+                    &(struct aw_recent_twin){.cost_per_hour = truth->cost * 3600 / ask->step_s,
+                                             .latency_us = truth->latency_us_slo,
+                                             .reward = truth->paper_reward,
+                                             .replicas = step->plan[AW_JOB_TWIN].replicas,
+                                             .missed = truth->violated});
     }
     if (step->decision->applied && aw_log_enabled(d->log, AW_LOG_INFO))
         aw_log_info(d->log, "changed", AW_LOG_STR("workload", config->name),
-                    AW_LOG_STR("what", aw_account_sentence(config, step->decision, sentence,
-                                                           sizeof sentence)));
+                    AW_LOG_STR("what", aw_explanation_sentence(config, step->decision, sentence,
+                                                               sizeof sentence)));
 }
 
 static void systemd_status(struct aw__daemon *d)
@@ -108,10 +108,10 @@ static void tell_health(struct aw__daemon *d, const struct aw_diag *step_diag)
 {
     const struct aw_loop_counts *counts = aw_job_counts(d->kept.job);
     struct aw_diag why = {0};
-    aw_steward_lock(d->kept.steward);
-    const enum aw_err err = aw_steward_health(d->kept.steward, &why);
-    d->orders = aw_steward_counts(d->kept.steward)->orders;
-    aw_steward_unlock(d->kept.steward);
+    aw_desk_lock(d->kept.steward);
+    const enum aw_err err = aw_desk_health(d->kept.steward, &why);
+    d->orders = aw_desk_counts(d->kept.steward)->orders;
+    aw_desk_unlock(d->kept.steward);
     tell_trouble(d, &d->audit_ails, err != AW_OK,
                  "nothing is changed: the audit log cannot be written", why.text);
     const bool lost = counts->store_failures > d->store_failures;
@@ -257,7 +257,7 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
 {
     aw_alloc_steady();
     enum aw_err err = d->life->read(d->life->ctx, &d->kept.config, diag);
-    if (!err && (err = aw_timing_init(&d->timing, NULL)))
+    if (!err && (err = aw_tick_timing_init(&d->timing, NULL)))
         aw_fail(diag, err, "no memory for a clock");
     d->kept.timing = &d->timing;
     err = err ? err : aw_session_open(&d->kept, diag);
@@ -300,10 +300,10 @@ enum aw_err aw_daemon_run(const struct aw_daemon_life *life, struct aw_diag *dia
             *diag = why;
         }
         aw_doors_close(&d->doors);
-        aw_steward_detach(d->kept.steward, aw_job_now_us(d->kept.job),
-                          *d->kept.stop ? strsignal(*d->kept.stop)
-                          : err         ? "an error"
-                                        : "the end of the run");
+        aw_desk_detach(d->kept.steward, aw_job_now_us(d->kept.job),
+                       *d->kept.stop ? strsignal(*d->kept.stop)
+                       : err         ? "an error"
+                                     : "the end of the run");
         if (!err)
             aw_log_info(d->log, "stopped", AW_LOG_INT("step", (int64_t)d->kept.history.steps));
     } else {
@@ -312,7 +312,7 @@ enum aw_err aw_daemon_run(const struct aw_daemon_life *life, struct aw_diag *dia
     aw__map_close(d->map);
     aw_api_deinit(&d->api);
     aw_session_close(&d->kept);
-    aw_timing_deinit(&d->timing);
+    aw_tick_timing_deinit(&d->timing);
     aw_alloc_free(NULL, d);
     return err;
 }

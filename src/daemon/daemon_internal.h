@@ -22,7 +22,7 @@ struct aw__daemon {
     struct aw_log *log;
     struct aw_api api;
     struct aw_doors doors;
-    struct aw_timing timing;
+    struct aw_tick_timing timing;
     struct aw__map *map; /* NULL: none */
 
     uint32_t stages[AW_STAGE_COUNT]; /* workloads in each, as of the last step */
@@ -40,7 +40,7 @@ struct aw__daemon {
 /* The parts of aw_session_open, for who puts other settings in the place of these: a job of the
  * config, beside a steward or NULL; its state from the last save; a new steward; the two brought
  * together; the load of real processes from where the job is. */
-AW_NODISCARD enum aw_err aw__session_job(struct aw_session *session, struct aw_steward *steward,
+AW_NODISCARD enum aw_err aw__session_job(struct aw_session *session, struct aw_desk *steward,
                                          struct aw_job **ret_job, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__session_reload(struct aw_session *session, struct aw_job *job,
                                             struct aw_diag *diag);

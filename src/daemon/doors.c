@@ -69,9 +69,9 @@ enum aw_err aw_daemon_lock(const char *dir, bool private, int *ret_fd, struct aw
 }
 
 enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record, struct aw_log *log,
-                                  struct aw_steward **ret_steward, struct aw_diag *diag)
+                                  struct aw_desk **ret_steward, struct aw_diag *diag)
 {
-    struct aw_steward_config *config = aw_alloc_new(NULL, 1, sizeof *config);
+    struct aw_desk_config *config = aw_alloc_new(NULL, 1, sizeof *config);
     struct aw_audit_recovery recovery = {0};
     if (!config)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the steward");
@@ -81,7 +81,7 @@ enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record, struct 
              (int)(sizeof config->folder - sizeof AW_DAEMON_AUDIT - 1), record->state);
     snprintf(config->journal, sizeof config->journal, "%.*s/" AW_DAEMON_JOURNAL,
              (int)(sizeof config->journal - sizeof AW_DAEMON_JOURNAL - 1), record->state);
-    const enum aw_err err = aw_steward_new(config, NULL, ret_steward, &recovery, diag);
+    const enum aw_err err = aw_desk_new(config, NULL, ret_steward, &recovery, diag);
     aw_alloc_free(NULL, config);
     if (!err && recovery.torn_bytes)
         aw_log_warn(log, "the audit log ended in the middle of an entry, which was cut off",
@@ -93,7 +93,7 @@ enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record, struct 
 
 /* --- doors ------------------------------------------------------------------------------------ */
 
-enum aw_err aw_daemon_door_read(const char *listen, const char *token, struct aw_door *door,
+enum aw_err aw_daemon_door_read(const char *listen, const char *token, struct aw_listen_auth *door,
                                 struct aw_diag *diag)
 {
     struct aw_diag why = {0};
@@ -101,12 +101,12 @@ enum aw_err aw_daemon_door_read(const char *listen, const char *token, struct aw
         return aw_fail(diag, AW_ERR_USAGE, "--token-file goes with --listen alone");
     if (!listen)
         return AW_OK;
-    if (aw_door_parse(door, listen, &why))
+    if (aw_listen_auth_parse(door, listen, &why))
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--listen", "%s", why.text);
     if (!door->loopback && !token)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--listen",
                           "others can reach %s, so that it needs --token-file", door->host);
-    return token ? aw_door_token_read(door, token, diag) : AW_OK;
+    return token ? aw_listen_auth_token_read(door, token, diag) : AW_OK;
 }
 
 /* As many connections as the system grants files for, and never those that logs and stores need: a
@@ -128,7 +128,7 @@ static uint32_t connections_allowed(void)
 }
 
 enum aw_err aw_doors_open(struct aw_doors *doors, struct aw_api *api, const char *socket,
-                          const struct aw_door *door, struct aw_diag *diag)
+                          const struct aw_listen_auth *door, struct aw_diag *diag)
 {
     struct aw_server_config *listen = aw_alloc_new(NULL, 1, sizeof *listen);
     *doors = (struct aw_doors){0};
@@ -153,9 +153,10 @@ void aw_doors_close(struct aw_doors *doors)
     *doors = (struct aw_doors){0};
 }
 
-void aw_doors_tell(const struct aw_doors *doors, const struct aw_door *door, struct aw_log *log)
+void aw_doors_tell(const struct aw_doors *doors, const struct aw_listen_auth *door,
+                   struct aw_log *log)
 {
-    char url[AW_DOOR_HOST_MAX + 32];
+    char url[AW_LISTEN_AUTH_HOST_MAX + 32];
     if (!doors->page)
         return;
     snprintf(url, sizeof url, "http://%s%s%s:%u/", door->ipv6 ? "[" : "", door->host,

@@ -11,7 +11,7 @@
 #define AW_DAEMON_DOORS_H
 
 #include "base/log.h"
-#include "desk/steward.h"
+#include "desk/desk.h"
 #include "web/server.h"
 
 /* Real seconds without a tick that are too many: learning for many workloads takes minutes. */
@@ -31,27 +31,28 @@ AW_NODISCARD enum aw_err aw_daemon_lock(const char *dir, bool private, int *ret_
  * and that is told in the log. */
 struct aw_daemon_record {
     const char *state;
-    bool virtual_time; /* as aw_steward_config has it */
+    bool virtual_time; /* as aw_desk_config has it */
     bool no_sync;
 };
 AW_NODISCARD enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record,
-                                               struct aw_log *log, struct aw_steward **ret_steward,
+                                               struct aw_log *log, struct aw_desk **ret_steward,
                                                struct aw_diag *diag);
 
 /* What --listen and --token-file say, NULL where they do not. `door` is untouched where nothing is
  * listened on. */
 AW_NODISCARD enum aw_err aw_daemon_door_read(const char *listen, const char *token,
-                                             struct aw_door *door, struct aw_diag *diag);
+                                             struct aw_listen_auth *door, struct aw_diag *diag);
 
 struct aw_doors {
     struct aw_server *server, *page; /* on the Unix socket; by TCP, or NULL */
 };
 /* `door` with host "": the socket alone. */
 AW_NODISCARD enum aw_err aw_doors_open(struct aw_doors *doors, struct aw_api *api,
-                                       const char *socket, const struct aw_door *door,
+                                       const char *socket, const struct aw_listen_auth *door,
                                        struct aw_diag *diag);
 void aw_doors_close(struct aw_doors *doors); /* a zeroed one is a no-op */
 /* One line with the page's address; nothing where there is none. */
-void aw_doors_tell(const struct aw_doors *doors, const struct aw_door *door, struct aw_log *log);
+void aw_doors_tell(const struct aw_doors *doors, const struct aw_listen_auth *door,
+                   struct aw_log *log);
 
 #endif

@@ -156,8 +156,8 @@ enum aw_err aw_local_run_open(struct aw_local_run *run, const struct aw_local_ru
         err = workload_add(run, run->count, diag);
     if (err)
         return err;
-    aw_pace_init(&run->pace, aw_local_cluster(run->local), ask->speed, config->begin_us);
-    run->cluster = aw_pace_cluster(&run->pace);
+    aw_time_scale_init(&run->pace, aw_local_cluster(run->local), ask->speed, config->begin_us);
+    run->cluster = aw_time_scale_cluster(&run->pace);
     return AW_OK;
 }
 
@@ -238,7 +238,7 @@ enum aw_err aw_local_run_restore(struct aw_local_run *run, const struct aw_job *
             (err = ops->apply(run->cluster.self, i, &view.asked, DEADLINE_US)))
             aw_fail(diag, err, "%s: its replicas cannot be as they were", aw_run_name(view.name));
     }
-    aw_pace_init(&run->pace, run->pace.inner, run->config.ask->speed, begin_us);
+    aw_time_scale_init(&run->pace, run->pace.inner, run->config.ask->speed, begin_us);
     return err;
 }
 

@@ -3,7 +3,7 @@
  *
  * Replicas run in control groups of this machine behind balancers (cluster/local.h); the load that
  * the files describe is sent for real (load/drive.h), from a thread per workload. Time may run
- * faster for who controls them and for the load (cluster/pace.h).
+ * faster for who controls them and for the load (cluster/time_scale.h).
  *
  * Call order: open, ready, load_begin, steps of a job over `cluster`, load_end, close. After any
  *             failure: close.
@@ -14,7 +14,7 @@
 #define AW_DAEMON_LOCAL_RUN_H
 
 #include "cluster/local.h"
-#include "cluster/pace.h"
+#include "cluster/time_scale.h"
 #include "daemon/config.h"
 #include "load/drive.h"
 
@@ -52,7 +52,7 @@ struct aw_local_run {
     struct aw_local_run_config config;
     struct aw_local *local;
     uint32_t count; /* workloads that it has */
-    struct aw_pace pace;
+    struct aw_time_scale pace;
     struct aw_cluster cluster;   /* as a loop sees it */
     struct aw__local_load *load; /* [count] */
     _Atomic bool load_stop;

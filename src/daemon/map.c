@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "policy/models.h"
-#include "pretrain/atlas.h"
+#include "pretrain/workload_map.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 struct aw__map {
     struct aw_api *api;
-    struct aw_atlas *atlas;
+    struct aw_workload_map *atlas;
     pthread_t thread;
     _Atomic bool stop;
 };
@@ -43,7 +43,7 @@ static const struct aw_pretrained *model_find(struct aw_daemon_config *ask, char
         if (before && strcmp(before, what) == 0)
             continue;
         before = what;
-        const enum aw_err err = aw_shelf_get(ask->shelf, what, &model, &diag);
+        const enum aw_err err = aw_model_shelf_get(ask->shelf, what, &model, &diag);
         if (!err && model)
             return model;
         if (err) {
@@ -57,7 +57,7 @@ static const struct aw_pretrained *model_find(struct aw_daemon_config *ask, char
 
 /* Who is read by it. A workload that does not learn has a place as well. */
 static void workloads_fill(struct aw_daemon_config *ask, const struct aw_pretrained *model,
-                           struct aw_atlas_workload *ret)
+                           struct aw_workload_map_workload *ret)
 {
     const struct aw_pretrained_info *info = aw_pretrained_info(model);
     const char *before = NULL;
@@ -67,14 +67,14 @@ static void workloads_fill(struct aw_daemon_config *ask, const struct aw_pretrai
         const char *what = ask->set.profiles[i].model;
         if (!before || strcmp(before, what) != 0) {
             named = NULL;
-            if (aw_shelf_get(ask->shelf, what, &named, NULL))
+            if (aw_model_shelf_get(ask->shelf, what, &named, NULL))
                 named = NULL;
         }
         before = what;
-        ret[i] =
-            (struct aw_atlas_workload){.name = pilot->name,
-                                       .left_out = named != model || info->state != pilot->state ||
-                                                   info->mapping != pilot->mapping};
+        ret[i] = (struct aw_workload_map_workload){.name = pilot->name,
+                                                   .left_out = named != model ||
+                                                               info->state != pilot->state ||
+                                                               info->mapping != pilot->mapping};
     }
 }
 
@@ -85,7 +85,7 @@ static void *work(void *ctx)
     struct aw__map *map = ctx;
     while (!map->stop) {
         const int64_t begin = aw_clock_monotonic_us(NULL);
-        const uint32_t done = aw_atlas_work(map->atlas, begin, SLICE);
+        const uint32_t done = aw_workload_map_work(map->atlas, begin, SLICE);
         const int64_t end = aw_clock_monotonic_us(NULL);
         const int64_t until = end + (done ? REST_TIMES * (end - begin) : IDLE_US);
         for (int64_t now = end; !map->stop && now < until; now = aw_clock_monotonic_us(NULL)) {
@@ -105,7 +105,7 @@ void aw__map_open(struct aw_daemon_config *ask, struct aw_log *log, struct aw_ap
     char missing[AW_DIAG_TEXT_MAX] = "";
     struct aw_diag diag = {0};
     struct aw__map *map = NULL;
-    struct aw_atlas_workload *workloads = NULL;
+    struct aw_workload_map_workload *workloads = NULL;
     *ret = NULL;
     const struct aw_pretrained *model = model_find(ask, missing, sizeof missing);
     if (!model)
@@ -117,12 +117,12 @@ void aw__map_open(struct aw_daemon_config *ask, struct aw_log *log, struct aw_ap
         goto out;
     }
     workloads_fill(ask, model, workloads);
-    const struct aw_atlas_config config = {.model = aw_pretrained_path(model),
-                                           .store = ask->store,
-                                           .workloads = workloads,
-                                           .count = ask->count};
+    const struct aw_workload_map_config config = {.model = aw_pretrained_path(model),
+                                                  .store = ask->store,
+                                                  .workloads = workloads,
+                                                  .count = ask->count};
     map->api = api;
-    if (aw_atlas_new(&config, NULL, &map->atlas, &diag)) {
+    if (aw_workload_map_new(&config, NULL, &map->atlas, &diag)) {
         snprintf(missing, sizeof missing, "%s", diag.text);
     } else if (aw_thread_begin(&map->thread, work, map)) {
         snprintf(missing, sizeof missing, "no thread to make embeddings on");
@@ -132,7 +132,7 @@ void aw__map_open(struct aw_daemon_config *ask, struct aw_log *log, struct aw_ap
     }
 out:
     if (map)
-        aw_atlas_free(map->atlas);
+        aw_workload_map_free(map->atlas);
     aw_alloc_free(NULL, map);
     aw_alloc_free(NULL, workloads);
     if (!*ret)
@@ -148,12 +148,12 @@ void aw__map_close(struct aw__map *map)
     map->stop = true;
     pthread_join(map->thread, NULL);
     aw_api_map(map->api, NULL, "", "settings are being taken over");
-    aw_atlas_free(map->atlas);
+    aw_workload_map_free(map->atlas);
     aw_alloc_free(NULL, map);
 }
 
 void aw__map_tell(struct aw__map *map, uint32_t index, uint32_t episodes)
 {
     if (map)
-        aw_atlas_tell(map->atlas, index, episodes);
+        aw_workload_map_tell(map->atlas, index, episodes);
 }

@@ -22,7 +22,7 @@
 
 static json_t *settings_of(const struct aw_job_workload *workload)
 {
-    char *text = aw_account_config_text(&workload->pilot, &workload->task);
+    char *text = aw_explanation_config_text(&workload->pilot, &workload->task);
     json_t *object = text ? json_loads(text, 0, NULL) : NULL;
     free(text);
     return object;
@@ -118,9 +118,9 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw_daemon_config *next
     aw_api_switch(&d->api, NULL);
     if (s->local)
         (void)!aw_local_run_load_end(s->local, NULL); /* it has the loads of the old settings */
-    aw_steward_detach(s->steward, aw_job_now_us(s->job), "reload");
+    aw_desk_detach(s->steward, aw_job_now_us(s->job), "reload");
     aw_job_free(s->job);
-    aw_steward_free(s->steward);
+    aw_desk_free(s->steward);
     s->job = NULL;
     s->steward = NULL;
     aw_daemon_config_deinit(&s->config);

@@ -161,7 +161,7 @@ enum aw_err aw__session_steward(struct aw_session *s, struct aw_diag *diag)
     return aw_daemon_record_open(&record, s->log, &s->steward, diag);
 }
 
-enum aw_err aw__session_job(struct aw_session *s, struct aw_steward *steward, struct aw_job **ret,
+enum aw_err aw__session_job(struct aw_session *s, struct aw_desk *steward, struct aw_job **ret,
                             struct aw_diag *diag)
 {
     const struct aw_daemon_config *ask = &s->config;
@@ -178,8 +178,8 @@ enum aw_err aw__session_job(struct aw_session *s, struct aw_steward *steward, st
         .twin = ask->twin,
         .thread_count = ask->thread_count,
         .desk = !steward    ? NULL
-                : s->timing ? aw_timing_desk(s->timing, aw_steward_desk(steward))
-                            : aw_steward_desk(steward),
+                : s->timing ? aw_tick_timing_desk(s->timing, aw_desk_hooks(steward))
+                            : aw_desk_hooks(steward),
         .steadfast = ask->daemon,
     };
     if (ret == &s->job) { /* the run itself, and nobody who only tries whether it could be */
@@ -201,7 +201,7 @@ enum aw_err aw__session_attach(struct aw_session *s, struct aw_diag *diag)
     for (uint32_t i = 0; i < s->config.count; i++)
         tasks[i] = s->config.workload[i].task;
     const enum aw_err err =
-        aw_steward_attach(s->steward, aw_job_loop(s->job), tasks, aw_job_now_us(s->job), diag);
+        aw_desk_attach(s->steward, aw_job_loop(s->job), tasks, aw_job_now_us(s->job), diag);
     aw_alloc_free(NULL, tasks);
     return err;
 }
@@ -315,7 +315,7 @@ void aw_session_close(struct aw_session *s)
         aw_local_run_close(s->local);
     }
     aw_alloc_free(NULL, s->local);
-    aw_steward_free(s->steward);
+    aw_desk_free(s->steward);
     aw_store_close(&s->store);
     aw_daemon_config_deinit(&s->config);
     if (s->lock_fd >= 0)

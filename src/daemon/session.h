@@ -15,8 +15,8 @@
 
 #include "daemon/history.h"
 #include "daemon/local_run.h"
-#include "desk/steward.h"
-#include "web/timing.h"
+#include "desk/desk.h"
+#include "web/tick_timing.h"
 
 struct aw_session {
     struct aw_daemon_config config; /* the session's: close deinits it */
@@ -26,9 +26,9 @@ struct aw_session {
     struct aw_local_run *local; /* NULL: the cluster is simulated */
     struct aw_store store;
     struct aw_history history;
-    struct aw_steward *steward; /* NULL: no audit log */
-    struct aw_timing *timing;   /* borrowed; NULL: nobody measures */
-    struct aw__agents *agents;  /* their door (agents.h); NULL: none */
+    struct aw_desk *steward;       /* NULL: no audit log */
+    struct aw_tick_timing *timing; /* borrowed; NULL: nobody measures */
+    struct aw__agents *agents;     /* their door (agents.h); NULL: none */
     bool resumed;
     uint64_t steps_before;      /* of earlier sessions */
     int64_t begin_us, saved_us; /* real */

@@ -29,8 +29,8 @@ struct aw_journal_entry {
     char workload[AW_STORE_NAME_MAX];
     int64_t at_us;
     struct aw_orders orders;
-    char *account; /* aw_account_text */
-    char *config;  /* aw_account_config_text; NULL in a list */
+    char *account; /* aw_explanation_text */
+    char *config;  /* aw_explanation_config_text; NULL in a list */
     void *moment;  /* NULL: not kept */
     size_t moment_bytes;
 };

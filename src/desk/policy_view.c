@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "desk/account.h"
+#include "desk/explanation.h"
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
@@ -30,10 +30,10 @@ enum aw_err aw_policy_texts_read(const struct aw_journal_entry *entry, struct aw
     if (!entry->moment)
         return aw_fail(diag, AW_ERR_NODATA, "the moment of this decision was not kept");
     struct aw_pilot_config *config = aw_alloc_new(NULL, 1, sizeof *config);
-    enum aw_err err = config ? aw_account_config_read(entry->config, config, &task, diag)
+    enum aw_err err = config ? aw_explanation_config_read(entry->config, config, &task, diag)
                              : aw_fail(diag, AW_ERR_NOMEM, "no memory for a policy");
     err = err ? err : aw_pilot_new(config, &task, entry->at_us, NULL, &pilot, diag);
-    if (!err && aw_pilot_moment_load(pilot, entry->moment, entry->moment_bytes))
+    if (!err && aw_pilot_snapshot_load(pilot, entry->moment, entry->moment_bytes))
         err = aw_fail(diag, AW_ERR_FORMAT, "the moment of %s is of another version of aware",
                       entry->workload);
     err = err ? err : text_of(aw_pilot_policy_text(pilot, &texts.in_force, diag));

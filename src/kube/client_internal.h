@@ -2,8 +2,8 @@
 #ifndef AW_KUBE_CLIENT_INTERNAL_H
 #define AW_KUBE_CLIENT_INTERNAL_H
 
+#include "kube/backoff.h"
 #include "kube/client.h"
-#include "kube/pace.h"
 #include "kube/transport.h"
 
 #define AW__KUBE_WATCHES_MAX 64u /* of one client; each has a connection */

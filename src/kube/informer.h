@@ -17,7 +17,7 @@
 #ifndef AW_KUBE_INFORMER_H
 #define AW_KUBE_INFORMER_H
 
-#include "kube/pace.h"
+#include "kube/backoff.h"
 #include "kube/watch.h"
 
 #define AW_KUBE_OBJECTS_DEFAULT    65536u

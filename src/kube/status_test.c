@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/testing.h"
-#include "kube/pace.h"
+#include "kube/backoff.h"
 
 static void a_refusal_becomes_a_typed_error(void **state)
 {

@@ -123,7 +123,7 @@ static enum aw_err model_take(const struct aw_call *run, struct aw__evaluate *as
     enum aw_err err = aw_models_open(NULL, &ask->shelf, diag);
     if (err)
         return err;
-    err = aw_shelf_get(ask->shelf, aw_args_text(run->args, "model"), &pilot->model, &why);
+    err = aw_model_shelf_get(ask->shelf, aw_args_text(run->args, "model"), &pilot->model, &why);
     if (!err && pilot->model)
         err = aw_pilot_model_fits(pilot, pilot->model, &why);
     if (!err)
@@ -317,7 +317,7 @@ static enum aw_err evaluate_run(const struct aw_call *run, struct aw_diag *diag)
     if (!err && missed && aw_args_given(run->args, "check"))
         err = aw_fail(diag, AW_ERR_CHECK, "%" PRIu32 " goals are missed", missed);
     aw_evaluate_apps_deinit(ask->apps, ask->apps ? ask->count : 0);
-    aw_shelf_free(ask->shelf);
+    aw_model_shelf_free(ask->shelf);
     aw_alloc_free(NULL, ask->apps);
     aw_alloc_free(NULL, ask);
     return err;

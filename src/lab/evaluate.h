@@ -33,10 +33,10 @@ struct aw__evaluate {
     uint64_t pool;
     uint32_t first, count; /* applications of the pool */
     struct aw_evaluate_app *apps;
-    struct aw_shelf *shelf; /* of config.pilot.model; NULL: none */
-    char load[512];         /* as asked, without directories */
-    char command[1024];     /* that makes the same table */
-    double seconds;         /* that it took */
+    struct aw_model_shelf *shelf; /* of config.pilot.model; NULL: none */
+    char load[512];               /* as asked, without directories */
+    char command[1024];           /* that makes the same table */
+    double seconds;               /* that it took */
 };
 
 /* Each prints one whole document to stdout. */

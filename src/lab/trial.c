@@ -141,10 +141,11 @@ static enum aw_err workload_check(const struct aw_daemon_config *ask, uint32_t i
 static enum aw_err speed_read(const char *text, double *ret, struct aw_diag *diag)
 {
     double speed = 0;
-    if (aw_text_parse_real(text, &speed) || !(speed >= AW_PACE_MIN && speed <= AW_PACE_MAX))
+    if (aw_text_parse_real(text, &speed) ||
+        !(speed >= AW_TIME_SCALE_MIN && speed <= AW_TIME_SCALE_MAX))
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--speed",
-                          "expected a number from %g to %g, found %s", AW_PACE_MIN, AW_PACE_MAX,
-                          AW_QUOTE(text));
+                          "expected a number from %g to %g, found %s", AW_TIME_SCALE_MIN,
+                          AW_TIME_SCALE_MAX, AW_QUOTE(text));
     *ret = speed;
     return AW_OK;
 }

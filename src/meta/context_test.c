@@ -1,6 +1,6 @@
 /* context_test.c - the learner with context: bytes, files, freezing, memory. */
 #include "meta/context_testing.h"
-#include "meta/frozen.h"
+#include "meta/inference.h"
 
 static void the_same_seed_gives_the_same_bytes_and_a_file_carries_everything(void **state)
 {
@@ -90,13 +90,13 @@ static void a_flipped_bit_is_not_taken_for_another_weight(void **state)
             assert_int_equal(fwrite(&byte, 1, 1, file), 1);
             assert_int_equal(fflush(file), 0);
             struct aw_context_config config;
-            struct aw_frozen frozen;
+            struct aw_inference frozen;
             const enum aw_err expected = twice ? AW_OK : AW_ERR_FORMAT;
             assert_int_equal(aw_context_load(toy.context, path, &diag), expected);
             assert_true(aw_context_checksum(toy.context) == before);
             assert_int_equal(aw_context_peek(path, &config, NULL, NULL), expected);
-            assert_int_equal(aw_frozen_open(&frozen, path, NULL, NULL), expected);
-            aw_frozen_close(&frozen);
+            assert_int_equal(aw_inference_open(&frozen, path, NULL, NULL), expected);
+            aw_inference_close(&frozen);
         }
         assert_non_null(strstr(diag.text, "the file is damaged"));
     }

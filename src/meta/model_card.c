@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "meta/known.h"
+#include "meta/known_apps.h"
 
 #define TAUGHT "pretrain." /* what the keys of teaching begin with */
 
@@ -57,7 +57,7 @@ enum aw_err aw_model_card_read(const char *path, struct aw_model_card *ret,
         return aw_fail(diag, AW_ERR_LIMIT, "the path of the model is too long");
     snprintf(ret->path, sizeof ret->path, "%s", path);
     aw_conf_defaults(fields, ret);
-    enum aw_err err = aw_known_meta(path, key_take, &reading, alloc, diag);
+    enum aw_err err = aw_known_apps_meta(path, key_take, &reading, alloc, diag);
     err = err ? err : reading.err;
     if (!err && !ret->env[0])
         err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, "env",

@@ -317,16 +317,16 @@ static enum aw_err left_workload(struct aw__client *client, const char *name, js
                                  struct aw_diag *diag)
 {
     json_t *row, *value = NULL;
-    enum aw_err err = aw__left_row(client, name, &row, diag);
+    enum aw_err err = aw__offline_row(client, name, &row, diag);
     if (err)
         return err;
     json_t *whole = json_deep_copy(row);
     const char *full = aw_at_text(row, "name");
-    if (!aw__left_explain(client, full, 0, &value, NULL)) {
+    if (!aw__offline_explain(client, full, 0, &value, NULL)) {
         json_object_set(whole, "decision", json_object_get(value, "account"));
         json_decref(value);
     }
-    if (!aw__left_history(client, full, NULL, 10, &value, NULL)) {
+    if (!aw__offline_history(client, full, NULL, 10, &value, NULL)) {
         json_object_set(whole, "recent", json_object_get(value, "entries"));
         json_decref(value);
     }
@@ -348,7 +348,7 @@ enum aw_err aw__client_explain(struct aw__client *client, const char *name, uint
     char path[AW__CLIENT_PATH_MAX], tail[64] = "/explain", workload[AW__CLIENT_PATH_MAX];
     enum aw_err err;
     if (!client->http)
-        return aw__left_explain(client, name, decision, ret, diag);
+        return aw__offline_explain(client, name, decision, ret, diag);
     if (!name) { /* the daemon knows whose it is */
         json_t *found = NULL;
         snprintf(path, sizeof path, "/v1/decisions/%llu", (unsigned long long)decision);
@@ -369,7 +369,7 @@ enum aw_err aw__client_history(struct aw__client *client, const char *name, cons
     char path[AW__CLIENT_PATH_MAX], tail[256];
     struct aw_text text;
     if (!client->http)
-        return aw__left_history(client, name, since, limit, ret, diag);
+        return aw__offline_history(client, name, since, limit, ret, diag);
     aw_text_init(&text, tail, sizeof tail);
     aw_text_add(&text, "%s?limit=%u", name ? "/history" : "/v1/audit", limit);
     if (since) {
@@ -384,5 +384,5 @@ enum aw_err aw__client_order(struct aw__client *client, const json_t *order, jso
                              struct aw_diag *diag)
 {
     return client->http ? aw__client_ask(client, "/v1/orders", order, ret, diag)
-                        : aw__left_order(client, order, ret, diag);
+                        : aw__offline_order(client, order, ret, diag);
 }

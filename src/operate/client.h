@@ -97,16 +97,16 @@ AW_NODISCARD enum aw_err aw__client_order(struct aw__client *client, const json_
 /* --- what a stopped daemon left (left.c) ------------------------------------------------------ */
 
 /* The row of a workload in views.json. AW_ERR_NOTFOUND, AW_ERR_USAGE: several of that name. */
-AW_NODISCARD enum aw_err aw__left_row(const struct aw__client *client, const char *name,
-                                      json_t **ret_borrowed, struct aw_diag *diag);
-AW_NODISCARD enum aw_err aw__left_history(const struct aw__client *client, const char *name,
-                                          const char *since, uint32_t limit, json_t **ret,
-                                          struct aw_diag *diag);
-AW_NODISCARD enum aw_err aw__left_explain(const struct aw__client *client, const char *name,
-                                          uint64_t decision, json_t **ret, struct aw_diag *diag);
-AW_NODISCARD enum aw_err aw__left_order(const struct aw__client *client, const json_t *order,
-                                        json_t **ret, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__offline_row(const struct aw__client *client, const char *name,
+                                         json_t **ret_borrowed, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__offline_history(const struct aw__client *client, const char *name,
+                                             const char *since, uint32_t limit, json_t **ret,
+                                             struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__offline_explain(const struct aw__client *client, const char *name,
+                                             uint64_t decision, json_t **ret, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__offline_order(const struct aw__client *client, const json_t *order,
+                                           json_t **ret, struct aw_diag *diag);
 /* Its present: simulated, or of the wall clock. */
-int64_t aw__left_now_us(const struct aw__client *client);
+int64_t aw__offline_now_us(const struct aw__client *client);
 
 #endif

@@ -117,7 +117,7 @@ static enum aw_err from_left(const struct aw_call *run, struct aw__client *clien
     const char *what = aw_args_text(run->args, "what"), *name = run->args->positional[0];
     char path[AW_TEXT_MAX + 32];
     json_t *row = NULL;
-    enum aw_err err = name ? aw__left_row(client, name, &row, diag) : AW_OK;
+    enum aw_err err = name ? aw__offline_row(client, name, &row, diag) : AW_OK;
     if (err)
         return err;
     struct walk walk = {

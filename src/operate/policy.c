@@ -2,8 +2,8 @@
  * policies of a workload as files, and the trial they go through. */
 #include "base/file.h"
 #include "base/http.h"
-#include "desk/book.h"
 #include "desk/policy_view.h"
+#include "desk/standing_orders.h"
 #include "frame/json.h"
 #include "frame/show.h"
 #include "frame/verbs.h"
@@ -40,7 +40,7 @@ static enum aw_err left_read(const struct aw__client *client, const char *name, 
     struct aw_journal_entry entry = {0};
     json_t *row;
     *ret = (struct left){0};
-    enum aw_err err = aw__left_row(client, name, &row, diag);
+    enum aw_err err = aw__offline_row(client, name, &row, diag);
     snprintf(path, sizeof path, "%s/decisions.db", client->state);
     err = err ? err : aw_journal_open(&journal, path, true, 0, diag);
     err = err ? err : aw_journal_latest(journal, aw_at_text(row, "name"), INT64_MAX, &entry, diag);

@@ -1,6 +1,6 @@
 /* replay.c - the verb `replay`: what another policy or setting would have done on recorded days. */
 #include "base/file.h"
-#include "desk/account.h"
+#include "desk/explanation.h"
 #include "desk/journal.h"
 #include "frame/grid.h"
 #include "frame/json.h"
@@ -10,7 +10,7 @@
 #include "frame/verbs.h"
 #include "operate/client.h"
 #include "profile/profile.h"
-#include "study/hindsight.h"
+#include "study/counterfactual.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -133,7 +133,7 @@ static enum aw_err config_of(const struct asked *asked, const char *name,
     enum aw_err err = asked->journal[0] ? aw_journal_open(&journal, asked->journal, true, 0, diag)
                                         : AW_ERR_NOTFOUND;
     err = err ? err : aw_journal_latest(journal, name, INT64_MAX, &entry, diag);
-    err = err ? err : aw_account_config_read(entry.config, ret, &task, diag);
+    err = err ? err : aw_explanation_config_read(entry.config, ret, &task, diag);
     aw_journal_entry_deinit(&entry);
     aw_journal_close(journal);
     return err == AW_ERR_NOTFOUND
@@ -179,33 +179,33 @@ static enum aw_err settings_apply(const struct aw_args *args, struct aw_fallback
 
 struct rows {
     const struct aw_pilot_config *config;
-    struct aw_hindsight_step *step;
+    struct aw_counterfactual_step *step;
     uint32_t count, capacity;
 };
 
 static enum aw_err row_take(void *ctx, const struct aw_store_row *row)
 {
     struct rows *rows = ctx;
-    if (rows->count == AW_HINDSIGHT_STEPS_MAX)
+    if (rows->count == AW_COUNTERFACTUAL_STEPS_MAX)
         return AW_ERR_LIMIT;
     if (rows->count == rows->capacity) {
         const uint32_t capacity = rows->capacity ? 2 * rows->capacity : 4096;
-        struct aw_hindsight_step *grown = realloc(rows->step, capacity * sizeof *grown);
+        struct aw_counterfactual_step *grown = realloc(rows->step, capacity * sizeof *grown);
         if (!grown)
             return AW_ERR_NOMEM;
         rows->step = grown;
         rows->capacity = capacity;
     }
-    aw_hindsight_step_of(rows->config, row, &rows->step[rows->count++]);
+    aw_counterfactual_step_of(rows->config, row, &rows->step[rows->count++]);
     return AW_OK;
 }
 
 struct played {
     char name[32];
-    struct aw_hindsight_result result;
+    struct aw_counterfactual_result result;
     uint32_t differs; /* scored steps in which it cost a tenth more or less */
     uint32_t most;    /* step of the largest difference of cost */
-    struct aw_hindsight_point there, recorded;
+    struct aw_counterfactual_point there, recorded;
     struct aw_formula formula;
 };
 
@@ -213,19 +213,20 @@ struct replay {
     char name[AW_STORE_NAME_MAX];
     struct aw_pilot_config config;
     struct rows rows;
-    struct aw_hindsight_result recorded;
+    struct aw_counterfactual_result recorded;
     struct played played[POLICIES_MAX];
     uint32_t count, copies, score_from;
     double measured_cost, measured_share; /* of the scored steps, as they were measured */
 };
 
 static void compare(struct replay *replay, struct played *played,
-                    const struct aw_hindsight_point *theirs, const struct aw_hindsight_point *ours)
+                    const struct aw_counterfactual_point *theirs,
+                    const struct aw_counterfactual_point *ours)
 {
     double most = -1;
     const uint32_t first = replay->rows.count - played->result.scored;
     for (uint32_t t = first; t < replay->rows.count; t++) {
-        const struct aw_hindsight_point *a = &theirs[t], *b = &ours[t];
+        const struct aw_counterfactual_point *a = &theirs[t], *b = &ours[t];
         const double by = fabs(a->cost_per_hour - b->cost_per_hour);
         played->differs += by > DIFFERS * fmax(a->cost_per_hour, b->cost_per_hour);
         if (by > most) {
@@ -238,26 +239,26 @@ static void compare(struct replay *replay, struct played *played,
 }
 
 static enum aw_err policy_play(const struct asked *asked, struct replay *replay,
-                               struct aw_hindsight *hindsight, const char *name,
-                               const struct aw_hindsight_point *ours,
-                               struct aw_hindsight_point *theirs, struct aw_diag *diag)
+                               struct aw_counterfactual *hindsight, const char *name,
+                               const struct aw_counterfactual_point *ours,
+                               struct aw_counterfactual_point *theirs, struct aw_diag *diag)
 {
     struct played *played = &replay->played[replay->count];
     struct aw_fallback_settings policy = replay->config.fallback;
     struct aw_guard_settings guard = replay->config.guard;
-    struct aw_hindsight_player player = {.policy = &policy, .guard = &guard};
+    struct aw_counterfactual_player player = {.policy = &policy, .guard = &guard};
     enum aw_err err = settings_apply(asked->run->args, &policy, &guard, diag);
     snprintf(played->name, sizeof played->name, "%s", name);
-    player.kind = AW_HINDSIGHT_POLICY;
+    player.kind = AW_COUNTERFACTUAL_POLICY;
     if (!err && !strcmp(name, FORMULA)) {
-        player.kind = AW_HINDSIGHT_FORMULA;
+        player.kind = AW_COUNTERFACTUAL_FORMULA;
         player.formula = &played->formula;
-        err = aw_hindsight_search(hindsight, &played->formula, diag);
+        err = aw_counterfactual_search(hindsight, &played->formula, diag);
     } else {
         for (uint32_t i = 0; i < AW_FALLBACK_COUNT; i++)
             policy.kind = strcmp(aw_fallback_names[i], name) ? policy.kind : i;
     }
-    err = err ? err : aw_hindsight_play(hindsight, &player, theirs, &played->result, diag);
+    err = err ? err : aw_counterfactual_play(hindsight, &player, theirs, &played->result, diag);
     if (err)
         return err;
     compare(replay, played, theirs, ours);
@@ -271,7 +272,7 @@ static void measure(struct replay *replay)
     double cost = 0;
     uint32_t missed = 0, told = 0;
     for (uint32_t t = first; t < replay->rows.count; t++) {
-        const struct aw_hindsight_step *step = &replay->rows.step[t];
+        const struct aw_counterfactual_step *step = &replay->rows.step[t];
         missed += step->violated;
         if (isnan(step->cost))
             continue;
@@ -285,8 +286,8 @@ static void measure(struct replay *replay)
 static enum aw_err workload_replay(const struct asked *asked, struct aw_store *store,
                                    struct replay *replay, struct aw_diag *diag)
 {
-    struct aw_hindsight *hindsight = NULL;
-    struct aw_hindsight_point *ours = NULL, *theirs = NULL;
+    struct aw_counterfactual *hindsight = NULL;
+    struct aw_counterfactual_point *ours = NULL, *theirs = NULL;
     struct aw_store_query query = AW_STORE_EVERY;
     enum aw_err err = config_of(asked, replay->name, &replay->config, diag);
     if (err)
@@ -299,23 +300,24 @@ static enum aw_err workload_replay(const struct asked *asked, struct aw_store *s
         return err;
     replay->copies = (uint32_t)aw_args_number(asked->run->args, "copies");
     replay->score_from = asked->formula ? replay->rows.count / 2 : 0;
-    const struct aw_hindsight_config config = {
+    const struct aw_counterfactual_config config = {
         .pilot = &replay->config,
         .copies = replay->copies,
         .score_from = replay->score_from,
         .seed = aw_args_number(asked->run->args, "seed"),
     };
-    err = aw_hindsight_new(&config, replay->rows.step, replay->rows.count, NULL, &hindsight, diag);
+    err = aw_counterfactual_new(&config, replay->rows.step, replay->rows.count, NULL, &hindsight,
+                                diag);
     if (!err && (!(ours = calloc(replay->rows.count, sizeof *ours)) ||
                  !(theirs = calloc(replay->rows.count, sizeof *theirs))))
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u steps", replay->rows.count);
-    const struct aw_hindsight_player recorded = {.kind = AW_HINDSIGHT_RECORDED};
-    err = err ? err : aw_hindsight_play(hindsight, &recorded, ours, &replay->recorded, diag);
+    const struct aw_counterfactual_player recorded = {.kind = AW_COUNTERFACTUAL_RECORDED};
+    err = err ? err : aw_counterfactual_play(hindsight, &recorded, ours, &replay->recorded, diag);
     if (!err)
         measure(replay);
     for (uint32_t i = 0; !err && i < asked->count; i++)
         err = policy_play(asked, replay, hindsight, asked->names[i], ours, theirs, diag);
-    aw_hindsight_free(hindsight);
+    aw_counterfactual_free(hindsight);
     free(ours);
     free(theirs);
     return err;
@@ -339,8 +341,9 @@ static const struct aw_grid_column columns[] = {
 };
 /* clang-format on */
 
-static void result_add(struct aw_grid *grid, const char *name, const struct aw_hindsight_result *r,
-                       const struct replay *replay, const struct played *played)
+static void result_add(struct aw_grid *grid, const char *name,
+                       const struct aw_counterfactual_result *r, const struct replay *replay,
+                       const struct played *played)
 {
     char a[AW_SHOW_MAX];
     const bool over =
@@ -402,9 +405,9 @@ static void difference_print(const struct replay *replay, const struct played *p
 static enum aw_err replay_print(const struct aw_call *run, const struct replay *replay,
                                 struct aw_diag *diag)
 {
-    const struct aw_hindsight_step *first =
+    const struct aw_counterfactual_step *first =
         &replay->rows.step[replay->rows.count - replay->recorded.scored];
-    const struct aw_hindsight_step *last = &replay->rows.step[replay->rows.count - 1];
+    const struct aw_counterfactual_step *last = &replay->rows.step[replay->rows.count - 1];
     char from[AW_SHOW_MAX], until[AW_SHOW_MAX], cost[AW_SHOW_MAX], share[AW_SHOW_MAX],
         off[AW_SHOW_MAX], low[AW_SHOW_MAX], high[AW_SHOW_MAX];
     struct aw_grid grid;
@@ -435,7 +438,7 @@ static enum aw_err replay_print(const struct aw_call *run, const struct replay *
         return err;
     putchar('\n');
     for (uint32_t i = 0; i < replay->count; i++) {
-        const struct aw_hindsight_result *r = &replay->played[i].result;
+        const struct aw_counterfactual_result *r = &replay->played[i].result;
         if (replay->copies > 1)
             sentence("%s: %s to %s an hour and %.1f to %.1f %% missed, from copy to copy.",
                      replay->played[i].name, aw_show_money(r->cost_low, low, sizeof low),
@@ -449,7 +452,7 @@ static enum aw_err replay_print(const struct aw_call *run, const struct replay *
     return AW_OK;
 }
 
-static json_t *result_json(const char *name, const struct aw_hindsight_result *r,
+static json_t *result_json(const char *name, const struct aw_counterfactual_result *r,
                            const struct played *played)
 {
     json_t *object = json_object();
@@ -600,7 +603,7 @@ static const struct aw_option options_of_replay[] = {
     AW_OPTION(SETTING, "set", 0, "KEY=VALUE", NULL,
               "a setting of the policy or of the rails, other than recorded", .repeated = true),
     AW_OPTION(TEXT, "since", 0, "TIME", NULL, "only steps from then on, e.g. 2026-11-16T02:00:00Z"),
-    AW_NUMBER("copies", 0, "N", "3", 1, AW_HINDSIGHT_COPIES_MAX,
+    AW_NUMBER("copies", 0, "N", "3", 1, AW_COUNTERFACTUAL_COPIES_MAX,
               "copies of the workload, each believing the record a little differently"),
     AW_OPTION_SEED("1", "chance of the copies"),
     {.name = NULL},

@@ -24,13 +24,13 @@ static enum aw_err fetch(const struct aw_call *run, json_t **ret, struct aw_diag
     if (aw__client_running(&client)) {
         err = aw__client_ask(&client, aw__client_path(name, "/state", path, sizeof path), NULL, ret,
                              diag);
-    } else if (!(err = aw__left_row(&client, name, &row, diag))) {
+    } else if (!(err = aw__offline_row(&client, name, &row, diag))) {
         static const char *const kept[] = {"stage", "actor", "model"};
         json_t *state = json_object();
         json_object_set_new(state, "workload", json_string(aw_at_text(row, "name")));
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
             json_object_set(state, kept[i], json_object_get(row, kept[i]));
-        if (!aw__left_explain(&client, aw_at_text(row, "name"), 0, &told, NULL)) {
+        if (!aw__offline_explain(&client, aw_at_text(row, "name"), 0, &told, NULL)) {
             json_object_set(state, "episode",
                             json_object_get(json_object_get(told, "account"), "episode"));
             json_object_set(state, "step",

@@ -1,5 +1,5 @@
 /*
- * external.h - the agent of another process (safety/external.h) behind the contract of policies.
+ * external.h - an agent of another process (safety/external_agent.h) behind policy.h.
  *
  * Memory:  one block.
  * Threads: as policy.h.
@@ -11,7 +11,7 @@
 #define AW_POLICY_EXTERNAL_H
 
 #include "policy/policy.h"
-#include "safety/external.h"
+#include "safety/external_agent.h"
 
 /* No padding: it is copied into snapshots. */
 struct aw_outside_memory {

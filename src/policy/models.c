@@ -12,7 +12,8 @@
 #define INSTALLED "/../share/aware/models"
 #define BUILT     "/../models" /* a build folder lies in the source tree */
 
-enum aw_err aw_models_open(const char *given, struct aw_shelf **ret_shelf, struct aw_diag *diag)
+enum aw_err aw_models_open(const char *given, struct aw_model_shelf **ret_shelf,
+                           struct aw_diag *diag)
 {
     char folder[AW_FILE_PATH_MAX],
         installed[AW_FILE_PATH_MAX + sizeof INSTALLED] = "",
@@ -27,5 +28,5 @@ enum aw_err aw_models_open(const char *given, struct aw_shelf **ret_shelf, struc
         snprintf(built, sizeof built, "%s" BUILT, folder);
     }
     const char *const folders[] = {given, getenv("AWARE_MODELS"), installed, built};
-    return aw_shelf_new(folders, sizeof folders / sizeof *folders, NULL, ret_shelf, diag);
+    return aw_model_shelf_new(folders, sizeof folders / sizeof *folders, NULL, ret_shelf, diag);
 }

@@ -11,7 +11,7 @@
 
 /* A shelf over, in this order: `given` (NULL: not said), AWARE_MODELS, and what lies beside this
  * program, as `meson install` and a build folder in the source tree have it. */
-AW_NODISCARD enum aw_err aw_models_open(const char *given, struct aw_shelf **ret_shelf,
+AW_NODISCARD enum aw_err aw_models_open(const char *given, struct aw_model_shelf **ret_shelf,
                                         struct aw_diag *diag);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "env/autoscale.h"
-#include "meta/frozen.h"
+#include "meta/inference.h"
 #include "meta/model_card.h"
 #include "task/action.h"
 #include "task/objective.h"
@@ -16,7 +16,7 @@
 struct aw_pretrained {
     struct aw_pretrained_info info;
     char path[AW_MODEL_CARD_PATH_MAX];
-    struct aw_frozen frozen;
+    struct aw_inference frozen;
     double slo_weight;                              /* of the paper's reward, that is .. */
     double reward_miss, reward_shift, reward_scale; /* .. read as aw_model_card has it */
     const struct aw_alloc *alloc;
@@ -78,7 +78,7 @@ static enum aw_err read(struct aw_pretrained *model, const char *path, struct aw
     const struct aw_context_config *shape = &model->frozen.config;
     enum aw_err err = aw_model_card_read(path, taught, model->alloc, diag);
     err = err ? err : task_read(model, path, taught, diag);
-    err = err ? err : aw_frozen_open(&model->frozen, path, model->alloc, diag);
+    err = err ? err : aw_inference_open(&model->frozen, path, model->alloc, diag);
     if (err)
         return err;
     if (shape->obs_dim != aw_state_dim(model->info.state) || shape->act_dim != AW_ACTION_DIM)
@@ -112,7 +112,7 @@ enum aw_err aw_pretrained_open(const char *path, const struct aw_alloc *alloc,
         return AW_OK;
     }
     if (model)
-        aw_frozen_close(&model->frozen);
+        aw_inference_close(&model->frozen);
     aw_alloc_free(alloc, model);
     return err;
 }
@@ -121,7 +121,7 @@ void aw_pretrained_close(struct aw_pretrained *model)
 {
     if (!model)
         return;
-    aw_frozen_close(&model->frozen);
+    aw_inference_close(&model->frozen);
     aw_alloc_free(model->alloc, model);
 }
 
@@ -211,7 +211,7 @@ enum aw_err aw_pretrained_specialise(const struct aw_pretrained *model,
     if (bundle->count == 0)
         return aw_fail(diag, AW_ERR_NODATA, "no episode of the fallback to know the workload by");
     enum aw_err err = aw_actnet_init(&made, &actor->shape, alloc);
-    err = err ? err : aw_frozen_embed(&model->frozen, bundle, alloc, embedding);
+    err = err ? err : aw_inference_embed(&model->frozen, bundle, alloc, embedding);
     if (!err) {
         fold(model, embedding, &made);
         err = aw_actnet_seal(&made);

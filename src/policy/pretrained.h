@@ -66,26 +66,28 @@ AW_NODISCARD enum aw_err aw_pretrained_specialise(const struct aw_pretrained *mo
 
 /* --- the models of a process ------------------------------------------------------------------ */
 
-#define AW_SHELF_FOLDERS_MAX 4u
-#define AW_SHELF_MODELS_MAX  32u
-#define AW_SHELF_PATH_MAX    512u
-#define AW_SHELF_SHIPPED     "shipped"
-#define AW_SHELF_NONE        "none"
-#define AW_SHELF_FILE        "default.safetensors" /* that is shipped */
+#define AW_MODEL_SHELF_FOLDERS_MAX 4u
+#define AW_MODEL_SHELF_MODELS_MAX  32u
+#define AW_MODEL_SHELF_PATH_MAX    512u
+#define AW_MODEL_SHELF_SHIPPED     "shipped"
+#define AW_MODEL_SHELF_NONE        "none"
+#define AW_MODEL_SHELF_FILE        "default.safetensors" /* that is shipped */
 
-struct aw_shelf; /* opaque */
+struct aw_model_shelf; /* opaque */
 
 /* `folders` [count], where a shipped model is looked for, the first first; NULL and "" are left
  * out. AW_ERR_LIMIT: too many, or a path too long. */
-AW_NODISCARD enum aw_err aw_shelf_new(const char *const *folders, size_t count,
-                                      const struct aw_alloc *alloc, struct aw_shelf **ret_shelf,
-                                      struct aw_diag *diag);
-void aw_shelf_free(struct aw_shelf *shelf); /* closes all; NULL is a no-op */
+AW_NODISCARD enum aw_err aw_model_shelf_new(const char *const *folders, size_t count,
+                                            const struct aw_alloc *alloc,
+                                            struct aw_model_shelf **ret_shelf,
+                                            struct aw_diag *diag);
+void aw_model_shelf_free(struct aw_model_shelf *shelf); /* closes all; NULL is a no-op */
 
 /* "none": NULL. "shipped": the first that a folder has; AW_ERR_NOTFOUND: none has. Else a path. A
  * file that was refused is refused again without being read. `ret_model` lives as long as the
  * shelf. */
-AW_NODISCARD enum aw_err aw_shelf_get(struct aw_shelf *shelf, const char *what,
-                                      const struct aw_pretrained **ret_model, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw_model_shelf_get(struct aw_model_shelf *shelf, const char *what,
+                                            const struct aw_pretrained **ret_model,
+                                            struct aw_diag *diag);
 
 #endif

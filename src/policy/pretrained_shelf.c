@@ -6,23 +6,24 @@
 #include <unistd.h>
 
 struct book {
-    char path[AW_SHELF_PATH_MAX];
+    char path[AW_MODEL_SHELF_PATH_MAX];
     struct aw_pretrained *model; /* NULL: refused, for .. */
     enum aw_err err;             /* .. this reason */
     struct aw_diag diag;
 };
 
-struct aw_shelf {
+struct aw_model_shelf {
     uint32_t folder_count, count;
-    char folder[AW_SHELF_FOLDERS_MAX][AW_SHELF_PATH_MAX];
-    struct book book[AW_SHELF_MODELS_MAX];
+    char folder[AW_MODEL_SHELF_FOLDERS_MAX][AW_MODEL_SHELF_PATH_MAX];
+    struct book book[AW_MODEL_SHELF_MODELS_MAX];
     const struct aw_alloc *alloc;
 };
 
-enum aw_err aw_shelf_new(const char *const *folders, size_t count, const struct aw_alloc *alloc,
-                         struct aw_shelf **ret_shelf, struct aw_diag *diag)
+enum aw_err aw_model_shelf_new(const char *const *folders, size_t count,
+                               const struct aw_alloc *alloc, struct aw_model_shelf **ret_shelf,
+                               struct aw_diag *diag)
 {
-    struct aw_shelf *shelf = aw_alloc_new(alloc, 1, sizeof *shelf);
+    struct aw_model_shelf *shelf = aw_alloc_new(alloc, 1, sizeof *shelf);
     if (!shelf)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for models");
     shelf->alloc = alloc;
@@ -30,21 +31,22 @@ enum aw_err aw_shelf_new(const char *const *folders, size_t count, const struct 
     for (size_t i = 0; !err && i < count; i++) {
         if (!folders[i] || !folders[i][0])
             continue;
-        if (shelf->folder_count == AW_SHELF_FOLDERS_MAX ||
-            strlen(folders[i]) + sizeof "/" AW_SHELF_FILE > AW_SHELF_PATH_MAX)
+        if (shelf->folder_count == AW_MODEL_SHELF_FOLDERS_MAX ||
+            strlen(folders[i]) + sizeof "/" AW_MODEL_SHELF_FILE > AW_MODEL_SHELF_PATH_MAX)
             err = aw_fail(diag, AW_ERR_LIMIT, "too many folders of models, or too long a path: %s",
                           folders[i]);
         else
-            snprintf(shelf->folder[shelf->folder_count++], AW_SHELF_PATH_MAX, "%s", folders[i]);
+            snprintf(shelf->folder[shelf->folder_count++], AW_MODEL_SHELF_PATH_MAX, "%s",
+                     folders[i]);
     }
     if (err)
-        aw_shelf_free(shelf);
+        aw_model_shelf_free(shelf);
     else
         *ret_shelf = shelf;
     return err;
 }
 
-void aw_shelf_free(struct aw_shelf *shelf)
+void aw_model_shelf_free(struct aw_model_shelf *shelf)
 {
     if (!shelf)
         return;
@@ -54,30 +56,30 @@ void aw_shelf_free(struct aw_shelf *shelf)
 }
 
 /* The first file of that name; where one is there but cannot be read, opening it says why. */
-static enum aw_err shipped_find(const struct aw_shelf *shelf, char *buf, size_t size,
+static enum aw_err shipped_find(const struct aw_model_shelf *shelf, char *buf, size_t size,
                                 struct aw_diag *diag)
 {
     for (uint32_t i = 0; i < shelf->folder_count; i++) {
-        const int len = snprintf(buf, size, "%s/" AW_SHELF_FILE, shelf->folder[i]);
+        const int len = snprintf(buf, size, "%s/" AW_MODEL_SHELF_FILE, shelf->folder[i]);
         AW_ASSERT(len > 0 && (size_t)len < size); /* new has measured them */
         if (access(buf, F_OK) == 0)
             return AW_OK;
     }
-    return aw_fail(diag, AW_ERR_NOTFOUND, "no " AW_SHELF_FILE " in %s%s%s",
+    return aw_fail(diag, AW_ERR_NOTFOUND, "no " AW_MODEL_SHELF_FILE " in %s%s%s",
                    shelf->folder_count ? shelf->folder[0] : "any folder",
                    shelf->folder_count > 1 ? ", nor in " : "",
                    shelf->folder_count > 1 ? shelf->folder[1] : "");
 }
 
-enum aw_err aw_shelf_get(struct aw_shelf *shelf, const char *what,
-                         const struct aw_pretrained **ret_model, struct aw_diag *diag)
+enum aw_err aw_model_shelf_get(struct aw_model_shelf *shelf, const char *what,
+                               const struct aw_pretrained **ret_model, struct aw_diag *diag)
 {
-    char path[AW_SHELF_PATH_MAX];
-    if (strcmp(what, AW_SHELF_NONE) == 0) {
+    char path[AW_MODEL_SHELF_PATH_MAX];
+    if (strcmp(what, AW_MODEL_SHELF_NONE) == 0) {
         *ret_model = NULL;
         return AW_OK;
     }
-    if (strcmp(what, AW_SHELF_SHIPPED) == 0) {
+    if (strcmp(what, AW_MODEL_SHELF_SHIPPED) == 0) {
         const enum aw_err err = shipped_find(shelf, path, sizeof path, diag);
         if (err)
             return err;
@@ -92,9 +94,9 @@ enum aw_err aw_shelf_get(struct aw_shelf *shelf, const char *what,
         if (strcmp(shelf->book[i].path, path) == 0)
             book = &shelf->book[i];
     if (!book) {
-        if (shelf->count == AW_SHELF_MODELS_MAX)
+        if (shelf->count == AW_MODEL_SHELF_MODELS_MAX)
             return aw_fail(diag, AW_ERR_LIMIT, "more than %u different models",
-                           AW_SHELF_MODELS_MAX);
+                           AW_MODEL_SHELF_MODELS_MAX);
         book = &shelf->book[shelf->count++];
         snprintf(book->path, sizeof book->path, "%s", path);
         book->err = aw_pretrained_open(path, shelf->alloc, &book->model, &book->diag);

@@ -16,7 +16,7 @@ static int set_up(void **state)
     (void)state;
     if (!mkdtemp(folder))
         return -1;
-    snprintf(path, sizeof path, "%s/" AW_SHELF_FILE, folder);
+    snprintf(path, sizeof path, "%s/" AW_MODEL_SHELF_FILE, folder);
     return 0;
 }
 
@@ -289,24 +289,26 @@ static void a_shelf_reads_each_model_once(void **state)
     (void)state;
     const char *const folders[] = {NULL, "", "/nowhere", folder};
     struct aw_context *context = model_new(AW_ENCODER_POOL, 8);
-    struct aw_shelf *shelf = NULL;
+    struct aw_model_shelf *shelf = NULL;
     const struct aw_pretrained *first = NULL, *again = NULL, *by_path = NULL;
     struct aw_diag diag = {0};
     unlink(path);
-    assert_ok(aw_shelf_new(folders, 4, NULL, &shelf, NULL));
-    assert_int_equal(aw_shelf_get(shelf, AW_SHELF_SHIPPED, &first, &diag), AW_ERR_NOTFOUND);
+    assert_ok(aw_model_shelf_new(folders, 4, NULL, &shelf, NULL));
+    assert_int_equal(aw_model_shelf_get(shelf, AW_MODEL_SHELF_SHIPPED, &first, &diag),
+                     AW_ERR_NOTFOUND);
     assert_non_null(strstr(diag.text, folder));
-    assert_ok(aw_shelf_get(shelf, AW_SHELF_NONE, &first, NULL));
+    assert_ok(aw_model_shelf_get(shelf, AW_MODEL_SHELF_NONE, &first, NULL));
     assert_null(first);
     model_write(context, path);
-    assert_ok(aw_shelf_get(shelf, AW_SHELF_SHIPPED, &first, &diag));
-    assert_ok(aw_shelf_get(shelf, AW_SHELF_SHIPPED, &again, &diag));
-    assert_ok(aw_shelf_get(shelf, path, &by_path, &diag));
+    assert_ok(aw_model_shelf_get(shelf, AW_MODEL_SHELF_SHIPPED, &first, &diag));
+    assert_ok(aw_model_shelf_get(shelf, AW_MODEL_SHELF_SHIPPED, &again, &diag));
+    assert_ok(aw_model_shelf_get(shelf, path, &by_path, &diag));
     assert_ptr_equal(first, again);
     assert_ptr_equal(first, by_path);
-    assert_int_equal(aw_shelf_get(shelf, "/nowhere/m.safetensors", &again, &diag), AW_ERR_NOTFOUND);
+    assert_int_equal(aw_model_shelf_get(shelf, "/nowhere/m.safetensors", &again, &diag),
+                     AW_ERR_NOTFOUND);
     assert_ptr_equal(first, again);
-    aw_shelf_free(shelf);
+    aw_model_shelf_free(shelf);
     aw_context_free(context);
 }
 

@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "env/autoscale.h"
-#include "meta/frozen.h"
-#include "meta/known.h"
+#include "meta/inference.h"
+#include "meta/known_apps.h"
 #include "pretrain/pretrain.h"
 #include "task/objective.h"
 
@@ -19,8 +19,8 @@
 
 struct aw_embed {
     struct aw_pretrain_model taught;
-    struct aw_frozen frozen;
-    struct aw_known known;
+    struct aw_inference frozen;
+    struct aw_known_apps known;
     struct aw_bundle bundle;
     bool task;               /* the two that follow are those of the autoscaling task */
     uint32_t state, mapping; /* enum aw_state_preset, enum aw_action_mapping */
@@ -102,8 +102,8 @@ enum aw_err aw_embed_open(const char *path, const struct aw_alloc *alloc,
     embed->alloc = alloc;
     enum aw_err err = aw_pretrain_model_read(path, &embed->taught, alloc, diag);
     err = err ? err : task_read(embed, path, diag);
-    err = err ? err : aw_frozen_open(&embed->frozen, path, alloc, diag);
-    err = err ? err : aw_known_load(&embed->known, path, alloc, diag);
+    err = err ? err : aw_inference_open(&embed->frozen, path, alloc, diag);
+    err = err ? err : aw_known_apps_load(&embed->known, path, alloc, diag);
     if (!err && embed->known.count > 0 &&
         embed->known.dim != embed->frozen.config.settings.embedding)
         err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, "known.embedding",
@@ -123,8 +123,8 @@ void aw_embed_close(struct aw_embed *embed)
         return;
     aw_bundle_deinit(&embed->bundle);
     aw_alloc_free(embed->alloc, embed->block);
-    aw_known_deinit(&embed->known);
-    aw_frozen_close(&embed->frozen);
+    aw_known_apps_deinit(&embed->known);
+    aw_inference_close(&embed->frozen);
     aw_alloc_free(embed->alloc, embed);
 }
 
@@ -138,7 +138,7 @@ uint64_t aw_embed_checksum(const struct aw_embed *embed)
     return embed->frozen.checksum;
 }
 
-const struct aw_known *aw_embed_known(const struct aw_embed *embed)
+const struct aw_known_apps *aw_embed_known(const struct aw_embed *embed)
 {
     return &embed->known;
 }
@@ -324,7 +324,7 @@ enum aw_err aw_embed_make(struct aw_embed *embed, float *ret_embedding)
     float made[AW_EMBED_DIM_MAX];
     const uint32_t dim = aw_embed_dim(embed);
     AW_ASSERT(embed->bundle.count > 0);
-    const enum aw_err err = aw_frozen_embed(&embed->frozen, &embed->bundle, embed->alloc, made);
+    const enum aw_err err = aw_inference_embed(&embed->frozen, &embed->bundle, embed->alloc, made);
     if (err)
         return err;
     for (uint32_t i = 0; i < dim; i++)

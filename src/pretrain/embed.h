@@ -23,7 +23,7 @@
 #define AW_EMBED_DIM_MAX    256u  /* of an embedding */
 #define AW_EMBED_LISTED_MAX 1024u /* newest (or best) episodes among which is looked */
 
-struct aw_known;
+struct aw_known_apps;
 struct aw_embed; /* opaque */
 
 /* Any model of `aware pretrain`; AW_ERR_NOTFOUND, AW_ERR_FORMAT, AW_ERR_DIVERGED: what is wrong
@@ -33,8 +33,8 @@ AW_NODISCARD enum aw_err aw_embed_open(const char *path, const struct aw_alloc *
 void aw_embed_close(struct aw_embed *embed); /* NULL is a no-op */
 
 uint32_t aw_embed_dim(const struct aw_embed *embed);
-uint64_t aw_embed_checksum(const struct aw_embed *embed);            /* of the model's weights */
-const struct aw_known *aw_embed_known(const struct aw_embed *embed); /* meta/known.h */
+uint64_t aw_embed_checksum(const struct aw_embed *embed); /* of the model's weights */
+const struct aw_known_apps *aw_embed_known(const struct aw_embed *embed); /* meta/known_apps.h */
 
 /* What a workload was known by. */
 struct aw_embed_from {

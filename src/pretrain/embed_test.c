@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "meta/frozen.h"
+#include "meta/inference.h"
 #include "pretrain/embed_testing.h"
 
 #define BY_AGENT 0u
@@ -34,10 +34,10 @@ static void assert_same(struct embed_world *w, struct aw_embed *embed,
                         const struct aw_bundle *bundle)
 {
     float ours[AW_EMBED_DIM_MAX], theirs[AW_EMBED_DIM_MAX];
-    struct aw_frozen frozen;
+    struct aw_inference frozen;
     double size = 0;
-    assert_ok(aw_frozen_open(&frozen, w->model, NULL, NULL));
-    assert_ok(aw_frozen_embed(&frozen, bundle, NULL, theirs));
+    assert_ok(aw_inference_open(&frozen, w->model, NULL, NULL));
+    assert_ok(aw_inference_embed(&frozen, bundle, NULL, theirs));
     assert_ok(aw_embed_make(embed, ours));
     for (uint32_t i = 0; i < aw_embed_dim(embed); i++) {
         assert_close((double)ours[i], (double)theirs[i], 1e-6);
@@ -45,7 +45,7 @@ static void assert_same(struct embed_world *w, struct aw_embed *embed,
     }
     assert_true(size > 1e-3); /* there was something to be equal about */
     assert_true(aw_embed_checksum(embed) == frozen.checksum);
-    aw_frozen_close(&frozen);
+    aw_inference_close(&frozen);
 }
 
 static void a_workload_is_known_by_the_latest_episodes_of_the_fallback(void **state)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "meta/known.h"
+#include "meta/known_apps.h"
 #include "policy/pretrained_testing.h"
 
 #define EPISODE_STEPS 12u
@@ -23,7 +23,7 @@ struct embed_world {
 static inline void embed_world_open(struct embed_world *w, uint32_t choice, uint32_t known)
 {
     struct aw_context_config config = model_config(AW_ENCODER_POOL, 16);
-    struct aw_known those = {0};
+    struct aw_known_apps those = {0};
     struct aw_diag diag = {0};
     struct aw_rng rng;
     memset(w, 0, sizeof *w);
@@ -33,23 +33,23 @@ static inline void embed_world_open(struct embed_world *w, uint32_t choice, uint
     snprintf(w->url, sizeof w->url, "%s/steps.db", w->folder);
     config.settings.choice = choice;
     assert_ok(aw_context_new(&config, NULL, &w->context, &diag));
-    assert_ok(aw_known_init(&those, known, config.settings.embedding, NULL));
+    assert_ok(aw_known_apps_init(&those, known, config.settings.embedding, NULL));
     aw_rng_init(&rng, 3, 0);
     for (uint32_t i = 0; i < known; i++) {
         snprintf(those.name[i], sizeof those.name[i], "1:%u", i);
         for (uint32_t k = 0; k < those.dim; k++)
             those.embedding[i * those.dim + k] = (float)(0.2 * aw_rng_normal(&rng));
     }
-    aw_known_measure(&those);
-    those.drop = (struct aw_known_line){.there = true,
-                                        .slope = -1,
-                                        .intercept = 1.5,
-                                        .deviation = 0.25,
-                                        .at = 1,
-                                        .lowest = -1,
-                                        .related = true};
-    assert_ok(aw_known_save(w->context, &those, w->model, model_meta, MODEL_PAIRS, &diag));
-    aw_known_deinit(&those);
+    aw_known_apps_measure(&those);
+    those.drop = (struct aw_known_apps_line){.there = true,
+                                             .slope = -1,
+                                             .intercept = 1.5,
+                                             .deviation = 0.25,
+                                             .at = 1,
+                                             .lowest = -1,
+                                             .related = true};
+    assert_ok(aw_known_apps_save(w->context, &those, w->model, model_meta, MODEL_PAIRS, &diag));
+    aw_known_apps_deinit(&those);
     assert_ok(aw_store_open(&w->store, w->url, &(struct aw_store_options){0}, NULL, &diag));
 }
 

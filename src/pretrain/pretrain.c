@@ -140,7 +140,7 @@ static enum aw_err task_open(struct aw_pretrain *p, uint32_t i, uint32_t worker,
 
 static enum aw_err task_arrays(struct aw_pretrain *p, struct aw__pretrain_task *task)
 {
-    aw_foresight_init(&task->foresight);
+    aw_load_forecast_init(&task->foresight);
     task->obs = aw_alloc_new(p->alloc, (size_t)p->steps * p->obs_dim, sizeof(float));
     task->action = aw_alloc_new(p->alloc, (size_t)p->steps * p->act_dim, sizeof(float));
     task->reward = aw_alloc_new(p->alloc, p->steps, sizeof(float));
@@ -151,7 +151,7 @@ static enum aw_err shape_take(struct aw_pretrain *p, struct aw_diag *diag)
 {
     const struct aw_env_spec *spec = p->task[0].env.spec;
     p->env_dim = spec->observation.dim;
-    p->obs_dim = p->env_dim + (p->config.foresight ? AW_FORESIGHT_FEATURES : 0);
+    p->obs_dim = p->env_dim + (p->config.foresight ? AW_LOAD_FORECAST_FEATURES : 0);
     p->act_dim = spec->action.dim;
     p->steps = spec->episode_steps_max;
     if (!aw_autoscale_settings(&p->task[0].env))
@@ -177,9 +177,9 @@ static enum aw_err context_make(struct aw_pretrain *p, struct aw_diag *diag)
     if (!err && p->config.model)
         err = aw_context_load(p->context, p->config.model, diag);
     if (!err && p->config.model && p->config.lean > 0) {
-        const struct aw_seek_config seek = {p->act_dim, p->config.seed, p->config.lean,
-                                            LEAN_SPREAD * p->steps, LEAN_NOISE * p->steps};
-        if ((err = aw_seek_init(&p->seek, &seek, p->alloc)))
+        const struct aw_bayes_opt_config seek = {p->act_dim, p->config.seed, p->config.lean,
+                                                 LEAN_SPREAD * p->steps, LEAN_NOISE * p->steps};
+        if ((err = aw_bayes_opt_init(&p->seek, &seek, p->alloc)))
             aw_fail(diag, err, "no memory to lean");
     }
     if (!err && team->size > 1) {
@@ -315,7 +315,7 @@ void aw_pretrain_free(struct aw_pretrain *p)
         aw_alloc_free(p->alloc, task->reward);
     }
     aw_context_free(p->context);
-    aw_seek_deinit(&p->seek);
+    aw_bayes_opt_deinit(&p->seek);
     aw_alloc_free(p->alloc, p->task);
     aw_alloc_free(p->alloc, p);
 }
@@ -416,7 +416,7 @@ static enum aw_err score_gather(const struct aw_pretrain *p, struct aw_pretrain_
 /* What to lean by in the episode that is next. */
 static void lean_next(struct aw_pretrain *p, double *ret)
 {
-    aw_seek_next(&p->seek, ret);
+    aw_bayes_opt_next(&p->seek, ret);
     aw_context_lean(p->context, ret);
 }
 
@@ -428,8 +428,8 @@ static double pretrain_worth(const struct aw_pretrain *p, const struct aw_pretra
 /* The episode was lived; from here on the actor leans by what is known to be best. */
 static void lean_lived(struct aw_pretrain *p, double *by, const struct aw_pretrain_score *lived)
 {
-    aw_seek_tell(&p->seek, by, pretrain_worth(p, lived));
-    aw_seek_best(&p->seek, by);
+    aw_bayes_opt_tell(&p->seek, by, pretrain_worth(p, lived));
+    aw_bayes_opt_best(&p->seek, by);
     aw_context_lean(p->context, by);
 }
 

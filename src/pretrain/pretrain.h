@@ -201,8 +201,8 @@ AW_NODISCARD enum aw_err aw_pretrain_embeddings(struct aw_pretrain *pretrain, fl
 
 /* Those that were learned from, with their embeddings; the caller deinits it. In a team all call
  * it. */
-struct aw_known;
-AW_NODISCARD enum aw_err aw_pretrain_known(struct aw_pretrain *pretrain, struct aw_known *ret,
+struct aw_known_apps;
+AW_NODISCARD enum aw_err aw_pretrain_known(struct aw_pretrain *pretrain, struct aw_known_apps *ret,
                                            struct aw_diag *diag);
 /* Fills in what a workload loses at first, and how many episodes it takes to adapt, over its
  * similarity to the nearest of `known`: the model at `path`, which is this one, lives so many
@@ -211,14 +211,14 @@ AW_NODISCARD enum aw_err aw_pretrain_known(struct aw_pretrain *pretrain, struct 
  * are the fewest that a line with an error can be drawn through; with fewer nothing is filled in.
  */
 AW_NODISCARD enum aw_err aw_pretrain_predict(struct aw_pretrain *pretrain, const char *path,
-                                             uint32_t episodes, struct aw_known *known,
+                                             uint32_t episodes, struct aw_known_apps *known,
                                              struct aw_diag *diag);
 
 /* The model as it is now, with those it knows, how it was taught as metadata that
  * aw_pretrain_model_read understands, and metadata of the caller's. `known` NULL: the applications
  * that were learned from. In a team all call it, and rank 0 writes. */
 AW_NODISCARD enum aw_err aw_pretrain_model_save(struct aw_pretrain *pretrain, const char *path,
-                                                const struct aw_known *known,
+                                                const struct aw_known_apps *known,
                                                 const char *const *meta, size_t meta_pairs,
                                                 struct aw_diag *diag);
 /* How a model was taught: what an application has to be shown with, or is adapted to with. The

@@ -6,7 +6,7 @@
 
 #include "base/cma.h"
 #include "env/autoscale.h"
-#include "pretrain/trim.h"
+#include "pretrain/slo_boost.h"
 
 #define NOISE_STREAM 7u
 
@@ -49,16 +49,16 @@ static void add_step(const struct aw__pretrain_task *task, struct aw_pretrain_sc
 
 /* What the step that has ended says of the load and the allocation, and what follows from it. */
 static void foresee(const struct aw_pretrain *p, const struct aw__pretrain_task *task,
-                    struct aw_foresight *foresight, bool first, float *obs)
+                    struct aw_load_forecast *foresight, bool first, float *obs)
 {
     if (!p->config.foresight)
         return;
     const struct aw_autoscale_info *info = aw_autoscale_info(&task->env);
     const double step_s = aw_autoscale_settings(&task->env)->step_s;
     if (!first)
-        aw_foresight_see(foresight, info->arrivals / step_s, info->core_s / step_s,
-                         info->measured.sp);
-    aw_foresight_features(foresight, obs + p->env_dim);
+        aw_load_forecast_see(foresight, info->arrivals / step_s, info->core_s / step_s,
+                             info->measured.sp);
+    aw_load_forecast_features(foresight, obs + p->env_dim);
 }
 
 /* How far an episode strays from the policy. Most of it holds for the whole episode: a size that
@@ -89,16 +89,16 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
     enum aw_err err = env->ops->reset(env->self, life->seed, task->obs);
     if (!err && life->who == AW__WHO_FALLBACK)
         err = fallback_begin(p, task, diag);
-    struct aw_foresight foresight = task->foresight; /* judging teaches nothing */
-    aw_foresight_begin(&foresight);
+    struct aw_load_forecast foresight = task->foresight; /* judging teaches nothing */
+    aw_load_forecast_begin(&foresight);
     foresee(p, task, &foresight, true, task->obs);
     struct aw_rng rng;
     struct offset offset;
     aw_rng_init(&rng, life->seed, NOISE_STREAM);
     for (uint32_t k = 0; k < p->act_dim; k++)
         offset.value[k] = aw_rng_normal(&rng);
-    struct aw_trim trim;
-    aw_trim_begin(&trim);
+    struct aw_slo_boost trim;
+    aw_slo_boost_begin(&trim);
     uint32_t t = 0;
     for (bool over = false; !err && !over && t < p->steps; t++) {
         float *obs = task->obs + (size_t)t * p->obs_dim;
@@ -119,7 +119,7 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
                 err = aw_context_reader_act(p->context, p->worker[worker].reader, i, obs, action);
             explore(p, life, &offset, &rng, action);
             if (p->config.trim && life->who == AW__WHO_POLICY)
-                aw_trim_apply(&trim, action);
+                aw_slo_boost_apply(&trim, action);
             err = err ? err : env->ops->step(env->self, action, next, &step);
         }
         if (err)
@@ -128,9 +128,9 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
         const double reward = (double)step.reward;
         const bool violated = aw_autoscale_info(env)->measured.violated;
         const double missed = violated ? p->config.reward_miss : 0;
-        aw_trim_see(&trim, violated);
+        aw_slo_boost_see(&trim, violated);
         if (p->config.bump && aw_autoscale_info(env)->oom_kills > 0)
-            aw_trim_killed(&trim);
+            aw_slo_boost_killed(&trim);
         task->reward[t] =
             (float)((reward - missed + p->config.reward_shift) * p->config.reward_scale);
         add_step(task, &sum, reward);

@@ -4,9 +4,9 @@
 
 #include "pretrain/pretrain.h"
 
-#include "base/seek.h"
+#include "base/bayes_opt.h"
 #include "base/threads.h"
-#include "pretrain/foresight.h"
+#include "pretrain/load_forecast.h"
 
 /* One application: its environment, the fallback beside it, and the episode under way. */
 struct aw__pretrain_task {
@@ -16,7 +16,7 @@ struct aw__pretrain_task {
     uint64_t episodes;            /* lived to learn from */
     uint64_t load;                /* a hash of its load */
     struct aw_pretrain_score score;
-    struct aw_foresight foresight;
+    struct aw_load_forecast foresight;
 };
 
 /* What a thread needs for itself. */
@@ -39,7 +39,7 @@ struct aw_pretrain {
     uint32_t rounds;
     uint64_t loads; /* a hash of them all */
     struct aw_pretrain_best best;
-    struct aw_seek seek; /* for what to lean by */
+    struct aw_bayes_opt seek; /* for what to lean by */
     struct aw_threads threads;
     struct aw__pretrain_worker *worker; /* [threads.count] */
     const struct aw_alloc *alloc;

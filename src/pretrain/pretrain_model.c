@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "meta/known.h"
+#include "meta/known_apps.h"
 
 #define PAIRS_MAX 128u /* of metadata */
 
@@ -67,37 +67,40 @@ const char *aw_pretrain_app_name(const struct aw_pretrain_pool *pool, uint32_t i
     return buf;
 }
 
-enum aw_err aw_pretrain_known(struct aw_pretrain *p, struct aw_known *ret, struct aw_diag *diag)
+enum aw_err aw_pretrain_known(struct aw_pretrain *p, struct aw_known_apps *ret,
+                              struct aw_diag *diag)
 {
     const struct aw_pretrain_pool *pool = &p->config.learn;
-    struct aw_known known;
-    enum aw_err err = aw_known_init(&known, pool->count, p->config.context.embedding, p->alloc);
+    struct aw_known_apps known;
+    enum aw_err err =
+        aw_known_apps_init(&known, pool->count, p->config.context.embedding, p->alloc);
     if (err)
         return aw_fail(diag, err, "no memory for %u embeddings", pool->count);
     if ((err = aw_pretrain_embeddings(p, known.embedding, diag))) {
-        aw_known_deinit(&known);
+        aw_known_apps_deinit(&known);
         return err;
     }
     for (uint32_t i = 0; i < pool->count; i++)
         aw_pretrain_app_name(pool, i, known.name[i], sizeof known.name[i]);
-    aw_known_measure(&known);
+    aw_known_apps_measure(&known);
     *ret = known;
     return AW_OK;
 }
 
 enum aw_err aw_pretrain_model_save(struct aw_pretrain *p, const char *path,
-                                   const struct aw_known *known, const char *const *more,
+                                   const struct aw_known_apps *known, const char *const *more,
                                    size_t count, struct aw_diag *diag)
 {
-    struct aw_known own = {0};
+    struct aw_known_apps own = {0};
     struct meta *meta = aw_alloc_new(p->alloc, 1, sizeof *meta);
     enum aw_err err = meta ? meta_fill(p, more, count, meta, diag)
                            : aw_fail(diag, AW_ERR_NOMEM, "no memory to write a model");
     if (!err && !known)
         err = aw_pretrain_known(p, &own, diag);
     if (!err && p->config.team.rank == 0)
-        err = aw_known_save(p->context, known ? known : &own, path, meta->pair, meta->count, diag);
-    aw_known_deinit(&own);
+        err = aw_known_apps_save(p->context, known ? known : &own, path, meta->pair, meta->count,
+                                 diag);
+    aw_known_apps_deinit(&own);
     aw_alloc_free(p->alloc, meta);
     return err;
 }
@@ -136,7 +139,7 @@ enum aw_err aw_pretrain_model_read(const char *path, struct aw_pretrain_model *r
     aw_pretrain_config_init(config);
     enum aw_err err = aw_context_peek(path, &found, alloc, diag);
     err = err ? err : aw_model_card_read(path, &ret->card, alloc, diag);
-    err = err ? err : aw_known_meta(path, key_take, &reading, alloc, diag);
+    err = err ? err : aw_known_apps_meta(path, key_take, &reading, alloc, diag);
     err = err ? err : reading.err;
     if (err)
         return err;

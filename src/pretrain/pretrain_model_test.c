@@ -9,7 +9,7 @@
 
 #include "base/testing.h"
 #include "env/autoscale.h"
-#include "meta/known.h"
+#include "meta/known_apps.h"
 
 static char path[] = "/tmp/aware-model-XXXXXX";
 
@@ -91,11 +91,11 @@ static void applications_of_a_file_are_the_same_as_those_of_the_generator(void *
         struct aw_pretrain *pretrain = begin(&config);
         assert_ok(aw_pretrain_round(pretrain, NULL, NULL));
         checksum[i] = aw_context_checksum(aw_pretrain_context(pretrain));
-        struct aw_known known;
+        struct aw_known_apps known;
         assert_ok(aw_pretrain_known(pretrain, &known, NULL));
         assert_string_equal(known.name[2], i ? "cart" : "1:12");
         assert_string_equal(known.name[3], i ? "app-1-13" : "1:13");
-        aw_known_deinit(&known);
+        aw_known_apps_deinit(&known);
         aw_pretrain_free(pretrain);
     }
     assert_true(checksum[0] == checksum[1] && checksum[0] == checksum[2]);
@@ -111,13 +111,13 @@ static void a_model_is_adapted_as_it_was_taught(void **state)
     for (uint32_t r = 0; r < config.rounds; r++)
         assert_ok(aw_pretrain_round(pretrain, NULL, NULL));
     assert_ok(aw_pretrain_model_save(pretrain, path, NULL, meta, 1, NULL));
-    struct aw_known known;
-    assert_ok(aw_known_load(&known, path, NULL, NULL));
+    struct aw_known_apps known;
+    assert_ok(aw_known_apps_load(&known, path, NULL, NULL));
     assert_int_equal(known.count, 4);
     assert_string_equal(known.name[3], "1:13");
     assert_memory_equal(known.embedding + 2 * 4, aw_context_embed(aw_pretrain_context(pretrain), 2),
                         4 * sizeof(float));
-    aw_known_deinit(&known);
+    aw_known_apps_deinit(&known);
 
     struct aw_pretrain_model *model = malloc(sizeof *model);
     assert_non_null(model);
@@ -156,7 +156,7 @@ static void likeness_tells_what_a_new_application_costs(void **state)
     config.check.first += config.learn.count;
     config.check.count = 3;
     struct aw_pretrain *pretrain = begin(&config);
-    struct aw_known known;
+    struct aw_known_apps known;
     assert_ok(aw_pretrain_known(pretrain, &known, NULL));
     assert_ok(aw_pretrain_model_save(pretrain, path, &known, NULL, 0, NULL));
     assert_false(known.drop.there);
@@ -167,13 +167,13 @@ static void likeness_tells_what_a_new_application_costs(void **state)
     assert_true(known.episodes.deviation >= 1); /* they are whole ones */
     assert_true(!known.drop.related || known.drop.slope < 0);
     assert_ok(aw_pretrain_model_save(pretrain, path, &known, NULL, 0, NULL));
-    struct aw_known again;
-    assert_ok(aw_known_load(&again, path, NULL, NULL));
+    struct aw_known_apps again;
+    assert_ok(aw_known_apps_load(&again, path, NULL, NULL));
     assert_true(fabs(again.drop.slope - known.drop.slope) < 1e-9);
     assert_true(again.drop.related == known.drop.related);
     assert_true(fabs(again.episodes.intercept - known.episodes.intercept) < 1e-9);
-    aw_known_deinit(&again);
-    aw_known_deinit(&known);
+    aw_known_apps_deinit(&again);
+    aw_known_apps_deinit(&known);
     aw_pretrain_free(pretrain);
 }
 
@@ -203,11 +203,11 @@ static void too_few_applications_for_a_line_predict_nothing(void **state)
     config.check.first += config.learn.count;
     config.check.count = 2;
     struct aw_pretrain *pretrain = begin(&config);
-    struct aw_known known;
+    struct aw_known_apps known;
     assert_ok(aw_pretrain_known(pretrain, &known, NULL));
     assert_ok(aw_pretrain_predict(pretrain, "nowhere", 4, &known, NULL));
     assert_false(known.drop.there || known.episodes.there);
-    aw_known_deinit(&known);
+    aw_known_apps_deinit(&known);
     aw_pretrain_free(pretrain);
 }
 

@@ -16,9 +16,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/spread.h"
+#include "base/parallel_tasks.h"
 #include "base/stats.h"
-#include "meta/known.h"
+#include "meta/known_apps.h"
 #include "meta/similarity.h"
 #include "pretrain/adapt.h"
 #include "pretrain/pretrain_internal.h"
@@ -39,7 +39,7 @@ struct prediction {
     struct aw_pretrain *p;
     const char *path;
     uint32_t episodes;
-    const struct aw_known *known;
+    const struct aw_known_apps *known;
     struct measured *measured; /* [check.count] */
 };
 
@@ -54,7 +54,7 @@ static int falling(const void *left, const void *right)
 static enum aw_err as_others(const struct prediction *all, struct aw_pretrain *p, double converged,
                              struct measured *m, struct aw_diag *diag)
 {
-    const struct aw_known *known = all->known;
+    const struct aw_known_apps *known = all->known;
     const uint32_t dim = known->dim, others = known->count < OTHERS ? known->count : OTHERS;
     enum aw_err err = aw_pretrain_meet(p, diag);
     if (err)
@@ -128,7 +128,8 @@ static double student(double freedom)
 }
 
 /* Through the mean of x and y, which are of one application each. */
-static void line_place(struct aw_known_line *line, const double *x, const double *y, uint32_t n)
+static void line_place(struct aw_known_apps_line *line, const double *x, const double *y,
+                       uint32_t n)
 {
     line->at = aw_stats_mean(x, n);
     line->intercept = aw_stats_mean(y, n) - line->slope * line->at;
@@ -143,9 +144,9 @@ static void line_place(struct aw_known_line *line, const double *x, const double
     line->there = true;
 }
 
-static struct aw_known_line drop_line(const struct measured *m, uint32_t n, const double *x)
+static struct aw_known_apps_line drop_line(const struct measured *m, uint32_t n, const double *x)
 {
-    struct aw_known_line line = {.lowest = 1};
+    struct aw_known_apps_line line = {.lowest = 1};
     double y[CHECK_MAX], xy = 0, xx = 0, sums = 0, off = 0;
     for (uint32_t i = 0; i < n; i++) {
         y[i] = m[i].drop;
@@ -170,13 +171,14 @@ static struct aw_known_line drop_line(const struct measured *m, uint32_t n, cons
     line.error = xx > 0 ? sqrt(sums * n / (n - 1)) / xx : 0;
     line.growth = xx > 0 ? sqrt(off / xx) : 0;
     line_place(&line, x, y, n);
-    line.deviation = fmax(line.deviation, AW_KNOWN_DROP_DEVIATION_MIN);
+    line.deviation = fmax(line.deviation, AW_KNOWN_APPS_DROP_DEVIATION_MIN);
     return line;
 }
 
-static struct aw_known_line episodes_line(const struct measured *m, uint32_t n, const double *x)
+static struct aw_known_apps_line episodes_line(const struct measured *m, uint32_t n,
+                                               const double *x)
 {
-    struct aw_known_line line = {.lowest = 1};
+    struct aw_known_apps_line line = {.lowest = 1};
     double y[CHECK_MAX], xy = 0, xx = 0, sums = 0;
     const double mean = aw_stats_mean(x, n);
     for (uint32_t i = 0; i < n; i++) {
@@ -192,12 +194,12 @@ static struct aw_known_line episodes_line(const struct measured *m, uint32_t n, 
     }
     line.error = xx > 0 ? sqrt(sums * n / (n - 1)) / xx : 0;
     line_place(&line, x, y, n);
-    line.deviation = fmax(line.deviation, AW_KNOWN_EPISODES_DEVIATION_MIN);
+    line.deviation = fmax(line.deviation, AW_KNOWN_APPS_EPISODES_DEVIATION_MIN);
     return line;
 }
 
 enum aw_err aw_pretrain_predict(struct aw_pretrain *p, const char *path, uint32_t episodes,
-                                struct aw_known *known, struct aw_diag *diag)
+                                struct aw_known_apps *known, struct aw_diag *diag)
 {
     const uint32_t count = p->config.check.count < CHECK_MAX ? p->config.check.count : CHECK_MAX;
     if (count < FEWEST || known->count == 0 || episodes == 0)
@@ -206,8 +208,9 @@ enum aw_err aw_pretrain_predict(struct aw_pretrain *p, const char *path, uint32_
                              aw_alloc_new(p->alloc, count, sizeof *all.measured)};
     if (!all.measured)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u applications", count);
-    const enum aw_err err = aw_spread(p->config.threads, count, measure_turn, &all,
-                                      p->config.progress, p->config.progress_ctx, p->alloc, diag);
+    const enum aw_err err =
+        aw_parallel_tasks(p->config.threads, count, measure_turn, &all, p->config.progress,
+                          p->config.progress_ctx, p->alloc, diag);
     if (!err) {
         double x[CHECK_MAX];
         for (uint32_t i = 0; i < count; i++)

@@ -116,7 +116,8 @@ struct aw_profile {
     uint32_t episode_steps;
     uint64_t seed;  /* of the learner's chance; workloads of one seed still differ by name */
     uint32_t agent; /* enum aw_policy_kind */
-    char model[AW_SHELF_PATH_MAX]; /* of a network: "shipped", "none" or a path (pretrained.h) */
+    char model
+        [AW_MODEL_SHELF_PATH_MAX]; /* of a network: "shipped", "none" or a path (pretrained.h) */
     struct aw_rehearse_settings rehearse; /* of a formula */
     struct aw_learner_settings learner;   /* of a network */
     struct aw_external_settings external; /* of an agent in another process */

@@ -523,7 +523,7 @@ static const struct aw_schema_field learning_fields[] = {
     {.name = "model",
      .type = AW_SCHEMA_TEXT,
      P(model),
-     .initial = AW_SHELF_SHIPPED,
+     .initial = AW_MODEL_SHELF_SHIPPED,
      .help = "what learning begins at: shipped, the model that comes with the program where there "
              "is one; none; or the path of a model that 'aware pretrain' wrote"},
     {.name = "stepSeconds",

@@ -233,7 +233,7 @@ static void spec_fill(struct copyenv *self)
 }
 
 /* The translations, as the workload has them but for an SLO that is as strict for the copy. */
-static enum aw_err parts_init(struct copyenv *self, const struct aw_model_fit *fit,
+static enum aw_err parts_init(struct copyenv *self, const struct aw_copy_fit *fit,
                               struct aw_diag *diag)
 {
     const struct aw_copyenv_config *config = &self->config;
@@ -258,7 +258,7 @@ static enum aw_err parts_init(struct copyenv *self, const struct aw_model_fit *f
     return AW_OK;
 }
 
-static enum aw_err world_init(struct copyenv *self, const struct aw_model_fit *fit,
+static enum aw_err world_init(struct copyenv *self, const struct aw_copy_fit *fit,
                               struct aw_diag *diag)
 {
     const struct aw_copyenv_config *config = &self->config;
@@ -288,7 +288,7 @@ static enum aw_err world_init(struct copyenv *self, const struct aw_model_fit *f
     return err;
 }
 
-static uint32_t identity_of(const struct copyenv *self, const struct aw_model_fit *fit)
+static uint32_t identity_of(const struct copyenv *self, const struct aw_copy_fit *fit)
 {
     const double figures[] = {fit->bias,
                               fit->error,
@@ -319,11 +319,11 @@ static enum aw_err check(const struct aw_copyenv_config *config, struct aw_diag 
 enum aw_err aw_copyenv_make(const struct aw_copyenv_config *config, const struct aw_alloc *alloc,
                             struct aw_env *ret_env, struct aw_diag *diag)
 {
-    struct aw_model_fit fit;
+    struct aw_copy_fit fit;
     enum aw_err err = check(config, diag);
     if (err)
         return err;
-    if ((err = aw_model_fit(config->record, config->objective.slo.quantile, config->seed, &fit)))
+    if ((err = aw_copy_fit(config->record, config->objective.slo.quantile, config->seed, &fit)))
         return aw_fail(diag, err, "too little was seen of the workload to make a copy of it");
     if (fit.error > config->error_max)
         return aw_fail(diag, AW_ERR_NODATA, "no copy answers as the workload does: error %.2f",

@@ -25,7 +25,7 @@
 #include <aware/env.h>
 
 #include "base/alloc.h"
-#include "rehearsal/model.h"
+#include "rehearsal/copy_fit.h"
 #include "safety/step.h"
 #include "task/action.h"
 #include "task/objective.h"
@@ -51,8 +51,8 @@ struct aw_copyenv_config {
 
     struct aw_plan start; /* how the workload stands; moved into its bounds */
 
-    const struct aw_model_record *record; /* read by make alone */
-    const float *load_per_s;              /* [minutes], oldest first; copied */
+    const struct aw_copy_record *record; /* read by make alone */
+    const float *load_per_s;             /* [minutes], oldest first; copied */
     uint32_t minutes;
     double busier;    /* an episode's load is up to this many times the past's; >= 1 */
     double error_max; /* of a copy; a worse one is no copy */

@@ -150,8 +150,8 @@ static void a_state_of_another_copy_is_refused(void **state)
 static void too_little_seen_makes_no_copy(void **state)
 {
     (void)state;
-    struct aw_model_record nothing;
-    aw_model_begin(&nothing);
+    struct aw_copy_record nothing;
+    aw_copy_begin(&nothing);
     static const struct {
         bool nothing;
         uint32_t minutes, steps;

@@ -4,8 +4,8 @@
 #define AW_REHEARSAL_COPYENV_TESTING_H
 
 #include "base/units.h"
+#include "rehearsal/copy_fit_testing.h"
 #include "rehearsal/copyenv.h"
-#include "rehearsal/model_testing.h"
 
 #define COPY_STEPS 40u /* of an episode */
 

@@ -62,10 +62,10 @@ double aw_rehearse_busier(uint32_t minutes_seen)
 static enum aw_err make_copy(struct aw_rehearsal *r, uint32_t index, struct aw_diag *diag)
 {
     const struct aw_rehearse_config *config = &r->config;
-    struct aw_model_fit fit;
+    struct aw_copy_fit fit;
     /* the first believes the record as it is; the others are drawn around it */
     enum aw_err err =
-        aw_model_fit(config->record, config->slo.quantile, index ? config->seed + index : 0, &fit);
+        aw_copy_fit(config->record, config->slo.quantile, index ? config->seed + index : 0, &fit);
     if (err)
         return aw_fail(diag, err, "too little was seen of the workload to make a copy of it");
     if (fit.error > config->settings.error_max)

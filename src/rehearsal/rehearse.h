@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "fallback/fallback.h"
 #include "policy/formula.h"
-#include "rehearsal/model.h"
+#include "rehearsal/copy_fit.h"
 #include "rl/actnet.h"
 #include "safety/step.h"
 #include "task/action.h"
@@ -51,7 +51,7 @@ struct aw_rehearse_config {
     int64_t node_cpu_millicores, node_memory_bytes;
     bool in_place;
     struct aw_plan start; /* how the workload stands */
-    const struct aw_model_record *record;
+    const struct aw_copy_record *record;
     const float *load_per_s; /* [minutes], oldest first */
     uint32_t minutes;
     uint32_t minutes_seen; /* in all: how well its load is known */

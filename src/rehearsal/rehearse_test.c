@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "rehearsal/model_testing.h"
+#include "rehearsal/copy_fit_testing.h"
 
 #define BUDGET 0.01
 
@@ -383,8 +383,8 @@ static void where_little_is_known_less_may_be_missed(void **state)
 static void too_little_to_go_by_is_told(void **state)
 {
     (void)state;
-    struct aw_model_record nothing;
-    aw_model_begin(&nothing);
+    struct aw_copy_record nothing;
+    aw_copy_begin(&nothing);
     struct aw_rehearse_config brief = config_of(AW_REHEARSE_MINUTES_MIN - 1);
     struct aw_rehearse_config unseen = config_of(60), poor = config_of(60);
     unseen.record = &nothing;

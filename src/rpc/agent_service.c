@@ -36,7 +36,7 @@ struct line {
 struct aw_agent_service {
     struct aw_rpc_service service;
     struct aw_rpc_method methods[METHODS];
-    struct aw_exchange *exchange;
+    struct aw_agent_exchange *exchange;
     aw_agent_service_told *told;
     void *ctx;
     pthread_mutex_t lock; /* of the lines' list and flags */
@@ -74,7 +74,7 @@ static enum aw_err send_message(struct line *line, const Aware__V1__DaemonMessag
     return err;
 }
 
-static void send_question(struct line *line, const struct aw_exchange_message *message)
+static void send_question(struct line *line, const struct aw_agent_exchange_message *message)
 {
     struct aw_external_request question = message->question;
     Aware__V1__StateRequest state;
@@ -115,7 +115,7 @@ static void send_outcome(struct line *line, uint64_t id, Aware__V1__Outcome__Ver
 }
 
 /* Only where it is another than before. */
-static void send_standing(struct line *line, const struct aw_exchange_outcome *told)
+static void send_standing(struct line *line, const struct aw_agent_exchange_outcome *told)
 {
     const Aware__V1__Standing__State state =
         told->standing == AW_EXTERNAL_ASIDE ? AWARE__V1__STANDING__STATE__STATE_SET_ASIDE
@@ -136,24 +136,25 @@ static void send_standing(struct line *line, const struct aw_exchange_outcome *t
     (void)!send_message(line, &out);
 }
 
-static void send_end(struct line *line, enum aw_exchange_end end)
+static void send_end(struct line *line, enum aw_agent_exchange_end end)
 {
     static const struct {
         Aware__V1__Replaced__Reason reason;
         const char *text;
     } ends[] = {
-        [AW_EXCHANGE_END_OTHER_AGENT] = {AWARE__V1__REPLACED__REASON__REASON_OTHER_AGENT,
-                                         "another agent took over"},
-        [AW_EXCHANGE_END_WORKLOAD_GONE] = {AWARE__V1__REPLACED__REASON__REASON_WORKLOAD_GONE,
-                                           "the workload is gone, or no longer admits an agent"},
-        [AW_EXCHANGE_END_FLOODING] = {AWARE__V1__REPLACED__REASON__REASON_FLOODING,
-                                      "far more answers came than were asked for"},
+        [AW_AGENT_EXCHANGE_END_OTHER_AGENT] = {AWARE__V1__REPLACED__REASON__REASON_OTHER_AGENT,
+                                               "another agent took over"},
+        [AW_AGENT_EXCHANGE_END_WORKLOAD_GONE] =
+            {AWARE__V1__REPLACED__REASON__REASON_WORKLOAD_GONE,
+             "the workload is gone, or no longer admits an agent"},
+        [AW_AGENT_EXCHANGE_END_FLOODING] = {AWARE__V1__REPLACED__REASON__REASON_FLOODING,
+                                            "far more answers came than were asked for"},
     };
     Aware__V1__Replaced replaced;
     aware__v1__replaced__init(&replaced);
     Aware__V1__DaemonMessage out;
     aware__v1__daemon_message__init(&out);
-    AW_ASSERT(end != AW_EXCHANGE_END_NONE);
+    AW_ASSERT(end != AW_AGENT_EXCHANGE_END_NONE);
     replaced.reason = ends[end].reason;
     replaced.message = text_of(ends[end].text);
     out.message_case = AWARE__V1__DAEMON_MESSAGE__MESSAGE_REPLACED;
@@ -169,24 +170,25 @@ static void send_end(struct line *line, enum aw_exchange_end end)
 static void pump_line(struct line *line)
 {
     static const Aware__V1__Outcome__Verdict verdicts[] = {
-        [AW_EXCHANGE_FOLLOWED] = AWARE__V1__OUTCOME__VERDICT__VERDICT_ACCEPTED,
-        [AW_EXCHANGE_CLIPPED] = AWARE__V1__OUTCOME__VERDICT__VERDICT_CLIPPED,
-        [AW_EXCHANGE_SHADOW] = AWARE__V1__OUTCOME__VERDICT__VERDICT_SHADOW,
-        [AW_EXCHANGE_LATE] = AWARE__V1__OUTCOME__VERDICT__VERDICT_LATE,
-        [AW_EXCHANGE_INVALID] = AWARE__V1__OUTCOME__VERDICT__VERDICT_INVALID,
+        [AW_AGENT_EXCHANGE_FOLLOWED] = AWARE__V1__OUTCOME__VERDICT__VERDICT_ACCEPTED,
+        [AW_AGENT_EXCHANGE_CLIPPED] = AWARE__V1__OUTCOME__VERDICT__VERDICT_CLIPPED,
+        [AW_AGENT_EXCHANGE_SHADOW] = AWARE__V1__OUTCOME__VERDICT__VERDICT_SHADOW,
+        [AW_AGENT_EXCHANGE_LATE] = AWARE__V1__OUTCOME__VERDICT__VERDICT_LATE,
+        [AW_AGENT_EXCHANGE_INVALID] = AWARE__V1__OUTCOME__VERDICT__VERDICT_INVALID,
     };
-    struct aw_exchange_message message;
-    while (!line->ended && aw_exchange_poll(line->service->exchange, line->ticket, &message)) {
+    struct aw_agent_exchange_message message;
+    while (!line->ended &&
+           aw_agent_exchange_poll(line->service->exchange, line->ticket, &message)) {
         switch (message.kind) {
-        case AW_EXCHANGE_OUTCOME:
+        case AW_AGENT_EXCHANGE_OUTCOME:
             send_outcome(line, message.outcome.id, verdicts[message.outcome.verdict],
                          message.outcome.text);
             send_standing(line, &message.outcome);
             break;
-        case AW_EXCHANGE_QUESTION:
+        case AW_AGENT_EXCHANGE_QUESTION:
             send_question(line, &message);
             break;
-        case AW_EXCHANGE_END:
+        case AW_AGENT_EXCHANGE_END:
             send_end(line, message.end);
             break;
         }
@@ -266,7 +268,7 @@ static void serve_close(void *self)
         pthread_cond_wait(&service->idle, &service->lock);
     pthread_mutex_unlock(&service->lock);
     if (line->ticket) {
-        aw_exchange_leave(service->exchange, line->ticket); /* from here on nobody wakes it */
+        aw_agent_exchange_leave(service->exchange, line->ticket); /* from here on nobody wakes it */
         tell(line, "an agent has left", "");
     }
     pthread_mutex_lock(&service->lock);
@@ -320,7 +322,7 @@ static void space_put(const struct aw_space_axis *axes, uint32_t dim, Aware__V1_
     }
 }
 
-static enum aw_err send_registered(struct line *line, const struct aw_exchange_seat *seat,
+static enum aw_err send_registered(struct line *line, const struct aw_agent_exchange_seat *seat,
                                    bool shadow)
 {
     Aware__V1__Axis axis[AW_STATE_DIM_MAX + AW_ACTION_DIM];
@@ -347,23 +349,23 @@ static void take_register(struct line *line, const Aware__V1__Register *message,
                           struct aw_rpc_reply *reply)
 {
     struct aw_agent_service *service = line->service;
-    struct aw_exchange_seat seat;
+    struct aw_agent_exchange_seat seat;
     struct aw_diag diag = {0};
     if (line->ticket) {
         refuse(line, AWARE__V1__REFUSED__REASON__REASON_PROTOCOL, "registered twice", reply);
         return;
     }
-    const struct aw_exchange_hello hello = {.workload = message->workload,
-                                            .agent = message->agent,
-                                            .version = message->version,
-                                            .obs_dim = message->observation_dim,
-                                            .act_dim = message->action_dim,
-                                            .shadow = message->shadow,
-                                            .take_over = message->take_over,
-                                            .wake = wake,
-                                            .ctx = line};
+    const struct aw_agent_exchange_hello hello = {.workload = message->workload,
+                                                  .agent = message->agent,
+                                                  .version = message->version,
+                                                  .obs_dim = message->observation_dim,
+                                                  .act_dim = message->action_dim,
+                                                  .shadow = message->shadow,
+                                                  .take_over = message->take_over,
+                                                  .wake = wake,
+                                                  .ctx = line};
     const enum aw_err err =
-        aw_exchange_register(service->exchange, &hello, &line->ticket, &seat, &diag);
+        aw_agent_exchange_register(service->exchange, &hello, &line->ticket, &seat, &diag);
     if (err) {
         refuse(line,
                err == AW_ERR_NOTFOUND ? AWARE__V1__REFUSED__REASON__REASON_NO_WORKLOAD
@@ -400,9 +402,9 @@ static void take_action(struct line *line, const Aware__V1__Action *message,
     const bool sure = message->sureness_case == AWARE__V1__ACTION__SURENESS_CONFIDENCE;
     aw_external_words_take(&words, sure ? &message->confidence : NULL, message->explanation);
     /* the outcome of what was asked is told when it is decided; of this nobody would tell */
-    if (aw_exchange_answer_saying(line->service->exchange, line->ticket, message->id,
-                                  message->values, message->n_values,
-                                  &words) == AW_EXTERNAL_FAULT_OLD)
+    if (aw_agent_exchange_answer_saying(line->service->exchange, line->ticket, message->id,
+                                        message->values, message->n_values,
+                                        &words) == AW_EXTERNAL_FAULT_OLD)
         send_outcome(line, message->id, AWARE__V1__OUTCOME__VERDICT__VERDICT_INVALID,
                      "nobody asks this, or it has been answered");
 }
@@ -447,7 +449,7 @@ static void serve_half_closed(void *self, struct aw_rpc_reply *reply)
 #define LISTED_MAX 10000u
 struct listed {
     Aware__V1__WorkloadsResponse__Entry entry;
-    struct aw_exchange_seat seat;
+    struct aw_agent_exchange_seat seat;
     char agent[AW_EXTERNAL_NAME_MAX];
 };
 
@@ -458,11 +460,11 @@ static void workloads(void *ctx, const uint8_t *bytes, size_t size, struct aw_rp
     (void)size; /* the request has no fields */
     Aware__V1__WorkloadsResponse response;
     aware__v1__workloads_response__init(&response);
-    struct aw_exchange_seat seat;
+    struct aw_agent_exchange_seat seat;
     char agent[AW_EXTERNAL_NAME_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0;
-         count < LISTED_MAX && aw_exchange_next(service->exchange, &i, &seat, agent); i++)
+         count < LISTED_MAX && aw_agent_exchange_next(service->exchange, &i, &seat, agent); i++)
         count++;
     struct listed *listed = aw_alloc_new(NULL, count + 1, sizeof *listed);
     Aware__V1__WorkloadsResponse__Entry **pointer =
@@ -472,7 +474,8 @@ static void workloads(void *ctx, const uint8_t *bytes, size_t size, struct aw_rp
         goto out;
     }
     for (uint32_t i = 0, n = 0;
-         n < count && aw_exchange_next(service->exchange, &i, &listed[n].seat, listed[n].agent);
+         n < count &&
+         aw_agent_exchange_next(service->exchange, &i, &listed[n].seat, listed[n].agent);
          i++, n++) {
         struct listed *one = &listed[n];
         aware__v1__workloads_response__entry__init(&one->entry);
@@ -494,7 +497,7 @@ out:
 
 /* --- made and ended --------------------------------------------------------------------------- */
 
-enum aw_err aw_agent_service_new(struct aw_agent_service **ret, struct aw_exchange *exchange,
+enum aw_err aw_agent_service_new(struct aw_agent_service **ret, struct aw_agent_exchange *exchange,
                                  aw_agent_service_told *told, void *ctx, struct aw_diag *diag)
 {
     struct aw_agent_service *service = aw_alloc_new(NULL, 1, sizeof *service);

@@ -1,6 +1,6 @@
 /*
  * agent_service.h - aware.v1.Agent: agents of other processes for the workloads of a control loop
- * (proto/aware/v1/agent.proto), over an exchange (control/exchange.h).
+ * (proto/aware/v1/agent.proto), over an exchange (control/agent_exchange.h).
  *
  * Call order: new, hand `service` to aw_rpc_server_open, close that server, free; the exchange is
  *             freed after it.
@@ -11,7 +11,7 @@
 #ifndef AW_RPC_AGENT_SERVICE_H
 #define AW_RPC_AGENT_SERVICE_H
 
-#include "control/exchange.h"
+#include "control/agent_exchange.h"
 #include "rpc/server.h"
 
 /* Of one message of an agent: far more than an action and its explanation take. */
@@ -27,7 +27,7 @@ typedef void aw_agent_service_told(void *ctx, const char *what, const char *work
 
 /* `exchange` is borrowed; `told` may be NULL. */
 AW_NODISCARD enum aw_err aw_agent_service_new(struct aw_agent_service **ret,
-                                              struct aw_exchange *exchange,
+                                              struct aw_agent_exchange *exchange,
                                               aw_agent_service_told *told, void *ctx,
                                               struct aw_diag *diag);
 void aw_agent_service_free(struct aw_agent_service *service); /* NULL is a no-op */

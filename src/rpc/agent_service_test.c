@@ -23,7 +23,7 @@
 
 struct daemon {
     struct bench bench;
-    struct aw_exchange *exchange;
+    struct aw_agent_exchange *exchange;
     struct aw_agent_service *service;
     struct aw_rpc_server *server;
     struct aw_loop *loop;
@@ -46,8 +46,9 @@ static void daemon_begin(struct daemon *d, double deadline_s)
     assert_non_null(mkdtemp(d->dir));
     snprintf(d->address, sizeof d->address, "unix:%s/socket", d->dir);
     struct aw_diag diag = {0};
-    assert_ok(aw_exchange_new(&(struct aw_exchange_config){.seats_max = 2, .agents_max = 16}, NULL,
-                              &d->exchange, NULL));
+    assert_ok(
+        aw_agent_exchange_new(&(struct aw_agent_exchange_config){.seats_max = 2, .agents_max = 16},
+                              NULL, &d->exchange, NULL));
     assert_ok(aw_agent_service_new(&d->service, d->exchange, NULL, NULL, NULL));
     const struct aw_rpc_service *services[] = {aw_agent_service_service(d->service)};
     if (aw_rpc_server_open(&d->server, &(struct aw_rpc_config){.listen = d->address}, services, 1,
@@ -67,7 +68,7 @@ static void daemon_end(struct daemon *d)
     aw_rpc_server_close(d->server);
     aw_agent_service_free(d->service);
     aw_loop_free(d->loop);
-    aw_exchange_free(d->exchange);
+    aw_agent_exchange_free(d->exchange);
     bench_end(&d->bench);
     char path[96];
     snprintf(path, sizeof path, "%s/socket", d->dir);
@@ -225,10 +226,10 @@ static void *good_agent(void *ctx)
 
 static bool seated(struct daemon *d, const char *agent)
 {
-    struct aw_exchange_seat seat;
+    struct aw_agent_exchange_seat seat;
     char name[AW_EXTERNAL_NAME_MAX];
     uint32_t index = 0;
-    return aw_exchange_next(d->exchange, &index, &seat, name) && strcmp(name, agent) == 0;
+    return aw_agent_exchange_next(d->exchange, &index, &seat, name) && strcmp(name, agent) == 0;
 }
 
 static void wait_until_seated(struct daemon *d, const char *agent)
@@ -409,7 +410,7 @@ static void chaotic_agents_harm_nothing_and_a_good_one_is_followed_again(void **
         assert_int_equal(pthread_create(&threads[i], NULL, chaotic_agent, &c[i]), 0);
     }
     const struct aw_bounds *bounds = &d.bench.config.bounds;
-    struct aw_exchange_counts counts;
+    struct aw_agent_exchange_counts counts;
     do {
         const struct aw_decision *decision = daemon_tick(&d);
         const struct aw_plan *plan = &decision->guard.plan;
@@ -422,7 +423,7 @@ static void chaotic_agents_harm_nothing_and_a_good_one_is_followed_again(void **
                     plan->cpu_millicores <= bounds->cpu_millicores_max);
         assert_true(plan->memory_bytes >= bounds->memory_bytes_min &&
                     plan->memory_bytes <= bounds->memory_bytes_max);
-        aw_exchange_counts(d.exchange, &counts);
+        aw_agent_exchange_counts(d.exchange, &counts);
         usleep(1000); /* so that they have a chance to come back */
         assert_true(d.ticks < 100 * TICKS_MAX);
     } while (counts.asked < 40 || counts.left < 8);

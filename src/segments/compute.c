@@ -40,7 +40,7 @@ static enum aw_err float_pieces(void *state, uint32_t lane, uint64_t first, uint
 }
 
 const struct aw__segment_kind aw__kind_float_ops = {"float_ops", float_open, float_close,
-                                                    float_pieces, aw__exchange_none};
+                                                    float_pieces, aw__agent_exchange_none};
 
 /* ---- matrix_multiply ---- */
 
@@ -110,7 +110,7 @@ static enum aw_err matrix_pieces(void *state, uint32_t lane, uint64_t first, uin
 }
 
 const struct aw__segment_kind aw__kind_matrix_multiply = {
-    "matrix_multiply", matrix_open, matrix_close, matrix_pieces, aw__exchange_none};
+    "matrix_multiply", matrix_open, matrix_close, matrix_pieces, aw__agent_exchange_none};
 
 /* ---- ml_inference ---- */
 
@@ -203,4 +203,4 @@ static enum aw_err model_pieces(void *state, uint32_t lane, uint64_t first, uint
 }
 
 const struct aw__segment_kind aw__kind_ml_inference = {"ml_inference", model_open, model_close,
-                                                       model_pieces, aw__exchange_none};
+                                                       model_pieces, aw__agent_exchange_none};

@@ -200,8 +200,8 @@ static enum aw_err compress_pieces(void *state, uint32_t lane, uint64_t first, u
 }
 
 const struct aw__segment_kind aw__kind_image_resize = {"image_resize", image_open, image_close,
-                                                       resize_pieces, aw__exchange_none};
+                                                       resize_pieces, aw__agent_exchange_none};
 const struct aw__segment_kind aw__kind_image_rotate = {"image_rotate", image_open, image_close,
-                                                       rotate_pieces, aw__exchange_none};
+                                                       rotate_pieces, aw__agent_exchange_none};
 const struct aw__segment_kind aw__kind_image_compress = {"image_compress", image_open, image_close,
-                                                         compress_pieces, aw__exchange_none};
+                                                         compress_pieces, aw__agent_exchange_none};

@@ -37,7 +37,7 @@ struct aw__segment_kind {
     enum aw_err (*pieces)(void *state, uint32_t lane, uint64_t first, uint64_t count,
                           struct aw_diag *diag);
     /* Moves a request's object from or to the object server, which is to think for `delay_us`; the
-     * kinds that have none use aw__exchange_none. */
+     * kinds that have none use aw__agent_exchange_none. */
     enum aw_err (*exchange)(void *state, uint32_t lane, int64_t delay_us, struct aw_diag *diag);
 };
 
@@ -54,7 +54,8 @@ extern const struct aw__segment_kind aw__kind_table_scan, aw__kind_sleep;
 
 extern const struct aw__segment_kind *const aw__kinds[]; /* ends with NULL */
 
-enum aw_err aw__exchange_none(void *state, uint32_t lane, int64_t delay_us, struct aw_diag *diag);
+enum aw_err aw__agent_exchange_none(void *state, uint32_t lane, int64_t delay_us,
+                                    struct aw_diag *diag);
 
 /* `base` times the payload to a power, kept within bounds: the side of an image, bytes of text. */
 uint32_t aw__sized(const struct aw__setup *setup, double base, double exponent, uint32_t low,

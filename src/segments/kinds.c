@@ -13,7 +13,8 @@ const struct aw__segment_kind *const aw__kinds[] = {
     &aw__kind_table_scan,   &aw__kind_sleep,           NULL,
 };
 
-enum aw_err aw__exchange_none(void *state, uint32_t lane, int64_t delay_us, struct aw_diag *diag)
+enum aw_err aw__agent_exchange_none(void *state, uint32_t lane, int64_t delay_us,
+                                    struct aw_diag *diag)
 {
     (void)state;
     (void)lane;
@@ -88,4 +89,4 @@ static enum aw_err sleep_pieces(void *state, uint32_t lane, uint64_t first, uint
 }
 
 const struct aw__segment_kind aw__kind_sleep = {"sleep", sleep_open, sleep_close, sleep_pieces,
-                                                aw__exchange_none};
+                                                aw__agent_exchange_none};

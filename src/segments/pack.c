@@ -174,9 +174,9 @@ static enum aw_err gunzip_pieces(void *state, uint32_t lane_index, uint64_t firs
 }
 
 const struct aw__segment_kind aw__kind_gzip = {"gzip", gzip_open, pack_close, gzip_pieces,
-                                               aw__exchange_none};
+                                               aw__agent_exchange_none};
 const struct aw__segment_kind aw__kind_gunzip = {"gunzip", gunzip_open, pack_close, gunzip_pieces,
-                                                 aw__exchange_none};
+                                                 aw__agent_exchange_none};
 
 /* ---- files ---- */
 
@@ -216,6 +216,6 @@ static enum aw_err write_pieces(void *state, uint32_t lane, uint64_t first, uint
 }
 
 const struct aw__segment_kind aw__kind_file_read = {"file_read", copy_open, pack_close, read_pieces,
-                                                    aw__exchange_none};
+                                                    aw__agent_exchange_none};
 const struct aw__segment_kind aw__kind_file_write = {"file_write", copy_open, pack_close,
-                                                     write_pieces, aw__exchange_none};
+                                                     write_pieces, aw__agent_exchange_none};

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "base/units.h"
-#include "segments/gang.h"
+#include "segments/helpers.h"
 #include "segments/kind.h"
 
 #define SOURCE_BYTES   ((size_t)4 << 20)  /* of the file that requests read from */
@@ -50,7 +50,7 @@ struct aw_runner {
     struct aw_demand demand;
     struct segment segment[AW_APP_SEGMENTS_MAX];
     struct aw_runner_cost cost[AW_APP_SEGMENTS_MAX]; /* piece_us 0: not known yet */
-    struct aw__gang *gang;
+    struct aw__helpers *gang;
     int source_fd_plus_1, target_fd_plus_1; /* files without a name */
     struct worker *worker;                  /* [worker_count] */
     pthread_mutex_t lock;                   /* of what follows */
@@ -86,7 +86,7 @@ bool aw_runner_needs_objects(const struct aw_app *app)
 {
     for (uint32_t i = 0; i < app->segment_count; i++) {
         const int kind = aw_runner_kind(app->segment[i].name);
-        if (kind >= 0 && aw__kinds[kind]->exchange != aw__exchange_none)
+        if (kind >= 0 && aw__kinds[kind]->exchange != aw__agent_exchange_none)
             return true;
     }
     return false;
@@ -153,7 +153,7 @@ static uint32_t helpers_of(const struct aw_runner_config *config)
         parts = fmax(parts, config->app.segment[i].parallelism);
     const double wanted = (ceil(parts) - 1) * config->worker_count;
     const double useful = (double)aw_threads_cpu_count() * 2;
-    return (uint32_t)fmin(fmin(wanted, useful), AW__GANG_HELPERS_MAX);
+    return (uint32_t)fmin(fmin(wanted, useful), AW__HELPERS_HELPERS_MAX);
 }
 
 static enum aw_err segments_open(struct aw_runner *runner, uint32_t lane_count,
@@ -179,7 +179,7 @@ static enum aw_err segments_open(struct aw_runner *runner, uint32_t lane_count,
         enum aw_err err = aw__kinds[kind]->open(&setup, &state, diag);
         if (err)
             return err;
-        const double parts = fmin(ceil(described->parallelism), AW__GANG_PARTS_MAX);
+        const double parts = fmin(ceil(described->parallelism), AW__HELPERS_PARTS_MAX);
         *segment = (struct segment){
             .kind = aw__kinds[kind], .state = state, .parts = parts > 1 ? (uint32_t)parts : 1};
     }
@@ -212,7 +212,7 @@ enum aw_err aw_runner_new(const struct aw_runner_config *config, const struct aw
     (void)pthread_mutex_init(&runner->lock, NULL);
     aw_app_demand(&config->app, config->payload, config->families, &runner->demand);
     const uint32_t helpers = helpers_of(config);
-    enum aw_err err = aw__gang_new(helpers, config->worker_count, alloc, &runner->gang);
+    enum aw_err err = aw__helpers_new(helpers, config->worker_count, alloc, &runner->gang);
     if (err)
         (void)aw_fail(diag, err, "no threads for %u helpers", helpers);
     if (!err)
@@ -230,7 +230,7 @@ void aw_runner_free(struct aw_runner *runner)
 {
     if (!runner)
         return;
-    aw__gang_free(runner->gang);
+    aw__helpers_free(runner->gang);
     for (uint32_t i = 0; i < AW_APP_SEGMENTS_MAX; i++) {
         if (runner->segment[i].kind)
             runner->segment[i].kind->close(runner->segment[i].state);
@@ -282,7 +282,7 @@ struct split {
         double cpu_us;
         enum aw_err err;
         struct aw_diag diag;
-    } part[AW__GANG_PARTS_MAX];
+    } part[AW__HELPERS_PARTS_MAX];
 };
 
 static void split_run(void *ctx, uint32_t index, uint32_t lane)
@@ -314,7 +314,7 @@ static enum aw_err pieces_run(struct aw_runner *runner, const struct segment *se
     split.count = count;
     split.parts = segment->parts;
     split.owner = worker;
-    aw__gang_run(runner->gang, worker, segment->parts, split_run, &split);
+    aw__helpers_run(runner->gang, worker, segment->parts, split_run, &split);
     for (uint32_t i = 0; i < segment->parts; i++)
         *helped_us += split.part[i].cpu_us;
     for (uint32_t i = 0; i < segment->parts; i++) {

@@ -133,4 +133,4 @@ static enum aw_err table_pieces(void *state, uint32_t lane_index, uint64_t first
 }
 
 const struct aw__segment_kind aw__kind_table_scan = {"table_scan", table_open, table_close,
-                                                     table_pieces, aw__exchange_none};
+                                                     table_pieces, aw__agent_exchange_none};

@@ -193,7 +193,7 @@ static enum aw_err json_pieces(void *state, uint32_t lane, uint64_t first, uint6
 }
 
 const struct aw__segment_kind aw__kind_json_to_yaml = {"json_to_yaml", json_open, page_close,
-                                                       json_pieces, aw__exchange_none};
+                                                       json_pieces, aw__agent_exchange_none};
 
 /* ---- web_serving ---- */
 
@@ -260,4 +260,4 @@ static enum aw_err web_pieces(void *state, uint32_t lane, uint64_t first, uint64
 }
 
 const struct aw__segment_kind aw__kind_web_serving = {"web_serving", web_open, page_close,
-                                                      web_pieces, aw__exchange_none};
+                                                      web_pieces, aw__agent_exchange_none};

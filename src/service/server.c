@@ -110,8 +110,9 @@ enum aw_err aw__server_new(const struct aw__server_config *config, const struct 
         char *out = aw_carve_take(&carve, n, AW__SERVER_COPY_BYTES_MAX);
         const bool is_unix = config->unix_fd >= 0; /* only there a trunk is asked for */
         const size_t trunk_bytes = is_unix ? aw__server_trunk_out_bytes(n) : 0;
-        uint32_t *place = aw_carve_take(&carve, is_unix ? AW_TRUNK_STREAMS_MAX : 0, sizeof *place);
-        char *trunk_in = aw_carve_take(&carve, is_unix ? AW__TRUNK_IN_BYTES : 0, 1);
+        uint32_t *place =
+            aw_carve_take(&carve, is_unix ? AW_MUX_FRAME_STREAMS_MAX : 0, sizeof *place);
+        char *trunk_in = aw_carve_take(&carve, is_unix ? AW__MUX_FRAME_IN_BYTES : 0, 1);
         char *trunk_out = aw_carve_take(&carve, trunk_bytes, 1);
         if (server) {
             *self = (struct aw__server){.alloc = alloc,

@@ -8,14 +8,14 @@
 #ifndef AW_SERVICE_SERVER_INTERNAL_H
 #define AW_SERVICE_SERVER_INTERNAL_H
 
-#include "base/trunk.h"
+#include "base/mux_frame.h"
 #include "service/server.h"
 
 #include <time.h>
 
-#define AW__CONN_IN_BYTES  (2 * AW_HTTP1_HEAD_BYTES_MAX) /* of a connection */
-#define AW__TRUNK_IN_BYTES (4 * AW_TRUNK_PAYLOAD_MAX)
-_Static_assert(AW__CONN_IN_BYTES >= AW_TRUNK_PAYLOAD_MAX, "a request of the trunk has room");
+#define AW__CONN_IN_BYTES      (2 * AW_HTTP1_HEAD_BYTES_MAX) /* of a connection */
+#define AW__MUX_FRAME_IN_BYTES (4 * AW_MUX_FRAME_PAYLOAD_MAX)
+_Static_assert(AW__CONN_IN_BYTES >= AW_MUX_FRAME_PAYLOAD_MAX, "a request of the trunk has room");
 
 enum aw__conn_state {
     AW__CONN_CLOSED,
@@ -66,9 +66,9 @@ struct aw__server_trunk {
     bool blocked;          /* somebody waits for room in `out` */
     size_t in_from, in_to, out_from, out_to;
     size_t out_bytes; /* of `out` */
-    uint32_t *place;  /* [AW_TRUNK_STREAMS_MAX] index of a stream's connection + 1; NULL: none */
-    char *in;         /* [AW__TRUNK_IN_BYTES] */
-    char *out;        /* [out_bytes] */
+    uint32_t *place; /* [AW_MUX_FRAME_STREAMS_MAX] index of a stream's connection + 1; NULL: none */
+    char *in;        /* [AW__MUX_FRAME_IN_BYTES] */
+    char *out;       /* [out_bytes] */
 };
 
 struct aw__server {

@@ -1,5 +1,5 @@
 /*
- * server_trunk.c - the trunk: many requests on the connection of a balancer (base/trunk.h).
+ * server_trunk.c - the trunk: many requests on the connection of a balancer (base/mux_frame.h).
  *
  * What streams say is gathered in `out` and goes out when the round of events ends, in one call for
  * all of them. Half of `out` is for answers. The rest is for the few words that must be said
@@ -13,18 +13,18 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define ANSWER_BYTES (8 * AW_TRUNK_PAYLOAD_MAX) /* of `out` */
+#define ANSWER_BYTES (8 * AW_MUX_FRAME_PAYLOAD_MAX) /* of `out` */
 
 size_t aw__server_trunk_out_bytes(uint32_t connections_max)
 {
-    return ANSWER_BYTES + (size_t)(connections_max + 2) * AW_TRUNK_HEAD_BYTES;
+    return ANSWER_BYTES + (size_t)(connections_max + 2) * AW_MUX_FRAME_HEAD_BYTES;
 }
 
 bool aw__server_trunk_is_asked(const struct aw__server *server, const struct aw__conn *conn,
                                const struct aw_http1_head *head)
 {
     const struct aw_http1_span upgrade = aw_http1_find(head, "upgrade");
-    return upgrade.at && aw_http1_is(upgrade, AW_TRUNK_UPGRADE) && conn->is_unix &&
+    return upgrade.at && aw_http1_is(upgrade, AW_MUX_FRAME_UPGRADE) && conn->is_unix &&
            head->framing == AW_HTTP1_EMPTY && conn->in_from + head->bytes == conn->in_to &&
            server->trunk.place && !server->trunk.conn && !server->draining;
 }
@@ -32,7 +32,7 @@ bool aw__server_trunk_is_asked(const struct aw__server *server, const struct aw_
 void aw__server_trunk_begin(struct aw__server *server, struct aw__conn *conn)
 {
     static const char welcome[] = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
-                                  "Upgrade: " AW_TRUNK_UPGRADE "\r\n\r\n";
+                                  "Upgrade: " AW_MUX_FRAME_UPGRADE "\r\n\r\n";
     struct aw__server_trunk *trunk = &server->trunk;
     aw__conn_enter(server, conn, AW__CONN_TRUNK);
     trunk->conn = conn;
@@ -67,9 +67,9 @@ static size_t room(const struct aw__server_trunk *trunk)
 }
 
 /* `frame` without its payload, which goes behind it. */
-static char *put(struct aw__server_trunk *trunk, const struct aw_trunk_frame *frame)
+static char *put(struct aw__server_trunk *trunk, const struct aw_mux_frame_frame *frame)
 {
-    const size_t bytes = AW_TRUNK_HEAD_BYTES + frame->len;
+    const size_t bytes = AW_MUX_FRAME_HEAD_BYTES + frame->len;
     if (trunk->out_to + bytes > trunk->out_bytes) {
         memmove(trunk->out, trunk->out + trunk->out_from, waiting(trunk));
         trunk->out_to -= trunk->out_from;
@@ -77,9 +77,9 @@ static char *put(struct aw__server_trunk *trunk, const struct aw_trunk_frame *fr
     }
     AW_ASSERT(trunk->out_to + bytes <= trunk->out_bytes);
     char *at = trunk->out + trunk->out_to;
-    aw_trunk_put(at, frame);
+    aw_mux_frame_put(at, frame);
     trunk->out_to += bytes;
-    return at + AW_TRUNK_HEAD_BYTES;
+    return at + AW_MUX_FRAME_HEAD_BYTES;
 }
 
 /* A failure is looked after when the round ends: whoever is in the midst of a step keeps it. */
@@ -110,22 +110,22 @@ void aw__server_trunk_answer(struct aw__server *server, struct aw__conn *conn)
         size_t count = of_head + of_body;
         if (count == 0 || conn->credit == 0)
             return;
-        if (room(trunk) <= AW_TRUNK_HEAD_BYTES)
+        if (room(trunk) <= AW_MUX_FRAME_HEAD_BYTES)
             send_out(server);
-        if (room(trunk) <= AW_TRUNK_HEAD_BYTES) {
+        if (room(trunk) <= AW_MUX_FRAME_HEAD_BYTES) {
             trunk->blocked = true;
             return;
         }
-        if (count > room(trunk) - AW_TRUNK_HEAD_BYTES)
-            count = room(trunk) - AW_TRUNK_HEAD_BYTES;
+        if (count > room(trunk) - AW_MUX_FRAME_HEAD_BYTES)
+            count = room(trunk) - AW_MUX_FRAME_HEAD_BYTES;
         if (count > conn->credit)
             count = conn->credit;
         const size_t head = count < of_head ? count : of_head;
         conn->ended = count == of_head + of_body && conn->body_ready == conn->body_len;
-        char *to = put(trunk, &(struct aw_trunk_frame){.kind = AW_TRUNK_ANSWER,
-                                                       .last = conn->ended,
-                                                       .stream = conn->stream,
-                                                       .len = (uint32_t)count});
+        char *to = put(trunk, &(struct aw_mux_frame_frame){.kind = AW_MUX_FRAME_ANSWER,
+                                                           .last = conn->ended,
+                                                           .stream = conn->stream,
+                                                           .len = (uint32_t)count});
         memcpy(to, conn->out + conn->out_sent, head);
         if (count > head)
             memcpy(to + head, conn->body + conn->body_sent, count - head);
@@ -137,17 +137,17 @@ void aw__server_trunk_answer(struct aw__server *server, struct aw__conn *conn)
 
 void aw__server_trunk_leave(struct aw__server *server, struct aw__conn *conn)
 {
-    server->trunk.place[conn->stream % AW_TRUNK_STREAMS_MAX] = 0;
+    server->trunk.place[conn->stream % AW_MUX_FRAME_STREAMS_MAX] = 0;
     if (server->trunk.conn && !conn->ended)
-        (void)put(&server->trunk, &(struct aw_trunk_frame){.kind = AW_TRUNK_ANSWER,
-                                                           .last = true,
-                                                           .stream = conn->stream});
+        (void)put(&server->trunk, &(struct aw_mux_frame_frame){.kind = AW_MUX_FRAME_ANSWER,
+                                                               .last = true,
+                                                               .stream = conn->stream});
 }
 
 void aw__server_trunk_farewell(struct aw__server *server)
 {
     if (server->trunk.conn)
-        (void)put(&server->trunk, &(struct aw_trunk_frame){.kind = AW_TRUNK_FAREWELL});
+        (void)put(&server->trunk, &(struct aw_mux_frame_frame){.kind = AW_MUX_FRAME_FAREWELL});
 }
 
 /* ---- in ---- */
@@ -155,25 +155,25 @@ void aw__server_trunk_farewell(struct aw__server *server)
 /* The connection of a stream; NULL: it is over. */
 static struct aw__conn *find(struct aw__server *server, uint32_t stream)
 {
-    const uint32_t place = server->trunk.place[stream % AW_TRUNK_STREAMS_MAX];
+    const uint32_t place = server->trunk.place[stream % AW_MUX_FRAME_STREAMS_MAX];
     struct aw__conn *conn = place ? &server->conn[place - 1] : NULL;
     return conn && conn->stream == stream ? conn : NULL;
 }
 
-static bool request_take(struct aw__server *server, const struct aw_trunk_frame *frame)
+static bool request_take(struct aw__server *server, const struct aw_mux_frame_frame *frame)
 {
-    uint32_t *place = &server->trunk.place[frame->stream % AW_TRUNK_STREAMS_MAX];
+    uint32_t *place = &server->trunk.place[frame->stream % AW_MUX_FRAME_STREAMS_MAX];
     if (*place)
         return false; /* nobody has two of that name */
     if (!server->free_first) {
-        (void)put(&server->trunk,
-                  &(struct aw_trunk_frame){.kind = AW_TRUNK_REFUSED, .stream = frame->stream});
+        (void)put(&server->trunk, &(struct aw_mux_frame_frame){.kind = AW_MUX_FRAME_REFUSED,
+                                                               .stream = frame->stream});
         return true;
     }
     struct aw__conn *conn = aw__conn_open(server, -1);
     conn->readable = conn->writable = false;
     conn->stream = frame->stream;
-    conn->credit = AW_TRUNK_WINDOW;
+    conn->credit = AW_MUX_FRAME_WINDOW;
     *place = (uint32_t)(conn - server->conn) + 1;
     memcpy(conn->in, frame->payload, frame->len);
     conn->in_to = frame->len;
@@ -184,30 +184,30 @@ static bool request_take(struct aw__server *server, const struct aw_trunk_frame 
 }
 
 /* False: this is not what a balancer says. */
-static bool frame_take(struct aw__server *server, const struct aw_trunk_frame *frame)
+static bool frame_take(struct aw__server *server, const struct aw_mux_frame_frame *frame)
 {
     struct aw__conn *conn = find(server, frame->stream);
     switch (frame->kind) {
-    case AW_TRUNK_REQUEST:
+    case AW_MUX_FRAME_REQUEST:
         return request_take(server, frame);
-    case AW_TRUNK_CREDIT:
+    case AW_MUX_FRAME_CREDIT:
         if (conn) {
-            if (frame->len > AW_TRUNK_WINDOW - conn->credit)
+            if (frame->len > AW_MUX_FRAME_WINDOW - conn->credit)
                 return false;
             conn->credit += frame->len;
             aw__conn_step(server, conn);
         }
         return true;
-    case AW_TRUNK_CANCEL:
+    case AW_MUX_FRAME_CANCEL:
         if (conn) {
             conn->ended = true;
             aw__conn_close(server, conn);
         }
         return true;
-    case AW_TRUNK_ANSWER:
-    case AW_TRUNK_REFUSED:
-    case AW_TRUNK_FAREWELL:
-    case AW_TRUNK_KIND_END:
+    case AW_MUX_FRAME_ANSWER:
+    case AW_MUX_FRAME_REFUSED:
+    case AW_MUX_FRAME_FAREWELL:
+    case AW_MUX_FRAME_KIND_END:
         break;
     }
     return false;
@@ -219,11 +219,11 @@ static void read_in(struct aw__server *server)
     struct aw__server_trunk *trunk = &server->trunk;
     struct aw__conn *conn = trunk->conn;
     while (!trunk->broken) {
-        struct aw_trunk_frame frame;
+        struct aw_mux_frame_frame frame;
         enum aw_err err = AW_ERR_NODATA;
         while (room(trunk) > 0 && !trunk->broken &&
-               !(err = aw_trunk_take(trunk->in + trunk->in_from, trunk->in_to - trunk->in_from,
-                                     &frame))) {
+               !(err = aw_mux_frame_take(trunk->in + trunk->in_from, trunk->in_to - trunk->in_from,
+                                         &frame))) {
             trunk->in_from += frame.bytes;
             trunk->broken = !frame_take(server, &frame);
         }
@@ -239,7 +239,7 @@ static void read_in(struct aw__server *server)
         trunk->in_from = 0;
         if (!conn->readable || trunk->broken)
             return;
-        const size_t free_bytes = AW__TRUNK_IN_BYTES - trunk->in_to;
+        const size_t free_bytes = AW__MUX_FRAME_IN_BYTES - trunk->in_to;
         const ssize_t n = recv(conn->fd, trunk->in + trunk->in_to, free_bytes, MSG_DONTWAIT);
         if (n > 0) {
             trunk->in_to += (size_t)n;

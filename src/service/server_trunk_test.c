@@ -1,13 +1,13 @@
 /* server_trunk_test.c - many requests on one connection, and what a balancer may do wrong. */
 #include "service/server_testing.h"
 
-#include "base/trunk_testing.h"
+#include "base/mux_frame_testing.h"
 
 #include <stdlib.h>
 #include <time.h>
 
 static const char upgrade[] = "GET /readyz HTTP/1.1\r\nHost: t\r\nConnection: Upgrade\r\n"
-                              "Upgrade: " AW_TRUNK_UPGRADE "\r\n\r\n";
+                              "Upgrade: " AW_MUX_FRAME_UPGRADE "\r\n\r\n";
 static struct testing_reply reply;
 
 /* A new connection that asks to be one. Returns the status of the answer: 101 if it is. */
@@ -29,15 +29,15 @@ static void ask(const struct trunk_end *end, uint32_t stream, const char *path)
 {
     char text[128];
     const int len = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: t\r\n\r\n", path);
-    trunk_say(end, AW_TRUNK_REQUEST, stream, text, (uint32_t)len, false);
+    trunk_say(end, AW_MUX_FRAME_REQUEST, stream, text, (uint32_t)len, false);
 }
 
 static void expect_whole(struct trunk_end *end, uint32_t stream, const char *body)
 {
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     struct aw_http1_head head;
     assert_true(trunk_next(end, &frame));
-    assert_int_equal(frame.kind, AW_TRUNK_ANSWER);
+    assert_int_equal(frame.kind, AW_MUX_FRAME_ANSWER);
     assert_int_equal(frame.stream, stream);
     assert_true(frame.last);
     assert_ok(aw_http1_response(frame.payload, frame.len, false, &head, NULL));
@@ -67,7 +67,7 @@ static void many_requests_at_once_are_answered_each_by_its_name(void **state)
         const uint32_t name = round << 16;
         ask(&end, name | 1, "/later");
         ask(&end, name | 2, "/");
-        trunk_say(&end, AW_TRUNK_REQUEST, name | 65535, post, sizeof post - 1, false);
+        trunk_say(&end, AW_MUX_FRAME_REQUEST, name | 65535, post, sizeof post - 1, false);
         expect_whole(&end, name | 2, "0");
         expect_whole(&end, name | 65535, "5");
         wait_count(&echo.ended, 3 * round + 3);
@@ -85,13 +85,13 @@ static void an_answer_waits_for_credit_and_holds_up_nobody(void **state)
     (void)state;
     struct echo echo;
     struct trunk_end end;
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     size_t got[2] = {0};
     echo_start(&echo, 60000000);
     assert_int_equal(end_open(&echo, &end), 101);
     ask(&end, 7, "/go");   /* a large one */
     ask(&end, 8, "/slow"); /* one of which a half comes later */
-    while (got[0] < AW_TRUNK_WINDOW || got[1] < AW_TRUNK_WINDOW) {
+    while (got[0] < AW_MUX_FRAME_WINDOW || got[1] < AW_MUX_FRAME_WINDOW) {
         assert_true(trunk_next(&end, &frame));
         got[frame.stream - 7] += frame.len;
         assert_false(frame.last);
@@ -99,11 +99,11 @@ static void an_answer_waits_for_credit_and_holds_up_nobody(void **state)
     ask(&end, 9, "/");
     expect_whole(&end, 9, "0");
     bool last[2] = {false, false};
-    size_t owed[2] = {AW_TRUNK_WINDOW, AW_TRUNK_WINDOW};
+    size_t owed[2] = {AW_MUX_FRAME_WINDOW, AW_MUX_FRAME_WINDOW};
     while (!last[0] || !last[1]) {
         for (uint32_t i = 0; i < 2; i++) {
-            if (owed[i] >= AW_TRUNK_WINDOW / 2 && !last[i]) {
-                trunk_say(&end, AW_TRUNK_CREDIT, 7 + i, NULL, (uint32_t)owed[i], false);
+            if (owed[i] >= AW_MUX_FRAME_WINDOW / 2 && !last[i]) {
+                trunk_say(&end, AW_MUX_FRAME_CREDIT, 7 + i, NULL, (uint32_t)owed[i], false);
                 owed[i] = 0;
             }
         }
@@ -112,7 +112,7 @@ static void an_answer_waits_for_credit_and_holds_up_nobody(void **state)
         assert_true(i < 2);
         got[i] += frame.len;
         owed[i] += frame.len;
-        assert_true(owed[i] <= AW_TRUNK_WINDOW);
+        assert_true(owed[i] <= AW_MUX_FRAME_WINDOW);
         if (frame.len)
             assert_int_equal(frame.payload[frame.len - 1], 'L');
         last[i] = frame.last;
@@ -131,18 +131,18 @@ static void who_does_not_read_is_not_read_from_and_loses_nothing(void **state)
     static bool answered[ALL];
     struct echo echo;
     struct trunk_end end;
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     static const char get[] = "GET / HTTP/1.1\r\nHost: t\r\n\r\n";
-    char bytes[AW_TRUNK_HEAD_BYTES + sizeof get - 1];
+    char bytes[AW_MUX_FRAME_HEAD_BYTES + sizeof get - 1];
     uint32_t asked = 0, got = 0, stops = 0;
     memset(answered, 0, sizeof answered);
-    memcpy(bytes + AW_TRUNK_HEAD_BYTES, get, sizeof get - 1);
+    memcpy(bytes + AW_MUX_FRAME_HEAD_BYTES, get, sizeof get - 1);
     echo_start(&echo, 60000000);
     assert_int_equal(end_open(&echo, &end), 101);
     while (got < ALL) {
-        const struct aw_trunk_frame put = {
-            .kind = AW_TRUNK_REQUEST, .stream = asked, .len = sizeof get - 1};
-        aw_trunk_put(bytes, &put);
+        const struct aw_mux_frame_frame put = {
+            .kind = AW_MUX_FRAME_REQUEST, .stream = asked, .len = sizeof get - 1};
+        aw_mux_frame_put(bytes, &put);
         ssize_t n = -1;
         if (asked < ALL && (n = send(end.fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0) {
             testing_send(end.fd, bytes + n, sizeof bytes - (size_t)n);
@@ -153,7 +153,7 @@ static void who_does_not_read_is_not_read_from_and_loses_nothing(void **state)
         const uint32_t until = asked == ALL ? ALL : got + (asked - got + 1) / 2;
         while (got < until) {
             assert_true(trunk_next(&end, &frame));
-            assert_int_equal(frame.kind, AW_TRUNK_ANSWER);
+            assert_int_equal(frame.kind, AW_MUX_FRAME_ANSWER);
             assert_true(frame.stream < asked && !answered[frame.stream]);
             answered[frame.stream] = frame.last; /* one may come in two parts */
             got += frame.last;
@@ -174,14 +174,14 @@ static void a_request_nobody_waits_for_is_given_up(void **state)
     assert_int_equal(end_open(&echo, &end), 101);
     ask(&end, 3, "/later");
     ask(&end, 4, "/go");
-    trunk_say(&end, AW_TRUNK_CANCEL, 3, NULL, 0, false);
-    trunk_say(&end, AW_TRUNK_CANCEL, 3, NULL, 0,
+    trunk_say(&end, AW_MUX_FRAME_CANCEL, 3, NULL, 0, false);
+    trunk_say(&end, AW_MUX_FRAME_CANCEL, 3, NULL, 0,
               false); /* there is none any more, which is no fault */
-    trunk_say(&end, AW_TRUNK_CREDIT, 3, NULL, 1, false);
-    trunk_say(&end, AW_TRUNK_CANCEL, 4, NULL, 0, false);
+    trunk_say(&end, AW_MUX_FRAME_CREDIT, 3, NULL, 1, false);
+    trunk_say(&end, AW_MUX_FRAME_CANCEL, 4, NULL, 0, false);
     wait_count(&echo.over_gone, 2);
     ask(&end, 3, "/"); /* the name is free again */
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     do /* what had been said of the other before */
         assert_true(trunk_next(&end, &frame));
     while (frame.stream == 4);
@@ -196,13 +196,13 @@ static void more_than_there_is_room_for_is_refused_without_a_look(void **state)
     (void)state;
     struct echo echo;
     struct trunk_end end;
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     echo_start(&echo, 60000000);
     assert_int_equal(end_open(&echo, &end), 101);
     for (uint32_t i = 0; i < CONNECTIONS; i++) /* the trunk itself has a place */
         ask(&end, i, "/later");
     assert_true(trunk_next(&end, &frame));
-    assert_int_equal(frame.kind, AW_TRUNK_REFUSED);
+    assert_int_equal(frame.kind, AW_MUX_FRAME_REFUSED);
     assert_int_equal(frame.stream, CONNECTIONS - 1);
     assert_int_equal(echo.begun, CONNECTIONS - 1);
     (void)close(end.fd);
@@ -215,20 +215,20 @@ static void what_no_balancer_says_ends_the_trunk_and_its_streams_alone(void **st
     (void)state;
     static const char half[] = "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\nhalf";
     static const struct {
-        enum aw_trunk_kind kind;
+        enum aw_mux_frame_kind kind;
         uint32_t stream, len;
         const char *payload, *why;
     } cases[] = {
-        {AW_TRUNK_ANSWER, 1, 0, NULL, "an answer to nothing"},
-        {AW_TRUNK_REFUSED, 1, 0, NULL, "a refusal of nothing"},
-        {AW_TRUNK_FAREWELL, 0, 0, NULL, "a farewell from who asks"},
-        {AW_TRUNK_CREDIT, 5, AW_TRUNK_WINDOW, NULL, "more credit than there is to give"},
-        {AW_TRUNK_REQUEST, 5, 4, "GET ", "a name that is in use"},
-        {AW_TRUNK_KIND_END, 0, 0, NULL, "no frame"},
+        {AW_MUX_FRAME_ANSWER, 1, 0, NULL, "an answer to nothing"},
+        {AW_MUX_FRAME_REFUSED, 1, 0, NULL, "a refusal of nothing"},
+        {AW_MUX_FRAME_FAREWELL, 0, 0, NULL, "a farewell from who asks"},
+        {AW_MUX_FRAME_CREDIT, 5, AW_MUX_FRAME_WINDOW, NULL, "more credit than there is to give"},
+        {AW_MUX_FRAME_REQUEST, 5, 4, "GET ", "a name that is in use"},
+        {AW_MUX_FRAME_KIND_END, 0, 0, NULL, "no frame"},
     };
     struct echo echo;
     struct trunk_end end;
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     echo_start(&echo, 60000000);
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(end_open(&echo, &end), 101);
@@ -242,10 +242,10 @@ static void what_no_balancer_says_ends_the_trunk_and_its_streams_alone(void **st
     }
     /* of a request that is not whole or none at all its stream alone hears */
     assert_int_equal(end_open(&echo, &end), 101);
-    trunk_say(&end, AW_TRUNK_REQUEST, 1, half, sizeof half - 1, false);
+    trunk_say(&end, AW_MUX_FRAME_REQUEST, 1, half, sizeof half - 1, false);
     assert_true(trunk_next(&end, &frame));
-    assert_true(frame.kind == AW_TRUNK_ANSWER && frame.stream == 1 && frame.last && !frame.len);
-    trunk_say(&end, AW_TRUNK_REQUEST, 2, "rubbish\r\n\r\n", 11, false);
+    assert_true(frame.kind == AW_MUX_FRAME_ANSWER && frame.stream == 1 && frame.last && !frame.len);
+    trunk_say(&end, AW_MUX_FRAME_REQUEST, 2, "rubbish\r\n\r\n", 11, false);
     assert_true(trunk_next(&end, &frame));
     assert_true(frame.stream == 2 && frame.last && frame.len > 12);
     assert_memory_equal(frame.payload, "HTTP/1.1 400", 12);
@@ -281,7 +281,7 @@ static void draining_says_farewell_and_answers_what_is_there(void **state)
     (void)state;
     struct echo echo;
     struct trunk_end end;
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     echo_start(&echo, 60000000);
     assert_int_equal(end_open(&echo, &end), 101);
     ask(&end, 1, "/later");
@@ -290,7 +290,7 @@ static void draining_says_farewell_and_answers_what_is_there(void **state)
     echo.drain = true;
     aw__server_notify(echo.server);
     assert_true(trunk_next(&end, &frame));
-    assert_int_equal(frame.kind, AW_TRUNK_FAREWELL);
+    assert_int_equal(frame.kind, AW_MUX_FRAME_FAREWELL);
     ask(&end, 2, "/"); /* this has crossed with it */
     expect_whole(&end, 2, "0");
     echo.has_later = true;

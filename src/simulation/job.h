@@ -48,9 +48,9 @@ struct aw_job_config {
     struct aw_store *store; /* borrowed; NULL: none */
     bool twin;              /* simulated alone */
     uint32_t thread_count;
-    const struct aw_loop_desk *desk; /* of AWARE's world; borrowed; NULL: none */
-    bool steadfast;                  /* see aw_loop_config */
-    struct aw_exchange *exchange;    /* the same, of AWARE's world */
+    const struct aw_loop_desk *desk;    /* of AWARE's world; borrowed; NULL: none */
+    bool steadfast;                     /* see aw_loop_config */
+    struct aw_agent_exchange *exchange; /* the same, of AWARE's world */
 };
 
 /* Sums over steps. */

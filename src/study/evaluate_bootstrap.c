@@ -67,7 +67,7 @@ static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     const struct work *work = ctx;
     struct unit *unit = &work->unit[turn];
-    return aw__shelf_use(work->config->shelf, turn, unit, sizeof *unit, live_unit, ctx, diag);
+    return aw__model_shelf_use(work->config->shelf, turn, unit, sizeof *unit, live_unit, ctx, diag);
 }
 
 static void merge(const struct aw_evaluate_config *config, const struct aw_evaluate_app *app,
@@ -109,8 +109,8 @@ enum aw_err aw_evaluate_bootstrap(const struct aw_evaluate_config *config,
     struct work work = {config, apps, alloc, aw_alloc_new(alloc, units, sizeof(struct unit))};
     if (!work.unit)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u runs", units);
-    enum aw_err err = aw_spread(config->simulate.thread_count, units, run_unit, &work, progress,
-                                ctx, alloc, diag);
+    enum aw_err err = aw_parallel_tasks(config->simulate.thread_count, units, run_unit, &work,
+                                        progress, ctx, alloc, diag);
     for (uint32_t i = 0; !err && i < count; i++)
         merge(config, &apps[i], &work.unit[(size_t)i * each], &ret[i]);
     aw_alloc_free(alloc, work.unit);

@@ -163,8 +163,8 @@ enum aw_err aw_evaluate_converged(const struct aw_evaluate_config *config,
     struct work work = {config, apps, alloc, aw_alloc_new(alloc, units, sizeof(struct unit))};
     if (!work.unit)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u runs", units);
-    enum aw_err err = aw_spread(config->simulate.thread_count, units, run_unit, &work, progress,
-                                ctx, alloc, diag);
+    enum aw_err err = aw_parallel_tasks(config->simulate.thread_count, units, run_unit, &work,
+                                        progress, ctx, alloc, diag);
     for (uint32_t i = 0; !err && i < count; i++)
         merge(config, &apps[i], &work.unit[(size_t)i * config->seeds], &ret[i]);
     aw_alloc_free(alloc, work.unit);

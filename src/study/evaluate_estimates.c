@@ -258,8 +258,8 @@ enum aw_err aw_evaluate_estimates(const struct aw_evaluate_config *config,
     struct work work = {config, apps, alloc, aw_alloc_new(alloc, units, sizeof(struct unit))};
     if (!work.unit)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u runs", units);
-    enum aw_err err = aw_spread(config->simulate.thread_count, units, run_unit, &work, progress,
-                                ctx, alloc, diag);
+    enum aw_err err = aw_parallel_tasks(config->simulate.thread_count, units, run_unit, &work,
+                                        progress, ctx, alloc, diag);
     uint32_t rows = 0;
     for (uint32_t i = 0; !err && i < units; i++)
         for (uint32_t k = 0; k < work.unit[i].count; k++)

@@ -6,7 +6,7 @@
 #ifndef AW_STUDY_EVALUATE_INTERNAL_H
 #define AW_STUDY_EVALUATE_INTERNAL_H
 
-#include "base/spread.h"
+#include "base/parallel_tasks.h"
 #include "study/evaluate.h"
 
 #define AW__LIFE_MARKS_MAX 8u
@@ -76,10 +76,10 @@ AW_NODISCARD enum aw_err aw__life_run(const struct aw__life *life, const struct 
 
 /* From the shelf, or lived and put there. */
 typedef enum aw_err aw__piece_live(void *ctx, uint32_t turn, struct aw_diag *diag);
-AW_NODISCARD static inline enum aw_err aw__shelf_use(const struct aw_evaluate_shelf *shelf,
-                                                     uint32_t turn, void *piece, size_t size,
-                                                     aw__piece_live *live, void *ctx,
-                                                     struct aw_diag *diag)
+AW_NODISCARD static inline enum aw_err aw__model_shelf_use(const struct aw_evaluate_shelf *shelf,
+                                                           uint32_t turn, void *piece, size_t size,
+                                                           aw__piece_live *live, void *ctx,
+                                                           struct aw_diag *diag)
 {
     if (shelf && shelf->take(shelf->ctx, turn, piece, size))
         return AW_OK;

@@ -5,7 +5,7 @@
 #ifndef AW_STUDY_EXPERIMENT_INTERNAL_H
 #define AW_STUDY_EXPERIMENT_INTERNAL_H
 
-#include "base/spread.h"
+#include "base/parallel_tasks.h"
 #include "study/experiment.h"
 
 #define AW__LEARN_FIRST 0u
@@ -153,7 +153,7 @@ AW_NODISCARD enum aw_err aw__curves(const struct aw_experiment_config *config,
 
 /* Calls `fn` for every turn on the config's threads, and tells who watches. */
 AW_NODISCARD enum aw_err aw__turns(const struct aw_experiment_config *config, uint32_t turns,
-                                   const char *phase, aw_spread_turn *fn, void *ctx,
+                                   const char *phase, aw_parallel_tasks_turn *fn, void *ctx,
                                    const struct aw_alloc *alloc, struct aw_diag *diag);
 
 /* --- figures ---------------------------------------------------------------------------------- */

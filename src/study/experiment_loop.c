@@ -522,8 +522,8 @@ static enum aw_err live_whole(void *ctx, uint32_t turn, struct aw_diag *diag)
 static enum aw_err live(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     struct whole *w = ctx;
-    return aw__shelf_use(w->evaluate.shelf, turn, &w->lived[turn], sizeof *w->lived, live_whole, w,
-                         diag);
+    return aw__model_shelf_use(w->evaluate.shelf, turn, &w->lived[turn], sizeof *w->lived,
+                               live_whole, w, diag);
 }
 
 /* AWARE beside the fallback, of each application's two days. */

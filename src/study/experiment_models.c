@@ -114,8 +114,8 @@ static enum aw_err teach_all(const struct aw_experiment_config *config, const st
     for (uint32_t i = 0; i < count; i++)
         all.total += seeds * lesson[i].school.rounds;
     pthread_mutex_init(&all.lock, NULL);
-    const enum aw_err err =
-        aw_spread(config->threads, count * seeds, teach_turn, &all, NULL, NULL, alloc, diag);
+    const enum aw_err err = aw_parallel_tasks(config->threads, count * seeds, teach_turn, &all,
+                                              NULL, NULL, alloc, diag);
     pthread_mutex_destroy(&all.lock);
     return err;
 }

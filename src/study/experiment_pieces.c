@@ -125,11 +125,11 @@ static bool tell(void *ctx, uint32_t done, uint32_t total)
 }
 
 enum aw_err aw__turns(const struct aw_experiment_config *config, uint32_t turns, const char *phase,
-                      aw_spread_turn *fn, void *ctx, const struct aw_alloc *alloc,
+                      aw_parallel_tasks_turn *fn, void *ctx, const struct aw_alloc *alloc,
                       struct aw_diag *diag)
 {
     struct watch watch = {config, phase};
-    return aw_spread(config->threads, turns, fn, ctx, tell, &watch, alloc, diag);
+    return aw_parallel_tasks(config->threads, turns, fn, ctx, tell, &watch, alloc, diag);
 }
 
 /* --- curves ----------------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ enum aw_err aw_api_init(struct aw_api *api, const struct aw_api_config *config)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     const int failed = pthread_cond_init(&api->ticked, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    if (failed || aw_watch_init(&api->watch, config->step_s, NULL)) {
+    if (failed || aw_recent_init(&api->watch, config->step_s, NULL)) {
         if (!failed)
             pthread_cond_destroy(&api->ticked);
         pthread_rwlock_destroy(&api->gate);
@@ -80,7 +80,7 @@ enum aw_err aw_api_init(struct aw_api *api, const struct aw_api_config *config)
 void aw_api_deinit(struct aw_api *api)
 {
     if (api->made) {
-        aw_watch_deinit(&api->watch);
+        aw_recent_deinit(&api->watch);
         pthread_cond_destroy(&api->ticked);
         pthread_rwlock_destroy(&api->gate);
         pthread_mutex_destroy(&api->lock);
@@ -88,21 +88,22 @@ void aw_api_deinit(struct aw_api *api)
     *api = (struct aw_api){0};
 }
 
-void aw_api_switch(struct aw_api *api, struct aw_steward *steward)
+void aw_api_switch(struct aw_api *api, struct aw_desk *steward)
 {
     pthread_rwlock_wrlock(&api->gate);
     api->config.steward = steward;
     pthread_rwlock_unlock(&api->gate);
 }
 
-void aw_api_agents(struct aw_api *api, struct aw_exchange *exchange)
+void aw_api_agents(struct aw_api *api, struct aw_agent_exchange *exchange)
 {
     pthread_rwlock_wrlock(&api->gate);
     api->exchange = exchange;
     pthread_rwlock_unlock(&api->gate);
 }
 
-void aw_api_map(struct aw_api *api, struct aw_atlas *atlas, const char *model, const char *missing)
+void aw_api_map(struct aw_api *api, struct aw_workload_map *atlas, const char *model,
+                const char *missing)
 {
     pthread_rwlock_wrlock(&api->gate);
     api->atlas = atlas;
@@ -115,7 +116,7 @@ void aw_api_tick(struct aw_api *api, const struct aw_loop_counts *counts, const 
 {
     const int64_t now = aw_clock_monotonic_us(api->config.clock);
     if (api->config.steward) /* nobody switches meanwhile: that is this thread's to do */
-        aw_watch_tick(&api->watch, api->config.steward);
+        aw_recent_tick(&api->watch, api->config.steward);
     pthread_mutex_lock(&api->lock);
     api->tick_serial++;
     pthread_cond_broadcast(&api->ticked);
@@ -126,9 +127,9 @@ void aw_api_tick(struct aw_api *api, const struct aw_loop_counts *counts, const 
     pthread_mutex_unlock(&api->lock);
 }
 
-void aw_api_twin(struct aw_api *api, uint32_t index, const struct aw_watch_twin *twin)
+void aw_api_twin(struct aw_api *api, uint32_t index, const struct aw_recent_twin *twin)
 {
-    aw_watch_twin(&api->watch, index, twin);
+    aw_recent_twin(&api->watch, index, twin);
 }
 
 uint64_t aw_api_wait(struct aw_api *api, uint64_t serial, uint32_t timeout_ms)

@@ -18,10 +18,10 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "desk/steward.h"
-#include "pretrain/atlas.h"
-#include "web/timing.h"
-#include "web/watch.h"
+#include "desk/desk.h"
+#include "pretrain/workload_map.h"
+#include "web/recent.h"
+#include "web/tick_timing.h"
 
 #define AW_API_PATH_MAX         2048u      /* bytes of path and query, with the NUL */
 #define AW_API_BODY_MAX         (1u << 20) /* bytes */
@@ -40,7 +40,7 @@ struct aw_metrics;
 
 /* What a daemon tells of itself. */
 struct aw_api_config {
-    struct aw_steward *steward;   /* borrowed; NULL: one will come (aw_api_switch) */
+    struct aw_desk *steward;      /* borrowed; NULL: one will come (aw_api_switch) */
     const struct aw_clock *clock; /* NULL: the real one */
     const struct aw_disk *disk;   /* of the audit log; NULL: the machine's */
     char version[32];
@@ -49,7 +49,7 @@ struct aw_api_config {
     char audit[AW_DISK_PATH_MAX];   /* folder */
     char store[AW_DISK_PATH_MAX];   /* for aw_store_open; "" and "memory": none to read beside */
     char reports[AW_DISK_PATH_MAX]; /* folder of reports to show; "": none */
-    struct aw_timing *timing;       /* borrowed; NULL: nobody measures */
+    struct aw_tick_timing *timing;  /* borrowed; NULL: nobody measures */
     /* Adds families of others to an answer of /metrics; any thread. NULL: there are none. */
     void (*more)(void *ctx, struct aw_metrics *metrics);
     void *ctx;
@@ -63,9 +63,10 @@ struct aw_api {
     struct aw_api_config config;
     pthread_rwlock_t gate; /* held while an answer is made: switching waits for that */
     int64_t started_us, started_mono_us;
-    struct aw_watch watch;        /* what lately happened; a lock of its own */
-    struct aw_exchange *exchange; /* borrowed; behind the gate; NULL: no external agents */
-    struct aw_atlas *atlas; /* borrowed; behind the gate, as the two that follow; NULL: none */
+    struct aw_recent watch;             /* what lately happened; a lock of its own */
+    struct aw_agent_exchange *exchange; /* borrowed; behind the gate; NULL: no external agents */
+    struct aw_workload_map
+        *atlas; /* borrowed; behind the gate, as the two that follow; NULL: none */
     char map_model[AW_API_MODEL_MAX];
     char map_missing[AW_DIAG_TEXT_MAX]; /* why there is none */
 
@@ -85,20 +86,21 @@ void aw_api_deinit(struct aw_api *api); /* a zeroed one is a no-op */
 void aw_api_tick(struct aw_api *api, const struct aw_loop_counts *counts,
                  const char *store_trouble);
 /* What the twin of workload `index` did in the step that has just ended; before aw_api_tick. */
-void aw_api_twin(struct aw_api *api, uint32_t index, const struct aw_watch_twin *twin);
+void aw_api_twin(struct aw_api *api, uint32_t index, const struct aw_recent_twin *twin);
 /* Waits for a tick behind `serial`, for `timeout_ms` at most, and returns the latest one's serial.
  * aw_api_wake ends every wait at once. */
 uint64_t aw_api_wait(struct aw_api *api, uint64_t serial, uint32_t timeout_ms);
 void aw_api_wake(struct aw_api *api);
 /* Another steward takes the place of this one; NULL: requests are told to come again. Returns when
  * nobody looks at the old one any more. */
-void aw_api_switch(struct aw_api *api, struct aw_steward *steward);
+void aw_api_switch(struct aw_api *api, struct aw_desk *steward);
 /* Where workloads lie, by the model of this name. `atlas` NULL: nowhere, for want of what `missing`
  * says. Returns when nobody looks at the one before any more. */
-void aw_api_map(struct aw_api *api, struct aw_atlas *atlas, const char *model, const char *missing);
+void aw_api_map(struct aw_api *api, struct aw_workload_map *atlas, const char *model,
+                const char *missing);
 /* Where external agents come in; NULL: nowhere. Returns when nobody looks at the one before any
  * more. */
-void aw_api_agents(struct aw_api *api, struct aw_exchange *exchange);
+void aw_api_agents(struct aw_api *api, struct aw_agent_exchange *exchange);
 /* From now on orders are refused: the loop will not tick again. */
 void aw_api_stopping(struct aw_api *api);
 

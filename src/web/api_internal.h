@@ -68,9 +68,9 @@ void aw__json_set(json_t *object, const char *key, json_t *value, bool *ok);
 const char *aw__time_format(int64_t us, char *buf, size_t size);
 
 /* Whether a decision has been taken since the loop was made. */
-bool aw__api_decided(const struct aw_steward_view *view);
+bool aw__api_decided(const struct aw_desk_view *view);
 /* The three amounts in force behind the last decision; without one all 0. */
-void aw__api_present(const struct aw_steward_view *view, struct aw_plan *ret);
+void aw__api_present(const struct aw_desk_view *view, struct aw_plan *ret);
 /* The loop's present, between the last tick and the next. Under the steward's lock. */
 int64_t aw__api_now_us(const struct aw_api *api);
 /* What stands for a workload, as the next tick will see it. */
@@ -78,11 +78,11 @@ void aw__api_orders(const struct aw_api *api, const char *workload, int64_t now_
                     struct aw_orders *ret);
 /* The workload that the path names, under the steward's lock. */
 AW_NODISCARD enum aw_err aw__api_find(const struct aw__api_call *call,
-                                      struct aw_steward_view *ret_view, struct aw_diag *diag);
+                                      struct aw_desk_view *ret_view, struct aw_diag *diag);
 
 /* Under the steward's lock: a row of a list, and the rest of a description. NULL: no memory. */
-json_t *aw__api_row(const struct aw_api *api, const struct aw_steward_view *view, int64_t now_us);
-bool aw__api_describe(const struct aw_api *api, const struct aw_steward_view *view, int64_t now_us,
+json_t *aw__api_row(const struct aw_api *api, const struct aw_desk_view *view, int64_t now_us);
+bool aw__api_describe(const struct aw_api *api, const struct aw_desk_view *view, int64_t now_us,
                       json_t *object);
 json_t *aw__api_standing(const struct aw_standing *standing, int64_t now_us);
 json_t *aw__api_freezes(const struct aw_api *api, int64_t now_us);

@@ -9,7 +9,7 @@
 /* --- what is said ------------------------------------------------------------------------------
  */
 
-static json_t *near_json(const struct aw_atlas_point *point)
+static json_t *near_json(const struct aw_workload_map_point *point)
 {
     bool ok = true;
     json_t *list = json_array();
@@ -26,7 +26,7 @@ static json_t *near_json(const struct aw_atlas_point *point)
     return NULL;
 }
 
-static json_t *guess_json(const struct aw_atlas_guess *guess)
+static json_t *guess_json(const struct aw_workload_map_guess *guess)
 {
     if (!isfinite(guess->value))
         return json_null();
@@ -41,7 +41,7 @@ static json_t *guess_json(const struct aw_atlas_guess *guess)
 }
 
 /* What is the same on the map and in a description. */
-static void set_place(json_t *object, const struct aw_atlas_point *point, bool *ok)
+static void set_place(json_t *object, const struct aw_workload_map_point *point, bool *ok)
 {
     aw__json_set(object, "episodes", json_integer(point->episodes), ok);
     aw__json_set(object, "by_fallback", json_boolean(point->by_fallback), ok);
@@ -54,8 +54,8 @@ static void set_place(json_t *object, const struct aw_atlas_point *point, bool *
 
 json_t *aw__api_alike(const struct aw_api *api, const char *workload)
 {
-    struct aw_atlas_point point;
-    if (!api->atlas || aw_atlas_one(api->atlas, workload, &point))
+    struct aw_workload_map_point point;
+    if (!api->atlas || aw_workload_map_one(api->atlas, workload, &point))
         return json_null();
     bool ok = true;
     json_t *object = json_object();
@@ -71,31 +71,32 @@ json_t *aw__api_alike(const struct aw_api *api, const char *workload)
 
 /* Stages by index of the workload, as of the last tick; AW_STAGE_COUNT: not seen yet. The order of
  * workloads is the steward's, which is the atlas's too. NULL: no memory. */
-static uint8_t *stages_of(struct aw_watch *watch, const struct aw_atlas_view *view)
+static uint8_t *stages_of(struct aw_recent *watch, const struct aw_workload_map_view *view)
 {
     uint8_t *stage = malloc(view->count + 1u);
     if (!stage)
         return NULL;
-    aw_watch_lock(watch);
+    aw_recent_lock(watch);
     for (uint32_t i = 0; i < view->count; i++) {
-        const struct aw_atlas_point *point = &view->points[i];
-        const struct aw_watch_one *one =
+        const struct aw_workload_map_point *point = &view->points[i];
+        const struct aw_recent_one *one =
             point->index < watch->count ? &watch->one[point->index] : NULL;
         if (one && strcmp(one->name, point->name) != 0)
-            one = aw_watch_find(watch, point->name); /* moved by a reload, until the next tick */
-        const uint32_t points = one ? aw_watch_points(watch, one) : 0;
-        stage[i] = points ? aw_watch_point(watch, one, points - 1)->stage : (uint8_t)AW_STAGE_COUNT;
+            one = aw_recent_find(watch, point->name); /* moved by a reload, until the next tick */
+        const uint32_t points = one ? aw_recent_points(watch, one) : 0;
+        stage[i] =
+            points ? aw_recent_point(watch, one, points - 1)->stage : (uint8_t)AW_STAGE_COUNT;
     }
-    aw_watch_unlock(watch);
+    aw_recent_unlock(watch);
     return stage;
 }
 
-static json_t *points_json(const struct aw_atlas_view *view, const uint8_t *stage)
+static json_t *points_json(const struct aw_workload_map_view *view, const uint8_t *stage)
 {
     bool ok = true;
     json_t *list = json_array();
     for (uint32_t i = 0; ok && i < view->count; i++) {
-        const struct aw_atlas_point *point = &view->points[i];
+        const struct aw_workload_map_point *point = &view->points[i];
         const char *name = aw_stage_name(stage[i]);
         json_t *one = json_object();
         aw__json_set(one, "name", json_string(point->name), &ok);
@@ -111,7 +112,7 @@ static json_t *points_json(const struct aw_atlas_view *view, const uint8_t *stag
     return NULL;
 }
 
-static json_t *known_json(const struct aw_atlas_view *view)
+static json_t *known_json(const struct aw_workload_map_view *view)
 {
     bool ok = true;
     json_t *list = json_array();
@@ -129,7 +130,7 @@ static json_t *known_json(const struct aw_atlas_view *view)
 }
 
 /* Why there is nobody on the map, where that is so. */
-static json_t *missing_json(const struct aw_atlas_view *view)
+static json_t *missing_json(const struct aw_workload_map_view *view)
 {
     char text[AW_DIAG_TEXT_MAX + 64];
     if (view->count > 0)
@@ -143,7 +144,7 @@ static json_t *missing_json(const struct aw_atlas_view *view)
     return json_string(text);
 }
 
-static json_t *map_json(const struct aw_api *api, const struct aw_atlas_view *view,
+static json_t *map_json(const struct aw_api *api, const struct aw_workload_map_view *view,
                         const uint8_t *stage)
 {
     bool ok = true;
@@ -174,7 +175,7 @@ static json_t *map_json(const struct aw_api *api, const struct aw_atlas_view *vi
 enum aw_err aw__api_get_embeddings(struct aw__api_call *call, struct aw_diag *diag)
 {
     struct aw_api *api = call->api;
-    struct aw_atlas_view view = {0};
+    struct aw_workload_map_view view = {0};
     if (!api->atlas) {
         call->body = json_pack("{s:i, s:n, s:n, s:n, s:[], s:[], s:[], s:i, s:i, s:s}",
                                "dimensions", 0, "model", "projection", "projection_of", "explained",
@@ -183,9 +184,9 @@ enum aw_err aw__api_get_embeddings(struct aw__api_call *call, struct aw_diag *di
         return call->body ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the answer");
     }
     uint8_t *stage = NULL;
-    if (!aw_atlas_view(api->atlas, NULL, &view) && (stage = stages_of(&api->watch, &view)))
+    if (!aw_workload_map_view(api->atlas, NULL, &view) && (stage = stages_of(&api->watch, &view)))
         call->body = map_json(api, &view, stage);
     free(stage);
-    aw_atlas_view_deinit(&view, NULL);
+    aw_workload_map_view_deinit(&view, NULL);
     return call->body ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the answer");
 }

@@ -7,7 +7,7 @@
  */
 #include "web/api_internal.h"
 
-#include "control/exchange.h"
+#include "control/agent_exchange.h"
 #include "telemetry/metrics.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ typedef struct aw_metric_label label;
 
 struct writer {
     struct aw_metrics *m;
-    const struct aw_watch *watch;
+    const struct aw_recent *watch;
     const uint32_t *rows; /* [count] */
     uint32_t count;
 };
@@ -92,7 +92,7 @@ static void put_loop(struct aw_metrics *m, const struct aw_loop_counts *c, doubl
 }
 
 static void put_timing(struct aw_metrics *m, const struct aw_loop_counts *c,
-                       struct aw_timing *timing)
+                       struct aw_tick_timing *timing)
 {
     const label learn[] = {{"name", "learn"}}, loop[] = {{"controller", "workload"}};
     const double failed = (double)(c->observe_failures + c->apply_failures);
@@ -126,16 +126,16 @@ static void put_timing(struct aw_metrics *m, const struct aw_loop_counts *c,
     aw_metrics_histogram(m, learn, 1, &took);
 }
 
-static void put_decisions(struct aw_metrics *m, const struct aw_watch *watch)
+static void put_decisions(struct aw_metrics *m, const struct aw_recent *watch)
 {
     aw_metrics_family(m, "aware_decisions", AW_METRIC_COUNTER, NULL,
                       "Decisions, by who decided and what became of them.");
     for (uint32_t a = 0; a < AW_ACTOR_COUNT; a++)
-        for (uint32_t o = 0; o < AW_WATCH_OUTCOME_COUNT; o++)
+        for (uint32_t o = 0; o < AW_RECENT_OUTCOME_COUNT; o++)
             if (watch->decisions[a][o] || a == AW_ACTOR_AGENT || a == AW_ACTOR_FALLBACK)
                 aw_metrics_sample(
                     m,
-                    (label[]){{"actor", aw_actor_name(a)}, {"outcome", aw_watch_outcome_names[o]}},
+                    (label[]){{"actor", aw_actor_name(a)}, {"outcome", aw_recent_outcome_names[o]}},
                     2, (double)watch->decisions[a][o]);
     aw_metrics_family(m, "aware_guard_clips", AW_METRIC_COUNTER, NULL,
                       "Decisions that a guard rail changed, by rail.");
@@ -154,12 +154,12 @@ static void put_decisions(struct aw_metrics *m, const struct aw_watch *watch)
         aw_metrics_sample(m, (label[]){{"stage", aw_stage_name(s)}}, 1, (double)watch->stages[s]);
 }
 
-static void put_fleet(struct aw_metrics *m, const struct aw_watch *watch)
+static void put_fleet(struct aw_metrics *m, const struct aw_recent *watch)
 {
-    const uint32_t count = aw_watch_fleets(watch);
+    const uint32_t count = aw_recent_fleets(watch);
     if (count == 0)
         return;
-    const struct aw_watch_fleet *f = aw_watch_fleet(watch, count - 1);
+    const struct aw_recent_fleet *f = aw_recent_fleet(watch, count - 1);
     aw_metrics_family(m, "aware_workloads", AW_METRIC_GAUGE, NULL, "Workloads, by stage.");
     for (uint32_t s = 0; s < AW_STAGE_COUNT; s++)
         aw_metrics_sample(m, (label[]){{"stage", aw_stage_name(s)}}, 1, f->stage[s]);
@@ -173,12 +173,12 @@ static void put_fleet(struct aw_metrics *m, const struct aw_watch *watch)
 /* --- agents of other processes ---------------------------------------------------------------- */
 
 /* No label has an agent's name, which is its own to choose: a stranger must not make series. */
-static void put_agents(struct aw_metrics *m, struct aw_exchange *exchange)
+static void put_agents(struct aw_metrics *m, struct aw_agent_exchange *exchange)
 {
-    struct aw_exchange_counts c;
+    struct aw_agent_exchange_counts c;
     if (!exchange)
         return;
-    aw_exchange_counts(exchange, &c);
+    aw_agent_exchange_counts(exchange, &c);
     aw_metrics_family(m, "aware_agent_seats", AW_METRIC_GAUGE, NULL,
                       "Workloads that admit an external agent, by how theirs stands.");
     for (uint32_t s = 0; s < AW_EXTERNAL_STANDING_COUNT; s++)
@@ -212,13 +212,13 @@ static void put_agents(struct aw_metrics *m, struct aw_exchange *exchange)
 
 /* --- workloads -------------------------------------------------------------------------------- */
 
-static const struct aw_watch_point *last_of(const struct writer *w, uint32_t row)
+static const struct aw_recent_point *last_of(const struct writer *w, uint32_t row)
 {
-    const struct aw_watch_one *one = &w->watch->one[w->rows[row]];
-    return aw_watch_point(w->watch, one, aw_watch_points(w->watch, one) - 1);
+    const struct aw_recent_one *one = &w->watch->one[w->rows[row]];
+    return aw_recent_point(w->watch, one, aw_recent_points(w->watch, one) - 1);
 }
 
-static const struct aw_watch_one *one_of(const struct writer *w, uint32_t row)
+static const struct aw_recent_one *one_of(const struct writer *w, uint32_t row)
 {
     return &w->watch->one[w->rows[row]];
 }
@@ -334,8 +334,8 @@ static const struct {
 #undef X
 };
 
-static double figure_of(enum figure figure, const struct aw_watch_one *one,
-                        const struct aw_watch_point *last)
+static double figure_of(enum figure figure, const struct aw_recent_one *one,
+                        const struct aw_recent_point *last)
 {
     switch (figure) {
 #define X(id, name, unit, type, merge, help, value) \
@@ -386,9 +386,9 @@ static void put_states(const struct writer *w)
     }
     aw_metrics_family(w->m, "aware_workload_decisions", AW_METRIC_COUNTER, NULL,
                       "Decisions about a workload, by what became of them.");
-    for (uint32_t o = 0; o < AW_WATCH_OUTCOME_COUNT; o++) {
+    for (uint32_t o = 0; o < AW_RECENT_OUTCOME_COUNT; o++) {
         struct aw_metric_rest rest = {.merge = AW_METRIC_SUM};
-        const label outcome = {"outcome", aw_watch_outcome_names[o]};
+        const label outcome = {"outcome", aw_recent_outcome_names[o]};
         for (uint32_t i = 0; i < w->count; i++) {
             name_labels(one_of(w, i)->name, &named);
             named.labels[2] = outcome;
@@ -413,7 +413,7 @@ static void put_states(const struct writer *w)
 enum aw_err aw__api_get_metrics(struct aw__api_call *call, struct aw_diag *diag)
 {
     struct aw_api *api = call->api;
-    struct aw_watch *watch = &api->watch;
+    struct aw_recent *watch = &api->watch;
     struct aw_metrics m;
     const bool openmetrics = aw_metrics_wants_openmetrics(call->request->accept);
     const int64_t now = aw_clock_monotonic_us(api->config.clock);
@@ -430,7 +430,7 @@ enum aw_err aw__api_get_metrics(struct aw__api_call *call, struct aw_diag *diag)
     put_agents(&m, api->exchange);
     if (api->config.more)
         api->config.more(api->config.ctx, &m);
-    aw_watch_lock(watch);
+    aw_recent_lock(watch);
     uint32_t *rows = calloc(watch->count + 1, sizeof *rows);
     struct writer writer = {.m = &m, .watch = watch, .rows = rows};
     for (uint32_t i = 0; rows && i < watch->count; i++)
@@ -442,7 +442,7 @@ enum aw_err aw__api_get_metrics(struct aw__api_call *call, struct aw_diag *diag)
         put_states(&writer);
         put_figures(&writer);
     }
-    aw_watch_unlock(watch);
+    aw_recent_unlock(watch);
     const bool ok = rows != NULL;
     free(rows);
     return ok && !aw_metrics_end(&m) ? AW_OK

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/testing.h"
-#include "control/exchange.h"
+#include "control/agent_exchange.h"
 #include "web/api_testing.h"
 
 static struct aw_api_world world;
-static struct aw_exchange *exchange;
+static struct aw_agent_exchange *exchange;
 
 static void no_wake(void *ctx)
 {
@@ -19,11 +19,12 @@ static int set_up(void **state)
     (void)state;
     aw_api_world_open_with(&world, AW_GUARD_AUTO, false);
     aw_api_world_run(&world, 2);
-    assert_ok(aw_exchange_new(&(struct aw_exchange_config){.seats_max = 3}, NULL, &exchange, NULL));
+    assert_ok(aw_agent_exchange_new(&(struct aw_agent_exchange_config){.seats_max = 3}, NULL,
+                                    &exchange, NULL));
     for (uint32_t i = 0; i < 3; i++) {
-        struct aw_exchange_seat seat = {.obs_dim = 12, .step_s = 15, .deadline_s = 60};
+        struct aw_agent_exchange_seat seat = {.obs_dim = 12, .step_s = 15, .deadline_s = 60};
         snprintf(seat.name, sizeof seat.name, "shop/%u", i);
-        assert_ok(aw_exchange_open(exchange, i, &seat, NULL));
+        assert_ok(aw_agent_exchange_open(exchange, i, &seat, NULL));
     }
     return 0;
 }
@@ -31,7 +32,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    aw_exchange_free(exchange);
+    aw_agent_exchange_free(exchange);
     aw_api_world_close(&world);
     return 0;
 }
@@ -68,22 +69,25 @@ static void questions_answers_refusals_and_standings_are_counted(void **state)
 {
     static const float good[AW_ACTION_DIM] = {0}, beyond[AW_ACTION_DIM] = {2, 0, 0};
     const struct aw_external_request question = {.obs_dim = 12};
-    struct aw_exchange_hello hello = {
+    struct aw_agent_exchange_hello hello = {
         .workload = "shop/0", .agent = "td3", .version = "7", .wake = no_wake};
-    struct aw_exchange_seat seat;
-    struct aw_exchange_message message;
+    struct aw_agent_exchange_seat seat;
+    struct aw_agent_exchange_message message;
     struct aw_external_answer answer;
     uint64_t ticket, other;
     (void)state;
-    assert_ok(aw_exchange_register(exchange, &hello, &ticket, &seat, NULL));
-    assert_int_equal(aw_exchange_register(exchange, &hello, &other, &seat, NULL), AW_ERR_EXISTS);
+    assert_ok(aw_agent_exchange_register(exchange, &hello, &ticket, &seat, NULL));
+    assert_int_equal(aw_agent_exchange_register(exchange, &hello, &other, &seat, NULL),
+                     AW_ERR_EXISTS);
     for (int i = 0; i < 3; i++) {
-        aw_exchange_ask(exchange, 0, &question);
-        assert_true(aw_exchange_poll(exchange, ticket, &message));
-        (void)aw_exchange_answer(exchange, ticket, message.question.id, i == 1 ? beyond : good, 3);
-        aw_exchange_hear(exchange, 0, &answer);
+        aw_agent_exchange_ask(exchange, 0, &question);
+        assert_true(aw_agent_exchange_poll(exchange, ticket, &message));
+        (void)aw_agent_exchange_answer(exchange, ticket, message.question.id,
+                                       i == 1 ? beyond : good, 3);
+        aw_agent_exchange_hear(exchange, 0, &answer);
     }
-    aw_exchange_tell(exchange, 0, &(struct aw_exchange_outcome){.standing = AW_EXTERNAL_PROBATION});
+    aw_agent_exchange_tell(exchange, 0,
+                           &(struct aw_agent_exchange_outcome){.standing = AW_EXTERNAL_PROBATION});
     aw_api_agents(&world.api, exchange);
     char *text = scraped();
     static const char *const lines[] = {
@@ -105,7 +109,7 @@ static void questions_answers_refusals_and_standings_are_counted(void **state)
         assert_line(text, lines[i]);
     assert_null(strstr(text, "td3")); /* what a stranger calls itself makes no series */
     free(text);
-    aw_exchange_leave(exchange, ticket);
+    aw_agent_exchange_leave(exchange, ticket);
     aw_api_agents(&world.api, NULL);
     text = scraped();
     assert_null(strstr(text, "aware_agent"));

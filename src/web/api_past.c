@@ -202,13 +202,13 @@ enum aw_err aw__api_get_audit(struct aw__api_call *call, struct aw_diag *diag)
 static enum aw_err name_of(const struct aw__api_call *call, char *buf, size_t size,
                            struct aw_diag *diag)
 {
-    struct aw_steward *steward = call->api->config.steward;
-    struct aw_steward_view view;
-    aw_steward_lock(steward);
+    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk_view view;
+    aw_desk_lock(steward);
     const enum aw_err err = aw__api_find(call, &view, diag);
     if (!err)
         snprintf(buf, size, "%s", view.name);
-    aw_steward_unlock(steward);
+    aw_desk_unlock(steward);
     return err;
 }
 
@@ -231,17 +231,17 @@ enum aw_err aw__api_get_history(struct aw__api_call *call, struct aw_diag *diag)
 static enum aw_err journal_read(struct aw_api *api, const char *workload, uint64_t id,
                                 struct aw_journal_entry *ret, struct aw_diag *diag)
 {
-    struct aw_steward *steward = api->config.steward;
+    struct aw_desk *steward = api->config.steward;
     enum aw_err err = AW_ERR_NOTFOUND;
-    aw_steward_lock(steward);
-    struct aw_journal *journal = aw_steward_journal(steward);
+    aw_desk_lock(steward);
+    struct aw_journal *journal = aw_desk_journal(steward);
     if (!journal)
         aw_fail(diag, err, "this daemon keeps no journal: the last decision alone is explained");
     else if (id)
         err = aw_journal_get(journal, id, ret, diag);
     else
         err = aw_journal_latest(journal, workload, INT64_MAX, ret, diag);
-    aw_steward_unlock(steward);
+    aw_desk_unlock(steward);
     return err;
 }
 
@@ -254,15 +254,15 @@ static json_t *detail_of(const struct aw_journal_entry *entry, struct aw_diag *w
     enum aw_err err = config ? AW_OK : no_memory(why);
     if (!err && !entry->moment)
         err = aw_fail(why, AW_ERR_NOTFOUND, "the moment of this decision was not kept");
-    err = err ? err : aw_account_config_read(entry->config, config, &task, why);
+    err = err ? err : aw_explanation_config_read(entry->config, config, &task, why);
     if (!err) {
-        const struct aw_account_moment moment = {.config = config,
-                                                 .task = &task,
-                                                 .bytes = entry->moment,
-                                                 .size = entry->moment_bytes,
-                                                 .orders = &entry->orders,
-                                                 .at_us = entry->at_us};
-        err = aw_account_detail(&moment, entry->account, NULL, &detail, why);
+        const struct aw_explanation_snapshot moment = {.config = config,
+                                                       .task = &task,
+                                                       .bytes = entry->moment,
+                                                       .size = entry->moment_bytes,
+                                                       .orders = &entry->orders,
+                                                       .at_us = entry->at_us};
+        err = aw_explanation_detail(&moment, entry->account, NULL, &detail, why);
     }
     aw_alloc_free(NULL, config);
     return err ? NULL : detail;
@@ -273,10 +273,10 @@ static enum aw_err explain_answer(struct aw__api_call *call, const char *workloa
                                   int64_t at_us, json_t *account, json_t *detail,
                                   const char *detail_error, struct aw_diag *diag)
 {
-    struct aw_steward *steward = call->api->config.steward;
-    aw_steward_lock(steward);
+    struct aw_desk *steward = call->api->config.steward;
+    aw_desk_lock(steward);
     const int64_t now = aw__api_now_us(call->api);
-    aw_steward_unlock(steward);
+    aw_desk_unlock(steward);
     bool ok = true;
     json_t *sentence = json_object_get(account, "sentence");
     call->body = json_object();
@@ -307,21 +307,21 @@ static enum aw_err explain_entry(struct aw__api_call *call, const struct aw_jour
 /* Nothing was recorded: the last decision, as it is in memory. */
 static enum aw_err explain_last(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_steward *steward = call->api->config.steward;
-    struct aw_steward_view view;
+    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk_view view;
     char name[AW_STORE_NAME_MAX] = "";
     json_t *account = NULL;
     int64_t at_us = AW_NEVER;
-    aw_steward_lock(steward);
+    aw_desk_lock(steward);
     enum aw_err err = aw__api_find(call, &view, diag);
     if (!err && !aw__api_decided(&view))
         err = aw_fail(diag, AW_ERR_NODATA, "nothing has been decided for %s yet", view.name);
     if (!err) {
         snprintf(name, sizeof name, "%s", view.name);
         at_us = view.decision->at_us;
-        account = aw_account_json(view.config, view.decision);
+        account = aw_explanation_json(view.config, view.decision);
     }
-    aw_steward_unlock(steward);
+    aw_desk_unlock(steward);
     if (err || !account)
         return err ? err : no_memory(diag);
     return explain_answer(call, name, 0, at_us, account, NULL,
@@ -356,13 +356,13 @@ enum aw_err aw__api_get_explain(struct aw__api_call *call, struct aw_diag *diag)
 
 enum aw_err aw__api_get_state(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_steward *steward = call->api->config.steward;
+    struct aw_desk *steward = call->api->config.steward;
     struct aw_journal_entry entry = {0};
-    struct aw_steward_view view;
+    struct aw_desk_view view;
     char name[AW_STORE_NAME_MAX] = "";
     bool ok = true;
     json_t *body = json_object();
-    aw_steward_lock(steward);
+    aw_desk_lock(steward);
     enum aw_err err = aw__api_find(call, &view, diag);
     if (!err) {
         const struct aw_decision *d = view.decision;
@@ -380,7 +380,7 @@ enum aw_err aw__api_get_state(struct aw__api_call *call, struct aw_diag *diag)
         aw__json_set(body, "bytes", json_integer((json_int_t)aw_pilot_state_bytes(view.pilot)),
                      &ok);
     }
-    aw_steward_unlock(steward);
+    aw_desk_unlock(steward);
     json_t *policy = NULL;
     if (!err && !journal_read(call->api, name, 0, &entry, NULL)) {
         struct aw_diag why;
@@ -613,18 +613,18 @@ static enum aw_err list_decision(void *ctx, const struct aw_journal_entry *entry
 static enum aw_err export_decisions(struct aw__api_call *call, uint32_t limit, int64_t since_us,
                                     struct aw_diag *diag)
 {
-    struct aw_steward *steward = call->api->config.steward;
+    struct aw_desk *steward = call->api->config.steward;
     const char *after = aw__api_param(call, "after");
     struct listing listing = {.out = call->out, .after = UINT64_MAX, .limit = limit};
     enum aw_err err = after ? aw__api_id(after, "after", &listing.after, diag) : AW_OK;
     if (err)
         return err;
-    aw_steward_lock(steward);
-    struct aw_journal *journal = aw_steward_journal(steward);
+    aw_desk_lock(steward);
+    struct aw_journal *journal = aw_desk_journal(steward);
     err = journal ? aw_journal_list(journal, aw__api_param(call, "workload"), since_us, UINT32_MAX,
                                     list_decision, &listing, diag)
                   : aw_fail(diag, AW_ERR_UNSUPPORTED, "this daemon keeps no journal");
-    aw_steward_unlock(steward);
+    aw_desk_unlock(steward);
     if (listing.more) {
         snprintf(call->next, sizeof call->next, "%llu", (unsigned long long)listing.last);
         return AW_OK;

@@ -33,17 +33,17 @@ static void known_deinit(struct known *known)
  * On failure too `ret` is to be deinited. */
 static enum aw_err known_of(struct aw__api_call *call, struct known *ret, struct aw_diag *diag)
 {
-    struct aw_steward *steward = call->api->config.steward;
+    struct aw_desk *steward = call->api->config.steward;
     struct aw_journal_entry entry = {0};
-    struct aw_steward_view view;
+    struct aw_desk_view view;
     *ret = (struct known){0};
-    aw_steward_lock(steward);
+    aw_desk_lock(steward);
     enum aw_err err = aw__api_find(call, &view, diag);
     if (!err && !aw__api_decided(&view))
         err = aw_fail(diag, AW_ERR_NODATA, "nothing has been decided for %s yet", view.name);
     if (!err) {
-        struct aw_journal *journal = aw_steward_journal(steward);
-        ret->account = aw_account_json(view.config, view.decision);
+        struct aw_journal *journal = aw_desk_journal(steward);
+        ret->account = aw_explanation_json(view.config, view.decision);
         ret->waits = view.policy_waits;
         ret->tried = view.policy_tried;
         if (view.policy_tried)
@@ -55,7 +55,7 @@ static enum aw_err known_of(struct aw__api_call *call, struct known *ret, struct
         else
             aw_fail(&ret->why, AW_ERR_NODATA, "this daemon keeps no journal");
     }
-    aw_steward_unlock(steward);
+    aw_desk_unlock(steward);
     if (!err && (!ret->account || (ret->tried && !ret->result)))
         err = no_memory(diag);
     if (!err && entry.id)
@@ -108,12 +108,12 @@ enum aw_err aw__api_post_policy(struct aw__api_call *call, struct aw_diag *diag)
     const struct aw_api_request *request = call->request;
     const char *reason = aw__api_param(call, "reason");
     struct aw_api *api = call->api;
-    struct aw_steward *steward = api->config.steward;
+    struct aw_desk *steward = api->config.steward;
     struct aw_order order = {.kind = AW_ORDER_PROPOSE,
                              .scope = AW_SCOPE_WORKLOAD,
                              .until_us = AW_FOR_EVER,
                              .freeze_until_us = AW_NEVER};
-    struct aw_steward_view view;
+    struct aw_desk_view view;
     uint64_t id = 0;
     enum aw_err err = aw__api_may_order(call, diag);
     if (err)
@@ -124,20 +124,20 @@ enum aw_err aw__api_post_policy(struct aw__api_call *call, struct aw_diag *diag)
                           strlen(reason));
     snprintf(order.reason, sizeof order.reason, "%s", reason ? reason : "");
     snprintf(order.by, sizeof order.by, "%s", request->by);
-    aw_steward_lock(steward);
+    aw_desk_lock(steward);
     err = aw__api_find(call, &view, diag);
     if (!err)
         snprintf(order.name, sizeof order.name, "%s", view.name);
     call->now_us = aw__api_now_us(api);
-    aw_steward_unlock(steward);
+    aw_desk_unlock(steward);
     if (!err)
-        err = aw_steward_propose(steward, &order, request->body ? request->body : "",
-                                 request->body_len, call->now_us, &id, diag);
+        err = aw_desk_propose(steward, &order, request->body ? request->body : "",
+                              request->body_len, call->now_us, &id, diag);
     if (err)
         return err;
-    aw_steward_lock(steward);
+    aw_desk_lock(steward);
     call->body = aw__api_taken(api, id, &order, call->now_us);
-    aw_steward_unlock(steward);
+    aw_desk_unlock(steward);
     call->status = 201;
     return call->body ? AW_OK : no_memory(diag);
 }

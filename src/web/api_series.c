@@ -44,7 +44,7 @@ static const char *clip_name(uint32_t clip)
 
 static const char *outcome_name(uint32_t outcome)
 {
-    return aw_watch_outcome_names[outcome];
+    return aw_recent_outcome_names[outcome];
 }
 
 /* A column of `count` values of `expr` in terms of i. */
@@ -77,13 +77,13 @@ static void put_model(FILE *out, uint64_t model)
         fputs("null", out);
 }
 
-static bool has(uint8_t flags, enum aw_watch_flag flag)
+static bool has(uint8_t flags, enum aw_recent_flag flag)
 {
     return (flags & flag) != 0;
 }
 
 /* What was done and what the twin did, over the same steps; null: there is no twin. */
-static void put_beside(FILE *out, const struct aw_watch_beside *beside)
+static void put_beside(FILE *out, const struct aw_recent_beside *beside)
 {
     if (!beside->steps) {
         fputs(",\"beside_twin\":null", out);
@@ -108,19 +108,19 @@ static void put_beside(FILE *out, const struct aw_watch_beside *beside)
 /* The name that the path stands for, in full. */
 static enum aw_err name_of(struct aw__api_call *call, char *name, size_t size, struct aw_diag *diag)
 {
-    struct aw_steward *steward = call->api->config.steward;
-    struct aw_steward_view view;
-    aw_steward_lock(steward);
+    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk_view view;
+    aw_desk_lock(steward);
     const enum aw_err err = aw__api_find(call, &view, diag);
     if (!err)
         snprintf(name, size, "%s", view.name);
-    aw_steward_unlock(steward);
+    aw_desk_unlock(steward);
     return err;
 }
 
-#define P(i) aw_watch_point(watch, one, first + (i))
+#define P(i) aw_recent_point(watch, one, first + (i))
 
-static void put_points(FILE *out, const struct aw_watch *watch, const struct aw_watch_one *one,
+static void put_points(FILE *out, const struct aw_recent *watch, const struct aw_recent_one *one,
                        uint32_t first, uint32_t count)
 {
     COLUMN(out, "at", count, put_seconds, P(i)->at_us);
@@ -136,20 +136,20 @@ static void put_points(FILE *out, const struct aw_watch *watch, const struct aw_
     COLUMN(out, "fallback_cost_per_hour", count, put_real, P(i)->fallback_cost_per_hour);
     COLUMN(out, "fallback_replicas", count, put_count, P(i)->fallback_replicas);
     COLUMN(out, "reward", count, put_real, P(i)->reward);
-    COLUMN(out, "missed", count, put_count, has(P(i)->flags, AW_WATCH_MISSED));
+    COLUMN(out, "missed", count, put_count, has(P(i)->flags, AW_RECENT_MISSED));
     COLUMN(out, "twin_latency_us", count, put_real, P(i)->twin_latency_us);
     COLUMN(out, "twin_reward", count, put_real, P(i)->twin_reward);
     COLUMN(out, "twin_cost_per_hour", count, put_real, P(i)->twin_cost_per_hour);
     COLUMN(out, "twin_replicas", count, put_real,
-           has(P(i)->flags, AW_WATCH_TWIN) ? P(i)->twin_replicas : NAN);
+           has(P(i)->flags, AW_RECENT_TWIN) ? P(i)->twin_replicas : NAN);
     COLUMN(out, "stage", count, put_count, P(i)->stage);
     COLUMN(out, "actor", count, put_count, P(i)->actor);
     COLUMN(out, "outcome", count, put_count, P(i)->outcome);
     COLUMN(out, "held_by", count, put_count, P(i)->clips);
-    COLUMN(out, "tripped", count, put_count, has(P(i)->flags, AW_WATCH_TRIPPED));
+    COLUMN(out, "tripped", count, put_count, has(P(i)->flags, AW_RECENT_TRIPPED));
     put_names(out, "stages", aw_stage_name, AW_STAGE_COUNT);
     put_names(out, "actors", aw_actor_name, AW_ACTOR_COUNT);
-    put_names(out, "outcomes", outcome_name, AW_WATCH_OUTCOME_COUNT);
+    put_names(out, "outcomes", outcome_name, AW_RECENT_OUTCOME_COUNT);
     put_names(out, "rails", clip_name, AW_CLIP_COUNT);
 }
 #undef P
@@ -164,21 +164,21 @@ static enum aw_err asked_for(struct aw__api_call *call, uint32_t max, uint32_t *
 
 enum aw_err aw__api_get_series(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_watch *watch = &call->api->watch;
+    struct aw_recent *watch = &call->api->watch;
     char name[AW_STORE_NAME_MAX] = "";
     uint32_t limit;
     int64_t since;
-    enum aw_err err = asked_for(call, AW_WATCH_POINTS_MAX, &limit, &since, diag);
+    enum aw_err err = asked_for(call, AW_RECENT_POINTS_MAX, &limit, &since, diag);
     err = err ? err : name_of(call, name, sizeof name, diag);
     if (err)
         return err;
     FILE *out = call->out;
-    aw_watch_lock(watch);
-    const struct aw_watch_one none = {.slo_latency_us = NAN, .slo_budget = NAN};
-    const struct aw_watch_one *found = aw_watch_find(watch, name), *one = found ? found : &none;
-    const uint32_t kept = aw_watch_points(watch, one);
+    aw_recent_lock(watch);
+    const struct aw_recent_one none = {.slo_latency_us = NAN, .slo_budget = NAN};
+    const struct aw_recent_one *found = aw_recent_find(watch, name), *one = found ? found : &none;
+    const uint32_t kept = aw_recent_points(watch, one);
     uint32_t first = kept > limit ? kept - limit : 0;
-    while (first < kept && aw_watch_point(watch, one, first)->at_us <= since)
+    while (first < kept && aw_recent_point(watch, one, first)->at_us <= since)
         first++;
     fputs("{\"workload\":", out);
     put_text(out, name);
@@ -195,27 +195,27 @@ enum aw_err aw__api_get_series(struct aw__api_call *call, struct aw_diag *diag)
     putc('}', out);
     put_points(out, watch, one, first, kept - first);
     fputs("}\n", out);
-    aw_watch_unlock(watch);
+    aw_recent_unlock(watch);
     return AW_OK;
 }
 
-#define E(i) aw_watch_episode(watch, one, first + (i))
+#define E(i) aw_recent_episode(watch, one, first + (i))
 
 enum aw_err aw__api_get_episodes(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_watch *watch = &call->api->watch;
+    struct aw_recent *watch = &call->api->watch;
     char name[AW_STORE_NAME_MAX] = "";
     uint32_t limit;
     int64_t since;
-    enum aw_err err = asked_for(call, AW_WATCH_EPISODES_MAX, &limit, &since, diag);
+    enum aw_err err = asked_for(call, AW_RECENT_EPISODES_MAX, &limit, &since, diag);
     err = err ? err : name_of(call, name, sizeof name, diag);
     if (err)
         return err;
     FILE *out = call->out;
-    aw_watch_lock(watch);
-    const struct aw_watch_one none = {0};
-    const struct aw_watch_one *found = aw_watch_find(watch, name), *one = found ? found : &none;
-    const uint32_t kept = aw_watch_episodes(watch, one);
+    aw_recent_lock(watch);
+    const struct aw_recent_one none = {0};
+    const struct aw_recent_one *found = aw_recent_find(watch, name), *one = found ? found : &none;
+    const uint32_t kept = aw_recent_episodes(watch, one);
     uint32_t first = kept > limit ? kept - limit : 0;
     while (first < kept && E(0)->end_us <= since)
         first++;
@@ -251,26 +251,26 @@ enum aw_err aw__api_get_episodes(struct aw__api_call *call, struct aw_diag *diag
     COLUMN(out, "model", count, put_model, E(i)->model);
     put_names(out, "stages", aw_stage_name, AW_STAGE_COUNT);
     fputs("}\n", out);
-    aw_watch_unlock(watch);
+    aw_recent_unlock(watch);
     return AW_OK;
 }
 #undef E
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-#define F(i) aw_watch_fleet(watch, first + (i))
+#define F(i) aw_recent_fleet(watch, first + (i))
 
 enum aw_err aw__api_get_fleet(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_watch *watch = &call->api->watch;
+    struct aw_recent *watch = &call->api->watch;
     uint32_t limit;
     int64_t since;
-    const enum aw_err err = asked_for(call, AW_WATCH_FLEET_MAX, &limit, &since, diag);
+    const enum aw_err err = asked_for(call, AW_RECENT_FLEET_MAX, &limit, &since, diag);
     if (err)
         return err;
     FILE *out = call->out;
-    aw_watch_lock(watch);
-    const uint32_t kept = aw_watch_fleets(watch);
+    aw_recent_lock(watch);
+    const uint32_t kept = aw_recent_fleets(watch);
     uint32_t first = kept > limit ? kept - limit : 0;
     while (first < kept && F(0)->at_us <= since)
         first++;
@@ -293,7 +293,7 @@ enum aw_err aw__api_get_fleet(struct aw__api_call *call, struct aw_diag *diag)
     for (uint32_t s = 0; s < AW_STAGE_COUNT; s++)
         COLUMN(out, aw_stage_name(s), count, put_count, F(i)->stage[s]);
     fputs("}\n", out);
-    aw_watch_unlock(watch);
+    aw_recent_unlock(watch);
     return AW_OK;
 }
 #undef F
@@ -301,14 +301,14 @@ enum aw_err aw__api_get_fleet(struct aw__api_call *call, struct aw_diag *diag)
 struct totals {
     uint64_t steps, missed;
     double cost;
-    struct aw_watch_beside beside;
+    struct aw_recent_beside beside;
 };
 
-static void totals_of(const struct aw_watch *watch, struct totals *ret)
+static void totals_of(const struct aw_recent *watch, struct totals *ret)
 {
     *ret = (struct totals){0};
     for (uint32_t i = 0; i < watch->count; i++) {
-        const struct aw_watch_one *one = &watch->one[i];
+        const struct aw_recent_one *one = &watch->one[i];
         if (!one->seen)
             continue;
         ret->steps += one->steps;
@@ -325,7 +325,7 @@ static void totals_of(const struct aw_watch *watch, struct totals *ret)
 }
 
 /* Those of the last tick that have decided something, by index into `one`. */
-static uint32_t rows_of(const struct aw_watch *watch, uint32_t *rows)
+static uint32_t rows_of(const struct aw_recent *watch, uint32_t *rows)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < watch->count; i++)
@@ -341,25 +341,25 @@ static void put_bool(FILE *out, bool value)
 
 #define O(i) (&watch->one[rows[i]])
 #define L(i) (last_of(watch, O(i)))
-static const struct aw_watch_point *last_of(const struct aw_watch *watch,
-                                            const struct aw_watch_one *one)
+static const struct aw_recent_point *last_of(const struct aw_recent *watch,
+                                             const struct aw_recent_one *one)
 {
-    static const struct aw_watch_point none = {.arrivals_per_s = NAN,
-                                               .latency_us = NAN,
-                                               .cpu_used = NAN,
-                                               .memory_used = NAN,
-                                               .cpu_millicores = NAN,
-                                               .memory_bytes = NAN,
-                                               .cost_per_hour = NAN,
-                                               .fallback_cost_per_hour = NAN,
-                                               .reward = NAN,
-                                               .twin_cost_per_hour = NAN,
-                                               .actor = AW_ACTOR_NOBODY};
-    const uint32_t count = aw_watch_points(watch, one);
-    return count ? aw_watch_point(watch, one, count - 1) : &none;
+    static const struct aw_recent_point none = {.arrivals_per_s = NAN,
+                                                .latency_us = NAN,
+                                                .cpu_used = NAN,
+                                                .memory_used = NAN,
+                                                .cpu_millicores = NAN,
+                                                .memory_bytes = NAN,
+                                                .cost_per_hour = NAN,
+                                                .fallback_cost_per_hour = NAN,
+                                                .reward = NAN,
+                                                .twin_cost_per_hour = NAN,
+                                                .actor = AW_ACTOR_NOBODY};
+    const uint32_t count = aw_recent_points(watch, one);
+    return count ? aw_recent_point(watch, one, count - 1) : &none;
 }
 
-static void put_rows(FILE *out, const struct aw_watch *watch, const uint32_t *rows, uint32_t count)
+static void put_rows(FILE *out, const struct aw_recent *watch, const uint32_t *rows, uint32_t count)
 {
     COLUMN(out, "name", count, put_text, O(i)->name);
     COLUMN(out, "stage", count, put_count, L(i)->stage);
@@ -375,7 +375,7 @@ static void put_rows(FILE *out, const struct aw_watch *watch, const uint32_t *ro
     COLUMN(out, "latency_us", count, put_real, L(i)->latency_us);
     COLUMN(out, "slo_latency_us", count, put_real, O(i)->slo_latency_us);
     COLUMN(out, "slo_budget", count, put_real, O(i)->slo_budget);
-    COLUMN(out, "missed", count, put_bool, has(L(i)->flags, AW_WATCH_MISSED));
+    COLUMN(out, "missed", count, put_bool, has(L(i)->flags, AW_RECENT_MISSED));
     COLUMN(out, "steps", count, put_count, O(i)->steps);
     COLUMN(out, "missed_steps", count, put_count, O(i)->missed);
     COLUMN(out, "cost_per_hour", count, put_real, L(i)->cost_per_hour);
@@ -383,10 +383,10 @@ static void put_rows(FILE *out, const struct aw_watch *watch, const uint32_t *ro
     COLUMN(out, "twin_cost_per_hour", count, put_real, L(i)->twin_cost_per_hour);
     COLUMN(out, "reward", count, put_real, L(i)->reward);
     COLUMN(out, "freeze", count, put_count,
-           has(L(i)->flags, AW_WATCH_FROZEN_ALL)    ? 2u
-           : has(L(i)->flags, AW_WATCH_FROZEN_DOWN) ? 1u
-                                                    : 0u);
-    COLUMN(out, "watchdog", count, put_bool, has(L(i)->flags, AW_WATCH_WATCHED));
+           has(L(i)->flags, AW_RECENT_FROZEN_ALL)    ? 2u
+           : has(L(i)->flags, AW_RECENT_FROZEN_DOWN) ? 1u
+                                                     : 0u);
+    COLUMN(out, "watchdog", count, put_bool, has(L(i)->flags, AW_RECENT_WATCHED));
     COLUMN(out, "outcome", count, put_count, L(i)->outcome);
     COLUMN(out, "held_by", count, put_count, L(i)->clips);
     COLUMN(out, "learning", count, put_bool, O(i)->learning);
@@ -400,10 +400,10 @@ static void put_rows(FILE *out, const struct aw_watch *watch, const uint32_t *ro
 
 enum aw_err aw__api_get_table(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_watch *watch = &call->api->watch;
+    struct aw_recent *watch = &call->api->watch;
     FILE *out = call->out;
     struct totals totals;
-    aw_watch_lock(watch);
+    aw_recent_lock(watch);
     uint32_t *rows = calloc(watch->count + 1, sizeof *rows);
     const uint32_t count = rows ? rows_of(watch, rows) : 0;
     totals_of(watch, &totals);
@@ -417,13 +417,13 @@ enum aw_err aw__api_get_table(struct aw__api_call *call, struct aw_diag *diag)
         put_rows(out, watch, rows, count);
     put_names(out, "stages", aw_stage_name, AW_STAGE_COUNT);
     put_names(out, "actors", aw_actor_name, AW_ACTOR_COUNT);
-    put_names(out, "outcomes", outcome_name, AW_WATCH_OUTCOME_COUNT);
+    put_names(out, "outcomes", outcome_name, AW_RECENT_OUTCOME_COUNT);
     put_names(out, "rails", clip_name, AW_CLIP_COUNT);
     fputs(",\"modes\":[", out);
     for (uint32_t i = 0; aw_guard_mode_names[i]; i++)
         fprintf(out, "%s\"%s\"", i ? "," : "", aw_guard_mode_names[i]);
     fputs("]}\n", out);
-    aw_watch_unlock(watch);
+    aw_recent_unlock(watch);
     const bool ok = rows != NULL;
     free(rows);
     return ok ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the answer");

@@ -25,8 +25,8 @@ struct aw_api_world {
     struct aw_fallback_task task[AW_API_TESTING_WORKLOADS];
     struct aw_load load[AW_API_TESTING_WORKLOADS];
     struct aw_job_config config;
-    struct aw_steward_config steward_config;
-    struct aw_steward *steward;
+    struct aw_desk_config steward_config;
+    struct aw_desk *steward;
     struct aw_store store;
     struct aw_job *job;
     struct aw_api_config api_config;
@@ -102,18 +102,18 @@ static inline void aw_api_world_open_as(struct aw_api_world *w, enum aw_guard_mo
     if (journal)
         snprintf(w->steward_config.journal, sizeof w->steward_config.journal, "%s/why.db",
                  w->folder);
-    aw_api_testing_must(aw_steward_new(&w->steward_config, NULL, &w->steward, NULL, &diag), &diag);
+    aw_api_testing_must(aw_desk_new(&w->steward_config, NULL, &w->steward, NULL, &diag), &diag);
     w->config = (struct aw_job_config){.workloads = w->workload,
                                        .count = AW_API_TESTING_WORKLOADS,
                                        .seed = 7,
                                        .store = &w->store,
                                        .thread_count = 1,
-                                       .desk = aw_steward_desk(w->steward),
+                                       .desk = aw_desk_hooks(w->steward),
                                        .steadfast = true};
     aw_conf_defaults(aw_sim_fields, &w->config.sim);
     aw_api_testing_must(aw_job_new(&w->config, NULL, &w->job, &diag), &diag);
     aw_api_testing_must(
-        aw_steward_attach(w->steward, aw_job_loop(w->job), w->task, aw_job_now_us(w->job), &diag),
+        aw_desk_attach(w->steward, aw_job_loop(w->job), w->task, aw_job_now_us(w->job), &diag),
         &diag);
     w->api_config.steward = w->steward;
     w->api_config.virtual_time = true;
@@ -148,10 +148,10 @@ static inline void aw_api_world_run(struct aw_api_world *w, uint32_t steps)
 
 static inline void aw_api_world_close(struct aw_api_world *w)
 {
-    aw_steward_detach(w->steward, aw_job_now_us(w->job), "the test is over");
+    aw_desk_detach(w->steward, aw_job_now_us(w->job), "the test is over");
     aw_api_deinit(&w->api);
     aw_job_free(w->job);
-    aw_steward_free(w->steward);
+    aw_desk_free(w->steward);
     aw_store_close(&w->store);
     for (uint32_t i = 0; i < AW_API_TESTING_WORKLOADS; i++)
         aw_load_deinit(&w->load[i]);

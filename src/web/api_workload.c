@@ -17,20 +17,20 @@ static const char *const verdict_names[] = {"pass", "tripped", "held"};
 void aw__api_orders(const struct aw_api *api, const char *workload, int64_t now_us,
                     struct aw_orders *ret)
 {
-    aw_book_orders(aw_steward_book(api->config.steward), workload, now_us + 1, ret);
+    aw_standing_orders_orders(aw_desk_book(api->config.steward), workload, now_us + 1, ret);
 }
 
-bool aw__api_decided(const struct aw_steward_view *view)
+bool aw__api_decided(const struct aw_desk_view *view)
 {
     return view->decision->at_us != AW_NEVER;
 }
 
-void aw__api_present(const struct aw_steward_view *view, struct aw_plan *ret)
+void aw__api_present(const struct aw_desk_view *view, struct aw_plan *ret)
 {
     *ret = (struct aw_plan){0};
     if (!aw__api_decided(view))
         return;
-    *ret = aw_account_before(view->decision);
+    *ret = aw_explanation_before(view->decision);
     if (view->decision->applied)
         *ret = aw_plan_over(&view->decision->guard.plan, ret);
 }
@@ -52,12 +52,12 @@ static double cost_with(const struct aw_pilot_config *config, const struct aw_pl
                         const struct aw_plan *plan)
 {
     const struct aw_plan all = aw_plan_over(plan, present);
-    return aw_account_cost_per_hour(&config->prices, &all);
+    return aw_explanation_cost_per_hour(&config->prices, &all);
 }
 
 /* --- a row ------------------------------------------------------------------------------------ */
 
-static json_t *slo_json(const struct aw_steward_view *view, const struct aw_limits *limits)
+static json_t *slo_json(const struct aw_desk_view *view, const struct aw_limits *limits)
 {
     const struct aw_pilot_config *config = view->config;
     bool ok = true;
@@ -82,7 +82,7 @@ static json_t *slo_json(const struct aw_steward_view *view, const struct aw_limi
 /* Ids of what stands for this workload now. */
 static json_t *orders_json(const struct aw_api *api, const char *name, int64_t now_us)
 {
-    const struct aw_book *book = aw_steward_book(api->config.steward);
+    const struct aw_standing_orders *book = aw_desk_book(api->config.steward);
     json_t *ids = json_array();
     bool ok = ids != NULL;
     for (uint32_t i = 0; i < book->freeze_count; i++)
@@ -116,7 +116,7 @@ static void set_name(json_t *row, const char *name, bool *ok)
     aw__json_set(row, "workload", json_string(slash ? slash + 1 : name), ok);
 }
 
-static json_t *replicas_json(const struct aw_steward_view *view, const struct aw_plan *present)
+static json_t *replicas_json(const struct aw_desk_view *view, const struct aw_plan *present)
 {
     const bool decided = aw__api_decided(view);
     bool ok = true;
@@ -130,12 +130,12 @@ static json_t *replicas_json(const struct aw_steward_view *view, const struct aw
 }
 
 /* What is only known once something was decided. */
-static void set_decided(json_t *row, const struct aw_steward_view *view,
-                        const struct aw_plan *present, bool *ok)
+static void set_decided(json_t *row, const struct aw_desk_view *view, const struct aw_plan *present,
+                        bool *ok)
 {
     const struct aw_decision *d = view->decision;
     const struct aw_pilot_config *config = view->config;
-    char why[AW_ACCOUNT_SENTENCE_MAX];
+    char why[AW_EXPLANATION_SENTENCE_MAX];
     aw__json_set(row, "actor", json_string(aw_actor_name(d->actor)), ok);
     aw__json_set(row, "model", aw__json_model(d->model), ok);
     aw__json_set(row, "cpu_millicores", json_integer(present->cpu_millicores), ok);
@@ -147,12 +147,12 @@ static void set_decided(json_t *row, const struct aw_steward_view *view,
     aw__json_set(row, "figures_age_s", aw__json_num(d->reading.age_s), ok);
     aw__json_set(row, "latency_us", aw__json_num(d->score.latency_us_slo), ok);
     aw__json_set(row, "cost_per_hour",
-                 aw__json_num(aw_account_cost_per_hour(&config->prices, present)), ok);
+                 aw__json_num(aw_explanation_cost_per_hour(&config->prices, present)), ok);
     aw__json_set(row, "fallback_cost_per_hour",
                  aw__json_num(cost_with(config, present, &d->by_fallback)), ok);
     aw__json_set(row, "watchdog", json_string(verdict_names[d->verdict]), ok);
     aw__json_set(row, "held_by", held_by_json(d), ok);
-    aw__json_set(row, "why", json_string(aw_account_sentence(config, d, why, sizeof why)), ok);
+    aw__json_set(row, "why", json_string(aw_explanation_sentence(config, d, why, sizeof why)), ok);
     aw__json_set(row, "decided", aw__json_time(d->at_us), ok);
 }
 
@@ -169,7 +169,7 @@ static void set_undecided(json_t *row, bool *ok)
     aw__json_set(row, "why", json_string("nothing has been decided yet"), ok);
 }
 
-json_t *aw__api_row(const struct aw_api *api, const struct aw_steward_view *view, int64_t now_us)
+json_t *aw__api_row(const struct aw_api *api, const struct aw_desk_view *view, int64_t now_us)
 {
     struct aw_plan present;
     struct aw_orders orders;
@@ -212,7 +212,7 @@ static void add_condition(json_t *conditions, const char *type, bool fine, const
         *ok = false;
 }
 
-static void add_slo(json_t *conditions, const struct aw_steward_view *view, bool *ok)
+static void add_slo(json_t *conditions, const struct aw_desk_view *view, bool *ok)
 {
     const struct aw_decision *d = view->decision;
     const struct aw_slo *slo = &view->config->slo;
@@ -248,7 +248,7 @@ static void add_able(json_t *conditions, const struct aw_decision *d, bool *ok)
     add_condition(conditions, "AbleToScale", true, "Free", "nothing holds it back", ok);
 }
 
-static json_t *conditions_json(const struct aw_steward_view *view, const struct aw_orders *orders)
+static json_t *conditions_json(const struct aw_desk_view *view, const struct aw_orders *orders)
 {
     const struct aw_decision *d = view->decision;
     char text[AW_LIFECYCLE_TEXT_MAX];
@@ -344,7 +344,8 @@ static json_t *controlled_json(uint32_t controlled)
     return finish(names, ok);
 }
 
-static json_t *freezes_about(const struct aw_book *book, const char *name, int64_t now_us)
+static json_t *freezes_about(const struct aw_standing_orders *book, const char *name,
+                             int64_t now_us)
 {
     json_t *list = json_array();
     bool ok = list != NULL;
@@ -355,7 +356,7 @@ static json_t *freezes_about(const struct aw_book *book, const char *name, int64
     return finish(list, ok);
 }
 
-static json_t *emergency_json(const struct aw_book *book, const struct aw_orders *orders,
+static json_t *emergency_json(const struct aw_standing_orders *book, const struct aw_orders *orders,
                               int64_t now_us)
 {
     for (uint32_t i = 0; orders->floor_id && i < book->pin_count; i++) {
@@ -370,7 +371,7 @@ static json_t *emergency_json(const struct aw_book *book, const struct aw_orders
     return json_null();
 }
 
-static json_t *pending_json(const struct aw_steward_proposal *proposal, int64_t now_us)
+static json_t *pending_json(const struct aw_desk_proposal *proposal, int64_t now_us)
 {
     if (proposal->id == 0 || proposal->expires_us <= now_us)
         return json_null();
@@ -403,10 +404,10 @@ static void set_settings(json_t *object, const struct aw_pilot_config *config, b
     aw__json_set(object, "in_place", json_boolean(config->in_place), ok);
 }
 
-bool aw__api_describe(const struct aw_api *api, const struct aw_steward_view *view, int64_t now_us,
+bool aw__api_describe(const struct aw_api *api, const struct aw_desk_view *view, int64_t now_us,
                       json_t *object)
 {
-    const struct aw_book *book = aw_steward_book(api->config.steward);
+    const struct aw_standing_orders *book = aw_desk_book(api->config.steward);
     const struct aw_decision *d = view->decision;
     const bool decided = aw__api_decided(view);
     char text[AW_LIFECYCLE_TEXT_MAX];
@@ -435,7 +436,7 @@ bool aw__api_describe(const struct aw_api *api, const struct aw_steward_view *vi
     aw__json_set(object, "freezes", freezes_about(book, view->name, now_us), &ok);
     aw__json_set(object, "pending", pending_json(&view->proposal, now_us), &ok);
     aw__json_set(object, "emergency", emergency_json(book, &orders, now_us), &ok);
-    json_t *account = decided ? aw_account_json(view->config, d) : json_null();
+    json_t *account = decided ? aw_explanation_json(view->config, d) : json_null();
     json_t *canary = json_object_get(account, "canary");
     const char *state = json_string_value(json_object_get(canary, "state"));
     const bool tried = state && strcmp(state, "none") != 0;

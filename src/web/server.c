@@ -31,7 +31,7 @@ struct aw_server {
     char path[AW_SERVER_PATH_MAX]; /* "": a TCP address */
     dev_t device;                  /* of the socket that was made, so that no other is removed */
     ino_t inode;
-    struct aw_door door;
+    struct aw_listen_auth door;
     _Atomic size_t bodies_bytes, answers_bytes; /* under way */
 };
 
@@ -129,11 +129,11 @@ static enum aw_err socket_make(struct aw_server *server, int *ret_fd, struct aw_
 
 static enum aw_err tcp_make(struct aw_server *server, int *ret_fd, struct aw_diag *diag)
 {
-    struct aw_door *door = &server->door;
+    struct aw_listen_auth *door = &server->door;
     struct sockaddr_storage address;
     socklen_t len;
     const int on = 1;
-    aw_door_address(door, &address, &len);
+    aw_listen_auth_address(door, &address, &len);
     const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return fail_errno(diag, AW_ERR_IO, door->host);
@@ -360,7 +360,8 @@ static void by_of(const struct aw_server *server, struct MHD_Connection *connect
         peer_of(connection, by, size);
     else
         snprintf(by, size, "%s",
-                 aw_door_knows(&server->door, header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION))
+                 aw_listen_auth_knows(&server->door,
+                                      header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION))
                      ? "token"
                      : "");
 }
@@ -460,28 +461,30 @@ static bool let_in(struct aw_server *server, struct MHD_Connection *connection, 
         int status;
         const char *text;
     } refusals[] = {
-        [AW_DOOR_NO_HOST] = {AW_ERR_USAGE, 400, "expected a Host header"},
-        [AW_DOOR_WRONG_HOST] = {AW_ERR_USAGE, 403,
-                                "the Host is not this machine's; use localhost or 127.0.0.1"},
-        [AW_DOOR_READ_ONLY] = {AW_ERR_USAGE, 403,
-                               "read-only here; start the daemon with --token-file, or use its "
-                               "Unix socket"},
-        [AW_DOOR_NO_TOKEN] = {AW_ERR_USAGE, 401,
-                              "expected the header Authorization: Bearer with the daemon's token"},
+        [AW_LISTEN_AUTH_NO_HOST] = {AW_ERR_USAGE, 400, "expected a Host header"},
+        [AW_LISTEN_AUTH_WRONG_HOST] =
+            {AW_ERR_USAGE, 403, "the Host is not this machine's; use localhost or 127.0.0.1"},
+        [AW_LISTEN_AUTH_READ_ONLY] =
+            {AW_ERR_USAGE, 403,
+             "read-only here; start the daemon with --token-file, or use its "
+             "Unix socket"},
+        [AW_LISTEN_AUTH_NO_TOKEN] =
+            {AW_ERR_USAGE, 401,
+             "expected the header Authorization: Bearer with the daemon's token"},
     };
     if (*server->path)
         return true;
-    const struct aw_door_request asked = {
+    const struct aw_listen_auth_request asked = {
         .method = method,
         .path = request->uri,
         .host = header_of(connection, MHD_HTTP_HEADER_HOST),
         .authorization = header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION),
     };
-    const enum aw_door_verdict verdict = aw_door_judge(&server->door, &asked);
-    if (verdict != AW_DOOR_OPEN)
+    const enum aw_listen_auth_verdict verdict = aw_listen_auth_judge(&server->door, &asked);
+    if (verdict != AW_LISTEN_AUTH_OPEN)
         *ret = refuse(server, connection, refusals[verdict].err, refusals[verdict].status,
                       refusals[verdict].text);
-    return verdict == AW_DOOR_OPEN;
+    return verdict == AW_LISTEN_AUTH_OPEN;
 }
 
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *url,

@@ -19,7 +19,7 @@
 #define AW_WEB_SERVER_H
 
 #include "web/api.h"
-#include "web/door.h"
+#include "web/listen_auth.h"
 
 #define AW_SERVER_CONNECTIONS       64u /* at once; more wait in the socket's queue */
 #define AW_SERVER_CONNECTIONS_TCP   1024u
@@ -35,7 +35,7 @@
 /* Zeroed but for the path, or the door, is all defaults. */
 struct aw_server_config {
     char path[AW_DISK_PATH_MAX]; /* of a Unix socket; "": listen at the door */
-    struct aw_door door;
+    struct aw_listen_auth door;
     uint32_t connections_max; /* 0: AW_SERVER_CONNECTIONS or _TCP */
     uint32_t idle_s;          /* 0: AW_SERVER_IDLE_S */
 };

@@ -49,7 +49,7 @@ static int open_with(const char *token, uint32_t idle_s)
              fix.world.folder);
     fix.config.idle_s = idle_s;
     snprintf(fix.config.door.token, sizeof fix.config.door.token, "%s", token);
-    if (aw_door_parse(&fix.config.door, "127.0.0.1:0", &diag) ||
+    if (aw_listen_auth_parse(&fix.config.door, "127.0.0.1:0", &diag) ||
         aw_server_open(&fix.server, &fix.config, &fix.world.api, &diag))
         fail_msg("%s", diag.text);
     pthread_create(&fix.ticker, NULL, tick_now_and_then, NULL);

@@ -1,8 +1,8 @@
 /* decisions_test.c - what people have suffered from controllers that fight, shrink for ever, forget
  * when they are restarted, and do not say why. Each test is named after a thread. */
 #include "bench.h"
-#include "desk/account.h"
-#include "desk/book.h"
+#include "desk/explanation.h"
+#include "desk/standing_orders.h"
 #include "profile/profile_testing.h"
 
 #include "base/quantity.h"
@@ -159,8 +159,8 @@ static void mercari_tortoise_46_every_change_is_told_with_who_and_why(void **sta
         const struct aw_decision *d = bench_tick(&b);
         if (!d->guard.plan.set)
             continue;
-        char text[AW_ACCOUNT_SENTENCE_MAX];
-        aw_account_sentence(&b.config, d, text, sizeof text);
+        char text[AW_EXPLANATION_SENTENCE_MAX];
+        aw_explanation_sentence(&b.config, d, text, sizeof text);
         assert_non_null(strstr(text, "->"));
         assert_non_null(strstr(text, aw_actor_name(d->actor)));
         told++;

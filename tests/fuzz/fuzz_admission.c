@@ -16,7 +16,7 @@
 
 /* A cluster in which every pod is everybody's. */
 struct cluster {
-    struct aw__mandate *mandate; /* NULL: there is none */
+    struct aw__mpa_intent *mandate; /* NULL: there is none */
     struct aw__limit_range range;
 };
 
@@ -27,7 +27,7 @@ static const char *deployment_of(void *ctx, const char *ns, const char *set)
     return set[0] == 'w' ? "web" : NULL;
 }
 
-static const struct aw__mandate *mandate_of(void *ctx, const char *target, const char **ret_name)
+static const struct aw__mpa_intent *mandate_of(void *ctx, const char *target, const char **ret_name)
 {
     struct cluster *cluster = ctx;
     AW_ASSERT(strlen(target) < AW__TARGET_MAX);
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     void *record = aligned_alloc(8, RECORD_MAX);
     AW_ASSERT(record);
     json_t *object = take_line(&bytes, &size), *range = take_line(&bytes, &size);
-    if (object && aw__mandate_project(NULL, object, record, RECORD_MAX, &len) == AW_OK)
+    if (object && aw__mpa_intent_project(NULL, object, record, RECORD_MAX, &len) == AW_OK)
         cluster.mandate = record;
     if (range && aw__limit_range_add(&cluster.range, range) != AW_OK)
         cluster.range = aw__limit_range_none;

@@ -13,7 +13,7 @@
 #include "rpc/remote_spec.h"
 #include "rpc/server.h"
 #include "rpc/target.h"
-#include "safety/external.h"
+#include "safety/external_agent.h"
 
 #include <aware/v1/agent.pb-c.h>
 #include <grpc/slice.h>

@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "controller/scene.h"
+#include "controller/cluster_view.h"
 #include "controller/selector.h"
 #include "controller/status.h"
 #include "controller/vpa_spec.h"
@@ -24,15 +24,15 @@ static void check_records(const json_t *json)
 {
     static _Alignas(8) char buf[AW_KUBE_PROJECTION_MAX];
     size_t len = 0;
-    if (aw__scene_project_object(NULL, json, buf, sizeof buf, &len) == AW_OK) {
-        const struct aw__scene_object *object = (const void *)buf;
+    if (aw__cluster_view_project_object(NULL, json, buf, sizeof buf, &len) == AW_OK) {
+        const struct aw__cluster_view_object *object = (const void *)buf;
         check_span(buf, len, object->spec);
         check_span(buf, len, object->status);
     }
-    if (aw__scene_project_pod(NULL, json, buf, sizeof buf, &len) == AW_OK)
-        check_span(buf, len, ((const struct aw__scene_pod *)(const void *)buf)->labels);
-    if (aw__scene_project_workload(NULL, json, buf, sizeof buf, &len) == AW_OK) {
-        const struct aw__scene_workload *workload = (const void *)buf;
+    if (aw__cluster_view_project_pod(NULL, json, buf, sizeof buf, &len) == AW_OK)
+        check_span(buf, len, ((const struct aw__cluster_view_pod *)(const void *)buf)->labels);
+    if (aw__cluster_view_project_workload(NULL, json, buf, sizeof buf, &len) == AW_OK) {
+        const struct aw__cluster_view_workload *workload = (const void *)buf;
         char pair[AW__LABEL_BYTES_MAX];
         check_span(buf, len, workload->selector);
         (void)aw__selector_pair(aw_kube_span_text(buf, workload->selector), pair, sizeof pair);

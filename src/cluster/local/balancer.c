@@ -95,7 +95,7 @@ static void batch(struct aw__balancer *b, struct epoll_event *events, int count)
             link_event(b, (struct aw__link *)handle, events[i].events);
         } else if (handle->kind == AW__HANDLE_TRUNK) {
             note(handle, events[i].events);
-            aw__trunk_event(b, (struct aw__trunk *)handle);
+            aw__mux_frame_event(b, (struct aw__mux_frame *)handle);
         }
     }
     for (int i = 0; i < count; i++) {
@@ -224,7 +224,7 @@ static enum aw_err listen_open(struct aw__balancer *b, struct aw_diag *diag)
 /* One connection of a replica for each client, and as many again that idle. */
 static uint32_t links_of(const struct aw__balancer_config *config)
 {
-    _Static_assert(2 * AW__BALANCER_CLIENTS_MAX <= AW_TRUNK_STREAMS_MAX, "each has a name");
+    _Static_assert(2 * AW__BALANCER_CLIENTS_MAX <= AW_MUX_FRAME_STREAMS_MAX, "each has a name");
     return 2 * config->clients;
 }
 
@@ -232,7 +232,7 @@ static enum aw_err make(struct aw__balancer *b, struct aw_diag *diag)
 {
     const struct aw__balancer_config *config = &b->config;
     const uint32_t links = links_of(config);
-    const size_t trunk_bytes = aw__trunk_bytes(links);
+    const size_t trunk_bytes = aw__mux_frame_bytes(links);
     b->order = aw_alloc_new(b->alloc, config->slots, sizeof *b->order);
     b->backend = aw_alloc_new(b->alloc, config->slots, sizeof *b->backend);
     b->client_block = aw_alloc_new(b->alloc, config->clients, sizeof *b->client_block);
@@ -260,18 +260,18 @@ static enum aw_err make(struct aw__balancer *b, struct aw_diag *diag)
     for (uint32_t i = 0; i < config->slots; i++) {
         b->backend[i].probe.handle = (struct aw__handle){.kind = AW__HANDLE_PROBE, .fd = -1};
         b->backend[i].probe.slot = i;
-        aw__trunk_init(&b->backend[i].trunk, i, links, b->trunk_buffers + i * trunk_bytes);
+        aw__mux_frame_init(&b->backend[i].trunk, i, links, b->trunk_buffers + i * trunk_bytes);
     }
     b->probe_len = (uint32_t)snprintf(b->probe_text, sizeof b->probe_text,
                                       "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
                                       "User-Agent: aware-health\r\n\r\n",
                                       config->health_path);
     if (config->health_path[0]) /* who is only connected to is not talked to */
-        b->upgrade_len =
-            (uint32_t)snprintf(b->upgrade_text, sizeof b->upgrade_text,
-                               "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\n"
-                               "Upgrade: " AW_TRUNK_UPGRADE "\r\nUser-Agent: aware-health\r\n\r\n",
-                               config->health_path);
+        b->upgrade_len = (uint32_t)snprintf(
+            b->upgrade_text, sizeof b->upgrade_text,
+            "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\n"
+            "Upgrade: " AW_MUX_FRAME_UPGRADE "\r\nUser-Agent: aware-health\r\n\r\n",
+            config->health_path);
     b->wake =
         (struct aw__handle){.kind = AW__HANDLE_WAKE, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     b->epoll = epoll_create1(EPOLL_CLOEXEC);

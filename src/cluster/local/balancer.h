@@ -4,7 +4,7 @@
  * Clients come over TCP. A replica that listens on the Unix socket it was offered is asked there,
  * which costs the kernel half as much as a second connection over TCP; every other one is asked on
  * its port. A health check finds out which, each time. One that listens there and knows trunks
- * (base/trunk.h), is asked many things at once on one connection.
+ * (base/mux_frame.h), is asked many things at once on one connection.
  *
  * Every request goes to the ready replica that has the fewest in flight. A replica is ready once
  * its health check has answered, and no longer after several that have not. A request whose

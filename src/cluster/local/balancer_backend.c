@@ -126,7 +126,7 @@ void aw__link_close(struct aw__balancer *b, struct aw__link *link)
 {
     chain_out(&b->backend[link->slot], link);
     if (link->is_stream)
-        aw__trunk_leave(b, link);
+        aw__mux_frame_leave(b, link);
     else
         close(link->handle.fd);
     link->handle.fd = -1;
@@ -247,11 +247,11 @@ enum aw__link_result aw__link_get(struct aw__balancer *b, struct aw__visitor *c)
     for (uint32_t slot; (slot = choose(b)) != UINT32_MAX;) {
         struct aw__backend *backend = &b->backend[slot];
         struct aw__link *link;
-        if (aw__trunk_takes(b, slot, c)) {
+        if (aw__mux_frame_takes(b, slot, c)) {
             if (!(link = link_free(b)))
                 return AW__LINK_NOBODY;
             link_take(b, link, slot, c, AW__LINK_BUSY);
-            aw__trunk_begin(link);
+            aw__mux_frame_begin(link);
             return AW__LINK_READY;
         }
         while ((link = backend->links) && link->state == AW__LINK_IDLE) {
@@ -346,7 +346,7 @@ static void order_follow(struct aw__balancer *b, uint32_t slot, uint32_t mode, u
     }
     ready_set(b, slot, false);
     backend->mode = AW__BACKEND_OFF; /* what fails now is not sent here again */
-    aw__trunk_give_up(b, slot);
+    aw__mux_frame_give_up(b, slot);
     links_give_up(b, slot);
     probe_close(&backend->probe);
     backend->mode = mode;
@@ -394,7 +394,7 @@ static void probe_done(struct aw__balancer *b, struct aw__probe *probe, bool hea
         atomic_store(&b->order[probe->slot].is_unix, backend->is_unix);
         ready_set(b, probe->slot, true);
         if (backend->is_unix)
-            aw__trunk_ask_for(b, probe->slot);
+            aw__mux_frame_ask_for(b, probe->slot);
     }
     if (probe->failures >= b->config.health_failures)
         ready_set(b, probe->slot, false);
@@ -472,7 +472,7 @@ void aw__backend_tick(struct aw__balancer *b, uint32_t slot)
             next = backend->links; /* it may have taken or closed any of them */
         }
     }
-    aw__trunk_tick(b, slot);
+    aw__mux_frame_tick(b, slot);
     if (backend->mode != AW__BACKEND_ON)
         return;
     if (probe->handle.fd < 0 && b->now_us >= probe->next_us)

@@ -320,7 +320,7 @@ static bool upload(struct aw__balancer *b, struct aw__visitor *c, bool *progress
     struct aw__link *link = c->link;
     if (link->is_stream) { /* it is here as a whole, and there is room for it */
         if (c->own > 0) {
-            aw__trunk_ask(b, link, c->in + c->begin, c->own);
+            aw__mux_frame_ask(b, link, c->in + c->begin, c->own);
             link->any_sent = *progress = true;
             link->asked = c->own;
             c->begin += c->own;
@@ -472,7 +472,7 @@ static bool linked(struct aw__balancer *b, struct aw__visitor *c)
         link->any_passed = link->any_passed || sent > 0;
         progress = progress || sent > 0;
         if (link->is_stream)
-            aw__trunk_passed(b, link, (uint32_t)sent);
+            aw__mux_frame_passed(b, link, (uint32_t)sent);
     }
     if (link->has_head && link->frame.done && link->begin == link->end) {
         request_done(b, c);
@@ -485,7 +485,7 @@ bool aw__visitor_answer(struct aw__balancer *b, struct aw__visitor *c, const cha
                         uint32_t len, bool last)
 {
     struct aw__link *link = c->link;
-    if (link->ended || len > AW_TRUNK_WINDOW - (link->end - link->begin) - link->owed)
+    if (link->ended || len > AW_MUX_FRAME_WINDOW - (link->end - link->begin) - link->owed)
         return false;
     if (len > AW__BUFFER - link->end) {
         memmove(link->out, link->out + link->begin, link->end - link->begin);

@@ -12,8 +12,8 @@
 #ifndef AW_CLUSTER_LOCAL_BALANCER_INTERNAL_H
 #define AW_CLUSTER_LOCAL_BALANCER_INTERNAL_H
 
+#include "base/mux_frame.h"
 #include "base/net.h"
-#include "base/trunk.h"
 #include "cluster/local/balancer.h"
 #include "cluster/local/frame.h"
 
@@ -22,7 +22,7 @@
 
 #define AW__BUFFER 16384u /* bytes each way; a head must fit */
 _Static_assert(AW__BUFFER >= 2 * AW_HTTP1_HEAD_BYTES_MAX, "a head that is not complete has room");
-_Static_assert(AW__BUFFER >= AW_TRUNK_WINDOW, "what may be under way has room");
+_Static_assert(AW__BUFFER >= AW_MUX_FRAME_WINDOW, "what may be under way has room");
 
 enum aw__handle_kind {
     AW__HANDLE_LISTEN,
@@ -127,10 +127,15 @@ struct aw__probe {
     uint32_t failures;
 };
 
-enum aw__trunk_state { AW__TRUNK_NONE, AW__TRUNK_ASKING, AW__TRUNK_ON, AW__TRUNK_DECLINED };
-struct aw__trunk {
+enum aw__mux_frame_state {
+    AW__MUX_FRAME_NONE,
+    AW__MUX_FRAME_ASKING,
+    AW__MUX_FRAME_ON,
+    AW__MUX_FRAME_DECLINED
+};
+struct aw__mux_frame {
     struct aw__handle handle;
-    uint32_t state; /* enum aw__trunk_state */
+    uint32_t state; /* enum aw__mux_frame_state */
     uint32_t slot;
     bool leaving;        /* the replica wants no more requests */
     bool owes;           /* somebody is owed credit that there was no room to tell of */
@@ -140,7 +145,7 @@ struct aw__trunk {
     uint32_t out_bytes;
     uint64_t put, gone; /* bytes since it was made: into `out`, out of it */
     struct aw__metered metered[AW__METER_WAYS];
-    struct aw__trunk *next_marked;
+    struct aw__mux_frame *next_marked;
     char *in, *out;
 };
 
@@ -154,7 +159,7 @@ struct aw__backend {
     int64_t avoid_until_us; /* a connection failed just now */
     struct aw__link *links; /* all of them, idle ones first */
     struct aw__probe probe;
-    struct aw__trunk trunk;
+    struct aw__mux_frame trunk;
     struct aw__meter meter[AW__METER_WAYS];
     uint64_t order; /* the last that was carried out */
 };
@@ -198,8 +203,8 @@ struct aw__balancer {
     struct aw__backend *backend; /* [slots] */
     struct aw__visitor *client_block, *clients, *client_free, *client_released;
     struct aw__link *link_block, *link_free, *link_released;
-    uint32_t links, link_count;     /* places, and how many of them are taken */
-    struct aw__trunk *trunk_marked; /* those that have something to say */
+    uint32_t links, link_count;         /* places, and how many of them are taken */
+    struct aw__mux_frame *trunk_marked; /* those that have something to say */
     char *buffers, *trunk_buffers;
     struct aw__books books;
     struct aw_latency_histogram latency;
@@ -283,23 +288,24 @@ static inline void aw__meter_take(struct aw__balancer *b, uint32_t slot, enum aw
 /* --- balancer_trunk.c ------------------------------------------------------------------------- */
 
 /* Of the buffer of a trunk that so many links may have streams on. */
-size_t aw__trunk_bytes(uint32_t links);
-void aw__trunk_init(struct aw__trunk *trunk, uint32_t slot, uint32_t links, char *buffer);
+size_t aw__mux_frame_bytes(uint32_t links);
+void aw__mux_frame_init(struct aw__mux_frame *trunk, uint32_t slot, uint32_t links, char *buffer);
 /* A replica is well: unless it has said no, it is asked for a trunk. */
-void aw__trunk_ask_for(struct aw__balancer *b, uint32_t slot);
-void aw__trunk_tick(struct aw__balancer *b, uint32_t slot);
+void aw__mux_frame_ask_for(struct aw__balancer *b, uint32_t slot);
+void aw__mux_frame_tick(struct aw__balancer *b, uint32_t slot);
 /* Closes it, after everything that its replica has said is taken: what is in flight fails, unless
  * its answer is here; what had not gone out is tried elsewhere. */
-void aw__trunk_give_up(struct aw__balancer *b, uint32_t slot);
+void aw__mux_frame_give_up(struct aw__balancer *b, uint32_t slot);
 /* Whether a request can be a stream there. */
-bool aw__trunk_takes(const struct aw__balancer *b, uint32_t slot, const struct aw__visitor *c);
-void aw__trunk_begin(struct aw__link *link);
-void aw__trunk_ask(struct aw__balancer *b, struct aw__link *link, const char *bytes, uint32_t len);
+bool aw__mux_frame_takes(const struct aw__balancer *b, uint32_t slot, const struct aw__visitor *c);
+void aw__mux_frame_begin(struct aw__link *link);
+void aw__mux_frame_ask(struct aw__balancer *b, struct aw__link *link, const char *bytes,
+                       uint32_t len);
 /* So much of its answer has been passed on. */
-void aw__trunk_passed(struct aw__balancer *b, struct aw__link *link, uint32_t bytes);
+void aw__mux_frame_passed(struct aw__balancer *b, struct aw__link *link, uint32_t bytes);
 /* The stream is over, as far as we are concerned. */
-void aw__trunk_leave(struct aw__balancer *b, struct aw__link *link);
-void aw__trunk_event(struct aw__balancer *b, struct aw__trunk *trunk);
+void aw__mux_frame_leave(struct aw__balancer *b, struct aw__link *link);
+void aw__mux_frame_event(struct aw__balancer *b, struct aw__mux_frame *trunk);
 /* What was too much for one time. */
 void aw__trunks_read(struct aw__balancer *b);
 /* At the end of a batch: what was said in it goes out. */

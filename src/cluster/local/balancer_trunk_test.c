@@ -1,5 +1,5 @@
 /* balancer_trunk_test.c - trunks, with the test as the replica that keeps or breaks its word. */
-#include "base/trunk_testing.h"
+#include "base/mux_frame_testing.h"
 #include "cluster/local/balancer_testing.h"
 
 static const char get[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -14,7 +14,7 @@ static void end_meet(struct trunk_end *end, int listener)
         *end = (struct trunk_end){.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)};
         assert_true(end->fd >= 0);
         const ssize_t got = recv(end->fd, end->in, sizeof end->in - 1, 0);
-        const bool asked = got > 0 && strstr(end->in, "\r\nUpgrade: " AW_TRUNK_UPGRADE "\r\n");
+        const bool asked = got > 0 && strstr(end->in, "\r\nUpgrade: " AW_MUX_FRAME_UPGRADE "\r\n");
         (void)!send(end->fd, asked ? yes : well, strlen(asked ? yes : well), MSG_NOSIGNAL);
         if (asked)
             return;
@@ -24,15 +24,15 @@ static void end_meet(struct trunk_end *end, int listener)
 
 static void answer(const struct trunk_end *end, uint32_t stream)
 {
-    trunk_say(end, AW_TRUNK_ANSWER, stream, fine, sizeof fine - 1, true);
+    trunk_say(end, AW_MUX_FRAME_ANSWER, stream, fine, sizeof fine - 1, true);
 }
 
 /* The next request; its stream. */
 static uint32_t request_next(struct trunk_end *end, const char *bytes)
 {
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     assert_true(trunk_next(end, &frame));
-    assert_int_equal(frame.kind, AW_TRUNK_REQUEST);
+    assert_int_equal(frame.kind, AW_MUX_FRAME_REQUEST);
     assert_int_equal(frame.len, strlen(bytes));
     assert_memory_equal(frame.payload, bytes, frame.len);
     return frame.stream;
@@ -102,9 +102,9 @@ static void requests_go_together_and_are_answered_in_any_order(void **state)
     assert_int_equal(client_answer(second, in, sizeof in), 200);
     assert_non_null(strstr(in, "\r\n\r\nfine"));
     /* one that comes in parts, its head as well */
-    trunk_say(&end, AW_TRUNK_ANSWER, one, fine, 20, false);
-    trunk_say(&end, AW_TRUNK_ANSWER, one, fine + 20, sizeof fine - 3 - 20, false);
-    trunk_say(&end, AW_TRUNK_ANSWER, one, fine + sizeof fine - 3, 2, true);
+    trunk_say(&end, AW_MUX_FRAME_ANSWER, one, fine, 20, false);
+    trunk_say(&end, AW_MUX_FRAME_ANSWER, one, fine + 20, sizeof fine - 3 - 20, false);
+    trunk_say(&end, AW_MUX_FRAME_ANSWER, one, fine + sizeof fine - 3, 2, true);
     size_t have = 0;
     while (have < sizeof fine - 1) {
         const ssize_t got = recv(first, in + have, sizeof in - have, 0);
@@ -133,8 +133,8 @@ static void a_refused_request_is_asked_elsewhere(void **state)
     server_start(&world, 1, NULL, NULL);
     slot_on(&world, 1);
     wait_for(view_ready(&world, 1));
-    trunk_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
-    trunk_say(&end, AW_TRUNK_REFUSED, stream, NULL, 0, false);
+    trunk_say(&end, AW_MUX_FRAME_FAREWELL, 0, NULL, 0, false);
+    trunk_say(&end, AW_MUX_FRAME_REFUSED, stream, NULL, 0, false);
     /* as a whole, though it is one that must not be asked twice: nobody has looked at it */
     assert_int_equal(client_answer(client, in, sizeof in), 200);
     assert_non_null(strstr(in, "\r\n\r\nok"));
@@ -149,13 +149,13 @@ static void after_a_farewell_the_trunk_ends_with_its_last_answer(void **state)
     (void)state;
     struct world world;
     struct trunk_end end;
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     char in[512];
     int listener;
     meet(&world, &end, &listener, ONCE_US);
     const int client = client_ask(&world, get);
     const uint32_t stream = request_next(&end, get);
-    trunk_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
+    trunk_say(&end, AW_MUX_FRAME_FAREWELL, 0, NULL, 0, false);
     answer(&end, stream);
     assert_int_equal(client_answer(client, in, sizeof in), 200);
     assert_false(trunk_next(&end, &frame));
@@ -229,21 +229,21 @@ static void what_no_replica_says_costs_it_its_trunk(void **state)
 {
     (void)state;
     static const struct {
-        enum aw_trunk_kind kind;
+        enum aw_mux_frame_kind kind;
         uint32_t len;
         bool last, ends;
         const char *payload, *why;
     } cases[] = {
-        {AW_TRUNK_REQUEST, 4, false, true, "GET ", "a request from who is asked"},
-        {AW_TRUNK_CANCEL, 0, false, true, NULL, "a cancellation from who is asked"},
-        {AW_TRUNK_ANSWER, 7, true, false, "rubbish", "no answer at all"},
-        {AW_TRUNK_ANSWER, 0, true, false, NULL, "the end of an answer that never began"},
-        {AW_TRUNK_ANSWER, sizeof fine - 3, true, false, fine, "half an answer"},
+        {AW_MUX_FRAME_REQUEST, 4, false, true, "GET ", "a request from who is asked"},
+        {AW_MUX_FRAME_CANCEL, 0, false, true, NULL, "a cancellation from who is asked"},
+        {AW_MUX_FRAME_ANSWER, 7, true, false, "rubbish", "no answer at all"},
+        {AW_MUX_FRAME_ANSWER, 0, true, false, NULL, "the end of an answer that never began"},
+        {AW_MUX_FRAME_ANSWER, sizeof fine - 3, true, false, fine, "half an answer"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct world world;
         struct trunk_end end;
-        struct aw_trunk_frame frame;
+        struct aw_mux_frame_frame frame;
         int listener;
         meet(&world, &end, &listener, ONCE_US);
         const int client = client_ask(&world, get);
@@ -276,24 +276,24 @@ static const char until_close[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
 
 static void slow_begin(struct slow *slow, const struct world *world, struct trunk_end *end)
 {
-    *slow = (struct slow){.client = client_ask(world, get), .credit = AW_TRUNK_WINDOW};
+    *slow = (struct slow){.client = client_ask(world, get), .credit = AW_MUX_FRAME_WINDOW};
     slow->stream = request_next(end, get);
-    trunk_say(end, AW_TRUNK_ANSWER, slow->stream, until_close, sizeof until_close - 1, false);
+    trunk_say(end, AW_MUX_FRAME_ANSWER, slow->stream, until_close, sizeof until_close - 1, false);
     slow->credit -= (uint32_t)sizeof until_close - 1;
 }
 
 /* Says what may be said of it. False: nothing more for now, while the client does not read. */
 static bool slow_say(struct slow *slow, struct trunk_end *end)
 {
-    static char part[AW_TRUNK_PAYLOAD_MAX];
+    static char part[AW_MUX_FRAME_PAYLOAD_MAX];
     const struct timeval soon = {.tv_usec = 200000}, long_time = {.tv_sec = 20};
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     while (slow->sent < SLOW_BYTES) {
         const size_t left = SLOW_BYTES - slow->sent;
         const uint32_t count = left < slow->credit ? (uint32_t)left : slow->credit;
         if (count > 0) {
             memset(part, 'p', count);
-            trunk_say(end, AW_TRUNK_ANSWER, slow->stream, part, count, count == left);
+            trunk_say(end, AW_MUX_FRAME_ANSWER, slow->stream, part, count, count == left);
             slow->sent += count;
             slow->credit -= count;
             continue;
@@ -303,9 +303,9 @@ static bool slow_say(struct slow *slow, struct trunk_end *end)
         setsockopt(end->fd, SOL_SOCKET, SO_RCVTIMEO, &long_time, sizeof long_time);
         if (!more)
             return false;
-        assert_true(frame.kind == AW_TRUNK_CREDIT && frame.stream == slow->stream);
+        assert_true(frame.kind == AW_MUX_FRAME_CREDIT && frame.stream == slow->stream);
         slow->credit += frame.len;
-        assert_true(slow->credit <= AW_TRUNK_WINDOW);
+        assert_true(slow->credit <= AW_MUX_FRAME_WINDOW);
     }
     return true;
 }
@@ -413,16 +413,16 @@ static void an_answer_that_is_here_outlives_its_trunk(void **state)
         struct world world;
         struct trunk_end end;
         struct slow slow;
-        struct aw_trunk_frame frame;
+        struct aw_mux_frame_frame frame;
         int listener;
         meet(&world, &end, &listener, ONCE_US);
         slow_begin(&slow, &world, &end);
         assert_false(slow_say(&slow, &end)); /* sockets are full, and a window of it is here */
-        trunk_say(&end, AW_TRUNK_ANSWER, slow.stream, NULL, 0, true);
+        trunk_say(&end, AW_MUX_FRAME_ANSWER, slow.stream, NULL, 0, true);
         if (way == FAREWELL) {
-            trunk_say(&end, AW_TRUNK_FAREWELL, 0, NULL, 0, false);
+            trunk_say(&end, AW_MUX_FRAME_FAREWELL, 0, NULL, 0, false);
             while (trunk_next(&end, &frame)) /* until it is closed there */
-                assert_int_equal(frame.kind, AW_TRUNK_CREDIT);
+                assert_int_equal(frame.kind, AW_MUX_FRAME_CREDIT);
         }
         if (way == ORDER)
             aw__balancer_set(world.balancer, 0, AW__BACKEND_OFF, 0, NULL);
@@ -444,25 +444,25 @@ static void an_answer_that_is_here_outlives_its_trunk(void **state)
 static void who_answers_beyond_its_credit_loses_its_trunk(void **state)
 {
     (void)state;
-    static char much[AW_TRUNK_PAYLOAD_MAX];
+    static char much[AW_MUX_FRAME_PAYLOAD_MAX];
     static const char head[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
     struct world world;
     struct trunk_end end;
-    struct aw_trunk_frame frame;
-    char in[AW_TRUNK_PAYLOAD_MAX];
+    struct aw_mux_frame_frame frame;
+    char in[AW_MUX_FRAME_PAYLOAD_MAX];
     int listener;
     memset(much, 'x', sizeof much);
     memcpy(much, head, sizeof head - 1);
     meet(&world, &end, &listener, ONCE_US);
     const int client = client_ask(&world, get);
     const uint32_t stream = request_next(&end, get);
-    trunk_say(&end, AW_TRUNK_ANSWER, stream, much, 8000, false); /* not enough for a credit */
+    trunk_say(&end, AW_MUX_FRAME_ANSWER, stream, much, 8000, false); /* not enough for a credit */
     for (size_t have = 0; have < 8000;) {
         const ssize_t got = recv(client, in, sizeof in, 0);
         assert_true(got > 0);
         have += (size_t)got;
     }
-    trunk_say(&end, AW_TRUNK_ANSWER, stream, much, AW_TRUNK_WINDOW - 7999, false);
+    trunk_say(&end, AW_MUX_FRAME_ANSWER, stream, much, AW_MUX_FRAME_WINDOW - 7999, false);
     wait_for(counts_of(&world).lost == 1);
     assert_false(view_has_trunk(&world, 0));
     while (trunk_next(&end, &frame))
@@ -482,8 +482,8 @@ static void a_request_that_is_being_answered_cannot_be_refused(void **state)
     meet(&world, &end, &listener, ONCE_US);
     const int client = client_ask(&world, post);
     const uint32_t stream = request_next(&end, post);
-    trunk_say(&end, AW_TRUNK_ANSWER, stream, fine, sizeof fine - 3, false);
-    trunk_say(&end, AW_TRUNK_REFUSED, stream, NULL, 0, false);
+    trunk_say(&end, AW_MUX_FRAME_ANSWER, stream, fine, sizeof fine - 3, false);
+    trunk_say(&end, AW_MUX_FRAME_REFUSED, stream, NULL, 0, false);
     wait_for(counts_of(&world).lost == 1);
     assert_int_equal(counts_of(&world).retries, 0);
     assert_false(view_has_trunk(&world, 0));
@@ -504,7 +504,7 @@ static void a_replica_that_is_full_is_asked_again_later(void **state)
     const int client = client_ask(&world, get);
     for (int i = 0; i < 3; i++) {
         const int64_t before_us = aw_clock_monotonic_us(NULL);
-        trunk_say(&end, AW_TRUNK_REFUSED, request_next(&end, get), NULL, 0, false);
+        trunk_say(&end, AW_MUX_FRAME_REFUSED, request_next(&end, get), NULL, 0, false);
         if (i > 0)
             assert_true(aw_clock_monotonic_us(NULL) - before_us > 10000); /* not at once */
     }
@@ -525,15 +525,15 @@ static void who_never_stops_talking_holds_up_nobody(void **state)
     if (talker == 0) {              /* answers to nobody, as fast as they are taken */
         static char bytes[1 << 16]; /* of so many words that reading them takes longer */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (size_t at = 0; at < sizeof bytes; at += AW_TRUNK_HEAD_BYTES)
-            aw_trunk_put(bytes + at,
-                         &(struct aw_trunk_frame){.kind = AW_TRUNK_ANSWER, .stream = 0xffff0000});
+        for (size_t at = 0; at < sizeof bytes; at += AW_MUX_FRAME_HEAD_BYTES)
+            aw_mux_frame_put(bytes + at, &(struct aw_mux_frame_frame){.kind = AW_MUX_FRAME_ANSWER,
+                                                                      .stream = 0xffff0000});
         for (size_t cut = 0;;) { /* without a wait: who waits lets the queue get short */
             const ssize_t sent =
                 send(end.fd, bytes + cut, sizeof bytes - cut, MSG_NOSIGNAL | MSG_DONTWAIT);
             if (sent < 0 && errno != EAGAIN)
                 break;
-            cut = sent > 0 ? (cut + (size_t)sent) % AW_TRUNK_HEAD_BYTES : cut;
+            cut = sent > 0 ? (cut + (size_t)sent) % AW_MUX_FRAME_HEAD_BYTES : cut;
         }
         _exit(0);
     }
@@ -552,7 +552,7 @@ static void a_client_that_goes_away_is_told(void **state)
     (void)state;
     struct world world;
     struct trunk_end end;
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     int listener;
     meet(&world, &end, &listener, ONCE_US);
     const struct linger reset = {.l_onoff = 1};
@@ -561,7 +561,7 @@ static void a_client_that_goes_away_is_told(void **state)
     setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     close(client);
     assert_true(trunk_next(&end, &frame));
-    assert_int_equal(frame.kind, AW_TRUNK_CANCEL);
+    assert_int_equal(frame.kind, AW_MUX_FRAME_CANCEL);
     assert_int_equal(frame.stream, stream);
     answer(&end, stream); /* they have crossed */
     wait_for(counts_of(&world).aborted == 1);

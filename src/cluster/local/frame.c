@@ -1,7 +1,7 @@
 /* frame.c - heads and bodies of HTTP/1.1, by their lengths. */
 #include "cluster/local/frame.h"
 
-#include "base/trunk.h"
+#include "base/mux_frame.h"
 
 static enum aw__frame_result result_of(enum aw_err err)
 {
@@ -39,7 +39,7 @@ enum aw__frame_result aw__frame_request(const char *bytes, size_t len,
         return result;
     /* trunks are between a balancer and its replicas */
     const struct aw_http1_span upgrade = aw_http1_find(&head, "upgrade");
-    if (upgrade.at && aw_http1_is(upgrade, AW_TRUNK_UPGRADE))
+    if (upgrade.at && aw_http1_is(upgrade, AW_MUX_FRAME_UPGRADE))
         return AW__FRAME_OTHER;
     *ret_head = head_of(&head);
     ret_head->is_head = aw_http1_is(head.method, "HEAD");

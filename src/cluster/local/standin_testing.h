@@ -20,9 +20,9 @@
 #define AW_CLUSTER_LOCAL_STANDIN_TESTING_H
 
 #include "base/clock.h"
+#include "base/mux_frame.h"
 #include "base/net.h"
 #include "base/testing.h"
-#include "base/trunk.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -61,15 +61,15 @@ static struct standin_connection standin_all[STANDIN_CONNECTIONS];
 
 static void standin_say(struct standin_connection *c, const char *text, size_t len)
 {
-    char out[AW_TRUNK_HEAD_BYTES + 1024];
+    char out[AW_MUX_FRAME_HEAD_BYTES + 1024];
     if (c->is_stream) { /* all of an answer is one frame here */
-        aw_trunk_put(out, &(struct aw_trunk_frame){.kind = AW_TRUNK_ANSWER,
-                                                   .last = true,
-                                                   .stream = c->stream,
-                                                   .len = (uint32_t)len});
-        memcpy(out + AW_TRUNK_HEAD_BYTES, text, len);
+        aw_mux_frame_put(out, &(struct aw_mux_frame_frame){.kind = AW_MUX_FRAME_ANSWER,
+                                                           .last = true,
+                                                           .stream = c->stream,
+                                                           .len = (uint32_t)len});
+        memcpy(out + AW_MUX_FRAME_HEAD_BYTES, text, len);
         text = out;
-        len += AW_TRUNK_HEAD_BYTES;
+        len += AW_MUX_FRAME_HEAD_BYTES;
     }
     const ssize_t sent = send(c->fd, text, len, MSG_NOSIGNAL);
     (void)sent;
@@ -165,16 +165,16 @@ static void standin_serve(struct standin_connection *c);
 
 static void standin_frames(struct standin_connection *trunk)
 {
-    struct aw_trunk_frame frame;
+    struct aw_mux_frame_frame frame;
     uint32_t from = 0;
-    while (!aw_trunk_take(trunk->in + from, trunk->len - from, &frame)) {
+    while (!aw_mux_frame_take(trunk->in + from, trunk->len - from, &frame)) {
         from += (uint32_t)frame.bytes;
-        for (int i = 0; i < STANDIN_CONNECTIONS && frame.kind == AW_TRUNK_CANCEL; i++) {
+        for (int i = 0; i < STANDIN_CONNECTIONS && frame.kind == AW_MUX_FRAME_CANCEL; i++) {
             struct standin_connection *c = &standin_all[i];
             if (c->fd == trunk->fd && c->is_stream && c->stream == frame.stream)
                 c->fd = -1;
         }
-        if (frame.kind == AW_TRUNK_REQUEST) {
+        if (frame.kind == AW_MUX_FRAME_REQUEST) {
             struct standin_connection *c = standin_take(trunk->fd);
             c->is_stream = true;
             c->stream = frame.stream;
@@ -190,7 +190,7 @@ static void standin_frames(struct standin_connection *trunk)
 static bool standin_is_upgrade(struct standin_connection *c)
 {
     static const char yes[] = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
-    if (!standin_trunks || c->is_stream || !strstr(c->in, "Upgrade: " AW_TRUNK_UPGRADE))
+    if (!standin_trunks || c->is_stream || !strstr(c->in, "Upgrade: " AW_MUX_FRAME_UPGRADE))
         return false;
     standin_say(c, yes, sizeof yes - 1);
     c->is_trunk = true;

@@ -73,8 +73,8 @@ INLINE void begin_input(floats *sum, const float *from, const float *weights, fl
 INLINE void network(const float *sum, const struct aw__network_asked *asked, float *e)
 {
     const float cpu_left = 1 - asked->on_cpu, threads_left = 1 - asked->on_threads;
-    floats logs = {cpu_left > AW__LEFT_FLOOR ? cpu_left : AW__LEFT_FLOOR,
-                   threads_left > AW__LEFT_FLOOR ? threads_left : AW__LEFT_FLOOR,
+    floats logs = {cpu_left > AW__OFFLINE_FLOOR ? cpu_left : AW__OFFLINE_FLOOR,
+                   threads_left > AW__OFFLINE_FLOOR ? threads_left : AW__OFFLINE_FLOOR,
                    asked->cores,
                    asked->requests,
                    1,

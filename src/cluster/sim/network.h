@@ -9,8 +9,8 @@
 
 #include "cluster/sim/weights.h"
 
-#define AW__LEFT_FLOOR  1e-3f /* of what a load leaves, before the logarithm */
-#define AW__RATIO_LIMIT 12.0f /* of decoded logarithms: e^12, far beyond any steady state */
+#define AW__OFFLINE_FLOOR 1e-3f /* of what a load leaves, before the logarithm */
+#define AW__RATIO_LIMIT   12.0f /* of decoded logarithms: e^12, far beyond any steady state */
 
 /* Inputs, in the order of aw_surrogate_inputs; those not named are the demand's alone. */
 enum aw__input {

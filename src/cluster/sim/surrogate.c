@@ -43,7 +43,7 @@ double aw_replica_capacity(const struct aw_demand *demand, double cores)
 
 static float log_left(double load)
 {
-    return logf(fmaxf(1 - (float)load, AW__LEFT_FLOOR));
+    return logf(fmaxf(1 - (float)load, AW__OFFLINE_FLOOR));
 }
 
 void aw_surrogate_inputs(const struct aw_replica *replica, float *inputs)

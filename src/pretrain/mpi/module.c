@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <mpi.h>
 
-#include "pretrain/team.h"
+#include "pretrain/mpi_team.h"
 
 static int begin(uint32_t *ret_rank, uint32_t *ret_size)
 {
@@ -56,6 +56,6 @@ static void end(int status)
     MPI_Abort(MPI_COMM_WORLD, status);
 }
 
-extern __attribute__((visibility("default"))) const struct aw_team_ops aw_team_module;
-const struct aw_team_ops aw_team_module = {AW_TEAM_VERSION, begin,  sum, broadcast,
-                                           barrier,         finish, end};
+extern __attribute__((visibility("default"))) const struct aw_mpi_team_ops aw_mpi_team_module;
+const struct aw_mpi_team_ops aw_mpi_team_module = {
+    AW_MPI_TEAM_VERSION, begin, sum, broadcast, barrier, finish, end};

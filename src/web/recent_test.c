@@ -1,0 +1,220 @@
+/* recent_test.c - rings against a list of everything, room that stays bounded, names that move. */
+#include "web/recent.h"
+
+#include "base/alloc.h"
+#include "base/testing.h"
+#include "web/api_testing.h"
+
+#include <math.h>
+
+/* --- a real loop ------------------------------------------------------------------------------ */
+
+static void points_are_what_was_decided(void **state)
+{
+    static struct aw_api_world world;
+    struct aw_recent watch;
+    (void)state;
+    aw_api_world_open_with(&world, AW_GUARD_AUTO, false);
+    assert_ok(aw_recent_init(&watch, world.api_config.step_s, NULL));
+    double spent = 0;
+    uint32_t missed = 0, steps = 0;
+    for (uint32_t t = 0; t < 150; t++) {
+        struct aw_desk_view view;
+        aw_api_world_run(&world, 1);
+        aw_recent_tick(&watch, world.steward);
+        aw_desk_lock(world.steward);
+        aw_desk_peek(world.steward, 1, &view);
+        const struct aw_decision *d = view.decision;
+        aw_recent_lock(&watch);
+        const struct aw_recent_one *one = aw_recent_find(&watch, view.name);
+        assert_non_null(one);
+        const struct aw_recent_point *p =
+            aw_recent_point(&watch, one, aw_recent_points(&watch, one) - 1);
+        assert_true(p->at_us == d->at_us);
+        assert_int_equal(p->stage, d->stage);
+        assert_int_equal(p->actor, d->actor);
+        assert_int_equal(p->ready, d->reading.replicas_ready);
+        assert_int_equal(p->clips, d->guard.clips);
+        assert_int_equal((p->flags & AW_RECENT_MISSED) != 0, d->score.violated);
+        assert_int_equal(p->outcome == AW_RECENT_APPLIED, d->applied && d->guard.plan.set);
+        if (isfinite(d->reading.arrivals_per_s))
+            assert_close((double)p->arrivals_per_s, d->reading.arrivals_per_s, 1e-6);
+        spent += isfinite(d->score.cost) ? d->score.cost : 0;
+        missed += d->score.violated;
+        steps++;
+        assert_close(one->cost, spent, 1e-9);
+        assert_int_equal(one->missed, missed);
+        assert_int_equal(one->steps, steps);
+        aw_recent_unlock(&watch);
+        aw_desk_unlock(world.steward);
+    }
+    const struct aw_recent_one *one = aw_recent_find(&watch, "shop/web");
+    uint64_t outcomes = 0, decisions = 0;
+    for (uint32_t o = 0; o < AW_RECENT_OUTCOME_COUNT; o++)
+        outcomes += one->outcomes[o];
+    for (uint32_t a = 0; a < AW_ACTOR_COUNT; a++)
+        for (uint32_t o = 0; o < AW_RECENT_OUTCOME_COUNT; o++)
+            decisions += watch.decisions[a][o];
+    assert_int_equal(outcomes, 150);
+    assert_int_equal(decisions, 150 * AW_API_TESTING_WORKLOADS);
+    assert_int_equal(aw_recent_fleets(&watch), 150);
+    assert_int_equal(aw_recent_fleet(&watch, 149)->total, AW_API_TESTING_WORKLOADS);
+    assert_int_equal(aw_recent_episodes(&watch, one), 1); /* of 100 steps, and one under way */
+    const struct aw_recent_episode *e = aw_recent_episode(&watch, one, 0);
+    assert_int_equal(e->steps + one->open.steps, 150);
+    assert_true(e->reward > 0 && e->reward <= 2.0F * (float)e->steps);
+    aw_recent_deinit(&watch);
+    aw_api_world_close(&world);
+}
+
+static void the_twin_belongs_to_the_step_that_it_lived(void **state)
+{
+    static struct aw_api_world world;
+    struct aw_recent watch;
+    (void)state;
+    aw_api_world_open_with(&world, AW_GUARD_AUTO, false);
+    assert_ok(aw_recent_init(&watch, world.api_config.step_s, NULL));
+    for (uint32_t t = 0; t < 10; t++) {
+        aw_api_world_run(&world, 1);
+        /* of the step that begins with this tick, told before the tick is */
+        aw_recent_twin(&watch, 0,
+                       &(struct aw_recent_twin){.latency_us = 1000.0 * t,
+                                                .cost_per_hour = 3600 / watch.step_s,
+                                                .reward = 1,
+                                                .missed = t == 3});
+        aw_recent_tick(&watch, world.steward);
+    }
+    const struct aw_recent_one *one = aw_recent_find(&watch, "shop/cart");
+    /* slots are made by the first tick, and its twin is told of in the next but one */
+    assert_int_equal(one->beside.steps, 8);
+    assert_int_equal(one->beside.twin_missed, 1);
+    assert_close(one->beside.twin_cost, 8, 1e-6);
+    assert_close(one->beside.twin_reward, 8, 1e-6);
+    const struct aw_recent_point *p = aw_recent_point(&watch, one, 4);
+    assert_true((p->flags & AW_RECENT_TWIN_MISSED) != 0);
+    assert_close((double)p->twin_latency_us, 3000, 1e-6);
+    assert_true(isnan(aw_recent_point(&watch, one, 0)->twin_latency_us));
+    aw_recent_deinit(&watch);
+    aw_api_world_close(&world);
+}
+
+/* --- rings ------------------------------------------------------------------------------------ */
+
+static void a_ring_keeps_the_newest(void **state)
+{
+    static struct aw_api_world world;
+    struct aw_recent watch;
+    int64_t first_us = 0, last_us = 0;
+    const uint32_t beyond = 25;
+    (void)state;
+    aw_api_world_open_with(&world, AW_GUARD_AUTO, false);
+    assert_ok(aw_recent_init(&watch, world.api_config.step_s, NULL));
+    aw_api_world_run(&world, 1);
+    for (uint32_t t = 0; t < AW_RECENT_POINTS_MAX + beyond; t++)
+        aw_recent_tick(&watch, world.steward); /* the same decision again and again */
+    aw_api_world_run(&world, 1);
+    aw_recent_tick(&watch, world.steward);
+    const struct aw_recent_one *one = aw_recent_find(&watch, "bank/cart");
+    assert_int_equal(watch.points_max, AW_RECENT_POINTS_MAX);
+    assert_int_equal(aw_recent_points(&watch, one), AW_RECENT_POINTS_MAX);
+    assert_int_equal(one->point_count, AW_RECENT_POINTS_MAX + beyond + 1);
+    first_us = aw_recent_point(&watch, one, 0)->at_us;
+    last_us = aw_recent_point(&watch, one, AW_RECENT_POINTS_MAX - 1)->at_us;
+    assert_true(last_us > first_us);
+    for (uint32_t i = 0; i + 1 < AW_RECENT_POINTS_MAX; i++)
+        assert_true(aw_recent_point(&watch, one, i)->at_us == first_us);
+    assert_int_equal(aw_recent_fleets(&watch), AW_RECENT_FLEET_MAX);
+    aw_recent_deinit(&watch);
+    aw_api_world_close(&world);
+}
+
+static void room_is_taken_once_and_a_tick_without_memory_is_counted(void **state)
+{
+    static struct aw_api_world world;
+    struct aw_alloc_counting counting;
+    struct aw_recent watch;
+    (void)state;
+    aw_api_world_open_with(&world, AW_GUARD_AUTO, false);
+    aw_api_world_run(&world, 1);
+    for (uint64_t budget = 0;; budget++) {
+        aw_alloc_counting_init(&counting);
+        counting.fail_after = budget;
+        if (aw_recent_init(&watch, 15, &counting.alloc))
+            continue;
+        aw_recent_tick(&watch, world.steward);
+        const bool made = watch.dropped == 0;
+        if (made) {
+            const uint64_t taken = counting.alloc_count;
+            for (uint32_t t = 0; t < 50; t++)
+                aw_recent_tick(&watch, world.steward);
+            assert_int_equal(counting.alloc_count, taken);
+        } else {
+            assert_null(aw_recent_find(&watch, "shop/cart"));
+        }
+        aw_recent_deinit(&watch);
+        assert_int_equal(counting.alloc_count, counting.free_count);
+        if (made)
+            break;
+    }
+    aw_api_world_close(&world);
+}
+
+/* After a reload workloads may come in another order, go and come. */
+static void a_past_moves_with_its_name(void **state)
+{
+    static struct aw_api_world world;
+    struct aw_recent watch;
+    (void)state;
+    aw_api_world_open_with(&world, AW_GUARD_AUTO, false);
+    assert_ok(aw_recent_init(&watch, world.api_config.step_s, NULL));
+    for (uint32_t t = 0; t < 5; t++) {
+        aw_api_world_run(&world, 1);
+        aw_recent_tick(&watch, world.steward);
+    }
+    /* as if they had been in the order web, bank, cart, with marks to know them by */
+    const struct aw_recent_one first = watch.one[0];
+    watch.one[0] = watch.one[1];
+    watch.one[1] = watch.one[2];
+    watch.one[2] = first;
+    for (uint32_t i = 0; i < 3; i++)
+        watch.one[i].model_changes = 100 + watch.one[i].ring;
+    aw_recent_tick(&watch, world.steward);
+    static const char *const names[] = {"shop/cart", "shop/web", "bank/cart"};
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_string_equal(watch.one[i].name, names[i]);
+        assert_int_equal(watch.one[i].point_count, 6);
+        assert_int_equal(watch.one[i].model_changes, 100 + i);
+    }
+    /* and one in the place of another that is gone has no past */
+    snprintf(watch.one[1].name, sizeof watch.one[1].name, "gone/away");
+    aw_recent_tick(&watch, world.steward);
+    assert_string_equal(watch.one[1].name, "shop/web");
+    assert_int_equal(watch.one[1].point_count, 1);
+    assert_int_equal(watch.one[1].model_changes, 0);
+    assert_int_equal(watch.one[2].point_count, 7);
+    aw_recent_deinit(&watch);
+    aw_api_world_close(&world);
+}
+
+/* The most workloads that there may be: rings are short then, and within their bytes. */
+static void a_crowd_stays_within_its_bytes(void **state)
+{
+    const size_t points = (size_t)AW_WORKLOADS_MAX * AW_RECENT_POINTS_MIN;
+    const size_t episodes = (size_t)AW_WORKLOADS_MAX * AW_RECENT_EPISODES_MIN;
+    (void)state;
+    assert_true(points * sizeof(struct aw_recent_point) <= AW_RECENT_BYTES_MAX);
+    assert_true(episodes * sizeof(struct aw_recent_episode) <= AW_RECENT_BYTES_MAX);
+}
+
+AW_TEST_GROUP("recent")
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(points_are_what_was_decided),
+        cmocka_unit_test(the_twin_belongs_to_the_step_that_it_lived),
+        cmocka_unit_test(a_ring_keeps_the_newest),
+        cmocka_unit_test(room_is_taken_once_and_a_tick_without_memory_is_counted),
+        cmocka_unit_test(a_past_moves_with_its_name),
+        cmocka_unit_test(a_crowd_stays_within_its_bytes),
+    };
+    return cmocka_run_group_tests_name("watch", tests, NULL, NULL);
+}
