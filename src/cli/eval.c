@@ -80,12 +80,12 @@ static const struct aw_positional eval_positionals[] = {
     {.name = NULL},
 };
 static const struct aw_example eval_examples[] = {
-    {"aware eval runs/cart", "100 deterministic episodes"},
-    {"aware eval runs/cart --episodes 1000 --seed 7 --output json", "more of them, for a script"},
+    {"aware train eval runs/cart", "100 deterministic episodes"},
+    {"aware train eval runs/cart --episodes 1000 --seed 7 --output json", "more of them, for a script"},
     {NULL, NULL},
 };
 const struct aw_verb aw_verb_eval = {
-    .name = "eval",
+    .name = "train eval",
     .summary = "Evaluate the policy of a run",
     .text = "Plays deterministic episodes on fresh environments and reports the mean return with "
             "its 95% bootstrap interval. The same directory, seed and number of episodes give "

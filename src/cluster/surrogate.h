@@ -4,7 +4,7 @@
  *
  * Input is what decides the queue of a replica: its demand, its cores, the rate of requests. Output
  * are latency quantiles and a few figures more, each relative to a plain formula, so the network
- * only learns what the formula misses. It is fitted by `aware simulate calibrate` on random
+ * only learns what the formula misses. It is fitted by `aware simulate fit-surrogate` on random
  * applications and settings run through the reference, and shipped inside the program.
  *
  * Memory:  a surrogate is one block of weights, read-only after load.

@@ -168,7 +168,7 @@ void aw_help_all(FILE *out, bool color)
     heading(out, "First steps:", color);
     fputs("  aware env list\n"
           "  aware train --env cartpole-v1 --agent ppo --steps 100k --out runs/first\n"
-          "  aware eval runs/first\n"
+          "  aware train eval runs/first\n"
           "\n'aware help VERB' tells more about one verb; 'man aware' tells it all.\n",
           out);
 }

@@ -99,7 +99,7 @@ enum aw_err aw_summary_print(const struct aw_summary *summary, bool color)
         printf("  files       none: --out was not given, nothing was saved\n");
         return AW_OK;
     }
-    printf("  files       %s\n\nNext:\n  aware eval %s\n", summary->dir, summary->dir);
+    printf("  files       %s\n\nNext:\n  aware train eval %s\n", summary->dir, summary->dir);
     printf("  aware train --resume %s --steps %" PRIu64 "\n  tensorboard --logdir %s\n",
            summary->dir, 2 * config->steps, summary->dir);
     return AW_OK;

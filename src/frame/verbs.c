@@ -49,7 +49,7 @@ const struct aw_verb *const aw_verbs[] = {
     &aw_verb_chaos,
     &aw_verb_simulate,
     &aw_verb_simulate_fit,
-    &aw_verb_simulate_calibrate,
+    &aw_verb_simulate_surrogate,
     &aw_verb_calibrate,
     &aw_verb_evaluate,
     &aw_verb_experiment,
@@ -88,6 +88,27 @@ static const struct {
      "cases run in a test program, build/tests/conformance/test-upstream-cases FILE..."},
     {"bench", "benchmarks are a program of their own, build/aware-bench"},
 };
+
+/* Verbs under the names that they had before; these go on working. */
+static const struct {
+    const char *words[2]; /* the second may be NULL */
+    const char *now;
+} renamed[] = {
+    {{"eval", NULL}, "train eval"},
+    {{"simulate", "calibrate"}, "simulate fit-surrogate"},
+};
+
+static const struct aw_verb *renamed_find(char *const *words, uint32_t count, uint32_t *ret_used)
+{
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
+        const char *const *was = renamed[i].words;
+        if (strcmp(was[0], words[0]) || (was[1] && (count < 2 || strcmp(was[1], words[1]))))
+            continue;
+        *ret_used = was[1] ? 2 : 1;
+        return aw_verb_named(renamed[i].now);
+    }
+    return NULL;
+}
 
 bool aw_verb_hidden(const struct aw_verb *verb)
 {
@@ -179,6 +200,11 @@ enum aw_err aw_verb_find(char *const *words, uint32_t count, const struct aw_ver
     uint32_t name_count = 0;
     if (count == 0)
         return aw_fail(diag, AW_ERR_USAGE, "no verb given; see 'aware help'");
+    const struct aw_verb *known = renamed_find(words, count, ret_used);
+    if (known) {
+        *ret_verb = known;
+        return AW_OK;
+    }
     for (uint32_t i = 0; aw_verbs[i]; i++) {
         const struct aw_verb *verb = aw_verbs[i];
         /* "simulate" is a verb, and the group of "simulate fit": a second word that fits decides */

@@ -43,7 +43,7 @@ extern const struct aw_verb aw_verb_agent_serve;
 extern const struct aw_verb aw_verb_chaos;
 extern const struct aw_verb aw_verb_simulate;
 extern const struct aw_verb aw_verb_simulate_fit;
-extern const struct aw_verb aw_verb_simulate_calibrate;
+extern const struct aw_verb aw_verb_simulate_surrogate;
 extern const struct aw_verb aw_verb_calibrate;
 extern const struct aw_verb aw_verb_evaluate;
 extern const struct aw_verb aw_verb_experiment;

@@ -1,509 +1,406 @@
-/* explain.c - the verb `explain-schema`: what can be written in files of autoscalers. */
+/* explain.c - the verb `explain`: why a decision was taken, as a page to read aloud. */
+#include "frame/grid.h"
 #include "frame/json.h"
 #include "frame/layout.h"
+#include "frame/rows.h"
+#include "frame/show.h"
 #include "frame/verbs.h"
+#include "operate/client.h"
 
-#include "profile/profile_schema.h"
-
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-#define INDENT     2u
-#define DEPTH_MAX  16u /* objects within each other */
-#define LABEL_WIDE 10u
+#define LABEL        14u
+#define BAR_CELLS    20u
+#define REASONS_MAX  6u
+#define EFFECT_LEAST 0.005 /* of the largest: below, an input moved nothing */
 
-/* --- for people -------------------------------------------------------------------------------
- */
-
-/* What decides how a field or a setting is shown. */
-struct shown {
-    char name[AW_SCHEMA_NAME_MAX];
-    const char *type, *initial, *help;
-    char allowed[AW_DIAG_TEXT_MAX];
-    bool required, refused, nested;
+struct page {
+    const json_t *told, *account, *detail;
+    bool color;
 };
 
-static void show_field(const struct aw_schema_field *field, struct shown *ret)
+static void head(const struct page *page, const char *text)
 {
-    *ret = (struct shown){.type = aw_schema_type_name(field),
-                          .initial = field->initial,
-                          .help = field->help,
-                          .required = field->flags & AW_SCHEMA_REQUIRED,
-                          .refused = field->flags & AW_SCHEMA_REFUSED,
-                          .nested = field->fields || field->conf};
-    snprintf(ret->name, sizeof ret->name, "%s", field->name);
-    aw_schema_expects(field, ret->allowed, sizeof ret->allowed);
+    printf("\n%s%s%s\n", page->color ? "\033[1m" : "", text, page->color ? "\033[0m" : "");
 }
 
-static void show_conf(const struct aw_conf_field *field, struct shown *ret)
+static void line(const char *label, const char *text)
 {
-    *ret = (struct shown){
-        .type = aw_schema_conf_type_name(field), .initial = field->initial, .help = field->help};
-    aw_schema_conf_name(field, ret->name, sizeof ret->name);
-    aw_conf_expects(field, ret->allowed, sizeof ret->allowed);
-}
-
-static void line_print(const char *label, const char *text)
-{
-    printf("%-*s", (int)LABEL_WIDE, label);
-    aw_wrap(stdout, text, LABEL_WIDE, LABEL_WIDE, AW_HELP_COLUMNS);
-}
-
-/* "slo <object>   the service-level objective ..." */
-static void child_print(const struct shown *shown, bool color)
-{
-    const char *bold = color ? "\033[1m" : "", *plain = color ? "\033[0m" : "";
-    char note[AW_TEXT_REAL_MAX + 64] = "";
-    if (shown->required)
-        snprintf(note, sizeof note, ", required");
-    else if (shown->refused)
-        snprintf(note, sizeof note, ", refused");
-    else if (shown->initial && *shown->initial)
-        snprintf(note, sizeof note, ", default %.64s", shown->initial);
-    printf("%*s%s%s%s  <%s>%s\n%*s", (int)INDENT, "", bold, shown->name, plain, shown->type, note,
-           3 * (int)INDENT, "");
-    aw_wrap(stdout, shown->help, 3 * INDENT, 3 * INDENT, AW_HELP_COLUMNS);
-}
-
-static void children_print(const struct aw_schema_field *fields, const struct aw_conf_field *conf,
-                           const char *without, bool color)
-{
-    struct shown shown;
-    printf("\nFields:\n");
-    for (; fields && fields->name; fields++) {
-        show_field(fields, &shown);
-        child_print(&shown, color);
-    }
-    for (; conf && conf->key; conf++) {
-        if (without && !strcmp(without, conf->key))
-            continue;
-        show_conf(conf, &shown);
-        child_print(&shown, color);
-    }
-}
-
-static void found_print(const struct aw_profile_kind *kind, const char *path,
-                        const struct aw_schema_found *found, bool color)
-{
-    struct shown shown;
-    line_print("Kind:", kind->name);
-    if (!found->field) {
-        line_print("Help:", kind->help);
-        children_print(kind->fields, NULL, NULL, color);
+    if (!*text)
         return;
+    printf("  %-*s ", (int)LABEL, label);
+    aw_wrap(stdout, text, LABEL + 3, LABEL + 3, aw_columns(stdout));
+}
+
+static const char *join(const json_t *names, char *buf, size_t size)
+{
+    struct aw_text text;
+    aw_text_init(&text, buf, size);
+    for (size_t i = 0; i < json_array_size(names); i++)
+        aw_text_add(&text, "%s%s", i ? ", " : "", json_string_value(json_array_get(names, i)));
+    return buf;
+}
+
+/* --- what was done ---------------------------------------------------------------------------- */
+
+static void done_print(const struct page *page)
+{
+    char plan[AW_PLAN_MAX], when[AW_SHOW_MAX], age[AW_SHOW_MAX], before[AW_SHOW_MAX],
+        after[AW_SHOW_MAX], text[512];
+    const json_t *a = page->account;
+    const long long id = (long long)aw_at_integer(page->told, "decision");
+    printf("%s%s%s", page->color ? "\033[1m" : "", aw_at_text(page->told, "workload"),
+           page->color ? "\033[0m" : "");
+    if (id)
+        printf(", decision %lld", id);
+    printf(", at %s (%s ago)\n\n", aw_time_show(aw_at_text(page->told, "at"), when, sizeof when),
+           aw_show_age(aw_at_real(page->told, "age_s"), age, sizeof age));
+    aw_wrap(stdout, aw_at_text(page->told, "sentence"), 0, 0, aw_columns(stdout));
+    head(page, "What was done");
+    line("Change",
+         aw_plan_show(aw_at(a, "plan.before"), aw_at(a, "plan.after"), plan, sizeof plan));
+    snprintf(text, sizeof text, "%s an hour before, %s after",
+             aw_show_money(aw_at_real(a, "cost_per_hour.before"), before, sizeof before),
+             aw_show_money(aw_at_real(a, "cost_per_hour.after"), after, sizeof after));
+    line("Cost", text);
+    snprintf(text, sizeof text, "%s, in stage %s (episode %lld, step %lld)", aw_at_text(a, "actor"),
+             aw_at_text(a, "stage"), (long long)aw_at_integer(a, "episode"),
+             (long long)aw_at_integer(a, "step"));
+    line("Who", text);
+}
+
+/* --- what it saw ------------------------------------------------------------------------------ */
+
+/* clang-format off */
+static const struct aw_grid_column input_columns[] = {
+    {"  INPUT", false, 0, false, 0},
+    {"VALUE",   true,  0, false, 0},
+    {"AGE",     true,  0, false, 0},
+    {NULL,      false, 0, false, 0},
+};
+/* clang-format on */
+
+static enum aw_err inputs_print(const struct page *page, struct aw_diag *diag)
+{
+    const json_t *inputs = aw_at(page->account, "inputs");
+    struct aw_grid grid;
+    const char *name;
+    json_t *copy = json_deep_copy(inputs), *input;
+    head(page, "What it saw");
+    aw_grid_init(&grid, input_columns);
+    json_object_foreach(copy, name, input)
+    {
+        char value[AW_SHOW_MAX], age[AW_SHOW_MAX];
+        const bool missing = !aw_at(input, "value");
+        aw_grid_add(&grid, AW_TONE_PLAIN, "  %s", name);
+        aw_grid_add(&grid, missing ? AW_TONE_ODD : AW_TONE_PLAIN, "%s",
+                    missing ? "missing"
+                            : aw_show_named(name, aw_at_real(input, "value"), value, sizeof value));
+        aw_grid_add(&grid, AW_TONE_PLAIN, "%s",
+                    aw_show_age(aw_at_real(input, "age_s"), age, sizeof age));
     }
-    if (found->conf)
-        show_conf(found->conf, &shown);
+    json_decref(copy);
+    const struct aw_grid_look look = {.heads = true, .end = "\n", .color = page->color};
+    return aw_grid_print(&grid, stdout, &look, diag);
+}
+
+static void standing_print(const struct page *page)
+{
+    const json_t *s = aw_at(page->account, "standing"), *last = aw_at(page->account, "last_step");
+    char text[512], a[AW_SHOW_MAX], b[AW_SHOW_MAX], c[AW_SHOW_MAX], d[AW_SHOW_MAX];
+    snprintf(text, sizeof text,
+             "%lld of %lld replicas ready, CPU %s (%s used), memory %s (%s used)%s%s",
+             (long long)aw_at_integer(s, "replicas_ready"),
+             (long long)aw_at_integer(s, "replicas_wanted"),
+             aw_show_cpu(aw_at_real(s, "cpu_millicores"), a, sizeof a),
+             aw_show_percent(aw_at_real(s, "cpu_utilisation"), b, sizeof b),
+             aw_show_memory(aw_at_real(s, "memory_bytes"), c, sizeof c),
+             aw_show_percent(aw_at_real(s, "memory_utilisation"), d, sizeof d),
+             aw_at_true(s, "rollout") ? ", a rollout is under way" : "",
+             aw_at_integer(s, "oom_kills") > 0 ? ", killed for want of memory" : "");
+    line("Standing", text);
+    if (aw_at(last, "slo_latency_us")) {
+        snprintf(text, sizeof text, "%s of %s in the step before: %s",
+                 aw_show_latency(aw_at_real(last, "latency_us"), a, sizeof a),
+                 aw_show_latency(aw_at_real(last, "slo_latency_us"), b, sizeof b),
+                 aw_at_true(last, "slo_missed") ? "missed" : "met");
+        line("SLO", text);
+    }
+}
+
+/* --- who wanted what -------------------------------------------------------------------------- */
+
+static void deciders_print(const struct page *page)
+{
+    const json_t *a = page->account, *agent = aw_at(a, "agent"), *fallback = aw_at(a, "fallback"),
+                 *before = aw_at(a, "plan.before");
+    char plan[AW_PLAN_MAX], text[512];
+    head(page, "Who wanted what");
+    snprintf(text, sizeof text, "%s%s; %s",
+             aw_plan_show(before, aw_at(fallback, "plan"), plan, sizeof plan),
+             aw_at_true(fallback, "acts") ? " (it acted)" : "", aw_at_text(fallback, "reason"));
+    char label[32];
+    snprintf(label, sizeof label, "%.14s", aw_at_text(fallback, "kind"));
+    line(label, text);
+    if (aw_at(agent, "plan"))
+        snprintf(text, sizeof text, "%s%s",
+                 aw_plan_show(before, aw_at(agent, "plan"), plan, sizeof plan),
+                 aw_at_true(agent, "acts") ? " (it acted)" : "");
     else
-        show_field(found->field, &shown);
-    line_print("Field:", path);
-    line_print("Type:", shown.type);
-    if (shown.required)
-        line_print("Default:", "none, it must be written");
-    else if (shown.initial)
-        line_print("Default:", *shown.initial ? shown.initial : "empty");
-    line_print("Allowed:", shown.refused ? "not supported" : shown.allowed);
-    line_print("Help:", shown.help);
-    if (!found->conf && shown.nested)
-        children_print(found->field->fields, found->field->conf, found->field->conf_without, color);
+        snprintf(text, sizeof text, "has no policy yet");
+    line("agent", text);
+    line("watchdog", aw_at_text(a, "watchdog.sentence"));
+    line("lifecycle", aw_at_text(a, "lifecycle.sentence"));
 }
 
-/* One line for each key below spec. */
-static void spec_print(const struct aw_schema_field *spec)
+static void orders_print(const struct page *page)
 {
-    struct shown shown;
-    for (const struct aw_schema_field *s = spec->fields; s && s->name; s++) {
-        printf("%*sspec.%-22s ", (int)INDENT, "", s->name);
-        aw_wrap(stdout, s->help, INDENT + 28, INDENT + 28, AW_HELP_COLUMNS);
+    const json_t *orders = aw_at(page->account, "orders");
+    char text[256], plan[AW_PLAN_MAX];
+    const char *freeze = aw_at_text(orders, "freeze");
+    if (aw_at(orders, "freeze_id")) {
+        snprintf(text, sizeof text, "order %lld: %s is frozen",
+                 (long long)aw_at_integer(orders, "freeze_id"),
+                 !strcmp(freeze, "down") ? "scaling down" : "everything");
+        line("person", text);
     }
-    for (const struct aw_conf_field *c = spec->conf; c && c->key; c++) {
-        show_conf(c, &shown);
-        printf("%*sspec.%-22s ", (int)INDENT, "", shown.name);
-        aw_wrap(stdout, shown.help, INDENT + 28, INDENT + 28, AW_HELP_COLUMNS);
+    if (aw_at(orders, "pin_id")) {
+        snprintf(text, sizeof text, "order %lld (%s): %s",
+                 (long long)aw_at_integer(orders, "pin_id"), aw_at_text(orders, "pin"),
+                 aw_plan_show(NULL, aw_at(orders, "pin_plan"), plan, sizeof plan));
+        line("person", text);
+    }
+    if (aw_at(orders, "floor_id")) {
+        snprintf(text, sizeof text, "order %lld (emergency): nothing below %s%s",
+                 (long long)aw_at_integer(orders, "floor_id"),
+                 aw_plan_show(NULL, aw_at(orders, "floor_plan"), plan, sizeof plan),
+                 aw_at_true(orders, "urgent") ? "" : ", being let down");
+        line("person", text);
     }
 }
 
-static void kinds_print(bool color)
+/* --- the rails -------------------------------------------------------------------------------- */
+
+static void rails_print(const struct page *page)
 {
-    const char *bold = color ? "\033[1m" : "", *plain = color ? "\033[0m" : "";
-    for (const struct aw_profile_kind *kind = aw_profile_kinds; kind->name; kind++) {
-        printf("%s%s%s  (or %s)\n%*s", bold, kind->name, plain, kind->alias, (int)INDENT, "");
-        aw_wrap(stdout, kind->help, INDENT, INDENT, AW_HELP_COLUMNS);
-        for (const struct aw_schema_field *f = kind->fields; f->name; f++) {
-            if (!strcmp(f->name, "spec"))
-                spec_print(f);
-        }
-        putchar('\n');
+    const json_t *guard = aw_at(page->account, "guard"), *rails = aw_at(guard, "rails"),
+                 *before = aw_at(page->account, "plan.before");
+    char plan[AW_PLAN_MAX], axes[64], text[256];
+    head(page, "What the rails made of it");
+    line("proposed", aw_plan_show(before, aw_at(guard, "proposed"), plan, sizeof plan));
+    for (size_t i = 0; i < json_array_size(rails); i++) {
+        const json_t *rail = json_array_get(rails, i);
+        snprintf(text, sizeof text, "%s: %s", join(aw_at(rail, "clipped"), axes, sizeof axes),
+                 aw_at_text(rail, "sentence"));
+        line(aw_at_text(rail, "rail"), text);
     }
-    printf("More: aware explain-schema spec.goals.slo, aware explain-schema "
-           "SimulatedApplication.spec\n");
+    if (json_array_size(rails) == 0)
+        line("", "no rail changed anything");
+    line("recommended", aw_plan_show(before, aw_at(guard, "recommended"), plan, sizeof plan));
+    snprintf(text, sizeof text, "%s (mode %s)",
+             aw_plan_show(before, aw_at(guard, "plan"), plan, sizeof plan),
+             aw_at_text(guard, "mode"));
+    line("applied", text);
 }
 
-/* --- JSON -------------------------------------------------------------------------------------
- */
+/* --- what moved it, and what it promises ------------------------------------------------------ */
 
-static json_t *shown_json(const struct shown *shown)
+static void reasons_print(const struct page *page)
 {
-    json_t *object = json_object();
-    json_object_set_new(object, "name", json_string(shown->name));
-    json_object_set_new(object, "type", json_string(shown->type));
-    json_object_set_new(object, "required", json_boolean(shown->required));
-    json_object_set_new(object, "supported", json_boolean(!shown->refused));
-    json_object_set_new(object, "default",
-                        shown->initial ? json_string(shown->initial) : json_null());
-    json_object_set_new(object, "allowed", json_string(shown->allowed));
-    json_object_set_new(object, "help", json_string(shown->help));
-    return object;
-}
-
-static json_t *field_json(const struct aw_schema_field *field, unsigned depth);
-
-static json_t *fields_json(const struct aw_schema_field *fields, const struct aw_conf_field *conf,
-                           const char *without, unsigned depth)
-{
-    json_t *array = json_array();
-    struct shown shown;
-    AW_ASSERT(depth < DEPTH_MAX);
-    for (; fields && fields->name; fields++)
-        json_array_append_new(array, field_json(fields, depth));
-    for (; conf && conf->key; conf++) {
-        if (without && !strcmp(without, conf->key))
-            continue;
-        show_conf(conf, &shown);
-        json_array_append_new(array, shown_json(&shown));
-    }
-    return array;
-}
-
-static json_t *field_json(const struct aw_schema_field *field, unsigned depth)
-{
-    struct shown shown;
-    show_field(field, &shown);
-    json_t *object = shown_json(&shown);
-    if (shown.nested)
-        json_object_set_new(
-            object, "fields",
-            fields_json(field->fields, field->conf, field->conf_without, depth + 1));
-    return object;
-}
-
-static json_t *kind_json(const struct aw_profile_kind *kind)
-{
-    json_t *object = json_object();
-    json_object_set_new(object, "kind", json_string(kind->name));
-    json_object_set_new(object, "help", json_string(kind->help));
-    json_object_set_new(object, "fields", fields_json(kind->fields, NULL, NULL, 0));
-    return object;
-}
-
-/* --- OpenAPI ----------------------------------------------------------------------------------
- *
- * A structural schema as a CustomResourceDefinition wants it (OpenAPI 3.0 with the extensions of
- * Kubernetes). What is a number or a text, and not whole, has no type there: it is left open, and
- * this program judges it.
- */
-
-static void bounds_set(json_t *object, double min, double max)
-{
-    if (min == 0 && max == 0)
+    const json_t *reasons = aw_at(page->detail, "reasons");
+    const json_t *now = aw_at(page->account, "guard.proposed"),
+                 *before = aw_at(page->account, "plan.before");
+    double most = 0;
+    for (size_t i = 0; i < json_array_size(reasons); i++)
+        most = fmax(most, fabs(aw_at_real(json_array_get(reasons, i), "effect")));
+    head(page, "Which inputs moved it most");
+    if (!(most > 0)) {
+        line("", "none: a little more or less of any input would have changed nothing");
         return;
-    if (isfinite(min))
-        json_object_set_new(object, "minimum", json_real(min));
-    if (isfinite(max))
-        json_object_set_new(object, "maximum", json_real(max));
-}
-
-static void choices_set(json_t *object, const char *const *choices)
-{
-    json_t *array = json_array();
-    for (; *choices; choices++)
-        json_array_append_new(array, json_string(*choices));
-    json_object_set_new(object, "enum", array);
-}
-
-static void type_set(json_t *object, const char *type)
-{
-    json_object_set_new(object, "type", json_string(type));
-}
-
-static json_t *conf_openapi(const struct aw_conf_field *field)
-{
-    json_t *object = json_object(), *items;
-    json_object_set_new(object, "description", json_string(field->help));
-    switch (field->type) {
-    case AW_CONF_BOOL:
-        type_set(object, "boolean");
-        break;
-    case AW_CONF_U32:
-    case AW_CONF_U64:
-        type_set(object, "integer");
-        bounds_set(object, field->min, field->max);
-        break;
-    case AW_CONF_F32:
-    case AW_CONF_F64:
-        type_set(object, "number");
-        bounds_set(object, field->min, field->max);
-        break;
-    case AW_CONF_CHOICE:
-        type_set(object, "string");
-        choices_set(object, field->choices);
-        break;
-    case AW_CONF_U32_LIST:
-        type_set(object, "array");
-        json_object_set_new(object, "maxItems", json_integer(AW_CONF_LIST_MAX));
-        items = json_object();
-        type_set(items, "integer");
-        json_object_set_new(object, "items", items);
-        break;
-    case AW_CONF_TEXT:
-        type_set(object, "string");
-        json_object_set_new(object, "maxLength", json_integer(AW_CONF_TEXT_MAX - 1));
-        break;
     }
-    return object;
-}
-
-static json_t *field_openapi(const struct aw_schema_field *field, unsigned depth);
-
-static void object_openapi(json_t *object, const struct aw_schema_field *fields,
-                           const struct aw_conf_field *conf, const char *without, unsigned depth)
-{
-    json_t *properties = json_object(), *required = json_array();
-    char name[AW_SCHEMA_NAME_MAX];
-    AW_ASSERT(depth < DEPTH_MAX);
-    type_set(object, "object");
-    for (; fields && fields->name; fields++) {
-        if (fields->flags & AW_SCHEMA_REFUSED)
+    for (size_t i = 0; i < json_array_size(reasons) && i < REASONS_MAX; i++) {
+        const json_t *one = json_array_get(reasons, i);
+        const double effect = aw_at_real(one, "effect");
+        char bar[AW_SHOW_MAX], value[AW_SHOW_MAX], plan[AW_PLAN_MAX], tried[AW_SHOW_MAX];
+        const char *name = aw_at_text(one, "input");
+        if (!(fabs(effect) > EFFECT_LEAST * most))
             continue;
-        json_object_set_new(properties, fields->name, field_openapi(fields, depth + 1));
-        if (fields->flags & AW_SCHEMA_REQUIRED)
-            json_array_append_new(required, json_string(fields->name));
-    }
-    for (; conf && conf->key; conf++) {
-        if (!without || strcmp(without, conf->key) != 0)
-            json_object_set_new(properties, aw_schema_conf_name(conf, name, sizeof name),
-                                conf_openapi(conf));
-    }
-    if (json_array_size(required) > 0)
-        json_object_set(object, "required", required);
-    json_decref(required);
-    json_object_set_new(object, "properties", properties);
-}
-
-/* Of a type that is not kept as it is written. */
-static void open_set(json_t *object)
-{
-    json_object_set_new(object, "x-kubernetes-preserve-unknown-fields", json_true());
-}
-
-/* A number or a text: no type says that (int-or-string knows whole numbers alone), its values do.
- */
-static void quantiles_set(json_t *object)
-{
-    open_set(object);
-    json_object_set_new(object, "enum",
-                        json_pack("[s,s,s,f,f,f,s,s,s]", "p50", "p95", "p99", 0.5, 0.95, 0.99,
-                                  "0.5", "0.95", "0.99"));
-}
-
-static void scalar_openapi(json_t *object, const struct aw_schema_field *field)
-{
-    switch (field->type) {
-    case AW_SCHEMA_TEXT:
-    case AW_SCHEMA_NAME:
-        type_set(object, "string");
-        json_object_set_new(object, "maxLength", json_integer((json_int_t)field->size - 1));
-        if (field->type == AW_SCHEMA_NAME)
-            json_object_set_new(object, "pattern", json_string("^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"));
-        break;
-    case AW_SCHEMA_BOOL:
-        type_set(object, "boolean");
-        break;
-    case AW_SCHEMA_U32:
-    case AW_SCHEMA_U64:
-        type_set(object, "integer");
-        bounds_set(object, field->min, field->max);
-        break;
-    case AW_SCHEMA_REAL:
-        type_set(object, "number");
-        bounds_set(object, field->min, field->max);
-        break;
-    case AW_SCHEMA_CPU:
-    case AW_SCHEMA_MEMORY:
-        json_object_set_new(object, "x-kubernetes-int-or-string", json_true());
-        break;
-    case AW_SCHEMA_DURATION:
-    case AW_SCHEMA_RATE:
-        type_set(object, "string");
-        break;
-    case AW_SCHEMA_QUANTILE:
-        quantiles_set(object);
-        break;
-    case AW_SCHEMA_CHOICE:
-        type_set(object, "string");
-        choices_set(object, field->choices);
-        break;
-    default:
-        open_set(object);
-        break;
+        const json_t *more = aw_at(one, "more"), *less = aw_at(one, "less");
+        const bool up = !json_equal(more, now ? now : before);
+        printf("  %-22s %s  %s\n", name,
+               aw_bar_show(fabs(effect) / most, BAR_CELLS, bar, sizeof bar),
+               aw_show_named(name, aw_at_real(one, "value"), value, sizeof value));
+        printf("  %-22s %s %s: %s\n", "",
+               aw_show_percent(aw_at_real(one, "tried"), tried, sizeof tried), up ? "more" : "less",
+               aw_plan_show(before, up ? more : less, plan, sizeof plan));
     }
 }
 
-static json_t *field_openapi(const struct aw_schema_field *field, unsigned depth)
+static void predicted_print(const struct page *page)
 {
-    json_t *object = json_object(), *items = json_object();
-    json_object_set_new(object, "description", json_string(field->help));
-    switch (field->type) {
-    case AW_SCHEMA_OBJECT:
-        object_openapi(object, field->fields, field->conf, field->conf_without, depth);
-        break;
-    case AW_SCHEMA_LIST:
-        type_set(object, "array");
-        json_object_set_new(object, "maxItems", json_integer(field->count_max));
-        object_openapi(items, field->fields, NULL, NULL, depth);
-        json_object_set(object, "items", items);
-        break;
-    case AW_SCHEMA_SET:
-        type_set(object, "array");
-        type_set(items, "string");
-        choices_set(items, field->choices);
-        json_object_set(object, "items", items);
-        break;
-    case AW_SCHEMA_TEXTS:
-        type_set(object, "object");
-        type_set(items, "string");
-        json_object_set(object, "additionalProperties", items);
-        break;
-    case AW_SCHEMA_ANY_OBJECT:
-        type_set(object, "object");
-        open_set(object);
-        break;
-    case AW_SCHEMA_ANY_LIST:
-        type_set(object, "array");
-        open_set(items);
-        json_object_set(object, "items", items);
-        break;
-    default:
-        scalar_openapi(object, field);
-        break;
+    const json_t *p = aw_at(page->detail, "predicted");
+    char text[512], a[AW_SHOW_MAX], b[AW_SHOW_MAX], c[AW_SHOW_MAX], d[AW_SHOW_MAX];
+    head(page, "What is expected of it");
+    if (aw_at(p, "unknown_because")) {
+        line("latency", aw_at_text(p, "unknown_because"));
+    } else if (aw_at(p, "after")) {
+        snprintf(text, sizeof text, "%s as it was, %s with this, limit %s%s%s%s",
+                 aw_at_true(p, "before.overload")
+                     ? "overload"
+                     : aw_show_latency(aw_at_real(p, "before.latency_us"), a, sizeof a),
+                 aw_at_true(p, "after.overload")
+                     ? "overload"
+                     : aw_show_latency(aw_at_real(p, "after.latency_us"), b, sizeof b),
+                 aw_show_latency(aw_at_real(p, "slo_latency_us"), c, sizeof c),
+                 aw_at(p, "error") ? " (from a copy of the workload that is off by " : "",
+                 aw_at(p, "error") ? aw_show_percent(expm1(aw_at_real(p, "error")), d, sizeof d)
+                                   : "",
+                 aw_at(p, "error") ? ")" : "");
+        line("latency", text);
     }
-    json_decref(items);
-    return object;
-}
-
-/* The schema of one kind: apiVersion, kind and metadata are the API server's own. */
-static json_t *kind_openapi(const struct aw_profile_kind *kind)
-{
-    json_t *object = json_object(), *properties, *own = json_object();
-    json_object_set_new(object, "description", json_string(kind->help));
-    object_openapi(object, kind->fields, NULL, NULL, 0);
-    properties = json_object_get(object, "properties");
-    type_set(own, "string");
-    json_object_set(properties, "apiVersion", own);
-    json_object_set(properties, "kind", own);
-    json_decref(own);
-    own = json_object();
-    type_set(own, "object");
-    json_object_set_new(properties, "metadata", own);
-    own = json_object();
-    type_set(own, "object");
-    open_set(own);
-    json_object_set_new(properties, "status", own);
-    return object;
-}
-
-/* --- the verb ---------------------------------------------------------------------------------
- */
-
-/* "SimulatedApplication.spec" and "spec" of the first kind; `*path` moves behind the kind. */
-static const struct aw_profile_kind *kind_of(const char **path)
-{
-    const size_t len = strcspn(*path, ".");
-    for (const struct aw_profile_kind *kind = aw_profile_kinds; kind->name; kind++) {
-        const bool is_name = strlen(kind->name) == len && !strncasecmp(kind->name, *path, len);
-        const bool is_alias = strlen(kind->alias) == len && !strncasecmp(kind->alias, *path, len);
-        if (is_name || is_alias) {
-            *path += len + ((*path)[len] == '.');
-            return kind;
-        }
+    if (aw_at(page->account, "estimate.mean")) {
+        snprintf(text, sizeof text, "estimated at %.4g an episode (%.4g to %.4g)",
+                 aw_at_real(page->account, "estimate.mean"),
+                 aw_at_real(page->account, "estimate.low"),
+                 aw_at_real(page->account, "estimate.high"));
+        line("policy", text);
     }
-    return &aw_profile_kinds[0];
+    snprintf(text, sizeof text, "%s, seed %s",
+             *aw_at_text(page->account, "model") ? aw_at_text(page->account, "model") : "none yet",
+             aw_at_text(page->account, "seed"));
+    line("model", text);
+    if (aw_at(page->account, "agent.specialised_from"))
+        line("", aw_show_origin(page->account, text, sizeof text));
 }
 
-static enum aw_err openapi_print(const struct aw_profile_kind *kind, struct aw_diag *diag)
+static void policy_print(const struct page *page)
 {
-    json_t *object;
-    if (kind)
-        return aw_json_print(kind_openapi(kind), diag);
-    object = json_object();
-    for (kind = aw_profile_kinds; kind->name; kind++)
-        json_object_set_new(object, kind->name, kind_openapi(kind));
-    return aw_json_print(object, diag);
+    const json_t *policy = aw_at(page->detail, "policy");
+    const char *name;
+    json_t *copy = json_deep_copy(policy), *number;
+    if (json_object_size(copy) > 0)
+        head(page, "The numbers of the policy");
+    json_object_foreach(copy, name, number)
+    {
+        printf("  %-*s %10.4g  %s\n", (int)LABEL, name, aw_at_real(number, "value"),
+               aw_at_text(number, "meaning"));
+    }
+    json_decref(copy);
+}
+
+static enum aw_err page_print(const struct page *page, struct aw_diag *diag)
+{
+    done_print(page);
+    enum aw_err err = inputs_print(page, diag);
+    if (err)
+        return err;
+    standing_print(page);
+    deciders_print(page);
+    orders_print(page);
+    rails_print(page);
+    if (page->detail) {
+        reasons_print(page);
+        predicted_print(page);
+        policy_print(page);
+    } else {
+        head(page, "Which inputs moved it most");
+        line("", *aw_at_text(page->told, "detail_error")
+                     ? aw_at_text(page->told, "detail_error")
+                     : "not known: the moment of this decision was not kept");
+    }
+    return AW_OK;
+}
+
+/* --replay: whether taking it again gives the same. */
+static enum aw_err replayed(const struct aw_call *run, const json_t *told, struct aw_diag *diag)
+{
+    const json_t *again = aw_at(told, "detail.replayed");
+    const long long id = (long long)aw_at_integer(told, "decision");
+    if (!again)
+        return aw_fail(diag, AW_ERR_NODATA, "decision %lld cannot be taken again: %s", id,
+                       *aw_at_text(told, "detail_error") ? aw_at_text(told, "detail_error")
+                                                         : "its moment was not kept");
+    if (!json_is_true(again))
+        return aw_fail(diag, AW_ERR_CHECK, "decision %lld taken again is not what was recorded",
+                       id);
+    if (!run->json)
+        printf("\n%sTaken again from its recorded moment, decision %lld is the same, byte for "
+               "byte.%s\n",
+               aw_tone_on(AW_TONE_GOOD, run->color_out), id, aw_tone_off(run->color_out));
+    return AW_OK;
 }
 
 static enum aw_err explain_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    const char *path = run->args->positional[0];
-    const bool openapi = aw_args_given(run->args, "openapi");
-    const struct aw_profile_kind *kind = path ? kind_of(&path) : NULL;
-    struct aw_schema_found found = {0};
-    if (path) {
-        enum aw_err err = aw_schema_find(kind->fields, path, &found, diag);
-        if (err)
-            return err;
-    }
-    if (openapi && found.field)
-        return aw_fail(diag, AW_ERR_USAGE, "--openapi describes a whole kind; %s is a part of one",
-                       AW_QUOTE(path));
-    if (openapi)
-        return openapi_print(kind, diag);
+    const char *name = run->args->positional[0];
+    const uint64_t decision =
+        aw_args_given(run->args, "decision") ? aw_args_number(run->args, "decision") : 0;
+    struct aw__client client;
+    json_t *told = NULL;
+    if (!name && !decision)
+        return aw_fail(diag, AW_ERR_USAGE,
+                       "'aware explain' needs a WORKLOAD, or a decision's number with --decision");
+    enum aw_err err = aw__client_open(&client, run, diag);
+    if (err)
+        return err;
+    err = aw__client_explain(&client, name, decision, &told, diag);
+    aw__client_close(&client);
+    if (err)
+        return err;
+    const struct page page = {.told = told,
+                              .account = aw_at(told, "account"),
+                              .detail = aw_at(told, "detail"),
+                              .color = run->color_out};
     if (run->json) {
-        json_t *object;
-        struct shown shown;
-        if (found.conf) {
-            show_conf(found.conf, &shown);
-            object = shown_json(&shown);
-        } else if (found.field) {
-            object = field_json(found.field, 0);
-        } else if (kind) {
-            object = kind_json(kind);
-        } else {
-            object = json_array();
-            for (kind = aw_profile_kinds; kind->name; kind++)
-                json_array_append_new(object, kind_json(kind));
-        }
-        return aw_json_print(object, diag);
+        json_object_set_new(told, "v", json_integer(1));
+        err = aw_json_print(json_incref(told), diag);
+    } else if (!page.account) {
+        err = aw_fail(diag, AW_ERR_NODATA, "nothing has been decided for %s yet",
+                      aw_at_text(told, "workload"));
+    } else {
+        err = page_print(&page, diag);
     }
-    if (kind)
-        found_print(kind, path, &found, run->color_out);
-    else
-        kinds_print(run->color_out);
-    return AW_OK;
+    if (!err && aw_args_given(run->args, "replay"))
+        err = replayed(run, told, diag);
+    json_decref(told);
+    return err;
 }
 
 static const struct aw_option options[] = {
-    AW_FLAG("openapi", 0, "print the schema in OpenAPI, as a CustomResourceDefinition has it"),
+    AW_NUMBER("decision", 0, "ID", NULL, 1, INT64_MAX,
+              "an earlier one; 'aware history' has their numbers (default: the last kept)"),
+    AW_FLAG("replay", 0,
+            "take the decision again from its recorded moment; exit status 1 where it differs"),
+    AW__CLIENT_OPTIONS,
     {.name = NULL},
 };
 static const struct aw_positional positionals[] = {
-    {.name = "PATH",
+    {.name = "WORKLOAD",
      .kind = AW_ARG_TEXT,
-     .help = "keys with dots between, of a MultidimPodAutoscaler or after the name of a kind",
+     .help = "NAME, or NAMESPACE/NAME; not needed with --decision",
      .optional = true},
     {.name = NULL},
 };
 static const struct aw_example examples[] = {
-    {"aware explain-schema", "the kinds there are"},
-    {"aware explain-schema spec.goals.slo.latency", "one field and those below it"},
-    {"aware explain-schema SimulatedApplication.spec", "another kind"},
-    {"aware explain-schema --openapi mpa", "for a CustomResourceDefinition"},
+    {"aware explain cart", "the last decision about it"},
+    {"aware explain cart --decision 310", "an earlier one"},
+    {"aware explain --decision 310 --replay", "and prove that it is what these inputs give"},
+    {"aware explain cart -o json", "everything, for a program"},
     {NULL, NULL},
 };
-const struct aw_verb aw_verb_explain_schema = {
-    .name = "explain-schema",
-    .summary = "Explain the fields of an autoscaler's file",
-    .text = "Shows type, default, what is allowed and what it is for, from the same table that "
-            "'aware validate' and 'aware run' read files by.",
+const struct aw_verb aw_verb_explain = {
+    .name = "explain",
+    .summary = "Explain a decision: what was seen, who wanted what, what the rails clipped, why",
+    .text = "In this order: what was done and what it costs; the figures it was decided on, with "
+            "their age; what the fallback and the agent wanted; what each guard rail made of it; "
+            "which inputs moved it most (each a little more and a little less, everything else as "
+            "it was); what is expected of it; the model and the seed.\n\n"
+            "A decision is a function of what is recorded: --replay takes it again and compares "
+            "byte by byte. The fields of an autoscaler's file are another matter: see 'aware "
+            "explain-schema'.",
     .options = options,
     .positionals = positionals,
     .examples = examples,

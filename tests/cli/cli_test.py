@@ -30,10 +30,10 @@ ESCAPE = re.compile(r"\x1b|\r")
 VERBS = [["run"], ["get"], ["describe"], ["top"], ["explain"], ["history"], ["undo"], ["approve"],
          ["reject"], ["freeze"], ["unfreeze"], ["emergency"], ["calm"], ["budget"], ["diff"],
          ["replay"], ["export"], ["state", "show"], ["state", "export"], ["state", "reset"],
-         ["train"], ["eval"], ["pretrain"], ["adapt"], ["embed"], ["env", "list"],
+         ["train"], ["train", "eval"], ["pretrain"], ["adapt"], ["embed"], ["env", "list"],
          ["env", "describe"], ["env", "check"], ["env", "serve"],
          ["agent", "list"], ["agent", "describe"], ["simulate"], ["simulate", "fit"],
-         ["simulate", "calibrate"], ["evaluate"], ["experiment"], ["trial"],
+         ["simulate", "fit-surrogate"], ["evaluate"], ["experiment"], ["trial"],
          ["store", "list"], ["store", "export"], ["store", "import"], ["store", "prune"],
          ["completion"], ["version"], ["help"]]
 
@@ -155,7 +155,7 @@ def json_is_one_document_with_stable_keys():
             (["agent", "describe", "ppo"], {"name", "settings", "presets", "discrete"}),
             (["train", "-e", "cartpole-v1", "-a", "ppo", "-n", "600", "--out", out],
              {"env", "agent", "seed", "steps", "episodes", "training", "evaluation", "dir"}),
-            (["eval", out, "--episodes", "5"], {"env", "agent", "episodes", "return_mean",
+            (["train", "eval", out, "--episodes", "5"], {"env", "agent", "episodes", "return_mean",
                                                 "return_low_95", "return_high_95"}),
         ]
         for args, keys in table:
@@ -509,7 +509,7 @@ def candidates(*words):
 
 def candidates_fit_the_place_of_the_cursor():
     table = [
-        ([""], ["run", "get", "explain", "freeze", "state", "train", "eval", "env", "agent",
+        ([""], ["run", "get", "explain", "freeze", "state", "train", "env", "agent",
                 "simulate", "evaluate", "apps", "load", "store", "validate",
                 "explain-schema", "completion", "version", "help"],
          False),
@@ -522,7 +522,7 @@ def candidates_fit_the_place_of_the_cursor():
         (["replay", "--policy", "hpa", "--set", "hpa_ta"], ["hpa_target="], True),
         (["export", "--what", "a"], ["audit"], True),
         (["store", ""], ["list", "export", "import", "prune"], True),
-        (["simulate", ""], ["fit", "calibrate"], True),
+        (["simulate", ""], ["fit", "fit-surrogate"], True),
         (["simulate", "--see"], ["--seed"], True),
         (["simulate", "--compare", "hpa,cons"], ["hpa,constant", "hpa,constant-reward"], True),
         (["simulate", "--set", "slo_b"], ["slo_budget="], True),
@@ -541,7 +541,7 @@ def candidates_fit_the_place_of_the_cursor():
         (["train", "-a", "ddpg", "--set", "noise=o"], ["noise=ou"], True),
         (["train", "-a", "ppo", "--preset", "cart"], ["cartpole-v1"], True),
         (["train", "--out", ""], [":dirs"], True),
-        (["eval", ""], [":dirs"], True),
+        (["train", "eval", ""], [":dirs"], True),
         (["version", "--output", ""], ["table", "json"], True),
         (["help", "trai"], ["train"], True),
         (["help", "env", "de"], ["describe"], True),
@@ -606,7 +606,7 @@ try() { local -a words; words=("$@"); local CURRENT=$#words; _aware; }
 try aware trai
 try aware env d
 try aware train --agent ddpg --set gam
-try aware eval ''
+try aware train eval ''
 """
 
 

@@ -1,4 +1,4 @@
-/* weights.h - the network of surrogate.c, as `aware simulate calibrate` writes it. */
+/* weights.h - the network of surrogate.c, as `aware simulate fit-surrogate` writes it. */
 #ifndef AW_CLUSTER_SIM_WEIGHTS_H
 #define AW_CLUSTER_SIM_WEIGHTS_H
 

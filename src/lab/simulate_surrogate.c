@@ -1,5 +1,5 @@
 /*
- * simulate_calibrate.c - the verb `simulate calibrate`: fits the fast network to the reference.
+ * simulate_surrogate.c - the verb `simulate fit-surrogate`: fits the fast network to the reference.
  *
  * Samples are independent, so they are drawn on all processors; the fit is one thread of our own
  * layers and optimiser. One sample in ten is held out, and only those are reported.
@@ -211,7 +211,7 @@ static enum aw_err write_source(const struct calibration *c, const char *path, s
     if (!out)
         return aw_fail_at(diag, AW_ERR_IO, path, 0, 0, NULL, "cannot be written: %m");
     fprintf(out,
-            "/* weights.c - made by: aware simulate calibrate --seed %llu --samples %u "
+            "/* weights.c - made by: aware simulate fit-surrogate --seed %llu --samples %u "
             "--requests %u */\n"
             "#include \"cluster/sim/weights.h\"\n\n/* clang-format off */\n"
             "const struct aw_weights aw_weights = {\n",
@@ -309,11 +309,11 @@ static const struct aw_option calibrate_options[] = {
     {.name = NULL},
 };
 static const struct aw_example calibrate_examples[] = {
-    {"aware simulate calibrate -o src/cluster/sim/weights.c", "fit anew what the program ships"},
+    {"aware simulate fit-surrogate -o src/cluster/sim/weights.c", "fit anew what the program ships"},
     {NULL, NULL},
 };
-const struct aw_verb aw_verb_simulate_calibrate = {
-    .name = "simulate calibrate",
+const struct aw_verb aw_verb_simulate_surrogate = {
+    .name = "simulate fit-surrogate",
     .summary = "Fit the fast model of the simulated cluster to the reference",
     .text = "Runs random applications, sizes and rates through the reference model, which follows "
             "every request, and fits the network of the fast model to the steady states found. One "
