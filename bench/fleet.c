@@ -50,9 +50,9 @@ struct fleet {
     struct aw_cluster cluster;
     struct aw_loop *loop;
     struct aw_rng rng;
-    struct aw_desk *steward;       /* NULL: no log */
+    struct aw_desk *desk;          /* NULL: no log */
     struct aw_disk_sim disk;       /* of the log */
-    struct aw_fallback_task *task; /* [count], for the steward; NULL: no log */
+    struct aw_fallback_task *task; /* [count], for the desk; NULL: no log */
     uint32_t *pilot_bytes;         /* [count], before a tick; NULL: nobody asks */
     uint32_t made;                 /* workloads so far, for their names */
     bool quick;                    /* searches are, so that a day can be lived in a minute */
@@ -164,7 +164,7 @@ static enum aw_err open_log(struct fleet *fleet, uint32_t count, struct aw_diag 
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a log");
     config->disk = &fleet->disk.disk;
     snprintf(config->folder, sizeof config->folder, "/audit");
-    err = aw_desk_new(config, NULL, &fleet->steward, NULL, diag);
+    err = aw_desk_new(config, NULL, &fleet->desk, NULL, diag);
     aw_alloc_free(NULL, config);
     return err;
 }
@@ -189,7 +189,7 @@ static enum aw_err open_fleet(struct fleet *fleet, uint32_t count, bool quick, b
         return err;
     fleet->cluster = aw_sim_cluster(fleet->sim);
     err = aw_loop_new(&(struct aw_loop_config){.cluster = fleet->cluster,
-                                               .desk = log ? aw_desk_hooks(fleet->steward) : NULL,
+                                               .hooks = log ? aw_desk_hooks(fleet->desk) : NULL,
                                                .workloads_max = count,
                                                .learn_max = quick ? 1 : 0,
                                                .deadline_us = INT64_MAX},
@@ -197,14 +197,14 @@ static enum aw_err open_fleet(struct fleet *fleet, uint32_t count, bool quick, b
     for (uint32_t i = 0; !err && i < count; i++)
         err = add(fleet, diag);
     if (!err && log)
-        err = aw_desk_attach(fleet->steward, fleet->loop, fleet->task, 0, diag);
+        err = aw_desk_attach(fleet->desk, fleet->loop, fleet->task, 0, diag);
     return err;
 }
 
 static void close_fleet(struct fleet *fleet)
 {
     aw_loop_free(fleet->loop);
-    aw_desk_free(fleet->steward);
+    aw_desk_free(fleet->desk);
     aw_disk_sim_deinit(&fleet->disk);
     aw_alloc_free(NULL, fleet->task);
     aw_alloc_free(NULL, fleet->pilot_bytes);
@@ -333,10 +333,10 @@ static enum aw_err changes(struct fleet *fleet, uint32_t count, struct aw__bench
     double still_ms = 0, still = 0, free_ms = 0, moved = 0;
     enum aw_err err = open_fleet(fleet, count, false, true, diag);
     const double resident = resident_mib(); /* the simulated disk, which grows, is empty still */
-    err = err ? err : aw_desk_order(fleet->steward, &order, 0, NULL, diag);
+    err = err ? err : aw_desk_order(fleet->desk, &order, 0, NULL, diag);
     err = err ? err : median_tick(fleet, &still_ms, &still, diag);
     order.kind = AW_ORDER_UNFREEZE;
-    err = err ? err : aw_desk_order(fleet->steward, &order, 0, NULL, diag);
+    err = err ? err : aw_desk_order(fleet->desk, &order, 0, NULL, diag);
     err = err ? err : median_tick(fleet, &free_ms, &moved, diag);
     if (err)
         return err;

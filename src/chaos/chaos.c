@@ -244,9 +244,9 @@ static void note_deeds(struct aw__chaos *world)
         if (!w->decided || plan->set == 0 || world->recorded || !world->record_asked)
             continue;
         struct aw_desk_view view;
-        aw_desk_lock(world->steward);
-        aw_desk_peek(world->steward, i, &view);
-        aw_desk_unlock(world->steward);
+        aw_desk_lock(world->desk);
+        aw_desk_peek(world->desk, i, &view);
+        aw_desk_unlock(world->desk);
         struct aw__chaos_deed *deed = &world->deed[world->deed_count++];
         *deed = (struct aw__chaos_deed){
             .id = view.changed_id, .workload = i, .set = (uint32_t)plan->set};

@@ -4,7 +4,7 @@
  *
  * A world is a simulated cluster that lies, a store that refuses, a disk that breaks, a clock that
  * jumps, people who order, policies that want to hurt, and in the middle of it, as it is shipped:
- * loop, pilots, guard, watchdog, steward, audit log. Which faults a world has and how often is
+ * loop, pilots, guard, watchdog, desk, audit log. Which faults a world has and how often is
  * drawn from its seed, so worlds differ in kind, not in detail alone (swarm testing: Groce et al.,
  * ISSTA 2012).
  *

@@ -172,9 +172,9 @@ struct aw__chaos {
     struct aw_sim_settings sim_settings;
     struct aw_store store, memory_store;
     struct aw_disk_sim disk;
-    struct aw_loop_desk desk;
-    const struct aw_loop_desk *inner_desk;
-    struct aw_desk *steward;
+    struct aw_loop_hooks hooks;
+    const struct aw_loop_hooks *inner_desk;
+    struct aw_desk *desk;
     struct aw_loop *loop;
     bool down;        /* could not start yet */
     bool fresh;       /* has not ticked since it started */

@@ -1,5 +1,5 @@
 /*
- * chaos_life.c - how what is under test begins, is saved and dies: steward and loop are made as a
+ * chaos_life.c - how what is under test begins, is saved and dies: desk and loop are made as a
  * daemon makes them, from what the disk, the save and the store have.
  */
 #include <stdio.h>
@@ -102,7 +102,7 @@ static enum aw_err recall(struct aw__chaos *world, bool *ret_taken)
 
 static void desk_enter(void *ctx)
 {
-    const struct aw_loop_desk *inner = ((struct aw__chaos *)ctx)->inner_desk;
+    const struct aw_loop_hooks *inner = ((struct aw__chaos *)ctx)->inner_desk;
     inner->enter(inner->ctx);
 }
 
@@ -116,7 +116,7 @@ static void desk_leave(void *ctx)
 static void desk_orders(void *ctx, uint32_t workload, int64_t now_us, struct aw_orders *ret)
 {
     struct aw__chaos *world = ctx;
-    const struct aw_loop_desk *inner = world->inner_desk;
+    const struct aw_loop_hooks *inner = world->inner_desk;
     world->deciding = workload;
     inner->orders(inner->ctx, workload, now_us, ret);
 }
@@ -149,7 +149,7 @@ static enum aw_err desk_record(void *ctx, int64_t now_us, struct aw_diag *diag)
 static void desk_applied(void *ctx, uint32_t workload, const struct aw_decision *decision,
                          enum aw_err err)
 {
-    const struct aw_loop_desk *inner = ((struct aw__chaos *)ctx)->inner_desk;
+    const struct aw_loop_hooks *inner = ((struct aw__chaos *)ctx)->inner_desk;
     inner->applied(inner->ctx, workload, decision, err);
 }
 
@@ -178,19 +178,19 @@ static enum aw_err begin(struct aw__chaos *world, struct aw_diag *diag)
         tasks[i] = world->workload[i].task;
     }
     const struct aw_alloc *alloc = &world->heap.alloc;
-    enum aw_err err = aw_desk_new(&config, alloc, &world->steward, NULL, diag);
+    enum aw_err err = aw_desk_new(&config, alloc, &world->desk, NULL, diag);
     if (err)
         return err;
-    world->inner_desk = aw_desk_hooks(world->steward);
-    world->desk = (struct aw_loop_desk){.ctx = world,
-                                        .moments = world->inner_desk->moments,
-                                        .enter = desk_enter,
-                                        .leave = desk_leave,
-                                        .orders = desk_orders,
-                                        .decided = desk_decided,
-                                        .record = desk_record,
-                                        .applied = desk_applied,
-                                        .learned = desk_learned};
+    world->inner_desk = aw_desk_hooks(world->desk);
+    world->hooks = (struct aw_loop_hooks){.ctx = world,
+                                          .moments = world->inner_desk->moments,
+                                          .enter = desk_enter,
+                                          .leave = desk_leave,
+                                          .orders = desk_orders,
+                                          .decided = desk_decided,
+                                          .record = desk_record,
+                                          .applied = desk_applied,
+                                          .learned = desk_learned};
     aw__chaos_stopwatch(world);
     err = aw_loop_new(&(struct aw_loop_config){.cluster = aw__chaos_cluster(world),
                                                .store = &world->store,
@@ -199,22 +199,22 @@ static enum aw_err begin(struct aw__chaos *world, struct aw_diag *diag)
                                                .workload_count = world->count,
                                                .thread_count = 1,
                                                .deadline_us = world->step_us,
-                                               .desk = &world->desk,
+                                               .hooks = &world->hooks,
                                                .steadfast = true,
                                                .clock = &world->stopwatch,
                                                .exchange = world->exchange},
                       alloc, &world->loop, diag);
     return err ? err
-               : aw_desk_attach(world->steward, world->loop, tasks, aw__chaos_now_us(world), diag);
+               : aw_desk_attach(world->desk, world->loop, tasks, aw__chaos_now_us(world), diag);
 }
 
 static void drop(struct aw__chaos *world)
 {
     aw_disk_sim_kill(&world->disk);
     aw_loop_free(world->loop);
-    aw_desk_free(world->steward);
+    aw_desk_free(world->desk);
     world->loop = NULL;
-    world->steward = NULL;
+    world->desk = NULL;
     aw__chaos_must(world, world->heap.bytes == 0, AW_INVARIANT_MEMORY, UINT32_MAX,
                    "%zu bytes are left behind", world->heap.bytes);
 }
@@ -268,8 +268,8 @@ void aw__chaos_end(struct aw__chaos *world, bool killed, bool power)
         aw_disk_sim_power_cut(&world->disk, aw_rng_u64(&world->rng));
     else if (killed)
         aw_disk_sim_kill(&world->disk);
-    else if (world->steward)
-        aw_desk_detach(world->steward, aw__chaos_now_us(world), "asked to");
+    else if (world->desk)
+        aw_desk_detach(world->desk, aw__chaos_now_us(world), "asked to");
     aw__chaos_say(world, "  %s", power ? "the power goes" : killed ? "kill -9" : "stopped");
     world->dead = false;
     world->dead_in = 0;

@@ -1,4 +1,4 @@
-/* chaos_log.c - the disk is asked, not the steward: what a power cut would leave, whether it
+/* chaos_log.c - the disk is asked, not the desk: what a power cut would leave, whether it
  * verifies, and whether every order that was acknowledged is in it. */
 #include <stdlib.h>
 #include <string.h>

@@ -48,9 +48,9 @@ static void draw_order(struct aw__chaos *world, struct aw_order *order)
     struct aw_rng *rng = &world->rng;
     const uint32_t w = aw_rng_below(rng, world->count);
     struct aw_desk_view view;
-    aw_desk_lock(world->steward);
-    aw_desk_peek(world->steward, w, &view);
-    aw_desk_unlock(world->steward);
+    aw_desk_lock(world->desk);
+    aw_desk_peek(world->desk, w, &view);
+    aw_desk_unlock(world->desk);
     static const uint32_t kinds[] = {AW_ORDER_FREEZE,   AW_ORDER_FREEZE,    AW_ORDER_UNFREEZE,
                                      AW_ORDER_UNFREEZE, AW_ORDER_UNDO,      AW_ORDER_UNDO,
                                      AW_ORDER_UNDO,     AW_ORDER_EMERGENCY, AW_ORDER_CALM,
@@ -185,20 +185,20 @@ static void give(struct aw__chaos *world, const struct aw_order *order, bool sen
 {
     struct aw_plan proposal = {0};
     uint32_t proposed = UINT32_MAX;
-    aw_desk_lock(world->steward);
+    aw_desk_lock(world->desk);
     for (uint32_t i = 0; order->kind == AW_ORDER_APPROVE && i < world->count; i++) {
         struct aw_desk_view view;
-        aw_desk_peek(world->steward, i, &view);
+        aw_desk_peek(world->desk, i, &view);
         if (view.proposal.id == order->decision && order->decision) {
             proposal = view.proposal.plan;
             proposed = i;
         }
     }
-    aw_desk_unlock(world->steward);
+    aw_desk_unlock(world->desk);
     uint64_t id = 0;
     struct aw_diag diag = {0};
     const int64_t now = aw__chaos_now_us(world);
-    const enum aw_err err = aw_desk_order(world->steward, order, now, &id, &diag);
+    const enum aw_err err = aw_desk_order(world->desk, order, now, &id, &diag);
     const char *name = aw_order_name(order->kind);
     aw__chaos_say(world, "  somebody orders %s \"%s\" (%llu): %s %s", name ? name : "?",
                   order->name, (unsigned long long)order->decision, aw_err_name(err),

@@ -55,8 +55,7 @@ static void give_back(struct aw__chaos *world, uint32_t w)
     uint64_t id = 0;
     struct aw_diag diag = {0};
     memcpy(order.name, world->workload[w].pilot.name, sizeof order.name);
-    const enum aw_err err =
-        aw_desk_order(world->steward, &order, aw__chaos_now_us(world), &id, &diag);
+    const enum aw_err err = aw_desk_order(world->desk, &order, aw__chaos_now_us(world), &id, &diag);
     aw__chaos_say(world, "  somebody takes a policy of %s back: %s %s", order.name,
                   aw_err_name(err), err ? diag.text : "");
     aw__chaos_digest(world, &err, sizeof err);
@@ -78,7 +77,7 @@ static void hand_in(struct aw__chaos *world, uint32_t from, uint32_t w, uint32_t
     damage(world, text, &size, how);
     memcpy(order.name, world->workload[w].pilot.name, sizeof order.name);
     const enum aw_err err =
-        aw_desk_propose(world->steward, &order, text, size, aw__chaos_now_us(world), &id, &diag);
+        aw_desk_propose(world->desk, &order, text, size, aw__chaos_now_us(world), &id, &diag);
     aw__chaos_say(world, "  a policy of %s for %s, %s: %s %s", world->workload[from].pilot.name,
                   order.name, how ? "damaged" : "as it is", aw_err_name(err), err ? diag.text : "");
     aw__chaos_digest(world, &err, sizeof err);

@@ -316,7 +316,7 @@ void aw__chaos_world_free(struct aw__chaos *world)
     if (world->disk.state) /* nothing that is closed now reaches it */
         aw_disk_sim_kill(&world->disk);
     aw_loop_free(world->loop);
-    aw_desk_free(world->steward);
+    aw_desk_free(world->desk);
     aw__chaos_external_free(world);
     aw__chaos_log_forget(world);
     aw_sim_free(world->sim);

@@ -29,7 +29,7 @@ struct recommender {
     struct aw_kube_prom_queries questions;
     struct aw_kube_metrics *metrics;
     struct aw_store store;
-    struct aw_desk *steward;
+    struct aw_desk *desk;
     struct aw_model_shelf *shelf;
     struct aw_tick_timing timing;
     struct aw_api api;
@@ -59,7 +59,7 @@ static enum aw_err keep_open(struct recommender *r, struct aw_diag *diag)
     snprintf(r->pilots, sizeof r->pilots, "%s/" PILOTS_FILE, c->state);
     snprintf(r->vpas, sizeof r->vpas, "%s/" VPAS_FILE, c->state);
     return aw_daemon_record_open(&(struct aw_daemon_record){.state = c->state}, &r->controller->log,
-                                 &r->steward, diag);
+                                 &r->desk, diag);
 }
 
 static void save(struct recommender *r)
@@ -142,7 +142,7 @@ static enum aw_err api_open(struct recommender *r, struct aw_diag *diag)
     struct aw_api_config *config = aw_alloc_new(NULL, 1, sizeof *config);
     if (!config)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
-    config->steward = r->steward;
+    config->desk = r->desk;
     config->speed = c->speed;
     config->step_s = c->step_s;
     config->timing = &r->timing;
@@ -190,7 +190,7 @@ static void role_close(void *self)
     aw_doors_close(&r->doors);
     aw_recommender_free(r->it);
     aw_api_deinit(&r->api);
-    aw_desk_free(r->steward);
+    aw_desk_free(r->desk);
     aw_tick_timing_deinit(&r->timing);
     aw_store_close(&r->store);
     aw_model_shelf_free(r->shelf);
@@ -222,8 +222,8 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
         .instance = c->instance,
         .metrics = r->metrics,
         .store = *c->store ? &r->store : NULL,
-        .steward = r->steward,
-        .desk = r->steward ? aw_tick_timing_desk(&r->timing, aw_desk_hooks(r->steward)) : NULL,
+        .desk = r->desk,
+        .hooks = r->desk ? aw_tick_timing_desk(&r->timing, aw_desk_hooks(r->desk)) : NULL,
         .shelf = r->shelf,
         .log = &c->log,
         .memory = *r->pilots ? r->pilots : NULL,
@@ -238,7 +238,7 @@ static enum aw_err role_open(struct aw__controller *c, struct aw_kube *kube, voi
         .speed = c->speed,
         .thread_count = c->thread_count};
     err = err ? err : aw_recommender_new(&r->it, &config, NULL, diag);
-    if (!err && r->steward && *c->socket)
+    if (!err && r->desk && *c->socket)
         err = api_open(r, diag);
     if (err) {
         role_close(r);

@@ -104,8 +104,8 @@ const struct aw_verb aw_verb_env_serve = {
         "Prints its address when it can be reached, and serves until it is interrupted. "
         "docs/mechanisms/rpc.md tells the protocol; limits are those of one trusted user: at most "
         "256 sessions and 16384 environments at once.\n\n"
-        "The other way round, 'aware train', 'aware train eval', 'aware env describe' and 'aware env "
-        "check' take the address of an environment that another program serves: "
+        "The other way round, 'aware train', 'aware train eval', 'aware env describe' and "
+        "'aware env check' take the address of an environment that another program serves: "
         "grpc://HOST:PORT/NAME, grpcs://HOST:PORT/NAME?ca=FILE&token=FILE or "
         "grpc+unix:///PATH?env=NAME.",
     .options = serve_options,

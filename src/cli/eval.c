@@ -81,7 +81,8 @@ static const struct aw_positional eval_positionals[] = {
 };
 static const struct aw_example eval_examples[] = {
     {"aware train eval runs/cart", "100 deterministic episodes"},
-    {"aware train eval runs/cart --episodes 1000 --seed 7 --output json", "more of them, for a script"},
+    {"aware train eval runs/cart --episodes 1000 --seed 7 --output json",
+     "more of them, for a script"},
     {NULL, NULL},
 };
 const struct aw_verb aw_verb_eval = {

@@ -266,8 +266,8 @@ static enum aw_err run_run(const struct aw_call *run, struct aw_diag *diag)
     err = err ? err : finish(s, diag);
     if (!err && aw_stop_signal)
         err = interrupted(s, diag);
-    if (s->kept.steward && s->kept.job)
-        aw_desk_detach(s->kept.steward, aw_job_now_us(s->kept.job),
+    if (s->kept.desk && s->kept.job)
+        aw_desk_detach(s->kept.desk, aw_job_now_us(s->kept.job),
                        aw_stop_signal ? "interrupted" : "the end of the run");
     aw_alloc_free(NULL, s->row);
     aw_session_close(&s->kept);

@@ -29,7 +29,7 @@ struct aw_loop {
     uint32_t live;       /* that are taken */
     uint32_t first_free; /* NOBODY: all that have been used are taken */
     int64_t deadline_us;
-    const struct aw_loop_desk *desk;    /* NULL: none */
+    const struct aw_loop_hooks *hooks;  /* NULL: none */
     const struct aw_clock *clock;       /* NULL: none */
     struct aw_agent_exchange *exchange; /* NULL: none */
     bool steadfast;
@@ -60,7 +60,7 @@ static enum aw_err make_room(struct aw_loop *loop, uint32_t more, size_t moment_
 {
     struct aw_pod *pods = NULL;
     void *moment = NULL;
-    const bool moments = loop->desk && loop->desk->moments && moment_bytes > loop->moment_bytes;
+    const bool moments = loop->hooks && loop->hooks->moments && moment_bytes > loop->moment_bytes;
     uint32_t max = loop->pods.max;
     if (loop->pods_wanted + more > max) { /* half as much again: not for everybody who comes */
         max = loop->pods_wanted + more;
@@ -213,7 +213,7 @@ enum aw_err aw_loop_new(const struct aw_loop_config *config, const struct aw_all
     loop->cluster = config->cluster;
     loop->store = config->store;
     loop->deadline_us = config->deadline_us;
-    loop->desk = config->desk;
+    loop->hooks = config->hooks;
     loop->steadfast = config->steadfast;
     loop->clock = config->clock;
     loop->exchange = config->exchange;
@@ -271,7 +271,7 @@ static bool has_external(const struct aw_loop *loop, const struct slot *slot)
 static void ask_all(struct aw_loop *loop)
 {
     const struct aw_cluster *cluster = &loop->cluster;
-    const struct aw_loop_desk *desk = loop->desk;
+    const struct aw_loop_hooks *hooks = loop->hooks;
     if (!loop->exchange)
         return;
     for (uint32_t i = 0; i < loop->count; i++) {
@@ -285,11 +285,11 @@ static void ask_all(struct aw_loop *loop)
     }
     if (!aw_agent_exchange_waits(loop->exchange))
         return;
-    if (desk)
-        desk->leave(desk->ctx);
+    if (hooks)
+        hooks->leave(hooks->ctx);
     aw_agent_exchange_wait(loop->exchange);
-    if (desk)
-        desk->enter(desk->ctx);
+    if (hooks)
+        hooks->enter(hooks->ctx);
 }
 
 static void hear_one(struct aw_loop *loop, uint32_t index)
@@ -403,7 +403,7 @@ _Static_assert(AW_WORKLOADS_MAX <= 1u << 16, "a slot has sixteen bits of a key")
 static void decide_all(struct aw_loop *loop)
 {
     const struct aw_cluster *cluster = &loop->cluster;
-    const struct aw_loop_desk *desk = loop->desk;
+    const struct aw_loop_hooks *hooks = loop->hooks;
     for (uint32_t i = 0; i < loop->count; i++) {
         struct slot *slot = &loop->slot[i];
         struct aw_pilot *pilot = slot->pilot;
@@ -413,17 +413,17 @@ static void decide_all(struct aw_loop *loop)
         struct aw_orders orders = {0};
         size_t bytes = 0;
         hear_one(loop, i);
-        if (desk) {
-            desk->orders(desk->ctx, i, now, &orders);
-            if (desk->moments)
+        if (hooks) {
+            hooks->orders(hooks->ctx, i, now, &orders);
+            if (hooks->moments)
                 bytes = aw_pilot_snapshot_save(pilot, loop->moment);
         }
         const struct aw_decision *decision = aw_pilot_decide(pilot, &orders, now);
         if (bytes)
             aw_pilot_snapshot_took(loop->moment, decision->took_s);
         loop->counts.decisions++;
-        if (desk)
-            desk->decided(desk->ctx, i, decision, bytes ? loop->moment : NULL, bytes);
+        if (hooks)
+            hooks->decided(hooks->ctx, i, decision, bytes ? loop->moment : NULL, bytes);
         /* while it is at hand: the passes behind this one look at few pilots */
         slot->acts = decision->guard.plan.set != 0;
         const bool due = aw_pilot_learn_due(pilot);
@@ -449,8 +449,8 @@ static void apply_all(struct aw_loop *loop, bool recorded, aw_loop_sink *sink, v
             aw_pilot_applied(pilot, !err, cluster->ops->now_us(cluster->self));
             loop->counts.plans_applied += !err;
             loop->counts.apply_failures += err != AW_OK;
-            if (loop->desk)
-                loop->desk->applied(loop->desk->ctx, i, decision, err);
+            if (loop->hooks)
+                loop->hooks->applied(loop->hooks->ctx, i, decision, err);
         }
         if (sink)
             sink(ctx, i, decision);
@@ -526,8 +526,8 @@ static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
         return AW_OK;
     aw_threads_parallel_for(&loop->pool, loop->due_count, 1, learn_one, loop);
     for (uint32_t i = 0; i < loop->due_count; i++) {
-        if (loop->desk)
-            loop->desk->learned(loop->desk->ctx, loop->due[i], loop->err[i]);
+        if (loop->hooks)
+            loop->hooks->learned(loop->hooks->ctx, loop->due[i], loop->err[i]);
         loop->counts.learn_rounds += loop->err[i] == AW_OK;
         loop->counts.learn_failures += loop->err[i] != AW_OK && loop->err[i] != AW_ERR_NODATA;
         if (crowd) /* as many records at once as rounds, and not as workloads */
@@ -538,9 +538,9 @@ static enum aw_err learn_all(struct aw_loop *loop, struct aw_diag *diag)
 
 enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, struct aw_diag *diag)
 {
-    const struct aw_loop_desk *desk = loop->desk;
-    if (desk)
-        desk->enter(desk->ctx);
+    const struct aw_loop_hooks *hooks = loop->hooks;
+    if (hooks)
+        hooks->enter(hooks->ctx);
     enum aw_err err = observe_all(loop, diag);
     const bool kept = !err;
     if (err && may_pass(loop, err)) {
@@ -551,9 +551,9 @@ enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, st
         ask_all(loop);
         decide_all(loop);
         bool recorded = kept;
-        if (desk) {
+        if (hooks) {
             const int64_t now = loop->cluster.ops->now_us(loop->cluster.self);
-            const enum aw_err written = desk->record(desk->ctx, now, kept ? diag : NULL);
+            const enum aw_err written = hooks->record(hooks->ctx, now, kept ? diag : NULL);
             loop->counts.record_failures += written != AW_OK;
             recorded = kept && !written;
         }
@@ -561,8 +561,8 @@ enum aw_err aw_loop_tick(struct aw_loop *loop, aw_loop_sink *sink, void *ctx, st
         for (uint32_t i = 0; loop->exchange && i < loop->count; i++)
             tell_one(loop, i);
     }
-    if (desk)
-        desk->leave(desk->ctx);
+    if (hooks)
+        hooks->leave(hooks->ctx);
     if (!err && kept)
         err = learn_all(loop, diag);
     loop->counts.ticks += err == AW_OK;

@@ -34,7 +34,7 @@
 struct aw_loop; /* opaque */
 
 /* Who stands beside the loop: brings people's orders, and writes down what is about to be done. */
-struct aw_loop_desk {
+struct aw_loop_hooks {
     void *ctx;
     bool moments; /* record is given the moment of each decision */
 
@@ -68,9 +68,9 @@ struct aw_loop_config {
     uint32_t workload_count;              /* to begin with */
     uint32_t workloads_max;               /* slots; 0: as many as there are to begin with */
     uint32_t thread_count;                /* that learn; 0 and 1: the caller alone */
-    uint32_t learn_max;              /* rounds of one tick; 0: AW_LOOP_LEARN_MAX, or the threads */
-    int64_t deadline_us;             /* of one call of the cluster */
-    const struct aw_loop_desk *desk; /* borrowed, no slot NULL; NULL: nobody stands there */
+    uint32_t learn_max;  /* rounds of one tick; 0: AW_LOOP_LEARN_MAX, or the threads */
+    int64_t deadline_us; /* of one call of the cluster */
+    const struct aw_loop_hooks *hooks; /* borrowed, no slot NULL; NULL: nobody stands there */
     bool steadfast; /* a store that fails is lived with: nothing is changed until it is back */
     const struct aw_clock
         *clock; /* that agents are timed by, for the watchdog's deadline; borrowed.

@@ -387,21 +387,21 @@ static void who_misses_its_slo_learns_first_then_who_waited_longest(void **state
     (void)state;
     struct world world;
     struct told told = {.count = 0};
-    const struct aw_loop_desk desk = {.ctx = &told,
-                                      .enter = nothing,
-                                      .leave = nothing,
-                                      .orders = no_orders,
-                                      .decided = no_decision,
-                                      .record = no_record,
-                                      .applied = no_outcome,
-                                      .learned = who_learned};
+    const struct aw_loop_hooks hooks = {.ctx = &told,
+                                        .enter = nothing,
+                                        .leave = nothing,
+                                        .orders = no_orders,
+                                        .decided = no_decision,
+                                        .record = no_record,
+                                        .applied = no_outcome,
+                                        .learned = who_learned};
     world_begin(&world, 8, 1, false);
     aw_loop_free(world.loop);
     assert_ok(aw_loop_new(&(struct aw_loop_config){.cluster = world.cluster,
                                                    .workloads_max = 8,
                                                    .learn_max = 1,
                                                    .deadline_us = INT64_MAX,
-                                                   .desk = &desk},
+                                                   .hooks = &hooks},
                           &world.counting.alloc, &world.loop, NULL));
     for (uint32_t i = 0; i < 8; i++)
         world_add(&world);

@@ -80,14 +80,14 @@ static enum aw_err make_loop(struct aw_recommender *r, struct aw_diag *diag)
                                         .workloads_max = config->objects_max,
                                         .thread_count = config->thread_count,
                                         .deadline_us = AW__DEADLINE_US,
-                                        .desk = config->desk      ? config->desk
-                                                : config->steward ? aw_desk_hooks(config->steward)
-                                                                  : NULL,
+                                        .hooks = config->hooks  ? config->hooks
+                                                 : config->desk ? aw_desk_hooks(config->desk)
+                                                                : NULL,
                                         .steadfast = true,
                                         .clock = config->clock};
     err = aw_loop_new(&loop, r->alloc, &r->loop, diag);
-    if (!err && config->steward)
-        err = aw_desk_attach(config->steward, r->loop, NULL, lived_us(r), diag);
+    if (!err && config->desk)
+        err = aw_desk_attach(config->desk, r->loop, NULL, lived_us(r), diag);
     return err;
 }
 
@@ -153,8 +153,8 @@ void aw_recommender_free(struct aw_recommender *r)
 {
     if (!r)
         return;
-    if (r->config.steward && r->loop)
-        aw_desk_detach(r->config.steward, lived_us(r), "the recommender ended");
+    if (r->config.desk && r->loop)
+        aw_desk_detach(r->config.desk, lived_us(r), "the recommender ended");
     if (r->object)
         aw__objects_free(r);
     aw__memory_free(r);

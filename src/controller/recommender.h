@@ -10,7 +10,7 @@
  *             Between steps: save.
  * Memory:     slots at new for `objects_max`; a pilot and some 3 KB for each object; the informers'
  *             copies, bounded.
- * Threads:    those of the client. People's orders and looks go through the steward, which has a
+ * Threads:    those of the client. People's orders and looks go through the desk, which has a
  *             lock of its own.
  *
  * Stock VerticalPodAutoscalers that name us are served beside (vpa.h).
@@ -53,22 +53,22 @@
 
 /* Zeroed but for the client is all defaults. */
 struct aw_recommender_config {
-    struct aw_kube *kube;            /* borrowed */
-    struct aw_kube_server server;    /* what it is (discovery.h) */
-    const char *ns;                  /* only objects of this namespace; NULL: all. Borrowed */
-    const char *instance;            /* names this process in events; NULL: "aware". Borrowed */
-    struct aw_kube_metrics *metrics; /* NULL: there are none; borrowed */
-    struct aw_store *store;          /* NULL: nothing is kept; borrowed */
-    struct aw_desk *steward;         /* NULL: no audit, no orders; borrowed */
-    const struct aw_loop_desk *desk; /* in the place of the steward's own; NULL: that one */
-    struct aw_model_shelf *shelf;    /* of models that learning begins at; NULL: none */
-    struct aw_log *log;              /* NULL: nobody is told; borrowed */
-    const struct aw_clock *clock;    /* NULL: the real one */
-    const char *memory;              /* file of what pilots learned, read at new; NULL: none */
-    const char *vpa_memory;          /* the same for VerticalPodAutoscalers (vpa.h) */
-    const char *vpa_name;            /* by which they mean us; NULL: "aware" */
-    struct aw_kube_prom *prom;       /* for the usage of containers; NULL: metrics.k8s.io alone */
-    const char *prom_selector;       /* further matchers of its questions; NULL: none */
+    struct aw_kube *kube;              /* borrowed */
+    struct aw_kube_server server;      /* what it is (discovery.h) */
+    const char *ns;                    /* only objects of this namespace; NULL: all. Borrowed */
+    const char *instance;              /* names this process in events; NULL: "aware". Borrowed */
+    struct aw_kube_metrics *metrics;   /* NULL: there are none; borrowed */
+    struct aw_store *store;            /* NULL: nothing is kept; borrowed */
+    struct aw_desk *desk;              /* NULL: no audit, no orders; borrowed */
+    const struct aw_loop_hooks *hooks; /* in the place of the desk's own; NULL: that one */
+    struct aw_model_shelf *shelf;      /* of models that learning begins at; NULL: none */
+    struct aw_log *log;                /* NULL: nobody is told; borrowed */
+    const struct aw_clock *clock;      /* NULL: the real one */
+    const char *memory;                /* file of what pilots learned, read at new; NULL: none */
+    const char *vpa_memory;            /* the same for VerticalPodAutoscalers (vpa.h) */
+    const char *vpa_name;              /* by which they mean us; NULL: "aware" */
+    struct aw_kube_prom *prom;         /* for the usage of containers; NULL: metrics.k8s.io alone */
+    const char *prom_selector;         /* further matchers of its questions; NULL: none */
     /* Whether we lead at this moment; NULL: always. */
     bool (*leads)(void *ctx);
     /* A tick is over. `store_trouble` NULL: what had happened was kept. NULL: nobody is told. */
@@ -104,7 +104,7 @@ struct aw_recommender;
 AW_NODISCARD enum aw_err aw_recommender_new(struct aw_recommender **ret_recommender,
                                             const struct aw_recommender_config *config,
                                             const struct aw_alloc *alloc, struct aw_diag *diag);
-/* Detaches the steward. NULL is a no-op. */
+/* Detaches the desk. NULL is a no-op. */
 void aw_recommender_free(struct aw_recommender *recommender);
 
 /* Does what is due. An error is for the log: it tries again by itself. AW_ERR_INTERRUPTED: the

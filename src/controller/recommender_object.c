@@ -91,14 +91,14 @@ void aw__object_changed(void *ctx, enum aw_kube_change change, const struct aw_k
 
 static void lock(struct aw_recommender *r)
 {
-    if (r->config.steward)
-        aw_desk_lock(r->config.steward);
+    if (r->config.desk)
+        aw_desk_lock(r->config.desk);
 }
 
 static void unlock(struct aw_recommender *r)
 {
-    if (r->config.steward)
-        aw_desk_unlock(r->config.steward);
+    if (r->config.desk)
+        aw_desk_unlock(r->config.desk);
 }
 
 static void slot_leave(struct aw_recommender *r, struct aw__object *object)
@@ -472,7 +472,7 @@ static enum aw_err pilot_add(struct aw_recommender *r, struct aw__object *object
     }
     /* the workload has lived on: what it was before we looked is not ours to change */
     aw_pilot_resume(aw_loop_pilot(r->loop, slot), NULL);
-    err = r->config.steward ? aw_desk_follow(r->config.steward, slot, task, diag) : AW_OK;
+    err = r->config.desk ? aw_desk_follow(r->config.desk, slot, task, diag) : AW_OK;
     if (err) {
         const enum aw_err removed = aw_loop_remove(r->loop, slot);
         AW_ASSERT(!removed);

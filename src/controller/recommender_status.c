@@ -300,7 +300,7 @@ static void last_say(const struct aw_recommender *r, const struct aw_desk_view *
     snprintf(now->last.message, sizeof now->last.message, "%s", sentence);
 }
 
-/* With the steward's lock held, where there is one. */
+/* With the desk's lock held, where there is one. */
 static void decided_say(struct aw_recommender *r, struct aw__object *object,
                         struct aw_mpa_status *now, int64_t now_us)
 {
@@ -312,8 +312,8 @@ static void decided_say(struct aw_recommender *r, struct aw__object *object,
         active_say(object, NULL, now, now_us);
         return;
     }
-    if (r->config.steward && aw_desk_has(r->config.steward, object->slot)) {
-        aw_desk_peek(r->config.steward, object->slot, &view);
+    if (r->config.desk && aw_desk_has(r->config.desk, object->slot)) {
+        aw_desk_peek(r->config.desk, object->slot, &view);
         last_say(r, &view, now);
     }
     snprintf(now->stage, sizeof now->stage, "%s", aw_stage_name(d->stage));
@@ -545,11 +545,11 @@ enum aw_err aw__statuses_write(struct aw_recommender *r, struct aw_diag *diag)
         if (!object || object->gone)
             continue;
         aw__object_status(object, &r->was);
-        if (r->config.steward)
-            aw_desk_lock(r->config.steward);
+        if (r->config.desk)
+            aw_desk_lock(r->config.desk);
         status_make(r, object, now);
-        if (r->config.steward)
-            aw_desk_unlock(r->config.steward);
+        if (r->config.desk)
+            aw_desk_unlock(r->config.desk);
         if (!worth_writing(object, &r->was, now, deadband_of(r, object), mono_us))
             continue;
         object->owed = true;

@@ -362,7 +362,7 @@ static uint64_t order(struct rec_world *w, enum aw_order_kind kind, uint64_t dec
                              .by = "a person"};
     struct aw_diag diag = {0};
     uint64_t id = 0;
-    if (aw_desk_order(w->steward, &given, w->api.clock.wall_us, &id, &diag))
+    if (aw_desk_order(w->desk, &given, w->api.clock.wall_us, &id, &diag))
         fail_msg("%s", diag.text);
     return id;
 }
@@ -377,7 +377,7 @@ static void orders_of_people_show_in_the_status(void **state)
     const struct aw_desk_config config = {.disk = &disk.disk, .folder = "/state/audit"};
     rec_open(&w);
     w.goals = GOALS_USE; /* what nobody measures would keep even an order from shrinking */
-    assert_ok(aw_desk_new(&config, NULL, &w.steward, NULL, NULL));
+    assert_ok(aw_desk_new(&config, NULL, &w.desk, NULL, NULL));
     put_app(&w, "web", 2);
     put_mpa(&w, "web", "web", 1, AUTO);
     rec_start(&w);
@@ -401,10 +401,10 @@ static void orders_of_people_show_in_the_status(void **state)
     rec_rounds(&w, 25);
     assert_int_equal(status_of(&w, "web").recommendation.replicas, more);
 
-    aw_desk_lock(w.steward);
-    aw_desk_peek(w.steward, 0, &view);
+    aw_desk_lock(w.desk);
+    aw_desk_peek(w.desk, 0, &view);
     const uint64_t changed = view.changed_id;
-    aw_desk_unlock(w.steward);
+    aw_desk_unlock(w.desk);
     assert_true(changed > 0);
     w.cores = 0.1;
     rec_rounds(&w, 30); /* an order does not shrink below recent peaks either: they are forgotten */
@@ -426,7 +426,7 @@ static void a_faster_loop_lives_more_and_tells_real_times(void **state)
     assert_ok(aw_disk_sim_init(&disk, 1, NULL));
     const struct aw_desk_config config = {.disk = &disk.disk, .folder = "/state/audit"};
     rec_open(&w);
-    assert_ok(aw_desk_new(&config, NULL, &w.steward, NULL, NULL));
+    assert_ok(aw_desk_new(&config, NULL, &w.desk, NULL, NULL));
     w.speed = SPEED;
     w.cores = 0.49;
     put_app(&w, "web", 2);
@@ -459,16 +459,16 @@ static void what_nobody_approved_of_is_not_recommended(void **state)
     const struct aw_desk_config config = {.disk = &disk.disk, .folder = "/state/audit"};
     rec_open(&w);
     w.goals = GOALS_USE;
-    assert_ok(aw_desk_new(&config, NULL, &w.steward, NULL, NULL));
+    assert_ok(aw_desk_new(&config, NULL, &w.desk, NULL, NULL));
     put_app(&w, "web", 2);
     put_mpa(&w, "web", "web", 1, BOUNDS ",\"policy\":{\"updateMode\":\"Approve\"}");
     rec_start(&w);
     w.cores = 0.49;
     for (uint32_t i = 0; i < 40 && view.proposal.id == 0; i++) {
         rec_rounds(&w, 1);
-        aw_desk_lock(w.steward);
-        aw_desk_peek(w.steward, 0, &view);
-        aw_desk_unlock(w.steward);
+        aw_desk_lock(w.desk);
+        aw_desk_peek(w.desk, 0, &view);
+        aw_desk_unlock(w.desk);
     }
     assert_true(view.proposal.id > 0 && view.proposal.plan.replicas > 2);
     rec_rounds(&w, 2);

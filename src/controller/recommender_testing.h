@@ -38,7 +38,7 @@ struct rec_world {
     struct aw_kube_metrics *metrics;
     struct aw_store store;
     struct aw_recommender *r;
-    struct aw_desk *steward;
+    struct aw_desk *desk;
     bool leads;
     double speed;       /* of the loop's time; 0: the real one */
     double cores;       /* that each pod uses */
@@ -68,7 +68,7 @@ static void rec_begin_with(struct rec_world *w, const char *memory)
         .server = {.events = "v1", .metrics = "v1beta1", .pod_resize = true},
         .metrics = w->metrics,
         .store = &w->store,
-        .steward = w->steward,
+        .desk = w->desk,
         .clock = &w->api.clock.clock,
         .leads = rec_leads,
         .ticked = rec_ticked,
@@ -98,7 +98,7 @@ static void rec_open(struct rec_world *w)
 static void rec_close(struct rec_world *w)
 {
     aw_recommender_free(w->r);
-    aw_desk_free(w->steward);
+    aw_desk_free(w->desk);
     aw_store_close(&w->store);
     aw_kube_metrics_close(w->metrics);
     aw_kube_world_close(&w->api);

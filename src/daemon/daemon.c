@@ -108,10 +108,10 @@ static void tell_health(struct aw__daemon *d, const struct aw_diag *step_diag)
 {
     const struct aw_loop_counts *counts = aw_job_counts(d->kept.job);
     struct aw_diag why = {0};
-    aw_desk_lock(d->kept.steward);
-    const enum aw_err err = aw_desk_health(d->kept.steward, &why);
-    d->orders = aw_desk_counts(d->kept.steward)->orders;
-    aw_desk_unlock(d->kept.steward);
+    aw_desk_lock(d->kept.desk);
+    const enum aw_err err = aw_desk_health(d->kept.desk, &why);
+    d->orders = aw_desk_counts(d->kept.desk)->orders;
+    aw_desk_unlock(d->kept.desk);
     tell_trouble(d, &d->audit_ails, err != AW_OK,
                  "nothing is changed: the audit log cannot be written", why.text);
     const bool lost = counts->store_failures > d->store_failures;
@@ -229,7 +229,7 @@ static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
     enum aw_err err = config ? AW_OK : aw_fail(diag, AW_ERR_NOMEM, "no memory for the API");
     if (!err) {
         const double step_s = isinf(ask->speed) ? 0 : ask->step_s / ask->speed;
-        config->steward = d->kept.steward;
+        config->desk = d->kept.desk;
         config->virtual_time = !ask->local || ask->speed != 1;
         config->speed = ask->speed;
         config->step_s = ask->step_s;
@@ -292,7 +292,7 @@ enum aw_err aw_daemon_run(const struct aw_daemon_life *life, struct aw_diag *dia
     enum aw_err err = begin(d, diag);
     const bool begun = !err;
     err = err ? err : steps_watched(d, diag);
-    if (begun && d->kept.job && d->kept.steward) {
+    if (begun && d->kept.job && d->kept.desk) {
         struct aw_diag why = {0};
         const enum aw_err saved = aw__daemon_save(d, &why);
         if (saved && !err) {
@@ -300,7 +300,7 @@ enum aw_err aw_daemon_run(const struct aw_daemon_life *life, struct aw_diag *dia
             *diag = why;
         }
         aw_doors_close(&d->doors);
-        aw_desk_detach(d->kept.steward, aw_job_now_us(d->kept.job),
+        aw_desk_detach(d->kept.desk, aw_job_now_us(d->kept.job),
                        *d->kept.stop ? strsignal(*d->kept.stop)
                        : err         ? "an error"
                                      : "the end of the run");

@@ -38,9 +38,9 @@ struct aw__daemon {
 };
 
 /* The parts of aw_session_open, for who puts other settings in the place of these: a job of the
- * config, beside a steward or NULL; its state from the last save; a new steward; the two brought
+ * config, beside a desk or NULL; its state from the last save; a new desk; the two brought
  * together; the load of real processes from where the job is. */
-AW_NODISCARD enum aw_err aw__session_job(struct aw_session *session, struct aw_desk *steward,
+AW_NODISCARD enum aw_err aw__session_job(struct aw_session *session, struct aw_desk *desk,
                                          struct aw_job **ret_job, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__session_reload(struct aw_session *session, struct aw_job *job,
                                             struct aw_diag *diag);

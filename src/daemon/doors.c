@@ -74,7 +74,7 @@ enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record, struct 
     struct aw_desk_config *config = aw_alloc_new(NULL, 1, sizeof *config);
     struct aw_audit_recovery recovery = {0};
     if (!config)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the steward");
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the desk");
     config->virtual_time = record->virtual_time;
     config->audit.no_sync = record->no_sync;
     snprintf(config->folder, sizeof config->folder, "%.*s/" AW_DAEMON_AUDIT,

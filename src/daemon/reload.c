@@ -118,16 +118,16 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw_daemon_config *next
     aw_api_switch(&d->api, NULL);
     if (s->local)
         (void)!aw_local_run_load_end(s->local, NULL); /* it has the loads of the old settings */
-    aw_desk_detach(s->steward, aw_job_now_us(s->job), "reload");
+    aw_desk_detach(s->desk, aw_job_now_us(s->job), "reload");
     aw_job_free(s->job);
-    aw_desk_free(s->steward);
+    aw_desk_free(s->desk);
     s->job = NULL;
-    s->steward = NULL;
+    s->desk = NULL;
     aw_daemon_config_deinit(&s->config);
     s->config = *next;
     *next = (struct aw_daemon_config){0};
     enum aw_err err = aw__session_steward(s, diag);
-    err = err ? err : aw__session_job(s, s->steward, &s->job, diag);
+    err = err ? err : aw__session_job(s, s->desk, &s->job, diag);
     err = err ? err : aw__session_reload(s, s->job, diag);
     err = err ? err : aw__session_attach(s, diag);
     err = err ? err : aw__session_load(s, diag);
@@ -135,10 +135,10 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw_daemon_config *next
         return err;
     s->due_us = aw_clock_monotonic_us(NULL);
     d->store_failures = aw_job_counts(s->job)->store_failures;
-    d->orders = d->saved_orders = 0; /* the new steward counts its own */
+    d->orders = d->saved_orders = 0; /* the new desk counts its own */
     aw__map_open(&s->config, d->log, &d->api, &d->map);
     aw_api_agents(&d->api, aw__agents_exchange(s->agents));
-    aw_api_switch(&d->api, s->steward);
+    aw_api_switch(&d->api, s->desk);
     return AW_OK;
 }
 

@@ -158,10 +158,10 @@ enum aw_err aw__session_steward(struct aw_session *s, struct aw_diag *diag)
         .virtual_time = !s->config.local, /* what was real is not lived again */
         .no_sync = !s->config.daemon && !s->config.local,
     };
-    return aw_daemon_record_open(&record, s->log, &s->steward, diag);
+    return aw_daemon_record_open(&record, s->log, &s->desk, diag);
 }
 
-enum aw_err aw__session_job(struct aw_session *s, struct aw_desk *steward, struct aw_job **ret,
+enum aw_err aw__session_job(struct aw_session *s, struct aw_desk *desk, struct aw_job **ret,
                             struct aw_diag *diag)
 {
     const struct aw_daemon_config *ask = &s->config;
@@ -177,9 +177,9 @@ enum aw_err aw__session_job(struct aw_session *s, struct aw_desk *steward, struc
         .store = &s->store,
         .twin = ask->twin,
         .thread_count = ask->thread_count,
-        .desk = !steward    ? NULL
-                : s->timing ? aw_tick_timing_desk(s->timing, aw_desk_hooks(steward))
-                            : aw_desk_hooks(steward),
+        .hooks = !desk       ? NULL
+                 : s->timing ? aw_tick_timing_desk(s->timing, aw_desk_hooks(desk))
+                             : aw_desk_hooks(desk),
         .steadfast = ask->daemon,
     };
     if (ret == &s->job) { /* the run itself, and nobody who only tries whether it could be */
@@ -201,7 +201,7 @@ enum aw_err aw__session_attach(struct aw_session *s, struct aw_diag *diag)
     for (uint32_t i = 0; i < s->config.count; i++)
         tasks[i] = s->config.workload[i].task;
     const enum aw_err err =
-        aw_desk_attach(s->steward, aw_job_loop(s->job), tasks, aw_job_now_us(s->job), diag);
+        aw_desk_attach(s->desk, aw_job_loop(s->job), tasks, aw_job_now_us(s->job), diag);
     aw_alloc_free(NULL, tasks);
     return err;
 }
@@ -233,7 +233,7 @@ enum aw_err aw_session_open(struct aw_session *s, struct aw_diag *diag)
     if (!err && ask->audit)
         err = aw__session_steward(s, diag);
     err = err || !ask->local ? err : local_open(s, diag);
-    err = err ? err : aw__session_job(s, s->steward, &s->job, diag);
+    err = err ? err : aw__session_job(s, s->desk, &s->job, diag);
     err = err ? err : aw_history_init(&s->history, ask, diag);
     err = err ? err : resume(s, diag);
     if (!err && s->resumed && s->local)
@@ -241,10 +241,10 @@ enum aw_err aw_session_open(struct aw_session *s, struct aw_diag *diag)
     else if (!err && s->resumed && s->steps_before == 0) { /* nothing had been lived yet */
         aw_job_free(s->job);
         s->job = NULL;
-        err = aw__session_job(s, s->steward, &s->job, diag);
+        err = aw__session_job(s, s->desk, &s->job, diag);
     }
     err = err ? err : store_check(s, s->resumed, diag);
-    err = err || !s->steward ? err : aw__session_attach(s, diag);
+    err = err || !s->desk ? err : aw__session_attach(s, diag);
     if (err)
         return err;
     s->saved_steps = s->history.steps;
@@ -315,7 +315,7 @@ void aw_session_close(struct aw_session *s)
         aw_local_run_close(s->local);
     }
     aw_alloc_free(NULL, s->local);
-    aw_desk_free(s->steward);
+    aw_desk_free(s->desk);
     aw_store_close(&s->store);
     aw_daemon_config_deinit(&s->config);
     if (s->lock_fd >= 0)
@@ -323,7 +323,7 @@ void aw_session_close(struct aw_session *s)
     s->job = NULL;
     s->local = NULL;
     s->agents = NULL;
-    s->steward = NULL;
+    s->desk = NULL;
     s->lock_fd = -1;
 }
 

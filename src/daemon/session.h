@@ -26,7 +26,7 @@ struct aw_session {
     struct aw_local_run *local; /* NULL: the cluster is simulated */
     struct aw_store store;
     struct aw_history history;
-    struct aw_desk *steward;       /* NULL: no audit log */
+    struct aw_desk *desk;          /* NULL: no audit log */
     struct aw_tick_timing *timing; /* borrowed; NULL: nobody measures */
     struct aw__agents *agents;     /* their door (agents.h); NULL: none */
     bool resumed;

@@ -16,17 +16,17 @@
 
 /* A slot of the loop may be given to another workload: then the seat begins anew. NULL: no memory.
  */
-static struct aw__seat *steward_seat(struct aw_desk *steward, uint32_t index, const char *name)
+static struct aw__seat *steward_seat(struct aw_desk *desk, uint32_t index, const char *name)
 {
     AW_ASSERT(index < AW_WORKLOADS_MAX);
-    struct aw__seat *seat = steward->seat[index];
+    struct aw__seat *seat = desk->seat[index];
     if (!seat) {
-        seat = aw_alloc_new(steward->alloc, 1, sizeof *seat);
+        seat = aw_alloc_new(desk->alloc, 1, sizeof *seat);
         if (!seat)
             return NULL;
-        steward->seat[index] = seat;
-        if (index >= steward->count)
-            steward->count = index + 1;
+        desk->seat[index] = seat;
+        if (index >= desk->count)
+            desk->count = index + 1;
     }
     if (strcmp(seat->name, name) != 0) {
         aw__desk_policy_drop(seat);
@@ -39,21 +39,21 @@ static struct aw__seat *steward_seat(struct aw_desk *steward, uint32_t index, co
 
 /* The pilot has it; one that has come into this place since, or has been given back a state, has
  * decided nothing yet. */
-const struct aw_decision *aw__desk_last(const struct aw_desk *steward, uint32_t index)
+const struct aw_decision *aw__desk_last(const struct aw_desk *desk, uint32_t index)
 {
     static const struct aw_decision none = {.at_us = AW_NEVER};
-    const struct aw_decision *last = aw_pilot_decision(aw_loop_pilot(steward->loop, index));
-    const int64_t decided_us = steward->seat[index]->decided_us;
+    const struct aw_decision *last = aw_pilot_decision(aw_loop_pilot(desk->loop, index));
+    const int64_t decided_us = desk->seat[index]->decided_us;
     return decided_us != AW_NEVER && last->at_us == decided_us ? last : &none;
 }
 
 /* --- writing down ----------------------------------------------------------------------------- */
 
-void aw__desk_ail(struct aw_desk *steward, enum aw_err err, const struct aw_diag *diag)
+void aw__desk_ail(struct aw_desk *desk, enum aw_err err, const struct aw_diag *diag)
 {
-    steward->ailing = err;
+    desk->ailing = err;
     if (diag)
-        steward->ailment = *diag;
+        desk->ailment = *diag;
 }
 
 static json_t *axes(uint32_t set)
@@ -83,29 +83,29 @@ static json_t *entry_of(const struct aw__seat *seat, const struct aw_pilot_confi
 }
 
 /* Adds to the group of this tick; a group that is full is written first. */
-static enum aw_err add(struct aw_desk *steward, int64_t at_us, const char *kind, json_t *entry,
+static enum aw_err add(struct aw_desk *desk, int64_t at_us, const char *kind, json_t *entry,
                        uint64_t *ret_id)
 {
     struct aw_diag diag = {0};
     if (!entry)
         return AW_ERR_NOMEM;
-    enum aw_err err = aw_audit_append(steward->audit, at_us, kind, entry, ret_id, &diag);
-    if (err == AW_ERR_LIMIT && !(err = aw_audit_commit(steward->audit, &diag)))
-        err = aw_audit_append(steward->audit, at_us, kind, entry, ret_id, &diag);
+    enum aw_err err = aw_audit_append(desk->audit, at_us, kind, entry, ret_id, &diag);
+    if (err == AW_ERR_LIMIT && !(err = aw_audit_commit(desk->audit, &diag)))
+        err = aw_audit_append(desk->audit, at_us, kind, entry, ret_id, &diag);
     if (err)
-        aw__desk_ail(steward, err, &diag);
+        aw__desk_ail(desk, err, &diag);
     else
-        steward->counts.entries++;
+        desk->counts.entries++;
     json_decref(entry);
     return err;
 }
 
 /* A log that could not be written once may hold half a line until it can be mended. */
-static enum aw_err commit(struct aw_desk *steward, struct aw_diag *diag)
+static enum aw_err commit(struct aw_desk *desk, struct aw_diag *diag)
 {
     struct aw_diag why = {0};
-    const enum aw_err err = aw_audit_commit(steward->audit, &why);
-    aw__desk_ail(steward, err, &why);
+    const enum aw_err err = aw_audit_commit(desk->audit, &why);
+    aw__desk_ail(desk, err, &why);
     if (err && diag)
         *diag = why;
     return err;
@@ -115,70 +115,70 @@ static enum aw_err commit(struct aw_desk *steward, struct aw_diag *diag)
 
 static void desk_enter(void *ctx)
 {
-    struct aw_desk *steward = ctx;
-    aw_desk_lock(steward);
-    steward->tick_err = AW_OK;
-    steward->tick_entries = 0;
-    steward->journal_open = false;
+    struct aw_desk *desk = ctx;
+    aw_desk_lock(desk);
+    desk->tick_err = AW_OK;
+    desk->tick_entries = 0;
+    desk->journal_open = false;
 }
 
 /* What became of this tick's plans. Losing it loses no change and no order: it is told again in no
  * later tick, but whoever reads the log sees the next decision begin from what was there. */
 static void desk_leave(void *ctx)
 {
-    struct aw_desk *steward = ctx;
+    struct aw_desk *desk = ctx;
     struct aw_diag diag = {0};
-    if (steward->outcome_count > 0) {
+    if (desk->outcome_count > 0) {
         enum aw_err err = AW_OK;
-        for (uint32_t i = 0; !err && i < steward->outcome_count; i++) {
-            const struct aw__outcome *outcome = &steward->outcome[i];
+        for (uint32_t i = 0; !err && i < desk->outcome_count; i++) {
+            const struct aw__outcome *outcome = &desk->outcome[i];
             json_t *entry = json_pack("{s:s, s:I, s:s}", "workload", outcome->name, "of",
                                       (json_int_t)outcome->of, "result",
                                       outcome->err ? aw_err_name(outcome->err) : "done");
             if (entry && outcome->order)
                 json_object_set_new(entry, "order", json_integer((json_int_t)outcome->order));
-            err = add(steward, steward->now_us, "outcome", entry, NULL);
+            err = add(desk, desk->now_us, "outcome", entry, NULL);
         }
         if (err)
-            aw_audit_abort(steward->audit);
+            aw_audit_abort(desk->audit);
         else
-            err = commit(steward, &diag);
-        steward->counts.outcomes_lost += err ? steward->outcome_count : 0;
-        steward->outcome_count = 0;
+            err = commit(desk, &diag);
+        desk->counts.outcomes_lost += err ? desk->outcome_count : 0;
+        desk->outcome_count = 0;
     }
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
 }
 
-void aw__desk_outcome(struct aw_desk *steward, const struct aw__seat *seat, uint64_t of,
+void aw__desk_outcome(struct aw_desk *desk, const struct aw__seat *seat, uint64_t of,
                       uint64_t order, enum aw_err result)
 {
-    if (steward->relived)
+    if (desk->relived)
         return;
-    if (steward->outcome_count == AW__OUTCOMES_MAX) {
-        steward->counts.outcomes_lost++;
+    if (desk->outcome_count == AW__OUTCOMES_MAX) {
+        desk->counts.outcomes_lost++;
         return;
     }
-    struct aw__outcome *outcome = &steward->outcome[steward->outcome_count++];
+    struct aw__outcome *outcome = &desk->outcome[desk->outcome_count++];
     *outcome = (struct aw__outcome){.of = of, .order = order, .err = result};
     memcpy(outcome->name, seat->name, sizeof outcome->name);
 }
 
 static void desk_orders(void *ctx, uint32_t index, int64_t now_us, struct aw_orders *ret)
 {
-    struct aw_desk *steward = ctx;
-    struct aw_pilot *pilot = aw_loop_pilot(steward->loop, index);
-    struct aw__seat *seat = steward->seat[index];
-    steward->now_us = now_us; /* which may have gone back */
-    steward->relived = steward->config.virtual_time && now_us <= steward->lived_until_us;
-    aw__desk_catch_up(steward, now_us);
+    struct aw_desk *desk = ctx;
+    struct aw_pilot *pilot = aw_loop_pilot(desk->loop, index);
+    struct aw__seat *seat = desk->seat[index];
+    desk->now_us = now_us; /* which may have gone back */
+    desk->relived = desk->config.virtual_time && now_us <= desk->lived_until_us;
+    aw__desk_catch_up(desk, now_us);
     if (seat && seat->reset_us > 0) {
         /* nobody learns now. Without memory for it the next tick tries again */
         const enum aw_err err = aw_pilot_forget(pilot, seat->reset_us, NULL);
         (void)err;
     }
     if (seat)
-        aw__desk_policies(steward, seat, pilot);
-    aw_standing_orders_orders(&steward->book, aw_pilot_config(pilot)->name, now_us, ret);
+        aw__desk_policies(desk, seat, pilot);
+    aw_standing_orders_orders(&desk->book, aw_pilot_config(pilot)->name, now_us, ret);
 }
 
 /* A recommendation that nobody has approved of in time, though it still stands. */
@@ -191,7 +191,7 @@ static bool unproposed(const struct aw__seat *seat, const struct aw_pilot_config
 }
 
 /* A recommendation that waits for a person: a new one, or none any more. */
-static enum aw_err propose(struct aw_desk *steward, struct aw__seat *seat,
+static enum aw_err propose(struct aw_desk *desk, struct aw__seat *seat,
                            const struct aw_pilot_config *config, const struct aw_decision *decision)
 {
     const struct aw_plan *plan = &decision->guard.recommended;
@@ -205,12 +205,12 @@ static enum aw_err propose(struct aw_desk *steward, struct aw__seat *seat,
     }
     if (waiting->id && memcmp(&waiting->plan, plan, sizeof *plan) == 0)
         return AW_OK;
-    const int64_t expires = decision->at_us + (int64_t)llround(steward->config.proposal_s * 1e6);
+    const int64_t expires = decision->at_us + (int64_t)llround(desk->config.proposal_s * 1e6);
     json_t *entry = entry_of(seat, config, decision, plan);
     if (entry)
         json_object_set_new(entry, "expires_us", json_integer(expires));
     uint64_t id = 0;
-    const enum aw_err err = add(steward, decision->at_us, "proposal", entry, &id);
+    const enum aw_err err = add(desk, decision->at_us, "proposal", entry, &id);
     if (!err)
         *waiting = (struct aw_desk_proposal){id, decision->at_us, expires, *plan};
     return err;
@@ -218,7 +218,7 @@ static enum aw_err propose(struct aw_desk *steward, struct aw__seat *seat,
 
 /* The number of the settings in the journal: their text is long, and they hardly ever change. Equal
  * bytes are equal settings; what differs in padding alone is only told once more. */
-static enum aw_err settings_of(struct aw_desk *steward, struct aw__seat *seat,
+static enum aw_err settings_of(struct aw_desk *desk, struct aw__seat *seat,
                                const struct aw_pilot_config *config)
 {
     const uint64_t sum = aw_hash_bytes(aw_hash_bytes(AW_HASH_BEGIN, config, sizeof *config),
@@ -227,7 +227,7 @@ static enum aw_err settings_of(struct aw_desk *steward, struct aw__seat *seat,
         return AW_OK;
     char *text = aw_explanation_config_text(config, &seat->task);
     const enum aw_err err =
-        text ? aw_journal_config(steward->journal, text, &seat->config, NULL) : AW_ERR_NOMEM;
+        text ? aw_journal_config(desk->journal, text, &seat->config, NULL) : AW_ERR_NOMEM;
     seat->config_sum = sum;
     if (err)
         seat->config = 0;
@@ -235,24 +235,23 @@ static enum aw_err settings_of(struct aw_desk *steward, struct aw__seat *seat,
     return err;
 }
 
-static void keep(struct aw_desk *steward, struct aw__seat *seat,
-                 const struct aw_pilot_config *config, const struct aw_decision *decision,
-                 const void *moment, size_t moment_bytes)
+static void keep(struct aw_desk *desk, struct aw__seat *seat, const struct aw_pilot_config *config,
+                 const struct aw_decision *decision, const void *moment, size_t moment_bytes)
 {
-    if (!steward->journal)
+    if (!desk->journal)
         return;
     enum aw_err err = AW_OK;
-    if (!steward->journal_open) {
-        err = aw_journal_begin(steward->journal, NULL);
-        steward->journal_open = !err;
+    if (!desk->journal_open) {
+        err = aw_journal_begin(desk->journal, NULL);
+        desk->journal_open = !err;
     }
-    err = err ? err : settings_of(steward, seat, config);
+    err = err ? err : settings_of(desk, seat, config);
     char *account = err ? NULL : aw_explanation_text(config, decision);
     if (account)
-        err = aw_journal_put_under(steward->journal, seat->last_id, seat->name, decision->at_us,
+        err = aw_journal_put_under(desk->journal, seat->last_id, seat->name, decision->at_us,
                                    &decision->orders, account, seat->config, moment, moment_bytes,
                                    NULL);
-    steward->counts.journal_failures += err || !account;
+    desk->counts.journal_failures += err || !account;
     free(account);
 }
 
@@ -277,67 +276,67 @@ static bool carried_out(const struct aw_decision *decision)
 static void desk_decided(void *ctx, uint32_t index, const struct aw_decision *decision,
                          const void *moment, size_t moment_bytes)
 {
-    struct aw_desk *steward = ctx;
-    const struct aw_pilot *pilot = aw_loop_pilot(steward->loop, index);
+    struct aw_desk *desk = ctx;
+    const struct aw_pilot *pilot = aw_loop_pilot(desk->loop, index);
     const struct aw_pilot_config *config = aw_pilot_config(pilot);
-    struct aw__seat *seat = steward_seat(steward, index, config->name);
+    struct aw__seat *seat = steward_seat(desk, index, config->name);
     if (!seat) {
-        steward->tick_err = AW_ERR_NOMEM;
+        desk->tick_err = AW_ERR_NOMEM;
         return;
     }
     const struct aw_explanation_noted *before =
         seat->decided_us == AW_NEVER || seat->unlogged ? NULL : &seat->noted;
     const bool notable =
         aw_explanation_notable(before, decision) || unproposed(seat, config, decision);
-    steward->relived = steward->config.virtual_time && decision->at_us <= steward->lived_until_us;
+    desk->relived = desk->config.virtual_time && decision->at_us <= desk->lived_until_us;
     seat->orders = decision->orders;
     if (decision->orders.pin.set && carried_out(decision)) {
-        aw__desk_outcome(steward, seat, decision->orders.pin_id, decision->orders.pin_id, AW_OK);
-        aw_standing_orders_done(&steward->book, decision->orders.pin_id);
+        aw__desk_outcome(desk, seat, decision->orders.pin_id, decision->orders.pin_id, AW_OK);
+        aw_standing_orders_done(&desk->book, decision->orders.pin_id);
     }
     aw_explanation_note(&seat->noted, decision);
     seat->decided_us = decision->at_us;
     seat->changes = decision->guard.plan.set != 0;
     seat->fresh_id = 0;
-    if (!notable || steward->relived || steward->tick_err)
+    if (!notable || desk->relived || desk->tick_err)
         return;
-    enum aw_err err = propose(steward, seat, config, decision);
+    enum aw_err err = propose(desk, seat, config, decision);
     uint64_t id = 0;
     err = err ? err
-              : add(steward, decision->at_us, "decision",
+              : add(desk, decision->at_us, "decision",
                     entry_of(seat, config, decision, &decision->guard.plan), &id);
     if (err) {
-        steward->tick_err = err;
+        desk->tick_err = err;
         seat->unlogged = true;
         return;
     }
-    steward->tick_entries++;
+    desk->tick_entries++;
     seat->fresh_id = seat->last_id = id;
-    keep(steward, seat, config, decision, moment, moment_bytes);
+    keep(desk, seat, config, decision, moment, moment_bytes);
 }
 
 static enum aw_err desk_record(void *ctx, int64_t now_us, struct aw_diag *diag)
 {
-    struct aw_desk *steward = ctx;
+    struct aw_desk *desk = ctx;
     (void)now_us;
-    enum aw_err err = steward->tick_err;
+    enum aw_err err = desk->tick_err;
     if (err) {
-        aw_audit_abort(steward->audit);
+        aw_audit_abort(desk->audit);
         if (diag)
-            *diag = steward->ailment;
-    } else if (steward->tick_entries > 0) {
-        err = commit(steward, diag);
+            *diag = desk->ailment;
+    } else if (desk->tick_entries > 0) {
+        err = commit(desk, diag);
     }
     bool taken_back = false;
-    if (steward->journal_open) {
+    if (desk->journal_open) {
         if (err)
-            aw_journal_abort(steward->journal);
-        else if ((taken_back = aw_journal_commit(steward->journal, NULL) != AW_OK))
-            steward->counts.journal_failures++;
-        steward->journal_open = false;
+            aw_journal_abort(desk->journal);
+        else if ((taken_back = aw_journal_commit(desk->journal, NULL) != AW_OK))
+            desk->counts.journal_failures++;
+        desk->journal_open = false;
     }
-    for (uint32_t i = 0; i < steward->count; i++) {
-        struct aw__seat *seat = steward->seat[i];
+    for (uint32_t i = 0; i < desk->count; i++) {
+        struct aw__seat *seat = desk->seat[i];
         if (!seat)
             continue;
         if (err || taken_back)
@@ -354,18 +353,18 @@ static enum aw_err desk_record(void *ctx, int64_t now_us, struct aw_diag *diag)
                 seat->changed_id = seat->fresh_id;
         }
     }
-    steward->counts.held += err != AW_OK;
+    desk->counts.held += err != AW_OK;
     return err;
 }
 
 static void desk_applied(void *ctx, uint32_t index, const struct aw_decision *decision,
                          enum aw_err err)
 {
-    struct aw_desk *steward = ctx;
-    struct aw__seat *seat = steward->seat[index];
+    struct aw_desk *desk = ctx;
+    struct aw__seat *seat = desk->seat[index];
     (void)decision;
     AW_ASSERT(seat);
-    aw__desk_outcome(steward, seat, seat->fresh_id, 0, err);
+    aw__desk_outcome(desk, seat, seat->fresh_id, 0, err);
 }
 
 /* On the thread that ticks, outside of enter and leave: nothing here is written. What was learned
@@ -388,152 +387,149 @@ enum aw_err aw_desk_new(const struct aw_desk_config *config, const struct aw_all
                         struct aw_desk **ret_steward, struct aw_audit_recovery *ret_recovery,
                         struct aw_diag *diag)
 {
-    struct aw_desk *steward = aw_alloc_new(alloc, 1, sizeof *steward);
-    if (!steward)
-        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the steward");
-    steward->alloc = alloc;
-    steward->config = *config;
-    steward->config.proposal_s = or_default(config->proposal_s, AW_DESK_PROPOSAL_S);
-    steward->config.undo_freeze_s = or_default(config->undo_freeze_s, AW_DESK_UNDO_FREEZE_S);
-    steward->config.pin_s = or_default(config->pin_s, AW_DESK_PIN_S);
-    steward->now_us = steward->lived_until_us = AW_NEVER;
-    pthread_mutex_init(&steward->lock, NULL);
-    steward->desk = (struct aw_loop_desk){.ctx = steward,
-                                          .moments = *config->journal != '\0',
-                                          .enter = desk_enter,
-                                          .leave = desk_leave,
-                                          .orders = desk_orders,
-                                          .decided = desk_decided,
-                                          .record = desk_record,
-                                          .applied = desk_applied,
-                                          .learned = desk_learned};
-    steward->seat = aw_alloc_new(alloc, AW_WORKLOADS_MAX, sizeof(struct aw__seat *));
-    enum aw_err err = steward->seat ? aw_standing_orders_init(&steward->book, alloc) : AW_ERR_NOMEM;
+    struct aw_desk *desk = aw_alloc_new(alloc, 1, sizeof *desk);
+    if (!desk)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for the desk");
+    desk->alloc = alloc;
+    desk->config = *config;
+    desk->config.proposal_s = or_default(config->proposal_s, AW_DESK_PROPOSAL_S);
+    desk->config.undo_freeze_s = or_default(config->undo_freeze_s, AW_DESK_UNDO_FREEZE_S);
+    desk->config.pin_s = or_default(config->pin_s, AW_DESK_PIN_S);
+    desk->now_us = desk->lived_until_us = AW_NEVER;
+    pthread_mutex_init(&desk->lock, NULL);
+    desk->hooks = (struct aw_loop_hooks){.ctx = desk,
+                                         .moments = *config->journal != '\0',
+                                         .enter = desk_enter,
+                                         .leave = desk_leave,
+                                         .orders = desk_orders,
+                                         .decided = desk_decided,
+                                         .record = desk_record,
+                                         .applied = desk_applied,
+                                         .learned = desk_learned};
+    desk->seat = aw_alloc_new(alloc, AW_WORKLOADS_MAX, sizeof(struct aw__seat *));
+    enum aw_err err = desk->seat ? aw_standing_orders_init(&desk->book, alloc) : AW_ERR_NOMEM;
     if (err)
-        aw_fail(diag, err, "no memory for the steward");
+        aw_fail(diag, err, "no memory for the desk");
     err = err ? err
-              : aw_audit_open(&steward->audit, config->disk, config->folder, &config->audit, alloc,
+              : aw_audit_open(&desk->audit, config->disk, config->folder, &config->audit, alloc,
                               ret_recovery, diag);
     if (!err && *config->journal)
-        err = aw_journal_open(&steward->journal, config->journal, false, 0, diag);
+        err = aw_journal_open(&desk->journal, config->journal, false, 0, diag);
     if (err) {
-        aw_desk_free(steward);
+        aw_desk_free(desk);
         return err;
     }
-    *ret_steward = steward;
+    *ret_steward = desk;
     return AW_OK;
 }
 
-void aw_desk_free(struct aw_desk *steward)
+void aw_desk_free(struct aw_desk *desk)
 {
-    if (!steward)
+    if (!desk)
         return;
-    aw_journal_close(steward->journal);
-    aw_audit_close(steward->audit);
-    aw_standing_orders_deinit(&steward->book);
-    for (uint32_t i = 0; i < steward->count; i++) {
-        if (steward->seat[i])
-            aw__desk_policy_drop(steward->seat[i]);
-        aw_alloc_free(steward->alloc, steward->seat[i]);
+    aw_journal_close(desk->journal);
+    aw_audit_close(desk->audit);
+    aw_standing_orders_deinit(&desk->book);
+    for (uint32_t i = 0; i < desk->count; i++) {
+        if (desk->seat[i])
+            aw__desk_policy_drop(desk->seat[i]);
+        aw_alloc_free(desk->alloc, desk->seat[i]);
     }
-    aw_alloc_free(steward->alloc, steward->seat);
-    aw_alloc_free(steward->alloc, steward->past);
-    pthread_mutex_destroy(&steward->lock);
-    aw_alloc_free(steward->alloc, steward);
+    aw_alloc_free(desk->alloc, desk->seat);
+    aw_alloc_free(desk->alloc, desk->past);
+    pthread_mutex_destroy(&desk->lock);
+    aw_alloc_free(desk->alloc, desk);
 }
 
-const struct aw_loop_desk *aw_desk_hooks(struct aw_desk *steward)
+const struct aw_loop_hooks *aw_desk_hooks(struct aw_desk *desk)
 {
-    return &steward->desk;
+    return &desk->hooks;
 }
 
-enum aw_err aw_desk_attach(struct aw_desk *steward, struct aw_loop *loop,
+enum aw_err aw_desk_attach(struct aw_desk *desk, struct aw_loop *loop,
                            const struct aw_fallback_task *tasks, int64_t now_us,
                            struct aw_diag *diag)
 {
-    aw_desk_lock(steward);
-    steward->loop = loop;
-    steward->now_us = now_us;
+    aw_desk_lock(desk);
+    desk->loop = loop;
+    desk->now_us = now_us;
     enum aw_err err = AW_OK;
     const uint32_t count = aw_loop_count(loop);
     for (uint32_t i = 0; !err && i < count; i++) {
         if (!aw_loop_has(loop, i))
             continue;
         const char *name = aw_pilot_config(aw_loop_pilot(loop, i))->name;
-        struct aw__seat *seat = steward_seat(steward, i, name);
+        struct aw__seat *seat = steward_seat(desk, i, name);
         if (!seat)
             err = aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", name);
         else
             seat->task = tasks[i];
     }
-    err = err ? err : aw__desk_recall(steward, diag);
+    err = err ? err : aw__desk_recall(desk, diag);
     if (!err)
-        aw__desk_catch_up(steward, steward->config.virtual_time ? now_us : INT64_MAX);
+        aw__desk_catch_up(desk, desk->config.virtual_time ? now_us : INT64_MAX);
     if (!err)
-        err =
-            add(steward, now_us, "start", json_pack("{s:I}", "workloads", (json_int_t)count), NULL);
+        err = add(desk, now_us, "start", json_pack("{s:I}", "workloads", (json_int_t)count), NULL);
     if (err)
-        aw_audit_abort(steward->audit);
+        aw_audit_abort(desk->audit);
     else
-        err = commit(steward, diag);
-    aw_desk_unlock(steward);
+        err = commit(desk, diag);
+    aw_desk_unlock(desk);
     return err;
 }
 
-enum aw_err aw_desk_follow(struct aw_desk *steward, uint32_t index,
+enum aw_err aw_desk_follow(struct aw_desk *desk, uint32_t index,
                            const struct aw_fallback_task *task, struct aw_diag *diag)
 {
-    const char *name = aw_pilot_config(aw_loop_pilot(steward->loop, index))->name;
-    struct aw__seat *seat = steward_seat(steward, index, name);
+    const char *name = aw_pilot_config(aw_loop_pilot(desk->loop, index))->name;
+    struct aw__seat *seat = steward_seat(desk, index, name);
     if (!seat)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", name);
     seat->task = *task;
     return AW_OK;
 }
 
-void aw_desk_detach(struct aw_desk *steward, int64_t now_us, const char *reason)
+void aw_desk_detach(struct aw_desk *desk, int64_t now_us, const char *reason)
 {
-    aw_desk_lock(steward);
-    const enum aw_err err =
-        add(steward, now_us, "stop", json_pack("{s:s}", "reason", reason), NULL);
-    if (err || commit(steward, NULL))
-        aw_audit_abort(steward->audit);
-    steward->loop = NULL;
-    aw_desk_unlock(steward);
+    aw_desk_lock(desk);
+    const enum aw_err err = add(desk, now_us, "stop", json_pack("{s:s}", "reason", reason), NULL);
+    if (err || commit(desk, NULL))
+        aw_audit_abort(desk->audit);
+    desk->loop = NULL;
+    aw_desk_unlock(desk);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
 
-void aw_desk_lock(struct aw_desk *steward)
+void aw_desk_lock(struct aw_desk *desk)
 {
-    pthread_mutex_lock(&steward->lock);
+    pthread_mutex_lock(&desk->lock);
 }
 
-void aw_desk_unlock(struct aw_desk *steward)
+void aw_desk_unlock(struct aw_desk *desk)
 {
-    pthread_mutex_unlock(&steward->lock);
+    pthread_mutex_unlock(&desk->lock);
 }
 
-uint32_t aw_desk_count(const struct aw_desk *steward)
+uint32_t aw_desk_count(const struct aw_desk *desk)
 {
-    return steward->count;
+    return desk->count;
 }
 
-bool aw_desk_has(const struct aw_desk *steward, uint32_t index)
+bool aw_desk_has(const struct aw_desk *desk, uint32_t index)
 {
-    return index < steward->count && steward->loop && steward->seat[index] &&
-           aw_loop_has(steward->loop, index);
+    return index < desk->count && desk->loop && desk->seat[index] && aw_loop_has(desk->loop, index);
 }
 
-enum aw_err aw_desk_find(const struct aw_desk *steward, const char *name, uint32_t *ret_index,
+enum aw_err aw_desk_find(const struct aw_desk *desk, const char *name, uint32_t *ret_index,
                          struct aw_diag *diag)
 {
     const bool whole = strchr(name, '/') != NULL;
     uint32_t found = 0, at = 0;
-    for (uint32_t i = 0; i < steward->count; i++) {
-        if (!aw_desk_has(steward, i))
+    for (uint32_t i = 0; i < desk->count; i++) {
+        if (!aw_desk_has(desk, i))
             continue;
-        const char *full = steward->seat[i]->name, *slash = strchr(full, '/');
+        const char *full = desk->seat[i]->name, *slash = strchr(full, '/');
         if (strcmp(full, name) == 0) {
             *ret_index = i;
             return AW_OK;
@@ -554,16 +550,16 @@ enum aw_err aw_desk_find(const struct aw_desk *steward, const char *name, uint32
     return aw_fail(diag, AW_ERR_NOTFOUND, "no workload is called %s", name);
 }
 
-void aw_desk_peek(const struct aw_desk *steward, uint32_t index, struct aw_desk_view *ret)
+void aw_desk_peek(const struct aw_desk *desk, uint32_t index, struct aw_desk_view *ret)
 {
-    AW_ASSERT(aw_desk_has(steward, index));
-    const struct aw__seat *seat = steward->seat[index];
-    const struct aw_pilot *pilot = aw_loop_pilot(steward->loop, index);
+    AW_ASSERT(aw_desk_has(desk, index));
+    const struct aw__seat *seat = desk->seat[index];
+    const struct aw_pilot *pilot = aw_loop_pilot(desk->loop, index);
     *ret = (struct aw_desk_view){.index = index,
                                  .name = seat->name,
                                  .pilot = pilot,
                                  .config = aw_pilot_config(pilot),
-                                 .decision = aw__desk_last(steward, index),
+                                 .decision = aw__desk_last(desk, index),
                                  .last_id = seat->last_id,
                                  .changed_id = seat->changed_id,
                                  .proposal = seat->proposal,
@@ -574,29 +570,29 @@ void aw_desk_peek(const struct aw_desk *steward, uint32_t index, struct aw_desk_
                                  .policy_why = seat->policy.why};
 }
 
-const struct aw_standing_orders *aw_desk_book(const struct aw_desk *steward)
+const struct aw_standing_orders *aw_desk_book(const struct aw_desk *desk)
 {
-    return &steward->book;
+    return &desk->book;
 }
 
-const struct aw_desk_counts *aw_desk_counts(const struct aw_desk *steward)
+const struct aw_desk_counts *aw_desk_counts(const struct aw_desk *desk)
 {
-    return &steward->counts;
+    return &desk->counts;
 }
 
-int64_t aw_desk_now_us(const struct aw_desk *steward)
+int64_t aw_desk_now_us(const struct aw_desk *desk)
 {
-    return steward->now_us;
+    return desk->now_us;
 }
 
-enum aw_err aw_desk_health(const struct aw_desk *steward, struct aw_diag *diag)
+enum aw_err aw_desk_health(const struct aw_desk *desk, struct aw_diag *diag)
 {
-    if (steward->ailing && diag)
-        *diag = steward->ailment;
-    return steward->ailing;
+    if (desk->ailing && diag)
+        *diag = desk->ailment;
+    return desk->ailing;
 }
 
-struct aw_journal *aw_desk_journal(struct aw_desk *steward)
+struct aw_journal *aw_desk_journal(struct aw_desk *desk)
 {
-    return steward->journal;
+    return desk->journal;
 }

@@ -78,24 +78,24 @@ struct aw_desk; /* opaque */
 AW_NODISCARD enum aw_err aw_desk_new(const struct aw_desk_config *config,
                                      const struct aw_alloc *alloc, struct aw_desk **ret_steward,
                                      struct aw_audit_recovery *ret_recovery, struct aw_diag *diag);
-void aw_desk_free(struct aw_desk *steward); /* NULL is a no-op */
-const struct aw_loop_desk *aw_desk_hooks(struct aw_desk *steward);
+void aw_desk_free(struct aw_desk *desk); /* NULL is a no-op */
+const struct aw_loop_hooks *aw_desk_hooks(struct aw_desk *desk);
 /* `tasks` as the loop was given them. Writes an entry of kind "start". */
-AW_NODISCARD enum aw_err aw_desk_attach(struct aw_desk *steward, struct aw_loop *loop,
+AW_NODISCARD enum aw_err aw_desk_attach(struct aw_desk *desk, struct aw_loop *loop,
                                         const struct aw_fallback_task *tasks, int64_t now_us,
                                         struct aw_diag *diag);
 /* A workload was added to the loop, or a slot was given to another one; with the lock held. */
-AW_NODISCARD enum aw_err aw_desk_follow(struct aw_desk *steward, uint32_t index,
+AW_NODISCARD enum aw_err aw_desk_follow(struct aw_desk *desk, uint32_t index,
                                         const struct aw_fallback_task *task, struct aw_diag *diag);
 /* Writes an entry of kind "stop" with this reason. */
-void aw_desk_detach(struct aw_desk *steward, int64_t now_us, const char *reason);
+void aw_desk_detach(struct aw_desk *desk, int64_t now_us, const char *reason);
 
 /* Takes an order, once it is in the log. For UNDO and APPROVE the plan is filled in here, from the
  * log or the proposal; for EMERGENCY from what the workload has (plan.set 0: half as much again of
  * everything, within bounds). AW_ERR_NOTFOUND: no such workload, decision or order.
  * AW_ERR_CONFLICT: it has expired, was done already, or the workload has changed since in a way
  * that undoing would not undo. AW_ERR_CONFIG, AW_ERR_LIMIT, AW_ERR_IO. `ret_id` may be NULL. */
-AW_NODISCARD enum aw_err aw_desk_order(struct aw_desk *steward, const struct aw_order *order,
+AW_NODISCARD enum aw_err aw_desk_order(struct aw_desk *desk, const struct aw_order *order,
                                        int64_t now_us, uint64_t *ret_id, struct aw_diag *diag);
 
 /* Hands in a policy, as the text of a file (pilot.h), for the workload that `order` names; reason
@@ -103,25 +103,25 @@ AW_NODISCARD enum aw_err aw_desk_order(struct aw_desk *steward, const struct aw_
  * workload's next decision begins to watch it. AW_ERR_FORMAT, AW_ERR_CONFIG: no policy, or not one
  * for this workload. AW_ERR_EXISTS: it has that one. AW_ERR_CONFLICT: not now. The others as order.
  * After a failure nothing has changed. What is found only when it is tried becomes an outcome. */
-AW_NODISCARD enum aw_err aw_desk_propose(struct aw_desk *steward, const struct aw_order *order,
+AW_NODISCARD enum aw_err aw_desk_propose(struct aw_desk *desk, const struct aw_order *order,
                                          const char *text, size_t size, int64_t now_us,
                                          uint64_t *ret_id, struct aw_diag *diag);
 
 /* Looking. lock, then as many of the others as wanted, then unlock. */
-void aw_desk_lock(struct aw_desk *steward);
-void aw_desk_unlock(struct aw_desk *steward);
-uint32_t aw_desk_count(const struct aw_desk *steward); /* slots; some may be empty */
-bool aw_desk_has(const struct aw_desk *steward, uint32_t index);
+void aw_desk_lock(struct aw_desk *desk);
+void aw_desk_unlock(struct aw_desk *desk);
+uint32_t aw_desk_count(const struct aw_desk *desk); /* slots; some may be empty */
+bool aw_desk_has(const struct aw_desk *desk, uint32_t index);
 /* AW_ERR_NOTFOUND. "cart" stands for "default/cart" where that is the only one. */
-AW_NODISCARD enum aw_err aw_desk_find(const struct aw_desk *steward, const char *name,
+AW_NODISCARD enum aw_err aw_desk_find(const struct aw_desk *desk, const char *name,
                                       uint32_t *ret_index, struct aw_diag *diag);
-void aw_desk_peek(const struct aw_desk *steward, uint32_t index, struct aw_desk_view *ret);
-const struct aw_standing_orders *aw_desk_book(const struct aw_desk *steward);
-const struct aw_desk_counts *aw_desk_counts(const struct aw_desk *steward);
-int64_t aw_desk_now_us(const struct aw_desk *steward); /* of the last tick */
+void aw_desk_peek(const struct aw_desk *desk, uint32_t index, struct aw_desk_view *ret);
+const struct aw_standing_orders *aw_desk_book(const struct aw_desk *desk);
+const struct aw_desk_counts *aw_desk_counts(const struct aw_desk *desk);
+int64_t aw_desk_now_us(const struct aw_desk *desk); /* of the last tick */
 /* AW_OK, or why nothing can be written down now. */
-enum aw_err aw_desk_health(const struct aw_desk *steward, struct aw_diag *diag);
+enum aw_err aw_desk_health(const struct aw_desk *desk, struct aw_diag *diag);
 /* The journal; NULL: none. */
-struct aw_journal *aw_desk_journal(struct aw_desk *steward);
+struct aw_journal *aw_desk_journal(struct aw_desk *desk);
 
 #endif

@@ -1,4 +1,4 @@
-/* desk_internal.h - what the files of a steward share: its insides. */
+/* desk_internal.h - what the files of a desk share: its insides. */
 #ifndef AW_DESK_DESK_INTERNAL_H
 #define AW_DESK_DESK_INTERNAL_H
 
@@ -54,7 +54,7 @@ struct aw__past {
 struct aw_desk {
     struct aw_desk_config config;
     pthread_mutex_t lock;
-    struct aw_loop_desk desk;
+    struct aw_loop_hooks hooks;
     struct aw_loop *loop; /* NULL: not attached */
     struct aw_audit *audit;
     struct aw_journal *journal; /* NULL: none */
@@ -81,36 +81,36 @@ struct aw_desk {
 };
 
 /* The latest decision of a workload that is there; at_us AW_NEVER: none yet. */
-const struct aw_decision *aw__desk_last(const struct aw_desk *steward, uint32_t index);
-void aw__desk_ail(struct aw_desk *steward, enum aw_err err, const struct aw_diag *diag);
+const struct aw_decision *aw__desk_last(const struct aw_desk *desk, uint32_t index);
+void aw__desk_ail(struct aw_desk *desk, enum aw_err err, const struct aw_diag *diag);
 /* Reads the log: orders, and what became of workloads. */
-AW_NODISCARD enum aw_err aw__desk_recall(struct aw_desk *steward, struct aw_diag *diag);
+AW_NODISCARD enum aw_err aw__desk_recall(struct aw_desk *desk, struct aw_diag *diag);
 /* Orders of before the restart come into force when their time has come: in virtual time it may
  * have to be lived again. */
-void aw__desk_catch_up(struct aw_desk *steward, int64_t now_us);
+void aw__desk_catch_up(struct aw_desk *desk, int64_t now_us);
 /* The caller's members of an entry, which it owns then. */
 AW_NODISCARD enum aw_err aw__desk_members(const struct aw_audit_entry *entry, json_t **ret);
 /* Takes an order, with the lock held. `text`: of the policy, for PROPOSE alone. */
-AW_NODISCARD enum aw_err aw__desk_take(struct aw_desk *steward, struct aw_order *order,
+AW_NODISCARD enum aw_err aw__desk_take(struct aw_desk *desk, struct aw_order *order,
                                        const char *text, int64_t now_us, uint64_t *ret_id,
                                        struct aw_diag *diag);
 /* What became of entry `of`, by order `order` (0: none), is told at the end of the tick. */
-void aw__desk_outcome(struct aw_desk *steward, const struct aw__seat *seat, uint64_t of,
+void aw__desk_outcome(struct aw_desk *desk, const struct aw__seat *seat, uint64_t of,
                       uint64_t order, enum aw_err result);
 
 /* Policies (steward_policy.c). An order about them is in the log, and its time has come. */
-void aw__desk_policy_note(struct aw_desk *steward, uint64_t id, const struct aw_order *order);
+void aw__desk_policy_note(struct aw_desk *desk, uint64_t id, const struct aw_order *order);
 /* Whether it can be taken, as far as the last decision says. */
-AW_NODISCARD enum aw_err aw__desk_policy_may(const struct aw_desk *steward, uint32_t index,
+AW_NODISCARD enum aw_err aw__desk_policy_may(const struct aw_desk *desk, uint32_t index,
                                              const struct aw_order *order, struct aw_diag *diag);
 /* Adds the parts of a text to the group, and says in the order where they are. */
-AW_NODISCARD enum aw_err aw__desk_policy_write(struct aw_desk *steward, struct aw_order *order,
+AW_NODISCARD enum aw_err aw__desk_policy_write(struct aw_desk *desk, struct aw_order *order,
                                                const char *text, int64_t now_us,
                                                struct aw_diag *diag);
 /* The order whose policy waits for the next decision; 0: none does. */
 uint64_t aw__desk_policy_waits(const struct aw__seat *seat, const struct aw_pilot *pilot);
 /* Before a decision: what waits is carried out. */
-void aw__desk_policies(struct aw_desk *steward, struct aw__seat *seat, struct aw_pilot *pilot);
+void aw__desk_policies(struct aw_desk *desk, struct aw__seat *seat, struct aw_pilot *pilot);
 void aw__desk_policy_drop(struct aw__seat *seat); /* frees what it has */
 
 #endif

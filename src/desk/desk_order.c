@@ -31,48 +31,48 @@ static uint64_t id_of(const json_t *object, const char *key)
                : 0;
 }
 
-static enum aw_err recall_order(struct aw_desk *steward, const struct aw_audit_entry *entry,
+static enum aw_err recall_order(struct aw_desk *desk, const struct aw_audit_entry *entry,
                                 json_t *members)
 {
-    if (steward->past_count == steward->past_max) {
-        const uint32_t max = steward->past_max ? 2 * steward->past_max : 64;
-        struct aw__past *past = aw_alloc_new(steward->alloc, max, sizeof *past);
+    if (desk->past_count == desk->past_max) {
+        const uint32_t max = desk->past_max ? 2 * desk->past_max : 64;
+        struct aw__past *past = aw_alloc_new(desk->alloc, max, sizeof *past);
         if (!past)
             return AW_ERR_NOMEM;
-        if (steward->past_count)
-            memcpy(past, steward->past, steward->past_count * sizeof *past);
-        aw_alloc_free(steward->alloc, steward->past);
-        steward->past = past;
-        steward->past_max = max;
+        if (desk->past_count)
+            memcpy(past, desk->past, desk->past_count * sizeof *past);
+        aw_alloc_free(desk->alloc, desk->past);
+        desk->past = past;
+        desk->past_max = max;
     }
-    struct aw__past *past = &steward->past[steward->past_count];
+    struct aw__past *past = &desk->past[desk->past_count];
     *past = (struct aw__past){.id = entry->seq, .at_us = entry->at_us};
     const enum aw_err err = aw_order_from_json(members, &past->order, NULL);
     if (!err)
-        steward->past_count++;
+        desk->past_count++;
     return err;
 }
 
-static void recall_outcome(struct aw_desk *steward, const json_t *members)
+static void recall_outcome(struct aw_desk *desk, const json_t *members)
 {
     const uint64_t order = id_of(members, "order");
-    for (uint32_t i = steward->past_count; order && i-- > 0;)
-        if (steward->past[i].id == order) {
-            steward->past[i].done = true;
+    for (uint32_t i = desk->past_count; order && i-- > 0;)
+        if (desk->past[i].id == order) {
+            desk->past[i].done = true;
             return;
         }
 }
 
-static void recall_decision(struct aw_desk *steward, const struct aw_audit_entry *entry,
+static void recall_decision(struct aw_desk *desk, const struct aw_audit_entry *entry,
                             const json_t *members)
 {
     const char *name = json_string_value(json_object_get(members, "workload"));
     uint32_t index;
-    if (entry->at_us > steward->lived_until_us)
-        steward->lived_until_us = entry->at_us;
-    if (!name || aw_desk_find(steward, name, &index, NULL))
+    if (entry->at_us > desk->lived_until_us)
+        desk->lived_until_us = entry->at_us;
+    if (!name || aw_desk_find(desk, name, &index, NULL))
         return;
-    struct aw__seat *seat = steward->seat[index];
+    struct aw__seat *seat = desk->seat[index];
     seat->last_id = entry->seq;
     if (json_array_size(json_object_get(members, "changed")) > 0)
         seat->changed_id = entry->seq;
@@ -80,7 +80,7 @@ static void recall_decision(struct aw_desk *steward, const struct aw_audit_entry
 
 static enum aw_err recall(void *ctx, const struct aw_audit_entry *entry)
 {
-    struct aw_desk *steward = ctx;
+    struct aw_desk *desk = ctx;
     if (!entry->intact)
         return AW_ERR_FORMAT;
     const bool order = !strcmp(entry->kind, "order"), outcome = !strcmp(entry->kind, "outcome"),
@@ -92,48 +92,48 @@ static enum aw_err recall(void *ctx, const struct aw_audit_entry *entry)
     if (err)
         return err;
     if (order)
-        err = recall_order(steward, entry, members);
+        err = recall_order(desk, entry, members);
     else if (outcome)
-        recall_outcome(steward, members);
+        recall_outcome(desk, members);
     else
-        recall_decision(steward, entry, members);
+        recall_decision(desk, entry, members);
     json_decref(members);
     return err;
 }
 
-enum aw_err aw__desk_recall(struct aw_desk *steward, struct aw_diag *diag)
+enum aw_err aw__desk_recall(struct aw_desk *desk, struct aw_diag *diag)
 {
-    const enum aw_err err = aw_audit_scan(steward->config.disk, steward->config.folder,
-                                          &AW_AUDIT_EVERY, recall, steward, steward->alloc, diag);
+    const enum aw_err err = aw_audit_scan(desk->config.disk, desk->config.folder, &AW_AUDIT_EVERY,
+                                          recall, desk, desk->alloc, diag);
     return err == AW_ERR_NOTFOUND ? AW_OK : err;
 }
 
 /* A person wants this workload to forget: its pilot does when it is asked for a decision. */
-static void steward_reset(struct aw_desk *steward, const char *name, int64_t at_us)
+static void steward_reset(struct aw_desk *desk, const char *name, int64_t at_us)
 {
     uint32_t index;
-    if (aw_desk_find(steward, name, &index, NULL))
+    if (aw_desk_find(desk, name, &index, NULL))
         return; /* it is gone, and what it had learned with it */
-    struct aw__seat *seat = steward->seat[index];
+    struct aw__seat *seat = desk->seat[index];
     seat->reset_us = at_us > seat->reset_us ? at_us : seat->reset_us;
 }
 
-void aw__desk_catch_up(struct aw_desk *steward, int64_t now_us)
+void aw__desk_catch_up(struct aw_desk *desk, int64_t now_us)
 {
-    while (steward->past_next < steward->past_count) {
-        const struct aw__past *past = &steward->past[steward->past_next];
+    while (desk->past_next < desk->past_count) {
+        const struct aw__past *past = &desk->past[desk->past_next];
         if (past->at_us > now_us)
             return;
-        steward->past_next++;
+        desk->past_next++;
         /* what was full then was refused then: nothing here can be new */
         const enum aw_err err =
-            aw_standing_orders_apply(&steward->book, past->id, past->at_us, &past->order, NULL);
+            aw_standing_orders_apply(&desk->book, past->id, past->at_us, &past->order, NULL);
         if (!err && past->order.kind == AW_ORDER_RESET)
-            steward_reset(steward, past->order.name, past->at_us);
+            steward_reset(desk, past->order.name, past->at_us);
         if (!err && (past->order.kind == AW_ORDER_PROPOSE || past->order.kind == AW_ORDER_ROLLBACK))
-            aw__desk_policy_note(steward, past->id, &past->order);
-        if (!err && past->done && !steward->config.virtual_time)
-            aw_standing_orders_done(&steward->book, past->id);
+            aw__desk_policy_note(desk, past->id, &past->order);
+        if (!err && past->done && !desk->config.virtual_time)
+            aw_standing_orders_done(&desk->book, past->id);
     }
 }
 
@@ -173,7 +173,7 @@ static bool changed(const json_t *members, const char *axis)
 }
 
 /* Back to before, in what the decision changed; refused when that has been changed again since. */
-static enum aw_err fill_undo(struct aw_desk *steward, struct aw_order *order, int64_t now_us,
+static enum aw_err fill_undo(struct aw_desk *desk, struct aw_order *order, int64_t now_us,
                              struct aw_diag *diag)
 {
     struct wanted wanted = {.id = order->decision};
@@ -182,8 +182,8 @@ static enum aw_err fill_undo(struct aw_desk *steward, struct aw_order *order, in
                                            .from_us = INT64_MIN,
                                            .until_us = INT64_MAX};
     uint32_t index;
-    enum aw_err err = aw_audit_scan(steward->config.disk, steward->config.folder, &filter,
-                                    find_entry, &wanted, steward->alloc, diag);
+    enum aw_err err = aw_audit_scan(desk->config.disk, desk->config.folder, &filter, find_entry,
+                                    &wanted, desk->alloc, diag);
     if (err && err != AW_ERR_NOTFOUND)
         return err;
     if (!wanted.members || strcmp(wanted.kind, "decision") != 0) {
@@ -192,7 +192,7 @@ static enum aw_err fill_undo(struct aw_desk *steward, struct aw_order *order, in
         goto out;
     }
     const char *name = json_string_value(json_object_get(wanted.members, "workload"));
-    if (!name || (err = aw_desk_find(steward, name, &index, diag)))
+    if (!name || (err = aw_desk_find(desk, name, &index, diag)))
         goto out;
     if (*order->name && strcmp(order->name, name) != 0) {
         err = aw_fail(diag, AW_ERR_CONFLICT, "decision %llu is about %s, not about %s",
@@ -200,7 +200,7 @@ static enum aw_err fill_undo(struct aw_desk *steward, struct aw_order *order, in
         goto out;
     }
     snprintf(order->name, sizeof order->name, "%s", name);
-    const struct aw_reading *reading = &aw__desk_last(steward, index)->reading;
+    const struct aw_reading *reading = &aw__desk_last(desk, index)->reading;
     struct aw_plan plan = {0};
     bool still = false;
     for (uint32_t i = 0; i < AW_RESOURCES; i++) {
@@ -211,7 +211,7 @@ static enum aw_err fill_undo(struct aw_desk *steward, struct aw_order *order, in
         plan.amount[i] = amount(wanted.members, "from", row->member);
         still |= reading->wanted[i] == amount(wanted.members, "to", row->member);
     }
-    const uint64_t latest = steward->seat[index]->changed_id;
+    const uint64_t latest = desk->seat[index]->changed_id;
     if (!plan.set)
         err = aw_fail(diag, AW_ERR_CONFLICT, "decision %llu changed nothing",
                       (unsigned long long)order->decision);
@@ -224,20 +224,20 @@ static enum aw_err fill_undo(struct aw_desk *steward, struct aw_order *order, in
         goto out;
     order->plan = plan;
     order->scope = AW_SCOPE_WORKLOAD;
-    order->freeze_until_us = now_us + (int64_t)llround(steward->config.undo_freeze_s * 1e6);
-    order->until_us = now_us + (int64_t)llround(steward->config.pin_s * 1e6);
+    order->freeze_until_us = now_us + (int64_t)llround(desk->config.undo_freeze_s * 1e6);
+    order->until_us = now_us + (int64_t)llround(desk->config.pin_s * 1e6);
 out:
     json_decref(wanted.members);
     return err;
 }
 
 /* A proposal by its number: the one that waits now. */
-static enum aw_err fill_approval(struct aw_desk *steward, struct aw_order *order, int64_t now_us,
+static enum aw_err fill_approval(struct aw_desk *desk, struct aw_order *order, int64_t now_us,
                                  uint32_t *ret_index, struct aw_diag *diag)
 {
-    for (uint32_t i = 0; i < steward->count; i++) {
-        const struct aw__seat *seat = steward->seat[i];
-        if (!seat || seat->proposal.id != order->decision || !aw_desk_has(steward, i))
+    for (uint32_t i = 0; i < desk->count; i++) {
+        const struct aw__seat *seat = desk->seat[i];
+        if (!seat || seat->proposal.id != order->decision || !aw_desk_has(desk, i))
             continue;
         if (now_us >= seat->proposal.expires_us)
             return aw_fail(diag, AW_ERR_CONFLICT, "proposal %llu has expired",
@@ -245,7 +245,7 @@ static enum aw_err fill_approval(struct aw_desk *steward, struct aw_order *order
         snprintf(order->name, sizeof order->name, "%s", seat->name);
         order->scope = AW_SCOPE_WORKLOAD;
         order->plan = seat->proposal.plan;
-        order->until_us = now_us + (int64_t)llround(steward->config.pin_s * 1e6);
+        order->until_us = now_us + (int64_t)llround(desk->config.pin_s * 1e6);
         *ret_index = i;
         return AW_OK;
     }
@@ -256,10 +256,10 @@ static enum aw_err fill_approval(struct aw_desk *steward, struct aw_order *order
 }
 
 /* More replicas where they are ours to add: that disturbs nobody. Larger ones otherwise. */
-static void fill_emergency(const struct aw_desk *steward, uint32_t index, struct aw_order *order)
+static void fill_emergency(const struct aw_desk *desk, uint32_t index, struct aw_order *order)
 {
-    const struct aw_reading *reading = &aw__desk_last(steward, index)->reading;
-    const struct aw_pilot_config *config = aw_pilot_config(aw_loop_pilot(steward->loop, index));
+    const struct aw_reading *reading = &aw__desk_last(desk, index)->reading;
+    const struct aw_pilot_config *config = aw_pilot_config(aw_loop_pilot(desk->loop, index));
     struct aw_plan *plan = &order->plan;
     if (plan->set)
         return;
@@ -278,10 +278,10 @@ static void fill_emergency(const struct aw_desk *steward, uint32_t index, struct
 }
 
 /* Something must stand that this order would lift. */
-static enum aw_err must_stand(const struct aw_desk *steward, const struct aw_order *order,
+static enum aw_err must_stand(const struct aw_desk *desk, const struct aw_order *order,
                               struct aw_diag *diag)
 {
-    const struct aw_standing_orders *book = &steward->book;
+    const struct aw_standing_orders *book = &desk->book;
     const bool freeze = order->kind == AW_ORDER_UNFREEZE;
     const struct aw_standing *list = freeze ? book->freeze : book->pin;
     const uint32_t count = freeze ? book->freeze_count : book->pin_count;
@@ -310,108 +310,108 @@ static enum aw_err must_stand(const struct aw_desk *steward, const struct aw_ord
                    aw_order_scope_names[order->scope], *order->name ? " " : "", order->name);
 }
 
-static enum aw_err fill(struct aw_desk *steward, struct aw_order *order, int64_t now_us,
+static enum aw_err fill(struct aw_desk *desk, struct aw_order *order, int64_t now_us,
                         uint32_t *ret_index, struct aw_diag *diag)
 {
     *ret_index = UINT32_MAX;
     if (order->kind == AW_ORDER_UNDO)
-        return fill_undo(steward, order, now_us, diag);
+        return fill_undo(desk, order, now_us, diag);
     if (order->kind == AW_ORDER_APPROVE || order->kind == AW_ORDER_REJECT)
-        return fill_approval(steward, order, now_us, ret_index, diag);
+        return fill_approval(desk, order, now_us, ret_index, diag);
     if (order->scope == AW_SCOPE_WORKLOAD && *order->name &&
         !(order->kind == AW_ORDER_UNFREEZE && order->decision)) {
-        const enum aw_err err = aw_desk_find(steward, order->name, ret_index, diag);
+        const enum aw_err err = aw_desk_find(desk, order->name, ret_index, diag);
         if (err)
             return err;
-        snprintf(order->name, sizeof order->name, "%s", steward->seat[*ret_index]->name);
+        snprintf(order->name, sizeof order->name, "%s", desk->seat[*ret_index]->name);
     }
     if (order->kind == AW_ORDER_EMERGENCY && *ret_index != UINT32_MAX)
-        fill_emergency(steward, *ret_index, order);
+        fill_emergency(desk, *ret_index, order);
     return AW_OK;
 }
 
 /* Behind the parts of a policy the group may be full. */
-static enum aw_err append(struct aw_desk *steward, int64_t now_us, const json_t *entry,
+static enum aw_err append(struct aw_desk *desk, int64_t now_us, const json_t *entry,
                           uint64_t *ret_id, struct aw_diag *diag)
 {
-    enum aw_err err = aw_audit_append(steward->audit, now_us, "order", entry, ret_id, diag);
-    if (err == AW_ERR_LIMIT && !(err = aw_audit_commit(steward->audit, diag)))
-        err = aw_audit_append(steward->audit, now_us, "order", entry, ret_id, diag);
+    enum aw_err err = aw_audit_append(desk->audit, now_us, "order", entry, ret_id, diag);
+    if (err == AW_ERR_LIMIT && !(err = aw_audit_commit(desk->audit, diag)))
+        err = aw_audit_append(desk->audit, now_us, "order", entry, ret_id, diag);
     return err;
 }
 
-enum aw_err aw__desk_take(struct aw_desk *steward, struct aw_order *order, const char *text,
+enum aw_err aw__desk_take(struct aw_desk *desk, struct aw_order *order, const char *text,
                           int64_t now_us, uint64_t *ret_id, struct aw_diag *diag)
 {
     const bool policy = order->kind == AW_ORDER_PROPOSE || order->kind == AW_ORDER_ROLLBACK;
     uint32_t index;
     const int64_t asked_us = now_us; /* before the last tick, where the clock has gone back */
-    if (!steward->loop)
+    if (!desk->loop)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no loop is running");
     /* given after a tick, it counts from the next one on, when it is lived again too */
-    if (now_us <= steward->now_us)
-        now_us = steward->now_us + 1;
-    enum aw_err err = fill(steward, order, now_us, &index, diag);
+    if (now_us <= desk->now_us)
+        now_us = desk->now_us + 1;
+    enum aw_err err = fill(desk, order, now_us, &index, diag);
     err = err ? err : aw_order_check(order, diag);
     if (!err && (order->kind == AW_ORDER_UNFREEZE || order->kind == AW_ORDER_CALM))
-        err = must_stand(steward, order, diag);
+        err = must_stand(desk, order, diag);
     if (!err && order->kind == AW_ORDER_FREEZE && order->until_us <= asked_us)
         err = aw_fail(diag, AW_ERR_CONFIG, "a freeze must end after it begins");
-    if (!err && steward->book.freeze_count >= AW_STANDING_ORDERS_FREEZES_MAX - 1)
-        aw_standing_orders_expire(&steward->book, now_us);
-    if (!err && (steward->book.freeze_count >= AW_STANDING_ORDERS_FREEZES_MAX ||
-                 steward->book.pin_count >= AW_STANDING_ORDERS_PINS_MAX))
+    if (!err && desk->book.freeze_count >= AW_STANDING_ORDERS_FREEZES_MAX - 1)
+        aw_standing_orders_expire(&desk->book, now_us);
+    if (!err && (desk->book.freeze_count >= AW_STANDING_ORDERS_FREEZES_MAX ||
+                 desk->book.pin_count >= AW_STANDING_ORDERS_PINS_MAX))
         err = aw_fail(diag, AW_ERR_LIMIT, "as many orders stand as there can be; lift some first");
     if (!err && order->kind == AW_ORDER_PROPOSE && !text)
         err = aw_fail(diag, AW_ERR_CONFIG, "a policy is proposed with its text");
-    err = err || !policy ? err : aw__desk_policy_may(steward, index, order, diag);
+    err = err || !policy ? err : aw__desk_policy_may(desk, index, order, diag);
     if (err)
         return err;
     struct aw_diag why = {0};
     uint64_t id = 0;
-    err = text ? aw__desk_policy_write(steward, order, text, now_us, &why) : AW_OK;
+    err = text ? aw__desk_policy_write(desk, order, text, now_us, &why) : AW_OK;
     json_t *entry = err ? NULL : aw_order_to_json(order);
     if (!err && !entry) {
-        aw_audit_abort(steward->audit);
+        aw_audit_abort(desk->audit);
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an order");
     }
     /* what the log has must be readable after a restart, or there is no next one */
     struct aw_order again;
     if (!err && aw_order_from_json(entry, &again, diag)) {
         json_decref(entry);
-        aw_audit_abort(steward->audit);
+        aw_audit_abort(desk->audit);
         return AW_ERR_CONFIG;
     }
-    err = err ? err : append(steward, now_us, entry, &id, &why);
+    err = err ? err : append(desk, now_us, entry, &id, &why);
     json_decref(entry);
     if (!err)
-        err = aw_audit_commit(steward->audit, &why);
+        err = aw_audit_commit(desk->audit, &why);
     if (err) {
-        aw_audit_abort(steward->audit);
-        aw__desk_ail(steward, err, &why);
+        aw_audit_abort(desk->audit);
+        aw__desk_ail(desk, err, &why);
         return aw_fail(diag, err, "not taken: the audit log cannot be written: %s", why.text);
     }
-    steward->counts.entries++;
-    steward->counts.orders++;
-    err = aw_standing_orders_apply(&steward->book, id, now_us, order, diag);
+    desk->counts.entries++;
+    desk->counts.orders++;
+    err = aw_standing_orders_apply(&desk->book, id, now_us, order, diag);
     AW_ASSERT(!err); /* there was room */
     if (order->kind == AW_ORDER_RESET)
-        steward_reset(steward, order->name, now_us);
+        steward_reset(desk, order->name, now_us);
     if (policy)
-        aw__desk_policy_note(steward, id, order);
+        aw__desk_policy_note(desk, id, order);
     if ((order->kind == AW_ORDER_APPROVE || order->kind == AW_ORDER_REJECT) && index != UINT32_MAX)
-        steward->seat[index]->proposal = (struct aw_desk_proposal){0};
+        desk->seat[index]->proposal = (struct aw_desk_proposal){0};
     if (ret_id)
         *ret_id = id;
     return AW_OK;
 }
 
-enum aw_err aw_desk_order(struct aw_desk *steward, const struct aw_order *order, int64_t now_us,
+enum aw_err aw_desk_order(struct aw_desk *desk, const struct aw_order *order, int64_t now_us,
                           uint64_t *ret_id, struct aw_diag *diag)
 {
     struct aw_order wanted = *order;
-    aw_desk_lock(steward);
-    const enum aw_err err = aw__desk_take(steward, &wanted, NULL, now_us, ret_id, diag);
-    aw_desk_unlock(steward);
+    aw_desk_lock(desk);
+    const enum aw_err err = aw__desk_take(desk, &wanted, NULL, now_us, ret_id, diag);
+    aw_desk_unlock(desk);
     return err;
 }

@@ -25,12 +25,12 @@ void aw__desk_policy_drop(struct aw__seat *seat)
     seat->policy = (struct aw__seat_policy){0};
 }
 
-void aw__desk_policy_note(struct aw_desk *steward, uint64_t id, const struct aw_order *order)
+void aw__desk_policy_note(struct aw_desk *desk, uint64_t id, const struct aw_order *order)
 {
     uint32_t index;
-    if (aw_desk_find(steward, order->name, &index, NULL))
+    if (aw_desk_find(desk, order->name, &index, NULL))
         return; /* it is gone, and its policies with it */
-    struct aw__seat_policy *policy = &steward->seat[index]->policy;
+    struct aw__seat_policy *policy = &desk->seat[index]->policy;
     if (order->kind == AW_ORDER_ROLLBACK) {
         policy->rollback_id = id;
         return;
@@ -63,7 +63,7 @@ uint64_t aw__desk_policy_waits(const struct aw__seat *seat, const struct aw_pilo
 
 /* --- in the log ------------------------------------------------------------------------------- */
 
-enum aw_err aw__desk_policy_write(struct aw_desk *steward, struct aw_order *order, const char *text,
+enum aw_err aw__desk_policy_write(struct aw_desk *desk, struct aw_order *order, const char *text,
                                   int64_t now_us, struct aw_diag *diag)
 {
     const size_t size = strlen(text);
@@ -81,14 +81,14 @@ enum aw_err aw__desk_policy_write(struct aw_desk *steward, struct aw_order *orde
         if (!part)
             return aw_fail(diag, AW_ERR_NOMEM, "no memory for a policy");
         uint64_t seq = 0;
-        enum aw_err err = aw_audit_append(steward->audit, now_us, "policy", part, &seq, diag);
-        if (err == AW_ERR_LIMIT && !(err = aw_audit_commit(steward->audit, diag)))
-            err = aw_audit_append(steward->audit, now_us, "policy", part, &seq, diag);
+        enum aw_err err = aw_audit_append(desk->audit, now_us, "policy", part, &seq, diag);
+        if (err == AW_ERR_LIMIT && !(err = aw_audit_commit(desk->audit, diag)))
+            err = aw_audit_append(desk->audit, now_us, "policy", part, &seq, diag);
         json_decref(part);
         if (err)
             return err;
         order->policy.first = i == 0 ? seq : order->policy.first;
-        steward->counts.entries++;
+        desk->counts.entries++;
     }
     return AW_OK;
 }
@@ -124,7 +124,7 @@ static enum aw_err gather(void *ctx, const struct aw_audit_entry *entry)
 }
 
 /* The text of an order of before a restart. */
-static enum aw_err read_back(const struct aw_desk *steward, struct aw__seat_policy *policy,
+static enum aw_err read_back(const struct aw_desk *desk, struct aw__seat_policy *policy,
                              struct aw_diag *diag)
 {
     const struct aw_order_policy *order = &policy->order;
@@ -136,8 +136,8 @@ static enum aw_err read_back(const struct aw_desk *steward, struct aw__seat_poli
                                            .kind = "policy"};
     if (order->bytes > AW_PILOT_POLICY_BYTES_MAX || !(g.text = malloc((size_t)order->bytes + 1)))
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a policy of %u bytes", order->bytes);
-    enum aw_err err = aw_audit_scan(steward->config.disk, steward->config.folder, &filter, gather,
-                                    &g, steward->alloc, diag);
+    enum aw_err err = aw_audit_scan(desk->config.disk, desk->config.folder, &filter, gather, &g,
+                                    desk->alloc, diag);
     if (!err && (g.len != order->bytes || g.parts != order->parts))
         err = aw_fail(diag, AW_ERR_NOTFOUND, "the log no longer has policy %s", order->checksum);
     if (err) {
@@ -157,7 +157,7 @@ static bool may_pass(enum aw_err err)
     return err == AW_ERR_NOMEM || err == AW_ERR_IO || err == AW_ERR_UNAVAILABLE;
 }
 
-static enum aw_err carry_out(struct aw_desk *steward, struct aw__seat *seat, struct aw_pilot *pilot,
+static enum aw_err carry_out(struct aw_desk *desk, struct aw__seat *seat, struct aw_pilot *pilot,
                              uint64_t id, bool withdrawn, struct aw_diag *diag)
 {
     struct aw__seat_policy *policy = &seat->policy;
@@ -165,11 +165,11 @@ static enum aw_err carry_out(struct aw_desk *steward, struct aw__seat *seat, str
         return withdrawn ? AW_OK : aw_pilot_rollback(pilot, diag);
     if (policy->rollback_id > id)
         return aw_fail(diag, AW_ERR_CONFLICT, "it was taken back before it was tried");
-    const enum aw_err err = policy->text ? AW_OK : read_back(steward, policy, diag);
+    const enum aw_err err = policy->text ? AW_OK : read_back(desk, policy, diag);
     return err ? err : aw_pilot_propose(pilot, policy->text, strlen(policy->text), diag);
 }
 
-void aw__desk_policies(struct aw_desk *steward, struct aw__seat *seat, struct aw_pilot *pilot)
+void aw__desk_policies(struct aw_desk *desk, struct aw__seat *seat, struct aw_pilot *pilot)
 {
     struct aw__seat_policy *policy = &seat->policy;
     const uint64_t done = aw_pilot_policy_order(pilot), latest = latest_of(policy);
@@ -183,7 +183,7 @@ void aw__desk_policies(struct aw_desk *steward, struct aw__seat *seat, struct aw
         struct aw_diag diag = {0};
         if (!waits(policy, order[i], done))
             continue;
-        const enum aw_err err = carry_out(steward, seat, pilot, order[i], withdrawn, &diag);
+        const enum aw_err err = carry_out(desk, seat, pilot, order[i], withdrawn, &diag);
         if (may_pass(err))
             return;
         withdrawn = order[i] == policy->propose_id && err == AW_ERR_CONFLICT &&
@@ -197,7 +197,7 @@ void aw__desk_policies(struct aw_desk *steward, struct aw__seat *seat, struct aw
         policy->tried_id = order[i];
         policy->tried_err = err;
         aw_pilot_policy_ordered(pilot, order[i]);
-        aw__desk_outcome(steward, seat, order[i], order[i], err);
+        aw__desk_outcome(desk, seat, order[i], order[i], err);
     }
 }
 
@@ -205,13 +205,13 @@ void aw__desk_policies(struct aw_desk *steward, struct aw__seat *seat, struct aw
 
 /* By the last decision: what is being learned is nobody's to look at. What has changed since is
  * found when it is tried. */
-enum aw_err aw__desk_policy_may(const struct aw_desk *steward, uint32_t index,
+enum aw_err aw__desk_policy_may(const struct aw_desk *desk, uint32_t index,
                                 const struct aw_order *order, struct aw_diag *diag)
 {
-    const struct aw__seat *seat = steward->seat[index];
-    const struct aw_decision *last = aw__desk_last(steward, index);
+    const struct aw__seat *seat = desk->seat[index];
+    const struct aw_decision *last = aw__desk_last(desk, index);
     const struct aw_canary_report *canary = &last->canary;
-    const struct aw_pilot *pilot = aw_loop_pilot(steward->loop, index);
+    const struct aw_pilot *pilot = aw_loop_pilot(desk->loop, index);
     const uint64_t waiting = aw__desk_policy_waits(seat, pilot);
     const bool decided = last->at_us != AW_NEVER;
     const bool busy =
@@ -245,7 +245,7 @@ enum aw_err aw__desk_policy_may(const struct aw_desk *steward, uint32_t index,
     return AW_OK;
 }
 
-enum aw_err aw_desk_propose(struct aw_desk *steward, const struct aw_order *order, const char *text,
+enum aw_err aw_desk_propose(struct aw_desk *desk, const struct aw_order *order, const char *text,
                             size_t size, int64_t now_us, uint64_t *ret_id, struct aw_diag *diag)
 {
     struct aw_order wanted = *order;
@@ -253,20 +253,20 @@ enum aw_err aw_desk_propose(struct aw_desk *steward, const struct aw_order *orde
     uint32_t index = 0;
     wanted.kind = AW_ORDER_PROPOSE;
     wanted.scope = AW_SCOPE_WORKLOAD;
-    aw_desk_lock(steward);
-    enum aw_err err = steward->loop ? aw_desk_find(steward, order->name, &index, diag)
-                                    : aw_fail(diag, AW_ERR_UNAVAILABLE, "no loop is running");
+    aw_desk_lock(desk);
+    enum aw_err err = desk->loop ? aw_desk_find(desk, order->name, &index, diag)
+                                 : aw_fail(diag, AW_ERR_UNAVAILABLE, "no loop is running");
     if (!err)
-        err = aw_pilot_policy_read(aw_loop_pilot(steward->loop, index), text, size, &read, diag);
+        err = aw_pilot_policy_read(aw_loop_pilot(desk->loop, index), text, size, &read, diag);
     if (!err) {
         wanted.policy.id = read.id;
         memcpy(wanted.policy.checksum, read.checksum, sizeof wanted.policy.checksum);
-        err = aw__desk_take(steward, &wanted, read.text, now_us, ret_id, diag);
+        err = aw__desk_take(desk, &wanted, read.text, now_us, ret_id, diag);
     }
     if (!err)
-        steward->seat[index]->policy.text = read.text; /* until it is tried */
+        desk->seat[index]->policy.text = read.text; /* until it is tried */
     else
         free(read.text);
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     return err;
 }

@@ -34,9 +34,9 @@ static char *text_of(const struct bench *b, uint32_t workload)
 static struct aw_desk_view view_of(struct bench *b, uint32_t workload)
 {
     struct aw_desk_view view;
-    aw_desk_lock(b->steward);
-    aw_desk_peek(b->steward, workload, &view);
-    aw_desk_unlock(b->steward);
+    aw_desk_lock(b->desk);
+    aw_desk_peek(b->desk, workload, &view);
+    aw_desk_unlock(b->desk);
     return view;
 }
 
@@ -45,7 +45,7 @@ static enum aw_err propose(struct bench *b, const char *name, const char *text, 
 {
     struct aw_order order = order_of(AW_ORDER_PROPOSE, AW_SCOPE_WORKLOAD, name);
     snprintf(order.by, sizeof order.by, "sam");
-    return aw_desk_propose(b->steward, &order, text, strlen(text), aw_job_now_us(b->job), ret_id,
+    return aw_desk_propose(b->desk, &order, text, strlen(text), aw_job_now_us(b->job), ret_id,
                            diag);
 }
 
@@ -198,12 +198,12 @@ static void what_cannot_be_tried_is_refused_in_a_line_and_changes_nothing(void *
         {"no/such", own, AW_ERR_NOTFOUND, "no workload", "nobody of that name"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const uint64_t before = aw_desk_counts(b.steward)->entries;
+        const uint64_t before = aw_desk_counts(b.desk)->entries;
         diag = (struct aw_diag){0};
         const enum aw_err err = propose(&b, rows[i].name, rows[i].text, NULL, &diag);
         if (err != rows[i].err || !strstr(diag.text, rows[i].says) || strchr(diag.text, '\n'))
             fail_msg("%s: %s: %s", rows[i].why, aw_err_name(err), diag.text);
-        assert_int_equal(aw_desk_counts(b.steward)->entries, before);
+        assert_int_equal(aw_desk_counts(b.desk)->entries, before);
         assert_int_equal(view_of(&b, 0).policy_waits, 0);
         if (i == 0)
             run(&b, 2);
@@ -292,7 +292,7 @@ static int remove_path(void **state)
 static void kill_and_start(struct bench *b)
 {
     aw_job_free(b->job);
-    aw_desk_free(b->steward);
+    aw_desk_free(b->desk);
     aw_disk_sim_kill(&b->disk);
     begin(b);
     assert_ok(aw_job_load(b->job, path, NULL));

@@ -95,14 +95,14 @@ static void what_cannot_be_written_down_is_not_done(void **state)
     }
     assert_true(wanted);
     assert_int_equal(b.applied[0] + b.applied[1], 0);
-    assert_true(aw_desk_counts(b.steward)->held > 0);
+    assert_true(aw_desk_counts(b.desk)->held > 0);
     struct aw_diag diag = {0};
-    assert_int_not_equal(aw_desk_health(b.steward, &diag), AW_OK);
+    assert_int_not_equal(aw_desk_health(b.desk, &diag), AW_OK);
     assert_true(*diag.text);
     b.disk.faults.read_only = false;
     run(&b, 200);
     assert_true(b.applied[0] + b.applied[1] > 0);
-    assert_ok(aw_desk_health(b.steward, NULL));
+    assert_ok(aw_desk_health(b.desk, NULL));
     end(&b);
 }
 
@@ -120,9 +120,9 @@ static void an_order_that_cannot_be_written_down_is_not_taken(void **state)
     assert_int_not_equal(refused(&b, &order, &diag), AW_OK);
     assert_non_null(strstr(diag.text, "not taken"));
     b.disk.faults.read_only = false;
-    assert_int_equal(aw_desk_book(b.steward)->freeze_count, 0);
+    assert_int_equal(aw_desk_book(b.desk)->freeze_count, 0);
     give(&b, &order);
-    assert_int_equal(aw_desk_book(b.steward)->freeze_count, 1);
+    assert_int_equal(aw_desk_book(b.desk)->freeze_count, 1);
     end(&b);
 }
 
@@ -182,7 +182,7 @@ static void undo_puts_it_back_and_keeps_it_there(void **state)
         run(&b, 1);
         assert_int_equal(b.plan[0].replicas, before ? before : 3);
     }
-    assert_int_equal(aw_desk_book(b.steward)->pin_count, 0); /* it was carried out */
+    assert_int_equal(aw_desk_book(b.desk)->pin_count, 0); /* it was carried out */
     assert_int_equal(refused(&b, &undo, &diag), AW_ERR_CONFLICT);
     assert_non_null(strstr(diag.text, "changed again"));
     end(&b);
@@ -200,9 +200,9 @@ static void a_change_waits_for_approval(void **state)
     struct aw_desk_view view = {0};
     for (uint32_t i = 0; i < 300 && view.proposal.id == 0; i++) {
         run(&b, 1);
-        aw_desk_lock(b.steward);
-        aw_desk_peek(b.steward, 0, &view);
-        aw_desk_unlock(b.steward);
+        aw_desk_lock(b.desk);
+        aw_desk_peek(b.desk, 0, &view);
+        aw_desk_unlock(b.desk);
     }
     assert_true(view.proposal.id != 0);
     assert_int_equal(b.applied[0], 0);
@@ -233,14 +233,14 @@ static void a_proposal_expires(void **state)
     struct aw_desk_view view = {0};
     for (uint32_t i = 0; i < 300 && view.proposal.id == 0; i++) {
         run(&b, 1);
-        aw_desk_lock(b.steward);
-        aw_desk_peek(b.steward, 0, &view);
-        aw_desk_unlock(b.steward);
+        aw_desk_lock(b.desk);
+        aw_desk_peek(b.desk, 0, &view);
+        aw_desk_unlock(b.desk);
     }
     struct aw_order approve = order_of(AW_ORDER_APPROVE, AW_SCOPE_WORKLOAD, "");
     approve.decision = view.proposal.id;
     diag = (struct aw_diag){0};
-    assert_int_equal(aw_desk_order(b.steward, &approve, view.proposal.expires_us, NULL, &diag),
+    assert_int_equal(aw_desk_order(b.desk, &approve, view.proposal.expires_us, NULL, &diag),
                      AW_ERR_CONFLICT);
     assert_non_null(strstr(diag.text, "expired"));
     end(&b);
@@ -260,9 +260,9 @@ static void a_recommendation_that_still_stands_is_proposed_again(void **state)
     attach(&b);
     for (uint32_t i = 0; i < 300; i++) {
         run(&b, 1);
-        aw_desk_lock(b.steward);
-        aw_desk_peek(b.steward, 0, &view);
-        aw_desk_unlock(b.steward);
+        aw_desk_lock(b.desk);
+        aw_desk_peek(b.desk, 0, &view);
+        aw_desk_unlock(b.desk);
         const bool waits = view.decision->guard.recommended.set != 0;
         assert_true(!waits ||
                     (view.proposal.id && view.decision->at_us < view.proposal.expires_us));
@@ -335,7 +335,7 @@ static void orders_that_mean_nothing_are_refused_with_a_reason(void **state)
 static void a_run_that_is_resumed_lives_its_orders_again_and_writes_nothing_twice(void **state)
 {
     (void)state;
-    char path[] = "/tmp/aware-steward-XXXXXX";
+    char path[] = "/tmp/aware-desk-XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
@@ -357,9 +357,9 @@ static void a_run_that_is_resumed_lives_its_orders_again_and_writes_nothing_twic
         run(&b, 50);
         if (killed) { /* as kill -9: what was saved is older than what was lived */
             aw_job_free(b.job);
-            aw_desk_free(b.steward);
+            aw_desk_free(b.desk);
             b.job = NULL;
-            b.steward = NULL;
+            b.desk = NULL;
             aw_disk_sim_kill(&b.disk);
             begin(&b);
             assert_ok(aw_job_load(b.job, path, NULL));
@@ -389,16 +389,16 @@ static void *people(void *ctx)
     struct crowd *crowd = ctx;
     while (!crowd->stop) {
         struct aw_order order = order_of(AW_ORDER_FREEZE, AW_SCOPE_WORKLOAD, "bank/cart");
-        crowd->taken += !aw_desk_order(crowd->b->steward, &order, 0, NULL, NULL);
+        crowd->taken += !aw_desk_order(crowd->b->desk, &order, 0, NULL, NULL);
         order.kind = AW_ORDER_UNFREEZE;
-        crowd->taken += !aw_desk_order(crowd->b->steward, &order, 0, NULL, NULL);
-        aw_desk_lock(crowd->b->steward);
-        for (uint32_t i = 0; i < aw_desk_count(crowd->b->steward); i++) {
+        crowd->taken += !aw_desk_order(crowd->b->desk, &order, 0, NULL, NULL);
+        aw_desk_lock(crowd->b->desk);
+        for (uint32_t i = 0; i < aw_desk_count(crowd->b->desk); i++) {
             struct aw_desk_view view;
-            aw_desk_peek(crowd->b->steward, i, &view);
+            aw_desk_peek(crowd->b->desk, i, &view);
             crowd->seen += view.decision->at_us != AW_NEVER;
         }
-        aw_desk_unlock(crowd->b->steward);
+        aw_desk_unlock(crowd->b->desk);
         usleep(200);
     }
     return NULL;

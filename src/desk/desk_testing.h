@@ -1,4 +1,4 @@
-/* desk_testing.h - two simulated workloads, a loop and a steward over a disk in memory; included
+/* desk_testing.h - two simulated workloads, a loop and a desk over a disk in memory; included
  * by tests alone. */
 #ifndef AW_DESK_DESK_TESTING_H
 #define AW_DESK_DESK_TESTING_H
@@ -24,7 +24,7 @@ struct bench {
     struct aw_job_config config;
     struct aw_disk_sim disk;
     struct aw_desk_config steward_config;
-    struct aw_desk *steward;
+    struct aw_desk *desk;
     struct aw_job *job;
     uint64_t applied[WORKLOADS]; /* plans, told by the job */
     struct aw_plan plan[WORKLOADS];
@@ -65,9 +65,9 @@ static inline void prepare(struct bench *b)
 static inline void begin(struct bench *b)
 {
     struct aw_diag diag = {0};
-    if (aw_desk_new(&b->steward_config, NULL, &b->steward, NULL, &diag))
+    if (aw_desk_new(&b->steward_config, NULL, &b->desk, NULL, &diag))
         fail_msg("%s", diag.text);
-    b->config.desk = aw_desk_hooks(b->steward);
+    b->config.hooks = aw_desk_hooks(b->desk);
     b->config.steadfast = true;
     if (aw_job_new(&b->config, NULL, &b->job, &diag))
         fail_msg("%s", diag.text);
@@ -76,18 +76,18 @@ static inline void begin(struct bench *b)
 static inline void attach(struct bench *b)
 {
     struct aw_diag diag = {0};
-    if (aw_desk_attach(b->steward, aw_job_loop(b->job), b->task, aw_job_now_us(b->job), &diag))
+    if (aw_desk_attach(b->desk, aw_job_loop(b->job), b->task, aw_job_now_us(b->job), &diag))
         fail_msg("%s", diag.text);
 }
 
 static inline void stop(struct bench *b)
 {
-    if (b->steward)
-        aw_desk_detach(b->steward, aw_job_now_us(b->job), "the test is over");
+    if (b->desk)
+        aw_desk_detach(b->desk, aw_job_now_us(b->job), "the test is over");
     aw_job_free(b->job);
-    aw_desk_free(b->steward);
+    aw_desk_free(b->desk);
     b->job = NULL;
-    b->steward = NULL;
+    b->desk = NULL;
 }
 
 static inline void end(struct bench *b)
@@ -134,7 +134,7 @@ static inline uint64_t give(struct bench *b, const struct aw_order *order)
 {
     struct aw_diag diag = {0};
     uint64_t id = 0;
-    if (aw_desk_order(b->steward, order, aw_job_now_us(b->job), &id, &diag))
+    if (aw_desk_order(b->desk, order, aw_job_now_us(b->job), &id, &diag))
         fail_msg("%s", diag.text);
     return id;
 }
@@ -143,7 +143,7 @@ static inline enum aw_err refused(struct bench *b, const struct aw_order *order,
                                   struct aw_diag *diag)
 {
     *diag = (struct aw_diag){0};
-    return aw_desk_order(b->steward, order, aw_job_now_us(b->job), NULL, diag);
+    return aw_desk_order(b->desk, order, aw_job_now_us(b->job), NULL, diag);
 }
 
 #endif

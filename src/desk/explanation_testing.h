@@ -42,7 +42,7 @@ struct aw_bench {
     struct aw_cluster inner, outer;
     struct aw_cluster_ops ops;
     struct aw_store store;
-    struct aw_loop_desk desk;
+    struct aw_loop_hooks hooks;
     struct aw_loop *loop;
     const struct aw_clock *clock; /* that agents are timed by; NULL: none */
     uint32_t ticks;
@@ -253,15 +253,15 @@ static inline void aw_bench_begin(struct aw_bench *b)
     b->ops.apply = aw_bench_apply;
     b->ops.now_us = aw_bench_now_us;
     b->outer = (struct aw_cluster){.ops = &b->ops, .self = b};
-    b->desk = (struct aw_loop_desk){.ctx = b,
-                                    .moments = true,
-                                    .enter = aw_bench_nothing,
-                                    .leave = aw_bench_nothing,
-                                    .orders = aw_bench_orders,
-                                    .decided = aw_bench_tell,
-                                    .record = aw_bench_record,
-                                    .applied = aw_bench_applied,
-                                    .learned = aw_bench_learned};
+    b->hooks = (struct aw_loop_hooks){.ctx = b,
+                                      .moments = true,
+                                      .enter = aw_bench_nothing,
+                                      .leave = aw_bench_nothing,
+                                      .orders = aw_bench_orders,
+                                      .decided = aw_bench_tell,
+                                      .record = aw_bench_record,
+                                      .applied = aw_bench_applied,
+                                      .learned = aw_bench_learned};
     assert_ok(aw_store_open(&b->store, "memory", &(struct aw_store_options){0}, NULL, NULL));
     const struct aw_loop_config config = {.cluster = b->outer,
                                           .store = &b->store,
@@ -270,7 +270,7 @@ static inline void aw_bench_begin(struct aw_bench *b)
                                           .workload_count = AW_BENCH_WORKLOADS,
                                           .thread_count = 1,
                                           .deadline_us = INT64_MAX,
-                                          .desk = &b->desk,
+                                          .hooks = &b->hooks,
                                           .clock = b->clock};
     if (aw_loop_new(&config, NULL, &b->loop, &diag))
         fail_msg("%s", diag.text);

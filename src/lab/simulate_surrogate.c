@@ -309,7 +309,8 @@ static const struct aw_option calibrate_options[] = {
     {.name = NULL},
 };
 static const struct aw_example calibrate_examples[] = {
-    {"aware simulate fit-surrogate -o src/cluster/sim/weights.c", "fit anew what the program ships"},
+    {"aware simulate fit-surrogate -o src/cluster/sim/weights.c",
+     "fit anew what the program ships"},
     {NULL, NULL},
 };
 const struct aw_verb aw_verb_simulate_surrogate = {

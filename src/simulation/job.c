@@ -121,7 +121,7 @@ static enum aw_err make_world(struct aw_job *job, const struct aw_job_config *co
                                  .workload_count = job->count,
                                  .thread_count = which == AW_JOB_AWARE ? config->thread_count : 1,
                                  .deadline_us = job->simulated ? INT64_MAX : DEADLINE_US,
-                                 .desk = which == AW_JOB_AWARE ? config->desk : NULL,
+                                 .hooks = which == AW_JOB_AWARE ? config->hooks : NULL,
                                  .steadfast = config->steadfast,
                                  .exchange = which == AW_JOB_AWARE ? config->exchange : NULL},
         job->alloc, &world->loop, diag);

@@ -88,10 +88,10 @@ void aw_api_deinit(struct aw_api *api)
     *api = (struct aw_api){0};
 }
 
-void aw_api_switch(struct aw_api *api, struct aw_desk *steward)
+void aw_api_switch(struct aw_api *api, struct aw_desk *desk)
 {
     pthread_rwlock_wrlock(&api->gate);
-    api->config.steward = steward;
+    api->config.desk = desk;
     pthread_rwlock_unlock(&api->gate);
 }
 
@@ -115,8 +115,8 @@ void aw_api_map(struct aw_api *api, struct aw_workload_map *atlas, const char *m
 void aw_api_tick(struct aw_api *api, const struct aw_loop_counts *counts, const char *store_trouble)
 {
     const int64_t now = aw_clock_monotonic_us(api->config.clock);
-    if (api->config.steward) /* nobody switches meanwhile: that is this thread's to do */
-        aw_recent_tick(&api->watch, api->config.steward);
+    if (api->config.desk) /* nobody switches meanwhile: that is this thread's to do */
+        aw_recent_tick(&api->watch, api->config.desk);
     pthread_mutex_lock(&api->lock);
     api->tick_serial++;
     pthread_cond_broadcast(&api->ticked);
@@ -432,7 +432,7 @@ enum aw_err aw_api_answer(struct aw_api *api, const struct aw_api_request *reque
     enum aw_err err = request_read(&call, &diag);
     const struct route *route = err ? NULL : route_find(&call, &diag, &err);
     pthread_rwlock_rdlock(&api->gate);
-    if (!err && !api->config.steward)
+    if (!err && !api->config.desk)
         err = aw_fail(&diag, AW_ERR_UNAVAILABLE, "settings are being taken over; ask again");
     if (!err)
         err = route->handler(&call, &diag);

@@ -1,10 +1,10 @@
 /*
  * api.h - the local API, version 1: a request in, an answer out (docs/mechanisms/api.md).
  *
- * Call order: init once a steward is there; answer from any thread; tick after every tick of the
+ * Call order: init once a desk is there; answer from any thread; tick after every tick of the
  *             loop; views whenever a snapshot for a stopped daemon is wanted; deinit.
  * Memory:     an answer is malloc'd: aw_api_response_deinit. JSON is jansson's.
- * Threads:    answer, tick and views lock what they read: the steward's lock for the loop's
+ * Threads:    answer, tick and views lock what they read: the desk's lock for the loop's
  * present, a lock of its own for what tick told. Never both for long: whatever reads files or takes
  * decisions again does so without them.
  *
@@ -40,7 +40,7 @@ struct aw_metrics;
 
 /* What a daemon tells of itself. */
 struct aw_api_config {
-    struct aw_desk *steward;      /* borrowed; NULL: one will come (aw_api_switch) */
+    struct aw_desk *desk;         /* borrowed; NULL: one will come (aw_api_switch) */
     const struct aw_clock *clock; /* NULL: the real one */
     const struct aw_disk *disk;   /* of the audit log; NULL: the machine's */
     char version[32];
@@ -91,9 +91,9 @@ void aw_api_twin(struct aw_api *api, uint32_t index, const struct aw_recent_twin
  * aw_api_wake ends every wait at once. */
 uint64_t aw_api_wait(struct aw_api *api, uint64_t serial, uint32_t timeout_ms);
 void aw_api_wake(struct aw_api *api);
-/* Another steward takes the place of this one; NULL: requests are told to come again. Returns when
+/* Another desk takes the place of this one; NULL: requests are told to come again. Returns when
  * nobody looks at the old one any more. */
-void aw_api_switch(struct aw_api *api, struct aw_desk *steward);
+void aw_api_switch(struct aw_api *api, struct aw_desk *desk);
 /* Where workloads lie, by the model of this name. `atlas` NULL: nowhere, for want of what `missing`
  * says. Returns when nobody looks at the one before any more. */
 void aw_api_map(struct aw_api *api, struct aw_workload_map *atlas, const char *model,
@@ -132,7 +132,7 @@ AW_NODISCARD enum aw_err aw_api_refuse(enum aw_err err, const struct aw_diag *di
                                        struct aw_api_response *ret);
 
 /* What verbs read of a stopped daemon: status, all workloads, orders and proposals, one object.
- * The caller frees `*ret_text` with free(). AW_ERR_UNAVAILABLE: no steward is there. */
+ * The caller frees `*ret_text` with free(). AW_ERR_UNAVAILABLE: no desk is there. */
 AW_NODISCARD enum aw_err aw_api_views(struct aw_api *api, char **ret_text, size_t *ret_len);
 
 #endif

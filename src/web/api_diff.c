@@ -102,17 +102,17 @@ static const char *decide_again(struct aw_api *api, const char *workload,
                                 const struct aw_pilot_config *config, json_t **ret_before,
                                 json_t **ret_after)
 {
-    struct aw_desk *steward = api->config.steward;
+    struct aw_desk *desk = api->config.desk;
     struct aw_journal_entry entry = {0};
     struct aw_pilot_config *was = aw_alloc_new(NULL, 1, sizeof *was);
     struct aw_fallback_task task;
     const char *said = "no decision with its moment was kept to try them on";
     char *text = NULL;
-    aw_desk_lock(steward);
-    struct aw_journal *journal = aw_desk_journal(steward);
+    aw_desk_lock(desk);
+    struct aw_journal *journal = aw_desk_journal(desk);
     const bool kept =
         was && journal && !aw_journal_latest(journal, workload, INT64_MAX, &entry, NULL);
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     if (kept && entry.moment && !aw_explanation_config_read(entry.config, was, &task, NULL)) {
         task.bounds = config->bounds;
         const struct aw_explanation_snapshot moment = {.config = config,
@@ -164,16 +164,16 @@ static void changed_add(struct aw_api *api, const char *name, const struct aw_pi
 static void profile_differ(struct aw_api *api, const struct aw_profile *profile,
                            struct aw_pilot_config *config, struct difference *d)
 {
-    struct aw_desk *steward = api->config.steward;
+    struct aw_desk *desk = api->config.desk;
     struct aw_desk_view view;
     struct aw_plan present = {0};
     json_t *before = NULL;
     uint32_t index;
     aw_pilot_config_of(config, profile, api->config.virtual_time);
-    aw_desk_lock(steward);
-    const bool runs = !aw_desk_find(steward, config->name, &index, NULL);
+    aw_desk_lock(desk);
+    const bool runs = !aw_desk_find(desk, config->name, &index, NULL);
     if (runs) {
-        aw_desk_peek(steward, index, &view);
+        aw_desk_peek(desk, index, &view);
         before = settings_of(view.config);
         aw__api_present(&view, &present);
         /* what the cluster is like does not come from a profile */
@@ -181,7 +181,7 @@ static void profile_differ(struct aw_api *api, const struct aw_profile *profile,
         config->node_memory_bytes = view.config->node_memory_bytes;
         config->in_place = view.config->in_place;
     }
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     if (!runs) {
         if (json_array_append_new(d->added, json_string(config->name)))
             d->ok = false;
@@ -204,14 +204,14 @@ static void profile_differ(struct aw_api *api, const struct aw_profile *profile,
 static void find_removed(const struct aw_api *api, const struct aw_profile_set *set,
                          struct difference *d)
 {
-    struct aw_desk *steward = api->config.steward;
-    aw_desk_lock(steward);
-    for (uint32_t i = 0; i < aw_desk_count(steward); i++) {
+    struct aw_desk *desk = api->config.desk;
+    aw_desk_lock(desk);
+    for (uint32_t i = 0; i < aw_desk_count(desk); i++) {
         struct aw_desk_view view;
         bool there = false;
-        if (!aw_desk_has(steward, i))
+        if (!aw_desk_has(desk, i))
             continue;
-        aw_desk_peek(steward, i, &view);
+        aw_desk_peek(desk, i, &view);
         for (uint32_t k = 0; !there && k < set->profile_count; k++) {
             char key[AW_PROFILE_KEY_MAX];
             there = strcmp(aw_profile_key(&set->profiles[k], key, sizeof key), view.name) == 0;
@@ -219,7 +219,7 @@ static void find_removed(const struct aw_api *api, const struct aw_profile_set *
         if (!there && json_array_append_new(d->removed, json_string(view.name)))
             d->ok = false;
     }
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
 }
 
 enum aw_err aw__api_post_diff(struct aw__api_call *call, struct aw_diag *diag)

@@ -71,16 +71,16 @@ const char *aw__time_format(int64_t us, char *buf, size_t size);
 bool aw__api_decided(const struct aw_desk_view *view);
 /* The three amounts in force behind the last decision; without one all 0. */
 void aw__api_present(const struct aw_desk_view *view, struct aw_plan *ret);
-/* The loop's present, between the last tick and the next. Under the steward's lock. */
+/* The loop's present, between the last tick and the next. Under the desk's lock. */
 int64_t aw__api_now_us(const struct aw_api *api);
 /* What stands for a workload, as the next tick will see it. */
 void aw__api_orders(const struct aw_api *api, const char *workload, int64_t now_us,
                     struct aw_orders *ret);
-/* The workload that the path names, under the steward's lock. */
+/* The workload that the path names, under the desk's lock. */
 AW_NODISCARD enum aw_err aw__api_find(const struct aw__api_call *call,
                                       struct aw_desk_view *ret_view, struct aw_diag *diag);
 
-/* Under the steward's lock: a row of a list, and the rest of a description. NULL: no memory. */
+/* Under the desk's lock: a row of a list, and the rest of a description. NULL: no memory. */
 json_t *aw__api_row(const struct aw_api *api, const struct aw_desk_view *view, int64_t now_us);
 bool aw__api_describe(const struct aw_api *api, const struct aw_desk_view *view, int64_t now_us,
                       json_t *object);
@@ -93,7 +93,7 @@ json_t *aw__api_proposals(const struct aw_api *api, const char *namespace, int64
 /* Whom a workload is most like; null: it has no embedding. */
 json_t *aw__api_alike(const struct aw_api *api, const char *workload);
 
-/* Who asks is known, and the loop will tick again. Without the steward's lock. */
+/* Who asks is known, and the loop will tick again. Without the desk's lock. */
 AW_NODISCARD enum aw_err aw__api_may_order(const struct aw__api_call *call, struct aw_diag *diag);
 
 /* Policies of a workload: looked at, taken out, handed in (api_policy.c). */

@@ -70,7 +70,7 @@ json_t *aw__api_alike(const struct aw_api *api, const char *workload)
  */
 
 /* Stages by index of the workload, as of the last tick; AW_STAGE_COUNT: not seen yet. The order of
- * workloads is the steward's, which is the atlas's too. NULL: no memory. */
+ * workloads is the desk's, which is the atlas's too. NULL: no memory. */
 static uint8_t *stages_of(struct aw_recent *watch, const struct aw_workload_map_view *view)
 {
     uint8_t *stage = malloc(view->count + 1u);

@@ -52,7 +52,7 @@ json_t *aw__api_standing(const struct aw_standing *standing, int64_t now_us)
 
 json_t *aw__api_freezes(const struct aw_api *api, int64_t now_us)
 {
-    const struct aw_standing_orders *book = aw_desk_book(api->config.steward);
+    const struct aw_standing_orders *book = aw_desk_book(api->config.desk);
     bool ok = true;
     json_t *object = json_object(), *freezes = json_array(), *pins = json_array();
     for (uint32_t i = 0; i < book->freeze_count; i++)
@@ -74,10 +74,10 @@ json_t *aw__api_freezes(const struct aw_api *api, int64_t now_us)
 
 enum aw_err aw__api_get_freezes(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
-    aw_desk_lock(steward);
+    struct aw_desk *desk = call->api->config.desk;
+    aw_desk_lock(desk);
     call->body = aw__api_freezes(call->api, aw__api_now_us(call->api));
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     return call->body ? AW_OK : no_memory(diag);
 }
 
@@ -113,15 +113,15 @@ static json_t *proposal_json(const struct aw_desk_view *view, int64_t now_us)
 
 json_t *aw__api_proposals(const struct aw_api *api, const char *namespace, int64_t now_us)
 {
-    const struct aw_desk *steward = api->config.steward;
+    const struct aw_desk *desk = api->config.desk;
     const size_t len = namespace ? strlen(namespace) : 0;
     bool ok = true;
     json_t *object = json_object(), *proposals = json_array();
-    for (uint32_t i = 0; i < aw_desk_count(steward); i++) {
+    for (uint32_t i = 0; i < aw_desk_count(desk); i++) {
         struct aw_desk_view view;
-        if (!aw_desk_has(steward, i))
+        if (!aw_desk_has(desk, i))
             continue;
-        aw_desk_peek(steward, i, &view);
+        aw_desk_peek(desk, i, &view);
         if (view.proposal.id == 0 || view.proposal.expires_us <= now_us ||
             (namespace && (strncmp(view.name, namespace, len) != 0 || view.name[len] != '/')))
             continue;
@@ -135,11 +135,11 @@ json_t *aw__api_proposals(const struct aw_api *api, const char *namespace, int64
 
 enum aw_err aw__api_get_proposals(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
-    aw_desk_lock(steward);
+    struct aw_desk *desk = call->api->config.desk;
+    aw_desk_lock(desk);
     call->body =
         aw__api_proposals(call->api, aw__api_param(call, "namespace"), aw__api_now_us(call->api));
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     return call->body ? AW_OK : no_memory(diag);
 }
 
@@ -316,7 +316,7 @@ static enum aw_err order_of(const struct aw__api_call *call, json_t *body, struc
 static enum aw_err name_from_lifted(const struct aw_api *api, struct aw_order *order,
                                     struct aw_diag *diag)
 {
-    const struct aw_standing_orders *book = aw_desk_book(api->config.steward);
+    const struct aw_standing_orders *book = aw_desk_book(api->config.desk);
     const bool freeze = order->kind == AW_ORDER_UNFREEZE;
     if ((!freeze && order->kind != AW_ORDER_CALM) || order->decision == 0)
         return AW_OK;
@@ -336,13 +336,13 @@ static enum aw_err name_from_lifted(const struct aw_api *api, struct aw_order *o
 
 static uint32_t affected(const struct aw_api *api, const struct aw_order *order)
 {
-    const struct aw_desk *steward = api->config.steward;
+    const struct aw_desk *desk = api->config.desk;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < aw_desk_count(steward); i++) {
+    for (uint32_t i = 0; i < aw_desk_count(desk); i++) {
         struct aw_desk_view view;
-        if (!aw_desk_has(steward, i))
+        if (!aw_desk_has(desk, i))
             continue;
-        aw_desk_peek(steward, i, &view);
+        aw_desk_peek(desk, i, &view);
         count += aw_order_is_about(order, view.name);
     }
     return count;
@@ -368,11 +368,11 @@ static void message_of(const struct aw_order *order, uint32_t count, char *buf, 
         aw_text_add(&text, ", until it is lifted");
 }
 
-/* What was taken, as the log has it: the steward has filled in names and plans. */
+/* What was taken, as the log has it: the desk has filled in names and plans. */
 json_t *aw__api_taken(const struct aw_api *api, uint64_t id, const struct aw_order *asked,
                       int64_t now_us)
 {
-    const struct aw_standing_orders *book = aw_desk_book(api->config.steward);
+    const struct aw_standing_orders *book = aw_desk_book(api->config.desk);
     struct aw_standing standing = {.id = id, .at_us = now_us, .order = *asked};
     for (uint32_t i = 0; i < book->pin_count; i++)
         if (book->pin[i].id == id)
@@ -396,20 +396,20 @@ json_t *aw__api_taken(const struct aw_api *api, uint64_t id, const struct aw_ord
 /* The number of a proposal or decision says whose it is; of a short name there is a long one. */
 static void name_in_full(const struct aw_api *api, struct aw_order *order)
 {
-    const struct aw_desk *steward = api->config.steward;
+    const struct aw_desk *desk = api->config.desk;
     struct aw_desk_view view;
     uint32_t index;
     if (order->kind == AW_ORDER_REJECT)
-        for (uint32_t i = 0; i < aw_desk_count(steward); i++) {
-            if (!aw_desk_has(steward, i))
+        for (uint32_t i = 0; i < aw_desk_count(desk); i++) {
+            if (!aw_desk_has(desk, i))
                 continue;
-            aw_desk_peek(steward, i, &view);
+            aw_desk_peek(desk, i, &view);
             if (view.proposal.id == order->decision)
                 snprintf(order->name, sizeof order->name, "%s", view.name);
         }
     else if (order->scope == AW_SCOPE_WORKLOAD && *order->name &&
-             !aw_desk_find(steward, order->name, &index, NULL)) {
-        aw_desk_peek(steward, index, &view);
+             !aw_desk_find(desk, order->name, &index, NULL)) {
+        aw_desk_peek(desk, index, &view);
         snprintf(order->name, sizeof order->name, "%s", view.name);
     }
 }
@@ -429,7 +429,7 @@ enum aw_err aw__api_post_order(struct aw__api_call *call, struct aw_diag *diag)
 {
     const struct aw_api_request *request = call->request;
     struct aw_api *api = call->api;
-    struct aw_desk *steward = api->config.steward;
+    struct aw_desk *desk = api->config.desk;
     struct aw_order order;
     struct aw_tree tree = {0};
     const struct aw_node *root;
@@ -447,19 +447,19 @@ enum aw_err aw__api_post_order(struct aw__api_call *call, struct aw_diag *diag)
         err = aw_fail(diag, AW_ERR_FORMAT, "expected an object");
     if (err)
         goto out;
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     call->now_us = aw__api_now_us(api);
     err = order_of(call, body, &order, diag);
     err = err ? err : name_from_lifted(api, &order, diag);
     if (!err)
         name_in_full(api, &order);
-    aw_desk_unlock(steward);
-    err = err ? err : aw_desk_order(steward, &order, call->now_us, &id, diag);
+    aw_desk_unlock(desk);
+    err = err ? err : aw_desk_order(desk, &order, call->now_us, &id, diag);
     if (err)
         goto out;
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     call->body = aw__api_taken(api, id, &order, call->now_us);
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     call->status = 201;
     err = call->body ? AW_OK : no_memory(diag);
 out:

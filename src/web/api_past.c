@@ -202,13 +202,13 @@ enum aw_err aw__api_get_audit(struct aw__api_call *call, struct aw_diag *diag)
 static enum aw_err name_of(const struct aw__api_call *call, char *buf, size_t size,
                            struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk *desk = call->api->config.desk;
     struct aw_desk_view view;
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     const enum aw_err err = aw__api_find(call, &view, diag);
     if (!err)
         snprintf(buf, size, "%s", view.name);
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     return err;
 }
 
@@ -226,22 +226,22 @@ enum aw_err aw__api_get_history(struct aw__api_call *call, struct aw_diag *diag)
 
 /* --- explanations ----------------------------------------------------------------------------- */
 
-/* From the journal, under the steward's lock; `id` 0: the latest of the workload. AW_ERR_NOTFOUND:
+/* From the journal, under the desk's lock; `id` 0: the latest of the workload. AW_ERR_NOTFOUND:
  * there is no journal, or it does not have it. */
 static enum aw_err journal_read(struct aw_api *api, const char *workload, uint64_t id,
                                 struct aw_journal_entry *ret, struct aw_diag *diag)
 {
-    struct aw_desk *steward = api->config.steward;
+    struct aw_desk *desk = api->config.desk;
     enum aw_err err = AW_ERR_NOTFOUND;
-    aw_desk_lock(steward);
-    struct aw_journal *journal = aw_desk_journal(steward);
+    aw_desk_lock(desk);
+    struct aw_journal *journal = aw_desk_journal(desk);
     if (!journal)
         aw_fail(diag, err, "this daemon keeps no journal: the last decision alone is explained");
     else if (id)
         err = aw_journal_get(journal, id, ret, diag);
     else
         err = aw_journal_latest(journal, workload, INT64_MAX, ret, diag);
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     return err;
 }
 
@@ -273,10 +273,10 @@ static enum aw_err explain_answer(struct aw__api_call *call, const char *workloa
                                   int64_t at_us, json_t *account, json_t *detail,
                                   const char *detail_error, struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
-    aw_desk_lock(steward);
+    struct aw_desk *desk = call->api->config.desk;
+    aw_desk_lock(desk);
     const int64_t now = aw__api_now_us(call->api);
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     bool ok = true;
     json_t *sentence = json_object_get(account, "sentence");
     call->body = json_object();
@@ -307,12 +307,12 @@ static enum aw_err explain_entry(struct aw__api_call *call, const struct aw_jour
 /* Nothing was recorded: the last decision, as it is in memory. */
 static enum aw_err explain_last(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk *desk = call->api->config.desk;
     struct aw_desk_view view;
     char name[AW_STORE_NAME_MAX] = "";
     json_t *account = NULL;
     int64_t at_us = AW_NEVER;
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     enum aw_err err = aw__api_find(call, &view, diag);
     if (!err && !aw__api_decided(&view))
         err = aw_fail(diag, AW_ERR_NODATA, "nothing has been decided for %s yet", view.name);
@@ -321,7 +321,7 @@ static enum aw_err explain_last(struct aw__api_call *call, struct aw_diag *diag)
         at_us = view.decision->at_us;
         account = aw_explanation_json(view.config, view.decision);
     }
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     if (err || !account)
         return err ? err : no_memory(diag);
     return explain_answer(call, name, 0, at_us, account, NULL,
@@ -356,13 +356,13 @@ enum aw_err aw__api_get_explain(struct aw__api_call *call, struct aw_diag *diag)
 
 enum aw_err aw__api_get_state(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk *desk = call->api->config.desk;
     struct aw_journal_entry entry = {0};
     struct aw_desk_view view;
     char name[AW_STORE_NAME_MAX] = "";
     bool ok = true;
     json_t *body = json_object();
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     enum aw_err err = aw__api_find(call, &view, diag);
     if (!err) {
         const struct aw_decision *d = view.decision;
@@ -380,7 +380,7 @@ enum aw_err aw__api_get_state(struct aw__api_call *call, struct aw_diag *diag)
         aw__json_set(body, "bytes", json_integer((json_int_t)aw_pilot_state_bytes(view.pilot)),
                      &ok);
     }
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     json_t *policy = NULL;
     if (!err && !journal_read(call->api, name, 0, &entry, NULL)) {
         struct aw_diag why;
@@ -613,18 +613,18 @@ static enum aw_err list_decision(void *ctx, const struct aw_journal_entry *entry
 static enum aw_err export_decisions(struct aw__api_call *call, uint32_t limit, int64_t since_us,
                                     struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk *desk = call->api->config.desk;
     const char *after = aw__api_param(call, "after");
     struct listing listing = {.out = call->out, .after = UINT64_MAX, .limit = limit};
     enum aw_err err = after ? aw__api_id(after, "after", &listing.after, diag) : AW_OK;
     if (err)
         return err;
-    aw_desk_lock(steward);
-    struct aw_journal *journal = aw_desk_journal(steward);
+    aw_desk_lock(desk);
+    struct aw_journal *journal = aw_desk_journal(desk);
     err = journal ? aw_journal_list(journal, aw__api_param(call, "workload"), since_us, UINT32_MAX,
                                     list_decision, &listing, diag)
                   : aw_fail(diag, AW_ERR_UNSUPPORTED, "this daemon keeps no journal");
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     if (listing.more) {
         snprintf(call->next, sizeof call->next, "%llu", (unsigned long long)listing.last);
         return AW_OK;

@@ -29,20 +29,20 @@ static void known_deinit(struct known *known)
     *known = (struct known){0};
 }
 
-/* The present under the steward's lock, the texts from the journal, where nobody is kept waiting.
+/* The present under the desk's lock, the texts from the journal, where nobody is kept waiting.
  * On failure too `ret` is to be deinited. */
 static enum aw_err known_of(struct aw__api_call *call, struct known *ret, struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk *desk = call->api->config.desk;
     struct aw_journal_entry entry = {0};
     struct aw_desk_view view;
     *ret = (struct known){0};
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     enum aw_err err = aw__api_find(call, &view, diag);
     if (!err && !aw__api_decided(&view))
         err = aw_fail(diag, AW_ERR_NODATA, "nothing has been decided for %s yet", view.name);
     if (!err) {
-        struct aw_journal *journal = aw_desk_journal(steward);
+        struct aw_journal *journal = aw_desk_journal(desk);
         ret->account = aw_explanation_json(view.config, view.decision);
         ret->waits = view.policy_waits;
         ret->tried = view.policy_tried;
@@ -55,7 +55,7 @@ static enum aw_err known_of(struct aw__api_call *call, struct known *ret, struct
         else
             aw_fail(&ret->why, AW_ERR_NODATA, "this daemon keeps no journal");
     }
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     if (!err && (!ret->account || (ret->tried && !ret->result)))
         err = no_memory(diag);
     if (!err && entry.id)
@@ -108,7 +108,7 @@ enum aw_err aw__api_post_policy(struct aw__api_call *call, struct aw_diag *diag)
     const struct aw_api_request *request = call->request;
     const char *reason = aw__api_param(call, "reason");
     struct aw_api *api = call->api;
-    struct aw_desk *steward = api->config.steward;
+    struct aw_desk *desk = api->config.desk;
     struct aw_order order = {.kind = AW_ORDER_PROPOSE,
                              .scope = AW_SCOPE_WORKLOAD,
                              .until_us = AW_FOR_EVER,
@@ -124,20 +124,20 @@ enum aw_err aw__api_post_policy(struct aw__api_call *call, struct aw_diag *diag)
                           strlen(reason));
     snprintf(order.reason, sizeof order.reason, "%s", reason ? reason : "");
     snprintf(order.by, sizeof order.by, "%s", request->by);
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     err = aw__api_find(call, &view, diag);
     if (!err)
         snprintf(order.name, sizeof order.name, "%s", view.name);
     call->now_us = aw__api_now_us(api);
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     if (!err)
-        err = aw_desk_propose(steward, &order, request->body ? request->body : "",
-                              request->body_len, call->now_us, &id, diag);
+        err = aw_desk_propose(desk, &order, request->body ? request->body : "", request->body_len,
+                              call->now_us, &id, diag);
     if (err)
         return err;
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     call->body = aw__api_taken(api, id, &order, call->now_us);
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     call->status = 201;
     return call->body ? AW_OK : no_memory(diag);
 }

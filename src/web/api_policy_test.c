@@ -158,7 +158,7 @@ static void wrong_requests_get_one_clear_line(void **state)
         {"POST", "/v1/orders", "{\"kind\":\"rollback\",\"scope\":\"all\"}", by, 400,
          "about one workload", "of all at once"},
     };
-    const uint64_t orders = aw_desk_counts(world.steward)->orders;
+    const uint64_t orders = aw_desk_counts(world.desk)->orders;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         json_t *json =
             json_of(ask(rows[i].method, rows[i].path, rows[i].body, rows[i].by, rows[i].status));
@@ -167,7 +167,7 @@ static void wrong_requests_get_one_clear_line(void **state)
             fail_msg("%s: %s", rows[i].why, message);
         json_decref(json);
     }
-    assert_int_equal(aw_desk_counts(world.steward)->orders, orders);
+    assert_int_equal(aw_desk_counts(world.desk)->orders, orders);
     free(own);
     free(edited);
 }

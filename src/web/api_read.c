@@ -11,7 +11,7 @@
 
 int64_t aw__api_now_us(const struct aw_api *api)
 {
-    const int64_t tick = aw_desk_now_us(api->config.steward);
+    const int64_t tick = aw_desk_now_us(api->config.desk);
     return api->config.virtual_time ? tick : aw_clock_now_us(api->config.clock);
 }
 
@@ -63,7 +63,7 @@ enum aw_err aw__api_get_health(struct aw__api_call *call, struct aw_diag *diag)
 
 enum aw_err aw__api_get_ready(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk *desk = call->api->config.desk;
     struct aw_diag why = {0};
     struct told told;
     told_read(call->api, &told);
@@ -71,9 +71,9 @@ enum aw_err aw__api_get_ready(struct aw__api_call *call, struct aw_diag *diag)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "the daemon is stopping");
     if (isnan(told.tick_age_s))
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no tick has been finished yet");
-    aw_desk_lock(steward);
-    const enum aw_err err = aw_desk_health(steward, &why);
-    aw_desk_unlock(steward);
+    aw_desk_lock(desk);
+    const enum aw_err err = aw_desk_health(desk, &why);
+    aw_desk_unlock(desk);
     if (err)
         return aw_fail(diag, AW_ERR_UNAVAILABLE,
                        "nothing can be written down, so nothing is "
@@ -108,15 +108,15 @@ static double plus(double sum, double value)
 
 static void summary_read(const struct aw_api *api, int64_t now_us, struct summary *ret)
 {
-    const struct aw_desk *steward = api->config.steward;
+    const struct aw_desk *desk = api->config.desk;
     *ret = (struct summary){.cost = NAN, .fallback_cost = NAN};
-    for (uint32_t i = 0; i < aw_desk_count(steward); i++) {
+    for (uint32_t i = 0; i < aw_desk_count(desk); i++) {
         struct aw_desk_view view;
         struct aw_orders orders;
         struct aw_plan present, other;
-        if (!aw_desk_has(steward, i))
+        if (!aw_desk_has(desk, i))
             continue;
-        aw_desk_peek(steward, i, &view);
+        aw_desk_peek(desk, i, &view);
         aw__api_orders(api, view.name, now_us, &orders);
         ret->total++;
         ret->stage[aw_pilot_stage(view.pilot)]++;
@@ -156,7 +156,7 @@ static json_t *summary_json(const struct summary *summary)
 static json_t *holds_json(const struct aw_api *api, enum aw_err ailing,
                           const struct aw_diag *ailment, const struct told *told, int64_t now_us)
 {
-    const struct aw_standing_orders *book = aw_desk_book(api->config.steward);
+    const struct aw_standing_orders *book = aw_desk_book(api->config.desk);
     json_t *holds = json_array();
     bool ok = holds != NULL;
     char text[AW_DIAG_TEXT_MAX + AW_ORDER_REASON_MAX + AW_STORE_NAME_MAX];
@@ -186,7 +186,7 @@ static json_t *holds_json(const struct aw_api *api, enum aw_err ailing,
     return NULL;
 }
 
-static json_t *counts_json(const struct aw_loop_counts *loop, const struct aw_desk_counts *steward)
+static json_t *counts_json(const struct aw_loop_counts *loop, const struct aw_desk_counts *desk)
 {
     const struct {
         const char *name;
@@ -201,11 +201,11 @@ static json_t *counts_json(const struct aw_loop_counts *loop, const struct aw_de
         {"record_failures", loop->record_failures},
         {"learn_rounds", loop->learn_rounds},
         {"learn_failures", loop->learn_failures},
-        {"audit_entries", steward->entries},
-        {"orders", steward->orders},
-        {"held_ticks", steward->held},
-        {"journal_failures", steward->journal_failures},
-        {"outcomes_lost", steward->outcomes_lost},
+        {"audit_entries", desk->entries},
+        {"orders", desk->orders},
+        {"held_ticks", desk->held},
+        {"journal_failures", desk->journal_failures},
+        {"outcomes_lost", desk->outcomes_lost},
     };
     bool ok = true;
     json_t *object = json_object();
@@ -247,13 +247,13 @@ static void set_process(json_t *status, const struct aw_api *api, const struct t
 static void set_health(json_t *status, struct aw_api *api, const struct told *told,
                        enum aw_err ailing, const struct aw_diag *ailment, bool *ok)
 {
-    struct aw_desk *steward = api->config.steward;
-    const uint64_t lost = aw_desk_counts(steward)->journal_failures;
+    struct aw_desk *desk = api->config.desk;
+    const uint64_t lost = aw_desk_counts(desk)->journal_failures;
     json_t *health = json_array();
     bool all = true;
     char text[AW_DIAG_TEXT_MAX];
     add_health(health, "audit", !ailing, ailing ? ailment->text : "entries are written", &all, ok);
-    if (!aw_desk_journal(steward))
+    if (!aw_desk_journal(desk))
         snprintf(text, sizeof text, "there is no journal: the last decision alone is explained");
     else if (lost)
         snprintf(text, sizeof text, "%llu explanations could not be kept",
@@ -274,7 +274,7 @@ static void set_health(json_t *status, struct aw_api *api, const struct told *to
 
 static json_t *status_json(struct aw_api *api)
 {
-    struct aw_desk *steward = api->config.steward;
+    struct aw_desk *desk = api->config.desk;
     struct aw_diag ailment = {0};
     struct summary summary;
     struct told told;
@@ -282,9 +282,9 @@ static json_t *status_json(struct aw_api *api)
     json_t *status = json_object();
     told_read(api, &told);
     set_process(status, api, &told, &ok);
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     const int64_t now = aw__api_now_us(api);
-    const enum aw_err ailing = aw_desk_health(steward, &ailment);
+    const enum aw_err ailing = aw_desk_health(desk, &ailment);
     summary_read(api, now, &summary);
     aw__json_set(status, "now", aw__json_time(now), &ok);
     aw__json_set(status, "workloads", summary_json(&summary), &ok);
@@ -292,8 +292,8 @@ static json_t *status_json(struct aw_api *api)
     aw__json_set(status, "fallback_cost_per_hour", aw__json_num(summary.fallback_cost), &ok);
     set_health(status, api, &told, ailing, &ailment, &ok);
     aw__json_set(status, "holds", holds_json(api, ailing, &ailment, &told, now), &ok);
-    aw__json_set(status, "counts", counts_json(&told.counts, aw_desk_counts(steward)), &ok);
-    aw_desk_unlock(steward);
+    aw__json_set(status, "counts", counts_json(&told.counts, aw_desk_counts(desk)), &ok);
+    aw_desk_unlock(desk);
     json_t *audit = json_object();
     aw__json_set(audit, "folder", text_or_null(api->config.audit), &ok);
     aw__json_set(status, "audit", audit, &ok);
@@ -368,15 +368,15 @@ struct filter {
 static struct item *items_of(const struct aw_api *api, const struct filter *filter,
                              uint32_t *ret_count)
 {
-    const struct aw_desk *steward = api->config.steward;
-    const uint32_t slots = aw_desk_count(steward);
+    const struct aw_desk *desk = api->config.desk;
+    const uint32_t slots = aw_desk_count(desk);
     struct item *items = aw_alloc_new(NULL, slots, sizeof *items);
     uint32_t count = 0;
     for (uint32_t i = 0; items && i < slots; i++) {
         struct aw_desk_view view;
-        if (!aw_desk_has(steward, i))
+        if (!aw_desk_has(desk, i))
             continue;
-        aw_desk_peek(steward, i, &view);
+        aw_desk_peek(desk, i, &view);
         if ((filter->namespace && !in_namespace(view.name, filter->namespace)) ||
             (filter->stage < AW_STAGE_COUNT && aw_pilot_stage(view.pilot) != filter->stage))
             continue;
@@ -398,7 +398,7 @@ static json_t *page_json(const struct aw_api *api, const struct item *items, uin
     uint32_t i = first;
     for (; i < count && i - first < limit; i++) {
         struct aw_desk_view view;
-        aw_desk_peek(api->config.steward, items[i].index, &view);
+        aw_desk_peek(api->config.desk, items[i].index, &view);
         if (json_array_append_new(rows, aw__api_row(api, &view, now_us)))
             ok = false;
     }
@@ -454,20 +454,20 @@ static enum aw_err filter_read(const struct aw__api_call *call, struct filter *r
 
 enum aw_err aw__api_get_workloads(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk *desk = call->api->config.desk;
     struct filter filter;
     uint32_t limit, count = 0, first = 0;
     enum aw_err err = filter_read(call, &filter, diag);
     err = err ? err : aw__api_limit(call, AW_API_PAGE, AW_API_PAGE_MAX, &limit, diag);
     if (err)
         return err;
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     struct item *items = items_of(call->api, &filter, &count);
     while (items && filter.after && first < count && strcmp(items[first].name, filter.after) <= 0)
         first++;
     if (items)
         call->body = page_json(call->api, items, count, first, limit, aw__api_now_us(call->api));
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     aw_alloc_free(NULL, items);
     return call->body ? AW_OK : no_memory(diag);
 }
@@ -485,20 +485,20 @@ enum aw_err aw__api_find(const struct aw__api_call *call, struct aw_desk_view *r
         snprintf(name, sizeof name, "%s%s%s", whole ? call->part[1] : "", whole ? "/" : "", last);
     if (len < 0 || (size_t)len >= sizeof name)
         return aw_fail(diag, AW_ERR_NOTFOUND, "no workload has a name of so many bytes");
-    const enum aw_err err = aw_desk_find(call->api->config.steward, name, &index, diag);
+    const enum aw_err err = aw_desk_find(call->api->config.desk, name, &index, diag);
     if (!err)
-        aw_desk_peek(call->api->config.steward, index, ret_view);
+        aw_desk_peek(call->api->config.desk, index, ret_view);
     return err;
 }
 
 enum aw_err aw__api_get_workload(struct aw__api_call *call, struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk *desk = call->api->config.desk;
     struct aw_desk_view view;
     char name[AW_STORE_NAME_MAX] = "", *recent = NULL;
     size_t recent_len = 0;
     bool ok = true;
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     enum aw_err err = aw__api_find(call, &view, diag);
     if (!err) {
         const int64_t now = aw__api_now_us(call->api);
@@ -506,7 +506,7 @@ enum aw_err aw__api_get_workload(struct aw__api_call *call, struct aw_diag *diag
         call->body = aw__api_row(call->api, &view, now);
         ok = call->body && aw__api_describe(call->api, &view, now, call->body);
     }
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     if (err || !ok)
         return err ? err : no_memory(diag);
 
@@ -532,20 +532,20 @@ enum aw_err aw_api_views(struct aw_api *api, char **ret_text, size_t *ret_len)
 {
     bool ok = true;
     pthread_rwlock_rdlock(&api->gate);
-    struct aw_desk *steward = api->config.steward;
-    if (!steward) {
+    struct aw_desk *desk = api->config.desk;
+    if (!desk) {
         pthread_rwlock_unlock(&api->gate);
         return AW_ERR_UNAVAILABLE;
     }
     json_t *views = json_object();
     aw__json_set(views, "saved", aw__json_time(aw_clock_now_us(api->config.clock)), &ok);
     aw__json_set(views, "status", status_json(api), &ok);
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     const int64_t now = aw__api_now_us(api);
     aw__json_set(views, "workloads", rows_json(api, now), &ok);
     aw__json_set(views, "freezes", aw__api_freezes(api, now), &ok);
     aw__json_set(views, "proposals", aw__api_proposals(api, NULL, now), &ok);
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     pthread_rwlock_unlock(&api->gate);
     char *text = NULL;
     size_t len = 0;

@@ -108,13 +108,13 @@ static void put_beside(FILE *out, const struct aw_recent_beside *beside)
 /* The name that the path stands for, in full. */
 static enum aw_err name_of(struct aw__api_call *call, char *name, size_t size, struct aw_diag *diag)
 {
-    struct aw_desk *steward = call->api->config.steward;
+    struct aw_desk *desk = call->api->config.desk;
     struct aw_desk_view view;
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     const enum aw_err err = aw__api_find(call, &view, diag);
     if (!err)
         snprintf(name, size, "%s", view.name);
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     return err;
 }
 

@@ -1,6 +1,6 @@
 /*
  * api_testing.h - a small world for tests of the API: three workloads on the simulated cluster, a
- * steward, a journal and a store in a temporary folder; included by tests alone.
+ * desk, a journal and a store in a temporary folder; included by tests alone.
  */
 #ifndef AW_WEB_API_TESTING_H
 #define AW_WEB_API_TESTING_H
@@ -26,7 +26,7 @@ struct aw_api_world {
     struct aw_load load[AW_API_TESTING_WORKLOADS];
     struct aw_job_config config;
     struct aw_desk_config steward_config;
-    struct aw_desk *steward;
+    struct aw_desk *desk;
     struct aw_store store;
     struct aw_job *job;
     struct aw_api_config api_config;
@@ -102,20 +102,19 @@ static inline void aw_api_world_open_as(struct aw_api_world *w, enum aw_guard_mo
     if (journal)
         snprintf(w->steward_config.journal, sizeof w->steward_config.journal, "%s/why.db",
                  w->folder);
-    aw_api_testing_must(aw_desk_new(&w->steward_config, NULL, &w->steward, NULL, &diag), &diag);
+    aw_api_testing_must(aw_desk_new(&w->steward_config, NULL, &w->desk, NULL, &diag), &diag);
     w->config = (struct aw_job_config){.workloads = w->workload,
                                        .count = AW_API_TESTING_WORKLOADS,
                                        .seed = 7,
                                        .store = &w->store,
                                        .thread_count = 1,
-                                       .desk = aw_desk_hooks(w->steward),
+                                       .hooks = aw_desk_hooks(w->desk),
                                        .steadfast = true};
     aw_conf_defaults(aw_sim_fields, &w->config.sim);
     aw_api_testing_must(aw_job_new(&w->config, NULL, &w->job, &diag), &diag);
     aw_api_testing_must(
-        aw_desk_attach(w->steward, aw_job_loop(w->job), w->task, aw_job_now_us(w->job), &diag),
-        &diag);
-    w->api_config.steward = w->steward;
+        aw_desk_attach(w->desk, aw_job_loop(w->job), w->task, aw_job_now_us(w->job), &diag), &diag);
+    w->api_config.desk = w->desk;
     w->api_config.virtual_time = true;
     w->api_config.speed = 1;
     w->api_config.step_s = w->workload[0].pilot.step_s;
@@ -148,10 +147,10 @@ static inline void aw_api_world_run(struct aw_api_world *w, uint32_t steps)
 
 static inline void aw_api_world_close(struct aw_api_world *w)
 {
-    aw_desk_detach(w->steward, aw_job_now_us(w->job), "the test is over");
+    aw_desk_detach(w->desk, aw_job_now_us(w->job), "the test is over");
     aw_api_deinit(&w->api);
     aw_job_free(w->job);
-    aw_desk_free(w->steward);
+    aw_desk_free(w->desk);
     aw_store_close(&w->store);
     for (uint32_t i = 0; i < AW_API_TESTING_WORKLOADS; i++)
         aw_load_deinit(&w->load[i]);

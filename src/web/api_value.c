@@ -118,10 +118,10 @@ enum aw_err aw__api_since(const struct aw__api_call *call, int64_t *ret_us, stru
     if (!text)
         return AW_OK;
     if (!aw_duration_parse(text, AW_QUANTITY_POSITIVE_OR_0, &back_us, NULL)) {
-        struct aw_desk *steward = call->api->config.steward;
-        aw_desk_lock(steward);
+        struct aw_desk *desk = call->api->config.desk;
+        aw_desk_lock(desk);
         const int64_t now = aw__api_now_us(call->api);
-        aw_desk_unlock(steward);
+        aw_desk_unlock(desk);
         if (__builtin_sub_overflow(now, back_us, ret_us))
             *ret_us = INT64_MIN;
         return AW_OK;

@@ -17,7 +17,7 @@ static const char *const verdict_names[] = {"pass", "tripped", "held"};
 void aw__api_orders(const struct aw_api *api, const char *workload, int64_t now_us,
                     struct aw_orders *ret)
 {
-    aw_standing_orders_orders(aw_desk_book(api->config.steward), workload, now_us + 1, ret);
+    aw_standing_orders_orders(aw_desk_book(api->config.desk), workload, now_us + 1, ret);
 }
 
 bool aw__api_decided(const struct aw_desk_view *view)
@@ -82,7 +82,7 @@ static json_t *slo_json(const struct aw_desk_view *view, const struct aw_limits 
 /* Ids of what stands for this workload now. */
 static json_t *orders_json(const struct aw_api *api, const char *name, int64_t now_us)
 {
-    const struct aw_standing_orders *book = aw_desk_book(api->config.steward);
+    const struct aw_standing_orders *book = aw_desk_book(api->config.desk);
     json_t *ids = json_array();
     bool ok = ids != NULL;
     for (uint32_t i = 0; i < book->freeze_count; i++)
@@ -407,7 +407,7 @@ static void set_settings(json_t *object, const struct aw_pilot_config *config, b
 bool aw__api_describe(const struct aw_api *api, const struct aw_desk_view *view, int64_t now_us,
                       json_t *object)
 {
-    const struct aw_standing_orders *book = aw_desk_book(api->config.steward);
+    const struct aw_standing_orders *book = aw_desk_book(api->config.desk);
     const struct aw_decision *d = view->decision;
     const bool decided = aw__api_decided(view);
     char text[AW_LIFECYCLE_TEXT_MAX];

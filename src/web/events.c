@@ -48,7 +48,7 @@ static void news_drop(struct news *news)
         free(news);
 }
 
-/* "event: tick\ndata: {...}\n\n"; JSON has no newline in it. NULL: no memory, or no steward. */
+/* "event: tick\ndata: {...}\n\n"; JSON has no newline in it. NULL: no memory, or no desk. */
 static struct news *news_make(struct aw_api *api)
 {
     const struct aw_api_request ask = {.method = "GET", .path = "/v1/status"};

@@ -106,7 +106,7 @@ static bool make_room(struct aw_recent *watch, uint32_t slots)
     return true;
 }
 
-/* Slots follow the steward's. After a reload a name may have moved: its past moves with it, and
+/* Slots follow the desk's. After a reload a name may have moved: its past moves with it, and
  * whoever was in its place goes where it came from, to be found there in turn. */
 static struct aw_recent_one *seat_of(struct aw_recent *watch, uint32_t index, const char *name)
 {
@@ -357,7 +357,7 @@ static void one_tick(struct aw_recent *watch, struct aw_recent_one *one,
     one->twin_next = (struct aw_recent_twin){0};
 }
 
-void aw_recent_tick(struct aw_recent *watch, struct aw_desk *steward)
+void aw_recent_tick(struct aw_recent *watch, struct aw_desk *desk)
 {
     struct aw_recent_fleet fleet = {.cost_per_hour = NAN,
                                     .fallback_cost_per_hour = NAN,
@@ -366,9 +366,9 @@ void aw_recent_tick(struct aw_recent *watch, struct aw_desk *steward)
                                     .cpu_used = NAN,
                                     .memory_used = NAN};
     uint32_t used = 0;
-    aw_desk_lock(steward);
+    aw_desk_lock(desk);
     aw_recent_lock(watch);
-    const uint32_t slots = aw_desk_count(steward);
+    const uint32_t slots = aw_desk_count(desk);
     const bool room = make_room(watch, slots);
     watch->ticks++;
     watch->dropped += !room;
@@ -376,12 +376,12 @@ void aw_recent_tick(struct aw_recent *watch, struct aw_desk *steward)
         watch->one[i].seen = false;
     for (uint32_t i = 0; room && i < slots; i++) {
         struct aw_desk_view view;
-        if (!aw_desk_has(steward, i))
+        if (!aw_desk_has(desk, i))
             continue;
-        aw_desk_peek(steward, i, &view);
+        aw_desk_peek(desk, i, &view);
         one_tick(watch, seat_of(watch, i, view.name), &view, &fleet, &used);
     }
-    aw_desk_unlock(steward);
+    aw_desk_unlock(desk);
     if (fleet.total) {
         fleet.cpu_used /= (float)used;
         fleet.memory_used /= (float)used;

@@ -8,7 +8,7 @@
  * Memory:     rings. How long they are follows from how many workloads there are, so that all of
  *             them stay within AW_RECENT_BYTES_MAX; they are made anew, shorter, where more come. A
  *             tick that finds nobody new allocates nothing.
- * Threads:    a lock of its own. tick takes the steward's lock first; nobody who holds this one
+ * Threads:    a lock of its own. tick takes the desk's lock first; nobody who holds this one
  *             may take that one.
  *
  * Nothing here outlives the process: the record is the store, the journal and the audit log.
@@ -162,8 +162,8 @@ void aw_recent_deinit(struct aw_recent *watch); /* a zeroed one is a no-op */
 
 /* What the twin of workload `index` did in the step that has just ended. */
 void aw_recent_twin(struct aw_recent *watch, uint32_t index, const struct aw_recent_twin *twin);
-/* A tick is over: reads what the steward's workloads have decided. */
-void aw_recent_tick(struct aw_recent *watch, struct aw_desk *steward);
+/* A tick is over: reads what the desk's workloads have decided. */
+void aw_recent_tick(struct aw_recent *watch, struct aw_desk *desk);
 
 void aw_recent_lock(struct aw_recent *watch);
 void aw_recent_unlock(struct aw_recent *watch);

@@ -21,9 +21,9 @@ static void points_are_what_was_decided(void **state)
     for (uint32_t t = 0; t < 150; t++) {
         struct aw_desk_view view;
         aw_api_world_run(&world, 1);
-        aw_recent_tick(&watch, world.steward);
-        aw_desk_lock(world.steward);
-        aw_desk_peek(world.steward, 1, &view);
+        aw_recent_tick(&watch, world.desk);
+        aw_desk_lock(world.desk);
+        aw_desk_peek(world.desk, 1, &view);
         const struct aw_decision *d = view.decision;
         aw_recent_lock(&watch);
         const struct aw_recent_one *one = aw_recent_find(&watch, view.name);
@@ -46,7 +46,7 @@ static void points_are_what_was_decided(void **state)
         assert_int_equal(one->missed, missed);
         assert_int_equal(one->steps, steps);
         aw_recent_unlock(&watch);
-        aw_desk_unlock(world.steward);
+        aw_desk_unlock(world.desk);
     }
     const struct aw_recent_one *one = aw_recent_find(&watch, "shop/web");
     uint64_t outcomes = 0, decisions = 0;
@@ -82,7 +82,7 @@ static void the_twin_belongs_to_the_step_that_it_lived(void **state)
                                                 .cost_per_hour = 3600 / watch.step_s,
                                                 .reward = 1,
                                                 .missed = t == 3});
-        aw_recent_tick(&watch, world.steward);
+        aw_recent_tick(&watch, world.desk);
     }
     const struct aw_recent_one *one = aw_recent_find(&watch, "shop/cart");
     /* slots are made by the first tick, and its twin is told of in the next but one */
@@ -111,9 +111,9 @@ static void a_ring_keeps_the_newest(void **state)
     assert_ok(aw_recent_init(&watch, world.api_config.step_s, NULL));
     aw_api_world_run(&world, 1);
     for (uint32_t t = 0; t < AW_RECENT_POINTS_MAX + beyond; t++)
-        aw_recent_tick(&watch, world.steward); /* the same decision again and again */
+        aw_recent_tick(&watch, world.desk); /* the same decision again and again */
     aw_api_world_run(&world, 1);
-    aw_recent_tick(&watch, world.steward);
+    aw_recent_tick(&watch, world.desk);
     const struct aw_recent_one *one = aw_recent_find(&watch, "bank/cart");
     assert_int_equal(watch.points_max, AW_RECENT_POINTS_MAX);
     assert_int_equal(aw_recent_points(&watch, one), AW_RECENT_POINTS_MAX);
@@ -141,12 +141,12 @@ static void room_is_taken_once_and_a_tick_without_memory_is_counted(void **state
         counting.fail_after = budget;
         if (aw_recent_init(&watch, 15, &counting.alloc))
             continue;
-        aw_recent_tick(&watch, world.steward);
+        aw_recent_tick(&watch, world.desk);
         const bool made = watch.dropped == 0;
         if (made) {
             const uint64_t taken = counting.alloc_count;
             for (uint32_t t = 0; t < 50; t++)
-                aw_recent_tick(&watch, world.steward);
+                aw_recent_tick(&watch, world.desk);
             assert_int_equal(counting.alloc_count, taken);
         } else {
             assert_null(aw_recent_find(&watch, "shop/cart"));
@@ -169,7 +169,7 @@ static void a_past_moves_with_its_name(void **state)
     assert_ok(aw_recent_init(&watch, world.api_config.step_s, NULL));
     for (uint32_t t = 0; t < 5; t++) {
         aw_api_world_run(&world, 1);
-        aw_recent_tick(&watch, world.steward);
+        aw_recent_tick(&watch, world.desk);
     }
     /* as if they had been in the order web, bank, cart, with marks to know them by */
     const struct aw_recent_one first = watch.one[0];
@@ -178,7 +178,7 @@ static void a_past_moves_with_its_name(void **state)
     watch.one[2] = first;
     for (uint32_t i = 0; i < 3; i++)
         watch.one[i].model_changes = 100 + watch.one[i].ring;
-    aw_recent_tick(&watch, world.steward);
+    aw_recent_tick(&watch, world.desk);
     static const char *const names[] = {"shop/cart", "shop/web", "bank/cart"};
     for (uint32_t i = 0; i < 3; i++) {
         assert_string_equal(watch.one[i].name, names[i]);
@@ -187,7 +187,7 @@ static void a_past_moves_with_its_name(void **state)
     }
     /* and one in the place of another that is gone has no past */
     snprintf(watch.one[1].name, sizeof watch.one[1].name, "gone/away");
-    aw_recent_tick(&watch, world.steward);
+    aw_recent_tick(&watch, world.desk);
     assert_string_equal(watch.one[1].name, "shop/web");
     assert_int_equal(watch.one[1].point_count, 1);
     assert_int_equal(watch.one[1].model_changes, 0);

@@ -16,7 +16,7 @@ static void add(struct aw_tick_timing *timing, struct aw_metric_histogram *histo
 static void enter(void *ctx)
 {
     struct aw_tick_timing *timing = ctx;
-    /* waiting for who looks at the steward is part of a tick */
+    /* waiting for who looks at the desk is part of a tick */
     timing->entered_us = aw_clock_monotonic_us(timing->clock);
     timing->learned = false;
     timing->inner->enter(timing->inner->ctx);
@@ -101,18 +101,18 @@ void aw_tick_timing_deinit(struct aw_tick_timing *timing)
     *timing = (struct aw_tick_timing){0};
 }
 
-const struct aw_loop_desk *aw_tick_timing_desk(struct aw_tick_timing *timing,
-                                               const struct aw_loop_desk *inner)
+const struct aw_loop_hooks *aw_tick_timing_desk(struct aw_tick_timing *timing,
+                                                const struct aw_loop_hooks *inner)
 {
     timing->inner = inner;
-    timing->desk = (struct aw_loop_desk){.ctx = timing,
-                                         .moments = inner->moments,
-                                         .enter = enter,
-                                         .leave = leave,
-                                         .orders = orders,
-                                         .decided = decided,
-                                         .record = record,
-                                         .applied = applied,
-                                         .learned = learned};
-    return &timing->desk;
+    timing->hooks = (struct aw_loop_hooks){.ctx = timing,
+                                           .moments = inner->moments,
+                                           .enter = enter,
+                                           .leave = leave,
+                                           .orders = orders,
+                                           .decided = decided,
+                                           .record = record,
+                                           .applied = applied,
+                                           .learned = learned};
+    return &timing->hooks;
 }

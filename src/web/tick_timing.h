@@ -19,9 +19,9 @@
 #include "telemetry/metrics.h"
 
 struct aw_tick_timing {
-    const struct aw_clock *clock;     /* NULL: the real one */
-    const struct aw_loop_desk *inner; /* borrowed */
-    struct aw_loop_desk desk;
+    const struct aw_clock *clock;      /* NULL: the real one */
+    const struct aw_loop_hooks *inner; /* borrowed */
+    struct aw_loop_hooks hooks;
     int64_t entered_us, left_us; /* monotonic */
     bool learned;                /* in this tick */
     pthread_mutex_t lock;        /* of what follows */
@@ -36,7 +36,7 @@ AW_NODISCARD enum aw_err aw_tick_timing_init(struct aw_tick_timing *timing,
                                              const struct aw_clock *clock);
 void aw_tick_timing_deinit(struct aw_tick_timing *timing); /* a zeroed one is a no-op */
 /* The desk to use in the place of `inner`, which may be another one after a reload. */
-const struct aw_loop_desk *aw_tick_timing_desk(struct aw_tick_timing *timing,
-                                               const struct aw_loop_desk *inner);
+const struct aw_loop_hooks *aw_tick_timing_desk(struct aw_tick_timing *timing,
+                                                const struct aw_loop_hooks *inner);
 
 #endif

@@ -71,12 +71,12 @@ static void everything_is_handed_on_and_measured(void **state)
     struct aw_tick_timing timing;
     struct aw_orders given = {0};
     struct aw_diag diag = {0};
-    const struct aw_loop_desk desk = {&inner,  true,   enter,   leave,  orders,
-                                      decided, record, applied, learned};
+    const struct aw_loop_hooks hooks = {&inner,  true,   enter,   leave,  orders,
+                                        decided, record, applied, learned};
     (void)state;
     aw_clock_virtual_init(&inner.clock, 0);
     assert_ok(aw_tick_timing_init(&timing, &inner.clock.clock));
-    const struct aw_loop_desk *outer = aw_tick_timing_desk(&timing, &desk);
+    const struct aw_loop_hooks *outer = aw_tick_timing_desk(&timing, &hooks);
     assert_true(outer->moments);
     outer->enter(outer->ctx);
     outer->orders(outer->ctx, 7, 11, &given);

@@ -23,7 +23,7 @@ static void unmake(void)
 
 static void make(void)
 {
-    if (made && aw_desk_counts(world.steward)->orders < ORDERS_MAX)
+    if (made && aw_desk_counts(world.desk)->orders < ORDERS_MAX)
         return;
     if (!made)
         atexit(unmake);

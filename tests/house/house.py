@@ -4,7 +4,7 @@
     house.py CHECK [ROOT]       one of the checks below, over the tree at ROOT
 
 uses        every #include against the may-use table in docs/ARCHITECTURE.md
-rooms       the may-use table has no cycle, no room is too large
+rooms       the may-use table has no cycle, no room is too large, no file on the map is missing
 reach       aw__ names stay inside one room
 headers     every header compiles alone
 banned      functions and compiler flags that we do not use
@@ -222,6 +222,10 @@ def cycle_in(may_use):
 
 def check_rooms(tree):
     may_use, _, _ = read_rules(tree)
+    for number, line in enumerate((tree.root / ARCHITECTURE).read_text().splitlines(), 1):
+        for name in re.findall(r"`((?:\w+/)+\w+\.[ch])`", line):
+            if not any((tree.root / folder / name).exists() for folder in ("src", "include", "")):
+                yield f"{ARCHITECTURE}:{number}: {name} is not there"
     ring = cycle_in(may_use)
     if ring:
         yield f"{ARCHITECTURE}:1: the may-use table has a cycle: {' -> '.join(ring)}"

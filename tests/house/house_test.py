@@ -110,12 +110,27 @@ class HouseTest(unittest.TestCase):
 
     # rooms
 
+    def write_public(self):
+        for name in ("env", "agent"):
+            self.write(f"include/aware/{name}.h", "")
+
     def test_a_ring_of_rooms_is_found(self):
+        self.write_public()
         self.assert_clean("rooms")
         self.write("docs/ARCHITECTURE.md", PAGE.replace("| nn | base |", "| nn | base control |"))
         self.assert_found("rooms", "docs/ARCHITECTURE.md:1: the may-use table has a cycle: ")
 
+    def test_a_file_that_the_map_made_up_is_found(self):
+        self.write("docs/ARCHITECTURE.md", PAGE + "\n`base/rng.h` and `aware/err.h` draw.\n")
+        self.assert_found("rooms", "docs/ARCHITECTURE.md:15: aware/env.h is not there",
+                          "docs/ARCHITECTURE.md:16: aware/agent.h is not there")
+        self.write_public()
+        self.assert_clean("rooms")
+        self.write("docs/ARCHITECTURE.md", PAGE + "\n`base/chance.h` draws.\n")
+        self.assert_found("rooms", "docs/ARCHITECTURE.md:18: base/chance.h is not there")
+
     def test_a_room_that_nobody_can_oversee_is_found(self):
+        self.write_public()
         for i in range(71):
             self.write(f"src/nn/x{i}.c", "int x;\n")
         self.write("src/nn/x_test.c", "int x;\n")
