@@ -277,7 +277,7 @@ static void missing_figures_shrink_and_restart_nothing(void **state)
             const bool blind = row[i].arrivals || row[i].cpu;
             if (blind && (plan.replicas < 15 || plan.cpu_millicores != 3000 ||
                           plan.memory_bytes < 2000000000))
-                fail_msg("%s, step %u: %u x %lldm", row[i].why, t, plan.replicas,
+                fail_msg("%s, step %u: %u x %lldm", row[i].why, t, (unsigned)plan.replicas,
                          (long long)plan.cpu_millicores);
             if (row[i].memory && plan.memory_bytes != 2000000000)
                 fail_msg("%s, step %u: %lld bytes", row[i].why, t, (long long)plan.memory_bytes);

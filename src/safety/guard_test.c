@@ -100,7 +100,7 @@ static void expect(const struct aw_guard_result *result, uint32_t set, uint32_t 
     if (plan->set != set || plan->replicas != replicas || plan->cpu_millicores != cpu ||
         plan->memory_bytes != memory || result->clips != clips)
         fail_msg("%s: set %u, %u replicas, %lldm, %lld bytes, clips %#x (%s); expected %#x", why,
-                 plan->set, plan->replicas, (long long)plan->cpu_millicores,
+                 (unsigned)plan->set, (unsigned)plan->replicas, (long long)plan->cpu_millicores,
                  (long long)plan->memory_bytes, result->clips,
                  aw_guard_clips_format(result, text, sizeof text), clips);
 }
@@ -527,7 +527,7 @@ static void a_crash_loop_holds_everything_but_the_growth_that_may_end_it(void **
         scene.input.restarts = 0;
         struct aw_guard_result result = pass(&scene, R | C | M, 8, 2000, 2048 * AW_MIB);
         if (result.plan.set != rows[i].set_out)
-            fail_msg("%s: set %u", rows[i].why, result.plan.set);
+            fail_msg("%s: set %u", rows[i].why, (unsigned)result.plan.set);
         assert_int_equal(!!(result.clips & CLIP(CRASH_LOOP)), rows[i].set_out != (R | C | M));
         if (rows[i].kills == 1)
             assert_int_equal(result.plan.memory_bytes, (int64_t)ceil(1.2 * 1024 * AW_MIB));
@@ -593,7 +593,7 @@ a_cool_down_holds_shrinking_longer_than_growing_and_never_growth_under_pressure(
         result = rows[i].up ? pass(&scene, rows[i].axis, 8, 3000, 2048 * AW_MIB)
                             : pass(&scene, rows[i].axis, 5, 1500, 700 * AW_MIB);
         if (!!result.plan.set != rows[i].through)
-            fail_msg("row %zu, %s: set %u, clips %#x", i, rows[i].why, result.plan.set,
+            fail_msg("row %zu, %s: set %u, clips %#x", i, rows[i].why, (unsigned)result.plan.set,
                      result.clips);
         assert_int_equal(result.clips, rows[i].through ? 0 : CLIP(COOL_DOWN));
     }

@@ -47,7 +47,7 @@ static void absolute_reaches_the_bounds_on_a_log_scale(void **state)
         if (p.cpu_millicores != cases[i].cpu || p.memory_bytes != cases[i].mib * AW_MIB ||
             p.replicas != cases[i].replicas)
             fail_msg("%s: %lldm, %lldMi, %u", cases[i].why, (long long)p.cpu_millicores,
-                     (long long)(p.memory_bytes / AW_MIB), p.replicas);
+                     (long long)(p.memory_bytes / AW_MIB), (unsigned)p.replicas);
         assert_int_equal(p.set, AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY);
     }
 }
@@ -79,7 +79,7 @@ static void anchored_is_relative_to_recent_peaks(void **state)
         if (p.cpu_millicores != cases[i].millicores || p.memory_bytes != cases[i].mib * AW_MIB ||
             p.replicas != cases[i].count)
             fail_msg("%s: %lldm, %lldMi, %u", cases[i].why, (long long)p.cpu_millicores,
-                     (long long)(p.memory_bytes / AW_MIB), p.replicas);
+                     (long long)(p.memory_bytes / AW_MIB), (unsigned)p.replicas);
     }
 }
 

@@ -97,7 +97,7 @@ def every_example_of_the_help_parses():
             page = expect_ok("help", *words).stdout
             for line in page.split("Examples:")[-1].splitlines():
                 command = line.strip()
-                if not command.startswith("aware train") or "--resume" in command:
+                if not command.startswith("aware train -") or "--resume" in command:
                     continue
                 if "grpc://" in command: # needs a server; rpc_test.py has one
                     continue

@@ -208,6 +208,9 @@ def ended_copies_begin_anew_and_keep_their_last_observation():
         expect((observation[0], reward, terminated, truncated) == (4, 2, True, False), "the end")
         expect_error("FAILED_PRECONDITION", "reset", env.step, 1)
         env.close()
+    deadline = time.monotonic() + 20 # a session ends on a thread of the server's own
+    while Counter.made != Counter.closed and time.monotonic() < deadline:
+        time.sleep(0.01)
     expect(Counter.made == Counter.closed > 0, f"{Counter.made} made, {Counter.closed} closed")
 
 
