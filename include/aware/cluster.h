@@ -104,6 +104,7 @@ static inline struct aw_plan aw_plan_of(const int64_t wanted[AW_RESOURCES])
 static inline struct aw_plan aw_plan_over(const struct aw_plan *plan, const struct aw_plan *present)
 {
     struct aw_plan both = *present;
+    both.set |= plan->set;
     for (uint32_t r = 0; r < AW_RESOURCES; r++)
         both.amount[r] = plan->set & AW_PLAN_BIT(r) ? plan->amount[r] : both.amount[r];
     return both;

@@ -409,7 +409,7 @@ size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)
 /* --- bytes ------------------------------------------------------------------------------------ */
 
 static struct aw_format format = {
-    .kind = "pilot", .what = "the state of a workload", .version = 1, .layout = {aw__pilot_layout}};
+    .kind = "pilot", .what = "the state of a workload", .version = 1, .layout = {aw_pilot_layout}};
 
 /* A policy that is tried has its place whether there is one or not: states have one length. */
 static size_t policy_bytes(const struct aw_pilot *pilot)
@@ -457,6 +457,8 @@ static enum aw_err load_policy(struct aw_pilot *pilot, const unsigned char *memo
     enum aw_err err = ops->load(pilot->policy.self, from);
     if (err || !aw_canary_busy(&canary))
         return err;
+    if (ops->elsewhere) /* nothing of it is ever on trial */
+        return AW_ERR_FORMAT;
     err = aw_policy_new(ops, &pilot->policy_task, pilot->alloc, &pilot->trial);
     return err ? err : ops->load(pilot->trial.self, from + ops->state_bytes(pilot->policy.self));
 }

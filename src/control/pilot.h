@@ -330,6 +330,7 @@ const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot); /* NULL:
 const struct aw_formula *aw_pilot_formula(const struct aw_pilot *pilot);
 
 /* Everything that decides the future but the store, in an envelope (base/envelope.h). */
+uint64_t aw_pilot_layout(uint64_t hash); /* of these bytes, see base/envelope.h */
 size_t aw_pilot_state_bytes(const struct aw_pilot *pilot);
 void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes);
 /* AW_ERR_FORMAT: not a state of such a pilot; it is to be thrown away then. */

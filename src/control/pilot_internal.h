@@ -122,8 +122,7 @@ struct aw_pilot {
     const struct aw_alloc *alloc;
 };
 
-/* Of the bytes of a state, and of what a moment has besides. */
-uint64_t aw__pilot_layout(uint64_t hash);
+/* Of what a moment has besides a state (aw_pilot_layout). */
 uint64_t aw__pilot_seen_layout(uint64_t hash);
 
 /* Whether what is learned is learned on copies of the workload. */

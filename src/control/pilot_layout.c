@@ -57,7 +57,7 @@ AW_LAYOUT(external_layout, struct aw_outside_memory, 0, MEMORY(agent.), ANSWER(h
 AW_LAYOUT(capacity_layout, struct aw_capacity_memory, 0, AW_CAPACITY_MEMORY());
 AW_LAYOUT(familiar_layout, struct aw_familiar, 0, mean, m2, low, high, count, dim, unused_);
 
-uint64_t aw__pilot_layout(uint64_t hash)
+uint64_t aw_pilot_layout(uint64_t hash)
 {
     return memory_layout(bin_layout(external_layout(capacity_layout(familiar_layout(hash)))));
 }

@@ -23,8 +23,10 @@ struct entry {
     uint64_t settings; /* checksum */
 };
 AW_LAYOUT(layout, struct entry, 0, AW_ENVELOPE(head.), name, settings);
-static struct aw_format format = {
-    .kind = "pilots", .what = "what pilots learned", .version = 1, .layout = {layout}};
+static struct aw_format format = {.kind = "pilots",
+                                  .what = "what pilots learned",
+                                  .version = 1,
+                                  .layout = {layout, aw_pilot_layout}};
 
 struct aw__remembered {
     char *bytes;

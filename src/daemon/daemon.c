@@ -148,8 +148,9 @@ enum aw_err aw__daemon_save(struct aw__daemon *d, struct aw_diag *diag)
     if (err && diag)
         *diag = why;
     d->saved_orders = d->orders;
-    d->kept.saved_us = aw_clock_monotonic_us(NULL); /* a disk that is full is not asked in every
-                                                       step */
+    /* a disk that is full is not asked in every step */
+    d->kept.saved_us = aw_clock_monotonic_us(NULL);
+    d->kept.saved_steps = d->kept.history.steps;
     return err;
 }
 

@@ -36,6 +36,19 @@ static void carve(struct aw_history *h, struct aw_carve *carve, bool plots)
     h->point = aw_carve_take(carve, (size_t)h->plotted * AW_HISTORY_POINTS_MAX, sizeof *h->point);
 }
 
+/* Nothing has happened yet. */
+static void begin(struct aw_history *h)
+{
+    memset(h->block, 0, h->block_bytes);
+    h->steps = h->event_count = 0;
+    h->stride = 1;
+    h->points = 0;
+    for (uint32_t i = 0; i < h->count; i++) {
+        h->episode_span[i] = 1;
+        h->counts[i].retrained_us = AW_NEVER;
+    }
+}
+
 enum aw_err aw_history_init(struct aw_history *h, const struct aw_daemon_config *ask,
                             struct aw_diag *diag)
 {
@@ -45,7 +58,6 @@ enum aw_err aw_history_init(struct aw_history *h, const struct aw_daemon_config 
         .count = ask->count,
         .plotted = ask->count < AW_HISTORY_PLOTTED_MAX ? ask->count : AW_HISTORY_PLOTTED_MAX,
         .step_s = ask->step_s,
-        .stride = 1,
     };
     struct aw_carve sizing = {0};
     carve(h, &sizing, plots);
@@ -55,10 +67,7 @@ enum aw_err aw_history_init(struct aw_history *h, const struct aw_daemon_config 
                        ask->count);
     struct aw_carve cutting = {.base = h->block};
     carve(h, &cutting, plots);
-    for (uint32_t i = 0; i < h->count; i++) {
-        h->episode_span[i] = 1;
-        h->counts[i].retrained_us = AW_NEVER;
-    }
+    begin(h);
     return AW_OK;
 }
 
@@ -295,7 +304,8 @@ uint32_t aw_history_step(struct aw_history *h, const struct aw_daemon_config *as
         counts->clips[c] += (decision->guard.clips & AW_CLIP_BIT(c)) != 0;
     uint32_t added = events_of_schedule(h, ask, step);
     added += events_of_decision(h, step);
-    if (h->point && step->workload == 0 && nth_step / h->stride >= AW_HISTORY_POINTS_MAX)
+    /* more than once where a run goes on without the history that it had */
+    while (h->point && step->workload == 0 && nth_step / h->stride >= AW_HISTORY_POINTS_MAX)
         points_halve(h);
     if (h->point && step->workload < h->plotted)
         point_add(h, step, view, nth_step);
@@ -353,6 +363,18 @@ enum aw_err aw_history_save(const struct aw_history *h, const char *dir, struct 
     return err;
 }
 
+/* Whether what was read can be gone on with: each figure is an index or a divisor from now on. */
+static bool sound(const struct aw_history *h)
+{
+    if (h->stride == 0 || h->points > AW_HISTORY_POINTS_MAX ||
+        h->steps / h->stride > AW_HISTORY_POINTS_MAX)
+        return false;
+    for (uint32_t i = 0; i < h->count; i++)
+        if (h->episode_count[i] > AW_HISTORY_EPISODES_MAX || h->episode_span[i] == 0)
+            return false;
+    return true;
+}
+
 enum aw_err aw_history_load(struct aw_history *h, const char *dir, uint64_t steps,
                             struct aw_diag *diag)
 {
@@ -371,6 +393,10 @@ enum aw_err aw_history_load(struct aw_history *h, const char *dir, uint64_t step
         h->event_count = head.event_count;
         h->stride = head.stride;
         h->points = head.points;
+        if (!sound(h)) {
+            err = aw_fail_at(diag, AW_ERR_FORMAT, path, 0, 0, NULL, "figures out of range");
+            begin(h);
+        }
     }
     aw_alloc_free(NULL, bytes);
     (void)aw_envelope_set_aside(path, err, aside, sizeof aside); /* the run goes on without it */

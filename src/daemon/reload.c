@@ -129,6 +129,10 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw_daemon_config *next
     enum aw_err err = aw__session_steward(s, diag);
     err = err ? err : aw__session_job(s, s->desk, &s->job, diag);
     err = err ? err : aw__session_reload(s, s->job, diag);
+    if (err) { /* what has learned nothing is not saved over what has */
+        aw_job_free(s->job);
+        s->job = NULL;
+    }
     err = err ? err : aw__session_attach(s, diag);
     err = err ? err : aw__session_load(s, diag);
     if (err)
