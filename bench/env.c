@@ -42,7 +42,7 @@ static void action_draw(const struct aw_space *space, struct aw_rng *rng, float 
             (float)aw_rng_uniform(rng, (double)space->axes[i].low, (double)space->axes[i].high);
 }
 
-/* CPU time of this thread: what one core does, whoever else is on it. */
+/* CPU time of this thread: what one core does, even if other processes share it. */
 static int64_t cpu_us(void)
 {
     struct timespec now;
