@@ -17,6 +17,8 @@
 
 #define READ_BYTES_MIN    ((size_t)4096) /* first guess for what has no size, e.g. a pipe */
 #define TEMP_ATTEMPTS_MAX 100
+#define TEMP_SUFFIX_BYTES ((size_t)40) /* ".PID-COUNT.tmp" */
+#define LINKS_MAX         40           /* as the kernel: path_resolution(7) */
 
 /* AW_ERR_NOTFOUND for what will not appear by waiting; the rest is I/O. */
 static enum aw_err fail_errno(struct aw_diag *diag, const char *path, const char *verb, int error)
@@ -155,6 +157,11 @@ static ssize_t faulty_write(int fd, const void *bytes, size_t len, struct aw_fil
     return -1;
 }
 
+static bool in_proc(const char *path)
+{
+    return strncmp(path, "/proc/", 6) == 0;
+}
+
 static void directory_of(const char *path, char *buf, size_t size)
 {
     const char *slash = strrchr(path, '/');
@@ -164,24 +171,73 @@ static void directory_of(const char *path, char *buf, size_t size)
         snprintf(buf, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
+/* Follows the links at the end of a path, so that the file they name is replaced and the links stay:
+ * `path` becomes the file's own. Returns 0 or an errno. What lies under /proc is a name of an open
+ * descriptor, which no path can stand for: it is left as it is. */
+static int follow_links(char *path, size_t size)
+{
+    char target[AW_FILE_PATH_MAX], directory[AW_FILE_PATH_MAX];
+    for (int link = 0; link < LINKS_MAX; link++) {
+        const ssize_t len = in_proc(path) ? -1 : readlink(path, target, sizeof target - 1);
+        if (len < 0)
+            return 0; /* no link, or nothing there: open says what is wrong */
+        target[len] = 0;
+        directory_of(path, directory, sizeof directory);
+        const bool absolute = target[0] == '/';
+        const int need =
+            snprintf(path, size, "%s%s%s", absolute ? "" : directory, absolute ? "" : "/", target);
+        if (need < 0 || (size_t)need >= size)
+            return ENAMETOOLONG;
+    }
+    return ELOOP;
+}
+
+/* A device or a pipe is written through, as a shell does; nothing waits for a reader of a pipe. */
+static enum aw_err open_through(struct aw_file_writer *writer, const struct stat *st,
+                                struct aw_diag *diag)
+{
+    const int none = S_ISBLK(st->st_mode) ? ENOTSUP : 0;
+    const int fd = none ? -1
+                        : faulty_open(writer->path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY, 0,
+                                      writer->fault);
+    if (fd < 0)
+        return fail_errno(diag, writer->path, "write", none ? none : errno);
+    writer->fd_plus_1 = fd + 1;
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0)
+        return AW_OK;
+    enum aw_err err = fail_errno(diag, writer->path, "write", errno);
+    aw_file_writer_abort(writer);
+    return err;
+}
+
 enum aw_err aw_file_writer_open(struct aw_file_writer *writer, const char *path,
                                 struct aw_file_fault *fault, struct aw_diag *diag)
 {
     static atomic_uint counter;
     writer->fd_plus_1 = 0;
     writer->fault = fault;
-    if (strlen(path) + 40 > sizeof writer->path)
+    writer->temp[0] = 0;
+    if (strlen(path) + TEMP_SUFFIX_BYTES > sizeof writer->path)
         return aw_fail_at(diag, AW_ERR_LIMIT, path, 0, 0, NULL, "the path is too long");
     memcpy(writer->path, path, strlen(path) + 1);
     struct stat st;
-    bool exists = stat(path, &st) == 0;
-    if (exists && S_ISDIR(st.st_mode))
-        return fail_errno(diag, path, "write", EISDIR);
+    /* The kernel follows the links first: it refuses those that others planted in /tmp. */
+    const bool exists = stat(path, &st) == 0;
+    int error = exists || errno == ENOENT ? 0 : errno;
+    if (!error)
+        error = exists && S_ISDIR(st.st_mode)
+                    ? EISDIR
+                    : follow_links(writer->path, sizeof writer->path - TEMP_SUFFIX_BYTES);
+    if (error)
+        return fail_errno(diag, path, "write", error);
+    if (exists && (!S_ISREG(st.st_mode) || in_proc(writer->path)))
+        return open_through(writer, &st, diag);
     int fd = -1;
     /* Not mkstemp: its files are 0600, and what the umask allows cannot be asked for safely. */
     for (int attempt = 0; fd < 0 && attempt < TEMP_ATTEMPTS_MAX; attempt++) {
         snprintf(writer->temp, sizeof writer->temp, "%.*s.%ld-%u.tmp",
-                 (int)sizeof writer->path - 40, path, (long)getpid(),
+                 (int)(sizeof writer->path - TEMP_SUFFIX_BYTES), writer->path, (long)getpid(),
                  atomic_fetch_add(&counter, 1));
         fd = faulty_open(writer->temp, O_WRONLY | O_CREAT | O_EXCL, 0666, fault);
         if (fd < 0 && errno != EEXIST)
@@ -220,7 +276,8 @@ void aw_file_writer_abort(struct aw_file_writer *writer)
     if (writer->fd_plus_1 == 0)
         return;
     faulty_close(writer->fd_plus_1 - 1, writer->fault);
-    faulty_unlink(writer->temp, writer->fault);
+    if (writer->temp[0])
+        faulty_unlink(writer->temp, writer->fault);
     writer->fd_plus_1 = 0;
 }
 
@@ -244,7 +301,9 @@ enum aw_err aw_file_writer_commit(struct aw_file_writer *writer, struct aw_diag 
     AW_ASSERT(writer->fd_plus_1 > 0);
     const char *verb = NULL;
     int error = 0;
-    if (faulty_sync(writer->fd_plus_1 - 1, writer->fault) != 0) {
+    const bool through = !writer->temp[0];
+    /* A device or a pipe has nothing to sync, and says EINVAL. */
+    if (faulty_sync(writer->fd_plus_1 - 1, writer->fault) != 0 && !(through && errno == EINVAL)) {
         enum aw_err err = fail_errno(diag, writer->path, "sync", errno);
         aw_file_writer_abort(writer);
         return err;
@@ -254,15 +313,16 @@ enum aw_err aw_file_writer_commit(struct aw_file_writer *writer, struct aw_diag 
     if (closed != 0) {
         error = errno;
         verb = "close";
-    } else if (faulty_rename(writer->temp, writer->path, writer->fault) != 0) {
+    } else if (!through && faulty_rename(writer->temp, writer->path, writer->fault) != 0) {
         error = errno;
         verb = "replace";
     }
     if (verb) {
-        faulty_unlink(writer->temp, writer->fault);
+        if (!through)
+            faulty_unlink(writer->temp, writer->fault);
         return fail_errno(diag, writer->path, verb, error);
     }
-    if (sync_directory(writer->path, writer->fault) != 0)
+    if (!through && sync_directory(writer->path, writer->fault) != 0)
         return fail_errno(diag, writer->path, "sync its directory (the new content is in place)",
                           errno);
     return AW_OK;

@@ -8,7 +8,8 @@
  * Memory:  reading takes blocks from the allocator given; writing allocates nothing.
  * Threads: no shared state but a counter of temporary names, which is atomic.
  *
- * The trap: rename replaces a symbolic link itself, not the file it points to.
+ * Links at the end of a path are followed: the file that they name is replaced. What is no regular
+ * file (a character device, a pipe, /dev/stdout) is never replaced but written through, in place.
  */
 #ifndef AW_BASE_FILE_H
 #define AW_BASE_FILE_H
@@ -38,7 +39,8 @@ struct aw_file_fault {
 /* Replaces the content of `path`, creating it if need be; an existing file keeps its mode. On
  * failure the old content is in place and no temporary file is left, with one exception that the
  * diagnostic names: when only the last sync of the directory fails, the new content is in place
- * but might not survive a power cut. */
+ * but might not survive a power cut. A block device is refused, and so is a pipe that nobody
+ * reads. */
 AW_NODISCARD enum aw_err aw_file_replace(const char *path, const void *bytes, size_t len,
                                          struct aw_file_fault *fault, struct aw_diag *diag);
 
@@ -47,7 +49,7 @@ struct aw_file_writer {
     int fd_plus_1; /* 0: closed */
     struct aw_file_fault *fault;
     char path[AW_FILE_PATH_MAX];
-    char temp[AW_FILE_PATH_MAX];
+    char temp[AW_FILE_PATH_MAX]; /* "": written in place */
 };
 /* On failure the writer is closed and nothing is left behind. */
 AW_NODISCARD enum aw_err aw_file_writer_open(struct aw_file_writer *writer, const char *path,

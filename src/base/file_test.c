@@ -3,10 +3,12 @@
 #include "base/testing.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/aware-file-XXXXXX";
@@ -195,6 +197,91 @@ static void an_aborted_writer_leaves_nothing(void **state)
     assert_int_equal(count_files(), 0);
 }
 
+static mode_t kind_of(const char *name)
+{
+    struct stat st;
+    assert_int_equal(lstat(in_dir(name), &st), 0);
+    return st.st_mode & S_IFMT;
+}
+
+/* What `--report /dev/null` as root must not do. The nodes here are our own. */
+static void output_files_do_not_replace_devices_and_pipes(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
+    struct aw_diag diag = {0};
+    assert_int_equal(aw_file_replace(in_dir("pipe"), "x", 1, NULL, &diag), AW_ERR_IO);
+    assert_string_equal(diag.text, "cannot write: No such device or address");
+    const int reader = open(in_dir("pipe"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader >= 0);
+    assert_ok(aw_file_replace(in_dir("pipe"), "told", 4, NULL, &diag));
+    char heard[8] = "";
+    assert_int_equal(read(reader, heard, sizeof heard), 4);
+    assert_string_equal(heard, "told");
+    assert_int_equal(kind_of("pipe"), S_IFIFO);
+    struct aw_file_writer writer;
+    assert_ok(aw_file_writer_open(&writer, in_dir("pipe"), NULL, NULL));
+    aw_file_writer_abort(&writer);
+    assert_int_equal(kind_of("pipe"), S_IFIFO);
+    close(reader);
+    assert_int_equal(symlink("pipe", in_dir("link")), 0);
+    assert_int_equal(aw_file_replace(in_dir("link"), "x", 1, NULL, NULL), AW_ERR_IO);
+    assert_int_equal(kind_of("link"), S_IFLNK);
+    assert_int_equal(kind_of("pipe"), S_IFIFO);
+    if (mknod(in_dir("null"), S_IFCHR | 0666, makedev(1, 3)) == 0) { /* root alone may */
+        assert_ok(aw_file_replace(in_dir("null"), "gone", 4, NULL, NULL));
+        assert_int_equal(kind_of("null"), S_IFCHR);
+        assert_int_equal(mknod(in_dir("block"), S_IFBLK | 0666, makedev(0, 0)), 0);
+        assert_int_equal(aw_file_replace(in_dir("block"), "x", 1, NULL, &diag), AW_ERR_IO);
+        assert_int_equal(kind_of("block"), S_IFBLK);
+    }
+    clear_dir();
+}
+
+static void a_link_stays_a_link_and_its_file_is_replaced(void **state)
+{
+    (void)state;
+    put("file", "old");
+    char elsewhere[512];
+    snprintf(elsewhere, sizeof elsewhere, "%s", in_dir("near"));
+    assert_int_equal(symlink("file", in_dir("near")), 0);
+    assert_int_equal(symlink(elsewhere, in_dir("far")), 0);
+    assert_ok(aw_file_replace(in_dir("far"), "new", 3, NULL, NULL));
+    assert_int_equal(kind_of("near"), S_IFLNK);
+    assert_int_equal(kind_of("far"), S_IFLNK);
+    assert_int_equal(kind_of("file"), S_IFREG);
+    assert_string_equal(get("file"), "new");
+    /* A link to what is not there yet makes it. */
+    assert_int_equal(unlink(in_dir("file")), 0);
+    assert_ok(aw_file_replace(in_dir("far"), "made", 4, NULL, NULL));
+    assert_string_equal(get("file"), "made");
+    assert_int_equal(count_files(), 3);
+    struct aw_diag diag = {0};
+    assert_int_equal(symlink("loop", in_dir("loop")), 0);
+    assert_int_equal(aw_file_replace(in_dir("loop"), "x", 1, NULL, &diag), AW_ERR_IO);
+    assert_string_equal(diag.text, "cannot write: Too many levels of symbolic links");
+    clear_dir();
+}
+
+/* /dev/stdout is a link to /proc/self/fd/1: what the shell opened is appended to, not replaced. */
+static void an_open_descriptor_named_by_proc_is_written_through(void **state)
+{
+    (void)state;
+    put("log", "before, ");
+    const int fd = open(in_dir("log"), O_WRONLY | O_APPEND | O_CLOEXEC);
+    assert_true(fd >= 0);
+    char name[64];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    struct stat before, after;
+    assert_int_equal(fstat(fd, &before), 0);
+    assert_ok(aw_file_replace(name, "after", 5, NULL, NULL));
+    assert_string_equal(get("log"), "before, after");
+    assert_int_equal(stat(in_dir("log"), &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    close(fd);
+    clear_dir();
+}
+
 static void missing_directories_are_made(void **state)
 {
     (void)state;
@@ -235,6 +322,9 @@ AW_TEST_GROUP("file")
         cmocka_unit_test(a_replacement_keeps_the_mode_and_leaves_one_file),
         cmocka_unit_test(every_fault_leaves_the_old_or_the_new_content),
         cmocka_unit_test(an_aborted_writer_leaves_nothing),
+        cmocka_unit_test(output_files_do_not_replace_devices_and_pipes),
+        cmocka_unit_test(a_link_stays_a_link_and_its_file_is_replaced),
+        cmocka_unit_test(an_open_descriptor_named_by_proc_is_written_through),
         cmocka_unit_test(missing_directories_are_made),
     };
     return cmocka_run_group_tests_name("file", tests, make_dir, drop_dir);
