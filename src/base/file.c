@@ -18,6 +18,7 @@
 #define READ_BYTES_MIN    ((size_t)4096) /* first guess for what has no size, e.g. a pipe */
 #define TEMP_ATTEMPTS_MAX 100
 #define TEMP_SUFFIX_BYTES ((size_t)40) /* ".PID-COUNT.tmp" */
+#define GROUPS_MAX        1024         /* that a process is asked for */
 #define LINKS_MAX         40           /* as the kernel: path_resolution(7) */
 
 /* AW_ERR_NOTFOUND for what will not appear by waiting; the rest is I/O. */
@@ -102,6 +103,50 @@ enum aw_err aw_file_read(const char *path, size_t bytes_max, const struct aw_all
     return err;
 }
 
+static bool in_own_group(gid_t group)
+{
+    gid_t groups[GROUPS_MAX];
+    if (group == getegid())
+        return true;
+    for (int i = getgroups(GROUPS_MAX, groups); i-- > 0;)
+        if (groups[i] == group)
+            return true;
+    return false;
+}
+
+enum aw_err aw_file_read_token(const char *path, char *ret_token, struct aw_diag *diag)
+{
+    char text[AW_TOKEN_MAX + 1];
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return fail_errno(diag, path, "open", errno);
+    const int error = fstat(fd, &st) ? errno : 0;
+    const ssize_t got = read_some(fd, text, sizeof text - 1);
+    close(fd);
+    if (error || got < 0)
+        return fail_errno(diag, path, "read", error ? error : errno);
+    const mode_t may = in_own_group(st.st_gid) ? S_IRGRP : 0;
+    if (st.st_mode & (S_IRWXG | S_IRWXO) & ~may)
+        return aw_fail_at(diag, AW_ERR_CONFIG, path, 0, 0, NULL,
+                          "others have rights to the token (mode %03o): chmod 600 it",
+                          (unsigned)(st.st_mode & 0777));
+    text[got] = '\0';
+    const size_t len = strcspn(text, "\r\n");
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return aw_fail_at(diag, AW_ERR_CONFIG, path, 1, (uint32_t)i + 1, NULL,
+                              "expected a token of printable ASCII without spaces");
+    if (len < AW_TOKEN_MIN || len >= AW_TOKEN_MAX)
+        return aw_fail_at(diag, AW_ERR_CONFIG, path, 0, 0, NULL,
+                          "expected a token of %u to %u bytes, found %zu; e.g. `openssl rand -hex "
+                          "24`",
+                          AW_TOKEN_MIN, AW_TOKEN_MAX - 1, len);
+    memset(ret_token, 0, AW_TOKEN_MAX);
+    memcpy(ret_token, text, len);
+    return AW_OK;
+}
+
 /* Counts an operation; true when it is to fail, with errno set. */
 static bool fault_hits(struct aw_file_fault *fault)
 {
@@ -171,9 +216,9 @@ static void directory_of(const char *path, char *buf, size_t size)
         snprintf(buf, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
-/* Follows the links at the end of a path, so that the file they name is replaced and the links stay:
- * `path` becomes the file's own. Returns 0 or an errno. What lies under /proc is a name of an open
- * descriptor, which no path can stand for: it is left as it is. */
+/* Follows the links at the end of a path, so that the file they name is replaced and the links
+ * stay: `path` becomes the file's own. Returns 0 or an errno. What lies under /proc is a name of an
+ * open descriptor, which no path can stand for: it is left as it is. */
 static int follow_links(char *path, size_t size)
 {
     char target[AW_FILE_PATH_MAX], directory[AW_FILE_PATH_MAX];

@@ -29,6 +29,16 @@ AW_NODISCARD enum aw_err aw_file_read_fd(int fd, const char *name, size_t bytes_
                                          const struct aw_alloc *alloc, char **ret_bytes,
                                          size_t *ret_len, struct aw_diag *diag);
 
+#define AW_TOKEN_MIN 16u  /* fewer bytes could be guessed */
+#define AW_TOKEN_MAX 257u /* with its NUL */
+
+/* A token: the first line of a file that its owner reads, and at most a group of this process
+ * beside (a kubelet hands Secrets to a pod's fsGroup, 0440). `ret_token` has AW_TOKEN_MAX bytes,
+ * those behind the token zero. AW_ERR_CONFIG: too short, too long, not printable, or others have
+ * rights to it. */
+AW_NODISCARD enum aw_err aw_file_read_token(const char *path, char *ret_token,
+                                            struct aw_diag *diag);
+
 /* For tests: makes one operation of a replacement fail. NULL where one may be passed: no fault. */
 struct aw_file_fault {
     uint32_t fail_at;  /* 1: the first of open, write, sync, close, rename, ...; 0: none */

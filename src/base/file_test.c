@@ -282,6 +282,59 @@ static void an_open_descriptor_named_by_proc_is_written_through(void **state)
     clear_dir();
 }
 
+#define TOKEN "0123456789abcdef-right"
+
+static void a_token_is_its_owners_and_its_groups_alone_and_long_enough(void **state)
+{
+    enum { OWN, OTHER };
+    static const struct {
+        const char *text;
+        mode_t mode;
+        int group;
+        enum aw_err err;
+        const char *why;
+    } cases[] = {
+        {TOKEN "\n", 0600, OWN, AW_OK, "a line"},
+        {TOKEN, 0400, OWN, AW_OK, "without its end"},
+        {TOKEN "\r\nmore\n", 0600, OWN, AW_OK, "the first line"},
+        {TOKEN, 0440, OWN, AW_OK, "a Secret with defaultMode 0440 or 0400, and fsGroup"},
+        {TOKEN, 0640, OWN, AW_OK, "a file of root, for the group of the daemon"},
+        {TOKEN, 0644, OWN, AW_ERR_CONFIG, "a Secret without defaultMode: everybody can read it"},
+        {TOKEN, 0660, OWN, AW_ERR_CONFIG, "the group can put in its own"},
+        {TOKEN, 0440, OTHER, AW_ERR_CONFIG, "fsGroup is not a group of the process"},
+        {TOKEN, 0600, OTHER, AW_OK, "the group has no rights"},
+        {"short\n", 0600, OWN, AW_ERR_CONFIG, "can be guessed"},
+        {"", 0600, OWN, AW_ERR_CONFIG, "nothing"},
+        {"0123456789abcdef with space\n", 0600, OWN, AW_ERR_CONFIG, "no header carries it"},
+        {"0123456789abcdef\xc3\xa9\n", 0600, OWN, AW_ERR_CONFIG, "not ASCII"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char token[AW_TOKEN_MAX] = "as it was";
+        put("token", cases[i].text);
+        const gid_t group = cases[i].group == OWN ? getegid() : 65532;
+        if (chown(in_dir("token"), (uid_t)-1, group) != 0)
+            continue; /* only root gives files away */
+        assert_int_equal(chmod(in_dir("token"), cases[i].mode), 0);
+        struct aw_diag diag = {0};
+        if (aw_file_read_token(in_dir("token"), token, &diag) != cases[i].err)
+            fail_msg("%s: %s", cases[i].why, diag.text);
+        assert_string_equal(token, cases[i].err ? "as it was" : TOKEN);
+        clear_dir();
+    }
+    char longest[AW_TOKEN_MAX + 1] = "", token[AW_TOKEN_MAX];
+    memset(longest, 'x', AW_TOKEN_MAX);
+    for (size_t len = AW_TOKEN_MAX; len >= AW_TOKEN_MAX - 1; len--) {
+        longest[len] = '\0';
+        put("token", longest);
+        assert_int_equal(chmod(in_dir("token"), 0600), 0);
+        assert_int_equal(aw_file_read_token(in_dir("token"), token, NULL),
+                         len < AW_TOKEN_MAX ? AW_OK : AW_ERR_CONFIG);
+    }
+    clear_dir();
+    assert_int_equal(aw_file_read_token(in_dir("token"), token, NULL), AW_ERR_NOTFOUND);
+}
+
 static void missing_directories_are_made(void **state)
 {
     (void)state;
@@ -325,6 +378,7 @@ AW_TEST_GROUP("file")
         cmocka_unit_test(output_files_do_not_replace_devices_and_pipes),
         cmocka_unit_test(a_link_stays_a_link_and_its_file_is_replaced),
         cmocka_unit_test(an_open_descriptor_named_by_proc_is_written_through),
+        cmocka_unit_test(a_token_is_its_owners_and_its_groups_alone_and_long_enough),
         cmocka_unit_test(missing_directories_are_made),
     };
     return cmocka_run_group_tests_name("file", tests, make_dir, drop_dir);

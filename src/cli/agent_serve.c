@@ -97,14 +97,14 @@ static enum aw_err serve_run(const struct aw_call *run, struct aw_diag *diag)
     const struct aw_args *args = run->args;
     const char *token_path = aw_args_text(args, "token-file"), *ca = aw_args_text(args, "tls-ca");
     const char *version = aw_args_text(args, "agent-version");
-    char token[AW_RPC_TOKEN_MAX] = "";
+    char token[AW_TOKEN_MAX] = "";
     struct policy policy = {0};
     struct aw_agent_client *client = NULL;
     struct aw_agent_client_seat seat;
     struct counts counts = {0};
     enum aw_err err = policy_read(aw_args_text(args, "policy"), &policy, diag);
     if (!err && token_path)
-        err = aw_rpc_token_read(token_path, token, diag);
+        err = aw_file_read_token(token_path, token, diag);
     const struct aw_agent_client_config config = {
         .wire = {.address = aw_args_text(args, "address"),
                  .tls = ca != NULL || aw_args_given(args, "tls"),

@@ -27,7 +27,7 @@ static void announce(const struct aw_call *run, const struct aw_rpc_server *serv
 
 static enum aw_err serve_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    char token[AW_RPC_TOKEN_MAX] = "";
+    char token[AW_TOKEN_MAX] = "";
     const struct aw_args *args = run->args;
     const char *token_path = aw_args_text(args, "token-file");
     struct aw_env_service *service = NULL;
@@ -44,7 +44,7 @@ static enum aw_err serve_run(const struct aw_call *run, struct aw_diag *diag)
     enum aw_err err;
 
     if (token_path) {
-        if ((err = aw_rpc_token_read(token_path, token, diag)))
+        if ((err = aw_file_read_token(token_path, token, diag)))
             return err;
         config.token = token;
     }

@@ -14,7 +14,7 @@ struct aw__agents {
     struct aw_agent_exchange *exchange;
     struct aw_agent_service *service;
     struct aw_rpc_server *server;
-    char token[AW_RPC_TOKEN_MAX];
+    char token[AW_TOKEN_MAX];
 };
 
 /* The first workload that admits such an agent. NULL: none does. */
@@ -44,7 +44,7 @@ static enum aw_err server_open(struct aw__agents *agents, const struct aw_daemon
                                    .tls_key_path = door->tls_key,
                                    .stream_idle_us = AW_AGENT_SERVICE_IDLE_US};
     if (door->token_file) {
-        const enum aw_err err = aw_rpc_token_read(door->token_file, agents->token, diag);
+        const enum aw_err err = aw_file_read_token(door->token_file, agents->token, diag);
         if (err)
             return err;
         config.token = agents->token;

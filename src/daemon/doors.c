@@ -106,7 +106,7 @@ enum aw_err aw_daemon_door_read(const char *listen, const char *token, struct aw
     if (!door->loopback && !token)
         return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--listen",
                           "others can reach %s, so that it needs --token-file", door->host);
-    return token ? aw_listen_auth_token_read(door, token, diag) : AW_OK;
+    return token ? aw_file_read_token(token, door->token, diag) : AW_OK;
 }
 
 /* As many connections as the system grants files for, and never those that logs and stores need: a

@@ -20,7 +20,7 @@
 struct aw_rpc_client {
     grpc_channel *channel;
     char address[256];
-    char bearer[AW_RPC_TOKEN_MAX + 8]; /* "": none */
+    char bearer[AW_TOKEN_MAX + 8]; /* "": none */
     int64_t timeout_us;
     bool looks; /* there is a processor for the other side meanwhile */
 };

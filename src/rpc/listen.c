@@ -1,8 +1,7 @@
-/* listen.c - see listen.h; and the file that holds a token. */
+/* listen.c - see listen.h. */
 #include "rpc/listen.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -58,36 +57,5 @@ enum aw_err aw__listen_prepare(const struct aw__listen *listen, struct aw_diag *
     if (unlink(listen->path) && errno != ENOENT)
         return aw_fail_at(diag, AW_ERR_IO, listen->path, 0, 0, NULL, "cannot be removed: %s",
                           strerror(errno));
-    return AW_OK;
-}
-
-enum aw_err aw_rpc_token_read(const char *path, char *ret_token, struct aw_diag *diag)
-{
-    char text[AW_RPC_TOKEN_MAX + 1];
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return aw_fail_at(diag, errno == ENOENT ? AW_ERR_NOTFOUND : AW_ERR_IO, path, 0, 0, NULL,
-                          "%s", strerror(errno));
-    const bool readable = !fstat(fd, &status);
-    const ssize_t got = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (!readable || got < 0)
-        return aw_fail_at(diag, AW_ERR_IO, path, 0, 0, NULL, "cannot be read");
-    if (status.st_mode & (S_IRWXG | S_IRWXO))
-        return aw_fail_at(diag, AW_ERR_CONFIG, path, 0, 0, NULL,
-                          "others may read the token; make it its owner's alone: chmod 600");
-    text[got] = '\0';
-    text[strcspn(text, "\r\n")] = '\0';
-    const size_t len = strlen(text);
-    for (size_t i = 0; i < len; i++)
-        if (text[i] <= ' ' || text[i] > '~')
-            return aw_fail_at(diag, AW_ERR_CONFIG, path, 1, (uint32_t)i + 1, NULL,
-                              "a token has only printable characters, and no spaces");
-    if (len < AW_RPC_TOKEN_MIN || len >= AW_RPC_TOKEN_MAX)
-        return aw_fail_at(diag, AW_ERR_CONFIG, path, 0, 0, NULL,
-                          "expected a token of %u to %u characters, found %zu", AW_RPC_TOKEN_MIN,
-                          AW_RPC_TOKEN_MAX - 1, len);
-    memcpy(ret_token, text, len + 1);
     return AW_OK;
 }

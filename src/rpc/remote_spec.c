@@ -233,7 +233,7 @@ static enum aw_err describe(struct aw__remote *remote, struct aw_diag *diag)
 
 static enum aw_err remote_open(struct aw__remote *remote, const char *address, struct aw_diag *diag)
 {
-    char token[AW_RPC_TOKEN_MAX] = "";
+    char token[AW_TOKEN_MAX] = "";
     enum aw_err err;
     if (strlen(address) >= sizeof remote->address)
         return aw_fail(diag, AW_ERR_LIMIT, "an address of more than %zu bytes",
@@ -242,7 +242,7 @@ static enum aw_err remote_open(struct aw__remote *remote, const char *address, s
     if ((err = aw_rpc_target_parse(&remote->target, address, diag)))
         return err;
     if (*remote->target.token_path &&
-        (err = aw_rpc_token_read(remote->target.token_path, token, diag)))
+        (err = aw_file_read_token(remote->target.token_path, token, diag)))
         return err;
     const struct aw_rpc_client_config config = {
         .address = remote->target.address,

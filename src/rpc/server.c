@@ -197,9 +197,9 @@ static enum aw_err config_check(const struct aw_rpc_config *config, const struct
     const size_t len = config->token ? strlen(config->token) : 0;
     if (!config->tls_cert_path != !config->tls_key_path)
         return aw_fail(diag, AW_ERR_CONFIG, "TLS needs both a certificate and its key");
-    if (config->token && (len < AW_RPC_TOKEN_MIN || len >= AW_RPC_TOKEN_MAX))
+    if (config->token && (len < AW_TOKEN_MIN || len >= AW_TOKEN_MAX))
         return aw_fail(diag, AW_ERR_CONFIG, "expected a token of %u to %u characters, found %zu",
-                       AW_RPC_TOKEN_MIN, AW_RPC_TOKEN_MAX - 1, len);
+                       AW_TOKEN_MIN, AW_TOKEN_MAX - 1, len);
     if (!listen->local && (!config->tls_cert_path || !config->token))
         return aw_fail(diag, AW_ERR_CONFIG,
                        "%s can be reached from other machines: that needs TLS and a token",

@@ -25,7 +25,7 @@
 #ifndef AW_RPC_SERVER_H
 #define AW_RPC_SERVER_H
 
-#include <aware/err.h>
+#include "base/file.h"
 
 #define AW_RPC_CALLS             512u       /* at once; more are RESOURCE_EXHAUSTED */
 #define AW_RPC_CALLS_PER_S       50000u     /* that begin; more are RESOURCE_EXHAUSTED */
@@ -46,8 +46,6 @@
 #define AW_RPC_TEXT_MAX          256u /* bytes of a status message, with its NUL */
 #define AW_RPC_PATH_MAX          108u /* of a Unix socket, with its NUL: sun_path of unix(7) */
 #define AW_RPC_SLICE_BYTES       48u  /* room for what the library calls a slice */
-#define AW_RPC_TOKEN_MIN         16u  /* fewer bytes could be guessed */
-#define AW_RPC_TOKEN_MAX         257u /* with its NUL */
 
 /* The status codes of gRPC, with its numbers. */
 enum aw_rpc_status {
@@ -171,10 +169,6 @@ void aw_rpc_server_close(struct aw_rpc_server *server);
 uint16_t aw_rpc_server_port(const struct aw_rpc_server *server); /* 0 for a Unix socket */
 /* What health tells of a service, "" for the server; all serve from the beginning. */
 void aw_rpc_server_health(struct aw_rpc_server *server, const char *service, bool serving);
-
-/* The first line of a file that nobody but its owner can read, into AW_RPC_TOKEN_MAX bytes.
- * AW_ERR_CONFIG: too short, too long, not printable, or readable by others. */
-AW_NODISCARD enum aw_err aw_rpc_token_read(const char *path, char *ret_token, struct aw_diag *diag);
 
 struct aw_rpc_stats {
     uint64_t calls;    /* begun, all told */

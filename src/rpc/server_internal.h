@@ -18,7 +18,7 @@ struct aw_rpc_server {
     struct aw__health health;
     struct aw__reflection reflection;
     struct aw_rpc_service health_service, reflection_service;
-    char token[AW_RPC_TOKEN_MAX]; /* "": none is asked for */
+    char token[AW_TOKEN_MAX]; /* "": none is asked for */
     char socket_path[AW_RPC_PATH_MAX];
     uint16_t port;
     uint32_t calls_max;

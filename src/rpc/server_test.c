@@ -492,37 +492,6 @@ static void a_port_that_is_taken_is_said(void **state)
     aw_rpc_server_close(first);
 }
 
-static void a_token_file_is_its_owners_alone(void **state)
-{
-    static const struct {
-        const char *content;
-        mode_t mode;
-        enum aw_err err;
-    } cases[] = {
-        {TOKEN "\n", 0600, AW_OK},
-        {TOKEN, 0400, AW_OK},
-        {TOKEN "\n", 0644, AW_ERR_CONFIG},
-        {"short\n", 0600, AW_ERR_CONFIG},
-        {"with spaces in the token\n", 0600, AW_ERR_CONFIG},
-        {"", 0600, AW_ERR_CONFIG},
-    };
-    char path[128], token[AW_RPC_TOKEN_MAX];
-    (void)state;
-    snprintf(path, sizeof path, "%s/token", world.folder);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        FILE *file = fopen(path, "w");
-        assert_non_null(file);
-        fputs(cases[i].content, file);
-        fclose(file);
-        assert_int_equal(chmod(path, cases[i].mode), 0);
-        assert_int_equal(aw_rpc_token_read(path, token, NULL), cases[i].err);
-        if (!cases[i].err)
-            assert_string_equal(token, TOKEN);
-        unlink(path);
-    }
-    assert_int_equal(aw_rpc_token_read(path, token, NULL), AW_ERR_NOTFOUND);
-}
-
 /* ---- health and reflection ---- */
 
 static int32_t health_asked(struct aw_rpc_talk *watch, const char *service)
@@ -686,7 +655,6 @@ AW_TEST_GROUP("rpc-server")
         TEST(the_token_is_asked_for_where_there_is_one),
         TEST(a_socket_is_its_owners_alone_and_nobody_elses_is_taken),
         TEST(a_port_that_is_taken_is_said),
-        TEST(a_token_file_is_its_owners_alone),
         TEST(health_is_told_and_its_changes_are_watched),
         TEST(reflection_knows_every_service_and_symbol),
         TEST(a_server_that_closes_ends_its_streams),

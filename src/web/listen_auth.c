@@ -4,13 +4,9 @@
 #include "base/text.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define LOOPBACK "127.0.0.1"
 
@@ -99,44 +95,10 @@ void aw_listen_auth_address(const struct aw_listen_auth *door, struct sockaddr_s
 
 /* --- the token -------------------------------------------------------------------------------- */
 
-enum aw_err aw_listen_auth_token_read(struct aw_listen_auth *door, const char *path,
-                                      struct aw_diag *diag)
-{
-    char text[AW_LISTEN_AUTH_TOKEN_MAX + 1];
-    struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return aw_fail_at(diag, errno == ENOENT ? AW_ERR_NOTFOUND : AW_ERR_IO, path, 0, 0, NULL,
-                          "%s", strerror(errno));
-    const bool shared = fstat(fd, &st) || (st.st_mode & (S_IRWXG | S_IRWXO));
-    const ssize_t got = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (got < 0)
-        return aw_fail_at(diag, AW_ERR_IO, path, 0, 0, NULL, "%s", strerror(errno));
-    if (shared)
-        return aw_fail_at(diag, AW_ERR_CONFIG, path, 0, 0, NULL,
-                          "others can read the token; chmod 600 it");
-    text[got] = '\0';
-    const size_t len = strcspn(text, "\r\n");
-    text[len] = '\0';
-    for (size_t i = 0; i < len; i++)
-        if (text[i] <= ' ' || text[i] > '~')
-            return aw_fail_at(diag, AW_ERR_CONFIG, path, 0, 0, NULL,
-                              "expected a token of printable ASCII without spaces");
-    if (len < AW_LISTEN_AUTH_TOKEN_MIN || len >= AW_LISTEN_AUTH_TOKEN_MAX)
-        return aw_fail_at(diag, AW_ERR_CONFIG, path, 0, 0, NULL,
-                          "expected a token of %u to %u bytes, found %zu; e.g. `openssl rand -hex "
-                          "24`",
-                          AW_LISTEN_AUTH_TOKEN_MIN, AW_LISTEN_AUTH_TOKEN_MAX - 1, len);
-    memset(door->token, 0, sizeof door->token);
-    memcpy(door->token, text, len);
-    return AW_OK;
-}
-
 bool aw_listen_auth_knows(const struct aw_listen_auth *door, const char *authorization)
 {
     static const char scheme[] = "Bearer ";
-    char given[AW_LISTEN_AUTH_TOKEN_MAX] = {0};
+    char given[AW_TOKEN_MAX] = {0};
     unsigned char differs = 0;
     if (!*door->token || !authorization ||
         strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)

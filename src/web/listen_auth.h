@@ -2,9 +2,9 @@
  * listen_auth.h - who may come in by TCP: the address that is listened on, the Host that a browser
  * must have meant, the token that lets orders through.
  *
- * Call order: parse an address, perhaps token_read, then judge every request.
+ * Call order: parse an address, perhaps aw_file_read_token, then judge every request.
  * Memory:     plain struct.
- * Threads:    pure functions of their arguments; token_read reads a file.
+ * Threads:    pure functions of their arguments.
  *
  * On a loopback address everybody on the machine may look, and orders need the token. A page of
  * another site that has its own name point to 127.0.0.1 (DNS rebinding) is told by the Host that
@@ -17,28 +17,23 @@
 #ifndef AW_WEB_LISTEN_AUTH_H
 #define AW_WEB_LISTEN_AUTH_H
 
-#include <aware/err.h>
+#include "base/file.h"
+
 #include <sys/socket.h>
 
-#define AW_LISTEN_AUTH_HOST_MAX  64u  /* of a numeric address, with the NUL */
-#define AW_LISTEN_AUTH_TOKEN_MAX 257u /* with the NUL */
-#define AW_LISTEN_AUTH_TOKEN_MIN 16u  /* fewer bytes could be guessed */
+#define AW_LISTEN_AUTH_HOST_MAX 64u /* of a numeric address, with the NUL */
 
 struct aw_listen_auth {
     char host[AW_LISTEN_AUTH_HOST_MAX]; /* numeric, without brackets */
     uint16_t port;                      /* 0: whichever is free */
     bool ipv6, loopback;
-    char token[AW_LISTEN_AUTH_TOKEN_MAX]; /* "": none, nothing can be ordered */
+    char token[AW_TOKEN_MAX]; /* "": none, nothing can be ordered */
 };
 
 /* "127.0.0.1:9180", "[::1]:9180", "localhost:9180" (127.0.0.1), "9180" (the same); port 0 is
  * whichever is free. AW_ERR_FORMAT: not such an address. */
 AW_NODISCARD enum aw_err aw_listen_auth_parse(struct aw_listen_auth *door, const char *address,
                                               struct aw_diag *diag);
-/* The first line of a file that nobody but its owner can read. AW_ERR_CONFIG: too short, not
- * printable, or readable by others. On failure `door` is as it was. */
-AW_NODISCARD enum aw_err aw_listen_auth_token_read(struct aw_listen_auth *door, const char *path,
-                                                   struct aw_diag *diag);
 /* For bind. */
 void aw_listen_auth_address(const struct aw_listen_auth *door, struct sockaddr_storage *ret,
                             socklen_t *ret_len);

@@ -136,63 +136,11 @@ static void each_request_gets_the_verdict_it_deserves(void **state)
     }
 }
 
-static void a_token_is_its_owners_alone_and_long_enough(void **state)
-{
-    static const struct {
-        const char *text;
-        mode_t mode;
-        enum aw_err err;
-        const char *why;
-    } cases[] = {
-        {TOKEN "\n", 0600, AW_OK, "a line"},
-        {TOKEN, 0400, AW_OK, "without its end"},
-        {TOKEN "\r\nmore\n", 0600, AW_OK, "the first line"},
-        {TOKEN "\n", 0644, AW_ERR_CONFIG, "everybody can read it"},
-        {TOKEN "\n", 0640, AW_ERR_CONFIG, "the group can"},
-        {"short\n", 0600, AW_ERR_CONFIG, "can be guessed"},
-        {"", 0600, AW_ERR_CONFIG, "nothing"},
-        {"0123456789abcdef with space\n", 0600, AW_ERR_CONFIG, "no header carries it"},
-        {"0123456789abcdef\xc3\xa9\n", 0600, AW_ERR_CONFIG, "not ASCII"},
-    };
-    char path[] = "/tmp/aware-token-XXXXXX";
-    (void)state;
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct aw_listen_auth door = {.token = "as it was"};
-        struct aw_diag diag = {0};
-        assert_int_equal(chmod(path, 0600), 0);
-        FILE *file = fopen(path, "w");
-        fputs(cases[i].text, file);
-        fclose(file);
-        assert_int_equal(chmod(path, cases[i].mode), 0);
-        if (aw_listen_auth_token_read(&door, path, &diag) != cases[i].err)
-            fail_msg("%s", cases[i].why);
-        assert_string_equal(door.token, cases[i].err ? "as it was" : TOKEN);
-    }
-    char longest[AW_LISTEN_AUTH_TOKEN_MAX + 2];
-    memset(longest, 'x', sizeof longest);
-    for (size_t len = AW_LISTEN_AUTH_TOKEN_MAX - 1; len <= AW_LISTEN_AUTH_TOKEN_MAX; len++) {
-        struct aw_listen_auth door = {0};
-        assert_int_equal(chmod(path, 0600), 0);
-        FILE *file = fopen(path, "w");
-        fwrite(longest, 1, len, file);
-        fclose(file);
-        assert_int_equal(aw_listen_auth_token_read(&door, path, NULL),
-                         len < AW_LISTEN_AUTH_TOKEN_MAX ? AW_OK : AW_ERR_CONFIG);
-    }
-    unlink(path);
-    struct aw_listen_auth door = {0};
-    assert_int_equal(aw_listen_auth_token_read(&door, path, NULL), AW_ERR_NOTFOUND);
-}
-
 AW_TEST_GROUP("listen-auth")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_numeric_and_loopback_is_known),
         cmocka_unit_test(each_request_gets_the_verdict_it_deserves),
-        cmocka_unit_test(a_token_is_its_owners_alone_and_long_enough),
     };
     return cmocka_run_group_tests_name("door", tests, NULL, NULL);
 }
