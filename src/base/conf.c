@@ -23,9 +23,9 @@ union value {
     char text[AW_CONF_TEXT_MAX];
 };
 
-static size_t value_size(enum aw_conf_type type)
+size_t aw_conf_size(const struct aw_conf_field *field)
 {
-    switch (type) {
+    switch (field->type) {
     case AW_CONF_BOOL:
         return sizeof(bool);
     case AW_CONF_U32:
@@ -40,7 +40,7 @@ static size_t value_size(enum aw_conf_type type)
     case AW_CONF_U32_LIST:
         return sizeof(struct aw_conf_u32_list);
     case AW_CONF_TEXT:
-        return AW_CONF_TEXT_MAX;
+        return field->max > 0 ? (size_t)field->max : AW_CONF_TEXT_MAX;
     }
     AW_ASSERT(!"a known type");
     return 0;
@@ -48,7 +48,7 @@ static size_t value_size(enum aw_conf_type type)
 
 static void value_store(const struct aw_conf_field *field, const union value *value, void *settings)
 {
-    memcpy((char *)settings + field->offset, value, value_size(field->type));
+    memcpy((char *)settings + field->offset, value, aw_conf_size(field));
 }
 
 static bool bounded(const struct aw_conf_field *field)
@@ -70,6 +70,20 @@ static bool whole_in_bounds(const struct aw_conf_field *field, uint64_t value)
 static bool f64_in_bounds(const struct aw_conf_field *field, double value)
 {
     return !bounded(field) || (value >= field->min && value <= field->max);
+}
+
+/* With both bounds infinite every double is fine, those that are no number too. */
+static bool parse_f64(const struct aw_conf_field *field, const char *text, double *ret)
+{
+    if (isfinite(field->min) || isfinite(field->max))
+        return aw_text_parse_real(text, ret) == AW_OK && f64_in_bounds(field, *ret);
+    if (strcmp(text, "nan") == 0)
+        *ret = NAN;
+    else if (strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0)
+        *ret = *text == '-' ? -INFINITY : INFINITY;
+    else
+        return aw_text_parse_real(text, ret) == AW_OK;
+    return true;
 }
 
 /* Compared as floats: 0.1 is within [0, 0.1] although the nearest float lies a little above. */
@@ -138,14 +152,14 @@ static bool parse_value(const struct aw_conf_field *field, const char *text, uni
     case AW_CONF_F32:
         return aw_text_parse_real_f32(text, &ret->f32) == AW_OK && f32_in_bounds(field, ret->f32);
     case AW_CONF_F64:
-        return aw_text_parse_real(text, &ret->f64) == AW_OK && f64_in_bounds(field, ret->f64);
+        return parse_f64(field, text, &ret->f64);
     case AW_CONF_CHOICE:
         return parse_choice(field, text, &ret->u32);
     case AW_CONF_U32_LIST:
         return parse_list(field, text, &ret->list);
     case AW_CONF_TEXT:
         len = strlen(text);
-        if (len >= AW_CONF_TEXT_MAX)
+        if (len >= aw_conf_size(field))
             return false;
         memset(ret->text, 0, sizeof ret->text);
         memcpy(ret->text, text, len);
@@ -206,7 +220,7 @@ const char *aw_conf_expects(const struct aw_conf_field *field, char *buf, size_t
         aw_text_add(&out, " separated by commas");
         break;
     case AW_CONF_TEXT:
-        aw_text_add(&out, "a text of at most %u bytes", AW_CONF_TEXT_MAX - 1);
+        aw_text_add(&out, "a text of at most %zu bytes", aw_conf_size(field) - 1);
         break;
     }
     return buf;
@@ -217,7 +231,7 @@ const char *aw_conf_get(const struct aw_conf_field *field, const void *settings,
 {
     char number[AW_TEXT_REAL_MAX];
     union value value;
-    memcpy(&value, (const char *)settings + field->offset, value_size(field->type));
+    memcpy(&value, (const char *)settings + field->offset, aw_conf_size(field));
     struct aw_text out;
     aw_text_init(&out, buf, size);
     switch (field->type) {
@@ -245,7 +259,7 @@ const char *aw_conf_get(const struct aw_conf_field *field, const void *settings,
             aw_text_add(&out, "%s%u", i ? "," : "", value.list.value[i]);
         break;
     case AW_CONF_TEXT:
-        aw_text_add(&out, "%.*s", (int)AW_CONF_TEXT_MAX - 1, value.text);
+        aw_text_add(&out, "%.*s", (int)aw_conf_size(field) - 1, value.text);
         break;
     }
     return buf;
@@ -258,6 +272,16 @@ void aw_conf_defaults(const struct aw_conf_field *table, void *settings)
         AW_ASSERT(field->initial && parse_value(field, field->initial, &value));
         value_store(field, &value, settings);
     }
+}
+
+bool aw_conf_same(const struct aw_conf_field *table, uint32_t marks, const void *a, const void *b)
+{
+    bool same = true;
+    for (; table->key; table++)
+        if (table->marks & marks)
+            same = same && memcmp((const char *)a + table->offset, (const char *)b + table->offset,
+                                  aw_conf_size(table)) == 0;
+    return same;
 }
 
 /* Case and the choice between '-' and '_' are not what people mean to say. */

@@ -22,12 +22,12 @@ struct aw_tree;
 enum aw_conf_type {
     AW_CONF_BOOL,     /* bool; true/false */
     AW_CONF_U32,      /* uint32_t; decimal, underscores allowed: 1_000_000 */
-    AW_CONF_U64,      /* uint64_t; as U32 */
+    AW_CONF_U64,      /* uint64_t, or an int64_t that is never negative; as U32 */
     AW_CONF_F32,      /* float; finite */
     AW_CONF_F64,      /* double; finite */
     AW_CONF_CHOICE,   /* uint32_t, the index into `choices` */
     AW_CONF_U32_LIST, /* struct aw_conf_u32_list; "64,64" or a YAML sequence */
-    AW_CONF_TEXT,     /* char[AW_CONF_TEXT_MAX] */
+    AW_CONF_TEXT,     /* char[AW_CONF_TEXT_MAX], or as many as `max` says */
 };
 
 struct aw_conf_u32_list {
@@ -41,9 +41,18 @@ struct aw_conf_field {
     size_t offset;              /* of the member in the settings struct */
     const char *initial;        /* the default, written as a user would write it */
     double min, max;            /* numbers and list elements, inclusive; both 0: no bounds;
-                                 * one may be infinite */
+                                 * one may be infinite; both (F64): also nan and inf */
     const char *const *choices; /* CHOICE: names, ending with NULL; else NULL */
     const char *help;           /* one sentence: what it does, and the source of the default */
+    uint32_t marks;             /* bits that mean something to the table's owner */
+};
+
+/* Settings in parts: each has a table of its own, from `offset` of the whole struct on. A table of
+ * parts ends with a part whose key is NULL. */
+struct aw_conf_part {
+    const char *key;
+    size_t offset;
+    const struct aw_conf_field *fields;
 };
 
 /* A table of fields ends with a field whose key is NULL.
@@ -57,21 +66,28 @@ struct aw_conf_field {
 /* true, false, and text. */
 #define AW_CONF_PLAIN(member, initial, help) \
     AW_CONF_ROW(AW_CONF_OF, #member, member, initial, 0, 0, help)
-#define AW_CONF_ONE_OF(member, initial, choices, help)                                      \
-    {                                                                                       \
-#member, AW_CONF_CHOICE, offsetof(AW_CONF_OF, member), initial, 0, 0, choices, help \
+#define AW_CONF_ONE_OF(member, initial, choices, help)                                         \
+    {                                                                                          \
+#member, AW_CONF_CHOICE, offsetof(AW_CONF_OF, member), initial, 0, 0, choices, help, 0 \
     }
-#define AW_CONF_ROW(T, key, member, initial, min, max, help)                                    \
-    {                                                                                           \
-        key, AW_CONF_TYPE(((T *)0)->member), offsetof(T, member), initial, min, max, NULL, help \
+#define AW_CONF_ROW(T, key, member, initial, min, max, help) \
+    AW_CONF_MARKED(T, key, member, initial, min, max, help, 0)
+#define AW_CONF_MARKED(T, key, member, initial, min, max, help, marks)                           \
+    {                                                                                            \
+        key, AW_CONF_TYPE(((T *)0)->member), offsetof(T, member), initial, min, max, NULL, help, \
+            marks                                                                                \
     }
 #define AW_CONF_TYPE(value) \
     _Generic((value), bool: AW_CONF_BOOL, uint32_t: AW_CONF_U32, uint64_t: AW_CONF_U64,  \
-        float: AW_CONF_F32, double: AW_CONF_F64, struct aw_conf_u32_list: AW_CONF_U32_LIST, \
-        char *: AW_CONF_TEXT)
+        int64_t: AW_CONF_U64, float: AW_CONF_F32, double: AW_CONF_F64,                     \
+        struct aw_conf_u32_list: AW_CONF_U32_LIST, char *: AW_CONF_TEXT)
 
 /* Sets every member to its default. A default that does not parse is a bug (AW_ASSERT). */
 void aw_conf_defaults(const struct aw_conf_field *table, void *settings);
+/* Bytes of the member. */
+size_t aw_conf_size(const struct aw_conf_field *field);
+/* All members that have one of `marks` are the same in both, bit for bit. */
+bool aw_conf_same(const struct aw_conf_field *table, uint32_t marks, const void *a, const void *b);
 
 /* Sets one member from text. AW_ERR_CONFIG: `unknown setting "gama" (did you mean "gamma"?)`,
  * `gamma: expected a number from 0 to 1, found "1.5"`. On failure nothing changed. */

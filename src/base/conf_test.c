@@ -24,19 +24,19 @@ struct settings {
 
 static const char *const activations[] = {"relu", "tanh", NULL};
 
+#define AW_CONF_OF struct settings
 static const struct aw_conf_field table[] = {
-    {"shuffle", AW_CONF_BOOL, offsetof(struct settings, shuffle), "true", 0, 0, NULL, "a"},
-    {"batch", AW_CONF_U32, offsetof(struct settings, batch), "64", 1, 100, NULL, "b"},
-    {"free_u32", AW_CONF_U32, offsetof(struct settings, free_u32), "0", 0, 0, NULL, "b"},
-    {"seed", AW_CONF_U64, offsetof(struct settings, seed), "1_000", 0, 0, NULL, "c"},
-    {"large", AW_CONF_U64, offsetof(struct settings, large), "1", 1, 0x1p63, NULL, "c"},
-    {"gamma", AW_CONF_F32, offsetof(struct settings, gamma), "0.99", 0, 1, NULL, "d"},
-    {"rate", AW_CONF_F64, offsetof(struct settings, rate), "3e-4", 0, 0, NULL, "e"},
-    {"floor_only", AW_CONF_F64, offsetof(struct settings, floor_only), "0", 0, INFINITY, NULL, "e"},
-    {"activation", AW_CONF_CHOICE, offsetof(struct settings, activation), "relu", 0, 0, activations,
-     "f"},
-    {"hidden", AW_CONF_U32_LIST, offsetof(struct settings, hidden), "64,64", 1, 1024, NULL, "g"},
-    {"note", AW_CONF_TEXT, offsetof(struct settings, note), "", 0, 0, NULL, "h"},
+    AW_CONF_PLAIN(shuffle, "true", "a"),
+    AW_CONF_NUMBER(batch, "64", 1, 100, "b"),
+    AW_CONF_NUMBER(free_u32, "0", 0, 0, "b"),
+    AW_CONF_NUMBER(seed, "1_000", 0, 0, "c"),
+    AW_CONF_NUMBER(large, "1", 1, 0x1p63, "c"),
+    AW_CONF_NUMBER(gamma, "0.99", 0, 1, "d"),
+    AW_CONF_NUMBER(rate, "3e-4", 0, 0, "e"),
+    AW_CONF_NUMBER(floor_only, "0", 0, INFINITY, "e"),
+    AW_CONF_ONE_OF(activation, "relu", activations, "f"),
+    AW_CONF_NUMBER(hidden, "64,64", 1, 1024, "g"),
+    AW_CONF_PLAIN(note, "", "h"),
     {0},
 };
 
@@ -281,6 +281,39 @@ static void a_yaml_map_sets_all_or_nothing(void **state)
     }
 }
 
+static void a_double_that_may_be_anything_and_a_short_text_come_back(void **state)
+{
+    (void)state;
+    struct free {
+        double any;
+        int64_t whole;
+        char name[5];
+    } set = {0}, other;
+    const struct aw_conf_field rows[] = {
+        AW_CONF_ROW(struct free, "any", any, "nan", -INFINITY, INFINITY, "i"),
+        AW_CONF_MARKED(struct free, "whole", whole, "3", 0, 0x1p62, "j", 2),
+        AW_CONF_MARKED(struct free, "name", name, "ab", 0, 5, "k", 4),
+        {0},
+    };
+    static const char *const texts[] = {"nan", "inf", "-inf", "-0", "0.1"};
+    char text[AW_CONF_TEXT_MAX];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_int_equal(aw_conf_set(rows, &set, "any", texts[i], NULL), AW_OK);
+        assert_string_equal(aw_conf_get(rows, &set, text, sizeof text), texts[i]);
+    }
+    assert_int_equal(aw_conf_set(rows, &set, "any", "many", NULL), AW_ERR_CONFIG);
+    assert_int_equal(aw_conf_set(rows, &set, "name", "abcde", NULL), AW_ERR_CONFIG);
+    assert_int_equal(aw_conf_set(rows, &set, "name", "abcd", NULL), AW_OK);
+    assert_string_equal(aw_conf_get(&rows[2], &set, text, sizeof text), "abcd");
+    assert_int_equal(aw_conf_set(rows, &set, "whole", "-1", NULL), AW_ERR_CONFIG);
+    aw_conf_defaults(rows, &set);
+    assert_true(isnan(set.any) && set.whole == 3);
+    other = set;
+    other.whole = 4;
+    assert_false(aw_conf_same(rows, 2 | 4, &set, &other));
+    assert_true(aw_conf_same(rows, 4, &set, &other));
+}
+
 AW_TEST_GROUP("conf")
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +323,7 @@ AW_TEST_GROUP("conf")
         cmocka_unit_test(any_value_reads_back_to_the_same_bits),
         cmocka_unit_test(the_nearest_name_forgives_a_slip_and_no_more),
         cmocka_unit_test(a_yaml_map_sets_all_or_nothing),
+        cmocka_unit_test(a_double_that_may_be_anything_and_a_short_text_come_back),
     };
     return cmocka_run_group_tests_name("conf", tests, NULL, NULL);
 }

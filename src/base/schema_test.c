@@ -35,13 +35,13 @@ struct sample {
 static const char *const colours[] = {"red", "green", "blue", NULL};
 
 static const struct aw_conf_field conf[] = {
-    {"flag_one", AW_CONF_BOOL, 0, "true", 0, 0, NULL, "a flag"},
+    {"flag_one", AW_CONF_BOOL, 0, "true", 0, 0, NULL, "a flag", 0},
     {"drain_s", AW_CONF_F64,
      offsetof(struct sample, settings.drain_s) - offsetof(struct sample, settings), "3", 0, 10,
-     NULL, "seconds"},
+     NULL, "seconds", 0},
     {"mode", AW_CONF_U32,
      offsetof(struct sample, settings.mode) - offsetof(struct sample, settings), "7", 0, 9, NULL,
-     "not for files"},
+     "not for files", 0},
     {0},
 };
 

@@ -21,30 +21,9 @@
 void aw_pilot_config_init(struct aw_pilot_config *config)
 {
     memset(config, 0, sizeof *config);
+    for (const struct aw_conf_part *part = aw_pilot_fields; part->key; part++)
+        aw_conf_defaults(part->fields, (char *)config + part->offset);
     config->controlled = AW_PLAN_ALL;
-    config->slo.timeout_us = 30e6;
-    config->slo.quantile = 0.99;
-    config->slo_budget = 0.01;
-    config->slo_weight = 0.5;
-    config->prices = (struct aw_prices){.core_hour = 0.04, .gib_hour = 0.005};
-    config->step_s = 15;
-    config->stale_s = 120;
-    config->episode_steps = 100;
-    config->learning = config->retrain = true;
-    config->explore_sigma = 0.1;
-    config->explore_hold = 4;
-    config->lambda = 10;
-    config->level = 0.8;
-    config->thresholds = (struct aw_lifecycle_thresholds){NAN, NAN, NAN};
-    aw_conf_defaults(aw_fallback_fields, &config->fallback);
-    aw_conf_defaults(aw_guard_fields, &config->guard);
-    aw_conf_defaults(aw_watchdog_fields, &config->watchdog);
-    aw_conf_defaults(aw_lifecycle_fields, &config->lifecycle);
-    aw_conf_defaults(aw_learner_fields, &config->learner);
-    aw_conf_defaults(aw_ope_fields, &config->learner.ope);
-    aw_conf_defaults(aw_rehearse_fields, &config->rehearse);
-    aw_conf_defaults(aw_canary_fields, &config->canary);
-    aw_conf_defaults(aw_external_fields, &config->external);
     config->watchdog.slack = SLACK;
     config->fallback.kind = AW_FALLBACK_HPA_VPA_MEM;
     config->guard.mode = AW_GUARD_AUTO;
@@ -218,14 +197,7 @@ void aw_pilot_free(struct aw_pilot *pilot)
 
 static bool same_question(const struct aw_pilot_config *a, const struct aw_pilot_config *b)
 {
-    return a->objective == b->objective && a->slo.latency_us_p99 == b->slo.latency_us_p99 &&
-           a->slo.throughput_per_s == b->slo.throughput_per_s &&
-           a->slo.timeout_us == b->slo.timeout_us && a->slo.quantile == b->slo.quantile &&
-           a->slo_budget == b->slo_budget && a->slo_weight == b->slo_weight &&
-           a->prices.core_hour == b->prices.core_hour && a->prices.gib_hour == b->prices.gib_hour &&
-           a->lambda == b->lambda && a->step_s == b->step_s &&
-           a->episode_steps == b->episode_steps && a->learning == b->learning &&
-           a->agent == b->agent && a->state == b->state && a->mapping == b->mapping &&
+    return aw_conf_same(aw_pilot_fields->fields, AW_PILOT_ASKS, a, b) &&
            a->lifecycle.bootstrap == b->lifecycle.bootstrap;
 }
 

@@ -92,6 +92,10 @@ struct aw_pilot_config {
     /* A kind of policy of the caller's own, in the place of that of `agent`; NULL: that one. */
     const struct aw_policy_ops *policy;
 };
+/* All of it but pointers, in parts (base/conf.h), the first of which are its plain members. */
+extern const struct aw_conf_part aw_pilot_fields[];
+/* Marks a row: with another value what was learned answers another question (new_after). */
+#define AW_PILOT_ASKS UINT32_C(1)
 /* Whether such a pilot has a use for a shared model at all: it learns, and what it learns is ours.
  */
 bool aw_pilot_wants_model(const struct aw_pilot_config *config);

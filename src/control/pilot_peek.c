@@ -2,15 +2,20 @@
 #include "control/pilot_peek.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "control/pilot_internal.h"
 #include "policy/capacity.h"
 #include "policy/network.h"
 
+static bool makes_copies(const struct aw_pilot *pilot)
+{
+    return pilot->config.learning && aw__pilot_makes_copies(pilot);
+}
+
 void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
-    const bool copies = pilot->config.learning && aw__pilot_makes_copies(pilot);
     const bool by_trial = pilot->decision.canary.acts && pilot->trial.self;
     const struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
     const struct aw_capacity *decided = by_trial ? aw_capacity_of(&pilot->trial) : capacity;
@@ -19,7 +24,7 @@ void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret)
         .episode = memory->episode,
         .reading = &memory->reading,
         .score = &pilot->score,
-        .record = copies ? &memory->record : NULL,
+        .record = makes_copies(pilot) ? &memory->record : NULL,
         .rehearsed_load = capacity ? capacity->memory.rehearsed_load : 0,
         .better_mean = memory->better_mean,
         .better_low = memory->better_low,
@@ -27,6 +32,36 @@ void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret)
     };
     if (decided && capacity->memory.id)
         ret->formula = &decided->memory.formula;
+}
+
+void aw_pilot_forecast(const struct aw_pilot *pilot, const struct aw_plan *before,
+                       struct aw_pilot_forecast *ret)
+{
+    const struct aw_decision *decision = &pilot->decision;
+    const double arrivals = decision->reading.arrivals_per_s;
+    const double error_max = pilot->config.rehearse.error_max;
+    struct aw_copy_fit fit;
+    struct aw_diag why;
+    *ret =
+        (struct aw_pilot_forecast){.latency_us_before = NAN, .latency_us_after = NAN, .error = NAN};
+    why.text[0] = '\0';
+    if (!makes_copies(pilot)) {
+        aw_fail(&why, AW_ERR_NODATA, "no copy of the workload is made: it learns from its record");
+    } else if (isnan(arrivals)) {
+        aw_fail(&why, AW_ERR_NODATA, "the load was not known");
+    } else if (aw_copy_fit(&pilot->memory.record, pilot->config.slo.quantile, 0, &fit)) {
+        aw_fail(&why, AW_ERR_NODATA, "too little was seen of the workload to make a copy of it");
+    } else if (fit.error > error_max) {
+        ret->error = fit.error;
+        aw_fail(&why, AW_ERR_NODATA, "the copy of the workload is off by %.2f, %.2f is believed",
+                fit.error, error_max);
+    } else {
+        const struct aw_plan after = aw_plan_over(&decision->guard.plan, before);
+        ret->error = fit.error;
+        ret->latency_us_before = aw_copy_latency_us(&fit, before, arrivals);
+        ret->latency_us_after = aw_copy_latency_us(&fit, &after, arrivals);
+    }
+    memcpy(ret->why, why.text, sizeof ret->why);
 }
 
 double aw_pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,

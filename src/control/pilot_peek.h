@@ -25,6 +25,17 @@ struct aw_pilot_peek {
 };
 void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret);
 
+/* What a copy of the workload (copy_fit.h), fitted to what it has done so far, says of latency
+ * under the load of the last decision, with `before` in force and with what was decided. */
+struct aw_pilot_forecast {
+    double latency_us_before, latency_us_after; /* of the SLO's quantile; INFINITY: more load than
+                                                   it can serve; NAN: not known */
+    double error;                               /* of the copy: mean of |ln|; NAN: there is none */
+    char why[AW_DIAG_TEXT_MAX];                 /* it is not known; "" where it is */
+};
+void aw_pilot_forecast(const struct aw_pilot *pilot, const struct aw_plan *before,
+                       struct aw_pilot_forecast *ret);
+
 /* What an episode was worth, at one weight of the SLO for ever: its cost over what its load needed,
  * so that a busy hour can be compared with a quiet one. */
 double aw_pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,

@@ -21,7 +21,7 @@
 
 #include <jansson.h>
 
-#include "control/pilot.h"
+#include "control/pilot_peek.h"
 
 #define AW_EXPLANATION_FORMAT_VERSION 1
 
@@ -117,18 +117,10 @@ AW_NODISCARD enum aw_err aw_explanation_pushes(const struct aw_explanation_snaps
                                                struct aw_explanation_push *ret_pushes,
                                                uint32_t *ret_count, struct aw_diag *diag);
 
-/* What a copy of the workload (model.h), fitted to what it had done by then, says of latency under
- * the load of that moment with what there was and with what was decided. Takes a tenth of a second.
- */
-struct aw_explanation_forecast {
-    double latency_us_before, latency_us_after; /* of the SLO's quantile; INFINITY: more load than
-                                                   it can serve; NAN: not known */
-    double error;                               /* of the copy: mean of |ln|; NAN: there is none */
-    char why[AW_DIAG_TEXT_MAX];                 /* it is not known; "" where it is */
-};
+/* aw_pilot_forecast of that decision. Takes a tenth of a second. */
 AW_NODISCARD enum aw_err aw_explanation_predict(const struct aw_explanation_snapshot *moment,
                                                 const struct aw_alloc *alloc,
-                                                struct aw_explanation_forecast *ret,
+                                                struct aw_pilot_forecast *ret,
                                                 struct aw_diag *diag);
 
 /* All that is told on demand alone: `predicted` (SLO and cost before and after), `reasons` (which

@@ -19,8 +19,4 @@ void aw__told_flag(struct aw__told *told, const char *key, bool value);
 /* NULL: no memory; nothing is left behind. */
 json_t *aw__told_end(struct aw__told *told);
 
-/* For tests: 1 in `config` and `task`, as large as their structs, for every byte that the text of a
- * config carries. */
-void aw__explanation_config_carried(unsigned char *config, unsigned char *task);
-
 #endif

@@ -158,48 +158,17 @@ enum aw_err aw_explanation_pushes(const struct aw_explanation_snapshot *moment,
 /* --- what came of it --------------------------------------------------------------------------
  */
 
-static void forecast(const struct aw_pilot *pilot, struct aw_explanation_forecast *ret)
-{
-    const struct aw_decision *decision = aw_pilot_decision(pilot);
-    const double arrivals = decision->reading.arrivals_per_s;
-    const double error_max = aw_pilot_config(pilot)->rehearse.error_max;
-    struct aw_pilot_peek seen;
-    struct aw_copy_fit fit;
-    struct aw_diag why;
-    *ret = (struct aw_explanation_forecast){
-        .latency_us_before = NAN, .latency_us_after = NAN, .error = NAN};
-    why.text[0] = '\0';
-    aw_pilot_peek(pilot, &seen);
-    if (!seen.record) {
-        aw_fail(&why, AW_ERR_NODATA, "no copy of the workload is made: it learns from its record");
-    } else if (isnan(arrivals)) {
-        aw_fail(&why, AW_ERR_NODATA, "the load was not known");
-    } else if (aw_copy_fit(seen.record, aw_pilot_config(pilot)->slo.quantile, 0, &fit)) {
-        aw_fail(&why, AW_ERR_NODATA, "too little was seen of the workload to make a copy of it");
-    } else if (fit.error > error_max) {
-        ret->error = fit.error;
-        aw_fail(&why, AW_ERR_NODATA, "the copy of the workload is off by %.2f, %.2f is believed",
-                fit.error, error_max);
-    } else {
-        const struct aw_plan before = aw_explanation_before(decision);
-        const struct aw_plan after = aw_plan_over(&decision->guard.plan, &before);
-        ret->error = fit.error;
-        ret->latency_us_before = aw_copy_latency_us(&fit, &before, arrivals);
-        ret->latency_us_after = aw_copy_latency_us(&fit, &after, arrivals);
-    }
-    memcpy(ret->why, why.text, sizeof ret->why);
-}
-
 enum aw_err aw_explanation_predict(const struct aw_explanation_snapshot *moment,
-                                   const struct aw_alloc *alloc,
-                                   struct aw_explanation_forecast *ret, struct aw_diag *diag)
+                                   const struct aw_alloc *alloc, struct aw_pilot_forecast *ret,
+                                   struct aw_diag *diag)
 {
     struct aw_pilot *pilot = NULL;
     const enum aw_err err = stand(moment, alloc, &pilot, diag);
     if (err)
         return err;
     aw_pilot_decide(pilot, moment->orders, moment->at_us);
-    forecast(pilot, ret);
+    const struct aw_plan before = aw_explanation_before(aw_pilot_decision(pilot));
+    aw_pilot_forecast(pilot, &before, ret);
     aw_pilot_free(pilot);
     return AW_OK;
 }
@@ -225,8 +194,8 @@ static json_t *predicted_json(const struct aw_pilot *pilot)
     const struct aw_decision *decision = aw_pilot_decision(pilot);
     const struct aw_plan before = aw_explanation_before(decision);
     const struct aw_plan after = aw_plan_over(&decision->guard.plan, &before);
-    struct aw_explanation_forecast forecasted;
-    forecast(pilot, &forecasted);
+    struct aw_pilot_forecast forecasted;
+    aw_pilot_forecast(pilot, &before, &forecasted);
     struct aw__told told = aw__told_begin();
     aw__told_put(&told, "before",
                  latency_json(config, forecasted.latency_us_before,

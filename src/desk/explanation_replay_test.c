@@ -313,7 +313,7 @@ static void a_missing_figure_pushes_nothing_and_predicts_nothing(void **state)
     assert_ok(aw_explanation_pushes(&kept_one.moment, NULL, pushes, &count, NULL));
     const struct aw_explanation_push *load = of(pushes, count, "arrivals_per_s");
     assert_true(isnan(load->value) && load->effect == 0);
-    struct aw_explanation_forecast forecast;
+    struct aw_pilot_forecast forecast;
     assert_ok(aw_explanation_predict(&kept_one.moment, NULL, &forecast, NULL));
     assert_true(isnan(forecast.latency_us_before) && isnan(forecast.latency_us_after));
     assert_string_equal(forecast.why, "the load was not known");
@@ -327,7 +327,7 @@ static void more_room_is_predicted_to_be_faster(void **state)
     (void)state;
     aw_bench_prepare(&bench);
     keep_one(&bench, &kept_one, 0, 3 * AW_BENCH_EPISODE);
-    struct aw_explanation_forecast as_is, more, none;
+    struct aw_pilot_forecast as_is, more, none;
     assert_ok(aw_explanation_predict(&kept_one.moment, NULL, &as_is, NULL));
     assert_string_equal(as_is.why, "");
     assert_true(as_is.latency_us_before > 0 && isfinite(as_is.error));
@@ -352,7 +352,7 @@ static void more_room_is_predicted_to_be_faster(void **state)
 static void where_there_is_no_copy_it_says_why(void **state)
 {
     (void)state;
-    struct aw_explanation_forecast forecast;
+    struct aw_pilot_forecast forecast;
     aw_bench_prepare(&bench);
     keep_one(&bench, &kept_one, 2, 30);
     assert_ok(aw_explanation_predict(&kept_one.moment, NULL, &forecast, NULL));

@@ -499,6 +499,15 @@ static void what_is_worth_keeping(void **state)
 
 /* --- config ----------------------------------------------------------------------------------- */
 
+/* Any double, some of them none. */
+static double any_real(struct aw_rng *rng)
+{
+    const uint64_t bits = aw_rng_u64(rng);
+    double real;
+    memcpy(&real, &bits, sizeof real);
+    return isnan(real) ? NAN : real;
+}
+
 static void random_field(const struct aw_conf_field *field, void *settings, struct aw_rng *rng)
 {
     unsigned char *to = (unsigned char *)settings + field->offset;
@@ -513,12 +522,14 @@ static void random_field(const struct aw_conf_field *field, void *settings, stru
         break;
     case AW_CONF_U64:
         *(uint64_t *)to = aw_rng_u64(rng);
+        if (field->max > 0)
+            *(uint64_t *)to %= (uint64_t)field->max + 1;
         break;
     case AW_CONF_F32:
         *(float *)to = (float)real;
         break;
     case AW_CONF_F64:
-        *(double *)to = real;
+        *(double *)to = isinf(low) && isinf(high) ? any_real(rng) : real;
         break;
     case AW_CONF_CHOICE: {
         uint32_t count = 0;
@@ -527,39 +538,13 @@ static void random_field(const struct aw_conf_field *field, void *settings, stru
         *(uint32_t *)to = aw_rng_below(rng, count);
         break;
     }
-    case AW_CONF_U32_LIST:
     case AW_CONF_TEXT:
+        for (size_t i = 0; i + 1 < aw_conf_size(field); i++)
+            to[i] = (unsigned char)('!' + aw_rng_below(rng, 90));
+        break;
+    case AW_CONF_U32_LIST:
         fail_msg("no such field is known here");
     }
-}
-
-static void random_fields(const struct aw_conf_field *fields, void *settings, struct aw_rng *rng)
-{
-    for (; fields->key; fields++)
-        random_field(fields, settings, rng);
-}
-
-/* Any double but those that are none. */
-static double any_real(struct aw_rng *rng)
-{
-    double real;
-    do {
-        const uint64_t bits = aw_rng_u64(rng);
-        memcpy(&real, &bits, sizeof real);
-    } while (!isfinite(real));
-    return real;
-}
-
-static int64_t any_whole(struct aw_rng *rng)
-{
-    return (int64_t)(aw_rng_u64(rng) >> 1);
-}
-
-static void random_bounds(struct aw_bounds *bounds, struct aw_rng *rng)
-{
-    *bounds =
-        (struct aw_bounds){.min = {(uint32_t)aw_rng_u64(rng), any_whole(rng), any_whole(rng)},
-                           .max = {(uint32_t)aw_rng_u64(rng), any_whole(rng), any_whole(rng)}};
 }
 
 static void random_config(struct aw_pilot_config *config, struct aw_fallback_task *task,
@@ -567,54 +552,11 @@ static void random_config(struct aw_pilot_config *config, struct aw_fallback_tas
 {
     memset(config, 0, sizeof *config);
     memset(task, 0, sizeof *task);
-    for (uint32_t i = 0; i + 1 < AW_STORE_NAME_MAX; i++)
-        config->name[i] = (char)('!' + aw_rng_below(rng, 90));
-    random_bounds(&config->bounds, rng);
-    random_bounds(&task->bounds, rng);
-    config->controlled = aw_rng_below(rng, 8);
-    double *const reals[] = {&config->slo.latency_us_p99,
-                             &config->slo.throughput_per_s,
-                             &config->slo.timeout_us,
-                             &config->slo.quantile,
-                             &config->slo_budget,
-                             &config->slo_weight,
-                             &config->prices.core_hour,
-                             &config->prices.gib_hour,
-                             &config->step_s,
-                             &config->stale_s,
-                             &config->explore_sigma,
-                             &config->lambda,
-                             &config->level,
-                             &config->thresholds.online,
-                             &config->thresholds.serving,
-                             &task->slo_latency_us};
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-        *reals[i] = any_real(rng);
-    config->thresholds.deviation = NAN;
-    config->objective = aw_rng_below(rng, 2);
-    config->state = aw_rng_below(rng, 2);
-    config->mapping = aw_rng_below(rng, 2);
-    config->agent = aw_rng_below(rng, 2);
-    config->episode_steps = (uint32_t)aw_rng_u64(rng);
-    config->explore_hold = (uint32_t)aw_rng_u64(rng);
-    config->learning = aw_rng_below(rng, 2);
-    config->retrain = aw_rng_below(rng, 2);
-    config->in_place = aw_rng_below(rng, 2);
-    config->seed = aw_rng_u64(rng);
-    config->node_cpu_millicores = any_whole(rng);
-    config->node_memory_bytes = any_whole(rng);
-    task->replicas = (uint32_t)aw_rng_u64(rng);
-    task->cpu_millicores = any_whole(rng);
-    task->memory_bytes = any_whole(rng);
-    random_fields(aw_fallback_fields, &config->fallback, rng);
-    random_fields(aw_guard_fields, &config->guard, rng);
-    random_fields(aw_watchdog_fields, &config->watchdog, rng);
-    random_fields(aw_lifecycle_fields, &config->lifecycle, rng);
-    random_fields(aw_learner_fields, &config->learner, rng);
-    random_fields(aw_ope_fields, &config->learner.ope, rng);
-    random_fields(aw_rehearse_fields, &config->rehearse, rng);
-    random_fields(aw_canary_fields, &config->canary, rng);
-    random_fields(aw_external_fields, &config->external, rng);
+    for (const struct aw_conf_field *field = aw_fallback_task_fields; field->key; field++)
+        random_field(field, task, rng);
+    for (const struct aw_conf_part *part = aw_pilot_fields; part->key; part++)
+        for (const struct aw_conf_field *field = part->fields; field->key; field++)
+            random_field(field, (char *)config + part->offset, rng);
 }
 
 static void config_comes_back_to_the_last_bit(void **state)
@@ -640,7 +582,7 @@ static void config_comes_back_to_the_last_bit(void **state)
     }
 }
 
-/* Whoever adds a member to a config and forgets it here hears of it. */
+/* Whoever adds a member to a config and no row of its table hears of it. */
 static void every_byte_of_config_is_carried(void **state)
 {
     (void)state;
@@ -655,7 +597,11 @@ static void every_byte_of_config_is_carried(void **state)
     __builtin_clear_padding(&task);
     memset(carried, 0, sizeof carried);
     memset(task_carried, 0, sizeof task_carried);
-    aw__explanation_config_carried(carried, task_carried);
+    for (const struct aw_conf_field *field = aw_fallback_task_fields; field->key; field++)
+        memset(task_carried + field->offset, 1, aw_conf_size(field));
+    for (const struct aw_conf_part *part = aw_pilot_fields; part->key; part++)
+        for (const struct aw_conf_field *field = part->fields; field->key; field++)
+            memset(carried + part->offset + field->offset, 1, aw_conf_size(field));
     /* what a policy was made from decides nothing once it is made: it is part of the state */
     memset(carried + offsetof(struct aw_pilot_config, model), 1, sizeof config.model);
     /* a kind of policy that is the caller's own has no name to be told by */

@@ -22,6 +22,18 @@ const char *const aw_fallback_names[] = {
 };
 
 /* clang-format off */
+#define AW_CONF_OF struct aw_fallback_task
+const struct aw_conf_field aw_fallback_task_fields[] = {
+    AW_BOUNDS_FIELDS
+    AW_CONF_NUMBER(slo_latency_us, "0", -INFINITY, INFINITY, "latency to keep in us; 0: none"),
+    AW_CONF_NUMBER(slo_quantile, "0", -INFINITY, INFINITY, "0: the 99th percentile"),
+#define X(id, member, name, unit, most, common, restarts, use, words, ...) \
+    AW_CONF_NUMBER(member, "0", 0, AW_AMOUNT_MAX(unit), words " to begin with"),
+    AW_RESOURCE_MAP(X)
+#undef X
+    {0},
+};
+#undef AW_CONF_OF
 #define AW_CONF_OF struct aw_fallback_settings
 const struct aw_conf_field aw_fallback_fields[] = {
     AW_CONF_ONE_OF(kind, "hpa+vpa-mem", aw_fallback_names, "which rules decide"),

@@ -66,6 +66,7 @@ struct aw_fallback_task {
     double slo_quantile;   /* 0: the 99th percentile */
     AW_AMOUNTS(amount, );  /* to begin with */
 };
+extern const struct aw_conf_field aw_fallback_task_fields[];
 
 struct aw_fallback_settings {
     uint32_t kind; /* enum aw_fallback_kind */

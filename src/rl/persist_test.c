@@ -21,7 +21,7 @@ struct thing {
 };
 
 static const struct aw_conf_field fields[] = {
-    {"rate", AW_CONF_F32, offsetof(struct thing, rate), "0.1", 0, 1, NULL, "How fast."},
+    AW_CONF_ROW(struct thing, "rate", rate, "0.1", 0, 1, "How fast."),
     {.key = NULL},
 };
 static const float low[2] = {-1, 0.1f}, high[2] = {1, 7};

@@ -18,6 +18,13 @@ struct aw_bounds {
     AW_AMOUNTS(max, _max);
 };
 
+/* Rows of a conf table (base/conf.h) for a struct that has them as `bounds`. */
+#define AW_BOUNDS_FIELDS AW_RESOURCE_MAP(AW__BOUNDS_FIELDS)
+#define AW__BOUNDS_FIELDS(id, member, name, unit, most, common, restarts, use, words, ...) \
+    AW_CONF_NUMBER(bounds.member##_min, "0", 0, AW_AMOUNT_MAX(unit), "fewest " words),     \
+        AW_CONF_NUMBER(bounds.member##_max, "0", 0, AW_AMOUNT_MAX(unit), "most " words),
+#define AW_AMOUNT_MAX(unit) (AW_AMOUNT_##unit == AW_AMOUNT_COUNT ? UINT32_MAX : 0x1p62)
+
 /* AW_ERR_CONFIG: a lower bound above its upper one, or not above 0. */
 AW_NODISCARD enum aw_err aw_bounds_check(const struct aw_bounds *bounds, struct aw_diag *diag);
 /* Moves all amounts into the bounds, whatever `set` names. */
