@@ -115,7 +115,7 @@
     X(RECORDED,         "every_change_is_recorded_before_it_is_done",                              \
       "the disk holds a decision before the cluster is told")                                      \
     X(UNRECORDED,       "unrecorded_is_not_done",                                                  \
-      "what could not be written down is not carried out")                                         \
+      "what could not be written down is not carried out, but growth on a missed SLO")             \
     X(CLIP_NAMED,       "every_clip_is_named",                                                     \
       "where a plan differs from the proposal a rail has its name on it")                          \
     X(AUDIT,            "audit_verifies",   "the audit log has no edit, gap or reordering")        \

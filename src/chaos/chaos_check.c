@@ -299,7 +299,11 @@ static void check_leave(const struct change *c)
     struct aw__chaos *world = c->world;
     const struct aw_orders *orders = &c->decision->orders;
     const uint32_t mode = c->guard->mode;
-    aw__chaos_must(world, world->dry || (world->record_asked && !world->recorded && world->kept),
+    bool grows = c->decision->score.violated || orders->urgent;
+    for (uint32_t a = 0; a < AW_RESOURCES; a++)
+        grows &= !(c->set & AW_PLAN_BIT(a)) || c->to[a] > c->from[a];
+    aw__chaos_must(world,
+                   world->dry || grows || (world->record_asked && !world->recorded && world->kept),
                    AW_INVARIANT_UNRECORDED, c->i, "it is carried out, and %s",
                    !world->record_asked ? "nobody wrote it down"
                    : world->recorded    ? "it could not be written down"
@@ -398,7 +402,8 @@ void aw__chaos_check_apply(struct aw__chaos *world, uint32_t i, const struct aw_
     world->applying = true;
     check(world, i, plan);
     world->applying = false;
-    aw__chaos_check_recorded(world, i, plan);
+    if (world->recorded == AW_OK) /* else it is growth on a missed SLO, and entered later */
+        aw__chaos_check_recorded(world, i, plan);
 }
 
 void aw__chaos_check_proposal(struct aw__chaos *world, uint32_t i, const struct aw_plan *plan)

@@ -441,9 +441,7 @@ static void apply_all(struct aw_loop *loop, bool recorded, aw_loop_sink *sink, v
         if (!pilot || (recorded && !slot->acts && !sink))
             continue;
         const struct aw_decision *decision = aw_pilot_decision(pilot);
-        if (!recorded) {
-            aw_pilot_unrecorded(pilot);
-        } else if (slot->acts) {
+        if (recorded ? slot->acts : aw_pilot_unrecorded(pilot)) {
             const enum aw_err err =
                 cluster->ops->apply(cluster->self, i, &decision->guard.plan, loop->deadline_us);
             aw_pilot_applied(pilot, !err, cluster->ops->now_us(cluster->self));

@@ -4,7 +4,8 @@
  * A tick: every workload is observed; what they finished goes to the store in one group; then each
  * decides; what they decided is written down, by the desk; then plans are applied; then those learn
  * that need it most. Deciding never waits for learning, nothing is decided before the past is kept,
- * and nothing is done that was not written down.
+ * and nothing is done that was not written down, with one exception: a full disk must not become an
+ * outage, so growth on a missed SLO goes on, and the desk enters it later.
  *
  * Learning is bounded: `learn_max` rounds in a tick, those first that miss their SLO, then who has
  * waited longest. A round counts whatever it takes, so that the same ticks give the same bytes.
@@ -49,8 +50,8 @@ struct aw_loop_hooks {
     /* Each decision, as it is made. `moment` lives until the call returns; NULL: not asked for. */
     void (*decided)(void *ctx, uint32_t workload, const struct aw_decision *decision,
                     const void *moment, size_t moment_bytes);
-    /* All have decided. Not AW_OK: they could not be written down, and none of them is carried
-     * out. */
+    /* All have decided. Not AW_OK: they could not be written down, and nothing but growth on a
+     * missed SLO (aw_pilot_unrecorded) is carried out. */
     enum aw_err (*record)(void *ctx, int64_t now_us, struct aw_diag *diag);
 
     /* What became of a plan, after it was tried. */

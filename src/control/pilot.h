@@ -235,8 +235,10 @@ void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_answer *answ
 /* What to do now. The decision stays until the next decide. `orders` NULL: nothing was ordered. */
 const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,
                                           int64_t now_us);
-/* The decision could not be written down: it changes nothing, and says why. */
-void aw_pilot_unrecorded(struct aw_pilot *pilot);
+/* The decision could not be written down. Where the workload misses its SLO, or a person has called
+ * an emergency, what grows is left of it (true: to be carried out, and written down later);
+ * everything else changes nothing, and says why. */
+bool aw_pilot_unrecorded(struct aw_pilot *pilot);
 void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us);
 /* Forgets what was learned, as a person ordered at `order_us`: stage, policy, record and watchdog
  * begin as on the first day. What the workload has, its rails, the fallback and the count of

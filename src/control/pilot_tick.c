@@ -672,16 +672,27 @@ const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct a
     return &pilot->decision;
 }
 
-void aw_pilot_unrecorded(struct aw_pilot *pilot)
+bool aw_pilot_unrecorded(struct aw_pilot *pilot)
 {
+    struct aw__pilot_memory *memory = &pilot->memory;
     struct aw_guard_result *guard = &pilot->decision.guard;
-    for (uint32_t i = 0; i < AW_RESOURCES; i++)
-        if (guard->plan.set & (1u << i))
-            guard->axis_clips[i] |= AW_CLIP_BIT(AW_CLIP_UNRECORDED);
-    guard->clips |= guard->plan.set ? AW_CLIP_BIT(AW_CLIP_UNRECORDED) : 0;
-    guard->plan = aw__pilot_whole(&(struct aw_plan){0}, &pilot->memory.reading);
-    guard->plan.set = 0;
-    aw_pilot_applied(pilot, false, pilot->decision.at_us);
+    const bool pressed = pilot->decision.score.violated || pilot->decision.orders.urgent;
+    struct aw_plan left = guard->plan;
+    for (uint32_t i = 0; i < AW_RESOURCES; i++) {
+        const uint32_t bit = left.set & AW_PLAN_BIT(i);
+        if (!bit || (pressed && left.amount[i] > memory->reading.wanted[i]))
+            continue;
+        left.set &= ~bit;
+        guard->axis_clips[i] |= AW_CLIP_BIT(AW_CLIP_UNRECORDED);
+        guard->clips |= AW_CLIP_BIT(AW_CLIP_UNRECORDED);
+    }
+    guard->plan = aw__pilot_whole(&left, &memory->reading);
+    guard->plan.set = left.set;
+    if (left.set)
+        aw_action_from_plan(&pilot->action, &memory->action, &guard->plan, memory->action_taken);
+    else
+        aw_pilot_applied(pilot, false, pilot->decision.at_us);
+    return left.set != 0;
 }
 
 void aw_pilot_applied(struct aw_pilot *pilot, bool taken, int64_t now_us)

@@ -90,7 +90,7 @@ static void systemd_status(struct aw__daemon *d)
         0, "STATUS=%" PRIu32 " workloads: %u offline, %u online, %u serving; step %" PRIu64 "%s",
         d->kept.config.count, d->stages[AW_STAGE_OFFLINE], d->stages[AW_STAGE_ONLINE],
         d->stages[AW_STAGE_SERVING], aw_job_steps(d->kept.job),
-        d->audit_ails ? "; nothing is changed: the audit log cannot be written" : "");
+        d->audit_ails ? "; " AW_DESK_HELD ": the audit log cannot be written" : "");
 }
 
 /* Once when it begins, once when it is over. */
@@ -112,12 +112,11 @@ static void tell_health(struct aw__daemon *d, const struct aw_diag *step_diag)
     const enum aw_err err = aw_desk_health(d->kept.desk, &why);
     d->orders = aw_desk_counts(d->kept.desk)->orders;
     aw_desk_unlock(d->kept.desk);
-    tell_trouble(d, &d->audit_ails, err != AW_OK,
-                 "nothing is changed: the audit log cannot be written", why.text);
+    tell_trouble(d, &d->audit_ails, err != AW_OK, AW_DESK_HELD ": the audit log cannot be written",
+                 why.text);
     const bool lost = counts->store_failures > d->store_failures;
     d->store_failures = counts->store_failures;
-    tell_trouble(d, &d->store_ails, lost, "nothing is changed: steps cannot be kept",
-                 step_diag->text);
+    tell_trouble(d, &d->store_ails, lost, AW_DESK_HELD ": steps cannot be kept", step_diag->text);
     aw_api_tick(&d->api, counts, lost ? step_diag->text : NULL);
     d->ticked_us = aw_clock_monotonic_us(NULL);
 }

@@ -68,6 +68,12 @@ enum aw_err aw_daemon_lock(const char *dir, bool private, int *ret_fd, struct aw
     return AW_OK;
 }
 
+/* The log of the process, and under systemd the journal, has it until the audit log does. */
+static void tell_unwritten(void *ctx, const char *entry)
+{
+    aw_log_warn(ctx, "changed, not yet in the audit log", AW_LOG_STR("entry", entry));
+}
+
 enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record, struct aw_log *log,
                                   struct aw_desk **ret_steward, struct aw_diag *diag)
 {
@@ -76,6 +82,8 @@ enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record, struct 
     if (!config)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the desk");
     config->virtual_time = record->virtual_time;
+    config->unwritten = tell_unwritten;
+    config->unwritten_ctx = log;
     config->audit.no_sync = record->no_sync;
     snprintf(config->folder, sizeof config->folder, "%.*s/" AW_DAEMON_AUDIT,
              (int)(sizeof config->folder - sizeof AW_DAEMON_AUDIT - 1), record->state);

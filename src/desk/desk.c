@@ -113,13 +113,62 @@ static enum aw_err commit(struct aw_desk *desk, struct aw_diag *diag)
 
 /* --- the desk --------------------------------------------------------------------------------- */
 
+/* The log could not be written, and this was done nevertheless: growth on a missed SLO. */
+static void put_by(struct aw_desk *desk, uint32_t index, const struct aw_decision *decision,
+                   enum aw_err result)
+{
+    const struct aw_pilot_config *config = aw_pilot_config(aw_loop_pilot(desk->loop, index));
+    json_t *entry = entry_of(desk->seat[index], config, decision, &decision->guard.plan);
+    char *text = NULL;
+    desk->counts.late++;
+    if (entry && !json_object_set_new(entry, "late", json_true()))
+        text = json_dumps(entry, JSON_COMPACT);
+    if (text && desk->config.unwritten)
+        desk->config.unwritten(desk->config.unwritten_ctx, text);
+    free(text);
+    if (!entry || desk->counts.late_waiting == AW__LATE_MAX) {
+        json_decref(entry);
+        desk->counts.late_lost++;
+        return;
+    }
+    desk->late[desk->counts.late_waiting++] =
+        (struct aw__late){.seat = index, .at_us = decision->at_us, .err = result, .entry = entry};
+}
+
+/* Enters what was put by, before this tick writes anything; what the log does not take waits. One
+ * commit each: what was entered is never entered again. */
+static void enter_late(struct aw_desk *desk, uint64_t at_most)
+{
+    const uint64_t waiting = desk->counts.late_waiting;
+    uint64_t entered = 0;
+    for (; entered < waiting && entered < at_most; entered++) {
+        struct aw__late *late = &desk->late[entered];
+        struct aw__seat *seat = desk->seat[late->seat];
+        uint64_t id = 0;
+        if (add(desk, late->at_us, "decision", json_incref(late->entry), &id) ||
+            commit(desk, NULL)) {
+            aw_audit_abort(desk->audit);
+            break;
+        }
+        const json_t *name = json_object_get(late->entry, "workload");
+        if (seat && strcmp(seat->name, json_string_value(name)) == 0) {
+            seat->last_id = seat->changed_id = id;
+            aw__desk_outcome(desk, seat, id, 0, late->err);
+        }
+        json_decref(late->entry);
+    }
+    desk->counts.late_waiting -= entered;
+    memmove(desk->late, desk->late + entered, desk->counts.late_waiting * sizeof *desk->late);
+}
+
 static void desk_enter(void *ctx)
 {
     struct aw_desk *desk = ctx;
     aw_desk_lock(desk);
     desk->tick_err = AW_OK;
     desk->tick_entries = 0;
-    desk->journal_open = false;
+    desk->journal_open = desk->unwritten = false;
+    enter_late(desk, AW__LATE_TICK);
 }
 
 /* What became of this tick's plans. Losing it loses no change and no order: it is told again in no
@@ -353,7 +402,8 @@ static enum aw_err desk_record(void *ctx, int64_t now_us, struct aw_diag *diag)
                 seat->changed_id = seat->fresh_id;
         }
     }
-    desk->counts.held += err != AW_OK;
+    desk->unwritten = err != AW_OK;
+    desk->counts.held += desk->unwritten;
     return err;
 }
 
@@ -362,9 +412,11 @@ static void desk_applied(void *ctx, uint32_t index, const struct aw_decision *de
 {
     struct aw_desk *desk = ctx;
     struct aw__seat *seat = desk->seat[index];
-    (void)decision;
     AW_ASSERT(seat);
-    aw__desk_outcome(desk, seat, seat->fresh_id, 0, err);
+    if (desk->unwritten)
+        put_by(desk, index, decision, err);
+    else
+        aw__desk_outcome(desk, seat, seat->fresh_id, 0, err);
 }
 
 /* On the thread that ticks, outside of enter and leave: nothing here is written. What was learned
@@ -429,6 +481,8 @@ void aw_desk_free(struct aw_desk *desk)
         return;
     aw_journal_close(desk->journal);
     aw_audit_close(desk->audit);
+    for (uint64_t i = 0; i < desk->counts.late_waiting; i++)
+        json_decref(desk->late[i].entry);
     aw_standing_orders_deinit(&desk->book);
     for (uint32_t i = 0; i < desk->count; i++) {
         if (desk->seat[i])
@@ -492,6 +546,7 @@ enum aw_err aw_desk_follow(struct aw_desk *desk, uint32_t index,
 void aw_desk_detach(struct aw_desk *desk, int64_t now_us, const char *reason)
 {
     aw_desk_lock(desk);
+    enter_late(desk, AW__LATE_MAX);
     const enum aw_err err = add(desk, now_us, "stop", json_pack("{s:s}", "reason", reason), NULL);
     if (err || commit(desk, NULL))
         aw_audit_abort(desk->audit);

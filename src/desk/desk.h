@@ -4,7 +4,8 @@
  *
  * It is the desk beside a loop (loop.h). What a tick has decided goes to the audit log, with one
  * write and one sync for all workloads, before any of it is done. A log that cannot be written
- * holds everything: nothing changes until it can be again, and that is said.
+ * holds everything but growth on a missed SLO: that is carried out, told to `unwritten` at once and
+ * entered, marked "late", as soon as the log can be written again.
  *
  * Call order: new (reads the log, so that orders given before a restart still stand); desk into the
  *             loop's config; attach once the loop is there; then the loop ticks. Any thread may
@@ -32,9 +33,14 @@ struct aw_desk_config {
     double proposal_s;    /* for which a proposal waits for approval; 0: AW_DESK_PROPOSAL_S */
     double undo_freeze_s; /* for which an undone workload stays frozen; 0: _UNDO_FREEZE_S */
     double pin_s;         /* for which an order is tried; 0: _PIN_S */
-    bool virtual_time;    /* steps may be lived again after a resume: entries up to the log's last
+    /* A change that is not in the log yet, as the JSON of its entry; NULL: nobody is told. */
+    void (*unwritten)(void *ctx, const char *entry);
+    void *unwritten_ctx;
+    bool virtual_time; /* steps may be lived again after a resume: entries up to the log's last
                              time are checked against it, not written twice */
 };
+/* What people are told while nothing can be written down. */
+#define AW_DESK_HELD          "nothing is changed but growth on a missed SLO"
 #define AW_DESK_PROPOSAL_S    3600.0
 #define AW_DESK_UNDO_FREEZE_S 1800.0
 #define AW_DESK_PIN_S         600.0
@@ -52,6 +58,9 @@ struct aw_desk_counts {
     uint64_t held;             /* ticks in which nothing could be written */
     uint64_t journal_failures; /* explanations that are not kept */
     uint64_t outcomes_lost;    /* what became of a plan could not be written */
+    uint64_t late;             /* changes that were carried out before they were written */
+    uint64_t late_waiting;     /* of them, not in the log yet */
+    uint64_t late_lost;        /* of them, never in the log: more than can wait */
 };
 
 /* What is to be known of a workload. Pointers are good until unlock. */

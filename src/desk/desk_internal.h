@@ -43,6 +43,17 @@ struct aw__outcome {
     enum aw_err err;
 };
 
+#define AW__LATE_MAX  1024u /* changes that wait for the log; more are told and counted alone */
+#define AW__LATE_TICK 16u   /* of them are entered in one tick: each is a sync */
+
+/* A change that was carried out while the log could not be written. */
+struct aw__late {
+    uint32_t seat;
+    int64_t at_us;
+    enum aw_err err; /* what the cluster said */
+    json_t *entry;
+};
+
 /* An order of before the restart. */
 struct aw__past {
     uint64_t id;
@@ -71,9 +82,11 @@ struct aw_desk {
     enum aw_err tick_err;
     uint32_t tick_entries;
     bool journal_open, relived;
+    bool unwritten; /* what was decided could not be written down */
     uint32_t outcome_count;
     struct aw__outcome outcome[AW__OUTCOMES_MAX];
 
+    struct aw__late late[AW__LATE_MAX]; /* [counts.late_waiting], oldest first */
     struct aw_desk_counts counts;
     enum aw_err ailing; /* why the log could not be written; AW_OK: it could */
     struct aw_diag ailment;

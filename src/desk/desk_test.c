@@ -77,6 +77,8 @@ static void what_cannot_be_written_down_is_not_done(void **state)
     (void)state;
     struct bench b;
     prepare(&b);
+    for (uint32_t w = 0; w < WORKLOADS; w++) /* whatever its latency: no SLO is missed */
+        b.workload[w].pilot.slo.latency_us_p99 = 1e12;
     begin(&b);
     attach(&b);
     run(&b, 40);
@@ -103,6 +105,71 @@ static void what_cannot_be_written_down_is_not_done(void **state)
     run(&b, 200);
     assert_true(b.applied[0] + b.applied[1] > 0);
     assert_ok(aw_desk_health(b.desk, NULL));
+    end(&b);
+}
+
+static uint32_t told;
+static void hear_unwritten(void *ctx, const char *entry)
+{
+    (void)ctx;
+    assert_non_null(strstr(entry, "\"late\":true"));
+    assert_non_null(strstr(entry, "\"workload\":"));
+    told++;
+}
+
+/* Entries of changes that were carried out before they were written, and when they were decided. */
+static enum aw_err count_late(void *ctx, const struct aw_audit_entry *entry)
+{
+    static const char late[] = "\"late\":true";
+    *(uint32_t *)ctx += memmem(entry->members, entry->members_len, late, sizeof late - 1) != NULL;
+    return AW_OK;
+}
+
+static void a_full_disk_stops_no_growth_on_a_missed_slo(void **state)
+{
+    (void)state;
+    struct bench b;
+    prepare(&b);
+    for (uint32_t w = 0; w < WORKLOADS; w++) /* every step misses it: growth is wanted for long */
+        b.workload[w].pilot.slo.latency_us_p99 = 1;
+    b.steward_config.unwritten = hear_unwritten;
+    begin(&b);
+    attach(&b);
+    run(&b, 40);
+    b.applied[0] = b.applied[1] = 0;
+    told = 0;
+    b.disk.faults.read_only = true;
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < 400; i++) {
+        run(&b, 1);
+        for (uint32_t w = 0; w < WORKLOADS; w++) {
+            const struct aw_decision *d = aw_pilot_decision(aw_loop_pilot(aw_job_loop(b.job), w));
+            for (uint32_t r = 0; r < AW_RESOURCES; r++)
+                if (d->guard.plan.set & AW_PLAN_BIT(r))
+                    assert_true(d->guard.plan.amount[r] > d->reading.wanted[r]);
+            held += (d->guard.clips & AW_CLIP_BIT(AW_CLIP_UNRECORDED)) != 0;
+        }
+    }
+    const uint64_t grown = b.applied[0] + b.applied[1];
+    assert_true(grown > 0);
+    assert_true(held > 0); /* what shrinks */
+    assert_int_equal(told, grown);
+    const struct aw_desk_counts *counts = aw_desk_counts(b.desk);
+    assert_int_equal(counts->late, grown);
+    assert_int_equal(counts->late_waiting, grown);
+    assert_int_not_equal(aw_desk_health(b.desk, NULL), AW_OK);
+    b.disk.faults.read_only = false;
+    run(&b, 100);
+    assert_int_equal(aw_desk_counts(b.desk)->late_waiting, 0);
+    assert_int_equal(aw_desk_counts(b.desk)->late_lost, 0);
+    assert_ok(aw_desk_health(b.desk, NULL));
+    uint32_t late = 0;
+    assert_ok(aw_audit_scan(&b.disk.disk, FOLDER, &AW_AUDIT_EVERY, count_late, &late, NULL, NULL));
+    assert_int_equal(late, grown);
+    const struct tally tally = read_log(&b, NULL);
+    assert_int_equal(tally.outcomes, tally.changes); /* each with what became of it */
+    struct aw_audit_report report;
+    assert_ok(aw_audit_verify(&b.disk.disk, FOLDER, NULL, NULL, NULL, NULL, &report, NULL));
     end(&b);
 }
 
@@ -431,6 +498,7 @@ AW_TEST_GROUP("desk")
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_change_is_in_the_log_with_what_became_of_it),
         cmocka_unit_test(what_cannot_be_written_down_is_not_done),
+        cmocka_unit_test(a_full_disk_stops_no_growth_on_a_missed_slo),
         cmocka_unit_test(an_order_that_cannot_be_written_down_is_not_taken),
         cmocka_unit_test(a_freeze_holds_at_once_and_over_a_restart),
         cmocka_unit_test(undo_puts_it_back_and_keeps_it_there),

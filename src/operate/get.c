@@ -214,6 +214,18 @@ static enum aw_err fetch(const struct aw_call *run, struct aw__client *client, j
     return err;
 }
 
+/* What keeps the daemon from acting, above the table: whoever looks at it must not miss it. */
+static void holds_print(struct aw__client *client)
+{
+    json_t *status = NULL;
+    if (aw__client_status(client, &status, NULL))
+        return;
+    const json_t *holds = aw_at(status, "holds");
+    for (size_t i = 0; i < json_array_size(holds); i++)
+        fprintf(stderr, "aware: %s\n", json_string_value(json_array_get(holds, i)));
+    json_decref(status);
+}
+
 static enum aw_err list_print(const struct aw_call *run, json_t *list, struct aw_diag *diag)
 {
     struct aw_grid grid;
@@ -306,6 +318,8 @@ static enum aw_err get_run(const struct aw_call *run, struct aw_diag *diag)
     } else {
         json_t *list = NULL;
         err = fetch(run, &client, &list, diag);
+        if (!err && !quiet.json)
+            holds_print(&client);
         if (!err)
             err = quiet.json ? document_print(run, list, false, diag) : list_print(run, list, diag);
     }

@@ -91,6 +91,19 @@ static void put_loop(struct aw_metrics *m, const struct aw_loop_counts *c, doubl
         aw_metrics_sample(m, (label[]){{"of", failures[i].what}}, 1, (double)failures[i].count);
 }
 
+static void put_late(struct aw_metrics *m, struct aw_desk *desk)
+{
+    aw_desk_lock(desk);
+    const struct aw_desk_counts counts = *aw_desk_counts(desk);
+    aw_desk_unlock(desk);
+    counter(m, "aware_changes_late", NULL,
+            "Changes that were carried out before the audit log could be written.",
+            (double)counts.late);
+    gauge(m, "aware_changes_unrecorded", NULL,
+          "Changes that were carried out and are not in the audit log yet.",
+          (double)counts.late_waiting);
+}
+
 static void put_timing(struct aw_metrics *m, const struct aw_loop_counts *c,
                        struct aw_tick_timing *timing)
 {
@@ -426,6 +439,7 @@ enum aw_err aw__api_get_metrics(struct aw__api_call *call, struct aw_diag *diag)
     call->content_type = openmetrics ? AW_METRICS_OPENMETRICS : AW_METRICS_TEXT_FORMAT;
     put_process(&m, api);
     put_loop(&m, &counts, age_s);
+    put_late(&m, api->config.desk);
     put_timing(&m, &counts, api->config.timing);
     put_agents(&m, api->exchange);
     if (api->config.more)

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +77,8 @@ enum aw_err aw__api_get_ready(struct aw__api_call *call, struct aw_diag *diag)
     aw_desk_unlock(desk);
     if (err)
         return aw_fail(diag, AW_ERR_UNAVAILABLE,
-                       "nothing can be written down, so nothing is "
-                       "changed: %s",
+                       "nothing can be written down, so nothing changes but growth on a missed "
+                       "SLO: %s",
                        why.text);
     return aw__api_get_health(call, diag);
 }
@@ -161,13 +162,14 @@ static json_t *holds_json(const struct aw_api *api, enum aw_err ailing,
     bool ok = holds != NULL;
     char text[AW_DIAG_TEXT_MAX + AW_ORDER_REASON_MAX + AW_STORE_NAME_MAX];
     if (ailing) {
-        snprintf(text, sizeof text, "nothing is changed: the audit log cannot be written: %s",
-                 ailment->text);
+        snprintf(text, sizeof text,
+                 AW_DESK_HELD ": the audit log cannot be written: %s; %" PRIu64
+                              " changes wait to be entered",
+                 ailment->text, aw_desk_counts(api->config.desk)->late_waiting);
         ok &= !json_array_append_new(holds, json_string(text));
     }
     if (*told->store_trouble) {
-        snprintf(text, sizeof text, "nothing is changed: steps cannot be kept: %s",
-                 told->store_trouble);
+        snprintf(text, sizeof text, AW_DESK_HELD ": steps cannot be kept: %s", told->store_trouble);
         ok &= !json_array_append_new(holds, json_string(text));
     }
     for (uint32_t i = 0; i < book->freeze_count; i++) {
@@ -204,6 +206,9 @@ static json_t *counts_json(const struct aw_loop_counts *loop, const struct aw_de
         {"audit_entries", desk->entries},
         {"orders", desk->orders},
         {"held_ticks", desk->held},
+        {"late", desk->late},
+        {"late_waiting", desk->late_waiting},
+        {"late_lost", desk->late_lost},
         {"journal_failures", desk->journal_failures},
         {"outcomes_lost", desk->outcomes_lost},
     };

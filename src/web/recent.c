@@ -150,10 +150,10 @@ static enum aw_recent_outcome outcome_of(const struct aw_decision *d)
 {
     static const uint32_t none = AW_CLIP_BIT(AW_CLIP_DEADBAND);
     const struct aw_guard_result *guard = &d->guard;
-    if (guard->clips & AW_CLIP_BIT(AW_CLIP_UNRECORDED))
-        return AW_RECENT_UNRECORDED;
     if (guard->plan.set)
         return d->applied ? AW_RECENT_APPLIED : AW_RECENT_FAILED;
+    if (guard->clips & AW_CLIP_BIT(AW_CLIP_UNRECORDED))
+        return AW_RECENT_UNRECORDED;
     if (guard->recommended.set)
         return AW_RECENT_RECOMMENDED;
     return guard->clips & ~none ? AW_RECENT_HELD : AW_RECENT_UNCHANGED;
