@@ -144,24 +144,24 @@ void aw__chaos_faults_roll(struct aw__chaos *world)
 
 /* --- policies that want to hurt --------------------------------------------------------------- */
 
-static void poison_formula(struct aw_formula_values *values, uint32_t spite, bool high)
+static void poison_rule(struct aw_capacity_rule_values *values, uint32_t spite, bool high)
 {
     double *v = values->v;
     switch ((enum aw__chaos_spite)spite) {
     case AW__SPITE_NAN:
-        for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
+        for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++)
             v[i] = (double)NAN;
         break;
     case AW__SPITE_HUGE:
-        for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
-            v[i] = i == AW_FORMULA_WINDOW || i == AW_FORMULA_SLEEP ? 1 : 1e300;
+        for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++)
+            v[i] = i == AW_CAPACITY_RULE_WINDOW || i == AW_CAPACITY_RULE_SLEEP ? 1 : 1e300;
         break;
     default: /* the least, or the most */
-        v[AW_FORMULA_CPU] = high ? 1e4 : 1e-4;
-        v[AW_FORMULA_MARGIN] = high ? 1e4 : 1e-4;
-        v[AW_FORMULA_PEAK] = high ? 1 : 0;
-        v[AW_FORMULA_FLOOR] = high ? 1 : 0;
-        v[AW_FORMULA_SLEEP] = high ? 0 : 1;
+        v[AW_CAPACITY_RULE_CPU] = high ? 1e4 : 1e-4;
+        v[AW_CAPACITY_RULE_MARGIN] = high ? 1e4 : 1e-4;
+        v[AW_CAPACITY_RULE_PEAK] = high ? 1 : 0;
+        v[AW_CAPACITY_RULE_FLOOR] = high ? 1 : 0;
+        v[AW_CAPACITY_RULE_SLEEP] = high ? 0 : 1;
         break;
     }
 }
@@ -223,9 +223,9 @@ void aw__chaos_spite(struct aw__chaos *world)
                    !aw__chaos_on(world, AW_CHAOS_FIGURES_LOST, i) &&
                    !aw__chaos_on(world, AW_CHAOS_METRICS_STALE, i) && world->tick % 8 < 4;
         w->poisoned = w->spite == AW__SPITE_NAN;
-        if (numbers.formula) {
-            w->formula = *numbers.formula;
-            poison_formula(numbers.formula, w->spite, high);
+        if (numbers.rule) {
+            w->rule = *numbers.rule;
+            poison_rule(numbers.rule, w->spite, high);
         } else {
             memcpy(w->base, numbers.network->base, sizeof w->base);
             memcpy(w->reach, numbers.network->reach, sizeof w->reach);
@@ -242,8 +242,8 @@ void aw__chaos_spite_over(struct aw__chaos *world)
         const struct aw_pilot_numbers numbers = aw_pilot_numbers(aw_loop_pilot(world->loop, i));
         if (w->spite == AW__SPITE_NONE)
             continue;
-        if (numbers.formula) {
-            *numbers.formula = w->formula;
+        if (numbers.rule) {
+            *numbers.rule = w->rule;
         } else {
             memcpy(numbers.network->base, w->base, sizeof w->base);
             memcpy(numbers.network->reach, w->reach, sizeof w->reach);

@@ -79,9 +79,9 @@ struct aw__chaos_workload {
     struct aw_fallback_task task;
     struct aw_app app;
     struct aw_load load;
-    uint32_t spite;                   /* enum aw__chaos_spite */
-    bool poisoned;                    /* its policy is not a number in this tick */
-    struct aw_formula_values formula; /* its own numbers, while they are bent */
+    uint32_t spite;                      /* enum aw__chaos_spite */
+    bool poisoned;                       /* its policy is not a number in this tick */
+    struct aw_capacity_rule_values rule; /* its own numbers, while they are bent */
     float base[AW_ACTION_DIM], reach[AW_ACTION_DIM];
 
     /* the cluster's side */

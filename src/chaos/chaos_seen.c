@@ -7,7 +7,7 @@
 #include "control/pilot_peek.h"
 
 #define BELIEVED_MAX         1e15   /* beyond it no figure can be meant */
-#define STRANGE_LOAD         2.0    /* times the highest load that a formula was tried on */
+#define STRANGE_LOAD         2.0    /* times the highest load that a capacity rule was tried on */
 #define FALLBACK_STEPS       4000.0 /* over which its violations fade */
 #define FALLBACK_STEPS_LEAST 100.0
 
@@ -180,7 +180,7 @@ static void check_actor(struct aw__chaos *world, uint32_t i, const struct aw_dec
                        "the agent acts on an answer that took %g s, %g s are allowed", took_s,
                        w->pilot.watchdog.deadline);
     const double known = peek(world, i).rehearsed_load;
-    if (w->pilot.agent == AW_POLICY_FORMULA && known > 0 &&
+    if (w->pilot.agent == AW_POLICY_CAPACITY && known > 0 &&
         seen->arrivals > STRANGE_LOAD * known * 1.000001)
         aw__chaos_must(world, !agent, AW_INVARIANT_STRANGE, i,
                        "the agent acts on a load of %g/s and has been tried on %g/s at most",

@@ -155,14 +155,14 @@ static void what_was_asked_for_is_known_when_the_cluster_falls_silent(void **sta
     bench_end(&b);
 }
 
-static void a_formula_that_is_not_a_number_does_not_act(void **state)
+static void a_capacity_rule_that_is_not_a_number_does_not_act(void **state)
 {
     (void)state;
     struct bench b;
     bench_prepare(&b);
     bench_begin(&b);
     bench_until_it_acts(&b, 3);
-    aw_pilot_numbers(b.pilot).formula->v[AW_FORMULA_MARGIN] = (double)NAN;
+    aw_pilot_numbers(b.pilot).rule->v[AW_CAPACITY_RULE_MARGIN] = (double)NAN;
     const struct aw_decision *decision = bench_tick(&b);
     assert_int_equal(decision->actor, AW_ACTOR_FALLBACK);
     assert_int_equal(decision->watchdog.cause, AW_WATCHDOG_CAUSE_NOT_FINITE);
@@ -219,7 +219,7 @@ AW_TEST_GROUP("chaos")
         cmocka_unit_test(faults_are_read_by_name),
         cmocka_unit_test(a_cached_reading_is_as_old_as_our_clock_says),
         cmocka_unit_test(what_was_asked_for_is_known_when_the_cluster_falls_silent),
-        cmocka_unit_test(a_formula_that_is_not_a_number_does_not_act),
+        cmocka_unit_test(a_capacity_rule_that_is_not_a_number_does_not_act),
         cmocka_unit_test(after_a_restart_steps_go_on_behind_what_is_kept),
         cmocka_unit_test(a_workload_is_seen_before_anything_is_changed),
     };

@@ -76,7 +76,7 @@ static void draw_guard(struct aw_rng *rng, struct aw_guard_settings *guard)
 static void draw_learning(struct aw_rng *rng, struct aw_pilot_config *pilot)
 {
     pilot->learning = !toss(rng, 0.1);
-    pilot->agent = toss(rng, 0.6) ? AW_POLICY_FORMULA : AW_POLICY_NETWORK;
+    pilot->agent = toss(rng, 0.6) ? AW_POLICY_CAPACITY : AW_POLICY_NETWORK;
     pilot->episode_steps = 12 + aw_rng_below(rng, 20);
     pilot->thresholds.online = -1e9; /* whatever was learned may act */
     pilot->lifecycle.bootstrap = toss(rng, 0.6);

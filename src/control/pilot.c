@@ -354,10 +354,10 @@ enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot)
     return (enum aw_stage)pilot->memory.lifecycle.stage;
 }
 
-const struct aw_formula *aw_pilot_formula(const struct aw_pilot *pilot)
+const struct aw_capacity_rule *aw_pilot_capacity_rule(const struct aw_pilot *pilot)
 {
     const struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
-    return capacity ? &capacity->memory.formula : NULL;
+    return capacity ? &capacity->memory.rule : NULL;
 }
 
 const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot)

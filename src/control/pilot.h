@@ -26,7 +26,7 @@
 #include <aware/store.h>
 
 #include "fallback/fallback.h"
-#include "policy/formula.h"
+#include "policy/capacity_rule.h"
 #include "policy/policy.h"
 #include "policy/pretrained.h"
 #include "rehearsal/learner.h"
@@ -130,8 +130,8 @@ enum aw_input {
         AW_INPUT_COUNT
 };
 
-/* The shared model that a policy is of, made for this workload, or (a formula) was searched for
- * from; checksum 0: it is of none. */
+/* The shared model that a policy is of, made for this workload, or (a capacity rule) was searched
+ * for from; checksum 0: it is of none. */
 struct aw_pilot_origin {
     char name[AW_PRETRAINED_NAME_MAX];
     uint64_t checksum;
@@ -265,8 +265,8 @@ bool aw_pilot_learn_due(const struct aw_pilot *pilot);
 /* Since it last learned, more steps missed the SLO than the budget has. */
 bool aw_pilot_misses(const struct aw_pilot *pilot);
 /* Before learn, from the thread that owns the store: makes the learner where there is none, and
- * fills it with what the store has of this workload. A formula needs none but where a shared model
- * is to be shown the fallback's episodes, and learn frees that one. */
+ * fills it with what the store has of this workload. A capacity rule needs none but where a shared
+ * model is to be shown the fallback's episodes, and learn frees that one. */
 AW_NODISCARD enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store,
                                          struct aw_diag *diag);
 /* Frees the learner that recall has made, which then fills another one from the store. */
@@ -279,8 +279,8 @@ AW_NODISCARD enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *
 struct aw_pilot_learned {
     uint32_t rounds;       /* that gave a policy, since the pilot was made */
     uint32_t copies;       /* of the workload, that the last one learned on */
-    double copy_error;     /* of a formula's copies: mean of |ln| (aw_rehearsal_error) */
-    double value;          /* of the formula that was found, lower is better (aw_rehearsal_value) */
+    double copy_error;     /* of a capacity rule's copies: mean of |ln| (aw_rehearsal_error) */
+    double value;          /* of the rule that was found, lower is better (aw_rehearsal_value) */
     double critic_loss;    /* of a network (struct aw_learner_stats) */
     double imitation_loss; /* the same */
 };
@@ -332,8 +332,8 @@ const struct aw_sample *aw_pilot_sample(const struct aw_pilot *pilot);     /* th
 enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot);
 /* What the workload takes; `learning` adds the learner, if there is one. */
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning);
-const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot); /* NULL: a formula */
-const struct aw_formula *aw_pilot_formula(const struct aw_pilot *pilot);
+const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot); /* NULL: a capacity rule */
+const struct aw_capacity_rule *aw_pilot_capacity_rule(const struct aw_pilot *pilot);
 
 /* Everything that decides the future but the store, in an envelope (base/envelope.h). */
 uint64_t aw_pilot_layout(uint64_t hash); /* of these bytes, see base/envelope.h */

@@ -23,10 +23,10 @@ static uint64_t mix_decision(uint64_t h, const struct aw_decision *d)
     return aw_hash_bytes(h, &d->canary.plan, sizeof d->canary.plan);
 }
 
-enum formula { SCANT, PLAIN, LAVISH };
+enum rule { SCANT, PLAIN, LAVISH };
 
 /* Numbers that can be read; no trims to speak of, no sleep. */
-static struct aw_formula formula_of(enum formula kind)
+static struct aw_capacity_rule rule_of(enum rule kind)
 {
     static const struct {
         double cpu, margin;
@@ -35,18 +35,18 @@ static struct aw_formula formula_of(enum formula kind)
         [PLAIN] = {0.62, 0.35}, /* a core, twice the need */
         [LAVISH] = {0.62, 0.62} /* a core, five times the need */
     };
-    struct aw_formula formula;
-    aw_formula_plain(&formula);
-    formula.x[AW_FORMULA_CPU] = of[kind].cpu;
-    formula.x[AW_FORMULA_MARGIN] = of[kind].margin;
-    formula.x[AW_FORMULA_TRIM] = 0;
-    formula.x[AW_FORMULA_SLEEP] = 1;
-    return formula;
+    struct aw_capacity_rule rule;
+    aw_capacity_rule_plain(&rule);
+    rule.x[AW_CAPACITY_RULE_CPU] = of[kind].cpu;
+    rule.x[AW_CAPACITY_RULE_MARGIN] = of[kind].margin;
+    rule.x[AW_CAPACITY_RULE_TRIM] = 0;
+    rule.x[AW_CAPACITY_RULE_SLEEP] = 1;
+    return rule;
 }
 #define ANY_STATE AW_CANARY_STATE_COUNT
 
-/* A workload that is served by a known formula, and searches for no other. */
-static void serve(struct bench *b, enum formula kind)
+/* A workload that is served by a known capacity rule, and searches for no other. */
+static void serve(struct bench *b, enum rule kind)
 {
     bench_prepare(b);
     aw_load_deinit(&b->load); /* so that an hour is as good as another */
@@ -64,26 +64,26 @@ static void serve(struct bench *b, enum formula kind)
     bench_begin(b);
     bench_until_it_acts(b, 1);
     struct aw__pilot_memory *memory = &b->pilot->memory;
-    const struct aw_formula formula = formula_of(kind);
-    aw_capacity_set(aw_capacity_of(&b->pilot->policy), &formula, aw_formula_id(&formula));
+    const struct aw_capacity_rule rule = rule_of(kind);
+    aw_capacity_set(aw_capacity_of(&b->pilot->policy), &rule, aw_capacity_rule_id(&rule));
     memory->next_rows = UINT32_MAX;
     memory->violation_share = NAN; /* of what was there before */
     memory->loaded = memory->missed = 0;
     for (uint32_t t = 0; t < 6 * EPISODE || memory->step != 0; t++)
         bench_tick(b);
-    assert_true(aw__pilot_model(b->pilot) == aw_formula_id(aw_pilot_formula(b->pilot)));
+    assert_true(aw__pilot_model(b->pilot) == aw_capacity_rule_id(aw_pilot_capacity_rule(b->pilot)));
     assert_int_equal(memory->lifecycle.stage, AW_STAGE_SERVING);
     b->pilot->config.retrain = false; /* what comes is what is handed in */
 }
 
-static void try_formula(struct bench *b, enum formula kind)
+static void try_rule(struct bench *b, enum rule kind)
 {
-    const struct aw_formula formula = formula_of(kind);
+    const struct aw_capacity_rule rule = rule_of(kind);
     const struct aw_canary_candidate candidate = {
-        .id = aw_formula_id(&formula), .gain = NAN, .gain_error = NAN, .violation_share = NAN};
+        .id = aw_capacity_rule_id(&rule), .gain = NAN, .gain_error = NAN, .violation_share = NAN};
     struct aw_policy policy;
     assert_ok(aw_policy_new(&aw_capacity_ops, &b->pilot->policy_task, b->pilot->alloc, &policy));
-    aw_capacity_set(aw_capacity_of(&policy), &formula, candidate.id);
+    aw_capacity_set(aw_capacity_of(&policy), &rule, candidate.id);
     aw__pilot_try(b->pilot, &policy, NULL, &candidate, AW_CANARY_CAUSE_PROPOSED);
 }
 
@@ -93,7 +93,7 @@ static void a_worse_policy_is_rolled_back_within_two_episodes(void **state)
     struct bench b;
     serve(&b, PLAIN);
     const uint64_t good = aw__pilot_model(b.pilot);
-    try_formula(&b, SCANT);
+    try_rule(&b, SCANT);
     const uint64_t bad = b.pilot->memory.canary.candidate.id;
     uint32_t acted = 0, missed = 0, back_at = 0, restored = 0;
     struct aw_plan allocation = {0};
@@ -139,7 +139,7 @@ static void a_better_policy_is_adopted_and_keeps_what_it_learned(void **state)
     (void)state;
     struct bench b;
     serve(&b, LAVISH);
-    try_formula(&b, PLAIN);
+    try_rule(&b, PLAIN);
     const uint64_t id = b.pilot->memory.canary.candidate.id;
     uint32_t acted = 0, at = 0;
     double before = 0, after = 0;
@@ -173,7 +173,7 @@ static void in_the_shadow_it_is_asked_and_changes_nothing(void **state)
     struct bench b, twin;
     serve(&b, PLAIN);
     serve(&twin, PLAIN);
-    try_formula(&b, LAVISH);
+    try_rule(&b, LAVISH);
     uint32_t asked = 0, differs = 0;
     while (aw_pilot_decision(b.pilot)->canary.state != AW_CANARY_TRIAL) {
         const struct aw_decision *d = bench_tick(&b), *same = bench_tick(&twin);
@@ -196,7 +196,7 @@ a_trip_of_the_watchdog_rolls_back_at_once_and_is_not_held_against_the_stage(void
     serve(&b, PLAIN);
     b.pilot->config.canary.chance = 0; /* leaves them to the watchdog */
     b.pilot->config.canary.width = 100;
-    try_formula(&b, LAVISH);
+    try_rule(&b, LAVISH);
     while (!bench_tick(&b)->canary.acts)
         ;
     b.latency_more = 100;
@@ -225,7 +225,7 @@ static void after_a_rollback_at_least_the_last_known_good_allocation_is_asked_fo
     b.pilot->config.canary.chance = 0;
     b.pilot->config.canary.clipped = 1;
     b.pilot->config.watchdog.slack = 1e9;
-    try_formula(&b, PLAIN);
+    try_rule(&b, PLAIN);
     while (!bench_tick(&b)->canary.acts)
         ;
     const struct aw_plan good = b.pilot->memory.canary.allocation;
@@ -254,7 +254,7 @@ static uint64_t life(uint64_t *ret_seen)
     struct bench b;
     uint64_t h = AW_HASH_BEGIN, seen = 0;
     serve(&b, LAVISH);
-    try_formula(&b, PLAIN);
+    try_rule(&b, PLAIN);
     for (uint32_t t = 0; t < 5 * EPISODE; t++) {
         const struct aw_decision *d = bench_tick(&b);
         h = mix_decision(h, d);
@@ -279,7 +279,7 @@ static void a_pilot_that_was_killed_in_a_trial_goes_on_as_if_it_had_not_been(voi
 {
     (void)state;
     static const struct {
-        enum formula good, tried;
+        enum rule good, tried;
         uint32_t at; /* ticks after it was handed in */
         enum aw_canary_state in;
         const char *why;
@@ -295,7 +295,7 @@ static void a_pilot_that_was_killed_in_a_trial_goes_on_as_if_it_had_not_been(voi
         for (uint32_t killed = 0; killed < 2; killed++) {
             struct bench b;
             serve(&b, row[k].good);
-            try_formula(&b, row[k].tried);
+            try_rule(&b, row[k].tried);
             for (uint32_t t = 0; t < row[k].at; t++)
                 bench_tick(&b);
             if (row[k].in != ANY_STATE)
@@ -327,7 +327,7 @@ static void a_moment_of_a_trial_decides_the_same_again(void **state)
     (void)state;
     struct bench b;
     serve(&b, LAVISH);
-    try_formula(&b, PLAIN);
+    try_rule(&b, PLAIN);
     unsigned char *moment = malloc(aw_pilot_snapshot_bytes_max(b.pilot));
     assert_non_null(moment);
     struct aw_pilot *again = NULL;
@@ -398,8 +398,8 @@ static void a_policy_goes_from_one_workload_to_another_as_text(void **state)
     if (aw_pilot_propose(to.pilot, text, strlen(text), &diag))
         fail_msg("%s", diag.text);
     assert_true(to.pilot->memory.canary.candidate.id == aw__pilot_model(from.pilot));
-    assert_memory_equal(&aw_capacity_of(&to.pilot->trial)->memory.formula,
-                        aw_pilot_formula(from.pilot), sizeof(struct aw_formula));
+    assert_memory_equal(&aw_capacity_of(&to.pilot->trial)->memory.rule,
+                        aw_pilot_capacity_rule(from.pilot), sizeof(struct aw_capacity_rule));
     assert_int_equal(bench_tick(&to)->canary.state, AW_CANARY_SHADOW);
     /* one at a time */
     assert_int_equal(aw_pilot_propose(to.pilot, text, strlen(text), &diag), AW_ERR_CONFLICT);
@@ -520,7 +520,7 @@ static void network(struct bench *b, uint64_t seed)
 static void a_network_is_tried_too_and_takes_memory_only_meanwhile(void **state)
 {
     (void)state;
-    struct bench from, b, formula;
+    struct bench from, b, rule;
     struct aw_diag diag = {0};
     char *text = NULL;
     network(&from, 11);
@@ -550,11 +550,11 @@ static void a_network_is_tried_too_and_takes_memory_only_meanwhile(void **state)
     assert_true(aw__pilot_model(b.pilot) == id);
     assert_int_equal(aw_pilot_bytes(b.pilot, true), small);
 
-    serve(&formula, PLAIN); /* the kinds do not mix */
-    assert_int_equal(aw_pilot_propose(formula.pilot, text, strlen(text), &diag), AW_ERR_CONFIG);
+    serve(&rule, PLAIN); /* the kinds do not mix */
+    assert_int_equal(aw_pilot_propose(rule.pilot, text, strlen(text), &diag), AW_ERR_CONFIG);
     assert_non_null(strstr(diag.text, "expected formula"));
     free(text);
-    bench_end(&formula);
+    bench_end(&rule);
     bench_end(&from);
     bench_end(&b);
 }

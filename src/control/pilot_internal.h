@@ -175,12 +175,12 @@ AW_NODISCARD enum aw_err aw__pilot_round(struct aw_pilot *pilot, uint64_t seed,
  * of the model's acts; nothing has changed. */
 AW_NODISCARD enum aw_err aw__pilot_learn_shared(struct aw_pilot *pilot, uint64_t seed,
                                                 struct aw_diag *diag);
-/* Whether the next search for a formula is to begin at a shared model too. */
+/* Whether the next search for a capacity rule is to begin at a shared model too. */
 bool aw__pilot_asks_model(const struct aw_pilot *pilot);
-/* The formula that does what the model's policy for this workload does on the copies. NODATA: the
- * fallback has lived no episode that is believed; nor is there one after any other failure. */
+/* The capacity rule that does what the model's policy for this workload does on the copies. NODATA:
+ * the fallback has lived no episode that is believed; nor is there one after any other failure. */
 AW_NODISCARD enum aw_err aw__pilot_taught(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
-                                          uint64_t seed, struct aw_formula *ret_formula,
+                                          uint64_t seed, struct aw_capacity_rule *ret_rule,
                                           struct aw_pilot_origin *ret_origin);
 
 /* --- pilot_canary.c: the policy beside the one in force ----------------------------------------

@@ -187,7 +187,7 @@ enum aw_err aw__pilot_estimate(struct aw_pilot *pilot, struct aw_rehearsal *rehe
     enum aw_err err = aw_fallback_new(&pilot->config.fallback, &task, pilot->alloc, &policy, diag);
     const struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
     if (!err && capacity)
-        err = aw_rehearsal_play(rehearsal, &capacity->memory.formula, seed, by_agent);
+        err = aw_rehearsal_play(rehearsal, &capacity->memory.rule, seed, by_agent);
     else if (!err)
         err = aw__pilot_play(pilot, rehearsal, aw_pilot_network(pilot), seed, by_agent);
     err = err ? err : aw_rehearsal_play_fallback(rehearsal, policy, seed, by_fallback);
@@ -207,7 +207,7 @@ enum aw_err aw__pilot_estimate(struct aw_pilot *pilot, struct aw_rehearsal *rehe
     }
     const double past = fallback_mean(&memory->lifecycle.fallback, fallback);
     if (capacity)
-        cores = capacity->values.v[AW_FORMULA_CPU];
+        cores = capacity->values.v[AW_CAPACITY_RULE_CPU];
     const double resize = fabs(log(cores / fmax(1e-3, memory->record.last_cores)));
     const double unit = fabs(mean) + sqrt(square) + ESTIMATE_MISSED * fabs(fallback - past) +
                         fabs(past) * (ESTIMATE_LEAST + ESTIMATE_RESIZE * fmin(1, resize) +
@@ -287,7 +287,7 @@ enum aw_err aw__pilot_rehearsal(struct aw_pilot *pilot, uint64_t seed,
 /* Where the search begins beside chance: at what is in force, and at what a shared model would do
  * here. A model that gives nothing to begin at is as good as none. */
 struct starts {
-    struct aw_formula taught;
+    struct aw_capacity_rule taught;
     struct aw_pilot_origin origin[AW_REHEARSE_TAUGHT + 1]; /* by enum aw_rehearse_from */
     struct aw_rehearse_starts at;
 };
@@ -297,8 +297,9 @@ static enum aw_err find_starts(struct aw_pilot *pilot, struct aw_rehearsal *rehe
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     enum aw_err err = AW_ERR_NODATA;
-    *ret = (struct starts){.origin[AW_REHEARSE_KNOWN] = memory->origin,
-                           .at.known = aw__pilot_model(pilot) ? aw_pilot_formula(pilot) : NULL};
+    *ret =
+        (struct starts){.origin[AW_REHEARSE_KNOWN] = memory->origin,
+                        .at.known = aw__pilot_model(pilot) ? aw_pilot_capacity_rule(pilot) : NULL};
     if (pilot->learner) {
         aw_learner_forget(pilot->learner, memory->episode - memory->learn_from);
         err = aw__pilot_taught(pilot, rehearsal, seed, &ret->taught,
@@ -309,7 +310,7 @@ static enum aw_err find_starts(struct aw_pilot *pilot, struct aw_rehearsal *rehe
     return err == AW_ERR_NOMEM ? err : AW_OK;
 }
 
-static enum aw_err search_formula(struct aw_pilot *pilot, struct aw_diag *diag)
+static enum aw_err search_rule(struct aw_pilot *pilot, struct aw_diag *diag)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_pilot_config *config = &pilot->config;
@@ -332,7 +333,7 @@ static enum aw_err search_formula(struct aw_pilot *pilot, struct aw_diag *diag)
     double before = INFINITY;
     err = find_starts(pilot, rehearsal, seed, &starts);
     err = err ? err : aw_rehearsal_search(rehearsal, &starts.at, seed, &found);
-    const struct aw_formula *known = starts.at.known;
+    const struct aw_capacity_rule *known = starts.at.known;
     if (!err && known) {
         err = aw_rehearsal_play(rehearsal, known, seed + AW__PILOT_ESTIMATE_STREAM, in_force);
         if (!err)
@@ -340,29 +341,29 @@ static enum aw_err search_formula(struct aw_pilot *pilot, struct aw_diag *diag)
     }
     double misses = 0;
     if (!err)
-        err = aw_rehearsal_play(rehearsal, &found.formula, seed + AW__PILOT_ESTIMATE_STREAM, each);
+        err = aw_rehearsal_play(rehearsal, &found.rule, seed + AW__PILOT_ESTIMATE_STREAM, each);
     for (uint32_t i = 0; !err && i < aw_rehearsal_copies(rehearsal); i++)
         misses = fmax(misses, each[i].violation_share);
     if (!err && found.value < before - SEARCH_GAIN && misses < SEARCH_MISSES * config->slo_budget) {
         const struct aw_pilot_origin *origin = &starts.origin[found.from];
-        struct aw_canary_candidate candidate = {.id = aw_formula_id(&found.formula)};
+        struct aw_canary_candidate candidate = {.id = aw_capacity_rule_id(&found.rule)};
         if (!goes_on_trial(pilot)) {
             struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
-            aw_capacity_set(capacity, &found.formula, candidate.id);
-            aw_formula_changed(&capacity->memory.lived);
+            aw_capacity_set(capacity, &found.rule, candidate.id);
+            aw_capacity_rule_changed(&capacity->memory.lived);
             memory->origin = *origin;
         } else if (candidate.id != aw__pilot_model(pilot) &&
                    !aw_canary_barred(&memory->canary, candidate.id, memory->rows)) {
             aw_rehearsal_as_it_was(rehearsal);
             const uint64_t chance = seed + AW__PILOT_ESTIMATE_STREAM;
             err = aw_rehearsal_play(rehearsal, known, chance, in_force);
-            err = err ? err : aw_rehearsal_play(rehearsal, &found.formula, chance, each);
+            err = err ? err : aw_rehearsal_play(rehearsal, &found.rule, chance, each);
             struct aw_policy trial = {0};
             err = err ? err
                       : aw_policy_new(pilot->policy.ops, &pilot->policy_task, pilot->alloc, &trial);
             if (!err) {
                 predict(pilot, in_force, each, aw_rehearsal_copies(rehearsal), &candidate);
-                aw_capacity_set(aw_capacity_of(&trial), &found.formula, candidate.id);
+                aw_capacity_set(aw_capacity_of(&trial), &found.rule, candidate.id);
                 aw__pilot_try(pilot, &trial, origin, &candidate, AW_CANARY_CAUSE_FOUND);
             }
         }
@@ -380,10 +381,10 @@ static enum aw_err search_formula(struct aw_pilot *pilot, struct aw_diag *diag)
     return err;
 }
 
-static enum aw_err learn_formula(struct aw_pilot *pilot, struct aw_diag *diag)
+static enum aw_err learn_rule(struct aw_pilot *pilot, struct aw_diag *diag)
 {
-    const enum aw_err err = search_formula(pilot, diag);
-    aw_pilot_put_away(pilot); /* what the model was shown: pilots of formulas are small */
+    const enum aw_err err = search_rule(pilot, diag);
+    aw_pilot_put_away(pilot); /* what the model was shown: pilots of capacity rules are small */
     return err;
 }
 
@@ -452,7 +453,7 @@ enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag)
     struct aw__pilot_memory *memory = &pilot->memory;
     memory->learn_due = 0;
     if (aw_capacity_of(&pilot->policy))
-        return learn_formula(pilot, diag);
+        return learn_rule(pilot, diag);
     struct aw_actnet *actor = &aw_network_of(&pilot->policy)->actor;
     AW_ASSERT(pilot->learner);
     const uint32_t believed = memory->episode - memory->learn_from;

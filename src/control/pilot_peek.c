@@ -31,7 +31,7 @@ void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret)
         .better_high = memory->better_high,
     };
     if (decided && capacity->memory.id)
-        ret->formula = &decided->memory.formula;
+        ret->rule = &decided->memory.rule;
 }
 
 void aw_pilot_forecast(const struct aw_pilot *pilot, const struct aw_plan *before,
@@ -82,7 +82,7 @@ struct aw_pilot_numbers aw_pilot_numbers(struct aw_pilot *pilot)
     struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
     struct aw_network *network = aw_network_of(&pilot->policy);
     return (struct aw_pilot_numbers){
-        .formula = capacity ? &capacity->values : NULL,
+        .rule = capacity ? &capacity->values : NULL,
         .network = network ? &network->actor : NULL,
     };
 }

@@ -19,7 +19,7 @@ struct aw_pilot_peek {
     const struct aw_reading *reading;
     const struct aw_score *score;
     const struct aw_copy_record *record; /* what copies are made from; NULL: none are made */
-    const struct aw_formula *formula;    /* that decided last; NULL: none did */
+    const struct aw_capacity_rule *rule; /* that decided last; NULL: none did */
     double rehearsed_load;               /* requests/s; the highest that the policy was tried on */
     double better_mean, better_low, better_high; /* than the fallback, per episode; NAN: unknown */
 };
@@ -50,7 +50,7 @@ void aw_pilot_set_stage(struct aw_pilot *pilot, enum aw_stage stage, int64_t now
 /* The numbers of its policy where it keeps them, past all that checks what is learned or loaded.
  * Both are NULL for an external agent, one of them for any other. */
 struct aw_pilot_numbers {
-    struct aw_formula_values *formula;
+    struct aw_capacity_rule_values *rule;
     struct aw_actnet *network;
 };
 struct aw_pilot_numbers aw_pilot_numbers(struct aw_pilot *pilot);

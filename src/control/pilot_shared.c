@@ -1,13 +1,13 @@
 /*
  * pilot_shared.c - learning that begins at a shared model's policy for this workload.
  *
- * The model reads the fallback's episodes and gives a policy (pretrained.h). For a formula this
- * policy is one more place to begin a search at: what it does on copies of the workload is said in
- * the nine numbers. For a network it is the policy to begin with. It is tried on copies
- * of the workload like any other before it may act. Rounds of the workload's own learning go on
- * beside it; what they give takes its place when it does better on the same copies, so that
- * learning begins at the model's policy and never below it. While the fallback acts the model is
- * asked again after every episode: it knows the workload better each time.
+ * The model reads the fallback's episodes and gives a policy (pretrained.h). For a capacity rule
+ * this policy is one more place to begin a search at: what it does on copies of the workload is
+ * said in the nine numbers. For a network it is the policy to begin with. It is tried on copies of
+ * the workload like any other before it may act. Rounds of the workload's own learning go on beside
+ * it; what they give takes its place when it does better on the same copies, so that learning
+ * begins at the model's policy and never below it. While the fallback acts the model is asked again
+ * after every episode: it knows the workload better each time.
  */
 #include <math.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ bool aw__pilot_asks_model(const struct aw_pilot *pilot)
 }
 
 enum aw_err aw__pilot_taught(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal, uint64_t seed,
-                             struct aw_formula *ret_formula, struct aw_pilot_origin *ret_origin)
+                             struct aw_capacity_rule *ret_rule, struct aw_pilot_origin *ret_origin)
 {
     struct aw_actnet actor = {0};
     const struct aw_actnet_shape shape = {
@@ -99,7 +99,7 @@ enum aw_err aw__pilot_taught(struct aw_pilot *pilot, struct aw_rehearsal *rehear
     err = err ? err : specialise(pilot, &actor, ret_origin, NULL);
     if (!err) {
         const struct aw_rehearse_network network = network_of(pilot, &actor);
-        err = aw_rehearsal_translate(rehearsal, &network, seed, ret_formula);
+        err = aw_rehearsal_translate(rehearsal, &network, seed, ret_rule);
     }
     aw_actnet_deinit(&actor);
     return err;

@@ -53,8 +53,8 @@ struct asked {
 };
 static const struct asked network_asked = {
     .agent = AW_POLICY_NETWORK, .hidden = HIDDEN, .app = 3, .seed = 1};
-static const struct asked formula_asked = {
-    .agent = AW_POLICY_FORMULA, .hidden = 64, .app = 8, .seed = 1};
+static const struct asked rule_asked = {
+    .agent = AW_POLICY_CAPACITY, .hidden = 64, .app = 8, .seed = 1};
 
 static struct asked with_model(struct asked asked)
 {
@@ -212,7 +212,7 @@ static void a_run_that_was_killed_goes_on_as_if_it_had_not_been(void **state)
     close(fd);
     for (size_t k = 0; k < 2 * sizeof at / sizeof *at; k++) {
         struct bench b;
-        begin(&b, with_model(k % 2 ? formula_asked : network_asked));
+        begin(&b, with_model(k % 2 ? rule_asked : network_asked));
         run(&b, at[k / 2].saved);
         assert_ok(aw_job_save(b.job, path, NULL));
         const struct seen unkilled = run(&b, 2 * EPISODE);
@@ -248,9 +248,9 @@ static void a_model_that_cannot_be_used_changes_nothing(void **state)
     } cases[] = {
         {{.agent = AW_POLICY_NETWORK, .hidden = HIDDEN / 2, .app = 3, .seed = 1},
          "layers of another size"},
-        {{.agent = AW_POLICY_FORMULA, .state = AW_STATE_PAPER, .hidden = 64, .app = 3, .seed = 1},
+        {{.agent = AW_POLICY_CAPACITY, .state = AW_STATE_PAPER, .hidden = 64, .app = 3, .seed = 1},
          "another state"},
-        {{.agent = AW_POLICY_FORMULA, .hidden = 64, .app = 3, .seed = 1, .no_store = true},
+        {{.agent = AW_POLICY_CAPACITY, .hidden = 64, .app = 3, .seed = 1, .no_store = true},
          "no episodes to know the workload by"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -263,13 +263,13 @@ static void a_model_that_cannot_be_used_changes_nothing(void **state)
     }
 }
 
-/* A formula has no use for layers: a model of any size will do. */
-static void a_formula_is_searched_for_from_the_model_and_says_so(void **state)
+/* A capacity rule has no use for layers: a model of any size will do. */
+static void a_capacity_rule_is_searched_for_from_the_model_and_says_so(void **state)
 {
     (void)state;
     uint32_t began = 0, other = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct asked asked = with_model(formula_asked);
+        struct asked asked = with_model(rule_asked);
         struct aw_job_view view;
         struct bench b;
         asked.seed = seed;
@@ -285,7 +285,8 @@ static void a_formula_is_searched_for_from_the_model_and_says_so(void **state)
             assert_true(origin->checksum == aw_pretrained_info(model)->checksum);
             assert_string_equal(origin->name, aw_pretrained_info(model)->name);
             assert_int_equal(origin->episodes, 3); /* the most that the model reads */
-            assert_true(view.decision->model == aw_formula_id(aw_pilot_formula(view.pilot)));
+            assert_true(view.decision->model ==
+                        aw_capacity_rule_id(aw_pilot_capacity_rule(view.pilot)));
             char *text = aw_explanation_text(&b.workload.pilot, view.decision);
             assert_non_null(text);
             assert_non_null(strstr(text, "\"specialised_from\":{\"checksum\":\""));
@@ -299,13 +300,13 @@ static void a_formula_is_searched_for_from_the_model_and_says_so(void **state)
     assert_true(other > 0); /* the copies judge: chance may have found a better one */
 }
 
-static void nothing_of_the_model_stays_in_the_pilot_of_a_formula(void **state)
+static void nothing_of_the_model_stays_in_the_pilot_of_a_capacity_rule(void **state)
 {
     (void)state;
     uint64_t live[2];
     size_t bytes[2];
     for (uint32_t i = 0; i < 2; i++) {
-        const struct asked asked = i ? with_model(formula_asked) : formula_asked;
+        const struct asked asked = i ? with_model(rule_asked) : rule_asked;
         struct aw_alloc_counting counting;
         struct aw_job_view view;
         struct bench b;
@@ -329,8 +330,8 @@ AW_TEST_GROUP("pilot-shared")
         cmocka_unit_test(a_workload_begins_with_the_models_policy),
         cmocka_unit_test(a_run_that_was_killed_goes_on_as_if_it_had_not_been),
         cmocka_unit_test(a_model_that_cannot_be_used_changes_nothing),
-        cmocka_unit_test(a_formula_is_searched_for_from_the_model_and_says_so),
-        cmocka_unit_test(nothing_of_the_model_stays_in_the_pilot_of_a_formula),
+        cmocka_unit_test(a_capacity_rule_is_searched_for_from_the_model_and_says_so),
+        cmocka_unit_test(nothing_of_the_model_stays_in_the_pilot_of_a_capacity_rule),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

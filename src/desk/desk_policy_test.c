@@ -85,7 +85,7 @@ static void a_file_is_watched_tried_and_adopted(void **state)
     struct aw_diag diag = {0};
     bool seen[AW_CANARY_STATE_COUNT] = {0};
     uint64_t id = 0;
-    prepare_served(&b, AW_POLICY_FORMULA);
+    prepare_served(&b, AW_POLICY_CAPACITY);
     begin(&b);
     attach(&b);
     run(&b, 2);
@@ -122,7 +122,7 @@ static void a_person_takes_it_back_at_once(void **state)
     for (uint32_t waited = 0; waited < 2; waited++) {
         struct bench b;
         struct aw_diag diag;
-        prepare_served(&b, AW_POLICY_FORMULA);
+        prepare_served(&b, AW_POLICY_CAPACITY);
         begin(&b);
         attach(&b);
         run(&b, 2);
@@ -175,7 +175,7 @@ static void what_cannot_be_tried_is_refused_in_a_line_and_changes_nothing(void *
     struct aw_diag diag;
     prepare_served(&other, AW_POLICY_NETWORK);
     begin(&other);
-    prepare_served(&b, AW_POLICY_FORMULA);
+    prepare_served(&b, AW_POLICY_CAPACITY);
     b.workload[1].pilot.learning = false;
     begin(&b);
     attach(&b);
@@ -226,10 +226,10 @@ static void one_at_a_time(void **state)
     (void)state;
     struct bench b, third;
     struct aw_diag diag = {0};
-    prepare_served(&third, AW_POLICY_FORMULA);
+    prepare_served(&third, AW_POLICY_CAPACITY);
     third.workload[0].pilot.seed = 77;
     begin(&third);
-    prepare_served(&b, AW_POLICY_FORMULA);
+    prepare_served(&b, AW_POLICY_CAPACITY);
     begin(&b);
     attach(&b);
     run(&b, 2);
@@ -258,7 +258,7 @@ static void a_policy_that_cannot_be_written_down_is_not_taken(void **state)
     (void)state;
     struct bench b;
     struct aw_diag diag = {0};
-    prepare_served(&b, AW_POLICY_FORMULA);
+    prepare_served(&b, AW_POLICY_CAPACITY);
     begin(&b);
     attach(&b);
     run(&b, 2);
@@ -303,7 +303,7 @@ static void kill_and_start(struct bench *b)
 static void what_a_restart_has_lost_is_tried_again_from_the_log_and_once(void **state)
 {
     (void)state;
-    for (uint32_t agent = AW_POLICY_FORMULA; agent <= AW_POLICY_NETWORK; agent++) {
+    for (uint32_t agent = AW_POLICY_CAPACITY; agent <= AW_POLICY_NETWORK; agent++) {
         struct bench b;
         prepare_served(&b, agent);
         for (uint32_t i = 0; i < WORKLOADS; i++) {
@@ -344,7 +344,7 @@ static void a_run_that_is_resumed_lives_its_policies_again(void **state)
     uint32_t outcomes[2];
     for (uint32_t killed = 0; killed < 2; killed++) {
         struct bench b;
-        prepare_served(&b, AW_POLICY_FORMULA);
+        prepare_served(&b, AW_POLICY_CAPACITY);
         b.steward_config.virtual_time = true;
         begin(&b);
         attach(&b);

@@ -214,15 +214,15 @@ static json_t *policy_json(const struct aw_pilot *pilot)
 {
     struct aw_pilot_peek seen;
     aw_pilot_peek(pilot, &seen);
-    if (!seen.formula)
+    if (!seen.rule)
         return json_null();
     struct aw__told told = aw__told_begin();
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++) {
-        const enum aw_formula_number number = (enum aw_formula_number)i;
+    for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++) {
+        const enum aw_capacity_rule_number number = (enum aw_capacity_rule_number)i;
         struct aw__told one = aw__told_begin();
-        aw__told_real(&one, "value", aw_formula_value(seen.formula, number));
-        aw__told_text(&one, "meaning", aw_formula_meaning(number));
-        aw__told_put(&told, aw_formula_name(number), aw__told_end(&one));
+        aw__told_real(&one, "value", aw_capacity_rule_value(seen.rule, number));
+        aw__told_text(&one, "meaning", aw_capacity_rule_meaning(number));
+        aw__told_put(&told, aw_capacity_rule_name(number), aw__told_end(&one));
     }
     return aw__told_end(&told);
 }

@@ -269,7 +269,7 @@ static void an_hpa_is_moved_by_cpu_and_by_nothing_else(void **state)
     aw_bench_end(&bench);
 }
 
-static void a_formula_is_moved_by_its_load(void **state)
+static void a_capacity_rule_is_moved_by_its_load(void **state)
 {
     (void)state;
     aw_bench_prepare(&bench);
@@ -371,7 +371,7 @@ static void the_detail_has_it_all(void **state)
     assert_ok(aw_explanation_detail(&kept_one.moment, recorded, NULL, &detail, NULL));
     assert_true(json_is_true(json_object_get(detail, "replayed")));
     assert_int_equal(json_array_size(json_object_get(detail, "reasons")), AW_INPUT_COUNT);
-    assert_int_equal(json_object_size(json_object_get(detail, "policy")), AW_FORMULA_DIM);
+    assert_int_equal(json_object_size(json_object_get(detail, "policy")), AW_CAPACITY_RULE_DIM);
     const json_t *after = json_object_get(json_object_get(detail, "predicted"), "after");
     assert_true(json_is_number(json_object_get(after, "cost_per_hour")));
     assert_true(json_is_boolean(json_object_get(after, "slo_met")));
@@ -393,7 +393,7 @@ AW_TEST_GROUP("explanation-replay")
         cmocka_unit_test(a_moment_that_is_none_is_refused),
         cmocka_unit_test(want_of_memory_is_an_error_and_leaks_nothing),
         cmocka_unit_test(an_hpa_is_moved_by_cpu_and_by_nothing_else),
-        cmocka_unit_test(a_formula_is_moved_by_its_load),
+        cmocka_unit_test(a_capacity_rule_is_moved_by_its_load),
         cmocka_unit_test(a_missing_figure_pushes_nothing_and_predicts_nothing),
         cmocka_unit_test(more_room_is_predicted_to_be_faster),
         cmocka_unit_test(where_there_is_no_copy_it_says_why),

@@ -179,7 +179,7 @@ static inline void aw_bench_learned(void *ctx, uint32_t workload, enum aw_err er
 /* --- made, run and ended -----------------------------------------------------------------------
  */
 
-/* Two formulas and two networks, each with a fallback of its own; small enough to learn in a
+/* Two capacity rules and two networks, each with a fallback of its own; small enough to learn in a
  * moment. What a test wants to be different it changes between prepare and begin. */
 static inline void aw_bench_prepare(struct aw_bench *b)
 {
@@ -207,7 +207,7 @@ static inline void aw_bench_prepare(struct aw_bench *b)
         config->lifecycle.stage_least = 2;
         config->lifecycle.fill = config->lifecycle.window = 2;
         config->watchdog.slack = 12;
-        config->agent = i < 2 ? AW_POLICY_FORMULA : AW_POLICY_NETWORK;
+        config->agent = i < 2 ? AW_POLICY_CAPACITY : AW_POLICY_NETWORK;
         config->slo_budget = 0.2;
         config->rehearse.error_max = 100;
         config->rehearse.copies = 1;

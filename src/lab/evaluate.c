@@ -107,7 +107,7 @@ static void settings_take(struct aw__evaluate *ask, const struct aw_args *args)
     config->ceiling = !aw_args_given(args, "no-ceiling");
     config->cores = MEAN_CORES;
     config->pilot.agent =
-        strcmp(aw_args_text(args, "agent"), "network") ? AW_POLICY_FORMULA : AW_POLICY_NETWORK;
+        strcmp(aw_args_text(args, "agent"), "network") ? AW_POLICY_CAPACITY : AW_POLICY_NETWORK;
     ask->paper = !strcmp(aw_args_text(args, "preset"), "paper");
     if (ask->paper)
         aw_evaluate_config_paper(config);

@@ -29,7 +29,7 @@ struct asked {
     const struct aw_call *run;
     char names[POLICIES_MAX][32];
     uint32_t count;
-    bool formula; /* is among them: its numbers are sought on the first half */
+    bool rule; /* is among them: its numbers are sought on the first half */
     char store[AW_TEXT_MAX + 32];
     char journal[AW_TEXT_MAX + 32]; /* "": none */
     struct aw_profile_set set;
@@ -64,7 +64,7 @@ static enum aw_err policies_read(struct asked *asked, struct aw_diag *diag)
             return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--policy",
                               "expected one of: %s; found %s", list, AW_QUOTE(name));
         }
-        asked->formula |= !strcmp(name, FORMULA);
+        asked->rule |= !strcmp(name, FORMULA);
         asked->count++;
         text += len + (text[len] == ',');
     }
@@ -206,7 +206,7 @@ struct played {
     uint32_t differs; /* scored steps in which it cost a tenth more or less */
     uint32_t most;    /* step of the largest difference of cost */
     struct aw_counterfactual_point there, recorded;
-    struct aw_formula formula;
+    struct aw_capacity_rule rule;
 };
 
 struct replay {
@@ -251,9 +251,9 @@ static enum aw_err policy_play(const struct asked *asked, struct replay *replay,
     snprintf(played->name, sizeof played->name, "%s", name);
     player.kind = AW_COUNTERFACTUAL_POLICY;
     if (!err && !strcmp(name, FORMULA)) {
-        player.kind = AW_COUNTERFACTUAL_FORMULA;
-        player.formula = &played->formula;
-        err = aw_counterfactual_search(hindsight, &played->formula, diag);
+        player.kind = AW_COUNTERFACTUAL_CAPACITY_RULE;
+        player.rule = &played->rule;
+        err = aw_counterfactual_search(hindsight, &played->rule, diag);
     } else {
         for (uint32_t i = 0; i < AW_FALLBACK_COUNT; i++)
             policy.kind = strcmp(aw_fallback_names[i], name) ? policy.kind : i;
@@ -299,7 +299,7 @@ static enum aw_err workload_replay(const struct asked *asked, struct aw_store *s
     if (err)
         return err;
     replay->copies = (uint32_t)aw_args_number(asked->run->args, "copies");
-    replay->score_from = asked->formula ? replay->rows.count / 2 : 0;
+    replay->score_from = asked->rule ? replay->rows.count / 2 : 0;
     const struct aw_counterfactual_config config = {
         .pilot = &replay->config,
         .copies = replay->copies,

@@ -11,25 +11,25 @@ struct aw_capacity *aw_capacity_of(const struct aw_policy *policy)
     return policy->ops == &aw_capacity_ops ? policy->self : NULL;
 }
 
-void aw_capacity_set(struct aw_capacity *capacity, const struct aw_formula *formula, uint64_t id)
+void aw_capacity_set(struct aw_capacity *capacity, const struct aw_capacity_rule *rule, uint64_t id)
 {
-    capacity->memory.formula = *formula;
+    capacity->memory.rule = *rule;
     capacity->memory.id = id;
-    aw_formula_decode(formula, &capacity->values);
+    aw_capacity_rule_decode(rule, &capacity->values);
 }
 
 static enum aw_err capacity_new(const struct aw_policy_task *task, const struct aw_alloc *alloc,
                                 void **ret_self)
 {
     struct aw_capacity *capacity = aw_alloc_new(alloc, 1, sizeof *capacity);
-    struct aw_formula plain;
+    struct aw_capacity_rule plain;
     if (!capacity)
         return AW_ERR_NOMEM;
     capacity->task = *task;
     capacity->alloc = alloc;
-    aw_formula_plain(&plain);
+    aw_capacity_rule_plain(&plain);
     aw_capacity_set(capacity, &plain, 0);
-    aw_formula_begin(&capacity->memory.lived);
+    aw_capacity_rule_begin(&capacity->memory.lived);
     *ret_self = capacity;
     return AW_OK;
 }
@@ -52,11 +52,11 @@ static bool capacity_act(void *self, const struct aw_policy_seen *seen,
     struct aw_capacity *capacity = self;
     if (!capacity->memory.id)
         return false;
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
+    for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++)
         if (!isfinite(capacity->values.v[i]))
             return false;
-    aw_formula_decide(&capacity->values, &capacity->task.need, &capacity->memory.lived,
-                      seen->reading, seen->violated, seen->acted, &ret->plan);
+    aw_capacity_rule_decide(&capacity->values, &capacity->task.need, &capacity->memory.lived,
+                            seen->reading, seen->violated, seen->acted, &ret->plan);
     aw_action_from_plan(capacity->task.action, seen->action, &ret->plan, ret->action);
     return true;
 }
@@ -78,15 +78,16 @@ static double capacity_distance(const void *self, const struct aw_policy_seen *s
 
 static enum aw_err capacity_draw(void *self, struct aw_rng *rng)
 {
-    struct aw_formula formula;
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
-        formula.x[i] = aw_rng_double(rng);
-    aw_capacity_set(self, &formula, aw_formula_id(&formula));
+    struct aw_capacity_rule rule;
+    for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++)
+        rule.x[i] = aw_rng_double(rng);
+    aw_capacity_set(self, &rule, aw_capacity_rule_id(&rule));
     return AW_OK;
 }
 
 /* Two sets of numbers share what was seen of the workload, and have trims of their own. */
-static void trims_keep(struct aw_formula_memory *to, const struct aw_formula_memory *own)
+static void trims_keep(struct aw_capacity_rule_memory *to,
+                       const struct aw_capacity_rule_memory *own)
 {
     to->margin_trim = own->margin_trim;
     to->size_trim = own->size_trim;
@@ -97,11 +98,11 @@ static void trims_keep(struct aw_formula_memory *to, const struct aw_formula_mem
 
 static void capacity_follow(void *self, const void *good)
 {
-    struct aw_formula_memory *lived = &((struct aw_capacity *)self)->memory.lived;
-    struct aw_formula_memory own = *lived;
+    struct aw_capacity_rule_memory *lived = &((struct aw_capacity *)self)->memory.lived;
+    struct aw_capacity_rule_memory own = *lived;
     *lived = ((const struct aw_capacity *)good)->memory.lived;
     if (own.step == 0) /* its first step: it begins where the load is */
-        own = (struct aw_formula_memory){.smooth_load = lived->smooth_load};
+        own = (struct aw_capacity_rule_memory){.smooth_load = lived->smooth_load};
     trims_keep(lived, &own);
 }
 
@@ -109,7 +110,7 @@ static void capacity_adopt(void *self, const void *other)
 {
     struct aw_capacity *capacity = self;
     const struct aw_capacity_memory *from = &((const struct aw_capacity *)other)->memory;
-    aw_capacity_set(capacity, &from->formula, from->id);
+    aw_capacity_set(capacity, &from->rule, from->id);
     trims_keep(&capacity->memory.lived, &from->lived);
 }
 
@@ -124,9 +125,9 @@ static void capacity_changed(void *self, bool load)
 {
     struct aw_capacity *capacity = self;
     if (load)
-        aw_formula_new_load(&capacity->memory.lived);
+        aw_capacity_rule_new_load(&capacity->memory.lived);
     else
-        aw_formula_new_requests(&capacity->memory.lived);
+        aw_capacity_rule_new_requests(&capacity->memory.lived);
 }
 
 static size_t capacity_state_bytes(const void *self)
@@ -143,20 +144,20 @@ static enum aw_err capacity_load(void *self, const void *bytes)
 {
     struct aw_capacity *capacity = self;
     memcpy(&capacity->memory, bytes, sizeof capacity->memory);
-    aw_formula_decode(&capacity->memory.formula, &capacity->values);
+    aw_capacity_rule_decode(&capacity->memory.rule, &capacity->values);
     return AW_OK;
 }
 
 static int capacity_describe(const void *self, json_t *policy)
 {
-    const struct aw_formula *formula = &((const struct aw_capacity *)self)->memory.formula;
+    const struct aw_capacity_rule *rule = &((const struct aw_capacity *)self)->memory.rule;
     json_t *numbers = json_object(), *values = json_object();
     int bad = 0;
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++) {
-        const enum aw_formula_number number = (enum aw_formula_number)i;
-        bad |= json_object_set_new(numbers, aw_formula_name(number), json_real(formula->x[i]));
-        bad |= json_object_set_new(values, aw_formula_name(number),
-                                   json_real(aw_formula_value(formula, number)));
+    for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++) {
+        const enum aw_capacity_rule_number number = (enum aw_capacity_rule_number)i;
+        bad |= json_object_set_new(numbers, aw_capacity_rule_name(number), json_real(rule->x[i]));
+        bad |= json_object_set_new(values, aw_capacity_rule_name(number),
+                                   json_real(aw_capacity_rule_value(rule, number)));
     }
     bad |= json_object_set_new(policy, "numbers", numbers);
     bad |= json_object_set_new(policy, "values", values);
@@ -167,21 +168,21 @@ static enum aw_err capacity_read(void *self, const json_t *policy, uint64_t id,
                                  struct aw_diag *diag)
 {
     const json_t *numbers = json_object_get(policy, "numbers");
-    struct aw_formula formula;
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++) {
-        const char *name = aw_formula_name((enum aw_formula_number)i);
+    struct aw_capacity_rule rule;
+    for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++) {
+        const char *name = aw_capacity_rule_name((enum aw_capacity_rule_number)i);
         const json_t *number = json_object_get(numbers, name);
         const double x = json_is_number(number) ? json_number_value(number) : (double)NAN;
         if (!(x >= 0 && x <= 1))
             return aw_fail(diag, AW_ERR_FORMAT, "numbers.%s: expected a number from 0 to 1", name);
-        formula.x[i] = x;
+        rule.x[i] = x;
     }
-    if (json_object_size(numbers) != AW_FORMULA_DIM)
+    if (json_object_size(numbers) != AW_CAPACITY_RULE_DIM)
         return aw_fail(diag, AW_ERR_FORMAT, "numbers: expected %d of them, found %zu",
-                       (int)AW_FORMULA_DIM, json_object_size(numbers));
-    if (aw_formula_id(&formula) != id)
+                       (int)AW_CAPACITY_RULE_DIM, json_object_size(numbers));
+    if (aw_capacity_rule_id(&rule) != id)
         return aw_fail(diag, AW_ERR_FORMAT, "id: not that of these numbers");
-    aw_capacity_set(self, &formula, id);
+    aw_capacity_set(self, &rule, id);
     return AW_OK;
 }
 

@@ -1,5 +1,5 @@
 /*
- * capacity.h - the policy of nine numbers (formula.h) behind the contract of policies.
+ * capacity.h - the policy of nine numbers (capacity_rule.h) behind the contract of policies.
  *
  * Memory:  one block.
  * Threads: as policy.h.
@@ -16,21 +16,21 @@
 #pragma GCC diagnostic error "-Wpadded"
 /* What outlives a tick. No padding: it is copied into snapshots. */
 struct aw_capacity_memory {
-    struct aw_formula formula;
-    struct aw_formula_memory lived;
+    struct aw_capacity_rule rule;
+    struct aw_capacity_rule_memory lived;
     double rehearsed_load; /* requests/s, the highest that it was tried on; 0: none */
     uint64_t id;           /* 0: nothing was learned yet */
 };
 #pragma GCC diagnostic pop
 #define AW_CAPACITY_MEMORY(at)                                                                  \
-    at formula.x, at lived.margin_trim, at lived.size_trim, at lived.size_trim_used,            \
+    at rule.x, at lived.margin_trim, at lived.size_trim, at lived.size_trim_used,               \
         at lived.cores_sum, at lived.completions_sum, at lived.smooth_load, at lived.high_load, \
         at lived.oom_floor_bytes, at lived.load, at lived.memory_bytes, at lived.step,          \
         at lived.idle, at lived.since_resize, at lived.quiet, at rehearsed_load, at id
 
 struct aw_capacity {
     struct aw_capacity_memory memory;
-    struct aw_formula_values values; /* of the formula */
+    struct aw_capacity_rule_values values; /* of the capacity rule */
     struct aw_policy_task task;
     const struct aw_alloc *alloc;
 };
@@ -38,6 +38,7 @@ extern const struct aw_policy_ops aw_capacity_ops;
 
 struct aw_capacity *aw_capacity_of(const struct aw_policy *policy); /* NULL: of another kind */
 /* Other numbers from now on; `id` 0: as if nothing had been learned. */
-void aw_capacity_set(struct aw_capacity *capacity, const struct aw_formula *formula, uint64_t id);
+void aw_capacity_set(struct aw_capacity *capacity, const struct aw_capacity_rule *rule,
+                     uint64_t id);
 
 #endif

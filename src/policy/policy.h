@@ -21,7 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "policy/formula.h"
+#include "policy/capacity_rule.h"
 #include "task/action.h"
 #include "task/state.h"
 
@@ -29,7 +29,7 @@
 /* A kind is added by its file, and a line here.
  *     id         table           name in profiles */
 #define AW_POLICY_MAP(X)                        \
-    X(FORMULA,   capacity_ops,   "formula")     \
+    X(CAPACITY,  capacity_ops,   "formula")     \
     X(NETWORK,   network_ops,    "network")     \
     X(EXTERNAL,  external_ops,   "external")
 /* clang-format on */
@@ -43,8 +43,8 @@ extern const char *const aw_policy_names[]; /* ends with NULL */
 
 /* What a policy is made for. */
 struct aw_policy_task {
-    struct aw_formula_task need;    /* bounds, and the budget of violations */
-    const struct aw_action *action; /* how actions and plans translate; borrowed */
+    struct aw_capacity_rule_task need; /* bounds, and the budget of violations */
+    const struct aw_action *action;    /* how actions and plans translate; borrowed */
     uint32_t state, obs_dim, hidden;
     double strange; /* distance beyond which a state is not known */
     int64_t now_us; /* when it is made */

@@ -474,7 +474,7 @@ static void agent_use(struct aw__reading *r, struct aw_profile *p)
     if (!settings || settings->kind != AW_NODE_MAP)
         return;
     const struct aw_schema_sink sink = aw__reading_sink(r);
-    if (p->agent == AW_POLICY_FORMULA)
+    if (p->agent == AW_POLICY_CAPACITY)
         aw_schema_decode_conf(aw_rehearse_fields, r->tree, settings, &p->rehearse, &sink);
     else if (p->agent == AW_POLICY_EXTERNAL)
         aw_schema_decode_conf(aw_external_fields, r->tree, settings, &p->external, &sink);

@@ -51,7 +51,7 @@ static void ten_lines_are_enough_and_the_rest_are_defaults(void **state)
     aw_conf_defaults(aw_guard_fields, &guard);
     assert_int_equal(guard.mode, AW_GUARD_OFF);
     assert_true(p->guard.peak_window == guard.peak_window);
-    assert_int_equal(p->agent, AW_POLICY_FORMULA);
+    assert_int_equal(p->agent, AW_POLICY_CAPACITY);
     aw_profile_set_deinit(&set);
 }
 

@@ -2,7 +2,7 @@
  * copyenv.h - a fitted copy of a workload as an environment, for learners that need to act.
  *
  * A learner on its own policy's steps (PPO) cannot learn from what a fallback did. It can learn in
- * a simulator that was fitted to that (AWARE section 7): a copy (model.h) on a small simulated
+ * a simulator that was fitted to that (AWARE section 7): a copy (copy_fit.h) on a small simulated
  * cluster under the load of the past, behind the workload's guard rails. State, action and reward
  * are those of the pilot, from the same functions.
  *

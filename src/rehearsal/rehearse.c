@@ -47,7 +47,7 @@ struct copy {
 struct aw_rehearsal {
     struct aw_rehearse_config config;
     struct aw_step_rules rules;
-    struct aw_formula_task task;
+    struct aw_capacity_rule_task task;
     struct aw_load load;
     uint32_t steps, count;
     struct copy copy[AW_REHEARSE_COPIES_MAX];
@@ -115,7 +115,7 @@ enum aw_err aw_rehearsal_new(const struct aw_rehearse_config *config, const stru
     r->config = *config;
     r->alloc = alloc;
     r->steps = (uint32_t)steps;
-    r->task = (struct aw_formula_task){.bounds = config->bounds, .budget = config->budget};
+    r->task = (struct aw_capacity_rule_task){.bounds = config->bounds, .budget = config->budget};
     r->rules = (struct aw_step_rules){.objective = {.kind = AW_OBJECTIVE_CONSTRAINED,
                                                     .slo_weight = config->slo_weight,
                                                     .prices = config->prices,
@@ -174,7 +174,7 @@ void aw_rehearsal_as_it_was(struct aw_rehearsal *r)
 
 /* Who decides in a play: one of the three. */
 struct player {
-    const struct aw_formula_values *values;
+    const struct aw_capacity_rule_values *values;
     struct aw_fallback *policy;
     const struct aw_rehearse_network *network;
 };
@@ -270,10 +270,10 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
     struct copy *copy = &r->copy[which];
     struct aw_step_rules rules = r->rules;
     rules.objective.slo = copy->slo;
-    struct aw_formula_memory memory;
+    struct aw_capacity_rule_memory memory;
     struct aw_guard_memory rails_memory;
     struct seeing seeing;
-    aw_formula_begin(&memory);
+    aw_capacity_rule_begin(&memory);
     aw_guard_begin(&rails_memory);
     if (player->network)
         seeing_begin(&seeing, player->network, &copy->slo);
@@ -295,8 +295,8 @@ static enum aw_err play_copy(struct aw_rehearsal *r, uint32_t which, const struc
         else if (player->network)
             err = network_decide(player->network, &seeing, &seen.reading, &seen.score, &proposed);
         else
-            aw_formula_decide(player->values, &r->task, &memory, &seen.reading, seen.score.violated,
-                              t > 0, &proposed);
+            aw_capacity_rule_decide(player->values, &r->task, &memory, &seen.reading,
+                                    seen.score.violated, t > 0, &proposed);
         const struct aw_guard_input input =
             aw_step_input(&rules, &seen.reading, aw_step_slo(&rules, &seen.reading, &seen.score),
                           seen.sample.restarts);
@@ -327,11 +327,11 @@ static enum aw_err play(struct aw_rehearsal *r, const struct player *player, uin
     return err;
 }
 
-enum aw_err aw_rehearsal_play(struct aw_rehearsal *r, const struct aw_formula *formula,
+enum aw_err aw_rehearsal_play(struct aw_rehearsal *r, const struct aw_capacity_rule *rule,
                               uint64_t seed, struct aw_rehearsed *ret)
 {
-    struct aw_formula_values values;
-    aw_formula_decode(formula, &values);
+    struct aw_capacity_rule_values values;
+    aw_capacity_rule_decode(rule, &values);
     return play(r, &(struct player){.values = &values}, seed, ret);
 }
 
@@ -372,47 +372,47 @@ double aw_rehearsal_value(const struct aw_rehearsal *r, const struct aw_rehearse
 
 static enum aw_err judge(struct aw_rehearsal *r, const double *x, uint64_t seed, double *ret)
 {
-    struct aw_formula formula;
+    struct aw_capacity_rule rule;
     struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
-    memcpy(formula.x, x, sizeof formula.x);
-    const enum aw_err err = aw_rehearsal_play(r, &formula, seed, each);
+    memcpy(rule.x, x, sizeof rule.x);
+    const enum aw_err err = aw_rehearsal_play(r, &rule, seed, each);
     if (!err)
         *ret = aw_rehearsal_value(r, each);
     return err;
 }
 
 /* The numbers that decide most, which are sought before the others. */
-static const uint32_t few[] = {AW_FORMULA_CPU, AW_FORMULA_MARGIN, AW_FORMULA_WINDOW,
-                               AW_FORMULA_PEAK};
+static const uint32_t few[] = {AW_CAPACITY_RULE_CPU, AW_CAPACITY_RULE_MARGIN,
+                               AW_CAPACITY_RULE_WINDOW, AW_CAPACITY_RULE_PEAK};
 #define FEW (sizeof few / sizeof *few)
 
-/* How a network's size and margin are tried in a formula. Networks are taught for a reward without
- * prices: they keep much to spare, and where few large replicas are the cheapest they take larger
- * ones than elsewhere, but not as large. (A start with these is worth nearly twice as much of ln
- * cost as one with the size as it is and margins of 1 and 0.7; docs/results/shipped.md.) */
+/* How a network's size and margin are tried in a capacity rule. Networks are taught for a reward
+ * without prices: they keep much to spare, and where few large replicas are the cheapest they take
+ * larger ones than elsewhere, but not as large. (A start with these is worth nearly twice as much
+ * of ln cost as one with the size as it is and margins of 1 and 0.7; docs/results/shipped.md.) */
 static const struct {
     double cores, margin;
 } taken[] = {{1, 1}, {1, 0.5}, {1, 0.25}, {2, 1}, {2, 0.5}, {2, 0.25}};
 #define TAKEN (sizeof taken / sizeof *taken)
 
 /* Ways to read a load: smoothed, steady, quick, by slow peaks, asleep between batches. */
-static const double way[][AW_FORMULA_DIM] = {
+static const double way[][AW_CAPACITY_RULE_DIM] = {
     /* window, peak, smooth, trim, floor, sleep, asleep */
-    {[AW_FORMULA_WINDOW] = 0.05, 0.05, 0.2, 0.35, 0, 0.9, 0.3},
-    {[AW_FORMULA_WINDOW] = 0.5, 0.85, 0.9, 0.35, 0, 0.9, 0.3},
-    {[AW_FORMULA_WINDOW] = 0.3, 0.5, 0.85, 0.45, 0.2, 0.9, 0.3},
-    {[AW_FORMULA_WINDOW] = 0.85, 0.6, 0.6, 0.35, 0, 0.9, 0.3},
-    {[AW_FORMULA_WINDOW] = 0.35, 0.5, 0.85, 0.45, 0.2, 0.6, 0.2},
+    {[AW_CAPACITY_RULE_WINDOW] = 0.05, 0.05, 0.2, 0.35, 0, 0.9, 0.3},
+    {[AW_CAPACITY_RULE_WINDOW] = 0.5, 0.85, 0.9, 0.35, 0, 0.9, 0.3},
+    {[AW_CAPACITY_RULE_WINDOW] = 0.3, 0.5, 0.85, 0.45, 0.2, 0.9, 0.3},
+    {[AW_CAPACITY_RULE_WINDOW] = 0.85, 0.6, 0.6, 0.35, 0, 0.9, 0.3},
+    {[AW_CAPACITY_RULE_WINDOW] = 0.35, 0.5, 0.85, 0.45, 0.2, 0.6, 0.2},
 };
 #define WAYS (sizeof way / sizeof *way)
 
 /* A first guess: sizes spread over their range, a margin at random, and one of the ways. */
 static void draw(struct aw_rng *rng, uint32_t number, uint32_t count, double *x)
 {
-    memcpy(x, way[number % WAYS], AW_FORMULA_DIM * sizeof *x);
+    memcpy(x, way[number % WAYS], AW_CAPACITY_RULE_DIM * sizeof *x);
     const uint32_t stratum = (uint32_t)((number * 7919ull) % count); /* in no order of ways */
-    x[AW_FORMULA_CPU] = (stratum + aw_rng_double(rng)) / count;
-    x[AW_FORMULA_MARGIN] = 0.75 * pow(aw_rng_double(rng), 1.5);
+    x[AW_CAPACITY_RULE_CPU] = (stratum + aw_rng_double(rng)) / count;
+    x[AW_CAPACITY_RULE_MARGIN] = 0.75 * pow(aw_rng_double(rng), 1.5);
 }
 
 /* CMA-ES over the numbers `which` of `x`; x becomes the best that was found. `ret_mean` (may be
@@ -421,7 +421,7 @@ static enum aw_err refine(struct aw_rehearsal *r, const uint32_t *which, uint32_
                           double spread, uint64_t seed, double *x, double *ret_mean)
 {
     struct aw_cma cma;
-    double start[AW_FORMULA_DIM], trial[AW_FORMULA_DIM];
+    double start[AW_CAPACITY_RULE_DIM], trial[AW_CAPACITY_RULE_DIM];
     for (uint32_t i = 0; i < dim; i++)
         start[i] = x[which ? which[i] : i];
     aw_cma_init(&cma, dim, start, spread, DRAWS, seed);
@@ -456,14 +456,14 @@ static enum aw_err contend(struct aw_rehearsal *r, const double *x, enum aw_rehe
     if (!err && 0.5 * (first + second) < best->value) {
         best->value = 0.5 * (first + second);
         best->from = from;
-        memcpy(best->formula.x, x, sizeof best->formula.x);
+        memcpy(best->rule.x, x, sizeof best->rule.x);
     }
     return err;
 }
 
 enum aw_err aw_rehearsal_translate(struct aw_rehearsal *r,
                                    const struct aw_rehearse_network *network, uint64_t seed,
-                                   struct aw_formula *ret_formula)
+                                   struct aw_capacity_rule *ret_rule)
 {
     struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
     enum aw_err err = aw_rehearsal_play_network(r, network, seed, each);
@@ -472,13 +472,15 @@ enum aw_err aw_rehearsal_translate(struct aw_rehearsal *r,
         cores += each[i].cores / r->count;
         margin += each[i].margin / r->count;
     }
-    struct aw_formula made = {0};
+    struct aw_capacity_rule made = {0};
     for (uint32_t i = 0; !err && i < WAYS * TAKEN; i++) {
         const double part = margin * taken[i / WAYS].margin;
-        double x[AW_FORMULA_DIM], value;
+        double x[AW_CAPACITY_RULE_DIM], value;
         memcpy(x, way[i % WAYS], sizeof x);
-        x[AW_FORMULA_CPU] = aw_formula_place(AW_FORMULA_CPU, cores * taken[i / WAYS].cores);
-        x[AW_FORMULA_MARGIN] = aw_formula_place(AW_FORMULA_MARGIN, fmax(MARGIN_LEAST, part));
+        x[AW_CAPACITY_RULE_CPU] =
+            aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, cores * taken[i / WAYS].cores);
+        x[AW_CAPACITY_RULE_MARGIN] =
+            aw_capacity_rule_place(AW_CAPACITY_RULE_MARGIN, fmax(MARGIN_LEAST, part));
         err = judge(r, x, seed, &value);
         if (!err && value < best) {
             best = value;
@@ -486,7 +488,7 @@ enum aw_err aw_rehearsal_translate(struct aw_rehearsal *r,
         }
     }
     if (!err)
-        *ret_formula = made;
+        *ret_rule = made;
     return err;
 }
 
@@ -503,12 +505,12 @@ enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_rehearse
 {
     struct aw_rng rng;
     aw_rng_init(&rng, seed, 0);
-    double start[STARTS][AW_FORMULA_DIM] = {0}, value[STARTS];
+    double start[STARTS][AW_CAPACITY_RULE_DIM] = {0}, value[STARTS];
     for (uint32_t s = 0; s < STARTS; s++)
         value[s] = INFINITY;
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < r->config.settings.tries; i++) {
-        double x[AW_FORMULA_DIM], v;
+        double x[AW_CAPACITY_RULE_DIM], v;
         draw(&rng, i, r->config.settings.tries, x);
         if ((err = judge(r, x, seed, &v)))
             break;
@@ -525,7 +527,7 @@ enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_rehearse
         value[at] = v;
     }
     struct aw_rehearse_found best = {.value = INFINITY};
-    double x[AW_FORMULA_DIM], mean[AW_FORMULA_DIM];
+    double x[AW_CAPACITY_RULE_DIM], mean[AW_CAPACITY_RULE_DIM];
     for (uint32_t s = 0; !err && s < STARTS; s++)
         err = seek(r, AW_REHEARSE_DRAWN, FAR_SPREAD, seed + s, seed, start[s], &best);
     if (!err && starts->known) {
@@ -537,8 +539,8 @@ enum aw_err aw_rehearsal_search(struct aw_rehearsal *r, const struct aw_rehearse
         err = seek(r, AW_REHEARSE_TAUGHT, FAR_SPREAD, seed + STARTS + 2, seed, x, &best);
     }
     if (!err) {
-        memcpy(x, best.formula.x, sizeof x);
-        err = refine(r, NULL, AW_FORMULA_DIM, FAR_SPREAD, seed + STARTS + 1, x, mean);
+        memcpy(x, best.rule.x, sizeof x);
+        err = refine(r, NULL, AW_CAPACITY_RULE_DIM, FAR_SPREAD, seed + STARTS + 1, x, mean);
         err = err ? err : contend(r, x, best.from, seed, &best);
         err = err ? err : contend(r, mean, best.from, seed, &best);
     }

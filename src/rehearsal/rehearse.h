@@ -1,10 +1,11 @@
 /*
  * rehearse.h - policies tried on copies of a workload before the workload sees them.
  *
- * Several copies (model.h) are fitted, each believing the record a little differently, and put on a
- * small simulated cluster each under the load of the past, behind the same guard rails that the
- * workload has. A policy's worth is what it costs and misses there. The search for better numbers
- * of a policy (formula.h) runs on all copies at once: what is good on one alone is luck.
+ * Several copies (copy_fit.h) are fitted, each believing the record a little differently, and put
+ * on a small simulated cluster each under the load of the past, behind the same guard rails that
+ * the workload has. A policy's worth is what it costs and misses there. The search for better
+ * numbers of a policy (capacity_rule.h) runs on all copies at once: what is good on one alone is
+ * luck.
  *
  * Call order: new; play and search in any order; free.
  * Memory:     all at new: the copies, their clusters, the load.
@@ -15,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "fallback/fallback.h"
-#include "policy/formula.h"
+#include "policy/capacity_rule.h"
 #include "rehearsal/copy_fit.h"
 #include "rl/actnet.h"
 #include "safety/step.h"
@@ -89,7 +90,7 @@ void aw_rehearsal_as_it_was(struct aw_rehearsal *rehearsal);
 
 /* `ret` has one entry per copy. `seed`: chance of the cluster. */
 AW_NODISCARD enum aw_err aw_rehearsal_play(struct aw_rehearsal *rehearsal,
-                                           const struct aw_formula *formula, uint64_t seed,
+                                           const struct aw_capacity_rule *rule, uint64_t seed,
                                            struct aw_rehearsed *ret);
 AW_NODISCARD enum aw_err aw_rehearsal_play_fallback(struct aw_rehearsal *rehearsal,
                                                     struct aw_fallback *policy, uint64_t seed,
@@ -107,21 +108,21 @@ AW_NODISCARD enum aw_err aw_rehearsal_play_network(struct aw_rehearsal *rehearsa
 /* One number to compare by, lower is better: ln of the cost, and a price on missing the target. */
 double aw_rehearsal_value(const struct aw_rehearsal *rehearsal, const struct aw_rehearsed *each);
 
-/* A formula to begin a search with, from what `network` does on the copies: replicas of about its
- * size and with as much to spare or less, and a way of reading a load; of these what is worth most.
- * AW_ERR_DIVERGED as play_network. */
+/* A capacity rule to begin a search with, from what `network` does on the copies: replicas of about
+ * its size and with as much to spare or less, and a way of reading a load; of these what is worth
+ * most. AW_ERR_DIVERGED as play_network. */
 AW_NODISCARD enum aw_err aw_rehearsal_translate(struct aw_rehearsal *rehearsal,
                                                 const struct aw_rehearse_network *network,
-                                                uint64_t seed, struct aw_formula *ret_formula);
+                                                uint64_t seed, struct aw_capacity_rule *ret_rule);
 
 /* Where a search begins beside its own draws (borrowed; NULL: there is none). */
 struct aw_rehearse_starts {
-    const struct aw_formula *known;  /* what is in force */
-    const struct aw_formula *taught; /* what another policy does (aw_rehearsal_translate) */
+    const struct aw_capacity_rule *known;  /* what is in force */
+    const struct aw_capacity_rule *taught; /* what another policy does (aw_rehearsal_translate) */
 };
 enum aw_rehearse_from { AW_REHEARSE_DRAWN, AW_REHEARSE_KNOWN, AW_REHEARSE_TAUGHT };
 struct aw_rehearse_found {
-    struct aw_formula formula;
+    struct aw_capacity_rule rule;
     double value;               /* on chance that the search has not seen */
     enum aw_rehearse_from from; /* the start that it came out of */
 };

@@ -72,14 +72,14 @@ static struct aw_fallback *policy_of(const struct aw_rehearse_config *config, ui
     return policy;
 }
 
-/* What a formula is worth on chance that no search has seen. */
-static double worth(struct aw_rehearsal *r, const struct aw_formula *formula)
+/* What a capacity rule is worth on chance that no search has seen. */
+static double worth(struct aw_rehearsal *r, const struct aw_capacity_rule *rule)
 {
     const uint32_t plays = 5;
     double sum = 0;
     for (uint32_t k = 0; k < plays; k++) {
         struct aw_rehearsed each[AW_REHEARSE_COPIES_MAX];
-        assert_ok(aw_rehearsal_play(r, formula, 7000 + 10 * k, each));
+        assert_ok(aw_rehearsal_play(r, rule, 7000 + 10 * k, each));
         sum += aw_rehearsal_value(r, each);
     }
     return sum / plays;
@@ -87,25 +87,25 @@ static double worth(struct aw_rehearsal *r, const struct aw_formula *formula)
 
 static const struct aw_rehearse_starts by_chance = {0};
 
-static void the_search_finds_what_is_better_than_the_plain_formula(void **state)
+static void the_search_finds_what_is_better_than_the_plain_capacity_rule(void **state)
 {
     (void)state;
     const struct aw_rehearse_config config = config_of(MINUTES);
     struct aw_rehearsal *r = rehearsal_of(&config);
     assert_int_equal(aw_rehearsal_copies(r), 2);
     assert_true(aw_rehearsal_error(r) < 0.3);
-    struct aw_formula plain;
+    struct aw_capacity_rule plain;
     struct aw_rehearse_found found;
     struct aw_rehearsed by_plain[2], by_found[2];
-    aw_formula_plain(&plain);
+    aw_capacity_rule_plain(&plain);
     assert_ok(aw_rehearsal_search(r, &by_chance, 1, &found));
     assert_true(isfinite(found.value));
     assert_int_equal(found.from, AW_REHEARSE_DRAWN);
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
-        assert_true(found.formula.x[i] >= 0 && found.formula.x[i] <= 1);
-    assert_true(worth(r, &found.formula) < worth(r, &plain) - 0.05);
+    for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++)
+        assert_true(found.rule.x[i] >= 0 && found.rule.x[i] <= 1);
+    assert_true(worth(r, &found.rule) < worth(r, &plain) - 0.05);
     assert_ok(aw_rehearsal_play(r, &plain, 77, by_plain));
-    assert_ok(aw_rehearsal_play(r, &found.formula, 77, by_found));
+    assert_ok(aw_rehearsal_play(r, &found.rule, 77, by_found));
     assert_true(by_found[0].cost_per_hour < by_plain[0].cost_per_hour);
     assert_true(by_found[0].violation_share <= 2 * BUDGET);
     aw_rehearsal_free(r);
@@ -121,28 +121,28 @@ static void a_search_is_repeatable_and_keeps_what_is_known_to_be_good(void **sta
     struct aw_rehearse_found found, again;
     assert_ok(aw_rehearsal_search(r, &by_chance, 1, &found));
     assert_ok(aw_rehearsal_search(r, &by_chance, 1, &again));
-    assert_memory_equal(&found.formula, &again.formula, sizeof found.formula);
+    assert_memory_equal(&found.rule, &again.rule, sizeof found.rule);
     assert_memory_equal(&found.value, &again.value, sizeof found.value);
     assert_ok(aw_rehearsal_search(r, &by_chance, 2, &again));
-    assert_memory_not_equal(&found.formula, &again.formula, sizeof found.formula);
-    const struct aw_rehearse_starts known = {.known = &found.formula};
+    assert_memory_not_equal(&found.rule, &again.rule, sizeof found.rule);
+    const struct aw_rehearse_starts known = {.known = &found.rule};
     assert_ok(aw_rehearsal_search(r, &known, 3, &again));
-    assert_true(worth(r, &again.formula) < worth(r, &found.formula) + 0.1);
+    assert_true(worth(r, &again.rule) < worth(r, &found.rule) + 0.1);
     aw_rehearsal_free(r);
 }
 
-static void a_play_is_a_function_of_formula_and_seed(void **state)
+static void a_play_is_a_function_of_capacity_rule_and_seed(void **state)
 {
     (void)state;
     const struct aw_rehearse_config config = config_of(60);
     struct aw_rehearsal *r = rehearsal_of(&config), *twin = rehearsal_of(&config);
-    struct aw_formula plain, large;
+    struct aw_capacity_rule plain, large;
     struct aw_rehearsed a[2], b[2];
     memset(a, 0, sizeof a);
     memset(b, 0xff, sizeof b);
-    aw_formula_plain(&plain);
+    aw_capacity_rule_plain(&plain);
     large = plain;
-    large.x[AW_FORMULA_MARGIN] = 1;
+    large.x[AW_CAPACITY_RULE_MARGIN] = 1;
     assert_ok(aw_rehearsal_play(r, &plain, 5, a));
     assert_ok(aw_rehearsal_play(r, &large, 5, b));
     assert_true(b[0].cost_per_hour > 1.2 * a[0].cost_per_hour); /* as many as may be */
@@ -167,9 +167,9 @@ static void a_copy_that_was_busier_than_the_past_can_be_as_busy_as_it(void **sta
     (void)state;
     struct aw_rehearse_config config = config_of(60);
     struct aw_rehearsal *r = rehearsal_of(&config);
-    struct aw_formula plain;
+    struct aw_capacity_rule plain;
     struct aw_rehearsed busier[2], as_it_was[2];
-    aw_formula_plain(&plain);
+    aw_capacity_rule_plain(&plain);
     assert_ok(aw_rehearsal_play(r, &plain, 5, busier));
     aw_rehearsal_as_it_was(r);
     assert_ok(aw_rehearsal_play(r, &plain, 5, as_it_was));
@@ -182,10 +182,10 @@ static void costs_are_compared_with_needs_episode_by_episode(void **state)
 {
     (void)state;
     struct aw_rehearse_config config = config_of(60);
-    struct aw_formula plain;
+    struct aw_capacity_rule plain;
     struct aw_rehearsed by_step[2], by_all[2];
-    aw_formula_plain(&plain);
-    plain.x[AW_FORMULA_FLOOR] = 1; /* a reserve that quiet minutes do not need */
+    aw_capacity_rule_plain(&plain);
+    plain.x[AW_CAPACITY_RULE_FLOOR] = 1; /* a reserve that quiet minutes do not need */
     for (uint32_t whole = 0; whole < 2; whole++) {
         config.episode_steps = whole ? UINT32_MAX : 1;
         struct aw_rehearsal *r = rehearsal_of(&config);
@@ -283,9 +283,9 @@ static void sizes_that_are_not_controlled_stay_whoever_plays(void **state)
     struct aw_rehearsal *r = rehearsal_of(&config);
     struct aw_rehearsed each[4][2];
     struct aw_rehearse_found found;
-    struct aw_formula small;
-    aw_formula_plain(&small);
-    small.x[AW_FORMULA_CPU] = aw_formula_place(AW_FORMULA_CPU, 0.25);
+    struct aw_capacity_rule small;
+    aw_capacity_rule_plain(&small);
+    small.x[AW_CAPACITY_RULE_CPU] = aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, 0.25);
     struct aw_fallback *vpa = policy_of(&config, AW_FALLBACK_VPA);
     struct constant c;
     constant_make(&c, &config);
@@ -294,7 +294,7 @@ static void sizes_that_are_not_controlled_stay_whoever_plays(void **state)
     assert_ok(aw_rehearsal_play_fallback(r, vpa, 5, each[1]));
     assert_ok(aw_rehearsal_play_network(r, &c.network, 5, each[2]));
     assert_ok(aw_rehearsal_search(r, &by_chance, 1, &found));
-    assert_ok(aw_rehearsal_play(r, &found.formula, 5, each[3]));
+    assert_ok(aw_rehearsal_play(r, &found.rule, 5, each[3]));
     for (uint32_t k = 0; k < 4; k++)
         for (uint32_t i = 0; i < 2; i++)
             assert_close(each[k][i].cores, 1, 1e-9);
@@ -330,7 +330,7 @@ static void a_network_plays_too_and_what_it_adds_it_pays_for(void **state)
     aw_rehearsal_free(r);
 }
 
-static void what_a_network_does_becomes_a_formula_to_begin_with(void **state)
+static void what_a_network_does_becomes_a_capacity_rule_to_begin_with(void **state)
 {
     (void)state;
     struct aw_rehearse_config config = config_of(60);
@@ -338,7 +338,7 @@ static void what_a_network_does_becomes_a_formula_to_begin_with(void **state)
     config.settings.tries_near = 20;
     struct aw_rehearsal *r = rehearsal_of(&config);
     struct constant c;
-    struct aw_formula taught, again;
+    struct aw_capacity_rule taught, again;
     struct aw_rehearsed each[2];
     constant_make(&c, &config);
     c.actor.base[AW_ACTION_REPLICAS] = 0.5f;
@@ -346,8 +346,8 @@ static void what_a_network_does_becomes_a_formula_to_begin_with(void **state)
     assert_ok(aw_rehearsal_translate(r, &c.network, 5, &taught));
     const double cores = 0.5 * (each[0].cores + each[1].cores);
     const double margin = 0.5 * (each[0].margin + each[1].margin);
-    const double size = aw_formula_value(&taught, AW_FORMULA_CPU) / cores;
-    const double spare = aw_formula_value(&taught, AW_FORMULA_MARGIN) / margin;
+    const double size = aw_capacity_rule_value(&taught, AW_CAPACITY_RULE_CPU) / cores;
+    const double spare = aw_capacity_rule_value(&taught, AW_CAPACITY_RULE_MARGIN) / margin;
     assert_true(size > 0.99 && size < 2.01);
     assert_true(spare > 0.24 && spare < 1.01);
     assert_ok(aw_rehearsal_translate(r, &c.network, 5, &again));
@@ -360,7 +360,7 @@ static void what_a_network_does_becomes_a_formula_to_begin_with(void **state)
     assert_ok(aw_rehearsal_search(r, &starts, 1, &from_there));
     assert_true(from_there.value <= by_itself.value || from_there.from == AW_REHEARSE_TAUGHT);
     if (from_there.from == AW_REHEARSE_DRAWN)
-        assert_memory_equal(&from_there.formula, &by_itself.formula, sizeof by_itself.formula);
+        assert_memory_equal(&from_there.rule, &by_itself.rule, sizeof by_itself.rule);
 
     c.actor.base[0] = NAN;
     assert_int_equal(aw_rehearsal_translate(r, &c.network, 5, &again), AW_ERR_DIVERGED);
@@ -423,10 +423,10 @@ static void lack_of_memory_is_told_and_leaves_nothing_behind(void **state)
             assert_int_equal(err, AW_ERR_NOMEM);
             assert_null(r);
         } else { /* all memory is there: playing takes no more */
-            struct aw_formula plain;
+            struct aw_capacity_rule plain;
             struct aw_rehearsed each[2];
             const uint64_t made = counting.alloc_count;
-            aw_formula_plain(&plain);
+            aw_capacity_rule_plain(&plain);
             assert_ok(aw_rehearsal_play(r, &plain, 1, each));
             assert_int_equal(counting.alloc_count, made);
         }
@@ -465,16 +465,16 @@ static void need_is_of_the_load_and_the_unknown_counts_for_nothing(void **state)
 AW_TEST_GROUP("rehearse")
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_search_finds_what_is_better_than_the_plain_formula),
+        cmocka_unit_test(the_search_finds_what_is_better_than_the_plain_capacity_rule),
         cmocka_unit_test(a_search_is_repeatable_and_keeps_what_is_known_to_be_good),
-        cmocka_unit_test(a_play_is_a_function_of_formula_and_seed),
+        cmocka_unit_test(a_play_is_a_function_of_capacity_rule_and_seed),
         cmocka_unit_test(a_copy_that_was_busier_than_the_past_can_be_as_busy_as_it),
         cmocka_unit_test(costs_are_compared_with_needs_episode_by_episode),
         cmocka_unit_test(a_fallback_plays_too_and_begins_anew_each_time),
         cmocka_unit_test(missing_the_target_is_dearer_than_any_saving_it_brings),
         cmocka_unit_test(sizes_that_are_not_controlled_stay_whoever_plays),
         cmocka_unit_test(a_network_plays_too_and_what_it_adds_it_pays_for),
-        cmocka_unit_test(what_a_network_does_becomes_a_formula_to_begin_with),
+        cmocka_unit_test(what_a_network_does_becomes_a_capacity_rule_to_begin_with),
         cmocka_unit_test(where_little_is_known_less_may_be_missed),
         cmocka_unit_test(too_little_to_go_by_is_told),
         cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing_behind),

@@ -45,7 +45,7 @@ static void prepare(struct bench *b)
         w->pilot.episode_steps = EPISODE;
         w->pilot.thresholds.online = -1e9; /* whatever was learned may act */
         w->pilot.lifecycle.offline_least = 4;
-        w->pilot.agent = i ? AW_POLICY_FORMULA : AW_POLICY_NETWORK;
+        w->pilot.agent = i ? AW_POLICY_CAPACITY : AW_POLICY_NETWORK;
         w->pilot.slo_budget = 0.2; /* few tries find nothing better */
         w->pilot.rehearse.error_max = 100;
         w->pilot.rehearse.copies = 1;
@@ -503,7 +503,7 @@ static void ticks_do_not_allocate_and_a_serving_workload_is_small(void **state)
     struct bench b;
     prepare(&b);
     for (uint32_t i = 0; i < WORKLOADS; i++) {
-        b.workload[i].pilot.agent = AW_POLICY_FORMULA; /* as users have it */
+        b.workload[i].pilot.agent = AW_POLICY_CAPACITY; /* as users have it */
         aw_conf_defaults(aw_learner_fields, &b.workload[i].pilot.learner);
         b.workload[i].pilot.learning = false;
     }
@@ -524,7 +524,7 @@ static void ticks_do_not_allocate_and_a_serving_workload_is_small(void **state)
         aw_load_deinit(&b.load[i]);
 }
 
-static void a_formula_does_not_take_the_papers_objective(void **state)
+static void a_capacity_rule_does_not_take_the_papers_objective(void **state)
 {
     (void)state;
     struct bench b;
@@ -573,7 +573,7 @@ AW_TEST_GROUP("job")
         cmocka_unit_test(without_learning_both_worlds_are_the_same),
         cmocka_unit_test(lost_metrics_hand_over_to_the_fallback_and_shrink_nothing),
         cmocka_unit_test(ticks_do_not_allocate_and_a_serving_workload_is_small),
-        cmocka_unit_test(a_formula_does_not_take_the_papers_objective),
+        cmocka_unit_test(a_capacity_rule_does_not_take_the_papers_objective),
         cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

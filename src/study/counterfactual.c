@@ -24,7 +24,7 @@
 #define KILLS_SHARE  0.002 /* of steps: a copy that is killed more often holds too much */
 #define HOLDS_LESS   0.5   /* of what a request in flight holds, at each try */
 #define TRIES        8u
-#define LIVED        (AW_COUNTERFACTUAL_FORMULA + 1u) /* as RECORDED, with the memory of the fit */
+#define LIVED        (AW_COUNTERFACTUAL_CAPACITY_RULE + 1u) /* as RECORDED, with the fit's memory */
 
 /* What a quantile is to the mean of a lognormal; by aw_latency_index. */
 static const struct {
@@ -349,16 +349,16 @@ struct playing {
     struct aw_step_rules rules;
     struct aw_guard_memory rails;
     struct aw_fallback *policy;
-    struct aw_formula_values values;
-    struct aw_formula_task task;
-    struct aw_formula_memory memory;
+    struct aw_capacity_rule_values values;
+    struct aw_capacity_rule_task task;
+    struct aw_capacity_rule_memory memory;
 };
 
 /* What was recorded is done as it was, behind no rail. */
 static bool decides(const struct playing *p)
 {
     return p->player->kind == AW_COUNTERFACTUAL_POLICY ||
-           p->player->kind == AW_COUNTERFACTUAL_FORMULA;
+           p->player->kind == AW_COUNTERFACTUAL_CAPACITY_RULE;
 }
 
 static void propose(struct playing *p, const struct aw_counterfactual *h, uint32_t t,
@@ -370,9 +370,9 @@ static void propose(struct playing *p, const struct aw_counterfactual *h, uint32
     case AW_COUNTERFACTUAL_POLICY:
         aw_fallback_decide(p->policy, &seen->sample, now_us, ret, NULL);
         return;
-    case AW_COUNTERFACTUAL_FORMULA:
-        aw_formula_decide(&p->values, &p->task, &p->memory, reading, seen->score.violated, t > 0,
-                          ret);
+    case AW_COUNTERFACTUAL_CAPACITY_RULE:
+        aw_capacity_rule_decide(&p->values, &p->task, &p->memory, reading, seen->score.violated,
+                                t > 0, ret);
         return;
     default:
         *ret = (struct aw_plan){.replicas = step->replicas,
@@ -437,7 +437,7 @@ static enum aw_err play_copy(struct aw_counterfactual *h, uint32_t which, struct
     enum aw_err err = aw_sim_replace(copy->sim, WORKLOAD, &workload, 0);
     err = err ? err : aw_sim_reset(copy->sim, h->config.seed + which);
     aw_guard_begin(&p->rails);
-    aw_formula_begin(&p->memory);
+    aw_capacity_rule_begin(&p->memory);
     if (p->policy)
         aw_fallback_reset(p->policy);
     const uint32_t from = h->config.score_from > UNSCORED ? h->config.score_from : UNSCORED;
@@ -520,8 +520,8 @@ static enum aw_err playing_begin(struct playing *p, const struct aw_counterfactu
     enum aw_err err = aw_guard_init(&p->rules.guard, &rails, &h->pilot.bounds, diag);
     if (err || player->kind == AW_COUNTERFACTUAL_RECORDED)
         return err;
-    if (player->kind == AW_COUNTERFACTUAL_FORMULA) {
-        aw_formula_decode(player->formula, &p->values);
+    if (player->kind == AW_COUNTERFACTUAL_CAPACITY_RULE) {
+        aw_capacity_rule_decode(player->rule, &p->values);
         return AW_OK;
     }
     struct aw_plan start = {.replicas = h->step[0].replicas,
@@ -602,7 +602,7 @@ static uint32_t minutes_of(const struct aw_counterfactual *h, uint32_t count, fl
     return minutes;
 }
 
-enum aw_err aw_counterfactual_search(struct aw_counterfactual *h, struct aw_formula *ret_formula,
+enum aw_err aw_counterfactual_search(struct aw_counterfactual *h, struct aw_capacity_rule *ret_rule,
                                      struct aw_diag *diag)
 {
     const uint32_t count = h->config.score_from;
@@ -639,7 +639,7 @@ enum aw_err aw_counterfactual_search(struct aw_counterfactual *h, struct aw_form
     enum aw_err err = aw_rehearsal_new(&config, h->alloc, &rehearsal, diag);
     err = err ? err : aw_rehearsal_search(rehearsal, &starts, h->config.seed, &found);
     if (!err)
-        *ret_formula = found.formula;
+        *ret_rule = found.rule;
     aw_rehearsal_free(rehearsal);
     aw_alloc_free(h->alloc, load);
     record_make(h, h->count);

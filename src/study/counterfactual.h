@@ -2,7 +2,7 @@
  * counterfactual.h - what another policy would have done with a workload's recorded days.
  *
  * The rows of a store tell load, latency, use and sizes of every step. From them comes a copy of
- * the workload (model.h) on a small simulated cluster under the recorded load, behind the guard
+ * the workload (copy_fit.h) on a small simulated cluster under the recorded load, behind the guard
  * rails that the workload has. On that copy everybody is played alike: what was recorded, amount by
  * amount, and whoever else is asked about. Both scores are the copy's, so that what the copy gets
  * wrong is wrong of both; how far it is off is told by playing what was recorded.
@@ -66,12 +66,12 @@ uint32_t aw_counterfactual_copies(const struct aw_counterfactual *hindsight);
 enum aw_counterfactual_kind {
     AW_COUNTERFACTUAL_RECORDED, /* what was in force then */
     AW_COUNTERFACTUAL_POLICY,   /* a rule-based one */
-    AW_COUNTERFACTUAL_FORMULA,
+    AW_COUNTERFACTUAL_CAPACITY_RULE,
 };
 struct aw_counterfactual_player {
     uint32_t kind;                             /* enum aw_counterfactual_kind */
     const struct aw_fallback_settings *policy; /* POLICY */
-    const struct aw_formula *formula;          /* FORMULA */
+    const struct aw_capacity_rule *rule;       /* CAPACITY_RULE */
     const struct aw_guard_settings *guard;     /* rails of its own; NULL: those of the workload */
 };
 
@@ -107,7 +107,7 @@ AW_NODISCARD enum aw_err aw_counterfactual_play(struct aw_counterfactual *hindsi
 
 /* Nine numbers sought on copies of the steps before `score_from`, as a workload seeks its own. */
 AW_NODISCARD enum aw_err aw_counterfactual_search(struct aw_counterfactual *hindsight,
-                                                  struct aw_formula *ret_formula,
+                                                  struct aw_capacity_rule *ret_rule,
                                                   struct aw_diag *diag);
 
 #endif

@@ -214,12 +214,12 @@ static void sizes_that_nobody_tried_are_counted(void **state)
     struct day *day = the_day();
     struct aw_counterfactual *hindsight = hindsight_of(day, 1, 1);
     struct aw_counterfactual_result result;
-    struct aw_formula formula;
+    struct aw_capacity_rule rule;
     (void)state;
-    aw_formula_plain(&formula);
-    formula.x[AW_FORMULA_CPU] = 0.9; /* about three cores, where one was tried */
-    const struct aw_counterfactual_player player = {.kind = AW_COUNTERFACTUAL_FORMULA,
-                                                    .formula = &formula};
+    aw_capacity_rule_plain(&rule);
+    rule.x[AW_CAPACITY_RULE_CPU] = 0.9; /* about three cores, where one was tried */
+    const struct aw_counterfactual_player player = {.kind = AW_COUNTERFACTUAL_CAPACITY_RULE,
+                                                    .rule = &rule};
     assert_ok(aw_counterfactual_play(hindsight, &player, NULL, &result, NULL));
     assert_true(result.beyond > result.scored / 2);
     aw_counterfactual_free(hindsight);

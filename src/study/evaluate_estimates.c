@@ -248,7 +248,7 @@ enum aw_err aw_evaluate_estimates(const struct aw_evaluate_config *config,
                                   const struct aw_alloc *alloc, struct aw_evaluate_estimate *ret,
                                   uint32_t *ret_count, struct aw_diag *diag)
 {
-    if (config->pilot.agent != AW_POLICY_FORMULA)
+    if (config->pilot.agent != AW_POLICY_CAPACITY)
         return aw_fail(diag, AW_ERR_CONFIG,
                        "estimates are looked at of a formula; those of a network have a bench of "
                        "their own");

@@ -1,5 +1,6 @@
 /*
- * formula.h - a policy of nine numbers: capacity for the load, by what a request costs.
+ * capacity_rule.h - the formula, a policy of nine numbers: capacity for the load, by what a request
+ * costs. Profiles call it `formula`.
  *
  * Wanted cores are what the load needs (smoothed load mixed with its recent peak, times CPU per
  * request as it is measured) times a margin; replicas follow from the size of one. Two trims move
@@ -19,8 +20,8 @@
  * Missing figures shrink nothing: without a load to go by the present stays, without a figure of
  * CPU or of memory that amount does not fall. Memory alone may still grow.
  */
-#ifndef AW_POLICY_FORMULA_H
-#define AW_POLICY_FORMULA_H
+#ifndef AW_POLICY_CAPACITY_RULE_H
+#define AW_POLICY_CAPACITY_RULE_H
 
 #include "task/bounds.h"
 #include "task/reading.h"
@@ -28,7 +29,7 @@
 /* clang-format off */
 /* Each is kept as x in [0, 1]; the scale says what that stands for.
  *     id      name      low    high  scale  meaning */
-#define AW_FORMULA_MAP(X)                                                                          \
+#define AW_CAPACITY_RULE_MAP(X)                                                                    \
     X(CPU,    "cpu",    0.1,   4,    LOG,   "cores of a replica")                                  \
     X(MARGIN, "margin", 0.8,   16,   LOG,   "capacity over need")                                  \
     X(WINDOW, "window", 1,     240,  LOG,   "steps over which a peak of load is recent")           \
@@ -39,61 +40,65 @@
     X(SLEEP,  "sleep",  1,     200,  SLEEP, "steps without load before it sleeps; 0: never")       \
     X(ASLEEP, "asleep", 0.03,  1,    LOG,   "size of the one sleeping replica, of a waking one")
 /* clang-format on */
-enum aw_formula_number {
-#define X(id, name, low, high, scale, meaning) AW_FORMULA_##id,
-    AW_FORMULA_MAP(X)
+enum aw_capacity_rule_number {
+#define X(id, name, low, high, scale, meaning) AW_CAPACITY_RULE_##id,
+    AW_CAPACITY_RULE_MAP(X)
 #undef X
-        AW_FORMULA_DIM
+        AW_CAPACITY_RULE_DIM
 };
-const char *aw_formula_name(enum aw_formula_number number);
-const char *aw_formula_meaning(enum aw_formula_number number);
+const char *aw_capacity_rule_name(enum aw_capacity_rule_number number);
+const char *aw_capacity_rule_meaning(enum aw_capacity_rule_number number);
 
-struct aw_formula {
-    double x[AW_FORMULA_DIM];
+struct aw_capacity_rule {
+    double x[AW_CAPACITY_RULE_DIM];
 };
 /* What a number stands for, in its own unit. */
-double aw_formula_value(const struct aw_formula *formula, enum aw_formula_number number);
+double aw_capacity_rule_value(const struct aw_capacity_rule *rule,
+                              enum aw_capacity_rule_number number);
 /* The x of a value on a logarithmic scale (cpu, margin, ...); what is beyond lies at the end. */
-double aw_formula_place(enum aw_formula_number number, double value);
+double aw_capacity_rule_place(enum aw_capacity_rule_number number, double value);
 /* All of them at once, for decide. */
-struct aw_formula_values {
-    double v[AW_FORMULA_DIM];
+struct aw_capacity_rule_values {
+    double v[AW_CAPACITY_RULE_DIM];
 };
-void aw_formula_decode(const struct aw_formula *formula, struct aw_formula_values *ret_values);
+void aw_capacity_rule_decode(const struct aw_capacity_rule *rule,
+                             struct aw_capacity_rule_values *ret_values);
 /* As an operator would begin who knows nothing: about one core, twice the need. */
-void aw_formula_plain(struct aw_formula *formula);
+void aw_capacity_rule_plain(struct aw_capacity_rule *rule);
 /* FNV over the numbers: what a decision is recorded under. Never 0. */
-uint64_t aw_formula_id(const struct aw_formula *formula);
+uint64_t aw_capacity_rule_id(const struct aw_capacity_rule *rule);
 
-#define AW_FORMULA_HISTORY        256u /* steps of load; the longest window is 240 */
-#define AW_FORMULA_MEMORY_HISTORY 128u /* of memory */
+#define AW_CAPACITY_RULE_HISTORY        256u /* steps of load; the longest window is 240 */
+#define AW_CAPACITY_RULE_MEMORY_HISTORY 128u /* of memory */
 
-struct aw_formula_memory {
+struct aw_capacity_rule_memory {
     double margin_trim, size_trim, size_trim_used; /* logarithms */
     double cores_sum, completions_sum;             /* that fade: CPU per request */
     double smooth_load, high_load;
     double oom_floor_bytes;
-    uint16_t load[AW_FORMULA_HISTORY];                /* rings, aw_pack16; requests/s */
-    uint16_t memory_bytes[AW_FORMULA_MEMORY_HISTORY]; /* never below what was seen */
+    uint16_t load[AW_CAPACITY_RULE_HISTORY];                /* rings, aw_pack16; requests/s */
+    uint16_t memory_bytes[AW_CAPACITY_RULE_MEMORY_HISTORY]; /* never below what was seen */
     uint32_t step, idle, since_resize, quiet;
 };
-void aw_formula_begin(struct aw_formula_memory *memory);
+void aw_capacity_rule_begin(struct aw_capacity_rule_memory *memory);
 /* The numbers are others now: what was learned about the old ones no longer holds. */
-void aw_formula_changed(struct aw_formula_memory *memory);
+void aw_capacity_rule_changed(struct aw_capacity_rule_memory *memory);
 /* The workload is another now: requests cost what they cost from here on, or the load is what it is
  * from here on. */
-void aw_formula_new_requests(struct aw_formula_memory *memory);
-void aw_formula_new_load(struct aw_formula_memory *memory);
+void aw_capacity_rule_new_requests(struct aw_capacity_rule_memory *memory);
+void aw_capacity_rule_new_load(struct aw_capacity_rule_memory *memory);
 
-struct aw_formula_task {
+struct aw_capacity_rule_task {
     struct aw_bounds bounds;
     double budget; /* share of steps that may miss the SLO */
 };
 /* Takes in a reading, and says what to ask for: all of `ret_plan` is set. `violated`: the step that
  * has ended missed its SLO. `acts`: this policy has brought that step about; the trims follow only
  * then. */
-void aw_formula_decide(const struct aw_formula_values *values, const struct aw_formula_task *task,
-                       struct aw_formula_memory *memory, const struct aw_reading *reading,
-                       bool violated, bool acts, struct aw_plan *ret_plan);
+void aw_capacity_rule_decide(const struct aw_capacity_rule_values *values,
+                             const struct aw_capacity_rule_task *task,
+                             struct aw_capacity_rule_memory *memory,
+                             const struct aw_reading *reading, bool violated, bool acts,
+                             struct aw_plan *ret_plan);
 
 #endif

@@ -1,5 +1,5 @@
-/* formula_test.c - what nine numbers stand for, and what must hold whatever they are. */
-#include "policy/formula.h"
+/* capacity_rule_test.c - what nine numbers stand for, and what must hold whatever they are. */
+#include "policy/capacity_rule.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/testing.h"
 #include "base/units.h"
 
-static const struct aw_formula_task task = {
+static const struct aw_capacity_rule_task task = {
     .bounds = {.min = {1, 100, 64 * AW_MIB}, .max = {20, 4000, 8192 * AW_MIB}},
     .budget = 0.05,
 };
@@ -37,35 +37,36 @@ static struct aw_reading calm(void)
     };
 }
 
-static struct aw_formula_values plain_values(void)
+static struct aw_capacity_rule_values plain_values(void)
 {
-    struct aw_formula plain;
-    struct aw_formula_values values;
-    aw_formula_plain(&plain);
-    aw_formula_decode(&plain, &values);
+    struct aw_capacity_rule plain;
+    struct aw_capacity_rule_values values;
+    aw_capacity_rule_plain(&plain);
+    aw_capacity_rule_decode(&plain, &values);
     return values;
 }
 
 /* As the plain one, but the load of now alone counts and nothing is trimmed. */
-static struct aw_formula_values direct_values(void)
+static struct aw_capacity_rule_values direct_values(void)
 {
-    struct aw_formula_values values = plain_values();
-    values.v[AW_FORMULA_CPU] = 1;
-    values.v[AW_FORMULA_MARGIN] = 1.8;
-    values.v[AW_FORMULA_WINDOW] = 1;
-    values.v[AW_FORMULA_PEAK] = 1;
-    values.v[AW_FORMULA_SMOOTH] = 1;
-    values.v[AW_FORMULA_TRIM] = 0;
-    values.v[AW_FORMULA_FLOOR] = 0;
-    values.v[AW_FORMULA_SLEEP] = 0;
+    struct aw_capacity_rule_values values = plain_values();
+    values.v[AW_CAPACITY_RULE_CPU] = 1;
+    values.v[AW_CAPACITY_RULE_MARGIN] = 1.8;
+    values.v[AW_CAPACITY_RULE_WINDOW] = 1;
+    values.v[AW_CAPACITY_RULE_PEAK] = 1;
+    values.v[AW_CAPACITY_RULE_SMOOTH] = 1;
+    values.v[AW_CAPACITY_RULE_TRIM] = 0;
+    values.v[AW_CAPACITY_RULE_FLOOR] = 0;
+    values.v[AW_CAPACITY_RULE_SLEEP] = 0;
     return values;
 }
 
-static struct aw_plan decide(const struct aw_formula_values *values,
-                             struct aw_formula_memory *memory, const struct aw_reading *reading)
+static struct aw_plan decide(const struct aw_capacity_rule_values *values,
+                             struct aw_capacity_rule_memory *memory,
+                             const struct aw_reading *reading)
 {
     struct aw_plan plan;
-    aw_formula_decide(values, &task, memory, reading, false, true, &plan);
+    aw_capacity_rule_decide(values, &task, memory, reading, false, true, &plan);
     return plan;
 }
 
@@ -73,102 +74,102 @@ static void every_number_has_its_scale(void **state)
 {
     (void)state;
     static const struct {
-        enum aw_formula_number number;
+        enum aw_capacity_rule_number number;
         double x, value;
         const char *why;
     } row[] = {
-        {AW_FORMULA_CPU, 0, 0.1, "low end"},
-        {AW_FORMULA_CPU, 1, 4, "high end"},
-        {AW_FORMULA_CPU, 0.5, 0.632455532, "the geometric middle"},
-        {AW_FORMULA_CPU, -3, 0.1, "beyond the low end"},
-        {AW_FORMULA_CPU, 7, 4, "beyond the high end"},
-        {AW_FORMULA_CPU, NAN, 0.1, "not a number"},
-        {AW_FORMULA_MARGIN, 0, 0.8, "low end"},
-        {AW_FORMULA_MARGIN, 1, 16, "high end"},
-        {AW_FORMULA_WINDOW, 0, 1, "the present alone"},
-        {AW_FORMULA_WINDOW, 1, 240, "an hour"},
-        {AW_FORMULA_PEAK, 0, 0, "ends are reached before x is at its own"},
-        {AW_FORMULA_PEAK, 0.1, 0, "likewise"},
-        {AW_FORMULA_PEAK, 0.5, 0.5, "the middle"},
-        {AW_FORMULA_PEAK, 0.9, 1, "likewise"},
-        {AW_FORMULA_PEAK, 1, 1, "the peak alone"},
-        {AW_FORMULA_SMOOTH, 0, 0.03, "slow"},
-        {AW_FORMULA_SMOOTH, 1, 1, "not smoothed"},
-        {AW_FORMULA_TRIM, 0, 0.01, "slow, but never off"},
-        {AW_FORMULA_TRIM, 1, 0.3, "high end"},
-        {AW_FORMULA_FLOOR, 0, 0, "off"},
-        {AW_FORMULA_FLOOR, 0.0999, 0, "still off"},
-        {AW_FORMULA_FLOOR, 0.1, 0.02, "just on"},
-        {AW_FORMULA_FLOOR, 1, 1, "always for the highest load"},
-        {AW_FORMULA_SLEEP, 0, 1, "sleeps at once"},
-        {AW_FORMULA_SLEEP, 0.7999, 199, "whole steps"},
-        {AW_FORMULA_SLEEP, 0.8, 0, "never"},
-        {AW_FORMULA_SLEEP, 1, 0, "never"},
-        {AW_FORMULA_ASLEEP, 0, 0.03, "a sliver"},
-        {AW_FORMULA_ASLEEP, 1, 1, "as large as awake"},
+        {AW_CAPACITY_RULE_CPU, 0, 0.1, "low end"},
+        {AW_CAPACITY_RULE_CPU, 1, 4, "high end"},
+        {AW_CAPACITY_RULE_CPU, 0.5, 0.632455532, "the geometric middle"},
+        {AW_CAPACITY_RULE_CPU, -3, 0.1, "beyond the low end"},
+        {AW_CAPACITY_RULE_CPU, 7, 4, "beyond the high end"},
+        {AW_CAPACITY_RULE_CPU, NAN, 0.1, "not a number"},
+        {AW_CAPACITY_RULE_MARGIN, 0, 0.8, "low end"},
+        {AW_CAPACITY_RULE_MARGIN, 1, 16, "high end"},
+        {AW_CAPACITY_RULE_WINDOW, 0, 1, "the present alone"},
+        {AW_CAPACITY_RULE_WINDOW, 1, 240, "an hour"},
+        {AW_CAPACITY_RULE_PEAK, 0, 0, "ends are reached before x is at its own"},
+        {AW_CAPACITY_RULE_PEAK, 0.1, 0, "likewise"},
+        {AW_CAPACITY_RULE_PEAK, 0.5, 0.5, "the middle"},
+        {AW_CAPACITY_RULE_PEAK, 0.9, 1, "likewise"},
+        {AW_CAPACITY_RULE_PEAK, 1, 1, "the peak alone"},
+        {AW_CAPACITY_RULE_SMOOTH, 0, 0.03, "slow"},
+        {AW_CAPACITY_RULE_SMOOTH, 1, 1, "not smoothed"},
+        {AW_CAPACITY_RULE_TRIM, 0, 0.01, "slow, but never off"},
+        {AW_CAPACITY_RULE_TRIM, 1, 0.3, "high end"},
+        {AW_CAPACITY_RULE_FLOOR, 0, 0, "off"},
+        {AW_CAPACITY_RULE_FLOOR, 0.0999, 0, "still off"},
+        {AW_CAPACITY_RULE_FLOOR, 0.1, 0.02, "just on"},
+        {AW_CAPACITY_RULE_FLOOR, 1, 1, "always for the highest load"},
+        {AW_CAPACITY_RULE_SLEEP, 0, 1, "sleeps at once"},
+        {AW_CAPACITY_RULE_SLEEP, 0.7999, 199, "whole steps"},
+        {AW_CAPACITY_RULE_SLEEP, 0.8, 0, "never"},
+        {AW_CAPACITY_RULE_SLEEP, 1, 0, "never"},
+        {AW_CAPACITY_RULE_ASLEEP, 0, 0.03, "a sliver"},
+        {AW_CAPACITY_RULE_ASLEEP, 1, 1, "as large as awake"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        struct aw_formula formula = {0};
-        formula.x[row[i].number] = row[i].x;
-        const double value = aw_formula_value(&formula, row[i].number);
+        struct aw_capacity_rule rule = {0};
+        rule.x[row[i].number] = row[i].x;
+        const double value = aw_capacity_rule_value(&rule, row[i].number);
         if (!(fabs(value - row[i].value) <= 1e-6 * fabs(row[i].value)))
-            fail_msg("%s at %g, %s: %g instead of %g", aw_formula_name(row[i].number), row[i].x,
-                     row[i].why, value, row[i].value);
+            fail_msg("%s at %g, %s: %g instead of %g", aw_capacity_rule_name(row[i].number),
+                     row[i].x, row[i].why, value, row[i].value);
     }
 }
 
 static void a_larger_x_never_means_less_where_it_is_on(void **state)
 {
     (void)state;
-    for (uint32_t n = 0; n < AW_FORMULA_DIM; n++) {
-        struct aw_formula formula = {0};
+    for (uint32_t n = 0; n < AW_CAPACITY_RULE_DIM; n++) {
+        struct aw_capacity_rule rule = {0};
         double last = 0;
         for (uint32_t k = 0; k <= 1000; k++) {
-            formula.x[n] = k / 1000.0;
-            const double value = aw_formula_value(&formula, (enum aw_formula_number)n);
-            if (n == AW_FORMULA_SLEEP && formula.x[n] >= 0.8)
+            rule.x[n] = k / 1000.0;
+            const double value = aw_capacity_rule_value(&rule, (enum aw_capacity_rule_number)n);
+            if (n == AW_CAPACITY_RULE_SLEEP && rule.x[n] >= 0.8)
                 assert_true(value <= 0);
             else
                 assert_true(value >= last);
             last = value;
         }
-        assert_true(strlen(aw_formula_name((enum aw_formula_number)n)) > 0);
-        assert_true(strlen(aw_formula_meaning((enum aw_formula_number)n)) > 0);
+        assert_true(strlen(aw_capacity_rule_name((enum aw_capacity_rule_number)n)) > 0);
+        assert_true(strlen(aw_capacity_rule_meaning((enum aw_capacity_rule_number)n)) > 0);
     }
 }
 
-static void the_plain_formula_is_a_core_and_twice_the_need(void **state)
+static void the_plain_capacity_rule_is_a_core_and_twice_the_need(void **state)
 {
     (void)state;
-    const struct aw_formula_values values = plain_values();
-    assert_close(values.v[AW_FORMULA_CPU], 1, 0.01);
-    assert_close(values.v[AW_FORMULA_MARGIN], 2, 0.01);
-    assert_true(values.v[AW_FORMULA_FLOOR] <= 0);
-    assert_true(values.v[AW_FORMULA_SLEEP] <= 0);
-    assert_true(values.v[AW_FORMULA_TRIM] > 0);
+    const struct aw_capacity_rule_values values = plain_values();
+    assert_close(values.v[AW_CAPACITY_RULE_CPU], 1, 0.01);
+    assert_close(values.v[AW_CAPACITY_RULE_MARGIN], 2, 0.01);
+    assert_true(values.v[AW_CAPACITY_RULE_FLOOR] <= 0);
+    assert_true(values.v[AW_CAPACITY_RULE_SLEEP] <= 0);
+    assert_true(values.v[AW_CAPACITY_RULE_TRIM] > 0);
 }
 
 static void other_numbers_have_another_id(void **state)
 {
     (void)state;
-    struct aw_formula a, b;
-    aw_formula_plain(&a);
-    aw_formula_plain(&b);
-    assert_true(aw_formula_id(&a) == aw_formula_id(&b));
-    assert_true(aw_formula_id(&a) != 0);
-    for (uint32_t n = 0; n < AW_FORMULA_DIM; n++) {
+    struct aw_capacity_rule a, b;
+    aw_capacity_rule_plain(&a);
+    aw_capacity_rule_plain(&b);
+    assert_true(aw_capacity_rule_id(&a) == aw_capacity_rule_id(&b));
+    assert_true(aw_capacity_rule_id(&a) != 0);
+    for (uint32_t n = 0; n < AW_CAPACITY_RULE_DIM; n++) {
         b = a;
         b.x[n] = nextafter(b.x[n], 2);
-        assert_true(aw_formula_id(&a) != aw_formula_id(&b));
+        assert_true(aw_capacity_rule_id(&a) != aw_capacity_rule_id(&b));
     }
 }
 
 static void replicas_are_the_need_times_the_margin(void **state)
 {
     (void)state;
-    const struct aw_formula_values values = direct_values();
-    struct aw_formula_memory memory;
-    aw_formula_begin(&memory);
+    const struct aw_capacity_rule_values values = direct_values();
+    struct aw_capacity_rule_memory memory;
+    aw_capacity_rule_begin(&memory);
     struct aw_reading reading = calm();
     for (uint32_t i = 0; i < 5; i++) {
         const struct aw_plan plan = decide(&values, &memory, &reading);
@@ -184,10 +185,10 @@ static void replicas_are_the_need_times_the_margin(void **state)
 static void a_recent_peak_counts_for_its_window_and_no_longer(void **state)
 {
     (void)state;
-    struct aw_formula_values values = direct_values();
-    values.v[AW_FORMULA_WINDOW] = 7;
-    struct aw_formula_memory memory;
-    aw_formula_begin(&memory);
+    struct aw_capacity_rule_values values = direct_values();
+    values.v[AW_CAPACITY_RULE_WINDOW] = 7;
+    struct aw_capacity_rule_memory memory;
+    aw_capacity_rule_begin(&memory);
     struct aw_reading reading = calm();
     for (uint32_t i = 0; i < 300; i++) { /* beyond the ring's size */
         const bool spike = i == 270;
@@ -203,12 +204,12 @@ static void a_peak_is_found_wherever_its_window_lies_in_the_ring(void **state)
     (void)state;
     static const uint32_t windows[] = {1, 2, 7, 100, 239, 240};
     for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
-        for (uint32_t at = 0; at < 2 * AW_FORMULA_HISTORY; at += 3) {
-            struct aw_formula_values values = direct_values();
-            struct aw_formula_memory memory;
+        for (uint32_t at = 0; at < 2 * AW_CAPACITY_RULE_HISTORY; at += 3) {
+            struct aw_capacity_rule_values values = direct_values();
+            struct aw_capacity_rule_memory memory;
             struct aw_reading reading = calm();
-            values.v[AW_FORMULA_WINDOW] = windows[w];
-            aw_formula_begin(&memory);
+            values.v[AW_CAPACITY_RULE_WINDOW] = windows[w];
+            aw_capacity_rule_begin(&memory);
             for (uint32_t i = 0; i < at + windows[w] + 3; i++) {
                 reading.arrivals_per_s = i == at ? 40 : 10;
                 const uint32_t replicas = decide(&values, &memory, &reading).replicas;
@@ -222,16 +223,16 @@ static void a_peak_is_found_wherever_its_window_lies_in_the_ring(void **state)
 static void a_floor_serves_a_share_of_the_highest_load(void **state)
 {
     (void)state;
-    struct aw_formula_values values = direct_values();
-    values.v[AW_FORMULA_FLOOR] = 0.5;
-    struct aw_formula_memory memory;
-    aw_formula_begin(&memory);
+    struct aw_capacity_rule_values values = direct_values();
+    values.v[AW_CAPACITY_RULE_FLOOR] = 0.5;
+    struct aw_capacity_rule_memory memory;
+    aw_capacity_rule_begin(&memory);
     struct aw_reading reading = calm();
     reading.arrivals_per_s = 60;
     decide(&values, &memory, &reading);
     reading.arrivals_per_s = 10;
     assert_int_equal(decide(&values, &memory, &reading).replicas, 6); /* 0.5 x 60, fading */
-    values.v[AW_FORMULA_FLOOR] = 0;
+    values.v[AW_CAPACITY_RULE_FLOOR] = 0;
     assert_int_equal(decide(&values, &memory, &reading).replicas, 2);
 }
 
@@ -251,11 +252,11 @@ static void missing_figures_shrink_and_restart_nothing(void **state)
     };
     /* large, and idle by now: every figure that is there speaks for shrinking all three */
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        struct aw_formula_values values = direct_values();
-        values.v[AW_FORMULA_SLEEP] = 3;
-        values.v[AW_FORMULA_ASLEEP] = 0.1;
-        struct aw_formula_memory memory;
-        aw_formula_begin(&memory);
+        struct aw_capacity_rule_values values = direct_values();
+        values.v[AW_CAPACITY_RULE_SLEEP] = 3;
+        values.v[AW_CAPACITY_RULE_ASLEEP] = 0.1;
+        struct aw_capacity_rule_memory memory;
+        aw_capacity_rule_begin(&memory);
         struct aw_reading reading = calm();
         reading.replicas_wanted = reading.replicas_ready = 15;
         reading.cpu_millicores_wanted = 3000;
@@ -288,9 +289,9 @@ static void missing_figures_shrink_and_restart_nothing(void **state)
 static void a_new_workload_that_nobody_sees_stays_as_it_is(void **state)
 {
     (void)state;
-    const struct aw_formula_values values = plain_values();
-    struct aw_formula_memory memory;
-    aw_formula_begin(&memory);
+    const struct aw_capacity_rule_values values = plain_values();
+    struct aw_capacity_rule_memory memory;
+    aw_capacity_rule_begin(&memory);
     struct aw_reading reading = calm();
     reading.arrivals_per_s = reading.cpu_cores_used = reading.completions_per_s = NAN;
     reading.memory_bytes_peak = NAN;
@@ -306,9 +307,9 @@ static void a_new_workload_that_nobody_sees_stays_as_it_is(void **state)
 static void without_a_cpu_figure_more_load_still_adds_replicas(void **state)
 {
     (void)state;
-    const struct aw_formula_values values = direct_values();
-    struct aw_formula_memory memory;
-    aw_formula_begin(&memory);
+    const struct aw_capacity_rule_values values = direct_values();
+    struct aw_capacity_rule_memory memory;
+    aw_capacity_rule_begin(&memory);
     struct aw_reading reading = calm();
     decide(&values, &memory, &reading);
     reading.cpu_cores_used = NAN;
@@ -316,13 +317,13 @@ static void without_a_cpu_figure_more_load_still_adds_replicas(void **state)
     assert_int_equal(decide(&values, &memory, &reading).replicas, 15);
 }
 
-/* Any formula, so that what holds is not luck of one. */
-static void draw_values(struct aw_rng *rng, struct aw_formula_values *values)
+/* Any capacity rule, so that what holds is not luck of one. */
+static void draw_values(struct aw_rng *rng, struct aw_capacity_rule_values *values)
 {
-    struct aw_formula formula;
-    for (uint32_t n = 0; n < AW_FORMULA_DIM; n++)
-        formula.x[n] = aw_rng_double(rng);
-    aw_formula_decode(&formula, values);
+    struct aw_capacity_rule rule;
+    for (uint32_t n = 0; n < AW_CAPACITY_RULE_DIM; n++)
+        rule.x[n] = aw_rng_double(rng);
+    aw_capacity_rule_decode(&rule, values);
 }
 
 static void more_load_never_means_fewer_replicas(void **state)
@@ -331,10 +332,10 @@ static void more_load_never_means_fewer_replicas(void **state)
     struct aw_rng rng;
     aw_rng_init(&rng, 5, 0);
     for (uint32_t k = 0; k < 300; k++) {
-        struct aw_formula_values values;
-        struct aw_formula_memory memory;
+        struct aw_capacity_rule_values values;
+        struct aw_capacity_rule_memory memory;
         draw_values(&rng, &values);
-        aw_formula_begin(&memory);
+        aw_capacity_rule_begin(&memory);
         struct aw_reading reading = calm();
         const uint32_t past = aw_rng_below(&rng, 80);
         for (uint32_t t = 0; t < past; t++) {
@@ -342,17 +343,17 @@ static void more_load_never_means_fewer_replicas(void **state)
             reading.completions_per_s = reading.arrivals_per_s;
             reading.cpu_cores_used = 0.08 * reading.arrivals_per_s;
             struct aw_plan plan;
-            aw_formula_decide(&values, &task, &memory, &reading, aw_rng_below(&rng, 10) == 0, true,
-                              &plan);
+            aw_capacity_rule_decide(&values, &task, &memory, &reading, aw_rng_below(&rng, 10) == 0,
+                                    true, &plan);
         }
         const bool violated = aw_rng_below(&rng, 2), acts = aw_rng_below(&rng, 2);
         uint32_t last = 0;
         for (uint32_t load = 0; load < 100; load++) {
-            struct aw_formula_memory copy = memory;
+            struct aw_capacity_rule_memory copy = memory;
             struct aw_plan plan;
             /* a step without load moves no trim, one with load does: compare among the latter */
             reading.arrivals_per_s = acts ? load + 0.1 : load;
-            aw_formula_decide(&values, &task, &copy, &reading, violated, acts, &plan);
+            aw_capacity_rule_decide(&values, &task, &copy, &reading, violated, acts, &plan);
             assert_true(plan.replicas >= last);
             last = plan.replicas;
         }
@@ -362,16 +363,17 @@ static void more_load_never_means_fewer_replicas(void **state)
 /* Where the margin's trim is after `steps`, of which a share `p` misses the SLO. */
 static double trim_after(double p, double trim, uint32_t steps, uint64_t seed)
 {
-    struct aw_formula_values values = direct_values();
-    values.v[AW_FORMULA_TRIM] = trim;
-    struct aw_formula_memory memory;
+    struct aw_capacity_rule_values values = direct_values();
+    values.v[AW_CAPACITY_RULE_TRIM] = trim;
+    struct aw_capacity_rule_memory memory;
     struct aw_rng rng;
-    aw_formula_begin(&memory);
+    aw_capacity_rule_begin(&memory);
     aw_rng_init(&rng, seed, 0);
     const struct aw_reading reading = calm();
     for (uint32_t t = 0; t < steps; t++) {
         struct aw_plan plan;
-        aw_formula_decide(&values, &task, &memory, &reading, aw_rng_double(&rng) < p, true, &plan);
+        aw_capacity_rule_decide(&values, &task, &memory, &reading, aw_rng_double(&rng) < p, true,
+                                &plan);
     }
     return memory.margin_trim;
 }
@@ -389,11 +391,11 @@ static void the_trim_balances_just_below_the_budget(void **state)
     }
     /* in a closed loop, where more margin means fewer misses, the share missed is the target */
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        struct aw_formula_values values = direct_values();
-        values.v[AW_FORMULA_TRIM] = 0.05;
-        struct aw_formula_memory memory;
+        struct aw_capacity_rule_values values = direct_values();
+        values.v[AW_CAPACITY_RULE_TRIM] = 0.05;
+        struct aw_capacity_rule_memory memory;
         struct aw_rng rng;
-        aw_formula_begin(&memory);
+        aw_capacity_rule_begin(&memory);
         aw_rng_init(&rng, seed, 0);
         const struct aw_reading reading = calm();
         uint32_t missed = 0;
@@ -402,7 +404,7 @@ static void the_trim_balances_just_below_the_budget(void **state)
             const bool violated = aw_rng_double(&rng) < 0.1 * exp(-5 * memory.margin_trim);
             struct aw_plan plan;
             missed += violated;
-            aw_formula_decide(&values, &task, &memory, &reading, violated, true, &plan);
+            aw_capacity_rule_decide(&values, &task, &memory, &reading, violated, true, &plan);
         }
         assert_close((double)missed / steps, target, 0.002);
         assert_true((double)missed / steps < task.budget);
@@ -412,38 +414,38 @@ static void the_trim_balances_just_below_the_budget(void **state)
 static void what_another_brought_about_moves_no_trim(void **state)
 {
     (void)state;
-    struct aw_formula_values values = direct_values();
-    values.v[AW_FORMULA_TRIM] = 0.3;
-    struct aw_formula_memory memory;
-    aw_formula_begin(&memory);
+    struct aw_capacity_rule_values values = direct_values();
+    values.v[AW_CAPACITY_RULE_TRIM] = 0.3;
+    struct aw_capacity_rule_memory memory;
+    aw_capacity_rule_begin(&memory);
     struct aw_reading reading = calm();
     struct aw_plan plan;
     for (uint32_t t = 0; t < 50; t++)
-        aw_formula_decide(&values, &task, &memory, &reading, true, false, &plan);
+        aw_capacity_rule_decide(&values, &task, &memory, &reading, true, false, &plan);
     assert_close(memory.margin_trim, 0, 0);
     assert_close(memory.size_trim, 0, 0);
     reading.arrivals_per_s = 0; /* nor does a step without requests */
     for (uint32_t t = 0; t < 50; t++)
-        aw_formula_decide(&values, &task, &memory, &reading, true, true, &plan);
+        aw_capacity_rule_decide(&values, &task, &memory, &reading, true, true, &plan);
     assert_close(memory.margin_trim, 0, 0);
-    aw_formula_decide(&values, &task, &memory, &(struct aw_reading){.arrivals_per_s = 5}, true,
-                      true, &plan);
+    aw_capacity_rule_decide(&values, &task, &memory, &(struct aw_reading){.arrivals_per_s = 5},
+                            true, true, &plan);
     assert_true(memory.margin_trim > 0);
-    aw_formula_changed(&memory);
+    aw_capacity_rule_changed(&memory);
     assert_close(memory.margin_trim, 0, 0);
 }
 
 static void missed_steps_make_replicas_larger_but_seldom(void **state)
 {
     (void)state;
-    const struct aw_formula_values values = direct_values();
-    struct aw_formula_memory memory;
-    aw_formula_begin(&memory);
+    const struct aw_capacity_rule_values values = direct_values();
+    struct aw_capacity_rule_memory memory;
+    aw_capacity_rule_begin(&memory);
     struct aw_reading reading = calm();
     uint32_t changes = 0;
     for (uint32_t t = 0; t < 200; t++) {
         struct aw_plan plan;
-        aw_formula_decide(&values, &task, &memory, &reading, true, true, &plan);
+        aw_capacity_rule_decide(&values, &task, &memory, &reading, true, true, &plan);
         assert_true(plan.cpu_millicores >= reading.cpu_millicores_wanted);
         changes += plan.cpu_millicores != reading.cpu_millicores_wanted;
         reading.cpu_millicores_wanted = plan.cpu_millicores;
@@ -453,12 +455,12 @@ static void missed_steps_make_replicas_larger_but_seldom(void **state)
     assert_true(changes >= 2 && changes <= 5);
 
     /* what is missed while replicas start says nothing about their size */
-    aw_formula_begin(&memory);
+    aw_capacity_rule_begin(&memory);
     reading = calm();
     reading.replicas_ready = 3;
     for (uint32_t t = 0; t < 200; t++) {
         struct aw_plan plan;
-        aw_formula_decide(&values, &task, &memory, &reading, true, true, &plan);
+        aw_capacity_rule_decide(&values, &task, &memory, &reading, true, true, &plan);
         assert_int_equal(plan.cpu_millicores, 1000);
     }
 }
@@ -466,11 +468,11 @@ static void missed_steps_make_replicas_larger_but_seldom(void **state)
 static void it_sleeps_after_its_idle_steps_and_wakes_at_the_first_request(void **state)
 {
     (void)state;
-    struct aw_formula_values values = direct_values();
-    values.v[AW_FORMULA_SLEEP] = 5;
-    values.v[AW_FORMULA_ASLEEP] = 0.2;
-    struct aw_formula_memory memory;
-    aw_formula_begin(&memory);
+    struct aw_capacity_rule_values values = direct_values();
+    values.v[AW_CAPACITY_RULE_SLEEP] = 5;
+    values.v[AW_CAPACITY_RULE_ASLEEP] = 0.2;
+    struct aw_capacity_rule_memory memory;
+    aw_capacity_rule_begin(&memory);
     struct aw_reading reading = calm();
     decide(&values, &memory, &reading);
     reading.arrivals_per_s = reading.completions_per_s = reading.cpu_cores_used = 0;
@@ -484,7 +486,7 @@ static void it_sleeps_after_its_idle_steps_and_wakes_at_the_first_request(void *
     assert_int_equal(woken.cpu_millicores, 1000);
     assert_int_equal(woken.replicas, 6);
 
-    values.v[AW_FORMULA_SLEEP] = 0; /* never */
+    values.v[AW_CAPACITY_RULE_SLEEP] = 0; /* never */
     reading.arrivals_per_s = 0;
     for (uint32_t t = 0; t < 300; t++)
         assert_int_equal(decide(&values, &memory, &reading).cpu_millicores, 1000);
@@ -493,11 +495,11 @@ static void it_sleeps_after_its_idle_steps_and_wakes_at_the_first_request(void *
 static void steps_that_nobody_saw_were_not_idle(void **state)
 {
     (void)state;
-    struct aw_formula_values values = direct_values();
-    values.v[AW_FORMULA_SLEEP] = 5;
-    values.v[AW_FORMULA_ASLEEP] = 0.2;
-    struct aw_formula_memory memory;
-    aw_formula_begin(&memory);
+    struct aw_capacity_rule_values values = direct_values();
+    values.v[AW_CAPACITY_RULE_SLEEP] = 5;
+    values.v[AW_CAPACITY_RULE_ASLEEP] = 0.2;
+    struct aw_capacity_rule_memory memory;
+    aw_capacity_rule_begin(&memory);
     struct aw_reading reading = calm();
     decide(&values, &memory, &reading);
     reading.arrivals_per_s = reading.completions_per_s = reading.cpu_cores_used = 0;
@@ -512,9 +514,9 @@ static void steps_that_nobody_saw_were_not_idle(void **state)
 static void a_kill_for_want_of_memory_raises_it_and_holds_it(void **state)
 {
     (void)state;
-    const struct aw_formula_values values = direct_values();
-    struct aw_formula_memory memory;
-    aw_formula_begin(&memory);
+    const struct aw_capacity_rule_values values = direct_values();
+    struct aw_capacity_rule_memory memory;
+    aw_capacity_rule_begin(&memory);
     struct aw_reading reading = calm();
     decide(&values, &memory, &reading);
     reading.oom_kills = 1;
@@ -554,9 +556,9 @@ static void memory_is_the_recent_peak_and_a_little_more(void **state)
         {9000, 512, 8192, "not above them"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        const struct aw_formula_values values = direct_values();
-        struct aw_formula_memory memory;
-        aw_formula_begin(&memory);
+        const struct aw_capacity_rule_values values = direct_values();
+        struct aw_capacity_rule_memory memory;
+        aw_capacity_rule_begin(&memory);
         struct aw_reading reading = calm();
         reading.memory_bytes_peak = row[i].peak_mib * 1048576;
         reading.memory_bytes_wanted = row[i].wanted_mib * AW_MIB;
@@ -592,15 +594,15 @@ static void any_readings_at_all_stay_within_the_bounds(void **state)
     struct aw_rng rng;
     aw_rng_init(&rng, 11, 0);
     const struct aw_bounds *bounds = &task.bounds;
-    struct aw_formula_memory memory;
-    struct aw_formula_values values;
+    struct aw_capacity_rule_memory memory;
+    struct aw_capacity_rule_values values;
     for (uint32_t i = 0; i < 100000; i++) {
         if (i % 1000 == 0) {
-            aw_formula_begin(&memory);
+            aw_capacity_rule_begin(&memory);
             draw_values(&rng, &values);
         }
         if (i % 1000 == 500)
-            aw_formula_changed(&memory);
+            aw_capacity_rule_changed(&memory);
         const struct aw_reading reading = {
             .cpu_millicores_wanted = absurd_size(&rng, 900),
             .memory_bytes_wanted = absurd_size(&rng, 512 * AW_MIB),
@@ -617,8 +619,8 @@ static void any_readings_at_all_stay_within_the_bounds(void **state)
             .rollout = aw_rng_below(&rng, 5) == 0,
         };
         struct aw_plan plan;
-        aw_formula_decide(&values, &task, &memory, &reading, aw_rng_below(&rng, 2),
-                          aw_rng_below(&rng, 2), &plan);
+        aw_capacity_rule_decide(&values, &task, &memory, &reading, aw_rng_below(&rng, 2),
+                                aw_rng_below(&rng, 2), &plan);
         assert_true(plan.replicas >= bounds->replicas_min && plan.replicas <= bounds->replicas_max);
         assert_true(plan.cpu_millicores >= bounds->cpu_millicores_min &&
                     plan.cpu_millicores <= bounds->cpu_millicores_max);
@@ -635,10 +637,10 @@ static void too_much_load_to_believe_asks_for_the_most(void **state)
     static const double load[] = {1e9, 1e20, 1e38, 1e39, 1e299};
     for (uint32_t share = 0; share <= 2; share++)
         for (size_t i = 0; i < sizeof load / sizeof *load; i++) {
-            struct aw_formula_values values = direct_values();
-            values.v[AW_FORMULA_PEAK] = 0.5 * share;
-            struct aw_formula_memory memory;
-            aw_formula_begin(&memory);
+            struct aw_capacity_rule_values values = direct_values();
+            values.v[AW_CAPACITY_RULE_PEAK] = 0.5 * share;
+            struct aw_capacity_rule_memory memory;
+            aw_capacity_rule_begin(&memory);
             struct aw_reading reading = calm();
             decide(&values, &memory, &reading);
             reading.arrivals_per_s = load[i];
@@ -650,27 +652,28 @@ static void same_inputs_same_bytes(void **state)
 {
     (void)state;
     /* snapshots compare and copy it whole */
-    _Static_assert(sizeof(struct aw_formula_memory) ==
-                       8 * sizeof(double) + AW_FORMULA_HISTORY * sizeof(uint16_t) +
-                           AW_FORMULA_MEMORY_HISTORY * sizeof(uint16_t) + 4 * sizeof(uint32_t),
+    _Static_assert(sizeof(struct aw_capacity_rule_memory) ==
+                       8 * sizeof(double) + AW_CAPACITY_RULE_HISTORY * sizeof(uint16_t) +
+                           AW_CAPACITY_RULE_MEMORY_HISTORY * sizeof(uint16_t) +
+                           4 * sizeof(uint32_t),
                    "aw_formula_memory has padding");
-    _Static_assert(sizeof(struct aw_formula) == AW_FORMULA_DIM * sizeof(double),
+    _Static_assert(sizeof(struct aw_capacity_rule) == AW_CAPACITY_RULE_DIM * sizeof(double),
                    "aw_formula has padding");
-    struct aw_formula_memory memory[2];
+    struct aw_capacity_rule_memory memory[2];
     memset(&memory[0], 0x00, sizeof memory[0]);
     memset(&memory[1], 0xff, sizeof memory[1]);
-    const struct aw_formula_values values = plain_values();
+    const struct aw_capacity_rule_values values = plain_values();
     struct aw_rng rng;
     aw_rng_init(&rng, 3, 0);
-    aw_formula_begin(&memory[0]);
-    aw_formula_begin(&memory[1]);
+    aw_capacity_rule_begin(&memory[0]);
+    aw_capacity_rule_begin(&memory[1]);
     for (uint32_t t = 0; t < 600; t++) {
         struct aw_reading reading = calm();
         reading.arrivals_per_s = 50 * aw_rng_double(&rng);
         const bool violated = aw_rng_below(&rng, 5) == 0;
         struct aw_plan plan[2];
         for (uint32_t k = 0; k < 2; k++)
-            aw_formula_decide(&values, &task, &memory[k], &reading, violated, true, &plan[k]);
+            aw_capacity_rule_decide(&values, &task, &memory[k], &reading, violated, true, &plan[k]);
         assert_memory_equal(&plan[0], &plan[1], sizeof plan[0]);
         assert_memory_equal(&memory[0], &memory[1], sizeof memory[0]);
     }
@@ -680,14 +683,14 @@ static void a_value_lies_where_it_is_read_back_from(void **state)
 {
     (void)state;
     static const double cores[] = {0.1, 0.5, 1.7, 4};
-    struct aw_formula formula;
-    aw_formula_plain(&formula);
+    struct aw_capacity_rule rule;
+    aw_capacity_rule_plain(&rule);
     for (size_t i = 0; i < sizeof cores / sizeof *cores; i++) {
-        formula.x[AW_FORMULA_CPU] = aw_formula_place(AW_FORMULA_CPU, cores[i]);
-        assert_close(aw_formula_value(&formula, AW_FORMULA_CPU), cores[i], 1e-12);
+        rule.x[AW_CAPACITY_RULE_CPU] = aw_capacity_rule_place(AW_CAPACITY_RULE_CPU, cores[i]);
+        assert_close(aw_capacity_rule_value(&rule, AW_CAPACITY_RULE_CPU), cores[i], 1e-12);
     }
-    assert_close(aw_formula_place(AW_FORMULA_MARGIN, 1e9), 1, 0);
-    assert_close(aw_formula_place(AW_FORMULA_MARGIN, 0), 0, 0);
+    assert_close(aw_capacity_rule_place(AW_CAPACITY_RULE_MARGIN, 1e9), 1, 0);
+    assert_close(aw_capacity_rule_place(AW_CAPACITY_RULE_MARGIN, 0), 0, 0);
 }
 
 AW_TEST_GROUP("formula")
@@ -696,7 +699,7 @@ AW_TEST_GROUP("formula")
         cmocka_unit_test(a_value_lies_where_it_is_read_back_from),
         cmocka_unit_test(every_number_has_its_scale),
         cmocka_unit_test(a_larger_x_never_means_less_where_it_is_on),
-        cmocka_unit_test(the_plain_formula_is_a_core_and_twice_the_need),
+        cmocka_unit_test(the_plain_capacity_rule_is_a_core_and_twice_the_need),
         cmocka_unit_test(other_numbers_have_another_id),
         cmocka_unit_test(replicas_are_the_need_times_the_margin),
         cmocka_unit_test(a_peak_is_found_wherever_its_window_lies_in_the_ring),

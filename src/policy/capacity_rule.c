@@ -1,5 +1,5 @@
-/* formula.c - capacity for the load, by what a request costs. */
-#include "policy/formula.h"
+/* capacity_rule.c - capacity for the load, by what a request costs. */
+#include "policy/capacity_rule.h"
 
 #include "base/hash.h"
 #include "base/pack16.h"
@@ -31,7 +31,7 @@
 #define SLEEP_ABOVE     0.8
 #define LOAD_MAX        1e12 /* requests/s: nobody has it, and 16 bits still hold it */
 
-_Static_assert(MEMORY_WINDOW <= AW_FORMULA_MEMORY_HISTORY, "a window fits its ring");
+_Static_assert(MEMORY_WINDOW <= AW_CAPACITY_RULE_MEMORY_HISTORY, "a window fits its ring");
 
 enum scale { SCALE_LOG, SCALE_SHARE, SCALE_OFF, SCALE_SLEEP };
 
@@ -39,18 +39,18 @@ static const struct {
     const char *name, *meaning;
     double low, high;
     enum scale scale;
-} number_table[AW_FORMULA_DIM] = {
+} number_table[AW_CAPACITY_RULE_DIM] = {
 #define X(id, name, low, high, scale, meaning) {name, meaning, low, high, SCALE_##scale},
-    AW_FORMULA_MAP(X)
+    AW_CAPACITY_RULE_MAP(X)
 #undef X
 };
 
-const char *aw_formula_name(enum aw_formula_number number)
+const char *aw_capacity_rule_name(enum aw_capacity_rule_number number)
 {
     return number_table[number].name;
 }
 
-const char *aw_formula_meaning(enum aw_formula_number number)
+const char *aw_capacity_rule_meaning(enum aw_capacity_rule_number number)
 {
     return number_table[number].meaning;
 }
@@ -60,9 +60,10 @@ static double between(double u, double low, double high)
     return low * pow(high / low, fmin(1, fmax(0, u)));
 }
 
-double aw_formula_value(const struct aw_formula *formula, enum aw_formula_number number)
+double aw_capacity_rule_value(const struct aw_capacity_rule *rule,
+                              enum aw_capacity_rule_number number)
 {
-    const double x = fmin(1, fmax(0, formula->x[number]));
+    const double x = fmin(1, fmax(0, rule->x[number]));
     const double low = number_table[number].low, high = number_table[number].high;
     switch (number_table[number].scale) {
     case SCALE_SHARE:
@@ -76,55 +77,56 @@ double aw_formula_value(const struct aw_formula *formula, enum aw_formula_number
     }
 }
 
-double aw_formula_place(enum aw_formula_number number, double value)
+double aw_capacity_rule_place(enum aw_capacity_rule_number number, double value)
 {
     const double low = number_table[number].low, high = number_table[number].high;
     AW_ASSERT(number_table[number].scale == SCALE_LOG);
     return log(fmin(high, fmax(low, value)) / low) / log(high / low);
 }
 
-void aw_formula_decode(const struct aw_formula *formula, struct aw_formula_values *ret_values)
+void aw_capacity_rule_decode(const struct aw_capacity_rule *rule,
+                             struct aw_capacity_rule_values *ret_values)
 {
-    for (uint32_t i = 0; i < AW_FORMULA_DIM; i++)
-        ret_values->v[i] = aw_formula_value(formula, (enum aw_formula_number)i);
+    for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++)
+        ret_values->v[i] = aw_capacity_rule_value(rule, (enum aw_capacity_rule_number)i);
 }
 
-void aw_formula_plain(struct aw_formula *formula)
+void aw_capacity_rule_plain(struct aw_capacity_rule *rule)
 {
-    *formula = (struct aw_formula){.x = {[AW_FORMULA_CPU] = 0.624,
-                                         [AW_FORMULA_MARGIN] = 0.306,
-                                         [AW_FORMULA_WINDOW] = 0.5,
-                                         [AW_FORMULA_PEAK] = 0.8,
-                                         [AW_FORMULA_SMOOTH] = 0.9,
-                                         [AW_FORMULA_TRIM] = 0.4,
-                                         [AW_FORMULA_FLOOR] = 0,
-                                         [AW_FORMULA_SLEEP] = 0.9,
-                                         [AW_FORMULA_ASLEEP] = 0.5}};
+    *rule = (struct aw_capacity_rule){.x = {[AW_CAPACITY_RULE_CPU] = 0.624,
+                                            [AW_CAPACITY_RULE_MARGIN] = 0.306,
+                                            [AW_CAPACITY_RULE_WINDOW] = 0.5,
+                                            [AW_CAPACITY_RULE_PEAK] = 0.8,
+                                            [AW_CAPACITY_RULE_SMOOTH] = 0.9,
+                                            [AW_CAPACITY_RULE_TRIM] = 0.4,
+                                            [AW_CAPACITY_RULE_FLOOR] = 0,
+                                            [AW_CAPACITY_RULE_SLEEP] = 0.9,
+                                            [AW_CAPACITY_RULE_ASLEEP] = 0.5}};
 }
 
-uint64_t aw_formula_id(const struct aw_formula *formula)
+uint64_t aw_capacity_rule_id(const struct aw_capacity_rule *rule)
 {
-    uint64_t h = aw_hash_bytes(AW_HASH_BEGIN, formula->x, sizeof formula->x);
+    uint64_t h = aw_hash_bytes(AW_HASH_BEGIN, rule->x, sizeof rule->x);
     return h ? h : 1;
 }
 
-void aw_formula_begin(struct aw_formula_memory *memory)
+void aw_capacity_rule_begin(struct aw_capacity_rule_memory *memory)
 {
     memset(memory, 0, sizeof *memory);
 }
 
-void aw_formula_changed(struct aw_formula_memory *memory)
+void aw_capacity_rule_changed(struct aw_capacity_rule_memory *memory)
 {
     memory->margin_trim = memory->size_trim = memory->size_trim_used = 0;
     memory->since_resize = 0;
 }
 
-void aw_formula_new_requests(struct aw_formula_memory *memory)
+void aw_capacity_rule_new_requests(struct aw_capacity_rule_memory *memory)
 {
     memory->cores_sum = memory->completions_sum = 0;
 }
 
-void aw_formula_new_load(struct aw_formula_memory *memory)
+void aw_capacity_rule_new_load(struct aw_capacity_rule_memory *memory)
 {
     memory->high_load = memory->smooth_load;
 }
@@ -149,37 +151,38 @@ static double highest(const uint16_t *ring, uint32_t length, uint32_t step, uint
 }
 
 /* What the load needs, in requests/s. */
-static double load_to_serve(const struct aw_formula_values *values,
-                            struct aw_formula_memory *memory, double load)
+static double load_to_serve(const struct aw_capacity_rule_values *values,
+                            struct aw_capacity_rule_memory *memory, double load)
 {
     if (memory->step == 0)
         memory->smooth_load = load;
-    memory->smooth_load += values->v[AW_FORMULA_SMOOTH] * (load - memory->smooth_load);
+    memory->smooth_load += values->v[AW_CAPACITY_RULE_SMOOTH] * (load - memory->smooth_load);
     memory->high_load = fmax(load, memory->high_load * HIGH_FADE);
-    const uint32_t window = (uint32_t)(values->v[AW_FORMULA_WINDOW] + 0.5);
-    const double peak = highest(memory->load, AW_FORMULA_HISTORY, memory->step, window);
-    const double share = values->v[AW_FORMULA_PEAK];
+    const uint32_t window = (uint32_t)(values->v[AW_CAPACITY_RULE_WINDOW] + 0.5);
+    const double peak = highest(memory->load, AW_CAPACITY_RULE_HISTORY, memory->step, window);
+    const double share = values->v[AW_CAPACITY_RULE_PEAK];
     const double need = (1 - share) * memory->smooth_load + share * peak;
-    return fmax(need, values->v[AW_FORMULA_FLOOR] * memory->high_load);
+    return fmax(need, values->v[AW_CAPACITY_RULE_FLOOR] * memory->high_load);
 }
 
-static void follow(const struct aw_formula_values *values, const struct aw_formula_task *task,
-                   struct aw_formula_memory *memory, bool violated)
+static void follow(const struct aw_capacity_rule_values *values,
+                   const struct aw_capacity_rule_task *task, struct aw_capacity_rule_memory *memory,
+                   bool violated)
 {
     const double off = (violated ? 1 : 0) - TARGET_SHARE * task->budget;
-    const double trim = memory->margin_trim + values->v[AW_FORMULA_TRIM] * off;
+    const double trim = memory->margin_trim + values->v[AW_CAPACITY_RULE_TRIM] * off;
     memory->margin_trim = fmin(MARGIN_TRIM_MAX, fmax(MARGIN_TRIM_MIN, trim));
     if (memory->quiet > SETTLED_STEPS)
         memory->size_trim =
             fmin(SIZE_TRIM_MAX, fmax(SIZE_TRIM_MIN, memory->size_trim + SIZE_TRIM_GAIN * off));
 }
 
-static int64_t memory_for(const struct aw_bounds *bounds, struct aw_formula_memory *memory,
+static int64_t memory_for(const struct aw_bounds *bounds, struct aw_capacity_rule_memory *memory,
                           const struct aw_reading *reading, bool resize)
 {
     const double present = (double)reading->memory_bytes_wanted;
     const double peak =
-        highest(memory->memory_bytes, AW_FORMULA_MEMORY_HISTORY, memory->step, MEMORY_WINDOW);
+        highest(memory->memory_bytes, AW_CAPACITY_RULE_MEMORY_HISTORY, memory->step, MEMORY_WINDOW);
     if (reading->oom_kills)
         memory->oom_floor_bytes = fmax(memory->oom_floor_bytes, OOM_FACTOR * present);
     else
@@ -196,9 +199,11 @@ static int64_t memory_for(const struct aw_bounds *bounds, struct aw_formula_memo
     return (int64_t)mib * (int64_t)AW_MIB_REAL;
 }
 
-void aw_formula_decide(const struct aw_formula_values *values, const struct aw_formula_task *task,
-                       struct aw_formula_memory *memory, const struct aw_reading *reading,
-                       bool violated, bool acts, struct aw_plan *ret_plan)
+void aw_capacity_rule_decide(const struct aw_capacity_rule_values *values,
+                             const struct aw_capacity_rule_task *task,
+                             struct aw_capacity_rule_memory *memory,
+                             const struct aw_reading *reading, bool violated, bool acts,
+                             struct aw_plan *ret_plan)
 {
     const struct aw_bounds *bounds = &task->bounds;
     struct aw_plan plan = {.set = AW_PLAN_COMMON,
@@ -212,8 +217,8 @@ void aw_formula_decide(const struct aw_formula_values *values, const struct aw_f
     }
     const bool known = !isnan(reading->arrivals_per_s);
     const double load = known ? fmin(LOAD_MAX, reading->arrivals_per_s) : memory->smooth_load;
-    memory->load[memory->step % AW_FORMULA_HISTORY] = aw_pack16(load);
-    memory->memory_bytes[memory->step % AW_FORMULA_MEMORY_HISTORY] =
+    memory->load[memory->step % AW_CAPACITY_RULE_HISTORY] = aw_pack16(load);
+    memory->memory_bytes[memory->step % AW_CAPACITY_RULE_MEMORY_HISTORY] =
         reading->memory_bytes_peak > 0
             ? aw_pack16_up(fmin(reading->memory_bytes_peak, (double)bounds->memory_bytes_max))
             : 0;
@@ -233,17 +238,17 @@ void aw_formula_decide(const struct aw_formula_values *values, const struct aw_f
     }
     need *= exp(memory->margin_trim);
 
-    double millicores = 1e3 * values->v[AW_FORMULA_CPU] * exp(memory->size_trim_used);
+    double millicores = 1e3 * values->v[AW_CAPACITY_RULE_CPU] * exp(memory->size_trim_used);
     millicores = fmin((double)bounds->cpu_millicores_max,
                       fmax((double)bounds->cpu_millicores_min, millicores));
     const double per_request =
         memory->completions_sum > 0 ? memory->cores_sum / memory->completions_sum : 0;
-    const double margin = values->v[AW_FORMULA_MARGIN];
+    const double margin = values->v[AW_CAPACITY_RULE_MARGIN];
     double replicas = ceil(1e3 * per_request * need * margin / millicores);
-    const double sleep = values->v[AW_FORMULA_SLEEP];
+    const double sleep = values->v[AW_CAPACITY_RULE_SLEEP];
     if (sleep > 0 && memory->idle >= sleep) {
         replicas = 1;
-        millicores *= values->v[AW_FORMULA_ASLEEP];
+        millicores *= values->v[AW_CAPACITY_RULE_ASLEEP];
     }
     plan.cpu_millicores = (int64_t)(millicores / 10 + 0.5) * 10;
     plan.replicas = (uint32_t)fmin(1e6, fmax(1, replicas));
