@@ -53,7 +53,7 @@ struct aw_store_row {
     int64_t at_us;          /* wall (or virtual) time of the decision */
     uint32_t stage;         /* enum aw_stage */
     uint32_t actor;         /* enum aw_actor */
-    uint64_t model;         /* id of the policy that was asked; 0: none yet */
+    uint64_t policy_id;     /* that was asked; 0: none yet */
     uint32_t obs_dim, act_dim;
     const float *obs;      /* [obs_dim] what was seen */
     const float *action;   /* [act_dim] what was carried out, after guard rails */

@@ -227,7 +227,7 @@ static void sink(void *ctx, uint32_t w, const struct aw_decision *decision)
     aw__chaos_digest(world, &decision->at_us, sizeof decision->at_us);
     aw__chaos_digest(world, &decision->stage, sizeof decision->stage);
     aw__chaos_digest(world, &decision->actor, sizeof decision->actor);
-    aw__chaos_digest(world, &decision->model, sizeof decision->model);
+    aw__chaos_digest(world, &decision->policy_id, sizeof decision->policy_id);
     aw__chaos_digest(world, decision->action, sizeof decision->action);
     aw__chaos_digest(world, guard->plan.amount, sizeof guard->plan.amount);
     aw__chaos_digest(world, &guard->clips, sizeof guard->clips);

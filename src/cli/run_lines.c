@@ -114,7 +114,7 @@ static void step_json(FILE *out, const struct aw_daemon_config *ask, const struc
             ",\"episode\":%" PRIu32 ",\"step\":%" PRIu32
             ",\"stage\":\"%s\",\"actor\":\"%s\",\"model\":\"%016" PRIx64 "\"",
             decision->episode, decision->step, aw_stage_name(decision->stage),
-            aw_actor_name(decision->actor), decision->model);
+            aw_actor_name(decision->actor), decision->policy_id);
     put_action(out, "action", decision->action, true);
     put_action(out, "shadow", decision->shadow, decision->has_shadow);
     put_plan(out, "plan", &guard->plan);
@@ -165,7 +165,7 @@ static void step_csv(FILE *out, const struct aw_daemon_config *ask, const struct
     fprintf(out, "%s", ask->workload[step->workload].pilot.name);
     csv_real(out, 1e-6 * (double)step->at_us);
     fprintf(out, ",%" PRIu32 ",%" PRIu32 ",%s,%s,%016" PRIx64, decision->episode, decision->step,
-            aw_stage_name(decision->stage), aw_actor_name(decision->actor), decision->model);
+            aw_stage_name(decision->stage), aw_actor_name(decision->actor), decision->policy_id);
     fprintf(out, ",%s,",
             decision->verdict == AW_WATCHDOG_PASS
                 ? ""

@@ -268,9 +268,9 @@ static void a_change_keeps_what_still_holds(void **state)
         world_tick(&world);
     const struct aw_pilot *pilot = aw_loop_pilot(world.loop, 0);
     const enum aw_stage stage = aw_pilot_stage(pilot);
-    const uint64_t model = aw_pilot_decision(pilot)->model;
+    const uint64_t learned = aw_pilot_decision(pilot)->policy_id;
     const uint32_t episode = aw_pilot_decision(pilot)->episode;
-    assert_true(model != 0 && stage != AW_STAGE_OFFLINE);
+    assert_true(learned != 0 && stage != AW_STAGE_OFFLINE);
 
     struct aw_pilot_config config = *aw_pilot_config(pilot);
     config.bounds.cpu_millicores_max = 3000; /* the same question, within other bounds */
@@ -278,7 +278,7 @@ static void a_change_keeps_what_still_holds(void **state)
     pilot = aw_loop_pilot(world.loop, 0);
     assert_int_equal(aw_pilot_stage(pilot), stage);
     world_tick(&world);
-    assert_true(aw_pilot_decision(pilot)->model == model);
+    assert_true(aw_pilot_decision(pilot)->policy_id == learned);
     assert_true(aw_pilot_decision(pilot)->episode >= episode);
     assert_true(aw_pilot_decision(pilot)->guard.plan.cpu_millicores <= 3000);
 
@@ -288,7 +288,7 @@ static void a_change_keeps_what_still_holds(void **state)
     assert_int_equal(aw_pilot_stage(pilot), AW_STAGE_OFFLINE);
     world_tick(&world);
     assert_int_equal(aw_pilot_decision(pilot)->actor, AW_ACTOR_FALLBACK);
-    assert_true(aw_pilot_decision(pilot)->model == model); /* to begin the next search with */
+    assert_true(aw_pilot_decision(pilot)->policy_id == learned); /* to begin the next search with */
 
     struct aw_diag diag;
     snprintf(config.name, sizeof config.name, "default/other");

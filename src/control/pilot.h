@@ -146,7 +146,7 @@ struct aw_decision {
     enum aw_stage stage;
     enum aw_actor actor;
     enum aw_actor in_charge; /* the same but for a person: who decides unless told otherwise */
-    uint64_t model;          /* id of the policy; 0: none yet */
+    uint64_t policy_id;      /* 0: none yet */
     struct aw_pilot_origin origin; /* of that policy */
 
     float action[AW_ACTION_DIM]; /* of who acts, before the rails */

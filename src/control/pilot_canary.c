@@ -16,7 +16,7 @@
     (AW_CLIP_BIT(AW_CLIP_BOUNDS) | AW_CLIP_BIT(AW_CLIP_NODE) | AW_CLIP_BIT(AW_CLIP_OOM_FLOOR) | \
      AW_CLIP_BIT(AW_CLIP_WORKING_SET))
 
-uint64_t aw__pilot_model(const struct aw_pilot *pilot)
+uint64_t aw__pilot_policy_id(const struct aw_pilot *pilot)
 {
     const struct aw_policy *policy = &pilot->policy;
     return policy->ops->elsewhere && !pilot->config.learning ? 0
@@ -31,7 +31,7 @@ static struct aw_canary_standing standing_of(const struct aw_pilot *pilot)
     const struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_lifecycle_ring *ring = &memory->lifecycle.agent;
     const struct aw_lifecycle_ring *other = &memory->lifecycle.fallback;
-    struct aw_canary_standing standing = {.id = aw__pilot_model(pilot),
+    struct aw_canary_standing standing = {.id = aw__pilot_policy_id(pilot),
                                           .score_mean = NAN,
                                           .score_std = NAN,
                                           .violation_share = memory->violation_share,
@@ -232,7 +232,7 @@ void aw__pilot_canary_decided(struct aw_pilot *pilot, const struct aw__pilot_tri
     }
     const bool restoring = out->canary.restoring;
     aw_canary_report(&pilot->config.canary, &memory->canary, &out->canary);
-    out->canary.good = aw__pilot_model(pilot);
+    out->canary.good = aw__pilot_policy_id(pilot);
     out->canary.restoring = restoring;
     out->canary.acts = memory->by_trial;
     out->canary.moved = pilot->canary_moved;

@@ -12,7 +12,7 @@ static uint64_t mix_decision(uint64_t h, const struct aw_decision *d)
 {
     h = aw_hash_bytes(h, &d->at_us, sizeof d->at_us);
     h = aw_hash_bytes(h, &d->actor, sizeof d->actor);
-    h = aw_hash_bytes(h, &d->model, sizeof d->model);
+    h = aw_hash_bytes(h, &d->policy_id, sizeof d->policy_id);
     h = aw_hash_bytes(h, d->action, sizeof d->action);
     h = aw_hash_bytes(h, &d->guard.plan.replicas, sizeof d->guard.plan.replicas);
     h = aw_hash_bytes(h, &d->guard.plan.cpu_millicores, sizeof d->guard.plan.cpu_millicores);
@@ -71,7 +71,8 @@ static void serve(struct bench *b, enum rule kind)
     memory->loaded = memory->missed = 0;
     for (uint32_t t = 0; t < 6 * EPISODE || memory->step != 0; t++)
         bench_tick(b);
-    assert_true(aw__pilot_model(b->pilot) == aw_capacity_rule_id(aw_pilot_capacity_rule(b->pilot)));
+    assert_true(aw__pilot_policy_id(b->pilot) ==
+                aw_capacity_rule_id(aw_pilot_capacity_rule(b->pilot)));
     assert_int_equal(memory->lifecycle.stage, AW_STAGE_SERVING);
     b->pilot->config.retrain = false; /* what comes is what is handed in */
 }
@@ -92,7 +93,7 @@ static void a_worse_policy_is_rolled_back_within_two_episodes(void **state)
     (void)state;
     struct bench b;
     serve(&b, PLAIN);
-    const uint64_t good = aw__pilot_model(b.pilot);
+    const uint64_t good = aw__pilot_policy_id(b.pilot);
     try_rule(&b, SCANT);
     const uint64_t bad = b.pilot->memory.canary.candidate.id;
     uint32_t acted = 0, missed = 0, back_at = 0, restored = 0;
@@ -103,7 +104,7 @@ static void a_worse_policy_is_rolled_back_within_two_episodes(void **state)
         missed += by_trial && d->score.violated;
         by_trial = d->canary.acts;
         acted += by_trial;
-        assert_true(d->canary.acts == (d->model == bad));
+        assert_true(d->canary.acts == (d->policy_id == bad));
         if (d->canary.moved) {
             char text[AW_CANARY_TEXT_MAX];
             assert_true(strlen(aw_canary_reason_format(&d->canary.reason, text, sizeof text)) > 20);
@@ -118,7 +119,7 @@ static void a_worse_policy_is_rolled_back_within_two_episodes(void **state)
         }
         if (back_at) {
             assert_false(d->canary.acts);
-            assert_true(d->model == good);
+            assert_true(d->policy_id == good);
             restored += d->canary.restoring;
         }
     }
@@ -156,14 +157,14 @@ static void a_better_policy_is_adopted_and_keeps_what_it_learned(void **state)
             assert_true(d->canary.good == id);
         }
         if (at) {
-            assert_true(d->model == id);
+            assert_true(d->policy_id == id);
             assert_false(d->canary.acts);
         }
     }
     assert_true(at > 0 && at < 5 * EPISODE);
     assert_true(acted >= 2 * EPISODE);
     assert_true(after < before);
-    assert_true(aw__pilot_model(b.pilot) == id);
+    assert_true(aw__pilot_policy_id(b.pilot) == id);
     bench_end(&b);
 }
 
@@ -360,25 +361,25 @@ a_policy_that_is_found_while_one_acts_is_tried_and_without_a_canary_acts_at_once
     for (uint32_t enabled = 0; enabled < 2; enabled++) {
         struct bench b;
         serve(&b, LAVISH); /* anything that is searched for is cheaper */
-        const uint64_t before = aw__pilot_model(b.pilot);
+        const uint64_t before = aw__pilot_policy_id(b.pilot);
         b.pilot->config.canary.enabled = enabled;
         b.pilot->config.retrain = true;
         b.pilot->memory.next_rows = 0;
         for (uint32_t t = 0; t < 2 * EPISODE && b.pilot->memory.canary.state == AW_CANARY_NONE &&
-                             aw__pilot_model(b.pilot) == before;
+                             aw__pilot_policy_id(b.pilot) == before;
              t++)
             bench_tick(&b);
         if (enabled) {
             const struct aw_decision *d = bench_tick(&b);
             assert_int_equal(d->canary.state, AW_CANARY_SHADOW);
             assert_int_equal(d->canary.reason.cause, AW_CANARY_CAUSE_FOUND);
-            assert_true(d->model == before && d->canary.trial != before);
+            assert_true(d->policy_id == before && d->canary.trial != before);
             assert_true(isfinite(d->canary.predicted_mean));
             assert_true(d->canary.predicted_low < d->canary.predicted_mean);
             assert_false(aw_pilot_learn_due(b.pilot)); /* one at a time */
         } else {
             assert_int_equal(b.pilot->memory.canary.state, AW_CANARY_NONE);
-            assert_true(aw__pilot_model(b.pilot) != before);
+            assert_true(aw__pilot_policy_id(b.pilot) != before);
         }
         bench_end(&b);
     }
@@ -397,7 +398,7 @@ static void a_policy_goes_from_one_workload_to_another_as_text(void **state)
     assert_ok(aw_pilot_policy_text(from.pilot, &text, &diag));
     if (aw_pilot_propose(to.pilot, text, strlen(text), &diag))
         fail_msg("%s", diag.text);
-    assert_true(to.pilot->memory.canary.candidate.id == aw__pilot_model(from.pilot));
+    assert_true(to.pilot->memory.canary.candidate.id == aw__pilot_policy_id(from.pilot));
     assert_memory_equal(&aw_capacity_of(&to.pilot->trial)->memory.rule,
                         aw_pilot_capacity_rule(from.pilot), sizeof(struct aw_capacity_rule));
     assert_int_equal(bench_tick(&to)->canary.state, AW_CANARY_SHADOW);
@@ -433,7 +434,7 @@ static void a_file_that_is_damaged_or_foreign_is_refused_and_changes_nothing(voi
         assert_true(!err || strlen(diag.text) > 10);
         refused += err != AW_OK;
         if (!err) { /* the last of seventeen digits: the same number */
-            assert_true(to.pilot->memory.canary.candidate.id == aw__pilot_model(from.pilot));
+            assert_true(to.pilot->memory.canary.candidate.id == aw__pilot_policy_id(from.pilot));
             assert_ok(aw_pilot_state_load(to.pilot, before));
         }
         text[i] ^= 1;
@@ -525,8 +526,8 @@ static void a_network_is_tried_too_and_takes_memory_only_meanwhile(void **state)
     char *text = NULL;
     network(&from, 11);
     network(&b, 12);
-    const uint64_t id = aw__pilot_model(from.pilot);
-    assert_true(id != aw__pilot_model(b.pilot));
+    const uint64_t id = aw__pilot_policy_id(from.pilot);
+    assert_true(id != aw__pilot_policy_id(b.pilot));
     assert_ok(aw_pilot_policy_text(from.pilot, &text, &diag));
     const size_t small = aw_pilot_bytes(b.pilot, true);
     if (aw_pilot_propose(b.pilot, text, strlen(text), &diag))
@@ -547,7 +548,7 @@ static void a_network_is_tried_too_and_takes_memory_only_meanwhile(void **state)
     }
     assert_true(acted >= 2 * EPISODE);
     assert_int_equal(b.pilot->memory.canary.state, AW_CANARY_ADOPTED);
-    assert_true(aw__pilot_model(b.pilot) == id);
+    assert_true(aw__pilot_policy_id(b.pilot) == id);
     assert_int_equal(aw_pilot_bytes(b.pilot, true), small);
 
     serve(&rule, PLAIN); /* the kinds do not mix */

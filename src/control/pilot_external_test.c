@@ -89,7 +89,7 @@ static void it_acts_once_the_fallback_has_been_seen_and_it_is_trusted(void **sta
     } while (decision->actor != AW_ACTOR_AGENT);
     assert_int_equal(admitted, 1);
     assert_true(ticks > b.config.lifecycle.offline_least * EPISODE);
-    assert_int_equal(decision->model, aw_external_id("steady@1"));
+    assert_int_equal(decision->policy_id, aw_external_id("steady@1"));
     assert_memory_equal(decision->action, answer.action, sizeof answer.action);
     assert_true(decision->external.follow);
     bench_end(&b);
@@ -174,7 +174,7 @@ static void nobody_there_is_the_fallback_alone(void **state)
     for (uint32_t t = 0; t < 3 * EPISODE; t++) {
         const struct aw_decision *decision = tick(&b, &nobody, &told);
         assert_int_equal(decision->actor, AW_ACTOR_FALLBACK);
-        assert_int_equal(decision->model, 0);
+        assert_int_equal(decision->policy_id, 0);
         assert_int_equal(decision->external.standing, AW_EXTERNAL_ABSENT);
     }
     bench_end(&b);

@@ -37,7 +37,7 @@ enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_us, struct aw_
     memory->stage = before.stage;
     memory->has_shadow = before.has_shadow;
     memory->at_us = before.at_us;
-    memory->model = before.model;
+    memory->policy_id = before.policy_id;
     memcpy(memory->obs, before.obs, sizeof memory->obs);
     memcpy(memory->action_taken, before.action_taken, sizeof memory->action_taken);
     memcpy(memory->shadow, before.shadow, sizeof memory->shadow);

@@ -59,7 +59,7 @@ struct aw__pilot_memory {
     uint32_t anew;     /* the workload is another than at the last search */
     int64_t at_us;
     int64_t forgotten_us; /* when it was last ordered to forget; 0: never */
-    uint64_t model;
+    uint64_t policy_id;
     uint64_t policy_order; /* about policies, that was carried out last; 0: none */
 
     /* sizes under the fallback, to go back to when it takes over again */
@@ -151,7 +151,7 @@ AW_NODISCARD enum aw_err aw__pilot_copy_policy(const struct aw_pilot *pilot,
 /* Whether there is a learner of its kind of policy. */
 bool aw__pilot_learns(const struct aw_pilot *pilot);
 /* Id of the policy in force; 0: none. */
-uint64_t aw__pilot_model(const struct aw_pilot *pilot);
+uint64_t aw__pilot_policy_id(const struct aw_pilot *pilot);
 
 /* --- pilot_learn.c and pilot_shared.c: learning --------------------------------------------------
  */

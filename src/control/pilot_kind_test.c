@@ -144,7 +144,7 @@ static void a_policy_of_another_file_acts_is_saved_and_is_asked_on(void **state)
         const struct aw_decision *d = bench_tick(&b);
         if (d->actor != AW_ACTOR_AGENT)
             continue;
-        assert_int_equal(d->model, HOLDS);
+        assert_int_equal(d->policy_id, HOLDS);
         assert_int_equal(d->by_agent.replicas, d->reading.replicas_wanted);
         assert_int_equal(d->guard.plan.set, 0);
     }

@@ -49,7 +49,7 @@ AW_LAYOUT(memory_layout, struct aw__pilot_memory, 0, AW_STATE_MEMORY(state.),
           need_sum, minute_sum, minute_steps, minute_count, minute_first, rows_first, rows,
           next_rows, loaded, missed, step_count, violation_count, agent_steps, episode, step,
           learn_from, learn_due, in_flight, actor, stage, has_shadow, away, by_trial, anew, at_us,
-          forgotten_us, model, policy_order, home_cpu_millicores, home_memory_bytes,
+          forgotten_us, policy_id, policy_order, home_cpu_millicores, home_memory_bytes,
           ORIGIN(origin.), obs, action_taken, shadow);
 AW_LAYOUT(bin_layout, struct aw_copy_bin, 0, cores, rate_per_s, weight, log_slo, log_p50, mean_us,
           throttled, requests_per_s, latency_rows);

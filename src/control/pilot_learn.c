@@ -242,7 +242,7 @@ static void predict(const struct aw_pilot *pilot, const struct aw_rehearsed *kno
 static bool goes_on_trial(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
-    return pilot->config.canary.enabled && aw__pilot_model(pilot) != 0 &&
+    return pilot->config.canary.enabled && aw__pilot_policy_id(pilot) != 0 &&
            !isnan(memory->better_mean) && aw_lifecycle_agent_acts(&memory->lifecycle);
 }
 
@@ -297,9 +297,9 @@ static enum aw_err find_starts(struct aw_pilot *pilot, struct aw_rehearsal *rehe
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     enum aw_err err = AW_ERR_NODATA;
-    *ret =
-        (struct starts){.origin[AW_REHEARSE_KNOWN] = memory->origin,
-                        .at.known = aw__pilot_model(pilot) ? aw_pilot_capacity_rule(pilot) : NULL};
+    *ret = (struct starts){.origin[AW_REHEARSE_KNOWN] = memory->origin,
+                           .at.known =
+                               aw__pilot_policy_id(pilot) ? aw_pilot_capacity_rule(pilot) : NULL};
     if (pilot->learner) {
         aw_learner_forget(pilot->learner, memory->episode - memory->learn_from);
         err = aw__pilot_taught(pilot, rehearsal, seed, &ret->taught,
@@ -352,7 +352,7 @@ static enum aw_err search_rule(struct aw_pilot *pilot, struct aw_diag *diag)
             aw_capacity_set(capacity, &found.rule, candidate.id);
             aw_capacity_rule_changed(&capacity->memory.lived);
             memory->origin = *origin;
-        } else if (candidate.id != aw__pilot_model(pilot) &&
+        } else if (candidate.id != aw__pilot_policy_id(pilot) &&
                    !aw_canary_barred(&memory->canary, candidate.id, memory->rows)) {
             aw_rehearsal_as_it_was(rehearsal);
             const uint64_t chance = seed + AW__PILOT_ESTIMATE_STREAM;
@@ -375,7 +375,7 @@ static enum aw_err search_rule(struct aw_pilot *pilot, struct aw_diag *diag)
         pilot->learned.copy_error = aw_rehearsal_error(rehearsal);
         pilot->learned.value = found.value;
     }
-    if (!err && aw__pilot_model(pilot))
+    if (!err && aw__pilot_policy_id(pilot))
         err = aw__pilot_estimate(pilot, rehearsal, seed + AW__PILOT_ESTIMATE_STREAM, diag);
     aw_rehearsal_free(rehearsal);
     return err;

@@ -75,7 +75,7 @@ static enum aw_err text_of(const struct aw_pilot *pilot, uint64_t id, const stru
 enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,
                                  struct aw_diag *diag)
 {
-    const uint64_t id = aw__pilot_model(pilot);
+    const uint64_t id = aw__pilot_policy_id(pilot);
     if (pilot->policy.ops->elsewhere)
         return aw_fail(diag, AW_ERR_UNSUPPORTED,
                        "workload %s has an external agent, which keeps its policy itself",
@@ -148,7 +148,7 @@ static enum aw_err may_try(const struct aw_pilot *pilot, uint64_t id, struct aw_
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     const char *name = pilot->config.name;
-    if (id == aw__pilot_model(pilot))
+    if (id == aw__pilot_policy_id(pilot))
         return aw_fail(diag, AW_ERR_EXISTS, "policy %016" PRIx64 " is the one that %s has", id,
                        name);
     if (aw_canary_busy(&memory->canary))
@@ -156,7 +156,7 @@ static enum aw_err may_try(const struct aw_pilot *pilot, uint64_t id, struct aw_
                        "workload %s is trying policy %016" PRIx64 " (%s); one at a time", name,
                        memory->canary.candidate.id,
                        aw_canary_state_name((enum aw_canary_state)memory->canary.state));
-    if (!pilot->config.learning || !aw__pilot_model(pilot) ||
+    if (!pilot->config.learning || !aw__pilot_policy_id(pilot) ||
         !aw_lifecycle_agent_acts(&memory->lifecycle))
         return aw_fail(diag, AW_ERR_CONFLICT,
                        "workload %s is in the hands of its fallback: a policy is tried beside one "
@@ -253,7 +253,7 @@ enum aw_err aw_pilot_rollback(struct aw_pilot *pilot, struct aw_diag *diag)
         return aw_fail(diag, AW_ERR_CONFLICT,
                        "workload %s tries no policy: the one that it has, %016" PRIx64
                        ", is the last known good one",
-                       pilot->config.name, aw__pilot_model(pilot));
+                       pilot->config.name, aw__pilot_policy_id(pilot));
     aw__pilot_canary_ordered(pilot);
     return AW_OK;
 }

@@ -150,7 +150,7 @@ enum aw_err aw__pilot_learn_shared(struct aw_pilot *pilot, uint64_t seed, struct
         err = aw__pilot_round(pilot, seed, &next, diag);
         if (!err)
             err = contend(pilot, rehearsal, chance, &next, &own);
-        else if (err == AW_ERR_NODATA && aw__pilot_model(pilot) != 0)
+        else if (err == AW_ERR_NODATA && aw__pilot_policy_id(pilot) != 0)
             err = AW_OK; /* too few episodes for a round; the model's policy needs but one */
     }
     if (!err && offline)

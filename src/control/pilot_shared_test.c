@@ -128,7 +128,7 @@ static void end(struct bench *b)
 }
 
 struct seen {
-    uint64_t hash, model;
+    uint64_t hash, policy_id;
     uint32_t models, agent_steps, shared_steps; /* with a policy of the model's in force */
     uint32_t episodes;                          /* that the last such policy knew */
 };
@@ -140,15 +140,15 @@ static void listen(void *ctx, const struct aw_job_step *step)
     const uint64_t words[] = {(uint64_t)d->at_us,
                               d->stage,
                               d->actor,
-                              d->model,
+                              d->policy_id,
                               d->origin.checksum,
                               d->origin.episodes,
                               d->guard.plan.replicas,
                               (uint64_t)d->guard.plan.cpu_millicores,
                               (uint64_t)d->guard.plan.memory_bytes};
     seen->hash = aw_hash_bytes(seen->hash, words, sizeof words);
-    seen->models += d->model != seen->model;
-    seen->model = d->model;
+    seen->models += d->policy_id != seen->policy_id;
+    seen->policy_id = d->policy_id;
     seen->agent_steps += d->actor == AW_ACTOR_AGENT || d->actor == AW_ACTOR_EXPLORING;
     seen->shared_steps += d->origin.checksum != 0;
     if (d->origin.checksum)
@@ -184,7 +184,7 @@ static void a_workload_begins_with_the_models_policy(void **state)
     if (decision->origin.checksum) { /* a round may have done better by now */
         assert_true(decision->origin.checksum == aw_pretrained_info(model)->checksum);
         assert_string_equal(decision->origin.name, aw_pretrained_info(model)->name);
-        assert_true(decision->model == aw_pilot_network(view.pilot)->id);
+        assert_true(decision->policy_id == aw_pilot_network(view.pilot)->id);
         char *text = aw_explanation_text(&b.workload.pilot, decision);
         assert_non_null(text);
         assert_non_null(strstr(text, "\"specialised_from\":{\"checksum\":\""));
@@ -281,11 +281,11 @@ static void a_capacity_rule_is_searched_for_from_the_model_and_says_so(void **st
         const struct aw_pilot_origin *origin = &view.decision->origin;
         assert_int_equal(known.agent_steps, 0);
         assert_true(aw_pilot_learned(view.pilot)->rounds > 0);
-        if (view.decision->model && origin->checksum) {
+        if (view.decision->policy_id && origin->checksum) {
             assert_true(origin->checksum == aw_pretrained_info(model)->checksum);
             assert_string_equal(origin->name, aw_pretrained_info(model)->name);
             assert_int_equal(origin->episodes, 3); /* the most that the model reads */
-            assert_true(view.decision->model ==
+            assert_true(view.decision->policy_id ==
                         aw_capacity_rule_id(aw_pilot_capacity_rule(view.pilot)));
             char *text = aw_explanation_text(&b.workload.pilot, view.decision);
             assert_non_null(text);
@@ -293,7 +293,7 @@ static void a_capacity_rule_is_searched_for_from_the_model_and_says_so(void **st
             free(text);
             began++;
         }
-        other += view.decision->model && !origin->checksum;
+        other += view.decision->policy_id && !origin->checksum;
         end(&b);
     }
     assert_true(began > 0);

@@ -226,7 +226,7 @@ static void without_learning_the_fallback_acts_for_ever(void **state)
     for (uint32_t t = 0; t < 8 * EPISODE; t++) {
         const struct aw_decision *d = bench_tick(&b);
         assert_int_equal(d->actor, AW_ACTOR_FALLBACK);
-        assert_true(d->model == 0);
+        assert_true(d->policy_id == 0);
         assert_false(aw_pilot_learn_due(b.pilot));
     }
     bench_end(&b);
@@ -254,7 +254,7 @@ static void a_stored_step_is_what_was_decided(void **state)
         assert_int_equal(row->at_us, last.at_us);
         assert_int_equal(row->stage, last.stage);
         assert_int_equal(row->actor, last.actor);
-        assert_true(row->model == last.model);
+        assert_true(row->policy_id == last.policy_id);
         assert_false(row->terminated);
         assert_true(row->truncated == (row->step == EPISODE - 1));
         assert_int_equal(row->act_dim, AW_ACTION_DIM);

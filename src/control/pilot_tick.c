@@ -120,7 +120,7 @@ static bool search_due(const struct aw_pilot *pilot)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     return memory->rows >= memory->next_rows ||
-           (memory->loaded >= MISSED_WINDOW && aw__pilot_model(pilot) &&
+           (memory->loaded >= MISSED_WINDOW && aw__pilot_policy_id(pilot) &&
             (uint64_t)memory->missed * MISSED_WINDOW >= (uint64_t)MISSED_MANY * memory->loaded);
 }
 
@@ -271,7 +271,7 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
         .at_us = memory->at_us,
         .stage = memory->stage,
         .actor = memory->actor,
-        .model = memory->model,
+        .policy_id = memory->policy_id,
         .obs_dim = pilot->obs_dim,
         .act_dim = AW_ACTION_DIM,
         .obs = pilot->obs_last,
@@ -495,7 +495,7 @@ static void hear(struct aw_pilot *pilot, struct deciding *d)
     struct aw_outside *outside = aw_outside_of(&pilot->policy);
     if (outside)
         out->took_s = aw_outside_step(outside, &pilot->config.external, d->now_us, &out->external);
-    out->model = aw__pilot_model(pilot);
+    out->policy_id = aw__pilot_policy_id(pilot);
     out->origin = memory->origin;
     pilot->moved = false;
     ages_of(pilot, d->now_us, out->age_s);
@@ -538,7 +538,7 @@ static void watch(struct aw_pilot *pilot, struct deciding *d)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
     struct aw_decision *out = &pilot->decision;
-    d->wanted = out->model != 0 && aw_lifecycle_agent_acts(&memory->lifecycle) &&
+    d->wanted = out->policy_id != 0 && aw_lifecycle_agent_acts(&memory->lifecycle) &&
                 (!pilot->policy.ops->elsewhere || out->external.follow);
     const struct aw_watchdog_input input = {
         .last_actor = pilot->finished && memory->actor != AW_ACTOR_PERSON
@@ -599,7 +599,7 @@ static void propose(struct aw_pilot *pilot, struct deciding *d)
         d->finite = true;
         d->by_agent = d->trial.plan;
         memcpy(d->agent, d->trial.action, sizeof d->agent);
-        out->model = memory->canary.candidate.id;
+        out->policy_id = memory->canary.candidate.id;
         out->origin = memory->trial_origin;
     }
     memory->extra_cost = out->actor == AW_ACTOR_EXPLORING
@@ -650,7 +650,7 @@ static void begin_step(struct aw_pilot *pilot)
     memory->stage = out->stage;
     memory->has_shadow = out->has_shadow;
     memory->at_us = out->at_us;
-    memory->model = out->model;
+    memory->policy_id = out->policy_id;
     memcpy(memory->obs, pilot->obs, pilot->obs_dim * sizeof *memory->obs);
     memcpy(memory->action_taken, taken, sizeof taken);
     memcpy(memory->shadow, out->shadow, sizeof out->shadow);

@@ -90,8 +90,8 @@ static void a_file_is_watched_tried_and_adopted(void **state)
     attach(&b);
     run(&b, 2);
     char *text = text_of(&b, 1), phrase[256];
-    const uint64_t wanted = view_of(&b, 1).decision->model;
-    assert_int_not_equal(wanted, view_of(&b, 0).decision->model);
+    const uint64_t wanted = view_of(&b, 1).decision->policy_id;
+    assert_int_not_equal(wanted, view_of(&b, 0).decision->policy_id);
     if (propose(&b, "cart-0", text, &id, &diag))
         fail_msg("%s", diag.text);
     assert_int_equal(view_of(&b, 0).policy_waits, id);
@@ -107,7 +107,7 @@ static void a_file_is_watched_tried_and_adopted(void **state)
         seen[view_of(&b, 0).decision->canary.state] = true;
     }
     assert_true(seen[AW_CANARY_SHADOW] && seen[AW_CANARY_TRIAL] && seen[AW_CANARY_ADOPTED]);
-    assert_int_equal(view_of(&b, 0).decision->model, wanted);
+    assert_int_equal(view_of(&b, 0).decision->policy_id, wanted);
     assert_int_equal(view_of(&b, 0).policy_tried, id);
     assert_int_equal(view_of(&b, 0).policy_err, AW_OK);
     snprintf(phrase, sizeof phrase, "\"of\":%llu,\"result\":\"done\"", (unsigned long long)id);
@@ -127,7 +127,7 @@ static void a_person_takes_it_back_at_once(void **state)
         attach(&b);
         run(&b, 2);
         char *text = text_of(&b, 1);
-        const uint64_t good = view_of(&b, 0).decision->model;
+        const uint64_t good = view_of(&b, 0).decision->policy_id;
         must_propose(&b, "cart-0", text);
         if (waited) /* until it acts */
             for (uint32_t t = 0; !view_of(&b, 0).decision->canary.acts; t++) {
@@ -139,7 +139,7 @@ static void a_person_takes_it_back_at_once(void **state)
         assert_int_equal(refused(&b, &back, &diag), AW_ERR_CONFLICT); /* that is under way */
         run(&b, 1);
         const struct aw_decision *decision = view_of(&b, 0).decision;
-        assert_int_equal(decision->model, good);
+        assert_int_equal(decision->policy_id, good);
         assert_false(decision->canary.acts);
         assert_int_equal(decision->canary.state, waited ? AW_CANARY_ROLLED_BACK : AW_CANARY_NONE);
         if (waited)

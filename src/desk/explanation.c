@@ -233,7 +233,7 @@ static json_t *decider_json(const struct aw_pilot_config *config,
     if (agent) {
         const bool there = decision->by_agent.set != 0;
         aw__told_text(&told, "kind", config->learning ? aw_policy_names[config->agent] : NULL);
-        aw__told_put(&told, "model", id_hex(decision->model));
+        aw__told_put(&told, "model", id_hex(decision->policy_id));
         if (decision->origin.checksum)
             aw__told_put(&told, "specialised_from", origin_json(&decision->origin));
         if (aw_policy_ops_of(config->agent)->elsewhere)
@@ -462,7 +462,7 @@ json_t *aw_explanation_json(const struct aw_pilot_config *config,
     aw__told_put(&told, "watchdog", watchdog_json(decision));
     aw__told_put(&told, "lifecycle", lifecycle_json(decision));
     aw__told_put(&told, "canary", canary_json(&decision->canary));
-    aw__told_put(&told, "model", id_hex(decision->model));
+    aw__told_put(&told, "model", id_hex(decision->policy_id));
     aw__told_put(&told, "seed", seed_json(config->seed));
     return aw__told_end(&told);
 }
@@ -506,7 +506,7 @@ json_t *aw_explanation_brief(const struct aw_pilot_config *config,
     struct aw__told told = aw__told_begin();
     aw__told_text(&told, "actor", aw_actor_name(decision->actor));
     aw__told_text(&told, "stage", aw_stage_name(decision->stage));
-    aw__told_put(&told, "model", id_hex(decision->model));
+    aw__told_put(&told, "model", id_hex(decision->policy_id));
     if (decision->origin.checksum)
         aw__told_put(&told, "specialised_from", origin_json(&decision->origin));
     aw__told_put(&told, "from", aw_explanation_plan_json(&before));
@@ -552,7 +552,7 @@ void aw_explanation_note(struct aw_explanation_noted *noted, const struct aw_dec
     const struct aw_guard_result *guard = &decision->guard;
     const struct aw_explanation_noted before = *noted;
     const uint32_t kept = unsaid(decision) & ~guard->recommended.set;
-    *noted = (struct aw_explanation_noted){.model = decision->model,
+    *noted = (struct aw_explanation_noted){.policy_id = decision->policy_id,
                                            .freeze_id = orders->freeze_id,
                                            .pin_id = orders->pin_id,
                                            .floor_id = orders->floor_id,
@@ -606,7 +606,7 @@ bool aw_explanation_notable(const struct aw_explanation_noted *before,
     const uint32_t kept = unsaid(decision) & ~now->recommended.set;
     if (!before || now->plan.set || decision->moved || decision->canary.moved ||
         decision->canary.restoring != before->restoring || decision->actor != before->actor ||
-        decision->stage != before->stage || decision->model != before->model ||
+        decision->stage != before->stage || decision->policy_id != before->policy_id ||
         decision->verdict != before->verdict || decision->answered != before->answered ||
         decision->external.moved ||
         (decision->verdict != AW_WATCHDOG_PASS && decision->watchdog.cause != before->cause) ||

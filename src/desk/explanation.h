@@ -53,7 +53,7 @@ double aw_explanation_cost_per_hour(const struct aw_prices *prices, const struct
 
 /* What is to be known of the decisions before, to see whether the next one says anything new. */
 struct aw_explanation_noted {
-    uint64_t model;
+    uint64_t policy_id;
     uint64_t freeze_id, pin_id, floor_id; /* of orders */
     struct aw_plan recommended;
     uint32_t axis_clips[AW_RESOURCES];

@@ -31,7 +31,7 @@ static struct aw_decision plain_decision(void)
                             .stage = AW_STAGE_SERVING,
                             .actor = AW_ACTOR_AGENT,
                             .in_charge = AW_ACTOR_AGENT,
-                            .model = 0xabc,
+                            .policy_id = 0xabc,
                             .answered = true,
                             .state_dim = AW_STATE_DEFAULT_DIM,
                             .by_agent = {.set = ALL, .amount = {3, 500, 512 * AW_MIB}},
@@ -430,7 +430,7 @@ static void same(struct aw_decision *d)
 }
 static void replaced(struct aw_decision *d)
 {
-    d->model++;
+    d->policy_id++;
 }
 static void tripped(struct aw_decision *d)
 {

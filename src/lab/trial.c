@@ -315,7 +315,7 @@ static void on_measured(void *ctx, const struct aw_job_step *ended)
         cell->trips_by[d->watchdog.cause]++;
     }
     cell->clipped += d->guard.clips != 0;
-    cell->model = d->model;
+    cell->policy_id = d->policy_id;
     cell->origin = d->origin;
     if (ended->workload + 1 == s->trial.ask.count)
         progress(s, step);

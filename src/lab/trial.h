@@ -34,7 +34,7 @@ struct aw__trial_cell {
     uint32_t trips_by[AW_WATCHDOG_CAUSE_COUNT];
     uint32_t first_trip; /* the step before it, from 1; 0: none */
     uint32_t clipped;    /* decisions that a rail changed */
-    uint64_t model;      /* id of the policy */
+    uint64_t policy_id;
     struct aw_pilot_origin origin;
 };
 

@@ -172,12 +172,13 @@ static void origins_print(const struct aw__trial *trial)
             printf("%s%s: zero-shot is model %s, which knew it by %" PRIu32
                    " episodes of the fallback; adapted is %s.\n",
                    mark, name, shared->origin.name, shared->origin.episodes,
-                   adapted->model == shared->model ? "the same policy: nothing better was found"
-                   : adapted->origin.checksum      ? "the model's with more episodes"
-                                                   : "what it learned itself");
+                   adapted->policy_id == shared->policy_id
+                       ? "the same policy: nothing better was found"
+                   : adapted->origin.checksum ? "the model's with more episodes"
+                                              : "what it learned itself");
         else
             printf("%s%s: the model gave no policy in time, so that zero-shot is %s.\n", mark, name,
-                   shared->model ? "one of its own learning" : "the fallback");
+                   shared->policy_id ? "one of its own learning" : "the fallback");
     }
 }
 
@@ -260,7 +261,7 @@ static json_t *policy_json(const struct aw__trial *trial, enum aw__trial_arm arm
     json_t *policy = json_object(), *runs = json_array();
     const struct aw__trial_cell *first = aw__trial_cell(trial, 0, arm, i);
     char id[24];
-    snprintf(id, sizeof id, "%016" PRIx64, first->model);
+    snprintf(id, sizeof id, "%016" PRIx64, first->policy_id);
     json_object_set_new(policy, "name", json_string(aw__trial_arm_names[arm]));
     json_object_set_new(policy, "policy", json_string(id));
     json_object_set_new(policy, "specialised_from",

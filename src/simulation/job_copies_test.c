@@ -75,7 +75,7 @@ static void end(struct bench *b)
 /* What was decided, as one number, and what stages and models were seen. */
 struct seen {
     uint64_t hash;
-    uint64_t model; /* the last */
+    uint64_t policy_id; /* the last */
     uint32_t models, online_steps;
 };
 
@@ -86,14 +86,14 @@ static void listen(void *ctx, const struct aw_job_step *step)
     const uint64_t words[] = {(uint64_t)d->at_us,
                               d->stage,
                               d->actor,
-                              d->model,
+                              d->policy_id,
                               d->guard.plan.replicas,
                               (uint64_t)d->guard.plan.cpu_millicores,
                               (uint64_t)d->guard.plan.memory_bytes,
                               d->guard.clips};
     seen->hash = aw_hash_bytes(seen->hash, words, sizeof words);
-    seen->models += d->model != seen->model;
-    seen->model = d->model;
+    seen->models += d->policy_id != seen->policy_id;
+    seen->policy_id = d->policy_id;
     seen->online_steps += d->stage == AW_STAGE_ONLINE;
 }
 

@@ -99,7 +99,7 @@ static void listen(void *ctx, const struct aw_job_step *step)
     *h = aw_hash_bytes(*h, &d->at_us, sizeof d->at_us);
     *h = aw_hash_bytes(*h, &d->stage, sizeof d->stage);
     *h = aw_hash_bytes(*h, &d->actor, sizeof d->actor);
-    *h = aw_hash_bytes(*h, &d->model, sizeof d->model);
+    *h = aw_hash_bytes(*h, &d->policy_id, sizeof d->policy_id);
     *h = aw_hash_bytes(*h, d->action, sizeof d->action);
     *h = aw_hash_bytes(*h, &d->guard.plan.replicas, sizeof d->guard.plan.replicas);
     *h = aw_hash_bytes(*h, &d->guard.plan.cpu_millicores, sizeof d->guard.plan.cpu_millicores);
@@ -133,7 +133,7 @@ static void it_learns_and_takes_over(void **state)
         assert_true(view.stage[AW_JOB_AWARE][AW_STAGE_OFFLINE].steps >= 4 * EPISODE);
         assert_true(view.total[AW_JOB_AWARE].agent_steps > 0);
         assert_true(view.total[AW_JOB_TWIN].agent_steps == 0);
-        assert_true(view.decision->model != 0);
+        assert_true(view.decision->policy_id != 0);
     }
     struct aw_store_counts counts;
     assert_ok(b.store.ops->counts(b.store.self, NULL, &counts, NULL));

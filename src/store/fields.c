@@ -14,7 +14,7 @@ const struct aw__field aw__fields[AW__FIELD_COUNT] = {
     {"at_us", AW__FIELD_I64, MEMBER(at_us)},
     {"stage", AW__FIELD_STAGE, MEMBER(stage)},
     {"actor", AW__FIELD_ACTOR, MEMBER(actor)},
-    {"model", AW__FIELD_MODEL, MEMBER(model)},
+    {"model", AW__FIELD_MODEL, MEMBER(policy_id)},
     {"obs", AW__FIELD_OBS, 0},
     {"action", AW__FIELD_ACTION, 0},
     {"shadow", AW__FIELD_SHADOW, 0},
@@ -204,7 +204,7 @@ enum aw_err aw__field_set(struct aw__row_in *reading, uint32_t field, const char
             return refuse(field, "an actor", text, diag);
         return AW_OK;
     case AW__FIELD_MODEL:
-        if (!parse_model(text, &reading->row.model))
+        if (!parse_model(text, &reading->row.policy_id))
             return refuse(field, "16 hexadecimal digits", text, diag);
         return AW_OK;
     case AW__FIELD_BOOL:

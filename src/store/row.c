@@ -99,7 +99,7 @@ bool aw__row_same(const struct aw_store_row *a, const struct aw_store_row *b)
     const struct aw_store_figures *f = &a->figures, *g = &b->figures;
     return !strcmp(a->workload, b->workload) && a->episode == b->episode && a->step == b->step &&
            a->at_us == b->at_us && a->stage == b->stage && a->actor == b->actor &&
-           a->model == b->model && a->obs_dim == b->obs_dim && a->act_dim == b->act_dim &&
+           a->policy_id == b->policy_id && a->obs_dim == b->obs_dim && a->act_dim == b->act_dim &&
            a->terminated == b->terminated && a->truncated == b->truncated &&
            same_vector(&a->reward, &b->reward, 1) && same_vector(a->obs, b->obs, a->obs_dim) &&
            same_vector(a->next_obs, b->next_obs, a->obs_dim) &&

@@ -214,7 +214,7 @@ static void csv_columns_may_stand_in_any_order(void **state)
         .at_us = -3,
         .stage = AW_STAGE_ONLINE,
         .actor = AW_ACTOR_AGENT,
-        .model = 255,
+        .policy_id = 255,
         .obs_dim = 2,
         .act_dim = 1,
         .obs = (float[]){0.5f, -0.0f},

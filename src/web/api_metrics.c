@@ -414,9 +414,9 @@ static void put_states(const struct writer *w)
                       "Id of the policy of a workload.");
     for (uint32_t i = 0; i < w->count && i < AW_METRICS_SERIES_MAX; i++) {
         char id[24];
-        if (!one_of(w, i)->model)
+        if (!one_of(w, i)->policy_id)
             continue;
-        snprintf(id, sizeof id, "%016llx", (unsigned long long)one_of(w, i)->model);
+        snprintf(id, sizeof id, "%016llx", (unsigned long long)one_of(w, i)->policy_id);
         name_labels(one_of(w, i)->name, &named);
         named.labels[2] = (label){"model", id};
         aw_metrics_sample(w->m, named.labels, 3, 1);

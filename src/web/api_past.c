@@ -374,7 +374,7 @@ enum aw_err aw__api_get_state(struct aw__api_call *call, struct aw_diag *diag)
                      view.config->learning ? json_string(aw_policy_names[view.config->agent])
                                            : json_null(),
                      &ok);
-        aw__json_set(body, "model", aw__json_model(decided ? d->model : 0), &ok);
+        aw__json_set(body, "model", aw__json_model(decided ? d->policy_id : 0), &ok);
         aw__json_set(body, "episode", decided ? json_integer(d->episode) : json_null(), &ok);
         aw__json_set(body, "step", decided ? json_integer(d->step) : json_null(), &ok);
         aw__json_set(body, "bytes", json_integer((json_int_t)aw_pilot_state_bytes(view.pilot)),

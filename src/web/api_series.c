@@ -248,7 +248,7 @@ enum aw_err aw__api_get_episodes(struct aw__api_call *call, struct aw_diag *diag
     COLUMN(out, "copy_error", count, put_real, E(i)->copy_error);
     COLUMN(out, "rounds", count, put_count, E(i)->rounds);
     COLUMN(out, "stage", count, put_count, E(i)->stage);
-    COLUMN(out, "model", count, put_model, E(i)->model);
+    COLUMN(out, "model", count, put_model, E(i)->policy_id);
     put_names(out, "stages", aw_stage_name, AW_STAGE_COUNT);
     fputs("}\n", out);
     aw_recent_unlock(watch);

@@ -137,7 +137,7 @@ static void set_decided(json_t *row, const struct aw_desk_view *view, const stru
     const struct aw_pilot_config *config = view->config;
     char why[AW_EXPLANATION_SENTENCE_MAX];
     aw__json_set(row, "actor", json_string(aw_actor_name(d->actor)), ok);
-    aw__json_set(row, "model", aw__json_model(d->model), ok);
+    aw__json_set(row, "model", aw__json_model(d->policy_id), ok);
     aw__json_set(row, "cpu_millicores", json_integer(present->cpu_millicores), ok);
     aw__json_set(row, "memory_bytes", json_integer(present->memory_bytes), ok);
     aw__json_set(row, "recommended", aw__json_plan(&d->guard.recommended), ok);

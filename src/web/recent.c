@@ -237,7 +237,7 @@ static void episode_add(struct aw_recent *watch, struct aw_recent_one *one,
     e->number = d->episode;
     e->steps++;
     e->end_us = d->at_us;
-    e->model = d->model;
+    e->policy_id = d->policy_id;
     e->missed += (p->flags & AW_RECENT_MISSED) != 0;
     e->agent_steps += d->actor == AW_ACTOR_AGENT || d->actor == AW_ACTOR_EXPLORING;
     e->twin_steps += (p->flags & AW_RECENT_TWIN) != 0;
@@ -273,9 +273,9 @@ static void one_count(struct aw_recent *watch, struct aw_recent_one *one,
     one->steps++;
     one->missed += (p->flags & AW_RECENT_MISSED) != 0;
     one->outcomes[p->outcome]++;
-    one->model_changes += one->model != d->model && one->steps > 1;
+    one->model_changes += one->policy_id != d->policy_id && one->steps > 1;
     one->stage_changes += d->moved;
-    one->model = d->model;
+    one->policy_id = d->policy_id;
     one->estimate = d->estimate;
     one->lambda = d->lambda;
     sum_add(&one->reward, p->reward);

@@ -77,7 +77,7 @@ struct aw_recent_point {
 /* One finished episode. NAN: not known. */
 struct aw_recent_episode {
     int64_t end_us;
-    uint64_t model;
+    uint64_t policy_id;
     uint32_t number, steps, missed, agent_steps;
     uint32_t twin_steps, twin_missed;
     float reward, twin_reward;      /* sums, the paper's */
@@ -94,7 +94,7 @@ struct aw_recent_episode {
 /* What one workload has come to. */
 struct aw_recent_one {
     char name[AW_STORE_NAME_MAX]; /* "": an empty slot */
-    uint64_t model;
+    uint64_t policy_id;
     double slo_latency_us, slo_budget;    /* NAN: none */
     uint32_t recent_steps, recent_missed; /* in the watchdog's window */
     uint32_t mode;                        /* enum aw_guard_mode */

@@ -52,7 +52,7 @@ static void pass_row(struct walk *walk, struct aw_store_row *row, struct aw__pac
     pass(walk, &row->at_us, sizeof row->at_us);
     pass(walk, &row->stage, sizeof row->stage);
     pass(walk, &row->actor, sizeof row->actor);
-    pass(walk, &row->model, sizeof row->model);
+    pass(walk, &row->policy_id, sizeof row->policy_id);
     pass(walk, &row->obs_dim, sizeof row->obs_dim);
     pass(walk, &row->act_dim, sizeof row->act_dim);
     pass(walk, &row->reward, sizeof row->reward);

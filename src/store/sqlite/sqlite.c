@@ -83,7 +83,7 @@ static void bind_row(sqlite3_stmt *to, int64_t workload, const struct aw_store_r
     sqlite3_bind_int64(to, ++at, row->at_us);
     sqlite3_bind_int64(to, ++at, row->stage);
     sqlite3_bind_int64(to, ++at, row->actor);
-    sqlite3_bind_int64(to, ++at, (int64_t)row->model);
+    sqlite3_bind_int64(to, ++at, (int64_t)row->policy_id);
     bind_vector(to, ++at, row->obs, row->obs_dim);
     bind_vector(to, ++at, row->next_obs, row->obs_dim);
     bind_vector(to, ++at, row->action, row->act_dim);
@@ -142,7 +142,7 @@ static enum aw_err read_row(struct aw__sqlite *s, sqlite3_stmt *from, struct vec
     row.at_us = sqlite3_column_int64(from, ++at);
     row.stage = (uint32_t)sqlite3_column_int64(from, ++at);
     row.actor = (uint32_t)sqlite3_column_int64(from, ++at);
-    row.model = (uint64_t)sqlite3_column_int64(from, ++at);
+    row.policy_id = (uint64_t)sqlite3_column_int64(from, ++at);
     bool fine = row.workload &&
                 read_vector(from, ++at, vectors->obs, AW_STORE_OBS_MAX, &row.obs_dim) &&
                 read_vector(from, ++at, vectors->next_obs, AW_STORE_OBS_MAX, &next_dim) &&
