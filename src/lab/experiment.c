@@ -217,7 +217,7 @@ static enum aw_err ask_take(const struct aw_call *run, struct aw__experiment *as
     return err ? err : paths_take(args, ask, diag);
 }
 
-/* The command that makes the same findings, wherever the trace lies. */
+/* The command that makes the same report, wherever the trace lies. */
 static void command_write(const struct aw_call *run, const struct aw__experiment *ask, char *buf,
                           size_t size)
 {
@@ -323,11 +323,11 @@ static enum aw_err list_print(const struct aw_call *run, struct aw_diag *diag)
 }
 
 /* `list`: NULL, or where the document goes in place of stdout. */
-static enum aw_err findings_tell(const struct aw_call *run, const struct aw__experiment *ask,
-                                 const struct aw_findings *findings, json_t *list,
-                                 struct aw_diag *diag)
+static enum aw_err report_tell(const struct aw_call *run, const struct aw__experiment *ask,
+                               const struct aw_study_report *report, json_t *list,
+                               struct aw_diag *diag)
 {
-    json_t *document = aw__experiment_json(ask, findings);
+    json_t *document = aw__experiment_json(ask, report);
     if (!document)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for the JSON document");
     enum aw_err err = AW_OK;
@@ -336,7 +336,7 @@ static enum aw_err findings_tell(const struct aw_call *run, const struct aw__exp
     else if (run->json)
         err = aw_json_print(json_incref(document), diag);
     else
-        err = aw__experiment_print(ask, findings, stdout, aw_columns(stdout), run->color_out, diag);
+        err = aw__experiment_print(ask, report, stdout, aw_columns(stdout), run->color_out, diag);
     err = err ? err : aw__experiment_json_write(document, ask->json, diag);
     err = err ? err : aw__experiment_page_write(document, ask->html, diag);
     json_decref(document);
@@ -349,11 +349,11 @@ static enum aw_err findings_tell(const struct aw_call *run, const struct aw__exp
 
 /* --- one of them ------------------------------------------------------------------------------ */
 
-static uint32_t goals_of(const struct aw_findings *findings, enum aw_finding_verdict verdict)
+static uint32_t goals_of(const struct aw_study_report *report, enum aw_study_report_verdict verdict)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < findings->figures; i++)
-        count += aw_finding_verdict(&findings->figure[i]) == verdict;
+    for (uint32_t i = 0; i < report->figures; i++)
+        count += aw_study_report_verdict(&report->figure[i]) == verdict;
     return count;
 }
 
@@ -377,20 +377,20 @@ static enum aw_err ask_run(const struct aw_call *run, struct aw__experiment *ask
 {
     struct watch watch = {.threads = ask->config.threads};
     aw_status_line_init(&watch.line, stderr, aw_args_given(run->args, "quiet"));
-    struct aw_findings *findings = NULL;
-    enum aw_err err = aw_findings_new(ask->entry->name, ask->entry->title, NULL, &findings, diag);
+    struct aw_study_report *report = NULL;
+    enum aw_err err = aw_study_report_new(ask->entry->name, ask->entry->title, NULL, &report, diag);
     if (err)
         return err;
-    command_write(run, ask, findings->command, sizeof findings->command);
-    snprintf(findings->source, sizeof findings->source, "%s", AW_VERSION_SOURCE);
+    command_write(run, ask, report->command, sizeof report->command);
+    snprintf(report->source, sizeof report->source, "%s", AW_VERSION_SOURCE);
     ask->config.progress = watch_take;
     ask->config.progress_ctx = &watch;
     if (!watch.line.quiet && ask->all)
-        fprintf(stderr, "aware: %s\n", findings->command);
+        fprintf(stderr, "aware: %s\n", report->command);
     if (!watch.line.quiet)
         fprintf(stderr, "aware: pieces are kept in %s\n", ask->config.work);
     const int64_t begin_us = watch.last_us = aw_clock_monotonic_us(NULL);
-    err = aw_experiment_run(ask->entry, &ask->config, NULL, findings, diag);
+    err = aw_experiment_run(ask->entry, &ask->config, NULL, report, diag);
     ask->seconds = (double)(aw_clock_monotonic_us(NULL) - begin_us) * 1e-6;
     aw_status_line_clear(&watch.line);
     if (err == AW_ERR_INTERRUPTED)
@@ -398,14 +398,14 @@ static enum aw_err ask_run(const struct aw_call *run, struct aw__experiment *ask
                 "interrupted; what is done is kept in %s, and the same command goes on "
                 "from there",
                 ask->config.work);
-    err = err ? err : findings_tell(run, ask, findings, list, diag);
+    err = err ? err : report_tell(run, ask, report, list, diag);
     *ret = (struct outcome){.err = err,
-                            .figures = findings->figures,
-                            .met = goals_of(findings, AW_FINDING_MET),
-                            .missed = goals_of(findings, AW_FINDING_MISSED),
+                            .figures = report->figures,
+                            .met = goals_of(report, AW_STUDY_REPORT_MET),
+                            .missed = goals_of(report, AW_STUDY_REPORT_MISSED),
                             .seconds = ask->seconds};
     snprintf(ret->html, sizeof ret->html, "%s", ask->html);
-    aw_findings_free(findings);
+    aw_study_report_free(report);
     return err;
 }
 
@@ -420,7 +420,7 @@ static enum aw_err summary_print(const struct aw_call *run, const struct outcome
                                                  ">met",       ">time", "page",     NULL};
     const bool markdown = aw_args_given(run->args, "markdown");
     struct aw_table table;
-    char took[AW__FINDING_MAX];
+    char took[AW__FIGURE_MAX];
     aw_table_init(&table, markdown ? heads_markdown : heads);
     for (uint32_t i = 0; i < count; i++) {
         const struct outcome *one = &outcome[i];

@@ -14,7 +14,7 @@
 #include "frame/verb.h"
 #include "study/experiment.h"
 
-#define AW__FINDING_MAX     64u /* bytes of a figure as text, with its NUL */
+#define AW__FIGURE_MAX      64u /* bytes of a figure as text, with its NUL */
 #define AW__EXPERIMENT_LINE 160u
 #define AW__EXPERIMENT_ALL  "all" /* in place of a name: every one of them */
 
@@ -29,9 +29,9 @@ struct aw__experiment {
 
 /* A figure as people read it: "10.5 %", "5.5x", "3m 05s", "12 MiB", "1.25M"; "-" for NAN. ASCII.
  * Returns `buf`. */
-const char *aw__finding_show(enum aw_findings_unit unit, double value, char *buf, size_t size);
+const char *aw__figure_show(enum aw_study_report_unit unit, double value, char *buf, size_t size);
 /* "9.1 to 12.4 %"; "-" where an end is not known. */
-const char *aw__interval_show(enum aw_findings_unit unit, const struct aw_interval *interval,
+const char *aw__interval_show(enum aw_study_report_unit unit, const struct aw_interval *interval,
                               char *buf, size_t size);
 
 /* One phase of an experiment as a line for a terminal of `columns`, cut to fit. `left_s` NAN: not
@@ -41,10 +41,10 @@ const char *aw__experiment_line(const char *phase, uint32_t done, uint32_t total
 
 /* Everything, as text of `columns` or as a part of a Markdown page. */
 AW_NODISCARD enum aw_err aw__experiment_print(const struct aw__experiment *ask,
-                                              const struct aw_findings *findings, FILE *out,
+                                              const struct aw_study_report *report, FILE *out,
                                               unsigned columns, bool color, struct aw_diag *diag);
 /* Everything, with every point of every plot. NULL: out of memory. */
-json_t *aw__experiment_json(const struct aw__experiment *ask, const struct aw_findings *findings);
+json_t *aw__experiment_json(const struct aw__experiment *ask, const struct aw_study_report *report);
 /* The same as a file, wholly or not at all. */
 AW_NODISCARD enum aw_err aw__experiment_json_write(const json_t *document, const char *path,
                                                    struct aw_diag *diag);

@@ -25,9 +25,9 @@ static const char *const unit_names[] = {
     [AW_UNIT_SECONDS] = "seconds", [AW_UNIT_BYTES] = "bytes", [AW_UNIT_COUNT] = "count",
 };
 static const char *const kind_names[] = {
-    [AW_FINDINGS_LINES] = "lines",
-    [AW_FINDINGS_DOTS] = "dots",
-    [AW_FINDINGS_BARS] = "bars",
+    [AW_STUDY_REPORT_LINES] = "lines",
+    [AW_STUDY_REPORT_DOTS] = "dots",
+    [AW_STUDY_REPORT_BARS] = "bars",
 };
 static const char *const scale_names[] = {
     [AW_EXPERIMENT_QUICK] = "quick",
@@ -74,7 +74,7 @@ static void bytes_show(double bytes, char *buf, size_t size)
     scaled_show(bytes, from, units, buf, size);
 }
 
-const char *aw__finding_show(enum aw_findings_unit unit, double value, char *buf, size_t size)
+const char *aw__figure_show(enum aw_study_report_unit unit, double value, char *buf, size_t size)
 {
     if (isnan(value))
         snprintf(buf, size, "-");
@@ -96,21 +96,21 @@ const char *aw__finding_show(enum aw_findings_unit unit, double value, char *buf
 }
 
 /* The unit once where both ends have the same: "9.1 to 12.4 %". */
-const char *aw__interval_show(enum aw_findings_unit unit, const struct aw_interval *interval,
+const char *aw__interval_show(enum aw_study_report_unit unit, const struct aw_interval *interval,
                               char *buf, size_t size)
 {
     static const char digits[] = "+-.0123456789";
-    char low[AW__FINDING_MAX], high[AW__FINDING_MAX];
+    char low[AW__FIGURE_MAX], high[AW__FIGURE_MAX];
     if (isnan(interval->low) || isnan(interval->high)) {
         snprintf(buf, size, "-");
         return buf;
     }
-    aw__finding_show(unit, interval->low, low, sizeof low);
+    aw__figure_show(unit, interval->low, low, sizeof low);
     if (isinf(interval->high)) { /* a ratio to something that may be nothing */
         snprintf(buf, size, "%s or more", low);
         return buf;
     }
-    aw__finding_show(unit, interval->high, high, sizeof high);
+    aw__figure_show(unit, interval->high, high, sizeof high);
     const size_t number = strspn(low, digits);
     const bool clock = strpbrk(low + number, digits); /* "1m 05s" is more than a unit */
     if (!clock && !strcmp(low + number, high + strspn(high, digits)))
@@ -122,7 +122,7 @@ const char *aw__interval_show(enum aw_findings_unit unit, const struct aw_interv
 const char *aw__experiment_line(const char *phase, uint32_t done, uint32_t total, double seconds,
                                 double left_s, unsigned columns, char *buf, size_t size)
 {
-    char took[AW__FINDING_MAX], left[AW__FINDING_MAX];
+    char took[AW__FIGURE_MAX], left[AW__FIGURE_MAX];
     struct aw_text text;
     const size_t fits = columns < size ? columns : size; /* with the NUL: one column stays free */
     aw_text_init(&text, buf, fits ? fits : 1);
@@ -139,7 +139,7 @@ const char *aw__experiment_line(const char *phase, uint32_t done, uint32_t total
 
 struct sheet {
     const struct aw__experiment *ask;
-    const struct aw_findings *findings;
+    const struct aw_study_report *report;
     FILE *out;
     unsigned columns;
     bool color;
@@ -149,21 +149,23 @@ static const char *const figure_heads[CELLS + 1] = {"FIGURE", "HERE", "95 %",
                                                     "PAPER",  "GOAL", "MET"};
 
 /* Everything of a figure but its name. */
-static void cells_of(const struct aw_finding *figure, char cell[CELLS][2 * AW__FINDING_MAX])
+static void cells_of(const struct aw_study_report_figure *figure,
+                     char cell[CELLS][2 * AW__FIGURE_MAX])
 {
-    static const char *const verdicts[] = {
-        [AW_FINDING_OPEN] = "-", [AW_FINDING_MET] = "yes", [AW_FINDING_MISSED] = "no"};
-    char goal[AW__FINDING_MAX];
-    aw__finding_show(figure->unit, figure->value, cell[0], sizeof cell[0]);
+    static const char *const verdicts[] = {[AW_STUDY_REPORT_OPEN] = "-",
+                                           [AW_STUDY_REPORT_MET] = "yes",
+                                           [AW_STUDY_REPORT_MISSED] = "no"};
+    char goal[AW__FIGURE_MAX];
+    aw__figure_show(figure->unit, figure->value, cell[0], sizeof cell[0]);
     aw__interval_show(figure->unit, &figure->interval, cell[1], sizeof cell[1]);
-    aw__finding_show(figure->unit, figure->paper, cell[2], sizeof cell[2]);
-    aw__finding_show(figure->unit, figure->goal, goal, sizeof goal);
+    aw__figure_show(figure->unit, figure->paper, cell[2], sizeof cell[2]);
+    aw__figure_show(figure->unit, figure->goal, goal, sizeof goal);
     snprintf(cell[3], sizeof cell[3], "%s%s",
              isnan(figure->goal) ? ""
              : figure->lower     ? "<= "
                                  : ">= ",
              goal);
-    snprintf(cell[4], sizeof cell[4], "%s", verdicts[aw_finding_verdict(figure)]);
+    snprintf(cell[4], sizeof cell[4], "%s", verdicts[aw_study_report_verdict(figure)]);
 }
 
 /* Bytes of `text` that fill a line of `width` columns: up to a space, or a whole word. */
@@ -189,21 +191,21 @@ static unsigned wide_of(const char *text, size_t len)
     return wide;
 }
 
-static void figure_print(const struct sheet *sheet, const struct aw_finding *figure,
+static void figure_print(const struct sheet *sheet, const struct aw_study_report_figure *figure,
                          const unsigned *width)
 {
-    static const enum aw_tone tones[] = {[AW_FINDING_OPEN] = AW_TONE_PLAIN,
-                                         [AW_FINDING_MET] = AW_TONE_GOOD,
-                                         [AW_FINDING_MISSED] = AW_TONE_BAD};
-    char cell[CELLS][2 * AW__FINDING_MAX];
+    static const enum aw_tone tones[] = {[AW_STUDY_REPORT_OPEN] = AW_TONE_PLAIN,
+                                         [AW_STUDY_REPORT_MET] = AW_TONE_GOOD,
+                                         [AW_STUDY_REPORT_MISSED] = AW_TONE_BAD};
+    char cell[CELLS][2 * AW__FIGURE_MAX];
     const char *name = figure->name;
     size_t len = line_of(name, width[0]);
     cells_of(figure, cell);
     fprintf(sheet->out, "%.*s%*s", (int)len, name, (int)(width[0] - wide_of(name, len)), "");
     for (uint32_t c = 0; c < CELLS - 1; c++)
         fprintf(sheet->out, "  %*s", (int)width[c + 1], cell[c]);
-    const bool tone = sheet->color && aw_finding_verdict(figure) != AW_FINDING_OPEN;
-    fprintf(sheet->out, "  %s%s%s\n", aw_tone_on(tones[aw_finding_verdict(figure)], tone),
+    const bool tone = sheet->color && aw_study_report_verdict(figure) != AW_STUDY_REPORT_OPEN;
+    fprintf(sheet->out, "  %s%s%s\n", aw_tone_on(tones[aw_study_report_verdict(figure)], tone),
             cell[CELLS - 1], aw_tone_off(tone));
     for (name += len; *name; name += len) {
         name += strspn(name, " ");
@@ -216,11 +218,11 @@ static void figure_print(const struct sheet *sheet, const struct aw_finding *fig
 static void figures_print(const struct sheet *sheet)
 {
     unsigned width[CELLS + 1], rest = 0, longest = 0, wrapped = NAME_LEAST;
-    char cell[CELLS][2 * AW__FINDING_MAX];
+    char cell[CELLS][2 * AW__FIGURE_MAX];
     for (uint32_t c = 0; c <= CELLS; c++)
         width[c] = (unsigned)strlen(figure_heads[c]);
-    for (uint32_t i = 0; i < sheet->findings->figures; i++) {
-        const struct aw_finding *figure = &sheet->findings->figure[i];
+    for (uint32_t i = 0; i < sheet->report->figures; i++) {
+        const struct aw_study_report_figure *figure = &sheet->report->figure[i];
         const unsigned wide = wide_of(figure->name, strlen(figure->name));
         longest = wide > longest ? wide : longest;
         cells_of(figure, cell);
@@ -233,8 +235,8 @@ static void figures_print(const struct sheet *sheet)
         rest += width[c] + GAP;
     wrapped = sheet->columns > rest + NAME_LEAST ? sheet->columns - rest : wrapped;
     longest = longest < wrapped ? longest : wrapped;
-    for (uint32_t i = 0; i < sheet->findings->figures; i++) { /* a word may be wider than that */
-        const char *name = sheet->findings->figure[i].name;
+    for (uint32_t i = 0; i < sheet->report->figures; i++) { /* a word may be wider than that */
+        const char *name = sheet->report->figure[i].name;
         const unsigned wide = wide_of(name, line_of(name, longest));
         width[0] = wide > width[0] ? wide : width[0];
     }
@@ -242,8 +244,8 @@ static void figures_print(const struct sheet *sheet)
     for (uint32_t c = 1; c < CELLS; c++)
         fprintf(sheet->out, "  %*s", (int)width[c], figure_heads[c]);
     fprintf(sheet->out, "  %s%s\n", figure_heads[CELLS], sheet->color ? "\033[0m" : "");
-    for (uint32_t i = 0; i < sheet->findings->figures; i++)
-        figure_print(sheet, &sheet->findings->figure[i], width);
+    for (uint32_t i = 0; i < sheet->report->figures; i++)
+        figure_print(sheet, &sheet->report->figure[i], width);
     fputc('\n', sheet->out);
 }
 
@@ -251,11 +253,11 @@ static enum aw_err figures_markdown(const struct sheet *sheet, struct aw_diag *d
 {
     static const char *const heads[] = {"figure", ">here", ">95 %", ">paper", ">goal", "met", NULL};
     struct aw_table table;
-    char cell[CELLS][2 * AW__FINDING_MAX];
+    char cell[CELLS][2 * AW__FIGURE_MAX];
     aw_table_init(&table, heads);
-    for (uint32_t i = 0; i < sheet->findings->figures; i++) {
-        cells_of(&sheet->findings->figure[i], cell);
-        aw_table_add(&table, "%s", sheet->findings->figure[i].name);
+    for (uint32_t i = 0; i < sheet->report->figures; i++) {
+        cells_of(&sheet->report->figure[i], cell);
+        aw_table_add(&table, "%s", sheet->report->figure[i].name);
         for (uint32_t c = 0; c < CELLS; c++)
             aw_table_add(&table, "%s", cell[c]);
     }
@@ -264,11 +266,11 @@ static enum aw_err figures_markdown(const struct sheet *sheet, struct aw_diag *d
     return err;
 }
 
-static enum aw_err table_print(const struct sheet *sheet, const struct aw_findings_table *from,
+static enum aw_err table_print(const struct sheet *sheet, const struct aw_study_report_table *from,
                                struct aw_diag *diag)
 {
-    char name[AW_FINDINGS_COLUMNS_MAX][sizeof from->column[0] + 1], cell[AW__FINDING_MAX];
-    const char *heads[AW_FINDINGS_COLUMNS_MAX + 2] = {""};
+    char name[AW_STUDY_REPORT_COLUMNS_MAX][sizeof from->column[0] + 1], cell[AW__FIGURE_MAX];
+    const char *heads[AW_STUDY_REPORT_COLUMNS_MAX + 2] = {""};
     struct aw_table table;
     for (uint32_t c = 0; c < from->columns; c++) {
         snprintf(name[c], sizeof name[c], ">%s", from->column[c]);
@@ -282,8 +284,8 @@ static enum aw_err table_print(const struct sheet *sheet, const struct aw_findin
         aw_table_add(&table, "%s", from->label[r]);
         for (uint32_t c = 0; c < from->columns; c++)
             aw_table_add(&table, "%s",
-                         aw__finding_show(from->unit[c], from->value[(size_t)r * from->columns + c],
-                                          cell, sizeof cell));
+                         aw__figure_show(from->unit[c], from->value[(size_t)r * from->columns + c],
+                                         cell, sizeof cell));
     }
     enum aw_err err = sheet->ask->markdown ? aw_table_print_markdown(&table, sheet->out, diag)
                                            : aw_table_print(&table, sheet->out, sheet->color, diag);
@@ -298,58 +300,58 @@ static enum aw_err table_print(const struct sheet *sheet, const struct aw_findin
 static void about_print(const struct sheet *sheet)
 {
     const struct aw__experiment *ask = sheet->ask;
-    char text[1024], took[AW__FINDING_MAX];
+    char text[1024], took[AW__FIGURE_MAX];
     struct aw_text about;
     aw_text_init(&about, text, sizeof text);
     aw_text_add(&about, "Shows %s. Scale %s, ", ask->entry->shows, scale_names[ask->config.scale]);
-    if (sheet->findings->apps)
-        aw_text_add(&about, "%" PRIu32 " application%s, ", sheet->findings->apps,
-                    sheet->findings->apps == 1 ? "" : "s");
-    if (sheet->findings->seeds == 1)
+    if (sheet->report->apps)
+        aw_text_add(&about, "%" PRIu32 " application%s, ", sheet->report->apps,
+                    sheet->report->apps == 1 ? "" : "s");
+    if (sheet->report->seeds == 1)
         aw_text_add(&about, "seed %" PRIu64 ", ", ask->config.seed);
-    else if (sheet->findings->seeds)
-        aw_text_add(&about, "%" PRIu32 " seeds from %" PRIu64 " on, ", sheet->findings->seeds,
+    else if (sheet->report->seeds)
+        aw_text_add(&about, "%" PRIu32 " seeds from %" PRIu64 " on, ", sheet->report->seeds,
                     ask->config.seed);
     aw_text_add(&about, "pool %" PRIu64 ", preset %s, load %s, ", ask->config.pool,
                 ask->config.paper ? "paper" : "default", ask->load);
     if (*ask->config.model)
         aw_text_add(&about, "model %s, ", ask->config.model);
-    aw_text_add(&about, "source %s, %s.", sheet->findings->source,
+    aw_text_add(&about, "source %s, %s.", sheet->report->source,
                 aw_seconds_format(ask->seconds, took, sizeof took));
     if (ask->markdown)
-        fprintf(sheet->out, "%s\n\n`%s`\n\n", text, sheet->findings->command);
+        fprintf(sheet->out, "%s\n\n`%s`\n\n", text, sheet->report->command);
     else {
         aw_wrap(sheet->out, text, 0, 0, sheet->columns);
-        fprintf(sheet->out, "%s\n\n", sheet->findings->command);
+        fprintf(sheet->out, "%s\n\n", sheet->report->command);
     }
 }
 
 static void notes_print(const struct sheet *sheet)
 {
-    for (uint32_t i = 0; i < sheet->findings->notes; i++) {
+    for (uint32_t i = 0; i < sheet->report->notes; i++) {
         fputs("- ", sheet->out);
         if (sheet->ask->markdown)
-            fprintf(sheet->out, "%s\n", sheet->findings->note[i]);
+            fprintf(sheet->out, "%s\n", sheet->report->note[i]);
         else
-            aw_wrap(sheet->out, sheet->findings->note[i], 2, 2, sheet->columns);
+            aw_wrap(sheet->out, sheet->report->note[i], 2, 2, sheet->columns);
     }
 }
 
 enum aw_err aw__experiment_print(const struct aw__experiment *ask,
-                                 const struct aw_findings *findings, FILE *out, unsigned columns,
+                                 const struct aw_study_report *report, FILE *out, unsigned columns,
                                  bool color, struct aw_diag *diag)
 {
-    const struct sheet sheet = {ask, findings, out, columns, color && !ask->markdown};
+    const struct sheet sheet = {ask, report, out, columns, color && !ask->markdown};
     enum aw_err err = AW_OK;
     fprintf(out, "%s%s%s%s\n\n", ask->markdown ? "## " : "", sheet.color ? "\033[1m" : "",
-            findings->title, sheet.color ? "\033[0m" : "");
+            report->title, sheet.color ? "\033[0m" : "");
     about_print(&sheet);
-    if (findings->figures && ask->markdown)
+    if (report->figures && ask->markdown)
         err = figures_markdown(&sheet, diag);
-    else if (findings->figures)
+    else if (report->figures)
         figures_print(&sheet);
-    for (uint32_t t = 0; !err && t < findings->tables; t++)
-        err = table_print(&sheet, &findings->table[t], diag);
+    for (uint32_t t = 0; !err && t < report->tables; t++)
+        err = table_print(&sheet, &report->table[t], diag);
     if (!err)
         notes_print(&sheet);
     return err;
@@ -370,7 +372,7 @@ static json_t *pair_json(double low, double high)
     return json_pack("[o, o]", aw_json_real(low), aw_json_real(high));
 }
 
-static json_t *figure_json(const struct aw_finding *figure)
+static json_t *figure_json(const struct aw_study_report_figure *figure)
 {
     json_t *object = json_object();
     set(object, "name", json_string(figure->name));
@@ -381,12 +383,12 @@ static json_t *figure_json(const struct aw_finding *figure)
     set(object, "goal", aw_json_real(figure->goal));
     if (!isnan(figure->goal)) {
         set(object, "goal_is", json_string(figure->lower ? "at most" : "at least"));
-        set(object, "met", json_boolean(aw_finding_verdict(figure) == AW_FINDING_MET));
+        set(object, "met", json_boolean(aw_study_report_verdict(figure) == AW_STUDY_REPORT_MET));
     }
     return object;
 }
 
-static json_t *table_json(const struct aw_findings_table *table)
+static json_t *table_json(const struct aw_study_report_table *table)
 {
     json_t *object = json_object(), *columns = json_array(), *rows = json_array();
     set(object, "title", json_string(table->title));
@@ -408,13 +410,13 @@ static json_t *table_json(const struct aw_findings_table *table)
 }
 
 /* Columns, not rows: a third of the bytes, and what plots want. Bands only where there are any. */
-static json_t *series_json(const struct aw_findings_series *series)
+static json_t *series_json(const struct aw_study_report_series *series)
 {
     json_t *object = json_object(), *x = json_array(), *y = json_array(), *low = json_array(),
            *high = json_array();
     bool band = false;
     for (uint32_t i = 0; i < series->points; i++) {
-        const struct aw_findings_point *point = &series->point[i];
+        const struct aw_study_report_point *point = &series->point[i];
         json_array_append_new(x, aw_json_real(point->x));
         json_array_append_new(y, aw_json_real(point->y));
         json_array_append_new(low, aw_json_real(point->low));
@@ -431,7 +433,7 @@ static json_t *series_json(const struct aw_findings_series *series)
     return object;
 }
 
-static json_t *plot_json(const struct aw_findings_plot *plot)
+static json_t *plot_json(const struct aw_study_report_plot *plot)
 {
     json_t *object = json_object(), *list = json_array(), *labels = json_array();
     set(object, "title", json_string(plot->title));
@@ -450,15 +452,15 @@ static json_t *plot_json(const struct aw_findings_plot *plot)
 }
 
 static void head_json(json_t *object, const struct aw__experiment *ask,
-                      const struct aw_findings *findings)
+                      const struct aw_study_report *report)
 {
     const struct aw_experiment_config *config = &ask->config;
-    set(object, "name", json_string(findings->name));
-    set(object, "title", json_string(findings->title));
+    set(object, "name", json_string(report->name));
+    set(object, "title", json_string(report->title));
     set(object, "shows", json_string(ask->entry->shows));
-    set(object, "command", json_string(findings->command));
+    set(object, "command", json_string(report->command));
     set(object, "version", json_string(AW_VERSION_NUMBER));
-    set(object, "source", json_string(findings->source));
+    set(object, "source", json_string(report->source));
     set(object, "kernels", json_string(aw_matmul_kernels()));
     set(object, "scale", json_string(scale_names[config->scale]));
     set(object, "preset", json_string(config->paper ? "paper" : "default"));
@@ -471,24 +473,24 @@ static void head_json(json_t *object, const struct aw__experiment *ask,
     set(object, "pool", json_integer((json_int_t)config->pool));
     set(object, "learned", json_integer(config->learned ? config->learned : AW_EXPERIMENT_LEARNED));
     set(object, "seed", json_integer((json_int_t)config->seed));
-    set(object, "seeds", findings->seeds ? json_integer(findings->seeds) : json_null());
-    set(object, "apps", findings->apps ? json_integer(findings->apps) : json_null());
+    set(object, "seeds", report->seeds ? json_integer(report->seeds) : json_null());
+    set(object, "apps", report->apps ? json_integer(report->apps) : json_null());
     set(object, "seconds", aw_json_real(ask->seconds));
 }
 
-json_t *aw__experiment_json(const struct aw__experiment *ask, const struct aw_findings *findings)
+json_t *aw__experiment_json(const struct aw__experiment *ask, const struct aw_study_report *report)
 {
     json_t *object = json_object(), *figures = json_array(), *tables = json_array(),
            *plots = json_array(), *notes = json_array();
-    head_json(object, ask, findings);
-    for (uint32_t i = 0; i < findings->figures; i++)
-        json_array_append_new(figures, figure_json(&findings->figure[i]));
-    for (uint32_t i = 0; i < findings->tables; i++)
-        json_array_append_new(tables, table_json(&findings->table[i]));
-    for (uint32_t i = 0; i < findings->plots; i++)
-        json_array_append_new(plots, plot_json(&findings->plot[i]));
-    for (uint32_t i = 0; i < findings->notes; i++)
-        json_array_append_new(notes, json_string(findings->note[i]));
+    head_json(object, ask, report);
+    for (uint32_t i = 0; i < report->figures; i++)
+        json_array_append_new(figures, figure_json(&report->figure[i]));
+    for (uint32_t i = 0; i < report->tables; i++)
+        json_array_append_new(tables, table_json(&report->table[i]));
+    for (uint32_t i = 0; i < report->plots; i++)
+        json_array_append_new(plots, plot_json(&report->plot[i]));
+    for (uint32_t i = 0; i < report->notes; i++)
+        json_array_append_new(notes, json_string(report->note[i]));
     set(object, "figures", figures);
     set(object, "tables", tables);
     set(object, "plots", plots);

@@ -1,4 +1,4 @@
-/* experiment_test.c - findings that were made up, as text, Markdown, JSON and page. */
+/* experiment_test.c - a made-up report, as text, Markdown, JSON and page. */
 #include "lab/experiment.h"
 
 #include <math.h>
@@ -19,62 +19,64 @@ static struct aw__experiment ask_of(void)
     return ask;
 }
 
-static struct aw_findings *findings_new(const char *title)
+static struct aw_study_report *report_new(const char *title)
 {
-    struct aw_findings *findings = NULL;
-    assert_ok(aw_findings_new("made-up", title, NULL, &findings, NULL));
-    snprintf(findings->command, sizeof findings->command, "aware experiment made-up");
-    snprintf(findings->source, sizeof findings->source, "v0");
-    return findings;
+    struct aw_study_report *report = NULL;
+    assert_ok(aw_study_report_new("made-up", title, NULL, &report, NULL));
+    snprintf(report->command, sizeof report->command, "aware experiment made-up");
+    snprintf(report->source, sizeof report->source, "v0");
+    return report;
 }
 
 /* Every unit, with and without interval, paper and goal; tables, plots and notes of every kind. */
-static struct aw_findings *findings_full(void)
+static struct aw_study_report *report_full(void)
 {
     static const char *const columns[] = {"episodes", "missed", "time", NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_COUNT, AW_UNIT_SHARE, AW_UNIT_SECONDS};
-    struct aw_findings *findings = findings_new("A </script> & \"title\"");
-    findings->apps = 20;
-    findings->seeds = 3;
-    struct aw_finding *figure =
-        aw_findings_figure(findings, AW_UNIT_TIMES, 12.34, "fewer episodes than TL");
+    static const enum aw_study_report_unit units[] = {AW_UNIT_COUNT, AW_UNIT_SHARE,
+                                                      AW_UNIT_SECONDS};
+    struct aw_study_report *report = report_new("A </script> & \"title\"");
+    report->apps = 20;
+    report->seeds = 3;
+    struct aw_study_report_figure *figure =
+        aw_study_report_figure(report, AW_UNIT_TIMES, 12.34, "fewer episodes than TL");
     figure->interval = (struct aw_interval){9.1, 15.6};
     figure->paper = 5.5;
     figure->goal = 10;
-    figure = aw_findings_figure(findings, AW_UNIT_SHARE, 0.081, "zero-shot drop");
+    figure = aw_study_report_figure(report, AW_UNIT_SHARE, 0.081, "zero-shot drop");
     figure->interval = (struct aw_interval){0.06, 0.1};
     figure->paper = 0.105;
     figure->goal = 0.05;
     figure->lower = true;
-    aw_findings_figure(findings, AW_UNIT_SECONDS, 0.0123, "one embedding");
-    aw_findings_figure(findings, AW_UNIT_BYTES, 5.5 * 1024 * 1024, "the model");
-    aw_findings_figure(findings, AW_UNIT_COUNT, 1234567, "steps");
-    figure = aw_findings_figure(findings, AW_UNIT_PLAIN, NAN, "not known");
+    aw_study_report_figure(report, AW_UNIT_SECONDS, 0.0123, "one embedding");
+    aw_study_report_figure(report, AW_UNIT_BYTES, 5.5 * 1024 * 1024, "the model");
+    aw_study_report_figure(report, AW_UNIT_COUNT, 1234567, "steps");
+    figure = aw_study_report_figure(report, AW_UNIT_PLAIN, NAN, "not known");
     figure->goal = 1;
-    const uint32_t table = aw_findings_table(findings, "By application", columns, units);
-    assert_ok(aw_findings_row(findings, table, (double[]){4, 0.25, 75}, "app %d", 800));
-    assert_ok(aw_findings_row(findings, table, (double[]){4.5, NAN, 0.5}, "app %d", 801));
-    const uint32_t lines = aw_findings_plot(findings, AW_FINDINGS_LINES, "Reward", "episode", "R");
-    const uint32_t with = aw_findings_series(findings, lines, "AWARE");
-    const uint32_t without = aw_findings_series(findings, lines, "TL");
+    const uint32_t table = aw_study_report_table(report, "By application", columns, units);
+    assert_ok(aw_study_report_row(report, table, (double[]){4, 0.25, 75}, "app %d", 800));
+    assert_ok(aw_study_report_row(report, table, (double[]){4.5, NAN, 0.5}, "app %d", 801));
+    const uint32_t lines =
+        aw_study_report_plot(report, AW_STUDY_REPORT_LINES, "Reward", "episode", "R");
+    const uint32_t with = aw_study_report_series(report, lines, "AWARE");
+    const uint32_t without = aw_study_report_series(report, lines, "TL");
     for (uint32_t i = 0; i < 5; i++) {
-        assert_ok(aw_findings_point(findings, lines, with, i, 100 + i, 90 + i, 110 + i));
-        assert_ok(aw_findings_point(findings, lines, without, i, 50 + i, NAN, NAN));
+        assert_ok(aw_study_report_point(report, lines, with, i, 100 + i, 90 + i, 110 + i));
+        assert_ok(aw_study_report_point(report, lines, without, i, 50 + i, NAN, NAN));
     }
-    const uint32_t bars = aw_findings_plot(findings, AW_FINDINGS_BARS, "Nothing", "x", "y");
-    assert_ok(aw_findings_label(findings, bars, 0, "first"));
-    aw_findings_note(findings, "a note");
-    return findings;
+    const uint32_t bars = aw_study_report_plot(report, AW_STUDY_REPORT_BARS, "Nothing", "x", "y");
+    assert_ok(aw_study_report_label(report, bars, 0, "first"));
+    aw_study_report_note(report, "a note");
+    return report;
 }
 
-static char *printed(struct aw__experiment *ask, const struct aw_findings *findings,
+static char *printed(struct aw__experiment *ask, const struct aw_study_report *report,
                      unsigned columns, bool color)
 {
     static char *bytes; /* not of the call: gcc 12 takes what is read of it for the pointer */
     static size_t len;
     FILE *out = open_memstream(&bytes, &len);
     assert_non_null(out);
-    assert_ok(aw__experiment_print(ask, findings, out, columns, color, NULL));
+    assert_ok(aw__experiment_print(ask, report, out, columns, color, NULL));
     assert_int_equal(fclose(out), 0);
     return bytes;
 }
@@ -89,7 +91,7 @@ static void figures_have_units_that_people_read(void **state)
 {
     (void)state;
     static const struct {
-        enum aw_findings_unit unit;
+        enum aw_study_report_unit unit;
         double value;
         const char *text, *why;
     } cases[] = {
@@ -120,8 +122,8 @@ static void figures_have_units_that_people_read(void **state)
         {AW_UNIT_TIMES, INFINITY, "inf", "a ratio to nothing"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[AW__FINDING_MAX];
-        aw__finding_show(cases[i].unit, cases[i].value, text, sizeof text);
+        char text[AW__FIGURE_MAX];
+        aw__figure_show(cases[i].unit, cases[i].value, text, sizeof text);
         if (strcmp(text, cases[i].text) != 0)
             fail_msg("%s, not %s: %s", text, cases[i].text, cases[i].why);
     }
@@ -131,7 +133,7 @@ static void an_interval_says_its_unit_once(void **state)
 {
     (void)state;
     static const struct {
-        enum aw_findings_unit unit;
+        enum aw_study_report_unit unit;
         struct aw_interval interval;
         const char *text;
     } cases[] = {
@@ -145,7 +147,7 @@ static void an_interval_says_its_unit_once(void **state)
         {AW_UNIT_TIMES, {9.25, INFINITY}, "9.25x or more"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char text[2 * AW__FINDING_MAX];
+        char text[2 * AW__FIGURE_MAX];
         assert_string_equal(aw__interval_show(cases[i].unit, &cases[i].interval, text, sizeof text),
                             cases[i].text);
     }
@@ -155,8 +157,8 @@ static void text_has_everything_beside_the_paper(void **state)
 {
     (void)state;
     struct aw__experiment ask = ask_of();
-    struct aw_findings *findings = findings_full();
-    char *text = printed(&ask, findings, 100, false);
+    struct aw_study_report *report = report_full();
+    char *text = printed(&ask, report, 100, false);
     assert_has(text, "Shows AWARE Fig. 0. Scale quick, 20 applications, 3 seeds from 1 on");
     assert_has(text, "1m 15s");
     assert_has(text, "aware experiment made-up\n");
@@ -173,26 +175,26 @@ static void text_has_everything_beside_the_paper(void **state)
     assert_has(text, "- a note\n");
     assert_null(strchr(text, '\033'));
     free(text);
-    text = printed(&ask, findings, 100, true);
+    text = printed(&ask, report, 100, true);
     assert_has(text, "\033[");
     free(text);
-    aw_findings_free(findings);
+    aw_study_report_free(report);
 }
 
 static void long_names_are_wrapped_inside_their_column(void **state)
 {
     (void)state;
     struct aw__experiment ask = ask_of();
-    struct aw_findings *findings = findings_new("Long names");
-    struct aw_finding *figure = aw_findings_figure(
-        findings, AW_UNIT_SHARE, 0.5, "%s",
+    struct aw_study_report *report = report_new("Long names");
+    struct aw_study_report_figure *figure = aw_study_report_figure(
+        report, AW_UNIT_SHARE, 0.5, "%s",
         "reward of an application that was never seen, before the first episode, as a share of "
         "what it comes to in the end");
     figure->interval = (struct aw_interval){0.4, 0.6};
-    aw_findings_figure(findings, AW_UNIT_TIMES, 2, "%s",
-                       "caf\xc3\xa9-a-word-that-is-longer-than-any-column-has-room-for-it x");
+    aw_study_report_figure(report, AW_UNIT_TIMES, 2, "%s",
+                           "caf\xc3\xa9-a-word-that-is-longer-than-any-column-has-room-for-it x");
     for (unsigned columns = 20; columns <= 140; columns += 3) {
-        char *text = printed(&ask, findings, columns, false);
+        char *text = printed(&ask, report, columns, false);
         assert_has(text, "FIGURE");
         unsigned wide = 0;
         for (const char *at = strstr(text, "FIGURE"); *at; at++) {
@@ -202,20 +204,20 @@ static void long_names_are_wrapped_inside_their_column(void **state)
         }
         free(text);
     }
-    char *text = printed(&ask, findings, 110, false);
+    char *text = printed(&ask, report, 110, false);
     assert_has(text, " 50 %");
     assert_has(text, "in the end");
     free(text);
-    aw_findings_free(findings);
+    aw_study_report_free(report);
 }
 
 static void markdown_is_a_part_of_a_page_of_results(void **state)
 {
     (void)state;
     struct aw__experiment ask = ask_of();
-    struct aw_findings *findings = findings_full();
+    struct aw_study_report *report = report_full();
     ask.markdown = true;
-    char *text = printed(&ask, findings, 100, true);
+    char *text = printed(&ask, report, 100, true);
     assert_has(text, "## A </script> & \"title\"\n");
     assert_has(text, "`aware experiment made-up`\n");
     assert_has(text, "| figure | here | 95 % | paper | goal | met |\n|---|--:|--:|--:|--:|---|\n");
@@ -225,38 +227,38 @@ static void markdown_is_a_part_of_a_page_of_results(void **state)
     assert_has(text, "| app 801 | 4.5 | - | 500 ms |\n");
     assert_null(strchr(text, '\033'));
     free(text);
-    aw_findings_free(findings);
+    aw_study_report_free(report);
 }
 
 static void a_long_table_is_cut_and_says_so(void **state)
 {
     (void)state;
     static const char *const columns[] = {"x", NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_PLAIN};
+    static const enum aw_study_report_unit units[] = {AW_UNIT_PLAIN};
     struct aw__experiment ask = ask_of();
-    struct aw_findings *findings = findings_new("Long table");
-    const uint32_t table = aw_findings_table(findings, "Rows", columns, units);
+    struct aw_study_report *report = report_new("Long table");
+    const uint32_t table = aw_study_report_table(report, "Rows", columns, units);
     for (uint32_t i = 0; i < 100; i++)
-        assert_ok(aw_findings_row(findings, table, (double[]){i}, "row %u", i));
-    char *text = printed(&ask, findings, 80, false);
+        assert_ok(aw_study_report_row(report, table, (double[]){i}, "row %u", i));
+    char *text = printed(&ask, report, 80, false);
     assert_has(text, "row 39");
     assert_null(strstr(text, "row 40"));
     assert_has(text, "60 more rows are in the page and in JSON.\n");
     free(text);
-    json_t *document = aw__experiment_json(&ask, findings);
+    json_t *document = aw__experiment_json(&ask, report);
     const json_t *rows =
         json_object_get(json_array_get(json_object_get(document, "tables"), 0), "rows");
     assert_int_equal(json_array_size(rows), 100);
     json_decref(document);
-    aw_findings_free(findings);
+    aw_study_report_free(report);
 }
 
 static void json_has_every_point_and_null_for_what_is_not_known(void **state)
 {
     (void)state;
     struct aw__experiment ask = ask_of();
-    struct aw_findings *findings = findings_full();
-    json_t *document = aw__experiment_json(&ask, findings), *list;
+    struct aw_study_report *report = report_full();
+    json_t *document = aw__experiment_json(&ask, report), *list;
     assert_non_null(document);
     const char *command, *unit, *goal_is;
     int seeds, apps, met;
@@ -295,23 +297,23 @@ static void json_has_every_point_and_null_for_what_is_not_known(void **state)
                      0);
     assert_string_equal(label, "first");
     json_decref(document);
-    aw_findings_free(findings);
+    aw_study_report_free(report);
 }
 
 static void nothing_found_is_still_a_document(void **state)
 {
     (void)state;
     struct aw__experiment ask = ask_of();
-    struct aw_findings *findings = findings_new("Nothing");
-    char *text = printed(&ask, findings, 80, false);
+    struct aw_study_report *report = report_new("Nothing");
+    char *text = printed(&ask, report, 80, false);
     assert_has(text, "Nothing\n");
     assert_null(strstr(text, "FIGURE"));
     free(text);
-    json_t *document = aw__experiment_json(&ask, findings);
+    json_t *document = aw__experiment_json(&ask, report);
     assert_int_equal(json_array_size(json_object_get(document, "figures")), 0);
     assert_true(json_is_null(json_object_get(document, "seeds")));
     json_decref(document);
-    aw_findings_free(findings);
+    aw_study_report_free(report);
 }
 
 /* With a path as argument the page stays there, to be looked at. */
@@ -325,8 +327,8 @@ static void a_page_needs_no_other_file_and_nothing_in_it_ends_its_data(void **st
     snprintf(html, sizeof html, "%s/page.html", folder);
     snprintf(json, sizeof json, "%s/page.json", folder);
     struct aw__experiment ask = ask_of();
-    struct aw_findings *findings = findings_full();
-    json_t *document = aw__experiment_json(&ask, findings);
+    struct aw_study_report *report = report_full();
+    json_t *document = aw__experiment_json(&ask, report);
     assert_ok(aw__experiment_page_write(document, page_kept ? page_kept : html, NULL));
     assert_ok(aw__experiment_json_write(document, json, NULL));
     char *bytes = NULL;
@@ -341,14 +343,14 @@ static void a_page_needs_no_other_file_and_nothing_in_it_ends_its_data(void **st
     json_t *again =
         json_loadb(data, (size_t)(strstr(data, "</script>") - data), JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(again);
-    assert_string_equal(json_string_value(json_object_get(again, "title")), findings->title);
+    assert_string_equal(json_string_value(json_object_get(again, "title")), report->title);
     json_decref(again);
     aw_alloc_free(NULL, bytes);
     again = json_load_file(json, JSON_REJECT_DUPLICATES, NULL);
     assert_true(json_equal(again, document));
     json_decref(again);
     json_decref(document);
-    aw_findings_free(findings);
+    aw_study_report_free(report);
     unlink(html);
     unlink(json);
     rmdir(folder);

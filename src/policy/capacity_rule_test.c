@@ -693,7 +693,7 @@ static void a_value_lies_where_it_is_read_back_from(void **state)
     assert_close(aw_capacity_rule_place(AW_CAPACITY_RULE_MARGIN, 0), 0, 0);
 }
 
-AW_TEST_GROUP("formula")
+AW_TEST_GROUP("capacity-rule")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_lies_where_it_is_read_back_from),

@@ -82,7 +82,7 @@ enum aw_err aw_experiment_check(const struct aw_experiment_entry *entry,
 }
 
 /* What is not as ever is told whatever is printed. */
-static void note_changes(const struct aw_experiment_config *config, struct aw_findings *findings)
+static void note_changes(const struct aw_experiment_config *config, struct aw_study_report *report)
 {
     char text[512] = "";
     struct aw_text all;
@@ -90,22 +90,22 @@ static void note_changes(const struct aw_experiment_config *config, struct aw_fi
     for (uint32_t i = 0; i < config->pair_count; i++)
         aw_text_add(&all, "%s%s", i ? ", " : "", config->pairs[i]);
     if (config->pair_count)
-        aw_findings_note(findings,
-                         "Everybody learns and is judged in another environment than the "
-                         "preset's: %s.",
-                         text);
+        aw_study_report_note(report,
+                             "Everybody learns and is judged in another environment than the "
+                             "preset's: %s.",
+                             text);
     if (config->learned)
-        aw_findings_note(findings,
-                         "Applications 0 to %" PRIu32 " of the pool are learned from, %" PRIu32
-                         " to %" PRIu32 " choose settings and checkpoints, %" PRIu32
-                         " on are reported on.",
-                         aw__check_first(config) - 1, aw__check_first(config),
-                         aw__test_first(config) - 1, aw__test_first(config));
+        aw_study_report_note(report,
+                             "Applications 0 to %" PRIu32 " of the pool are learned from, %" PRIu32
+                             " to %" PRIu32 " choose settings and checkpoints, %" PRIu32
+                             " on are reported on.",
+                             aw__check_first(config) - 1, aw__check_first(config),
+                             aw__test_first(config) - 1, aw__test_first(config));
 }
 
 enum aw_err aw_experiment_run(const struct aw_experiment_entry *entry,
                               const struct aw_experiment_config *config,
-                              const struct aw_alloc *alloc, struct aw_findings *findings,
+                              const struct aw_alloc *alloc, struct aw_study_report *report,
                               struct aw_diag *diag)
 {
     struct aw_experiment_config own = *config;
@@ -117,8 +117,8 @@ enum aw_err aw_experiment_run(const struct aw_experiment_entry *entry,
     err = aw__loads_new(alloc, &own.loads);
     if (err)
         return aw_fail(diag, err, "no memory for an experiment");
-    note_changes(config, findings);
-    err = entry->run(&own, alloc, findings, diag);
+    note_changes(config, report);
+    err = entry->run(&own, alloc, report, diag);
     aw__loads_free(own.loads);
     return err;
 }

@@ -1,5 +1,5 @@
 /*
- * experiment.h - the experiments of the paper, each as one function that fills in findings.
+ * experiment.h - the experiments of the paper, each as one function that fills in a report.
  *
  * Applications come from one pool. Of the first 800 the last 40 choose settings and checkpoints,
  * and the others are learned from; 800 on report. Where to divide is `learned`. Loads are functions
@@ -10,15 +10,15 @@
  * Pieces are kept in a folder as they finish; a run that was interrupted takes them from there and
  * goes on. A piece is named after everything that it depends on.
  *
- * Call order: config_init, changes; one of the experiments; print the findings.
+ * Call order: config_init, changes; one of the experiments; print the report.
  * Memory:     what an experiment needs, freed again.
- * Threads:    pieces are spread over threads; findings do not depend on how many.
+ * Threads:    pieces are spread over threads; the report does not depend on how many.
  */
 #ifndef AW_STUDY_EXPERIMENT_H
 #define AW_STUDY_EXPERIMENT_H
 
 #include "pretrain/adapt.h"
-#include "study/findings.h"
+#include "study/study_report.h"
 
 #define AW_EXPERIMENT_PATH_MAX  512u
 #define AW_EXPERIMENT_PAIRS_MAX 8u
@@ -58,7 +58,7 @@ struct aw_experiment_config {
 void aw_experiment_config_init(struct aw_experiment_config *config);
 
 typedef enum aw_err aw_experiment(const struct aw_experiment_config *config,
-                                  const struct aw_alloc *alloc, struct aw_findings *findings,
+                                  const struct aw_alloc *alloc, struct aw_study_report *report,
                                   struct aw_diag *diag);
 
 /* What an experiment is asked for that not all of them know of. */
@@ -87,6 +87,6 @@ AW_NODISCARD enum aw_err aw_experiment_check(const struct aw_experiment_entry *e
 AW_NODISCARD enum aw_err aw_experiment_run(const struct aw_experiment_entry *entry,
                                            const struct aw_experiment_config *config,
                                            const struct aw_alloc *alloc,
-                                           struct aw_findings *findings, struct aw_diag *diag);
+                                           struct aw_study_report *report, struct aw_diag *diag);
 
 #endif

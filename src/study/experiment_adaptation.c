@@ -188,7 +188,7 @@ static void column(const struct row *rows, uint32_t n, size_t offset, double *re
 #define COLUMN(member, who, to) \
     column(rows, s->apps, offsetof(struct row, member) + (who) * sizeof(double), to)
 
-static void goal(struct aw_finding *figure, double value, bool lower)
+static void goal(struct aw_study_report_figure *figure, double value, bool lower)
 {
     if (!figure)
         return;
@@ -196,91 +196,91 @@ static void goal(struct aw_finding *figure, double value, bool lower)
     figure->lower = lower;
 }
 
-static void figures(const struct study *s, const struct row *rows, struct aw_findings *findings)
+static void figures(const struct study *s, const struct row *rows, struct aw_study_report *report)
 {
     const uint32_t n = s->apps;
     double a[APPS_MAX], b[APPS_MAX];
     COLUMN(drop, AWARE, a);
-    goal(aw__figure_mean(findings, AW_UNIT_SHARE, a, n, 0.105, "zero-shot drop, AWARE"), 0.05,
-         true);
-    aw_findings_figure(findings, AW_UNIT_SHARE, aw_stats_max(a, n),
-                       "zero-shot drop, AWARE, worst application");
+    goal(aw__figure_mean(report, AW_UNIT_SHARE, a, n, 0.105, "zero-shot drop, AWARE"), 0.05, true);
+    aw_study_report_figure(report, AW_UNIT_SHARE, aw_stats_max(a, n),
+                           "zero-shot drop, AWARE, worst application");
     COLUMN(drop, TL, b);
-    (void)aw__figure_mean(findings, AW_UNIT_SHARE, b, n, (double)NAN,
+    (void)aw__figure_mean(report, AW_UNIT_SHARE, b, n, (double)NAN,
                           "zero-shot drop, plain learner taught on another application");
     COLUMN(bare, AWARE, b);
-    (void)aw__figure_mean(findings, AW_UNIT_SHARE, b, n, (double)NAN,
+    (void)aw__figure_mean(report, AW_UNIT_SHARE, b, n, (double)NAN,
                           "zero-shot drop without guard rails, AWARE");
     COLUMN(bare, TL, b);
     (void)aw__figure_mean(
-        findings, AW_UNIT_SHARE, b, n, s->config->paper ? 0.456 : 0.37,
+        report, AW_UNIT_SHARE, b, n, s->config->paper ? 0.456 : 0.37,
         "zero-shot drop without guard rails, plain learner taught R without them");
     COLUMN(missed, AWARE, a);
-    (void)aw__figure_mean(findings, AW_UNIT_SHARE, a, n, (double)NAN,
+    (void)aw__figure_mean(report, AW_UNIT_SHARE, a, n, (double)NAN,
                           "steps that missed the SLO, AWARE before its first episode");
     column(rows, n, offsetof(struct row, least), b);
-    (void)aw__figure_mean(findings, AW_UNIT_SHARE, b, n, (double)NAN,
+    (void)aw__figure_mean(report, AW_UNIT_SHARE, b, n, (double)NAN,
                           "steps missed by whoever misses fewest, the largest sizes allowed too");
     double kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         kept += a[i] <= b[i] + BUDGET;
         a[i] = fmax(0, a[i] - b[i]);
     }
-    goal(aw__figure_mean(findings, AW_UNIT_SHARE, a, n, (double)NAN,
+    goal(aw__figure_mean(report, AW_UNIT_SHARE, a, n, (double)NAN,
                          "of the steps that AWARE missed then, what somebody avoids"),
          BUDGET, true);
-    aw_findings_figure(findings, AW_UNIT_SHARE, kept / n,
-                       "applications that AWARE misses at most %g %% of steps more in, before its "
-                       "first episode",
-                       100 * BUDGET);
-    char name[AW_FINDINGS_TEXT_MAX];
+    aw_study_report_figure(
+        report, AW_UNIT_SHARE, kept / n,
+        "applications that AWARE misses at most %g %% of steps more in, before its "
+        "first episode",
+        100 * BUDGET);
+    char name[AW_STUDY_REPORT_TEXT_MAX];
     for (size_t w = 0; w < WHO_COUNT; w++) {
         COLUMN(episodes, w, a);
         snprintf(name, sizeof name, "episodes to converge, %s", who_shown[w]);
-        (void)aw__figure_mean(findings, AW_UNIT_PLAIN, a, n, (double)NAN, name);
+        (void)aw__figure_mean(report, AW_UNIT_PLAIN, a, n, (double)NAN, name);
         COLUMN(never, w, a);
         snprintf(name, sizeof name, "runs that never converged, %s (of %u episodes)", who_shown[w],
                  s->episodes);
-        aw_findings_figure(findings, AW_UNIT_SHARE, aw_stats_mean(a, n), "%s", name);
+        aw_study_report_figure(report, AW_UNIT_SHARE, aw_stats_mean(a, n), "%s", name);
     }
     COLUMN(episodes, AWARE, b);
     COLUMN(episodes, TL, a);
-    goal(aw__figure_ratio(findings, a, b, n, 5.5, "episodes, TL over AWARE"), 10, false);
+    goal(aw__figure_ratio(report, a, b, n, 5.5, "episodes, TL over AWARE"), 10, false);
     COLUMN(episodes, TL_PLUS, a);
-    goal(aw__figure_ratio(findings, a, b, n, 4.6, "episodes, TL+ over AWARE"), 1, false);
+    goal(aw__figure_ratio(report, a, b, n, 4.6, "episodes, TL+ over AWARE"), 1, false);
     COLUMN(episodes, SCRATCH, a);
-    (void)aw__figure_ratio(findings, a, b, n, (double)NAN, "episodes, from scratch over AWARE");
+    (void)aw__figure_ratio(report, a, b, n, (double)NAN, "episodes, from scratch over AWARE");
     COLUMN(cpu_s, AWARE, b);
     COLUMN(cpu_s, TL, a);
-    (void)aw__figure_ratio(findings, a, b, n, 1 / 0.3, "CPU time to converge, TL over AWARE");
+    (void)aw__figure_ratio(report, a, b, n, 1 / 0.3, "CPU time to converge, TL over AWARE");
     COLUMN(cpu_until, AWARE, b);
     COLUMN(cpu_until, TL_PLUS, a);
-    goal(aw__figure_ratio(findings, a, b, n, 4.6,
+    goal(aw__figure_ratio(report, a, b, n, 4.6,
                           "CPU utilization deficit until converged, TL+ over AWARE"),
          4.6, false);
     COLUMN(memory_until, AWARE, b);
     COLUMN(memory_until, TL_PLUS, a);
-    goal(aw__figure_ratio(findings, a, b, n, 6.2,
+    goal(aw__figure_ratio(report, a, b, n, 6.2,
                           "memory utilization deficit until converged, TL+ over AWARE"),
          6.2, false);
     COLUMN(violations_until, AWARE, b);
     COLUMN(violations_until, TL_PLUS, a);
-    goal(aw__figure_ratio(findings, a, b, n, 7.1, "SLO violations until converged, TL+ over AWARE"),
+    goal(aw__figure_ratio(report, a, b, n, 7.1, "SLO violations until converged, TL+ over AWARE"),
          7.1, false);
     COLUMN(cpu, AWARE, b);
     COLUMN(cpu, TL_PLUS, a);
-    (void)aw__figure_ratio(findings, a, b, n, (double)NAN,
+    (void)aw__figure_ratio(report, a, b, n, (double)NAN,
                            "CPU utilization deficit of the first episodes, TL+ over AWARE");
     COLUMN(memory, AWARE, b);
     COLUMN(memory, TL_PLUS, a);
-    (void)aw__figure_ratio(findings, a, b, n, (double)NAN,
+    (void)aw__figure_ratio(report, a, b, n, (double)NAN,
                            "memory utilization deficit of the first episodes, TL+ over AWARE");
     COLUMN(violations, AWARE, b);
     COLUMN(violations, TL_PLUS, a);
-    (void)aw__figure_ratio(findings, a, b, n, (double)NAN,
+    (void)aw__figure_ratio(report, a, b, n, (double)NAN,
                            "SLO violations of the first episodes, TL+ over AWARE");
-    aw_findings_note(
-        findings,
+    aw_study_report_note(
+        report,
         "%u applications never seen, %u seeds. Converged is the best of all learners "
         "in each application, seed by seed; to converge is to come within %g %% of it. Until "
         "converged: summed over the episodes that it took, as lived. The first "
@@ -289,16 +289,16 @@ static void figures(const struct study *s, const struct row *rows, struct aw_fin
 }
 
 static enum aw_err table(const struct study *s, const struct row *rows,
-                         struct aw_findings *findings)
+                         struct aw_study_report *report)
 {
     static const char *const columns[] = {"converged",   "fallback",     "AWARE, 0",     "TL, 0",
                                           "AWARE drop",  "AWARE ep.",    "TL ep.",       "TL+ ep.",
                                           "scratch ep.", "AWARE missed", "least missed", NULL};
-    static const enum aw_findings_unit units[] = {
+    static const enum aw_study_report_unit units[] = {
         AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_PLAIN,
         AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_SHARE};
     const uint32_t t =
-        aw_findings_table(findings, "Each application (R per episode; episodes)", columns, units);
+        aw_study_report_table(report, "Each application (R per episode; episodes)", columns, units);
     enum aw_err err = AW_OK;
     for (uint32_t a = 0; !err && a < s->apps; a++) {
         const struct row *row = &rows[a];
@@ -306,25 +306,25 @@ static enum aw_err table(const struct study *s, const struct row *rows,
             row->converged,         row->fallback,        row->zero[AWARE],  row->zero[TL],
             row->drop[AWARE],       row->episodes[AWARE], row->episodes[TL], row->episodes[TL_PLUS],
             row->episodes[SCRATCH], row->missed[AWARE],   row->least};
-        err = aw_findings_row(findings, t, values, "%u", aw__test_first(s->config) + a);
+        err = aw_study_report_row(report, t, values, "%u", aw__test_first(s->config) + a);
     }
     return err;
 }
 
 /* Judged reward over converged, by episode, mean and interquartile range over applications. */
 static enum aw_err plots(const struct study *s, const struct row *rows,
-                         struct aw_findings *findings)
+                         struct aw_study_report *report)
 {
-    const uint32_t plot = aw_findings_plot(
-        findings, AW_FINDINGS_LINES, "Reward without noise, over converged (bands: quartiles)",
+    const uint32_t plot = aw_study_report_plot(
+        report, AW_STUDY_REPORT_LINES, "Reward without noise, over converged (bands: quartiles)",
         "episodes", "share of converged");
     const uint32_t lived =
-        aw_findings_plot(findings, AW_FINDINGS_LINES, "Steps that missed the SLO, as lived",
-                         "episodes", "share of steps");
+        aw_study_report_plot(report, AW_STUDY_REPORT_LINES, "Steps that missed the SLO, as lived",
+                             "episodes", "share of steps");
     enum aw_err err = AW_OK;
     for (uint32_t w = 0; !err && w < WHO_COUNT; w++) {
-        const uint32_t judged = aw_findings_series(findings, plot, who_shown[w]);
-        const uint32_t missed = aw_findings_series(findings, lived, who_shown[w]);
+        const uint32_t judged = aw_study_report_series(report, plot, who_shown[w]);
+        const uint32_t missed = aw_study_report_series(report, lived, who_shown[w]);
         for (uint32_t e = 0; !err && e <= s->episodes; e++) {
             double x[APPS_MAX * SEEDS_MAX], violations = 0;
             uint32_t n = 0;
@@ -336,23 +336,25 @@ static enum aw_err plots(const struct study *s, const struct row *rows,
                 }
             const double mean = aw_stats_mean(x, n);
             aw_stats_sort(x, n);
-            err = aw_findings_point(findings, plot, judged, e, mean, aw_stats_quantile(x, n, 0.25),
-                                    aw_stats_quantile(x, n, 0.75));
+            err =
+                aw_study_report_point(report, plot, judged, e, mean, aw_stats_quantile(x, n, 0.25),
+                                      aw_stats_quantile(x, n, 0.75));
             if (!err && e > 0)
-                err = aw_findings_point(findings, lived, missed, e, violations, (double)NAN,
-                                        (double)NAN);
+                err = aw_study_report_point(report, lived, missed, e, violations, (double)NAN,
+                                            (double)NAN);
         }
     }
-    const uint32_t bars =
-        aw_findings_plot(findings, AW_FINDINGS_DOTS, "Episodes to converge, applications in order",
-                         "application by rank", "episodes");
+    const uint32_t bars = aw_study_report_plot(report, AW_STUDY_REPORT_DOTS,
+                                               "Episodes to converge, applications in order",
+                                               "application by rank", "episodes");
     for (uint32_t w = 0; !err && w < WHO_COUNT; w++) {
-        const uint32_t series = aw_findings_series(findings, bars, who_shown[w]);
+        const uint32_t series = aw_study_report_series(report, bars, who_shown[w]);
         double x[APPS_MAX];
         COLUMN(episodes, w, x);
         aw_stats_sort(x, s->apps);
         for (uint32_t a = 0; !err && a < s->apps; a++)
-            err = aw_findings_point(findings, bars, series, a + 1, x[a], (double)NAN, (double)NAN);
+            err =
+                aw_study_report_point(report, bars, series, a + 1, x[a], (double)NAN, (double)NAN);
     }
     return err;
 }
@@ -370,12 +372,12 @@ static void sizes(struct study *s)
     s->episodes = full ? 200 : 80;
 }
 
-static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
+static enum aw_err run(struct study *s, struct aw_study_report *report, struct aw_diag *diag)
 {
     const struct aw_experiment_config *config = s->config;
     enum aw_err err = aw__model_or_own(config, s->alloc, s->model, diag);
     for (uint32_t plus = 0; !err && plus < 2; plus++)
-        err = aw__tl_make(config, plus == 1, s->model, s->alloc, findings, &s->tl[plus], diag);
+        err = aw__tl_make(config, plus == 1, s->model, s->alloc, report, &s->tl[plus], diag);
     struct aw_experiment_config bare = *config;
     bare.bare = true;
     err = err ? err : aw__tl_teach(&bare, false, s->alloc, &s->bare, diag);
@@ -396,17 +398,17 @@ static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_
             aw_adapt_best(&s->converged[i], curve_of(s, w, 0, i)->point, s->episodes);
     for (uint32_t a = 0; a < s->apps; a++)
         row_of(s, a, &rows[a]);
-    figures(s, rows, findings);
-    err = table(s, rows, findings);
-    err = err ? err : plots(s, rows, findings);
+    figures(s, rows, report);
+    err = table(s, rows, report);
+    err = err ? err : plots(s, rows, report);
     if (err)
-        aw_fail(diag, err, "the findings are larger than a page can have");
+        aw_fail(diag, err, "the report is larger than a page can have");
     aw_alloc_free(s->alloc, rows);
     return err;
 }
 
 enum aw_err aw__experiment_adaptation(const struct aw_experiment_config *config,
-                                      const struct aw_alloc *alloc, struct aw_findings *findings,
+                                      const struct aw_alloc *alloc, struct aw_study_report *report,
                                       struct aw_diag *diag)
 {
     struct study *s = aw_alloc_new(alloc, 1, sizeof *s);
@@ -415,9 +417,9 @@ enum aw_err aw__experiment_adaptation(const struct aw_experiment_config *config,
     s->config = config;
     s->alloc = alloc;
     sizes(s);
-    findings->apps = s->apps;
-    findings->seeds = s->seeds;
-    const enum aw_err err = run(s, findings, diag);
+    report->apps = s->apps;
+    report->seeds = s->seeds;
+    const enum aw_err err = run(s, report, diag);
     aw_alloc_free(alloc, s->converged);
     aw_alloc_free(alloc, s->aside);
     aw_alloc_free(alloc, s->points);

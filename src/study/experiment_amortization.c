@@ -134,11 +134,11 @@ static double mean_of(const struct study *s, uint32_t who)
     return aw_stats_mean(costs_of(s, who), s->seeds * s->apps);
 }
 
-static void figure(struct aw_findings *findings, enum aw_findings_unit unit, double value,
+static void figure(struct aw_study_report *report, enum aw_study_report_unit unit, double value,
                    struct aw_interval interval, double paper, const char *what, uint32_t apps)
 {
-    struct aw_finding *figure =
-        aw_findings_figure(findings, unit, value, "%s, pool of %u", what, apps);
+    struct aw_study_report_figure *figure =
+        aw_study_report_figure(report, unit, value, "%s, pool of %u", what, apps);
     if (!figure)
         return;
     figure->interval = interval;
@@ -146,7 +146,7 @@ static void figure(struct aw_findings *findings, enum aw_findings_unit unit, dou
 }
 
 /* Of the pools that the paper gives figures of. */
-static void figures(const struct study *s, struct aw_findings *findings)
+static void figures(const struct study *s, struct aw_study_report *report)
 {
     static const struct {
         uint32_t apps;
@@ -159,20 +159,20 @@ static void figures(const struct study *s, struct aw_findings *findings)
             const uint32_t apps = taught->apps;
             if (apps != published[i].apps)
                 continue;
-            figure(findings, AW_UNIT_COUNT, taught->episodes.policy, none, published[i].pretraining,
+            figure(report, AW_UNIT_COUNT, taught->episodes.policy, none, published[i].pretraining,
                    "episodes of pretraining, of the policy", apps);
-            figure(findings, AW_UNIT_COUNT, taught->episodes.fallback, none, (double)NAN,
+            figure(report, AW_UNIT_COUNT, taught->episodes.fallback, none, (double)NAN,
                    "episodes of pretraining, of the fallback", apps);
-            figure(findings, AW_UNIT_COUNT, taught->episodes.search, none, (double)NAN,
+            figure(report, AW_UNIT_COUNT, taught->episodes.search, none, (double)NAN,
                    "episodes of pretraining, of the search for teachers", apps);
-            figure(findings, AW_UNIT_COUNT, taught->episodes.checks, none, (double)NAN,
+            figure(report, AW_UNIT_COUNT, taught->episodes.checks, none, (double)NAN,
                    "episodes of pretraining, to choose the checkpoint", apps);
-            figure(findings, AW_UNIT_PLAIN, mean_of(s, p),
+            figure(report, AW_UNIT_PLAIN, mean_of(s, p),
                    aw__resampled_mean(s->seeds, s->apps, costs_of(s, p)), published[i].tuning,
                    "episodes of fine-tuning", apps);
             for (uint32_t all = 0; all < 2; all++) {
                 const struct crossing c = crossing_at(s, p, all);
-                figure(findings, AW_UNIT_COUNT, crossing_all(s, &c),
+                figure(report, AW_UNIT_COUNT, crossing_all(s, &c),
                        aw__resampled(s->seeds, s->apps, crossing_of, &c),
                        all ? (double)NAN : published[i].crossing,
                        all ? "applications until cheaper than TL, all episodes"
@@ -180,25 +180,25 @@ static void figures(const struct study *s, struct aw_findings *findings)
                        apps);
             }
         }
-    struct aw_finding *tl = aw_findings_figure(findings, AW_UNIT_PLAIN, mean_of(s, s->pools),
-                                               "episodes to converge, TL");
+    struct aw_study_report_figure *tl = aw_study_report_figure(
+        report, AW_UNIT_PLAIN, mean_of(s, s->pools), "episodes to converge, TL");
     if (tl)
         tl->interval = aw__resampled_mean(s->seeds, s->apps, costs_of(s, s->pools));
 }
 
-static enum aw_err table(const struct study *s, struct aw_findings *findings)
+static enum aw_err table(const struct study *s, struct aw_study_report *report)
 {
     static const char *const columns[] = {"policy", "fallback",    "search",
                                           "checks", "fine-tuning", "95 % from",
                                           "to",     "never",       "paid back at, policy",
                                           "from",   "to",          "paid back at, all",
                                           NULL};
-    static const enum aw_findings_unit units[] = {
+    static const enum aw_study_report_unit units[] = {
         AW_UNIT_COUNT, AW_UNIT_COUNT, AW_UNIT_COUNT, AW_UNIT_COUNT, AW_UNIT_PLAIN, AW_UNIT_PLAIN,
         AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_COUNT, AW_UNIT_COUNT, AW_UNIT_COUNT, AW_UNIT_COUNT};
-    const uint32_t t = aw_findings_table(
-        findings, "Episodes of pretraining and of fine-tuning, by applications learned from",
-        columns, units);
+    const uint32_t t = aw_study_report_table(
+        report, "Episodes of pretraining and of fine-tuning, by applications learned from", columns,
+        units);
     enum aw_err err = AW_OK;
     for (uint32_t p = 0; !err && p <= s->pools; p++) {
         const struct aw_interval band = aw__resampled_mean(s->seeds, s->apps, costs_of(s, p));
@@ -206,7 +206,7 @@ static enum aw_err table(const struct study *s, struct aw_findings *findings)
                            band.low,    band.high,  s->never[p], (double)NAN, (double)NAN,
                            (double)NAN, (double)NAN};
         if (p == s->pools) {
-            err = aw_findings_row(findings, t, values, "TL");
+            err = aw_study_report_row(report, t, values, "TL");
             break;
         }
         const struct aw_pretrain_episodes *lived = &s->taught[p].episodes;
@@ -220,21 +220,21 @@ static enum aw_err table(const struct study *s, struct aw_findings *findings)
         values[9] = where.low;
         values[10] = where.high;
         values[11] = crossing_all(s, &all);
-        err = aw_findings_row(findings, t, values, "%u", s->taught[p].apps);
+        err = aw_study_report_row(report, t, values, "%u", s->taught[p].apps);
     }
     return err;
 }
 
-static enum aw_err plot(const struct study *s, bool all, struct aw_findings *findings)
+static enum aw_err plot(const struct study *s, bool all, struct aw_study_report *report)
 {
     const uint32_t plot =
-        aw_findings_plot(findings, AW_FINDINGS_LINES,
-                         all ? "Cost of an application, all episodes that were simulated"
-                             : "Cost of an application, episodes of the policy",
-                         "applications that are adapted to", "episodes per application");
+        aw_study_report_plot(report, AW_STUDY_REPORT_LINES,
+                             all ? "Cost of an application, all episodes that were simulated"
+                                 : "Cost of an application, episodes of the policy",
+                             "applications that are adapted to", "episodes per application");
     enum aw_err err = AW_OK;
-    if (plot < AW_FINDINGS_PLOTS_MAX)
-        findings->plot[plot].log = true;
+    if (plot < AW_STUDY_REPORT_PLOTS_MAX)
+        report->plot[plot].log = true;
     for (uint32_t who = 0; !err && who <= s->pools; who++) {
         char name[64] = "TL";
         struct crossing c = {0};
@@ -242,21 +242,21 @@ static enum aw_err plot(const struct study *s, bool all, struct aw_findings *fin
             c = crossing_at(s, who, all);
             snprintf(name, sizeof name, "pool of %u", s->taught[who].apps);
         }
-        const uint32_t series = aw_findings_series(findings, plot, name);
+        const uint32_t series = aw_study_report_series(report, plot, name);
         for (uint32_t i = 0; !err && i <= SHOWN_PER_DECADE * DECADES; i++) {
             const double n = pow(10, (double)i / SHOWN_PER_DECADE);
-            err = aw_findings_point(findings, plot, series, n,
-                                    c.pretraining / n + mean_of(s, who) + c.besides, (double)NAN,
-                                    (double)NAN);
+            err = aw_study_report_point(report, plot, series, n,
+                                        c.pretraining / n + mean_of(s, who) + c.besides,
+                                        (double)NAN, (double)NAN);
         }
     }
     return err;
 }
 
-static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
+static enum aw_err run(struct study *s, struct aw_study_report *report, struct aw_diag *diag)
 {
     enum aw_err err = aw__tl_make(s->config, false, s->taught[s->pools - 1].model[0], s->alloc,
-                                  findings, &s->tl, diag);
+                                  report, &s->tl, diag);
     err = err ? err : lay_out(s, diag);
     err = err ? err
               : aw__curves(s->config, s->curve, (s->pools + 1) * s->seeds * s->apps, "adapting",
@@ -264,27 +264,29 @@ static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_
     if (err)
         return err;
     measure(s);
-    figures(s, findings);
-    err = table(s, findings);
-    err = err ? err : plot(s, false, findings);
-    err = err ? err : plot(s, true, findings);
-    aw_findings_note(findings,
-                     "Fine-tuning: %u applications never seen, %u seeds, at most %u episodes; "
-                     "within %g %% of the best of all learners there. Paid back at: so many "
-                     "applications until (pretraining / N) + fine-tuning is less than TL takes, "
-                     "whose source cost nothing here. All: what the fallback, the search for "
-                     "teachers and the checks simulated too, and %u episodes of the fallback by "
-                     "which each new application is known.",
-                     s->apps, s->seeds, s->episodes, 100 * AW__NEAR, s->known_by);
-    aw_findings_note(findings, "Published: FLASH section A.7, whose TL trains one model on and on "
-                               "from one application to the next. It is cheaper than TL from more "
-                               "than 60 applications on; of which pool is not said.");
+    figures(s, report);
+    err = table(s, report);
+    err = err ? err : plot(s, false, report);
+    err = err ? err : plot(s, true, report);
+    aw_study_report_note(
+        report,
+        "Fine-tuning: %u applications never seen, %u seeds, at most %u episodes; "
+        "within %g %% of the best of all learners there. Paid back at: so many "
+        "applications until (pretraining / N) + fine-tuning is less than TL takes, "
+        "whose source cost nothing here. All: what the fallback, the search for "
+        "teachers and the checks simulated too, and %u episodes of the fallback by "
+        "which each new application is known.",
+        s->apps, s->seeds, s->episodes, 100 * AW__NEAR, s->known_by);
+    aw_study_report_note(report,
+                         "Published: FLASH section A.7, whose TL trains one model on and on "
+                         "from one application to the next. It is cheaper than TL from more "
+                         "than 60 applications on; of which pool is not said.");
     return err;
 }
 
 enum aw_err aw__amortize(const struct aw_experiment_config *config, const struct aw__taught *taught,
                          uint32_t count, uint32_t apps, const struct aw_alloc *alloc,
-                         struct aw_findings *findings, struct aw_diag *diag)
+                         struct aw_study_report *report, struct aw_diag *diag)
 {
     const bool full = config->scale == AW_EXPERIMENT_FULL;
     AW_ASSERT(count > 0 && count <= POOLS_MAX && apps > 0);
@@ -298,7 +300,7 @@ enum aw_err aw__amortize(const struct aw_experiment_config *config, const struct
     s->seeds = taught->seeds;
     s->apps = apps;
     s->episodes = full ? 150 : 40;
-    const enum aw_err err = run(s, findings, diag);
+    const enum aw_err err = run(s, report, diag);
     aw_alloc_free(alloc, s->points);
     aw_alloc_free(alloc, s->cost);
     aw_alloc_free(alloc, s->curve);

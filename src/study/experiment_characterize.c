@@ -117,7 +117,8 @@ static void sum_up(const struct study *s, const double *before, struct sums *ret
 }
 
 /* Every policy in every application, with the first seed. */
-static enum aw_err cross(const struct study *s, struct aw_findings *findings, struct aw_diag *diag)
+static enum aw_err cross(const struct study *s, struct aw_study_report *report,
+                         struct aw_diag *diag)
 {
     struct aw__crossed crossed = {.apps = s->apps, .how = &as_usual};
     for (uint32_t a = 0; a < s->apps; a++) {
@@ -128,18 +129,18 @@ static enum aw_err cross(const struct study *s, struct aw_findings *findings, st
         crossed.source[a] = s->other[run];
         crossed.converged[a] = best.paper;
     }
-    return aw__cross(s->config, &crossed, s->alloc, findings, diag);
+    return aw__cross(s->config, &crossed, s->alloc, report, diag);
 }
 
 /* Four segments of the way from scratch to converged: what each costs. */
-static enum aw_err early(const struct study *s, struct aw_findings *findings)
+static enum aw_err early(const struct study *s, struct aw_study_report *report)
 {
     static const char *const columns[] = {"CPU deficit", "memory deficit", "missed",
                                           "reward, of converged", NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_SHARE,
-                                                  AW_UNIT_SHARE};
-    const uint32_t table = aw_findings_table(
-        findings, "Early training from scratch, in four parts of the way to converged", columns,
+    static const enum aw_study_report_unit units[] = {AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                      AW_UNIT_SHARE};
+    const uint32_t table = aw_study_report_table(
+        report, "Early training from scratch, in four parts of the way to converged", columns,
         units);
     enum aw_err err = AW_OK;
     for (uint32_t q = 0; !err && q < SEGMENTS; q++) {
@@ -160,23 +161,22 @@ static enum aw_err early(const struct study *s, struct aw_findings *findings)
         }
         for (uint32_t k = 0; k < 4; k++)
             value[k] = count > 0 ? value[k] / count : (double)NAN;
-        err = aw_findings_row(findings, table, value, "part %u of %u", q + 1, SEGMENTS);
+        err = aw_study_report_row(report, table, value, "part %u of %u", q + 1, SEGMENTS);
     }
     return err;
 }
 
 /* The same beside the fallback on the same application, as AWARE Table 3 has it. */
-static enum aw_err early_beside(const struct study *s, struct aw_findings *findings)
+static enum aw_err early_beside(const struct study *s, struct aw_study_report *report)
 {
     static const char *const columns[] = {
         "CPU deficit", "paper", "memory deficit", "paper", "violations", "paper", NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_SHARE,
-                                                  AW_UNIT_SHARE, AW_UNIT_TIMES, AW_UNIT_TIMES};
+    static const enum aw_study_report_unit units[] = {AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                      AW_UNIT_SHARE, AW_UNIT_TIMES, AW_UNIT_TIMES};
     static const double published[SEGMENTS][3] = {
         {0.323, 0.288, 56.1}, {0.429, 0.305, 22.2}, {0.221, 0.265, 12.7}, {0.100, 0.078, 10.1}};
-    const uint32_t table = aw_findings_table(
-        findings, "Early training from scratch, beside the fallback (AWARE Table 3)", columns,
-        units);
+    const uint32_t table = aw_study_report_table(
+        report, "Early training from scratch, beside the fallback (AWARE Table 3)", columns, units);
     enum aw_err err = AW_OK;
     for (uint32_t q = 0; !err && q < SEGMENTS; q++) {
         double cpu[2] = {0}, memory[2] = {0}, missed[2] = {0};
@@ -198,15 +198,15 @@ static enum aw_err early_beside(const struct study *s, struct aw_findings *findi
             cpu[1] > 0 ? 1 - cpu[0] / cpu[1] : (double)NAN,          published[q][0],
             memory[1] > 0 ? 1 - memory[0] / memory[1] : (double)NAN, published[q][1],
             missed[1] > 0 ? missed[0] / missed[1] : (double)NAN,     published[q][2]};
-        err = aw_findings_row(findings, table, values, "part %u of %u", q + 1, SEGMENTS);
+        err = aw_study_report_row(report, table, values, "part %u of %u", q + 1, SEGMENTS);
     }
-    aw_findings_note(findings,
-                     "The paper's drop is that after the change; ours is below converged in the "
-                     "changed world. Of the payloads but file-size it says 15.6 to 19.9 %% "
-                     "together. The first table of early training is relative to converged; that "
-                     "beside the fallback (HPA, and VPA on memory) is as AWARE Table 3, whose four "
-                     "parts are 100 episodes each, up to where the learner is better than HPA and "
-                     "VPA; ours end where it has converged.");
+    aw_study_report_note(
+        report, "The paper's drop is that after the change; ours is below converged in the "
+                "changed world. Of the payloads but file-size it says 15.6 to 19.9 %% "
+                "together. The first table of early training is relative to converged; that "
+                "beside the fallback (HPA, and VPA on memory) is as AWARE Table 3, whose four "
+                "parts are 100 episodes each, up to where the learner is better than HPA and "
+                "VPA; ours end where it has converged.");
     return err;
 }
 
@@ -216,37 +216,38 @@ struct worlds {
     uint32_t drop, episodes; /* plots */
 };
 
-static void worlds_begin(struct worlds *worlds, struct aw_findings *findings)
+static void worlds_begin(struct worlds *worlds, struct aw_study_report *report)
 {
     static const char *const columns[] = {
         "applications",        "drop",  "95 % from",   "to",       "worst drop",
         "episodes to retrain", "never", "paper: drop", "episodes", NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_COUNT, AW_UNIT_SHARE, AW_UNIT_SHARE,
-                                                  AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN,
-                                                  AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN};
+    static const enum aw_study_report_unit units[] = {AW_UNIT_COUNT, AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                      AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN,
+                                                      AW_UNIT_SHARE, AW_UNIT_SHARE, AW_UNIT_PLAIN};
     *worlds = (struct worlds){0};
-    worlds->table = aw_findings_table(findings, "A plain learner in another world (AWARE Fig. 3)",
-                                      columns, units);
-    worlds->drop = aw_findings_plot(findings, AW_FINDINGS_BARS, "What is lost at first", "",
-                                    "share of the reward");
-    worlds->episodes = aw_findings_plot(findings, AW_FINDINGS_BARS, "How long it is learned again",
-                                        "", "episodes");
+    worlds->table = aw_study_report_table(report, "A plain learner in another world (AWARE Fig. 3)",
+                                          columns, units);
+    worlds->drop = aw_study_report_plot(report, AW_STUDY_REPORT_BARS, "What is lost at first", "",
+                                        "share of the reward");
+    worlds->episodes = aw_study_report_plot(report, AW_STUDY_REPORT_BARS,
+                                            "How long it is learned again", "", "episodes");
     for (uint32_t i = 0; i < 2; i++) {
-        (void)aw_findings_series(findings, worlds->drop, i ? "paper" : "here");
-        (void)aw_findings_series(findings, worlds->episodes, i ? "paper" : "here");
+        (void)aw_study_report_series(report, worlds->drop, i ? "paper" : "here");
+        (void)aw_study_report_series(report, worlds->episodes, i ? "paper" : "here");
     }
 }
 
-static enum aw_err bars(struct aw_findings *findings, uint32_t plot, double x, const char *label,
+static enum aw_err bars(struct aw_study_report *report, uint32_t plot, double x, const char *label,
                         double here, struct aw_interval interval, double paper)
 {
-    enum aw_err err = aw_findings_label(findings, plot, x, label);
-    err = err ? err : aw_findings_point(findings, plot, 0, x, here, interval.low, interval.high);
-    return err ? err : aw_findings_point(findings, plot, 1, x, paper, (double)NAN, (double)NAN);
+    enum aw_err err = aw_study_report_label(report, plot, x, label);
+    err = err ? err : aw_study_report_point(report, plot, 0, x, here, interval.low, interval.high);
+    return err ? err : aw_study_report_point(report, plot, 1, x, paper, (double)NAN, (double)NAN);
 }
 
-static enum aw_err row(struct aw_findings *findings, struct worlds *worlds, const struct sums *sums,
-                       const char *label, double paper_drop, double paper_episodes)
+static enum aw_err row(struct aw_study_report *report, struct worlds *worlds,
+                       const struct sums *sums, const char *label, double paper_drop,
+                       double paper_episodes)
 {
     const uint32_t n = sums->count;
     const struct aw_interval drop = aw__resampled_mean(1, n, sums->drop);
@@ -261,13 +262,13 @@ static enum aw_err row(struct aw_findings *findings, struct worlds *worlds, cons
                              n ? sums->never / n : (double)NAN,
                              paper_drop,
                              paper_episodes};
-    enum aw_err err = aw_findings_row(findings, worlds->table, values, "%s", label);
-    err = err ? err : bars(findings, worlds->drop, x, label, values[1], drop, paper_drop);
+    enum aw_err err = aw_study_report_row(report, worlds->table, values, "%s", label);
+    err = err ? err : bars(report, worlds->drop, x, label, values[1], drop, paper_drop);
     return err ? err
-               : bars(findings, worlds->episodes, x, label, values[5], episodes, paper_episodes);
+               : bars(report, worlds->episodes, x, label, values[5], episodes, paper_episodes);
 }
 
-static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
+static enum aw_err run_all(struct study *s, struct aw_study_report *report, struct aw_diag *diag)
 {
     const struct aw_experiment_config *config = s->config;
     const size_t points = 2 * (size_t)s->runs * (s->episodes + 1);
@@ -279,19 +280,19 @@ static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %zu points", points);
     enum aw_err err = aw__turns(config, 2 * s->runs, "teaching sources", teach, s, s->alloc, diag);
     struct worlds worlds;
-    worlds_begin(&worlds, findings);
+    worlds_begin(&worlds, report);
     err = err ? err : curves(s, config, true, "a new application", diag);
     if (!err) {
         sum_up(s, NULL, &sums);
-        (void)aw__figure_mean(findings, AW_UNIT_SHARE, sums.drop, sums.count, 0.456,
+        (void)aw__figure_mean(report, AW_UNIT_SHARE, sums.drop, sums.count, 0.456,
                               "drop of reward in a new application");
-        (void)aw__figure_mean(findings, AW_UNIT_PLAIN, sums.episodes, sums.count, 230,
+        (void)aw__figure_mean(report, AW_UNIT_PLAIN, sums.episodes, sums.count, 230,
                               "episodes of retraining in a new application");
-        err = row(findings, &worlds, &sums, "a new application", 0.456, 230);
+        err = row(report, &worlds, &sums, "a new application", 0.456, 230);
     }
-    err = err ? err : cross(s, findings, diag);
-    err = err ? err : early(s, findings);
-    err = err ? err : early_beside(s, findings);
+    err = err ? err : cross(s, report, diag);
+    err = err ? err : early(s, report);
+    err = err ? err : early_beside(s, report);
     for (uint32_t run = 0; !err && run < s->runs; run++) { /* its own policy in its own world */
         struct aw_pretrain_config school;
         struct aw_pretrain_score score;
@@ -313,15 +314,15 @@ static enum aw_err run_all(struct study *s, struct aw_findings *findings, struct
         if (err)
             break;
         sum_up(s, before, &sums);
-        err = row(findings, &worlds, &sums, scenarios[i].name, scenarios[i].drop,
+        err = row(report, &worlds, &sums, scenarios[i].name, scenarios[i].drop,
                   scenarios[i].episodes);
     }
     return err;
 }
 
 enum aw_err aw__experiment_characterize(const struct aw_experiment_config *config,
-                                        const struct aw_alloc *alloc, struct aw_findings *findings,
-                                        struct aw_diag *diag)
+                                        const struct aw_alloc *alloc,
+                                        struct aw_study_report *report, struct aw_diag *diag)
 {
     const bool full = config->scale == AW_EXPERIMENT_FULL;
     struct study *s = aw_alloc_new(alloc, 1, sizeof *s);
@@ -336,9 +337,9 @@ enum aw_err aw__experiment_characterize(const struct aw_experiment_config *confi
     s->seeds = !config->seeds ? 1 : config->seeds < SEEDS_MAX ? config->seeds : SEEDS_MAX;
     s->runs = s->apps * s->seeds;
     s->episodes = full ? 150 : 60;
-    findings->apps = s->apps;
-    findings->seeds = s->seeds;
-    const enum aw_err err = run_all(s, findings, diag);
+    report->apps = s->apps;
+    report->seeds = s->seeds;
+    const enum aw_err err = run_all(s, report, diag);
     aw_alloc_free(alloc, s->points);
     aw_alloc_free(alloc, s->curve);
     aw_alloc_free(alloc, s);

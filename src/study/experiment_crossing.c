@@ -107,13 +107,13 @@ static enum aw_err cross_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
     return err;
 }
 
-static void figure(const struct crossing *c, struct aw_findings *findings, const double *lost,
+static void figure(const struct crossing *c, struct aw_study_report *report, const double *lost,
                    const char *what)
 {
     const uint32_t apps = c->of->apps;
-    struct aw_finding *figure =
-        aw_findings_figure(findings, AW_UNIT_SHARE, aw_stats_mean(lost, (size_t)apps * apps),
-                           "drop of reward, all %u x %u pairs, %s", apps, apps, what);
+    struct aw_study_report_figure *figure =
+        aw_study_report_figure(report, AW_UNIT_SHARE, aw_stats_mean(lost, (size_t)apps * apps),
+                               "drop of reward, all %u x %u pairs, %s", apps, apps, what);
     if (!figure)
         return;
     figure->paper = 0.456;
@@ -121,20 +121,20 @@ static void figure(const struct crossing *c, struct aw_findings *findings, const
 }
 
 /* How many pairs lose how much. */
-static enum aw_err spread(const struct crossing *c, struct aw_findings *findings)
+static enum aw_err spread(const struct crossing *c, struct aw_study_report *report)
 {
     static const char *const columns[] = {"policies", "constant sizes", NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_SHARE, AW_UNIT_SHARE};
+    static const enum aw_study_report_unit units[] = {AW_UNIT_SHARE, AW_UNIT_SHARE};
     static const double above[BINS] = {-INFINITY, 0.1, 0.25, 0.5};
     static const char *const label[BINS] = {"below 10 %", "10 to 25 %", "25 to 50 %", "over 50 %"};
-    const uint32_t table = aw_findings_table(
-        findings, "Pairs of a source and an application, by what is lost", columns, units);
-    const uint32_t plot = aw_findings_plot(findings, AW_FINDINGS_BARS,
-                                           "How many pairs lose so much", "", "share of pairs");
+    const uint32_t table = aw_study_report_table(
+        report, "Pairs of a source and an application, by what is lost", columns, units);
+    const uint32_t plot = aw_study_report_plot(report, AW_STUDY_REPORT_BARS,
+                                               "How many pairs lose so much", "", "share of pairs");
     const size_t pairs = (size_t)c->of->apps * c->of->apps;
     enum aw_err err = AW_OK;
-    (void)aw_findings_series(findings, plot, columns[0]);
-    (void)aw_findings_series(findings, plot, columns[1]);
+    (void)aw_study_report_series(report, plot, columns[0]);
+    (void)aw_study_report_series(report, plot, columns[1]);
     for (uint32_t b = 0; !err && b < BINS; b++) {
         const double below = b + 1 < BINS ? above[b + 1] : (double)INFINITY;
         double share[2] = {0};
@@ -142,16 +142,16 @@ static enum aw_err spread(const struct crossing *c, struct aw_findings *findings
             share[0] += (c->by_policy[i] > above[b] && c->by_policy[i] <= below) / (double)pairs;
             share[1] += (c->by_sizes[i] > above[b] && c->by_sizes[i] <= below) / (double)pairs;
         }
-        err = aw_findings_row(findings, table, share, "%s", label[b]);
-        err = err ? err : aw_findings_label(findings, plot, b, label[b]);
+        err = aw_study_report_row(report, table, share, "%s", label[b]);
+        err = err ? err : aw_study_report_label(report, plot, b, label[b]);
         for (uint32_t k = 0; !err && k < 2; k++)
-            err = aw_findings_point(findings, plot, k, b, share[k], (double)NAN, (double)NAN);
+            err = aw_study_report_point(report, plot, k, b, share[k], (double)NAN, (double)NAN);
     }
     return err;
 }
 
 enum aw_err aw__cross(const struct aw_experiment_config *config, const struct aw__crossed *of,
-                      const struct aw_alloc *alloc, struct aw_findings *findings,
+                      const struct aw_alloc *alloc, struct aw_study_report *report,
                       struct aw_diag *diag)
 {
     AW_ASSERT(of->apps > 0 && of->apps <= APPS_MAX);
@@ -165,15 +165,15 @@ enum aw_err aw__cross(const struct aw_experiment_config *config, const struct aw
         aw__turns(config, 2 * of->apps, "sizes that fit", search_turn, c, alloc, diag);
     err = err ? err : aw__turns(config, of->apps, "carrying over", cross_turn, c, alloc, diag);
     if (!err) {
-        figure(c, findings, c->by_policy, "policies");
-        figure(c, findings, c->by_sizes, "constant sizes that fit the source best");
-        aw_findings_note(
-            findings,
+        figure(c, report, c->by_policy, "policies");
+        figure(c, report, c->by_sizes, "constant sizes that fit the source best");
+        aw_study_report_note(
+            report,
             "All pairs: %u sources, and as many applications that nothing was learned "
             "in. A policy is compared with what the application converges to, constant "
             "sizes with those that fit it best itself, both found by %u tries.",
             of->apps, TRIES);
-        err = spread(c, findings);
+        err = spread(c, report);
     }
     aw_alloc_free(alloc, c);
     return err;

@@ -56,27 +56,28 @@ static enum aw_err carry(void *ctx, uint32_t turn, struct aw_diag *diag)
 
 /* --- the map ---------------------------------------------------------------------------------- */
 
-static enum aw_err put(struct aw_findings *findings, uint32_t plot, const char *name,
+static enum aw_err put(struct aw_study_report *report, uint32_t plot, const char *name,
                        const float *x, uint32_t n, const struct aw_axes *axes)
 {
-    const uint32_t series = aw_findings_series(findings, plot, name);
+    const uint32_t series = aw_study_report_series(report, plot, name);
     enum aw_err err = AW_OK;
     for (uint32_t r = 0; !err && r < n; r++) {
         double at[2];
         aw_axes_place(axes, x + (size_t)r * axes->dim, at);
-        err = aw_findings_point(findings, plot, series, at[0], at[1], (double)NAN, (double)NAN);
+        err = aw_study_report_point(report, plot, series, at[0], at[1], (double)NAN, (double)NAN);
     }
     return err;
 }
 
-static enum aw_err map(const struct study *s, struct aw_findings *findings)
+static enum aw_err map(const struct study *s, struct aw_study_report *report)
 {
     struct aw_axes axes;
     aw_axes_find(s->known, s->known_count, s->width, &axes);
-    const uint32_t plot = aw_findings_plot(findings, AW_FINDINGS_DOTS, "Embeddings, projected",
-                                           "first direction", "second direction");
-    enum aw_err err = put(findings, plot, "learned from", s->known, s->known_count, &axes);
-    return err ? err : put(findings, plot, "never seen", s->test, s->apps, &axes);
+    const uint32_t plot =
+        aw_study_report_plot(report, AW_STUDY_REPORT_DOTS, "Embeddings, projected",
+                             "first direction", "second direction");
+    enum aw_err err = put(report, plot, "learned from", s->known, s->known_count, &axes);
+    return err ? err : put(report, plot, "never seen", s->test, s->apps, &axes);
 }
 
 /* --- does it predict? ------------------------------------------------------------------------- */
@@ -114,26 +115,26 @@ static double likeness(const struct study *s, uint32_t source, uint32_t app)
                          s->width);
 }
 
-static enum aw_err predicts(const struct study *s, struct aw_findings *findings)
+static enum aw_err predicts(const struct study *s, struct aw_study_report *report)
 {
     double *x = aw_alloc_new(s->alloc, 2 * (size_t)s->sources * s->apps, sizeof *x);
     if (!x)
         return AW_ERR_NOMEM;
     double *y = x + (size_t)s->sources * s->apps;
     const uint32_t plot =
-        aw_findings_plot(findings, AW_FINDINGS_DOTS, "A policy of one application in another",
-                         "similarity S", "drop of reward");
-    const uint32_t series = aw_findings_series(findings, plot, "pairs");
+        aw_study_report_plot(report, AW_STUDY_REPORT_DOTS, "A policy of one application in another",
+                             "similarity S", "drop of reward");
+    const uint32_t series = aw_study_report_series(report, plot, "pairs");
     enum aw_err err = AW_OK;
     uint32_t n = 0;
     for (uint32_t k = 0; !err && k < s->sources; k++)
         for (uint32_t a = 0; !err && a < s->apps; a++, n++) {
             x[n] = likeness(s, k, a);
             y[n] = drop_of(s, k, a);
-            err = aw_findings_point(findings, plot, series, x[n], y[n], (double)NAN, (double)NAN);
+            err = aw_study_report_point(report, plot, series, x[n], y[n], (double)NAN, (double)NAN);
         }
     if (!err)
-        (void)aw__figure_rank(findings, x, y, s->sources, s->apps,
+        (void)aw__figure_rank(report, x, y, s->sources, s->apps,
                               "rank correlation of similarity and drop (pairs)");
     double slope = 0, xx = 0, off = 0, like, unlike;
     const double mx = aw_stats_mean(x, n), my = aw_stats_mean(y, n);
@@ -146,12 +147,13 @@ static enum aw_err predicts(const struct study *s, struct aw_findings *findings)
         const double residual = y[i] - (my + slope * (x[i] - mx));
         off += residual * residual / n;
     }
-    aw_findings_figure(findings, AW_UNIT_PLAIN, slope, "predicted drop: per unit of similarity");
-    aw_findings_figure(findings, AW_UNIT_SHARE, my - slope * mx, "predicted drop: at similarity 0");
-    aw_findings_figure(findings, AW_UNIT_SHARE, sqrt(off), "predicted drop: its error");
+    aw_study_report_figure(report, AW_UNIT_PLAIN, slope, "predicted drop: per unit of similarity");
+    aw_study_report_figure(report, AW_UNIT_SHARE, my - slope * mx,
+                           "predicted drop: at similarity 0");
+    aw_study_report_figure(report, AW_UNIT_SHARE, sqrt(off), "predicted drop: its error");
     thirds(x, y, n, &like, &unlike);
-    aw_findings_figure(findings, AW_UNIT_SHARE, like, "drop, likest third of pairs");
-    aw_findings_figure(findings, AW_UNIT_SHARE, unlike, "drop, least like third of pairs");
+    aw_study_report_figure(report, AW_UNIT_SHARE, like, "drop, likest third of pairs");
+    aw_study_report_figure(report, AW_UNIT_SHARE, unlike, "drop, least like third of pairs");
     aw_alloc_free(s->alloc, x);
     return err;
 }
@@ -180,17 +182,17 @@ static enum aw_err tune(struct study *s, struct aw_diag *diag)
 }
 
 /* Converged of an application is the best that any of the policies came to there. */
-static enum aw_err retrains(const struct study *s, struct aw_findings *findings)
+static enum aw_err retrains(const struct study *s, struct aw_study_report *report)
 {
     const uint32_t n = s->sources * s->tuned;
     double x[SOURCES_MAX * TUNED_MAX], y[SOURCES_MAX * TUNED_MAX], never = 0, like, unlike;
     struct aw_pretrain_score best[TUNED_MAX] = {0};
     for (uint32_t i = 0; i < n; i++)
         aw_adapt_best(&best[i % s->tuned], s->curve[i].point, s->tuned_episodes);
-    const uint32_t plot = aw_findings_plot(findings, AW_FINDINGS_DOTS,
-                                           "Retraining a policy of one application in another",
-                                           "similarity S", "episodes to converge");
-    const uint32_t series = aw_findings_series(findings, plot, "pairs");
+    const uint32_t plot = aw_study_report_plot(report, AW_STUDY_REPORT_DOTS,
+                                               "Retraining a policy of one application in another",
+                                               "similarity S", "episodes to converge");
+    const uint32_t series = aw_study_report_series(report, plot, "pairs");
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < n; i++) {
         const struct aw_adapt_measure found = aw_adapt_measure(
@@ -198,30 +200,31 @@ static enum aw_err retrains(const struct study *s, struct aw_findings *findings)
         x[i] = likeness(s, i / s->tuned, i % s->tuned);
         y[i] = found.episodes;
         never += (double)found.never / n;
-        err = aw_findings_point(findings, plot, series, x[i], y[i], (double)NAN, (double)NAN);
+        err = aw_study_report_point(report, plot, series, x[i], y[i], (double)NAN, (double)NAN);
     }
     if (err)
         return err;
-    (void)aw__figure_rank(findings, x, y, s->sources, s->tuned,
+    (void)aw__figure_rank(report, x, y, s->sources, s->tuned,
                           "rank correlation of similarity and episodes to converge (pairs)");
     thirds(x, y, n, &like, &unlike);
-    aw_findings_figure(findings, AW_UNIT_PLAIN, like,
-                       "episodes to converge, likest third of pairs");
-    aw_findings_figure(findings, AW_UNIT_PLAIN, unlike,
-                       "episodes to converge, least like third of pairs");
-    aw_findings_figure(findings, AW_UNIT_SHARE, never,
-                       "pairs that never converged (of %u episodes)", s->tuned_episodes);
-    aw_findings_note(findings,
-                     "Drop: %u policies, each of one application, in %u others. Episodes to "
-                     "converge: the same policies learn on in the first %u of these, until within "
-                     "%g %% of the best that any of them came to there; the paper's learner sees "
-                     "the context (FLASH Fig. 10b), this one does not. Intervals draw policies "
-                     "anew, then the applications of each.",
-                     s->sources, s->apps, s->tuned, 100 * AW__NEAR);
+    aw_study_report_figure(report, AW_UNIT_PLAIN, like,
+                           "episodes to converge, likest third of pairs");
+    aw_study_report_figure(report, AW_UNIT_PLAIN, unlike,
+                           "episodes to converge, least like third of pairs");
+    aw_study_report_figure(report, AW_UNIT_SHARE, never,
+                           "pairs that never converged (of %u episodes)", s->tuned_episodes);
+    aw_study_report_note(
+        report,
+        "Drop: %u policies, each of one application, in %u others. Episodes to "
+        "converge: the same policies learn on in the first %u of these, until within "
+        "%g %% of the best that any of them came to there; the paper's learner sees "
+        "the context (FLASH Fig. 10b), this one does not. Intervals draw policies "
+        "anew, then the applications of each.",
+        s->sources, s->apps, s->tuned, 100 * AW__NEAR);
     return AW_OK;
 }
 
-static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_diag *diag)
+static enum aw_err run(struct study *s, struct aw_study_report *report, struct aw_diag *diag)
 {
     const struct aw_experiment_config *config = s->config;
     struct aw_context_config shape;
@@ -247,14 +250,14 @@ static enum aw_err run(struct study *s, struct aw_findings *findings, struct aw_
         err = aw__zero_shot(config, s->model, aw__source_app(s->config, k), 1, s->alloc, NULL, NULL,
                             s->of_source + (size_t)k * s->width, diag);
     err = err ? err : tune(s, diag);
-    err = err ? err : predicts(s, findings);
-    err = err ? err : retrains(s, findings);
-    err = err ? err : map(s, findings);
+    err = err ? err : predicts(s, report);
+    err = err ? err : retrains(s, report);
+    err = err ? err : map(s, report);
     return err;
 }
 
 enum aw_err aw__experiment_embedding(const struct aw_experiment_config *config,
-                                     const struct aw_alloc *alloc, struct aw_findings *findings,
+                                     const struct aw_alloc *alloc, struct aw_study_report *report,
                                      struct aw_diag *diag)
 {
     const bool full = config->scale == AW_EXPERIMENT_FULL;
@@ -271,9 +274,9 @@ enum aw_err aw__experiment_embedding(const struct aw_experiment_config *config,
     s->tuned = full ? TUNED_MAX : 4;
     s->tuned = s->tuned < s->apps ? s->tuned : s->apps;
     s->tuned_episodes = full ? 80 : 30;
-    findings->apps = s->apps;
-    findings->seeds = 1;
-    const enum aw_err err = run(s, findings, diag);
+    report->apps = s->apps;
+    report->seeds = 1;
+    const enum aw_err err = run(s, report, diag);
     aw_alloc_free(alloc, s->points);
     aw_alloc_free(alloc, s->curve);
     aw_alloc_free(alloc, s->of_source);

@@ -49,11 +49,12 @@ struct aw_interval aw__resampled_mean(uint32_t groups, uint32_t count, const dou
     return aw__resampled(groups, count, mean_of, x);
 }
 
-struct aw_finding *aw__figure_mean(struct aw_findings *findings, enum aw_findings_unit unit,
-                                   const double *x, uint32_t n, double paper, const char *name)
+struct aw_study_report_figure *aw__figure_mean(struct aw_study_report *report,
+                                               enum aw_study_report_unit unit, const double *x,
+                                               uint32_t n, double paper, const char *name)
 {
-    struct aw_finding *figure =
-        aw_findings_figure(findings, unit, n ? aw_stats_mean(x, n) : (double)NAN, "%s", name);
+    struct aw_study_report_figure *figure =
+        aw_study_report_figure(report, unit, n ? aw_stats_mean(x, n) : (double)NAN, "%s", name);
     if (!figure)
         return NULL;
     figure->paper = paper;
@@ -88,12 +89,14 @@ struct aw_interval aw__resampled_ratio(uint32_t groups, uint32_t count, const do
     return aw__resampled(groups, count, ratio_of, &two);
 }
 
-struct aw_finding *aw__figure_ratio(struct aw_findings *findings, const double *a, const double *b,
-                                    uint32_t n, double paper, const char *name)
+struct aw_study_report_figure *aw__figure_ratio(struct aw_study_report *report, const double *a,
+                                                const double *b, uint32_t n, double paper,
+                                                const char *name)
 {
     const double above = n ? aw_stats_mean(a, n) : 0, over = n ? aw_stats_mean(b, n) : 0;
     const double ratio = over > 0 ? above / over : above > 0 ? (double)INFINITY : (double)NAN;
-    struct aw_finding *figure = aw_findings_figure(findings, AW_UNIT_TIMES, ratio, "%s", name);
+    struct aw_study_report_figure *figure =
+        aw_study_report_figure(report, AW_UNIT_TIMES, ratio, "%s", name);
     if (!figure)
         return NULL;
     figure->paper = paper;
@@ -151,16 +154,17 @@ static double rank_of(const void *ctx, const uint32_t *pick, uint32_t n)
     return aw__rank_correlation(x, y, n, scratch);
 }
 
-struct aw_finding *aw__figure_rank(struct aw_findings *findings, const double *a, const double *b,
-                                   uint32_t groups, uint32_t count, const char *name)
+struct aw_study_report_figure *aw__figure_rank(struct aw_study_report *report, const double *a,
+                                               const double *b, uint32_t groups, uint32_t count,
+                                               const char *name)
 {
     const uint32_t n = groups * count;
     const struct two two = {a, b};
     double scratch[3 * N_MAX];
     if (n < 3 || n > N_MAX)
-        return aw_findings_figure(findings, AW_UNIT_PLAIN, (double)NAN, "%s", name);
-    struct aw_finding *figure = aw_findings_figure(
-        findings, AW_UNIT_PLAIN, aw__rank_correlation(a, b, n, scratch), "%s", name);
+        return aw_study_report_figure(report, AW_UNIT_PLAIN, (double)NAN, "%s", name);
+    struct aw_study_report_figure *figure = aw_study_report_figure(
+        report, AW_UNIT_PLAIN, aw__rank_correlation(a, b, n, scratch), "%s", name);
     if (figure)
         figure->interval = aw__resampled(groups, count, rank_of, &two);
     return figure;

@@ -129,7 +129,7 @@ AW_NODISCARD enum aw_err aw__tl_teach(const struct aw_experiment_config *config,
  * validation is the best of all choices, of who begins from scratch, and of AWARE with `model`. */
 AW_NODISCARD enum aw_err aw__tl_make(const struct aw_experiment_config *config, bool plus,
                                      const char *model, const struct aw_alloc *alloc,
-                                     struct aw_findings *findings, struct aw__tl *ret,
+                                     struct aw_study_report *report, struct aw__tl *ret,
                                      struct aw_diag *diag);
 /* The `i`th application that is adapted to; `tl` is borrowed. */
 void aw__tl_school(const struct aw_experiment_config *config, const struct aw__tl *tl, uint32_t i,
@@ -168,16 +168,18 @@ struct aw_interval aw__resampled_mean(uint32_t groups, uint32_t count, const dou
 /* Of the sum of a over the sum of b, for the same applications. */
 struct aw_interval aw__resampled_ratio(uint32_t groups, uint32_t count, const double *a,
                                        const double *b);
-/* The mean with its interval over applications. NULL findings' figure: full, which is passed over.
- */
-struct aw_finding *aw__figure_mean(struct aw_findings *findings, enum aw_findings_unit unit,
-                                   const double *x, uint32_t n, double paper, const char *name);
+/* The mean with its interval over applications. NULL: the report is full. */
+struct aw_study_report_figure *aw__figure_mean(struct aw_study_report *report,
+                                               enum aw_study_report_unit unit, const double *x,
+                                               uint32_t n, double paper, const char *name);
 /* mean(a) / mean(b), with a paired bootstrap over applications. */
-struct aw_finding *aw__figure_ratio(struct aw_findings *findings, const double *a, const double *b,
-                                    uint32_t n, double paper, const char *name);
+struct aw_study_report_figure *aw__figure_ratio(struct aw_study_report *report, const double *a,
+                                                const double *b, uint32_t n, double paper,
+                                                const char *name);
 /* Spearman's rank correlation over all members of all groups. */
-struct aw_finding *aw__figure_rank(struct aw_findings *findings, const double *a, const double *b,
-                                   uint32_t groups, uint32_t count, const char *name);
+struct aw_study_report_figure *aw__figure_rank(struct aw_study_report *report, const double *a,
+                                               const double *b, uint32_t groups, uint32_t count,
+                                               const char *name);
 /* `scratch` [3 * n]. */
 double aw__rank_correlation(const double *a, const double *b, uint32_t n, double *scratch);
 
@@ -194,7 +196,7 @@ struct aw__taught {
 AW_NODISCARD enum aw_err aw__amortize(const struct aw_experiment_config *config,
                                       const struct aw__taught *taught, uint32_t count,
                                       uint32_t apps, const struct aw_alloc *alloc,
-                                      struct aw_findings *findings, struct aw_diag *diag);
+                                      struct aw_study_report *report, struct aw_diag *diag);
 
 /* --- crossing --------------------------------------------------------------------------------- */
 
@@ -210,7 +212,7 @@ struct aw__crossed {
 /* What a policy of another application loses, and what constant sizes do that fit another best. */
 AW_NODISCARD enum aw_err aw__cross(const struct aw_experiment_config *config,
                                    const struct aw__crossed *of, const struct aw_alloc *alloc,
-                                   struct aw_findings *findings, struct aw_diag *diag);
+                                   struct aw_study_report *report, struct aw_diag *diag);
 
 /* --- experiments ------------------------------------------------------------------------------ */
 

@@ -80,7 +80,7 @@ static void settings(const struct aw_experiment_config *config, struct aw_evalua
 static struct aw_pretrained *model_open(const struct aw_experiment_config *config,
                                         const struct aw_alloc *alloc,
                                         struct aw_evaluate_config *evaluate,
-                                        struct aw_findings *findings)
+                                        struct aw_study_report *report)
 {
     struct aw_pretrained *model = NULL;
     struct aw_diag why = {0};
@@ -89,22 +89,22 @@ static struct aw_pretrained *model_open(const struct aw_experiment_config *confi
     enum aw_err err = aw_pretrained_open(config->model, alloc, &model, &why);
     err = err ? err : aw_pilot_model_fits(&evaluate->pilot, model, &why);
     if (err) {
-        aw_findings_note(findings, "lives begin at no model: %s", why.text);
+        aw_study_report_note(report, "lives begin at no model: %s", why.text);
         aw_pretrained_close(model);
         return NULL;
     }
-    aw_findings_note(findings, "lives begin at the model %s", aw_pretrained_info(model)->name);
+    aw_study_report_note(report, "lives begin at the model %s", aw_pretrained_info(model)->name);
     evaluate->pilot.model = model;
     return model;
 }
 
-static enum aw_err tally_row(struct aw_findings *findings, uint32_t table,
+static enum aw_err tally_row(struct aw_study_report *report, uint32_t table,
                              const struct aw_job_tally *tally, double step_s, const char *label)
 {
     const struct aw_evaluate_means mean = aw_evaluate_means(tally, step_s);
     const double values[] = {mean.reward, mean.violation_share, mean.cpu_utilization,
                              mean.memory_utilization, mean.cost_per_hour};
-    return aw_findings_row(findings, table, values, "%s", label);
+    return aw_study_report_row(report, table, values, "%s", label);
 }
 
 /* Lives of the same applications, one kind beside another: how many times as much, or how much
@@ -139,11 +139,11 @@ static double beside_of(const void *ctx, const uint32_t *pick, uint32_t n)
 }
 
 /* Of all applications, with its interval over them. */
-__attribute__((format(printf, 5, 6))) static struct aw_finding *
-figure_beside(struct aw_findings *findings, const struct beside *beside, uint32_t n, double paper,
+__attribute__((format(printf, 5, 6))) static struct aw_study_report_figure *
+figure_beside(struct aw_study_report *report, const struct beside *beside, uint32_t n, double paper,
               const char *name_format, ...)
 {
-    char name[AW_FINDINGS_TEXT_MAX];
+    char name[AW_STUDY_REPORT_TEXT_MAX];
     uint32_t each[APPS_MAX];
     va_list args;
     va_start(args, name_format);
@@ -151,9 +151,9 @@ figure_beside(struct aw_findings *findings, const struct beside *beside, uint32_
     va_end(args);
     for (uint32_t i = 0; i < n; i++)
         each[i] = i;
-    struct aw_finding *figure =
-        aw_findings_figure(findings, beside->more ? AW_UNIT_SHARE : AW_UNIT_TIMES,
-                           beside_of(beside, each, n), "%s", name);
+    struct aw_study_report_figure *figure =
+        aw_study_report_figure(report, beside->more ? AW_UNIT_SHARE : AW_UNIT_TIMES,
+                               beside_of(beside, each, n), "%s", name);
     if (!figure)
         return NULL;
     figure->interval = aw__resampled(1, n, beside_of, beside);
@@ -236,15 +236,15 @@ static void shelf_make(struct shelf *shelf, const struct aw_experiment_config *c
     evaluate->shelf = &shelf->doors;
 }
 
-static uint32_t tally_table(struct aw_findings *findings, const char *title)
+static uint32_t tally_table(struct aw_study_report *report, const char *title)
 {
     static const char *const columns[] = {"reward", "missed", "CPU", "memory", "$/h", NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_SHARE,
-                                                  AW_UNIT_SHARE, AW_UNIT_PLAIN};
-    return aw_findings_table(findings, title, columns, units);
+    static const enum aw_study_report_unit units[] = {AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                      AW_UNIT_SHARE, AW_UNIT_PLAIN};
+    return aw_study_report_table(report, title, columns, units);
 }
 
-static void at_most(struct aw_finding *figure, double goal)
+static void at_most(struct aw_study_report_figure *figure, double goal)
 {
     if (!figure)
         return;
@@ -256,7 +256,7 @@ static void at_most(struct aw_finding *figure, double goal)
 
 /* Who retrains beside who does not, from the disturbance on: what AWARE Fig. 9 compares. */
 static void retraining(const struct aw_evaluate_disturbed *row, uint32_t rows, double step_s,
-                       struct aw_findings *findings)
+                       struct aw_study_report *report)
 {
     if (rows == 0 || rows > APPS_MAX)
         return;
@@ -266,25 +266,25 @@ static void retraining(const struct aw_evaluate_disturbed *row, uint32_t rows, d
                             .step_s = step_s,
                             .mean = MEAN(cpu_utilization),
                             .more = true};
-    figure_beside(findings, &beside, rows, 0.096, "CPU utilization above no retraining");
+    figure_beside(report, &beside, rows, 0.096, "CPU utilization above no retraining");
     beside.mean = MEAN(memory_utilization);
-    figure_beside(findings, &beside, rows, 0.148, "memory utilization above no retraining");
+    figure_beside(report, &beside, rows, 0.148, "memory utilization above no retraining");
     beside.mean = MEAN(reward);
-    figure_beside(findings, &beside, rows, 0.086, "reward above no retraining");
+    figure_beside(report, &beside, rows, 0.086, "reward above no retraining");
     beside = (struct beside){.one = beside.two,
                              .two = beside.one,
                              .stride = sizeof *row,
                              .step_s = step_s,
                              .mean = MEAN(violation_share)};
-    figure_beside(findings, &beside, rows, 3.1, "violations without retraining over with it");
-    aw_findings_note(findings, "Above no retraining: from the disturbance on, to the end; AWARE "
-                               "Fig. 9 is until its agent has converged again.");
+    figure_beside(report, &beside, rows, 3.1, "violations without retraining over with it");
+    aw_study_report_note(report, "Above no retraining: from the disturbance on, to the end; AWARE "
+                                 "Fig. 9 is until its agent has converged again.");
 }
 
 static enum aw_err serving(const struct aw_experiment_config *config,
                            const struct aw_evaluate_config *evaluate,
                            const struct aw_evaluate_app *apps, uint32_t count,
-                           const struct aw_alloc *alloc, struct aw_findings *findings,
+                           const struct aw_alloc *alloc, struct aw_study_report *report,
                            struct aw_diag *diag)
 {
     struct watch watch = {config, "serving"};
@@ -299,41 +299,42 @@ static enum aw_err serving(const struct aw_experiment_config *config,
         aw_alloc_free(alloc, row);
         return err;
     }
-    struct aw_finding *drop =
-        aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_RETRAINED],
-                           "reward below one that has known nothing else, with retraining");
+    struct aw_study_report_figure *drop =
+        aw_study_report_figure(report, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_RETRAINED],
+                               "reward below one that has known nothing else, with retraining");
     at_most(drop, 0.015);
     if (drop) {
         drop->paper = 0.036;
         drop->interval = sum.drop_interval;
     }
-    aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_FROZEN],
-                       "the same without retraining");
-    aw_findings_figure(findings, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_FALLBACK],
-                       "the same of the fallback alone");
+    aw_study_report_figure(report, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_FROZEN],
+                           "the same without retraining");
+    aw_study_report_figure(report, AW_UNIT_SHARE, sum.drop[AW_EVALUATE_FALLBACK],
+                           "the same of the fallback alone");
     const double step_s = evaluate->simulate.settings.step_s;
-    retraining(row, rows, step_s, findings);
+    retraining(row, rows, step_s, report);
     aw_alloc_free(alloc, row);
-    const uint32_t table = tally_table(findings, "Half a day, after the disturbance");
+    const uint32_t table = tally_table(report, "Half a day, after the disturbance");
     for (uint32_t k = 0; !err && k < AW_EVALUATE_KINDS; k++) {
         struct aw_job_tally all = {0};
         for (uint32_t s = 0; aw_evaluate_scenarios[s]; s++)
             aw_evaluate_tally_add(&all, &sum.by[s].last[k]);
-        err = tally_row(findings, table, &all, step_s, aw_evaluate_kind_names[k]);
+        err = tally_row(report, table, &all, step_s, aw_evaluate_kind_names[k]);
     }
     const uint32_t plot =
-        aw_findings_plot(findings, AW_FINDINGS_BARS, "Reward below native", "", "share");
+        aw_study_report_plot(report, AW_STUDY_REPORT_BARS, "Reward below native", "", "share");
     for (uint32_t k = 0; !err && k < AW_EVALUATE_KINDS; k++) {
         if (k == AW_EVALUATE_NATIVE)
             continue;
-        const uint32_t series = aw_findings_series(findings, plot, aw_evaluate_kind_names[k]);
+        const uint32_t series = aw_study_report_series(report, plot, aw_evaluate_kind_names[k]);
         for (uint32_t s = 0; !err && aw_evaluate_scenarios[s]; s++)
-            err = aw_findings_point(findings, plot, series, s, sum.by[s].drop[k], (double)NAN,
-                                    (double)NAN);
+            err = aw_study_report_point(report, plot, series, s, sum.by[s].drop[k], (double)NAN,
+                                        (double)NAN);
     }
     for (uint32_t s = 0; !err && aw_evaluate_scenarios[s]; s++) {
-        err = aw_findings_label(findings, plot, s, aw_evaluate_scenarios[s]);
-        aw_findings_note(findings, "%s: %u applications", aw_evaluate_scenarios[s], sum.by[s].apps);
+        err = aw_study_report_label(report, plot, s, aw_evaluate_scenarios[s]);
+        aw_study_report_note(report, "%s: %u applications", aw_evaluate_scenarios[s],
+                             sum.by[s].apps);
     }
     return err;
 }
@@ -345,18 +346,18 @@ with_apps(const struct aw_experiment_config *config, struct aw_evaluate_config *
           enum aw_err (*study)(const struct aw_experiment_config *config,
                                const struct aw_evaluate_config *evaluate,
                                const struct aw_evaluate_app *apps, uint32_t count,
-                               const struct aw_alloc *alloc, struct aw_findings *findings,
+                               const struct aw_alloc *alloc, struct aw_study_report *report,
                                struct aw_diag *diag),
-          const struct aw_alloc *alloc, struct aw_findings *findings, struct aw_diag *diag)
+          const struct aw_alloc *alloc, struct aw_study_report *report, struct aw_diag *diag)
 {
     struct aw_evaluate_app *apps = NULL;
-    findings->apps = count;
-    findings->seeds = evaluate->seeds;
+    report->apps = count;
+    report->seeds = evaluate->seeds;
     enum aw_err err = apps_make(config, count, alloc, &apps, diag);
     if (err)
         return err;
-    struct aw_pretrained *model = model_open(config, alloc, evaluate, findings);
-    err = study(config, evaluate, apps, count, alloc, findings, diag);
+    struct aw_pretrained *model = model_open(config, alloc, evaluate, report);
+    err = study(config, evaluate, apps, count, alloc, report, diag);
     aw_pretrained_close(model);
     aw_evaluate_apps_deinit(apps, count);
     aw_alloc_free(alloc, apps);
@@ -364,7 +365,7 @@ with_apps(const struct aw_experiment_config *config, struct aw_evaluate_config *
 }
 
 enum aw_err aw__experiment_serving(const struct aw_experiment_config *config,
-                                   const struct aw_alloc *alloc, struct aw_findings *findings,
+                                   const struct aw_alloc *alloc, struct aw_study_report *report,
                                    struct aw_diag *diag)
 {
     const bool full = config->scale == AW_EXPERIMENT_FULL;
@@ -374,27 +375,27 @@ enum aw_err aw__experiment_serving(const struct aw_experiment_config *config,
     settings(config, &evaluate);
     evaluate.apps_each = full ? 3 : 1;
     shelf_make(&shelf, config, &evaluate, "serving", count, alloc);
-    return with_apps(config, &evaluate, count, serving, alloc, findings, diag);
+    return with_apps(config, &evaluate, count, serving, alloc, report, diag);
 }
 
 /* --- bootstrapping ---------------------------------------------------------------------------- */
 
-static enum aw_err quarters(struct aw_findings *findings, uint32_t plot, const char *name,
+static enum aw_err quarters(struct aw_study_report *report, uint32_t plot, const char *name,
                             const struct aw_job_tally *quarter, double step_s)
 {
-    const uint32_t series = aw_findings_series(findings, plot, name);
+    const uint32_t series = aw_study_report_series(report, plot, name);
     enum aw_err err = AW_OK;
     for (uint32_t q = 0; !err && q < AW_EVALUATE_QUARTERS; q++)
-        err = aw_findings_point(findings, plot, series, q + 1,
-                                aw_evaluate_means(&quarter[q], step_s).reward, (double)NAN,
-                                (double)NAN);
+        err = aw_study_report_point(report, plot, series, q + 1,
+                                    aw_evaluate_means(&quarter[q], step_s).reward, (double)NAN,
+                                    (double)NAN);
     return err;
 }
 
 static enum aw_err bootstrapping(const struct aw_experiment_config *config,
                                  const struct aw_evaluate_config *evaluate,
                                  const struct aw_evaluate_app *apps, uint32_t count,
-                                 const struct aw_alloc *alloc, struct aw_findings *findings,
+                                 const struct aw_alloc *alloc, struct aw_study_report *report,
                                  struct aw_diag *diag)
 {
     struct watch watch = {config, "bootstrapping"};
@@ -407,42 +408,42 @@ static enum aw_err bootstrapping(const struct aw_experiment_config *config,
     const double step_s = evaluate->simulate.settings.step_s;
     for (uint32_t f = 0; !err && f < AW_EVALUATE_FALLBACKS; f++) {
         const char *name = aw_evaluate_fallback_names[f];
-        char title[AW_FINDINGS_TEXT_MAX];
+        char title[AW_STUDY_REPORT_TEXT_MAX];
         const struct aw_job_tally *with = &row->by[f].before[AW_EVALUATE_WITH];
         const struct aw_job_tally *without = &row->by[f].before[AW_EVALUATE_WITHOUT];
         struct beside beside = {with,   &row->by[f].twin,      sizeof *row,
                                 step_s, MEAN(violation_share), false};
-        at_most(figure_beside(findings, &beside, count, (double)NAN,
+        at_most(figure_beside(report, &beside, count, (double)NAN,
                               "violations up to SERVING over %s alone", name),
                 1.1);
         beside.one = without;
         beside.two = with;
-        figure_beside(findings, &beside, count, 16.9,
+        figure_beside(report, &beside, count, 16.9,
                       "violations without bootstrapping over with it, %s", name);
         beside = (struct beside){with, without, sizeof *row, step_s, MEAN(cpu_utilization), true};
-        figure_beside(findings, &beside, count, 0.475, "CPU utilization above no bootstrapping, %s",
+        figure_beside(report, &beside, count, 0.475, "CPU utilization above no bootstrapping, %s",
                       name);
         beside.mean = MEAN(memory_utilization);
-        figure_beside(findings, &beside, count, 0.392,
+        figure_beside(report, &beside, count, 0.392,
                       "memory utilization above no bootstrapping, %s", name);
         beside.mean = MEAN(reward);
-        figure_beside(findings, &beside, count, 0.473, "reward above no bootstrapping, %s", name);
+        figure_beside(report, &beside, count, 0.473, "reward above no bootstrapping, %s", name);
         snprintf(title, sizeof title, "Up to SERVING, from %s", name);
-        const uint32_t table = tally_table(findings, title);
-        err = tally_row(findings, table, &sum->by[f].before[AW_EVALUATE_WITH], step_s, "AWARE");
+        const uint32_t table = tally_table(report, title);
+        err = tally_row(report, table, &sum->by[f].before[AW_EVALUATE_WITH], step_s, "AWARE");
         err = err ? err
-                  : tally_row(findings, table, &sum->by[f].before[AW_EVALUATE_WITHOUT], step_s,
+                  : tally_row(report, table, &sum->by[f].before[AW_EVALUATE_WITHOUT], step_s,
                               "without bootstrapping");
-        err = err ? err : tally_row(findings, table, &sum->by[f].twin, step_s, name);
+        err = err ? err : tally_row(report, table, &sum->by[f].twin, step_s, name);
         snprintf(title, sizeof title, "Reward while learning, from %s", name);
-        const uint32_t plot = aw_findings_plot(findings, AW_FINDINGS_LINES, title,
-                                               "quarter of the time", "R per episode");
+        const uint32_t plot = aw_study_report_plot(report, AW_STUDY_REPORT_LINES, title,
+                                                   "quarter of the time", "R per episode");
         err = err ? err
-                  : quarters(findings, plot, "AWARE", sum->by[f].quarter[AW_EVALUATE_WITH], step_s);
+                  : quarters(report, plot, "AWARE", sum->by[f].quarter[AW_EVALUATE_WITH], step_s);
         err = err ? err
-                  : quarters(findings, plot, "without bootstrapping",
+                  : quarters(report, plot, "without bootstrapping",
                              sum->by[f].quarter[AW_EVALUATE_WITHOUT], step_s);
-        err = err ? err : quarters(findings, plot, name, sum->by[f].twin_quarter, step_s);
+        err = err ? err : quarters(report, plot, name, sum->by[f].twin_quarter, step_s);
     }
     aw_alloc_free(alloc, sum);
     aw_alloc_free(alloc, row);
@@ -450,15 +451,15 @@ static enum aw_err bootstrapping(const struct aw_experiment_config *config,
 }
 
 enum aw_err aw__experiment_bootstrapping(const struct aw_experiment_config *config,
-                                         const struct aw_alloc *alloc, struct aw_findings *findings,
-                                         struct aw_diag *diag)
+                                         const struct aw_alloc *alloc,
+                                         struct aw_study_report *report, struct aw_diag *diag)
 {
     const uint32_t count = app_count(config, 30, 4);
     struct aw_evaluate_config evaluate;
     struct shelf shelf;
     settings(config, &evaluate);
     shelf_make(&shelf, config, &evaluate, "bootstrapping", 0, alloc);
-    return with_apps(config, &evaluate, count, bootstrapping, alloc, findings, diag);
+    return with_apps(config, &evaluate, count, bootstrapping, alloc, report, diag);
 }
 
 /* --- end to end ------------------------------------------------------------------------------- */
@@ -527,7 +528,7 @@ static enum aw_err live(void *ctx, uint32_t turn, struct aw_diag *diag)
 }
 
 /* AWARE beside the fallback, of each application's two days. */
-static void compare_whole(const struct whole *w, struct aw_findings *findings)
+static void compare_whole(const struct whole *w, struct aw_study_report *report)
 {
     const uint32_t seeds = w->evaluate.seeds;
     for (uint32_t life = 0; life < w->app_count * seeds; life++)
@@ -541,31 +542,30 @@ static void compare_whole(const struct whole *w, struct aw_findings *findings)
                             .step_s = w->evaluate.simulate.settings.step_s,
                             .mean = MEAN(reward),
                             .more = true};
-    figure_beside(findings, &beside, w->app_count, (double)NAN, "reward above the fallback alone");
+    figure_beside(report, &beside, w->app_count, (double)NAN, "reward above the fallback alone");
     beside.mean = MEAN(cost_per_hour);
-    figure_beside(findings, &beside, w->app_count, (double)NAN, "spent above the fallback alone");
+    figure_beside(report, &beside, w->app_count, (double)NAN, "spent above the fallback alone");
     beside.mean = MEAN(violation_share);
     beside.more = false;
-    figure_beside(findings, &beside, w->app_count, (double)NAN,
-                  "violations over the fallback alone");
+    figure_beside(report, &beside, w->app_count, (double)NAN, "violations over the fallback alone");
 }
 
-static enum aw_err tell_whole(const struct whole *w, struct aw_findings *findings)
+static enum aw_err tell_whole(const struct whole *w, struct aw_study_report *report)
 {
     const uint32_t lives = w->app_count * w->evaluate.seeds;
     static const char *const names[AW_JOB_WORLDS] = {"AWARE", "HPA and VPA on memory, tuned"};
     const double step_s = w->evaluate.simulate.settings.step_s;
     const uint32_t reward =
-        aw_findings_plot(findings, AW_FINDINGS_LINES,
-                         "Bootstrapping, serving, a disturbance at the middle, retraining",
-                         "quarter of a day", "R per episode");
-    const uint32_t missed = aw_findings_plot(findings, AW_FINDINGS_LINES, "SLO missed",
-                                             "quarter of a day", "share of steps");
-    const uint32_t table = tally_table(findings, "Two days");
+        aw_study_report_plot(report, AW_STUDY_REPORT_LINES,
+                             "Bootstrapping, serving, a disturbance at the middle, retraining",
+                             "quarter of a day", "R per episode");
+    const uint32_t missed = aw_study_report_plot(report, AW_STUDY_REPORT_LINES, "SLO missed",
+                                                 "quarter of a day", "share of steps");
+    const uint32_t table = tally_table(report, "Two days");
     enum aw_err err = AW_OK;
     for (uint32_t world = 0; !err && world < AW_JOB_WORLDS; world++) {
-        const uint32_t r = aw_findings_series(findings, reward, names[world]);
-        const uint32_t m = aw_findings_series(findings, missed, names[world]);
+        const uint32_t r = aw_study_report_series(report, reward, names[world]);
+        const uint32_t m = aw_study_report_series(report, missed, names[world]);
         struct aw_job_tally all = {0};
         for (uint32_t i = 0; !err && i < SPANS; i++) {
             struct aw_job_tally span = {0};
@@ -573,26 +573,26 @@ static enum aw_err tell_whole(const struct whole *w, struct aw_findings *finding
                 aw_evaluate_tally_add(&span, &w->lived[a].span[i][world]);
             aw_evaluate_tally_add(&all, &span);
             const struct aw_evaluate_means mean = aw_evaluate_means(&span, step_s);
-            err = aw_findings_point(findings, reward, r, i + 1, mean.reward, (double)NAN,
-                                    (double)NAN);
+            err = aw_study_report_point(report, reward, r, i + 1, mean.reward, (double)NAN,
+                                        (double)NAN);
             err = err ? err
-                      : aw_findings_point(findings, missed, m, i + 1, mean.violation_share,
-                                          (double)NAN, (double)NAN);
+                      : aw_study_report_point(report, missed, m, i + 1, mean.violation_share,
+                                              (double)NAN, (double)NAN);
         }
-        err = err ? err : tally_row(findings, table, &all, step_s, names[world]);
+        err = err ? err : tally_row(report, table, &all, step_s, names[world]);
     }
     uint32_t served = 0;
     for (uint32_t a = 0; a < lives; a++)
         served += w->lived[a].serving_step != AW__LIFE_NEVER;
-    aw_findings_figure(findings, AW_UNIT_SHARE, (double)served / lives,
-                       "lives that came to SERVING");
-    compare_whole(w, findings);
-    aw_findings_note(findings, "AWARE Fig. 1 is a picture: the paper gives no figures of it.");
+    aw_study_report_figure(report, AW_UNIT_SHARE, (double)served / lives,
+                           "lives that came to SERVING");
+    compare_whole(w, report);
+    aw_study_report_note(report, "AWARE Fig. 1 is a picture: the paper gives no figures of it.");
     return err;
 }
 
 enum aw_err aw__experiment_end_to_end(const struct aw_experiment_config *config,
-                                      const struct aw_alloc *alloc, struct aw_findings *findings,
+                                      const struct aw_alloc *alloc, struct aw_study_report *report,
                                       struct aw_diag *diag)
 {
     const uint32_t count = app_count(config, 20, 4);
@@ -600,19 +600,19 @@ enum aw_err aw__experiment_end_to_end(const struct aw_experiment_config *config,
     struct shelf shelf;
     settings(config, &w.evaluate);
     shelf_make(&shelf, config, &w.evaluate, "end-to-end", 0, alloc);
-    findings->apps = count;
-    findings->seeds = w.evaluate.seeds;
+    report->apps = count;
+    report->seeds = w.evaluate.seeds;
     enum aw_err err = apps_make(config, count, alloc, &w.apps, diag);
     if (err)
         return err;
-    struct aw_pretrained *model = model_open(config, alloc, &w.evaluate, findings);
+    struct aw_pretrained *model = model_open(config, alloc, &w.evaluate, report);
     const uint32_t lives = count * w.evaluate.seeds;
     w.lived = aw_alloc_new(alloc, lives, sizeof *w.lived);
     w.total = aw_alloc_new(alloc, count, sizeof *w.total);
     if (!w.lived || !w.total)
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u lives", lives);
     err = err ? err : aw__turns(config, lives, "two days", live, &w, alloc, diag);
-    err = err ? err : tell_whole(&w, findings);
+    err = err ? err : tell_whole(&w, report);
     aw_pretrained_close(model);
     aw_alloc_free(alloc, w.total);
     aw_alloc_free(alloc, w.lived);

@@ -25,13 +25,13 @@ struct judged {
 };
 
 static void judged_begin(struct judged *judged, const struct aw_experiment_config *config,
-                         uint32_t apps, struct aw_findings *findings)
+                         uint32_t apps, struct aw_study_report *report)
 {
     const uint32_t seeds = config->seeds                         ? config->seeds
                            : config->scale == AW_EXPERIMENT_FULL ? 3
                                                                  : 1;
-    findings->apps = judged->apps = apps < APPS_MAX ? apps : APPS_MAX;
-    findings->seeds = judged->seeds = seeds < SEEDS_MAX ? seeds : SEEDS_MAX;
+    report->apps = judged->apps = apps < APPS_MAX ? apps : APPS_MAX;
+    report->seeds = judged->seeds = seeds < SEEDS_MAX ? seeds : SEEDS_MAX;
 }
 
 /* How models are taught that are alike but for chance. */
@@ -174,23 +174,25 @@ static void pools_keep(struct pools *pools, uint32_t apps)
 }
 
 static enum aw_err amortize(const struct aw_experiment_config *config, const struct aw_alloc *alloc,
-                            struct aw_findings *findings, struct pools *pools, struct aw_diag *diag)
+                            struct aw_study_report *report, struct pools *pools,
+                            struct aw_diag *diag)
 {
     struct judged *judged = &pools->judged;
     static const uint32_t few[] = {25, 50, 100, 200}, many[] = {50, 100, 150, 200, 400, 760};
     static const char *const columns[] = {"reward, unseen",    "95 % from", "to",
                                           "worst application", "missed",    "CPU time",
                                           "episodes",          NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_PLAIN,
-                                                  AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_SECONDS,
-                                                  AW_UNIT_COUNT};
+    static const enum aw_study_report_unit units[] = {AW_UNIT_PLAIN, AW_UNIT_PLAIN, AW_UNIT_PLAIN,
+                                                      AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_SECONDS,
+                                                      AW_UNIT_COUNT};
     const bool full = config->scale == AW_EXPERIMENT_FULL;
     const uint32_t *sizes = full ? many : few, count = full ? 6 : 4;
-    const uint32_t table = aw_findings_table(findings, "Applications learned from", columns, units);
+    const uint32_t table =
+        aw_study_report_table(report, "Applications learned from", columns, units);
     const uint32_t plot =
-        aw_findings_plot(findings, AW_FINDINGS_LINES, "Reward on applications never seen",
-                         "applications learned from", "R per episode");
-    const uint32_t series = aw_findings_series(findings, plot, "AWARE, no episode of its own");
+        aw_study_report_plot(report, AW_STUDY_REPORT_LINES, "Reward on applications never seen",
+                             "applications learned from", "R per episode");
+    const uint32_t series = aw_study_report_series(report, plot, "AWARE, no episode of its own");
     struct lesson lesson[POOLS_MAX];
     for (uint32_t i = 0; i < count; i++) {
         lesson[i] = (struct lesson){.variant = "pool", .learn = sizes[i], .config = *config};
@@ -208,14 +210,14 @@ static enum aw_err amortize(const struct aw_experiment_config *config, const str
             aw__resampled_mean(judged->seeds, judged->apps, judged->paper);
         const double values[] = {judged->reward, band.low,      band.high,       judged->worst,
                                  judged->missed, judged->cpu_s, judged->episodes};
-        err = aw_findings_row(findings, table, values, "%u", sizes[i]);
+        err = aw_study_report_row(report, table, values, "%u", sizes[i]);
         err = err ? err
-                  : aw_findings_point(findings, plot, series, sizes[i], judged->reward, band.low,
-                                      band.high);
+                  : aw_study_report_point(report, plot, series, sizes[i], judged->reward, band.low,
+                                          band.high);
         if (sizes[i] == 200) {
-            struct aw_finding *time =
-                aw_findings_figure(findings, AW_UNIT_SECONDS, judged->cpu_s,
-                                   "CPU time of pretraining on 200 applications");
+            struct aw_study_report_figure *time =
+                aw_study_report_figure(report, AW_UNIT_SECONDS, judged->cpu_s,
+                                       "CPU time of pretraining on 200 applications");
             if (time) {
                 time->paper = 5.2 * 3600; /* of a GPU */
                 time->goal = 1800;
@@ -228,20 +230,19 @@ static enum aw_err amortize(const struct aw_experiment_config *config, const str
     const uint32_t adapted = full ? 16 : 4;
     return err ? err
                : aw__amortize(config, pools->taught, pools->count,
-                              judged->apps < adapted ? judged->apps : adapted, alloc, findings,
-                              diag);
+                              judged->apps < adapted ? judged->apps : adapted, alloc, report, diag);
 }
 
 enum aw_err aw__experiment_amortization(const struct aw_experiment_config *config,
-                                        const struct aw_alloc *alloc, struct aw_findings *findings,
-                                        struct aw_diag *diag)
+                                        const struct aw_alloc *alloc,
+                                        struct aw_study_report *report, struct aw_diag *diag)
 {
     const uint32_t apps = config->scale == AW_EXPERIMENT_FULL ? APPS_MAX : 40;
     struct pools *pools = aw_alloc_new(alloc, 1, sizeof *pools);
     if (!pools)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
-    judged_begin(&pools->judged, config, config->apps ? config->apps : apps, findings);
-    const enum aw_err err = amortize(config, alloc, findings, pools, diag);
+    judged_begin(&pools->judged, config, config->apps ? config->apps : apps, report);
+    const enum aw_err err = amortize(config, alloc, report, pools, diag);
     aw_alloc_free(alloc, pools);
     return err;
 }
@@ -298,19 +299,20 @@ static enum aw_err lesson_of(const struct aw_experiment_config *config,
 }
 
 static enum aw_err ablate(const struct aw_experiment_config *config, const struct aw_alloc *alloc,
-                          struct aw_findings *findings, struct judged *judged, struct aw_diag *diag)
+                          struct aw_study_report *report, struct judged *judged,
+                          struct aw_diag *diag)
 {
     static const char *const columns[] = {"reward, unseen",    "below as it is", "95 % from", "to",
                                           "worst application", "missed",         "CPU time",  NULL};
-    static const enum aw_findings_unit units[] = {AW_UNIT_PLAIN,  AW_UNIT_SHARE, AW_UNIT_SHARE,
-                                                  AW_UNIT_SHARE,  AW_UNIT_PLAIN, AW_UNIT_SHARE,
-                                                  AW_UNIT_SECONDS};
+    static const enum aw_study_report_unit units[] = {AW_UNIT_PLAIN,  AW_UNIT_SHARE, AW_UNIT_SHARE,
+                                                      AW_UNIT_SHARE,  AW_UNIT_PLAIN, AW_UNIT_SHARE,
+                                                      AW_UNIT_SECONDS};
     const bool full = config->scale == AW_EXPERIMENT_FULL;
-    const uint32_t table = aw_findings_table(
-        findings, "One thing otherwise (applications for validation)", columns, units);
-    const uint32_t plot = aw_findings_plot(findings, AW_FINDINGS_BARS, "Reward below as it is", "",
-                                           "share of the reward");
-    const uint32_t series = aw_findings_series(findings, plot, "one thing otherwise");
+    const uint32_t table = aw_study_report_table(
+        report, "One thing otherwise (applications for validation)", columns, units);
+    const uint32_t plot = aw_study_report_plot(report, AW_STUDY_REPORT_BARS,
+                                               "Reward below as it is", "", "share of the reward");
+    const uint32_t series = aw_study_report_series(report, plot, "one thing otherwise");
     double as_it_is = 0;
     struct lesson lesson[VARIANTS];
     enum aw_err err = AW_OK;
@@ -333,31 +335,31 @@ static enum aw_err ablate(const struct aw_experiment_config *config, const struc
                                  1 - ratio.high, 1 - ratio.low,
                                  judged->worst,  judged->missed,
                                  judged->cpu_s};
-        err = aw_findings_row(findings, table, values, "%s", variants[v].label);
+        err = aw_study_report_row(report, table, values, "%s", variants[v].label);
         if (v == 0 || err)
             continue;
-        err = aw_findings_label(findings, plot, (double)v, variants[v].name);
+        err = aw_study_report_label(report, plot, (double)v, variants[v].name);
         err = err ? err
-                  : aw_findings_point(findings, plot, series, (double)v, values[1], values[2],
-                                      values[3]);
+                  : aw_study_report_point(report, plot, series, (double)v, values[1], values[2],
+                                          values[3]);
     }
-    aw_findings_note(findings,
-                     "Taught on %u applications for %u rounds each; judged without an "
-                     "episode of its own. Settings are chosen on these applications, "
-                     "which no result is reported of.",
-                     full ? 400u : 100u, full ? 15u : 6u);
+    aw_study_report_note(report,
+                         "Taught on %u applications for %u rounds each; judged without an "
+                         "episode of its own. Settings are chosen on these applications, "
+                         "which no result is reported of.",
+                         full ? 400u : 100u, full ? 15u : 6u);
     return err;
 }
 
 enum aw_err aw__experiment_ablation(const struct aw_experiment_config *config,
-                                    const struct aw_alloc *alloc, struct aw_findings *findings,
+                                    const struct aw_alloc *alloc, struct aw_study_report *report,
                                     struct aw_diag *diag)
 {
     struct judged *judged = aw_alloc_new(alloc, 1, sizeof *judged);
     if (!judged)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for an experiment");
-    judged_begin(judged, config, AW__CHECK_COUNT, findings);
-    const enum aw_err err = ablate(config, alloc, findings, judged, diag);
+    judged_begin(judged, config, AW__CHECK_COUNT, report);
+    const enum aw_err err = ablate(config, alloc, report, judged, diag);
     aw_alloc_free(alloc, judged);
     return err;
 }

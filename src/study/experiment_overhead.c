@@ -86,7 +86,7 @@ static enum aw_err measure(const struct aw_context_config *config, const struct 
 }
 
 enum aw_err aw__experiment_overhead(const struct aw_experiment_config *config,
-                                    const struct aw_alloc *alloc, struct aw_findings *findings,
+                                    const struct aw_alloc *alloc, struct aw_study_report *report,
                                     struct aw_diag *diag)
 {
     (void)config;
@@ -112,8 +112,8 @@ enum aw_err aw__experiment_overhead(const struct aw_experiment_config *config,
         err = measure(&context, alloc, &times, diag);
         if (err)
             break;
-        struct aw_finding *embed = aw_findings_figure(
-            findings, AW_UNIT_SECONDS, times.embed_s,
+        struct aw_study_report_figure *embed = aw_study_report_figure(
+            report, AW_UNIT_SECONDS, times.embed_s,
             "embedding of a workload, %s encoder (%u episodes)", name, context.settings.episodes);
         if (embed) {
             embed->goal = 0.1;
@@ -129,16 +129,16 @@ enum aw_err aw__experiment_overhead(const struct aw_experiment_config *config,
             {times.update_s, 1.25, "one update of fine-tuning (64 rows)"},
         };
         for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-            struct aw_finding *figure = aw_findings_figure(
-                findings, AW_UNIT_SECONDS, figures[i].seconds, "%s, %s", figures[i].what, name);
+            struct aw_study_report_figure *figure = aw_study_report_figure(
+                report, AW_UNIT_SECONDS, figures[i].seconds, "%s, %s", figures[i].what, name);
             if (figure)
                 figure->paper = figures[i].published;
         }
     }
-    aw_findings_note(findings, "Medians of CPU time on one thread. An embedding is computed once "
-                               "per episode of a workload, an action once per step. Published: "
-                               "FLASH Table 3 for FIRM, on other machines; 8.1 ms have the "
-                               "embedding in them, 4.95 s are an update of the meta-learner too, "
-                               "1.25 s one without it; rows of an update are not said.");
+    aw_study_report_note(report, "Medians of CPU time on one thread. An embedding is computed once "
+                                 "per episode of a workload, an action once per step. Published: "
+                                 "FLASH Table 3 for FIRM, on other machines; 8.1 ms have the "
+                                 "embedding in them, 4.95 s are an update of the meta-learner too, "
+                                 "1.25 s one without it; rows of an update are not said.");
     return err;
 }

@@ -208,7 +208,7 @@ static void what_is_carried_over_is_judged_in_every_application(void **state)
     static char path[2][AW_EXPERIMENT_PATH_MAX];
     static const struct aw__transfer how = {3e-4, 1e-3, 0.2, 5, 0};
     struct aw__crossed crossed = {.apps = 2, .converged = {40, 40}, .how = &how};
-    struct aw_findings *findings = NULL;
+    struct aw_study_report *report = NULL;
     struct aw_diag diag = {0};
     rig_open(&rig, work);
     rig.config.progress = NULL;
@@ -220,24 +220,24 @@ static void what_is_carried_over_is_judged_in_every_application(void **state)
             fail_msg("%s", diag.text);
         crossed.source[i] = path[i];
     }
-    assert_ok(aw_findings_new("crossing", "", NULL, &findings, &diag));
-    if (aw__cross(&rig.config, &crossed, NULL, findings, &diag))
+    assert_ok(aw_study_report_new("crossing", "", NULL, &report, &diag));
+    if (aw__cross(&rig.config, &crossed, NULL, report, &diag))
         fail_msg("%s", diag.text);
-    assert_int_equal(findings->figures, 2);
+    assert_int_equal(report->figures, 2);
     for (uint32_t i = 0; i < 2; i++) {
-        const struct aw_finding *figure = &findings->figure[i];
+        const struct aw_study_report_figure *figure = &report->figure[i];
         assert_true(figure->value < 1 && figure->interval.low <= figure->value &&
                     figure->value <= figure->interval.high);
     }
-    assert_true(findings->figure[1].value > -0.01); /* a search may stop a little short */
-    assert_int_equal(findings->tables, 1);
+    assert_true(report->figure[1].value > -0.01); /* a search may stop a little short */
+    assert_int_equal(report->tables, 1);
     for (uint32_t column = 0; column < 2; column++) {
         double sum = 0;
-        for (uint32_t row = 0; row < findings->table[0].rows; row++)
-            sum += findings->table[0].value[2 * row + column];
+        for (uint32_t row = 0; row < report->table[0].rows; row++)
+            sum += report->table[0].value[2 * row + column];
         assert_true(fabs(sum - 1) < 1e-9);
     }
-    aw_findings_free(findings);
+    aw_study_report_free(report);
     empty(work);
 }
 

@@ -92,7 +92,7 @@ static enum aw_err tune_school(const struct aw_experiment_config *config, size_t
 
 static enum aw_err tune(const struct aw_experiment_config *config, uint32_t episodes,
                         const char *model, const struct aw_alloc *alloc,
-                        struct aw_findings *findings, struct aw__tl *tl, struct aw_diag *diag)
+                        struct aw_study_report *report, struct aw__tl *tl, struct aw_diag *diag)
 {
     const uint32_t count = TUNED * TUNE_APPS, points = episodes + 1;
     struct aw__curve *curve = aw_alloc_new(alloc, count, sizeof *curve);
@@ -122,12 +122,13 @@ static enum aw_err tune(const struct aw_experiment_config *config, uint32_t epis
             snprintf(how, sizeof how,
                      "rates of %g (actor) and %g (critic), noise %g, actor at rest for %u episodes",
                      tl->how.actor_lr, tl->how.critic_lr, tl->how.noise, tl->how.rests);
-        aw_findings_note(findings,
-                         "%s was tuned on %u applications for validation: of %zu settings, %s took "
-                         "the fewest episodes to what anybody, AWARE too, came to there (%.1f; the "
-                         "worst took %.1f).",
-                         tl->plus ? "TL+" : "TL", TUNE_APPS, CHOICES, how, value[best],
-                         aw_stats_max(value, CHOICES));
+        aw_study_report_note(
+            report,
+            "%s was tuned on %u applications for validation: of %zu settings, %s took "
+            "the fewest episodes to what anybody, AWARE too, came to there (%.1f; the "
+            "worst took %.1f).",
+            tl->plus ? "TL+" : "TL", TUNE_APPS, CHOICES, how, value[best],
+            aw_stats_max(value, CHOICES));
     }
     aw_alloc_free(alloc, point);
     aw_alloc_free(alloc, curve);
@@ -147,10 +148,10 @@ enum aw_err aw__tl_teach(const struct aw_experiment_config *config, bool plus,
 }
 
 enum aw_err aw__tl_make(const struct aw_experiment_config *config, bool plus, const char *model,
-                        const struct aw_alloc *alloc, struct aw_findings *findings,
+                        const struct aw_alloc *alloc, struct aw_study_report *report,
                         struct aw__tl *ret, struct aw_diag *diag)
 {
     const uint32_t episodes = config->scale == AW_EXPERIMENT_FULL ? 100 : 40;
     const enum aw_err err = aw__tl_teach(config, plus, alloc, ret, diag);
-    return err ? err : tune(config, episodes, model, alloc, findings, ret, diag);
+    return err ? err : tune(config, episodes, model, alloc, report, ret, diag);
 }
