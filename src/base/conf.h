@@ -64,8 +64,9 @@ struct aw_conf_part {
 #define AW_CONF_NUMBER_AS(key, member, initial, min, max, help) \
     AW_CONF_ROW(AW_CONF_OF, key, member, initial, min, max, help)
 /* true, false, and text. */
-#define AW_CONF_PLAIN(member, initial, help) \
-    AW_CONF_ROW(AW_CONF_OF, #member, member, initial, 0, 0, help)
+#define AW_CONF_PLAIN(member, initial, help) AW_CONF_PLAIN_AS(#member, member, initial, help)
+#define AW_CONF_PLAIN_AS(key, member, initial, help) \
+    AW_CONF_ROW(AW_CONF_OF, key, member, initial, 0, 0, help)
 #define AW_CONF_ONE_OF(member, initial, choices, help)                                         \
     {                                                                                          \
 #member, AW_CONF_CHOICE, offsetof(AW_CONF_OF, member), initial, 0, 0, choices, help, 0 \

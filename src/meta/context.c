@@ -224,7 +224,7 @@ void aw_context_freeze(struct aw_context *c, bool encoder, bool actor_too)
     c->actor_frozen = actor_too;
 }
 
-void aw_context_lean(struct aw_context *c, const double *by)
+void aw_context_offset(struct aw_context *c, const double *by)
 {
     AW_ASSERT(c->loaded);
     const struct aw_linear *last = &c->actor_net.layer[c->actor_net.layer_count - 1];

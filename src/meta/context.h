@@ -128,7 +128,7 @@ void aw_context_reseed(struct aw_context *context, uint64_t stream);
 void aw_context_freeze(struct aw_context *context, bool encoder, bool actor_too);
 
 /* The actor does what was loaded, with so much added to each action [act_dim] before the tanh. */
-void aw_context_lean(struct aw_context *context, const double *by);
+void aw_context_offset(struct aw_context *context, const double *by);
 
 /* From here on rates of learning are so many times those of the settings. */
 void aw_context_pace(struct aw_context *context, double factor);

@@ -312,7 +312,7 @@ static void an_actor_that_leans_does_what_was_loaded_and_a_little_more(void **st
     close(fd);
     struct toy toy;
     const float x = 0.3f;
-    float loaded, learned, leans, upright;
+    float loaded, learned, offset, upright;
     begin(&toy, AW_ENCODER_POOL, 9);
     assert_ok(aw_context_save(toy.context, path, NULL, 0, NULL));
     assert_ok(aw_context_load(toy.context, path, NULL));
@@ -322,10 +322,10 @@ static void an_actor_that_leans_does_what_was_loaded_and_a_little_more(void **st
         assert_ok(aw_context_learn(toy.context, NULL));
     assert_ok(aw_context_act(toy.context, 0, &x, 0, &learned));
     assert_true(learned != loaded);
-    aw_context_lean(toy.context, &(double){0.25});
-    assert_ok(aw_context_act(toy.context, 0, &x, 0, &leans));
-    assert_close(atanh((double)leans), atanh((double)loaded) + 0.25, 1e-5);
-    aw_context_lean(toy.context, &(double){0}); /* not on top of what it leaned by before */
+    aw_context_offset(toy.context, &(double){0.25});
+    assert_ok(aw_context_act(toy.context, 0, &x, 0, &offset));
+    assert_close(atanh((double)offset), atanh((double)loaded) + 0.25, 1e-5);
+    aw_context_offset(toy.context, &(double){0}); /* not on top of the offset before */
     assert_ok(aw_context_act(toy.context, 0, &x, 0, &upright));
     assert_true(upright == loaded);
     aw_context_free(toy.context);

@@ -15,9 +15,9 @@
 #define SEED_CHECK UINT64_C(0x636865636b) /* episodes of a check are the same in every check */
 /* Applications that live an episode before what they met is learned from: enough to keep threads
  * busy, few enough for the policy to be a fresh one. */
-#define STRIDE      32u
-#define LEAN_SPREAD 0.10 /* of what a step is worth, where one leans one way or another */
-#define LEAN_NOISE  0.04 /* of the mean over an episode */
+#define STRIDE        32u
+#define OFFSET_SPREAD 0.10 /* of the worth of a step, between one offset and another */
+#define OFFSET_NOISE  0.04 /* of the mean over an episode */
 
 #define AW_CONF_OF struct aw_pretrain_config
 const struct aw_conf_field aw_pretrain_fields[] = {
@@ -44,11 +44,13 @@ const struct aw_conf_field aw_pretrain_fields[] = {
                   "the policy's own episodes join those by which an application is known"),
     AW_CONF_PLAIN(foresight, "false",
                   "the state has a forecast of the load and a table's word besides"),
-    AW_CONF_PLAIN(trim, "false", "what a policy asks for is raised while the SLO is missed .."),
-    AW_CONF_PLAIN(bump, "false", ".. and memory after replicas were killed for want of it"),
+    AW_CONF_PLAIN_AS("trim", slo_boost, "false",
+                     "what a policy asks for is raised while the SLO is missed .."),
+    AW_CONF_PLAIN_AS("bump", oom_boost, "false",
+                     ".. and memory after replicas were killed for want of it"),
     AW_CONF_NUMBER(actor_rests, "0", 0, 100000, "rounds before the actor learns"),
-    AW_CONF_NUMBER(
-        lean, "0", 0, 2,
+    AW_CONF_NUMBER_AS(
+        "lean", offset_search, "0", 0, 2,
         "how far at a time what is added to a loaded actor's actions is sought; 0: it learns"),
     AW_CONF_NUMBER(fade, "0", 0, 1, "share of the rounds, the last, in which rates fall to 0"),
     {0},
@@ -83,7 +85,7 @@ void aw_pretrain_config_paper(struct aw_pretrain_config *config)
      * pooling encoder, ten rounds); layers of 64 to 135.6 */
     config->context.improve = 0;
     config->context.hidden = 128;
-    config->trim = true;
+    config->slo_boost = true;
     config->fade = 0.5;
     /* what VPA's updater, which resizes for AWARE, leaves alone */
     AW_ASSERT(config->pair_count < AW_MODEL_CARD_PAIRS_MAX);
@@ -176,11 +178,12 @@ static enum aw_err context_make(struct aw_pretrain *p, struct aw_diag *diag)
     enum aw_err err = aw_context_new(&context, p->alloc, &p->context, diag);
     if (!err && p->config.model)
         err = aw_context_load(p->context, p->config.model, diag);
-    if (!err && p->config.model && p->config.lean > 0) {
-        const struct aw_bayes_opt_config seek = {p->act_dim, p->config.seed, p->config.lean,
-                                                 LEAN_SPREAD * p->steps, LEAN_NOISE * p->steps};
-        if ((err = aw_bayes_opt_init(&p->seek, &seek, p->alloc)))
-            aw_fail(diag, err, "no memory to lean");
+    if (!err && p->config.model && p->config.offset_search > 0) {
+        const struct aw_bayes_opt_config seek = {p->act_dim, p->config.seed,
+                                                 p->config.offset_search, OFFSET_SPREAD * p->steps,
+                                                 OFFSET_NOISE * p->steps};
+        if ((err = aw_bayes_opt_init(&p->offsets, &seek, p->alloc)))
+            aw_fail(diag, err, "no memory to search for offsets");
     }
     if (!err && team->size > 1) {
         aw_context_together(p->context, team->reduce, team->ctx);
@@ -315,7 +318,7 @@ void aw_pretrain_free(struct aw_pretrain *p)
         aw_alloc_free(p->alloc, task->reward);
     }
     aw_context_free(p->context);
-    aw_bayes_opt_deinit(&p->seek);
+    aw_bayes_opt_deinit(&p->offsets);
     aw_alloc_free(p->alloc, p->task);
     aw_alloc_free(p->alloc, p);
 }
@@ -413,11 +416,11 @@ static enum aw_err score_gather(const struct aw_pretrain *p, struct aw_pretrain_
     return err;
 }
 
-/* What to lean by in the episode that is next. */
-static void lean_next(struct aw_pretrain *p, double *ret)
+/* What is added to actions in the next episode. */
+static void offset_next(struct aw_pretrain *p, double *ret)
 {
-    aw_bayes_opt_next(&p->seek, ret);
-    aw_context_lean(p->context, ret);
+    aw_bayes_opt_next(&p->offsets, ret);
+    aw_context_offset(p->context, ret);
 }
 
 static double pretrain_worth(const struct aw_pretrain *p, const struct aw_pretrain_score *score)
@@ -425,12 +428,12 @@ static double pretrain_worth(const struct aw_pretrain *p, const struct aw_pretra
     return score->reward - p->config.reward_miss * score->violations * p->steps;
 }
 
-/* The episode was lived; from here on the actor leans by what is known to be best. */
-static void lean_lived(struct aw_pretrain *p, double *by, const struct aw_pretrain_score *lived)
+/* The episode was lived; from here on the best offsets so far are added. */
+static void offset_lived(struct aw_pretrain *p, double *by, const struct aw_pretrain_score *lived)
 {
-    aw_bayes_opt_tell(&p->seek, by, pretrain_worth(p, lived));
-    aw_bayes_opt_best(&p->seek, by);
-    aw_context_lean(p->context, by);
+    aw_bayes_opt_tell(&p->offsets, by, pretrain_worth(p, lived));
+    aw_bayes_opt_best(&p->offsets, by);
+    aw_context_offset(p->context, by);
 }
 
 static void learning_failed(const struct aw_pretrain *p, enum aw_err err, struct aw_diag *diag)
@@ -451,18 +454,18 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
     const struct aw_pretrain_config *config = &p->config;
     struct aw_pretrain_score mean = {0};
     enum aw_err err = aw_pretrain_meet(p, diag);
-    const bool leans = config->model && config->lean > 0;
-    const double noise = leans ? 0 : noise_now(p);
+    const bool searches = config->model && config->offset_search > 0;
+    const double noise = searches ? 0 : noise_now(p);
     double by[AW_PRETRAIN_ACTIONS_MAX];
     aw_context_freeze(p->context, config->model != NULL, p->rounds < config->actor_rests);
     aw_context_pace(p->context, pace_now(p));
-    if (leans && !err)
-        lean_next(p, by);
+    if (searches && !err)
+        offset_next(p, by);
     for (uint32_t first = 0; !err && first < p->turns; first += STRIDE) {
         const uint32_t turns = p->turns - first < STRIDE ? p->turns - first : STRIDE;
         const uint32_t mine = first + turns <= p->learn ? turns : p->learn - first;
         err = pretrain_each(p, first, mine, round_turn, &noise, diag);
-        for (uint32_t u = 0; !err && u < (leans ? 0 : turns * config->updates); u++)
+        for (uint32_t u = 0; !err && u < (searches ? 0 : turns * config->updates); u++)
             if ((err = aw_context_learn(p->context, NULL)))
                 learning_failed(p, err, diag);
     }
@@ -472,8 +475,8 @@ enum aw_err aw_pretrain_round(struct aw_pretrain *p, struct aw_pretrain_score *r
         aw_pretrain_score_add(&mean, &p->task[i].score, 1.0 / config->learn.count);
     if (config->team.size > 1 && (err = score_gather(p, &mean)))
         return aw_fail(diag, err, "a round cannot be told to the others");
-    if (leans)
-        lean_lived(p, by, &mean);
+    if (searches)
+        offset_lived(p, by, &mean);
     p->rounds++;
     if (ret_learned)
         *ret_learned = mean;

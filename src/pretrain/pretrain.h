@@ -92,13 +92,13 @@ struct aw_pretrain_config {
      * as it is, and how many rounds its actor does too. */
     const char *model;
     uint32_t actor_rests;
-    /* Instead of learning from its critics, a loaded actor leans: what is added to its actions is
-     * sought by what episodes live, so far at a time and without noise. 0: it learns. */
-    double lean;
+    /* A loaded actor does not learn from its critics: episodes without noise search for what to add
+     * to its actions, at most this far from the best at a time. 0: it learns. */
+    double offset_search;
     double fade;    /* share of the rounds, the last, in which rates of learning fall to 0 */
-    bool trim;      /* what a policy asks for is raised while the SLO is missed (trim.h) .. */
-    bool bump;      /* .. and memory after replicas were killed for want of it */
-    bool foresight; /* the state has a forecast and a table's word besides (foresight.h) */
+    bool slo_boost; /* what a policy asks for is raised while the SLO is missed (slo_boost.h) .. */
+    bool oom_boost; /* .. and memory after replicas were killed for want of it */
+    bool foresight; /* the state has a forecast and a table's word besides (load_forecast.h) */
     uint64_t seed;
     uint32_t threads; /* that live episodes; 0: one */
     struct aw_pretrain_team team;

@@ -118,7 +118,7 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
             else
                 err = aw_context_reader_act(p->context, p->worker[worker].reader, i, obs, action);
             explore(p, life, &offset, &rng, action);
-            if (p->config.trim && life->who == AW__WHO_POLICY)
+            if (p->config.slo_boost && life->who == AW__WHO_POLICY)
                 aw_slo_boost_apply(&trim, action);
             err = err ? err : env->ops->step(env->self, action, next, &step);
         }
@@ -129,7 +129,7 @@ enum aw_err aw__pretrain_live(struct aw_pretrain *p, uint32_t i, uint32_t worker
         const bool violated = aw_autoscale_info(env)->measured.violated;
         const double missed = violated ? p->config.reward_miss : 0;
         aw_slo_boost_see(&trim, violated);
-        if (p->config.bump && aw_autoscale_info(env)->oom_kills > 0)
+        if (p->config.oom_boost && aw_autoscale_info(env)->oom_kills > 0)
             aw_slo_boost_killed(&trim);
         task->reward[t] =
             (float)((reward - missed + p->config.reward_shift) * p->config.reward_scale);

@@ -39,7 +39,7 @@ struct aw_pretrain {
     uint32_t rounds;
     uint64_t loads; /* a hash of them all */
     struct aw_pretrain_best best;
-    struct aw_bayes_opt seek; /* for what to lean by */
+    struct aw_bayes_opt offsets; /* of a loaded actor's actions */
     struct aw_threads threads;
     struct aw__pretrain_worker *worker; /* [threads.count] */
     const struct aw_alloc *alloc;

@@ -167,11 +167,11 @@ void aw_pretrain_config_adapt(struct aw_pretrain_config *config)
     config->own_episodes = false;
     config->teacher_tries = 0;
     config->actor_rests = 5;
-    config->lean = absolute ? 0.1 : 0.2;
+    config->offset_search = absolute ? 0.1 : 0.2;
     config->noise = absolute ? 0.02 : 0.1; /* where it learns */
     config->noise_end = absolute ? 0.02 : 0.05;
     config->noise_rounds = 20;
     config->fade = 0;
-    config->trim = true;
-    config->bump = absolute;
+    config->slo_boost = true;
+    config->oom_boost = absolute;
 }

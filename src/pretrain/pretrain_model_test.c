@@ -137,9 +137,11 @@ static void a_model_is_adapted_as_it_was_taught(void **state)
     assert_ok(aw_pretrain_round(one, &lived, NULL));
     assert_ok(aw_pretrain_try(one, 0, &judged, NULL));
     assert_true(judged.paper > 0 && lived.paper > 0);
-    assert_true(aw_context_checksum(aw_pretrain_context(one)) == before); /* what leans stays .. */
+    assert_true(aw_context_checksum(aw_pretrain_context(one)) ==
+                before); /* what is only offset stays .. */
     aw_pretrain_free(one);
-    model->config.lean = 0; /* .. as it was until there is evidence; what learns does not */
+    model->config.offset_search =
+        0; /* .. as it was until there is evidence; what learns does not */
     one = begin(&model->config);
     assert_ok(aw_pretrain_round(one, NULL, NULL));
     assert_true(aw_context_checksum(aw_pretrain_context(one)) != before);

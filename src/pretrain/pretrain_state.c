@@ -63,9 +63,10 @@ static uint64_t bits_of(double value)
 
 enum aw_err aw_pretrain_save_state(struct aw_pretrain *p, const char *path, struct aw_diag *diag)
 {
-    if (p->config.foresight || p->config.lean > 0)
+    if (p->config.foresight || p->config.offset_search > 0)
         return aw_fail(diag, AW_ERR_UNSUPPORTED, "%s not part of a saved state",
-                       p->config.foresight ? "foresight is" : "what an actor leans by is");
+                       p->config.foresight ? "foresight is"
+                                           : "the search for an actor's offsets is");
     char *about = aw_alloc_new(p->alloc, ABOUT_MAX, 1);
     uint64_t *own = aw_alloc_new(p->alloc, own_count(p), sizeof *own);
     enum aw_err err = about && own ? about_write(p, about, diag)

@@ -123,10 +123,10 @@ static void too_large_a_batch_is_told(void **state)
     aw_pretrain_free(pretrain);
 }
 
-static void leaning_is_by_what_episodes_live(void **state)
+static void offsets_are_found_by_living_episodes(void **state)
 {
     (void)state;
-    char path[] = "/tmp/aware-lean-XXXXXX";
+    char path[] = "/tmp/aware-offset-XXXXXX";
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
@@ -138,7 +138,7 @@ static void leaning_is_by_what_episodes_live(void **state)
     config.learn.count = 1;
     config.check.count = 0;
     config.model = path;
-    config.lean = 0.3;
+    config.offset_search = 0.3;
     struct aw_pretrain_score first, last[2];
     for (uint32_t again = 0; again < 2; again++) {
         pretrain = begin(&config);
@@ -161,7 +161,7 @@ AW_TEST_GROUP("pretrain")
         cmocka_unit_test(pools_that_are_none_are_refused),
         cmocka_unit_test(episodes_are_counted_whoever_lives_them),
         cmocka_unit_test(too_large_a_batch_is_told),
-        cmocka_unit_test(leaning_is_by_what_episodes_live),
+        cmocka_unit_test(offsets_are_found_by_living_episodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,7 @@ static enum aw_err make(const struct aw_learner *learner, uint32_t copies, uint6
 /* --- the copies ------------------------------------------------------------------------------- */
 
 /* Copies in lockstep, and the states they came through. */
-struct school {
+struct lockstep {
     struct aw_env env[AW_LEARNER_COPIES];
     struct aw_rng episodes[AW_LEARNER_COPIES]; /* seeds of them */
     uint32_t copies;
@@ -114,108 +114,108 @@ struct school {
     uint32_t visited_max, visited_count;
 };
 
-static void school_end(struct school *school, const struct aw_alloc *alloc)
+static void lockstep_end(struct lockstep *lockstep, const struct aw_alloc *alloc)
 {
-    for (uint32_t i = 0; i < school->copies; i++)
-        aw_env_free(&school->env[i]);
-    aw_alloc_free(alloc, school->visited);
-    aw_alloc_free(alloc, school->taught);
+    for (uint32_t i = 0; i < lockstep->copies; i++)
+        aw_env_free(&lockstep->env[i]);
+    aw_alloc_free(alloc, lockstep->visited);
+    aw_alloc_free(alloc, lockstep->taught);
 }
 
 /* A copy that cannot be believed is left out; without any there is nothing to learn on. */
-static enum aw_err school_begin(struct school *school, const struct aw_learner *learner,
-                                const struct aw_copyenv_config *copy, uint64_t seed,
-                                struct aw_diag *diag)
+static enum aw_err lockstep_begin(struct lockstep *lockstep, const struct aw_learner *learner,
+                                  const struct aw_copyenv_config *copy, uint64_t seed,
+                                  struct aw_diag *diag)
 {
     enum aw_err err = AW_ERR_NODATA;
     for (uint32_t i = 0; i < AW_LEARNER_COPIES; i++) {
         struct aw_copyenv_config config = *copy;
         config.seed = i ? seed + i : 0; /* the first believes the record as it is */
-        err = aw_copyenv_make(&config, learner->alloc, &school->env[school->copies], diag);
+        err = aw_copyenv_make(&config, learner->alloc, &lockstep->env[lockstep->copies], diag);
         if (err && err != AW_ERR_NODATA)
             return err;
         if (!err)
-            aw_rng_init(&school->episodes[school->copies++], seed, EPISODE_STREAM + i);
+            aw_rng_init(&lockstep->episodes[lockstep->copies++], seed, EPISODE_STREAM + i);
     }
-    if (school->copies == 0)
+    if (lockstep->copies == 0)
         return err;
-    const struct aw_env_spec *spec = school->env[0].spec;
+    const struct aw_env_spec *spec = lockstep->env[0].spec;
     AW_ASSERT(spec->observation.dim == learner->shape.obs_dim);
     AW_ASSERT(spec->action.dim == learner->shape.act_dim);
-    school->obs_dim = spec->observation.dim;
-    school->act_dim = spec->action.dim;
+    lockstep->obs_dim = spec->observation.dim;
+    lockstep->act_dim = spec->action.dim;
     const uint32_t steps = learner->settings.copy_steps;
-    school->visited_max = least(VISITED_MAX, steps);
-    const size_t rows = school->visited_max + learner->begin[learner->episodes];
-    school->visited = aw_alloc_new(learner->alloc, rows * school->obs_dim, sizeof(float));
-    school->taught = aw_alloc_new(learner->alloc, rows * school->act_dim, sizeof(float));
-    if (!school->visited || !school->taught)
+    lockstep->visited_max = least(VISITED_MAX, steps);
+    const size_t rows = lockstep->visited_max + learner->begin[learner->episodes];
+    lockstep->visited = aw_alloc_new(learner->alloc, rows * lockstep->obs_dim, sizeof(float));
+    lockstep->taught = aw_alloc_new(learner->alloc, rows * lockstep->act_dim, sizeof(float));
+    if (!lockstep->visited || !lockstep->taught)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for a round on copies");
     err = AW_OK;
-    for (uint32_t i = 0; !err && i < school->copies; i++)
-        err = school->env[i].ops->reset(school->env[i].self, aw_rng_u64(&school->episodes[i]),
-                                        school->obs + (size_t)i * school->obs_dim);
+    for (uint32_t i = 0; !err && i < lockstep->copies; i++)
+        err = lockstep->env[i].ops->reset(lockstep->env[i].self, aw_rng_u64(&lockstep->episodes[i]),
+                                          lockstep->obs + (size_t)i * lockstep->obs_dim);
     return err;
 }
 
 /* One step of every copy, remembered. `next_obs` is what it showed; `obs` what is to be answered
  * next, which after an end is another episode's. */
-static enum aw_err turn(struct school *school, const struct aw_agent *agent,
+static enum aw_err turn(struct lockstep *lockstep, const struct aw_agent *agent,
                         struct aw_learn_stats *stats)
 {
-    const size_t S = school->obs_dim, A = school->act_dim;
+    const size_t S = lockstep->obs_dim, A = lockstep->act_dim;
     enum aw_err err =
-        agent->ops->act(agent->self, school->obs, school->copies, true, school->action);
-    for (uint32_t i = 0; !err && i < school->copies; i++) {
+        agent->ops->act(agent->self, lockstep->obs, lockstep->copies, true, lockstep->action);
+    for (uint32_t i = 0; !err && i < lockstep->copies; i++) {
         struct aw_step step;
-        memcpy(school->visited + school->visited_count++ % school->visited_max * S,
-               school->obs + i * S, S * sizeof(float));
-        err = school->env[i].ops->step(school->env[i].self, school->action + i * A,
-                                       school->next_obs + i * S, &step);
+        memcpy(lockstep->visited + lockstep->visited_count++ % lockstep->visited_max * S,
+               lockstep->obs + i * S, S * sizeof(float));
+        err = lockstep->env[i].ops->step(lockstep->env[i].self, lockstep->action + i * A,
+                                         lockstep->next_obs + i * S, &step);
         if (err)
             return err;
-        school->reward[i] = step.reward;
-        school->terminated[i] = step.terminated;
-        school->truncated[i] = step.truncated;
+        lockstep->reward[i] = step.reward;
+        lockstep->terminated[i] = step.terminated;
+        lockstep->truncated[i] = step.truncated;
     }
     if (err)
         return err;
     struct aw_learn_stats made = {0};
     err = agent->ops->observe(agent->self, &(struct aw_transition){
-                                               .obs = school->obs,
-                                               .action = school->action,
-                                               .reward = school->reward,
-                                               .next_obs = school->next_obs,
-                                               .terminated = school->terminated,
-                                               .truncated = school->truncated,
+                                               .obs = lockstep->obs,
+                                               .action = lockstep->action,
+                                               .reward = lockstep->reward,
+                                               .next_obs = lockstep->next_obs,
+                                               .terminated = lockstep->terminated,
+                                               .truncated = lockstep->truncated,
                                            });
     err = err ? err : agent->ops->learn(agent->self, &made);
     if (!err && made.update_count)
         *stats = made;
-    memcpy(school->obs, school->next_obs, school->copies * S * sizeof(float));
-    for (uint32_t i = 0; !err && i < school->copies; i++)
-        if (school->terminated[i] || school->truncated[i])
-            err = school->env[i].ops->reset(school->env[i].self, aw_rng_u64(&school->episodes[i]),
-                                            school->obs + i * S);
+    memcpy(lockstep->obs, lockstep->next_obs, lockstep->copies * S * sizeof(float));
+    for (uint32_t i = 0; !err && i < lockstep->copies; i++)
+        if (lockstep->terminated[i] || lockstep->truncated[i])
+            err = lockstep->env[i].ops->reset(
+                lockstep->env[i].self, aw_rng_u64(&lockstep->episodes[i]), lockstep->obs + i * S);
     return err;
 }
 
-static enum aw_err attend(struct school *school, const struct aw_agent *agent, uint32_t steps,
+static enum aw_err attend(struct lockstep *lockstep, const struct aw_agent *agent, uint32_t steps,
                           struct aw_learner_stats *told)
 {
     struct aw_learn_stats stats = {0};
     double first = 0, last = 0;
     uint32_t first_count = 0, last_count = 0;
-    for (uint32_t t = 0; t < steps; t += school->copies) {
-        const enum aw_err err = turn(school, agent, &stats);
+    for (uint32_t t = 0; t < steps; t += lockstep->copies) {
+        const enum aw_err err = turn(lockstep, agent, &stats);
         if (err)
             return err;
-        for (uint32_t i = 0; i < school->copies; i++) {
+        for (uint32_t i = 0; i < lockstep->copies; i++) {
             if (t < steps / 4) {
-                first += (double)school->reward[i];
+                first += (double)lockstep->reward[i];
                 first_count++;
             } else if (t >= steps - steps / 4) {
-                last += (double)school->reward[i];
+                last += (double)lockstep->reward[i];
                 last_count++;
             }
         }
@@ -239,19 +239,19 @@ enum aw_err aw_learner_round_on_copies(struct aw_learner *learner,
     if (err)
         return err;
     const uint32_t recorded = learner->begin[learner->episodes];
-    struct school school = {0};
+    struct lockstep lockstep = {0};
     struct aw_agent agent = {0};
     struct aw_learner_stats told = {.steps = recorded, .episodes = learner->episodes};
-    err = school_begin(&school, learner, copy, seed, diag);
-    err = err ? err : make(learner, school.copies, seed, &agent, diag);
-    err = err ? err : attend(&school, &agent, learner->settings.copy_steps, &told);
+    err = lockstep_begin(&lockstep, learner, copy, seed, diag);
+    err = err ? err : make(learner, lockstep.copies, seed, &agent, diag);
+    err = err ? err : attend(&lockstep, &agent, learner->settings.copy_steps, &told);
     if (err)
         goto out;
-    told.copies = school.copies;
-    const uint32_t visited = least(school.visited_max, school.visited_count);
-    memcpy(school.visited + (size_t)visited * school.obs_dim, learner->obs,
-           (size_t)recorded * school.obs_dim * sizeof(float));
-    err = aw__learner_teach(learner, &agent, school.visited, school.taught, visited + recorded,
+    told.copies = lockstep.copies;
+    const uint32_t visited = least(lockstep.visited_max, lockstep.visited_count);
+    memcpy(lockstep.visited + (size_t)visited * lockstep.obs_dim, learner->obs,
+           (size_t)recorded * lockstep.obs_dim * sizeof(float));
+    err = aw__learner_teach(learner, &agent, lockstep.visited, lockstep.taught, visited + recorded,
                             seed, actor, &told.imitation);
     if (!err && ret_stats)
         *ret_stats = told;
@@ -259,6 +259,6 @@ out:
     if (err && diag && !diag->text[0])
         aw_fail(diag, err, "a round of learning on copies failed");
     aw_agent_free(&agent);
-    school_end(&school, learner->alloc);
+    lockstep_end(&lockstep, learner->alloc);
     return err;
 }

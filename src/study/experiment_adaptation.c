@@ -68,11 +68,11 @@ static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
                 at += s->episodes + 1;
                 enum aw_err err = AW_OK;
                 if (w == AWARE)
-                    err = aw__learner_aware(s->config, s->model, &curve->school, diag);
+                    err = aw__learner_aware(s->config, s->model, &curve->pretrain, diag);
                 else if (w == SCRATCH)
-                    aw__learner_plain(s->config, &curve->school);
+                    aw__learner_plain(s->config, &curve->pretrain);
                 else
-                    aw__tl_school(s->config, &s->tl[w == TL_PLUS], a, &curve->school);
+                    aw__tl_pretrain_config(s->config, &s->tl[w == TL_PLUS], a, &curve->pretrain);
                 if (err)
                     return err;
             }
@@ -82,15 +82,15 @@ static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
 /* --- aside ------------------------------------------------------------------------------------ */
 
 /* Of a policy, or of the same sizes all the time, without guard rails. */
-static enum aw_err bare_try(const struct study *s, uint32_t turn, struct aw_pretrain_config *school,
-                            const float *constant, struct aw_pretrain_score *ret,
-                            struct aw_diag *diag)
+static enum aw_err bare_try(const struct study *s, uint32_t turn,
+                            struct aw_pretrain_config *pretrain, const float *constant,
+                            struct aw_pretrain_score *ret, struct aw_diag *diag)
 {
     struct aw_pretrain *p = NULL;
-    school->learn = aw__pool(s->config, aw__test_first(s->config) + turn / s->seeds, 1);
-    school->seed = s->config->seed + turn % s->seeds;
-    school->trim = school->bump = false;
-    enum aw_err err = aw_pretrain_new(school, s->alloc, &p, diag);
+    pretrain->learn = aw__pool(s->config, aw__test_first(s->config) + turn / s->seeds, 1);
+    pretrain->seed = s->config->seed + turn % s->seeds;
+    pretrain->slo_boost = pretrain->oom_boost = false;
+    enum aw_err err = aw_pretrain_new(pretrain, s->alloc, &p, diag);
     if (!err)
         err = constant ? aw_pretrain_try_constant(p, 0, constant, ret, diag)
                        : aw_pretrain_try(p, 0, ret, diag);
@@ -104,16 +104,16 @@ static enum aw_err bare_try(const struct study *s, uint32_t turn, struct aw_pret
 static enum aw_err aside_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     struct study *s = ctx;
-    struct aw_pretrain_config school;
+    struct aw_pretrain_config pretrain;
     struct aw_pretrain_score most, aware, plain;
     float largest[AW_PRETRAIN_ACTIONS_MAX];
     for (uint32_t k = 0; k < AW_PRETRAIN_ACTIONS_MAX; k++)
         largest[k] = 1;
-    enum aw_err err = aw__learner_aware(s->config, s->model, &school, diag);
-    err = err ? err : bare_try(s, turn, &school, NULL, &aware, diag);
-    aw__tl_school(s->config, &s->bare, turn / s->seeds, &school);
-    err = err ? err : bare_try(s, turn, &school, NULL, &plain, diag);
-    err = err ? err : bare_try(s, turn, &school, largest, &most, diag);
+    enum aw_err err = aw__learner_aware(s->config, s->model, &pretrain, diag);
+    err = err ? err : bare_try(s, turn, &pretrain, NULL, &aware, diag);
+    aw__tl_pretrain_config(s->config, &s->bare, turn / s->seeds, &pretrain);
+    err = err ? err : bare_try(s, turn, &pretrain, NULL, &plain, diag);
+    err = err ? err : bare_try(s, turn, &pretrain, largest, &most, diag);
     if (!err)
         s->aside[turn] = (struct aside){most.violations, aware.paper, plain.paper};
     return err;

@@ -66,11 +66,11 @@ static enum aw_err lay_out(struct study *s, struct aw_diag *diag)
                                     .point = next};
         next += curve->episodes + 1;
         if (tl)
-            aw__tl_school(s->config, &s->tl, app, &curve->school);
+            aw__tl_pretrain_config(s->config, &s->tl, app, &curve->pretrain);
         else
-            err = aw__learner_aware(s->config, s->taught[who].model[seed], &curve->school, diag);
+            err = aw__learner_aware(s->config, s->taught[who].model[seed], &curve->pretrain, diag);
         if (!tl && !err)
-            s->known_by = curve->school.fallback_episodes;
+            s->known_by = curve->pretrain.fallback_episodes;
     }
     return err;
 }

@@ -76,9 +76,9 @@ static enum aw_err curves(struct study *s, const struct aw_experiment_config *wo
                                     .point = s->points + (size_t)i * (s->episodes + 1)};
         if (i < s->runs)
             aw__learner_transfer(world, &as_usual, other ? s->other[run] : s->own[run],
-                                 &curve->school);
+                                 &curve->pretrain);
         else
-            aw__learner_plain(world, &curve->school);
+            aw__learner_plain(world, &curve->pretrain);
     }
     return aw__curves(world, s->curve, 2 * s->runs, phase, s->alloc, diag);
 }
@@ -294,13 +294,13 @@ static enum aw_err run_all(struct study *s, struct aw_study_report *report, stru
     err = err ? err : early(s, report);
     err = err ? err : early_beside(s, report);
     for (uint32_t run = 0; !err && run < s->runs; run++) { /* its own policy in its own world */
-        struct aw_pretrain_config school;
+        struct aw_pretrain_config pretrain;
         struct aw_pretrain_score score;
         struct aw_pretrain *p = NULL;
-        aw__learner_transfer(config, &as_usual, s->own[run], &school);
-        school.seed = config->seed + run % s->seeds;
-        school.learn = aw__pool(config, aw__test_first(s->config) + run / s->seeds, 1);
-        err = aw_pretrain_new(&school, s->alloc, &p, diag);
+        aw__learner_transfer(config, &as_usual, s->own[run], &pretrain);
+        pretrain.seed = config->seed + run % s->seeds;
+        pretrain.learn = aw__pool(config, aw__test_first(s->config) + run / s->seeds, 1);
+        err = aw_pretrain_new(&pretrain, s->alloc, &p, diag);
         err = err ? err : aw_pretrain_try(p, 0, &score, diag);
         before[run] = score.paper;
         aw_pretrain_free(p);

@@ -25,12 +25,12 @@ struct crossing {
     double by_policy[PAIRS], by_sizes[PAIRS];           /* lost, [sources][apps] */
 };
 
-static enum aw_err open_at(const struct crossing *c, struct aw_pretrain_config *school,
+static enum aw_err open_at(const struct crossing *c, struct aw_pretrain_config *pretrain,
                            uint32_t app, struct aw_pretrain **ret, struct aw_diag *diag)
 {
-    school->learn = aw__pool(c->config, app, 1);
-    school->seed = c->config->seed;
-    return aw_pretrain_new(school, c->alloc, ret, diag);
+    pretrain->learn = aw__pool(c->config, app, 1);
+    pretrain->seed = c->config->seed;
+    return aw_pretrain_new(pretrain, c->alloc, ret, diag);
 }
 
 static uint32_t app_at(const struct crossing *c, uint32_t i)
@@ -49,15 +49,15 @@ static void action_of(const double *x, uint32_t dim, float *ret)
 static enum aw_err search_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     struct crossing *c = ctx;
-    struct aw_pretrain_config school;
+    struct aw_pretrain_config pretrain;
     struct aw_pretrain *p = NULL;
     struct aw_cma cma;
     double start[AW_CMA_DIM_MAX];
     const uint32_t app = app_at(c, turn);
     for (uint32_t k = 0; k < AW_CMA_DIM_MAX; k++)
         start[k] = 0.5;
-    aw__learner_plain(c->config, &school);
-    enum aw_err err = open_at(c, &school, app, &p, diag);
+    aw__learner_plain(c->config, &pretrain);
+    enum aw_err err = open_at(c, &pretrain, app, &p, diag);
     if (err)
         return err;
     const uint32_t dim = aw_context_config(aw_pretrain_context(p))->act_dim;
@@ -90,12 +90,12 @@ static enum aw_err cross_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
     const uint32_t apps = c->of->apps, app = aw__test_first(c->config) + turn;
     enum aw_err err = AW_OK;
     for (uint32_t i = 0; !err && i < apps; i++) {
-        struct aw_pretrain_config school;
+        struct aw_pretrain_config pretrain;
         struct aw_pretrain_score policy, sizes;
         struct aw_pretrain *p = NULL;
         const size_t pair = (size_t)i * apps + turn;
-        aw__learner_transfer(c->config, c->of->how, c->of->source[i], &school);
-        err = open_at(c, &school, app, &p, diag);
+        aw__learner_transfer(c->config, c->of->how, c->of->source[i], &pretrain);
+        err = open_at(c, &pretrain, app, &p, diag);
         err = err ? err : aw_pretrain_try(p, 0, &policy, diag);
         err = err ? err : aw_pretrain_try_constant(p, 0, c->sizes[i], &sizes, diag);
         aw_pretrain_free(p);

@@ -42,13 +42,13 @@ static enum aw_err carry(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     struct study *s = ctx;
     const struct aw__transfer any = {3e-4, 1e-3, 0.1, 0, 0}; /* nothing is learned */
-    struct aw_pretrain_config school;
+    struct aw_pretrain_config pretrain;
     struct aw_pretrain_score mean;
     struct aw_pretrain *p = NULL;
-    aw__learner_transfer(s->config, &any, s->source[turn], &school);
-    school.learn = aw__pool(s->config, aw__source_app(s->config, turn), 1);
-    school.check = aw__pool(s->config, aw__test_first(s->config), s->apps);
-    enum aw_err err = aw_pretrain_new(&school, s->alloc, &p, diag);
+    aw__learner_transfer(s->config, &any, s->source[turn], &pretrain);
+    pretrain.learn = aw__pool(s->config, aw__source_app(s->config, turn), 1);
+    pretrain.check = aw__pool(s->config, aw__test_first(s->config), s->apps);
+    enum aw_err err = aw_pretrain_new(&pretrain, s->alloc, &p, diag);
     err = err ? err : aw_pretrain_check(p, &mean, s->carried[turn], diag);
     aw_pretrain_free(p);
     return err;
@@ -176,7 +176,7 @@ static enum aw_err tune(struct study *s, struct aw_diag *diag)
                                          .seed = s->config->seed,
                                          .episodes = s->tuned_episodes,
                                          .point = s->points + (size_t)i * (s->tuned_episodes + 1)};
-        aw__learner_transfer(s->config, &as_usual, s->source[i / s->tuned], &s->curve[i].school);
+        aw__learner_transfer(s->config, &as_usual, s->source[i / s->tuned], &s->curve[i].pretrain);
     }
     return aw__curves(s->config, s->curve, count, "retraining", s->alloc, diag);
 }

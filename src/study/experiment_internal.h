@@ -1,5 +1,5 @@
 /*
- * experiment_internal.h - what experiments share: the school they teach in, curves as pieces,
+ * experiment_internal.h - what experiments share: how they pretrain, curves as pieces,
  * figures over applications.
  */
 #ifndef AW_STUDY_EXPERIMENT_INTERNAL_H
@@ -31,10 +31,10 @@ void aw__piece_key_begin(struct aw__piece_key *key, const struct aw_experiment_c
 void aw__piece_key_text(struct aw__piece_key *key,
                         const char *text); /* NULL is a text of its own */
 void aw__piece_key_number(struct aw__piece_key *key, double number);
-/* Everything of a school but its pools and allocator; the content of its model too. */
-AW_NODISCARD enum aw_err aw__piece_key_school(struct aw__piece_key *key,
-                                              const struct aw_pretrain_config *school,
-                                              const struct aw_alloc *alloc, struct aw_diag *diag);
+/* Every setting but the pools; of the model its content. */
+AW_NODISCARD enum aw_err aw__piece_key_pretrain(struct aw__piece_key *key,
+                                                const struct aw_pretrain_config *pretrain,
+                                                const struct aw_alloc *alloc, struct aw_diag *diag);
 void aw__piece_key_path(const struct aw__piece_key *key, const struct aw_experiment_config *config,
                         const char *what, const char *suffix, char *buf, size_t size);
 
@@ -54,10 +54,10 @@ AW_NODISCARD enum aw_err aw__load_of(const struct aw_experiment_config *config, 
                                      const struct aw_alloc *alloc, struct aw_load *ret,
                                      struct aw_diag *diag);
 
-/* --- the school ------------------------------------------------------------------------------- */
+/* --- pretraining ------------------------------------------------------------------------------ */
 
 /* What all experiments learn and judge with; pools are left out. */
-void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_config *ret);
+void aw__pretrain_config(const struct aw_experiment_config *config, struct aw_pretrain_config *ret);
 /* `count` applications from `first` on, with their loads; `config` is borrowed. */
 struct aw_pretrain_pool aw__pool(const struct aw_experiment_config *config, uint32_t first,
                                  uint32_t count);
@@ -69,7 +69,7 @@ struct aw__model_cost {
     struct aw_pretrain_episodes lived;
 };
 AW_NODISCARD enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps,
-                                   const char *variant, const struct aw_pretrain_config *school,
+                                   const char *variant, const struct aw_pretrain_config *pretrain,
                                    const struct aw_alloc *alloc, char *ret_path,
                                    struct aw__model_cost *ret_cost, struct aw_diag *diag);
 
@@ -98,8 +98,8 @@ void aw__learner_plain(const struct aw_experiment_config *config, struct aw_pret
 /* How a learner that is carried over begins again; what a search chooses from. */
 struct aw__transfer {
     double actor_lr, critic_lr, noise;
-    uint32_t rests; /* episodes for which the actor stays as it is */
-    double lean;    /* instead of learning (pretrain.h); 0: it learns */
+    uint32_t rests;       /* episodes for which the actor stays as it is */
+    double offset_search; /* instead of learning (pretrain.h); 0: it learns */
 };
 void aw__learner_transfer(const struct aw_experiment_config *config,
                           const struct aw__transfer *transfer, const char *source,
@@ -132,8 +132,8 @@ AW_NODISCARD enum aw_err aw__tl_make(const struct aw_experiment_config *config, 
                                      struct aw_study_report *report, struct aw__tl *ret,
                                      struct aw_diag *diag);
 /* The `i`th application that is adapted to; `tl` is borrowed. */
-void aw__tl_school(const struct aw_experiment_config *config, const struct aw__tl *tl, uint32_t i,
-                   struct aw_pretrain_config *ret);
+void aw__tl_pretrain_config(const struct aw_experiment_config *config, const struct aw__tl *tl,
+                            uint32_t i, struct aw_pretrain_config *ret);
 
 /* --- curves ----------------------------------------------------------------------------------- */
 
@@ -142,8 +142,8 @@ struct aw__curve {
     uint32_t app;
     uint64_t seed;
     uint32_t episodes;
-    struct aw_pretrain_config school; /* pools and seed are filled in */
-    struct aw_adapt_point *point;     /* [episodes + 1] */
+    struct aw_pretrain_config pretrain; /* pools and seed are filled in */
+    struct aw_adapt_point *point;       /* [episodes + 1] */
     struct aw_pretrain_score fallback;
 };
 /* Runs or recalls them all. */

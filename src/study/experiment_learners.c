@@ -1,4 +1,4 @@
-/* experiment_learners.c - loads, the school, and who learns in it. */
+/* experiment_learners.c - loads, how learners are pretrained, and the learners. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -120,7 +120,7 @@ static enum aw_err load_make(void *ctx, uint32_t app, const struct aw_alloc *all
     return aw__load_of(ctx, app, alloc, ret, diag);
 }
 
-/* --- the school ------------------------------------------------------------------------------- */
+/* --- pretraining ------------------------------------------------------------------------------ */
 
 struct aw_pretrain_pool aw__pool(const struct aw_experiment_config *config, uint32_t first,
                                  uint32_t count)
@@ -133,7 +133,7 @@ struct aw_pretrain_pool aw__pool(const struct aw_experiment_config *config, uint
         .seed = config->pool, .first = first, .count = count, .load = load_text, .ctx = ctx.out};
 }
 
-void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_config *ret)
+void aw__pretrain_config(const struct aw_experiment_config *config, struct aw_pretrain_config *ret)
 {
     aw_pretrain_config_init(ret);
     if (config->paper)
@@ -146,27 +146,28 @@ void aw__school(const struct aw_experiment_config *config, struct aw_pretrain_co
         ret->pairs[ret->pair_count++] = config->pair;
     if (config->fallback_episodes)
         ret->fallback_episodes = config->fallback_episodes;
-    ret->trim = !config->bare;              /* guard rails are for all alike */
-    ret->bump = ret->trim && config->paper; /* the default environment keeps memory above kills */
+    ret->slo_boost = !config->bare; /* guard rails are for all alike */
+    ret->oom_boost =
+        ret->slo_boost && config->paper; /* the default environment keeps memory above kills */
     ret->load_make = load_make;
     ret->seed = config->seed;
     ret->threads = 1;
 }
 
-/* Rounds of one school; the best check is what is left. */
+/* All rounds; the best check is what is left. */
 static enum aw_err teach(const struct aw_experiment_config *config, struct aw_pretrain *p,
                          const char *phase, struct aw__model_cost *cost, struct aw_diag *diag)
 {
-    const struct aw_pretrain_config *school = aw_pretrain_config(p);
+    const struct aw_pretrain_config *pretrain = aw_pretrain_config(p);
     enum aw_err err = AW_OK;
-    for (uint32_t r = 1; !err && r <= school->rounds; r++) {
+    for (uint32_t r = 1; !err && r <= pretrain->rounds; r++) {
         struct aw_pretrain_score learned, checked;
         err = aw_pretrain_round(p, &learned, diag);
-        const bool look = r % school->check_every == 0 || r == school->rounds;
+        const bool look = r % pretrain->check_every == 0 || r == pretrain->rounds;
         if (!err && look && !(err = aw_pretrain_check(p, &checked, NULL, diag)))
             (void)aw_pretrain_mark(p, &checked);
         if (!err && config->progress &&
-            !config->progress(config->progress_ctx, phase, r, school->rounds))
+            !config->progress(config->progress_ctx, phase, r, pretrain->rounds))
             err = aw_fail(diag, AW_ERR_INTERRUPTED, "stopped in round %u of %s", r, phase);
     }
     if (err)
@@ -174,7 +175,7 @@ static enum aw_err teach(const struct aw_experiment_config *config, struct aw_pr
     aw_pretrain_recall(p);
     cost->check = aw_pretrain_best(p)->score.paper;
     cost->missed = aw_pretrain_best(p)->score.violations;
-    cost->episodes = (double)school->rounds * school->learn.count;
+    cost->episodes = (double)pretrain->rounds * pretrain->learn.count;
     return AW_OK;
 }
 
@@ -182,7 +183,7 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
                       const struct aw_pretrain_config *as, const struct aw_alloc *alloc,
                       char *ret_path, struct aw__model_cost *ret_cost, struct aw_diag *diag)
 {
-    struct aw_pretrain_config school = *as;
+    struct aw_pretrain_config pretrain = *as;
     struct aw__model_cost cost = {0};
     struct aw_pretrain *p = NULL;
     struct aw__piece_key key;
@@ -190,15 +191,15 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
         figures[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX];
     char phase[64];
     double piece[4];
-    school.trim = config->paper; /* as the presets of 'aware pretrain' have it */
-    school.bump = false;
-    school.learn = aw__pool(config, AW__LEARN_FIRST, apps);
-    school.check = aw__pool(config, aw__check_first(config), AW__CHECK_COUNT);
-    school.threads = config->threads;
+    pretrain.slo_boost = config->paper; /* as the presets of 'aware pretrain' have it */
+    pretrain.oom_boost = false;
+    pretrain.learn = aw__pool(config, AW__LEARN_FIRST, apps);
+    pretrain.check = aw__pool(config, aw__check_first(config), AW__CHECK_COUNT);
+    pretrain.threads = config->threads;
     aw__piece_key_begin(&key, config);
     aw__piece_key_text(&key, variant);
     aw__piece_key_number(&key, apps);
-    enum aw_err err = aw__piece_key_school(&key, &school, alloc, diag);
+    enum aw_err err = aw__piece_key_pretrain(&key, &pretrain, alloc, diag);
     if (err)
         return err;
     aw__piece_key_path(&key, config, variant, "safetensors", model, sizeof model);
@@ -206,14 +207,14 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
     if (strlen(model) >= AW_EXPERIMENT_PATH_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "%s: the name of the folder is too long", config->work);
     snprintf(phase, sizeof phase, "pretraining %s on %" PRIu32 ", seed %" PRIu64, variant, apps,
-             school.seed);
+             pretrain.seed);
     /* the figures are written last: with them the model is whole */
     if (aw__piece_load(figures, piece, 4, alloc)) {
         /* with one thread it is this one, and others may be teaching beside it */
         double (*const cpu_s)(void) =
-            school.threads == 1 ? aw_clock_thread_cpu_s : aw_clock_process_cpu_s;
+            pretrain.threads == 1 ? aw_clock_thread_cpu_s : aw_clock_process_cpu_s;
         const double from = cpu_s();
-        err = aw_pretrain_new(&school, alloc, &p, diag);
+        err = aw_pretrain_new(&pretrain, alloc, &p, diag);
         err = err ? err : teach(config, p, phase, &cost, diag);
         cost.cpu_s = cpu_s() - from;
         err = err ? err : aw_context_save(aw_pretrain_context(p), model, NULL, 0, diag);
@@ -227,7 +228,7 @@ enum aw_err aw__model(const struct aw_experiment_config *config, uint32_t apps, 
     memcpy(ret_path, model, strlen(model) + 1);
     if (ret_cost)
         *ret_cost = (struct aw__model_cost){piece[0], piece[1], piece[2], piece[3],
-                                            aw_pretrain_episodes(&school)};
+                                            aw_pretrain_episodes(&pretrain)};
     return AW_OK;
 }
 
@@ -235,16 +236,16 @@ enum aw_err aw__model_or_own(const struct aw_experiment_config *config,
                              const struct aw_alloc *alloc, char *ret_path, struct aw_diag *diag)
 {
     const bool full = config->scale == AW_EXPERIMENT_FULL;
-    struct aw_pretrain_config school;
+    struct aw_pretrain_config pretrain;
     if (config->model[0]) {
         memcpy(ret_path, config->model, sizeof config->model);
         return AW_OK;
     }
-    aw__school(config, &school);
+    aw__pretrain_config(config, &pretrain);
     if (!full)
-        school.rounds = config->paper ? 6 : 10;
+        pretrain.rounds = config->paper ? 6 : 10;
     const uint32_t all = aw__learn_count(config), some = all < 200 ? all : 200;
-    return aw__model(config, full ? all : some, "default", &school, alloc, ret_path, NULL, diag);
+    return aw__model(config, full ? all : some, "default", &pretrain, alloc, ret_path, NULL, diag);
 }
 
 enum aw_err aw__zero_shot(const struct aw_experiment_config *config, const char *model,
@@ -252,22 +253,22 @@ enum aw_err aw__zero_shot(const struct aw_experiment_config *config, const char 
                           struct aw_pretrain_score *each, struct aw_pretrain_score *fallback,
                           float *embeddings, struct aw_diag *diag)
 {
-    struct aw_pretrain_config school;
+    struct aw_pretrain_config pretrain;
     struct aw_pretrain_score mean;
     struct aw_pretrain *p = NULL;
-    enum aw_err err = aw__learner_aware(config, model, &school, diag);
+    enum aw_err err = aw__learner_aware(config, model, &pretrain, diag);
     if (err)
         return err;
-    school.learn = aw__pool(config, AW__LEARN_FIRST, 1); /* there must be one */
-    school.check = aw__pool(config, first, count);
-    school.threads = config->threads;
-    err = aw_pretrain_new(&school, alloc, &p, diag);
+    pretrain.learn = aw__pool(config, AW__LEARN_FIRST, 1); /* there must be one */
+    pretrain.check = aw__pool(config, first, count);
+    pretrain.threads = config->threads;
+    err = aw_pretrain_new(&pretrain, alloc, &p, diag);
     if (!err && each)
         err = aw_pretrain_check(p, &mean, each, diag);
     if (!err && fallback)
         err = aw_pretrain_check_fallback(p, &mean, fallback, diag);
     err = err ? err : aw_pretrain_meet(p, diag);
-    const uint32_t width = school.context.embedding;
+    const uint32_t width = pretrain.context.embedding;
     for (uint32_t i = 0; !err && embeddings && i < count; i++)
         memcpy(embeddings + (size_t)i * width, aw_context_embed(aw_pretrain_context(p), i + 1),
                width * sizeof *embeddings);
@@ -278,17 +279,17 @@ enum aw_err aw__zero_shot(const struct aw_experiment_config *config, const char 
 /* --- learners --------------------------------------------------------------------------------- */
 
 /* What one application at a time is taught with. */
-static void alone(struct aw_pretrain_config *school)
+static void alone(struct aw_pretrain_config *pretrain)
 {
-    school->context.group = 1;
-    school->context.rows = 128;
-    school->context.imitate = 0;
-    school->updates = 50;
-    school->refresh = false;
-    school->own_episodes = false;
-    school->teacher_tries = 0;
-    school->context.improve = 1;
-    school->fade = 0;
+    pretrain->context.group = 1;
+    pretrain->context.rows = 128;
+    pretrain->context.imitate = 0;
+    pretrain->updates = 50;
+    pretrain->refresh = false;
+    pretrain->own_episodes = false;
+    pretrain->teacher_tries = 0;
+    pretrain->context.improve = 1;
+    pretrain->fade = 0;
 }
 
 enum aw_err aw__learner_aware(const struct aw_experiment_config *config, const char *model,
@@ -298,7 +299,7 @@ enum aw_err aw__learner_aware(const struct aw_experiment_config *config, const c
     const enum aw_err err = aw_context_peek(model, &found, NULL, diag);
     if (err)
         return err;
-    aw__school(config, ret);
+    aw__pretrain_config(config, ret);
     ret->context = found.settings;
     aw_pretrain_config_adapt(ret);
     ret->model = model;
@@ -307,7 +308,7 @@ enum aw_err aw__learner_aware(const struct aw_experiment_config *config, const c
 
 void aw__learner_plain(const struct aw_experiment_config *config, struct aw_pretrain_config *ret)
 {
-    aw__school(config, ret);
+    aw__pretrain_config(config, ret);
     alone(ret);
     ret->context.to_actor = ret->context.to_critic = false;
     ret->context.encoder = AW_ENCODER_POOL; /* nobody looks at it: the smallest that there is */
@@ -330,7 +331,7 @@ void aw__learner_transfer(const struct aw_experiment_config *config,
     ret->context.critic_lr = transfer->critic_lr;
     ret->noise = transfer->noise;
     ret->noise_end = fmin(ret->noise_end, transfer->noise);
-    ret->lean = transfer->lean;
+    ret->offset_search = transfer->offset_search;
     ret->actor_rests = transfer->rests;
     ret->model = source;
 }
@@ -345,20 +346,20 @@ enum aw_err aw__source(const struct aw_experiment_config *config, uint32_t app, 
                        bool foresight, const struct aw_alloc *alloc, char *ret_path,
                        struct aw_diag *diag)
 {
-    struct aw_pretrain_config school;
+    struct aw_pretrain_config pretrain;
     struct aw_pretrain *p = NULL;
     struct aw__piece_key key;
     char model[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX],
         figures[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX];
     char what[AW__PIECE_KEY_MAX / 2];
     double whole[1] = {1};
-    aw__learner_plain(config, &school);
-    school.foresight = foresight;
-    school.rounds = episodes;
-    school.learn = aw__pool(config, app, 1);
+    aw__learner_plain(config, &pretrain);
+    pretrain.foresight = foresight;
+    pretrain.rounds = episodes;
+    pretrain.learn = aw__pool(config, app, 1);
     aw__piece_key_begin(&key, config);
     aw__piece_key_number(&key, app);
-    enum aw_err err = aw__piece_key_school(&key, &school, alloc, diag);
+    enum aw_err err = aw__piece_key_pretrain(&key, &pretrain, alloc, diag);
     if (err)
         return err;
     snprintf(what, sizeof what, "source-%" PRIu32, app);
@@ -369,7 +370,7 @@ enum aw_err aw__source(const struct aw_experiment_config *config, uint32_t app, 
     memcpy(ret_path, model, strlen(model) + 1);
     if (aw__piece_load(figures, whole, 1, alloc) == AW_OK)
         return AW_OK;
-    err = aw_pretrain_new(&school, alloc, &p, diag);
+    err = aw_pretrain_new(&pretrain, alloc, &p, diag);
     for (uint32_t e = 1; !err && e <= episodes; e++) {
         struct aw_pretrain_score learned, judged;
         err = aw_pretrain_round(p, &learned, diag);

@@ -39,7 +39,7 @@ struct lesson {
     const char *variant;
     uint32_t learn; /* applications */
     struct aw_experiment_config config;
-    struct aw_pretrain_config school;
+    struct aw_pretrain_config pretrain;
 };
 
 /* `progress` (may be NULL) is told of rounds; none where the model is a piece already. */
@@ -49,12 +49,12 @@ static enum aw_err teach(const struct lesson *lesson, uint32_t seed,
                          struct aw__model_cost *ret_cost, struct aw_diag *diag)
 {
     struct aw_experiment_config own = lesson->config;
-    struct aw_pretrain_config school = lesson->school;
-    own.seed = school.seed = own.seed + seed;
+    struct aw_pretrain_config pretrain = lesson->pretrain;
+    own.seed = pretrain.seed = own.seed + seed;
     own.threads = 1;
     own.progress = progress;
     own.progress_ctx = progress_ctx;
-    return aw__model(&own, lesson->learn, lesson->variant, &school, alloc, ret_path, ret_cost,
+    return aw__model(&own, lesson->learn, lesson->variant, &pretrain, alloc, ret_path, ret_cost,
                      diag);
 }
 
@@ -93,7 +93,7 @@ static enum aw_err teach_turn(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     struct lessons *all = ctx;
     const struct lesson *lesson = &all->lesson[all->count - 1 - turn / all->seeds];
-    const uint32_t rounds = lesson->school.rounds;
+    const uint32_t rounds = lesson->pretrain.rounds;
     struct told told = {all, 0};
     char path[AW_EXPERIMENT_PATH_MAX];
     const enum aw_err err =
@@ -112,7 +112,7 @@ static enum aw_err teach_all(const struct aw_experiment_config *config, const st
     struct lessons all = {
         .config = config, .lesson = lesson, .count = count, .seeds = seeds, .alloc = alloc};
     for (uint32_t i = 0; i < count; i++)
-        all.total += seeds * lesson[i].school.rounds;
+        all.total += seeds * lesson[i].pretrain.rounds;
     pthread_mutex_init(&all.lock, NULL);
     const enum aw_err err = aw_parallel_tasks(config->threads, count * seeds, teach_turn, &all,
                                               NULL, NULL, alloc, diag);
@@ -196,10 +196,10 @@ static enum aw_err amortize(const struct aw_experiment_config *config, const str
     struct lesson lesson[POOLS_MAX];
     for (uint32_t i = 0; i < count; i++) {
         lesson[i] = (struct lesson){.variant = "pool", .learn = sizes[i], .config = *config};
-        aw__school(config, &lesson[i].school);
-        lesson[i].school.rounds = full ? 25 : 8;
+        aw__pretrain_config(config, &lesson[i].pretrain);
+        lesson[i].pretrain.rounds = full ? 25 : 8;
         /* as many updates for each: what differs is what there is to learn from */
-        lesson[i].school.updates = (2 * sizes[count - 1] + sizes[i] - 1) / sizes[i];
+        lesson[i].pretrain.updates = (2 * sizes[count - 1] + sizes[i] - 1) / sizes[i];
     }
     enum aw_err err = teach_all(config, lesson, count, judged->seeds, alloc, diag);
     for (uint32_t i = 0; !err && i < count; i++) {
@@ -252,7 +252,7 @@ enum aw_err aw__experiment_amortization(const struct aw_experiment_config *confi
 struct variant {
     const char *name;  /* of its pieces */
     const char *label; /* what is otherwise */
-    const char *context[3], *school[2], *pair;
+    const char *context[3], *pretrain[2], *pair;
 };
 
 static const struct variant variants[] = {
@@ -287,14 +287,14 @@ static enum aw_err lesson_of(const struct aw_experiment_config *config,
 {
     const bool full = config->scale == AW_EXPERIMENT_FULL;
     *ret = (struct lesson){.variant = variant->name, .learn = full ? 400 : 100, .config = *config};
-    struct aw_pretrain_config *school = &ret->school;
+    struct aw_pretrain_config *pretrain = &ret->pretrain;
     ret->config.pair = variant->pair;
-    aw__school(&ret->config, school);
-    school->rounds = full ? 15 : 6;
-    school->updates = full ? 4 : 10;
-    enum aw_err err = set_all(aw_context_fields, &school->context, variant->context, 3, diag);
-    err = err ? err : set_all(aw_pretrain_fields, school, variant->school, 2, diag);
-    ret->config.fallback_episodes = school->fallback_episodes;
+    aw__pretrain_config(&ret->config, pretrain);
+    pretrain->rounds = full ? 15 : 6;
+    pretrain->updates = full ? 4 : 10;
+    enum aw_err err = set_all(aw_context_fields, &pretrain->context, variant->context, 3, diag);
+    err = err ? err : set_all(aw_pretrain_fields, pretrain, variant->pretrain, 2, diag);
+    ret->config.fallback_episodes = pretrain->fallback_episodes;
     return err;
 }
 

@@ -93,14 +93,14 @@ enum aw_err aw__experiment_overhead(const struct aw_experiment_config *config,
     enum aw_err err = AW_OK;
     for (uint32_t paper = 0; !err && paper < 2; paper++) {
         const char *name = paper ? "paper" : "default";
-        struct aw_pretrain_config school;
+        struct aw_pretrain_config pretrain;
         struct aw_context_config context;
         struct times times;
-        aw_pretrain_config_init(&school);
+        aw_pretrain_config_init(&pretrain);
         if (paper)
-            aw_pretrain_config_paper(&school);
+            aw_pretrain_config_paper(&pretrain);
         aw_context_config_init(&context);
-        context.settings = school.context;
+        context.settings = pretrain.context;
         context.settings.group = 1;
         context.settings.rows = 64;
         if (paper)

@@ -50,22 +50,24 @@ static void key_fields(struct aw__piece_key *key, const struct aw_conf_field *fi
     }
 }
 
-enum aw_err aw__piece_key_school(struct aw__piece_key *key, const struct aw_pretrain_config *school,
-                                 const struct aw_alloc *alloc, struct aw_diag *diag)
+enum aw_err aw__piece_key_pretrain(struct aw__piece_key *key,
+                                   const struct aw_pretrain_config *pretrain,
+                                   const struct aw_alloc *alloc, struct aw_diag *diag)
 {
-    aw__piece_key_text(key, school->env);
-    for (uint32_t i = 0; i < school->pair_count; i++)
-        aw__piece_key_text(key, school->pairs[i]);
-    key_fields(key, aw_context_fields, &school->context);
-    key_fields(key, aw_fallback_fields, &school->fallback);
-    key_fields(key, aw_pretrain_fields, school);
-    mix(key, &school->seed, sizeof school->seed);
-    aw__piece_key_number(key, school->model != NULL);
-    if (!school->model)
+    aw__piece_key_text(key, pretrain->env);
+    for (uint32_t i = 0; i < pretrain->pair_count; i++)
+        aw__piece_key_text(key, pretrain->pairs[i]);
+    key_fields(key, aw_context_fields, &pretrain->context);
+    key_fields(key, aw_fallback_fields, &pretrain->fallback);
+    key_fields(key, aw_pretrain_fields, pretrain);
+    mix(key, &pretrain->seed, sizeof pretrain->seed);
+    aw__piece_key_number(key, pretrain->model != NULL);
+    if (!pretrain->model)
         return AW_OK;
     char *bytes = NULL;
     size_t len = 0;
-    const enum aw_err err = aw_file_read(school->model, MODEL_BYTES_MAX, alloc, &bytes, &len, diag);
+    const enum aw_err err =
+        aw_file_read(pretrain->model, MODEL_BYTES_MAX, alloc, &bytes, &len, diag);
     if (!err)
         mix(key, bytes, len);
     aw_alloc_free(alloc, bytes);
@@ -184,18 +186,18 @@ static enum aw_err run_curve(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     const struct curves *all = ctx;
     struct aw__curve *curve = &all->curve[turn];
-    struct aw_pretrain_config *school = &curve->school;
+    struct aw_pretrain_config *pretrain = &curve->pretrain;
     char path[AW_EXPERIMENT_PATH_MAX + AW__PIECE_KEY_MAX], what[AW__PIECE_KEY_MAX / 2];
     const size_t count = ((size_t)curve->episodes + 1) * FIGURES + 6;
     struct aw__piece_key key;
-    school->learn = aw__pool(all->config, curve->app, 1);
-    school->check = (struct aw_pretrain_pool){0};
-    school->rounds = curve->episodes;
-    school->seed = curve->seed;
+    pretrain->learn = aw__pool(all->config, curve->app, 1);
+    pretrain->check = (struct aw_pretrain_pool){0};
+    pretrain->rounds = curve->episodes;
+    pretrain->seed = curve->seed;
     aw__piece_key_begin(&key, all->config);
     aw__piece_key_text(&key, curve->who);
     aw__piece_key_number(&key, curve->app);
-    enum aw_err err = aw__piece_key_school(&key, school, all->alloc, diag);
+    enum aw_err err = aw__piece_key_pretrain(&key, pretrain, all->alloc, diag);
     if (err)
         return err;
     snprintf(what, sizeof what, "%s-%" PRIu32, curve->who, curve->app);
@@ -206,8 +208,8 @@ static enum aw_err run_curve(void *ctx, uint32_t turn, struct aw_diag *diag)
     if (aw__piece_load(path, figures, count, all->alloc) == AW_OK) {
         curve_unpack(curve, figures);
     } else {
-        err =
-            aw_adapt_run(school, curve->episodes, all->alloc, curve->point, &curve->fallback, diag);
+        err = aw_adapt_run(pretrain, curve->episodes, all->alloc, curve->point, &curve->fallback,
+                           diag);
         if (!err) {
             curve_pack(curve, figures);
             err = aw__piece_save(path, figures, count, all->alloc, diag);

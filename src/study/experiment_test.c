@@ -45,10 +45,10 @@ static void rig_open(struct rig *rig, const char *work)
                                            .seed = 1,
                                            .episodes = EPISODES,
                                            .point = rig->point[i]};
-        aw__learner_plain(&rig->config, &rig->curve[i].school);
-        rig->curve[i].school.context.hidden = 16;
-        rig->curve[i].school.context.rows = 16;
-        rig->curve[i].school.updates = 2;
+        aw__learner_plain(&rig->config, &rig->curve[i].pretrain);
+        rig->curve[i].pretrain.context.hidden = 16;
+        rig->curve[i].pretrain.context.rows = 16;
+        rig->curve[i].pretrain.updates = 2;
     }
 }
 
@@ -113,7 +113,7 @@ static void a_piece_is_taken_for_the_same_question_alone(void **state)
     assert_ok(aw__curves(&rig.config, rig.curve, 1, "trying", NULL, NULL));
     const struct aw_adapt_point first = rig.point[0][EPISODES];
     rig_open(&rig, work);
-    rig.curve[0].school.context.gamma = 0.5;
+    rig.curve[0].pretrain.context.gamma = 0.5;
     assert_ok(aw__curves(&rig.config, rig.curve, 1, "trying", NULL, NULL));
     rig_open(&rig, work);
     snprintf(rig.config.version, sizeof rig.config.version, "another");
@@ -125,9 +125,9 @@ static void a_piece_is_taken_for_the_same_question_alone(void **state)
     static struct rig other;
     rig_open(&other, work);
     other.config.pairs[other.config.pair_count++] = "deadband=0";
-    aw__learner_plain(&other.config, &other.curve[0].school);
-    other.curve[0].school.context.hidden = other.curve[0].school.context.rows = 16;
-    other.curve[0].school.updates = 2;
+    aw__learner_plain(&other.config, &other.curve[0].pretrain);
+    other.curve[0].pretrain.context.hidden = other.curve[0].pretrain.context.rows = 16;
+    other.curve[0].pretrain.updates = 2;
     assert_ok(aw__curves(&other.config, other.curve, 1, "trying", NULL, NULL));
     assert_int_equal(files_in(work), 4);                                /* in another environment */
     assert_memory_equal(&first, &rig.point[0][EPISODES], sizeof first); /* CPU time and all */

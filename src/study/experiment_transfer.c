@@ -2,7 +2,7 @@
  * experiment_transfer.c - whom a policy with context is compared with: TL, a plain learner that was
  * taught on one application and carries its weights to another, with exploration restarted.
  *
- * Its rates, its noise, how long its actor rests and whether it leans instead of learning
+ * Its rates, its noise, how long its actor rests and whether it only searches for offsets
  * (pretrain.h) are searched for on applications for validation. TL+ is the same with a forecast of
  * the load and a table of what allocations did in its state.
  */
@@ -14,7 +14,7 @@
 #define TUNE_APPS 10u
 
 static const struct aw__transfer choices[] = {
-    /* actor   critic  noise  rests  lean */
+    /* actor   critic  noise  rests  offset_search */
     {3e-4, 1e-3, 0.2, 0, 0},  {3e-4, 1e-3, 0.2, 5, 0},  {3e-4, 1e-3, 0.1, 5, 0},
     {1e-3, 1e-3, 0.2, 5, 0},  {1e-3, 3e-3, 0.2, 5, 0},  {1e-4, 1e-3, 0.2, 5, 0},
     {3e-4, 3e-3, 0.3, 0, 0},  {1e-3, 1e-3, 0.1, 0, 0},  {1e-4, 1e-3, 0.1, 10, 0},
@@ -44,8 +44,8 @@ static enum aw_err make_source(void *ctx, uint32_t turn, struct aw_diag *diag)
                       all->alloc, all->tl->source[turn], diag);
 }
 
-void aw__tl_school(const struct aw_experiment_config *config, const struct aw__tl *tl, uint32_t i,
-                   struct aw_pretrain_config *ret)
+void aw__tl_pretrain_config(const struct aw_experiment_config *config, const struct aw__tl *tl,
+                            uint32_t i, struct aw_pretrain_config *ret)
 {
     aw__learner_transfer(config, &tl->how, tl->source[i % tl->sources], ret);
     ret->foresight = tl->plus;
@@ -71,22 +71,22 @@ static void judge_choices(const struct aw__curve *curve, uint32_t episodes, doub
 }
 
 /* Who lives a curve of this choice. */
-static enum aw_err tune_school(const struct aw_experiment_config *config, size_t choice,
-                               const char *model, struct aw__tl *tl, struct aw__curve *curve,
-                               struct aw_diag *diag)
+static enum aw_err tune_pretrain_config(const struct aw_experiment_config *config, size_t choice,
+                                        const char *model, struct aw__tl *tl,
+                                        struct aw__curve *curve, struct aw_diag *diag)
 {
     if (choice == AWARE) {
         curve->who = "tune-aware";
-        return aw__learner_aware(config, model, &curve->school, diag);
+        return aw__learner_aware(config, model, &curve->pretrain, diag);
     }
     if (choice == SCRATCH) {
         curve->who = "tune-scratch";
-        aw__learner_plain(config, &curve->school);
+        aw__learner_plain(config, &curve->pretrain);
         return AW_OK;
     }
     curve->who = tl->plus ? "tune-tl+" : "tune-tl";
     tl->how = choices[choice];
-    aw__tl_school(config, tl, curve->app, &curve->school);
+    aw__tl_pretrain_config(config, tl, curve->app, &curve->pretrain);
     return AW_OK;
 }
 
@@ -103,7 +103,7 @@ static enum aw_err tune(const struct aw_experiment_config *config, uint32_t epis
                                       .seed = config->seed,
                                       .episodes = episodes,
                                       .point = point + (size_t)i * points};
-        err = tune_school(config, i / TUNE_APPS, model, tl, &curve[i], diag);
+        err = tune_pretrain_config(config, i / TUNE_APPS, model, tl, &curve[i], diag);
     }
     err =
         err ? err
@@ -116,8 +116,8 @@ static enum aw_err tune(const struct aw_experiment_config *config, uint32_t epis
             best = value[c] < value[best] ? c : best;
         tl->how = choices[best];
         char how[160];
-        if (tl->how.lean > 0)
-            snprintf(how, sizeof how, "leaning %g at a time", tl->how.lean);
+        if (tl->how.offset_search > 0)
+            snprintf(how, sizeof how, "leaning %g at a time", tl->how.offset_search);
         else
             snprintf(how, sizeof how,
                      "rates of %g (actor) and %g (critic), noise %g, actor at rest for %u episodes",
