@@ -38,7 +38,7 @@ struct aw__runrow {
     double cpu_used, memory_used;
     double latency_us, slo_us;
     bool violated;
-    struct aw_job_tally total[AW_JOB_WORLDS], recent[AW_JOB_WORLDS];
+    struct aw_totals total[AW_JOB_WORLDS], recent[AW_JOB_WORLDS];
     uint32_t episodes, episode_steps;
     char why[AW__RUN_WHY_MAX];
 };
@@ -46,9 +46,9 @@ void aw__runrow_of(struct aw__runrow *row, const struct aw_job_step *step,
                    const struct aw_job_view *view);
 
 /* AWARE's over the fallback's; NAN: no twin, or nothing spent. */
-double aw__run_cost_ratio(const struct aw_job_tally *tally);
+double aw__run_cost_ratio(const struct aw_totals *totals);
 /* Of one episode of `steps`. */
-double aw__run_reward(const struct aw_job_tally *tally, uint32_t steps);
+double aw__run_reward(const struct aw_totals *totals, uint32_t steps);
 
 /* The live table. begin draws at once; told by one thread, drawn by another. */
 struct aw__runlive;

@@ -319,7 +319,7 @@ static void row_cells(const struct aw__runlive *live, const struct aw__runrow *r
                       struct cell cells[COLUMNS])
 {
     static const enum ink stage_ink[AW_STAGE_COUNT] = {QUIET, FAIR, COOL, GOOD};
-    const struct aw_job_tally *own = &row->total[AW_JOB_AWARE], *twin = &row->total[AW_JOB_TWIN];
+    const struct aw_totals *own = &row->total[AW_JOB_AWARE], *twin = &row->total[AW_JOB_TWIN];
     char text[AW_QUANTITY_TEXT_MAX];
     const bool whole = own->steps > 0;
     cell_put(&cells[NAME], BOLD, "%.24s", row->name);
@@ -417,8 +417,8 @@ static void row_of_all(const struct aw__runlive *live, struct cell cells[COLUMNS
         all.memory_used += row->memory_used;
         weight++;
         for (int w = 0; w < AW_JOB_WORLDS; w++) {
-            aw_job_tally_add(&all.total[w], &row->total[w], 1);
-            aw_job_tally_add(&all.recent[w], &row->recent[w], 1);
+            aw_totals_add(&all.total[w], &row->total[w], 1);
+            aw_totals_add(&all.recent[w], &row->recent[w], 1);
         }
     }
     all.cpu_used /= weight;

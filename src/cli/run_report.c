@@ -107,12 +107,12 @@ static void put_episodes(FILE *out, const struct aw__runend *end, uint32_t workl
     fputs("]}", out);
 }
 
-static void put_tallies(FILE *out, const char *key, const struct aw_job_tally tally[AW_JOB_WORLDS],
-                        const struct aw_job_tally less[AW_JOB_WORLDS])
+static void put_totals(FILE *out, const char *key, const struct aw_totals totals[AW_JOB_WORLDS],
+                       const struct aw_totals less[AW_JOB_WORLDS])
 {
     fprintf(out, ",\"%s\":[", key);
     for (int w = 0; w < AW_JOB_WORLDS; w++) {
-        const struct aw_job_tally *t = &tally[w], zero = {0}, *l = less ? &less[w] : &zero;
+        const struct aw_totals *t = &totals[w], zero = {0}, *l = less ? &less[w] : &zero;
         fprintf(out,
                 "%s{\"steps\":%" PRIu64 ",\"missed\":%" PRIu64
                 ",\"cost\":%.9g,\"reward\":%.9g,\"ucpu\":%.9g,\"umem\":%.9g}",
@@ -145,8 +145,8 @@ static void put_workload(FILE *out, const struct aw__runend *end, uint32_t i)
     else
         fprintf(out, "%.9g", 1e-6 * (double)view.serving_us);
     fprintf(out, ",\"slo_ms\":%.6g", 1e-3 * pilot->slo.latency_us_p99);
-    put_tallies(out, "whole", view.total, NULL);
-    put_tallies(out, "after", view.total, view.before_serving);
+    put_totals(out, "whole", view.total, NULL);
+    put_totals(out, "after", view.total, view.before_serving);
     put_episodes(out, end, i);
     if (i < end->history->plotted)
         put_series(out, end, i);
@@ -158,7 +158,7 @@ static void put_workload(FILE *out, const struct aw__runend *end, uint32_t i)
 /* All workloads as one row. */
 static void put_all(FILE *out, const struct aw__runend *end)
 {
-    struct aw_job_tally whole[AW_JOB_WORLDS] = {0}, before[AW_JOB_WORLDS] = {0};
+    struct aw_totals whole[AW_JOB_WORLDS] = {0}, before[AW_JOB_WORLDS] = {0};
     uint64_t trips = 0;
     uint32_t served = 0;
     for (uint32_t i = 0; i < end->ask->count; i++) {
@@ -167,16 +167,16 @@ static void put_all(FILE *out, const struct aw__runend *end)
         served += aw_pilot_stage(view.pilot) == AW_STAGE_SERVING;
         trips += trips_of(&end->history->counts[i]);
         for (int w = 0; w < AW_JOB_WORLDS; w++) {
-            aw_job_tally_add(&whole[w], &view.total[w], 1);
-            aw_job_tally_add(&before[w], &view.before_serving[w], 1);
+            aw_totals_add(&whole[w], &view.total[w], 1);
+            aw_totals_add(&before[w], &view.before_serving[w], 1);
         }
     }
     fprintf(out,
             ",\"all\":{\"name\":\"all\",\"stage\":null,\"served\":\"%" PRIu32 " of %" PRIu32
             " serve\",\"serving_s\":null,\"episode_steps\":%" PRIu32 ",\"trips\":%" PRIu64,
             served, end->ask->count, end->ask->workload[0].pilot.episode_steps, trips);
-    put_tallies(out, "whole", whole, NULL);
-    put_tallies(out, "after", whole, before);
+    put_totals(out, "whole", whole, NULL);
+    put_totals(out, "after", whole, before);
     putc('}', out);
 }
 

@@ -8,15 +8,15 @@
 
 #define NAME_COLUMN_MAX 24
 
-double aw__run_cost_ratio(const struct aw_job_tally *tally)
+double aw__run_cost_ratio(const struct aw_totals *totals)
 {
-    const double twin = tally[AW_JOB_TWIN].cost;
-    return twin > 0 ? tally[AW_JOB_AWARE].cost / twin : NAN;
+    const double twin = totals[AW_JOB_TWIN].cost;
+    return twin > 0 ? totals[AW_JOB_AWARE].cost / twin : NAN;
 }
 
-double aw__run_reward(const struct aw_job_tally *tally, uint32_t steps)
+double aw__run_reward(const struct aw_totals *totals, uint32_t steps)
 {
-    return tally->steps ? tally->reward / (double)tally->steps * steps : NAN;
+    return totals->steps ? totals->reward / (double)totals->steps * steps : NAN;
 }
 
 /* Who took control from the agent and why; else what the rails did; else why the stage stays. */
@@ -89,7 +89,7 @@ void aw__runrows_head(FILE *out, const struct aw_daemon_config *ask)
 void aw__runrows_episode(FILE *out, const struct aw_daemon_config *ask,
                          const struct aw__runrow *row, int64_t at_us)
 {
-    const struct aw_job_tally *own = &row->recent[AW_JOB_AWARE], *twin = &row->recent[AW_JOB_TWIN];
+    const struct aw_totals *own = &row->recent[AW_JOB_AWARE], *twin = &row->recent[AW_JOB_TWIN];
     char clock[AW_RUN_CLOCK_MAX], cpu[AW_QUANTITY_TEXT_MAX], memory[AW_QUANTITY_TEXT_MAX];
     char ratio[16] = "-", cost[32], reward[32];
     const double steps = own->steps ? (double)own->steps : 1;

@@ -18,13 +18,13 @@
 
 /* Both worlds over one part of a run. */
 struct part {
-    struct aw_job_tally tally[AW_JOB_WORLDS];
+    struct aw_totals totals[AW_JOB_WORLDS];
 };
 
-static void part_add(struct part *into, const struct aw_job_tally from[AW_JOB_WORLDS], int sign)
+static void part_add(struct part *into, const struct aw_totals from[AW_JOB_WORLDS], int sign)
 {
     for (int w = 0; w < AW_JOB_WORLDS; w++)
-        aw_job_tally_add(&into->tally[w], &from[w], sign);
+        aw_totals_add(&into->totals[w], &from[w], sign);
 }
 
 /* The whole run, until each workload first served, and after that. */
@@ -44,9 +44,9 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : NAN;
 }
 
-static double missed_share(const struct aw_job_tally *tally)
+static double missed_share(const struct aw_totals *totals)
 {
-    return share((double)tally->violations, (double)tally->steps);
+    return share((double)totals->violations, (double)totals->steps);
 }
 
 /* --- words ------------------------------------------------------------------------------------ */
@@ -54,9 +54,9 @@ static double missed_share(const struct aw_job_tally *tally)
 /* "spent 12 % less than hpa+vpa-mem alone on the same load". */
 static void say_cost(struct aw_text *text, const struct part *part, const char *fallback)
 {
-    const double ratio = aw__run_cost_ratio(part->tally);
+    const double ratio = aw__run_cost_ratio(part->totals);
     if (isnan(ratio))
-        aw_text_add(text, "spent $%.3f", part->tally[AW_JOB_AWARE].cost);
+        aw_text_add(text, "spent $%.3f", part->totals[AW_JOB_AWARE].cost);
     else if (fabs(ratio - 1) < EVEN)
         aw_text_add(text, "spent as much as %s alone on the same load", fallback);
     else
@@ -67,7 +67,7 @@ static void say_cost(struct aw_text *text, const struct part *part, const char *
 /* "missed the SLO less often: in 0.41 % of steps instead of 0.62 % (123 instead of 186)". */
 static void say_missed(struct aw_text *text, const struct part *part)
 {
-    const struct aw_job_tally *own = &part->tally[AW_JOB_AWARE], *twin = &part->tally[AW_JOB_TWIN];
+    const struct aw_totals *own = &part->totals[AW_JOB_AWARE], *twin = &part->totals[AW_JOB_TWIN];
     if (own->violations == twin->violations)
         aw_text_add(text, "missed the SLO as often: in %.2f %% of steps (%" PRIu64 ")",
                     100 * missed_share(own), own->violations);
@@ -93,13 +93,13 @@ static double budget_of(const struct aw_daemon_config *ask)
 static void say_part(struct aw_text *text, const struct aw_daemon_config *ask,
                      const struct part *part, const char *when)
 {
-    const struct aw_job_tally *own = &part->tally[AW_JOB_AWARE];
+    const struct aw_totals *own = &part->totals[AW_JOB_AWARE];
     aw_text_add(text, "%s AWARE ", when);
     say_cost(text, part, ask->fallback);
     if (ask->twin) {
-        const double ratio = aw__run_cost_ratio(part->tally);
+        const double ratio = aw__run_cost_ratio(part->totals);
         const bool cheaper = ratio<1 - EVEN, dearer = ratio> 1 + EVEN;
-        const uint64_t twin = part->tally[AW_JOB_TWIN].violations;
+        const uint64_t twin = part->totals[AW_JOB_TWIN].violations;
         const bool torn = (cheaper && own->violations > twin) || (dearer && own->violations < twin);
         aw_text_add(text, torn ? ", but " : " and ");
         say_missed(text, part);
@@ -167,10 +167,10 @@ static void say_watchdog(struct aw_text *text, const struct aw_history_counts *a
 static void cells_of(struct aw_table *table, const struct aw_daemon_config *ask,
                      const struct part parts[PARTS], uint32_t episode_steps)
 {
-    const struct aw_job_tally *own = &parts[WHOLE].tally[AW_JOB_AWARE];
-    const struct aw_job_tally *twin = &parts[WHOLE].tally[AW_JOB_TWIN];
+    const struct aw_totals *own = &parts[WHOLE].totals[AW_JOB_AWARE];
+    const struct aw_totals *twin = &parts[WHOLE].totals[AW_JOB_TWIN];
     const double steps = own->steps ? (double)own->steps : 1;
-    const double after = aw__run_cost_ratio(parts[AFTER].tally);
+    const double after = aw__run_cost_ratio(parts[AFTER].totals);
     if (!ask->twin) {
         aw_table_add(table, "$%.3f", own->cost);
         aw_table_add(table, "%.2f %%", 100 * missed_share(own));
@@ -179,17 +179,18 @@ static void cells_of(struct aw_table *table, const struct aw_daemon_config *ask,
         aw_table_add(table, "%.0f %%", 100 * own->memory_utilisation / steps);
         return;
     }
-    aw_table_add(table, "%.2fx", aw__run_cost_ratio(parts[WHOLE].tally));
+    aw_table_add(table, "%.2fx", aw__run_cost_ratio(parts[WHOLE].totals));
     if (isnan(after))
         aw_table_add(table, "-");
     else
         aw_table_add(table, "%.2fx", after);
     aw_table_add(table, "%.2f / %.2f %%", 100 * missed_share(own), 100 * missed_share(twin));
-    if (parts[AFTER].tally[AW_JOB_AWARE].steps == 0)
+    if (parts[AFTER].totals[AW_JOB_AWARE].steps == 0)
         aw_table_add(table, "-");
     else
-        aw_table_add(table, "%.2f / %.2f %%", 100 * missed_share(&parts[AFTER].tally[AW_JOB_AWARE]),
-                     100 * missed_share(&parts[AFTER].tally[AW_JOB_TWIN]));
+        aw_table_add(table, "%.2f / %.2f %%",
+                     100 * missed_share(&parts[AFTER].totals[AW_JOB_AWARE]),
+                     100 * missed_share(&parts[AFTER].totals[AW_JOB_TWIN]));
     aw_table_add(table, "%.1f / %.1f", aw__run_reward(own, episode_steps),
                  aw__run_reward(twin, episode_steps));
     aw_table_add(table, "%.0f / %.0f %%", 100 * own->cpu_utilisation / steps,
@@ -304,7 +305,7 @@ static bool sentence(const struct aw__runend *end, uint32_t nth, char *buf, size
     parts_sum(end, all);
     counts_sum(end, &counts);
     aw_text_init(&text, buf, size);
-    const bool served = all[AFTER].tally[AW_JOB_AWARE].steps > 0;
+    const bool served = all[AFTER].totals[AW_JOB_AWARE].steps > 0;
     switch (nth) {
     case 0:
         say_part(&text, ask, &all[WHOLE], "In all,");
@@ -382,25 +383,25 @@ enum aw_err aw__runsummary_print(const struct aw_call *run, const struct aw__run
 
 /* --- for programs ----------------------------------------------------------------------------- */
 
-static json_t *tally_json(const struct aw_job_tally *tally)
+static json_t *totals_json(const struct aw_totals *totals)
 {
     json_t *object = json_object();
-    const double steps = tally->steps ? (double)tally->steps : NAN;
-    json_object_set_new(object, "steps", json_integer((json_int_t)tally->steps));
-    json_object_set_new(object, "violations", json_integer((json_int_t)tally->violations));
-    json_object_set_new(object, "agent_steps", json_integer((json_int_t)tally->agent_steps));
-    json_object_set_new(object, "cost", aw_json_real(tally->cost));
-    json_object_set_new(object, "reward_per_step", aw_json_real(tally->reward / steps));
-    json_object_set_new(object, "cpu_utilization", aw_json_real(tally->cpu_utilisation / steps));
+    const double steps = totals->steps ? (double)totals->steps : NAN;
+    json_object_set_new(object, "steps", json_integer((json_int_t)totals->steps));
+    json_object_set_new(object, "violations", json_integer((json_int_t)totals->violations));
+    json_object_set_new(object, "agent_steps", json_integer((json_int_t)totals->agent_steps));
+    json_object_set_new(object, "cost", aw_json_real(totals->cost));
+    json_object_set_new(object, "reward_per_step", aw_json_real(totals->reward / steps));
+    json_object_set_new(object, "cpu_utilization", aw_json_real(totals->cpu_utilisation / steps));
     json_object_set_new(object, "memory_utilization",
-                        aw_json_real(tally->memory_utilisation / steps));
-    json_object_set_new(object, "requests", aw_json_real(tally->requests));
-    json_object_set_new(object, "failed", aw_json_real(tally->failed));
-    json_object_set_new(object, "core_hours", aw_json_real(tally->core_s / 3600));
-    json_object_set_new(object, "gib_hours", aw_json_real(tally->gib_s / 3600));
-    json_object_set_new(object, "replica_hours", aw_json_real(tally->replica_s / 3600));
-    json_object_set_new(object, "oom_kills", json_integer((json_int_t)tally->oom_kills));
-    json_object_set_new(object, "restarts", json_integer((json_int_t)tally->restarts));
+                        aw_json_real(totals->memory_utilisation / steps));
+    json_object_set_new(object, "requests", aw_json_real(totals->requests));
+    json_object_set_new(object, "failed", aw_json_real(totals->failed));
+    json_object_set_new(object, "core_hours", aw_json_real(totals->core_s / 3600));
+    json_object_set_new(object, "gib_hours", aw_json_real(totals->gib_s / 3600));
+    json_object_set_new(object, "replica_hours", aw_json_real(totals->replica_s / 3600));
+    json_object_set_new(object, "oom_kills", json_integer((json_int_t)totals->oom_kills));
+    json_object_set_new(object, "restarts", json_integer((json_int_t)totals->restarts));
     return object;
 }
 
@@ -409,11 +410,11 @@ static void parts_json(json_t *object, const struct aw_daemon_config *ask,
 {
     for (int p = 0; p < PARTS; p++) {
         json_t *both = json_object();
-        json_object_set_new(both, "aware", tally_json(&parts[p].tally[AW_JOB_AWARE]));
+        json_object_set_new(both, "aware", totals_json(&parts[p].totals[AW_JOB_AWARE]));
         if (ask->twin) {
-            json_object_set_new(both, "fallback", tally_json(&parts[p].tally[AW_JOB_TWIN]));
+            json_object_set_new(both, "fallback", totals_json(&parts[p].totals[AW_JOB_TWIN]));
             json_object_set_new(both, "cost_ratio",
-                                aw_json_real(aw__run_cost_ratio(parts[p].tally)));
+                                aw_json_real(aw__run_cost_ratio(parts[p].totals)));
         }
         json_object_set_new(object, part_names[p], both);
     }

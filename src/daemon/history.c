@@ -261,14 +261,14 @@ static void episode_add(struct aw_history *h, const struct aw_job_step *step,
     struct aw_history_episode e = {.end_s = 1e-6 * (double)step->at_us + h->step_s,
                                    .stage = step->decision->stage};
     for (int w = 0; w < AW_JOB_WORLDS; w++) {
-        const struct aw_job_tally *recent = &view->recent[w];
+        const struct aw_totals *recent = &view->recent[w];
         if (recent->steps == 0)
             continue;
         e.reward[w] = (float)recent->reward;
         e.cost[w] = (float)recent->cost;
         e.missed[w] = (float)((double)recent->violations / (double)recent->steps);
     }
-    const struct aw_job_tally *own = &view->recent[AW_JOB_AWARE];
+    const struct aw_totals *own = &view->recent[AW_JOB_AWARE];
     e.agent_share = own->steps ? (float)own->agent_steps / (float)own->steps : 0;
     if (h->episode_count[i] == AW_HISTORY_EPISODES_MAX &&
         h->episode_fill[i] == h->episode_span[i]) {

@@ -16,9 +16,9 @@ double aw__evaluate_step_s(const struct aw__evaluate *ask)
 }
 
 struct aw_evaluate_means aw__evaluate_means(const struct aw__evaluate *ask,
-                                            const struct aw_job_tally *tally)
+                                            const struct aw_totals *totals)
 {
-    return aw_evaluate_means(tally, aw__evaluate_step_s(ask));
+    return aw_evaluate_means(totals, aw__evaluate_step_s(ask));
 }
 
 enum aw_err aw__evaluate_grid_print(const struct aw_call *run, const struct aw__evaluate *ask,
@@ -76,13 +76,13 @@ void aw__evaluate_cells_add(struct aw_table *table, const struct aw_evaluate_mea
     aw_table_add(table, "%.1f %%", 100 * m->memory_utilization);
 }
 
-json_t *aw__evaluate_tally_json(const struct aw__evaluate *ask, const struct aw_job_tally *tally)
+json_t *aw__evaluate_totals_json(const struct aw__evaluate *ask, const struct aw_totals *totals)
 {
-    const struct aw_evaluate_means m = aw__evaluate_means(ask, tally);
+    const struct aw_evaluate_means m = aw__evaluate_means(ask, totals);
     json_t *object = json_object();
-    json_object_set_new(object, "steps", json_integer((json_int_t)tally->steps));
-    json_object_set_new(object, "violations", json_integer((json_int_t)tally->violations));
-    json_object_set_new(object, "agent_steps", json_integer((json_int_t)tally->agent_steps));
+    json_object_set_new(object, "steps", json_integer((json_int_t)totals->steps));
+    json_object_set_new(object, "violations", json_integer((json_int_t)totals->violations));
+    json_object_set_new(object, "agent_steps", json_integer((json_int_t)totals->agent_steps));
     json_object_set_new(object, "cost_per_hour", aw_json_real(m.cost_per_hour));
     json_object_set_new(object, "violation_share", aw_json_real(m.violation_share));
     json_object_set_new(object, "reward_per_episode", aw_json_real(m.reward));
@@ -91,12 +91,11 @@ json_t *aw__evaluate_tally_json(const struct aw__evaluate *ask, const struct aw_
     return object;
 }
 
-json_t *aw__evaluate_quarters_json(const struct aw__evaluate *ask,
-                                   const struct aw_job_tally *quarter)
+json_t *aw__evaluate_quarters_json(const struct aw__evaluate *ask, const struct aw_totals *quarter)
 {
     json_t *list = json_array();
     for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++)
-        json_array_append_new(list, aw__evaluate_tally_json(ask, &quarter[q]));
+        json_array_append_new(list, aw__evaluate_totals_json(ask, &quarter[q]));
     return list;
 }
 
@@ -135,11 +134,11 @@ json_t *aw__evaluate_head_json(const struct aw__evaluate *ask, const struct aw_e
     return object;
 }
 
-void aw__evaluate_csv_tally(const struct aw__evaluate *ask, const struct aw_job_tally *tally)
+void aw__evaluate_csv_totals(const struct aw__evaluate *ask, const struct aw_totals *totals)
 {
-    const struct aw_evaluate_means m = aw__evaluate_means(ask, tally);
-    printf("%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9g,%.9g,%.9g,%.9g,%.9g\n", tally->steps,
-           tally->violations, tally->agent_steps, m.cost_per_hour, m.violation_share, m.reward,
+    const struct aw_evaluate_means m = aw__evaluate_means(ask, totals);
+    printf("%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9g,%.9g,%.9g,%.9g,%.9g\n", totals->steps,
+           totals->violations, totals->agent_steps, m.cost_per_hour, m.violation_share, m.reward,
            m.cpu_utilization, m.memory_utilization);
 }
 

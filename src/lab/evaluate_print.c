@@ -148,7 +148,7 @@ static json_t *converged_json(const struct aw__evaluate *ask,
     json_object_set_new(object, "gap_closed", aw_json_real(sum->gap_closed));
     json_object_set_new(object, "served_share", aw_json_real(sum->served_share));
     for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
-        json_t *entry = aw__evaluate_tally_json(ask, &sum->total[who]);
+        json_t *entry = aw__evaluate_totals_json(ask, &sum->total[who]);
         json_object_set_new(entry, "within_budget", json_integer(sum->within[who]));
         json_object_set_new(entry, "cost_ratio", aw_json_real(sum->cost_ratio[who]));
         json_object_set_new(entry, "chosen", json_integer(sum->chosen[who]));
@@ -169,10 +169,10 @@ static json_t *converged_json(const struct aw__evaluate *ask,
         json_object_set_new(entry, "serving_episode", aw_json_real(rows[i].serving_episode));
         for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
             json_object_set_new(by, aw_evaluate_who_names[who],
-                                aw__evaluate_tally_json(ask, &rows[i].reported[who]));
+                                aw__evaluate_totals_json(ask, &rows[i].reported[who]));
             if (rows[i].learned[who].steps)
                 json_object_set_new(learned, aw_evaluate_who_names[who],
-                                    aw__evaluate_tally_json(ask, &rows[i].learned[who]));
+                                    aw__evaluate_totals_json(ask, &rows[i].learned[who]));
         }
         json_object_set_new(entry, "reported", by);
         json_object_set_new(entry, "tuned_on", learned);
@@ -194,13 +194,13 @@ enum aw_err aw__evaluate_print_converged(const struct aw_call *run, const struct
         for (uint32_t i = 0; i < ask->count; i++) {
             for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
                 for (uint32_t half = 0; half < 2; half++) {
-                    const struct aw_job_tally *tally =
+                    const struct aw_totals *totals =
                         half ? &rows[i].reported[who] : &rows[i].learned[who];
-                    if (tally->steps == 0)
+                    if (totals->steps == 0)
                         continue;
                     printf("%" PRIu32 ",%s,%d,%s,", rows[i].index, aw_evaluate_who_names[who],
                            who == rows[i].best, half ? "reported" : "tuned");
-                    aw__evaluate_csv_tally(ask, tally);
+                    aw__evaluate_csv_totals(ask, totals);
                 }
             }
         }
@@ -246,12 +246,12 @@ static enum aw_err bootstrap_before(const struct aw_call *run, const struct aw__
     for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
         for (uint32_t k = 0; k <= AW_EVALUATE_STARTS; k++) {
             const bool twin = k == AW_EVALUATE_STARTS;
-            const struct aw_job_tally *tally = twin ? &sum->by[f].twin : &sum->by[f].before[k];
-            const struct aw_evaluate_means m = aw__evaluate_means(ask, tally);
+            const struct aw_totals *totals = twin ? &sum->by[f].twin : &sum->by[f].before[k];
+            const struct aw_evaluate_means m = aw__evaluate_means(ask, totals);
             aw_table_add(&table, "%s", aw_evaluate_fallback_names[f]);
             aw_table_add(&table, "%s", twin ? "fallback alone" : start_names[k]);
             aw__evaluate_cells_add(&table, &m);
-            aw_table_add(&table, "%" PRIu64, tally->violations);
+            aw_table_add(&table, "%" PRIu64, totals->violations);
             aw__evaluate_ratio_format(twin ? 1 : sum->by[f].violation_ratio[k], text, sizeof text);
             aw_table_add(&table, "%s", text);
         }
@@ -401,11 +401,11 @@ static json_t *bootstrap_json(const struct aw__evaluate *ask,
     for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
         json_t *entry = json_object();
         json_object_set_new(entry, "aware",
-                            aw__evaluate_tally_json(ask, &sum->by[f].before[AW_EVALUATE_WITH]));
+                            aw__evaluate_totals_json(ask, &sum->by[f].before[AW_EVALUATE_WITH]));
         json_object_set_new(entry, "without_bootstrapping",
-                            aw__evaluate_tally_json(ask, &sum->by[f].before[AW_EVALUATE_WITHOUT]));
+                            aw__evaluate_totals_json(ask, &sum->by[f].before[AW_EVALUATE_WITHOUT]));
         json_object_set_new(entry, "fallback_alone",
-                            aw__evaluate_tally_json(ask, &sum->by[f].twin));
+                            aw__evaluate_totals_json(ask, &sum->by[f].twin));
         json_object_set_new(entry, "aware_quarters",
                             aw__evaluate_quarters_json(ask, sum->by[f].quarter[AW_EVALUATE_WITH]));
         json_object_set_new(
@@ -432,12 +432,12 @@ static json_t *bootstrap_json(const struct aw__evaluate *ask,
                                 aw_json_real(rows[i].by[f].serving_episode));
             json_object_set_new(
                 entry, "aware",
-                aw__evaluate_tally_json(ask, &rows[i].by[f].before[AW_EVALUATE_WITH]));
+                aw__evaluate_totals_json(ask, &rows[i].by[f].before[AW_EVALUATE_WITH]));
             json_object_set_new(
                 entry, "without_bootstrapping",
-                aw__evaluate_tally_json(ask, &rows[i].by[f].before[AW_EVALUATE_WITHOUT]));
+                aw__evaluate_totals_json(ask, &rows[i].by[f].before[AW_EVALUATE_WITHOUT]));
             json_object_set_new(entry, "fallback_alone",
-                                aw__evaluate_tally_json(ask, &rows[i].by[f].twin));
+                                aw__evaluate_totals_json(ask, &rows[i].by[f].twin));
             json_object_set_new(app, aw_evaluate_fallback_names[f], entry);
         }
         json_array_append_new(apps, app);
@@ -462,8 +462,8 @@ enum aw_err aw__evaluate_print_bootstrap(const struct aw_call *run, const struct
                     printf("%" PRIu32 ",%s,%s,%" PRIu32 ",%.4g,", rows[i].index,
                            aw_evaluate_fallback_names[f], twin ? "fallback alone" : start_names[k],
                            rows[i].by[f].reached, rows[i].by[f].serving_episode);
-                    aw__evaluate_csv_tally(ask,
-                                           twin ? &rows[i].by[f].twin : &rows[i].by[f].before[k]);
+                    aw__evaluate_csv_totals(ask,
+                                            twin ? &rows[i].by[f].twin : &rows[i].by[f].before[k]);
                 }
             }
         }

@@ -71,9 +71,9 @@ static json_t *disturbed_json(const struct aw__evaluate *ask,
         json_object_set_new(entry, "moves", aw_json_real(rows[i].moves));
         for (uint32_t k = 0; k < AW_EVALUATE_KINDS; k++) {
             json_object_set_new(last, aw_evaluate_kind_names[k],
-                                aw__evaluate_tally_json(ask, &rows[i].last[k]));
+                                aw__evaluate_totals_json(ask, &rows[i].last[k]));
             json_object_set_new(after, aw_evaluate_kind_names[k],
-                                aw__evaluate_tally_json(ask, &rows[i].after[k]));
+                                aw__evaluate_totals_json(ask, &rows[i].after[k]));
         }
         json_object_set_new(entry, "last", last);
         json_object_set_new(entry, "after", after);
@@ -100,7 +100,7 @@ enum aw_err aw__evaluate_print_disturbed(const struct aw_call *run, const struct
                            aw_evaluate_scenarios[rows[i].scenario], rows[i].index,
                            aw_evaluate_kind_names[k], span ? "last" : "after", rows[i].served,
                            rows[i].moves);
-                    aw__evaluate_csv_tally(ask, span ? &rows[i].last[k] : &rows[i].after[k]);
+                    aw__evaluate_csv_totals(ask, span ? &rows[i].last[k] : &rows[i].after[k]);
                 }
             }
         }

@@ -245,12 +245,12 @@ static void progress_end(const struct session *s)
 static void run_tell(const struct session *s)
 {
     const uint32_t count = s->trial.ask.count;
-    struct aw_job_tally all = {0};
+    struct aw_totals all = {0};
     progress_end(s);
     if (s->quiet)
         return;
     for (uint32_t i = 0; i < count; i++)
-        aw_job_tally_add(&all, &s->row[i].tally, 1);
+        aw_totals_add(&all, &s->row[i].totals, 1);
     fprintf(stderr,
             "%s: reward %.1f, missed %" PRIu64 " of %" PRIu64 " steps, the agent acted in %" PRIu64
             "\n",
@@ -292,9 +292,9 @@ static void on_learned(void *ctx, const struct aw_job_step *ended)
     const uint64_t step = aw_job_steps(s->job) - s->steps_before;
     const uint64_t episode = trial->ask.workload[0].pilot.episode_steps;
     const uint64_t bootstrap = trial->bootstrap * episode;
-    aw_job_tally_add(&trial->learned[step <= bootstrap ? AW__TRIAL_FALLBACK : AW__TRIAL_ADAPTED]
-                                    [ended->workload],
-                     &ended->own[AW_JOB_AWARE], 1);
+    aw_totals_add(&trial->learned[step <= bootstrap ? AW__TRIAL_FALLBACK : AW__TRIAL_ADAPTED]
+                                 [ended->workload],
+                  &ended->own[AW_JOB_AWARE], 1);
     if (ended->workload + 1 < trial->ask.count)
         return;
     if (step % episode == 0 && !s->err)
@@ -308,7 +308,7 @@ static void on_measured(void *ctx, const struct aw_job_step *ended)
     const struct aw_decision *d = ended->decision;
     const uint64_t step = aw_job_steps(s->job) - s->steps_before;
     struct aw__trial_cell *cell = &s->row[ended->workload];
-    aw_job_tally_add(&cell->tally, &ended->own[AW_JOB_AWARE], 1);
+    aw_totals_add(&cell->totals, &ended->own[AW_JOB_AWARE], 1);
     if (d->verdict == AW_WATCHDOG_TRIPPED) {
         cell->first_trip = cell->trips ? cell->first_trip : (uint32_t)step;
         cell->trips++;

@@ -26,7 +26,7 @@ extern const char *const aw__trial_arm_names[]; /* "fallback", "zero-shot", "ada
 
 /* One workload in one run. */
 struct aw__trial_cell {
-    struct aw_job_tally tally;
+    struct aw_totals totals;
     double latency_us_p99;               /* of all requests of the run, from when they were due */
     double inside_us_p50, inside_us_p99; /* of them, inside replicas; NAN: not known */
     uint64_t requests, failed, lost;
@@ -46,7 +46,7 @@ struct aw__trial {
     char load[512];              /* as asked, without directories; "": as the files say */
     uint32_t done;               /* runs that came to their end, in the order they are kept */
     struct aw__trial_cell *cell; /* [repeats][AW__TRIAL_ARMS][ask.count] */
-    struct aw_job_tally *learned[AW__TRIAL_ARMS]; /* [ask.count], while learning; SHARED: none */
+    struct aw_totals *learned[AW__TRIAL_ARMS]; /* [ask.count], while learning; SHARED: none */
     bool markdown;
     double seconds;
 };

@@ -34,7 +34,7 @@ static const char *const figure_names[FIGURES] = {
 static double figure_of(const struct aw__trial *trial, const struct aw__trial_cell *cell,
                         enum figure figure)
 {
-    const struct aw_job_tally *t = &cell->tally;
+    const struct aw_totals *t = &cell->totals;
     const double n = t->steps ? (double)t->steps : 1;
     switch (figure) {
     case REWARD:
@@ -146,14 +146,14 @@ static enum aw_err runs_print(const struct aw_call *run, const struct aw__trial 
                 aw_table_add(&table, "%s", arm_name(trial, arm));
                 aw_table_add(&table, "%" PRIu32, r + 1);
                 aw_table_add(&table, "%.1f", figure_of(trial, cell, REWARD));
-                aw_table_add(&table, "%" PRIu64 " of %" PRIu64, cell->tally.violations,
-                             cell->tally.steps);
+                aw_table_add(&table, "%" PRIu64 " of %" PRIu64, cell->totals.violations,
+                             cell->totals.steps);
                 aw_table_add(&table, "%.4f", figure_of(trial, cell, COST));
                 aw_table_add(&table, "%" PRIu64, cell->requests);
                 aw_table_add(&table, "%" PRIu64, cell->failed);
                 aw_table_add(&table, "%" PRIu64, cell->lost);
                 aw_table_add(&table, "%.0f", figure_of(trial, cell, P99_MS));
-                aw_table_add(&table, "%" PRIu64, cell->tally.oom_kills);
+                aw_table_add(&table, "%" PRIu64, cell->totals.oom_kills);
                 aw_table_add(&table, "%" PRIu32, cell->trips);
                 aw_table_add(&table, "%" PRIu32, cell->clipped);
             }
@@ -235,16 +235,16 @@ static json_t *run_json(const struct aw__trial *trial, const struct aw__trial_ce
 {
     json_t *one = json_object(), *why = json_object();
     json_object_set_new(one, "repeat", json_integer((json_int_t)repeat + 1));
-    json_object_set_new(one, "steps", json_integer((json_int_t)cell->tally.steps));
-    json_object_set_new(one, "violations", json_integer((json_int_t)cell->tally.violations));
-    json_object_set_new(one, "agent_steps", json_integer((json_int_t)cell->tally.agent_steps));
+    json_object_set_new(one, "steps", json_integer((json_int_t)cell->totals.steps));
+    json_object_set_new(one, "violations", json_integer((json_int_t)cell->totals.violations));
+    json_object_set_new(one, "agent_steps", json_integer((json_int_t)cell->totals.agent_steps));
     for (uint32_t f = 0; f < FIGURES; f++)
         json_object_set_new(one, figure_names[f],
                             aw_json_real(figure_of(trial, cell, (enum figure)f)));
     json_object_set_new(one, "requests", json_integer((json_int_t)cell->requests));
     json_object_set_new(one, "failed", json_integer((json_int_t)cell->failed));
     json_object_set_new(one, "lost", json_integer((json_int_t)cell->lost));
-    json_object_set_new(one, "oom_kills", json_integer((json_int_t)cell->tally.oom_kills));
+    json_object_set_new(one, "oom_kills", json_integer((json_int_t)cell->totals.oom_kills));
     json_object_set_new(one, "watchdog_trips", json_integer((json_int_t)cell->trips));
     json_object_set_new(one, "first_trip_step", json_integer(cell->first_trip));
     for (uint32_t c = 0; c < AW_WATCHDOG_CAUSE_COUNT; c++)
@@ -282,15 +282,15 @@ static json_t *policy_json(const struct aw__trial *trial, enum aw__trial_arm arm
     return policy;
 }
 
-static json_t *learned_json(const struct aw_job_tally *tally)
+static json_t *learned_json(const struct aw_totals *totals)
 {
-    const double n = tally->steps ? (double)tally->steps : 1;
+    const double n = totals->steps ? (double)totals->steps : 1;
     json_t *one = json_object();
-    json_object_set_new(one, "steps", json_integer((json_int_t)tally->steps));
-    json_object_set_new(one, "violations", json_integer((json_int_t)tally->violations));
-    json_object_set_new(one, "agent_steps", json_integer((json_int_t)tally->agent_steps));
+    json_object_set_new(one, "steps", json_integer((json_int_t)totals->steps));
+    json_object_set_new(one, "violations", json_integer((json_int_t)totals->violations));
+    json_object_set_new(one, "agent_steps", json_integer((json_int_t)totals->agent_steps));
     json_object_set_new(one, "reward_per_100_steps",
-                        aw_json_real(REWARD_STEPS * tally->reward / n));
+                        aw_json_real(REWARD_STEPS * totals->reward / n));
     return one;
 }
 

@@ -14,13 +14,13 @@
 #define STATE_BYTES_MAX ((size_t)1 << 30)
 #define DEADLINE_US     1000000 /* of one call of a cluster that is not simulated */
 
-/* What is tallied of one workload. No padding: it is part of a save. */
+/* The totals of one workload. No padding: it is part of a save. */
 struct account {
-    struct aw_job_tally total[AW_JOB_WORLDS];
-    struct aw_job_tally stage[AW_JOB_WORLDS][AW_STAGE_COUNT];
-    struct aw_job_tally before_serving[AW_JOB_WORLDS];
-    struct aw_job_tally recent[AW_JOB_WORLDS];
-    struct aw_job_tally episode[AW_JOB_WORLDS]; /* so far */
+    struct aw_totals total[AW_JOB_WORLDS];
+    struct aw_totals stage[AW_JOB_WORLDS][AW_STAGE_COUNT];
+    struct aw_totals before_serving[AW_JOB_WORLDS];
+    struct aw_totals recent[AW_JOB_WORLDS];
+    struct aw_totals episode[AW_JOB_WORLDS]; /* so far */
     int64_t serving_us;
     uint32_t episodes, transitions;
     int64_t at_us;
@@ -259,10 +259,10 @@ static void score_truth(const struct aw_job *job, uint32_t i, const struct aw_si
     aw_objective_score(&job->objective[i], &outcome, step_s, ret);
 }
 
-static void tally_of(struct aw_job_tally *ret, const struct aw_score *score,
-                     const struct aw_sim_truth *truth, bool by_agent)
+static void totals_of(struct aw_totals *ret, const struct aw_score *score,
+                      const struct aw_sim_truth *truth, bool by_agent)
 {
-    *ret = (struct aw_job_tally){
+    *ret = (struct aw_totals){
         .steps = 1,
         .violations = score->violated,
         .agent_steps = by_agent,
@@ -280,7 +280,7 @@ static void tally_of(struct aw_job_tally *ret, const struct aw_score *score,
     };
 }
 
-void aw_job_tally_add(struct aw_job_tally *into, const struct aw_job_tally *from, int sign)
+void aw_totals_add(struct aw_totals *into, const struct aw_totals *from, int sign)
 {
     const uint64_t whole = sign < 0 ? UINT64_MAX : 1; /* times -1 in modular arithmetic */
     into->steps += whole * from->steps;
@@ -343,12 +343,12 @@ static void account_for(struct aw_job *job, uint32_t i, struct aw_job_step *step
             score_truth(job, i, truth, score);
         else
             measured(job, decision, &seen, score);
-        tally_of(&step->own[w], score, truth, agent && w == AW_JOB_AWARE);
-        aw_job_tally_add(&account->total[w], &step->own[w], 1);
-        aw_job_tally_add(&account->stage[w][decision->stage], &step->own[w], 1);
-        aw_job_tally_add(&account->episode[w], &step->own[w], 1);
+        totals_of(&step->own[w], score, truth, agent && w == AW_JOB_AWARE);
+        aw_totals_add(&account->total[w], &step->own[w], 1);
+        aw_totals_add(&account->stage[w][decision->stage], &step->own[w], 1);
+        aw_totals_add(&account->episode[w], &step->own[w], 1);
         if (account->serving_us == AW_NEVER)
-            aw_job_tally_add(&account->before_serving[w], &step->own[w], 1);
+            aw_totals_add(&account->before_serving[w], &step->own[w], 1);
         if (w == AW_JOB_AWARE)
             step->arrivals_per_s = job->simulated ? truth->arrivals * 1e6 / (double)job->step_us
                                                   : or_zero(decision->reading.arrivals_per_s);
@@ -474,14 +474,14 @@ AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(envelope.), steps);
 AW_LAYOUT(account_layout, struct account, 0, total, stage, before_serving, recent, episode,
           serving_us, episodes, transitions, at_us, asked.set, asked.replicas, asked.cpu_millicores,
           asked.memory_bytes);
-AW_LAYOUT(tally_layout, struct aw_job_tally, 0, steps, violations, agent_steps, cost, reward,
+AW_LAYOUT(totals_layout, struct aw_totals, 0, steps, violations, agent_steps, cost, reward,
           cpu_utilisation, memory_utilisation, requests, failed, core_s, gib_s, replica_s,
           oom_kills, restarts);
 static struct aw_format format = {
     .kind = "job",
     .what = "the state of a run",
     .version = 1,
-    .layout = {head_layout, account_layout, tally_layout, aw_sim_layout}};
+    .layout = {head_layout, account_layout, totals_layout, aw_sim_layout}};
 
 static size_t sim_bytes(const struct world *world)
 {

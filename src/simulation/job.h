@@ -4,14 +4,14 @@
  *
  * Simulated, there are two worlds with the same applications, load, disturbances, faults and
  * chance. In one the control loop acts as it would in production; in the other the fallback acts
- * for ever. What happened in both is tallied from the simulator's truth, so "against the fallback"
+ * for ever. What happened in both is summed from the simulator's truth, so "against the fallback"
  * is measured, not estimated.
  *
- * A cluster of the caller's has no twin and no truth: what is tallied is what the loop measured. A
+ * A cluster of the caller's has no twin and no truth: what is summed is what the loop measured. A
  * step is a tick, and the caller lets time pass in between. Its figures are known at the tick that
  * ends it, so the first tick of a life ends no step and tells of none.
  *
- * Call order: new, step as often as wanted, tallies in between, free. save and load between steps.
+ * Call order: new, step as often as wanted, totals in between, free. save and load between steps.
  * Memory:     all at new but for what learning takes.
  * Threads:    single owner; the loop learns on threads of its own.
  *
@@ -54,7 +54,7 @@ struct aw_job_config {
 };
 
 /* Sums over steps. */
-struct aw_job_tally {
+struct aw_totals {
     uint64_t steps, violations, agent_steps;
     double cost;                                /* $ */
     double reward;                              /* the paper's */
@@ -65,7 +65,7 @@ struct aw_job_tally {
 };
 
 /* Adds `sign` times what `from` has; 1 or -1. */
-void aw_job_tally_add(struct aw_job_tally *into, const struct aw_job_tally *from, int sign);
+void aw_totals_add(struct aw_totals *into, const struct aw_totals *from, int sign);
 
 enum aw_job_world { AW_JOB_AWARE, AW_JOB_TWIN, AW_JOB_WORLDS };
 
@@ -76,7 +76,7 @@ struct aw_job_step {
     const struct aw_sample *sample;     /* of real replicas at its end; NULL: they are simulated */
     int64_t at_us;
     struct aw_score truth[AW_JOB_WORLDS];
-    struct aw_job_tally own[AW_JOB_WORLDS]; /* of this step alone */
+    struct aw_totals own[AW_JOB_WORLDS]; /* of this step alone */
     double arrivals_per_s;
     uint32_t replicas_ready[AW_JOB_WORLDS]; /* at its beginning */
     struct aw_plan plan[AW_JOB_WORLDS];     /* asked for: all three amounts, `set` what changed */
@@ -88,10 +88,10 @@ struct aw_job_view {
     const char *name;
     const struct aw_pilot *pilot;
     const struct aw_decision *decision; /* the last; NULL before the first */
-    struct aw_job_tally total[AW_JOB_WORLDS];
-    struct aw_job_tally stage[AW_JOB_WORLDS][AW_STAGE_COUNT]; /* by the stage in AWARE's world */
-    struct aw_job_tally before_serving[AW_JOB_WORLDS];        /* until it first served */
-    struct aw_job_tally recent[AW_JOB_WORLDS];                /* the last whole episode */
+    struct aw_totals total[AW_JOB_WORLDS];
+    struct aw_totals stage[AW_JOB_WORLDS][AW_STAGE_COUNT]; /* by the stage in AWARE's world */
+    struct aw_totals before_serving[AW_JOB_WORLDS];        /* until it first served */
+    struct aw_totals recent[AW_JOB_WORLDS];                /* the last whole episode */
     uint32_t episodes;
     uint32_t transitions; /* of the stage */
     int64_t serving_us;   /* when it first served; AW_NEVER: not yet */

@@ -47,30 +47,12 @@ void aw_evaluate_apps_deinit(struct aw_evaluate_app *apps, uint32_t count)
         aw_load_deinit(&apps[i].day);
 }
 
-/* --- tallies ---------------------------------------------------------------------------------- */
-
-void aw_evaluate_tally_add(struct aw_job_tally *to, const struct aw_job_tally *more)
-{
-    to->steps += more->steps;
-    to->violations += more->violations;
-    to->agent_steps += more->agent_steps;
-    to->cost += more->cost;
-    to->reward += more->reward;
-    to->cpu_utilisation += more->cpu_utilisation;
-    to->memory_utilisation += more->memory_utilisation;
-    to->requests += more->requests;
-    to->failed += more->failed;
-    to->core_s += more->core_s;
-    to->gib_s += more->gib_s;
-    to->replica_s += more->replica_s;
-    to->oom_kills += more->oom_kills;
-    to->restarts += more->restarts;
-}
+/* --- totals ----------------------------------------------------------------------------------- */
 
 /* What happened between two looks at one running sum. */
-static struct aw_job_tally between(const struct aw_job_tally *from, const struct aw_job_tally *to)
+static struct aw_totals between(const struct aw_totals *from, const struct aw_totals *to)
 {
-    return (struct aw_job_tally){
+    return (struct aw_totals){
         .steps = to->steps - from->steps,
         .violations = to->violations - from->violations,
         .agent_steps = to->agent_steps - from->agent_steps,
@@ -88,17 +70,17 @@ static struct aw_job_tally between(const struct aw_job_tally *from, const struct
     };
 }
 
-struct aw_evaluate_means aw_evaluate_means(const struct aw_job_tally *tally, double step_s)
+struct aw_evaluate_means aw_evaluate_means(const struct aw_totals *totals, double step_s)
 {
-    if (tally->steps == 0)
+    if (totals->steps == 0)
         return (struct aw_evaluate_means){NAN, NAN, NAN, NAN, NAN};
-    const double steps = (double)tally->steps;
+    const double steps = (double)totals->steps;
     return (struct aw_evaluate_means){
-        .cost_per_hour = tally->cost * 3600 / (steps * step_s),
-        .violation_share = (double)tally->violations / steps,
-        .reward = tally->reward * EPISODE_STEPS / steps,
-        .cpu_utilization = tally->cpu_utilisation / steps,
-        .memory_utilization = tally->memory_utilisation / steps,
+        .cost_per_hour = totals->cost * 3600 / (steps * step_s),
+        .violation_share = (double)totals->violations / steps,
+        .reward = totals->reward * EPISODE_STEPS / steps,
+        .cpu_utilization = totals->cpu_utilisation / steps,
+        .memory_utilization = totals->memory_utilisation / steps,
     };
 }
 
@@ -153,15 +135,15 @@ static uint32_t quarter_of(uint32_t step, uint32_t steps)
 }
 
 struct watch {
-    struct aw_job_tally *quarter; /* [AW_EVALUATE_QUARTERS], or [1] of all of it */
-    uint32_t steps;               /* of the run; 0: all into one */
+    struct aw_totals *quarter; /* [AW_EVALUATE_QUARTERS], or [1] of all of it */
+    uint32_t steps;            /* of the run; 0: all into one */
 };
 
 static bool watch_step(void *ctx, const struct aw_simulate_step *step)
 {
     const struct watch *watch = ctx;
     const struct aw_sim_truth *truth = &step->truth;
-    const struct aw_job_tally one = {
+    const struct aw_totals one = {
         .steps = 1,
         .violations = step->violated,
         .cost = step->cost,
@@ -177,7 +159,7 @@ static bool watch_step(void *ctx, const struct aw_simulate_step *step)
         .restarts = truth->restarts,
     };
     const uint32_t at = watch->steps ? quarter_of(step->step, watch->steps) : 0;
-    aw_evaluate_tally_add(&watch->quarter[at], &one);
+    aw_totals_add(&watch->quarter[at], &one, 1);
     return true;
 }
 
@@ -217,12 +199,12 @@ enum aw_err aw__rule_tune(const struct aw_evaluate_config *config,
 enum aw_err aw__rule_learned(const struct aw_evaluate_config *config,
                              const struct aw_evaluate_app *app, const struct aw__day *day,
                              uint64_t seed, const struct aw__rule *rule,
-                             const struct aw_alloc *alloc, struct aw_job_tally *ret,
+                             const struct aw_alloc *alloc, struct aw_totals *ret,
                              struct aw_diag *diag)
 {
     const struct aw_simulate_config half = half_config(config, day, seed ^ AW_SIMULATE_TUNING_SEED);
     const struct aw_simulate_case c = {.app = app->app, .load = &day->learn};
-    struct aw_job_tally all = {0};
+    struct aw_totals all = {0};
     struct watch watch = {&all, 0};
     struct aw_simulate_summary summary;
     enum aw_err err = aw_simulate_run(&half, &c, app->index, &rule->policy, &rule->task, watch_step,
@@ -235,7 +217,7 @@ enum aw_err aw__rule_learned(const struct aw_evaluate_config *config,
 enum aw_err aw__rule_report(const struct aw_evaluate_config *config,
                             const struct aw_evaluate_app *app, const struct aw__day *day,
                             uint64_t seed, const struct aw__rule *rule,
-                            const struct aw_alloc *alloc, struct aw_job_tally *ret_quarters,
+                            const struct aw_alloc *alloc, struct aw_totals *ret_quarters,
                             struct aw_diag *diag)
 {
     struct aw_simulate_config half = half_config(config, day, seed);
@@ -253,7 +235,7 @@ enum aw_err aw__rule_report(const struct aw_evaluate_config *config,
         }
     }
     const struct aw_simulate_case c = {.app = app->app, .load = &load};
-    struct aw_job_tally quarter[AW_EVALUATE_QUARTERS] = {0};
+    struct aw_totals quarter[AW_EVALUATE_QUARTERS] = {0};
     struct watch watch = {quarter, day->half_steps};
     struct aw_simulate_summary summary;
     enum aw_err err = aw_simulate_run(&half, &c, app->index, &rule->policy, &rule->task, watch_step,
@@ -306,7 +288,7 @@ void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *pilot)
 static enum aw_err life_steps(const struct aw__life *life, struct aw_job *job,
                               struct aw__lived *lived, struct aw_diag *diag)
 {
-    struct aw_job_tally last[AW_JOB_WORLDS] = {0};
+    struct aw_totals last[AW_JOB_WORLDS] = {0};
     uint32_t mark = 0;
     lived->serving_step = AW__LIFE_NEVER;
     for (uint32_t step = 1; mark < life->mark_count; step++) {

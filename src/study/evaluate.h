@@ -71,15 +71,14 @@ void aw_evaluate_config_paper(struct aw_evaluate_config *config);
  * AW_ERR_INTERRUPTED. */
 typedef bool aw_evaluate_progress(void *ctx, uint32_t done, uint32_t total);
 
-/* Means of a tally, in units that tables have. All NAN for an empty one. */
+/* Means of totals, in the units of tables. All NAN where there are no steps. */
 struct aw_evaluate_means {
     double cost_per_hour;
     double violation_share;
     double reward; /* the paper's, per episode of 100 steps */
     double cpu_utilization, memory_utilization;
 };
-struct aw_evaluate_means aw_evaluate_means(const struct aw_job_tally *tally, double step_s);
-void aw_evaluate_tally_add(struct aw_job_tally *to, const struct aw_job_tally *more);
+struct aw_evaluate_means aw_evaluate_means(const struct aw_totals *totals, double step_s);
 
 /* A figure that was promised, and what it is. */
 struct aw_evaluate_goal {
@@ -115,9 +114,9 @@ extern const char *const aw_evaluate_who_names[]; /* ends with NULL */
 struct aw_evaluate_converged {
     uint32_t index;
     char app[AW_APP_NAME_MAX];
-    struct aw_job_tally learned[AW_EVALUATE_WHO_COUNT]; /* first half; of tuned baselines only */
-    struct aw_job_tally quarter[AW_EVALUATE_WHO_COUNT][AW_EVALUATE_QUARTERS]; /* of the second */
-    struct aw_job_tally reported[AW_EVALUATE_WHO_COUNT];                      /* their sum */
+    struct aw_totals learned[AW_EVALUATE_WHO_COUNT]; /* first half; of tuned baselines only */
+    struct aw_totals quarter[AW_EVALUATE_WHO_COUNT][AW_EVALUATE_QUARTERS]; /* of the second */
+    struct aw_totals reported[AW_EVALUATE_WHO_COUNT];                      /* their sum */
     uint32_t best;              /* enum aw_evaluate_who: the best tuned baseline, by `learned` */
     uint32_t hindsight;         /* and by `reported`, which nobody could have known */
     uint32_t served;            /* seeds in which the second half began in SERVING */
@@ -134,9 +133,9 @@ AW_NODISCARD enum aw_err aw_evaluate_converged(const struct aw_evaluate_config *
                                                struct aw_diag *diag);
 
 struct aw_evaluate_converged_sum {
-    struct aw_job_tally total[AW_EVALUATE_WHO_COUNT];
-    struct aw_job_tally quarter[AW_EVALUATE_WHO_COUNT][AW_EVALUATE_QUARTERS];
-    struct aw_job_tally best, best_quarter[AW_EVALUATE_QUARTERS]; /* of each application's best */
+    struct aw_totals total[AW_EVALUATE_WHO_COUNT];
+    struct aw_totals quarter[AW_EVALUATE_WHO_COUNT][AW_EVALUATE_QUARTERS];
+    struct aw_totals best, best_quarter[AW_EVALUATE_QUARTERS]; /* of each application's best */
     uint32_t within[AW_EVALUATE_WHO_COUNT], best_within; /* applications that kept the budget */
     uint32_t chosen[AW_EVALUATE_WHO_COUNT];              /* how often each was the best */
     double cost_ratio[AW_EVALUATE_WHO_COUNT];            /* to the best, geometric mean */
@@ -172,10 +171,10 @@ struct aw_evaluate_bootstrap {
     uint32_t index;
     char app[AW_APP_NAME_MAX];
     struct {
-        struct aw_job_tally before[AW_EVALUATE_STARTS]; /* up to SERVING */
-        struct aw_job_tally twin;                       /* the fallback alone, as long */
-        struct aw_job_tally quarter[AW_EVALUATE_STARTS][AW_EVALUATE_QUARTERS]; /* learning time */
-        struct aw_job_tally twin_quarter[AW_EVALUATE_QUARTERS];
+        struct aw_totals before[AW_EVALUATE_STARTS]; /* up to SERVING */
+        struct aw_totals twin;                       /* the fallback alone, as long */
+        struct aw_totals quarter[AW_EVALUATE_STARTS][AW_EVALUATE_QUARTERS]; /* learning time */
+        struct aw_totals twin_quarter[AW_EVALUATE_QUARTERS];
         uint32_t reached;       /* seeds */
         double serving_episode; /* mean over those that did; NAN: none */
     } by[AW_EVALUATE_FALLBACKS];
@@ -189,9 +188,9 @@ AW_NODISCARD enum aw_err aw_evaluate_bootstrap(const struct aw_evaluate_config *
 
 struct aw_evaluate_bootstrap_sum {
     struct {
-        struct aw_job_tally before[AW_EVALUATE_STARTS], twin;
-        struct aw_job_tally quarter[AW_EVALUATE_STARTS][AW_EVALUATE_QUARTERS];
-        struct aw_job_tally twin_quarter[AW_EVALUATE_QUARTERS];
+        struct aw_totals before[AW_EVALUATE_STARTS], twin;
+        struct aw_totals quarter[AW_EVALUATE_STARTS][AW_EVALUATE_QUARTERS];
+        struct aw_totals twin_quarter[AW_EVALUATE_QUARTERS];
         double violation_ratio[AW_EVALUATE_STARTS]; /* to the twin's */
         double without_ratio; /* violations without bootstrapping over those with it */
         double reached_share;
@@ -228,10 +227,10 @@ struct aw_evaluate_disturbed {
     uint32_t scenario; /* of aw_evaluate_scenarios */
     uint32_t index;
     char app[AW_APP_NAME_MAX];
-    struct aw_job_tally after[AW_EVALUATE_KINDS]; /* from the disturbance on */
-    struct aw_job_tally last[AW_EVALUATE_KINDS];  /* the last second half */
-    uint32_t served;                              /* seeds that were SERVING when it came */
-    double moves;                                 /* changes of stage after it, mean over seeds */
+    struct aw_totals after[AW_EVALUATE_KINDS]; /* from the disturbance on */
+    struct aw_totals last[AW_EVALUATE_KINDS];  /* the last second half */
+    uint32_t served;                           /* seeds that were SERVING when it came */
+    double moves;                              /* changes of stage after it, mean over seeds */
 };
 /* How many rows there are to be: at most apps_each for every scenario. */
 uint32_t aw_evaluate_disturbed_count(const struct aw_evaluate_config *config,
@@ -247,7 +246,7 @@ AW_NODISCARD enum aw_err aw_evaluate_disturbed(const struct aw_evaluate_config *
 struct aw_evaluate_disturbed_sum {
     struct {
         uint32_t apps;
-        struct aw_job_tally after[AW_EVALUATE_KINDS], last[AW_EVALUATE_KINDS];
+        struct aw_totals after[AW_EVALUATE_KINDS], last[AW_EVALUATE_KINDS];
         double drop[AW_EVALUATE_KINDS]; /* of reward below NATIVE in the last half, relative */
     } by[AW_EVALUATE_SCENARIOS_MAX];
     double drop[AW_EVALUATE_KINDS]; /* mean over scenarios */

@@ -84,14 +84,14 @@ static void merge(const struct aw_evaluate_config *config, const struct aw_evalu
                 ret->by[f].reached++;
                 episodes += (double)with->serving_step / config->pilot.episode_steps;
             }
-            aw_evaluate_tally_add(&ret->by[f].twin, &with->before[AW_JOB_TWIN]);
+            aw_totals_add(&ret->by[f].twin, &with->before[AW_JOB_TWIN], 1);
             for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++)
-                aw_evaluate_tally_add(&ret->by[f].twin_quarter[q], &with->span[q][AW_JOB_TWIN]);
+                aw_totals_add(&ret->by[f].twin_quarter[q], &with->span[q][AW_JOB_TWIN], 1);
             for (uint32_t k = 0; k < AW_EVALUATE_STARTS; k++) {
-                aw_evaluate_tally_add(&ret->by[f].before[k], &unit->lived[k].before[AW_JOB_AWARE]);
+                aw_totals_add(&ret->by[f].before[k], &unit->lived[k].before[AW_JOB_AWARE], 1);
                 for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++)
-                    aw_evaluate_tally_add(&ret->by[f].quarter[k][q],
-                                          &unit->lived[k].span[q][AW_JOB_AWARE]);
+                    aw_totals_add(&ret->by[f].quarter[k][q], &unit->lived[k].span[q][AW_JOB_AWARE],
+                                  1);
             }
         }
         ret->by[f].serving_episode =
@@ -134,13 +134,13 @@ void aw_evaluate_bootstrap_sum(const struct aw_evaluate_config *config,
             reached += rows[i].by[f].reached;
             if (rows[i].by[f].reached)
                 episodes += rows[i].by[f].serving_episode * rows[i].by[f].reached;
-            aw_evaluate_tally_add(&ret->by[f].twin, &rows[i].by[f].twin);
+            aw_totals_add(&ret->by[f].twin, &rows[i].by[f].twin, 1);
             for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++)
-                aw_evaluate_tally_add(&ret->by[f].twin_quarter[q], &rows[i].by[f].twin_quarter[q]);
+                aw_totals_add(&ret->by[f].twin_quarter[q], &rows[i].by[f].twin_quarter[q], 1);
             for (uint32_t k = 0; k < AW_EVALUATE_STARTS; k++) {
-                aw_evaluate_tally_add(&ret->by[f].before[k], &rows[i].by[f].before[k]);
+                aw_totals_add(&ret->by[f].before[k], &rows[i].by[f].before[k], 1);
                 for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++)
-                    aw_evaluate_tally_add(&ret->by[f].quarter[k][q], &rows[i].by[f].quarter[k][q]);
+                    aw_totals_add(&ret->by[f].quarter[k][q], &rows[i].by[f].quarter[k][q], 1);
             }
         }
         for (uint32_t k = 0; k < AW_EVALUATE_STARTS; k++)

@@ -9,8 +9,8 @@
 
 /* One application with one seed. */
 struct unit {
-    struct aw_job_tally learned[AW_EVALUATE_WHO_COUNT];
-    struct aw_job_tally quarter[AW_EVALUATE_WHO_COUNT][AW_EVALUATE_QUARTERS];
+    struct aw_totals learned[AW_EVALUATE_WHO_COUNT];
+    struct aw_totals quarter[AW_EVALUATE_WHO_COUNT][AW_EVALUATE_QUARTERS];
     bool served;
     uint32_t serving_step;
 };
@@ -91,14 +91,14 @@ static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
 
 /* The cheapest tuned baseline that kept the budget; where none did, the one that missed the SLO
  * least. */
-static uint32_t best_of(const struct aw_job_tally *tallies, double budget)
+static uint32_t best_of(const struct aw_totals *totals, double budget)
 {
     uint32_t best = AW_EVALUATE_WHO_COUNT;
     struct aw_evaluate_means kept = {0};
     for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
         if (!is_tuned(who))
             continue;
-        const struct aw_evaluate_means means = aw_evaluate_means(&tallies[who], 1);
+        const struct aw_evaluate_means means = aw_evaluate_means(&totals[who], 1);
         const bool keeps = means.violation_share <= budget;
         const bool kept_keeps = kept.violation_share <= budget;
         if (best == AW_EVALUATE_WHO_COUNT || (keeps && !kept_keeps) ||
@@ -138,10 +138,10 @@ static void merge(const struct aw_evaluate_config *config, const struct aw_evalu
             episodes += (double)unit->serving_step / config->pilot.episode_steps;
         }
         for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
-            aw_evaluate_tally_add(&ret->learned[who], &unit->learned[who]);
+            aw_totals_add(&ret->learned[who], &unit->learned[who], 1);
             for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++) {
-                aw_evaluate_tally_add(&ret->quarter[who][q], &unit->quarter[who][q]);
-                aw_evaluate_tally_add(&ret->reported[who], &unit->quarter[who][q]);
+                aw_totals_add(&ret->quarter[who][q], &unit->quarter[who][q], 1);
+                aw_totals_add(&ret->reported[who], &unit->quarter[who][q], 1);
             }
         }
     }
@@ -224,7 +224,7 @@ enum aw_err aw_evaluate_converged_sum(const struct aw_evaluate_config *config,
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for %u ratios", count);
     for (uint32_t i = 0; i < count; i++) {
         const struct aw_evaluate_converged *row = &rows[i];
-        const struct aw_job_tally *best = &row->reported[row->best];
+        const struct aw_totals *best = &row->reported[row->best];
         const double best_cost = aw_evaluate_means(best, 1).cost_per_hour;
         wins += row->cheaper && row->no_worse_slo;
         hindsight_wins += cheaper(row, row->hindsight) && no_worse_slo(row, row->hindsight, budget);
@@ -232,16 +232,16 @@ enum aw_err aw_evaluate_converged_sum(const struct aw_evaluate_config *config,
         reached += row->reached;
         sum.chosen[row->best]++;
         sum.best_within += aw_evaluate_means(best, 1).violation_share <= budget;
-        aw_evaluate_tally_add(&sum.best, best);
+        aw_totals_add(&sum.best, best, 1);
         for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++)
-            aw_evaluate_tally_add(&sum.best_quarter[q], &row->quarter[row->best][q]);
+            aw_totals_add(&sum.best_quarter[q], &row->quarter[row->best][q], 1);
         for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
             const struct aw_evaluate_means means = aw_evaluate_means(&row->reported[who], 1);
-            aw_evaluate_tally_add(&sum.total[who], &row->reported[who]);
+            aw_totals_add(&sum.total[who], &row->reported[who], 1);
             sum.within[who] += means.violation_share <= budget;
             sum.cost_ratio[who] += log(means.cost_per_hour / best_cost) / count;
             for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++)
-                aw_evaluate_tally_add(&sum.quarter[who][q], &row->quarter[who][q]);
+                aw_totals_add(&sum.quarter[who][q], &row->quarter[who][q], 1);
         }
         const double cost = aw_evaluate_means(&row->reported[AW_EVALUATE_AWARE], 1).cost_per_hour;
         ratio[i] = log(cost / best_cost);

@@ -98,7 +98,7 @@ static enum aw_err stage_set(const struct aw_evaluate_config *config,
 }
 
 struct unit {
-    struct aw_job_tally after[AW_EVALUATE_KINDS], last[AW_EVALUATE_KINDS];
+    struct aw_totals after[AW_EVALUATE_KINDS], last[AW_EVALUATE_KINDS];
     bool served;
     uint32_t moves;
 };
@@ -115,7 +115,7 @@ static void take(const struct aw__lived *lived, enum aw_job_world world, uint32_
                  struct unit *unit)
 {
     unit->after[kind] = unit->last[kind] = lived->span[2][world];
-    aw_evaluate_tally_add(&unit->after[kind], &lived->span[1][world]);
+    aw_totals_add(&unit->after[kind], &lived->span[1][world], 1);
 }
 
 static enum aw_err live_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
@@ -217,8 +217,8 @@ enum aw_err aw_evaluate_disturbed(const struct aw_evaluate_config *config,
             ret[i].served += unit->served;
             ret[i].moves += (double)unit->moves / config->seeds;
             for (uint32_t k = 0; k < AW_EVALUATE_KINDS; k++) {
-                aw_evaluate_tally_add(&ret[i].after[k], &unit->after[k]);
-                aw_evaluate_tally_add(&ret[i].last[k], &unit->last[k]);
+                aw_totals_add(&ret[i].after[k], &unit->after[k], 1);
+                aw_totals_add(&ret[i].last[k], &unit->last[k], 1);
             }
         }
         snprintf(ret[i].app, sizeof ret[i].app, "%s", apps[ret[i].index].app.name);
@@ -229,10 +229,10 @@ enum aw_err aw_evaluate_disturbed(const struct aw_evaluate_config *config,
 }
 
 /* Reward below that of the one that knew nothing else, as a share of it. */
-static double drop(const struct aw_job_tally *tallies, uint32_t kind)
+static double drop(const struct aw_totals *totals, uint32_t kind)
 {
-    const double native = aw_evaluate_means(&tallies[AW_EVALUATE_NATIVE], 1).reward;
-    return (native - aw_evaluate_means(&tallies[kind], 1).reward) / native;
+    const double native = aw_evaluate_means(&totals[AW_EVALUATE_NATIVE], 1).reward;
+    return (native - aw_evaluate_means(&totals[kind], 1).reward) / native;
 }
 
 enum aw_err aw_evaluate_disturbed_sum(const struct aw_evaluate_config *config,
@@ -252,8 +252,8 @@ enum aw_err aw_evaluate_disturbed_sum(const struct aw_evaluate_config *config,
         sum.by[row->scenario].apps++;
         drops[i] = drop(row->last, AW_EVALUATE_RETRAINED);
         for (uint32_t k = 0; k < AW_EVALUATE_KINDS; k++) {
-            aw_evaluate_tally_add(&sum.by[row->scenario].after[k], &row->after[k]);
-            aw_evaluate_tally_add(&sum.by[row->scenario].last[k], &row->last[k]);
+            aw_totals_add(&sum.by[row->scenario].after[k], &row->after[k], 1);
+            aw_totals_add(&sum.by[row->scenario].last[k], &row->last[k], 1);
         }
     }
     enum aw_err err = aw__interval(drops, count, alloc, &sum.drop_interval, diag);

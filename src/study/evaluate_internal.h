@@ -40,13 +40,13 @@ AW_NODISCARD enum aw_err aw__rule_learned(const struct aw_evaluate_config *confi
                                           const struct aw_evaluate_app *app,
                                           const struct aw__day *day, uint64_t seed,
                                           const struct aw__rule *rule, const struct aw_alloc *alloc,
-                                          struct aw_job_tally *ret, struct aw_diag *diag);
+                                          struct aw_totals *ret, struct aw_diag *diag);
 /* Runs it through the day; what happened in each quarter of the second half. */
 AW_NODISCARD enum aw_err aw__rule_report(const struct aw_evaluate_config *config,
                                          const struct aw_evaluate_app *app,
                                          const struct aw__day *day, uint64_t seed,
                                          const struct aw__rule *rule, const struct aw_alloc *alloc,
-                                         struct aw_job_tally *ret_quarters, struct aw_diag *diag);
+                                         struct aw_totals *ret_quarters, struct aw_diag *diag);
 
 struct aw__life {
     const struct aw_evaluate_config *config;
@@ -63,8 +63,8 @@ struct aw__life {
 };
 
 struct aw__lived {
-    struct aw_job_tally span[AW__LIFE_MARKS_MAX][AW_JOB_WORLDS]; /* from mark to mark */
-    struct aw_job_tally before[AW_JOB_WORLDS];
+    struct aw_totals span[AW__LIFE_MARKS_MAX][AW_JOB_WORLDS]; /* from mark to mark */
+    struct aw_totals before[AW_JOB_WORLDS];
     enum aw_stage stage[AW__LIFE_MARKS_MAX];  /* at a mark */
     uint32_t transitions[AW__LIFE_MARKS_MAX]; /* of the stage, up to it */
     uint32_t serving_step;                    /* AW__LIFE_NEVER: it never served */

@@ -49,9 +49,9 @@ static void done(struct bench *b)
     aw_evaluate_apps_deinit(b->app, APPS);
 }
 
-static struct aw_job_tally tally(uint64_t violations, double cost)
+static struct aw_totals totals(uint64_t violations, double cost)
 {
-    return (struct aw_job_tally){.steps = 1000, .violations = violations, .cost = cost};
+    return (struct aw_totals){.steps = 1000, .violations = violations, .cost = cost};
 }
 
 /* --- converged -------------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ static void every_controller_is_seen_through_the_same_second_half(void **state)
     for (uint32_t i = 0; i < APPS; i++) {
         assert_int_equal(row[i].index, 20 + i);
         for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
-            const struct aw_job_tally *all = &row[i].reported[who];
+            const struct aw_totals *all = &row[i].reported[who];
             assert_int_equal(all->steps, half * b.config.seeds);
             assert_true(all->cost > 0 && all->reward > 0 && all->requests > 0);
             for (uint32_t q = 0; q < AW_EVALUATE_QUARTERS; q++)
@@ -137,7 +137,7 @@ static void a_day_that_cannot_be_halved_is_refused(void **state)
 }
 
 /* A row by hand: cost and violations of the best baseline, of AWARE, and of the ceiling. */
-static struct aw_evaluate_converged row_of(struct aw_job_tally best, struct aw_job_tally aware,
+static struct aw_evaluate_converged row_of(struct aw_totals best, struct aw_totals aware,
                                            double ceiling)
 {
     struct aw_evaluate_converged row = {
@@ -150,7 +150,7 @@ static struct aw_evaluate_converged row_of(struct aw_job_tally best, struct aw_j
     for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++)
         row.reported[who] = best;
     row.reported[AW_EVALUATE_AWARE] = aware;
-    row.reported[AW_EVALUATE_ORACLE] = tally(0, ceiling);
+    row.reported[AW_EVALUATE_ORACLE] = totals(0, ceiling);
     for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++)
         row.quarter[who][0] = row.quarter[who][3] = row.reported[who];
     return row;
@@ -162,8 +162,8 @@ static void ratios_are_geometric_and_the_gap_is_one_of_logarithms(void **state)
     struct bench b;
     struct aw_evaluate_converged_sum sum;
     const struct aw_evaluate_converged rows[] = {
-        row_of(tally(5, 1), tally(8, 0.5), 0.25),  /* half the cost, within the budget */
-        row_of(tally(5, 1), tally(11, 0.5), 0.25), /* as cheap, but beyond it: no win */
+        row_of(totals(5, 1), totals(8, 0.5), 0.25),  /* half the cost, within the budget */
+        row_of(totals(5, 1), totals(11, 0.5), 0.25), /* as cheap, but beyond it: no win */
     };
     prepare(&b);
     b.config.seeds = 1;
@@ -267,9 +267,9 @@ static void a_tenth_more_violations_than_the_fallback_is_the_limit(void **state)
         struct aw_evaluate_bootstrap row = {0};
         struct aw_evaluate_bootstrap_sum sum;
         for (uint32_t f = 0; f < AW_EVALUATE_FALLBACKS; f++) {
-            row.by[f].before[AW_EVALUATE_WITH] = tally(table[i].aware, 1);
-            row.by[f].before[AW_EVALUATE_WITHOUT] = tally(1000, 1);
-            row.by[f].twin = tally(table[i].twin, 1);
+            row.by[f].before[AW_EVALUATE_WITH] = totals(table[i].aware, 1);
+            row.by[f].before[AW_EVALUATE_WITHOUT] = totals(1000, 1);
+            row.by[f].twin = totals(table[i].twin, 1);
         }
         aw_evaluate_bootstrap_sum(&b.config, &row, 1, &sum);
         if (aw_evaluate_met(&sum.goal[0]) != table[i].met)

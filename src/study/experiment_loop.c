@@ -98,10 +98,10 @@ static struct aw_pretrained *model_open(const struct aw_experiment_config *confi
     return model;
 }
 
-static enum aw_err tally_row(struct aw_study_report *report, uint32_t table,
-                             const struct aw_job_tally *tally, double step_s, const char *label)
+static enum aw_err totals_row(struct aw_study_report *report, uint32_t table,
+                              const struct aw_totals *totals, double step_s, const char *label)
 {
-    const struct aw_evaluate_means mean = aw_evaluate_means(tally, step_s);
+    const struct aw_evaluate_means mean = aw_evaluate_means(totals, step_s);
     const double values[] = {mean.reward, mean.violation_share, mean.cpu_utilization,
                              mean.memory_utilization, mean.cost_per_hour};
     return aw_study_report_row(report, table, values, "%s", label);
@@ -110,8 +110,8 @@ static enum aw_err tally_row(struct aw_study_report *report, uint32_t table,
 /* Lives of the same applications, one kind beside another: how many times as much, or how much
  * more, of a mean. */
 struct beside {
-    const struct aw_job_tally *one, *two; /* of the first application */
-    size_t stride;                        /* bytes from there to the next */
+    const struct aw_totals *one, *two; /* of the first application */
+    size_t stride;                     /* bytes from there to the next */
     double step_s;
     size_t mean; /* where in struct aw_evaluate_means */
     bool more;
@@ -121,17 +121,17 @@ struct beside {
 static double beside_of(const void *ctx, const uint32_t *pick, uint32_t n)
 {
     const struct beside *beside = ctx;
-    struct aw_job_tally tally[2] = {0};
+    struct aw_totals totals[2] = {0};
     double mean[2];
     for (uint32_t i = 0; i < n; i++) {
-        struct aw_job_tally one, two;
+        struct aw_totals one, two;
         memcpy(&one, (const char *)beside->one + pick[i] * beside->stride, sizeof one);
         memcpy(&two, (const char *)beside->two + pick[i] * beside->stride, sizeof two);
-        aw_evaluate_tally_add(&tally[0], &one);
-        aw_evaluate_tally_add(&tally[1], &two);
+        aw_totals_add(&totals[0], &one, 1);
+        aw_totals_add(&totals[1], &two, 1);
     }
     for (uint32_t k = 0; k < 2; k++) {
-        const struct aw_evaluate_means means = aw_evaluate_means(&tally[k], beside->step_s);
+        const struct aw_evaluate_means means = aw_evaluate_means(&totals[k], beside->step_s);
         memcpy(&mean[k], (const char *)&means + beside->mean, sizeof mean[k]);
     }
     const double times = mean[1] > 0 ? mean[0] / mean[1] : mean[0] > 0 ? (double)INFINITY : 1;
@@ -236,7 +236,7 @@ static void shelf_make(struct shelf *shelf, const struct aw_experiment_config *c
     evaluate->shelf = &shelf->doors;
 }
 
-static uint32_t tally_table(struct aw_study_report *report, const char *title)
+static uint32_t totals_table(struct aw_study_report *report, const char *title)
 {
     static const char *const columns[] = {"reward", "missed", "CPU", "memory", "$/h", NULL};
     static const enum aw_study_report_unit units[] = {AW_UNIT_PLAIN, AW_UNIT_SHARE, AW_UNIT_SHARE,
@@ -314,12 +314,12 @@ static enum aw_err serving(const struct aw_experiment_config *config,
     const double step_s = evaluate->simulate.settings.step_s;
     retraining(row, rows, step_s, report);
     aw_alloc_free(alloc, row);
-    const uint32_t table = tally_table(report, "Half a day, after the disturbance");
+    const uint32_t table = totals_table(report, "Half a day, after the disturbance");
     for (uint32_t k = 0; !err && k < AW_EVALUATE_KINDS; k++) {
-        struct aw_job_tally all = {0};
+        struct aw_totals all = {0};
         for (uint32_t s = 0; aw_evaluate_scenarios[s]; s++)
-            aw_evaluate_tally_add(&all, &sum.by[s].last[k]);
-        err = tally_row(report, table, &all, step_s, aw_evaluate_kind_names[k]);
+            aw_totals_add(&all, &sum.by[s].last[k], 1);
+        err = totals_row(report, table, &all, step_s, aw_evaluate_kind_names[k]);
     }
     const uint32_t plot =
         aw_study_report_plot(report, AW_STUDY_REPORT_BARS, "Reward below native", "", "share");
@@ -381,7 +381,7 @@ enum aw_err aw__experiment_serving(const struct aw_experiment_config *config,
 /* --- bootstrapping ---------------------------------------------------------------------------- */
 
 static enum aw_err quarters(struct aw_study_report *report, uint32_t plot, const char *name,
-                            const struct aw_job_tally *quarter, double step_s)
+                            const struct aw_totals *quarter, double step_s)
 {
     const uint32_t series = aw_study_report_series(report, plot, name);
     enum aw_err err = AW_OK;
@@ -409,8 +409,8 @@ static enum aw_err bootstrapping(const struct aw_experiment_config *config,
     for (uint32_t f = 0; !err && f < AW_EVALUATE_FALLBACKS; f++) {
         const char *name = aw_evaluate_fallback_names[f];
         char title[AW_STUDY_REPORT_TEXT_MAX];
-        const struct aw_job_tally *with = &row->by[f].before[AW_EVALUATE_WITH];
-        const struct aw_job_tally *without = &row->by[f].before[AW_EVALUATE_WITHOUT];
+        const struct aw_totals *with = &row->by[f].before[AW_EVALUATE_WITH];
+        const struct aw_totals *without = &row->by[f].before[AW_EVALUATE_WITHOUT];
         struct beside beside = {with,   &row->by[f].twin,      sizeof *row,
                                 step_s, MEAN(violation_share), false};
         at_most(figure_beside(report, &beside, count, (double)NAN,
@@ -429,12 +429,12 @@ static enum aw_err bootstrapping(const struct aw_experiment_config *config,
         beside.mean = MEAN(reward);
         figure_beside(report, &beside, count, 0.473, "reward above no bootstrapping, %s", name);
         snprintf(title, sizeof title, "Up to SERVING, from %s", name);
-        const uint32_t table = tally_table(report, title);
-        err = tally_row(report, table, &sum->by[f].before[AW_EVALUATE_WITH], step_s, "AWARE");
+        const uint32_t table = totals_table(report, title);
+        err = totals_row(report, table, &sum->by[f].before[AW_EVALUATE_WITH], step_s, "AWARE");
         err = err ? err
-                  : tally_row(report, table, &sum->by[f].before[AW_EVALUATE_WITHOUT], step_s,
-                              "without bootstrapping");
-        err = err ? err : tally_row(report, table, &sum->by[f].twin, step_s, name);
+                  : totals_row(report, table, &sum->by[f].before[AW_EVALUATE_WITHOUT], step_s,
+                               "without bootstrapping");
+        err = err ? err : totals_row(report, table, &sum->by[f].twin, step_s, name);
         snprintf(title, sizeof title, "Reward while learning, from %s", name);
         const uint32_t plot = aw_study_report_plot(report, AW_STUDY_REPORT_LINES, title,
                                                    "quarter of the time", "R per episode");
@@ -473,8 +473,8 @@ struct whole {
     struct aw_evaluate_config evaluate;
     struct aw_evaluate_app *apps;
     uint32_t app_count;
-    struct aw__lived *lived;                     /* [app_count][seeds] */
-    struct aw_job_tally (*total)[AW_JOB_WORLDS]; /* [app_count] */
+    struct aw__lived *lived;                  /* [app_count][seeds] */
+    struct aw_totals (*total)[AW_JOB_WORLDS]; /* [app_count] */
     const struct aw_alloc *alloc;
 };
 
@@ -534,8 +534,7 @@ static void compare_whole(const struct whole *w, struct aw_study_report *report)
     for (uint32_t life = 0; life < w->app_count * seeds; life++)
         for (uint32_t i = 0; i < SPANS; i++)
             for (uint32_t world = 0; world < AW_JOB_WORLDS; world++)
-                aw_evaluate_tally_add(&w->total[life / seeds][world],
-                                      &w->lived[life].span[i][world]);
+                aw_totals_add(&w->total[life / seeds][world], &w->lived[life].span[i][world], 1);
     struct beside beside = {.one = &w->total[0][AW_JOB_AWARE],
                             .two = &w->total[0][AW_JOB_TWIN],
                             .stride = sizeof *w->total,
@@ -561,17 +560,17 @@ static enum aw_err tell_whole(const struct whole *w, struct aw_study_report *rep
                              "quarter of a day", "R per episode");
     const uint32_t missed = aw_study_report_plot(report, AW_STUDY_REPORT_LINES, "SLO missed",
                                                  "quarter of a day", "share of steps");
-    const uint32_t table = tally_table(report, "Two days");
+    const uint32_t table = totals_table(report, "Two days");
     enum aw_err err = AW_OK;
     for (uint32_t world = 0; !err && world < AW_JOB_WORLDS; world++) {
         const uint32_t r = aw_study_report_series(report, reward, names[world]);
         const uint32_t m = aw_study_report_series(report, missed, names[world]);
-        struct aw_job_tally all = {0};
+        struct aw_totals all = {0};
         for (uint32_t i = 0; !err && i < SPANS; i++) {
-            struct aw_job_tally span = {0};
+            struct aw_totals span = {0};
             for (uint32_t a = 0; a < lives; a++)
-                aw_evaluate_tally_add(&span, &w->lived[a].span[i][world]);
-            aw_evaluate_tally_add(&all, &span);
+                aw_totals_add(&span, &w->lived[a].span[i][world], 1);
+            aw_totals_add(&all, &span, 1);
             const struct aw_evaluate_means mean = aw_evaluate_means(&span, step_s);
             err = aw_study_report_point(report, reward, r, i + 1, mean.reward, (double)NAN,
                                         (double)NAN);
@@ -579,7 +578,7 @@ static enum aw_err tell_whole(const struct whole *w, struct aw_study_report *rep
                       : aw_study_report_point(report, missed, m, i + 1, mean.violation_share,
                                               (double)NAN, (double)NAN);
         }
-        err = err ? err : tally_row(report, table, &all, step_s, names[world]);
+        err = err ? err : totals_row(report, table, &all, step_s, names[world]);
     }
     uint32_t served = 0;
     for (uint32_t a = 0; a < lives; a++)
