@@ -188,8 +188,9 @@ struct aw_chaos_result {
     uint64_t decisions, changes, orders, restarts, agent_steps, learned;
     uint64_t fault_count[AW_CHAOS_FAULT_COUNT]; /* times each struck */
     uint64_t check_count[AW_INVARIANT_COUNT];   /* times each had something to say */
-    uint64_t answers[AW_EXTERNAL_FAULT_COUNT]; /* of external agents, by what was wrong with them */
-    uint64_t asides;                           /* times that one was set aside */
+    uint64_t answers
+        [AW_EXTERNAL_AGENT_FAULT_COUNT]; /* of external agents, by what was wrong with them */
+    uint64_t asides;                     /* times that one was set aside */
 };
 
 /* An error is one of the world itself (no memory); a promise that was broken is a result. */

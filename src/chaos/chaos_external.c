@@ -89,7 +89,7 @@ static void say(struct aw__chaos *world, uint32_t w, uint64_t id, const float *v
     struct aw__chaos_agent *agent = &world->agent[w];
     if (!agent->ticket)
         return;
-    const enum aw_external_fault fault =
+    const enum aw_external_agent_fault fault =
         aw_agent_exchange_answer(world->exchange, agent->ticket, id, values, count);
     world->result->answers[fault]++;
     aw__chaos_digest(world, &fault, sizeof fault);
@@ -225,7 +225,7 @@ enum aw_err aw__chaos_external_make(struct aw__chaos *world, struct aw_diag *dia
         .now_us = wire_now, .monotonic_us = wire_now, .sleep_until = wire_sleep, .self = world};
     for (uint32_t i = 0; i < world->count; i++) {
         struct aw__chaos_workload *w = &world->workload[i];
-        struct aw_external_settings *settings = &w->pilot.external;
+        struct aw_external_agent_settings *settings = &w->pilot.external;
         w->spite = AW__SPITE_NONE; /* whoever wants to hurt does so from outside */
         w->pilot.agent = AW_POLICY_EXTERNAL;
         settings->deadline = aw_rng_uniform(rng, 0.05, 5);
@@ -277,8 +277,8 @@ void aw__chaos_external_check(struct aw__chaos *world, uint32_t w,
                               const struct aw_decision *decision)
 {
     const struct aw__chaos_agent *agent = &world->agent[w];
-    const struct aw_external_report *report = &decision->external;
-    world->result->asides += report->moved && report->standing == AW_EXTERNAL_ASIDE;
+    const struct aw_external_agent_report *report = &decision->external;
+    world->result->asides += report->moved && report->standing == AW_EXTERNAL_AGENT_ASIDE;
     if (decision->in_charge == AW_ACTOR_AGENT)
         aw__chaos_must(world,
                        agent->said &&

@@ -35,7 +35,7 @@ static void bad_agents_alone_break_no_promise(void **state)
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct aw_chaos_result result;
         live((struct aw_chaos_config){.seed = seed}, &result);
-        for (uint32_t i = 0; i < AW_EXTERNAL_FAULT_COUNT; i++)
+        for (uint32_t i = 0; i < AW_EXTERNAL_AGENT_FAULT_COUNT; i++)
             sum.answers[i] += result.answers[i];
         sum.agent_steps += result.agent_steps;
         sum.decisions += result.decisions;
@@ -44,14 +44,15 @@ static void bad_agents_alone_break_no_promise(void **state)
     /* bad enough, and good enough for once to be followed */
     assert_true(sum.agent_steps > 0 && sum.agent_steps < sum.decisions);
     assert_true(sum.asides > 0);
-    static const uint32_t met[] = {AW_EXTERNAL_FAULT_NONE,   AW_EXTERNAL_FAULT_LATE,
-                                   AW_EXTERNAL_FAULT_SIZE,   AW_EXTERNAL_FAULT_NOT_FINITE,
-                                   AW_EXTERNAL_FAULT_BOUNDS, AW_EXTERNAL_FAULT_OLD,
-                                   AW_EXTERNAL_FAULT_GONE};
+    static const uint32_t met[] = {
+        AW_EXTERNAL_AGENT_FAULT_NONE,   AW_EXTERNAL_AGENT_FAULT_LATE,
+        AW_EXTERNAL_AGENT_FAULT_SIZE,   AW_EXTERNAL_AGENT_FAULT_NOT_FINITE,
+        AW_EXTERNAL_AGENT_FAULT_BOUNDS, AW_EXTERNAL_AGENT_FAULT_OLD,
+        AW_EXTERNAL_AGENT_FAULT_GONE};
     for (size_t i = 0; !SANITIZED && i < sizeof met / sizeof *met; i++)
         if (sum.answers[met[i]] == 0)
             fail_msg("no answer was ever %s",
-                     aw_external_fault_name((enum aw_external_fault)met[i]));
+                     aw_external_agent_fault_name((enum aw_external_agent_fault)met[i]));
 }
 
 static void bad_agents_on_bad_days_break_no_promise(void **state)

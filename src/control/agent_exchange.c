@@ -24,7 +24,7 @@ struct agent {
     bool end_told;
     bool shadow;
     uint32_t stray;
-    char name[AW_EXTERNAL_NAME_MAX];
+    char name[AW_EXTERNAL_AGENT_NAME_MAX];
     uint64_t id;
     void (*wake)(void *ctx);
     void *ctx;
@@ -42,16 +42,16 @@ struct seat {
     bool orphaned; /* who was asked sits there no longer, though somebody of its name may */
     bool flooded;  /* who sat there has lost the seat for it, and the loop has not heard of it */
     uint64_t asked_agent;
-    char asked_name[AW_EXTERNAL_NAME_MAX];
+    char asked_name[AW_EXTERNAL_AGENT_NAME_MAX];
     bool asked_shadow;
     int64_t asked_us, deadline_us;
-    struct aw_external_request question;
+    struct aw_external_agent_request question;
     bool has_answer; /* good or bad: there is no second one */
-    struct aw_external_answer answer;
+    struct aw_external_agent_answer answer;
 
     bool has_outcome;
     struct aw_agent_exchange_outcome outcome;
-    enum aw_external_standing standing; /* as the loop told last */
+    enum aw_external_agent_standing standing; /* as the loop told last */
     bool acts;
 };
 
@@ -183,7 +183,7 @@ enum aw_err aw_agent_exchange_open(struct aw_agent_exchange *exchange, uint32_t 
         if (!same)
             lose_seat(exchange, seat, AW_AGENT_EXCHANGE_END_WORKLOAD_GONE);
         if (!same) {
-            seat->standing = AW_EXTERNAL_ABSENT;
+            seat->standing = AW_EXTERNAL_AGENT_ABSENT;
             seat->acts = false;
         }
         seat->of = *of;
@@ -220,7 +220,7 @@ static struct seat *seat_at(const struct aw_agent_exchange *exchange, uint32_t i
 }
 
 void aw_agent_exchange_ask(struct aw_agent_exchange *exchange, uint32_t index,
-                           const struct aw_external_request *request)
+                           const struct aw_external_agent_request *request)
 {
     pthread_mutex_lock(&exchange->lock);
     struct seat *seat = seat_at(exchange, index);
@@ -299,16 +299,17 @@ void aw_agent_exchange_wait(struct aw_agent_exchange *exchange)
 }
 
 void aw_agent_exchange_hear(struct aw_agent_exchange *exchange, uint32_t index,
-                            struct aw_external_answer *ret)
+                            struct aw_external_agent_answer *ret)
 {
     pthread_mutex_lock(&exchange->lock);
     struct seat *seat = seat_at(exchange, index);
     AW_ASSERT(seat);
-    struct aw_external_answer answer = {0};
+    struct aw_external_agent_answer answer = {0};
     if ((seat->asked && !seat->heard) || seat->flooded) {
-        const enum aw_external_fault fault = seat->flooded      ? AW_EXTERNAL_FAULT_FLOOD
-                                             : same_agent(seat) ? AW_EXTERNAL_FAULT_LATE
-                                                                : AW_EXTERNAL_FAULT_GONE;
+        const enum aw_external_agent_fault fault = seat->flooded ? AW_EXTERNAL_AGENT_FAULT_FLOOD
+                                                   : same_agent(seat)
+                                                       ? AW_EXTERNAL_AGENT_FAULT_LATE
+                                                       : AW_EXTERNAL_AGENT_FAULT_GONE;
         if (seat->has_answer && !seat->flooded) {
             answer = seat->answer;
         } else {
@@ -323,7 +324,7 @@ void aw_agent_exchange_hear(struct aw_agent_exchange *exchange, uint32_t index,
     } else if (seat->agent) {
         answer.agent = seat->agent->id;
         answer.shadow = seat->agent->shadow;
-        answer.fault = AW_EXTERNAL_FAULT_UNASKED;
+        answer.fault = AW_EXTERNAL_AGENT_FAULT_UNASKED;
         memcpy(answer.name, seat->agent->name, sizeof answer.name);
     }
     *ret = answer;
@@ -437,7 +438,7 @@ static enum aw_err admit(struct aw_agent_exchange *exchange,
     agent->ctx = hello->ctx;
     snprintf(agent->name, sizeof agent->name, "%s%s%s", hello->agent, *hello->version ? "@" : "",
              hello->version);
-    agent->id = aw_external_id(agent->name);
+    agent->id = aw_external_agent_id(agent->name);
     seat->agent = agent;
     exchange->counts.registered++;
     *ret_ticket = agent->ticket;
@@ -533,45 +534,46 @@ static void answer_count(struct aw_agent_exchange *exchange, const struct seat *
         aw_metric_observe(&counts->deadline_share, seat->answer.took_s / seat->of.deadline_s);
 }
 
-enum aw_external_fault aw_agent_exchange_answer(struct aw_agent_exchange *exchange, uint64_t ticket,
-                                                uint64_t id, const float *values, size_t count)
+enum aw_external_agent_fault aw_agent_exchange_answer(struct aw_agent_exchange *exchange,
+                                                      uint64_t ticket, uint64_t id,
+                                                      const float *values, size_t count)
 {
     return aw_agent_exchange_answer_saying(exchange, ticket, id, values, count, NULL);
 }
 
-enum aw_external_fault aw_agent_exchange_answer_saying(struct aw_agent_exchange *exchange,
-                                                       uint64_t ticket, uint64_t id,
-                                                       const float *values, size_t count,
-                                                       const struct aw_external_words *words)
+enum aw_external_agent_fault
+aw_agent_exchange_answer_saying(struct aw_agent_exchange *exchange, uint64_t ticket, uint64_t id,
+                                const float *values, size_t count,
+                                const struct aw_external_agent_words *words)
 {
     pthread_mutex_lock(&exchange->lock);
     struct agent *agent = agent_of(exchange, ticket);
     AW_ASSERT(agent);
     struct seat *seat = agent->seat;
-    enum aw_external_fault fault = AW_EXTERNAL_FAULT_OLD;
+    enum aw_external_agent_fault fault = AW_EXTERNAL_AGENT_FAULT_OLD;
     if (!seat) {
-        fault = AW_EXTERNAL_FAULT_GONE;
+        fault = AW_EXTERNAL_AGENT_FAULT_GONE;
     } else if (seat->asked && seat->question.id == id && same_agent(seat) && !seat->has_answer) {
         const int64_t now = now_us(exchange);
         fault = seat->heard || now > seat->deadline_us
-                    ? AW_EXTERNAL_FAULT_LATE
-                    : aw_external_check(values, count, seat->answer.action);
-        if (fault != AW_EXTERNAL_FAULT_LATE) {
+                    ? AW_EXTERNAL_AGENT_FAULT_LATE
+                    : aw_external_agent_check(values, count, seat->answer.action);
+        if (fault != AW_EXTERNAL_AGENT_FAULT_LATE) {
             seat->answer.fault = fault;
             seat->answer.took_s = 1e-6 * (double)(now - seat->asked_us);
             seat->has_answer = true;
             memset(&seat->answer.words, 0, sizeof seat->answer.words);
             if (words)
                 seat->answer.words = *words;
-            if (fault == AW_EXTERNAL_FAULT_NONE)
+            if (fault == AW_EXTERNAL_AGENT_FAULT_NONE)
                 answer_count(exchange, seat);
             pthread_cond_broadcast(&exchange->arrived);
         }
     }
     /* that it did not come in time is counted where it was waited for */
-    if (fault != AW_EXTERNAL_FAULT_NONE && fault != AW_EXTERNAL_FAULT_LATE)
+    if (fault != AW_EXTERNAL_AGENT_FAULT_NONE && fault != AW_EXTERNAL_AGENT_FAULT_LATE)
         exchange->counts.faults[fault]++;
-    if (fault == AW_EXTERNAL_FAULT_OLD || fault == AW_EXTERNAL_FAULT_LATE)
+    if (fault == AW_EXTERNAL_AGENT_FAULT_OLD || fault == AW_EXTERNAL_AGENT_FAULT_LATE)
         stray(exchange, agent);
     pthread_mutex_unlock(&exchange->lock);
     return fault;
@@ -596,7 +598,7 @@ void aw_agent_exchange_counts(struct aw_agent_exchange *exchange,
 
 bool aw_agent_exchange_next(struct aw_agent_exchange *exchange, uint32_t *index,
                             struct aw_agent_exchange_seat *ret_seat,
-                            char ret_agent[AW_EXTERNAL_NAME_MAX])
+                            char ret_agent[AW_EXTERNAL_AGENT_NAME_MAX])
 {
     bool found = false;
     pthread_mutex_lock(&exchange->lock);
@@ -607,9 +609,9 @@ bool aw_agent_exchange_next(struct aw_agent_exchange *exchange, uint32_t *index,
         found = true;
         *index = i;
         *ret_seat = seat->of;
-        memset(ret_agent, 0, AW_EXTERNAL_NAME_MAX);
+        memset(ret_agent, 0, AW_EXTERNAL_AGENT_NAME_MAX);
         if (seat->agent)
-            memcpy(ret_agent, seat->agent->name, AW_EXTERNAL_NAME_MAX);
+            memcpy(ret_agent, seat->agent->name, AW_EXTERNAL_AGENT_NAME_MAX);
     }
     pthread_mutex_unlock(&exchange->lock);
     return found;

@@ -77,7 +77,7 @@ void aw_agent_exchange_close_from(struct aw_agent_exchange *exchange, uint32_t i
 
 /* Asks the agent of an open seat, if one is there; the id is filled in here. */
 void aw_agent_exchange_ask(struct aw_agent_exchange *exchange, uint32_t index,
-                           const struct aw_external_request *request);
+                           const struct aw_external_agent_request *request);
 /* Nothing is asked of it in this tick. */
 void aw_agent_exchange_pass(struct aw_agent_exchange *exchange, uint32_t index);
 /* Some agent has been asked and has neither answered nor gone, and its deadline is not over. */
@@ -86,7 +86,7 @@ bool aw_agent_exchange_waits(struct aw_agent_exchange *exchange);
 void aw_agent_exchange_wait(struct aw_agent_exchange *exchange);
 /* What came of asking. What arrives from here on is late. */
 void aw_agent_exchange_hear(struct aw_agent_exchange *exchange, uint32_t index,
-                            struct aw_external_answer *ret_answer);
+                            struct aw_external_agent_answer *ret_answer);
 
 enum aw_agent_exchange_verdict {
     AW_AGENT_EXCHANGE_FOLLOWED,
@@ -99,7 +99,7 @@ enum aw_agent_exchange_verdict {
 struct aw_agent_exchange_outcome {
     uint64_t id; /* filled in by tell */
     enum aw_agent_exchange_verdict verdict;
-    enum aw_external_standing standing;
+    enum aw_external_agent_standing standing;
     bool acts;   /* what it answers is carried out, where a rail does not object */
     bool frozen; /* by an operator */
     char text[AW_AGENT_EXCHANGE_TEXT_MAX];
@@ -145,7 +145,7 @@ enum aw_agent_exchange_end {
 struct aw_agent_exchange_message {
     enum aw_agent_exchange_kind kind;
     struct aw_agent_exchange_outcome outcome;
-    struct aw_external_request question;
+    struct aw_external_agent_request question;
     double left_s; /* to answer it */
     enum aw_agent_exchange_end end;
 };
@@ -155,30 +155,31 @@ bool aw_agent_exchange_poll(struct aw_agent_exchange *exchange, uint64_t ticket,
 /* Hands in an answer. Returns what was wrong with it: LATE after its deadline, OLD where nobody
  * asks this, or has had an answer to it, GONE where it has no seat. Copies `values`, and `words`,
  * which have crossed their wall; NULL: none. */
-enum aw_external_fault aw_agent_exchange_answer_saying(struct aw_agent_exchange *exchange,
-                                                       uint64_t ticket, uint64_t id,
-                                                       const float *values, size_t count,
-                                                       const struct aw_external_words *words);
+enum aw_external_agent_fault
+aw_agent_exchange_answer_saying(struct aw_agent_exchange *exchange, uint64_t ticket, uint64_t id,
+                                const float *values, size_t count,
+                                const struct aw_external_agent_words *words);
 /* The same without words. */
-enum aw_external_fault aw_agent_exchange_answer(struct aw_agent_exchange *exchange, uint64_t ticket,
-                                                uint64_t id, const float *values, size_t count);
+enum aw_external_agent_fault aw_agent_exchange_answer(struct aw_agent_exchange *exchange,
+                                                      uint64_t ticket, uint64_t id,
+                                                      const float *values, size_t count);
 
 /* --- looking ---------------------------------------------------------------------------------- */
 
 struct aw_agent_exchange_counts {
     uint64_t registered, refused, left;
     uint64_t asked, answered;
-    uint64_t faults[AW_EXTERNAL_FAULT_COUNT];      /* of answers, and of questions without one */
-    uint32_t standing[AW_EXTERNAL_STANDING_COUNT]; /* open seats, by how their agent stands */
-    uint32_t acting;                               /* of them: its answer was carried out last */
-    struct aw_metric_histogram took_s;             /* from asking to a good answer */
-    struct aw_metric_histogram deadline_share;     /* of the time that there was */
+    uint64_t faults[AW_EXTERNAL_AGENT_FAULT_COUNT]; /* of answers, and of questions without one */
+    uint32_t standing[AW_EXTERNAL_AGENT_STANDING_COUNT]; /* open seats, by how their agent stands */
+    uint32_t acting;                           /* of them: its answer was carried out last */
+    struct aw_metric_histogram took_s;         /* from asking to a good answer */
+    struct aw_metric_histogram deadline_share; /* of the time that there was */
 };
 void aw_agent_exchange_counts(struct aw_agent_exchange *exchange,
                               struct aw_agent_exchange_counts *ret_counts);
 /* The next open seat from `index` on, and who has it ("" for nobody). False: there is none. */
 bool aw_agent_exchange_next(struct aw_agent_exchange *exchange, uint32_t *index,
                             struct aw_agent_exchange_seat *ret_seat,
-                            char ret_agent[AW_EXTERNAL_NAME_MAX]);
+                            char ret_agent[AW_EXTERNAL_AGENT_NAME_MAX]);
 
 #endif

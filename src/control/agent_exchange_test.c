@@ -80,12 +80,12 @@ static void register_agent(struct bench *b)
     assert_int_equal(seat.obs_dim, 12);
 }
 
-static const struct aw_external_request question = {.obs_dim = 12, .obs = {0.5f}, .step = 3};
+static const struct aw_external_agent_request question = {.obs_dim = 12, .obs = {0.5f}, .step = 3};
 static const float good[AW_ACTION_DIM] = {0.25f, -0.5f, 1};
 
-static struct aw_external_answer ask(struct bench *b)
+static struct aw_external_agent_answer ask(struct bench *b)
 {
-    struct aw_external_answer answer;
+    struct aw_external_agent_answer answer;
     const uint64_t before = b->counting.alloc_count;
     aw_agent_exchange_ask(b->exchange, 1, &question);
     aw_agent_exchange_wait(b->exchange);
@@ -109,7 +109,7 @@ static void answers_well(struct bench *b)
     aw_clock_virtual_advance(&b->virt, 200000);
     assert_int_equal(
         aw_agent_exchange_answer(b->exchange, b->ticket, b->message.question.id, good, 3),
-        AW_EXTERNAL_FAULT_NONE);
+        AW_EXTERNAL_AGENT_FAULT_NONE);
 }
 
 static void answers_twice(struct bench *b)
@@ -118,7 +118,7 @@ static void answers_twice(struct bench *b)
     answers_well(b);
     assert_int_equal(
         aw_agent_exchange_answer(b->exchange, b->ticket, b->message.question.id, other, 3),
-        AW_EXTERNAL_FAULT_OLD);
+        AW_EXTERNAL_AGENT_FAULT_OLD);
 }
 
 static void answers_nonsense(struct bench *b)
@@ -127,11 +127,11 @@ static void answers_nonsense(struct bench *b)
     assert_true(poll_one(b));
     assert_int_equal(
         aw_agent_exchange_answer(b->exchange, b->ticket, b->message.question.id, bad, 3),
-        AW_EXTERNAL_FAULT_NOT_FINITE);
+        AW_EXTERNAL_AGENT_FAULT_NOT_FINITE);
     /* the first answer counts; a better one after it does not */
     assert_int_equal(
         aw_agent_exchange_answer(b->exchange, b->ticket, b->message.question.id, good, 3),
-        AW_EXTERNAL_FAULT_OLD);
+        AW_EXTERNAL_AGENT_FAULT_OLD);
 }
 
 static void answers_late(struct bench *b)
@@ -140,7 +140,7 @@ static void answers_late(struct bench *b)
     aw_clock_virtual_advance(&b->virt, 1000001);
     assert_int_equal(
         aw_agent_exchange_answer(b->exchange, b->ticket, b->message.question.id, good, 3),
-        AW_EXTERNAL_FAULT_LATE);
+        AW_EXTERNAL_AGENT_FAULT_LATE);
 }
 
 static void answers_something_old(struct bench *b)
@@ -148,10 +148,10 @@ static void answers_something_old(struct bench *b)
     assert_true(poll_one(b));
     assert_int_equal(
         aw_agent_exchange_answer(b->exchange, b->ticket, b->message.question.id - 1, good, 3),
-        AW_EXTERNAL_FAULT_OLD);
+        AW_EXTERNAL_AGENT_FAULT_OLD);
     assert_int_equal(
         aw_agent_exchange_answer(b->exchange, b->ticket, b->message.question.id + 1, good, 3),
-        AW_EXTERNAL_FAULT_OLD);
+        AW_EXTERNAL_AGENT_FAULT_OLD);
 }
 
 static void goes(struct bench *b)
@@ -182,8 +182,8 @@ static void an_answer_in_time_is_heard(void **state)
     begin(&b);
     register_agent(&b);
     b.meanwhile = answers_well;
-    const struct aw_external_answer answer = ask(&b);
-    assert_int_equal(answer.fault, AW_EXTERNAL_FAULT_NONE);
+    const struct aw_external_agent_answer answer = ask(&b);
+    assert_int_equal(answer.fault, AW_EXTERNAL_AGENT_FAULT_NONE);
     assert_memory_equal(answer.action, good, sizeof good);
     assert_string_equal(answer.name, "td3@1");
     assert_true(fabs(answer.took_s - 0.2) < 1e-9);
@@ -196,7 +196,7 @@ static void nobody_waits_for_nobody(void **state)
     (void)state;
     struct bench b;
     begin(&b);
-    const struct aw_external_answer answer = ask(&b);
+    const struct aw_external_agent_answer answer = ask(&b);
     assert_int_equal(answer.agent, 0);
     assert_int_equal(b.pauses, 0);
     end(&b);
@@ -209,7 +209,7 @@ static void who_does_not_answer_is_waited_for_until_the_deadline_and_no_longer(v
     begin(&b);
     register_agent(&b);
     const int64_t before = aw_clock_monotonic_us(&b.virt.clock);
-    assert_int_equal(ask(&b).fault, AW_EXTERNAL_FAULT_LATE);
+    assert_int_equal(ask(&b).fault, AW_EXTERNAL_AGENT_FAULT_LATE);
     assert_int_equal(aw_clock_monotonic_us(&b.virt.clock) - before, 1000000);
     end(&b);
 }
@@ -219,12 +219,15 @@ static void bad_answers_are_named(void **state)
     (void)state;
     static const struct {
         void (*act)(struct bench *b);
-        enum aw_external_fault fault;
+        enum aw_external_agent_fault fault;
     } cases[] = {
-        {answers_twice, AW_EXTERNAL_FAULT_NONE}, {answers_nonsense, AW_EXTERNAL_FAULT_NOT_FINITE},
-        {answers_late, AW_EXTERNAL_FAULT_LATE},  {answers_something_old, AW_EXTERNAL_FAULT_LATE},
-        {goes, AW_EXTERNAL_FAULT_GONE},          {goes_and_comes_back, AW_EXTERNAL_FAULT_GONE},
-        {floods, AW_EXTERNAL_FAULT_FLOOD},
+        {answers_twice, AW_EXTERNAL_AGENT_FAULT_NONE},
+        {answers_nonsense, AW_EXTERNAL_AGENT_FAULT_NOT_FINITE},
+        {answers_late, AW_EXTERNAL_AGENT_FAULT_LATE},
+        {answers_something_old, AW_EXTERNAL_AGENT_FAULT_LATE},
+        {goes, AW_EXTERNAL_AGENT_FAULT_GONE},
+        {goes_and_comes_back, AW_EXTERNAL_AGENT_FAULT_GONE},
+        {floods, AW_EXTERNAL_AGENT_FAULT_FLOOD},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct bench b;
@@ -232,14 +235,15 @@ static void bad_answers_are_named(void **state)
         begin(&b);
         register_agent(&b);
         b.meanwhile = cases[i].act;
-        const struct aw_external_answer answer = ask(&b);
+        const struct aw_external_agent_answer answer = ask(&b);
         if (answer.fault != cases[i].fault)
-            fail_msg("case %zu: %s", i, aw_external_fault_name(answer.fault));
+            fail_msg("case %zu: %s", i, aw_external_agent_fault_name(answer.fault));
         assert_true(answer.agent != 0);
-        if (answer.fault == AW_EXTERNAL_FAULT_NONE)
+        if (answer.fault == AW_EXTERNAL_AGENT_FAULT_NONE)
             assert_memory_equal(answer.action, good, sizeof good);
         aw_agent_exchange_counts(b.exchange, &counts);
-        assert_true(counts.faults[answer.fault] > 0 || answer.fault == AW_EXTERNAL_FAULT_NONE);
+        assert_true(counts.faults[answer.fault] > 0 ||
+                    answer.fault == AW_EXTERNAL_AGENT_FAULT_NONE);
         end(&b);
     }
 }
@@ -257,9 +261,9 @@ static void a_flood_between_ticks_costs_the_seat_and_is_heard_of(void **state)
     assert_false(poll_one(&b)); /* nothing follows */
     aw_agent_exchange_leave(b.exchange, b.ticket);
     register_agent(&b); /* as if nothing had been */
-    assert_int_equal(ask(&b).fault, AW_EXTERNAL_FAULT_FLOOD);
+    assert_int_equal(ask(&b).fault, AW_EXTERNAL_AGENT_FAULT_FLOOD);
     b.meanwhile = answers_well;
-    assert_int_equal(ask(&b).fault, AW_EXTERNAL_FAULT_NONE);
+    assert_int_equal(ask(&b).fault, AW_EXTERNAL_AGENT_FAULT_NONE);
     end(&b);
 }
 
@@ -271,7 +275,7 @@ static void one_late_answer_to_each_question_is_no_flood(void **state)
     register_agent(&b);
     for (uint32_t i = 0; i < 20 * AW_AGENT_EXCHANGE_STRAY_MAX; i++) {
         b.meanwhile = answers_late;
-        assert_int_equal(ask(&b).fault, AW_EXTERNAL_FAULT_LATE);
+        assert_int_equal(ask(&b).fault, AW_EXTERNAL_AGENT_FAULT_LATE);
     }
     end(&b);
 }
@@ -294,7 +298,7 @@ static void a_seat_is_for_one_agent(void **state)
     assert_true(poll_one(&b));
     assert_int_equal(b.message.end, AW_AGENT_EXCHANGE_END_OTHER_AGENT);
     assert_int_equal(aw_agent_exchange_answer(b.exchange, b.ticket, 1, good, 3),
-                     AW_EXTERNAL_FAULT_GONE);
+                     AW_EXTERNAL_AGENT_FAULT_GONE);
     aw_agent_exchange_leave(b.exchange, b.ticket); /* which takes nothing from the other */
     b.ticket = second;
     b.meanwhile = answers_well;
@@ -370,7 +374,7 @@ static void a_workload_that_goes_takes_its_agent_along(void **state)
     aw_agent_exchange_close_from(b.exchange, 0);
     assert_true(poll_one(&b));
     assert_int_equal(b.message.end, AW_AGENT_EXCHANGE_END_WORKLOAD_GONE);
-    char agent[AW_EXTERNAL_NAME_MAX];
+    char agent[AW_EXTERNAL_AGENT_NAME_MAX];
     uint32_t index = 0;
     assert_false(aw_agent_exchange_next(b.exchange, &index, &seat, agent));
     end(&b);
@@ -475,11 +479,11 @@ static void agents_on_threads_of_their_own_are_heard(void **state)
     assert_ok(aw_agent_exchange_register(w.exchange, &hello, &w.ticket, &seat, NULL));
     assert_int_equal(pthread_create(&thread, NULL, serve, &w), 0);
     for (uint32_t i = 0; i < 2000; i++) {
-        struct aw_external_answer answer;
+        struct aw_external_agent_answer answer;
         aw_agent_exchange_ask(w.exchange, 0, &question);
         aw_agent_exchange_wait(w.exchange);
         aw_agent_exchange_hear(w.exchange, 0, &answer);
-        assert_int_equal(answer.fault, AW_EXTERNAL_FAULT_NONE);
+        assert_int_equal(answer.fault, AW_EXTERNAL_AGENT_FAULT_NONE);
         assert_memory_equal(answer.action, good, sizeof good);
         aw_agent_exchange_tell(w.exchange, 0, &(struct aw_agent_exchange_outcome){0});
     }
@@ -496,13 +500,13 @@ static void agents_on_threads_of_their_own_are_heard(void **state)
 static void answers_saying(struct bench *b)
 {
     static const float sure = 0.5f;
-    struct aw_external_words words;
-    aw_external_words_take(&words, &sure, "enough for the night");
+    struct aw_external_agent_words words;
+    aw_external_agent_words_take(&words, &sure, "enough for the night");
     assert_true(poll_one(b));
     aw_clock_virtual_advance(&b->virt, 300000);
     assert_int_equal(aw_agent_exchange_answer_saying(b->exchange, b->ticket, b->message.question.id,
                                                      good, 3, &words),
-                     AW_EXTERNAL_FAULT_NONE);
+                     AW_EXTERNAL_AGENT_FAULT_NONE);
 }
 
 static void what_an_agent_says_comes_with_its_answer_and_not_with_the_next(void **state)
@@ -512,7 +516,7 @@ static void what_an_agent_says_comes_with_its_answer_and_not_with_the_next(void 
     begin(&b);
     register_agent(&b);
     b.meanwhile = answers_saying;
-    struct aw_external_answer answer = ask(&b);
+    struct aw_external_agent_answer answer = ask(&b);
     assert_string_equal(answer.words.explanation, "enough for the night");
     assert_true(answer.words.has_confidence && answer.words.confidence == 0.5f);
     b.meanwhile = answers_well;
@@ -529,22 +533,22 @@ static void how_long_answers_take_and_how_agents_stand_is_counted(void **state)
     (void)state;
     begin(&b);
     aw_agent_exchange_counts(b.exchange, &counts);
-    assert_int_equal(counts.standing[AW_EXTERNAL_ABSENT], 1);
+    assert_int_equal(counts.standing[AW_EXTERNAL_AGENT_ABSENT], 1);
     register_agent(&b);
     b.meanwhile = answers_well; /* after 0.2 s of 1 s */
     (void)ask(&b);
     aw_agent_exchange_tell(
         b.exchange, 1,
-        &(struct aw_agent_exchange_outcome){.standing = AW_EXTERNAL_TRUSTED, .acts = true});
+        &(struct aw_agent_exchange_outcome){.standing = AW_EXTERNAL_AGENT_TRUSTED, .acts = true});
     assert_true(poll_one(&b)); /* what became of it */
     b.meanwhile = answers_late;
     (void)ask(&b);
     aw_agent_exchange_counts(b.exchange, &counts);
     assert_int_equal(counts.asked, 2);
     assert_int_equal(counts.answered, 1);
-    assert_int_equal(counts.faults[AW_EXTERNAL_FAULT_LATE], 1);
-    assert_int_equal(counts.standing[AW_EXTERNAL_TRUSTED], 1);
-    assert_int_equal(counts.standing[AW_EXTERNAL_ABSENT], 0);
+    assert_int_equal(counts.faults[AW_EXTERNAL_AGENT_FAULT_LATE], 1);
+    assert_int_equal(counts.standing[AW_EXTERNAL_AGENT_TRUSTED], 1);
+    assert_int_equal(counts.standing[AW_EXTERNAL_AGENT_ABSENT], 0);
     assert_int_equal(counts.acting, 1);
     assert_true(fabs(counts.took_s.sum - 0.2) < 1e-9); /* a late one takes no time: it is none */
     assert_true(fabs(counts.deadline_share.sum - 0.2) < 1e-9);

@@ -275,7 +275,7 @@ static void ask_all(struct aw_loop *loop)
     if (!loop->exchange)
         return;
     for (uint32_t i = 0; i < loop->count; i++) {
-        struct aw_external_request request;
+        struct aw_external_agent_request request;
         if (!has_external(loop, &loop->slot[i]))
             continue;
         if (aw_pilot_asks(loop->slot[i].pilot, cluster->ops->now_us(cluster->self), &request))
@@ -294,7 +294,7 @@ static void ask_all(struct aw_loop *loop)
 
 static void hear_one(struct aw_loop *loop, uint32_t index)
 {
-    struct aw_external_answer answer;
+    struct aw_external_agent_answer answer;
     if (!has_external(loop, &loop->slot[index]))
         return;
     aw_agent_exchange_hear(loop->exchange, index, &answer);
@@ -307,14 +307,14 @@ static void tell_one(struct aw_loop *loop, uint32_t index)
     if (!has_external(loop, &loop->slot[index]))
         return;
     const struct aw_decision *decision = aw_pilot_decision(loop->slot[index].pilot);
-    const struct aw_external_report *report = &decision->external;
+    const struct aw_external_agent_report *report = &decision->external;
     const bool acts = decision->actor == AW_ACTOR_AGENT;
     struct aw_agent_exchange_outcome outcome = {
-        .verdict = report->fault == AW_EXTERNAL_FAULT_LATE     ? AW_AGENT_EXCHANGE_LATE
-                   : report->fault > AW_EXTERNAL_FAULT_UNASKED ? AW_AGENT_EXCHANGE_INVALID
-                   : !acts                                     ? AW_AGENT_EXCHANGE_SHADOW
-                   : decision->guard.clips                     ? AW_AGENT_EXCHANGE_CLIPPED
-                                                               : AW_AGENT_EXCHANGE_FOLLOWED,
+        .verdict = report->fault == AW_EXTERNAL_AGENT_FAULT_LATE     ? AW_AGENT_EXCHANGE_LATE
+                   : report->fault > AW_EXTERNAL_AGENT_FAULT_UNASKED ? AW_AGENT_EXCHANGE_INVALID
+                   : !acts                                           ? AW_AGENT_EXCHANGE_SHADOW
+                   : decision->guard.clips                           ? AW_AGENT_EXCHANGE_CLIPPED
+                                                                     : AW_AGENT_EXCHANGE_FOLLOWED,
         .standing = report->standing,
         .acts = acts,
         .frozen = decision->orders.freeze == AW_GUARD_FREEZE_ALL,
@@ -330,7 +330,7 @@ static void tell_one(struct aw_loop *loop, uint32_t index)
     else if (!acts && report->follow)
         aw_text_add(&text, "the stage is %s: the fallback acts", aw_stage_name(decision->stage));
     else if (!acts)
-        aw_text_add(&text, "%s", aw_external_report_format(report, reason, sizeof reason));
+        aw_text_add(&text, "%s", aw_external_agent_report_format(report, reason, sizeof reason));
     aw_agent_exchange_tell(loop->exchange, index, &outcome);
 }
 

@@ -80,7 +80,7 @@ struct aw_pilot_config {
     struct aw_learner_settings learner;
     struct aw_rehearse_settings rehearse;
     struct aw_canary_settings canary;
-    struct aw_external_settings external;
+    struct aw_external_agent_settings external;
 
     int64_t node_cpu_millicores, node_memory_bytes; /* largest node; 0: unknown */
     bool in_place;
@@ -161,12 +161,12 @@ struct aw_decision {
     struct aw_guard_result guard; /* what was proposed, recommended and is to be applied */
     enum aw_watchdog_verdict verdict;
     struct aw_watchdog_reason watchdog;
-    bool moved;                         /* the stage changed since the decision before */
-    struct aw_lifecycle_reason stay;    /* why it changed, or why it did not */
-    double took_s;                      /* the agent, to answer; 0: nobody has timed it */
-    bool applied;                       /* the cluster has taken it; set by aw_pilot_applied */
-    struct aw_canary_report canary;     /* a new policy beside the one in force */
-    struct aw_external_report external; /* zeroed: the agent is none of somebody else's */
+    bool moved;                      /* the stage changed since the decision before */
+    struct aw_lifecycle_reason stay; /* why it changed, or why it did not */
+    double took_s;                   /* the agent, to answer; 0: nobody has timed it */
+    bool applied;                    /* the cluster has taken it; set by aw_pilot_applied */
+    struct aw_canary_report canary;  /* a new policy beside the one in force */
+    struct aw_external_agent_report external; /* zeroed: the agent is none of somebody else's */
 
     /* the step that had ended */
     bool answered;               /* the cluster did; else nothing but what was wanted is known */
@@ -229,8 +229,9 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
 void aw_pilot_resume(struct aw_pilot *pilot, const struct aw_store_last *last);
 /* Of an external agent, between observe and decide: whether it is to be asked, and what. What came
  * of asking is handed in by hear; a decision without it is one where nobody was there. */
-bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us, struct aw_external_request *ret_request);
-void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_answer *answer);
+bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us,
+                   struct aw_external_agent_request *ret_request);
+void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_agent_answer *answer);
 
 /* What to do now. The decision stays until the next decide. `orders` NULL: nothing was ordered. */
 const struct aw_decision *aw_pilot_decide(struct aw_pilot *pilot, const struct aw_orders *orders,

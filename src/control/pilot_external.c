@@ -18,13 +18,14 @@ static void peek(struct aw_pilot *pilot, int64_t now_us, float *ret_action)
     aw_action_from_plan(&pilot->action, &pilot->memory.action, &all, ret_action);
 }
 
-bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us, struct aw_external_request *ret)
+bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us, struct aw_external_agent_request *ret)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
-    const struct aw_outside *outside = aw_outside_of(&pilot->policy);
-    if (!outside || !pilot->config.learning || !aw_external_asks(&outside->memory.agent, now_us))
+    const struct aw_external *external = aw_external_of(&pilot->policy);
+    if (!external || !pilot->config.learning ||
+        !aw_external_agent_asks(&external->memory.agent, now_us))
         return false;
-    *ret = (struct aw_external_request){
+    *ret = (struct aw_external_agent_request){
         .episode = memory->episode,
         .step = memory->step,
         .obs_dim = pilot->obs_dim,
@@ -40,9 +41,9 @@ bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us, struct aw_external_re
     return true;
 }
 
-void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_answer *answer)
+void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_agent_answer *answer)
 {
-    struct aw_outside *outside = aw_outside_of(&pilot->policy);
-    AW_ASSERT(outside);
-    outside->memory.heard = *answer;
+    struct aw_external *external = aw_external_of(&pilot->policy);
+    AW_ASSERT(external);
+    external->memory.heard = *answer;
 }

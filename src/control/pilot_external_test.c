@@ -9,31 +9,31 @@
 #include "policy/external.h"
 
 /* An agent that keeps the workload well supplied. */
-static struct aw_external_answer good_answer(void)
+static struct aw_external_agent_answer good_answer(void)
 {
-    struct aw_external_answer answer = {
-        .agent = aw_external_id("steady@1"), .took_s = 0.01, .name = "steady@1"};
+    struct aw_external_agent_answer answer = {
+        .agent = aw_external_agent_id("steady@1"), .took_s = 0.01, .name = "steady@1"};
     answer.action[AW_ACTION_CPU] = 0.4f;
     answer.action[AW_ACTION_MEMORY] = 0.4f;
     answer.action[AW_ACTION_REPLICAS] = 0.2f;
     return answer;
 }
 
-static struct aw_external_answer bad_answer(enum aw_external_fault fault)
+static struct aw_external_agent_answer bad_answer(enum aw_external_agent_fault fault)
 {
-    struct aw_external_answer answer = good_answer();
+    struct aw_external_agent_answer answer = good_answer();
     answer.fault = fault;
     return answer;
 }
 
 struct told {
-    struct aw_external_request request;
+    struct aw_external_agent_request request;
     bool asked;
 };
 
 /* One tick in which the agent says `answer`, as a loop makes it. */
-static const struct aw_decision *tick(struct bench *b, const struct aw_external_answer *answer,
-                                      struct told *told)
+static const struct aw_decision *
+tick(struct bench *b, const struct aw_external_agent_answer *answer, struct told *told)
 {
     const struct aw_cluster *cluster = &b->cluster;
     const int64_t now = cluster->ops->now_us(cluster->self);
@@ -42,9 +42,9 @@ static const struct aw_decision *tick(struct bench *b, const struct aw_external_
     b->finished =
         aw_pilot_observe(b->pilot, answered && !b->silent ? &b->sample : NULL, now, &b->row);
     told->asked = aw_pilot_asks(b->pilot, now, &told->request);
-    struct aw_external_answer came = *answer;
+    struct aw_external_agent_answer came = *answer;
     if (came.agent && !told->asked)
-        came.fault = AW_EXTERNAL_FAULT_UNASKED;
+        came.fault = AW_EXTERNAL_AGENT_FAULT_UNASKED;
     aw_pilot_hear(b->pilot, &came);
     const struct aw_decision *decision = aw_pilot_decide(b->pilot, &b->orders, now);
     const struct aw_plan *plan = &decision->guard.plan;
@@ -65,7 +65,7 @@ static void prepare(struct bench *b)
 
 static void until_it_acts(struct bench *b)
 {
-    const struct aw_external_answer answer = good_answer();
+    const struct aw_external_agent_answer answer = good_answer();
     struct told told;
     for (uint32_t t = 0; tick(b, &answer, &told)->actor != AW_ACTOR_AGENT; t++)
         assert_true(t < 20 * EPISODE);
@@ -78,7 +78,7 @@ static void it_acts_once_the_fallback_has_been_seen_and_it_is_trusted(void **sta
     struct told told;
     prepare(&b);
     bench_begin(&b);
-    const struct aw_external_answer answer = good_answer();
+    const struct aw_external_agent_answer answer = good_answer();
     uint32_t ticks = 0, admitted = 0;
     const struct aw_decision *decision;
     do {
@@ -89,7 +89,7 @@ static void it_acts_once_the_fallback_has_been_seen_and_it_is_trusted(void **sta
     } while (decision->actor != AW_ACTOR_AGENT);
     assert_int_equal(admitted, 1);
     assert_true(ticks > b.config.lifecycle.offline_least * EPISODE);
-    assert_int_equal(decision->policy_id, aw_external_id("steady@1"));
+    assert_int_equal(decision->policy_id, aw_external_agent_id("steady@1"));
     assert_memory_equal(decision->action, answer.action, sizeof answer.action);
     assert_true(decision->external.follow);
     bench_end(&b);
@@ -103,7 +103,7 @@ static void without_bootstrapping_it_acts_after_its_probation(void **state)
     prepare(&b);
     b.config.lifecycle.bootstrap = false;
     bench_begin(&b);
-    const struct aw_external_answer answer = good_answer();
+    const struct aw_external_agent_answer answer = good_answer();
     for (uint32_t t = 1; t < b.config.external.probation; t++)
         assert_int_equal(tick(&b, &answer, &told)->actor, AW_ACTOR_FALLBACK);
     assert_int_equal(tick(&b, &answer, &told)->actor, AW_ACTOR_AGENT);
@@ -120,8 +120,8 @@ static void what_it_says_of_its_answer_is_kept_in_the_account(void **state)
     b.config.lifecycle.bootstrap = false;
     bench_begin(&b);
     until_it_acts(&b);
-    struct aw_external_answer answer = good_answer();
-    aw_external_words_take(&answer.words, &(float){0.9f}, "load doubles at nine");
+    struct aw_external_agent_answer answer = good_answer();
+    aw_external_agent_words_take(&answer.words, &(float){0.9f}, "load doubles at nine");
     const struct aw_decision *decision = tick(&b, &answer, &told);
     aw_explanation_sentence(&b.config, decision, text, sizeof text);
     assert_non_null(strstr(text, "; it says: load doubles at nine; it is sure to 90 %"));
@@ -147,8 +147,8 @@ static void while_it_is_bad_the_fallback_decides_and_says_why(void **state)
     b.config.lifecycle.bootstrap = false;
     bench_begin(&b);
     until_it_acts(&b);
-    for (uint32_t f = AW_EXTERNAL_FAULT_LATE; f < AW_EXTERNAL_FAULT_COUNT; f++) {
-        const struct aw_external_answer bad = bad_answer((enum aw_external_fault)f);
+    for (uint32_t f = AW_EXTERNAL_AGENT_FAULT_LATE; f < AW_EXTERNAL_AGENT_FAULT_COUNT; f++) {
+        const struct aw_external_agent_answer bad = bad_answer((enum aw_external_agent_fault)f);
         const struct aw_decision *decision = tick(&b, &bad, &told);
         char text[AW_EXPLANATION_SENTENCE_MAX];
         assert_int_equal(decision->actor, AW_ACTOR_FALLBACK);
@@ -156,7 +156,7 @@ static void while_it_is_bad_the_fallback_decides_and_says_why(void **state)
         assert_false(decision->has_shadow);
         aw_explanation_sentence(&b.config, decision, text, sizeof text);
         if (!strstr(text, "agent steady@1 is not followed: "))
-            fail_msg("%s: %s", aw_external_fault_name((enum aw_external_fault)f), text);
+            fail_msg("%s: %s", aw_external_agent_fault_name((enum aw_external_agent_fault)f), text);
         until_it_acts(&b);
     }
     bench_end(&b);
@@ -170,12 +170,12 @@ static void nobody_there_is_the_fallback_alone(void **state)
     prepare(&b);
     b.config.lifecycle.bootstrap = false;
     bench_begin(&b);
-    const struct aw_external_answer nobody = {0};
+    const struct aw_external_agent_answer nobody = {0};
     for (uint32_t t = 0; t < 3 * EPISODE; t++) {
         const struct aw_decision *decision = tick(&b, &nobody, &told);
         assert_int_equal(decision->actor, AW_ACTOR_FALLBACK);
         assert_int_equal(decision->policy_id, 0);
-        assert_int_equal(decision->external.standing, AW_EXTERNAL_ABSENT);
+        assert_int_equal(decision->external.standing, AW_EXTERNAL_AGENT_ABSENT);
     }
     bench_end(&b);
 }
@@ -191,7 +191,7 @@ static void an_agent_that_ruins_the_slo_is_stopped_like_any_other(void **state)
     bench_begin(&b);
     until_it_acts(&b);
     b.latency_more = 0;
-    struct aw_external_answer least = good_answer();
+    struct aw_external_agent_answer least = good_answer();
     for (uint32_t a = 0; a < AW_ACTION_DIM; a++)
         least.action[a] = -1;
     uint32_t acted = 0, tripped = 0;
@@ -218,7 +218,7 @@ static void a_frozen_workload_stays_as_it_is_whatever_it_answers(void **state)
     bench_begin(&b);
     until_it_acts(&b);
     b.orders.freeze = AW_GUARD_FREEZE_ALL;
-    struct aw_external_answer most = good_answer();
+    struct aw_external_agent_answer most = good_answer();
     for (uint32_t t = 0; t < EPISODE; t++) {
         for (uint32_t a = 0; a < AW_ACTION_DIM; a++)
             most.action[a] = t % 2 ? 1 : -1;
@@ -235,7 +235,7 @@ static void it_is_told_what_came_of_the_step_before(void **state)
     prepare(&b);
     b.config.lifecycle.bootstrap = false;
     bench_begin(&b);
-    const struct aw_external_answer answer = good_answer();
+    const struct aw_external_agent_answer answer = good_answer();
     const struct aw_decision *decision = tick(&b, &answer, &told);
     assert_true(told.asked);
     assert_false(told.request.has_last);
@@ -268,8 +268,8 @@ static void a_decision_of_it_can_be_taken_again(void **state)
     unsigned char *moment = malloc(aw_pilot_snapshot_bytes_max(b.pilot));
     assert_non_null(moment);
     for (uint32_t t = 0; t < 12; t++) {
-        const struct aw_external_answer answer =
-            t % 4 == 1 ? bad_answer(AW_EXTERNAL_FAULT_BOUNDS) : good_answer();
+        const struct aw_external_agent_answer answer =
+            t % 4 == 1 ? bad_answer(AW_EXTERNAL_AGENT_FAULT_BOUNDS) : good_answer();
         const int64_t now = b.cluster.ops->now_us(b.cluster.self);
         assert_ok(b.cluster.ops->observe(b.cluster.self, 0, INT64_MAX, &b.sample));
         (void)aw_pilot_observe(b.pilot, &b.sample, now, &b.row);
@@ -301,7 +301,7 @@ static void it_goes_on_as_it_was_after_a_restart(void **state)
     b.config.lifecycle.bootstrap = false;
     bench_begin(&b);
     until_it_acts(&b);
-    const struct aw_external_answer bad = bad_answer(AW_EXTERNAL_FAULT_LATE);
+    const struct aw_external_agent_answer bad = bad_answer(AW_EXTERNAL_AGENT_FAULT_LATE);
     (void)tick(&b, &bad, &told);
     unsigned char *state_bytes = malloc(aw_pilot_state_bytes(b.pilot));
     assert_non_null(state_bytes);
@@ -309,8 +309,8 @@ static void it_goes_on_as_it_was_after_a_restart(void **state)
     struct aw_pilot *second = NULL;
     assert_ok(aw_pilot_new(&b.config, &b.task, 0, &b.counting.alloc, &second, NULL));
     assert_ok(aw_pilot_state_load(second, state_bytes));
-    const struct aw_outside_memory *kept = &aw_outside_of(&second->policy)->memory;
-    assert_memory_equal(kept, &aw_outside_of(&b.pilot->policy)->memory, sizeof *kept);
+    const struct aw_external_memory *kept = &aw_external_of(&second->policy)->memory;
+    assert_memory_equal(kept, &aw_external_of(&b.pilot->policy)->memory, sizeof *kept);
     assert_int_equal(kept->agent.strikes, 1);
     aw_pilot_free(second);
     free(state_bytes);

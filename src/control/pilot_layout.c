@@ -53,7 +53,7 @@ AW_LAYOUT(memory_layout, struct aw__pilot_memory, 0, AW_STATE_MEMORY(state.),
           ORIGIN(origin.), obs, action_taken, shadow);
 AW_LAYOUT(bin_layout, struct aw_copy_bin, 0, cores, rate_per_s, weight, log_slo, log_p50, mean_us,
           throttled, requests_per_s, latency_rows);
-AW_LAYOUT(external_layout, struct aw_outside_memory, 0, MEMORY(agent.), ANSWER(heard.));
+AW_LAYOUT(external_layout, struct aw_external_memory, 0, MEMORY(agent.), ANSWER(heard.));
 AW_LAYOUT(capacity_layout, struct aw_capacity_memory, 0, AW_CAPACITY_MEMORY());
 AW_LAYOUT(familiar_layout, struct aw_familiar, 0, mean, m2, low, high, count, dim, unused_);
 

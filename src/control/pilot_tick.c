@@ -140,15 +140,15 @@ static void end_episode(struct aw_pilot *pilot)
     struct aw__pilot_memory *memory = &pilot->memory;
     const enum aw_stage before = (enum aw_stage)memory->lifecycle.stage;
     const double violations = (double)memory->violation_count / memory->step_count;
-    const struct aw_outside *outside = aw_outside_of(&pilot->policy);
+    const struct aw_external *external = aw_external_of(&pilot->policy);
     struct aw_lifecycle_episode episode = {
         .score =
             pilot->config.objective == AW_OBJECTIVE_PAPER
                 ? memory->gain_sum * pilot->config.episode_steps / memory->step_count
                 : aw_pilot_episode_score(pilot, memory->cost_sum, memory->need_sum, violations),
         .agent_share = (double)memory->agent_steps / memory->step_count,
-        .admitted = outside && !outside->memory.agent.shadow &&
-                    outside->memory.agent.standing == AW_EXTERNAL_TRUSTED,
+        .admitted = external && !external->memory.agent.shadow &&
+                    external->memory.agent.standing == AW_EXTERNAL_AGENT_TRUSTED,
     };
     const struct aw_lifecycle_estimate estimate = estimate_now(memory);
     /* what was rolled back is the canary's to judge; the policy in force has no part in it */
@@ -492,9 +492,10 @@ static void hear(struct aw_pilot *pilot, struct deciding *d)
                                 .stay = memory->stay,
                                 .moved = pilot->moved,
                                 .estimate = estimate_now(memory)};
-    struct aw_outside *outside = aw_outside_of(&pilot->policy);
-    if (outside)
-        out->took_s = aw_outside_step(outside, &pilot->config.external, d->now_us, &out->external);
+    struct aw_external *external = aw_external_of(&pilot->policy);
+    if (external)
+        out->took_s =
+            aw_external_step(external, &pilot->config.external, d->now_us, &out->external);
     out->policy_id = aw__pilot_policy_id(pilot);
     out->origin = memory->origin;
     pilot->moved = false;

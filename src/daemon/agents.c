@@ -106,7 +106,7 @@ struct aw_agent_exchange *aw__agents_exchange(const struct aw__agents *agents)
 static bool all_there(struct aw_agent_exchange *exchange)
 {
     struct aw_agent_exchange_seat seat;
-    char agent[AW_EXTERNAL_NAME_MAX];
+    char agent[AW_EXTERNAL_AGENT_NAME_MAX];
     for (uint32_t i = 0; aw_agent_exchange_next(exchange, &i, &seat, agent); i++)
         if (!*agent)
             return false;

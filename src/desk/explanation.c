@@ -203,12 +203,12 @@ static json_t *origin_json(const struct aw_pilot_origin *origin)
 /* An agent of another process: who it is, what it answered, and why that was not followed. */
 static json_t *external_json(const struct aw_decision *decision)
 {
-    const struct aw_external_report *report = &decision->external;
-    char text[AW_EXTERNAL_TEXT_MAX];
+    const struct aw_external_agent_report *report = &decision->external;
+    char text[AW_EXTERNAL_AGENT_TEXT_MAX];
     struct aw__told told = aw__told_begin();
     aw__told_text(&told, "name", *report->name ? report->name : NULL);
-    aw__told_text(&told, "standing", aw_external_standing_name(report->standing));
-    aw__told_text(&told, "answer", aw_external_fault_name(report->fault));
+    aw__told_text(&told, "standing", aw_external_agent_standing_name(report->standing));
+    aw__told_text(&told, "answer", aw_external_agent_fault_name(report->fault));
     aw__told_flag(&told, "asked", report->asked);
     aw__told_flag(&told, "follow", report->follow);
     aw__told_flag(&told, "shadow", report->shadow);
@@ -219,7 +219,7 @@ static json_t *external_json(const struct aw_decision *decision)
                   report->words.has_confidence ? (double)report->words.confidence : (double)NAN);
     aw__told_text(&told, "explanation",
                   *report->words.explanation ? report->words.explanation : NULL);
-    aw__told_text(&told, "sentence", aw_external_report_format(report, text, sizeof text));
+    aw__told_text(&told, "sentence", aw_external_agent_report_format(report, text, sizeof text));
     return aw__told_end(&told);
 }
 

@@ -195,7 +195,7 @@ static void add_rails(struct aw_text *text, const struct aw_decision *decision)
 }
 
 /* What an agent of another process said itself, in its own words. */
-static void add_words(struct aw_text *text, const struct aw_external_words *words)
+static void add_words(struct aw_text *text, const struct aw_external_agent_words *words)
 {
     if (*words->explanation)
         aw_text_add(text, "; it says: %s", words->explanation);
@@ -211,7 +211,7 @@ const char *aw_explanation_sentence(const struct aw_pilot_config *config,
     char reason[AW_LIFECYCLE_TEXT_MAX];
     _Static_assert(sizeof reason >= AW_WATCHDOG_TEXT_MAX && sizeof reason >= AW_CANARY_TEXT_MAX,
                    "it holds any of them");
-    _Static_assert(sizeof reason >= AW_EXTERNAL_TEXT_MAX, "and this one");
+    _Static_assert(sizeof reason >= AW_EXTERNAL_AGENT_TEXT_MAX, "and this one");
     struct aw_text text;
     aw_text_init(&text, buf, size);
     add_actor(&text, config, decision);
@@ -234,7 +234,7 @@ const char *aw_explanation_sentence(const struct aw_pilot_config *config,
     if (aw_policy_ops_of(config->agent)->elsewhere && config->learning &&
         !decision->external.follow)
         aw_text_add(&text, "; %s",
-                    aw_external_report_format(&decision->external, reason, sizeof reason));
+                    aw_external_agent_report_format(&decision->external, reason, sizeof reason));
     if (decision->moved)
         aw_text_add(&text, "; stage %s",
                     aw_lifecycle_reason_format(&decision->stay, reason, sizeof reason));

@@ -67,7 +67,7 @@ static void take(struct days *days, uint64_t seed, const struct aw_chaos_result 
         sum->fault_count[i] += result->fault_count[i];
     for (uint32_t i = 0; i < AW_INVARIANT_COUNT; i++)
         sum->check_count[i] += result->check_count[i];
-    for (uint32_t i = 0; i < AW_EXTERNAL_FAULT_COUNT; i++)
+    for (uint32_t i = 0; i < AW_EXTERNAL_AGENT_FAULT_COUNT; i++)
         sum->answers[i] += result->answers[i];
     sum->asides += result->asides;
     sum->digest ^= result->digest; /* in any order */
@@ -148,7 +148,7 @@ static json_t *counts_json(const uint64_t *counts, uint32_t count,
 
 static const char *answer_name(uint32_t fault)
 {
-    return aw_external_fault_name((enum aw_external_fault)fault);
+    return aw_external_agent_fault_name((enum aw_external_agent_fault)fault);
 }
 
 static enum aw_err days_json(const struct days *days, struct aw_diag *diag)
@@ -171,7 +171,7 @@ static enum aw_err days_json(const struct days *days, struct aw_diag *diag)
                         counts_json(sum->check_count, AW_INVARIANT_COUNT, aw_invariant_name));
     if (days->config.external) {
         json_object_set_new(object, "answers",
-                            counts_json(sum->answers, AW_EXTERNAL_FAULT_COUNT, answer_name));
+                            counts_json(sum->answers, AW_EXTERNAL_AGENT_FAULT_COUNT, answer_name));
         json_object_set_new(object, "asides", json_integer((json_int_t)sum->asides));
     }
     if (days->failed) {
@@ -215,9 +215,9 @@ static enum aw_err days_print(const struct aw_call *run, const struct days *days
         return err;
     printf("External agents were set aside %llu times. Their answers:",
            (unsigned long long)sum->asides);
-    for (uint32_t i = 0; i < AW_EXTERNAL_FAULT_COUNT; i++)
+    for (uint32_t i = 0; i < AW_EXTERNAL_AGENT_FAULT_COUNT; i++)
         if (sum->answers[i])
-            printf(" %s %llu", aw_external_fault_name((enum aw_external_fault)i),
+            printf(" %s %llu", aw_external_agent_fault_name((enum aw_external_agent_fault)i),
                    (unsigned long long)sum->answers[i]);
     printf("\n");
     return err;

@@ -656,9 +656,9 @@ static void same_inputs_same_bytes(void **state)
                        8 * sizeof(double) + AW_CAPACITY_RULE_HISTORY * sizeof(uint16_t) +
                            AW_CAPACITY_RULE_MEMORY_HISTORY * sizeof(uint16_t) +
                            4 * sizeof(uint32_t),
-                   "aw_formula_memory has padding");
+                   "aw_capacity_rule_memory has padding");
     _Static_assert(sizeof(struct aw_capacity_rule) == AW_CAPACITY_RULE_DIM * sizeof(double),
-                   "aw_formula has padding");
+                   "aw_capacity_rule has padding");
     struct aw_capacity_rule_memory memory[2];
     memset(&memory[0], 0x00, sizeof memory[0]);
     memset(&memory[1], 0xff, sizeof memory[1]);

@@ -4,19 +4,20 @@
 #include <math.h>
 #include <string.h>
 
-struct aw_outside *aw_outside_of(const struct aw_policy *policy)
+struct aw_external *aw_external_of(const struct aw_policy *policy)
 {
     return policy->ops == &aw_external_ops ? policy->self : NULL;
 }
 
-double aw_outside_step(struct aw_outside *outside, const struct aw_external_settings *settings,
-                       int64_t now_us, struct aw_external_report *ret_report)
+double aw_external_step(struct aw_external *external,
+                        const struct aw_external_agent_settings *settings, int64_t now_us,
+                        struct aw_external_agent_report *ret_report)
 {
-    struct aw_external_answer *heard = &outside->memory.heard;
-    aw_external_step(settings, &outside->memory.agent, heard, now_us, ret_report);
-    outside->usable = ret_report->asked && ret_report->fault == AW_EXTERNAL_FAULT_NONE &&
-                      ret_report->standing != AW_EXTERNAL_ASIDE;
-    memcpy(outside->action, heard->action, sizeof outside->action);
+    struct aw_external_agent_answer *heard = &external->memory.heard;
+    aw_external_agent_step(settings, &external->memory.agent, heard, now_us, ret_report);
+    external->usable = ret_report->asked && ret_report->fault == AW_EXTERNAL_AGENT_FAULT_NONE &&
+                       ret_report->standing != AW_EXTERNAL_AGENT_ASIDE;
+    memcpy(external->action, heard->action, sizeof external->action);
     const double took_s = heard->took_s;
     memset(heard, 0, sizeof *heard);
     return took_s;
@@ -25,41 +26,41 @@ double aw_outside_step(struct aw_outside *outside, const struct aw_external_sett
 static enum aw_err outside_new(const struct aw_policy_task *task, const struct aw_alloc *alloc,
                                void **ret_self)
 {
-    struct aw_outside *outside = aw_alloc_new(alloc, 1, sizeof *outside);
-    if (!outside)
+    struct aw_external *external = aw_alloc_new(alloc, 1, sizeof *external);
+    if (!external)
         return AW_ERR_NOMEM;
-    outside->task = *task;
-    outside->alloc = alloc;
-    aw_external_begin(&outside->memory.agent, task->now_us);
-    *ret_self = outside;
+    external->task = *task;
+    external->alloc = alloc;
+    aw_external_agent_begin(&external->memory.agent, task->now_us);
+    *ret_self = external;
     return AW_OK;
 }
 
 static void outside_free(void *self)
 {
-    struct aw_outside *outside = self;
-    if (outside)
-        aw_alloc_free(outside->alloc, outside);
+    struct aw_external *external = self;
+    if (external)
+        aw_alloc_free(external->alloc, external);
 }
 
 static size_t outside_bytes(const void *self)
 {
-    return sizeof *(const struct aw_outside *)self;
+    return sizeof *(const struct aw_external *)self;
 }
 
 static bool outside_act(void *self, const struct aw_policy_seen *seen, struct aw_policy_answer *ret)
 {
-    const struct aw_outside *outside = self;
-    if (!outside->usable)
+    const struct aw_external *external = self;
+    if (!external->usable)
         return false;
-    memcpy(ret->action, outside->action, sizeof ret->action);
-    aw_action_plan(outside->task.action, seen->action, seen->reading, ret->action, &ret->plan);
+    memcpy(ret->action, external->action, sizeof ret->action);
+    aw_action_plan(external->task.action, seen->action, seen->reading, ret->action, &ret->plan);
     return true;
 }
 
 static uint64_t outside_learned(const void *self)
 {
-    return ((const struct aw_outside *)self)->memory.agent.agent;
+    return ((const struct aw_external *)self)->memory.agent.agent;
 }
 
 /* What it was taught nobody here knows. */
@@ -79,7 +80,7 @@ static enum aw_err outside_draw(void *self, struct aw_rng *rng)
 
 static void outside_adopt(void *self, const void *other)
 {
-    ((struct aw_outside *)self)->memory = ((const struct aw_outside *)other)->memory;
+    ((struct aw_external *)self)->memory = ((const struct aw_external *)other)->memory;
 }
 
 static bool outside_fits(const void *self, const void *other)
@@ -91,24 +92,24 @@ static bool outside_fits(const void *self, const void *other)
 
 static size_t outside_state_bytes(const void *self)
 {
-    return sizeof((const struct aw_outside *)self)->memory;
+    return sizeof((const struct aw_external *)self)->memory;
 }
 
 static void outside_save(const void *self, void *bytes)
 {
-    memcpy(bytes, &((const struct aw_outside *)self)->memory, outside_state_bytes(self));
+    memcpy(bytes, &((const struct aw_external *)self)->memory, outside_state_bytes(self));
 }
 
 static enum aw_err outside_load(void *self, const void *bytes)
 {
-    memcpy(&((struct aw_outside *)self)->memory, bytes, outside_state_bytes(self));
+    memcpy(&((struct aw_external *)self)->memory, bytes, outside_state_bytes(self));
     return AW_OK;
 }
 
 static int outside_describe(const void *self, json_t *policy)
 {
     return json_object_set_new(policy, "agent",
-                               json_string(((const struct aw_outside *)self)->memory.agent.name));
+                               json_string(((const struct aw_external *)self)->memory.agent.name));
 }
 
 static enum aw_err outside_read(void *self, const json_t *policy, uint64_t id, struct aw_diag *diag)

@@ -5,7 +5,7 @@
  * Threads: as policy.h.
  *
  * The trap: it has no answer of its own. Who asks it over the wire hands in what came of that, and
- * aw_outside_step says before each act whether it can be used.
+ * aw_external_step says before each act whether it can be used.
  */
 #ifndef AW_POLICY_EXTERNAL_H
 #define AW_POLICY_EXTERNAL_H
@@ -14,12 +14,12 @@
 #include "safety/external_agent.h"
 
 /* No padding: it is copied into snapshots. */
-struct aw_outside_memory {
-    struct aw_external_memory agent;
-    struct aw_external_answer heard; /* in this tick; zeroed between decisions */
+struct aw_external_memory {
+    struct aw_external_agent_memory agent;
+    struct aw_external_agent_answer heard; /* in this tick; zeroed between decisions */
 };
-struct aw_outside {
-    struct aw_outside_memory memory;
+struct aw_external {
+    struct aw_external_memory memory;
     float action[AW_ACTION_DIM]; /* of this tick */
     bool usable;                 /* there is one */
     struct aw_policy_task task;
@@ -27,9 +27,10 @@ struct aw_outside {
 };
 extern const struct aw_policy_ops aw_external_ops;
 
-struct aw_outside *aw_outside_of(const struct aw_policy *policy); /* NULL: of another kind */
+struct aw_external *aw_external_of(const struct aw_policy *policy); /* NULL: of another kind */
 /* Takes in what came of asking, and forgets it. Returns how long the answer took. */
-double aw_outside_step(struct aw_outside *outside, const struct aw_external_settings *settings,
-                       int64_t now_us, struct aw_external_report *ret_report);
+double aw_external_step(struct aw_external *external,
+                        const struct aw_external_agent_settings *settings, int64_t now_us,
+                        struct aw_external_agent_report *ret_report);
 
 #endif

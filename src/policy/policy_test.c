@@ -72,15 +72,15 @@ static struct aw_policy_seen show(struct scene *s, uint32_t t)
 /* Lets an agent elsewhere answer, where the policy is one. */
 static void answer(const struct aw_policy *policy, uint32_t t)
 {
-    struct aw_outside *outside = aw_outside_of(policy);
-    if (!outside)
+    struct aw_external *external = aw_external_of(policy);
+    if (!external)
         return;
-    struct aw_external_settings settings;
-    struct aw_external_report report;
-    aw_conf_defaults(aw_external_fields, &settings);
-    outside->memory.heard = (struct aw_external_answer){
+    struct aw_external_agent_settings settings;
+    struct aw_external_agent_report report;
+    aw_conf_defaults(aw_external_agent_fields, &settings);
+    external->memory.heard = (struct aw_external_agent_answer){
         .agent = 7, .took_s = 0.1, .action = {0.1f, (float)sin(t), -0.2f}, .name = "x@1"};
-    (void)aw_outside_step(outside, &settings, t * INT64_C(15000000), &report);
+    (void)aw_external_step(external, &settings, t * INT64_C(15000000), &report);
 }
 
 static void learn(const struct aw_policy *policy)

@@ -469,7 +469,7 @@ static void agent_use(struct aw__reading *r, struct aw_profile *p)
     aw_conf_defaults(aw_rehearse_fields, &p->rehearse);
     aw_conf_defaults(aw_learner_fields, &p->learner);
     aw_conf_defaults(aw_ope_fields, &p->learner.ope);
-    aw_conf_defaults(aw_external_fields, &p->external);
+    aw_conf_defaults(aw_external_agent_fields, &p->external);
     const struct aw_node *settings = aw__reading_at(r, "spec.learning.agent.settings");
     if (!settings || settings->kind != AW_NODE_MAP)
         return;
@@ -477,7 +477,7 @@ static void agent_use(struct aw__reading *r, struct aw_profile *p)
     if (p->agent == AW_POLICY_CAPACITY)
         aw_schema_decode_conf(aw_rehearse_fields, r->tree, settings, &p->rehearse, &sink);
     else if (p->agent == AW_POLICY_EXTERNAL)
-        aw_schema_decode_conf(aw_external_fields, r->tree, settings, &p->external, &sink);
+        aw_schema_decode_conf(aw_external_agent_fields, r->tree, settings, &p->external, &sink);
     else
         aw_schema_decode_conf(aw_learner_fields, r->tree, settings, &p->learner, &sink);
 }

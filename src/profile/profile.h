@@ -118,9 +118,9 @@ struct aw_profile {
     uint32_t agent; /* enum aw_policy_kind */
     char model
         [AW_MODEL_SHELF_PATH_MAX]; /* of a network: "shipped", "none" or a path (pretrained.h) */
-    struct aw_rehearse_settings rehearse; /* of a capacity rule */
-    struct aw_learner_settings learner;   /* of a network */
-    struct aw_external_settings external; /* of an agent in another process */
+    struct aw_rehearse_settings rehearse;       /* of a capacity rule */
+    struct aw_learner_settings learner;         /* of a network */
+    struct aw_external_agent_settings external; /* of an agent in another process */
     struct aw_fallback_settings fallback;
     struct aw_canary_settings canary;
 };

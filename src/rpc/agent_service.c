@@ -30,7 +30,7 @@ struct line {
     bool closing;
     bool ended;                          /* it was told that it has lost its seat */
     Aware__V1__Standing__State standing; /* as it was last told */
-    char workload[AW_STORE_NAME_MAX], agent[AW_EXTERNAL_NAME_MAX];
+    char workload[AW_STORE_NAME_MAX], agent[AW_EXTERNAL_AGENT_NAME_MAX];
 };
 
 struct aw_agent_service {
@@ -76,7 +76,7 @@ static enum aw_err send_message(struct line *line, const Aware__V1__DaemonMessag
 
 static void send_question(struct line *line, const struct aw_agent_exchange_message *message)
 {
-    struct aw_external_request question = message->question;
+    struct aw_external_agent_request question = message->question;
     Aware__V1__StateRequest state;
     aware__v1__state_request__init(&state);
     Aware__V1__DaemonMessage out;
@@ -118,10 +118,10 @@ static void send_outcome(struct line *line, uint64_t id, Aware__V1__Outcome__Ver
 static void send_standing(struct line *line, const struct aw_agent_exchange_outcome *told)
 {
     const Aware__V1__Standing__State state =
-        told->standing == AW_EXTERNAL_ASIDE ? AWARE__V1__STANDING__STATE__STATE_SET_ASIDE
-        : told->frozen                      ? AWARE__V1__STANDING__STATE__STATE_FROZEN
-        : told->acts                        ? AWARE__V1__STANDING__STATE__STATE_ACTING
-                                            : AWARE__V1__STANDING__STATE__STATE_SHADOW;
+        told->standing == AW_EXTERNAL_AGENT_ASIDE ? AWARE__V1__STANDING__STATE__STATE_SET_ASIDE
+        : told->frozen                            ? AWARE__V1__STANDING__STATE__STATE_FROZEN
+        : told->acts                              ? AWARE__V1__STANDING__STATE__STATE_ACTING
+                                                  : AWARE__V1__STANDING__STATE__STATE_SHADOW;
     Aware__V1__Standing standing;
     aware__v1__standing__init(&standing);
     Aware__V1__DaemonMessage out;
@@ -398,13 +398,13 @@ static void take_action(struct line *line, const Aware__V1__Action *message,
                "an action came before the agent has registered", reply);
         return;
     }
-    struct aw_external_words words;
+    struct aw_external_agent_words words;
     const bool sure = message->sureness_case == AWARE__V1__ACTION__SURENESS_CONFIDENCE;
-    aw_external_words_take(&words, sure ? &message->confidence : NULL, message->explanation);
+    aw_external_agent_words_take(&words, sure ? &message->confidence : NULL, message->explanation);
     /* the outcome of what was asked is told when it is decided; of this nobody would tell */
     if (aw_agent_exchange_answer_saying(line->service->exchange, line->ticket, message->id,
                                         message->values, message->n_values,
-                                        &words) == AW_EXTERNAL_FAULT_OLD)
+                                        &words) == AW_EXTERNAL_AGENT_FAULT_OLD)
         send_outcome(line, message->id, AWARE__V1__OUTCOME__VERDICT__VERDICT_INVALID,
                      "nobody asks this, or it has been answered");
 }
@@ -450,7 +450,7 @@ static void serve_half_closed(void *self, struct aw_rpc_reply *reply)
 struct listed {
     Aware__V1__WorkloadsResponse__Entry entry;
     struct aw_agent_exchange_seat seat;
-    char agent[AW_EXTERNAL_NAME_MAX];
+    char agent[AW_EXTERNAL_AGENT_NAME_MAX];
 };
 
 static void workloads(void *ctx, const uint8_t *bytes, size_t size, struct aw_rpc_reply *reply)
@@ -461,7 +461,7 @@ static void workloads(void *ctx, const uint8_t *bytes, size_t size, struct aw_rp
     Aware__V1__WorkloadsResponse response;
     aware__v1__workloads_response__init(&response);
     struct aw_agent_exchange_seat seat;
-    char agent[AW_EXTERNAL_NAME_MAX];
+    char agent[AW_EXTERNAL_AGENT_NAME_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0;
          count < LISTED_MAX && aw_agent_exchange_next(service->exchange, &i, &seat, agent); i++)

@@ -227,7 +227,7 @@ static void *good_agent(void *ctx)
 static bool seated(struct daemon *d, const char *agent)
 {
     struct aw_agent_exchange_seat seat;
-    char name[AW_EXTERNAL_NAME_MAX];
+    char name[AW_EXTERNAL_AGENT_NAME_MAX];
     uint32_t index = 0;
     return aw_agent_exchange_next(d->exchange, &index, &seat, name) && strcmp(name, agent) == 0;
 }

@@ -12,8 +12,8 @@
 /* Of a value in [-1, 1] that was computed in double and cut to float. */
 #define ROUNDING 1e-6f
 
-#define AW_CONF_OF struct aw_external_settings
-const struct aw_conf_field aw_external_fields[] = {
+#define AW_CONF_OF struct aw_external_agent_settings
+const struct aw_conf_field aw_external_agent_fields[] = {
     AW_CONF_NUMBER(deadline, "1", 0.001, 60, "seconds that an external agent has to answer"),
     AW_CONF_NUMBER(strikes, "3", 1, 1000, "bad answers that set it aside"),
     AW_CONF_NUMBER(forgive, "20", 1, 1000000,
@@ -31,124 +31,124 @@ static const struct {
 } faults[] =
     {
 #define X(id, name, sentence) {name, sentence},
-        AW_EXTERNAL_FAULT_MAP(X)
+        AW_EXTERNAL_AGENT_FAULT_MAP(X)
 #undef X
 },
   standings[] = {
 #define X(id, name, sentence) {name, sentence},
-      AW_EXTERNAL_STANDING_MAP(X)
+      AW_EXTERNAL_AGENT_STANDING_MAP(X)
 #undef X
 };
 
-const char *aw_external_fault_name(enum aw_external_fault fault)
+const char *aw_external_agent_fault_name(enum aw_external_agent_fault fault)
 {
-    AW_ASSERT((size_t)fault < AW_EXTERNAL_FAULT_COUNT);
+    AW_ASSERT((size_t)fault < AW_EXTERNAL_AGENT_FAULT_COUNT);
     return faults[fault].name;
 }
 
-static const char *external_fault_sentence(enum aw_external_fault fault)
+static const char *external_fault_sentence(enum aw_external_agent_fault fault)
 {
-    AW_ASSERT((size_t)fault < AW_EXTERNAL_FAULT_COUNT);
+    AW_ASSERT((size_t)fault < AW_EXTERNAL_AGENT_FAULT_COUNT);
     return faults[fault].sentence;
 }
 
-const char *aw_external_standing_name(enum aw_external_standing standing)
+const char *aw_external_agent_standing_name(enum aw_external_agent_standing standing)
 {
-    AW_ASSERT((size_t)standing < AW_EXTERNAL_STANDING_COUNT);
+    AW_ASSERT((size_t)standing < AW_EXTERNAL_AGENT_STANDING_COUNT);
     return standings[standing].name;
 }
 
-static const char *external_standing_sentence(enum aw_external_standing standing)
+static const char *external_standing_sentence(enum aw_external_agent_standing standing)
 {
-    AW_ASSERT((size_t)standing < AW_EXTERNAL_STANDING_COUNT);
+    AW_ASSERT((size_t)standing < AW_EXTERNAL_AGENT_STANDING_COUNT);
     return standings[standing].sentence;
 }
 
-const char *aw_external_report_format(const struct aw_external_report *report, char *buf,
-                                      size_t size)
+const char *aw_external_agent_report_format(const struct aw_external_agent_report *report,
+                                            char *buf, size_t size)
 {
     struct aw_text text;
     aw_text_init(&text, buf, size);
-    if (report->standing == AW_EXTERNAL_ABSENT && *report->name) {
+    if (report->standing == AW_EXTERNAL_AGENT_ABSENT && *report->name) {
         aw_text_add(&text, "agent %s has left, and nobody else has registered", report->name);
         return buf;
     }
     if (*report->name)
         aw_text_add(&text, "agent %s is %s: ", report->name,
                     report->follow ? "followed" : "not followed");
-    if (report->standing == AW_EXTERNAL_ASIDE)
-        aw_text_add(&text, "%s; %.0f s are left", external_standing_sentence(AW_EXTERNAL_ASIDE),
-                    report->left_s);
-    else if (report->fault > AW_EXTERNAL_FAULT_UNASKED)
+    if (report->standing == AW_EXTERNAL_AGENT_ASIDE)
+        aw_text_add(&text, "%s; %.0f s are left",
+                    external_standing_sentence(AW_EXTERNAL_AGENT_ASIDE), report->left_s);
+    else if (report->fault > AW_EXTERNAL_AGENT_FAULT_UNASKED)
         aw_text_add(&text, "it %s (strike %u of %u)", external_fault_sentence(report->fault),
                     report->strikes, report->strikes_max);
-    else if (report->shadow && report->standing == AW_EXTERNAL_TRUSTED)
+    else if (report->shadow && report->standing == AW_EXTERNAL_AGENT_TRUSTED)
         aw_text_add(&text, "it has registered as a shadow");
-    else if (report->standing == AW_EXTERNAL_PROBATION)
+    else if (report->standing == AW_EXTERNAL_AGENT_PROBATION)
         aw_text_add(&text, "%s (%u of %u good answers)",
-                    external_standing_sentence(AW_EXTERNAL_PROBATION), report->streak,
+                    external_standing_sentence(AW_EXTERNAL_AGENT_PROBATION), report->streak,
                     report->probation);
     else
         aw_text_add(&text, "%s", external_standing_sentence(report->standing));
     return buf;
 }
 
-uint64_t aw_external_id(const char *name)
+uint64_t aw_external_agent_id(const char *name)
 {
     uint64_t h = aw_hash_text(AW_HASH_BEGIN, name);
     return h ? h : 1;
 }
 
-enum aw_external_fault aw_external_check(const float *values, size_t count,
-                                         float ret_action[AW_ACTION_DIM])
+enum aw_external_agent_fault aw_external_agent_check(const float *values, size_t count,
+                                                     float ret_action[AW_ACTION_DIM])
 {
     if (count != AW_ACTION_DIM)
-        return AW_EXTERNAL_FAULT_SIZE;
+        return AW_EXTERNAL_AGENT_FAULT_SIZE;
     for (size_t i = 0; i < AW_ACTION_DIM; i++)
         if (!isfinite(values[i]))
-            return AW_EXTERNAL_FAULT_NOT_FINITE;
+            return AW_EXTERNAL_AGENT_FAULT_NOT_FINITE;
     for (size_t i = 0; i < AW_ACTION_DIM; i++)
         if (fabsf(values[i]) > 1 + ROUNDING)
-            return AW_EXTERNAL_FAULT_BOUNDS;
+            return AW_EXTERNAL_AGENT_FAULT_BOUNDS;
     for (size_t i = 0; i < AW_ACTION_DIM; i++)
         ret_action[i] = fminf(1, fmaxf(-1, values[i]));
-    return AW_EXTERNAL_FAULT_NONE;
+    return AW_EXTERNAL_AGENT_FAULT_NONE;
 }
 
 /* --- a tick ----------------------------------------------------------------------------------- */
 
-void aw_external_begin(struct aw_external_memory *memory, int64_t now_us)
+void aw_external_agent_begin(struct aw_external_agent_memory *memory, int64_t now_us)
 {
     memset(memory, 0, sizeof *memory);
     memory->seen_us = now_us;
 }
 
 /* A clock that went back makes no time aside longer than it is. */
-static int64_t until_us(const struct aw_external_memory *memory, int64_t now_us)
+static int64_t until_us(const struct aw_external_agent_memory *memory, int64_t now_us)
 {
     const int64_t back = memory->seen_us > now_us ? memory->seen_us - now_us : 0;
     return memory->until_us > back ? memory->until_us - back : memory->until_us;
 }
 
-bool aw_external_asks(const struct aw_external_memory *memory, int64_t now_us)
+bool aw_external_agent_asks(const struct aw_external_agent_memory *memory, int64_t now_us)
 {
-    return memory->standing != AW_EXTERNAL_ASIDE || now_us >= until_us(memory, now_us);
+    return memory->standing != AW_EXTERNAL_AGENT_ASIDE || now_us >= until_us(memory, now_us);
 }
 
-static void set_aside(const struct aw_external_settings *settings,
-                      struct aw_external_memory *memory, int64_t now_us)
+static void set_aside(const struct aw_external_agent_settings *settings,
+                      struct aw_external_agent_memory *memory, int64_t now_us)
 {
     const double seconds =
         fmin(settings->backoff_max, ldexp(settings->backoff, (int)memory->level));
-    memory->standing = AW_EXTERNAL_ASIDE;
+    memory->standing = AW_EXTERNAL_AGENT_ASIDE;
     memory->until_us = now_us + (int64_t)(seconds * 1e6);
     memory->level += memory->level < LEVEL_MAX;
     memory->asides++;
     memory->strikes = memory->streak = 0;
 }
 
-static void take_good(const struct aw_external_settings *settings,
-                      struct aw_external_memory *memory)
+static void take_good(const struct aw_external_agent_settings *settings,
+                      struct aw_external_agent_memory *memory)
 {
     memory->good++;
     memory->streak += memory->streak < UINT32_MAX;
@@ -158,31 +158,33 @@ static void take_good(const struct aw_external_settings *settings,
         else
             memory->level -= memory->level > 0;
     }
-    if (memory->standing == AW_EXTERNAL_PROBATION && memory->streak >= settings->probation)
-        memory->standing = AW_EXTERNAL_TRUSTED;
+    if (memory->standing == AW_EXTERNAL_AGENT_PROBATION && memory->streak >= settings->probation)
+        memory->standing = AW_EXTERNAL_AGENT_TRUSTED;
 }
 
-static void take_bad(const struct aw_external_settings *settings, struct aw_external_memory *memory,
-                     enum aw_external_fault fault, int64_t now_us)
+static void take_bad(const struct aw_external_agent_settings *settings,
+                     struct aw_external_agent_memory *memory, enum aw_external_agent_fault fault,
+                     int64_t now_us)
 {
     memory->bad++;
     memory->streak = 0;
     memory->strikes++;
-    if (memory->strikes >= settings->strikes || fault == AW_EXTERNAL_FAULT_FLOOD)
+    if (memory->strikes >= settings->strikes || fault == AW_EXTERNAL_AGENT_FAULT_FLOOD)
         set_aside(settings, memory, now_us);
 }
 
 /* Who is there, before its answer is looked at. */
-static void meet(struct aw_external_memory *memory, const struct aw_external_answer *answer)
+static void meet(struct aw_external_agent_memory *memory,
+                 const struct aw_external_agent_answer *answer)
 {
     if (answer->agent == 0) {
-        memory->standing = AW_EXTERNAL_ABSENT;
+        memory->standing = AW_EXTERNAL_AGENT_ABSENT;
         memory->streak = 0;
         return;
     }
-    if (answer->agent != memory->agent || memory->standing == AW_EXTERNAL_ABSENT ||
-        memory->standing == AW_EXTERNAL_ASIDE) {
-        memory->standing = AW_EXTERNAL_PROBATION;
+    if (answer->agent != memory->agent || memory->standing == AW_EXTERNAL_AGENT_ABSENT ||
+        memory->standing == AW_EXTERNAL_AGENT_ASIDE) {
+        memory->standing = AW_EXTERNAL_AGENT_PROBATION;
         memory->streak = 0;
     }
     memory->agent = answer->agent;
@@ -190,8 +192,8 @@ static void meet(struct aw_external_memory *memory, const struct aw_external_ans
     memcpy(memory->name, answer->name, sizeof memory->name);
 }
 
-void aw_external_words_take(struct aw_external_words *words, const float *confidence,
-                            const char *explanation)
+void aw_external_agent_words_take(struct aw_external_agent_words *words, const float *confidence,
+                                  const char *explanation)
 {
     memset(words, 0, sizeof *words);
     if (confidence && *confidence >= 0 && *confidence <= 1) {
@@ -223,40 +225,42 @@ void aw_external_words_take(struct aw_external_words *words, const float *confid
     }
 }
 
-void aw_external_step(const struct aw_external_settings *settings,
-                      struct aw_external_memory *memory, const struct aw_external_answer *answer,
-                      int64_t now_us, struct aw_external_report *ret_report)
+void aw_external_agent_step(const struct aw_external_agent_settings *settings,
+                            struct aw_external_agent_memory *memory,
+                            const struct aw_external_agent_answer *answer, int64_t now_us,
+                            struct aw_external_agent_report *ret_report)
 {
-    AW_ASSERT(answer->fault < AW_EXTERNAL_FAULT_COUNT);
+    AW_ASSERT(answer->fault < AW_EXTERNAL_AGENT_FAULT_COUNT);
     const uint32_t before = memory->standing;
-    const enum aw_external_fault fault = (enum aw_external_fault)answer->fault;
-    const bool asked = answer->agent && fault != AW_EXTERNAL_FAULT_UNASKED;
+    const enum aw_external_agent_fault fault = (enum aw_external_agent_fault)answer->fault;
+    const bool asked = answer->agent && fault != AW_EXTERNAL_AGENT_FAULT_UNASKED;
     memory->until_us = until_us(memory, now_us);
     memory->seen_us = now_us;
-    const bool aside = memory->standing == AW_EXTERNAL_ASIDE && now_us < memory->until_us;
+    const bool aside = memory->standing == AW_EXTERNAL_AGENT_ASIDE && now_us < memory->until_us;
     if (aside) {
         /* whoever is there now, and whatever they say */
     } else {
         meet(memory, answer);
-        if (asked && fault == AW_EXTERNAL_FAULT_NONE)
+        if (asked && fault == AW_EXTERNAL_AGENT_FAULT_NONE)
             take_good(settings, memory);
         else if (asked)
             take_bad(settings, memory, fault, now_us);
     }
-    const bool counts = !aside && asked && fault == AW_EXTERNAL_FAULT_NONE;
-    *ret_report = (struct aw_external_report){
-        .standing = (enum aw_external_standing)memory->standing,
+    const bool counts = !aside && asked && fault == AW_EXTERNAL_AGENT_FAULT_NONE;
+    *ret_report = (struct aw_external_agent_report){
+        .standing = (enum aw_external_agent_standing)memory->standing,
         .fault = fault,
         .asked = asked,
-        .follow = counts && memory->standing == AW_EXTERNAL_TRUSTED && !answer->shadow,
+        .follow = counts && memory->standing == AW_EXTERNAL_AGENT_TRUSTED && !answer->shadow,
         .shadow = answer->shadow,
         .moved = memory->standing != before,
         .strikes = memory->strikes,
         .strikes_max = settings->strikes,
         .streak = memory->streak,
         .probation = settings->probation,
-        .left_s =
-            memory->standing == AW_EXTERNAL_ASIDE ? 1e-6 * (double)(memory->until_us - now_us) : 0,
+        .left_s = memory->standing == AW_EXTERNAL_AGENT_ASIDE
+                      ? 1e-6 * (double)(memory->until_us - now_us)
+                      : 0,
     };
     memcpy(ret_report->name, memory->name, sizeof ret_report->name);
     if (counts)

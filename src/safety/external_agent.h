@@ -13,8 +13,8 @@
  * of PROBATION is a shadow: it is judged, recorded, and not applied. A trusted agent still acts
  * only where the stage of its workload lets an agent act, under the watchdog and behind the rails.
  *
- * Call order: aw_conf_defaults(aw_external_fields, &settings), begin; then once per tick
- *             aw_external_asks, and aw_external_step with what came of it.
+ * Call order: aw_conf_defaults(aw_external_agent_fields, &settings), begin; then once per tick
+ *             aw_external_agent_asks, and aw_external_agent_step with what came of it.
  * Memory:     plain structs. A memory and an answer have no padding: they are part of snapshots.
  * Threads:    pure functions of their arguments.
  *
@@ -29,21 +29,21 @@
 #include "task/action.h"
 #include "task/state.h"
 
-#define AW_EXTERNAL_NAME_MAX 128u /* bytes with the NUL: "name@version" */
+#define AW_EXTERNAL_AGENT_NAME_MAX 128u /* bytes with the NUL: "name@version" */
 
-struct aw_external_settings {
+struct aw_external_agent_settings {
     double deadline;             /* seconds from asking to the answer */
     uint32_t strikes;            /* bad answers that set it aside */
     uint32_t forgive;            /* good answers that take back one strike, or one doubling */
     uint32_t probation;          /* good answers in a row before it may act */
     double backoff, backoff_max; /* seconds for which it is set aside; doubles */
 };
-extern const struct aw_conf_field aw_external_fields[];
+extern const struct aw_conf_field aw_external_agent_fields[];
 
 /* clang-format off */
 /* What an answer is like. All but NONE and UNASKED are bad.
  *     id           name          sentence, as what follows "the agent" */
-#define AW_EXTERNAL_FAULT_MAP(X)                                                       \
+#define AW_EXTERNAL_AGENT_FAULT_MAP(X)                                                 \
     X(NONE,        "none",        "has answered")                                      \
     X(UNASKED,     "unasked",     "was not asked")                                     \
     X(LATE,        "late",        "has not answered within the deadline")              \
@@ -55,29 +55,29 @@ extern const struct aw_conf_field aw_external_fields[];
     X(FLOOD,       "flood",       "has sent far more than was asked for")
 
 /*     id           name          sentence */
-#define AW_EXTERNAL_STANDING_MAP(X)                                                    \
+#define AW_EXTERNAL_AGENT_STANDING_MAP(X)                                              \
     X(ABSENT,      "absent",      "no agent is registered for the workload")           \
     X(PROBATION,   "probation",   "it is on probation: asked, judged, not followed")   \
     X(TRUSTED,     "trusted",     "its answers may be followed")                       \
     X(ASIDE,       "aside",       "it is set aside: too many bad answers")
 /* clang-format on */
-enum aw_external_fault {
-#define X(id, name, sentence) AW_EXTERNAL_FAULT_##id,
-    AW_EXTERNAL_FAULT_MAP(X)
+enum aw_external_agent_fault {
+#define X(id, name, sentence) AW_EXTERNAL_AGENT_FAULT_##id,
+    AW_EXTERNAL_AGENT_FAULT_MAP(X)
 #undef X
-        AW_EXTERNAL_FAULT_COUNT
+        AW_EXTERNAL_AGENT_FAULT_COUNT
 };
-enum aw_external_standing {
-#define X(id, name, sentence) AW_EXTERNAL_##id,
-    AW_EXTERNAL_STANDING_MAP(X)
+enum aw_external_agent_standing {
+#define X(id, name, sentence) AW_EXTERNAL_AGENT_##id,
+    AW_EXTERNAL_AGENT_STANDING_MAP(X)
 #undef X
-        AW_EXTERNAL_STANDING_COUNT
+        AW_EXTERNAL_AGENT_STANDING_COUNT
 };
-const char *aw_external_fault_name(enum aw_external_fault fault);
-const char *aw_external_standing_name(enum aw_external_standing standing);
+const char *aw_external_agent_fault_name(enum aw_external_agent_fault fault);
+const char *aw_external_agent_standing_name(enum aw_external_agent_standing standing);
 
 /* What an agent is asked. */
-struct aw_external_request {
+struct aw_external_agent_request {
     uint64_t id; /* set by who carries it; ascending, never 0 */
     uint32_t episode, step;
     uint32_t obs_dim;
@@ -94,74 +94,75 @@ struct aw_external_request {
 
 /* What an agent says of its answer, for people: kept and shown, never acted upon. Zeroed: nothing.
  * No padding, as in what it is part of. */
-#define AW_EXTERNAL_WORDS_MAX 256u
-struct aw_external_words {
+#define AW_EXTERNAL_AGENT_WORDS_MAX 256u
+struct aw_external_agent_words {
     uint32_t has_confidence;
     float confidence; /* 0 to 1 */
-    char explanation[AW_EXTERNAL_WORDS_MAX];
+    char explanation[AW_EXTERNAL_AGENT_WORDS_MAX];
 };
 /* The wall that words from outside cross: well-formed UTF-8 without control characters, cut between
  * two characters, with other quotes and slashes than those that JSON would escape. `confidence`
  * NULL, or no number from 0 to 1: not stated; so is a NULL text. */
-void aw_external_words_take(struct aw_external_words *words, const float *confidence,
-                            const char *explanation);
+void aw_external_agent_words_take(struct aw_external_agent_words *words, const float *confidence,
+                                  const char *explanation);
 
 /* What came of asking. Zeroed: nobody is there. */
-struct aw_external_answer {
+struct aw_external_agent_answer {
     uint64_t agent;              /* of its name; 0: nobody is there */
     double took_s;               /* from asking; 0: there is no answer */
-    uint32_t fault;              /* enum aw_external_fault */
+    uint32_t fault;              /* enum aw_external_agent_fault */
     uint32_t shadow;             /* 1: it wants to be judged, and never to act */
     float action[AW_ACTION_DIM]; /* where fault is NONE; each in [-1, 1] */
     uint32_t unused_;            /* 0 */
-    struct aw_external_words words;
-    char name[AW_EXTERNAL_NAME_MAX];
+    struct aw_external_agent_words words;
+    char name[AW_EXTERNAL_AGENT_NAME_MAX];
 };
 /* Never 0. */
-uint64_t aw_external_id(const char *name);
+uint64_t aw_external_agent_id(const char *name);
 
 /* The wall that values from outside cross. `ret_action` is written where it returns NONE. */
-enum aw_external_fault aw_external_check(const float *values, size_t count,
-                                         float ret_action[AW_ACTION_DIM]);
+enum aw_external_agent_fault aw_external_agent_check(const float *values, size_t count,
+                                                     float ret_action[AW_ACTION_DIM]);
 
-struct aw_external_memory {
+struct aw_external_agent_memory {
     int64_t seen_us;    /* last step */
     int64_t until_us;   /* end of the time for which it is set aside; 0: it is not */
     uint64_t agent;     /* that was there last; 0: none yet */
     uint64_t good, bad; /* answers, in all */
-    uint32_t standing;  /* enum aw_external_standing */
+    uint32_t standing;  /* enum aw_external_agent_standing */
     uint32_t strikes;
-    uint32_t streak;                 /* good answers in a row */
-    uint32_t level;                  /* of the back-off */
-    uint32_t asides;                 /* times that it was set aside */
-    uint32_t shadow;                 /* 1: the agent wants to be judged, and never to act */
-    char name[AW_EXTERNAL_NAME_MAX]; /* of that agent */
+    uint32_t streak;                       /* good answers in a row */
+    uint32_t level;                        /* of the back-off */
+    uint32_t asides;                       /* times that it was set aside */
+    uint32_t shadow;                       /* 1: the agent wants to be judged, and never to act */
+    char name[AW_EXTERNAL_AGENT_NAME_MAX]; /* of that agent */
 };
 
 /* What is told of it in a decision. */
-struct aw_external_report {
-    enum aw_external_standing standing;
-    enum aw_external_fault fault;
+struct aw_external_agent_report {
+    enum aw_external_agent_standing standing;
+    enum aw_external_agent_fault fault;
     bool asked;  /* in this tick */
     bool follow; /* its answer may be carried out */
     bool shadow; /* as it asked for itself */
     bool moved;  /* the standing is another than in the tick before */
     uint32_t strikes, strikes_max;
-    uint32_t streak, probation;      /* good answers in a row, and how many it takes */
-    double left_s;                   /* for which it is still set aside; 0: it is not */
-    char name[AW_EXTERNAL_NAME_MAX]; /* ""; nobody has been there */
-    struct aw_external_words words;  /* with the answer of this tick, if it was a good one */
+    uint32_t streak, probation;            /* good answers in a row, and how many it takes */
+    double left_s;                         /* for which it is still set aside; 0: it is not */
+    char name[AW_EXTERNAL_AGENT_NAME_MAX]; /* ""; nobody has been there */
+    struct aw_external_agent_words words;  /* with the answer of this tick, if it was a good one */
 };
 /* "agent td3@7 is not followed: it has not answered within the deadline (strike 2 of 3)". */
-#define AW_EXTERNAL_TEXT_MAX 320u
-const char *aw_external_report_format(const struct aw_external_report *report, char *buf,
-                                      size_t size);
+#define AW_EXTERNAL_AGENT_TEXT_MAX 320u
+const char *aw_external_agent_report_format(const struct aw_external_agent_report *report,
+                                            char *buf, size_t size);
 
-void aw_external_begin(struct aw_external_memory *memory, int64_t now_us);
+void aw_external_agent_begin(struct aw_external_agent_memory *memory, int64_t now_us);
 /* Whether to ask in this tick: not while it is set aside. */
-bool aw_external_asks(const struct aw_external_memory *memory, int64_t now_us);
-void aw_external_step(const struct aw_external_settings *settings,
-                      struct aw_external_memory *memory, const struct aw_external_answer *answer,
-                      int64_t now_us, struct aw_external_report *ret_report);
+bool aw_external_agent_asks(const struct aw_external_agent_memory *memory, int64_t now_us);
+void aw_external_agent_step(const struct aw_external_agent_settings *settings,
+                            struct aw_external_agent_memory *memory,
+                            const struct aw_external_agent_answer *answer, int64_t now_us,
+                            struct aw_external_agent_report *ret_report);
 
 #endif

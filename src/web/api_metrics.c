@@ -194,10 +194,11 @@ static void put_agents(struct aw_metrics *m, struct aw_agent_exchange *exchange)
     aw_agent_exchange_counts(exchange, &c);
     aw_metrics_family(m, "aware_agent_seats", AW_METRIC_GAUGE, NULL,
                       "Workloads that admit an external agent, by how theirs stands.");
-    for (uint32_t s = 0; s < AW_EXTERNAL_STANDING_COUNT; s++)
-        aw_metrics_sample(
-            m, (label[]){{"standing", aw_external_standing_name((enum aw_external_standing)s)}}, 1,
-            c.standing[s]);
+    for (uint32_t s = 0; s < AW_EXTERNAL_AGENT_STANDING_COUNT; s++)
+        aw_metrics_sample(m,
+                          (label[]){{"standing", aw_external_agent_standing_name(
+                                                     (enum aw_external_agent_standing)s)}},
+                          1, c.standing[s]);
     gauge(m, "aware_agents_acting", NULL,
           "External agents whose answer was carried out in the last step.", c.acting);
     aw_metrics_family(m, "aware_agent_registrations", AW_METRIC_COUNTER, NULL,
@@ -211,10 +212,10 @@ static void put_agents(struct aw_metrics *m, struct aw_agent_exchange *exchange)
     aw_metrics_family(m, "aware_agent_refused_answers", AW_METRIC_COUNTER, NULL,
                       "Answers that were not taken and questions without one, by reason; the "
                       "fallback decides then.");
-    for (uint32_t f = AW_EXTERNAL_FAULT_LATE; f < AW_EXTERNAL_FAULT_COUNT; f++)
-        aw_metrics_sample(m,
-                          (label[]){{"reason", aw_external_fault_name((enum aw_external_fault)f)}},
-                          1, (double)c.faults[f]);
+    for (uint32_t f = AW_EXTERNAL_AGENT_FAULT_LATE; f < AW_EXTERNAL_AGENT_FAULT_COUNT; f++)
+        aw_metrics_sample(
+            m, (label[]){{"reason", aw_external_agent_fault_name((enum aw_external_agent_fault)f)}},
+            1, (double)c.faults[f]);
     aw_metrics_family(m, "aware_agent_answer_time_seconds", AW_METRIC_HISTOGRAM, "seconds",
                       "Time from a question to a good answer.");
     aw_metrics_histogram(m, NULL, 0, &c.took_s);

@@ -68,12 +68,12 @@ static void without_external_agents_nothing_is_told_of_them(void **state)
 static void questions_answers_refusals_and_standings_are_counted(void **state)
 {
     static const float good[AW_ACTION_DIM] = {0}, beyond[AW_ACTION_DIM] = {2, 0, 0};
-    const struct aw_external_request question = {.obs_dim = 12};
+    const struct aw_external_agent_request question = {.obs_dim = 12};
     struct aw_agent_exchange_hello hello = {
         .workload = "shop/0", .agent = "td3", .version = "7", .wake = no_wake};
     struct aw_agent_exchange_seat seat;
     struct aw_agent_exchange_message message;
-    struct aw_external_answer answer;
+    struct aw_external_agent_answer answer;
     uint64_t ticket, other;
     (void)state;
     assert_ok(aw_agent_exchange_register(exchange, &hello, &ticket, &seat, NULL));
@@ -86,8 +86,8 @@ static void questions_answers_refusals_and_standings_are_counted(void **state)
                                        i == 1 ? beyond : good, 3);
         aw_agent_exchange_hear(exchange, 0, &answer);
     }
-    aw_agent_exchange_tell(exchange, 0,
-                           &(struct aw_agent_exchange_outcome){.standing = AW_EXTERNAL_PROBATION});
+    aw_agent_exchange_tell(
+        exchange, 0, &(struct aw_agent_exchange_outcome){.standing = AW_EXTERNAL_AGENT_PROBATION});
     aw_api_agents(&world.api, exchange);
     char *text = scraped();
     static const char *const lines[] = {

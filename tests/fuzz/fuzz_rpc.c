@@ -109,7 +109,7 @@ static void stream(const uint8_t *data, size_t size)
 /* The first four bytes are how sure it is. */
 static void words(const uint8_t *data, size_t size)
 {
-    struct aw_external_words taken;
+    struct aw_external_agent_words taken;
     float sure;
     if (size < sizeof sure)
         return;
@@ -118,7 +118,7 @@ static void words(const uint8_t *data, size_t size)
     AW_ASSERT(text);
     memcpy(text, data + sizeof sure, size - sizeof sure);
     text[size - sizeof sure] = '\0';
-    aw_external_words_take(&taken, &sure, text);
+    aw_external_agent_words_take(&taken, &sure, text);
     const size_t len = strlen(taken.explanation);
     AW_ASSERT(len < sizeof taken.explanation && aw_text_utf8_bad(taken.explanation, len) == len);
     for (size_t i = 0; i < len; i++)
@@ -137,12 +137,12 @@ static void agent(const uint8_t *data, size_t size)
     if (message->message_case == AWARE__V1__AGENT_MESSAGE__MESSAGE_ACTION) {
         const Aware__V1__Action *action = message->action;
         float taken[AW_ACTION_DIM] = {NAN, NAN, NAN};
-        struct aw_external_words said;
-        const enum aw_external_fault fault =
-            aw_external_check(action->values, action->n_values, taken);
+        struct aw_external_agent_words said;
+        const enum aw_external_agent_fault fault =
+            aw_external_agent_check(action->values, action->n_values, taken);
         for (uint32_t i = 0; i < AW_ACTION_DIM; i++)
             AW_ASSERT(fault ? isnan(taken[i]) : taken[i] >= -1 && taken[i] <= 1);
-        aw_external_words_take(&said, &action->confidence, action->explanation);
+        aw_external_agent_words_take(&said, &action->confidence, action->explanation);
         AW_ASSERT(memchr(said.explanation, '\0', sizeof said.explanation));
     }
     aware__v1__agent_message__free_unpacked(message, NULL);
