@@ -24,15 +24,16 @@ struct settings {
 
 static const char *const choices[] = {"relu", "tanh", NULL};
 
+#define AW_CONF_OF struct settings
 static const struct aw_conf_field table[] = {
-    {"flag", AW_CONF_BOOL, offsetof(struct settings, flag), "true", 0, 0, NULL, ""},
-    {"u32", AW_CONF_U32, offsetof(struct settings, u32), "64", 1, 1000000, NULL, ""},
-    {"u64", AW_CONF_U64, offsetof(struct settings, u64), "1", 0, 0, NULL, ""},
-    {"f32", AW_CONF_F32, offsetof(struct settings, f32), "0.3", 0, 1.0 / 3, NULL, ""},
-    {"f64", AW_CONF_F64, offsetof(struct settings, f64), "1", -INFINITY, 1e300, NULL, ""},
-    {"choice", AW_CONF_CHOICE, offsetof(struct settings, choice), "tanh", 0, 0, choices, ""},
-    {"list", AW_CONF_U32_LIST, offsetof(struct settings, list), "64,64", 1, 4096, NULL, ""},
-    {"text", AW_CONF_TEXT, offsetof(struct settings, text), "", 0, 0, NULL, ""},
+    AW_CONF_PLAIN(flag, "true", ""),
+    AW_CONF_NUMBER(u32, "64", 1, 1000000, ""),
+    AW_CONF_NUMBER(u64, "1", 0, 0, ""),
+    AW_CONF_NUMBER(f32, "0.3", 0, 1.0 / 3, ""),
+    AW_CONF_NUMBER(f64, "1", -INFINITY, 1e300, ""),
+    AW_CONF_ONE_OF(choice, "tanh", choices, ""),
+    AW_CONF_NUMBER(list, "64,64", 1, 4096, ""),
+    AW_CONF_PLAIN(text, "", ""),
     {0},
 };
 
