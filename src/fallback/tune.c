@@ -175,17 +175,72 @@ static void tune_memory(struct tuner *t)
 /* --- constant ---------------------------------------------------------------------------------
  */
 
-static double *action_of(struct point *point, uint32_t axis)
+/* A number that is tuned, from `low` to `high`, by equal differences or by equal factors. */
+struct axis {
+    size_t offset; /* in struct point: of a double, or of an int64_t where it is `whole` */
+    double low, high;
+    bool factors, whole;
+};
+
+static double axis_get(const struct axis *axis, const struct point *point)
 {
-    double *const all[] = {&point->settings.constant_cpu, &point->settings.constant_memory,
-                           &point->settings.constant_replicas};
-    return all[axis];
+    const void *at = (const char *)point + axis->offset;
+    return axis->whole ? (double)*(const int64_t *)at : *(const double *)at;
+}
+
+static void axis_set(const struct axis *axis, double value, struct point *point)
+{
+    void *at = (char *)point + axis->offset;
+    value = fmin(fmax(value, axis->low), axis->high);
+    if (axis->whole)
+        *(int64_t *)at = llround(value);
+    else
+        *(double *)at = value;
+}
+
+/* `by` of half of the axis further. */
+static double axis_move(const struct axis *axis, double value, double by)
+{
+    return axis->factors ? value * exp(by * log(axis->high / axis->low) / 2)
+                         : value + by * (axis->high - axis->low) / 2;
+}
+
+/* Ever smaller steps from the best along every axis. `fit` (may be NULL) makes a point whole. */
+static void pattern_search(struct tuner *t, const struct axis *axes, uint32_t count,
+                           void (*fit)(struct point *point, const struct point *start),
+                           const struct point *start)
+{
+    for (double step = PATTERN_FIRST; step > PATTERN_LAST;) {
+        bool moved = false;
+        for (uint32_t i = 0; i < count; i++)
+            for (int side = -1; side <= 1; side += 2) {
+                const struct aw_tune_result before = t->best_result;
+                struct aw_tune_result result;
+                struct point point = t->best;
+                const double value = axis_get(&axes[i], &point);
+                axis_set(&axes[i], axis_move(&axes[i], value, side * step), &point);
+                if (axis_get(&axes[i], &point) == value)
+                    continue;
+                if (fit)
+                    fit(&point, start);
+                if (!try(t, &point, &result))
+                    return;
+                moved = moved || aw_tune_better(t->config, &t->best_result, &before);
+            }
+        if (!moved)
+            step /= 2;
+    }
 }
 
 static void tune_constant(struct tuner *t, struct point point)
 {
     static const double cpu[] = {-0.6, -0.2, 0.2, 0.6, 1};
     static const double replicas[] = {-0.9, -0.7, -0.4, 0};
+    static const struct axis axes[AW_ACTION_DIM] = {
+        {offsetof(struct point, settings.constant_cpu), -1, 1, false, false},
+        {offsetof(struct point, settings.constant_memory), -1, 1, false, false},
+        {offsetof(struct point, settings.constant_replicas), -1, 1, false, false},
+    };
     struct aw_tune_result result;
     for (size_t i = 0; i < sizeof cpu / sizeof *cpu; i++)
         for (size_t k = 0; k < sizeof replicas / sizeof *replicas; k++) {
@@ -194,24 +249,50 @@ static void tune_constant(struct tuner *t, struct point point)
             if (!try(t, &point, &result))
                 return;
         }
-    for (double step = PATTERN_FIRST; step > PATTERN_LAST;) {
-        bool moved = false;
-        for (uint32_t axis = 0; axis < AW_ACTION_DIM; axis++)
-            for (int side = -1; side <= 1; side += 2) {
-                const struct aw_tune_result before = t->best_result;
-                point = t->best;
-                double *value = action_of(&point, axis);
-                const double next = fmin(fmax(*value + side * step, -1), 1);
-                if (next == *value)
-                    continue;
-                *value = next;
-                if (!try(t, &point, &result))
-                    return;
-                moved = moved || aw_tune_better(t->config, &t->best_result, &before);
-            }
-        if (!moved)
-            step /= 2;
-    }
+    pattern_search(t, axes, AW_ACTION_DIM, NULL, NULL);
+}
+
+/* --- AIMD -------------------------------------------------------------------------------------
+ */
+
+/* It begins with as many cores as `start` has, in replicas no larger than they may be. */
+static void fit_aimd(struct point *point, const struct point *start)
+{
+    struct aw_fallback_task *task = &point->task;
+    const int64_t most = task->bounds.cpu_millicores_max,
+                  all = start->task.cpu_millicores * start->task.replicas;
+    task->cpu_millicores = start->task.cpu_millicores < most ? start->task.cpu_millicores : most;
+    const int64_t replicas = (all + task->cpu_millicores - 1) / task->cpu_millicores;
+    task->replicas =
+        replicas < task->bounds.replicas_max ? (uint32_t)replicas : task->bounds.replicas_max;
+}
+
+/* How large a replica may become decides how many there are: it adds one only where the present
+ * ones cannot grow. The other numbers are the rule's own. */
+static void tune_aimd(struct tuner *t, struct point point)
+{
+    static const double slack[] = {0.5, 0.7, 0.85};
+    const struct point start = point;
+    const struct aw_bounds *bounds = &start.task.bounds;
+    const double low = (double)bounds->cpu_millicores_min,
+                 high = (double)bounds->cpu_millicores_max;
+    const struct axis axes[] = {
+        {offsetof(struct point, task.bounds.cpu_millicores_max), low, high, true, true},
+        {offsetof(struct point, settings.aimd_slack), 0.2, 0.98, false, false},
+        {offsetof(struct point, settings.aimd_cpu_step), 0.05, 8, true, false},
+        {offsetof(struct point, settings.aimd_decrease), 0.5, 0.99, false, false},
+        {offsetof(struct point, settings.aimd_period), 15, 600, true, false},
+    };
+    struct aw_tune_result result;
+    for (uint32_t i = 0; i < SIZE_COUNT; i++)
+        for (size_t k = 0; k < sizeof slack / sizeof *slack; k++) {
+            axis_set(&axes[0], high * pow(low / high, (double)i / SIZE_COUNT), &point);
+            point.settings.aimd_slack = slack[k];
+            fit_aimd(&point, &start);
+            if (!try(t, &point, &result))
+                return;
+        }
+    pattern_search(t, axes, sizeof axes / sizeof *axes, fit_aimd, &start);
 }
 
 enum aw_err aw_tune(const struct aw_tune_config *config, aw_tune_evaluate *evaluate, void *ctx,
@@ -243,9 +324,11 @@ enum aw_err aw_tune(const struct aw_tune_config *config, aw_tune_evaluate *evalu
     case AW_FALLBACK_CONSTANT:
         tune_constant(&t, start);
         break;
+    case AW_FALLBACK_AIMD:
+        tune_aimd(&t, start);
+        break;
     case AW_FALLBACK_STATIC:
     case AW_FALLBACK_VPA:
-    case AW_FALLBACK_AIMD:
     case AW_FALLBACK_COUNT:
         break;
     }

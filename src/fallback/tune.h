@@ -7,6 +7,7 @@
  *   hpa+vpa-mem  CPU of a replica, HPA target
  *   hpa+vpa      HPA target (the VPA sets the rest)
  *   constant     the three numbers of its action
+ *   aimd         the largest replica (of the task's bounds), step, decrease, slack and period
  *   others       nothing
  *
  * Goal `slo`: of all that keep the SLO budget the cheapest; for a given size that is the highest

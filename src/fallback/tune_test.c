@@ -37,6 +37,15 @@ static enum aw_err evaluate(void *ctx, const struct aw_fallback_settings *settin
         }
         r.reward = 200 - 50 * far;
         r.cost = 1 + far;
+    } else if (settings->kind == AW_FALLBACK_AIMD) {
+        /* in logarithms from a largest replica of 800m, a step of 0.2, and a slack of 0.6 */
+        assert_true(task->cpu_millicores <= task->bounds.cpu_millicores_max);
+        assert_true(task->cpu_millicores * task->replicas >= 4000);
+        const double size = log((double)task->bounds.cpu_millicores_max / 800);
+        const double more = log(settings->aimd_cpu_step / 0.2), slack = settings->aimd_slack - 0.6;
+        r.violation_share = settings->aimd_slack > 0.9 ? 0.5 : 0;
+        r.cost = 1 + size * size + more * more + slack * slack;
+        r.reward = -r.cost;
     } else {
         /* larger replicas stand more utilisation: the knee rises with the size */
         const double size = (double)task->cpu_millicores / 1000;
@@ -155,6 +164,23 @@ static void the_best_constant_is_found(void **state)
     assert_close(settings.constant_replicas, -0.33, 0.03);
 }
 
+static void replicas_and_steps_of_an_aimd_are_found(void **state)
+{
+    (void)state;
+    static struct world w;
+    const struct aw_tune_config config = {AW_TUNE_SLO, 0.01, 150};
+    struct aw_fallback_settings settings = settings_of(AW_FALLBACK_AIMD);
+    struct aw_fallback_task task = start;
+    struct aw_tune_result result;
+    w = (struct world){0};
+    assert_ok(aw_tune(&config, evaluate, &w, &settings, &task, &result, NULL, NULL));
+    assert_true(task.bounds.cpu_millicores_max > 750 && task.bounds.cpu_millicores_max < 850);
+    assert_close(settings.aimd_cpu_step, 0.2, 0.02);
+    assert_close(settings.aimd_slack, 0.6, 0.03);
+    assert_int_equal(task.bounds.replicas_max, start.bounds.replicas_max);
+    assert_true(result.violation_share <= 0.01);
+}
+
 static void a_failed_evaluation_ends_it_and_changes_nothing(void **state)
 {
     (void)state;
@@ -182,6 +208,7 @@ AW_TEST_GROUP("tune")
         cmocka_unit_test(the_highest_target_that_keeps_the_budget_is_found),
         cmocka_unit_test(memory_of_an_hpa_is_cut_to_what_it_needs),
         cmocka_unit_test(the_best_constant_is_found),
+        cmocka_unit_test(replicas_and_steps_of_an_aimd_are_found),
         cmocka_unit_test(a_failed_evaluation_ends_it_and_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,19 +46,18 @@ void aw_appset_close(struct aw_appset *pool)
 }
 
 /* From 0. A trace with fewer functions begins again, and odd stays odd. */
-static uint32_t rank_of(uint32_t app, uint32_t count)
+static uint32_t rank_of(uint32_t app, bool odd, uint32_t count)
 {
-    const uint32_t rank = 2 * (app % AW__APPSET_RANKS) + (app < AW__APPSET_TEST_FIRST ? 0 : 1);
+    const uint32_t rank = 2 * (app % AW__APPSET_RANKS) + (odd ? 0 : 1);
     return count < 2 ? 0 : rank % (count - count % 2);
 }
 
-enum aw_err aw_appset_make(void *ctx, uint32_t app, const struct aw_alloc *alloc,
-                           struct aw_load *ret, struct aw_diag *diag)
+enum aw_err aw_appset_load(const struct aw_appset *pool, uint32_t app, bool odd,
+                           const struct aw_alloc *alloc, struct aw_load *ret, struct aw_diag *diag)
 {
-    const struct aw_appset *pool = ctx;
     if (pool->pattern)
         return aw_load_parse(pool->load, app, alloc, ret, diag);
-    const struct aw_load *from = &pool->pack.load[rank_of(app, pool->pack.count)];
+    const struct aw_load *from = &pool->pack.load[rank_of(app, odd, pool->pack.count)];
     struct aw_load load;
     const enum aw_err err =
         aw_load_init(&load, from->name, from->slot_count, from->slot_us, alloc, diag);
@@ -67,6 +66,12 @@ enum aw_err aw_appset_make(void *ctx, uint32_t app, const struct aw_alloc *alloc
     memcpy(load.rate_per_s, from->rate_per_s, from->slot_count * sizeof *load.rate_per_s);
     *ret = load;
     return AW_OK;
+}
+
+enum aw_err aw_appset_make(void *ctx, uint32_t app, const struct aw_alloc *alloc,
+                           struct aw_load *ret, struct aw_diag *diag)
+{
+    return aw_appset_load(ctx, app, app < AW__APPSET_TEST_FIRST, alloc, ret, diag);
 }
 
 /* The number before `end` of `text`, which moves behind it; false: there is none. */

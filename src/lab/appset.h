@@ -36,6 +36,10 @@ struct aw_appset {
 AW_NODISCARD enum aw_err aw_appset_open(struct aw_appset *pool, const char *load,
                                         struct aw_diag *diag);
 void aw_appset_close(struct aw_appset *pool); /* a zeroed one is a no-op */
+/* The load of application `app`: of a trace the function of its odd or of its even rank. */
+AW_NODISCARD enum aw_err aw_appset_load(const struct aw_appset *pool, uint32_t app, bool odd,
+                                        const struct aw_alloc *alloc, struct aw_load *ret_load,
+                                        struct aw_diag *diag);
 /* For aw_pretrain_config.load_make, with a struct aw_appset as context. */
 enum aw_err aw_appset_make(void *pool, uint32_t app, const struct aw_alloc *alloc,
                            struct aw_load *ret_load, struct aw_diag *diag);

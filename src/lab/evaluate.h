@@ -15,7 +15,8 @@ enum aw__evaluate_what {
     AW__EVALUATE_BOOTSTRAP,
     AW__EVALUATE_CONVERGED,
     AW__EVALUATE_DISTURBED,
-    AW__EVALUATE_ESTIMATES
+    AW__EVALUATE_ESTIMATES,
+    AW__EVALUATE_DAY
 };
 
 enum aw__evaluate_format {
@@ -58,5 +59,9 @@ enum aw_err aw__evaluate_print_estimates(const struct aw_call *run, const struct
                                          uint32_t row_count,
                                          const struct aw_evaluate_estimates_sum *sum,
                                          struct aw_diag *diag);
+
+enum aw_err aw__evaluate_print_day(const struct aw_call *run, const struct aw__evaluate *ask,
+                                   const struct aw_evaluate_day *rows,
+                                   const struct aw_evaluate_day_sum *sum, struct aw_diag *diag);
 
 #endif

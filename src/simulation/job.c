@@ -25,6 +25,7 @@ struct account {
     uint32_t episodes, transitions;
     int64_t at_us;
     struct aw_plan asked;
+    struct aw_replica_track track[AW_JOB_WORLDS];
 };
 
 struct world {
@@ -288,6 +289,9 @@ void aw_totals_add(struct aw_totals *into, const struct aw_totals *from, int sig
     into->agent_steps += whole * from->agent_steps;
     into->oom_kills += whole * from->oom_kills;
     into->restarts += whole * from->restarts;
+    into->replica_changes += whole * from->replica_changes;
+    into->reversals_down += whole * from->reversals_down;
+    into->reversals_up += whole * from->reversals_up;
     into->cost += sign * from->cost;
     into->reward += sign * from->reward;
     into->cpu_utilisation += sign * from->cpu_utilisation;
@@ -297,6 +301,27 @@ void aw_totals_add(struct aw_totals *into, const struct aw_totals *from, int sig
     into->core_s += sign * from->core_s;
     into->gib_s += sign * from->gib_s;
     into->replica_s += sign * from->replica_s;
+}
+
+void aw_replica_track_step(struct aw_replica_track *track, uint32_t replicas, int64_t now_us,
+                           struct aw_totals *totals)
+{
+    const int64_t window_us = (int64_t)AW_STABILISATION_S * 1000000;
+    if (track->replicas == 0) {
+        *track = (struct aw_replica_track){
+            .replicas = replicas, .more_us = AW_NEVER, .fewer_us = AW_NEVER};
+        return;
+    }
+    if (replicas == track->replicas)
+        return;
+    const bool more = replicas > track->replicas;
+    const int64_t other_us = more ? track->fewer_us : track->more_us;
+    const bool back = other_us != AW_NEVER && now_us - other_us < window_us;
+    totals->replica_changes++;
+    totals->reversals_up += more && back;
+    totals->reversals_down += !more && back;
+    *(more ? &track->more_us : &track->fewer_us) = now_us;
+    track->replicas = replicas;
 }
 
 static double or_zero(double value)
@@ -344,6 +369,10 @@ static void account_for(struct aw_job *job, uint32_t i, struct aw_job_step *step
         else
             measured(job, decision, &seen, score);
         totals_of(&step->own[w], score, truth, agent && w == AW_JOB_AWARE);
+        const struct aw_decision *own = aw_pilot_decision(aw_loop_pilot(job->world[w].loop, i));
+        if (!own->guard.plan.set || own->applied)
+            aw_replica_track_step(&account->track[w], own->guard.plan.replicas, step->at_us,
+                                  &step->own[w]);
         aw_totals_add(&account->total[w], &step->own[w], 1);
         aw_totals_add(&account->stage[w][decision->stage], &step->own[w], 1);
         aw_totals_add(&account->episode[w], &step->own[w], 1);
@@ -473,15 +502,16 @@ struct head {
 AW_LAYOUT(head_layout, struct head, 0, AW_ENVELOPE(envelope.), steps);
 AW_LAYOUT(account_layout, struct account, 0, total, stage, before_serving, recent, episode,
           serving_us, episodes, transitions, at_us, asked.set, asked.replicas, asked.cpu_millicores,
-          asked.memory_bytes);
+          asked.memory_bytes, track);
+AW_LAYOUT(track_layout, struct aw_replica_track, 0, replicas, unused, more_us, fewer_us);
 AW_LAYOUT(totals_layout, struct aw_totals, 0, steps, violations, agent_steps, cost, reward,
           cpu_utilisation, memory_utilisation, requests, failed, core_s, gib_s, replica_s,
-          oom_kills, restarts);
+          oom_kills, restarts, replica_changes, reversals_down, reversals_up);
 static struct aw_format format = {
     .kind = "job",
     .what = "the state of a run",
     .version = 1,
-    .layout = {head_layout, account_layout, totals_layout, aw_sim_layout}};
+    .layout = {head_layout, account_layout, track_layout, totals_layout, aw_sim_layout}};
 
 static size_t sim_bytes(const struct world *world)
 {

@@ -561,6 +561,33 @@ static void lack_of_memory_is_told_and_leaves_nothing_behind(void **state)
         aw_load_deinit(&b.load[i]);
 }
 
+static void changes_of_replicas_are_counted_and_what_is_taken_back_soon(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t at_s;
+        uint32_t replicas;
+        uint64_t changes, down, up;
+        const char *why;
+    } table[] = {
+        {0, 4, 0, 0, 0, "how it begins is no change"},
+        {15, 6, 1, 0, 0, "more"},
+        {30, 6, 1, 0, 0, "nothing"},
+        {315, 5, 2, 0, 0, "fewer, when the window has passed"},
+        {330, 6, 3, 0, 1, "more again at once"},
+        {615, 7, 4, 0, 1, "more after the window of fewer"},
+        {900, 4, 5, 1, 1, "fewer within the window of more"},
+    };
+    struct aw_replica_track track = {0};
+    struct aw_totals totals = {0};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        aw_replica_track_step(&track, table[i].replicas, table[i].at_s * 1000000, &totals);
+        if (totals.replica_changes != table[i].changes || totals.reversals_down != table[i].down ||
+            totals.reversals_up != table[i].up)
+            fail_msg("%s", table[i].why);
+    }
+}
+
 AW_TEST_GROUP("job")
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +601,7 @@ AW_TEST_GROUP("job")
         cmocka_unit_test(lost_metrics_hand_over_to_the_fallback_and_shrink_nothing),
         cmocka_unit_test(ticks_do_not_allocate_and_a_serving_workload_is_small),
         cmocka_unit_test(a_capacity_rule_does_not_take_the_papers_objective),
+        cmocka_unit_test(changes_of_replicas_are_counted_and_what_is_taken_back_soon),
         cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

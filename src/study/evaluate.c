@@ -52,22 +52,9 @@ void aw_evaluate_apps_deinit(struct aw_evaluate_app *apps, uint32_t count)
 /* What happened between two looks at one running sum. */
 static struct aw_totals between(const struct aw_totals *from, const struct aw_totals *to)
 {
-    return (struct aw_totals){
-        .steps = to->steps - from->steps,
-        .violations = to->violations - from->violations,
-        .agent_steps = to->agent_steps - from->agent_steps,
-        .cost = to->cost - from->cost,
-        .reward = to->reward - from->reward,
-        .cpu_utilisation = to->cpu_utilisation - from->cpu_utilisation,
-        .memory_utilisation = to->memory_utilisation - from->memory_utilisation,
-        .requests = to->requests - from->requests,
-        .failed = to->failed - from->failed,
-        .core_s = to->core_s - from->core_s,
-        .gib_s = to->gib_s - from->gib_s,
-        .replica_s = to->replica_s - from->replica_s,
-        .oom_kills = to->oom_kills - from->oom_kills,
-        .restarts = to->restarts - from->restarts,
-    };
+    struct aw_totals span = *to;
+    aw_totals_add(&span, from, -1);
+    return span;
 }
 
 struct aw_evaluate_means aw_evaluate_means(const struct aw_totals *totals, double step_s)
@@ -87,6 +74,31 @@ struct aw_evaluate_means aw_evaluate_means(const struct aw_totals *totals, doubl
 bool aw_evaluate_met(const struct aw_evaluate_goal *goal)
 {
     return goal->lower_is_better ? goal->value <= goal->goal : goal->value >= goal->goal;
+}
+
+uint32_t aw__best_of(const struct aw_totals *totals, uint32_t count, double budget)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++) {
+        const struct aw_evaluate_means kept = aw_evaluate_means(&totals[best], 1);
+        const struct aw_evaluate_means means = aw_evaluate_means(&totals[i], 1);
+        const bool keeps = means.violation_share <= budget;
+        const bool kept_keeps = kept.violation_share <= budget;
+        if ((keeps && !kept_keeps) ||
+            (keeps && kept_keeps && means.cost_per_hour < kept.cost_per_hour) ||
+            (!keeps && !kept_keeps && means.violation_share < kept.violation_share))
+            best = i;
+    }
+    return best;
+}
+
+void aw__goal_add(struct aw_evaluate_goal *goals, uint32_t *count, const char *name, double value,
+                  double goal, bool lower)
+{
+    AW_ASSERT(*count < AW_EVALUATE_GOALS_MAX);
+    struct aw_evaluate_goal *to = &goals[(*count)++];
+    *to = (struct aw_evaluate_goal){.value = value, .goal = goal, .lower_is_better = lower};
+    snprintf(to->name, sizeof to->name, "%s", name);
 }
 
 /* --- days ------------------------------------------------------------------------------------- */
@@ -137,13 +149,14 @@ static uint32_t quarter_of(uint32_t step, uint32_t steps)
 struct watch {
     struct aw_totals *quarter; /* [AW_EVALUATE_QUARTERS], or [1] of all of it */
     uint32_t steps;            /* of the run; 0: all into one */
+    struct aw_replica_track track;
 };
 
-static bool watch_step(void *ctx, const struct aw_simulate_step *step)
+void aw__rule_step(const struct aw_simulate_step *step, struct aw_replica_track *track,
+                   struct aw_totals *ret)
 {
-    const struct watch *watch = ctx;
     const struct aw_sim_truth *truth = &step->truth;
-    const struct aw_totals one = {
+    *ret = (struct aw_totals){
         .steps = 1,
         .violations = step->violated,
         .cost = step->cost,
@@ -158,6 +171,14 @@ static bool watch_step(void *ctx, const struct aw_simulate_step *step)
         .oom_kills = truth->oom_kills,
         .restarts = truth->restarts,
     };
+    aw_replica_track_step(track, step->replicas_wanted, step->at_us, ret);
+}
+
+static bool watch_step(void *ctx, const struct aw_simulate_step *step)
+{
+    struct watch *watch = ctx;
+    struct aw_totals one;
+    aw__rule_step(step, &watch->track, &one);
     const uint32_t at = watch->steps ? quarter_of(step->step, watch->steps) : 0;
     aw_totals_add(&watch->quarter[at], &one, 1);
     return true;
@@ -177,6 +198,15 @@ static struct aw_simulate_config half_config(const struct aw_evaluate_config *co
     return half;
 }
 
+enum aw_err aw__rule_named(const struct aw_evaluate_config *config,
+                           const struct aw_evaluate_app *app, const struct aw__day *day,
+                           const char *name, struct aw__rule *ret, struct aw_diag *diag)
+{
+    const struct aw_simulate_case c = {.app = app->app, .load = &day->learn};
+    ret->task = aw_simulate_task(&config->simulate.settings, &c);
+    return aw_simulate_policy_named(name, &ret->policy, diag);
+}
+
 enum aw_err aw__rule_tune(const struct aw_evaluate_config *config,
                           const struct aw_evaluate_app *app, const struct aw__day *day,
                           uint64_t seed, const char *name, const struct aw_alloc *alloc,
@@ -185,9 +215,11 @@ enum aw_err aw__rule_tune(const struct aw_evaluate_config *config,
     const struct aw_simulate_config half = half_config(config, day, seed);
     const struct aw_simulate_case c = {
         .app = app->app, .load = &day->learn, .tuning_load = &day->learn};
-    struct aw__rule rule = {.task = aw_simulate_task(&half.settings, &c)};
+    struct aw__rule rule;
     bool kept;
-    enum aw_err err = aw_simulate_policy_named(name, &rule.policy, diag);
+    enum aw_err err = aw__rule_named(config, app, day, name, &rule, diag);
+    if (!err && !rule.policy.is_oracle) /* whether or not a comparison of rules would */
+        rule.policy.tuning = AW_SIMULATE_TUNE_SLO;
     err =
         err ? err
             : aw_simulate_tune(&half, &c, app->index, &rule.policy, &rule.task, alloc, &kept, diag);
@@ -205,13 +237,27 @@ enum aw_err aw__rule_learned(const struct aw_evaluate_config *config,
     const struct aw_simulate_config half = half_config(config, day, seed ^ AW_SIMULATE_TUNING_SEED);
     const struct aw_simulate_case c = {.app = app->app, .load = &day->learn};
     struct aw_totals all = {0};
-    struct watch watch = {&all, 0};
+    struct watch watch = {.quarter = &all};
     struct aw_simulate_summary summary;
     enum aw_err err = aw_simulate_run(&half, &c, app->index, &rule->policy, &rule->task, watch_step,
                                       &watch, alloc, &summary, NULL, diag);
     if (!err)
         *ret = all;
     return err;
+}
+
+enum aw_err aw__rule_day(const struct aw_evaluate_config *config, const struct aw_evaluate_app *app,
+                         const struct aw__day *day, uint64_t seed, const struct aw__rule *rule,
+                         aw_simulate_sink *sink, void *ctx, const struct aw_alloc *alloc,
+                         struct aw_diag *diag)
+{
+    struct aw_simulate_config whole = half_config(config, day, seed);
+    whole.settings.warmup_steps = 0;
+    whole.settings.episode_steps = 2 * day->half_steps;
+    const struct aw_simulate_case c = {.app = app->app, .load = &day->whole};
+    struct aw_simulate_summary summary;
+    return aw_simulate_run(&whole, &c, app->index, &rule->policy, &rule->task, sink, ctx, alloc,
+                           &summary, NULL, diag);
 }
 
 enum aw_err aw__rule_report(const struct aw_evaluate_config *config,
@@ -236,7 +282,7 @@ enum aw_err aw__rule_report(const struct aw_evaluate_config *config,
     }
     const struct aw_simulate_case c = {.app = app->app, .load = &load};
     struct aw_totals quarter[AW_EVALUATE_QUARTERS] = {0};
-    struct watch watch = {quarter, day->half_steps};
+    struct watch watch = {.quarter = quarter, .steps = day->half_steps};
     struct aw_simulate_summary summary;
     enum aw_err err = aw_simulate_run(&half, &c, app->index, &rule->policy, &rule->task, watch_step,
                                       &watch, alloc, &summary, NULL, diag);
@@ -292,7 +338,7 @@ static enum aw_err life_steps(const struct aw__life *life, struct aw_job *job,
     uint32_t mark = 0;
     lived->serving_step = AW__LIFE_NEVER;
     for (uint32_t step = 1; mark < life->mark_count; step++) {
-        enum aw_err err = aw_job_step(job, NULL, NULL, diag);
+        enum aw_err err = aw_job_step(job, life->sink, life->ctx, diag);
         if (err)
             return err;
         struct aw_job_view view;
@@ -359,4 +405,13 @@ enum aw_err aw__interval(const double *x, uint32_t n, const struct aw_alloc *all
     *ret = aw_stats_bootstrap_mean(x, n, LEVEL, AW_EVALUATE_BOOTSTRAP_N, &rng, scratch);
     aw_alloc_free(alloc, scratch);
     return AW_OK;
+}
+
+enum aw_err aw__interval_exp(const double *x, uint32_t n, const struct aw_alloc *alloc,
+                             struct aw_interval *ret, struct aw_diag *diag)
+{
+    enum aw_err err = aw__interval(x, n, alloc, ret, diag);
+    if (!err)
+        *ret = (struct aw_interval){exp(ret->low), exp(ret->high)};
+    return err;
 }

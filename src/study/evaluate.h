@@ -13,8 +13,10 @@
  *   disturbances  after a disturbance that does not end: with retraining, without it, and one that
  *                 has known nothing else (AWARE section 5.3)
  *   estimates     what was believed of a policy before it acted, beside what it did then
+ *   day           one pass through the day with the fallback that users have, untuned: who acts at
+ *                 minute 15, what is missed and what it costs until noon and after it
  *
- * Call order: config_init, changes; one of the four tables; its summary.
+ * Call order: config_init, changes; one of the tables; its summary.
  * Memory:     results go into the caller's arrays; the rest is freed again.
  * Threads:    (application, seed) pairs are spread over a pool; the bytes of the results do not
  *             depend on its size. `alloc` must be safe in all threads.
@@ -60,6 +62,8 @@ struct aw_evaluate_config {
     uint32_t apps_each;                 /* disturbances: applications of one scenario, at most */
     double cores;                       /* disturbances: that the heavier world needs on average */
     bool ceiling;                       /* converged: run the oracle too */
+    const char *fallback;               /* day: as it is given, untuned; of aw_fallback_names */
+    bool foreign;                       /* day: the load is of a kind that nothing was chosen on */
     const struct aw_evaluate_shelf *shelf; /* disturbances, bootstrapping; may be NULL */
 };
 /* Defaults of every table; 3 seeds, 4 halves to learn, 150 evaluations to tune a baseline. */
@@ -86,7 +90,7 @@ struct aw_evaluate_goal {
     double value, goal;
     bool lower_is_better;
 };
-#define AW_EVALUATE_GOALS_MAX 8u
+#define AW_EVALUATE_GOALS_MAX 16u
 bool aw_evaluate_met(const struct aw_evaluate_goal *goal);
 
 /* --- converged --------------------------------------------------------------------------------
@@ -328,5 +332,122 @@ AW_NODISCARD enum aw_err aw_evaluate_estimates_sum(const struct aw_evaluate_esti
                                                    uint32_t count, const struct aw_alloc *alloc,
                                                    struct aw_evaluate_estimates_sum *ret,
                                                    struct aw_diag *diag);
+
+/* --- day --------------------------------------------------------------------------------------
+ */
+
+#define AW_EVALUATE_ACTING_S 900   /* by then a learned policy acts */
+#define AW_EVALUATE_WORST_S  21600 /* the window of which the worst is told */
+
+/* Parts of a day. They overlap. */
+/* clang-format off */
+/*     id      key         text                                 */
+#define AW_EVALUATE_SPAN_MAP(X)                                   \
+    X(HOUR1,  "hour1",    "first hour")                           \
+    X(REST1,  "2_12h",    "second hour to noon")                  \
+    X(DAY1,   "day1",     "minute 15 to noon")                    \
+    X(DAY2,   "day2",     "noon to midnight")                     \
+    X(WHOLE,  "whole",    "whole day")
+
+/* Why a step missed the SLO: the first of these that is true. */
+/*     id         key                text                                              */
+#define AW_EVALUATE_MISS_MAP(X)                                                          \
+    X(BOUND,     "at_bound",        "at the bound: no more replicas are allowed")        \
+    X(STARTING,  "starting",        "starting: replicas that are not ready yet")         \
+    X(JUMP,      "load_jump",       "load jump: 30 % more than in the step before")      \
+    X(FALLBACK,  "fallback_acting", "fallback acting, none of the above")                \
+    X(STEADY,    "steady",          "steady: the policy acts, none of the above")
+
+/* Baselines, each tuned on the first half. */
+/*     id            name            */
+#define AW_EVALUATE_RULE_MAP(X)        \
+    X(HPA,          "hpa")             \
+    X(HPA_VPA_MEM,  "hpa+vpa-mem")     \
+    X(CONSTANT,     "constant")        \
+    X(AIMD,         "aimd")
+/* clang-format on */
+#define X(id, ...) AW_EVALUATE_SPAN_##id,
+enum aw_evaluate_span { AW_EVALUATE_SPAN_MAP(X) AW_EVALUATE_SPANS };
+#undef X
+#define X(id, ...) AW_EVALUATE_MISS_##id,
+enum aw_evaluate_miss { AW_EVALUATE_MISS_MAP(X) AW_EVALUATE_MISSES };
+#undef X
+#define X(id, ...) AW_EVALUATE_RULE_##id,
+enum aw_evaluate_rule { AW_EVALUATE_RULE_MAP(X) AW_EVALUATE_RULES };
+#undef X
+extern const char *const aw_evaluate_span_keys[], *const aw_evaluate_span_texts[];
+extern const char *const aw_evaluate_miss_keys[], *const aw_evaluate_miss_texts[];
+extern const char *const aw_evaluate_rule_names[];
+
+/* A step that missed the SLO. */
+struct aw_evaluate_moment {
+    uint32_t replicas_wanted, replicas_ready, replicas_max; /* at its beginning */
+    double arrivals, arrivals_before;                       /* in it, and in the one before */
+    bool by_agent;
+};
+enum aw_evaluate_miss aw_evaluate_miss_of(const struct aw_evaluate_moment *moment);
+
+/* The highest share of `window` steps in a row, of `count`; of fewer where there are not as many.
+ * NAN: there is none. */
+double aw_evaluate_worst(const bool *missed, uint32_t count, uint32_t window);
+
+/* Whether `aware` is better. Strictly: cheaper at no more violations than max(budget, the other's).
+ * Budget first: only one of them keeps 1.05 times the budget, or both do and it is cheaper; where
+ * neither does, it wins by being cheaper at no more violations. */
+bool aw_evaluate_won_strict(const struct aw_evaluate_means *aware,
+                            const struct aw_evaluate_means *other, double budget);
+bool aw_evaluate_won_budget_first(const struct aw_evaluate_means *aware,
+                                  const struct aw_evaluate_means *other, double budget);
+
+/* One application, all seeds together. */
+struct aw_evaluate_day {
+    uint32_t index;
+    char app[AW_APP_NAME_MAX];
+    struct aw_totals life[AW_EVALUATE_SPANS];
+    struct aw_totals rule[AW_EVALUATE_RULES][AW_EVALUATE_SPANS];
+    struct aw_totals learned[AW_EVALUATE_RULES]; /* first half, with the chance of tuning */
+    uint32_t best;                               /* enum aw_evaluate_rule, by `learned` */
+    uint64_t missed[2][AW_EVALUATE_MISSES];      /* in the first hour, and after it */
+    uint32_t acting;                             /* seeds in which the policy acts at minute 15 */
+    double acting_minute;        /* when it first did, mean over those that did; NAN: none */
+    double worst_six_hours;      /* share missed of the worst after the first hour, of any seed */
+    double cost_day1, cost_day2; /* over the best baseline's */
+    bool within_budget, won_budget_first, won_strict; /* of the second half */
+};
+/* `ret` has room for `count`. Of longer loads the first 24 hours are lived. AW_ERR_NODATA: a half
+ * of the day is no longer than an hour. */
+AW_NODISCARD enum aw_err aw_evaluate_day(const struct aw_evaluate_config *config,
+                                         const struct aw_evaluate_app *apps, uint32_t count,
+                                         aw_evaluate_progress *progress, void *ctx,
+                                         const struct aw_alloc *alloc, struct aw_evaluate_day *ret,
+                                         struct aw_diag *diag);
+
+struct aw_evaluate_day_sum {
+    struct aw_totals life[AW_EVALUATE_SPANS], best[AW_EVALUATE_SPANS];
+    struct aw_totals rule[AW_EVALUATE_RULES][AW_EVALUATE_SPANS];
+    uint32_t chosen[AW_EVALUATE_RULES];              /* how often each was the best */
+    uint32_t within[AW_EVALUATE_RULES], best_within; /* applications within budget on day two */
+    double cost[AW_EVALUATE_RULES]; /* on day two, over the best's, geometric mean */
+    uint64_t missed[2][AW_EVALUATE_MISSES];
+    double acting_share;
+    double missed_share[AW_EVALUATE_SPANS];
+    double twice_share; /* applications that missed at most twice the budget from hour 2 to noon */
+    double worst_six_hours;
+    double within_share;
+    double cost_day1, cost_day2, cost_day2_median; /* geometric means, and a median */
+    double cost_day2_without_best5;                /* NAN: there are no more than five */
+    struct aw_interval cost_day1_interval, cost_day2_interval; /* 95 % over applications */
+    double won_budget_first, won_strict;                       /* shares */
+    double changes_per_day, changes_per_day_hpa;               /* of replicas */
+    double reversals_per_day, reversals_per_day_hpa; /* removed within the window after added */
+    double regrets_per_day, regrets_per_day_hpa;     /* added within it after removed */
+    uint32_t goal_count;
+    struct aw_evaluate_goal goal[AW_EVALUATE_GOALS_MAX];
+};
+/* `count` at least 1. */
+AW_NODISCARD enum aw_err aw_evaluate_day_sum(const struct aw_evaluate_config *config,
+                                             const struct aw_evaluate_day *rows, uint32_t count,
+                                             const struct aw_alloc *alloc,
+                                             struct aw_evaluate_day_sum *ret, struct aw_diag *diag);
 
 #endif

@@ -27,6 +27,13 @@ static bool is_tuned(uint32_t who)
     return who != AW_EVALUATE_AWARE && who != AW_EVALUATE_ORACLE;
 }
 
+static uint32_t best_of(const struct aw_totals *totals, double budget)
+{
+    _Static_assert(AW_EVALUATE_AWARE == 0 && AW_EVALUATE_ORACLE == AW_EVALUATE_WHO_COUNT - 1,
+                   "tuned baselines lie in between");
+    return 1 + aw__best_of(&totals[1], AW_EVALUATE_WHO_COUNT - 2, budget);
+}
+
 static enum aw_err live(const struct work *work, const struct aw_evaluate_app *app,
                         const struct aw__day *day, uint64_t seed, const struct aw__rule *fallback,
                         struct unit *unit, struct aw_diag *diag)
@@ -89,28 +96,6 @@ static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
     return err;
 }
 
-/* The cheapest tuned baseline that kept the budget; where none did, the one that missed the SLO
- * least. */
-static uint32_t best_of(const struct aw_totals *totals, double budget)
-{
-    uint32_t best = AW_EVALUATE_WHO_COUNT;
-    struct aw_evaluate_means kept = {0};
-    for (uint32_t who = 0; who < AW_EVALUATE_WHO_COUNT; who++) {
-        if (!is_tuned(who))
-            continue;
-        const struct aw_evaluate_means means = aw_evaluate_means(&totals[who], 1);
-        const bool keeps = means.violation_share <= budget;
-        const bool kept_keeps = kept.violation_share <= budget;
-        if (best == AW_EVALUATE_WHO_COUNT || (keeps && !kept_keeps) ||
-            (keeps && kept_keeps && means.cost_per_hour < kept.cost_per_hour) ||
-            (!keeps && !kept_keeps && means.violation_share < kept.violation_share)) {
-            best = who;
-            kept = means;
-        }
-    }
-    return best;
-}
-
 static bool cheaper(const struct aw_evaluate_converged *row, uint32_t who)
 {
     return aw_evaluate_means(&row->reported[AW_EVALUATE_AWARE], 1).cost_per_hour <
@@ -171,14 +156,6 @@ enum aw_err aw_evaluate_converged(const struct aw_evaluate_config *config,
     return err;
 }
 
-static void goal_add(struct aw_evaluate_converged_sum *sum, const char *name, double value,
-                     double goal, bool lower)
-{
-    struct aw_evaluate_goal *to = &sum->goal[sum->goal_count++];
-    *to = (struct aw_evaluate_goal){.value = value, .goal = goal, .lower_is_better = lower};
-    snprintf(to->name, sizeof to->name, "%s", name);
-}
-
 static void goals(const struct aw_evaluate_config *config, struct aw_evaluate_converged_sum *sum)
 {
     if (config->pilot.objective == AW_OBJECTIVE_PAPER)
@@ -190,24 +167,17 @@ static void goals(const struct aw_evaluate_config *config, struct aw_evaluate_co
     const double last =
         aw_evaluate_means(&sum->quarter[AW_EVALUATE_AWARE][AW_EVALUATE_QUARTERS - 1], step_s)
             .violation_share;
-    goal_add(sum, "share of applications cheaper at no more violations", sum->win_share,
-             GOAL_WIN_SHARE, false);
-    goal_add(sum, "cost ratio to the best tuned baseline, upper end of its 95 % interval",
-             sum->ratio_interval.high, 1, true);
-    goal_add(sum, "share of steps that missed the SLO, all applications", all.violation_share,
-             config->simulate.settings.slo_budget, true);
-    goal_add(sum, "share missed in the last quarter, no more than in the first or the budget", last,
-             fmax(first, config->simulate.settings.slo_budget), true);
-}
-
-/* Of a geometric mean, from logarithms. */
-static enum aw_err interval_exp(const double *x, uint32_t n, const struct aw_alloc *alloc,
-                                struct aw_interval *ret, struct aw_diag *diag)
-{
-    enum aw_err err = aw__interval(x, n, alloc, ret, diag);
-    if (!err)
-        *ret = (struct aw_interval){exp(ret->low), exp(ret->high)};
-    return err;
+    aw__goal_add(sum->goal, &sum->goal_count, "share of applications cheaper at no more violations",
+                 sum->win_share, GOAL_WIN_SHARE, false);
+    aw__goal_add(sum->goal, &sum->goal_count,
+                 "cost ratio to the best tuned baseline, upper end of its 95 % interval",
+                 sum->ratio_interval.high, 1, true);
+    aw__goal_add(sum->goal, &sum->goal_count,
+                 "share of steps that missed the SLO, all applications", all.violation_share,
+                 config->simulate.settings.slo_budget, true);
+    aw__goal_add(sum->goal, &sum->goal_count,
+                 "share missed in the last quarter, no more than in the first or the budget", last,
+                 fmax(first, config->simulate.settings.slo_budget), true);
 }
 
 enum aw_err aw_evaluate_converged_sum(const struct aw_evaluate_config *config,
@@ -248,8 +218,8 @@ enum aw_err aw_evaluate_converged_sum(const struct aw_evaluate_config *config,
         ratio[count + i] =
             log(cost / aw_evaluate_means(&row->reported[row->hindsight], 1).cost_per_hour);
     }
-    enum aw_err err = interval_exp(ratio, count, alloc, &sum.ratio_interval, diag);
-    err = err ? err : interval_exp(ratio + count, count, alloc, &sum.hindsight_interval, diag);
+    enum aw_err err = aw__interval_exp(ratio, count, alloc, &sum.ratio_interval, diag);
+    err = err ? err : aw__interval_exp(ratio + count, count, alloc, &sum.hindsight_interval, diag);
     sum.hindsight_ratio = exp(aw_stats_mean(ratio + count, count));
     aw_alloc_free(alloc, ratio);
     if (err)

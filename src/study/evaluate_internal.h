@@ -1,5 +1,5 @@
 /*
- * evaluate_internal.h - what the three tables share: days, tuning, lives, threads.
+ * evaluate_internal.h - what the tables share: days, tuning, lives, threads.
  *
  * A life is one workload under the control loop from its first second on, seen between marks.
  */
@@ -25,11 +25,17 @@ AW_NODISCARD enum aw_err aw__day_repeat(const struct aw__day *day, uint32_t lear
                                         const struct aw_alloc *alloc, struct aw_load *ret,
                                         struct aw_diag *diag);
 
-/* A controller of the simulator, tuned on the first half. */
+/* A controller of the simulator, and how it begins. */
 struct aw__rule {
     struct aw_simulate_policy policy;
     struct aw_fallback_task task;
 };
+/* As its name gives it; it knows no more of the load than the mean of the first half. */
+AW_NODISCARD enum aw_err aw__rule_named(const struct aw_evaluate_config *config,
+                                        const struct aw_evaluate_app *app,
+                                        const struct aw__day *day, const char *name,
+                                        struct aw__rule *ret, struct aw_diag *diag);
+/* The same, tuned on the first half. */
 AW_NODISCARD enum aw_err aw__rule_tune(const struct aw_evaluate_config *config,
                                        const struct aw_evaluate_app *app, const struct aw__day *day,
                                        uint64_t seed, const char *name,
@@ -41,6 +47,15 @@ AW_NODISCARD enum aw_err aw__rule_learned(const struct aw_evaluate_config *confi
                                           const struct aw__day *day, uint64_t seed,
                                           const struct aw__rule *rule, const struct aw_alloc *alloc,
                                           struct aw_totals *ret, struct aw_diag *diag);
+/* Runs it through the day from the first second on; `sink` is told of every step. */
+AW_NODISCARD enum aw_err aw__rule_day(const struct aw_evaluate_config *config,
+                                      const struct aw_evaluate_app *app, const struct aw__day *day,
+                                      uint64_t seed, const struct aw__rule *rule,
+                                      aw_simulate_sink *sink, void *ctx,
+                                      const struct aw_alloc *alloc, struct aw_diag *diag);
+/* One step of a rule as totals. */
+void aw__rule_step(const struct aw_simulate_step *step, struct aw_replica_track *track,
+                   struct aw_totals *ret);
 /* Runs it through the day; what happened in each quarter of the second half. */
 AW_NODISCARD enum aw_err aw__rule_report(const struct aw_evaluate_config *config,
                                          const struct aw_evaluate_app *app,
@@ -59,7 +74,9 @@ struct aw__life {
     bool twin, bootstrap, retrain;
     uint32_t mark[AW__LIFE_MARKS_MAX]; /* steps, ascending; the last ends it */
     uint32_t mark_count;
-    uint32_t split; /* step up to which `before` counts; AW__LIFE_NEVER: until it first serves */
+    uint32_t split;    /* step up to which `before` counts; AW__LIFE_NEVER: until it first serves */
+    aw_job_sink *sink; /* told of every step; may be NULL */
+    void *ctx;
 };
 
 struct aw__lived {
@@ -87,8 +104,16 @@ AW_NODISCARD static inline enum aw_err aw__model_shelf_use(const struct aw_evalu
     return err || !shelf ? err : shelf->keep(shelf->ctx, turn, piece, size, diag);
 }
 
+/* Which of `count` keeps the budget for the least; where none does, the one that misses least. */
+uint32_t aw__best_of(const struct aw_totals *totals, uint32_t count, double budget);
+void aw__goal_add(struct aw_evaluate_goal *goals, uint32_t *count, const char *name, double value,
+                  double goal, bool lower);
+
 /* 95 % of the mean of `n` numbers, with a fixed seed. `n` at least 1. */
 AW_NODISCARD enum aw_err aw__interval(const double *x, uint32_t n, const struct aw_alloc *alloc,
                                       struct aw_interval *ret, struct aw_diag *diag);
+/* The same of a geometric mean, from logarithms. */
+AW_NODISCARD enum aw_err aw__interval_exp(const double *x, uint32_t n, const struct aw_alloc *alloc,
+                                          struct aw_interval *ret, struct aw_diag *diag);
 
 #endif

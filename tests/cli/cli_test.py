@@ -653,6 +653,29 @@ def estimates_are_counted_and_the_exit_status_says_whether_they_hold():
     expect(done.returncode == (0 if met else 1), f"exit {done.returncode}, {document['goals']}")
 
 
+def a_day_has_its_figures_and_its_goals_decide_the_exit_status():
+    args = ["evaluate", "day", "--apps", "600", "--load", "diurnal:length=4h", "--seeds", "1",
+            "--tuning", "5", "--quiet", "--check"]
+    done = run(*args, "--output", "json")
+    document = json.loads(done.stdout)
+    for member in ("acting_by_15min_share", "missed_hour1", "missed_2_12h", "missed_12_24h",
+                   "within_budget_share", "cost_day1_geomean", "cost_day2_geomean",
+                   "cost_day2_median", "won_budget_first", "won_strict", "changes_per_day",
+                   "changes_per_day_hpa", "reversals_in_window"):
+        expect(isinstance(document[member], float), f"{member}: {document[member]}")
+    row = document["apps"][0]
+    labels = {when: sum(row["missed_why"][when].values()) for when in ("first_hour", "after")}
+    expect(labels["first_hour"] == row["aware"]["hour1"]["violations"] and
+           sum(labels.values()) == row["aware"]["whole"]["violations"], f"{labels}")
+    expect(document["cost_day1_geomean_95"] and document["fallback"] == "hpa+vpa-mem", done.stdout)
+    missed = [goal["name"] for goal in document["goals"] if not goal["met"]]
+    expect(len(document["goals"]) == 14 and done.returncode == (1 if missed else 0),
+           f"exit {done.returncode}, {missed}")
+    expect(done.stderr == "" or "goals are missed" in done.stderr, done.stderr)
+    bad = run("evaluate", "day", "--load", "diurnal:length=4h", "--budget", "2")
+    expect(bad.returncode != 0 and "slo_budget" in bad.stderr, bad.stderr)
+
+
 def an_experiment_prints_and_writes_the_same_figures():
     with tempfile.TemporaryDirectory() as folder:
         args = ["experiment", "overhead", "--load", "diurnal:length=2h", "-j", "1"]
