@@ -6,6 +6,8 @@
 
 #include "chaos/chaos_internal.h"
 #include "control/pilot_peek.h"
+#include "policy/capacity.h"
+#include "policy/network.h"
 
 #define MINUTE_US INT64_C(60000000)
 
@@ -211,7 +213,9 @@ void aw__chaos_spite(struct aw__chaos *world)
 {
     for (uint32_t i = 0; i < world->count; i++) {
         struct aw__chaos_workload *w = &world->workload[i];
-        const struct aw_pilot_numbers numbers = aw_pilot_numbers(aw_loop_pilot(world->loop, i));
+        const struct aw_policy *policy = aw_pilot_in_force(aw_loop_pilot(world->loop, i));
+        struct aw_capacity *capacity = aw_capacity_of(policy);
+        struct aw_network *network = aw_network_of(policy);
         w->poisoned = false;
         if (w->spite == AW__SPITE_NONE)
             continue;
@@ -223,13 +227,13 @@ void aw__chaos_spite(struct aw__chaos *world)
                    !aw__chaos_on(world, AW_CHAOS_FIGURES_LOST, i) &&
                    !aw__chaos_on(world, AW_CHAOS_METRICS_STALE, i) && world->tick % 8 < 4;
         w->poisoned = w->spite == AW__SPITE_NAN;
-        if (numbers.rule) {
-            w->rule = *numbers.rule;
-            poison_rule(numbers.rule, w->spite, high);
+        if (capacity) {
+            w->rule = capacity->values;
+            poison_rule(&capacity->values, w->spite, high);
         } else {
-            memcpy(w->base, numbers.network->base, sizeof w->base);
-            memcpy(w->reach, numbers.network->reach, sizeof w->reach);
-            poison_network(numbers.network, w->spite, high);
+            memcpy(w->base, network->actor.base, sizeof w->base);
+            memcpy(w->reach, network->actor.reach, sizeof w->reach);
+            poison_network(&network->actor, w->spite, high);
         }
     }
 }
@@ -239,14 +243,16 @@ void aw__chaos_spite_over(struct aw__chaos *world)
 {
     for (uint32_t i = 0; i < world->count; i++) {
         const struct aw__chaos_workload *w = &world->workload[i];
-        const struct aw_pilot_numbers numbers = aw_pilot_numbers(aw_loop_pilot(world->loop, i));
+        const struct aw_policy *policy = aw_pilot_in_force(aw_loop_pilot(world->loop, i));
+        struct aw_capacity *capacity = aw_capacity_of(policy);
+        struct aw_network *network = aw_network_of(policy);
         if (w->spite == AW__SPITE_NONE)
             continue;
-        if (numbers.rule) {
-            *numbers.rule = w->rule;
+        if (capacity) {
+            capacity->values = w->rule;
         } else {
-            memcpy(numbers.network->base, w->base, sizeof w->base);
-            memcpy(numbers.network->reach, w->reach, sizeof w->reach);
+            memcpy(network->actor.base, w->base, sizeof w->base);
+            memcpy(network->actor.reach, w->reach, sizeof w->reach);
         }
     }
 }

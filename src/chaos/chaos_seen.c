@@ -5,6 +5,7 @@
 
 #include "chaos/chaos_internal.h"
 #include "control/pilot_peek.h"
+#include "policy/capacity.h"
 
 #define BELIEVED_MAX         1e15   /* beyond it no figure can be meant */
 #define STRANGE_LOAD         2.0    /* times the highest load that a capacity rule was tried on */
@@ -179,9 +180,10 @@ static void check_actor(struct aw__chaos *world, uint32_t i, const struct aw_dec
         aw__chaos_must(world, !agent, AW_INVARIANT_STRANGE, i,
                        "the agent acts on an answer that took %g s, %g s are allowed", took_s,
                        w->pilot.watchdog.deadline);
-    const double known = peek(world, i).rehearsed_load;
-    if (w->pilot.agent == AW_POLICY_CAPACITY && known > 0 &&
-        seen->arrivals > STRANGE_LOAD * known * 1.000001)
+    const struct aw_capacity *capacity =
+        aw_capacity_of(aw_pilot_in_force(aw_loop_pilot(world->loop, i)));
+    const double known = capacity ? capacity->memory.rehearsed_load : 0;
+    if (known > 0 && seen->arrivals > STRANGE_LOAD * known * 1.000001)
         aw__chaos_must(world, !agent, AW_INVARIANT_STRANGE, i,
                        "the agent acts on a load of %g/s and has been tried on %g/s at most",
                        seen->arrivals, known);

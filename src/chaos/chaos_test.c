@@ -8,6 +8,7 @@
 
 #include "control/pilot_peek.h"
 #include "control/pilot_testing.h"
+#include "policy/capacity.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -162,7 +163,7 @@ static void a_capacity_rule_that_is_not_a_number_does_not_act(void **state)
     bench_prepare(&b);
     bench_begin(&b);
     bench_until_it_acts(&b, 3);
-    aw_pilot_numbers(b.pilot).rule->v[AW_CAPACITY_RULE_MARGIN] = (double)NAN;
+    aw_capacity_of(aw_pilot_in_force(b.pilot))->values.v[AW_CAPACITY_RULE_MARGIN] = (double)NAN;
     const struct aw_decision *decision = bench_tick(&b);
     assert_int_equal(decision->actor, AW_ACTOR_FALLBACK);
     assert_int_equal(decision->watchdog.cause, AW_WATCHDOG_CAUSE_NOT_FINITE);

@@ -9,8 +9,6 @@
 
 #include "base/rng.h"
 #include "control/pilot.h"
-#include "policy/capacity.h"
-#include "policy/network.h"
 
 /* Violations that a window may have beyond the budget: what the trims mend within minutes need not
  * be mended by another hand-over. */
@@ -43,6 +41,13 @@ static const struct aw_policy_ops *kind_of(const struct aw_pilot_config *config)
     return config->policy ? config->policy : aw_policy_ops_of(config->agent);
 }
 
+static const struct aw_teacher_ops *teacher_of(const struct aw_pilot_config *config)
+{
+    if (!config->policy)
+        return aw_teacher_ops_of(config->agent);
+    return config->teacher ? config->teacher : &aw_no_teacher;
+}
+
 bool aw_pilot_wants_model(const struct aw_pilot_config *config)
 {
     return config->learning && !kind_of(config)->elsewhere;
@@ -51,9 +56,8 @@ bool aw_pilot_wants_model(const struct aw_pilot_config *config)
 enum aw_err aw_pilot_model_fits(const struct aw_pilot_config *config,
                                 const struct aw_pretrained *model, struct aw_diag *diag)
 {
-    const bool serves = kind_of(config) == &aw_network_ops;
     return aw_pretrained_fits(model, config->state, config->mapping,
-                              serves ? config->learner.hidden : 0, diag);
+                              teacher_of(config)->same_shape ? config->learner.hidden : 0, diag);
 }
 
 uint32_t aw__pilot_pods_room(struct aw_pilot *pilot, uint32_t count)
@@ -88,7 +92,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
                                struct aw_pilot **ret_pilot, struct aw_diag *diag)
 {
     if (config->learning && config->objective == AW_OBJECTIVE_PAPER &&
-        kind_of(config) == &aw_capacity_ops)
+        teacher_of(config)->least_cost)
         return aw_fail_at(diag, AW_ERR_CONFIG, NULL, 0, 0, "learning.agent",
                           "workload %s: a formula seeks the least cost; the objective \"paper\" "
                           "needs the agent \"network\"",
@@ -96,9 +100,10 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     struct aw_pilot *pilot = aw_alloc_new(alloc, 1, sizeof *pilot);
     if (!pilot)
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for workload %s", config->name);
-    pilot->learned = (struct aw_pilot_learned){
+    pilot->learned = (struct aw_learned){
         .copy_error = NAN, .value = NAN, .critic_loss = NAN, .imitation_loss = NAN};
     pilot->config = *config;
+    pilot->teacher = teacher_of(config);
     pilot->alloc = alloc;
     pilot->obs_dim = aw_state_dim(config->state);
     if (config->model &&
@@ -298,7 +303,7 @@ enum aw_err aw_pilot_new_after(const struct aw_pilot *old, const struct aw_pilot
     pilot->memory = old->memory;
     pilot->memory.in_flight = 0; /* begun under other bounds */
     if (!same_policy)
-        pilot->memory.origin = (struct aw_pilot_origin){0};
+        pilot->memory.origin = (struct aw_policy_origin){0};
     pilot->decision = old->decision;
     pilot->moved = old->moved;
     pilot->canary_moved = old->canary_moved;
@@ -352,18 +357,6 @@ const struct aw_sample *aw_pilot_sample(const struct aw_pilot *pilot)
 enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot)
 {
     return (enum aw_stage)pilot->memory.lifecycle.stage;
-}
-
-const struct aw_capacity_rule *aw_pilot_capacity_rule(const struct aw_pilot *pilot)
-{
-    const struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
-    return capacity ? &capacity->memory.rule : NULL;
-}
-
-const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot)
-{
-    const struct aw_network *network = aw_network_of(&pilot->policy);
-    return network ? &network->actor : NULL;
 }
 
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning)

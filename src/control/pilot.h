@@ -29,8 +29,7 @@
 #include "policy/capacity_rule.h"
 #include "policy/policy.h"
 #include "policy/pretrained.h"
-#include "rehearsal/learner.h"
-#include "rehearsal/rehearse.h"
+#include "rehearsal/lesson.h"
 #include "safety/canary.h"
 #include "safety/external_agent.h"
 #include "safety/guard.h"
@@ -91,6 +90,7 @@ struct aw_pilot_config {
     const struct aw_pretrained *model;
     /* A kind of policy of the caller's own, in the place of that of `agent`; NULL: that one. */
     const struct aw_policy_ops *policy;
+    const struct aw_teacher_ops *teacher; /* of that kind; NULL: it learns nothing */
 };
 /* All of it but pointers, in parts (base/conf.h), the first of which are its plain members. */
 extern const struct aw_conf_part aw_pilot_fields[];
@@ -130,15 +130,6 @@ enum aw_input {
         AW_INPUT_COUNT
 };
 
-/* The shared model that a policy is of, made for this workload, or (a capacity rule) was searched
- * for from; checksum 0: it is of none. */
-struct aw_pilot_origin {
-    char name[AW_PRETRAINED_NAME_MAX];
-    uint64_t checksum;
-    uint32_t episodes; /* of the fallback, that the workload was known by */
-    uint32_t unused_;  /* 0 */
-};
-
 /* What was decided, and everything that led to it. */
 struct aw_decision {
     int64_t at_us;
@@ -147,7 +138,7 @@ struct aw_decision {
     enum aw_actor actor;
     enum aw_actor in_charge; /* the same but for a person: who decides unless told otherwise */
     uint64_t policy_id;      /* 0: none yet */
-    struct aw_pilot_origin origin; /* of that policy */
+    struct aw_policy_origin origin; /* of that policy */
 
     float action[AW_ACTION_DIM]; /* of who acts, before the rails */
     float shadow[AW_ACTION_DIM]; /* of the other one */
@@ -276,17 +267,8 @@ void aw_pilot_put_away(struct aw_pilot *pilot);
  * policy is as it was. */
 AW_NODISCARD enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *diag);
 
-/* What rounds of learning have come to. NAN: such a policy has no such figure, or none yet. */
-struct aw_pilot_learned {
-    uint32_t rounds;       /* that gave a policy, since the pilot was made */
-    uint32_t copies;       /* of the workload, that the last one learned on */
-    double copy_error;     /* of a capacity rule's copies: mean of |ln| (aw_rehearsal_error) */
-    double value;          /* of the rule that was found, lower is better (aw_rehearsal_value) */
-    double critic_loss;    /* of a network (struct aw_learner_stats) */
-    double imitation_loss; /* the same */
-};
 /* Learning writes it: for the thread that ticks, between ticks. */
-const struct aw_pilot_learned *aw_pilot_learned(const struct aw_pilot *pilot);
+const struct aw_learned *aw_pilot_learned(const struct aw_pilot *pilot);
 
 /* The policy in force as the text of a file (pilot_policy.c); the caller frees it. AW_ERR_NODATA:
  * there is none yet. */
@@ -333,8 +315,6 @@ const struct aw_sample *aw_pilot_sample(const struct aw_pilot *pilot);     /* th
 enum aw_stage aw_pilot_stage(const struct aw_pilot *pilot);
 /* What the workload takes; `learning` adds the learner, if there is one. */
 size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning);
-const struct aw_actnet *aw_pilot_network(const struct aw_pilot *pilot); /* NULL: a capacity rule */
-const struct aw_capacity_rule *aw_pilot_capacity_rule(const struct aw_pilot *pilot);
 
 /* Everything that decides the future but the store, in an envelope (base/envelope.h). */
 uint64_t aw_pilot_layout(uint64_t hash); /* of these bytes, see base/envelope.h */

@@ -49,14 +49,14 @@ static struct aw_canary_standing standing_of(const struct aw_pilot *pilot)
 }
 
 void aw__pilot_try(struct aw_pilot *pilot, struct aw_policy *policy,
-                   const struct aw_pilot_origin *origin,
+                   const struct aw_policy_origin *origin,
                    const struct aw_canary_candidate *candidate, enum aw_canary_cause cause)
 {
     const struct aw_canary_standing standing = standing_of(pilot);
     aw_policy_free(&pilot->trial);
     pilot->trial = *policy;
     policy->self = NULL;
-    pilot->memory.trial_origin = origin ? *origin : (struct aw_pilot_origin){0};
+    pilot->memory.trial_origin = origin ? *origin : (struct aw_policy_origin){0};
     aw_canary_propose(&pilot->memory.canary, candidate, &standing, cause);
     pilot->canary_moved = true;
 }

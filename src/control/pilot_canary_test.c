@@ -72,7 +72,7 @@ static void serve(struct bench *b, enum rule kind)
     for (uint32_t t = 0; t < 6 * EPISODE || memory->step != 0; t++)
         bench_tick(b);
     assert_true(aw__pilot_policy_id(b->pilot) ==
-                aw_capacity_rule_id(aw_pilot_capacity_rule(b->pilot)));
+                aw_capacity_rule_id(&aw_capacity_of(&b->pilot->policy)->memory.rule));
     assert_int_equal(memory->lifecycle.stage, AW_STAGE_SERVING);
     b->pilot->config.retrain = false; /* what comes is what is handed in */
 }
@@ -400,7 +400,8 @@ static void a_policy_goes_from_one_workload_to_another_as_text(void **state)
         fail_msg("%s", diag.text);
     assert_true(to.pilot->memory.canary.candidate.id == aw__pilot_policy_id(from.pilot));
     assert_memory_equal(&aw_capacity_of(&to.pilot->trial)->memory.rule,
-                        aw_pilot_capacity_rule(from.pilot), sizeof(struct aw_capacity_rule));
+                        &aw_capacity_of(&from.pilot->policy)->memory.rule,
+                        sizeof(struct aw_capacity_rule));
     assert_int_equal(bench_tick(&to)->canary.state, AW_CANARY_SHADOW);
     /* one at a time */
     assert_int_equal(aw_pilot_propose(to.pilot, text, strlen(text), &diag), AW_ERR_CONFLICT);

@@ -7,8 +7,7 @@
 #include "base/pack16.h"
 #include "control/pilot.h"
 
-/* Of the pilot's seed: each use of chance has its own. */
-#define AW__PILOT_ESTIMATE_STREAM  1u
+/* Of the pilot's seed: each use of chance has its own (1: AW_LESSON_ESTIMATE_STREAM). */
 #define AW__PILOT_EXPLORE_STREAM   2u
 #define AW__PILOT_UNTRAINED_STREAM 3u
 /* Steps that tell something, before the first search on copies. */
@@ -26,7 +25,7 @@ struct aw__pilot_memory {
     struct aw_lifecycle_memory lifecycle;
     struct aw_reading reading;
     struct aw_canary_memory canary;
-    struct aw_pilot_origin trial_origin;
+    struct aw_policy_origin trial_origin;
     struct aw_copy_record record;
     uint16_t load_per_s[AW__PILOT_SEARCH_MINUTES]; /* ring of minutes; aw_pack16 */
 
@@ -64,7 +63,7 @@ struct aw__pilot_memory {
 
     /* sizes under the fallback, to go back to when it takes over again */
     int64_t home_cpu_millicores, home_memory_bytes;
-    struct aw_pilot_origin origin;   /* of the policy in force */
+    struct aw_policy_origin origin;  /* of the policy in force */
     float obs[AW_STATE_DIM_MAX + 1]; /* + 1: a multiple of 8 */
     float action_taken[AW_ACTION_DIM + 1];
     float shadow[AW_ACTION_DIM + 1];
@@ -96,8 +95,9 @@ struct aw_pilot {
     struct aw_policy policy; /* in force */
     struct aw_policy trial;  /* in SHADOW or TRIAL beside it; empty: none is */
     void *peek; /* the fallback's state, while it is asked before its time; NULL: it never is */
+    const struct aw_teacher_ops *teacher;
     struct aw_learner *learner; /* NULL: nothing to learn now */
-    struct aw_pilot_learned learned;
+    struct aw_learned learned;
 
     /* of this tick */
     struct aw_sample sample;     /* its pods are `pods` */
@@ -125,7 +125,7 @@ struct aw_pilot {
 /* Of what a moment has besides a state (aw_pilot_layout). */
 uint64_t aw__pilot_seen_layout(uint64_t hash);
 
-/* Whether what is learned is learned on copies of the workload. */
+/* Whether it learns, and makes copies of the workload. */
 bool aw__pilot_makes_copies(const struct aw_pilot *pilot);
 /* The objective without the SLO, from what a store keeps: so that what is recalled from there is
  * what was seen. */
@@ -148,40 +148,8 @@ struct aw_policy_seen aw__pilot_shown(const struct aw_pilot *pilot, bool acted);
 AW_NODISCARD enum aw_err aw__pilot_copy_policy(const struct aw_pilot *pilot,
                                                const struct aw_policy *from,
                                                const struct aw_policy *to);
-/* Whether there is a learner of its kind of policy. */
-bool aw__pilot_learns(const struct aw_pilot *pilot);
 /* Id of the policy in force; 0: none. */
 uint64_t aw__pilot_policy_id(const struct aw_pilot *pilot);
-
-/* --- pilot_learn.c and pilot_shared.c: learning --------------------------------------------------
- */
-
-/* Copies of the workload under the load of the past. AW_ERR_NODATA: none can be made yet. */
-AW_NODISCARD enum aw_err aw__pilot_rehearsal(struct aw_pilot *pilot, uint64_t seed,
-                                             struct aw_rehearsal **ret_rehearsal,
-                                             struct aw_diag *diag);
-/* What `actor` does on copies. */
-AW_NODISCARD enum aw_err aw__pilot_play(const struct aw_pilot *pilot,
-                                        struct aw_rehearsal *rehearsal,
-                                        const struct aw_actnet *actor, uint64_t seed,
-                                        struct aw_rehearsed *ret);
-/* By how much the policy in force is better than the fallback, into the memory. */
-AW_NODISCARD enum aw_err aw__pilot_estimate(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
-                                            uint64_t seed, struct aw_diag *diag);
-/* One round of the learner into `actor`, which is as it was after a failure. */
-AW_NODISCARD enum aw_err aw__pilot_round(struct aw_pilot *pilot, uint64_t seed,
-                                         struct aw_actnet *actor, struct aw_diag *diag);
-/* Learning where there is a shared model. AW_ERR_UNSUPPORTED: no copies can be made, and no policy
- * of the model's acts; nothing has changed. */
-AW_NODISCARD enum aw_err aw__pilot_learn_shared(struct aw_pilot *pilot, uint64_t seed,
-                                                struct aw_diag *diag);
-/* Whether the next search for a capacity rule is to begin at a shared model too. */
-bool aw__pilot_asks_model(const struct aw_pilot *pilot);
-/* The capacity rule that does what the model's policy for this workload does on the copies. NODATA:
- * the fallback has lived no episode that is believed; nor is there one after any other failure. */
-AW_NODISCARD enum aw_err aw__pilot_taught(struct aw_pilot *pilot, struct aw_rehearsal *rehearsal,
-                                          uint64_t seed, struct aw_capacity_rule *ret_rule,
-                                          struct aw_pilot_origin *ret_origin);
 
 /* --- pilot_canary.c: the policy beside the one in force ----------------------------------------
  */
@@ -189,7 +157,7 @@ AW_NODISCARD enum aw_err aw__pilot_taught(struct aw_pilot *pilot, struct aw_rehe
 /* Between episodes, not while another one is tried. `policy` is taken over. `origin` NULL: it is of
  * no model. */
 void aw__pilot_try(struct aw_pilot *pilot, struct aw_policy *policy,
-                   const struct aw_pilot_origin *origin,
+                   const struct aw_policy_origin *origin,
                    const struct aw_canary_candidate *candidate, enum aw_canary_cause cause);
 /* A step has ended. */
 void aw__pilot_canary_observe(struct aw_pilot *pilot, enum aw_guard_slo slo);

@@ -13,7 +13,7 @@
 struct hold {
     const struct aw_alloc *alloc;
     const struct aw_action *action;
-    uint64_t asked;
+    uint64_t asked, found; /* found: by its teacher; 0: nothing yet */
 };
 
 static enum aw_err hold_new(const struct aw_policy_task *task, const struct aw_alloc *alloc,
@@ -50,8 +50,8 @@ static bool hold_act(void *self, const struct aw_policy_seen *seen, struct aw_po
 
 static uint64_t hold_learned(const void *self)
 {
-    (void)self;
-    return HOLDS;
+    const struct hold *hold = self;
+    return hold->found ? hold->found : HOLDS;
 }
 
 static double hold_distance(const void *self, const struct aw_policy_seen *seen)
@@ -79,6 +79,11 @@ static bool hold_fits(const void *self, const void *other)
     (void)self;
     (void)other;
     return true;
+}
+
+static uint64_t hold_layout(uint64_t hash)
+{
+    return hash;
 }
 
 static size_t hold_state_bytes(const void *self)
@@ -125,6 +130,7 @@ static const struct aw_policy_ops hold_ops = {
     .adopt = hold_adopt,
     .fits = hold_fits,
     .changed = aw_policy_unchanged,
+    .layout = hold_layout,
     .state_bytes = hold_state_bytes,
     .save = hold_save,
     .load = hold_load,
@@ -161,10 +167,87 @@ static void a_policy_of_another_file_acts_is_saved_and_is_asked_on(void **state)
     bench_end(&b);
 }
 
+/* --- and learns ------------------------------------------------------------------------------- */
+
+/* It takes its numbers from a library; this one has a single book. */
+#define BOOK 43u
+
+static bool hold_copies(const struct aw_learner_settings *settings, bool has_model)
+{
+    (void)settings;
+    return has_model;
+}
+
+static enum aw_err hold_learn(struct aw_lesson *lesson, struct aw_diag *diag)
+{
+    (void)diag;
+    assert_string_equal(lesson->workload, "test/app");
+    assert_true(lesson->policy.ops == &hold_ops && lesson->alloc && !lesson->learner);
+    if (!lesson->offline) {
+        assert_true(lesson->tries);
+        return AW_ERR_NODATA;
+    }
+    ((struct hold *)lesson->policy.self)->found = BOOK;
+    lesson->better_mean = lesson->better_low = lesson->better_high = 1;
+    lesson->learned.rounds++;
+    return AW_OK;
+}
+
+static const struct aw_teacher_ops hold_teacher = {
+    .learns = true, .copies = hold_copies, .learn = hold_learn};
+
+static void a_kind_with_a_teacher_of_its_own_learns_and_takes_over(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_prepare(&b);
+    b.config.policy = &hold_ops;
+    b.config.teacher = &hold_teacher;
+    bench_begin(&b);
+    b.pilot->memory.next_rows = 0; /* the first search is due */
+    bench_until_it_acts(&b, 3);
+    assert_int_equal(aw_pilot_decision(b.pilot)->policy_id, BOOK);
+    assert_int_equal(aw_pilot_learned(b.pilot)->rounds, 1);
+    assert_int_equal(b.pilot->memory.record.steps, 0); /* it makes no copies */
+    bench_end(&b);
+}
+
+/* --- every kind ------------------------------------------------------------------------------- */
+
+static void who_has_seen_nothing_learns_nothing_and_says_so(void **state)
+{
+    (void)state;
+    for (uint32_t kind = 0; kind < AW_POLICY_KINDS; kind++) {
+        const struct aw_teacher_ops *teacher = aw_teacher_ops_of(kind);
+        assert_true(teacher->copies && teacher->learn);
+        assert_true(teacher->learns != aw_policy_ops_of(kind)->elsewhere);
+        struct bench b;
+        bench_prepare(&b);
+        b.config.agent = kind;
+        bench_begin(&b);
+        const struct aw_policy *policy = &b.pilot->policy;
+        const size_t size = policy->ops->state_bytes(policy->self);
+        unsigned char *before = test_malloc(size), *after = test_malloc(size);
+        struct aw_diag diag = {0};
+        policy->ops->save(policy->self, before);
+        assert_ok(aw_pilot_recall(b.pilot, NULL, &diag));
+        assert_int_equal(aw_pilot_learn(b.pilot, &diag), AW_ERR_NODATA);
+        assert_true(diag.text[0]);
+        policy->ops->save(policy->self, after);
+        assert_memory_equal(before, after, size);
+        assert_null(b.pilot->trial.self);
+        test_free(after);
+        test_free(before);
+        bench_end(&b);
+    }
+}
+
 AW_TEST_GROUP("pilot-kind")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_of_another_file_acts_is_saved_and_is_asked_on),
+        cmocka_unit_test(a_kind_with_a_teacher_of_its_own_learns_and_takes_over),
+        cmocka_unit_test(who_has_seen_nothing_learns_nothing_and_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,5 @@
 /* pilot_layout.c - every member of what a pilot saves: what the bytes of its state mean. */
 #include "control/pilot_internal.h"
-#include "policy/capacity.h"
-#include "policy/external.h"
 
 #define WATCHDOG(at)                                                                         \
     at missed, at fallback_steps, at fallback_missed, at explore_extra, at explore_missed,   \
@@ -30,12 +28,6 @@
         at memory_xx, at memory_xy, at memory_low, at start_us, at start_count, at last_cores,    \
         at unsettled, at cpu_above, at cpu_below, at latency_above, at latency_below, at seen_us, \
         at bin_count, at steps
-#define WORDS(at) at has_confidence, at confidence, at explanation
-#define ANSWER(at) \
-    at agent, at took_s, at fault, at shadow, at action, at unused_, WORDS(at words.), at name
-#define MEMORY(at)                                                                          \
-    at seen_us, at until_us, at agent, at good, at bad, at standing, at strikes, at streak, \
-        at level, at asides, at shadow, at name
 #define FIGURE(at) at value, at at_us
 #define SCORE(at)                                                            \
     at latency_sp, at throughput_sp, at sp, at violated, at cpu_utilisation, \
@@ -53,13 +45,12 @@ AW_LAYOUT(memory_layout, struct aw__pilot_memory, 0, AW_STATE_MEMORY(state.),
           ORIGIN(origin.), obs, action_taken, shadow);
 AW_LAYOUT(bin_layout, struct aw_copy_bin, 0, cores, rate_per_s, weight, log_slo, log_p50, mean_us,
           throttled, requests_per_s, latency_rows);
-AW_LAYOUT(external_layout, struct aw_external_memory, 0, MEMORY(agent.), ANSWER(heard.));
-AW_LAYOUT(capacity_layout, struct aw_capacity_memory, 0, AW_CAPACITY_MEMORY());
-AW_LAYOUT(familiar_layout, struct aw_familiar, 0, mean, m2, low, high, count, dim, unused_);
 
 uint64_t aw_pilot_layout(uint64_t hash)
 {
-    return memory_layout(bin_layout(external_layout(capacity_layout(familiar_layout(hash)))));
+    for (uint32_t kind = 0; kind < AW_POLICY_KINDS; kind++)
+        hash = aw_policy_ops_of(kind)->layout(hash);
+    return memory_layout(bin_layout(hash));
 }
 
 AW_LAYOUT(seen_layout, struct aw__pilot_seen, 7, AW_ENVELOPE(head.), SCORE(score.), gain, took_s,

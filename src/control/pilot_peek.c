@@ -5,33 +5,22 @@
 #include <string.h>
 
 #include "control/pilot_internal.h"
-#include "policy/capacity.h"
-#include "policy/network.h"
-
-static bool makes_copies(const struct aw_pilot *pilot)
-{
-    return pilot->config.learning && aw__pilot_makes_copies(pilot);
-}
 
 void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret)
 {
     const struct aw__pilot_memory *memory = &pilot->memory;
     const bool by_trial = pilot->decision.canary.acts && pilot->trial.self;
-    const struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
-    const struct aw_capacity *decided = by_trial ? aw_capacity_of(&pilot->trial) : capacity;
     *ret = (struct aw_pilot_peek){
         .finished = pilot->finished,
         .episode = memory->episode,
         .reading = &memory->reading,
         .score = &pilot->score,
-        .record = makes_copies(pilot) ? &memory->record : NULL,
-        .rehearsed_load = capacity ? capacity->memory.rehearsed_load : 0,
+        .record = aw__pilot_makes_copies(pilot) ? &memory->record : NULL,
+        .policy = by_trial ? &pilot->trial : &pilot->policy,
         .better_mean = memory->better_mean,
         .better_low = memory->better_low,
         .better_high = memory->better_high,
     };
-    if (decided && capacity->memory.id)
-        ret->rule = &decided->memory.rule;
 }
 
 void aw_pilot_forecast(const struct aw_pilot *pilot, const struct aw_plan *before,
@@ -45,7 +34,7 @@ void aw_pilot_forecast(const struct aw_pilot *pilot, const struct aw_plan *befor
     *ret =
         (struct aw_pilot_forecast){.latency_us_before = NAN, .latency_us_after = NAN, .error = NAN};
     why.text[0] = '\0';
-    if (!makes_copies(pilot)) {
+    if (!aw__pilot_makes_copies(pilot)) {
         aw_fail(&why, AW_ERR_NODATA, "no copy of the workload is made: it learns from its record");
     } else if (isnan(arrivals)) {
         aw_fail(&why, AW_ERR_NODATA, "the load was not known");
@@ -64,27 +53,15 @@ void aw_pilot_forecast(const struct aw_pilot *pilot, const struct aw_plan *befor
     memcpy(ret->why, why.text, sizeof ret->why);
 }
 
-double aw_pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,
-                              double violation_share)
-{
-    const double ratio = need > 0 ? fmin(AW_COST_RATIO_MAX, cost / need) : 0;
-    return -(double)pilot->config.episode_steps * (ratio + pilot->config.lambda * violation_share);
-}
-
 void aw_pilot_set_stage(struct aw_pilot *pilot, enum aw_stage stage, int64_t now_us)
 {
     pilot->memory.lifecycle.stage = stage;
     aw_watchdog_begin(&pilot->memory.watchdog, now_us);
 }
 
-struct aw_pilot_numbers aw_pilot_numbers(struct aw_pilot *pilot)
+struct aw_policy *aw_pilot_in_force(struct aw_pilot *pilot)
 {
-    struct aw_capacity *capacity = aw_capacity_of(&pilot->policy);
-    struct aw_network *network = aw_network_of(&pilot->policy);
-    return (struct aw_pilot_numbers){
-        .rule = capacity ? &capacity->values : NULL,
-        .network = network ? &network->actor : NULL,
-    };
+    return &pilot->policy;
 }
 
 /* --- as if it had been measured so ------------------------------------------------------------ */

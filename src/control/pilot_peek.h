@@ -19,8 +19,7 @@ struct aw_pilot_peek {
     const struct aw_reading *reading;
     const struct aw_score *score;
     const struct aw_copy_record *record; /* what copies are made from; NULL: none are made */
-    const struct aw_capacity_rule *rule; /* that decided last; NULL: none did */
-    double rehearsed_load;               /* requests/s; the highest that the policy was tried on */
+    const struct aw_policy *policy;      /* that decided last */
     double better_mean, better_low, better_high; /* than the fallback, per episode; NAN: unknown */
 };
 void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret);
@@ -36,23 +35,13 @@ struct aw_pilot_forecast {
 void aw_pilot_forecast(const struct aw_pilot *pilot, const struct aw_plan *before,
                        struct aw_pilot_forecast *ret);
 
-/* What an episode was worth, at one weight of the SLO for ever: its cost over what its load needed,
- * so that a busy hour can be compared with a quiet one. */
-double aw_pilot_episode_score(const struct aw_pilot *pilot, double cost, double need,
-                              double violation_share);
-
 /* As if this figure had been measured `factor` times as large, all else as it was. What a step
  * before this one left behind stays. */
 void aw_pilot_nudge(struct aw_pilot *pilot, enum aw_input input, double factor);
 /* Puts it into this stage, with a watchdog that knows nothing. */
 void aw_pilot_set_stage(struct aw_pilot *pilot, enum aw_stage stage, int64_t now_us);
 
-/* The numbers of its policy where it keeps them, past all that checks what is learned or loaded.
- * Both are NULL for an external agent, one of them for any other. */
-struct aw_pilot_numbers {
-    struct aw_capacity_rule_values *rule;
-    struct aw_actnet *network;
-};
-struct aw_pilot_numbers aw_pilot_numbers(struct aw_pilot *pilot);
+/* Its policy in force, whose numbers can be bent past all that checks what is learned or loaded. */
+struct aw_policy *aw_pilot_in_force(struct aw_pilot *pilot);
 
 #endif

@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "control/pilot_internal.h"
 #include "desk/explanation.h"
+#include "policy/capacity.h"
+#include "policy/network.h"
 #include "simulation/job.h"
 #include "simulation/simulate.h"
 
@@ -184,7 +187,7 @@ static void a_workload_begins_with_the_models_policy(void **state)
     if (decision->origin.checksum) { /* a round may have done better by now */
         assert_true(decision->origin.checksum == aw_pretrained_info(model)->checksum);
         assert_string_equal(decision->origin.name, aw_pretrained_info(model)->name);
-        assert_true(decision->policy_id == aw_pilot_network(view.pilot)->id);
+        assert_true(decision->policy_id == aw_network_of(&view.pilot->policy)->actor.id);
         char *text = aw_explanation_text(&b.workload.pilot, decision);
         assert_non_null(text);
         assert_non_null(strstr(text, "\"specialised_from\":{\"checksum\":\""));
@@ -278,7 +281,7 @@ static void a_capacity_rule_is_searched_for_from_the_model_and_says_so(void **st
         assert_int_equal(young.shared_steps, 0);
         const struct seen known = run(&b, 2 * EPISODE);
         aw_job_view(b.job, 0, &view);
-        const struct aw_pilot_origin *origin = &view.decision->origin;
+        const struct aw_policy_origin *origin = &view.decision->origin;
         assert_int_equal(known.agent_steps, 0);
         assert_true(aw_pilot_learned(view.pilot)->rounds > 0);
         if (view.decision->policy_id && origin->checksum) {
@@ -286,7 +289,7 @@ static void a_capacity_rule_is_searched_for_from_the_model_and_says_so(void **st
             assert_string_equal(origin->name, aw_pretrained_info(model)->name);
             assert_int_equal(origin->episodes, 3); /* the most that the model reads */
             assert_true(view.decision->policy_id ==
-                        aw_capacity_rule_id(aw_pilot_capacity_rule(view.pilot)));
+                        aw_capacity_rule_id(&aw_capacity_of(&view.pilot->policy)->memory.rule));
             char *text = aw_explanation_text(&b.workload.pilot, view.decision);
             assert_non_null(text);
             assert_non_null(strstr(text, "\"specialised_from\":{\"checksum\":\""));

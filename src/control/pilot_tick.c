@@ -142,10 +142,10 @@ static void end_episode(struct aw_pilot *pilot)
     const double violations = (double)memory->violation_count / memory->step_count;
     const struct aw_external *external = aw_external_of(&pilot->policy);
     struct aw_lifecycle_episode episode = {
-        .score =
-            pilot->config.objective == AW_OBJECTIVE_PAPER
-                ? memory->gain_sum * pilot->config.episode_steps / memory->step_count
-                : aw_pilot_episode_score(pilot, memory->cost_sum, memory->need_sum, violations),
+        .score = pilot->config.objective == AW_OBJECTIVE_PAPER
+                     ? memory->gain_sum * pilot->config.episode_steps / memory->step_count
+                     : aw_episode_score(pilot->config.episode_steps, pilot->config.lambda,
+                                        memory->cost_sum, memory->need_sum, violations),
         .agent_share = (double)memory->agent_steps / memory->step_count,
         .admitted = external && !external->memory.agent.shadow &&
                     external->memory.agent.standing == AW_EXTERNAL_AGENT_TRUSTED,
@@ -171,8 +171,8 @@ static void end_episode(struct aw_pilot *pilot)
          * and more rarely, while the policy serves */
         aw__pilot_canary_stage(pilot);
         memory->learn_due =
-            !aw_canary_busy(&memory->canary) && aw__pilot_learns(pilot) &&
-            (pilot->policy.ops->explores ? aw_lifecycle_agent_learns(&memory->lifecycle)
+            !aw_canary_busy(&memory->canary) && pilot->teacher->learns &&
+            (pilot->teacher->from_record ? aw_lifecycle_agent_learns(&memory->lifecycle)
                                          : search_due(pilot));
         if (!memory->learn_due) { /* what serves needs no learner */
             aw_learner_free(pilot->learner);
@@ -206,7 +206,7 @@ static void end_minute(struct aw_pilot *pilot)
 static void remember(struct aw_pilot *pilot)
 {
     struct aw__pilot_memory *memory = &pilot->memory;
-    if (!pilot->config.learning || !aw__pilot_makes_copies(pilot))
+    if (!aw__pilot_makes_copies(pilot))
         return;
     const struct aw_reading *reading = &memory->reading;
     if (pilot->answered && aw_copy_add(&memory->record, &pilot->sample, reading)) {

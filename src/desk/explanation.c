@@ -191,7 +191,7 @@ static json_t *state_json(const struct aw_decision *decision)
 }
 
 /* The shared model that a policy was made from. */
-static json_t *origin_json(const struct aw_pilot_origin *origin)
+static json_t *origin_json(const struct aw_policy_origin *origin)
 {
     struct aw__told told = aw__told_begin();
     aw__told_text(&told, "model", origin->name);

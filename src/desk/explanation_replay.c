@@ -8,6 +8,7 @@
 
 #include "control/pilot_peek.h"
 #include "desk/explanation_internal.h"
+#include "policy/capacity.h"
 
 /* Relative changes that are tried, until one makes a difference: amounts are whole numbers, and
  * rules have tolerances of a tenth. */
@@ -214,13 +215,14 @@ static json_t *policy_json(const struct aw_pilot *pilot)
 {
     struct aw_pilot_peek seen;
     aw_pilot_peek(pilot, &seen);
-    if (!seen.rule)
+    const struct aw_capacity *capacity = aw_capacity_of(seen.policy);
+    if (!capacity || !capacity->memory.id)
         return json_null();
     struct aw__told told = aw__told_begin();
     for (uint32_t i = 0; i < AW_CAPACITY_RULE_DIM; i++) {
         const enum aw_capacity_rule_number number = (enum aw_capacity_rule_number)i;
         struct aw__told one = aw__told_begin();
-        aw__told_real(&one, "value", aw_capacity_rule_value(seen.rule, number));
+        aw__told_real(&one, "value", aw_capacity_rule_value(&capacity->memory.rule, number));
         aw__told_text(&one, "meaning", aw_capacity_rule_meaning(number));
         aw__told_put(&told, aw_capacity_rule_name(number), aw__told_end(&one));
     }

@@ -606,6 +606,7 @@ static void every_byte_of_config_is_carried(void **state)
     memset(carried + offsetof(struct aw_pilot_config, model), 1, sizeof config.model);
     /* a kind of policy that is the caller's own has no name to be told by */
     memset(carried + offsetof(struct aw_pilot_config, policy), 1, sizeof config.policy);
+    memset(carried + offsetof(struct aw_pilot_config, teacher), 1, sizeof config.teacher);
     for (size_t i = 0; i < sizeof config; i++)
         if (((const unsigned char *)&config)[i] && !carried[i])
             fail_msg("byte %zu of struct aw_pilot_config is not kept", i);

@@ -35,7 +35,7 @@ struct aw__trial_cell {
     uint32_t first_trip; /* the step before it, from 1; 0: none */
     uint32_t clipped;    /* decisions that a rail changed */
     uint64_t policy_id;
-    struct aw_pilot_origin origin;
+    struct aw_policy_origin origin;
 };
 
 struct aw__trial {

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/envelope.h"
+
 #define STRANGE_LOAD 2.0 /* times the highest load of a rehearsal */
 
 struct aw_capacity *aw_capacity_of(const struct aw_policy *policy)
@@ -130,6 +132,11 @@ static void capacity_changed(void *self, bool load)
         aw_capacity_rule_new_requests(&capacity->memory.lived);
 }
 
+AW_LAYOUT(capacity_layout, struct aw_capacity_memory, 0, rule.x, lived.margin_trim, lived.size_trim,
+          lived.size_trim_used, lived.cores_sum, lived.completions_sum, lived.smooth_load,
+          lived.high_load, lived.oom_floor_bytes, lived.load, lived.memory_bytes, lived.step,
+          lived.idle, lived.since_resize, lived.quiet, rehearsed_load, id);
+
 static size_t capacity_state_bytes(const void *self)
 {
     return sizeof((const struct aw_capacity *)self)->memory;
@@ -199,6 +206,7 @@ const struct aw_policy_ops aw_capacity_ops = {
     .adopt = capacity_adopt,
     .fits = capacity_fits,
     .changed = capacity_changed,
+    .layout = capacity_layout,
     .state_bytes = capacity_state_bytes,
     .save = capacity_save,
     .load = capacity_load,

@@ -22,11 +22,6 @@ struct aw_capacity_memory {
     uint64_t id;           /* 0: nothing was learned yet */
 };
 #pragma GCC diagnostic pop
-#define AW_CAPACITY_MEMORY(at)                                                                  \
-    at rule.x, at lived.margin_trim, at lived.size_trim, at lived.size_trim_used,               \
-        at lived.cores_sum, at lived.completions_sum, at lived.smooth_load, at lived.high_load, \
-        at lived.oom_floor_bytes, at lived.load, at lived.memory_bytes, at lived.step,          \
-        at lived.idle, at lived.since_resize, at lived.quiet, at rehearsed_load, at id
 
 struct aw_capacity {
     struct aw_capacity_memory memory;

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/envelope.h"
+
 struct aw_external *aw_external_of(const struct aw_policy *policy)
 {
     return policy->ops == &aw_external_ops ? policy->self : NULL;
@@ -90,6 +92,14 @@ static bool outside_fits(const void *self, const void *other)
     return true;
 }
 
+#define WORDS(at) at has_confidence, at confidence, at explanation
+#define ANSWER(at) \
+    at agent, at took_s, at fault, at shadow, at action, at unused_, WORDS(at words.), at name
+#define MEMORY(at)                                                                          \
+    at seen_us, at until_us, at agent, at good, at bad, at standing, at strikes, at streak, \
+        at level, at asides, at shadow, at name
+AW_LAYOUT(outside_layout, struct aw_external_memory, 0, MEMORY(agent.), ANSWER(heard.));
+
 static size_t outside_state_bytes(const void *self)
 {
     return sizeof((const struct aw_external *)self)->memory;
@@ -134,6 +144,7 @@ const struct aw_policy_ops aw_external_ops = {
     .adopt = outside_adopt,
     .fits = outside_fits,
     .changed = aw_policy_unchanged,
+    .layout = outside_layout,
     .state_bytes = outside_state_bytes,
     .save = outside_save,
     .load = outside_load,

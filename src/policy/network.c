@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/envelope.h"
+
 struct aw_network *aw_network_of(const struct aw_policy *policy)
 {
     return policy->ops == &aw_network_ops ? policy->self : NULL;
@@ -89,6 +91,8 @@ static bool network_fits(const void *self, const void *other)
     const struct aw_actnet_shape *b = &((const struct aw_network *)other)->actor.shape;
     return a->obs_dim == b->obs_dim && a->act_dim == b->act_dim && a->hidden == b->hidden;
 }
+
+AW_LAYOUT(network_layout, struct aw_familiar, 0, mean, m2, low, high, count, dim, unused_);
 
 static size_t network_state_bytes(const void *self)
 {
@@ -203,6 +207,7 @@ const struct aw_policy_ops aw_network_ops = {
     .adopt = network_adopt,
     .fits = network_fits,
     .changed = aw_policy_unchanged,
+    .layout = network_layout,
     .state_bytes = network_state_bytes,
     .save = network_save,
     .load = network_load,

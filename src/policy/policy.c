@@ -6,7 +6,7 @@
 #include "policy/network.h"
 
 const char *const aw_policy_names[] = {
-#define X(id, table, name) name,
+#define X(id, policy, teacher, name) name,
     AW_POLICY_MAP(X)
 #undef X
         NULL};
@@ -14,7 +14,7 @@ const char *const aw_policy_names[] = {
 const struct aw_policy_ops *aw_policy_ops_of(uint32_t kind)
 {
     static const struct aw_policy_ops *const kinds[] = {
-#define X(id, table, name) &aw_##table,
+#define X(id, policy, ...) &aw_##policy##_ops,
         AW_POLICY_MAP(X)
 #undef X
     };

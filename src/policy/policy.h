@@ -3,8 +3,7 @@
  *
  * A policy is a handle: a table of functions and what they work on. The policy in force and one on
  * trial beside it are two handles of one kind. A kind is one file with such a table, and one line
- * in AW_POLICY_MAP. How a kind learns is not asked here: learners know their own kind
- * (aw_capacity_of, aw_network_of).
+ * in AW_POLICY_MAP. How a kind learns is the business of its teacher (rehearsal/lesson.h).
  *
  * Call order: new; then act once per tick, in order of time, and anything else between ticks; free.
  *             A candidate is told whom it follows before each act.
@@ -27,14 +26,14 @@
 
 /* clang-format off */
 /* A kind is added by its file, and a line here.
- *     id         table           name in profiles */
-#define AW_POLICY_MAP(X)                        \
-    X(CAPACITY,  capacity_ops,   "formula")     \
-    X(NETWORK,   network_ops,    "network")     \
-    X(EXTERNAL,  external_ops,   "external")
+ *     id         policy     teacher (rehearsal/lesson.h)   name in profiles */
+#define AW_POLICY_MAP(X)                                               \
+    X(CAPACITY,  capacity,  capacity,                      "formula") \
+    X(NETWORK,   network,   network,                       "network") \
+    X(EXTERNAL,  external,  no,                            "external")
 /* clang-format on */
 enum aw_policy_kind {
-#define X(id, table, name) AW_POLICY_##id,
+#define X(id, ...) AW_POLICY_##id,
     AW_POLICY_MAP(X)
 #undef X
         AW_POLICY_KINDS
@@ -96,6 +95,7 @@ struct aw_policy_ops {
 
     /* Everything that decides the future, in as many bytes for every policy of the shape.
      * AW_ERR_FORMAT: not such bytes; it is to be thrown away then. */
+    uint64_t (*layout)(uint64_t hash); /* of the structs in these bytes; see base/envelope.h */
     size_t (*state_bytes)(const void *self);
     void (*save)(const void *self, void *bytes);
     enum aw_err (*load)(void *self, const void *bytes);

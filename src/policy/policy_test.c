@@ -116,7 +116,7 @@ static void no_slot_is_empty_and_every_kind_has_a_name(void **state)
         const struct aw_policy_ops *o = aw_policy_ops_of(kind);
         assert_true(o->new && o->free && o->bytes && o->act && o->learned && o->distance &&
                     o->sees && o->draw && o->follow && o->adopt && o->fits && o->changed &&
-                    o->state_bytes && o->save && o->load && o->describe && o->read);
+                    o->layout && o->state_bytes && o->save && o->load && o->describe && o->read);
         assert_true(aw_policy_names[kind] && aw_policy_names[kind][0]);
     }
     assert_null(aw_policy_names[AW_POLICY_KINDS]);

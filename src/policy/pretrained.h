@@ -35,6 +35,15 @@ struct aw_pretrained_info {
 
 struct aw_pretrained; /* opaque */
 
+/* The shared model that a policy is of, made for this workload, or (a formula) was searched for
+ * from; checksum 0: it is of none. */
+struct aw_policy_origin {
+    char name[AW_PRETRAINED_NAME_MAX];
+    uint64_t checksum;
+    uint32_t episodes; /* of the fallback, that the workload was known by */
+    uint32_t unused_;  /* 0 */
+};
+
 /* AW_ERR_NOTFOUND: no such file. AW_ERR_FORMAT: damaged, or not a model of `aware pretrain`.
  * AW_ERR_DIVERGED: a weight is no number. AW_ERR_UNSUPPORTED: one that no pilot can use, with what
  * is odd about it. */

@@ -104,7 +104,8 @@ static enum aw_err world_tick(const struct world *world, struct sums *sums)
 static enum aw_err follow(const struct world *other, bool agent, uint32_t episodes, double *ret)
 {
     struct aw_pilot *pilot = other->pilot;
-    const uint32_t steps = aw_pilot_config(pilot)->episode_steps;
+    const struct aw_pilot_config *config = aw_pilot_config(pilot);
+    const uint32_t steps = config->episode_steps;
     aw_pilot_set_stage(pilot, agent ? AW_STAGE_ONLINE : AW_STAGE_OFFLINE,
                        other->cluster.ops->now_us(other->cluster.self));
     double score = 0;
@@ -118,8 +119,8 @@ static enum aw_err follow(const struct world *other, bool agent, uint32_t episod
         err = err ? err : world_tick(other, &sums);
         if (sums.steps < steps)
             continue;
-        score += aw_pilot_episode_score(pilot, sums.cost, sums.need,
-                                        (double)sums.violations / sums.steps) /
+        score += aw_episode_score(steps, config->lambda, sums.cost, sums.need,
+                                  (double)sums.violations / sums.steps) /
                  episodes;
         sums = (struct sums){0};
     }

@@ -104,6 +104,13 @@ double aw_lambda_next(double lambda, double budget, double violation_share, doub
     return next < AW_LAMBDA_MAX ? next : AW_LAMBDA_MAX;
 }
 
+double aw_episode_score(uint32_t steps, double lambda, double cost, double need,
+                        double violation_share)
+{
+    const double ratio = need > 0 ? fmin(AW_COST_RATIO_MAX, cost / need) : 0;
+    return -(double)steps * (ratio + lambda * violation_share);
+}
+
 double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *bounds,
                         const struct aw_reading *reading)
 {

@@ -89,6 +89,11 @@ void aw_objective_range(const struct aw_objective *objective, double *ret_low, d
  * leaves [AW_LAMBDA_MIN, AW_LAMBDA_MAX]. A budget of 0 is never undercut, so lambda never falls. */
 double aw_lambda_next(double lambda, double budget, double violation_share, double rate);
 
+/* What an episode of `steps` was worth, at one weight of the SLO for ever: its cost over what its
+ * load needed, so that a busy hour can be compared with a quiet one. */
+double aw_episode_score(uint32_t steps, double lambda, double cost, double need,
+                        double violation_share);
+
 /* What the use of a step is worth: its CPU at half utilisation, with the memory of as many cores'
  * replicas, in $ per hour. Load decides it and not who acts, so costs of different hours can be
  * compared by their ratio to it. What is not known counts as nothing. */

@@ -111,7 +111,7 @@ struct aw_recent_one {
         uint64_t steps, missed, twin_missed;
         double reward, cost, twin_reward, twin_cost;
     } beside;
-    struct aw_pilot_learned learned;
+    struct aw_learned learned;
     struct aw_lifecycle_estimate estimate;
     double lambda;
 
