@@ -35,8 +35,7 @@ struct aw_pod {
     bool ready;
     int64_t started_us;      /* container start; AW_NEVER: not yet */
     int64_t ready_change_us; /* when `ready` last changed */
-    int64_t cpu_millicores;  /* its limit, which is its request too */
-    int64_t memory_bytes;
+    AW_AMOUNTS(size, );      /* its limits, which are its requests too; no replicas; 0: unknown */
     struct aw_figure cpu_cores_used; /* mean over the scrape window */
     struct aw_figure memory_bytes_used;
     uint32_t oom_kill_count; /* since it was made */
@@ -120,11 +119,13 @@ static inline uint32_t aw_plan_differs(const int64_t a[AW_RESOURCES], const int6
 }
 
 enum aw_cluster_capability { AW_CLUSTER_IN_PLACE_RESIZE = 1, AW_CLUSTER_VIRTUAL_TIME = 2 };
+/* Of resources (AW_PLAN_*) that are not common: those that `apply` can set. */
+#define AW_CLUSTER_SETS(plan_set) ((uint32_t)(plan_set) << 8)
 
 struct aw_cluster_ops {
     const char *name;
 
-    uint32_t (*capabilities)(const void *self); /* AW_CLUSTER_* or-ed */
+    uint32_t (*capabilities)(const void *self); /* AW_CLUSTER_* and AW_CLUSTER_SETS or-ed */
 
     /* AW_ERR_NODATA: the workload exists but has not reported yet; `ret_sample` is untouched.
      * AW_ERR_UNAVAILABLE: the cluster did not answer. Never blocks past the deadline. */
@@ -147,5 +148,11 @@ struct aw_cluster {
     const struct aw_cluster_ops *ops; /* no slot is ever NULL */
     void *self;
 };
+
+/* AW_PLAN_* that a cluster can set. */
+static inline uint32_t aw_cluster_sets(const struct aw_cluster *cluster)
+{
+    return AW_PLAN_COMMON | cluster->ops->capabilities(cluster->self) >> 8;
+}
 
 #endif

@@ -23,6 +23,7 @@
 #define AWARE_STORE_H
 
 #include <aware/err.h>
+#include <aware/resource.h>
 #include <aware/stage.h>
 
 #define AW_STORE_NAME_MAX    128u /* bytes of a workload's name, with its NUL */
@@ -40,11 +41,10 @@ struct aw_store_figures {
     double latency_us_p99; /* at the quantile that the SLO speaks of, whichever it is */
     double slo_preservation;
     double cpu_utilisation, memory_utilisation;
-    double cost;         /* $ */
-    double paper_reward; /* AWARE section 2.2, whatever the objective is */
-    uint32_t replicas;   /* in force at the end */
-    uint32_t violated;   /* 0 or 1 */
-    int64_t cpu_millicores, memory_bytes;
+    double cost;          /* $ */
+    double paper_reward;  /* AWARE section 2.2, whatever the objective is */
+    AW_AMOUNTS(amount, ); /* in force at the end; 0: not known */
+    uint32_t violated;    /* 0 or 1 */
 };
 
 struct aw_store_row {

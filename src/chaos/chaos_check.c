@@ -78,8 +78,8 @@ static void check_bounds(const struct change *c)
     const struct aw_pilot_config *pilot = &c->w->pilot;
     const struct aw_bounds *b = &pilot->bounds;
     const int64_t *low = b->min, *high = b->max;
-    const int64_t node[AW_RESOURCES] = {INT64_MAX, pilot->node_cpu_millicores,
-                                        pilot->node_memory_bytes};
+    const int64_t node[AW_RESOURCES] = {INT64_MAX, pilot->node.cpu_millicores,
+                                        pilot->node.memory_bytes};
     for (uint32_t a = 0; a < AW_RESOURCES; a++) {
         if (!(c->set & AW_PLAN_BIT(a)))
             continue;
@@ -352,8 +352,8 @@ static void find_home(struct change *c)
     const struct aw_pilot_config *pilot = &c->w->pilot;
     const struct aw_bounds *b = &pilot->bounds;
     const int64_t *low = b->min, *high = b->max;
-    const int64_t node[AW_RESOURCES] = {INT64_MAX, pilot->node_cpu_millicores,
-                                        pilot->node_memory_bytes};
+    const int64_t node[AW_RESOURCES] = {INT64_MAX, pilot->node.cpu_millicores,
+                                        pilot->node.memory_bytes};
     const int64_t floor[AW_RESOURCES] = {[AW_RESOURCE_MEMORY] = killed(c, false)};
     for (uint32_t a = 0; a < AW_RESOURCES; a++) {
         c->low[a] = low[a];

@@ -146,8 +146,8 @@ static void draw_pilot(const struct aw__chaos *world, struct aw_rng *rng, uint32
         pilot->fallback.kind = AW_FALLBACK_HPA;
     draw_learning(rng, pilot);
     pilot->learning = pilot->learning && slo;
-    pilot->node_cpu_millicores = (int64_t)(world->sim_settings.node_cores * 1e3);
-    pilot->node_memory_bytes = (int64_t)(world->sim_settings.node_memory_gib * 1024) * AW_MIB;
+    pilot->node.cpu_millicores = (int64_t)(world->sim_settings.node_cores * 1e3);
+    pilot->node.memory_bytes = (int64_t)(world->sim_settings.node_memory_gib * 1024) * AW_MIB;
     pilot->in_place = world->sim_settings.in_place;
 }
 

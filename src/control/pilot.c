@@ -125,8 +125,7 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
                                                         .slo = config->slo,
                                                         .prices = config->prices,
                                                         .cost_reference_per_hour = 1},
-                                          .node_cpu_millicores = config->node_cpu_millicores,
-                                          .node_memory_bytes = config->node_memory_bytes,
+                                          .node = config->node,
                                           .controlled = config->controlled,
                                           .in_place = config->in_place};
     aw_step_times(&pilot->rules, config->step_s, config->stale_s);

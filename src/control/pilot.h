@@ -81,7 +81,7 @@ struct aw_pilot_config {
     struct aw_canary_settings canary;
     struct aw_external_agent_settings external;
 
-    int64_t node_cpu_millicores, node_memory_bytes; /* largest node; 0: unknown */
+    struct aw_amounts node; /* largest node; 0: unknown */
     bool in_place;
 
     /* What learning begins at: a shared model (borrowed, for as long as any pilot has this config).

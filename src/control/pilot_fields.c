@@ -29,8 +29,11 @@ static const struct aw_conf_field plain[] = {
     REAL(ASKS, slo_budget, "0.01", "share of steps that may miss the SLO"),
     ROW(ASKS, objective, "0", AW_OBJECTIVE_PAPER, "enum aw_objective_kind"),
     REAL(ASKS, slo_weight, "0.5", "a of the paper's reward"),
-    REAL(ASKS, prices.core_hour, "0.04", "$ of a core"),
-    REAL(ASKS, prices.gib_hour, "0.005", "$ of a GiB"),
+#define X(id, member, name, unit, most, common, restarts, use, words, noun, up, down, low, high,   \
+          step, lot, lots, lot_name, price)                                                        \
+    REAL(ASKS, prices.lot##_hour, price, "$ of " lot_name),
+    AW_SIZE_MAP(X)
+#undef X
     REAL(ASKS, step_s, "15", "seconds between decisions"),
     REAL(0, stale_s, "120", "seconds after which a figure counts as missing"),
     ROW(ASKS, episode_steps, "100", 0, "steps of an episode"),
@@ -47,8 +50,10 @@ static const struct aw_conf_field plain[] = {
     REAL(0, thresholds.online, "nan", "see struct aw_lifecycle_thresholds"),
     REAL(0, thresholds.serving, "nan", "likewise"),
     REAL(0, thresholds.deviation, "nan", "likewise"),
-    ROW(0, node_cpu_millicores, "0", 0x1p62, "of the largest node; 0: unknown"),
-    ROW(0, node_memory_bytes, "0", 0x1p62, "likewise"),
+#define X(id, member, ...) \
+    AW_CONF_MARKED(AW_CONF_OF, "node_" #member, node.member, "0", 0, 0x1p62, "of a node", 0),
+    AW_SIZE_MAP(X)
+#undef X
     ROW(0, in_place, "false", 0, "the cluster changes sizes without a restart"),
     {0},
 };

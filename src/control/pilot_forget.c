@@ -44,8 +44,7 @@ enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_us, struct aw_
 
     /* sizes that the agent has left behind go home */
     memory->away = before.away;
-    memory->home_cpu_millicores = before.home_cpu_millicores;
-    memory->home_memory_bytes = before.home_memory_bytes;
+    memcpy(memory->home, before.home, sizeof memory->home);
 
     /* of the episode so far; nothing of it is believed */
     memory->gain_sum = before.gain_sum;

@@ -62,7 +62,7 @@ struct aw__pilot_memory {
     uint64_t policy_order; /* about policies, that was carried out last; 0: none */
 
     /* sizes under the fallback, to go back to when it takes over again */
-    int64_t home_cpu_millicores, home_memory_bytes;
+    int64_t home[AW_RESOURCES];      /* of sizes */
     struct aw_policy_origin origin;  /* of the policy in force */
     float obs[AW_STATE_DIM_MAX + 1]; /* + 1: a multiple of 8 */
     float action_taken[AW_ACTION_DIM + 1];

@@ -41,8 +41,7 @@ AW_LAYOUT(memory_layout, struct aw__pilot_memory, 0, AW_STATE_MEMORY(state.),
           need_sum, minute_sum, minute_steps, minute_count, minute_first, rows_first, rows,
           next_rows, loaded, missed, step_count, violation_count, agent_steps, episode, step,
           learn_from, learn_due, in_flight, actor, stage, has_shadow, away, by_trial, anew, at_us,
-          forgotten_us, policy_id, policy_order, home_cpu_millicores, home_memory_bytes,
-          ORIGIN(origin.), obs, action_taken, shadow);
+          forgotten_us, policy_id, policy_order, home, ORIGIN(origin.), obs, action_taken, shadow);
 AW_LAYOUT(bin_layout, struct aw_copy_bin, 0, cores, rate_per_s, weight, log_slo, log_p50, mean_us,
           throttled, requests_per_s, latency_rows);
 
@@ -62,9 +61,8 @@ AW_LAYOUT(sample_layout, struct aw_sample, 7, at_us, wanted, replicas_ready, rep
           FIGURE(errors_per_s.), FIGURE(in_flight.), FIGURE(latency_us_p50.),
           FIGURE(latency_us_p95.), FIGURE(latency_us_p99.), FIGURE(latency_us_mean.),
           FIGURE(inside_us_p50.), FIGURE(inside_us_p99.), oom_kills, restarts, pod_count, pods);
-AW_LAYOUT(pod_layout, struct aw_pod, 7, id, phase, ready, started_us, ready_change_us,
-          cpu_millicores, memory_bytes, FIGURE(cpu_cores_used.), FIGURE(memory_bytes_used.),
-          oom_kill_count, restart_count);
+AW_LAYOUT(pod_layout, struct aw_pod, 7, id, phase, ready, started_us, ready_change_us, size,
+          FIGURE(cpu_cores_used.), FIGURE(memory_bytes_used.), oom_kill_count, restart_count);
 
 uint64_t aw__pilot_seen_layout(uint64_t hash)
 {

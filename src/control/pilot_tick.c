@@ -74,9 +74,7 @@ struct aw_plan aw__pilot_whole(const struct aw_plan *plan, const struct aw_readi
 static double price(const struct aw_pilot *pilot, const struct aw_plan *plan)
 {
     const struct aw_plan all = aw__pilot_whole(plan, &pilot->memory.reading);
-    const double cores = 1e-3 * (double)all.cpu_millicores * all.replicas;
-    const double gib = (double)all.memory_bytes * all.replicas / 1073741824.0;
-    return cores * pilot->config.prices.core_hour + gib * pilot->config.prices.gib_hour;
+    return aw_prices_per_hour(&pilot->config.prices, &all);
 }
 
 /* What counts as cost 1: what the workload was given when it came. */
@@ -287,11 +285,9 @@ bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, in
                     .memory_utilisation = pilot->score.memory_utilisation,
                     .cost = pilot->score.cost,
                     .paper_reward = pilot->score.paper_reward,
-                    .replicas = memory->reading.replicas_wanted,
-                    .violated = pilot->score.violated,
-                    .cpu_millicores = memory->reading.cpu_millicores_wanted,
-                    .memory_bytes = memory->reading.memory_bytes_wanted},
+                    .violated = pilot->score.violated},
     };
+    memcpy(ret_row->figures.amount, memory->reading.wanted, sizeof ret_row->figures.amount);
     if (pilot->learner) {
         const enum aw_err err = aw_learner_add(
             pilot->learner,
@@ -348,19 +344,19 @@ static uint32_t go_home(struct aw_pilot *pilot, struct aw_plan *plan)
     struct aw__pilot_memory *memory = &pilot->memory;
     const struct aw_reading *reading = &memory->reading;
     const uint32_t own = decides(pilot->config.fallback.kind);
-    if (memory->home_cpu_millicores <= 0 || !memory->away) {
-        memory->home_cpu_millicores = reading->cpu_millicores_wanted;
-        memory->home_memory_bytes = reading->memory_bytes_wanted;
+    if (memory->home[AW_RESOURCE_CPU] <= 0 || !memory->away) {
+        for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++)
+            memory->home[r] = reading->wanted[r];
         return 0;
     }
     uint32_t homing = 0;
-    if (!(own & AW_PLAN_CPU) && reading->cpu_millicores_wanted != memory->home_cpu_millicores) {
-        plan->cpu_millicores = memory->home_cpu_millicores;
-        homing |= AW_PLAN_CPU;
-    }
-    if (!(own & AW_PLAN_MEMORY) && reading->memory_bytes_wanted < memory->home_memory_bytes) {
-        plan->memory_bytes = memory->home_memory_bytes;
-        homing |= AW_PLAN_MEMORY;
+    for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++) {
+        const bool there = r == AW_RESOURCE_MEMORY ? reading->wanted[r] >= memory->home[r]
+                                                   : reading->wanted[r] == memory->home[r];
+        if (own & AW_PLAN_BIT(r) || there || memory->home[r] <= 0)
+            continue;
+        plan->amount[r] = memory->home[r];
+        homing |= AW_PLAN_BIT(r);
     }
     plan->set |= homing;
     memory->away = homing != 0;

@@ -201,6 +201,9 @@ static enum aw_err profile_read(struct aw_recommender *r, struct aw__object *obj
     err = err ? err : aw_profile_set_check(&set, &report, &diag);
     if (!err && set.profile_count != 1)
         err = aw_fail(&diag, AW_ERR_CONFIG, "not a " AW_PROFILE_API_VERSION " autoscaler");
+    err =
+        err ? err
+            : aw_profile_actuated(&set.profiles[0], AW_PLAN_COMMON, "a Kubernetes cluster", &diag);
     if (!err)
         *ret = set.profiles[0];
     if (err && !*object->why)
@@ -304,8 +307,8 @@ static void object_read(struct aw_recommender *r, struct aw__object *object,
     model_take(r, profile, config);
     config->step_s = r->config.step_s; /* one clock for all of them */
     config->in_place = r->config.server.pod_resize;
-    config->node_cpu_millicores = r->node.cpu_millicores;
-    config->node_memory_bytes = r->node.memory_bytes;
+    config->node.cpu_millicores = r->node.cpu_millicores;
+    config->node.memory_bytes = r->node.memory_bytes;
     if (!object->valid || target_moved(object, profile))
         target_take(r, object, profile);
     object->mode = config->guard.mode;

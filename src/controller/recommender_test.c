@@ -341,12 +341,12 @@ static void what_no_node_can_hold_is_not_recommended(void **state)
     rec_start(&w);
     rec_rounds(&w, 2);
     const struct aw_pilot_config *config = aw_pilot_config(aw_loop_pilot(w.r->loop, 0));
-    assert_int_equal(config->node_cpu_millicores, 1500);
-    assert_int_equal(config->node_memory_bytes, INT64_C(1) << 30);
+    assert_int_equal(config->node.cpu_millicores, 1500);
+    assert_int_equal(config->node.memory_bytes, INT64_C(1) << 30);
     aw_fake_apiserver_remove(w.api.twin, "/api/v1/nodes", "", "small");
     rec_rounds(&w, 45); /* looked at again after ten minutes */
     config = aw_pilot_config(aw_loop_pilot(w.r->loop, 0));
-    assert_int_equal(config->node_cpu_millicores, 0);
+    assert_int_equal(config->node.cpu_millicores, 0);
     rec_close(&w);
 }
 

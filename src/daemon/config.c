@@ -88,8 +88,8 @@ static void machine_take(struct aw_daemon_config *config)
     for (uint32_t i = 0; config->local && i < config->count; i++) {
         struct aw_pilot_config *pilot = &config->workload[i].pilot;
         pilot->in_place = true;
-        pilot->node_cpu_millicores = (int64_t)llround(1e3 * cores);
-        pilot->node_memory_bytes = (int64_t)(settings->memory_gib * AW_GIB_REAL); /* 0: unknown */
+        pilot->node.cpu_millicores = (int64_t)llround(1e3 * cores);
+        pilot->node.memory_bytes = (int64_t)(settings->memory_gib * AW_GIB_REAL); /* 0: unknown */
     }
 }
 

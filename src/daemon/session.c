@@ -165,6 +165,14 @@ enum aw_err aw__session_job(struct aw_session *s, struct aw_desk *desk, struct a
                             struct aw_diag *diag)
 {
     const struct aw_daemon_config *ask = &s->config;
+    const uint32_t sets = s->local ? aw_cluster_sets(&s->local->cluster) : AW_PLAN_COMMON;
+    for (uint32_t i = 0; i < ask->set.profile_count; i++) {
+        const enum aw_err err =
+            aw_profile_actuated(&ask->set.profiles[i], sets,
+                                s->local ? "the local cluster" : "the simulated cluster", diag);
+        if (err)
+            return err;
+    }
     struct aw_job_config config = {
         .workloads = ask->workload,
         .count = ask->count,

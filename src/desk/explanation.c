@@ -118,12 +118,6 @@ struct aw_plan aw_explanation_before(const struct aw_decision *decision)
     return aw_plan_of(decision->reading.wanted);
 }
 
-double aw_explanation_cost_per_hour(const struct aw_prices *prices, const struct aw_plan *plan)
-{
-    return (double)plan->replicas * (1e-3 * (double)plan->cpu_millicores * prices->core_hour +
-                                     (double)plan->memory_bytes / AW_GIB_REAL * prices->gib_hour);
-}
-
 json_t *aw_explanation_plan_json(const struct aw_plan *plan)
 {
     struct aw__told told = aw__told_begin();
@@ -172,8 +166,8 @@ static json_t *standing_json(const struct aw_decision *decision)
     aw__told_whole(&told, "replicas_ready", reading->replicas_ready);
     aw__told_whole(&told, "cpu_millicores", reading->cpu_millicores_wanted);
     aw__told_whole(&told, "memory_bytes", reading->memory_bytes_wanted);
-    aw__told_real(&told, "cores_allocated", reading->cores_allocated);
-    aw__told_real(&told, "memory_bytes_allocated", reading->memory_bytes_allocated);
+    aw__told_real(&told, "cores_allocated", 1e-3 * reading->allocated[AW_RESOURCE_CPU]);
+    aw__told_real(&told, "memory_bytes_allocated", reading->allocated[AW_RESOURCE_MEMORY]);
     aw__told_real(&told, "cpu_utilisation", reading->cpu_utilisation);
     aw__told_real(&told, "memory_utilisation", reading->memory_utilisation);
     aw__told_real(&told, "oldest_s", reading->age_s);
@@ -455,8 +449,8 @@ json_t *aw_explanation_json(const struct aw_pilot_config *config,
                      aw_explanation_plan_json(&after)));
     aw__told_put(&told, "changed", axes_json(decision->guard.plan.set));
     aw__told_put(&told, "cost_per_hour",
-                 two("before", account_real(aw_explanation_cost_per_hour(&config->prices, &before)),
-                     "after", account_real(aw_explanation_cost_per_hour(&config->prices, &after))));
+                 two("before", account_real(aw_prices_per_hour(&config->prices, &before)), "after",
+                     account_real(aw_prices_per_hour(&config->prices, &after))));
     aw__told_put(&told, "last_step", score_json(config, decision));
     aw__told_put(&told, "estimate", estimate_json(&decision->estimate));
     aw__told_put(&told, "watchdog", watchdog_json(decision));

@@ -46,10 +46,8 @@ const char *aw_explanation_sentence(const struct aw_pilot_config *config,
 
 /* Only the amounts that `set` names: {"replicas":3,"memory_bytes":536870912}. */
 json_t *aw_explanation_plan_json(const struct aw_plan *plan);
-/* How a workload stood when this was decided: all three amounts are set. */
+/* How a workload stood when this was decided: all that is known is set. */
 struct aw_plan aw_explanation_before(const struct aw_decision *decision);
-/* $ per hour of a plan that sets all three amounts. */
-double aw_explanation_cost_per_hour(const struct aw_prices *prices, const struct aw_plan *plan);
 
 /* What is to be known of the decisions before, to see whether the next one says anything new. */
 struct aw_explanation_noted {

@@ -110,11 +110,12 @@ static enum aw_err push(struct aw_pilot *pilot, const struct aw_explanation_snap
             break;
     }
     const struct aw_prices *prices = &moment->config->prices;
-    const double cost = aw_explanation_cost_per_hour(prices, as_it_was);
-    push->effect = cost > 0 ? (aw_explanation_cost_per_hour(prices, &push->more) -
-                               aw_explanation_cost_per_hour(prices, &push->less)) /
-                                  (2 * push->by * cost)
-                            : 0;
+    const double cost = aw_prices_per_hour(prices, as_it_was);
+    push->effect =
+        cost > 0
+            ? (aw_prices_per_hour(prices, &push->more) - aw_prices_per_hour(prices, &push->less)) /
+                  (2 * push->by * cost)
+            : 0;
     return AW_OK;
 }
 
@@ -200,10 +201,10 @@ static json_t *predicted_json(const struct aw_pilot *pilot)
     struct aw__told told = aw__told_begin();
     aw__told_put(&told, "before",
                  latency_json(config, forecasted.latency_us_before,
-                              aw_explanation_cost_per_hour(&config->prices, &before)));
+                              aw_prices_per_hour(&config->prices, &before)));
     aw__told_put(&told, "after",
                  latency_json(config, forecasted.latency_us_after,
-                              aw_explanation_cost_per_hour(&config->prices, &after)));
+                              aw_prices_per_hour(&config->prices, &after)));
     aw__told_real(&told, "slo_latency_us",
                   config->slo.latency_us_p99 > 0 ? config->slo.latency_us_p99 : (double)NAN);
     aw__told_real(&told, "error", forecasted.error);

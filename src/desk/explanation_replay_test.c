@@ -89,7 +89,7 @@ static void modes_and_presets_are_the_same_again(void **state)
     b.config[2].lifecycle.bootstrap = false;
     b.config[3].learning = false;
     b.config[3].controlled = AW_PLAN_REPLICAS;
-    b.config[3].node_cpu_millicores = 700;
+    b.config[3].node.cpu_millicores = 700;
     aw_bench_begin(&b);
     aw_bench_run(&b, 10 * AW_BENCH_EPISODE);
     const uint32_t rails =

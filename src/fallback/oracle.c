@@ -130,8 +130,8 @@ struct aw_outcome aw_outcome_of_truth(const struct aw_sim_truth *truth, double s
             truth->cpu_limit_core_s > 0 ? truth->cpu_core_s / truth->cpu_limit_core_s : 0,
         .memory_utilisation =
             truth->memory_limit_gib_s > 0 ? truth->memory_gib_s / truth->memory_limit_gib_s : 0,
-        .cores_allocated = truth->cpu_limit_core_s / step_s,
-        .gib_allocated = truth->memory_limit_gib_s / step_s,
+        .allocated = {[AW_RESOURCE_CPU] = truth->cpu_limit_core_s / step_s,
+                      [AW_RESOURCE_MEMORY] = truth->memory_limit_gib_s / step_s},
     };
 }
 

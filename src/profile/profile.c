@@ -15,12 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bounds where nothing is said; those of the simulations and of training. */
-#define CPU_MIN_MILLICORES 100
-#define CPU_MAX_MILLICORES 4000
-#define MEMORY_MIN_BYTES   ((int64_t)64 << 20)
-#define MEMORY_MAX_BYTES   ((int64_t)8 << 30)
-
 const char *aw_profile_key(const struct aw_profile *profile, char *buf, size_t size)
 {
     snprintf(buf, size, "%s/%s", profile->namespace, profile->name);
@@ -50,6 +44,20 @@ enum aw_guard_mode aw_profile_mode(const struct aw_profile *profile, bool simula
 bool aw_profile_has_slo(const struct aw_profile *profile)
 {
     return profile->slo_latency_us > 0 || profile->slo_throughput_per_s > 0;
+}
+
+enum aw_err aw_profile_actuated(const struct aw_profile *profile, uint32_t sets,
+                                const char *cluster, struct aw_diag *diag)
+{
+    for (uint32_t i = AW_SIZE_FIRST; i < AW_RESOURCES; i++) {
+        const char *name = aw_resource_table[i].name;
+        if (profile->bounds.max[i] && !(sets & AW_PLAN_BIT(i)))
+            return aw_fail_at(diag, AW_ERR_CONFIG, profile->place.file, profile->bound_line[i],
+                              profile->place.column, "spec.constraints",
+                              "%s cannot set %s: take %s out of minAllowed and maxAllowed", cluster,
+                              aw_resource_table[i].noun, name);
+    }
+    return AW_OK;
 }
 
 /* --- findings ---------------------------------------------------------------------------------
@@ -319,16 +327,14 @@ static const struct aw__container *sized_entry(struct aw__reading *r, const stru
 }
 
 /* The narrower of two limits on each side; 0: not said. */
-static void limits_narrow(struct aw__limits *to, const struct aw__limits *by)
+static void limits_narrow(struct aw_bounds *to, const struct aw_bounds *by)
 {
-    if (by->cpu_min > to->cpu_min)
-        to->cpu_min = by->cpu_min;
-    if (by->memory_min > to->memory_min)
-        to->memory_min = by->memory_min;
-    if (by->cpu_max && (!to->cpu_max || by->cpu_max < to->cpu_max))
-        to->cpu_max = by->cpu_max;
-    if (by->memory_max && (!to->memory_max || by->memory_max < to->memory_max))
-        to->memory_max = by->memory_max;
+    for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++) {
+        if (by->min[r] > to->min[r])
+            to->min[r] = by->min[r];
+        if (by->max[r] && (!to->max[r] || by->max[r] < to->max[r]))
+            to->max[r] = by->max[r];
+    }
 }
 
 /* Fills in what was not said, never on the wrong side of what was. */
@@ -341,22 +347,11 @@ static void limits_fill(int64_t *low, int64_t *high, int64_t low_initial, int64_
         *high = *low > high_initial ? *low : high_initial;
 }
 
-static void controlled_set(struct aw__reading *r, struct aw__profile_draft *draft,
-                           const struct aw__container *sized, const struct aw_node *sized_node,
-                           bool off)
+/* Which sizes may change. Without a list those that every cluster has, and what is bounded. */
+static uint32_t controlled_of(struct aw__reading *r, const struct aw__profile_draft *draft,
+                              const struct aw__container *sized, const struct aw_node *own,
+                              const struct aw_node *all, const struct aw_bounds *said)
 {
-    static const struct {
-        uint32_t bit, plan;
-        const char *name;
-        size_t low, high;
-    } resources[] = {
-        {1, AW_PLAN_CPU, "cpu", offsetof(struct aw__limits, cpu_min),
-         offsetof(struct aw__limits, cpu_max)},
-        {2, AW_PLAN_MEMORY, "memory", offsetof(struct aw__limits, memory_min),
-         offsetof(struct aw__limits, memory_max)},
-    };
-    const struct aw_node *all = aw__reading_at(r, "spec.constraints.containerControlledResources");
-    const struct aw_node *own = sized_node ? aw_node_find(sized_node, "controlledResources") : NULL;
     uint32_t bits = draft->controlled;
     if (own && all && sized->controlled != draft->controlled)
         aw__reading_expected(r, own,
@@ -365,22 +360,42 @@ static void controlled_set(struct aw__reading *r, struct aw__profile_draft *draf
                              all->line);
     else if (own)
         bits = sized->controlled;
-    draft->profile.controlled = AW_PLAN_REPLICAS;
-    struct aw__limits said = draft->pod;
-    if (sized)
-        limits_narrow(&said, &sized->limits);
-    for (size_t i = 0; i < sizeof resources / sizeof *resources && !off; i++) {
-        int64_t low, high;
-        if (!(bits & resources[i].bit))
-            continue;
-        draft->profile.controlled |= resources[i].plan;
-        memcpy(&low, (const char *)&said + resources[i].low, sizeof low);
-        memcpy(&high, (const char *)&said + resources[i].high, sizeof high);
-        if ((own || all) && !low && !high)
-            aw__reading_warn(r, own ? own : all, "unbounded",
-                             "%s is controlled, but has no minAllowed and no maxAllowed: the "
-                             "defaults hold",
-                             resources[i].name);
+    uint32_t controlled = bits << AW_SIZE_FIRST;
+    for (uint32_t i = AW_SIZE_FIRST; i < AW_RESOURCES && !own && !all; i++)
+        controlled |= said->min[i] || said->max[i] ? AW_PLAN_BIT(i) & ~(uint32_t)AW_PLAN_COMMON : 0;
+    return controlled;
+}
+
+/* `limits` is what was said, and becomes the bounds. A size that not every cluster has needs both
+ * ends, and is not there where it is not controlled. */
+static void controlled_set(struct aw__reading *r, struct aw__profile_draft *draft,
+                           const struct aw__container *sized, const struct aw_node *node, bool off,
+                           struct aw_bounds *limits)
+{
+    const struct aw_node *all = aw__reading_at(r, "spec.constraints.containerControlledResources");
+    const struct aw_node *own = sized ? aw_node_find(node, "controlledResources") : NULL;
+    const uint32_t controlled = off ? 0 : controlled_of(r, draft, sized, own, all, limits);
+    draft->profile.controlled = AW_PLAN_REPLICAS | controlled;
+    for (uint32_t i = AW_SIZE_FIRST; i < AW_RESOURCES; i++) {
+        const struct aw_resource_row *row = &aw_resource_table[i];
+        const bool mine = controlled & AW_PLAN_BIT(i);
+        if (AW_PLAN_COMMON & AW_PLAN_BIT(i)) {
+            if (mine && (own || all) && !limits->min[i] && !limits->max[i])
+                aw__reading_warn(r, own ? own : all, "unbounded",
+                                 "%s is controlled, but has no minAllowed and no maxAllowed: the "
+                                 "defaults hold",
+                                 row->name);
+            limits_fill(&limits->min[i], &limits->max[i], row->low, row->high);
+        } else if (!mine) {
+            limits->min[i] = limits->max[i] = 0;
+        } else if (!limits->min[i] || !limits->max[i]) {
+            aw__reading_expected(r,
+                                 own   ? own
+                                 : all ? all
+                                       : node,
+                                 "expected minAllowed.%s and maxAllowed.%s: it has no defaults",
+                                 row->name, row->name);
+        }
     }
 }
 
@@ -393,21 +408,31 @@ static void replicas_check(struct aw__reading *r, const struct aw_bounds *b)
                              b->replicas_min, b->replicas_max);
 }
 
+static const char *amount_print(uint32_t resource, int64_t amount, char buf[AW_QUANTITY_TEXT_MAX])
+{
+    switch (aw_resource_table[resource].unit) {
+    case AW_AMOUNT_MILLICORES:
+        return aw_quantity_print_cpu(amount, AW_QUANTITY_MILLI, buf, AW_QUANTITY_TEXT_MAX);
+    case AW_AMOUNT_BYTES:
+        return aw_quantity_print_memory(amount, buf, AW_QUANTITY_TEXT_MAX);
+    default:
+        snprintf(buf, AW_QUANTITY_TEXT_MAX, "%" PRId64, amount);
+        return buf;
+    }
+}
+
 static void bounds_check(struct aw__reading *r, struct aw__profile_draft *draft,
                          const struct aw_node *sizes)
 {
     struct aw_bounds *b = &draft->profile.bounds;
     char low[AW_QUANTITY_TEXT_MAX], high[AW_QUANTITY_TEXT_MAX];
-    if (b->cpu_millicores_min > b->cpu_millicores_max)
-        aw__reading_expected(
-            r, sizes, "expected minAllowed.cpu of at most maxAllowed.cpu, found %s and %s",
-            aw_quantity_print_cpu(b->cpu_millicores_min, AW_QUANTITY_MILLI, low, sizeof low),
-            aw_quantity_print_cpu(b->cpu_millicores_max, AW_QUANTITY_MILLI, high, sizeof high));
-    if (b->memory_bytes_min > b->memory_bytes_max)
-        aw__reading_expected(
-            r, sizes, "expected minAllowed.memory of at most maxAllowed.memory, found %s and %s",
-            aw_quantity_print_memory(b->memory_bytes_min, low, sizeof low),
-            aw_quantity_print_memory(b->memory_bytes_max, high, sizeof high));
+    for (uint32_t i = AW_SIZE_FIRST; i < AW_RESOURCES; i++) {
+        const char *name = aw_resource_table[i].name;
+        if (b->min[i] > b->max[i])
+            aw__reading_expected(
+                r, sizes, "expected minAllowed.%s of at most maxAllowed.%s, found %s and %s", name,
+                name, amount_print(i, b->min[i], low), amount_print(i, b->max[i], high));
+    }
     if (b->replicas_min == b->replicas_max && draft->profile.controlled == AW_PLAN_REPLICAS)
         aw__reading_warn(r, aw__reading_at(r, "spec.constraints"), "nothing_to_scale",
                          "one number of replicas is allowed and no size may change: there is "
@@ -424,7 +449,7 @@ static void constraints_use(struct aw__reading *r, struct aw__profile_draft *dra
     bool off;
     twice_check(r, &e);
     const struct aw__container *sized = sized_entry(r, &e, &off);
-    struct aw__limits limits = draft->pod;
+    struct aw_bounds limits = draft->pod;
     snprintf(p->container, sizeof p->container, "%s", sized ? sized->name : "*");
     if (pod)
         node = pod;
@@ -436,13 +461,12 @@ static void constraints_use(struct aw__reading *r, struct aw__profile_draft *dra
         limits_narrow(&limits, &sized->limits);
         p->requests_only = sized->controlled_values == 1;
     }
-    limits_fill(&limits.cpu_min, &limits.cpu_max, CPU_MIN_MILLICORES, CPU_MAX_MILLICORES);
-    limits_fill(&limits.memory_min, &limits.memory_max, MEMORY_MIN_BYTES, MEMORY_MAX_BYTES);
-    p->bounds.cpu_millicores_min = limits.cpu_min;
-    p->bounds.cpu_millicores_max = limits.cpu_max;
-    p->bounds.memory_bytes_min = limits.memory_min;
-    p->bounds.memory_bytes_max = limits.memory_max;
-    controlled_set(r, draft, sized, sized ? node : NULL, off);
+    for (uint32_t i = AW_SIZE_FIRST; i < AW_RESOURCES; i++)
+        p->bound_line[i] = limits.min[i] || limits.max[i] ? node->line : 0;
+    controlled_set(r, draft, sized, node, off, &limits);
+    memcpy(limits.min, p->bounds.min, AW_SIZE_FIRST * sizeof *limits.min);
+    memcpy(limits.max, p->bounds.max, AW_SIZE_FIRST * sizeof *limits.max);
+    p->bounds = limits;
     bounds_check(r, draft, node);
 }
 

@@ -88,6 +88,7 @@ struct aw_profile {
 
     /* spec.constraints, spec.resourcePolicy */
     struct aw_bounds bounds;             /* per replica */
+    uint32_t bound_line[AW_RESOURCES];   /* where a size is bounded; 0: nowhere */
     uint32_t controlled;                 /* AW_PLAN_*: what may be changed at all */
     bool requests_only;                  /* limits stay as they are */
     char container[AW_CLUSTER_NAME_MAX]; /* the one that is sized; "*": whichever there is */
@@ -131,6 +132,11 @@ const char *aw_profile_key(const struct aw_profile *profile, char *buf, size_t s
 enum aw_guard_mode aw_profile_mode(const struct aw_profile *profile, bool simulated);
 /* Whether there is an SLO to learn for; without one the fallback acts for good. */
 bool aw_profile_has_slo(const struct aw_profile *profile);
+
+/* AW_ERR_CONFIG, with file and line: `cluster` ("the local cluster") cannot set a resource that is
+ * bounded; `sets` is what it can (aw_cluster_sets). */
+AW_NODISCARD enum aw_err aw_profile_actuated(const struct aw_profile *profile, uint32_t sets,
+                                             const char *cluster, struct aw_diag *diag);
 
 /* The same application as processes of this machine, for the local cluster. */
 struct aw_profile_local {

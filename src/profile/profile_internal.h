@@ -9,18 +9,12 @@
 #define AW__PROFILE_METRICS_MAX    16u /* of goals.metrics */
 #define AW__PROFILE_BAD_MAX        256u
 
-/* Least and most of a resource list; 0: not said. */
-struct aw__limits {
-    int64_t cpu_min, cpu_max;
-    int64_t memory_min, memory_max;
-};
-
 /* An entry of constraints.container or resourcePolicy.containerPolicies. */
 struct aw__container {
     char name[AW_CLUSTER_NAME_MAX];
-    uint32_t mode; /* 0: Auto, 1: Off */
-    struct aw__limits limits;
-    uint32_t controlled;        /* bits of cpu, memory */
+    uint32_t mode;              /* 0: Auto, 1: Off */
+    struct aw_bounds limits;    /* 0: not said */
+    uint32_t controlled;        /* bits of sizes, the first is CPU */
     uint32_t controlled_values; /* 0: RequestsAndLimits, 1: RequestsOnly */
 };
 
@@ -39,11 +33,11 @@ struct aw__profile_draft {
     struct aw__metric metric[AW__PROFILE_METRICS_MAX];
     struct aw__container container[AW__PROFILE_CONTAINERS_MAX];
     struct aw__container policy[AW__PROFILE_CONTAINERS_MAX];
-    struct aw__limits pod;
+    struct aw_bounds pod; /* 0: not said */
     struct {
         char name[AW_CLUSTER_NAME_MAX];
     } recommender[1];
-    uint32_t controlled; /* bits of cpu, memory */
+    uint32_t controlled; /* bits of sizes, the first is CPU */
     uint32_t down_window_s;
     int64_t latency_us, timeout_us;
     double throughput_per_s;

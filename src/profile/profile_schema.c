@@ -165,27 +165,26 @@ static const struct aw_schema_field goals_fields[] = {
     {0},
 };
 
-/* Resource lists: their members lie in a struct aw__limits. */
-#define CPU_HELP(which)    which " CPU of a replica"
-#define MEMORY_HELP(which) which " memory of a replica"
-#define RESOURCES(table, struct_name, member, end, which) \
-    static const struct aw_schema_field table[] = {       \
-        {.name = "cpu",                                   \
-         .type = AW_SCHEMA_CPU,                           \
-         AT(struct_name, member.cpu_##end),               \
-         RANGE(1, 1024000),                               \
-         .help = CPU_HELP(which)},                        \
-        {.name = "memory",                                \
-         .type = AW_SCHEMA_MEMORY,                        \
-         AT(struct_name, member.memory_##end),            \
-         RANGE(AW_MIB_REAL, TIB),                         \
-         .help = MEMORY_HELP(which)},                     \
-        {0},                                              \
-    }
-RESOURCES(container_least, aw__container, limits, min, "least");
-RESOURCES(container_most, aw__container, limits, max, "most");
-RESOURCES(pod_least, aw__profile_draft, pod, min, "least");
-RESOURCES(pod_most, aw__profile_draft, pod, max, "most");
+/* How an amount is written, by its unit, and what nobody writes. */
+#define AMOUNT_MILLICORES .type = AW_SCHEMA_CPU, RANGE(1, 1024000)
+#define AMOUNT_BYTES      .type = AW_SCHEMA_MEMORY, RANGE(AW_MIB_REAL, TIB)
+#define AMOUNT_COUNT      .type = AW_SCHEMA_U32, RANGE(1, UINT32_MAX)
+
+/* Resource lists: a name, and its bound. */
+#define BOUND(at, name_, unit, noun, end) \
+    {.name = #name_, AMOUNT_##unit, at, .help = noun ", at " end},
+#define CONTAINER_LEAST(id, member, name, unit, most, common, restarts, use, words, noun, ...) \
+    BOUND(AT(aw__container, limits.member##_min), name, unit, noun, "least")
+#define CONTAINER_MOST(id, member, name, unit, most, common, restarts, use, words, noun, ...) \
+    BOUND(AT(aw__container, limits.member##_max), name, unit, noun, "most")
+#define POD_LEAST(id, member, name, unit, most, common, restarts, use, words, noun, ...) \
+    BOUND(D(pod.member##_min), name, unit, noun, "least")
+#define POD_MOST(id, member, name, unit, most, common, restarts, use, words, noun, ...) \
+    BOUND(D(pod.member##_max), name, unit, noun, "most")
+static const struct aw_schema_field container_least[] = {AW_SIZE_MAP(CONTAINER_LEAST){0}};
+static const struct aw_schema_field container_most[] = {AW_SIZE_MAP(CONTAINER_MOST){0}};
+static const struct aw_schema_field pod_least[] = {AW_SIZE_MAP(POD_LEAST){0}};
+static const struct aw_schema_field pod_most[] = {AW_SIZE_MAP(POD_MOST){0}};
 
 #define ALLOWED(least, most)                                                                    \
     {.name = "minAllowed",                                                                      \
@@ -202,7 +201,11 @@ static const struct aw_schema_field container_requests[] = {
 static const struct aw_schema_field pod_requests[] = {ALLOWED(pod_least, pod_most), {0}};
 
 static const char *const container_modes[] = {"Auto", "Off", NULL};
-static const char *const resource_names[] = {"cpu", "memory", NULL};
+static const char *const resource_names[] = {
+#define X(id, member, name, ...) #name,
+    AW_SIZE_MAP(X)
+#undef X
+        NULL};
 static const char *const controlled_values[] = {"RequestsAndLimits", "RequestsOnly", NULL};
 
 #define K(member) AT(aw__container, member)
@@ -414,21 +417,6 @@ static const struct aw_schema_field retraining_fields[] = {
     {0},
 };
 
-static const struct aw_schema_field price_fields[] = {
-    {.name = "coreHour",
-     .type = AW_SCHEMA_REAL,
-     P(prices.core_hour),
-     RANGE(0, 1e6),
-     .initial = "0.04",
-     .help = "$ of a core for an hour"},
-    {.name = "gibHour",
-     .type = AW_SCHEMA_REAL,
-     P(prices.gib_hour),
-     RANGE(0, 1e6),
-     .initial = "0.005",
-     .help = "$ of a GiB of memory for an hour"},
-    {0},
-};
 static const char *const objective_kinds[] = {"constrained", "paper", NULL};
 static const struct aw_schema_field objective_fields[] = {
     {.name = "kind",
@@ -446,8 +434,9 @@ static const struct aw_schema_field objective_fields[] = {
      .help = "weight of the SLO in the paper's reward"},
     {.name = "prices",
      .type = AW_SCHEMA_OBJECT,
+     .offset = offsetof(struct aw__profile_draft, profile.prices),
      .help = "what resources cost; only their ratio matters to decisions",
-     .fields = price_fields},
+     .conf = aw_price_fields},
     {0},
 };
 

@@ -241,8 +241,7 @@ static enum aw_err parts_init(struct copyenv *self, const struct aw_copy_fit *fi
     if (config->guarded)
         self->settle_steps += (uint32_t)ceil(config->guard.peak_window / config->step_s);
     self->rules = (struct aw_step_rules){.objective = config->objective,
-                                         .node_cpu_millicores = config->node_cpu_millicores,
-                                         .node_memory_bytes = config->node_memory_bytes,
+                                         .node = config->node,
                                          .controlled = config->controlled,
                                          .in_place = config->in_place};
     aw_step_times(&self->rules, config->step_s, config->stale_s);

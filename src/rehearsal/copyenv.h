@@ -46,7 +46,7 @@ struct aw_copyenv_config {
 
     bool guarded; /* false: whatever the action asks for is applied */
     struct aw_guard_settings guard;
-    int64_t node_cpu_millicores, node_memory_bytes; /* largest node; 0: unknown */
+    struct aw_amounts node; /* largest node; 0: unknown */
     bool in_place;
 
     struct aw_plan start; /* how the workload stands; moved into its bounds */

@@ -120,8 +120,7 @@ enum aw_err aw_rehearsal_new(const struct aw_rehearse_config *config, const stru
                                                     .slo_weight = config->slo_weight,
                                                     .prices = config->prices,
                                                     .cost_reference_per_hour = 1},
-                                      .node_cpu_millicores = config->node_cpu_millicores,
-                                      .node_memory_bytes = config->node_memory_bytes,
+                                      .node = config->node,
                                       .controlled = config->controlled,
                                       .in_place = config->in_place};
     aw_step_times(&r->rules, config->step_s, config->stale_s);

@@ -49,7 +49,7 @@ struct aw_rehearse_config {
     uint32_t episode_steps; /* by which costs are compared with needs */
     uint32_t controlled;    /* AW_PLAN_*: what may be changed at all */
     struct aw_guard_settings guard;
-    int64_t node_cpu_millicores, node_memory_bytes;
+    struct aw_amounts node;
     bool in_place;
     struct aw_plan start; /* how the workload stands */
     const struct aw_copy_record *record;

@@ -22,7 +22,7 @@ const char *const aw_guard_mode_names[] = {"Off", "Initial", "Auto", "Approve", 
 const struct aw_conf_field aw_guard_fields[] = {
     AW_CONF_ONE_OF(mode, "Off", aw_guard_mode_names,
         "Off only recommends, Initial sizes replicas once, Auto acts; users begin with Off"),
-#define X(id, member, name, unit, most, common, restarts, use, words, noun, up, down)              \
+#define X(id, member, name, unit, most, common, restarts, use, words, noun, up, down, ...)         \
     AW_CONF_NUMBER(name##_up_factor, "4", 1, 1000,                                                 \
         "most that a decision may multiply " noun " by" up),                                       \
     AW_CONF_NUMBER(name##_down_factor, "2", 1, 1000,                                               \

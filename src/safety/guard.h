@@ -134,11 +134,11 @@ struct aw_guard_input {
     uint32_t uncontrolled; /* AW_PLAN_*: what is not ours to change, whatever a rail says */
     enum aw_guard_slo slo;
     enum aw_guard_freeze freeze;
-    bool in_place;           /* sizes change without a restart */
-    bool ordered;            /* by a person: rails of pace, freeze and mode stand aside */
-    bool blind;              /* the cluster did not answer: `reading` has what was asked of it */
-    bool first;              /* look after a restart: nothing is changed but by order */
-    AW_AMOUNTS(node, _node); /* allocatable of the largest node; 0: unknown */
+    bool in_place;          /* sizes change without a restart */
+    bool ordered;           /* by a person: rails of pace, freeze and mode stand aside */
+    bool blind;             /* the cluster did not answer: `reading` has what was asked of it */
+    bool first;             /* look after a restart: nothing is changed but by order */
+    struct aw_amounts node; /* allocatable of the largest node; 0: unknown */
 };
 
 struct aw_guard {

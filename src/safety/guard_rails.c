@@ -73,8 +73,8 @@ static void rail_bounds(struct aw__pass *pass)
 static void rail_node(struct aw__pass *pass)
 {
     for (uint32_t i = 0; i < AW_RESOURCES; i++)
-        if (pass->input->node[i] > 0)
-            narrow(&pass->room[i], INT64_MIN, pass->input->node[i]);
+        if (pass->input->node.amount[i] > 0)
+            narrow(&pass->room[i], INT64_MIN, pass->input->node.amount[i]);
 }
 
 static void rail_oom_floor(struct aw__pass *pass)

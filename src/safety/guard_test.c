@@ -237,12 +237,12 @@ static void twist(struct scene *s, enum twist how)
         s->reading.rollout = 1;
         break;
     case SMALL_NODE:
-        s->input.node_cpu_millicores = 1500;
-        s->input.node_memory_bytes = 1500 * AW_MIB;
+        s->input.node.cpu_millicores = 1500;
+        s->input.node.memory_bytes = 1500 * AW_MIB;
         break;
     case TINY_NODE:
-        s->input.node_cpu_millicores = 50;
-        s->input.node_memory_bytes = AW_MIB;
+        s->input.node.cpu_millicores = 50;
+        s->input.node.memory_bytes = AW_MIB;
         break;
     case FROZEN:
         s->input.freeze = AW_GUARD_FREEZE_ALL;

@@ -131,7 +131,7 @@ static void check(const struct walk *w, const struct aw_guard_result *result)
                            w->reading.memory_bytes_wanted};
     const int64_t is[] = {result->plan.replicas, result->plan.cpu_millicores,
                           result->plan.memory_bytes};
-    const int64_t node[] = {INT64_MAX, w->input.node_cpu_millicores, w->input.node_memory_bytes};
+    const int64_t node[] = {INT64_MAX, w->input.node.cpu_millicores, w->input.node.memory_bytes};
 
     double cores = 0, bytes = 0;
     int64_t floor = 0, range_low[3], range_high[3];
@@ -253,8 +253,8 @@ static void walk_tick(struct walk *w, struct aw_rng *rng)
     w->input.freeze = chance(rng, 0.95) ? AW_GUARD_FREEZE_NONE : (uint32_t)aw_rng_below(rng, 3);
     w->input.in_place = chance(rng, 0.05);
     w->input.uncontrolled = chance(rng, 0.9) ? 0 : aw_rng_below(rng, 8);
-    w->input.node_cpu_millicores = chance(rng, 0.9) ? 0 : any_amount(rng, 100, 4000);
-    w->input.node_memory_bytes = chance(rng, 0.9) ? 0 : any_amount(rng, 64 * AW_MIB, 4096 * AW_MIB);
+    w->input.node.cpu_millicores = chance(rng, 0.9) ? 0 : any_amount(rng, 100, 4000);
+    w->input.node.memory_bytes = chance(rng, 0.9) ? 0 : any_amount(rng, 64 * AW_MIB, 4096 * AW_MIB);
     const double mode = (double)aw_rng_float(rng);
     w->guard.settings.mode = mode < 0.9    ? AW_GUARD_AUTO
                              : mode < 0.95 ? AW_GUARD_OFF

@@ -48,8 +48,7 @@ struct aw_guard_input aw_step_input(const struct aw_step_rules *rules,
                                    .uncontrolled = AW_PLAN_ALL & ~rules->controlled,
                                    .slo = slo,
                                    .in_place = rules->in_place,
-                                   .node_cpu_millicores = rules->node_cpu_millicores,
-                                   .node_memory_bytes = rules->node_memory_bytes};
+                                   .node = rules->node};
 }
 
 void aw_step_pass(const struct aw_step_rules *rules, const struct aw_guard_memory *memory,

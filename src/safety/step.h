@@ -29,9 +29,9 @@ struct aw_step_rules {
     struct aw_guard guard;
     double step_s;
     int64_t step_us, stale_us;
-    int64_t node_cpu_millicores, node_memory_bytes; /* largest node; 0: unknown */
-    uint32_t controlled;                            /* AW_PLAN_*: what may be changed at all */
-    bool in_place;                                  /* sizes change without a restart */
+    struct aw_amounts node; /* largest node; 0: unknown */
+    uint32_t controlled;    /* AW_PLAN_*: what may be changed at all */
+    bool in_place;          /* sizes change without a restart */
 };
 /* Times in microseconds from times in seconds. */
 void aw_step_times(struct aw_step_rules *rules, double step_s, double stale_s);

@@ -254,8 +254,8 @@ static void score_truth(const struct aw_job *job, uint32_t i, const struct aw_si
         .latency_us_slo = latency[aw_latency_index(job->workload[i].pilot.slo.quantile)],
         .cpu_utilisation = share(truth->cpu_core_s, truth->cpu_limit_core_s),
         .memory_utilisation = share(truth->memory_gib_s, truth->memory_limit_gib_s),
-        .cores_allocated = truth->cpu_limit_core_s / step_s,
-        .gib_allocated = truth->memory_limit_gib_s / step_s,
+        .allocated = {[AW_RESOURCE_CPU] = truth->cpu_limit_core_s / step_s,
+                      [AW_RESOURCE_MEMORY] = truth->memory_limit_gib_s / step_s},
     };
     aw_objective_score(&job->objective[i], &outcome, step_s, ret);
 }
@@ -337,8 +337,9 @@ static void measured(const struct aw_job *job, const struct aw_decision *decisio
     *ret = (struct aw_sim_truth){
         .arrivals = or_zero(reading->arrivals_per_s) * job->step_s,
         .failures = or_zero(reading->errors_per_s) * job->step_s,
-        .cpu_limit_core_s = or_zero(reading->cores_allocated) * job->step_s,
-        .memory_limit_gib_s = or_zero(reading->memory_bytes_allocated) / AW_GIB_REAL * job->step_s,
+        .cpu_limit_core_s = 1e-3 * or_zero(reading->allocated[AW_RESOURCE_CPU]) * job->step_s,
+        .memory_limit_gib_s =
+            or_zero(reading->allocated[AW_RESOURCE_MEMORY]) / AW_GIB_REAL * job->step_s,
         .replica_s = reading->replicas_ready * job->step_s,
         .oom_kills = reading->oom_kills,
     };
@@ -630,8 +631,8 @@ static enum aw_err workload_of(const struct aw_profile_set *set, const struct aw
                                           .slo_latency_us = profile->slo_latency_us};
     memcpy(ret->task.amount, start.amount, sizeof start.amount);
     const struct aw_sim_settings *sim = &set->cluster.sim;
-    ret->pilot.node_cpu_millicores = (int64_t)(sim->node_cores * 1e3);
-    ret->pilot.node_memory_bytes = (int64_t)(sim->node_memory_gib * AW_GIB_REAL);
+    ret->pilot.node.cpu_millicores = (int64_t)(sim->node_cores * 1e3);
+    ret->pilot.node.memory_bytes = (int64_t)(sim->node_memory_gib * AW_GIB_REAL);
     ret->pilot.in_place = sim->in_place;
     return AW_OK;
 }

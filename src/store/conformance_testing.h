@@ -78,6 +78,8 @@ static inline void make_row(struct sample_row *r, const char *workload, uint32_t
                 .memory_bytes = INT64_MIN,
             },
     };
+    for (uint32_t k = AW_RESOURCE_MEMORY + 1; k < AW_RESOURCES; k++)
+        r->row.figures.amount[k] = INT64_MAX - k - step;
 }
 
 static inline void open_next(struct backend *it, struct aw_store *store)
@@ -240,17 +242,17 @@ static inline void the_same_row_again_is_nothing_and_another_is_a_conflict(void 
     static const struct {
         const char *why;
         size_t offset;
-    } changed[] = {
-        {"time", offsetof(struct aw_store_row, at_us)},
-        {"stage", offsetof(struct aw_store_row, stage)},
-        {"actor", offsetof(struct aw_store_row, actor)},
-        {"model", offsetof(struct aw_store_row, policy_id)},
-        {"reward", offsetof(struct aw_store_row, reward)},
-        {"terminated", offsetof(struct aw_store_row, terminated)},
-        {"truncated", offsetof(struct aw_store_row, truncated)},
-        {"replicas", offsetof(struct aw_store_row, figures.replicas)},
-        {"cost", offsetof(struct aw_store_row, figures.cost)},
-        {"memory", offsetof(struct aw_store_row, figures.memory_bytes)},
+    } changed[] = {{"time", offsetof(struct aw_store_row, at_us)},
+                   {"stage", offsetof(struct aw_store_row, stage)},
+                   {"actor", offsetof(struct aw_store_row, actor)},
+                   {"model", offsetof(struct aw_store_row, policy_id)},
+                   {"reward", offsetof(struct aw_store_row, reward)},
+                   {"terminated", offsetof(struct aw_store_row, terminated)},
+                   {"truncated", offsetof(struct aw_store_row, truncated)},
+                   {"cost", offsetof(struct aw_store_row, figures.cost)},
+#define X(id, member, ...) {#member, offsetof(struct aw_store_row, figures.member)},
+                   AW_RESOURCE_MAP(X)
+#undef X
     };
     struct aw_store store;
     struct sample_row r;

@@ -29,11 +29,14 @@ const struct aw__field aw__fields[AW__FIELD_COUNT] = {
     {"memory_utilisation", AW__FIELD_FIGURE, MEMBER(figures.memory_utilisation)},
     {"cost", AW__FIELD_FIGURE, MEMBER(figures.cost)},
     {"paper_reward", AW__FIELD_FIGURE, MEMBER(figures.paper_reward)},
-    {"replicas", AW__FIELD_U32, MEMBER(figures.replicas)},
+    {"replicas", AW__FIELD_AMOUNT, MEMBER(figures.replicas)},
     {"violated", AW__FIELD_U32, MEMBER(figures.violated)},
-    {"cpu_millicores", AW__FIELD_I64, MEMBER(figures.cpu_millicores)},
-    {"memory_bytes", AW__FIELD_I64, MEMBER(figures.memory_bytes)},
+#define X(id, member, ...) {#member, AW__FIELD_AMOUNT, MEMBER(figures.member)},
+    AW_SIZE_MAP(X)
+#undef X
 };
+#define FIELD_AMOUNTS (AW__FIELD_COUNT - AW_RESOURCES + 1) /* the first of AW_SIZE_MAP */
+_Static_assert(AW__FIELD_COUNT <= 64, "`seen` has a bit for each");
 
 void aw__row_in_init(struct aw__row_in *reading)
 {
@@ -86,8 +89,10 @@ bool aw__field_print(const struct aw__field *field, const struct aw_store_row *r
         aw_text_add(text, "%" PRIu32, u32);
         return false;
     case AW__FIELD_I64:
+    case AW__FIELD_AMOUNT:
         memcpy(&i64, at, sizeof i64);
-        aw_text_add(text, "%" PRId64, i64);
+        if (i64 || field->kind == AW__FIELD_I64)
+            aw_text_add(text, "%" PRId64, i64);
         return false;
     case AW__FIELD_STAGE:
         aw_text_add(text, "%s", aw_stage_name(row->stage));
@@ -173,8 +178,9 @@ enum aw_err aw__field_set(struct aw__row_in *reading, uint32_t field, const char
     double figure = (double)NAN;
     float reward;
     bool boolean;
-    reading->seen |= 1u << field;
-    if (aw__fields[field].kind == AW__FIELD_SHADOW && !text)
+    reading->seen |= UINT64_C(1) << field;
+    if (!text &&
+        (aw__fields[field].kind == AW__FIELD_SHADOW || aw__fields[field].kind == AW__FIELD_AMOUNT))
         return AW_OK;
     if (!text && aw__fields[field].kind != AW__FIELD_FIGURE)
         return refuse(field, "a value", NULL, diag);
@@ -191,6 +197,7 @@ enum aw_err aw__field_set(struct aw__row_in *reading, uint32_t field, const char
         memcpy(to, &u32, sizeof u32);
         return AW_OK;
     case AW__FIELD_I64:
+    case AW__FIELD_AMOUNT:
         if (!parse_i64(text, &i64))
             return refuse(field, "a whole number of 64 bits", text, diag);
         memcpy(to, &i64, sizeof i64);
@@ -243,7 +250,7 @@ enum aw_err aw__field_push(struct aw__row_in *reading, uint32_t field, const cha
                     : kind == AW__FIELD_NEXT   ? &reading->next_dim
                     : kind == AW__FIELD_ACTION ? &row->act_dim
                                                : &reading->shadow_dim;
-    reading->seen |= 1u << field;
+    reading->seen |= UINT64_C(1) << field;
     if (*dim == max)
         return aw_fail_at(diag, AW_ERR_LIMIT, NULL, 0, 0, aw__fields[field].name,
                           "more than %u numbers", max);
@@ -255,13 +262,24 @@ enum aw_err aw__field_push(struct aw__row_in *reading, uint32_t field, const cha
     return AW_OK;
 }
 
+uint32_t aw__field_missing(const struct aw__row_in *reading)
+{
+    uint64_t seen = reading->seen;
+    for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++)
+        if (!(AW_PLAN_COMMON & AW_PLAN_BIT(r)))
+            seen |= UINT64_C(1) << (FIELD_AMOUNTS + r - AW_SIZE_FIRST);
+    uint32_t i = 0;
+    while (i < AW__FIELD_COUNT && seen >> i & 1)
+        i++;
+    return i;
+}
+
 enum aw_err aw__row_in_finish(struct aw__row_in *reading, struct aw_diag *diag)
 {
     const struct aw_store_row *row = &reading->row;
-    for (uint32_t i = 0; i < AW__FIELD_COUNT; i++) {
-        if (!(reading->seen >> i & 1))
-            return aw_fail_at(diag, AW_ERR_FORMAT, NULL, 0, 0, aw__fields[i].name, "missing");
-    }
+    const uint32_t missing = aw__field_missing(reading);
+    if (missing < AW__FIELD_COUNT)
+        return aw_fail_at(diag, AW_ERR_FORMAT, NULL, 0, 0, aw__fields[missing].name, "missing");
     if (reading->next_dim != row->obs_dim)
         return aw_fail_at(diag, AW_ERR_FORMAT, NULL, 0, 0, "next_obs",
                           "expected %u numbers as in obs, found %u", row->obs_dim,

@@ -14,6 +14,7 @@ enum aw__field_kind {
     AW__FIELD_NAME,   /* the workload */
     AW__FIELD_U32,    /* whole number */
     AW__FIELD_I64,    /* whole number, maybe negative */
+    AW__FIELD_AMOUNT, /* whole number; none: 0, not known */
     AW__FIELD_STAGE,  /* name of a stage */
     AW__FIELD_ACTOR,  /* name of an actor */
     AW__FIELD_MODEL,  /* 16 hexadecimal digits */
@@ -32,7 +33,7 @@ struct aw__field {
     size_t offset; /* in struct aw_store_row */
 };
 
-#define AW__FIELD_COUNT 25u
+#define AW__FIELD_COUNT (22u + AW_RESOURCES)
 extern const struct aw__field aw__fields[AW__FIELD_COUNT];
 
 /* A row that is being read, with room for what it points to. */
@@ -42,7 +43,7 @@ struct aw__row_in {
     float obs[AW_STORE_OBS_MAX], next_obs[AW_STORE_OBS_MAX];
     float action[AW_STORE_ACT_MAX], shadow[AW_STORE_ACT_MAX];
     uint32_t next_dim, shadow_dim;
-    uint32_t seen; /* bit i: field i was set */
+    uint64_t seen; /* bit i: field i was set */
 };
 void aw__row_in_init(struct aw__row_in *reading);
 
@@ -61,8 +62,11 @@ AW_NODISCARD enum aw_err aw__field_set(struct aw__row_in *reading, uint32_t fiel
 /* One more number of a vector. */
 AW_NODISCARD enum aw_err aw__field_push(struct aw__row_in *reading, uint32_t field,
                                         const char *text, struct aw_diag *diag);
-/* All fields are there and agree in their shapes. */
+/* All fields are there and agree in their shapes. A file of a build that did not know a resource
+ * has none of it. */
 AW_NODISCARD enum aw_err aw__row_in_finish(struct aw__row_in *reading, struct aw_diag *diag);
+/* The first field that has to be there and was not seen; AW__FIELD_COUNT: none. */
+uint32_t aw__field_missing(const struct aw__row_in *reading);
 /* The field of this name; AW__FIELD_COUNT: none. */
 uint32_t aw__field_named(const char *name);
 

@@ -1,4 +1,5 @@
 /* row.c - what a row may be, and when two rows are the same. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 #include "store/backend.h"
 
 #define FIGURES 7u /* doubles at the head of struct aw_store_figures */
-_Static_assert(offsetof(struct aw_store_figures, replicas) == FIGURES * sizeof(double),
+_Static_assert(offsetof(struct aw_store_figures, amount) == FIGURES * sizeof(double),
                "the real figures come first");
 
 enum aw_err aw__name_check(const char *workload, struct aw_diag *diag)
@@ -55,6 +56,10 @@ static enum aw_err check_shape(const struct aw_store_row *row, struct aw_diag *d
     if (row->figures.violated > 1)
         return aw_fail_at(diag, AW_ERR_RANGE, NULL, 0, 0, "violated", "expected 0 or 1, found %u",
                           row->figures.violated);
+    if (row->figures.replicas < 0 || row->figures.replicas > UINT32_MAX)
+        return aw_fail_at(diag, AW_ERR_RANGE, NULL, 0, 0, "replicas",
+                          "expected a whole number from 0 to 4294967295, found %" PRId64,
+                          row->figures.replicas);
     return AW_OK;
 }
 
@@ -105,9 +110,8 @@ bool aw__row_same(const struct aw_store_row *a, const struct aw_store_row *b)
            same_vector(a->next_obs, b->next_obs, a->obs_dim) &&
            same_vector(a->action, b->action, a->act_dim) &&
            same_vector(a->shadow, b->shadow, a->act_dim) &&
-           !memcmp(f, g, FIGURES * sizeof(double)) && f->replicas == g->replicas &&
-           f->violated == g->violated && f->cpu_millicores == g->cpu_millicores &&
-           f->memory_bytes == g->memory_bytes;
+           !memcmp(f, g, FIGURES * sizeof(double)) &&
+           !memcmp(f->amount, g->amount, sizeof f->amount) && f->violated == g->violated;
 }
 
 enum aw_err aw__row_conflict(const struct aw_store_row *row, struct aw_diag *diag)

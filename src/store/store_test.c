@@ -371,6 +371,90 @@ static void a_heap_that_runs_out_is_told_and_damages_nothing(void **state)
     aw_store_close(&store);
 }
 
+/* As builds wrote it before resources were a table. */
+#define OLD_STEP(step)                                                                          \
+    "INSERT INTO step(workload, episode, step, at_us, stage, actor, model, obs, next_obs, "     \
+    "action, shadow, reward, terminated, truncated, arrivals_per_s, latency_us_p99, "           \
+    "slo_preservation, cpu_utilisation, memory_utilisation, cost, paper_reward, replicas, "     \
+    "violated, cpu_millicores, memory_bytes) VALUES (1, 3, " #step ", 77, 1, 0, 9, "            \
+    "x'0000803f', x'00000040', x'0000003f', NULL, 0.5, 0, 0, 12.5, NULL, 1.0, 0.5, 0.25, 0.1, " \
+    "1.5, 4, 0, 500, 268435456);"
+static const char old_file[] =
+    "BEGIN IMMEDIATE;"
+    "CREATE TABLE workload(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;"
+    "CREATE TABLE episode(workload INTEGER NOT NULL REFERENCES workload(id), "
+    " episode INTEGER NOT NULL, steps INTEGER NOT NULL, reward_sum REAL NOT NULL, "
+    " violations INTEGER NOT NULL, first_us INTEGER NOT NULL, last_us INTEGER NOT NULL, "
+    " ended INTEGER NOT NULL, PRIMARY KEY(workload, episode)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE step(workload INTEGER NOT NULL REFERENCES workload(id), "
+    " episode INTEGER NOT NULL, step INTEGER NOT NULL, at_us INTEGER NOT NULL, "
+    " stage INTEGER NOT NULL, actor INTEGER NOT NULL, model INTEGER NOT NULL, "
+    " obs BLOB NOT NULL, next_obs BLOB NOT NULL, action BLOB NOT NULL, shadow BLOB, "
+    " reward REAL NOT NULL, terminated INTEGER NOT NULL, truncated INTEGER NOT NULL, "
+    " arrivals_per_s REAL, latency_us_p99 REAL, slo_preservation REAL, cpu_utilisation REAL, "
+    " memory_utilisation REAL, cost REAL, paper_reward REAL, replicas INTEGER NOT NULL, "
+    " violated INTEGER NOT NULL, cpu_millicores INTEGER NOT NULL, memory_bytes INTEGER NOT NULL, "
+    " UNIQUE(workload, episode, step)) STRICT;"
+    "PRAGMA application_id = 1096242004; PRAGMA user_version = 1; COMMIT;"
+    "INSERT INTO workload VALUES (1, 'web');"
+    "INSERT INTO episode VALUES (1, 3, 1, 0.5, 0, 77, 77, 0);" OLD_STEP(0);
+
+static enum aw_err expect_old(void *ctx, const struct aw_store_row *row)
+{
+    int64_t amount[AW_RESOURCES] = {4, 500, 268435456}; /* others: not known */
+    assert_string_equal(row->workload, "web");
+    assert_true(row->obs[0] == 1 && row->next_obs[0] == 2 && row->action[0] == 0.5f);
+    assert_true(row->figures.cost == 0.1 && isnan(row->figures.latency_us_p99));
+    for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES && row->step == 1; r++)
+        amount[r] = 1000 + r;
+    assert_memory_equal(row->figures.amount, amount, sizeof amount);
+    ++*(uint32_t *)ctx;
+    return AW_OK;
+}
+
+static void a_file_of_an_older_build_is_read_and_written_on(void **state)
+{
+    const struct aw_store_query all = AW_STORE_EVERY;
+    const char *path = path_of("old.db");
+    struct aw_store store;
+    (void)state;
+    execute(path, old_file);
+    for (uint32_t pass = 0; pass < 3; pass++) { /* read; read and written; read again */
+        uint32_t rows = 0;
+        const struct aw_store_options options = {.read_only = pass != 1};
+        assert_ok(aw_store_open(&store, path, &options, NULL, NULL));
+        assert_ok(aw_store_check(&store, NULL));
+        if (pass == 1) {
+            struct aw_store_row row = {
+                .workload = "web",
+                .episode = 3,
+                .step = 1,
+                .at_us = 78,
+                .policy_id = 9,
+                .obs_dim = 1,
+                .act_dim = 1,
+                .obs = (float[]){1},
+                .next_obs = (float[]){2},
+                .action = (float[]){0.5f},
+                .figures = {.cost = 0.1, .latency_us_p99 = NAN, .amount = {4, 500, 268435456}}};
+            for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
+                row.figures.amount[r] = 1000 + r;
+            assert_ok(aw_store_append(&store, &row, NULL));
+        }
+        assert_ok(aw_store_scan(&store, &all, expect_old, &rows, NULL));
+        assert_int_equal(rows, pass == 0 ? 1 : 2);
+        aw_store_close(&store);
+    }
+    /* and the older build writes on */
+    execute(path, OLD_STEP(2) "UPDATE episode SET steps = 3");
+    uint32_t rows = 0;
+    assert_ok(aw_store_open(&store, path, NULL, NULL, NULL));
+    assert_ok(aw_store_check(&store, NULL));
+    assert_ok(aw_store_scan(&store, &all, expect_old, &rows, NULL));
+    assert_int_equal(rows, 3);
+    aw_store_close(&store);
+}
+
 static void an_open_that_runs_out_of_memory_leaves_nothing(void **state)
 {
     struct aw_alloc_counting counting;
@@ -415,6 +499,7 @@ AW_TEST_GROUP("store")
         cmocka_unit_test(an_empty_file_becomes_a_store),
         cmocka_unit_test(damage_is_found_and_named),
         cmocka_unit_test(rows_that_lack_their_vectors_are_damage),
+        cmocka_unit_test(a_file_of_an_older_build_is_read_and_written_on),
         cmocka_unit_test(an_open_that_runs_out_of_memory_leaves_nothing),
         cmocka_unit_test(a_full_disk_loses_nothing_that_was_acknowledged),
         cmocka_unit_test(a_heap_that_runs_out_is_told_and_damages_nothing),

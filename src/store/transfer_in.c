@@ -14,6 +14,7 @@ struct importing {
     char *text;    /* [AW_TRANSFER_LINE_MAX] without its end of line */
     size_t len;
     uint32_t column[AW__FIELD_COUNT]; /* CSV: which field each column is */
+    uint32_t columns;                 /* CSV: as many as the header has */
     uint64_t rows;
     struct aw__row_in reading;
 };
@@ -142,7 +143,7 @@ static enum aw_err csv_vector(struct importing *in, uint32_t field, char *cell,
         err = aw__field_push(&in->reading, field, cell, diag);
         cell = next;
     }
-    in->reading.seen |= 1u << field;
+    in->reading.seen |= UINT64_C(1) << field;
     return err;
 }
 
@@ -158,8 +159,8 @@ static enum aw_err read_cells(struct importing *in, bool heads, struct aw_diag *
     for (; !last && !err; i++) {
         char quoted[AW_TEXT_QUOTE_MAX];
         start = (uint32_t)(at - in->text) + 1;
-        if (i == AW__FIELD_COUNT)
-            err = aw_fail(diag, AW_ERR_FORMAT, "more than %u columns", AW__FIELD_COUNT);
+        if (i == (heads ? AW__FIELD_COUNT : in->columns))
+            err = aw_fail(diag, AW_ERR_FORMAT, "more than %u columns", i);
         else if (!(cell = next_cell(&at, &last)))
             err = aw_fail(diag, AW_ERR_FORMAT, "quotes do not match");
         else if (heads) {
@@ -168,7 +169,7 @@ static enum aw_err read_cells(struct importing *in, bool heads, struct aw_diag *
                 err = aw_fail(diag, AW_ERR_FORMAT, "expected the name of another column, found %s",
                               aw_text_quote(cell, strlen(cell), quoted, sizeof quoted));
             else
-                in->reading.seen |= 1u << field;
+                in->reading.seen |= UINT64_C(1) << field;
             in->column[i] = field;
         } else if (aw__field_is_vector(&aw__fields[in->column[i]])) {
             err = csv_vector(in, in->column[i], cell, diag);
@@ -176,11 +177,14 @@ static enum aw_err read_cells(struct importing *in, bool heads, struct aw_diag *
             err = aw__field_set(&in->reading, in->column[i], *cell ? cell : NULL, diag);
         }
     }
-    if (!err && i < AW__FIELD_COUNT) {
+    const uint32_t missing = heads ? aw__field_missing(&in->reading) : AW__FIELD_COUNT;
+    if (!err && (missing < AW__FIELD_COUNT || (!heads && i < in->columns))) {
         start = 0;
-        err = aw_fail(diag, AW_ERR_FORMAT, "expected %u columns, found %u%s", AW__FIELD_COUNT, i,
-                      heads ? ": a header names them all" : "");
+        err = heads ? aw_fail(diag, AW_ERR_FORMAT, "expected a column %s: a header names them all",
+                              aw__fields[missing].name)
+                    : aw_fail(diag, AW_ERR_FORMAT, "expected %u columns, found %u", in->columns, i);
     }
+    in->columns = heads ? i : in->columns;
     if (err)
         diag->column = start;
     return err;

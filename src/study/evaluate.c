@@ -315,12 +315,13 @@ void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *pilot)
                                  .timeout_us = sim->request_timeout_s * 1e6};
     pilot->slo_budget = s->slo_budget;
     pilot->slo_weight = s->reward_weight;
-    pilot->prices = (struct aw_prices){s->price_core_hour, s->price_gib_hour};
+    pilot->prices =
+        (struct aw_prices){.core_hour = s->price_core_hour, .gib_hour = s->price_gib_hour};
     pilot->step_s = s->step_s;
     pilot->seed = life_seed(life->seed, life->app->index);
     pilot->fallback = life->rule->policy.policy;
-    pilot->node_cpu_millicores = llround(sim->node_cores * 1e3);
-    pilot->node_memory_bytes = llround(sim->node_memory_gib * 1073741824.0);
+    pilot->node.cpu_millicores = llround(sim->node_cores * 1e3);
+    pilot->node.memory_bytes = llround(sim->node_memory_gib * 1073741824.0);
     pilot->in_place = sim->in_place;
     pilot->retrain = life->retrain;
     pilot->lifecycle.bootstrap = life->bootstrap;

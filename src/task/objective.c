@@ -3,26 +3,44 @@
 
 #include <math.h>
 
-#include "base/units.h"
-
 #define SECONDS_PER_HOUR 3600.0
 /* Requests that arrive at the end of a step complete in the next one: less than this share of a
  * load left over is no missed throughput. */
 #define THROUGHPUT_SLACK 0.05
 #define LAMBDA_ERROR_MAX 4.0
 
+#define AW_CONF_OF struct aw_prices
+const struct aw_conf_field aw_price_fields[] = {
+#define X(id, member, name, unit, most, common, restarts, use, words, noun, up, down, low, high, \
+          step, lot, lots, lot_name, price)                                                      \
+    AW_CONF_NUMBER(lot##_hour, price, 0, 1e6, "$ of " lot_name " for an hour"),
+    AW_SIZE_MAP(X)
+#undef X
+        {0},
+};
+
+double aw_prices_per_hour(const struct aw_prices *prices, const struct aw_plan *plan)
+{
+    double sum = 0;
+    for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++)
+        sum += aw_resource_table[r].lots * (double)plan->amount[r] * (double)plan->replicas *
+               prices->hour[r];
+    return sum;
+}
+
 struct aw_outcome aw_outcome_of(const struct aw_reading *reading)
 {
-    return (struct aw_outcome){
+    struct aw_outcome outcome = {
         .arrivals_per_s = reading->arrivals_per_s,
         .completions_per_s = reading->completions_per_s,
         .errors_per_s = reading->errors_per_s,
         .latency_us_slo = reading->latency_us_slo,
         .cpu_utilisation = reading->cpu_utilisation,
         .memory_utilisation = reading->memory_utilisation,
-        .cores_allocated = reading->cores_allocated,
-        .gib_allocated = reading->memory_bytes_allocated / AW_GIB_REAL,
     };
+    for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++)
+        outcome.allocated[r] = aw_resource_table[r].lots * reading->allocated[r];
+    return outcome;
 }
 
 double aw_slo_latency_sp(const struct aw_slo *slo, const struct aw_outcome *outcome)
@@ -63,9 +81,11 @@ void aw_objective_score(const struct aw_objective *objective, const struct aw_ou
         .cpu_utilisation = known(outcome->cpu_utilisation),
         .memory_utilisation = known(outcome->memory_utilisation),
         .latency_us_slo = outcome->latency_us_slo,
-        .cost = hours * (outcome->cores_allocated * objective->prices.core_hour +
-                         outcome->gib_allocated * objective->prices.gib_hour),
     };
+    double per_hour = 0;
+    for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++)
+        per_hour += outcome->allocated[r] * objective->prices.hour[r];
+    score.cost = hours * per_hour;
     score.sp = score.latency_sp < score.throughput_sp ? score.latency_sp : score.throughput_sp;
     score.violated = score.sp < 1;
     score.paper_reward = a * score.sp * AW_OBJECTIVE_RESOURCES +
@@ -118,5 +138,9 @@ double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *
     const double used = isnan(reading->cpu_cores_used) ? 0 : reading->cpu_cores_used;
     const double cores = fmax(least, 2 * used);
     const double bytes = isnan(reading->memory_bytes_used) ? 0 : reading->memory_bytes_used;
-    return prices->core_hour * cores + prices->gib_hour * fmax(1, cores) * bytes / 1073741824.0;
+    double need =
+        prices->core_hour * cores + prices->gib_hour * fmax(1, cores) * bytes / 1073741824.0;
+    for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
+        need += prices->hour[r] * fmax(1, cores) * aw_resource_table[r].lots * bounds->min[r];
+    return need;
 }

@@ -18,6 +18,7 @@
 
 #include <aware/err.h>
 
+#include "base/conf.h"
 #include "task/bounds.h"
 #include "task/reading.h"
 
@@ -33,10 +34,22 @@ struct aw_slo {
     double timeout_us;       /* latency of a request that is never answered */
 };
 
+/* $ of a lot of each resource for an hour. A replica as such costs nothing. */
 struct aw_prices {
-    double core_hour; /* $ */
-    double gib_hour;
+    union {
+        double hour[AW_RESOURCES];
+        struct {
+#define X(id, member, name, unit, most, common, restarts, use, words, noun, up, down, low, high, \
+          step, lot, ...)                                                                        \
+    double lot##_hour;
+            AW_RESOURCE_MAP(X)
+#undef X
+        };
+    };
 };
+extern const struct aw_conf_field aw_price_fields[]; /* "core_hour", ...: of sizes alone */
+/* $ of an hour of all that `plan` says, whatever `set` names. */
+double aw_prices_per_hour(const struct aw_prices *prices, const struct aw_plan *plan);
 
 enum aw_objective_kind { AW_OBJECTIVE_CONSTRAINED, AW_OBJECTIVE_PAPER };
 
@@ -53,7 +66,7 @@ struct aw_outcome {
     double arrivals_per_s, completions_per_s, errors_per_s;
     double latency_us_slo;                      /* at the SLO's quantile */
     double cpu_utilisation, memory_utilisation; /* in [0, 1] */
-    double cores_allocated, gib_allocated;      /* mean over the step */
+    double allocated[AW_RESOURCES];             /* of sizes, in lots: cores, GiB; mean */
 };
 
 struct aw_score {
@@ -95,8 +108,8 @@ double aw_episode_score(uint32_t steps, double lambda, double cost, double need,
                         double violation_share);
 
 /* What the use of a step is worth: its CPU at half utilisation, with the memory of as many cores'
- * replicas, in $ per hour. Load decides it and not who acts, so costs of different hours can be
- * compared by their ratio to it. What is not known counts as nothing. */
+ * replicas and the least of all else, in $ per hour. Load decides it and not who acts, so costs of
+ * different hours can be compared by their ratio to it. What is not known counts as nothing. */
 double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *bounds,
                         const struct aw_reading *reading);
 

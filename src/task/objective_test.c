@@ -70,7 +70,7 @@ static const struct aw_objective paper = {
     .kind = AW_OBJECTIVE_PAPER,
     .slo_weight = 0.5,
     .slo = {.latency_us_p99 = 1e5, .throughput_per_s = 50, .timeout_us = 3e7},
-    .prices = {0.04, 0.005},
+    .prices = {.core_hour = 0.04, .gib_hour = 0.005},
     .cost_reference_per_hour = 0.2,
 };
 
@@ -83,8 +83,7 @@ static struct aw_score score(const struct aw_objective *objective, double p99, d
         .latency_us_slo = p99,
         .cpu_utilisation = cpu,
         .memory_utilisation = memory,
-        .cores_allocated = 4,
-        .gib_allocated = 8,
+        .allocated = {0, 4, 8},
     };
     struct aw_score result;
     aw_objective_score(objective, &outcome, 15, &result);
@@ -145,8 +144,8 @@ static void cost_is_what_is_allocated_at_its_price(void **state)
     assert_close(score(&paper, 9e9, 1, 1).cost, s.cost, 1e-15);
     struct aw_reading reading = aw_testing_reading(0);
     struct aw_outcome outcome = aw_outcome_of(&reading);
-    assert_close(outcome.cores_allocated, 4, 1e-12);
-    assert_close(outcome.gib_allocated, 2, 1e-12);
+    assert_close(outcome.allocated[AW_RESOURCE_CPU], 4, 1e-12);
+    assert_close(outcome.allocated[AW_RESOURCE_MEMORY], 2, 1e-12);
 }
 
 static void the_constrained_reward_is_minus_cost_and_lambda_for_a_violation(void **state)

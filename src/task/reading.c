@@ -57,31 +57,29 @@ static int64_t believed(int64_t limit)
     return limit > 0 && limit <= LIMIT_MAX ? limit : 0;
 }
 
-/* A backend that shows no pods: what is wanted stands for what is there. */
-static void allocation_wanted(const struct aw_sample *sample, struct aw_reading *reading)
+/* What is wanted stands for what is there. */
+static double allocation_wanted(const struct aw_sample *sample, uint32_t resource)
 {
-    double placed = (double)sample->replicas_ready + sample->replicas_starting;
-    reading->cores_allocated = 1e-3 * (double)believed(reading->cpu_millicores_wanted) * placed;
-    reading->memory_bytes_allocated = (double)believed(reading->memory_bytes_wanted) * placed;
+    const double placed = (double)sample->replicas_ready + sample->replicas_starting;
+    return (double)believed(sample->wanted[resource]) * placed;
 }
 
 static void allocation(const struct aw_sample *sample, struct aw_reading *reading)
 {
-    if (sample->pod_count == 0 || !sample->pods) {
-        allocation_wanted(sample, reading);
-        return;
-    }
     const uint32_t count =
         sample->pod_count < AW_CLUSTER_PODS_MAX ? sample->pod_count : AW_CLUSTER_PODS_MAX;
-    int64_t millicores = 0, bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    int64_t sum[AW_RESOURCES] = {0};
+    for (uint32_t i = 0; i < count && sample->pods; i++) {
         const struct aw_pod *pod = &sample->pods[i];
-        bool placed = pod->phase == AW_POD_RUNNING || pod->phase == AW_POD_STARTING;
-        millicores += placed ? believed(pod->cpu_millicores) : 0;
-        bytes += placed ? believed(pod->memory_bytes) : 0;
+        const bool placed = pod->phase == AW_POD_RUNNING || pod->phase == AW_POD_STARTING;
+        for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++)
+            sum[r] += placed ? believed(pod->size[r]) : 0;
     }
-    reading->cores_allocated = 1e-3 * (double)millicores;
-    reading->memory_bytes_allocated = (double)bytes;
+    /* a backend that shows no pods, or not this of them */
+    const uint32_t shown = count > 0 && sample->pods ? AW_PLAN_COMMON : 0;
+    for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++)
+        reading->allocated[r] =
+            sum[r] > 0 || shown & AW_PLAN_BIT(r) ? (double)sum[r] : allocation_wanted(sample, r);
 }
 
 /* Everything but what is allocated, and what hangs on it. */
@@ -117,10 +115,11 @@ static void take(const struct aw_sample *sample, int64_t stale_us, double slo_qu
 
 static void relate(const struct aw_sample *sample, struct aw_reading *reading)
 {
-    reading->cpu_utilisation = ratio(reading->cpu_cores_used, reading->cores_allocated);
+    reading->cpu_utilisation =
+        ratio(reading->cpu_cores_used, 1e-3 * reading->allocated[AW_RESOURCE_CPU]);
     reading->memory_utilisation =
         ratio(reading->memory_bytes_used * (double)reading->replicas_ready,
-              reading->memory_bytes_allocated);
+              reading->allocated[AW_RESOURCE_MEMORY]);
     reading->age_s = age_s(sample, reading);
 }
 
@@ -137,7 +136,9 @@ void aw_reading_take_placed(const struct aw_sample *sample, int64_t stale_us, do
                             struct aw_reading *ret_reading)
 {
     take(sample, stale_us, slo_quantile, ret_reading);
-    ret_reading->cores_allocated = 1e-3 * (double)cpu_millicores;
-    ret_reading->memory_bytes_allocated = (double)memory_bytes;
+    for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
+        ret_reading->allocated[r] = allocation_wanted(sample, r);
+    ret_reading->allocated[AW_RESOURCE_CPU] = (double)cpu_millicores;
+    ret_reading->allocated[AW_RESOURCE_MEMORY] = (double)memory_bytes;
     relate(sample, ret_reading);
 }

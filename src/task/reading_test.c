@@ -58,8 +58,8 @@ static void utilisation_is_use_over_what_is_placed(void **state)
     sample.cpu_cores_used.value = 0.5;
     sample.memory_bytes_used.value = 100; /* of each of the two */
     aw_reading_take(&sample, 0, 0.99, &reading);
-    assert_close(reading.cores_allocated, 2, 1e-12);
-    assert_close(reading.memory_bytes_allocated, 400, 1e-12);
+    assert_close(reading.allocated[AW_RESOURCE_CPU], 2000, 1e-12);
+    assert_close(reading.allocated[AW_RESOURCE_MEMORY], 400, 1e-12);
     assert_close(reading.cpu_utilisation, 0.25, 1e-12);
     assert_close(reading.memory_utilisation, 0.5, 1e-12);
     sample.cpu_cores_used.value = 3;
@@ -71,7 +71,7 @@ static void without_pods_the_wanted_sizes_stand_for_them(void **state)
 {
     (void)state;
     struct aw_reading reading = aw_testing_reading(5);
-    assert_close(reading.cores_allocated, 4, 1e-12);
+    assert_close(reading.allocated[AW_RESOURCE_CPU], 4000, 1e-12);
     assert_close(reading.cpu_utilisation, 0.5, 1e-12);
     struct aw_sample sample = aw_testing_sample(5);
     sample.replicas_ready = 0;

@@ -177,8 +177,7 @@ static void profile_differ(struct aw_api *api, const struct aw_profile *profile,
         before = settings_of(view.config);
         aw__api_present(&view, &present);
         /* what the cluster is like does not come from a profile */
-        config->node_cpu_millicores = view.config->node_cpu_millicores;
-        config->node_memory_bytes = view.config->node_memory_bytes;
+        config->node = view.config->node;
         config->in_place = view.config->in_place;
     }
     aw_desk_unlock(desk);

@@ -102,8 +102,8 @@ static json_t *proposal_json(const struct aw_desk_view *view, int64_t now_us)
     aw__json_set(object, "plan", aw__json_plan(&proposal->plan), &ok);
     aw__json_set(object, "now", aw__json_amounts(&present), &ok);
     aw__json_set(object, "cost_per_hour",
-                 json_pack("{s:f, s:f}", "before", aw_explanation_cost_per_hour(prices, &present),
-                           "after", aw_explanation_cost_per_hour(prices, &after)),
+                 json_pack("{s:f, s:f}", "before", aw_prices_per_hour(prices, &present), "after",
+                           aw_prices_per_hour(prices, &after)),
                  &ok);
     aw__json_set(
         object, "why",

@@ -130,9 +130,9 @@ static void summary_read(const struct aw_api *api, int64_t now_us, struct summar
         ret->held += d->verdict != AW_WATCHDOG_PASS;
         aw__api_present(&view, &present);
         other = aw_plan_over(&d->by_fallback, &present);
-        ret->cost = plus(ret->cost, aw_explanation_cost_per_hour(&view.config->prices, &present));
+        ret->cost = plus(ret->cost, aw_prices_per_hour(&view.config->prices, &present));
         ret->fallback_cost =
-            plus(ret->fallback_cost, aw_explanation_cost_per_hour(&view.config->prices, &other));
+            plus(ret->fallback_cost, aw_prices_per_hour(&view.config->prices, &other));
     }
 }
 
@@ -345,7 +345,7 @@ static double key_of(const struct aw_desk_view *view, enum sort sort)
     double key = -1;
     aw__api_present(view, &present);
     if (sort == SORT_COST)
-        key = aw_explanation_cost_per_hour(&view->config->prices, &present);
+        key = aw_prices_per_hour(&view->config->prices, &present);
     else if (sort == SORT_SLO && aw__api_decided(view) && target > 0)
         key = d->score.violated && !isfinite(d->score.latency_us_slo)
                   ? HUGE_VAL

@@ -52,7 +52,7 @@ static double cost_with(const struct aw_pilot_config *config, const struct aw_pl
                         const struct aw_plan *plan)
 {
     const struct aw_plan all = aw_plan_over(plan, present);
-    return aw_explanation_cost_per_hour(&config->prices, &all);
+    return aw_prices_per_hour(&config->prices, &all);
 }
 
 /* --- a row ------------------------------------------------------------------------------------ */
@@ -146,8 +146,8 @@ static void set_decided(json_t *row, const struct aw_desk_view *view, const stru
     aw__json_set(row, "arrivals_per_s", aw__json_num(d->reading.arrivals_per_s), ok);
     aw__json_set(row, "figures_age_s", aw__json_num(d->reading.age_s), ok);
     aw__json_set(row, "latency_us", aw__json_num(d->score.latency_us_slo), ok);
-    aw__json_set(row, "cost_per_hour",
-                 aw__json_num(aw_explanation_cost_per_hour(&config->prices, present)), ok);
+    aw__json_set(row, "cost_per_hour", aw__json_num(aw_prices_per_hour(&config->prices, present)),
+                 ok);
     aw__json_set(row, "fallback_cost_per_hour",
                  aw__json_num(cost_with(config, present, &d->by_fallback)), ok);
     aw__json_set(row, "watchdog", json_string(verdict_names[d->verdict]), ok);
@@ -394,10 +394,11 @@ static void set_settings(json_t *object, const struct aw_pilot_config *config, b
     aw__json_set(object, "objective", json_string(objectives[config->objective % 2]), ok);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)config->seed);
     aw__json_set(object, "seed", json_string(seed), ok); /* JSON's whole numbers have 63 bits */
-    aw__json_set(object, "prices",
-                 json_pack("{s:f, s:f}", "core_hour", config->prices.core_hour, "gib_hour",
-                           config->prices.gib_hour),
-                 ok);
+    json_t *prices = json_object();
+    for (uint32_t r = AW_SIZE_FIRST; r < AW_RESOURCES; r++)
+        aw__json_set(prices, aw_price_fields[r - AW_SIZE_FIRST].key,
+                     json_real(config->prices.hour[r]), ok);
+    aw__json_set(object, "prices", prices, ok);
     aw__json_set(object, "fallback", json_string(aw_fallback_names[config->fallback.kind]), ok);
     aw__json_set(object, "agent", json_string(aw_policy_names[config->agent]), ok);
     aw__json_set(object, "learning", json_boolean(config->learning), ok);

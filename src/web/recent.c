@@ -166,7 +166,7 @@ static float f32(double value)
 
 static double cost_of(const struct aw_pilot_config *config, const struct aw_plan *plan)
 {
-    return aw_explanation_cost_per_hour(&config->prices, plan);
+    return aw_prices_per_hour(&config->prices, plan);
 }
 
 static uint16_t u16(int64_t value)

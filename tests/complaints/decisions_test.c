@@ -245,7 +245,7 @@ static void kubernetes_autoscaler_9521_kills_do_not_raise_memory_without_end(voi
     (void)state;
     struct bench b;
     bench_prepare(&b);
-    b.config.node_memory_bytes = 3072 * MIB;
+    b.config.node.memory_bytes = 3072 * MIB;
     bench_begin(&b);
     bench_run(&b, 60);
     b.tamper = kill_always;

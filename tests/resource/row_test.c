@@ -243,7 +243,7 @@ static void a_rail_is_named_with_the_row(void **state)
     char text[AW_GUARD_TEXT_MAX];
     walk_begin(&w);
     memcpy(w.reading.wanted, w.rack.sample.wanted, sizeof w.reading.wanted);
-    w.input.node_clock_mhz = 2000;
+    w.input.node.clock_mhz = 2000;
     const struct aw_plan plan = {.set = AW_PLAN_CLOCK, .clock_mhz = 3000};
     aw_guard_pass(&w.guard, &w.memory, &w.input, &plan, S, &result);
     assert_int_equal(result.plan.clock_mhz, 2000);
@@ -275,7 +275,7 @@ static void a_row_that_is_not_there_is_left_alone(void **state)
     assert_true(result.clips & AW_CLIP_BIT(AW_CLIP_DEADBAND));
 }
 
-int main(void)
+AW_TEST_GROUP("rows")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_is_held_by_every_rail),

@@ -208,8 +208,8 @@ static void tell(struct autoscale *self, const struct aw_plan *plan)
         .latency_us_slo = truth->latency_us_p99,
         .cpu_utilisation = ratio(truth->cpu_core_s, truth->cpu_limit_core_s),
         .memory_utilisation = ratio(truth->memory_gib_s, truth->memory_limit_gib_s),
-        .cores_allocated = truth->cpu_limit_core_s / step_s,
-        .gib_allocated = truth->memory_limit_gib_s / step_s,
+        .allocated = {[AW_RESOURCE_CPU] = truth->cpu_limit_core_s / step_s,
+                      [AW_RESOURCE_MEMORY] = truth->memory_limit_gib_s / step_s},
     };
     aw_objective_score(&self->objective, &outcome, step_s, &info->truth);
     info->lambda = self->episode.lambda;
@@ -510,7 +510,7 @@ static void parts_init(struct autoscale *self)
         .slo_weight = s->slo_weight,
         .slo = {.throughput_per_s = s->slo_per_s,
                 .timeout_us = 1e6 * self->options.sim.request_timeout_s},
-        .prices = {s->price_core_hour, s->price_gib_hour},
+        .prices = {.core_hour = s->price_core_hour, .gib_hour = s->price_gib_hour},
     };
     aw_state_init(&self->state, &(struct aw_state_config){
                                     .preset = s->state,

@@ -3,7 +3,12 @@
 
 #include <string.h>
 
-#define PACK_VERSION 1u
+#include "base/hash.h"
+
+/* 2 is 1 with the amounts of resources that 1 does not know behind it; it is written where one of
+ * them is known. */
+enum { PACK_VERSION = 1, PACK_VERSION_AMOUNTS = 2 };
+_Static_assert(AW_RESOURCES <= AW__PACK_AMOUNTS_MAX, "there is room for all of them");
 
 enum { FLAG_TERMINATED = 1, FLAG_TRUNCATED = 2, FLAG_SHADOW = 4, FLAGS_ALL = 7 };
 
@@ -41,12 +46,40 @@ static void pass_vector(struct walk *walk, const float **vector, float *to, uint
     *vector = to;
 }
 
+/* Each known amount under the hash of its name, so that builds with other rows agree; one that
+ * this build has no row for is passed over. */
+static void pass_amounts(struct walk *walk, struct aw_store_figures *figures)
+{
+    uint32_t count = 0;
+    for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES && walk->writing; r++)
+        count += figures->amount[r] != 0;
+    pass(walk, &count, sizeof count);
+    uint32_t r = AW_RESOURCE_MEMORY;
+    for (uint32_t i = 0; i < count && !walk->failed; i++) {
+        uint64_t name = 0;
+        int64_t amount = 0;
+        if (walk->writing) {
+            while (!figures->amount[++r])
+                ;
+            name = aw_hash_text(AW_HASH_BEGIN, aw_resource_table[r].member);
+            amount = figures->amount[r];
+        }
+        pass(walk, &name, sizeof name);
+        pass(walk, &amount, sizeof amount);
+        for (uint32_t k = AW_RESOURCE_MEMORY + 1; k < AW_RESOURCES && !walk->writing; k++)
+            if (aw_hash_text(AW_HASH_BEGIN, aw_resource_table[k].member) == name)
+                figures->amount[k] = amount;
+    }
+}
+
 static void pass_row(struct walk *walk, struct aw_store_row *row, struct aw__packed *packed)
 {
-    uint32_t version = PACK_VERSION;
+    uint32_t version = PACK_VERSION, replicas = (uint32_t)row->figures.replicas;
     uint32_t flags = (row->terminated ? FLAG_TERMINATED : 0u) |
                      (row->truncated ? FLAG_TRUNCATED : 0u) | (row->shadow ? FLAG_SHADOW : 0u);
     struct aw_store_figures *f = &row->figures;
+    for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
+        version = f->amount[r] ? PACK_VERSION_AMOUNTS : version;
     pass(walk, &version, sizeof version);
     pass(walk, &flags, sizeof flags);
     pass(walk, &row->at_us, sizeof row->at_us);
@@ -63,12 +96,13 @@ static void pass_row(struct walk *walk, struct aw_store_row *row, struct aw__pac
     pass(walk, &f->memory_utilisation, sizeof f->memory_utilisation);
     pass(walk, &f->cost, sizeof f->cost);
     pass(walk, &f->paper_reward, sizeof f->paper_reward);
-    pass(walk, &f->replicas, sizeof f->replicas);
+    pass(walk, &replicas, sizeof replicas);
+    f->replicas = replicas;
     pass(walk, &f->violated, sizeof f->violated);
     pass(walk, &f->cpu_millicores, sizeof f->cpu_millicores);
     pass(walk, &f->memory_bytes, sizeof f->memory_bytes);
-    if (walk->failed || version != PACK_VERSION || flags > FLAGS_ALL ||
-        row->obs_dim > AW_STORE_OBS_MAX || row->act_dim > AW_STORE_ACT_MAX ||
+    if (walk->failed || version < PACK_VERSION || version > PACK_VERSION_AMOUNTS ||
+        flags > FLAGS_ALL || row->obs_dim > AW_STORE_OBS_MAX || row->act_dim > AW_STORE_ACT_MAX ||
         row->stage >= AW_STAGE_COUNT || row->actor >= AW_ACTOR_COUNT) {
         walk->failed = true;
         return;
@@ -82,6 +116,8 @@ static void pass_row(struct walk *walk, struct aw_store_row *row, struct aw__pac
         pass_vector(walk, &row->shadow, packed->shadow, row->act_dim);
     else
         row->shadow = NULL;
+    if (version == PACK_VERSION_AMOUNTS)
+        pass_amounts(walk, f);
 }
 
 void aw__pack(const struct aw_store_row *row, struct aw__packed *scratch, struct aw_text *text)

@@ -14,8 +14,10 @@
 #include "base/text.h"
 #include "store/backend.h"
 
-#define AW__PACK_BYTES_MAX (256u + (2u * AW_STORE_OBS_MAX + 2u * AW_STORE_ACT_MAX) * 4u)
-#define AW__PACK_TEXT_MAX  ((AW__PACK_BYTES_MAX + 2u) / 3u * 4u + 1u) /* with its NUL */
+#define AW__PACK_AMOUNTS_MAX 64u /* resources beyond the first three */
+#define AW__PACK_BYTES_MAX \
+    (256u + (2u * AW_STORE_OBS_MAX + 2u * AW_STORE_ACT_MAX) * 4u + AW__PACK_AMOUNTS_MAX * 16u)
+#define AW__PACK_TEXT_MAX ((AW__PACK_BYTES_MAX + 2u) / 3u * 4u + 1u) /* with its NUL */
 
 /* What an unpacked row points into. */
 struct aw__packed {

@@ -98,10 +98,9 @@ static void bind_row(sqlite3_stmt *to, int64_t workload, const struct aw_store_r
     bind_real(to, ++at, f->memory_utilisation);
     bind_real(to, ++at, f->cost);
     bind_real(to, ++at, f->paper_reward);
-    sqlite3_bind_int64(to, ++at, f->replicas);
     sqlite3_bind_int64(to, ++at, f->violated);
-    sqlite3_bind_int64(to, ++at, f->cpu_millicores);
-    sqlite3_bind_int64(to, ++at, f->memory_bytes);
+    for (uint32_t r = 0; r < AW_RESOURCES; r++)
+        sqlite3_bind_int64(to, ++at, f->amount[r]);
 }
 
 /* Blobs of SQLite have no alignment that it promises. */
@@ -167,10 +166,9 @@ static enum aw_err read_row(struct aw__sqlite *s, sqlite3_stmt *from, struct vec
     row.figures.memory_utilisation = read_real(from, ++at);
     row.figures.cost = read_real(from, ++at);
     row.figures.paper_reward = read_real(from, ++at);
-    row.figures.replicas = (uint32_t)sqlite3_column_int64(from, ++at);
     row.figures.violated = (uint32_t)sqlite3_column_int64(from, ++at);
-    row.figures.cpu_millicores = sqlite3_column_int64(from, ++at);
-    row.figures.memory_bytes = sqlite3_column_int64(from, ++at);
+    for (uint32_t r = 0; r < AW_RESOURCES; r++)
+        row.figures.amount[r] = sqlite3_column_int64(from, ++at);
     *ret = row;
     return AW_OK;
 }

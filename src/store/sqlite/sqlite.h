@@ -16,7 +16,9 @@
 #define AW__STEP_COLUMNS                                                                           \
     "at_us, stage, actor, model, obs, next_obs, action, shadow, reward, terminated, truncated, "   \
     "arrivals_per_s, latency_us_p99, slo_preservation, cpu_utilisation, memory_utilisation, "      \
-    "cost, paper_reward, replicas, violated, cpu_millicores, memory_bytes"
+    "cost, paper_reward, violated" AW__AMOUNTS
+#define AW__AMOUNTS "@" /* stands for the columns of resources, each after a comma */
+#define AW__AMOUNT_VALUE(...) ", ?"
 #define AW__EPISODE_COLUMNS "episode, steps, reward_sum, violations, first_us, last_us, ended"
 
 /*     id                text  */
@@ -27,8 +29,8 @@
     X(WORKLOAD_ID,       "SELECT id FROM workload WHERE name = ?1")                                \
     X(WORKLOAD_NEW,      "INSERT INTO workload(name) VALUES (?1)")                                 \
     X(STEP_NEW,          "INSERT INTO step(workload, episode, step, " AW__STEP_COLUMNS ") VALUES " \
-                         "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "  \
-                         "?, ?) ON CONFLICT DO NOTHING")                                           \
+                         "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"       \
+                         AW_RESOURCE_MAP(AW__AMOUNT_VALUE) ") ON CONFLICT DO NOTHING")             \
     X(STEP_GET,          "SELECT ?4, episode, step, " AW__STEP_COLUMNS " FROM step "               \
                          "WHERE workload = ?1 AND episode = ?2 AND step = ?3")                     \
     X(STEP_AT,           "SELECT ?4, episode, step, " AW__STEP_COLUMNS " FROM step "               \
