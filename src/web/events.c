@@ -33,6 +33,8 @@ struct aw__events {
     bool running;
 
     pthread_mutex_t lock; /* of what follows */
+    void (*beat)(void *ctx);
+    void *beat_ctx;
     struct stream *first;
     uint32_t count;
     struct news *latest; /* NULL: none yet */
@@ -118,6 +120,12 @@ static void *wait_for_ticks(void *ctx)
     uint64_t seen = 0;
     while (!closing(events)) {
         seen = aw_api_wait(events->api, seen, AW_EVENTS_BEAT_MS);
+        pthread_mutex_lock(&events->lock);
+        void (*beat)(void *) = events->beat;
+        void *beat_ctx = events->beat_ctx;
+        pthread_mutex_unlock(&events->lock);
+        if (beat)
+            beat(beat_ctx);
         if (!anybody(events))
             continue;
         tell(events);
@@ -227,6 +235,14 @@ enum aw_err aw__events_open(struct aw__events **ret, struct aw_api *api, struct 
     }
     *ret = events;
     return AW_OK;
+}
+
+void aw__events_beat(struct aw__events *events, void (*beat)(void *ctx), void *ctx)
+{
+    pthread_mutex_lock(&events->lock);
+    events->beat = beat;
+    events->beat_ctx = ctx;
+    pthread_mutex_unlock(&events->lock);
 }
 
 void aw__events_close(struct aw__events *events)

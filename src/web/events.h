@@ -26,6 +26,8 @@ struct aw__events; /* opaque */
 
 AW_NODISCARD enum aw_err aw__events_open(struct aw__events **ret, struct aw_api *api,
                                          struct aw_diag *diag);
+/* From now on the thread calls this too, at least every AW_EVENTS_BEAT_MS. */
+void aw__events_beat(struct aw__events *events, void (*beat)(void *ctx), void *ctx);
 /* Ends every stream and waits until the listeners know. NULL is a no-op. */
 void aw__events_close(struct aw__events *events);
 void aw__events_free(struct aw__events *events); /* once no stream can be read any more */

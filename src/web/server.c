@@ -2,6 +2,7 @@
 #include "web/server.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "web/events.h"
@@ -12,6 +13,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -33,6 +35,17 @@ struct aw_server {
     ino_t inode;
     struct aw_listen_auth door;
     _Atomic size_t bodies_bytes, answers_bytes; /* under way */
+    int64_t arrive_us;                          /* in which a request has to arrive */
+    pthread_mutex_t lock;                       /* of the list */
+    struct peer *peers;
+};
+
+/* A connection, from its first byte to its last. */
+struct peer {
+    int fd;
+    bool arriving; /* its request has not come whole */
+    int64_t since_us;
+    struct peer *before, *next;
 };
 
 /* --- the socket ------------------------------------------------------------------------------- */
@@ -154,6 +167,58 @@ static enum aw_err tcp_make(struct aw_server *server, int *ret_fd, struct aw_dia
     return AW_OK;
 }
 
+/* --- connections ------------------------------------------------------------------------------ */
+
+static void peer_note(void *ctx, struct MHD_Connection *connection, void **slot,
+                      enum MHD_ConnectionNotificationCode code)
+{
+    struct aw_server *server = ctx;
+    struct peer *peer = *slot;
+    pthread_mutex_lock(&server->lock);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED && (peer = calloc(1, sizeof *peer))) {
+        peer->fd =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        peer->arriving = true;
+        peer->since_us = aw_clock_monotonic_us(NULL);
+        peer->next = server->peers;
+        if (peer->next)
+            peer->next->before = peer;
+        server->peers = *slot = peer;
+    } else if (code == MHD_CONNECTION_NOTIFY_CLOSED && peer) {
+        *(peer->before ? &peer->before->next : &server->peers) = peer->next;
+        if (peer->next)
+            peer->next->before = peer->before;
+        free(peer);
+        *slot = NULL;
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void peer_arrives(struct aw_server *server, struct MHD_Connection *connection, bool arrives)
+{
+    struct peer *peer =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    if (!peer)
+        return;
+    pthread_mutex_lock(&server->lock);
+    peer->arriving = arrives;
+    peer->since_us = aw_clock_monotonic_us(NULL);
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* The library closes a connection that is silent; one that drips a byte now and then never is. The
+ * library's thread sees the end of it, and closes it: until then the descriptor is nobody else's. */
+static void peers_judge(void *ctx)
+{
+    struct aw_server *server = ctx;
+    const int64_t now_us = aw_clock_monotonic_us(NULL);
+    pthread_mutex_lock(&server->lock);
+    for (const struct peer *peer = server->peers; peer; peer = peer->next)
+        if (peer->arriving && now_us - peer->since_us > server->arrive_us)
+            shutdown(peer->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&server->lock);
+}
+
 /* --- a request -------------------------------------------------------------------------------- */
 
 struct request {
@@ -179,9 +244,8 @@ static void request_end(void *ctx, struct MHD_Connection *connection, void **slo
                         enum MHD_RequestTerminationCode code)
 {
     struct request *request = *slot;
-    (void)ctx;
-    (void)connection;
     (void)code;
+    peer_arrives(ctx, connection, true); /* the next one */
     if (request) {
         request->server->bodies_bytes -= request->size;
         free(request->uri);
@@ -511,6 +575,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         *upload_len = 0;
         return MHD_YES;
     }
+    peer_arrives(server, connection, false);
     if (request->too_large)
         return refuse(server, connection, AW_ERR_LIMIT, 0, too_large);
     if (request->nomem)
@@ -536,6 +601,9 @@ static enum aw_err http_start(struct aw_server *server, const struct aw_server_c
                                  : tcp                   ? AW_SERVER_CONNECTIONS_TCP
                                                          : AW_SERVER_CONNECTIONS;
     const unsigned idle_s = config->idle_s ? config->idle_s : AW_SERVER_IDLE_S;
+    /* on this machine everybody has the same address */
+    const unsigned share = tcp && !server->door.loopback ? connections / AW_SERVER_SHARE : 0;
+    server->arrive_us = (int64_t)AW_SERVER_ARRIVE * idle_s * 1000000;
     sigset_t all, before;
     sigfillset(&all); /* signals are for the thread that waits for them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -545,7 +613,9 @@ static enum aw_err http_start(struct aw_server *server, const struct aw_server_c
         MHD_OPTION_CONNECTION_TIMEOUT, idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)(tcp ? AW_SERVER_TCP_BYTES : AW_SERVER_CONNECTION_BYTES),
         MHD_OPTION_URI_LOG_CALLBACK, request_begin, server, MHD_OPTION_UNESCAPE_CALLBACK,
-        leave_as_is, NULL, MHD_OPTION_NOTIFY_COMPLETED, request_end, NULL, MHD_OPTION_END);
+        leave_as_is, NULL, MHD_OPTION_NOTIFY_COMPLETED, request_end, server,
+        MHD_OPTION_NOTIFY_CONNECTION, peer_note, server, MHD_OPTION_PER_IP_CONNECTION_LIMIT, share,
+        MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!server->http)
         return aw_fail_at(diag, AW_ERR_UNAVAILABLE, tcp ? server->door.host : server->path, 0, 0,
@@ -577,6 +647,7 @@ enum aw_err aw_server_open(struct aw_server **ret_server, const struct aw_server
     server->api = api;
     server->door = config->door;
     memcpy(server->path, config->path, len + 1);
+    pthread_mutex_init(&server->lock, NULL);
     enum aw_err err = aw__events_open(&server->events, api, diag);
     if (!err && tcp) {
         err = tcp_make(server, &fd, diag);
@@ -592,9 +663,11 @@ enum aw_err aw_server_open(struct aw_server **ret_server, const struct aw_server
     if (err) {
         aw__events_close(server->events);
         aw__events_free(server->events);
+        pthread_mutex_destroy(&server->lock);
         aw_alloc_free(NULL, server);
         return err;
     }
+    aw__events_beat(server->events, peers_judge, server);
     *ret_server = server;
     return AW_OK;
 }
@@ -607,6 +680,7 @@ void aw_server_close(struct aw_server *server)
     aw__events_close(server->events);
     MHD_stop_daemon(server->http); /* closes the descriptor too */
     aw__events_free(server->events);
+    pthread_mutex_destroy(&server->lock);
     aw_alloc_free(NULL, server);
 }
 

@@ -11,7 +11,9 @@
  *
  * The socket is its owner's alone (0600), and so is its folder where it is made here (0700). What
  * lies at its path is removed only if it is a socket on which nobody listens. Who comes by TCP is
- * judged by the door (door.h), and no other site's page may read an answer.
+ * judged by the door (listen_auth.h), and no other site's page may read an answer. A request that
+ * drips in byte by byte has a deadline, and beyond loopback one address has its share of the
+ * connections: nobody keeps all others out.
  *
  * The trap: sockets have short paths, 107 bytes on Linux.
  */
@@ -26,6 +28,8 @@
 #define AW_SERVER_CONNECTIONS_MAX   1024u
 #define AW_SERVER_QUEUE             256    /* connections that wait */
 #define AW_SERVER_IDLE_S            10u    /* without a byte, then a connection is closed */
+#define AW_SERVER_ARRIVE            2u     /* times that, then a request has arrived whole */
+#define AW_SERVER_SHARE             8u     /* part of the connections that one address may have */
 #define AW_SERVER_CONNECTION_BYTES  32768u /* request line and headers */
 #define AW_SERVER_TCP_BYTES         16384u /* the same by TCP, where more may come */
 #define AW_SERVER_PATH_MAX          108u   /* of a socket, with the NUL: sun_path of unix(7) */

@@ -373,6 +373,67 @@ static void who_says_half_a_request_is_hung_up_on(void **state)
     still_answers();
 }
 
+/* A byte a second is never silent, and is hung up on all the same; the others are answered. */
+static void dripping_connections_do_not_exhaust_the_server(void **state)
+{
+    enum { DRIPS = 40 };
+    static const char request[] = "GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX-A: ";
+    int fd[DRIPS], gone = 0;
+    (void)state;
+    for (int i = 0; i < DRIPS; i++) {
+        fd[i] = dial();
+        assert_true(fd[i] >= 0 && say_text(fd[i], request));
+    }
+    for (int s = 0; s < 20 && gone < DRIPS; s++) {
+        still_answers();
+        usleep(500000);
+        gone = 0;
+        for (int i = 0; i < DRIPS; i++)
+            gone += !say_text(fd[i], "a");
+    }
+    assert_int_equal(gone, DRIPS);
+    for (int i = 0; i < DRIPS; i++)
+        close(fd[i]);
+    still_answers();
+}
+
+/* Connects from an address of this machine other than the usual. */
+static int dial_from(const char *from)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(aw_server_port(fix.server)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    inet_pton(AF_INET, from, &own.sin_addr);
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+static void one_address_has_its_share_of_the_connections(void **state)
+{
+    enum { MORE = AW_SERVER_CONNECTIONS + 8 };
+    struct aw_diag diag = {0};
+    int fd[MORE];
+    (void)state;
+    aw_server_close(fix.server); /* one that others can reach */
+    fix.config.connections_max = AW_SERVER_CONNECTIONS;
+    fix.config.idle_s = 60;
+    if (aw_listen_auth_parse(&fix.config.door, "0.0.0.0:0", &diag) ||
+        aw_server_open(&fix.server, &fix.config, &fix.world.api, &diag))
+        fail_msg("%s", diag.text);
+    for (int i = 0; i < MORE; i++)
+        fd[i] = dial_from("127.0.0.2");
+    const int other = dial_from("127.0.0.3");
+    assert_true(say_text(other, "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+    assert_true(hear(other, NULL) > 0);
+    assert_non_null(strstr(answer, "200"));
+    close(other);
+    for (int i = 0; i < MORE; i++)
+        close(fd[i]);
+}
+
 static void requests_that_cannot_be_meant_are_refused(void **state)
 {
     static const struct {
@@ -568,6 +629,8 @@ AW_TEST_GROUP("server-tcp")
         PLAIN(listeners_have_a_maximum_and_make_room_when_they_go),
         PLAIN(a_server_ends_although_somebody_listens),
         PLAIN(who_says_half_a_request_is_hung_up_on),
+        PLAIN(dripping_connections_do_not_exhaust_the_server),
+        WITH_TOKEN(one_address_has_its_share_of_the_connections),
         PLAIN(requests_that_cannot_be_meant_are_refused),
         PLAIN(what_is_too_large_is_refused_and_not_kept),
         WITH_TOKEN(bodies_of_many_are_bounded_together),
