@@ -40,6 +40,7 @@ static enum aw_err server_open(struct aw__agents *agents, const struct aw_daemon
 {
     const struct aw_rpc_service *services[] = {aw_agent_service_service(agents->service)};
     struct aw_rpc_config config = {.listen = door->address,
+                                   .orders = true,
                                    .tls_cert_path = door->tls_cert,
                                    .tls_key_path = door->tls_key,
                                    .stream_idle_us = AW_AGENT_SERVICE_IDLE_US};

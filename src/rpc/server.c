@@ -204,6 +204,12 @@ static enum aw_err config_check(const struct aw_rpc_config *config, const struct
         return aw_fail(diag, AW_ERR_CONFIG,
                        "%s can be reached from other machines: that needs TLS and a token",
                        listen->target);
+    if (config->orders && !*listen->path && !config->token)
+        return aw_fail(
+            diag, AW_ERR_CONFIG,
+            "everybody on this machine can reach %s and would decide for workloads: that "
+            "needs --agents-token-file, or a Unix socket",
+            listen->target);
     if (config->threads > AW_RPC_THREADS_MAX)
         return aw_fail(diag, AW_ERR_CONFIG, "expected 1 to %u threads, found %u",
                        AW_RPC_THREADS_MAX, config->threads);

@@ -148,6 +148,7 @@ const char *aw_rpc_stream_peer(const struct aw_rpc_stream *stream);
 struct aw_rpc_config {
     const char *listen; /* "unix:/run/x.sock", "/run/x.sock", "127.0.0.1:50051", ":0" */
     const char *token;  /* what "authorization: Bearer ..." must carry; NULL: none on loopback */
+    bool orders; /* who calls here acts: by TCP the token is needed on loopback too, as by HTTP */
     const char *tls_cert_path, *tls_key_path; /* PEM; both or none */
     uint32_t threads;                         /* for what takes long; 0: AW_RPC_THREADS */
     uint32_t calls_max;                       /* 0: AW_RPC_CALLS */
@@ -157,8 +158,8 @@ struct aw_rpc_config {
 
 struct aw_rpc_server; /* opaque */
 
-/* Services are borrowed until close. AW_ERR_CONFIG: not an address, or beyond loopback without TLS
- * and token. AW_ERR_UNAVAILABLE: somebody listens there. AW_ERR_EXISTS: something else is there. */
+/* Services are borrowed until close. AW_ERR_CONFIG: not an address, beyond loopback without TLS
+ * and token, or for orders by TCP without a token. AW_ERR_UNAVAILABLE: somebody listens there. AW_ERR_EXISTS: something else is there. */
 AW_NODISCARD enum aw_err aw_rpc_server_open(struct aw_rpc_server **ret_server,
                                             const struct aw_rpc_config *config,
                                             const struct aw_rpc_service *const *services,

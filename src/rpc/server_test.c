@@ -408,6 +408,7 @@ static void beyond_loopback_tls_and_a_token_are_demanded(void **state)
          "no token"},
         {{.listen = "127.0.0.1:0", .tls_cert_path = "/c"}, AW_ERR_CONFIG, "no key"},
         {{.listen = "127.0.0.1:0", .token = "short"}, AW_ERR_CONFIG, "a token to be guessed"},
+        {{.listen = "127.0.0.1:0", .orders = true}, AW_ERR_CONFIG, "orders without a token"},
         {{.listen = "no address"}, AW_ERR_CONFIG, "no address"},
         {{.listen = "unix:"}, AW_ERR_CONFIG, "no path"},
         {{.listen = "127.0.0.1:0", .tls_cert_path = "/no/c", .tls_key_path = "/no/k"},

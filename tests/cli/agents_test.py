@@ -160,6 +160,21 @@ def what_an_agent_says_and_how_it_does_is_shown_to_people():
             expect(done.returncode == 0, f"promtool check metrics: {done.stdout}{done.stderr}")
 
 
+def loopback_grpc_seats_nobody_without_a_token():
+    """The same rule as for orders by HTTP."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, token = Path(folder, "shop.yaml"), Path(folder, "token")
+        path.write_text(FILE)
+        args = ["run", "-f", str(path), "--agents", "127.0.0.1:0", "--state", "none",
+                "--duration", "30s", "-q"]
+        bare = run(*args)
+        expect(bare.returncode == 78 and "--agents-token-file" in bare.stderr, bare.stderr)
+        token.write_text("a-token-of-many-characters\n")
+        token.chmod(0o600)
+        done = run(*args, "--agents-token-file", str(token))
+        expect(done.returncode == 0, done.stderr)
+
+
 def who_is_not_expected_is_told():
     with tempfile.TemporaryDirectory() as folder:
         process, address = begin(folder, "30s")
