@@ -332,6 +332,7 @@ static enum aw_err ask_read(struct aw__controller *c, struct aw_diag *diag)
     err = err ? err
               : aw_daemon_door_read(aw_args_text(args, "listen"), aw_args_text(args, "token-file"),
                                     &c->door, diag);
+    err = err ? err : aw_daemon_probes_read(aw_args_text(args, "probes"), &c->probes, diag);
     aw_kube_config_environment(&from);
     err = err ? err : aw_kube_config_load(&c->where, &from, NULL, diag);
     if (err)
@@ -491,6 +492,9 @@ static const struct aw_option controller_options[] = {
     AW_OPTION(FILE, "token-file", 0, "FILE", NULL,
               "with --listen: whoever sends the token in this file may give orders too; needed "
               "beyond loopback"),
+    AW_OPTION(TEXT, "probes", 0, "ADDRESS", NULL,
+              "/healthz and /readyz, and nothing else, for whoever asks, such as a kubelet at "
+              "0.0.0.0:PORT (default: none)"),
     AW_OPTION_THREADS("1", "threads that learn; 0: one per processor"),
     AW_OPTION(
         CHOICE, "webhook", 0, "WHEN", "auto",

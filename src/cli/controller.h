@@ -31,7 +31,7 @@ struct aw__controller {
     char state[AW_TEXT_MAX];                    /* directory; "": none */
     char store[AW_TEXT_MAX];                    /* for aw_store_open; "": none */
     char socket[AW_TEXT_MAX];                   /* "": none */
-    struct aw_listen_auth door;                 /* host "": none */
+    struct aw_listen_auth door, probes;         /* host "": none */
     uint32_t thread_count;
     double step_s;
     double speed;                   /* of what the controllers take for time; 1 but in trials */

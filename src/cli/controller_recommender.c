@@ -158,7 +158,7 @@ static enum aw_err api_open(struct recommender *r, struct aw_diag *diag)
     if (err)
         aw_fail(diag, err, "no memory for the API");
     aw_alloc_free(NULL, config);
-    err = err ? err : aw_doors_open(&r->doors, &r->api, c->socket, &c->door, diag);
+    err = err ? err : aw_doors_open(&r->doors, &r->api, c->socket, &c->door, &c->probes, diag);
     if (!err)
         aw_doors_tell(&r->doors, &c->door, &r->controller->log);
     return err;
@@ -273,6 +273,8 @@ static enum aw_err role_step(void *self, struct aw_diag *diag)
     struct recommender *r = self;
     const enum aw_err err = aw_recommender_step(r->it, diag);
     round_tell(r);
+    if (r->api.made) /* who follows another is as ready as it can be */
+        aw_api_standby(&r->api, aw_recommender_synced(r->it) && !leads(r));
     const int64_t now_us = aw_clock_monotonic_us(NULL);
     if (!r->synced && aw_recommender_synced(r->it)) {
         r->synced = true;

@@ -360,6 +360,11 @@ static const struct aw_option run_options[] = {
      .arg = "FILE",
      .help = "with --listen: whoever sends the token in this file may give orders too; needed "
              "beyond loopback"},
+    {.name = "probes",
+     .kind = AW_ARG_TEXT,
+     .arg = "ADDRESS",
+     .help = "of a daemon: /healthz and /readyz, and nothing else, for whoever asks (default: "
+             "none)"},
     {.name = "reports",
      .kind = AW_ARG_DIR,
      .arg = "DIR",
@@ -368,8 +373,8 @@ static const struct aw_option run_options[] = {
      .kind = AW_ARG_TEXT,
      .arg = "ADDRESS",
      .help = "where agents of other processes come in over gRPC, for workloads whose agent is "
-             "external: unix:/PATH or HOST:PORT; beyond this machine with --agents-tls-cert, "
-             "--agents-tls-key and --agents-token-file (default: unix:agents in --state)"},
+             "external: unix:/PATH, or HOST:PORT with --agents-token-file; beyond this machine "
+             "with --agents-tls-cert and --agents-tls-key too (default: unix:agents in --state)"},
     {.name = "agents-wait",
      .kind = AW_ARG_TEXT,
      .arg = "TIME",

@@ -122,13 +122,18 @@ static enum aw_err door_read(const struct aw_args *args, struct aw_daemon_config
                              struct aw_diag *diag)
 {
     const char *listen = aw_args_text(args, "listen"), *reports = aw_args_text(args, "reports");
-    if (!ask->daemon && (listen || reports))
+    const char *probes = aw_args_text(args, "probes");
+    if (!ask->daemon && (listen || reports || probes))
         return aw_fail(diag, AW_ERR_USAGE, "--%s goes with --daemon alone",
-                       listen ? "listen" : "reports");
+                       listen    ? "listen"
+                       : reports ? "reports"
+                                 : "probes");
     if (!listen && reports)
         return aw_fail(diag, AW_ERR_USAGE, "--reports goes with --listen alone");
     snprintf(ask->reports, sizeof ask->reports, "%s", reports ? reports : "");
-    return aw_daemon_door_read(listen, aw_args_text(args, "token-file"), &ask->door, diag);
+    const enum aw_err err = aw_daemon_probes_read(probes, &ask->probes, diag);
+    return err ? err
+               : aw_daemon_door_read(listen, aw_args_text(args, "token-file"), &ask->door, diag);
 }
 
 /* Where agents of other processes come in. */

@@ -248,7 +248,8 @@ static enum aw_err api_open(struct aw__daemon *d, struct aw_diag *diag)
         if ((err = aw_api_init(&d->api, config)))
             aw_fail(diag, err, "no memory for the API");
     }
-    err = err ? err : aw_doors_open(&d->doors, &d->api, ask->socket, &ask->door, diag);
+    err =
+        err ? err : aw_doors_open(&d->doors, &d->api, ask->socket, &ask->door, &ask->probes, diag);
     aw_alloc_free(NULL, config);
     return err;
 }

@@ -117,6 +117,16 @@ enum aw_err aw_daemon_door_read(const char *listen, const char *token, struct aw
     return token ? aw_file_read_token(token, door->token, diag) : AW_OK;
 }
 
+enum aw_err aw_daemon_probes_read(const char *listen, struct aw_listen_auth *probes,
+                                  struct aw_diag *diag)
+{
+    struct aw_diag why = {0};
+    probes->probes = true;
+    if (listen && aw_listen_auth_parse(probes, listen, &why))
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "--probes", "%s", why.text);
+    return AW_OK;
+}
+
 /* As many connections as the system grants files for, and never those that logs and stores need: a
  * crowd of clients must not keep the loop from writing down what it does. */
 static uint32_t connections_allowed(void)
@@ -136,7 +146,8 @@ static uint32_t connections_allowed(void)
 }
 
 enum aw_err aw_doors_open(struct aw_doors *doors, struct aw_api *api, const char *socket,
-                          const struct aw_listen_auth *door, struct aw_diag *diag)
+                          const struct aw_listen_auth *door, const struct aw_listen_auth *probes,
+                          struct aw_diag *diag)
 {
     struct aw_server_config *listen = aw_alloc_new(NULL, 1, sizeof *listen);
     *doors = (struct aw_doors){0};
@@ -150,12 +161,19 @@ enum aw_err aw_doors_open(struct aw_doors *doors, struct aw_api *api, const char
         listen->door = *door;
         err = aw_server_open(&doors->page, listen, api, diag);
     }
+    if (!err && *probes->host) {
+        listen->connections_max = AW_SERVER_CONNECTIONS;
+        listen->path[0] = '\0';
+        listen->door = *probes;
+        err = aw_server_open(&doors->probes, listen, api, diag);
+    }
     aw_alloc_free(NULL, listen);
     return err;
 }
 
 void aw_doors_close(struct aw_doors *doors)
 {
+    aw_server_close(doors->probes);
     aw_server_close(doors->page);
     aw_server_close(doors->server);
     *doors = (struct aw_doors){0};

@@ -43,13 +43,17 @@ AW_NODISCARD enum aw_err aw_daemon_record_open(const struct aw_daemon_record *re
 AW_NODISCARD enum aw_err aw_daemon_door_read(const char *listen, const char *token,
                                              struct aw_listen_auth *door, struct aw_diag *diag);
 
+/* What --probes says; NULL: nothing. */
+AW_NODISCARD enum aw_err aw_daemon_probes_read(const char *listen, struct aw_listen_auth *probes,
+                                               struct aw_diag *diag);
+
 struct aw_doors {
-    struct aw_server *server, *page; /* on the Unix socket; by TCP, or NULL */
+    struct aw_server *server, *page, *probes; /* on the Unix socket; by TCP, or NULL */
 };
-/* `door` with host "": the socket alone. */
+/* `door` and `probes` with host "": none of them. */
 AW_NODISCARD enum aw_err aw_doors_open(struct aw_doors *doors, struct aw_api *api,
                                        const char *socket, const struct aw_listen_auth *door,
-                                       struct aw_diag *diag);
+                                       const struct aw_listen_auth *probes, struct aw_diag *diag);
 void aw_doors_close(struct aw_doors *doors); /* a zeroed one is a no-op */
 /* One line with the page's address; nothing where there is none. */
 void aw_doors_tell(const struct aw_doors *doors, const struct aw_listen_auth *door,

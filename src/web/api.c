@@ -155,6 +155,13 @@ void aw_api_wake(struct aw_api *api)
     pthread_mutex_unlock(&api->lock);
 }
 
+void aw_api_standby(struct aw_api *api, bool standby)
+{
+    pthread_mutex_lock(&api->lock);
+    api->standby = standby;
+    pthread_mutex_unlock(&api->lock);
+}
+
 void aw_api_stopping(struct aw_api *api)
 {
     pthread_mutex_lock(&api->lock);

@@ -75,7 +75,7 @@ struct aw_api {
     uint64_t tick_serial;
     struct aw_loop_counts counts;
     int64_t tick_mono_us; /* AW_NEVER: none yet */
-    bool stopping, made;
+    bool stopping, standby, made;
     char store_trouble[AW_DIAG_TEXT_MAX]; /* "": steps are kept */
 };
 
@@ -103,6 +103,8 @@ void aw_api_map(struct aw_api *api, struct aw_workload_map *atlas, const char *m
 void aw_api_agents(struct aw_api *api, struct aw_agent_exchange *exchange);
 /* From now on orders are refused: the loop will not tick again. */
 void aw_api_stopping(struct aw_api *api);
+/* Another process ticks, and this one is ready to take over: it is ready without a tick. */
+void aw_api_standby(struct aw_api *api, bool standby);
 
 struct aw_api_request {
     const char *method;       /* "GET" */

@@ -20,7 +20,7 @@ int64_t aw__api_now_us(const struct aw_api *api)
 struct told {
     struct aw_loop_counts counts;
     double tick_age_s; /* NAN: none yet */
-    bool stopping, stuck;
+    bool stopping, standby, stuck;
     char store_trouble[AW_DIAG_TEXT_MAX];
 };
 
@@ -33,7 +33,9 @@ static void told_read(struct aw_api *api, struct told *ret)
         .counts = api->counts,
         .tick_age_s = api->tick_mono_us == AW_NEVER ? NAN : 1e-6 * (double)(now - since),
         .stopping = api->stopping,
-        .stuck = api->config.stuck_s > 0 && 1e-6 * (double)(now - since) > api->config.stuck_s,
+        .standby = api->standby,
+        .stuck = !api->standby && api->config.stuck_s > 0 &&
+                 1e-6 * (double)(now - since) > api->config.stuck_s,
     };
     memcpy(ret->store_trouble, api->store_trouble, sizeof ret->store_trouble);
     pthread_mutex_unlock(&api->lock);
@@ -70,7 +72,7 @@ enum aw_err aw__api_get_ready(struct aw__api_call *call, struct aw_diag *diag)
     told_read(call->api, &told);
     if (told.stopping)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "the daemon is stopping");
-    if (isnan(told.tick_age_s))
+    if (isnan(told.tick_age_s) && !told.standby)
         return aw_fail(diag, AW_ERR_UNAVAILABLE, "no tick has been finished yet");
     aw_desk_lock(desk);
     const enum aw_err err = aw_desk_health(desk, &why);

@@ -98,6 +98,10 @@ static void a_loop_without_a_tick_is_not_ready_and_a_stuck_one_not_healthy(void 
     assert_ok(aw_api_init(&api, &config));
     json_decref(ask(&api, "GET", "/v1/healthz", NULL, 200));
     json_decref(ask(&api, "GET", "/v1/readyz", NULL, 503));
+    aw_api_standby(&api, true); /* another process ticks */
+    json_decref(ask(&api, "GET", "/v1/readyz", NULL, 200));
+    aw_api_standby(&api, false);
+    json_decref(ask(&api, "GET", "/v1/readyz", NULL, 503));
     aw_api_tick(&api, aw_job_counts(world.job), NULL);
     json_decref(ask(&api, "GET", "/v1/readyz", NULL, 200));
     aw_clock_virtual_advance(&clock, 61 * INT64_C(1000000));

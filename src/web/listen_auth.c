@@ -58,7 +58,7 @@ static bool is_loopback(const char *host, bool *ret_ipv6, bool *ret_numeric)
 enum aw_err aw_listen_auth_parse(struct aw_listen_auth *door, const char *address,
                                  struct aw_diag *diag)
 {
-    struct aw_listen_auth parsed = {0};
+    struct aw_listen_auth parsed = {.probes = door->probes};
     const char *port_text;
     uint64_t port;
     bool numeric;
@@ -156,6 +156,11 @@ enum aw_listen_auth_verdict aw_listen_auth_judge(const struct aw_listen_auth *do
     const bool reads = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
     if (!request->host || !*request->host)
         return AW_LISTEN_AUTH_NO_HOST;
+    if (door->probes)
+        return reads && (strcmp(request->path, "/healthz") == 0 ||
+                         strcmp(request->path, "/readyz") == 0)
+                   ? AW_LISTEN_AUTH_OPEN
+                   : AW_LISTEN_AUTH_NO_PROBE;
     if (door->loopback && !host_is_local(door, request->host))
         return AW_LISTEN_AUTH_WRONG_HOST;
     if (reads && (door->loopback || !tells(request->path)))

@@ -11,6 +11,9 @@
  * its browser sends: only localhost and numeric addresses are taken. Beyond loopback everything but
  * the probes and the page's own files needs the token; no foreign page has that.
  *
+ * A door for probes answers whoever asks whether the process lives and is ready, and nothing else:
+ * kubelets have no token.
+ *
  * The trap: without TLS a token beyond loopback can be read by who is on the way. Put a proxy with
  * TLS in front.
  */
@@ -27,6 +30,7 @@ struct aw_listen_auth {
     char host[AW_LISTEN_AUTH_HOST_MAX]; /* numeric, without brackets */
     uint16_t port;                      /* 0: whichever is free */
     bool ipv6, loopback;
+    bool probes;              /* for everybody, and nothing but /healthz and /readyz */
     char token[AW_TOKEN_MAX]; /* "": none, nothing can be ordered */
 };
 
@@ -48,6 +52,7 @@ enum aw_listen_auth_verdict {
     AW_LISTEN_AUTH_WRONG_HOST, /* 403 */
     AW_LISTEN_AUTH_READ_ONLY,  /* 403: there is no token that could be given */
     AW_LISTEN_AUTH_NO_TOKEN,   /* 401: none was given, or another */
+    AW_LISTEN_AUTH_NO_PROBE,   /* 403: at a door for probes */
 };
 enum aw_listen_auth_verdict aw_listen_auth_judge(const struct aw_listen_auth *door,
                                                  const struct aw_listen_auth_request *request);

@@ -136,11 +136,34 @@ static void each_request_gets_the_verdict_it_deserves(void **state)
     }
 }
 
+static void a_door_for_probes_answers_everybody_and_nothing_else(void **state)
+{
+    static const struct {
+        const char *method, *path;
+        bool open;
+    } cases[] = {
+        {"GET", "/healthz", true},    {"HEAD", "/readyz", true},
+        {"POST", "/healthz", false},  {"GET", "/healthz/../v1", false},
+        {"GET", "/v1/status", false}, {"GET", "/metrics", false},
+        {"GET", "/", false},          {"POST", "/v1/orders", false},
+    };
+    struct aw_listen_auth door = {.probes = true};
+    (void)state;
+    assert_ok(aw_listen_auth_parse(&door, "0.0.0.0:9181", NULL));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct aw_listen_auth_request request = {
+            .method = cases[i].method, .path = cases[i].path, .host = "10.1.2.3:9181"};
+        assert_int_equal(aw_listen_auth_judge(&door, &request),
+                         cases[i].open ? AW_LISTEN_AUTH_OPEN : AW_LISTEN_AUTH_NO_PROBE);
+    }
+}
+
 AW_TEST_GROUP("listen-auth")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_numeric_and_loopback_is_known),
         cmocka_unit_test(each_request_gets_the_verdict_it_deserves),
+        cmocka_unit_test(a_door_for_probes_answers_everybody_and_nothing_else),
     };
     return cmocka_run_group_tests_name("door", tests, NULL, NULL);
 }

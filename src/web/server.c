@@ -535,6 +535,7 @@ static bool let_in(struct aw_server *server, struct MHD_Connection *connection, 
         [AW_LISTEN_AUTH_NO_TOKEN] =
             {AW_ERR_USAGE, 401,
              "expected the header Authorization: Bearer with the daemon's token"},
+        [AW_LISTEN_AUTH_NO_PROBE] = {AW_ERR_USAGE, 403, "only /healthz and /readyz are here"},
     };
     if (*server->path)
         return true;

@@ -31,6 +31,8 @@ def the_chart_is_the_same_as_the_manifests(cluster):
     monitored = {"tokenSecret": "aware-token", "serviceMonitor": True}
     for values, overlay in (({}, "recommend-only"), ({"acting": True}, "acting"),
                             ({"acting": True, "metrics": monitored}, "acting-monitored"),
+                            ({"acting": True, "persistence": {"enabled": True}},
+                             "acting-persistent"),
                             ({"acting": True, "prometheus": {"service": {"name": "prometheus"}}},
                              "acting-proxied")):
         chart = plain(for_this_server(Chart(CHART).template(values)[0]))

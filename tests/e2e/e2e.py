@@ -66,8 +66,10 @@ def wait_for(what, condition, patience_s=PATIENCE_S):
 
 
 def for_this_server(objects):
-    """policy/v1 came with 1.21; the fields that are used here are the same in v1beta1."""
-    objects = [one for one in objects if one]
+    """policy/v1 came with 1.21; the fields that are used here are the same in v1beta1. Policies of
+    admission came with 1.30."""
+    objects = [one for one in objects
+               if one and not one["kind"].startswith("ValidatingAdmissionPolicy")]
     for one in objects:
         if one["apiVersion"] == "policy/v1":
             one["apiVersion"] = "policy/v1beta1"
