@@ -16,7 +16,7 @@
 #include <aware/resource.h>
 
 #define AW_NEVER            INT64_MIN
-#define AW_CLUSTER_PODS_MAX 256u /* replicas of one workload */
+#define AW_CLUSTER_PODS_MAX 1024u /* replicas of one workload */
 #define AW_CLUSTER_NAME_MAX 64u
 #define AW_WORKLOADS_MAX    16384u
 

@@ -286,10 +286,10 @@ static const struct {
     /* constraints */
     {CART SLO "  constraints: {global: {minReplicas: 5, maxReplicas: 3}}\n", 7, 25,
      "spec.constraints.global", "found 5 and 3", "least above most"},
-    {CART SLO "  constraints: {global: {maxReplicas: 257}}\n", 7, 39,
-     "spec.constraints.global.maxReplicas", "1 to 256", "more than a sample holds"},
+    {CART SLO "  constraints: {global: {maxReplicas: 1025}}\n", 7, 39,
+     "spec.constraints.global.maxReplicas", "1 to 1024", "more than a sample holds"},
     {CART SLO "  constraints: {global: {minReplicas: 0, maxReplicas: 3}}\n", 7, 39,
-     "spec.constraints.global.minReplicas", "1 to 256", "nothing left to observe"},
+     "spec.constraints.global.minReplicas", "1 to 1024", "nothing left to observe"},
     {CART SLO "  constraints:\n    global: {maxReplicas: 3}\n    container:\n    - name: a\n"
               "      requests: {minAllowed: {memory: 2Gi}, maxAllowed: {memory: 1Gi}}\n",
      10, 7, "spec.constraints.container[0]", "found 2Gi and 1Gi", "least above most"},

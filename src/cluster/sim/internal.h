@@ -59,9 +59,9 @@ struct aw__pod {
     double ready_change_us;
     double stable_since_us; /* of the restart back-off */
     uint32_t restarts, oom_kills;
-    uint32_t crashes;                  /* in a row; what the back-off counts */
-    uint32_t node;                     /* of the first of them; AW__NO_NODE while pending */
-    uint8_t on_node[AW_SIM_NODES_MAX]; /* how many of them are on each */
+    uint32_t crashes;                   /* in a row; what the back-off counts */
+    uint32_t node;                      /* of the first of them; AW__NO_NODE while pending */
+    uint16_t on_node[AW_SIM_NODES_MAX]; /* how many of them are on each */
 
     /* Measured since the last reading. */
     double cpu_core_us;
@@ -75,7 +75,7 @@ struct aw__pod {
 
     double backlog; /* fast model: requests beyond the steady state */
 };
-_Static_assert(AW_CLUSTER_PODS_MAX <= UINT8_MAX + 1, "pods of a workload on a node are a byte");
+_Static_assert(AW_CLUSTER_PODS_MAX <= UINT16_MAX, "of a workload on a node: sixteen bits");
 
 struct aw__node {
     double cores, memory_mib;         /* of the node */
@@ -283,7 +283,7 @@ void aw__world_fail_node(struct aw_sim *sim, uint32_t node, double until_us);
 /* Takes room on nodes for up to `count` pods of one size; returns for how many, and in ret_on_node
  * [node_count] how many are on each. */
 uint32_t aw__nodes_take(struct aw_sim *sim, double cores, double memory_mib, uint32_t count,
-                        uint8_t *ret_on_node);
+                        uint16_t *ret_on_node);
 
 /* together.c */
 /* The lowest free place. There is one as long as the workload has fewer pods than places. */

@@ -121,7 +121,7 @@ AW__LANES_TWICE(static, rounds_run, (struct offers * offers, uint32_t count, uin
                 rounds, (offers, count, ret_left))
 
 uint32_t aw__nodes_take(struct aw_sim *sim, double cores, double memory_mib, uint32_t count,
-                        uint8_t *ret_on_node)
+                        uint16_t *ret_on_node)
 {
     const struct aw__world *world = sim->world;
     const uint32_t nodes = sim->settings.node_count;
@@ -148,7 +148,7 @@ uint32_t aw__nodes_take(struct aw_sim *sim, double cores, double memory_mib, uin
     for (uint32_t n = 0; n < nodes; n++) {
         const uint32_t v = n / WIDE, i = n % WIDE;
         struct aw__node *node = &sim->node[n];
-        ret_on_node[n] = (uint8_t)offers.pods[v][i];
+        ret_on_node[n] = (uint16_t)offers.pods[v][i];
         if (node->down_until_us > world->now_us)
             continue;
         node->cores_taken = offers.cores_taken[v][i];

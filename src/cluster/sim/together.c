@@ -51,11 +51,11 @@ static void from_fullest(const struct aw_sim *sim, struct aw__pod *pod, struct a
                          uint32_t count)
 {
     while (count > 0) {
-        uint8_t most = 0;
+        uint16_t most = 0;
         for (uint32_t n = 0; n < sim->settings.node_count; n++)
             most = pod->on_node[n] > most ? pod->on_node[n] : most;
         for (uint32_t n = 0; n < sim->settings.node_count; n++) {
-            const uint8_t one = (pod->on_node[n] == most) & (count > 0);
+            const uint16_t one = (pod->on_node[n] == most) & (count > 0);
             pod->on_node[n] -= one;
             part->on_node[n] += one;
             count -= one;
@@ -82,8 +82,8 @@ struct aw__pod *aw__pod_part(struct aw_sim *sim, uint32_t w, struct aw__pod *pod
     if (node == AW__NO_NODE) {
         from_fullest(sim, pod, part, count);
     } else {
-        pod->on_node[node] -= (uint8_t)count;
-        part->on_node[node] = (uint8_t)count;
+        pod->on_node[node] -= (uint16_t)count;
+        part->on_node[node] = (uint16_t)count;
     }
     pod->node = aw__pod_first_node(sim, pod);
     part->node = aw__pod_first_node(sim, part);

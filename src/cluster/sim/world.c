@@ -82,7 +82,7 @@ static void start(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, double de
 /* Nodes for some of a pod's `count`. */
 struct found {
     uint32_t count;
-    uint8_t on_node[AW_SIM_NODES_MAX];
+    uint16_t on_node[AW_SIM_NODES_MAX];
 };
 
 static void settle(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, const struct found *found,
@@ -96,7 +96,7 @@ static void settle(struct aw_sim *sim, uint32_t w, struct aw__pod *pod, const st
 /* Finds nodes for as many of them as fit. Those that come first to a node wait for the image. */
 static void place(struct aw_sim *sim, uint32_t w, struct aw__pod *pod)
 {
-    uint8_t on_node[AW_SIM_NODES_MAX];
+    uint16_t on_node[AW_SIM_NODES_MAX];
     const uint32_t placed = aw__nodes_take(sim, pod->cores, pod->memory_mib, pod->count, on_node);
     const uint32_t left = pod->count - placed;
     if (placed == 0)
