@@ -9,10 +9,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define READ_BYTES_MIN    ((size_t)4096) /* first guess for what has no size, e.g. a pipe */
@@ -92,13 +94,42 @@ out:
     return err;
 }
 
+enum aw_err aw_file_open(const char *path, int wait_ms, int *ret_fd, struct aw_diag *diag)
+{
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        const enum aw_err err = fail_errno(diag, path, "open", errno);
+        if (fd >= 0)
+            close(fd);
+        return err;
+    }
+    enum aw_err err = AW_OK;
+    const bool null = S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3); /* null(4) */
+    if (S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && !null && !isatty(fd)))
+        err = aw_fail_at(diag, AW_ERR_UNSUPPORTED, path, 0, 0, NULL,
+                         "expected a file, found a device");
+    if (S_ISFIFO(st.st_mode) && poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, wait_ms) == 0)
+        err = aw_fail_at(diag, AW_ERR_UNAVAILABLE, path, 0, 0, NULL,
+                         "nothing was written to this pipe for %g s", wait_ms / 1e3);
+    const int flags = fcntl(fd, F_GETFL);
+    if (!err && (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0))
+        err = fail_errno(diag, path, "open", errno);
+    if (err)
+        close(fd);
+    else
+        *ret_fd = fd;
+    return err;
+}
+
 enum aw_err aw_file_read(const char *path, size_t bytes_max, const struct aw_alloc *alloc,
                          char **ret_bytes, size_t *ret_len, struct aw_diag *diag)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_errno(diag, path, "open", errno);
-    enum aw_err err = aw_file_read_fd(fd, path, bytes_max, alloc, ret_bytes, ret_len, diag);
+    int fd = -1;
+    enum aw_err err = aw_file_open(path, AW_FILE_WAIT_MS, &fd, diag);
+    if (err)
+        return err;
+    err = aw_file_read_fd(fd, path, bytes_max, alloc, ret_bytes, ret_len, diag);
     close(fd);
     return err;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/aware-file-XXXXXX";
@@ -335,6 +336,41 @@ static void a_token_is_its_owners_and_its_groups_alone_and_long_enough(void **st
     assert_int_equal(aw_file_read_token(in_dir("token"), token, NULL), AW_ERR_NOTFOUND);
 }
 
+static void devices_without_end_and_silent_pipes_do_not_hang_readers(void **state)
+{
+    (void)state;
+    struct aw_diag diag = {0};
+    char *bytes = NULL;
+    size_t len = 0;
+    int fd = -1;
+    /* its own node where that is allowed; the machine's is only read */
+    const bool made = mknod(in_dir("zero"), S_IFCHR | 0444, makedev(1, 5)) == 0;
+    assert_int_equal(
+        aw_file_read(made ? in_dir("zero") : "/dev/zero", SIZE_MAX / 2, NULL, &bytes, &len, &diag),
+        AW_ERR_UNSUPPORTED);
+    assert_string_equal(diag.text, "expected a file, found a device");
+    assert_ok(aw_file_read("/dev/null", 1, NULL, &bytes, &len, NULL));
+    assert_int_equal(len, 0);
+    aw_alloc_free(NULL, bytes);
+    assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
+    assert_int_equal(aw_file_open(in_dir("pipe"), 50, &fd, &diag), AW_ERR_UNAVAILABLE);
+    assert_string_equal(diag.text, "nothing was written to this pipe for 0.05 s");
+    assert_int_equal(fd, -1);
+    /* Who writes later is waited for, and to the end. */
+    const pid_t child = fork();
+    if (child == 0) {
+        usleep(100000);
+        const int out = open(in_dir("pipe"), O_WRONLY | O_CLOEXEC);
+        usleep(100000);
+        _exit(out >= 0 && write(out, "late", 4) == 4 ? 0 : 1);
+    }
+    assert_string_equal(get("pipe"), "late");
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    clear_dir();
+}
+
 static void missing_directories_are_made(void **state)
 {
     (void)state;
@@ -379,6 +415,7 @@ AW_TEST_GROUP("file")
         cmocka_unit_test(a_link_stays_a_link_and_its_file_is_replaced),
         cmocka_unit_test(an_open_descriptor_named_by_proc_is_written_through),
         cmocka_unit_test(a_token_is_its_owners_and_its_groups_alone_and_long_enough),
+        cmocka_unit_test(devices_without_end_and_silent_pipes_do_not_hang_readers),
         cmocka_unit_test(missing_directories_are_made),
     };
     return cmocka_run_group_tests_name("file", tests, make_dir, drop_dir);

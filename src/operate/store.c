@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -301,12 +302,18 @@ static enum aw_err import_file(const struct aw_call *run, struct aw_store *store
                                uint64_t *rows, struct aw_diag *diag)
 {
     const bool from_stdin = !strcmp(path, "-");
-    FILE *in = from_stdin ? stdin : fopen(path, "re");
     uint64_t read = 0;
-    if (!in)
-        return aw_fail_at(diag, AW_ERR_NOTFOUND, path, 0, 0, NULL, "cannot open: %m");
-    enum aw_err err = aw_store_import(store, format_of(run, path), in,
-                                      from_stdin ? "standard input" : path, NULL, &read, diag);
+    int fd = -1;
+    enum aw_err err = from_stdin ? AW_OK : aw_file_open(path, AW_FILE_WAIT_MS, &fd, diag);
+    if (err)
+        return err;
+    FILE *in = from_stdin ? stdin : fdopen(fd, "r");
+    if (!in) {
+        close(fd);
+        return aw_fail_at(diag, AW_ERR_NOMEM, path, 0, 0, NULL, "out of memory");
+    }
+    err = aw_store_import(store, format_of(run, path), in, from_stdin ? "standard input" : path,
+                          NULL, &read, diag);
     *rows += read;
     if (!from_stdin)
         fclose(in);

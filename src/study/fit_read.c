@@ -1,6 +1,7 @@
 /* fit_read.c - rows of measurements from a CSV file whose first line names its columns. */
 #include "study/fit.h"
 
+#include "base/file.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #define LINE_BYTES_MAX   65536u
 #define COLUMNS_MAX      256u
@@ -271,9 +273,12 @@ enum aw_err aw_fit_read(const char *path, const struct aw_alloc *alloc, struct a
     }
     r->path = path;
     r->rows.alloc = alloc;
-    if (!(r->in = fopen(path, "re"))) {
-        err = aw_fail_at(diag, errno == ENOENT ? AW_ERR_NOTFOUND : AW_ERR_IO, path, 0, 0, NULL,
-                         "%s", strerror(errno));
+    int fd = -1;
+    if ((err = aw_file_open(path, AW_FILE_WAIT_MS, &fd, diag)))
+        goto out;
+    if (!(r->in = fdopen(fd, "r"))) {
+        close(fd);
+        err = aw_fail_at(diag, AW_ERR_NOMEM, path, 0, 0, NULL, "out of memory");
         goto out;
     }
     while (!err && fgets(line, LINE_BYTES_MAX, r->in)) {

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/text.h"
 
 #define CHUNK_BYTES   65536u
@@ -624,10 +626,15 @@ enum aw_err aw_trace_list_stream(FILE *stream, const char *name,
 static enum aw_err trace_open(const char *path, FILE **ret, struct aw_diag *diag)
 {
     struct stat info;
-    FILE *stream = fopen(path, "re");
-    if (!stream)
-        return aw_fail_at(diag, errno == ENOENT || errno == ENOTDIR ? AW_ERR_NOTFOUND : AW_ERR_IO,
-                          path, 0, 0, NULL, "%s", strerror(errno));
+    int fd = -1;
+    const enum aw_err err = aw_file_open(path, AW_FILE_WAIT_MS, &fd, diag);
+    if (err)
+        return err;
+    FILE *stream = fdopen(fd, "r");
+    if (!stream) {
+        close(fd);
+        return aw_fail_at(diag, AW_ERR_NOMEM, path, 0, 0, NULL, "out of memory");
+    }
     if (!fstat(fileno(stream), &info) && S_ISDIR(info.st_mode)) {
         fclose(stream);
         return aw_fail_at(diag, AW_ERR_NOTFOUND, path, 0, 0, NULL, "is a directory");
