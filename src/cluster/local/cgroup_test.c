@@ -562,6 +562,28 @@ static void cleaning_takes_back_what_a_dead_run_was_lent(void **state)
     fake_end(&fake);
 }
 
+static void a_run_folder_is_looked_at_before_its_rights_are_changed(void **state)
+{
+    (void)state;
+    struct fake fake;
+    struct aw__cgroup_tree tree;
+    struct aw_diag diag = {0};
+    struct aw__rundir rundir;
+    struct stat st;
+    char link[512];
+    v2_delegated(&fake, "");
+    assert_ok(aw__cgroup_find(&tree, fake.root, "mine", ID, &diag));
+    snprintf(link, sizeof link, "%s", path_of(&fake, "link"));
+    assert_int_equal(chmod(path_of(&fake, "mine"), 0755), 0);
+    assert_int_equal(symlink(path_of(&fake, "mine"), link), 0);
+    assert_int_equal(aw__rundir_make(&rundir, link, &tree, &diag), AW_ERR_UNSUPPORTED);
+    assert_non_null(strstr(diag.text, "expected a directory that belongs to"));
+    assert_int_equal(stat(path_of(&fake, "mine"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0755); /* of what the link points to */
+    unlink(link);
+    fake_end(&fake);
+}
+
 AW_TEST_GROUP("local-cgroup")
 {
     const struct CMUnitTest tests[] = {
@@ -577,6 +599,7 @@ AW_TEST_GROUP("local-cgroup")
         cmocka_unit_test(an_empty_group_is_worked_in_from_outside),
         cmocka_unit_test(others_in_a_delegated_group_are_told_and_left_alone),
         cmocka_unit_test(cleaning_takes_back_what_a_dead_run_was_lent),
+        cmocka_unit_test(a_run_folder_is_looked_at_before_its_rights_are_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

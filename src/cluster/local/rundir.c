@@ -164,7 +164,7 @@ static int lock_try(const char *path)
 static enum aw_err base_open(const char *base, bool make, int *ret_lock, struct aw_diag *diag)
 {
     char path[AW__RUNDIR_PATH_MAX];
-    struct stat st;
+    struct stat st = {0};
     if (strlen(base) + 80 > AW__RUNDIR_PATH_MAX)
         return aw_fail(diag, AW_ERR_LIMIT, "a path of at most %u bytes was expected, found %.64s",
                        AW__RUNDIR_PATH_MAX - 80, base);
@@ -172,14 +172,23 @@ static enum aw_err base_open(const char *base, bool make, int *ret_lock, struct 
         enum aw_err err = aw_file_mkdirs(base, diag);
         if (err)
             return err;
-        if (chmod(base, 0700))
-            return failed(diag, base);
     }
-    if (lstat(base, &st))
+    /* looked at before it is changed, and what is changed is what was looked at: a link that others
+     * have put there must not have us change the rights of what it points to */
+    const int dir = open(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0 && errno != ELOOP && errno != ENOTDIR)
         return errno == ENOENT && !make ? AW_ERR_NOTFOUND : failed(diag, base);
-    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+    const bool ours = dir >= 0 && fstat(dir, &st) == 0 && st.st_uid == geteuid();
+    const bool closed = ours && (!make || fchmod(dir, 0700) == 0);
+    const int why = errno;
+    if (dir >= 0)
+        close(dir);
+    errno = why;
+    if (!ours)
         return aw_fail_at(diag, AW_ERR_UNSUPPORTED, base, 0, 0, NULL,
                           "expected a directory that belongs to user %ld", (long)geteuid());
+    if (!closed)
+        return failed(diag, base);
     const int fd = lock_wait(join(path, base, LOCK));
     if (fd < 0)
         return failed(diag, path);
