@@ -1,8 +1,12 @@
 /* sqlite.c - SQLite files of our own. */
 #include "base/sqlite.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum aw_err aw_sqlite_fail(sqlite3 *db, const char *path, const char *doing, struct aw_diag *diag)
@@ -142,4 +146,48 @@ enum aw_err aw_sqlite_open(sqlite3 **ret_db, const char *path, bool read_only,
     else
         *ret_db = db;
     return err;
+}
+
+static bool damaged(const char *path)
+{
+    struct stat st;
+    sqlite3 *db = NULL;
+    sqlite3_stmt *check = NULL;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return false;
+    int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK) {
+        sqlite3_busy_timeout(db, AW_SQLITE_BUSY_MS);
+        code = sqlite3_prepare_v2(db,
+                                  st.st_size <= AW_SQLITE_CHECK_BYTES ? "PRAGMA quick_check(1)"
+                                                                      : "PRAGMA schema_version",
+                                  -1, &check, NULL);
+    }
+    bool found = false;
+    if (code == SQLITE_OK && (code = sqlite3_step(check)) == SQLITE_ROW &&
+        st.st_size <= AW_SQLITE_CHECK_BYTES) {
+        const char *text = (const char *)sqlite3_column_text(check, 0);
+        found = !text || strcmp(text, "ok") != 0;
+    }
+    found |= (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+    sqlite3_finalize(check);
+    sqlite3_close(db);
+    return found;
+}
+
+void aw_sqlite_set_aside(const char *path, int64_t now_us, char *ret_aside, size_t size)
+{
+    static const char *const parts[] = {"", "-wal", "-shm"};
+    const int len = snprintf(ret_aside, size, "%s.damaged-%" PRId64, path, now_us / 1000000);
+    if (len < 0 || (size_t)len + 8 >= size || !damaged(path) || rename(path, ret_aside) != 0) {
+        *ret_aside = '\0';
+        return;
+    }
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++) {
+        char from[4096], to[4096];
+        if (snprintf(from, sizeof from, "%s%s", path, parts[i]) < (int)sizeof from &&
+            snprintf(to, sizeof to, "%s%s", ret_aside, parts[i]) < (int)sizeof to &&
+            rename(from, to) != 0 && errno != ENOENT)
+            unlink(from); /* the next one must not be mended with what belongs to this one */
+    }
 }

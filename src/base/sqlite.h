@@ -47,6 +47,13 @@ AW_NODISCARD enum aw_err aw_sqlite_prepare(sqlite3 *db, const char *path,
 AW_NODISCARD enum aw_err aw_sqlite_run(sqlite3 *db, const char *path, const char *statements,
                                        const char *doing, struct aw_diag *diag);
 
+/* Where the file is damaged, puts it and what belongs to it aside, under a name with ".damaged" and
+ * the time: what is made anew in its place begins empty. Files of up to AW_SQLITE_CHECK_BYTES are
+ * read through, of larger ones the beginning. `ret_aside` of `size` bytes is "" where nothing was
+ * done. A file that is busy, missing or another's is left alone. */
+#define AW_SQLITE_CHECK_BYTES ((int64_t)256 << 20)
+void aw_sqlite_set_aside(const char *path, int64_t now_us, char *ret_aside, size_t size);
+
 /* What SQLite said last, for people: the file, what was tried ("read", "prepare the file") and why
  * it failed. */
 enum aw_err aw_sqlite_fail(sqlite3 *db, const char *path, const char *doing, struct aw_diag *diag);

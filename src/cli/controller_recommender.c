@@ -52,6 +52,9 @@ static enum aw_err keep_open(struct recommender *r, struct aw_diag *diag)
     enum aw_err err = AW_OK;
     if (*c->state)
         err = aw_daemon_lock(c->state, true, &r->lock_fd, diag);
+    const size_t len = strlen(c->state);
+    if (!err && len && strncmp(c->store, c->state, len) == 0 && c->store[len] == '/')
+        aw_daemon_mend(c->store, &r->controller->log);
     if (!err && *c->store)
         err = aw_store_open(&r->store, c->store, &options, NULL, diag);
     if (err || !*c->state)

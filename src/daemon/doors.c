@@ -1,7 +1,9 @@
 /* doors.c - log, state directory and doors of a daemon. */
 #include "daemon/doors.h"
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/sqlite.h"
 #include "daemon/config.h"
 
 #include <errno.h>
@@ -68,6 +70,15 @@ enum aw_err aw_daemon_lock(const char *dir, bool private, int *ret_fd, struct aw
     return AW_OK;
 }
 
+void aw_daemon_mend(const char *path, struct aw_log *log)
+{
+    char aside[AW_FILE_PATH_MAX];
+    aw_sqlite_set_aside(path, aw_clock_now_us(NULL), aside, sizeof aside);
+    if (*aside)
+        aw_log_warn(log, "a damaged file was put aside; what it held is not known any more",
+                    AW_LOG_STR("file", path), AW_LOG_STR("aside", aside));
+}
+
 /* The log of the process, and under systemd the journal, has it until the audit log does. */
 static void tell_unwritten(void *ctx, const char *entry)
 {
@@ -89,6 +100,7 @@ enum aw_err aw_daemon_record_open(const struct aw_daemon_record *record, struct 
              (int)(sizeof config->folder - sizeof AW_DAEMON_AUDIT - 1), record->state);
     snprintf(config->journal, sizeof config->journal, "%.*s/" AW_DAEMON_JOURNAL,
              (int)(sizeof config->journal - sizeof AW_DAEMON_JOURNAL - 1), record->state);
+    aw_daemon_mend(config->journal, log);
     const enum aw_err err = aw_desk_new(config, NULL, ret_steward, &recovery, diag);
     aw_alloc_free(NULL, config);
     if (!err && recovery.torn_bytes)

@@ -27,6 +27,9 @@ void aw_daemon_log(struct aw_log *log, bool level_given, bool format_given);
 AW_NODISCARD enum aw_err aw_daemon_lock(const char *dir, bool private, int *ret_fd,
                                         struct aw_diag *diag);
 
+/* A damaged file of a state directory is put aside and told of: the daemon goes on without it. */
+void aw_daemon_mend(const char *path, struct aw_log *log);
+
 /* The audit log and the journal of a state directory. What a crash has left of an entry is cut off,
  * and that is told in the log. */
 struct aw_daemon_record {

@@ -237,6 +237,9 @@ enum aw_err aw_session_open(struct aw_session *s, struct aw_diag *diag)
         if (ask->fresh && (err = forget(s, diag)))
             return err;
     }
+    const size_t len = strlen(ask->state);
+    if (len && strncmp(ask->store, ask->state, len) == 0 && ask->store[len] == '/')
+        aw_daemon_mend(ask->store, s->log); /* our own; of another's nothing is moved */
     err = aw_daemon_store_open(ask, ask->store, &s->store, diag);
     if (!err && ask->audit)
         err = aw__session_steward(s, diag);

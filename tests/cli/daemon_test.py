@@ -219,6 +219,31 @@ def settings_are_reloaded_and_nonsense_is_refused():
         expect(daemon.end()[0] == 0, daemon.text())
 
 
+def damaged_databases_are_put_aside_and_the_daemon_goes_on():
+    """Not SQLite any more, and a page in the middle overwritten."""
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder, "state")
+        with Daemon(folder) as daemon:
+            daemon.ready()
+            until(lambda: ask(daemon.socket, "/v1/status")["counts"]["ticks"] > 200, "some life")
+            expect(daemon.end()[0] == 0, daemon.text())
+            state = Path(daemon.state)
+        store = (state / "trajectories.db").read_bytes()
+        expect(len(store) > 40960, f"{len(store)} bytes")
+        (state / "trajectories.db").write_bytes(
+            store[:8192] + b"\xff" * 16384 + store[24576:])
+        (state / "decisions.db").write_bytes(b"not a database" * 1000)
+        with Daemon(folder) as daemon:
+            daemon.ready()
+            ticks = ask(daemon.socket, "/v1/status")["counts"]["ticks"]
+            later = until(lambda: (s := ask(daemon.socket, "/v1/status"))["counts"]["ticks"] >
+                          ticks + 20 and s, "it goes on")
+            expect(later["ok"] and not later["holds"], str(later["holds"]))
+            expect(daemon.text().count("put aside") == 2, daemon.text())
+            expect(daemon.end()[0] == 0, daemon.text())
+        expect(len(list(state.glob("*.db.damaged-*"))) == 2, str(list(state.iterdir())))
+
+
 def a_log_that_cannot_be_written_holds_everything_and_says_so():
     cli_test.need("prlimit")
     with tempfile.TemporaryDirectory() as folder, Daemon(folder) as daemon:
