@@ -326,7 +326,7 @@ static enum aw_err left_workload(struct aw__client *client, const char *name, js
         json_object_set(whole, "decision", json_object_get(value, "account"));
         json_decref(value);
     }
-    if (!aw__offline_history(client, full, NULL, 10, &value, NULL)) {
+    if (!aw__offline_history(client, full, NULL, 10, 0, &value, NULL)) {
         json_object_set(whole, "recent", json_object_get(value, "entries"));
         json_decref(value);
     }
@@ -364,14 +364,16 @@ enum aw_err aw__client_explain(struct aw__client *client, const char *name, uint
 }
 
 enum aw_err aw__client_history(struct aw__client *client, const char *name, const char *since,
-                               uint32_t limit, json_t **ret, struct aw_diag *diag)
+                               uint32_t limit, uint64_t before, json_t **ret, struct aw_diag *diag)
 {
     char path[AW__CLIENT_PATH_MAX], tail[256];
     struct aw_text text;
     if (!client->http)
-        return aw__offline_history(client, name, since, limit, ret, diag);
+        return aw__offline_history(client, name, since, limit, before, ret, diag);
     aw_text_init(&text, tail, sizeof tail);
     aw_text_add(&text, "%s?limit=%u", name ? "/history" : "/v1/audit", limit);
+    if (before)
+        aw_text_add(&text, "&before=%llu", (unsigned long long)before);
     if (since) {
         aw_text_add(&text, "&since=");
         aw_http_escape(&text, since, strlen(since));

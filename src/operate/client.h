@@ -82,10 +82,11 @@ AW_NODISCARD enum aw_err aw__client_workload(struct aw__client *client, const ch
 /* `decision` 0: the last that was kept. `name` NULL: whoever it is about; `decision` is not 0. */
 AW_NODISCARD enum aw_err aw__client_explain(struct aw__client *client, const char *name,
                                             uint64_t decision, json_t **ret, struct aw_diag *diag);
-/* Newest first. `name` NULL: of all. `since` as the API takes it, or NULL. */
+/* Newest first. `name` NULL: of all. `since` as the API takes it, or NULL. `before`: only
+ * what is older than this entry; 0: all. */
 AW_NODISCARD enum aw_err aw__client_history(struct aw__client *client, const char *name,
-                                            const char *since, uint32_t limit, json_t **ret,
-                                            struct aw_diag *diag);
+                                            const char *since, uint32_t limit, uint64_t before,
+                                            json_t **ret, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__client_freezes(struct aw__client *client, json_t **ret,
                                             struct aw_diag *diag);
 
@@ -100,8 +101,8 @@ AW_NODISCARD enum aw_err aw__client_order(struct aw__client *client, const json_
 AW_NODISCARD enum aw_err aw__offline_row(const struct aw__client *client, const char *name,
                                          json_t **ret_borrowed, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__offline_history(const struct aw__client *client, const char *name,
-                                             const char *since, uint32_t limit, json_t **ret,
-                                             struct aw_diag *diag);
+                                             const char *since, uint32_t limit, uint64_t before,
+                                             json_t **ret, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__offline_explain(const struct aw__client *client, const char *name,
                                              uint64_t decision, json_t **ret, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__offline_order(const struct aw__client *client, const json_t *order,

@@ -49,7 +49,7 @@ static const char *join(const json_t *names, char *buf, size_t size)
 static void done_print(const struct page *page)
 {
     char plan[AW_PLAN_MAX], when[AW_SHOW_MAX], age[AW_SHOW_MAX], before[AW_SHOW_MAX],
-        after[AW_SHOW_MAX], text[512];
+        after[AW_SHOW_MAX], text[1536];
     const json_t *a = page->account;
     const long long id = (long long)aw_at_integer(page->told, "decision");
     printf("%s%s%s", page->color ? "\033[1m" : "", aw_at_text(page->told, "workload"),
@@ -59,6 +59,13 @@ static void done_print(const struct page *page)
     printf(", at %s (%s ago)\n\n", aw_time_show(aw_at_text(page->told, "at"), when, sizeof when),
            aw_show_age(aw_at_real(page->told, "age_s"), age, sizeof age));
     aw_wrap(stdout, aw_at_text(page->told, "sentence"), 0, 0, aw_columns(stdout));
+    if (*aw_at_text(page->told, "latest.sentence")) {
+        snprintf(text, sizeof text, "Nothing new was decided since. The latest, at %s: %s",
+                 aw_time_show(aw_at_text(page->told, "latest.at"), when, sizeof when),
+                 aw_at_text(page->told, "latest.sentence"));
+        putchar('\n');
+        aw_wrap(stdout, text, 0, 0, aw_columns(stdout));
+    }
     head(page, "What was done");
     line("Change",
          aw_plan_show(aw_at(a, "plan.before"), aw_at(a, "plan.after"), plan, sizeof plan));

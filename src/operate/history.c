@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define LIMIT_ALL 1000u
+#define PAGES_MAX 200u /* that are looked through: what the API reads of a log at most */
 
 /* clang-format off */
 static const struct aw_grid_column columns[] = {
@@ -115,20 +116,13 @@ static void entry_add(struct aw_grid *grid, const json_t *entry, bool of_all)
 }
 
 static enum aw_err list_print(const struct aw_call *run, const json_t *answer, const char *name,
-                              struct aw_diag *diag)
+                              size_t hidden, struct aw_diag *diag)
 {
     const json_t *entries = aw_at(answer, "entries");
-    const bool all = aw_args_given(run->args, "all");
     struct aw_grid grid;
-    size_t hidden = 0;
     aw_grid_init(&grid, name ? columns_of_one : columns);
-    for (size_t i = 0; i < json_array_size(entries); i++) {
-        const json_t *entry = json_array_get(entries, i);
-        if (all || aw_entry_notable(entry))
-            entry_add(&grid, entry, !name);
-        else
-            hidden++;
-    }
+    for (size_t i = 0; i < json_array_size(entries); i++)
+        entry_add(&grid, json_array_get(entries, i), !name);
     if (grid.cell_count == 0) {
         aw_grid_deinit(&grid);
         printf("Nothing was changed%s%s%s.\n", name ? " of " : "", name ? name : "",
@@ -164,6 +158,43 @@ static enum aw_err since_check(const char *since, struct aw_diag *diag)
                       AW_QUOTE(since));
 }
 
+/* As many entries as are to be shown, however many lie between them: what changed nothing counts for
+ * nothing. */
+static enum aw_err gather(const struct aw_call *run, struct aw__client *client, const char *name,
+                          const char *since, json_t **ret, size_t *ret_hidden, struct aw_diag *diag)
+{
+    const bool all = aw_args_given(run->args, "all");
+    const size_t limit = (size_t)aw_args_number(run->args, "limit");
+    json_t *kept = json_array(), *page = NULL;
+    uint64_t before = 0;
+    bool more = true;
+    for (uint32_t pages = 0; more && pages < PAGES_MAX && json_array_size(kept) < limit; pages++) {
+        json_decref(page);
+        page = NULL;
+        const enum aw_err err =
+            aw__client_history(client, name, since, LIMIT_ALL, before, &page, diag);
+        if (err) {
+            json_decref(kept);
+            return err;
+        }
+        const json_t *entries = aw_at(page, "entries");
+        size_t i = 0;
+        for (; i < json_array_size(entries) && json_array_size(kept) < limit; i++) {
+            json_t *entry = json_array_get(entries, i);
+            before = (uint64_t)aw_at_integer(entry, "seq");
+            if (all || aw_entry_notable(entry))
+                json_array_append(kept, entry);
+            else
+                ++*ret_hidden;
+        }
+        more = i < json_array_size(entries) || aw_at_integer(page, "next") > 0;
+    }
+    json_object_set_new(page, "entries", kept);
+    json_object_set_new(page, "next", more ? json_integer((json_int_t)before) : json_null());
+    *ret = page;
+    return AW_OK;
+}
+
 static enum aw_err history_run(const struct aw_call *run, struct aw_diag *diag)
 {
     const char *name = run->args->positional[0], *since = aw_args_text(run->args, "since");
@@ -173,8 +204,8 @@ static enum aw_err history_run(const struct aw_call *run, struct aw_diag *diag)
     err = err ? err : aw__client_open(&client, run, diag);
     if (err)
         return err;
-    err = aw__client_history(&client, name, since, (uint32_t)aw_args_number(run->args, "limit"),
-                             &answer, diag);
+    size_t hidden = 0;
+    err = gather(run, &client, name, since, &answer, &hidden, diag);
     aw__client_close(&client);
     if (err)
         return err;
@@ -182,7 +213,7 @@ static enum aw_err history_run(const struct aw_call *run, struct aw_diag *diag)
         json_object_set_new(answer, "v", json_integer(1));
         return aw_json_print(answer, diag);
     }
-    err = list_print(run, answer, name, diag);
+    err = list_print(run, answer, name, hidden, diag);
     json_decref(answer);
     return err;
 }
@@ -191,7 +222,7 @@ static const struct aw_option options[] = {
     AW_OPTION(TEXT, "since", 0, "TIME", NULL,
               "only what is younger: 2h, 1d, or a time such as 2026-11-16T02:00:00Z"),
     AW_FLAG("all", 'a', "also decisions that changed nothing, and what became of plans"),
-    AW_NUMBER("limit", 0, "N", "100", 1, LIMIT_ALL, "entries to look through, newest first"),
+    AW_NUMBER("limit", 0, "N", "100", 1, LIMIT_ALL, "entries to show, newest first"),
     AW__CLIENT_OPTIONS,
     {.name = NULL},
 };

@@ -106,7 +106,7 @@ static enum aw_err look(void *ctx, const struct aw_audit_entry *line)
 }
 
 enum aw_err aw__offline_history(const struct aw__client *client, const char *name,
-                                const char *since, uint32_t limit, json_t **ret,
+                                const char *since, uint32_t limit, uint64_t before, json_t **ret,
                                 struct aw_diag *diag)
 {
     char folder[AW_TEXT_MAX + 32];
@@ -121,6 +121,8 @@ enum aw_err aw__offline_history(const struct aw__client *client, const char *nam
             return err;
         filter.from_us = aw__offline_now_us(client) - ago;
     }
+    if (before)
+        filter.seq_last = before - 1;
     struct looking looking = {
         .workload = row ? aw_at_text(row, "name") : NULL, .limit = limit, .entries = json_array()};
     err = aw_audit_tail(NULL, place(client, "audit", folder, sizeof folder), LINES_MAX, &filter,
@@ -133,11 +135,14 @@ enum aw_err aw__offline_history(const struct aw__client *client, const char *nam
     size_t left = limit;
     for (size_t i = json_array_size(looking.entries); left > 0 && i-- > 0; left--)
         json_array_append(newest, json_array_get(looking.entries, i));
+    const bool more = json_array_size(looking.entries) > limit;
     json_decref(looking.entries);
     json_object_set_new(answer, "workload",
                         looking.workload ? json_string(looking.workload) : json_null());
     json_object_set_new(answer, "entries", newest);
-    json_object_set_new(answer, "next", json_null());
+    const json_t *oldest = json_array_get(newest, json_array_size(newest) - 1);
+    json_object_set_new(answer, "next",
+                        more ? json_integer(aw_at_integer(oldest, "seq")) : json_null());
     *ret = answer;
     return AW_OK;
 }

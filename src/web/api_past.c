@@ -165,6 +165,19 @@ static enum aw_err entries_ask(const struct aw__api_call *call, struct aw__api_e
 {
     const char *before = aw__api_param(call, "before");
     *ret = (struct aw__api_entries){.kind = aw__api_param(call, "kind"), .before = UINT64_MAX};
+    static const char *const kinds[] = {
+        "decision",         "outcome", "proposal", "order",
+        "policy",           "start",   "stop",     AW_AUDIT_KIND_RETAINED,
+        AW_AUDIT_KIND_BREAK};
+    bool known = !ret->kind;
+    for (size_t i = 0; !known && i < sizeof kinds / sizeof *kinds; i++)
+        known = strcmp(ret->kind, kinds[i]) == 0;
+    if (!known)
+        return aw_fail_at(diag, AW_ERR_USAGE, NULL, 0, 0, "kind",
+                          "expected decision, outcome, proposal, order, policy, start, stop, "
+                          "retained or break, found %s",
+                          aw_text_quote(ret->kind, strlen(ret->kind), (char[AW_TEXT_QUOTE_MAX]){0},
+                                        AW_TEXT_QUOTE_MAX));
     enum aw_err err = aw__api_since(call, &ret->since_us, diag);
     err = err ? err : aw__api_limit(call, AW_API_PAGE, AW_API_PAGE_MAX, &ret->limit, diag);
     return err || !before ? err : aw__api_id(before, "before", &ret->before, diag);
@@ -328,6 +341,31 @@ static enum aw_err explain_last(struct aw__api_call *call, struct aw_diag *diag)
                           "the moment of this decision was not kept", diag);
 }
 
+/* Decisions that tell nothing new are not kept. What the workload's row shows is the newest one: it
+ * stands beside an older one that is explained. */
+static enum aw_err latest_put(struct aw__api_call *call, int64_t explained_us, struct aw_diag *diag)
+{
+    struct aw_desk *desk = call->api->config.desk;
+    struct aw_desk_view view;
+    json_t *latest = NULL;
+    bool ok = true;
+    aw_desk_lock(desk);
+    enum aw_err err = aw__api_find(call, &view, diag);
+    if (!err && aw__api_decided(&view) && view.decision->at_us > explained_us) {
+        char sentence[AW_EXPLANATION_SENTENCE_MAX];
+        latest = json_object();
+        aw__json_set(latest, "at", aw__json_time(view.decision->at_us), &ok);
+        aw__json_set(latest, "sentence",
+                     json_string(aw_explanation_sentence(view.config, view.decision, sentence,
+                                                         sizeof sentence)),
+                     &ok);
+    }
+    aw_desk_unlock(desk);
+    if (!err)
+        aw__json_set(call->body, "latest", latest ? latest : json_null(), &ok);
+    return err ? err : ok ? AW_OK : no_memory(diag);
+}
+
 enum aw_err aw__api_get_explain(struct aw__api_call *call, struct aw_diag *diag)
 {
     const char *decision = aw__api_param(call, "decision");
@@ -350,6 +388,8 @@ enum aw_err aw__api_get_explain(struct aw__api_call *call, struct aw_diag *diag)
         err = aw_fail(diag, AW_ERR_NOTFOUND, "decision %llu is about %s, not about %s",
                       (unsigned long long)id, entry.workload, name);
     err = err ? err : explain_entry(call, &entry, diag);
+    if (!err && !decision)
+        err = latest_put(call, entry.at_us, diag);
     aw_journal_entry_deinit(&entry);
     return err;
 }

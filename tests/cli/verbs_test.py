@@ -177,6 +177,35 @@ def a_decision_is_explained_and_taken_again():
         expect(re.search(rf"^ *{entry['seq']} ", table, re.M) and "->" in table, table)
 
 
+def history_limits_what_it_shows_and_not_what_it_reads():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        until(lambda: len(changes_of(folder, "web")) > 3)
+        def shown(*args):
+            return [e["seq"] for e in json_of(folder, "history", "web", *args)["entries"]]
+        newest = changes_of(folder, "web")[0]["seq"]
+        for _ in range(3):  # outcomes and what tells nothing lie above the newest change
+            few = shown("--limit", "2")
+            expect(len(few) == 2, f"two were asked for, and there are more: {few}")
+        every = shown("--limit", "1000")
+        expect(every[:1] and every[0] >= newest, str(every[:3]))
+        expect(len(shown("--limit", "3", "--all")) == 3, "--all counts every entry")
+        outcomes = [e for e in json_of(folder, "history", "web", "--limit", "1000")["entries"]
+                    if e["kind"] == "outcome" and e["result"] == "done"]
+        expect(not outcomes, f"left out without --all: {outcomes[:1]}")
+
+
+def explain_says_when_a_newer_decision_stands_in_the_list():
+    with tempfile.TemporaryDirectory() as folder, daemon(folder):
+        until(lambda: changes_of(folder, "web"))
+        def newer():
+            told = json_of(folder, "explain", "web")
+            latest = told["latest"]
+            return latest and latest["at"] > told["at"] and latest["sentence"]
+        until(newer)
+        until(lambda: "Nothing new was decided since" in
+              expect_ok("explain", "web", cwd=folder).stdout)
+
+
 # --- ordering -----------------------------------------------------------------------------------
 
 
