@@ -136,7 +136,7 @@ static enum aw_err man_run(const struct aw_call *run, struct aw_diag *diag)
     (void)diag;
     fputs(".\\\" Generated from the tables of the program; do not edit.\n"
           ".Dd " MAN_DATE "\n.Dt AWARE 1\n.Os\n.Sh NAME\n.Nm aware\n"
-          ".Nd train and evaluate reinforcement learners\n"
+          ".Nd learn to autoscale workloads: replicas, CPU and memory\n"
           ".Sh SYNOPSIS\n.Nm\n.Ar VERB\n.Op Ar OPTION ...\n.Op Ar ARGUMENT ...\n"
           ".Sh DESCRIPTION\n",
           out);

@@ -1,6 +1,7 @@
 /* validate.c - the verb `validate`: files of autoscalers, read and judged. */
 #include "frame/findings.h"
 #include "frame/json.h"
+#include "frame/show.h"
 #include "frame/verbs.h"
 
 #include "profile/profile.h"
@@ -9,8 +10,8 @@
 
 struct validate {
     const struct aw_call *run;
-    json_t *files, *findings; /* NULL: people read along */
-    uint32_t file_count;
+    json_t *files;    /* of every file, in order */
+    json_t *findings; /* NULL: people read along */
 };
 
 static json_t *finding_json(const struct aw_profile_finding *finding)
@@ -29,63 +30,79 @@ static json_t *finding_json(const struct aw_profile_finding *finding)
 
 static void finding_take(void *ctx, const struct aw_profile_finding *finding)
 {
-    struct validate *validate = ctx;
+    const struct validate *validate = ctx;
     bool color = validate->run->color_err;
+    for (size_t i = 0; finding->err && i < json_array_size(validate->files); i++) {
+        json_t *file = json_array_get(validate->files, i); /* it is found when all are there */
+        if (strcmp(aw_at_text(file, "file"), finding->diag.file) == 0)
+            json_object_set_new(file, "ok", json_false());
+    }
     if (validate->findings) {
         json_array_append_new(validate->findings, finding_json(finding));
         return;
     }
-    fflush(stdout); /* what was fine before stands before it, where both are one terminal */
     aw_finding_print(&color, finding);
 }
 
-static void count_print(const char **separator, uint32_t count, const char *what)
+static void count_print(const char **separator, const json_t *file, const char *key,
+                        const char *what)
 {
+    const long long count = aw_at_integer(file, key);
     if (count == 0)
         return;
-    printf("%s%u %s%s", *separator, count, what, count == 1 ? "" : "s");
+    printf("%s%lld %s%s", *separator, count, what, count == 1 ? "" : "s");
     *separator = ", ";
+}
+
+/* Once all files were judged together: a file is fine only then. */
+static void fine_print(const json_t *files)
+{
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        const json_t *file = json_array_get(files, i);
+        const char *separator = "", *name = aw_at_text(file, "file");
+        if (!aw_at_true(file, "ok"))
+            continue; /* said already */
+        printf("%s: ok (", strcmp(name, "-") != 0 ? name : "standard input");
+        count_print(&separator, file, "autoscalers", "autoscaler");
+        count_print(&separator, file, "simulated_applications", "simulated application");
+        count_print(&separator, file, "simulated_clusters", "simulated cluster");
+        printf("%s)\n", *separator ? "" : "nothing of ours");
+    }
 }
 
 static void file_take(void *ctx, const char *file, const struct aw_profile_counts *counts)
 {
-    struct validate *validate = ctx;
-    const char *separator = "";
-    validate->file_count++;
-    if (validate->files) {
-        json_t *object = json_object();
-        json_object_set_new(object, "file", json_string(file));
-        json_object_set_new(object, "ok", json_boolean(counts->errors == 0));
-        json_object_set_new(object, "autoscalers", json_integer(counts->profiles));
-        json_object_set_new(object, "simulated_applications", json_integer(counts->apps));
-        json_object_set_new(object, "simulated_clusters", json_integer(counts->clusters));
-        json_object_set_new(object, "errors", json_integer(counts->errors));
-        json_object_set_new(object, "warnings", json_integer(counts->warnings));
-        json_array_append_new(validate->files, object);
-        return;
-    }
-    if (counts->errors > 0)
-        return; /* said already */
-    printf("%s: ok (", strcmp(file, "-") != 0 ? file : "standard input");
-    count_print(&separator, counts->profiles, "autoscaler");
-    count_print(&separator, counts->apps, "simulated application");
-    count_print(&separator, counts->clusters, "simulated cluster");
-    printf("%s)\n", *separator ? "" : "nothing of ours");
+    const struct validate *validate = ctx;
+    json_t *object = json_object();
+    json_object_set_new(object, "file", json_string(file));
+    json_object_set_new(object, "ok", json_boolean(counts->errors == 0));
+    json_object_set_new(object, "autoscalers", json_integer(counts->profiles));
+    json_object_set_new(object, "simulated_applications", json_integer(counts->apps));
+    json_object_set_new(object, "simulated_clusters", json_integer(counts->clusters));
+    json_object_set_new(object, "errors", json_integer(counts->errors));
+    json_object_set_new(object, "warnings", json_integer(counts->warnings));
+    json_array_append_new(validate->files, object);
 }
 
 static enum aw_err validate_run(const struct aw_call *run, struct aw_diag *diag)
 {
-    struct validate validate = {.run = run,
-                                .files = run->json ? json_array() : NULL,
-                                .findings = run->json ? json_array() : NULL};
+    struct validate validate = {
+        .run = run, .files = json_array(), .findings = run->json ? json_array() : NULL};
     struct aw_profile_report report = {.take = finding_take, .ctx = &validate};
     struct aw_profile_set set;
     enum aw_err err = AW_OK, judged = AW_OK;
     aw_profile_set_init(&set, NULL);
-    for (uint32_t i = 0; !err && i < run->args->word_count; i++)
-        err = aw_profile_set_read(&set, run->args->words[i], &report, file_take, &validate, diag);
+    const uint32_t named = run->args->repeat_count;
+    if (named + run->args->word_count == 0)
+        err = aw_fail(diag, AW_ERR_USAGE, "expected a FILE, as an argument or with -f");
+    for (uint32_t i = 0; !err && i < named + run->args->word_count; i++)
+        err = aw_profile_set_read(&set,
+                                  i < named ? run->args->repeat[i] : run->args->words[i - named],
+                                  &report, file_take, &validate, diag);
     if (!err)
         judged = aw_profile_set_check(&set, &report, diag);
+    if (!err && !run->json)
+        fine_print(validate.files);
     if (!err && run->json) {
         json_t *object = json_object();
         json_object_set_new(object, "ok", json_boolean(!judged));
@@ -101,11 +118,21 @@ static enum aw_err validate_run(const struct aw_call *run, struct aw_diag *diag)
     return err ? err : judged;
 }
 
+static const struct aw_option options[] = {
+    {.name = "file",
+     .letter = 'f',
+     .kind = AW_ARG_FILE,
+     .arg = "FILE",
+     .help = "the same as FILE, as 'aware run' names files",
+     .repeated = true},
+    {.name = NULL},
+};
 static const struct aw_positional positionals[] = {
     {.name = "FILE",
      .kind = AW_ARG_FILE,
      .help = "YAML or JSON of any number of documents; a directory stands for every *.yaml, *.yml "
              "and *.json in it, \"-\" for standard input",
+     .optional = true,
      .repeated = true},
     {.name = NULL},
 };
@@ -125,6 +152,7 @@ const struct aw_verb aw_verb_validate = {
             "target are an error wherever they are.\n\n"
             "The exit status is 78 when there was an error. 'aware explain-schema' shows what "
             "can be written.",
+    .options = options,
     .positionals = positionals,
     .examples = examples,
     .json = true,

@@ -13,6 +13,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import shutil
 import signal
 import struct
@@ -22,6 +23,8 @@ import tempfile
 import termios
 import time
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
 
 AWARE = "aware"
 WIDTH_MAX = 100
@@ -108,6 +111,55 @@ def every_example_of_the_help_parses():
                 expect_ok(*args, "-n", "1", "--eval-episodes", "0", "-q", cwd=folder)
 
 
+def make_help_lists_targets_with_a_dash():
+    page = subprocess.run(["make", "-s", "-C", str(ROOT), "help"], capture_output=True, text=True,
+                          check=True).stdout
+    text = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^([a-z0-9-]+):.*## ", text, re.MULTILINE):
+        shown = "(none)" if target == "all" else target
+        expect(re.search(rf"^  {re.escape(shown)}  ", page, re.MULTILINE), f"{target} is hidden")
+    expect("  e2e-compare  " in page and "  test-all " in page, page)
+
+
+def commands_of_the_documents_are_taken():
+    """Each `aware VERB ...` of README and docs: the verb is there, it has the options that are named
+    and is given those that it needs."""
+    pages = {}
+    for page in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/mechanisms/*.md")]:
+        text = page.read_text(encoding="utf-8")
+        found = re.findall(r"`(aware [a-z][^`\n]*)`", text)
+        whole = page.name == "OPERATING.md"  # what operators type; elsewhere prose names verbs
+        prose = 0 if whole else len(found)
+        for block in re.findall(r"```(?:sh|console)\n(.*?)```", text, re.DOTALL):
+            found += re.findall(r"^(?:\$ )?(aware [a-z][^\n]*)", block.replace("\\\n", " "),
+                                re.MULTILINE)
+        for i, command in enumerate(found):
+            command = re.split(r"\s+(?:#|\||>|&&|;)\s?", command)[0]
+            try:
+                words = shlex.split(command)[1:]
+            except ValueError:
+                continue
+            for count in (2, 1):
+                verb = tuple(words[:count])
+                if len(verb) == count and list(verb) in VERBS:
+                    break
+            else:
+                continue
+            if verb not in pages:
+                pages[verb] = expect_ok("help", *verb).stdout
+            help_ = pages[verb]
+            given = {word.strip("[]").split("=")[0] for word in words
+                     if re.match(r"\[?--?[a-z]", word)}
+            for option in given:
+                expect(re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", help_),
+                       f"{page.name}: {command}: no option {option}")
+            usage = " ".join(help_.split("Usage:")[-1].split("\n\n")[0].split())
+            needed = re.findall(r"(?<!\[)(--[a-z-]+) [A-Z]", re.sub(r"\[[^]]*\]", "", usage))
+            for option in needed if len(words) > len(verb) and i >= prose else []:
+                expect(option in given or any(w.startswith("-") and len(w) == 2 for w in given),
+                       f"{page.name}: {command}: it needs {option}")
+
+
 def the_manual_page_is_clean():
     need("mandoc")
     with tempfile.TemporaryDirectory() as folder:
@@ -119,6 +171,7 @@ def the_manual_page_is_clean():
         text = subprocess.run(["mandoc", "-Tascii", page], capture_output=True, text=True,
                               check=True).stdout
         text = re.sub(r".\x08", "", text)
+        expect("aware - learn to autoscale" in text.replace("\u2013", "-"), "NAME says what it is")
         for words in VERBS:
             expect(f"aware {' '.join(words)}" in text, f"the page lacks {words}")
         for option in re.findall(r"--[a-z-]+", expect_ok("help", "train").stdout):

@@ -69,7 +69,12 @@ def files_are_judged_together():
         for arguments in (["a.yaml", "b.yml"], ["."]):
             done = run("validate", *arguments, cwd=folder)
             expect(done.returncode == 78 and "a.yaml:1 already" in done.stderr, done.stderr)
+            # a file is called fine once all was judged, and not before its error
+            expect(done.stdout.count("ok") == 1 and "a.yaml: ok" in done.stdout, done.stdout)
         expect_ok("validate", "a.yaml", cwd=folder)
+        expect_ok("validate", "-f", "a.yaml", cwd=folder)  # as `aware run` names files
+        done = run("validate", cwd=folder)
+        expect(done.returncode == 64 and "-f" in done.stderr, done.stderr)
 
 
 def standard_input_is_a_file():
