@@ -158,8 +158,8 @@ static enum aw_err since_check(const char *since, struct aw_diag *diag)
                       AW_QUOTE(since));
 }
 
-/* As many entries as are to be shown, however many lie between them: what changed nothing counts for
- * nothing. */
+/* As many entries as are to be shown, however many lie between them: what changed nothing counts
+ * for nothing. */
 static enum aw_err gather(const struct aw_call *run, struct aw__client *client, const char *name,
                           const char *since, json_t **ret, size_t *ret_hidden, struct aw_diag *diag)
 {

@@ -159,7 +159,8 @@ struct aw_rpc_config {
 struct aw_rpc_server; /* opaque */
 
 /* Services are borrowed until close. AW_ERR_CONFIG: not an address, beyond loopback without TLS
- * and token, or for orders by TCP without a token. AW_ERR_UNAVAILABLE: somebody listens there. AW_ERR_EXISTS: something else is there. */
+ * and token, or for orders by TCP without a token. AW_ERR_UNAVAILABLE: somebody listens there.
+ * AW_ERR_EXISTS: something else is there. */
 AW_NODISCARD enum aw_err aw_rpc_server_open(struct aw_rpc_server **ret_server,
                                             const struct aw_rpc_config *config,
                                             const struct aw_rpc_service *const *services,

@@ -206,8 +206,8 @@ static void peer_arrives(struct aw_server *server, struct MHD_Connection *connec
     pthread_mutex_unlock(&server->lock);
 }
 
-/* The library closes a connection that is silent; one that drips a byte now and then never is. The
- * library's thread sees the end of it, and closes it: until then the descriptor is nobody else's. */
+/* The library closes a connection that is silent; one that drips a byte now and then never is.
+ * The library's thread sees the end of it, and closes it: until then the descriptor is its own. */
 static void peers_judge(void *ctx)
 {
     struct aw_server *server = ctx;

@@ -122,8 +122,8 @@ def make_help_lists_targets_with_a_dash():
 
 
 def commands_of_the_documents_are_taken():
-    """Each `aware VERB ...` of README and docs: the verb is there, it has the options that are named
-    and is given those that it needs."""
+    """Each `aware VERB ...` of README and docs: the verb is there, it has the options that are
+    named and is given those that it needs."""
     pages = {}
     for page in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/mechanisms/*.md")]:
         text = page.read_text(encoding="utf-8")

@@ -60,7 +60,8 @@ def pods_have_probes_without_monitoring():
 
 
 def failover_forgets_nothing_with_persistence():
-    for objects in (chart({"acting": True, "persistence": {"enabled": True}}), manifests("acting-persistent")):
+    for objects in (chart({"acting": True, "persistence": {"enabled": True}}),
+                    manifests("acting-persistent")):
         claim = only(objects, "PersistentVolumeClaim")
         deployment = only(objects, "Deployment")["spec"]
         assert deployment["replicas"] == 1 and deployment["strategy"] == {"type": "Recreate"}
@@ -94,7 +95,7 @@ def the_webhook_right_is_for_the_ca_bundle_alone():
         assert policy["failurePolicy"] == "Fail"
         said = policy["validations"][0]["expression"]
         hook = only(objects, "MutatingWebhookConfiguration")["webhooks"][0]
-        for field in hook:  # every one that we set is compared, and of the client all but the bundle
+        for field in hook:  # all that we set are compared, and of the client all but the bundle
             assert field == "clientConfig" or f"w.?{field} == o.?{field}" in said or \
                 f"w.{field} == o.{field}" in said, field
         assert "caBundle" not in said
