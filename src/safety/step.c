@@ -28,6 +28,15 @@ enum aw_err aw_step_look(const struct aw_step_rules *rules, const struct aw_clus
     return AW_OK;
 }
 
+/* Without requests there is nothing to miss; with some, each figure of the SLO counts. */
+static bool slo_known(const struct aw_slo *slo, const struct aw_reading *reading)
+{
+    if (!(reading->arrivals_per_s > 0))
+        return !isnan(reading->arrivals_per_s);
+    return !(slo->latency_us_p99 > 0 && isnan(reading->latency_us_slo)) &&
+           !(slo->throughput_per_s > 0 && isnan(reading->completions_per_s));
+}
+
 enum aw_guard_slo aw_step_slo(const struct aw_step_rules *rules, const struct aw_reading *reading,
                               const struct aw_score *score)
 {
@@ -36,7 +45,7 @@ enum aw_guard_slo aw_step_slo(const struct aw_step_rules *rules, const struct aw
         return AW_GUARD_SLO_MET;
     if (score->violated)
         return AW_GUARD_SLO_MISSED;
-    return isnan(reading->arrivals_per_s) ? AW_GUARD_SLO_UNKNOWN : AW_GUARD_SLO_MET;
+    return slo_known(slo, reading) ? AW_GUARD_SLO_MET : AW_GUARD_SLO_UNKNOWN;
 }
 
 struct aw_guard_input aw_step_input(const struct aw_step_rules *rules,

@@ -188,6 +188,47 @@ static void an_slo_of_which_nothing_is_known_lets_nothing_shrink(void **state)
     assert_int_equal(scene.toy.applies_count, 1);
 }
 
+static void an_slo_is_known_when_every_figure_that_it_speaks_of_is(void **state)
+{
+    (void)state;
+    static const struct {
+        double latency_us_p99, throughput_per_s;          /* the SLO */
+        double arrivals, completions, latency_us, errors; /* what was read */
+        enum aw_guard_slo slo;
+        const char *why;
+    } row[] = {
+        {2e5, 0, 10, 10, NAN, 0, AW_GUARD_SLO_UNKNOWN, "load, and no latency"},
+        {2e5, 0, 10, NAN, NAN, NAN, AW_GUARD_SLO_UNKNOWN, "load, and nothing else"},
+        {2e5, 0, 10, 10, 1e5, 0, AW_GUARD_SLO_MET, "a latency"},
+        {2e5, 0, 0, 0, NAN, 0, AW_GUARD_SLO_MET, "nobody asks"},
+        {2e5, 0, NAN, 10, 1e5, 0, AW_GUARD_SLO_UNKNOWN, "nobody knows who asks"},
+        {2e5, 0, 10, 10, NAN, 1, AW_GUARD_SLO_MISSED, "errors take the time-out"},
+        {2e5, 0, 10, 0, NAN, 0, AW_GUARD_SLO_MISSED, "nothing is answered"},
+        {0, 5, 10, NAN, NAN, 0, AW_GUARD_SLO_UNKNOWN, "no throughput"},
+        {0, 5, 10, 10, NAN, 0, AW_GUARD_SLO_MET, "it speaks of no latency"},
+        {0, 5, 10, 1, NAN, 0, AW_GUARD_SLO_MISSED, "too little throughput"},
+        {0, 0, NAN, NAN, NAN, NAN, AW_GUARD_SLO_MET, "there is none"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct scene scene;
+        begin(&scene);
+        settle(&scene);
+        struct aw_slo *slo = &scene.rules.objective.slo;
+        *slo = (struct aw_slo){.latency_us_p99 = row[i].latency_us_p99,
+                               .throughput_per_s = row[i].throughput_per_s,
+                               .timeout_us = 30e6};
+        struct aw_reading reading = scene.seen.reading;
+        reading.arrivals_per_s = row[i].arrivals;
+        reading.completions_per_s = row[i].completions;
+        reading.latency_us_slo = row[i].latency_us;
+        reading.errors_per_s = row[i].errors;
+        struct aw_score score;
+        aw_step_score(&scene.rules, &reading, &score);
+        if (aw_step_slo(&scene.rules, &reading, &score) != row[i].slo)
+            fail_msg("%s: %d", row[i].why, (int)aw_step_slo(&scene.rules, &reading, &score));
+    }
+}
+
 static void what_is_not_controlled_stays(void **state)
 {
     (void)state;
@@ -247,6 +288,7 @@ AW_TEST_GROUP("step")
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slo_is_judged_at_its_own_quantile),
         cmocka_unit_test(an_slo_of_which_nothing_is_known_lets_nothing_shrink),
+        cmocka_unit_test(an_slo_is_known_when_every_figure_that_it_speaks_of_is),
         cmocka_unit_test(what_is_not_controlled_stays),
         cmocka_unit_test(what_the_cluster_does_not_take_is_not_remembered),
         cmocka_unit_test(without_rails_a_plan_is_applied_as_it_is),
