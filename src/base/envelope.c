@@ -180,6 +180,6 @@ enum aw_err aw_envelope_read(struct aw_format *format, uint64_t owner, const cha
 const char *aw_envelope_set_aside(const char *path, enum aw_err err, char *buf, size_t size)
 {
     const int len = snprintf(buf, size, "%s.refused", path);
-    return err == AW_ERR_FORMAT && len > 0 && (size_t)len < size && rename(path, buf) == 0 ? buf
-                                                                                           : "";
+    const bool there = err && err != AW_ERR_NOTFOUND;
+    return there && len > 0 && (size_t)len < size && rename(path, buf) == 0 ? buf : "";
 }

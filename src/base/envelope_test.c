@@ -338,6 +338,28 @@ static void what_cannot_be_migrated_stays_as_it_was(void **state)
     unlink(path);
 }
 
+static void a_file_that_cannot_be_read_makes_way_and_stays(void **state)
+{
+    (void)state;
+    static const struct {
+        enum aw_err err;
+        bool moves;
+    } row[] = {
+        {AW_ERR_FORMAT, true}, {AW_ERR_LIMIT, true}, {AW_ERR_IO, true},        {AW_ERR_NOMEM, true},
+        {AW_ERR_CONFIG, true}, {AW_OK, false},       {AW_ERR_NOTFOUND, false},
+    };
+    char path[64], aside[80], buf[80];
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        write_first(path_of("aside", path, sizeof path), 1);
+        snprintf(aside, sizeof aside, "%s.refused", path);
+        const char *kept = aw_envelope_set_aside(path, row[i].err, buf, sizeof buf);
+        assert_string_equal(kept, row[i].moves ? aside : "");
+        assert_int_equal(access(aside, F_OK) == 0, row[i].moves);
+        assert_int_equal(access(path, F_OK) == 0, !row[i].moves);
+        assert_int_equal(unlink(row[i].moves ? aside : path), 0);
+    }
+}
+
 static void memory_may_run_out_while_reading(void **state)
 {
     (void)state;
@@ -376,6 +398,7 @@ AW_TEST_GROUP("envelope")
         cmocka_unit_test(a_refusal_is_a_sentence),
         cmocka_unit_test(old_state_is_migrated_step_by_step),
         cmocka_unit_test(what_cannot_be_migrated_stays_as_it_was),
+        cmocka_unit_test(a_file_that_cannot_be_read_makes_way_and_stays),
         cmocka_unit_test(memory_may_run_out_while_reading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * checkpoints of fallback/vpa.h, by object and container. */
 #include "controller/vpa_internal.h"
 
+#include "base/envelope.h"
 #include "base/file.h"
 
 #include <inttypes.h>
@@ -119,7 +120,7 @@ void aw__vpa_memory_tidy(struct aw__vpas *v)
 void aw__vpa_memory_read(struct aw__vpas *v, const char *path)
 {
     struct aw_diag why = {0};
-    char *bytes = NULL;
+    char buf[AW_FILE_PATH_MAX], *bytes = NULL;
     size_t len = 0;
     enum aw_err err = aw_file_read(path, AW__VPA_MEMORY_MAX, v->alloc, &bytes, &len, &why);
     json_t *value = err ? NULL : json_loadb(bytes, len, 0, NULL);
@@ -131,9 +132,11 @@ void aw__vpa_memory_read(struct aw__vpas *v, const char *path)
         return;
     }
     json_decref(value);
+    const char *aside = aw_envelope_set_aside(path, err, buf, sizeof buf);
     if (err != AW_ERR_NOTFOUND)
         aw_log_warn(v->config.log, "what was learned of containers cannot be read",
-                    AW_LOG_STR("file", path), AW_LOG_STR("why", why.text));
+                    AW_LOG_STR("file", path), AW_LOG_STR("why", why.text),
+                    AW_LOG_STR("kept", aside));
 }
 
 static json_t *object_json(const struct aw__vpas *v, const struct aw__vpa *object,
