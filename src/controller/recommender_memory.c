@@ -29,9 +29,10 @@ static struct aw_format format = {.kind = "pilots",
                                   .layout = {layout, aw_pilot_layout}};
 
 struct aw__remembered {
-    char *bytes;
+    char *bytes; /* the last byte of a name, NUL in the file, is 1 once a pilot has come for it */
     size_t len;
 };
+#define GIVEN (offsetof(struct entry, name) + sizeof((struct entry){0}).name - 1)
 
 /* Settings that a state belongs to. The name and how the workload stands are no part of them. */
 static uint64_t settings_of(const struct aw_pilot_config *config)
@@ -97,12 +98,13 @@ void aw__memory_read(struct aw_recommender *r, const char *path)
 enum aw_err aw__memory_give(struct aw_recommender *r, struct aw_pilot *pilot)
 {
     const struct aw_pilot_config *config = aw_pilot_config(pilot);
-    const struct aw__remembered *memory = r->remembered;
+    struct aw__remembered *memory = r->remembered;
     struct entry entry;
     for (size_t at = 0, size; memory && at < memory->len; at += size) {
         size = entry_bytes(memory, at, &entry);
         if (strcmp(entry.name, config->name) != 0)
             continue;
+        memory->bytes[at + GIVEN] = 1;
         if (entry.settings != settings_of(config) ||
             size != sizeof entry + aw_pilot_state_bytes(pilot))
             return AW_ERR_NOTFOUND;
@@ -137,6 +139,20 @@ static enum aw_err pilot_write(struct aw_recommender *r, const struct aw_pilot *
     return err;
 }
 
+/* Of pilots that have not come yet, what was remembered stays. */
+static enum aw_err others_write(const struct aw__remembered *memory, struct aw_file_writer *writer,
+                                struct aw_diag *diag)
+{
+    struct entry entry;
+    enum aw_err err = AW_OK;
+    for (size_t at = 0, size; !err && memory && at < memory->len; at += size) {
+        size = entry_bytes(memory, at, &entry);
+        if (!memory->bytes[at + GIVEN])
+            err = aw_file_writer_write(writer, memory->bytes + at, size, diag);
+    }
+    return err;
+}
+
 enum aw_err aw_recommender_save(struct aw_recommender *r, const char *path, struct aw_diag *diag)
 {
     struct aw_file_writer writer = {0};
@@ -144,6 +160,7 @@ enum aw_err aw_recommender_save(struct aw_recommender *r, const char *path, stru
     for (uint32_t i = 0; !err && i < aw_loop_count(r->loop); i++)
         if (aw_loop_has(r->loop, i))
             err = pilot_write(r, aw_loop_pilot(r->loop, i), &writer, diag);
+    err = err ? err : others_write(r->remembered, &writer, diag);
     if (err)
         aw_file_writer_abort(&writer);
     else

@@ -295,6 +295,52 @@ static void what_was_learned_and_cannot_be_read_is_kept_aside(void **state)
     unlink(aside);
 }
 
+/* Two objects are known of; a save comes before either has a pilot again, and another when one
+ * has. */
+static void what_was_learned_of_who_has_not_come_yet_is_saved_again(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/aware-recommender-XXXXXX", *first = NULL, *again = NULL;
+    size_t first_len = 0, again_len = 0;
+    struct rec_world w;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, AUTO);
+    put_app(&w, "api", 2);
+    put_mpa(&w, "api", "api", 1, AUTO);
+    rec_start(&w);
+    rec_rounds(&w, 3);
+    assert_int_equal(aw_recommender_counts(w.r)->active, 2);
+    assert_ok(aw_recommender_save(w.r, path, NULL));
+    assert_ok(aw_file_read(path, 1 << 20, NULL, &first, &first_len, NULL));
+    aw_recommender_free(w.r);
+    w.r = NULL;
+
+    aw_fake_apiserver_remove(w.api.twin, DEPLOYMENTS, "shop", "api"); /* for now */
+    rec_begin_with(&w, path);
+    assert_non_null(w.r->remembered);
+    assert_ok(aw_recommender_save(w.r, path, NULL)); /* nobody has come yet */
+    assert_ok(aw_file_read(path, 1 << 20, NULL, &again, &again_len, NULL));
+    assert_int_equal(again_len, first_len);
+    assert_memory_equal(again, first, first_len);
+    aw_alloc_free(NULL, again);
+
+    rec_until(&w, aw_recommender_synced(w.r));
+    rec_synced(&w);
+    rec_rounds(&w, 1);
+    assert_int_equal(aw_recommender_counts(w.r)->active, 1);
+    assert_ok(aw_recommender_save(w.r, path, NULL));
+    assert_ok(aw_file_read(path, 1 << 20, NULL, &again, &again_len, NULL));
+    assert_int_equal(again_len, first_len); /* both, each once */
+    aw_alloc_free(NULL, again);
+    aw_alloc_free(NULL, first);
+    rec_close(&w);
+    unlink(path);
+}
+
 static void of_two_at_once_only_one_writes(void **state)
 {
     (void)state;
@@ -494,6 +540,7 @@ AW_TEST_GROUP("controller-recommender")
         cmocka_unit_test(who_does_not_lead_writes_nothing),
         cmocka_unit_test(a_restart_decides_nothing_and_knows_what_was_recommended),
         cmocka_unit_test(what_was_learned_and_cannot_be_read_is_kept_aside),
+        cmocka_unit_test(what_was_learned_of_who_has_not_come_yet_is_saved_again),
         cmocka_unit_test(of_two_at_once_only_one_writes),
         cmocka_unit_test(what_no_node_can_hold_is_not_recommended),
         cmocka_unit_test(orders_of_people_show_in_the_status),
