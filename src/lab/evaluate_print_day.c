@@ -187,6 +187,8 @@ static json_t *row_json(const struct aw__evaluate *ask, const struct aw_evaluate
     json_object_set_new(object, "worst_six_hours", aw_json_real(row->worst_six_hours));
     json_object_set_new(object, "cost_day1", aw_json_real(row->cost_day1));
     json_object_set_new(object, "cost_day2", aw_json_real(row->cost_day2));
+    json_object_set_new(object, "priced_day1", aw_json_real(row->priced_day1));
+    json_object_set_new(object, "priced_day2", aw_json_real(row->priced_day2));
     json_object_set_new(object, "within_budget", json_boolean(row->within_budget));
     json_object_set_new(object, "won_budget_first", json_boolean(row->won_budget_first));
     json_object_set_new(object, "won_strict", json_boolean(row->won_strict));
@@ -222,6 +224,8 @@ static json_t *day_json(const struct aw__evaluate *ask, const struct aw_evaluate
         {"cost_day2_geomean", sum->cost_day2},
         {"cost_day2_median", sum->cost_day2_median},
         {"cost_day2_geomean_without_best5", sum->cost_day2_without_best5},
+        {"cost_day1_geomean_priced", sum->priced_day1},
+        {"cost_day2_geomean_priced", sum->priced_day2},
         {"won_budget_first", sum->won_budget_first},
         {"won_strict", sum->won_strict},
         {"changes_per_day", sum->changes_per_day},
@@ -299,6 +303,10 @@ enum aw_err aw__evaluate_print_day(const struct aw_call *run, const struct aw__e
            sum->cost_day2, sum->cost_day2_interval.low, sum->cost_day2_interval.high,
            sum->cost_day2_median,
            aw_figure_format(sum->cost_day2_without_best5, without, sizeof without));
+    printf(
+        "With misses beyond the budget priced (cost times missed over budget, for both): %.3f and "
+        "%.3f.\n",
+        sum->priced_day1, sum->priced_day2);
     printf("Won from noon on: %.0f %% with the budget first, %.0f %% cheaper at no more "
            "violations.\n\n",
            100 * sum->won_budget_first, 100 * sum->won_strict);

@@ -55,6 +55,29 @@ static void ten_lines_are_enough_and_the_rest_are_defaults(void **state)
     aw_profile_set_deinit(&set);
 }
 
+/* What is measured with aw_pilot_config_init (src/study) is what a run has. */
+static void a_profile_that_says_no_more_gives_the_pilot_of_the_defaults(void **state)
+{
+    (void)state;
+    struct aw_profile_set set = read_sound(CART SLO BOUNDS);
+    struct aw_pilot_config own, plain;
+    aw_pilot_config_of(&own, &set.profiles[0], true);
+    aw_pilot_config_init(&plain);
+    memcpy(plain.name, own.name, sizeof plain.name);
+    plain.bounds = own.bounds;
+    plain.slo = own.slo;
+    plain.seed = own.seed;
+    plain.stale_s = plain.fallback.stale; /* one age for both */
+    for (const struct aw_conf_part *part = aw_pilot_fields; part->key; part++)
+        for (const struct aw_conf_field *field = part->fields; field->key; field++) {
+            struct aw_conf_field one[] = {*field, {0}};
+            one[0].marks = 1;
+            if (!aw_conf_same(one, 1, (char *)&own + part->offset, (char *)&plain + part->offset))
+                fail_msg("%s.%s differs", part->key, field->key);
+        }
+    aw_profile_set_deinit(&set);
+}
+
 static void what_is_written_is_what_is_kept(void **state)
 {
     (void)state;
@@ -599,6 +622,7 @@ AW_TEST_GROUP("profile")
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ten_lines_are_enough_and_the_rest_are_defaults),
+        cmocka_unit_test(a_profile_that_says_no_more_gives_the_pilot_of_the_defaults),
         cmocka_unit_test(what_is_written_is_what_is_kept),
         cmocka_unit_test(a_bound_that_is_not_said_never_contradicts_one_that_is),
         cmocka_unit_test(only_one_who_says_nothing_acts_in_a_simulation_and_not_elsewhere),

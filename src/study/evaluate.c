@@ -92,6 +92,11 @@ uint32_t aw__best_of(const struct aw_totals *totals, uint32_t count, double budg
     return best;
 }
 
+double aw_evaluate_priced(const struct aw_evaluate_means *means, double budget)
+{
+    return means->cost_per_hour * fmax(1, means->violation_share / budget);
+}
+
 void aw__goal_add(struct aw_evaluate_goal *goals, uint32_t *count, const char *name, double value,
                   double goal, bool lower)
 {
@@ -320,6 +325,7 @@ void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *pilot)
     pilot->step_s = s->step_s;
     pilot->seed = life_seed(life->seed, life->app->index);
     pilot->fallback = life->rule->policy.policy;
+    pilot->stale_s = pilot->fallback.stale; /* as a run has it */
     pilot->node.cpu_millicores = llround(sim->node_cores * 1e3);
     pilot->node.memory_bytes = llround(sim->node_memory_gib * 1073741824.0);
     pilot->in_place = sim->in_place;

@@ -84,6 +84,10 @@ struct aw_evaluate_means {
 };
 struct aw_evaluate_means aw_evaluate_means(const struct aw_totals *totals, double step_s);
 
+/* Cost per hour, times what was missed over the budget where that is more than one: who misses
+ * twice what is allowed might as well have paid twice. */
+double aw_evaluate_priced(const struct aw_evaluate_means *means, double budget);
+
 /* A figure that was promised, and what it is. */
 struct aw_evaluate_goal {
     char name[96];
@@ -412,6 +416,7 @@ struct aw_evaluate_day {
     double acting_minute;        /* when it first did, mean over those that did; NAN: none */
     double worst_six_hours;      /* share missed of the worst after the first hour, of any seed */
     double cost_day1, cost_day2; /* over the best baseline's */
+    double priced_day1, priced_day2;                  /* the same of aw_evaluate_priced */
     bool within_budget, won_budget_first, won_strict; /* of the second half */
 };
 /* `ret` has room for `count`. Of longer loads the first 24 hours are lived. AW_ERR_NODATA: a half
@@ -436,6 +441,7 @@ struct aw_evaluate_day_sum {
     double within_share;
     double cost_day1, cost_day2, cost_day2_median; /* geometric means, and a median */
     double cost_day2_without_best5;                /* NAN: there are no more than five */
+    double priced_day1, priced_day2;               /* geometric means */
     struct aw_interval cost_day1_interval, cost_day2_interval; /* 95 % over applications */
     double won_budget_first, won_strict;                       /* shares */
     double changes_per_day, changes_per_day_hpa;               /* of replicas */

@@ -314,6 +314,9 @@ static void merge(const struct aw_evaluate_config *config, const struct aw_evalu
     ret->cost_day1 =
         own[AW_EVALUATE_SPAN_DAY1].cost_per_hour / best[AW_EVALUATE_SPAN_DAY1].cost_per_hour;
     ret->cost_day2 = aware->cost_per_hour / other->cost_per_hour;
+    ret->priced_day1 = aw_evaluate_priced(&own[AW_EVALUATE_SPAN_DAY1], budget) /
+                       aw_evaluate_priced(&best[AW_EVALUATE_SPAN_DAY1], budget);
+    ret->priced_day2 = aw_evaluate_priced(aware, budget) / aw_evaluate_priced(other, budget);
     ret->within_budget = aware->violation_share <= budget;
     ret->won_budget_first = aw_evaluate_won_budget_first(aware, other, budget);
     ret->won_strict = aw_evaluate_won_strict(aware, other, budget);
@@ -415,11 +418,15 @@ static void sum_up(const struct aw_evaluate_config *config, const struct aw_eval
         sum->within_share += row->within_budget;
         sum->won_budget_first += row->won_budget_first;
         sum->won_strict += row->won_strict;
+        sum->priced_day1 += log(row->priced_day1) / count;
+        sum->priced_day2 += log(row->priced_day2) / count;
         ratio[i] = log(row->cost_day1);
         ratio[count + i] = log(row->cost_day2);
     }
     for (uint32_t r = 0; r < AW_EVALUATE_RULES; r++)
         sum->cost[r] = exp(sum->cost[r]);
+    sum->priced_day1 = exp(sum->priced_day1);
+    sum->priced_day2 = exp(sum->priced_day2);
     sum->twice_share /= count;
     sum->within_share /= count;
     sum->won_budget_first /= count;

@@ -81,6 +81,15 @@ static void the_budget_comes_first_or_cost_at_no_more_misses(void **state)
     }
 }
 
+static void misses_beyond_the_budget_are_priced(void **state)
+{
+    (void)state;
+    const struct aw_evaluate_means kept = {.cost_per_hour = 3, .violation_share = 0.01},
+                                   missed = {.cost_per_hour = 3, .violation_share = 0.025};
+    assert_close(aw_evaluate_priced(&kept, 0.01), 3, 1e-12);
+    assert_close(aw_evaluate_priced(&missed, 0.01), 7.5, 1e-12);
+}
+
 /* Learning is small, and whatever was learned may act. */
 static void prepare(struct aw_evaluate_config *config, struct aw_evaluate_app *app)
 {
@@ -140,6 +149,7 @@ static void everybody_lives_through_the_same_day_and_every_miss_is_labelled(void
     assert_ok(aw_evaluate_day_sum(&config, &row, 1, NULL, &sum, NULL));
     assert_close(sum.cost_day2, row.cost_day2, 1e-12);
     assert_close(sum.cost_day2_median, row.cost_day2, 1e-12);
+    assert_close(sum.priced_day1, row.priced_day1, 1e-12);
     assert_true(isnan(sum.cost_day2_without_best5));
     assert_int_equal(sum.goal_count, 14);
     aw_load_deinit(&app.day);
@@ -169,6 +179,8 @@ static struct aw_evaluate_day row_of(double ratio, uint64_t missed)
                                   .worst_six_hours = (double)missed / 1000,
                                   .cost_day1 = 2 * ratio,
                                   .cost_day2 = ratio,
+                                  .priced_day1 = 2 * ratio,
+                                  .priced_day2 = ratio * (missed > 10 ? (double)missed / 10 : 1),
                                   .within_budget = missed <= 10};
     for (uint32_t s = 0; s < AW_EVALUATE_SPANS; s++) {
         row.life[s] = totals(missed, ratio);
@@ -196,6 +208,7 @@ static void a_summary_stands_without_its_five_best(void **state)
     assert_ok(aw_evaluate_day_sum(&config, rows, 7, NULL, &sum, NULL));
     assert_close(sum.cost_day2, exp2(-1.0 / 7), 1e-12);
     assert_close(sum.cost_day1, exp2(6.0 / 7), 1e-12);
+    assert_close(sum.priced_day2, pow(0.5 * 2.2, 1.0 / 7), 1e-12);
     assert_close(sum.cost_day2_median, 0.5, 1e-12);
     assert_close(sum.cost_day2_without_best5, 4, 1e-12);
     assert_close(sum.missed_share[AW_EVALUATE_SPAN_DAY2], 0.01, 1e-12);
@@ -217,6 +230,7 @@ AW_TEST_GROUP("evaluate-day")
         cmocka_unit_test(the_worst_window_is_found_wherever_it_lies),
         cmocka_unit_test(the_best_baseline_keeps_the_budget_for_the_least),
         cmocka_unit_test(the_budget_comes_first_or_cost_at_no_more_misses),
+        cmocka_unit_test(misses_beyond_the_budget_are_priced),
         cmocka_unit_test(everybody_lives_through_the_same_day_and_every_miss_is_labelled),
         cmocka_unit_test(a_load_without_a_second_hour_is_refused),
         cmocka_unit_test(a_summary_stands_without_its_five_best),
