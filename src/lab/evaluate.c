@@ -104,9 +104,9 @@ static void command_write(struct aw__evaluate *ask, const struct aw_args *args)
     aw_text_add(&text, "aware evaluate %s", what_names[ask->what]);
     const struct aw_option *option;
     for (uint32_t i = 0; (option = aw_verb_option(args->verb, i)); i++) {
-        static const char *const kept[] = {"apps",       "pool",  "seeds",    "seed",   "learn",
-                                           "after",      "agent", "preset",   "tuning", "each",
-                                           "no-ceiling", "model", "fallback", "budget", NULL};
+        static const char *const kept[] = {
+            "apps",   "pool", "seeds",      "seed",  "learn",    "after",  "agent", "preset",
+            "tuning", "each", "no-ceiling", "model", "fallback", "budget", "drift", NULL};
         for (const char *const *name = kept; *name; name++) {
             if (strcmp(option->name, *name) != 0 || !args->value[i].given)
                 continue;
@@ -344,9 +344,35 @@ static enum aw_err estimates(const struct aw_call *run, struct aw__evaluate *ask
     return err;
 }
 
+static enum aw_err drift(const struct aw_call *run, struct aw__evaluate *ask, struct watch *watch,
+                         uint32_t *ret_missed, struct aw_diag *diag)
+{
+    const char *name = aw_args_text(run->args, "drift");
+    uint32_t kind = 0;
+    while (kind < AW_EVALUATE_DRIFTS && strcmp(name, aw_evaluate_drift_names[kind]) != 0)
+        kind++; /* "all" is none of them */
+    const uint32_t count = ask->count * (kind == AW_EVALUATE_DRIFTS ? AW_EVALUATE_DRIFTS : 1);
+    struct aw_evaluate_drift_sum sum;
+    struct aw_evaluate_drift *rows = aw_alloc_new(NULL, count, sizeof *rows);
+    if (!rows)
+        return aw_fail(diag, AW_ERR_NOMEM, "no memory for %" PRIu32 " rows", count);
+    enum aw_err err = aw_evaluate_drift(&ask->config, ask->apps, ask->count, kind, watch_take,
+                                        watch, NULL, rows, diag);
+    if (!err) {
+        aw_evaluate_drift_sum(&ask->config, rows, count, &sum);
+        *ret_missed = missed_of(sum.goal, sum.goal_count);
+        ask->seconds = since(watch->begin_us);
+        err = aw__evaluate_print_drift(run, ask, rows, count, &sum, diag);
+    }
+    aw_alloc_free(NULL, rows);
+    return err;
+}
+
 static enum aw_err day(const struct aw_call *run, struct aw__evaluate *ask, struct watch *watch,
                        uint32_t *ret_missed, struct aw_diag *diag)
 {
+    if (aw_args_given(run->args, "drift"))
+        return drift(run, ask, watch, ret_missed, diag);
     struct aw_evaluate_day_sum sum;
     struct aw_evaluate_day *rows = aw_alloc_new(NULL, ask->count, sizeof *rows);
     if (!rows)
@@ -389,6 +415,12 @@ static enum aw_err evaluate_run(const struct aw_call *run, struct aw_diag *diag)
 
 /* --- the verb --------------------------------------------------------------------------------- */
 
+static const char *const drift_choices[] = {
+#define X(id, name, text) name,
+    AW_EVALUATE_DRIFT_MAP(X)
+#undef X
+        "all",
+    NULL};
 static const char *const policies[] = {"formula", "network", NULL};
 
 static const struct aw_option evaluate_options[] = {
@@ -421,6 +453,10 @@ static const struct aw_option evaluate_options[] = {
     AW_OPTION(CHOICE, "fallback", 0, "NAME", "hpa+vpa-mem",
               "day: what acts until a policy may, as it is given, untuned",
               .choices = aw_fallback_names),
+    AW_OPTION(CHOICE, "drift", 0, "KIND", NULL,
+              "day: the world changes at noon for good; who learns again, beside one that does not "
+              "and one that has known nothing else",
+              .choices = drift_choices),
     AW_OPTION(TEXT, "budget", 0, "SHARE", "0.01", "share of steps that may miss the SLO"),
     AW_FLAG("no-ceiling", 0, "converged: without the oracle of cost"),
     AW_OPTION_THREADS("0", "threads; 0: one per processor; results do not depend on it"),
@@ -451,6 +487,7 @@ static const struct aw_example evaluate_examples[] = {
      "does a policy act at minute 15, within its budget, and cheaply?"},
     {"aware evaluate day --pool 2 --apps 0-39 --fallback hpa+vpa",
      "the same on other applications, from a fallback that spirals"},
+    {"aware evaluate day --apps 600-609 --seeds 1 --drift all", "does it notice, and relearn?"},
     {"aware evaluate converged --load diurnal:length=24h --seeds 1 --output json",
      "without any trace"},
     {NULL, NULL},

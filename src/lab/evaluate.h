@@ -64,4 +64,8 @@ enum aw_err aw__evaluate_print_day(const struct aw_call *run, const struct aw__e
                                    const struct aw_evaluate_day *rows,
                                    const struct aw_evaluate_day_sum *sum, struct aw_diag *diag);
 
+enum aw_err aw__evaluate_print_drift(const struct aw_call *run, const struct aw__evaluate *ask,
+                                     const struct aw_evaluate_drift *rows, uint32_t row_count,
+                                     const struct aw_evaluate_drift_sum *sum, struct aw_diag *diag);
+
 #endif

@@ -1,4 +1,4 @@
-/* evaluate_print_day.c - the table `day` of `evaluate`. */
+/* evaluate_print_day.c - the table `day` of `evaluate`, and that of its drifts. */
 #include "lab/evaluate.h"
 #include "lab/evaluate_parts.h"
 
@@ -314,4 +314,100 @@ enum aw_err aw__evaluate_print_day(const struct aw_call *run, const struct aw__e
         (err = misses_print(run, ask, sum, diag)))
         return err;
     return apps_print(run, ask, rows, diag);
+}
+
+/* --- drifts ----------------------------------------------------------------------------------- */
+
+static enum aw_err drift_kinds(const struct aw_call *run, const struct aw__evaluate *ask,
+                               const struct aw_evaluate_drift_sum *sum, struct aw_diag *diag)
+{
+    static const char *const heads[] = {"CHANGE AT NOON", "WHO",         ">MISSED 1ST HOUR",
+                                        ">MISSED LATER",  ">$/H LATER",  ">COST RATIO",
+                                        ">GAP CLOSED",    ">WORST COST", NULL};
+    struct aw_table table;
+    char text[32];
+    aw_table_init(&table, heads);
+    for (uint32_t k = 0; k < AW_EVALUATE_DRIFTS; k++)
+        for (uint32_t who = 0; sum->by[k].apps && who < AW_EVALUATE_DRIFTERS; who++) {
+            const bool own = who == AW_EVALUATE_RELEARNS;
+            aw_table_add(&table, "%s", aw_evaluate_drift_names[k]);
+            aw_table_add(&table, "%s", aw_evaluate_drifter_names[who]);
+            aw_table_add(&table, "%.2f %%", 100 * missed_of(ask, &sum->by[k].hour1[who]));
+            aw_table_add(&table, "%.2f %%", 100 * missed_of(ask, &sum->by[k].later[who]));
+            aw_table_add(&table, "%.4f",
+                         aw__evaluate_means(ask, &sum->by[k].later[who]).cost_per_hour);
+            aw_table_add(&table, "%.3f", sum->by[k].cost[who]);
+            aw_table_add(&table, "%s",
+                         own ? aw_figure_format(sum->by[k].closed, text, sizeof text) : "-");
+            aw_table_add(&table, "%s",
+                         own ? aw_figure_format(sum->by[k].dearest, text, sizeof text) : "-");
+        }
+    return aw__evaluate_grid_print(run, ask, &table, diag);
+}
+
+static json_t *drift_json(const struct aw__evaluate *ask, const struct aw_evaluate_drift *rows,
+                          uint32_t row_count, const struct aw_evaluate_drift_sum *sum)
+{
+    json_t *object = aw__evaluate_head_json(ask, sum->goal, sum->goal_count),
+           *kinds = json_object(), *apps = json_array();
+    for (uint32_t k = 0; k < AW_EVALUATE_DRIFTS; k++) {
+        if (sum->by[k].apps == 0)
+            continue;
+        json_t *entry = json_object();
+        json_object_set_new(entry, "gap_closed", aw_json_real(sum->by[k].closed));
+        json_object_set_new(entry, "dearest", aw_json_real(sum->by[k].dearest));
+        for (uint32_t who = 0; who < AW_EVALUATE_DRIFTERS; who++) {
+            json_t *one = json_object();
+            json_object_set_new(one, "hour1", totals_json(ask, &sum->by[k].hour1[who]));
+            json_object_set_new(one, "later", totals_json(ask, &sum->by[k].later[who]));
+            json_object_set_new(one, "cost_ratio", aw_json_real(sum->by[k].cost[who]));
+            json_object_set_new(entry, aw_evaluate_drifter_names[who], one);
+        }
+        json_object_set_new(kinds, aw_evaluate_drift_names[k], entry);
+    }
+    json_object_set_new(object, "drifts", kinds);
+    for (uint32_t i = 0; i < row_count; i++) {
+        json_t *entry = json_object();
+        json_object_set_new(entry, "index", json_integer(rows[i].index));
+        json_object_set_new(entry, "app", json_string(rows[i].app));
+        json_object_set_new(entry, "drift", json_string(aw_evaluate_drift_names[rows[i].kind]));
+        for (uint32_t who = 0; who < AW_EVALUATE_DRIFTERS; who++) {
+            json_t *one = json_object();
+            json_object_set_new(one, "hour1", totals_json(ask, &rows[i].hour1[who]));
+            json_object_set_new(one, "later", totals_json(ask, &rows[i].later[who]));
+            json_object_set_new(one, "after", totals_json(ask, &rows[i].after[who]));
+            json_object_set_new(entry, aw_evaluate_drifter_names[who], one);
+        }
+        json_array_append_new(apps, entry);
+    }
+    json_object_set_new(object, "apps", apps);
+    return object;
+}
+
+enum aw_err aw__evaluate_print_drift(const struct aw_call *run, const struct aw__evaluate *ask,
+                                     const struct aw_evaluate_drift *rows, uint32_t row_count,
+                                     const struct aw_evaluate_drift_sum *sum, struct aw_diag *diag)
+{
+    if (ask->format == AW__EVALUATE_JSON)
+        return aw_json_print(drift_json(ask, rows, row_count, sum), diag);
+    if (ask->format == AW__EVALUATE_CSV) {
+        printf("drift,app,who,span," AW__EVALUATE_CSV_HEADS "\n");
+        for (uint32_t i = 0; i < row_count; i++)
+            for (uint32_t k = 0; k < 3 * AW_EVALUATE_DRIFTERS; k++) {
+                static const char *const spans[] = {"hour1", "later", "after"};
+                const uint32_t who = k / 3;
+                const struct aw_totals *const all[] = {&rows[i].hour1[who], &rows[i].later[who],
+                                                       &rows[i].after[who]};
+                printf("%s,%" PRIu32 ",%s,%s,", aw_evaluate_drift_names[rows[i].kind],
+                       rows[i].index, aw_evaluate_drifter_names[who], spans[k % 3]);
+                aw__evaluate_csv_totals(ask, all[k % 3]);
+            }
+        return AW_OK;
+    }
+    aw__evaluate_head_print(ask);
+    printf("Later: from two hours after the change on. Cost ratio: to one that has learned anew, "
+           "geometric mean, misses beyond the budget priced; worst cost: over the frozen one's "
+           "since the change, of any application.\n\n");
+    const enum aw_err err = drift_kinds(run, ask, sum, diag);
+    return err ? err : aw__evaluate_goals_print(run, ask, sum->goal, sum->goal_count, diag);
 }

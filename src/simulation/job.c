@@ -132,6 +132,15 @@ out:
     return err;
 }
 
+static struct aw_objective objective_of(const struct aw_pilot_config *pilot)
+{
+    return (struct aw_objective){.kind = pilot->objective,
+                                 .slo_weight = pilot->slo_weight,
+                                 .slo = pilot->slo,
+                                 .prices = pilot->prices,
+                                 .cost_reference_per_hour = 1};
+}
+
 enum aw_err aw_job_new(const struct aw_job_config *config, const struct aw_alloc *alloc,
                        struct aw_job **ret_job, struct aw_diag *diag)
 {
@@ -169,11 +178,7 @@ enum aw_err aw_job_new(const struct aw_job_config *config, const struct aw_alloc
         memcpy(job->workload, config->workloads, job->count * sizeof *job->workload);
         for (uint32_t i = 0; i < job->count; i++) {
             const struct aw_pilot_config *pilot = &job->workload[i].pilot;
-            job->objective[i] = (struct aw_objective){.kind = pilot->objective,
-                                                      .slo_weight = pilot->slo_weight,
-                                                      .slo = pilot->slo,
-                                                      .prices = pilot->prices,
-                                                      .cost_reference_per_hour = 1};
+            job->objective[i] = objective_of(pilot);
             job->account[i].serving_us = job->account[i].at_us = AW_NEVER;
         }
     }
@@ -439,6 +444,22 @@ enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx, struct
         if (sink)
             sink(ctx, &step);
     }
+    return AW_OK;
+}
+
+enum aw_err aw_job_update(struct aw_job *job, uint32_t i, const struct aw_pilot_config *config,
+                          bool told, struct aw_diag *diag)
+{
+    AW_ASSERT(i < job->count);
+    for (uint32_t w = 0; told && w < job->worlds; w++) {
+        struct aw_pilot_config own = *config;
+        own.learning = config->learning && w == AW_JOB_AWARE;
+        const enum aw_err err = aw_loop_update(job->world[w].loop, i, &own, diag);
+        if (err)
+            return err;
+    }
+    job->workload[i].pilot.slo = config->slo;
+    job->objective[i] = objective_of(config);
     return AW_OK;
 }
 

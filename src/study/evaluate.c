@@ -10,6 +10,8 @@
 #define INTERVAL_SEED  0xe7a1u
 #define TUNING_BUDGET  150u /* evaluations; a constant's three numbers take about as many */
 #define SLACK_NO_BOUND 1e12
+#define HOUR_S         3600.0
+#define DAY_S          86400.0
 #define EPISODE_STEPS  100.0 /* of the paper, whatever a pilot calls an episode */
 
 const char *const aw_evaluate_who_names[] = {
@@ -128,6 +130,24 @@ enum aw_err aw__day_of(const struct aw_evaluate_app *app, double step_s, struct 
     return AW_OK;
 }
 
+enum aw_err aw__day_first(const struct aw_evaluate_config *config,
+                          const struct aw_evaluate_app *app, struct aw__day *ret,
+                          struct aw_diag *diag)
+{
+    const double step_s = config->simulate.settings.step_s;
+    struct aw_evaluate_app own = *app;
+    const double slots = DAY_S * 1e6 / (double)own.day.slot_us;
+    if (own.day.slot_count > slots)
+        own.day.slot_count = (uint32_t)slots;
+    enum aw_err err = aw__day_of(&own, step_s, ret, diag);
+    if (!err && ret->half_steps * step_s <= HOUR_S)
+        err = aw_fail(diag, AW_ERR_NODATA,
+                      "a load of %g s is too short for a day: its first half must be longer than "
+                      "an hour",
+                      2 * ret->half_steps * step_s);
+    return err;
+}
+
 enum aw_err aw__day_repeat(const struct aw__day *day, uint32_t learn, uint32_t report,
                            const struct aw_alloc *alloc, struct aw_load *ret, struct aw_diag *diag)
 {
@@ -142,6 +162,35 @@ enum aw_err aw__day_repeat(const struct aw__day *day, uint32_t learn, uint32_t r
                i < learn ? day->learn.rate_per_s : day->report.rate_per_s,
                half * sizeof *ret->rate_per_s);
     return err;
+}
+
+enum aw_err aw__stage_set(const struct aw_evaluate_config *config,
+                          const struct aw_evaluate_app *app, const struct aw_effect *effect,
+                          const struct aw_alloc *alloc, struct aw__stage *ret, struct aw_diag *diag)
+{
+    struct aw_demand before, after;
+    aw_app_demand(&app->app, 1, 0, &before);
+    aw_app_demand(&app->app, effect->payload, effect->families, &after);
+    *ret = (struct aw__stage){.app = *app};
+    enum aw_err err = aw_load_init(&ret->app.day, app->day.name, app->day.slot_count,
+                                   app->day.slot_us, alloc, diag);
+    if (err)
+        return err;
+    memcpy(ret->app.day.rate_per_s, app->day.rate_per_s,
+           app->day.slot_count * sizeof *app->day.rate_per_s);
+    const double heavier =
+        fmax(1, effect->load_factor * after.cpu_ms * effect->cpu_slowdown / before.cpu_ms);
+    aw_load_scale_cores(&ret->app.day, &app->app, config->cores / heavier);
+    struct aw_app slow = app->app;
+    for (uint32_t i = 0; i < slow.segment_count; i++)
+        slow.segment[i].cpu_ms *= effect->cpu_slowdown;
+    const struct aw_simulate_settings *s = &config->simulate.settings;
+    ret->slo_latency_us =
+        s->slo_ms > 0 ? 1e3 * s->slo_ms
+                      : s->slo_factor *
+                            fmax(aw_app_unloaded_p99_us(&app->app, 1, 0),
+                                 aw_app_unloaded_p99_us(&slow, effect->payload, effect->families));
+    return AW_OK;
 }
 
 /* --- rules ------------------------------------------------------------------------------------ */
@@ -338,6 +387,18 @@ void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *pilot)
     }
 }
 
+static enum aw_err life_change(const struct aw__life *life, struct aw_job *job,
+                               struct aw_diag *diag)
+{
+    struct aw__life after = *life;
+    struct aw_pilot_config pilot;
+    after.config = life->then;
+    if (life->then_slo_latency_us > 0)
+        after.slo_latency_us = life->then_slo_latency_us;
+    aw__life_pilot(&after, &pilot);
+    return aw_job_update(job, 0, &pilot, life->told, diag);
+}
+
 static enum aw_err life_steps(const struct aw__life *life, struct aw_job *job,
                               struct aw__lived *lived, struct aw_diag *diag)
 {
@@ -345,7 +406,9 @@ static enum aw_err life_steps(const struct aw__life *life, struct aw_job *job,
     uint32_t mark = 0;
     lived->serving_step = AW__LIFE_NEVER;
     for (uint32_t step = 1; mark < life->mark_count; step++) {
-        enum aw_err err = aw_job_step(job, life->sink, life->ctx, diag);
+        enum aw_err err =
+            life->then && step == life->then_step + 1 ? life_change(life, job, diag) : AW_OK;
+        err = err ? err : aw_job_step(job, life->sink, life->ctx, diag);
         if (err)
             return err;
         struct aw_job_view view;

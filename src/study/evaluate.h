@@ -456,4 +456,63 @@ AW_NODISCARD enum aw_err aw_evaluate_day_sum(const struct aw_evaluate_config *co
                                              const struct aw_alloc *alloc,
                                              struct aw_evaluate_day_sum *ret, struct aw_diag *diag);
 
+/* --- drift ------------------------------------------------------------------------------------
+ */
+
+/* The world changes at noon, for good. */
+/* clang-format off */
+/*     id      name        text                                               */
+#define AW_EVALUATE_DRIFT_MAP(X)                                                \
+    X(LESS,   "load/5",   "a fifth of the requests")                            \
+    X(MORE,   "load*5",   "five times the requests")                            \
+    X(CPU,    "cpu*2",    "a request takes twice the CPU time")                 \
+    X(SLO,    "slo*0.8",  "the SLO is a fifth stricter")                        \
+    X(PRICE,  "price",    "memory costs four times as much")
+/* clang-format on */
+#define X(id, ...) AW_EVALUATE_DRIFT_##id,
+enum aw_evaluate_drift_kind { AW_EVALUATE_DRIFT_MAP(X) AW_EVALUATE_DRIFTS };
+#undef X
+extern const char *const aw_evaluate_drift_names[], *const aw_evaluate_drift_texts[];
+
+/* Who lives through it, from the same first second. */
+enum aw_evaluate_drifter {
+    AW_EVALUATE_RELEARNS, /* as a run does; of a new SLO or price it is told */
+    AW_EVALUATE_STAYS,    /* learns nothing once it has served, and is told nothing */
+    AW_EVALUATE_ANEW,     /* has known nothing else */
+    AW_EVALUATE_DRIFTERS
+};
+extern const char *const aw_evaluate_drifter_names[];
+
+/* One application under one change, all seeds together. */
+struct aw_evaluate_drift {
+    uint32_t kind, index;
+    char app[AW_APP_NAME_MAX];
+    struct aw_totals hour1[AW_EVALUATE_DRIFTERS]; /* after it */
+    struct aw_totals later[AW_EVALUATE_DRIFTERS]; /* from two hours after it on */
+    struct aw_totals after[AW_EVALUATE_DRIFTERS]; /* all of it */
+};
+/* `kind` AW_EVALUATE_DRIFTS: all of them. `ret` has room for `count` rows of each. */
+AW_NODISCARD enum aw_err aw_evaluate_drift(const struct aw_evaluate_config *config,
+                                           const struct aw_evaluate_app *apps, uint32_t count,
+                                           uint32_t kind, aw_evaluate_progress *progress, void *ctx,
+                                           const struct aw_alloc *alloc,
+                                           struct aw_evaluate_drift *ret, struct aw_diag *diag);
+
+/* Costs are of aw_evaluate_priced: who saves by missing saves nothing. */
+struct aw_evaluate_drift_sum {
+    struct {
+        uint32_t apps;
+        struct aw_totals hour1[AW_EVALUATE_DRIFTERS], later[AW_EVALUATE_DRIFTERS];
+        double cost[AW_EVALUATE_DRIFTERS]; /* later, over ANEW's; geometric mean */
+        double closed;                     /* of the gap in log cost between STAYS and ANEW; NAN:
+                                              it is too small to be closed */
+        double dearest; /* RELEARNS over STAYS after the change, highest of an application */
+    } by[AW_EVALUATE_DRIFTS];
+    uint32_t goal_count;
+    struct aw_evaluate_goal goal[AW_EVALUATE_GOALS_MAX];
+};
+void aw_evaluate_drift_sum(const struct aw_evaluate_config *config,
+                           const struct aw_evaluate_drift *rows, uint32_t count,
+                           struct aw_evaluate_drift_sum *ret);
+
 #endif

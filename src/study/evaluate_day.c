@@ -7,10 +7,9 @@
 
 #define HOUR_S       3600.0
 #define DAY_S        86400.0
-#define FALLBACK     "hpa+vpa-mem" /* HPA at 80 %, VPA on memory, replicas of one core */
-#define JUMP         1.3           /* times the arrivals of the step before */
-#define TOLERANCE    1.05          /* of the budget, where keeping it comes first */
-#define BEST         5u            /* applications that a mean is to stand without */
+#define JUMP         1.3  /* times the arrivals of the step before */
+#define TOLERANCE    1.05 /* of the budget, where keeping it comes first */
+#define BEST         5u   /* applications that a mean is to stand without */
 #define GOAL_ACTING  0.95
 #define GOAL_HOUR1   0.08
 #define GOAL_TWICE   0.9
@@ -173,8 +172,8 @@ static enum aw_err live(const struct work *work, const struct aw_evaluate_app *a
     const double step_s = config->simulate.settings.step_s;
     const struct times times = times_of(day, step_s);
     struct aw__rule rule;
-    enum aw_err err = aw__rule_named(config, app, day,
-                                     config->fallback ? config->fallback : FALLBACK, &rule, diag);
+    enum aw_err err = aw__rule_named(
+        config, app, day, config->fallback ? config->fallback : AW__DAY_FALLBACK, &rule, diag);
     if (err)
         return err;
     struct life_watch watch = {
@@ -243,32 +242,13 @@ static enum aw_err run_rules(const struct work *work, const struct aw_evaluate_a
     return err;
 }
 
-/* Of longer loads the first day, borrowed. */
-static enum aw_err day_of(const struct aw_evaluate_config *config,
-                          const struct aw_evaluate_app *app, struct aw__day *ret,
-                          struct aw_diag *diag)
-{
-    const double step_s = config->simulate.settings.step_s;
-    struct aw_evaluate_app own = *app;
-    const double slots = DAY_S * 1e6 / (double)own.day.slot_us;
-    if (own.day.slot_count > slots)
-        own.day.slot_count = (uint32_t)slots;
-    enum aw_err err = aw__day_of(&own, step_s, ret, diag);
-    if (!err && ret->half_steps * step_s <= HOUR_S)
-        err = aw_fail(diag, AW_ERR_NODATA,
-                      "a load of %g s is too short for a day: its first half must be longer than "
-                      "an hour",
-                      2 * ret->half_steps * step_s);
-    return err;
-}
-
 static enum aw_err run_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
 {
     const struct work *work = ctx;
     const uint32_t seeds = work->config->seeds, each = seeds + 1, i = turn / each, k = turn % each;
     const struct aw_evaluate_app *app = &work->apps[i];
     struct aw__day day;
-    enum aw_err err = day_of(work->config, app, &day, diag);
+    enum aw_err err = aw__day_first(work->config, app, &day, diag);
     if (err)
         return err;
     return k == seeds ? run_rules(work, app, &day, &work->rule[i], diag)

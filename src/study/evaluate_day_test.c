@@ -1,4 +1,4 @@
-/* evaluate_day_test.c - why a step missed, who has won, the worst hours, and a small day. */
+/* evaluate_day_test.c - why a step missed, who has won, the worst hours, a small day, and drifts. */
 #include "study/evaluate_internal.h"
 
 #include <math.h>
@@ -223,6 +223,83 @@ static void a_summary_stands_without_its_five_best(void **state)
     assert_int_equal(met, 7); /* acts, three shares missed, worst hours, median, no reversal */
 }
 
+static void a_change_at_noon_is_lived_by_all_three(void **state)
+{
+    (void)state;
+    static struct aw_evaluate_drift rows[AW_EVALUATE_DRIFTS];
+    struct aw_evaluate_config config;
+    struct aw_evaluate_app app;
+    prepare(&config, &app);
+    aw_load_deinit(&app.day);
+    assert_ok(aw_load_parse("diurnal:length=6h", 1, NULL, &app.day, NULL));
+    config.seeds = 1;
+    config.pilot.learning = false; /* what comes of it is for other tests: all three act alike */
+    assert_ok(
+        aw_evaluate_drift(&config, &app, 1, AW_EVALUATE_DRIFTS, NULL, NULL, NULL, rows, NULL));
+    for (uint32_t k = 0; k < AW_EVALUATE_DRIFTS; k++) {
+        const struct aw_totals *own = &rows[k].after[AW_EVALUATE_RELEARNS],
+                               *frozen = &rows[k].after[AW_EVALUATE_STAYS],
+                               *anew = &rows[k].after[AW_EVALUATE_ANEW];
+        assert_int_equal(rows[k].kind, k);
+        assert_int_equal(rows[k].index, 20);
+        assert_int_equal(own->steps, 720);
+        assert_int_equal(rows[k].hour1[AW_EVALUATE_ANEW].steps, 240);
+        assert_int_equal(rows[k].later[AW_EVALUATE_STAYS].steps, 240);
+        assert_true(fabs(own->requests / anew->requests - 1) < 0.05);
+        assert_int_equal(own->violations, frozen->violations); /* judged alike, told or not */
+        assert_close(own->cost, frozen->cost, 1e-9);
+    }
+    const struct aw_totals *less = &rows[AW_EVALUATE_DRIFT_LESS].after[AW_EVALUATE_STAYS],
+                           *more = &rows[AW_EVALUATE_DRIFT_MORE].after[AW_EVALUATE_STAYS],
+                           *slo = &rows[AW_EVALUATE_DRIFT_SLO].after[AW_EVALUATE_STAYS],
+                           *price = &rows[AW_EVALUATE_DRIFT_PRICE].after[AW_EVALUATE_STAYS];
+    assert_true(fabs(more->requests / less->requests - 5) <
+                0.25); /* the heavier world is the same */
+    assert_true(fabs(slo->requests / price->requests - 1) < 0.05);
+    assert_true(slo->violations >= price->violations);
+    const struct aw_prices prices = config.pilot.prices;
+    assert_close(price->cost,
+                 (price->core_s * prices.core_hour + 4 * price->gib_s * prices.gib_hour) / 3600,
+                 1e-6 * price->cost);
+    aw_load_deinit(&app.day);
+}
+
+static struct aw_evaluate_drift drift_row(double own, double frozen, uint64_t frozen_missed)
+{
+    struct aw_evaluate_drift row = {.kind = AW_EVALUATE_DRIFT_CPU};
+    const struct aw_totals all[AW_EVALUATE_DRIFTERS] = {
+        totals(60, own), totals(frozen_missed, frozen), totals(5, 1)};
+    memcpy(row.hour1, all, sizeof all);
+    row.hour1[AW_EVALUATE_RELEARNS] = totals(60, own);
+    memcpy(row.later, all, sizeof all);
+    row.later[AW_EVALUATE_RELEARNS].violations = 10;
+    memcpy(row.after, row.later, sizeof row.after);
+    return row;
+}
+
+static void the_gap_is_one_of_priced_logarithms(void **state)
+{
+    (void)state;
+    struct aw_evaluate_config config;
+    struct aw_evaluate_drift_sum sum;
+    aw_evaluate_config_init(&config);
+    /* twice as dear as need be, and four times for missing 4 %: halves of it are closed */
+    const struct aw_evaluate_drift rows[] = {drift_row(sqrt(2), 2, 10), drift_row(2, 1, 40)};
+    aw_evaluate_drift_sum(&config, rows, 2, &sum);
+    assert_int_equal(sum.by[AW_EVALUATE_DRIFT_CPU].apps, 2);
+    assert_close(sum.by[AW_EVALUATE_DRIFT_CPU].cost[AW_EVALUATE_STAYS], sqrt(8), 1e-12);
+    assert_close(sum.by[AW_EVALUATE_DRIFT_CPU].closed, 0.5, 1e-12);
+    assert_close(sum.by[AW_EVALUATE_DRIFT_CPU].dearest, sqrt(0.5), 1e-12);
+    assert_int_equal(sum.goal_count, 3);
+    assert_false(aw_evaluate_met(&sum.goal[0]));
+    assert_false(aw_evaluate_met(&sum.goal[1])); /* 6 % in the first hour */
+    assert_true(aw_evaluate_met(&sum.goal[2]));
+    const struct aw_evaluate_drift alike = drift_row(1, 1, 5);
+    aw_evaluate_drift_sum(&config, &alike, 1, &sum);
+    assert_true(isnan(sum.by[AW_EVALUATE_DRIFT_CPU].closed)); /* there is no gap */
+    assert_int_equal(sum.goal_count, 2);
+}
+
 AW_TEST_GROUP("evaluate-day")
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +311,8 @@ AW_TEST_GROUP("evaluate-day")
         cmocka_unit_test(everybody_lives_through_the_same_day_and_every_miss_is_labelled),
         cmocka_unit_test(a_load_without_a_second_hour_is_refused),
         cmocka_unit_test(a_summary_stands_without_its_five_best),
+        cmocka_unit_test(a_change_at_noon_is_lived_by_all_three),
+        cmocka_unit_test(the_gap_is_one_of_priced_logarithms),
     };
     return cmocka_run_group_tests_name("evaluate-day", tests, NULL, NULL);
 }

@@ -63,40 +63,6 @@ uint32_t aw_evaluate_disturbed_count(const struct aw_evaluate_config *config,
     return rows;
 }
 
-/* The application under a load that its heavier world can bear, with an SLO that both worlds can
- * keep: what no controller could hold would tell nothing of controllers. */
-struct stage {
-    struct aw_evaluate_app app; /* its day is its own */
-    double slo_latency_us;
-};
-
-static enum aw_err stage_set(const struct aw_evaluate_config *config,
-                             const struct aw_evaluate_app *app, const struct aw_effect *effect,
-                             const struct aw_alloc *alloc, struct stage *ret, struct aw_diag *diag)
-{
-    struct aw_demand before, after;
-    aw_app_demand(&app->app, 1, 0, &before);
-    aw_app_demand(&app->app, effect->payload, effect->families, &after);
-    *ret = (struct stage){.app = *app};
-    enum aw_err err = aw_load_init(&ret->app.day, app->day.name, app->day.slot_count,
-                                   app->day.slot_us, alloc, diag);
-    if (err)
-        return err;
-    memcpy(ret->app.day.rate_per_s, app->day.rate_per_s,
-           app->day.slot_count * sizeof *app->day.rate_per_s);
-    const double heavier =
-        fmax(1, effect->load_factor * after.cpu_ms * effect->cpu_slowdown / before.cpu_ms);
-    aw_load_scale_cores(&ret->app.day, &app->app, config->cores / heavier);
-    const struct aw_simulate_settings *s = &config->simulate.settings;
-    ret->slo_latency_us =
-        s->slo_ms > 0
-            ? 1e3 * s->slo_ms
-            : s->slo_factor *
-                  fmax(aw_app_unloaded_p99_us(&app->app, 1, 0),
-                       aw_app_unloaded_p99_us(&app->app, effect->payload, effect->families));
-    return AW_OK;
-}
-
 struct unit {
     struct aw_totals after[AW_EVALUATE_KINDS], last[AW_EVALUATE_KINDS];
     bool served;
@@ -127,12 +93,12 @@ static enum aw_err live_unit(void *ctx, uint32_t turn, struct aw_diag *diag)
     const struct aw_effect effect = effect_of(row->scenario);
     struct unit *unit = &work->unit[turn];
     struct aw_evaluate_config own = *config;
-    struct stage stage = {0};
+    struct aw__stage stage = {0};
     struct aw__day day;
     struct aw__rule rule;
     struct aw_load load = {0};
     enum aw_err err =
-        stage_set(config, &work->apps[row->index], &effect, work->alloc, &stage, diag);
+        aw__stage_set(config, &work->apps[row->index], &effect, work->alloc, &stage, diag);
     if (err)
         return err;
     own.simulate.settings.slo_ms = stage.slo_latency_us * 1e-3;

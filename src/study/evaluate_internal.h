@@ -11,6 +11,7 @@
 
 #define AW__LIFE_MARKS_MAX 8u
 #define AW__LIFE_NEVER     UINT32_MAX
+#define AW__DAY_FALLBACK   "hpa+vpa-mem" /* HPA at 80 %, VPA on memory, replicas of one core */
 
 /* The halves of a day, and both together with an even number of slots. They borrow its rates. */
 struct aw__day {
@@ -20,6 +21,10 @@ struct aw__day {
 /* AW_ERR_NODATA: a half has no whole step. */
 AW_NODISCARD enum aw_err aw__day_of(const struct aw_evaluate_app *app, double step_s,
                                     struct aw__day *ret, struct aw_diag *diag);
+/* The same of the first 24 hours. AW_ERR_NODATA: half of it is no longer than an hour. */
+AW_NODISCARD enum aw_err aw__day_first(const struct aw_evaluate_config *config,
+                                       const struct aw_evaluate_app *app, struct aw__day *ret,
+                                       struct aw_diag *diag);
 /* `learn` first halves, then `report` second ones. The caller deinits it. */
 AW_NODISCARD enum aw_err aw__day_repeat(const struct aw__day *day, uint32_t learn, uint32_t report,
                                         const struct aw_alloc *alloc, struct aw_load *ret,
@@ -77,6 +82,11 @@ struct aw__life {
     uint32_t split;    /* step up to which `before` counts; AW__LIFE_NEVER: until it first serves */
     aw_job_sink *sink; /* told of every step; may be NULL */
     void *ctx;
+    const struct aw_evaluate_config
+        *then;                  /* SLO and prices from step `then_step` on; may be NULL */
+    double then_slo_latency_us; /* 0: as before */
+    uint32_t then_step;
+    bool told; /* the pilot learns of it; else it is judged by what it does not know */
 };
 
 struct aw__lived {
@@ -90,6 +100,17 @@ struct aw__lived {
 void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *ret);
 AW_NODISCARD enum aw_err aw__life_run(const struct aw__life *life, const struct aw_alloc *alloc,
                                       struct aw__lived *ret, struct aw_diag *diag);
+
+/* An application under a load that its heavier world can bear, with an SLO that both worlds can
+ * keep: what no controller could hold would tell nothing of controllers. */
+struct aw__stage {
+    struct aw_evaluate_app app; /* its day is its own */
+    double slo_latency_us;
+};
+AW_NODISCARD enum aw_err aw__stage_set(const struct aw_evaluate_config *config,
+                                       const struct aw_evaluate_app *app,
+                                       const struct aw_effect *effect, const struct aw_alloc *alloc,
+                                       struct aw__stage *ret, struct aw_diag *diag);
 
 /* From the shelf, or lived and put there. */
 typedef enum aw_err aw__piece_live(void *ctx, uint32_t turn, struct aw_diag *diag);
