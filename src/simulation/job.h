@@ -125,8 +125,8 @@ void aw_job_free(struct aw_job *job); /* NULL is a no-op */
  * every workload, in order. */
 AW_NODISCARD enum aw_err aw_job_step(struct aw_job *job, aw_job_sink *sink, void *ctx,
                                      struct aw_diag *diag);
-/* From the next step on the workload is judged by SLO and prices of `config`; where `told`, the loop
- * knows it too (aw_loop_update). After a failure the job is to be thrown away. */
+/* From the next step on the workload is judged by SLO and prices of `config`; where `told`, the
+ * loop knows it too (aw_loop_update). After a failure the job is to be thrown away. */
 AW_NODISCARD enum aw_err aw_job_update(struct aw_job *job, uint32_t workload,
                                        const struct aw_pilot_config *config, bool told,
                                        struct aw_diag *diag);

@@ -1,4 +1,4 @@
-/* evaluate_day_test.c - why a step missed, who has won, the worst hours, a small day, and drifts. */
+/* evaluate_day_test.c - why a step missed, who has won, the worst hours, a small day, drifts. */
 #include "study/evaluate_internal.h"
 
 #include <math.h>
