@@ -325,7 +325,6 @@ static enum aw_err drift_kinds(const struct aw_call *run, const struct aw__evalu
                                         ">MISSED LATER",  ">$/H LATER",  ">COST RATIO",
                                         ">GAP CLOSED",    ">WORST COST", NULL};
     struct aw_table table;
-    char text[32];
     aw_table_init(&table, heads);
     for (uint32_t k = 0; k < AW_EVALUATE_DRIFTS; k++)
         for (uint32_t who = 0; sum->by[k].apps && who < AW_EVALUATE_DRIFTERS; who++) {
@@ -337,10 +336,14 @@ static enum aw_err drift_kinds(const struct aw_call *run, const struct aw__evalu
             aw_table_add(&table, "%.4f",
                          aw__evaluate_means(ask, &sum->by[k].later[who]).cost_per_hour);
             aw_table_add(&table, "%.3f", sum->by[k].cost[who]);
-            aw_table_add(&table, "%s",
-                         own ? aw_figure_format(sum->by[k].closed, text, sizeof text) : "-");
-            aw_table_add(&table, "%s",
-                         own ? aw_figure_format(sum->by[k].dearest, text, sizeof text) : "-");
+            if (own && !isnan(sum->by[k].closed))
+                aw_table_add(&table, "%.0f %%", 100 * sum->by[k].closed);
+            else
+                aw_table_add(&table, "-");
+            if (own)
+                aw_table_add(&table, "%.3f", sum->by[k].dearest);
+            else
+                aw_table_add(&table, "-");
         }
     return aw__evaluate_grid_print(run, ask, &table, diag);
 }
