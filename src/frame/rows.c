@@ -130,8 +130,7 @@ static void row_add(struct aw_grid *grid, const json_t *row, const char *now)
     char a[AW_SHOW_MAX], reason[AW_GRID_CELL_MAX];
     const double ready = aw_at_real(row, "replicas.ready"),
                  wanted = aw_at_real(row, "replicas.wanted");
-    const double cost = aw_at_real(row, "cost_per_hour"),
-                 fallback = aw_at_real(row, "fallback_cost_per_hour");
+    const double cost = aw_at_real(row, "cost_per_hour"), saved = aw_at_real(row, "saved");
     const char *stage = aw_at_text(row, "stage");
     const char *model = aw_at_text(row, "model");
     aw_grid_add(grid, AW_TONE_PLAIN, "%s", aw_rows_name(aw_at_text(row, "name")));
@@ -151,8 +150,8 @@ static void row_add(struct aw_grid *grid, const json_t *row, const char *now)
     slo_add(grid, row);
     budget_add(grid, row);
     aw_grid_add(grid, AW_TONE_PLAIN, "%s", aw_show_money(cost, a, sizeof a));
-    aw_grid_add(grid, cost > fallback ? AW_TONE_ODD : AW_TONE_PLAIN, "%s",
-                aw_show_change(cost, fallback, a, sizeof a));
+    aw_grid_add(grid, saved < 0 ? AW_TONE_ODD : AW_TONE_PLAIN, "%s",
+                aw_show_change(1 - saved, 1, a, sizeof a));
     aw_grid_add(grid, AW_TONE_PLAIN, "%s",
                 aw_show_rate(aw_at_real(row, "arrivals_per_s"), a, sizeof a));
     aw_grid_add(grid, AW_TONE_PLAIN, "%s",

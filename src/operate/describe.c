@@ -69,11 +69,10 @@ static void standing_print(const json_t *w, bool color)
         aw_text_add(&slo, "none: the fallback acts for good");
     }
     line("SLO", text);
-    snprintf(text, sizeof text, "%s an hour, the fallback's plan %s (%s)",
+    snprintf(text, sizeof text, "%s an hour, the fallback's plan %s; against the fallback %s",
              aw_show_money(aw_at_real(w, "cost_per_hour"), a, sizeof a),
              aw_show_money(aw_at_real(w, "fallback_cost_per_hour"), b, sizeof b),
-             aw_show_change(aw_at_real(w, "cost_per_hour"), aw_at_real(w, "fallback_cost_per_hour"),
-                            c, sizeof c));
+             aw_show_change(1 - aw_at_real(w, "saved"), 1, c, sizeof c));
     line("Cost", text);
 }
 
@@ -175,8 +174,9 @@ static void orders_print(const json_t *w, bool color)
         line(plan, text);
     }
     if (emergency) {
-        snprintf(text, sizeof text, "emergency, nothing below %s: %s",
-                 aw_plan_show(NULL, aw_at(emergency, "plan"), plan, sizeof plan),
+        snprintf(text, sizeof text, "emergency%s, nothing below %s: %s",
+                 aw_at_true(emergency, "urgent") ? "" : " that is over and let down slowly",
+                 aw_plan_show(NULL, aw_at(emergency, "floor"), plan, sizeof plan),
                  aw_at_text(emergency, "reason"));
         snprintf(plan, sizeof plan, "%lld", (long long)aw_at_integer(emergency, "id"));
         line(plan, text);

@@ -45,7 +45,7 @@ static unsigned head_print(const json_t *status, const char *sort, bool running,
     head_line(end, color, AW_TONE_PLAIN, width, line);
     snprintf(line, sizeof line, "%s/h, fallback %s/h (%s)  by %s%s",
              aw_show_money(spent, cost, sizeof cost), aw_show_money(fallback, other, sizeof other),
-             aw_show_change(spent, fallback, change, sizeof change), sort,
+             aw_show_change(1 - aw_at_real(status, "saved"), 1, change, sizeof change), sort,
              *end == '\n' ? "" : "   c cost  s SLO  n name  q quit");
     head_line(end, color, AW_TONE_FAINT, width, line);
     for (size_t i = 0; i < json_array_size(holds) && i < 2; i++, lines++)

@@ -81,7 +81,7 @@ AW_NODISCARD enum aw_err aw__api_find(const struct aw__api_call *call,
                                       struct aw_desk_view *ret_view, struct aw_diag *diag);
 
 /* Under the desk's lock: a row of a list, and the rest of a description. NULL: no memory. */
-json_t *aw__api_row(const struct aw_api *api, const struct aw_desk_view *view, int64_t now_us);
+json_t *aw__api_row(struct aw_api *api, const struct aw_desk_view *view, int64_t now_us);
 bool aw__api_describe(const struct aw_api *api, const struct aw_desk_view *view, int64_t now_us,
                       json_t *object);
 json_t *aw__api_standing(const struct aw_standing *standing, int64_t now_us);

@@ -297,6 +297,12 @@ static json_t *status_json(struct aw_api *api)
     aw__json_set(status, "workloads", summary_json(&summary), &ok);
     aw__json_set(status, "cost_per_hour", aw__json_num(summary.cost), &ok);
     aw__json_set(status, "fallback_cost_per_hour", aw__json_num(summary.fallback_cost), &ok);
+    struct aw_recent_beside beside;
+    aw_recent_lock(&api->watch);
+    aw_recent_beside(&api->watch, &beside);
+    aw_recent_unlock(&api->watch);
+    aw__json_set(status, "saved",
+                 aw__json_num(aw_recent_saved(&beside, summary.cost, summary.fallback_cost)), &ok);
     set_health(status, api, &told, ailing, &ailment, &ok);
     aw__json_set(status, "holds", holds_json(api, ailing, &ailment, &told, now), &ok);
     aw__json_set(status, "counts", counts_json(&told.counts, aw_desk_counts(desk)), &ok);
@@ -397,7 +403,7 @@ static struct item *items_of(const struct aw_api *api, const struct filter *filt
 }
 
 /* Items [first, first + limit) as the answer of a list. NULL: no memory. */
-static json_t *page_json(const struct aw_api *api, const struct item *items, uint32_t count,
+static json_t *page_json(struct aw_api *api, const struct item *items, uint32_t count,
                          uint32_t first, uint32_t limit, int64_t now_us)
 {
     bool ok = true;
@@ -421,7 +427,7 @@ static json_t *page_json(const struct aw_api *api, const struct item *items, uin
 }
 
 /* All workloads, in the order of names. */
-static json_t *rows_json(const struct aw_api *api, int64_t now_us)
+static json_t *rows_json(struct aw_api *api, int64_t now_us)
 {
     const struct filter all = {.stage = AW_STAGE_COUNT};
     uint32_t count = 0;

@@ -314,14 +314,8 @@ static void totals_of(const struct aw_recent *watch, struct totals *ret)
         ret->steps += one->steps;
         ret->missed += one->missed;
         ret->cost += one->cost;
-        ret->beside.steps += one->beside.steps;
-        ret->beside.missed += one->beside.missed;
-        ret->beside.twin_missed += one->beside.twin_missed;
-        ret->beside.reward += one->beside.reward;
-        ret->beside.cost += one->beside.cost;
-        ret->beside.twin_reward += one->beside.twin_reward;
-        ret->beside.twin_cost += one->beside.twin_cost;
     }
+    aw_recent_beside(watch, &ret->beside);
 }
 
 /* Those of the last tick that have decided something, by index into `one`. */
@@ -381,6 +375,9 @@ static void put_rows(FILE *out, const struct aw_recent *watch, const uint32_t *r
     COLUMN(out, "cost_per_hour", count, put_real, L(i)->cost_per_hour);
     COLUMN(out, "fallback_cost_per_hour", count, put_real, L(i)->fallback_cost_per_hour);
     COLUMN(out, "twin_cost_per_hour", count, put_real, L(i)->twin_cost_per_hour);
+    COLUMN(
+        out, "saved", count, put_real,
+        (float)aw_recent_saved(&O(i)->beside, L(i)->cost_per_hour, L(i)->fallback_cost_per_hour));
     COLUMN(out, "reward", count, put_real, L(i)->reward);
     COLUMN(out, "freeze", count, put_count,
            has(L(i)->flags, AW_RECENT_FROZEN_ALL)    ? 2u

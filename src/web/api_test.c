@@ -5,6 +5,7 @@
 #include "web/api_testing.h"
 
 #include <jansson.h>
+#include <math.h>
 
 #define STEPS 60u
 
@@ -410,7 +411,48 @@ static void an_emergency_has_a_floor_and_ends_with_calm(void **state)
     json_decref(order("{\"kind\":\"calm\",\"name\":\"bank/cart\"}"));
     json = get("/v1/workloads/bank/cart");
     assert_true(json_is_false(json_object_get(json_object_get(json, "emergency"), "urgent")));
+    assert_int_equal(json_array_size(json_object_get(json, "orders")), 1); /* it is let down */
     json_decref(json);
+    aw_api_world_run(&world, 60 * 4 + 8); /* an hour of steps of 15 s, and a little */
+    json = get("/v1/workloads/bank/cart");
+    assert_true(json_is_null(json_object_get(json, "emergency"))); /* and not shown for ever */
+    assert_int_equal(json_array_size(json_object_get(json, "orders")), 0);
+    json_decref(json);
+}
+
+/* What `aware get`, describe, top, the overview, the table and a workload's page show is one figure
+ * of one function. */
+static void savings_are_one_figure_everywhere(void **state)
+{
+    (void)state;
+    json_t *status = get("/v1/status"), *one = get("/v1/workloads/bank/cart"),
+           *list = get("/v1/workloads"), *table = get("/v1/table");
+    const double saved = json_number_value(json_object_get(one, "saved"));
+    const json_t *rows = json_object_get(list, "workloads"),
+                 *names = json_object_get(table, "name");
+    bool seen = false;
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        if (strcmp(name, "bank/cart") != 0)
+            continue;
+        const double shown = json_number_value(json_array_get(json_object_get(table, "saved"), i));
+        assert_true(fabs(shown - saved) < 1e-5);
+        seen = true;
+    }
+    assert_true(seen);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (strcmp(text_at(json_array_get(rows, i), "name"), "bank/cart") == 0)
+            assert_true(json_number_value(json_object_get(json_array_get(rows, i), "saved")) ==
+                        saved);
+    assert_true(json_is_number(json_object_get(status, "saved")));
+    json_decref(status);
+    json_decref(one);
+    json_decref(list);
+    json_decref(table);
+    const struct aw_recent_beside beside = {.steps = 1, .cost = 3, .twin_cost = 4};
+    assert_true(aw_recent_saved(&beside, 9, 1) == 0.25); /* the twin, where there is one */
+    assert_true(aw_recent_saved(&(struct aw_recent_beside){0}, 1, 2) == 0.5);
+    assert_true(isnan(aw_recent_saved(NULL, 1, NAN)));
 }
 
 static void what_waits_is_approved_or_rejected_by_its_number(void **state)
@@ -675,6 +717,7 @@ AW_TEST_GROUP("api")
         EACH(a_freeze_is_signed_stands_and_can_be_lifted),
         EACH(the_last_change_can_be_undone_once),
         EACH(an_emergency_has_a_floor_and_ends_with_calm),
+        EACH(savings_are_one_figure_everywhere),
         EACH(what_waits_is_approved_or_rejected_by_its_number),
         EACH(a_file_is_compared_with_what_runs),
         EACH(whatever_is_wrong_gets_one_clear_line),

@@ -89,10 +89,10 @@ static json_t *orders_json(const struct aw_api *api, const char *name, int64_t n
         if (book->freeze[i].order.until_us > now_us &&
             aw_order_is_about(&book->freeze[i].order, name))
             ok &= !json_array_append_new(ids, aw__json_id(book->freeze[i].id));
+    struct aw_orders orders; /* an emergency is let down after its end, and then it is gone */
+    aw__api_orders(api, name, now_us, &orders);
     for (uint32_t i = 0; i < book->pin_count; i++)
-        if (strcmp(book->pin[i].order.name, name) == 0 &&
-            (book->pin[i].order.kind == AW_ORDER_EMERGENCY || /* let down after its end */
-             book->pin[i].order.until_us > now_us))
+        if (book->pin[i].id == orders.pin_id || book->pin[i].id == orders.floor_id)
             ok &= !json_array_append_new(ids, aw__json_id(book->pin[i].id));
     return finish(ids, ok);
 }
@@ -130,8 +130,8 @@ static json_t *replicas_json(const struct aw_desk_view *view, const struct aw_pl
 }
 
 /* What is only known once something was decided. */
-static void set_decided(json_t *row, const struct aw_desk_view *view, const struct aw_plan *present,
-                        bool *ok)
+static void set_decided(json_t *row, struct aw_api *api, const struct aw_desk_view *view,
+                        const struct aw_plan *present, bool *ok)
 {
     const struct aw_decision *d = view->decision;
     const struct aw_pilot_config *config = view->config;
@@ -146,10 +146,17 @@ static void set_decided(json_t *row, const struct aw_desk_view *view, const stru
     aw__json_set(row, "arrivals_per_s", aw__json_num(d->reading.arrivals_per_s), ok);
     aw__json_set(row, "figures_age_s", aw__json_num(d->reading.age_s), ok);
     aw__json_set(row, "latency_us", aw__json_num(d->score.latency_us_slo), ok);
-    aw__json_set(row, "cost_per_hour", aw__json_num(aw_prices_per_hour(&config->prices, present)),
-                 ok);
-    aw__json_set(row, "fallback_cost_per_hour",
-                 aw__json_num(cost_with(config, present, &d->by_fallback)), ok);
+    const double cost = aw_prices_per_hour(&config->prices, present),
+                 other = cost_with(config, present, &d->by_fallback);
+    aw__json_set(row, "cost_per_hour", aw__json_num(cost), ok);
+    aw__json_set(row, "fallback_cost_per_hour", aw__json_num(other), ok);
+    aw_recent_lock(&api->watch);
+    const struct aw_recent_one *one =
+        view->index < api->watch.count ? &api->watch.one[view->index] : NULL;
+    const bool same = one && strcmp(one->name, view->name) == 0;
+    const double saved = aw_recent_saved(same ? &one->beside : NULL, cost, other);
+    aw_recent_unlock(&api->watch);
+    aw__json_set(row, "saved", aw__json_num(saved), ok);
     aw__json_set(row, "watchdog", json_string(verdict_names[d->verdict]), ok);
     aw__json_set(row, "held_by", held_by_json(d), ok);
     aw__json_set(row, "why", json_string(aw_explanation_sentence(config, d, why, sizeof why)), ok);
@@ -162,14 +169,14 @@ static void set_undecided(json_t *row, bool *ok)
                                        "memory_bytes", "recommended",    "cpu_used",
                                        "memory_used",  "arrivals_per_s", "figures_age_s",
                                        "latency_us",   "cost_per_hour",  "fallback_cost_per_hour",
-                                       "watchdog",     "decided"};
+                                       "saved",        "watchdog",       "decided"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         aw__json_set(row, keys[i], json_null(), ok);
     aw__json_set(row, "held_by", json_array(), ok);
     aw__json_set(row, "why", json_string("nothing has been decided yet"), ok);
 }
 
-json_t *aw__api_row(const struct aw_api *api, const struct aw_desk_view *view, int64_t now_us)
+json_t *aw__api_row(struct aw_api *api, const struct aw_desk_view *view, int64_t now_us)
 {
     struct aw_plan present;
     struct aw_orders orders;
@@ -184,7 +191,7 @@ json_t *aw__api_row(const struct aw_api *api, const struct aw_desk_view *view, i
     aw__json_set(row, "mode", json_string(aw_guard_mode_names[view->config->guard.mode]), &ok);
     aw__json_set(row, "replicas", replicas_json(view, &present), &ok);
     if (aw__api_decided(view))
-        set_decided(row, view, &present, &ok);
+        set_decided(row, api, view, &present, &ok);
     else
         set_undecided(row, &ok);
     aw__json_set(row, "slo", slo_json(view, &limits), &ok);

@@ -452,3 +452,28 @@ const struct aw_recent_one *aw_recent_find(const struct aw_recent *watch, const 
             return &watch->one[i];
     return NULL;
 }
+
+double aw_recent_saved(const struct aw_recent_beside *beside, double cost_per_hour,
+                       double fallback_cost_per_hour)
+{
+    if (beside && beside->twin_cost > 0)
+        return 1 - beside->cost / beside->twin_cost;
+    return fallback_cost_per_hour > 0 ? 1 - cost_per_hour / fallback_cost_per_hour : NAN;
+}
+
+void aw_recent_beside(const struct aw_recent *watch, struct aw_recent_beside *ret)
+{
+    *ret = (struct aw_recent_beside){0};
+    for (uint32_t i = 0; i < watch->count; i++) {
+        const struct aw_recent_one *one = &watch->one[i];
+        if (!one->seen)
+            continue;
+        ret->steps += one->beside.steps;
+        ret->missed += one->beside.missed;
+        ret->twin_missed += one->beside.twin_missed;
+        ret->reward += one->beside.reward;
+        ret->cost += one->beside.cost;
+        ret->twin_reward += one->beside.twin_reward;
+        ret->twin_cost += one->beside.twin_cost;
+    }
+}

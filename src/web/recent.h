@@ -165,6 +165,14 @@ void aw_recent_twin(struct aw_recent *watch, uint32_t index, const struct aw_rec
 /* A tick is over: reads what the desk's workloads have decided. */
 void aw_recent_tick(struct aw_recent *watch, struct aw_desk *desk);
 
+/* What is saved, as a share of what the fallback costs; NAN: not known. One definition for every
+ * verb, page and metric: since the start against the twin that the fallback runs alone; where there
+ * is no twin, the present plan against the one that the fallback proposes. */
+double aw_recent_saved(const struct aw_recent_beside *beside, double cost_per_hour,
+                       double fallback_cost_per_hour);
+/* Of all workloads together; with the lock held. */
+void aw_recent_beside(const struct aw_recent *watch, struct aw_recent_beside *ret);
+
 void aw_recent_lock(struct aw_recent *watch);
 void aw_recent_unlock(struct aw_recent *watch);
 /* With the lock held. How many points a workload has, and the n-th of them from the oldest. */

@@ -37,8 +37,7 @@ function tiles(status, table, fleet) {
   const share = steps ? missed / steps : null;
   const span = format.duration(Math.min(LATELY, fleet.at.length) * status.step_s);
   const budget = table.slo_budget.find((value) => value !== null) ?? null;
-  const saving = beside && beside.twin_cost ? 1 - beside.cost / beside.twin_cost
-    : status.fallback_cost_per_hour ? 1 - status.cost_per_hour / status.fallback_cost_per_hour : null;
+  const saving = status.saved;
   const reward = beside ? beside.reward / beside.twin_reward - 1 : null;
   return [
     tile('Workloads', format.integer(w.total), [w.frozen ? `${w.frozen} frozen` : 'none frozen',

@@ -24,7 +24,7 @@ export function rowsOf(table) {
       near: share(table.latency_us[i], table.slo_latency_us[i]), missed: table.missed[i] === 1,
       missedShare: share(table.missed_steps[i], table.steps[i]), budget: table.slo_budget[i],
       cost: table.cost_per_hour[i], fallback,
-      saving: fallback && table.cost_per_hour[i] !== null ? 1 - table.cost_per_hour[i] / fallback : null,
+      saving: table.saved[i],
       freeze: table.freeze[i], watchdog: table.watchdog[i] === 1, episodes: table.episodes[i],
       learning: table.learning[i] === 1, outcome: table.outcomes[table.outcome[i]],
     });

@@ -101,7 +101,7 @@ function conditions(list) {
 
 function summary(w, series) {
   const beside = series.since_start.beside_twin;
-  const saving = beside && beside.twin_cost ? 1 - beside.cost / beside.twin_cost : null;
+  const saving = w.saved;
   const tile = (label, value, note, kind) => h('div', { class: `tile ${kind || ''}` },
     h('span', { class: 'label' }, label), h('strong', {}, value), h('span', { class: 'note' }, note));
   const { slo } = w;
@@ -120,7 +120,7 @@ function summary(w, series) {
       `${w.replicas.min} to ${w.replicas.max}`),
     tile('Used', format.percent(w.cpu_used, 0), `of its CPU, ${format.percent(w.memory_used, 0)} of its memory, ` +
       `at ${format.rate(w.arrivals_per_s)}`),
-    tile('Cost', format.money(w.cost_per_hour, '/h'), saving === null
+    tile('Cost', format.money(w.cost_per_hour, '/h'), saving === null || !beside
       ? `the fallback's plan: ${format.money(w.fallback_cost_per_hour, '/h')}`
       : `${format.percent(saving, 1)} less than the fallback alone since the start`,
     saving > 0.005 ? 'good' : saving < -0.005 ? 'bad' : ''),
