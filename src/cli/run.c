@@ -151,7 +151,9 @@ static enum aw_err interrupted(const struct session *s, struct aw_diag *diag)
     if (*s->kept.config.state)
         return aw_fail(diag, AW_ERR_INTERRUPTED,
                        "interrupted at %s; the same command goes on from there", clock);
-    return aw_fail(diag, AW_ERR_INTERRUPTED, "interrupted at %s; with --state it could go on",
+    return aw_fail(diag, AW_ERR_INTERRUPTED,
+                   "interrupted at %s; nothing was kept: with --state DIR the same command would "
+                   "go on from there",
                    clock);
 }
 
@@ -215,6 +217,10 @@ static enum aw_err begin(struct session *s, struct aw_diag *diag)
     const struct aw_daemon_config *ask = &s->kept.config;
     aw_stop_catch(&(struct aw_stop_config){
         .twice = !ask->local, /* real processes are to be ended */
+        /* the table says it itself */
+        .first_words = !quiet && isatty(STDERR_FILENO) ? NULL
+                       : ask->local ? "aware: stopping: processes are being ended\n"
+                                    : "aware: stopping after this step; once more ends at once\n",
         .second_words = isatty(STDERR_FILENO) ? "\033[?25h" : NULL, /* the cursor back */
     });
     if (ask->local)
@@ -227,6 +233,7 @@ static enum aw_err begin(struct session *s, struct aw_diag *diag)
         begin_tell(s);
     if ((err = aw_session_begin(&s->kept, diag)))
         return err;
+    s->kept.begun = true;
     /* the table is for who watches; lines for programs may go elsewhere meanwhile */
     const bool watched = !quiet && (s->look == LOOK_NONE || !isatty(STDOUT_FILENO));
     err = aw__runlive_new(ask, stderr, watched, s->run->color_err, s->kept.steps_before, &s->live);
@@ -425,8 +432,9 @@ const struct aw_verb aw_verb_run = {
         "elsewhere there is a row per workload and episode, and a line per change of stage. With "
         "--output json every step of a workload is one line of JSON, the last line a summary; with "
         "csv a row.\n\n"
-        "An interrupt saves and ends with status 130; the same command goes on from there, with "
-        "the same decisions as if it had never stopped.\n\n"
+        "An interrupt ends the run after the step in hand, with status 130; a second one at once. "
+        "A run with a state goes on from there when the same command is given again, with the same "
+        "decisions as if it had never stopped; the demo keeps none unless --state is given.\n\n"
         "With --cluster local the workloads are processes of this machine under real load, in real "
         "time and without a twin. A run that goes on begins them anew, as many and as large as "
         "they were, and changes nothing before it has seen them.\n\n"

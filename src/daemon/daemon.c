@@ -276,6 +276,7 @@ static enum aw_err begin(struct aw__daemon *d, struct aw_diag *diag)
                 AW_LOG_INT("step", (int64_t)d->kept.steps_before),
                 AW_LOG_STR("state", d->kept.config.state),
                 AW_LOG_STR("socket", d->kept.config.socket));
+    d->kept.begun = true;
     aw_doors_tell(&d->doors, &d->kept.config.door, d->log);
     sd_notifyf(0, "READY=1\nSTATUS=%" PRIu32 " workloads", d->kept.config.count);
     return AW_OK;

@@ -20,6 +20,7 @@
 #include "daemon/daemon_internal.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -232,6 +233,7 @@ enum aw_err aw_session_open(struct aw_session *s, struct aw_diag *diag)
     const struct aw_daemon_config *ask = &s->config;
     enum aw_err err = AW_OK;
     if (*ask->state) {
+        s->state_made = access(ask->state, F_OK) != 0;
         if ((err = aw_daemon_lock(ask->state, ask->daemon, &s->lock_fd, diag)))
             return err;
         if (ask->fresh && (err = forget(s, diag)))
@@ -316,8 +318,19 @@ static void trouble_tell(const struct aw_session *s)
     }
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
 void aw_session_close(struct aw_session *s)
 {
+    char made[AW_FILE_PATH_MAX] = "";
+    if (s->state_made && !s->begun) /* a start that failed leaves nothing */
+        snprintf(made, sizeof made, "%s", s->config.state);
     aw_history_deinit(&s->history);
     aw__agents_close(s->agents);
     aw_job_free(s->job);
@@ -336,6 +349,8 @@ void aw_session_close(struct aw_session *s)
     s->agents = NULL;
     s->desk = NULL;
     s->lock_fd = -1;
+    if (*made)
+        nftw(made, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
 enum aw_err aw__session_reload(struct aw_session *s, struct aw_job *job, struct aw_diag *diag)

@@ -34,7 +34,9 @@ struct aw_session {
     int64_t begin_us, saved_us; /* real */
     int64_t due_us;             /* real, of the next step */
     uint64_t save_every, saved_steps;
-    int lock_fd; /* -1: none */
+    int lock_fd;     /* -1: none */
+    bool state_made; /* its folder was not there before */
+    bool begun;      /* set by the owner: the start has succeeded, and what it made stays */
 };
 
 /* A store for what these workloads look back on; `where` as aw_store_open takes it. */

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -203,6 +204,7 @@ def an_interrupt_saves_sums_up_and_the_next_run_resumes():
             expect(process.returncode == 130, f"exit {process.returncode}: {err}")
             expect("In all, AWARE" in out, "the summary is printed")
             expect("interrupted at" in err and "goes on from there" in err, err)
+            expect(err.index("stopping after this step") < err.index("interrupted at"), err)
             at = int(re.search(r"(\d+):(\d\d)", err.split("interrupted at")[1])[1]) + 1
             done = expect_ok("run", "-f", path, "--duration", f"{at + 1}h", "-r", "page.html",
                              cwd=folder)
@@ -214,6 +216,31 @@ def an_interrupt_saves_sums_up_and_the_next_run_resumes():
             expect(again.returncode == 64 and "--fresh" in again.stderr, again.stderr)
             fresh = expect_ok("run", "-f", path, "--duration", "10m", "--fresh", cwd=folder)
             expect("resuming" not in fresh.stderr, fresh.stderr)
+
+
+def an_interrupted_run_without_a_state_gives_one_hint():
+    with tempfile.TemporaryDirectory() as folder:
+        process = start(folder, "-f", files(folder), "--duration", "30d", "--state", "none")
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        err = process.communicate(timeout=60)[1]
+        expect(process.returncode == 130, f"exit {process.returncode}: {err}")
+        expect("nothing was kept: with --state DIR" in err and "goes on from there" not in err, err)
+        expect("the demo keeps none" in " ".join(expect_ok("help", "run").stdout.split()), "help")
+
+
+def a_failed_start_leaves_no_state_folder():
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        args = ["run", "--daemon", "-f", files(folder), "--listen", f"127.0.0.1:{port}", "--state"]
+        done = run(*args, "state", cwd=folder)
+        expect(done.returncode == 69 and not Path(folder, "state").exists(), done.stderr)
+        Path(folder, "mine").mkdir()  # one that was there stays
+        Path(folder, "mine", "note").write_text("x")
+        done = run(*args, "mine", cwd=folder)
+        expect(done.returncode == 69 and Path(folder, "mine", "note").exists(), done.stderr)
 
 
 def a_state_in_use_or_of_another_run_is_refused():
