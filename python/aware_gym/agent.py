@@ -61,6 +61,7 @@ class Attendance:
                  take_over=False, token=None, ca_file=None, on_outcome=None, on_standing=None):
         self._connection = Connection(address, token, ca_file)
         self._messages = queue.SimpleQueue()
+        self.registered = None
         self._told = {"outcome": on_outcome, "standing": on_standing}
         open_stream = self._connection.channel.stream_stream(
             SERVICE + "Serve", request_serializer=pb.AgentMessage.SerializeToString,
@@ -87,7 +88,10 @@ class Attendance:
         except StopIteration:
             raise Error(grpc.StatusCode.UNAVAILABLE, "the daemon ended the stream") from None
         except grpc.RpcError as error:
-            raise Error.from_rpc(error, self._connection.address) from None
+            where = self._connection.address
+            if self.registered is not None and error.code() == grpc.StatusCode.UNAVAILABLE:
+                raise Error(error.code(), f"the run at {where} has ended") from None
+            raise Error.from_rpc(error, where, "agents") from None
         kind = message.WhichOneof("message")
         if kind == "refused":
             code = REFUSED.get(message.refused.reason, grpc.StatusCode.FAILED_PRECONDITION)

@@ -23,11 +23,12 @@ class Error(Exception):
         return cls(CODES.get(number, grpc.StatusCode.UNKNOWN), message)
 
     @classmethod
-    def from_rpc(cls, error, where):
-        """From what grpc raises; `where` is the address, for when nobody answers there."""
+    def from_rpc(cls, error, where, of="environments"):
+        """From what grpc raises; `where` is the address, for when nobody answers there; `of` is
+        what was asked for."""
         code, details = error.code(), error.details() or ""
         if code == grpc.StatusCode.UNAVAILABLE:
-            return cls(code, f"no server of environments answers at {where} ({details})")
+            return cls(code, f"no server of {of} answers at {where} ({details})")
         if code == grpc.StatusCode.UNIMPLEMENTED:
-            return cls(code, f"the server at {where} does not serve environments ({details})")
+            return cls(code, f"the server at {where} does not serve {of} ({details})")
         return cls(code, details or code.name.lower())

@@ -576,6 +576,36 @@ def a_program_that_is_missing_is_told():
         expect(os.listdir(folder) == [], f"nothing is left, found {os.listdir(folder)}")
 
 
+def the_end_of_a_run_is_no_missing_server():
+    """What an agent is told when its run ends is not that no server of environments answers."""
+    import types
+    import grpc
+    from aware_gym import agent, errors
+
+    class Gone(grpc.RpcError):
+        def code(self):
+            return grpc.StatusCode.UNAVAILABLE
+
+        def details(self):
+            return "Socket closed"
+
+    def gone():
+        raise Gone()
+        yield
+
+    for registered, text in ((None, "no server of agents answers at unix:/x"),
+                             (object(), "the run at unix:/x has ended")):
+        one = agent.Attendance.__new__(agent.Attendance)
+        one._stream, one.registered = gone(), registered
+        one._connection = types.SimpleNamespace(address="unix:/x")
+        try:
+            one._receive()
+        except errors.Error as error:
+            expect(text in str(error), str(error))
+        else:
+            expect(False, "it goes on")
+
+
 def a_random_agent_plays_on_autoscale():
     need_aware()
     import random_agent
