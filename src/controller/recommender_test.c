@@ -1,5 +1,6 @@
 /* recommender_test.c - from an object to a recommendation, and what is said on the way. */
 #include "base/disk_sim.h"
+#include "base/envelope.h"
 #include "base/file.h"
 #include "controller/recommender_testing.h"
 
@@ -295,6 +296,60 @@ static void what_was_learned_and_cannot_be_read_is_kept_aside(void **state)
     unlink(aside);
 }
 
+static uint64_t other_layout(uint64_t hash)
+{
+    return hash + 1;
+}
+
+/* Of two pilots the second is of another build: nothing of the file is believed. */
+static void what_another_build_has_learned_is_refused_as_a_whole_with_a_sentence(void **state)
+{
+    (void)state;
+    static struct aw_format other = {.kind = "pilots", .version = 1, .layout = {other_layout}};
+    char path[] = "/tmp/aware-recommender-XXXXXX", lines[] = "/tmp/aware-recommender-XXXXXX";
+    char aside[64], *bytes = NULL, *said = NULL;
+    size_t len = 0, said_len = 0;
+    struct aw_envelope head;
+    struct aw_log log;
+    struct rec_world w;
+    const int fd = mkstemp(path), log_fd = mkstemp(lines);
+    assert_true(fd >= 0 && log_fd >= 0);
+    close(fd);
+    snprintf(aside, sizeof aside, "%s.refused", path);
+    rec_open(&w);
+    put_app(&w, "web", 2);
+    put_mpa(&w, "web", "web", 1, AUTO);
+    put_app(&w, "api", 2);
+    put_mpa(&w, "api", "api", 1, AUTO);
+    rec_start(&w);
+    rec_rounds(&w, 3);
+    assert_ok(aw_recommender_save(w.r, path, NULL));
+    assert_ok(aw_file_read(path, 1 << 20, NULL, &bytes, &len, NULL));
+    memcpy(&head, bytes, sizeof head);
+    const size_t second = sizeof head + head.bytes;
+    assert_true(second < len);
+    aw_envelope_seal(&other, 0, bytes + second, len - second);
+    assert_ok(aw_file_replace(path, bytes, len, NULL, NULL));
+    aw_recommender_free(w.r);
+    w.r = NULL;
+    aw_log_init(&log, log_fd, AW_LOG_WARN, AW_LOG_TEXT, &w.api.clock.clock);
+    w.log = &log;
+    rec_begin_with(&w, path);
+    assert_null(w.r->remembered);
+    assert_ok(aw_file_read(lines, 1 << 16, NULL, &said, &said_len, NULL));
+    assert_non_null(strstr(said, "what was learned before cannot be read"));
+    assert_non_null(strstr(said, "what pilots learned was made by another build of aware"));
+    assert_non_null(strstr(said, aside));
+    assert_int_equal(access(aside, F_OK), 0);
+    aw_alloc_free(NULL, said);
+    aw_alloc_free(NULL, bytes);
+    rec_close(&w);
+    close(log_fd);
+    unlink(lines);
+    unlink(path);
+    unlink(aside);
+}
+
 /* Two objects are known of; a save comes before either has a pilot again, and another when one
  * has. */
 static void what_was_learned_of_who_has_not_come_yet_is_saved_again(void **state)
@@ -540,6 +595,7 @@ AW_TEST_GROUP("controller-recommender")
         cmocka_unit_test(who_does_not_lead_writes_nothing),
         cmocka_unit_test(a_restart_decides_nothing_and_knows_what_was_recommended),
         cmocka_unit_test(what_was_learned_and_cannot_be_read_is_kept_aside),
+        cmocka_unit_test(what_another_build_has_learned_is_refused_as_a_whole_with_a_sentence),
         cmocka_unit_test(what_was_learned_of_who_has_not_come_yet_is_saved_again),
         cmocka_unit_test(of_two_at_once_only_one_writes),
         cmocka_unit_test(what_no_node_can_hold_is_not_recommended),

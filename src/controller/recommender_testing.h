@@ -47,6 +47,7 @@ struct rec_world {
     const char *goals;  /* of objects, as JSON */
     int64_t heard_us;   /* virtual time of the last bookmark */
     uint32_t ticked;
+    struct aw_log *log; /* NULL: nobody reads it */
 };
 
 static bool rec_leads(void *ctx)
@@ -74,6 +75,7 @@ static void rec_begin_with(struct rec_world *w, const char *memory)
         .ticked = rec_ticked,
         .ctx = w,
         .memory = memory,
+        .log = w->log,
         .speed = w->speed,
         .objects_max = 64,
         .pods_max = 256};

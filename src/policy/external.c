@@ -112,8 +112,9 @@ static void outside_save(const void *self, void *bytes)
 
 static enum aw_err outside_load(void *self, const void *bytes)
 {
-    memcpy(&((struct aw_external *)self)->memory, bytes, outside_state_bytes(self));
-    return AW_OK;
+    struct aw_external_memory *memory = &((struct aw_external *)self)->memory;
+    memcpy(memory, bytes, sizeof *memory);
+    return aw_external_agent_sound(&memory->agent, &memory->heard) ? AW_OK : AW_ERR_FORMAT;
 }
 
 static int outside_describe(const void *self, json_t *policy)

@@ -193,6 +193,37 @@ static void what_is_saved_acts_the_same_when_it_is_loaded(void **state)
     }
 }
 
+/* The checksum finds accidents. Who writes a state with one is stopped by what it says. */
+static void a_forged_state_of_an_external_agent_is_refused(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct aw_policy policy;
+    begin(&s);
+    assert_ok(aw_policy_new(&aw_external_ops, &s.task, NULL, &policy));
+    answer(&policy, 0);
+    struct aw_external_memory sound, forged[10];
+    assert_int_equal(policy.ops->state_bytes(policy.self), sizeof sound);
+    policy.ops->save(policy.self, &sound);
+    assert_ok(policy.ops->load(policy.self, &sound));
+    for (uint32_t i = 0; i < 10; i++)
+        forged[i] = sound;
+    forged[0].agent.standing = AW_EXTERNAL_AGENT_STANDING_COUNT;
+    forged[1].agent.shadow = 2;
+    memset(forged[2].agent.name, 'x', sizeof sound.agent.name);
+    forged[3].heard.fault = AW_EXTERNAL_AGENT_FAULT_COUNT;
+    forged[4].heard.took_s = (double)NAN;
+    forged[5].heard.action[1] = (float)INFINITY;
+    forged[6].heard.action[0] = 1.5f;
+    forged[7].heard.words.confidence = -1;
+    memset(forged[8].heard.words.explanation, 'x', sizeof sound.heard.words.explanation);
+    memset(forged[9].heard.name, 'x', sizeof sound.heard.name);
+    for (uint32_t i = 0; i < 10; i++)
+        if (policy.ops->load(policy.self, &forged[i]) != AW_ERR_FORMAT)
+            fail_msg("forged state %u is taken", i);
+    aw_policy_free(&policy);
+}
+
 static void a_description_is_never_empty_and_reads_back(void **state)
 {
     (void)state;
@@ -280,6 +311,7 @@ AW_TEST_GROUP("policy")
         cmocka_unit_test(who_has_learned_nothing_does_not_act),
         cmocka_unit_test(actions_are_finite_in_range_and_made_without_memory),
         cmocka_unit_test(what_is_saved_acts_the_same_when_it_is_loaded),
+        cmocka_unit_test(a_forged_state_of_an_external_agent_is_refused),
         cmocka_unit_test(a_description_is_never_empty_and_reads_back),
         cmocka_unit_test(a_candidate_that_is_adopted_acts_as_it_did),
         cmocka_unit_test(want_of_memory_is_said_and_leaves_nothing),

@@ -130,6 +130,27 @@ static int64_t until_us(const struct aw_external_agent_memory *memory, int64_t n
     return memory->until_us > back ? memory->until_us - back : memory->until_us;
 }
 
+static bool ended(const char *text, size_t size)
+{
+    return memchr(text, '\0', size) != NULL;
+}
+
+bool aw_external_agent_sound(const struct aw_external_agent_memory *memory,
+                             const struct aw_external_agent_answer *heard)
+{
+    const struct aw_external_agent_words *words = &heard->words;
+    float action[AW_ACTION_DIM];
+    return memory->standing < AW_EXTERNAL_AGENT_STANDING_COUNT && memory->shadow <= 1 &&
+           ended(memory->name, sizeof memory->name) &&
+           heard->fault < AW_EXTERNAL_AGENT_FAULT_COUNT && heard->shadow <= 1 &&
+           heard->took_s >= 0 && isfinite(heard->took_s) &&
+           aw_external_agent_check(heard->action, AW_ACTION_DIM, action) ==
+               AW_EXTERNAL_AGENT_FAULT_NONE &&
+           words->has_confidence <= 1 && words->confidence >= 0 && words->confidence <= 1 &&
+           ended(words->explanation, sizeof words->explanation) &&
+           ended(heard->name, sizeof heard->name);
+}
+
 bool aw_external_agent_asks(const struct aw_external_agent_memory *memory, int64_t now_us)
 {
     return memory->standing != AW_EXTERNAL_AGENT_ASIDE || now_us >= until_us(memory, now_us);

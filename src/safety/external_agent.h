@@ -158,6 +158,9 @@ const char *aw_external_agent_report_format(const struct aw_external_agent_repor
                                             char *buf, size_t size);
 
 void aw_external_agent_begin(struct aw_external_agent_memory *memory, int64_t now_us);
+/* Whether bytes that were saved can be such a memory, and what was heard in its last tick. */
+bool aw_external_agent_sound(const struct aw_external_agent_memory *memory,
+                             const struct aw_external_agent_answer *heard);
 /* Whether to ask in this tick: not while it is set aside. */
 bool aw_external_agent_asks(const struct aw_external_agent_memory *memory, int64_t now_us);
 void aw_external_agent_step(const struct aw_external_agent_settings *settings,
