@@ -170,10 +170,11 @@ static enum aw_err steps(struct aw__daemon *d, struct aw_diag *diag)
             aw_clock_monotonic_us(NULL) - s->saved_us >= SAVE_US)
             (void)aw__daemon_save(d, NULL); /* told there, and tried again */
         aw_session_wait(s, d->life->hangup);
-        if (*d->life->hangup && !*s->stop) {
+        while (*d->life->hangup && !*s->stop) {
             *d->life->hangup = 0;
             if ((err = aw__daemon_reload(d, diag)))
                 return err;
+            aw__session_wait_on(s, d->life->hangup);
         }
     }
     return AW_OK;

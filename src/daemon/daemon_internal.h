@@ -53,6 +53,10 @@ AW_NODISCARD enum aw_err aw__session_load(struct aw_session *session, struct aw_
 void aw__due_wait(int64_t *due_us, const struct aw_daemon_config *config, const _Atomic int *stop,
                   const _Atomic int *hangup);
 
+/* After aw_session_wait was broken off by `hangup`: the rest of it, to the moment at which the next
+ * step was due. */
+void aw__session_wait_on(const struct aw_session *session, const _Atomic int *hangup);
+
 /* State and views. A failure is told in the log. */
 enum aw_err aw__daemon_save(struct aw__daemon *daemon, struct aw_diag *diag);
 

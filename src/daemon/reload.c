@@ -8,7 +8,6 @@
  */
 #include "daemon/daemon_internal.h"
 
-#include "base/clock.h"
 #include "base/text.h"
 #include "daemon/agents.h"
 #include "daemon/map.h"
@@ -137,7 +136,6 @@ static enum aw_err take_over(struct aw__daemon *d, struct aw_daemon_config *next
     err = err ? err : aw__session_load(s, diag);
     if (err)
         return err;
-    s->due_us = aw_clock_monotonic_us(NULL);
     d->store_failures = aw_job_counts(s->job)->store_failures;
     d->orders = d->saved_orders = 0; /* the new desk counts its own */
     aw__map_open(&s->config, d->log, &d->api, &d->map);

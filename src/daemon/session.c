@@ -284,26 +284,38 @@ enum aw_err aw_session_begin(struct aw_session *s, struct aw_diag *diag)
     return *s->stop ? AW_OK : aw__session_load(s, diag);
 }
 
+static void due_rest(int64_t due_us, const _Atomic int *stop, const _Atomic int *hangup)
+{
+    int64_t now = aw_clock_monotonic_us(NULL);
+    for (; !(stop && *stop) && !(hangup && *hangup) && now < due_us;
+         now = aw_clock_monotonic_us(NULL)) {
+        const enum aw_err err =
+            aw_clock_sleep_until(NULL, now + PIECE_US < due_us ? now + PIECE_US : due_us);
+        (void)err; /* interrupted or not, the loop looks again */
+    }
+}
+
 /* A simulation that is behind catches up; real time that has passed is not made up for. */
 void aw__due_wait(int64_t *due_us, const struct aw_daemon_config *config, const _Atomic int *stop,
                   const _Atomic int *hangup)
 {
     if (isinf(config->speed))
         return;
-    int64_t now = aw_clock_monotonic_us(NULL);
+    const int64_t now = aw_clock_monotonic_us(NULL);
     *due_us += llround(1e6 * config->step_s / config->speed);
     *due_us = config->local && *due_us < now ? now : *due_us;
-    for (; !(stop && *stop) && !(hangup && *hangup) && now < *due_us;
-         now = aw_clock_monotonic_us(NULL)) {
-        const enum aw_err err =
-            aw_clock_sleep_until(NULL, now + PIECE_US < *due_us ? now + PIECE_US : *due_us);
-        (void)err; /* interrupted or not, the loop looks again */
-    }
+    due_rest(*due_us, stop, hangup);
 }
 
 void aw_session_wait(struct aw_session *s, const _Atomic int *hangup)
 {
     aw__due_wait(&s->due_us, &s->config, s->stop, hangup);
+}
+
+void aw__session_wait_on(const struct aw_session *s, const _Atomic int *hangup)
+{
+    if (!isinf(s->config.speed))
+        due_rest(s->due_us, s->stop, hangup);
 }
 
 static void trouble_tell(const struct aw_session *s)

@@ -7,6 +7,8 @@ Exit status as in cli_test.py.
 """
 
 import contextlib
+import ctypes
+import fcntl
 import http.client
 import json
 import os
@@ -242,6 +244,97 @@ def damaged_databases_are_put_aside_and_the_daemon_goes_on():
             expect(daemon.text().count("put aside") == 2, daemon.text())
             expect(daemon.end()[0] == 0, daemon.text())
         expect(len(list(state.glob("*.db.damaged-*"))) == 2, str(list(state.iterdir())))
+
+
+def files_that_say_the_same_are_read_and_no_step_comes_sooner():
+    # a step of 15 s takes 3 s
+    with tempfile.TemporaryDirectory() as folder, Daemon(folder, speed="5") as daemon:
+        daemon.ready()
+
+        def ticks():
+            return ask(daemon.socket, "/v1/status")["counts"]["ticks"]
+
+        before, begin = ticks(), time.monotonic()
+        for _ in range(8):
+            seen = daemon.text().count("nothing has changed")
+            daemon.process.send_signal(signal.SIGHUP)
+            until(lambda: daemon.text().count("nothing has changed") > seen, "read again")
+        steps, took = ticks() - before, time.monotonic() - begin
+        expect(steps <= took / 3 + 1, f"{steps} steps in {took:.1f} s")
+        until(lambda: ticks() > before, "it goes on")
+        expect(daemon.end()[0] == 0, daemon.text())
+
+
+def a_reload_that_fails_late_saves_nothing_over_what_was_learned():
+    with tempfile.TemporaryDirectory() as folder:
+        world, state = Path(files(folder)), Path(folder, "state", "run.state")
+        log, end = os.pipe()
+        room = fcntl.fcntl(log, fcntl.F_SETPIPE_SZ, 4096)
+        process = subprocess.Popen(
+            [cli_test.AWARE, "run", "--daemon", "-f", world, "--state", state.parent, "--speed",
+             SPEED, "--threads", "1"], cwd=folder, stderr=end, stdout=subprocess.DEVNULL)
+        with contextlib.ExitStack() as after:
+            after.callback(os.close, log)
+            after.callback(process.wait)
+            after.callback(process.kill)
+            until(lambda: fetch(state.parent / "socket", "/v1/readyz")[0] == 200, "ready")
+            # the log takes nothing more: the line between the trial of new settings and their
+            # taking over waits for us
+            os.read(log, room)
+            os.write(end, b" " * room)
+            os.close(end)
+            text = world.read_text(encoding="utf-8")
+            world.write_text(text.replace("  learning:",
+                                          "  policy: {updateMode: 'Off'}\n  learning:"),
+                             encoding="utf-8")
+            process.send_signal(signal.SIGHUP)
+            tasks, begin = Path(f"/proc/{process.pid}/task"), time.monotonic()
+            # a kernel that does not tell where threads wait gets three seconds
+            until(lambda: time.monotonic() > begin + 3 or
+                  any("pipe" in (t / "wchan").read_text() for t in tasks.iterdir()),
+                  "it waits to write")
+            damaged = b"damaged" * 1000
+            state.write_bytes(damaged)
+            said = b"".join(iter(lambda: os.read(log, room), b"")).decode()
+            expect(process.wait(timeout=WAIT_S) != 0, said)
+            expect("settings changed" in said and "reloaded" not in said, said)
+            expect(not state.exists() or state.read_bytes() == damaged, "saved over it")
+
+
+def a_save_on_a_full_disk_is_tried_again_but_not_in_every_step():
+    cli_test.need("prlimit")
+    libc = ctypes.CDLL(None, use_errno=True)
+    with tempfile.TemporaryDirectory() as folder, Daemon(folder) as daemon:
+        daemon.ready()
+        until(lambda: (daemon.state / "run.state").exists(), "a first save")
+        watch = libc.inotify_init1(os.O_NONBLOCK)
+        expect(libc.inotify_add_watch(watch, str(daemon.state).encode(), 0x100) > 0, "IN_CREATE")
+
+        def tries():
+            with contextlib.suppress(BlockingIOError):
+                return os.read(watch, 1 << 20).count(b"views.json.")  # the last file of a save
+            return 0
+
+        subprocess.run(["prlimit", "--pid", str(daemon.process.pid), "--fsize=1:"], check=True)
+        until(lambda: "state cannot be saved" in daemon.text(), "told")
+        tries()
+        ticks = ask(daemon.socket, "/v1/status")["counts"]["ticks"]
+        seen = 0
+
+        def tried_again():
+            nonlocal seen
+            seen += tries()
+            return seen >= 2
+
+        until(tried_again, "tried again")
+        passed = ask(daemon.socket, "/v1/status")["counts"]["ticks"] - ticks
+        expect(seen <= 1 + passed / 20, f"{seen} times in {passed} steps")
+        subprocess.run(["prlimit", "--pid", str(daemon.process.pid), "--fsize=unlimited:"],
+                       check=True)
+        until(lambda: "over what=" in daemon.text() and
+              "state cannot be saved" in daemon.text().split("over what=", 1)[1], "over")
+        os.close(watch)
+        expect(daemon.end()[0] == 0, daemon.text())
 
 
 def a_log_that_cannot_be_written_holds_everything_and_says_so():
