@@ -7,6 +7,7 @@
  * tick costs rather more than in production. Time is that of the thread, so that other work on the
  * machine does not count, and what the simulator takes is told by itself.
  */
+#include "base/units.h"
 #include "bench/bench.h"
 
 #include "base/alloc.h"
@@ -35,7 +36,6 @@
 #define CHURN_FLEET  500u /* workloads at any time */
 #define CHURN_EACH   4u   /* that come, that change and that go in every tick */
 #define CHURN_WARM_H 2u
-#define MIB          1048576.0
 #define GOAL_RSS_MIB 256.0
 #define GOAL_SHARE   100.0 /* percent of one core */
 #define GOAL_GROWTH  1.0   /* percent */
@@ -74,7 +74,7 @@ static double resident_mib(void)
         return NAN;
     const int read = fscanf(file, "%llu %llu", &all, &resident);
     fclose(file);
-    return read == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) / MIB : NAN;
+    return read == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) / AW_MIB_REAL : NAN;
 }
 
 /* --- the fleet -------------------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ static enum aw_err add(struct fleet *fleet, struct aw_diag *diag)
     aw_app_demand(&fleet->app[kind], 1, 0, &demand);
     struct aw_plan start = {.replicas = 2, .cpu_millicores = 1000};
     start.memory_bytes =
-        (int64_t)(1.5 * MIB * (demand.memory_base_mib + 16 * demand.memory_flight_mib));
+        (int64_t)(1.5 * AW_MIB_REAL * (demand.memory_base_mib + 16 * demand.memory_flight_mib));
     aw_bounds_clip(&config.bounds, &start);
     const struct aw_sim_workload placed = {.app = fleet->app[kind],
                                            .load = &fleet->load[kind],

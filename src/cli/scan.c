@@ -2,6 +2,7 @@
 #include "kube/scan.h"
 
 #include "base/quantity.h"
+#include "base/units.h"
 #include "frame/json.h"
 #include "frame/layout.h"
 #include "frame/verbs.h"
@@ -14,7 +15,6 @@
 #define HISTORY_MAX_US (90 * 86400000000)
 #define RISK_HIGH      30u /* from these sums of weights on */
 #define RISK_MEDIUM    10u
-#define GIB            0x1p30
 
 /* A scan and how it is to be shown. */
 struct view {
@@ -70,7 +70,7 @@ static const char *memory_text(double bytes, char *buf)
 static double money(const struct view *view, double cores, double bytes)
 {
     return (view->price_cpu > 0 ? view->price_cpu * cores : 0) +
-           (view->price_memory > 0 ? view->price_memory * bytes / GIB : 0);
+           (view->price_memory > 0 ? view->price_memory * bytes / AW_GIB_REAL : 0);
 }
 
 static bool has_prices(const struct view *view)

@@ -2,6 +2,7 @@
  * pilot.c - one workload's mind: how it is made, looked into, saved. What it does in a tick is in
  * pilot_tick.c, how it learns in pilot_learn.c.
  */
+#include "base/units.h"
 #include "control/pilot_internal.h"
 
 #include <math.h>
@@ -109,11 +110,12 @@ enum aw_err aw_pilot_new_among(const struct aw_pilot_config *config,
     if (config->model &&
         (!aw_pilot_wants_model(config) || aw_pilot_model_fits(config, config->model, NULL)))
         pilot->config.model = NULL;
-    aw_state_init(&pilot->state, &(struct aw_state_config){.preset = config->state,
-                                                           .bounds = config->bounds,
-                                                           .slo = config->slo,
-                                                           .disk_bytes_per_s_max = 200 * 1048576.0,
-                                                           .net_bytes_per_s_max = 125 * 1048576.0});
+    aw_state_init(&pilot->state,
+                  &(struct aw_state_config){.preset = config->state,
+                                            .bounds = config->bounds,
+                                            .slo = config->slo,
+                                            .disk_bytes_per_s_max = 200 * AW_MIB_REAL,
+                                            .net_bytes_per_s_max = 125 * AW_MIB_REAL});
     aw_action_init(&pilot->action, &(struct aw_action_config){.mapping = config->mapping,
                                                               .bounds = config->bounds,
                                                               .window = 20,

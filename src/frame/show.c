@@ -5,6 +5,7 @@
 
 #include "base/quantity.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "frame/layout.h"
 
 #include <inttypes.h>
@@ -13,7 +14,6 @@
 #include <time.h>
 
 #define PATH_PART_MAX 64u
-#define MIB           1048576.0
 #define YEAR_US       (INT64_C(365) * 86400 * 1000000)
 
 const json_t *aw_at(const json_t *object, const char *path)
@@ -305,8 +305,8 @@ const char *aw_plan_show(const json_t *before, const json_t *after, char *buf, s
         amount_show(row->unit, is, to, sizeof to);
         if (before && row->unit == AW_AMOUNT_BYTES && !isnan(was) &&
             !strcmp(from, to)) { /* three digits hide it */
-            snprintf(from, sizeof from, "%.2fMi", was / MIB);
-            snprintf(to, sizeof to, "%.2fMi", is / MIB);
+            snprintf(from, sizeof from, "%.2fMi", was / AW_MIB_REAL);
+            snprintf(to, sizeof to, "%.2fMi", is / AW_MIB_REAL);
         }
         if (before && !isnan(was))
             aw_text_add(&text, "%s%s %s -> %s", text.len ? ", " : "", row->name, from, to);

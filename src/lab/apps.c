@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/quantity.h"
+#include "base/units.h"
 #include "cluster/surrogate.h"
 #include "frame/json.h"
 #include "frame/layout.h"
@@ -16,7 +17,6 @@
 #define SLO_FACTOR 1.5 /* of the unloaded p99, unless a profile says otherwise */
 #define HEAT_CORES 11u
 #define HEAT_ROWS  8u
-#define MIB        1048576.0
 #define SEED_LEN   20u /* digits of a seed */
 
 /* The kinds to draw from: built in, and those of --segments. */
@@ -250,7 +250,7 @@ static void heat_print(const struct heat *heat, double slo_us, bool color)
     printf("\np99 of one replica at %s, over its memory and its cores:\n\n",
            aw_rate_round(heat->rate_per_s, rate, sizeof rate));
     for (uint32_t row = 0; row < HEAT_ROWS; row++) {
-        aw_quantity_round_memory(llround(heat->memory_mib[row] * MIB), text, sizeof text);
+        aw_quantity_round_memory(llround(heat->memory_mib[row] * AW_MIB_REAL), text, sizeof text);
         printf("%8s  ", text);
         for (uint32_t i = 0; i < HEAT_CORES; i++) {
             double p99_us = heat->p99_us[row][i];
@@ -342,7 +342,7 @@ static const char *ms_text(double ms, char buf[AW_QUANTITY_TEXT_MAX])
 
 static const char *mib_text(double mib, char buf[AW_QUANTITY_TEXT_MAX])
 {
-    return aw_quantity_round_memory(llround(mib * MIB), buf, AW_QUANTITY_TEXT_MAX);
+    return aw_quantity_round_memory(llround(mib * AW_MIB_REAL), buf, AW_QUANTITY_TEXT_MAX);
 }
 
 static enum aw_err segments_print(const struct aw_app *app, bool color, struct aw_diag *diag)

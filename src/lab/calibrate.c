@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/quantity.h"
 #include "base/threads.h"
+#include "base/units.h"
 #include "frame/layout.h"
 #include "frame/status_line.h"
 #include "frame/stop.h"
@@ -33,8 +34,7 @@
 #define PROBE_LIMIT  1000 /* millicores, or half of the machine */
 #define PROBE_S      4.0
 #define BAR          24
-#define MIB          1048576.0
-#define MEMORY_SPARE (256 * MIB)
+#define MEMORY_SPARE (256 * AW_MIB_REAL)
 #define IN_FLIGHT    256.0 /* requests that memory is there for */
 #define DIGITS       4     /* of figures written: more would be noise */
 
@@ -330,8 +330,9 @@ static enum aw_err app_measure(struct session *s, struct aw__calibrated *app, st
         .app = app->text,
         .replicas_max = replicas_max,
         .cpu_millicores = PROBE_LIMIT,
-        .memory_bytes = (int64_t)(MEMORY_SPARE + MIB * (demand.memory_base_mib +
-                                                        IN_FLIGHT * demand.memory_flight_mib)),
+        .memory_bytes =
+            (int64_t)(MEMORY_SPARE + AW_MIB_REAL * (demand.memory_base_mib +
+                                                    IN_FLIGHT * demand.memory_flight_mib)),
         .seed = s->world.seed,
         .goes_on = goes_on,
         .ctx = s,

@@ -8,6 +8,7 @@
 #include "lab/calibrate_testbed.h"
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "cluster/local.h"
 #include "load/drive.h"
 
@@ -29,7 +30,6 @@
 #define NICE         (-5) /* of the generator: its lateness would count as latency */
 #define DRAIN_S      2
 #define FAILED_SHARE 0.01 /* of requests: more say that something else is wrong */
-#define MIB          1048576.0
 
 /* What has been added up since the warm-up. */
 struct sums {
@@ -306,7 +306,7 @@ enum aw_err aw__testbed_measure(struct aw__testbed *bed, const struct aw_calibra
         .mean_ms = 1e-3 * aw_latency_histogram_mean(&bed->result.latency),
         .utilisation = sums->cpu_core_us / us / cores,
         .throughput_per_s = 1e6 * sums->completions / us,
-        .memory_mib = sums->memory_byte_us / us / MIB,
+        .memory_mib = sums->memory_byte_us / us / AW_MIB_REAL,
         .others_cores = sums->last.machine_us > 0 ? fmax(0, others_us / us) : NAN,
     };
     return AW_OK;

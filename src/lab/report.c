@@ -2,13 +2,13 @@
 #include "lab/report.h"
 
 #include "base/quantity.h"
+#include "base/units.h"
 #include "frame/page.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
-#define GIB       1073741824.0
 #define TITLE_MAX 256u
 #define NOTES_MAX 1024u
 
@@ -99,7 +99,7 @@ void aw__report_add(struct aw__report *report, uint32_t policy, const struct aw_
         .wanted = (float)step->replicas_wanted,
         .ready = (float)(step->truth.replica_s / settings->step_s),
         .cpu_cores = (float)((double)step->cpu_millicores * 1e-3),
-        .memory_gib = (float)((double)step->memory_bytes / GIB),
+        .memory_gib = (float)((double)step->memory_bytes / AW_GIB_REAL),
         .cpu_used = (float)step->cpu_utilization,
         .memory_used = (float)step->memory_utilization,
         .p99_ms = (float)(step->truth.latency_us_p99 * 1e-3),

@@ -645,7 +645,7 @@ static enum aw_err workload_of(const struct aw_profile_set *set, const struct aw
         .replicas = app->replicas ? app->replicas
                                   : (uint32_t)fmin(1e6, ceil(2 * cores * 1e3 / (double)cpu)),
         .cpu_millicores = cpu,
-        .memory_bytes = app->memory_bytes ? app->memory_bytes : (int64_t)(mib * 1048576),
+        .memory_bytes = app->memory_bytes ? app->memory_bytes : (int64_t)(mib * AW_MIB_REAL),
     };
     aw_bounds_clip(&profile->bounds, &start);
     ret->task = (struct aw_fallback_task){.bounds = profile->bounds,

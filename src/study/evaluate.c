@@ -1,4 +1,5 @@
 /* evaluate.c - days and their halves, tuned rules, lives. */
+#include "base/units.h"
 #include "study/evaluate_internal.h"
 
 #include <inttypes.h>
@@ -376,7 +377,7 @@ void aw__life_pilot(const struct aw__life *life, struct aw_pilot_config *pilot)
     pilot->fallback = life->rule->policy.policy;
     pilot->stale_s = pilot->fallback.stale; /* as a run has it */
     pilot->node.cpu_millicores = llround(sim->node_cores * 1e3);
-    pilot->node.memory_bytes = llround(sim->node_memory_gib * 1073741824.0);
+    pilot->node.memory_bytes = llround(sim->node_memory_gib * AW_GIB_REAL);
     pilot->in_place = sim->in_place;
     pilot->retrain = life->retrain;
     pilot->lifecycle.bootstrap = life->bootstrap;

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/units.h"
+
 #define SECONDS_PER_HOUR 3600.0
 /* Requests that arrive at the end of a step complete in the next one: less than this share of a
  * load left over is no missed throughput. */
@@ -139,7 +141,7 @@ double aw_need_per_hour(const struct aw_prices *prices, const struct aw_bounds *
     const double cores = fmax(least, 2 * used);
     const double bytes = isnan(reading->memory_bytes_used) ? 0 : reading->memory_bytes_used;
     double need =
-        prices->core_hour * cores + prices->gib_hour * fmax(1, cores) * bytes / 1073741824.0;
+        prices->core_hour * cores + prices->gib_hour * fmax(1, cores) * bytes / AW_GIB_REAL;
     for (uint32_t r = AW_RESOURCE_MEMORY + 1; r < AW_RESOURCES; r++)
         need += prices->hour[r] * fmax(1, cores) * aw_resource_table[r].lots * bounds->min[r];
     return need;

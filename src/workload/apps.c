@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "base/units.h"
 
 #define MS_MAX  3.6e6 /* an hour */
 #define MIB_MAX 1048576.0
@@ -115,7 +116,7 @@ static enum aw_err amount_read(const struct aw_tree *tree, const struct aw_node 
         *ret = (double)whole / 1e3;
     } else {
         err = aw_quantity_parse_memory(text, &whole, diag);
-        *ret = (double)whole / (!strcmp(field->unit, "Mi") ? 1048576.0 : 1024.0);
+        *ret = (double)whole / (!strcmp(field->unit, "Mi") ? AW_MIB_REAL : AW_KIB_REAL);
     }
     return aw_tree_place(tree, node, err ? AW_ERR_CONFIG : AW_OK, diag);
 }

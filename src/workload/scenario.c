@@ -17,6 +17,7 @@
 #include "base/conf.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "workload/app.h"
 #include "workload/apps.h"
 
@@ -229,7 +230,7 @@ static enum aw_err effect_read(const struct aw_tree *tree, const struct aw_node 
             return err;
         if (aw_quantity_parse_memory(text, &bytes, diag))
             return aw_tree_place(tree, node, AW_ERR_CONFIG, diag);
-        effect->memory_leak_mib = (double)bytes / 1048576.0;
+        effect->memory_leak_mib = (double)bytes / AW_MIB_REAL;
     }
     return err;
 }

@@ -12,11 +12,10 @@
 #include <string.h>
 
 #include "base/testing.h"
+#include "base/units.h"
 #include "cluster/sim.h"
 #include "control/pilot.h"
 #include "simulation/simulate.h"
-
-#define MIB ((int64_t)1 << 20)
 
 struct bench {
     struct aw_pilot_config config;
@@ -51,12 +50,13 @@ static inline void bench_prepare(struct bench *b)
     struct aw_pilot_config *config = &b->config;
     aw_pilot_config_init(config);
     snprintf(config->name, sizeof config->name, "shop/cart");
-    config->bounds = (struct aw_bounds){.min = {1, 100, 128 * MIB}, .max = {20, 4000, 4096 * MIB}};
+    config->bounds =
+        (struct aw_bounds){.min = {1, 100, 128 * AW_MIB}, .max = {20, 4000, 4096 * AW_MIB}};
     config->slo.latency_us_p99 = 4 * aw_app_unloaded_p99_us(&b->app, 1, 0);
     config->seed = 3;
     config->learning = false;
     b->task = (struct aw_fallback_task){
-        .replicas = 4, .cpu_millicores = 1000, .memory_bytes = 2048 * MIB};
+        .replicas = 4, .cpu_millicores = 1000, .memory_bytes = 2048 * AW_MIB};
 }
 
 static inline void bench_begin(struct bench *b)

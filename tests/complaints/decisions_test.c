@@ -32,7 +32,7 @@ static void gardener_gardener_7410_both_dimensions_arrive_together_or_not_at_all
     bench_run(&b, 60);
     const struct aw_sample before = b.sample;
     b.orders.pin = (struct aw_plan){.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
-                                    .amount = {6, 1500, 3072 * MIB}};
+                                    .amount = {6, 1500, 3072 * AW_MIB}};
     b.orders.pin_kind = AW_ORDER_APPROVE;
     b.apply_fails = AW_ERR_UNAVAILABLE;
     for (uint32_t t = 0; t < 5; t++) {
@@ -46,7 +46,7 @@ static void gardener_gardener_7410_both_dimensions_arrive_together_or_not_at_all
     bench_run(&b, 2);
     assert_int_equal(b.sample.replicas_wanted, 6);
     assert_int_equal(b.sample.cpu_millicores_wanted, 1500);
-    assert_int_equal(b.sample.memory_bytes_wanted, 3072 * MIB);
+    assert_int_equal(b.sample.memory_bytes_wanted, 3072 * AW_MIB);
     bench_end(&b);
 }
 
@@ -245,23 +245,23 @@ static void kubernetes_autoscaler_9521_kills_do_not_raise_memory_without_end(voi
     (void)state;
     struct bench b;
     bench_prepare(&b);
-    b.config.node.memory_bytes = 3072 * MIB;
+    b.config.node.memory_bytes = 3072 * AW_MIB;
     bench_begin(&b);
     bench_run(&b, 60);
     b.tamper = kill_always;
     for (uint32_t t = 0; t < 240; t++) {
         bench_tick(&b);
-        assert_true(b.sample.memory_bytes_wanted <= 3072 * MIB);
+        assert_true(b.sample.memory_bytes_wanted <= 3072 * AW_MIB);
     }
     bench_end(&b);
 }
 
 static void peaks_between(struct bench *b, struct aw_sample *sample)
 {
-    sample->memory_bytes_used.value = 100.0 * MIB; /* what an average over a minute shows */
+    sample->memory_bytes_used.value = 100.0 * AW_MIB; /* what an average over a minute shows */
     for (uint32_t i = 0; i < sample->pod_count; i++)
-        b->pods[i].memory_bytes_used.value = 100.0 * MIB;
-    sample->memory_bytes_peak.value = 1500.0 * MIB;
+        b->pods[i].memory_bytes_used.value = 100.0 * AW_MIB;
+    sample->memory_bytes_peak.value = 1500.0 * AW_MIB;
 }
 
 static void kubernetes_autoscaler_2016_averages_do_not_hide_peaks(void **state)
@@ -274,7 +274,7 @@ static void kubernetes_autoscaler_2016_averages_do_not_hide_peaks(void **state)
     b.tamper = peaks_between;
     for (uint32_t t = 0; t < 480; t++) {
         bench_tick(&b);
-        assert_true(b.sample.memory_bytes_wanted >= 1500 * MIB);
+        assert_true(b.sample.memory_bytes_wanted >= 1500 * AW_MIB);
     }
     bench_end(&b);
 }
@@ -303,9 +303,9 @@ static void kubernetes_autoscaler_7726_a_restart_decides_nothing(void **state)
 
 static void forget_peaks(struct bench *b, struct aw_sample *sample)
 {
-    sample->memory_bytes_used.value = sample->memory_bytes_peak.value = 1 * (double)MIB;
+    sample->memory_bytes_used.value = sample->memory_bytes_peak.value = 1 * (double)AW_MIB;
     for (uint32_t i = 0; i < sample->pod_count; i++)
-        b->pods[i].memory_bytes_used.value = 1 * (double)MIB;
+        b->pods[i].memory_bytes_used.value = 1 * (double)AW_MIB;
 }
 
 static void

@@ -251,13 +251,14 @@ static uint32_t changes_in_an_hour(int64_t tick_us)
     struct aw_reading reading = {.replicas_wanted = 4,
                                  .replicas_ready = 4,
                                  .cpu_millicores_wanted = 1000,
-                                 .memory_bytes_wanted = 1024 * MIB,
+                                 .memory_bytes_wanted = 1024 * AW_MIB,
                                  .cpu_cores_used = 0.4,
-                                 .memory_bytes_used = 100.0 * MIB,
-                                 .memory_bytes_peak = 120.0 * MIB,
+                                 .memory_bytes_used = 100.0 * AW_MIB,
+                                 .memory_bytes_peak = 120.0 * AW_MIB,
                                  .cpu_utilisation = 0.1,
                                  .memory_utilisation = 0.1};
-    const struct aw_bounds bounds = {.min = {1, 100, 64 * MIB}, .max = {20, 4000, 4096 * MIB}};
+    const struct aw_bounds bounds = {.min = {1, 100, 64 * AW_MIB},
+                                     .max = {20, 4000, 4096 * AW_MIB}};
     const struct aw_guard_input input = {.reading = &reading};
     uint32_t changes = 0;
     aw_conf_defaults(aw_guard_fields, &settings);
@@ -351,7 +352,7 @@ static void mercari_tortoise_422_an_emergency_fits_what_is_controlled(void **sta
         bench_run(&b, 60);
         const struct aw_sample before = b.sample;
         b.orders.floor = (struct aw_plan){.set = AW_PLAN_REPLICAS | AW_PLAN_CPU | AW_PLAN_MEMORY,
-                                          .amount = {12, 2000, 3072 * MIB}};
+                                          .amount = {12, 2000, 3072 * AW_MIB}};
         b.orders.urgent = true;
         bench_run(&b, 20);
         const bool replicas = controlled[i] & AW_PLAN_REPLICAS, size = controlled[i] & AW_PLAN_CPU;
@@ -359,7 +360,7 @@ static void mercari_tortoise_422_an_emergency_fits_what_is_controlled(void **sta
         assert_int_equal(b.sample.cpu_millicores_wanted,
                          size ? 2000 : before.cpu_millicores_wanted);
         assert_int_equal(b.sample.memory_bytes_wanted,
-                         size ? 3072 * MIB : before.memory_bytes_wanted);
+                         size ? 3072 * AW_MIB : before.memory_bytes_wanted);
         b.orders = (struct aw_orders){0}; /* and it is not stuck there */
         bench_run(&b, 480);
         if (replicas)

@@ -1,5 +1,6 @@
 /* fuzz_policy.c - policies that are handed in (control/pilot_policy.c): what is taken is the very
  * policy that its id names, and what is refused changes nothing. */
+#include "base/units.h"
 #include "fuzz.h"
 
 #include <stdio.h>
@@ -8,7 +9,6 @@
 
 #include "control/pilot.h"
 
-#define MIB   ((int64_t)1 << 20)
 #define KINDS 2u
 
 struct subject {
@@ -22,7 +22,8 @@ static void begin(struct subject *subject, uint32_t agent)
     struct aw_pilot_config config;
     aw_pilot_config_init(&config);
     snprintf(config.name, sizeof config.name, "fuzz/policy");
-    config.bounds = (struct aw_bounds){.min = {1, 100, 128 * MIB}, .max = {4, 4000, 4096 * MIB}};
+    config.bounds =
+        (struct aw_bounds){.min = {1, 100, 128 * AW_MIB}, .max = {4, 4000, 4096 * AW_MIB}};
     config.slo.latency_us_p99 = 1e5;
     config.agent = agent;
     config.learner.hidden = 1;
@@ -32,7 +33,7 @@ static void begin(struct subject *subject, uint32_t agent)
                                           .slo_latency_us = 1e5,
                                           .replicas = 1,
                                           .cpu_millicores = 1000,
-                                          .memory_bytes = 512 * MIB};
+                                          .memory_bytes = 512 * AW_MIB};
     const enum aw_err err = aw_pilot_new(&config, &task, 0, NULL, &subject->pilot, NULL);
     AW_ASSERT(!err);
     subject->before = malloc(aw_pilot_state_bytes(subject->pilot));

@@ -10,10 +10,10 @@
 
 #include "base/rng.h"
 #include "base/testing.h"
+#include "base/units.h"
 #include "safety/guard.h"
 #include "safety/limits.h"
 
-#define MIB   (INT64_C(1) << 20)
 #define S     INT64_C(1000000)
 #define TICKS 20000u
 #define NEW   (AW_PLAN_DISK | AW_PLAN_CLOCK | AW_PLAN_HUGE)
@@ -24,8 +24,8 @@ _Static_assert((NEW & AW_PLAN_COMMON) == 0 && (NEW & AW_PLAN_SIZES) == NEW,
 _Static_assert((NEW & AW_PLAN_RESTARTS) == AW_PLAN_HUGE, "one of them restarts replicas");
 
 static const struct aw_bounds bounds = {
-    .min = {1, 100, 64 * MIB, 1 * MIB, 800, 2 * MIB},
-    .max = {20, 4000, 4096 * MIB, 512 * MIB, 3600, 1024 * MIB},
+    .min = {1, 100, 64 * AW_MIB, 1 * AW_MIB, 800, 2 * AW_MIB},
+    .max = {20, 4000, 4096 * AW_MIB, 512 * AW_MIB, 3600, 1024 * AW_MIB},
 };
 
 /* --- a cluster that has them ------------------------------------------------------------------ */
@@ -104,7 +104,7 @@ static void look(struct walk *w, struct aw_rng *rng)
 {
     struct aw_sample sample;
     figure(&w->rack.sample.cpu_cores_used, w, rng, 0.01 * (double)aw_rng_below(rng, 300));
-    figure(&w->rack.sample.memory_bytes_used, w, rng, (double)any(rng, 1, 32 * MIB));
+    figure(&w->rack.sample.memory_bytes_used, w, rng, (double)any(rng, 1, 32 * AW_MIB));
     assert_ok(rack_observe(&w->rack, 0, INT64_MAX, &sample));
     aw_reading_take(&sample, 60 * S, 0.99, &w->reading);
     w->input.slo = (enum aw_guard_slo)(aw_rng_below(rng, 20) ? 0 : 1 + aw_rng_below(rng, 2));
@@ -232,7 +232,7 @@ static void a_row_has_settings_words_and_bounds(void **state)
     struct aw_plan plan = {.clock_mhz = 9000, .disk_bytes_per_s = 1};
     aw_bounds_clip(&bounds, &plan);
     assert_int_equal(plan.clock_mhz, 3600);
-    assert_int_equal(plan.disk_bytes_per_s, MIB);
+    assert_int_equal(plan.disk_bytes_per_s, AW_MIB);
 }
 
 static void a_rail_is_named_with_the_row(void **state)

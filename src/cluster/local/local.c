@@ -299,7 +299,7 @@ static enum aw_err check(const struct aw_local *local, const struct aw_local_wor
 /* The least is a byte: only 0 is none. */
 static int64_t bytes_per_s(double mib_per_s)
 {
-    return (int64_t)ceil(mib_per_s * 1048576);
+    return (int64_t)ceil(mib_per_s * AW_MIB_REAL);
 }
 
 static enum aw_err balancer_make(const struct aw_local *local,

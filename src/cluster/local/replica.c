@@ -9,6 +9,7 @@
  * As Kubernetes does: a replica that ended by itself keeps its identity and its group; the first
  * restart is at once, later ones after a pause that doubles.
  */
+#include "base/units.h"
 #include "cluster/local/internal.h"
 
 #include "base/net.h"
@@ -161,8 +162,8 @@ static enum aw_err limits_set(struct aw_local *local, struct aw__replica *r, str
     err = err ? err : aw__cgroup_limit_memory(&local->tree, r->group, r->memory_bytes, diag);
     if (!err && settings->io_device[0])
         err = aw__cgroup_limit_io(&local->tree, r->group, settings->io_device,
-                                  (int64_t)(settings->io_read_mib_per_s * 1048576),
-                                  (int64_t)(settings->io_write_mib_per_s * 1048576), diag);
+                                  (int64_t)(settings->io_read_mib_per_s * AW_MIB_REAL),
+                                  (int64_t)(settings->io_write_mib_per_s * AW_MIB_REAL), diag);
     return err;
 }
 

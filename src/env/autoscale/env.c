@@ -13,6 +13,7 @@
 #include "base/envelope.h"
 #include "base/hash.h"
 #include "base/space.h"
+#include "base/units.h"
 #include "env/autoscale/internal.h"
 
 /* Of every snapshot, whatever the options: the spec of a factory is a constant. The simulator's
@@ -515,8 +516,8 @@ static void parts_init(struct autoscale *self)
     aw_state_init(&self->state, &(struct aw_state_config){
                                     .preset = s->state,
                                     .bounds = self->options.bounds,
-                                    .disk_bytes_per_s_max = 1048576 * s->disk_mib_per_s,
-                                    .net_bytes_per_s_max = 1048576 * s->net_mib_per_s,
+                                    .disk_bytes_per_s_max = AW_MIB_REAL * s->disk_mib_per_s,
+                                    .net_bytes_per_s_max = AW_MIB_REAL * s->net_mib_per_s,
                                 });
     aw_action_init(&self->action, &(struct aw_action_config){
                                       .mapping = s->mapping,
