@@ -2,6 +2,7 @@
 #include "controller/cluster_view.h"
 
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/quantity.h"
 #include "controller/selector.h"
 #include "controller/status.h"
@@ -24,6 +25,12 @@ struct kind {
     int64_t asked_us;
 };
 
+/* A target, by its namespace and a label. */
+struct labelled {
+    uint64_t hash;
+    uint64_t target; /* its place */
+};
+
 struct aw__cluster_view {
     struct aw__cluster_view_config config;
     struct aw_kube_informer *informer[FOLLOWED];
@@ -31,9 +38,7 @@ struct aw__cluster_view {
     uint32_t kind_count;
     struct aw__cluster_view_target *const *targets; /* of this round */
     uint32_t target_count;
-    uint32_t *bucket; /* [bucket_count], a power of two: the first target of a hash */
-    uint32_t bucket_count;
-    uint32_t *next;                   /* [objects_max] of the same hash */
+    struct aw_hash_table by_label;    /* of struct labelled */
     const struct aw_kube_item **pods; /* [pods_max] by target */
     uint32_t *owner;                  /* [pods_max] in the order of the walk */
     struct aw_kubecluster_pod view[AW__CLUSTER_VIEW_VIEW_PODS];
@@ -77,18 +82,13 @@ enum aw_err aw__cluster_view_open(struct aw__cluster_view **ret_scene,
         return aw_fail(diag, AW_ERR_NOMEM, "no memory to look at a cluster");
     scene->config = *config;
     scene->alloc = alloc;
-    scene->bucket_count = 64;
-    while (scene->bucket_count < 2 * config->objects_max)
-        scene->bucket_count *= 2;
     scene->kinds = aw_alloc_new(alloc, AW__CLUSTER_VIEW_KINDS_MAX, sizeof *scene->kinds);
-    scene->bucket = aw_alloc_new(alloc, scene->bucket_count, sizeof *scene->bucket);
-    scene->next = aw_alloc_new(alloc, config->objects_max, sizeof *scene->next);
     scene->pods = aw_alloc_new(alloc, config->pods_max, sizeof(void *));
     scene->owner = aw_alloc_new(alloc, config->pods_max, sizeof *scene->owner);
     scene->measured = aw_alloc_new(alloc, config->objects_max, sizeof *scene->measured);
-    enum aw_err err = AW_OK;
-    if (!scene->kinds || !scene->bucket || !scene->next || !scene->pods || !scene->owner ||
-        !scene->measured)
+    enum aw_err err = aw_hash_table_init(&scene->by_label, sizeof(struct labelled),
+                                         config->objects_max, config->objects_max, alloc);
+    if (err || !scene->kinds || !scene->pods || !scene->owner || !scene->measured)
         err = aw_fail(diag, AW_ERR_NOMEM, "no memory for %u pods", config->pods_max);
     err = err ? err : follow(scene, diag);
     if (err) {
@@ -108,8 +108,7 @@ void aw__cluster_view_close(struct aw__cluster_view *scene)
     aw_alloc_free(scene->alloc, scene->measured);
     aw_alloc_free(scene->alloc, scene->owner);
     aw_alloc_free(scene->alloc, scene->pods);
-    aw_alloc_free(scene->alloc, scene->next);
-    aw_alloc_free(scene->alloc, scene->bucket);
+    aw_hash_table_deinit(&scene->by_label);
     aw_alloc_free(scene->alloc, scene->kinds);
     aw_alloc_free(scene->alloc, scene);
 }
@@ -331,20 +330,17 @@ static enum aw_err look_all(struct aw__cluster_view *scene, struct aw_diag *diag
 
 /* --- whose a pod is --------------------------------------------------------------------------- */
 
-static uint32_t bucket_of(const struct aw__cluster_view *scene, const char *ns, size_t ns_len,
-                          const char *pair, size_t pair_len)
+static uint64_t hash_of(const char *ns, size_t ns_len, const char *pair, size_t pair_len)
 {
-    uint64_t h = aw_hash_bytes(AW_HASH_BEGIN, ns, ns_len);
-    h = aw_hash_bytes(h * 31, pair, pair_len);
-    return (uint32_t)(h ^ h >> 32) & (scene->bucket_count - 1);
+    return aw_hash_bytes(aw_hash_bytes(AW_HASH_BEGIN, ns, ns_len) * 31, pair, pair_len);
 }
 
 /* Targets by namespace and one label that all of their pods have; those that demand no such label,
  * by namespace alone. */
 static void index_targets(struct aw__cluster_view *scene)
 {
-    memset(scene->bucket, 0xff, scene->bucket_count * sizeof *scene->bucket);
-    for (uint32_t i = scene->target_count; i-- > 0;) { /* so that the first comes first */
+    aw_hash_table_clear(&scene->by_label);
+    for (uint32_t i = 0; i < scene->target_count; i++) {
         struct aw__cluster_view_target *target = scene->targets[i];
         char pair[AW__LABEL_BYTES_MAX] = "";
         if (!target)
@@ -354,9 +350,9 @@ static void index_targets(struct aw__cluster_view *scene)
             continue;
         if (!aw__selector_pair(target->selector, pair, sizeof pair))
             *pair = '\0';
-        const uint32_t b = bucket_of(scene, target->ns, strlen(target->ns), pair, strlen(pair));
-        scene->next[i] = scene->bucket[b];
-        scene->bucket[b] = i;
+        struct labelled *labelled = aw_hash_table_add(
+            &scene->by_label, hash_of(target->ns, strlen(target->ns), pair, strlen(pair)));
+        labelled->target = i;
     }
 }
 
@@ -375,14 +371,16 @@ static bool owned(const struct aw__cluster_view_target *target,
     return true; /* who knows how others do it */
 }
 
-static uint32_t owner_in(const struct aw__cluster_view *scene, uint32_t bucket, const char *ns,
+/* Of the targets of that label, the first that the pod is of. */
+static uint32_t owner_in(const struct aw__cluster_view *scene, uint64_t hash, const char *ns,
                          size_t ns_len, const struct aw__cluster_view_pod *pod, const char *labels)
 {
-    for (uint32_t i = scene->bucket[bucket]; i != NOBODY; i = scene->next[i]) {
-        const struct aw__cluster_view_target *target = scene->targets[i];
+    const struct labelled *at = aw_hash_table_find(&scene->by_label, hash);
+    for (; at; at = aw_hash_table_next(&scene->by_label, at)) {
+        const struct aw__cluster_view_target *target = scene->targets[at->target];
         if (strlen(target->ns) == ns_len && !memcmp(target->ns, ns, ns_len) && owned(target, pod) &&
             aw__selector_matches(target->selector, labels, pod->labels.count))
-            return i;
+            return (uint32_t)at->target;
     }
     return NOBODY;
 }
@@ -398,13 +396,12 @@ static uint32_t owner_of(const struct aw__cluster_view *scene, const struct aw_k
     uint32_t owner = NOBODY;
     for (size_t at = 0; owner == NOBODY && at < pod->labels.count;) {
         const size_t len = strlen(labels + at);
-        const uint32_t b = bucket_of(scene, item->key, ns_len, labels + at, len);
-        owner = owner_in(scene, b, item->key, ns_len, pod, labels);
+        owner = owner_in(scene, hash_of(item->key, ns_len, labels + at, len), item->key, ns_len,
+                         pod, labels);
         at += len + 1;
     }
     if (owner == NOBODY)
-        owner = owner_in(scene, bucket_of(scene, item->key, ns_len, "", 0), item->key, ns_len, pod,
-                         labels);
+        owner = owner_in(scene, hash_of(item->key, ns_len, "", 0), item->key, ns_len, pod, labels);
     return owner;
 }
 

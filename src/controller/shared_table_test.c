@@ -16,73 +16,73 @@ static void name_of(int i, char buf[16])
 
 static void what_is_put_is_found_replaced_and_dropped(void **state)
 {
-    struct aw__shared_table directory;
+    struct aw__shared_table table;
     char name[16];
     (void)state;
-    assert_ok(aw__shared_table_init(&directory, NAMES, NULL));
+    assert_ok(aw__shared_table_init(&table, NAMES, NULL));
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < NAMES; i++) {
             const int64_t value = 1000 * round + i;
             name_of(i, name);
-            assert_ok(aw__shared_table_put(&directory, name, &value, sizeof value));
+            assert_ok(aw__shared_table_put(&table, name, &value, sizeof value));
         }
-        assert_int_equal(directory.count, NAMES);
+        assert_int_equal(table.by_name.count, NAMES);
         for (int i = 0; i < NAMES; i++) {
             name_of(i, name);
-            const int64_t *value = aw__shared_table_find(&directory, name);
+            const int64_t *value = aw__shared_table_find(&table, name);
             assert_non_null(value);
             assert_int_equal(*value, 1000 * round + i);
         }
     }
     for (int i = 0; i < NAMES; i += 2) {
         name_of(i, name);
-        aw__shared_table_drop(&directory, name);
-        aw__shared_table_drop(&directory, name); /* gone already */
+        aw__shared_table_drop(&table, name);
+        aw__shared_table_drop(&table, name); /* gone already */
     }
-    assert_int_equal(directory.count, NAMES / 2);
+    assert_int_equal(table.by_name.count, NAMES / 2);
     for (int i = 0; i < NAMES; i++) {
         name_of(i, name);
-        assert_int_equal(aw__shared_table_find(&directory, name) != NULL, i % 2);
+        assert_int_equal(aw__shared_table_find(&table, name) != NULL, i % 2);
     }
-    aw__shared_table_deinit(&directory);
-    aw__shared_table_deinit(&directory);
+    aw__shared_table_deinit(&table);
+    aw__shared_table_deinit(&table);
 }
 
 static void more_than_fit_are_left_out_and_counted(void **state)
 {
-    struct aw__shared_table directory;
+    struct aw__shared_table table;
     (void)state;
-    assert_ok(aw__shared_table_init(&directory, 2, NULL));
-    assert_ok(aw__shared_table_put(&directory, "a", "1", 2));
-    assert_ok(aw__shared_table_put(&directory, "b", "2", 2));
-    assert_int_equal(aw__shared_table_put(&directory, "c", "3", 2), AW_ERR_LIMIT);
-    assert_ok(aw__shared_table_put(&directory, "a", "4", 2)); /* a new value needs no new place */
-    assert_string_equal(aw__shared_table_find(&directory, "a"), "4");
-    assert_null(aw__shared_table_find(&directory, "c"));
-    assert_int_equal(directory.left_out, 1);
-    aw__shared_table_deinit(&directory);
+    assert_ok(aw__shared_table_init(&table, 2, NULL));
+    assert_ok(aw__shared_table_put(&table, "a", "1", 2));
+    assert_ok(aw__shared_table_put(&table, "b", "2", 2));
+    assert_int_equal(aw__shared_table_put(&table, "c", "3", 2), AW_ERR_LIMIT);
+    assert_ok(aw__shared_table_put(&table, "a", "4", 2)); /* a new value needs no new place */
+    assert_string_equal(aw__shared_table_find(&table, "a"), "4");
+    assert_null(aw__shared_table_find(&table, "c"));
+    assert_int_equal(table.left_out, 1);
+    aw__shared_table_deinit(&table);
 }
 
 static void without_memory_the_old_value_stays(void **state)
 {
-    struct aw__shared_table directory;
+    struct aw__shared_table table;
     struct aw_alloc_counting counting;
     (void)state;
     aw_alloc_counting_init(&counting);
-    assert_ok(aw__shared_table_init(&directory, 4, &counting.alloc));
-    assert_ok(aw__shared_table_put(&directory, "a", "1", 2));
+    assert_ok(aw__shared_table_init(&table, 4, &counting.alloc));
+    assert_ok(aw__shared_table_put(&table, "a", "1", 2));
     counting.fail_after = counting.alloc_count;
-    assert_int_equal(aw__shared_table_put(&directory, "a", "2", 2), AW_ERR_NOMEM);
-    assert_string_equal(aw__shared_table_find(&directory, "a"), "1");
-    aw__shared_table_deinit(&directory);
+    assert_int_equal(aw__shared_table_put(&table, "a", "2", 2), AW_ERR_NOMEM);
+    assert_string_equal(aw__shared_table_find(&table, "a"), "1");
+    aw__shared_table_deinit(&table);
     aw_alloc_counting_init(&counting);
     counting.fail_after = 0;
-    assert_int_equal(aw__shared_table_init(&directory, 4, &counting.alloc), AW_ERR_NOMEM);
+    assert_int_equal(aw__shared_table_init(&table, 4, &counting.alloc), AW_ERR_NOMEM);
 }
 
 /* Somebody who looks all the time: both halves of a value always belong together. */
 struct reader {
-    struct aw__shared_table *directory;
+    struct aw__shared_table *table;
     _Atomic bool stop;
     _Atomic uint64_t looks;
     bool torn;
@@ -92,10 +92,10 @@ static void *look(void *ctx)
 {
     struct reader *reader = ctx;
     while (!reader->stop) {
-        aw__shared_table_enter(reader->directory);
-        const int64_t *pair = aw__shared_table_find(reader->directory, "pair");
+        aw__shared_table_enter(reader->table);
+        const int64_t *pair = aw__shared_table_find(reader->table, "pair");
         reader->torn = reader->torn || (pair && pair[0] != -pair[1]);
-        aw__shared_table_leave(reader->directory);
+        aw__shared_table_leave(reader->table);
         reader->looks++;
     }
     return NULL;
@@ -103,23 +103,23 @@ static void *look(void *ctx)
 
 static void who_looks_sees_whole_values_while_they_change(void **state)
 {
-    struct aw__shared_table directory;
-    struct reader reader = {.directory = &directory};
+    struct aw__shared_table table;
+    struct reader reader = {.table = &table};
     pthread_t thread;
     (void)state;
-    assert_ok(aw__shared_table_init(&directory, 8, NULL));
+    assert_ok(aw__shared_table_init(&table, 8, NULL));
     assert_int_equal(pthread_create(&thread, NULL, look, &reader), 0);
     for (int64_t i = 0; i < 20000 || reader.looks < 100; i++) {
         const int64_t pair[] = {i, -i};
         if (i % 7)
-            assert_ok(aw__shared_table_put(&directory, "pair", pair, sizeof pair));
+            assert_ok(aw__shared_table_put(&table, "pair", pair, sizeof pair));
         else
-            aw__shared_table_drop(&directory, "pair");
+            aw__shared_table_drop(&table, "pair");
     }
     reader.stop = true;
     pthread_join(thread, NULL);
     assert_false(reader.torn);
-    aw__shared_table_deinit(&directory);
+    aw__shared_table_deinit(&table);
 }
 
 AW_TEST_GROUP("controller-shared-table")

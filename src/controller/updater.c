@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/quantity.h"
 #include "controller/admission.h"
 #include "controller/status.h"
@@ -14,8 +15,6 @@
 #include "kube/lease.h"
 #include "kube/verbs.h"
 
-#define PROBES      32u      /* places where an object's memory may lie */
-#define SLOTS_PER   2u       /* places per object: probes end soon */
 #define RETRY_US    30000000 /* after a failure, before the same object is tried again */
 #define TELL_US     60000000 /* between two writes of one object's condition */
 #define CUSTOM_US   60000000 /* between two looks at a scale that no informer follows */
@@ -32,7 +31,7 @@ struct custom {
 
 /* What is remembered of one object. */
 struct slot {
-    uint64_t uid;   /* hash; 0: free */
+    uint64_t hash;  /* of its uid */
     uint64_t round; /* in which it was seen last */
     struct aw__update_memory memory;
     struct custom custom;
@@ -46,8 +45,7 @@ struct aw_updater {
     const struct aw_alloc *alloc;
     struct aw__view view;
     struct aw_kube_recorder recorder;
-    struct slot *slots;
-    uint32_t slot_count;
+    struct aw_hash_table slots; /* of struct slot */
     struct aw_updater_counts counts;
     bool follow; /* somebody asks to be acted for */
     bool webhook_lives;
@@ -90,14 +88,14 @@ enum aw_err aw_updater_new(struct aw_updater **ret_updater, struct aw_kube *kube
         mine->disruptions_per_min > 0 ? mine->disruptions_per_min : AW_UPDATER_DISRUPTIONS_PER_MIN;
     mine->objects_max = mine->objects_max ? mine->objects_max : AW_UPDATER_OBJECTS_MAX;
     mine->pods_max = mine->pods_max ? mine->pods_max : AW_UPDATER_PODS_MAX;
-    updater->slot_count = mine->objects_max * SLOTS_PER;
     updater->tokens = AW_UPDATER_DISRUPTIONS_BURST;
     updater->tokens_us = aw_clock_monotonic_us(mine->clock);
     aw_kube_recorder_init(&updater->recorder, kube, server, mine->instance);
-    updater->slots = aw_alloc_new(alloc, updater->slot_count, sizeof *updater->slots);
-    enum aw_err err = updater->slots ? aw__view_open(&updater->view, kube, server, mine->ns,
-                                                     mine->objects_max, mine->pods_max, alloc, diag)
-                                     : aw_fail(diag, AW_ERR_NOMEM, "no memory for an updater");
+    enum aw_err err = aw_hash_table_init(&updater->slots, sizeof(struct slot), mine->objects_max,
+                                         2 * mine->objects_max, alloc);
+    err = err ? aw_fail(diag, err, "no memory for an updater")
+              : aw__view_open(&updater->view, kube, server, mine->ns, mine->objects_max,
+                              mine->pods_max, alloc, diag);
     if (err)
         aw_updater_free(updater);
     else
@@ -110,7 +108,7 @@ void aw_updater_free(struct aw_updater *updater)
     if (!updater)
         return;
     aw__view_close(&updater->view);
-    aw_alloc_free(updater->alloc, updater->slots);
+    aw_hash_table_deinit(&updater->slots);
     aw_alloc_free(updater->alloc, updater);
 }
 
@@ -135,29 +133,27 @@ const struct aw_updater_counts *aw_updater_counts(const struct aw_updater *updat
 
 /* --- memory of objects --- */
 
-static uint64_t hash_uid(const char *uid) /* FNV-1a, 64 bits; never 0 */
+/* Frees the memory of objects that are gone. */
+static void forget(struct aw_updater *updater)
 {
-    uint64_t hash = aw_hash_text(AW_HASH_BEGIN, uid);
-    return hash ? hash : 1;
+    struct slot *slot;
+    for (uint32_t i = 0; i < updater->slots.places; i++)
+        while ((slot = aw_hash_table_at(&updater->slots, i)) &&
+               updater->counts.rounds - slot->round > FORGET)
+            aw_hash_table_drop(&updater->slots, slot);
 }
 
-/* The place of an object; NULL: too many of them hash alike. */
+/* The memory of an object, good until the next object is looked at. NULL: there is no room. */
 static struct slot *remember(struct aw_updater *updater, const char *uid)
 {
-    const uint64_t hash = hash_uid(uid);
-    struct slot *spare = NULL;
-    for (uint32_t i = 0; i < PROBES; i++) {
-        struct slot *slot = &updater->slots[(hash + i) % updater->slot_count];
-        if (slot->uid == hash) {
-            slot->round = updater->counts.rounds;
-            return slot;
-        }
-        if (!spare && (slot->uid == 0 || updater->counts.rounds - slot->round > FORGET))
-            spare = slot;
-    }
-    if (spare)
-        *spare = (struct slot){.uid = hash, .round = updater->counts.rounds};
-    return spare;
+    const uint64_t hash = aw_hash_text(AW_HASH_BEGIN, uid);
+    struct slot *slot = aw_hash_table_find(&updater->slots, hash);
+    if (!slot && updater->slots.count == updater->slots.max)
+        forget(updater);
+    if (!slot && !(slot = aw_hash_table_add(&updater->slots, hash)))
+        return NULL;
+    slot->round = updater->counts.rounds;
+    return slot;
 }
 
 /* --- telling --- */

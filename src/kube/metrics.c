@@ -43,7 +43,6 @@ static void carve(struct aw_kube_metrics *metrics, struct aw_carve *carve)
 {
     const uint32_t max = metrics->entry_max;
     metrics->entry = aw_carve_take(carve, max, sizeof *metrics->entry);
-    metrics->index = aw_carve_take(carve, metrics->index_size, sizeof *metrics->index);
     metrics->bucket = aw_carve_take(carve, max, AW_KUBE_BUCKETS_MAX * sizeof *metrics->bucket);
     metrics->names = aw_carve_take(carve, metrics->names_size, 1);
     metrics->order = aw_carve_take(carve, AW_KUBE_TARGETS_MAX, sizeof *metrics->order);
@@ -101,8 +100,6 @@ enum aw_err aw_kube_metrics_open(struct aw_kube_metrics **ret_metrics,
         metrics.config.latency_unit_s = 1;
     metrics.entry_max = config->pods_max ? config->pods_max : AW_KUBE_METRICS_PODS;
     metrics.names_size = (size_t)metrics.entry_max * AW__NAME_BYTES;
-    for (metrics.index_size = 2; metrics.index_size < 2 * metrics.entry_max;)
-        metrics.index_size *= 2;
     snprintf(metrics.window, sizeof metrics.window, "%llds",
              (long long)((metrics.config.window_us + 999999) / 1000000));
     if (config->selector && config->selector[0]) {
@@ -117,7 +114,9 @@ enum aw_err aw_kube_metrics_open(struct aw_kube_metrics **ret_metrics,
     carve(&metrics, &cut);
     struct aw_kube_metrics *made = aw_alloc_new(alloc, 1, sizeof *made);
     unsigned char *block = made ? aw_alloc_new(alloc, cut.used, 1) : NULL;
-    if (!block) {
+    if (!block || aw_hash_table_init(&metrics.by_key, sizeof(struct aw__metric_place),
+                                     metrics.entry_max, metrics.entry_max, alloc)) {
+        aw_alloc_free(alloc, block);
         aw_alloc_free(alloc, made);
         return aw_fail(diag, AW_ERR_NOMEM, "no memory for metrics");
     }
@@ -132,6 +131,7 @@ void aw_kube_metrics_close(struct aw_kube_metrics *metrics)
 {
     if (!metrics)
         return;
+    aw_hash_table_deinit(&metrics->by_key);
     aw_alloc_free(metrics->alloc, metrics->entry); /* the block begins with them */
     aw_alloc_free(metrics->alloc, metrics);
 }

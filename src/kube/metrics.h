@@ -9,7 +9,7 @@
  *
  * Call order: open; each round read, then pod and workload for as many as you like; close, before
  *             the client of the API server.
- * Memory:     one block at open for `pods_max` entries, their names and buckets; answers are
+ * Memory:     all at open for `pods_max` entries, their names and buckets; answers are
  *             texts in the memory of the client, of which one series at a time is decoded. A
  *             question is split by namespaces so that no answer is expected to have more than
  *             AW_KUBE_ANSWER_SERIES.

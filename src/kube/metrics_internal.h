@@ -2,6 +2,7 @@
 #ifndef AW_KUBE_METRICS_INTERNAL_H
 #define AW_KUBE_METRICS_INTERNAL_H
 
+#include "base/hash_table.h"
 #include "kube/metrics.h"
 
 #define AW__NONE           UINT32_MAX
@@ -40,9 +41,15 @@ _Static_assert(sizeof(struct aw__metric_slot) == 16, "there are eleven for each 
 /* A pod, or a workload that has series of its own. */
 struct aw__metric_entry {
     uint32_t key_at, key_len; /* in `names`: "namespace/pod", "namespace//workload" */
-    uint32_t hash;
+    uint64_t hash;
     int64_t seen_us;                              /* when anything came, wall */
     struct aw__metric_slot slot[AW_KUBE_QUERIES]; /* that of LATENCY: of the whole row of buckets */
+};
+
+/* Where an entry is, by the hash of its key. */
+struct aw__metric_place {
+    uint64_t hash;
+    uint64_t entry;
 };
 
 struct aw__trouble {
@@ -64,10 +71,10 @@ struct aw_kube_metrics {
     struct aw__trouble trouble[AW_KUBE_QUERIES + 2]; /* and of the two sources */
 
     struct aw__metric_entry *entry; /* [entry_max] */
-    uint32_t *index; /* [index_size], a power of two: 1 + place of the entry; 0: free */
-    float *bucket;   /* [AW_KUBE_BUCKETS_MAX][entry_max]; NaN: not there */
-    char *names;     /* [names_size] */
-    uint32_t entry_count, entry_max, index_size;
+    struct aw_hash_table by_key;    /* of struct aw__metric_place */
+    float *bucket;                  /* [AW_KUBE_BUCKETS_MAX][entry_max]; NaN: not there */
+    char *names;                    /* [names_size] */
+    uint32_t entry_count, entry_max;
     size_t names_len, names_size;
     double bound[AW_KUBE_BUCKETS_MAX]; /* seconds, in the order in which they were met */
     uint32_t bound_count;

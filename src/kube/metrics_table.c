@@ -1,4 +1,4 @@
-/* metrics_table.c - what is known of pods: an open table over one block, and what is read of it. */
+/* metrics_table.c - what is known of pods, by their names, and what is read of it. */
 #include <math.h>
 #include <string.h>
 
@@ -8,18 +8,16 @@
 
 #define ROUND_MAX 0x7fffffffu /* a thousand years of rounds */
 
-/* Where the count of one bucket of an entry is. Bounds lie one behind the other, so that of those
- * that nobody has no memory is ever touched. */
+/* Where the count of one bucket of an entry is. Bounds lie one behind the other, so that no memory
+ * is touched for those that no pod has. */
 static float *bucket_of(const struct aw_kube_metrics *metrics, uint32_t entry, uint32_t bound)
 {
     return metrics->bucket + (size_t)bound * metrics->entry_max + entry;
 }
 
-static uint32_t hash_key(const char *ns, const char *between, const char *name)
+static uint64_t hash_key(const char *ns, const char *between, const char *name)
 {
-    const uint64_t hash =
-        aw_hash_text(aw_hash_text(aw_hash_text(AW_HASH_BEGIN, ns), between), name);
-    return (uint32_t)(hash ^ hash >> 32);
+    return aw_hash_text(aw_hash_text(aw_hash_text(AW_HASH_BEGIN, ns), between), name);
 }
 
 static bool has_key(const struct aw_kube_metrics *metrics, const struct aw__metric_entry *entry,
@@ -31,35 +29,28 @@ static bool has_key(const struct aw_kube_metrics *metrics, const struct aw__metr
            !memcmp(key + ns_len, between, between_len) && !strcmp(key + ns_len + between_len, name);
 }
 
-/* Where the entry is, or the free place where it would be. */
-static uint32_t *place(const struct aw_kube_metrics *metrics, uint32_t hash, const char *ns,
-                       const char *between, const char *name)
+static void put_place(struct aw_kube_metrics *metrics, uint64_t hash, uint32_t entry)
 {
-    const uint32_t mask = metrics->index_size - 1;
-    uint32_t at = hash & mask;
-    for (; metrics->index[at]; at = (at + 1) & mask) {
-        const struct aw__metric_entry *entry = &metrics->entry[metrics->index[at] - 1];
-        if (entry->hash == hash && has_key(metrics, entry, ns, between, name))
-            break;
-    }
-    return &metrics->index[at];
+    struct aw__metric_place *place = aw_hash_table_add(&metrics->by_key, hash);
+    place->entry = entry; /* there is room for all from the beginning */
 }
 
 /* As aw__metrics_add, without adding. */
 static uint32_t entry_find(const struct aw_kube_metrics *metrics, const char *ns,
                            const char *between, const char *name)
 {
-    const uint32_t hash = hash_key(ns, between, name);
-    const uint32_t found = *place(metrics, hash, ns, between, name);
-    return found ? found - 1 : AW__NONE;
+    const struct aw__metric_place *place =
+        aw_hash_table_find(&metrics->by_key, hash_key(ns, between, name));
+    while (place && !has_key(metrics, &metrics->entry[place->entry], ns, between, name))
+        place = aw_hash_table_next(&metrics->by_key, place);
+    return place ? (uint32_t)place->entry : AW__NONE;
 }
 
 uint32_t aw__metrics_add(struct aw_kube_metrics *metrics, const char *ns, const char *between,
                          const char *name, int64_t now_us)
 {
-    const uint32_t hash = hash_key(ns, between, name);
-    uint32_t *found = place(metrics, hash, ns, between, name);
-    if (*found == 0) {
+    uint32_t found = entry_find(metrics, ns, between, name);
+    if (found == AW__NONE) {
         struct aw_text text;
         const size_t len = strlen(ns) + strlen(between) + strlen(name);
         if (metrics->entry_count == metrics->entry_max ||
@@ -67,24 +58,24 @@ uint32_t aw__metrics_add(struct aw_kube_metrics *metrics, const char *ns, const 
             metrics->state.left_out++;
             return AW__NONE;
         }
-        struct aw__metric_entry *entry = &metrics->entry[metrics->entry_count];
-        *entry = (struct aw__metric_entry){
-            .key_at = (uint32_t)metrics->names_len, .key_len = (uint32_t)len, .hash = hash};
+        found = metrics->entry_count++;
+        metrics->entry[found] = (struct aw__metric_entry){.key_at = (uint32_t)metrics->names_len,
+                                                          .key_len = (uint32_t)len,
+                                                          .hash = hash_key(ns, between, name)};
         aw_text_init(&text, metrics->names + metrics->names_len, len + 1);
         aw_text_add(&text, "%s%s%s", ns, between, name);
         metrics->names_len += len + 1;
-        *found = ++metrics->entry_count;
+        put_place(metrics, metrics->entry[found].hash, found);
     }
-    metrics->entry[*found - 1].seen_us = now_us;
-    return *found - 1;
+    metrics->entry[found].seen_us = now_us;
+    return found;
 }
 
 void aw__metrics_forget(struct aw_kube_metrics *metrics, int64_t now_us)
 {
-    const uint32_t mask = metrics->index_size - 1;
     uint32_t kept = 0;
     size_t len = 0;
-    memset(metrics->index, 0, metrics->index_size * sizeof *metrics->index);
+    aw_hash_table_clear(&metrics->by_key);
     for (uint32_t i = 0; i < metrics->entry_count; i++) {
         struct aw__metric_entry entry = metrics->entry[i];
         if (now_us - entry.seen_us > metrics->config.age_max_us)
@@ -94,15 +85,12 @@ void aw__metrics_forget(struct aw_kube_metrics *metrics, int64_t now_us)
             *bucket_of(metrics, kept, b) = *bucket_of(metrics, i, b);
         entry.key_at = (uint32_t)len;
         len += entry.key_len + 1;
+        put_place(metrics, entry.hash, kept);
         metrics->entry[kept++] = entry;
-        uint32_t at = entry.hash & mask;
-        while (metrics->index[at])
-            at = (at + 1) & mask;
-        metrics->index[at] = kept;
     }
     metrics->entry_count = kept;
     metrics->names_len = len;
-    if (metrics->bound_count == AW_KUBE_BUCKETS_MAX) { /* somebody changes his buckets: anew */
+    if (metrics->bound_count == AW_KUBE_BUCKETS_MAX) { /* buckets of a pod have changed: anew */
         metrics->bound_count = 0;
         for (uint32_t i = 0; i < kept; i++)
             metrics->entry[i].slot[AW_KUBE_QUERY_LATENCY].round = 0;
@@ -133,7 +121,7 @@ void aw__metrics_put_bucket(struct aw_kube_metrics *metrics, uint32_t entry, dou
         metrics->state.dropped++;
         return;
     }
-    if (b == metrics->bound_count) { /* nobody has had it so far */
+    if (b == metrics->bound_count) { /* no pod has had it so far */
         metrics->bound[metrics->bound_count++] = bound_s;
         for (uint32_t i = 0; i < metrics->entry_count; i++)
             *bucket_of(metrics, i, b) = NAN;
@@ -233,7 +221,7 @@ static void merge_row(const struct aw_kube_metrics *metrics, uint32_t at, double
 {
     for (uint32_t b = 0; b < metrics->bound_count; b++)
         counts[b] +=
-            (double)*bucket_of(metrics, at, b); /* NaN stays: a bound that somebody lacks is none */
+            (double)*bucket_of(metrics, at, b); /* NaN stays: a bound that a pod lacks is none */
 }
 
 static bool has_total(const struct aw_kube_metrics *metrics, uint32_t at)
