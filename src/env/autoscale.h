@@ -105,9 +105,6 @@ const struct aw_autoscale_info *aw_autoscale_info(const struct aw_env *env);
 const struct aw_sample *aw_autoscale_sample(const struct aw_env *env);
 const struct aw_autoscale_settings *aw_autoscale_settings(const struct aw_env *env);
 const struct aw_bounds *aw_autoscale_bounds(const struct aw_env *env); /* NULL: not such a one */
-/* The application of this episode, and of the pool: index < aw_autoscale_app_count. */
-uint32_t aw_autoscale_app_count(const struct aw_env *env); /* 0: not such an environment */
-const struct aw_app *aw_autoscale_app(const struct aw_env *env, uint32_t index);
 
 /* The weight of the SLO in the constrained reward, clipped to AW_LAMBDA_MIN .. AW_LAMBDA_MAX; it
  * stays over resets. Whoever trains moves it with aw_lambda_next. */
@@ -119,18 +116,5 @@ AW_NODISCARD enum aw_err aw_autoscale_set_lambda(const struct aw_env *env, doubl
 AW_NODISCARD enum aw_err aw_autoscale_step_plan(const struct aw_env *env,
                                                 const struct aw_plan *plan, float *obs,
                                                 struct aw_step *ret, float *ret_values);
-
-/* What is odd about the options, though not wrong: bits of enum aw_autoscale_warning. */
-enum aw_autoscale_warning {
-    /* some application's mean load is beyond what the largest allocation serves */
-    AW_AUTOSCALE_WARN_OVERLOAD = 1,
-    /* some application's highest load is, though its mean is not */
-    AW_AUTOSCALE_WARN_PEAK = 2,
-    /* the largest allocation allowed does not fit into the cluster */
-    AW_AUTOSCALE_WARN_CLUSTER = 4,
-};
-uint32_t aw_autoscale_warnings(const struct aw_env *env);
-const char *aw_autoscale_warning_name(enum aw_autoscale_warning warning); /* "overload" */
-const char *aw_autoscale_warning_text(enum aw_autoscale_warning warning); /* one sentence */
 
 #endif

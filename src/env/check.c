@@ -26,10 +26,10 @@
 #define SEARCH_EPISODES   4u
 
 static const struct {
-    const char *name, *demand;
+    const char *name;
     enum aw_env_check_level level;
 } rules[] = {
-#define X(id, level, name, demand) [AW_ENV_CHECK_RULE_##id] = {name, demand, AW_ENV_CHECK_##level},
+#define X(id, level, name, demand) [AW_ENV_CHECK_RULE_##id] = {name, AW_ENV_CHECK_##level},
     AW_ENV_CHECK_MAP(X)
 #undef X
 };
@@ -38,12 +38,6 @@ const char *aw_env_check_rule_name(enum aw_env_check_rule rule)
 {
     AW_ASSERT((unsigned)rule < AW_ENV_CHECK_RULE_COUNT);
     return rules[rule].name;
-}
-
-const char *aw_env_check_rule_demand(enum aw_env_check_rule rule)
-{
-    AW_ASSERT((unsigned)rule < AW_ENV_CHECK_RULE_COUNT);
-    return rules[rule].demand;
 }
 
 struct trace {

@@ -90,8 +90,7 @@ struct aw_env_finding {
     char text[AW_ENV_CHECK_TEXT_MAX]; /* one sentence: what was expected and what was found */
 };
 
-const char *aw_env_check_rule_name(enum aw_env_check_rule rule);   /* "final-observation" */
-const char *aw_env_check_rule_demand(enum aw_env_check_rule rule); /* the sentence of the table */
+const char *aw_env_check_rule_name(enum aw_env_check_rule rule); /* "final-observation" */
 
 /* Writes at most `max` findings; AW_ENV_CHECK_RULE_COUNT always suffices. Returns AW_OK when the
  * check ran, whatever it found, and AW_ERR_NOMEM (nothing written) when it could not. Afterwards

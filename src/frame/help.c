@@ -145,7 +145,7 @@ void aw_help_verb(FILE *out, const struct aw_verb *verb, bool color)
         fprintf(out, "%s  # %s\n  %s\n", e == verb->examples ? "" : "\n", e->help, e->command);
 }
 
-void aw__help_group(FILE *out, const char *word, bool color)
+static void help_group(FILE *out, const char *word, bool color)
 {
     fprintf(out, "%sUsage:%s aware %s VERB [OPTION]...\n", bold(color), plain(color), word);
     heading(out, "Verbs:", color);
@@ -188,7 +188,7 @@ static enum aw_err help_run(const struct aw_call *run, struct aw_diag *diag)
     if (!second) {
         for (uint32_t i = 0; aw_verbs[i]; i++) {
             if (aw_verb_in_group(aw_verbs[i], first) && !aw_verb_named(first)) {
-                aw__help_group(stdout, first, run->color_out);
+                help_group(stdout, first, run->color_out);
                 return AW_OK;
             }
         }

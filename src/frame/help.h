@@ -18,7 +18,6 @@ extern const struct aw__note aw__notes_files[];
 extern const struct aw__note aw__notes_exit[];
 
 void aw_help_all(FILE *out, bool color);                              /* aware help */
-void aw__help_group(FILE *out, const char *word, bool color);         /* aware help env */
 void aw_help_verb(FILE *out, const struct aw_verb *verb, bool color); /* aware help train */
 
 /* The help of an option with its default: "environments in lockstep (default 1)". Returns `buf`. */

@@ -64,7 +64,4 @@ void aw__live_count(struct aw__live *live, uint32_t done, uint32_t total);
 /* Erases what it drew. NULL is a no-op. */
 void aw__live_free(struct aw__live *live);
 
-/* Figures of one table cell: "34ms", "1.2", "12.5 %"; returns `buf`. */
-const char *aw__simulate_figure(uint32_t column, double value, char *buf, size_t size);
-
 #endif

@@ -26,7 +26,7 @@ enum aw__figure_kind aw__simulate_kind(uint32_t column)
     return AW__FIGURE_PLAIN;
 }
 
-const char *aw__simulate_figure(uint32_t column, double value, char *buf, size_t size)
+static const char *figure_show(uint32_t column, double value, char *buf, size_t size)
 {
     if (!isfinite(value)) {
         snprintf(buf, size, "-");
@@ -149,9 +149,9 @@ static enum aw_err print_table(const struct aw_call *run, const struct aw__simul
         for (uint32_t i = 0; i < ask->policy_count; i++) {
             const bool best = is_best(ask, summary, c, i);
             starred |= best;
-            aw_table_add(&table, "%s%s", best ? "*" : "",
-                         aw__simulate_figure(c, aw_simulate_column_get(&summary[i].mean, c), cell,
-                                             sizeof cell));
+            aw_table_add(
+                &table, "%s%s", best ? "*" : "",
+                figure_show(c, aw_simulate_column_get(&summary[i].mean, c), cell, sizeof cell));
         }
     }
     enum aw_err err = aw_table_print(&table, stdout, run->color_out, diag);

@@ -107,7 +107,5 @@ AW_NODISCARD enum aw_err aw__offline_explain(const struct aw__client *client, co
                                              uint64_t decision, json_t **ret, struct aw_diag *diag);
 AW_NODISCARD enum aw_err aw__offline_order(const struct aw__client *client, const json_t *order,
                                            json_t **ret, struct aw_diag *diag);
-/* Its present: simulated, or of the wall clock. */
-int64_t aw__offline_now_us(const struct aw__client *client);
 
 #endif

@@ -25,7 +25,8 @@ static const char *place(const struct aw__client *client, const char *name, char
     return buf;
 }
 
-int64_t aw__offline_now_us(const struct aw__client *client)
+/* The present of the state: simulated, or of the wall clock. */
+static int64_t now_us_of(const struct aw__client *client)
 {
     int64_t us;
     if (aw_at_true(client->views, "status.virtual_time") &&
@@ -119,7 +120,7 @@ enum aw_err aw__offline_history(const struct aw__client *client, const char *nam
         int64_t ago;
         if ((err = aw_duration_parse(since, AW_QUANTITY_POSITIVE_OR_0, &ago, diag)))
             return err;
-        filter.from_us = aw__offline_now_us(client) - ago;
+        filter.from_us = now_us_of(client) - ago;
     }
     if (before)
         filter.seq_last = before - 1;
@@ -201,7 +202,7 @@ enum aw_err aw__offline_explain(const struct aw__client *client, const char *nam
         json_object_set_new(answer, "at",
                             json_string(aw_time_write(entry.at_us, when, sizeof when)));
         json_object_set_new(answer, "age_s",
-                            json_real(1e-6 * (double)(aw__offline_now_us(client) - entry.at_us)));
+                            json_real(1e-6 * (double)(now_us_of(client) - entry.at_us)));
         json_object_set_new(answer, "sentence", json_string(aw_at_text(account, "sentence")));
         json_object_set_new(answer, "account", account ? account : json_null());
         detail_put(answer, &entry);
@@ -339,7 +340,7 @@ enum aw_err aw__offline_order(const struct aw__client *client, const json_t *ask
         *standing.diag.text && diag)
         *diag = standing.diag;
     /* what is lived already is over: the order counts from the next tick on */
-    int64_t now_us = aw__offline_now_us(client);
+    int64_t now_us = now_us_of(client);
     now_us = now_us > standing.last_us ? now_us : standing.last_us + 1;
     err = err ? err : order_read(client, asked, now_us, &order, diag);
     if (!err) {

@@ -59,21 +59,10 @@ const char *aw_canary_state_name(enum aw_canary_state state)
     return names[state];
 }
 
-const char *aw_canary_cause_name(enum aw_canary_cause cause)
-{
-    static const char *const names[] = {
-#define X(id, name, sentence) name,
-        AW_CANARY_CAUSE_MAP(X)
-#undef X
-    };
-    AW_ASSERT((size_t)cause < AW_CANARY_CAUSE_COUNT);
-    return names[cause];
-}
-
 const char *aw_canary_cause_sentence(enum aw_canary_cause cause)
 {
     static const char *const sentences[] = {
-#define X(id, name, sentence) sentence,
+#define X(id, sentence) sentence,
         AW_CANARY_CAUSE_MAP(X)
 #undef X
     };

@@ -63,31 +63,30 @@ enum aw_canary_state {
 const char *aw_canary_state_name(enum aw_canary_state state); /* "rolled_back" */
 
 /* clang-format off */
-/*     id            name           sentence */
-#define AW_CANARY_CAUSE_MAP(X)                                                                     \
-    X(NONE,         "none",        "no new policy was tried")                                      \
-    X(FOUND,        "found",       "a better policy was found: it is asked, and decides nothing")  \
-    X(PROPOSED,     "proposed",    "a policy was handed in: it is asked, and decides nothing")     \
-    X(NOT_FINITE,   "not_finite",  "refused: it gave a number that is not finite")                 \
-    X(ABSURD,       "absurd",      "refused: it proposed an amount that cannot be one")            \
-    X(CLIPPED,      "clipped",     "refused: hard rails cut what it proposed too often")           \
-    X(SOUND,        "sound",       "its proposals are sound: it acts for a part of an episode")    \
-    X(PART_GOOD,    "part_good",   "its part of an episode was good: it acts for whole ones")      \
-    X(VIOLATIONS,   "violations",  "rolled back: the SLO was missed more often than chance allows")\
-    X(SCORE_LOW,    "score_low",   "rolled back: the score is below its predicted interval")       \
-    X(TRIPPED,      "tripped",     "rolled back: the watchdog tripped while it acted")             \
-    X(STAGE,        "stage",       "given up: the fallback acts again")                            \
-    X(CHANGED,      "changed",     "given up: the workload is not what it was predicted for")      \
-    X(ORDERED,      "ordered",     "rolled back: a person ordered it")                             \
-    X(PROVEN,       "proven",      "adopted: score and violations are within what was predicted")
+/*     id           sentence */
+#define AW_CANARY_CAUSE_MAP(X)                                                      \
+    X(NONE,        "no new policy was tried")                                       \
+    X(FOUND,       "a better policy was found: it is asked, and decides nothing")   \
+    X(PROPOSED,    "a policy was handed in: it is asked, and decides nothing")      \
+    X(NOT_FINITE,  "refused: it gave a number that is not finite")                  \
+    X(ABSURD,      "refused: it proposed an amount that cannot be one")             \
+    X(CLIPPED,     "refused: hard rails cut what it proposed too often")            \
+    X(SOUND,       "its proposals are sound: it acts for a part of an episode")     \
+    X(PART_GOOD,   "its part of an episode was good: it acts for whole ones")       \
+    X(VIOLATIONS,  "rolled back: the SLO was missed more often than chance allows") \
+    X(SCORE_LOW,   "rolled back: the score is below its predicted interval")        \
+    X(TRIPPED,     "rolled back: the watchdog tripped while it acted")              \
+    X(STAGE,       "given up: the fallback acts again")                             \
+    X(CHANGED,     "given up: the workload is not what it was predicted for")       \
+    X(ORDERED,     "rolled back: a person ordered it")                              \
+    X(PROVEN,      "adopted: score and violations are within what was predicted")
 /* clang-format on */
 enum aw_canary_cause {
-#define X(id, name, sentence) AW_CANARY_CAUSE_##id,
+#define X(id, sentence) AW_CANARY_CAUSE_##id,
     AW_CANARY_CAUSE_MAP(X)
 #undef X
         AW_CANARY_CAUSE_COUNT
 };
-const char *aw_canary_cause_name(enum aw_canary_cause cause);
 const char *aw_canary_cause_sentence(enum aw_canary_cause cause);
 
 /* Why it took its last step. Figures that a cause does not have are NAN. */

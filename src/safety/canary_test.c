@@ -496,10 +496,8 @@ static void a_report_says_what_was_predicted_and_what_was_seen(void **s)
 static void every_name_and_sentence_is_there(void **s)
 {
     (void)s;
-    for (uint32_t i = 0; i < AW_CANARY_CAUSE_COUNT; i++) {
-        assert_true(strlen(aw_canary_cause_name((enum aw_canary_cause)i)) > 0);
+    for (uint32_t i = 0; i < AW_CANARY_CAUSE_COUNT; i++)
         assert_true(strlen(aw_canary_cause_sentence((enum aw_canary_cause)i)) > 10);
-    }
     for (uint32_t i = 0; i < AW_CANARY_STATE_COUNT; i++)
         assert_true(strlen(aw_canary_state_name((enum aw_canary_state)i)) > 0);
 }

@@ -335,11 +335,6 @@ void aw_counterfactual_free(struct aw_counterfactual *h)
     aw_alloc_free(h->alloc, h);
 }
 
-uint32_t aw_counterfactual_copies(const struct aw_counterfactual *h)
-{
-    return h->copies;
-}
-
 /* --- a play ----------------------------------------------------------------------------------- */
 
 /* Who plays, with what it remembers. */

@@ -60,7 +60,6 @@ AW_NODISCARD enum aw_err aw_counterfactual_new(const struct aw_counterfactual_co
                                                struct aw_counterfactual **ret_hindsight,
                                                struct aw_diag *diag);
 void aw_counterfactual_free(struct aw_counterfactual *hindsight); /* NULL is a no-op */
-uint32_t aw_counterfactual_copies(const struct aw_counterfactual *hindsight);
 
 /* Who decides in a play. */
 enum aw_counterfactual_kind {

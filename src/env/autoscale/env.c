@@ -68,7 +68,6 @@ struct autoscale {
     struct aw_autoscale_settings settings;
     struct aw__options options;
     uint64_t options_hash;
-    uint32_t warnings;
 
     struct aw_env_spec spec;
     struct aw_space_axis *axes; /* [observation.dim] */
@@ -602,8 +601,7 @@ static enum aw_err make(const struct aw_env_factory *factory,
     if ((err = load_take(self, load, diag)))
         goto out;
     for (uint32_t i = 0; i < options.app_count; i++)
-        if ((err = aw__options_app(settings, &options, &self->load, i, &self->pool[i],
-                                   &self->warnings, diag)))
+        if ((err = aw__options_app(settings, &options, &self->load, i, &self->pool[i], diag)))
             goto out;
     self->options.given = NULL;
     if ((err = cluster_make(self, diag)))
@@ -734,18 +732,6 @@ const struct aw_autoscale_settings *aw_autoscale_settings(const struct aw_env *e
     return self ? &self->settings : NULL;
 }
 
-uint32_t aw_autoscale_app_count(const struct aw_env *env)
-{
-    const struct autoscale *self = of(env);
-    return self ? self->options.app_count : 0;
-}
-
-const struct aw_app *aw_autoscale_app(const struct aw_env *env, uint32_t index)
-{
-    const struct autoscale *self = of(env);
-    return self && index < self->options.app_count ? &self->pool[index].app : NULL;
-}
-
 enum aw_err aw_autoscale_set_lambda(const struct aw_env *env, double lambda)
 {
     struct autoscale *self = of(env);
@@ -770,10 +756,4 @@ enum aw_err aw_autoscale_step_plan(const struct aw_env *env, const struct aw_pla
     if (ret_values)
         aw_action_from_plan(&self->action, &self->episode.action, &full, ret_values);
     return advance(self, &full, obs, ret);
-}
-
-uint32_t aw_autoscale_warnings(const struct aw_env *env)
-{
-    const struct autoscale *self = of(env);
-    return self ? self->warnings : 0;
 }

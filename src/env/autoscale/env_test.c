@@ -122,9 +122,6 @@ static void the_seed_draws_application_and_time_of_the_load(void **state)
     (void)state;
     const char *const pairs[] = {"app=7:100-103"};
     struct aw_env env = make("autoscale-v0", pairs, 1);
-    assert_int_equal(aw_autoscale_app_count(&env), 4);
-    assert_string_equal(aw_autoscale_app(&env, 2)->name, "app-7-102");
-    assert_null(aw_autoscale_app(&env, 4));
     float obs[OBS_MAX], again[OBS_MAX], action[AW_ACTION_DIM] = {0};
     struct aw_step step;
     uint32_t seen[4] = {0};
@@ -266,28 +263,6 @@ static void what_cannot_work_is_refused_with_its_reason(void **state)
     }
 }
 
-static void what_is_odd_has_a_named_warning(void **state)
-{
-    (void)state;
-    const struct {
-        const char *pair;
-        uint32_t warnings;
-        const char *name;
-    } cases[] = {
-        {"load_cores=2", 0, "?"},
-        {"load_cores=200", AW_AUTOSCALE_WARN_OVERLOAD, "overload"},
-        {"load_cores=50", AW_AUTOSCALE_WARN_PEAK, "peak"},
-        {"cluster=node_count=2", AW_AUTOSCALE_WARN_CLUSTER, "cluster"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct aw_env env = make("autoscale-v0", &cases[i].pair, 1);
-        assert_int_equal(aw_autoscale_warnings(&env), cases[i].warnings);
-        assert_string_equal(aw_autoscale_warning_name(cases[i].warnings), cases[i].name);
-        assert_true(strlen(aw_autoscale_warning_text(cases[i].warnings)) > 0);
-        aw_env_free(&env);
-    }
-}
-
 static void a_snapshot_of_other_options_is_refused(void **state)
 {
     (void)state;
@@ -421,7 +396,6 @@ static void lambda_weighs_violations_and_outlives_a_reset(void **state)
     assert_null(aw_autoscale_info(&other));
     assert_null(aw_autoscale_sample(&other));
     assert_null(aw_autoscale_settings(&other));
-    assert_int_equal(aw_autoscale_app_count(&other), 0);
     aw_env_free(&other);
     aw_env_free(&env);
 }
@@ -528,7 +502,6 @@ AW_TEST_GROUP("autoscale")
         cmocka_unit_test(past_states_stand_behind_the_present_one),
         cmocka_unit_test(options_keep_the_contract),
         cmocka_unit_test(what_cannot_work_is_refused_with_its_reason),
-        cmocka_unit_test(what_is_odd_has_a_named_warning),
         cmocka_unit_test(a_snapshot_of_other_options_is_refused),
         cmocka_unit_test(a_snapshot_goes_on_in_another_environment),
         cmocka_unit_test(nothing_is_allocated_after_make),

@@ -51,12 +51,11 @@ AW_NODISCARD enum aw_err aw__options_load(const struct aw_autoscale_settings *se
                                           const struct aw_alloc *alloc, struct aw_load *ret_load,
                                           struct aw_diag *diag);
 /* Draws application `index` of the pool. AW_ERR_CONFIG: no allocation within the bounds can run it
- * or meet its SLO. Adds to `warnings`. */
+ * or meet its SLO. */
 AW_NODISCARD enum aw_err aw__options_app(const struct aw_autoscale_settings *settings,
                                          const struct aw__options *options,
                                          const struct aw_load *load, uint32_t index,
-                                         struct aw__pool_app *ret_app, uint32_t *warnings,
-                                         struct aw_diag *diag);
+                                         struct aw__pool_app *ret_app, struct aw_diag *diag);
 /* Replicas that an operator would start with for so many cores of work. */
 uint32_t aw__options_replicas(const struct aw__options *options, double cores_needed);
 

@@ -306,29 +306,9 @@ uint32_t aw__options_replicas(const struct aw__options *options, double cores_ne
     return (uint32_t)count;
 }
 
-static uint32_t capacity_warnings(const struct aw__options *o, const struct aw_demand *demand,
-                                  const struct aw_load_figures *load, double factor)
-{
-    const struct aw_bounds *b = &o->bounds;
-    double capacity =
-        b->replicas_max * aw_replica_capacity(demand, 1e-3 * (double)b->cpu_millicores_max);
-    double cores = 1e-3 * (double)b->cpu_millicores_max * b->replicas_max;
-    double gib = (double)b->memory_bytes_max / AW_GIB_REAL * b->replicas_max;
-    uint32_t warnings = 0;
-    if (load->mean_per_s * factor > capacity)
-        warnings |= AW_AUTOSCALE_WARN_OVERLOAD;
-    else if (load->peak_per_s * factor > capacity)
-        warnings |= AW_AUTOSCALE_WARN_PEAK;
-    if (cores > o->sim.node_count * o->sim.node_cores ||
-        gib > o->sim.node_count * o->sim.node_memory_gib)
-        warnings |= AW_AUTOSCALE_WARN_CLUSTER;
-    return warnings;
-}
-
 enum aw_err aw__options_app(const struct aw_autoscale_settings *settings,
                             const struct aw__options *options, const struct aw_load *load,
-                            uint32_t index, struct aw__pool_app *ret_app, uint32_t *warnings,
-                            struct aw_diag *diag)
+                            uint32_t index, struct aw__pool_app *ret_app, struct aw_diag *diag)
 {
     const struct aw_bounds *b = &options->bounds;
     const struct aw_load_figures figures = aw_load_figures(load);
@@ -372,35 +352,6 @@ enum aw_err aw__options_app(const struct aw_autoscale_settings *settings,
                           (double)start.memory_bytes / AW_GIB_REAL * settings->price_gib_hour);
     if (!(pool_app.cost_reference_per_hour > 0)) /* free of charge: every cost is 0 of anything */
         pool_app.cost_reference_per_hour = 1;
-    *warnings |= capacity_warnings(options, &demand, &figures, pool_app.load_factor);
     *ret_app = pool_app;
     return AW_OK;
-}
-
-/* --- what is odd --------------------------------------------------------------------------- */
-
-const char *aw_autoscale_warning_name(enum aw_autoscale_warning warning)
-{
-    switch (warning) {
-    case AW_AUTOSCALE_WARN_OVERLOAD:
-        return "overload";
-    case AW_AUTOSCALE_WARN_PEAK:
-        return "peak";
-    case AW_AUTOSCALE_WARN_CLUSTER:
-        return "cluster";
-    }
-    return "?";
-}
-
-const char *aw_autoscale_warning_text(enum aw_autoscale_warning warning)
-{
-    switch (warning) {
-    case AW_AUTOSCALE_WARN_OVERLOAD:
-        return "the mean load of some application is beyond what the largest allocation serves";
-    case AW_AUTOSCALE_WARN_PEAK:
-        return "the highest load of some application is beyond what the largest allocation serves";
-    case AW_AUTOSCALE_WARN_CLUSTER:
-        return "the largest allocation allowed does not fit into the cluster";
-    }
-    return "?";
 }
