@@ -11,11 +11,11 @@
  *             ask, wait, hear, tell; of a transport, register, then poll and answer, then leave;
  *             free when neither is left.
  * Memory:     a seat at open; nothing in a tick.
- * Threads:    one thread is the loop; any number of others are agents. A mutex of its own, never
- *             held while anybody waits or sends.
+ * Threads:    one thread is the loop; any number of other threads carry agents. The mutex is never
+ *             held while a thread waits or sends.
  *
- * An agent per workload: who registers second is refused, or with `take_over` takes the place of
- * the first, which is told so. An agent that sends more than it was asked for loses its seat.
+ * An agent per workload: a second one is refused, or with `take_over` replaces the first, which
+ * receives a message. An agent that sends more than it was asked for loses its seat.
  *
  * The trap: `wake` is called with the lock held. It may set a flag or signal; it must not block or
  * call anything here. Once leave has returned it is not called any more.
@@ -43,8 +43,8 @@ struct aw_agent_exchange_config {
     uint32_t seats_max;           /* workloads that may admit an agent; up to _SEATS_MAX */
     uint32_t agents_max;          /* that may be registered at once; 0: one per seat */
 
-    /* Lets time pass, at most until this monotonic time, for who has a clock of their own: agents
-     * may answer meanwhile. NULL: the calling thread sleeps. */
+    /* Lets time pass, at most until this monotonic time, for callers with a clock of their own:
+     * agents may answer meanwhile. NULL: the calling thread sleeps. */
     void (*pause)(void *ctx, int64_t until_us);
     void *ctx;
 };
@@ -54,7 +54,7 @@ AW_NODISCARD enum aw_err aw_agent_exchange_new(const struct aw_agent_exchange_co
                                                struct aw_agent_exchange **ret,
                                                struct aw_diag *diag);
 void aw_agent_exchange_free(
-    struct aw_agent_exchange *exchange); /* NULL is a no-op; nobody is registered */
+    struct aw_agent_exchange *exchange); /* NULL is a no-op; no agent is registered */
 
 /* What an agent has to know of a workload. */
 struct aw_agent_exchange_seat {
@@ -70,7 +70,7 @@ struct aw_agent_exchange_seat {
 AW_NODISCARD enum aw_err aw_agent_exchange_open(struct aw_agent_exchange *exchange, uint32_t index,
                                                 const struct aw_agent_exchange_seat *seat,
                                                 struct aw_diag *diag);
-/* No longer; its agent is told. Without a seat a no-op. */
+/* Closes the seat and tells its agent. Without a seat a no-op. */
 void aw_agent_exchange_close(struct aw_agent_exchange *exchange, uint32_t index);
 /* Of all from `index` on. */
 void aw_agent_exchange_close_from(struct aw_agent_exchange *exchange, uint32_t index);
@@ -82,16 +82,16 @@ void aw_agent_exchange_ask(struct aw_agent_exchange *exchange, uint32_t index,
 void aw_agent_exchange_pass(struct aw_agent_exchange *exchange, uint32_t index);
 /* Some agent has been asked and has neither answered nor gone, and its deadline is not over. */
 bool aw_agent_exchange_waits(struct aw_agent_exchange *exchange);
-/* Until nobody is waited for: never past the last deadline. */
+/* Returns when every answer is in, and never later than the last deadline. */
 void aw_agent_exchange_wait(struct aw_agent_exchange *exchange);
-/* What came of asking. What arrives from here on is late. */
+/* The answer. What arrives from here on is late. */
 void aw_agent_exchange_hear(struct aw_agent_exchange *exchange, uint32_t index,
                             struct aw_external_agent_answer *ret_answer);
 
 enum aw_agent_exchange_verdict {
     AW_AGENT_EXCHANGE_FOLLOWED,
     AW_AGENT_EXCHANGE_CLIPPED, /* followed, and a rail changed it */
-    AW_AGENT_EXCHANGE_SHADOW,  /* judged; somebody else acted */
+    AW_AGENT_EXCHANGE_SHADOW,  /* judged; the fallback acted */
     AW_AGENT_EXCHANGE_LATE,
     AW_AGENT_EXCHANGE_INVALID,
 };
@@ -128,7 +128,7 @@ AW_NODISCARD enum aw_err aw_agent_exchange_register(struct aw_agent_exchange *ex
                                                     uint64_t *ret_ticket,
                                                     struct aw_agent_exchange_seat *ret_seat,
                                                     struct aw_diag *diag);
-/* In any state, once for every register. A question that was open is answered by nobody. */
+/* In any state, once for every register. An open question stays without an answer. */
 void aw_agent_exchange_leave(struct aw_agent_exchange *exchange, uint64_t ticket);
 
 enum aw_agent_exchange_kind {
@@ -152,8 +152,8 @@ struct aw_agent_exchange_message {
 /* False: there is nothing to send. */
 bool aw_agent_exchange_poll(struct aw_agent_exchange *exchange, uint64_t ticket,
                             struct aw_agent_exchange_message *ret_message);
-/* Hands in an answer. Returns what was wrong with it: LATE after its deadline, OLD where nobody
- * asks this, or has had an answer to it, GONE where it has no seat. Copies `values`, and `words`,
+/* Hands in an answer. Returns what was wrong with it: LATE after its deadline, OLD where this was
+ * not asked, or was answered already, GONE where it has no seat. Copies `values`, and `words`,
  * which have crossed their wall; NULL: none. */
 enum aw_external_agent_fault
 aw_agent_exchange_answer_saying(struct aw_agent_exchange *exchange, uint64_t ticket, uint64_t id,
@@ -177,7 +177,7 @@ struct aw_agent_exchange_counts {
 };
 void aw_agent_exchange_counts(struct aw_agent_exchange *exchange,
                               struct aw_agent_exchange_counts *ret_counts);
-/* The next open seat from `index` on, and who has it ("" for nobody). False: there is none. */
+/* The next open seat from `index` on, and its agent ("": none). False: there is no further seat. */
 bool aw_agent_exchange_next(struct aw_agent_exchange *exchange, uint32_t *index,
                             struct aw_agent_exchange_seat *ret_seat,
                             char ret_agent[AW_EXTERNAL_AGENT_NAME_MAX]);

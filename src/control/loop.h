@@ -7,8 +7,9 @@
  * and nothing is done that was not written down, with one exception: a full disk must not become an
  * outage, so growth on a missed SLO goes on, and the desk enters it later.
  *
- * Learning is bounded: `learn_max` rounds in a tick, those first that miss their SLO, then who has
- * waited longest. A round counts whatever it takes, so that the same ticks give the same bytes.
+ * Learning is bounded: `learn_max` rounds in a tick, workloads that miss their SLO first, then
+ * those that have waited longest. A round counts whatever it takes, so that the same ticks give the
+ * same bytes.
  *
  * Call order: new; tick, then let time pass (cluster.advance), again and again; free.
  *             add, remove, update, state_save and state_load between ticks.
@@ -17,9 +18,9 @@
  * Threads:    single owner; learning spreads over a pool of the loop's own. Its size changes no
  *             bytes.
  *
- * Agents of other processes (exchange.h) are asked all at once, after everybody was observed, and
- * waited for until the last deadline at most; whoever has not answered by then is decided for by
- * its fallback. Nobody else is kept waiting: the desk is left meanwhile.
+ * Agents of other processes (exchange.h) are asked all at once, after every workload was observed,
+ * and the loop waits until the last deadline at most; where no answer came the fallback decides. No
+ * other thread is kept waiting: the desk is left meanwhile.
  *
  * A cluster that does not answer is a tick without figures: nothing shrinks, the watchdog hands
  * over to the fallback, the tick goes on with the next workload.
@@ -34,7 +35,7 @@
 
 struct aw_loop; /* opaque */
 
-/* Who stands beside the loop: brings people's orders, and writes down what is about to be done. */
+/* The desk beside the loop: brings people's orders, and writes down what is about to be done. */
 struct aw_loop_hooks {
     void *ctx;
     bool moments; /* record is given the moment of each decision */
@@ -71,7 +72,7 @@ struct aw_loop_config {
     uint32_t thread_count;                /* that learn; 0 and 1: the caller alone */
     uint32_t learn_max;  /* rounds of one tick; 0: AW_LOOP_LEARN_MAX, or the threads */
     int64_t deadline_us; /* of one call of the cluster */
-    const struct aw_loop_hooks *hooks; /* borrowed, no slot NULL; NULL: nobody stands there */
+    const struct aw_loop_hooks *hooks; /* borrowed, no slot NULL; NULL: no desk */
     bool steadfast; /* a store that fails is lived with: nothing is changed until it is back */
     const struct aw_clock
         *clock; /* that agents are timed by, for the watchdog's deadline; borrowed.
@@ -103,13 +104,12 @@ AW_NODISCARD enum aw_err aw_loop_new(const struct aw_loop_config *config,
                                      struct aw_diag *diag);
 void aw_loop_free(struct aw_loop *loop); /* NULL is a no-op */
 
-/* A workload comes. Its slot is the one that was given back last, or else the lowest that nobody
- * has had: aw_sim_add counts the same way. AW_ERR_LIMIT: every slot is taken. On failure nothing
- * changed. */
+/* A workload comes. Its slot is the one that was given back last, or else the lowest unused one:
+ * aw_sim_add counts the same way. AW_ERR_LIMIT: every slot is taken. On failure nothing changed. */
 AW_NODISCARD enum aw_err aw_loop_add(struct aw_loop *loop, const struct aw_pilot_config *config,
                                      const struct aw_fallback_task *task, uint32_t *ret_workload,
                                      struct aw_diag *diag);
-/* A workload goes, and what it learned goes with it. AW_ERR_NOTFOUND: there is none. */
+/* Removes a workload and what it learned. AW_ERR_NOTFOUND: no such workload. */
 AW_NODISCARD enum aw_err aw_loop_remove(struct aw_loop *loop, uint32_t workload);
 /* A workload is to be treated otherwise from now on (aw_pilot_new_after says what it forgets).
  * AW_ERR_NOTFOUND, AW_ERR_CONFIG, AW_ERR_NOMEM: nothing changed. */
@@ -135,7 +135,7 @@ const struct aw_loop_counts *aw_loop_counts(const struct aw_loop *loop);
 /* Everything that decides the future but the cluster and the store. */
 size_t aw_loop_state_bytes(const struct aw_loop *loop);
 void aw_loop_state_save(const struct aw_loop *loop, void *bytes);
-/* AW_ERR_FORMAT: not a state of such a loop; it is to be thrown away then. */
+/* AW_ERR_FORMAT: not the state of a loop with these settings; free the loop then. */
 AW_NODISCARD enum aw_err aw_loop_state_load(struct aw_loop *loop, const void *bytes);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * A tick: observe (a sample in, the finished step out, for the store), decide (a decision out),
  * applied (whether the cluster took it). Both controllers are asked in every tick; the stage says
- * who acts and the other one is a shadow; the guard rails have the last word.
+ * which of them acts, the other one is a shadow; the guard rails have the last word.
  *
  *   sample -> reading -> score of the last step -> state -> fallback and agent -> watchdog -> guard
  *
@@ -96,7 +96,7 @@ struct aw_pilot_config {
 extern const struct aw_conf_part aw_pilot_fields[];
 /* Marks a row: with another value what was learned answers another question (new_after). */
 #define AW_PILOT_ASKS UINT32_C(1)
-/* Whether such a pilot has a use for a shared model at all: it learns, and what it learns is ours.
+/* Whether a pilot of this config can use a shared model: it learns, and not from an external agent.
  */
 bool aw_pilot_wants_model(const struct aw_pilot_config *config);
 /* Whether `model` can be used. AW_ERR_CONFIG: what differs. */
@@ -136,11 +136,11 @@ struct aw_decision {
     uint32_t episode, step;
     enum aw_stage stage;
     enum aw_actor actor;
-    enum aw_actor in_charge; /* the same but for a person: who decides unless told otherwise */
+    enum aw_actor in_charge; /* the same, but for orders: which controller decides without one */
     uint64_t policy_id;      /* 0: none yet */
     struct aw_policy_origin origin; /* of that policy */
 
-    float action[AW_ACTION_DIM]; /* of who acts, before the rails */
+    float action[AW_ACTION_DIM]; /* of the actor, before the rails */
     float shadow[AW_ACTION_DIM]; /* of the other one */
     bool has_shadow;
 
@@ -148,16 +148,16 @@ struct aw_decision {
     struct aw_fallback_reason fallback; /* why the fallback wants what it wants */
     struct aw_plan by_fallback;         /* what it would have proposed; `set`: what it speaks of */
     uint32_t homing;         /* AW_PLAN_*: of it, what goes back to the size before the agent's */
-    struct aw_plan by_agent; /* the same of the agent; empty: there is none yet */
+    struct aw_plan by_agent; /* the same of the agent; empty: no agent yet */
     struct aw_guard_result guard; /* what was proposed, recommended and is to be applied */
     enum aw_watchdog_verdict verdict;
     struct aw_watchdog_reason watchdog;
     bool moved;                      /* the stage changed since the decision before */
     struct aw_lifecycle_reason stay; /* why it changed, or why it did not */
-    double took_s;                   /* the agent, to answer; 0: nobody has timed it */
+    double took_s;                   /* time of the agent's answer; 0: not measured */
     bool applied;                    /* the cluster has taken it; set by aw_pilot_applied */
     struct aw_canary_report canary;  /* a new policy beside the one in force */
-    struct aw_external_agent_report external; /* zeroed: the agent is none of somebody else's */
+    struct aw_external_agent_report external; /* zeroed: not an external agent */
 
     /* the step that had ended */
     bool answered;               /* the cluster did; else nothing but what was wanted is known */
@@ -180,18 +180,18 @@ AW_NODISCARD enum aw_err aw_pilot_new(const struct aw_pilot_config *config,
                                       struct aw_diag *diag);
 /* A pilot with another config that knows what `old` knows; `old` is as it was, and to be freed. The
  * past of the workload (load, what its requests cost, peaks, restarts, kills) and its policy are
- * kept, and so are cool-downs and budgets of the guard. Forgotten is what the new config makes
- * another question: scores and stage where objective, SLO or prices are others; the fallback's
- * history where its kind or the most replicas are; a network of another shape; and the step in
- * flight. AW_ERR_CONFIG: another name, or settings that cannot work together. */
+ * kept, and so are cool-downs and budgets of the guard. What no longer applies under the new config
+ * is forgotten: scores and stage where objective, SLO or prices changed; the fallback's history
+ * where its kind or replicas_max changed; a network of another shape; and the step in flight.
+ * AW_ERR_CONFIG: another name, or settings that cannot work together. */
 AW_NODISCARD enum aw_err aw_pilot_new_after(const struct aw_pilot *old,
                                             const struct aw_pilot_config *config,
                                             struct aw_pilot **ret_pilot, struct aw_diag *diag);
 void aw_pilot_free(struct aw_pilot *pilot); /* NULL is a no-op */
 
 /* Where pilots that tick together keep the pods that they saw, from observe until they have
- * decided: there are thousands of pilots, and few have as many pods as they may. Whoever runs them
- * sets `used` to 0 before a tick. */
+ * decided: there are thousands of pilots, and few have as many pods as they may. The caller sets
+ * `used` to 0 before a tick. */
 struct aw_pilot_pods {
     struct aw_pod *pod; /* [max] */
     uint32_t max, used;
@@ -214,12 +214,12 @@ void aw_pilot_clock(struct aw_pilot *pilot, const struct aw_clock *clock);
  * valid until the next call, is to be stored before anything is decided. */
 bool aw_pilot_observe(struct aw_pilot *pilot, const struct aw_sample *sample, int64_t now_us,
                       struct aw_store_row *ret_row);
-/* The workload lived on while nobody looked: what was in flight is not known, nothing changes
+/* The workload ran on while no pilot watched it: what was in flight is not known, nothing changes
  * before it has been seen, nor in that decision but by order, and steps go on in an episode behind
  * the last that is kept (NULL: none is), however old the state is that was loaded. */
 void aw_pilot_resume(struct aw_pilot *pilot, const struct aw_store_last *last);
-/* Of an external agent, between observe and decide: whether it is to be asked, and what. What came
- * of asking is handed in by hear; a decision without it is one where nobody was there. */
+/* Of an external agent, between observe and decide: whether it is to be asked, and what.
+ * aw_pilot_hear takes its answer; a decision without one counts as one without an agent. */
 bool aw_pilot_asks(struct aw_pilot *pilot, int64_t now_us,
                    struct aw_external_agent_request *ret_request);
 void aw_pilot_hear(struct aw_pilot *pilot, const struct aw_external_agent_answer *answer);
@@ -245,10 +245,10 @@ AW_NODISCARD enum aw_err aw_pilot_forget(struct aw_pilot *pilot, int64_t order_u
 size_t aw_pilot_snapshot_bytes_max(const struct aw_pilot *pilot);
 /* Returns how many bytes were written. */
 size_t aw_pilot_snapshot_save(const struct aw_pilot *pilot, void *bytes);
-/* How long the agent then took is an input too, which nobody knew before: it is written into a
- * saved moment once the decision is there. */
+/* How long the agent took is an input too, known only after the decision: it is written into a
+ * saved snapshot then. */
 void aw_pilot_snapshot_took(void *bytes, double took_s);
-/* AW_ERR_FORMAT: not a moment of such a pilot; it is to be thrown away then. */
+/* AW_ERR_FORMAT: not a snapshot of a pilot with this config; free the pilot then. */
 AW_NODISCARD enum aw_err aw_pilot_snapshot_load(struct aw_pilot *pilot, const void *bytes,
                                                 size_t size);
 
@@ -256,9 +256,9 @@ AW_NODISCARD enum aw_err aw_pilot_snapshot_load(struct aw_pilot *pilot, const vo
 bool aw_pilot_learn_due(const struct aw_pilot *pilot);
 /* Since it last learned, more steps missed the SLO than the budget has. */
 bool aw_pilot_misses(const struct aw_pilot *pilot);
-/* Before learn, from the thread that owns the store: makes the learner where there is none, and
- * fills it with what the store has of this workload. A capacity rule needs none but where a shared
- * model is to be shown the fallback's episodes, and learn frees that one. */
+/* Before learn, from the thread that owns the store: makes the learner if needed, and fills it with
+ * what the store has of this workload. A capacity rule needs none but where a shared model is to be
+ * shown the fallback's episodes, and learn frees that one. */
 AW_NODISCARD enum aw_err aw_pilot_recall(struct aw_pilot *pilot, struct aw_store *store,
                                          struct aw_diag *diag);
 /* Frees the learner that recall has made, which then fills another one from the store. */
@@ -271,23 +271,23 @@ AW_NODISCARD enum aw_err aw_pilot_learn(struct aw_pilot *pilot, struct aw_diag *
 const struct aw_learned *aw_pilot_learned(const struct aw_pilot *pilot);
 
 /* The policy in force as the text of a file (pilot_policy.c); the caller frees it. AW_ERR_NODATA:
- * there is none yet. */
+ * no policy yet. */
 AW_NODISCARD enum aw_err aw_pilot_policy_text(const struct aw_pilot *pilot, char **ret_text,
                                               struct aw_diag *diag);
-/* Hands in such a text, between ticks or between observe and decide, not while it learns: the
- * policy is watched, tried, and adopted or rolled back
- * (canary.h), whether found ones are or not. Nothing is predicted of it, so it must do no worse
- * than the policy in force. AW_ERR_FORMAT: damaged or something else. AW_ERR_CONFIG: of another
- * kind or task. AW_ERR_EXISTS: it is in force. AW_ERR_CONFLICT: another one is tried, the fallback
- * acts, or it was rolled back before. After a failure nothing has changed. */
+/* Takes a policy as text, between ticks or between observe and decide, not while it learns: the
+ * policy is watched, tried, and adopted or rolled back (canary.h), whether found ones are or not.
+ * Nothing is predicted of it, so it must do no worse than the policy in force. AW_ERR_FORMAT:
+ * damaged or something else. AW_ERR_CONFIG: of another kind or task. AW_ERR_EXISTS: it is in force.
+ * AW_ERR_CONFLICT: another one is tried, the fallback acts, or it was rolled back before. After a
+ * failure nothing has changed. */
 #define AW_PILOT_POLICY_BYTES_MAX (16u << 20)
 AW_NODISCARD enum aw_err aw_pilot_propose(struct aw_pilot *pilot, const char *text, size_t size,
                                           struct aw_diag *diag);
-/* The policy on trial as such a text. AW_ERR_NODATA: none is. */
+/* The policy on trial as text. AW_ERR_NODATA: no trial. */
 AW_NODISCARD enum aw_err aw_pilot_trial_text(const struct aw_pilot *pilot, char **ret_text,
                                              struct aw_diag *diag);
 
-/* Such a text, read for this workload and not tried. */
+/* Reads a policy from text for this workload, without a trial. */
 struct aw_pilot_policy {
     uint64_t id;
     char checksum[24]; /* 16 hexadecimal digits */
@@ -303,7 +303,7 @@ AW_NODISCARD enum aw_err aw_pilot_policy_read(const struct aw_pilot *pilot, cons
  * AW_ERR_CONFLICT: none is. */
 AW_NODISCARD enum aw_err aw_pilot_rollback(struct aw_pilot *pilot, struct aw_diag *diag);
 /* Number of the order about policies that was carried out last; 0: none. It is part of the state:
- * whoever reads orders again after a restart knows by it which of them are done. */
+ * after a restart it tells which of the orders are done. */
 uint64_t aw_pilot_policy_order(const struct aw_pilot *pilot);
 void aw_pilot_policy_ordered(struct aw_pilot *pilot, uint64_t order);
 
@@ -320,7 +320,7 @@ size_t aw_pilot_bytes(const struct aw_pilot *pilot, bool learning);
 uint64_t aw_pilot_layout(uint64_t hash); /* of these bytes, see base/envelope.h */
 size_t aw_pilot_state_bytes(const struct aw_pilot *pilot);
 void aw_pilot_state_save(const struct aw_pilot *pilot, void *bytes);
-/* AW_ERR_FORMAT: not a state of such a pilot; it is to be thrown away then. */
+/* AW_ERR_FORMAT: not the state of a pilot with this config; free the pilot then. */
 AW_NODISCARD enum aw_err aw_pilot_state_load(struct aw_pilot *pilot, const void *bytes);
 /* Of that, what the fallback alone remembers. */
 size_t aw_pilot_fallback_bytes(const struct aw_pilot *pilot);

@@ -55,7 +55,7 @@ struct aw__pilot_memory {
     uint32_t has_shadow;
     uint32_t away;     /* the agent has acted, and sizes are not back yet */
     uint32_t by_trial; /* the policy on trial has decided it */
-    uint32_t anew;     /* the workload is another than at the last search */
+    uint32_t anew;     /* the workload has changed since the last search */
     int64_t at_us;
     int64_t forgotten_us; /* when it was last ordered to forget; 0: never */
     uint64_t policy_id;
@@ -122,7 +122,7 @@ struct aw_pilot {
     const struct aw_alloc *alloc;
 };
 
-/* Of what a moment has besides a state (aw_pilot_layout). */
+/* Of what a snapshot has beyond a state (aw_pilot_layout). */
 uint64_t aw__pilot_seen_layout(uint64_t hash);
 
 /* Whether it learns, and makes copies of the workload. */
@@ -132,7 +132,7 @@ bool aw__pilot_makes_copies(const struct aw_pilot *pilot);
 double aw__pilot_gain(const struct aw_pilot *pilot, double cost, double paper_reward);
 /* `lambda`, or 0 where the objective has no such weight. */
 double aw__pilot_weight(const struct aw_pilot *pilot, double lambda);
-/* What a shared model would read as the reward of a step; 0: there is none. */
+/* The reward of a step as a shared model reads it; 0: no shared model. */
 double aw__pilot_read(const struct aw_pilot *pilot, double slo_preservation, double cpu_utilisation,
                       double memory_utilisation, bool violated);
 
@@ -165,7 +165,7 @@ void aw__pilot_canary_observe(struct aw_pilot *pilot, enum aw_guard_slo slo);
 bool aw__pilot_canary_episode(struct aw_pilot *pilot, double score);
 /* The stage may be another. */
 void aw__pilot_canary_stage(struct aw_pilot *pilot);
-/* The workload is another: what was predicted of the policy no longer holds. */
+/* The workload changed: what was predicted of the policy no longer holds. */
 void aw__pilot_canary_changed(struct aw_pilot *pilot);
 /* A person wants the policy on trial taken back. */
 void aw__pilot_canary_ordered(struct aw_pilot *pilot);
@@ -173,7 +173,7 @@ void aw__pilot_canary_ordered(struct aw_pilot *pilot);
 void aw__pilot_canary_tidy(struct aw_pilot *pilot);
 
 struct aw__pilot_trial {
-    bool asked;  /* there is such a policy */
+    bool asked;  /* a policy is on trial */
     bool finite; /* its answer is */
     bool turn;   /* it decides, if an agent does */
     struct aw_plan plan;
@@ -183,7 +183,8 @@ struct aw__pilot_trial {
 void aw__pilot_canary_ask(struct aw_pilot *pilot, struct aw__pilot_trial *ret);
 /* The watchdog tripped by an agent's fault. True: it was that of the policy on trial. */
 bool aw__pilot_canary_trip(struct aw_pilot *pilot, const struct aw__pilot_trial *trial);
-/* Who decides is known. After a rollback `proposed` is raised to the last known good allocation. */
+/* Called once the actor is known. After a rollback `proposed` is raised to the last known good
+ * allocation. */
 void aw__pilot_canary_propose(struct aw_pilot *pilot, bool agent_acts, bool trial_acts,
                               struct aw_plan *proposed);
 /* The guard has spoken: watches a policy in SHADOW, and fills in decision.canary. */

@@ -29,7 +29,7 @@ void aw_pilot_peek(const struct aw_pilot *pilot, struct aw_pilot_peek *ret);
 struct aw_pilot_forecast {
     double latency_us_before, latency_us_after; /* of the SLO's quantile; INFINITY: more load than
                                                    it can serve; NAN: not known */
-    double error;                               /* of the copy: mean of |ln|; NAN: there is none */
+    double error;                               /* of the copy: mean of |ln|; NAN: no copy */
     char why[AW_DIAG_TEXT_MAX];                 /* it is not known; "" where it is */
 };
 void aw_pilot_forecast(const struct aw_pilot *pilot, const struct aw_plan *before,

@@ -3,7 +3,7 @@
  *
  * An HTTPS server to which the API server sends every pod that is about to be created; it answers
  * with a patch of the requests and limits of one container, or with nothing. It never denies a pod:
- * what it does not understand is allowed as it is (admission_review.h, which is pure). Its
+ * it allows unchanged what it does not understand (admission_review.h, which is pure). Its
  * certificates are its own (certs.h): made at the start, renewed before they end, and announced in
  * the caBundle of the MutatingWebhookConfiguration.
  *
@@ -14,7 +14,7 @@
  *             server, which read the directory under a lock and never wait for the API server.
  *
  * Any number of processes may serve: each has an authority of its own, and the caBundle holds them
- * all. All of them renew the same Lease, by which the updater sees that somebody serves.
+ * all. All of them renew the same Lease, by which the updater sees that a webhook serves.
  *
  * The trap: a webhook that sizes pods of its own Deployment can lock itself out. failurePolicy is
  * Ignore, and the manifests leave out its own namespace.
@@ -35,7 +35,7 @@
 #define AW_ADMISSION_OBJECTS_MAX     8192u
 #define AW_ADMISSION_LEASE           "aware-admission"
 #define AW_ADMISSION_LEASE_RENEW_US  10000000
-#define AW_ADMISSION_LEASE_ALIVE_US  60000000 /* renewed within so long: somebody serves */
+#define AW_ADMISSION_LEASE_ALIVE_US  60000000 /* renewed within this: a webhook serves */
 #define AW_ADMISSION_BUNDLE_CHECK_US 60000000 /* whether the caBundle still has our authority */
 
 struct aw_admission_config {
@@ -65,7 +65,7 @@ struct aw_admission_counts {
 struct aw_admission;
 
 /* Makes or reads the certificates and listens. All texts of `config` are borrowed until free.
- * AW_ERR_CONFIG: no service, or a folder that others can read; AW_ERR_IO; AW_ERR_NOMEM;
+ * AW_ERR_CONFIG: no service, or a folder that other users can read; AW_ERR_IO; AW_ERR_NOMEM;
  * AW_ERR_UNAVAILABLE: the port is taken; AW_ERR_UNSUPPORTED: a libmicrohttpd without TLS. */
 AW_NODISCARD enum aw_err aw_admission_new(struct aw_admission **ret_admission, struct aw_kube *kube,
                                           const struct aw_kube_server *server,

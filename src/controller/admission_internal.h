@@ -39,7 +39,7 @@ struct aw__gate {
 AW_NODISCARD enum aw_err aw__gate_open(struct aw__gate *gate, const char *address, uint16_t port,
                                        uint32_t objects_max, const struct aw_clock *clock,
                                        const struct aw_alloc *alloc, struct aw_diag *diag);
-/* Serves with these certificates from now on; what is under way with others ends in peace. */
+/* Serves with these certificates from now on; connections that use older ones end normally. */
 AW_NODISCARD enum aw_err aw__gate_serve(struct aw__gate *gate, const struct aw__certs *certs,
                                         struct aw_diag *diag);
 void aw__gate_tidy(struct aw__gate *gate); /* ends what has been left long enough */

@@ -3,9 +3,9 @@
  *
  * A pod that is about to be created, whose owner has an object that sizes new pods, gets the
  * recommended requests (limits in proportion, LimitRanges obeyed) as a JSON patch, and an
- * annotation that says who did it and why. Everything else is allowed as it is: other kinds, other
- * operations, pods without an owner, objects that are Off, too new to have been read, or whose
- * target another autoscaler has.
+ * annotation that says that we did it, and why. Everything else is allowed unchanged: other kinds,
+ * other operations, pods without an owner, objects that are Off, too new to have been read, or
+ * whose target another autoscaler has.
  *
  * The age of a recommendation does not matter here: a pod that is replaced while the recommender is
  * away should come back with the size that it had.
@@ -37,7 +37,7 @@ struct aw__review_world {
 
 enum aw__review_verdict {
     AW__REVIEW_UNREAD,  /* a pod, or something like one, that was not understood */
-    AW__REVIEW_FOREIGN, /* nobody here is asked to size it */
+    AW__REVIEW_FOREIGN, /* no object here asks to size it */
     AW__REVIEW_FITTING, /* it has that size already */
     AW__REVIEW_SIZED,
 };

@@ -13,7 +13,8 @@
  * crash never leaves a certificate with another's key. A file that is not understood, has expired
  * or is for other names is replaced.
  *
- * The trap: a new authority must be in everybody's caBundle before its certificate is served.
+ * The trap: a new authority must be in the caBundle of every webhook before its certificate is
+ * served.
  */
 #ifndef AW_CONTROLLER_CERTS_H
 #define AW_CONTROLLER_CERTS_H
@@ -39,7 +40,7 @@ struct aw__certs {
 /* What a certificate is for: "SERVICE.NS.svc" and its shorter and longer forms, and addresses. */
 struct aw__certs_subject {
     const char *service, *ns;
-    const char *address; /* an IP address besides; NULL: none */
+    const char *address; /* an additional IP address; NULL: none */
 };
 
 /* Reads what `dir` has, or makes it, and the folder too. `ret_made`: a new serving certificate.
@@ -57,8 +58,8 @@ AW_NODISCARD enum aw_err aw__certs_save(const struct aw__certs *certs, const cha
                                         struct aw_diag *diag);
 void aw__certs_deinit(struct aw__certs *certs); /* overwrites the keys */
 
-/* Puts `ca` into a caBundle (PEM): in front, then the others that have not expired, without
- * doubles. What is no certificate is dropped. Returns whether `buf` differs from `old`. */
+/* Puts `ca` into a caBundle (PEM): in front, then the unexpired ones that were there, without
+ * doubles. Text that is not a certificate is dropped. Returns whether `buf` differs from `old`. */
 bool aw__bundle_merge(const char *old, size_t old_len, const char *ca, int64_t now_us, char *buf,
                       size_t size);
 

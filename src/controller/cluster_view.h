@@ -64,10 +64,10 @@ enum aw__cluster_view_found {
     AW__CLUSTER_VIEW_FOUND,
     AW__CLUSTER_VIEW_NO_TARGET,
     AW__CLUSTER_VIEW_NO_KIND,  /* the server has no such kind */
-    AW__CLUSTER_VIEW_NO_SCALE, /* there is such a kind, and it cannot be scaled */
+    AW__CLUSTER_VIEW_NO_SCALE, /* the kind exists, but cannot be scaled */
 };
 
-/* Whom an object is about; zeroed but for the names at first. The texts are its owner's. */
+/* The target of an object; at first zeroed but for the names. The caller owns the texts. */
 struct aw__cluster_view_target {
     const char *ns, *api_version, *kind, *name;
     enum aw__cluster_view_found found;
@@ -84,7 +84,7 @@ struct aw__cluster_view_config {
     struct aw_kube *kube;            /* borrowed */
     const char *ns;                  /* NULL: all */
     const struct aw_clock *clock;    /* NULL: the real one */
-    struct aw_kube_metrics *metrics; /* NULL: there are none; borrowed */
+    struct aw_kube_metrics *metrics; /* NULL: no metrics; borrowed */
     uint32_t objects_max, pods_max;
     /* Told of objects, as informer.h does. */
     void (*changed)(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
@@ -98,7 +98,7 @@ AW_NODISCARD enum aw_err aw__cluster_view_open(struct aw__cluster_view **ret_sce
                                                const struct aw__cluster_view_config *config,
                                                const struct aw_alloc *alloc, struct aw_diag *diag);
 void aw__cluster_view_close(struct aw__cluster_view *scene); /* NULL is a no-op */
-/* Steps every informer once. The first error is told; the others go on all the same. */
+/* Steps every informer once. Returns the first error; the other informers go on all the same. */
 AW_NODISCARD enum aw_err aw__cluster_view_step(struct aw__cluster_view *scene,
                                                struct aw_diag *diag);
 int64_t aw__cluster_view_due(const struct aw__cluster_view *scene); /* monotonic; 0: now */
@@ -110,7 +110,7 @@ const struct aw_kube_item *aw__cluster_view_object_find(const struct aw__cluster
 const struct aw_kube_item *aw__cluster_view_pod_walk(const struct aw__cluster_view *scene,
                                                      uint32_t *at);
 
-/* Looks every target up and finds its pods. `targets[i]` NULL: nobody. AW_ERR_INTERRUPTED: told to
+/* Looks every target up and finds its pods. `targets[i]` NULL: skipped. AW_ERR_INTERRUPTED: told to
  * stop. */
 AW_NODISCARD enum aw_err aw__cluster_view_gather(struct aw__cluster_view *scene,
                                                  struct aw__cluster_view_target *const *targets,
@@ -132,7 +132,7 @@ const struct aw_kube_item *aw__cluster_view_pod_of(const struct aw__cluster_view
                                                    uint32_t i);
 
 /* What the largest node can hold, CPU and memory each by itself; nodes that take no new pods do not
- * count. Asks the server. 0: there are none. */
+ * count. Asks the server. 0: no such nodes. */
 struct aw__cluster_view_node {
     int64_t cpu_millicores, memory_bytes;
 };

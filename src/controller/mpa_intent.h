@@ -1,9 +1,9 @@
 /*
- * mpa_intent.h - what the updater and the admission webhook read of an object: whom it is about,
- * how far we may go, and what the recommender last wrote into its status.
+ * mpa_intent.h - what the updater and the admission webhook read of an object: its target, how far
+ * we may go, and what the recommender last wrote into its status.
  *
  * The status is all that passes between recommender and actors. So they can be separate processes
- * with separate rights, and whoever reads the object sees everything that they know.
+ * with separate rights, and a person who reads the object sees everything that they know.
  *
  * Memory:  a projection (kube/project.h): a record without pointers, in the caller's buffer.
  * Threads: pure functions of their arguments.
@@ -17,7 +17,7 @@
 
 #define AW__MPA_INTENT_ABLE "AbleToScale" /* the one condition that the updater writes */
 #define AW__MPA_INTENT_CONFLICT \
-    "ConflictingAutoscaler" /* its reason where somebody else acts too */
+    "ConflictingAutoscaler" /* its reason where another autoscaler acts too */
 
 /* What has an amount: everything that is done to CPU is done to memory. */
 enum aw__resource {
@@ -27,7 +27,7 @@ enum aw__resource {
 };
 
 enum aw__mpa_intent_mode {
-    AW__MPA_INTENT_OFF,      /* recommend only; what nobody understands is this too */
+    AW__MPA_INTENT_OFF,      /* recommend only; so is a mode we do not know */
     AW__MPA_INTENT_INITIAL,  /* new pods are sized, nothing else */
     AW__MPA_INTENT_AUTO,     /* resized in place where the server can, else evicted */
     AW__MPA_INTENT_RECREATE, /* always evicted for a new size */
@@ -54,7 +54,8 @@ struct aw__mpa_intent {
 
 extern const struct aw_kube_field aw__mpa_intent_fields[];
 
-/* For aw_kube_informer_config.project; `ctx` is not used. AW_ERR_FORMAT: an amount that is none. */
+/* For aw_kube_informer_config.project; `ctx` is not used. AW_ERR_FORMAT: an amount that cannot be
+ * read. */
 AW_NODISCARD enum aw_err aw__mpa_intent_project(void *ctx, const json_t *object, void *buf,
                                                 size_t size, size_t *ret_len);
 enum aw__mpa_intent_mode aw__mpa_intent_mode(const struct aw__mpa_intent *mandate);

@@ -15,20 +15,20 @@
  *
  * Stock VerticalPodAutoscalers that name us are served beside (vpa.h).
  *
- * Whoever does not lead only follows. Who begins to lead reads every status again and decides
- * nothing in its first tick: the cluster has lived on meanwhile.
+ * A process that does not lead only watches. When it becomes the leader it reads every status again
+ * and decides nothing in its first tick: the cluster has lived on meanwhile.
  *
- * A status is written when somebody who acts on it would act otherwise, at once where the object's
- * mode acts, and once a minute where it only recommends; figures and sentences for people alone
- * every five minutes at most. When nothing changes nothing is written.
+ * A status is written when the updater or the webhook would act on the change, at once where the
+ * object's mode acts, and once a minute where it only recommends; figures and sentences for people
+ * alone every five minutes at most. When nothing changes nothing is written.
  *
  * Time: with a `speed` above 1 the loop and everything that it counts by (steps, windows,
  * half-lives) run faster than the cluster, for trials; its clock then shows `speed` times the
  * seconds since 1970, so that a restart goes on where it was. What is written into objects is real
  * time.
  *
- * The trap: a status is written with the version that it was read with. Where somebody else wrote
- * meanwhile it is not written at all, and made anew in the next round.
+ * The trap: a status is written with the version that it was read with. If another client wrote in
+ * between, it is not written but made anew in the next round.
  */
 #ifndef AW_CONTROLLER_RECOMMENDER_H
 #define AW_CONTROLLER_RECOMMENDER_H
@@ -57,12 +57,12 @@ struct aw_recommender_config {
     struct aw_kube_server server;      /* what it is (discovery.h) */
     const char *ns;                    /* only objects of this namespace; NULL: all. Borrowed */
     const char *instance;              /* names this process in events; NULL: "aware". Borrowed */
-    struct aw_kube_metrics *metrics;   /* NULL: there are none; borrowed */
+    struct aw_kube_metrics *metrics;   /* NULL: no metrics; borrowed */
     struct aw_store *store;            /* NULL: nothing is kept; borrowed */
     struct aw_desk *desk;              /* NULL: no audit, no orders; borrowed */
     const struct aw_loop_hooks *hooks; /* in the place of the desk's own; NULL: that one */
     struct aw_model_shelf *shelf;      /* of models that learning begins at; NULL: none */
-    struct aw_log *log;                /* NULL: nobody is told; borrowed */
+    struct aw_log *log;                /* NULL: no log; borrowed */
     const struct aw_clock *clock;      /* NULL: the real one */
     const char *memory;                /* file of what pilots learned, read at new; NULL: none */
     const char *vpa_memory;            /* the same for VerticalPodAutoscalers (vpa.h) */
@@ -71,7 +71,7 @@ struct aw_recommender_config {
     const char *prom_selector;         /* further matchers of its questions; NULL: none */
     /* Whether we lead at this moment; NULL: always. */
     bool (*leads)(void *ctx);
-    /* A tick is over. `store_trouble` NULL: what had happened was kept. NULL: nobody is told. */
+    /* A tick is over. `store_trouble` NULL: the store took what had happened. May be NULL. */
     void (*ticked)(void *ctx, const struct aw_loop_counts *counts, const char *store_trouble);
     void *ctx;
     double step_s;

@@ -55,7 +55,7 @@ struct aw__object {
     /* Versions before and after our last write: the copy may not have heard of it yet. */
     char version_from[AW_KUBE_VERSION_MAX], version_to[AW_KUBE_VERSION_MAX];
     bool owed;    /* it should be written */
-    bool pursued; /* what is recommended is not there yet, and somebody may do it */
+    bool pursued; /* the recommendation is not carried out yet, and may be */
     char key[];   /* "namespace/name" */
 };
 
@@ -104,11 +104,11 @@ struct aw_recommender {
 /* For the informer: an object came, changed or went. */
 void aw__object_changed(void *ctx, enum aw_kube_change change, const struct aw_kube_item *before,
                         const struct aw_kube_item *after);
-/* Before targets are looked up: reads what is dirty, lets go who is gone. */
+/* Before targets are looked up: reads changed objects, frees those that are gone. */
 void aw__objects_read(struct aw_recommender *r);
-/* After pods were found: whoever can be decided for gets a pilot. */
+/* After pods were found: makes pilots for objects that can be decided for. */
 void aw__objects_take(struct aw_recommender *r);
-/* Statuses as they are in the copies now: for who begins to lead. */
+/* Reads statuses from the informers' copies again: for a new leader. */
 void aw__objects_reread(struct aw_recommender *r);
 /* All settings are read again: something has changed that they depend on. */
 void aw__objects_renew(struct aw_recommender *r);
@@ -120,14 +120,14 @@ void aw__object_keep(struct aw_recommender *r, struct aw__object *object,
 
 /* --- recommender_status.c --------------------------------------------------------------------- */
 
-/* After a tick: counts what came of each step. */
+/* After a tick: counts the result of each step. */
 void aw__statuses_count(struct aw_recommender *r);
 /* Writes what is to be written, as far as this round may. AW_ERR_INTERRUPTED: told to stop. */
 AW_NODISCARD enum aw_err aw__statuses_write(struct aw_recommender *r, struct aw_diag *diag);
 
 /* --- recommender_memory.c --------------------------------------------------------------------- */
 
-/* A file that is not there is nothing to remember; one that is no such file neither, and is told.
+/* A missing file is nothing to remember; nor is one that cannot be read, which is logged.
  */
 void aw__memory_read(struct aw_recommender *r, const char *path);
 /* Gives a pilot back what it knew. AW_ERR_NOTFOUND: nothing is known of it, or by other settings.

@@ -6,8 +6,8 @@
  *             matches, as often as wanted.
  * Memory:     the caller's buffers. Threads: pure functions of their arguments.
  *
- * The trap: to Kubernetes an empty selector means everything. Nobody scales everything: here it
- * means nothing, and so does a text that is no selector.
+ * The trap: to Kubernetes an empty selector means everything. An autoscaler never scales
+ * everything: here it means nothing, and so does a text that is not a selector.
  */
 #ifndef AW_CONTROLLER_SELECTOR_H
 #define AW_CONTROLLER_SELECTOR_H
@@ -19,7 +19,8 @@
 #define AW__LABELS_MAX      64u  /* of one pod that are kept */
 #define AW__LABEL_BYTES_MAX 512u /* "prefix/key=value" with its NUL; the API allows 381 */
 
-/* A metav1.LabelSelector as text. AW_ERR_LIMIT: `size` is too small; AW_ERR_FORMAT: it is none. */
+/* A metav1.LabelSelector as text. AW_ERR_LIMIT: `size` is too small; AW_ERR_FORMAT: not a
+ * selector. */
 AW_NODISCARD enum aw_err aw__selector_print(const json_t *selector, char *buf, size_t size);
 
 /* `labels`: "key=value" texts one behind the other, each with its NUL, `len` bytes in all. */

@@ -1,10 +1,10 @@
 /*
  * sizing.h - from a recommended size to the requests and limits of a container.
  *
- * A recommendation is a request. What a container may use beyond it was decided by whoever wrote
- * the template, as the ratio of limit to request, and that ratio is kept (as the Vertical Pod
- * Autoscaler does): limit == request stays so, no limit stays none. A LimitRange of the namespace
- * is obeyed, because the API server would refuse what breaks it.
+ * A recommendation is a request. The author of the template decided what a container may use beyond
+ * it, as the ratio of limit to request; that ratio is kept (as the Vertical Pod Autoscaler does):
+ * limit == request stays so, no limit stays none. A LimitRange of the namespace is obeyed, because
+ * the API server would refuse what breaks it.
  *
  * Memory:  plain structs. Threads: pure functions of their arguments.
  *
@@ -29,12 +29,12 @@ struct aw__limit_range {
 };
 extern const struct aw__limit_range aw__limit_range_none;
 
-/* Narrows `range` by the items of a LimitRange. AW_ERR_FORMAT: an amount that is none; then some of
- * its items may have been taken. */
+/* Narrows `range` by the items of a LimitRange. AW_ERR_FORMAT: an amount that cannot be read; some
+ * of its items may have been taken then. */
 AW_NODISCARD enum aw_err aw__limit_range_add(struct aw__limit_range *range, const json_t *object);
 
-/* The size that `now` becomes when `wanted` is recommended (-1: that resource stays as it is).
- * `others` is what the other containers of the pod have. */
+/* The size that `now` becomes when `wanted` is recommended (-1: that resource keeps its size).
+ * `others`: the sum over the other containers of the pod. */
 void aw__size(const struct aw__resources *now, const int64_t wanted[AW__RESOURCES],
               const struct aw__limit_range *range, const struct aw__resources *others,
               struct aw__resources *ret);

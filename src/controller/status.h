@@ -9,8 +9,8 @@
  * Memory:     a plain struct without pointers. JSON is jansson's, the caller's to decref.
  * Threads:    pure functions of their arguments.
  *
- * The trap: a recommendation is old when nobody has meant it for a while, whatever its values.
- * Whoever acts on one looks at its time and at observedGeneration first.
+ * The trap: a recommendation is old when the recommender has not renewed it for a while, whatever
+ * its values. Check its time and observedGeneration before acting on it.
  */
 #ifndef AW_CONTROLLER_STATUS_H
 #define AW_CONTROLLER_STATUS_H
@@ -108,8 +108,8 @@ void aw_mpa_condition_drop(struct aw_mpa_status *status, enum aw_mpa_condition_t
 /* How much of a difference there is between what is written and what is known now. */
 enum aw_mpa_difference {
     AW_MPA_SAME,
-    AW_MPA_WORDS, /* figures and sentences that people like to see, and nobody acts on */
-    AW_MPA_NEWS,  /* who acts on it would act otherwise: to be written at once */
+    AW_MPA_WORDS, /* figures and sentences for people alone */
+    AW_MPA_NEWS,  /* changes what updater or webhook do: to be written at once */
 };
 /* `deadband` is the relative change of a recommended size that is no news; 0: any is. */
 enum aw_mpa_difference aw_mpa_status_differs(const struct aw_mpa_status *written,

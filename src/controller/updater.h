@@ -37,8 +37,8 @@
 struct aw_updater_config {
     const char *ns;       /* only objects of this namespace; NULL: all. Borrowed */
     const char *instance; /* names this process in events; NULL: "aware". Borrowed */
-    /* The Lease by which the admission webhook shows that it lives (admission.h); without it nobody
-     * is evicted, because the new pod would have the old size. NULL: nobody is ever evicted. */
+    /* The Lease by which the admission webhook shows that it lives (admission.h); without it no pod
+     * is evicted, because the new pod would have the old size. NULL: no pod is ever evicted. */
     const char *lease_ns, *lease_name;
     /* Asked before every change; NULL: always. */
     bool (*leads)(void *ctx);
@@ -55,7 +55,7 @@ struct aw_updater_counts {
     uint64_t rounds;
     uint64_t scaled, resized, evicted;
     uint64_t blocked;   /* evictions that a PodDisruptionBudget refused */
-    uint64_t conflicts; /* somebody else wrote first */
+    uint64_t conflicts; /* another client wrote first */
     uint64_t refused;   /* sizes that the server did not take */
     uint64_t failed;    /* other errors */
     uint64_t told;      /* conditions written */

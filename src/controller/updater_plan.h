@@ -2,11 +2,11 @@
  * updater_plan.h - what may be done for one object now, and why nothing more: pure.
  *
  * The rules, in the order in which they are asked:
- *   1. The object: acts at all, has been read by the recommender as it is now, has a recommendation
- *      of the last AW__UPDATE_STALE_US, is not frozen, nobody else scales its target, and the
- *      recommended replicas are within its bounds.
- *   2. The target: is there, wants more than 0 replicas (0 means that somebody parked it), is not
- *      in a rollout, has no container in a crash loop.
+ *   1. The object: acts at all, the recommender has read its current version, has a recommendation
+ *      of the last AW__UPDATE_STALE_US, is not frozen, no other autoscaler scales its target, and
+ *      the recommended replicas are within its bounds.
+ *   2. The target: is there, wants more than 0 replicas (0: a person parked it), is not in a
+ *      rollout, has no container in a crash loop.
  *   3. What grows goes first. More replicas come before smaller ones, larger ones before fewer:
  *      in between there is never less of the workload than before or after.
  *   4. Nothing with pods pending, but fewer replicas: that takes the pending ones away.
@@ -44,7 +44,7 @@
 
 /* clang-format off */
 /* Why nothing (more) is done. `told` reasons become the condition AbleToScale=False: they last
- * until somebody does something. The others pass by themselves, or say that all is well.
+ * until a person does something. The other reasons pass by themselves, or say that all is well.
  *     id              word                       told   sentence */
 #define AW__UPDATE_REASON_MAP(X)                                                                   \
     X(DONE,           "AsRecommended",            false, "the target is as recommended")           \
@@ -113,7 +113,7 @@ struct aw__update_memory {
 struct aw__update_facts {
     const struct aw__mpa_intent *mandate;
     const struct aw_kube_workload *target; /* NULL: not there */
-    const char *conflict;                  /* who else has the target; NULL: nobody */
+    const char *conflict;                  /* another autoscaler of the target; NULL: none */
     const struct aw__update_pod *pods;     /* of the target, those that are going too */
     uint32_t pod_count;
     bool can_resize;    /* the server has pods/resize */
@@ -134,12 +134,12 @@ struct aw__update_step {
     uint32_t pod;                  /* in facts.pods; not for a scale */
     uint32_t container;            /* of the pod */
     int32_t replicas;              /* for a scale */
-    struct aw__resources size;     /* for the others: what the container should have */
+    struct aw__resources size;     /* for other steps: what the container should have */
     int64_t wanted[AW__RESOURCES]; /* and what was recommended */
 };
 
 struct aw__update_plan {
-    enum aw__update_reason reason; /* GO with steps; else why there are none */
+    enum aw__update_reason reason; /* GO with steps; else why there are no steps */
     uint32_t step_count;
     struct aw__update_step steps[AW__UPDATE_STEPS_MAX];
 };

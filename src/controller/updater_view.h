@@ -1,13 +1,13 @@
 /*
- * updater_view.h - what the updater sees: objects, workloads, pods, and who else scales them.
+ * updater_view.h - what the updater sees: objects, workloads, pods, and other autoscalers of them.
  *
  * Call order: open; step in the owner's loop; before a round, `ready` and then `index`; the other
  *             questions until the next step; close before the client.
  * Memory:     informers (bounded); two indices sized at open.
  * Threads:    those of the client.
  *
- * All but the objects themselves is followed only while somebody asks to be acted for (`follow`):
- * a cluster where everything is Off has one watch.
+ * All but the objects themselves is followed only while some object asks for changes (`follow`): a
+ * cluster where everything is Off has one watch.
  *
  * The trap: everything that is returned lives until the next step.
  */
@@ -76,7 +76,8 @@ const struct aw_kube_item *aw__view_target(const struct aw__view *view,
 /* Its pods, in view->list; false: more than fit, or not all pods of the cluster are known. */
 bool aw__view_pods(struct aw__view *view, const struct aw__mpa_intent *mandate, const char *ns,
                    uint32_t *ret_count);
-/* Who else has the same target: "HorizontalPodAutoscaler web"; NULL: nobody. Returns `buf`. */
+/* Another autoscaler of the same target: "HorizontalPodAutoscaler web"; NULL: none. Returns
+ * `buf`. */
 const char *aw__view_rival(const struct aw__view *view, const struct aw_kube_item *self,
                            const char *ns, char *buf, size_t size);
 

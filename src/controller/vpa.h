@@ -1,11 +1,11 @@
 /*
  * vpa.h - recommends for the stock VerticalPodAutoscalers that name us (spec.recommenders), and
- * writes it into their status. It changes nothing else, and leaves all others alone.
+ * writes it into their status. It changes nothing else, and leaves all other objects alone.
  *
  * The kind is followed where the server has it; a server that gets it later is asked once a minute.
  * Usage of containers goes into decaying histograms (fallback/vpa.h), one per container name of an
- * object; once a minute, as the stock recommender does, whoever leads recommends from them. The
- * stock updater and webhook act on it.
+ * object; once a minute, as in the stock recommender, the leader recommends from them. The stock
+ * updater and webhook act on it.
  *
  * Call order: new; in the owner's loop step, until `due`; free before scene and client. Between
  *             steps: save.
@@ -17,8 +17,8 @@
  * stays there until there is something to take its place. A recommender that begins without memory
  * recommends no less than what stands for a day.
  *
- * The trap: a round gathers targets of its own in the scene. Whoever else uses the scene gathers
- * again before it looks.
+ * The trap: a round gathers targets of its own in the scene. Other users of the cluster view gather
+ * again before they look.
  */
 #ifndef AW_CONTROLLER_VPA_H
 #define AW_CONTROLLER_VPA_H
@@ -70,8 +70,8 @@ AW_NODISCARD enum aw_err aw__vpas_new(struct aw__vpas **ret_vpas,
                                       const struct aw_alloc *alloc, struct aw_diag *diag);
 void aw__vpas_free(struct aw__vpas *vpas); /* NULL is a no-op */
 
-/* Does what is due; a round only where `leads`. Trouble goes to the log, once: whoever decides for
- * other objects is not to be disturbed by it. AW_ERR_INTERRUPTED alone is returned. */
+/* Does what is due; a round only where `leads`. Trouble goes to the log, once, and does not stop
+ * decisions for other objects. AW_ERR_INTERRUPTED alone is returned. */
 AW_NODISCARD enum aw_err aw__vpas_step(struct aw__vpas *vpas, bool leads);
 int64_t aw__vpas_due(const struct aw__vpas *vpas, bool leads); /* monotonic; 0: now */
 const struct aw__vpas_counts *aw__vpas_counts(const struct aw__vpas *vpas);

@@ -36,7 +36,7 @@ struct aw__vpa {
     char ns[AW_CLUSTER_NAME_MAX];
     char api_version[AW_KUBE_NAME_MAX], kind[AW_CLUSTER_NAME_MAX], name[AW_KUBE_NAME_MAX];
     struct aw__cluster_view_target target; /* its texts are those above */
-    char why[AW__VPA_WHY_MAX];             /* it cannot be taken as it is; "": it can */
+    char why[AW__VPA_WHY_MAX];             /* it cannot be used; "": it can */
     struct aw__vpa_part **part;            /* [part_max] */
     uint32_t part_count, part_max;
     struct aw__vpa_track *track; /* [track_max], in the order of pods */
@@ -56,10 +56,10 @@ struct aw__vpas {
     struct aw__vpa **object;           /* [objects_max]; NULL: free */
     struct aw__cluster_view_target **target; /* [objects_max] */
     uint32_t used;                           /* places that have ever been used */
-    struct aw__usage usage;                  /* zeroed: nobody needed it yet */
+    struct aw__usage usage;                  /* zeroed: not needed yet */
     json_t *remembered;                      /* NULL: nothing is */
     int64_t ask_us, round_us;                /* monotonic: next; 0: now */
-    int64_t newest_us;                       /* of all samples, on the clock of those who measure */
+    int64_t newest_us;                       /* of all samples, by the clock of their source */
     uint32_t cursor;                         /* where the next round begins to write */
     struct aw__vpas_counts counts;
     struct aw_diag told[3];          /* trouble that the log has; "": none */

@@ -1,13 +1,13 @@
 /*
- * vpa_spec.h - what a stock VerticalPodAutoscaler says and is told: its container policies, the
- * figures of its status, its conditions.
+ * vpa_spec.h - what a stock VerticalPodAutoscaler says, and what is written into it: its container
+ * policies, the figures of its status, its conditions.
  *
  * Call order: any.
  * Memory:     plain structs without pointers; JSON is jansson's, the caller must decref it.
  * Threads:    pure functions of their arguments.
  *
- * The trap: a status is also written by others (FetchingHistory, ConfigDeprecated). Conditions of
- * types that are not ours are carried over as they are.
+ * The trap: other controllers also write a status (FetchingHistory, ConfigDeprecated). Conditions
+ * of types that are not ours are copied unchanged.
  *
  * Source: the types of autoscaling.k8s.io/v1 (kubernetes/autoscaler, vertical-pod-autoscaler).
  */
@@ -35,7 +35,8 @@ struct aw__vpa_rules {
     struct aw__vpa_rule item[AW_VPA_CONTAINERS_MAX];
 };
 
-/* Whether spec.recommenders names `name`; one that names nobody is for the stock recommender. */
+/* Whether spec.recommenders names `name`; an object without any name is for the stock
+ * recommender. */
 bool aw__vpa_is_for(const json_t *spec, const char *name);
 /* AW_ERR_CONFIG with the path of what cannot be taken; AW_ERR_LIMIT. On failure zeroed. */
 AW_NODISCARD enum aw_err aw__vpa_rules_read(const json_t *spec, struct aw__vpa_rules *ret,

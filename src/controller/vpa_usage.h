@@ -31,7 +31,7 @@ struct aw__usage_sources {
     const struct aw_clock *clock;
 };
 
-/* What one container used. Times are those of whoever measured; AW_KUBE_NEVER: missing. */
+/* What one container used. Times are those of the metrics source; AW_KUBE_NEVER: missing. */
 struct aw__usage_sample {
     uint64_t id; /* of namespace, pod and container */
     int64_t cpu_millicores, memory_bytes;
@@ -50,8 +50,8 @@ AW_NODISCARD enum aw_err aw__usage_init(struct aw__usage *usage, uint32_t max,
 void aw__usage_deinit(struct aw__usage *usage); /* zeroed is a no-op */
 
 /* Forgets what was, and reads all that is to be had of these namespaces until `deadline_us`
- * (monotonic). An error is the first of those that nobody made up for; figures may be there all the
- * same. AW_ERR_NOTFOUND: there is no source. AW_ERR_INTERRUPTED: told to stop. */
+ * (monotonic). The error is the first that no other source made up for; figures may be there all
+ * the same. AW_ERR_NOTFOUND: there is no source. AW_ERR_INTERRUPTED: told to stop. */
 AW_NODISCARD enum aw_err aw__usage_read(struct aw__usage *usage,
                                         const struct aw__usage_sources *sources,
                                         const char *const *ns, uint32_t count, int64_t deadline_us,
